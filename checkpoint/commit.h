@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "checkpoint/io.h"
+#include "checkpoint/shard_report.h"
+
+// A save in phases. Rank 0 prepares; every rank writes its shard (writer.h); rank 0 gets
+// all reports and commits. Between the phases the caller lets the ranks agree that all is
+// well; if it is not, rank 0 discards. Nothing is a checkpoint before commit() returns,
+// and what was one stays one until then.
+namespace zero::checkpoint {
+
+// What a checkpoint tells about the run besides its tensors.
+struct StepInfo {
+  int64_t step = 0;
+  std::map<std::string, std::string> aliases = {};  // a tied name -> its FQN
+  std::string config = "{}";    // JSON: model, data and optimizer settings
+  std::string position = "{}";  // JSON: place in the data, random state
+};
+
+// What to do about a complete checkpoint of the same step.
+enum class Existing { kRefuse, kReplace };
+
+// Fail now rather than at the first save: make a folder with a durable file in the run's
+// folder, as prepare() would, and remove it.
+void probe_writable(const std::string& run, Io& io = system_io());
+
+// Make an empty temporary folder in the run's folder, which is made too if missing; the
+// result is its path. Throws when the step is there already; a damaged one does not
+// count.
+std::string prepare(const std::string& run, int64_t step,
+                    Existing existing = Existing::kRefuse, Io& io = system_io());
+
+// Complete the checkpoint that all ranks have written into `temporary`; the result is its
+// path. Reports are in the order of the ranks.
+//
+// Checks that the slices tile every tensor and that every shard can be seen from here,
+// writes checkpoint.h5 and, last, the manifest; makes all durable; renames. A replaced
+// checkpoint trades names with the new one in one atomic step, then is removed.
+std::string commit(const std::string& run, const std::string& temporary,
+                   const std::vector<ShardReport>& reports, const StepInfo& info,
+                   Existing existing = Existing::kRefuse, Io& io = system_io());
+
+// Remove the temporary folder of a failed save. Never throws: what cannot be removed is
+// left to purge().
+void discard(const std::string& temporary, Io& io = system_io()) noexcept;
+
+}  // namespace zero::checkpoint

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/io.h"
+
+namespace zero::checkpoint {
+
+// A regular file, by position: no cursor, no buffer. Owns its descriptor.
+//
+// Interrupted and short calls are continued; any failure throws CheckpointError with the
+// path, what was tried, and the system's words.
+class File {
+ public:
+  File(int descriptor, std::string path);
+  ~File();
+  File(File&& other) noexcept;
+  File& operator=(File&&) = delete;
+
+  int64_t size_bytes() const;
+  void read(void* out, size_t bytes, int64_t offset) const;  // throws when cut off
+  void write(const void* data, size_t bytes, int64_t offset, Io& io);
+  void sync(Io& io);
+
+  // Let an error for a full disk say how much the whole file needs.
+  void announce_size(int64_t bytes) { announced_bytes_ = bytes; }
+
+  int descriptor() const { return descriptor_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  [[noreturn]] void throw_write_error(size_t bytes, int64_t offset, int error) const;
+
+  int descriptor_;
+  std::string path_;
+  int64_t announced_bytes_ = 0;
+};
+
+// A folder held open: whatever happens to its path, names are resolved inside it.
+//
+// Names are plain (no '/'); symbolic links, pipes and devices are refused by open().
+class Folder {
+ public:
+  explicit Folder(const std::string& path);
+  ~Folder();
+  Folder(Folder&& other) noexcept;
+  Folder& operator=(Folder&&) = delete;
+
+  Folder subfolder(const std::string& name) const;  // not through a link
+  File open(const std::string& name) const;
+  File create(const std::string& name, Io& io) const;
+  int64_t size_of(const std::string& name) const;  // of a regular file; throws otherwise
+  bool has(const std::string& name) const;         // anything, also a dangling link
+  std::vector<std::string> names() const;          // sorted, without "." and ".."
+  void sync(Io& io) const;
+
+  // Remove what carries the name, with all below it if it is a folder.
+  void remove(const std::string& name, Io& io) const;
+
+  std::string path_of(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+  int descriptor() const { return descriptor_; }
+
+ private:
+  Folder(int descriptor, std::string path);
+
+  int descriptor_;
+  std::string path_;
+};
+
+// Read a whole small file; larger than `max_bytes` is an error.
+std::string read_text(const Folder& folder, const std::string& name, int64_t max_bytes);
+
+// Write a new file and make its bytes durable.
+void write_text(const Folder& folder, const std::string& name, std::string_view text,
+                Io& io);
+
+// Split "runs/a/step" into "runs/a" and "step"; trailing slashes do not count.
+struct PathParts {
+  std::string folder, name;
+};
+PathParts split_path(std::string path);
+
+}  // namespace zero::checkpoint

@@ -1,0 +1,40 @@
+#include "checkpoint/hash.h"
+
+#include <xxhash.h>
+
+#include <charconv>
+#include <cstdio>
+#include <new>
+
+namespace zero::checkpoint {
+
+uint64_t hash_of(const void* data, size_t bytes) { return XXH3_64bits(data, bytes); }
+
+Hasher::Hasher() : state_(XXH3_createState()) {
+  if (state_ == nullptr) throw std::bad_alloc();
+  XXH3_64bits_reset(state_);
+}
+
+Hasher::~Hasher() { XXH3_freeState(state_); }
+
+void Hasher::add(const void* data, size_t bytes) {
+  XXH3_64bits_update(state_, data, bytes);
+}
+
+uint64_t Hasher::digest() const { return XXH3_64bits_digest(state_); }
+
+std::string to_hex(uint64_t hash) {
+  char digits[17];
+  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash));
+  return digits;
+}
+
+std::optional<uint64_t> from_hex(std::string_view digits) {
+  uint64_t hash = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, hash, 16);
+  const bool is_exact = error == std::errc{} && stop == end && to_hex(hash) == digits;
+  return is_exact ? std::optional(hash) : std::nullopt;
+}
+
+}  // namespace zero::checkpoint

@@ -1,0 +1,50 @@
+#include "checkpoint/inventory.h"
+
+#include "checkpoint/error.h"
+
+namespace zero::checkpoint {
+namespace {
+
+void check_size(const Folder& folder, const FileEntry& file,
+                std::vector<Damage>& damages) {
+  try {
+    const int64_t bytes = folder.size_of(file.name);
+    if (bytes == file.bytes) return;
+    damages.push_back({folder.path_of(file.name), "",
+                       "has " + std::to_string(bytes) + " bytes, the manifest says " +
+                           std::to_string(file.bytes)});
+  } catch (const CheckpointError& error) {
+    damages.push_back({error.file(), "", error.problem()});
+  }
+}
+
+}  // namespace
+
+std::string to_string(const Damage& damage) {
+  return CheckpointError(damage.file, damage.fqn, damage.problem).what();
+}
+
+Manifest load_manifest(const Folder& folder) {
+  if (!folder.has(kManifestFile)) {
+    throw CheckpointError(folder.path_of(kManifestFile), "",
+                          "is missing: the checkpoint was never completed",
+                          "use another checkpoint");
+  }
+  return parse_manifest(read_text(folder, kManifestFile, kMaxManifestBytes),
+                        folder.path_of(kManifestFile));
+}
+
+std::vector<Damage> check_files(const Folder& folder, const Manifest& manifest) {
+  std::vector<Damage> damages;
+  for (const auto& file : manifest.files) check_size(folder, file, damages);
+  for (const auto& name : folder.names()) {
+    if (looks_like_shard(name) && manifest.find_file(name) == nullptr) {
+      damages.push_back({folder.path_of(name), "",
+                         "does not belong here: the manifest lists " +
+                             std::to_string(manifest.world_size) + " shards without it"});
+    }
+  }
+  return damages;
+}
+
+}  // namespace zero::checkpoint

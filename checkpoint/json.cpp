@@ -1,0 +1,119 @@
+#include "checkpoint/json.h"
+
+#include <set>
+#include <vector>
+
+#include "checkpoint/error.h"
+#include "checkpoint/format.h"
+
+namespace zero::checkpoint {
+namespace {
+
+// Watches the parser: it accepts repeated keys and any depth.
+class Watcher {
+ public:
+  explicit Watcher(const std::string& file) : file_(file) {}
+
+  void see(nlohmann::json::parse_event_t event, const nlohmann::json& value) {
+    using Event = nlohmann::json::parse_event_t;
+    switch (event) {
+      case Event::object_start:
+      case Event::array_start:
+        keys_.emplace_back();
+        if (keys_.size() > kMaxJsonDepth) fail("is nested too deeply");
+        break;
+      case Event::object_end:
+      case Event::array_end:
+        keys_.pop_back();
+        break;
+      case Event::key:
+        see_key(value.get_ref<const std::string&>());
+        break;
+      case Event::value:
+        break;
+    }
+  }
+
+ private:
+  void see_key(const std::string& key) {
+    if (!keys_.back().insert(key).second) {
+      fail("has the key \"" + printable(key) + "\" twice");
+    }
+  }
+
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw CheckpointError(file_, "", problem);
+  }
+
+  const std::string& file_;
+  std::vector<std::set<std::string>> keys_;  // of each open object
+};
+
+}  // namespace
+
+nlohmann::json parse_strictly(std::string_view text, const std::string& file) {
+  Watcher watcher(file);
+  const auto watch = [&](int, nlohmann::json::parse_event_t event,
+                         nlohmann::json& value) {
+    watcher.see(event, value);
+    return true;
+  };
+  try {
+    return nlohmann::json::parse(text.begin(), text.end(), watch);
+  } catch (const nlohmann::json::exception& error) {
+    throw CheckpointError(file, "", "is not JSON: " + printable(error.what()));
+  }
+}
+
+Fields::Fields(const nlohmann::json& object, std::string file, std::string place)
+    : object_(object), file_(std::move(file)), place_(std::move(place)) {
+  if (!object_.is_object()) fail("is not an object");
+}
+
+void Fields::fail(const std::string& problem) const {
+  throw CheckpointError(file_, "", (place_.empty() ? "it" : place_) + " " + problem);
+}
+
+const nlohmann::json& Fields::any(const char* key) {
+  const auto found = object_.find(key);
+  if (found == object_.end()) fail("has no \"" + std::string(key) + "\"");
+  ++num_taken_;
+  return *found;
+}
+
+int64_t Fields::integer(const char* key, int64_t min, int64_t max) {
+  const auto& value = any(key);
+  const bool fits = value.is_number_integer() &&
+                    (!value.is_number_unsigned() ||
+                     value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)) &&
+                    value.get<int64_t>() >= min && value.get<int64_t>() <= max;
+  if (!fits) {
+    fail("has \"" + std::string(key) + "\" that is no integer from " +
+         std::to_string(min) + " to " + std::to_string(max));
+  }
+  return value.get<int64_t>();
+}
+
+std::string Fields::text(const char* key) {
+  const auto& value = any(key);
+  if (!value.is_string()) fail("has \"" + std::string(key) + "\" that is no text");
+  return value.get<std::string>();
+}
+
+const nlohmann::json& Fields::array(const char* key) {
+  const auto& value = any(key);
+  if (!value.is_array()) fail("has \"" + std::string(key) + "\" that is no array");
+  return value;
+}
+
+const nlohmann::json& Fields::object(const char* key) {
+  const auto& value = any(key);
+  if (!value.is_object()) fail("has \"" + std::string(key) + "\" that is no object");
+  return value;
+}
+
+void Fields::done() const {
+  if (num_taken_ != object_.size()) fail("has fields that this version does not know");
+}
+
+}  // namespace zero::checkpoint

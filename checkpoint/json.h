@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+// JSON that came from a file, so nothing about it is believed. Only sources include this.
+namespace zero::checkpoint {
+
+// Parse, or throw CheckpointError: bad syntax or UTF-8, a number out of range, a repeated
+// key, deeper than kMaxJsonDepth. `file` is named in the error.
+nlohmann::json parse_strictly(std::string_view text, const std::string& file);
+
+// The fields of one object: each that is asked for must be there with its type, and
+// done() refuses any that was not asked for.
+class Fields {
+ public:
+  // `place` says which object, for errors: "tensors[3]".
+  Fields(const nlohmann::json& object, std::string file, std::string place);
+
+  int64_t integer(const char* key, int64_t min, int64_t max);
+  std::string text(const char* key);
+  const nlohmann::json& array(const char* key);
+  const nlohmann::json& object(const char* key);
+  const nlohmann::json& any(const char* key);
+  void done() const;
+
+  [[noreturn]] void fail(const std::string& problem) const;
+
+ private:
+  const nlohmann::json& object_;
+  std::string file_, place_;
+  size_t num_taken_ = 0;
+};
+
+}  // namespace zero::checkpoint

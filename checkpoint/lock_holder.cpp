@@ -1,0 +1,103 @@
+#include "checkpoint/lock_holder.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <sstream>
+
+#include "checkpoint/error.h"
+#include "checkpoint/json.h"
+
+namespace zero::checkpoint {
+namespace {
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  ::gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+std::string first_line_of(const std::string& path) {
+  std::string line;
+  std::ifstream file(path);
+  std::getline(file, line);
+  return line;
+}
+
+std::string own_pid_namespace() {
+  char target[64] = {};
+  const ssize_t length = ::readlink("/proc/self/ns/pid", target, sizeof(target) - 1);
+  return length > 0 ? target : "";
+}
+
+// Field 22 of /proc/PID/stat, counted after the program's name, which may hold anything.
+// 0: there is no such process, or it is a zombie that only waits to be buried.
+int64_t start_of(int64_t pid) {
+  const std::string line = first_line_of("/proc/" + std::to_string(pid) + "/stat");
+  const size_t name_end = line.rfind(')');
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(line.substr(name_end + 1));
+  std::string state, skipped;
+  fields >> state;
+  for (int field = 4; field < 22; ++field) fields >> skipped;
+  int64_t start = 0;
+  fields >> start;
+  return state == "Z" || state == "X" ? 0 : start;
+}
+
+}  // namespace
+
+LockHolder this_process(const std::string& job_id) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  LockHolder self;
+  self.host = host_name();
+  self.boot_id = first_line_of("/proc/sys/kernel/random/boot_id");
+  self.pid_namespace = own_pid_namespace();
+  self.pid = ::getpid();
+  self.pid_start = start_of(self.pid);
+  self.job_id = job_id;
+  self.heartbeat = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+  return self;
+}
+
+std::string to_text(const LockHolder& holder) {
+  return nlohmann::ordered_json{{"host", holder.host},
+                                {"boot_id", holder.boot_id},
+                                {"pid_namespace", holder.pid_namespace},
+                                {"pid", holder.pid},
+                                {"pid_start", holder.pid_start},
+                                {"job_id", holder.job_id},
+                                {"heartbeat", holder.heartbeat}}
+             .dump() +
+         "\n";
+}
+
+std::optional<LockHolder> parse_holder(std::string_view text) {
+  try {
+    const auto json = parse_strictly(text, "lock");
+    Fields fields(json, "lock", "");
+    LockHolder holder;
+    holder.host = fields.text("host");
+    holder.boot_id = fields.text("boot_id");
+    holder.pid_namespace = fields.text("pid_namespace");
+    holder.pid = fields.integer("pid", 0, INT64_MAX);
+    holder.pid_start = fields.integer("pid_start", 0, INT64_MAX);
+    holder.job_id = fields.text("job_id");
+    holder.heartbeat = fields.integer("heartbeat", 0, INT64_MAX);
+    return holder;
+  } catch (const CheckpointError&) {
+    return std::nullopt;
+  }
+}
+
+Life life_of(const LockHolder& holder, const LockHolder& self) {
+  const bool is_near = holder.host == self.host && holder.boot_id == self.boot_id &&
+                       holder.pid_namespace == self.pid_namespace;
+  if (!is_near) return Life::kUnknown;
+  const int64_t start = start_of(holder.pid);
+  return start != 0 && start == holder.pid_start ? Life::kAlive : Life::kGone;
+}
+
+}  // namespace zero::checkpoint

@@ -1,0 +1,181 @@
+#include "checkpoint/manifest.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "checkpoint/error.h"
+#include "checkpoint/names.h"
+#include "checkpoint/ranges.h"
+
+namespace zero::checkpoint {
+namespace {
+
+bool goes_before(const TensorEntry& a, const TensorEntry& b) {
+  return std::tie(a.kind, a.fqn) < std::tie(b.kind, b.fqn);
+}
+
+class Checker {
+ public:
+  Checker(const Manifest& manifest, const std::string& file)
+      : manifest_(manifest), file_(file) {}
+
+  void check() {
+    check_run();
+    check_files();
+    for (size_t i = 0; i < manifest_.tensors.size(); ++i) {
+      const auto& tensor = manifest_.tensors[i];
+      check_name(tensor.fqn, file_);
+      if (i > 0 && !goes_before(manifest_.tensors[i - 1], tensor)) {
+        fail(tensor.fqn, "is listed twice or out of order");
+      }
+      check_tensor(tensor);
+    }
+    check_overlaps();
+    for (const auto& [alias, fqn] : manifest_.aliases) check_alias(alias, fqn);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& fqn, const std::string& problem) const {
+    throw CheckpointError(file_, fqn, problem);
+  }
+
+  void check_run() const {
+    if (manifest_.step < 0) fail("", "the step is negative");
+    if (manifest_.world_size < 1 || manifest_.world_size > kMaxWorldSize) {
+      fail("",
+           "the world size " + std::to_string(manifest_.world_size) + " is not possible");
+    }
+  }
+
+  // The names are known beforehand, so a manifest cannot point outside its folder.
+  void check_files() const {
+    const auto& files = manifest_.files;
+    for (size_t i = 0; i < files.size(); ++i) {
+      const std::string expected =
+          i == 0 ? kVirtualFile
+                 : shard_file(static_cast<int>(i) - 1, manifest_.world_size);
+      if (files[i].name != expected) {
+        fail("", "lists the file \"" + printable(files[i].name) + "\" where " + expected +
+                     " is expected");
+      }
+      if (files[i].bytes < 0) fail("", expected + " has a negative size");
+    }
+    if (files.size() != static_cast<size_t>(manifest_.world_size) + 1) {
+      const size_t num_shards = files.empty() ? 0 : files.size() - 1;
+      fail("", "lists " + std::to_string(num_shards) +
+                   " shard files, the world size is " +
+                   std::to_string(manifest_.world_size));
+    }
+  }
+
+  void check_tensor(const TensorEntry& tensor) {
+    const auto numel = checked_numel(tensor.shape);
+    if (!numel) fail(tensor.fqn, "has the impossible shape " + to_string(tensor.shape));
+    int64_t begin = 0;
+    for (const auto& piece : tensor.pieces) {
+      if (piece.begin != begin) {
+        fail(tensor.fqn, "has a piece at element " + std::to_string(piece.begin) +
+                             " where " + std::to_string(begin) + " comes next");
+      }
+      check_piece(tensor, piece, *numel - begin);
+      begin += piece.bytes / size_of(tensor.dtype);
+    }
+    if (begin != *numel) {
+      fail(tensor.fqn, "has pieces for " + std::to_string(begin) + " of its " +
+                           std::to_string(*numel) + " elements");
+    }
+  }
+
+  void check_piece(const TensorEntry& tensor, const Piece& piece, int64_t numel_left) {
+    const FileEntry* file = manifest_.find_file(piece.file);
+    if (file == nullptr || piece.file == kVirtualFile) {
+      fail(tensor.fqn, "has a piece in \"" + printable(piece.file) +
+                           "\", which is no shard of this checkpoint");
+    }
+    if (is_replicated(tensor.kind) && piece.file != manifest_.files[1].name) {
+      fail(tensor.fqn, "is replicated and not in the first shard");
+    }
+    const int64_t element = size_of(tensor.dtype);
+    if (piece.bytes <= 0 || piece.bytes % element != 0 ||
+        piece.bytes / element > numel_left) {
+      fail(tensor.fqn, "has a piece of " + std::to_string(piece.bytes) + " bytes, " +
+                           std::to_string(numel_left) + " elements are left");
+    }
+    if (piece.offset < 0 || piece.bytes > file->bytes ||
+        piece.offset > file->bytes - piece.bytes) {
+      fail(tensor.fqn, "has a piece outside of " + piece.file);
+    }
+    const int64_t num_chunks = (piece.bytes - 1) / kChunkBytes + 1;
+    if (static_cast<int64_t>(piece.hashes.size()) != num_chunks) {
+      fail(tensor.fqn, "has " + std::to_string(piece.hashes.size()) +
+                           " hashes for a piece of " + std::to_string(num_chunks) +
+                           " chunks");
+    }
+    taken_[piece.file].push_back({&tensor, {piece.offset, piece.bytes}});
+  }
+
+  void check_overlaps() {
+    for (auto& [file, taken] : taken_) {
+      std::sort(taken.begin(), taken.end(), [](const Taken& a, const Taken& b) {
+        return a.range.begin < b.range.begin;
+      });
+      for (size_t i = 1; i < taken.size(); ++i) {
+        const Range& before = taken[i - 1].range;
+        if (before.begin + before.bytes > taken[i].range.begin) {
+          fail(taken[i].tensor->fqn,
+               "shares bytes of " + file + " with " + taken[i - 1].tensor->fqn);
+        }
+      }
+    }
+  }
+
+  void check_alias(const std::string& alias, const std::string& fqn) const {
+    check_name(alias, file_);
+    if (manifest_.aliases.contains(fqn) || !manifest_.find(Kind::kParam, fqn)) {
+      fail(alias, "is an alias of \"" + printable(fqn) + "\", which is no parameter");
+    }
+    for (const Kind kind : {Kind::kParam, Kind::kExpAvg, Kind::kExpAvgSq}) {
+      const TensorEntry* tensor = manifest_.find(kind, alias);
+      if (tensor && tensor->fqn == alias) fail(alias, "is an alias and a tensor");
+    }
+  }
+
+  struct Taken {
+    const TensorEntry* tensor;
+    Range range;
+  };
+
+  const Manifest& manifest_;
+  const std::string& file_;
+  std::map<std::string, std::vector<Taken>> taken_;
+};
+
+}  // namespace
+
+const TensorEntry* Manifest::find(Kind kind, const std::string& fqn) const {
+  const auto key = std::tie(kind, fqn);
+  const auto found = std::lower_bound(tensors.begin(), tensors.end(), key,
+                                      [](const TensorEntry& tensor, const auto& wanted) {
+                                        return std::tie(tensor.kind, tensor.fqn) < wanted;
+                                      });
+  if (found != tensors.end() && std::tie(found->kind, found->fqn) == key) return &*found;
+  const auto alias = aliases.find(fqn);
+  const bool has_alias = alias != aliases.end() && !is_replicated(kind);
+  return has_alias && alias->second != fqn ? find(kind, alias->second) : nullptr;
+}
+
+// Sorted, because the digits in the names have a fixed width.
+const FileEntry* Manifest::find_file(const std::string& name) const {
+  const auto found =
+      std::lower_bound(files.begin(), files.end(), name,
+                       [](const FileEntry& file, const std::string& wanted) {
+                         return file.name < wanted;
+                       });
+  return found != files.end() && found->name == name ? &*found : nullptr;
+}
+
+void check_manifest(const Manifest& manifest, const std::string& file) {
+  Checker(manifest, file).check();
+}
+
+}  // namespace zero::checkpoint

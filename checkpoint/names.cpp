@@ -1,0 +1,74 @@
+#include "checkpoint/names.h"
+
+#include <cstdint>
+
+#include "checkpoint/error.h"
+#include "checkpoint/format.h"
+
+namespace zero::checkpoint {
+namespace {
+
+uint32_t code_point(std::string_view character) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(character[i]); };
+  switch (character.size()) {
+    case 1:
+      return byte(0);
+    case 2:
+      return (byte(0) & 0x1Fu) << 6 | (byte(1) & 0x3Fu);
+    case 3:
+      return (byte(0) & 0x0Fu) << 12 | (byte(1) & 0x3Fu) << 6 | (byte(2) & 0x3Fu);
+    default:
+      return (byte(0) & 0x07u) << 18 | (byte(1) & 0x3Fu) << 12 | (byte(2) & 0x3Fu) << 6 |
+             (byte(3) & 0x3Fu);
+  }
+}
+
+// What is wrong with the name; empty: nothing.
+std::string flaw(std::string_view name) {
+  if (name.empty()) return "a name is empty";
+  if (name.size() > kMaxNameBytes) {
+    return "a name has " + std::to_string(name.size()) + " bytes, the most is " +
+           std::to_string(kMaxNameBytes);
+  }
+  if (name == "." || name == "..") return "this name means a folder";
+  for (size_t length; !name.empty(); name.remove_prefix(length)) {
+    length = utf8_length(name);
+    if (length == 0) return "the name is not valid UTF-8";
+    if (is_control(name.substr(0, length))) return "the name has a control character";
+    if (name[0] == '/') return "the name has a '/', which separates HDF5 groups";
+  }
+  return "";
+}
+
+}  // namespace
+
+size_t utf8_length(std::string_view text) {
+  if (text.empty()) return 0;
+  const auto first = static_cast<uint8_t>(text[0]);
+  const size_t length = first < 0x80   ? 1
+                        : first < 0xC2 ? 0
+                        : first < 0xE0 ? 2
+                        : first < 0xF0 ? 3
+                        : first < 0xF5 ? 4
+                                       : 0;
+  if (length == 0 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((static_cast<uint8_t>(text[i]) & 0xC0) != 0x80) return 0;
+  }
+  constexpr uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};  // shorter forms exist
+  const uint32_t code = code_point(text.substr(0, length));
+  const bool is_surrogate = code >= 0xD800 && code < 0xE000;
+  return code < kSmallest[length] || code > 0x10FFFF || is_surrogate ? 0 : length;
+}
+
+bool is_control(std::string_view character) {
+  const uint32_t code = code_point(character);
+  return code < 0x20 || (code >= 0x7F && code < 0xA0);
+}
+
+void check_name(std::string_view name, const std::string& file) {
+  const std::string problem = flaw(name);
+  if (!problem.empty()) throw CheckpointError(file, std::string(name), problem);
+}
+
+}  // namespace zero::checkpoint

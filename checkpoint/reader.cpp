@@ -1,0 +1,82 @@
+#include "checkpoint/reader.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "checkpoint/chunk.h"
+#include "checkpoint/error.h"
+#include "checkpoint/inventory.h"
+
+namespace zero::checkpoint {
+
+Reader::Reader(const std::string& folder)
+    : folder_(folder), manifest_(load_manifest(folder_)), chunk_(kChunkBytes) {
+  const auto damages = check_files(folder_, manifest_);
+  if (damages.empty()) return;
+  throw CheckpointError(damages.front().file, damages.front().fqn,
+                        damages.front().problem, "use another checkpoint");
+}
+
+const TensorEntry& Reader::find(Kind kind, const std::string& fqn) const {
+  const TensorEntry* tensor = manifest_.find(kind, fqn);
+  if (tensor != nullptr) return *tensor;
+  throw CheckpointError(folder_.path(), fqn,
+                        std::string("is not among the checkpoint's ") + name_of(kind));
+}
+
+const File& Reader::file(const std::string& name) {
+  const auto found = files_.find(name);
+  return found != files_.end() ? found->second
+                               : files_.emplace(name, folder_.open(name)).first->second;
+}
+
+void Reader::read(Kind kind, const std::string& fqn, int64_t begin, int64_t numel,
+                  void* out) {
+  const TensorEntry& tensor = find(kind, fqn);
+  const int64_t full = tensor.numel();
+  if (begin < 0 || numel < 0 || begin > full || numel > full - begin) {
+    throw CheckpointError(folder_.path(), fqn,
+                          "has " + std::to_string(full) + " elements, " +
+                              std::to_string(numel) + " were wanted from " +
+                              std::to_string(begin));
+  }
+  const int64_t element = size_of(tensor.dtype);
+  const Window window{tensor, begin * element, (begin + numel) * element,
+                      static_cast<char*>(out)};
+  for (const auto& piece : tensor.pieces) read_piece(window, piece);
+}
+
+// A chunk that is wanted whole goes straight to its place; of others we copy a part.
+void Reader::read_piece(const Window& window, const Piece& piece) {
+  const int64_t piece_begin = piece.begin * size_of(window.tensor.dtype);
+  const int64_t first = std::max(window.begin, piece_begin);
+  const int64_t last = std::min(window.end, piece_begin + piece.bytes);
+  if (first >= last) return;
+  const File& from = file(piece.file);
+  for (int64_t i = (first - piece_begin) / kChunkBytes;
+       piece_begin + i * kChunkBytes < last; ++i) {
+    const auto index = static_cast<size_t>(i);
+    const int64_t chunk_begin = piece_begin + i * kChunkBytes;
+    const int64_t chunk_end = chunk_begin + chunk_range(piece, index).bytes;
+    if (first <= chunk_begin && chunk_end <= last) {
+      read_chunk(from, window.tensor, piece, index,
+                 window.out + (chunk_begin - window.begin));
+    } else {
+      read_chunk(from, window.tensor, piece, index, chunk_.data());
+      const int64_t begin = std::max(first, chunk_begin);
+      const int64_t end = std::min(last, chunk_end);
+      std::memcpy(window.out + (begin - window.begin),
+                  chunk_.data() + (begin - chunk_begin),
+                  static_cast<size_t>(end - begin));
+    }
+  }
+}
+
+std::vector<char> Reader::read_all(Kind kind, const std::string& fqn) {
+  const TensorEntry& tensor = find(kind, fqn);
+  std::vector<char> bytes(static_cast<size_t>(tensor.numel() * size_of(tensor.dtype)));
+  read(kind, fqn, 0, tensor.numel(), bytes.data());
+  return bytes;
+}
+
+}  // namespace zero::checkpoint

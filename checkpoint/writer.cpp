@@ -1,0 +1,94 @@
+#include "checkpoint/writer.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "checkpoint/copy.h"
+#include "checkpoint/error.h"
+#include "checkpoint/hash.h"
+#include "checkpoint/layout.h"
+#include "checkpoint/ranges.h"
+
+namespace zero::checkpoint {
+namespace {
+
+File create_shard(const std::string& folder, int rank, int world_size, Io& io) {
+  assert(0 <= rank && rank < world_size && world_size <= kMaxWorldSize);
+  return Folder(folder).create(shard_file(rank, world_size), io);
+}
+
+std::vector<Slice> checked(std::vector<Slice> slices, int rank) {
+  check_slices(slices, rank);
+  return slices;
+}
+
+}  // namespace
+
+ShardWriter::ShardWriter(const std::string& folder, int rank, int world_size,
+                         std::vector<Slice> slices, Io& io)
+    : slices_(checked(std::move(slices), rank)),
+      io_(io),
+      file_(create_shard(folder, rank, world_size, io)) {
+  report_.rank = rank;
+  report_.world_size = world_size;
+  Layout layout = lay_out_shard(slices_);
+  copy_layout(layout.image, std::move(layout.offsets));
+}
+
+// Take what HDF5 wrote around the slices; the slices themselves come later.
+void ShardWriter::copy_layout(const File& image, std::vector<int64_t> offsets) {
+  report_.bytes = image.size_bytes();
+  file_.announce_size(report_.bytes);
+  std::vector<Range> taken;
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    const Slice& slice = slices_[i];
+    report_.slices.push_back({slice.kind,
+                              slice.fqn,
+                              slice.shape,
+                              slice.dtype,
+                              slice.begin,
+                              slice.numel,
+                              offsets[i],
+                              {}});
+    if (slice.numel > 0) taken.push_back({offsets[i], slice.num_bytes()});
+  }
+  report_.layout_hash =
+      copy_ranges(image, gaps_between(std::move(taken), report_.bytes), file_, io_);
+}
+
+void ShardWriter::write(size_t index, const void* data) {
+  SliceReport& slice = report_.slices.at(index);
+  assert(slice.hashes.empty());  // a second write would leave hashes of the first
+  assert(slice.numel == 0 || data != nullptr);
+  const int64_t num_bytes = slices_[index].num_bytes();
+  const auto* from = static_cast<const char*>(data);
+  for (int64_t at = 0; at < num_bytes; at += kChunkBytes) {
+    const auto bytes = static_cast<size_t>(std::min(kChunkBytes, num_bytes - at));
+    slice.hashes.push_back(hash_of(from + at, bytes));
+    file_.write(from + at, bytes, slice.offset + at, io_);
+  }
+}
+
+ShardReport ShardWriter::finish() {
+  for (const auto& slice : report_.slices) {
+    assert(slice.numel == 0 || !slice.hashes.empty());  // an unwritten slice
+    static_cast<void>(slice);
+  }
+  file_.sync(io_);
+  if (file_.size_bytes() != report_.bytes) {
+    throw CheckpointError(file_.path(), "",
+                          "has " + std::to_string(file_.size_bytes()) + " bytes, " +
+                              std::to_string(report_.bytes) + " were written",
+                          "does another program write there?");
+  }
+  return std::move(report_);
+}
+
+ShardReport write_shard(const std::string& folder, int rank, int world_size,
+                        std::vector<Slice> slices, Io& io) {
+  ShardWriter writer(folder, rank, world_size, std::move(slices), io);
+  for (size_t i = 0; i < writer.num_slices(); ++i) writer.write(i);
+  return writer.finish();
+}
+
+}  // namespace zero::checkpoint

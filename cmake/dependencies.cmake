@@ -1,0 +1,50 @@
+# Everything from outside. Each has one home among our libraries (see README.md, "Map").
+find_package(Threads REQUIRED)
+find_package(TBB REQUIRED)
+find_package(fmt REQUIRED)  # header-only: LibTorch brings another version among its headers
+find_package(nlohmann_json REQUIRED)
+
+find_package(HDF5 REQUIRED COMPONENTS C)
+find_package(MPI REQUIRED COMPONENTS C)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+add_library(xxhash::xxhash ALIAS PkgConfig::xxhash)
+if(ZERO_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+
+# CUDA: found and reported; its code comes with the GPU backend.
+include(CheckLanguage)
+set(ZERO_HAS_CUDA OFF)
+if(NOT ZERO_CUDA STREQUAL "OFF")
+  find_package(CUDAToolkit QUIET)
+  if(CUDAToolkit_FOUND)
+    set(ZERO_HAS_CUDA ON)
+  elseif(ZERO_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "ZERO_CUDA=ON, but no CUDA toolkit was found: install it, or leave ZERO_CUDA=AUTO")
+  endif()
+endif()
+
+# LibTorch: the CPU libraries of the wheel, without the wheel's own CMake package, which wants a whole toolkit.
+set(zero_torch_version 2.11)
+if(NOT ZERO_TORCH AND DEFINED ENV{ZERO_TORCH})
+  set(ZERO_TORCH $ENV{ZERO_TORCH})
+endif()
+find_path(ZERO_TORCH_INCLUDE torch/headeronly/version.h HINTS ${ZERO_TORCH}/include NO_DEFAULT_PATH)
+if(NOT ZERO_TORCH_INCLUDE)
+  message(FATAL_ERROR "no LibTorch in ZERO_TORCH='${ZERO_TORCH}': run scripts/setup.sh, or pass -DZERO_TORCH=<folder "
+                      "with include/ and lib/>")
+endif()
+file(STRINGS ${ZERO_TORCH_INCLUDE}/torch/headeronly/version.h version_lines REGEX "define TORCH_VERSION_(MAJOR|MINOR) ")
+string(REGEX REPLACE ".*MAJOR ([0-9]+).*MINOR ([0-9]+).*" "\\1.\\2" found_version "${version_lines}")
+if(NOT found_version VERSION_EQUAL zero_torch_version)
+  message(FATAL_ERROR "LibTorch in ${ZERO_TORCH} is ${found_version}, this project is made for ${zero_torch_version}")
+endif()
+add_library(zero_torch INTERFACE)
+target_include_directories(zero_torch SYSTEM INTERFACE
+  ${ZERO_TORCH_INCLUDE} ${ZERO_TORCH_INCLUDE}/torch/csrc/api/include)
+target_link_directories(zero_torch INTERFACE ${ZERO_TORCH}/lib)
+target_link_options(zero_torch INTERFACE -Wl,-rpath,${ZERO_TORCH}/lib)
+target_link_libraries(zero_torch INTERFACE torch_cpu c10 torch)
+
+message(STATUS "zero ${PROJECT_VERSION}: LibTorch ${found_version} (${ZERO_TORCH}), CUDA toolkit: ${ZERO_HAS_CUDA}")

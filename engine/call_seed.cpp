@@ -1,0 +1,57 @@
+#include "engine/call_seed.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include <map>
+#include <mutex>
+
+#include "engine/init/philox.h"
+
+namespace zero {
+
+struct CallSeed::Scope {
+  uint64_t seed = 0;
+  bool draws = false;
+  at::Tensor caller_state;
+  std::map<std::string, uint64_t> num_calls;  // of inner units, by FQN
+  Scope* outer = nullptr;
+};
+
+namespace {
+thread_local void* innermost = nullptr;
+}
+
+CallSeed::CallSeed(const std::string& fqn, bool draws) {
+  auto* outer = static_cast<Scope*>(innermost);
+  if (!outer) return;
+  enter(hash_key(hash_key(outer->seed, fqn), outer->num_calls[fqn]++), draws && outer->draws);
+}
+
+CallSeed::CallSeed(uint64_t seed, bool draws) { enter(seed, draws); }
+
+CallSeed::~CallSeed() {
+  if (!scope_) return;
+  if (scope_->draws) {
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    const std::lock_guard<std::mutex> lock(generator.mutex());
+    generator.set_state(scope_->caller_state);
+  }
+  innermost = scope_->outer;
+  delete scope_;
+}
+
+uint64_t CallSeed::seed() const { return scope_ ? scope_->seed : 0; }
+bool CallSeed::draws() const { return scope_ && scope_->draws; }
+
+void CallSeed::enter(uint64_t seed, bool draws) {
+  scope_ = new Scope{seed, draws, {}, {}, static_cast<Scope*>(innermost)};
+  innermost = scope_;
+  if (!draws) return;
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  scope_->caller_state = generator.get_state();
+  generator.set_current_seed(seed);
+}
+
+}  // namespace zero

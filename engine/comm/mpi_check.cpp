@@ -1,0 +1,20 @@
+#include "engine/comm/mpi_check.h"
+
+#include "engine/errors.h"
+
+namespace zero {
+
+void check_mpi(int code, const std::string& function) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) length = 0;
+  throw Error(ExitCode::kEnvironment, function + " failed: " + std::string(text, length),
+              "MPI", "see what MPI printed above, and whether another rank has ended");
+}
+
+void return_mpi_errors(MPI_Comm comm) {
+  check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+}  // namespace zero

@@ -1,0 +1,54 @@
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "engine/comm/call.h"
+#include "engine/comm/neighbours.h"
+#include "engine/comm/shared_counter.h"
+
+namespace zero {
+
+// What a rank shows to the others. Only the rank itself writes it (but for the counters'
+// sleepers).
+struct RankState {
+  static constexpr uint32_t kNumSlots =
+      2;  // one is filled while the others read the other one
+
+  alignas(64) SharedCounter posted;  // rounds whose slot this rank has filled
+  alignas(64) SharedCounter taken;   // rounds whose slots this rank has read, all of them
+  Call calls[kNumSlots];             // what the slot's round belongs to
+
+  enum Presence : uint32_t {
+    kPresent,
+    kLeaving,
+    kLeft
+  };  // kLeft: reason_left is complete
+  std::atomic<uint32_t> presence{kPresent};
+  char reason_left[500];
+
+  std::atomic<uint32_t> has_identity{0};
+  Identity identity;
+};
+
+// Memory that the ranks of a group share: a state and two slots for each of them. Zeroed
+// memory is ready to use.
+class SharedArea {
+ public:
+  static int64_t bytes_for(int num_ranks, int64_t slot_bytes);
+  SharedArea(std::shared_ptr<std::byte> memory, int num_ranks, int64_t slot_bytes);
+
+  int num_ranks() const { return num_ranks_; }
+  int64_t slot_bytes() const { return slot_bytes_; }  // a multiple of 4096
+  RankState& state(int rank) const;
+  Call& call(int rank, uint32_t round) const;
+  std::byte* slot(int rank, uint32_t round) const;
+
+ private:
+  std::shared_ptr<std::byte> memory_;
+  int num_ranks_;
+  int64_t slot_bytes_;
+};
+
+}  // namespace zero

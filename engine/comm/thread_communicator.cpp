@@ -1,0 +1,77 @@
+#include "engine/comm/thread_communicator.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <new>
+
+#include "engine/comm/queued_communicator.h"
+#include "engine/comm/shared_transport.h"
+
+namespace zero {
+
+namespace {
+
+// Memory of the process, counted by its users.
+class Block : public std::enable_shared_from_this<Block> {
+ public:
+  explicit Block(int64_t bytes)
+      : bytes_(static_cast<std::byte*>(::operator new(bytes, kAlignment))) {
+    std::fill_n(bytes_, bytes, std::byte{0});
+  }
+  ~Block() { ::operator delete(bytes_, kAlignment); }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  std::shared_ptr<std::byte> bytes() { return {shared_from_this(), bytes_}; }
+
+ private:
+  static constexpr std::align_val_t kAlignment{4096};
+  std::byte* bytes_;
+};
+
+class ThreadNeighbours final : public Neighbours {
+ public:
+  std::shared_ptr<std::byte> create(int64_t bytes, MemoryTicket& ticket) override {
+    auto block = std::make_shared<Block>(bytes);
+    ticket.words[0] = reinterpret_cast<int64_t>(block.get());
+    return block->bytes();
+  }
+  std::shared_ptr<std::byte> open(const MemoryTicket& ticket, int64_t) override {
+    return reinterpret_cast<Block*>(ticket.words[0])->bytes();
+  }
+  Identity self() const override { return {}; }
+  std::string reason_gone(const Identity&) const override {
+    return is_aborted_ ? "cannot answer: the group was aborted" : "";
+  }
+  void abort() { is_aborted_ = true; }
+
+ private:
+  std::atomic<bool> is_aborted_{false};
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Communicator>> make_thread_communicators(int size,
+                                                                     int64_t slot_bytes) {
+  assert(size >= 1);
+  if (slot_bytes == 0) slot_bytes = kDefaultSlotBytes;
+  auto neighbours = std::make_shared<ThreadNeighbours>();
+  MemoryTicket ticket;
+  SharedArea area(neighbours->create(SharedArea::bytes_for(size, slot_bytes), ticket),
+                  size, slot_bytes);
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  for (int rank = 0; rank < size; ++rank) {
+    communicators.push_back(std::make_unique<QueuedCommunicator>(
+        std::make_unique<SharedTransport>(neighbours, area, rank)));
+  }
+  return communicators;
+}
+
+void abort_thread_communicators(Communicator& communicator) {
+  auto& queued = dynamic_cast<QueuedCommunicator&>(communicator);
+  auto& transport = dynamic_cast<SharedTransport&>(queued.transport());
+  dynamic_cast<ThreadNeighbours&>(transport.neighbours()).abort();
+  transport.leave("it was aborted");
+}
+
+}  // namespace zero

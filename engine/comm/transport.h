@@ -1,0 +1,37 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/comm/call.h"
+#include "engine/comm/communicator.h"
+
+namespace zero {
+
+// How bytes travel among the ranks of a group: the blocking half of a Communicator, one
+// class per backend.
+//
+// Calls run one at a time, in whatever thread the streams have. Each compares `call`
+// among the ranks before it delivers anything and throws what require_same_call() throws.
+// After a throw the transport is of no more use.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  virtual void all_gather(const Call& call, const void* shard, void* full,
+                          int64_t shard_bytes) = 0;
+  virtual void reduce_scatter(const Call& call, const void* full, float* shard,
+                              int64_t shard_numel, WireType type) = 0;
+  virtual void broadcast(const Call& call, void* data, int64_t bytes, int root) = 0;
+  virtual void barrier(const Call& call) = 0;
+  virtual std::unique_ptr<Transport> split(const Call& call, int color) = 0;
+
+  // Leave the group: a blocked call of this rank throws, as do, where the backend can
+  // tell them, the calls of the others that need this rank. From any thread, more than
+  // once.
+  virtual void leave(const std::string& reason) noexcept = 0;
+};
+
+}  // namespace zero

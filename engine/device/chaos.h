@@ -1,0 +1,24 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+namespace zero {
+
+// Delay the operations of one stream at random, so that an ordering that only luck made
+// right shows.
+//
+// The delays are a function of seed, stream name and the operation's number. Thread-safe.
+class Chaos {
+ public:
+  Chaos() = default;  // never delays
+  Chaos(uint64_t seed, const std::string& stream_name, int64_t max_delay_us);
+  void delay();
+
+ private:
+  uint64_t seed_ = 0;
+  int64_t max_delay_us_ = 0;
+  std::atomic<uint64_t> num_operations_{0};
+};
+
+}  // namespace zero

@@ -1,0 +1,39 @@
+#pragma once
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/plan/flat_layout.h"
+
+namespace zero {
+
+// The parameters of one unit as views of one flat tensor whose memory comes and goes.
+//
+// point_to() makes them read and write that memory; release() takes it away: whoever touches a released parameter
+// gets an exception that names it. Views that autograd saved see the memory that is current when they are read.
+// No version counter moves.
+class FlatParams {
+ public:
+  // `params` are changed: shape stays, type becomes `dtype`, memory is none until point_to(). They are in the order
+  // of the layout.
+  FlatParams(const FlatLayout& layout, std::vector<at::Tensor> params, at::ScalarType dtype);
+
+  ~FlatParams();  // whoever touches the parameters afterwards, also through autograd, gets an exception
+  FlatParams(const FlatParams&) = delete;
+  FlatParams& operator=(const FlatParams&) = delete;
+
+  void point_to(void* memory);  // layout.numel elements of dtype
+  void release();
+
+  const std::vector<at::Tensor>& params() const { return params_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  std::vector<at::Tensor> params_;
+  std::vector<c10::Storage> poison_;  // of each parameter: throws its name when read
+  c10::Storage live_;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace zero

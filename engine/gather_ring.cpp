@@ -1,0 +1,103 @@
+#include "engine/gather_ring.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "engine/device/delays.h"
+#include "engine/errors.h"
+
+namespace zero {
+
+GatherRing::GatherRing(Device& device, Communicator& comm, Stream& stream, const std::string& name,
+                       int64_t bytes_per_slot, int num_slots)
+    : device_(device), comm_(comm), stream_(stream), bytes_per_slot_(bytes_per_slot), slots_(num_slots) {
+  for (Slot& slot : slots_) {
+    slot.memory = device_.allocate(name, bytes_per_slot);
+    slot.gathered = device_.make_event();
+    slot.idle = device_.make_event();
+  }
+}
+
+GatherRing::~GatherRing() {
+  for (Slot& slot : slots_) device_.free(slot.memory);
+}
+
+void GatherRing::prefetch(const GatherSource& source) {
+  if (find(source.unit)) return;
+  Slot* slot = oldest_free(/*may_drop_awaited=*/false);
+  if (!slot) return;
+  gather(*slot, source);
+  slot->is_awaited = true;
+}
+
+void* GatherRing::acquire(const GatherSource& source) {
+  Slot* slot = find(source.unit);
+  if (!slot) {
+    slot = oldest_free(/*may_drop_awaited=*/true);
+    if (!slot) {
+      throw Error(ExitCode::kUsage, "more units are nested than the plan knows", source.fqn,
+                  "call a zero::Unit only from the forward of the module that holds it");
+    }
+    gather(*slot, source);
+  }
+  slot->is_awaited = false;
+  ++slot->num_users;
+  slot->last_use = ++clock_;
+  device_.compute_stream().wait(*slot->gathered);
+  return slot->memory;
+}
+
+void GatherRing::release(int unit) {
+  Slot* slot = find(unit);
+  assert(slot && slot->num_users > 0);  // releasing twice would free a neighbour's slot
+  if (--slot->num_users == 0) device_.compute_stream().record(*slot->idle);
+}
+
+void GatherRing::invalidate() {
+  for (Slot& slot : slots_) {
+    assert(slot.num_users == 0);
+    slot.unit = -1;
+    slot.is_awaited = false;
+  }
+}
+
+int GatherRing::num_in_use() const {
+  return static_cast<int>(std::count_if(slots_.begin(), slots_.end(), [](const Slot& s) { return s.num_users > 0; }));
+}
+
+GatherRing::Slot* GatherRing::find(int unit) {
+  const auto slot = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& s) { return s.unit == unit; });
+  return slot == slots_.end() ? nullptr : &*slot;
+}
+
+GatherRing::Slot* GatherRing::oldest_free(bool may_drop_awaited) {
+  Slot* oldest = nullptr;
+  for (const bool awaited : {false, true}) {
+    if (awaited && !may_drop_awaited) break;
+    for (Slot& slot : slots_) {
+      if (slot.num_users > 0 || slot.is_awaited != awaited) continue;
+      if (!oldest || slot.last_use < oldest->last_use) oldest = &slot;
+    }
+    if (oldest) break;
+  }
+  return oldest;
+}
+
+void GatherRing::gather(Slot& slot, const GatherSource& source) {
+  assert((source.trainable_shard_bytes + source.frozen_shard_bytes) * comm_.size() <= bytes_per_slot_);
+  slot.unit = source.unit;
+  slot.last_use = ++clock_;
+  stream_.wait(*slot.idle);
+  device_.poison(slot.memory, bytes_per_slot_, stream_);
+  auto* frozen = static_cast<std::byte*>(slot.memory) + source.trainable_shard_bytes * comm_.size();
+  if (source.trainable_shard_bytes > 0) {
+    comm_.all_gather(source.trainable_shard, slot.memory, source.trainable_shard_bytes, source.fqn, stream_);
+  }
+  if (source.frozen_shard_bytes > 0) {
+    comm_.all_gather(source.frozen_shard, frozen, source.frozen_shard_bytes, source.fqn + " (frozen)", stream_);
+  }
+  stream_.record(*slot.gathered);
+  ++num_gathers_;
+}
+
+}  // namespace zero

@@ -1,0 +1,152 @@
+#include "engine/init/deferred_init.h"
+
+#include <torch/library.h>
+#include <torch/torch.h>
+
+#include <unordered_set>
+#include <vector>
+
+#include "engine/errors.h"
+
+namespace zero {
+namespace {
+
+// One remembered call. The deferred tensor's own argument is kept as a geometry over its storage, so that the call
+// can be run once the storage has memory.
+struct Call {
+  c10::OperatorHandle op;
+  torch::jit::Stack arguments;  // None where the deferred tensor was
+  size_t self = 0;              // its position
+  std::vector<int64_t> sizes, strides;
+  int64_t offset = 0;
+};
+
+using Record = std::vector<Call>;
+
+// The record lives with the storage: it is the context of a data pointer to nothing.
+void delete_record(void* record) { delete static_cast<Record*>(record); }
+
+Record* record_of(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return nullptr;
+  const c10::DataPtr& data = tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks();
+  return data.get_deleter() == &delete_record ? static_cast<Record*>(data.get_context()) : nullptr;
+}
+
+at::Tensor make_deferred(const at::Tensor& meta) {
+  at::AutoDispatchBelowADInplaceOrView guard;
+  const c10::Device cpu(c10::kCPU);
+  c10::Storage storage(c10::Storage::use_byte_size_t(), meta.storage().nbytes(),
+                       c10::DataPtr(nullptr, new Record, &delete_record, cpu), nullptr, false);
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), meta.dtype());
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(meta.sizes(), meta.strides());
+  return tensor;
+}
+
+bool is_factory(const std::string& name) {
+  static const std::unordered_set<std::string> names{"aten::empty", "aten::empty_strided", "aten::zeros",
+                                                     "aten::ones",  "aten::full",          "aten::rand",
+                                                     "aten::randn"};
+  return names.contains(name);
+}
+
+bool is_view(const c10::FunctionSchema& schema) {
+  const auto& returns = schema.returns();
+  return !returns.empty() && returns[0].alias_info() != nullptr && !returns[0].alias_info()->isWrite();
+}
+
+void call_really(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  c10::impl::ExcludeDispatchKeyGuard no(c10::DispatchKey::DeferredInit);
+  op.callBoxed(stack);
+}
+
+// Make the same tensor on the meta device, then one without memory; zeros, ones, full ... are remembered as the
+// in-place fill that gives the same values.
+void run_factory(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto& arguments = op.schema().arguments();
+  const size_t base = stack->size() - arguments.size();
+  c10::IValue fill_value;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    c10::IValue& value = (*stack)[base + i];
+    if (arguments[i].name() == "device") {
+      if (value.isDevice() && !value.toDevice().is_cpu()) return call_really(op, stack);
+      value = c10::Device(c10::kMeta);
+    }
+    if (arguments[i].name() == "fill_value") fill_value = value;
+  }
+  const std::string name = op.schema().name();
+  call_really(op, stack);
+  const at::Tensor deferred = make_deferred(stack->back().toTensor());
+  stack->back() = deferred;
+  if (name == "aten::zeros") at::Tensor(deferred).zero_();
+  if (name == "aten::ones") at::Tensor(deferred).fill_(1);
+  if (name == "aten::full") at::Tensor(deferred).fill_(fill_value.toScalar());
+  if (name == "aten::rand") at::Tensor(deferred).uniform_();
+  if (name == "aten::randn") at::Tensor(deferred).normal_();
+}
+
+void remember(const c10::OperatorHandle& op, torch::jit::Stack* stack, size_t self) {
+  const size_t count = op.schema().arguments().size(), base = stack->size() - count;
+  const at::Tensor target = (*stack)[base + self].toTensor();
+  Call call{op, {}, self, target.sizes().vec(), target.strides().vec(), target.storage_offset()};
+  for (size_t i = 0; i < count; ++i) {
+    call.arguments.push_back(i == self ? c10::IValue() : (*stack)[base + i]);
+  }
+  record_of(target)->push_back(std::move(call));
+  torch::jit::drop(*stack, count);
+  stack->push_back(target);
+}
+
+void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  const c10::FunctionSchema& schema = op.schema();
+  const size_t count = schema.arguments().size(), base = stack->size() - count;
+  int first_deferred = -1;
+  for (size_t i = 0; i < count && first_deferred < 0; ++i) {
+    const c10::IValue& value = (*stack)[base + i];
+    if (value.isTensor() && record_of(value.toTensor())) first_deferred = static_cast<int>(i);
+  }
+  if (first_deferred < 0 && is_factory(schema.name())) return run_factory(op, stack);
+  if (first_deferred == 0 && schema.is_mutable()) return remember(op, stack, 0);
+  if (first_deferred >= 0 && !is_view(schema)) {
+    throw Error(ExitCode::kUsage, "a constructor reads the values of a deferred tensor: " + schema.name(),
+                "inside zero::DeferredInit", "compute it in forward(), or give the parameter an InitSpec");
+  }
+  call_really(op, stack);
+}
+
+TORCH_LIBRARY_IMPL(_, DeferredInit, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
+
+void replay(const Record& record, const at::Tensor& tensor) {
+  torch::NoGradGuard no_grad;
+  for (const Call& call : record) {
+    torch::jit::Stack stack = call.arguments;
+    const at::Tensor view = at::empty({0}, tensor.options())
+                                .set_(tensor.storage(), call.offset, call.sizes, call.strides);
+    stack[call.self] = view;
+    call.op.callBoxed(&stack);
+  }
+}
+
+}  // namespace
+
+struct DeferredInit::Guard {
+  c10::impl::IncludeDispatchKeyGuard include{c10::DispatchKey::DeferredInit};
+};
+
+DeferredInit::DeferredInit() : guard_(std::make_unique<Guard>()) {}
+DeferredInit::~DeferredInit() = default;
+
+bool is_deferred(const at::Tensor& tensor) { return record_of(tensor) != nullptr; }
+
+void materialize(at::Tensor tensor) {
+  Record* found = record_of(tensor);
+  if (!found) return;
+  const Record record = std::move(*found);
+  c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  storage->set_data_ptr_noswap(c10::GetAllocator(c10::kCPU)->allocate(storage->nbytes()));
+  replay(record, tensor);
+}
+
+}  // namespace zero

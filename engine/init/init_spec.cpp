@@ -1,0 +1,112 @@
+#include "engine/init/init_spec.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <sstream>
+
+#include "engine/init/philox.h"
+
+namespace zero {
+namespace {
+
+// Two numbers in (0, 1) from 53 bits each.
+std::array<double, 2> uniforms(uint64_t key, uint64_t block, uint64_t attempt) {
+  const std::array<uint32_t, 4> r = philox(key, block, attempt);
+  const auto unit = [](uint32_t high, uint32_t low) {
+    return (static_cast<double>((uint64_t{high} << 32 | low) >> 11) + 0.5) * 0x1p-53;
+  };
+  return {unit(r[0], r[1]), unit(r[2], r[3])};
+}
+
+// Box and Muller, 1958.
+std::array<double, 2> normals(uint64_t key, uint64_t block, uint64_t attempt) {
+  const auto [u, v] = uniforms(key, block, attempt);
+  const double radius = std::sqrt(-2 * std::log(u)), angle = 2 * std::numbers::pi * v;
+  return {radius * std::cos(angle), radius * std::sin(angle)};
+}
+
+double truncated(const InitSpec& spec, uint64_t key, int64_t element) {
+  for (uint64_t attempt = 0;; ++attempt) {  // an element draws from its own counters until it falls inside
+    for (const double z : normals(key, static_cast<uint64_t>(element), attempt)) {
+      const double value = spec.a + spec.b * z;
+      if (value >= spec.low && value <= spec.high) return value;
+    }
+    if (attempt == 1000) return std::clamp(spec.a, spec.low, spec.high);
+  }
+}
+
+double element_value(const InitSpec& spec, uint64_t key, int64_t i) {
+  const auto block = static_cast<uint64_t>(i / 2);
+  switch (spec.kind) {
+    case InitSpec::Kind::kConstant:
+      return spec.a;
+    case InitSpec::Kind::kNormal:
+      return spec.a + spec.b * normals(key, block, 0)[i % 2];
+    case InitSpec::Kind::kUniform:
+      return spec.a + (spec.b - spec.a) * uniforms(key, block, 0)[i % 2];
+    case InitSpec::Kind::kTruncatedNormal:
+      return truncated(spec, key, i);
+  }
+  return 0;
+}
+
+}  // namespace
+
+InitSpec constant(double value) { return {.kind = InitSpec::Kind::kConstant, .a = value}; }
+InitSpec zeros() { return constant(0); }
+InitSpec ones() { return constant(1); }
+InitSpec normal(double mean, double std) { return {.kind = InitSpec::Kind::kNormal, .a = mean, .b = std}; }
+InitSpec truncated_normal(double mean, double std, double low, double high) {
+  return {.kind = InitSpec::Kind::kTruncatedNormal, .a = mean, .b = std, .low = low, .high = high};
+}
+InitSpec uniform(double low, double high) { return {.kind = InitSpec::Kind::kUniform, .a = low, .b = high}; }
+InitSpec kaiming_uniform(int64_t fan_in) {
+  const double bound = fan_in > 0 ? 1 / std::sqrt(static_cast<double>(fan_in)) : 0;
+  return uniform(-bound, bound);
+}
+
+void fill(const InitSpec& spec, uint64_t seed, const std::string& fqn, int64_t begin, std::span<float> values) {
+  const uint64_t key = hash_key(seed, fqn);
+  const auto count = static_cast<int64_t>(values.size());
+  if (spec.kind == InitSpec::Kind::kConstant) {
+    std::fill(values.begin(), values.end(), static_cast<float>(spec.a));
+  } else {
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t i = begin + k;
+      if (spec.kind == InitSpec::Kind::kNormal && i % 2 == 0 && k + 1 < count) {  // both of a pair at once
+        const std::array<double, 2> pair = normals(key, static_cast<uint64_t>(i / 2), 0);
+        values[k] = static_cast<float>(spec.a + spec.b * pair[0]);
+        values[++k] = static_cast<float>(spec.a + spec.b * pair[1]);
+        continue;
+      }
+      values[k] = static_cast<float>(element_value(spec, key, i));
+    }
+  }
+  for (int64_t i = std::max(begin, spec.zero_row_begin); i < std::min(begin + count, spec.zero_row_end); ++i) {
+    values[i - begin] = 0;
+  }
+}
+
+std::string to_string(const InitSpec& spec) {
+  std::ostringstream out;
+  switch (spec.kind) {
+    case InitSpec::Kind::kConstant:
+      out << "constant(" << spec.a << ")";
+      break;
+    case InitSpec::Kind::kNormal:
+      out << "normal(mean " << spec.a << ", std " << spec.b << ")";
+      break;
+    case InitSpec::Kind::kTruncatedNormal:
+      out << "truncated_normal(mean " << spec.a << ", std " << spec.b << ", in " << spec.low << " .. " << spec.high
+          << ")";
+      break;
+    case InitSpec::Kind::kUniform:
+      out << "uniform(" << spec.a << " .. " << spec.b << ")";
+      break;
+  }
+  return out.str();
+}
+
+}  // namespace zero

@@ -1,0 +1,97 @@
+#include "engine/model_scan.h"
+
+#include <c10/util/Type.h>
+
+#include <map>
+#include <set>
+
+#include "engine/errors.h"
+
+namespace zero {
+namespace {
+
+class Scanner {
+ public:
+  ScannedModel scan(torch::nn::Module& root) {
+    model_.units.push_back({"", class_name(root), -1});
+    model_.hooks.push_back(nullptr);
+    model_.modules.push_back(&root);
+    visit(root, "", 0);
+    return std::move(model_);
+  }
+
+ private:
+  // The class a Unit was asked to hold, or the module's own, without namespaces.
+  static std::string class_name(const torch::nn::Module& module) {
+    std::string name = c10::demangle(typeid(module).name());
+    const std::string wrapper = "UnitModule<";
+    if (const size_t at = name.find(wrapper); at != std::string::npos) {
+      name = name.substr(at + wrapper.size());
+      name = name.substr(0, name.find_last_of('>'));
+    }
+    const size_t templated = name.find('<');
+    const size_t colon = name.rfind("::", templated);
+    return colon == std::string::npos ? name : name.substr(colon + 2);
+  }
+
+  void visit(torch::nn::Module& module, const std::string& prefix, int unit) {
+    for (const auto& item : module.named_parameters(/*recurse=*/false)) {
+      if (item.value().defined()) add_param(module, prefix + item.key(), item.value(), unit);
+    }
+    for (const auto& item : module.named_buffers(/*recurse=*/false)) {
+      if (!item.value().defined()) continue;
+      model_.buffer_fqns.push_back(prefix + item.key());
+      model_.buffers.push_back(item.value());
+    }
+    for (const auto& item : module.named_children()) {
+      torch::nn::Module& child = *item.value();
+      auto* hook = dynamic_cast<UnitHook*>(&child);
+      int inner = unit;
+      if (hook && seen_units_.contains(hook)) {
+        inner = seen_units_[hook];
+      } else if (hook) {
+        inner = static_cast<int>(model_.units.size());
+        seen_units_[hook] = inner;
+        model_.units.push_back({prefix + item.key(), class_name(child), unit});
+        model_.hooks.push_back(hook);
+        model_.modules.push_back(&child);
+      }
+      visit(child, prefix + item.key() + ".", inner);
+    }
+  }
+
+  void add_param(torch::nn::Module& owner, const std::string& fqn, const at::Tensor& tensor, int unit) {
+    const auto [known, is_new] = seen_params_.try_emplace(tensor.unsafeGetTensorImpl(), model_.params.size());
+    if (!is_new) {
+      model_.params[known->second].names.push_back(fqn);
+      model_.params[known->second].units.push_back(unit);
+      return;
+    }
+    model_.params.push_back({fqn, tensor.sizes().vec(), {fqn}, {unit}, tensor.requires_grad()});
+    model_.tensors.push_back(tensor);
+    model_.owners.push_back(&owner);
+  }
+
+  ScannedModel model_;
+  std::map<UnitHook*, int> seen_units_;
+  std::map<c10::TensorImpl*, size_t> seen_params_;
+};
+
+}  // namespace
+
+ScannedModel scan_model(torch::nn::Module& root) {
+  ScannedModel model = Scanner().scan(root);
+  std::string wrong;
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const at::ScalarType type = model.tensors[i].scalar_type();
+    if (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) continue;
+    wrong += (wrong.empty() ? "" : ", ") + model.params[i].fqn + " (" + c10::toString(type) + ")";
+  }
+  if (!wrong.empty()) {
+    throw Error(ExitCode::kUsage, "parameters must be float, bfloat16 or half", wrong,
+                "register other tensors as buffers");
+  }
+  return model;
+}
+
+}  // namespace zero

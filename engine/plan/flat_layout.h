@@ -1,0 +1,45 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace zero {
+
+// Every parameter and every shard starts on a boundary of this many elements: shards are aligned for SIMD, and the
+// 64-element leaves of the gradient norm never straddle two ranks.
+inline constexpr int64_t kAlignNumel = 64;
+
+inline int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+struct ParamShape {
+  std::string fqn;
+  std::vector<int64_t> shape;
+  int64_t numel() const;
+};
+
+// Where the parameters of one unit lie in its flat tensor.
+//
+//   [ param 0 | pad to 64 | param 1 | pad to 64 | ... | pad to world_size * 64 ]
+//
+// Rank r owns elements [r * shard_numel, (r + 1) * shard_numel). Padding is zero in weights, gradients and moments.
+struct FlatLayout {
+  std::vector<ParamShape> params;
+  std::vector<int64_t> offsets;  // of each parameter in the flat tensor
+  int64_t numel = 0;             // with all padding: world_size * shard_numel
+  int64_t shard_numel = 0;
+};
+
+FlatLayout lay_out(std::vector<ParamShape> params, int world_size);
+
+// The part of one parameter that lies in one rank's shard.
+struct Piece {
+  int param = 0;             // index in FlatLayout::params
+  int64_t param_begin = 0;   // first element, in the flattened parameter
+  int64_t shard_begin = 0;   // the same element, in the shard
+  int64_t numel = 0;         // never 0, never padding
+};
+
+// In order of shard_begin; empty for a rank that owns nothing but padding.
+std::vector<Piece> pieces_of(const FlatLayout& layout, int rank);
+
+}  // namespace zero

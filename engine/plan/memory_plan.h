@@ -1,0 +1,31 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/plan/unit_plan.h"
+
+namespace zero {
+
+// Every byte the engine will allocate on one rank, by owner and tier, known before anything is allocated.
+struct MemoryPlan {
+  std::vector<MemoryEntry> entries;
+  int64_t gather_slot_bytes = 0;    // one slot of the gather ring
+  int num_gather_slots = 0;
+  int64_t root_bytes = 0;           // the root unit's gathered weights
+  int64_t gradient_slot_bytes = 0;  // one slot of the gradient ring
+  int num_gradient_slots = 0;
+  int num_counter_levels = 0;       // of deterministic accumulation; 0: one running sum
+  int64_t accumulation_bytes = 0;   // the counter's levels and a scratch shard
+  bool gradient_in_place = false;   // one rank adds gradients straight into its shards
+  bool in_place = false;            // one rank computes on its own shards: nothing is gathered
+
+  int64_t total_bytes() const;
+};
+
+MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int world_size);
+
+// Bytes of one shard allocation, with the arena's padding.
+int64_t shard_bytes(int64_t numel, int64_t element_bytes);
+
+}  // namespace zero

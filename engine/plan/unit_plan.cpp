@@ -1,0 +1,158 @@
+#include "engine/plan/unit_plan.h"
+
+#include <algorithm>
+#include <cassert>
+#include <set>
+
+#include "engine/errors.h"
+#include "engine/plan/names.h"
+
+namespace zero {
+namespace {
+
+Error usage(const std::string& what, const std::string& where, const std::string& cure) {
+  return Error(ExitCode::kUsage, what, where, cure);
+}
+
+bool is_selected(const UnitDescription& unit, int64_t numel, const AutoWrap& wrap) {
+  const bool type_fits =
+      wrap.types.empty() || std::find(wrap.types.begin(), wrap.types.end(), unit.type) != wrap.types.end();
+  return type_fits && numel >= wrap.min_numel;
+}
+
+void check_wrap_types(const std::vector<UnitDescription>& units, const AutoWrap& wrap) {
+  for (const std::string& type : wrap.types) {
+    const bool known = std::any_of(units.begin(), units.end(), [&](const auto& u) { return u.type == type; });
+    if (!known) {
+      throw usage("no zero::Unit of the model is a " + type, "auto_wrap types", "name the class held by a Unit");
+    }
+  }
+}
+
+int depth_of(const std::vector<UnitDescription>& units, int unit) {
+  int depth = 0;
+  for (; units[unit].parent >= 0; unit = units[unit].parent) ++depth;
+  return depth;
+}
+
+int common_ancestor(const std::vector<UnitDescription>& units, int a, int b) {
+  while (a != b) {
+    if (depth_of(units, a) < depth_of(units, b)) std::swap(a, b);
+    a = units[a].parent;
+  }
+  return a;
+}
+
+int owner_of(const std::vector<UnitDescription>& units, const ParamDescription& param) {
+  int owner = param.units.front();
+  for (const int unit : param.units) owner = common_ancestor(units, owner, unit);
+  return owner;
+}
+
+// Elements below each holder, nested holders included: what min_numel is compared with.
+std::vector<int64_t> subtree_numels(const std::vector<UnitDescription>& units,
+                                    const std::vector<ParamDescription>& params) {
+  std::vector<int64_t> numels(units.size(), 0);
+  for (const ParamDescription& param : params) {
+    for (int unit = owner_of(units, param); unit >= 0; unit = units[unit].parent) {
+      numels[unit] += ParamShape{param.fqn, param.shape}.numel();
+    }
+  }
+  return numels;
+}
+
+// Index of the first matching group; -1 when none does.
+int group_of(const std::vector<ParamGroup>& groups, const std::string& fqn) {
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (glob_match(groups[i].pattern, fqn)) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+int group_of(const std::vector<ParamGroup>& groups, const ParamDescription& param) {
+  const int group = group_of(groups, param.names.front());
+  for (const std::string& name : param.names) {
+    if (group_of(groups, name) == group) continue;
+    throw usage("one tied parameter is in two parameter groups", param.names.front() + " and " + name,
+                "let one pattern match both names");
+  }
+  return group;
+}
+
+ParamRule rule_of(const ParamDescription& param, int group, const Options& options) {
+  const bool decays = options.weight_decay_on == WeightDecayOn::kAll || param.shape.size() >= 2;
+  ParamRule rule{1, decays ? options.adam.weight_decay : 0, !param.requires_grad};
+  if (group < 0) return rule;
+  const ParamGroup& values = options.groups[group];
+  rule.lr_scale = values.lr_scale;
+  if (values.weight_decay) rule.weight_decay = *values.weight_decay;
+  rule.frozen = rule.frozen || values.frozen;
+  return rule;
+}
+
+std::vector<ParamRule> make_rules(const std::vector<ParamDescription>& params, const Options& options) {
+  std::vector<ParamRule> rules;
+  std::set<int> used;
+  for (const ParamDescription& param : params) {
+    const int group = group_of(options.groups, param);
+    used.insert(group);
+    rules.push_back(rule_of(param, group, options));
+  }
+  for (size_t i = 0; i < options.groups.size(); ++i) {
+    if (!used.contains(static_cast<int>(i))) {
+      throw usage("no parameter is left for the group '" + options.groups[i].pattern + "'", "parameter groups",
+                  "the first matching group takes a parameter; names look like " +
+                      (params.empty() ? std::string("...") : params.front().fqn));
+    }
+  }
+  return rules;
+}
+
+}  // namespace
+
+UnitPlan make_unit_plan(const std::vector<UnitDescription>& units, const std::vector<ParamDescription>& params,
+                        const Options& options, int world_size) {
+  assert(!units.empty() && units.front().parent == -1);
+  std::set<std::string> names;
+  for (const ParamDescription& param : params) {
+    for (const std::string& name : param.names) {
+      check_fqn(name);
+      if (!names.insert(name).second) {
+        throw usage("two parameters have the same name", printable(name), "register them under different names");
+      }
+    }
+  }
+  check_wrap_types(units, options.auto_wrap);
+
+  UnitPlan plan;
+  plan.rules = make_rules(params, options);
+  const std::vector<int64_t> numels = subtree_numels(units, params);
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (i > 0 && !is_selected(units[i], numels[i], options.auto_wrap)) {
+      plan.unit_of.push_back(plan.unit_of[units[i].parent]);
+      continue;
+    }
+    plan.unit_of.push_back(static_cast<int>(plan.units.size()));
+    PlannedUnit unit;
+    unit.fqn = units[i].fqn;
+    unit.description = static_cast<int>(i);
+    unit.depth = i == 0 ? 0 : plan.units[plan.unit_of[units[i].parent]].depth + 1;
+    plan.units.push_back(std::move(unit));
+  }
+
+  std::vector<std::vector<ParamShape>> trainable(plan.units.size()), frozen(plan.units.size());
+  for (size_t i = 0; i < params.size(); ++i) {
+    const int owner = plan.unit_of[owner_of(units, params[i])];
+    const bool is_frozen = plan.rules[i].frozen;
+    (is_frozen ? frozen : trainable)[owner].push_back({params[i].fqn, params[i].shape});
+    (is_frozen ? plan.units[owner].frozen_params : plan.units[owner].trainable_params)
+        .push_back(static_cast<int>(i));
+  }
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    plan.units[u].trainable = lay_out(std::move(trainable[u]), world_size);
+    plan.units[u].frozen = lay_out(std::move(frozen[u]), world_size);
+  }
+  return plan;
+}
+
+}  // namespace zero

@@ -1,0 +1,48 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace zero::data {
+
+// Map a file read-only and notice when it changes.
+//
+// Size and modification time are recorded at construction. Pages are read when they are
+// touched, so a file may be larger than memory. const members may be called from several
+// threads.
+class MappedFile {
+ public:
+  // With keep_mapped the mapping lives as long as this object, otherwise only as long as
+  // a view: a process may hold a limited number of mappings (65,530 by default on Linux).
+  // Throws DataError when the file cannot be opened.
+  MappedFile(std::string path, bool keep_mapped);
+
+  const std::string& path() const { return path_; }
+  int64_t size_bytes() const { return stamp_.size_bytes; }
+
+  // The file's bytes from `offset` on, up to its end. Throws DataError when the file
+  // changed since construction: bytes that are cut off under a mapping would end the
+  // process with SIGBUS.
+  std::shared_ptr<const unsigned char> view(int64_t offset = 0) const;
+
+  // Throws DataError that names the file when its size or modification time changed since
+  // construction.
+  void check_unchanged() const;
+
+ private:
+  struct Stamp {
+    int64_t size_bytes = 0;
+    int64_t modified_ns = 0;
+    bool operator==(const Stamp&) const = default;
+  };
+
+  Stamp read_stamp() const;
+  std::shared_ptr<const unsigned char> map() const;
+
+  // Constant after construction.
+  std::string path_;
+  Stamp stamp_;
+  std::shared_ptr<const unsigned char> kept_;  // null unless keep_mapped
+};
+
+}  // namespace zero::data

@@ -1,0 +1,42 @@
+#pragma once
+#include <cstdint>
+
+namespace zero::data {
+
+class TokenSource;
+
+struct SamplerOptions {
+  int64_t seq_len = 1024;  // L
+  bool shuffle = true;     // a new order in every epoch; false: the order of the tokens
+  uint64_t seed = 0;
+};
+
+// Address training samples by a global index that counts on through all epochs.
+//
+// Sample i of an epoch is tokens [i*L, i*L+L]: inputs are the first L, targets the last
+// L, so neighbours share one token. Step s with global batch B uses indices s*B ..
+// s*B+B-1, whatever the number of ranks; every epoch uses every sample once. There is no
+// state: a resumed run continues with the next index.
+class Sampler {
+ public:
+  // `source` must outlive the sampler. Throws DataError when it holds less than one
+  // sample.
+  Sampler(const TokenSource& source, const SamplerOptions& options);
+
+  int64_t num_samples() const { return num_samples_; }  // per epoch
+  int64_t epoch(int64_t global_index) const { return global_index / num_samples_; }
+
+  // The sample's number in token order, in [0, num_samples()).
+  int64_t sample_number(int64_t global_index) const;
+
+  // Write the sample's tokens to (L + 1). Throws DataError when a file changed. Safe from
+  // several threads.
+  void sample(int64_t global_index, int64_t* tokens) const;
+
+ private:
+  const TokenSource& source_;
+  SamplerOptions options_;
+  int64_t num_samples_;
+};
+
+}  // namespace zero::data

@@ -1,0 +1,121 @@
+#include "examples/models/gpt2.h"
+
+#include <cmath>
+
+#include "engine/errors.h"
+
+namespace zero {
+namespace {
+
+namespace nn = torch::nn;
+namespace F = torch::nn::functional;
+
+nn::LayerNorm layer_norm(const Gpt2Config& config) {
+  return nn::LayerNorm(nn::LayerNormOptions({config.n_embd}).eps(config.layer_norm_epsilon));
+}
+
+}  // namespace
+
+Conv1DImpl::Conv1DImpl(int64_t in, int64_t out) {
+  weight = register_parameter("weight", torch::empty({in, out}).normal_(0, 0.02));
+  bias = register_parameter("bias", torch::zeros({out}));
+}
+
+at::Tensor Conv1DImpl::forward(const at::Tensor& x) {
+  std::vector<int64_t> shape = x.sizes().vec();
+  const at::Tensor rows = x.reshape({-1, shape.back()});
+  shape.back() = weight.size(1);
+  return torch::addmm(bias, rows, weight).view(shape);
+}
+
+Gpt2AttentionImpl::Gpt2AttentionImpl(const Gpt2Config& config)
+    : num_heads_(config.n_head), dropout_(config.dropout) {
+  c_attn = register_module("c_attn", Conv1D(config.n_embd, 3 * config.n_embd));
+  c_proj = register_module("c_proj", Conv1D(config.n_embd, config.n_embd));
+  resid_dropout = register_module("resid_dropout", nn::Dropout(config.dropout));
+}
+
+at::Tensor Gpt2AttentionImpl::forward(const at::Tensor& x) {
+  const int64_t B = x.size(0), T = x.size(1), C = x.size(2);
+  const std::vector<at::Tensor> qkv = c_attn(x).split(C, 2);
+  const auto heads = [&](const at::Tensor& t) { return t.view({B, T, num_heads_, C / num_heads_}).transpose(1, 2); };
+  const at::Tensor y = at::scaled_dot_product_attention(heads(qkv[0]), heads(qkv[1]), heads(qkv[2]), {},
+                                                        is_training() ? dropout_ : 0.0, /*is_causal=*/true);
+  return resid_dropout(c_proj(y.transpose(1, 2).reshape({B, T, C})));
+}
+
+Gpt2MlpImpl::Gpt2MlpImpl(const Gpt2Config& config) {
+  c_fc = register_module("c_fc", Conv1D(config.n_embd, config.inner()));
+  c_proj = register_module("c_proj", Conv1D(config.inner(), config.n_embd));
+  dropout = register_module("dropout", nn::Dropout(config.dropout));
+}
+
+at::Tensor Gpt2MlpImpl::forward(const at::Tensor& x) {
+  return dropout(c_proj(F::gelu(c_fc(x), F::GELUFuncOptions().approximate("tanh"))));
+}
+
+Gpt2BlockImpl::Gpt2BlockImpl(const Gpt2Config& config) {
+  ln_1 = register_module("ln_1", layer_norm(config));
+  attn = register_module("attn", Gpt2Attention(config));
+  ln_2 = register_module("ln_2", layer_norm(config));
+  mlp = register_module("mlp", Gpt2Mlp(config));
+}
+
+at::Tensor Gpt2BlockImpl::forward(at::Tensor x) {
+  x = x + attn(ln_1(x));
+  return x + mlp(ln_2(x));
+}
+
+Gpt2TransformerImpl::Gpt2TransformerImpl(const Gpt2Config& config) {
+  wte = register_module("wte", nn::Embedding(config.vocab_size, config.n_embd));
+  wpe = register_module("wpe", nn::Embedding(config.n_positions, config.n_embd));
+  drop = register_module("drop", nn::Dropout(config.dropout));
+  h = register_module("h", UnitList<Gpt2BlockImpl>(std::make_shared<UnitListImpl<Gpt2BlockImpl>>()));
+  for (int64_t i = 0; i < config.n_layer; ++i) h->push_back(Unit<Gpt2BlockImpl>(config));
+  ln_f = register_module("ln_f", layer_norm(config));
+}
+
+at::Tensor Gpt2TransformerImpl::forward(const at::Tensor& tokens) {
+  const at::Tensor positions = torch::arange(tokens.size(1), tokens.options());
+  at::Tensor x = drop(wte(tokens) + wpe(positions));
+  for (auto& block : *h) x = block.value()(x);
+  return ln_f(x);
+}
+
+Gpt2Impl::Gpt2Impl(const Gpt2Config& config) {
+  check(config);
+  transformer = register_module("transformer", Gpt2Transformer(config));
+  lm_head = register_module("lm_head", TiedHead(transformer->wte->weight));
+}
+
+at::Tensor Gpt2Impl::logits(const at::Tensor& tokens) { return lm_head(transformer(tokens)); }
+
+at::Tensor Gpt2Impl::forward(const at::Tensor& tokens, const at::Tensor& targets) {
+  const at::Tensor scores = logits(tokens).to(at::kFloat);
+  return F::cross_entropy(scores.view({-1, scores.size(-1)}), targets.reshape(-1),
+                          F::CrossEntropyFuncOptions().ignore_index(-1).reduction(torch::kSum));
+}
+
+InitRules gpt2_init_rules(const Gpt2Config& config) {
+  const double std = config.initializer_range;
+  const double residual_std = std / std::sqrt(2.0 * static_cast<double>(config.n_layer));
+  return {{"*.ln_?.weight", ones()},
+          {"*.bias", zeros()},
+          {"*.c_proj.weight", normal(0, residual_std)},
+          {"*", normal(0, std)}};
+}
+
+void check(const Gpt2Config& config) {
+  const auto require = [](bool holds, const std::string& what, const std::string& cure) {
+    if (!holds) throw Error(ExitCode::kUsage, what, "model gpt2", cure);
+  };
+  require(config.n_layer > 0 && config.n_head > 0 && config.n_embd > 0 && config.vocab_size > 0 &&
+              config.n_positions > 0,
+          "layers, heads, dim, vocabulary and sequence length must be positive",
+          "see --layers, --heads, --dim, --vocab, --seq-len");
+  require(config.n_embd % config.n_head == 0,
+          "dim " + std::to_string(config.n_embd) + " does not divide into " + std::to_string(config.n_head) + " heads",
+          "--dim: a multiple of --heads");
+}
+
+}  // namespace zero

@@ -1,0 +1,50 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace zero::data {
+class Sampler;
+}
+
+namespace zero::launcher {
+
+// How the samples of a global batch are dealt out: it is cut into micro-batches, and
+// micro-batch p * ranks + r is pass p of rank r. So which samples train together depends
+// on neither the number of ranks nor the order of time.
+struct BatchPlan {
+  int64_t global_batch = 1;  // samples; a multiple of micro_batch * ranks
+  int64_t micro_batch = 1;
+  int ranks = 1;
+  int rank = 0;
+};
+
+int64_t num_passes(const BatchPlan& plan);
+
+// The global index of the first sample of this rank's pass, for the batch with that
+// number (0, 1, ...).
+int64_t first_sample(const BatchPlan& plan, int64_t batch, int64_t pass);
+
+// Samples as a model takes them.
+struct Batch {
+  int64_t rows = 0, seq_len = 0;
+  std::vector<int64_t> inputs;   // (rows, seq_len)
+  std::vector<int64_t> targets;  // (rows, seq_len), -1: counts for nothing
+  int64_t num_targets() const;
+};
+
+// A batch of `rows` rows that hold nothing but ignored targets.
+Batch empty_batch(int64_t rows, int64_t seq_len);
+
+// Put the sample with that global index into a row.
+void read_row(const data::Sampler& sampler, int64_t global_index, int64_t row,
+              Batch& batch);
+
+// One pass of this rank.
+Batch read_pass(const data::Sampler& sampler, const BatchPlan& plan, int64_t seq_len,
+                int64_t batch, int64_t pass);
+
+// All passes of this rank, one below the other.
+Batch read_all_passes(const data::Sampler& sampler, const BatchPlan& plan,
+                      int64_t seq_len, int64_t batch);
+
+}  // namespace zero::launcher

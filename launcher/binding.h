@@ -1,0 +1,30 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace zero::launcher {
+
+// The CPUs to widen to, for a rank that its launcher has pinned to one core while its
+// fair share of the node is more; nothing when it should stay as it is. `node_cpus` are
+// those open to this job, in the order of the machine.
+std::optional<std::vector<int>> wider_affinity(const std::vector<int>& current,
+                                               const std::vector<int>& node_cpus,
+                                               int local_rank, int local_size);
+
+// What a rank may use of its node.
+struct Cores {
+  std::vector<int> cpus;
+  int share = 1;     // how many of them are its own when ranks share the node fairly
+  std::string note;  // "0-3 (was pinned to 0)"
+};
+
+// Widen this process where wider_affinity() says so and `may_bind`; tell what it may use.
+// To be called before the first thread that computes.
+Cores take_cores(int local_rank, int local_size, bool may_bind);
+
+// Threads of the model's arithmetic: as asked for, else the share; one for reproducible
+// runs, as the order of sums in a matrix product depends on their number.
+int choose_threads(int asked_for, bool is_deterministic, int share);
+
+}  // namespace zero::launcher

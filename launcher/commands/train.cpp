@@ -1,0 +1,70 @@
+#include "launcher/commands/train.h"
+
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "launcher/announced_world.h"
+#include "launcher/config.h"
+#include "launcher/config_checks.h"
+#include "launcher/help.h"
+#include "launcher/report.h"
+#include "launcher/setting_table.h"
+#include "launcher/training.h"
+#include "launcher/world.h"
+
+namespace zero::launcher {
+namespace {
+
+int print_once(const std::string& text, int rank) {
+  if (rank == 0) std::fputs(text.c_str(), stdout);
+  return static_cast<int>(ExitCode::kDone);
+}
+
+// What could not be checked before MPI, where only MPI knows how many ranks there are.
+void check_ranks(const Settings& settings, int num_ranks) {
+  Problems problems;
+  for (Conflict& conflict : find_rank_conflicts(settings, num_ranks)) {
+    problems.push_back({std::move(conflict.text), ""});
+  }
+  if (!problems.empty()) throw to_error(problems, "train");
+}
+
+int train_in(World& world, const Settings& settings, const ModelFamilies& models) {
+  Training training(settings, models, world);
+  try {
+    check_ranks(settings, world.size());
+    training.run();
+    return static_cast<int>(ExitCode::kDone);
+  } catch (...) {
+    // Here, where `training` still stands: to take it down could mean to wait for ranks
+    // that wait for this one.
+    return report_and_end(describe(std::current_exception()), world);
+  }
+}
+
+}  // namespace
+
+int train(const CommandLine& line, const ModelFamilies& models) {
+  const std::vector<std::string> environment = process_environment();
+  const std::optional<AnnouncedWorld> announced = announced_world(environment);
+  const int rank = announced ? announced->rank : 0;
+  if (line.help) return print_once(settings_help("train"), rank);
+
+  Settings settings;
+  std::optional<World> world;
+  try {
+    ConfigContext context;
+    context.num_ranks = announced ? announced->size : 1;
+    context.is_complete = !line.print_config;
+    context.models = &models;
+    settings = read_settings(line, environment, context);
+    if (line.print_config) return print_once(to_toml(settings), rank);
+    world.emplace(announced);
+  } catch (...) {
+    return report_alone(describe(std::current_exception()), rank);
+  }
+  return train_in(*world, settings, models);
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,33 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "launcher/command_line.h"
+#include "launcher/model.h"
+#include "launcher/problems.h"
+#include "launcher/settings.h"
+
+namespace zero::launcher {
+
+// What a configuration must fit.
+struct ConfigContext {
+  int num_ranks = 1;  // 0: not known yet, nothing that depends on it is checked
+  bool is_complete =
+      true;  // false: what a run cannot do without may be missing (--print-config)
+  const ModelFamilies* models = nullptr;  // nullptr: model names are not checked
+};
+
+// Settings from flags, else environment ("KEY=value", as in environ), else file, else
+// defaults.
+//
+// Throws one Error(kUsage) that tells everything that is wrong in all of them: unknown,
+// repeated and misspelt names, values that are not allowed, settings that do not fit
+// together or do not fit the context.
+Settings read_settings(const CommandLine& line,
+                       const std::vector<std::string>& environment,
+                       const ConfigContext& context);
+
+// The environment of this process.
+std::vector<std::string> process_environment();
+
+}  // namespace zero::launcher

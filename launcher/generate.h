@@ -1,0 +1,36 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace zero::launcher {
+
+struct GenerateOptions {
+  int64_t num_tokens = 200;
+  double temperature = 0.8;  // 0: always the likeliest token
+  uint64_t seed = 0;
+  int64_t context = 256;  // longest input of the model
+};
+
+// Logits (vocab) of the token that follows these.
+using NextLogits = std::function<std::vector<float>(std::span<const int64_t>)>;
+
+// The tokens that follow the prompt, which has at least one. Always as many as asked for:
+// next_logits may be a collective call.
+std::vector<int64_t> generate(const std::vector<int64_t>& prompt,
+                              const GenerateOptions& options,
+                              const NextLogits& next_logits);
+
+// Draw a token from softmax(logits / temperature), with `uniform` in [0, 1).
+int64_t choose_token(std::span<const float> logits, double temperature, double uniform);
+
+// How people write tokens: as text where bytes are tokens, else as numbers with blanks
+// between them. Throws Error(kUsage) for a prompt without tokens or with some that the
+// vocabulary lacks.
+std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text, int64_t vocab);
+// Text ends at the first end-of-text token; what is not printable is shown as \xNN.
+std::string show_tokens(std::span<const int64_t> tokens, bool is_text);
+
+}  // namespace zero::launcher

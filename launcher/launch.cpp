@@ -1,0 +1,77 @@
+#include "launcher/launch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "launcher/announced_world.h"
+#include "launcher/command_line.h"
+#include "launcher/commands/train.h"
+#include "launcher/config.h"
+#include "launcher/console.h"
+#include "launcher/names.h"
+#include "launcher/report.h"
+
+namespace zero {
+namespace {
+
+using namespace launcher;
+
+struct Verb {
+  const char *name, *summary;
+  int (*run)(const CommandLine& line, const ModelFamilies& models);
+};
+
+constexpr std::array kVerbs = {
+    Verb{"train", "train a language model, its state sharded over all ranks", train},
+};
+
+std::string overview() {
+  std::string text =
+      "zero_launch VERB [--setting value]...        on this machine\n"
+      "mpirun -n RANKS zero_launch VERB ...         on several ranks\n\n";
+  for (const Verb& verb : kVerbs)
+    text += fmt::format("  {:<10}{}\n", verb.name, verb.summary);
+  return text + "\nzero_launch VERB --help tells more about each.\n";
+}
+
+Failure unknown_verb(const std::string& word) {
+  const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Verb& verb : kVerbs) all.emplace_back(verb.name);
+    return all;
+  }();
+  const std::string near = nearest(word, names);
+  return {
+      ExitCode::kUsage,
+      fmt::format("\"{}\" is no verb{}", word, near.empty() ? "" : "; nearest: " + near),
+      "command line", "zero_launch --help lists the verbs"};
+}
+
+int rank_before_mpi() {
+  const auto announced = announced_world(process_environment());
+  return announced ? announced->rank : 0;
+}
+
+}  // namespace
+
+int launch(int argc, char** argv, const ModelFamilies& models) {
+  guard_streams();
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+    std::FILE* stream = words.empty() ? stderr : stdout;
+    if (rank_before_mpi() == 0) std::fputs(overview().c_str(), stream);
+    return static_cast<int>(words.empty() ? ExitCode::kUsage : ExitCode::kDone);
+  }
+  for (const Verb& verb : kVerbs) {
+    if (words[0] == verb.name)
+      return verb.run(read_command_line({words.begin() + 1, words.end()}), models);
+  }
+  return report_alone(unknown_verb(words[0]), rank_before_mpi());
+}
+
+}  // namespace zero

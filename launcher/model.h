@@ -1,0 +1,55 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/init/init_spec.h"
+
+namespace at {
+class Tensor;
+}
+namespace torch::nn {
+class Module;
+}
+
+namespace zero {
+
+// A language model as the launcher's verbs need it; examples/models/gpt2 is one.
+class LanguageModel {
+ public:
+  virtual ~LanguageModel() = default;
+  virtual std::shared_ptr<torch::nn::Module> module() = 0;
+  // tokens, targets (micro_batch, seq_len) int64 -> scalar fp32: sum of cross entropies;
+  // targets of -1 are ignored.
+  virtual at::Tensor loss_sum(const at::Tensor& tokens, const at::Tensor& targets) = 0;
+  // tokens (batch, length) int64 -> (batch, vocab) fp32: logits of the token that follows
+  // the last one.
+  virtual at::Tensor next_logits(const at::Tensor& tokens) = 0;
+};
+
+// The shape of a model: what --preset chooses and --layers, --dim ... override.
+// 0: take the preset's.
+struct ModelShape {
+  int64_t layers = 0, dim = 0, heads = 0, kv_heads = 0, ffn_dim = 0;
+  int64_t vocab = 0;    // 0: what the data needs
+  int64_t seq_len = 0;  // longest sequence
+  double dropout = 0;
+};
+
+// One family of models that --model can name.
+struct ModelFamily {
+  std::string name;                           // "gpt2"
+  std::map<std::string, ModelShape> presets;  // "gpt2-124m" ...
+  std::string default_preset;                 // when none is named
+  // Throws Error(kUsage) for shapes that do not fit together. Called under DeferredInit:
+  // costs no memory.
+  std::function<std::unique_ptr<LanguageModel>(const ModelShape&)> make;
+  std::function<InitRules(const ModelShape&)> init_rules;
+};
+
+using ModelFamilies = std::vector<ModelFamily>;
+
+}  // namespace zero

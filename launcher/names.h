@@ -1,0 +1,16 @@
+#pragma once
+#include <string>
+#include <vector>
+
+namespace zero::launcher {
+
+// The candidate that `name` most likely means, or "" when none is near: at most a third
+// of its letters (two in a short word) added, dropped, changed or swapped. '-' and '_'
+// are the same.
+std::string nearest(const std::string& name, const std::vector<std::string>& candidates);
+
+// What a setting of another tool is called here, as advice: "here: global_batch, samples
+// of a step on all ranks together". "" for names that no tool we know has.
+std::string foreign_name_advice(const std::string& name);
+
+}  // namespace zero::launcher

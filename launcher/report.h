@@ -1,0 +1,36 @@
+#pragma once
+#include <exception>
+#include <string>
+
+#include "engine/errors.h"
+
+namespace zero::launcher {
+
+class World;
+
+// What ended a run, as three lines and an exit code.
+struct Failure {
+  ExitCode code = ExitCode::kTraining;
+  std::string what, where, cure;  // `where` and `cure` may be empty
+};
+
+// Understand any exception: ours, the checkpoint's, host memory's, the system's, torch's
+// (first line of its text, without the stack).
+Failure describe(std::exception_ptr error);
+
+// zero: lr is "-1"; allowed: a finite number, 0 or more
+//   where: --lr
+//   try:   zero_launch train --help lists every setting and what it allows
+std::string three_lines(const Failure& failure);
+
+// Print what went wrong before ranks knew each other; returns the exit code. Every rank
+// sees the same then, so that only the first one prints, and the others wait long enough
+// for that to be read.
+int report_alone(const Failure& failure, int announced_rank);
+
+// Print what went wrong on this rank and end all ranks; does not return when there are
+// others. The lowest of several failing ranks is the one that speaks: each waits for
+// those below it, and the first to speak ends them all.
+int report_and_end(const Failure& failure, World& world);
+
+}  // namespace zero::launcher

@@ -1,0 +1,92 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace zero::launcher {
+
+// Everything `train` can be told, with defaults. What each one means and allows is
+// written once, in setting_table.cpp.
+struct Settings {
+  // --- model
+  std::string model = "gpt2";
+  std::string preset;
+  int64_t layers = 0;
+  int64_t dim = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t ffn_dim = 0;
+  int64_t vocab = 0;
+  double dropout = 0;
+
+  // --- data
+  std::vector<std::string> data;
+  int64_t seq_len = 0;
+  bool shuffle = true;
+  std::vector<std::string> eval_data;
+  int64_t eval_every = 0;
+  int64_t eval_samples = 64;
+
+  // --- batch
+  int64_t global_batch = 32;
+  int64_t micro_batch = 4;
+  std::string accumulate = "model";
+
+  // --- optimizer
+  std::string optimizer = "adamw";
+  double lr = 3e-4;
+  double min_lr = 0;
+  std::string schedule = "constant";
+  int64_t warmup_steps = 0;
+  int64_t decay_steps = 0;
+  std::array<double, 2> betas = {0.9, 0.95};
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  std::string weight_decay_on = "matrices";
+  double clip = 1;
+  std::vector<std::string> freeze;
+
+  // --- run
+  int64_t steps = 1000;
+  int64_t seed = 0;
+  bool deterministic = false;
+  std::string device = "auto";
+  int64_t threads = 0;
+  int64_t adam_threads = 0;
+  bool bind = true;
+  int64_t time_limit = 0;  // seconds
+  int64_t max_bad_steps = 10;
+
+  // --- precision
+  std::string dtype = "fp32";
+  std::string reduce_dtype = "fp32";
+
+  // --- sharding
+  bool reshard_after_forward = true;
+  int64_t prefetch = 1;
+  std::string recompute = "unit";
+  int64_t wrap_min_numel = 0;
+
+  // --- output
+  std::string out;
+  int64_t save_every = 0;
+  int64_t keep = 2;
+  std::string resume = "auto";
+  std::vector<std::string> overrides;
+  std::vector<std::string> metrics = {"jsonl"};
+  int64_t log_every = 1;
+  std::string sample;
+  int64_t sample_tokens = 200;
+  double sample_temperature = 0.8;
+
+  // --- tests
+  std::string dump_state;
+  std::string trace_comm;
+  std::vector<std::string> delay;
+  int64_t chaos = 0;
+
+  bool operator==(const Settings&) const = default;
+};
+
+}  // namespace zero::launcher

@@ -1,0 +1,29 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zero::launcher {
+
+// Values as people write them. All give nothing when the whole text is not such a value.
+
+std::optional<int64_t> parse_integer(std::string_view text);  // -12, 1_000
+std::optional<double> parse_number(
+    std::string_view text);  // 3e-4; finite and within double's range
+std::optional<bool> parse_boolean(std::string_view text);  // true false yes no on off 1 0
+std::optional<int64_t> parse_duration(std::string_view text);  // HH:MM:SS in seconds
+
+// "23:30:00"
+std::string format_duration(int64_t seconds);
+
+// "0.9,0.95" -> {"0.9", "0.95"}; blanks around the parts are dropped, empty parts kept.
+std::vector<std::string> split(std::string_view text, char separator);
+
+// {"a", "b", "c"} -> "a, b or c"
+std::string alternatives(const std::vector<std::string>& words);
+
+bool is_utf8(std::string_view text);
+
+}  // namespace zero::launcher

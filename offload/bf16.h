@@ -1,0 +1,28 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace zero {
+
+// Convert between float and bfloat16, which is kept as its 16 bits.
+//
+// Rounding is to nearest, ties to even; what is too large becomes infinite. Every NaN
+// becomes 0x7fc0, so that the result never depends on a NaN's payload.
+inline uint16_t float_to_bf16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+  return static_cast<uint16_t>(is_nan ? 0x7fc0u : rounded);
+}
+
+// Exact: every bfloat16 is a float.
+inline float bf16_to_float(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+// The same over arrays of `n` elements that do not overlap; on the calling thread.
+void convert_to_bf16(const float* from, uint16_t* to, int64_t n);
+void convert_to_float(const uint16_t* from, float* to, int64_t n);
+
+}  // namespace zero

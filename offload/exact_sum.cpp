@@ -1,0 +1,162 @@
+#include "offload/exact_sum.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <limits>
+#include <mutex>
+
+#include "offload/thread_pool.h"
+
+namespace zero {
+namespace {
+
+using Uint128 = unsigned __int128;
+
+constexpr int kTopLimb = 21;  // limbs above it count the infinite and the NaN summands
+constexpr int kLimbBits = 32;
+constexpr int64_t kLimbMask = (int64_t{1} << kLimbBits) - 1;
+constexpr int kLowestExponent = -352;  // of bit 0 of limb 0
+
+// A double is mantissa * 2^(biased exponent - 1075); bit 0 of a mantissa with this biased
+// exponent, that of 2^-300, falls on bit 0 of limb 0. From the second on, a mantissa
+// would leave limb 21.
+constexpr uint64_t kFirstExponent = 1075 + kLowestExponent;
+constexpr uint64_t kEndExponent = 1023 + 340;
+
+// Between two carries a limb grows by less than 2^32 per add: this many stay below 2^61.
+constexpr int64_t kAddsPerCarry = int64_t{1} << 29;
+
+constexpr int64_t kLeafNumel = 64;
+constexpr int64_t kChunkNumel = 1 << 16;  // a multiple of the leaf: threads never cut one
+
+}  // namespace
+
+void ExactSum::add(double summand) {
+  const uint64_t bits = std::bit_cast<uint64_t>(summand);
+  const uint64_t exponent = bits >> 52;  // with the sign above it
+  if (exponent < kFirstExponent) return;
+  if (exponent >= kEndExponent) {
+    assert(!(summand < 0) && "a negative summand would need borrows");
+    ++limbs_[std::isnan(summand) ? kNan : kInfinite];
+    return;
+  }
+  const uint64_t mantissa = (bits & ((uint64_t{1} << 52) - 1)) | (uint64_t{1} << 52);
+  const uint64_t place = exponent - kFirstExponent;
+  const Uint128 shifted = Uint128{mantissa} << (place % kLimbBits);
+  int64_t* limb = &limbs_[place / kLimbBits];
+  limb[0] += static_cast<int64_t>(shifted) & kLimbMask;
+  limb[1] += static_cast<int64_t>(shifted >> 32) & kLimbMask;
+  limb[2] += static_cast<int64_t>(shifted >> 64);
+  if (++num_adds_since_carry_ == kAddsPerCarry) carry();
+}
+
+void ExactSum::merge(const ExactSum& other) {
+  ExactSum summand = other;
+  summand.carry();
+  carry();
+  for (int i = 0; i < kNumLimbs; ++i) limbs_[i] += summand.limbs_[i];
+  carry();
+}
+
+std::span<int64_t> ExactSum::limbs() {
+  carry();
+  return limbs_;
+}
+
+// Bring limbs 0..20 below 2^32 each; the top limb takes what is left.
+void ExactSum::carry() {
+  for (int i = 0; i < kTopLimb; ++i) {
+    limbs_[i + 1] += limbs_[i] >> kLimbBits;
+    limbs_[i] &= kLimbMask;
+  }
+  num_adds_since_carry_ = 0;
+}
+
+double ExactSum::value() const {
+  if (limbs_[kNan] > 0) return std::numeric_limits<double>::quiet_NaN();
+  if (limbs_[kInfinite] > 0) return std::numeric_limits<double>::infinity();
+
+  ExactSum sum = *this;
+  sum.carry();
+  int top = kTopLimb;
+  while (top > 2 && sum.limbs_[top] == 0) --top;
+
+  // Three limbs hold at least 65 significant bits, or all there are; one more bit tells
+  // whether anything lies below. That is enough to round once and rightly to 53.
+  Uint128 leading = 0;
+  for (int i = top; i > top - 3; --i)
+    leading = (leading << kLimbBits) + Uint128(sum.limbs_[i]);
+  const bool is_more_below = std::any_of(&sum.limbs_[0], &sum.limbs_[top - 2],
+                                         [](int64_t limb) { return limb != 0; });
+  leading |= is_more_below;
+  return std::ldexp(static_cast<double>(leading),
+                    kLowestExponent + kLimbBits * (top - 2));
+}
+
+namespace {
+
+double square(float value) { return double{value} * double{value}; }
+double magnitude(float value) { return std::fabs(double{value}); }
+
+// Eight lanes, then a tree over them: a fixed order that compilers can vectorise.
+template <double (*kTerm)(float)>
+double leaf_sum(const float* values) {
+  double lanes[8] = {};
+  for (int64_t i = 0; i < kLeafNumel; i += 8) {
+    for (int64_t j = 0; j < 8; ++j) lanes[j] += kTerm(values[i + j]);
+  }
+  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
+         ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+}
+
+template <double (*kTerm)(float)>
+ExactSum chunk_sum(const float* values, int64_t numel) {
+  ExactSum sum;
+  const int64_t whole = numel - numel % kLeafNumel;
+  for (int64_t i = 0; i < whole; i += kLeafNumel) sum.add(leaf_sum<kTerm>(values + i));
+  if (whole < numel) {
+    float leaf[kLeafNumel] = {};
+    std::copy(values + whole, values + numel, leaf);
+    sum.add(leaf_sum<kTerm>(leaf));
+  }
+  return sum;
+}
+
+template <double (*kTerm)(float)>
+void add_terms(ExactSum& sum, const float* values, int64_t numel, ThreadPool& pool) {
+  std::mutex mutex;
+  pool.parallel_for(numel, kChunkNumel, [&](int64_t begin, int64_t end) {
+    const ExactSum part = chunk_sum<kTerm>(values + begin, end - begin);
+    std::lock_guard lock(mutex);
+    sum.merge(part);
+  });
+}
+
+}  // namespace
+
+void add_squares(ExactSum& sum, const float* values, int64_t numel, ThreadPool& pool) {
+  add_terms<square>(sum, values, numel, pool);
+}
+
+void add_abs(ExactSum& sum, const float* values, int64_t numel, ThreadPool& pool) {
+  add_terms<magnitude>(sum, values, numel, pool);
+}
+
+float max_abs(const float* values, int64_t numel, ThreadPool& pool) {
+  // Without signs, floats order as their bits do, infinity next to last and NaN last.
+  std::mutex mutex;
+  uint32_t largest = 0;
+  pool.parallel_for(numel, kChunkNumel, [&](int64_t begin, int64_t end) {
+    uint32_t part = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      part = std::max(part, std::bit_cast<uint32_t>(values[i]) & 0x7fffffffu);
+    }
+    std::lock_guard lock(mutex);
+    largest = std::max(largest, part);
+  });
+  return std::bit_cast<float>(largest);
+}
+
+}  // namespace zero

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace zero {
+
+class ThreadPool;
+
+// Add non-negative numbers without rounding, so that no order can change the sum.
+//
+// The sum is a fixed-point integer from 2^-352 up, kept as 22 limbs of 32 bits inside
+// int64, beside a count of infinite and one of NaN summands. To add the sums of several
+// ranks, add their limbs() element by element: an integer all-reduce of 24 values.
+//
+// Summands below 2^-300 count as 0 (the square of the smallest float is 2^-298); those
+// from 2^340 up count as infinite (the square of the largest float is 2^256).
+// Not thread-safe.
+class ExactSum {
+ public:
+  static constexpr int kNumLimbs = 24;
+
+  // Add one number, which is not negative. Any number of times.
+  void add(double summand);
+
+  // Add another sum. Any number of times.
+  void merge(const ExactSum& other);
+
+  // The limbs in one normal form for equal sums, to be read or summed in place over up to
+  // 2^20 ranks. Stays valid while the object lives, until the next add() or merge().
+  std::span<int64_t> limbs();
+
+  // The sum, rounded once to nearest even; NaN or infinite when a summand was (NaN wins).
+  double value() const;
+
+  // Whether value() is a number.
+  bool finite() const { return limbs_[kInfinite] == 0 && limbs_[kNan] == 0; }
+
+ private:
+  static constexpr int kInfinite = 22;
+  static constexpr int kNan = 23;
+
+  void carry();
+
+  std::array<int64_t, kNumLimbs> limbs_{};
+  int64_t num_adds_since_carry_ = 0;
+};
+
+// The size of a gradient: sum of |x|, root of the sum of squares, or largest |x|.
+enum class NormType { kL1, kL2, kInf };
+
+// Add the squares, or the magnitudes, of `values` (numel).
+//
+// Leaves of 64 consecutive values are summed in fp64 in a fixed order, and each leaf is
+// added exactly. A last leaf that is shorter counts as if filled up with zeros. So the
+// sum is the same for any number of threads and any split into ranks at multiples of 64.
+void add_squares(ExactSum& sum, const float* values, int64_t numel, ThreadPool& pool);
+void add_abs(ExactSum& sum, const float* values, int64_t numel, ThreadPool& pool);
+
+// The largest magnitude of `values` (numel); NaN when there is one, 0 for no values.
+float max_abs(const float* values, int64_t numel, ThreadPool& pool);
+
+}  // namespace zero

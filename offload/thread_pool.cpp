@@ -1,0 +1,112 @@
+#include "offload/thread_pool.h"
+
+#include <tbb/blocked_range.h>
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+#include <tbb/partitioner.h>
+#include <tbb/task_arena.h>
+#include <tbb/task_scheduler_observer.h>
+
+#include <algorithm>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "offload/affinity.h"
+#include "offload/float_environment.h"
+
+namespace zero {
+namespace {
+
+// Let TBB start at least `num_threads` threads.
+//
+// Its own limit is the number of CPUs it saw at its first use, perhaps before the process
+// was bound. Of several limits TBB obeys the lowest, so the process holds one that grows.
+void raise_thread_limit(int num_threads) {
+  static std::mutex mutex;
+  static std::unique_ptr<tbb::global_control> limit;
+  const auto kind = tbb::global_control::max_allowed_parallelism;
+
+  std::lock_guard lock(mutex);
+  const auto wanted = static_cast<size_t>(num_threads);
+  if (tbb::global_control::active_value(kind) >= wanted) return;
+  limit.reset();
+  limit = std::make_unique<tbb::global_control>(kind, wanted);
+}
+
+// Put every worker that joins an arena on the pool's CPUs: TBB lends its threads to all
+// arenas, and a thread keeps the CPUs of whoever started it.
+class WorkerBinding : public tbb::task_scheduler_observer {
+ public:
+  WorkerBinding(tbb::task_arena& arena, std::vector<int> cpus)
+      : tbb::task_scheduler_observer(arena), cpus_(std::move(cpus)) {
+    observe(true);
+  }
+  ~WorkerBinding() override { observe(false); }
+
+  void on_scheduler_entry(bool is_worker) override {
+    if (is_worker) try_bind(cpus_);
+  }
+
+ private:
+  std::vector<int> cpus_;
+};
+
+void run_chunk(int64_t chunk, int64_t count, int64_t grain,
+               const std::function<void(int64_t, int64_t)>& body) {
+  DefaultFloatEnvironment default_rounding;
+  const int64_t begin = chunk * grain;
+  body(begin, begin + std::min(grain, count - begin));
+}
+
+}  // namespace
+
+struct ThreadPool::Workers {
+  explicit Workers(int num_threads)
+      : arena(num_threads), binding(arena, current_affinity()) {}
+
+  tbb::task_arena arena;
+  WorkerBinding binding;
+};
+
+ThreadPool::ThreadPool(int num_threads) : num_threads_(num_threads) {
+  if (num_threads < 0) {
+    throw std::invalid_argument("ThreadPool: num_threads is " +
+                                std::to_string(num_threads) +
+                                ", must be 0 (all CPUs of this process) or more");
+  }
+  if (num_threads_ == 0) num_threads_ = static_cast<int>(current_affinity().size());
+  if (num_threads_ == 1) return;
+  raise_thread_limit(num_threads_);
+  workers_ = std::make_unique<Workers>(num_threads_);
+}
+
+ThreadPool::~ThreadPool() = default;
+
+void ThreadPool::parallel_for(int64_t count, int64_t grain,
+                              const std::function<void(int64_t, int64_t)>& body) {
+  if (count < 0 || grain < 1) {
+    throw std::invalid_argument("ThreadPool: count " + std::to_string(count) +
+                                " must not be negative, grain " + std::to_string(grain) +
+                                " must be at least 1");
+  }
+  const int64_t num_chunks = count / grain + (count % grain != 0);
+  if (!workers_ || num_chunks <= 1) {
+    for (int64_t i = 0; i < num_chunks; ++i) run_chunk(i, count, grain, body);
+    return;
+  }
+  workers_->arena.execute([&] {
+    tbb::parallel_for(
+        tbb::blocked_range<int64_t>(0, num_chunks),
+        [&](const tbb::blocked_range<int64_t>& chunks) {
+          for (int64_t i = chunks.begin(); i < chunks.end(); ++i) {
+            run_chunk(i, count, grain, body);
+          }
+        },
+        tbb::static_partitioner());
+  });
+}
+
+}  // namespace zero

@@ -1,0 +1,67 @@
+#include "offload/topology.h"
+
+#include <hwloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+
+namespace zero {
+namespace {
+
+struct DestroyTopology {
+  void operator()(hwloc_topology* machine) const { hwloc_topology_destroy(machine); }
+};
+using Machine = std::unique_ptr<hwloc_topology, DestroyTopology>;
+
+Machine load_machine() {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0)
+    throw std::runtime_error("hwloc_topology_init failed");
+  Machine machine(raw);
+  if (hwloc_topology_load(raw) != 0) {
+    throw std::runtime_error("hwloc_topology_load failed; are /proc and /sys mounted?");
+  }
+  return machine;
+}
+
+int num_objects(const Machine& machine, hwloc_obj_type_t type) {
+  return std::max(0, hwloc_get_nbobjs_by_type(machine.get(), type));
+}
+
+// All CPUs along hwloc's walk through packages, NUMA nodes, caches and cores.
+std::vector<int> cpus_in_machine_order(const Machine& machine) {
+  std::vector<int> cpus(num_objects(machine, HWLOC_OBJ_PU));
+  for (size_t i = 0; i < cpus.size(); ++i) {
+    cpus[i] = hwloc_get_obj_by_type(machine.get(), HWLOC_OBJ_PU, i)->os_index;
+  }
+  return cpus;
+}
+
+}  // namespace
+
+Topology read_topology() {
+  const Machine machine = load_machine();
+  Topology topology;
+  topology.num_cores = num_objects(machine, HWLOC_OBJ_CORE);
+  if (topology.num_cores == 0) {  // some virtual machines hide their cores
+    topology.num_cores = num_objects(machine, HWLOC_OBJ_PU);
+  }
+  topology.num_numa_nodes = num_objects(machine, HWLOC_OBJ_NUMANODE);
+  // Not hwloc's: NUMA nodes' own counts miss memory that a hypervisor added later.
+  topology.memory_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  topology.affinity = current_affinity();
+  return topology;
+}
+
+std::vector<int> cpuset_of_node() {
+  std::vector<int> cpus = widest_affinity();
+  const std::vector<int> order = cpus_in_machine_order(load_machine());
+  const auto place = [&](int cpu) { return std::find(order.begin(), order.end(), cpu); };
+  std::stable_sort(cpus.begin(), cpus.end(),
+                   [&](int a, int b) { return place(a) < place(b); });
+  return cpus;
+}
+
+}  // namespace zero

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Install what this project needs and the machine lacks. Safe to repeat: a second call takes under 2 s.
+#
+#   Debian packages   need root (or sudo); without it the missing ones are named and the rest goes on
+#   LibTorch          the pinned torch wheel in a virtual environment, 5 GB, shared by all clones:
+#                     $ZERO_VENV, by default ~/.cache/zero/torch-<version>
+#
+# ZERO_TORCH=DIR (a LibTorch folder with share/cmake/Torch) skips the environment.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+packages=(
+  g++ cmake ninja-build ccache git                       # build
+  openmpi-bin libopenmpi-dev                             # ranks
+  libtbb-dev libhwloc-dev                                # threads, topology
+  libhdf5-dev hdf5-tools libxxhash-dev                   # checkpoints
+  nlohmann-json3-dev libfmt-dev                          # launcher
+  libgtest-dev libgmock-dev                              # tests
+  python3 python3-venv python3-h5py                      # torch wheel; reading checkpoints
+)
+
+missing_packages() {
+  local package
+  for package in "${packages[@]}"; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)" = installed ] || echo "$package"
+  done
+}
+
+install_packages() {
+  local missing
+  mapfile -t missing < <(missing_packages)
+  [ ${#missing[@]} -gt 0 ] || return 0
+  local as_root=()
+  if [ "$(id -u)" != 0 ]; then
+    if ! sudo -n true 2>/dev/null; then
+      say "these Debian packages are missing and installing them needs root; going on without:"
+      say "  sudo apt-get install ${missing[*]}"
+      return 0
+    fi
+    as_root=(sudo)
+  fi
+  say "installing Debian packages: ${missing[*]}"
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+install_torch() {
+  [ -z "${ZERO_TORCH:-}" ] || return 0
+  [ ! -e "$zero_venv/.complete" ] || return 0
+  say "installing torch $torch_version into $zero_venv (about 5 GB, one to three minutes)"
+  mkdir -p "$(dirname "$zero_venv")"
+  exec 9>"$zero_venv.lock"
+  flock 9                                                # two clones may call this at once
+  if [ ! -e "$zero_venv/.complete" ]; then
+    rm -rf "$zero_venv"
+    python3 -m venv "$zero_venv"
+    "$zero_venv/bin/pip" install --quiet --disable-pip-version-check "torch==$torch_version" "numpy<3"
+    touch "$zero_venv/.complete"
+  fi
+  exec 9>&-
+}
+
+install_packages
+install_torch
+say "ready"

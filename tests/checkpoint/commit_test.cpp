@@ -1,0 +1,140 @@
+#include "checkpoint/commit.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+
+#include "checkpoint/find.h"
+#include "checkpoint/writer.h"
+#include "support.h"
+
+namespace zero::checkpoint::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class CommitTest : public CheckpointTest {};
+
+TEST_F(CommitTest, LeavesExactlyTheseFiles) {
+  const auto path = save(small_model());
+  EXPECT_EQ(path, run + "/step_000000000100");
+  EXPECT_THAT(files_of(path), ::testing::ElementsAre("checkpoint.h5", "manifest.json",
+                                                     "shard_00000_of_00002.h5",
+                                                     "shard_00001_of_00002.h5"));
+  EXPECT_THAT(files_of(run), ::testing::ElementsAre("latest", "step_000000000100"));
+}
+
+TEST_F(CommitTest, TheSameCheckpointHasTheSameBytes) {
+  const auto one = save(small_model(), {.step = 1});
+  fs::rename(one, run + "/aside");
+  const auto two = save(small_model(), {.step = 1});
+  for (const auto& name : files_of(two)) {
+    EXPECT_EQ(read_file(run + "/aside/" + name), read_file(two + "/" + name)) << name;
+  }
+}
+
+TEST_F(CommitTest, TheTimeOfSavingIsNotStored) {
+  const std::string bytes = read_file(save(small_model()) + "/" + kVirtualFile);
+  const int64_t now = std::time(nullptr);
+  for (size_t i = 0; i + 4 <= bytes.size(); ++i) {
+    uint32_t value = 0;
+    std::memcpy(&value, bytes.data() + i, 4);
+    EXPECT_GT(std::abs(now - int64_t{value}), 60) << i;
+  }
+}
+
+TEST_F(CommitTest, ACommittedStepIsRefused) {
+  const TestModel model = small_model(1);
+  const auto path = save(model);
+  EXPECT_THAT(error_of([&] { save(small_model(2)); }), HasSubstr("saved already"));
+  EXPECT_TRUE(holds(path, model));
+  EXPECT_TRUE(leftovers_of(run).empty());
+}
+
+TEST_F(CommitTest, ACommittedStepIsReplacedWhenAsked) {
+  const TestModel model = small_model(2);
+  save(small_model(1), {.world_size = 4});
+  const auto path = save(model, {.world_size = 2, .existing = Existing::kReplace});
+  EXPECT_TRUE(holds(path, model));
+  EXPECT_TRUE(leftovers_of(run).empty());
+}
+
+TEST_F(CommitTest, ADamagedStepIsNoObstacle) {
+  const TestModel model = small_model(2);
+  fs::remove(save(small_model(1)) + "/manifest.json");
+  EXPECT_TRUE(holds(save(model), model));
+  EXPECT_TRUE(leftovers_of(run).empty());
+}
+
+// A file system that cannot exchange two names.
+class PoorIo : public Io {
+ public:
+  int exchange(int, const char*, const char*) override {
+    errno = EINVAL;
+    return -1;
+  }
+};
+
+TEST_F(CommitTest, WithoutExchangeOnlyADamagedStepIsReplaced) {
+  PoorIo io;
+  const TestModel old = small_model(1), fresh = small_model(2);
+  const auto path = save(old);
+  EXPECT_THAT(error_of([&] { save(fresh, {.existing = Existing::kReplace}, io); }),
+              HasSubstr("cannot be replaced safely"));
+  EXPECT_TRUE(holds(path, old));
+  fs::remove(path + "/manifest.json");
+  EXPECT_TRUE(holds(save(fresh, {}, io), fresh));
+}
+
+TEST_F(CommitTest, AShardThatCannotBeSeenIsOnAnotherDisk) {
+  const TestModel model = small_model();
+  const std::string folder = prepare(run, 1);
+  std::vector<ShardReport> reports;
+  for (int rank = 0; rank < 2; ++rank) {
+    reports.push_back(write_shard(folder, rank, 2, slices_of(model, rank, 2)));
+  }
+  fs::remove(folder + "/" + shard_file(1, 2));
+  EXPECT_THAT(error_of([&] { commit(run, folder, reports, {.step = 1}); }),
+              HasSubstr("use a folder that all nodes share"));
+}
+
+TEST_F(CommitTest, LostElementsAreNamed) {
+  const TestModel model = small_model();
+  const std::string folder = prepare(run, 1);
+  auto slices = slices_of(model, 0, 1);
+  slices[3].numel -= 1;
+  const auto report = write_shard(folder, 0, 1, slices);
+  EXPECT_THAT(error_of([&] { commit(run, folder, {report}, {.step = 1}); }),
+              HasSubstr("blocks.1.w: params: nobody has elements 2172 to 2172"));
+  EXPECT_TRUE(list_steps(run).empty());
+}
+
+TEST_F(CommitTest, TheCallersJsonMustBeJson) {
+  EXPECT_THAT(error_of([&] { save(small_model(), {.config = "{"}); }),
+              HasSubstr("the config: is not JSON"));
+  EXPECT_TRUE(leftovers_of(run).empty());
+}
+
+TEST_F(CommitTest, DiscardTouchesOnlyTemporaryFolders) {
+  const auto path = save(small_model());
+  discard(path);
+  discard(run);
+  discard(run + "/tmp.none");
+  EXPECT_TRUE(fs::exists(path + "/manifest.json"));
+}
+
+TEST_F(CommitTest, ProbingLeavesNothing) {
+  probe_writable(run + "/new/deep");
+  EXPECT_TRUE(files_of(run + "/new/deep").empty());
+  FaultyIo io;
+  io.fail_at = 2;
+  io.error = EROFS;
+  EXPECT_THAT(error_of([&] { probe_writable(run, io); }), HasSubstr("Read-only"));
+  EXPECT_TRUE(leftovers_of(run).empty());
+}
+
+}  // namespace
+}  // namespace zero::checkpoint::testing

@@ -1,0 +1,77 @@
+#include "checkpoint/compare.h"
+
+#include "support.h"
+
+namespace zero::checkpoint::testing {
+namespace {
+
+class CompareTest : public CheckpointTest {
+ protected:
+  CompareTest()
+      : manifest(Reader(save(model, {.aliases = {{"head", "wte"}}})).manifest()) {
+    for (const auto& tensor : model) {
+      expected.push_back({tensor.kind, tensor.fqn, tensor.shape, tensor.dtype});
+    }
+  }
+
+  const TestModel model = {make_tensor(Kind::kParam, "wte", DType::kFp32, {4, 2}),
+                           make_tensor(Kind::kParam, "blocks.0.w", DType::kFp32, {3}),
+                           make_tensor(Kind::kParam, "half", DType::kBf16, {3}),
+                           make_tensor(Kind::kExpAvg, "wte", DType::kFp32, {4, 2}),
+                           make_tensor(Kind::kBuffer, "mask", DType::kBool, {2})};
+  Manifest manifest;
+  std::vector<ExpectedTensor> expected;
+};
+
+TEST_F(CompareTest, TheSameModelHasNone) {
+  EXPECT_TRUE(compare(expected, manifest).empty());
+  EXPECT_NO_THROW(require_none(compare(expected, manifest), "x"));
+}
+
+TEST_F(CompareTest, OneErrorListsAll) {
+  expected[0].shape = {4, 3};
+  expected[2].dtype = DType::kFp16;
+  expected.erase(expected.begin() + 1);
+  expected.push_back({Kind::kParam, "new", {7}, DType::kFp32});
+  EXPECT_EQ(
+      error_of([&] { require_none(compare(expected, manifest), "runs/a/step"); }),
+      "runs/a/step: 4 differences from the model\n"
+      "  missing params/new: the model has (7)\n"
+      "  extra params/blocks.0.w: the checkpoint has (3)\n"
+      "  shape params/wte: the model has (4, 3), the checkpoint has (4, 2)\n"
+      "  type params/half: the model has fp16, the checkpoint has bf16; load it into "
+      "the model it was saved from, or allow missing and extra names");
+}
+
+TEST_F(CompareTest, PatternsAllowWhatIsWanted) {
+  expected.erase(expected.begin() + 1);
+  expected.push_back({Kind::kParam, "blocks.7.w", {7}, DType::kFp32});
+  EXPECT_TRUE(compare(expected, manifest, {Kind::kParam},
+                      {.missing = {"blocks.7.*"}, .extra = {"x", "blocks.?.w"}})
+                  .empty());
+  EXPECT_EQ(compare(expected, manifest, {Kind::kParam}, {.missing = {"blocks.7"}})
+                .missing.size(),
+            1u);
+}
+
+TEST_F(CompareTest, OnlyTheNamedKindsCanBeExtra) {
+  const std::vector<ExpectedTensor> params(expected.begin(), expected.begin() + 3);
+  EXPECT_TRUE(compare(params, manifest, {Kind::kParam}).empty());
+  EXPECT_EQ(compare(params, manifest).extra.size(), 2u);
+}
+
+TEST_F(CompareTest, OnlyWideningCanBeAllowed) {
+  expected[2].dtype = DType::kFp32;  // stored as bf16
+  EXPECT_EQ(compare(expected, manifest).retyped.size(), 1u);
+  EXPECT_TRUE(compare(expected, manifest, {}, {.widening = true}).empty());
+  expected[1].dtype = DType::kBf16;  // stored as fp32
+  EXPECT_EQ(compare(expected, manifest, {}, {.widening = true}).retyped.size(), 1u);
+}
+
+TEST_F(CompareTest, AliasesCountAsPresent) {
+  expected[0].fqn = "head";
+  EXPECT_TRUE(compare(expected, manifest, {Kind::kParam}).empty());
+}
+
+}  // namespace
+}  // namespace zero::checkpoint::testing

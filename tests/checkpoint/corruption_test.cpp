@@ -1,0 +1,146 @@
+#include <algorithm>
+
+#include "checkpoint/find.h"
+#include "checkpoint/ranges.h"
+#include "checkpoint/verify.h"
+#include "support.h"
+
+// No change of a file goes unnoticed, and the notice names the file and, where values are
+// concerned, the tensor.
+namespace zero::checkpoint::testing {
+namespace {
+
+class CorruptionTest : public CheckpointTest {
+ protected:
+  void flip(const std::string& file, int64_t at) {
+    std::string bytes(1, '\0');
+    std::FILE* opened = std::fopen(file.c_str(), "r+b");
+    ASSERT_NE(opened, nullptr);
+    std::fseek(opened, at, SEEK_SET);
+    const int byte = std::fgetc(opened);
+    std::fseek(opened, at, SEEK_SET);
+    std::fputc(byte ^ (1 << (at % 8)), opened);
+    std::fclose(opened);
+  }
+
+  // Flip, look, flip back.
+  VerifyReport verify_with_flip(const std::string& path, const std::string& file,
+                                int64_t at) {
+    flip(path + "/" + file, at);
+    const auto report = verify(path);
+    flip(path + "/" + file, at);
+    return report;
+  }
+
+  std::vector<Range> pieces_in(const Manifest& manifest, const std::string& file) {
+    std::vector<Range> ranges;
+    for (const auto& tensor : manifest.tensors) {
+      for (const auto& piece : tensor.pieces) {
+        if (piece.file == file) ranges.push_back({piece.offset, piece.bytes});
+      }
+    }
+    return ranges;
+  }
+};
+
+TEST_F(CorruptionTest, EveryByteOfTheManifestCounts) {
+  const auto path = save(small_model());
+  const int64_t bytes = Folder(path).size_of(kManifestFile);
+  for (int64_t at = 0; at < bytes; ++at) {
+    const auto report = verify_with_flip(path, kManifestFile, at);
+    ASSERT_EQ(report.damages.size(), 1u) << at;
+    ASSERT_EQ(report.damages[0].file, path + "/" + kManifestFile);
+  }
+  EXPECT_TRUE(verify(path).is_sound());
+}
+
+TEST_F(CorruptionTest, EveryByteOfHdf5sMetadataCounts) {
+  const auto path = save(small_model());
+  const Manifest manifest = Reader(path).manifest();
+  for (const auto& file : manifest.files) {
+    for (const auto& gap : gaps_between(pieces_in(manifest, file.name), file.bytes)) {
+      for (int64_t at = gap.begin; at < gap.begin + gap.bytes; ++at) {
+        const auto report = verify_with_flip(path, file.name, at);
+        ASSERT_EQ(report.damages.size(), 1u) << file.name << " " << at;
+        ASSERT_EQ(report.damages[0].file, path + "/" + file.name);
+      }
+    }
+  }
+  EXPECT_TRUE(verify(path).is_sound());
+}
+
+TEST_F(CorruptionTest, EveryPageOfValuesCounts) {
+  const TestModel model = {
+      make_tensor(Kind::kParam, "a", DType::kFp32, {kChunkBytes / 4 + 999}),
+      make_tensor(Kind::kExpAvg, "a", DType::kFp32, {kChunkBytes / 4 + 999}),
+      make_tensor(Kind::kParam, "tiny", DType::kFp32, {2})};
+  const auto path = save(model);
+  const Manifest manifest = Reader(path).manifest();
+  for (const auto& tensor : manifest.tensors) {
+    for (const auto& piece : tensor.pieces) {
+      for (int64_t at = 0; at < piece.bytes;
+           at += std::min<int64_t>(4096, piece.bytes - at)) {
+        const auto report = verify_with_flip(path, piece.file, piece.offset + at);
+        ASSERT_EQ(report.damages.size(), 1u);
+        ASSERT_EQ(report.damages[0].file, path + "/" + piece.file);
+        ASSERT_EQ(report.damages[0].fqn, tensor.fqn);
+        flip(path + "/" + piece.file, piece.offset + at);
+        Reader reader(path);
+        const auto error = error_of([&] { reader.read_all(tensor.kind, tensor.fqn); });
+        ASSERT_NE(error.find(piece.file + ": " + tensor.fqn), std::string::npos) << error;
+        flip(path + "/" + piece.file, piece.offset + at);
+      }
+    }
+  }
+  EXPECT_TRUE(holds(path, model));
+}
+
+TEST_F(CorruptionTest, DamageElsewhereDoesNotSpoilARead) {
+  const auto path = save(small_model());
+  const Manifest manifest = Reader(path).manifest();
+  const Piece& piece = manifest.find(Kind::kExpAvg, "scale")->pieces.at(0);
+  flip(path + "/" + piece.file, piece.offset);
+  Reader reader(path);
+  EXPECT_NO_THROW(reader.read_all(Kind::kParam, "scale"));
+  EXPECT_THROW(reader.read_all(Kind::kExpAvg, "scale"), CheckpointError);
+}
+
+TEST_F(CorruptionTest, NoFileMayChangeItsSize) {
+  const auto path = save(small_model());
+  for (const auto& name : files_of(path)) {
+    const std::string file = path + "/" + name;
+    const std::string whole = read_file(file);
+    std::string longer = whole + std::string(4096, '\0');
+    for (const size_t bytes : {size_t{0}, size_t{1}, size_t{8}, whole.size() / 2,
+                               whole.size() - 1, whole.size() + 4096}) {
+      write_file(file, longer.substr(0, bytes));
+      const std::string error = error_of([&] { Reader reader(path); });
+      EXPECT_NE(error.find(name), std::string::npos) << error;
+      const auto report = verify(path);
+      ASSERT_FALSE(report.is_sound()) << name << " " << bytes;
+      EXPECT_EQ(report.damages[0].file, file);
+      EXPECT_FALSE(flaw_of({100, path}, Scrutiny::kSizes).empty());
+    }
+    write_file(file, whole);
+  }
+  EXPECT_TRUE(verify(path).is_sound());
+}
+
+TEST_F(CorruptionTest, ResumeStepsBackAndSaysSo) {
+  const TestModel older = small_model(1);
+  const auto sound = save(older, {.step = 1});
+  const auto damaged = save(small_model(2), {.step = 2});
+  const Manifest manifest = Reader(damaged).manifest();
+  const Piece& piece = manifest.find(Kind::kParam, "wte.weight")->pieces.at(0);
+  flip(damaged + "/" + piece.file, piece.offset);
+  std::vector<std::string> passed_over;
+  const auto found = newest_complete(run, &passed_over, Scrutiny::kBytes);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->path, sound);
+  ASSERT_EQ(passed_over.size(), 1u);
+  EXPECT_NE(passed_over[0].find(piece.file + ": wte.weight"), std::string::npos)
+      << passed_over[0];
+}
+
+}  // namespace
+}  // namespace zero::checkpoint::testing

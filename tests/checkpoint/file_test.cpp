@@ -1,0 +1,83 @@
+#include "checkpoint/file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "support.h"
+
+namespace zero::checkpoint::testing {
+namespace {
+
+class FileTest : public CheckpointTest {
+ protected:
+  const std::string text = "the quick brown fox jumps over the lazy dog";
+};
+
+TEST_F(FileTest, ShortAndInterruptedWritesAreContinued) {
+  FaultyIo io;
+  io.short_writes = 5;
+  io.interrupt_every = 2;
+  write_text(Folder(run), "a", text, io);
+  EXPECT_EQ(read_file(run + "/a"), text);
+}
+
+TEST_F(FileTest, AFullDiskSaysWhatIsNeeded) {
+  FaultyIo io;
+  io.fail_at = 1;  // after create
+  io.error = ENOSPC;
+  const std::string error = error_of([&] { write_text(Folder(run), "a", text, io); });
+  EXPECT_NE(error.find(run + "/a"), std::string::npos) << error;
+  EXPECT_NE(error.find("needs 43 bytes"), std::string::npos) << error;
+  EXPECT_NE(error.find("No space left"), std::string::npos) << error;
+}
+
+TEST_F(FileTest, AFailedFsyncIsNotTriedAgain) {
+  FaultyIo io;
+  io.fail_at = 2;
+  io.error = EIO;
+  io.fail_after = false;
+  EXPECT_THROW(write_text(Folder(run), "a", text, io), CheckpointError);
+  EXPECT_EQ(io.num_calls, 3);
+}
+
+TEST_F(FileTest, OnlyRegularFilesAreOpened) {
+  write_file(run + "/real", text);
+  std::filesystem::create_symlink("real", run + "/link");
+  std::filesystem::create_symlink("/dev/zero", run + "/device");
+  std::filesystem::create_directory(run + "/folder");
+  ASSERT_EQ(::mkfifo((run + "/pipe").c_str(), 0644), 0);
+  const Folder folder(run);
+  EXPECT_NO_THROW(folder.open("real"));
+  for (const char* name : {"link", "device", "folder", "pipe", "missing"}) {
+    EXPECT_THROW(folder.open(name), CheckpointError) << name;
+    EXPECT_THROW(folder.size_of(name), CheckpointError) << name;
+  }
+}
+
+TEST_F(FileTest, RemovingDoesNotFollowLinks) {
+  std::filesystem::create_directories(run + "/tree/deep");
+  write_file(run + "/keep", text);
+  write_file(run + "/tree/deep/file", text);
+  std::filesystem::create_symlink(run, run + "/tree/link");
+  Folder(run).remove("tree", system_io());
+  EXPECT_EQ(files_of(run), std::vector<std::string>{"keep"});
+}
+
+TEST_F(FileTest, ReadingPastTheEndIsAnError) {
+  write_file(run + "/a", text);
+  char out[100];
+  const std::string error = error_of([&] { Folder(run).open("a").read(out, 44, 0); });
+  EXPECT_NE(error.find("is cut off"), std::string::npos) << error;
+}
+
+TEST_F(FileTest, PathsAreSplit) {
+  EXPECT_EQ(split_path("a/b/c//").folder, "a/b");
+  EXPECT_EQ(split_path("a/b/c//").name, "c");
+  EXPECT_EQ(split_path("c").folder, ".");
+  EXPECT_EQ(split_path("/c").folder, "/");
+}
+
+}  // namespace
+}  // namespace zero::checkpoint::testing

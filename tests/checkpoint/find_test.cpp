@@ -1,0 +1,86 @@
+#include "checkpoint/find.h"
+
+#include <filesystem>
+
+#include "support.h"
+
+namespace zero::checkpoint::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FindTest : public CheckpointTest {
+ protected:
+  // The newest step, or -1.
+  int64_t newest(std::vector<std::string>* passed_over = nullptr) {
+    const auto found = newest_complete(run, passed_over);
+    return found ? found->step : -1;
+  }
+};
+
+TEST_F(FindTest, ARunThatDoesNotExistHasNone) {
+  EXPECT_TRUE(list_steps(run + "/none").empty());
+  EXPECT_EQ(newest_complete(run + "/none"), std::nullopt);
+}
+
+TEST_F(FindTest, ListsStepsInOrderAndNothingElse) {
+  for (const int64_t step : {20, 3, 100}) save(small_model(), {.step = step});
+  fs::create_directory(run + "/tmp.000000000200.abcd");
+  fs::create_directory(run + "/step_7");
+  const auto steps = list_steps(run);
+  ASSERT_EQ(steps.size(), 3u);
+  EXPECT_EQ(steps[0].step, 3);
+  EXPECT_EQ(steps[2].step, 100);
+  EXPECT_EQ(steps[2].path, run + "/step_000000000100");
+  EXPECT_EQ(newest(), 100);
+}
+
+TEST_F(FindTest, PassesOverWhatIsNotComplete) {
+  for (const int64_t step : {1, 2, 3, 4}) save(small_model(), {.step = step});
+  fs::remove(run + "/step_000000000004/manifest.json");
+  fs::remove(run + "/step_000000000003/" + shard_file(1, 2));
+  fs::rename(run + "/step_000000000002", run + "/step_000000000009");
+  fs::create_directory_symlink(run + "/step_000000000001", run + "/step_000000000010");
+  write_file(run + "/step_000000000011", "a file");
+  std::vector<std::string> passed_over;
+  EXPECT_EQ(newest(&passed_over), 1);
+  ASSERT_EQ(passed_over.size(), 5u);
+  EXPECT_NE(passed_over[0].find("step_000000000011"), std::string::npos);
+  EXPECT_NE(passed_over[1].find("step_000000000010"), std::string::npos);
+  EXPECT_NE(passed_over[2].find("is of step 2"), std::string::npos);
+  EXPECT_NE(passed_over[3].find("step_000000000004/manifest.json: is missing"),
+            std::string::npos);
+  EXPECT_NE(passed_over[4].find(shard_file(1, 2) + ": is missing"), std::string::npos);
+}
+
+TEST_F(FindTest, TheHintIsWrittenAndNeverBelieved) {
+  save(small_model(), {.step = 1});
+  save(small_model(), {.step = 2});
+  const std::string hint = run + "/latest";
+  EXPECT_EQ(read_file(hint), "step_000000000002\n");
+  for (const auto& text :
+       {std::string("step_000000000001\n"), std::string("step_0000"),
+        std::string("../../etc"), std::string(1 << 20, 'x'), std::string()}) {
+    write_file(hint, text);
+    EXPECT_EQ(newest(), 2);
+  }
+  fs::remove(hint);
+  EXPECT_EQ(newest(), 2);
+  write_file(run + "/../outside", "keep");
+  fs::create_symlink("../outside", hint);
+  EXPECT_EQ(newest(), 2);
+  save(small_model(), {.step = 3});
+  EXPECT_FALSE(fs::is_symlink(hint));
+  EXPECT_EQ(read_file(run + "/../outside"), "keep");
+  EXPECT_EQ(read_file(hint), "step_000000000003\n");
+}
+
+TEST_F(FindTest, NothingCompleteIsNothing) {
+  fs::create_directory(run + "/step_000000000001");
+  std::vector<std::string> passed_over;
+  EXPECT_EQ(newest(&passed_over), -1);
+  EXPECT_EQ(passed_over.size(), 1u);
+}
+
+}  // namespace
+}  // namespace zero::checkpoint::testing

@@ -1,0 +1,175 @@
+#include "checkpoint/manifest.h"
+
+#include "checkpoint/hash.h"
+#include "support.h"
+
+namespace zero::checkpoint::testing {
+namespace {
+
+Manifest example() {
+  Manifest manifest;
+  manifest.step = 7;
+  manifest.world_size = 2;
+  manifest.files = {
+      {kVirtualFile, 900, 1}, {shard_file(0, 2), 8192, 2}, {shard_file(1, 2), 8192, 3}};
+  manifest.tensors = {
+      {Kind::kParam,
+       "w",
+       DType::kFp32,
+       {2, 5},
+       {{shard_file(0, 2), 0, 4096, 24, {11}}, {shard_file(1, 2), 6, 4096, 16, {12}}}},
+      {Kind::kExpAvg, "e", DType::kFp32, {0}, {}}};
+  manifest.aliases = {{"head", "w"}};
+  manifest.config = R"({"dim":64})";
+  return manifest;
+}
+
+// Put the right hash at the end again after an edit.
+std::string rehashed(std::string text) {
+  text.resize(text.rfind(",\"xxh3\":\""));
+  return text + ",\"xxh3\":\"" + to_hex(hash_of(text.data(), text.size())) + "\"}\n";
+}
+
+std::string edited(const std::string& from, const std::string& to) {
+  std::string text = to_text(example());
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return rehashed(text.replace(at, from.size(), to));
+}
+
+// What is wrong with the example after a change to it.
+std::string flaw_after(const std::function<void(Manifest&)>& change) {
+  Manifest manifest = example();
+  change(manifest);
+  return error_of([&] { parse_manifest(to_text(manifest), "m"); });
+}
+
+TEST(ManifestTest, ComesBackAsItWas) {
+  const Manifest manifest = parse_manifest(to_text(example()), "m");
+  EXPECT_EQ(to_text(manifest), to_text(example()));
+  EXPECT_EQ(manifest.config, R"({"dim":64})");
+  EXPECT_EQ(manifest.find(Kind::kParam, "head"), manifest.find(Kind::kParam, "w"));
+  EXPECT_EQ(manifest.find(Kind::kBuffer, "w"), nullptr);
+  EXPECT_EQ(manifest.find(Kind::kParam, "nobody"), nullptr);
+}
+
+TEST(ManifestTest, ItsHashGuardsEveryByte) {
+  const std::string text = to_text(example());
+  for (size_t i = 0; i < text.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string flipped = text;
+      flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
+      EXPECT_THROW(parse_manifest(flipped, "m"), CheckpointError) << i;
+    }
+    EXPECT_THROW(parse_manifest(text.substr(0, i), "m"), CheckpointError) << i;
+  }
+  EXPECT_THROW(parse_manifest(text + "\n", "m"), CheckpointError);
+}
+
+TEST(ManifestTest, OtherVersionsAreNamed) {
+  const std::string text = edited("\"version\":1", "\"version\":2");
+  EXPECT_EQ(error_of([&] { parse_manifest(text, "m"); }),
+            "m: it has format version 2, this program reads version 1");
+}
+
+TEST(ManifestTest, FieldsAreStrict) {
+  const std::pair<const char*, const char*> edits[] = {
+      {"\"step\":7", "\"step\":-7"},
+      {"\"step\":7", "\"step\":7.5"},
+      {"\"step\":7", "\"step\":\"7\""},
+      {"\"step\":7", "\"step\":7,\"step\":8"},
+      {"\"step\":7", "\"step\":7,\"more\":8"},
+      {"\"step\":7,", ""},
+      {"\"shape\":[2,5]", "\"shape\":[4294967296,4294967296]"},
+      {"\"shape\":[2,5]", "\"shape\":[-2,-5]"},
+      {"\"shape\":[2,5]", "\"shape\":[2,[5]]"},
+      {"\"dtype\":\"fp32\"", "\"dtype\":\"fp33\""},
+      {"\"kind\":\"params\"", "\"kind\":\"prams\""},
+      {"\"bytes\":24", "\"bytes\":9223372036854775808"},
+      {"\"xxh3\":\"000000000000000b\"", "\"xxh3\":\"000000000000000B\""},
+      {"\"head\":\"w\"", "\"head\":1"},
+  };
+  for (const auto& [from, to] : edits) {
+    EXPECT_THROW(parse_manifest(edited(from, to), "m"), CheckpointError) << to;
+  }
+}
+
+TEST(ManifestTest, DeepJsonIsRefused) {
+  const std::string deep = std::string(100000, '[') + std::string(100000, ']');
+  EXPECT_THROW(parse_manifest(edited("{\"dim\":64}", deep), "m"), CheckpointError);
+}
+
+TEST(ManifestTest, FileNamesCannotLeaveTheFolder) {
+  for (const char* name : {"../x", "/etc/passwd", "shard_00000_of_00003.h5", ""}) {
+    const auto in_table = flaw_after([&](Manifest& m) { m.files[1].name = name; });
+    EXPECT_NE(in_table.find("where shard_00000_of_00002.h5 is expected"),
+              std::string::npos);
+    const auto in_piece =
+        flaw_after([&](Manifest& m) { m.tensors[0].pieces[0].file = name; });
+    EXPECT_NE(in_piece.find("w: has a piece in"), std::string::npos) << in_piece;
+  }
+}
+
+TEST(ManifestTest, TensorNamesAreChecked) {
+  for (const char* name : {"../x", "/abs", "..", "", "a\x1b"}) {
+    EXPECT_THROW(parse_manifest(to_text([&] {
+                                  Manifest manifest = example();
+                                  manifest.tensors[0].fqn = name;
+                                  return manifest;
+                                }()),
+                                "m"),
+                 CheckpointError);
+  }
+  flaw_after([](Manifest& m) { m.tensors[1] = m.tensors[0]; });  // twice
+}
+
+TEST(ManifestTest, TheNumberOfFilesIsTheWorldSize) {
+  EXPECT_NE(
+      flaw_after([](Manifest& m) { m.files.pop_back(); }).find("lists 1 shard files"),
+      std::string::npos);
+  EXPECT_NE(flaw_after([](Manifest& m) {
+              m.files.push_back({shard_file(2, 2), 1, 1});
+            }).find("lists 3 shard files"),
+            std::string::npos);
+}
+
+TEST(ManifestTest, PiecesMustTileTheTensorInsideTheirFile) {
+  using M = Manifest;
+  const auto pieces = [](M& m) -> std::vector<Piece>& { return m.tensors[0].pieces; };
+  flaw_after([&](M& m) { pieces(m).pop_back(); });
+  flaw_after([&](M& m) { pieces(m)[1].begin = 5; });
+  flaw_after([&](M& m) { std::swap(pieces(m)[0], pieces(m)[1]); });
+  flaw_after([&](M& m) { pieces(m)[1].bytes = 20; });
+  flaw_after([&](M& m) { pieces(m)[1].bytes = 15; });
+  flaw_after([&](M& m) { pieces(m)[1].offset = 8192 - 15; });
+  flaw_after([&](M& m) { pieces(m)[1].offset = INT64_MAX; });
+  flaw_after([&](M& m) { pieces(m)[1].hashes.push_back(1); });
+  flaw_after([&](M& m) { pieces(m)[1].hashes.clear(); });
+  flaw_after([&](M& m) { pieces(m)[1].file = kVirtualFile; });
+}
+
+TEST(ManifestTest, PiecesMustNotShareBytes) {
+  const auto flaw = flaw_after([](Manifest& m) {
+    m.tensors[0].pieces[1] = {shard_file(0, 2), 6, 4096 + 23, 16, {12}};
+  });
+  EXPECT_NE(flaw.find("shares bytes of shard_00000_of_00002.h5"), std::string::npos)
+      << flaw;
+}
+
+TEST(ManifestTest, AliasesMustMeanAParameter) {
+  flaw_after([](Manifest& m) { m.aliases = {{"head", "nobody"}}; });
+  flaw_after([](Manifest& m) { m.aliases = {{"head", "head"}}; });
+  flaw_after([](Manifest& m) { m.aliases = {{"a", "b"}, {"b", "a"}}; });
+  flaw_after([](Manifest& m) { m.aliases = {{"w", "w"}}; });
+  flaw_after([](Manifest& m) { m.aliases = {{"a/b", "w"}}; });
+}
+
+TEST(ManifestTest, ReportsComeBackAsTheyWere) {
+  ShardReport report{
+      3, 4, 999, 77, {{Kind::kExpAvg, "ü", {2}, DType::kFp16, 0, 2, 8, {5}}}};
+  EXPECT_EQ(to_text(parse_report(to_text(report))), to_text(report));
+  EXPECT_THROW(parse_report("{}"), CheckpointError);
+}
+
+}  // namespace
+}  // namespace zero::checkpoint::testing

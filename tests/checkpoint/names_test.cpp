@@ -1,0 +1,36 @@
+#include "checkpoint/names.h"
+
+#include "support.h"
+
+namespace zero::checkpoint::testing {
+namespace {
+
+using namespace std::string_literals;
+
+TEST(NamesTest, TakesWhatModelsUse) {
+  for (const auto& name : {"blocks.3.attn.qkv.weight"s, "..."s, ".hidden"s, "größe"s,
+                           "重み"s, "😀"s, "a b%b"s, std::string(1024, 'x')}) {
+    EXPECT_NO_THROW(check_name(name)) << name;
+  }
+}
+
+TEST(NamesTest, RefusesWhatCannotBeStored) {
+  for (const auto& name :
+       {""s, "."s, ".."s, "../x"s, "/abs"s, "a/b"s, "a\0b"s, "a\nb"s, "\x1b[31m"s,
+        "\x7f"s, "\xc2\x85"s, "\xff"s, "\xc0\x80"s, "\xed\xa0\x80"s, "\xf4\x90\x80\x80"s,
+        "\xe2\x82"s, std::string(1025, 'x')}) {
+    EXPECT_THROW(check_name(name), CheckpointError) << printable(name);
+  }
+}
+
+TEST(NamesTest, ErrorsAreSafeToPrint) {
+  const std::string text = error_of([] { check_name("evil\x1b[2J\xff", "m.json"); });
+  EXPECT_EQ(text, "m.json: evil\\x1b[2J\\xff: the name has a control character");
+}
+
+TEST(NamesTest, LongTextsAreCut) {
+  EXPECT_LT(printable(std::string(1 << 20, 'x')).size(), 4096u);
+}
+
+}  // namespace
+}  // namespace zero::checkpoint::testing

@@ -1,0 +1,126 @@
+#include "checkpoint/reader.h"
+
+#include <sys/stat.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "support.h"
+
+namespace zero::checkpoint::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ReaderTest : public CheckpointTest {};
+
+TEST_F(ReaderTest, ReadsUnderAnyWorldSize) {
+  const TestModel model = small_model();
+  for (int writers = 1; writers <= 4; ++writers) {
+    const auto path = save(model, {.step = writers, .world_size = writers});
+    for (int readers = 1; readers <= 4; ++readers) expect_holds(path, model, readers);
+  }
+}
+
+TEST_F(ReaderTest, RanksThatOwnNothingStillHaveAFile) {
+  const TestModel model = {make_tensor(Kind::kParam, "w", DType::kFp32, {3})};
+  const auto path = save(model, {.world_size = 8});
+  EXPECT_TRUE(fs::exists(path + "/" + shard_file(7, 8)));
+  expect_holds(path, model, 2);
+}
+
+TEST_F(ReaderTest, AnEmptyModelIsACheckpoint) { EXPECT_TRUE(holds(save({}), {})); }
+
+TEST_F(ReaderTest, ReadsAnyRangeAcrossChunksAndPieces) {
+  const int64_t numel = 3 * kChunkBytes / 4 + 1234;  // of 4 bytes: three chunks and more
+  const TestModel model = {make_tensor(Kind::kParam, "w", DType::kFp32, {numel})};
+  Reader reader(save(model, {.world_size = 2}));
+  for (const int64_t begin : {int64_t{0}, int64_t{1}, numel / 2 - 1, kChunkBytes / 4}) {
+    for (const int64_t count : {int64_t{1}, kChunkBytes / 4, numel - begin}) {
+      std::vector<char> read(static_cast<size_t>(count * 4));
+      reader.read(Kind::kParam, "w", begin, count, read.data());
+      EXPECT_EQ(std::memcmp(read.data(), model[0].bytes.data() + begin * 4, read.size()),
+                0)
+          << begin << " " << count;
+    }
+  }
+}
+
+TEST_F(ReaderTest, AliasesReadTheirParameter) {
+  const TestModel model = small_model();
+  Reader reader(save(model, {.aliases = {{"lm_head.weight", "wte.weight"}}}));
+  EXPECT_EQ(reader.read_all(Kind::kParam, "lm_head.weight"), model[0].bytes);
+  EXPECT_EQ(reader.manifest().aliases.at("lm_head.weight"), "wte.weight");
+}
+
+TEST_F(ReaderTest, ManifestTellsTheRun) {
+  const Reader reader(save(small_model(), {.step = 5,
+                                           .world_size = 3,
+                                           .config = R"({"lr":0.1})",
+                                           .position = R"({"sample":12})"}));
+  EXPECT_EQ(reader.manifest().step, 5);
+  EXPECT_EQ(reader.manifest().world_size, 3);
+  EXPECT_EQ(reader.manifest().config, R"({"lr":0.1})");
+  EXPECT_EQ(reader.manifest().position, R"({"sample":12})");
+}
+
+TEST_F(ReaderTest, WrongRequestsAreNamed) {
+  Reader reader(save(small_model()));
+  float out[4];
+  const auto error = [&](const std::string& fqn, int64_t begin, int64_t numel) {
+    return error_of([&] { reader.read(Kind::kParam, fqn, begin, numel, out); });
+  };
+  EXPECT_NE(error("nobody", 0, 1).find("nobody: is not among"), std::string::npos);
+  for (const auto& [begin, numel] : std::vector<std::pair<int64_t, int64_t>>{
+           {407, 1}, {-1, 1}, {0, -1}, {406, 2}, {INT64_MAX, INT64_MAX}}) {
+    EXPECT_NE(error("wte.weight", begin, numel).find("wte.weight: has 407 elements"),
+              std::string::npos);
+  }
+}
+
+TEST_F(ReaderTest, AMissingShardIsNamed) {
+  const auto path = save(small_model(), {.world_size = 4});
+  fs::remove(path + "/" + shard_file(2, 4));
+  EXPECT_EQ(error_of([&] { Reader reader(path); }),
+            path + "/shard_00002_of_00004.h5: is missing; use another checkpoint");
+}
+
+TEST_F(ReaderTest, AShardTooManyIsNamed) {
+  const auto path = save(small_model(), {.world_size = 4});
+  for (const auto& name : {shard_file(4, 5), shard_file(4, 4), shard_file(0, 3)}) {
+    fs::copy_file(path + "/" + shard_file(0, 4), path + "/" + name);
+    EXPECT_NE(error_of([&] { Reader reader(path); }).find(name), std::string::npos);
+    fs::remove(path + "/" + name);
+  }
+  EXPECT_NO_THROW(Reader{path});
+}
+
+TEST_F(ReaderTest, WhatIsNoRegularFileIsNotRead) {
+  const auto path = save(small_model());
+  for (const auto& name : {shard_file(1, 2), std::string(kManifestFile)}) {
+    const std::string file = path + "/" + name;
+    fs::rename(file, run + "/aside");
+    fs::create_symlink(run + "/aside", file);
+    EXPECT_NE(error_of([&] { Reader reader(path); }).find(name), std::string::npos);
+    fs::remove(file);
+    ASSERT_EQ(::mkfifo(file.c_str(), 0644), 0);
+    EXPECT_NE(error_of([&] { Reader reader(path); }).find(name), std::string::npos);
+    fs::remove(file);
+    fs::rename(run + "/aside", file);
+  }
+}
+
+TEST_F(ReaderTest, AShardOfAnotherCheckpointIsFound) {
+  const auto path = save(small_model(1), {.step = 1});
+  const auto other = save(small_model(2), {.step = 2});
+  fs::copy_file(other + "/" + shard_file(1, 2), path + "/" + shard_file(1, 2),
+                fs::copy_options::overwrite_existing);
+  Reader reader(path);  // the same sizes
+  const std::string error = error_of([&] { reader.read_all(Kind::kExpAvgSq, "scale"); });
+  EXPECT_NE(error.find("shard_00001_of_00002.h5: scale: exp_avg_sq is damaged"),
+            std::string::npos)
+      << error;
+}
+
+}  // namespace
+}  // namespace zero::checkpoint::testing

@@ -1,0 +1,98 @@
+#include "checkpoint/writer.h"
+
+#include <thread>
+
+#include "checkpoint/verify.h"
+#include "support.h"
+
+namespace zero::checkpoint::testing {
+namespace {
+
+class WriterTest : public CheckpointTest {
+ protected:
+  std::string write_error(const std::vector<Slice>& slices, int rank = 0) {
+    const std::string folder = prepare(run, 1);
+    const std::string error = error_of([&] { write_shard(folder, rank, 2, slices); });
+    discard(folder);
+    return error;
+  }
+
+  const float values[4] = {1, 2, 3, 4};
+};
+
+TEST_F(WriterTest, BadSlicesAreNamed) {
+  const Slice good{Kind::kParam, "w", {8}, DType::kFp32, 0, 4, values};
+  EXPECT_EQ(
+      write_error({good, good}),
+      "w: params: rank 0 gives this name twice; store a tied tensor once and record "
+      "its other names as aliases");
+  Slice bad = good;
+  bad.begin = 5;
+  EXPECT_EQ(write_error({bad}),
+            "w: params: rank 0 has 4 elements from 5, the shape (8) has 8");
+  bad = good;
+  bad.shape = {-8};
+  EXPECT_EQ(write_error({bad}), "w: params: the shape (-8) is not possible");
+  bad = good;
+  bad.fqn = "a/b";
+  EXPECT_NE(write_error({bad}).find("'/'"), std::string::npos);
+  bad = good;
+  bad.kind = Kind::kBuffer;
+  EXPECT_NE(write_error({bad}).find("let rank 0 alone give it, whole"),
+            std::string::npos);
+  bad.shape = {4};
+  EXPECT_NE(write_error({bad}, 1).find("let rank 0 alone give it"), std::string::npos);
+}
+
+TEST_F(WriterTest, TheSameNameMayBeOfSeveralKinds) {
+  const TestModel model = {make_tensor(Kind::kParam, "w", DType::kFp32, {4}),
+                           make_tensor(Kind::kBuffer, "w", DType::kFp32, {5})};
+  EXPECT_TRUE(holds(save(model), model));
+}
+
+TEST_F(WriterTest, LargeSlicesStartOnPages) {
+  const TestModel model = {make_tensor(Kind::kParam, "a", DType::kFp32, {5000}),
+                           make_tensor(Kind::kParam, "b", DType::kFp32, {5001}),
+                           make_tensor(Kind::kParam, "c", DType::kFp32, {3})};
+  const std::string folder = prepare(run, 1);
+  const auto report = write_shard(folder, 0, 1, slices_of(model, 0, 1));
+  EXPECT_EQ(report.slices[0].offset % kAlignment, 0);
+  EXPECT_EQ(report.slices[1].offset % kAlignment, 0);
+}
+
+TEST_F(WriterTest, SlicesMayComeLateAndInAnyOrder) {
+  const TestModel model = {make_tensor(Kind::kParam, "a", DType::kFp32, {700}),
+                           make_tensor(Kind::kParam, "b", DType::kFp32, {800})};
+  auto slices = slices_of(model, 0, 1);
+  for (auto& slice : slices) slice.data = nullptr;
+  const std::string folder = prepare(run, 1);
+  ShardWriter writer(folder, 0, 1, slices);
+  writer.write(1, model[1].bytes.data());
+  writer.write(0, model[0].bytes.data());
+  EXPECT_TRUE(holds(commit(run, folder, {writer.finish()}, {.step = 1}), model));
+}
+
+TEST_F(WriterTest, RanksMayBeThreadsOfOneProcess) {
+  const TestModel model = small_model();
+  for (int step = 0; step < 10; ++step) {
+    const std::string folder = prepare(run, step);
+    std::vector<ShardReport> reports(4);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 4; ++rank) {
+      threads.emplace_back([&, rank] {
+        reports[static_cast<size_t>(rank)] =
+            write_shard(folder, rank, 4, slices_of(model, rank, 4));
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    EXPECT_TRUE(holds(commit(run, folder, reports, {.step = step}), model));
+  }
+}
+
+TEST_F(WriterTest, AMissingFolderPointsAtTheDisk) {
+  EXPECT_NE(error_of([&] { write_shard(run + "/gone", 0, 1, {}); }).find("/gone"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace zero::checkpoint::testing

@@ -1,0 +1,244 @@
+#include "engine/checkpointing.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+
+#include "checkpoint/error.h"
+#include "engine/init/deferred_init.h"
+#include "tests/engine/training.h"
+
+namespace zero::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Checkpointing : public ::testing::Test {
+ protected:
+  Checkpointing() {
+    fs::remove_all(run);
+    options.deterministic = true;
+  }
+  ~Checkpointing() override { fs::remove_all(run); }
+
+  std::shared_ptr<Gpt2Impl> model() const {
+    const DeferredInit guard;
+    return std::make_shared<Gpt2Impl>(config);
+  }
+  void train_steps(Engine& engine, std::shared_ptr<Gpt2Impl>& model, int from, int to) {
+    for (int step = from; step < to; ++step) {
+      for (int m = engine.rank(); m < 4; m += engine.size()) {
+        const auto [tokens, targets] = batch_of(work, 257, step, m);
+        engine.backward(engine.forward(model, tokens, targets), 32);
+      }
+      engine.step();
+    }
+  }
+  // Train `steps` from scratch on `ranks` and save.
+  void train_and_save(int ranks, int steps) {
+    each_rank(ranks, [&](Engine& engine, std::shared_ptr<Gpt2Impl>& model) {
+      train_steps(engine, model, 0, steps);
+      SavedState state;
+      state.step = engine.num_steps();
+      state.config = R"({"dim":64})";
+      state.position = R"({"batch":7})";
+      state.user["mine"] = {'a', 'b'};
+      path = save_checkpoint(engine, run, state);
+    });
+  }
+  void each_rank(int ranks, const std::function<void(Engine&, std::shared_ptr<Gpt2Impl>&)>& body) {
+    on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
+      Options mine = options;
+      mine.micro_batches_per_rank = 4 / ranks;
+      auto m = model();
+      Engine engine(m, mine, std::move(comm));
+      body(engine, m);
+    });
+  }
+  // Masters and moments of all ranks, put together.
+  Trained state_of(int ranks, const std::function<void(Engine&, std::shared_ptr<Gpt2Impl>&)>& body) {
+    Trained result;
+    std::mutex mutex;
+    each_rank(ranks, [&](Engine& engine, std::shared_ptr<Gpt2Impl>& model) {
+      body(engine, model);
+      const std::lock_guard lock(mutex);
+      for (const ShardView& view : engine.shards()) {
+        int64_t numel = 1;
+        for (const int64_t d : view.shape) numel *= d;
+        const auto put = [&](std::vector<float>& into, std::span<float> values) {
+          into.resize(numel);
+          std::copy(values.begin(), values.end(), into.begin() + view.begin);
+        };
+        put(result.params[view.fqn], view.master);
+        put(result.exp_avg[view.fqn], view.exp_avg);
+        put(result.exp_avg_sq[view.fqn], view.exp_avg_sq);
+      }
+    });
+    return result;
+  }
+
+  Gpt2Config config = small_gpt2();
+  Work work;
+  Options options = small_options(work);
+  const std::string run = ::testing::TempDir() + "checkpointing_run";
+  std::string path;
+};
+
+TEST_F(Checkpointing, ResumesOnAnyNumberOfRanksWithTheSameBits) {
+  const Trained unbroken = state_of(1, [&](Engine& e, auto& m) { train_steps(e, m, 0, 5); });
+  for (const int saved_by : {1, 2, 4}) {
+    fs::remove_all(run);
+    train_and_save(saved_by, 2);
+    for (const int loaded_by : {1, 2, 4}) {
+      const Trained resumed = state_of(loaded_by, [&](Engine& engine, auto& model) {
+        const SavedState state = load_checkpoint(engine, path);
+        EXPECT_EQ(state.step, 2);
+        EXPECT_EQ(engine.num_steps(), 2);
+        EXPECT_EQ(state.position, R"({"batch":7})");
+        EXPECT_EQ(state.user.at("mine"), (std::vector<char>{'a', 'b'}));
+        train_steps(engine, model, 2, 5);
+      });
+      SCOPED_TRACE(std::to_string(saved_by) + " -> " + std::to_string(loaded_by));
+      expect_same(resumed, unbroken);
+    }
+  }
+}
+
+TEST_F(Checkpointing, SixteenPairsOfRankCountsLoadTheSameBits) {
+  options.deterministic = false;
+  for (const int saved_by : {1, 2, 3, 4}) {
+    fs::remove_all(run);
+    Trained saved = state_of(saved_by, [&](Engine& engine, auto& model) {
+      if (engine.size() != 3) train_steps(engine, model, 0, 1);
+      SavedState state;
+      state.step = engine.num_steps();
+      path = save_checkpoint(engine, run, state);
+    });
+    for (const int loaded_by : {1, 2, 3, 4}) {
+      options.prefetch = loaded_by - 1;
+      expect_same(state_of(loaded_by, [&](Engine& engine, auto&) { load_checkpoint(engine, path); }), saved);
+    }
+  }
+}
+
+TEST_F(Checkpointing, LoadsUnderAnotherWrapping) {
+  train_and_save(2, 1);
+  const Trained expected = state_of(1, [&](Engine& e, auto&) { load_checkpoint(e, path); });
+  options.auto_wrap.min_numel = 1 << 30;
+  expect_same(state_of(2, [&](Engine& e, auto&) { load_checkpoint(e, path); }), expected);
+}
+
+TEST_F(Checkpointing, ModelAloneLeavesTheOptimizerFresh) {
+  train_and_save(2, 2);
+  const Trained loaded = state_of(2, [&](Engine& engine, auto&) {
+    LoadOptions model_only;
+    model_only.with_optimizer = false;
+    load_checkpoint(engine, path, model_only);
+    EXPECT_EQ(engine.num_steps(), 0);
+  });
+  for (const auto& [fqn, values] : loaded.exp_avg) EXPECT_EQ(values, std::vector<float>(values.size(), 0)) << fqn;
+}
+
+TEST_F(Checkpointing, ListsEveryMismatchAndTouchesNothing) {
+  train_and_save(1, 1);
+  config.n_layer = 4;
+  config.n_positions = 16;
+  const Trained before = state_of(2, [](Engine&, auto&) {});
+  const Trained after = state_of(2, [&](Engine& engine, auto&) {
+    try {
+      load_checkpoint(engine, path);
+      FAIL();
+    } catch (const checkpoint::CheckpointError& error) {
+      EXPECT_THAT(error.what(), AllOf(::testing::HasSubstr("transformer.h.3.ln_1.weight"),
+                                      ::testing::HasSubstr("transformer.wpe.weight")));
+    }
+  });
+  expect_same(after, before);
+}
+
+TEST_F(Checkpointing, DeletedLayersLoadWhenAllowed) {
+  train_and_save(1, 1);
+  config.n_layer = 2;
+  EXPECT_THROW(state_of(1, [&](Engine& e, auto&) { load_checkpoint(e, path); }), checkpoint::CheckpointError);
+  const Trained loaded = state_of(1, [&](Engine& engine, auto&) {
+    LoadOptions allowed;
+    allowed.allow_extra = {"transformer.h.2.*"};
+    load_checkpoint(engine, path, allowed);
+  });
+  EXPECT_FALSE(loaded.params.contains("transformer.h.2.ln_1.weight"));
+}
+
+TEST_F(Checkpointing, DamageIsFoundOnEveryRankAndNamed) {
+  train_and_save(2, 1);
+  const fs::path shard = fs::path(path) / "shard_00001_of_00002.h5";
+  std::fstream file(shard, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(fs::file_size(shard) / 2));
+  file.put(0x55);
+  file.close();
+  int throws = 0;
+  std::mutex mutex;
+  each_rank(2, [&](Engine& engine, auto&) {
+    try {
+      load_checkpoint(engine, path);
+    } catch (const checkpoint::CheckpointError& error) {
+      const std::lock_guard lock(mutex);
+      ++throws;
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("shard_00001_of_00002.h5"));
+    }
+  });
+  EXPECT_EQ(throws, 2);
+}
+
+TEST_F(Checkpointing, ASecondSaveOfAStepIsRefusedOnEveryRank) {
+  train_and_save(2, 1);
+  EXPECT_THROW(train_and_save(2, 1), checkpoint::CheckpointError);
+  each_rank(2, [&](Engine& engine, auto& model) {
+    train_steps(engine, model, 0, 1);
+    SavedState state;
+    state.step = 1;
+    EXPECT_NO_THROW(save_checkpoint(engine, run, state, /*replace=*/true));
+  });
+}
+
+TEST_F(Checkpointing, TiedWeightsAreStoredOnce) {
+  train_and_save(2, 1);
+  std::ifstream manifest(path + "/manifest.json");
+  const std::string text((std::istreambuf_iterator<char>(manifest)), {});
+  EXPECT_THAT(text, ::testing::HasSubstr("lm_head.weight"));
+  int64_t bytes = 0;
+  for (const auto& entry : fs::directory_iterator(path)) bytes += static_cast<int64_t>(entry.file_size());
+  int64_t numel = 0;
+  each_rank(1, [&](Engine& engine, auto&) { numel = engine.num_parameters(); });
+  EXPECT_LT(bytes, numel * 12 + (1 << 20));
+}
+
+struct NormedImpl : torch::nn::Module {
+  NormedImpl() { norm = register_module("norm", torch::nn::BatchNorm1d(3)); }
+  at::Tensor forward(const at::Tensor& x) { return norm(x).pow(2).sum(); }
+  torch::nn::BatchNorm1d norm{nullptr};
+};
+
+TEST_F(Checkpointing, BuffersAreSavedAveragedAndRestored) {
+  Options plain;
+  plain.device = DeviceChoice::kCpu;
+  at::Tensor mean;
+  on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+    const int rank = comm->rank();
+    auto model = std::make_shared<NormedImpl>();
+    Engine engine(model, plain, std::move(comm));
+    const torch::NoGradGuard no_grad;
+    model->norm->running_mean.fill_(rank == 0 ? 1.0 : 2.0);
+    path = save_checkpoint(engine, run, {});
+    EXPECT_TRUE(torch::equal(model->norm->running_mean, torch::full({3}, 1.5)));
+  });
+  auto model = std::make_shared<NormedImpl>();
+  Engine engine(model, plain, nullptr);
+  load_checkpoint(engine, path);
+  EXPECT_TRUE(torch::equal(model->norm->running_mean, torch::full({3}, 1.5)));
+}
+
+}  // namespace
+}  // namespace zero::testing

@@ -1,0 +1,98 @@
+// Ranks as forked processes, without MPI: what a rank sees when another one dies.
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/comm/process_neighbours.h"
+#include "engine/comm/shared_transport.h"
+#include "engine/errors.h"
+
+namespace zero {
+namespace {
+
+using testing::HasSubstr;
+
+class ProcessTest : public testing::Test {
+ protected:
+  static constexpr int64_t kSlotBytes = 4096;
+  static constexpr int64_t kBytes = 1 << 20;
+
+  // Fork rank 1, which runs `body` and ends without a word; we are rank 0.
+  void fork_rank(const std::function<void(Transport&)>& body) {
+    memory_ = neighbours_->create(SharedArea::bytes_for(2, kSlotBytes), ticket_);
+    transport_ = std::make_unique<SharedTransport>(neighbours_, area(memory_), 0);
+    child_ = fork();
+    if (child_ != 0) return;
+    SharedTransport transport(
+        neighbours_,
+        area(neighbours_->open(ticket_, SharedArea::bytes_for(2, kSlotBytes))), 1);
+    body(transport);
+    _exit(0);
+  }
+  void TearDown() override {
+    if (child_ > 0) waitpid(child_, nullptr, 0);
+  }
+
+  static SharedArea area(std::shared_ptr<std::byte> memory) {
+    return SharedArea(std::move(memory), 2, kSlotBytes);
+  }
+  static Call call(uint64_t sequence) {
+    return make_call(sequence, Operation::kAllGather, 0, kBytes, "blocks.0");
+  }
+  static std::string gather(Transport& transport, uint64_t sequence) {
+    const std::string shard(kBytes, static_cast<char>('a' + transport.rank()));
+    std::string full(2 * kBytes, '.');
+    transport.all_gather(call(sequence), shard.data(), full.data(), kBytes);
+    return full;
+  }
+
+  std::shared_ptr<ProcessNeighbours> neighbours_ = std::make_shared<ProcessNeighbours>();
+  std::shared_ptr<std::byte> memory_;
+  MemoryTicket ticket_;
+  std::unique_ptr<Transport> transport_;
+  pid_t child_ = 0;
+};
+
+TEST_F(ProcessTest, GathersBetweenProcesses) {
+  fork_rank([](Transport& transport) { gather(transport, 0); });
+  EXPECT_EQ(gather(*transport_, 0), std::string(kBytes, 'a') + std::string(kBytes, 'b'));
+}
+
+TEST_F(ProcessTest, ADeadRankIsNoticed) {
+  fork_rank([](Transport& transport) { gather(transport, 0); });
+  gather(*transport_, 0);
+  try {
+    gather(*transport_, 1);
+    FAIL() << "rank 1 is dead";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kEnvironment);
+    EXPECT_THAT(error.problem(),
+                HasSubstr("rank 1 (pid " + std::to_string(child_) + ") is gone"));
+    EXPECT_THAT(error.where(), HasSubstr("all_gather 'blocks.0'"));
+  }
+}
+
+TEST_F(ProcessTest, ARankThatDiesInTheMiddleIsNoticed) {
+  fork_rank([](Transport& transport) {
+    std::string shard(kBytes, 'b');
+    transport.all_gather(call(0), shard.data(), nullptr,
+                         kBytes);  // faults while it reads
+  });
+  EXPECT_THROW(gather(*transport_, 0), Error);
+}
+
+TEST_F(ProcessTest, AStrangersTicketIsRefused) {
+  auto memory = neighbours_->create(4096, ticket_);
+  ticket_.words[2] += 1;  // another file under the same number
+  EXPECT_THROW(neighbours_->open(ticket_, 4096), Error);
+}
+
+TEST_F(ProcessTest, ALivingProcessIsNotGone) {
+  EXPECT_EQ(neighbours_->reason_gone(neighbours_->self()), "");
+  Identity reused = neighbours_->self();
+  reused.start_time -= 1;
+  EXPECT_THAT(neighbours_->reason_gone(reused), HasSubstr("is gone"));
+}
+
+}  // namespace
+}  // namespace zero

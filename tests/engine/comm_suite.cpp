@@ -1,0 +1,486 @@
+// What every backend must do. The programs that run it: comm_threads_test.cpp,
+// comm_mpi_test.cpp.
+#include "tests/engine/comm_suite.h"
+
+#include <gmock/gmock.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "engine/device/host_device.h"
+#include "engine/errors.h"
+
+namespace zero {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+using Floats = std::vector<float>;
+
+void run_rank(const Backend::Rank& body, Communicator& comm) {
+  try {
+    body(comm);
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "rank " << comm.rank() << " threw: " << error.what();
+  }
+}
+
+namespace {
+
+// Values of many magnitudes, whose sum depends on the order; the same on every rank that
+// asks.
+Floats values_of(int rank, int64_t numel, uint32_t seed = 0) {
+  std::mt19937 random(1000 * seed + rank + 1);
+  Floats values(numel);
+  for (float& value : values) {
+    const auto bits = static_cast<int>(random());
+    value = std::ldexp(static_cast<float>(bits >> 8), bits % 16 - 20);
+  }
+  return values;
+}
+
+// The sum over ranks as the header of Communicator words it: neighbours first, level by
+// level.
+Floats tree_of(std::vector<Floats> level) {
+  while (level.size() > 1) {
+    std::vector<Floats> next;
+    for (size_t i = 0; i + 1 < level.size(); i += 2) {
+      Floats sum = level[i];
+      for (size_t k = 0; k < sum.size(); ++k) sum[k] += level[i + 1][k];
+      next.push_back(sum);
+    }
+    if (level.size() % 2 == 1) next.push_back(level.back());
+    level = next;
+  }
+  return level[0];
+}
+
+Floats slice(const Floats& values, int64_t begin, int64_t numel) {
+  return {values.begin() + begin, values.begin() + begin + numel};
+}
+
+// What rank must get when all ranks reduce values_of(rank, size * numel).
+Floats expected_shard(int rank, int size, int64_t numel, uint32_t seed = 0) {
+  std::vector<Floats> parts;
+  for (int from = 0; from < size; ++from) {
+    parts.push_back(slice(values_of(from, size * numel, seed), rank * numel, numel));
+  }
+  return tree_of(parts);
+}
+
+Floats expected_full(int size, int64_t numel, uint32_t seed = 0) {
+  Floats full;
+  for (int rank = 0; rank < size; ++rank) {
+    const Floats shard = values_of(rank, numel, seed);
+    full.insert(full.end(), shard.begin(), shard.end());
+  }
+  return full;
+}
+
+std::vector<uint32_t> bits_of(const Floats& values) {
+  std::vector<uint32_t> bits;
+  for (float value : values) bits.push_back(std::bit_cast<uint32_t>(value));
+  return bits;
+}
+
+Floats gather(Communicator& comm, const Floats& shard, Stream& stream,
+              const std::string& tag = "gather") {
+  Floats full(comm.size() * shard.size(), -1);
+  comm.all_gather(shard.data(), full.data(), shard.size() * 4, tag, stream);
+  stream.synchronize();
+  return full;
+}
+
+Floats reduce(Communicator& comm, const Floats& full, Stream& stream,
+              const std::string& tag = "reduce") {
+  Floats shard(full.size() / comm.size(), -1);
+  comm.reduce_scatter(full.data(), shard.data(), shard.size(), WireType::kFloat, tag,
+                      stream);
+  stream.synchronize();
+  return shard;
+}
+
+// Run `call`, which must throw a zero::Error, and return it.
+Error error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(ExitCode::kDone, "nothing was thrown");
+}
+
+const std::vector<int64_t> kSizes = {0, 1, 3, 15, 16, 17, 1023, 4097, 300'007};
+
+}  // namespace
+
+TEST_P(CommunicatorTest, GathersShardsInRankOrder) {
+  on_every_rank([](Communicator& comm) {
+    auto device = make_host_device();
+    auto stream = device->make_stream("gather");
+    for (int64_t numel : kSizes) {
+      EXPECT_EQ(gather(comm, values_of(comm.rank(), numel), *stream),
+                expected_full(comm.size(), numel));
+    }
+  });
+}
+
+TEST_P(CommunicatorTest, GathersAnyNumberOfBytes) {
+  on_every_rank([](Communicator& comm) {
+    auto stream = make_inline_stream("gather");
+    const std::string shard = "rank " + std::to_string(comm.rank());
+    std::string full(shard.size() * comm.size(), '.'), expected;
+    for (int rank = 0; rank < comm.size(); ++rank)
+      expected += "rank " + std::to_string(rank);
+    comm.all_gather(shard.data(), full.data(), shard.size(), "text", *stream);
+    EXPECT_EQ(full, expected);
+  });
+}
+
+TEST_P(CommunicatorTest, GathersInPlace) {
+  on_every_rank([](Communicator& comm) {
+    auto device = make_host_device();
+    auto stream = device->make_stream("gather");
+    for (int64_t numel : kSizes) {
+      Floats full(comm.size() * numel + 1, -1);
+      const Floats own = values_of(comm.rank(), numel);
+      float* shard = full.data() + comm.rank() * numel;
+      std::copy(own.begin(), own.end(), shard);
+      comm.all_gather(shard, full.data(), numel * 4, "in place", *stream);
+      stream->synchronize();
+      EXPECT_EQ(slice(full, 0, comm.size() * numel), expected_full(comm.size(), numel));
+      EXPECT_EQ(full.back(), -1);
+    }
+  });
+}
+
+TEST_P(CommunicatorTest, ReducesInTreeOrderBitForBit) {
+  on_every_rank([](Communicator& comm) {
+    auto device = make_host_device();
+    auto stream = device->make_stream("reduce");
+    for (int64_t numel : kSizes) {
+      const Floats full = values_of(comm.rank(), comm.size() * numel);
+      EXPECT_EQ(bits_of(reduce(comm, full, *stream)),
+                bits_of(expected_shard(comm.rank(), comm.size(), numel)));
+    }
+  });
+}
+
+TEST_P(CommunicatorTest, ReducesIntoItsOwnPart) {
+  on_every_rank([](Communicator& comm) {
+    auto stream = make_inline_stream("reduce");
+    const int64_t numel = 70'001;
+    Floats full = values_of(comm.rank(), comm.size() * numel);
+    float* shard = full.data() + comm.rank() * numel;
+    comm.reduce_scatter(full.data(), shard, numel, WireType::kFloat, "in place", *stream);
+    EXPECT_EQ(slice(full, comm.rank() * numel, numel),
+              expected_shard(comm.rank(), comm.size(), numel));
+  });
+}
+
+TEST_P(CommunicatorTest, SumsBf16InFp32) {
+  on_every_rank([](Communicator& comm) {
+    auto stream = make_inline_stream("reduce");
+    for (int64_t numel : kSizes) {
+      std::vector<Floats> parts;  // (size, numel): what each rank sends to us
+      std::vector<uint16_t> full;
+      for (int from = 0; from < comm.size(); ++from) {
+        Floats values = values_of(from, comm.size() * numel);
+        for (float& value : values) {
+          const auto upper = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+          if (from == comm.rank()) full.push_back(upper);
+          value = std::bit_cast<float>(uint32_t{upper} << 16);
+        }
+        parts.push_back(slice(values, comm.rank() * numel, numel));
+      }
+      Floats shard(numel, -1);
+      comm.reduce_scatter(full.data(), shard.data(), numel, WireType::kBf16, "bf16",
+                          *stream);
+      EXPECT_EQ(bits_of(shard), bits_of(tree_of(parts)));
+    }
+  });
+}
+
+TEST_P(CommunicatorTest, ReducesIntegersOnAllRanks) {
+  on_every_rank([](Communicator& comm) {
+    auto stream = make_inline_stream("control");
+    const int64_t rank = comm.rank(), size = comm.size();
+    std::vector<int64_t> sum = {rank, int64_t{1} << 60}, max = {rank, -rank}, min = max;
+    comm.all_reduce(std::span(sum), ReduceOp::kSum, "sum", *stream);
+    comm.all_reduce(std::span(max), ReduceOp::kMax, "max", *stream);
+    comm.all_reduce(std::span(min), ReduceOp::kMin, "min", *stream);
+    EXPECT_EQ(sum, (std::vector<int64_t>{size * (size - 1) / 2, size << 60}));
+    EXPECT_EQ(max, (std::vector<int64_t>{size - 1, 0}));
+    EXPECT_EQ(min, (std::vector<int64_t>{0, 1 - size}));
+  });
+}
+
+TEST_P(CommunicatorTest, ReducesDoublesInTreeOrder) {
+  on_every_rank([](Communicator& comm) {
+    auto stream = make_inline_stream("control");
+    auto value_of = [](int rank) {
+      return std::ldexp(1.0 + rank / 7.0, 20 * (rank % 3));
+    };
+    std::vector<double> level;
+    for (int rank = 0; rank < comm.size(); ++rank) level.push_back(value_of(rank));
+    for (size_t step = 1; step < level.size(); step *= 2) {
+      for (size_t i = 0; i + step < level.size(); i += 2 * step)
+        level[i] += level[i + step];
+    }
+    double value = value_of(comm.rank());
+    comm.all_reduce(std::span(&value, 1), ReduceOp::kSum, "norm", *stream);
+    EXPECT_EQ(value, level[0]);
+  });
+}
+
+TEST_P(CommunicatorTest, OneNanIsTheMaximumEverywhere) {
+  on_every_rank([](Communicator& comm) {
+    auto stream = make_inline_stream("control");
+    double value = comm.rank() == comm.size() / 2 ? std::nan("") : comm.rank();
+    comm.all_reduce(std::span(&value, 1), ReduceOp::kMax, "max", *stream);
+    EXPECT_TRUE(std::isnan(value));
+  });
+}
+
+TEST_P(CommunicatorTest, BroadcastsFromAnyRoot) {
+  on_every_rank([](Communicator& comm) {
+    auto device = make_host_device();
+    auto stream = device->make_stream("broadcast");
+    for (int root = 0; root < comm.size(); ++root) {
+      for (int64_t numel : kSizes) {
+        Floats values = values_of(comm.rank(), numel);
+        comm.broadcast(values.data(), numel * 4, root, "broadcast", *stream);
+        stream->synchronize();
+        EXPECT_EQ(values, values_of(root, numel));
+      }
+    }
+  });
+}
+
+TEST_P(CommunicatorTest, BarrierWaitsForEveryone) {
+  on_every_rank([](Communicator& comm) {
+    auto device =
+        make_host_device({.chaos_seed = static_cast<uint64_t>(comm.rank()) + 1});
+    auto stream = device->make_stream("barrier");
+    for (int i = 0; i < 20; ++i) comm.barrier("barrier", *stream);
+    EXPECT_NO_THROW(stream->synchronize());
+  });
+}
+
+TEST_P(CommunicatorTest, CallsOnSeveralStreamsRunInTheOrderOfTheCalls) {
+  on_every_rank([](Communicator& comm) {
+    auto device =
+        make_host_device({.chaos_seed = static_cast<uint64_t>(comm.rank()) + 1});
+    auto first = device->make_stream("first"), second = device->make_stream("second");
+    const int64_t numel = 1000;
+    const Floats own = values_of(comm.rank(), numel);
+    const Floats to_reduce = values_of(comm.rank(), comm.size() * numel);
+    Floats full(comm.size() * numel), shard(numel);
+    for (int i = 0; i < 20; ++i) {
+      comm.all_gather(own.data(), full.data(), numel * 4, "first", *first);
+      comm.reduce_scatter(to_reduce.data(), shard.data(), numel, WireType::kFloat,
+                          "second", *second);
+    }
+    first->synchronize();
+    second->synchronize();
+    EXPECT_EQ(full, expected_full(comm.size(), numel));
+    EXPECT_EQ(shard, expected_shard(comm.rank(), comm.size(), numel));
+  });
+}
+
+TEST_P(CommunicatorTest, DuplicatesDoNotDisturbEachOther) {
+  on_every_rank([](Communicator& comm) {
+    auto other = comm.duplicate();
+    ASSERT_EQ(other->rank(), comm.rank());
+    ASSERT_EQ(other->size(), comm.size());
+    auto device =
+        make_host_device({.chaos_seed = static_cast<uint64_t>(comm.rank()) + 7});
+    auto first = device->make_stream("first"), second = device->make_stream("second");
+    const int64_t numel = 100'003;
+    const Floats own = values_of(comm.rank(), numel);
+    const Floats to_reduce = values_of(comm.rank(), comm.size() * numel);
+    Floats full(comm.size() * numel), shard(numel);
+    auto gather_many = [&] {
+      for (int i = 0; i < 5; ++i)
+        comm.all_gather(own.data(), full.data(), numel * 4, "a", *first);
+    };
+    auto reduce_many = [&] {
+      for (int i = 0; i < 5; ++i)
+        other->reduce_scatter(to_reduce.data(), shard.data(), numel, WireType::kFloat,
+                              "b", *second);
+    };
+    // The two groups agree on no common order.
+    comm.rank() % 2 == 0 ? (gather_many(), reduce_many())
+                         : (reduce_many(), gather_many());
+    first->synchronize();
+    second->synchronize();
+    EXPECT_EQ(full, expected_full(comm.size(), numel));
+    EXPECT_EQ(shard, expected_shard(comm.rank(), comm.size(), numel));
+  });
+}
+
+TEST_P(CommunicatorTest, SplitsByColor) {
+  on_every_rank([](Communicator& comm) {
+    auto part = comm.split(comm.rank() % 2 == 0 ? 7 : -7);
+    const int num_even = (comm.size() + 1) / 2;
+    EXPECT_EQ(part->size(), comm.rank() % 2 == 0 ? num_even : comm.size() - num_even);
+    EXPECT_EQ(part->rank(), comm.rank() / 2);
+
+    auto stream = make_inline_stream("part");
+    const auto own = static_cast<float>(comm.rank());
+    Floats expected;
+    for (int rank = comm.rank() % 2; rank < comm.size(); rank += 2) {
+      expected.push_back(static_cast<float>(rank));
+    }
+    EXPECT_EQ(gather(*part, {own}, *stream), expected);
+    EXPECT_EQ(gather(*part->duplicate(), {own}, *stream), expected);
+  });
+}
+
+TEST_P(CommunicatorTest, SplitWaitsForQueuedCalls) {
+  on_every_rank([](Communicator& comm) {
+    auto device = make_host_device({.chaos_seed = 3});
+    auto stream = device->make_stream("gather");
+    const Floats own = values_of(comm.rank(), 5000);
+    Floats full(comm.size() * own.size());
+    comm.all_gather(own.data(), full.data(), own.size() * 4, "before", *stream);
+    auto part = comm.split(0);
+    EXPECT_EQ(full, expected_full(comm.size(), 5000));
+    EXPECT_EQ(part->rank(), comm.rank());
+  });
+}
+
+TEST_P(CommunicatorTest, DifferentTagsDiverge) {
+  if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  on_every_rank([](Communicator& comm) {
+    auto stream = make_inline_stream("gather");
+    const bool is_last = comm.rank() == comm.size() - 1;
+    const Error error = error_of(
+        [&] { gather(comm, Floats(100), *stream, is_last ? "blocks.5" : "blocks.4"); });
+    EXPECT_EQ(error.code(), ExitCode::kDiverged);
+    EXPECT_THAT(
+        error.problem(),
+        AllOf(HasSubstr("ranks diverged: rank 0 all_gather 'blocks.4' (400 bytes)"),
+              HasSubstr("rank " + std::to_string(comm.size() - 1) +
+                        " all_gather 'blocks.5' (400 bytes)")));
+  });
+}
+
+TEST_P(CommunicatorTest, DifferentOperationsDiverge) {
+  if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  on_every_rank([](Communicator& comm) {
+    auto device = make_host_device();
+    auto stream = device->make_stream("comm");
+    const Floats values(comm.size() * 10);
+    const Error error = error_of([&] {
+      comm.rank() == 0 ? reduce(comm, values, *stream, "blocks.4")
+                       : gather(comm, Floats(10), *stream, "blocks.4");
+    });
+    EXPECT_EQ(error.code(), ExitCode::kDiverged);
+    EXPECT_THAT(error.problem(), AllOf(HasSubstr("rank 0 reduce_scatter 'blocks.4'"),
+                                       HasSubstr("rank 1 all_gather 'blocks.4'")));
+  });
+}
+
+TEST_P(CommunicatorTest, DifferentSizesDiverge) {
+  if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  on_every_rank([](Communicator& comm) {
+    auto stream = make_inline_stream("gather");
+    const int64_t numel = comm.rank() == 0 ? 1'000'000 : 1;  // many rounds against one
+    const Error error = error_of([&] { gather(comm, Floats(numel), *stream); });
+    EXPECT_EQ(error.code(), ExitCode::kDiverged);
+    EXPECT_THAT(error.problem(), AllOf(HasSubstr("4000000 bytes"), HasSubstr("4 bytes")));
+  });
+}
+
+TEST_P(CommunicatorTest, DifferentRootsAndReductionsDiverge) {
+  if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  on_every_rank([](Communicator& comm) {
+    auto stream = make_inline_stream("control");
+    int64_t value = 1;
+    const int root = comm.rank() == 0 ? 0 : 1;
+    auto broadcast = [&] { comm.broadcast(&value, 8, root, "value", *stream); };
+    EXPECT_EQ(error_of(broadcast).code(), ExitCode::kDiverged);
+  });
+  on_every_rank([](Communicator& comm) {
+    auto stream = make_inline_stream("control");
+    int64_t value = 1;
+    const ReduceOp op = comm.rank() == 0 ? ReduceOp::kSum : ReduceOp::kMax;
+    auto reduce = [&] { comm.all_reduce(std::span(&value, 1), op, "value", *stream); };
+    EXPECT_EQ(error_of(reduce).code(), ExitCode::kDiverged);
+  });
+}
+
+TEST_P(CommunicatorTest, LongTagsAreComparedToTheirEnd) {
+  if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  on_every_rank([](Communicator& comm) {
+    auto stream = make_inline_stream("gather");
+    const std::string tag = std::string(300, 'x') + (comm.rank() == 0 ? "a" : "b");
+    EXPECT_EQ(error_of([&] { gather(comm, Floats(1), *stream, tag); }).code(),
+              ExitCode::kDiverged);
+  });
+}
+
+TEST_P(CommunicatorTest, AFailureEndsTheCommunicator) {
+  if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  on_every_rank([](Communicator& comm) {
+    auto stream = make_inline_stream("gather");
+    const std::string tag = comm.rank() == 0 ? "a" : "b";
+    error_of([&] { gather(comm, Floats(1), *stream, tag); });
+    EXPECT_EQ(error_of([&] { gather(comm, Floats(1), *stream, "c"); }).code(),
+              ExitCode::kDiverged);
+    EXPECT_EQ(error_of([&] { comm.duplicate(); }).code(), ExitCode::kDiverged);
+  });
+}
+
+TEST_P(CommunicatorTest, ADivergenceReachesWhoeverWaitsForTheEvent) {
+  if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  on_every_rank([](Communicator& comm) {
+    auto device = make_host_device();
+    auto stream = device->make_stream("gather");
+    auto event = device->make_event();
+    Floats shard(4), full(4 * comm.size());
+    comm.all_gather(shard.data(), full.data(), 16, comm.rank() == 0 ? "a" : "b", *stream);
+    stream->record(*event);
+    EXPECT_EQ(error_of([&] { device->compute_stream().wait(*event); }).code(),
+              ExitCode::kDiverged);
+  });
+}
+
+TEST_P(CommunicatorTest, RandomMixturesGiveTheSerialResults) {
+  on_every_rank([](Communicator& comm) {
+    std::vector<std::unique_ptr<Communicator>> comms;
+    comms.push_back(comm.duplicate());
+    comms.push_back(comm.duplicate());
+    auto device = make_host_device(
+        {.chaos_seed = static_cast<uint64_t>(comm.rank()) + 1, .max_chaos_delay_us = 50});
+    auto first = device->make_stream("first"), second = device->make_stream("second");
+    std::mt19937 random(5);  // the same plan on all ranks
+    for (uint32_t round = 0; round < 30; ++round) {
+      const auto num_gathered = static_cast<int64_t>(random() % 3000);
+      const auto num_reduced = static_cast<int64_t>(random() % 3000);
+      Floats gathered(comm.size() * num_gathered), reduced(num_reduced);
+      const Floats own = values_of(comm.rank(), num_gathered, round);
+      const Floats full = values_of(comm.rank(), comm.size() * num_reduced, round);
+      const int which = random() % 2;
+      comms[which]->all_gather(own.data(), gathered.data(), num_gathered * 4, "a",
+                               *first);
+      comms[1 - which]->reduce_scatter(full.data(), reduced.data(), num_reduced,
+                                       WireType::kFloat, "b", *second);
+      int64_t vote = comm.rank();
+      comms[which]->all_reduce(std::span(&vote, 1), ReduceOp::kMax, "vote",
+                               device->compute_stream());
+      first->synchronize();
+      second->synchronize();
+      EXPECT_EQ(vote, comm.size() - 1);
+      EXPECT_EQ(gathered, expected_full(comm.size(), num_gathered, round));
+      EXPECT_EQ(reduced, expected_shard(comm.rank(), comm.size(), num_reduced, round));
+    }
+  });
+}
+
+}  // namespace zero

@@ -1,0 +1,142 @@
+// The suite of comm_suite.cpp with one rank and with ranks as threads, and what only
+// threads can show.
+#include <gmock/gmock.h>
+
+#include <thread>
+#include <vector>
+
+#include "engine/comm/self_communicator.h"
+#include "engine/comm/thread_communicator.h"
+#include "engine/device/host_device.h"
+#include "engine/errors.h"
+#include "tests/engine/comm_suite.h"
+
+namespace zero {
+namespace {
+
+using testing::HasSubstr;
+
+// body(communicator) on one thread per rank; a rank that ends closes its communicator.
+void on_threads(int size, int64_t slot_bytes,
+                const std::function<void(std::unique_ptr<Communicator>)>& body) {
+  auto communicators = make_thread_communicators(size, slot_bytes);
+  std::vector<std::jthread> threads;
+  for (auto& comm : communicators) {
+    threads.emplace_back(
+        [&body, own = std::move(comm)]() mutable { body(std::move(own)); });
+  }
+}
+
+Backend self_backend() {
+  return {"self", 1, [](const Backend::Rank& body) {
+            auto comm = make_self_communicator();
+            run_rank(body, *comm);
+          }};
+}
+
+Backend thread_backend(int size, int64_t slot_bytes = 0) {
+  const std::string suffix = slot_bytes > 0 ? "_small_slots" : "";
+  return {
+      "threads_" + std::to_string(size) + suffix, size, [=](const Backend::Rank& body) {
+        on_threads(size, slot_bytes,
+                   [&](std::unique_ptr<Communicator> comm) { run_rank(body, *comm); });
+      }};
+}
+
+INSTANTIATE_TEST_SUITE_P(Local, CommunicatorTest,
+                         testing::Values(self_backend(), thread_backend(1),
+                                         thread_backend(2), thread_backend(3),
+                                         thread_backend(4), thread_backend(5),
+                                         thread_backend(2, 4096),
+                                         thread_backend(5, 4096)),
+                         [](const auto& info) { return info.param.name; });
+
+std::string error_text(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kEnvironment);
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(ThreadCommunicatorTest, AClosedRankReleasesTheOthers) {
+  on_threads(3, 0, [](std::unique_ptr<Communicator> comm) {
+    if (comm->rank() == 1) return;  // its communicator closes
+    auto stream = make_inline_stream("barrier");
+    EXPECT_THAT(error_text([&] { comm->barrier("end", *stream); }),
+                HasSubstr("has left"));
+  });
+}
+
+TEST(ThreadCommunicatorTest, TheReasonTravelsFromRankToRank) {
+  on_threads(3, 4096, [](std::unique_ptr<Communicator> comm) {
+    if (comm->rank() == 2) return;
+    auto stream = make_inline_stream("gather");
+    std::vector<float> shard(100'000), full(300'000);
+    EXPECT_THAT(error_text([&] {
+                  comm->all_gather(shard.data(), full.data(), 400'000, "blocks.0",
+                                   *stream);
+                }),
+                HasSubstr("its communicator was closed\n  where: all_gather 'blocks.0'"));
+  });
+}
+
+TEST(ThreadCommunicatorTest, ARankThatLeavesAfterItsLastCallDisturbsNobody) {
+  for (int i = 0; i < 200; ++i) {
+    on_threads(3, 0, [](std::unique_ptr<Communicator> comm) {
+      auto stream = make_inline_stream("sum");
+      int64_t value = 1;
+      comm->all_reduce(std::span(&value, 1), ReduceOp::kSum, "last", *stream);
+      EXPECT_EQ(value, 3);
+    });
+  }
+}
+
+TEST(ThreadCommunicatorTest, AnAbortReleasesEveryGroupOfTheFamily) {
+  on_threads(3, 0, [](std::unique_ptr<Communicator> comm) {
+    auto duplicate = comm->duplicate();
+    auto part = comm->split(comm->rank() == 2);
+    auto device = make_host_device();
+    auto stream = device->make_stream("barrier");
+    if (comm->rank() == 1) {
+      abort_thread_communicators(*comm);
+      stream->synchronize();
+      return;
+    }
+    auto& waits = comm->rank() == 0 ? part : duplicate;
+    EXPECT_THAT(error_text([&] {
+                  waits->barrier("end", *stream);
+                  stream->synchronize();
+                }),
+                testing::AnyOf(HasSubstr("aborted"), HasSubstr("has left")));
+  });
+}
+
+TEST(ThreadCommunicatorTest, ClosingFailsTheCallsStillQueued) {
+  auto communicators = make_thread_communicators(2);
+  auto device = make_host_device();
+  auto stream = device->make_stream("barrier");
+  communicators[0]->barrier("never", *stream);
+  communicators[0].reset();
+  EXPECT_THAT(error_text([&] { stream->synchronize(); }), HasSubstr("left its group"));
+}
+
+TEST(ThreadCommunicatorTest, AnOperationThatFailsBeforeACollectiveReleasesTheOthers) {
+  on_threads(2, 0, [](std::unique_ptr<Communicator> comm) {
+    auto device = make_host_device();
+    auto stream = device->make_stream("work");
+    const bool is_culprit = comm->rank() == 0;
+    if (is_culprit) {
+      as_host_stream(*stream).enqueue(
+          [] { throw Error(ExitCode::kEnvironment, "no disk"); });
+    }
+    comm->barrier("after", *stream);  // skipped on the culprit
+    EXPECT_THAT(error_text([&] { stream->synchronize(); }),
+                HasSubstr(is_culprit ? "no disk" : "rank 0 has left"));
+  });
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,312 @@
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <future>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "engine/device/cuda_device.h"
+#include "engine/device/delays.h"
+#include "engine/device/host_device.h"
+#include "engine/errors.h"
+
+// An allocation that fails is a case here: sanitizers shall return null, not end the
+// program.
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
+
+namespace zero {
+namespace {
+
+using testing::HasSubstr;
+
+// A gate that a queued operation waits at until the test opens it.
+class Gate {
+ public:
+  void open() { promise_.set_value(); }
+  std::function<void()> waiter() const {
+    return [opened = opened_] { opened.wait(); };
+  }
+
+ private:
+  std::promise<void> promise_;
+  std::shared_future<void> opened_ = promise_.get_future().share();
+};
+
+class HostDeviceTest : public testing::Test {
+ protected:
+  std::unique_ptr<Stream> stream(const std::string& name) {
+    return device_->make_stream(name);
+  }
+  static void enqueue(Stream& stream, std::function<void()> operation) {
+    as_host_stream(stream).enqueue(std::move(operation));
+  }
+  static void fail(Stream& stream, const std::string& why) {
+    enqueue(stream, [why] { throw Error(ExitCode::kTraining, why); });
+  }
+  static std::string failure_of(const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.problem();
+    }
+    return "";
+  }
+
+  std::unique_ptr<Device> device_ = make_host_device();
+};
+
+TEST_F(HostDeviceTest, AStreamRunsItsWorkInOrder) {
+  auto a = stream("a");
+  std::vector<int> order, expected(1000);
+  std::iota(expected.begin(), expected.end(), 0);
+  for (int i = 0; i < 1000; ++i) enqueue(*a, [&order, i] { order.push_back(i); });
+  a->synchronize();
+  EXPECT_EQ(order, expected);
+  EXPECT_EQ(a->name(), "a");
+}
+
+TEST_F(HostDeviceTest, QueueingDoesNotBlockTheHost) {
+  Gate gate;
+  auto a = stream("a");
+  auto event = device_->make_event();
+  enqueue(*a, gate.waiter());
+  a->record(*event);
+  EXPECT_FALSE(event->query());
+  gate.open();
+  event->synchronize();
+  EXPECT_TRUE(event->query());
+}
+
+TEST_F(HostDeviceTest, AStreamWaitsForTheEventOfAnother) {
+  Gate gate;
+  auto producer = stream("producer"), consumer = stream("consumer");
+  auto ready = device_->make_event();
+  int value = 0, seen = 0;
+  enqueue(*producer, gate.waiter());
+  enqueue(*producer, [&] { value = 7; });
+  producer->record(*ready);
+  consumer->wait(*ready);
+  consumer->copy(&seen, &value, sizeof(int));
+  gate.open();
+  consumer->synchronize();
+  EXPECT_EQ(seen, 7);
+}
+
+TEST_F(HostDeviceTest, AnEventNeverRecordedIsComplete) {
+  auto event = device_->make_event();
+  auto a = stream("a");
+  EXPECT_TRUE(event->query());
+  event->synchronize();
+  a->wait(*event);
+  a->synchronize();
+  device_->compute_stream().wait(*event);
+}
+
+TEST_F(HostDeviceTest, AWaitMeansTheRecordAtTheTimeOfTheWait) {
+  Gate second_gate;
+  auto a = stream("a"), b = stream("b");
+  auto event = device_->make_event();
+  a->record(*event);
+  b->wait(*event);                    // the first record
+  enqueue(*a, second_gate.waiter());  // the second one stays pending
+  a->record(*event);
+  b->synchronize();
+  EXPECT_FALSE(event->query());
+  second_gate.open();
+  event->synchronize();
+}
+
+TEST_F(HostDeviceTest, AnEventMayDieBeforeItsRecordIsReached) {
+  Gate gate;
+  auto a = stream("a"), b = stream("b");
+  auto event = device_->make_event();
+  enqueue(*a, gate.waiter());
+  a->record(*event);
+  b->wait(*event);
+  event.reset();
+  gate.open();
+  b->synchronize();
+}
+
+TEST_F(HostDeviceTest, TheComputeStreamIsTheCallingThread) {
+  auto& compute = device_->compute_stream();
+  std::thread::id runner;
+  enqueue(compute, [&] { runner = std::this_thread::get_id(); });
+  EXPECT_EQ(runner, std::this_thread::get_id());
+
+  auto a = stream("a");
+  auto event = device_->make_event();
+  int value = 0;
+  enqueue(*a, [&] { value = 3; });
+  a->record(*event);
+  compute.wait(*event);
+  EXPECT_EQ(value, 3);
+  compute.record(*event);
+  EXPECT_TRUE(event->query());
+}
+
+TEST_F(HostDeviceTest, AFailureSkipsTheRestOfTheStream) {
+  auto a = stream("a");
+  bool has_run = false;
+  fail(*a, "first");
+  fail(*a, "second");
+  enqueue(*a, [&] { has_run = true; });
+  EXPECT_EQ(failure_of([&] { a->synchronize(); }), "first");
+  EXPECT_EQ(failure_of([&] { a->synchronize(); }), "first");
+  EXPECT_FALSE(has_run);
+}
+
+TEST_F(HostDeviceTest, AFailureTravelsAlongEvents) {
+  auto a = stream("a"), b = stream("b"), c = stream("c");
+  auto from_a = device_->make_event(), from_b = device_->make_event();
+  fail(*a, "no memory");
+  a->record(*from_a);
+  b->wait(*from_a);
+  b->record(*from_b);
+  c->wait(*from_b);
+  EXPECT_EQ(failure_of([&] { c->synchronize(); }), "no memory");
+  EXPECT_EQ(failure_of([&] { from_b->synchronize(); }), "no memory");
+  EXPECT_EQ(failure_of([&] { device_->compute_stream().wait(*from_a); }), "no memory");
+  EXPECT_TRUE(from_a->query());
+}
+
+TEST_F(HostDeviceTest, AnEventRecordedBeforeAFailureIsGood) {
+  auto a = stream("a");
+  auto before = device_->make_event();
+  a->record(*before);
+  fail(*a, "later");
+  EXPECT_EQ(failure_of([&] { before->synchronize(); }), "");
+  EXPECT_EQ(failure_of([&] { a->synchronize(); }), "later");
+}
+
+TEST_F(HostDeviceTest, AStreamFinishesItsQueueBeforeItEnds) {
+  std::atomic<int> num_run = 0;
+  auto a = stream("a");
+  for (int i = 0; i < 100; ++i) enqueue(*a, [&] { ++num_run; });
+  a.reset();
+  EXPECT_EQ(num_run, 100);
+}
+
+TEST_F(HostDeviceTest, InlineStreamsThrowToTheirCaller) {
+  auto inline_stream = make_inline_stream("control");
+  EXPECT_EQ(failure_of([&] { fail(*inline_stream, "now"); }), "now");
+  int from = 4, to = 0;
+  inline_stream->copy(&to, &from, sizeof(int));  // and go on
+  EXPECT_EQ(to, 4);
+}
+
+TEST_F(HostDeviceTest, CountsWhatIsAllocated) {
+  void* small = device_->allocate("small", 100);
+  void* large = device_->allocate("large", 10 << 20);
+  void* empty = device_->allocate("empty", 0);
+  EXPECT_EQ(device_->allocated_bytes(), 100 + (10 << 20));
+  for (void* memory : {small, large, empty}) {
+    EXPECT_NE(memory, nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % 64, 0u);
+  }
+  std::memset(large, 1, 10 << 20);
+  for (void* memory : {small, large, empty}) device_->free(memory);
+  EXPECT_EQ(device_->allocated_bytes(), 0);
+}
+
+TEST_F(HostDeviceTest, AnAllocationTooLargeNamesItself) {
+  EXPECT_THAT(failure_of([&] { device_->allocate("the ring", int64_t{1} << 60); }),
+              HasSubstr("1152921504606846976 bytes"));
+  EXPECT_EQ(device_->allocated_bytes(), 0);
+}
+
+TEST_F(HostDeviceTest, PoisonDoesNothingByDefault) {
+  auto a = stream("a");
+  float value = 1;
+  device_->poison(&value, sizeof(value), *a);
+  a->synchronize();
+  EXPECT_EQ(value, 1);
+}
+
+TEST_F(HostDeviceTest, ChaosFillsReleasedMemoryWithNanInStreamOrder) {
+  device_ = make_host_device({.chaos_seed = 1});
+  Gate gate;
+  auto a = stream("a");
+  std::vector<float> values(3, 1.0f);
+  uint16_t bf16 = 0;
+  enqueue(*a, gate.waiter());
+  device_->poison(values.data(), 12, *a);
+  device_->poison(&bf16, 2, *a);
+  EXPECT_EQ(values[0], 1);
+  gate.open();
+  a->synchronize();
+  for (float value : values) EXPECT_TRUE(std::isnan(value));
+  EXPECT_EQ(bf16, 0xFFFF);
+}
+
+TEST_F(HostDeviceTest, ChaosKeepsWhatEventsOrder) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    device_ = make_host_device({.chaos_seed = seed, .max_chaos_delay_us = 100});
+    auto a = stream("a"), b = stream("b");
+    auto filled = device_->make_event(), drained = device_->make_event();
+    int slot = -1;
+    std::vector<int> seen;
+    for (int i = 0; i < 50; ++i) {  // a ring of one slot
+      a->wait(*drained);
+      enqueue(*a, [&slot, i] { slot = i; });
+      a->record(*filled);
+      b->wait(*filled);
+      enqueue(*b, [&] { seen.push_back(slot); });
+      device_->poison(&slot, sizeof(slot), *b);
+      b->record(*drained);
+    }
+    b->synchronize();
+    std::vector<int> expected(50);
+    std::iota(expected.begin(), expected.end(), 0);
+    EXPECT_EQ(seen, expected);
+    a->synchronize();
+  }
+}
+
+TEST_F(HostDeviceTest, ManyThreadsMayQueueAndWait) {
+  auto shared = stream("shared");
+  int counter = 0;  // only the stream's worker touches it
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&] {
+        auto own = device_->make_stream("own");
+        auto event = device_->make_event();
+        for (int i = 0; i < 200; ++i) {
+          enqueue(*shared, [&] { ++counter; });
+          shared->record(*event);
+          own->wait(*event);
+        }
+        own->synchronize();
+      });
+    }
+  }
+  shared->synchronize();
+  EXPECT_EQ(counter, 800);
+}
+
+TEST(DelaysTest, OnlyNamedPointsAreSlow) {
+  set_delays({{"somewhere", 1}});
+  delay_point("somewhere");
+  delay_point("elsewhere");
+  set_delays({});
+  delay_point("somewhere");
+}
+
+TEST(NoCudaTest, SaysWhatToDo) {
+  if (num_cuda_devices() > 0) GTEST_SKIP() << "this machine has a GPU";
+  try {
+    make_cuda_device(0);
+    FAIL() << "there is no GPU";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kEnvironment);
+    EXPECT_THAT(error.cure(), HasSubstr("--device cpu"));
+  }
+}
+
+}  // namespace
+}  // namespace zero

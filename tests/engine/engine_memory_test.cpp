@@ -1,0 +1,87 @@
+// Memory planned is memory used, none of it grows, and no rank holds a full model.
+#include <gtest/gtest.h>
+
+#include "engine/init/deferred_init.h"
+#include "offload/host_arena.h"
+#include "tests/engine/training.h"
+
+namespace zero::testing {
+namespace {
+
+class EngineMemory : public ::testing::Test {
+ protected:
+  static int64_t planned(const Engine& engine) {
+    int64_t bytes = 0;
+    for (const MemoryEntry& entry : engine.memory()) bytes += entry.bytes;
+    return bytes;
+  }
+  Work work;
+  Options options = small_options(work);
+};
+
+TEST_F(EngineMemory, AllocatedBytesEqualThePlanAndDoNotGrow) {
+  work.steps = 4;
+  for (const int ranks : {1, 2, 3}) {
+    for (const bool deterministic : {false, true}) {
+      for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+        if (deterministic && ranks == 3) continue;
+        options.deterministic = deterministic;
+        options.dtype = dtype;
+        Hooks hooks;
+        hooks.after_step = [&](Engine& engine, Gpt2Impl&, int) {
+          EXPECT_EQ(engine.allocated_bytes(), planned(engine)) << ranks << " ranks";
+        };
+        train(ranks, options, work, hooks);
+      }
+    }
+  }
+}
+
+TEST_F(EngineMemory, EverythingIsGivenBack) {
+  const int64_t before = live_bytes();
+  work.steps = 1;
+  train(2, options, work);
+  EXPECT_EQ(live_bytes(), before);
+}
+
+TEST_F(EngineMemory, FourRanksHoldAQuarterEachAndTheRing) {
+  Gpt2Config config = small_gpt2();
+  config.n_layer = 12;
+  int64_t masters = 0, ring = 0, numel = 0, largest_unit = 0;
+  on_ranks(4, [&](std::unique_ptr<Communicator> comm) {
+    const int rank = comm->rank();
+    std::shared_ptr<Gpt2Impl> model;
+    {
+      const DeferredInit guard;
+      model = std::make_shared<Gpt2Impl>(config);
+    }
+    Options mine = options;
+    mine.init = gpt2_init_rules(config);
+    Engine engine(model, mine, std::move(comm));
+    EXPECT_EQ(engine.allocated_bytes(), planned(engine));
+    if (rank != 0) return;
+    numel = engine.num_parameters();
+    for (const auto& item : model->transformer->h["3"]->named_parameters()) largest_unit += item.value().numel();
+    for (const MemoryEntry& entry : engine.memory()) {
+      if (entry.owner == "masters") masters = entry.bytes;
+      if (entry.owner == "gather ring") ring = entry.bytes;
+    }
+  });
+  EXPECT_NEAR(static_cast<double>(masters), static_cast<double>(numel) * 4 / 4, 0.02 * static_cast<double>(numel));
+  EXPECT_NEAR(static_cast<double>(ring), 2.0 * 4 * static_cast<double>(largest_unit), 16384);
+}
+
+TEST_F(EngineMemory, ADeferredModelCostsNothingToBuild) {
+  Gpt2Config config;  // 124 million parameters
+  const DeferredInit guard;
+  const auto model = std::make_shared<Gpt2Impl>(config);
+  int64_t numel = 0;
+  for (const at::Tensor& p : model->parameters()) {
+    numel += p.numel();
+    EXPECT_TRUE(is_deferred(p));
+  }
+  EXPECT_GT(numel, 124'000'000);
+}
+
+}  // namespace
+}  // namespace zero::testing

@@ -1,0 +1,122 @@
+#include "engine/plan/unit_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/errors.h"
+#include "engine/plan/names.h"
+
+namespace zero {
+namespace {
+
+using ::testing::HasSubstr;
+
+// root { wte, blocks.0 {w, b}, blocks.1 {w, inner { w }} }
+class UnitPlanTest : public ::testing::Test {
+ protected:
+  std::vector<UnitDescription> units{
+      {"", "Model", -1}, {"blocks.0", "BlockImpl", 0}, {"blocks.1", "BlockImpl", 0}, {"blocks.1.inner", "InnerImpl", 2}};
+  std::vector<ParamDescription> params{param("wte.weight", {10, 4}, 0), param("blocks.0.w", {4, 4}, 1),
+                                       param("blocks.0.b", {4}, 1), param("blocks.1.w", {4, 4}, 2),
+                                       param("blocks.1.inner.w", {2, 4}, 3)};
+  Options options;
+
+  static ParamDescription param(const std::string& fqn, std::vector<int64_t> shape, int unit) {
+    return {fqn, std::move(shape), {fqn}, {unit}, true};
+  }
+  UnitPlan plan(int world_size = 2) { return make_unit_plan(units, params, options, world_size); }
+  std::string error() {
+    try {
+      plan();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kUsage);
+      return error.what();
+    }
+    return "no error";
+  }
+  static std::vector<std::string> names(const FlatLayout& layout) {
+    std::vector<std::string> result;
+    for (const ParamShape& p : layout.params) result.push_back(p.fqn);
+    return result;
+  }
+};
+
+TEST_F(UnitPlanTest, GivesEachParameterToItsInnermostUnit) {
+  const UnitPlan p = plan();
+  ASSERT_EQ(p.units.size(), 4u);
+  EXPECT_THAT(names(p.units[0].trainable), testing::ElementsAre("wte.weight"));
+  EXPECT_THAT(names(p.units[1].trainable), testing::ElementsAre("blocks.0.w", "blocks.0.b"));
+  EXPECT_THAT(names(p.units[3].trainable), testing::ElementsAre("blocks.1.inner.w"));
+  EXPECT_EQ(p.units[3].depth, 2);
+}
+
+TEST_F(UnitPlanTest, GivesTiedParametersToTheClosestCommonAncestor) {
+  params[3].names = {"blocks.1.w", "blocks.1.inner.tied"};
+  params[3].units = {2, 3};
+  params[1].names = {"blocks.0.w", "blocks.1.inner.other"};
+  params[1].units = {1, 3};
+  const UnitPlan p = plan();
+  EXPECT_THAT(names(p.units[2].trainable), testing::ElementsAre("blocks.1.w"));
+  EXPECT_THAT(names(p.units[0].trainable), testing::ElementsAre("wte.weight", "blocks.0.w"));
+}
+
+TEST_F(UnitPlanTest, RefusesATiedParameterInTwoGroups) {
+  params[1].names = {"blocks.0.w", "blocks.1.tied"};
+  params[1].units = {1, 2};
+  options.groups = {{"blocks.0.*", 0.5, {}, false}};
+  EXPECT_THAT(error(), AllOf(HasSubstr("blocks.0.w"), HasSubstr("blocks.1.tied")));
+}
+
+TEST_F(UnitPlanTest, WrapsByType) {
+  options.auto_wrap.types = {"InnerImpl"};
+  const UnitPlan p = plan();
+  ASSERT_EQ(p.units.size(), 2u);
+  EXPECT_EQ(p.units[1].fqn, "blocks.1.inner");
+  EXPECT_EQ(p.unit_of, (std::vector<int>{0, 0, 0, 1}));
+  options.auto_wrap.types = {"Block"};
+  EXPECT_THAT(error(), HasSubstr("Block"));
+}
+
+TEST_F(UnitPlanTest, WrapsBySize) {
+  options.auto_wrap.min_numel = 20;
+  const UnitPlan p = plan();
+  EXPECT_EQ(p.unit_of, (std::vector<int>{0, 1, 2, 2}));
+  EXPECT_THAT(names(p.units[2].trainable), testing::ElementsAre("blocks.1.w", "blocks.1.inner.w"));
+}
+
+TEST_F(UnitPlanTest, FirstMatchingGroupWins) {
+  options.groups = {{"blocks.0.b", 3, {}, false}, {"blocks.0.*", 0.5, 0.25, false}, {"wte.*", 1, {}, true}};
+  const UnitPlan p = plan();
+  EXPECT_EQ(p.rules[1].lr_scale, 0.5);
+  EXPECT_EQ(p.rules[1].weight_decay, 0.25);
+  EXPECT_EQ(p.rules[2].lr_scale, 3);
+  EXPECT_EQ(p.rules[2].weight_decay, 0);  // not a matrix
+  EXPECT_EQ(p.rules[3].weight_decay, options.adam.weight_decay);
+  EXPECT_THAT(names(p.units[0].frozen), testing::ElementsAre("wte.weight"));
+  EXPECT_EQ(p.units[0].trainable.numel, 0);
+}
+
+TEST_F(UnitPlanTest, RefusesAGroupWithoutParameters) {
+  options.groups = {{"blocks.7.*", 1, {}, false}};
+  EXPECT_THAT(error(), HasSubstr("blocks.7.*"));
+  options.groups = {{"*", 1, {}, false}, {"blocks.0.b", 2, {}, false}};
+  EXPECT_THAT(error(), HasSubstr("blocks.0.b"));
+}
+
+TEST_F(UnitPlanTest, RefusesNamesThatCannotBeKeys) {
+  for (const std::string& bad : {std::string("a/b"), std::string("a\0b", 3), std::string("a..b"), std::string("\xff\xfe"),
+                                 std::string("tab\t"), std::string(1025, 'x'), std::string("\x1b[31m"), std::string()}) {
+    EXPECT_THROW(check_fqn(bad), Error) << printable(bad);
+  }
+  for (const std::string& good : std::vector<std::string>{"layers.1.weight", "größe", "a b", "x[0]"}) EXPECT_NO_THROW(check_fqn(good)) << good;
+  EXPECT_EQ(printable("\x1b[31m"), "\\x1b[31m");
+}
+
+TEST_F(UnitPlanTest, RefusesTwoParametersOfOneName) {
+  params[2].fqn = "blocks.0.w";
+  params[2].names = {"blocks.0.w"};
+  EXPECT_THAT(error(), HasSubstr("blocks.0.w"));
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,272 @@
+// What a unit promises, whatever the model around it: nested, tied, frozen, called twice or not at all.
+#include "engine/unit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "engine/errors.h"
+#include "tests/engine/training.h"
+
+namespace zero::testing {
+namespace {
+
+using ::testing::HasSubstr;
+namespace nn = torch::nn;
+
+struct BlockImpl : nn::Module {
+  explicit BlockImpl(int64_t dim) {
+    a = register_module("a", nn::Linear(dim, 2 * dim));
+    b = register_module("b", nn::Linear(2 * dim, dim));
+  }
+  at::Tensor forward(const at::Tensor& x) { return x + b(torch::tanh(a(x))); }
+  nn::Linear a{nullptr}, b{nullptr};
+};
+
+// A unit that holds a unit, takes several things and returns several things.
+struct OuterImpl : nn::Module {
+  explicit OuterImpl(int64_t dim) {
+    w = register_parameter("w", torch::randn({dim, dim}) * 0.1);
+    inner = register_module("inner", Unit<BlockImpl>(dim));
+    scale = register_parameter("scale", torch::full({}, 0.5));  // no dimensions
+  }
+  std::tuple<at::Tensor, std::vector<at::Tensor>> forward(const at::Tensor& x, std::optional<at::Tensor> extra,
+                                                          double factor) {
+    at::Tensor y = inner(torch::matmul(x, w)) * scale;
+    if (extra) y = y + *extra;
+    return {y * factor, {y.sum(-1), x * 2}};
+  }
+  at::Tensor w, scale;
+  Unit<BlockImpl> inner;
+};
+
+struct EmptyImpl : nn::Module {
+  at::Tensor forward(const at::Tensor& x) { return torch::relu(x) + x; }
+};
+
+struct ModelImpl : nn::Module {
+  ModelImpl() {
+    torch::manual_seed(1);
+    embedding = register_module("embedding", nn::Embedding(11, 8));
+    first = register_module("first", Unit<BlockImpl>(8));
+    outer = register_module("outer", Unit<OuterImpl>(8));
+    unused = register_module("unused", Unit<BlockImpl>(8));
+    empty = register_module("empty", Unit<EmptyImpl>::make());
+    tied = register_parameter("tied", first->a->weight);  // first.a.weight again: owned by the root
+    transposed = register_parameter("transposed", torch::randn({4, 8}).t());
+  }
+  at::Tensor forward(const at::Tensor& tokens) {
+    at::Tensor x = first(embedding(tokens));
+    auto [y, more] = outer(x, std::optional<at::Tensor>(x * 0.1), 1.5);
+    y = first(empty(y)) + more[1];  // `first` a second time
+    return torch::matmul(torch::matmul(y, transposed).mean(-1).pow(2), torch::ones({y.size(1)})).sum() +
+           torch::matmul(y, tied.t()).pow(2).mean() + more[0].pow(2).mean();
+  }
+  nn::Embedding embedding{nullptr};
+  Unit<BlockImpl> first, unused;
+  Unit<OuterImpl> outer;
+  Unit<EmptyImpl> empty;
+  at::Tensor tied, transposed;
+};
+
+// Ranks are threads, and torch's generator is one for all: models are made one at a time.
+std::shared_ptr<ModelImpl> make_model() {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  return std::make_shared<ModelImpl>();
+}
+
+// Within the rounding of sums whose terms cancel: relative to the largest element.
+void expect_near(const at::Tensor& value, const at::Tensor& expected, const std::string& fqn) {
+  const double largest = expected.abs().max().item<double>();
+  EXPECT_LE((value - expected).abs().max().item<double>(), 1e-5 * largest + 1e-7) << fqn;
+}
+
+std::map<std::string, at::Tensor> plain_gradients(const at::Tensor& tokens, double* loss_value = nullptr) {
+  auto model = make_model();
+  const at::Tensor loss = model->forward(tokens);
+  loss.backward();
+  if (loss_value) *loss_value = loss.item<double>();
+  std::map<std::string, at::Tensor> grads;
+  for (const auto& item : model->named_parameters()) {
+    grads[item.key()] = item.value().grad().defined() ? item.value().grad() : torch::zeros_like(item.value());
+  }
+  return grads;
+}
+
+class UnitTest : public ::testing::TestWithParam<std::tuple<int, Recompute>> {
+ protected:
+  UnitTest() {
+    options.adam_threads = 1;
+    options.device = DeviceChoice::kCpu;
+    options.recompute = std::get<1>(GetParam());
+    options.chaos_seed = 5;
+    options.stream_always = true;
+  }
+  int ranks() const { return std::get<0>(GetParam()); }
+  const at::Tensor tokens = torch::tensor({1, 5, 3, 1, 10, 0}, at::kLong).view({2, 3});
+  Options options;
+};
+
+INSTANTIATE_TEST_SUITE_P(, UnitTest,
+                         ::testing::Combine(::testing::Values(1, 2, 4),
+                                            ::testing::Values(Recompute::kUnit, Recompute::kNone)));
+
+TEST_P(UnitTest, GradientsEqualThoseOfThePlainModule) {
+  const auto expected = plain_gradients(tokens);
+  on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
+    auto model = make_model();
+    Engine engine(model, options, std::move(comm));
+    engine.backward(engine.forward(model, tokens), 1);  // the same batch on every rank: the mean is the gradient
+    for (const auto& [fqn, grad] : expected) {
+      if (fqn == "tied") continue;
+      expect_near(engine.full_gradient(fqn), grad, fqn);
+    }
+    EXPECT_TRUE(torch::equal(engine.full_gradient("tied"), engine.full_gradient("first.a.weight")));
+  });
+}
+
+TEST_P(UnitTest, TwoForwardsMayComeBeforeTwoBackwards) {
+  const auto expected = plain_gradients(tokens);
+  on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
+    auto model = make_model();
+    Engine engine(model, options, std::move(comm));
+    const at::Tensor one = engine.forward(model, tokens);
+    const at::Tensor two = engine.forward(model, tokens);
+    engine.backward(two, 1);
+    { auto again = engine.forward(model, tokens); }  // a graph that is dropped
+    engine.backward(one, 1);
+    for (const std::string fqn : {"first.a.weight", "outer.inner.b.bias", "outer.w", "embedding.weight"}) {
+      expect_near(engine.full_gradient(fqn), expected.at(fqn), fqn);
+    }
+  });
+}
+
+TEST_P(UnitTest, ListsPlainNamesAndCountsEveryElementOnce) {
+  auto plain = make_model();
+  std::vector<std::string> names;
+  int64_t numel = -plain->tied.numel();
+  for (const auto& item : plain->named_parameters()) {
+    numel += item.value().numel();
+    if (item.key() != "tied") names.push_back(item.key());
+  }
+  std::map<std::string, int64_t> owned;
+  std::mutex mutex;
+  on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
+    auto model = make_model();
+    Engine engine(model, options, std::move(comm));
+    EXPECT_EQ(engine.num_parameters(), numel);
+    const std::lock_guard lock(mutex);
+    for (const ShardView& view : engine.shards()) {
+      owned[view.fqn] += static_cast<int64_t>(view.master.size());
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(view.master.data()) % 4, 0u);
+    }
+  });
+  int64_t total = 0;
+  for (const auto& [fqn, count] : owned) total += count;
+  EXPECT_EQ(total, numel);
+  std::vector<std::string> seen;
+  for (const auto& [fqn, count] : owned) seen.push_back(fqn);
+  for (const std::string& name : names) {
+    const std::string stored = name == "first.a.weight" ? "tied" : name;  // the first name in module order
+    EXPECT_TRUE(owned.contains(stored) || owned.contains(name)) << name;
+  }
+}
+
+TEST_P(UnitTest, FullParametersAreThoseOfRankZero) {
+  auto plain = make_model();
+  on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
+    auto model = make_model();
+    if (comm->rank() != 0) {
+      const torch::NoGradGuard no_grad;
+      for (at::Tensor& p : model->parameters()) p.add_(1);
+    }
+    Engine engine(model, options, std::move(comm));
+    for (const auto& item : plain->named_parameters()) {
+      EXPECT_TRUE(torch::equal(engine.full_parameter(item.key()), item.value())) << item.key();
+    }
+    engine.set_full_parameter("outer.inner.a.bias", torch::arange(16).to(at::kFloat));
+    EXPECT_TRUE(torch::equal(engine.full_parameter("outer.inner.a.bias"), torch::arange(16).to(at::kFloat)));
+    EXPECT_THROW(engine.set_full_parameter("outer.inner.a.bias", torch::zeros({3})), Error);
+    EXPECT_THROW(engine.full_parameter("outer.nobody"), Error);
+  });
+}
+
+TEST_P(UnitTest, TouchingAReleasedParameterNamesIt) {
+  on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
+    auto model = make_model();
+    Engine engine(model, options, std::move(comm));
+    const auto expect_named = [&](const std::string& fqn, const at::Tensor& param) {
+      try {
+        param.sum();
+        FAIL() << fqn << " could be read";
+      } catch (const std::exception& error) {
+        EXPECT_THAT(error.what(), HasSubstr(fqn + " is released"));
+      }
+    };
+    expect_named("outer.inner.a.weight", model->outer->inner->a->weight);
+    engine.forward(model, tokens);
+    expect_named("outer.inner.a.weight", model->outer->inner->a->weight);
+    expect_named("first.b.bias", model->first->b->bias);
+  });
+}
+
+TEST_P(UnitTest, FrozenParametersStayAndCostNothing) {
+  auto plain = make_model();
+  options.groups = {{"outer.*", 1, {}, true}, {"first.a.bias", 1, {}, true}};
+  on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
+    auto model = make_model();
+    Engine engine(model, options, std::move(comm));
+    for (int step = 0; step < 3; ++step) {
+      engine.backward(engine.forward(model, tokens), 1);
+      engine.step();
+    }
+    for (const std::string fqn : {"outer.w", "outer.inner.a.weight", "first.a.bias"}) {
+      EXPECT_TRUE(torch::equal(engine.full_parameter(fqn), plain->named_parameters()[fqn])) << fqn;
+      EXPECT_THROW(engine.full_gradient(fqn), Error);
+    }
+    EXPECT_FALSE(torch::equal(engine.full_parameter("first.b.bias"), plain->first->b->bias));
+    for (const ShardView& view : engine.shards()) {
+      EXPECT_EQ(view.frozen, view.fqn.starts_with("outer") || view.fqn == "first.a.bias");
+      EXPECT_EQ(view.exp_avg.size(), view.frozen ? 0 : view.master.size());
+    }
+  });
+}
+
+TEST(UnitList, NamesStayWhenUnitsAreErased) {
+  UnitList<BlockImpl> list(std::make_shared<UnitListImpl<BlockImpl>>());
+  for (int i = 0; i < 3; ++i) list->push_back(Unit<BlockImpl>(4));
+  list->erase("0");
+  std::vector<std::string> names;
+  for (const auto& item : list->named_parameters()) names.push_back(item.key());
+  EXPECT_EQ(names.front(), "1.a.weight");
+  EXPECT_EQ(names.back(), "2.b.bias");
+  list->push_back(Unit<BlockImpl>(4));
+  EXPECT_TRUE(list->contains("3"));
+  EXPECT_EQ(list->size(), 3);
+}
+
+TEST(Unit, WithoutAnEngineIsAPlainModule) {
+  torch::manual_seed(0);
+  Unit<BlockImpl> unit(4);
+  const at::Tensor x = torch::randn({2, 4});
+  EXPECT_TRUE(torch::equal(unit(x), unit->forward(x)));
+  EXPECT_THROW(Unit<BlockImpl>(std::make_shared<BlockImpl>(4)), c10::Error);
+}
+
+TEST(Unit, SurvivesItsEngineWithAClearError) {
+  auto model = make_model();
+  const at::Tensor tokens = torch::ones({1, 2}, at::kLong);
+  at::Tensor loss;
+  {
+    Options options;
+    options.device = DeviceChoice::kCpu;
+    Engine engine(model, options, nullptr);
+    loss = engine.forward(model, tokens);
+  }
+  EXPECT_THROW(loss.backward(), std::exception);
+}
+
+}  // namespace
+}  // namespace zero::testing

@@ -1,0 +1,56 @@
+#include "offload/adam_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include "offload/bf16.h"
+#include "tests/offload/adam_reference.h"
+#include "tests/offload/test_data.h"
+
+namespace zero {
+namespace {
+
+// Gradients as fp32 or bf16, with a copy or without: each is a loop of its own.
+struct Variant {
+  bool is_bf16, has_copy;
+};
+
+AdamState run(const AdamKernel& kernel, const Variant& variant, int64_t numel) {
+  AdamState state(uniform_values(numel, 1, 0.125f));
+  for (int64_t step = 1; step <= 4; ++step) {
+    const std::vector<float> grad =
+        spread_values(numel, 100 + static_cast<uint64_t>(step), 1.0f);
+    std::vector<uint16_t> grad_bf16(grad.size());
+    convert_to_bf16(grad.data(), grad_bf16.data(), numel);
+    AdamPiece piece = state.piece(grad);
+    if (variant.is_bf16) piece.grad = nullptr, piece.grad_bf16 = grad_bf16.data();
+    if (!variant.has_copy) piece.copy_bf16 = nullptr;
+    kernel.run(piece, adam_scalars({}, step, 0.3f));
+  }
+  return state;
+}
+
+TEST(AdamKernelsTest, ThePlainOneIsAlwaysThere) {
+  ASSERT_FALSE(adam_kernels().empty());
+  EXPECT_STREQ(adam_kernels().front().isa, "baseline");
+}
+
+TEST(AdamKernelsTest, EveryInstructionSetGivesTheSameBits) {
+  const std::vector<AdamKernel> kernels = adam_kernels();
+  for (const AdamKernel& kernel : kernels) {
+    for (const Variant variant :
+         {Variant{false, false}, {false, true}, {true, false}, {true, true}}) {
+      for (const int64_t numel : {1, 7, 15, 16, 17, 31, 63, 65, 1027}) {
+        SCOPED_TRACE(std::string(kernel.isa) + ", numel " + std::to_string(numel));
+        const AdamState expected = run(kernels.front(), variant, numel);
+        const AdamState found = run(kernel, variant, numel);
+        EXPECT_EQ(bits_of(found.master), bits_of(expected.master));
+        EXPECT_EQ(bits_of(found.exp_avg), bits_of(expected.exp_avg));
+        EXPECT_EQ(bits_of(found.exp_avg_sq), bits_of(expected.exp_avg_sq));
+        EXPECT_EQ(found.copy, expected.copy);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,118 @@
+#include "offload/available_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+
+namespace zero {
+namespace {
+
+// A machine made of files: 8000 KiB are available, and the control groups that a test
+// adds.
+class AvailableMemoryTest : public ::testing::Test {
+ protected:
+  AvailableMemoryTest() {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    root = ::testing::TempDir() + "zero_available_memory_" + test->name();
+    std::filesystem::remove_all(root);
+    write("/proc/meminfo",
+          "MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable:    8000 kB\n");
+  }
+  ~AvailableMemoryTest() override { std::filesystem::remove_all(root); }
+
+  void write(const std::string& path, const std::string& text) {
+    const std::filesystem::path file = root + path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  }
+
+  void group_v2(const std::string& group, const std::string& limit,
+                const std::string& usage) {
+    write("/sys/fs/cgroup" + group + "/memory.max", limit + "\n");
+    write("/sys/fs/cgroup" + group + "/memory.current", usage + "\n");
+  }
+
+  void group_v1(const std::string& group, const std::string& limit,
+                const std::string& usage) {
+    write("/sys/fs/cgroup/memory" + group + "/memory.limit_in_bytes", limit + "\n");
+    write("/sys/fs/cgroup/memory" + group + "/memory.usage_in_bytes", usage + "\n");
+  }
+
+  int64_t available() { return available_memory_bytes(root); }
+
+  std::string root;
+};
+
+constexpr int64_t kWholeMachine = 8000 * 1024;
+
+TEST_F(AvailableMemoryTest, IsWhatTheKernelSays) {
+  EXPECT_EQ(available(), kWholeMachine);
+}
+
+TEST_F(AvailableMemoryTest, ObeysTheLimitOfVersion2) {
+  write("/proc/self/cgroup", "0::/job\n");
+  group_v2("/job", "5000", "1200");
+  EXPECT_EQ(available(), 3800);
+}
+
+TEST_F(AvailableMemoryTest, ObeysTheLimitOfVersion1) {
+  write("/proc/self/cgroup", "9:name=systemd:/x\n4:cpu,memory:/job\n3:cpuset:/\n");
+  group_v1("/job", "5000", "1000");
+  EXPECT_EQ(available(), 4000);
+}
+
+TEST_F(AvailableMemoryTest, ObeysTheTightestGroupAbove) {
+  write("/proc/self/cgroup", "0::/slurm/job/step\n");
+  group_v2("/slurm/job/step", "max", "100");
+  group_v2("/slurm/job", "5000", "2000");
+  group_v2("/slurm", "7000", "6500");
+  EXPECT_EQ(available(), 500);
+}
+
+TEST_F(AvailableMemoryTest, ObeysTheContainersRootGroup) {
+  write("/proc/self/cgroup", "0::/\n");
+  group_v2("", "5000", "1000");
+  EXPECT_EQ(available(), 4000);
+}
+
+TEST_F(AvailableMemoryTest, GroupsThatAreNotVisibleDoNotLimit) {
+  write("/proc/self/cgroup", "4:memory:/docker/abc\n0::/docker/abc\n");
+  group_v1("", "6000", "1000");
+  EXPECT_EQ(available(), 5000);
+}
+
+TEST_F(AvailableMemoryTest, FileCacheCountsAsFree) {
+  write("/proc/self/cgroup", "0::/job\n");
+  group_v2("/job", "5000", "4000");
+  write("/sys/fs/cgroup/job/memory.stat",
+        "anon 1000\ninactive_file 2500\nactive_file 500\n");
+  EXPECT_EQ(available(), 3500);
+}
+
+TEST_F(AvailableMemoryTest, NoLimitIsTheMachine) {
+  write("/proc/self/cgroup", "4:memory:/\n0::/\n");
+  group_v1("", "9223372036854771712", "1000");
+  group_v2("", "max", "1000");
+  EXPECT_EQ(available(), kWholeMachine);
+}
+
+TEST_F(AvailableMemoryTest, IsNeverNegative) {
+  write("/proc/self/cgroup", "0::/job\n");
+  group_v2("/job", "5000", "6000");
+  EXPECT_EQ(available(), 0);
+}
+
+TEST_F(AvailableMemoryTest, ThrowsWithoutMeminfo) {
+  write("/proc/meminfo", "MemTotal: 9000 kB\n");
+  EXPECT_THROW(available(), std::runtime_error);
+}
+
+TEST_F(AvailableMemoryTest, ThisMachineHasSome) {
+  EXPECT_GT(available_memory_bytes(), 0);
+}
+
+}  // namespace
+}  // namespace zero
