@@ -43,6 +43,13 @@ void check(const Options& options, int world_size) {
   if (!(options.clip >= 0)) refuse("clip is " + std::to_string(options.clip), "a number >= 0; 0 does not clip");
   if (options.prefetch < 0) refuse("prefetch is " + std::to_string(options.prefetch), "0 or more units");
   if (!(options.nominal_targets > 0)) refuse("nominal_targets is not positive", "micro-batch times sequence length");
+  if (options.accumulate == Accumulate::kUnit) {
+    if (options.micro_batch < 1) refuse("accumulate unit without micro_batch", "the rows of a kernel pass, 1 or more");
+    if (options.deterministic) {
+      refuse("deterministic mode with accumulate unit", "accumulate model: units add up their micro-batches in "
+             "another order than ranks share them out");
+    }
+  }
   if (options.micro_batches_per_rank < 1) refuse("micro_batches_per_rank is below 1", "1 or more");
   if (options.deterministic && !std::has_single_bit(static_cast<unsigned>(world_size))) {
     refuse("deterministic mode on " + std::to_string(world_size) + " ranks",

@@ -68,7 +68,8 @@ struct Options {
   bool reshard_after_forward = true;    // false: weights stay gathered for backward and for later micro-batches
   Recompute recompute = Recompute::kUnit;
   Accumulate accumulate = Accumulate::kModel;
-  int64_t micro_batch = 0;              // with Accumulate::kUnit: rows of a kernel pass (dimension 0 of inputs)
+  int64_t micro_batch = 0;              // with Accumulate::kUnit: rows of a kernel pass. Inputs of a unit with as many
+                                        // rows (dimension 0) as its first one are split, others are shared
   AutoWrap auto_wrap;
   int adam_threads = 0;                 // 0: every core this process may use
 

@@ -5,6 +5,7 @@
 #include "engine/call_seed.h"
 #include "engine/device/delays.h"
 #include "engine/errors.h"
+#include "engine/init/philox.h"
 
 namespace zero {
 
@@ -56,6 +57,48 @@ std::vector<at::Tensor> as_leaves(const std::vector<at::Tensor>& inputs, const s
   return leaves;
 }
 
+// A tensor is split into chunks if it has as many rows as the call's first one.
+bool is_batched(const at::Tensor& tensor, const std::vector<at::Tensor>& inputs) {
+  return tensor.dim() > 0 && inputs.front().dim() > 0 && tensor.size(0) == inputs.front().size(0);
+}
+
+// Chunk `c` of `count` of the batched tensors; the others as they are.
+std::vector<at::Tensor> chunk_of(const std::vector<at::Tensor>& inputs, int64_t c, int64_t count) {
+  if (count == 1) return inputs;
+  std::vector<at::Tensor> chunk;
+  for (const at::Tensor& input : inputs) {
+    const int64_t rows = input.dim() > 0 ? input.size(0) / count : 0;
+    chunk.push_back(is_batched(input, inputs) ? input.narrow(0, c * rows, rows) : input);
+  }
+  return chunk;
+}
+
+// What the chunks gave, as one: rows one after the other, scalars added up.
+at::Tensor join(const std::vector<at::Tensor>& parts) {
+  if (parts.size() == 1) return parts.front();
+  if (parts.front().dim() > 0) return at::cat(parts);
+  at::Tensor sum = parts.front();
+  for (size_t i = 1; i < parts.size(); ++i) sum = sum + parts[i];
+  return sum;
+}
+
+std::vector<at::Tensor> join_outputs(const std::vector<std::vector<at::Tensor>>& chunks) {
+  std::vector<at::Tensor> joined;
+  for (size_t i = 0; i < chunks.front().size(); ++i) {
+    std::vector<at::Tensor> parts;
+    for (const std::vector<at::Tensor>& chunk : chunks) parts.push_back(chunk[i]);
+    joined.push_back(join(parts));
+  }
+  return joined;
+}
+
+// The part of a joined output's gradient that belongs to chunk `c`.
+at::Tensor grad_of_chunk(const at::Tensor& grad, int64_t c, int64_t count) {
+  if (count == 1 || !grad.defined() || grad.dim() == 0) return grad;
+  const int64_t rows = grad.size(0) / count;
+  return grad.narrow(0, c * rows, rows);
+}
+
 }  // namespace
 
 class UnitRuntime::Unsharded {
@@ -76,8 +119,12 @@ struct UnitCall : torch::CustomClassHolder {
   uint64_t seed = 0;
   bool draws = false;
   AutocastScope::State autocast;
-  std::vector<bool> wants_grad;                 // of each input
-  std::vector<at::Tensor> leaves, outputs;      // the unit's own graph, unless it is recomputed
+  int64_t num_chunks = 1;                       // Accumulate::kUnit: micro-batches of the call
+  std::vector<bool> wants_grad, is_split;       // of each input
+  struct Graph {
+    std::vector<at::Tensor> leaves, outputs;
+  };
+  std::vector<Graph> graphs;                    // of each chunk, unless it is recomputed
   bool had_backward = false;
 
   ~UnitCall() override {
@@ -85,11 +132,16 @@ struct UnitCall : torch::CustomClassHolder {
   }
 
   // Run the body on leaves of its own, with gradients.
-  void run_with_graph(const std::vector<at::Tensor>& inputs) {
+  Graph run_with_graph(const std::vector<at::Tensor>& inputs) const {
     at::AutoGradMode enable(true);
-    leaves = as_leaves(inputs, wants_grad);
-    outputs = body(leaves);
+    Graph graph;
+    graph.leaves = as_leaves(inputs, wants_grad);
+    graph.outputs = body(graph.leaves);
+    return graph;
   }
+
+  // Random numbers of a chunk: those of the call, or drawn from a key of its own.
+  uint64_t seed_of(int64_t chunk) const { return num_chunks == 1 ? seed : hash_key(seed, static_cast<uint64_t>(chunk)); }
 };
 
 struct UnitFunction : torch::autograd::Function<UnitFunction> {
@@ -99,21 +151,30 @@ struct UnitFunction : torch::autograd::Function<UnitFunction> {
                                const c10::intrusive_ptr<UnitCall>& call) {
     const std::vector<at::Tensor> tensors(inputs.begin(), inputs.end() - 1);
     UnitRuntime& runtime = *call->runtime;
-    for (const at::Tensor& tensor : tensors) call->wants_grad.push_back(tensor.requires_grad());
+    for (const at::Tensor& tensor : tensors) {
+      call->wants_grad.push_back(tensor.requires_grad());
+      call->is_split.push_back(is_batched(tensor, tensors));
+    }
     context->set_materialize_grads(false);
     context->saved_data["call"] = c10::IValue::make_capsule(call);
     runtime.pass_.forward_called(runtime.unit_);
 
     const UnitRuntime::Unsharded unsharded(runtime, Direction::kForward);
     const AutocastScope autocast(call->autocast);
-    variable_list results;
-    if (runtime.recomputes_) {
-      context->save_for_backward(tensors);
-      results = call->body(tensors);  // autograd functions run without gradients
-    } else {
-      call->run_with_graph(tensors);
-      for (const at::Tensor& output : call->outputs) results.push_back(output.detach());
+    if (runtime.recomputes_) context->save_for_backward(tensors);
+    std::vector<std::vector<at::Tensor>> chunks;
+    for (int64_t c = 0; c < call->num_chunks; ++c) {
+      const CallSeed seed(call->seed_of(c), call->draws);
+      const std::vector<at::Tensor> inputs_of_chunk = chunk_of(tensors, c, call->num_chunks);
+      if (runtime.recomputes_) {
+        chunks.push_back(call->body(inputs_of_chunk));  // autograd functions run without gradients
+        continue;
+      }
+      call->graphs.push_back(call->run_with_graph(inputs_of_chunk));
+      chunks.emplace_back();
+      for (const at::Tensor& output : call->graphs.back().outputs) chunks.back().push_back(output.detach());
     }
+    variable_list results = join_outputs(chunks);
     variable_list constants;
     for (const at::Tensor& result : results) {
       if (!torch::autograd::isDifferentiableType(result.scalar_type())) constants.push_back(result);
@@ -130,40 +191,56 @@ struct UnitFunction : torch::autograd::Function<UnitFunction> {
       throw Error(ExitCode::kUsage, "a second backward through the same call", runtime.fqn_,
                   "call forward again, or use --recompute unit");
     }
+    variable_list input_grads;
     {
       const UnitRuntime::Unsharded unsharded(runtime, Direction::kBackward);
-      if (runtime.recomputes_) {
-        const CallSeed seed(call->seed, call->draws);
-        const AutocastScope autocast(call->autocast);
-        call->run_with_graph(context->get_saved_variables());
+      const variable_list saved = runtime.recomputes_ ? context->get_saved_variables() : variable_list();
+      std::vector<std::vector<at::Tensor>> grads(call->wants_grad.size());  // of each input, from each chunk
+      for (int64_t c = 0; c < call->num_chunks; ++c) {
+        UnitCall::Graph graph = runtime.recomputes_ ? recompute(*call, saved, c) : std::move(call->graphs[c]);
+        run_backward(graph, output_grads, c, call->num_chunks);
+        for (size_t i = 0; i < grads.size(); ++i) grads[i].push_back(graph.leaves[i].grad());
+        if (c + 1 < call->num_chunks) runtime.pass_.chunk_done(runtime.unit_);
       }
-      run_backward(*call, output_grads);
+      for (size_t i = 0; i < grads.size(); ++i) input_grads.push_back(join_grads(*call, grads[i], i));
     }
-    variable_list input_grads;
-    for (const at::Tensor& leaf : call->leaves) input_grads.push_back(leaf.grad());
+    call->graphs.clear();
     input_grads.emplace_back();  // of the dummy
     input_grads.emplace_back();  // of the call
-    call->leaves.clear();
-    call->outputs.clear();
-    if (!call->had_backward) {
-      call->had_backward = true;
-      runtime.pass_.backward_done(runtime.unit_);
-    } else {
-      runtime.pass_.forward_called(runtime.unit_);
-      runtime.pass_.backward_done(runtime.unit_);
-    }
+    if (call->had_backward) runtime.pass_.forward_called(runtime.unit_);
+    call->had_backward = true;
+    runtime.pass_.backward_done(runtime.unit_);
     return input_grads;
   }
 
+  static UnitCall::Graph recompute(const UnitCall& call, const variable_list& saved, int64_t c) {
+    const CallSeed seed(call.seed_of(c), call.draws);
+    const AutocastScope autocast(call.autocast);
+    return call.run_with_graph(chunk_of(saved, c, call.num_chunks));
+  }
+
   // Leaves .grad in the unit's leaves and in all parameters it used, its own and its ancestors'.
-  static void run_backward(UnitCall& call, const variable_list& output_grads) {
+  static void run_backward(const UnitCall::Graph& graph, const variable_list& output_grads, int64_t c, int64_t count) {
     variable_list roots, grads;
-    for (size_t i = 0; i < call.outputs.size(); ++i) {
-      if (!output_grads[i].defined() || !call.outputs[i].requires_grad()) continue;
-      roots.push_back(call.outputs[i]);
-      grads.push_back(output_grads[i]);
+    for (size_t i = 0; i < graph.outputs.size(); ++i) {
+      if (!output_grads[i].defined() || !graph.outputs[i].requires_grad()) continue;
+      roots.push_back(graph.outputs[i]);
+      grads.push_back(grad_of_chunk(output_grads[i], c, count));
     }
     if (!roots.empty()) torch::autograd::backward(roots, grads);
+  }
+
+  // Rows one after the other for inputs that were split, a sum for those that were shared.
+  static at::Tensor join_grads(const UnitCall& call, const std::vector<at::Tensor>& grads,
+                               size_t input) {
+    for (const at::Tensor& grad : grads) {
+      if (!grad.defined()) return {};
+    }
+    if (call.num_chunks == 1) return grads.front();
+    if (call.is_split[input]) return at::cat(grads);
+    at::Tensor sum = grads.front();
+    for (size_t i = 1; i < grads.size(); ++i) sum = sum + grads[i];
+    return sum;
   }
 };
 
@@ -174,6 +251,7 @@ UnitRuntime::UnitRuntime(int unit, std::string fqn, const torch::nn::Module& mod
       module_(module),
       recomputes_(is_leaf && options.recompute == Recompute::kUnit),
       dtype_(options.dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16),
+      chunk_rows_(is_leaf && options.accumulate == Accumulate::kUnit ? options.micro_batch : 0),
       weights_(weights),
       pass_(pass) {}
 
@@ -187,15 +265,29 @@ std::vector<at::Tensor> UnitRuntime::run(const UnitBody& body, std::vector<at::T
   if (!torch::GradMode::is_enabled()) {
     const Unsharded unsharded(*this, Direction::kForward);
     const AutocastScope autocast{AutocastScope::State()};
-    return body(inputs);
+    std::vector<std::vector<at::Tensor>> chunks;
+    const int64_t count = num_chunks(inputs);
+    for (int64_t c = 0; c < count; ++c) chunks.push_back(body(chunk_of(inputs, c, count)));
+    return join_outputs(chunks);
   }
   auto call = c10::make_intrusive<UnitCall>();
   call->runtime = shared_from_this();
   call->body = body;
   call->seed = seed.seed();
   call->draws = seed.draws();
+  call->num_chunks = num_chunks(inputs);
   inputs.push_back(at::empty({0}).requires_grad_());
   return UnitFunction::apply(at::TensorList(inputs), call);
+}
+
+int64_t UnitRuntime::num_chunks(const std::vector<at::Tensor>& inputs) const {
+  if (chunk_rows_ == 0 || inputs.empty() || inputs.front().dim() == 0) return 1;
+  const int64_t rows = inputs.front().size(0);
+  if (rows % chunk_rows_ == 0) return std::max<int64_t>(1, rows / chunk_rows_);
+  throw Error(ExitCode::kUsage,
+              "a batch of " + std::to_string(rows) + " rows does not divide into micro-batches of " +
+                  std::to_string(chunk_rows_),
+              fqn_, "pass a multiple of the micro-batch, or --accumulate model");
 }
 
 void UnitRuntime::check_attached() const {

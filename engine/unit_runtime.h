@@ -26,12 +26,14 @@ class UnitRuntime : public UnitRunner, public std::enable_shared_from_this<UnitR
   friend struct UnitFunction;
   class Unsharded;  // scope in which the full weights are there
   void check_attached() const;
+  int64_t num_chunks(const std::vector<at::Tensor>& inputs) const;
 
   const int unit_;
   const std::string fqn_;
   const torch::nn::Module& module_;
   const bool recomputes_;
   const at::ScalarType dtype_;
+  const int64_t chunk_rows_;  // of a kernel pass; 0: the whole input at once
   WeightStreamer& weights_;
   BackwardPass& pass_;
   bool is_attached_ = true;

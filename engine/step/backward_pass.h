@@ -17,6 +17,7 @@ class BackwardPass {
 
   void forward_called(int unit);    // with gradients wanted
   void call_dropped(int unit);      // its graph went away without a backward
+  void chunk_done(int unit);        // a micro-batch of a unit's backward: its gradients are summed in fp32
   void backward_done(int unit);
   bool is_running() const { return is_running_; }
 

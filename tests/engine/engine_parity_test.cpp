@@ -85,6 +85,27 @@ TEST_F(EngineParity, AccumulationEqualsOneLargeBatch) {
   EXPECT_NEAR(accumulated.norms[0], norm, 1e-5);
 }
 
+// The rank's whole batch in one pass, each unit working on it micro-batch by micro-batch.
+TEST_F(EngineParity, UnitMajorAccumulationEqualsUnsharded) {
+  work.micro_batches = 2;
+  work.rows = 6;
+  const Trained reference = train_unsharded(options, work, /*exact=*/false);
+  options.accumulate = Accumulate::kUnit;
+  options.micro_batch = 2;
+  for (const Recompute recompute : {Recompute::kUnit, Recompute::kNone}) {
+    options.recompute = recompute;
+    const Trained unit_major = train(2, options, work);
+    expect_close(unit_major, reference);
+    EXPECT_EQ(unit_major.num_reductions, work.steps * 4);
+    EXPECT_EQ(unit_major.num_gathers, work.steps * (1 + 3 + 1));  // forward, and one again in backward
+  }
+  options.micro_batch = 4;
+  EXPECT_THROW(train(1, options, work), Error);
+  options.micro_batch = 2;
+  options.deterministic = true;
+  EXPECT_THROW(train(1, options, work), Error);
+}
+
 TEST_F(EngineParity, SettingsOfSpeedChangeNoBit) {
   const Trained reference = train(2, options, work);
   const auto expect_unchanged = [&](const std::string& what, auto change) {
