@@ -5,8 +5,9 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 "$zero_root/scripts/setup.sh"
-cmake -S "$zero_root" -B "$zero_build" -G Ninja -DZERO_TORCH="$zero_torch" "$@" >"$zero_build.configure.log" 2>&1 || {
-  cat "$zero_build.configure.log" >&2
+mkdir -p "$zero_build"
+cmake -S "$zero_root" -B "$zero_build" -G Ninja -DZERO_TORCH="$(zero_torch)" "$@" >"$zero_build/configure.log" 2>&1 || {
+  cat "$zero_build/configure.log" >&2
   exit 3
 }
 cmake --build "$zero_build"

@@ -16,5 +16,5 @@ set_mpi_environment() {
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
 }
 
-# The LibTorch folder: the caller's, else the one in the environment that setup.sh makes.
-zero_torch="${ZERO_TORCH:-$(echo "$zero_venv"/lib/python3*/site-packages/torch)}"
+# The LibTorch folder: the caller's, else the one in the environment that setup.sh makes (so call it after setup.sh).
+zero_torch() { echo "${ZERO_TORCH:-$(echo "$zero_venv"/lib/python3*/site-packages/torch)}"; }

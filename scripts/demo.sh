@@ -13,7 +13,7 @@ rm -rf "$out"
 
 train() {  # train STEPS [more flags]
   mpirun -n 2 "$zero_build/bin/zero_launch" train --config "$zero_root/examples/configs/demo.toml" \
-    --data "$zero_torch/include/torch/csrc/api/include/torch/nn" --out "$out" --steps "$@"
+    --data "$(zero_torch)/include/torch/csrc/api/include/torch/nn" --out "$out" --steps "$@"
 }
 
 say "training 60 steps on two ranks; loss starts near 5.6"

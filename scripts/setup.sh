@@ -10,7 +10,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 packages=(
-  g++ cmake ninja-build ccache git                       # build
+  g++ cmake ninja-build ccache pkg-config git            # build
   openmpi-bin libopenmpi-dev                             # ranks
   libtbb-dev libhwloc-dev                                # threads, topology
   libhdf5-dev hdf5-tools libxxhash-dev                   # checkpoints

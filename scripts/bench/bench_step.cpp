@@ -54,6 +54,7 @@ class PlainLoop {
   explicit PlainLoop(bool bf16) : model_(std::make_shared<Gpt2Impl>(config())), bf16_(bf16) {
     for (const auto& item : model_->named_parameters()) {
       if (item.key() == "lm_head.weight") continue;
+      if (item.value().dim() >= 2) torch::nn::init::normal_(item.value(), 0, 0.02);
       params_.push_back(item.value());
       masters_.push_back(bf16 ? item.value().detach().clone().requires_grad_() : item.value());
     }
