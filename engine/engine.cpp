@@ -149,6 +149,11 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module, const Options& giv
       threads(options.adam_threads) {
   check(options, comm->size());
   model = scan_model(*root);
+  for (size_t d = 1; d < model.units.size(); ++d) {
+    if (!model.hooks[d]->runner) continue;
+    throw Error(ExitCode::kUsage, "this model already belongs to a zero::Engine", model.units[d].fqn,
+                "make one engine per model, or let the first one go before");
+  }
   plan = make_unit_plan(model.units, model.params, options, comm->size());
   memory = make_memory_plan(plan, options, comm->size());
   shards = std::make_unique<ShardStore>(plan, options.dtype, options.inference);

@@ -206,9 +206,11 @@ TEST_P(UnitTest, TouchingAReleasedParameterNamesIt) {
       }
     };
     expect_named("outer.inner.a.weight", model->outer->inner->a->weight);
-    engine.forward(model, tokens);
+    const at::Tensor loss = engine.forward(model, tokens);
     expect_named("outer.inner.a.weight", model->outer->inner->a->weight);
     expect_named("first.b.bias", model->first->b->bias);
+    engine.backward(loss, 1);
+    expect_named("embedding.weight", model->embedding->weight);  // the root unit, too, once backward is over
   });
 }
 
@@ -253,6 +255,15 @@ TEST(Unit, WithoutAnEngineIsAPlainModule) {
   const at::Tensor x = torch::randn({2, 4});
   EXPECT_TRUE(torch::equal(unit(x), unit->forward(x)));
   EXPECT_THROW(Unit<BlockImpl>(std::make_shared<BlockImpl>(4)), c10::Error);
+}
+
+TEST(Unit, BelongsToOneEngineAtATime) {
+  auto model = make_model();
+  Options options;
+  options.device = DeviceChoice::kCpu;
+  Engine engine(model, options, nullptr);
+  EXPECT_THROW(Engine(model, options, nullptr), Error);
+  EXPECT_NO_THROW(engine.forward(model, torch::ones({1, 2}, at::kLong)));
 }
 
 TEST(Unit, SurvivesItsEngineWithAClearError) {
