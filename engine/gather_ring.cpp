@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "engine/device/delays.h"
 #include "engine/errors.h"
 
 namespace zero {
