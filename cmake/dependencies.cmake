@@ -41,10 +41,10 @@ if(NOT found_version VERSION_EQUAL zero_torch_version)
   message(FATAL_ERROR "LibTorch in ${ZERO_TORCH} is ${found_version}, this project is made for ${zero_torch_version}")
 endif()
 add_library(zero_torch INTERFACE)
-target_include_directories(zero_torch SYSTEM INTERFACE
-  ${ZERO_TORCH_INCLUDE} ${ZERO_TORCH_INCLUDE}/torch/csrc/api/include)
-target_link_directories(zero_torch INTERFACE ${ZERO_TORCH}/lib)
-target_link_options(zero_torch INTERFACE -Wl,-rpath,${ZERO_TORCH}/lib)
+target_include_directories(zero_torch SYSTEM INTERFACE  # where it is installed, zero-config.cmake says this again
+  $<BUILD_INTERFACE:${ZERO_TORCH_INCLUDE}> $<BUILD_INTERFACE:${ZERO_TORCH_INCLUDE}/torch/csrc/api/include>)
+target_link_directories(zero_torch INTERFACE $<BUILD_INTERFACE:${ZERO_TORCH}/lib>)
+target_link_options(zero_torch INTERFACE $<BUILD_INTERFACE:-Wl,-rpath,${ZERO_TORCH}/lib>)
 target_link_libraries(zero_torch INTERFACE torch_cpu c10 torch)
 
 message(STATUS "zero ${PROJECT_VERSION}: LibTorch ${found_version} (${ZERO_TORCH}), CUDA toolkit: ${ZERO_HAS_CUDA}")

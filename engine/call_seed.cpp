@@ -25,7 +25,8 @@ thread_local void* innermost = nullptr;
 CallSeed::CallSeed(const std::string& fqn, bool draws) {
   auto* outer = static_cast<Scope*>(innermost);
   if (!outer) return;
-  enter(hash_key(hash_key(outer->seed, fqn), outer->num_calls[fqn]++), draws && outer->draws);
+  enter(hash_key(hash_key(outer->seed, fqn), outer->num_calls[fqn]++),
+        draws && outer->draws);
 }
 
 CallSeed::CallSeed(uint64_t seed, bool draws) { enter(seed, draws); }

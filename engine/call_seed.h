@@ -4,13 +4,16 @@
 
 namespace zero {
 
-// Seed torch's default CPU generator for the length of a call, and give the caller its state back afterwards.
+// Seed torch's default CPU generator for the length of a call, and give the caller its
+// state back afterwards.
 //
-// The seed is a function of the enclosing call's seed, the FQN and how often that call has called this FQN: the same
-// on any rank, with any wrapping, and again when a unit is recomputed. Scopes nest; they belong to one thread.
+// The seed is a function of the enclosing call's seed, the FQN and how often that call
+// has called this FQN: the same on any rank, with any wrapping, and again when a unit is
+// recomputed. Scopes nest; they belong to one thread.
 class CallSeed {
  public:
-  // Inside another scope; without one, or when `draws` is false (evaluation), the generator is left alone.
+  // Inside another scope; without one, or when `draws` is false (evaluation), the
+  // generator is left alone.
   CallSeed(const std::string& fqn, bool draws);
   // The outermost scope, or a recomputed one: from a given seed.
   explicit CallSeed(uint64_t seed, bool draws = true);

@@ -25,9 +25,11 @@ using checkpoint::Slice;
 // The ranks' small exchanges around a save or a load.
 class Agreement {
  public:
-  explicit Agreement(Communicator& ranks) : ranks_(ranks), stream_(make_inline_stream("checkpoint")) {}
+  explicit Agreement(Communicator& ranks)
+      : ranks_(ranks), stream_(make_inline_stream("checkpoint")) {}
 
-  // Run `body` on this rank; then every rank throws the error of the lowest rank whose body failed, if any did.
+  // Run `body` on this rank; then every rank throws the error of the lowest rank whose
+  // body failed, if any did.
   void run(const std::function<void()>& body) {
     std::array<std::string, 4> parts;  // file, fqn, problem, cure
     bool failed = true;
@@ -39,8 +41,10 @@ class Agreement {
     } catch (const std::exception& error) {
       parts[2] = error.what();
     }
-    std::array<int64_t, 1> first{failed ? ranks_.rank() : std::numeric_limits<int64_t>::max()};
-    ranks_.all_reduce(std::span<int64_t>(first), ReduceOp::kMin, "checkpoint agreement", *stream_);
+    std::array<int64_t, 1> first{failed ? ranks_.rank()
+                                        : std::numeric_limits<int64_t>::max()};
+    ranks_.all_reduce(std::span<int64_t>(first), ReduceOp::kMin, "checkpoint agreement",
+                      *stream_);
     stream_->synchronize();
     if (first[0] >= ranks_.size()) return;
     const int culprit = static_cast<int>(first[0]);
@@ -50,7 +54,8 @@ class Agreement {
   }
 
   std::string broadcast(const std::string& text, int root) {
-    std::array<int64_t, 1> length{ranks_.rank() == root ? static_cast<int64_t>(text.size()) : 0};
+    std::array<int64_t, 1> length{
+        ranks_.rank() == root ? static_cast<int64_t>(text.size()) : 0};
     ranks_.broadcast(length.data(), sizeof length, root, "length of a text", *stream_);
     stream_->synchronize();
     std::string result = ranks_.rank() == root ? text : std::string(length[0], '\0');
@@ -61,7 +66,8 @@ class Agreement {
 
   std::vector<std::string> gather(const std::string& text) {
     std::vector<std::string> texts;
-    for (int rank = 0; rank < ranks_.size(); ++rank) texts.push_back(broadcast(text, rank));
+    for (int rank = 0; rank < ranks_.size(); ++rank)
+      texts.push_back(broadcast(text, rank));
     return texts;
   }
 
@@ -95,9 +101,13 @@ void average_buffers(Engine& engine, Agreement& ranks) {
   if (ranks.size() == 1) return;
   for (const BufferView& buffer : engine.buffers()) {
     if (buffer.dtype == "fp32") {
-      average<float>({reinterpret_cast<float*>(buffer.bytes.data()), buffer.bytes.size() / sizeof(float)}, ranks);
+      average<float>({reinterpret_cast<float*>(buffer.bytes.data()),
+                      buffer.bytes.size() / sizeof(float)},
+                     ranks);
     } else if (buffer.dtype == "fp64") {
-      average<double>({reinterpret_cast<double*>(buffer.bytes.data()), buffer.bytes.size() / sizeof(double)}, ranks);
+      average<double>({reinterpret_cast<double*>(buffer.bytes.data()),
+                       buffer.bytes.size() / sizeof(double)},
+                      ranks);
     }
   }
 }
@@ -124,12 +134,15 @@ std::vector<Slice> slices_of(Engine& engine, const SavedState& state) {
   if (engine.rank() != 0) return slices;
   for (const BufferView& buffer : engine.buffers()) {
     const auto dtype = checkpoint::dtype_named(buffer.dtype).value();
-    slices.push_back({Kind::kBuffer, buffer.fqn, buffer.shape, dtype, 0,
-                      static_cast<int64_t>(buffer.bytes.size()) / checkpoint::size_of(dtype), buffer.bytes.data()});
+    slices.push_back(
+        {Kind::kBuffer, buffer.fqn, buffer.shape, dtype, 0,
+         static_cast<int64_t>(buffer.bytes.size()) / checkpoint::size_of(dtype),
+         buffer.bytes.data()});
   }
   for (const auto& [name, bytes] : state.user) {
     const auto count = static_cast<int64_t>(bytes.size());
-    slices.push_back({Kind::kUser, name, {count}, checkpoint::DType::kUint8, 0, count, bytes.data()});
+    slices.push_back(
+        {Kind::kUser, name, {count}, checkpoint::DType::kUint8, 0, count, bytes.data()});
   }
   return slices;
 }
@@ -145,7 +158,8 @@ checkpoint::StepInfo info_of(Engine& engine, const SavedState& state) {
   return info;
 }
 
-std::vector<checkpoint::ExpectedTensor> expected_tensors(Engine& engine, const LoadOptions& options) {
+std::vector<checkpoint::ExpectedTensor> expected_tensors(Engine& engine,
+                                                         const LoadOptions& options) {
   std::vector<checkpoint::ExpectedTensor> expected;
   for (const ShardView& view : engine.shards()) {
     expected.push_back({Kind::kParam, view.fqn, view.shape});
@@ -154,27 +168,33 @@ std::vector<checkpoint::ExpectedTensor> expected_tensors(Engine& engine, const L
     expected.push_back({Kind::kExpAvgSq, view.fqn, view.shape});
   }
   for (const BufferView& buffer : engine.buffers()) {
-    expected.push_back({Kind::kBuffer, buffer.fqn, buffer.shape, checkpoint::dtype_named(buffer.dtype).value()});
+    expected.push_back({Kind::kBuffer, buffer.fqn, buffer.shape,
+                        checkpoint::dtype_named(buffer.dtype).value()});
   }
   return expected;
 }
 
-void check_fits(Engine& engine, const checkpoint::Reader& reader, const std::string& folder,
-                const LoadOptions& options) {
+void check_fits(Engine& engine, const checkpoint::Reader& reader,
+                const std::string& folder, const LoadOptions& options) {
   std::vector<Kind> kinds{Kind::kParam, Kind::kBuffer};
   if (options.with_optimizer) kinds.insert(kinds.end(), {Kind::kExpAvg, Kind::kExpAvgSq});
   const checkpoint::Allowances allowed{options.allow_missing, options.allow_extra};
-  checkpoint::require_none(
-      checkpoint::compare(expected_tensors(engine, options), reader.manifest(), kinds, allowed), folder);
+  checkpoint::require_none(checkpoint::compare(expected_tensors(engine, options),
+                                               reader.manifest(), kinds, allowed),
+                           folder);
 }
 
-void read_slice(checkpoint::Reader& reader, const ShardView& view, Kind kind, std::span<float> values) {
-  const bool is_there = reader.manifest().find(kind, view.fqn) != nullptr;  // else it was allowed to be missing
+void read_slice(checkpoint::Reader& reader, const ShardView& view, Kind kind,
+                std::span<float> values) {
+  const bool is_there = reader.manifest().find(kind, view.fqn) !=
+                        nullptr;  // else it was allowed to be missing
   if (values.empty() || !is_there) return;
-  reader.read(kind, view.fqn, view.begin, static_cast<int64_t>(values.size()), values.data());
+  reader.read(kind, view.fqn, view.begin, static_cast<int64_t>(values.size()),
+              values.data());
 }
 
-void read_tensors(Engine& engine, checkpoint::Reader& reader, const LoadOptions& options) {
+void read_tensors(Engine& engine, checkpoint::Reader& reader,
+                  const LoadOptions& options) {
   for (const ShardView& view : engine.shards()) {
     read_slice(reader, view, Kind::kParam, view.master);
     if (!options.with_optimizer) continue;
@@ -194,16 +214,19 @@ SavedState state_of(checkpoint::Reader& reader) {
   state.config = reader.manifest().config;
   state.position = reader.manifest().position;
   for (const checkpoint::TensorEntry& tensor : reader.manifest().tensors) {
-    if (tensor.kind == Kind::kUser) state.user[tensor.fqn] = reader.read_all(Kind::kUser, tensor.fqn);
+    if (tensor.kind == Kind::kUser)
+      state.user[tensor.fqn] = reader.read_all(Kind::kUser, tensor.fqn);
   }
   return state;
 }
 
 }  // namespace
 
-std::string save_checkpoint(Engine& engine, const std::string& run, const SavedState& state, bool replace) {
+std::string save_checkpoint(Engine& engine, const std::string& run,
+                            const SavedState& state, bool replace) {
   Agreement ranks(engine.control());
-  const auto existing = replace ? checkpoint::Existing::kReplace : checkpoint::Existing::kRefuse;
+  const auto existing =
+      replace ? checkpoint::Existing::kReplace : checkpoint::Existing::kRefuse;
   average_buffers(engine, ranks);
 
   std::string temporary;
@@ -214,14 +237,16 @@ std::string save_checkpoint(Engine& engine, const std::string& run, const SavedS
   try {
     std::string report;
     ranks.run([&] {
-      report = to_text(write_shard(temporary, ranks.rank(), ranks.size(), slices_of(engine, state)));
+      report = to_text(
+          write_shard(temporary, ranks.rank(), ranks.size(), slices_of(engine, state)));
     });
     const std::vector<std::string> reports = ranks.gather(report);
     std::string path;
     ranks.run([&] {
       if (!ranks.is_first()) return;
       std::vector<checkpoint::ShardReport> parsed;
-      for (const std::string& text : reports) parsed.push_back(checkpoint::parse_report(text));
+      for (const std::string& text : reports)
+        parsed.push_back(checkpoint::parse_report(text));
       path = checkpoint::commit(run, temporary, parsed, info_of(engine, state), existing);
     });
     return ranks.broadcast(path, 0);
@@ -231,7 +256,8 @@ std::string save_checkpoint(Engine& engine, const std::string& run, const SavedS
   }
 }
 
-SavedState load_checkpoint(Engine& engine, const std::string& folder, const LoadOptions& options) {
+SavedState load_checkpoint(Engine& engine, const std::string& folder,
+                           const LoadOptions& options) {
   Agreement ranks(engine.control());
   std::unique_ptr<checkpoint::Reader> reader;
   ranks.run([&] {

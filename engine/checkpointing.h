@@ -9,30 +9,37 @@ namespace zero {
 
 // What a checkpoint holds besides masters, moments and buffers.
 struct SavedState {
-  int64_t step = 0;                               // Engine::num_steps()
-  std::string config = "{}";                      // JSON: the caller's settings
-  std::string position = "{}";                    // JSON: the caller's place in the data
-  std::map<std::string, std::vector<char>> user;  // the caller's own bytes, by name; rank 0's are kept
+  int64_t step = 0;             // Engine::num_steps()
+  std::string config = "{}";    // JSON: the caller's settings
+  std::string position = "{}";  // JSON: the caller's place in the data
+  std::map<std::string, std::vector<char>>
+      user;  // the caller's own bytes, by name; rank 0's are kept
 };
 
 struct LoadOptions {
-  bool with_optimizer = true;               // false: masters and buffers only, moments stay zero, num_steps 0
-  std::vector<std::string> allow_missing;   // FQN globs that the checkpoint need not have
-  std::vector<std::string> allow_extra;     // FQN globs that the model need not have
+  bool with_optimizer =
+      true;  // false: masters and buffers only, moments stay zero, num_steps 0
+  std::vector<std::string> allow_missing;  // FQN globs that the checkpoint need not have
+  std::vector<std::string> allow_extra;    // FQN globs that the model need not have
 };
 
-// Write run/step_<step>/ and make it complete in one atomic step; returns its path. Collective.
+// Write run/step_<step>/ and make it complete in one atomic step; returns its path.
+// Collective.
 //
-// Every rank writes its own slices. Float buffers that differ between ranks are averaged first, on all ranks. When
-// any rank fails, none has saved, what was there stays, and every rank throws the lowest failing rank's error.
-// `replace`: a checkpoint of the same step is replaced instead of refused.
-std::string save_checkpoint(Engine& engine, const std::string& run, const SavedState& state, bool replace = false);
+// Every rank writes its own slices. Float buffers that differ between ranks are averaged
+// first, on all ranks. When any rank fails, none has saved, what was there stays, and
+// every rank throws the lowest failing rank's error. `replace`: a checkpoint of the same
+// step is replaced instead of refused.
+std::string save_checkpoint(Engine& engine, const std::string& run,
+                            const SavedState& state, bool replace = false);
 
-// Read masters, moments, buffers and the step of `folder`, whatever number of ranks wrote it; each rank reads only
-// the slices it owns. Collective.
+// Read masters, moments, buffers and the step of `folder`, whatever number of ranks wrote
+// it; each rank reads only the slices it owns. Collective.
 //
-// Missing, extra and misshapen FQNs are listed in one error, before anything of the engine is changed. Damaged bytes
-// are found while reading: then every rank throws, and the engine must load something else before it goes on.
-SavedState load_checkpoint(Engine& engine, const std::string& folder, const LoadOptions& options = {});
+// Missing, extra and misshapen FQNs are listed in one error, before anything of the
+// engine is changed. Damaged bytes are found while reading: then every rank throws, and
+// the engine must load something else before it goes on.
+SavedState load_checkpoint(Engine& engine, const std::string& folder,
+                           const LoadOptions& options = {});
 
 }  // namespace zero

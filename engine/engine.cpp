@@ -4,25 +4,19 @@
 
 #include <bit>
 #include <cmath>
-#include <map>
 #include <optional>
 
-#include "engine/call_seed.h"
 #include "engine/comm/default_communicator.h"
 #include "engine/comm/traced_communicator.h"
 #include "engine/device/cuda_device.h"
 #include "engine/device/delays.h"
 #include "engine/device/host_device.h"
+#include "engine/engine_impl.h"
 #include "engine/errors.h"
 #include "engine/init/fill_shards.h"
 #include "engine/init/philox.h"
-#include "engine/model_scan.h"
-#include "engine/step/backward_pass.h"
 #include "engine/step/gradient_norm.h"
-#include "engine/step/gradient_shards.h"
 #include "engine/step/optimizer.h"
-#include "engine/unit_runtime.h"
-#include "engine/weight_streamer.h"
 #include "offload/bf16.h"
 #include "offload/cpu_adam.h"
 
@@ -35,48 +29,62 @@ void check(const Options& options, int world_size) {
     throw Error(ExitCode::kUsage, what, "engine options", cure);
   };
   try {
-    check(AdamHyper{options.schedule.lr, options.adam.beta1, options.adam.beta2, options.adam.eps,
-                    options.adam.weight_decay});
+    check(AdamHyper{options.schedule.lr, options.adam.beta1, options.adam.beta2,
+                    options.adam.eps, options.adam.weight_decay});
   } catch (const std::invalid_argument& error) {
     refuse(error.what(), "see --lr, --betas, --eps, --weight-decay");
   }
-  if (!(options.clip >= 0)) refuse("clip is " + std::to_string(options.clip), "a number >= 0; 0 does not clip");
-  if (options.prefetch < 0) refuse("prefetch is " + std::to_string(options.prefetch), "0 or more units");
-  if (!(options.nominal_targets > 0)) refuse("nominal_targets is not positive", "micro-batch times sequence length");
+  if (!(options.clip >= 0))
+    refuse("clip is " + std::to_string(options.clip), "a number >= 0; 0 does not clip");
+  if (options.prefetch < 0)
+    refuse("prefetch is " + std::to_string(options.prefetch), "0 or more units");
+  if (!(options.nominal_targets > 0))
+    refuse("nominal_targets is not positive", "micro-batch times sequence length");
   if (options.accumulate == Accumulate::kUnit) {
-    if (options.micro_batch < 1) refuse("accumulate unit without micro_batch", "the rows of a kernel pass, 1 or more");
+    if (options.micro_batch < 1)
+      refuse("accumulate unit without micro_batch",
+             "the rows of a kernel pass, 1 or more");
     if (options.deterministic) {
-      refuse("deterministic mode with accumulate unit", "accumulate model: units add up their micro-batches in "
+      refuse("deterministic mode with accumulate unit",
+             "accumulate model: units add up their micro-batches in "
              "another order than ranks share them out");
     }
   }
-  if (options.micro_batches_per_rank < 1) refuse("micro_batches_per_rank is below 1", "1 or more");
+  if (options.micro_batches_per_rank < 1)
+    refuse("micro_batches_per_rank is below 1", "1 or more");
   if (options.deterministic && !std::has_single_bit(static_cast<unsigned>(world_size))) {
     refuse("deterministic mode on " + std::to_string(world_size) + " ranks",
-           "1, 2, 4, 8 ... ranks: sums over ranks are a tree of pairs, and only then is it a part of one rank's tree");
+           "1, 2, 4, 8 ... ranks: sums over ranks are a tree of pairs, and only then is "
+           "it a part of one rank's tree");
   }
 }
 
 std::unique_ptr<Device> make_device(const Options& options) {
-  const bool wants_gpu = options.device == DeviceChoice::kCuda ||
-                         (options.device == DeviceChoice::kAuto && num_cuda_devices() > 0);
+  const bool wants_gpu =
+      options.device == DeviceChoice::kCuda ||
+      (options.device == DeviceChoice::kAuto && num_cuda_devices() > 0);
   if (wants_gpu) return make_cuda_device(0);
   HostDeviceOptions host;
   host.chaos_seed = options.chaos_seed;
   return make_host_device(host);
 }
 
-std::unique_ptr<Communicator> choose_communicator(std::unique_ptr<Communicator> given, const Options& options) {
-  std::unique_ptr<Communicator> comm = given ? std::move(given) : make_default_communicator();
+std::unique_ptr<Communicator> choose_communicator(std::unique_ptr<Communicator> given,
+                                                  const Options& options) {
+  std::unique_ptr<Communicator> comm =
+      given ? std::move(given) : make_default_communicator();
   if (options.trace_comm.empty()) return comm;
   return make_traced_communicator(std::move(comm), options.trace_comm);
 }
 
-// What a merged holder needs of an engine: random numbers that do not depend on what was merged.
+// What a merged holder needs of an engine: random numbers that do not depend on what was
+// merged.
 class MergedUnit : public UnitRunner {
  public:
-  MergedUnit(std::string fqn, const torch::nn::Module& module) : fqn_(std::move(fqn)), module_(module) {}
-  std::vector<at::Tensor> run(const UnitBody& body, std::vector<at::Tensor> inputs) override {
+  MergedUnit(std::string fqn, const torch::nn::Module& module)
+      : fqn_(std::move(fqn)), module_(module) {}
+  std::vector<at::Tensor> run(const UnitBody& body,
+                              std::vector<at::Tensor> inputs) override {
     const CallSeed seed(fqn_, module_.is_training());
     return body(inputs);
   }
@@ -88,57 +96,8 @@ class MergedUnit : public UnitRunner {
 
 }  // namespace
 
-struct Engine::Impl {
-  Impl(std::shared_ptr<torch::nn::Module> module, const Options& options, std::unique_ptr<Communicator> given);
-  ~Impl();
-
-  void attach_units();
-  std::vector<std::vector<at::Tensor>> params_of_units() const;
-  void refresh_copies();
-
-  void begin_forward();
-  void end_forward();
-  void release_root();
-  void finish_gradients();
-  double mean_factor() const;
-  void update_all(double lr, double grad_factor);
-
-  struct Place {
-    int unit = 0, index = 0;  // in the unit's layout
-    bool is_frozen = false;
-  };
-  Place find(const std::string& fqn) const;
-  const FlatLayout& layout_of(const Place& place) const;
-  at::Tensor gather_full(const Place& place, const float* shard);
-
-  std::shared_ptr<torch::nn::Module> root;
-  Options options;
-  std::unique_ptr<Communicator> comm, control;
-  std::unique_ptr<Device> device;
-  std::unique_ptr<Stream> comm_stream;
-  std::unique_ptr<HostStream> inline_stream;
-  ThreadPool threads;
-  ScannedModel model;
-  UnitPlan plan;
-  MemoryPlan memory;
-  std::unique_ptr<ShardStore> shards;
-  std::unique_ptr<WeightStreamer> weights;
-  std::unique_ptr<GradientShards> gradients;
-  std::unique_ptr<BackwardPass> pass;
-  std::vector<std::shared_ptr<UnitRuntime>> runtimes;
-
-  int64_t num_steps = 0;
-  bool root_is_held = false;              // from a training forward to the end of its backward
-  int num_forwards = 0;                   // scopes that are open
-  bool scope_holds_root = false;
-  std::optional<CallSeed> forward_seed;
-  std::vector<double> losses, targets;    // of this rank's passes since the last step
-  bool gradients_are_finished = false;
-  double loss_total = 0, target_total = 0;  // of all ranks, once gradients are finished
-};
-
-Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module, const Options& given_options,
-                   std::unique_ptr<Communicator> given)
+Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
+                   const Options& given_options, std::unique_ptr<Communicator> given)
     : root(std::move(module)),
       options(given_options),
       comm(choose_communicator(std::move(given), options)),
@@ -151,17 +110,20 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module, const Options& giv
   model = scan_model(*root);
   for (size_t d = 1; d < model.units.size(); ++d) {
     if (!model.hooks[d]->runner) continue;
-    throw Error(ExitCode::kUsage, "this model already belongs to a zero::Engine", model.units[d].fqn,
+    throw Error(ExitCode::kUsage, "this model already belongs to a zero::Engine",
+                model.units[d].fqn,
                 "make one engine per model, or let the first one go before");
   }
   plan = make_unit_plan(model.units, model.params, options, comm->size());
   memory = make_memory_plan(plan, options, comm->size());
   shards = std::make_unique<ShardStore>(plan, options.dtype, options.inference);
   fill_shards(model, plan, options, *shards, *control, *inline_stream, threads);
-  weights = std::make_unique<WeightStreamer>(plan, memory, options, *shards, params_of_units(), *device, *comm,
-                                             *comm_stream);
-  gradients = std::make_unique<GradientShards>(plan, memory, options, *shards, *device, *comm, *comm_stream);
-  pass = std::make_unique<BackwardPass>(static_cast<int>(plan.units.size()), *gradients, *weights);
+  weights = std::make_unique<WeightStreamer>(
+      plan, memory, options, *shards, params_of_units(), *device, *comm, *comm_stream);
+  gradients = std::make_unique<GradientShards>(plan, memory, options, *shards, *device,
+                                               *comm, *comm_stream);
+  pass = std::make_unique<BackwardPass>(static_cast<int>(plan.units.size()), *gradients,
+                                        *weights);
   refresh_copies();
   attach_units();
 }
@@ -191,8 +153,8 @@ void Engine::Impl::attach_units() {
       model.hooks[d]->runner = std::make_shared<MergedUnit>(fqn, *model.modules[d]);
       continue;
     }
-    runtimes.push_back(std::make_shared<UnitRuntime>(unit, fqn, *model.modules[d], is_leaf[unit], options, *weights,
-                                                     *pass));
+    runtimes.push_back(std::make_shared<UnitRuntime>(
+        unit, fqn, *model.modules[d], is_leaf[unit], options, *weights, *pass));
     model.hooks[d]->runner = runtimes.back();
   }
   for (size_t i = 0; i < model.tensors.size(); ++i) {
@@ -221,10 +183,13 @@ void Engine::Impl::refresh_copies() {
 }
 
 void Engine::Impl::begin_forward() {
-  if (num_forwards++ > 0) throw Error(ExitCode::kUsage, "forward() inside forward()", "zero::Engine", "");
+  if (num_forwards++ > 0)
+    throw Error(ExitCode::kUsage, "forward() inside forward()", "zero::Engine", "");
   const bool trains = torch::GradMode::is_enabled();
-  const auto micro_batch = static_cast<uint64_t>(losses.size()) * comm->size() + comm->rank();
-  const uint64_t step_seed = hash_key(hash_key(options.seed, "forward"), static_cast<uint64_t>(num_steps));
+  const auto micro_batch =
+      static_cast<uint64_t>(losses.size()) * comm->size() + comm->rank();
+  const uint64_t step_seed =
+      hash_key(hash_key(options.seed, "forward"), static_cast<uint64_t>(num_steps));
   forward_seed.emplace(hash_key(step_seed, micro_batch), root->is_training());
   if (!root_is_held) {
     weights->unshard(0, WeightStreamer::Direction::kForward);
@@ -245,13 +210,15 @@ void Engine::Impl::release_root() {
   root_is_held = false;
 }
 
-// Wait for the reductions, and sum losses and targets over all micro-batches in their global order.
+// Wait for the reductions, and sum losses and targets over all micro-batches in their
+// global order.
 void Engine::Impl::finish_gradients() {
   if (gradients_are_finished) return;
   release_root();
   gradients->finish();
   const size_t size = comm->size(), rank = comm->rank(), num_passes = losses.size();
-  std::vector<double> all(2 * size * num_passes, 0.0);  // (passes, ranks, {loss, targets})
+  std::vector<double> all(2 * size * num_passes,
+                          0.0);  // (passes, ranks, {loss, targets})
   for (size_t p = 0; p < num_passes; ++p) {
     all[2 * (p * size + rank)] = losses[p];
     all[2 * (p * size + rank) + 1] = targets[p];
@@ -267,48 +234,19 @@ void Engine::Impl::finish_gradients() {
 }
 
 // Sums of loss_sum / nominal_targets become a mean over all targets.
-double Engine::Impl::mean_factor() const { return target_total > 0 ? options.nominal_targets / target_total : 0; }
+double Engine::Impl::mean_factor() const {
+  return target_total > 0 ? options.nominal_targets / target_total : 0;
+}
 
 void Engine::Impl::update_all(double lr, double grad_factor) {
   delay_point("adam");
   for (size_t u = 0; u < plan.units.size(); ++u) {
-    update_unit(plan, static_cast<int>(u), comm->rank(), (*shards)[static_cast<int>(u)], options.adam, lr,
-                num_steps + 1, static_cast<float>(grad_factor), threads);
+    update_unit(plan, static_cast<int>(u), comm->rank(), (*shards)[static_cast<int>(u)],
+                options.adam, lr, num_steps + 1, static_cast<float>(grad_factor),
+                threads);
   }
   ++num_steps;
   weights->invalidate();
-}
-
-Engine::Impl::Place Engine::Impl::find(const std::string& fqn) const {
-  for (size_t i = 0; i < model.params.size(); ++i) {
-    const auto& names = model.params[i].names;
-    if (std::find(names.begin(), names.end(), fqn) == names.end()) continue;
-    for (size_t u = 0; u < plan.units.size(); ++u) {
-      for (const bool is_frozen : {false, true}) {
-        const auto& indices = is_frozen ? plan.units[u].frozen_params : plan.units[u].trainable_params;
-        const auto found = std::find(indices.begin(), indices.end(), static_cast<int>(i));
-        if (found == indices.end()) continue;
-        return {static_cast<int>(u), static_cast<int>(found - indices.begin()), is_frozen};
-      }
-    }
-  }
-  throw Error(ExitCode::kUsage, "the model has no such parameter", fqn,
-              model.params.empty() ? "" : "names look like " + model.params.front().fqn);
-}
-
-const FlatLayout& Engine::Impl::layout_of(const Place& place) const {
-  const PlannedUnit& unit = plan.units[place.unit];
-  return place.is_frozen ? unit.frozen : unit.trainable;
-}
-
-at::Tensor Engine::Impl::gather_full(const Place& place, const float* shard) {
-  const FlatLayout& layout = layout_of(place);
-  const at::Tensor flat = at::empty({layout.numel}, at::kFloat);
-  control->all_gather(shard, flat.data_ptr<float>(), layout.shard_numel * 4, layout.params[place.index].fqn,
-                      *inline_stream);
-  inline_stream->synchronize();
-  const ParamShape& param = layout.params[place.index];
-  return flat.narrow(0, layout.offsets[place.index], param.numel()).clone().view(param.shape);
 }
 
 Engine::Engine(std::shared_ptr<torch::nn::Module> model, const Options& options,
@@ -317,18 +255,27 @@ Engine::Engine(std::shared_ptr<torch::nn::Module> model, const Options& options,
 
 Engine::~Engine() = default;
 
-Engine::ForwardScope::ForwardScope(Engine& engine) : engine_(engine) { engine_.impl_->begin_forward(); }
+Engine::ForwardScope::ForwardScope(Engine& engine) : engine_(engine) {
+  engine_.impl_->begin_forward();
+}
 Engine::ForwardScope::~ForwardScope() { engine_.impl_->end_forward(); }
 
 void Engine::backward(const at::Tensor& loss_sum, int64_t num_targets) {
   const auto refuse = [](const std::string& what, const std::string& cure) {
     throw Error(ExitCode::kUsage, what, "Engine::backward", cure);
   };
-  if (loss_sum.numel() != 1) refuse("the loss has " + std::to_string(loss_sum.numel()) + " values", "pass its sum");
-  if (!loss_sum.requires_grad()) refuse("the loss needs no gradient", "run forward outside torch::NoGradGuard");
-  if (num_targets < 0) refuse("num_targets is " + std::to_string(num_targets), "count this micro-batch's targets");
-  if (impl_->options.inference) refuse("the engine was made for inference", "Options::inference = false");
-  if (impl_->gradients_are_finished) refuse("backward() after full_gradient()", "call step() first");
+  if (loss_sum.numel() != 1)
+    refuse("the loss has " + std::to_string(loss_sum.numel()) + " values",
+           "pass its sum");
+  if (!loss_sum.requires_grad())
+    refuse("the loss needs no gradient", "run forward outside torch::NoGradGuard");
+  if (num_targets < 0)
+    refuse("num_targets is " + std::to_string(num_targets),
+           "count this micro-batch's targets");
+  if (impl_->options.inference)
+    refuse("the engine was made for inference", "Options::inference = false");
+  if (impl_->gradients_are_finished)
+    refuse("backward() after full_gradient()", "call step() first");
   delay_point("backward");
   impl_->losses.push_back(loss_sum.item<double>());
   impl_->targets.push_back(static_cast<double>(num_targets));
@@ -341,7 +288,8 @@ void Engine::backward(const at::Tensor& loss_sum, int64_t num_targets) {
 StepReport Engine::step() {
   Impl& impl = *impl_;
   if (impl.losses.empty()) {
-    throw Error(ExitCode::kUsage, "step() without backward()", "Engine::step", "call backward() once per micro-batch");
+    throw Error(ExitCode::kUsage, "step() without backward()", "Engine::step",
+                "call backward() once per micro-batch");
   }
   impl.finish_gradients();
   StepReport report;
@@ -349,8 +297,8 @@ StepReport Engine::step() {
   report.loss = impl.target_total > 0 ? impl.loss_total / impl.target_total : 0;
   report.lr = learning_rate(impl.options.schedule, impl.num_steps);
   const double factor = impl.mean_factor();
-  report.grad_norm = gradient_norm(impl.plan, *impl.shards, impl.options.norm, factor, *impl.control,
-                                   *impl.inline_stream, impl.threads);
+  report.grad_norm = gradient_norm(impl.plan, *impl.shards, impl.options.norm, factor,
+                                   *impl.control, *impl.inline_stream, impl.threads);
   if (std::isfinite(report.grad_norm) && std::isfinite(report.loss)) {
     report.clip_coef = clip_coefficient(report.grad_norm, impl.options.clip);
     impl.update_all(report.lr, factor * report.clip_coef);
@@ -359,7 +307,8 @@ StepReport Engine::step() {
     report.clip_coef = 0;
     std::vector<std::string> fqns;
     for (const ParamDescription& param : impl.model.params) fqns.push_back(param.fqn);
-    report.first_bad = first_non_finite(impl.plan, fqns, *impl.shards, *impl.control, *impl.inline_stream);
+    report.first_bad = first_non_finite(impl.plan, fqns, *impl.shards, *impl.control,
+                                        *impl.inline_stream);
     if (report.first_bad.empty()) report.first_bad = "loss";
   }
   report.step = impl.num_steps;
@@ -381,7 +330,8 @@ int64_t Engine::num_gathers() const { return impl_->weights->num_gathers(); }
 int64_t Engine::num_reductions() const { return impl_->gradients->num_reductions(); }
 
 int64_t Engine::allocated_bytes() const {
-  return impl_->shards->bytes() + impl_->gradients->accumulation_bytes() + impl_->device->allocated_bytes();
+  return impl_->shards->bytes() + impl_->gradients->accumulation_bytes() +
+         impl_->device->allocated_bytes();
 }
 
 int64_t Engine::num_parameters() const {
@@ -392,91 +342,9 @@ int64_t Engine::num_parameters() const {
 
 int Engine::num_units() const {
   int count = 0;
-  for (const PlannedUnit& unit : impl_->plan.units) count += unit.trainable.numel + unit.frozen.numel > 0;
+  for (const PlannedUnit& unit : impl_->plan.units)
+    count += unit.trainable.numel + unit.frozen.numel > 0;
   return count;
-}
-
-std::vector<ShardView> Engine::shards() {
-  std::vector<ShardView> views(impl_->model.params.size());
-  for (size_t i = 0; i < views.size(); ++i) {
-    const ParamDescription& param = impl_->model.params[i];
-    views[i].fqn = param.fqn;
-    views[i].shape = param.shape;
-    views[i].aliases.assign(param.names.begin() + 1, param.names.end());
-    views[i].frozen = impl_->plan.rules[i].frozen;
-  }
-  for (size_t u = 0; u < impl_->plan.units.size(); ++u) {
-    const PlannedUnit& unit = impl_->plan.units[u];
-    UnitShard& shard = (*impl_->shards)[static_cast<int>(u)];
-    const auto span = [](float* memory, const Piece& piece) {
-      return memory ? std::span<float>(memory + piece.shard_begin, piece.numel) : std::span<float>();
-    };
-    for (const Piece& piece : pieces_of(unit.trainable, rank())) {
-      ShardView& view = views[unit.trainable_params[piece.param]];
-      view.begin = piece.param_begin;
-      view.master = span(shard.master, piece);
-      view.exp_avg = span(shard.exp_avg, piece);
-      view.exp_avg_sq = span(shard.exp_avg_sq, piece);
-    }
-    for (const Piece& piece : pieces_of(unit.frozen, rank())) {
-      ShardView& view = views[unit.frozen_params[piece.param]];
-      view.begin = piece.param_begin;
-      view.master = span(shard.frozen, piece);
-    }
-  }
-  return views;
-}
-
-std::vector<BufferView> Engine::buffers() {
-  static const std::map<at::ScalarType, std::string> names{
-      {at::kDouble, "fp64"}, {at::kFloat, "fp32"}, {at::kBFloat16, "bf16"}, {at::kHalf, "fp16"},
-      {at::kLong, "int64"},  {at::kInt, "int32"},  {at::kByte, "uint8"},    {at::kBool, "bool"}};
-  std::vector<BufferView> views;
-  for (size_t i = 0; i < impl_->model.buffers.size(); ++i) {
-    const at::Tensor& buffer = impl_->model.buffers[i];
-    const auto name = names.find(buffer.scalar_type());
-    if (name == names.end() || !buffer.is_contiguous()) continue;
-    views.push_back({impl_->model.buffer_fqns[i], buffer.sizes().vec(), name->second,
-                     {static_cast<std::byte*>(buffer.data_ptr()), static_cast<size_t>(buffer.nbytes())}});
-  }
-  return views;
-}
-
-void Engine::masters_changed() {
-  impl_->release_root();
-  impl_->comm_stream->synchronize();
-  impl_->refresh_copies();
-  impl_->weights->invalidate();
-}
-
-at::Tensor Engine::full_parameter(const std::string& fqn) {
-  const Impl::Place place = impl_->find(fqn);
-  const UnitShard& shard = (*impl_->shards)[place.unit];
-  return impl_->gather_full(place, place.is_frozen ? shard.frozen : shard.master);
-}
-
-void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value) {
-  const Impl::Place place = impl_->find(fqn);
-  const ParamShape& param = impl_->layout_of(place).params[place.index];
-  if (value.sizes() != c10::IntArrayRef(param.shape)) {
-    throw Error(ExitCode::kUsage, "a value of another shape than the parameter", fqn,
-                "found " + c10::str(value.sizes()) + ", expected " + c10::str(c10::IntArrayRef(param.shape)));
-  }
-  const at::Tensor full = value.detach().to(at::kCPU, at::kFloat).contiguous();
-  UnitShard& shard = (*impl_->shards)[place.unit];
-  for (const Piece& piece : pieces_of(impl_->layout_of(place), rank())) {
-    if (piece.param != place.index) continue;
-    float* memory = (place.is_frozen ? shard.frozen : shard.master) + piece.shard_begin;
-    std::copy_n(full.data_ptr<float>() + piece.param_begin, piece.numel, memory);
-  }
-  masters_changed();
-}
-
-at::Tensor Engine::full_gradient(const std::string& fqn) {
-  impl_->finish_gradients();
-  const Impl::Place place = impl_->find(fqn);
-  if (place.is_frozen) throw Error(ExitCode::kUsage, "a frozen parameter has no gradient", fqn, "");
-  return impl_->gather_full(place, (*impl_->shards)[place.unit].grad).mul(impl_->mean_factor());
 }
 
 }  // namespace zero

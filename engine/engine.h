@@ -19,14 +19,16 @@ namespace zero {
 
 // What one update did. The same on every rank.
 struct StepReport {
-  int64_t step = 0;           // updates finished so far, this one included
-  double loss = 0;            // sum over all targets of the global batch / their number
-  int64_t num_targets = 0;    // of the global batch
-  double grad_norm = 0;       // of the mean gradient, before clipping
-  double clip_coef = 1;       // what the gradient was multiplied with
+  int64_t step = 0;         // updates finished so far, this one included
+  double loss = 0;          // sum over all targets of the global batch / their number
+  int64_t num_targets = 0;  // of the global batch
+  double grad_norm = 0;     // of the mean gradient, before clipping
+  double clip_coef = 1;     // what the gradient was multiplied with
   double lr = 0;
-  bool skipped = false;       // loss or gradient was not finite: nothing was changed, step did not advance
-  std::string first_bad;      // FQN of the first parameter with a non-finite gradient, or "loss"
+  bool skipped = false;  // loss or gradient was not finite: nothing was changed, step did
+                         // not advance
+  std::string
+      first_bad;  // FQN of the first parameter with a non-finite gradient, or "loss"
 };
 
 struct MemoryEntry {
@@ -35,14 +37,15 @@ struct MemoryEntry {
   int64_t bytes = 0;
 };
 
-// One parameter as a checkpoint or a dump sees it: this rank's slice of masters and moments.
+// One parameter as a checkpoint or a dump sees it: this rank's slice of masters and
+// moments.
 struct ShardView {
   std::string fqn;
   std::vector<int64_t> shape;
-  int64_t begin = 0;             // of the slice in the flattened parameter
-  std::span<float> master;       // (numel of the slice)
-  std::span<float> exp_avg;      // same, empty when frozen
-  std::span<float> exp_avg_sq;   // same, empty when frozen
+  int64_t begin = 0;            // of the slice in the flattened parameter
+  std::span<float> master;      // (numel of the slice)
+  std::span<float> exp_avg;     // same, empty when frozen
+  std::span<float> exp_avg_sq;  // same, empty when frozen
   bool frozen = false;
   std::vector<std::string> aliases;  // other FQNs of the same (tied) parameter
 };
@@ -51,44 +54,49 @@ struct ShardView {
 struct BufferView {
   std::string fqn;
   std::vector<int64_t> shape;
-  std::string dtype;             // "fp32", "int64", ...
-  std::span<std::byte> bytes;    // contiguous, live
+  std::string dtype;           // "fp32", "int64", ...
+  std::span<std::byte> bytes;  // contiguous, live
 };
 
 // Train a module whose state is sharded over ranks.
 //
-//   Engine engine(model, options);                  // shards: every rank keeps 1/N of masters and moments
-//   auto loss = engine.forward(model, tokens, targets);
+//   Engine engine(model, options);                  // shards: every rank keeps 1/N of
+//   masters and moments auto loss = engine.forward(model, tokens, targets);
 //   engine.backward(loss, num_targets);             // once per micro-batch
 //   engine.step();                                  // reduce, clip, AdamW
 //
-// The parts of the model held in zero::Unit are gathered, run and released one at a time; what is outside every
-// unit (the root unit) stays gathered from forward to the end of backward.
+// The parts of the model held in zero::Unit are gathered, run and released one at a time;
+// what is outside every unit (the root unit) stays gathered from forward to the end of
+// backward.
 //
-// All calls but those marked "local" are collective: every rank makes them in the same order. Not thread-safe.
+// All calls but those marked "local" are collective: every rank makes them in the same
+// order. Not thread-safe.
 class Engine {
  public:
-  // Ranks are those of `communicator`; without one, of the MPI world if this process was started by mpirun or srun,
-  // else this process alone. The module is kept and changed: its parameters become views of gathered memory.
-  // Throws Error: kUsage for options that do not fit the model, kEnvironment when memory does not suffice.
+  // Ranks are those of `communicator`; without one, of the MPI world if this process was
+  // started by mpirun or srun, else this process alone. The module is kept and changed:
+  // its parameters become views of gathered memory. Throws Error: kUsage for options that
+  // do not fit the model, kEnvironment when memory does not suffice.
   Engine(std::shared_ptr<torch::nn::Module> model, const Options& options,
          std::unique_ptr<Communicator> communicator = nullptr);
-  // Gives full, unsharded memory back to nobody: parameters of the module are unusable afterwards.
+  // Gives full, unsharded memory back to nobody: parameters of the module are unusable
+  // afterwards.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Run model->forward(args...) with the root unit gathered. Under torch::NoGradGuard it is released again at once,
-  // otherwise at the end of backward().
+  // Run model->forward(args...) with the root unit gathered. Under torch::NoGradGuard it
+  // is released again at once, otherwise at the end of backward().
   template <class Model, class... Args>
   auto forward(Model& model, Args&&... args) {
     ForwardScope scope(*this);
     return model->forward(std::forward<Args>(args)...);
   }
 
-  // Add one micro-batch's gradient. `loss_sum` (scalar) is the sum of the losses of its targets, `num_targets` their
-  // number on this rank (0 is legal). The step's gradient is the sum over all micro-batches and ranks divided by the
-  // sum of all num_targets: a mean over targets, however uneven they are.
+  // Add one micro-batch's gradient. `loss_sum` (scalar) is the sum of the losses of its
+  // targets, `num_targets` their number on this rank (0 is legal). The step's gradient is
+  // the sum over all micro-batches and ranks divided by the sum of all num_targets: a
+  // mean over targets, however uneven they are.
   void backward(const at::Tensor& loss_sum, int64_t num_targets);
 
   // Finish the gradient of all backward() calls since the last step, clip, update.
@@ -97,26 +105,31 @@ class Engine {
   // --- local
   int rank() const;
   int size() const;
-  Communicator& control();                // for the caller's own small exchanges
-  int64_t num_steps() const;              // updates done
-  void set_num_steps(int64_t steps);      // after loading a checkpoint
-  int64_t num_parameters() const;         // unique, unsharded elements
-  std::vector<ShardView> shards();        // in FQN order of the module; valid until the engine goes
-  std::vector<BufferView> buffers();           // contiguous ones; valid until the engine goes
-  std::vector<MemoryEntry> memory() const;     // the plan
-  int64_t allocated_bytes() const;             // what was allocated; equals the sum of the plan
-  int64_t num_gathers() const;                 // all-gathers of units so far
-  int64_t num_reductions() const;              // reduce-scatters of units so far
+  Communicator& control();            // for the caller's own small exchanges
+  int64_t num_steps() const;          // updates done
+  void set_num_steps(int64_t steps);  // after loading a checkpoint
+  int64_t num_parameters() const;     // unique, unsharded elements
+  std::vector<ShardView>
+  shards();  // in FQN order of the module; valid until the engine goes
+  std::vector<BufferView> buffers();  // contiguous ones; valid until the engine goes
+  std::vector<MemoryEntry> memory() const;  // the plan
+  int64_t allocated_bytes() const;  // what was allocated; equals the sum of the plan
+  int64_t num_gathers() const;      // all-gathers of units so far
+  int64_t num_reductions() const;   // reduce-scatters of units so far
   const Options& options() const;
-  int num_units() const;                  // the root unit included when it has parameters
-  // Tell that masters were written through shards(): weights in compute precision are made again.
+  int num_units() const;  // the root unit included when it has parameters
+  // Tell that masters were written through shards(): weights in compute precision are
+  // made again.
   void masters_changed();
 
-  // The full, current value of a parameter as fp32 on the host, gathered to every rank; collective.
+  // The full, current value of a parameter as fp32 on the host, gathered to every rank;
+  // collective.
   at::Tensor full_parameter(const std::string& fqn);
-  // Replace it, from the same full value on every rank; collective. Throws Error(kUsage) for a wrong shape.
+  // Replace it, from the same full value on every rank; collective. Throws Error(kUsage)
+  // for a wrong shape.
   void set_full_parameter(const std::string& fqn, const at::Tensor& value);
-  // The full mean gradient of the finished backward() calls, before clipping; collective. For tests and logging.
+  // The full mean gradient of the finished backward() calls, before clipping; collective.
+  // For tests and logging.
   at::Tensor full_gradient(const std::string& fqn);
 
  private:

@@ -18,8 +18,8 @@ enum class ExitCode : int {
   kInterrupted = 130  // interrupted without saving
 };
 
-// One error with a culprit: what is wrong, where, and what cures it. Thrown where the fault is seen; only a
-// main() prints it, as three lines.
+// One error with a culprit: what is wrong, where, and what cures it. Thrown where the
+// fault is seen; only a main() prints it, as three lines.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, std::string what, std::string where = "", std::string cure = "")
@@ -35,8 +35,10 @@ class Error : public std::runtime_error {
   const std::string& cure() const { return cure_; }
 
  private:
-  static std::string join(const std::string& what, const std::string& where, const std::string& cure) {
-    return what + (where.empty() ? "" : "\n  where: " + where) + (cure.empty() ? "" : "\n  try:   " + cure);
+  static std::string join(const std::string& what, const std::string& where,
+                          const std::string& cure) {
+    return what + (where.empty() ? "" : "\n  where: " + where) +
+           (cure.empty() ? "" : "\n  try:   " + cure);
   }
 
   ExitCode code_;

@@ -6,7 +6,8 @@ namespace {
 const c10::Device kCpu(c10::kCPU);
 
 c10::Storage storage_without_memory(int64_t bytes) {
-  return c10::Storage(c10::Storage::use_byte_size_t(), bytes, c10::DataPtr(nullptr, kCpu), nullptr, false);
+  return c10::Storage(c10::Storage::use_byte_size_t(), bytes, c10::DataPtr(nullptr, kCpu),
+                      nullptr, false);
 }
 
 c10::Storage poison_storage(int64_t bytes, const std::string& fqn) {
@@ -16,12 +17,14 @@ c10::Storage poison_storage(int64_t bytes, const std::string& fqn) {
   return storage;
 }
 
-// A view of `numel` elements of the storage from `offset` on; the storage need not have memory.
-at::Tensor view_of(const c10::Storage& storage, int64_t offset, const std::vector<int64_t>& shape,
-                   at::ScalarType dtype) {
+// A view of `numel` elements of the storage from `offset` on; the storage need not have
+// memory.
+at::Tensor view_of(const c10::Storage& storage, int64_t offset,
+                   const std::vector<int64_t>& shape, at::ScalarType dtype) {
   at::AutoDispatchBelowADInplaceOrView guard;
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(dtype));
+      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_contiguous(shape);
   tensor.unsafeGetTensorImpl()->set_storage_offset(offset);
   return tensor;
@@ -29,8 +32,10 @@ at::Tensor view_of(const c10::Storage& storage, int64_t offset, const std::vecto
 
 }  // namespace
 
-FlatParams::FlatParams(const FlatLayout& layout, std::vector<at::Tensor> params, at::ScalarType dtype)
-    : params_(std::move(params)), bytes_(layout.numel * static_cast<int64_t>(c10::elementSize(dtype))) {
+FlatParams::FlatParams(const FlatLayout& layout, std::vector<at::Tensor> params,
+                       at::ScalarType dtype)
+    : params_(std::move(params)),
+      bytes_(layout.numel * static_cast<int64_t>(c10::elementSize(dtype))) {
   TORCH_INTERNAL_ASSERT(params_.size() == layout.params.size());
   live_ = storage_without_memory(bytes_);
   torch::NoGradGuard no_grad;
@@ -50,7 +55,8 @@ FlatParams::~FlatParams() {
 
 void FlatParams::point_to(void* memory) {
   live_.unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(memory, kCpu));
-  for (const at::Tensor& param : params_) param.unsafeGetTensorImpl()->set_storage_keep_dtype(live_);
+  for (const at::Tensor& param : params_)
+    param.unsafeGetTensorImpl()->set_storage_keep_dtype(live_);
 }
 
 void FlatParams::release() {

@@ -10,16 +10,18 @@ namespace zero {
 
 // The parameters of one unit as views of one flat tensor whose memory comes and goes.
 //
-// point_to() makes them read and write that memory; release() takes it away: whoever touches a released parameter
-// gets an exception that names it. Views that autograd saved see the memory that is current when they are read.
-// No version counter moves.
+// point_to() makes them read and write that memory; release() takes it away: whoever
+// touches a released parameter gets an exception that names it. Views that autograd saved
+// see the memory that is current when they are read. No version counter moves.
 class FlatParams {
  public:
-  // `params` are changed: shape stays, type becomes `dtype`, memory is none until point_to(). They are in the order
-  // of the layout.
-  FlatParams(const FlatLayout& layout, std::vector<at::Tensor> params, at::ScalarType dtype);
+  // `params` are changed: shape stays, type becomes `dtype`, memory is none until
+  // point_to(). They are in the order of the layout.
+  FlatParams(const FlatLayout& layout, std::vector<at::Tensor> params,
+             at::ScalarType dtype);
 
-  ~FlatParams();  // whoever touches the parameters afterwards, also through autograd, gets an exception
+  ~FlatParams();  // whoever touches the parameters afterwards, also through autograd,
+                  // gets an exception
   FlatParams(const FlatParams&) = delete;
   FlatParams& operator=(const FlatParams&) = delete;
 

@@ -7,9 +7,13 @@
 
 namespace zero {
 
-GatherRing::GatherRing(Device& device, Communicator& comm, Stream& stream, const std::string& name,
-                       int64_t bytes_per_slot, int num_slots)
-    : device_(device), comm_(comm), stream_(stream), bytes_per_slot_(bytes_per_slot), slots_(num_slots) {
+GatherRing::GatherRing(Device& device, Communicator& comm, Stream& stream,
+                       const std::string& name, int64_t bytes_per_slot, int num_slots)
+    : device_(device),
+      comm_(comm),
+      stream_(stream),
+      bytes_per_slot_(bytes_per_slot),
+      slots_(num_slots) {
   for (Slot& slot : slots_) {
     slot.memory = device_.allocate(name, bytes_per_slot);
     slot.gathered = device_.make_event();
@@ -34,7 +38,8 @@ void* GatherRing::acquire(const GatherSource& source) {
   if (!slot) {
     slot = oldest_free(/*may_drop_awaited=*/true);
     if (!slot) {
-      throw Error(ExitCode::kUsage, "more units are nested than the plan knows", source.fqn,
+      throw Error(ExitCode::kUsage, "more units are nested than the plan knows",
+                  source.fqn,
                   "call a zero::Unit only from the forward of the module that holds it");
     }
     gather(*slot, source);
@@ -61,11 +66,13 @@ void GatherRing::invalidate() {
 }
 
 int GatherRing::num_in_use() const {
-  return static_cast<int>(std::count_if(slots_.begin(), slots_.end(), [](const Slot& s) { return s.num_users > 0; }));
+  return static_cast<int>(std::count_if(slots_.begin(), slots_.end(),
+                                        [](const Slot& s) { return s.num_users > 0; }));
 }
 
 GatherRing::Slot* GatherRing::find(int unit) {
-  const auto slot = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& s) { return s.unit == unit; });
+  const auto slot = std::find_if(slots_.begin(), slots_.end(),
+                                 [&](const Slot& s) { return s.unit == unit; });
   return slot == slots_.end() ? nullptr : &*slot;
 }
 
@@ -83,17 +90,21 @@ GatherRing::Slot* GatherRing::oldest_free(bool may_drop_awaited) {
 }
 
 void GatherRing::gather(Slot& slot, const GatherSource& source) {
-  assert((source.trainable_shard_bytes + source.frozen_shard_bytes) * comm_.size() <= bytes_per_slot_);
+  assert((source.trainable_shard_bytes + source.frozen_shard_bytes) * comm_.size() <=
+         bytes_per_slot_);
   slot.unit = source.unit;
   slot.last_use = ++clock_;
   stream_.wait(*slot.idle);
   device_.poison(slot.memory, bytes_per_slot_, stream_);
-  auto* frozen = static_cast<std::byte*>(slot.memory) + source.trainable_shard_bytes * comm_.size();
+  auto* frozen =
+      static_cast<std::byte*>(slot.memory) + source.trainable_shard_bytes * comm_.size();
   if (source.trainable_shard_bytes > 0) {
-    comm_.all_gather(source.trainable_shard, slot.memory, source.trainable_shard_bytes, source.fqn, stream_);
+    comm_.all_gather(source.trainable_shard, slot.memory, source.trainable_shard_bytes,
+                     source.fqn, stream_);
   }
   if (source.frozen_shard_bytes > 0) {
-    comm_.all_gather(source.frozen_shard, frozen, source.frozen_shard_bytes, source.fqn + " (frozen)", stream_);
+    comm_.all_gather(source.frozen_shard, frozen, source.frozen_shard_bytes,
+                     source.fqn + " (frozen)", stream_);
   }
   stream_.record(*slot.gathered);
   ++num_gathers_;

@@ -19,23 +19,26 @@ struct GatherSource {
   int64_t frozen_shard_bytes = 0;
 };
 
-// Keep the full weights of a few units in device memory, in slots that are used again and again.
+// Keep the full weights of a few units in device memory, in slots that are used again and
+// again.
 //
-// A slot's contents stay valid after release until another unit needs the slot: a unit that comes back before that
-// is not gathered again. Gathers run on the communication stream; acquire() makes the compute stream wait for the
-// unit's own gather, and a gather waits for the slot's last reader. Slots are chosen by the order of calls alone, so
+// A slot's contents stay valid after release until another unit needs the slot: a unit
+// that comes back before that is not gathered again. Gathers run on the communication
+// stream; acquire() makes the compute stream wait for the unit's own gather, and a gather
+// waits for the slot's last reader. Slots are chosen by the order of calls alone, so
 // every rank chooses the same. Not thread-safe: the training thread alone drives it.
 class GatherRing {
  public:
-  GatherRing(Device& device, Communicator& comm, Stream& stream, const std::string& name, int64_t bytes_per_slot,
-             int num_slots);
+  GatherRing(Device& device, Communicator& comm, Stream& stream, const std::string& name,
+             int64_t bytes_per_slot, int num_slots);
   ~GatherRing();
   GatherRing(const GatherRing&) = delete;
   GatherRing& operator=(const GatherRing&) = delete;
 
   // Start gathering if the unit has no slot and one is free; otherwise do nothing.
   void prefetch(const GatherSource& source);
-  // The unit's full weights: the trainable part, then the frozen one. Balanced by release(); may be nested.
+  // The unit's full weights: the trainable part, then the frozen one. Balanced by
+  // release(); may be nested.
   void* acquire(const GatherSource& source);
   void release(int unit);
   // Forget all contents: the weights changed. No slot may be in use.
@@ -47,9 +50,9 @@ class GatherRing {
  private:
   struct Slot {
     void* memory = nullptr;
-    int unit = -1;           // whose weights it holds
-    int num_users = 0;       // acquired and not released
-    bool is_awaited = false; // prefetched, not yet acquired
+    int unit = -1;            // whose weights it holds
+    int num_users = 0;        // acquired and not released
+    bool is_awaited = false;  // prefetched, not yet acquired
     int64_t last_use = 0;
     std::unique_ptr<Event> gathered, idle;
   };

@@ -36,7 +36,8 @@ class Scanner {
 
   void visit(torch::nn::Module& module, const std::string& prefix, int unit) {
     for (const auto& item : module.named_parameters(/*recurse=*/false)) {
-      if (item.value().defined()) add_param(module, prefix + item.key(), item.value(), unit);
+      if (item.value().defined())
+        add_param(module, prefix + item.key(), item.value(), unit);
     }
     for (const auto& item : module.named_buffers(/*recurse=*/false)) {
       if (!item.value().defined()) continue;
@@ -60,14 +61,17 @@ class Scanner {
     }
   }
 
-  void add_param(torch::nn::Module& owner, const std::string& fqn, const at::Tensor& tensor, int unit) {
-    const auto [known, is_new] = seen_params_.try_emplace(tensor.unsafeGetTensorImpl(), model_.params.size());
+  void add_param(torch::nn::Module& owner, const std::string& fqn,
+                 const at::Tensor& tensor, int unit) {
+    const auto [known, is_new] =
+        seen_params_.try_emplace(tensor.unsafeGetTensorImpl(), model_.params.size());
     if (!is_new) {
       model_.params[known->second].names.push_back(fqn);
       model_.params[known->second].units.push_back(unit);
       return;
     }
-    model_.params.push_back({fqn, tensor.sizes().vec(), {fqn}, {unit}, tensor.requires_grad()});
+    model_.params.push_back(
+        {fqn, tensor.sizes().vec(), {fqn}, {unit}, tensor.requires_grad()});
     model_.tensors.push_back(tensor);
     model_.owners.push_back(&owner);
   }
@@ -85,7 +89,8 @@ ScannedModel scan_model(torch::nn::Module& root) {
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const at::ScalarType type = model.tensors[i].scalar_type();
     if (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) continue;
-    wrong += (wrong.empty() ? "" : ", ") + model.params[i].fqn + " (" + c10::toString(type) + ")";
+    wrong += (wrong.empty() ? "" : ", ") + model.params[i].fqn + " (" +
+             c10::toString(type) + ")";
   }
   if (!wrong.empty()) {
     throw Error(ExitCode::kUsage, "parameters must be float, bfloat16 or half", wrong,

@@ -25,14 +25,18 @@ struct AdamOptions {
   double weight_decay = 0.1;
 };
 
-enum class WeightDecayOn { kMatrices, kAll };  // matrices: parameters with two or more dimensions
+enum class WeightDecayOn {
+  kMatrices,
+  kAll
+};  // matrices: parameters with two or more dimensions
 
-// Parameters whose FQN matches `pattern` (a glob: * any text, ? any character) and no earlier group's.
+// Parameters whose FQN matches `pattern` (a glob: * any text, ? any character) and no
+// earlier group's.
 struct ParamGroup {
   std::string pattern;
   double lr_scale = 1;
-  std::optional<double> weight_decay;  // unset: as AdamOptions and WeightDecayOn say
-  bool frozen = false;                 // neither gradient nor optimizer state
+  std::optional<double> weight_decay = {};  // unset: as AdamOptions and WeightDecayOn say
+  bool frozen = false;                      // neither gradient nor optimizer state
 };
 
 // Which Unit holders become units of their own; the others belong to their nearest unit.
@@ -41,42 +45,53 @@ struct AutoWrap {
   int64_t min_numel = 0;           // with fewer parameters: merged into the nearest unit
 };
 
-// Everything an Engine can be told. The first part changes results, the second only speed and memory.
+// Everything an Engine can be told. The first part changes results, the second only speed
+// and memory.
 struct Options {
   // --- behaviour
   uint64_t seed = 0;
   AdamOptions adam;
   WeightDecayOn weight_decay_on = WeightDecayOn::kMatrices;
   LrSchedule schedule;
-  double clip = 0;                      // largest global gradient norm; 0: no clipping
+  double clip = 0;  // largest global gradient norm; 0: no clipping
   NormType norm = NormType::kL2;
-  std::vector<ParamGroup> groups;       // first match wins; a pattern that matches nothing is an error
-  InitRules init;                       // for parameters built under DeferredInit; first match wins
-  DType dtype = DType::kFloat32;        // of weights and activations inside units; masters are always fp32
-  DType reduce_dtype = DType::kFloat32; // of gradients on the wire; sums are fp32
-  double nominal_targets = 1;           // backward runs on loss_sum / nominal_targets (see Engine::backward):
-                                        // micro-batch times sequence length is a good value
-  bool deterministic = false;           // the same bits on 1, 2, 4, ... ranks; needs a power of two of them
+  std::vector<ParamGroup>
+      groups;      // first match wins; a pattern that matches nothing is an error
+  InitRules init;  // for parameters built under DeferredInit; first match wins
+  DType dtype = DType::kFloat32;  // of weights and activations inside units; masters are
+                                  // always fp32
+  DType reduce_dtype = DType::kFloat32;  // of gradients on the wire; sums are fp32
+  double nominal_targets =
+      1;  // backward runs on loss_sum / nominal_targets (see Engine::backward):
+          // micro-batch times sequence length is a good value
+  bool deterministic =
+      false;  // the same bits on 1, 2, 4, ... ranks; needs a power of two of them
 
-  int64_t micro_batches_per_rank = 1;   // backward() calls between two step() calls: sizes what accumulation needs
+  int64_t micro_batches_per_rank =
+      1;  // backward() calls between two step() calls: sizes what accumulation needs
 
-  bool inference = false;               // forward only: no moments, no gradients in memory; step() throws
+  bool inference =
+      false;  // forward only: no moments, no gradients in memory; step() throws
 
   // --- speed and memory
   DeviceChoice device = DeviceChoice::kAuto;
-  int prefetch = 1;                     // units gathered ahead
-  bool reshard_after_forward = true;    // false: weights stay gathered for backward and for later micro-batches
+  int prefetch = 1;  // units gathered ahead
+  bool reshard_after_forward =
+      true;  // false: weights stay gathered for backward and for later micro-batches
   Recompute recompute = Recompute::kUnit;
   Accumulate accumulate = Accumulate::kModel;
-  int64_t micro_batch = 0;              // with Accumulate::kUnit: rows of a kernel pass. Inputs of a unit with as many
-                                        // rows (dimension 0) as its first one are split, others are shared
+  int64_t micro_batch =
+      0;  // with Accumulate::kUnit: rows of a kernel pass. Inputs of a unit with as many
+          // rows (dimension 0) as its first one are split, others are shared
   AutoWrap auto_wrap;
-  int adam_threads = 0;                 // 0: every core this process may use
+  int adam_threads = 0;  // 0: every core this process may use
 
   // --- for tests
-  uint64_t chaos_seed = 0;              // random delays in every stream, released buffers filled with NaN
-  bool stream_always = false;           // gather through the ring even where one rank could use its masters in place
-  std::string trace_comm;               // a file for one line per collective: "seq op tag bytes"
+  uint64_t chaos_seed =
+      0;  // random delays in every stream, released buffers filled with NaN
+  bool stream_always = false;  // gather through the ring even where one rank could use
+                               // its masters in place
+  std::string trace_comm;      // a file for one line per collective: "seq op tag bytes"
 };
 
 }  // namespace zero

@@ -12,21 +12,25 @@
 
 namespace zero {
 
-// A unit's forward as the engine sees it: tensors in, tensors out. May run twice (recompute).
+// A unit's forward as the engine sees it: tensors in, tensors out. May run twice
+// (recompute).
 using UnitBody = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
 
 // How an attached engine runs a unit: gather, run, release.
 class UnitRunner {
  public:
   virtual ~UnitRunner() = default;
-  virtual std::vector<at::Tensor> run(const UnitBody& body, std::vector<at::Tensor> inputs) = 0;
+  virtual std::vector<at::Tensor> run(const UnitBody& body,
+                                      std::vector<at::Tensor> inputs) = 0;
 };
 
-// What a module made by zero::Unit carries beside its own class. Lives with the module and is shared by all holders.
+// What a module made by zero::Unit carries beside its own class. Lives with the module
+// and is shared by all holders.
 class UnitHook {
  public:
   virtual ~UnitHook() = default;
-  std::shared_ptr<UnitRunner> runner;  // set while an engine is attached and the holder was not merged away
+  std::shared_ptr<UnitRunner>
+      runner;  // set while an engine is attached and the holder was not merged away
 };
 
 namespace detail {
@@ -37,8 +41,9 @@ class UnitModule final : public Block, public UnitHook {
   using Block::Block;
 };
 
-// Move the defined tensors of a value (a tensor, or optionals, vectors, pairs, tuples of them) out into a list;
-// put_back fills the same places in the same order. Other types pass through untouched.
+// Move the defined tensors of a value (a tensor, or optionals, vectors, pairs, tuples of
+// them) out into a list; put_back fills the same places in the same order. Other types
+// pass through untouched.
 template <class T>
 void take_out(T&, std::vector<at::Tensor>&) {}
 template <class T>
@@ -100,17 +105,19 @@ void replace_by_placeholders(T& value) {
 
 }  // namespace detail
 
-// Hold a module whose parameters travel together: gathered before its forward and backward, released after.
+// Hold a module whose parameters travel together: gathered before its forward and
+// backward, released after.
 //
-// Acts as torch::nn::ModuleHolder<Block>; FQNs are those of the block. Without an engine a call is a plain forward,
-// so the same model runs unsharded.
+// Acts as torch::nn::ModuleHolder<Block>; FQNs are those of the block. Without an engine
+// a call is a plain forward, so the same model runs unsharded.
 //
 //   zero::Unit<BlockImpl> block;                                   // empty
 //   block = register_module("block", zero::Unit<BlockImpl>(dim));  // built
 //   x = block(x);
 //
-// A call takes tensors, optionals, vectors, pairs and tuples of tensors, and any copyable values beside them; it
-// returns a tensor or a vector, pair or tuple of tensors. A unit may be called several times.
+// A call takes tensors, optionals, vectors, pairs and tuples of tensors, and any copyable
+// values beside them; it returns a tensor or a vector, pair or tuple of tensors. A unit
+// may be called several times.
 template <class Block>
 class Unit : public torch::nn::ModuleHolder<Block> {
   using Base = torch::nn::ModuleHolder<Block>;
@@ -118,19 +125,23 @@ class Unit : public torch::nn::ModuleHolder<Block> {
  public:
   Unit() : Base(nullptr) {}
   /* implicit */ Unit(std::nullptr_t) : Base(nullptr) {}
-  // As register_module returns it. Throws c10::Error if the module was not made by a Unit.
+  // As register_module returns it. Throws c10::Error if the module was not made by a
+  // Unit.
   /* implicit */ Unit(std::shared_ptr<Block> module) : Base(std::move(module)) {
     TORCH_CHECK(!this->impl_ || dynamic_cast<UnitHook*>(this->impl_.get()),
-                "zero::Unit must make its module itself: pass constructor arguments, not a module");
+                "zero::Unit must make its module itself: pass constructor arguments, not "
+                "a module");
   }
   template <class Head, class... Tail>
-    requires(!std::is_convertible_v<std::decay_t<Head>, std::shared_ptr<Block>> &&
-             !std::is_base_of_v<Unit, std::decay_t<Head>>)
-  explicit Unit(Head&& head, Tail&&... tail)
-      : Base(std::shared_ptr<Block>(std::make_shared<detail::UnitModule<Block>>(std::forward<Head>(head),
-                                                                                std::forward<Tail>(tail)...))) {}
+  requires(!std::is_convertible_v<std::decay_t<Head>, std::shared_ptr<Block>> &&
+           !std::is_base_of_v<Unit, std::decay_t<Head>>) explicit Unit(Head&& head,
+                                                                       Tail&&... tail)
+      : Base(std::shared_ptr<Block>(std::make_shared<detail::UnitModule<Block>>(
+            std::forward<Head>(head), std::forward<Tail>(tail)...))) {}
   // For a block whose constructor takes nothing.
-  static Unit make() { return Unit(std::shared_ptr<Block>(std::make_shared<detail::UnitModule<Block>>())); }
+  static Unit make() {
+    return Unit(std::shared_ptr<Block>(std::make_shared<detail::UnitModule<Block>>()));
+  }
 
   template <class... Args>
   auto operator()(Args&&... args) {
@@ -139,16 +150,19 @@ class Unit : public torch::nn::ModuleHolder<Block> {
     using Result = std::decay_t<decltype(block.forward(std::forward<Args>(args)...))>;
     if (!hook->runner) return Result(block.forward(std::forward<Args>(args)...));
 
-    auto arguments = std::make_shared<std::tuple<std::decay_t<Args>...>>(std::forward<Args>(args)...);
+    auto arguments =
+        std::make_shared<std::tuple<std::decay_t<Args>...>>(std::forward<Args>(args)...);
     std::vector<at::Tensor> inputs;
     detail::take_out(*arguments, inputs);
     detail::replace_by_placeholders(*arguments);
     auto result = std::make_shared<std::optional<Result>>();
-    UnitBody body = [module = this->ptr(), arguments, result](const std::vector<at::Tensor>& tensors) {
+    UnitBody body = [module = this->ptr(), arguments,
+                     result](const std::vector<at::Tensor>& tensors) {
       auto call = *arguments;
       const at::Tensor* next = tensors.data();
       detail::put_back(call, next);
-      Result value = std::apply([&](auto&... arg) { return module->forward(arg...); }, call);
+      Result value =
+          std::apply([&](auto&... arg) { return module->forward(arg...); }, call);
       std::vector<at::Tensor> outputs;
       detail::take_out(value, outputs);
       detail::replace_by_placeholders(value);
@@ -163,12 +177,15 @@ class Unit : public torch::nn::ModuleHolder<Block> {
   }
 };
 
-// An ordered list of units whose names stay when others are erased: erasing "1" leaves "0" and "2".
+// An ordered list of units whose names stay when others are erased: erasing "1" leaves
+// "0" and "2".
 template <class Block>
 class UnitListImpl : public torch::nn::Module {
  public:
   // Append under the name after the highest ever used.
-  Unit<Block> push_back(Unit<Block> unit) { return insert(std::to_string(next_name_), std::move(unit)); }
+  Unit<Block> push_back(Unit<Block> unit) {
+    return insert(std::to_string(next_name_), std::move(unit));
+  }
 
   // Append under a name of one's own.
   Unit<Block> insert(const std::string& name, Unit<Block> unit) {

@@ -3,6 +3,7 @@
 #include <ATen/autocast_mode.h>
 
 #include "engine/call_seed.h"
+#include "engine/chunks.h"
 #include "engine/device/delays.h"
 #include "engine/errors.h"
 #include "engine/init/philox.h"
@@ -22,15 +23,17 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Direction = WeightStreamer::Direction;
 
-// Autocast's cache of cast weights would keep copies of weights that are released: it is off inside units. The rest
-// of autocast's state is that of the forward call, also when recomputing.
+// Autocast's cache of cast weights would keep copies of weights that are released: it is
+// off inside units. The rest of autocast's state is that of the forward call, also when
+// recomputing.
 class AutocastScope {
  public:
   struct State {
     bool is_enabled = at::autocast::is_autocast_enabled(at::kCPU);
     at::ScalarType dtype = at::autocast::get_autocast_dtype(at::kCPU);
   };
-  explicit AutocastScope(const State& state) : uses_cache_(at::autocast::is_autocast_cache_enabled()) {
+  explicit AutocastScope(const State& state)
+      : uses_cache_(at::autocast::is_autocast_cache_enabled()) {
     apply(state);
     at::autocast::set_autocast_cache_enabled(false);
   }
@@ -49,54 +52,13 @@ class AutocastScope {
 };
 
 // Inputs cut off from the caller's graph, as leaves of the unit's own.
-std::vector<at::Tensor> as_leaves(const std::vector<at::Tensor>& inputs, const std::vector<bool>& wants_grad) {
+std::vector<at::Tensor> as_leaves(const std::vector<at::Tensor>& inputs,
+                                  const std::vector<bool>& wants_grad) {
   std::vector<at::Tensor> leaves;
   for (size_t i = 0; i < inputs.size(); ++i) {
     leaves.push_back(inputs[i].detach().requires_grad_(wants_grad[i]));
   }
   return leaves;
-}
-
-// A tensor is split into chunks if it has as many rows as the call's first one.
-bool is_batched(const at::Tensor& tensor, const std::vector<at::Tensor>& inputs) {
-  return tensor.dim() > 0 && inputs.front().dim() > 0 && tensor.size(0) == inputs.front().size(0);
-}
-
-// Chunk `c` of `count` of the batched tensors; the others as they are.
-std::vector<at::Tensor> chunk_of(const std::vector<at::Tensor>& inputs, int64_t c, int64_t count) {
-  if (count == 1) return inputs;
-  std::vector<at::Tensor> chunk;
-  for (const at::Tensor& input : inputs) {
-    const int64_t rows = input.dim() > 0 ? input.size(0) / count : 0;
-    chunk.push_back(is_batched(input, inputs) ? input.narrow(0, c * rows, rows) : input);
-  }
-  return chunk;
-}
-
-// What the chunks gave, as one: rows one after the other, scalars added up.
-at::Tensor join(const std::vector<at::Tensor>& parts) {
-  if (parts.size() == 1) return parts.front();
-  if (parts.front().dim() > 0) return at::cat(parts);
-  at::Tensor sum = parts.front();
-  for (size_t i = 1; i < parts.size(); ++i) sum = sum + parts[i];
-  return sum;
-}
-
-std::vector<at::Tensor> join_outputs(const std::vector<std::vector<at::Tensor>>& chunks) {
-  std::vector<at::Tensor> joined;
-  for (size_t i = 0; i < chunks.front().size(); ++i) {
-    std::vector<at::Tensor> parts;
-    for (const std::vector<at::Tensor>& chunk : chunks) parts.push_back(chunk[i]);
-    joined.push_back(join(parts));
-  }
-  return joined;
-}
-
-// The part of a joined output's gradient that belongs to chunk `c`.
-at::Tensor grad_of_chunk(const at::Tensor& grad, int64_t c, int64_t count) {
-  if (count == 1 || !grad.defined() || grad.dim() == 0) return grad;
-  const int64_t rows = grad.size(0) / count;
-  return grad.narrow(0, c * rows, rows);
 }
 
 }  // namespace
@@ -119,16 +81,17 @@ struct UnitCall : torch::CustomClassHolder {
   uint64_t seed = 0;
   bool draws = false;
   AutocastScope::State autocast;
-  int64_t num_chunks = 1;                       // Accumulate::kUnit: micro-batches of the call
-  std::vector<bool> wants_grad, is_split;       // of each input
+  int64_t num_chunks = 1;                  // Accumulate::kUnit: micro-batches of the call
+  std::vector<bool> wants_grad, is_split;  // of each input
   struct Graph {
     std::vector<at::Tensor> leaves, outputs;
   };
-  std::vector<Graph> graphs;                    // of each chunk, unless it is recomputed
+  std::vector<Graph> graphs;  // of each chunk, unless it is recomputed
   bool had_backward = false;
 
   ~UnitCall() override {
-    if (!had_backward && runtime && runtime->is_attached_) runtime->pass_.call_dropped(runtime->unit_);
+    if (!had_backward && runtime && runtime->is_attached_)
+      runtime->pass_.call_dropped(runtime->unit_);
   }
 
   // Run the body on leaves of its own, with gradients.
@@ -141,12 +104,14 @@ struct UnitCall : torch::CustomClassHolder {
   }
 
   // Random numbers of a chunk: those of the call, or drawn from a key of its own.
-  uint64_t seed_of(int64_t chunk) const { return num_chunks == 1 ? seed : hash_key(seed, static_cast<uint64_t>(chunk)); }
+  uint64_t seed_of(int64_t chunk) const {
+    return num_chunks == 1 ? seed : hash_key(seed, static_cast<uint64_t>(chunk));
+  }
 };
 
 struct UnitFunction : torch::autograd::Function<UnitFunction> {
-  // `inputs`: the unit's tensors, then one dummy that requires grad, so that autograd calls backward even if no
-  // input does.
+  // `inputs`: the unit's tensors, then one dummy that requires grad, so that autograd
+  // calls backward even if no input does.
   static variable_list forward(AutogradContext* context, at::TensorList inputs,
                                const c10::intrusive_ptr<UnitCall>& call) {
     const std::vector<at::Tensor> tensors(inputs.begin(), inputs.end() - 1);
@@ -165,44 +130,54 @@ struct UnitFunction : torch::autograd::Function<UnitFunction> {
     std::vector<std::vector<at::Tensor>> chunks;
     for (int64_t c = 0; c < call->num_chunks; ++c) {
       const CallSeed seed(call->seed_of(c), call->draws);
-      const std::vector<at::Tensor> inputs_of_chunk = chunk_of(tensors, c, call->num_chunks);
+      const std::vector<at::Tensor> inputs_of_chunk =
+          chunk_of(tensors, c, call->num_chunks);
       if (runtime.recomputes_) {
-        chunks.push_back(call->body(inputs_of_chunk));  // autograd functions run without gradients
+        chunks.push_back(
+            call->body(inputs_of_chunk));  // autograd functions run without gradients
         continue;
       }
       call->graphs.push_back(call->run_with_graph(inputs_of_chunk));
       chunks.emplace_back();
-      for (const at::Tensor& output : call->graphs.back().outputs) chunks.back().push_back(output.detach());
+      for (const at::Tensor& output : call->graphs.back().outputs)
+        chunks.back().push_back(output.detach());
     }
     variable_list results = join_outputs(chunks);
     variable_list constants;
     for (const at::Tensor& result : results) {
-      if (!torch::autograd::isDifferentiableType(result.scalar_type())) constants.push_back(result);
+      if (!torch::autograd::isDifferentiableType(result.scalar_type()))
+        constants.push_back(result);
     }
     context->mark_non_differentiable(constants);
     return results;
   }
 
   static variable_list backward(AutogradContext* context, variable_list output_grads) {
-    auto call = c10::static_intrusive_pointer_cast<UnitCall>(context->saved_data["call"].toCapsule());
+    auto call = c10::static_intrusive_pointer_cast<UnitCall>(
+        context->saved_data["call"].toCapsule());
     UnitRuntime& runtime = *call->runtime;
     runtime.check_attached();
     if (call->had_backward && !runtime.recomputes_) {
-      throw Error(ExitCode::kUsage, "a second backward through the same call", runtime.fqn_,
-                  "call forward again, or use --recompute unit");
+      throw Error(ExitCode::kUsage, "a second backward through the same call",
+                  runtime.fqn_, "call forward again, or use --recompute unit");
     }
     variable_list input_grads;
     {
       const UnitRuntime::Unsharded unsharded(runtime, Direction::kBackward);
-      const variable_list saved = runtime.recomputes_ ? context->get_saved_variables() : variable_list();
-      std::vector<std::vector<at::Tensor>> grads(call->wants_grad.size());  // of each input, from each chunk
+      const variable_list saved =
+          runtime.recomputes_ ? context->get_saved_variables() : variable_list();
+      std::vector<std::vector<at::Tensor>> grads(
+          call->wants_grad.size());  // of each input, from each chunk
       for (int64_t c = 0; c < call->num_chunks; ++c) {
-        UnitCall::Graph graph = runtime.recomputes_ ? recompute(*call, saved, c) : std::move(call->graphs[c]);
+        UnitCall::Graph graph =
+            runtime.recomputes_ ? recompute(*call, saved, c) : std::move(call->graphs[c]);
         run_backward(graph, output_grads, c, call->num_chunks);
-        for (size_t i = 0; i < grads.size(); ++i) grads[i].push_back(graph.leaves[i].grad());
+        for (size_t i = 0; i < grads.size(); ++i)
+          grads[i].push_back(graph.leaves[i].grad());
         if (c + 1 < call->num_chunks) runtime.pass_.chunk_done(runtime.unit_);
       }
-      for (size_t i = 0; i < grads.size(); ++i) input_grads.push_back(join_grads(*call, grads[i], i));
+      for (size_t i = 0; i < grads.size(); ++i)
+        input_grads.push_back(join_grads(*call, grads[i], i));
     }
     call->graphs.clear();
     input_grads.emplace_back();  // of the dummy
@@ -213,14 +188,17 @@ struct UnitFunction : torch::autograd::Function<UnitFunction> {
     return input_grads;
   }
 
-  static UnitCall::Graph recompute(const UnitCall& call, const variable_list& saved, int64_t c) {
+  static UnitCall::Graph recompute(const UnitCall& call, const variable_list& saved,
+                                   int64_t c) {
     const CallSeed seed(call.seed_of(c), call.draws);
     const AutocastScope autocast(call.autocast);
     return call.run_with_graph(chunk_of(saved, c, call.num_chunks));
   }
 
-  // Leaves .grad in the unit's leaves and in all parameters it used, its own and its ancestors'.
-  static void run_backward(const UnitCall::Graph& graph, const variable_list& output_grads, int64_t c, int64_t count) {
+  // Leaves .grad in the unit's leaves and in all parameters it used, its own and its
+  // ancestors'.
+  static void run_backward(const UnitCall::Graph& graph,
+                           const variable_list& output_grads, int64_t c, int64_t count) {
     variable_list roots, grads;
     for (size_t i = 0; i < graph.outputs.size(); ++i) {
       if (!output_grads[i].defined() || !graph.outputs[i].requires_grad()) continue;
@@ -230,7 +208,8 @@ struct UnitFunction : torch::autograd::Function<UnitFunction> {
     if (!roots.empty()) torch::autograd::backward(roots, grads);
   }
 
-  // Rows one after the other for inputs that were split, a sum for those that were shared.
+  // Rows one after the other for inputs that were split, a sum for those that were
+  // shared.
   static at::Tensor join_grads(const UnitCall& call, const std::vector<at::Tensor>& grads,
                                size_t input) {
     for (const at::Tensor& grad : grads) {
@@ -244,22 +223,26 @@ struct UnitFunction : torch::autograd::Function<UnitFunction> {
   }
 };
 
-UnitRuntime::UnitRuntime(int unit, std::string fqn, const torch::nn::Module& module, bool is_leaf,
-                         const Options& options, WeightStreamer& weights, BackwardPass& pass)
+UnitRuntime::UnitRuntime(int unit, std::string fqn, const torch::nn::Module& module,
+                         bool is_leaf, const Options& options, WeightStreamer& weights,
+                         BackwardPass& pass)
     : unit_(unit),
       fqn_(std::move(fqn)),
       module_(module),
       recomputes_(is_leaf && options.recompute == Recompute::kUnit),
       dtype_(options.dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16),
-      chunk_rows_(is_leaf && options.accumulate == Accumulate::kUnit ? options.micro_batch : 0),
+      chunk_rows_(is_leaf && options.accumulate == Accumulate::kUnit ? options.micro_batch
+                                                                     : 0),
       weights_(weights),
       pass_(pass) {}
 
-std::vector<at::Tensor> UnitRuntime::run(const UnitBody& body, std::vector<at::Tensor> inputs) {
+std::vector<at::Tensor> UnitRuntime::run(const UnitBody& body,
+                                         std::vector<at::Tensor> inputs) {
   check_attached();
   delay_point("forward");
   for (at::Tensor& input : inputs) {
-    if (dtype_ != at::kFloat && input.scalar_type() == at::kFloat) input = input.to(dtype_);
+    if (dtype_ != at::kFloat && input.scalar_type() == at::kFloat)
+      input = input.to(dtype_);
   }
   const CallSeed seed(fqn_, module_.is_training());
   if (!torch::GradMode::is_enabled()) {
@@ -267,7 +250,8 @@ std::vector<at::Tensor> UnitRuntime::run(const UnitBody& body, std::vector<at::T
     const AutocastScope autocast{AutocastScope::State()};
     std::vector<std::vector<at::Tensor>> chunks;
     const int64_t count = num_chunks(inputs);
-    for (int64_t c = 0; c < count; ++c) chunks.push_back(body(chunk_of(inputs, c, count)));
+    for (int64_t c = 0; c < count; ++c)
+      chunks.push_back(body(chunk_of(inputs, c, count)));
     return join_outputs(chunks);
   }
   auto call = c10::make_intrusive<UnitCall>();
@@ -285,14 +269,16 @@ int64_t UnitRuntime::num_chunks(const std::vector<at::Tensor>& inputs) const {
   const int64_t rows = inputs.front().size(0);
   if (rows % chunk_rows_ == 0) return std::max<int64_t>(1, rows / chunk_rows_);
   throw Error(ExitCode::kUsage,
-              "a batch of " + std::to_string(rows) + " rows does not divide into micro-batches of " +
+              "a batch of " + std::to_string(rows) +
+                  " rows does not divide into micro-batches of " +
                   std::to_string(chunk_rows_),
               fqn_, "pass a multiple of the micro-batch, or --accumulate model");
 }
 
 void UnitRuntime::check_attached() const {
   if (is_attached_) return;
-  throw Error(ExitCode::kUsage, "the engine of this unit is gone", fqn_, "keep the zero::Engine as long as the model");
+  throw Error(ExitCode::kUsage, "the engine of this unit is gone", fqn_,
+              "keep the zero::Engine as long as the model");
 }
 
 }  // namespace zero

@@ -9,14 +9,16 @@
 
 namespace zero {
 
-// Run one unit of an attached engine: unshard, body, reshard, and the same in backward, with or without recompute.
+// Run one unit of an attached engine: unshard, body, reshard, and the same in backward,
+// with or without recompute.
 class UnitRuntime : public UnitRunner, public std::enable_shared_from_this<UnitRuntime> {
  public:
   // `is_leaf`: holds no other unit; only leaves are recomputed.
-  UnitRuntime(int unit, std::string fqn, const torch::nn::Module& module, bool is_leaf, const Options& options,
-              WeightStreamer& weights, BackwardPass& pass);
+  UnitRuntime(int unit, std::string fqn, const torch::nn::Module& module, bool is_leaf,
+              const Options& options, WeightStreamer& weights, BackwardPass& pass);
 
-  std::vector<at::Tensor> run(const UnitBody& body, std::vector<at::Tensor> inputs) override;
+  std::vector<at::Tensor> run(const UnitBody& body,
+                              std::vector<at::Tensor> inputs) override;
 
   // The engine is gone: calls and backwards throw.
   void detach() { is_attached_ = false; }

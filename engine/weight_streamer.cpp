@@ -6,40 +6,49 @@
 namespace zero {
 namespace {
 
-GatherSource source_of(int index, const PlannedUnit& unit, const UnitShard& shard, DType dtype) {
+GatherSource source_of(int index, const PlannedUnit& unit, const UnitShard& shard,
+                       DType dtype) {
   const bool is_fp32 = dtype == DType::kFloat32;
   GatherSource source;
   source.unit = index;
   source.fqn = unit.fqn.empty() ? "(root)" : unit.fqn;
   source.trainable_shard = is_fp32 ? static_cast<const void*>(shard.master) : shard.copy;
   source.trainable_shard_bytes = unit.trainable.shard_numel * (is_fp32 ? 4 : 2);
-  source.frozen_shard = is_fp32 ? static_cast<const void*>(shard.frozen) : shard.frozen_copy;
+  source.frozen_shard =
+      is_fp32 ? static_cast<const void*>(shard.frozen) : shard.frozen_copy;
   source.frozen_shard_bytes = unit.frozen.shard_numel * (is_fp32 ? 4 : 2);
   return source;
 }
 
 }  // namespace
 
-WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory, const Options& options,
-                               ShardStore& shards, std::vector<std::vector<at::Tensor>> params, Device& device,
-                               Communicator& comm, Stream& stream)
-    : plan_(plan), in_place_(memory.in_place), num_prefetch_(options.prefetch), units_(plan.units.size()) {
-  const at::ScalarType type = options.dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
+WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
+                               const Options& options, ShardStore& shards,
+                               std::vector<std::vector<at::Tensor>> params,
+                               Device& device, Communicator& comm, Stream& stream)
+    : plan_(plan),
+      in_place_(memory.in_place),
+      num_prefetch_(options.prefetch),
+      units_(plan.units.size()) {
+  const at::ScalarType type =
+      options.dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
   for (size_t u = 0; u < units_.size(); ++u) {
     const PlannedUnit& unit = plan.units[u];
-    const auto split = params[u].begin() + static_cast<std::ptrdiff_t>(unit.trainable.params.size());
-    units_[u].source = source_of(static_cast<int>(u), unit, shards[static_cast<int>(u)], options.dtype);
+    const auto split =
+        params[u].begin() + static_cast<std::ptrdiff_t>(unit.trainable.params.size());
+    units_[u].source =
+        source_of(static_cast<int>(u), unit, shards[static_cast<int>(u)], options.dtype);
     units_[u].trainable = std::make_unique<FlatParams>(
         unit.trainable, std::vector<at::Tensor>(params[u].begin(), split), type);
-    units_[u].frozen =
-        std::make_unique<FlatParams>(unit.frozen, std::vector<at::Tensor>(split, params[u].end()), type);
+    units_[u].frozen = std::make_unique<FlatParams>(
+        unit.frozen, std::vector<at::Tensor>(split, params[u].end()), type);
     units_[u].is_empty = unit.trainable.numel + unit.frozen.numel == 0;
   }
   if (in_place_) return;
-  ring_ = std::make_unique<GatherRing>(device, comm, stream, "gather ring", memory.gather_slot_bytes,
-                                       memory.num_gather_slots);
-  root_ = std::make_unique<GatherRing>(device, comm, stream, "root weights", memory.root_bytes,
-                                       memory.root_bytes > 0 ? 1 : 0);
+  ring_ = std::make_unique<GatherRing>(device, comm, stream, "gather ring",
+                                       memory.gather_slot_bytes, memory.num_gather_slots);
+  root_ = std::make_unique<GatherRing>(device, comm, stream, "root weights",
+                                       memory.root_bytes, memory.root_bytes > 0 ? 1 : 0);
 }
 
 WeightStreamer::~WeightStreamer() = default;
@@ -77,19 +86,21 @@ void WeightStreamer::invalidate() {
 }
 
 int WeightStreamer::num_unsharded() const {
-  return static_cast<int>(std::count_if(units_.begin(), units_.end(), [](const auto& u) { return u.num_users > 0; }));
+  return static_cast<int>(std::count_if(units_.begin(), units_.end(),
+                                        [](const auto& u) { return u.num_users > 0; }));
 }
 
 int64_t WeightStreamer::num_gathers() const {
   return in_place_ ? 0 : ring_->num_gathers() + root_->num_gathers();
 }
 
-// The next units in module order, or the previous ones in backward. The root comes first in forward order, so units
-// follow it.
+// The next units in module order, or the previous ones in backward. The root comes first
+// in forward order, so units follow it.
 void WeightStreamer::prefetch_after(int index, Direction direction) {
   const int step = direction == Direction::kForward ? 1 : -1;
   int left = num_prefetch_;
-  for (int next = index + step; left > 0 && next > 0 && next < static_cast<int>(units_.size()); next += step) {
+  for (int next = index + step;
+       left > 0 && next > 0 && next < static_cast<int>(units_.size()); next += step) {
     if (units_[next].is_empty) continue;
     ring_->prefetch(units_[next].source);
     --left;

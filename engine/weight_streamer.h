@@ -10,17 +10,20 @@
 
 namespace zero {
 
-// Give units their full weights and take them away again, gathering the next unit while one runs.
+// Give units their full weights and take them away again, gathering the next unit while
+// one runs.
 //
-// One rank alone computes on its own shards in place: then nothing is gathered and nothing is copied.
-// Not thread-safe: the training thread alone drives it.
+// One rank alone computes on its own shards in place: then nothing is gathered and
+// nothing is copied. Not thread-safe: the training thread alone drives it.
 class WeightStreamer {
  public:
   enum class Direction { kForward, kBackward };
 
-  // `params[u]`: the trainable, then the frozen parameters of unit u, in the order of its layouts.
-  WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory, const Options& options, ShardStore& shards,
-                 std::vector<std::vector<at::Tensor>> params, Device& device, Communicator& comm, Stream& stream);
+  // `params[u]`: the trainable, then the frozen parameters of unit u, in the order of its
+  // layouts.
+  WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory, const Options& options,
+                 ShardStore& shards, std::vector<std::vector<at::Tensor>> params,
+                 Device& device, Communicator& comm, Stream& stream);
   ~WeightStreamer();
 
   // Nested calls are counted: the unit stays until the last reshard().
@@ -31,7 +34,9 @@ class WeightStreamer {
 
   int num_unsharded() const;
   int64_t num_gathers() const;
-  const std::vector<at::Tensor>& trainable_params(int unit) const { return units_[unit].trainable->params(); }
+  const std::vector<at::Tensor>& trainable_params(int unit) const {
+    return units_[unit].trainable->params();
+  }
 
  private:
   struct UnitWeights {

@@ -75,7 +75,8 @@ std::string banner(const Settings& settings, const BannerFacts& facts) {
                                    facts.threads, describe_cores(facts.cores))) +
          line("model", model_text(settings, facts)) + line("data", data_text(facts)) +
          line("batch", batch_text(facts)) + memory_lines(facts.memory) +
-         line("output", settings.out + "/metrics.jsonl") + line("stop", "Ctrl-C");
+         line("output", settings.out + "/metrics.jsonl") +
+         line("stop", facts.stop_command + " saves and stops");
 }
 
 }  // namespace zero::launcher

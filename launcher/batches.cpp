@@ -21,7 +21,8 @@ int64_t num_passes(const BatchPlan& plan) {
 }
 
 int64_t first_sample(const BatchPlan& plan, int64_t batch, int64_t pass) {
-  return batch * plan.global_batch + (pass * plan.ranks + plan.rank) * plan.micro_batch;
+  return plan.begin + batch * plan.global_batch +
+         (pass * plan.ranks + plan.rank) * plan.micro_batch;
 }
 
 int64_t Batch::num_targets() const {

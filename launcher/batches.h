@@ -16,6 +16,7 @@ struct BatchPlan {
   int64_t micro_batch = 1;
   int ranks = 1;
   int rank = 0;
+  int64_t begin = 0;  // global index of the sample that batch 0 begins with
 };
 
 int64_t num_passes(const BatchPlan& plan);

@@ -57,7 +57,9 @@ class Reader {
     } else if (flag == "--print-config") {
       line_.print_config = true;
     } else if (flag == "--config") {
-      read_config_file(value);
+      read_once(flag, "a file", value, line_.config_file);
+    } else if (flag == "--from") {
+      read_once(flag, "a folder", value, line_.from);
     } else if (const Setting* setting = setting_of_flag(flag)) {
       read_setting(*setting, value);
     } else if (const Setting* negated = setting_of_negation(flag)) {
@@ -69,17 +71,18 @@ class Reader {
     }
   }
 
-  void read_config_file(const std::optional<std::string>& value) {
-    const std::vector<std::string> files =
+  // A flag that is no setting.
+  void read_once(const std::string& flag, const std::string& allowed,
+                 const std::optional<std::string>& value, std::string& result) {
+    const std::vector<std::string> words =
         value ? std::vector{*value} : following_words(1);
-    if (files.empty() || files[0].empty()) {
-      problem("--config has no value; allowed: a file", "--config");
-    } else if (!line_.config_file.empty()) {
-      problem(fmt::format("--config is given twice, as {} and {}", line_.config_file,
-                          files[0]),
-              "--config");
+    if (words.empty() || words[0].empty()) {
+      problem(fmt::format("{} has no value; allowed: {}", flag, allowed), flag);
+    } else if (!result.empty()) {
+      problem(fmt::format("{} is given twice, as {} and {}", flag, result, words[0]),
+              flag);
     } else {
-      line_.config_file = files[0];
+      result = words[0];
     }
   }
 

@@ -16,6 +16,7 @@ struct FlagValue {
 struct CommandLine {
   std::vector<FlagValue> flags;  // each key once, with all the words it was given
   std::string config_file;       // --config FILE; empty: none
+  std::string from;              // --from DIR; empty: none
   bool print_config = false;
   bool help = false;
   Problems problems;  // unknown flags and stray words

@@ -111,7 +111,7 @@ Settings read_settings(const CommandLine& line,
   sources[1] = values_from_environment(environment, problems);
   sources[2] = values_from_flags(line);
 
-  Settings settings;
+  Settings settings = context.base ? *context.base : Settings();
   std::set<std::string> unread;
   for (const RawValues& source : sources) {
     for (const auto& [key, raw] : source) {
@@ -126,7 +126,7 @@ Settings read_settings(const CommandLine& line,
     if (std::ranges::none_of(conflict.keys, is_unread))
       problems.push_back({conflict.text, ""});
   }
-  if (!problems.empty()) throw to_error(problems, "train");
+  if (!problems.empty()) throw to_error(problems, context.verb);
   return settings;
 }
 

@@ -28,6 +28,12 @@ Conflicts missing_settings(const Settings& s) {
   return found;
 }
 
+Conflicts prompt_conflicts(const Settings& s) {
+  if (!s.sample.empty()) return {};
+  return {{{"sample"},
+           "sample is missing; allowed: a text to be continued (--sample PROMPT)"}};
+}
+
 // The nearest numbers of samples that `step` divides: "24 or 36".
 std::string neighbours(int64_t batch, int64_t step) {
   const int64_t below = batch / step * step;
@@ -166,6 +172,12 @@ std::vector<Conflict> find_rank_conflicts(const Settings& s, int num_ranks) {
 std::vector<Conflict> find_conflicts(const Settings& settings,
                                      const ConfigContext& context) {
   Conflicts found;
+  if (context.verb != "train") {
+    if (context.verb == "generate") append(found, prompt_conflicts(settings));
+    if (context.models) append(found, model_conflicts(settings, *context.models));
+    append(found, delay_conflicts(settings));
+    return found;
+  }
   if (context.is_complete) append(found, missing_settings(settings));
   if (context.models) append(found, model_conflicts(settings, *context.models));
   append(found, schedule_conflicts(settings));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "launcher/setting_table.h"
@@ -35,18 +36,32 @@ std::string default_of(const Setting& setting) {
   return text.empty() ? "" : " [" + text + "]";
 }
 
+std::string usage(const std::string& verb) {
+  const std::map<std::string, std::string> flags = {
+      {"train", "--data PATH... --out DIR"},
+      {"eval", "--from DIR [--data PATH...]"},
+      {"generate", "--from DIR --sample PROMPT"}};
+  return fmt::format(
+      "zero_launch {0} {1} [--any-setting value]...\n"
+      "mpirun -n RANKS zero_launch {0} ...\n\n",
+      verb, flags.at(verb));
+}
+
 }  // namespace
 
 std::string settings_help(const std::string& verb) {
-  std::string page = fmt::format(
-      "zero_launch {0} --data PATH... --out DIR [--any-setting value]...\n"
-      "mpirun -n RANKS zero_launch {0} ...\n\n"
-      "A setting is the flag --seq-len, the environment variable ZERO_SEQ_LEN, or the "
-      "key seq_len of a file in TOML;\n"
-      "the first of these that is given counts, then the default in brackets.\n\n",
-      verb);
+  const bool is_train = verb == "train";
+  std::string page = usage(verb) +
+                     "A setting is the flag --seq-len, the environment variable "
+                     "ZERO_SEQ_LEN, or the key seq_len of a file in TOML;\n"
+                     "the first of these that is given counts, then " +
+                     std::string(is_train ? "" : "the checkpoint's, then ") +
+                     "the default in brackets.\n\n";
   page += help_line("--config FILE", "read settings from this file");
-  page += help_line("--print-config", "print all settings as such a file, and leave");
+  if (is_train)
+    page += help_line("--print-config", "print all settings as such a file, and leave");
+  else
+    page += help_line("--from DIR", "a step's folder, or a run's: its newest checkpoint");
   page += help_line("--help", "this page");
   std::string group;
   for (const Setting& setting : setting_table()) {

@@ -10,6 +10,8 @@
 
 #include "launcher/announced_world.h"
 #include "launcher/command_line.h"
+#include "launcher/commands/eval.h"
+#include "launcher/commands/generate.h"
 #include "launcher/commands/train.h"
 #include "launcher/config.h"
 #include "launcher/console.h"
@@ -28,6 +30,9 @@ struct Verb {
 
 constexpr std::array kVerbs = {
     Verb{"train", "train a language model, its state sharded over all ranks", train},
+    Verb{"eval", "the loss of a checkpoint's model on data (--from DIR)", eval},
+    Verb{"generate", "a prompt, continued by a checkpoint's model (--from DIR)",
+         generate_text},
 };
 
 std::string overview() {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <new>
@@ -12,6 +11,7 @@
 #include <thread>
 
 #include "checkpoint/error.h"
+#include "launcher/stop_signals.h"
 #include "launcher/world.h"
 #include "offload/host_arena.h"
 
@@ -54,12 +54,6 @@ void print(const Failure& failure) {
   std::fflush(stderr);
 }
 
-// While this rank waits for its turn to speak, mpirun must be able to end it.
-void stop_catching_signals() {
-  std::signal(SIGTERM, SIG_DFL);
-  std::signal(SIGINT, SIG_DFL);
-}
-
 }  // namespace
 
 Failure describe(std::exception_ptr error) {
@@ -96,7 +90,7 @@ int report_alone(const Failure& failure, int announced_rank) {
     print(failure);
     std::this_thread::sleep_for(kDelivery);
   } else {
-    stop_catching_signals();
+    forget_stop_signals();  // mpirun must be able to end a rank that waits for its turn
     std::this_thread::sleep_for(kLongestWait);
   }
   return static_cast<int>(failure.code);
@@ -107,7 +101,7 @@ int report_and_end(const Failure& failure, World& world) {
     print(failure);
     return static_cast<int>(failure.code);
   }
-  stop_catching_signals();
+  forget_stop_signals();  // mpirun must be able to end a rank that waits for its turn
   std::this_thread::sleep_for(
       std::min<std::chrono::milliseconds>(kTurn * world.rank(), kLongestWait));
   const std::string rank = fmt::format("rank {} of {}", world.rank(), world.size());

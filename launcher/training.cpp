@@ -3,15 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <system_error>
+#include <optional>
 
 #include "engine/comm/communicator.h"
-#include "engine/device/delays.h"
-#include "engine/device/host_device.h"
 #include "engine/engine.h"
 #include "engine/errors.h"
 #include "engine/init/deferred_init.h"
@@ -19,62 +14,24 @@
 #include "examples/data/token_file.h"
 #include "examples/data/token_source.h"
 #include "launcher/banner.h"
+#include "launcher/config.h"
 #include "launcher/console.h"
 #include "launcher/dump_state.h"
 #include "launcher/engine_options.h"
-#include "launcher/evaluate.h"
+#include "launcher/exchange.h"
 #include "launcher/generate.h"
+#include "launcher/heartbeat.h"
+#include "launcher/metrics_history.h"
+#include "launcher/process_setup.h"
+#include "launcher/resume.h"
+#include "launcher/run_folder.h"
 #include "launcher/runner.h"
 #include "launcher/setting_table.h"
-#include "launcher/values.h"
+#include "launcher/stop_command.h"
 #include "launcher/world.h"
-#include "offload/topology.h"
 
 namespace zero::launcher {
 namespace {
-
-class Stopwatch {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_)
-        .count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-std::map<std::string, int> delays_of(const Settings& settings) {
-  std::map<std::string, int> delays;
-  for (const std::string& delay : settings.delay) {
-    const size_t equals = delay.find('=');
-    delays[delay.substr(0, equals)] =
-        static_cast<int>(parse_integer(delay.substr(equals + 1)).value());
-  }
-  return delays;
-}
-
-int64_t free_host_bytes() {
-  try {
-    return available_memory_bytes();
-  } catch (const std::runtime_error&) {
-    return -1;
-  }
-}
-
-// Every rank's text, cut to a line; collective.
-std::vector<std::string> gather_texts(Communicator& ranks, const std::string& text) {
-  constexpr size_t kWidth = 128;
-  std::string mine = text.substr(0, kWidth), all(kWidth * ranks.size(), '\0');
-  mine.resize(kWidth);
-  auto stream = make_inline_stream("gather texts");
-  ranks.all_gather(mine.data(), all.data(), kWidth, "texts", *stream);
-  stream->synchronize();
-  std::vector<std::string> texts;
-  for (int rank = 0; rank < ranks.size(); ++rank)
-    texts.emplace_back(all.c_str() + rank * kWidth);
-  return texts;
-}
 
 bool is_text(const data::TokenSource& source) {
   return source.vocab_size() == data::TokenFile::kEndOfText + 1;
@@ -83,32 +40,33 @@ bool is_text(const data::TokenSource& source) {
 }  // namespace
 
 Training::Training(const Settings& settings, const ModelFamilies& models, World& world)
-    : settings_(settings), models_(models), world_(world) {}
+    : settings_(settings),
+      models_(models),
+      world_(world),
+      time_limit_(settings.time_limit) {}
 
 Training::~Training() = default;
 
-void Training::run() {
-  take_threads();
+ExitCode Training::run() {
+  process_ = set_up_process(settings_, world_);
   open_data();
-  open_output();
   build_model();
   build_engine();
+  open_folder();
   announce();
-  train_steps();
-  finish();
+  load_progress();
+  const bool was_finished = is_finished();
+  const ExitCode code = train_steps();
+  if (was_finished) {
+    say_finished();
+  } else if (code == ExitCode::kDone) {
+    finish();
+  }
+  if (!settings_.dump_state.empty()) dump_state(settings_.dump_state, *engine_, losses_);
+  return code;
 }
 
 bool Training::is_first_rank() const { return world_.rank() == 0; }
-
-// ---- what comes before the first step
-
-void Training::take_threads() {
-  cores_ = take_cores(world_.local_rank(), world_.local_size(), settings_.bind);
-  threads_ = choose_threads(static_cast<int>(settings_.threads), settings_.deterministic,
-                            cores_.share);
-  prepare_torch(threads_, static_cast<uint64_t>(settings_.seed));
-  set_delays(delays_of(settings_));
-}
 
 void Training::open_data() {
   batch_ = {settings_.global_batch, settings_.micro_batch, world_.size(), world_.rank()};
@@ -134,21 +92,7 @@ void Training::open_data() {
     if (eval_source_) eval_source_->check_ids(shape_.vocab);
   }
   if (!settings_.sample.empty())
-    prompt_ = parse_prompt(settings_.sample, is_text(*source_), shape_.vocab);
-}
-
-void Training::open_output() {
-  if (!is_first_rank()) return;
-  std::error_code error;
-  std::filesystem::create_directories(settings_.out, error);
-  if (error) {
-    throw Error(ExitCode::kCheckpoint,
-                "cannot create the run's folder: " + error.message(), settings_.out,
-                "another --out DIR");
-  }
-  const bool with_csv =
-      std::ranges::find(settings_.metrics, "csv") != settings_.metrics.end();
-  metrics_ = std::make_unique<Metrics>(settings_.out, with_csv);
+    parse_prompt(settings_.sample, is_text(*source_), shape_.vocab);
 }
 
 void Training::build_model() {
@@ -165,11 +109,24 @@ void Training::build_engine() {
   runner_ = std::make_unique<Runner>(*model_, *engine_);
 }
 
+void Training::open_folder() {
+  identity_.settings = settings_;
+  identity_.data = agree_on_data(*source_, world_.local_rank() == 0, engine_->control());
+  identity_.vocab = shape_.vocab;
+  identity_.is_text = is_text(*source_);
+  folder_ = std::make_unique<RunFolder>(settings_.out, job_id(process_environment()),
+                                        engine_->control());
+  if (!is_first_rank()) return;
+  const bool with_csv =
+      std::ranges::find(settings_.metrics, "csv") != settings_.metrics.end();
+  metrics_ = std::make_unique<Metrics>(settings_.out, with_csv);
+}
+
 void Training::announce() {
   BannerFacts facts;
-  facts.cores = gather_texts(engine_->control(), cores_.note);
+  facts.cores = gather_texts(engine_->control(), process_.cores.note);
   if (!is_first_rank()) return;
-  facts.threads = threads_;
+  facts.threads = process_.threads;
   facts.shape = shape_;
   facts.num_parameters = engine_->num_parameters();
   facts.num_units = engine_->num_units();
@@ -177,99 +134,45 @@ void Training::announce() {
   facts.samples_per_epoch = sampler_->num_samples();
   facts.batch = batch_;
   facts.memory = engine_->memory();
+  facts.stop_command =
+      stop_command(starter_of_this_process(), process_environment(), settings_.out);
   print_line(banner(settings_, facts));
+}
+
+void Training::load_progress() {
+  if (const std::optional<Resumed> resumed = resume(*engine_, identity_)) {
+    started_from_ = resumed->folder;
+    progress_ = resumed->progress;
+    saved_batches_ = progress_.num_batches;
+    // The samples that were used before stay used, also when global_batch has changed.
+    batch_.begin = progress_.num_samples - progress_.num_batches * batch_.global_batch;
+  }
+  if (is_finished()) return;
+  if (is_first_rank()) announce_start();
+  evaluate_if_due();
+}
+
+// What an earlier process told about steps that come now is taken back first.
+void Training::announce_start() {
+  const int64_t step = engine_->num_steps();
+  const bool is_fresh = started_from_.empty();
+  const int64_t num_cut =
+      cut_metrics(settings_.out, is_fresh ? -1 : step, progress_.num_batches);
   metrics_->run(to_json(settings_), {{"size", world_.size()},
-                                     {"threads", threads_},
-                                     {"parameters", facts.num_parameters},
-                                     {"units", facts.num_units}});
-}
-
-// ---- the steps
-
-void Training::train_steps() {
-  while (engine_->num_steps() < settings_.steps) {
-    const Stopwatch watch;
-    const StepReport report = train_batch(num_batches_++);
-    log_step(report, watch.seconds());
-    check_progress(report);
-    if (settings_.eval_every > 0 && !report.skipped &&
-        report.step % settings_.eval_every == 0)
-      evaluate_model();
+                                     {"threads", process_.threads},
+                                     {"parameters", engine_->num_parameters()},
+                                     {"units", engine_->num_units()}});
+  if (is_fresh) {
+    print_line("fresh start: no checkpoint in " + settings_.out);
+    return;
   }
+  print_line(fmt::format("resumed step {} from {}", step, started_from_));
+  metrics_->note("resume", {{"step", step},
+                            {"batches", progress_.num_batches},
+                            {"from", started_from_},
+                            {"records_cut", num_cut}});
 }
 
-StepReport Training::train_batch(int64_t batch) {
-  if (settings_.accumulate == "unit") {
-    runner_->train(read_all_passes(*sampler_, batch_, shape_.seq_len, batch));
-  } else {
-    for (int64_t pass = 0; pass < num_passes(batch_); ++pass) {
-      runner_->train(read_pass(*sampler_, batch_, shape_.seq_len, batch, pass));
-    }
-  }
-  return engine_->step();
-}
-
-void Training::log_step(const StepReport& report, double seconds) {
-  losses_.push_back(report.loss);
-  eta_.add_step(seconds);
-  if (!is_first_rank()) return;
-  const StepRecord record{report.step,      report.loss,       report.grad_norm,
-                          report.clip_coef, report.lr,         report.num_targets,
-                          seconds,          free_host_bytes(), report.skipped,
-                          report.first_bad};
-  metrics_->step(record);
-  const bool is_shown = report.step % settings_.log_every == 0 || report.step == 1 ||
-                        report.skipped || report.step == settings_.steps;
-  if (is_shown)
-    print_line(step_line(record, settings_.steps,
-                         eta_.remaining_seconds(settings_.steps - report.step)));
-}
-
-void Training::check_progress(const StepReport& report) {
-  num_bad_in_a_row_ = report.skipped ? num_bad_in_a_row_ + 1 : 0;
-  if (settings_.max_bad_steps == 0 || num_bad_in_a_row_ < settings_.max_bad_steps) return;
-  throw Error(
-      ExitCode::kTraining,
-      fmt::format("loss or gradient was not finite {} times in a row", num_bad_in_a_row_),
-      fmt::format("after step {}: {}", report.step, report.first_bad),
-      "a lower lr, warmup_steps, or clip");
-}
-
-// ---- beside and after the steps
-
-void Training::evaluate_model() {
-  if (!eval_sampler_) return;
-  const Stopwatch watch;
-  const int64_t all = eval_sampler_->num_samples();
-  const int64_t num_samples =
-      settings_.eval_samples == 0 ? all : std::min(all, settings_.eval_samples);
-  const Evaluation result = evaluate(*runner_, engine_->control(), *eval_sampler_, batch_,
-                                     shape_.seq_len, num_samples);
-  last_evaluation_ = engine_->num_steps();
-  if (!is_first_rank()) return;
-  metrics_->eval({last_evaluation_, result.loss, result.num_targets, watch.seconds()});
-  print_line(fmt::format("eval {:>{}}/{} | loss {:.4f} | {} samples", last_evaluation_,
-                         std::to_string(settings_.steps).size() + 1, settings_.steps,
-                         result.loss, num_samples));
-}
-
-void Training::print_sample() {
-  const GenerateOptions options{settings_.sample_tokens, settings_.sample_temperature,
-                                static_cast<uint64_t>(settings_.seed), shape_.seq_len};
-  const auto next_logits = [&](std::span<const int64_t> tokens) {
-    return runner_->next_logits(tokens);
-  };
-  const std::vector<int64_t> tokens = generate(prompt_, options, next_logits);
-  if (!is_first_rank()) return;
-  const bool as_text = is_text(*source_);
-  print_line(fmt::format("sample:\n{}{}{}", show_tokens(prompt_, as_text),
-                         as_text ? "" : " ", show_tokens(tokens, as_text)));
-}
-
-void Training::finish() {
-  if (last_evaluation_ != engine_->num_steps()) evaluate_model();
-  if (!prompt_.empty()) print_sample();
-  if (!settings_.dump_state.empty()) dump_state(settings_.dump_state, *engine_, losses_);
-}
+bool Training::is_finished() const { return engine_->num_steps() >= settings_.steps; }
 
 }  // namespace zero::launcher

@@ -5,15 +5,18 @@
 #include <vector>
 
 #include "launcher/batches.h"
-#include "launcher/binding.h"
 #include "launcher/metrics.h"
 #include "launcher/model.h"
 #include "launcher/model_shape.h"
+#include "launcher/process_setup.h"
+#include "launcher/saved_run.h"
 #include "launcher/settings.h"
 #include "launcher/step_line.h"
+#include "launcher/time_limit.h"
 
 namespace zero {
 class Engine;
+enum class ExitCode : int;
 struct StepReport;
 namespace data {
 class Sampler;
@@ -23,10 +26,15 @@ class TokenSource;
 
 namespace zero::launcher {
 
+class RunFolder;
 class Runner;
 class World;
 
-// One run of `train`, from the data to the last line.
+// Why a run ends before its last step.
+enum class Stop : int64_t { kNo, kStopFile, kTimeLimit, kSignal };
+
+// One run of `train`, from the data to the last line: started or resumed, saved on the
+// way and at its end.
 //
 // run() throws what goes wrong and leaves this object whole: with an engine in the middle
 // of a step its destructor may wait for other ranks, so end those first. All three
@@ -38,22 +46,35 @@ class Training {
   Training(const Training&) = delete;
   Training& operator=(const Training&) = delete;
 
-  void run();
+  // kDone, or kRequeue when the run was asked to stop and has saved.
+  ExitCode run();
 
  private:
   // In this order.
-  void take_threads();
   void open_data();
-  void open_output();
   void build_model();
   void build_engine();
+  void open_folder();
   void announce();
-  void train_steps();
+  void load_progress();
+  ExitCode train_steps();
   void finish();
 
+  void announce_start();
+  bool is_finished() const;
+  void say_finished();
+
   StepReport train_batch(int64_t batch);
+  void count(const StepReport& report);
   void log_step(const StepReport& report, double seconds);
   void check_progress(const StepReport& report);
+  void save();
+  void save_if_due();
+  void record_save(const std::string& path, double seconds);
+  Stop agree_on_stop();
+  Stop wish_to_stop() const;
+  void leave(Stop reason);
+  void evaluate_if_due();
   void evaluate_model();
   void print_sample();
   bool is_first_rank() const;
@@ -63,24 +84,25 @@ class Training {
   World& world_;
 
   // Constant after the step that makes them.
-  Cores cores_;
-  int threads_ = 1;
+  ProcessSetup process_;
   BatchPlan batch_;
   ModelShape shape_;
   std::unique_ptr<data::TokenSource> source_,
       eval_source_;  // eval: null without --eval-data
   std::unique_ptr<data::Sampler> sampler_, eval_sampler_;
-  std::vector<int64_t> prompt_;
   std::unique_ptr<LanguageModel> model_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Runner> runner_;
+  std::unique_ptr<RunFolder> folder_;
   std::unique_ptr<Metrics> metrics_;  // rank 0 only
+  SavedRun identity_;                 // of this run, as its checkpoints tell it
 
-  // Where the run stands, beside the engine's own state.
-  int64_t num_batches_ = 0;  // taken from the data, those of skipped steps included
-  int64_t num_bad_in_a_row_ = 0;
-  int64_t last_evaluation_ = -1;  // step
-  std::vector<double> losses_;
+  Progress progress_;
+  std::string started_from_;  // a checkpoint; empty: a fresh start
+  int64_t saved_batches_ =
+      -1;  // Progress::num_batches in the newest checkpoint; -1: none
+  TimeLimit time_limit_;
+  std::vector<double> losses_;  // of this process's steps
   Eta eta_;
 };
 

@@ -21,7 +21,8 @@ std::optional<int> announced_ranks() {
     int ranks = 0;
     const auto [end, error] = std::from_chars(text, text + std::strlen(text), ranks);
     if (error == std::errc() && *end == 0 && ranks > 0) return ranks;
-    throw Error(ExitCode::kEnvironment, std::string(name) + " is '" + text + "', not a number of ranks",
+    throw Error(ExitCode::kEnvironment,
+                std::string(name) + " is '" + text + "', not a number of ranks",
                 "the environment", "start with mpirun or srun, or unset it");
   }
   return {};
@@ -37,7 +38,9 @@ std::unique_ptr<Communicator> make_default_communicator() {
     throw Error(ExitCode::kEnvironment,
                 std::to_string(*announced) + " ranks were announced, but MPI connects " +
                     std::to_string(session.size()),
-                "the environment", "start with the mpirun of the MPI this program is linked to; under srun, with --mpi=pmix");
+                "the environment",
+                "start with the mpirun of the MPI this program is linked to; under srun, "
+                "with --mpi=pmix");
   }
   return make_world_communicator(&session);
 }

@@ -10,8 +10,9 @@ class Stream;
 
 // A point in a stream's work that others can wait for.
 //
-// record() may be called again: a wait refers to the latest record at the time of the wait. An event that was never
-// recorded counts as completed. If the work before the point failed, synchronize() throws that failure.
+// record() may be called again: a wait refers to the latest record at the time of the
+// wait. An event that was never recorded counts as completed. If the work before the
+// point failed, synchronize() throws that failure.
 class Event {
  public:
   virtual ~Event() = default;
@@ -21,25 +22,29 @@ class Event {
 
 // A queue of work that runs in order, beside the host and beside other streams.
 //
-// All ordering between streams is by events. Nothing here blocks the host but synchronize(). When an operation
-// fails, the rest of the queue is skipped and every later event of the stream carries the failure, so that a waiter
-// gets the error instead of hanging.
+// All ordering between streams is by events. Nothing here blocks the host but
+// synchronize(). When an operation fails, the rest of the queue is skipped and every
+// later event of the stream carries the failure, so that a waiter gets the error instead
+// of hanging.
 class Stream {
  public:
   virtual ~Stream() = default;
   virtual const std::string& name() const = 0;
   virtual void copy(void* to, const void* from, int64_t bytes) = 0;
   virtual void record(Event& event) = 0;
-  virtual void wait(const Event& event) = 0;  // later work of this stream starts after the event
-  virtual void synchronize() = 0;             // blocks the host until the queue is empty; throws its failure
+  virtual void wait(
+      const Event& event) = 0;  // later work of this stream starts after the event
+  virtual void
+  synchronize() = 0;  // blocks the host until the queue is empty; throws its failure
 };
 
 enum class DeviceKind { kHost, kCuda };
 
 // Where units are computed: makes streams, events and memory.
 //
-// compute_stream() is the stream in which the training thread's own work runs: on the host the training thread
-// itself (a wait blocks it), on a GPU the current CUDA stream (a wait blocks the GPU only).
+// compute_stream() is the stream in which the training thread's own work runs: on the
+// host the training thread itself (a wait blocks it), on a GPU the current CUDA stream (a
+// wait blocks the GPU only).
 class Device {
  public:
   virtual ~Device() = default;
@@ -48,13 +53,14 @@ class Device {
   virtual std::unique_ptr<Event> make_event() = 0;
   virtual Stream& compute_stream() = 0;
 
-  // Memory on the device, 64-byte aligned, counted under `name` until freed. Throws Error(kEnvironment).
+  // Memory on the device, 64-byte aligned, counted under `name` until freed. Throws
+  // Error(kEnvironment).
   virtual void* allocate(const std::string& name, int64_t bytes) = 0;
   virtual void free(void* memory) = 0;
   virtual int64_t allocated_bytes() const = 0;
 
-  // Tells that the contents of a buffer are no longer valid: in chaos mode fills it with NaN, so that a late reader
-  // is noticed; otherwise does nothing.
+  // Tells that the contents of a buffer are no longer valid: in chaos mode fills it with
+  // NaN, so that a late reader is noticed; otherwise does nothing.
   virtual void poison(void* memory, int64_t bytes, Stream& stream) = 0;
 };
 

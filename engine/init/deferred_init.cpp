@@ -11,8 +11,8 @@
 namespace zero {
 namespace {
 
-// One remembered call. The deferred tensor's own argument is kept as a geometry over its storage, so that the call
-// can be run once the storage has memory.
+// One remembered call. The deferred tensor's own argument is kept as a geometry over its
+// storage, so that the call can be run once the storage has memory.
 struct Call {
   c10::OperatorHandle op;
   torch::jit::Stack arguments;  // None where the deferred tensor was
@@ -28,15 +28,18 @@ void delete_record(void* record) { delete static_cast<Record*>(record); }
 
 Record* record_of(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage()) return nullptr;
-  const c10::DataPtr& data = tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks();
-  return data.get_deleter() == &delete_record ? static_cast<Record*>(data.get_context()) : nullptr;
+  const c10::DataPtr& data =
+      tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks();
+  return data.get_deleter() == &delete_record ? static_cast<Record*>(data.get_context())
+                                              : nullptr;
 }
 
 at::Tensor make_deferred(const at::Tensor& meta) {
   at::AutoDispatchBelowADInplaceOrView guard;
   const c10::Device cpu(c10::kCPU);
   c10::Storage storage(c10::Storage::use_byte_size_t(), meta.storage().nbytes(),
-                       c10::DataPtr(nullptr, new Record, &delete_record, cpu), nullptr, false);
+                       c10::DataPtr(nullptr, new Record, &delete_record, cpu), nullptr,
+                       false);
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
       std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), meta.dtype());
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(meta.sizes(), meta.strides());
@@ -44,15 +47,16 @@ at::Tensor make_deferred(const at::Tensor& meta) {
 }
 
 bool is_factory(const std::string& name) {
-  static const std::unordered_set<std::string> names{"aten::empty", "aten::empty_strided", "aten::zeros",
-                                                     "aten::ones",  "aten::full",          "aten::rand",
-                                                     "aten::randn"};
+  static const std::unordered_set<std::string> names{
+      "aten::empty", "aten::empty_strided", "aten::zeros", "aten::ones",
+      "aten::full",  "aten::rand",          "aten::randn"};
   return names.contains(name);
 }
 
 bool is_view(const c10::FunctionSchema& schema) {
   const auto& returns = schema.returns();
-  return !returns.empty() && returns[0].alias_info() != nullptr && !returns[0].alias_info()->isWrite();
+  return !returns.empty() && returns[0].alias_info() != nullptr &&
+         !returns[0].alias_info()->isWrite();
 }
 
 void call_really(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -60,8 +64,8 @@ void call_really(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   op.callBoxed(stack);
 }
 
-// Make the same tensor on the meta device, then one without memory; zeros, ones, full ... are remembered as the
-// in-place fill that gives the same values.
+// Make the same tensor on the meta device, then one without memory; zeros, ones, full ...
+// are remembered as the in-place fill that gives the same values.
 void run_factory(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& arguments = op.schema().arguments();
   const size_t base = stack->size() - arguments.size();
@@ -88,7 +92,12 @@ void run_factory(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 void remember(const c10::OperatorHandle& op, torch::jit::Stack* stack, size_t self) {
   const size_t count = op.schema().arguments().size(), base = stack->size() - count;
   const at::Tensor target = (*stack)[base + self].toTensor();
-  Call call{op, {}, self, target.sizes().vec(), target.strides().vec(), target.storage_offset()};
+  Call call{op,
+            {},
+            self,
+            target.sizes().vec(),
+            target.strides().vec(),
+            target.storage_offset()};
   for (size_t i = 0; i < count; ++i) {
     call.arguments.push_back(i == self ? c10::IValue() : (*stack)[base + i]);
   }
@@ -97,19 +106,23 @@ void remember(const c10::OperatorHandle& op, torch::jit::Stack* stack, size_t se
   stack->push_back(target);
 }
 
-void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet,
+              torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const size_t count = schema.arguments().size(), base = stack->size() - count;
   int first_deferred = -1;
   for (size_t i = 0; i < count && first_deferred < 0; ++i) {
     const c10::IValue& value = (*stack)[base + i];
-    if (value.isTensor() && record_of(value.toTensor())) first_deferred = static_cast<int>(i);
+    if (value.isTensor() && record_of(value.toTensor()))
+      first_deferred = static_cast<int>(i);
   }
   if (first_deferred < 0 && is_factory(schema.name())) return run_factory(op, stack);
   if (first_deferred == 0 && schema.is_mutable()) return remember(op, stack, 0);
   if (first_deferred >= 0 && !is_view(schema)) {
-    throw Error(ExitCode::kUsage, "a constructor reads the values of a deferred tensor: " + schema.name(),
-                "inside zero::DeferredInit", "compute it in forward(), or give the parameter an InitSpec");
+    throw Error(ExitCode::kUsage,
+                "a constructor reads the values of a deferred tensor: " + schema.name(),
+                "inside zero::DeferredInit",
+                "compute it in forward(), or give the parameter an InitSpec");
   }
   call_really(op, stack);
 }
@@ -122,8 +135,9 @@ void replay(const Record& record, const at::Tensor& tensor) {
   torch::NoGradGuard no_grad;
   for (const Call& call : record) {
     torch::jit::Stack stack = call.arguments;
-    const at::Tensor view = at::empty({0}, tensor.options())
-                                .set_(tensor.storage(), call.offset, call.sizes, call.strides);
+    const at::Tensor view =
+        at::empty({0}, tensor.options())
+            .set_(tensor.storage(), call.offset, call.sizes, call.strides);
     stack[call.self] = view;
     call.op.callBoxed(&stack);
   }

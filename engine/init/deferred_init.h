@@ -7,9 +7,10 @@ class Tensor;
 
 namespace zero {
 
-// While alive, tensors that this thread creates with empty, zeros, ones, full, rand, randn (as every torch::nn
-// constructor does) have a shape and no memory. In-place operations on them (the constructor's initialisation) are
-// remembered instead of run. A model of any size is built in a few megabytes:
+// While alive, tensors that this thread creates with empty, zeros, ones, full, rand,
+// randn (as every torch::nn constructor does) have a shape and no memory. In-place
+// operations on them (the constructor's initialisation) are remembered instead of run. A
+// model of any size is built in a few megabytes:
 //
 //   std::shared_ptr<GptImpl> model;
 //   { zero::DeferredInit guard; model = std::make_shared<GptImpl>(config); }
@@ -30,7 +31,8 @@ class DeferredInit {
 
 bool is_deferred(const at::Tensor& tensor);
 
-// Give a deferred tensor memory of its own and run what was remembered for it; others stay as they are.
+// Give a deferred tensor memory of its own and run what was remembered for it; others
+// stay as they are.
 void materialize(at::Tensor tensor);
 
 }  // namespace zero

@@ -24,7 +24,8 @@ std::vector<Target> targets_of(const UnitPlan& plan, size_t num_params) {
   for (size_t u = 0; u < plan.units.size(); ++u) {
     const PlannedUnit& unit = plan.units[u];
     for (size_t i = 0; i < unit.trainable_params.size(); ++i) {
-      targets[unit.trainable_params[i]] = {static_cast<int>(u), static_cast<int>(i), false};
+      targets[unit.trainable_params[i]] = {static_cast<int>(u), static_cast<int>(i),
+                                           false};
     }
     for (size_t i = 0; i < unit.frozen_params.size(); ++i) {
       targets[unit.frozen_params[i]] = {static_cast<int>(u), static_cast<int>(i), true};
@@ -33,7 +34,8 @@ std::vector<Target> targets_of(const UnitPlan& plan, size_t num_params) {
   return targets;
 }
 
-std::optional<InitSpec> spec_of(const ScannedModel& model, size_t param, const InitRules& rules) {
+std::optional<InitSpec> spec_of(const ScannedModel& model, size_t param,
+                                const InitRules& rules) {
   for (const auto& [pattern, spec] : rules) {
     for (const std::string& name : model.params[param].names) {
       if (glob_match(pattern, name)) return spec;
@@ -45,15 +47,22 @@ std::optional<InitSpec> spec_of(const ScannedModel& model, size_t param, const I
 
 class Filler {
  public:
-  Filler(const ScannedModel& model, const UnitPlan& plan, const Options& options, ShardStore& shards,
-         Communicator& comm, Stream& stream, ThreadPool& threads)
-      : model_(model), plan_(plan), options_(options), shards_(shards), comm_(comm), stream_(stream), threads_(threads) {}
+  Filler(const ScannedModel& model, const UnitPlan& plan, const Options& options,
+         ShardStore& shards, Communicator& comm, Stream& stream, ThreadPool& threads)
+      : model_(model),
+        plan_(plan),
+        options_(options),
+        shards_(shards),
+        comm_(comm),
+        stream_(stream),
+        threads_(threads) {}
 
   void run() {
     const std::vector<std::optional<InitSpec>> specs = choose_specs();
     const std::vector<Target> targets = targets_of(plan_, model_.params.size());
     for (size_t i = 0; i < model_.params.size(); ++i) {
-      specs[i] ? fill_from_spec(*specs[i], i, targets[i]) : fill_from_tensor(i, targets[i]);
+      specs[i] ? fill_from_spec(*specs[i], i, targets[i])
+               : fill_from_tensor(i, targets[i]);
     }
     for (size_t i = 0; i < model_.buffers.size(); ++i) fill_buffer(i);
   }
@@ -68,8 +77,8 @@ class Filler {
       if (!specs[i]) missing += (missing.empty() ? "" : ", ") + model_.params[i].fqn;
     }
     if (missing.empty()) return specs;
-    throw Error(ExitCode::kUsage, "nothing says how these deferred parameters start", missing,
-                "add a pattern and an InitSpec for them to Options::init");
+    throw Error(ExitCode::kUsage, "nothing says how these deferred parameters start",
+                missing, "add a pattern and an InitSpec for them to Options::init");
   }
 
   const FlatLayout& layout_of(const Target& target) const {
@@ -82,26 +91,31 @@ class Filler {
     return target.is_frozen ? shard.frozen : shard.master;
   }
 
-  // Call with (first element in the parameter, span of the master) for this rank's slice, if it has one.
+  // Call with (first element in the parameter, span of the master) for this rank's slice,
+  // if it has one.
   template <class Function>
   void with_slice(const Target& target, Function function) {
     for (const Piece& piece : pieces_of(layout_of(target), comm_.rank())) {
       if (piece.param != target.index) continue;
-      function(piece.param_begin, std::span<float>(memory_of(target) + piece.shard_begin, piece.numel));
+      function(piece.param_begin,
+               std::span<float>(memory_of(target) + piece.shard_begin, piece.numel));
     }
   }
 
   void fill_from_spec(const InitSpec& spec, size_t param, const Target& target) {
     with_slice(target, [&](int64_t begin, std::span<float> values) {
-      threads_.parallel_for(static_cast<int64_t>(values.size()), 1 << 16, [&](int64_t first, int64_t last) {
-        fill(spec, options_.seed, model_.params[param].fqn, begin + first, values.subspan(first, last - first));
-      });
+      threads_.parallel_for(static_cast<int64_t>(values.size()), 1 << 16,
+                            [&](int64_t first, int64_t last) {
+                              fill(spec, options_.seed, model_.params[param].fqn,
+                                   begin + first, values.subspan(first, last - first));
+                            });
     });
   }
 
   void fill_from_tensor(size_t param, const Target& target) {
-    const at::Tensor full = from_rank_0(model_.tensors[param].detach().to(at::kFloat).contiguous(),
-                                        model_.params[param].fqn);
+    const at::Tensor full =
+        from_rank_0(model_.tensors[param].detach().to(at::kFloat).contiguous(),
+                    model_.params[param].fqn);
     with_slice(target, [&](int64_t begin, std::span<float> values) {
       std::copy_n(full.data_ptr<float>() + begin, values.size(), values.data());
     });
@@ -117,7 +131,9 @@ class Filler {
   // The values of rank 0, written over those of the other ranks.
   at::Tensor from_rank_0(at::Tensor values, const std::string& fqn) {
     if (comm_.size() == 1 || values.numel() == 0) return values;
-    comm_.broadcast(values.data_ptr(), values.numel() * static_cast<int64_t>(values.element_size()), 0, fqn, stream_);
+    comm_.broadcast(values.data_ptr(),
+                    values.numel() * static_cast<int64_t>(values.element_size()), 0, fqn,
+                    stream_);
     stream_.synchronize();
     return values;
   }
@@ -133,8 +149,9 @@ class Filler {
 
 }  // namespace
 
-void fill_shards(const ScannedModel& model, const UnitPlan& plan, const Options& options, ShardStore& shards,
-                 Communicator& comm, Stream& stream, ThreadPool& threads) {
+void fill_shards(const ScannedModel& model, const UnitPlan& plan, const Options& options,
+                 ShardStore& shards, Communicator& comm, Stream& stream,
+                 ThreadPool& threads) {
   torch::NoGradGuard no_grad;
   Filler(model, plan, options, shards, comm, stream, threads).run();
 }

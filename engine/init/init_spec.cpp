@@ -28,7 +28,8 @@ std::array<double, 2> normals(uint64_t key, uint64_t block, uint64_t attempt) {
 }
 
 double truncated(const InitSpec& spec, uint64_t key, int64_t element) {
-  for (uint64_t attempt = 0;; ++attempt) {  // an element draws from its own counters until it falls inside
+  for (uint64_t attempt = 0;;
+       ++attempt) {  // an element draws from its own counters until it falls inside
     for (const double z : normals(key, static_cast<uint64_t>(element), attempt)) {
       const double value = spec.a + spec.b * z;
       if (value >= spec.low && value <= spec.high) return value;
@@ -54,20 +55,31 @@ double element_value(const InitSpec& spec, uint64_t key, int64_t i) {
 
 }  // namespace
 
-InitSpec constant(double value) { return {.kind = InitSpec::Kind::kConstant, .a = value}; }
+InitSpec constant(double value) {
+  return {.kind = InitSpec::Kind::kConstant, .a = value};
+}
 InitSpec zeros() { return constant(0); }
 InitSpec ones() { return constant(1); }
-InitSpec normal(double mean, double std) { return {.kind = InitSpec::Kind::kNormal, .a = mean, .b = std}; }
-InitSpec truncated_normal(double mean, double std, double low, double high) {
-  return {.kind = InitSpec::Kind::kTruncatedNormal, .a = mean, .b = std, .low = low, .high = high};
+InitSpec normal(double mean, double std) {
+  return {.kind = InitSpec::Kind::kNormal, .a = mean, .b = std};
 }
-InitSpec uniform(double low, double high) { return {.kind = InitSpec::Kind::kUniform, .a = low, .b = high}; }
+InitSpec truncated_normal(double mean, double std, double low, double high) {
+  return {.kind = InitSpec::Kind::kTruncatedNormal,
+          .a = mean,
+          .b = std,
+          .low = low,
+          .high = high};
+}
+InitSpec uniform(double low, double high) {
+  return {.kind = InitSpec::Kind::kUniform, .a = low, .b = high};
+}
 InitSpec kaiming_uniform(int64_t fan_in) {
   const double bound = fan_in > 0 ? 1 / std::sqrt(static_cast<double>(fan_in)) : 0;
   return uniform(-bound, bound);
 }
 
-void fill(const InitSpec& spec, uint64_t seed, const std::string& fqn, int64_t begin, std::span<float> values) {
+void fill(const InitSpec& spec, uint64_t seed, const std::string& fqn, int64_t begin,
+          std::span<float> values) {
   const uint64_t key = hash_key(seed, fqn);
   const auto count = static_cast<int64_t>(values.size());
   if (spec.kind == InitSpec::Kind::kConstant) {
@@ -75,7 +87,8 @@ void fill(const InitSpec& spec, uint64_t seed, const std::string& fqn, int64_t b
   } else {
     for (int64_t k = 0; k < count; ++k) {
       const int64_t i = begin + k;
-      if (spec.kind == InitSpec::Kind::kNormal && i % 2 == 0 && k + 1 < count) {  // both of a pair at once
+      if (spec.kind == InitSpec::Kind::kNormal && i % 2 == 0 &&
+          k + 1 < count) {  // both of a pair at once
         const std::array<double, 2> pair = normals(key, static_cast<uint64_t>(i / 2), 0);
         values[k] = static_cast<float>(spec.a + spec.b * pair[0]);
         values[++k] = static_cast<float>(spec.a + spec.b * pair[1]);
@@ -84,7 +97,8 @@ void fill(const InitSpec& spec, uint64_t seed, const std::string& fqn, int64_t b
       values[k] = static_cast<float>(element_value(spec, key, i));
     }
   }
-  for (int64_t i = std::max(begin, spec.zero_row_begin); i < std::min(begin + count, spec.zero_row_end); ++i) {
+  for (int64_t i = std::max(begin, spec.zero_row_begin);
+       i < std::min(begin + count, spec.zero_row_end); ++i) {
     values[i - begin] = 0;
   }
 }
@@ -99,8 +113,8 @@ std::string to_string(const InitSpec& spec) {
       out << "normal(mean " << spec.a << ", std " << spec.b << ")";
       break;
     case InitSpec::Kind::kTruncatedNormal:
-      out << "truncated_normal(mean " << spec.a << ", std " << spec.b << ", in " << spec.low << " .. " << spec.high
-          << ")";
+      out << "truncated_normal(mean " << spec.a << ", std " << spec.b << ", in "
+          << spec.low << " .. " << spec.high << ")";
       break;
     case InitSpec::Kind::kUniform:
       out << "uniform(" << spec.a << " .. " << spec.b << ")";

@@ -12,7 +12,9 @@ bool is_any(const nn::Module& module) {
   return (... || (dynamic_cast<const Modules*>(&module) != nullptr));
 }
 
-int64_t fan_in_of(const at::Tensor& weight) { return weight.numel() / std::max<int64_t>(1, weight.size(0)); }
+int64_t fan_in_of(const at::Tensor& weight) {
+  return weight.numel() / std::max<int64_t>(1, weight.size(0));
+}
 
 template <class Embedding>
 std::optional<InitSpec> embedding_init(const nn::Module& module) {
@@ -30,14 +32,17 @@ std::optional<InitSpec> embedding_init(const nn::Module& module) {
 }  // namespace
 
 std::optional<InitSpec> default_init(const nn::Module& module, const std::string& name) {
-  if (is_any<nn::LayerNormImpl, nn::GroupNormImpl, nn::BatchNorm1dImpl, nn::BatchNorm2dImpl, nn::BatchNorm3dImpl,
-             nn::InstanceNorm1dImpl, nn::InstanceNorm2dImpl, nn::InstanceNorm3dImpl>(module)) {
+  if (is_any<nn::LayerNormImpl, nn::GroupNormImpl, nn::BatchNorm1dImpl,
+             nn::BatchNorm2dImpl, nn::BatchNorm3dImpl, nn::InstanceNorm1dImpl,
+             nn::InstanceNorm2dImpl, nn::InstanceNorm3dImpl>(module)) {
     return name == "weight" ? ones() : zeros();
   }
-  if (is_any<nn::LinearImpl, nn::BilinearImpl, nn::Conv1dImpl, nn::Conv2dImpl, nn::Conv3dImpl,
-             nn::ConvTranspose1dImpl, nn::ConvTranspose2dImpl, nn::ConvTranspose3dImpl>(module)) {
+  if (is_any<nn::LinearImpl, nn::BilinearImpl, nn::Conv1dImpl, nn::Conv2dImpl,
+             nn::Conv3dImpl, nn::ConvTranspose1dImpl, nn::ConvTranspose2dImpl,
+             nn::ConvTranspose3dImpl>(module)) {
     const at::Tensor weight = module.named_parameters(/*recurse=*/false)["weight"];
-    return kaiming_uniform(is_any<nn::BilinearImpl>(module) ? weight.size(1) : fan_in_of(weight));
+    return kaiming_uniform(is_any<nn::BilinearImpl>(module) ? weight.size(1)
+                                                            : fan_in_of(weight));
   }
   if (auto spec = embedding_init<nn::EmbeddingImpl>(module)) return spec;
   return embedding_init<nn::EmbeddingBagImpl>(module);

@@ -10,8 +10,10 @@ class Module;
 
 namespace zero {
 
-// How torch's own layers (Linear, Bilinear, Embedding, EmbeddingBag, Conv, ConvTranspose, LayerNorm, GroupNorm,
-// BatchNorm, InstanceNorm) initialise their parameter `name`, as an InitSpec. Nothing for other modules.
-std::optional<InitSpec> default_init(const torch::nn::Module& module, const std::string& name);
+// How torch's own layers (Linear, Bilinear, Embedding, EmbeddingBag, Conv, ConvTranspose,
+// LayerNorm, GroupNorm, BatchNorm, InstanceNorm) initialise their parameter `name`, as an
+// InitSpec. Nothing for other modules.
+std::optional<InitSpec> default_init(const torch::nn::Module& module,
+                                     const std::string& name);
 
 }  // namespace zero

@@ -11,9 +11,11 @@ uint64_t mix(uint64_t x) {  // the finaliser of splitmix64
 
 }  // namespace
 
-std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_low, uint64_t counter_high) {
-  std::array<uint32_t, 4> c{static_cast<uint32_t>(counter_low), static_cast<uint32_t>(counter_low >> 32),
-                            static_cast<uint32_t>(counter_high), static_cast<uint32_t>(counter_high >> 32)};
+std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_low,
+                               uint64_t counter_high) {
+  std::array<uint32_t, 4> c{
+      static_cast<uint32_t>(counter_low), static_cast<uint32_t>(counter_low >> 32),
+      static_cast<uint32_t>(counter_high), static_cast<uint32_t>(counter_high >> 32)};
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
     const uint64_t p0 = uint64_t{0xD2511F53u} * c[0], p1 = uint64_t{0xCD9E8D57u} * c[2];
@@ -31,6 +33,8 @@ uint64_t hash_key(uint64_t seed, std::string_view name) {
   return mix(hash ^ mix(seed + 0x9e3779b97f4a7c15u));
 }
 
-uint64_t hash_key(uint64_t seed, uint64_t value) { return mix(mix(seed + 0x9e3779b97f4a7c15u) + value); }
+uint64_t hash_key(uint64_t seed, uint64_t value) {
+  return mix(mix(seed + 0x9e3779b97f4a7c15u) + value);
+}
 
 }  // namespace zero

@@ -5,8 +5,8 @@
 
 namespace zero {
 
-// The counter-based generator Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011):
-// 128 random bits as a pure function of a key and a counter.
+// The counter-based generator Philox4x32-10 (Salmon et al., "Parallel random numbers: as
+// easy as 1, 2, 3", 2011): 128 random bits as a pure function of a key and a counter.
 std::array<uint32_t, 4> philox(uint64_t key, uint64_t counter_low, uint64_t counter_high);
 
 // A well-mixed 64-bit key from a seed and a name (an FQN or a purpose).

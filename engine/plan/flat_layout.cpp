@@ -32,7 +32,8 @@ std::vector<Piece> pieces_of(const FlatLayout& layout, int rank) {
     const int64_t first = std::max(begin, layout.offsets[i]);
     const int64_t last = std::min(end, layout.offsets[i] + layout.params[i].numel());
     if (first >= last) continue;
-    pieces.push_back({static_cast<int>(i), first - layout.offsets[i], first - begin, last - first});
+    pieces.push_back(
+        {static_cast<int>(i), first - layout.offsets[i], first - begin, last - first});
   }
   return pieces;
 }

@@ -5,11 +5,14 @@
 
 namespace zero {
 
-// Every parameter and every shard starts on a boundary of this many elements: shards are aligned for SIMD, and the
-// 64-element leaves of the gradient norm never straddle two ranks.
+// Every parameter and every shard starts on a boundary of this many elements: shards are
+// aligned for SIMD, and the 64-element leaves of the gradient norm never straddle two
+// ranks.
 inline constexpr int64_t kAlignNumel = 64;
 
-inline int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+inline int64_t round_up(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 struct ParamShape {
   std::string fqn;
@@ -21,7 +24,8 @@ struct ParamShape {
 //
 //   [ param 0 | pad to 64 | param 1 | pad to 64 | ... | pad to world_size * 64 ]
 //
-// Rank r owns elements [r * shard_numel, (r + 1) * shard_numel). Padding is zero in weights, gradients and moments.
+// Rank r owns elements [r * shard_numel, (r + 1) * shard_numel). Padding is zero in
+// weights, gradients and moments.
 struct FlatLayout {
   std::vector<ParamShape> params;
   std::vector<int64_t> offsets;  // of each parameter in the flat tensor
@@ -33,10 +37,10 @@ FlatLayout lay_out(std::vector<ParamShape> params, int world_size);
 
 // The part of one parameter that lies in one rank's shard.
 struct Piece {
-  int param = 0;             // index in FlatLayout::params
-  int64_t param_begin = 0;   // first element, in the flattened parameter
-  int64_t shard_begin = 0;   // the same element, in the shard
-  int64_t numel = 0;         // never 0, never padding
+  int param = 0;            // index in FlatLayout::params
+  int64_t param_begin = 0;  // first element, in the flattened parameter
+  int64_t shard_begin = 0;  // the same element, in the shard
+  int64_t numel = 0;        // never 0, never padding
 };
 
 // In order of shard_begin; empty for a rank that owns nothing but padding.

@@ -20,7 +20,8 @@ int deepest(const UnitPlan& plan) {
 
 int64_t trainable_bytes(const UnitPlan& plan) {
   int64_t bytes = 0;
-  for (const PlannedUnit& unit : plan.units) bytes += shard_bytes(unit.trainable.shard_numel, 4);
+  for (const PlannedUnit& unit : plan.units)
+    bytes += shard_bytes(unit.trainable.shard_numel, 4);
   return bytes;
 }
 
@@ -29,7 +30,8 @@ void add_shards(MemoryPlan& memory, const UnitPlan& plan, DType dtype, bool infe
   for (const PlannedUnit& unit : plan.units) {
     trainable += shard_bytes(unit.trainable.shard_numel, 4);
     frozen += shard_bytes(unit.frozen.shard_numel, 4);
-    copies += shard_bytes(unit.trainable.shard_numel, 2) + shard_bytes(unit.frozen.shard_numel, 2);
+    copies += shard_bytes(unit.trainable.shard_numel, 2) +
+              shard_bytes(unit.frozen.shard_numel, 2);
   }
   memory.entries.push_back({"masters", "host", trainable + frozen});
   if (!inference) {
@@ -48,9 +50,12 @@ int64_t MemoryPlan::total_bytes() const {
   return total;
 }
 
-int64_t shard_bytes(int64_t numel, int64_t element_bytes) { return round_up(numel * element_bytes, 64); }
+int64_t shard_bytes(int64_t numel, int64_t element_bytes) {
+  return round_up(numel * element_bytes, 64);
+}
 
-MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int world_size) {
+MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
+                            int world_size) {
   MemoryPlan memory;
   memory.in_place = world_size == 1 && !options.stream_always;
   add_shards(memory, plan, options.dtype, options.inference);
@@ -60,25 +65,29 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int wo
   for (size_t u = 0; u < plan.units.size(); ++u) {
     const PlannedUnit& unit = plan.units[u];
     if (u > 0) largest_gather = std::max(largest_gather, full_bytes(unit, options.dtype));
-    largest_gradient = std::max(largest_gradient, unit.trainable.numel * element_bytes(options.reduce_dtype));
+    largest_gradient = std::max(
+        largest_gradient, unit.trainable.numel * element_bytes(options.reduce_dtype));
     largest_shard = std::max(largest_shard, unit.trainable.shard_numel);
   }
   if (!memory.in_place) {
     memory.root_bytes = full_bytes(plan.units.front(), options.dtype);
     memory.gather_slot_bytes = largest_gather;
-    memory.num_gather_slots = largest_gather == 0                ? 0
-                              : options.reshard_after_forward    ? std::min(num_inner, deepest(plan) + options.prefetch)
-                                                                 : num_inner;
+    memory.num_gather_slots = largest_gather == 0 ? 0
+                              : options.reshard_after_forward
+                                  ? std::min(num_inner, deepest(plan) + options.prefetch)
+                                  : num_inner;
   }
   if (options.deterministic && options.micro_batches_per_rank > 1) {
-    memory.num_counter_levels = std::bit_width(static_cast<uint64_t>(options.micro_batches_per_rank));
+    memory.num_counter_levels =
+        std::bit_width(static_cast<uint64_t>(options.micro_batches_per_rank));
   }
-  memory.gradient_in_place =
-      memory.in_place && memory.num_counter_levels == 0 && options.reduce_dtype == DType::kFloat32;
+  memory.gradient_in_place = memory.in_place && memory.num_counter_levels == 0 &&
+                             options.reduce_dtype == DType::kFloat32;
   if (!memory.gradient_in_place && largest_gradient > 0 && !options.inference) {
     memory.gradient_slot_bytes = largest_gradient;
     memory.num_gradient_slots = 2;
-    memory.accumulation_bytes = shard_bytes(largest_shard, 4) + trainable_bytes(plan) * memory.num_counter_levels;
+    memory.accumulation_bytes =
+        shard_bytes(largest_shard, 4) + trainable_bytes(plan) * memory.num_counter_levels;
   }
   const auto add = [&](const std::string& owner, const std::string& tier, int64_t bytes) {
     if (bytes > 0) memory.entries.push_back({owner, tier, bytes});

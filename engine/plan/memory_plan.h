@@ -7,18 +7,19 @@
 
 namespace zero {
 
-// Every byte the engine will allocate on one rank, by owner and tier, known before anything is allocated.
+// Every byte the engine will allocate on one rank, by owner and tier, known before
+// anything is allocated.
 struct MemoryPlan {
   std::vector<MemoryEntry> entries;
-  int64_t gather_slot_bytes = 0;    // one slot of the gather ring
+  int64_t gather_slot_bytes = 0;  // one slot of the gather ring
   int num_gather_slots = 0;
   int64_t root_bytes = 0;           // the root unit's gathered weights
   int64_t gradient_slot_bytes = 0;  // one slot of the gradient ring
   int num_gradient_slots = 0;
-  int num_counter_levels = 0;       // of deterministic accumulation; 0: one running sum
-  int64_t accumulation_bytes = 0;   // the counter's levels and a scratch shard
-  bool gradient_in_place = false;   // one rank adds gradients straight into its shards
-  bool in_place = false;            // one rank computes on its own shards: nothing is gathered
+  int num_counter_levels = 0;      // of deterministic accumulation; 0: one running sum
+  int64_t accumulation_bytes = 0;  // the counter's levels and a scratch shard
+  bool gradient_in_place = false;  // one rank adds gradients straight into its shards
+  bool in_place = false;  // one rank computes on its own shards: nothing is gathered
 
   int64_t total_bytes() const;
 };

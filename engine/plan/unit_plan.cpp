@@ -16,15 +16,18 @@ Error usage(const std::string& what, const std::string& where, const std::string
 
 bool is_selected(const UnitDescription& unit, int64_t numel, const AutoWrap& wrap) {
   const bool type_fits =
-      wrap.types.empty() || std::find(wrap.types.begin(), wrap.types.end(), unit.type) != wrap.types.end();
+      wrap.types.empty() ||
+      std::find(wrap.types.begin(), wrap.types.end(), unit.type) != wrap.types.end();
   return type_fits && numel >= wrap.min_numel;
 }
 
 void check_wrap_types(const std::vector<UnitDescription>& units, const AutoWrap& wrap) {
   for (const std::string& type : wrap.types) {
-    const bool known = std::any_of(units.begin(), units.end(), [&](const auto& u) { return u.type == type; });
+    const bool known = std::any_of(units.begin(), units.end(),
+                                   [&](const auto& u) { return u.type == type; });
     if (!known) {
-      throw usage("no zero::Unit of the model is a " + type, "auto_wrap types", "name the class held by a Unit");
+      throw usage("no zero::Unit of the model is a " + type, "auto_wrap types",
+                  "name the class held by a Unit");
     }
   }
 }
@@ -73,14 +76,15 @@ int group_of(const std::vector<ParamGroup>& groups, const ParamDescription& para
   const int group = group_of(groups, param.names.front());
   for (const std::string& name : param.names) {
     if (group_of(groups, name) == group) continue;
-    throw usage("one tied parameter is in two parameter groups", param.names.front() + " and " + name,
-                "let one pattern match both names");
+    throw usage("one tied parameter is in two parameter groups",
+                param.names.front() + " and " + name, "let one pattern match both names");
   }
   return group;
 }
 
 ParamRule rule_of(const ParamDescription& param, int group, const Options& options) {
-  const bool decays = options.weight_decay_on == WeightDecayOn::kAll || param.shape.size() >= 2;
+  const bool decays =
+      options.weight_decay_on == WeightDecayOn::kAll || param.shape.size() >= 2;
   ParamRule rule{1, decays ? options.adam.weight_decay : 0, !param.requires_grad};
   if (group < 0) return rule;
   const ParamGroup& values = options.groups[group];
@@ -90,7 +94,8 @@ ParamRule rule_of(const ParamDescription& param, int group, const Options& optio
   return rule;
 }
 
-std::vector<ParamRule> make_rules(const std::vector<ParamDescription>& params, const Options& options) {
+std::vector<ParamRule> make_rules(const std::vector<ParamDescription>& params,
+                                  const Options& options) {
   std::vector<ParamRule> rules;
   std::set<int> used;
   for (const ParamDescription& param : params) {
@@ -100,9 +105,11 @@ std::vector<ParamRule> make_rules(const std::vector<ParamDescription>& params, c
   }
   for (size_t i = 0; i < options.groups.size(); ++i) {
     if (!used.contains(static_cast<int>(i))) {
-      throw usage("no parameter is left for the group '" + options.groups[i].pattern + "'", "parameter groups",
-                  "the first matching group takes a parameter; names look like " +
-                      (params.empty() ? std::string("...") : params.front().fqn));
+      throw usage(
+          "no parameter is left for the group '" + options.groups[i].pattern + "'",
+          "parameter groups",
+          "the first matching group takes a parameter; names look like " +
+              (params.empty() ? std::string("...") : params.front().fqn));
     }
   }
   return rules;
@@ -110,7 +117,8 @@ std::vector<ParamRule> make_rules(const std::vector<ParamDescription>& params, c
 
 }  // namespace
 
-UnitPlan make_unit_plan(const std::vector<UnitDescription>& units, const std::vector<ParamDescription>& params,
+UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
+                        const std::vector<ParamDescription>& params,
                         const Options& options, int world_size) {
   assert(!units.empty() && units.front().parent == -1);
   std::set<std::string> names;
@@ -118,7 +126,8 @@ UnitPlan make_unit_plan(const std::vector<UnitDescription>& units, const std::ve
     for (const std::string& name : param.names) {
       check_fqn(name);
       if (!names.insert(name).second) {
-        throw usage("two parameters have the same name", printable(name), "register them under different names");
+        throw usage("two parameters have the same name", printable(name),
+                    "register them under different names");
       }
     }
   }
@@ -140,7 +149,8 @@ UnitPlan make_unit_plan(const std::vector<UnitDescription>& units, const std::ve
     plan.units.push_back(std::move(unit));
   }
 
-  std::vector<std::vector<ParamShape>> trainable(plan.units.size()), frozen(plan.units.size());
+  std::vector<std::vector<ParamShape>> trainable(plan.units.size()),
+      frozen(plan.units.size());
   for (size_t i = 0; i < params.size(); ++i) {
     const int owner = plan.unit_of[owner_of(units, params[i])];
     const bool is_frozen = plan.rules[i].frozen;

@@ -7,15 +7,17 @@
 
 namespace zero {
 
-// What the planner sees of a model: its units as a tree and its parameters, before anything is changed.
+// What the planner sees of a model: its units as a tree and its parameters, before
+// anything is changed.
 struct UnitDescription {
   std::string fqn;   // "" for the root
   std::string type;  // class name of the module
-  int parent = -1;   // index of the nearest enclosing unit holder; -1 for the root, which is entry 0
+  int parent = -1;   // index of the nearest enclosing unit holder; -1 for the root, which
+                     // is entry 0
 };
 
 struct ParamDescription {
-  std::string fqn;                 // the first name in module order
+  std::string fqn;  // the first name in module order
   std::vector<int64_t> shape;
   std::vector<std::string> names;  // every name of a tied parameter, the first included
   std::vector<int> units;          // of each name: the innermost unit that holds it
@@ -29,28 +31,33 @@ struct ParamRule {
   bool frozen = false;
 };
 
-// Parameters that travel together: one all-gather, one reduce-scatter. Frozen ones lie in a layout of their own,
-// which has neither gradient nor moments.
+// Parameters that travel together: one all-gather, one reduce-scatter. Frozen ones lie in
+// a layout of their own, which has neither gradient nor moments.
 struct PlannedUnit {
   std::string fqn;
   int description = 0;  // index of its UnitDescription
   int depth = 0;        // of nesting; the root is 0
   FlatLayout trainable, frozen;
-  std::vector<int> trainable_params, frozen_params;  // indices of ParamDescriptions, as in the layouts
+  std::vector<int> trainable_params,
+      frozen_params;  // indices of ParamDescriptions, as in the layouts
 };
 
 struct UnitPlan {
-  std::vector<PlannedUnit> units;      // the root first, the others in module order; units without parameters too
-  std::vector<int> unit_of;            // of each UnitDescription: the planned unit it was merged into
-  std::vector<ParamRule> rules;        // of each ParamDescription
+  std::vector<PlannedUnit>
+      units;  // the root first, the others in module order; units without parameters too
+  std::vector<int>
+      unit_of;  // of each UnitDescription: the planned unit it was merged into
+  std::vector<ParamRule> rules;  // of each ParamDescription
 };
 
 // Decide which unit owns each parameter, and lay the units out for `world_size` ranks.
 //
-// A parameter with names in several units belongs to their closest common ancestor. Holders that AutoWrap does not
-// select are merged into their nearest selected ancestor. Throws Error(kUsage) when a group's pattern matches
-// nothing, when the names of a tied parameter fall into different groups, or when a name cannot be a checkpoint's key.
-UnitPlan make_unit_plan(const std::vector<UnitDescription>& units, const std::vector<ParamDescription>& params,
+// A parameter with names in several units belongs to their closest common ancestor.
+// Holders that AutoWrap does not select are merged into their nearest selected ancestor.
+// Throws Error(kUsage) when a group's pattern matches nothing, when the names of a tied
+// parameter fall into different groups, or when a name cannot be a checkpoint's key.
+UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
+                        const std::vector<ParamDescription>& params,
                         const Options& options, int world_size);
 
 }  // namespace zero

@@ -4,14 +4,19 @@
 
 namespace zero {
 
-BackwardPass::BackwardPass(int num_units, GradientShards& gradients, WeightStreamer& weights)
+BackwardPass::BackwardPass(int num_units, GradientShards& gradients,
+                           WeightStreamer& weights)
     : gradients_(gradients), weights_(weights), num_waiting_(num_units, 0) {}
 
 void BackwardPass::forward_called(int unit) { ++num_waiting_[unit]; }
 
-void BackwardPass::call_dropped(int unit) { num_waiting_[unit] = std::max(0, num_waiting_[unit] - 1); }
+void BackwardPass::call_dropped(int unit) {
+  num_waiting_[unit] = std::max(0, num_waiting_[unit] - 1);
+}
 
-void BackwardPass::chunk_done(int unit) { gradients_.collect(unit, weights_.trainable_params(unit)); }
+void BackwardPass::chunk_done(int unit) {
+  gradients_.collect(unit, weights_.trainable_params(unit));
+}
 
 void BackwardPass::backward_done(int unit) {
   call_dropped(unit);

@@ -11,12 +11,13 @@
 namespace zero {
 namespace {
 
-double largest_gradient(const UnitPlan& plan, ShardStore& shards, Communicator& comm, Stream& stream,
-                        ThreadPool& threads) {
-  std::array<double, 2> largest{0, 0};  // the maximum, and whether there is a NaN: max() would lose it
+double largest_gradient(const UnitPlan& plan, ShardStore& shards, Communicator& comm,
+                        Stream& stream, ThreadPool& threads) {
+  std::array<double, 2> largest{
+      0, 0};  // the maximum, and whether there is a NaN: max() would lose it
   for (size_t u = 0; u < plan.units.size(); ++u) {
-    const double value =
-        max_abs(shards[static_cast<int>(u)].grad, plan.units[u].trainable.shard_numel, threads);
+    const double value = max_abs(shards[static_cast<int>(u)].grad,
+                                 plan.units[u].trainable.shard_numel, threads);
     if (std::isnan(value)) largest[1] = 1;
     if (value > largest[0]) largest[0] = value;
   }
@@ -27,32 +28,37 @@ double largest_gradient(const UnitPlan& plan, ShardStore& shards, Communicator& 
 
 }  // namespace
 
-double gradient_norm(const UnitPlan& plan, ShardStore& shards, NormType type, double factor, Communicator& comm,
-                     Stream& stream, ThreadPool& threads) {
-  if (type == NormType::kInf) return largest_gradient(plan, shards, comm, stream, threads) * factor;
+double gradient_norm(const UnitPlan& plan, ShardStore& shards, NormType type,
+                     double factor, Communicator& comm, Stream& stream,
+                     ThreadPool& threads) {
+  if (type == NormType::kInf)
+    return largest_gradient(plan, shards, comm, stream, threads) * factor;
   ExactSum sum;
   for (size_t u = 0; u < plan.units.size(); ++u) {
     const float* grad = shards[static_cast<int>(u)].grad;
     const int64_t numel = plan.units[u].trainable.shard_numel;
-    type == NormType::kL2 ? add_squares(sum, grad, numel, threads) : add_abs(sum, grad, numel, threads);
+    type == NormType::kL2 ? add_squares(sum, grad, numel, threads)
+                          : add_abs(sum, grad, numel, threads);
   }
   comm.all_reduce(sum.limbs(), ReduceOp::kSum, "gradient norm", stream);
   stream.synchronize();
   return (type == NormType::kL2 ? std::sqrt(sum.value()) : sum.value()) * factor;
 }
 
-std::string first_non_finite(const UnitPlan& plan, const std::vector<std::string>& fqns, ShardStore& shards,
-                             Communicator& comm, Stream& stream) {
+std::string first_non_finite(const UnitPlan& plan, const std::vector<std::string>& fqns,
+                             ShardStore& shards, Communicator& comm, Stream& stream) {
   std::array<int64_t, 1> first{std::numeric_limits<int64_t>::max()};
   for (size_t u = 0; u < plan.units.size(); ++u) {
     for (const Piece& piece : pieces_of(plan.units[u].trainable, comm.rank())) {
       const float* grad = shards[static_cast<int>(u)].grad + piece.shard_begin;
-      const bool is_finite = std::all_of(grad, grad + piece.numel, [](float g) { return std::isfinite(g); });
+      const bool is_finite =
+          std::all_of(grad, grad + piece.numel, [](float g) { return std::isfinite(g); });
       const int64_t param = plan.units[u].trainable_params[piece.param];
       if (!is_finite) first[0] = std::min(first[0], param);
     }
   }
-  comm.all_reduce(std::span<int64_t>(first), ReduceOp::kMin, "first non-finite gradient", stream);
+  comm.all_reduce(std::span<int64_t>(first), ReduceOp::kMin, "first non-finite gradient",
+                  stream);
   stream.synchronize();
   return first[0] < static_cast<int64_t>(fqns.size()) ? fqns[first[0]] : "";
 }

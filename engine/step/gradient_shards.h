@@ -15,27 +15,34 @@ class Tensor;
 
 namespace zero {
 
-// Turn the full gradients of each pass into this rank's fp32 shard of their sum over ranks and passes.
+// Turn the full gradients of each pass into this rank's fp32 shard of their sum over
+// ranks and passes.
 //
-// Per pass and unit: collect() (once per backward of the unit), then reduce(). A reduced pass is added to a running
-// sum, or, in deterministic mode, enters a binary counter of partial sums, which together with the pair tree over
-// ranks is one tree over all micro-batches: the same bits on 1, 2, 4 ... ranks.
-// Reductions run on the communication stream, while the training thread goes on.
+// Per pass and unit: collect() (once per backward of the unit), then reduce(). A reduced
+// pass is added to a running sum, or, in deterministic mode, enters a binary counter of
+// partial sums, which together with the pair tree over ranks is one tree over all
+// micro-batches: the same bits on 1, 2, 4 ... ranks. Reductions run on the communication
+// stream, while the training thread goes on.
 class GradientShards {
  public:
-  GradientShards(const UnitPlan& plan, const MemoryPlan& memory, const Options& options, ShardStore& shards,
-                 Device& device, Communicator& comm, Stream& stream);
+  GradientShards(const UnitPlan& plan, const MemoryPlan& memory, const Options& options,
+                 ShardStore& shards, Device& device, Communicator& comm, Stream& stream);
   ~GradientShards();
 
-  // Add the .grad of the unit's trainable parameters (in layout order) to this pass's gradient, and clear them.
+  // Add the .grad of the unit's trainable parameters (in layout order) to this pass's
+  // gradient, and clear them.
   void collect(int unit, const std::vector<at::Tensor>& params);
-  // Queue the reduction of what was collected in this pass; nothing collected counts as zeros.
+  // Queue the reduction of what was collected in this pass; nothing collected counts as
+  // zeros.
   void reduce(int unit);
-  // Wait for all reductions; then UnitShard::grad of every unit is the sum of the step. Begins the next step.
+  // Wait for all reductions; then UnitShard::grad of every unit is the sum of the step.
+  // Begins the next step.
   void finish();
 
   int64_t num_reductions() const { return num_reductions_; }
-  int64_t accumulation_bytes() const { return accumulation_ ? accumulation_->capacity_bytes() : 0; }
+  int64_t accumulation_bytes() const {
+    return accumulation_ ? accumulation_->capacity_bytes() : 0;
+  }
 
  private:
   struct Slot {
@@ -69,7 +76,8 @@ class GradientShards {
   size_t next_slot_ = 0;
   std::vector<UnitState> units_;
   std::unique_ptr<HostArena> accumulation_;
-  float* scratch_ = nullptr;  // one shard of the largest unit: a pass on its way into the sum
+  float* scratch_ =
+      nullptr;  // one shard of the largest unit: a pass on its way into the sum
   std::unique_ptr<Event> collected_;
   int64_t num_reductions_ = 0;
 };

@@ -16,7 +16,8 @@ void require(bool holds, const std::string& problem, const std::string& cure) {
 
 int64_t decay_begin(const LrSchedule& s) {
   if (s.kind != LrSchedule::Kind::kWsd) return s.warmup_steps;
-  const int64_t decay = s.decay_steps > 0 ? s.decay_steps : std::max<int64_t>(1, s.total_steps / 5);
+  const int64_t decay =
+      s.decay_steps > 0 ? s.decay_steps : std::max<int64_t>(1, s.total_steps / 5);
   return std::max(s.warmup_steps, s.total_steps - decay);
 }
 
@@ -24,17 +25,21 @@ int64_t decay_begin(const LrSchedule& s) {
 double progress(const LrSchedule& s, int64_t step) {
   const int64_t begin = decay_begin(s), length = s.total_steps - begin;
   if (step <= begin) return 0;
-  return length <= 0 ? 1 : std::min(1.0, static_cast<double>(step - begin) / static_cast<double>(length));
+  return length <= 0 ? 1
+                     : std::min(1.0, static_cast<double>(step - begin) /
+                                         static_cast<double>(length));
 }
 
 }  // namespace
 
 void check(const LrSchedule& s) {
-  require(std::isfinite(s.lr) && s.lr >= 0, "lr is " + std::to_string(s.lr), "--lr: a number >= 0");
+  require(std::isfinite(s.lr) && s.lr >= 0, "lr is " + std::to_string(s.lr),
+          "--lr: a number >= 0");
   require(std::isfinite(s.min_lr) && s.min_lr >= 0 && s.min_lr <= s.lr,
           "min_lr is " + std::to_string(s.min_lr) + ", lr is " + std::to_string(s.lr),
           "--min-lr: a number from 0 to lr");
-  require(s.warmup_steps >= 0, "warmup_steps is " + std::to_string(s.warmup_steps), "--warmup-steps: 0 or more");
+  require(s.warmup_steps >= 0, "warmup_steps is " + std::to_string(s.warmup_steps),
+          "--warmup-steps: 0 or more");
   if (s.kind == LrSchedule::Kind::kConstant) return;
   require(s.total_steps > 0, "total_steps is " + std::to_string(s.total_steps),
           "this schedule needs the total number of steps");
@@ -52,7 +57,8 @@ double learning_rate(const LrSchedule& s, int64_t step) {
     case LrSchedule::Kind::kConstant:
       return s.lr;
     case LrSchedule::Kind::kCosine:
-      return s.min_lr + (s.lr - s.min_lr) * 0.5 * (1 + std::cos(std::numbers::pi * progress(s, step)));
+      return s.min_lr + (s.lr - s.min_lr) * 0.5 *
+                            (1 + std::cos(std::numbers::pi * progress(s, step)));
     case LrSchedule::Kind::kLinear:
     case LrSchedule::Kind::kWsd:
       return s.lr + (s.min_lr - s.lr) * progress(s, step);

@@ -9,7 +9,8 @@ namespace zero {
 //   constant   lr
 //   linear     from lr down to min_lr at total_steps
 //   cosine     the same way down along half a cosine
-//   wsd        lr, then linearly to min_lr over the last decay_steps (0: a fifth of total_steps)
+//   wsd        lr, then linearly to min_lr over the last decay_steps (0: a fifth of
+//   total_steps)
 //
 // After total_steps it stays at the last value (constant: lr, others: min_lr).
 struct LrSchedule {

@@ -4,8 +4,9 @@
 
 namespace zero {
 
-void update_unit(const UnitPlan& plan, int unit, int rank, UnitShard& shard, const AdamOptions& adam, double lr,
-                 int64_t step, float grad_factor, ThreadPool& threads) {
+void update_unit(const UnitPlan& plan, int unit, int rank, UnitShard& shard,
+                 const AdamOptions& adam, double lr, int64_t step, float grad_factor,
+                 ThreadPool& threads) {
   const PlannedUnit& planned = plan.units[unit];
   for (const Piece& piece : pieces_of(planned.trainable, rank)) {
     const ParamRule& rule = plan.rules[planned.trainable_params[piece.param]];

@@ -21,7 +21,8 @@ Gpt2Config gpt2_config(const ModelShape& shape) {
 
 class Gpt2LanguageModel : public LanguageModel {
  public:
-  explicit Gpt2LanguageModel(const ModelShape& shape) : model_(std::make_shared<Gpt2Impl>(gpt2_config(shape))) {}
+  explicit Gpt2LanguageModel(const ModelShape& shape)
+      : model_(std::make_shared<Gpt2Impl>(gpt2_config(shape))) {}
 
   std::shared_ptr<torch::nn::Module> module() override { return model_; }
   at::Tensor loss_sum(const at::Tensor& tokens, const at::Tensor& targets) override {
@@ -36,7 +37,8 @@ class Gpt2LanguageModel : public LanguageModel {
   std::shared_ptr<Gpt2Impl> model_;
 };
 
-ModelShape gpt2_shape(int64_t layers, int64_t dim, int64_t heads, int64_t vocab, int64_t seq_len) {
+ModelShape gpt2_shape(int64_t layers, int64_t dim, int64_t heads, int64_t vocab,
+                      int64_t seq_len) {
   ModelShape shape;
   shape.layers = layers;
   shape.dim = dim;
@@ -56,8 +58,12 @@ ModelFamily gpt2_family() {
                     {"gpt2-350m", gpt2_shape(24, 1024, 16, 50257, 1024)},
                     {"gpt2-774m", gpt2_shape(36, 1280, 20, 50257, 1024)},
                     {"gpt2-1.5b", gpt2_shape(48, 1600, 25, 50257, 1024)}};
-  family.make = [](const ModelShape& shape) { return std::make_unique<Gpt2LanguageModel>(shape); };
-  family.init_rules = [](const ModelShape& shape) { return gpt2_init_rules(gpt2_config(shape)); };
+  family.make = [](const ModelShape& shape) {
+    return std::make_unique<Gpt2LanguageModel>(shape);
+  };
+  family.init_rules = [](const ModelShape& shape) {
+    return gpt2_init_rules(gpt2_config(shape));
+  };
   return family;
 }
 

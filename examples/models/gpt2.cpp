@@ -11,7 +11,8 @@ namespace nn = torch::nn;
 namespace F = torch::nn::functional;
 
 nn::LayerNorm layer_norm(const Gpt2Config& config) {
-  return nn::LayerNorm(nn::LayerNormOptions({config.n_embd}).eps(config.layer_norm_epsilon));
+  return nn::LayerNorm(
+      nn::LayerNormOptions({config.n_embd}).eps(config.layer_norm_epsilon));
 }
 
 }  // namespace
@@ -38,9 +39,12 @@ Gpt2AttentionImpl::Gpt2AttentionImpl(const Gpt2Config& config)
 at::Tensor Gpt2AttentionImpl::forward(const at::Tensor& x) {
   const int64_t B = x.size(0), T = x.size(1), C = x.size(2);
   const std::vector<at::Tensor> qkv = c_attn(x).split(C, 2);
-  const auto heads = [&](const at::Tensor& t) { return t.view({B, T, num_heads_, C / num_heads_}).transpose(1, 2); };
-  const at::Tensor y = at::scaled_dot_product_attention(heads(qkv[0]), heads(qkv[1]), heads(qkv[2]), {},
-                                                        is_training() ? dropout_ : 0.0, /*is_causal=*/true);
+  const auto heads = [&](const at::Tensor& t) {
+    return t.view({B, T, num_heads_, C / num_heads_}).transpose(1, 2);
+  };
+  const at::Tensor y = at::scaled_dot_product_attention(
+      heads(qkv[0]), heads(qkv[1]), heads(qkv[2]), {}, is_training() ? dropout_ : 0.0,
+      /*is_causal=*/true);
   return resid_dropout(c_proj(y.transpose(1, 2).reshape({B, T, C})));
 }
 
@@ -70,7 +74,8 @@ Gpt2TransformerImpl::Gpt2TransformerImpl(const Gpt2Config& config) {
   wte = register_module("wte", nn::Embedding(config.vocab_size, config.n_embd));
   wpe = register_module("wpe", nn::Embedding(config.n_positions, config.n_embd));
   drop = register_module("drop", nn::Dropout(config.dropout));
-  h = register_module("h", UnitList<Gpt2BlockImpl>(std::make_shared<UnitListImpl<Gpt2BlockImpl>>()));
+  h = register_module(
+      "h", UnitList<Gpt2BlockImpl>(std::make_shared<UnitListImpl<Gpt2BlockImpl>>()));
   for (int64_t i = 0; i < config.n_layer; ++i) h->push_back(Unit<Gpt2BlockImpl>(config));
   ln_f = register_module("ln_f", layer_norm(config));
 }
@@ -88,12 +93,15 @@ Gpt2Impl::Gpt2Impl(const Gpt2Config& config) {
   lm_head = register_module("lm_head", TiedHead(transformer->wte->weight));
 }
 
-at::Tensor Gpt2Impl::logits(const at::Tensor& tokens) { return lm_head(transformer(tokens)); }
+at::Tensor Gpt2Impl::logits(const at::Tensor& tokens) {
+  return lm_head(transformer(tokens));
+}
 
 at::Tensor Gpt2Impl::forward(const at::Tensor& tokens, const at::Tensor& targets) {
   const at::Tensor scores = logits(tokens).to(at::kFloat);
-  return F::cross_entropy(scores.view({-1, scores.size(-1)}), targets.reshape(-1),
-                          F::CrossEntropyFuncOptions().ignore_index(-1).reduction(torch::kSum));
+  return F::cross_entropy(
+      scores.view({-1, scores.size(-1)}), targets.reshape(-1),
+      F::CrossEntropyFuncOptions().ignore_index(-1).reduction(torch::kSum));
 }
 
 InitRules gpt2_init_rules(const Gpt2Config& config) {
@@ -109,12 +117,13 @@ void check(const Gpt2Config& config) {
   const auto require = [](bool holds, const std::string& what, const std::string& cure) {
     if (!holds) throw Error(ExitCode::kUsage, what, "model gpt2", cure);
   };
-  require(config.n_layer > 0 && config.n_head > 0 && config.n_embd > 0 && config.vocab_size > 0 &&
-              config.n_positions > 0,
+  require(config.n_layer > 0 && config.n_head > 0 && config.n_embd > 0 &&
+              config.vocab_size > 0 && config.n_positions > 0,
           "layers, heads, dim, vocabulary and sequence length must be positive",
           "see --layers, --heads, --dim, --vocab, --seq-len");
   require(config.n_embd % config.n_head == 0,
-          "dim " + std::to_string(config.n_embd) + " does not divide into " + std::to_string(config.n_head) + " heads",
+          "dim " + std::to_string(config.n_embd) + " does not divide into " +
+              std::to_string(config.n_head) + " heads",
           "--dim: a multiple of --heads");
 }
 

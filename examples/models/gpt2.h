@@ -9,8 +9,9 @@
 
 namespace zero {
 
-// GPT-2 with the names, layouts and initialisation of Hugging Face's GPT2LMHeadModel: its files load without
-// translation. Pre-norm blocks, learned positions, tanh GELU, output tied to the token embedding.
+// GPT-2 with the names, layouts and initialisation of Hugging Face's GPT2LMHeadModel: its
+// files load without translation. Pre-norm blocks, learned positions, tanh GELU, output
+// tied to the token embedding.
 struct Gpt2Config {
   int64_t n_layer = 12, n_head = 12, n_embd = 768, n_positions = 1024, vocab_size = 50257;
   int64_t n_inner = 0;  // width of the MLP; 0: 4 * n_embd
@@ -83,8 +84,11 @@ TORCH_MODULE(Gpt2Transformer);
 // `lm_head.weight`: the token embedding, used again.
 class TiedHeadImpl : public torch::nn::Module {
  public:
-  explicit TiedHeadImpl(const at::Tensor& embedding) : weight(register_parameter("weight", embedding)) {}
-  at::Tensor forward(const at::Tensor& x) { return torch::nn::functional::linear(x, weight); }  // (..., C) -> (..., V)
+  explicit TiedHeadImpl(const at::Tensor& embedding)
+      : weight(register_parameter("weight", embedding)) {}
+  at::Tensor forward(const at::Tensor& x) {
+    return torch::nn::functional::linear(x, weight);
+  }  // (..., C) -> (..., V)
 
   at::Tensor weight;  // (V, C)
 };
@@ -95,7 +99,8 @@ class Gpt2Impl : public torch::nn::Module {
   explicit Gpt2Impl(const Gpt2Config& config);
 
   at::Tensor logits(const at::Tensor& tokens);  // (B, T) int64 -> (B, T, V)
-  // Sum over targets of the cross entropy, in fp32; a target of -1 is not one. tokens, targets (B, T) int64.
+  // Sum over targets of the cross entropy, in fp32; a target of -1 is not one. tokens,
+  // targets (B, T) int64.
   at::Tensor forward(const at::Tensor& tokens, const at::Tensor& targets);
 
   Gpt2Transformer transformer{nullptr};
@@ -103,7 +108,8 @@ class Gpt2Impl : public torch::nn::Module {
 };
 TORCH_MODULE(Gpt2);
 
-// Normal(0, initializer_range); residual projections narrower by sqrt(2 n_layer); biases zero; norms one and zero.
+// Normal(0, initializer_range); residual projections narrower by sqrt(2 n_layer); biases
+// zero; norms one and zero.
 InitRules gpt2_init_rules(const Gpt2Config& config);
 
 // Throws Error(kUsage) when the numbers do not fit together.

@@ -10,6 +10,7 @@
 #include "launcher/help.h"
 #include "launcher/report.h"
 #include "launcher/setting_table.h"
+#include "launcher/stop_signals.h"
 #include "launcher/training.h"
 #include "launcher/world.h"
 
@@ -30,12 +31,18 @@ void check_ranks(const Settings& settings, int num_ranks) {
   if (!problems.empty()) throw to_error(problems, "train");
 }
 
+void check_line(const CommandLine& line) {
+  if (line.from.empty()) return;
+  throw to_error(
+      {{"--from belongs to eval and generate; train has --resume DIR", "command line"}},
+      "train");
+}
+
 int train_in(World& world, const Settings& settings, const ModelFamilies& models) {
   Training training(settings, models, world);
   try {
     check_ranks(settings, world.size());
-    training.run();
-    return static_cast<int>(ExitCode::kDone);
+    return static_cast<int>(training.run());
   } catch (...) {
     // Here, where `training` still stands: to take it down could mean to wait for ranks
     // that wait for this one.
@@ -46,6 +53,7 @@ int train_in(World& world, const Settings& settings, const ModelFamilies& models
 }  // namespace
 
 int train(const CommandLine& line, const ModelFamilies& models) {
+  catch_stop_signals();
   const std::vector<std::string> environment = process_environment();
   const std::optional<AnnouncedWorld> announced = announced_world(environment);
   const int rank = announced ? announced->rank : 0;
@@ -54,6 +62,7 @@ int train(const CommandLine& line, const ModelFamilies& models) {
   Settings settings;
   std::optional<World> world;
   try {
+    check_line(line);
     ConfigContext context;
     context.num_ranks = announced ? announced->size : 1;
     context.is_complete = !line.print_config;

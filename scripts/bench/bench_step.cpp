@@ -1,10 +1,12 @@
-// Time training steps of one GPT, with the engine or as a plain LibTorch loop, on the same batches.
+// Time training steps of one GPT, with the engine or as a plain LibTorch loop, on the
+// same batches.
 //
 //   bench_step plain|engine|both fp32|bf16 ROUNDS STEPS
 //
-// `both` alternates rounds of the two in one process. Each round prints one JSON line. Under mpirun only `engine` makes
-// sense. The plain loop is what a LibTorch user writes: the module, torch::optim::AdamW on fp32 masters, in bf16 with
-// weights cast after every step.
+// `both` alternates rounds of the two in one process. Each round prints one JSON line.
+// Under mpirun only `engine` makes sense. The plain loop is what a LibTorch user writes:
+// the module, torch::optim::AdamW on fp32 masters, in bf16 with weights cast after every
+// step.
 #include <sched.h>
 #include <sys/resource.h>
 #include <torch/torch.h>
@@ -40,7 +42,9 @@ at::Tensor text(int64_t step) {
 }
 
 double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 double peak_mib() {
@@ -51,12 +55,14 @@ double peak_mib() {
 
 class PlainLoop {
  public:
-  explicit PlainLoop(bool bf16) : model_(std::make_shared<Gpt2Impl>(config())), bf16_(bf16) {
+  explicit PlainLoop(bool bf16)
+      : model_(std::make_shared<Gpt2Impl>(config())), bf16_(bf16) {
     for (const auto& item : model_->named_parameters()) {
       if (item.key() == "lm_head.weight") continue;
       if (item.value().dim() >= 2) torch::nn::init::normal_(item.value(), 0, 0.02);
       params_.push_back(item.value());
-      masters_.push_back(bf16 ? item.value().detach().clone().requires_grad_() : item.value());
+      masters_.push_back(bf16 ? item.value().detach().clone().requires_grad_()
+                              : item.value());
     }
     if (bf16) {
       for (at::Tensor& p : params_) p.set_data(p.detach().to(at::kBFloat16));
@@ -67,7 +73,8 @@ class PlainLoop {
 
   double step(int64_t number) {
     const at::Tensor batch = text(number);
-    const at::Tensor loss = model_->forward(batch.narrow(1, 0, kLength).contiguous(), batch.narrow(1, 1, kLength).contiguous()) /
+    const at::Tensor loss = model_->forward(batch.narrow(1, 0, kLength).contiguous(),
+                                            batch.narrow(1, 1, kLength).contiguous()) /
                             static_cast<double>(kRows * kLength);
     loss.backward();
     const torch::NoGradGuard no_grad;
@@ -114,7 +121,8 @@ class EngineLoop {
 
   double step(int64_t number) {
     const at::Tensor batch = text(number * engine_->size() + engine_->rank());
-    engine_->backward(engine_->forward(model_, batch.narrow(1, 0, kLength).contiguous(), batch.narrow(1, 1, kLength).contiguous()),
+    engine_->backward(engine_->forward(model_, batch.narrow(1, 0, kLength).contiguous(),
+                                       batch.narrow(1, 1, kLength).contiguous()),
                       kRows * kLength);
     return engine_->step().loss;
   }
@@ -126,16 +134,18 @@ class EngineLoop {
   std::unique_ptr<Engine> engine_;
 };
 
-void time_round(const std::string& what, const std::string& dtype, int rank, int size, int steps,
-                const std::function<double(int64_t)>& step) {
+void time_round(const std::string& what, const std::string& dtype, int rank, int size,
+                int steps, const std::function<double(int64_t)>& step) {
   const double start = now();
   double loss = 0;
   for (int i = 0; i < steps; ++i) loss = step(i);
   const double seconds = now() - start;
   if (rank != 0) return;
-  std::printf("{\"what\":\"%s\",\"dtype\":\"%s\",\"ranks\":%d,\"tokens_per_second\":%.1f,\"loss\":%.4f,\"peak_mib\":%.0f}\n",
-              what.c_str(), dtype.c_str(), size, static_cast<double>(size * steps * kRows * kLength) / seconds, loss,
-              peak_mib());
+  std::printf(
+      "{\"what\":\"%s\",\"dtype\":\"%s\",\"ranks\":%d,\"tokens_per_second\":%.1f,"
+      "\"loss\":%.4f,\"peak_mib\":%.0f}\n",
+      what.c_str(), dtype.c_str(), size,
+      static_cast<double>(size * steps * kRows * kLength) / seconds, loss, peak_mib());
   std::fflush(stdout);
 }
 
@@ -156,9 +166,11 @@ int main(int argc, char** argv) {
   if (plain) plain->step(0);
   if (engine) engine->step(0);
   for (int round = 0; round < rounds; ++round) {
-    if (plain) time_round("plain", dtype, 0, 1, steps, [&](int64_t i) { return plain->step(i); });
+    if (plain)
+      time_round("plain", dtype, 0, 1, steps, [&](int64_t i) { return plain->step(i); });
     if (engine) {
-      time_round("engine", dtype, engine->rank(), engine->size(), steps, [&](int64_t i) { return engine->step(i); });
+      time_round("engine", dtype, engine->rank(), engine->size(), steps,
+                 [&](int64_t i) { return engine->step(i); });
     }
   }
 }

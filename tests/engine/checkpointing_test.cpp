@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -49,7 +50,8 @@ class Checkpointing : public ::testing::Test {
       path = save_checkpoint(engine, run, state);
     });
   }
-  void each_rank(int ranks, const std::function<void(Engine&, std::shared_ptr<Gpt2Impl>&)>& body) {
+  void each_rank(int ranks,
+                 const std::function<void(Engine&, std::shared_ptr<Gpt2Impl>&)>& body) {
     on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
       Options mine = options;
       mine.micro_batches_per_rank = 4 / ranks;
@@ -59,7 +61,8 @@ class Checkpointing : public ::testing::Test {
     });
   }
   // Masters and moments of all ranks, put together.
-  Trained state_of(int ranks, const std::function<void(Engine&, std::shared_ptr<Gpt2Impl>&)>& body) {
+  Trained state_of(int ranks,
+                   const std::function<void(Engine&, std::shared_ptr<Gpt2Impl>&)>& body) {
     Trained result;
     std::mutex mutex;
     each_rank(ranks, [&](Engine& engine, std::shared_ptr<Gpt2Impl>& model) {
@@ -83,12 +86,14 @@ class Checkpointing : public ::testing::Test {
   Gpt2Config config = small_gpt2();
   Work work;
   Options options = small_options(work);
-  const std::string run = ::testing::TempDir() + "checkpointing_run";
+  const std::string run =
+      ::testing::TempDir() + "checkpointing_run_" + std::to_string(getpid());
   std::string path;
 };
 
 TEST_F(Checkpointing, ResumesOnAnyNumberOfRanksWithTheSameBits) {
-  const Trained unbroken = state_of(1, [&](Engine& e, auto& m) { train_steps(e, m, 0, 5); });
+  const Trained unbroken =
+      state_of(1, [&](Engine& e, auto& m) { train_steps(e, m, 0, 5); });
   for (const int saved_by : {1, 2, 4}) {
     fs::remove_all(run);
     train_and_save(saved_by, 2);
@@ -119,14 +124,17 @@ TEST_F(Checkpointing, SixteenPairsOfRankCountsLoadTheSameBits) {
     });
     for (const int loaded_by : {1, 2, 3, 4}) {
       options.prefetch = loaded_by - 1;
-      expect_same(state_of(loaded_by, [&](Engine& engine, auto&) { load_checkpoint(engine, path); }), saved);
+      expect_same(state_of(loaded_by,
+                           [&](Engine& engine, auto&) { load_checkpoint(engine, path); }),
+                  saved);
     }
   }
 }
 
 TEST_F(Checkpointing, LoadsUnderAnotherWrapping) {
   train_and_save(2, 1);
-  const Trained expected = state_of(1, [&](Engine& e, auto&) { load_checkpoint(e, path); });
+  const Trained expected =
+      state_of(1, [&](Engine& e, auto&) { load_checkpoint(e, path); });
   options.auto_wrap.min_numel = 1 << 30;
   expect_same(state_of(2, [&](Engine& e, auto&) { load_checkpoint(e, path); }), expected);
 }
@@ -139,7 +147,8 @@ TEST_F(Checkpointing, ModelAloneLeavesTheOptimizerFresh) {
     load_checkpoint(engine, path, model_only);
     EXPECT_EQ(engine.num_steps(), 0);
   });
-  for (const auto& [fqn, values] : loaded.exp_avg) EXPECT_EQ(values, std::vector<float>(values.size(), 0)) << fqn;
+  for (const auto& [fqn, values] : loaded.exp_avg)
+    EXPECT_EQ(values, std::vector<float>(values.size(), 0)) << fqn;
 }
 
 TEST_F(Checkpointing, ListsEveryMismatchAndTouchesNothing) {
@@ -162,7 +171,8 @@ TEST_F(Checkpointing, ListsEveryMismatchAndTouchesNothing) {
 TEST_F(Checkpointing, DeletedLayersLoadWhenAllowed) {
   train_and_save(1, 1);
   config.n_layer = 2;
-  EXPECT_THROW(state_of(1, [&](Engine& e, auto&) { load_checkpoint(e, path); }), checkpoint::CheckpointError);
+  EXPECT_THROW(state_of(1, [&](Engine& e, auto&) { load_checkpoint(e, path); }),
+               checkpoint::CheckpointError);
   const Trained loaded = state_of(1, [&](Engine& engine, auto&) {
     LoadOptions allowed;
     allowed.allow_extra = {"transformer.h.2.*"};
@@ -209,7 +219,8 @@ TEST_F(Checkpointing, TiedWeightsAreStoredOnce) {
   const std::string text((std::istreambuf_iterator<char>(manifest)), {});
   EXPECT_THAT(text, ::testing::HasSubstr("lm_head.weight"));
   int64_t bytes = 0;
-  for (const auto& entry : fs::directory_iterator(path)) bytes += static_cast<int64_t>(entry.file_size());
+  for (const auto& entry : fs::directory_iterator(path))
+    bytes += static_cast<int64_t>(entry.file_size());
   int64_t numel = 0;
   each_rank(1, [&](Engine& engine, auto&) { numel = engine.num_parameters(); });
   EXPECT_LT(bytes, numel * 12 + (1 << 20));

@@ -16,7 +16,8 @@ struct LayersImpl : nn::Module {
   LayersImpl() {
     linear = register_module("linear", nn::Linear(12, 6));
     conv = register_module("conv", nn::Conv2d(nn::Conv2dOptions(3, 4, 2)));
-    embedding = register_module("embedding", nn::Embedding(nn::EmbeddingOptions(10, 5).padding_idx(3)));
+    embedding = register_module(
+        "embedding", nn::Embedding(nn::EmbeddingOptions(10, 5).padding_idx(3)));
     norm = register_module("norm", nn::LayerNorm(nn::LayerNormOptions({7})));
     batch_norm = register_module("batch_norm", nn::BatchNorm1d(6));
     table = register_buffer("table", torch::arange(4).to(at::kFloat).cos());
@@ -110,7 +111,8 @@ TEST(DeferredInit, ParametersThatNothingInitialisesAreAllListed) {
     Engine engine(deferred<OddImpl>(), options, nullptr);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), AllOf(::testing::HasSubstr("first"), ::testing::HasSubstr("second")));
+    EXPECT_THAT(error.what(),
+                AllOf(::testing::HasSubstr("first"), ::testing::HasSubstr("second")));
   }
   options.init = {{"f*", constant(2)}, {"*", zeros()}};
   Engine engine(deferred<OddImpl>(), options, nullptr);

@@ -1,4 +1,5 @@
-// Training learns: it overfits, it reaches a known entropy, and its gradients are the derivatives.
+// Training learns: it overfits, it reaches a known entropy, and its gradients are the
+// derivatives.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,17 +39,23 @@ TEST(Convergence, OverfitsTwoBatches) {
   }
 }
 
-// A source whose next token depends on the last one alone: with probability 3/4 it is 5 t + 3, else uniform over 16.
+// A source whose next token depends on the last one alone: with probability 3/4 it is 5 t
+// + 3, else uniform over 16.
 TEST(Convergence, ReachesTheEntropyOfABigramSource) {
   constexpr int64_t kVocab = 16;
   const double p_next = 0.75 + 0.25 / kVocab, p_other = 0.25 / kVocab;
-  const double entropy = -(p_next * std::log(p_next) + (kVocab - 1) * p_other * std::log(p_other));
+  const double entropy =
+      -(p_next * std::log(p_next) + (kVocab - 1) * p_other * std::log(p_other));
   Gpt2Config config = small_gpt2();
   config.vocab_size = kVocab;
   config.n_layer = 2;
   Work work;
   Options options = small_options(work);
-  options.schedule = {.kind = LrSchedule::Kind::kCosine, .lr = 5e-3, .min_lr = 1e-4, .warmup_steps = 10, .total_steps = 300};
+  options.schedule = {.kind = LrSchedule::Kind::kCosine,
+                      .lr = 5e-3,
+                      .min_lr = 1e-4,
+                      .warmup_steps = 10,
+                      .total_steps = 300};
   options.adam.weight_decay = 0;
   options.init = gpt2_init_rules(config);
   options.nominal_targets = 8 * 32;
@@ -61,17 +68,21 @@ TEST(Convergence, ReachesTheEntropyOfABigramSource) {
       at::Tensor text = at::empty({8, 33}, at::kLong);
       auto* tokens = text.data_ptr<int64_t>();
       for (int64_t i = 0; i < text.numel(); ++i) {
-        const auto random = philox(hash_key(rank, "source"), static_cast<uint64_t>(step * 1000 + i), 0);
+        const auto random =
+            philox(hash_key(rank, "source"), static_cast<uint64_t>(step * 1000 + i), 0);
         const bool follows = i % 33 != 0 && random[0] % 4 != 0;
         tokens[i] = follows ? (tokens[i - 1] * 5 + 3) % kVocab : random[1] % kVocab;
       }
-      engine.backward(engine.forward(model, text.narrow(1, 0, 32).contiguous(), text.narrow(1, 1, 32).contiguous()),
+      engine.backward(engine.forward(model, text.narrow(1, 0, 32).contiguous(),
+                                     text.narrow(1, 1, 32).contiguous()),
                       8 * 32);
       const StepReport report = engine.step();
       if (rank == 0 && step >= 250) tail += report.loss / 50;
     }
   });
-  EXPECT_GT(tail, entropy - 0.03);  // 50 steps of 512 targets: three standard errors are below 0.03
+  EXPECT_GT(
+      tail,
+      entropy - 0.03);  // 50 steps of 512 targets: three standard errors are below 0.03
   EXPECT_LT(tail, entropy + 0.06);
 }
 
@@ -101,12 +112,14 @@ TEST(Convergence, GradientsAreCentralDifferences) {
     flat[i] = old - h;
     const double below = loss().item<double>();
     flat[i] = old;
-    const double difference = (above - below) / (2 * h), gradient = item.value().grad().view(-1)[i].item<double>();
+    const double difference = (above - below) / (2 * h),
+                 gradient = item.value().grad().view(-1)[i].item<double>();
     EXPECT_NEAR(gradient, difference, 1e-6 * std::abs(difference) + 1e-9) << item.key();
   }
 }
 
-// The first losses of one fixed run, so that a change of arithmetic anywhere is seen. Made by this test on x86-64.
+// The first losses of one fixed run, so that a change of arithmetic anywhere is seen.
+// Made by this test on x86-64.
 TEST(Convergence, FollowsTheRecordedCurve) {
   Work work;
   work.steps = 50;

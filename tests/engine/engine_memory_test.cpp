@@ -61,14 +61,17 @@ TEST_F(EngineMemory, FourRanksHoldAQuarterEachAndTheRing) {
     EXPECT_EQ(engine.allocated_bytes(), planned(engine));
     if (rank != 0) return;
     numel = engine.num_parameters();
-    for (const auto& item : model->transformer->h["3"]->named_parameters()) largest_unit += item.value().numel();
+    for (const auto& item : model->transformer->h["3"]->named_parameters())
+      largest_unit += item.value().numel();
     for (const MemoryEntry& entry : engine.memory()) {
       if (entry.owner == "masters") masters = entry.bytes;
       if (entry.owner == "gather ring") ring = entry.bytes;
     }
   });
-  EXPECT_NEAR(static_cast<double>(masters), static_cast<double>(numel) * 4 / 4, 0.02 * static_cast<double>(numel));
-  EXPECT_NEAR(static_cast<double>(ring), 2.0 * 4 * static_cast<double>(largest_unit), 16384);
+  EXPECT_NEAR(static_cast<double>(masters), static_cast<double>(numel) * 4 / 4,
+              0.02 * static_cast<double>(numel));
+  EXPECT_NEAR(static_cast<double>(ring), 2.0 * 4 * static_cast<double>(largest_unit),
+              16384);
 }
 
 TEST_F(EngineMemory, ADeferredModelCostsNothingToBuild) {

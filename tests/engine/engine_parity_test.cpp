@@ -1,4 +1,5 @@
-// The same numbers as the unsharded module, and the same bits whatever the settings that may not matter.
+// The same numbers as the unsharded module, and the same bits whatever the settings that
+// may not matter.
 #include <gtest/gtest.h>
 
 #include "engine/device/delays.h"
@@ -74,7 +75,8 @@ TEST_F(EngineParity, AccumulationEqualsOneLargeBatch) {
     tokens.push_back(batch_of(pieces, 257, 0, m).first);
     targets.push_back(batch_of(pieces, 257, 0, m).second);
   }
-  // Gradients of one pass over all rows, by plain autograd of the unsharded module, against twelve passes.
+  // Gradients of one pass over all rows, by plain autograd of the unsharded module,
+  // against twelve passes.
   pieces.steps = 1;
   const Trained accumulated = train(2, options, pieces);
   options.nominal_targets = 1;
@@ -97,7 +99,8 @@ TEST_F(EngineParity, UnitMajorAccumulationEqualsUnsharded) {
     const Trained unit_major = train(2, options, work);
     expect_close(unit_major, reference);
     EXPECT_EQ(unit_major.num_reductions, work.steps * 4);
-    EXPECT_EQ(unit_major.num_gathers, work.steps * (1 + 3 + 1));  // forward, and one again in backward
+    EXPECT_EQ(unit_major.num_gathers,
+              work.steps * (1 + 3 + 1));  // forward, and one again in backward
   }
   options.micro_batch = 4;
   EXPECT_THROW(train(1, options, work), Error);
@@ -115,7 +118,8 @@ TEST_F(EngineParity, SettingsOfSpeedChangeNoBit) {
     expect_same(train(2, changed, work), reference);
   };
   for (const int prefetch : {0, 2, 3}) {
-    expect_unchanged("prefetch " + std::to_string(prefetch), [&](Options& o) { o.prefetch = prefetch; });
+    expect_unchanged("prefetch " + std::to_string(prefetch),
+                     [&](Options& o) { o.prefetch = prefetch; });
   }
   expect_unchanged("no recompute", [](Options& o) { o.recompute = Recompute::kNone; });
   expect_unchanged("no reshard", [](Options& o) { o.reshard_after_forward = false; });
@@ -125,7 +129,8 @@ TEST_F(EngineParity, SettingsOfSpeedChangeNoBit) {
   });
   expect_unchanged("two Adam threads", [](Options& o) { o.adam_threads = 2; });
   expect_unchanged("four Adam threads", [](Options& o) { o.adam_threads = 4; });
-  expect_unchanged("everything in the root unit", [](Options& o) { o.auto_wrap.min_numel = 1 << 30; });
+  expect_unchanged("everything in the root unit",
+                   [](Options& o) { o.auto_wrap.min_numel = 1 << 30; });
   expect_unchanged("chaos", [](Options& o) { o.chaos_seed = 7; });
   expect_unchanged("chaos without recompute", [](Options& o) {
     o.chaos_seed = 8;
@@ -148,7 +153,8 @@ TEST_F(EngineParity, DelaysChangeNoBit) {
   work.steps = 2;
   work.micro_batches = 4;
   const Trained reference = train(2, options, work);
-  for (const std::string point : {"forward", "backward", "adam", "comm.all_gather", "comm.reduce_scatter"}) {
+  for (const std::string point :
+       {"forward", "backward", "adam", "comm.all_gather", "comm.reduce_scatter"}) {
     SCOPED_TRACE(point);
     set_delays({{point, 5}});
     expect_same(train(2, options, work), reference);
@@ -190,7 +196,8 @@ TEST_F(EngineParity, Bf16FollowsFp32) {
   const Trained fp32 = train(2, options, work);
   options.dtype = DType::kBFloat16;
   const Trained bf16 = train(2, options, work);
-  for (size_t i = 0; i < fp32.losses.size(); ++i) EXPECT_NEAR(bf16.losses[i], fp32.losses[i], 0.02 * fp32.losses[i]);
+  for (size_t i = 0; i < fp32.losses.size(); ++i)
+    EXPECT_NEAR(bf16.losses[i], fp32.losses[i], 0.02 * fp32.losses[i]);
   EXPECT_NE(bf16.losses, fp32.losses);
 }
 

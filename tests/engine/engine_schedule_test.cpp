@@ -1,6 +1,8 @@
-// What travels when: the order and the number of collectives, and that nothing stays gathered.
+// What travels when: the order and the number of collectives, and that nothing stays
+// gathered.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -21,11 +23,12 @@ class EngineSchedule : public ::testing::Test {
   Work work;
   Options options = small_options(work);
 
-  // "gather h.0", "reduce (root)" ...: the collectives of units, in order, of each of the two ranks.
+  // "gather h.0", "reduce (root)" ...: the collectives of units, in order, of each of the
+  // two ranks.
   std::vector<std::string> trace(int passes) {
     work.steps = 1;
     work.micro_batches = 2 * passes;
-    options.trace_comm = ::testing::TempDir() + "trace";
+    options.trace_comm = ::testing::TempDir() + "trace_" + std::to_string(getpid()) + "_";
     std::vector<std::string> lines;
     on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
       Options mine = options;
@@ -66,26 +69,30 @@ class EngineSchedule : public ::testing::Test {
 };
 
 TEST_F(EngineSchedule, PrefetchesOneAheadAndReducesBackwards) {
-  EXPECT_THAT(trace(1), ElementsAre("gather (root)", "gather h.0", "gather h.1", "gather h.2", "reduce h.2",
-                                    "gather h.0", "reduce h.1", "reduce h.0", "reduce (root)"));
+  EXPECT_THAT(trace(1), ElementsAre("gather (root)", "gather h.0", "gather h.1",
+                                    "gather h.2", "reduce h.2", "gather h.0",
+                                    "reduce h.1", "reduce h.0", "reduce (root)"));
 }
 
 TEST_F(EngineSchedule, WithoutPrefetchGathersWhatItNeeds) {
   options.prefetch = 0;
-  EXPECT_THAT(trace(1), ElementsAre("gather (root)", "gather h.0", "gather h.1", "gather h.2", "reduce h.2",
-                                    "gather h.1", "reduce h.1", "gather h.0", "reduce h.0", "reduce (root)"));
+  EXPECT_THAT(trace(1),
+              ElementsAre("gather (root)", "gather h.0", "gather h.1", "gather h.2",
+                          "reduce h.2", "gather h.1", "reduce h.1", "gather h.0",
+                          "reduce h.0", "reduce (root)"));
   EXPECT_EQ(gathers, 1 + 3 + 2);  // the last unit is still there when backward begins
 }
 
-// With S slots, the S units at a turning point are still there. G units, P passes: G + (2P - 1)(G - S) gathers, and
-// the root once per step.
+// With S slots, the S units at a turning point are still there. G units, P passes: G +
+// (2P - 1)(G - S) gathers, and the root once per step.
 TEST_F(EngineSchedule, CountsOfCollectivesFollowTheFormula) {
   for (const int prefetch : {0, 1, 2}) {
     for (const int passes : {1, 2, 5}) {
       options.prefetch = prefetch;
       trace(passes);
       const int units = 3, slots = 1 + prefetch;
-      EXPECT_EQ(gathers, 1 + units + (2 * passes - 1) * (units - slots)) << prefetch << " " << passes;
+      EXPECT_EQ(gathers, 1 + units + (2 * passes - 1) * (units - slots))
+          << prefetch << " " << passes;
       EXPECT_EQ(reductions, passes * (units + 1));
     }
   }
@@ -98,14 +105,16 @@ TEST_F(EngineSchedule, WithoutReshardEveryUnitIsGatheredOncePerStep) {
   EXPECT_EQ(reductions, 3 * 4);
 }
 
-// Gathers of 20 ms beside forwards of 25 ms: with prefetch they overlap, without they add up. Compared with each other
-// in turn; the best of three each, so that only the schedule tells them apart.
+// Gathers of 20 ms beside forwards of 25 ms: with prefetch they overlap, without they add
+// up. Compared with each other in turn; the best of three each, so that only the schedule
+// tells them apart.
 TEST_F(EngineSchedule, GathersHideBehindTheForwardOfTheUnitBefore) {
   const auto seconds = [&](int prefetch) {
     options.prefetch = prefetch;
     const auto start = std::chrono::steady_clock::now();
     trace(1);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+        .count();
   };
   set_delays({{"comm.all_gather", 20}, {"forward", 25}});
   double overlapped = 1e9, serial = 1e9;

@@ -1,4 +1,5 @@
-// The end of a step: norms, clipping, groups, schedules, and what happens to numbers that are not finite.
+// The end of a step: norms, clipping, groups, schedules, and what happens to numbers that
+// are not finite.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +31,8 @@ class EngineStep : public ::testing::Test {
     options.adam.weight_decay = 0;
   }
   // One step on `ranks` with the given gradient of w (zero for b) on every rank.
-  StepReport step(int ranks, const at::Tensor& gradient, std::vector<float>* w = nullptr) {
+  StepReport step(int ranks, const at::Tensor& gradient,
+                  std::vector<float>* w = nullptr) {
     StepReport result;
     on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
       const int rank = comm->rank();
@@ -54,7 +56,8 @@ TEST_F(EngineStep, NormsEqualTorchsOnAnyNumberOfRanks) {
     options.norm = NormType::kL2;
     EXPECT_NEAR(step(ranks, gradient).grad_norm, gradient.norm().item<double>(), 1e-5);
     options.norm = NormType::kL1;
-    EXPECT_NEAR(step(ranks, gradient).grad_norm, gradient.abs().sum().item<double>(), 1e-3);
+    EXPECT_NEAR(step(ranks, gradient).grad_norm, gradient.abs().sum().item<double>(),
+                1e-3);
     options.norm = NormType::kInf;
     EXPECT_NEAR(step(ranks, gradient).grad_norm, 3, 1e-6);
   }
@@ -95,7 +98,9 @@ TEST_F(EngineStep, OneBadRankStopsAll) {
     const bool is_bad = comm->rank() == 1;
     auto model = std::make_shared<LineImpl>();
     Engine engine(model, options, std::move(comm));
-    engine.backward(engine.forward(model, is_bad ? gradient * INFINITY : gradient, torch::zeros({3, 1})), 1);
+    engine.backward(engine.forward(model, is_bad ? gradient * INFINITY : gradient,
+                                   torch::zeros({3, 1})),
+                    1);
     EXPECT_TRUE(engine.step().skipped);
     engine.backward(engine.forward(model, gradient, torch::zeros({3, 1})), 1);
     const StepReport next = engine.step();
@@ -111,7 +116,8 @@ TEST_F(EngineStep, FirstAdamStepIsTheClosedForm) {
   options.adam.eps = 0;
   step(2, gradient, &w);
   const at::Tensor expected = LineImpl().w.detach() - 0.1 * gradient.sign();
-  for (size_t i = 0; i < w.size(); ++i) EXPECT_NEAR(w[i], expected[i].item<float>(), 1e-6) << i;
+  for (size_t i = 0; i < w.size(); ++i)
+    EXPECT_NEAR(w[i], expected[i].item<float>(), 1e-6) << i;
 }
 
 TEST_F(EngineStep, GroupsSetLearningRateAndDecay) {
@@ -119,8 +125,10 @@ TEST_F(EngineStep, GroupsSetLearningRateAndDecay) {
   options.adam.eps = 0;
   std::vector<float> w;
   step(3, gradient, &w);
-  const at::Tensor expected = LineImpl().w.detach() * (1 - 0.05 * 0.25) - 0.05 * gradient.sign();
-  for (size_t i = 0; i < w.size(); ++i) EXPECT_NEAR(w[i], expected[i].item<float>(), 1e-6) << i;
+  const at::Tensor expected =
+      LineImpl().w.detach() * (1 - 0.05 * 0.25) - 0.05 * gradient.sign();
+  for (size_t i = 0; i < w.size(); ++i)
+    EXPECT_NEAR(w[i], expected[i].item<float>(), 1e-6) << i;
 }
 
 TEST_F(EngineStep, NoTargetsMeanNoGradient) {

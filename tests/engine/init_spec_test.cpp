@@ -10,8 +10,8 @@
 namespace zero {
 namespace {
 
-std::vector<float> filled(const InitSpec& spec, int64_t begin, int64_t numel, const std::string& fqn = "a.weight",
-                          uint64_t seed = 1) {
+std::vector<float> filled(const InitSpec& spec, int64_t begin, int64_t numel,
+                          const std::string& fqn = "a.weight", uint64_t seed = 1) {
   std::vector<float> values(numel);
   fill(spec, seed, fqn, begin, values);
   return values;
@@ -19,18 +19,23 @@ std::vector<float> filled(const InitSpec& spec, int64_t begin, int64_t numel, co
 
 TEST(Philox, GivesThePublishedVectors) {
   // Random123's known answers for philox4x32-10.
-  EXPECT_EQ(philox(0, 0, 0), (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
-  EXPECT_EQ(philox(~0ull, ~0ull, ~0ull), (std::array<uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox(0, 0, 0),
+            (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox(~0ull, ~0ull, ~0ull),
+            (std::array<uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
 }
 
 TEST(InitSpec, AnySliceEqualsTheSameSliceOfTheWhole) {
-  for (const InitSpec& spec : {normal(0, 0.02), uniform(-1, 1), truncated_normal(0, 1, -2, 2), constant(3)}) {
+  for (const InitSpec& spec :
+       {normal(0, 0.02), uniform(-1, 1), truncated_normal(0, 1, -2, 2), constant(3)}) {
     const std::vector<float> whole = filled(spec, 0, 1001);
     for (const int64_t begin : {0, 1, 2, 63, 64, 500, 1000}) {
       for (const int64_t numel : {0, 1, 2, 63, 1001 - 1000}) {
         const int64_t count = std::min<int64_t>(numel, 1001 - begin);
         const std::vector<float> part = filled(spec, begin, count);
-        EXPECT_EQ(part, std::vector<float>(whole.begin() + begin, whole.begin() + begin + count)) << to_string(spec);
+        EXPECT_EQ(part, std::vector<float>(whole.begin() + begin,
+                                           whole.begin() + begin + count))
+            << to_string(spec);
       }
     }
   }
@@ -46,7 +51,8 @@ TEST(InitSpec, HasTheRightMoments) {
     double sum = 0, squares = 0;
     for (const float v : x) sum += v, squares += v * v;
     const double mean = sum / static_cast<double>(x.size());
-    return std::pair(mean, std::sqrt(squares / static_cast<double>(x.size()) - mean * mean));
+    return std::pair(mean,
+                     std::sqrt(squares / static_cast<double>(x.size()) - mean * mean));
   };
   const int64_t n = 400000;  // five standard errors of the mean: 5 std / sqrt(n)
   auto [mean, std] = moments(filled(normal(1, 0.5), 0, n));

@@ -1,8 +1,8 @@
-#include "engine/plan/flat_layout.h"
-
 #include <gtest/gtest.h>
 
 #include <numeric>
+
+#include "engine/plan/flat_layout.h"
 
 namespace zero {
 namespace {
@@ -13,7 +13,8 @@ std::vector<std::vector<int64_t>> reassemble(const FlatLayout& layout, int world
   for (int rank = 0; rank < world_size; ++rank) {
     for (const Piece& piece : pieces_of(layout, rank)) {
       for (int64_t i = 0; i < piece.numel; ++i) {
-        EXPECT_EQ(rank * layout.shard_numel + piece.shard_begin + i, layout.offsets[piece.param] + piece.param_begin + i);
+        EXPECT_EQ(rank * layout.shard_numel + piece.shard_begin + i,
+                  layout.offsets[piece.param] + piece.param_begin + i);
         seen[piece.param].push_back(piece.param_begin + i);
       }
     }
@@ -22,7 +23,8 @@ std::vector<std::vector<int64_t>> reassemble(const FlatLayout& layout, int world
 }
 
 TEST(FlatLayout, EveryElementHasExactlyOneOwner) {
-  const std::vector<ParamShape> params{{"a", {8}}, {"b", {3}}, {"c", {1}}, {"d", {257, 64}}, {"e", {15}}, {"f", {}}};
+  const std::vector<ParamShape> params{{"a", {8}},       {"b", {3}},  {"c", {1}},
+                                       {"d", {257, 64}}, {"e", {15}}, {"f", {}}};
   for (int world_size = 1; world_size <= 8; ++world_size) {
     const FlatLayout layout = lay_out(params, world_size);
     const auto seen = reassemble(layout, world_size);

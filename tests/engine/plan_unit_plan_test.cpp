@@ -1,10 +1,9 @@
-#include "engine/plan/unit_plan.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/errors.h"
 #include "engine/plan/names.h"
+#include "engine/plan/unit_plan.h"
 
 namespace zero {
 namespace {
@@ -14,17 +13,23 @@ using ::testing::HasSubstr;
 // root { wte, blocks.0 {w, b}, blocks.1 {w, inner { w }} }
 class UnitPlanTest : public ::testing::Test {
  protected:
-  std::vector<UnitDescription> units{
-      {"", "Model", -1}, {"blocks.0", "BlockImpl", 0}, {"blocks.1", "BlockImpl", 0}, {"blocks.1.inner", "InnerImpl", 2}};
-  std::vector<ParamDescription> params{param("wte.weight", {10, 4}, 0), param("blocks.0.w", {4, 4}, 1),
-                                       param("blocks.0.b", {4}, 1), param("blocks.1.w", {4, 4}, 2),
-                                       param("blocks.1.inner.w", {2, 4}, 3)};
+  std::vector<UnitDescription> units{{"", "Model", -1},
+                                     {"blocks.0", "BlockImpl", 0},
+                                     {"blocks.1", "BlockImpl", 0},
+                                     {"blocks.1.inner", "InnerImpl", 2}};
+  std::vector<ParamDescription> params{
+      param("wte.weight", {10, 4}, 0), param("blocks.0.w", {4, 4}, 1),
+      param("blocks.0.b", {4}, 1), param("blocks.1.w", {4, 4}, 2),
+      param("blocks.1.inner.w", {2, 4}, 3)};
   Options options;
 
-  static ParamDescription param(const std::string& fqn, std::vector<int64_t> shape, int unit) {
+  static ParamDescription param(const std::string& fqn, std::vector<int64_t> shape,
+                                int unit) {
     return {fqn, std::move(shape), {fqn}, {unit}, true};
   }
-  UnitPlan plan(int world_size = 2) { return make_unit_plan(units, params, options, world_size); }
+  UnitPlan plan(int world_size = 2) {
+    return make_unit_plan(units, params, options, world_size);
+  }
   std::string error() {
     try {
       plan();
@@ -45,7 +50,8 @@ TEST_F(UnitPlanTest, GivesEachParameterToItsInnermostUnit) {
   const UnitPlan p = plan();
   ASSERT_EQ(p.units.size(), 4u);
   EXPECT_THAT(names(p.units[0].trainable), testing::ElementsAre("wte.weight"));
-  EXPECT_THAT(names(p.units[1].trainable), testing::ElementsAre("blocks.0.w", "blocks.0.b"));
+  EXPECT_THAT(names(p.units[1].trainable),
+              testing::ElementsAre("blocks.0.w", "blocks.0.b"));
   EXPECT_THAT(names(p.units[3].trainable), testing::ElementsAre("blocks.1.inner.w"));
   EXPECT_EQ(p.units[3].depth, 2);
 }
@@ -57,7 +63,8 @@ TEST_F(UnitPlanTest, GivesTiedParametersToTheClosestCommonAncestor) {
   params[1].units = {1, 3};
   const UnitPlan p = plan();
   EXPECT_THAT(names(p.units[2].trainable), testing::ElementsAre("blocks.1.w"));
-  EXPECT_THAT(names(p.units[0].trainable), testing::ElementsAre("wte.weight", "blocks.0.w"));
+  EXPECT_THAT(names(p.units[0].trainable),
+              testing::ElementsAre("wte.weight", "blocks.0.w"));
 }
 
 TEST_F(UnitPlanTest, RefusesATiedParameterInTwoGroups) {
@@ -81,11 +88,14 @@ TEST_F(UnitPlanTest, WrapsBySize) {
   options.auto_wrap.min_numel = 20;
   const UnitPlan p = plan();
   EXPECT_EQ(p.unit_of, (std::vector<int>{0, 1, 2, 2}));
-  EXPECT_THAT(names(p.units[2].trainable), testing::ElementsAre("blocks.1.w", "blocks.1.inner.w"));
+  EXPECT_THAT(names(p.units[2].trainable),
+              testing::ElementsAre("blocks.1.w", "blocks.1.inner.w"));
 }
 
 TEST_F(UnitPlanTest, FirstMatchingGroupWins) {
-  options.groups = {{"blocks.0.b", 3, {}, false}, {"blocks.0.*", 0.5, 0.25, false}, {"wte.*", 1, {}, true}};
+  options.groups = {{"blocks.0.b", 3, {}, false},
+                    {"blocks.0.*", 0.5, 0.25, false},
+                    {"wte.*", 1, {}, true}};
   const UnitPlan p = plan();
   EXPECT_EQ(p.rules[1].lr_scale, 0.5);
   EXPECT_EQ(p.rules[1].weight_decay, 0.25);
@@ -104,11 +114,15 @@ TEST_F(UnitPlanTest, RefusesAGroupWithoutParameters) {
 }
 
 TEST_F(UnitPlanTest, RefusesNamesThatCannotBeKeys) {
-  for (const std::string& bad : {std::string("a/b"), std::string("a\0b", 3), std::string("a..b"), std::string("\xff\xfe"),
-                                 std::string("tab\t"), std::string(1025, 'x'), std::string("\x1b[31m"), std::string()}) {
+  for (const std::string& bad :
+       {std::string("a/b"), std::string("a\0b", 3), std::string("a..b"),
+        std::string("\xff\xfe"), std::string("tab\t"), std::string(1025, 'x'),
+        std::string("\x1b[31m"), std::string()}) {
     EXPECT_THROW(check_fqn(bad), Error) << printable(bad);
   }
-  for (const std::string& good : std::vector<std::string>{"layers.1.weight", "größe", "a b", "x[0]"}) EXPECT_NO_THROW(check_fqn(good)) << good;
+  for (const std::string& good :
+       std::vector<std::string>{"layers.1.weight", "größe", "a b", "x[0]"})
+    EXPECT_NO_THROW(check_fqn(good)) << good;
   EXPECT_EQ(printable("\x1b[31m"), "\\x1b[31m");
 }
 

@@ -1,10 +1,9 @@
-#include "engine/step/lr_schedule.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "engine/errors.h"
+#include "engine/step/lr_schedule.h"
 
 namespace zero {
 namespace {
@@ -40,7 +39,8 @@ TEST(LrSchedule, EndsAtItsMinimum) {
 TEST(LrSchedule, FollowsItsShape) {
   EXPECT_DOUBLE_EQ(learning_rate(schedule(Kind::kLinear), 50), 0.55);
   EXPECT_DOUBLE_EQ(learning_rate(schedule(Kind::kCosine, 20), 60), 0.55);
-  EXPECT_NEAR(learning_rate(schedule(Kind::kCosine), 25), 0.1 + 0.9 * (1 + std::cos(M_PI / 4)) / 2, 1e-12);
+  EXPECT_NEAR(learning_rate(schedule(Kind::kCosine), 25),
+              0.1 + 0.9 * (1 + std::cos(M_PI / 4)) / 2, 1e-12);
   EXPECT_DOUBLE_EQ(learning_rate(schedule(Kind::kWsd), 80), 1.0);
   EXPECT_DOUBLE_EQ(learning_rate(schedule(Kind::kWsd), 90), 0.55);
 }

@@ -24,7 +24,8 @@ std::shared_ptr<Gpt2Impl> deferred_gpt2(const Gpt2Config& config) {
 }
 
 // The unsharded module with the start values that an engine gives its shards.
-std::shared_ptr<Gpt2Impl> initialised_gpt2(const Gpt2Config& config, const Options& options) {
+std::shared_ptr<Gpt2Impl> initialised_gpt2(const Gpt2Config& config,
+                                           const Options& options) {
   auto model = std::make_shared<Gpt2Impl>(config);
   const torch::NoGradGuard no_grad;
   for (const auto& item : model->named_parameters()) {
@@ -33,11 +34,14 @@ std::shared_ptr<Gpt2Impl> initialised_gpt2(const Gpt2Config& config, const Optio
       if (item.key() == "lm_head.weight") break;  // tied: filled under its first name
       at::Tensor values = at::empty_like(item.value());
       bool matches = pattern == "*";
-      if (pattern == "*.ln_?.weight") matches = item.key().find(".ln_") != std::string::npos && item.key().ends_with(".weight");
+      if (pattern == "*.ln_?.weight")
+        matches = item.key().find(".ln_") != std::string::npos &&
+                  item.key().ends_with(".weight");
       if (pattern == "*.bias") matches = item.key().ends_with(".bias");
       if (pattern == "*.c_proj.weight") matches = item.key().ends_with(".c_proj.weight");
       if (!matches) continue;
-      fill(spec, options.seed, item.key(), 0, {values.data_ptr<float>(), static_cast<size_t>(values.numel())});
+      fill(spec, options.seed, item.key(), 0,
+           {values.data_ptr<float>(), static_cast<size_t>(values.numel())});
       item.value().copy_(values);
       break;
     }
@@ -55,7 +59,8 @@ void collect_shards(Engine& engine, Trained& run, std::mutex& mutex) {
   for (const ShardView& view : engine.shards()) {
     int64_t numel = 1;
     for (const int64_t d : view.shape) numel *= d;
-    const auto put = [&](std::map<std::string, std::vector<float>>& into, std::span<float> values) {
+    const auto put = [&](std::map<std::string, std::vector<float>>& into,
+                         std::span<float> values) {
       into[view.fqn].resize(numel, NAN);
       std::copy(values.begin(), values.end(), into[view.fqn].begin() + view.begin);
     };
@@ -66,16 +71,20 @@ void collect_shards(Engine& engine, Trained& run, std::mutex& mutex) {
   }
 }
 
-// A tree of adjacent pairs over the values, as a binary counter builds it; or a running sum.
-std::vector<at::Tensor> sum_of_passes(std::vector<std::vector<at::Tensor>> passes, bool tree) {
-  const auto add = [](const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+// A tree of adjacent pairs over the values, as a binary counter builds it; or a running
+// sum.
+std::vector<at::Tensor> sum_of_passes(std::vector<std::vector<at::Tensor>> passes,
+                                      bool tree) {
+  const auto add = [](const std::vector<at::Tensor>& a,
+                      const std::vector<at::Tensor>& b) {
     std::vector<at::Tensor> sum;
     for (size_t i = 0; i < a.size(); ++i) sum.push_back(a[i] + b[i]);
     return sum;
   };
   while (tree && passes.size() > 1) {
     std::vector<std::vector<at::Tensor>> pairs;
-    for (size_t i = 0; i + 1 < passes.size(); i += 2) pairs.push_back(add(passes[i], passes[i + 1]));
+    for (size_t i = 0; i + 1 < passes.size(); i += 2)
+      pairs.push_back(add(passes[i], passes[i + 1]));
     if (passes.size() % 2 == 1) pairs.push_back(passes.back());
     passes = std::move(pairs);
   }
@@ -87,7 +96,8 @@ std::vector<at::Tensor> sum_of_passes(std::vector<std::vector<at::Tensor>> passe
 // The engine's update on whole tensors.
 class ExactOptimizer {
  public:
-  ExactOptimizer(const std::vector<at::Tensor>& params, const Options& options) : params_(params), options_(options) {
+  ExactOptimizer(const std::vector<at::Tensor>& params, const Options& options)
+      : params_(params), options_(options) {
     for (const at::Tensor& p : params_) {
       exp_avg_.push_back(at::zeros_like(p));
       exp_avg_sq_.push_back(at::zeros_like(p));
@@ -96,12 +106,15 @@ class ExactOptimizer {
 
   double step(const std::vector<at::Tensor>& grads, double factor, int64_t step) {
     ExactSum sum;
-    for (const at::Tensor& g : grads) add_squares(sum, g.data_ptr<float>(), g.numel(), pool_);
+    for (const at::Tensor& g : grads)
+      add_squares(sum, g.data_ptr<float>(), g.numel(), pool_);
     const double norm = std::sqrt(sum.value()) * factor;
-    const double clip = options_.clip > 0 ? std::min(1.0, options_.clip / (norm + 1e-6)) : 1.0;
+    const double clip =
+        options_.clip > 0 ? std::min(1.0, options_.clip / (norm + 1e-6)) : 1.0;
     for (size_t i = 0; i < params_.size(); ++i) {
-      AdamHyper hyper{learning_rate(options_.schedule, step), options_.adam.beta1, options_.adam.beta2,
-                      options_.adam.eps, params_[i].dim() >= 2 ? options_.adam.weight_decay : 0};
+      AdamHyper hyper{learning_rate(options_.schedule, step), options_.adam.beta1,
+                      options_.adam.beta2, options_.adam.eps,
+                      params_[i].dim() >= 2 ? options_.adam.weight_decay : 0};
       AdamPiece piece;
       piece.grad = grads[i].data_ptr<float>();
       piece.master = params_[i].data_ptr<float>();
@@ -127,10 +140,12 @@ class TorchOptimizer {
       : params_(params), options_(options), adamw_(groups(params, options)) {}
 
   double step(const std::vector<at::Tensor>& grads, double factor, int64_t step) {
-    for (size_t i = 0; i < params_.size(); ++i) params_[i].mutable_grad() = grads[i] * factor;
+    for (size_t i = 0; i < params_.size(); ++i)
+      params_[i].mutable_grad() = grads[i] * factor;
     const double max_norm = options_.clip > 0 ? options_.clip : 1e30;
     const double norm = torch::nn::utils::clip_grad_norm_(params_, max_norm);
-    for (auto& group : adamw_.param_groups()) group.options().set_lr(learning_rate(options_.schedule, step));
+    for (auto& group : adamw_.param_groups())
+      group.options().set_lr(learning_rate(options_.schedule, step));
     adamw_.step();
     adamw_.zero_grad();
     return norm;
@@ -139,15 +154,16 @@ class TorchOptimizer {
   std::vector<at::Tensor> params_;
 
  private:
-  static std::vector<torch::optim::OptimizerParamGroup> groups(const std::vector<at::Tensor>& params,
-                                                               const Options& options) {
+  static std::vector<torch::optim::OptimizerParamGroup> groups(
+      const std::vector<at::Tensor>& params, const Options& options) {
     std::vector<at::Tensor> matrices, others;
     for (const at::Tensor& p : params) (p.dim() >= 2 ? matrices : others).push_back(p);
     const auto settings = [&](double decay) {
-      return std::make_unique<torch::optim::AdamWOptions>(torch::optim::AdamWOptions(options.schedule.lr)
-                                                              .betas({options.adam.beta1, options.adam.beta2})
-                                                              .eps(options.adam.eps)
-                                                              .weight_decay(decay));
+      return std::make_unique<torch::optim::AdamWOptions>(
+          torch::optim::AdamWOptions(options.schedule.lr)
+              .betas({options.adam.beta1, options.adam.beta2})
+              .eps(options.adam.eps)
+              .weight_decay(decay));
     };
     std::vector<torch::optim::OptimizerParamGroup> result;
     result.emplace_back(matrices, settings(options.adam.weight_decay));
@@ -160,7 +176,8 @@ class TorchOptimizer {
 };
 
 template <class Optimizer>
-Trained run_unsharded(const Options& options, const Work& work, const Gpt2Config& config) {
+Trained run_unsharded(const Options& options, const Work& work,
+                      const Gpt2Config& config) {
   at::set_num_threads(1);
   auto model = initialised_gpt2(config, options);
   std::vector<at::Tensor> params;
@@ -192,7 +209,8 @@ Trained run_unsharded(const Options& options, const Work& work, const Gpt2Config
     const torch::NoGradGuard no_grad;
     const auto sum = sum_of_passes(std::move(passes), options.deterministic);
     run.losses.push_back(loss_total / static_cast<double>(num_targets));
-    run.norms.push_back(optimizer.step(sum, options.nominal_targets / static_cast<double>(num_targets), step));
+    run.norms.push_back(optimizer.step(
+        sum, options.nominal_targets / static_cast<double>(num_targets), step));
   }
   for (size_t i = 0; i < params.size(); ++i) {
     run.params[names[i]] = to_vector(params[i]);
@@ -205,12 +223,14 @@ Trained run_unsharded(const Options& options, const Work& work, const Gpt2Config
 }
 
 void expect_same_tensors(const std::map<std::string, std::vector<float>>& a,
-                         const std::map<std::string, std::vector<float>>& b, const std::string& what) {
+                         const std::map<std::string, std::vector<float>>& b,
+                         const std::string& what) {
   ASSERT_EQ(a.size(), b.size()) << what;
   for (const auto& [fqn, values] : a) {
     ASSERT_TRUE(b.contains(fqn)) << what << " " << fqn;
     ASSERT_EQ(values.size(), b.at(fqn).size()) << what << " " << fqn;
-    EXPECT_EQ(std::memcmp(values.data(), b.at(fqn).data(), values.size() * sizeof(float)), 0)
+    EXPECT_EQ(std::memcmp(values.data(), b.at(fqn).data(), values.size() * sizeof(float)),
+              0)
         << what << " of " << fqn << " differs";
   }
 }
@@ -227,18 +247,22 @@ Gpt2Config small_gpt2() {
   return config;
 }
 
-std::pair<at::Tensor, at::Tensor> batch_of(const Work& work, int64_t vocab, int step, int micro_batch) {
+std::pair<at::Tensor, at::Tensor> batch_of(const Work& work, int64_t vocab, int step,
+                                           int micro_batch) {
   const at::Tensor text = at::empty({work.rows, work.seq_len + 1}, at::kLong);
   auto* tokens = text.data_ptr<int64_t>();
-  const uint64_t key = hash_key(hash_key(7, "batch"), static_cast<uint64_t>(step * 1000 + micro_batch));
+  const uint64_t key =
+      hash_key(hash_key(7, "batch"), static_cast<uint64_t>(step * 1000 + micro_batch));
   int64_t previous = 0;
-  for (int64_t i = 0; i < text.numel(); ++i) {  // half of the tokens follow from the one before
+  for (int64_t i = 0; i < text.numel();
+       ++i) {  // half of the tokens follow from the one before
     const auto random = philox(key, static_cast<uint64_t>(i), 0);
     previous = random[0] % 2 == 0 ? (previous * 5 + 3) % vocab : random[1] % vocab;
     tokens[i] = previous;
   }
   at::Tensor targets = text.narrow(1, 1, work.seq_len).clone();
-  if (work.masks_targets) targets.narrow(1, 0, (micro_batch * 7) % work.seq_len).fill_(-1);
+  if (work.masks_targets)
+    targets.narrow(1, 0, (micro_batch * 7) % work.seq_len).fill_(-1);
   return {text.narrow(1, 0, work.seq_len).contiguous(), targets};
 }
 
@@ -247,7 +271,8 @@ Options small_options(const Work& work) {
   options.seed = 3;
   options.init = gpt2_init_rules(small_gpt2());
   options.schedule.lr = 3e-3;
-  options.adam.eps = 1e-6;  // key biases have no gradient but rounding noise, which a smaller eps would blow up
+  options.adam.eps = 1e-6;  // key biases have no gradient but rounding noise, which a
+                            // smaller eps would blow up
   options.schedule.warmup_steps = 2;
   options.clip = 1.0;
   options.nominal_targets = static_cast<double>(work.rows * work.seq_len);
@@ -276,7 +301,8 @@ void on_ranks(int ranks, const std::function<void(std::unique_ptr<Communicator>)
   }
 }
 
-Trained train(int ranks, const Options& given, const Work& work, const Hooks& hooks, const Gpt2Config& config) {
+Trained train(int ranks, const Options& given, const Work& work, const Hooks& hooks,
+              const Gpt2Config& config) {
   Trained run;
   std::mutex mutex;
   Options options = given;
@@ -306,19 +332,22 @@ Trained train(int ranks, const Options& given, const Work& work, const Hooks& ho
   return run;
 }
 
-Trained train_unsharded(const Options& options, const Work& work, bool exact, const Gpt2Config& config) {
+Trained train_unsharded(const Options& options, const Work& work, bool exact,
+                        const Gpt2Config& config) {
   return exact ? run_unsharded<ExactOptimizer>(options, work, config)
                : run_unsharded<TorchOptimizer>(options, work, config);
 }
 
-std::pair<double, double> loss_and_norm_of(const at::Tensor& tokens, const at::Tensor& targets,
+std::pair<double, double> loss_and_norm_of(const at::Tensor& tokens,
+                                           const at::Tensor& targets,
                                            const Options& options) {
   auto model = initialised_gpt2(small_gpt2(), options);
   const at::Tensor loss = model->forward(tokens, targets) / targets.ge(0).sum();
   loss.backward();
   double squares = 0;
   for (const auto& item : model->named_parameters()) {
-    if (item.key() != "lm_head.weight") squares += item.value().grad().pow(2).sum().item<double>();
+    if (item.key() != "lm_head.weight")
+      squares += item.value().grad().pow(2).sum().item<double>();
   }
   return {loss.item<double>(), std::sqrt(squares)};
 }
@@ -332,11 +361,15 @@ void expect_same(const Trained& a, const Trained& b) {
 }
 
 void expect_close(const Trained& a, const Trained& b, double rtol, double atol) {
-  const auto is_close = [&](double x, double y) { return std::abs(x - y) <= atol + rtol * std::abs(y); };
+  const auto is_close = [&](double x, double y) {
+    return std::abs(x - y) <= atol + rtol * std::abs(y);
+  };
   ASSERT_EQ(a.losses.size(), b.losses.size());
   for (size_t i = 0; i < a.losses.size(); ++i) {
-    EXPECT_TRUE(is_close(a.losses[i], b.losses[i])) << "loss " << i << ": " << a.losses[i] << " " << b.losses[i];
-    EXPECT_TRUE(is_close(a.norms[i], b.norms[i])) << "norm " << i << ": " << a.norms[i] << " " << b.norms[i];
+    EXPECT_TRUE(is_close(a.losses[i], b.losses[i]))
+        << "loss " << i << ": " << a.losses[i] << " " << b.losses[i];
+    EXPECT_TRUE(is_close(a.norms[i], b.norms[i]))
+        << "norm " << i << ": " << a.norms[i] << " " << b.norms[i];
   }
   for (const auto& [fqn, values] : a.params) {
     ASSERT_EQ(values.size(), b.params.at(fqn).size()) << fqn;

@@ -1,4 +1,5 @@
-// What a unit promises, whatever the model around it: nested, tied, frozen, called twice or not at all.
+// What a unit promises, whatever the model around it: nested, tied, frozen, called twice
+// or not at all.
 #include "engine/unit.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +32,8 @@ struct OuterImpl : nn::Module {
     inner = register_module("inner", Unit<BlockImpl>(dim));
     scale = register_parameter("scale", torch::full({}, 0.5));  // no dimensions
   }
-  std::tuple<at::Tensor, std::vector<at::Tensor>> forward(const at::Tensor& x, std::optional<at::Tensor> extra,
+  std::tuple<at::Tensor, std::vector<at::Tensor>> forward(const at::Tensor& x,
+                                                          std::optional<at::Tensor> extra,
                                                           double factor) {
     at::Tensor y = inner(torch::matmul(x, w)) * scale;
     if (extra) y = y + *extra;
@@ -53,14 +55,17 @@ struct ModelImpl : nn::Module {
     outer = register_module("outer", Unit<OuterImpl>(8));
     unused = register_module("unused", Unit<BlockImpl>(8));
     empty = register_module("empty", Unit<EmptyImpl>::make());
-    tied = register_parameter("tied", first->a->weight);  // first.a.weight again: owned by the root
+    tied = register_parameter(
+        "tied", first->a->weight);  // first.a.weight again: owned by the root
     transposed = register_parameter("transposed", torch::randn({4, 8}).t());
   }
   at::Tensor forward(const at::Tensor& tokens) {
     at::Tensor x = first(embedding(tokens));
     auto [y, more] = outer(x, std::optional<at::Tensor>(x * 0.1), 1.5);
     y = first(empty(y)) + more[1];  // `first` a second time
-    return torch::matmul(torch::matmul(y, transposed).mean(-1).pow(2), torch::ones({y.size(1)})).sum() +
+    return torch::matmul(torch::matmul(y, transposed).mean(-1).pow(2),
+                         torch::ones({y.size(1)}))
+               .sum() +
            torch::matmul(y, tied.t()).pow(2).mean() + more[0].pow(2).mean();
   }
   nn::Embedding embedding{nullptr};
@@ -78,19 +83,22 @@ std::shared_ptr<ModelImpl> make_model() {
 }
 
 // Within the rounding of sums whose terms cancel: relative to the largest element.
-void expect_near(const at::Tensor& value, const at::Tensor& expected, const std::string& fqn) {
+void expect_near(const at::Tensor& value, const at::Tensor& expected,
+                 const std::string& fqn) {
   const double largest = expected.abs().max().item<double>();
   EXPECT_LE((value - expected).abs().max().item<double>(), 1e-5 * largest + 1e-7) << fqn;
 }
 
-std::map<std::string, at::Tensor> plain_gradients(const at::Tensor& tokens, double* loss_value = nullptr) {
+std::map<std::string, at::Tensor> plain_gradients(const at::Tensor& tokens,
+                                                  double* loss_value = nullptr) {
   auto model = make_model();
   const at::Tensor loss = model->forward(tokens);
   loss.backward();
   if (loss_value) *loss_value = loss.item<double>();
   std::map<std::string, at::Tensor> grads;
   for (const auto& item : model->named_parameters()) {
-    grads[item.key()] = item.value().grad().defined() ? item.value().grad() : torch::zeros_like(item.value());
+    grads[item.key()] = item.value().grad().defined() ? item.value().grad()
+                                                      : torch::zeros_like(item.value());
   }
   return grads;
 }
@@ -111,19 +119,22 @@ class UnitTest : public ::testing::TestWithParam<std::tuple<int, Recompute>> {
 
 INSTANTIATE_TEST_SUITE_P(, UnitTest,
                          ::testing::Combine(::testing::Values(1, 2, 4),
-                                            ::testing::Values(Recompute::kUnit, Recompute::kNone)));
+                                            ::testing::Values(Recompute::kUnit,
+                                                              Recompute::kNone)));
 
 TEST_P(UnitTest, GradientsEqualThoseOfThePlainModule) {
   const auto expected = plain_gradients(tokens);
   on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
     auto model = make_model();
     Engine engine(model, options, std::move(comm));
-    engine.backward(engine.forward(model, tokens), 1);  // the same batch on every rank: the mean is the gradient
+    engine.backward(engine.forward(model, tokens),
+                    1);  // the same batch on every rank: the mean is the gradient
     for (const auto& [fqn, grad] : expected) {
       if (fqn == "tied") continue;
       expect_near(engine.full_gradient(fqn), grad, fqn);
     }
-    EXPECT_TRUE(torch::equal(engine.full_gradient("tied"), engine.full_gradient("first.a.weight")));
+    EXPECT_TRUE(torch::equal(engine.full_gradient("tied"),
+                             engine.full_gradient("first.a.weight")));
   });
 }
 
@@ -137,7 +148,8 @@ TEST_P(UnitTest, TwoForwardsMayComeBeforeTwoBackwards) {
     engine.backward(two, 1);
     { auto again = engine.forward(model, tokens); }  // a graph that is dropped
     engine.backward(one, 1);
-    for (const std::string fqn : {"first.a.weight", "outer.inner.b.bias", "outer.w", "embedding.weight"}) {
+    for (const std::string fqn :
+         {"first.a.weight", "outer.inner.b.bias", "outer.w", "embedding.weight"}) {
       expect_near(engine.full_gradient(fqn), expected.at(fqn), fqn);
     }
   });
@@ -169,7 +181,8 @@ TEST_P(UnitTest, ListsPlainNamesAndCountsEveryElementOnce) {
   std::vector<std::string> seen;
   for (const auto& [fqn, count] : owned) seen.push_back(fqn);
   for (const std::string& name : names) {
-    const std::string stored = name == "first.a.weight" ? "tied" : name;  // the first name in module order
+    const std::string stored =
+        name == "first.a.weight" ? "tied" : name;  // the first name in module order
     EXPECT_TRUE(owned.contains(stored) || owned.contains(name)) << name;
   }
 }
@@ -184,11 +197,14 @@ TEST_P(UnitTest, FullParametersAreThoseOfRankZero) {
     }
     Engine engine(model, options, std::move(comm));
     for (const auto& item : plain->named_parameters()) {
-      EXPECT_TRUE(torch::equal(engine.full_parameter(item.key()), item.value())) << item.key();
+      EXPECT_TRUE(torch::equal(engine.full_parameter(item.key()), item.value()))
+          << item.key();
     }
     engine.set_full_parameter("outer.inner.a.bias", torch::arange(16).to(at::kFloat));
-    EXPECT_TRUE(torch::equal(engine.full_parameter("outer.inner.a.bias"), torch::arange(16).to(at::kFloat)));
-    EXPECT_THROW(engine.set_full_parameter("outer.inner.a.bias", torch::zeros({3})), Error);
+    EXPECT_TRUE(torch::equal(engine.full_parameter("outer.inner.a.bias"),
+                             torch::arange(16).to(at::kFloat)));
+    EXPECT_THROW(engine.set_full_parameter("outer.inner.a.bias", torch::zeros({3})),
+                 Error);
     EXPECT_THROW(engine.full_parameter("outer.nobody"), Error);
   });
 }
@@ -210,7 +226,8 @@ TEST_P(UnitTest, TouchingAReleasedParameterNamesIt) {
     expect_named("outer.inner.a.weight", model->outer->inner->a->weight);
     expect_named("first.b.bias", model->first->b->bias);
     engine.backward(loss, 1);
-    expect_named("embedding.weight", model->embedding->weight);  // the root unit, too, once backward is over
+    expect_named("embedding.weight",
+                 model->embedding->weight);  // the root unit, too, once backward is over
   });
 }
 
@@ -225,10 +242,13 @@ TEST_P(UnitTest, FrozenParametersStayAndCostNothing) {
       engine.step();
     }
     for (const std::string fqn : {"outer.w", "outer.inner.a.weight", "first.a.bias"}) {
-      EXPECT_TRUE(torch::equal(engine.full_parameter(fqn), plain->named_parameters()[fqn])) << fqn;
+      EXPECT_TRUE(
+          torch::equal(engine.full_parameter(fqn), plain->named_parameters()[fqn]))
+          << fqn;
       EXPECT_THROW(engine.full_gradient(fqn), Error);
     }
-    EXPECT_FALSE(torch::equal(engine.full_parameter("first.b.bias"), plain->first->b->bias));
+    EXPECT_FALSE(
+        torch::equal(engine.full_parameter("first.b.bias"), plain->first->b->bias));
     for (const ShardView& view : engine.shards()) {
       EXPECT_EQ(view.frozen, view.fqn.starts_with("outer") || view.fqn == "first.a.bias");
       EXPECT_EQ(view.exp_avg.size(), view.frozen ? 0 : view.master.size());

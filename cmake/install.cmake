@@ -1,0 +1,57 @@
+# `cmake --install build --prefix P`: the program, the libraries, the headers that users include, and a package, so
+# that another project says
+#
+#   find_package(zero REQUIRED)
+#   target_link_libraries(app zero::engine)      # or zero::launcher: the engine and every verb of the command line
+#
+# Inside this tree the same names work.
+include(CMakePackageConfigHelpers)
+
+add_library(zero::engine ALIAS zero_engine)
+add_library(zero::launcher ALIAS zero_launcher)
+
+set(zero_libraries zero_offload zero_checkpoint zero_engine_core zero_torch zero_engine zero_data zero_launcher_core
+                   zero_launcher)
+foreach(library ${zero_libraries})
+  string(REPLACE "zero_" "" short_name ${library})
+  set_target_properties(${library} PROPERTIES EXPORT_NAME ${short_name})
+  target_compile_features(${library} INTERFACE cxx_std_20)
+endforeach()
+# Users link MPI's C library alone, whose header would pull in C++ bindings.
+target_compile_definitions(zero_engine_core INTERFACE $<INSTALL_INTERFACE:OMPI_SKIP_MPICXX>)
+
+set(zero_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/zero)
+install(TARGETS zero_launch)
+install(TARGETS ${zero_libraries} EXPORT zero_targets)
+install(EXPORT zero_targets FILE zero-targets.cmake NAMESPACE zero:: DESTINATION ${zero_package_dir})
+
+# The public headers and what they include. Whatever is not in this list may change any day.
+set(zero_headers
+  checkpoint/error.h
+  checkpoint/find.h
+  engine/checkpointing.h
+  engine/comm/communicator.h
+  engine/comm/default_communicator.h
+  engine/device/device.h
+  engine/device/host_device.h
+  engine/engine.h
+  engine/errors.h
+  engine/init/deferred_init.h
+  engine/init/init_spec.h
+  engine/options.h
+  engine/step/lr_schedule.h
+  engine/unit.h
+  launcher/launch.h
+  launcher/model.h
+  offload/exact_sum.h)
+foreach(header ${zero_headers})
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/zero/${folder})
+endforeach()
+
+configure_package_config_file(cmake/zero-config.cmake.in ${PROJECT_BINARY_DIR}/package/zero-config.cmake
+                              INSTALL_DESTINATION ${zero_package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/zero-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/package/zero-config.cmake ${PROJECT_BINARY_DIR}/package/zero-config-version.cmake
+        DESTINATION ${zero_package_dir})

@@ -1,0 +1,91 @@
+#include "launcher/commands/from_checkpoint.h"
+
+#include <cstdio>
+#include <optional>
+
+#include "engine/comm/communicator.h"
+#include "launcher/announced_world.h"
+#include "launcher/config.h"
+#include "launcher/help.h"
+#include "launcher/process_setup.h"
+#include "launcher/report.h"
+#include "launcher/world.h"
+
+namespace zero::launcher {
+namespace {
+
+// What belonged to the machine or to a test of the training run stays behind.
+Settings for_use(Settings settings) {
+  const Settings defaults;
+  settings.threads = defaults.threads;
+  settings.adam_threads = defaults.adam_threads;
+  settings.device = defaults.device;
+  settings.bind = defaults.bind;
+  settings.dump_state.clear();
+  settings.trace_comm.clear();
+  settings.delay.clear();
+  settings.chaos = 0;
+  return settings;
+}
+
+Settings settings_for(const std::string& verb, const CommandLine& line,
+                      const FoundCheckpoint& checkpoint, const ModelFamilies& models) {
+  const Settings base = for_use(checkpoint.run.settings);
+  ConfigContext context;
+  context.verb = verb;
+  context.base = &base;
+  context.models = &models;
+  return read_settings(line, process_environment(), context);
+}
+
+void check_from(const std::string& verb, const CommandLine& line) {
+  Problems problems = line.problems;
+  if (line.from.empty())
+    problems.push_back(
+        {"from is missing; allowed: a run's folder or one of its steps", "--from DIR"});
+  if (line.print_config)
+    problems.push_back({"--print-config belongs to train", "command line"});
+  if (!problems.empty()) throw to_error(problems, verb);
+}
+
+int use_in(World& world, const std::string& verb, const CommandLine& line,
+           const ModelFamilies& models, const UseModel& use) {
+  std::unique_ptr<Communicator> ranks = world.make_communicator();
+  const FoundCheckpoint checkpoint = find_saved_run(line.from, *ranks);
+  const Settings settings = settings_for(verb, line, checkpoint, models);
+  set_up_process(settings, world);
+  LoadedModel model(checkpoint, settings, models, std::move(ranks));
+  try {
+    use(model, checkpoint, settings);
+    return static_cast<int>(ExitCode::kDone);
+  } catch (...) {
+    // With the model still there: to take it down could mean to wait for other ranks.
+    return report_and_end(describe(std::current_exception()), world);
+  }
+}
+
+}  // namespace
+
+int run_from_checkpoint(const std::string& verb, const CommandLine& line,
+                        const ModelFamilies& models, const UseModel& use) {
+  const auto announced = announced_world(process_environment());
+  const int rank = announced ? announced->rank : 0;
+  if (line.help) {
+    if (rank == 0) std::fputs(settings_help(verb).c_str(), stdout);
+    return static_cast<int>(ExitCode::kDone);
+  }
+  std::optional<World> world;
+  try {
+    check_from(verb, line);
+    world.emplace(announced);
+  } catch (...) {
+    return report_alone(describe(std::current_exception()), rank);
+  }
+  try {
+    return use_in(*world, verb, line, models, use);
+  } catch (...) {
+    return report_and_end(describe(std::current_exception()), *world);
+  }
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Install into a fresh prefix, build examples/custom_model against it, train, and resume on other numbers of ranks.
+# install_test.sh SOURCE_FOLDER BUILD_FOLDER
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
+set_mpi_environment
+source_folder="$1" build_folder="$2"
+here="$(mktemp -d)"
+trap 'rm -rf "$here"' EXIT
+cd "$here"
+
+quietly() {  # log, command...
+  local log="$here/$1.log"
+  shift
+  "$@" >"$log" 2>&1 || { echo "FAILED: $*" >&2; cat "$log" >&2; exit 1; }
+}
+
+fail() { echo "FAILED: $*" >&2; exit 1; }
+
+quietly install cmake --install "$build_folder" --prefix "$here/prefix"
+prefix/bin/zero_launch --help >/dev/null || fail "the installed program does not start"
+unset ZERO_TORCH                                         # the package must know where LibTorch is
+for project in examples/custom_model tests/install/own_family; do
+  name="$(basename "$project")"
+  cp -r "$source_folder/$project" "$name"
+  quietly "$name.configure" cmake -S "$name" -B "$name/build" -DCMAKE_PREFIX_PATH="$here/prefix" \
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER="$(command -v ccache || true)" -G "Unix Makefiles"
+  quietly "$name.build" cmake --build "$name/build"
+  if grep -q -e "-I$source_folder" -e "$build_folder" "$name/build/CMakeFiles/$name.dir/"{flags.make,link.txt}; then
+    fail "$name was built with files of the source or build tree"
+  fi
+done
+echo "ok: installed, found and built outside the tree"
+
+if cmake -S custom_model -B elsewhere -DCMAKE_PREFIX_PATH="$here/prefix" -DZERO_TORCH=/no/such/torch >elsewhere.log 2>&1; then
+  fail "a LibTorch folder that is not there was accepted"
+fi
+grep -q "no LibTorch in '/no/such/torch'" elsewhere.log || fail "$(cat elsewhere.log)"
+echo "ok: ZERO_TORCH chooses LibTorch"
+
+train() {  # ranks, run, steps: prints "step N loss X" and the evaluation
+  mpirun -n "$1" custom_model/build/custom_model "$2" "$3" | grep -v ^saved
+}
+
+train 2 whole 12 >whole.txt
+[ "$(grep -c ^step whole.txt)" = 12 ] || fail "the unbroken run has other steps: $(cat whole.txt)"
+train 2 half 6 >half.txt
+for ranks in 1 2 4; do
+  cp -r half "half.$ranks"
+  { grep ^step half.txt; train "$ranks" "half.$ranks" 12; } >"half.$ranks.txt"
+  # The last line counts samples too: bytes of the program's own that a checkpoint keeps.
+  diff whole.txt "half.$ranks.txt" >&2 || fail "6 steps on 2 ranks, then 6 on $ranks, are not 12 steps on 2"
+  echo "ok: resumed on $ranks ranks, the same digits"
+done
+python3 - whole.txt <<'PY'
+import sys
+losses = [float(line.split()[3]) for line in open(sys.argv[1]) if line.startswith("step")]
+assert losses[-1] < 0.8 * losses[0], losses
+PY
+echo "ok: the model learns"
+
+for ((i = 0; i < 200; ++i)); do echo "the cat sat on the mat and the dog sat on the cat"; done >text.txt
+quietly own_train mpirun -n 2 own_family/build/own_family train --model bigram --data text.txt --out bigram \
+  --steps 5 --global-batch 4 --micro-batch 2
+quietly own_eval mpirun -n 1 own_family/build/own_family eval --from bigram --data text.txt
+quietly own_generate mpirun -n 1 own_family/build/own_family generate --from bigram --sample "the "
+echo "ok: the verbs train, eval and generate for an own family"

@@ -1,0 +1,129 @@
+#include "tests/scenarios/program.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+namespace zero::scenarios {
+namespace {
+
+namespace fs = std::filesystem;
+
+void redirect(int stream, const std::string& path) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  dup2(file, stream);
+}
+
+[[noreturn]] void become(const std::vector<std::string>& words,
+                         const std::vector<std::string>& variables,
+                         const std::string& log) {
+  setpgid(0, 0);
+  redirect(STDOUT_FILENO, log + ".out");
+  redirect(STDERR_FILENO, log + ".err");
+  for (const std::string& variable : variables) {
+    const size_t equals = variable.find('=');
+    setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
+  }
+  std::vector<char*> arguments;
+  for (const std::string& word : words)
+    arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  execvp(arguments[0], arguments.data());
+  _exit(127);
+}
+
+bool is_number(const std::string& text) {
+  return !text.empty() &&
+         std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c); });
+}
+
+// A zombie has ended; nobody has asked for its code yet.
+bool is_zombie(const std::string& proc) {
+  const std::string status = read_file(proc + "/stat");
+  const size_t end_of_name = status.rfind(')');
+  return end_of_name != status.npos && status.compare(end_of_name + 2, 1, "Z") == 0;
+}
+
+std::string folder_of(const std::string& path) {
+  return fs::path(path).parent_path().string();
+}
+
+}  // namespace
+
+Program::Program(const std::vector<std::string>& words,
+                 const std::vector<std::string>& variables, const std::string& log)
+    : log_(log), pid_(fork()) {
+  if (pid_ == 0) become(words, variables, log);
+  setpgid(pid_, pid_);
+}
+
+Program::~Program() {
+  if (!has_ended()) end_all();
+}
+
+void Program::send(int signal) const { kill(pid_, signal); }
+
+std::string Program::out_so_far() const { return read_file(log_ + ".out"); }
+
+Outcome Program::wait(std::chrono::seconds limit) {
+  Outcome outcome;
+  if (!wait_until([&] { return has_ended(); }, limit)) {
+    outcome.is_late = true;
+    end_all();
+  }
+  outcome.rc = WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
+  outcome.out = read_file(log_ + ".out");
+  outcome.err = read_file(log_ + ".err");
+  return outcome;
+}
+
+bool Program::has_ended() {
+  if (!has_ended_) has_ended_ = waitpid(pid_, &status_, WNOHANG) == pid_;
+  return has_ended_;
+}
+
+// mpirun puts its ranks into groups of their own; they are known by the test's folder.
+void Program::end_all() {
+  kill(-pid_, SIGKILL);
+  for (const pid_t pid : pids_with(folder_of(log_))) kill(pid, SIGKILL);
+  waitpid(pid_, &status_, 0);
+  has_ended_ = true;
+}
+
+std::vector<pid_t> pids_with(const std::string& text) {
+  std::vector<pid_t> pids;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (!is_number(name) || std::stoi(name) == getpid()) continue;
+    const bool is_meant = read_file(entry.path() / "cmdline").find(text) != text.npos;
+    if (is_meant && !is_zombie(entry.path())) pids.push_back(std::stoi(name));
+  }
+  return pids;
+}
+
+std::string variable_of(pid_t pid, const std::string& name) {
+  const std::string all = '\0' + read_file("/proc/" + std::to_string(pid) + "/environ");
+  const std::string wanted = '\0' + name + '=';
+  const size_t found = all.find(wanted);
+  if (found == all.npos) return "";
+  const size_t begin = found + wanted.size();
+  return all.substr(begin, all.find('\0', begin) - begin);
+}
+
+void pause_a_little() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace zero::scenarios

@@ -1,0 +1,227 @@
+// A run that was stopped and continued is the run that was never stopped.
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/scenarios/scenario.h"
+
+namespace zero::scenarios {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class Resume : public Scenario {
+ protected:
+  // Steps 1 to 10 in one go, without a stop; returns its state.
+  State whole(int ranks, const Words& flags = {}) {
+    Words all = {"--steps=10", "--dump-state", path("whole_state")};
+    all.insert(all.end(), flags.begin(), flags.end());
+    EXPECT_EQ(run(ranks, train("whole", all)).rc, 0);
+    return read_state(path("whole_state"));
+  }
+
+  void part(int ranks, int steps, Words flags = {}) {
+    flags.insert(flags.end(), {"--steps=" + std::to_string(steps), "--dump-state",
+                               path("parts_state_" + std::to_string(steps))});
+    const Outcome outcome = run(ranks, train("parts", flags));
+    EXPECT_EQ(outcome.rc, 0) << outcome.out << outcome.err;
+  }
+
+  State after(int steps) const {
+    return read_state(path("parts_state_" + std::to_string(steps)));
+  }
+};
+
+TEST_F(Resume, ContinuesBitForBitAlone) {
+  const State all = whole(0);
+  part(0, 4);
+  part(0, 10);
+  expect_same(all, after(10));
+  EXPECT_EQ(after(10).losses.size(), 6u);
+  EXPECT_EQ(steps("parts"), steps("whole"));
+}
+
+TEST_F(Resume, ContinuesBitForBitOnTwoRanks) {
+  const State all = whole(2);
+  part(2, 4);
+  part(2, 10);
+  expect_same(all, after(10));
+}
+
+TEST_F(Resume, ContinuesWithinWarmupAndDropoutBitForBit) {
+  const Words flags = {"--warmup-steps=7", "--dropout=0.2", "--weight-decay=0.3"};
+  const State all = whole(0, flags);
+  part(0, 4, flags);
+  part(0, 10, flags);
+  expect_same(all, after(10));
+}
+
+TEST_F(Resume, AnyNumberOfRanksContinuesADeterministicRun) {
+  const State all = whole(0, {"--deterministic"});
+  part(2, 3, {"--deterministic"});
+  part(0, 5, {"--deterministic"});
+  part(4, 8, {"--deterministic"});
+  part(2, 10, {"--deterministic"});
+  expect_same(all, after(10));
+  EXPECT_EQ(steps("parts"), steps("whole"));
+}
+
+TEST_F(Resume, AFreshStartIsSaid) {
+  EXPECT_THAT(run(0, train("a", {"--steps=1"})).out, HasSubstr("fresh start"));
+  EXPECT_THAT(run(0, train("a", {"--steps=2"})).out, HasSubstr("resumed step 1 from"));
+}
+
+TEST_F(Resume, AFinishedRunSaysSo) {
+  run(0, train("a", {"--steps=3"}));
+  const Outcome again = run(2, train("a", {"--steps=3"}));
+  EXPECT_EQ(again.rc, 0);
+  EXPECT_THAT(again.out, HasSubstr("this run is finished: step 3 of 3"));
+  EXPECT_THAT(steps("a"), ElementsAre(1, 2, 3));
+}
+
+TEST_F(Resume, SavesOnTheWayAndKeepsAsManyAsAsked) {
+  const Outcome outcome = run(0, train("a", {"--steps=7", "--save-every=2", "--keep=2"}));
+  EXPECT_THAT(outcome.out, HasSubstr("saved step 4 in"));
+  EXPECT_THAT(checkpoints("a"), ElementsAre("step_000000000006", "step_000000000007"));
+}
+
+TEST_F(Resume, MustWantsACheckpoint) {
+  const Outcome outcome = run(0, train("a", {"--steps=3", "--resume=must"}));
+  EXPECT_EQ(outcome.rc, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--resume must"));
+}
+
+TEST_F(Resume, NeverWantsNone) {
+  run(0, train("a", {"--steps=1", "--resume=never"}));
+  const Outcome outcome = run(0, train("a", {"--steps=3", "--resume=never"}));
+  EXPECT_EQ(outcome.rc, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--resume never"));
+}
+
+TEST_F(Resume, AMissingStepNamesTheFlag) {
+  run(0, train("a", {"--steps=1"}));
+  const std::string step = path("a/step_000000000009");
+  const Outcome outcome = run(0, train("b", {"--steps=3", "--resume", step}));
+  EXPECT_EQ(outcome.rc, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--resume"));
+  EXPECT_THAT(outcome.err, HasSubstr(step));
+}
+
+TEST_F(Resume, StartsFromAnotherRunsStep) {
+  const State all = whole(0, {"--save-every=4"});
+  part(0, 10, {"--resume", path("whole/step_000000000008")});
+  expect_same(all, after(10));
+  EXPECT_EQ(after(10).losses.size(), 2u);
+}
+
+TEST_F(Resume, TwoHistoriesDoNotShareAFolder) {
+  run(0, train("a", {"--steps=4", "--save-every=2"}));
+  run(0, train("b", {"--steps=4"}));
+  const Outcome back =
+      run(0, train("a", {"--steps=9", "--resume", path("a/step_000000000002")}));
+  EXPECT_EQ(back.rc, 2);
+  EXPECT_THAT(back.err, HasSubstr("newer checkpoint of step 4"));
+  EXPECT_EQ(run(0, train("a", {"--steps=9", "--resume", path("b")})).rc, 2);
+}
+
+TEST_F(Resume, ChangedSettingsAreListedTogether) {
+  run(0, train("a", {"--steps=2"}));
+  const Outcome outcome =
+      run(2, train("a", {"--steps=4", "--lr=0.01", "--seed=3", "--betas=0.8,0.9"}));
+  EXPECT_EQ(outcome.rc, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("lr was 0.0003, is 0.01"));
+  EXPECT_THAT(outcome.err, HasSubstr("seed was 0, is 3"));
+  EXPECT_THAT(outcome.err, HasSubstr("betas was [0.9,0.95], is [0.8,0.9]"));
+  EXPECT_THAT(outcome.err, HasSubstr("--resume must --override"));
+}
+
+TEST_F(Resume, AnOverriddenSettingMayChange) {
+  run(0, train("a", {"--steps=2"}));
+  const Words flags = {"--steps=4", "--lr=0.01", "--override", "lr"};
+  EXPECT_EQ(run(0, train("a", flags)).rc, 0);
+  EXPECT_EQ(metrics("a", "step").back()["lr"], 0.01);
+  // It is the run's own from now on.
+  EXPECT_EQ(run(0, train("a", {"--steps=5", "--lr=0.01"})).rc, 0);
+}
+
+TEST_F(Resume, AnUnknownOverrideIsRefused) {
+  const Outcome outcome = run(0, train("a", {"--steps=2", "--override", "lrr"}));
+  EXPECT_EQ(outcome.rc, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("lrr"));
+}
+
+TEST_F(Resume, MoreStepsUnderADecayingScheduleWantAnOverride) {
+  const Words cosine = {"--schedule=cosine", "--steps=4"};
+  run(0, train("a", cosine));
+  const Words longer = {"--schedule=cosine", "--steps=6"};
+  const Outcome refused = run(0, train("a", longer));
+  EXPECT_EQ(refused.rc, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--override steps"));
+  Words overridden = longer;
+  overridden.insert(overridden.end(), {"--override", "steps"});
+  EXPECT_EQ(run(0, train("a", overridden)).rc, 0);
+}
+
+TEST_F(Resume, OtherDataIsNoticedAndMovedDataIsNot) {
+  run(0, train("a", {"--steps=2"}));
+  const std::string text = read_file(path("data.txt"));
+  std::filesystem::create_directory(path("moved"));
+  Words words = train("a", {"--steps=3"});
+  words[3] = write("moved/data.txt", text);
+  const Outcome moved = run(0, words);
+  EXPECT_EQ(moved.rc, 0) << moved.err;
+  words = train("a", {"--steps=4"});
+  words[3] = write("moved/data.txt", text + "and more");
+  const Outcome other = run(0, words);
+  EXPECT_EQ(other.rc, 2);
+  EXPECT_THAT(other.err, HasSubstr("data was 20001 tokens with hash"));
+}
+
+TEST_F(Resume, AChangedBatchUsesNoSampleTwice) {
+  run(0, train("a", {"--steps=3"}));
+  Words words = train("a", {"--steps=5", "--override", "global_batch"});
+  *std::ranges::find(words, "--global-batch=8") = "--global-batch=4";
+  EXPECT_EQ(run(0, words).rc, 0);
+  const std::string manifest = read_file(path("a/step_000000000005/manifest.json"));
+  EXPECT_THAT(manifest, HasSubstr("\"num_samples\":32"));
+}
+
+TEST_F(Resume, TwoRunsGiveTheSameMetricsButForTimes) {
+  const auto numbers = [&](const std::string& out) {
+    run(2, train(out, {"--steps=5"}));
+    std::vector<nlohmann::json> records = metrics(out, "step");
+    for (auto& record : records) {
+      for (const char* key : {"seconds", "tokens_per_second", "updates_per_second",
+                              "host_bytes_free", "wall"})
+        record.erase(key);
+    }
+    return records;
+  };
+  EXPECT_EQ(numbers("a"), numbers("b"));
+}
+
+TEST_F(Resume, ACrashedRunsStepsAreNotToldTwice) {
+  const Words flags = {"--steps=100000", "--save-every=5", "--keep=0",
+                       "--metrics=jsonl,csv", "--delay=adam=5"};
+  auto crashed = start(0, train("a", flags));
+  ASSERT_TRUE(wait_for_step("a", 13));
+  crashed->send(SIGKILL);
+  crashed->wait();
+  const int64_t saved = metrics("a", "save").back()["step"];
+  const std::string more = "--steps=" + std::to_string(saved + 4);
+  const Outcome outcome = run(0, train("a", {more, "--metrics=jsonl,csv"}));
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+  std::vector<int64_t> expected;
+  for (int64_t step = 1; step <= saved + 4; ++step) expected.push_back(step);
+  EXPECT_EQ(steps("a"), expected);
+  EXPECT_EQ(std::ranges::count(read_file(path("a/metrics.csv")), '\n'),
+            std::ssize(expected) + 1);
+  ASSERT_EQ(metrics("a", "resume").size(), 1u);
+  EXPECT_EQ(metrics("a", "resume")[0]["step"], saved);
+}
+
+}  // namespace
+}  // namespace zero::scenarios

@@ -1,0 +1,200 @@
+// Every way to stop a run saves it first, and the same command goes on.
+#include <algorithm>
+#include <csignal>
+
+#include "tests/scenarios/scenario.h"
+
+namespace zero::scenarios {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+// Steps of a few milliseconds, more than anyone waits for.
+const Words kEndless = {"--steps=1000000", "--delay=adam=5"};
+
+Words operator+(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+class Stopping : public Scenario {
+ protected:
+  std::unique_ptr<Program> start_endless(int ranks, const Words& flags = {}) {
+    auto program = start(ranks, train("a", kEndless + flags));
+    EXPECT_TRUE(wait_for_step("a", 3)) << program->out_so_far();
+    return program;
+  }
+
+  // The run has saved its last step, and goes on from there as if it had never stopped.
+  void expect_stopped_and_resumable(const Outcome& outcome, int ranks) {
+    EXPECT_EQ(outcome.rc, 75) << outcome.out << outcome.err;
+    const int64_t last = steps("a").back();
+    EXPECT_THAT(outcome.out, HasSubstr("saved step " + std::to_string(last)));
+    EXPECT_THAT(checkpoints("a"), SizeIs(1));
+    const std::string more = "--steps=" + std::to_string(last + 2);
+    EXPECT_EQ(run(ranks, train("a", {more, "--dump-state", path("a_state")})).rc, 0);
+    EXPECT_EQ(run(ranks, train("b", {more, "--dump-state", path("b_state")})).rc, 0);
+    expect_same(read_state(path("b_state")), read_state(path("a_state")));
+    EXPECT_EQ(steps("a"), steps("b"));
+    EXPECT_THAT(metrics("a", "stop"), SizeIs(1));
+  }
+};
+
+TEST_F(Stopping, Usr1ToMpirun) {
+  auto program = start_endless(2);
+  EXPECT_THAT(program->out_so_far(),
+              HasSubstr("kill -USR1 " + std::to_string(program->pid())));
+  program->send(SIGUSR1);
+  expect_stopped_and_resumable(program->wait(), 2);
+}
+
+TEST_F(Stopping, Usr1ToOneProcess) {
+  auto program = start_endless(0);
+  EXPECT_THAT(program->out_so_far(),
+              HasSubstr("kill -USR1 " + std::to_string(program->pid())));
+  program->send(SIGUSR1);
+  expect_stopped_and_resumable(program->wait(), 0);
+}
+
+TEST_F(Stopping, TermToOneProcess) {
+  auto program = start_endless(0);
+  program->send(SIGTERM);
+  expect_stopped_and_resumable(program->wait(), 0);
+}
+
+TEST_F(Stopping, TermTwiceAtOnceIsOneRequest) {
+  auto program = start_endless(0);
+  program->send(SIGTERM);
+  pause_a_little();
+  program->send(SIGTERM);
+  EXPECT_EQ(program->wait().rc, 75);
+}
+
+TEST_F(Stopping, TheFileStopIsHonouredAndRemoved) {
+  auto program = start_endless(2);
+  write("a/STOP", "");
+  expect_stopped_and_resumable(program->wait(), 2);
+  EXPECT_FALSE(has("a/STOP"));
+}
+
+TEST_F(Stopping, TheTimeLimit) {
+  const Outcome outcome =
+      run(2, train("a", kEndless + Words{"--time-limit", "00:00:03"}));
+  EXPECT_THAT(outcome.out, HasSubstr("stopped by the time limit"));
+  const double begin = metrics("a", "run")[0]["wall"],
+               end = metrics("a", "stop")[0]["wall"];
+  EXPECT_LT(end - begin, 3);
+  expect_stopped_and_resumable(outcome, 2);
+}
+
+TEST_F(Stopping, ASecondSignalLeavesAtOnce) {
+  auto program = start(0, train("a", {"--steps=1000000", "--delay=adam=4000"}));
+  ASSERT_TRUE(wait_until(
+      [&] { return program->out_so_far().find("fresh start") != std::string::npos; }));
+  program->send(SIGINT);
+  for (int i = 0; i < 40; ++i)
+    pause_a_little();  // a moment longer than a duplicate takes
+  program->send(SIGINT);
+  const Outcome outcome = program->wait(std::chrono::seconds(2));
+  EXPECT_FALSE(outcome.is_late);
+  EXPECT_EQ(outcome.rc, 130);
+  EXPECT_THAT(checkpoints("a"), IsEmpty());
+  EXPECT_EQ(run(0, train("a", {"--steps=2"})).rc, 0);
+}
+
+TEST_F(Stopping, AStopInTheLastStepIsNone) {
+  run(0, train("a", {"--steps=2"}));
+  write("a/STOP", "");
+  EXPECT_EQ(run(0, train("a", {"--steps=3"})).rc, 0);
+  EXPECT_FALSE(has("a/STOP"));
+}
+
+TEST_F(Stopping, NothingIsSavedTwice) {
+  auto program = start_endless(0, {"--save-every=1"});
+  program->send(SIGUSR1);
+  const Outcome outcome = program->wait();
+  EXPECT_EQ(outcome.rc, 75);
+  const auto saves = metrics("a", "save");
+  ASSERT_FALSE(saves.empty());
+  for (size_t i = 1; i < saves.size(); ++i)
+    EXPECT_NE(saves[i]["step"], saves[i - 1]["step"]);
+}
+
+TEST_F(Stopping, AKilledRankEndsAllAndTheRunGoesOn) {
+  auto program = start_endless(2, {"--save-every=2"});
+  ASSERT_TRUE(wait_until([&] { return !metrics("a", "save").empty(); }));
+  for (const pid_t pid : pids_with(path("a"))) {
+    if (variable_of(pid, "OMPI_COMM_WORLD_RANK") == "1") kill(pid, SIGKILL);
+  }
+  const Outcome outcome = program->wait(std::chrono::seconds(10));
+  EXPECT_FALSE(outcome.is_late);
+  EXPECT_NE(outcome.rc, 0);
+  EXPECT_TRUE(
+      wait_until([&] { return pids_with(path("a")).empty(); }, std::chrono::seconds(5)));
+  const std::string more = "--steps=" + std::to_string(steps("a").back() + 3);
+  const Outcome again = run(2, train("a", {more, "--dump-state", path("a_state")}));
+  EXPECT_EQ(again.rc, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("resumed step"));
+  EXPECT_EQ(run(2, train("b", {more, "--dump-state", path("b_state")})).rc, 0);
+  expect_same(read_state(path("b_state")), read_state(path("a_state")));
+}
+
+// mpirun gives its ranks a second, which may not do: what was there must stay whole.
+TEST_F(Stopping, TermToMpirunLeavesAWholeCheckpoint) {
+  auto program = start_endless(2, {"--save-every=3"});
+  ASSERT_TRUE(wait_until([&] { return !metrics("a", "save").empty(); }));
+  program->send(SIGTERM);
+  EXPECT_NE(program->wait(std::chrono::seconds(10)).rc, 0);
+  const std::string more = "--steps=" + std::to_string(steps("a").back() + 3);
+  const Outcome again = run(2, train("a", {more}));
+  EXPECT_EQ(again.rc, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("resumed step"));
+  EXPECT_THAT(again.out, Not(HasSubstr("passed over")));
+}
+
+TEST_F(Stopping, ASecondRunIsKeptOut) {
+  auto program = start_endless(0);
+  const Outcome second = run(0, train("a", {"--steps=5"}));
+  EXPECT_EQ(second.rc, 5);
+  EXPECT_THAT(second.err, HasSubstr("process " + std::to_string(program->pid())));
+  program->send(SIGTERM);
+  EXPECT_EQ(program->wait().rc, 75);
+}
+
+TEST_F(Stopping, NumbersThatAreNotFiniteEndTheRun) {
+  const Outcome outcome = run(2, train("a", {"--steps=200", "--lr=1e30", "--clip=0",
+                                             "--max-bad-steps=3", "--save-every=1"}));
+  EXPECT_EQ(outcome.rc, 4) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("not finite 3 times in a row"));
+  EXPECT_THAT(outcome.err, HasSubstr("after step "));
+  const auto records = metrics("a", "step");
+  ASSERT_GE(records.size(), 4u);
+  for (size_t i = records.size() - 3; i < records.size(); ++i) {
+    EXPECT_TRUE(records[i]["skipped"].get<bool>());
+    EXPECT_FALSE(records[i]["first_bad"].get<std::string>().empty());
+  }
+}
+
+TEST_F(Stopping, SkippedStepsCountOnAcrossAResume) {
+  const Words bad = {"--lr=1e30", "--clip=0", "--max-bad-steps=0", "--steps=1000000",
+                     "--delay=adam=5"};
+  auto program = start(0, train("a", bad));
+  ASSERT_TRUE(wait_until([&] {
+    const auto records = metrics("a", "step");
+    return !records.empty() && records.back().contains("skipped");
+  }));
+  program->send(SIGTERM);
+  EXPECT_EQ(program->wait().rc, 75);
+  const std::string manifest =
+      read_file(path("a/" + checkpoints("a").back() + "/manifest.json"));
+  EXPECT_THAT(manifest,
+              HasSubstr("\"num_batches\":" + std::to_string(steps("a").size()) + ","));
+  const Words enough = {"--lr=1e30", "--clip=0", "--max-bad-steps=1", "--steps=1000000"};
+  EXPECT_EQ(run(0, train("a", enough)).rc, 4);
+}
+
+}  // namespace
+}  // namespace zero::scenarios

@@ -1,0 +1,96 @@
+// What is wrong with a command is told at once, by one rank, with the right code.
+#include <algorithm>
+#include <cstdint>
+
+#include "tests/scenarios/scenario.h"
+
+namespace zero::scenarios {
+namespace {
+
+using testing::HasSubstr;
+
+class Usage : public Scenario {
+ protected:
+  static int64_t count(const std::string& text, const std::string& part) {
+    int64_t number = 0;
+    for (size_t at = 0; (at = text.find(part, at)) != text.npos; ++at) ++number;
+    return number;
+  }
+
+  Words with(const std::string& before, const std::string& after) const {
+    Words words = train("a", {"--steps=2"});
+    *std::ranges::find(words, before) = after;
+    return words;
+  }
+};
+
+TEST_F(Usage, AllMistakesAtOnceByOneRank) {
+  const Outcome outcome =
+      run(2, train("a", {"--steps=0", "--lr=-1", "--seq-lenn=4", "--zero-stage=3"}));
+  EXPECT_EQ(outcome.rc, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("4 settings cannot be used"));
+  EXPECT_THAT(outcome.err, HasSubstr("nearest: --seq-len"));
+  EXPECT_EQ(count(outcome.err, "settings cannot be used"), 1);
+}
+
+TEST_F(Usage, AnUnknownVerb) { EXPECT_EQ(run(0, verb("trian", {})).rc, 2); }
+
+TEST_F(Usage, MissingData) {
+  const Outcome outcome = run(2, with(path("data.txt"), path("none.txt")));
+  EXPECT_EQ(outcome.rc, 6);
+  EXPECT_THAT(outcome.err, HasSubstr(path("none.txt")));
+}
+
+TEST_F(Usage, EmptyData) {
+  EXPECT_EQ(run(0, with(path("data.txt"), write("empty.txt", ""))).rc, 6);
+}
+
+TEST_F(Usage, AnIdBeyondTheVocabulary) {
+  std::string tokens;
+  for (int i = 0; i < 100; ++i) tokens += std::string{static_cast<char>(i % 7), 0};
+  tokens[50] = 99;
+  Words words = with(path("data.txt"), write("tokens.bin", tokens));
+  words.push_back("--vocab=16");
+  const Outcome outcome = run(2, words);
+  EXPECT_EQ(outcome.rc, 6) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("99"));
+}
+
+TEST_F(Usage, ABatchThatDoesNotDivide) {
+  const Outcome outcome = run(3, train("a", {"--steps=2"}));
+  EXPECT_EQ(outcome.rc, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("global_batch 8 does not divide"));
+}
+
+TEST_F(Usage, MoreRanksThanMicroBatches) {
+  const Outcome outcome = run(5, train("a", {"--steps=2"}));
+  EXPECT_EQ(outcome.rc, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("fewer ranks"));
+}
+
+TEST_F(Usage, AnnouncedRanksThatMpiDoesNotSee) {
+  for (const std::string variable :
+       {"OMPI_COMM_WORLD_SIZE=4", "SLURM_STEP_NUM_TASKS=4"}) {
+    const Outcome outcome = run(0, train("a", {"--steps=2"}), {variable});
+    EXPECT_EQ(outcome.rc, 3) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("announces 4 ranks"));
+  }
+}
+
+TEST_F(Usage, AFolderThatCannotBeMade) {
+  write("file", "");
+  EXPECT_EQ(run(0, train("file/a", {"--steps=2"})).rc, 5);
+}
+
+TEST_F(Usage, AReaderThatWentAwayStopsNothing) {
+  std::string command = "set -o pipefail; ";
+  for (const std::string& word : train("a", {"--steps=20", "--log-every=1"}))
+    command += "'" + word + "' ";
+  const Outcome outcome =
+      run(0, {"bash", "-c", command + "| head -1; exit ${PIPESTATUS[0]}"});
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+  EXPECT_EQ(steps("a").size(), 20u);
+}
+
+}  // namespace
+}  // namespace zero::scenarios

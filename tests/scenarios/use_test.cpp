@@ -1,0 +1,88 @@
+// The verbs that use a checkpoint.
+#include <cstdio>
+
+#include "tests/scenarios/scenario.h"
+
+namespace zero::scenarios {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+class UseOfACheckpoint : public Scenario {
+ protected:
+  UseOfACheckpoint() {
+    EXPECT_EQ(run(2, train("a", {"--steps=8", "--save-every=4", "--lr=1e-2"})).rc, 0);
+  }
+
+  static std::string with_six_digits(double value) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%.6f", value);
+    return text;
+  }
+
+  Outcome eval(int ranks, Words flags) {
+    flags.push_back("--threads=1");
+    const Outcome outcome = run(ranks, verb("eval", flags));
+    EXPECT_EQ(outcome.rc, 0) << outcome.err;
+    return outcome;
+  }
+
+  Outcome generate(int ranks, Words flags) {
+    flags.insert(flags.end(), {"--from", path("a"), "--threads=1", "--sample-tokens=20"});
+    return run(ranks, verb("generate", flags));
+  }
+};
+
+TEST_F(UseOfACheckpoint, EvalIsTheSameOnAnyNumberOfRanks) {
+  const std::string alone = eval(0, {"--from", path("a")}).out;
+  EXPECT_THAT(alone, ContainsRegex("eval step 8 .* 64 of 1250 samples"));
+  EXPECT_EQ(eval(1, {"--from", path("a")}).out, alone);
+  EXPECT_EQ(eval(2, {"--from", path("a")}).out, alone);
+  EXPECT_EQ(eval(3, {"--from", path("a")}).out, alone);
+}
+
+TEST_F(UseOfACheckpoint, EvalIsWhatTrainingSaid) {
+  const Words flags = {"--steps=8", "--lr=1e-2", "--eval-data", path("data.txt")};
+  EXPECT_EQ(run(2, train("b", flags)).rc, 0);
+  const double loss = metrics("b", "eval").back()["loss"];
+  EXPECT_THAT(eval(2, {"--from", path("a")}).out, HasSubstr(with_six_digits(loss)));
+}
+
+TEST_F(UseOfACheckpoint, EvalOfAnEarlierStepAndOtherData) {
+  const std::string other = write("other.txt", std::string(200, 'x'));
+  const Outcome outcome =
+      eval(0, {"--from", path("a/step_000000000004"), "--data", other});
+  EXPECT_THAT(outcome.out, HasSubstr("eval step 4"));
+  EXPECT_THAT(outcome.out, HasSubstr("12 of 12 samples"));
+}
+
+TEST_F(UseOfACheckpoint, GenerateIsTheSameOnAnyNumberOfRanks) {
+  const std::string alone = generate(0, {"--sample=the "}).out;
+  EXPECT_THAT(alone, testing::StartsWith("the "));
+  EXPECT_EQ(generate(2, {"--sample=the "}).out, alone);
+  EXPECT_NE(generate(0, {"--sample=the ", "--seed=5"}).out, alone);
+}
+
+TEST_F(UseOfACheckpoint, GenerateWantsAPromptAndACheckpoint) {
+  const Outcome no_prompt = generate(0, {});
+  EXPECT_EQ(no_prompt.rc, 2);
+  EXPECT_THAT(no_prompt.err, HasSubstr("--sample PROMPT"));
+  const Outcome no_from = run(2, verb("generate", {"--sample=x"}));
+  EXPECT_EQ(no_from.rc, 2);
+  EXPECT_THAT(no_from.err, HasSubstr("--from DIR"));
+  EXPECT_EQ(run(0, verb("generate", {"--sample=x", "--from", path("none")})).rc, 2);
+}
+
+TEST_F(UseOfACheckpoint, ItIsLeftAsItIs) {
+  const Words before = checkpoints("a");
+  const size_t num_records = metrics("a", "step").size();
+  generate(0, {"--sample=the "});
+  eval(0, {"--from", path("a")});
+  EXPECT_EQ(checkpoints("a"), before);
+  EXPECT_EQ(metrics("a", "step").size(), num_records);
+  EXPECT_FALSE(has("a/run.lock"));
+}
+
+}  // namespace
+}  // namespace zero::scenarios
