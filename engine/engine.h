@@ -58,6 +58,11 @@ struct BufferView {
   std::span<std::byte> bytes;  // contiguous, live
 };
 
+// Every byte that an Engine allocates on each of `world_size` ranks, told without
+// allocating any; the model may be deferred. Throws Error(kUsage) as the Engine would.
+std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
+                              int world_size);
+
 // Train a module whose state is sharded over ranks.
 //
 //   Engine engine(model, options);                  // shards: every rank keeps 1/N of
@@ -109,8 +114,10 @@ class Engine {
   int64_t num_steps() const;          // updates done
   void set_num_steps(int64_t steps);  // after loading a checkpoint
   int64_t num_parameters() const;     // unique, unsharded elements
-  std::vector<ShardView>
-  shards();  // in FQN order of the module; valid until the engine goes
+  // This rank's slices, in FQN order of the module; valid until the engine goes.
+  std::vector<ShardView> shards();
+  // One of them, under any name of the parameter. Throws Error(kUsage) for no parameter.
+  ShardView local_shard(const std::string& fqn);
   std::vector<BufferView> buffers();  // contiguous ones; valid until the engine goes
   std::vector<MemoryEntry> memory() const;  // the plan
   int64_t allocated_bytes() const;  // what was allocated; equals the sum of the plan

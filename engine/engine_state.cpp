@@ -43,6 +43,23 @@ at::Tensor Engine::Impl::gather_full(const Place& place, const float* shard) {
       .view(param.shape);
 }
 
+ShardView Engine::local_shard(const std::string& fqn) {
+  impl_->find(fqn);  // throws for an unknown name
+  for (const ShardView& view : shards()) {
+    const auto alias = std::find(view.aliases.begin(), view.aliases.end(), fqn);
+    if (view.fqn == fqn || alias != view.aliases.end()) return view;
+  }
+  return {};
+}
+
+std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
+                              int world_size) {
+  const ScannedModel scanned = scan_model(model);
+  const UnitPlan units =
+      make_unit_plan(scanned.units, scanned.params, options, world_size);
+  return make_memory_plan(units, options, world_size).entries;
+}
+
 std::vector<ShardView> Engine::shards() {
   std::vector<ShardView> views(impl_->model.params.size());
   for (size_t i = 0; i < views.size(); ++i) {

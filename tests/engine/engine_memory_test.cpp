@@ -57,7 +57,10 @@ TEST_F(EngineMemory, FourRanksHoldAQuarterEachAndTheRing) {
     }
     Options mine = options;
     mine.init = gpt2_init_rules(config);
+    int64_t foreseen = 0;
+    for (const MemoryEntry& entry : plan(*model, mine, 4)) foreseen += entry.bytes;
     Engine engine(model, mine, std::move(comm));
+    EXPECT_EQ(foreseen, planned(engine));
     EXPECT_EQ(engine.allocated_bytes(), planned(engine));
     if (rank != 0) return;
     numel = engine.num_parameters();

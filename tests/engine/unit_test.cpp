@@ -206,6 +206,14 @@ TEST_P(UnitTest, FullParametersAreThoseOfRankZero) {
     EXPECT_THROW(engine.set_full_parameter("outer.inner.a.bias", torch::zeros({3})),
                  Error);
     EXPECT_THROW(engine.full_parameter("outer.nobody"), Error);
+    EXPECT_THROW(engine.local_shard("outer.nobody"), Error);
+    const ShardView shard = engine.local_shard("outer.inner.a.bias");
+    for (size_t i = 0; i < shard.master.size(); ++i) {
+      EXPECT_EQ(shard.master[i],
+                static_cast<float>(shard.begin + static_cast<int64_t>(i)));
+    }
+    EXPECT_EQ(engine.local_shard("tied").master.data(),
+              engine.local_shard("first.a.weight").master.data());
   });
 }
 
