@@ -25,8 +25,11 @@ using checkpoint::Slice;
 // The ranks' small exchanges around a save or a load.
 class Agreement {
  public:
-  explicit Agreement(Communicator& ranks)
-      : ranks_(ranks), stream_(make_inline_stream("checkpoint")) {}
+  // `subject` is what the ranks must agree on: with different ones, all of them throw.
+  Agreement(Communicator& ranks, std::string subject)
+      : ranks_(ranks),
+        subject_(std::move(subject)),
+        stream_(make_inline_stream("checkpoint")) {}
 
   // Run `body` on this rank; then every rank throws the error of the lowest rank whose
   // body failed, if any did.
@@ -43,8 +46,7 @@ class Agreement {
     }
     std::array<int64_t, 1> first{failed ? ranks_.rank()
                                         : std::numeric_limits<int64_t>::max()};
-    ranks_.all_reduce(std::span<int64_t>(first), ReduceOp::kMin, "checkpoint agreement",
-                      *stream_);
+    ranks_.all_reduce(std::span<int64_t>(first), ReduceOp::kMin, subject_, *stream_);
     stream_->synchronize();
     if (first[0] >= ranks_.size()) return;
     const int culprit = static_cast<int>(first[0]);
@@ -82,6 +84,7 @@ class Agreement {
 
  private:
   Communicator& ranks_;
+  const std::string subject_;
   std::unique_ptr<HostStream> stream_;
 };
 
@@ -224,9 +227,10 @@ SavedState state_of(checkpoint::Reader& reader) {
 
 std::string save_checkpoint(Engine& engine, const std::string& run,
                             const SavedState& state, bool replace) {
-  Agreement ranks(engine.control());
+  Agreement ranks(engine.control(), "save step " + std::to_string(state.step));
   const auto existing =
       replace ? checkpoint::Existing::kReplace : checkpoint::Existing::kRefuse;
+  ranks.run([] {});  // the same step everywhere, or nobody saves
   average_buffers(engine, ranks);
 
   std::string temporary;
@@ -258,7 +262,7 @@ std::string save_checkpoint(Engine& engine, const std::string& run,
 
 SavedState load_checkpoint(Engine& engine, const std::string& folder,
                            const LoadOptions& options) {
-  Agreement ranks(engine.control());
+  Agreement ranks(engine.control(), "load " + folder);
   std::unique_ptr<checkpoint::Reader> reader;
   ranks.run([&] {
     reader = std::make_unique<checkpoint::Reader>(folder);

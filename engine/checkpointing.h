@@ -24,7 +24,8 @@ struct LoadOptions {
 };
 
 // Write run/step_<step>/ and make it complete in one atomic step; returns its path.
-// Collective.
+// Collective: ranks that ask for different steps
+// all throw Error(kDiverged).
 //
 // Every rank writes its own slices. Float buffers that differ between ranks are averaged
 // first, on all ranks. When any rank fails, none has saved, what was there stays, and

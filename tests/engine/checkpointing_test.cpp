@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "checkpoint/error.h"
+#include "engine/errors.h"
 #include "engine/init/deferred_init.h"
 #include "tests/engine/training.h"
 
@@ -211,6 +212,23 @@ TEST_F(Checkpointing, ASecondSaveOfAStepIsRefusedOnEveryRank) {
     state.step = 1;
     EXPECT_NO_THROW(save_checkpoint(engine, run, state, /*replace=*/true));
   });
+}
+
+TEST_F(Checkpointing, RanksThatAskForDifferentStepsAllFail) {
+  int throws = 0;
+  std::mutex mutex;
+  each_rank(2, [&](Engine& engine, auto&) {
+    SavedState state;
+    state.step = engine.rank();
+    try {
+      save_checkpoint(engine, run, state);
+    } catch (const Error& error) {
+      const std::lock_guard lock(mutex);
+      throws += error.code() == ExitCode::kDiverged;
+    }
+  });
+  EXPECT_EQ(throws, 2);
+  EXPECT_FALSE(fs::exists(run));
 }
 
 TEST_F(Checkpointing, TiedWeightsAreStoredOnce) {
