@@ -16,7 +16,7 @@ namespace {
 
 bool is_complete(const Folder& run, int64_t step) {
   const std::string name = step_folder(step);
-  return run.has(name) && flaw_of({step, run.path_of(name)}, Scrutiny::kSizes).empty();
+  return run.has(name) && flaw_of({step, run.path_of(name)}).empty();
 }
 
 void refuse_existing(const Folder& run, int64_t step, Existing existing) {

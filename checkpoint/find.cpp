@@ -7,7 +7,6 @@
 
 #include "checkpoint/error.h"
 #include "checkpoint/inventory.h"
-#include "checkpoint/verify.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -23,7 +22,7 @@ Folder open_step(const StepFolder& folder) {
   return Folder(run).subfolder(name);
 }
 
-std::string first_flaw(const StepFolder& folder, Scrutiny scrutiny) {
+std::string first_flaw(const StepFolder& folder) {
   const Folder opened = open_step(folder);
   const Manifest manifest = load_manifest(opened);
   if (manifest.step != folder.step) {
@@ -31,8 +30,7 @@ std::string first_flaw(const StepFolder& folder, Scrutiny scrutiny) {
         opened.path_of(kManifestFile), "",
         "is of step " + std::to_string(manifest.step) + ", which is not the folder's"});
   }
-  const auto damages = scrutiny == Scrutiny::kBytes ? verify(folder.path).damages
-                                                    : check_files(opened, manifest);
+  const auto damages = check_files(opened, manifest);
   if (damages.empty()) return "";
   const std::string more =
       damages.size() == 1 ? "" : " (and " + std::to_string(damages.size() - 1) + " more)";
@@ -53,20 +51,19 @@ std::vector<StepFolder> list_steps(const std::string& run) {
   return steps;
 }
 
-std::string flaw_of(const StepFolder& folder, Scrutiny scrutiny) {
+std::string flaw_of(const StepFolder& folder) {
   try {
-    return first_flaw(folder, scrutiny);
+    return first_flaw(folder);
   } catch (const CheckpointError& error) {
     return error.what();
   }
 }
 
 std::optional<StepFolder> newest_complete(const std::string& run,
-                                          std::vector<std::string>* passed_over,
-                                          Scrutiny scrutiny) {
+                                          std::vector<std::string>* passed_over) {
   auto steps = list_steps(run);
   for (; !steps.empty(); steps.pop_back()) {
-    const std::string flaw = flaw_of(steps.back(), scrutiny);
+    const std::string flaw = flaw_of(steps.back());
     if (flaw.empty()) return steps.back();
     if (passed_over != nullptr) passed_over->push_back(flaw);
   }

@@ -23,7 +23,7 @@ int purge(const std::string& run, int keep, Io& io) {
   if (keep < 1) throw CheckpointError(run, "", "at least one checkpoint must be kept");
   auto steps = list_steps(run);
   for (int num_kept = 0; !steps.empty() && num_kept < keep; steps.pop_back()) {
-    if (flaw_of(steps.back(), Scrutiny::kSizes).empty()) ++num_kept;
+    if (flaw_of(steps.back()).empty()) ++num_kept;
   }
   const Folder folder(run);
   for (const auto& step : steps) unname(folder, step_folder(step.step), io);

@@ -189,8 +189,8 @@ void check_fits(Engine& engine, const checkpoint::Reader& reader,
 
 void read_slice(checkpoint::Reader& reader, const ShardView& view, Kind kind,
                 std::span<float> values) {
-  const bool is_there = reader.manifest().find(kind, view.fqn) !=
-                        nullptr;  // else it was allowed to be missing
+  // Else it was allowed to be missing.
+  const bool is_there = reader.manifest().find(kind, view.fqn) != nullptr;
   if (values.empty() || !is_there) return;
   reader.read(kind, view.fqn, view.begin, static_cast<int64_t>(values.size()),
               values.data());

@@ -9,23 +9,22 @@ namespace zero {
 
 // What a checkpoint holds besides masters, moments and buffers.
 struct SavedState {
-  int64_t step = 0;             // Engine::num_steps()
-  std::string config = "{}";    // JSON: the caller's settings
-  std::string position = "{}";  // JSON: the caller's place in the data
-  std::map<std::string, std::vector<char>>
-      user;  // the caller's own bytes, by name; rank 0's are kept
+  int64_t step = 0;                               // Engine::num_steps()
+  std::string config = "{}";                      // JSON: the caller's settings
+  std::string position = "{}";                    // JSON: the caller's place in the data
+  std::map<std::string, std::vector<char>> user;  // the caller's own bytes, by name; rank
+                                                  // 0's are kept
 };
 
 struct LoadOptions {
-  bool with_optimizer =
-      true;  // false: masters and buffers only, moments stay zero, num_steps 0
+  // False: masters and buffers only, moments stay zero, num_steps 0.
+  bool with_optimizer = true;
   std::vector<std::string> allow_missing;  // FQN globs that the checkpoint need not have
   std::vector<std::string> allow_extra;    // FQN globs that the model need not have
 };
 
 // Write run/step_<step>/ and make it complete in one atomic step; returns its path.
-// Collective: ranks that ask for different steps
-// all throw Error(kDiverged).
+// Collective: ranks that ask for different steps all throw Error(kDiverged).
 //
 // Every rank writes its own slices. Float buffers that differ between ranks are averaged
 // first, on all ranks. When any rank fails, none has saved, what was there stays, and

@@ -25,10 +25,10 @@ struct StepReport {
   double grad_norm = 0;     // of the mean gradient, before clipping
   double clip_coef = 1;     // what the gradient was multiplied with
   double lr = 0;
-  bool skipped = false;  // loss or gradient was not finite: nothing was changed, step did
-                         // not advance
-  std::string
-      first_bad;  // FQN of the first parameter with a non-finite gradient, or "loss"
+  // Loss or gradient was not finite: nothing was changed, step did not advance.
+  bool skipped = false;
+  // FQN of the first parameter with a non-finite gradient, or "loss".
+  std::string first_bad;
 };
 
 struct MemoryEntry {
@@ -65,8 +65,8 @@ std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
 
 // Train a module whose state is sharded over ranks.
 //
-//   Engine engine(model, options);                  // shards: every rank keeps 1/N of
-//   masters and moments auto loss = engine.forward(model, tokens, targets);
+//   Engine engine(model, options);                  // every rank keeps 1/N of masters and moments
+//   auto loss = engine.forward(model, tokens, targets);
 //   engine.backward(loss, num_targets);             // once per micro-batch
 //   engine.step();                                  // reduce, clip, AdamW
 //

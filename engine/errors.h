@@ -13,7 +13,6 @@ enum class ExitCode : int {
   kCheckpoint = 5,    // checkpoint or other I/O
   kData = 6,          // training data
   kRequeue = 75,      // interrupted after saving: start it again
-  kHang = 86,         // a rank does not answer
   kDiverged = 87,     // ranks do different things
   kInterrupted = 130  // interrupted without saving
 };

@@ -20,8 +20,8 @@ class FlatParams {
   FlatParams(const FlatLayout& layout, std::vector<at::Tensor> params,
              at::ScalarType dtype);
 
-  ~FlatParams();  // whoever touches the parameters afterwards, also through autograd,
-                  // gets an exception
+  // Whoever touches the parameters afterwards, also through autograd, gets an exception.
+  ~FlatParams();
   FlatParams(const FlatParams&) = delete;
   FlatParams& operator=(const FlatParams&) = delete;
 

@@ -65,11 +65,6 @@ void GatherRing::invalidate() {
   }
 }
 
-int GatherRing::num_in_use() const {
-  return static_cast<int>(std::count_if(slots_.begin(), slots_.end(),
-                                        [](const Slot& s) { return s.num_users > 0; }));
-}
-
 GatherRing::Slot* GatherRing::find(int unit) {
   const auto slot = std::find_if(slots_.begin(), slots_.end(),
                                  [&](const Slot& s) { return s.unit == unit; });

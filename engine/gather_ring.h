@@ -45,7 +45,6 @@ class GatherRing {
   void invalidate();
 
   int64_t num_gathers() const { return num_gathers_; }
-  int num_in_use() const;
 
  private:
   struct Slot {

@@ -11,14 +11,14 @@ namespace zero {
 
 // A module tree as the planner needs it, and what the plan's indices stand for.
 struct ScannedModel {
-  std::vector<UnitDescription>
-      units;  // the root first, then zero::Unit holders in module order
+  // The root first, then zero::Unit holders in module order.
+  std::vector<UnitDescription> units;
   std::vector<UnitHook*> hooks;             // of each unit; null for the root
   std::vector<torch::nn::Module*> modules;  // of each unit
   std::vector<ParamDescription> params;
-  std::vector<at::Tensor> tensors;  // of each parameter
-  std::vector<torch::nn::Module*>
-      owners;  // of each parameter: the module that registered its first name
+  std::vector<at::Tensor> tensors;         // of each parameter
+  std::vector<torch::nn::Module*> owners;  // of each parameter: the module that
+                                           // registered its first name
   std::vector<std::string> buffer_fqns;
   std::vector<at::Tensor> buffers;
 };

@@ -55,43 +55,43 @@ struct Options {
   LrSchedule schedule;
   double clip = 0;  // largest global gradient norm; 0: no clipping
   NormType norm = NormType::kL2;
-  std::vector<ParamGroup>
-      groups;      // first match wins; a pattern that matches nothing is an error
+  // First match wins; a pattern that matches nothing is an error.
+  std::vector<ParamGroup> groups;
   InitRules init;  // for parameters built under DeferredInit; first match wins
   DType dtype = DType::kFloat32;  // of weights and activations inside units; masters are
                                   // always fp32
   DType reduce_dtype = DType::kFloat32;  // of gradients on the wire; sums are fp32
-  double nominal_targets =
-      1;  // backward runs on loss_sum / nominal_targets (see Engine::backward):
-          // micro-batch times sequence length is a good value
-  bool deterministic =
-      false;  // the same bits on 1, 2, 4, ... ranks; needs a power of two of them
+  double nominal_targets = 1;  // backward runs on loss_sum / nominal_targets (see
+                               // Engine::backward): micro-batch times sequence length is
+                               // a good value
+  // The same bits on 1, 2, 4, ... ranks; needs a power of two of them.
+  bool deterministic = false;
 
-  int64_t micro_batches_per_rank =
-      1;  // backward() calls between two step() calls: sizes what accumulation needs
+  // backward() calls between two step() calls: sizes what accumulation needs.
+  int64_t micro_batches_per_rank = 1;
 
-  bool inference =
-      false;  // forward only: no moments, no gradients in memory; step() throws
+  // Forward only: no moments, no gradients in memory; step() throws.
+  bool inference = false;
 
   // --- speed and memory
   DeviceChoice device = DeviceChoice::kAuto;
-  int prefetch = 1;  // units gathered ahead
-  bool reshard_after_forward =
-      true;  // false: weights stay gathered for backward and for later micro-batches
+  int prefetch = 1;                   // units gathered ahead
+  bool reshard_after_forward = true;  // false: weights stay gathered for backward and for
+                                      // later micro-batches
   Recompute recompute = Recompute::kUnit;
   Accumulate accumulate = Accumulate::kModel;
-  int64_t micro_batch =
-      0;  // with Accumulate::kUnit: rows of a kernel pass. Inputs of a unit with as many
-          // rows (dimension 0) as its first one are split, others are shared
+  // With Accumulate::kUnit: rows of a kernel pass. Inputs of a unit with as many rows
+  // (dimension 0) as its first one are split, others are shared.
+  int64_t micro_batch = 0;
   AutoWrap auto_wrap;
   int adam_threads = 0;  // 0: every core this process may use
 
   // --- for tests
-  uint64_t chaos_seed =
-      0;  // random delays in every stream, released buffers filled with NaN
-  bool stream_always = false;  // gather through the ring even where one rank could use
-                               // its masters in place
-  std::string trace_comm;      // a file for one line per collective: "seq op tag bytes"
+  // Random delays in every stream, released buffers filled with NaN.
+  uint64_t chaos_seed = 0;
+  // Gather through the ring even where one rank could use its masters in place.
+  bool stream_always = false;
+  std::string trace_comm;  // a file for one line per collective: "seq op tag bytes"
 };
 
 }  // namespace zero

@@ -16,11 +16,11 @@ struct UnitShard {
   float* master = nullptr;      // (trainable)
   float* exp_avg = nullptr;     // (trainable)
   float* exp_avg_sq = nullptr;  // (trainable)
-  float* grad =
-      nullptr;  // (trainable) this step's gradient, summed over ranks and micro-batches
-  float* frozen = nullptr;  // (frozen) masters that never change
-  uint16_t* copy =
-      nullptr;  // (trainable) bf16 of master; null when units compute in fp32
+  float* grad = nullptr;        // (trainable) this step's gradient, summed over ranks and
+                                // micro-batches
+  float* frozen = nullptr;      // (frozen) masters that never change
+  uint16_t* copy = nullptr;     // (trainable) bf16 of master; null when units compute in
+                                // fp32
   uint16_t* frozen_copy = nullptr;  // (frozen)
 };
 

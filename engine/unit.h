@@ -29,8 +29,8 @@ class UnitRunner {
 class UnitHook {
  public:
   virtual ~UnitHook() = default;
-  std::shared_ptr<UnitRunner>
-      runner;  // set while an engine is attached and the holder was not merged away
+  std::shared_ptr<UnitRunner> runner;  // set while an engine is attached and the holder
+                                       // was not merged away
 };
 
 namespace detail {

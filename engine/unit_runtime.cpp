@@ -133,8 +133,8 @@ struct UnitFunction : torch::autograd::Function<UnitFunction> {
       const std::vector<at::Tensor> inputs_of_chunk =
           chunk_of(tensors, c, call->num_chunks);
       if (runtime.recomputes_) {
-        chunks.push_back(
-            call->body(inputs_of_chunk));  // autograd functions run without gradients
+        // Autograd functions run without gradients.
+        chunks.push_back(call->body(inputs_of_chunk));
         continue;
       }
       call->graphs.push_back(call->run_with_graph(inputs_of_chunk));
@@ -166,8 +166,8 @@ struct UnitFunction : torch::autograd::Function<UnitFunction> {
       const UnitRuntime::Unsharded unsharded(runtime, Direction::kBackward);
       const variable_list saved =
           runtime.recomputes_ ? context->get_saved_variables() : variable_list();
-      std::vector<std::vector<at::Tensor>> grads(
-          call->wants_grad.size());  // of each input, from each chunk
+      // Of each input, from each chunk.
+      std::vector<std::vector<at::Tensor>> grads(call->wants_grad.size());
       for (int64_t c = 0; c < call->num_chunks; ++c) {
         UnitCall::Graph graph =
             runtime.recomputes_ ? recompute(*call, saved, c) : std::move(call->graphs[c]);

@@ -18,7 +18,6 @@ struct AnnouncedWorld {
 // Read in this order: mpirun of OpenMPI; srun (the step's tasks, not the job's: a batch
 // script is one process and sees the job's too); mpiexec of MPICH and Intel, whose ranks
 // this program cannot join but must not mistake for processes of their own; PMIx.
-std::optional<AnnouncedWorld> announced_world(
-    const std::vector<std::string>& environment);
+std::optional<AnnouncedWorld> announced_world(const std::vector<std::string>& environment);
 
 }  // namespace zero::launcher

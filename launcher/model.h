@@ -30,8 +30,8 @@ class LanguageModel {
   virtual at::Tensor next_logits(const at::Tensor& tokens) = 0;
 };
 
-// The shape of a model: what --preset chooses and --layers, --dim ... override.
-// 0: take the preset's.
+// The shape of a model: what --preset chooses and --layers, --dim ... override. 0: take
+// the preset's.
 struct ModelShape {
   int64_t layers = 0, dim = 0, heads = 0, kv_heads = 0, ffn_dim = 0;
   int64_t vocab = 0;    // 0: what the data needs

@@ -16,7 +16,6 @@ namespace zero::launcher {
 namespace {
 
 namespace fs = std::filesystem;
-using checkpoint::Scrutiny;
 using checkpoint::StepFolder;
 
 const std::string kKeywords = "auto, must, never, or a folder with checkpoints";
@@ -41,7 +40,7 @@ ResumePlan plan_auto(const std::string& out) {
   plan.may_pass_over = true;
   std::vector<StepFolder> steps = checkpoint::list_steps(out);
   for (; !steps.empty(); steps.pop_back()) {
-    const std::string flaw = checkpoint::flaw_of(steps.back(), Scrutiny::kSizes);
+    const std::string flaw = checkpoint::flaw_of(steps.back());
     if (flaw.empty()) {
       plan.folders.push_back(steps.back().path);
     } else if (plan.folders.empty()) {

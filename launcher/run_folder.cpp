@@ -97,8 +97,8 @@ void check_shared(const std::string& folder, const std::string& seen_as,
   const bool is_first = ranks.rank() == 0;
   const std::string word = broadcast_text(
       ranks, is_first ? checkpoint::temporary_name("nonce") : std::string());
-  const std::string name =
-      word;  // the name is never seen before: no stale cache knows it
+  // The name is never seen before: no stale cache knows it.
+  const std::string name = word;
   if (is_first)
     checkpoint::write_text(checkpoint::Folder(folder), name, word,
                            checkpoint::system_io());

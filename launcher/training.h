@@ -98,9 +98,9 @@ class Training {
   SavedRun identity_;                 // of this run, as its checkpoints tell it
 
   Progress progress_;
-  std::string started_from_;  // a checkpoint; empty: a fresh start
-  int64_t saved_batches_ =
-      -1;  // Progress::num_batches in the newest checkpoint; -1: none
+  std::string started_from_;    // a checkpoint; empty: a fresh start
+  int64_t saved_batches_ = -1;  // Progress::num_batches in the newest checkpoint; -1:
+                                // none
   TimeLimit time_limit_;
   std::vector<double> losses_;  // of this process's steps
   Eta eta_;

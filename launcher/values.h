@@ -10,8 +10,8 @@ namespace zero::launcher {
 // Values as people write them. All give nothing when the whole text is not such a value.
 
 std::optional<int64_t> parse_integer(std::string_view text);  // -12, 1_000
-std::optional<double> parse_number(
-    std::string_view text);  // 3e-4; finite and within double's range
+std::optional<double> parse_number(std::string_view text);    // 3e-4; finite and within
+                                                              // double's range
 std::optional<bool> parse_boolean(std::string_view text);  // true false yes no on off 1 0
 std::optional<int64_t> parse_duration(std::string_view text);  // HH:MM:SS in seconds
 

@@ -13,8 +13,8 @@ struct AdamKernel {
   void (*run)(const AdamPiece& piece, const AdamScalars& scalars);
 };
 
-// The versions that this CPU can run, the plain one first, the fastest last.
-// All give the same bits. The build picks the file that lists them.
+// The versions that this CPU can run, the plain one first, the fastest last. All give the
+// same bits. The build picks the file that lists them.
 std::vector<AdamKernel> adam_kernels();
 
 }  // namespace zero

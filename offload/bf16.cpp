@@ -6,8 +6,4 @@ void convert_to_bf16(const float* __restrict from, uint16_t* __restrict to, int6
   for (int64_t i = 0; i < n; ++i) to[i] = float_to_bf16(from[i]);
 }
 
-void convert_to_float(const uint16_t* __restrict from, float* __restrict to, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) to[i] = bf16_to_float(from[i]);
-}
-
 }  // namespace zero

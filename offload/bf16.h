@@ -21,8 +21,7 @@ inline float bf16_to_float(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 
-// The same over arrays of `n` elements that do not overlap; on the calling thread.
+// float_to_bf16 over arrays of `n` elements that do not overlap; on the calling thread.
 void convert_to_bf16(const float* from, uint16_t* to, int64_t n);
-void convert_to_float(const uint16_t* from, float* to, int64_t n);
 
 }  // namespace zero

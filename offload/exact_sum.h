@@ -15,8 +15,8 @@ class ThreadPool;
 // ranks, add their limbs() element by element: an integer all-reduce of 24 values.
 //
 // Summands below 2^-300 count as 0 (the square of the smallest float is 2^-298); those
-// from 2^340 up count as infinite (the square of the largest float is 2^256).
-// Not thread-safe.
+// from 2^340 up count as infinite (the square of the largest float is 2^256). Not
+// thread-safe.
 class ExactSum {
  public:
   static constexpr int kNumLimbs = 24;

@@ -20,7 +20,6 @@ constexpr int64_t kAlignment = 64;
 
 // A thread's share in bytes follows its share in elements: this is one chunk of fp32
 // values of the optimizer's sweep.
-constexpr int64_t kTouchBytes = 1 << 18;
 
 std::atomic<int64_t> total_bytes = 0;
 
@@ -89,18 +88,6 @@ int64_t HostArena::bytes_of(const std::string& name, int64_t numel,
   }
   check_bytes("host arena \"" + name_ + "\": allocation \"" + name + "\"", bytes);
   return bytes;
-}
-
-void HostArena::first_touch(ThreadPool& pool) {
-  const int64_t page = page_bytes();
-  for (const Entry& entry : entries_) {
-    pool.parallel_for(entry.bytes, kTouchBytes, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; i += page) {
-        volatile std::byte* byte = entry.data + i;
-        *byte = *byte;
-      }
-    });
-  }
 }
 
 int64_t HostArena::padded(int64_t bytes) { return round_up(bytes, kAlignment); }

@@ -30,15 +30,15 @@ class HostArena {
     int64_t bytes;  // as asked for, without padding
   };
 
-  // Map `bytes`, rounded up to 64; memory is taken when first touched.
-  // Throws HostMemoryError when the system refuses, std::invalid_argument below 0.
+  // Map `bytes`, rounded up to 64; memory is taken when first touched. Throws
+  // HostMemoryError when the system refuses, std::invalid_argument below 0.
   HostArena(std::string name, int64_t bytes);
   ~HostArena();
   HostArena(const HostArena&) = delete;
   HostArena& operator=(const HostArena&) = delete;
 
-  // Take the next `bytes`; a valid pointer even for 0.
-  // Throws HostMemoryError when fewer are left, std::invalid_argument below 0.
+  // Take the next `bytes`; a valid pointer even for 0. Throws HostMemoryError when fewer
+  // are left, std::invalid_argument below 0.
   std::byte* allocate(const std::string& name, int64_t bytes);
 
   // The same as an array of `numel` numbers, all zero.
@@ -47,17 +47,12 @@ class HostArena {
     return reinterpret_cast<T*>(allocate(name, bytes_of(name, numel, sizeof(T))));
   }
 
-  // Touch every allocation made so far on the threads that will sweep it with
-  // parallel_for(), so that its pages lie in their NUMA nodes. Contents stay.
-  void first_touch(ThreadPool& pool);
-
   const std::string& name() const { return name_; }
   std::byte* data() const { return data_; }
   int64_t capacity_bytes() const { return capacity_bytes_; }
   int64_t used_bytes() const { return used_bytes_; }
-  const std::vector<Entry>& entries() const {
-    return entries_;
-  }  // in order of allocation
+  // In order of allocation.
+  const std::vector<Entry>& entries() const { return entries_; }
 
   // What an allocation of `bytes` takes out of an arena: rounded up to 64.
   static int64_t padded(int64_t bytes);

@@ -23,8 +23,8 @@ struct Call {
   int64_t bytes;      // of a shard, or of the data
   uint64_t tag_hash;  // of the whole tag; `tag` may be cut
   Operation operation;
-  uint8_t
-      variant;    // what else must agree: root, wire type or reduction, hashed to a byte
+  // What else must agree: root, wire type or reduction, hashed to a byte.
+  uint8_t variant;
   char tag[102];  // zero-padded
 };
 static_assert(sizeof(Call) == 128 && std::has_unique_object_representations_v<Call>);

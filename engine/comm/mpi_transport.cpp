@@ -15,8 +15,8 @@ namespace zero {
 namespace {
 
 constexpr int kPartsTag = 1;
-constexpr int kBusyPolls =
-    4;  // small exchanges between ranks that are ready end without a sleep
+// Small exchanges between ranks that are ready end without a sleep.
+constexpr int kBusyPolls = 4;
 constexpr std::chrono::microseconds kPollInterval{50};
 
 // `bytes` bytes that stand `stride` apart when several of them are received.
@@ -110,8 +110,8 @@ void MpiTransport::exchange_parts(const std::byte* full, int64_t part_stride,
                         comm_, &requests.emplace_back()),
               "MPI_Irecv");
   }
-  for (int step = 1; step < size_;
-       ++step) {  // each step another receiver: no rank is flooded
+  // Each step another receiver: no rank is flooded.
+  for (int step = 1; step < size_; ++step) {
     const int peer = (rank_ + step) % size_;
     check_mpi(MPI_Isend(full + peer * part_stride, count, MPI_BYTE, peer, kPartsTag,
                         comm_, &requests.emplace_back()),

@@ -58,8 +58,8 @@ ProcessState state_of(int64_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string line;
   if (!std::getline(file, line)) return {};
-  std::istringstream fields(
-      line.substr(line.rfind(')') + 1));  // the name may hold anything
+  // The name may hold anything.
+  std::istringstream fields(line.substr(line.rfind(')') + 1));
   ProcessState result;
   fields >> result.state;
   std::string skipped;

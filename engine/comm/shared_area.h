@@ -13,8 +13,8 @@ namespace zero {
 // What a rank shows to the others. Only the rank itself writes it (but for the counters'
 // sleepers).
 struct RankState {
-  static constexpr uint32_t kNumSlots =
-      2;  // one is filled while the others read the other one
+  // One is filled while the others read the other one.
+  static constexpr uint32_t kNumSlots = 2;
 
   alignas(64) SharedCounter posted;  // rounds whose slot this rank has filled
   alignas(64) SharedCounter taken;   // rounds whose slots this rank has read, all of them

@@ -20,8 +20,8 @@ class SharedCounter {
 
  private:
   std::atomic<uint32_t> value_{0};
-  std::atomic<uint32_t> num_sleepers_{
-      0};  // a rank that advances makes no system call while nobody sleeps
+  // A rank that advances makes no system call while nobody sleeps.
+  std::atomic<uint32_t> num_sleepers_{0};
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 

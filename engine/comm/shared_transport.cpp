@@ -55,8 +55,8 @@ void SharedTransport::reduce_scatter(const Call& call, const void* full, float* 
                                      int64_t shard_numel, WireType type) {
   const int64_t element = type == WireType::kFloat ? 4 : 2;
   const int64_t num_parts = std::max(size() - 1, 1);
-  const int64_t part_numel =
-      area_.slot_bytes() / num_parts / 64 * 64 / element;  // whole lines
+  // Whole lines.
+  const int64_t part_numel = area_.slot_bytes() / num_parts / 64 * 64 / element;
   assert(part_numel > 0);
   auto part_of = [&](int reader,
                      int writer) {  // readers in rank order, the writer left out
@@ -186,8 +186,8 @@ void SharedTransport::wait_for(int peer, const Call& call, SharedCounter& counte
   bool has_waited_long = false;
   while (!counter.has_reached(target)) {
     const std::string reason = reason_gone(peer, has_waited_long);
-    if (!reason.empty() &&
-        !counter.has_reached(target)) {  // its last act may have been to answer
+    // Its last act may have been to answer.
+    if (!reason.empty() && !counter.has_reached(target)) {
       throw Error(ExitCode::kEnvironment, reason, description_of(call),
                   "the first error of that rank tells why");
     }

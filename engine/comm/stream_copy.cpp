@@ -17,8 +17,8 @@ void stream_copy(void* to, const void* from, int64_t bytes) {
   auto* out = static_cast<__m128i*>(to);
   auto* in = static_cast<const __m128i*>(from);
   const int64_t num_lines = bytes / 64;
-  for (int64_t i = 0; i < num_lines;
-       ++i, in += 4, out += 4) {  // whole lines: written at once
+  // Whole lines: written at once.
+  for (int64_t i = 0; i < num_lines; ++i, in += 4, out += 4) {
     const __m128i a = _mm_loadu_si128(in), b = _mm_loadu_si128(in + 1);
     const __m128i c = _mm_loadu_si128(in + 2), d = _mm_loadu_si128(in + 3);
     _mm_stream_si128(out, a);

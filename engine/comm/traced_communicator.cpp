@@ -20,8 +20,8 @@ class TraceFile {
 
   void write(const std::string& line) {
     std::lock_guard lock(mutex_);
-    file_ << line
-          << std::endl;  // flushed: the line before a crash is the one that matters
+    // Flushed: the line before a crash is the one that matters.
+    file_ << line << std::endl;
     require_good();
   }
 

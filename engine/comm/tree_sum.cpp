@@ -10,8 +10,8 @@ namespace zero {
 
 namespace {
 
-constexpr int64_t kBlock =
-    2048;  // floats: the partial sums of a block stay in the first-level cache
+// Floats: the partial sums of a block stay in the first-level cache.
+constexpr int64_t kBlock = 2048;
 constexpr int64_t kLanes = 4;  // what every x86-64 and Arm has
 
 // Some floats at once; memcpy is an unaligned load or store.

@@ -32,10 +32,10 @@ class Stream {
   virtual const std::string& name() const = 0;
   virtual void copy(void* to, const void* from, int64_t bytes) = 0;
   virtual void record(Event& event) = 0;
-  virtual void wait(
-      const Event& event) = 0;  // later work of this stream starts after the event
-  virtual void
-  synchronize() = 0;  // blocks the host until the queue is empty; throws its failure
+  // Later work of this stream starts after the event.
+  virtual void wait(const Event& event) = 0;
+  // Blocks the host until the queue is empty; throws its failure.
+  virtual void synchronize() = 0;
 };
 
 enum class DeviceKind { kHost, kCuda };

@@ -97,8 +97,8 @@ int64_t HostDevice::allocated_bytes() const {
 
 void HostDevice::poison(void* memory, int64_t bytes, Stream& stream) {
   if (options_.chaos_seed == 0 || bytes == 0) return;
-  as_host_stream(stream).enqueue(
-      [=] { std::memset(memory, 0xFF, bytes); });  // NaN in fp32 and bf16
+  // NaN in fp32 and bf16.
+  as_host_stream(stream).enqueue([=] { std::memset(memory, 0xFF, bytes); });
 }
 
 }  // namespace

@@ -12,9 +12,9 @@ class HostStream : public Stream {
 };
 
 struct HostDeviceOptions {
-  uint64_t chaos_seed =
-      0;  // 0: off. Otherwise each queued operation is delayed at random and released
-          // buffers are filled with NaN: orderings that only luck made right turn red.
+  // 0: off. Otherwise each queued operation is delayed at random and released buffers are
+  // filled with NaN: orderings that only luck made right turn red.
+  uint64_t chaos_seed = 0;
   int64_t max_chaos_delay_us = 300;
 };
 

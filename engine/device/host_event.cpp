@@ -11,8 +11,8 @@ void Completion::complete(std::exception_ptr failure) {
   assert(!is_complete_);
   is_complete_ = true;
   failure_ = std::move(failure);
-  changed_.notify_all();  // under the lock: the last waiter may destroy us as soon as it
-                          // is released
+  // Under the lock: the last waiter may destroy us as soon as it is released.
+  changed_.notify_all();
 }
 
 bool Completion::is_complete() const {

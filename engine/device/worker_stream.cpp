@@ -33,8 +33,8 @@ void WorkerStream::copy(void* to, const void* from, int64_t bytes) {
 void WorkerStream::record(Event& event) { push({nullptr, as_host_event(event).renew()}); }
 
 void WorkerStream::wait(const Event& event) {
-  auto point =
-      as_host_event(event).latest();  // now: a later record() is none of our business
+  // Now: a later record() is none of our business.
+  auto point = as_host_event(event).latest();
   if (!point) return;
   enqueue([point] {
     if (auto failure = point->wait()) std::rethrow_exception(failure);

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <numbers>
-#include <sstream>
 
 #include "engine/init/philox.h"
 
@@ -28,8 +27,8 @@ std::array<double, 2> normals(uint64_t key, uint64_t block, uint64_t attempt) {
 }
 
 double truncated(const InitSpec& spec, uint64_t key, int64_t element) {
-  for (uint64_t attempt = 0;;
-       ++attempt) {  // an element draws from its own counters until it falls inside
+  // An element draws from its own counters until it falls inside.
+  for (uint64_t attempt = 0;; ++attempt) {
     for (const double z : normals(key, static_cast<uint64_t>(element), attempt)) {
       const double value = spec.a + spec.b * z;
       if (value >= spec.low && value <= spec.high) return value;
@@ -87,8 +86,8 @@ void fill(const InitSpec& spec, uint64_t seed, const std::string& fqn, int64_t b
   } else {
     for (int64_t k = 0; k < count; ++k) {
       const int64_t i = begin + k;
-      if (spec.kind == InitSpec::Kind::kNormal && i % 2 == 0 &&
-          k + 1 < count) {  // both of a pair at once
+      // Both of a pair at once.
+      if (spec.kind == InitSpec::Kind::kNormal && i % 2 == 0 && k + 1 < count) {
         const std::array<double, 2> pair = normals(key, static_cast<uint64_t>(i / 2), 0);
         values[k] = static_cast<float>(spec.a + spec.b * pair[0]);
         values[++k] = static_cast<float>(spec.a + spec.b * pair[1]);
@@ -101,26 +100,6 @@ void fill(const InitSpec& spec, uint64_t seed, const std::string& fqn, int64_t b
        i < std::min(begin + count, spec.zero_row_end); ++i) {
     values[i - begin] = 0;
   }
-}
-
-std::string to_string(const InitSpec& spec) {
-  std::ostringstream out;
-  switch (spec.kind) {
-    case InitSpec::Kind::kConstant:
-      out << "constant(" << spec.a << ")";
-      break;
-    case InitSpec::Kind::kNormal:
-      out << "normal(mean " << spec.a << ", std " << spec.b << ")";
-      break;
-    case InitSpec::Kind::kTruncatedNormal:
-      out << "truncated_normal(mean " << spec.a << ", std " << spec.b << ", in "
-          << spec.low << " .. " << spec.high << ")";
-      break;
-    case InitSpec::Kind::kUniform:
-      out << "uniform(" << spec.a << " .. " << spec.b << ")";
-      break;
-  }
-  return out.str();
 }
 
 }  // namespace zero

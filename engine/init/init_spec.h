@@ -38,7 +38,4 @@ using InitRules = std::vector<std::pair<std::string, InitSpec>>;
 void fill(const InitSpec& spec, uint64_t seed, const std::string& fqn, int64_t begin,
           std::span<float> values);
 
-// "normal(mean 0, std 0.02)"
-std::string to_string(const InitSpec& spec);
-
 }  // namespace zero

@@ -43,10 +43,10 @@ struct PlannedUnit {
 };
 
 struct UnitPlan {
-  std::vector<PlannedUnit>
-      units;  // the root first, the others in module order; units without parameters too
-  std::vector<int>
-      unit_of;  // of each UnitDescription: the planned unit it was merged into
+  // The root first, the others in module order; units without parameters too.
+  std::vector<PlannedUnit> units;
+  // Of each UnitDescription: the planned unit it was merged into.
+  std::vector<int> unit_of;
   std::vector<ParamRule> rules;  // of each ParamDescription
 };
 

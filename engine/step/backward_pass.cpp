@@ -24,15 +24,11 @@ void BackwardPass::backward_done(int unit) {
   reduce_ready(/*all=*/false);
 }
 
-void BackwardPass::begin() {
-  is_running_ = true;
-  next_ = static_cast<int>(num_waiting_.size()) - 1;
-}
+void BackwardPass::begin() { next_ = static_cast<int>(num_waiting_.size()) - 1; }
 
 void BackwardPass::end() {
   gradients_.collect(0, weights_.trainable_params(0));
   reduce_ready(/*all=*/true);
-  is_running_ = false;
 }
 
 void BackwardPass::forget() { std::fill(num_waiting_.begin(), num_waiting_.end(), 0); }

@@ -18,10 +18,9 @@ class BackwardPass {
 
   void forward_called(int unit);  // with gradients wanted
   void call_dropped(int unit);    // its graph went away without a backward
-  void chunk_done(
-      int unit);  // a micro-batch of a unit's backward: its gradients are summed in fp32
+  void chunk_done(int unit);      // a micro-batch of a unit's backward: its gradients are
+                                  // summed in fp32
   void backward_done(int unit);
-  bool is_running() const { return is_running_; }
 
   void begin();
   void end();     // reduces all that is left
@@ -34,7 +33,6 @@ class BackwardPass {
   WeightStreamer& weights_;
   std::vector<int> num_waiting_;  // forward calls without a backward yet
   int next_ = 0;                  // unit to be reduced next
-  bool is_running_ = false;
 };
 
 }  // namespace zero

@@ -13,8 +13,8 @@ namespace {
 
 double largest_gradient(const UnitPlan& plan, ShardStore& shards, Communicator& comm,
                         Stream& stream, ThreadPool& threads) {
-  std::array<double, 2> largest{
-      0, 0};  // the maximum, and whether there is a NaN: max() would lose it
+  // The maximum, and whether there is a NaN: max() would lose it.
+  std::array<double, 2> largest{0, 0};
   for (size_t u = 0; u < plan.units.size(); ++u) {
     const double value = max_abs(shards[static_cast<int>(u)].grad,
                                  plan.units[u].trainable.shard_numel, threads);

@@ -76,8 +76,8 @@ class GradientShards {
   size_t next_slot_ = 0;
   std::vector<UnitState> units_;
   std::unique_ptr<HostArena> accumulation_;
-  float* scratch_ =
-      nullptr;  // one shard of the largest unit: a pass on its way into the sum
+  // One shard of the largest unit: a pass on its way into the sum.
+  float* scratch_ = nullptr;
   std::unique_ptr<Event> collected_;
   int64_t num_reductions_ = 0;
 };

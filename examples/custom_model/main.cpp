@@ -67,8 +67,8 @@ int main(int argc, char** argv) {
   if (argc != 3) return std::fputs("usage: custom_model RUN_FOLDER STEPS\n", stderr), 2;
   const std::string run = argv[1];
   const int64_t steps = std::atoll(argv[2]);
-  torch::set_num_threads(
-      1);  // the same bits on any number of ranks need one way to split a sum
+  // The same bits on any number of ranks need one way to split a sum.
+  torch::set_num_threads(1);
 
   std::unique_ptr<zero::Communicator> ranks = zero::make_default_communicator();
   zero::Options options;
@@ -80,8 +80,8 @@ int main(int argc, char** argv) {
 
   std::shared_ptr<ClassifierImpl> model;
   {
-    const zero::DeferredInit
-        guard;  // shapes, no memory: the engine fills each rank's shard
+    // Shapes, no memory: the engine fills each rank's shard.
+    const zero::DeferredInit guard;
     model = std::make_shared<ClassifierImpl>();
   }
   zero::Engine engine(model, options, std::move(ranks));
@@ -104,8 +104,8 @@ int main(int argc, char** argv) {
   }
 
   {
-    const torch::NoGradGuard
-        no_grad;  // every rank runs the same forward: weights come from all of them
+    // Every rank runs the same forward: weights come from all of them.
+    const torch::NoGradGuard no_grad;
     const auto [samples, labels] = micro_batch(UINT64_MAX);
     const double loss = engine.forward(model, samples, labels).item<double>() / kRows;
     if (engine.rank() == 0)

@@ -15,9 +15,9 @@
 namespace zero::data {
 namespace {
 
-constexpr int64_t kChunkBytes = int64_t{8}
-                                << 20;  // between two looks whether the file changed
-constexpr int64_t kBlock = 4096;        // tokens compared at once; divides a chunk
+// Between two looks whether the file changed.
+constexpr int64_t kChunkBytes = int64_t{8} << 20;
+constexpr int64_t kBlock = 4096;  // tokens compared at once; divides a chunk
 
 template <typename T>
 T load(const unsigned char* bytes, int64_t i) {

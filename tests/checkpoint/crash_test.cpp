@@ -6,6 +6,7 @@
 
 #include "checkpoint/find.h"
 #include "checkpoint/purge.h"
+#include "checkpoint/verify.h"
 #include "support.h"
 
 // Whatever happens in the middle of a save, there is the old checkpoint or the new one.
@@ -36,8 +37,11 @@ class CrashTest : public CheckpointTest {
   // What a new process finds: 1 the old checkpoint, 2 the new one, 0 anything else.
   int found() {
     std::vector<std::string> passed_over;
-    const auto newest = newest_complete(run, &passed_over, Scrutiny::kBytes);
+    const auto newest = newest_complete(run, &passed_over);
     EXPECT_TRUE(passed_over.empty()) << passed_over.front();
+    if (newest) {
+      EXPECT_TRUE(verify(newest->path).damages.empty());
+    }
     if (newest && holds(newest->path, old)) return 1;
     if (newest && holds(newest->path, fresh)) return 2;
     return 0;

@@ -80,9 +80,8 @@ TEST(Convergence, ReachesTheEntropyOfABigramSource) {
       if (rank == 0 && step >= 250) tail += report.loss / 50;
     }
   });
-  EXPECT_GT(
-      tail,
-      entropy - 0.03);  // 50 steps of 512 targets: three standard errors are below 0.03
+  // 50 steps of 512 targets: three standard errors are below 0.03.
+  EXPECT_GT(tail, entropy - 0.03);
   EXPECT_LT(tail, entropy + 0.06);
 }
 

@@ -113,8 +113,7 @@ TEST_F(EngineSchedule, GathersHideBehindTheForwardOfTheUnitBefore) {
     options.prefetch = prefetch;
     const auto start = std::chrono::steady_clock::now();
     trace(1);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-        .count();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
   set_delays({{"comm.all_gather", 20}, {"forward", 25}});
   double overlapped = 1e9, serial = 1e9;

@@ -35,7 +35,7 @@ TEST(InitSpec, AnySliceEqualsTheSameSliceOfTheWhole) {
         const std::vector<float> part = filled(spec, begin, count);
         EXPECT_EQ(part, std::vector<float>(whole.begin() + begin,
                                            whole.begin() + begin + count))
-            << to_string(spec);
+            << "kind " << static_cast<int>(spec.kind) << " from " << begin;
       }
     }
   }

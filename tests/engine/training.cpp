@@ -254,8 +254,8 @@ std::pair<at::Tensor, at::Tensor> batch_of(const Work& work, int64_t vocab, int 
   const uint64_t key =
       hash_key(hash_key(7, "batch"), static_cast<uint64_t>(step * 1000 + micro_batch));
   int64_t previous = 0;
-  for (int64_t i = 0; i < text.numel();
-       ++i) {  // half of the tokens follow from the one before
+  // Half of the tokens follow from the one before.
+  for (int64_t i = 0; i < text.numel(); ++i) {
     const auto random = philox(key, static_cast<uint64_t>(i), 0);
     previous = random[0] % 2 == 0 ? (previous * 5 + 3) % vocab : random[1] % vocab;
     tokens[i] = previous;
@@ -271,8 +271,8 @@ Options small_options(const Work& work) {
   options.seed = 3;
   options.init = gpt2_init_rules(small_gpt2());
   options.schedule.lr = 3e-3;
-  options.adam.eps = 1e-6;  // key biases have no gradient but rounding noise, which a
-                            // smaller eps would blow up
+  // Key biases have no gradient but rounding noise, which a smaller eps would blow up.
+  options.adam.eps = 1e-6;
   options.schedule.warmup_steps = 2;
   options.clip = 1.0;
   options.nominal_targets = static_cast<double>(work.rows * work.seq_len);

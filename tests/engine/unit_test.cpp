@@ -55,8 +55,8 @@ struct ModelImpl : nn::Module {
     outer = register_module("outer", Unit<OuterImpl>(8));
     unused = register_module("unused", Unit<BlockImpl>(8));
     empty = register_module("empty", Unit<EmptyImpl>::make());
-    tied = register_parameter(
-        "tied", first->a->weight);  // first.a.weight again: owned by the root
+    // first.a.weight again: owned by the root.
+    tied = register_parameter("tied", first->a->weight);
     transposed = register_parameter("transposed", torch::randn({4, 8}).t());
   }
   at::Tensor forward(const at::Tensor& tokens) {
@@ -181,8 +181,8 @@ TEST_P(UnitTest, ListsPlainNamesAndCountsEveryElementOnce) {
   std::vector<std::string> seen;
   for (const auto& [fqn, count] : owned) seen.push_back(fqn);
   for (const std::string& name : names) {
-    const std::string stored =
-        name == "first.a.weight" ? "tied" : name;  // the first name in module order
+    // The first name in module order.
+    const std::string stored = name == "first.a.weight" ? "tied" : name;
     EXPECT_TRUE(owned.contains(stored) || owned.contains(name)) << name;
   }
 }
@@ -250,8 +250,7 @@ TEST_P(UnitTest, FrozenParametersStayAndCostNothing) {
       engine.step();
     }
     for (const std::string fqn : {"outer.w", "outer.inner.a.weight", "first.a.bias"}) {
-      EXPECT_TRUE(
-          torch::equal(engine.full_parameter(fqn), plain->named_parameters()[fqn]))
+      EXPECT_TRUE(torch::equal(engine.full_parameter(fqn), plain->named_parameters()[fqn]))
           << fqn;
       EXPECT_THROW(engine.full_gradient(fqn), Error);
     }

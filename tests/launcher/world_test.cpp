@@ -71,10 +71,10 @@ TEST(Binding, ARankPinnedToOneCoreGetsItsShare) {
 }
 
 TEST(Binding, OthersStayAsTheyAre) {
-  EXPECT_FALSE(wider_affinity({0}, {0, 1}, 0, 2));  // has its share
-  EXPECT_FALSE(
-      wider_affinity({0, 1, 2}, {0, 1, 2, 3, 4, 5}, 0, 1));  // somebody chose three cores
-  EXPECT_FALSE(wider_affinity({0}, {0}, 3, 4));              // more ranks than cores
+  EXPECT_FALSE(wider_affinity({0}, {0, 1}, 0, 2));                    // has its share
+  EXPECT_FALSE(wider_affinity({0, 1, 2}, {0, 1, 2, 3, 4, 5}, 0, 1));  // somebody chose
+                                                                      // three cores
+  EXPECT_FALSE(wider_affinity({0}, {0}, 3, 4));  // more ranks than cores
 }
 
 TEST(Binding, ThreadsAreTheShareOrOneOrAsAskedFor) {

@@ -47,15 +47,9 @@ TEST(Bf16Test, ArraysConvertAsTheirElementsDo) {
   for (const int64_t n : {0, 1, 7, 8, 33, 1001}) {
     const std::vector<float> values = spread_values(n + 1, 5, 8.0f);
     std::vector<uint16_t> bf16(values.size(), 0xbeef);
-    std::vector<float> back(values.size(), -1.0f);
     convert_to_bf16(values.data(), bf16.data(), n);
-    convert_to_float(bf16.data(), back.data(), n);
-    for (int64_t i = 0; i < n; ++i) {
-      ASSERT_EQ(bf16[i], float_to_bf16(values[i]));
-      ASSERT_EQ(back[i], bf16_to_float(bf16[i]));
-    }
+    for (int64_t i = 0; i < n; ++i) ASSERT_EQ(bf16[i], float_to_bf16(values[i]));
     EXPECT_EQ(bf16[n], 0xbeef) << "wrote past the end";
-    EXPECT_EQ(back[n], -1.0f) << "wrote past the end";
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cfenv>
 #include <cmath>
 #include <limits>
@@ -122,7 +123,7 @@ TEST(CpuAdamTest, Bf16GradientsCountAsTheFloatsTheyAre) {
   std::vector<float> grad = grad_of_step(100003, 1);
   std::vector<uint16_t> grad_bf16(grad.size());
   convert_to_bf16(grad.data(), grad_bf16.data(), 100003);
-  convert_to_float(grad_bf16.data(), grad.data(), 100003);
+  std::transform(grad_bf16.begin(), grad_bf16.end(), grad.begin(), bf16_to_float);
 
   AdamState from_float(uniform_values(100003, 1, 0.125f)), from_bf16 = from_float;
   AdamPiece piece = from_bf16.piece(grad);

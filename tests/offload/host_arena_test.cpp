@@ -114,16 +114,5 @@ TEST(HostArenaTest, LiveBytesCountArenasThatLive) {
   EXPECT_EQ(live_bytes(), before);
 }
 
-TEST(HostArenaTest, FirstTouchKeepsWhatIsThere) {
-  ThreadPool pool(2);
-  HostArena arena("state", 4 << 20);
-  float* values = arena.allocate_array<float>("values", 700000);
-  arena.allocate("nothing", 0);
-  std::fill_n(values, 700000, 0.1f);  // no byte of it is zero
-  arena.first_touch(pool);
-  EXPECT_TRUE(
-      std::all_of(values, values + 700000, [](float value) { return value == 0.1f; }));
-}
-
 }  // namespace
 }  // namespace zero

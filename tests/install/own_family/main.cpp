@@ -47,8 +47,7 @@ int main(int argc, char** argv) {
   family.make = [](const zero::ModelShape& shape) {
     return std::make_unique<Bigram>(shape);
   };
-  family.init_rules = [](const zero::ModelShape&) {
-    return zero::InitRules{};
-  };  // torch's usual ones
+  // torch's usual ones.
+  family.init_rules = [](const zero::ModelShape&) { return zero::InitRules{}; };
   return zero::launch(argc, argv, {family});
 }
