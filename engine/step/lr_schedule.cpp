@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
+#include <sstream>
 #include <string>
 
 #include "engine/errors.h"
@@ -21,22 +23,28 @@ int64_t decay_begin(const LrSchedule& s) {
   return std::max(s.warmup_steps, s.total_steps - decay);
 }
 
-// 0 at decay_begin, 1 at total_steps and after.
+// 0 at decay_begin, 1 at total_steps and after, also where these are one step.
 double progress(const LrSchedule& s, int64_t step) {
-  const int64_t begin = decay_begin(s), length = s.total_steps - begin;
+  const int64_t begin = decay_begin(s);
+  if (step >= s.total_steps) return 1;
   if (step <= begin) return 0;
-  return length <= 0 ? 1
-                     : std::min(1.0, static_cast<double>(step - begin) /
-                                         static_cast<double>(length));
+  return static_cast<double>(step - begin) / static_cast<double>(s.total_steps - begin);
+}
+
+std::string text_of(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
 }
 
 }  // namespace
 
 void check(const LrSchedule& s) {
-  require(std::isfinite(s.lr) && s.lr >= 0, "lr is " + std::to_string(s.lr),
-          "--lr: a number >= 0");
-  require(std::isfinite(s.min_lr) && s.min_lr >= 0 && s.min_lr <= s.lr,
-          "min_lr is " + std::to_string(s.min_lr) + ", lr is " + std::to_string(s.lr),
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  require(s.lr >= 0 && s.lr <= kLargest, "lr is " + text_of(s.lr),
+          "--lr: a number from 0 to " + text_of(kLargest));
+  require(s.min_lr >= 0 && s.min_lr <= s.lr,
+          "min_lr is " + text_of(s.min_lr) + ", lr is " + text_of(s.lr),
           "--min-lr: a number from 0 to lr");
   require(s.warmup_steps >= 0, "warmup_steps is " + std::to_string(s.warmup_steps),
           "--warmup-steps: 0 or more");

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "engine/errors.h"
 #include "engine/step/lr_schedule.h"
@@ -24,6 +25,7 @@ TEST(LrSchedule, WarmsUpLinearly) {
   for (const Kind kind : {Kind::kConstant, Kind::kLinear, Kind::kCosine, Kind::kWsd}) {
     EXPECT_DOUBLE_EQ(learning_rate(schedule(kind, 4), 0), 0.25);
     EXPECT_DOUBLE_EQ(learning_rate(schedule(kind, 4), 3), 1.0);
+    EXPECT_DOUBLE_EQ(learning_rate(schedule(kind, 4), 4), 1.0);
     EXPECT_DOUBLE_EQ(learning_rate(schedule(kind, 0), 0), 1.0);
   }
 }
@@ -45,11 +47,37 @@ TEST(LrSchedule, FollowsItsShape) {
   EXPECT_DOUBLE_EQ(learning_rate(schedule(Kind::kWsd), 90), 0.55);
 }
 
+TEST(LrSchedule, WsdDecaysForAsLongAsItIsTold) {
+  LrSchedule s = schedule(Kind::kWsd);
+  s.decay_steps = 40;
+  EXPECT_DOUBLE_EQ(learning_rate(s, 60), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 80), 0.55);
+}
+
 TEST(LrSchedule, WarmUpMayFillTheWholeRun) {
-  const LrSchedule s = schedule(Kind::kCosine, 100, 100);
+  for (const Kind kind : {Kind::kLinear, Kind::kCosine, Kind::kWsd}) {
+    const LrSchedule s = schedule(kind, 100, 100);
+    EXPECT_NO_THROW(check(s));
+    EXPECT_DOUBLE_EQ(learning_rate(s, 99), 1.0);
+    EXPECT_NEAR(learning_rate(s, 100), 0.1, 1e-12);
+    EXPECT_NEAR(learning_rate(s, 101), 0.1, 1e-12);
+  }
+}
+
+TEST(LrSchedule, TheRateMustFitAFloat) {
+  LrSchedule s = schedule(Kind::kConstant);
+  s.lr = std::numeric_limits<float>::max();
   EXPECT_NO_THROW(check(s));
-  EXPECT_DOUBLE_EQ(learning_rate(s, 99), 1.0);
-  EXPECT_NEAR(learning_rate(s, 101), 0.1, 1e-12);
+  for (const double lr : {1e39, 1e300, double{INFINITY}}) {
+    s.lr = lr;
+    EXPECT_THROW(check(s), Error) << lr;
+  }
+  s.lr = 1e300;
+  try {
+    check(s);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.problem(), "lr is 1e+300");
+  }
 }
 
 TEST(LrSchedule, RefusesNonsense) {
@@ -61,6 +89,8 @@ TEST(LrSchedule, RefusesNonsense) {
   EXPECT_THROW(check(s), Error);
   s = schedule(Kind::kCosine);
   s.min_lr = 2;
+  EXPECT_THROW(check(s), Error);
+  s.min_lr = NAN;
   EXPECT_THROW(check(s), Error);
   EXPECT_THROW(check(schedule(Kind::kLinear, 0, 0)), Error);
   EXPECT_THROW(check(schedule(Kind::kLinear, 101, 100)), Error);
