@@ -24,11 +24,16 @@ Chaos::Chaos(uint64_t seed, const std::string& stream_name, int64_t max_delay_us
       max_delay_us_(max_delay_us) {}
 
 void Chaos::delay() {
-  if (seed_ == 0 || max_delay_us_ <= 0) return;
+  const int64_t delay_us = draw_us();
+  if (delay_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
+}
+
+int64_t Chaos::draw_us() {
+  if (seed_ == 0 || max_delay_us_ <= 0) return 0;
   const uint64_t draw = mix(seed_ + num_operations_.fetch_add(1));
-  if (draw & 1) return;  // half of them run at once: late and early operations must meet
-  const auto delay_us = static_cast<int64_t>((draw >> 1) % (max_delay_us_ + 1));
-  std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
+  if (draw & 1)
+    return 0;  // half of them run at once: late and early operations must meet
+  return static_cast<int64_t>((draw >> 1) % (max_delay_us_ + 1));
 }
 
 }  // namespace zero

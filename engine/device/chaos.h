@@ -14,6 +14,7 @@ class Chaos {
   Chaos() = default;  // never delays
   Chaos(uint64_t seed, const std::string& stream_name, int64_t max_delay_us);
   void delay();
+  int64_t draw_us();  // what delay() would sleep now, in microseconds; counts as it does
 
  private:
   uint64_t seed_ = 0;

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <future>
@@ -8,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/device/chaos.h"
 #include "engine/device/cuda_device.h"
 #include "engine/device/delays.h"
 #include "engine/device/host_device.h"
@@ -21,7 +24,12 @@ extern "C" const char* __tsan_default_options() { return "allocator_may_return_n
 namespace zero {
 namespace {
 
+using testing::AllOf;
+using testing::Each;
+using testing::Ge;
 using testing::HasSubstr;
+using testing::Le;
+using Clock = std::chrono::steady_clock;
 
 // A gate that a queued operation waits at until the test opens it.
 class Gate {
@@ -213,6 +221,13 @@ TEST_F(HostDeviceTest, CountsWhatIsAllocated) {
   EXPECT_EQ(device_->allocated_bytes(), 0);
 }
 
+TEST_F(HostDeviceTest, BlocksOfAnySizeAreAligned) {
+  for (int64_t bytes = 1; bytes < 2000; bytes += 61) {
+    void* memory = device_->allocate("block", bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % 64, 0u) << bytes;
+  }
+}
+
 TEST_F(HostDeviceTest, AnAllocationTooLargeNamesItself) {
   EXPECT_THAT(failure_of([&] { device_->allocate("the ring", int64_t{1} << 60); }),
               HasSubstr("1152921504606846976 bytes"));
@@ -289,10 +304,74 @@ TEST_F(HostDeviceTest, ManyThreadsMayQueueAndWait) {
   EXPECT_EQ(counter, 800);
 }
 
-TEST(DelaysTest, OnlyNamedPointsAreSlow) {
-  set_delays({{"somewhere", 1}});
+// The delays of a stream's first operations, in microseconds.
+std::vector<int64_t> delays_of(uint64_t seed, const std::string& stream, int64_t max_us,
+                               int num_operations) {
+  Chaos chaos(seed, stream, max_us);
+  std::vector<int64_t> delays;
+  for (int i = 0; i < num_operations; ++i) delays.push_back(chaos.draw_us());
+  return delays;
+}
+
+TEST(ChaosTest, DelaysFollowFromSeedStreamAndNumber) {
+  const std::vector<int64_t> delays = delays_of(1, "a", 300, 200);
+  EXPECT_EQ(delays_of(1, "a", 300, 200), delays);
+  EXPECT_NE(delays_of(2, "a", 300, 200), delays);
+  EXPECT_NE(delays_of(1, "b", 300, 200), delays);
+  EXPECT_THAT(delays, Each(AllOf(Ge(0), Le(300))));
+}
+
+TEST(ChaosTest, SomeOperationsAreLateAndSomeAreNot) {
+  const std::vector<int64_t> delays = delays_of(1, "a", 300, 200);
+  EXPECT_NEAR(std::count(delays.begin(), delays.end(), 0), 100, 40);
+  EXPECT_GT(*std::max_element(delays.begin(), delays.end()), 250);
+}
+
+TEST(ChaosTest, SeedZeroNeverDelays) {
+  EXPECT_THAT(delays_of(0, "a", 300, 200), Each(0));
+  EXPECT_EQ(Chaos().draw_us(), 0);
+}
+
+// A sleep may last longer, never shorter.
+TEST_F(HostDeviceTest, ChaosDelaysTheOperationsOfEveryStream) {
+  device_ = make_host_device({.chaos_seed = 1, .max_chaos_delay_us = 2000});
+  auto a = stream("a");
+  for (Stream* each : {a.get(), &device_->compute_stream()}) {
+    const std::vector<int64_t> delays = delays_of(1, each->name(), 2000, 20);
+    const auto begin = Clock::now();
+    for (int i = 0; i < 20; ++i) enqueue(*each, [] {});
+    each->synchronize();
+    const std::chrono::microseconds all(
+        std::accumulate(delays.begin(), delays.end(), int64_t{0}));
+    EXPECT_GT(all.count(), 0);
+    EXPECT_GE(Clock::now() - begin, all) << each->name();
+  }
+}
+
+class DelaysTest : public testing::Test {
+ protected:
+  static constexpr int kAnHour = 3'600'000;  // so long that the test would never end
+  ~DelaysTest() override { set_delays({}); }
+};
+
+TEST_F(DelaysTest, ANamedPointIsSlow) {
+  set_delays({{"somewhere", 20}});
+  const auto begin = Clock::now();
   delay_point("somewhere");
-  delay_point("elsewhere");
+  EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(20));
+}
+
+TEST_F(DelaysTest, OtherPointsAreNotSlow) {
+  set_delays({{"somewhere", kAnHour}});
+  for (const char* other : {"elsewhere", "some", "somewhere else", ""})
+    delay_point(other);
+}
+
+TEST_F(DelaysTest, NewDelaysReplaceTheOldOnes) {
+  set_delays({{"somewhere", kAnHour}});
+  set_delays({{"elsewhere", 1}});
+  delay_point("somewhere");
+  set_delays({{"somewhere", kAnHour}});
   set_delays({});
   delay_point("somewhere");
 }
