@@ -87,6 +87,12 @@ TEST_F(ProcessTest, AStrangersTicketIsRefused) {
   EXPECT_THROW(neighbours_->open(ticket_, 4096), Error);
 }
 
+TEST_F(ProcessTest, MemoryOfAnotherSizeIsRefused) {
+  auto memory = neighbours_->create(4096, ticket_);
+  EXPECT_NO_THROW(neighbours_->open(ticket_, 4096));
+  EXPECT_THROW(neighbours_->open(ticket_, 8192), Error);  // would fault behind its end
+}
+
 TEST_F(ProcessTest, ALivingProcessIsNotGone) {
   EXPECT_EQ(neighbours_->reason_gone(neighbours_->self()), "");
   Identity reused = neighbours_->self();

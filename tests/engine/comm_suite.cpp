@@ -413,6 +413,17 @@ TEST_P(CommunicatorTest, DifferentRootsAndReductionsDiverge) {
     auto reduce = [&] { comm.all_reduce(std::span(&value, 1), op, "value", *stream); };
     EXPECT_EQ(error_of(reduce).code(), ExitCode::kDiverged);
   });
+  on_every_rank([](Communicator& comm) {
+    auto stream = make_inline_stream("control");
+    int64_t integer = 1;
+    double number = 1;
+    auto reduce = [&] {
+      comm.rank() == 0
+          ? comm.all_reduce(std::span(&integer, 1), ReduceOp::kSum, "value", *stream)
+          : comm.all_reduce(std::span(&number, 1), ReduceOp::kSum, "value", *stream);
+    };
+    EXPECT_EQ(error_of(reduce).code(), ExitCode::kDiverged);
+  });
 }
 
 TEST_P(CommunicatorTest, LongTagsAreComparedToTheirEnd) {

@@ -2,11 +2,19 @@
 // threads can show.
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <future>
+#include <map>
 #include <thread>
 #include <vector>
 
 #include "engine/comm/self_communicator.h"
+#include "engine/comm/shared_transport.h"
 #include "engine/comm/thread_communicator.h"
+#include "engine/device/delays.h"
 #include "engine/device/host_device.h"
 #include "engine/errors.h"
 #include "tests/engine/comm_suite.h"
@@ -136,6 +144,67 @@ TEST(ThreadCommunicatorTest, AnOperationThatFailsBeforeACollectiveReleasesTheOth
     EXPECT_THAT(error_text([&] { stream->synchronize(); }),
                 HasSubstr(is_culprit ? "no disk" : "rank 0 has left"));
   });
+}
+
+// Neighbours who are slow to open: they give the leader time to return before them, which
+// it must not.
+class SlowNeighbours final : public Neighbours {
+ public:
+  std::shared_ptr<std::byte> create(int64_t bytes, MemoryTicket&) override {
+    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, bytes)), std::free);
+    std::memset(memory_.get(), 0, bytes);
+    return memory_;
+  }
+  std::shared_ptr<std::byte> open(const MemoryTicket&, int64_t) override {
+    const auto patience = std::chrono::milliseconds(200);
+    EXPECT_EQ(leader_returned_.get_future().wait_for(patience),
+              std::future_status::timeout)
+        << "the leader may close what nobody has opened";
+    return memory_;
+  }
+  Identity self() const override { return {}; }
+  std::string reason_gone(const Identity&) const override { return ""; }
+  void leader_returned() { leader_returned_.set_value(); }
+
+ private:
+  std::shared_ptr<std::byte> memory_;
+  std::promise<void> leader_returned_;
+};
+
+TEST(SplitTest, TheLeaderStaysUntilEveryoneHasOpened) {
+  auto neighbours = std::make_shared<SlowNeighbours>();
+  MemoryTicket ticket;
+  const SharedArea area(neighbours->create(SharedArea::bytes_for(2, 4096), ticket), 2,
+                        4096);
+  const auto play = [&](int rank) {
+    SharedTransport transport(neighbours, area, rank);
+    transport.split(make_call(0, Operation::kSplit, 0, 0, ""), 0);
+    if (rank == 0) neighbours->leader_returned();
+  };
+  std::jthread leader(play, 0), other(play, 1);
+}
+
+TEST(DelayedCommunicatorTest, EveryCollectiveIsAPointOfItsName) {
+  auto comm = make_self_communicator();
+  auto stream = make_inline_stream("comm");
+  int64_t value = 1;
+  float full = 1, shard = 0;
+  const std::map<std::string, std::function<void()>> collectives = {
+      {"all_gather", [&] { comm->all_gather(&full, &shard, 4, "tag", *stream); }},
+      {"reduce_scatter",
+       [&] { comm->reduce_scatter(&full, &shard, 1, WireType::kFloat, "tag", *stream); }},
+      {"all_reduce",
+       [&] { comm->all_reduce(std::span(&value, 1), ReduceOp::kSum, "tag", *stream); }},
+      {"broadcast", [&] { comm->broadcast(&value, 8, 0, "tag", *stream); }},
+      {"barrier", [&] { comm->barrier("tag", *stream); }}};
+  for (const auto& [name, call] : collectives) {
+    set_delays({{"comm." + name, 10}});
+    const auto begin = std::chrono::steady_clock::now();
+    call();
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(10))
+        << name;
+  }
+  set_delays({});
 }
 
 }  // namespace

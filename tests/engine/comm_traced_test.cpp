@@ -62,8 +62,9 @@ TEST_F(TracedCommunicatorTest, PartsWriteToTheSameFile) {
 }
 
 TEST_F(TracedCommunicatorTest, AFileThatCannotBeWrittenIsNamed) {
-  EXPECT_THROW(make_traced_communicator(make_self_communicator(), "/nowhere/trace"),
-               Error);
+  EXPECT_THROW(
+      make_traced_communicator(make_self_communicator(), folder_ / "absent" / "trace"),
+      Error);
 }
 
 }  // namespace
