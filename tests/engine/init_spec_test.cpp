@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -64,10 +65,41 @@ TEST(InitSpec, HasTheRightMoments) {
 }
 
 TEST(InitSpec, TruncationHoldsItsBounds) {
+  double lowest = 0, highest = 0;
+  int64_t num_means = 0;
   for (const float v : filled(truncated_normal(0, 1, -0.5, 0.25), 0, 20000)) {
     ASSERT_GE(v, -0.5f);
     ASSERT_LE(v, 0.25f);
+    lowest = std::min<double>(lowest, v), highest = std::max<double>(highest, v);
+    num_means += v == 0;
   }
+  EXPECT_LT(lowest, -0.49);
+  EXPECT_GT(highest, 0.24);
+  EXPECT_LT(num_means, 20) << "who falls outside shall draw again, not become the mean";
+}
+
+// What a seed gives is a promise: elements 2k and 2k + 1 are Box and Muller's pair of the
+// four words of block k, mean and deviation applied.
+TEST(InitSpec, NormalNumbersAreBoxAndMullersPairs) {
+  const std::vector<float> values = filled(normal(2, 3), 0, 100);
+  for (uint64_t block = 0; block < 50; ++block) {
+    const auto words = philox(hash_key(1, "a.weight"), block, 0);
+    const auto unit = [](uint32_t high, uint32_t low) {
+      return std::ldexp(high, -32) + std::ldexp(low >> 11, -53) + std::ldexp(1.0, -54);
+    };
+    const double radius = std::sqrt(-2 * std::log(unit(words[0], words[1])));
+    const double angle = 2 * M_PI * unit(words[2], words[3]);
+    EXPECT_NEAR(values[2 * block], 2 + 3 * radius * std::cos(angle), 1e-5) << block;
+    EXPECT_NEAR(values[2 * block + 1], 2 + 3 * radius * std::sin(angle), 1e-5) << block;
+  }
+}
+
+TEST(InitSpec, KaimingIsBoundByTheRootOfFanIn) {
+  const InitSpec spec = kaiming_uniform(16);
+  EXPECT_EQ(spec.kind, InitSpec::Kind::kUniform);
+  EXPECT_DOUBLE_EQ(spec.a, -0.25);
+  EXPECT_DOUBLE_EQ(spec.b, 0.25);
+  EXPECT_EQ(kaiming_uniform(0).b, 0);
 }
 
 TEST(InitSpec, ZeroesThePaddingRow) {
