@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -15,9 +16,9 @@ namespace {
 class AvailableMemoryTest : public ::testing::Test {
  protected:
   AvailableMemoryTest() {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    root = ::testing::TempDir() + "zero_available_memory_" + test->name();
-    std::filesystem::remove_all(root);
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "zero_memory_XXXXXX").string();
+    root = mkdtemp(pattern.data());
     write("/proc/meminfo",
           "MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable:    8000 kB\n");
   }
@@ -90,6 +91,22 @@ TEST_F(AvailableMemoryTest, FileCacheCountsAsFree) {
   write("/sys/fs/cgroup/job/memory.stat",
         "anon 1000\ninactive_file 2500\nactive_file 500\n");
   EXPECT_EQ(available(), 3500);
+}
+
+TEST_F(AvailableMemoryTest, Version1CountsTheCacheOfTheWholeTree) {
+  write("/proc/self/cgroup", "4:memory:/job\n");
+  group_v1("/job", "5000", "4000");
+  write("/sys/fs/cgroup/memory/job/memory.stat",
+        "inactive_file 100\ntotal_active_file 700\ntotal_inactive_file 2500\n");
+  EXPECT_EQ(available(), 3500);
+}
+
+// The two numbers are read one after the other, while the group runs on.
+TEST_F(AvailableMemoryTest, NoMoreCacheIsFreeThanIsUsed) {
+  write("/proc/self/cgroup", "0::/job\n");
+  group_v2("/job", "5000", "4000");
+  write("/sys/fs/cgroup/job/memory.stat", "inactive_file 4500\n");
+  EXPECT_EQ(available(), 5000);
 }
 
 TEST_F(AvailableMemoryTest, NoLimitIsTheMachine) {

@@ -177,6 +177,22 @@ TEST_F(SquaresTest, DoNotDependOnTheSplitIntoRanks) {
   }
 }
 
+// The order within a leaf decides the norm's last bits, and so those of a clipped run.
+TEST_F(SquaresTest, ALeafIsSummedInEightLanesAndThenInPairs) {
+  for (int64_t leaf = 0; leaf < 100; ++leaf) {
+    const std::vector<float> some(values.begin() + 64 * leaf,
+                                  values.begin() + 64 * (leaf + 1));
+    std::vector<double> level(8);
+    for (size_t i = 0; i < 64; ++i) level[i % 8] += std::pow(double{some[i]}, 2);
+    while (level.size() > 1) {
+      for (size_t i = 0; i < level.size() / 2; ++i)
+        level[i] = level[2 * i] + level[2 * i + 1];
+      level.resize(level.size() / 2);
+    }
+    ASSERT_EQ(squares_of(some).value(), level[0]) << leaf;
+  }
+}
+
 TEST_F(SquaresTest, PaddingWithZerosChangesNothing) {
   for (const size_t numel : {0u, 1u, 63u, 64u, 65u, 1000u}) {
     std::vector<float> some(values.begin(), values.begin() + numel), padded = some;
