@@ -393,6 +393,8 @@ TEST_F(ContentHashTest, SeesContentsNamesAndBorders) {
   note("a", "onet", "wo");
   note("b", "one", "two");
   note("a", "two", "one");
+  note("ab", "c", "two");
+  note("a", "bc", "two");
   for (size_t i = 0; i < hashes.size(); ++i) {
     for (size_t j = 0; j < i; ++j) EXPECT_NE(hashes[i], hashes[j]) << i << " " << j;
   }

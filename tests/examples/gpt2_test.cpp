@@ -1,0 +1,293 @@
+// GPT-2 against its formulas, written out with plain tensor operations in fp64.
+#include "examples/models/gpt2.h"
+
+#include <fnmatch.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "engine/errors.h"
+#include "engine/init/deferred_init.h"
+#include "examples/models/families.h"
+#include "launcher/model.h"
+
+namespace zero {
+namespace {
+
+namespace nn = torch::nn;
+
+// Small, and no two of its numbers are alike; an epsilon that is felt.
+Gpt2Config tiny(double dropout = 0) {
+  Gpt2Config config;
+  config.n_layer = 2;
+  config.n_head = 3;
+  config.n_embd = 12;
+  config.n_positions = 7;
+  config.vocab_size = 11;
+  config.n_inner = 20;
+  config.layer_norm_epsilon = 0.1;
+  config.dropout = dropout;
+  return config;
+}
+
+// The formulas of Radford et al. 2019, as Hugging Face names their weights.
+class Formulas {
+ public:
+  Formulas(const nn::Module& model, const Gpt2Config& config) : config_(config) {
+    for (const auto& item : model.named_parameters())
+      weights_[item.key()] = item.value().detach();
+  }
+
+  at::Tensor logits(const at::Tensor& tokens) const {  // (B, T) -> (B, T, V)
+    const at::Tensor embedding = weight("transformer.wte.weight");
+    const at::Tensor positions = weight("transformer.wpe.weight");
+    at::Tensor x = embedding.index({tokens}) + positions.slice(0, 0, tokens.size(1));
+    for (int64_t i = 0; i < config_.n_layer; ++i) {
+      const std::string h = "transformer.h." + std::to_string(i) + ".";
+      x = x + attention(norm(x, h + "ln_1"), h + "attn.");
+      x = x + mlp(norm(x, h + "ln_2"), h + "mlp.");
+    }
+    return norm(x, "transformer.ln_f").matmul(embedding.t());
+  }
+
+ private:
+  at::Tensor weight(const std::string& name) const { return weights_.at(name); }
+  at::Tensor linear(const at::Tensor& x, const std::string& name) const {
+    return x.matmul(weight(name + ".weight")) + weight(name + ".bias");
+  }
+  at::Tensor norm(const at::Tensor& x, const std::string& name) const {
+    const at::Tensor centred = x - x.mean(-1, true);
+    const at::Tensor variance = centred.square().mean(-1, true);
+    return centred / (variance + config_.layer_norm_epsilon).sqrt() *
+               weight(name + ".weight") +
+           weight(name + ".bias");
+  }
+  at::Tensor mlp(const at::Tensor& x, const std::string& name) const {
+    const at::Tensor u = linear(x, name + "c_fc");
+    const at::Tensor inner = std::sqrt(2 / M_PI) * (u + 0.044715 * u.pow(3));
+    return linear(0.5 * u * (1 + inner.tanh()), name + "c_proj");
+  }
+  // One head and one query after the other, over the keys up to its own place.
+  at::Tensor attention(const at::Tensor& x, const std::string& name) const {
+    const int64_t width = config_.n_embd / config_.n_head;
+    const at::Tensor qkv = linear(x, name + "c_attn");  // (B, T, 3 C)
+    at::Tensor y = torch::zeros_like(x);
+    for (int64_t head = 0; head < config_.n_head; ++head) {
+      const auto part = [&](int64_t which) {
+        const int64_t begin = which * config_.n_embd + head * width;
+        return qkv.slice(2, begin, begin + width);  // (B, T, width)
+      };
+      for (int64_t t = 0; t < x.size(1); ++t) {
+        const at::Tensor scores =
+            (part(1).slice(1, 0, t + 1) * part(0).slice(1, t, t + 1)).sum(2, true);
+        const at::Tensor weights = (scores / std::sqrt(width)).exp();  // (B, t + 1, 1)
+        const at::Tensor mean =
+            (weights * part(2).slice(1, 0, t + 1)).sum(1) / weights.sum(1);
+        y.select(1, t).slice(1, head * width, (head + 1) * width).copy_(mean);
+      }
+    }
+    return linear(y, name + "c_proj");
+  }
+
+  Gpt2Config config_;
+  std::map<std::string, at::Tensor> weights_;
+};
+
+class Gpt2Test : public testing::Test {
+ protected:
+  Gpt2Test() { torch::manual_seed(1); }
+
+  // In fp64, evaluating, and with weights that let every part be felt.
+  static std::shared_ptr<Gpt2Impl> model(const Gpt2Config& config) {
+    auto model = std::make_shared<Gpt2Impl>(config);
+    torch::NoGradGuard no_grad;
+    for (at::Tensor& weight : model->parameters()) weight.normal_(0, 0.5);
+    model->to(torch::kDouble);
+    model->eval();
+    return model;
+  }
+  static at::Tensor tokens(int64_t batch = 2, int64_t length = 5) {
+    return torch::randint(tiny().vocab_size, {batch, length}, torch::kLong);
+  }
+  static void expect_near(const at::Tensor& found, const at::Tensor& expected,
+                          double tolerance = 1e-10) {
+    ASSERT_EQ(found.sizes(), expected.sizes());
+    EXPECT_LT((found - expected).abs().max().item<double>(), tolerance);
+  }
+
+  torch::NoGradGuard no_grad_;
+};
+
+TEST_F(Gpt2Test, LogitsFollowTheFormulas) {
+  auto gpt2 = model(tiny());
+  const Formulas formulas(*gpt2, tiny());
+  for (const int64_t length : {1, 5, 7}) {
+    const at::Tensor input = tokens(2, length);
+    expect_near(gpt2->logits(input), formulas.logits(input));
+  }
+}
+
+TEST_F(Gpt2Test, TheLossIsTheSumOfTheTargetsCrossEntropies) {
+  auto gpt2 = model(tiny());
+  const at::Tensor input = tokens(), targets = tokens();
+  targets[0][1] = -1;  // not a target
+  targets[1][4] = -1;
+  const at::Tensor scores = Formulas(*gpt2, tiny()).logits(input);
+  double expected = 0;
+  for (int64_t b = 0; b < 2; ++b) {
+    for (int64_t t = 0; t < 5; ++t) {
+      const auto target = targets[b][t].item<int64_t>();
+      if (target < 0) continue;
+      expected += (scores[b][t].exp().sum().log() - scores[b][t][target]).item<double>();
+    }
+  }
+  const at::Tensor loss = gpt2->forward(input, targets);
+  EXPECT_EQ(loss.scalar_type(), torch::kFloat);
+  EXPECT_NEAR(loss.item<double>(), expected, 1e-5 * expected);
+}
+
+TEST_F(Gpt2Test, TheMlpIsFourTimesAsWideUnlessToldOtherwise) {
+  Gpt2Config config = tiny();
+  EXPECT_EQ(config.inner(), 20);
+  config.n_inner = 0;
+  EXPECT_EQ(config.inner(), 48);
+  EXPECT_EQ(model(config)->named_parameters()["transformer.h.0.mlp.c_fc.weight"].sizes(),
+            (std::vector<int64_t>{12, 48}));
+}
+
+TEST_F(Gpt2Test, NothingIsDroppedInEvaluation) {
+  auto gpt2 = model(tiny(0.5));
+  const at::Tensor input = tokens();
+  expect_near(gpt2->logits(input), Formulas(*gpt2, tiny()).logits(input));
+}
+
+TEST_F(Gpt2Test, EveryDropoutDropsInTraining) {
+  const at::Tensor input = tokens();
+  for (const std::string active :
+       {"transformer.drop", "transformer.h.0.attn.resid_dropout",
+        "transformer.h.1.mlp.dropout", "attention"}) {
+    auto gpt2 = model(tiny(active == "attention" ? 0.5 : 0));
+    int num_active = 0;
+    for (const auto& item : gpt2->named_modules()) {
+      auto* dropout = item.value()->as<nn::DropoutImpl>();
+      if (!dropout) continue;
+      dropout->options.p(item.key() == active ? 0.5 : 0);
+      num_active += item.key() == active;
+    }
+    EXPECT_EQ(num_active, active == "attention" ? 0 : 1) << active;
+    gpt2->train();
+    const at::Tensor expected = Formulas(*gpt2, tiny()).logits(input);
+    EXPECT_GT((gpt2->logits(input) - expected).abs().max().item<double>(), 1e-3)
+        << active;
+  }
+}
+
+// The rule that fills `fqn`: the first whose glob matches.
+InitSpec rule_for(const InitRules& rules, const std::string& fqn) {
+  for (const auto& [glob, spec] : rules) {
+    if (fnmatch(glob.c_str(), fqn.c_str(), 0) == 0) return spec;
+  }
+  ADD_FAILURE() << "no rule for " << fqn;
+  return {};
+}
+
+TEST_F(Gpt2Test, StartsAsHuggingFaceStartsIt) {
+  Gpt2Config config = tiny();
+  config.n_layer = 8;
+  const InitRules rules = gpt2_init_rules(config);
+  for (const std::string name :
+       {"transformer.wte.weight", "transformer.wpe.weight",
+        "transformer.h.0.attn.c_attn.weight", "transformer.h.7.mlp.c_fc.weight"}) {
+    const InitSpec spec = rule_for(rules, name);
+    EXPECT_EQ(spec.kind, InitSpec::Kind::kNormal) << name;
+    EXPECT_EQ(spec.a, 0) << name;
+    EXPECT_EQ(spec.b, 0.02) << name;
+  }
+  for (const std::string name :
+       {"transformer.h.0.attn.c_proj.weight", "transformer.h.7.mlp.c_proj.weight"}) {
+    EXPECT_DOUBLE_EQ(rule_for(rules, name).b, 0.005) << name;  // 0.02 / sqrt(2 * 8)
+  }
+  for (const std::string name :
+       {"transformer.h.0.ln_1.weight", "transformer.h.0.ln_2.weight",
+        "transformer.ln_f.weight"}) {
+    EXPECT_EQ(rule_for(rules, name).kind, InitSpec::Kind::kConstant) << name;
+    EXPECT_EQ(rule_for(rules, name).a, 1) << name;
+  }
+  for (const std::string name :
+       {"transformer.ln_f.bias", "transformer.h.0.mlp.c_proj.bias"}) {
+    EXPECT_EQ(rule_for(rules, name).kind, InitSpec::Kind::kConstant) << name;
+    EXPECT_EQ(rule_for(rules, name).a, 0) << name;
+  }
+}
+
+TEST_F(Gpt2Test, RefusesNumbersThatDoNotFitTogether) {
+  EXPECT_NO_THROW(check(tiny()));
+  for (int64_t Gpt2Config::*member :
+       {&Gpt2Config::n_layer, &Gpt2Config::n_head, &Gpt2Config::n_embd,
+        &Gpt2Config::vocab_size, &Gpt2Config::n_positions}) {
+    Gpt2Config config = tiny();
+    config.*member = 0;
+    EXPECT_THROW(Gpt2Impl{config}, Error);
+  }
+  Gpt2Config config = tiny();
+  config.n_head = 5;
+  EXPECT_THROW(Gpt2Impl{config}, Error);
+}
+
+class Gpt2FamilyTest : public Gpt2Test {
+ protected:
+  const ModelFamily family_ = example_families().front();
+};
+
+TEST_F(Gpt2FamilyTest, TheNextTokensLogitsAreThoseOfTheLastPlace) {
+  ModelShape shape;
+  shape.layers = 2, shape.dim = 12, shape.heads = 3, shape.vocab = 11, shape.seq_len = 7;
+  auto language_model = family_.make(shape);
+  auto& gpt2 = dynamic_cast<Gpt2Impl&>(*language_model->module());
+  for (at::Tensor& weight : gpt2.parameters()) weight.normal_(0, 0.5);
+  gpt2.eval();
+  const at::Tensor input = tokens(2, 4);
+  expect_near(language_model->next_logits(input), gpt2.logits(input).select(1, 3), 1e-4);
+  const at::Tensor targets = tokens(2, 4);
+  EXPECT_EQ(language_model->loss_sum(input, targets).item<float>(),
+            gpt2.forward(input, targets).item<float>());
+}
+
+// The numbers of parameters that OpenAI's models have.
+TEST_F(Gpt2FamilyTest, PresetsHaveThePublishedSizes) {
+  const std::map<std::string, int64_t> published = {{"gpt2-124m", 124'439'808},
+                                                    {"gpt2-350m", 354'823'168},
+                                                    {"gpt2-774m", 774'030'080},
+                                                    {"gpt2-1.5b", 1'557'611'200}};
+  for (const auto& [name, expected] : published) {
+    const ModelShape& shape = family_.presets.at(name);
+    EXPECT_EQ(shape.dim / shape.heads, 64) << name;
+    DeferredInit no_memory;
+    const auto language_model = family_.make(shape);
+    int64_t numel = 0;
+    for (const auto& item : language_model->module()->named_parameters()) {
+      if (item.key() != "lm_head.weight") numel += item.value().numel();
+    }
+    EXPECT_EQ(numel, expected) << name;
+  }
+}
+
+TEST_F(Gpt2FamilyTest, AShapeReachesTheModel) {
+  ModelShape shape = family_.presets.at(family_.default_preset);
+  shape.vocab = 300, shape.ffn_dim = 100, shape.seq_len = 9, shape.dropout = 0.25;
+  const auto language_model = family_.make(shape);
+  const auto weights = language_model->module()->named_parameters();
+  using Sizes = std::vector<int64_t>;
+  EXPECT_EQ(weights["transformer.wte.weight"].sizes(), (Sizes{300, 384}));
+  EXPECT_EQ(weights["transformer.wpe.weight"].sizes(), (Sizes{9, 384}));
+  EXPECT_EQ(weights["transformer.h.5.mlp.c_fc.weight"].sizes(), (Sizes{384, 100}));
+  auto& gpt2 = dynamic_cast<Gpt2Impl&>(*language_model->module());
+  EXPECT_EQ(gpt2.transformer->drop->options.p(), 0.25);
+  EXPECT_DOUBLE_EQ(rule_for(family_.init_rules(shape), "a.c_proj.weight").b,
+                   0.02 / std::sqrt(12.0));
+}
+
+}  // namespace
+}  // namespace zero
