@@ -213,6 +213,8 @@ TEST_F(TokenFileTest, RefusesAMixOfKinds) {
   const auto a = write("c/a.bin", gpt2({1})), b = write("c/readme", "hello");
   expect_refused(path("c"), {"mixes two kinds", a + " is llm.c gpt2", b + " is text",
                              "one kind by name"});
+  const auto raw = write("raw.bin", bytes_of<uint16_t>({1}));  // as wide
+  expect_error([&] { TokenSource({a, raw}); }, {raw + " is nanoGPT uint16"});
 }
 
 // Ids
