@@ -132,12 +132,14 @@ TEST_P(CommunicatorTest, GathersShardsInRankOrder) {
 TEST_P(CommunicatorTest, GathersAnyNumberOfBytes) {
   on_every_rank([](Communicator& comm) {
     auto stream = make_inline_stream("gather");
-    const std::string shard = "rank " + std::to_string(comm.rank());
-    std::string full(shard.size() * comm.size(), '.'), expected;
-    for (int rank = 0; rank < comm.size(); ++rank)
-      expected += "rank " + std::to_string(rank);
-    comm.all_gather(shard.data(), full.data(), shard.size(), "text", *stream);
-    EXPECT_EQ(full, expected);
+    for (const size_t num_bytes : {1, 2, 63, 64, 65, 127, 129, 4097}) {
+      const auto shard_of = [&](int rank) { return std::string(num_bytes, 'a' + rank); };
+      const std::string shard = shard_of(comm.rank());
+      std::string full(num_bytes * comm.size(), '.'), expected;
+      for (int rank = 0; rank < comm.size(); ++rank) expected += shard_of(rank);
+      comm.all_gather(shard.data(), full.data(), shard.size(), "text", *stream);
+      EXPECT_EQ(full, expected);
+    }
   });
 }
 
@@ -219,12 +221,11 @@ TEST_P(CommunicatorTest, ReducesIntegersOnAllRanks) {
   });
 }
 
+// One and halves of its last bit: in rank order they would all be rounded away.
 TEST_P(CommunicatorTest, ReducesDoublesInTreeOrder) {
   on_every_rank([](Communicator& comm) {
     auto stream = make_inline_stream("control");
-    auto value_of = [](int rank) {
-      return std::ldexp(1.0 + rank / 7.0, 20 * (rank % 3));
-    };
+    auto value_of = [](int rank) { return rank == 0 ? 1.0 : 0x1p-53; };
     std::vector<double> level;
     for (int rank = 0; rank < comm.size(); ++rank) level.push_back(value_of(rank));
     for (size_t step = 1; step < level.size(); step *= 2) {
@@ -234,6 +235,9 @@ TEST_P(CommunicatorTest, ReducesDoublesInTreeOrder) {
     double value = value_of(comm.rank());
     comm.all_reduce(std::span(&value, 1), ReduceOp::kSum, "norm", *stream);
     EXPECT_EQ(value, level[0]);
+    if (comm.size() == 4) {
+      EXPECT_EQ(value, 1 + 0x1p-52);
+    }
   });
 }
 

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/comm/queued_communicator.h"
 #include "engine/comm/self_communicator.h"
 #include "engine/comm/shared_transport.h"
 #include "engine/comm/thread_communicator.h"
@@ -182,6 +183,47 @@ TEST(SplitTest, TheLeaderStaysUntilEveryoneHasOpened) {
     if (rank == 0) neighbours->leader_returned();
   };
   std::jthread leader(play, 0), other(play, 1);
+}
+
+// A transport that has lost its network; it notes its calls and what it is told to say.
+class BrokenTransport final : public Transport {
+ public:
+  explicit BrokenTransport(std::vector<std::string>& log) : log_(log) {}
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  void all_gather(const Call& call, const void*, void*, int64_t) override { fail(call); }
+  void reduce_scatter(const Call& call, const void*, float*, int64_t, WireType) override {
+    fail(call);
+  }
+  void broadcast(const Call& call, void*, int64_t, int) override { fail(call); }
+  void barrier(const Call& call) override { fail(call); }
+  std::unique_ptr<Transport> split(const Call& call, int) override {
+    fail(call);
+    return nullptr;
+  }
+  void leave(const std::string& reason) noexcept override {
+    log_.push_back("left: " + reason);
+  }
+
+ private:
+  void fail(const Call& call) {
+    log_.push_back(description_of(call));
+    throw Error(ExitCode::kEnvironment, "the network is gone");
+  }
+  std::vector<std::string>& log_;
+};
+
+TEST(QueuedCommunicatorTest, TheFirstFailureIsToldToTheOthersAndEndsIt) {
+  std::vector<std::string> log;
+  QueuedCommunicator comm(std::make_unique<BrokenTransport>(log));
+  auto stream = make_inline_stream("control");
+  int64_t value = 0;
+  EXPECT_EQ(error_text([&] { comm.barrier("end", *stream); }), "the network is gone");
+  EXPECT_EQ(error_text([&] { comm.broadcast(&value, 8, 0, "value", *stream); }),
+            "the network is gone");
+  EXPECT_EQ(error_text([&] { comm.duplicate(); }), "the network is gone");
+  EXPECT_THAT(
+      log, testing::ElementsAre("barrier 'end' (0 bytes)", "left: the network is gone"));
 }
 
 TEST(DelayedCommunicatorTest, EveryCollectiveIsAPointOfItsName) {
