@@ -368,12 +368,12 @@ TEST_F(DelaysTest, OtherPointsAreNotSlow) {
 }
 
 TEST_F(DelaysTest, NewDelaysReplaceTheOldOnes) {
-  set_delays({{"somewhere", kAnHour}});
-  set_delays({{"elsewhere", 1}});
-  delay_point("somewhere");
-  set_delays({{"somewhere", kAnHour}});
+  set_delays({{"the old place", kAnHour}});
+  set_delays({{"the new place", 1}});
+  delay_point("the old place");
+  set_delays({{"the new place", kAnHour}});
   set_delays({});
-  delay_point("somewhere");
+  delay_point("the new place");
 }
 
 TEST(NoCudaTest, SaysWhatToDo) {
