@@ -33,8 +33,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 REQUIRED = {"name", "file", "find", "replace", "tests"}
 # As set_mpi_environment in common.sh.
-MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-       "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "GTEST_COLOR": "no",
+               "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 
 
 def load():
@@ -131,8 +131,9 @@ class Scratch:
         words = shlex.split(test)
         program = words.index(target_of(test))
         words[program] = str(self.build_folder / "tests" / words[program])
-        process = subprocess.Popen(words, cwd=self.build_folder, env=MPI | os.environ, text=True, errors="replace",
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(words, cwd=self.build_folder, env=ENVIRONMENT | os.environ, text=True,
+                                   errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   start_new_session=True)
         try:
             output, _ = process.communicate(timeout=self.timeout)
         except subprocess.TimeoutExpired:
@@ -153,7 +154,7 @@ class Scratch:
                 return "does not compile", complaint
             for test in mutation["tests"]:
                 if failure := self.failure_of(test):
-                    names = re.findall(r"\[  FAILED  \] (\S+)", failure)
+                    names = re.findall(r"\[  FAILED  \] ([^\s,]+)", failure)
                     return "killed", "by " + (names[0] if names else failure.partition("\n")[0])
             return "SURVIVED", mutation.get("survives", "")
         finally:
