@@ -52,8 +52,9 @@ def problem_of(mutation):
         return f"lacks {', '.join(sorted(missing))}"
     if unknown := mutation.keys() - REQUIRED - {"list", "survives"}:
         return f"has unknown keys: {', '.join(sorted(unknown))}"
-    if not mutation["tests"] or not all(isinstance(test, str) and test.strip() for test in mutation["tests"]):
-        return "names no tests"
+    tests = mutation["tests"]
+    if not isinstance(tests, list) or not tests or not all(isinstance(test, str) and test.strip() for test in tests):
+        return "names no list of tests"
     if mutation["find"] == mutation["replace"]:
         return "replaces the text by itself"
     path = ROOT / mutation["file"]
