@@ -1,19 +1,18 @@
 #include "checkpoint/compare.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "checkpoint/error.h"
+#include "checkpoint/names.h"
 
 namespace zero::checkpoint {
 namespace {
 
 bool matches_any(const std::vector<std::string>& patterns, const std::string& fqn) {
   return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-    return ::fnmatch(pattern.c_str(), fqn.c_str(), 0) == 0;
+    return glob_match(pattern, fqn);
   });
 }
 

@@ -61,6 +61,25 @@ size_t utf8_length(std::string_view text) {
   return code < kSmallest[length] || code > 0x10FFFF || is_surrogate ? 0 : length;
 }
 
+// After a mismatch the last * takes one byte more.
+bool glob_match(std::string_view pattern, std::string_view name) {
+  size_t p = 0, n = 0, star = std::string_view::npos, taken = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      taken = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p, ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++taken;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
 bool is_control(std::string_view character) {
   const uint32_t code = code_point(character);
   return code < 0x20 || (code >= 0x7F && code < 0xA0);

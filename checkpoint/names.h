@@ -14,6 +14,10 @@ namespace zero::checkpoint {
 // name escaped for a terminal; `file` says where it came from and may be empty.
 void check_name(std::string_view name, const std::string& file = {});
 
+// Does the name match the pattern? * stands for any text, ? for any one byte, all else
+// for itself: brackets are legal in names.
+bool glob_match(std::string_view pattern, std::string_view name);
+
 // Number of bytes of the valid UTF-8 character that `text` begins with; 0: none.
 size_t utf8_length(std::string_view text);
 

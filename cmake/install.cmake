@@ -41,6 +41,7 @@ set(zero_headers
   engine/options.h
   engine/step/lr_schedule.h
   engine/unit.h
+  engine/visit_tensors.h
   launcher/launch.h
   launcher/model.h
   offload/exact_sum.h)

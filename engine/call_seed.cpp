@@ -6,6 +6,8 @@
 #include <map>
 #include <mutex>
 
+#include "checkpoint/hash.h"
+#include "engine/comm/thread_communicator.h"
 #include "engine/init/philox.h"
 
 namespace zero {
@@ -22,11 +24,10 @@ namespace {
 thread_local void* innermost = nullptr;
 }
 
-CallSeed::CallSeed(const std::string& fqn, bool draws) {
+CallSeed::CallSeed(const std::string& fqn) {
   auto* outer = static_cast<Scope*>(innermost);
   if (!outer) return;
-  enter(hash_key(hash_key(outer->seed, fqn), outer->num_calls[fqn]++),
-        draws && outer->draws);
+  enter(hash_key(hash_key(outer->seed, fqn), outer->num_calls[fqn]++), outer->draws);
 }
 
 CallSeed::CallSeed(uint64_t seed, bool draws) { enter(seed, draws); }
@@ -44,6 +45,14 @@ CallSeed::~CallSeed() {
 
 uint64_t CallSeed::seed() const { return scope_ ? scope_->seed : 0; }
 bool CallSeed::draws() const { return scope_ && scope_->draws; }
+
+uint64_t CallSeed::end_state() const {
+  if (!draws() || ranks_are_threads()) return 0;
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  const at::Tensor state = generator.get_state();
+  return checkpoint::hash_of(state.const_data_ptr(), state.nbytes());
+}
 
 void CallSeed::enter(uint64_t seed, bool draws) {
   scope_ = new Scope{seed, draws, {}, {}, static_cast<Scope*>(innermost)};

@@ -9,13 +9,14 @@ namespace zero {
 //
 // The seed is a function of the enclosing call's seed, the FQN and how often that call
 // has called this FQN: the same on any rank, with any wrapping, and again when a unit is
-// recomputed. Scopes nest; they belong to one thread.
+// recomputed. Scopes nest; they belong to one thread. The generator belongs to the whole
+// process: end_state() tells whether somebody else drew from it.
 class CallSeed {
  public:
-  // Inside another scope; without one, or when `draws` is false (evaluation), the
-  // generator is left alone.
-  CallSeed(const std::string& fqn, bool draws);
-  // The outermost scope, or a recomputed one: from a given seed.
+  // Inside another scope that draws; without one the generator is left alone.
+  explicit CallSeed(const std::string& fqn);
+  // The outermost scope, or a recomputed one: from a given seed. When `draws` is false
+  // the generator is left alone here and inside.
   explicit CallSeed(uint64_t seed, bool draws = true);
   ~CallSeed();
   CallSeed(const CallSeed&) = delete;
@@ -23,6 +24,9 @@ class CallSeed {
 
   uint64_t seed() const;
   bool draws() const;
+  // A fingerprint of the generator's state now: equal after equal draws from this seed.
+  // 0 when nothing is drawn here, or when ranks are threads that share the generator.
+  uint64_t end_state() const;
 
  private:
   struct Scope;

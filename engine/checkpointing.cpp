@@ -1,5 +1,7 @@
 #include "engine/checkpointing.h"
 
+#include <torch/torch.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -12,6 +14,7 @@
 #include "checkpoint/error.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
+#include "engine/comm/exchange.h"
 #include "engine/device/host_device.h"
 #include "engine/errors.h"
 
@@ -50,32 +53,9 @@ class Agreement {
     stream_->synchronize();
     if (first[0] >= ranks_.size()) return;
     const int culprit = static_cast<int>(first[0]);
-    for (std::string& part : parts) part = broadcast(part, culprit);
+    for (std::string& part : parts) part = broadcast_text(ranks_, part, culprit);
     if (ranks_.size() > 1) parts[2] = "rank " + std::to_string(culprit) + ": " + parts[2];
     throw CheckpointError(parts[0], parts[1], parts[2], parts[3]);
-  }
-
-  std::string broadcast(const std::string& text, int root) {
-    std::array<int64_t, 1> length{
-        ranks_.rank() == root ? static_cast<int64_t>(text.size()) : 0};
-    ranks_.broadcast(length.data(), sizeof length, root, "length of a text", *stream_);
-    stream_->synchronize();
-    std::string result = ranks_.rank() == root ? text : std::string(length[0], '\0');
-    if (length[0] > 0) ranks_.broadcast(result.data(), length[0], root, "text", *stream_);
-    stream_->synchronize();
-    return result;
-  }
-
-  std::vector<std::string> gather(const std::string& text) {
-    std::vector<std::string> texts;
-    for (int rank = 0; rank < ranks_.size(); ++rank)
-      texts.push_back(broadcast(text, rank));
-    return texts;
-  }
-
-  void reduce(std::span<double> values, ReduceOp op) {
-    ranks_.all_reduce(values, op, "buffers", *stream_);
-    stream_->synchronize();
   }
 
   bool is_first() const { return ranks_.rank() == 0; }
@@ -88,31 +68,17 @@ class Agreement {
   std::unique_ptr<HostStream> stream_;
 };
 
-template <class Float>
-void average(std::span<Float> values, Agreement& ranks) {
-  std::vector<double> low(values.begin(), values.end()), high = low, sum = low;
-  ranks.reduce(low, ReduceOp::kMin);
-  ranks.reduce(high, ReduceOp::kMax);
-  if (low == high) return;
-  ranks.reduce(sum, ReduceOp::kSum);
-  std::transform(sum.begin(), sum.end(), values.begin(),
-                 [&](double total) { return static_cast<Float>(total / ranks.size()); });
-}
+// Statistics that every rank kept of its own data are stored as one; the run's own stay.
+struct SavedBuffer {
+  BufferView view;
+  at::Tensor value;  // contiguous, as the view describes it
+};
 
-// Statistics that every rank kept of its own data become one.
-void average_buffers(Engine& engine, Agreement& ranks) {
-  if (ranks.size() == 1) return;
-  for (const BufferView& buffer : engine.buffers()) {
-    if (buffer.dtype == "fp32") {
-      average<float>({reinterpret_cast<float*>(buffer.bytes.data()),
-                      buffer.bytes.size() / sizeof(float)},
-                     ranks);
-    } else if (buffer.dtype == "fp64") {
-      average<double>({reinterpret_cast<double*>(buffer.bytes.data()),
-                       buffer.bytes.size() / sizeof(double)},
-                      ranks);
-    }
-  }
+std::vector<SavedBuffer> saved_buffers(Engine& engine) {
+  std::vector<SavedBuffer> saved;
+  for (const BufferView& view : engine.buffers())
+    saved.push_back({view, engine.averaged_buffer(view.fqn).contiguous()});
+  return saved;
 }
 
 Slice slice_of(const ShardView& view, Kind kind, std::span<const float> values) {
@@ -126,7 +92,8 @@ Slice slice_of(const ShardView& view, Kind kind, std::span<const float> values) 
   return slice;
 }
 
-std::vector<Slice> slices_of(Engine& engine, const SavedState& state) {
+std::vector<Slice> slices_of(Engine& engine, const std::vector<SavedBuffer>& buffers,
+                             const SavedState& state) {
   std::vector<Slice> slices;
   for (const ShardView& view : engine.shards()) {
     slices.push_back(slice_of(view, Kind::kParam, view.master));
@@ -135,12 +102,10 @@ std::vector<Slice> slices_of(Engine& engine, const SavedState& state) {
     slices.push_back(slice_of(view, Kind::kExpAvgSq, view.exp_avg_sq));
   }
   if (engine.rank() != 0) return slices;
-  for (const BufferView& buffer : engine.buffers()) {
-    const auto dtype = checkpoint::dtype_named(buffer.dtype).value();
-    slices.push_back(
-        {Kind::kBuffer, buffer.fqn, buffer.shape, dtype, 0,
-         static_cast<int64_t>(buffer.bytes.size()) / checkpoint::size_of(dtype),
-         buffer.bytes.data()});
+  for (const auto& [view, value] : buffers) {
+    slices.push_back({Kind::kBuffer, view.fqn, view.shape,
+                      checkpoint::dtype_named(view.dtype).value(), 0, value.numel(),
+                      value.const_data_ptr()});
   }
   for (const auto& [name, bytes] : state.user) {
     const auto count = static_cast<int64_t>(bytes.size());
@@ -231,20 +196,20 @@ std::string save_checkpoint(Engine& engine, const std::string& run,
   const auto existing =
       replace ? checkpoint::Existing::kReplace : checkpoint::Existing::kRefuse;
   ranks.run([] {});  // the same step everywhere, or nobody saves
-  average_buffers(engine, ranks);
+  const std::vector<SavedBuffer> buffers = saved_buffers(engine);
 
   std::string temporary;
   ranks.run([&] {
     if (ranks.is_first()) temporary = checkpoint::prepare(run, state.step, existing);
   });
-  temporary = ranks.broadcast(temporary, 0);
+  temporary = broadcast_text(engine.control(), temporary);
   try {
     std::string report;
     ranks.run([&] {
-      report = to_text(
-          write_shard(temporary, ranks.rank(), ranks.size(), slices_of(engine, state)));
+      report = to_text(write_shard(temporary, ranks.rank(), ranks.size(),
+                                   slices_of(engine, buffers, state)));
     });
-    const std::vector<std::string> reports = ranks.gather(report);
+    const std::vector<std::string> reports = gather_texts(engine.control(), report);
     std::string path;
     ranks.run([&] {
       if (!ranks.is_first()) return;
@@ -253,7 +218,7 @@ std::string save_checkpoint(Engine& engine, const std::string& run,
         parsed.push_back(checkpoint::parse_report(text));
       path = checkpoint::commit(run, temporary, parsed, info_of(engine, state), existing);
     });
-    return ranks.broadcast(path, 0);
+    return broadcast_text(engine.control(), path);
   } catch (...) {
     if (ranks.is_first()) checkpoint::discard(temporary);
     throw;

@@ -26,10 +26,11 @@ struct LoadOptions {
 // Write run/step_<step>/ and make it complete in one atomic step; returns its path.
 // Collective: ranks that ask for different steps all throw Error(kDiverged).
 //
-// Every rank writes its own slices. Float buffers that differ between ranks are averaged
-// first, on all ranks. When any rank fails, none has saved, what was there stays, and
-// every rank throws the lowest failing rank's error. `replace`: a checkpoint of the same
-// step is replaced instead of refused.
+// Every rank writes its own slices. Buffers that differ between ranks are stored as
+// Engine::average_buffers() would make them; the engine's own stay as they are. When any
+// rank fails, none has saved, what was there stays, and every rank throws the lowest
+// failing rank's error. `replace`: a checkpoint of the same step is replaced instead of
+// refused.
 std::string save_checkpoint(Engine& engine, const std::string& run,
                             const SavedState& state, bool replace = false);
 

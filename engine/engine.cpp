@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <optional>
@@ -13,26 +14,42 @@
 #include "engine/device/host_device.h"
 #include "engine/engine_impl.h"
 #include "engine/errors.h"
+#include "engine/flat_params.h"
 #include "engine/init/fill_shards.h"
 #include "engine/init/philox.h"
+#include "engine/other_leaves.h"
+#include "engine/same_options.h"
 #include "engine/step/gradient_norm.h"
 #include "engine/step/optimizer.h"
+#include "engine/unit_call.h"
 #include "offload/bf16.h"
 #include "offload/cpu_adam.h"
 
 namespace zero {
 namespace {
 
+void check_adam(const Options& options, double lr_scale, double weight_decay,
+                const std::string& where, const std::string& cure) {
+  try {
+    check(AdamHyper{options.schedule.lr * lr_scale, options.adam.beta1,
+                    options.adam.beta2, options.adam.eps, weight_decay});
+  } catch (const std::invalid_argument& error) {
+    throw Error(ExitCode::kUsage, error.what(), where, cure);
+  }
+}
+
 void check(const Options& options, int world_size) {
   check(options.schedule);
   const auto refuse = [](const std::string& what, const std::string& cure) {
     throw Error(ExitCode::kUsage, what, "engine options", cure);
   };
-  try {
-    check(AdamHyper{options.schedule.lr, options.adam.beta1, options.adam.beta2,
-                    options.adam.eps, options.adam.weight_decay});
-  } catch (const std::invalid_argument& error) {
-    refuse(error.what(), "see --lr, --betas, --eps, --weight-decay");
+  check_adam(options, 1, options.adam.weight_decay, "engine options",
+             "see --lr, --betas, --eps, --weight-decay");
+  for (const ParamGroup& group : options.groups) {
+    check_adam(options, group.lr_scale,
+               group.weight_decay.value_or(options.adam.weight_decay),
+               "parameter group '" + group.pattern + "'",
+               "lr_scale and weight_decay are numbers >= 0");
   }
   if (!(options.clip >= 0))
     refuse("clip is " + std::to_string(options.clip), "a number >= 0; 0 does not clip");
@@ -59,6 +76,25 @@ void check(const Options& options, int world_size) {
   }
 }
 
+at::ScalarType compute_type(DType dtype) {
+  return dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
+}
+
+at::Tensor cast(const at::Tensor& tensor, at::ScalarType type) {
+  return tensor.defined() && tensor.scalar_type() == at::kFloat ? tensor.to(type)
+                                                                : tensor;
+}
+
+// A flag that is up for the length of a scope.
+class PhaseFlag {
+ public:
+  explicit PhaseFlag(bool& flag) : flag_(flag) { flag_ = true; }
+  ~PhaseFlag() { flag_ = false; }
+
+ private:
+  bool& flag_;
+};
+
 std::unique_ptr<Device> make_device(const Options& options) {
   const bool wants_gpu =
       options.device == DeviceChoice::kCuda ||
@@ -81,18 +117,35 @@ std::unique_ptr<Communicator> choose_communicator(std::unique_ptr<Communicator> 
 // merged.
 class MergedUnit : public UnitRunner {
  public:
-  MergedUnit(std::string fqn, const torch::nn::Module& module)
-      : fqn_(std::move(fqn)), module_(module) {}
+  MergedUnit(std::string fqn, at::ScalarType dtype)
+      : fqn_(std::move(fqn)), dtype_(dtype) {}
   std::vector<at::Tensor> run(const UnitBody& body,
-                              std::vector<at::Tensor> inputs) override {
-    const CallSeed seed(fqn_, module_.is_training());
-    return body(inputs);
+                              std::vector<UnitInput> inputs) override {
+    const CallSeed seed(fqn_);
+    std::vector<at::Tensor> tensors;
+    for (const UnitInput& input : inputs) tensors.push_back(cast(input.tensor, dtype_));
+    return body(tensors);
   }
 
  private:
   const std::string fqn_;
-  const torch::nn::Module& module_;
+  const at::ScalarType dtype_;
 };
+
+torch::nn::Module& require_model(const std::shared_ptr<torch::nn::Module>& model) {
+  if (model) return *model;
+  throw Error(ExitCode::kUsage, "no model", "zero::Engine", "pass a module");
+}
+
+void require_free(const ScannedModel& model) {
+  const auto taken = std::find_if(model.tensors.begin(), model.tensors.end(), is_flat);
+  if (taken == model.tensors.end()) return;
+  throw Error(ExitCode::kUsage,
+              "the parameters of this model belong to a zero::Engine, or to one that is "
+              "gone",
+              model.params[taken - model.tensors.begin()].fqn,
+              "make one engine per model, and the model anew for another engine");
+}
 
 }  // namespace
 
@@ -103,29 +156,25 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
       comm(choose_communicator(std::move(given), options)),
       control(comm->duplicate()),
       device(make_device(options)),
-      comm_stream(device->make_stream("communication")),
       inline_stream(make_inline_stream("control")),
-      threads(options.adam_threads) {
+      threads(options.adam_threads),
+      model(scan_model(require_model(root))) {
+  require_same_options(options, model, *control);
   check(options, comm->size());
-  model = scan_model(*root);
-  for (size_t d = 1; d < model.units.size(); ++d) {
-    if (!model.hooks[d]->runner) continue;
-    throw Error(ExitCode::kUsage, "this model already belongs to a zero::Engine",
-                model.units[d].fqn,
-                "make one engine per model, or let the first one go before");
-  }
+  require_free(model);
   plan = make_unit_plan(model.units, model.params, options, comm->size());
   memory = make_memory_plan(plan, options, comm->size());
+  comm_stream = device->make_stream("communication");
   shards = std::make_unique<ShardStore>(plan, options.dtype, options.inference);
-  fill_shards(model, plan, options, *shards, *control, *inline_stream, threads);
-  weights = std::make_unique<WeightStreamer>(
-      plan, memory, options, *shards, params_of_units(), *device, *comm, *comm_stream);
   gradients = std::make_unique<GradientShards>(plan, memory, options, *shards, *device,
                                                *comm, *comm_stream);
+  fill_shards(model, plan, options, *shards, *control, *inline_stream, threads);
+  refresh_copies();
+  weights = std::make_unique<WeightStreamer>(
+      plan, memory, options, *shards, params_of_units(), *device, *comm, *comm_stream);
   pass = std::make_unique<BackwardPass>(static_cast<int>(plan.units.size()), *gradients,
                                         *weights);
-  refresh_copies();
-  attach_units();
+  attach();
 }
 
 Engine::Impl::~Impl() {
@@ -140,7 +189,7 @@ Engine::Impl::~Impl() {
   }
 }
 
-void Engine::Impl::attach_units() {
+void Engine::Impl::attach() {
   std::vector<bool> is_leaf(plan.units.size(), true);
   for (size_t d = 1; d < model.units.size(); ++d) {
     const int unit = plan.unit_of[d], outer = plan.unit_of[model.units[d].parent];
@@ -150,11 +199,12 @@ void Engine::Impl::attach_units() {
     const int unit = plan.unit_of[d];
     const std::string& fqn = model.units[d].fqn;
     if (plan.units[unit].description != static_cast<int>(d)) {
-      model.hooks[d]->runner = std::make_shared<MergedUnit>(fqn, *model.modules[d]);
+      model.hooks[d]->runner =
+          std::make_shared<MergedUnit>(fqn, compute_type(options.dtype));
       continue;
     }
     runtimes.push_back(std::make_shared<UnitRuntime>(
-        unit, fqn, *model.modules[d], is_leaf[unit], options, *weights, *pass));
+        unit, fqn, *model.modules[d], is_leaf[unit], options, phase, *weights, *pass));
     model.hooks[d]->runner = runtimes.back();
   }
   for (size_t i = 0; i < model.tensors.size(); ++i) {
@@ -182,32 +232,124 @@ void Engine::Impl::refresh_copies() {
   }
 }
 
-void Engine::Impl::begin_forward() {
-  if (num_forwards++ > 0)
-    throw Error(ExitCode::kUsage, "forward() inside forward()", "zero::Engine", "");
-  const bool trains = torch::GradMode::is_enabled();
+// What random numbers inside this forward depend on. A forward without gradients changes
+// nothing about those of later ones with.
+uint64_t Engine::Impl::forward_key() {
+  const uint64_t step_key =
+      hash_key(hash_key(options.seed, "forward"), static_cast<uint64_t>(num_steps));
   const auto micro_batch =
       static_cast<uint64_t>(losses.size()) * comm->size() + comm->rank();
-  const uint64_t step_seed =
-      hash_key(hash_key(options.seed, "forward"), static_cast<uint64_t>(num_steps));
-  forward_seed.emplace(hash_key(step_seed, micro_batch), root->is_training());
+  const uint64_t key = hash_key(step_key, micro_batch);
+  if (!torch::GradMode::is_enabled())
+    return hash_key(hash_key(key, "without gradients"), num_forwards_without_grad++);
+  const uint64_t number = num_forwards++;
+  return number == 0 ? key : hash_key(key, number);
+}
+
+void Engine::Impl::begin_forward() {
+  if (phase.is_in_forward)
+    throw Error(ExitCode::kUsage, "forward() inside forward()", "zero::Engine",
+                "call the module's own forward inside");
+  require_whole();
+  require_requires_grad();
+  const bool trains = torch::GradMode::is_enabled();
+  scope_is_finished = false;
   if (!root_is_held) {
     weights->unshard(0, WeightStreamer::Direction::kForward);
     scope_holds_root = !trains;
     root_is_held = trains;
   }
+  phase.is_in_forward = true;
+  root_watch = weights->watch(0, /*compares_values=*/!has_compared_root);
+  has_compared_root = true;
+  if (trains) pending.begin(phase.weights_version);
+  forward_seed.emplace(forward_key(), trains || root->is_training());
+}
+
+// The weights are there still: what a forward did to them is found out now.
+void Engine::Impl::finish_forward() {
+  scope_is_finished = true;
+  const std::string changed = weights->first_changed(0, *root_watch);
+  if (changed.empty() || weights->are_in_place()) return;
+  weights->restore(0, *root_watch);
+  scope_is_finished = false;
+  throw Error(
+      ExitCode::kUsage, "a forward changes a parameter in place", changed,
+      "keep it as it is in forward (an embedding's max_norm changes it, too), and "
+      "change it between steps with set_full_parameter");
 }
 
 void Engine::Impl::end_forward() {
-  --num_forwards;
+  phase.is_in_forward = false;
   forward_seed.reset();
+  cast_arguments.clear();
   if (scope_holds_root) weights->reshard(0);
   scope_holds_root = false;
+  // It threw: no graph of its own is left.
+  if (!scope_is_finished && !pending.any(phase.weights_version)) release_root();
+}
+
+void Engine::Impl::hold_root() {
+  if (!root_is_held) weights->unshard(0, WeightStreamer::Direction::kForward);
+  root_is_held = true;
 }
 
 void Engine::Impl::release_root() {
   if (root_is_held) weights->reshard(0);
   root_is_held = false;
+}
+
+void Engine::Impl::require_requires_grad() const {
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const bool is_trained = model.tensors[i].requires_grad();
+    if (is_trained == !plan.rules[i].frozen) continue;
+    throw Error(ExitCode::kUsage,
+                std::string("requires_grad was switched ") + (is_trained ? "on" : "off") +
+                    " after the engine was made",
+                model.params[i].fqn,
+                "freeze parameters before, or by a group: Options::groups = {{\"" +
+                    model.params[i].fqn + "\", 1, {}, /*frozen=*/true}}");
+  }
+}
+
+// After a backward that threw, nobody knows what of the gradient is there.
+void Engine::Impl::require_whole() const {
+  if (!is_broken) return;
+  throw Error(ExitCode::kUsage, "the last backward() failed", "zero::Engine",
+              "discard_gradients() forgets the step's gradient, then go on");
+}
+
+// What other backwards left in .grad is nobody's.
+void Engine::Impl::drop_stray_gradients() {
+  for (const at::Tensor& tensor : model.tensors) tensor.mutable_grad().reset();
+}
+
+void Engine::Impl::run_backward(const at::Tensor& loss_sum) {
+  const GraphWalk walk = walk_graph({loss_sum});
+  std::vector<std::pair<int, BackwardPass::CallId>> calls;
+  for (UnitCall* call : walk.calls) {
+    call->require_backward();
+    if (call->belongs_to(phase)) calls.emplace_back(call->unit(), call);
+  }
+  pending.take(walk.nodes, phase.weights_version);
+  drop_stray_gradients();
+  hold_root();
+  is_broken = true;
+  const PhaseFlag in_backward(phase.is_in_backward);
+  OtherLeaves leaves(walk.nodes, model.tensors, options.nominal_targets);
+  pass->begin(calls);
+  loss_sum.div(options.nominal_targets).backward();
+  pass->end();
+  leaves.finish();
+  is_broken = false;
+  if (!pending.any(phase.weights_version)) release_root();
+}
+
+void Engine::Impl::forget_step() {
+  losses.clear();
+  targets.clear();
+  gradients_are_finished = false;
+  num_forwards = num_forwards_without_grad = 0;
 }
 
 // Wait for the reductions, and sum losses and targets over all micro-batches in their
@@ -246,7 +388,15 @@ void Engine::Impl::update_all(double lr, double grad_factor) {
                 threads);
   }
   ++num_steps;
+  weights_changed();
+}
+
+// What was gathered is old, and graphs that were made with it are, too.
+void Engine::Impl::weights_changed() {
   weights->invalidate();
+  ++phase.weights_version;
+  for (const at::Tensor& tensor : model.tensors)
+    tensor.unsafeGetTensorImpl()->bump_version();
 }
 
 Engine::Engine(std::shared_ptr<torch::nn::Module> model, const Options& options,
@@ -260,36 +410,88 @@ Engine::ForwardScope::ForwardScope(Engine& engine) : engine_(engine) {
 }
 Engine::ForwardScope::~ForwardScope() { engine_.impl_->end_forward(); }
 
+at::Tensor& Engine::ForwardScope::cast(at::Tensor& argument) {
+  Impl& impl = *engine_.impl_;
+  const at::Tensor tensor = zero::cast(argument, compute_type(impl.options.dtype));
+  if (tensor.is_same(argument)) return argument;
+  return impl.cast_arguments.emplace_back(tensor);
+}
+const at::Tensor& Engine::ForwardScope::cast(const at::Tensor& argument) {
+  return cast(const_cast<at::Tensor&>(argument));  // which is left as it is
+}
+at::Tensor&& Engine::ForwardScope::cast(at::Tensor&& argument) {
+  return std::move(cast(argument));
+}
+
+// Weights go away: what lies in them is copied, as part of the graph.
+void Engine::ForwardScope::take(at::Tensor& result) {
+  if (is_flat(result)) result = result.clone();
+  if (torch::GradMode::is_enabled() && result.defined())
+    engine_.impl_->pending.add_result(result);
+}
+
+void Engine::ForwardScope::finish() { engine_.impl_->finish_forward(); }
+
 void Engine::backward(const at::Tensor& loss_sum, int64_t num_targets) {
+  Impl& impl = *impl_;
   const auto refuse = [](const std::string& what, const std::string& cure) {
     throw Error(ExitCode::kUsage, what, "Engine::backward", cure);
   };
   if (loss_sum.numel() != 1)
     refuse("the loss has " + std::to_string(loss_sum.numel()) + " values",
            "pass its sum");
+  if (impl.options.inference)
+    refuse("the engine was made for inference", "Options::inference = false");
   if (!loss_sum.requires_grad())
     refuse("the loss needs no gradient", "run forward outside torch::NoGradGuard");
   if (num_targets < 0)
     refuse("num_targets is " + std::to_string(num_targets),
            "count this micro-batch's targets");
-  if (impl_->options.inference)
-    refuse("the engine was made for inference", "Options::inference = false");
-  if (impl_->gradients_are_finished)
+  if (impl.phase.is_in_forward || impl.phase.is_in_backward)
+    refuse("backward() inside forward() or backward()", "call it after forward()");
+  impl.require_whole();
+  if (impl.gradients_are_finished)
     refuse("backward() after full_gradient()", "call step() first");
+  const auto num_passes = static_cast<int64_t>(impl.losses.size());
+  if (impl.options.deterministic && num_passes == impl.options.micro_batches_per_rank) {
+    refuse(
+        "backward() number " + std::to_string(num_passes + 1) +
+            " of a step, in deterministic mode planned for " + std::to_string(num_passes),
+        "set Options::micro_batches_per_rank to the number of backward() calls between "
+        "two steps");
+  }
   delay_point("backward");
-  impl_->losses.push_back(loss_sum.item<double>());
-  impl_->targets.push_back(static_cast<double>(num_targets));
-  impl_->pass->begin();
-  loss_sum.div(impl_->options.nominal_targets).backward();
-  impl_->pass->end();
-  impl_->release_root();
+  const auto loss = loss_sum.item<double>();
+  impl.run_backward(loss_sum);
+  impl.losses.push_back(loss);
+  impl.targets.push_back(static_cast<double>(num_targets));
+  impl.num_forwards = 0;
+}
+
+void Engine::discard_gradients() {
+  impl_->gradients->discard();
+  impl_->drop_stray_gradients();
+  impl_->forget_step();
+  impl_->is_broken = false;
+  if (!impl_->pending.any(impl_->phase.weights_version)) impl_->release_root();
 }
 
 StepReport Engine::step() {
   Impl& impl = *impl_;
+  impl.require_whole();
   if (impl.losses.empty()) {
     throw Error(ExitCode::kUsage, "step() without backward()", "Engine::step",
                 "call backward() once per micro-batch");
+  }
+  const auto num_passes = static_cast<int64_t>(impl.losses.size());
+  if (impl.options.deterministic && num_passes != impl.options.micro_batches_per_rank) {
+    throw Error(ExitCode::kUsage,
+                "step() after " + std::to_string(num_passes) +
+                    " backward() calls, in deterministic mode planned for " +
+                    std::to_string(impl.options.micro_batches_per_rank),
+                "Engine::step",
+                "set Options::micro_batches_per_rank to the number of backward() calls "
+                "between two steps");
   }
   impl.finish_gradients();
   StepReport report;
@@ -312,10 +514,8 @@ StepReport Engine::step() {
     if (report.first_bad.empty()) report.first_bad = "loss";
   }
   report.step = impl.num_steps;
-  impl.losses.clear();
-  impl.targets.clear();
-  impl.gradients_are_finished = false;
-  impl.pass->forget();
+  impl.forget_step();
+  if (impl.options.average_buffers_each_step) average_buffers();
   return report;
 }
 

@@ -3,6 +3,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "engine/comm/communicator.h"
@@ -16,6 +18,11 @@ class Module;
 }
 
 namespace zero {
+
+namespace detail {
+template <class T>
+struct TensorsOf;  // engine/visit_tensors.h
+}
 
 // What one update did. The same on every rank.
 struct StepReport {
@@ -90,19 +97,48 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Run model->forward(args...) with the root unit gathered. Under torch::NoGradGuard it
-  // is released again at once, otherwise at the end of backward().
+  // Run model->forward(args...) with the root unit gathered, and keep it gathered until
+  // backward() if gradients are on. Tensor arguments of type float are cast to the type
+  // that the model computes in. Throws Error(kUsage) before anything runs: inside another
+  // forward, after a backward() that failed, or when requires_grad of a parameter is not
+  // what the engine was made with.
   template <class Model, class... Args>
   auto forward(Model& model, Args&&... args) {
     ForwardScope scope(*this);
-    return model->forward(std::forward<Args>(args)...);
+    if constexpr (std::is_void_v<decltype(model->forward(
+                      scope.cast(std::forward<Args>(args))...))>) {
+      model->forward(scope.cast(std::forward<Args>(args))...);
+      scope.finish();
+    } else {
+      auto result = model->forward(scope.cast(std::forward<Args>(args))...);
+      using Result = decltype(result);
+      if constexpr (requires { sizeof(detail::TensorsOf<Result>); }) {
+        if constexpr (detail::TensorsOf<Result>::are_known) {
+          auto take = [&](at::Tensor& tensor) { scope.take(tensor); };
+          detail::TensorsOf<Result>::visit(result, take);
+        }
+      }
+      scope.finish();
+      return result;
+    }
   }
 
   // Add one micro-batch's gradient. `loss_sum` (scalar) is the sum of the losses of its
   // targets, `num_targets` their number on this rank (0 is legal). The step's gradient is
   // the sum over all micro-batches and ranks divided by the sum of all num_targets: a
-  // mean over targets, however uneven they are.
+  // mean over targets, however uneven they are. Other leaves (an input that requires
+  // grad) get the gradient of loss_sum.
+  //
+  // Units of other engines that the graph runs through pass gradients on and keep none
+  // for their parameters; so do this engine's in any backward but this one. Throws
+  // Error(kUsage) before anything changes when the graph is of an older step. An
+  // exception from the backward itself (a unit's body threw when it was recomputed)
+  // leaves the step's gradient undefined: then all but discard_gradients() and the
+  // destructor throw.
   void backward(const at::Tensor& loss_sum, int64_t num_targets);
+
+  // Forget all backward() calls since the last step. Collective.
+  void discard_gradients();
 
   // Finish the gradient of all backward() calls since the last step, clip, update.
   StepReport step();
@@ -135,6 +171,12 @@ class Engine {
   // Replace it, from the same full value on every rank; collective. Throws Error(kUsage)
   // for a wrong shape.
   void set_full_parameter(const std::string& fqn, const at::Tensor& value);
+  // Bring buffers together that differ between ranks, such as running means:
+  // floating-point ones become their mean, others the largest value of each element.
+  // Collective.
+  void average_buffers();
+  // What average_buffers() would make of one buffer; nothing is changed. Collective.
+  at::Tensor averaged_buffer(const std::string& fqn);
   // The full mean gradient of the finished backward() calls, before clipping; collective.
   // For tests and logging.
   at::Tensor full_gradient(const std::string& fqn);
@@ -144,6 +186,19 @@ class Engine {
    public:
     explicit ForwardScope(Engine& engine);
     ~ForwardScope();
+    ForwardScope(const ForwardScope&) = delete;
+    ForwardScope& operator=(const ForwardScope&) = delete;
+
+    // An argument as the model gets it: tensors in its type, others as they are.
+    const at::Tensor& cast(const at::Tensor& argument);
+    at::Tensor& cast(at::Tensor& argument);
+    at::Tensor&& cast(at::Tensor&& argument);
+    template <class T>
+    T&& cast(T&& argument) {
+      return std::forward<T>(argument);
+    }
+    void take(at::Tensor& result);  // one of the tensors that forward returned
+    void finish();
 
    private:
     Engine& engine_;

@@ -1,6 +1,7 @@
 #pragma once
 #include <torch/torch.h>
 
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,8 @@
 #include "engine/device/host_device.h"
 #include "engine/engine.h"
 #include "engine/model_scan.h"
+#include "engine/pending_forwards.h"
+#include "engine/phase.h"
 #include "engine/step/backward_pass.h"
 #include "engine/step/gradient_shards.h"
 #include "engine/unit_runtime.h"
@@ -25,30 +28,35 @@ struct Engine::Impl {
        std::unique_ptr<Communicator> given);
   ~Impl();
 
-  void attach_units();
+  void attach();
   std::vector<std::vector<at::Tensor>> params_of_units() const;
   void refresh_copies();
 
   void begin_forward();
+  void finish_forward();
   void end_forward();
+  void require_requires_grad() const;
+  uint64_t forward_key();
+  void hold_root();
   void release_root();
+
+  void require_whole() const;
+  void run_backward(const at::Tensor& loss_sum);
+  void drop_stray_gradients();
+  void forget_step();
   void finish_gradients();
   double mean_factor() const;
   void update_all(double lr, double grad_factor);
+  void weights_changed();
 
-  struct Place {
-    int unit = 0, index = 0;  // in the unit's layout
-    bool is_frozen = false;
-  };
-  Place find(const std::string& fqn) const;
-  const FlatLayout& layout_of(const Place& place) const;
-  at::Tensor gather_full(const Place& place, const float* shard);
+  size_t find(const std::string& fqn) const;  // index of the parameter
+  float* shard_of(size_t param) const;        // memory of its unit's masters
+  at::Tensor gather_full(size_t param, const float* shard);
 
   std::shared_ptr<torch::nn::Module> root;
   Options options;
   std::unique_ptr<Communicator> comm, control;
   std::unique_ptr<Device> device;
-  std::unique_ptr<Stream> comm_stream;
   std::unique_ptr<HostStream> inline_stream;
   ThreadPool threads;
   ScannedModel model;
@@ -59,12 +67,26 @@ struct Engine::Impl {
   std::unique_ptr<GradientShards> gradients;
   std::unique_ptr<BackwardPass> pass;
   std::vector<std::shared_ptr<UnitRuntime>> runtimes;
+  std::unique_ptr<Stream> comm_stream;  // goes first: it writes into what is above
 
+  Phase phase;
+  PendingForwards pending;
   int64_t num_steps = 0;
+  bool is_broken = false;  // a backward threw: the step's gradient is undefined
+
+  // --- a forward
   bool root_is_held = false;  // from a training forward to the end of its backward
-  int num_forwards = 0;       // scopes that are open
   bool scope_holds_root = false;
+  bool scope_is_finished = false;
+  std::list<at::Tensor> cast_arguments;
   std::optional<CallSeed> forward_seed;
+  std::optional<WeightWatch> root_watch;
+  bool has_compared_root = false;
+  // Since the last backward, and without gradients since the last step: each forward
+  // draws random numbers of its own.
+  uint64_t num_forwards = 0, num_forwards_without_grad = 0;
+
+  // --- a step
   std::vector<double> losses, targets;  // of this rank's passes since the last step
   bool gradients_are_finished = false;
   double loss_total = 0, target_total = 0;  // of all ranks, once gradients are finished

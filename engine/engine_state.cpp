@@ -7,49 +7,35 @@
 
 namespace zero {
 
-Engine::Impl::Place Engine::Impl::find(const std::string& fqn) const {
+size_t Engine::Impl::find(const std::string& fqn) const {
   for (size_t i = 0; i < model.params.size(); ++i) {
     const auto& names = model.params[i].names;
-    if (std::find(names.begin(), names.end(), fqn) == names.end()) continue;
-    for (size_t u = 0; u < plan.units.size(); ++u) {
-      for (const bool is_frozen : {false, true}) {
-        const auto& indices =
-            is_frozen ? plan.units[u].frozen_params : plan.units[u].trainable_params;
-        const auto found = std::find(indices.begin(), indices.end(), static_cast<int>(i));
-        if (found == indices.end()) continue;
-        return {static_cast<int>(u), static_cast<int>(found - indices.begin()),
-                is_frozen};
-      }
-    }
+    if (std::find(names.begin(), names.end(), fqn) != names.end()) return i;
   }
   throw Error(ExitCode::kUsage, "the model has no such parameter", fqn,
               model.params.empty() ? "" : "names look like " + model.params.front().fqn);
 }
 
-const FlatLayout& Engine::Impl::layout_of(const Place& place) const {
-  const PlannedUnit& unit = plan.units[place.unit];
-  return place.is_frozen ? unit.frozen : unit.trainable;
+float* Engine::Impl::shard_of(size_t param) const {
+  const ParamPlace& place = plan.places[param];
+  return place.is_frozen ? (*shards)[place.unit].frozen : (*shards)[place.unit].master;
 }
 
-at::Tensor Engine::Impl::gather_full(const Place& place, const float* shard) {
-  const FlatLayout& layout = layout_of(place);
+at::Tensor Engine::Impl::gather_full(size_t param, const float* shard) {
+  const ParamPlace& place = plan.places[param];
+  const FlatLayout& layout = layout_of(plan, place);
   const at::Tensor flat = at::empty({layout.numel}, at::kFloat);
   control->all_gather(shard, flat.data_ptr<float>(), layout.shard_numel * 4,
                       layout.params[place.index].fqn, *inline_stream);
   inline_stream->synchronize();
-  const ParamShape& param = layout.params[place.index];
-  return flat.narrow(0, layout.offsets[place.index], param.numel())
+  const ParamShape& shape = layout.params[place.index];
+  return flat.narrow(0, layout.offsets[place.index], shape.numel())
       .clone()
-      .view(param.shape);
+      .view(shape.shape);
 }
 
 ShardView Engine::local_shard(const std::string& fqn) {
-  impl_->find(fqn);  // throws for an unknown name
-  for (const ShardView& view : shards()) {
-    const auto alias = std::find(view.aliases.begin(), view.aliases.end(), fqn);
-    if (view.fqn == fqn || alias != view.aliases.end()) return view;
-  }
-  return {};
+  return shards()[impl_->find(fqn)];
 }
 
 std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
@@ -115,40 +101,83 @@ void Engine::masters_changed() {
   impl_->release_root();
   impl_->comm_stream->synchronize();
   impl_->refresh_copies();
-  impl_->weights->invalidate();
+  impl_->weights_changed();
 }
 
 at::Tensor Engine::full_parameter(const std::string& fqn) {
-  const Impl::Place place = impl_->find(fqn);
-  const UnitShard& shard = (*impl_->shards)[place.unit];
-  return impl_->gather_full(place, place.is_frozen ? shard.frozen : shard.master);
+  const size_t param = impl_->find(fqn);
+  return impl_->gather_full(param, impl_->shard_of(param));
 }
 
 void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value) {
-  const Impl::Place place = impl_->find(fqn);
-  const ParamShape& param = impl_->layout_of(place).params[place.index];
-  if (value.sizes() != c10::IntArrayRef(param.shape)) {
+  const size_t param = impl_->find(fqn);
+  const FlatLayout& layout = layout_of(impl_->plan, impl_->plan.places[param]);
+  const int index = impl_->plan.places[param].index;
+  const c10::IntArrayRef shape = layout.params[index].shape;
+  if (!value.defined() || value.sizes() != shape) {
     throw Error(ExitCode::kUsage, "a value of another shape than the parameter", fqn,
-                "found " + c10::str(value.sizes()) + ", expected " +
-                    c10::str(c10::IntArrayRef(param.shape)));
+                "found " + (value.defined() ? c10::str(value.sizes()) : "nothing") +
+                    ", expected " + c10::str(shape));
+  }
+  if (impl_->phase.is_in_forward || impl_->pending.any(impl_->phase.weights_version)) {
+    throw Error(ExitCode::kUsage, "set_full_parameter between a forward and its backward",
+                fqn, "call backward first, or let go of what forward returned");
   }
   const at::Tensor full = value.detach().to(at::kCPU, at::kFloat).contiguous();
-  UnitShard& shard = (*impl_->shards)[place.unit];
-  for (const Piece& piece : pieces_of(impl_->layout_of(place), rank())) {
-    if (piece.param != place.index) continue;
-    float* memory = (place.is_frozen ? shard.frozen : shard.master) + piece.shard_begin;
-    std::copy_n(full.data_ptr<float>() + piece.param_begin, piece.numel, memory);
+  for (const Piece& piece : pieces_of(layout, rank())) {
+    if (piece.param != index) continue;
+    std::copy_n(full.data_ptr<float>() + piece.param_begin, piece.numel,
+                impl_->shard_of(param) + piece.shard_begin);
   }
   masters_changed();
 }
 
 at::Tensor Engine::full_gradient(const std::string& fqn) {
+  const size_t param = impl_->find(fqn);
+  const auto refuse = [&](const std::string& what, const std::string& cure) {
+    throw Error(ExitCode::kUsage, what, fqn, cure);
+  };
+  if (impl_->options.inference)
+    refuse("an engine for inference has no gradients", "Options::inference = false");
+  if (impl_->plan.places[param].is_frozen)
+    refuse("a frozen parameter has no gradient", "");
+  impl_->require_whole();
+  if (impl_->losses.empty())
+    refuse("full_gradient() without backward()", "call backward() first");
   impl_->finish_gradients();
-  const Impl::Place place = impl_->find(fqn);
-  if (place.is_frozen)
-    throw Error(ExitCode::kUsage, "a frozen parameter has no gradient", fqn, "");
-  return impl_->gather_full(place, (*impl_->shards)[place.unit].grad)
+  return impl_->gather_full(param, (*impl_->shards)[impl_->plan.places[param].unit].grad)
       .mul(impl_->mean_factor());
+}
+
+void Engine::average_buffers() {
+  if (size() == 1) return;
+  const torch::NoGradGuard no_grad;
+  for (size_t i = 0; i < impl_->model.buffers.size(); ++i)
+    at::Tensor(impl_->model.buffers[i])
+        .copy_(averaged_buffer(impl_->model.buffer_fqns[i]));
+}
+
+at::Tensor Engine::averaged_buffer(const std::string& fqn) {
+  const auto& names = impl_->model.buffer_fqns;
+  const auto found = std::find(names.begin(), names.end(), fqn);
+  if (found == names.end())
+    throw Error(ExitCode::kUsage, "the model has no such buffer", fqn, "");
+  const at::Tensor& buffer = impl_->model.buffers[found - names.begin()];
+  const torch::NoGradGuard no_grad;
+  if (size() == 1 || buffer.numel() == 0 || buffer.is_complex()) return buffer.clone();
+  const auto reduced = [&](ReduceOp op) {
+    at::Tensor values = buffer.to(at::kDouble).contiguous().clone();
+    impl_->control->all_reduce(
+        std::span<double>(values.data_ptr<double>(), values.numel()), op, fqn,
+        *impl_->inline_stream);
+    impl_->inline_stream->synchronize();
+    return values;
+  };
+  const at::Tensor largest = reduced(ReduceOp::kMax);
+  if (torch::equal(largest, reduced(ReduceOp::kMin))) return buffer.clone();
+  const at::Tensor together =
+      buffer.is_floating_point() ? reduced(ReduceOp::kSum) / size() : largest;
+  return together.to(buffer.scalar_type());
 }
 
 }  // namespace zero

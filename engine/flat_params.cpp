@@ -5,9 +5,14 @@ namespace {
 
 const c10::Device kCpu(c10::kCPU);
 
+// Marks memory that a storage only borrows: what is_flat() looks for. Nothing to free.
+void borrowed(void*) {}
+
+c10::DataPtr borrow(void* memory) { return {memory, memory, &borrowed, kCpu}; }
+
 c10::Storage storage_without_memory(int64_t bytes) {
-  return c10::Storage(c10::Storage::use_byte_size_t(), bytes, c10::DataPtr(nullptr, kCpu),
-                      nullptr, false);
+  return c10::Storage(c10::Storage::use_byte_size_t(), bytes, borrow(nullptr), nullptr,
+                      false);
 }
 
 c10::Storage poison_storage(int64_t bytes, const std::string& fqn) {
@@ -32,6 +37,12 @@ at::Tensor view_of(const c10::Storage& storage, int64_t offset,
 
 }  // namespace
 
+bool is_flat(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return false;
+  c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  return storage->_mutable_data_ptr_no_checks().get_deleter() == &borrowed;
+}
+
 FlatParams::FlatParams(const FlatLayout& layout, std::vector<at::Tensor> params,
                        at::ScalarType dtype)
     : params_(std::move(params)),
@@ -42,6 +53,7 @@ FlatParams::FlatParams(const FlatLayout& layout, std::vector<at::Tensor> params,
   for (size_t i = 0; i < params_.size(); ++i) {
     params_[i].set_data(view_of(live_, layout.offsets[i], layout.params[i].shape, dtype));
     poison_.push_back(poison_storage(bytes_, layout.params[i].fqn));
+    fqns_.push_back(layout.params[i].fqn);
   }
   release();
 }
@@ -54,16 +66,18 @@ FlatParams::~FlatParams() {
 }
 
 void FlatParams::point_to(void* memory) {
-  live_.unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(memory, kCpu));
+  memory_ = static_cast<std::byte*>(memory);
+  live_.unsafeGetStorageImpl()->set_data_ptr_noswap(borrow(memory));
   for (const at::Tensor& param : params_)
     param.unsafeGetTensorImpl()->set_storage_keep_dtype(live_);
 }
 
 void FlatParams::release() {
+  memory_ = nullptr;
   for (size_t i = 0; i < params_.size(); ++i) {
     params_[i].unsafeGetTensorImpl()->set_storage_keep_dtype(poison_[i]);
   }
-  live_.unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(nullptr, kCpu));
+  live_.unsafeGetStorageImpl()->set_data_ptr_noswap(borrow(nullptr));
 }
 
 }  // namespace zero

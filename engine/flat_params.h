@@ -29,13 +29,21 @@ class FlatParams {
   void release();
 
   const std::vector<at::Tensor>& params() const { return params_; }
+  const std::string& fqn(size_t i) const { return fqns_[i]; }
+  std::byte* memory() const { return memory_; }  // null while released
   int64_t bytes() const { return bytes_; }
 
  private:
   std::vector<at::Tensor> params_;
   std::vector<c10::Storage> poison_;  // of each parameter: throws its name when read
+  std::vector<std::string> fqns_;
   c10::Storage live_;
+  std::byte* memory_ = nullptr;
   int64_t bytes_ = 0;
 };
+
+// Does the tensor lie in the memory of some FlatParams, gathered or not? Parameters of an
+// engine do, and views of them.
+bool is_flat(const at::Tensor& tensor);
 
 }  // namespace zero

@@ -54,8 +54,13 @@ void* GatherRing::acquire(const GatherSource& source) {
 void GatherRing::release(int unit) {
   Slot* slot = find(unit);
   assert(slot && slot->num_users > 0);  // releasing twice would free a neighbour's slot
-  if (--slot->num_users == 0) device_.compute_stream().record(*slot->idle);
+  if (--slot->num_users > 0) return;
+  device_.compute_stream().record(*slot->idle);
+  if (slot->is_stale) slot->unit = -1;
+  slot->is_stale = false;
 }
+
+void GatherRing::forget(int unit) { find(unit)->is_stale = true; }
 
 void GatherRing::invalidate() {
   for (Slot& slot : slots_) {

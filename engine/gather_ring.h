@@ -43,6 +43,9 @@ class GatherRing {
   void release(int unit);
   // Forget all contents: the weights changed. No slot may be in use.
   void invalidate();
+  // The contents of the unit's slot, which is in use, were changed: gather them again
+  // next time.
+  void forget(int unit);
 
   int64_t num_gathers() const { return num_gathers_; }
 
@@ -52,6 +55,7 @@ class GatherRing {
     int unit = -1;            // whose weights it holds
     int num_users = 0;        // acquired and not released
     bool is_awaited = false;  // prefetched, not yet acquired
+    bool is_stale = false;    // no use after the last release
     int64_t last_use = 0;
     std::unique_ptr<Event> gathered, idle;
   };

@@ -2,6 +2,7 @@
 
 #include <c10/util/Type.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -50,6 +51,7 @@ class Scanner {
       int inner = unit;
       if (hook && seen_units_.contains(hook)) {
         inner = seen_units_[hook];
+        add_holder(inner, unit);
       } else if (hook) {
         inner = static_cast<int>(model_.units.size());
         seen_units_[hook] = inner;
@@ -59,6 +61,19 @@ class Scanner {
       }
       visit(child, prefix + item.key() + ".", inner);
     }
+  }
+
+  // A unit in a second place: what encloses it now is what both places have in common.
+  void add_holder(int shared, int holder) {
+    UnitDescription& unit = model_.units[shared];
+    if (unit.holders.empty()) unit.holders.push_back(unit.parent);
+    if (std::find(unit.holders.begin(), unit.holders.end(), holder) == unit.holders.end())
+      unit.holders.push_back(holder);
+    std::set<int> enclosing;
+    for (int outer = unit.parent; outer >= 0; outer = model_.units[outer].parent)
+      enclosing.insert(outer);
+    while (!enclosing.contains(holder)) holder = model_.units[holder].parent;
+    unit.parent = holder;
   }
 
   void add_param(torch::nn::Module& owner, const std::string& fqn,

@@ -73,6 +73,11 @@ struct Options {
   // Forward only: no moments, no gradients in memory; step() throws.
   bool inference = false;
 
+  // Engine::average_buffers() at the end of each step.
+  bool average_buffers_each_step = false;
+  // With Accumulate::kUnit: let units change buffers (batch norm) once per micro-batch.
+  bool micro_batches_change_buffers = false;
+
   // --- speed and memory
   DeviceChoice device = DeviceChoice::kAuto;
   int prefetch = 1;                   // units gathered ahead
@@ -80,8 +85,7 @@ struct Options {
                                       // later micro-batches
   Recompute recompute = Recompute::kUnit;
   Accumulate accumulate = Accumulate::kModel;
-  // With Accumulate::kUnit: rows of a kernel pass. Inputs of a unit with as many rows
-  // (dimension 0) as its first one are split, others are shared.
+  // With Accumulate::kUnit: rows of a kernel pass (see zero::batched in unit.h).
   int64_t micro_batch = 0;
   AutoWrap auto_wrap;
   int adam_threads = 0;  // 0: every core this process may use

@@ -10,18 +10,29 @@
 #include <utility>
 #include <vector>
 
+#include "engine/visit_tensors.h"
+
 namespace zero {
 
-// A unit's forward as the engine sees it: tensors in, tensors out. May run twice
-// (recompute).
+// A unit's forward as the engine sees it: tensors in, tensors out. May run more than once
+// (micro-batches, recompute).
 using UnitBody = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
+
+// How a tensor argument takes part when a unit works through a batch in several
+// micro-batches (Accumulate::kUnit): a part of its rows, or the whole each time.
+enum class Rows { kUnmarked, kBatched, kShared };
+
+struct UnitInput {
+  at::Tensor tensor;
+  Rows rows = Rows::kUnmarked;
+};
 
 // How an attached engine runs a unit: gather, run, release.
 class UnitRunner {
  public:
   virtual ~UnitRunner() = default;
   virtual std::vector<at::Tensor> run(const UnitBody& body,
-                                      std::vector<at::Tensor> inputs) = 0;
+                                      std::vector<UnitInput> inputs) = 0;
 };
 
 // What a module made by zero::Unit carries beside its own class. Lives with the module
@@ -29,8 +40,8 @@ class UnitRunner {
 class UnitHook {
  public:
   virtual ~UnitHook() = default;
-  std::shared_ptr<UnitRunner> runner;  // set while an engine is attached and the holder
-                                       // was not merged away
+  // Set while an engine is attached.
+  std::shared_ptr<UnitRunner> runner;
 };
 
 namespace detail {
@@ -41,69 +52,80 @@ class UnitModule final : public Block, public UnitHook {
   using Block::Block;
 };
 
-// Move the defined tensors of a value (a tensor, or optionals, vectors, pairs, tuples of
-// them) out into a list; put_back fills the same places in the same order. Other types
-// pass through untouched.
+// An argument with a word on its rows.
 template <class T>
-void take_out(T&, std::vector<at::Tensor>&) {}
+struct Marked {
+  T value;
+  Rows rows;
+};
 template <class T>
-void put_back(T&, const at::Tensor*&) {}
+inline constexpr bool is_marked = false;
+template <class T>
+inline constexpr bool is_marked<Marked<T>> = true;
 
-inline void take_out(at::Tensor& value, std::vector<at::Tensor>& out) {
-  if (value.defined()) out.push_back(value);
+// The argument without its mark, as forward() takes it.
+template <class T>
+decltype(auto) bare(T&& argument) {
+  if constexpr (is_marked<std::decay_t<T>>) {
+    return (std::forward<T>(argument).value);
+  } else {
+    return std::forward<T>(argument);
+  }
 }
 template <class T>
-void take_out(std::optional<T>& value, std::vector<at::Tensor>& out) {
-  if (value) take_out(*value, out);
-}
-template <class T>
-void take_out(std::vector<T>& values, std::vector<at::Tensor>& out) {
-  for (T& value : values) take_out(value, out);
-}
-template <class... T>
-void take_out(std::tuple<T...>& values, std::vector<at::Tensor>& out) {
-  std::apply([&](T&... value) { (take_out(value, out), ...); }, values);
-}
-template <class A, class B>
-void take_out(std::pair<A, B>& values, std::vector<at::Tensor>& out) {
-  take_out(values.first, out);
-  take_out(values.second, out);
+Rows rows_of(const T& argument) {
+  if constexpr (is_marked<T>) return argument.rows;
+  return Rows::kUnmarked;
 }
 
-inline void put_back(at::Tensor& value, const at::Tensor*& next) {
-  if (value.defined()) value = *next++;
-}
+// What is kept of an argument until backward: a copy, of a text too.
 template <class T>
-void put_back(std::optional<T>& value, const at::Tensor*& next) {
-  if (value) put_back(*value, next);
-}
-template <class T>
-void put_back(std::vector<T>& values, const at::Tensor*& next) {
-  for (T& value : values) put_back(value, next);
-}
-template <class... T>
-void put_back(std::tuple<T...>& values, const at::Tensor*& next) {
-  std::apply([&](T&... value) { (put_back(value, next), ...); }, values);
-}
-template <class A, class B>
-void put_back(std::pair<A, B>& values, const at::Tensor*& next) {
-  put_back(values.first, next);
-  put_back(values.second, next);
-}
+using Kept = std::conditional_t<is_any_of<std::decay_t<T>, const char*, char*>,
+                                std::string, std::decay_t<T>>;
 
-// Stands where a tensor was taken out, so that a stored call keeps no graph alive.
-at::Tensor placeholder();
-
+// The defined tensors of a value, each replaced by an empty one, so that what is kept
+// holds neither data nor graphs.
 template <class T>
-void replace_by_placeholders(T& value) {
+std::vector<at::Tensor> take_tensors(T& value) {
   std::vector<at::Tensor> tensors;
-  take_out(value, tensors);
-  const std::vector<at::Tensor> holes(tensors.size(), placeholder());
-  const at::Tensor* next = holes.data();
-  put_back(value, next);
+  visit_tensors(value, [&](at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    tensors.push_back(tensor);
+    tensor = at::Tensor(at::empty({0}));
+  });
+  return tensors;
+}
+
+// The reverse: put tensors in the places of the defined ones. Returns the next tensor.
+template <class T>
+const at::Tensor* put_tensors(T& value, const at::Tensor* next) {
+  visit_tensors(value, [&](at::Tensor& tensor) {
+    if (tensor.defined()) tensor = *next++;
+  });
+  return next;
 }
 
 }  // namespace detail
+
+// Say what a tensor argument of a unit is when the unit works through its batch in
+// micro-batches (Accumulate::kUnit): its rows (dimension 0) are split, or all of it is
+// used for each. Unmarked, a unit's first tensor is batched, and others must not have as
+// many rows as it. Everywhere else the marks say nothing.
+template <class T>
+detail::Marked<std::decay_t<T>> batched(T&& value) {
+  return {std::forward<T>(value), Rows::kBatched};
+}
+template <class T>
+detail::Marked<std::decay_t<T>> shared(T&& value) {
+  return {std::forward<T>(value), Rows::kShared};
+}
+
+// Say inside a unit's forward how the values of a result from several micro-batches
+// become one: `return zero::sum_of_chunks(loss);`. Unmarked results are joined row by
+// row, and must have the rows of their micro-batch. The tensor itself is returned.
+at::Tensor sum_of_chunks(const at::Tensor& result);
+at::Tensor mean_of_chunks(const at::Tensor& result);
+at::Tensor same_in_chunks(const at::Tensor& result);
 
 // Hold a module whose parameters travel together: gathered before its forward and
 // backward, released after.
@@ -115,9 +137,9 @@ void replace_by_placeholders(T& value) {
 //   block = register_module("block", zero::Unit<BlockImpl>(dim));  // built
 //   x = block(x);
 //
-// A call takes tensors, optionals, vectors, pairs and tuples of tensors, and any copyable
-// values beside them; it returns a tensor or a vector, pair or tuple of tensors. A unit
-// may be called several times.
+// A call takes and returns what visit_tensors.h lists, and any number of tensors in it;
+// what a unit may do otherwise is told in docs/library.md. It may be called several
+// times.
 template <class Block>
 class Unit : public torch::nn::ModuleHolder<Block> {
   using Base = torch::nn::ModuleHolder<Block>;
@@ -147,32 +169,55 @@ class Unit : public torch::nn::ModuleHolder<Block> {
   auto operator()(Args&&... args) {
     Block& block = *this->get();
     auto* hook = dynamic_cast<UnitHook*>(&block);
-    using Result = std::decay_t<decltype(block.forward(std::forward<Args>(args)...))>;
-    if (!hook->runner) return Result(block.forward(std::forward<Args>(args)...));
+    using Result =
+        std::decay_t<decltype(block.forward(detail::bare(std::forward<Args>(args))...))>;
+    static_assert(!std::is_void_v<Result>,
+                  "zero::Unit: forward must return what it computes");
+    static_assert(
+        detail::TensorsOf<Result>::are_known,
+        "zero::Unit: the engine cannot see the tensors in what forward returns, "
+        "and would lose their gradients: use optional, vector, array, map, "
+        "pair or tuple, or give the struct a member "
+        "`void visit_tensors(auto&& visit) { visit(a); ... }`");
+    if (!hook->runner)
+      return Result(block.forward(detail::bare(std::forward<Args>(args))...));
+    return run<Result>(*hook->runner, std::forward<Args>(args)...);
+  }
 
+ private:
+  template <class Result, class... Args>
+  Result run(UnitRunner& runner, Args&&... args) {
+    using Arguments =
+        std::tuple<detail::Kept<decltype(detail::bare(std::forward<Args>(args)))>...>;
+    const std::array<Rows, sizeof...(Args)> rows{detail::rows_of(args)...};
     auto arguments =
-        std::make_shared<std::tuple<std::decay_t<Args>...>>(std::forward<Args>(args)...);
-    std::vector<at::Tensor> inputs;
-    detail::take_out(*arguments, inputs);
-    detail::replace_by_placeholders(*arguments);
+        std::make_shared<Arguments>(detail::bare(std::forward<Args>(args))...);
+    std::vector<UnitInput> inputs;
+    size_t index = 0;
+    const auto add = [&](auto& argument) {
+      for (at::Tensor& tensor : detail::take_tensors(argument))
+        inputs.push_back({std::move(tensor), rows[index]});
+      ++index;
+    };
+    std::apply([&](auto&... argument) { (add(argument), ...); }, *arguments);
+
     auto result = std::make_shared<std::optional<Result>>();
-    UnitBody body = [module = this->ptr(), arguments,
-                     result](const std::vector<at::Tensor>& tensors) {
+    const UnitBody body = [module = this->ptr(), arguments,
+                           result](const std::vector<at::Tensor>& tensors) {
       auto call = *arguments;
-      const at::Tensor* next = tensors.data();
-      detail::put_back(call, next);
-      Result value =
-          std::apply([&](auto&... arg) { return module->forward(arg...); }, call);
-      std::vector<at::Tensor> outputs;
-      detail::take_out(value, outputs);
-      detail::replace_by_placeholders(value);
+      detail::put_tensors(call, tensors.data());
+      // Arguments are handed over: what forward changes about a copy would be lost.
+      Result value = std::apply(
+          [&](auto&... argument) { return module->forward(std::move(argument)...); },
+          call);
+      std::vector<at::Tensor> outputs = detail::take_tensors(value);
       result->emplace(std::move(value));
       return outputs;
     };
-    const std::vector<at::Tensor> outputs = hook->runner->run(body, std::move(inputs));
+    const std::vector<at::Tensor> outputs = runner.run(body, std::move(inputs));
     Result value = std::move(**result);
-    const at::Tensor* next = outputs.data();
-    detail::put_back(value, next);
+    result->reset();
+    detail::put_tensors(value, outputs.data());
     return value;
   }
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 
 namespace zero {
 namespace {
@@ -30,6 +31,15 @@ WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
       in_place_(memory.in_place),
       num_prefetch_(options.prefetch),
       units_(plan.units.size()) {
+  if (!in_place_) {
+    ring_ =
+        std::make_unique<GatherRing>(device, comm, stream, "gather ring",
+                                     memory.gather_slot_bytes, memory.num_gather_slots);
+    root_ =
+        std::make_unique<GatherRing>(device, comm, stream, "root weights",
+                                     memory.root_bytes, memory.root_bytes > 0 ? 1 : 0);
+  }
+  // The model is touched last: until here, what fails leaves it as it was.
   const at::ScalarType type =
       options.dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
   for (size_t u = 0; u < units_.size(); ++u) {
@@ -44,11 +54,6 @@ WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
         unit.frozen, std::vector<at::Tensor>(split, params[u].end()), type);
     units_[u].is_empty = unit.trainable.numel + unit.frozen.numel == 0;
   }
-  if (in_place_) return;
-  ring_ = std::make_unique<GatherRing>(device, comm, stream, "gather ring",
-                                       memory.gather_slot_bytes, memory.num_gather_slots);
-  root_ = std::make_unique<GatherRing>(device, comm, stream, "root weights",
-                                       memory.root_bytes, memory.root_bytes > 0 ? 1 : 0);
 }
 
 WeightStreamer::~WeightStreamer() = default;
@@ -83,6 +88,51 @@ void WeightStreamer::invalidate() {
   if (in_place_) return;
   ring_->invalidate();
   root_->invalidate();
+}
+
+std::array<const FlatParams*, 2> WeightStreamer::parts_of(int unit) const {
+  return {units_[unit].trainable.get(), units_[unit].frozen.get()};
+}
+
+WeightWatch WeightStreamer::watch(int unit, bool compares_values) const {
+  WeightWatch watch;
+  for (const FlatParams* part : parts_of(unit)) {
+    for (const at::Tensor& param : part->params())
+      watch.versions.push_back(param._version());
+    if (compares_values)
+      watch.values.insert(watch.values.end(), part->memory(),
+                          part->memory() + part->bytes());
+  }
+  return watch;
+}
+
+std::string WeightStreamer::first_changed(int unit, const WeightWatch& watch) const {
+  size_t index = 0;
+  const std::byte* values = watch.values.data();
+  for (const FlatParams* part : parts_of(unit)) {
+    for (size_t i = 0; i < part->params().size(); ++i, ++index) {
+      const at::Tensor& param = part->params()[i];
+      const int64_t begin =
+          static_cast<const std::byte*>(param.const_data_ptr()) - part->memory();
+      const bool is_same =
+          values == nullptr ||
+          std::memcmp(param.const_data_ptr(), values + begin, param.nbytes()) == 0;
+      if (!is_same || static_cast<int64_t>(param._version()) != watch.versions[index])
+        return part->fqn(i);
+    }
+    if (values) values += part->bytes();
+  }
+  return "";
+}
+
+void WeightStreamer::restore(int unit, const WeightWatch& watch) {
+  if (!in_place_) return ring_of(unit).forget(unit);
+  const std::byte* values = watch.values.data();
+  for (const FlatParams* part : parts_of(unit)) {
+    if (values == nullptr) return;
+    std::copy_n(values, part->bytes(), part->memory());
+    values += part->bytes();
+  }
 }
 
 int WeightStreamer::num_unsharded() const {

@@ -1,5 +1,7 @@
 #pragma once
+#include <array>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "engine/flat_params.h"
@@ -10,6 +12,12 @@
 
 namespace zero {
 
+// What gathered weights were like before somebody's forward ran.
+struct WeightWatch {
+  std::vector<int64_t> versions;  // of the trainable, then the frozen parameters
+  std::vector<std::byte> values;  // of the same, if they are compared
+};
+
 // Give units their full weights and take them away again, gathering the next unit while
 // one runs.
 //
@@ -18,6 +26,22 @@ namespace zero {
 class WeightStreamer {
  public:
   enum class Direction { kForward, kBackward };
+
+  // The scope in which a unit's full weights are there.
+  class Unsharded {
+   public:
+    Unsharded(WeightStreamer& weights, int unit, Direction direction)
+        : weights_(weights), unit_(unit) {
+      weights_.unshard(unit_, direction);
+    }
+    ~Unsharded() { weights_.reshard(unit_); }
+    Unsharded(const Unsharded&) = delete;
+    Unsharded& operator=(const Unsharded&) = delete;
+
+   private:
+    WeightStreamer& weights_;
+    const int unit_;
+  };
 
   // `params[u]`: the trainable, then the frozen parameters of unit u, in the order of its
   // layouts.
@@ -32,6 +56,13 @@ class WeightStreamer {
   // The shards changed: gathered weights are stale. No unit may be unsharded.
   void invalidate();
 
+  // Of an unsharded unit: what its parameters are now; the FQN of the first that is not
+  // any more ("" if none); and undo the change, or forget what was gathered.
+  WeightWatch watch(int unit, bool compares_values) const;
+  std::string first_changed(int unit, const WeightWatch& watch) const;
+  void restore(int unit, const WeightWatch& watch);
+
+  bool are_in_place() const { return in_place_; }
   int num_unsharded() const;
   int64_t num_gathers() const;
   const std::vector<at::Tensor>& trainable_params(int unit) const {
@@ -47,6 +78,7 @@ class WeightStreamer {
   };
 
   void prefetch_after(int unit, Direction direction);
+  std::array<const FlatParams*, 2> parts_of(int unit) const;
   GatherRing& ring_of(int unit) { return unit == 0 ? *root_ : *ring_; }
 
   const UnitPlan& plan_;

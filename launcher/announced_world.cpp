@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "engine/errors.h"
+#include "launcher/console.h"
 #include "launcher/values.h"
 
 namespace zero::launcher {
@@ -20,8 +22,12 @@ std::optional<int> number_in(const std::vector<std::string>& environment,
                              const std::string& name) {
   for (const std::string& entry : environment) {
     if (!entry.starts_with(name + "=")) continue;
-    const auto value = parse_integer(entry.substr(name.size() + 1));
+    const std::string text = entry.substr(name.size() + 1);
+    const auto value = parse_integer(text);
     if (value && *value >= 0 && *value < 1 << 30) return static_cast<int>(*value);
+    throw Error(ExitCode::kEnvironment,
+                name + " is '" + printable(text) + "', not a number of ranks",
+                "the environment", "start with mpirun or srun, or unset it");
   }
   return std::nullopt;
 }

@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/comm/exchange.h"
 #include "engine/errors.h"
 #include "examples/data/token_source.h"
-#include "launcher/exchange.h"
 
 namespace zero::launcher {
 

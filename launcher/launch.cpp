@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,11 @@ int rank_before_mpi() {
 
 int launch(int argc, char** argv, const ModelFamilies& models) {
   guard_streams();
+  try {
+    rank_before_mpi();  // an environment that makes no sense is refused before all else
+  } catch (...) {
+    return report_alone(describe(std::current_exception()), 0);
+  }
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     std::FILE* stream = words.empty() ? stderr : stdout;

@@ -7,9 +7,9 @@
 #include "checkpoint/error.h"
 #include "checkpoint/reader.h"
 #include "engine/checkpointing.h"
+#include "engine/comm/exchange.h"
 #include "engine/engine.h"
 #include "launcher/console.h"
-#include "launcher/exchange.h"
 #include "launcher/resume_plan.h"
 
 namespace zero::launcher {

@@ -13,9 +13,9 @@
 #include "checkpoint/file.h"
 #include "checkpoint/format.h"
 #include "engine/comm/communicator.h"
+#include "engine/comm/exchange.h"
 #include "engine/device/host_device.h"
 #include "engine/errors.h"
-#include "launcher/exchange.h"
 #include "launcher/heartbeat.h"
 
 namespace zero::launcher {

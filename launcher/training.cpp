@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "engine/comm/communicator.h"
+#include "engine/comm/exchange.h"
 #include "engine/engine.h"
 #include "engine/errors.h"
 #include "engine/init/deferred_init.h"
@@ -18,7 +19,6 @@
 #include "launcher/console.h"
 #include "launcher/dump_state.h"
 #include "launcher/engine_options.h"
-#include "launcher/exchange.h"
 #include "launcher/generate.h"
 #include "launcher/heartbeat.h"
 #include "launcher/metrics_history.h"

@@ -8,13 +8,13 @@
 #include "checkpoint/error.h"
 #include "checkpoint/purge.h"
 #include "engine/checkpointing.h"
+#include "engine/comm/exchange.h"
 #include "engine/engine.h"
 #include "engine/errors.h"
 #include "examples/data/sampler.h"
 #include "examples/data/token_source.h"
 #include "launcher/console.h"
 #include "launcher/evaluate.h"
-#include "launcher/exchange.h"
 #include "launcher/run_folder.h"
 #include "launcher/runner.h"
 #include "launcher/sample.h"
@@ -205,6 +205,7 @@ void Training::evaluate_if_due() {
 
 void Training::evaluate_model() {
   if (!eval_sampler_) return;
+  engine_->average_buffers();
   const Stopwatch watch;
   const int64_t all = eval_sampler_->num_samples();
   const int64_t num_samples =
@@ -228,6 +229,7 @@ void Training::print_sample() {
 
 void Training::finish() {
   if (progress_.last_evaluation != engine_->num_steps()) evaluate_model();
+  engine_->average_buffers();
   if (!settings_.sample.empty()) print_sample();
   if (!is_first_rank()) return;
   folder_->remove_stop_file();

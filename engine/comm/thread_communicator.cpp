@@ -29,6 +29,8 @@ class Block : public std::enable_shared_from_this<Block> {
   std::byte* bytes_;
 };
 
+std::atomic<bool> are_ranks_threads{false};
+
 class ThreadNeighbours final : public Neighbours {
  public:
   std::shared_ptr<std::byte> create(int64_t bytes, MemoryTicket& ticket) override {
@@ -54,6 +56,7 @@ class ThreadNeighbours final : public Neighbours {
 std::vector<std::unique_ptr<Communicator>> make_thread_communicators(int size,
                                                                      int64_t slot_bytes) {
   assert(size >= 1);
+  if (size > 1) are_ranks_threads = true;
   if (slot_bytes == 0) slot_bytes = kDefaultSlotBytes;
   auto neighbours = std::make_shared<ThreadNeighbours>();
   MemoryTicket ticket;
@@ -66,6 +69,8 @@ std::vector<std::unique_ptr<Communicator>> make_thread_communicators(int size,
   }
   return communicators;
 }
+
+bool ranks_are_threads() { return are_ranks_threads; }
 
 void abort_thread_communicators(Communicator& communicator) {
   auto& queued = dynamic_cast<QueuedCommunicator&>(communicator);

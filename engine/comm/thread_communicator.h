@@ -18,4 +18,8 @@ std::vector<std::unique_ptr<Communicator>> make_thread_communicators(
 // without closing its communicators.
 void abort_thread_communicators(Communicator& communicator);
 
+// Has this process made several ranks? Then what a process has once, such as torch's
+// generator, is shared by ranks.
+bool ranks_are_threads();
+
 }  // namespace zero

@@ -3,6 +3,7 @@
 #include <torch/library.h>
 #include <torch/torch.h>
 
+#include <optional>
 #include <unordered_set>
 #include <vector>
 
@@ -21,7 +22,11 @@ struct Call {
   int64_t offset = 0;
 };
 
-using Record = std::vector<Call>;
+// What was remembered for one storage, and the memory it was given, if it was.
+struct Record {
+  std::vector<Call> calls;
+  std::optional<c10::Storage> materialized;
+};
 
 // The record lives with the storage: it is the context of a data pointer to nothing.
 void delete_record(void* record) { delete static_cast<Record*>(record); }
@@ -40,6 +45,10 @@ at::Tensor make_deferred(const at::Tensor& meta) {
   c10::Storage storage(c10::Storage::use_byte_size_t(), meta.storage().nbytes(),
                        c10::DataPtr(nullptr, new Record, &delete_record, cpu), nullptr,
                        false);
+  // Whoever reads it all the same, a member that was never registered for one, is told.
+  storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
+      "a tensor made under zero::DeferredInit has no values: register it as a parameter "
+      "or buffer, and read it after the zero::Engine was made");
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
       std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), meta.dtype());
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(meta.sizes(), meta.strides());
@@ -101,24 +110,38 @@ void remember(const c10::OperatorHandle& op, torch::jit::Stack* stack, size_t se
   for (size_t i = 0; i < count; ++i) {
     call.arguments.push_back(i == self ? c10::IValue() : (*stack)[base + i]);
   }
-  record_of(target)->push_back(std::move(call));
+  record_of(target)->calls.push_back(std::move(call));
   torch::jit::drop(*stack, count);
   stack->push_back(target);
+}
+
+bool holds_deferred(const c10::IValue& value) {
+  if (value.isTensor()) return record_of(value.toTensor()) != nullptr;
+  if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorVector()) {
+      if (record_of(tensor)) return true;
+    }
+  }
+  if (value.isOptionalTensorList()) {
+    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+      if (tensor && record_of(*tensor)) return true;
+    }
+  }
+  return false;
 }
 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet,
               torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const size_t count = schema.arguments().size(), base = stack->size() - count;
-  int first_deferred = -1;
-  for (size_t i = 0; i < count && first_deferred < 0; ++i) {
-    const c10::IValue& value = (*stack)[base + i];
-    if (value.isTensor() && record_of(value.toTensor()))
-      first_deferred = static_cast<int>(i);
+  std::vector<size_t> deferred;
+  for (size_t i = 0; i < count; ++i) {
+    if (holds_deferred((*stack)[base + i])) deferred.push_back(i);
   }
-  if (first_deferred < 0 && is_factory(schema.name())) return run_factory(op, stack);
-  if (first_deferred == 0 && schema.is_mutable()) return remember(op, stack, 0);
-  if (first_deferred >= 0 && !is_view(schema)) {
+  if (deferred.empty() && is_factory(schema.name())) return run_factory(op, stack);
+  const bool is_first_alone = deferred == std::vector<size_t>{0};
+  if (is_first_alone && schema.is_mutable()) return remember(op, stack, 0);
+  if (!deferred.empty() && !(is_first_alone && is_view(schema))) {
     throw Error(ExitCode::kUsage,
                 "a constructor reads the values of a deferred tensor: " + schema.name(),
                 "inside zero::DeferredInit",
@@ -131,13 +154,13 @@ TORCH_LIBRARY_IMPL(_, DeferredInit, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 
-void replay(const Record& record, const at::Tensor& tensor) {
+void replay(const std::vector<Call>& calls, const c10::Storage& storage,
+            const at::TensorOptions& options) {
   torch::NoGradGuard no_grad;
-  for (const Call& call : record) {
+  for (const Call& call : calls) {
     torch::jit::Stack stack = call.arguments;
     const at::Tensor view =
-        at::empty({0}, tensor.options())
-            .set_(tensor.storage(), call.offset, call.sizes, call.strides);
+        at::empty({0}, options).set_(storage, call.offset, call.sizes, call.strides);
     stack[call.self] = view;
     call.op.callBoxed(&stack);
   }
@@ -154,13 +177,19 @@ DeferredInit::~DeferredInit() = default;
 
 bool is_deferred(const at::Tensor& tensor) { return record_of(tensor) != nullptr; }
 
+// The storage itself can never be read; all views of it get the same new one.
 void materialize(at::Tensor tensor) {
-  Record* found = record_of(tensor);
-  if (!found) return;
-  const Record record = std::move(*found);
-  c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
-  storage->set_data_ptr_noswap(c10::GetAllocator(c10::kCPU)->allocate(storage->nbytes()));
-  replay(record, tensor);
+  Record* record = record_of(tensor);
+  if (!record) return;
+  if (!record->materialized) {
+    const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
+    const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes,
+                               c10::GetAllocator(c10::kCPU), /*resizable=*/false);
+    replay(record->calls, storage, tensor.options());
+    record->materialized = storage;
+  }
+  const c10::Storage storage = *record->materialized;
+  tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(storage);
 }
 
 }  // namespace zero

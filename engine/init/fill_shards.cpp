@@ -3,42 +3,20 @@
 #include <algorithm>
 #include <optional>
 
+#include "checkpoint/names.h"
 #include "engine/device/device.h"
 #include "engine/errors.h"
 #include "engine/init/deferred_init.h"
 #include "engine/init/module_init.h"
-#include "engine/plan/names.h"
 
 namespace zero {
 namespace {
-
-// Where one rank's slices of a parameter lie: the shard memory of its unit.
-struct Target {
-  int unit = 0;
-  int index = 0;  // in the unit's layout
-  bool is_frozen = false;
-};
-
-std::vector<Target> targets_of(const UnitPlan& plan, size_t num_params) {
-  std::vector<Target> targets(num_params);
-  for (size_t u = 0; u < plan.units.size(); ++u) {
-    const PlannedUnit& unit = plan.units[u];
-    for (size_t i = 0; i < unit.trainable_params.size(); ++i) {
-      targets[unit.trainable_params[i]] = {static_cast<int>(u), static_cast<int>(i),
-                                           false};
-    }
-    for (size_t i = 0; i < unit.frozen_params.size(); ++i) {
-      targets[unit.frozen_params[i]] = {static_cast<int>(u), static_cast<int>(i), true};
-    }
-  }
-  return targets;
-}
 
 std::optional<InitSpec> spec_of(const ScannedModel& model, size_t param,
                                 const InitRules& rules) {
   for (const auto& [pattern, spec] : rules) {
     for (const std::string& name : model.params[param].names) {
-      if (glob_match(pattern, name)) return spec;
+      if (checkpoint::glob_match(pattern, name)) return spec;
     }
   }
   const std::string& fqn = model.params[param].fqn;
@@ -59,10 +37,8 @@ class Filler {
 
   void run() {
     const std::vector<std::optional<InitSpec>> specs = choose_specs();
-    const std::vector<Target> targets = targets_of(plan_, model_.params.size());
     for (size_t i = 0; i < model_.params.size(); ++i) {
-      specs[i] ? fill_from_spec(*specs[i], i, targets[i])
-               : fill_from_tensor(i, targets[i]);
+      specs[i] ? fill_from_spec(*specs[i], i) : fill_from_tensor(i);
     }
     for (size_t i = 0; i < model_.buffers.size(); ++i) fill_buffer(i);
   }
@@ -81,29 +57,22 @@ class Filler {
                 missing, "add a pattern and an InitSpec for them to Options::init");
   }
 
-  const FlatLayout& layout_of(const Target& target) const {
-    const PlannedUnit& unit = plan_.units[target.unit];
-    return target.is_frozen ? unit.frozen : unit.trainable;
-  }
-
-  float* memory_of(const Target& target) {
-    UnitShard& shard = shards_[target.unit];
-    return target.is_frozen ? shard.frozen : shard.master;
-  }
-
   // Call with (first element in the parameter, span of the master) for this rank's slice,
   // if it has one.
   template <class Function>
-  void with_slice(const Target& target, Function function) {
-    for (const Piece& piece : pieces_of(layout_of(target), comm_.rank())) {
-      if (piece.param != target.index) continue;
+  void with_slice(size_t param, Function function) {
+    const ParamPlace& place = plan_.places[param];
+    UnitShard& shard = shards_[place.unit];
+    float* memory = place.is_frozen ? shard.frozen : shard.master;
+    for (const Piece& piece : pieces_of(layout_of(plan_, place), comm_.rank())) {
+      if (piece.param != place.index) continue;
       function(piece.param_begin,
-               std::span<float>(memory_of(target) + piece.shard_begin, piece.numel));
+               std::span<float>(memory + piece.shard_begin, piece.numel));
     }
   }
 
-  void fill_from_spec(const InitSpec& spec, size_t param, const Target& target) {
-    with_slice(target, [&](int64_t begin, std::span<float> values) {
+  void fill_from_spec(const InitSpec& spec, size_t param) {
+    with_slice(param, [&](int64_t begin, std::span<float> values) {
       threads_.parallel_for(static_cast<int64_t>(values.size()), 1 << 16,
                             [&](int64_t first, int64_t last) {
                               fill(spec, options_.seed, model_.params[param].fqn,
@@ -112,11 +81,10 @@ class Filler {
     });
   }
 
-  void fill_from_tensor(size_t param, const Target& target) {
-    const at::Tensor full =
-        from_rank_0(model_.tensors[param].detach().to(at::kFloat).contiguous(),
-                    model_.params[param].fqn);
-    with_slice(target, [&](int64_t begin, std::span<float> values) {
+  void fill_from_tensor(size_t param) {
+    const at::Tensor full = from_rank_0(model_.tensors[param].detach().to(at::kFloat),
+                                        model_.params[param].fqn);
+    with_slice(param, [&](int64_t begin, std::span<float> values) {
       std::copy_n(full.data_ptr<float>() + begin, values.size(), values.data());
     });
   }
@@ -124,18 +92,18 @@ class Filler {
   void fill_buffer(size_t i) {
     at::Tensor buffer = model_.buffers[i];
     if (is_deferred(buffer)) materialize(buffer);
-    if (!buffer.is_contiguous()) return;
-    from_rank_0(buffer, model_.buffer_fqns[i]);
+    if (comm_.size() > 1) buffer.copy_(from_rank_0(buffer, model_.buffer_fqns[i]));
   }
 
-  // The values of rank 0, written over those of the other ranks.
-  at::Tensor from_rank_0(at::Tensor values, const std::string& fqn) {
-    if (comm_.size() == 1 || values.numel() == 0) return values;
-    comm_.broadcast(values.data_ptr(),
-                    values.numel() * static_cast<int64_t>(values.element_size()), 0, fqn,
-                    stream_);
+  // The values of rank 0; those of this rank stay.
+  at::Tensor from_rank_0(const at::Tensor& values, const std::string& fqn) {
+    if (comm_.size() == 1 || values.numel() == 0) return values.contiguous();
+    const at::Tensor received = values.clone(at::MemoryFormat::Contiguous);
+    comm_.broadcast(received.data_ptr(),
+                    received.numel() * static_cast<int64_t>(received.element_size()), 0,
+                    fqn, stream_);
     stream_.synchronize();
-    return values;
+    return received;
   }
 
   const ScannedModel& model_;

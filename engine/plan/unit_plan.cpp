@@ -4,6 +4,8 @@
 #include <cassert>
 #include <set>
 
+#include "checkpoint/error.h"
+#include "checkpoint/names.h"
 #include "engine/errors.h"
 #include "engine/plan/names.h"
 
@@ -67,7 +69,7 @@ std::vector<int64_t> subtree_numels(const std::vector<UnitDescription>& units,
 // Index of the first matching group; -1 when none does.
 int group_of(const std::vector<ParamGroup>& groups, const std::string& fqn) {
   for (size_t i = 0; i < groups.size(); ++i) {
-    if (glob_match(groups[i].pattern, fqn)) return static_cast<int>(i);
+    if (checkpoint::glob_match(groups[i].pattern, fqn)) return static_cast<int>(i);
   }
   return -1;
 }
@@ -115,6 +117,19 @@ std::vector<ParamRule> make_rules(const std::vector<ParamDescription>& params,
   return rules;
 }
 
+// How many planned units enclose this one where it lies deepest.
+int planned_depth(const UnitPlan& plan, const std::vector<UnitDescription>& units,
+                  int unit) {
+  if (unit == 0) return 0;
+  const bool is_planned = plan.units[plan.unit_of[unit]].description == unit;
+  std::vector<int> holders = units[unit].holders;
+  if (holders.empty()) holders.push_back(units[unit].parent);
+  int depth = 0;
+  for (const int holder : holders)
+    depth = std::max(depth, planned_depth(plan, units, holder));
+  return depth + is_planned;
+}
+
 }  // namespace
 
 UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
@@ -126,7 +141,7 @@ UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
     for (const std::string& name : param.names) {
       check_fqn(name);
       if (!names.insert(name).second) {
-        throw usage("two parameters have the same name", printable(name),
+        throw usage("two parameters have the same name", checkpoint::printable(name),
                     "register them under different names");
       }
     }
@@ -145,24 +160,37 @@ UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
     PlannedUnit unit;
     unit.fqn = units[i].fqn;
     unit.description = static_cast<int>(i);
-    unit.depth = i == 0 ? 0 : plan.units[plan.unit_of[units[i].parent]].depth + 1;
     plan.units.push_back(std::move(unit));
   }
+
+  for (PlannedUnit& unit : plan.units)
+    unit.depth = planned_depth(plan, units, unit.description);
 
   std::vector<std::vector<ParamShape>> trainable(plan.units.size()),
       frozen(plan.units.size());
   for (size_t i = 0; i < params.size(); ++i) {
     const int owner = plan.unit_of[owner_of(units, params[i])];
     const bool is_frozen = plan.rules[i].frozen;
+    std::vector<int>& indices =
+        is_frozen ? plan.units[owner].frozen_params : plan.units[owner].trainable_params;
+    plan.places.push_back({owner, static_cast<int>(indices.size()), is_frozen});
+    indices.push_back(static_cast<int>(i));
     (is_frozen ? frozen : trainable)[owner].push_back({params[i].fqn, params[i].shape});
-    (is_frozen ? plan.units[owner].frozen_params : plan.units[owner].trainable_params)
-        .push_back(static_cast<int>(i));
   }
   for (size_t u = 0; u < plan.units.size(); ++u) {
     plan.units[u].trainable = lay_out(std::move(trainable[u]), world_size);
     plan.units[u].frozen = lay_out(std::move(frozen[u]), world_size);
   }
   return plan;
+}
+
+const FlatLayout& layout_of(const UnitPlan& plan, const ParamPlace& place) {
+  const PlannedUnit& unit = plan.units[place.unit];
+  return place.is_frozen ? unit.frozen : unit.trainable;
+}
+
+std::string tag_of(const PlannedUnit& unit) {
+  return unit.fqn.empty() ? "(root)" : unit.fqn;
 }
 
 }  // namespace zero

@@ -12,8 +12,11 @@ namespace zero {
 struct UnitDescription {
   std::string fqn;   // "" for the root
   std::string type;  // class name of the module
-  int parent = -1;   // index of the nearest enclosing unit holder; -1 for the root, which
-                     // is entry 0
+  // Index of the nearest unit that encloses it, wherever it is held; -1 for the root,
+  // which is entry 0.
+  int parent = -1;
+  // Of a unit that is held in several places: the units that enclose it there.
+  std::vector<int> holders = {};
 };
 
 struct ParamDescription {
@@ -36,10 +39,17 @@ struct ParamRule {
 struct PlannedUnit {
   std::string fqn;
   int description = 0;  // index of its UnitDescription
-  int depth = 0;        // of nesting; the root is 0
+  int depth = 0;        // of nesting, at its deepest place; the root is 0
   FlatLayout trainable, frozen;
   std::vector<int> trainable_params,
       frozen_params;  // indices of ParamDescriptions, as in the layouts
+};
+
+// Where a parameter lies.
+struct ParamPlace {
+  int unit = 0;   // index of its PlannedUnit
+  int index = 0;  // in that unit's layout
+  bool is_frozen = false;
 };
 
 struct UnitPlan {
@@ -47,8 +57,15 @@ struct UnitPlan {
   std::vector<PlannedUnit> units;
   // Of each UnitDescription: the planned unit it was merged into.
   std::vector<int> unit_of;
-  std::vector<ParamRule> rules;  // of each ParamDescription
+  // Of each ParamDescription.
+  std::vector<ParamRule> rules;
+  std::vector<ParamPlace> places;
 };
+
+const FlatLayout& layout_of(const UnitPlan& plan, const ParamPlace& place);
+
+// What collectives call the unit: its FQN, or "(root)".
+std::string tag_of(const PlannedUnit& unit);
 
 // Decide which unit owns each parameter, and lay the units out for `world_size` ranks.
 //

@@ -1,41 +1,36 @@
 #include "engine/step/backward_pass.h"
 
-#include <algorithm>
-
 namespace zero {
 
 BackwardPass::BackwardPass(int num_units, GradientShards& gradients,
                            WeightStreamer& weights)
-    : gradients_(gradients), weights_(weights), num_waiting_(num_units, 0) {}
+    : gradients_(gradients), weights_(weights), waiting_(num_units) {}
 
-void BackwardPass::forward_called(int unit) { ++num_waiting_[unit]; }
-
-void BackwardPass::call_dropped(int unit) {
-  num_waiting_[unit] = std::max(0, num_waiting_[unit] - 1);
+void BackwardPass::begin(const std::vector<std::pair<int, CallId>>& calls) {
+  for (auto& waiting : waiting_) waiting.clear();
+  for (const auto& [unit, call] : calls) waiting_[unit].insert(call);
+  next_ = static_cast<int>(waiting_.size()) - 1;
 }
 
-void BackwardPass::chunk_done(int unit) {
+void BackwardPass::collect(int unit) {
   gradients_.collect(unit, weights_.trainable_params(unit));
 }
 
-void BackwardPass::backward_done(int unit) {
-  call_dropped(unit);
-  gradients_.collect(unit, weights_.trainable_params(unit));
+void BackwardPass::settle(int unit, CallId call) { waiting_[unit].erase(call); }
+
+void BackwardPass::backward_done(int unit, CallId call) {
+  settle(unit, call);
   reduce_ready(/*all=*/false);
 }
 
-void BackwardPass::begin() { next_ = static_cast<int>(num_waiting_.size()) - 1; }
-
 void BackwardPass::end() {
-  gradients_.collect(0, weights_.trainable_params(0));
+  collect(0);
   reduce_ready(/*all=*/true);
 }
 
-void BackwardPass::forget() { std::fill(num_waiting_.begin(), num_waiting_.end(), 0); }
-
 void BackwardPass::reduce_ready(bool all) {
   for (; next_ >= 0; --next_) {
-    const bool is_ready = all || (next_ > 0 && num_waiting_[next_] == 0);
+    const bool is_ready = all || (next_ > 0 && waiting_[next_].empty());
     if (!is_ready) return;
     gradients_.reduce(next_);
   }

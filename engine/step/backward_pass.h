@@ -1,4 +1,6 @@
 #pragma once
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "engine/step/gradient_shards.h"
@@ -10,29 +12,29 @@ namespace zero {
 //
 // Collectives must come in the same order on every rank, so units are reduced from the
 // last to the first, the root at the end, whatever the order in which their backwards
-// finish. A unit is ready when every forward call that waits for a backward has had it;
+// finish. A unit is ready when every call of it in the pass's graph has had its backward;
 // one that was not called contributes zeros at its turn.
 class BackwardPass {
  public:
+  // Any address that tells one call from another.
+  using CallId = const void*;
+
   BackwardPass(int num_units, GradientShards& gradients, WeightStreamer& weights);
 
-  void forward_called(int unit);  // with gradients wanted
-  void call_dropped(int unit);    // its graph went away without a backward
-  void chunk_done(int unit);      // a micro-batch of a unit's backward: its gradients are
-                                  // summed in fp32
-  void backward_done(int unit);
-
-  void begin();
-  void end();     // reduces all that is left
-  void forget();  // calls of earlier steps never get their backward
+  // The calls of units that will get a backward.
+  void begin(const std::vector<std::pair<int, CallId>>& calls);
+  void collect(int unit);  // takes over the gradients that its parameters have now
+  void settle(int unit, CallId call);  // gets no backward any more
+  void backward_done(int unit, CallId call);
+  void end();  // reduces all that is left
 
  private:
   void reduce_ready(bool all);
 
   GradientShards& gradients_;
   WeightStreamer& weights_;
-  std::vector<int> num_waiting_;  // forward calls without a backward yet
-  int next_ = 0;                  // unit to be reduced next
+  std::vector<std::set<CallId>> waiting_;  // of each unit: calls without a backward yet
+  int next_ = 0;                           // unit to be reduced next
 };
 
 }  // namespace zero

@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "engine/device/host_device.h"
-#include "engine/errors.h"
 
 namespace zero {
 namespace {
@@ -41,7 +40,7 @@ GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
       units_(plan.units.size()),
       collected_(device.make_event()) {
   for (Slot& slot : slots_) {
-    slot.memory = device_.allocate("gradient ring", slot_bytes_);
+    slot.memory = static_cast<std::byte*>(device_.allocate("gradient ring", slot_bytes_));
     slot.idle = device_.make_event();
   }
   if (memory.accumulation_bytes == 0) return;
@@ -61,39 +60,60 @@ GradientShards::~GradientShards() {
 }
 
 void GradientShards::collect(int unit, const std::vector<at::Tensor>& params) {
+  if (plan_.units[unit].trainable.numel == 0) return;
+  const torch::NoGradGuard no_grad;
+  in_place_ ? collect_in_place(unit, params) : hold(unit, params);
+  units_[unit].is_collected = true;
+}
+
+namespace {
+
+// Moves the gradient out of the parameter; undefined if it has none.
+at::Tensor take_grad(const at::Tensor& param) {
+  at::Tensor grad = param.grad();
+  param.mutable_grad().reset();
+  return grad.defined() && grad.is_sparse() ? grad.to_dense() : grad;
+}
+
+}  // namespace
+
+// One rank: straight into the sum.
+void GradientShards::collect_in_place(int unit, const std::vector<at::Tensor>& params) {
   const FlatLayout& layout = plan_.units[unit].trainable;
-  if (layout.numel == 0) return;
-  torch::NoGradGuard no_grad;
-  UnitState& state = units_[unit];
-  std::byte* full = full_gradient(unit);
-  const bool adds = state.is_collected || (in_place_ && state.num_passes > 0);
-  if (!adds && !in_place_) clear_padding(unit);
+  const bool adds = units_[unit].is_collected || units_[unit].num_passes > 0;
   for (size_t i = 0; i < params.size(); ++i) {
-    at::Tensor into = torch::from_blob(full + layout.offsets[i] * element_bytes(wire_),
-                                       layout.params[i].shape, scalar_type(wire_));
-    at::Tensor& grad = params[i].mutable_grad();
+    at::Tensor sum = part_of(reinterpret_cast<std::byte*>(shards_[unit].grad), layout, i);
+    const at::Tensor grad = take_grad(params[i]);
     if (grad.defined()) {
-      adds ? into.add_(grad) : into.copy_(grad);
+      adds ? sum.add_(grad) : sum.copy_(grad);
     } else if (!adds) {
-      into.zero_();
+      sum.zero_();
     }
-    grad.reset();
   }
-  state.is_collected = true;
+}
+
+void GradientShards::hold(int unit, const std::vector<at::Tensor>& params) {
+  std::vector<at::Tensor>& held = units_[unit].held;
+  held.resize(params.size());
+  for (size_t i = 0; i < params.size(); ++i) {
+    at::Tensor grad = take_grad(params[i]);
+    if (!grad.defined()) continue;
+    held[i] = held[i].defined() ? held[i].to(at::kFloat).add_(grad) : std::move(grad);
+  }
 }
 
 void GradientShards::reduce(int unit) {
   UnitState& state = units_[unit];
-  if (plan_.units[unit].trainable.numel == 0) return;
-  if (!state.is_collected) {
-    if (!in_place_) {
-      std::memset(full_gradient(unit), 0, slot_bytes_);
-    } else if (state.num_passes == 0) {
-      std::fill_n(shards_[unit].grad, plan_.units[unit].trainable.shard_numel, 0.0f);
-    }
-  }
+  const FlatLayout& layout = plan_.units[unit].trainable;
+  if (layout.numel == 0) return;
   ++num_reductions_;
-  if (!in_place_) push_pass(unit, slot_of(unit));
+  if (!in_place_) {
+    Slot& slot = next_slot();
+    fill(slot.memory, unit);
+    push_pass(unit, slot);
+  } else if (!state.is_collected && state.num_passes == 0) {
+    std::fill_n(shards_[unit].grad, layout.shard_numel, 0.0f);
+  }
   ++state.num_passes;
   state.is_collected = false;
 }
@@ -110,37 +130,44 @@ void GradientShards::finish() {
   }
 }
 
-// Where this pass's full gradient of the unit is gathered up.
-std::byte* GradientShards::full_gradient(int unit) {
-  if (in_place_) return reinterpret_cast<std::byte*>(shards_[unit].grad);
-  return static_cast<std::byte*>(slot_of(unit).memory);
-}
-
-GradientShards::Slot& GradientShards::slot_of(int unit) {
-  const auto slot = std::find_if(slots_.begin(), slots_.end(),
-                                 [&](const Slot& s) { return s.unit == unit; });
-  return slot == slots_.end() ? take_slot(unit) : *slot;
-}
-
-// The free slot that was freed first. A unit whose backward comes in an unplanned order
-// holds its slot longer; then the ring grows.
-GradientShards::Slot& GradientShards::take_slot(int unit) {
-  for (size_t tries = 0; tries < slots_.size(); ++tries) {
-    Slot& slot = slots_[next_slot_];
-    next_slot_ = (next_slot_ + 1) % slots_.size();
-    if (slot.unit >= 0) continue;
-    slot.unit = unit;
-    device_.compute_stream().wait(*slot.idle);
-    return slot;
+void GradientShards::discard() {
+  stream_.synchronize();
+  for (UnitState& state : units_) {
+    state.num_passes = 0;
+    state.is_collected = false;
+    state.held.clear();
   }
-  slots_.push_back(
-      {device_.allocate("gradient ring", slot_bytes_), unit, device_.make_event()});
-  return slots_.back();
 }
 
-void GradientShards::clear_padding(int unit) {
+// The slot that was taken first; its reduction may still read it.
+GradientShards::Slot& GradientShards::next_slot() {
+  Slot& slot = slots_[next_slot_];
+  next_slot_ = (next_slot_ + 1) % slots_.size();
+  device_.compute_stream().wait(*slot.idle);
+  return slot;
+}
+
+// Lay what was collected out as the wire wants it.
+void GradientShards::fill(std::byte* memory, int unit) {
+  const torch::NoGradGuard no_grad;
   const FlatLayout& layout = plan_.units[unit].trainable;
-  std::byte* full = full_gradient(unit);
+  std::vector<at::Tensor>& held = units_[unit].held;
+  held.resize(layout.params.size());
+  clear_padding(memory, layout);
+  for (size_t i = 0; i < held.size(); ++i) {
+    at::Tensor part = part_of(memory, layout, i);
+    held[i].defined() ? part.copy_(held[i]) : part.zero_();
+  }
+  held.clear();
+}
+
+at::Tensor GradientShards::part_of(std::byte* full, const FlatLayout& layout,
+                                   size_t param) const {
+  return torch::from_blob(full + layout.offsets[param] * element_bytes(wire_),
+                          layout.params[param].shape, scalar_type(wire_));
+}
+
+void GradientShards::clear_padding(std::byte* full, const FlatLayout& layout) const {
   for (size_t i = 0; i < layout.params.size(); ++i) {
     const int64_t begin = layout.offsets[i] + layout.params[i].numel();
     const int64_t end =
@@ -156,12 +183,7 @@ void GradientShards::push_pass(int unit, Slot& slot) {
   const int64_t numel = planned.trainable.shard_numel;
   float* sum = shards_[unit].grad;
   const bool counts = !state.levels.empty();
-  if (counts && (state.num_passes >> state.levels.size()) > 0) {
-    throw Error(ExitCode::kUsage, "more backward() calls than the plan has room for",
-                "deterministic accumulation",
-                "set Options::micro_batches_per_rank to the number of backward() calls "
-                "between two steps");
-  }
+  assert(!counts || (state.num_passes >> state.levels.size()) == 0);
   float* target = counts ? (state.num_passes % 2 == 0 ? state.levels[0] : scratch_)
                          : (state.num_passes == 0 ? sum : scratch_);
 
@@ -171,7 +193,6 @@ void GradientShards::push_pass(int unit, Slot& slot) {
                        planned.fqn.empty() ? "(root)" : planned.fqn, stream_);
   device_.poison(slot.memory, slot_bytes_, stream_);
   stream_.record(*slot.idle);
-  slot.unit = -1;
   if (target != scratch_) return;
   if (!counts) return queue_add(sum, sum, scratch_, numel);
   size_t level = 0;

@@ -18,11 +18,12 @@ namespace zero {
 // Turn the full gradients of each pass into this rank's fp32 shard of their sum over
 // ranks and passes.
 //
-// Per pass and unit: collect() (once per backward of the unit), then reduce(). A reduced
-// pass is added to a running sum, or, in deterministic mode, enters a binary counter of
-// partial sums, which together with the pair tree over ranks is one tree over all
-// micro-batches: the same bits on 1, 2, 4 ... ranks. Reductions run on the communication
-// stream, while the training thread goes on.
+// Per pass and unit: collect() (once per backward of the unit), then reduce(). Until then
+// gradients stay where autograd put them, and several are summed in fp32; a slot of the
+// ring is taken for the reduction alone. A reduced pass is added to a running sum, or, in
+// deterministic mode, enters a binary counter of partial sums, which together with the
+// pair tree over ranks is one tree over all micro-batches: the same bits on 1, 2, 4 ...
+// ranks. Reductions run on the communication stream, while the training thread goes on.
 class GradientShards {
  public:
   GradientShards(const UnitPlan& plan, const MemoryPlan& memory, const Options& options,
@@ -38,6 +39,8 @@ class GradientShards {
   // Wait for all reductions; then UnitShard::grad of every unit is the sum of the step.
   // Begins the next step.
   void finish();
+  // Wait for all reductions and forget what was collected and reduced in this step.
+  void discard();
 
   int64_t num_reductions() const { return num_reductions_; }
   int64_t accumulation_bytes() const {
@@ -46,20 +49,22 @@ class GradientShards {
 
  private:
   struct Slot {
-    void* memory = nullptr;
-    int unit = -1;
+    std::byte* memory = nullptr;
     std::unique_ptr<Event> idle;
   };
   struct UnitState {
     int64_t num_passes = 0;  // reduced in this step
     bool is_collected = false;
-    std::vector<float*> levels;  // of the counter: level k holds 2^k passes
+    std::vector<at::Tensor> held;  // of each parameter: this pass's gradient so far
+    std::vector<float*> levels;    // of the counter: level k holds 2^k passes
   };
 
-  Slot& slot_of(int unit);
-  Slot& take_slot(int unit);
-  std::byte* full_gradient(int unit);
-  void clear_padding(int unit);
+  void collect_in_place(int unit, const std::vector<at::Tensor>& params);
+  void hold(int unit, const std::vector<at::Tensor>& params);
+  Slot& next_slot();
+  void fill(std::byte* memory, int unit);
+  at::Tensor part_of(std::byte* full, const FlatLayout& layout, size_t param) const;
+  void clear_padding(std::byte* full, const FlatLayout& layout) const;
   void push_pass(int unit, Slot& slot);
   void queue_add(float* sum, const float* left, const float* right, int64_t numel);
   void fold_levels(int unit);

@@ -250,7 +250,7 @@ struct NormedImpl : torch::nn::Module {
   torch::nn::BatchNorm1d norm{nullptr};
 };
 
-TEST_F(Checkpointing, BuffersAreSavedAveragedAndRestored) {
+TEST_F(Checkpointing, BuffersAreSavedAsTheirMeanAndStayAsTheyAre) {
   Options plain;
   plain.device = DeviceChoice::kCpu;
   at::Tensor mean;
@@ -260,13 +260,19 @@ TEST_F(Checkpointing, BuffersAreSavedAveragedAndRestored) {
     Engine engine(model, plain, std::move(comm));
     const torch::NoGradGuard no_grad;
     model->norm->running_mean.fill_(rank == 0 ? 1.0 : 2.0);
+    model->norm->num_batches_tracked.fill_(rank == 0 ? 5 : 7);
     path = save_checkpoint(engine, run, {});
+    EXPECT_TRUE(torch::equal(model->norm->running_mean, torch::full({3}, rank + 1.0)))
+        << "a save changes nothing of the run";
+    engine.average_buffers();
     EXPECT_TRUE(torch::equal(model->norm->running_mean, torch::full({3}, 1.5)));
+    EXPECT_EQ(model->norm->num_batches_tracked.item<int64_t>(), 7);
   });
   auto model = std::make_shared<NormedImpl>();
   Engine engine(model, plain, nullptr);
   load_checkpoint(engine, path);
   EXPECT_TRUE(torch::equal(model->norm->running_mean, torch::full({3}, 1.5)));
+  EXPECT_EQ(model->norm->num_batches_tracked.item<int64_t>(), 7);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ TEST(DeferredInit, ParametersHaveShapesAndNoMemory) {
   for (const auto& item : model->named_parameters()) {
     EXPECT_TRUE(is_deferred(item.value())) << item.key();
     EXPECT_TRUE(item.value().requires_grad()) << item.key();
-    EXPECT_EQ(item.value().storage().data(), nullptr) << item.key();
+    EXPECT_THROW(item.value().storage().data(), c10::Error) << item.key();
   }
   EXPECT_EQ(model->conv->weight.sizes(), (std::vector<int64_t>{4, 3, 2, 2}));
   EXPECT_FALSE(is_deferred(torch::zeros({2})));  // the guard is gone

@@ -8,9 +8,9 @@
 
 #include "checkpoint/error.h"
 #include "engine/comm/communicator.h"
+#include "engine/comm/exchange.h"
 #include "engine/comm/thread_communicator.h"
 #include "engine/errors.h"
-#include "launcher/exchange.h"
 #include "launcher/heartbeat.h"
 #include "tests/launcher/configs.h"
 

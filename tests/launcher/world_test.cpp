@@ -37,6 +37,13 @@ TEST(AnnouncedWorld, PmixTellsThatThereAreRanksButNotHowMany) {
   EXPECT_EQ(pmix->rank, 2);
 }
 
+TEST(AnnouncedWorld, WhatIsNoNumberIsRefusedNotOverlooked) {
+  for (const std::string text : {"abc", "", "-1", "4x"}) {
+    EXPECT_THROW(announced_world({"OMPI_COMM_WORLD_SIZE=" + text}), Error) << text;
+    EXPECT_THROW(announced_world({"SLURM_STEP_NUM_TASKS=" + text}), Error) << text;
+  }
+}
+
 std::string refusal(const AnnouncedWorld& announced, int mpi_size) {
   try {
     check_world_size(announced, mpi_size);

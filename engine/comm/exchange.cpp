@@ -1,11 +1,11 @@
-#include "launcher/exchange.h"
+#include "engine/comm/exchange.h"
 
 #include <array>
 
 #include "engine/comm/communicator.h"
 #include "engine/device/host_device.h"
 
-namespace zero::launcher {
+namespace zero {
 
 std::string broadcast_text(Communicator& ranks, const std::string& text, int root) {
   const bool is_root = ranks.rank() == root;
@@ -33,4 +33,4 @@ int64_t largest(Communicator& ranks, int64_t value, const std::string& tag) {
   return values[0];
 }
 
-}  // namespace zero::launcher
+}  // namespace zero

@@ -4,10 +4,8 @@
 #include <vector>
 
 namespace zero {
-class Communicator;
-}
 
-namespace zero::launcher {
+class Communicator;
 
 // Small words between ranks. All calls are collective and wait.
 
@@ -20,4 +18,4 @@ std::vector<std::string> gather_texts(Communicator& ranks, const std::string& te
 // The largest of all ranks' numbers.
 int64_t largest(Communicator& ranks, int64_t value, const std::string& tag);
 
-}  // namespace zero::launcher
+}  // namespace zero

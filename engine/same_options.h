@@ -1,0 +1,14 @@
+#pragma once
+#include "engine/comm/communicator.h"
+#include "engine/model_scan.h"
+#include "engine/options.h"
+
+namespace zero {
+
+// Throw Error(kUsage) on every rank, naming options and ranks, unless all ranks were
+// given the same options and the same model. What may differ: threads, traces, chaos.
+// Collective.
+void require_same_options(const Options& options, const ScannedModel& model,
+                          Communicator& ranks);
+
+}  // namespace zero

@@ -1,0 +1,413 @@
+#include "engine/unit_call.h"
+
+#include <algorithm>
+
+#include "engine/call_seed.h"
+#include "engine/errors.h"
+#include "engine/flat_params.h"
+#include "engine/init/philox.h"
+#include "engine/phase.h"
+#include "engine/unit_runtime.h"
+
+namespace zero {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using Direction = WeightStreamer::Direction;
+
+// The node of one unit call in the caller's graph.
+struct UnitNode : torch::autograd::Function<UnitNode> {
+  // `inputs`: the unit's tensors, then one dummy that requires grad, so that autograd
+  // calls backward even if no input does.
+  static variable_list forward(AutogradContext* context, at::TensorList inputs,
+                               const c10::intrusive_ptr<UnitCall>& call) {
+    context->set_materialize_grads(false);
+    context->saved_data["call"] = c10::IValue::make_capsule(call);
+    variable_list results, constants;
+    for (const UnitCall::Output& output : call->outputs_) {
+      if (!output.is_differentiable) constants.push_back(output.tensor);
+      const bool is_view = output.input >= 0 && !output.is_changed_input;
+      results.push_back(is_view && output.is_differentiable
+                            // Of the input, so that autograd knows what they share.
+                            ? inputs[output.input].as_strided(
+                                  output.tensor.sizes(), output.tensor.strides(),
+                                  output.tensor.storage_offset())
+                            : output.tensor);
+    }
+    context->mark_non_differentiable(constants);
+    return results;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list output_grads) {
+    variable_list grads = call_of(context).backward(
+        output_grads, torch::autograd::get_current_graph_task_keep_graph());
+    grads.emplace_back();  // of the dummy
+    grads.emplace_back();  // of the call
+    return grads;
+  }
+
+  static UnitCall& call_of(AutogradContext* context) {
+    return *c10::static_intrusive_pointer_cast<UnitCall>(
+        context->saved_data["call"].toCapsule());
+  }
+};
+
+UnitCall::UnitCall(std::shared_ptr<UnitRuntime> runtime, UnitBody body,
+                   std::vector<UnitInput> inputs)
+    : runtime_(std::move(runtime)),
+      body_(std::move(body)),
+      weights_version_(runtime_->phase_.weights_version),
+      modes_(runtime_->modes_.current()),
+      may_change_inputs_(!runtime_->recomputes_ || runtime_->may_change_inputs()),
+      builds_graph_(!runtime_->recomputes_ || !runtime_->is_simple()),
+      chunking_(chunking_of(inputs, runtime_->chunk_rows_, runtime_->fqn_)) {
+  for (const UnitInput& input : inputs) {
+    inputs_.push_back(runtime_->cast(input.tensor));
+    was_cast_.push_back(!inputs_.back().is_same(input.tensor));
+    wants_grad_.push_back(input.tensor.requires_grad());
+  }
+}
+
+std::vector<at::Tensor> UnitCall::forward() {
+  UnitRuntime& runtime = *runtime_;
+  {
+    const CallSeed seed(runtime.fqn_);
+    seed_ = seed.seed();
+    draws_ = seed.draws();
+    const WeightStreamer::Unsharded unsharded(runtime.weights_, runtime.unit_,
+                                              Direction::kForward);
+    const AutocastScope autocast(autocast_);
+    keep_inputs();
+    const auto weights = runtime.watch_weights();
+    std::vector<std::vector<at::Tensor>> chunks;
+    for (int64_t c = 0; c < chunking_.count; ++c) chunks.push_back(run_chunk(c));
+    runtime.require_same_weights(weights);
+    make_outputs(chunks);
+  }
+  runtime.learn(outputs_are_all_differentiable(), !changed_inputs_.empty());
+  return join_to_graph();
+}
+
+// What recomputation starts from. Where the body may change an input, that is a copy.
+void UnitCall::keep_inputs() {
+  if (!runtime_->recomputes_) return;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const at::Tensor input = inputs_[i].detach();
+    kept_inputs_.push_back(may_change_inputs_ ? input.clone() : input);
+    kept_versions_.push_back(kept_inputs_[i]._version());
+  }
+}
+
+std::vector<at::Tensor> UnitCall::run_chunk(int64_t chunk) {
+  UnitRuntime& runtime = *runtime_;
+  std::vector<at::Tensor> inputs;
+  for (const at::Tensor& input : inputs_) inputs.push_back(input.detach());
+  inputs = chunk_of(inputs, chunking_, chunk);
+
+  const CallSeed seed(seed_of(chunk), draws_);
+  std::vector<at::Tensor> buffers = runtime.buffers_.copy();
+  const JoinMarks marks;
+  std::vector<at::Tensor> results;
+  if (builds_graph_) {
+    auto graph = std::make_unique<InnerGraph>(body_, inputs, wants_grad_);
+    results.assign(
+        graph->outputs().begin(),
+        graph->outputs().begin() + static_cast<std::ptrdiff_t>(graph->num_results()));
+    note_outputs(*graph);
+    if (!runtime.recomputes_) graphs_.push_back(std::move(graph));
+  } else {
+    results = runtime.run_without_grad(body_, inputs);
+    is_differentiable_.assign(results.size(), true);
+  }
+  if (!changed_inputs_.empty() && (chunking_.count > 1 || !may_change_inputs_))
+    runtime.refuse_changed_input(chunking_.count > 1);
+  if (chunking_.count > 1) runtime.require_same_buffers(buffers);
+  if (chunk == 0) {
+    for (const at::Tensor& result : results) joins_.push_back(marks.of(result));
+  }
+  if (runtime.recomputes_)
+    traces_.push_back({runtime.buffers_.compare(std::move(buffers)), seed.end_state()});
+  return results;
+}
+
+// Only a graph tells which results need a gradient; with several chunks, if any says so.
+void UnitCall::note_outputs(const InnerGraph& graph) {
+  is_differentiable_.resize(graph.num_results(), false);
+  for (size_t i = 0; i < graph.num_results(); ++i) {
+    if (graph.outputs()[i].requires_grad()) is_differentiable_[i] = true;
+  }
+  changed_inputs_ = graph.changed();
+  for (size_t k = 0; k < changed_inputs_.size(); ++k) {
+    const size_t input = changed_inputs_[k];
+    if (was_cast_[input]) {
+      throw Error(ExitCode::kUsage,
+                  "the unit changes its input tensor " + std::to_string(input) +
+                      " in place, but was given a copy in another type",
+                  runtime_->fqn_, "pass it in the type that the unit computes in");
+    }
+    if (inputs_[input].is_view() ||
+        (inputs_[input].is_leaf() && inputs_[input].requires_grad())) {
+      throw Error(ExitCode::kUsage,
+                  "the unit changes its input tensor " + std::to_string(input) +
+                      " in place, which is a view or a leaf that requires grad",
+                  runtime_->fqn_, "pass a clone of it");
+    }
+    const at::Tensor& changed = graph.outputs()[graph.num_results() + k];
+    outputs_.push_back(
+        {changed.detach(), static_cast<int>(input), true, changed.requires_grad()});
+    changed_tensors_.push_back(changed);
+  }
+}
+
+bool UnitCall::outputs_are_all_differentiable() const {
+  return std::all_of(outputs_.begin(), outputs_.end(), [](const Output& output) {
+    return output.is_differentiable ||
+           !torch::autograd::isDifferentiableType(output.tensor.scalar_type());
+  });
+}
+
+void UnitCall::make_outputs(const std::vector<std::vector<at::Tensor>>& chunks) {
+  for (const auto& results : chunks) {
+    if (results.size() == chunks.front().size()) continue;
+    throw Error(ExitCode::kUsage, "micro-batches of one call return different tensors",
+                runtime_->fqn_, "return the same structure each time");
+  }
+  const int64_t rows = chunking_.count > 1 ? runtime_->chunk_rows_ : 0;
+  // A tensor that is returned twice is one output.
+  std::vector<at::Tensor> seen = std::move(changed_tensors_);
+  for (size_t i = 0; i < chunks.front().size(); ++i) {
+    std::vector<at::Tensor> parts;
+    for (const auto& results : chunks) parts.push_back(results[i].detach());
+    const at::Tensor& result = chunks.front()[i];
+    const auto same =
+        std::find_if(seen.begin(), seen.end(),
+                     [&](const at::Tensor& other) { return other.is_same(result); });
+    place_of_result_.push_back(same - seen.begin());
+    if (same != seen.end()) continue;
+    seen.push_back(result);
+    outputs_.push_back(output_from(join_outputs(parts, joins_[i], rows, runtime_->fqn_)));
+    Output& output = outputs_.back();
+    output.is_differentiable =
+        is_differentiable_[i] &&
+        torch::autograd::isDifferentiableType(result.scalar_type());
+  }
+}
+
+// Weights go away: what lies in them is copied.
+UnitCall::Output UnitCall::output_from(const at::Tensor& result) const {
+  if (is_flat(result)) return {result.clone()};
+  for (size_t i = 0; i < inputs_.size() && result.has_storage(); ++i) {
+    if (inputs_[i].has_storage() && result.storage().is_alias_of(inputs_[i].storage()) &&
+        result.scalar_type() == inputs_[i].scalar_type())
+      return {result, static_cast<int>(i)};
+  }
+  return {result};
+}
+
+std::vector<at::Tensor> UnitCall::join_to_graph() {
+  std::vector<at::Tensor> outputs;
+  if (std::any_of(outputs_.begin(), outputs_.end(),
+                  [](const Output& output) { return output.is_differentiable; })) {
+    std::vector<at::Tensor> inputs = inputs_;
+    inputs.push_back(at::empty({0}).requires_grad_());
+    outputs = UnitNode::apply(
+        at::TensorList(inputs),
+        c10::intrusive_ptr<UnitCall>::unsafe_reclaim_from_nonowning(this));
+  } else {
+    for (const Output& output : outputs_) outputs.push_back(output.tensor);
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs_[i].is_changed_input) continue;
+    // The caller's tensor has the changed values; now its history is theirs, too.
+    const at::Tensor& changed = inputs_[outputs_[i].input];
+    if (outputs_[i].is_differentiable) {
+      torch::autograd::impl::set_gradient_edge(
+          changed, torch::autograd::impl::gradient_edge(outputs[i]));
+    }
+    outputs[i] = changed;
+  }
+  inputs_.clear();
+  for (Output& output : outputs_) output.tensor.reset();  // it knows its graph, and us
+  std::vector<at::Tensor> results;
+  for (const size_t place : place_of_result_) results.push_back(outputs[place]);
+  return results;
+}
+
+void UnitCall::require_backward() const {
+  const UnitRuntime& runtime = *runtime_;
+  runtime.check_attached();
+  const auto refuse = [&](const std::string& what, const std::string& cure) {
+    throw Error(ExitCode::kUsage, what, runtime.fqn_, cure);
+  };
+  if (is_released_)
+    refuse("a second backward through the same call of a unit", "call forward again");
+  if (weights_version_ != runtime.phase_.weights_version) {
+    refuse("the weights changed between this forward and its backward",
+           "call backward before step(), set_full_parameter() or a load");
+  }
+  for (size_t i = 0; i < kept_inputs_.size(); ++i) {
+    if (static_cast<int64_t>(kept_inputs_[i]._version()) == kept_versions_[i]) continue;
+    refuse("input tensor " + std::to_string(i) +
+               " of a unit was changed in place between its forward and its backward, "
+               "which recomputes from it",
+           "change a clone of it, or keep the graph (Options::recompute, --recompute "
+           "none)");
+  }
+}
+
+std::vector<at::Tensor> UnitCall::backward(const std::vector<at::Tensor>& output_grads,
+                                           bool keeps_graph) {
+  require_backward();
+  UnitRuntime& runtime = *runtime_;
+  if (torch::GradMode::is_enabled()) {
+    throw Error(ExitCode::kUsage, "create_graph through a unit", runtime.fqn_,
+                "a unit has first derivatives only: compute what needs second ones "
+                "outside of units, or without an engine");
+  }
+  const bool is_ours = runtime.phase_.is_in_backward;
+  std::vector<std::vector<at::Tensor>> grads(wants_grad_.size());  // (inputs, chunks)
+  {
+    const WeightStreamer::Unsharded unsharded(runtime.weights_, runtime.unit_,
+                                              Direction::kBackward);
+    for (int64_t c = 0; c < chunking_.count; ++c) {
+      std::optional<UnitBuffers::Rewind> rewind;
+      if (runtime.recomputes_)
+        rewind.emplace(runtime.buffers_, traces_[c].buffers, runtime.fqn_);
+      std::unique_ptr<InnerGraph> recomputed =
+          runtime.recomputes_ ? recompute(c) : nullptr;
+      InnerGraph& graph = recomputed ? *recomputed : *graphs_[c];
+      const auto grads_in = grads_of_chunk(output_grads, graph, c);
+      const auto grads_out = is_ours ? graph.backward(grads_in, keeps_graph)
+                                     : graph.input_grads(grads_in, keeps_graph);
+      for (size_t i = 0; i < grads.size(); ++i) grads[i].push_back(grads_out[i]);
+      if (is_ours) runtime.pass_.collect(runtime.unit_);
+    }
+  }
+  if (is_ours) {
+    // Inner calls whose results had no gradient get no backward of their own.
+    for (UnitCall* inner : walk_graph(kept_outputs()).calls) {
+      if (inner->belongs_to(runtime.phase_)) runtime.pass_.settle(inner->unit(), inner);
+    }
+    runtime.pass_.backward_done(runtime.unit_, this);
+  }
+  std::vector<at::Tensor> input_grads;
+  for (size_t i = 0; i < grads.size(); ++i) {
+    input_grads.push_back(chunking_.count == 1
+                              ? grads[i].front()
+                              : join_grads(grads[i], chunking_.is_split[i]));
+  }
+  if (!keeps_graph) release();
+  return input_grads;
+}
+
+// The body again, from what its forward saw: inputs, random numbers, buffers, modes.
+std::unique_ptr<InnerGraph> UnitCall::recompute(int64_t chunk) const {
+  UnitRuntime& runtime = *runtime_;
+  const AutocastScope autocast(autocast_);
+  const ModuleModes::Scope modes(runtime.modes_, modes_);
+  const CallSeed seed(seed_of(chunk), draws_);
+  std::vector<at::Tensor> inputs = chunk_of(kept_inputs_, chunking_, chunk);
+  if (!changed_inputs_.empty()) {
+    for (at::Tensor& input : inputs) input = input.clone();
+  }
+  auto graph = std::make_unique<InnerGraph>(body_, inputs, wants_grad_);
+  if (seed.end_state() != traces_[chunk].generator_state) {
+    throw Error(ExitCode::kUsage,
+                "recomputing drew other random numbers than the forward: another thread "
+                "draws from torch's default generator",
+                runtime.fqn_,
+                "give your own threads a generator of their own "
+                "(at::make_generator<at::CPUGeneratorImpl>(seed))");
+  }
+  if (graph->num_results() != place_of_result_.size() ||
+      graph->changed() != changed_inputs_) {
+    throw Error(ExitCode::kUsage,
+                "recomputing returned or changed other tensors than the forward",
+                runtime.fqn_,
+                "let forward depend on its arguments, parameters and registered buffers "
+                "alone, or keep the graph (Options::recompute, --recompute none)");
+  }
+  return graph;
+}
+
+// From gradients of the node's outputs to gradients of the graph's.
+std::vector<at::Tensor> UnitCall::grads_of_chunk(
+    const std::vector<at::Tensor>& output_grads, const InnerGraph& graph,
+    int64_t chunk) const {
+  std::vector<at::Tensor> grads(graph.outputs().size());
+  std::vector<bool> is_used(outputs_.size(), false);
+  for (size_t i = 0; i < place_of_result_.size(); ++i) {
+    const size_t place = place_of_result_[i];
+    if (is_used[place]) continue;
+    is_used[place] = true;
+    grads[i] = grad_of_chunk(output_grads[place], joins_[i], chunk, chunking_.count);
+    if (grads[i].defined() && grads[i].sizes() != graph.outputs()[i].sizes()) {
+      throw Error(ExitCode::kUsage,
+                  "recomputing gave a result of shape " +
+                      c10::str(graph.outputs()[i].sizes()) + ", the forward one of " +
+                      c10::str(grads[i].sizes()),
+                  runtime_->fqn_,
+                  "let forward depend on its arguments, parameters and registered "
+                  "buffers alone");
+    }
+  }
+  for (size_t k = 0; k < changed_inputs_.size(); ++k) {
+    if (!is_used[k]) grads[graph.num_results() + k] = output_grads[k];
+  }
+  return grads;
+}
+
+void UnitCall::release() {
+  is_released_ = true;
+  graphs_.clear();
+  kept_inputs_.clear();
+  kept_versions_.clear();
+  traces_.clear();
+}
+
+int UnitCall::unit() const { return runtime_->unit_; }
+
+bool UnitCall::belongs_to(const Phase& phase) const {
+  return runtime_->is_attached_ && &runtime_->phase_ == &phase;
+}
+
+// Random numbers of a chunk: those of the call, or drawn from a key of its own.
+uint64_t UnitCall::seed_of(int64_t chunk) const {
+  return chunking_.count == 1 ? seed_ : hash_key(seed_, static_cast<uint64_t>(chunk));
+}
+
+std::vector<at::Tensor> UnitCall::kept_outputs() const {
+  std::vector<at::Tensor> outputs;
+  for (const auto& graph : graphs_)
+    outputs.insert(outputs.end(), graph->outputs().begin(), graph->outputs().end());
+  return outputs;
+}
+
+GraphWalk walk_graph(const std::vector<at::Tensor>& roots) {
+  GraphWalk walk;
+  std::vector<torch::autograd::Node*> open;
+  const auto visit = [&](torch::autograd::Node* node) {
+    if (node && walk.nodes.insert(node).second) open.push_back(node);
+  };
+  const auto enter = [&](const at::Tensor& tensor) {
+    visit(torch::autograd::impl::gradient_edge(tensor).function.get());
+  };
+  for (const at::Tensor& root : roots) {
+    if (root.requires_grad()) enter(root);
+  }
+  while (!open.empty()) {
+    torch::autograd::Node* node = open.back();
+    open.pop_back();
+    for (const auto& edge : node->next_edges()) visit(edge.function.get());
+    if (auto* unit = dynamic_cast<torch::autograd::CppNode<UnitNode>*>(node)) {
+      UnitCall& call = UnitNode::call_of(&unit->ctx_);
+      walk.calls.push_back(&call);
+      for (const at::Tensor& output : call.kept_outputs()) {
+        if (output.requires_grad()) enter(output);
+      }
+    }
+  }
+  return walk;
+}
+
+}  // namespace zero

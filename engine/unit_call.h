@@ -1,0 +1,107 @@
+#pragma once
+#include <torch/torch.h>
+
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/autocast_scope.h"
+#include "engine/chunks.h"
+#include "engine/inner_graph.h"
+#include "engine/unit_buffers.h"
+
+namespace zero {
+
+class UnitRuntime;
+struct Phase;
+
+// One call of a unit with gradients: its forward, and what it keeps for its backward.
+class UnitCall : public torch::CustomClassHolder {
+ public:
+  UnitCall(std::shared_ptr<UnitRuntime> runtime, UnitBody body,
+           std::vector<UnitInput> inputs);
+
+  // What the unit returns, as part of the caller's graph if anything in it is.
+  std::vector<at::Tensor> forward();
+
+  // Gradients of the inputs from those of the node's outputs. Within Engine::backward
+  // those of the unit's parameters are handed to the engine; in any other backward they
+  // are left out.
+  std::vector<at::Tensor> backward(const std::vector<at::Tensor>& output_grads,
+                                   bool keeps_graph);
+
+  // Throws Error(kUsage) if a backward would not belong to this forward any more.
+  void require_backward() const;
+
+  int unit() const;
+  bool belongs_to(const Phase& phase) const;  // is this its engine's?
+  // Roots of the graphs it keeps: calls of inner units are found from there.
+  std::vector<at::Tensor> kept_outputs() const;
+
+ private:
+  friend struct UnitNode;
+  // What a node's output is: a tensor of its own, an input that was changed in place, or
+  // a view of an input.
+  struct Output {
+    at::Tensor tensor;
+    int input = -1;
+    bool is_changed_input = false;
+    bool is_differentiable = false;
+  };
+  // What one chunk's run leaves for its recomputation.
+  struct Trace {
+    UnitBuffers::Before buffers;
+    uint64_t generator_state = 0;
+  };
+
+  uint64_t seed_of(int64_t chunk) const;
+  std::vector<at::Tensor> run_chunk(int64_t chunk);
+  void note_outputs(const InnerGraph& graph);
+  bool outputs_are_all_differentiable() const;
+  void keep_inputs();
+  void make_outputs(const std::vector<std::vector<at::Tensor>>& chunks);
+  Output output_from(const at::Tensor& result) const;
+  std::vector<at::Tensor> join_to_graph();
+  std::unique_ptr<InnerGraph> recompute(int64_t chunk) const;
+  std::vector<at::Tensor> grads_of_chunk(const std::vector<at::Tensor>& output_grads,
+                                         const InnerGraph& graph, int64_t chunk) const;
+  void release();
+
+  const std::shared_ptr<UnitRuntime> runtime_;
+  const UnitBody body_;
+  const int64_t weights_version_;
+  const AutocastScope::State autocast_;
+  const std::vector<bool> modes_;
+  const bool may_change_inputs_, builds_graph_;
+  const Chunking chunking_;
+  uint64_t seed_ = 0;
+  bool draws_ = false;
+
+  std::vector<at::Tensor> inputs_;  // the caller's; let go after forward
+  std::vector<bool> wants_grad_, was_cast_;
+
+  // Of each tensor that the body returned: its place among outputs_.
+  std::vector<size_t> place_of_result_;
+  std::vector<Output> outputs_;
+  std::vector<Join> joins_;
+  std::vector<bool> is_differentiable_;  // of each result
+  std::vector<size_t> changed_inputs_;
+  std::vector<at::Tensor> changed_tensors_;  // the same, inside; let go after forward
+
+  std::vector<at::Tensor> kept_inputs_;  // for recomputation, without graph
+  std::vector<int64_t> kept_versions_;
+  std::vector<Trace> traces_;                        // of each chunk, when recomputed
+  std::vector<std::unique_ptr<InnerGraph>> graphs_;  // of each chunk, otherwise
+  bool is_released_ = false;
+};
+
+// The calls of units in the graph that a backward from `roots` would run through, those
+// inside kept graphs included, and every node seen on the way.
+struct GraphWalk {
+  std::vector<UnitCall*> calls;
+  std::unordered_set<torch::autograd::Node*> nodes;
+};
+GraphWalk walk_graph(const std::vector<at::Tensor>& roots);
+
+}  // namespace zero
