@@ -39,6 +39,11 @@ class Checkpointing : public ::testing::Test {
       engine.step();
     }
   }
+  // Ranks are threads, and `path` is theirs together.
+  void save(Engine& engine, const SavedState& state) {
+    const std::string saved = save_checkpoint(engine, run, state);
+    if (engine.rank() == 0) path = saved;
+  }
   // Train `steps` from scratch on `ranks` and save.
   void train_and_save(int ranks, int steps) {
     each_rank(ranks, [&](Engine& engine, std::shared_ptr<Gpt2Impl>& model) {
@@ -48,7 +53,7 @@ class Checkpointing : public ::testing::Test {
       state.config = R"({"dim":64})";
       state.position = R"({"batch":7})";
       state.user["mine"] = {'a', 'b'};
-      path = save_checkpoint(engine, run, state);
+      save(engine, state);
     });
   }
   void each_rank(int ranks,
@@ -121,7 +126,7 @@ TEST_F(Checkpointing, SixteenPairsOfRankCountsLoadTheSameBits) {
       if (engine.size() != 3) train_steps(engine, model, 0, 1);
       SavedState state;
       state.step = engine.num_steps();
-      path = save_checkpoint(engine, run, state);
+      save(engine, state);
     });
     for (const int loaded_by : {1, 2, 3, 4}) {
       options.prefetch = loaded_by - 1;
@@ -261,7 +266,7 @@ TEST_F(Checkpointing, BuffersAreSavedAsTheirMeanAndStayAsTheyAre) {
     const torch::NoGradGuard no_grad;
     model->norm->running_mean.fill_(rank == 0 ? 1.0 : 2.0);
     model->norm->num_batches_tracked.fill_(rank == 0 ? 5 : 7);
-    path = save_checkpoint(engine, run, {});
+    save(engine, {});
     EXPECT_TRUE(torch::equal(model->norm->running_mean, torch::full({3}, rank + 1.0)))
         << "a save changes nothing of the run";
     engine.average_buffers();
