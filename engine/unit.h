@@ -174,6 +174,11 @@ class Unit : public torch::nn::ModuleHolder<Block> {
     static_assert(!std::is_void_v<Result>,
                   "zero::Unit: forward must return what it computes");
     static_assert(
+        requires(detail::Kept<decltype(detail::bare(std::forward<Args>(args)))> &
+                 ... kept) { block.forward(std::move(kept)...); },
+        "zero::Unit: forward must take its arguments by value or by const reference: the "
+        "engine runs it on copies, and what it assigned to the caller's would be lost");
+    static_assert(
         detail::TensorsOf<Result>::are_known,
         "zero::Unit: the engine cannot see the tensors in what forward returns, "
         "and would lose their gradients: use optional, vector, array, map, "
