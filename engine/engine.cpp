@@ -165,15 +165,14 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   plan = make_unit_plan(model.units, model.params, options, comm->size());
   memory = make_memory_plan(plan, options, comm->size());
   comm_stream = device->make_stream("communication");
-  shards = std::make_unique<ShardStore>(plan, options.dtype, options.inference);
+  shards = std::make_unique<ShardStore>(plan, options.inference);
   gradients = std::make_unique<GradientShards>(plan, memory, options, *shards, *device,
                                                *comm, *comm_stream);
   fill_shards(model, plan, options, *shards, *control, *inline_stream, threads);
   refresh_copies();
-  weights = std::make_unique<WeightStreamer>(
-      plan, memory, options, *shards, params_of_units(), *device, *comm, *comm_stream);
-  pass = std::make_unique<BackwardPass>(static_cast<int>(plan.units.size()), *gradients,
-                                        *weights);
+  weights = std::make_unique<WeightStreamer>(plan, memory, options, *shards,
+                                             model.tensors, *device, *comm, *comm_stream);
+  pass = std::make_unique<BackwardPass>(plan, *gradients, *weights);
   attach();
 }
 
@@ -212,23 +211,11 @@ void Engine::Impl::attach() {
   }
 }
 
-std::vector<std::vector<at::Tensor>> Engine::Impl::params_of_units() const {
-  std::vector<std::vector<at::Tensor>> params;
-  for (const PlannedUnit& unit : plan.units) {
-    std::vector<at::Tensor> of_unit;
-    for (const int param : unit.trainable_params) of_unit.push_back(model.tensors[param]);
-    for (const int param : unit.frozen_params) of_unit.push_back(model.tensors[param]);
-    params.push_back(std::move(of_unit));
-  }
-  return params;
-}
-
 void Engine::Impl::refresh_copies() {
-  if (options.dtype == DType::kFloat32) return;
-  for (size_t u = 0; u < plan.units.size(); ++u) {
-    UnitShard& shard = (*shards)[static_cast<int>(u)];
-    convert_to_bf16(shard.master, shard.copy, plan.units[u].trainable.shard_numel);
-    convert_to_bf16(shard.frozen, shard.frozen_copy, plan.units[u].frozen.shard_numel);
+  for (size_t p = 0; p < plan.parts.size(); ++p) {
+    const PartShard& shard = (*shards)[p];
+    if (shard.copy)
+      convert_to_bf16(shard.master, shard.copy, plan.parts[p].layout.shard_numel);
   }
 }
 
@@ -382,10 +369,10 @@ double Engine::Impl::mean_factor() const {
 
 void Engine::Impl::update_all(double lr, double grad_factor) {
   delay_point("adam");
-  for (size_t u = 0; u < plan.units.size(); ++u) {
-    update_unit(plan, static_cast<int>(u), comm->rank(), (*shards)[static_cast<int>(u)],
-                options.adam, lr, num_steps + 1, static_cast<float>(grad_factor),
-                threads);
+  for (size_t p = 0; p < plan.parts.size(); ++p) {
+    if (plan.parts[p].is_frozen) continue;
+    update_part(plan, plan.parts[p], comm->rank(), (*shards)[p], options.adam, lr,
+                num_steps + 1, static_cast<float>(grad_factor), threads);
   }
   ++num_steps;
   weights_changed();
@@ -542,8 +529,7 @@ int64_t Engine::num_parameters() const {
 
 int Engine::num_units() const {
   int count = 0;
-  for (const PlannedUnit& unit : impl_->plan.units)
-    count += unit.trainable.numel + unit.frozen.numel > 0;
+  for (const PlannedUnit& unit : impl_->plan.units) count += unit.parts.empty() ? 0 : 1;
   return count;
 }
 

@@ -29,7 +29,6 @@ struct Engine::Impl {
   ~Impl();
 
   void attach();
-  std::vector<std::vector<at::Tensor>> params_of_units() const;
   void refresh_copies();
 
   void begin_forward();
@@ -50,7 +49,7 @@ struct Engine::Impl {
   void weights_changed();
 
   size_t find(const std::string& fqn) const;  // index of the parameter
-  float* shard_of(size_t param) const;        // memory of its unit's masters
+  PartShard& shard_of(size_t param) const;    // of its part
   at::Tensor gather_full(size_t param, const float* shard);
 
   std::shared_ptr<torch::nn::Module> root;

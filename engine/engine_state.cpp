@@ -16,14 +16,13 @@ size_t Engine::Impl::find(const std::string& fqn) const {
               model.params.empty() ? "" : "names look like " + model.params.front().fqn);
 }
 
-float* Engine::Impl::shard_of(size_t param) const {
-  const ParamPlace& place = plan.places[param];
-  return place.is_frozen ? (*shards)[place.unit].frozen : (*shards)[place.unit].master;
+PartShard& Engine::Impl::shard_of(size_t param) const {
+  return (*shards)[plan.places[param].part];
 }
 
 at::Tensor Engine::Impl::gather_full(size_t param, const float* shard) {
   const ParamPlace& place = plan.places[param];
-  const FlatLayout& layout = layout_of(plan, place);
+  const FlatLayout& layout = plan.parts[place.part].layout;
   const at::Tensor flat = at::empty({layout.numel}, at::kFloat);
   control->all_gather(shard, flat.data_ptr<float>(), layout.shard_numel * 4,
                       layout.params[place.index].fqn, *inline_stream);
@@ -55,24 +54,19 @@ std::vector<ShardView> Engine::shards() {
     views[i].aliases.assign(param.names.begin() + 1, param.names.end());
     views[i].frozen = impl_->plan.rules[i].frozen;
   }
-  for (size_t u = 0; u < impl_->plan.units.size(); ++u) {
-    const PlannedUnit& unit = impl_->plan.units[u];
-    UnitShard& shard = (*impl_->shards)[static_cast<int>(u)];
-    const auto span = [](float* memory, const Piece& piece) {
-      return memory ? std::span<float>(memory + piece.shard_begin, piece.numel)
-                    : std::span<float>();
-    };
-    for (const Piece& piece : pieces_of(unit.trainable, rank())) {
-      ShardView& view = views[unit.trainable_params[piece.param]];
+  const auto span = [](float* memory, const Piece& piece) {
+    return memory ? std::span<float>(memory + piece.shard_begin, piece.numel)
+                  : std::span<float>();
+  };
+  for (size_t p = 0; p < impl_->plan.parts.size(); ++p) {
+    const PlannedPart& part = impl_->plan.parts[p];
+    const PartShard& shard = (*impl_->shards)[p];
+    for (const Piece& piece : pieces_of(part.layout, rank())) {
+      ShardView& view = views[part.params[piece.param]];
       view.begin = piece.param_begin;
       view.master = span(shard.master, piece);
       view.exp_avg = span(shard.exp_avg, piece);
       view.exp_avg_sq = span(shard.exp_avg_sq, piece);
-    }
-    for (const Piece& piece : pieces_of(unit.frozen, rank())) {
-      ShardView& view = views[unit.frozen_params[piece.param]];
-      view.begin = piece.param_begin;
-      view.master = span(shard.frozen, piece);
     }
   }
   return views;
@@ -106,13 +100,13 @@ void Engine::masters_changed() {
 
 at::Tensor Engine::full_parameter(const std::string& fqn) {
   const size_t param = impl_->find(fqn);
-  return impl_->gather_full(param, impl_->shard_of(param));
+  return impl_->gather_full(param, impl_->shard_of(param).master);
 }
 
 void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value) {
   const size_t param = impl_->find(fqn);
-  const FlatLayout& layout = layout_of(impl_->plan, impl_->plan.places[param]);
-  const int index = impl_->plan.places[param].index;
+  const auto [part, index] = impl_->plan.places[param];
+  const FlatLayout& layout = impl_->plan.parts[part].layout;
   const c10::IntArrayRef shape = layout.params[index].shape;
   if (!value.defined() || value.sizes() != shape) {
     throw Error(ExitCode::kUsage, "a value of another shape than the parameter", fqn,
@@ -127,7 +121,7 @@ void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value)
   for (const Piece& piece : pieces_of(layout, rank())) {
     if (piece.param != index) continue;
     std::copy_n(full.data_ptr<float>() + piece.param_begin, piece.numel,
-                impl_->shard_of(param) + piece.shard_begin);
+                impl_->shard_of(param).master + piece.shard_begin);
   }
   masters_changed();
 }
@@ -139,14 +133,12 @@ at::Tensor Engine::full_gradient(const std::string& fqn) {
   };
   if (impl_->options.inference)
     refuse("an engine for inference has no gradients", "Options::inference = false");
-  if (impl_->plan.places[param].is_frozen)
-    refuse("a frozen parameter has no gradient", "");
+  if (impl_->plan.rules[param].frozen) refuse("a frozen parameter has no gradient", "");
   impl_->require_whole();
   if (impl_->losses.empty())
     refuse("full_gradient() without backward()", "call backward() first");
   impl_->finish_gradients();
-  return impl_->gather_full(param, (*impl_->shards)[impl_->plan.places[param].unit].grad)
-      .mul(impl_->mean_factor());
+  return impl_->gather_full(param, impl_->shard_of(param).grad).mul(impl_->mean_factor());
 }
 
 void Engine::average_buffers() {

@@ -39,7 +39,7 @@ void* GatherRing::acquire(const GatherSource& source) {
     slot = oldest_free(/*may_drop_awaited=*/true);
     if (!slot) {
       throw Error(ExitCode::kUsage, "more units are nested than the plan knows",
-                  source.fqn,
+                  source.parts.front().tag,
                   "call a zero::Unit only from the forward of the module that holds it");
     }
     gather(*slot, source);
@@ -90,22 +90,16 @@ GatherRing::Slot* GatherRing::oldest_free(bool may_drop_awaited) {
 }
 
 void GatherRing::gather(Slot& slot, const GatherSource& source) {
-  assert((source.trainable_shard_bytes + source.frozen_shard_bytes) * comm_.size() <=
-         bytes_per_slot_);
   slot.unit = source.unit;
   slot.last_use = ++clock_;
   stream_.wait(*slot.idle);
   device_.poison(slot.memory, bytes_per_slot_, stream_);
-  auto* frozen =
-      static_cast<std::byte*>(slot.memory) + source.trainable_shard_bytes * comm_.size();
-  if (source.trainable_shard_bytes > 0) {
-    comm_.all_gather(source.trainable_shard, slot.memory, source.trainable_shard_bytes,
-                     source.fqn, stream_);
+  auto* full = static_cast<std::byte*>(slot.memory);
+  for (const GatherSource::Part& part : source.parts) {
+    comm_.all_gather(part.shard, full, part.shard_bytes, part.tag, stream_);
+    full += part.shard_bytes * comm_.size();
   }
-  if (source.frozen_shard_bytes > 0) {
-    comm_.all_gather(source.frozen_shard, frozen, source.frozen_shard_bytes,
-                     source.fqn + " (frozen)", stream_);
-  }
+  assert(full <= static_cast<std::byte*>(slot.memory) + bytes_per_slot_);
   stream_.record(*slot.gathered);
   ++num_gathers_;
 }

@@ -11,12 +11,13 @@ namespace zero {
 
 // What a unit sends to have its full weights gathered.
 struct GatherSource {
+  struct Part {
+    const void* shard = nullptr;
+    int64_t shard_bytes = 0;
+    std::string tag;
+  };
   int unit = -1;
-  std::string fqn;
-  const void* trainable_shard = nullptr;
-  int64_t trainable_shard_bytes = 0;
-  const void* frozen_shard = nullptr;
-  int64_t frozen_shard_bytes = 0;
+  std::vector<Part> parts;
 };
 
 // Keep the full weights of a few units in device memory, in slots that are used again and
@@ -37,8 +38,8 @@ class GatherRing {
 
   // Start gathering if the unit has no slot and one is free; otherwise do nothing.
   void prefetch(const GatherSource& source);
-  // The unit's full weights: the trainable part, then the frozen one. Balanced by
-  // release(); may be nested.
+  // The unit's full weights, one part behind the other. Balanced by release(); may be
+  // nested.
   void* acquire(const GatherSource& source);
   void release(int unit);
   // Forget all contents: the weights changed. No slot may be in use.

@@ -35,6 +35,17 @@ class Scanner {
     return colon == std::string::npos ? name : name.substr(colon + 2);
   }
 
+  // Batch norm and its kind compute in the type of their running statistics.
+  static bool has_statistics(const torch::nn::Module& module) {
+    using namespace torch::nn;
+    return dynamic_cast<const BatchNorm1dImpl*>(&module) ||
+           dynamic_cast<const BatchNorm2dImpl*>(&module) ||
+           dynamic_cast<const BatchNorm3dImpl*>(&module) ||
+           dynamic_cast<const InstanceNorm1dImpl*>(&module) ||
+           dynamic_cast<const InstanceNorm2dImpl*>(&module) ||
+           dynamic_cast<const InstanceNorm3dImpl*>(&module);
+  }
+
   void visit(torch::nn::Module& module, const std::string& prefix, int unit) {
     for (const auto& item : module.named_parameters(/*recurse=*/false)) {
       if (item.value().defined())
@@ -85,8 +96,12 @@ class Scanner {
       model_.params[known->second].units.push_back(unit);
       return;
     }
-    model_.params.push_back(
-        {fqn, tensor.sizes().vec(), {fqn}, {unit}, tensor.requires_grad()});
+    model_.params.push_back({fqn,
+                             tensor.sizes().vec(),
+                             {fqn},
+                             {unit},
+                             tensor.requires_grad(),
+                             has_statistics(owner)});
     model_.tensors.push_back(tensor);
     model_.owners.push_back(&owner);
   }

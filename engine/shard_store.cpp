@@ -1,46 +1,50 @@
 #include "engine/shard_store.h"
 
+#include <algorithm>
+#include <type_traits>
+
 namespace zero {
 namespace {
 
-int64_t arena_bytes(const UnitPlan& plan, DType dtype, bool inference) {
+bool is_trained(const PlannedPart& part) { return !part.is_frozen; }
+bool is_frozen(const PlannedPart& part) { return part.is_frozen; }
+bool has_copy(const PlannedPart& part) { return part.dtype != DType::kFloat32; }
+
+int64_t arena_bytes(const UnitPlan& plan, bool inference) {
   int64_t bytes = 0;
-  for (const PlannedUnit& unit : plan.units) {
-    bytes += (inference ? 1 : 4) * shard_bytes(unit.trainable.shard_numel, 4) +
-             shard_bytes(unit.frozen.shard_numel, 4);
-    if (dtype == DType::kFloat32) continue;
-    bytes += shard_bytes(unit.trainable.shard_numel, 2) +
-             shard_bytes(unit.frozen.shard_numel, 2);
+  for (const PlannedPart& part : plan.parts) {
+    const int64_t master_bytes = shard_bytes(part.layout.shard_numel, 4);
+    bytes += (inference || part.is_frozen ? 1 : 4) * master_bytes;
+    if (has_copy(part)) bytes += shard_bytes(part.layout.shard_numel, 2);
   }
   return bytes;
 }
 
 }  // namespace
 
-ShardStore::ShardStore(const UnitPlan& plan, DType dtype, bool inference)
-    : arena_(std::make_unique<HostArena>("shards", arena_bytes(plan, dtype, inference))),
-      shards_(plan.units.size()) {
+ShardStore::ShardStore(const UnitPlan& plan, bool inference)
+    : arena_(std::make_unique<HostArena>("shards", arena_bytes(plan, inference))),
+      shards_(plan.parts.size()) {
   // All masters first, then all moments ...: what the optimizer streams lies together.
-  const auto each = [&](const std::string& what, auto UnitShard::*field,
-                        const FlatLayout PlannedUnit::*layout) {
+  const auto each = [&](const std::string& what, auto PartShard::*field,
+                        bool (*has)(const PlannedPart&)) {
     using Element =
         std::remove_pointer_t<std::remove_reference_t<decltype(shards_[0].*field)>>;
-    for (size_t u = 0; u < shards_.size(); ++u) {
-      const PlannedUnit& unit = plan.units[u];
-      shards_[u].*field = arena_->allocate_array<Element>(unit.fqn + " " + what,
-                                                          (unit.*layout).shard_numel);
+    for (size_t p = 0; p < shards_.size(); ++p) {
+      const PlannedPart& part = plan.parts[p];
+      if (!has(part)) continue;
+      shards_[p].*field =
+          arena_->allocate_array<Element>(part.tag + " " + what, part.layout.shard_numel);
     }
   };
-  each("master", &UnitShard::master, &PlannedUnit::trainable);
+  each("master", &PartShard::master, is_trained);
   if (!inference) {
-    each("exp_avg", &UnitShard::exp_avg, &PlannedUnit::trainable);
-    each("exp_avg_sq", &UnitShard::exp_avg_sq, &PlannedUnit::trainable);
-    each("gradient", &UnitShard::grad, &PlannedUnit::trainable);
+    each("exp_avg", &PartShard::exp_avg, is_trained);
+    each("exp_avg_sq", &PartShard::exp_avg_sq, is_trained);
+    each("gradient", &PartShard::grad, is_trained);
   }
-  each("frozen", &UnitShard::frozen, &PlannedUnit::frozen);
-  if (dtype == DType::kFloat32) return;
-  each("bf16 copy", &UnitShard::copy, &PlannedUnit::trainable);
-  each("frozen bf16 copy", &UnitShard::frozen_copy, &PlannedUnit::frozen);
+  each("master", &PartShard::master, is_frozen);
+  each("bf16 copy", &PartShard::copy, has_copy);
 }
 
 }  // namespace zero

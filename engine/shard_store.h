@@ -10,32 +10,28 @@
 
 namespace zero {
 
-// One unit's share of this rank, in host memory. Lengths are the layouts' shard_numel;
-// all start as zero.
-struct UnitShard {
-  float* master = nullptr;      // (trainable)
-  float* exp_avg = nullptr;     // (trainable)
-  float* exp_avg_sq = nullptr;  // (trainable)
-  float* grad = nullptr;        // (trainable) this step's gradient, summed over ranks and
-                                // micro-batches
-  float* frozen = nullptr;      // (frozen) masters that never change
-  uint16_t* copy = nullptr;     // (trainable) bf16 of master; null when units compute in
-                                // fp32
-  uint16_t* frozen_copy = nullptr;  // (frozen)
+// This rank's share of one PlannedPart, in host memory. Lengths are the layout's
+// shard_numel; all start as zero. A frozen part has a master alone.
+struct PartShard {
+  float* master = nullptr;
+  float* exp_avg = nullptr;
+  float* exp_avg_sq = nullptr;
+  float* grad = nullptr;     // this step's gradient, summed over ranks and micro-batches
+  uint16_t* copy = nullptr;  // bf16 of master; null for a part that computes in fp32
 };
 
-// Owns the shards of all units, in one arena of exactly the planned size.
+// Owns the shards of all parts, in one arena of exactly the planned size.
 class ShardStore {
  public:
   // For inference there are neither moments nor gradients: their pointers are null.
-  ShardStore(const UnitPlan& plan, DType dtype, bool inference);
+  ShardStore(const UnitPlan& plan, bool inference);
 
-  UnitShard& operator[](int unit) { return shards_[unit]; }
+  PartShard& operator[](size_t part) { return shards_[part]; }
   int64_t bytes() const { return arena_->capacity_bytes(); }
 
  private:
   std::unique_ptr<HostArena> arena_;
-  std::vector<UnitShard> shards_;
+  std::vector<PartShard> shards_;
 };
 
 }  // namespace zero

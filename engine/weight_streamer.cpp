@@ -7,28 +7,17 @@
 namespace zero {
 namespace {
 
-GatherSource source_of(int index, const PlannedUnit& unit, const UnitShard& shard,
-                       DType dtype) {
-  const bool is_fp32 = dtype == DType::kFloat32;
-  GatherSource source;
-  source.unit = index;
-  source.fqn = unit.fqn.empty() ? "(root)" : unit.fqn;
-  source.trainable_shard = is_fp32 ? static_cast<const void*>(shard.master) : shard.copy;
-  source.trainable_shard_bytes = unit.trainable.shard_numel * (is_fp32 ? 4 : 2);
-  source.frozen_shard =
-      is_fp32 ? static_cast<const void*>(shard.frozen) : shard.frozen_copy;
-  source.frozen_shard_bytes = unit.frozen.shard_numel * (is_fp32 ? 4 : 2);
-  return source;
+at::ScalarType scalar_type(DType dtype) {
+  return dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
 }
 
 }  // namespace
 
 WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
                                const Options& options, ShardStore& shards,
-                               std::vector<std::vector<at::Tensor>> params,
-                               Device& device, Communicator& comm, Stream& stream)
-    : plan_(plan),
-      in_place_(memory.in_place),
+                               const std::vector<at::Tensor>& params, Device& device,
+                               Communicator& comm, Stream& stream)
+    : in_place_(memory.in_place),
       num_prefetch_(options.prefetch),
       units_(plan.units.size()) {
   if (!in_place_) {
@@ -40,19 +29,20 @@ WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
                                      memory.root_bytes, memory.root_bytes > 0 ? 1 : 0);
   }
   // The model is touched last: until here, what fails leaves it as it was.
-  const at::ScalarType type =
-      options.dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
-  for (size_t u = 0; u < units_.size(); ++u) {
-    const PlannedUnit& unit = plan.units[u];
-    const auto split =
-        params[u].begin() + static_cast<std::ptrdiff_t>(unit.trainable.params.size());
-    units_[u].source =
-        source_of(static_cast<int>(u), unit, shards[static_cast<int>(u)], options.dtype);
-    units_[u].trainable = std::make_unique<FlatParams>(
-        unit.trainable, std::vector<at::Tensor>(params[u].begin(), split), type);
-    units_[u].frozen = std::make_unique<FlatParams>(
-        unit.frozen, std::vector<at::Tensor>(split, params[u].end()), type);
-    units_[u].is_empty = unit.trainable.numel + unit.frozen.numel == 0;
+  for (size_t u = 0; u < units_.size(); ++u) units_[u].source.unit = static_cast<int>(u);
+  for (size_t p = 0; p < plan.parts.size(); ++p) {
+    const PlannedPart& part = plan.parts[p];
+    std::vector<at::Tensor> of_part;
+    for (const int param : part.params) of_part.push_back(params[param]);
+    parts_.push_back(std::make_unique<FlatParams>(part.layout, std::move(of_part),
+                                                  scalar_type(part.dtype)));
+    if (part.layout.numel == 0) continue;
+    const PartShard& shard = shards[p];
+    UnitWeights& unit = units_[part.unit];
+    unit.parts.push_back(parts_.back().get());
+    unit.source.parts.push_back(
+        {shard.copy ? static_cast<const void*>(shard.copy) : shard.master,
+         part.layout.shard_numel * element_bytes(part.dtype), part.tag});
   }
 }
 
@@ -61,14 +51,13 @@ WeightStreamer::~WeightStreamer() = default;
 void WeightStreamer::unshard(int index, Direction direction) {
   UnitWeights& unit = units_[index];
   ++unit.num_users;
-  if (!unit.is_empty && (unit.num_users == 1)) {
-    if (in_place_) {
-      unit.trainable->point_to(const_cast<void*>(unit.source.trainable_shard));
-      unit.frozen->point_to(const_cast<void*>(unit.source.frozen_shard));
-    } else {
-      auto* weights = static_cast<std::byte*>(ring_of(index).acquire(unit.source));
-      unit.trainable->point_to(weights);
-      unit.frozen->point_to(weights + unit.trainable->bytes());
+  if (!unit.parts.empty() && unit.num_users == 1) {
+    std::byte* full = nullptr;
+    if (!in_place_) full = static_cast<std::byte*>(ring_of(index).acquire(unit.source));
+    for (size_t p = 0; p < unit.parts.size(); ++p) {
+      unit.parts[p]->point_to(in_place_ ? const_cast<void*>(unit.source.parts[p].shard)
+                                        : full);
+      full += in_place_ ? 0 : unit.parts[p]->bytes();
     }
   }
   if (!in_place_) prefetch_after(index, direction);
@@ -77,9 +66,8 @@ void WeightStreamer::unshard(int index, Direction direction) {
 void WeightStreamer::reshard(int index) {
   UnitWeights& unit = units_[index];
   assert(unit.num_users > 0);
-  if (--unit.num_users > 0 || unit.is_empty) return;
-  unit.trainable->release();
-  unit.frozen->release();
+  if (--unit.num_users > 0 || unit.parts.empty()) return;
+  for (FlatParams* part : unit.parts) part->release();
   if (!in_place_) ring_of(index).release(index);
 }
 
@@ -90,13 +78,9 @@ void WeightStreamer::invalidate() {
   root_->invalidate();
 }
 
-std::array<const FlatParams*, 2> WeightStreamer::parts_of(int unit) const {
-  return {units_[unit].trainable.get(), units_[unit].frozen.get()};
-}
-
 WeightWatch WeightStreamer::watch(int unit, bool compares_values) const {
   WeightWatch watch;
-  for (const FlatParams* part : parts_of(unit)) {
+  for (const FlatParams* part : units_[unit].parts) {
     for (const at::Tensor& param : part->params())
       watch.versions.push_back(param._version());
     if (compares_values)
@@ -109,7 +93,7 @@ WeightWatch WeightStreamer::watch(int unit, bool compares_values) const {
 std::string WeightStreamer::first_changed(int unit, const WeightWatch& watch) const {
   size_t index = 0;
   const std::byte* values = watch.values.data();
-  for (const FlatParams* part : parts_of(unit)) {
+  for (const FlatParams* part : units_[unit].parts) {
     for (size_t i = 0; i < part->params().size(); ++i, ++index) {
       const at::Tensor& param = part->params()[i];
       const int64_t begin =
@@ -128,7 +112,7 @@ std::string WeightStreamer::first_changed(int unit, const WeightWatch& watch) co
 void WeightStreamer::restore(int unit, const WeightWatch& watch) {
   if (!in_place_) return ring_of(unit).forget(unit);
   const std::byte* values = watch.values.data();
-  for (const FlatParams* part : parts_of(unit)) {
+  for (const FlatParams* part : units_[unit].parts) {
     if (values == nullptr) return;
     std::copy_n(values, part->bytes(), part->memory());
     values += part->bytes();
@@ -151,7 +135,7 @@ void WeightStreamer::prefetch_after(int index, Direction direction) {
   int left = num_prefetch_;
   for (int next = index + step;
        left > 0 && next > 0 && next < static_cast<int>(units_.size()); next += step) {
-    if (units_[next].is_empty) continue;
+    if (units_[next].parts.empty()) continue;
     ring_->prefetch(units_[next].source);
     --left;
   }

@@ -1,5 +1,4 @@
 #pragma once
-#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +13,7 @@ namespace zero {
 
 // What gathered weights were like before somebody's forward ran.
 struct WeightWatch {
-  std::vector<int64_t> versions;  // of the trainable, then the frozen parameters
+  std::vector<int64_t> versions;  // of all parameters, part by part
   std::vector<std::byte> values;  // of the same, if they are compared
 };
 
@@ -43,10 +42,9 @@ class WeightStreamer {
     const int unit_;
   };
 
-  // `params[u]`: the trainable, then the frozen parameters of unit u, in the order of its
-  // layouts.
+  // `params`: of each ParamDescription of the plan; they are changed.
   WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory, const Options& options,
-                 ShardStore& shards, std::vector<std::vector<at::Tensor>> params,
+                 ShardStore& shards, const std::vector<at::Tensor>& params,
                  Device& device, Communicator& comm, Stream& stream);
   ~WeightStreamer();
 
@@ -65,25 +63,23 @@ class WeightStreamer {
   bool are_in_place() const { return in_place_; }
   int num_unsharded() const;
   int64_t num_gathers() const;
-  const std::vector<at::Tensor>& trainable_params(int unit) const {
-    return units_[unit].trainable->params();
+  const std::vector<at::Tensor>& params_of(int part) const {
+    return parts_[part]->params();
   }
 
  private:
   struct UnitWeights {
-    std::unique_ptr<FlatParams> trainable, frozen;
+    std::vector<FlatParams*> parts;
     GatherSource source;
     int num_users = 0;
-    bool is_empty = true;  // no parameters at all
   };
 
   void prefetch_after(int unit, Direction direction);
-  std::array<const FlatParams*, 2> parts_of(int unit) const;
   GatherRing& ring_of(int unit) { return unit == 0 ? *root_ : *ring_; }
 
-  const UnitPlan& plan_;
   const bool in_place_;
   const int num_prefetch_;
+  std::vector<std::unique_ptr<FlatParams>> parts_;
   std::vector<UnitWeights> units_;
   std::unique_ptr<GatherRing> ring_;  // of all units but the root
   std::unique_ptr<GatherRing> root_;  // one slot

@@ -62,9 +62,8 @@ class Filler {
   template <class Function>
   void with_slice(size_t param, Function function) {
     const ParamPlace& place = plan_.places[param];
-    UnitShard& shard = shards_[place.unit];
-    float* memory = place.is_frozen ? shard.frozen : shard.master;
-    for (const Piece& piece : pieces_of(layout_of(plan_, place), comm_.rank())) {
+    float* memory = shards_[place.part].master;
+    for (const Piece& piece : pieces_of(plan_.parts[place.part].layout, comm_.rank())) {
       if (piece.param != place.index) continue;
       function(piece.param_begin,
                std::span<float>(memory + piece.shard_begin, piece.numel));

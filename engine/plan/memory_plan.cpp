@@ -6,10 +6,10 @@
 namespace zero {
 namespace {
 
-int64_t element_bytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
-
-int64_t full_bytes(const PlannedUnit& unit, DType dtype) {
-  return (unit.trainable.numel + unit.frozen.numel) * element_bytes(dtype);
+int64_t full_bytes(const UnitPlan& plan, const PlannedUnit& unit) {
+  int64_t bytes = 0;
+  for (const int part : unit.parts) bytes += full_bytes(plan.parts[part]);
+  return bytes;
 }
 
 int deepest(const UnitPlan& plan) {
@@ -20,18 +20,17 @@ int deepest(const UnitPlan& plan) {
 
 int64_t trainable_bytes(const UnitPlan& plan) {
   int64_t bytes = 0;
-  for (const PlannedUnit& unit : plan.units)
-    bytes += shard_bytes(unit.trainable.shard_numel, 4);
+  for (const PlannedPart& part : plan.parts)
+    bytes += part.is_frozen ? 0 : shard_bytes(part.layout.shard_numel, 4);
   return bytes;
 }
 
 void add_shards(MemoryPlan& memory, const UnitPlan& plan, DType dtype, bool inference) {
-  int64_t trainable = 0, frozen = 0, copies = 0;
-  for (const PlannedUnit& unit : plan.units) {
-    trainable += shard_bytes(unit.trainable.shard_numel, 4);
-    frozen += shard_bytes(unit.frozen.shard_numel, 4);
-    copies += shard_bytes(unit.trainable.shard_numel, 2) +
-              shard_bytes(unit.frozen.shard_numel, 2);
+  const int64_t trainable = trainable_bytes(plan);
+  int64_t frozen = 0, copies = 0;
+  for (const PlannedPart& part : plan.parts) {
+    if (part.is_frozen) frozen += shard_bytes(part.layout.shard_numel, 4);
+    if (part.dtype != DType::kFloat32) copies += shard_bytes(part.layout.shard_numel, 2);
   }
   memory.entries.push_back({"masters", "host", trainable + frozen});
   if (!inference) {
@@ -62,15 +61,16 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
 
   const int num_inner = static_cast<int>(plan.units.size()) - 1;
   int64_t largest_gather = 0, largest_gradient = 0, largest_shard = 0;
-  for (size_t u = 0; u < plan.units.size(); ++u) {
-    const PlannedUnit& unit = plan.units[u];
-    if (u > 0) largest_gather = std::max(largest_gather, full_bytes(unit, options.dtype));
-    largest_gradient = std::max(
-        largest_gradient, unit.trainable.numel * element_bytes(options.reduce_dtype));
-    largest_shard = std::max(largest_shard, unit.trainable.shard_numel);
+  for (size_t u = 1; u < plan.units.size(); ++u)
+    largest_gather = std::max(largest_gather, full_bytes(plan, plan.units[u]));
+  for (const PlannedPart& part : plan.parts) {
+    if (part.is_frozen) continue;
+    largest_gradient = std::max(largest_gradient,
+                                part.layout.numel * element_bytes(options.reduce_dtype));
+    largest_shard = std::max(largest_shard, part.layout.shard_numel);
   }
   if (!memory.in_place) {
-    memory.root_bytes = full_bytes(plan.units.front(), options.dtype);
+    memory.root_bytes = full_bytes(plan, plan.units.front());
     memory.gather_slot_bytes = largest_gather;
     memory.num_gather_slots = largest_gather == 0 ? 0
                               : options.reshard_after_forward

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "checkpoint/error.h"
 #include "checkpoint/names.h"
@@ -130,6 +132,36 @@ int planned_depth(const UnitPlan& plan, const std::vector<UnitDescription>& unit
   return depth + is_planned;
 }
 
+// Lay out what the rules say of each parameter: per unit at most one part of each kind.
+void add_parts(UnitPlan& plan, const std::vector<UnitDescription>& units,
+               const std::vector<ParamDescription>& params, DType dtype, int world_size) {
+  // Trainable before frozen, the unit's type before fp32.
+  using Kind = std::tuple<int, bool, bool>;  // unit, is frozen, stays fp32
+  std::map<Kind, std::vector<int>> params_of;
+  for (size_t i = 0; i < params.size(); ++i) {
+    const bool stays_fp32 = params[i].stays_fp32 && dtype != DType::kFloat32;
+    params_of[{plan.unit_of[owner_of(units, params[i])], plan.rules[i].frozen, stays_fp32}]
+        .push_back(static_cast<int>(i));
+  }
+  plan.places.resize(params.size());
+  for (const auto& [kind, of_part] : params_of) {
+    const auto [unit, is_frozen, stays_fp32] = kind;
+    std::vector<ParamShape> shapes;
+    for (const int i : of_part) {
+      plan.places[i] = {static_cast<int>(plan.parts.size()),
+                        static_cast<int>(shapes.size())};
+      shapes.push_back({params[i].fqn, params[i].shape});
+    }
+    const std::string& fqn = plan.units[unit].fqn;
+    plan.units[unit].parts.push_back(static_cast<int>(plan.parts.size()));
+    plan.parts.push_back({unit, is_frozen, stays_fp32 ? DType::kFloat32 : dtype,
+                          lay_out(std::move(shapes), world_size), of_part,
+                          (fqn.empty() ? "(root)" : fqn) +
+                              (is_frozen ? " (frozen)" : "") +
+                              (stays_fp32 ? " (fp32)" : "")});
+  }
+}
+
 }  // namespace
 
 UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
@@ -166,31 +198,14 @@ UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
   for (PlannedUnit& unit : plan.units)
     unit.depth = planned_depth(plan, units, unit.description);
 
-  std::vector<std::vector<ParamShape>> trainable(plan.units.size()),
-      frozen(plan.units.size());
-  for (size_t i = 0; i < params.size(); ++i) {
-    const int owner = plan.unit_of[owner_of(units, params[i])];
-    const bool is_frozen = plan.rules[i].frozen;
-    std::vector<int>& indices =
-        is_frozen ? plan.units[owner].frozen_params : plan.units[owner].trainable_params;
-    plan.places.push_back({owner, static_cast<int>(indices.size()), is_frozen});
-    indices.push_back(static_cast<int>(i));
-    (is_frozen ? frozen : trainable)[owner].push_back({params[i].fqn, params[i].shape});
-  }
-  for (size_t u = 0; u < plan.units.size(); ++u) {
-    plan.units[u].trainable = lay_out(std::move(trainable[u]), world_size);
-    plan.units[u].frozen = lay_out(std::move(frozen[u]), world_size);
-  }
+  add_parts(plan, units, params, options.dtype, world_size);
   return plan;
 }
 
-const FlatLayout& layout_of(const UnitPlan& plan, const ParamPlace& place) {
-  const PlannedUnit& unit = plan.units[place.unit];
-  return place.is_frozen ? unit.frozen : unit.trainable;
-}
+int64_t element_bytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
 
-std::string tag_of(const PlannedUnit& unit) {
-  return unit.fqn.empty() ? "(root)" : unit.fqn;
+int64_t full_bytes(const PlannedPart& part) {
+  return part.layout.numel * element_bytes(part.dtype);
 }
 
 }  // namespace zero

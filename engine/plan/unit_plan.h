@@ -25,6 +25,7 @@ struct ParamDescription {
   std::vector<std::string> names;  // every name of a tied parameter, the first included
   std::vector<int> units;          // of each name: the innermost unit that holds it
   bool requires_grad = true;
+  bool stays_fp32 = false;  // whatever its unit computes in
 };
 
 // The values of ParamGroup and WeightDecayOn that hold for one parameter.
@@ -34,27 +35,35 @@ struct ParamRule {
   bool frozen = false;
 };
 
-// Parameters that travel together: one all-gather, one reduce-scatter. Frozen ones lie in
-// a layout of their own, which has neither gradient nor moments.
+// Parameters of one unit that travel together: one all-gather, and one reduce-scatter
+// unless they are frozen, which have neither gradient nor moments.
+struct PlannedPart {
+  int unit = 0;  // index of its PlannedUnit
+  bool is_frozen = false;
+  DType dtype = DType::kFloat32;  // of the gathered weights
+  FlatLayout layout;
+  std::vector<int> params;  // indices of ParamDescriptions, as in the layout
+  std::string tag;          // what collectives call it
+};
+
 struct PlannedUnit {
   std::string fqn;
-  int description = 0;  // index of its UnitDescription
-  int depth = 0;        // of nesting, at its deepest place; the root is 0
-  FlatLayout trainable, frozen;
-  std::vector<int> trainable_params,
-      frozen_params;  // indices of ParamDescriptions, as in the layouts
+  int description = 0;     // index of its UnitDescription
+  int depth = 0;           // of nesting, at its deepest place; the root is 0
+  std::vector<int> parts;  // indices of its PlannedParts, trainable ones first
 };
 
 // Where a parameter lies.
 struct ParamPlace {
-  int unit = 0;   // index of its PlannedUnit
-  int index = 0;  // in that unit's layout
-  bool is_frozen = false;
+  int part = 0;   // index of its PlannedPart
+  int index = 0;  // in that part's layout
 };
 
 struct UnitPlan {
   // The root first, the others in module order; units without parameters too.
   std::vector<PlannedUnit> units;
+  // Unit by unit; none is empty.
+  std::vector<PlannedPart> parts;
   // Of each UnitDescription: the planned unit it was merged into.
   std::vector<int> unit_of;
   // Of each ParamDescription.
@@ -62,10 +71,9 @@ struct UnitPlan {
   std::vector<ParamPlace> places;
 };
 
-const FlatLayout& layout_of(const UnitPlan& plan, const ParamPlace& place);
-
-// What collectives call the unit: its FQN, or "(root)".
-std::string tag_of(const PlannedUnit& unit);
+// Bytes of the gathered weights, by all ranks together.
+int64_t full_bytes(const PlannedPart& part);
+int64_t element_bytes(DType dtype);
 
 // Decide which unit owns each parameter, and lay the units out for `world_size` ranks.
 //

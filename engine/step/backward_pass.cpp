@@ -2,9 +2,12 @@
 
 namespace zero {
 
-BackwardPass::BackwardPass(int num_units, GradientShards& gradients,
+BackwardPass::BackwardPass(const UnitPlan& plan, GradientShards& gradients,
                            WeightStreamer& weights)
-    : gradients_(gradients), weights_(weights), waiting_(num_units) {}
+    : plan_(plan),
+      gradients_(gradients),
+      weights_(weights),
+      waiting_(plan.units.size()) {}
 
 void BackwardPass::begin(const std::vector<std::pair<int, CallId>>& calls) {
   for (auto& waiting : waiting_) waiting.clear();
@@ -13,7 +16,8 @@ void BackwardPass::begin(const std::vector<std::pair<int, CallId>>& calls) {
 }
 
 void BackwardPass::collect(int unit) {
-  gradients_.collect(unit, weights_.trainable_params(unit));
+  for (const int part : plan_.units[unit].parts)
+    gradients_.collect(part, weights_.params_of(part));
 }
 
 void BackwardPass::settle(int unit, CallId call) { waiting_[unit].erase(call); }
@@ -32,7 +36,7 @@ void BackwardPass::reduce_ready(bool all) {
   for (; next_ >= 0; --next_) {
     const bool is_ready = all || (next_ > 0 && waiting_[next_].empty());
     if (!is_ready) return;
-    gradients_.reduce(next_);
+    for (const int part : plan_.units[next_].parts) gradients_.reduce(part);
   }
 }
 

@@ -19,7 +19,7 @@ class BackwardPass {
   // Any address that tells one call from another.
   using CallId = const void*;
 
-  BackwardPass(int num_units, GradientShards& gradients, WeightStreamer& weights);
+  BackwardPass(const UnitPlan& plan, GradientShards& gradients, WeightStreamer& weights);
 
   // The calls of units that will get a backward.
   void begin(const std::vector<std::pair<int, CallId>>& calls);
@@ -31,6 +31,7 @@ class BackwardPass {
  private:
   void reduce_ready(bool all);
 
+  const UnitPlan& plan_;
   GradientShards& gradients_;
   WeightStreamer& weights_;
   std::vector<std::set<CallId>> waiting_;  // of each unit: calls without a backward yet

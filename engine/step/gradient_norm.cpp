@@ -15,9 +15,10 @@ double largest_gradient(const UnitPlan& plan, ShardStore& shards, Communicator& 
                         Stream& stream, ThreadPool& threads) {
   // The maximum, and whether there is a NaN: max() would lose it.
   std::array<double, 2> largest{0, 0};
-  for (size_t u = 0; u < plan.units.size(); ++u) {
-    const double value = max_abs(shards[static_cast<int>(u)].grad,
-                                 plan.units[u].trainable.shard_numel, threads);
+  for (size_t p = 0; p < plan.parts.size(); ++p) {
+    if (plan.parts[p].is_frozen) continue;
+    const double value =
+        max_abs(shards[p].grad, plan.parts[p].layout.shard_numel, threads);
     if (std::isnan(value)) largest[1] = 1;
     if (value > largest[0]) largest[0] = value;
   }
@@ -34,9 +35,10 @@ double gradient_norm(const UnitPlan& plan, ShardStore& shards, NormType type,
   if (type == NormType::kInf)
     return largest_gradient(plan, shards, comm, stream, threads) * factor;
   ExactSum sum;
-  for (size_t u = 0; u < plan.units.size(); ++u) {
-    const float* grad = shards[static_cast<int>(u)].grad;
-    const int64_t numel = plan.units[u].trainable.shard_numel;
+  for (size_t p = 0; p < plan.parts.size(); ++p) {
+    if (plan.parts[p].is_frozen) continue;
+    const float* grad = shards[p].grad;
+    const int64_t numel = plan.parts[p].layout.shard_numel;
     type == NormType::kL2 ? add_squares(sum, grad, numel, threads)
                           : add_abs(sum, grad, numel, threads);
   }
@@ -48,12 +50,13 @@ double gradient_norm(const UnitPlan& plan, ShardStore& shards, NormType type,
 std::string first_non_finite(const UnitPlan& plan, const std::vector<std::string>& fqns,
                              ShardStore& shards, Communicator& comm, Stream& stream) {
   std::array<int64_t, 1> first{std::numeric_limits<int64_t>::max()};
-  for (size_t u = 0; u < plan.units.size(); ++u) {
-    for (const Piece& piece : pieces_of(plan.units[u].trainable, comm.rank())) {
-      const float* grad = shards[static_cast<int>(u)].grad + piece.shard_begin;
+  for (size_t p = 0; p < plan.parts.size(); ++p) {
+    if (plan.parts[p].is_frozen) continue;
+    for (const Piece& piece : pieces_of(plan.parts[p].layout, comm.rank())) {
+      const float* grad = shards[p].grad + piece.shard_begin;
       const bool is_finite =
           std::all_of(grad, grad + piece.numel, [](float g) { return std::isfinite(g); });
-      const int64_t param = plan.units[u].trainable_params[piece.param];
+      const int64_t param = plan.parts[p].params[piece.param];
       if (!is_finite) first[0] = std::min(first[0], param);
     }
   }

@@ -14,12 +14,12 @@ namespace {
 at::ScalarType scalar_type(WireType wire) {
   return wire == WireType::kFloat ? at::kFloat : at::kBFloat16;
 }
-int64_t element_bytes(WireType wire) { return wire == WireType::kFloat ? 4 : 2; }
+int64_t bytes_of(WireType wire) { return wire == WireType::kFloat ? 4 : 2; }
 
 int64_t largest_shard(const UnitPlan& plan) {
   int64_t numel = 0;
-  for (const PlannedUnit& unit : plan.units)
-    numel = std::max(numel, unit.trainable.shard_numel);
+  for (const PlannedPart& part : plan.parts)
+    numel = std::max(numel, part.is_frozen ? 0 : part.layout.shard_numel);
   return numel;
 }
 
@@ -37,7 +37,7 @@ GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
       stream_(stream),
       slot_bytes_(memory.gradient_slot_bytes),
       slots_(memory.num_gradient_slots),
-      units_(plan.units.size()),
+      parts_(plan.parts.size()),
       collected_(device.make_event()) {
   for (Slot& slot : slots_) {
     slot.memory = static_cast<std::byte*>(device_.allocate("gradient ring", slot_bytes_));
@@ -46,11 +46,12 @@ GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
   if (memory.accumulation_bytes == 0) return;
   accumulation_ = std::make_unique<HostArena>("accumulation", memory.accumulation_bytes);
   scratch_ = accumulation_->allocate_array<float>("scratch", largest_shard(plan));
-  for (size_t u = 0; u < units_.size(); ++u) {
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    if (plan.parts[p].is_frozen) continue;
     for (int level = 0; level < memory.num_counter_levels; ++level) {
-      units_[u].levels.push_back(accumulation_->allocate_array<float>(
-          plan.units[u].fqn + " level " + std::to_string(level),
-          plan.units[u].trainable.shard_numel));
+      parts_[p].levels.push_back(accumulation_->allocate_array<float>(
+          plan.parts[p].tag + " level " + std::to_string(level),
+          plan.parts[p].layout.shard_numel));
     }
   }
 }
@@ -59,11 +60,11 @@ GradientShards::~GradientShards() {
   for (Slot& slot : slots_) device_.free(slot.memory);
 }
 
-void GradientShards::collect(int unit, const std::vector<at::Tensor>& params) {
-  if (plan_.units[unit].trainable.numel == 0) return;
+void GradientShards::collect(int part, const std::vector<at::Tensor>& params) {
+  if (plan_.parts[part].is_frozen) return;
   const torch::NoGradGuard no_grad;
-  in_place_ ? collect_in_place(unit, params) : hold(unit, params);
-  units_[unit].is_collected = true;
+  in_place_ ? collect_in_place(part, params) : hold(part, params);
+  parts_[part].is_collected = true;
 }
 
 namespace {
@@ -78,11 +79,12 @@ at::Tensor take_grad(const at::Tensor& param) {
 }  // namespace
 
 // One rank: straight into the sum.
-void GradientShards::collect_in_place(int unit, const std::vector<at::Tensor>& params) {
-  const FlatLayout& layout = plan_.units[unit].trainable;
-  const bool adds = units_[unit].is_collected || units_[unit].num_passes > 0;
+void GradientShards::collect_in_place(int part, const std::vector<at::Tensor>& params) {
+  const FlatLayout& layout = plan_.parts[part].layout;
+  const bool adds = parts_[part].is_collected || parts_[part].num_passes > 0;
   for (size_t i = 0; i < params.size(); ++i) {
-    at::Tensor sum = part_of(reinterpret_cast<std::byte*>(shards_[unit].grad), layout, i);
+    at::Tensor sum =
+        param_in(reinterpret_cast<std::byte*>(shards_[part].grad), layout, i);
     const at::Tensor grad = take_grad(params[i]);
     if (grad.defined()) {
       adds ? sum.add_(grad) : sum.copy_(grad);
@@ -92,8 +94,8 @@ void GradientShards::collect_in_place(int unit, const std::vector<at::Tensor>& p
   }
 }
 
-void GradientShards::hold(int unit, const std::vector<at::Tensor>& params) {
-  std::vector<at::Tensor>& held = units_[unit].held;
+void GradientShards::hold(int part, const std::vector<at::Tensor>& params) {
+  std::vector<at::Tensor>& held = parts_[part].held;
   held.resize(params.size());
   for (size_t i = 0; i < params.size(); ++i) {
     at::Tensor grad = take_grad(params[i]);
@@ -102,17 +104,16 @@ void GradientShards::hold(int unit, const std::vector<at::Tensor>& params) {
   }
 }
 
-void GradientShards::reduce(int unit) {
-  UnitState& state = units_[unit];
-  const FlatLayout& layout = plan_.units[unit].trainable;
-  if (layout.numel == 0) return;
+void GradientShards::reduce(int part) {
+  if (plan_.parts[part].is_frozen || plan_.parts[part].layout.numel == 0) return;
+  PartState& state = parts_[part];
   ++num_reductions_;
   if (!in_place_) {
     Slot& slot = next_slot();
-    fill(slot.memory, unit);
-    push_pass(unit, slot);
+    fill(slot.memory, part);
+    push_pass(part, slot);
   } else if (!state.is_collected && state.num_passes == 0) {
-    std::fill_n(shards_[unit].grad, layout.shard_numel, 0.0f);
+    std::fill_n(shards_[part].grad, plan_.parts[part].layout.shard_numel, 0.0f);
   }
   ++state.num_passes;
   state.is_collected = false;
@@ -120,19 +121,18 @@ void GradientShards::reduce(int unit) {
 
 void GradientShards::finish() {
   stream_.synchronize();
-  for (size_t u = 0; u < units_.size(); ++u) {
-    if (!units_[u].levels.empty()) fold_levels(static_cast<int>(u));
-    if (units_[u].num_passes == 0) {
-      std::fill_n(shards_[static_cast<int>(u)].grad, plan_.units[u].trainable.shard_numel,
-                  0.0f);
-    }
-    units_[u].num_passes = 0;
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    if (plan_.parts[p].is_frozen) continue;
+    if (!parts_[p].levels.empty()) fold_levels(static_cast<int>(p));
+    if (parts_[p].num_passes == 0)
+      std::fill_n(shards_[p].grad, plan_.parts[p].layout.shard_numel, 0.0f);
+    parts_[p].num_passes = 0;
   }
 }
 
 void GradientShards::discard() {
   stream_.synchronize();
-  for (UnitState& state : units_) {
+  for (PartState& state : parts_) {
     state.num_passes = 0;
     state.is_collected = false;
     state.held.clear();
@@ -148,22 +148,22 @@ GradientShards::Slot& GradientShards::next_slot() {
 }
 
 // Lay what was collected out as the wire wants it.
-void GradientShards::fill(std::byte* memory, int unit) {
+void GradientShards::fill(std::byte* memory, int part) {
   const torch::NoGradGuard no_grad;
-  const FlatLayout& layout = plan_.units[unit].trainable;
-  std::vector<at::Tensor>& held = units_[unit].held;
+  const FlatLayout& layout = plan_.parts[part].layout;
+  std::vector<at::Tensor>& held = parts_[part].held;
   held.resize(layout.params.size());
   clear_padding(memory, layout);
   for (size_t i = 0; i < held.size(); ++i) {
-    at::Tensor part = part_of(memory, layout, i);
-    held[i].defined() ? part.copy_(held[i]) : part.zero_();
+    at::Tensor wire = param_in(memory, layout, i);
+    held[i].defined() ? wire.copy_(held[i]) : wire.zero_();
   }
   held.clear();
 }
 
-at::Tensor GradientShards::part_of(std::byte* full, const FlatLayout& layout,
-                                   size_t param) const {
-  return torch::from_blob(full + layout.offsets[param] * element_bytes(wire_),
+at::Tensor GradientShards::param_in(std::byte* full, const FlatLayout& layout,
+                                    size_t param) const {
+  return torch::from_blob(full + layout.offsets[param] * bytes_of(wire_),
                           layout.params[param].shape, scalar_type(wire_));
 }
 
@@ -172,16 +172,15 @@ void GradientShards::clear_padding(std::byte* full, const FlatLayout& layout) co
     const int64_t begin = layout.offsets[i] + layout.params[i].numel();
     const int64_t end =
         i + 1 < layout.params.size() ? layout.offsets[i + 1] : layout.numel;
-    std::memset(full + begin * element_bytes(wire_), 0,
-                (end - begin) * element_bytes(wire_));
+    std::memset(full + begin * bytes_of(wire_), 0, (end - begin) * bytes_of(wire_));
   }
 }
 
-void GradientShards::push_pass(int unit, Slot& slot) {
-  UnitState& state = units_[unit];
-  const PlannedUnit& planned = plan_.units[unit];
-  const int64_t numel = planned.trainable.shard_numel;
-  float* sum = shards_[unit].grad;
+void GradientShards::push_pass(int part, Slot& slot) {
+  PartState& state = parts_[part];
+  const PlannedPart& planned = plan_.parts[part];
+  const int64_t numel = planned.layout.shard_numel;
+  float* sum = shards_[part].grad;
   const bool counts = !state.levels.empty();
   assert(!counts || (state.num_passes >> state.levels.size()) == 0);
   float* target = counts ? (state.num_passes % 2 == 0 ? state.levels[0] : scratch_)
@@ -189,8 +188,7 @@ void GradientShards::push_pass(int unit, Slot& slot) {
 
   device_.compute_stream().record(*collected_);
   stream_.wait(*collected_);
-  comm_.reduce_scatter(slot.memory, target, numel, wire_,
-                       planned.fqn.empty() ? "(root)" : planned.fqn, stream_);
+  comm_.reduce_scatter(slot.memory, target, numel, wire_, planned.tag, stream_);
   device_.poison(slot.memory, slot_bytes_, stream_);
   stream_.record(*slot.idle);
   if (target != scratch_) return;
@@ -208,10 +206,10 @@ void GradientShards::queue_add(float* sum, const float* left, const float* right
   });
 }
 
-void GradientShards::fold_levels(int unit) {
-  UnitState& state = units_[unit];
-  const int64_t numel = plan_.units[unit].trainable.shard_numel;
-  float* sum = shards_[unit].grad;
+void GradientShards::fold_levels(int part) {
+  PartState& state = parts_[part];
+  const int64_t numel = plan_.parts[part].layout.shard_numel;
+  float* sum = shards_[part].grad;
   bool is_first = true;
   for (size_t level = 0; level < state.levels.size(); ++level) {
     if (!(state.num_passes >> level & 1)) continue;

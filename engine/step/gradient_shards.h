@@ -18,7 +18,7 @@ namespace zero {
 // Turn the full gradients of each pass into this rank's fp32 shard of their sum over
 // ranks and passes.
 //
-// Per pass and unit: collect() (once per backward of the unit), then reduce(). Until then
+// Per pass and part: collect() (once per backward of its unit), then reduce(). Until then
 // gradients stay where autograd put them, and several are summed in fp32; a slot of the
 // ring is taken for the reduction alone. A reduced pass is added to a running sum, or, in
 // deterministic mode, enters a binary counter of partial sums, which together with the
@@ -30,13 +30,13 @@ class GradientShards {
                  ShardStore& shards, Device& device, Communicator& comm, Stream& stream);
   ~GradientShards();
 
-  // Add the .grad of the unit's trainable parameters (in layout order) to this pass's
-  // gradient, and clear them.
-  void collect(int unit, const std::vector<at::Tensor>& params);
+  // Add the .grad of the part's parameters (in layout order) to this pass's gradient, and
+  // clear them. Frozen parts have none: nothing happens.
+  void collect(int part, const std::vector<at::Tensor>& params);
   // Queue the reduction of what was collected in this pass; nothing collected counts as
   // zeros.
-  void reduce(int unit);
-  // Wait for all reductions; then UnitShard::grad of every unit is the sum of the step.
+  void reduce(int part);
+  // Wait for all reductions; then PartShard::grad of every part is the sum of the step.
   // Begins the next step.
   void finish();
   // Wait for all reductions and forget what was collected and reduced in this step.
@@ -52,22 +52,22 @@ class GradientShards {
     std::byte* memory = nullptr;
     std::unique_ptr<Event> idle;
   };
-  struct UnitState {
+  struct PartState {
     int64_t num_passes = 0;  // reduced in this step
     bool is_collected = false;
     std::vector<at::Tensor> held;  // of each parameter: this pass's gradient so far
     std::vector<float*> levels;    // of the counter: level k holds 2^k passes
   };
 
-  void collect_in_place(int unit, const std::vector<at::Tensor>& params);
-  void hold(int unit, const std::vector<at::Tensor>& params);
+  void collect_in_place(int part, const std::vector<at::Tensor>& params);
+  void hold(int part, const std::vector<at::Tensor>& params);
   Slot& next_slot();
-  void fill(std::byte* memory, int unit);
-  at::Tensor part_of(std::byte* full, const FlatLayout& layout, size_t param) const;
+  void fill(std::byte* memory, int part);
+  at::Tensor param_in(std::byte* full, const FlatLayout& layout, size_t param) const;
   void clear_padding(std::byte* full, const FlatLayout& layout) const;
-  void push_pass(int unit, Slot& slot);
+  void push_pass(int part, Slot& slot);
   void queue_add(float* sum, const float* left, const float* right, int64_t numel);
-  void fold_levels(int unit);
+  void fold_levels(int part);
 
   const UnitPlan& plan_;
   const WireType wire_;
@@ -79,9 +79,9 @@ class GradientShards {
   const int64_t slot_bytes_;
   std::vector<Slot> slots_;
   size_t next_slot_ = 0;
-  std::vector<UnitState> units_;
+  std::vector<PartState> parts_;
   std::unique_ptr<HostArena> accumulation_;
-  // One shard of the largest unit: a pass on its way into the sum.
+  // One shard of the largest part: a pass on its way into the sum.
   float* scratch_ = nullptr;
   std::unique_ptr<Event> collected_;
   int64_t num_reductions_ = 0;

@@ -6,14 +6,14 @@
 
 namespace zero {
 
-// AdamW on one unit's shard: masters, moments and, in bf16, the copy that is gathered
+// AdamW on one part's shard: masters, moments and, in bf16, the copy that is gathered
 // next.
 //
 // `step` counts from 1; `grad_factor` is what stored gradient sums are multiplied with
 // (divisor and clipping). Each parameter has its own learning rate and weight decay
 // (ParamRule); padding is left alone.
-void update_unit(const UnitPlan& plan, int unit, int rank, UnitShard& shard,
-                 const AdamOptions& adam, double lr, int64_t step, float grad_factor,
-                 ThreadPool& threads);
+void update_part(const UnitPlan& plan, const PlannedPart& part, int rank,
+                 PartShard& shard, const AdamOptions& adam, double lr, int64_t step,
+                 float grad_factor, ThreadPool& threads);
 
 }  // namespace zero

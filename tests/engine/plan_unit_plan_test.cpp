@@ -40,9 +40,16 @@ class UnitPlanTest : public ::testing::Test {
     }
     return "no error";
   }
-  static std::vector<std::string> names(const FlatLayout& layout) {
+  // FQNs in the unit's part of this kind.
+  static std::vector<std::string> names(const UnitPlan& plan, int unit,
+                                        bool is_frozen = false,
+                                        DType dtype = DType::kFloat32) {
     std::vector<std::string> result;
-    for (const ParamShape& p : layout.params) result.push_back(p.fqn);
+    for (const int p : plan.units[unit].parts) {
+      const PlannedPart& part = plan.parts[p];
+      if (part.is_frozen != is_frozen || part.dtype != dtype) continue;
+      for (const ParamShape& param : part.layout.params) result.push_back(param.fqn);
+    }
     return result;
   }
 };
@@ -50,10 +57,9 @@ class UnitPlanTest : public ::testing::Test {
 TEST_F(UnitPlanTest, GivesEachParameterToItsInnermostUnit) {
   const UnitPlan p = plan();
   ASSERT_EQ(p.units.size(), 4u);
-  EXPECT_THAT(names(p.units[0].trainable), testing::ElementsAre("wte.weight"));
-  EXPECT_THAT(names(p.units[1].trainable),
-              testing::ElementsAre("blocks.0.w", "blocks.0.b"));
-  EXPECT_THAT(names(p.units[3].trainable), testing::ElementsAre("blocks.1.inner.w"));
+  EXPECT_THAT(names(p, 0), testing::ElementsAre("wte.weight"));
+  EXPECT_THAT(names(p, 1), testing::ElementsAre("blocks.0.w", "blocks.0.b"));
+  EXPECT_THAT(names(p, 3), testing::ElementsAre("blocks.1.inner.w"));
   EXPECT_EQ(p.units[3].depth, 2);
 }
 
@@ -63,9 +69,8 @@ TEST_F(UnitPlanTest, GivesTiedParametersToTheClosestCommonAncestor) {
   params[1].names = {"blocks.0.w", "blocks.1.inner.other"};
   params[1].units = {1, 3};
   const UnitPlan p = plan();
-  EXPECT_THAT(names(p.units[2].trainable), testing::ElementsAre("blocks.1.w"));
-  EXPECT_THAT(names(p.units[0].trainable),
-              testing::ElementsAre("wte.weight", "blocks.0.w"));
+  EXPECT_THAT(names(p, 2), testing::ElementsAre("blocks.1.w"));
+  EXPECT_THAT(names(p, 0), testing::ElementsAre("wte.weight", "blocks.0.w"));
 }
 
 TEST_F(UnitPlanTest, RefusesATiedParameterInTwoGroups) {
@@ -89,8 +94,7 @@ TEST_F(UnitPlanTest, WrapsBySize) {
   options.auto_wrap.min_numel = 20;
   const UnitPlan p = plan();
   EXPECT_EQ(p.unit_of, (std::vector<int>{0, 1, 2, 2}));
-  EXPECT_THAT(names(p.units[2].trainable),
-              testing::ElementsAre("blocks.1.w", "blocks.1.inner.w"));
+  EXPECT_THAT(names(p, 2), testing::ElementsAre("blocks.1.w", "blocks.1.inner.w"));
 }
 
 TEST_F(UnitPlanTest, FirstMatchingGroupWins) {
@@ -103,8 +107,20 @@ TEST_F(UnitPlanTest, FirstMatchingGroupWins) {
   EXPECT_EQ(p.rules[2].lr_scale, 3);
   EXPECT_EQ(p.rules[2].weight_decay, 0);  // not a matrix
   EXPECT_EQ(p.rules[3].weight_decay, options.adam.weight_decay);
-  EXPECT_THAT(names(p.units[0].frozen), testing::ElementsAre("wte.weight"));
-  EXPECT_EQ(p.units[0].trainable.numel, 0);
+  EXPECT_THAT(names(p, 0, /*is_frozen=*/true), testing::ElementsAre("wte.weight"));
+  EXPECT_THAT(names(p, 0), testing::IsEmpty());
+}
+
+TEST_F(UnitPlanTest, KeepsSomeParametersInFp32) {
+  params[2].stays_fp32 = true;
+  EXPECT_EQ(plan().units[1].parts.size(), 1u);  // all are
+  options.dtype = DType::kBFloat16;
+  const UnitPlan p = plan();
+  EXPECT_THAT(names(p, 1, false, DType::kBFloat16), testing::ElementsAre("blocks.0.w"));
+  EXPECT_THAT(names(p, 1, false, DType::kFloat32), testing::ElementsAre("blocks.0.b"));
+  const PlannedPart& kept = p.parts[p.places[2].part];
+  EXPECT_EQ(kept.tag, "blocks.0 (fp32)");
+  EXPECT_EQ(full_bytes(kept), kept.layout.numel * 4);
 }
 
 TEST_F(UnitPlanTest, RefusesAGroupWithoutParameters) {

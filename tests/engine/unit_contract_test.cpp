@@ -618,6 +618,60 @@ TEST_P(UnitContract, BatchNormCountsEachForwardOnce) {
       });
 }
 
+struct NormedLinearImpl : nn::Module {
+  NormedLinearImpl() {
+    linear = register_module("linear", nn::Linear(3, 3));
+    norm = register_module("norm", nn::BatchNorm1d(3));
+    const torch::NoGradGuard no_grad;
+    linear->weight.copy_(values({3, 3}));
+    linear->bias.copy_(values({3}));
+  }
+  at::Tensor forward(const at::Tensor& x) { return norm(linear(x)).relu(); }
+  nn::Linear linear{nullptr};
+  nn::BatchNorm1d norm{nullptr};
+};
+
+// In bf16 the parameters of a batch norm stay fp32, as its statistics do.
+TEST_P(UnitContract, BatchNormInBf16IsWhatItIsInLibTorch) {
+  options.dtype = DType::kBFloat16;
+  for (const bool is_frozen : {false, true}) {
+    options.groups.clear();
+    if (is_frozen) options.groups = {{"unit.norm.*", 1, {}, /*frozen=*/true}};
+    each_rank(
+        [] { return std::make_shared<HolderImpl<NormedLinearImpl>>(); },
+        [&](Engine& engine, auto& model) {
+          auto plain = std::make_shared<HolderImpl<NormedLinearImpl>>();
+          plain->unit->linear->to(at::kBFloat16);
+          for (int step = 0; step < 2; ++step) {
+            const at::Tensor x = values({4, 3}, step, 2), plain_x = x.to(at::kBFloat16);
+            const at::Tensor y = engine.forward(model, x),
+                             plain_y = plain->forward(plain_x);
+            ASSERT_TRUE(torch::equal(y, plain_y)) << y << plain_y;
+            plain->zero_grad();
+            plain_y.to(at::kFloat).pow(3).sum().backward();
+            engine.backward(y.to(at::kFloat).pow(3).sum(), 1);
+            for (const auto& item : plain->named_buffers())
+              EXPECT_TRUE(torch::equal(item.value(), model->named_buffers()[item.key()]));
+            for (const auto& item : plain->named_parameters()) {
+              if (is_frozen && item.key().find("norm") != std::string::npos) continue;
+              EXPECT_TRUE(torch::equal(engine.full_gradient(item.key()),
+                                       item.value().grad().to(at::kFloat)))
+                  << item.key();
+            }
+            EXPECT_FALSE(engine.step().skipped);
+            const torch::NoGradGuard no_grad;
+            for (const auto& item : plain->named_parameters())
+              item.value().copy_(engine.full_parameter(item.key()));
+          }
+          EXPECT_EQ(engine.allocated_bytes(), [&] {
+            int64_t bytes = 0;
+            for (const MemoryEntry& entry : engine.memory()) bytes += entry.bytes;
+            return bytes;
+          }());
+        });
+  }
+}
+
 struct PowerImpl : nn::Module {  // as spectral norm keeps a vector that each forward
                                  // turns
   PowerImpl() {
