@@ -12,6 +12,15 @@
 
 namespace zero {
 
+uint64_t forward_seed(uint64_t seed, int64_t num_steps, uint64_t micro_batch,
+                      bool has_gradients, uint64_t number) {
+  const uint64_t step_key =
+      hash_key(hash_key(seed, "forward"), static_cast<uint64_t>(num_steps));
+  const uint64_t key = hash_key(step_key, micro_batch);
+  if (!has_gradients) return hash_key(hash_key(key, "without gradients"), number);
+  return number == 0 ? key : hash_key(key, number);
+}
+
 struct CallSeed::Scope {
   uint64_t seed = 0;
   bool draws = false;

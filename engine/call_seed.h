@@ -4,6 +4,12 @@
 
 namespace zero {
 
+// The seed of one forward of the model: the `number`-th since the last backward, or, one
+// without gradients, since the last step. A forward without gradients changes nothing
+// about those of others.
+uint64_t forward_seed(uint64_t seed, int64_t num_steps, uint64_t micro_batch,
+                      bool has_gradients, uint64_t number);
+
 // Seed torch's default CPU generator for the length of a call, and give the caller its
 // state back afterwards.
 //

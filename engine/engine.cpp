@@ -137,6 +137,27 @@ torch::nn::Module& require_model(const std::shared_ptr<torch::nn::Module>& model
   throw Error(ExitCode::kUsage, "no model", "zero::Engine", "pass a module");
 }
 
+// Units that hold no other one: wherever a unit is held, what encloses it there is none,
+// be it through holders that were merged.
+std::vector<bool> leaves_of(const UnitPlan& plan,
+                            const std::vector<UnitDescription>& units) {
+  std::vector<bool> is_leaf(plan.units.size(), true);
+  const auto is_planned = [&](size_t d) {
+    return plan.units[plan.unit_of[d]].description == static_cast<int>(d);
+  };
+  const std::function<void(size_t)> mark_holders = [&](size_t d) {
+    std::vector<int> holders = units[d].holders;
+    if (holders.empty()) holders.push_back(units[d].parent);
+    for (const int holder : holders)
+      is_planned(holder) ? void(is_leaf[plan.unit_of[holder]] = false)
+                         : mark_holders(holder);
+  };
+  for (size_t d = 1; d < units.size(); ++d) {
+    if (is_planned(d)) mark_holders(d);
+  }
+  return is_leaf;
+}
+
 void require_free(const ScannedModel& model) {
   const auto taken = std::find_if(model.tensors.begin(), model.tensors.end(), is_flat);
   if (taken == model.tensors.end()) return;
@@ -189,11 +210,7 @@ Engine::Impl::~Impl() {
 }
 
 void Engine::Impl::attach() {
-  std::vector<bool> is_leaf(plan.units.size(), true);
-  for (size_t d = 1; d < model.units.size(); ++d) {
-    const int unit = plan.unit_of[d], outer = plan.unit_of[model.units[d].parent];
-    if (unit != outer) is_leaf[outer] = false;
-  }
+  const std::vector<bool> is_leaf = leaves_of(plan, model.units);
   for (size_t d = 1; d < model.units.size(); ++d) {
     const int unit = plan.unit_of[d];
     const std::string& fqn = model.units[d].fqn;
@@ -219,18 +236,13 @@ void Engine::Impl::refresh_copies() {
   }
 }
 
-// What random numbers inside this forward depend on. A forward without gradients changes
-// nothing about those of later ones with.
+// What random numbers inside this forward depend on.
 uint64_t Engine::Impl::forward_key() {
-  const uint64_t step_key =
-      hash_key(hash_key(options.seed, "forward"), static_cast<uint64_t>(num_steps));
+  const bool trains = torch::GradMode::is_enabled();
   const auto micro_batch =
       static_cast<uint64_t>(losses.size()) * comm->size() + comm->rank();
-  const uint64_t key = hash_key(step_key, micro_batch);
-  if (!torch::GradMode::is_enabled())
-    return hash_key(hash_key(key, "without gradients"), num_forwards_without_grad++);
-  const uint64_t number = num_forwards++;
-  return number == 0 ? key : hash_key(key, number);
+  return zero::forward_seed(options.seed, num_steps, micro_batch, trains,
+                            trains ? num_forwards++ : num_forwards_without_grad++);
 }
 
 void Engine::Impl::begin_forward() {
@@ -342,8 +354,8 @@ void Engine::Impl::forget_step() {
 // Wait for the reductions, and sum losses and targets over all micro-batches in their
 // global order.
 void Engine::Impl::finish_gradients() {
+  release_root();  // a forward after full_gradient() holds it again
   if (gradients_are_finished) return;
-  release_root();
   gradients->finish();
   const size_t size = comm->size(), rank = comm->rank(), num_passes = losses.size();
   std::vector<double> all(2 * size * num_passes,

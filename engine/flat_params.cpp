@@ -61,8 +61,12 @@ FlatParams::FlatParams(const FlatLayout& layout, std::vector<at::Tensor> params,
 FlatParams::~FlatParams() {
   if (params_.empty()) return;
   release();
-  live_.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
-      std::string("the zero::Engine of this parameter is gone"));
+  for (size_t i = 0; i < params_.size(); ++i) {
+    poison_[i]
+        .unsafeGetStorageImpl()
+        ->release_data_and_set_meta_custom_data_ptr_error_msg_(
+            fqns_[i] + ": the zero::Engine of this parameter is gone");
+  }
 }
 
 void FlatParams::point_to(void* memory) {

@@ -42,6 +42,7 @@ UnitBuffers::UnitBuffers(const torch::nn::Module& module) {
     if (!item.value().defined()) continue;
     names_.push_back(item.key());
     tensors_.push_back(item.value());
+    do_change_.push_back(false);
   }
 }
 
@@ -51,10 +52,11 @@ std::vector<at::Tensor> UnitBuffers::copy() const {
   return copies;
 }
 
-UnitBuffers::Before UnitBuffers::compare(std::vector<at::Tensor> copies) const {
+UnitBuffers::Before UnitBuffers::compare(std::vector<at::Tensor> copies) {
   Before before{std::move(copies), std::vector<uint64_t>(tensors_.size(), 0)};
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    if (!is_equal(tensors_[i], before.values[i])) continue;
+    do_change_[i] = do_change_[i] || !is_equal(tensors_[i], before.values[i]);
+    if (do_change_[i]) continue;
     before.hashes[i] = hash_of(tensors_[i]);
     before.values[i] = at::Tensor();
   }
@@ -87,12 +89,12 @@ UnitBuffers::Rewind::Rewind(UnitBuffers& buffers, const Before& before,
                 "change buffers before the forward or after the backward, or keep the "
                 "graph instead of recomputing it (Options::recompute, --recompute none)");
   }
+  // All are copied first: one buffer may stand under two names.
   now_.resize(buffers.tensors_.size());
   for (size_t i = 0; i < now_.size(); ++i) {
-    if (!before.values[i].defined()) continue;
-    now_[i] = copy_of(buffers.tensors_[i]);
-    assign(buffers.tensors_[i], before.values[i]);
+    if (before.values[i].defined()) now_[i] = copy_of(buffers.tensors_[i]);
   }
+  buffers.restore(before.values);
 }
 
 UnitBuffers::Rewind::~Rewind() { buffers_.restore(now_); }

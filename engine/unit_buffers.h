@@ -19,17 +19,18 @@ class UnitBuffers {
 
   // What one forward began with.
   struct Before {
-    // Of each buffer that the forward changed: its earlier value; undefined elsewhere.
+    // Of each buffer that this or an earlier forward changed: its value then; undefined
+    // elsewhere.
     std::vector<at::Tensor> values;
-    // Of the others: a hash of the value it saw.
+    // Of the others, constants: a hash of the value it saw.
     std::vector<uint64_t> hashes;
   };
 
   // Copies of all buffers.
   std::vector<at::Tensor> copy() const;
-  // What a forward that began with `copies` must be given again; copies of what it did
-  // not change are let go.
-  Before compare(std::vector<at::Tensor> copies) const;
+  // What a forward that began with `copies` must be given again; copies of what no
+  // forward has changed yet are let go.
+  Before compare(std::vector<at::Tensor> copies);
   // FQN of the first buffer that is not what `copies` say; "" if there is none.
   std::string first_changed(const std::vector<at::Tensor>& copies) const;
   void restore(const std::vector<at::Tensor>& copies);  // undefined ones: left alone
@@ -51,6 +52,7 @@ class UnitBuffers {
  private:
   std::vector<std::string> names_;
   std::vector<at::Tensor> tensors_;
+  std::vector<bool> do_change_;  // has a forward changed it?
 };
 
 }  // namespace zero

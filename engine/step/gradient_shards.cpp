@@ -60,13 +60,6 @@ GradientShards::~GradientShards() {
   for (Slot& slot : slots_) device_.free(slot.memory);
 }
 
-void GradientShards::collect(int part, const std::vector<at::Tensor>& params) {
-  if (plan_.parts[part].is_frozen) return;
-  const torch::NoGradGuard no_grad;
-  in_place_ ? collect_in_place(part, params) : hold(part, params);
-  parts_[part].is_collected = true;
-}
-
 namespace {
 
 // Moves the gradient out of the parameter; undefined if it has none.
@@ -78,23 +71,9 @@ at::Tensor take_grad(const at::Tensor& param) {
 
 }  // namespace
 
-// One rank: straight into the sum.
-void GradientShards::collect_in_place(int part, const std::vector<at::Tensor>& params) {
-  const FlatLayout& layout = plan_.parts[part].layout;
-  const bool adds = parts_[part].is_collected || parts_[part].num_passes > 0;
-  for (size_t i = 0; i < params.size(); ++i) {
-    at::Tensor sum =
-        param_in(reinterpret_cast<std::byte*>(shards_[part].grad), layout, i);
-    const at::Tensor grad = take_grad(params[i]);
-    if (grad.defined()) {
-      adds ? sum.add_(grad) : sum.copy_(grad);
-    } else if (!adds) {
-      sum.zero_();
-    }
-  }
-}
-
-void GradientShards::hold(int part, const std::vector<at::Tensor>& params) {
+void GradientShards::collect(int part, const std::vector<at::Tensor>& params) {
+  if (plan_.parts[part].is_frozen) return;
+  const torch::NoGradGuard no_grad;
   std::vector<at::Tensor>& held = parts_[part].held;
   held.resize(params.size());
   for (size_t i = 0; i < params.size(); ++i) {
@@ -112,11 +91,28 @@ void GradientShards::reduce(int part) {
     Slot& slot = next_slot();
     fill(slot.memory, part);
     push_pass(part, slot);
-  } else if (!state.is_collected && state.num_passes == 0) {
-    std::fill_n(shards_[part].grad, plan_.parts[part].layout.shard_numel, 0.0f);
+  } else {
+    add_in_place(part);
   }
   ++state.num_passes;
-  state.is_collected = false;
+}
+
+// One rank: straight into the sum.
+void GradientShards::add_in_place(int part) {
+  const torch::NoGradGuard no_grad;
+  PartState& state = parts_[part];
+  const FlatLayout& layout = plan_.parts[part].layout;
+  state.held.resize(layout.params.size());
+  for (size_t i = 0; i < state.held.size(); ++i) {
+    at::Tensor sum =
+        param_in(reinterpret_cast<std::byte*>(shards_[part].grad), layout, i);
+    if (state.num_passes == 0) {
+      state.held[i].defined() ? sum.copy_(state.held[i]) : sum.zero_();
+    } else if (state.held[i].defined()) {
+      sum.add_(state.held[i]);
+    }
+  }
+  state.held.clear();
 }
 
 void GradientShards::finish() {
@@ -134,7 +130,6 @@ void GradientShards::discard() {
   stream_.synchronize();
   for (PartState& state : parts_) {
     state.num_passes = 0;
-    state.is_collected = false;
     state.held.clear();
   }
 }

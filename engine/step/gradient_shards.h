@@ -53,14 +53,12 @@ class GradientShards {
     std::unique_ptr<Event> idle;
   };
   struct PartState {
-    int64_t num_passes = 0;  // reduced in this step
-    bool is_collected = false;
+    int64_t num_passes = 0;        // reduced in this step
     std::vector<at::Tensor> held;  // of each parameter: this pass's gradient so far
     std::vector<float*> levels;    // of the counter: level k holds 2^k passes
   };
 
-  void collect_in_place(int part, const std::vector<at::Tensor>& params);
-  void hold(int part, const std::vector<at::Tensor>& params);
+  void add_in_place(int part);
   Slot& next_slot();
   void fill(std::byte* memory, int part);
   at::Tensor param_in(std::byte* full, const FlatLayout& layout, size_t param) const;
