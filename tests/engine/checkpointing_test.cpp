@@ -145,6 +145,36 @@ TEST_F(Checkpointing, LoadsUnderAnotherWrapping) {
   expect_same(state_of(2, [&](Engine& e, auto&) { load_checkpoint(e, path); }), expected);
 }
 
+TEST_F(Checkpointing, LoadedWeightsAreThoseOneComputesWith) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int ranks : {1, 2}) {
+      fs::remove_all(run);
+      options.dtype = dtype;
+      double saved_loss = 0, first_loss = 0;
+      const auto evaluate = [&](Engine& engine, std::shared_ptr<Gpt2Impl>& model) {
+        const torch::NoGradGuard no_grad;
+        const auto [tokens, targets] = batch_of(work, 257, 9, 0);
+        return engine.forward(model, tokens, targets).item<double>();
+      };
+      options.seed = 3;
+      each_rank(ranks, [&](Engine& engine, auto& model) {
+        train_steps(engine, model, 0, 2);
+        const double loss = evaluate(engine, model);
+        if (engine.rank() == 0) saved_loss = loss;
+        save(engine, {});
+      });
+      options.seed = 4;
+      each_rank(ranks, [&](Engine& engine, auto& model) {
+        const double loss = evaluate(engine, model);  // the start's weights are gathered
+        if (engine.rank() == 0) first_loss = loss;
+        load_checkpoint(engine, path);
+        EXPECT_EQ(evaluate(engine, model), saved_loss) << ranks << " ranks";
+      });
+      EXPECT_NE(first_loss, saved_loss);
+    }
+  }
+}
+
 TEST_F(Checkpointing, ModelAloneLeavesTheOptimizerFresh) {
   train_and_save(2, 2);
   const Trained loaded = state_of(2, [&](Engine& engine, auto&) {

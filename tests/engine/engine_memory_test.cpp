@@ -37,6 +37,70 @@ TEST_F(EngineMemory, AllocatedBytesEqualThePlanAndDoNotGrow) {
   }
 }
 
+// Units in another order than the module's, called twice, and shared by two places.
+struct ScaleImpl : torch::nn::Module {
+  explicit ScaleImpl(int64_t size) { w = register_parameter("w", torch::ones({size})); }
+  at::Tensor forward(const at::Tensor& x) { return x * w.sum(); }
+  at::Tensor w;
+};
+struct OuterImpl : torch::nn::Module {
+  explicit OuterImpl(Unit<ScaleImpl> other) : shared(std::move(other)) {
+    register_module("shared", shared);
+    w = register_parameter("w", torch::ones({100}));
+  }
+  at::Tensor forward(const at::Tensor& x) { return shared(x) * w.mean(); }
+  Unit<ScaleImpl> shared;
+  at::Tensor w;
+};
+struct TangledImpl : torch::nn::Module {
+  TangledImpl() {
+    shared = register_module("shared", Unit<ScaleImpl>(300));
+    for (const int64_t size : {700, 2000, 50}) units->push_back(Unit<ScaleImpl>(size));
+    register_module("units", units);
+    outer = register_module("outer", Unit<OuterImpl>(shared));
+  }
+  at::Tensor forward(at::Tensor x) {
+    for (const char* name : {"2", "1", "0", "1", "2"}) x = (*units)[name](x) * 1e-3;
+    return shared(outer(x)).sum();
+  }
+  Unit<ScaleImpl> shared{nullptr};
+  Unit<OuterImpl> outer{nullptr};
+  UnitList<ScaleImpl> units{std::make_shared<UnitListImpl<ScaleImpl>>()};
+};
+
+TEST_F(EngineMemory, ThePlanHoldsForUnitsInAnyOrder) {
+  for (const Recompute recompute : {Recompute::kUnit, Recompute::kNone}) {
+    for (const int prefetch : {0, 1, 5}) {
+      Options mine;
+      mine.device = DeviceChoice::kCpu;
+      mine.adam_threads = 1;
+      mine.recompute = recompute;
+      mine.prefetch = prefetch;
+      on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+        auto model = std::make_shared<TangledImpl>();
+        Engine engine(model, mine, std::move(comm));
+        double norm = 0;
+        for (int step = 0; step < 2; ++step) {
+          const at::Tensor one = engine.forward(model, torch::ones({3}));
+          const at::Tensor two = engine.forward(model, torch::ones({3}));
+          EXPECT_EQ(engine.allocated_bytes(), planned(engine));
+          engine.backward(two, 1);
+          engine.backward(one, 1);
+          EXPECT_EQ(engine.allocated_bytes(), planned(engine));
+          // With unchanged weights the gradient is the same.
+          const double now = engine.full_gradient("shared.w").abs().sum().item<double>();
+          EXPECT_GT(now, 0);
+          if (step == 1) {
+            EXPECT_EQ(now, norm);
+          }
+          norm = now;
+          engine.discard_gradients();
+        }
+      });
+    }
+  }
+}
+
 TEST_F(EngineMemory, EverythingIsGivenBack) {
   const int64_t before = live_bytes();
   work.steps = 1;

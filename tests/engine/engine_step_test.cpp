@@ -93,6 +93,86 @@ TEST_F(EngineStep, NonFiniteGradientsChangeNothingAndAreNamed) {
   }
 }
 
+// Its gradient is what one likes, its loss finite.
+struct HookedImpl : torch::nn::Module {
+  HookedImpl() { w = register_parameter("w", torch::ones({130})); }
+  at::Tensor forward(const at::Tensor& gradient) {
+    const at::Tensor h = w * 1;
+    h.register_hook([gradient](const at::Tensor&) { return gradient; });
+    return h.sum();
+  }
+  at::Tensor w;
+};
+
+TEST_F(EngineStep, NoNormLosesWhatIsNotFinite) {
+  for (const NormType norm : {NormType::kL2, NormType::kL1, NormType::kInf}) {
+    options.norm = norm;
+    on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+      auto model = std::make_shared<HookedImpl>();
+      Engine engine(model, options, std::move(comm));
+      for (const double bad : {NAN, INFINITY, -INFINITY}) {
+        for (const int place : {0, 129}) {  // of the first rank, and of the second
+          at::Tensor gradient = torch::ones({130});
+          gradient[place] = bad;
+          engine.backward(engine.forward(model, gradient), 1);
+          const StepReport report = engine.step();
+          EXPECT_TRUE(report.skipped) << bad << " " << place;
+          EXPECT_EQ(report.first_bad, "w");
+          EXPECT_TRUE(std::isfinite(report.loss));
+        }
+      }
+    });
+  }
+}
+
+TEST_F(EngineStep, TheFirstBadParameterOfAnyRankIsNamed) {
+  const at::Tensor good = torch::ones({130}), good_b = torch::ones({3, 1});
+  at::Tensor first = good.clone(), last = good.clone();
+  first[0] = INFINITY;
+  last[129] = INFINITY;
+  for (const int ranks : {1, 2}) {
+    on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
+      auto model = std::make_shared<LineImpl>();
+      Engine engine(model, options, std::move(comm));
+      const auto first_bad = [&](const at::Tensor& gradient, const at::Tensor& of_b) {
+        engine.backward(engine.forward(model, gradient, of_b), 1);
+        return engine.step().first_bad;
+      };
+      EXPECT_EQ(first_bad(first, good_b * NAN), "w");
+      EXPECT_EQ(first_bad(last, good_b * NAN), "w");
+      EXPECT_EQ(first_bad(good, good_b * NAN), "b");
+      EXPECT_EQ(first_bad(good, good_b), "");
+    });
+  }
+}
+
+TEST_F(EngineStep, ALossThatIsNotFiniteSkipsTheStepByItself) {
+  options.schedule.warmup_steps = 4;
+  for (const int ranks : {1, 2}) {
+    on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
+      const bool is_last = comm->rank() == comm->size() - 1;
+      auto model = std::make_shared<LineImpl>();
+      Engine engine(model, options, std::move(comm));
+      const at::Tensor loss = engine.forward(model, gradient, torch::zeros({3, 1}));
+      engine.backward(is_last ? loss + INFINITY : loss, 1);
+      const StepReport report = engine.step();
+      EXPECT_TRUE(report.skipped);
+      EXPECT_EQ(report.first_bad, "loss");
+      EXPECT_EQ(report.clip_coef, 0);
+      EXPECT_EQ(report.step, 0);
+      EXPECT_EQ(engine.num_steps(), 0);
+      for (const ShardView& view : engine.shards()) {
+        for (const float m : view.exp_avg) EXPECT_EQ(m, 0);
+        for (const float v : view.exp_avg_sq) EXPECT_EQ(v, 0);
+      }
+      engine.backward(engine.forward(model, gradient, torch::zeros({3, 1})), 1);
+      const StepReport next = engine.step();
+      EXPECT_EQ(next.step, 1);
+      EXPECT_EQ(next.lr, options.schedule.lr / 4) << "the schedule waited";
+    });
+  }
+}
+
 TEST_F(EngineStep, OneBadRankStopsAll) {
   on_ranks(3, [&](std::unique_ptr<Communicator> comm) {
     const bool is_bad = comm->rank() == 1;
@@ -118,6 +198,200 @@ TEST_F(EngineStep, FirstAdamStepIsTheClosedForm) {
   const at::Tensor expected = LineImpl().w.detach() - 0.1 * gradient.sign();
   for (size_t i = 0; i < w.size(); ++i)
     EXPECT_NEAR(w[i], expected[i].item<float>(), 1e-6) << i;
+}
+
+// So large an eps that the update is proportional to the gradient.
+TEST_F(EngineStep, TheUpdateIsOfTheClippedGradient) {
+  options.adam.eps = 1e6;
+  options.schedule.lr = 1e6;
+  std::vector<float> w, whole;
+  options.clip = gradient.norm().item<double>() / 4;
+  step(2, gradient, &w);
+  options.clip = 0;
+  step(2, gradient, &whole);
+  const at::Tensor start = LineImpl().w.detach();
+  for (size_t i = 0; i < w.size(); ++i) {
+    const float from = start[i].item<float>();
+    EXPECT_NEAR(w[i] - from, (whole[i] - from) / 4, 1e-5) << i;
+    EXPECT_NEAR(whole[i] - from, -gradient[i].item<float>(), 1e-5) << i;
+  }
+}
+
+// m = (1 - beta1) g and v = (1 - beta2) g^2 after the first step, element by element.
+TEST_F(EngineStep, MomentsAreThoseOfTheirElements) {
+  for (const int ranks : {1, 2, 3}) {
+    on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
+      auto model = std::make_shared<LineImpl>();
+      Engine engine(model, options, std::move(comm));
+      engine.backward(engine.forward(model, gradient, torch::ones({3, 1})), 1);
+      engine.step();
+      const ShardView view = engine.local_shard("w");
+      for (size_t i = 0; i < view.master.size(); ++i) {
+        const auto g = gradient[view.begin + static_cast<int64_t>(i)].item<double>();
+        EXPECT_NEAR(view.exp_avg[i], 0.1 * g, 1e-6);
+        EXPECT_NEAR(view.exp_avg_sq[i], 0.05 * g * g, 1e-6);
+      }
+    });
+  }
+}
+
+TEST_F(EngineStep, OnlyMatricesDecayUnlessAllShall) {
+  options.adam.weight_decay = 0.5;
+  for (const WeightDecayOn on : {WeightDecayOn::kMatrices, WeightDecayOn::kAll}) {
+    options.weight_decay_on = on;
+    on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+      auto model = std::make_shared<LineImpl>();
+      Engine engine(model, options, std::move(comm));
+      engine.set_full_parameter("b", torch::full({3, 1}, 2));
+      engine.backward(engine.forward(model, gradient * 0, torch::zeros({3, 1})), 1);
+      engine.step();
+      const double factor = 1 - 0.1 * 0.5;
+      const at::Tensor w =
+          LineImpl().w.detach() * (on == WeightDecayOn::kAll ? factor : 1);
+      EXPECT_TRUE(torch::allclose(engine.full_parameter("w"), w));
+      EXPECT_TRUE(
+          torch::allclose(engine.full_parameter("b"), torch::full({3, 1}, 2 * factor)));
+    });
+  }
+}
+
+// ---- what a step is the gradient of
+
+TEST_F(EngineStep, MicroBatchesAddUpToTheMeanOverTargets) {
+  for (const int ranks : {1, 2}) {
+    for (const bool deterministic : {false, true}) {
+      for (const double nominal : {1.0, 8.0}) {
+        options.deterministic = deterministic;
+        options.nominal_targets = nominal;
+        options.micro_batches_per_rank = 5;
+        on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
+          const int rank = comm->rank();
+          auto model = std::make_shared<LineImpl>();
+          Engine engine(model, options, std::move(comm));
+          for (int round = 0; round < 2; ++round) {
+            for (int pass = 0; pass < 5; ++pass) {
+              const double weight = 1 << (5 * rank + pass);
+              engine.backward(
+                  engine.forward(model, gradient * weight, torch::ones({3, 1})), pass);
+            }
+            const double weights = (1 << (5 * ranks)) - 1, targets = 10 * ranks;
+            EXPECT_TRUE(torch::allclose(engine.full_gradient("w"),
+                                        gradient * (weights / targets), 1e-5));
+            EXPECT_TRUE(torch::allclose(engine.full_gradient("b"),
+                                        torch::full({3, 1}, 5 * ranks / targets), 1e-5));
+            engine.discard_gradients();
+          }
+        });
+      }
+    }
+  }
+}
+
+TEST_F(EngineStep, TheLossIsTheMeanOverTheTargetsOfAllRanks) {
+  options.nominal_targets = 8;
+  on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+    const int rank = comm->rank();
+    auto model = std::make_shared<LineImpl>();
+    Engine engine(model, options, std::move(comm));
+    double sum = 0;
+    for (int pass = 0; pass < 3; ++pass) {
+      const double weight = 1 + 3 * rank + pass;
+      engine.backward(engine.forward(model, gradient * weight, torch::ones({3, 1})),
+                      2 + rank);
+    }
+    for (int weight = 1; weight <= 6; ++weight)
+      sum += (LineImpl().w * gradient).sum().item<double>() * weight;
+    const StepReport report = engine.step();
+    EXPECT_EQ(report.num_targets, 15);
+    EXPECT_NEAR(report.loss, sum / 15, 1e-4 * std::abs(sum));
+  });
+}
+
+// x.grad is the gradient of the loss_sum, whatever the scale that backward runs in, and
+// adds up as torch's does.
+TEST_F(EngineStep, InputsGetTheGradientOfTheLossSum) {
+  for (const double nominal : {1.0, 8.0, 3.0}) {
+    options.nominal_targets = nominal;
+    on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+      auto model = std::make_shared<LineImpl>();
+      Engine engine(model, options, std::move(comm));
+      const at::Tensor x = torch::ones({130}).requires_grad_();
+      const at::Tensor w = LineImpl().w.detach();
+      for (const double sum : {2.0, 5.0}) {
+        engine.backward(
+            engine.forward(model, x, torch::ones({3, 1})) * (sum == 2 ? 2 : 3), 7);
+        EXPECT_TRUE(torch::allclose(x.grad(), w * sum)) << nominal;
+      }
+      EXPECT_FALSE(model->w.grad().defined()) << "the engine's own";
+    });
+  }
+}
+
+TEST_F(EngineStep, GradientsTravelInTheirWireType) {
+  // 1 + 2^-10 is no number of bf16.
+  for (const DType wire : {DType::kFloat32, DType::kBFloat16}) {
+    options.reduce_dtype = wire;
+    const double travelled = wire == DType::kFloat32 ? 1 + 1.0 / 1024 : 1;
+    for (const int ranks : {1, 2}) {
+      on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
+        auto model = std::make_shared<LineImpl>();
+        Engine engine(model, options, std::move(comm));
+        engine.backward(engine.forward(model, torch::full({130}, 1 + 1.0 / 1024),
+                                       torch::zeros({3, 1})),
+                        1);
+        EXPECT_TRUE(engine.full_gradient("w").eq(travelled).all().item<bool>());
+      });
+    }
+  }
+}
+
+TEST_F(EngineStep, DeterministicModeTakesAsManyBackwardsAsPlanned) {
+  options.deterministic = true;
+  options.micro_batches_per_rank = 2;
+  on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+    const auto has = [](const std::string& text) { return ::testing::HasSubstr(text); };
+    auto model = std::make_shared<LineImpl>();
+    Engine engine(model, options, std::move(comm));
+    const auto backward = [&] {
+      engine.backward(engine.forward(model, gradient, torch::zeros({3, 1})), 1);
+    };
+    const auto error_of = [](auto call) -> std::string {
+      try {
+        call();
+      } catch (const Error& error) {
+        return error.what();
+      }
+      return "no error";
+    };
+    backward();
+    EXPECT_THAT(error_of([&] { engine.step(); }),
+                AllOf(has("step() after 1 backward() calls"), has("planned for 2")));
+    backward();
+    EXPECT_THAT(error_of(backward),
+                AllOf(has("number 3 of a step"), has("planned for 2")));
+    EXPECT_FALSE(engine.step().skipped);
+    EXPECT_EQ(engine.num_steps(), 1);
+  });
+}
+
+TEST_F(EngineStep, DiscardedGradientsLeaveNothing) {
+  for (const int ranks : {1, 2}) {
+    for (const bool finished : {false, true}) {
+      on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
+        auto model = std::make_shared<LineImpl>();
+        Engine engine(model, options, std::move(comm));
+        engine.backward(engine.forward(model, gradient, torch::ones({3, 1})), 1);
+        if (finished) engine.full_gradient("w");
+        model->w.mutable_grad() = torch::ones({130});  // somebody else's
+        engine.discard_gradients();
+        EXPECT_FALSE(model->w.grad().defined());
+        EXPECT_THROW(engine.step(), Error) << "there was no backward";
+        engine.backward(engine.forward(model, gradient * 3, torch::ones({3, 1})), 2);
+        EXPECT_TRUE(torch::allclose(engine.full_gradient("w"), gradient * 1.5));
+        EXPECT_EQ(engine.step().num_targets, 2 * ranks);
+      });
+    }
+  }
 }
 
 TEST_F(EngineStep, GroupsSetLearningRateAndDecay) {

@@ -1,116 +1,14 @@
 // What docs/library.md says a unit may do: each gives the numbers of the plain module, or
 // an error by name before anything has changed.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "tests/engine/unit_contract.h"
 
 #include <array>
-
-#include "engine/errors.h"
-#include "engine/unit.h"
-#include "tests/engine/training.h"
 
 namespace zero::testing {
 namespace {
 
 using ::testing::HasSubstr;
 namespace nn = torch::nn;
-
-at::Tensor values(std::vector<int64_t> shape, double from = -1, double to = 1.3) {
-  int64_t numel = 1;
-  for (const int64_t size : shape) numel *= size;
-  return torch::linspace(from, to, numel).view(shape);
-}
-
-// A model of one unit: forward(x) = its result, whatever the block makes of it.
-template <class Block>
-struct HolderImpl : nn::Module {
-  template <class... Args>
-  explicit HolderImpl(Args... args) {
-    if constexpr (sizeof...(Args) == 0) {
-      unit = this->register_module("unit", Unit<Block>::make());
-    } else {
-      unit = this->register_module("unit", Unit<Block>(args...));
-    }
-  }
-  template <class... Args>
-  auto forward(Args&&... args) {
-    return unit(std::forward<Args>(args)...);
-  }
-  Unit<Block> unit;
-};
-
-template <class Call>
-std::string error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage) << error.what();
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "a foreign error: " << error.what();
-    return error.what();
-  }
-  return "no error";
-}
-
-void expect_near(const at::Tensor& value, const at::Tensor& given) {
-  const at::Tensor expected = given.is_sparse() ? given.to_dense() : given;
-  EXPECT_TRUE(torch::allclose(value, expected, 1e-5, 1e-6)) << value << "\nexpected\n"
-                                                            << expected;
-}
-
-class UnitContract : public ::testing::TestWithParam<std::tuple<int, Recompute>> {
- protected:
-  UnitContract() {
-    options.adam_threads = 1;
-    options.device = DeviceChoice::kCpu;
-    options.schedule.lr = 0.1;
-    options.recompute = std::get<1>(GetParam());
-    options.chaos_seed = 3;
-  }
-  int ranks() const { return std::get<0>(GetParam()); }
-  bool recomputes() const { return options.recompute == Recompute::kUnit; }
-
-  // On every rank: a model made by `make` and its engine.
-  template <class Make, class Body>
-  void each_rank(Make make, Body body) {
-    on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
-      auto model = make();
-      Engine engine(model, options, std::move(comm));
-      body(engine, model);
-    });
-  }
-
-  // The loss of `run(model)` and the gradients of its parameters and of x equal those of
-  // the plain module, twice in a row.
-  template <class Make, class Run>
-  void expect_plain_numbers(Make make, Run run) {
-    each_rank(make, [&](Engine& engine, auto& model) {
-      auto plain = make();
-      for (int step = 0; step < 2; ++step) {
-        const at::Tensor plain_x = values({4, 3}).requires_grad_();
-        const at::Tensor plain_loss =
-            run([&](auto&&... args) { return plain->forward(args...); }, plain_x);
-        plain->zero_grad();
-        plain_loss.backward();
-        const at::Tensor x = values({4, 3}).requires_grad_();
-        const at::Tensor loss =
-            run([&](auto&&... args) { return engine.forward(model, args...); }, x);
-        expect_near(loss, plain_loss);
-        engine.backward(loss, 1);
-        expect_near(x.grad(), plain_x.grad());
-        for (const auto& item : plain->named_parameters()) {
-          const at::Tensor grad = item.value().grad();
-          expect_near(engine.full_gradient(item.key()),
-                      grad.defined() ? grad : torch::zeros_like(item.value()));
-        }
-        engine.discard_gradients();
-      }
-    });
-  }
-
-  Options options;
-};
 
 INSTANTIATE_TEST_SUITE_P(, UnitContract,
                          ::testing::Combine(::testing::Values(1, 2),
@@ -591,6 +489,27 @@ TEST_P(UnitContract, AfterAnExceptionInBackwardGradientsMustBeDiscarded) {
             });
 }
 
+struct FragileTwiceImpl : nn::Module {
+  FragileTwiceImpl() { unit = register_module("unit", Unit<ThrowsImpl>::make()); }
+  at::Tensor forward(const at::Tensor& x) { return unit(unit(x).sin()).pow(2).sum(); }
+  Unit<ThrowsImpl> unit;
+};
+
+TEST_P(UnitContract, HalfOfAUnitsGradientIsDiscardedToo) {
+  if (!recomputes()) GTEST_SKIP() << "nothing of the user's runs in backward";
+  auto plain = std::make_shared<FragileTwiceImpl>();
+  plain->forward(values({4, 3})).backward();
+  each_rank([] { return std::make_shared<FragileTwiceImpl>(); },
+            [&](Engine& engine, auto& model) {
+              const at::Tensor loss = engine.forward(model, values({4, 3}, 0, 1));
+              model->unit->countdown = 1;  // the later call's gradient is there already
+              EXPECT_THROW(engine.backward(loss, 1), std::runtime_error);
+              engine.discard_gradients();
+              engine.backward(engine.forward(model, values({4, 3})), 1);
+              expect_near(engine.full_gradient("unit.w"), plain->unit->w.grad());
+            });
+}
+
 // ---- buffers
 
 struct NormedImpl : nn::Module {
@@ -608,8 +527,8 @@ TEST_P(UnitContract, BatchNormCountsEachForwardOnce) {
       [&](Engine& engine, auto& model) {
         const at::Tensor one = engine.forward(model, values({4, 3})).pow(3).sum();
         const at::Tensor two = engine.forward(model, values({4, 3}, 0, 4)).pow(3).sum();
-        engine.backward(one, 1);
-        engine.backward(two, 0);
+        engine.backward(two, 1);  // what it leaves behind, the first must not undo
+        engine.backward(one, 0);
         for (const auto& item : plain->named_buffers())
           EXPECT_TRUE(torch::equal(item.value(), model->named_buffers()[item.key()]))
               << item.key();
@@ -796,6 +715,117 @@ TEST_P(UnitContract, AFrozenBackboneCostsNothingInBackward) {
     expect_near(engine.full_gradient("units.1.w"),
                 plain->named_parameters()["units.1.w"].grad() * 2);
   });
+}
+
+// ---- modules in two places
+
+// A unit inside another one and again outside of it.
+struct TwiceHeldImpl : nn::Module {
+  struct OuterImpl : ScaleImpl {
+    OuterImpl() { inner = register_module("inner", Unit<ReluImpl>::make()); }
+    at::Tensor forward(const at::Tensor& x) { return inner(x * w); }
+    Unit<ReluImpl> inner;
+  };
+  TwiceHeldImpl() {
+    outer = register_module("outer", Unit<OuterImpl>::make());
+    again = register_module("again", outer->inner);
+  }
+  at::Tensor forward(const at::Tensor& x) { return again(outer(x) + x).pow(2).sum(); }
+  Unit<OuterImpl> outer;
+  Unit<ReluImpl> again;
+};
+
+TEST_P(UnitContract, AUnitMayStandInsideAnotherAndOutsideOfIt) {
+  expect_plain_numbers([] { return std::make_shared<TwiceHeldImpl>(); },
+                       [](auto forward, const at::Tensor& x) { return forward(x); });
+}
+
+struct TwoNamesImpl : nn::Module {
+  struct BothImpl : nn::Module {
+    BothImpl() {
+      one = register_module("one", nn::BatchNorm1d(3));
+      register_module("two", one.ptr());
+    }
+    at::Tensor forward(const at::Tensor& x) { return one(one(x) * x); }
+    nn::BatchNorm1d one{nullptr};
+  };
+  TwoNamesImpl() {
+    unit = register_module("unit", Unit<BothImpl>::make());
+    three = register_module("three", unit->one.ptr());
+  }
+  at::Tensor forward(const at::Tensor& x) { return three->forward(unit(x)); }
+  Unit<BothImpl> unit;
+  std::shared_ptr<nn::BatchNorm1dImpl> three;
+};
+
+TEST_P(UnitContract, ABufferOfSeveralNamesIsOne) {
+  auto plain = std::make_shared<TwoNamesImpl>();
+  plain->forward(values({4, 3})).pow(3).sum().backward();
+  each_rank([] { return std::make_shared<TwoNamesImpl>(); },
+            [&](Engine& engine, auto& model) {
+              engine.backward(engine.forward(model, values({4, 3})).pow(3).sum(), 1);
+              for (const auto& item : plain->named_buffers())
+                expect_near(model->named_buffers()[item.key()], item.value());
+              for (const auto& item : plain->named_parameters())
+                expect_near(engine.full_gradient(item.key()), item.value().grad());
+            });
+}
+
+// As observers keep the largest value they saw: not every forward changes it.
+struct ObserverImpl : ScaleImpl {
+  ObserverImpl() { largest = register_buffer("largest", torch::zeros({3})); }
+  at::Tensor forward(const at::Tensor& x) {
+    {
+      const torch::NoGradGuard no_grad;
+      largest.copy_(torch::max(largest, std::get<0>(x.max(0))));
+    }
+    return x * w * largest.clone();
+  }
+  at::Tensor largest;
+};
+
+TEST_P(UnitContract, AForwardMayLeaveABufferThatTheNextOneChanges) {
+  auto plain = std::make_shared<HolderImpl<ObserverImpl>>();
+  for (const double to : {1.0, 2.0, 2.0, 3.0})
+    plain->forward(values({4, 3}, 0, to)).sum().backward();
+  each_rank([] { return std::make_shared<HolderImpl<ObserverImpl>>(); },
+            [&](Engine& engine, auto& model) {
+              std::vector<at::Tensor> losses;
+              for (const double to : {1.0, 2.0, 2.0, 3.0})
+                losses.push_back(engine.forward(model, values({4, 3}, 0, to)).sum());
+              for (const at::Tensor& loss : losses)
+                engine.backward(loss, &loss == &losses[0]);
+              expect_near(engine.full_gradient("unit.w"), plain->unit->w.grad());
+              expect_near(model->unit->largest, plain->unit->largest);
+            });
+}
+
+TEST_P(UnitContract, ForwardMayFollowFullGradient) {
+  each_rank([] { return std::make_shared<MlpImpl>(); },
+            [&](Engine& engine, auto& model) {
+              engine.backward(engine.forward(model, values({4, 3})), 1);
+              engine.full_gradient("embed");
+              const at::Tensor loss = engine.forward(model, values({4, 3}));
+              EXPECT_FALSE(engine.step().skipped);
+              const torch::NoGradGuard no_grad;
+              EXPECT_LT(engine.forward(model, values({4, 3})).template item<double>(),
+                        loss.template item<double>());
+            });
+}
+
+TEST_P(UnitContract, StreamingChangesNoBitOfAUnitThatIsCalledTwice) {
+  if (ranks() > 1) GTEST_SKIP() << "one rank computes in place";
+  std::vector<at::Tensor> grads;
+  for (const bool streams : {false, true}) {
+    options.stream_always = streams;
+    each_rank([] { return std::make_shared<TwiceHeldImpl>(); },
+              [&](Engine& engine, auto& model) {
+                for (const double to : {1.1, 1.7, 2.3})
+                  engine.backward(engine.forward(model, values({4, 3}, -1, to)), 1);
+                grads.push_back(engine.full_gradient("again.w"));
+              });
+  }
+  EXPECT_TRUE(torch::equal(grads[0], grads[1])) << grads;
 }
 
 }  // namespace

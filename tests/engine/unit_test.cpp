@@ -155,35 +155,49 @@ TEST_P(UnitTest, TwoForwardsMayComeBeforeTwoBackwards) {
   });
 }
 
-TEST_P(UnitTest, ListsPlainNamesAndCountsEveryElementOnce) {
+// All ranks' shards together are the plain module: its names in its order, the tied one
+// under its first, and every element where it belongs, once.
+TEST_P(UnitTest, ListsPlainNamesAndHoldsEveryElementOnce) {
   auto plain = make_model();
   std::vector<std::string> names;
-  int64_t numel = -plain->tied.numel();
+  std::map<std::string, at::Tensor> seen, counts;
   for (const auto& item : plain->named_parameters()) {
-    numel += item.value().numel();
-    if (item.key() != "tied") names.push_back(item.key());
+    if (item.key() == "first.a.weight") continue;  // `tied` comes before it
+    names.push_back(item.key());
+    seen[item.key()] = torch::zeros({item.value().numel()});
+    counts[item.key()] = torch::zeros({item.value().numel()});
   }
-  std::map<std::string, int64_t> owned;
   std::mutex mutex;
   on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
     auto model = make_model();
     Engine engine(model, options, std::move(comm));
-    EXPECT_EQ(engine.num_parameters(), numel);
+    int64_t numel = 0;
+    std::vector<std::string> listed;
     const std::lock_guard lock(mutex);
     for (const ShardView& view : engine.shards()) {
-      owned[view.fqn] += static_cast<int64_t>(view.master.size());
-      EXPECT_EQ(reinterpret_cast<uintptr_t>(view.master.data()) % 4, 0u);
+      listed.push_back(view.fqn);
+      ASSERT_TRUE(seen.contains(view.fqn)) << view.fqn;
+      const at::Tensor value = plain->named_parameters()[view.fqn];
+      numel += value.numel();
+      EXPECT_EQ(view.shape, value.sizes().vec()) << view.fqn;
+      EXPECT_EQ(view.aliases, view.fqn == "tied"
+                                  ? std::vector<std::string>{"first.a.weight"}
+                                  : std::vector<std::string>())
+          << view.fqn;
+      for (size_t i = 0; i < view.master.size(); ++i) {
+        const int64_t place = view.begin + static_cast<int64_t>(i);
+        seen[view.fqn][place] = view.master[i];
+        counts[view.fqn][place] += 1;
+      }
     }
+    EXPECT_EQ(listed, names);
+    EXPECT_EQ(engine.num_parameters(), numel);
+    EXPECT_EQ(engine.num_units(), 5) << "the empty one is none";
   });
-  int64_t total = 0;
-  for (const auto& [fqn, count] : owned) total += count;
-  EXPECT_EQ(total, numel);
-  std::vector<std::string> seen;
-  for (const auto& [fqn, count] : owned) seen.push_back(fqn);
   for (const std::string& name : names) {
-    // The first name in module order.
-    const std::string stored = name == "first.a.weight" ? "tied" : name;
-    EXPECT_TRUE(owned.contains(stored) || owned.contains(name)) << name;
+    const at::Tensor value = plain->named_parameters()[name];
+    EXPECT_TRUE(torch::equal(seen[name], value.detach().reshape({-1}))) << name;
+    EXPECT_TRUE(counts[name].eq(1).all().item<bool>()) << name;
   }
 }
 
@@ -203,6 +217,11 @@ TEST_P(UnitTest, FullParametersAreThoseOfRankZero) {
     engine.set_full_parameter("outer.inner.a.bias", torch::arange(16).to(at::kFloat));
     EXPECT_TRUE(torch::equal(engine.full_parameter("outer.inner.a.bias"),
                              torch::arange(16).to(at::kFloat)));
+    for (const std::string neighbour : {"outer.inner.a.weight", "outer.inner.b.weight"}) {
+      EXPECT_TRUE(torch::equal(engine.full_parameter(neighbour),
+                               plain->named_parameters()[neighbour]))
+          << neighbour;
+    }
     EXPECT_THROW(engine.set_full_parameter("outer.inner.a.bias", torch::zeros({3})),
                  Error);
     EXPECT_THROW(engine.full_parameter("outer.nobody"), Error);
@@ -293,17 +312,40 @@ TEST(Unit, BelongsToOneEngineAtATime) {
   EXPECT_NO_THROW(engine.forward(model, torch::ones({1, 2}, at::kLong)));
 }
 
+// Whoever outlives the engine is told so: graphs, calls of units, parameters.
 TEST(Unit, SurvivesItsEngineWithAClearError) {
-  auto model = make_model();
-  const at::Tensor tokens = torch::ones({1, 2}, at::kLong);
-  at::Tensor loss;
-  {
-    Options options;
-    options.device = DeviceChoice::kCpu;
-    Engine engine(model, options, nullptr);
-    loss = engine.forward(model, tokens);
+  for (const Recompute recompute : {Recompute::kUnit, Recompute::kNone}) {
+    auto model = make_model();
+    const at::Tensor tokens = torch::ones({1, 2}, at::kLong);
+    at::Tensor loss;
+    {
+      Options options;
+      options.device = DeviceChoice::kCpu;
+      options.recompute = recompute;
+      Engine engine(model, options, nullptr);
+      loss = engine.forward(model, tokens);
+    }
+    const auto expect_told = [&](auto call, const std::string& text) {
+      try {
+        call();
+        ADD_FAILURE() << "nobody complained";
+      } catch (const std::exception& error) {
+        EXPECT_THAT(error.what(), HasSubstr(text));
+      }
+    };
+    expect_told([&] { loss.backward(); }, "the zero::Engine of this parameter is gone");
+    expect_told(
+        [&] {
+          model->unused(torch::ones({2, 8})).sum().backward();
+        },
+        "unused.a.bias: the zero::Engine");
+    expect_told([&] { model->embedding->weight.sum(); },
+                "embedding.weight: the zero::Engine of this parameter is gone");
+    expect_told([&] { model->first->b->bias.sum(); },
+                "first.b.bias: the zero::Engine of this parameter is gone");
+    EXPECT_TRUE(torch::equal(model->empty(torch::ones({2})), torch::full({2}, 2)))
+        << "without an engine a call is a plain one";
   }
-  EXPECT_THROW(loss.backward(), std::exception);
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <functional>
 #include <thread>
 
 #include "checkpoint/error.h"
@@ -94,14 +96,32 @@ TEST(CheckShared, AFolderOfOneHostAloneIsNoticed) {
   EXPECT_THAT(complaint, HasSubstr(temp.path("b")));
 }
 
+bool happens(const std::function<bool()>& event) {
+  const auto patience = std::chrono::steady_clock::now() + 1min;
+  while (!event()) {
+    if (std::chrono::steady_clock::now() > patience) return false;
+    std::this_thread::sleep_for(1ms);
+  }
+  return true;
+}
+
 TEST(HeartbeatTest, ALostLockIsTold) {
   const TempFolder temp;
   Heartbeat lock(temp.path(""), "", 0.02);
-  std::this_thread::sleep_for(100ms);
+  const auto taken = fs::last_write_time(temp.path("run.lock"));
+  EXPECT_TRUE(happens([&] { return fs::last_write_time(temp.path("run.lock")) > taken; }))
+      << "no beat";
   EXPECT_NO_THROW(lock.check());
   fs::remove(temp.path("run.lock"));
-  std::this_thread::sleep_for(200ms);
-  EXPECT_THROW(lock.check(), checkpoint::CheckpointError);
+  const auto is_told = [&] {
+    try {
+      lock.check();
+    } catch (const checkpoint::CheckpointError&) {
+      return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(happens(is_told));
 }
 
 TEST(HeartbeatTest, TheJobsNameComesFromItsScheduler) {

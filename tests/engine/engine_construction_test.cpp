@@ -1,0 +1,140 @@
+// What an engine takes and what it refuses; a refusal leaves the model as it was.
+#include "engine/init/deferred_init.h"
+#include "tests/engine/unit_contract.h"
+
+namespace zero::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+namespace nn = torch::nn;
+
+struct ScaleImpl : nn::Module {
+  ScaleImpl() { w = register_parameter("w", torch::ones({3})); }
+  at::Tensor forward(const at::Tensor& x) { return x * w; }
+  at::Tensor w;
+};
+struct ModelImpl : nn::Module {
+  ModelImpl() {
+    w = register_parameter("w", torch::ones({3}));
+    unit = register_module("unit", Unit<ScaleImpl>::make());
+  }
+  at::Tensor forward(const at::Tensor& x) { return unit(x * w).sum(); }
+  at::Tensor w;
+  Unit<ScaleImpl> unit{nullptr};
+};
+
+class EngineConstruction : public ::testing::TestWithParam<int> {
+ protected:
+  EngineConstruction() {
+    options.adam_threads = 1;
+    options.device = DeviceChoice::kCpu;
+  }
+  Options options;
+};
+
+INSTANTIATE_TEST_SUITE_P(, EngineConstruction, ::testing::Values(1, 2));
+
+TEST_P(EngineConstruction, WhatThrowsLeavesTheModelAsItWas) {
+  on_ranks(GetParam(), [&](std::unique_ptr<Communicator> comm) {
+    auto model = std::make_shared<ModelImpl>();
+    const auto refuse = [&](auto change, const std::string& text) {
+      Options bad = options;
+      change(bad);
+      auto copy = comm->duplicate();
+      EXPECT_THAT(error_of([&] { Engine(model, bad, std::move(copy)); }),
+                  HasSubstr(text));
+      EXPECT_EQ(model->forward(torch::ones({3})).item<float>(), 3);
+    };
+    refuse([](Options& o) { o.groups = {{"nobody", 1, {}, false}}; }, "nobody");
+    refuse([](Options& o) { o.groups = {{"w", -1, {}, false}}; }, "parameter group 'w'");
+    refuse([](Options& o) { o.groups = {{"w", NAN, {}, false}}; }, "parameter group 'w'");
+    refuse([](Options& o) { o.groups = {{"w", 1, -0.5, false}}; }, "parameter group 'w'");
+    refuse([](Options& o) { o.auto_wrap.types = {"Nobody"}; }, "Nobody");
+    refuse([](Options& o) { o.accumulate = Accumulate::kUnit; }, "micro_batch");
+    refuse([](Options& o) { o.micro_batches_per_rank = 0; }, "micro_batches_per_rank");
+    Engine engine(model, options, std::move(comm));
+    engine.backward(engine.forward(model, torch::ones({3})), 1);
+    EXPECT_FALSE(engine.step().skipped);
+  });
+}
+
+TEST_P(EngineConstruction, ADeferredModelWithoutRulesMayBeGivenThemLater) {
+  on_ranks(GetParam(), [&](std::unique_ptr<Communicator> comm) {
+    std::shared_ptr<ModelImpl> model;
+    {
+      const DeferredInit guard;
+      model = std::make_shared<ModelImpl>();
+    }
+    auto copy = comm->duplicate();
+    EXPECT_THAT(error_of([&] { Engine(model, options, std::move(copy)); }),
+                AllOf(HasSubstr("w, unit.w"), HasSubstr("Options::init")));
+    Options mine = options;
+    mine.init = {{"*", constant(2)}};
+    Engine engine(model, mine, std::move(comm));
+    EXPECT_EQ(engine.forward(model, torch::ones({3})).item<float>(), 12);
+  });
+}
+
+TEST_P(EngineConstruction, OneEnginePerModelWithUnitsOrWithout) {
+  const auto refuse_second = [&](auto model) {
+    on_ranks(GetParam(), [&](std::unique_ptr<Communicator> comm) {
+      auto mine = model();
+      auto second = comm->duplicate(), third = comm->duplicate();
+      const std::string text = "belong to a zero::Engine";
+      {
+        Engine engine(mine, options, std::move(comm));
+        EXPECT_THAT(error_of([&] { Engine(mine, options, std::move(second)); }),
+                    AllOf(HasSubstr(text), HasSubstr("make one engine per model")));
+        EXPECT_NO_THROW(engine.forward(mine, torch::ones({3})));
+      }
+      EXPECT_THAT(error_of([&] { Engine(mine, options, std::move(third)); }),
+                  HasSubstr(text))
+          << "the engine is gone, and the parameters with it";
+    });
+  };
+  refuse_second([] { return std::make_shared<ModelImpl>(); });
+  refuse_second([] { return std::make_shared<ScaleImpl>(); });
+}
+
+TEST_P(EngineConstruction, AModelThatIsNoneIsRefused) {
+  on_ranks(GetParam(), [&](std::unique_ptr<Communicator> comm) {
+    EXPECT_THAT(error_of([&] { Engine(nullptr, options, std::move(comm)); }),
+                HasSubstr("no model"));
+  });
+}
+
+// Legal names that other globs would take for sets of characters.
+struct BracketsImpl : nn::Module {
+  BracketsImpl() {
+    brackets = register_parameter("x[0]", torch::ones({3}));
+    plain = register_parameter("x0", torch::ones({3}));
+  }
+  at::Tensor forward(const at::Tensor& x) { return (x * brackets * plain).sum(); }
+  at::Tensor brackets, plain;
+};
+
+TEST_P(EngineConstruction, APatternWithBracketsMatchesThatNameAlone) {
+  options.groups = {{"x[0]", 1, {}, true}};
+  on_ranks(GetParam(), [&](std::unique_ptr<Communicator> comm) {
+    auto model = std::make_shared<BracketsImpl>();
+    Engine engine(model, options, std::move(comm));
+    for (const ShardView& view : engine.shards())
+      EXPECT_EQ(view.frozen, view.fqn == "x[0]") << view.fqn;
+    EXPECT_FALSE(model->brackets.requires_grad());
+    EXPECT_TRUE(model->plain.requires_grad());
+  });
+}
+
+TEST_P(EngineConstruction, FrozenOnesNeedNoGradientWhateverTheyCameWith) {
+  options.groups = {{"unit.w", 1, {}, true}};
+  on_ranks(GetParam(), [&](std::unique_ptr<Communicator> comm) {
+    auto model = std::make_shared<ModelImpl>();
+    Engine engine(model, options, std::move(comm));
+    EXPECT_FALSE(model->unit->w.requires_grad());
+    EXPECT_TRUE(model->w.requires_grad());
+  });
+}
+
+}  // namespace
+}  // namespace zero::testing
