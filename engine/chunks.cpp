@@ -16,12 +16,10 @@ at::Tensor marked(const at::Tensor& result, Join join) {
 
 // The input that has the batch's rows: the first that is not shared.
 const at::Tensor* leader_of(const std::vector<UnitInput>& inputs) {
-  for (const Rows rows : {Rows::kBatched, Rows::kUnmarked}) {
-    for (const UnitInput& input : inputs) {
-      if (input.rows == rows) return &input.tensor;
-    }
-  }
-  return nullptr;
+  const auto leader = std::find_if(inputs.begin(), inputs.end(), [](const auto& input) {
+    return input.rows != Rows::kShared;
+  });
+  return leader == inputs.end() ? nullptr : &leader->tensor;
 }
 
 std::string rows_text(int64_t rows) { return std::to_string(rows) + " rows"; }

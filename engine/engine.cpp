@@ -36,6 +36,11 @@ void check_adam(const Options& options, double lr_scale, double weight_decay,
   } catch (const std::invalid_argument& error) {
     throw Error(ExitCode::kUsage, error.what(), where, cure);
   }
+  if (!(options.schedule.lr * lr_scale * weight_decay < 1e30)) {
+    throw Error(ExitCode::kUsage,
+                "learning rate times weight decay is beyond what a float holds", where,
+                cure);
+  }
 }
 
 void check(const Options& options, int world_size) {
@@ -55,8 +60,9 @@ void check(const Options& options, int world_size) {
     refuse("clip is " + std::to_string(options.clip), "a number >= 0; 0 does not clip");
   if (options.prefetch < 0)
     refuse("prefetch is " + std::to_string(options.prefetch), "0 or more units");
-  if (!(options.nominal_targets > 0))
-    refuse("nominal_targets is not positive", "micro-batch times sequence length");
+  if (!(options.nominal_targets > 1e-30 && options.nominal_targets < 1e30))
+    refuse("nominal_targets is " + std::to_string(options.nominal_targets),
+           "a positive number, such as micro-batch times sequence length");
   if (options.accumulate == Accumulate::kUnit) {
     if (options.micro_batch < 1)
       refuse("accumulate unit without micro_batch",
@@ -94,6 +100,12 @@ class PhaseFlag {
  private:
   bool& flag_;
 };
+
+int checked_threads(int threads) {
+  if (threads >= 0 && threads <= 4096) return threads;
+  throw Error(ExitCode::kUsage, "adam_threads is " + std::to_string(threads),
+              "engine options", "0 (every core) to 4096");
+}
 
 std::unique_ptr<Device> make_device(const Options& options) {
   const bool wants_gpu =
@@ -178,7 +190,7 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
       control(comm->duplicate()),
       device(make_device(options)),
       inline_stream(make_inline_stream("control")),
-      threads(options.adam_threads),
+      threads(checked_threads(options.adam_threads)),
       model(scan_model(require_model(root))) {
   require_same_options(options, model, *control);
   check(options, comm->size());
@@ -249,6 +261,7 @@ void Engine::Impl::begin_forward() {
   if (phase.is_in_forward)
     throw Error(ExitCode::kUsage, "forward() inside forward()", "zero::Engine",
                 "call the module's own forward inside");
+  require_idle("forward()");
   require_whole();
   require_requires_grad();
   const bool trains = torch::GradMode::is_enabled();
@@ -311,6 +324,13 @@ void Engine::Impl::require_requires_grad() const {
   }
 }
 
+// Hooks and bodies run in the middle of a forward or a backward.
+void Engine::Impl::require_idle(const std::string& call) const {
+  if (!phase.is_in_forward && !phase.is_in_backward) return;
+  throw Error(ExitCode::kUsage, call + " inside forward() or backward()", "zero::Engine",
+              "call it afterwards");
+}
+
 // After a backward that threw, nobody knows what of the gradient is there.
 void Engine::Impl::require_whole() const {
   if (!is_broken) return;
@@ -324,6 +344,7 @@ void Engine::Impl::drop_stray_gradients() {
 }
 
 void Engine::Impl::run_backward(const at::Tensor& loss_sum) {
+  require_requires_grad();
   const GraphWalk walk = walk_graph({loss_sum});
   std::vector<std::pair<int, BackwardPass::CallId>> calls;
   for (UnitCall* call : walk.calls) {
@@ -337,6 +358,7 @@ void Engine::Impl::run_backward(const at::Tensor& loss_sum) {
   const PhaseFlag in_backward(phase.is_in_backward);
   OtherLeaves leaves(walk.nodes, model.tensors, options.nominal_targets);
   pass->begin(calls);
+  const at::AutoGradMode with_grad(true);  // whatever the caller's guard says
   loss_sum.div(options.nominal_targets).backward();
   pass->end();
   leaves.finish();
@@ -354,9 +376,8 @@ void Engine::Impl::forget_step() {
 // Wait for the reductions, and sum losses and targets over all micro-batches in their
 // global order.
 void Engine::Impl::finish_gradients() {
-  release_root();  // a forward after full_gradient() holds it again
   if (gradients_are_finished) return;
-  gradients->finish();
+  if (!pending.any(phase.weights_version)) release_root();
   const size_t size = comm->size(), rank = comm->rank(), num_passes = losses.size();
   std::vector<double> all(2 * size * num_passes,
                           0.0);  // (passes, ranks, {loss, targets})
@@ -364,8 +385,9 @@ void Engine::Impl::finish_gradients() {
     all[2 * (p * size + rank)] = losses[p];
     all[2 * (p * size + rank) + 1] = targets[p];
   }
-  control->all_reduce(std::span<double>(all), ReduceOp::kSum, "losses", *inline_stream);
-  inline_stream->synchronize();
+  // Where reductions run, too: ranks that made other calls find out here.
+  comm->all_reduce(std::span<double>(all), ReduceOp::kSum, "losses", *comm_stream);
+  gradients->finish();
   loss_total = target_total = 0;
   for (size_t i = 0; i < all.size(); i += 2) {
     loss_total += all[i];
@@ -392,6 +414,7 @@ void Engine::Impl::update_all(double lr, double grad_factor) {
 
 // What was gathered is old, and graphs that were made with it are, too.
 void Engine::Impl::weights_changed() {
+  release_root();
   weights->invalidate();
   ++phase.weights_version;
   for (const at::Tensor& tensor : model.tensors)
@@ -468,6 +491,7 @@ void Engine::backward(const at::Tensor& loss_sum, int64_t num_targets) {
 }
 
 void Engine::discard_gradients() {
+  impl_->require_idle("discard_gradients()");
   impl_->gradients->discard();
   impl_->drop_stray_gradients();
   impl_->forget_step();
@@ -477,6 +501,7 @@ void Engine::discard_gradients() {
 
 StepReport Engine::step() {
   Impl& impl = *impl_;
+  impl.require_idle("step()");
   impl.require_whole();
   if (impl.losses.empty()) {
     throw Error(ExitCode::kUsage, "step() without backward()", "Engine::step",
@@ -522,7 +547,13 @@ int Engine::rank() const { return impl_->comm->rank(); }
 int Engine::size() const { return impl_->comm->size(); }
 Communicator& Engine::control() { return *impl_->control; }
 int64_t Engine::num_steps() const { return impl_->num_steps; }
-void Engine::set_num_steps(int64_t steps) { impl_->num_steps = steps; }
+void Engine::set_num_steps(int64_t steps) {
+  if (steps < 0) {
+    throw Error(ExitCode::kUsage, "set_num_steps(" + std::to_string(steps) + ")",
+                "zero::Engine", "0 or more");
+  }
+  impl_->num_steps = steps;
+}
 const Options& Engine::options() const { return impl_->options; }
 std::vector<MemoryEntry> Engine::memory() const { return impl_->memory.entries; }
 int64_t Engine::num_gathers() const { return impl_->weights->num_gathers(); }

@@ -39,6 +39,7 @@ struct Engine::Impl {
   void hold_root();
   void release_root();
 
+  void require_idle(const std::string& call) const;
   void require_whole() const;
   void run_backward(const at::Tensor& loss_sum);
   void drop_stray_gradients();

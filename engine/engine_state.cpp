@@ -24,9 +24,9 @@ at::Tensor Engine::Impl::gather_full(size_t param, const float* shard) {
   const ParamPlace& place = plan.places[param];
   const FlatLayout& layout = plan.parts[place.part].layout;
   const at::Tensor flat = at::empty({layout.numel}, at::kFloat);
-  control->all_gather(shard, flat.data_ptr<float>(), layout.shard_numel * 4,
-                      layout.params[place.index].fqn, *inline_stream);
-  inline_stream->synchronize();
+  comm->all_gather(shard, flat.data_ptr<float>(), layout.shard_numel * 4,
+                   layout.params[place.index].fqn, *comm_stream);
+  comm_stream->synchronize();
   const ParamShape& shape = layout.params[place.index];
   return flat.narrow(0, layout.offsets[place.index], shape.numel())
       .clone()
@@ -39,6 +39,10 @@ ShardView Engine::local_shard(const std::string& fqn) {
 
 std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
                               int world_size) {
+  if (world_size < 1) {
+    throw Error(ExitCode::kUsage, "a plan for " + std::to_string(world_size) + " ranks",
+                "zero::plan", "1 or more");
+  }
   const ScannedModel scanned = scan_model(model);
   const UnitPlan units =
       make_unit_plan(scanned.units, scanned.params, options, world_size);
@@ -92,6 +96,7 @@ std::vector<BufferView> Engine::buffers() {
 }
 
 void Engine::masters_changed() {
+  impl_->require_idle("masters_changed()");
   impl_->release_root();
   impl_->comm_stream->synchronize();
   impl_->refresh_copies();
@@ -113,7 +118,8 @@ void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value)
                 "found " + (value.defined() ? c10::str(value.sizes()) : "nothing") +
                     ", expected " + c10::str(shape));
   }
-  if (impl_->phase.is_in_forward || impl_->pending.any(impl_->phase.weights_version)) {
+  impl_->require_idle("set_full_parameter()");
+  if (impl_->pending.any(impl_->phase.weights_version)) {
     throw Error(ExitCode::kUsage, "set_full_parameter between a forward and its backward",
                 fqn, "call backward first, or let go of what forward returned");
   }
@@ -128,6 +134,7 @@ void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value)
 
 at::Tensor Engine::full_gradient(const std::string& fqn) {
   const size_t param = impl_->find(fqn);
+  impl_->require_idle("full_gradient()");
   const auto refuse = [&](const std::string& what, const std::string& cure) {
     throw Error(ExitCode::kUsage, what, fqn, cure);
   };
@@ -144,9 +151,11 @@ at::Tensor Engine::full_gradient(const std::string& fqn) {
 void Engine::average_buffers() {
   if (size() == 1) return;
   const torch::NoGradGuard no_grad;
-  for (size_t i = 0; i < impl_->model.buffers.size(); ++i)
-    at::Tensor(impl_->model.buffers[i])
-        .copy_(averaged_buffer(impl_->model.buffer_fqns[i]));
+  for (size_t i = 0; i < impl_->model.buffers.size(); ++i) {
+    at::Tensor buffer = impl_->model.buffers[i];
+    const at::Tensor average = averaged_buffer(impl_->model.buffer_fqns[i]);
+    if (!buffer.equal(average)) buffer.copy_(average);
+  }
 }
 
 at::Tensor Engine::averaged_buffer(const std::string& fqn) {
@@ -158,10 +167,14 @@ at::Tensor Engine::averaged_buffer(const std::string& fqn) {
   const torch::NoGradGuard no_grad;
   if (size() == 1 || buffer.numel() == 0 || buffer.is_complex()) return buffer.clone();
   const auto reduced = [&](ReduceOp op) {
-    at::Tensor values = buffer.to(at::kDouble).contiguous().clone();
-    impl_->control->all_reduce(
-        std::span<double>(values.data_ptr<double>(), values.numel()), op, fqn,
-        *impl_->inline_stream);
+    const at::ScalarType type = buffer.is_floating_point() ? at::kDouble : at::kLong;
+    at::Tensor values = buffer.to(type).contiguous().clone();
+    const auto reduce = [&]<class T>(T* data) {
+      impl_->control->all_reduce(std::span<T>(data, values.numel()), op, fqn,
+                                 *impl_->inline_stream);
+    };
+    buffer.is_floating_point() ? reduce(values.data_ptr<double>())
+                               : reduce(values.data_ptr<int64_t>());
     impl_->inline_stream->synchronize();
     return values;
   };

@@ -53,6 +53,10 @@ class Scanner {
     }
     for (const auto& item : module.named_buffers(/*recurse=*/false)) {
       if (!item.value().defined()) continue;
+      if (item.value().layout() != at::kStrided) {
+        throw Error(ExitCode::kUsage, "a sparse buffer", prefix + item.key(),
+                    "register its dense value, or its indices and values");
+      }
       model_.buffer_fqns.push_back(prefix + item.key());
       model_.buffers.push_back(item.value());
     }

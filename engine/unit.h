@@ -109,8 +109,8 @@ const at::Tensor* put_tensors(T& value, const at::Tensor* next) {
 
 // Say what a tensor argument of a unit is when the unit works through its batch in
 // micro-batches (Accumulate::kUnit): its rows (dimension 0) are split, or all of it is
-// used for each. Unmarked, a unit's first tensor is batched, and others must not have as
-// many rows as it. Everywhere else the marks say nothing.
+// used for each. A unit's first tensor is batched unless it is marked as shared; others
+// that are unmarked must not have as many rows. Everywhere else the marks say nothing.
 template <class T>
 detail::Marked<std::decay_t<T>> batched(T&& value) {
   return {std::forward<T>(value), Rows::kBatched};

@@ -8,11 +8,9 @@
 namespace zero {
 namespace {
 
-// Autograd's versions stay: these are no changes that a graph should know of.
-void assign(const at::Tensor& to, const at::Tensor& from) {
-  at::AutoDispatchBelowADInplaceOrView guard;
-  at::Tensor(to).copy_(from);
-}
+// Up to this size a buffer is copied for each call; of a larger one, a table as a rule,
+// only if forwards change it.
+constexpr size_t kSmallBytes = 64 << 10;
 
 at::Tensor copy_of(const at::Tensor& tensor) {
   at::AutoDispatchBelowADInplaceOrView guard;
@@ -35,6 +33,18 @@ bool is_equal(const at::Tensor& tensor, const at::Tensor& copy) {
          std::memcmp(values.const_data_ptr(), copy.const_data_ptr(), copy.nbytes()) == 0;
 }
 
+// Autograd's versions stay: these are no changes that a graph should know of.
+void assign(const at::Tensor& to, const at::Tensor& from) {
+  at::AutoDispatchBelowADInplaceOrView guard;
+  if (is_equal(to, from)) return;
+  if (to.sizes() == from.sizes()) {
+    at::Tensor(to).copy_(from);
+  } else {  // it grows
+    to.unsafeGetTensorImpl()->set_sizes_contiguous(from.sizes());
+    to.unsafeGetTensorImpl()->set_storage_keep_dtype(from.clone().storage());
+  }
+}
+
 }  // namespace
 
 UnitBuffers::UnitBuffers(const torch::nn::Module& module) {
@@ -42,7 +52,7 @@ UnitBuffers::UnitBuffers(const torch::nn::Module& module) {
     if (!item.value().defined()) continue;
     names_.push_back(item.key());
     tensors_.push_back(item.value());
-    do_change_.push_back(false);
+    do_change_.push_back(item.value().nbytes() <= kSmallBytes);
   }
 }
 

@@ -19,8 +19,8 @@ class UnitBuffers {
 
   // What one forward began with.
   struct Before {
-    // Of each buffer that this or an earlier forward changed: its value then; undefined
-    // elsewhere.
+    // Of each buffer that is small, or that this or an earlier forward changed: its value
+    // then; undefined elsewhere.
     std::vector<at::Tensor> values;
     // Of the others, constants: a hash of the value it saw.
     std::vector<uint64_t> hashes;
@@ -52,7 +52,7 @@ class UnitBuffers {
  private:
   std::vector<std::string> names_;
   std::vector<at::Tensor> tensors_;
-  std::vector<bool> do_change_;  // has a forward changed it?
+  std::vector<bool> do_change_;  // small, or a forward has changed it
 };
 
 }  // namespace zero

@@ -52,14 +52,40 @@ struct UnitNode : torch::autograd::Function<UnitNode> {
   }
 };
 
+namespace {
+
+// The caller's tensor has the changed values already; now their history is its own, too.
+// Of a view only torch can tell its base, by writing once more; what a kept graph saved
+// is still as it was.
+void give_history(at::Tensor& changed, const at::Tensor& output) {
+  if (!changed.is_view()) {
+    torch::autograd::impl::set_gradient_edge(
+        changed, torch::autograd::impl::gradient_edge(output));
+    return;
+  }
+  c10::VariableVersion version = changed.unsafeGetTensorImpl()->version_counter();
+  const auto before = static_cast<int64_t>(version.current_version());
+  changed.copy_(output);
+  version.set_version(before);
+}
+
+// Is `view` made from the whole of `base` by torch's own view functions?
+bool is_view_of(const at::Tensor& view, const at::Tensor& base) {
+  if (!view.is_view() || base.is_view() || !base.is_contiguous()) return false;
+  return view._base().is_same(base) && view.scalar_type() == base.scalar_type() &&
+         torch::autograd::impl::get_view_autograd_meta(view)->get_creation_meta() ==
+             torch::autograd::CreationMeta::DEFAULT;
+}
+
+}  // namespace
+
 UnitCall::UnitCall(std::shared_ptr<UnitRuntime> runtime, UnitBody body,
                    std::vector<UnitInput> inputs)
     : runtime_(std::move(runtime)),
       body_(std::move(body)),
       weights_version_(runtime_->phase_.weights_version),
       modes_(runtime_->modes_.current()),
-      may_change_inputs_(!runtime_->recomputes_ || runtime_->may_change_inputs()),
-      builds_graph_(!runtime_->recomputes_ || !runtime_->is_simple()),
+      may_change_inputs_(!runtime_->recomputes_ || runtime_->may_change_inputs(modes_)),
       chunking_(chunking_of(inputs, runtime_->chunk_rows_, runtime_->fqn_)) {
   for (const UnitInput& input : inputs) {
     inputs_.push_back(runtime_->cast(input.tensor));
@@ -84,7 +110,7 @@ std::vector<at::Tensor> UnitCall::forward() {
     runtime.require_same_weights(weights);
     make_outputs(chunks);
   }
-  runtime.learn(outputs_are_all_differentiable(), !changed_inputs_.empty());
+  runtime.learn(modes_, !changed_inputs_.empty());
   return join_to_graph();
 }
 
@@ -107,27 +133,38 @@ std::vector<at::Tensor> UnitCall::run_chunk(int64_t chunk) {
   const CallSeed seed(seed_of(chunk), draws_);
   std::vector<at::Tensor> buffers = runtime.buffers_.copy();
   const JoinMarks marks;
-  std::vector<at::Tensor> results;
-  if (builds_graph_) {
-    auto graph = std::make_unique<InnerGraph>(body_, inputs, wants_grad_);
-    results.assign(
-        graph->outputs().begin(),
-        graph->outputs().begin() + static_cast<std::ptrdiff_t>(graph->num_results()));
-    note_outputs(*graph);
-    if (!runtime.recomputes_) graphs_.push_back(std::move(graph));
-  } else {
-    results = runtime.run_without_grad(body_, inputs);
-    is_differentiable_.assign(results.size(), true);
-  }
+  // With its graph even where that is thrown away: a body may ask what needs a gradient.
+  auto graph = std::make_unique<InnerGraph>(body_, inputs, wants_grad_);
+  std::vector<at::Tensor> results(
+      graph->outputs().begin(),
+      graph->outputs().begin() + static_cast<std::ptrdiff_t>(graph->num_results()));
+  note_outputs(*graph);
+  if (!runtime.recomputes_) graphs_.push_back(std::move(graph));
   if (!changed_inputs_.empty() && (chunking_.count > 1 || !may_change_inputs_))
     runtime.refuse_changed_input(chunking_.count > 1);
   if (chunking_.count > 1) runtime.require_same_buffers(buffers);
   if (chunk == 0) {
     for (const at::Tensor& result : results) joins_.push_back(marks.of(result));
   }
+  if (runtime.recomputes_ && chunking_.count > 1) results = without_graphs(results);
   if (runtime.recomputes_)
     traces_.push_back({runtime.buffers_.compare(std::move(buffers)), seed.end_state()});
   return results;
+}
+
+// The same tensors where they were the same.
+std::vector<at::Tensor> UnitCall::without_graphs(const std::vector<at::Tensor>& results) {
+  std::vector<at::Tensor> detached;
+  for (const at::Tensor& result : results) {
+    const auto same =
+        std::find_if(results.begin(), results.end(),
+                     [&](const at::Tensor& other) { return other.is_same(result); }) -
+        results.begin();
+    detached.push_back(same < static_cast<std::ptrdiff_t>(detached.size())
+                           ? detached[same]
+                           : result.detach());
+  }
+  return detached;
 }
 
 // Only a graph tells which results need a gradient; with several chunks, if any says so.
@@ -145,25 +182,24 @@ void UnitCall::note_outputs(const InnerGraph& graph) {
                       " in place, but was given a copy in another type",
                   runtime_->fqn_, "pass it in the type that the unit computes in");
     }
-    if (inputs_[input].is_view() ||
-        (inputs_[input].is_leaf() && inputs_[input].requires_grad())) {
+    if (inputs_[input].is_leaf() && inputs_[input].requires_grad()) {
       throw Error(ExitCode::kUsage,
                   "the unit changes its input tensor " + std::to_string(input) +
-                      " in place, which is a view or a leaf that requires grad",
+                      " in place, which is a leaf that requires grad",
+                  runtime_->fqn_, "pass a clone of it");
+    }
+    for (size_t other = 0; other < inputs_.size(); ++other) {
+      if (other == input || !inputs_[other].is_same(inputs_[input])) continue;
+      throw Error(ExitCode::kUsage,
+                  "the unit was given one tensor twice, as " + std::to_string(other) +
+                      " and " + std::to_string(input) + ", and changes it in place",
                   runtime_->fqn_, "pass a clone of it");
     }
     const at::Tensor& changed = graph.outputs()[graph.num_results() + k];
-    outputs_.push_back(
-        {changed.detach(), static_cast<int>(input), true, changed.requires_grad()});
+    outputs_.push_back({changed.detach().clone(), static_cast<int>(input), true,
+                        changed.requires_grad()});
     changed_tensors_.push_back(changed);
   }
-}
-
-bool UnitCall::outputs_are_all_differentiable() const {
-  return std::all_of(outputs_.begin(), outputs_.end(), [](const Output& output) {
-    return output.is_differentiable ||
-           !torch::autograd::isDifferentiableType(output.tensor.scalar_type());
-  });
 }
 
 void UnitCall::make_outputs(const std::vector<std::vector<at::Tensor>>& chunks) {
@@ -184,9 +220,18 @@ void UnitCall::make_outputs(const std::vector<std::vector<at::Tensor>>& chunks) 
                      [&](const at::Tensor& other) { return other.is_same(result); });
     place_of_result_.push_back(same - seen.begin());
     if (same != seen.end()) continue;
+    const auto base =
+        std::find_if(seen.begin(), seen.end(), [&](const at::Tensor& other) {
+          return chunks.size() == 1 && is_view_of(result, other);
+        });
+    const int view_of = base == seen.end() ? -1 : static_cast<int>(base - seen.begin());
     seen.push_back(result);
     outputs_.push_back(output_from(join_outputs(parts, joins_[i], rows, runtime_->fqn_)));
     Output& output = outputs_.back();
+    const bool shows_other =
+        view_of >= 0 && outputs_[view_of].is_differentiable &&
+        output.tensor.storage().is_alias_of(outputs_[view_of].tensor.storage());
+    output.view_of = shows_other ? view_of : -1;
     output.is_differentiable =
         is_differentiable_[i] &&
         torch::autograd::isDifferentiableType(result.scalar_type());
@@ -218,13 +263,15 @@ std::vector<at::Tensor> UnitCall::join_to_graph() {
   }
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (!outputs_[i].is_changed_input) continue;
-    // The caller's tensor has the changed values; now its history is theirs, too.
-    const at::Tensor& changed = inputs_[outputs_[i].input];
-    if (outputs_[i].is_differentiable) {
-      torch::autograd::impl::set_gradient_edge(
-          changed, torch::autograd::impl::gradient_edge(outputs[i]));
-    }
+    at::Tensor& changed = inputs_[outputs_[i].input];
+    if (outputs_[i].is_differentiable) give_history(changed, outputs[i]);
     outputs[i] = changed;
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i].view_of < 0 || !outputs_[i].is_differentiable) continue;
+    const at::Tensor& view = outputs_[i].tensor;
+    outputs[i] = outputs[outputs_[i].view_of].as_strided(view.sizes(), view.strides(),
+                                                         view.storage_offset());
   }
   inputs_.clear();
   for (Output& output : outputs_) output.tensor.reset();  // it knows its graph, and us
@@ -310,6 +357,12 @@ std::unique_ptr<InnerGraph> UnitCall::recompute(int64_t chunk) const {
   if (!changed_inputs_.empty()) {
     for (at::Tensor& input : inputs) input = input.clone();
   }
+  struct Recomputing {
+    int& num;
+    explicit Recomputing(int& counter) : num(++counter) {}
+    ~Recomputing() { --num; }
+  };
+  const Recomputing recomputing(runtime.num_recomputing_);
   auto graph = std::make_unique<InnerGraph>(body_, inputs, wants_grad_);
   if (seed.end_state() != traces_[chunk].generator_state) {
     throw Error(ExitCode::kUsage,

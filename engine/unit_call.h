@@ -48,6 +48,7 @@ class UnitCall : public torch::CustomClassHolder {
     int input = -1;
     bool is_changed_input = false;
     bool is_differentiable = false;
+    int view_of = -1;  // an output that it shows a part of
   };
   // What one chunk's run leaves for its recomputation.
   struct Trace {
@@ -57,8 +58,8 @@ class UnitCall : public torch::CustomClassHolder {
 
   uint64_t seed_of(int64_t chunk) const;
   std::vector<at::Tensor> run_chunk(int64_t chunk);
+  static std::vector<at::Tensor> without_graphs(const std::vector<at::Tensor>& results);
   void note_outputs(const InnerGraph& graph);
-  bool outputs_are_all_differentiable() const;
   void keep_inputs();
   void make_outputs(const std::vector<std::vector<at::Tensor>>& chunks);
   Output output_from(const at::Tensor& result) const;
@@ -73,7 +74,7 @@ class UnitCall : public torch::CustomClassHolder {
   const int64_t weights_version_;
   const AutocastScope::State autocast_;
   const std::vector<bool> modes_;
-  const bool may_change_inputs_, builds_graph_;
+  const bool may_change_inputs_;
   const Chunking chunking_;
   uint64_t seed_ = 0;
   bool draws_ = false;

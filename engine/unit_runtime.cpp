@@ -31,7 +31,8 @@ std::vector<at::Tensor> UnitRuntime::run(const UnitBody& body,
   check_attached();
   delay_point("forward");
   if (!torch::GradMode::is_enabled()) return run_inference(body, inputs);
-  if (!phase_.is_in_forward && !phase_.is_in_backward) {
+  // In backward its gradient might come too late, but for one that calls itself.
+  if (!phase_.is_in_forward && num_recomputing_ == 0) {
     throw Error(ExitCode::kUsage, "a unit was called with gradients outside of forward",
                 fqn_,
                 "engine.forward(model, ...) instead of model->forward(...), or "
@@ -68,21 +69,6 @@ std::vector<at::Tensor> UnitRuntime::run_inference(const UnitBody& body,
   std::vector<at::Tensor> results;
   for (size_t i = 0; i < parts.size(); ++i)
     results.push_back(join_outputs(parts[i], joins[i], chunk_rows_, fqn_));
-  return results;
-}
-
-// The usual run of a recomputed unit. Its first call has shown that it leaves its inputs
-// alone; what it does about them now would be lost in backward.
-std::vector<at::Tensor> UnitRuntime::run_without_grad(
-    const UnitBody& body, const std::vector<at::Tensor>& inputs) const {
-  const torch::NoGradGuard no_grad;
-  std::vector<int64_t> versions;
-  for (const at::Tensor& input : inputs) versions.push_back(input._version());
-  const std::vector<at::Tensor> results = body(inputs);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (static_cast<int64_t>(inputs[i]._version()) != versions[i])
-      refuse_changed_input(false);
-  }
   return results;
 }
 
@@ -128,10 +114,13 @@ void UnitRuntime::require_same_buffers(const std::vector<at::Tensor>& copies) {
               "Options::micro_batches_change_buffers; else accumulate model");
 }
 
-void UnitRuntime::learn(bool outputs_are_differentiable, bool changed_inputs) {
-  has_run_ = true;
-  is_simple_ = is_simple_ && outputs_are_differentiable && !changed_inputs;
-  changes_inputs_ = changes_inputs_ || changed_inputs;
+bool UnitRuntime::may_change_inputs(const std::vector<bool>& modes) const {
+  const auto learned = changes_inputs_.find(modes);
+  return learned == changes_inputs_.end() || learned->second;
+}
+
+void UnitRuntime::learn(const std::vector<bool>& modes, bool changed_inputs) {
+  changes_inputs_[modes] |= changed_inputs;
 }
 
 void UnitRuntime::check_attached() const {

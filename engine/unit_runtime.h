@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 
@@ -15,10 +16,9 @@ namespace zero {
 // Run one unit of an attached engine: unshard, body, reshard, and the same in backward,
 // with or without recompute.
 //
-// What a body does beside computing is learned from its first call with gradients, which
-// builds its graph even where it is recomputed later: results that need no gradient,
-// inputs changed in place. A unit that does neither, the usual case, runs without a graph
-// from then on.
+// Whether a body changes its inputs in place is learned from its first call with
+// gradients in each combination of train() and eval(): recomputation of one that does
+// starts from copies.
 class UnitRuntime : public UnitRunner, public std::enable_shared_from_this<UnitRuntime> {
  public:
   // `is_leaf`: holds no other unit; only leaves are recomputed.
@@ -38,17 +38,14 @@ class UnitRuntime : public UnitRunner, public std::enable_shared_from_this<UnitR
   at::Tensor cast(const at::Tensor& input) const;
   std::vector<at::Tensor> run_inference(const UnitBody& body,
                                         const std::vector<UnitInput>& inputs);
-  std::vector<at::Tensor> run_without_grad(const UnitBody& body,
-                                           const std::vector<at::Tensor>& inputs) const;
 
   WeightWatch watch_weights();
   void require_same_weights(const WeightWatch& watch);
   void require_same_buffers(const std::vector<at::Tensor>& copies);
   [[noreturn]] void refuse_changed_input(bool in_chunks) const;
 
-  bool is_simple() const { return has_run_ && is_simple_; }
-  bool may_change_inputs() const { return !has_run_ || changes_inputs_; }
-  void learn(bool outputs_are_differentiable, bool changed_inputs);
+  bool may_change_inputs(const std::vector<bool>& modes) const;
+  void learn(const std::vector<bool>& modes, bool changed_inputs);
 
   const int unit_;
   const std::string fqn_;
@@ -62,8 +59,9 @@ class UnitRuntime : public UnitRunner, public std::enable_shared_from_this<UnitR
   const ModuleModes modes_;
   UnitBuffers buffers_;
   bool is_attached_ = true;
-  bool has_run_ = false, is_simple_ = true, changes_inputs_ = false;
+  std::map<std::vector<bool>, bool> changes_inputs_;  // by modes
   bool has_compared_weights_ = false;
+  int num_recomputing_ = 0;  // calls of this unit
 };
 
 }  // namespace zero

@@ -36,7 +36,10 @@ WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
     for (const int param : part.params) of_part.push_back(params[param]);
     parts_.push_back(std::make_unique<FlatParams>(part.layout, std::move(of_part),
                                                   scalar_type(part.dtype)));
-    if (part.layout.numel == 0) continue;
+    if (part.layout.numel == 0) {  // nothing to gather, nothing to release
+      parts_.back()->point_to(nullptr);
+      continue;
+    }
     const PartShard& shard = shards[p];
     UnitWeights& unit = units_[part.unit];
     unit.parts.push_back(parts_.back().get());

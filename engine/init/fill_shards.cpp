@@ -91,7 +91,9 @@ class Filler {
   void fill_buffer(size_t i) {
     at::Tensor buffer = model_.buffers[i];
     if (is_deferred(buffer)) materialize(buffer);
-    if (comm_.size() > 1) buffer.copy_(from_rank_0(buffer, model_.buffer_fqns[i]));
+    if (comm_.size() == 1) return;
+    const at::Tensor first = from_rank_0(buffer, model_.buffer_fqns[i]);
+    if (!buffer.equal(first)) buffer.copy_(first);
   }
 
   // The values of rank 0; those of this rank stay.

@@ -72,10 +72,11 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
   if (!memory.in_place) {
     memory.root_bytes = full_bytes(plan, plan.units.front());
     memory.gather_slot_bytes = largest_gather;
-    memory.num_gather_slots = largest_gather == 0 ? 0
-                              : options.reshard_after_forward
-                                  ? std::min(num_inner, deepest(plan) + options.prefetch)
-                                  : num_inner;
+    memory.num_gather_slots =
+        largest_gather == 0 ? 0
+        : options.reshard_after_forward
+            ? deepest(plan) + std::min(num_inner - deepest(plan), options.prefetch)
+            : num_inner;
   }
   if (options.deterministic && options.micro_batches_per_rank > 1) {
     memory.num_counter_levels =

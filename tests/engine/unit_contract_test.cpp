@@ -616,19 +616,35 @@ TEST_P(UnitContract, BuffersThatTurnWithEachForwardAreTheSameInBackward) {
           auto forward, const at::Tensor& x) { return forward(x).pow(2).sum(); });
 }
 
+struct MaskedImpl : ScaleImpl {
+  explicit MaskedImpl(int64_t numel) {
+    mask = register_buffer("mask", torch::ones({numel}));
+  }
+  at::Tensor forward(const at::Tensor& x) { return x * w * mask.slice(0, 0, 3).clone(); }
+  at::Tensor mask;
+};
+
 TEST_P(UnitContract, ABufferChangedBeforeBackwardIsNamed) {
   if (!recomputes()) GTEST_SKIP() << "the graph is kept";
-  struct MaskedImpl : ScaleImpl {
-    MaskedImpl() { mask = register_buffer("mask", torch::ones({3})); }
-    at::Tensor forward(const at::Tensor& x) { return x * w * mask; }
-    at::Tensor mask;
-  };
-  each_rank([] { return std::make_shared<HolderImpl<MaskedImpl>>(); },
+  each_rank([] { return std::make_shared<HolderImpl<MaskedImpl>>(1 << 16); },
             [&](Engine& engine, auto& model) {
               const at::Tensor loss = engine.forward(model, values({4, 3})).sum();
               model->unit->mask.zero_();
               EXPECT_THAT(error_of([&] { engine.backward(loss, 1); }),
                           ::testing::AllOf(HasSubstr("mask"), HasSubstr("unit")));
+            });
+}
+
+TEST_P(UnitContract, ASmallBufferIsInBackwardWhatItWasInForward) {
+  auto plain = std::make_shared<HolderImpl<MaskedImpl>>(3);
+  plain->forward(values({4, 3})).sum().backward();
+  each_rank([] { return std::make_shared<HolderImpl<MaskedImpl>>(3); },
+            [&](Engine& engine, auto& model) {
+              const at::Tensor loss = engine.forward(model, values({4, 3})).sum();
+              model->unit->mask.zero_();
+              engine.backward(loss, 1);
+              expect_near(engine.full_gradient("unit.w"), plain->unit->w.grad());
+              EXPECT_EQ(model->unit->mask.sum().template item<float>(), 0);
             });
 }
 
@@ -826,6 +842,217 @@ TEST_P(UnitContract, StreamingChangesNoBitOfAUnitThatIsCalledTwice) {
               });
   }
   EXPECT_TRUE(torch::equal(grads[0], grads[1])) << grads;
+}
+
+// ---- what a body may ask for and do
+
+struct AsksImpl : ScaleImpl {
+  at::Tensor forward(const at::Tensor& x) {
+    const bool trains = torch::GradMode::is_enabled() && x.requires_grad();
+    const at::Tensor y = x * w;
+    return trains && y.requires_grad() ? y : y * 3;
+  }
+};
+
+TEST_P(UnitContract, ABodySeesWhatNeedsAGradient) {
+  expect_plain_numbers(
+      [] { return std::make_shared<HolderImpl<AsksImpl>>(); },
+      [](auto forward, const at::Tensor& x) { return forward(x.sin()).pow(2).sum(); });
+}
+
+TEST_P(UnitContract, ViewsMayBeChangedInPlace) {
+  expect_plain_numbers([] { return std::make_shared<HolderImpl<AddsInPlaceImpl>>(); },
+                       [](auto forward, const at::Tensor& x) {
+                         const at::Tensor h = torch::cat({x.sin(), x}).view({2, 12});
+                         const at::Tensor y = forward(h[1].view({4, 3}));
+                         const at::Tensor batch = values({6, 3});
+                         const at::Tensor z = forward(batch.narrow(0, 1, 4));
+                         return (y.sum() * h.pow(2).sum()) + (z * x + batch.sum()).sum();
+                       });
+}
+
+struct DropsInPlaceImpl : ScaleImpl {
+  at::Tensor forward(const at::Tensor& x) {
+    if (is_training()) x.mul_(2);
+    return x * w;
+  }
+};
+
+TEST_P(UnitContract, AnInputMayBeChangedInTrainingOnly) {
+  each_rank([] { return std::make_shared<HolderImpl<DropsInPlaceImpl>>(); },
+            [&](Engine& engine, auto& model) {
+              auto plain = std::make_shared<HolderImpl<DropsInPlaceImpl>>();
+              for (const bool trains : {false, true, false}) {
+                model->train(trains), plain->train(trains);
+                const at::Tensor h = values({4, 3}), plain_h = values({4, 3});
+                engine.backward((engine.forward(model, h) * h).sum(), 1);
+                (plain->forward(plain_h) * plain_h).sum().backward();
+              }
+              expect_near(engine.full_gradient("unit.w") * 3, plain->unit->w.grad());
+            });
+}
+
+TEST_P(UnitContract, SwitchingRequiresGradBeforeBackwardIsNamed) {
+  each_rank([] { return std::make_shared<MlpImpl>(); },
+            [&](Engine& engine, auto& model) {
+              const at::Tensor loss = engine.forward(model, values({4, 3}));
+              model->embed.set_requires_grad(false);
+              EXPECT_THAT(error_of([&] { engine.backward(loss, 1); }),
+                          HasSubstr("embed"));
+              model->embed.set_requires_grad(true);
+              const torch::NoGradGuard no_grad;  // is no concern of backward's
+              engine.backward(loss, 1);
+              EXPECT_FALSE(engine.step().skipped);
+            });
+}
+
+TEST_P(UnitContract, AUnitMayHaveParametersOfNoElements) {
+  struct EmptyImpl : nn::Module {
+    EmptyImpl() { w = register_parameter("w", torch::zeros({0, 3})); }
+    at::Tensor forward(const at::Tensor& x) { return torch::cat({x * 2, w}); }
+    at::Tensor w;
+  };
+  expect_plain_numbers(
+      [] { return std::make_shared<HolderImpl<EmptyImpl>>(); },
+      [](auto forward, const at::Tensor& x) { return forward(x).pow(2).sum(); });
+}
+
+// A buffer that grows with each forward, as a cache does.
+TEST_P(UnitContract, ABufferMayGrow) {
+  struct CacheImpl : ScaleImpl {
+    CacheImpl() { cache = register_buffer("cache", torch::ones({1, 3})); }
+    at::Tensor forward(const at::Tensor& x) {
+      cache.set_data(torch::cat({cache, x.detach()}));
+      return x * w * cache.mean(0);
+    }
+    at::Tensor cache;
+  };
+  each_rank([] { return std::make_shared<HolderImpl<CacheImpl>>(); },
+            [&](Engine& engine, auto& model) {
+              auto plain = std::make_shared<HolderImpl<CacheImpl>>();
+              for (int step = 0; step < 2; ++step) {
+                engine.backward(engine.forward(model, values({4, 3})).sum(), 1);
+                plain->forward(values({4, 3})).sum().backward();
+                EXPECT_TRUE(torch::equal(model->unit->cache, plain->unit->cache));
+              }
+              expect_near(engine.full_gradient("unit.w") * 2, plain->unit->w.grad());
+            });
+}
+
+struct ResultAndRowImpl : ScaleImpl {
+  std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& x) {
+    const at::Tensor y = x * w;
+    return {y, y.select(0, 1)};
+  }
+};
+
+TEST_P(UnitContract, AResultMayBeAViewOfAnother) {
+  expect_plain_numbers([] { return std::make_shared<HolderImpl<ResultAndRowImpl>>(); },
+                       [](auto forward, const at::Tensor& x) {
+                         auto [y, row] = forward(x);
+                         y.mul_(3);
+                         return row.pow(2).sum() + y.sum();
+                       });
+}
+
+struct MulThenSinImpl : ScaleImpl {
+  std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& x) {
+    x.mul_(w);
+    return {x.sin(), x.view({-1})};
+  }
+};
+
+TEST_P(UnitContract, WhatWasChangedInPlaceMayBeUsedAndShown) {
+  expect_plain_numbers([] { return std::make_shared<HolderImpl<MulThenSinImpl>>(); },
+                       [](auto forward, const at::Tensor& x) {
+                         auto [y, flat] = forward(x * 1);
+                         return y.pow(2).sum() + flat.pow(3).sum();
+                       });
+}
+
+TEST_P(UnitContract, OneTensorGivenTwiceIsNotChangedInPlace) {
+  struct BothImpl : ScaleImpl {
+    at::Tensor forward(const at::Tensor& a, const at::Tensor& b) {
+      a.mul_(w);
+      return a * b;
+    }
+  };
+  each_rank([] { return std::make_shared<HolderImpl<BothImpl>>(); },
+            [&](Engine& engine, auto& model) {
+              const at::Tensor h = values({4, 3});
+              EXPECT_THAT(error_of([&] { engine.forward(model, h, h); }),
+                          HasSubstr("twice"));
+            });
+}
+
+TEST_P(UnitContract, CallsFromHooksAndBodiesAreNamed) {
+  each_rank([] { return std::make_shared<MlpImpl>(); },
+            [&](Engine& engine, auto& model) {
+              const at::Tensor x = values({4, 3}).requires_grad_();
+              const at::Tensor h = x * 1;
+              int num_refused = 0;
+              h.register_hook([&](const at::Tensor&) {
+                for (const auto& call : std::vector<std::function<void()>>{
+                         [&] { engine.step(); }, [&] { engine.discard_gradients(); },
+                         [&] { engine.full_gradient("embed"); },
+                         [&] { engine.masters_changed(); },
+                         [&] { engine.set_full_parameter("embed", torch::eye(3)); },
+                         [&] {
+                           engine.forward(model, values({4, 3}));
+                         }}) {
+                  EXPECT_THAT(error_of(call), ::testing::AnyOf(HasSubstr("inside"),
+                                                               HasSubstr("outside")));
+                  ++num_refused;
+                }
+              });
+              engine.backward(engine.forward(model, h), 1);
+              EXPECT_EQ(num_refused, 6);
+              EXPECT_FALSE(engine.step().skipped);
+            });
+}
+
+TEST_P(UnitContract, RanksThatMakeOtherCallsGetAnError) {
+  if (ranks() == 1) GTEST_SKIP() << "nobody to differ from";
+  EXPECT_THROW(each_rank([] { return std::make_shared<MlpImpl>(); },
+                         [&](Engine& engine, auto& model) {
+                           for (int pass = 0; pass <= engine.rank(); ++pass)
+                             engine.backward(engine.forward(model, values({4, 3})), 1);
+                           engine.step();
+                         }),
+               Error);
+  EXPECT_THROW(each_rank([] { return std::make_shared<MlpImpl>(); },
+                         [&](Engine& engine, auto& model) {
+                           if (engine.rank() == 0) engine.full_parameter("embed");
+                           engine.backward(engine.forward(model, values({4, 3})), 1);
+                           engine.step();
+                         }),
+               Error);
+}
+
+TEST_P(UnitContract, AGraphOutlivesFullGradient) {
+  auto plain = std::make_shared<MlpImpl>();
+  const at::Tensor plain_x = values({4, 3}).requires_grad_();
+  plain->forward(plain_x).backward();
+  each_rank([] { return std::make_shared<MlpImpl>(); },
+            [&](Engine& engine, auto& model) {
+              engine.backward(engine.forward(model, values({4, 3})), 1);
+              const at::Tensor x = values({4, 3}).requires_grad_();
+              const at::Tensor loss = engine.forward(model, x);
+              engine.full_gradient("embed");
+              expect_near(torch::autograd::grad({loss}, {x})[0], plain_x.grad());
+              EXPECT_FALSE(engine.step().skipped);
+            });
+}
+
+TEST_P(UnitContract, ABufferMayBeExpanded) {
+  struct TableImpl : ScaleImpl {
+    TableImpl() { table = register_buffer("table", values({1, 3}).expand({4, 3})); }
+    at::Tensor forward(const at::Tensor& x) { return x * w + table; }
+    at::Tensor table;
+  };
+  expect_plain_numbers(
+      [] { return std::make_shared<HolderImpl<TableImpl>>(); },
+      [](auto forward, const at::Tensor& x) { return forward(x).pow(2).sum(); });
 }
 
 }  // namespace
