@@ -1,6 +1,6 @@
 # zero_library(name SOURCES ... LIBRARIES ...): one room of the house as a static library.
 # Floating point is never contracted nor reordered, so that results do not depend on compiler or ISA.
-set(zero_compile_options -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno)
+set(zero_compile_options -Wall -Wextra $<$<BOOL:${ZERO_WERROR}>:-Werror> -ffp-contract=off -fno-math-errno)
 
 function(zero_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})

@@ -117,7 +117,9 @@ class Scratch:
 
     def configure(self):
         torch = subprocess.check_output(["bash", "-c", "source scripts/common.sh && zero_torch"], cwd=ROOT, text=True)
-        command = ["cmake", "-S", self.tree, "-B", self.build_folder, "-G", "Ninja", f"-DZERO_TORCH={torch.strip()}"]
+        # A broken line may leave a name without use.
+        command = ["cmake", "-S", self.tree, "-B", self.build_folder, "-G", "Ninja", "-DZERO_WERROR=OFF",
+                   f"-DZERO_TORCH={torch.strip()}"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
     def build(self, tests):
