@@ -3,12 +3,12 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <optional>
 
+#include "engine/check_options.h"
 #include "engine/comm/default_communicator.h"
 #include "engine/comm/traced_communicator.h"
+#include "engine/compute_type.h"
 #include "engine/device/cuda_device.h"
 #include "engine/device/delays.h"
 #include "engine/device/host_device.h"
@@ -23,73 +23,9 @@
 #include "engine/step/optimizer.h"
 #include "engine/unit_call.h"
 #include "offload/bf16.h"
-#include "offload/cpu_adam.h"
 
 namespace zero {
 namespace {
-
-void check_adam(const Options& options, double lr_scale, double weight_decay,
-                const std::string& where, const std::string& cure) {
-  try {
-    check(AdamHyper{options.schedule.lr * lr_scale, options.adam.beta1,
-                    options.adam.beta2, options.adam.eps, weight_decay});
-  } catch (const std::invalid_argument& error) {
-    throw Error(ExitCode::kUsage, error.what(), where, cure);
-  }
-  if (!(options.schedule.lr * lr_scale * weight_decay < 1e30)) {
-    throw Error(ExitCode::kUsage,
-                "learning rate times weight decay is beyond what a float holds", where,
-                cure);
-  }
-}
-
-void check(const Options& options, int world_size) {
-  check(options.schedule);
-  const auto refuse = [](const std::string& what, const std::string& cure) {
-    throw Error(ExitCode::kUsage, what, "engine options", cure);
-  };
-  check_adam(options, 1, options.adam.weight_decay, "engine options",
-             "see --lr, --betas, --eps, --weight-decay");
-  for (const ParamGroup& group : options.groups) {
-    check_adam(options, group.lr_scale,
-               group.weight_decay.value_or(options.adam.weight_decay),
-               "parameter group '" + group.pattern + "'",
-               "lr_scale and weight_decay are numbers >= 0");
-  }
-  if (!(options.clip >= 0))
-    refuse("clip is " + std::to_string(options.clip), "a number >= 0; 0 does not clip");
-  if (options.prefetch < 0)
-    refuse("prefetch is " + std::to_string(options.prefetch), "0 or more units");
-  if (!(options.nominal_targets > 1e-30 && options.nominal_targets < 1e30))
-    refuse("nominal_targets is " + std::to_string(options.nominal_targets),
-           "a positive number, such as micro-batch times sequence length");
-  if (options.accumulate == Accumulate::kUnit) {
-    if (options.micro_batch < 1)
-      refuse("accumulate unit without micro_batch",
-             "the rows of a kernel pass, 1 or more");
-    if (options.deterministic) {
-      refuse("deterministic mode with accumulate unit",
-             "accumulate model: units add up their micro-batches in "
-             "another order than ranks share them out");
-    }
-  }
-  if (options.micro_batches_per_rank < 1)
-    refuse("micro_batches_per_rank is below 1", "1 or more");
-  if (options.deterministic && !std::has_single_bit(static_cast<unsigned>(world_size))) {
-    refuse("deterministic mode on " + std::to_string(world_size) + " ranks",
-           "1, 2, 4, 8 ... ranks: sums over ranks are a tree of pairs, and only then is "
-           "it a part of one rank's tree");
-  }
-}
-
-at::ScalarType compute_type(DType dtype) {
-  return dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
-}
-
-at::Tensor cast(const at::Tensor& tensor, at::ScalarType type) {
-  return tensor.defined() && tensor.scalar_type() == at::kFloat ? tensor.to(type)
-                                                                : tensor;
-}
 
 // A flag that is up for the length of a scope.
 class PhaseFlag {
@@ -100,12 +36,6 @@ class PhaseFlag {
  private:
   bool& flag_;
 };
-
-int checked_threads(int threads) {
-  if (threads >= 0 && threads <= 4096) return threads;
-  throw Error(ExitCode::kUsage, "adam_threads is " + std::to_string(threads),
-              "engine options", "0 (every core) to 4096");
-}
 
 std::unique_ptr<Device> make_device(const Options& options) {
   const bool wants_gpu =
@@ -129,19 +59,19 @@ std::unique_ptr<Communicator> choose_communicator(std::unique_ptr<Communicator> 
 // merged.
 class MergedUnit : public UnitRunner {
  public:
-  MergedUnit(std::string fqn, at::ScalarType dtype)
-      : fqn_(std::move(fqn)), dtype_(dtype) {}
+  MergedUnit(std::string fqn, DType dtype) : fqn_(std::move(fqn)), dtype_(dtype) {}
   std::vector<at::Tensor> run(const UnitBody& body,
                               std::vector<UnitInput> inputs) override {
     const CallSeed seed(fqn_);
     std::vector<at::Tensor> tensors;
-    for (const UnitInput& input : inputs) tensors.push_back(cast(input.tensor, dtype_));
+    for (const UnitInput& input : inputs)
+      tensors.push_back(in_compute_type(input.tensor, dtype_));
     return body(tensors);
   }
 
  private:
   const std::string fqn_;
-  const at::ScalarType dtype_;
+  const DType dtype_;
 };
 
 torch::nn::Module& require_model(const std::shared_ptr<torch::nn::Module>& model) {
@@ -190,7 +120,7 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
       control(comm->duplicate()),
       device(make_device(options)),
       inline_stream(make_inline_stream("control")),
-      threads(checked_threads(options.adam_threads)),
+      threads(checked_threads(options)),
       model(scan_model(require_model(root))) {
   require_same_options(options, model, *control);
   check(options, comm->size());
@@ -227,8 +157,7 @@ void Engine::Impl::attach() {
     const int unit = plan.unit_of[d];
     const std::string& fqn = model.units[d].fqn;
     if (plan.units[unit].description != static_cast<int>(d)) {
-      model.hooks[d]->runner =
-          std::make_shared<MergedUnit>(fqn, compute_type(options.dtype));
+      model.hooks[d]->runner = std::make_shared<MergedUnit>(fqn, options.dtype);
       continue;
     }
     runtimes.push_back(std::make_shared<UnitRuntime>(
@@ -258,9 +187,6 @@ uint64_t Engine::Impl::forward_key() {
 }
 
 void Engine::Impl::begin_forward() {
-  if (phase.is_in_forward)
-    throw Error(ExitCode::kUsage, "forward() inside forward()", "zero::Engine",
-                "call the module's own forward inside");
   require_idle("forward()");
   require_whole();
   require_requires_grad();
@@ -298,7 +224,7 @@ void Engine::Impl::end_forward() {
   if (scope_holds_root) weights->reshard(0);
   scope_holds_root = false;
   // It threw: no graph of its own is left.
-  if (!scope_is_finished && !pending.any(phase.weights_version)) release_root();
+  if (!scope_is_finished) release_unneeded_root();
 }
 
 void Engine::Impl::hold_root() {
@@ -309,6 +235,11 @@ void Engine::Impl::hold_root() {
 void Engine::Impl::release_root() {
   if (root_is_held) weights->reshard(0);
   root_is_held = false;
+}
+
+// Graphs that may still get a backward read the root's weights.
+void Engine::Impl::release_unneeded_root() {
+  if (!pending.any(phase.weights_version)) release_root();
 }
 
 void Engine::Impl::require_requires_grad() const {
@@ -363,7 +294,7 @@ void Engine::Impl::run_backward(const at::Tensor& loss_sum) {
   pass->end();
   leaves.finish();
   is_broken = false;
-  if (!pending.any(phase.weights_version)) release_root();
+  release_unneeded_root();
 }
 
 void Engine::Impl::forget_step() {
@@ -377,7 +308,7 @@ void Engine::Impl::forget_step() {
 // global order.
 void Engine::Impl::finish_gradients() {
   if (gradients_are_finished) return;
-  if (!pending.any(phase.weights_version)) release_root();
+  release_unneeded_root();
   const size_t size = comm->size(), rank = comm->rank(), num_passes = losses.size();
   std::vector<double> all(2 * size * num_passes,
                           0.0);  // (passes, ranks, {loss, targets})
@@ -434,7 +365,7 @@ Engine::ForwardScope::~ForwardScope() { engine_.impl_->end_forward(); }
 
 at::Tensor& Engine::ForwardScope::cast(at::Tensor& argument) {
   Impl& impl = *engine_.impl_;
-  const at::Tensor tensor = zero::cast(argument, compute_type(impl.options.dtype));
+  const at::Tensor tensor = in_compute_type(argument, impl.options.dtype);
   if (tensor.is_same(argument)) return argument;
   return impl.cast_arguments.emplace_back(tensor);
 }
@@ -469,8 +400,7 @@ void Engine::backward(const at::Tensor& loss_sum, int64_t num_targets) {
   if (num_targets < 0)
     refuse("num_targets is " + std::to_string(num_targets),
            "count this micro-batch's targets");
-  if (impl.phase.is_in_forward || impl.phase.is_in_backward)
-    refuse("backward() inside forward() or backward()", "call it after forward()");
+  impl.require_idle("backward()");
   impl.require_whole();
   if (impl.gradients_are_finished)
     refuse("backward() after full_gradient()", "call step() first");
@@ -496,7 +426,7 @@ void Engine::discard_gradients() {
   impl_->drop_stray_gradients();
   impl_->forget_step();
   impl_->is_broken = false;
-  if (!impl_->pending.any(impl_->phase.weights_version)) impl_->release_root();
+  impl_->release_unneeded_root();
 }
 
 StepReport Engine::step() {

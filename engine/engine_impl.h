@@ -38,6 +38,7 @@ struct Engine::Impl {
   uint64_t forward_key();
   void hold_root();
   void release_root();
+  void release_unneeded_root();
 
   void require_idle(const std::string& call) const;
   void require_whole() const;

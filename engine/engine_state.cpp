@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/check_options.h"
 #include "engine/engine_impl.h"
 #include "engine/errors.h"
 
@@ -43,6 +44,7 @@ std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
     throw Error(ExitCode::kUsage, "a plan for " + std::to_string(world_size) + " ranks",
                 "zero::plan", "1 or more");
   }
+  check(options, world_size);
   const ScannedModel scanned = scan_model(model);
   const UnitPlan units =
       make_unit_plan(scanned.units, scanned.params, options, world_size);

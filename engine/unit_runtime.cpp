@@ -3,6 +3,7 @@
 #include "engine/autocast_scope.h"
 #include "engine/call_seed.h"
 #include "engine/chunks.h"
+#include "engine/compute_type.h"
 #include "engine/device/delays.h"
 #include "engine/errors.h"
 #include "engine/flat_params.h"
@@ -16,7 +17,7 @@ UnitRuntime::UnitRuntime(int unit, std::string fqn, torch::nn::Module& module,
     : unit_(unit),
       fqn_(std::move(fqn)),
       recomputes_(is_leaf && options.recompute == Recompute::kUnit),
-      dtype_(options.dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16),
+      dtype_(options.dtype),
       chunk_rows_(is_leaf && options.accumulate == Accumulate::kUnit ? options.micro_batch
                                                                      : 0),
       chunks_change_buffers_(options.micro_batches_change_buffers),
@@ -81,8 +82,7 @@ void UnitRuntime::refuse_changed_input(bool in_chunks) const {
 }
 
 at::Tensor UnitRuntime::cast(const at::Tensor& input) const {
-  return dtype_ != at::kFloat && input.scalar_type() == at::kFloat ? input.to(dtype_)
-                                                                   : input;
+  return in_compute_type(input, dtype_);
 }
 
 // Values are compared once, after that autograd's versions: writing through .data moves

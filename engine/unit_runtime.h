@@ -50,7 +50,7 @@ class UnitRuntime : public UnitRunner, public std::enable_shared_from_this<UnitR
   const int unit_;
   const std::string fqn_;
   const bool recomputes_;
-  const at::ScalarType dtype_;
+  const DType dtype_;
   const int64_t chunk_rows_;  // of a kernel pass; 0: the whole input at once
   const bool chunks_change_buffers_;
   const Phase& phase_;

@@ -4,15 +4,9 @@
 #include <cassert>
 #include <cstring>
 
+#include "engine/compute_type.h"
+
 namespace zero {
-namespace {
-
-at::ScalarType scalar_type(DType dtype) {
-  return dtype == DType::kFloat32 ? at::kFloat : at::kBFloat16;
-}
-
-}  // namespace
-
 WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
                                const Options& options, ShardStore& shards,
                                const std::vector<at::Tensor>& params, Device& device,

@@ -59,6 +59,43 @@ TEST_P(EngineConstruction, WhatThrowsLeavesTheModelAsItWas) {
   });
 }
 
+// Engines and plans ask the same.
+TEST_P(EngineConstruction, EachOptionHasItsRange) {
+  struct Range {
+    std::string name;
+    std::function<void(Options&)> leave;
+  };
+  const std::vector<Range> ranges = {
+      {"beta1", [](Options& o) { o.adam.beta1 = 1; }},
+      {"eps", [](Options& o) { o.adam.eps = -1; }},
+      {"weight_decay", [](Options& o) { o.adam.weight_decay = NAN; }},
+      {"lr is", [](Options& o) { o.schedule.lr = -1; }},
+      {"beyond what a float holds",
+       [](Options& o) { o.schedule.lr = o.adam.weight_decay = 1e20; }},
+      {"clip", [](Options& o) { o.clip = NAN; }},
+      {"clip", [](Options& o) { o.clip = -1; }},
+      {"prefetch", [](Options& o) { o.prefetch = -1; }},
+      {"nominal_targets", [](Options& o) { o.nominal_targets = 0; }},
+      {"nominal_targets", [](Options& o) { o.nominal_targets = 1e31; }},
+      {"nominal_targets", [](Options& o) { o.nominal_targets = NAN; }},
+      {"adam_threads", [](Options& o) { o.adam_threads = -1; }},
+      {"adam_threads", [](Options& o) { o.adam_threads = 4097; }},
+  };
+  on_ranks(GetParam(), [&](std::unique_ptr<Communicator> comm) {
+    auto model = std::make_shared<ModelImpl>();
+    for (const auto& [name, leave] : ranges) {
+      Options bad = options;
+      leave(bad);
+      auto copy = comm->duplicate();
+      EXPECT_THAT(error_of([&] { Engine(model, bad, std::move(copy)); }),
+                  HasSubstr(name));
+      EXPECT_THAT(error_of([&] { plan(*model, bad, GetParam()); }), HasSubstr(name));
+    }
+    EXPECT_THAT(error_of([&] { plan(*model, options, 0); }), HasSubstr("0 ranks"));
+    EXPECT_NO_THROW(plan(*model, options, GetParam()));
+  });
+}
+
 TEST_P(EngineConstruction, ADeferredModelWithoutRulesMayBeGivenThemLater) {
   on_ranks(GetParam(), [&](std::unique_ptr<Communicator> comm) {
     std::shared_ptr<ModelImpl> model;

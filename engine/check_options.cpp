@@ -1,0 +1,78 @@
+#include "engine/check_options.h"
+
+#include <bit>
+#include <stdexcept>
+#include <string>
+
+#include "engine/errors.h"
+#include "offload/cpu_adam.h"
+
+namespace zero {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what, const std::string& cure) {
+  throw Error(ExitCode::kUsage, what, "engine options", cure);
+}
+
+void check_adam(const Options& options, double lr_scale, double weight_decay,
+                const std::string& where, const std::string& cure) {
+  try {
+    check(AdamHyper{options.schedule.lr * lr_scale, options.adam.beta1,
+                    options.adam.beta2, options.adam.eps, weight_decay});
+  } catch (const std::invalid_argument& error) {
+    throw Error(ExitCode::kUsage, error.what(), where, cure);
+  }
+  if (!(options.schedule.lr * lr_scale * weight_decay < 1e30)) {
+    throw Error(ExitCode::kUsage,
+                "learning rate times weight decay is beyond what a float holds", where,
+                cure);
+  }
+}
+
+}  // namespace
+
+void check(const Options& options, int world_size) {
+  check(options.schedule);
+  checked_threads(options);
+  check_adam(options, 1, options.adam.weight_decay, "engine options",
+             "see --lr, --betas, --eps, --weight-decay");
+  for (const ParamGroup& group : options.groups) {
+    check_adam(options, group.lr_scale,
+               group.weight_decay.value_or(options.adam.weight_decay),
+               "parameter group '" + group.pattern + "'",
+               "lr_scale and weight_decay are numbers >= 0");
+  }
+  if (!(options.clip >= 0))
+    refuse("clip is " + std::to_string(options.clip), "a number >= 0; 0 does not clip");
+  if (options.prefetch < 0)
+    refuse("prefetch is " + std::to_string(options.prefetch), "0 or more units");
+  if (!(options.nominal_targets > 1e-30 && options.nominal_targets < 1e30))
+    refuse("nominal_targets is " + std::to_string(options.nominal_targets),
+           "a positive number, such as micro-batch times sequence length");
+  if (options.accumulate == Accumulate::kUnit) {
+    if (options.micro_batch < 1)
+      refuse("accumulate unit without micro_batch",
+             "the rows of a kernel pass, 1 or more");
+    if (options.deterministic) {
+      refuse("deterministic mode with accumulate unit",
+             "accumulate model: units add up their micro-batches in "
+             "another order than ranks share them out");
+    }
+  }
+  if (options.micro_batches_per_rank < 1)
+    refuse("micro_batches_per_rank is below 1", "1 or more");
+  if (options.deterministic && !std::has_single_bit(static_cast<unsigned>(world_size))) {
+    refuse("deterministic mode on " + std::to_string(world_size) + " ranks",
+           "1, 2, 4, 8 ... ranks: sums over ranks are a tree of pairs, and only then is "
+           "it a part of one rank's tree");
+  }
+}
+
+int checked_threads(const Options& options) {
+  const int threads = options.adam_threads;
+  if (threads < 0 || threads > 4096)
+    refuse("adam_threads is " + std::to_string(threads), "0 (every core) to 4096");
+  return threads;
+}
+
+}  // namespace zero

@@ -1,0 +1,14 @@
+#pragma once
+#include "engine/options.h"
+
+namespace zero {
+
+// Throw Error(kUsage) that names the option and the cure, unless every value is one that
+// an engine on `world_size` ranks can work with.
+void check(const Options& options, int world_size);
+
+// Options::adam_threads, checked alone: an engine needs its threads before its ranks have
+// compared their options.
+int checked_threads(const Options& options);
+
+}  // namespace zero

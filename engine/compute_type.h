@@ -1,0 +1,20 @@
+#pragma once
+#include "engine/options.h"
+
+namespace at {
+class Tensor;
+}
+namespace c10 {
+enum class ScalarType : int8_t;
+}
+
+namespace zero {
+
+// torch's name of the type.
+c10::ScalarType scalar_type(DType dtype);
+
+// A float tensor in the type that units compute in; others, undefined ones too, as they
+// are.
+at::Tensor in_compute_type(const at::Tensor& tensor, DType dtype);
+
+}  // namespace zero
