@@ -16,18 +16,22 @@ class PendingForwards {
   void begin(int64_t weights_version);
   void add_result(const at::Tensor& result);
 
-  // Those that a backward through `nodes` belongs to have had theirs. Throws
-  // Error(kUsage) before anything changes if one was on other weights.
+  // A backward through `nodes` comes: what it reaches has had its own then. Throws
+  // Error(kUsage) before anything changes if something of it was made with other weights
+  // or has had a backward.
   void take(const std::unordered_set<torch::autograd::Node*>& nodes,
             int64_t weights_version);
 
   bool any(int64_t weights_version);  // on these weights
-  void forget() { forwards_.clear(); }
 
  private:
+  struct End {
+    std::weak_ptr<torch::autograd::Node> node;
+    bool has_had_backward = false;
+  };
   struct Forward {
     int64_t weights_version = 0;
-    std::vector<std::weak_ptr<torch::autograd::Node>> ends;
+    std::vector<End> ends;  // of its results
   };
   std::vector<Forward> forwards_;
 };

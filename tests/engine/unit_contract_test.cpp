@@ -1,4 +1,4 @@
-// What docs/library.md says a unit may do: each gives the numbers of the plain module, or
+// What docs/units.md says a unit may do: each gives the numbers of the plain module, or
 // an error by name before anything has changed.
 #include "tests/engine/unit_contract.h"
 
@@ -320,6 +320,52 @@ TEST_P(UnitContract, TwoForwardsThenTwoBackwardsWithARootThatHasParameters) {
               for (const auto& item : plain->named_parameters())
                 expect_near(engine.full_gradient(item.key()), item.value().grad());
             });
+}
+
+// Two results that share nothing but the root.
+struct TowersImpl : nn::Module {
+  TowersImpl() {
+    a = register_parameter("a", values({3}));
+    b = register_parameter("b", values({3}, 1, 2));
+    unit = register_module("unit", Unit<AffineImpl>::make());
+  }
+  std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& x) {
+    return {(x * a).pow(2).sum(), unit(x * b).pow(2).sum()};
+  }
+  at::Tensor a, b;
+  Unit<AffineImpl> unit{nullptr};
+};
+
+TEST_P(UnitContract, EachResultMayHaveItsOwnBackward) {
+  auto plain = std::make_shared<TowersImpl>();
+  auto [plain_one, plain_two] = plain->forward(values({4, 3}));
+  (plain_one + plain_two).backward();
+  each_rank([] { return std::make_shared<TowersImpl>(); },
+            [&](Engine& engine, auto& model) {
+              const auto [one, two] = engine.forward(model, values({4, 3}));
+              engine.backward(one, 1);
+              engine.backward(two, 0);
+              for (const auto& item : plain->named_parameters())
+                expect_near(engine.full_gradient(item.key()), item.value().grad());
+            });
+}
+
+TEST_P(UnitContract, ASecondBackwardOfTheSameResultIsRefusedBeforeAnythingChanges) {
+  const auto refuse_second = [&](auto make, auto loss_of) {
+    each_rank(make, [&](Engine& engine, auto& model) {
+      const at::Tensor loss = loss_of(engine.forward(model, values({4, 3})));
+      engine.backward(loss, 1);
+      EXPECT_THAT(error_of([&] { engine.backward(loss, 1); }),
+                  HasSubstr("a second backward through the same"));
+      EXPECT_EQ(engine.step().num_targets, ranks());
+    });
+  };
+  refuse_second([] { return std::make_shared<AffineImpl>(); },
+                [](const at::Tensor& y) { return y.sum(); });
+  refuse_second([] { return std::make_shared<MlpImpl>(); },
+                [](const at::Tensor& y) { return y * 2; });
+  refuse_second([] { return std::make_shared<TowersImpl>(); },
+                [](const auto& losses) { return losses.first; });
 }
 
 TEST_P(UnitContract, AGraphOfAnOlderStepIsRefusedBeforeAnythingChanges) {
@@ -1017,6 +1063,13 @@ TEST_P(UnitContract, RanksThatMakeOtherCallsGetAnError) {
                          [&](Engine& engine, auto& model) {
                            for (int pass = 0; pass <= engine.rank(); ++pass)
                              engine.backward(engine.forward(model, values({4, 3})), 1);
+                           engine.step();
+                         }),
+               Error);
+  EXPECT_THROW(each_rank([] { return std::make_shared<MlpImpl>(); },
+                         [&](Engine& engine, auto& model) {
+                           engine.backward(engine.forward(model, values({4, 3})), 1);
+                           if (engine.rank() == 0) engine.discard_gradients();
                            engine.step();
                          }),
                Error);
