@@ -75,8 +75,18 @@ class MergedUnit : public UnitRunner {
 };
 
 torch::nn::Module& require_model(const std::shared_ptr<torch::nn::Module>& model) {
-  if (model) return *model;
-  throw Error(ExitCode::kUsage, "no model", "zero::Engine", "pass a module");
+  const auto refuse = [](const std::string& what, const std::string& cure) {
+    throw Error(ExitCode::kUsage, what, "zero::Engine", cure);
+  };
+  if (!model) refuse("no model", "pass a module");
+  if (c10::InferenceMode::is_enabled())
+    refuse("an engine made inside c10::InferenceMode",
+           "make it outside; Options::inference keeps weights alone");
+  for (const at::Tensor& tensor : model->parameters()) {
+    if (tensor.is_inference())
+      refuse("parameters made inside c10::InferenceMode", "make the model outside");
+  }
+  return *model;
 }
 
 // Units that hold no other one: wherever a unit is held, what encloses it there is none,
@@ -395,6 +405,11 @@ void Engine::backward(const at::Tensor& loss_sum, int64_t num_targets) {
            "pass its sum");
   if (impl.options.inference)
     refuse("the engine was made for inference", "Options::inference = false");
+  if (c10::InferenceMode::is_enabled())
+    refuse("backward() inside c10::InferenceMode", "call it outside");
+  if (!loss_sum.is_floating_point())
+    refuse(std::string("the loss is of type ") + c10::toString(loss_sum.scalar_type()),
+           "pass a real number");
   if (!loss_sum.requires_grad())
     refuse("the loss needs no gradient", "run forward outside torch::NoGradGuard");
   if (num_targets < 0)

@@ -141,6 +141,37 @@ TEST_P(EngineConstruction, AModelThatIsNoneIsRefused) {
   });
 }
 
+TEST_P(EngineConstruction, InferenceModeIsForForwardAlone) {
+  on_ranks(GetParam(), [&](std::unique_ptr<Communicator> comm) {
+    auto model = std::make_shared<ModelImpl>();
+    const at::Tensor x = torch::ones({3});
+    auto second = comm->duplicate(), third = comm->duplicate();
+    {
+      const c10::InferenceMode guard;
+      EXPECT_THAT(error_of([&] { Engine(model, options, std::move(second)); }),
+                  HasSubstr("inside c10::InferenceMode"));
+    }
+    const auto made_inside = [] {
+      const c10::InferenceMode guard;
+      return std::make_shared<ModelImpl>();
+    }();
+    EXPECT_THAT(error_of([&] { Engine(made_inside, options, std::move(third)); }),
+                HasSubstr("make the model outside"));
+    Engine engine(model, options, std::move(comm));
+    const at::Tensor loss = engine.forward(model, x);
+    {
+      const c10::InferenceMode guard;
+      EXPECT_EQ(engine.forward(model, x).item<float>(), 3);
+      EXPECT_THAT(error_of([&] { engine.backward(loss, 1); }),
+                  HasSubstr("inside c10::InferenceMode"));
+    }
+    EXPECT_THAT(error_of([&] { engine.backward(at::complex(loss, loss), 1); }),
+                HasSubstr("ComplexFloat"));
+    engine.backward(loss, 1);
+    EXPECT_FALSE(engine.step().skipped);
+  });
+}
+
 // Legal names that other globs would take for sets of characters.
 struct BracketsImpl : nn::Module {
   BracketsImpl() {
