@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "launcher/announced_world.h"
-#include "launcher/command_line.h"
 #include "launcher/commands/eval.h"
 #include "launcher/commands/generate.h"
 #include "launcher/commands/train.h"
-#include "launcher/config.h"
-#include "launcher/console.h"
-#include "launcher/names.h"
-#include "launcher/report.h"
+#include "launcher/process/announced_world.h"
+#include "launcher/run/console.h"
+#include "launcher/run/report.h"
+#include "launcher/settings/command_line.h"
+#include "launcher/settings/config.h"
+#include "launcher/settings/names.h"
 
 namespace zero {
 namespace {

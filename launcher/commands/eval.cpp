@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "engine/comm/communicator.h"
-#include "examples/data/sampler.h"
-#include "examples/data/token_source.h"
 #include "launcher/commands/from_checkpoint.h"
-#include "launcher/console.h"
-#include "launcher/evaluate.h"
+#include "launcher/data/sampler.h"
+#include "launcher/data/token_source.h"
+#include "launcher/inference/evaluate.h"
+#include "launcher/run/console.h"
 
 namespace zero::launcher {
 namespace {

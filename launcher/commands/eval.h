@@ -1,6 +1,6 @@
 #pragma once
-#include "launcher/command_line.h"
 #include "launcher/model.h"
+#include "launcher/settings/command_line.h"
 
 namespace zero::launcher {
 

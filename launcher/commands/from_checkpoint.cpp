@@ -4,12 +4,12 @@
 #include <optional>
 
 #include "engine/comm/communicator.h"
-#include "launcher/announced_world.h"
-#include "launcher/config.h"
-#include "launcher/help.h"
-#include "launcher/process_setup.h"
-#include "launcher/report.h"
-#include "launcher/world.h"
+#include "launcher/process/announced_world.h"
+#include "launcher/process/process_setup.h"
+#include "launcher/process/world.h"
+#include "launcher/run/report.h"
+#include "launcher/settings/config.h"
+#include "launcher/settings/help.h"
 
 namespace zero::launcher {
 namespace {

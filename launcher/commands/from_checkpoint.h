@@ -2,10 +2,10 @@
 #include <functional>
 #include <string>
 
-#include "launcher/command_line.h"
-#include "launcher/loaded_model.h"
 #include "launcher/model.h"
-#include "launcher/settings.h"
+#include "launcher/run/loaded_model.h"
+#include "launcher/settings/command_line.h"
+#include "launcher/settings/settings.h"
 
 namespace zero::launcher {
 

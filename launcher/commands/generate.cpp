@@ -1,8 +1,8 @@
 #include "launcher/commands/generate.h"
 
 #include "launcher/commands/from_checkpoint.h"
-#include "launcher/console.h"
-#include "launcher/sample.h"
+#include "launcher/inference/sample.h"
+#include "launcher/run/console.h"
 
 namespace zero::launcher {
 namespace {

@@ -4,15 +4,15 @@
 #include <optional>
 #include <string>
 
-#include "launcher/announced_world.h"
-#include "launcher/config.h"
-#include "launcher/config_checks.h"
-#include "launcher/help.h"
-#include "launcher/report.h"
-#include "launcher/setting_table.h"
-#include "launcher/stop_signals.h"
-#include "launcher/training.h"
-#include "launcher/world.h"
+#include "launcher/process/announced_world.h"
+#include "launcher/process/stop_signals.h"
+#include "launcher/process/world.h"
+#include "launcher/run/report.h"
+#include "launcher/run/training.h"
+#include "launcher/settings/config.h"
+#include "launcher/settings/config_checks.h"
+#include "launcher/settings/help.h"
+#include "launcher/settings/setting_table.h"
 
 namespace zero::launcher {
 namespace {

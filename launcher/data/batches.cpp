@@ -1,0 +1,62 @@
+#include "launcher/data/batches.h"
+
+#include <algorithm>
+
+#include "launcher/data/sampler.h"
+
+namespace zero::launcher {
+namespace {
+
+void read_rows(const data::Sampler& sampler, const BatchPlan& plan, int64_t batch,
+               int64_t pass, int64_t first_row, Batch& rows) {
+  const int64_t first = first_sample(plan, batch, pass);
+  for (int64_t i = 0; i < plan.micro_batch; ++i)
+    read_row(sampler, first + i, first_row + i, rows);
+}
+
+}  // namespace
+
+int64_t num_passes(const BatchPlan& plan) {
+  return plan.global_batch / (plan.micro_batch * plan.ranks);
+}
+
+int64_t first_sample(const BatchPlan& plan, int64_t batch, int64_t pass) {
+  return plan.begin + batch * plan.global_batch +
+         (pass * plan.ranks + plan.rank) * plan.micro_batch;
+}
+
+int64_t Batch::num_targets() const {
+  return std::ssize(targets) - std::ranges::count(targets, -1);
+}
+
+Batch empty_batch(int64_t rows, int64_t seq_len) {
+  const size_t numel = rows * seq_len;
+  return {rows, seq_len, std::vector<int64_t>(numel, 0), std::vector<int64_t>(numel, -1)};
+}
+
+void read_row(const data::Sampler& sampler, int64_t global_index, int64_t row,
+              Batch& batch) {
+  std::vector<int64_t> tokens(batch.seq_len + 1);
+  sampler.sample(global_index, tokens.data());
+  const int64_t offset = row * batch.seq_len;
+  std::copy_n(tokens.begin(), batch.seq_len, batch.inputs.begin() + offset);
+  std::copy_n(tokens.begin() + 1, batch.seq_len, batch.targets.begin() + offset);
+}
+
+Batch read_pass(const data::Sampler& sampler, const BatchPlan& plan, int64_t seq_len,
+                int64_t batch, int64_t pass) {
+  Batch rows = empty_batch(plan.micro_batch, seq_len);
+  read_rows(sampler, plan, batch, pass, 0, rows);
+  return rows;
+}
+
+Batch read_all_passes(const data::Sampler& sampler, const BatchPlan& plan,
+                      int64_t seq_len, int64_t batch) {
+  Batch rows = empty_batch(num_passes(plan) * plan.micro_batch, seq_len);
+  for (int64_t pass = 0; pass < num_passes(plan); ++pass) {
+    read_rows(sampler, plan, batch, pass, pass * plan.micro_batch, rows);
+  }
+  return rows;
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,31 @@
+#include "launcher/data/data_identity.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/comm/exchange.h"
+#include "engine/errors.h"
+#include "launcher/data/token_source.h"
+
+namespace zero::launcher {
+
+DataIdentity agree_on_data(const data::TokenSource& source, bool reads_all,
+                           Communicator& ranks) {
+  const std::string hash =
+      reads_all ? fmt::format("{:016x}", source.content_hash()) : std::string();
+  const nlohmann::json mine = {hash, source.num_tokens()};
+  const auto first = nlohmann::json::parse(broadcast_text(ranks, mine.dump()));
+  const DataIdentity identity = {first[0], first[1]};
+  if (source.num_tokens() == identity.num_tokens && (!reads_all || hash == identity.hash))
+    return identity;
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  throw Error(ExitCode::kData,
+              fmt::format("the data on host {} is not rank 0's: {} tokens there, {} here",
+                          host, identity.num_tokens, source.num_tokens()),
+              source.where(), "the same files on every host");
+}
+
+}  // namespace zero::launcher

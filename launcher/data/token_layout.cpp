@@ -1,0 +1,165 @@
+#include "launcher/data/token_layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+#include "launcher/data/error.h"
+#include "launcher/data/mapped_file.h"
+
+namespace zero::data {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "token files are little-endian");
+
+constexpr int64_t kHeaderBytes = 256 * sizeof(int32_t);
+constexpr int32_t kGpt2Magic = 20240520;
+constexpr int32_t kLlama3Magic = 20240801;
+constexpr std::string_view kLlmqMagic = "BIN.TOK\n";
+constexpr std::string_view kMegatronMagic{"MMIDIDX\0\0", 9};
+constexpr const char* kCopyAgain = "copy the file again, or tokenise the text again";
+
+// What the checks below look at, copied once from the file.
+struct FileHead {
+  std::string path;
+  int64_t file_bytes = 0;
+  std::array<int32_t, 256> words{};  // zeros behind the end of a short file
+};
+
+FileHead read_head(const MappedFile& file) {
+  FileHead head{file.path(), file.size_bytes()};
+  const auto num_bytes = std::min(kHeaderBytes, file.size_bytes());
+  if (num_bytes > 0)
+    std::memcpy(head.words.data(), file.view().get(), static_cast<size_t>(num_bytes));
+  return head;
+}
+
+bool starts_with(const FileHead& head, std::string_view magic) {
+  return std::memcmp(head.words.data(), magic.data(), magic.size()) == 0;
+}
+
+bool has_suffix(const FileHead& head, const char* suffix) {
+  return std::filesystem::path(head.path).extension() == suffix;
+}
+
+void check_header_is_whole(const FileHead& head) {
+  if (head.file_bytes >= kHeaderBytes) return;
+  throw DataError(fmt::format("the token file's header is cut off: {} bytes of {}",
+                              head.file_bytes, kHeaderBytes),
+                  at_byte(head.path, head.file_bytes), kCopyAgain);
+}
+
+void check_word(const FileHead& head, size_t i, const char* name, bool is_good,
+                const std::string& expected) {
+  if (is_good) return;
+  throw DataError(fmt::format("{} {} in the token file's header, expected {}", name,
+                              head.words[i], expected),
+                  at_byte(head.path, static_cast<int64_t>(i * 4)),
+                  "tokenise the text again with a matching version of the tool");
+}
+
+// The header's count must account for every byte behind it.
+void check_count(const FileHead& head, size_t i, int bytes_per_token) {
+  const int64_t announced = head.words[i];
+  const int64_t num_bytes = head.file_bytes - kHeaderBytes;
+  if (announced * bytes_per_token == num_bytes) return;
+  throw DataError(
+      fmt::format("the header announces {} tokens of {} bytes, the file holds {} "
+                  "bytes behind the header",
+                  announced, bytes_per_token, num_bytes),
+      at_byte(head.path, static_cast<int64_t>(i * 4)), kCopyAgain);
+}
+
+TokenLayout llmc_layout(const FileHead& head, TokenKind kind, int version,
+                        int bytes_per_token) {
+  check_header_is_whole(head);
+  check_word(head, 1, "version", head.words[1] == version, std::to_string(version));
+  check_count(head, 2, bytes_per_token);
+  return {kind, kHeaderBytes, bytes_per_token, head.words[2]};
+}
+
+// Words 2 to 6: version, bytes per token, tokens, vocabulary (from version 2 on), 1 if
+// loss masks follow the tokens.
+TokenLayout llmq_layout(const FileHead& head) {
+  check_header_is_whole(head);
+  const int32_t version = head.words[2], bytes_per_token = head.words[3];
+  check_word(head, 2, "version", version == 1 || version == 2, "1 or 2");
+  check_word(head, 3, "bytes per token", bytes_per_token == 2 || bytes_per_token == 4,
+             "2 or 4");
+  if (head.words[6] == 1) {
+    throw DataError("the token file carries loss masks, which would be ignored",
+                    at_byte(head.path, 24), "tokenise the text again without masks");
+  }
+  check_count(head, 4, bytes_per_token);
+  if (version == 2) check_word(head, 5, "vocabulary", head.words[5] > 0, "at least 1");
+  return {TokenKind::kLlmq, kHeaderBytes, bytes_per_token, head.words[4],
+          version == 2 ? head.words[5] : 0};
+}
+
+[[noreturn]] void throw_megatron(const FileHead& head) {
+  throw DataError("Megatron's .idx and .bin pairs cannot be read yet",
+                  at_byte(head.path, 0),
+                  "convert the tokens to a raw uint16 .bin or to an llm.c token file");
+}
+
+// llm.c writes a date of 2024 in front of all its files. As raw tokens such a date begins
+// with an id above the last of GPT-2, so no raw file of GPT-2 tokens is refused.
+void check_is_not_other_llmc_file(const FileHead& head) {
+  const int32_t magic = head.words[0];
+  if (magic < 20240101 || magic > 20241231) return;
+  throw DataError(fmt::format("wrong magic {}: llm.c's token files begin with {} or {}",
+                              magic, kGpt2Magic, kLlama3Magic),
+                  at_byte(head.path, 0),
+                  "name a token file; this one may hold weights or an evaluation set");
+}
+
+TokenLayout raw_uint16_layout(const FileHead& head) {
+  check_is_not_other_llmc_file(head);
+  if (std::filesystem::exists(
+          std::filesystem::path(head.path).replace_extension(".idx"))) {
+    throw_megatron(head);
+  }
+  if (head.file_bytes % 2 != 0) {
+    throw DataError(
+        "odd number of bytes in a file of uint16 tokens: the last token is incomplete",
+        at_byte(head.path, head.file_bytes - 1), kCopyAgain);
+  }
+  return {TokenKind::kNanoGpt, 0, 2, head.file_bytes / 2};
+}
+
+}  // namespace
+
+std::string kind_name(TokenKind kind) {
+  switch (kind) {
+    case TokenKind::kText:
+      return "text";
+    case TokenKind::kNanoGpt:
+      return "nanoGPT uint16";
+    case TokenKind::kLlmcGpt2:
+      return "llm.c gpt2";
+    case TokenKind::kLlmcLlama3:
+      return "llm.c llama3";
+    case TokenKind::kLlmq:
+      return "LLMQ";
+  }
+  return "unknown";
+}
+
+TokenLayout detect_layout(const MappedFile& file) {
+  const FileHead head = read_head(file);
+  if (starts_with(head, kLlmqMagic)) return llmq_layout(head);
+  if (head.words[0] == kGpt2Magic) return llmc_layout(head, TokenKind::kLlmcGpt2, 1, 2);
+  if (head.words[0] == kLlama3Magic)
+    return llmc_layout(head, TokenKind::kLlmcLlama3, 7, 4);
+  if (starts_with(head, kMegatronMagic) || has_suffix(head, ".idx")) throw_megatron(head);
+  if (has_suffix(head, ".bin")) return raw_uint16_layout(head);
+  return {TokenKind::kText, 0, 1, head.file_bytes, 257};
+}
+
+}  // namespace zero::data

@@ -1,0 +1,25 @@
+#pragma once
+#include <cstdint>
+
+#include "launcher/data/batches.h"
+#include "launcher/data/sampler.h"
+
+namespace zero {
+class Communicator;
+}
+
+namespace zero::launcher {
+
+class Runner;
+
+struct Evaluation {
+  double loss = 0;  // mean over all targets
+  int64_t num_targets = 0;
+};
+
+// The mean loss over the first `num_samples` samples. Collective; the ranks share the
+// work, and get the same bits whatever their number.
+Evaluation evaluate(Runner& runner, Communicator& ranks, const data::Sampler& sampler,
+                    const BatchPlan& plan, int64_t seq_len, int64_t num_samples);
+
+}  // namespace zero::launcher

@@ -1,0 +1,94 @@
+#include "launcher/inference/generate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "engine/errors.h"
+#include "engine/init/philox.h"
+#include "launcher/data/token_file.h"
+#include "launcher/run/console.h"
+#include "launcher/settings/values.h"
+
+namespace zero::launcher {
+namespace {
+
+// In [0, 1), a function of the seed and the token's number alone.
+double uniform_number(uint64_t seed, int64_t index) {
+  const auto bits =
+      philox(hash_key(seed, "generated text"), static_cast<uint64_t>(index), 0);
+  return std::ldexp(
+      static_cast<double>(bits[0]) + std::ldexp(static_cast<double>(bits[1] >> 11), -21),
+      -32);
+}
+
+std::vector<int64_t> parse_text(const std::string& prompt) {
+  std::vector<int64_t> tokens;
+  for (unsigned char byte : prompt) tokens.push_back(byte);
+  return tokens;
+}
+
+std::vector<int64_t> parse_numbers(const std::string& prompt) {
+  std::vector<int64_t> tokens;
+  std::istringstream words(prompt);
+  for (std::string word; words >> word;)
+    tokens.push_back(parse_integer(word).value_or(-1));
+  return tokens;
+}
+
+}  // namespace
+
+int64_t choose_token(std::span<const float> logits, double temperature, double uniform) {
+  const auto likeliest = std::ranges::max_element(logits);
+  if (temperature == 0 || !std::isfinite(*likeliest)) return likeliest - logits.begin();
+  std::vector<double> cumulative;
+  double sum = 0;
+  for (float logit : logits)
+    cumulative.push_back(sum += std::exp((logit - *likeliest) / temperature));
+  const auto chosen = std::ranges::upper_bound(cumulative, uniform * sum);
+  return std::min<int64_t>(chosen - cumulative.begin(), std::ssize(logits) - 1);
+}
+
+std::vector<int64_t> generate(const std::vector<int64_t>& prompt,
+                              const GenerateOptions& options,
+                              const NextLogits& next_logits) {
+  std::vector<int64_t> tokens = prompt;
+  for (int64_t i = 0; i < options.num_tokens; ++i) {
+    const int64_t length = std::min(std::ssize(tokens), options.context);
+    const std::vector<float> logits = next_logits(std::span(tokens).last(length));
+    tokens.push_back(
+        choose_token(logits, options.temperature, uniform_number(options.seed, i)));
+  }
+  return {tokens.begin() + std::ssize(prompt), tokens.end()};
+}
+
+std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text,
+                                  int64_t vocab) {
+  const std::vector<int64_t> tokens =
+      is_text ? parse_text(prompt) : parse_numbers(prompt);
+  const bool fits = std::ranges::all_of(
+      tokens, [&](int64_t token) { return token >= 0 && token < vocab; });
+  if (tokens.empty() || !fits) {
+    throw Error(
+        ExitCode::kUsage,
+        fmt::format("sample is \"{}\", which is no text of this data's tokens", prompt),
+        "--sample",
+        is_text ? "a text"
+                : fmt::format("token numbers below {} with blanks between them", vocab));
+  }
+  return tokens;
+}
+
+std::string show_tokens(std::span<const int64_t> tokens, bool is_text) {
+  if (!is_text) return fmt::format("{}", fmt::join(tokens, " "));
+  std::string bytes;
+  for (int64_t token : tokens) {
+    if (token >= data::TokenFile::kEndOfText) break;
+    bytes += static_cast<char>(token);
+  }
+  return printable(bytes);
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,42 @@
+#include "launcher/process/binding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "offload/topology.h"
+
+namespace zero::launcher {
+
+std::optional<std::vector<int>> wider_affinity(const std::vector<int>& current,
+                                               const std::vector<int>& node_cpus,
+                                               int local_rank, int local_size) {
+  constexpr size_t kHardwareThreads = 2;  // of one core
+  const std::vector<int> share = fair_share(node_cpus, local_rank, local_size);
+  if (current.size() > kHardwareThreads || share.size() <= current.size())
+    return std::nullopt;
+  return share;
+}
+
+Cores take_cores(int local_rank, int local_size, bool may_bind) {
+  const std::vector<int> before = current_affinity(), node_cpus = cpuset_of_node();
+  Cores cores{before, 1, format_cpus(before)};
+  if (may_bind) {
+    const auto wider = wider_affinity(before, node_cpus, local_rank, local_size);
+    if (wider && try_bind(*wider)) {
+      cores.cpus = *wider;
+      cores.note =
+          fmt::format("{} (was pinned to {})", format_cpus(*wider), format_cpus(before));
+    }
+  }
+  const size_t fair = fair_share(node_cpus, local_rank, local_size).size();
+  cores.share = static_cast<int>(std::min(cores.cpus.size(), fair));
+  return cores;
+}
+
+int choose_threads(int asked_for, bool is_deterministic, int share) {
+  if (asked_for > 0) return asked_for;
+  return is_deterministic ? 1 : std::max(1, share);
+}
+
+}  // namespace zero::launcher

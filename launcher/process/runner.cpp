@@ -1,0 +1,78 @@
+#include "launcher/process/runner.h"
+
+#include <torch/torch.h>
+
+#include "engine/engine.h"
+
+namespace zero::launcher {
+namespace {
+
+// What the engine calls: an object with a forward().
+struct Loss {
+  LanguageModel& model;
+  at::Tensor forward(const at::Tensor& tokens, const at::Tensor& targets) {
+    return model.loss_sum(tokens, targets);
+  }
+};
+
+struct Logits {
+  LanguageModel& model;
+  at::Tensor forward(const at::Tensor& tokens) { return model.next_logits(tokens); }
+};
+
+// No gradients and no dropout, until the end of the scope.
+class Inference {
+ public:
+  explicit Inference(LanguageModel& model) : module_(model.module()) { module_->eval(); }
+  ~Inference() { module_->train(); }
+  Inference(const Inference&) = delete;
+  Inference& operator=(const Inference&) = delete;
+
+ private:
+  std::shared_ptr<torch::nn::Module> module_;
+  torch::NoGradGuard no_grad_;
+};
+
+// (rows, columns) int64
+at::Tensor to_tensor(std::span<const int64_t> values, int64_t rows, int64_t columns) {
+  at::Tensor tensor = torch::empty({rows, columns}, torch::kInt64);
+  std::copy(values.begin(), values.end(), tensor.data_ptr<int64_t>());
+  return tensor;
+}
+
+at::Tensor loss_of(LanguageModel& model, Engine& engine, const Batch& batch) {
+  Loss loss{model};
+  auto* callable = &loss;
+  return engine.forward(callable, to_tensor(batch.inputs, batch.rows, batch.seq_len),
+                        to_tensor(batch.targets, batch.rows, batch.seq_len));
+}
+
+}  // namespace
+
+void prepare_torch(int num_threads, uint64_t seed) {
+  at::set_num_threads(num_threads);
+  torch::manual_seed(seed);
+}
+
+void Runner::train(const Batch& batch) {
+  engine_.backward(loss_of(model_, engine_, batch), batch.num_targets());
+}
+
+double Runner::loss_sum(const Batch& batch) {
+  Inference inference(model_);
+  return loss_of(model_, engine_, batch).item<double>();
+}
+
+std::vector<float> Runner::next_logits(std::span<const int64_t> tokens) {
+  Inference inference(model_);
+  Logits logits{model_};
+  auto* callable = &logits;
+  const at::Tensor result =
+      engine_.forward(callable, to_tensor(tokens, 1, std::ssize(tokens)))
+          .to(torch::kCPU, torch::kFloat32)
+          .contiguous();
+  const float* values = result.data_ptr<float>();
+  return {values, values + result.numel()};
+}
+
+}  // namespace zero::launcher

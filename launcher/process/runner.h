@@ -1,0 +1,39 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "launcher/data/batches.h"
+#include "launcher/model.h"
+
+namespace zero {
+class Engine;
+}
+
+namespace zero::launcher {
+
+// The threads and the seed of torch, for this process. Before the first arithmetic.
+void prepare_torch(int num_threads, uint64_t seed);
+
+// Run a language model through the engine, on batches that know nothing of tensors: the
+// one place of the launcher that speaks torch. All calls are collective.
+class Runner {
+ public:
+  // Both must outlive this object.
+  Runner(LanguageModel& model, Engine& engine) : model_(model), engine_(engine) {}
+
+  // Forward and backward: adds to the gradient of the step.
+  void train(const Batch& batch);
+
+  // Without gradients and dropout: the sum of the losses of all targets.
+  double loss_sum(const Batch& batch);
+
+  // The same for the logits (vocab) of the token that follows these.
+  std::vector<float> next_logits(std::span<const int64_t> tokens);
+
+ private:
+  LanguageModel& model_;
+  Engine& engine_;
+};
+
+}  // namespace zero::launcher

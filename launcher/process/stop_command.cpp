@@ -1,0 +1,56 @@
+#include "launcher/process/stop_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+
+#include "launcher/process/announced_world.h"
+#include "launcher/run/run_folder.h"
+
+namespace zero::launcher {
+namespace {
+
+// Those that pass SIGUSR1 on to all ranks.
+constexpr std::array kLaunchers = {"mpirun", "mpiexec", "orterun", "prterun"};
+
+std::string value_of(const std::vector<std::string>& environment,
+                     const std::string& name) {
+  for (const std::string& entry : environment) {
+    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+  }
+  return "";
+}
+
+// Empty where no signal reaches all ranks, as on the far side of an ssh.
+std::string signal_command(const Starter& starter,
+                           const std::vector<std::string>& environment) {
+  const bool is_alone = !announced_world(environment);
+  if (is_alone) return fmt::format("kill -USR1 {}", starter.pid);
+  if (std::ranges::find(kLaunchers, starter.parent_name) != kLaunchers.end())
+    return fmt::format("kill -USR1 {}", starter.parent);
+  const std::string job = value_of(environment, "SLURM_JOB_ID"),
+                    step = value_of(environment, "SLURM_STEP_ID");
+  if (job.empty() || step.empty()) return "";
+  return fmt::format("scancel --signal=USR1 {}.{}", job, step);
+}
+
+}  // namespace
+
+Starter starter_of_this_process() {
+  Starter starter{getpid(), getppid(), ""};
+  std::ifstream file(fmt::format("/proc/{}/comm", starter.parent));
+  std::getline(file, starter.parent_name);
+  return starter;
+}
+
+std::string stop_command(const Starter& starter,
+                         const std::vector<std::string>& environment,
+                         const std::string& folder) {
+  const std::string signal = signal_command(starter, environment);
+  return (signal.empty() ? "" : signal + ", or ") + "touch " + stop_file(folder);
+}
+
+}  // namespace zero::launcher

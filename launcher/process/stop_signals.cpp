@@ -1,0 +1,62 @@
+#include "launcher/process/stop_signals.h"
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+
+#include "engine/errors.h"
+
+namespace zero::launcher {
+namespace {
+
+constexpr std::array kSignals = {SIGUSR1, SIGTERM, SIGINT};
+constexpr int64_t kDuplicateMs = 500;
+
+std::atomic<int> first_signal = 0;
+std::atomic<int64_t> first_ms = 0;
+static_assert(std::atomic<int64_t>::is_always_lock_free);
+
+int64_t now_ms() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
+
+// Nothing here but what a handler may do.
+void note_signal(int signal) {
+  const int error = errno;
+  const int64_t now = now_ms();
+  if (first_signal.load() == 0) {
+    first_ms = now;
+    first_signal = signal;
+  } else if (now - first_ms.load() >= kDuplicateMs) {
+    _exit(static_cast<int>(ExitCode::kInterrupted));
+  }
+  errno = error;
+}
+
+void set_handlers(void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigfillset(&action.sa_mask);
+  for (const int signal : kSignals) sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+void catch_stop_signals() {
+  first_signal = 0;
+  set_handlers(note_signal);
+}
+
+int stop_signal() { return first_signal; }
+
+void forget_stop_signals() { set_handlers(SIG_DFL); }
+
+}  // namespace zero::launcher

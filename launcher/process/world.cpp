@@ -1,0 +1,51 @@
+#include "launcher/process/world.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "engine/comm/communicator.h"
+#include "engine/comm/make_communicator.h"
+#include "engine/comm/mpi_session.h"
+
+namespace zero::launcher {
+
+World::World(const std::optional<AnnouncedWorld>& announced) {
+  if (!announced) return;
+  mpi_ = std::make_unique<MpiSession>();
+  check_world_size(*announced, mpi_->size());
+}
+
+World::~World() = default;
+
+int World::rank() const { return mpi_ ? mpi_->rank() : 0; }
+int World::size() const { return mpi_ ? mpi_->size() : 1; }
+int World::local_rank() const { return mpi_ ? mpi_->local_rank() : 0; }
+int World::local_size() const { return mpi_ ? mpi_->local_size() : 1; }
+
+std::unique_ptr<Communicator> World::make_communicator() const {
+  return make_world_communicator(mpi_.get());
+}
+
+void World::abort(ExitCode code) {
+  if (mpi_ && mpi_->size() > 1) mpi_->abort(code);
+  std::_Exit(static_cast<int>(code));
+}
+
+void check_world_size(const AnnouncedWorld& announced, int mpi_size) {
+  // PMIx tells no size, but a process that is alone in MPI cannot be rank 1.
+  const int expected =
+      announced.size > 0 ? announced.size : std::max(mpi_size, announced.rank + 1);
+  if (expected == mpi_size) return;
+  const bool is_slurm = announced.source.starts_with("SLURM");
+  throw Error(
+      ExitCode::kEnvironment,
+      fmt::format("{} announces {} ranks, MPI sees {}: each would train by itself",
+                  announced.source, expected, mpi_size),
+      fmt::format("rank {} as announced", announced.rank),
+      is_slurm ? "srun --mpi=pmix zero_launch ..."
+               : "start with the mpirun of the OpenMPI that zero_launch was built with");
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,45 @@
+#pragma once
+#include <memory>
+#include <optional>
+
+#include "engine/errors.h"
+#include "launcher/process/announced_world.h"
+
+namespace zero {
+class Communicator;
+class MpiSession;
+}  // namespace zero
+
+namespace zero::launcher {
+
+// The ranks of this run and this process's place among them.
+//
+// A process that nobody announced as a rank is alone and never touches MPI. Otherwise MPI
+// is initialised here and ended by the destructor. Throws Error(kEnvironment) when MPI
+// has not as many ranks as were announced: each of them would train by itself.
+class World {
+ public:
+  explicit World(const std::optional<AnnouncedWorld>& announced);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int rank() const;
+  int size() const;
+  int local_rank() const;  // among the ranks of this host
+  int local_size() const;
+
+  // All ranks; collective.
+  std::unique_ptr<Communicator> make_communicator() const;
+
+  // End every rank at once.
+  [[noreturn]] void abort(ExitCode code);
+
+ private:
+  std::unique_ptr<MpiSession> mpi_;  // null: alone
+};
+
+// The check of World's constructor.
+void check_world_size(const AnnouncedWorld& announced, int mpi_size);
+
+}  // namespace zero::launcher

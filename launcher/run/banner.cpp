@@ -1,0 +1,82 @@
+#include "launcher/run/banner.h"
+
+#include <fmt/format.h>
+
+#include "launcher/run/step_line.h"
+
+namespace zero::launcher {
+namespace {
+
+// 1234567 -> "1,234,567"
+std::string with_commas(int64_t count) {
+  std::string digits = std::to_string(count);
+  for (auto i = std::ssize(digits) - 3; i > 0; i -= 3) digits.insert(i, ",");
+  return digits;
+}
+
+std::string line(const std::string& name, const std::string& text) {
+  return fmt::format("  {:<9}{}\n", name, text);
+}
+
+std::string model_text(const Settings& settings, const BannerFacts& facts) {
+  const ModelShape& shape = facts.shape;
+  return fmt::format(
+      "{}: {} layers, dim {}, {} heads, vocabulary {}; {} parameters in {} units, {}",
+      settings.model, shape.layers, shape.dim, shape.heads, shape.vocab,
+      with_commas(facts.num_parameters), facts.num_units, settings.dtype);
+}
+
+std::string data_text(const BannerFacts& facts) {
+  return fmt::format("{}; {} samples of {} tokens = {:.1f} steps make an epoch",
+                     facts.data, with_commas(facts.samples_per_epoch),
+                     facts.shape.seq_len,
+                     static_cast<double>(facts.samples_per_epoch) /
+                         static_cast<double>(facts.batch.global_batch));
+}
+
+std::string batch_text(const BannerFacts& facts) {
+  const BatchPlan& batch = facts.batch;
+  return fmt::format("{} samples a step = {} ranks x {} passes x {} samples; {} tokens",
+                     batch.global_batch, batch.ranks, num_passes(batch),
+                     batch.micro_batch,
+                     with_commas(batch.global_batch * facts.shape.seq_len));
+}
+
+std::string memory_lines(const std::vector<MemoryEntry>& memory) {
+  std::string lines;
+  int64_t sum = 0;
+  for (const MemoryEntry& entry : memory) {
+    lines += line(lines.empty() ? "memory" : "",
+                  fmt::format("{:>10}  {:<6}  {}", short_bytes(entry.bytes), entry.tier,
+                              entry.owner));
+    sum += entry.bytes;
+  }
+  return lines + line("", fmt::format("{:>10}  rank 0 in all, activations apart",
+                                      short_bytes(sum)));
+}
+
+}  // namespace
+
+std::string describe_cores(const std::vector<std::string>& cores) {
+  std::string text;
+  for (size_t begin = 0, end = 0; begin < cores.size(); begin = end) {
+    for (end = begin + 1; end < cores.size() && cores[end] == cores[begin];) ++end;
+    const std::string ranks = end - begin == 1
+                                  ? fmt::format("rank {}", begin)
+                                  : fmt::format("ranks {}-{}", begin, end - 1);
+    text += fmt::format("{}{}: cores {}", text.empty() ? "" : ", ", ranks, cores[begin]);
+  }
+  return text;
+}
+
+std::string banner(const Settings& settings, const BannerFacts& facts) {
+  return "zero_launch train\n" +
+         line("ranks", fmt::format("{} with {} thread(s) each; {}", facts.batch.ranks,
+                                   facts.threads, describe_cores(facts.cores))) +
+         line("model", model_text(settings, facts)) + line("data", data_text(facts)) +
+         line("batch", batch_text(facts)) + memory_lines(facts.memory) +
+         line("output", settings.out + "/metrics.jsonl") +
+         line("stop", facts.stop_command + " saves and stops");
+}
+
+}  // namespace zero::launcher

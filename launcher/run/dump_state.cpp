@@ -1,0 +1,76 @@
+#include "launcher/run/dump_state.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/errors.h"
+
+namespace zero::launcher {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::vector<std::string> in_hex(std::span<const double> values) {
+  std::vector<std::string> texts;
+  for (double value : values) texts.push_back(fmt::format("{:a}", value));
+  return texts;
+}
+
+// Append values; returns the offset where they begin.
+int64_t write_values(std::ofstream& file, std::span<const float> values) {
+  const int64_t offset = file.tellp();
+  file.write(reinterpret_cast<const char*>(values.data()),
+             static_cast<std::streamsize>(values.size_bytes()));
+  return offset;
+}
+
+Json write_shard(std::ofstream& file, const ShardView& shard) {
+  Json json = {{"fqn", shard.fqn},
+               {"shape", shard.shape},
+               {"begin", shard.begin},
+               {"numel", shard.master.size()},
+               {"frozen", shard.frozen},
+               {"aliases", shard.aliases},
+               {"master", write_values(file, shard.master)}};
+  if (!shard.frozen) {
+    json["exp_avg"] = write_values(file, shard.exp_avg);
+    json["exp_avg_sq"] = write_values(file, shard.exp_avg_sq);
+  }
+  return json;
+}
+
+void check_written(std::ofstream& file, const std::string& path) {
+  file.close();
+  if (!file) {
+    throw Error(ExitCode::kCheckpoint,
+                fmt::format("cannot write: {}", std::strerror(errno)), path,
+                "another folder for --dump-state");
+  }
+}
+
+}  // namespace
+
+void dump_state(const std::string& folder, Engine& engine,
+                std::span<const double> losses) {
+  std::filesystem::create_directories(folder);
+  const std::string path = fmt::format("{}/rank_{:05}", folder, engine.rank());
+  Json json = {
+      {"rank", engine.rank()}, {"size", engine.size()}, {"step", engine.num_steps()}};
+  json["losses"] = in_hex(losses);
+  json["parameters"] = Json::array();
+
+  std::ofstream values(path + ".bin", std::ios::binary | std::ios::trunc);
+  for (const ShardView& shard : engine.shards())
+    json["parameters"].push_back(write_shard(values, shard));
+  check_written(values, path + ".bin");
+  std::ofstream index(path + ".json", std::ios::trunc);
+  index << json.dump(1) << '\n';
+  check_written(index, path + ".json");
+}
+
+}  // namespace zero::launcher

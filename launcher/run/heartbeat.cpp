@@ -1,0 +1,50 @@
+#include "launcher/run/heartbeat.h"
+
+#include <array>
+#include <chrono>
+
+namespace zero::launcher {
+namespace {
+
+constexpr std::array kJobVariables = {"SLURM_JOB_ID", "OMPI_MCA_ess_base_jobid",
+                                      "PMIX_NAMESPACE"};
+
+}  // namespace
+
+Heartbeat::Heartbeat(const std::string& folder, const std::string& job_id,
+                     double seconds_between)
+    : lock_(folder, job_id),
+      seconds_between_(seconds_between),
+      thread_([this](std::stop_token stop) { beat_until_stopped(stop); }) {}
+
+Heartbeat::~Heartbeat() = default;
+
+void Heartbeat::check() {
+  const std::lock_guard guard(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+void Heartbeat::beat_until_stopped(std::stop_token stop) {
+  std::unique_lock guard(mutex_);
+  const std::chrono::duration<double> pause(seconds_between_);
+  while (!failure_) {
+    wake_.wait_for(guard, stop, pause, [] { return false; });
+    if (stop.stop_requested()) return;
+    try {
+      lock_.beat();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  }
+}
+
+std::string job_id(const std::vector<std::string>& environment) {
+  for (const std::string name : kJobVariables) {
+    for (const std::string& entry : environment) {
+      if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+    }
+  }
+  return "";
+}
+
+}  // namespace zero::launcher

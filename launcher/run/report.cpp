@@ -1,0 +1,113 @@
+#include "launcher/run/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <new>
+#include <system_error>
+#include <thread>
+
+#include "checkpoint/error.h"
+#include "launcher/process/stop_signals.h"
+#include "launcher/process/world.h"
+#include "offload/host_arena.h"
+
+namespace zero::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kTurn = 1000ms;  // that a failing rank gives each one below it
+constexpr auto kLongestWait = 3000ms;
+constexpr auto kDelivery = 200ms;  // for mpirun to pass printed lines on
+
+const std::string kMemoryCure =
+    "more ranks, a smaller micro_batch or seq_len, or recompute = \"unit\"";
+
+bool contains(const std::string& text, const char* part) {
+  return text.find(part) != text.npos;
+}
+
+// torch appends where in its sources the check stands, and a stack.
+std::string first_line(const std::string& text) {
+  return text.substr(0, std::min(text.find("\nException raised from"), text.find('\n')));
+}
+
+Failure describe_other(const std::string& text) {
+  if (contains(text, "can't allocate memory") || contains(text, "out of memory")) {
+    return {ExitCode::kEnvironment, first_line(text), "", kMemoryCure};
+  }
+  return {ExitCode::kTraining, first_line(text), "", ""};
+}
+
+std::string joined(const std::string& file, const std::string& fqn) {
+  return file + (file.empty() || fqn.empty() ? "" : ", ") + fqn;
+}
+
+void print(const Failure& failure) {
+  const std::string text = three_lines(failure);
+  std::fflush(stdout);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+Failure describe(std::exception_ptr error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return {e.code(), e.problem(), e.where(), e.cure()};
+  } catch (const checkpoint::CheckpointError& e) {
+    return {ExitCode::kCheckpoint, e.problem(), joined(e.file(), e.fqn()), e.cure()};
+  } catch (const HostMemoryError& e) {
+    return {ExitCode::kEnvironment, e.what(), "", ""};
+  } catch (const std::bad_alloc&) {
+    return {ExitCode::kEnvironment, "out of host memory", "", kMemoryCure};
+  } catch (const std::filesystem::filesystem_error& e) {
+    return {ExitCode::kCheckpoint, e.code().message(), e.path1().string(), ""};
+  } catch (const std::system_error& e) {
+    return {ExitCode::kEnvironment, e.what(), "", ""};
+  } catch (const std::exception& e) {
+    return describe_other(e.what());
+  } catch (...) {
+    return {ExitCode::kTraining, "an exception without a text", "", ""};
+  }
+}
+
+std::string three_lines(const Failure& failure) {
+  std::string text = "zero: " + failure.what + '\n';
+  if (!failure.where.empty()) text += "  where: " + failure.where + '\n';
+  if (!failure.cure.empty()) text += "  try:   " + failure.cure + '\n';
+  return text;
+}
+
+int report_alone(const Failure& failure, int announced_rank) {
+  if (announced_rank == 0) {
+    print(failure);
+    std::this_thread::sleep_for(kDelivery);
+  } else {
+    forget_stop_signals();  // mpirun must be able to end a rank that waits for its turn
+    std::this_thread::sleep_for(kLongestWait);
+  }
+  return static_cast<int>(failure.code);
+}
+
+int report_and_end(const Failure& failure, World& world) {
+  if (world.size() == 1) {
+    print(failure);
+    return static_cast<int>(failure.code);
+  }
+  forget_stop_signals();  // mpirun must be able to end a rank that waits for its turn
+  std::this_thread::sleep_for(
+      std::min<std::chrono::milliseconds>(kTurn * world.rank(), kLongestWait));
+  const std::string rank = fmt::format("rank {} of {}", world.rank(), world.size());
+  print({failure.code, failure.what, joined(failure.where, rank), failure.cure});
+  std::this_thread::sleep_for(kDelivery);
+  world.abort(failure.code);
+}
+
+}  // namespace zero::launcher

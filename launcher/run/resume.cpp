@@ -1,0 +1,61 @@
+#include "launcher/run/resume.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/error.h"
+#include "checkpoint/reader.h"
+#include "engine/checkpointing.h"
+#include "engine/comm/exchange.h"
+#include "engine/engine.h"
+#include "launcher/run/console.h"
+#include "launcher/run/resume_plan.h"
+
+namespace zero::launcher {
+namespace {
+
+using checkpoint::CheckpointError;
+using nlohmann::json;
+
+void tell_passed_over(const std::string& reason, int rank) {
+  if (rank == 0) print_line("passed over: " + reason);
+}
+
+// Rank 0 looks at the folder, so that all ranks see the same.
+ResumePlan agree_on_plan(Engine& engine, const Settings& settings) {
+  ResumePlan plan;
+  if (engine.rank() == 0) plan = plan_resume(settings.resume, settings.out);
+  for (const std::string& reason : plan.passed_over) tell_passed_over(reason, 0);
+  const json mine = {plan.folders, plan.passed_over, plan.may_pass_over};
+  const json first = json::parse(broadcast_text(engine.control(), mine.dump()));
+  return {first[0], first[1], first[2]};
+}
+
+Resumed load(Engine& engine, const std::string& folder, const SavedRun& now) {
+  if (engine.rank() == 0) {
+    const checkpoint::Reader reader(folder);
+    check_same_run(parse_saved_run(reader.manifest().config, folder), now, folder);
+  }
+  const SavedState state = load_checkpoint(engine, folder);
+  return {folder, parse_progress(state.position, folder)};
+}
+
+}  // namespace
+
+std::optional<Resumed> resume(Engine& engine, const SavedRun& now) {
+  ResumePlan plan = agree_on_plan(engine, now.settings);
+  if (plan.folders.empty()) return std::nullopt;
+  for (const std::string& folder : plan.folders) {
+    try {
+      return load(engine, folder, now);
+    } catch (const CheckpointError& error) {
+      if (!plan.may_pass_over) throw;
+      plan.passed_over.push_back(error.what());
+      tell_passed_over(error.what(), engine.rank());
+    }
+  }
+  refuse_all(plan.passed_over, now.settings.out);
+}
+
+}  // namespace zero::launcher

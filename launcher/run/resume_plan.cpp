@@ -1,0 +1,121 @@
+#include "launcher/run/resume_plan.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "checkpoint/error.h"
+#include "checkpoint/file.h"
+#include "checkpoint/find.h"
+#include "checkpoint/format.h"
+#include "engine/errors.h"
+
+namespace zero::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::StepFolder;
+
+const std::string kKeywords = "auto, must, never, or a folder with checkpoints";
+
+bool is_folder(const std::string& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+bool is_same_folder(const std::string& a, const std::string& b) {
+  std::error_code error;
+  return fs::equivalent(a, b, error);
+}
+
+// "runs/a/step_000000000040/" -> 40
+std::optional<int64_t> step_named_by(const std::string& path) {
+  return checkpoint::step_of(checkpoint::split_path(path).name);
+}
+
+ResumePlan plan_auto(const std::string& out) {
+  ResumePlan plan;
+  plan.may_pass_over = true;
+  std::vector<StepFolder> steps = checkpoint::list_steps(out);
+  for (; !steps.empty(); steps.pop_back()) {
+    const std::string flaw = checkpoint::flaw_of(steps.back());
+    if (flaw.empty()) {
+      plan.folders.push_back(steps.back().path);
+    } else if (plan.folders.empty()) {
+      plan.passed_over.push_back(flaw);
+    }
+  }
+  if (plan.folders.empty() && !plan.passed_over.empty())
+    refuse_all(plan.passed_over, out);
+  return plan;
+}
+
+ResumePlan plan_must(const std::string& out) {
+  const std::vector<StepFolder> steps = checkpoint::list_steps(out);
+  if (steps.empty()) {
+    throw Error(ExitCode::kUsage, "there is no checkpoint, and --resume must wants one",
+                out, "--resume auto, or the right --out");
+  }
+  return {{steps.back().path}, {}, false};
+}
+
+ResumePlan plan_never(const std::string& out) {
+  const std::vector<StepFolder> steps = checkpoint::list_steps(out);
+  if (steps.empty()) return {};
+  throw Error(ExitCode::kUsage,
+              fmt::format("{} checkpoint(s) are there, and --resume never wants none",
+                          steps.size()),
+              out, "--resume auto, or another --out");
+}
+
+// Two histories in one folder: a later `auto` could not tell them apart.
+void check_history(const std::string& chosen, const std::string& out) {
+  const std::vector<StepFolder> steps = checkpoint::list_steps(out);
+  if (steps.empty() || is_same_folder(steps.back().path, chosen)) return;
+  const bool is_from_here = is_same_folder(checkpoint::split_path(chosen).folder, out);
+  throw Error(ExitCode::kUsage,
+              fmt::format("--resume {} would start beside the {}checkpoint of step {}",
+                          chosen, is_from_here ? "newer " : "", steps.back().step),
+              out, "another --out; or --resume auto, to continue what is there");
+}
+
+ResumePlan plan_from(const std::string& folder, const std::string& out) {
+  const std::string chosen = find_checkpoint(folder, "--resume");
+  check_history(chosen, out);
+  return {{chosen}, {}, false};
+}
+
+}  // namespace
+
+ResumePlan plan_resume(const std::string& resume, const std::string& out) {
+  if (resume == "auto") return plan_auto(out);
+  if (resume == "must") return plan_must(out);
+  if (resume == "never") return plan_never(out);
+  return plan_from(resume, out);
+}
+
+std::string find_checkpoint(const std::string& folder, const std::string& flag) {
+  if (!is_folder(folder)) {
+    throw Error(ExitCode::kUsage, fmt::format("{} names no folder", flag), folder,
+                flag == "--resume" ? kKeywords : "a run's folder or one of its steps");
+  }
+  if (step_named_by(folder)) return folder;
+  std::vector<std::string> passed_over;
+  if (const auto newest = checkpoint::newest_complete(folder, &passed_over))
+    return newest->path;
+  if (!passed_over.empty()) refuse_all(passed_over, folder);
+  throw Error(ExitCode::kUsage,
+              fmt::format("{} names a folder without checkpoints", flag), folder,
+              "a run's folder or one of its steps");
+}
+
+void refuse_all(const std::vector<std::string>& reasons, const std::string& out) {
+  std::string text = "every checkpoint is damaged:";
+  for (const std::string& reason : reasons) text += "\n  - " + reason;
+  throw Error(ExitCode::kCheckpoint, text, out,
+              "restore one of them; or another --out, to start anew");
+}
+
+}  // namespace zero::launcher

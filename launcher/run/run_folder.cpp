@@ -1,0 +1,113 @@
+#include "launcher/run/run_folder.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+
+#include "checkpoint/commit.h"
+#include "checkpoint/error.h"
+#include "checkpoint/file.h"
+#include "checkpoint/format.h"
+#include "engine/comm/communicator.h"
+#include "engine/comm/exchange.h"
+#include "engine/device/host_device.h"
+#include "engine/errors.h"
+#include "launcher/run/heartbeat.h"
+
+namespace zero::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kLooks = 10;  // a network file system may show a new file late
+constexpr auto kPause = 200ms;
+
+void create_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error && std::filesystem::is_directory(path, error)) return;
+  throw Error(
+      ExitCode::kCheckpoint,
+      "cannot create the run's folder: " + (error ? error.message() : "this is a file"),
+      path, "another --out DIR");
+}
+
+std::string host_name() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+bool reads(const std::string& folder, const std::string& name, const std::string& word) {
+  try {
+    return checkpoint::read_text(checkpoint::Folder(folder), name, 256) == word;
+  } catch (const checkpoint::CheckpointError&) {
+    return false;
+  }
+}
+
+void find_word(const std::string& folder, const std::string& name,
+               const std::string& word) {
+  for (int look = 0; look < kLooks; ++look) {
+    if (reads(folder, name, word)) return;
+    std::this_thread::sleep_for(kPause);
+  }
+  throw Error(ExitCode::kCheckpoint,
+              fmt::format("host {} does not see what rank 0 writes into the run's folder",
+                          host_name()),
+              folder, "--out in a folder that all hosts share");
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const std::string& path, const std::string& job_id,
+                     Communicator& ranks)
+    : path_(path) {
+  if (ranks.rank() == 0) {
+    create_folder(path);
+    lock_ = std::make_unique<Heartbeat>(path, job_id);
+    checkpoint::probe_writable(path);
+  }
+  check_shared(path, path, ranks);
+}
+
+RunFolder::~RunFolder() = default;
+
+void RunFolder::check_ours() { lock_->check(); }
+
+bool RunFolder::has_stop_file() const {
+  std::error_code error;
+  return std::filesystem::exists(stop_file(path_), error);
+}
+
+void RunFolder::remove_stop_file() const {
+  std::error_code error;
+  std::filesystem::remove_all(stop_file(path_), error);
+}
+
+std::string stop_file(const std::string& folder) { return folder + "/STOP"; }
+
+void check_shared(const std::string& folder, const std::string& seen_as,
+                  Communicator& ranks) {
+  if (ranks.size() == 1) return;
+  const bool is_first = ranks.rank() == 0;
+  const std::string word = broadcast_text(
+      ranks, is_first ? checkpoint::temporary_name("nonce") : std::string());
+  // The name is never seen before: no stale cache knows it.
+  const std::string name = word;
+  if (is_first)
+    checkpoint::write_text(checkpoint::Folder(folder), name, word,
+                           checkpoint::system_io());
+  auto stream = make_inline_stream("nonce");
+  ranks.barrier("nonce written", *stream);
+  find_word(seen_as, name, word);
+  ranks.barrier("nonce read", *stream);
+  stream->synchronize();
+  if (is_first) checkpoint::Folder(folder).remove(name, checkpoint::system_io());
+}
+
+}  // namespace zero::launcher

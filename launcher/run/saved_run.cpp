@@ -1,0 +1,121 @@
+#include "launcher/run/saved_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "engine/errors.h"
+
+namespace zero::launcher {
+namespace {
+
+using nlohmann::json;
+
+// Reads fields out of JSON that `text` must be.
+template <class Read>
+auto parse(const std::string& text, const std::string& where, Read read) {
+  try {
+    return read(json::parse(text));
+  } catch (const json::exception&) {
+    throw Error(ExitCode::kCheckpoint, "this is no checkpoint of zero_launch train",
+                where, "a checkpoint that zero_launch train has written");
+  }
+}
+
+std::string describe(const DataIdentity& data) {
+  return fmt::format("{} tokens with hash {}", data.num_tokens, data.hash);
+}
+
+// A rate that falls towards the end of the run is another one when the end moves.
+bool follows_steps(const Settings& settings) { return settings.schedule != "constant"; }
+
+bool is_allowed(const ChangedSetting& change, const Settings& now) {
+  return std::ranges::find(now.overrides, change.key) != now.overrides.end();
+}
+
+std::string explain(const ChangedSetting& change, const std::string& schedule) {
+  std::string text =
+      fmt::format("{} was {}, is {}", change.key, change.before, change.after);
+  if (change.key == "steps")
+    text += fmt::format(": under schedule {} every later learning rate changes with it",
+                        schedule);
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const SavedRun& run) {
+  return json({{"settings", to_json(run.settings)},
+               {"data", {{"hash", run.data.hash}, {"tokens", run.data.num_tokens}}},
+               {"vocab", run.vocab},
+               {"is_text", run.is_text}})
+      .dump();
+}
+
+SavedRun parse_saved_run(const std::string& text, const std::string& where) {
+  return parse(text, where, [&](const json& config) {
+    SavedRun run;
+    run.settings = settings_from_json(config.at("settings"), where);
+    config.at("data").at("hash").get_to(run.data.hash);
+    config.at("data").at("tokens").get_to(run.data.num_tokens);
+    config.at("vocab").get_to(run.vocab);
+    config.at("is_text").get_to(run.is_text);
+    return run;
+  });
+}
+
+std::string to_text(const Progress& progress) {
+  return json({{"num_batches", progress.num_batches},
+               {"num_samples", progress.num_samples},
+               {"num_bad", progress.num_bad},
+               {"num_bad_in_a_row", progress.num_bad_in_a_row},
+               {"last_evaluation", progress.last_evaluation}})
+      .dump();
+}
+
+Progress parse_progress(const std::string& text, const std::string& where) {
+  return parse(text, where, [](const json& position) {
+    Progress progress;
+    position.at("num_batches").get_to(progress.num_batches);
+    position.at("num_samples").get_to(progress.num_samples);
+    position.at("num_bad").get_to(progress.num_bad);
+    position.at("num_bad_in_a_row").get_to(progress.num_bad_in_a_row);
+    position.at("last_evaluation").get_to(progress.last_evaluation);
+    return progress;
+  });
+}
+
+std::vector<ChangedSetting> differences(const SavedRun& before, const SavedRun& now) {
+  std::vector<ChangedSetting> changes = changed_settings(before.settings, now.settings);
+  std::erase_if(changes, [](const ChangedSetting& c) { return c.key == "data"; });
+  if (before.data != now.data)
+    changes.push_back({"data", describe(before.data), describe(now.data)});
+  if (before.settings.steps != now.settings.steps && follows_steps(now.settings)) {
+    changes.push_back({"steps", std::to_string(before.settings.steps),
+                       std::to_string(now.settings.steps)});
+  }
+  std::erase_if(changes, [&](const ChangedSetting& change) {
+    return is_allowed(change, now.settings);
+  });
+  return changes;
+}
+
+void check_same_run(const SavedRun& before, const SavedRun& now,
+                    const std::string& where) {
+  const std::vector<ChangedSetting> changes = differences(before, now);
+  if (changes.empty()) return;
+  std::string text =
+      fmt::format("{} setting(s) are not those of the checkpoint:", changes.size());
+  std::string keys;
+  for (const ChangedSetting& change : changes) {
+    text += "\n  - " + explain(change, now.settings.schedule);
+    keys += " " + change.key;
+  }
+  throw Error(ExitCode::kUsage, text, where,
+              fmt::format("the old values; or --resume must --override{}, to go on with "
+                          "the new ones; or another --out, to start anew",
+                          keys));
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,46 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "launcher/data/data_identity.h"
+#include "launcher/settings/setting_table.h"
+#include "launcher/settings/settings.h"
+
+namespace zero::launcher {
+
+// What a checkpoint tells about the run that wrote it: its `config`.
+struct SavedRun {
+  Settings settings;
+  DataIdentity data;
+  int64_t vocab = 0;     // as the model was built
+  bool is_text = false;  // tokens are bytes
+};
+
+// {"settings": {...}, "data": {"hash": .., "tokens": ..}, "vocab": 257, "is_text": true}
+std::string to_text(const SavedRun& run);
+// Throws Error(kCheckpoint) that names `where`.
+SavedRun parse_saved_run(const std::string& text, const std::string& where);
+
+// Where a run stands beside the engine's own state: its `position`.
+struct Progress {
+  int64_t num_batches = 0;       // taken from the data, those of skipped steps included
+  int64_t num_samples = 0;       // the next batch begins with this sample
+  int64_t num_bad = 0;           // steps that were skipped
+  int64_t num_bad_in_a_row = 0;  // just now
+  int64_t last_evaluation = -1;  // step
+
+  bool operator==(const Progress&) const = default;
+};
+
+std::string to_text(const Progress& progress);
+Progress parse_progress(const std::string& text, const std::string& where);
+
+// What makes `now` another run than `before`, as text: "lr was 0.001, is 0.01". Settings
+// that `now.settings.overrides` names are allowed; data that only moved is the same.
+std::vector<ChangedSetting> differences(const SavedRun& before, const SavedRun& now);
+
+// Throws one Error(kUsage) that lists all differences and how to go on.
+void check_same_run(const SavedRun& before, const SavedRun& now,
+                    const std::string& where);
+
+}  // namespace zero::launcher

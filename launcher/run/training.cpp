@@ -1,0 +1,178 @@
+#include "launcher/run/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "engine/comm/communicator.h"
+#include "engine/comm/exchange.h"
+#include "engine/engine.h"
+#include "engine/errors.h"
+#include "engine/init/deferred_init.h"
+#include "launcher/data/sampler.h"
+#include "launcher/data/token_file.h"
+#include "launcher/data/token_source.h"
+#include "launcher/inference/generate.h"
+#include "launcher/process/process_setup.h"
+#include "launcher/process/runner.h"
+#include "launcher/process/stop_command.h"
+#include "launcher/process/world.h"
+#include "launcher/run/banner.h"
+#include "launcher/run/console.h"
+#include "launcher/run/dump_state.h"
+#include "launcher/run/heartbeat.h"
+#include "launcher/run/metrics_history.h"
+#include "launcher/run/resume.h"
+#include "launcher/run/run_folder.h"
+#include "launcher/settings/config.h"
+#include "launcher/settings/engine_options.h"
+#include "launcher/settings/setting_table.h"
+
+namespace zero::launcher {
+namespace {
+
+bool is_text(const data::TokenSource& source) {
+  return source.vocab_size() == data::TokenFile::kEndOfText + 1;
+}
+
+}  // namespace
+
+Training::Training(const Settings& settings, const ModelFamilies& models, World& world)
+    : settings_(settings),
+      models_(models),
+      world_(world),
+      time_limit_(settings.time_limit) {}
+
+Training::~Training() = default;
+
+ExitCode Training::run() {
+  process_ = set_up_process(settings_, world_);
+  open_data();
+  build_model();
+  build_engine();
+  open_folder();
+  announce();
+  load_progress();
+  const bool was_finished = is_finished();
+  const ExitCode code = train_steps();
+  if (was_finished) {
+    say_finished();
+  } else if (code == ExitCode::kDone) {
+    finish();
+  }
+  if (!settings_.dump_state.empty()) dump_state(settings_.dump_state, *engine_, losses_);
+  return code;
+}
+
+bool Training::is_first_rank() const { return world_.rank() == 0; }
+
+void Training::open_data() {
+  batch_ = {settings_.global_batch, settings_.micro_batch, world_.size(), world_.rank()};
+  const ModelFamily& family = *find_family(models_, settings_.model);
+  shape_ = chosen_shape(*find_preset(family, settings_.preset), settings_);
+  const auto seed = static_cast<uint64_t>(settings_.seed);
+
+  source_ = std::make_unique<data::TokenSource>(settings_.data);
+  if (shape_.vocab == 0) shape_.vocab = source_->vocab_size();
+  if (shape_.vocab == 0) {
+    throw Error(ExitCode::kUsage, "vocab is missing, and these files do not tell it",
+                source_->where(), "--vocab N");
+  }
+  sampler_ = std::make_unique<data::Sampler>(
+      *source_, data::SamplerOptions{shape_.seq_len, settings_.shuffle, seed});
+  if (!settings_.eval_data.empty()) {
+    eval_source_ = std::make_unique<data::TokenSource>(settings_.eval_data);
+    eval_sampler_ = std::make_unique<data::Sampler>(
+        *eval_source_, data::SamplerOptions{shape_.seq_len, false, seed});
+  }
+  if (is_first_rank()) {  // reads every byte: once is enough
+    source_->check_ids(shape_.vocab);
+    if (eval_source_) eval_source_->check_ids(shape_.vocab);
+  }
+  if (!settings_.sample.empty())
+    parse_prompt(settings_.sample, is_text(*source_), shape_.vocab);
+}
+
+void Training::build_model() {
+  DeferredInit without_memory;
+  model_ = find_family(models_, settings_.model)->make(shape_);
+}
+
+void Training::build_engine() {
+  const ModelFamily& family = *find_family(models_, settings_.model);
+  const Options options =
+      engine_options(settings_, batch_, shape_.seq_len, family.init_rules(shape_));
+  engine_ =
+      std::make_unique<Engine>(model_->module(), options, world_.make_communicator());
+  runner_ = std::make_unique<Runner>(*model_, *engine_);
+}
+
+void Training::open_folder() {
+  identity_.settings = settings_;
+  identity_.data = agree_on_data(*source_, world_.local_rank() == 0, engine_->control());
+  identity_.vocab = shape_.vocab;
+  identity_.is_text = is_text(*source_);
+  folder_ = std::make_unique<RunFolder>(settings_.out, job_id(process_environment()),
+                                        engine_->control());
+  if (!is_first_rank()) return;
+  const bool with_csv =
+      std::ranges::find(settings_.metrics, "csv") != settings_.metrics.end();
+  metrics_ = std::make_unique<Metrics>(settings_.out, with_csv);
+}
+
+void Training::announce() {
+  BannerFacts facts;
+  facts.cores = gather_texts(engine_->control(), process_.cores.note);
+  if (!is_first_rank()) return;
+  facts.threads = process_.threads;
+  facts.shape = shape_;
+  facts.num_parameters = engine_->num_parameters();
+  facts.num_units = engine_->num_units();
+  facts.data = source_->describe();
+  facts.samples_per_epoch = sampler_->num_samples();
+  facts.batch = batch_;
+  facts.memory = engine_->memory();
+  facts.stop_command =
+      stop_command(starter_of_this_process(), process_environment(), settings_.out);
+  print_line(banner(settings_, facts));
+}
+
+void Training::load_progress() {
+  if (const std::optional<Resumed> resumed = resume(*engine_, identity_)) {
+    started_from_ = resumed->folder;
+    progress_ = resumed->progress;
+    saved_batches_ = progress_.num_batches;
+    // The samples that were used before stay used, also when global_batch has changed.
+    batch_.begin = progress_.num_samples - progress_.num_batches * batch_.global_batch;
+  }
+  if (is_finished()) return;
+  if (is_first_rank()) announce_start();
+  evaluate_if_due();
+}
+
+// What an earlier process told about steps that come now is taken back first.
+void Training::announce_start() {
+  const int64_t step = engine_->num_steps();
+  const bool is_fresh = started_from_.empty();
+  const int64_t num_cut =
+      cut_metrics(settings_.out, is_fresh ? -1 : step, progress_.num_batches);
+  metrics_->run(to_json(settings_), {{"size", world_.size()},
+                                     {"threads", process_.threads},
+                                     {"parameters", engine_->num_parameters()},
+                                     {"units", engine_->num_units()}});
+  if (is_fresh) {
+    print_line("fresh start: no checkpoint in " + settings_.out);
+    return;
+  }
+  print_line(fmt::format("resumed step {} from {}", step, started_from_));
+  metrics_->note("resume", {{"step", step},
+                            {"batches", progress_.num_batches},
+                            {"from", started_from_},
+                            {"records_cut", num_cut}});
+}
+
+bool Training::is_finished() const { return engine_->num_steps() >= settings_.steps; }
+
+}  // namespace zero::launcher

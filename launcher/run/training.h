@@ -1,0 +1,109 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/data/batches.h"
+#include "launcher/model.h"
+#include "launcher/process/process_setup.h"
+#include "launcher/run/metrics.h"
+#include "launcher/run/saved_run.h"
+#include "launcher/run/step_line.h"
+#include "launcher/run/time_limit.h"
+#include "launcher/settings/model_shape.h"
+#include "launcher/settings/settings.h"
+
+namespace zero {
+class Engine;
+enum class ExitCode : int;
+struct StepReport;
+namespace data {
+class Sampler;
+class TokenSource;
+}  // namespace data
+}  // namespace zero
+
+namespace zero::launcher {
+
+class RunFolder;
+class Runner;
+class World;
+
+// Why a run ends before its last step.
+enum class Stop : int64_t { kNo, kStopFile, kTimeLimit, kSignal };
+
+// One run of `train`, from the data to the last line: started or resumed, saved on the
+// way and at its end.
+//
+// run() throws what goes wrong and leaves this object whole: with an engine in the middle
+// of a step its destructor may wait for other ranks, so end those first. All three
+// arguments must outlive it.
+class Training {
+ public:
+  Training(const Settings& settings, const ModelFamilies& models, World& world);
+  ~Training();
+  Training(const Training&) = delete;
+  Training& operator=(const Training&) = delete;
+
+  // kDone, or kRequeue when the run was asked to stop and has saved.
+  ExitCode run();
+
+ private:
+  // In this order.
+  void open_data();
+  void build_model();
+  void build_engine();
+  void open_folder();
+  void announce();
+  void load_progress();
+  ExitCode train_steps();
+  void finish();
+
+  void announce_start();
+  bool is_finished() const;
+  void say_finished();
+
+  StepReport train_batch(int64_t batch);
+  void count(const StepReport& report);
+  void log_step(const StepReport& report, double seconds);
+  void check_progress(const StepReport& report);
+  void save();
+  void save_if_due();
+  void record_save(const std::string& path, double seconds);
+  Stop agree_on_stop();
+  Stop wish_to_stop() const;
+  void leave(Stop reason);
+  void evaluate_if_due();
+  void evaluate_model();
+  void print_sample();
+  bool is_first_rank() const;
+
+  const Settings& settings_;
+  const ModelFamilies& models_;
+  World& world_;
+
+  // Constant after the step that makes them.
+  ProcessSetup process_;
+  BatchPlan batch_;
+  ModelShape shape_;
+  std::unique_ptr<data::TokenSource> source_,
+      eval_source_;  // eval: null without --eval-data
+  std::unique_ptr<data::Sampler> sampler_, eval_sampler_;
+  std::unique_ptr<LanguageModel> model_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Runner> runner_;
+  std::unique_ptr<RunFolder> folder_;
+  std::unique_ptr<Metrics> metrics_;  // rank 0 only
+  SavedRun identity_;                 // of this run, as its checkpoints tell it
+
+  Progress progress_;
+  std::string started_from_;    // a checkpoint; empty: a fresh start
+  int64_t saved_batches_ = -1;  // Progress::num_batches in the newest checkpoint; -1:
+                                // none
+  TimeLimit time_limit_;
+  std::vector<double> losses_;  // of this process's steps
+  Eta eta_;
+};
+
+}  // namespace zero::launcher

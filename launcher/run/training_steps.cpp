@@ -1,0 +1,245 @@
+// What a run does from its first step on.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/error.h"
+#include "checkpoint/purge.h"
+#include "engine/checkpointing.h"
+#include "engine/comm/exchange.h"
+#include "engine/engine.h"
+#include "engine/errors.h"
+#include "launcher/data/sampler.h"
+#include "launcher/data/token_source.h"
+#include "launcher/inference/evaluate.h"
+#include "launcher/inference/sample.h"
+#include "launcher/process/runner.h"
+#include "launcher/process/stop_signals.h"
+#include "launcher/process/world.h"
+#include "launcher/run/console.h"
+#include "launcher/run/run_folder.h"
+#include "launcher/run/training.h"
+#include "offload/topology.h"
+
+namespace zero::launcher {
+namespace {
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_)
+        .count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+int64_t free_host_bytes() {
+  try {
+    return available_memory_bytes();
+  } catch (const std::runtime_error&) {
+    return -1;
+  }
+}
+
+std::string name_of(Stop reason) {
+  switch (reason) {
+    case Stop::kStopFile:
+      return "the file STOP";
+    case Stop::kTimeLimit:
+      return "the time limit";
+    case Stop::kSignal:
+      return "a signal";
+    case Stop::kNo:
+      break;
+  }
+  return "nothing";
+}
+
+}  // namespace
+
+// ---- the steps
+
+ExitCode Training::train_steps() {
+  while (!is_finished()) {
+    const Stopwatch watch;
+    const StepReport report = train_batch(progress_.num_batches);
+    count(report);
+    log_step(report, watch.seconds());
+    check_progress(report);
+    const Stop stop = agree_on_stop();
+    if (stop != Stop::kNo && !is_finished()) {
+      leave(stop);
+      return ExitCode::kRequeue;
+    }
+    evaluate_if_due();
+    save_if_due();
+    time_limit_.note_step(watch.seconds());
+  }
+  return ExitCode::kDone;
+}
+
+StepReport Training::train_batch(int64_t batch) {
+  if (settings_.accumulate == "unit") {
+    runner_->train(read_all_passes(*sampler_, batch_, shape_.seq_len, batch));
+  } else {
+    for (int64_t pass = 0; pass < num_passes(batch_); ++pass) {
+      runner_->train(read_pass(*sampler_, batch_, shape_.seq_len, batch, pass));
+    }
+  }
+  return engine_->step();
+}
+
+void Training::count(const StepReport& report) {
+  ++progress_.num_batches;
+  progress_.num_samples += batch_.global_batch;
+  progress_.num_bad += report.skipped;
+  progress_.num_bad_in_a_row = report.skipped ? progress_.num_bad_in_a_row + 1 : 0;
+  losses_.push_back(report.loss);
+}
+
+void Training::log_step(const StepReport& report, double seconds) {
+  eta_.add_step(seconds);
+  if (!is_first_rank()) return;
+  const StepRecord record{report.step,      report.loss,       report.grad_norm,
+                          report.clip_coef, report.lr,         report.num_targets,
+                          seconds,          free_host_bytes(), report.skipped,
+                          report.first_bad};
+  metrics_->step(record);
+  const bool is_shown = report.step % settings_.log_every == 0 || report.step == 1 ||
+                        report.skipped || report.step == settings_.steps;
+  if (is_shown)
+    print_line(step_line(record, settings_.steps,
+                         eta_.remaining_seconds(settings_.steps - report.step)));
+}
+
+void Training::check_progress(const StepReport& report) {
+  const int64_t num_bad = progress_.num_bad_in_a_row;
+  if (settings_.max_bad_steps == 0 || num_bad < settings_.max_bad_steps) return;
+  throw Error(ExitCode::kTraining,
+              fmt::format("loss or gradient was not finite {} times in a row", num_bad),
+              fmt::format("after step {}: {}", report.step, report.first_bad),
+              "a lower lr, warmup_steps, or clip");
+}
+
+// ---- saving
+
+void Training::save_if_due() {
+  const bool is_due =
+      settings_.save_every > 0 && engine_->num_steps() % settings_.save_every == 0;
+  if (is_due || is_finished()) save();
+}
+
+// Nothing is written twice: a step that was not finite changes the place in the data
+// alone, and that is saved again under the same step.
+void Training::save() {
+  if (saved_batches_ == progress_.num_batches) return;
+  if (is_first_rank()) folder_->check_ours();
+  const Stopwatch watch;
+  SavedState state;
+  state.step = engine_->num_steps();
+  state.config = to_text(identity_);
+  state.position = to_text(progress_);
+  // A checkpoint of this step that is there already is a damaged one, passed over, or
+  // this run's own with fewer batches.
+  const std::string path =
+      save_checkpoint(*engine_, settings_.out, state, /*replace=*/true);
+  saved_batches_ = progress_.num_batches;
+  time_limit_.note_save(watch.seconds());
+  if (is_first_rank()) record_save(path, watch.seconds());
+}
+
+void Training::record_save(const std::string& path, double seconds) {
+  const int64_t step = engine_->num_steps();
+  metrics_->note("save", {{"step", step},
+                          {"batches", progress_.num_batches},
+                          {"seconds", seconds},
+                          {"path", path}});
+  print_line(fmt::format("saved step {} in {:.2f} s: {}", step, seconds, path));
+  if (settings_.keep == 0) return;
+  try {
+    checkpoint::purge(settings_.out, static_cast<int>(settings_.keep));
+  } catch (const checkpoint::CheckpointError& error) {
+    warn(fmt::format("older checkpoints could not be removed: {}", error.what()));
+  }
+}
+
+// ---- stopping
+
+// One exchange tells every rank what any of them knows.
+Stop Training::agree_on_stop() {
+  const auto wish = static_cast<int64_t>(wish_to_stop());
+  return static_cast<Stop>(largest(engine_->control(), wish, "stop"));
+}
+
+Stop Training::wish_to_stop() const {
+  if (stop_signal() != 0) return Stop::kSignal;
+  if (!is_first_rank()) return Stop::kNo;
+  folder_->check_ours();
+  if (time_limit_.is_near(process_age())) return Stop::kTimeLimit;
+  return folder_->has_stop_file() ? Stop::kStopFile : Stop::kNo;
+}
+
+void Training::leave(Stop reason) {
+  save();
+  if (!is_first_rank()) return;
+  folder_->remove_stop_file();
+  metrics_->note("stop", {{"step", engine_->num_steps()}, {"reason", name_of(reason)}});
+  print_line(
+      fmt::format("stopped by {} at step {}/{}; the same command goes on from here",
+                  name_of(reason), engine_->num_steps(), settings_.steps));
+}
+
+// ---- beside and after the steps
+
+void Training::evaluate_if_due() {
+  const int64_t step = engine_->num_steps();
+  const bool is_due = settings_.eval_every > 0 && step > 0 &&
+                      step % settings_.eval_every == 0 &&
+                      progress_.last_evaluation != step;
+  if (is_due) evaluate_model();
+}
+
+void Training::evaluate_model() {
+  if (!eval_sampler_) return;
+  engine_->average_buffers();
+  const Stopwatch watch;
+  const int64_t all = eval_sampler_->num_samples();
+  const int64_t num_samples =
+      settings_.eval_samples == 0 ? all : std::min(all, settings_.eval_samples);
+  const Evaluation result = evaluate(*runner_, engine_->control(), *eval_sampler_, batch_,
+                                     shape_.seq_len, num_samples);
+  progress_.last_evaluation = engine_->num_steps();
+  if (!is_first_rank()) return;
+  metrics_->eval(
+      {progress_.last_evaluation, result.loss, result.num_targets, watch.seconds()});
+  print_line(fmt::format("eval {:>{}}/{} | loss {:.4f} | {} samples",
+                         progress_.last_evaluation,
+                         std::to_string(settings_.steps).size() + 1, settings_.steps,
+                         result.loss, num_samples));
+}
+
+void Training::print_sample() {
+  const std::string text = sample_text(*runner_, settings_, shape_, identity_.is_text);
+  if (is_first_rank()) print_line("sample:\n" + text);
+}
+
+void Training::finish() {
+  if (progress_.last_evaluation != engine_->num_steps()) evaluate_model();
+  engine_->average_buffers();
+  if (!settings_.sample.empty()) print_sample();
+  if (!is_first_rank()) return;
+  folder_->remove_stop_file();
+}
+
+void Training::say_finished() {
+  if (!is_first_rank()) return;
+  print_line(fmt::format(
+      "this run is finished: step {} of {} is in {}; a larger --steps continues it",
+      engine_->num_steps(), settings_.steps, started_from_));
+}
+
+}  // namespace zero::launcher

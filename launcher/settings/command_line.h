@@ -1,0 +1,34 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "launcher/settings/problems.h"
+#include "launcher/settings/setting_table.h"
+
+namespace zero::launcher {
+
+struct FlagValue {
+  std::string key;
+  RawValue value;
+};
+
+// What stands behind `zero_launch train`, taken apart but not yet judged.
+struct CommandLine {
+  std::vector<FlagValue> flags;  // each key once, with all the words it was given
+  std::string config_file;       // --config FILE; empty: none
+  std::string from;              // --from DIR; empty: none
+  bool print_config = false;
+  bool help = false;
+  Problems problems;  // unknown flags and stray words
+};
+
+// Take the words behind the verb apart: --key value, --key=value, lists up to the next
+// flag, booleans as --key or
+// --no-key. Reads on behind every problem, so that all of them are found.
+CommandLine read_command_line(const std::vector<std::string>& words);
+
+// What an unknown name could mean: "; nearest: seq_len" in that spelling (key_of,
+// flag_of, variable_of), "; here: lr" or "".
+std::string advice_for(const std::string& name, std::string (*spelling)(const Setting&));
+
+}  // namespace zero::launcher

@@ -1,0 +1,139 @@
+#include "launcher/settings/config.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "launcher/settings/config_checks.h"
+#include "launcher/settings/toml.h"
+#include "launcher/settings/values.h"
+
+namespace zero::launcher {
+namespace {
+
+// Variables of the scripts that build and start this program.
+constexpr std::array kForeignVariables = {"ZERO_TORCH", "ZERO_VENV", "ZERO_BUILD",
+                                          "ZERO_CUDA"};
+
+using RawValues = std::map<std::string, RawValue>;  // by key
+
+RawValues values_from_flags(const CommandLine& line) {
+  RawValues values;
+  for (const FlagValue& flag : line.flags) values[flag.key] = flag.value;
+  return values;
+}
+
+const Setting* setting_of_variable(const std::string& variable) {
+  const auto& table = setting_table();
+  const auto found = std::ranges::find(table, variable, variable_of);
+  return found == table.end() ? nullptr : &*found;
+}
+
+std::string unknown_variable(const std::string& name) {
+  std::string key = name.substr(5);
+  std::ranges::transform(key, key.begin(),
+                         [](unsigned char c) { return std::tolower(c); });
+  return "unknown environment variable " + name + advice_for(key, variable_of);
+}
+
+RawValues values_from_environment(const std::vector<std::string>& environment,
+                                  Problems& problems) {
+  RawValues values;
+  for (const std::string& entry : environment) {
+    const size_t equals = entry.find('=');
+    const std::string name = entry.substr(0, equals);
+    if (!name.starts_with("ZERO_") ||
+        std::ranges::find(kForeignVariables, name) != kForeignVariables.end())
+      continue;
+    const std::string value = equals == entry.npos ? "" : entry.substr(equals + 1);
+    if (const Setting* setting = setting_of_variable(name)) {
+      RawValue& raw = values[setting->key];
+      raw.words = setting->is_list ? split(value, ',') : std::vector{value};
+      raw.origin = name;
+    } else {
+      problems.push_back({unknown_variable(name), "environment"});
+    }
+  }
+  return values;
+}
+
+std::string read_file(const std::string& path, Problems& problems) {
+  if (std::filesystem::is_directory(path)) {
+    problems.push_back({path + " is a folder; allowed: a file in TOML", "--config"});
+    return {};
+  }
+  std::ifstream file(path);
+  if (!file)
+    problems.push_back(
+        {fmt::format("cannot read {}: {}", path, std::strerror(errno)), "--config"});
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+RawValues values_from_file(const std::string& path, Problems& problems) {
+  TomlFile file = parse_toml(read_file(path, problems), path);
+  append(problems, std::move(file.problems));
+  RawValues values;
+  for (TomlEntry& entry : file.entries) {
+    if (!find_setting(entry.key)) {
+      problems.push_back({"unknown key " + entry.key + advice_for(entry.key, key_of),
+                          entry.value.origin});
+    } else if (values.contains(entry.key)) {
+      problems.push_back({entry.key + " is there already, in " + values[entry.key].origin,
+                          entry.value.origin});
+    } else {
+      values[entry.key] = std::move(entry.value);
+    }
+  }
+  return values;
+}
+
+}  // namespace
+
+Settings read_settings(const CommandLine& line,
+                       const std::vector<std::string>& environment,
+                       const ConfigContext& context) {
+  Problems problems = line.problems;
+  // Each source replaces what those before it have set; a mistake is told even where it
+  // is replaced.
+  RawValues sources[3];
+  if (!line.config_file.empty())
+    sources[0] = values_from_file(line.config_file, problems);
+  sources[1] = values_from_environment(environment, problems);
+  sources[2] = values_from_flags(line);
+
+  Settings settings = context.base ? *context.base : Settings();
+  std::set<std::string> unread;
+  for (const RawValues& source : sources) {
+    for (const auto& [key, raw] : source) {
+      Problems found = assign(*find_setting(key), raw, settings);
+      if (!found.empty()) unread.insert(key);
+      append(problems, std::move(found));
+    }
+  }
+  const auto is_unread = [&](const std::string& key) { return unread.contains(key); };
+  for (const Conflict& conflict : find_conflicts(settings, context)) {
+    // With a default in the place of what could not be read, a conflict says nothing.
+    if (std::ranges::none_of(conflict.keys, is_unread))
+      problems.push_back({conflict.text, ""});
+  }
+  if (!problems.empty()) throw to_error(problems, context.verb);
+  return settings;
+}
+
+std::vector<std::string> process_environment() {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry; ++entry) environment.emplace_back(*entry);
+  return environment;
+}
+
+}  // namespace zero::launcher

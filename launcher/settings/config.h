@@ -1,0 +1,35 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "launcher/model.h"
+#include "launcher/settings/command_line.h"
+#include "launcher/settings/problems.h"
+#include "launcher/settings/settings.h"
+
+namespace zero::launcher {
+
+// What a configuration must fit.
+struct ConfigContext {
+  std::string verb = "train";      // the others use a model, and have no batch to divide
+  const Settings* base = nullptr;  // what counts instead of the defaults
+  int num_ranks = 1;        // 0: not known yet, nothing that depends on it is checked
+  bool is_complete = true;  // false: what a run cannot do without may be missing
+                            // (--print-config)
+  const ModelFamilies* models = nullptr;  // nullptr: model names are not checked
+};
+
+// Settings from flags, else environment ("KEY=value", as in environ), else file, else
+// defaults.
+//
+// Throws one Error(kUsage) that tells everything that is wrong in all of them: unknown,
+// repeated and misspelt names, values that are not allowed, settings that do not fit
+// together or do not fit the context.
+Settings read_settings(const CommandLine& line,
+                       const std::vector<std::string>& environment,
+                       const ConfigContext& context);
+
+// The environment of this process.
+std::vector<std::string> process_environment();
+
+}  // namespace zero::launcher

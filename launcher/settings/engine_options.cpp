@@ -1,0 +1,78 @@
+#include "launcher/settings/engine_options.h"
+
+#include <map>
+#include <string>
+
+namespace zero::launcher {
+namespace {
+
+DType dtype(const std::string& name) {
+  return name == "bf16" ? DType::kBFloat16 : DType::kFloat32;
+}
+
+DeviceChoice device(const std::string& name) {
+  if (name == "auto") return DeviceChoice::kAuto;
+  return name == "cuda" ? DeviceChoice::kCuda : DeviceChoice::kCpu;
+}
+
+LrSchedule schedule(const Settings& settings) {
+  using Kind = LrSchedule::Kind;
+  static const std::map<std::string, Kind> kinds = {{"constant", Kind::kConstant},
+                                                    {"linear", Kind::kLinear},
+                                                    {"cosine", Kind::kCosine},
+                                                    {"wsd", Kind::kWsd}};
+  LrSchedule schedule;
+  schedule.kind = kinds.at(settings.schedule);
+  schedule.lr = settings.lr;
+  schedule.min_lr = settings.min_lr;
+  schedule.warmup_steps = settings.warmup_steps;
+  schedule.total_steps = settings.steps;
+  schedule.decay_steps = settings.decay_steps;
+  return schedule;
+}
+
+std::vector<ParamGroup> frozen_groups(const std::vector<std::string>& patterns) {
+  std::vector<ParamGroup> groups;
+  for (const std::string& pattern : patterns) {
+    ParamGroup group;
+    group.pattern = pattern;
+    group.frozen = true;
+    groups.push_back(group);
+  }
+  return groups;
+}
+
+}  // namespace
+
+Options engine_options(const Settings& settings, const BatchPlan& batch, int64_t seq_len,
+                       const InitRules& init) {
+  const bool is_unit_major = settings.accumulate == "unit";
+  Options options;
+  options.seed = static_cast<uint64_t>(settings.seed);
+  options.adam = {settings.betas[0], settings.betas[1], settings.eps,
+                  settings.weight_decay};
+  options.weight_decay_on =
+      settings.weight_decay_on == "all" ? WeightDecayOn::kAll : WeightDecayOn::kMatrices;
+  options.schedule = schedule(settings);
+  options.clip = settings.clip;
+  options.groups = frozen_groups(settings.freeze);
+  options.init = init;
+  options.dtype = dtype(settings.dtype);
+  options.reduce_dtype = dtype(settings.reduce_dtype);
+  options.nominal_targets = static_cast<double>(settings.micro_batch * seq_len);
+  options.deterministic = settings.deterministic;
+  options.micro_batches_per_rank = is_unit_major ? 1 : num_passes(batch);
+  options.device = device(settings.device);
+  options.prefetch = static_cast<int>(settings.prefetch);
+  options.reshard_after_forward = settings.reshard_after_forward;
+  options.recompute = settings.recompute == "none" ? Recompute::kNone : Recompute::kUnit;
+  options.accumulate = is_unit_major ? Accumulate::kUnit : Accumulate::kModel;
+  options.micro_batch = is_unit_major ? settings.micro_batch : 0;
+  options.auto_wrap.min_numel = settings.wrap_min_numel;
+  options.adam_threads = static_cast<int>(settings.adam_threads);
+  options.chaos_seed = static_cast<uint64_t>(settings.chaos);
+  options.trace_comm = settings.trace_comm;
+  return options;
+}
+
+}  // namespace zero::launcher

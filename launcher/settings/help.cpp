@@ -1,0 +1,75 @@
+#include "launcher/settings/help.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "launcher/settings/setting_table.h"
+
+namespace zero::launcher {
+namespace {
+
+constexpr size_t kHelpColumn = 36;
+
+// "  --seq-len N              tokens of a sample (256)"; a long left side pushes the
+// right one to a new line.
+std::string help_line(const std::string& left, const std::string& right) {
+  std::string line = "  " + left;
+  if (line.size() + 2 > kHelpColumn) line += '\n' + std::string(kHelpColumn, ' ');
+  return fmt::format("{:<{}}{}\n", line, kHelpColumn, right);
+}
+
+std::string placeholder_of(const Setting& setting) {
+  return setting.is_list && !setting.is_split_at_commas ? setting.placeholder + "..."
+                                                        : setting.placeholder;
+}
+
+// " [0.9,0.95]", or nothing where empty is the default.
+std::string default_of(const Setting& setting) {
+  const nlohmann::json value = setting.value(Settings{});
+  std::string text;
+  for (const auto& element : value.is_array() ? value : nlohmann::json{value}) {
+    text += (text.empty() ? "" : ",") +
+            (element.is_string() ? element.get<std::string>() : element.dump());
+  }
+  return text.empty() ? "" : " [" + text + "]";
+}
+
+std::string usage(const std::string& verb) {
+  const std::map<std::string, std::string> flags = {
+      {"train", "--data PATH... --out DIR"},
+      {"eval", "--from DIR [--data PATH...]"},
+      {"generate", "--from DIR --sample PROMPT"}};
+  return fmt::format(
+      "zero_launch {0} {1} [--any-setting value]...\n"
+      "mpirun -n RANKS zero_launch {0} ...\n\n",
+      verb, flags.at(verb));
+}
+
+}  // namespace
+
+std::string settings_help(const std::string& verb) {
+  const bool is_train = verb == "train";
+  std::string page = usage(verb) +
+                     "A setting is the flag --seq-len, the environment variable "
+                     "ZERO_SEQ_LEN, or the key seq_len of a file in TOML;\n"
+                     "the first of these that is given counts, then " +
+                     std::string(is_train ? "" : "the checkpoint's, then ") +
+                     "the default in brackets.\n\n";
+  page += help_line("--config FILE", "read settings from this file");
+  if (is_train)
+    page += help_line("--print-config", "print all settings as such a file, and leave");
+  else
+    page += help_line("--from DIR", "a step's folder, or a run's: its newest checkpoint");
+  page += help_line("--help", "this page");
+  std::string group;
+  for (const Setting& setting : setting_table()) {
+    if (setting.group != group) page += fmt::format("\n{}\n", group = setting.group);
+    page += help_line(flag_of(setting) + " " + placeholder_of(setting),
+                      setting.help + default_of(setting));
+  }
+  return page;
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,17 @@
+#pragma once
+#include "launcher/model.h"
+#include "launcher/settings/settings.h"
+
+namespace zero::launcher {
+
+// The family that --model names; nullptr when there is none.
+const ModelFamily* find_family(const ModelFamilies& models, const std::string& name);
+
+// The preset that --preset names, or the family's default; nullptr when there is none.
+const ModelShape* find_preset(const ModelFamily& family, const std::string& name);
+
+// The preset, with every setting that is given (not 0) in its place. `vocab` stays 0
+// where neither tells it.
+ModelShape chosen_shape(const ModelShape& preset, const Settings& settings);
+
+}  // namespace zero::launcher

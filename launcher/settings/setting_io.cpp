@@ -1,0 +1,148 @@
+// Everything that follows from the table of settings: read a value, write all, compare
+// two.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+
+#include "launcher/settings/setting_table.h"
+#include "launcher/settings/values.h"
+
+namespace zero::launcher {
+namespace {
+
+using Type = RawValue::Type;
+
+std::string type_name(Type type) {
+  switch (type) {
+    case Type::kNumber:
+      return "a number";
+    case Type::kBoolean:
+      return "true or false";
+    case Type::kString:
+      return "a string in quotes";
+    case Type::kWords:
+    case Type::kMixed:
+      break;
+  }
+  return "values of one type";
+}
+
+// A file says what type it means; then it must be the right one.
+bool has_right_type(const Setting& setting, const RawValue& raw) {
+  if (raw.type == Type::kWords) return true;
+  if (raw.is_array && (!setting.is_list || raw.words.empty())) return setting.is_list;
+  return raw.type == setting.type;
+}
+
+std::string wanted_type(const Setting& setting) {
+  return setting.is_list ? "an array, each element " + type_name(setting.type)
+                         : type_name(setting.type);
+}
+
+std::string found_text(const RawValue& raw) {
+  const std::string words =
+      fmt::format("{}", fmt::join(raw.words, raw.is_array ? ", " : " "));
+  return raw.is_array ? "[" + words + "]" : '"' + words + '"';
+}
+
+std::string problem_text(const Setting& setting, const RawValue& raw) {
+  if (!has_right_type(setting, raw)) {
+    return fmt::format("{} is {}, which has the wrong type; allowed: {}", setting.key,
+                       found_text(raw), wanted_type(setting));
+  }
+  if (!setting.is_list && raw.words.size() > 1) {
+    return fmt::format("{} is given {} times, as {}; allowed: once", setting.key,
+                       raw.words.size(), fmt::join(raw.words, " and "));
+  }
+  if (raw.words.empty())
+    return fmt::format("{} has no value; allowed: {}", setting.key, setting.allowed);
+  return fmt::format("{} is {}; allowed: {}", setting.key, found_text(raw),
+                     setting.allowed);
+}
+
+// The words of a value that has been through JSON.
+std::vector<std::string> words_of(const nlohmann::json& value) {
+  if (!value.is_array())
+    return {value.is_string() ? value.get<std::string>() : value.dump()};
+  std::vector<std::string> words;
+  for (const auto& element : value) words.push_back(words_of(element)[0]);
+  return words;
+}
+
+// JSON's strings, numbers, booleans and arrays of them are TOML as well.
+std::string toml_of(const Setting& setting, const Settings& settings) {
+  return setting.value(settings).dump();
+}
+
+}  // namespace
+
+std::string key_of(const Setting& setting) { return setting.key; }
+
+std::string flag_of(const Setting& setting) {
+  std::string flag = "--" + setting.key;
+  std::ranges::replace(flag, '_', '-');
+  return flag;
+}
+
+std::string variable_of(const Setting& setting) {
+  std::string variable = "ZERO_" + setting.key;
+  std::ranges::transform(variable, variable.begin(),
+                         [](unsigned char c) { return std::toupper(c); });
+  return variable;
+}
+
+Problems assign(const Setting& setting, const RawValue& raw, Settings& settings) {
+  const bool has_right_count =
+      setting.is_list ? raw.is_array || !raw.words.empty() : raw.words.size() == 1;
+  if (has_right_count && has_right_type(setting, raw) &&
+      setting.assign(settings, raw.words))
+    return {};
+  return {{problem_text(setting, raw), raw.origin}};
+}
+
+nlohmann::json to_json(const Settings& settings) {
+  nlohmann::json json;
+  for (const Setting& setting : setting_table())
+    json[setting.key] = setting.value(settings);
+  return json;
+}
+
+Settings settings_from_json(const nlohmann::json& json, const std::string& where) {
+  Settings settings;
+  for (const auto& [key, value] : json.items()) {
+    const Setting* setting = find_setting(key);
+    if (!setting || !setting->assign(settings, words_of(value))) {
+      throw Error(
+          ExitCode::kCheckpoint,
+          fmt::format("{} = {} is not a setting of this program", key, value.dump()),
+          where, "use the version of zero_launch that wrote it");
+    }
+  }
+  return settings;
+}
+
+std::string to_toml(const Settings& settings) {
+  std::string text = "# Every setting of zero_launch train.\n", group;
+  for (const Setting& setting : setting_table()) {
+    if (setting.group != group) text += fmt::format("\n# {}\n", group = setting.group);
+    const std::string line = setting.key + " = " + toml_of(setting, settings);
+    text += fmt::format("{:<32}  # {}\n", line, setting.help);
+  }
+  return text;
+}
+
+std::vector<ChangedSetting> changed_settings(const Settings& before,
+                                             const Settings& after) {
+  std::vector<ChangedSetting> changed;
+  for (const Setting& setting : setting_table()) {
+    const std::string old_value = toml_of(setting, before),
+                      new_value = toml_of(setting, after);
+    if (setting.defines_run && old_value != new_value)
+      changed.push_back({setting.key, old_value, new_value});
+  }
+  return changed;
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,215 @@
+// The table itself: to add a setting, add a member to settings.h and a line here.
+#include "launcher/settings/setting_table.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "launcher/settings/setting_kinds.h"
+
+namespace zero::launcher {
+namespace {
+
+constexpr int64_t kMany = std::numeric_limits<int64_t>::max();
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+// ---- group by group
+
+using Group = std::vector<Setting>;
+
+Group model() {
+  return {
+      text("model", &Settings::model, "NAME", "family of models"),
+      text("preset", &Settings::preset, "NAME",
+           "a shape of the family by name; empty: its default"),
+      integer("layers", &Settings::layers, 0, 1 << 20, "blocks; 0: the preset's"),
+      integer("dim", &Settings::dim, 0, 1 << 24, "width; 0: the preset's"),
+      integer("heads", &Settings::heads, 0, 1 << 16, "attention heads; 0: the preset's"),
+      integer("kv_heads", &Settings::kv_heads, 0, 1 << 16,
+              "heads of keys and values; 0: the preset's"),
+      integer("ffn_dim", &Settings::ffn_dim, 0, 1 << 26,
+              "width of the feed-forward layer; 0: the preset's"),
+      integer("vocab", &Settings::vocab, 0, 1 << 30,
+              "vocabulary; 0: the preset's, else the data's"),
+      number("dropout", &Settings::dropout, 1,
+             "fraction of activations dropped in training"),
+  };
+}
+
+Group data() {
+  return {
+      list("data", &Settings::data, "PATH",
+           "text files, folders of them, or token files"),
+      integer("seq_len", &Settings::seq_len, 0, 1 << 24,
+              "tokens of a sample; 0: the preset's"),
+      boolean("shuffle", &Settings::shuffle, "a new order of samples in every epoch"),
+      list("eval_data", &Settings::eval_data, "PATH", "data for the evaluation loss"),
+      integer("eval_every", &Settings::eval_every, 0, kMany,
+              "steps between evaluations; 0: at the end only"),
+      integer("eval_samples", &Settings::eval_samples, 0, kMany,
+              "samples of an evaluation; 0: all"),
+  };
+}
+
+Group batch() {
+  return {
+      integer("global_batch", &Settings::global_batch, 1, 1 << 30,
+              "samples of a step, all ranks together"),
+      integer("micro_batch", &Settings::micro_batch, 1, 1 << 24,
+              "samples of one kernel pass"),
+      choice("accumulate", &Settings::accumulate, {"model", "unit"},
+             "model: a pass through the model per micro-batch; unit: weights gathered "
+             "once per step"),
+  };
+}
+
+Group optimizer() {
+  return {
+      choice("optimizer", &Settings::optimizer, {"adamw"}, "the update rule"),
+      number("lr", &Settings::lr, kInfinite, "learning rate"),
+      number("min_lr", &Settings::min_lr, kInfinite,
+             "learning rate at the end of linear, cosine and wsd"),
+      choice("schedule", &Settings::schedule, {"constant", "linear", "cosine", "wsd"},
+             "course of the learning rate; wsd: warm up, stay, decay"),
+      integer("warmup_steps", &Settings::warmup_steps, 0, kMany,
+              "steps in which the rate rises"),
+      integer("decay_steps", &Settings::decay_steps, 0, kMany,
+              "last steps of wsd; 0: a fifth of all"),
+      two_fractions("betas", &Settings::betas, "decay of Adam's two moments"),
+      number("eps", &Settings::eps, kInfinite, "Adam's epsilon"),
+      number("weight_decay", &Settings::weight_decay, kInfinite,
+             "decoupled weight decay"),
+      choice("weight_decay_on", &Settings::weight_decay_on, {"matrices", "all"},
+             "matrices: parameters with two or more dimensions"),
+      number("clip", &Settings::clip, kInfinite,
+             "largest norm of the gradient; 0: no clipping"),
+      list("freeze", &Settings::freeze, "GLOB",
+           "parameters that stay as they are, by name"),
+  };
+}
+
+Group run() {
+  return {
+      integer("steps", &Settings::steps, 1, kMany,
+              "updates in all, those before a resume included"),
+      integer("seed", &Settings::seed, 0, kMany,
+              "of weights, dropout, sample order and generated text"),
+      boolean("deterministic", &Settings::deterministic,
+              "the same bits on 1, 2, 4, ... ranks"),
+      choice("device", &Settings::device, {"auto", "cpu", "cuda"},
+             "where the model is computed"),
+      integer(
+          "threads", &Settings::threads, 0, 4096,
+          "of the model, per rank; 0: a fair share of the cores, 1 with deterministic"),
+      integer("adam_threads", &Settings::adam_threads, 0, 4096,
+              "of the optimizer; 0: every core of the rank"),
+      boolean("bind", &Settings::bind,
+              "give a rank pinned to one core its fair share of the node"),
+      duration("time_limit", &Settings::time_limit,
+               "save and stop when so much time has passed; 00:00:00: never"),
+      integer("max_bad_steps", &Settings::max_bad_steps, 0, kMany,
+              "steps in a row with a loss or gradient that is not finite, before the run "
+              "fails; 0: never"),
+  };
+}
+
+Group precision() {
+  return {
+      choice("dtype", &Settings::dtype, {"fp32", "bf16"},
+             "weights and activations; masters are always fp32"),
+      choice("reduce_dtype", &Settings::reduce_dtype, {"fp32", "bf16"},
+             "gradients between ranks; sums are fp32"),
+  };
+}
+
+Group sharding() {
+  return {
+      boolean("reshard_after_forward", &Settings::reshard_after_forward,
+              "release weights between forward and backward"),
+      integer("prefetch", &Settings::prefetch, 0, 64, "units gathered ahead"),
+      choice("recompute", &Settings::recompute, {"unit", "none"},
+             "unit: activations are made again in backward"),
+      integer("wrap_min_numel", &Settings::wrap_min_numel, 0, kMany,
+              "units with fewer parameters are merged into the one around them"),
+  };
+}
+
+Group output() {
+  return {
+      text("out", &Settings::out, "DIR", "the run's folder: checkpoints and metrics"),
+      integer("save_every", &Settings::save_every, 0, kMany,
+              "steps between checkpoints; 0: at the end only"),
+      integer("keep", &Settings::keep, 0, kMany, "checkpoints kept; 0: all"),
+      text("resume", &Settings::resume, "auto|must|never|DIR",
+           "continue from the newest checkpoint, or from DIR"),
+      list("override", &Settings::overrides, "KEY",
+           "settings that may differ from the checkpoint's"),
+      choices("metrics", &Settings::metrics, {"jsonl", "csv"},
+              "formats of the metrics; jsonl is always written"),
+      integer("log_every", &Settings::log_every, 1, kMany,
+              "steps between lines on the screen"),
+      text("sample", &Settings::sample, "PROMPT",
+           "text that the trained model continues at the end"),
+      integer("sample_tokens", &Settings::sample_tokens, 0, 1 << 20,
+              "tokens of that continuation"),
+      number("sample_temperature", &Settings::sample_temperature, kInfinite,
+             "0: always the likeliest token"),
+  };
+}
+
+Group tests() {
+  return {
+      text("dump_state", &Settings::dump_state, "DIR",
+           "write masters, moments and losses at the end, bit for bit"),
+      text("trace_comm", &Settings::trace_comm, "FILE", "write one line per collective"),
+      list("delay", &Settings::delay, "POINT=MS", "make points of the code slow"),
+      integer("chaos", &Settings::chaos, 0, kMany,
+              "seed of random delays in every stream; 0: none"),
+  };
+}
+
+// ---- all of them
+
+// A resumed run that differs in one of these would be another run.
+bool defines_run(const Setting& setting) {
+  if (setting.group == "model" || setting.group == "optimizer") return true;
+  static const std::vector<std::string> others = {
+      "data", "seq_len", "shuffle", "global_batch", "seed", "dtype", "reduce_dtype"};
+  return std::ranges::find(others, setting.key) != others.end();
+}
+
+void add(std::vector<Setting>& table, const std::string& group, Group settings) {
+  for (Setting& setting : settings) {
+    setting.group = group;
+    setting.defines_run = defines_run(setting);
+    table.push_back(std::move(setting));
+  }
+}
+
+std::vector<Setting> make_table() {
+  std::vector<Setting> table;
+  add(table, "model", model());
+  add(table, "data", data());
+  add(table, "batch", batch());
+  add(table, "optimizer", optimizer());
+  add(table, "run", run());
+  add(table, "precision", precision());
+  add(table, "sharding", sharding());
+  add(table, "output", output());
+  add(table, "tests", tests());
+  return table;
+}
+
+}  // namespace
+
+const std::vector<Setting>& setting_table() {
+  static const std::vector<Setting> table = make_table();
+  return table;
+}
+
+const Setting* find_setting(const std::string& key) {
+  const auto& table = setting_table();
+  const auto found = std::ranges::find(table, key, &Setting::key);
+  return found == table.end() ? nullptr : &*found;
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,66 @@
+#pragma once
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "launcher/settings/problems.h"
+#include "launcher/settings/settings.h"
+
+namespace zero::launcher {
+
+// A value before it is checked. A flag and an environment variable are words; a file also
+// knows types.
+struct RawValue {
+  enum class Type { kWords, kString, kNumber, kBoolean, kMixed };
+  Type type = Type::kWords;  // of the elements, in an array
+  bool is_array = false;
+  std::vector<std::string> words;
+  std::string origin;  // --lr, ZERO_LR, run.toml line 3
+};
+
+// The one definition of a setting: flag --seq-len = key seq_len in a file = variable
+// ZERO_SEQ_LEN.
+struct Setting {
+  std::string group;
+  std::string key;
+  std::string placeholder;  // "N", "fp32|bf16", "PATH..."
+  std::string allowed;      // "an integer from 1 to 64"
+  std::string help;
+  RawValue::Type type = RawValue::Type::kString;  // in a file, of a list's elements
+  bool is_list = false;
+  bool is_split_at_commas = false;  // as a flag; in the environment every list is
+  bool defines_run = false;         // a resumed run must have the same value
+  // Store the value of one word, or of a list's words; false: not allowed.
+  std::function<bool(Settings&, const std::vector<std::string>&)> assign;
+  std::function<nlohmann::json(const Settings&)> value;
+};
+
+// All settings in the order of the help page.
+const std::vector<Setting>& setting_table();
+const Setting* find_setting(const std::string& key);  // nullptr: there is none
+
+std::string key_of(const Setting& setting);       // seq_len
+std::string flag_of(const Setting& setting);      // --seq-len
+std::string variable_of(const Setting& setting);  // ZERO_SEQ_LEN
+
+// Check a value and store it. Returns what is wrong with it: nothing, or one problem.
+Problems assign(const Setting& setting, const RawValue& raw, Settings& settings);
+
+// {"seq_len": 256, ...}: goes into metrics and checkpoints, and comes back.
+nlohmann::json to_json(const Settings& settings);
+// Keys that are missing keep their default. Throws Error(kCheckpoint) for keys and values
+// unknown here.
+Settings settings_from_json(const nlohmann::json& json, const std::string& where);
+
+// A configuration file that gives these settings.
+std::string to_toml(const Settings& settings);
+
+struct ChangedSetting {
+  std::string key, before, after;
+};
+// The settings that define a run (model, data, optimizer) and are not the same in both.
+std::vector<ChangedSetting> changed_settings(const Settings& before,
+                                             const Settings& after);
+
+}  // namespace zero::launcher

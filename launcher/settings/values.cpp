@@ -1,0 +1,134 @@
+#include "launcher/settings/values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace zero::launcher {
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r\n";
+
+// "1_000" -> "1000"; an underscore stands between two digits only.
+std::optional<std::string> without_underscores(std::string_view text) {
+  const auto is_digit = [&](size_t i) {
+    return i < text.size() && text[i] >= '0' && text[i] <= '9';
+  };
+  std::string digits;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '_') {
+      digits += text[i];
+    } else if (i == 0 || !is_digit(i - 1) || !is_digit(i + 1)) {
+      return std::nullopt;
+    }
+  }
+  return digits;
+}
+
+template <class T>
+std::optional<T> parse(std::string_view text) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  const auto digits = without_underscores(text);
+  if (!digits) return std::nullopt;
+  T value{};
+  const char* end = digits->data() + digits->size();
+  const auto [rest, error] = std::from_chars(digits->data(), end, value);
+  if (error != std::errc() || rest != end) return std::nullopt;
+  return value;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
+// Bytes of the UTF-8 character that `lead` begins; 0 when it begins none.
+int utf8_length(unsigned char lead) {
+  if (lead < 0x80) return 1;
+  if (lead >= 0xc2 && lead < 0xe0) return 2;
+  if (lead >= 0xe0 && lead < 0xf0) return 3;
+  return lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+}
+
+// Longer forms of shorter characters, surrogates, and what lies beyond U+10FFFF.
+bool is_forbidden(unsigned char lead, unsigned char second) {
+  return (lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) ||
+         (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f);
+}
+
+}  // namespace
+
+std::optional<int64_t> parse_integer(std::string_view text) {
+  return parse<int64_t>(text);
+}
+
+std::optional<double> parse_number(std::string_view text) {
+  const auto value = parse<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
+}
+
+std::optional<bool> parse_boolean(std::string_view text) {
+  for (std::string_view yes : {"true", "yes", "on", "1"}) {
+    if (text == yes) return true;
+  }
+  for (std::string_view no : {"false", "no", "off", "0"}) {
+    if (text == no) return false;
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> parse_duration(std::string_view text) {
+  const auto parts = split(text, ':');
+  if (parts.size() != 3) return std::nullopt;
+  int64_t seconds = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto part = parse_integer(parts[i]);
+    if (!part || *part < 0 || *part >= (i == 0 ? 100000 : 60)) return std::nullopt;
+    seconds = seconds * 60 + *part;
+  }
+  return seconds;
+}
+
+std::string format_duration(int64_t seconds) {
+  return fmt::format("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60,
+                     seconds % 60);
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(separator, begin), text.size());
+    parts.emplace_back(trimmed(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+std::string alternatives(const std::vector<std::string>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 == words.size() ? " or " : ", ";
+    text += words[i];
+  }
+  return text;
+}
+
+bool is_utf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const int length = utf8_length(lead);
+    if (length == 0 || i + length > text.size()) return false;
+    for (int k = 1; k < length; ++k) {
+      if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return false;
+    }
+    if (length > 1 && is_forbidden(lead, static_cast<unsigned char>(text[i + 1])))
+      return false;
+    i += length;
+  }
+  return true;
+}
+
+}  // namespace zero::launcher

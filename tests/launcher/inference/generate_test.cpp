@@ -1,0 +1,63 @@
+#include "launcher/inference/generate.h"
+
+#include <gmock/gmock.h>
+
+#include "engine/errors.h"
+
+namespace zero::launcher {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(Generate, GreedyTakesTheLikeliest) {
+  const std::vector<float> logits = {0, 3, 1};
+  EXPECT_EQ(choose_token(logits, 0, 0.999), 1);
+}
+
+TEST(Generate, TemperatureDrawsByProbability) {
+  const std::vector<float> logits = {0, 0, -1000};
+  EXPECT_EQ(choose_token(logits, 1, 0.49), 0);
+  EXPECT_EQ(choose_token(logits, 1, 0.51), 1);
+  EXPECT_EQ(choose_token(logits, 1, 0.9999999999), 1);
+}
+
+TEST(Generate, FeedsTokensBackUpToTheContext) {
+  std::vector<int64_t> lengths;
+  const auto counting = [&](std::span<const int64_t> tokens) {
+    lengths.push_back(std::ssize(tokens));
+    std::vector<float> logits(10, 0);
+    logits[(tokens.back() + 1) % 10] = 1;
+    return logits;
+  };
+  EXPECT_THAT(
+      generate({7, 8}, {.num_tokens = 4, .temperature = 0, .seed = 0, .context = 3},
+               counting),
+      ElementsAre(9, 0, 1, 2));
+  EXPECT_THAT(lengths, ElementsAre(2, 3, 3, 3));
+}
+
+TEST(Generate, TheSeedDecides) {
+  const auto flat = [](std::span<const int64_t>) { return std::vector<float>(256, 0); };
+  const GenerateOptions options{
+      .num_tokens = 20, .temperature = 1, .seed = 1, .context = 8};
+  GenerateOptions other = options;
+  other.seed = 2;
+  EXPECT_EQ(generate({0}, options, flat), generate({0}, options, flat));
+  EXPECT_NE(generate({0}, options, flat), generate({0}, other, flat));
+}
+
+TEST(Generate, PromptsAreTextOrNumbers) {
+  EXPECT_THAT(parse_prompt("a\xff", true, 257), ElementsAre('a', 255));
+  EXPECT_THAT(parse_prompt("12 50256", false, 50257), ElementsAre(12, 50256));
+  EXPECT_THROW(parse_prompt("12 50257", false, 50257), Error);
+  EXPECT_THROW(parse_prompt("Hello", false, 50257), Error);
+  EXPECT_THROW(parse_prompt("", true, 257), Error);
+}
+
+TEST(Generate, TextEndsAtEndOfText) {
+  EXPECT_EQ(show_tokens(std::vector<int64_t>{'h', 'i', 256, 'x'}, true), "hi");
+  EXPECT_EQ(show_tokens(std::vector<int64_t>{5, 300}, false), "5 300");
+}
+
+}  // namespace
+}  // namespace zero::launcher

@@ -1,0 +1,124 @@
+// Signals, the time limit, and what the banner says about them.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include "launcher/process/stop_command.h"
+#include "launcher/process/stop_signals.h"
+#include "launcher/run/time_limit.h"
+
+namespace zero::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ExitedWithCode;
+using testing::KilledBySignal;
+
+class StopSignals : public testing::Test {
+ protected:
+  ~StopSignals() override { forget_stop_signals(); }
+};
+
+TEST_F(StopSignals, TheFirstIsNoted) {
+  for (const int signal : {SIGUSR1, SIGTERM, SIGINT}) {
+    catch_stop_signals();
+    EXPECT_EQ(stop_signal(), 0);
+    raise(signal);
+    raise(SIGUSR1);  // a duplicate
+    EXPECT_EQ(stop_signal(), signal);
+  }
+}
+
+// Once it comes late enough to be no duplicate; how late that is, time alone tells.
+TEST_F(StopSignals, TheSecondLeavesAtOnce) {
+  const auto raise_until_gone = [] {
+    catch_stop_signals();
+    raise(SIGUSR1);
+    const auto patience = std::chrono::steady_clock::now() + 1min;
+    while (std::chrono::steady_clock::now() < patience) {
+      raise(SIGTERM);
+      std::this_thread::yield();
+    }
+  };
+  EXPECT_EXIT((raise_until_gone(), std::exit(0)), ExitedWithCode(130), "");
+}
+
+TEST_F(StopSignals, ForgottenTheyEndTheProcess) {
+  const auto raise_one = [] {
+    catch_stop_signals();
+    forget_stop_signals();
+    raise(SIGTERM);
+  };
+  EXPECT_EXIT(raise_one(), KilledBySignal(SIGTERM), "");
+}
+
+TEST(TimeLimit, KeepsTheLongestStepAndASaveBack) {
+  TimeLimit limit(100);
+  EXPECT_FALSE(limit.is_near(99));
+  limit.note_step(5);
+  limit.note_step(3);
+  EXPECT_FALSE(limit.is_near(89.9));
+  EXPECT_TRUE(limit.is_near(90));  // two steps' time, as no save is known
+  limit.note_save(1);
+  EXPECT_FALSE(limit.is_near(93.9));
+  EXPECT_TRUE(limit.is_near(94));
+  limit.note_save(20);
+  EXPECT_TRUE(limit.is_near(75));
+}
+
+TEST(TimeLimit, NoneIsNeverNear) {
+  TimeLimit none(0);
+  none.note_step(1e9);
+  EXPECT_FALSE(none.is_near(1e9));
+}
+
+const auto loaded_at = std::chrono::steady_clock::now();
+
+// Between two readings lies as much as another clock says, whatever else the machine
+// does.
+TEST(ProcessAge, CountsFromTheStart) {
+  const auto seconds_since = [](std::chrono::steady_clock::time_point begin) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  const double of_this_file = seconds_since(loaded_at);
+  const auto before_first = std::chrono::steady_clock::now();
+  const double first = process_age();
+  const auto after_first = std::chrono::steady_clock::now();
+  EXPECT_GE(first, of_this_file) << "a process starts before it is loaded";
+  EXPECT_LT(first, of_this_file + 3600);
+
+  double at_least = 0, second = first, at_most = 0;
+  while (at_most < 60 && second < first + 0.02) {
+    at_least = seconds_since(after_first);
+    second = process_age();
+    at_most = seconds_since(before_first);
+  }
+  EXPECT_GE(second - first, at_least - 1e-3);
+  EXPECT_LE(second - first, at_most + 1e-3);
+}
+
+TEST(StopCommand, ReachesAllRanks) {
+  const Starter mpirun = {7, 5, "mpirun"}, shell = {7, 5, "bash"}, far = {7, 5, "orted"};
+  const std::vector<std::string> ranks = {"OMPI_COMM_WORLD_SIZE=2"};
+  const std::vector<std::string> slurm = {"SLURM_STEP_NUM_TASKS=2", "SLURM_JOB_ID=12",
+                                          "SLURM_STEP_ID=3"};
+  EXPECT_EQ(stop_command(shell, {}, "a"), "kill -USR1 7, or touch a/STOP");
+  EXPECT_EQ(stop_command(mpirun, ranks, "a"), "kill -USR1 5, or touch a/STOP");
+  EXPECT_EQ(stop_command(far, ranks, "a"), "touch a/STOP");
+  EXPECT_EQ(stop_command({7, 5, "slurmstepd"}, slurm, "a"),
+            "scancel --signal=USR1 12.3, or touch a/STOP");
+}
+
+TEST(StopCommand, KnowsItsStarter) {
+  const Starter starter = starter_of_this_process();
+  EXPECT_EQ(starter.pid, getpid());
+  EXPECT_EQ(starter.parent, getppid());
+  EXPECT_FALSE(starter.parent_name.empty());
+}
+
+}  // namespace
+}  // namespace zero::launcher

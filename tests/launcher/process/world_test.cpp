@@ -1,0 +1,94 @@
+#include "launcher/process/world.h"
+
+#include <gmock/gmock.h>
+
+#include "launcher/process/binding.h"
+
+namespace zero::launcher {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Optional;
+
+TEST(AnnouncedWorld, NobodyAnnouncesAProcessStartedByItself) {
+  EXPECT_FALSE(announced_world(
+      {"HOME=/", "SLURM_NTASKS=4", "SLURM_PROCID=0", "OMPI_COMM_WORLD_SIZE_X=3"}));
+}
+
+TEST(AnnouncedWorld, MpirunThenTheStepOfSrun) {
+  const auto mpirun =
+      announced_world({"SLURM_STEP_NUM_TASKS=1", "SLURM_PROCID=0",
+                       "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=3"});
+  ASSERT_TRUE(mpirun);
+  EXPECT_EQ(mpirun->size, 4);
+  EXPECT_EQ(mpirun->rank, 3);
+  const auto srun = announced_world(
+      {"SLURM_NTASKS=8", "SLURM_STEP_NUM_TASKS=2", "SLURM_PROCID=1", "PMIX_RANK=1"});
+  ASSERT_TRUE(srun);
+  EXPECT_EQ(srun->size, 2);
+  EXPECT_EQ(srun->rank, 1);
+}
+
+TEST(AnnouncedWorld, PmixTellsThatThereAreRanksButNotHowMany) {
+  const auto pmix = announced_world({"PMIX_RANK=2"});
+  ASSERT_TRUE(pmix);
+  EXPECT_EQ(pmix->size, 0);
+  EXPECT_EQ(pmix->rank, 2);
+}
+
+TEST(AnnouncedWorld, WhatIsNoNumberIsRefusedNotOverlooked) {
+  for (const std::string text : {"abc", "", "-1", "4x"}) {
+    EXPECT_THROW(announced_world({"OMPI_COMM_WORLD_SIZE=" + text}), Error) << text;
+    EXPECT_THROW(announced_world({"SLURM_STEP_NUM_TASKS=" + text}), Error) << text;
+  }
+}
+
+std::string refusal(const AnnouncedWorld& announced, int mpi_size) {
+  try {
+    check_world_size(announced, mpi_size);
+    return "";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kEnvironment);
+    return error.what();
+  }
+}
+
+TEST(World, FourAnnouncedAndOneInMpiIsRefused) {
+  EXPECT_EQ(refusal({"OMPI_COMM_WORLD_SIZE", 4, 0}, 4), "");
+  EXPECT_THAT(refusal({"OMPI_COMM_WORLD_SIZE", 4, 0}, 1),
+              HasSubstr("announces 4 ranks, MPI sees 1"));
+  EXPECT_THAT(refusal({"SLURM_STEP_NUM_TASKS", 4, 0}, 1), HasSubstr("srun --mpi=pmix"));
+  EXPECT_THAT(refusal({"PMI_SIZE", 2, 1}, 1), HasSubstr("the mpirun of the OpenMPI"));
+  EXPECT_EQ(refusal({"PMIX_RANK", 0, 0}, 1), "");
+  EXPECT_THAT(refusal({"PMIX_RANK", 0, 1}, 1), HasSubstr("MPI sees 1"));
+}
+
+TEST(World, AloneWithoutMpi) {
+  World world(std::nullopt);
+  EXPECT_EQ(world.rank(), 0);
+  EXPECT_EQ(world.size(), 1);
+}
+
+TEST(Binding, ARankPinnedToOneCoreGetsItsShare) {
+  EXPECT_THAT(wider_affinity({0}, {0, 1, 2, 3}, 0, 2), Optional(ElementsAre(0, 1)));
+  EXPECT_THAT(wider_affinity({1}, {0, 1, 2, 3}, 1, 2), Optional(ElementsAre(2, 3)));
+  EXPECT_THAT(wider_affinity({0, 4}, {0, 4, 1, 5, 2, 6, 3, 7}, 0, 1),
+              Optional(testing::SizeIs(8)));
+}
+
+TEST(Binding, OthersStayAsTheyAre) {
+  EXPECT_FALSE(wider_affinity({0}, {0, 1}, 0, 2));                    // has its share
+  EXPECT_FALSE(wider_affinity({0, 1, 2}, {0, 1, 2, 3, 4, 5}, 0, 1));  // somebody chose
+                                                                      // three cores
+  EXPECT_FALSE(wider_affinity({0}, {0}, 3, 4));  // more ranks than cores
+}
+
+TEST(Binding, ThreadsAreTheShareOrOneOrAsAskedFor) {
+  EXPECT_EQ(choose_threads(0, false, 6), 6);
+  EXPECT_EQ(choose_threads(0, true, 6), 1);
+  EXPECT_EQ(choose_threads(3, true, 6), 3);
+}
+
+}  // namespace
+}  // namespace zero::launcher

@@ -1,0 +1,123 @@
+#include "launcher/run/metrics.h"
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/launcher/settings/configs.h"
+
+namespace zero::launcher {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+StepRecord some_step(int64_t step) {
+  StepRecord record;
+  record.step = step;
+  record.loss = 0.1 + 0.2;
+  record.tokens = 1024;
+  record.seconds = 0.5;
+  return record;
+}
+
+class MetricsTest : public testing::Test {
+ protected:
+  std::vector<json> lines() const {
+    std::vector<json> all;
+    std::istringstream text(folder.read("metrics.jsonl"));
+    for (std::string line; std::getline(text, line);) all.push_back(json::parse(line));
+    return all;
+  }
+
+  TempFolder folder;
+};
+
+TEST_F(MetricsTest, AStepHasAllItsDigits) {
+  Metrics(folder.path(""), false).step(some_step(12));
+  const json step = lines().at(0);
+  EXPECT_EQ(step["type"], "step");
+  EXPECT_EQ(step["step"], 12);
+  EXPECT_EQ(step["loss"].get<double>(), 0.1 + 0.2);
+  EXPECT_EQ(step["ppl"].get<double>(), std::exp(0.1 + 0.2));
+  EXPECT_EQ(step["tokens_per_second"], 2048);
+  EXPECT_EQ(step["updates_per_second"], 2);
+  for (const char* key :
+       {"grad_norm", "clip_coef", "lr", "seconds", "host_bytes_free", "wall"}) {
+    EXPECT_TRUE(step.contains(key)) << key;
+  }
+}
+
+TEST_F(MetricsTest, RecordsAreAppendedAcrossRuns) {
+  for (int run = 0; run < 2; ++run) {
+    Metrics metrics(folder.path(""), false);
+    metrics.run({{"lr", 1}}, {{"size", 4}});
+    metrics.step(some_step(run));
+    metrics.eval({run, 2.5, 10, 1});
+  }
+  ASSERT_EQ(lines().size(), 6u);
+  EXPECT_EQ(lines()[3]["config"]["lr"], 1);
+  EXPECT_EQ(lines()[3]["world"]["size"], 4);
+  EXPECT_EQ(lines()[5]["type"], "eval");
+}
+
+TEST_F(MetricsTest, WhatIsNotFiniteIsNull) {
+  StepRecord record = some_step(1);
+  record.loss = std::numeric_limits<double>::quiet_NaN();
+  record.skipped = true;
+  record.first_bad = "loss";
+  Metrics(folder.path(""), true).step(record);
+  EXPECT_TRUE(lines().at(0)["loss"].is_null());
+  EXPECT_EQ(lines().at(0)["first_bad"], "loss");
+  EXPECT_THAT(folder.read("metrics.csv"), HasSubstr("\n1,nan,nan,"));
+}
+
+TEST_F(MetricsTest, CsvHasOneHeader) {
+  for (int run = 0; run < 2; ++run) Metrics(folder.path(""), true).step(some_step(run));
+  const std::string csv = folder.read("metrics.csv");
+  EXPECT_THAT(csv, StartsWith("step,loss,ppl,grad_norm,"));
+  EXPECT_EQ(std::ranges::count(csv, '\n'), 3);
+}
+
+TEST_F(MetricsTest, AFullDiskLosesLinesAndIsCounted) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  Metrics metrics(folder.path(""), false);
+  metrics.step(some_step(1));
+  const auto size = std::filesystem::file_size(folder.path("metrics.jsonl"));
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit full{size + 10, before.rlim_max};  // room for half a line
+  setrlimit(RLIMIT_FSIZE, &full);
+  testing::internal::CaptureStderr();
+  metrics.step(some_step(2));
+  metrics.step(some_step(3));
+  const std::string warnings = testing::internal::GetCapturedStderr();
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(std::filesystem::file_size(folder.path("metrics.jsonl")), size);
+  EXPECT_THAT(warnings, HasSubstr("cannot write"));
+  EXPECT_EQ(std::ranges::count(warnings, '\n'), 1);
+
+  metrics.step(some_step(4));
+  ASSERT_EQ(lines().size(), 3u);
+  EXPECT_EQ(lines()[1]["type"], "gap");
+  EXPECT_EQ(lines()[1]["lost"], 2);
+  EXPECT_EQ(lines()[2]["step"], 4);
+}
+
+TEST_F(MetricsTest, AnUnwritableFolderDoesNotStopTheRun) {
+  testing::internal::CaptureStderr();
+  Metrics metrics("/proc/nowhere", true);
+  metrics.step(some_step(1));
+  metrics.step(some_step(2));
+  EXPECT_EQ(std::ranges::count(testing::internal::GetCapturedStderr(), '\n'),
+            2);  // one for each file
+}
+
+}  // namespace
+}  // namespace zero::launcher

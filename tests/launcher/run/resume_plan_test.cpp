@@ -1,0 +1,103 @@
+#include "launcher/run/resume_plan.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "checkpoint/commit.h"
+#include "checkpoint/find.h"
+#include "checkpoint/writer.h"
+#include "engine/errors.h"
+#include "tests/launcher/settings/configs.h"
+
+namespace zero::launcher {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class ResumePlanTest : public testing::Test {
+ protected:
+  std::string save(const std::string& run, int64_t step) {
+    const std::string temporary = checkpoint::prepare(folder.path(run), step);
+    const std::vector<float> values(4, 1.0F);
+    checkpoint::Slice slice;
+    slice.kind = checkpoint::Kind::kParam;
+    slice.fqn = "w";
+    slice.shape = {4};
+    slice.numel = 4;
+    slice.data = values.data();
+    const auto report = checkpoint::write_shard(temporary, 0, 1, {slice});
+    checkpoint::StepInfo info;
+    info.step = step;
+    return checkpoint::commit(folder.path(run), temporary, {report}, info);
+  }
+
+  static void damage(const std::string& step) {
+    std::filesystem::remove(step + "/shard_00000_of_00001.h5");
+  }
+
+  ResumePlan plan(const std::string& resume, const std::string& run = "a") const {
+    return plan_resume(resume, folder.path(run));
+  }
+
+  Error refusal(const std::string& resume) const {
+    try {
+      plan(resume);
+    } catch (const Error& error) {
+      return error;
+    }
+    return {ExitCode::kDone, "nothing was refused"};
+  }
+
+  TempFolder folder;
+};
+
+TEST_F(ResumePlanTest, AnEmptyRunStartsAnew) {
+  EXPECT_THAT(plan("auto").folders, IsEmpty());
+  EXPECT_THAT(plan("never").folders, IsEmpty());
+  EXPECT_EQ(refusal("must").code(), ExitCode::kUsage);
+  EXPECT_THAT(refusal("must").problem(), HasSubstr("--resume must"));
+}
+
+TEST_F(ResumePlanTest, AutoTriesTheNewestFirst) {
+  const std::string old = save("a", 2), newest = save("a", 10);
+  EXPECT_THAT(plan("auto").folders, ElementsAre(newest, old));
+  EXPECT_TRUE(plan("auto").may_pass_over);
+  EXPECT_THAT(plan("must").folders, ElementsAre(newest));
+  EXPECT_FALSE(plan("must").may_pass_over);
+  EXPECT_EQ(refusal("never").code(), ExitCode::kUsage);
+}
+
+TEST_F(ResumePlanTest, AutoPassesOverWhatIsIncomplete) {
+  const std::string old = save("a", 2), newest = save("a", 10);
+  damage(newest);
+  EXPECT_THAT(plan("auto").folders, ElementsAre(old));
+  EXPECT_THAT(plan("auto").passed_over,
+              ElementsAre(HasSubstr("shard_00000_of_00001.h5")));
+  damage(old);
+  EXPECT_EQ(refusal("auto").code(), ExitCode::kCheckpoint);
+  EXPECT_THAT(refusal("auto").problem(), HasSubstr("step_000000000002"));
+}
+
+TEST_F(ResumePlanTest, AFolderIsAStepOrARun) {
+  const std::string old = save("a", 2), newest = save("a", 10);
+  EXPECT_THAT(plan(folder.path("a"), "b").folders, ElementsAre(newest));
+  EXPECT_THAT(plan(old + "/", "b").folders, ElementsAre(old + "/"));
+  EXPECT_THAT(plan(newest).folders, ElementsAre(newest));
+}
+
+TEST_F(ResumePlanTest, AFolderMustFitTheRun) {
+  const std::string old = save("a", 2);
+  save("a", 10);
+  EXPECT_THAT(refusal(old).problem(), HasSubstr("newer checkpoint of step 10"));
+  EXPECT_THAT(refusal(save("b", 3)).problem(), HasSubstr("beside the checkpoint"));
+  EXPECT_THAT(refusal(folder.path("none")).problem(),
+              HasSubstr("--resume names no folder"));
+  std::filesystem::create_directory(folder.path("empty"));
+  EXPECT_THAT(refusal(folder.path("empty")).problem(), HasSubstr("without checkpoints"));
+}
+
+}  // namespace
+}  // namespace zero::launcher

@@ -1,0 +1,134 @@
+#include "launcher/run/run_folder.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+#include "checkpoint/error.h"
+#include "engine/comm/communicator.h"
+#include "engine/comm/exchange.h"
+#include "engine/comm/thread_communicator.h"
+#include "engine/errors.h"
+#include "launcher/run/heartbeat.h"
+#include "tests/launcher/settings/configs.h"
+
+namespace zero::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+// Plays every rank in a thread of its own.
+template <class Play>
+void on_ranks(int size, Play play) {
+  auto ranks = make_thread_communicators(size);
+  std::vector<std::jthread> threads;
+  for (auto& rank : ranks) threads.emplace_back([&] { play(*rank); });
+}
+
+TEST(Exchange, TextsAndNumbers) {
+  on_ranks(3, [](Communicator& ranks) {
+    const std::string mine(ranks.rank() * 1000, 'x');
+    EXPECT_EQ(broadcast_text(ranks, mine, 2).size(), 2000u);
+    EXPECT_EQ(gather_texts(ranks, mine)[1].size(), 1000u);
+    EXPECT_EQ(largest(ranks, -ranks.rank(), "test"), 0);
+  });
+}
+
+TEST(RunFolderTest, RanksShareOne) {
+  const TempFolder temp;
+  const std::string path = temp.path("runs/a");
+  on_ranks(3, [&](Communicator& ranks) {
+    const RunFolder folder(path, "", ranks);
+    largest(ranks, 0, "until all have seen it");
+  });
+  EXPECT_TRUE(fs::is_empty(path));  // neither lock nor nonce nor probe is left
+}
+
+TEST(RunFolderTest, ASecondRunIsKeptOut) {
+  const TempFolder temp;
+  on_ranks(1, [&](Communicator& ranks) {
+    RunFolder first(temp.path("a"), "", ranks);
+    EXPECT_THROW(RunFolder(temp.path("a"), "", ranks), checkpoint::CheckpointError);
+    first.check_ours();
+  });
+}
+
+TEST(RunFolderTest, AFileInItsPlaceIsNamed) {
+  const TempFolder temp;
+  on_ranks(1, [&](Communicator& ranks) {
+    EXPECT_THROW(RunFolder(temp.write("a", ""), "", ranks), Error);
+  });
+}
+
+TEST(RunFolderTest, TheStopFileIsSeenAndRemoved) {
+  const TempFolder temp;
+  on_ranks(1, [&](Communicator& ranks) {
+    const RunFolder folder(temp.path("a"), "", ranks);
+    EXPECT_FALSE(folder.has_stop_file());
+    temp.write("a/STOP", "");
+    EXPECT_TRUE(folder.has_stop_file());
+    folder.remove_stop_file();
+    EXPECT_FALSE(folder.has_stop_file());
+  });
+}
+
+TEST(CheckShared, AFolderOfOneHostAloneIsNoticed) {
+  const TempFolder temp;
+  fs::create_directory(temp.path("a"));
+  fs::create_directory(temp.path("b"));
+  std::string complaint;
+  on_ranks(2, [&](Communicator& ranks) {
+    try {
+      check_shared(temp.path("a"), temp.path(ranks.rank() == 0 ? "a" : "b"), ranks);
+      ADD_FAILURE() << "rank " << ranks.rank();
+    } catch (const Error& error) {
+      if (ranks.rank() == 1) complaint = error.what();
+      abort_thread_communicators(ranks);
+    }
+  });
+  EXPECT_THAT(complaint, HasSubstr("does not see what rank 0 writes"));
+  EXPECT_THAT(complaint, HasSubstr(temp.path("b")));
+}
+
+bool happens(const std::function<bool()>& event) {
+  const auto patience = std::chrono::steady_clock::now() + 1min;
+  while (!event()) {
+    if (std::chrono::steady_clock::now() > patience) return false;
+    std::this_thread::sleep_for(1ms);
+  }
+  return true;
+}
+
+TEST(HeartbeatTest, ALostLockIsTold) {
+  const TempFolder temp;
+  Heartbeat lock(temp.path(""), "", 0.02);
+  const auto taken = fs::last_write_time(temp.path("run.lock"));
+  EXPECT_TRUE(happens([&] { return fs::last_write_time(temp.path("run.lock")) > taken; }))
+      << "no beat";
+  EXPECT_NO_THROW(lock.check());
+  fs::remove(temp.path("run.lock"));
+  const auto is_told = [&] {
+    try {
+      lock.check();
+    } catch (const checkpoint::CheckpointError&) {
+      return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(happens(is_told));
+}
+
+TEST(HeartbeatTest, TheJobsNameComesFromItsScheduler) {
+  EXPECT_EQ(job_id({"A=b", "PMIX_NAMESPACE=7", "SLURM_JOB_ID=12"}), "12");
+  EXPECT_EQ(job_id({"A=b", "PMIX_NAMESPACE=7"}), "7");
+  EXPECT_EQ(job_id({"A=b"}), "");
+}
+
+}  // namespace
+}  // namespace zero::launcher

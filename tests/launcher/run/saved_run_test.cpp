@@ -1,0 +1,112 @@
+#include "launcher/run/saved_run.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/launcher/settings/configs.h"
+
+namespace zero::launcher {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+SavedRun some_run() {
+  SavedRun run;
+  run.settings.lr = 0.125;
+  run.settings.data = {"here"};
+  run.data = {"0123456789abcdef", 1000};
+  run.vocab = 257;
+  run.is_text = true;
+  return run;
+}
+
+std::vector<std::string> changed_keys(const SavedRun& before, const SavedRun& now) {
+  std::vector<std::string> keys;
+  for (const ChangedSetting& change : differences(before, now))
+    keys.push_back(change.key);
+  return keys;
+}
+
+TEST(SavedRun, ComesBack) {
+  const SavedRun run = some_run(), read = parse_saved_run(to_text(run), "manifest");
+  EXPECT_EQ(read.settings, run.settings);
+  EXPECT_EQ(read.data, run.data);
+  EXPECT_EQ(read.vocab, 257);
+  EXPECT_TRUE(read.is_text);
+}
+
+TEST(SavedRun, AnotherProgramsCheckpointIsNamed) {
+  for (const char* text : {"{}", "", "[]", R"({"settings":{},"data":1})"}) {
+    try {
+      parse_saved_run(text, "manifest");
+      FAIL() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kCheckpoint);
+      EXPECT_EQ(error.where(), "manifest");
+    }
+  }
+}
+
+TEST(Progress, ComesBack) {
+  const Progress progress = {7, 56, 2, 1, 4};
+  EXPECT_EQ(parse_progress(to_text(progress), ""), progress);
+  EXPECT_THROW(parse_progress("{}", ""), Error);
+}
+
+TEST(Differences, MachineAndCourseOfTheRunMayChange) {
+  SavedRun now = some_run();
+  now.settings.steps = 99;
+  now.settings.threads = 3;
+  now.settings.prefetch = 0;
+  now.settings.recompute = "none";
+  now.settings.save_every = 5;
+  now.settings.out = "elsewhere";
+  EXPECT_THAT(differences(some_run(), now), IsEmpty());
+}
+
+TEST(Differences, WhatDefinesTheRunMayNot) {
+  SavedRun now = some_run();
+  now.settings.layers = 5;
+  now.settings.global_batch = 64;
+  now.settings.seed = 1;
+  now.settings.clip = 2;
+  EXPECT_THAT(changed_keys(some_run(), now),
+              testing::UnorderedElementsAre("layers", "global_batch", "seed", "clip"));
+  now.settings.overrides = {"layers", "seed", "clip"};
+  EXPECT_THAT(changed_keys(some_run(), now), testing::ElementsAre("global_batch"));
+}
+
+TEST(Differences, DataIsItsContentsAndNotItsPlace) {
+  SavedRun now = some_run();
+  now.settings.data = {"there"};
+  EXPECT_THAT(differences(some_run(), now), IsEmpty());
+  now.data.hash[0] = 'f';
+  EXPECT_THAT(changed_keys(some_run(), now), testing::ElementsAre("data"));
+}
+
+TEST(Differences, StepsBelongToADecayingSchedule) {
+  SavedRun before = some_run();
+  before.settings.schedule = "cosine";
+  SavedRun now = before;
+  now.settings.steps += 10;
+  EXPECT_THAT(changed_keys(before, now), testing::ElementsAre("steps"));
+}
+
+TEST(CheckSameRun, ListsAllWithTheCure) {
+  SavedRun now = some_run();
+  now.settings.lr = 0.5;
+  now.settings.dim = 64;
+  EXPECT_NO_THROW(check_same_run(some_run(), some_run(), ""));
+  try {
+    check_same_run(some_run(), now, "runs/a/step_1");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    EXPECT_THAT(error.problem(), HasSubstr("lr was 0.125, is 0.5"));
+    EXPECT_THAT(error.problem(), HasSubstr("dim was 0, is 64"));
+    EXPECT_THAT(error.cure(), HasSubstr("--resume must --override dim lr"));
+  }
+}
+
+}  // namespace
+}  // namespace zero::launcher

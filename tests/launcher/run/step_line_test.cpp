@@ -1,0 +1,88 @@
+#include "launcher/run/step_line.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include "launcher/run/banner.h"
+#include "launcher/run/console.h"
+
+namespace zero::launcher {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(StepLine, IsReadAtAGlance) {
+  StepRecord record;
+  record.step = 12;
+  record.loss = 3.28261;
+  record.grad_norm = 1.04;
+  record.lr = 3e-4;
+  record.tokens = 27155;
+  record.seconds = 0.709;
+  EXPECT_EQ(step_line(record, 1000, 1680),
+            "step    12/1000 | loss 3.2826 | norm 1.04 | lr 3.0e-04 | 709 ms | 38.3k "
+            "tok/s | eta 28m");
+  record.skipped = true;
+  record.first_bad = "lm_head.weight";
+  EXPECT_THAT(step_line(record, 1000, 1680),
+              HasSubstr("skipped: lm_head.weight is not finite"));
+}
+
+TEST(StepLine, ShortNumbers) {
+  EXPECT_EQ(short_count(999), "999");
+  EXPECT_EQ(short_count(999960), "1.0M");
+  EXPECT_EQ(short_duration(59), "59s");
+  EXPECT_EQ(short_duration(3700), "1h01m");
+  EXPECT_EQ(short_duration(90000), "1d01h");
+  EXPECT_EQ(short_duration(-1), "?");
+  EXPECT_EQ(short_bytes(1536), "1.5 KiB");
+}
+
+TEST(Eta, FollowsTheLastSteps) {
+  Eta eta;
+  eta.add_step(2);
+  EXPECT_EQ(eta.remaining_seconds(10), 20);
+  for (int i = 0; i < 100; ++i) eta.add_step(1);
+  EXPECT_NEAR(eta.remaining_seconds(10), 10, 0.01);
+}
+
+TEST(Banner, TellsTheRun) {
+  Settings settings;
+  settings.out = "runs/x";
+  BannerFacts facts;
+  facts.cores = {"0 (was pinned to 1)", "0", "0"};
+  facts.num_parameters = 10770816;
+  facts.batch = {32, 4, 2, 0};
+  facts.shape.seq_len = 256;
+  facts.memory = {{"masters", "host", 1 << 20}, {"gather ring", "device", 1 << 20}};
+  const std::string text = banner(settings, facts);
+  for (const char* part :
+       {"10,770,816 parameters", "32 samples a step = 2 ranks x 4 passes x 4 samples",
+        "8,192 tokens", "1.0 MiB  host    masters", "2.0 MiB  rank 0 in all",
+        "rank 0: cores 0 (was pinned to 1), ranks 1-2: cores 0",
+        "runs/x/metrics.jsonl"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
+TEST(Console, NoFileTakesThePlaceOfAClosedStdout) {
+  const int kept = dup(STDOUT_FILENO);
+  close(STDOUT_FILENO);
+  guard_streams();
+  const int opened = open("/dev/null", O_RDONLY);
+  EXPECT_NE(opened, STDOUT_FILENO);
+  close(opened);
+  dup2(kept, STDOUT_FILENO);
+  close(kept);
+}
+
+TEST(Console, TerminalsSeeNoControlCharacters) {
+  EXPECT_EQ(printable("a\tb\n\xc3\xa4"), "a\tb\n\xc3\xa4");
+  EXPECT_EQ(printable("\x1b[2J\x7f"), "\\x1b[2J\\x7f");
+  EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
+  EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b");
+}
+
+}  // namespace
+}  // namespace zero::launcher

@@ -1,0 +1,287 @@
+#include "launcher/settings/config.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/launcher/settings/configs.h"
+
+namespace zero::launcher {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Config, DefaultsWhenNothingIsSaid) {
+  Settings expected;
+  expected.data = {"d"};
+  expected.out = "o";
+  EXPECT_EQ(settings_of({}), expected);
+}
+
+TEST(Config, FlagBeatsEnvironmentBeatsFileBeatsDefault) {
+  TempFolder folder;
+  const std::string file = folder.write("run.toml", "lr = 0.5\nsteps = 50\nseed = 5\n");
+  const Settings s =
+      settings_of({{"--config", file, "--lr", "0.1"}, {"ZERO_LR=0.2", "ZERO_STEPS=20"}});
+  EXPECT_EQ(s.lr, 0.1);
+  EXPECT_EQ(s.steps, 20);
+  EXPECT_EQ(s.seed, 5);
+  EXPECT_EQ(s.micro_batch, Settings{}.micro_batch);
+}
+
+TEST(Config, EveryKindOfValueFromFlags) {
+  const Settings s = settings_of(
+      {{"--data", "a", "b,c", "--betas", "0.8,0.9", "--shuffle=false", "--no-bind",
+        "--deterministic", "--metrics", "jsonl,csv", "--time-limit", "23:30:00",
+        "--sample=--x", "--freeze", "h.0.*", "--freeze", "wte", "--lr=1e-3"}});
+  EXPECT_THAT(s.data, ElementsAre("a", "b,c", "d"));
+  EXPECT_THAT(s.betas, ElementsAre(0.8, 0.9));
+  EXPECT_FALSE(s.shuffle);
+  EXPECT_FALSE(s.bind);
+  EXPECT_TRUE(s.deterministic);
+  EXPECT_THAT(s.metrics, ElementsAre("jsonl", "csv"));
+  EXPECT_EQ(s.time_limit, 23 * 3600 + 30 * 60);
+  EXPECT_EQ(s.sample, "--x");
+  EXPECT_THAT(s.freeze, ElementsAre("h.0.*", "wte"));
+  EXPECT_EQ(s.lr, 1e-3);
+}
+
+TEST(Config, EveryKindOfValueFromTheEnvironment) {
+  const Settings s =
+      settings_of({{},
+                   {"ZERO_EVAL_DATA=a, b", "ZERO_BETAS=0.8,0.9", "ZERO_SHUFFLE=off",
+                    "ZERO_DTYPE=bf16", "ZERO_TORCH=/opt", "ZERO_BUILD=b", "ZERO_VENV=v",
+                    "ZERO_CUDA=OFF", "HOME=/"}});
+  EXPECT_THAT(s.eval_data, ElementsAre("a", "b"));
+  EXPECT_THAT(s.betas, ElementsAre(0.8, 0.9));
+  EXPECT_FALSE(s.shuffle);
+  EXPECT_EQ(s.dtype, "bf16");
+}
+
+TEST(Config, ABooleanTakesTheNextWordOnlyIfItIsOne) {
+  EXPECT_FALSE(settings_of({{"--shuffle", "false"}}).shuffle);
+  EXPECT_THAT(complaint({{"--shuffle", "maybe"}}), HasSubstr("\"maybe\" stands alone"));
+  EXPECT_THAT(complaint({{"--shuffle=maybe"}}),
+              HasSubstr("shuffle is \"maybe\"; allowed: true or false (--shuffle)"));
+}
+
+TEST(Config, UnknownFlagOffersTheNearest) {
+  EXPECT_THAT(complaint({{"--seq-lenn", "3"}}),
+              HasSubstr("unknown flag --seq-lenn; nearest: --seq-len"));
+  EXPECT_THAT(complaint({{"--seq_len=3"}}), HasSubstr("nearest: --seq-len"));
+  EXPECT_THAT(complaint({{"--zzzzzzzz", "3"}}), Not(HasSubstr("nearest")));
+}
+
+TEST(Config, UnknownKeyAndVariableOfferTheNearest) {
+  TempFolder folder;
+  const std::string file = folder.write("run.toml", "# mine\nwarm_up_steps = 3\n");
+  EXPECT_EQ(complaint({{"--config", file}}),
+            "unknown key warm_up_steps; nearest: warmup_steps (" + file + " line 2)");
+  EXPECT_THAT(
+      complaint({{}, {"ZERO_GLOBAL_BACH=3"}}),
+      HasSubstr(
+          "unknown environment variable ZERO_GLOBAL_BACH; nearest: ZERO_GLOBAL_BATCH"));
+}
+
+TEST(Config, NamesOfOtherToolsAreTranslated) {
+  EXPECT_THAT(complaint({{"--gradient-accumulation-steps", "4"}}),
+              HasSubstr("here: global_batch"));
+  EXPECT_THAT(complaint({{"--update-freq", "4"}}), HasSubstr("here: global_batch"));
+  EXPECT_THAT(complaint({{"--per_device_train_batch_size=4"}}),
+              HasSubstr("here: micro_batch"));
+  EXPECT_THAT(complaint({{"--zero-optimization"}}), HasSubstr("not needed"));
+  EXPECT_THAT(complaint({{"--cpu-offload"}}), HasSubstr("not needed"));
+  EXPECT_THAT(complaint({{"--fp16"}}), HasSubstr("here: dtype"));
+  EXPECT_THAT(complaint({{"--max-update", "9"}}), HasSubstr("here: steps"));
+  EXPECT_THAT(complaint({{"--checkpoint-activations"}}), HasSubstr("here: recompute"));
+  EXPECT_THAT(complaint({{"--learning_rate", "1"}}), HasSubstr("here: lr"));
+  EXPECT_FALSE(settings_of({{"--no-reshard-after-forward"}}).reshard_after_forward);
+}
+
+TEST(Config, BadNumbersAreRefusedByName) {
+  EXPECT_EQ(complaint({{"--lr", "-1"}}),
+            "lr is \"-1\"; allowed: a finite number, 0 or more (--lr)");
+  for (const char* value : {"1e400", "nan", "inf", "-0.1", "", "1x", "0x10", "1 "}) {
+    EXPECT_THAT(complaint({{"--lr", value}}),
+                HasSubstr("lr is \"" + std::string(value) + "\"; allowed"))
+        << value;
+  }
+  for (const char* value : {"1.5", "-1", "99999999999999999999", "ten", "1e3"}) {
+    EXPECT_THAT(complaint({{"--steps", value}}), HasSubstr("allowed: an integer from 1"))
+        << value;
+  }
+  EXPECT_THAT(complaint({{"--betas", "0.9"}}),
+              HasSubstr("allowed: two numbers from 0, below 1"));
+  EXPECT_THAT(complaint({{"--betas", "0.9,1"}}),
+              HasSubstr("allowed: two numbers from 0, below 1"));
+  EXPECT_THAT(complaint({{"--time-limit", "90"}}),
+              HasSubstr("allowed: hours:minutes:seconds"));
+  EXPECT_THAT(complaint({{"--dtype", "fp16"}}),
+              HasSubstr("dtype is \"fp16\"; allowed: fp32 or bf16"));
+  EXPECT_THAT(complaint({{"--metrics", "jsonl,xml"}}),
+              HasSubstr("allowed: jsonl or csv"));
+}
+
+TEST(Config, MissingAndRepeatedValues) {
+  EXPECT_THAT(complaint({{"--lr", "--seed", "1"}}), HasSubstr("lr has no value"));
+  EXPECT_THAT(complaint({{"--lr", "1", "--lr", "2"}}),
+              HasSubstr("lr is given 2 times, as 1 and 2; allowed: once"));
+  EXPECT_THAT(complaint({{"--eval-data"}}), HasSubstr("eval_data has no value"));
+  EXPECT_THAT(complaint({{"stray"}}), HasSubstr("\"stray\" stands alone"));
+}
+
+TEST(Config, FilesAreTyped) {
+  TempFolder folder;
+  const auto complaint_about = [&](const std::string& text) {
+    return complaint({{"--config", folder.write("run.toml", text)}});
+  };
+  EXPECT_THAT(complaint_about("steps = \"10\""),
+              HasSubstr("wrong type; allowed: a number"));
+  EXPECT_THAT(complaint_about("shuffle = 1"),
+              HasSubstr("wrong type; allowed: true or false"));
+  EXPECT_THAT(complaint_about("out = 3"), HasSubstr("wrong type; allowed: a string"));
+  EXPECT_THAT(complaint_about("betas = [0.9, \"x\"]"),
+              HasSubstr("wrong type; allowed: an array"));
+  EXPECT_THAT(complaint_about("lr = [1]"), HasSubstr("wrong type; allowed: a number"));
+  EXPECT_THAT(complaint_about("lr = 1e400"), HasSubstr("lr is \"1e400\"; allowed"));
+  EXPECT_THAT(complaint_about("lr = 1\nlr = 2"), HasSubstr("lr is there already, in"));
+  EXPECT_THAT(complaint_about("[optimizer]\nlr = 1"), HasSubstr("line 1"));
+}
+
+TEST(Config, AFileThatCannotBeReadIsAProblem) {
+  EXPECT_THAT(complaint({{"--config", "/no/such.toml"}}),
+              HasSubstr("cannot read /no/such.toml: No such file"));
+  TempFolder folder;
+  EXPECT_THAT(complaint({{"--config", folder.path("")}}), HasSubstr("is a folder"));
+}
+
+TEST(Config, AllProblemsAtOnce) {
+  TempFolder folder;
+  const std::string file = folder.write("run.toml", "seq_lenn = 3\nclip = \"a\"\n");
+  const std::string said =
+      complaint({{"--config", file, "--lr", "-1", "--foo"},
+                 {"ZERO_STEPS=0", "ZERO_BAR=1", "ZERO_GLOBAL_BATCH=33"},
+                 2});
+  EXPECT_THAT(said, HasSubstr("7 settings cannot be used"));
+  for (const char* part :
+       {"seq_lenn", "clip is", "lr is", "unknown flag --foo", "steps is \"0\"",
+        "ZERO_BAR", "global_batch 33 does not divide"}) {
+    EXPECT_THAT(said, HasSubstr(part));
+  }
+}
+
+TEST(Config, NoConflictIsSeenInWhatCouldNotBeRead) {
+  EXPECT_THAT(complaint({{"--global-batch", "x", "--micro-batch", "64"}}),
+              Not(HasSubstr("divide")));
+}
+
+TEST(Config, WhatARunNeeds) {
+  const ConfigContext complete;
+  ConfigContext template_only;
+  template_only.is_complete = false;
+  EXPECT_THROW(read_settings({}, {}, complete), Error);
+  EXPECT_NO_THROW(read_settings({}, {}, template_only));
+}
+
+TEST(Config, BatchesDivideByRanksAndPasses) {
+  EXPECT_EQ(complaint({{"--global-batch", "32", "--micro-batch", "16"}, {}, 2}), "");
+  EXPECT_EQ(complaint({{"--global-batch", "32", "--micro-batch", "8"}, {}, 2}), "");
+  EXPECT_EQ(complaint({{"--global-batch", "33", "--micro-batch", "17"}, {}, 1}),
+            "global_batch 33 does not divide by micro_batch 17 x 1 rank(s) = 17; "
+            "nearest: 17 or 34");
+  EXPECT_THAT(complaint({{"--global-batch", "33", "--micro-batch", "17"}, {}, 2}),
+              HasSubstr("less than one"));
+  EXPECT_THAT(complaint({{"--global-batch", "32", "--micro-batch", "18"}, {}, 2}),
+              HasSubstr("global_batch 36"));
+  EXPECT_EQ(
+      complaint({{"--global-batch", "33", "--micro-batch", "17"}, {}, /*not known*/ 0}),
+      "");
+}
+
+TEST(Config, DeterministicNeedsAPowerOfTwo) {
+  EXPECT_EQ(
+      complaint(
+          {{"--deterministic", "--global-batch", "12", "--micro-batch", "1"}, {}, 4}),
+      "");
+  EXPECT_THAT(
+      complaint(
+          {{"--deterministic", "--global-batch", "12", "--micro-batch", "1"}, {}, 3}),
+      HasSubstr("deterministic works on 1, 2, 4, 8"));
+}
+
+TEST(Config, ModelsAndTheirShapes) {
+  EXPECT_THAT(complaint({{"--model", "gpt-2"}}),
+              HasSubstr("model is \"gpt-2\"; nearest: gpt2"));
+  EXPECT_THAT(complaint({{"--preset", "gpt2-124"}}),
+              HasSubstr("nearest: gpt2-124m; allowed: gpt2-124m or gpt2-tiny"));
+  EXPECT_THAT(complaint({{"--heads", "5"}}),
+              HasSubstr("dim 64 does not divide by heads 5; nearest: dim 60 or 65"));
+  EXPECT_THAT(complaint({{"--kv-heads", "3"}}),
+              HasSubstr("heads 4 does not divide by kv_heads 3"));
+}
+
+TEST(Config, SettingsThatContradictEachOther) {
+  EXPECT_THAT(complaint({{"--lr", "1", "--min-lr", "2"}}),
+              HasSubstr("min_lr 2 is above lr 1"));
+  EXPECT_THAT(
+      complaint({{"--schedule", "cosine", "--warmup-steps", "9", "--steps", "8"}}),
+      HasSubstr("above steps 8"));
+  EXPECT_THAT(complaint({{"--decay-steps", "9"}}), HasSubstr("belongs to schedule wsd"));
+  EXPECT_THAT(complaint({{"--eval-every", "9"}}), HasSubstr("needs data to evaluate on"));
+  EXPECT_THAT(complaint({{"--delay", "x"}}), HasSubstr("allowed: POINT=MILLISECONDS"));
+  EXPECT_THAT(complaint({{"--override", "lrr"}}), HasSubstr("nearest: lr"));
+}
+
+TEST(Config, PrintedFileGivesTheSameSettings) {
+  Settings settings;
+  settings.data = {"a b", "quote\" back\\ tab\t newline\n nul-free \xc3\xa4"};
+  settings.betas = {0.1, 0.30000000000000004};
+  settings.lr = 6.0221e-23;
+  settings.seed = 9223372036854775807;
+  settings.shuffle = false;
+  settings.metrics = {};
+  settings.time_limit = 360000;
+  settings.sample = "[x] # 'y'";
+  settings.out = "runs/x";
+  TempFolder folder;
+  const std::string file = folder.write("run.toml", to_toml(settings));
+  ConfigContext context;
+  EXPECT_EQ(read_settings(read_command_line({"--config", file}), {}, context), settings);
+}
+
+TEST(Config, JsonGivesTheSameSettings) {
+  Settings settings;
+  settings.data = {"a", "b"};
+  settings.lr = 0.1 + 0.2;
+  settings.bind = false;
+  settings.time_limit = 61;
+  EXPECT_EQ(settings_from_json(to_json(settings), "manifest.json"), settings);
+  EXPECT_THROW(settings_from_json({{"from_the_future", 1}}, "manifest.json"), Error);
+}
+
+TEST(Config, ChangedSettingsAreThoseThatDefineARun) {
+  Settings before, after;
+  after.lr = 1;
+  after.seed = 2;
+  after.prefetch = 3;
+  after.steps = 4;
+  const auto changed = changed_settings(before, after);
+  ASSERT_EQ(changed.size(), 2u);
+  EXPECT_EQ(changed[0].key, "lr");
+  EXPECT_EQ(changed[0].before, "0.0003");
+  EXPECT_EQ(changed[1].key, "seed");
+}
+
+TEST(SettingTable, EverySettingIsDescribed) {
+  for (const Setting& setting : setting_table()) {
+    EXPECT_FALSE(setting.group.empty() || setting.allowed.empty() || setting.help.empty())
+        << setting.key;
+    EXPECT_FALSE(setting.placeholder.empty()) << setting.key;
+    EXPECT_EQ(find_setting(setting.key), &setting) << "twice: " << setting.key;
+  }
+}
+
+}  // namespace
+}  // namespace zero::launcher

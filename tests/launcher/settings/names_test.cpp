@@ -1,0 +1,31 @@
+#include "launcher/settings/names.h"
+
+#include <gtest/gtest.h>
+
+namespace zero::launcher {
+namespace {
+
+const std::vector<std::string> kNames = {"lr", "min_lr", "seq_len", "warmup_steps"};
+
+TEST(Names, NearestByLettersAddedDroppedChangedSwapped) {
+  EXPECT_EQ(nearest("seq_lenn", kNames), "seq_len");
+  EXPECT_EQ(nearest("seq-en", kNames), "seq_len");
+  EXPECT_EQ(nearest("warmup_stesp", kNames), "warmup_steps");
+  EXPECT_EQ(nearest("rl", kNames), "lr");
+  EXPECT_EQ(nearest("seq-len", kNames), "seq_len");
+}
+
+TEST(Names, NothingIsOfferedFromAfar) {
+  EXPECT_EQ(nearest("xy", kNames), "");
+  EXPECT_EQ(nearest("hippopotamus", kNames), "");
+  EXPECT_EQ(nearest("", kNames), "");
+}
+
+TEST(Names, ForeignNamesInEitherSpelling) {
+  EXPECT_EQ(foreign_name_advice("learning-rate"), "here: lr");
+  EXPECT_EQ(foreign_name_advice("learning_rate"), "here: lr");
+  EXPECT_EQ(foreign_name_advice("lr"), "");
+}
+
+}  // namespace
+}  // namespace zero::launcher

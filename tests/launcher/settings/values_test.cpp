@@ -1,0 +1,52 @@
+#include "launcher/settings/values.h"
+
+#include <gmock/gmock.h>
+
+namespace zero::launcher {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(Values, Integers) {
+  EXPECT_EQ(parse_integer("1_000"), 1000);
+  EXPECT_EQ(parse_integer("+3"), 3);
+  EXPECT_EQ(parse_integer("-9223372036854775808"), INT64_MIN);
+  for (const char* text :
+       {"", "_1", "1_", "1__0", "1.0", "9223372036854775808", " 1", "-", "+-1"}) {
+    EXPECT_FALSE(parse_integer(text)) << text;
+  }
+}
+
+TEST(Values, Numbers) {
+  EXPECT_EQ(parse_number("3e-4"), 3e-4);
+  EXPECT_EQ(parse_number(".5"), 0.5);
+  for (const char* text : {"1e400", "nan", "-inf", "1,5", "0x1p3", ""})
+    EXPECT_FALSE(parse_number(text)) << text;
+}
+
+TEST(Values, Durations) {
+  EXPECT_EQ(parse_duration("23:30:01"), 84601);
+  EXPECT_EQ(format_duration(84601), "23:30:01");
+  EXPECT_EQ(format_duration(*parse_duration("120:00:00")), "120:00:00");
+  for (const char* text : {"90", "1:2", "1:60:0", "1:0:-1", "a:b:c"})
+    EXPECT_FALSE(parse_duration(text)) << text;
+}
+
+TEST(Values, Lists) {
+  EXPECT_THAT(split(" a, b,,c", ','), ElementsAre("a", "b", "", "c"));
+  EXPECT_THAT(split("", ','), ElementsAre(""));
+  EXPECT_EQ(alternatives({"a"}), "a");
+  EXPECT_EQ(alternatives({"a", "b", "c"}), "a, b or c");
+}
+
+TEST(Values, Utf8) {
+  for (const char* text : {"", "abc", "\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80"})
+    EXPECT_TRUE(is_utf8(text));
+  for (const char* text : {"\x80", "\xc3", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80",
+                           "\xf4\x90\x80\x80", "\xff"}) {
+    EXPECT_FALSE(is_utf8(text));
+  }
+}
+
+}  // namespace
+}  // namespace zero::launcher
