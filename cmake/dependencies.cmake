@@ -3,6 +3,7 @@ find_package(Threads REQUIRED)
 find_package(TBB REQUIRED)
 find_package(fmt REQUIRED)  # header-only: LibTorch brings another version among its headers
 find_package(nlohmann_json REQUIRED)
+find_path(ZERO_TOMLPLUSPLUS toml++/toml.h REQUIRED)  # headers alone, in the compiler's own path
 
 find_package(HDF5 REQUIRED COMPONENTS C)
 find_package(MPI REQUIRED COMPONENTS C)

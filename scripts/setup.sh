@@ -14,7 +14,7 @@ packages=(
   openmpi-bin libopenmpi-dev                             # ranks
   libtbb-dev libhwloc-dev                                # threads, topology
   libhdf5-dev hdf5-tools libxxhash-dev                   # checkpoints
-  nlohmann-json3-dev libfmt-dev                          # launcher
+  nlohmann-json3-dev libfmt-dev libtomlplusplus-dev      # launcher
   libgtest-dev libgmock-dev                              # tests
   python3 python3-venv python3-h5py                      # torch wheel; reading checkpoints
 )

@@ -67,15 +67,24 @@ RawValues values_from_environment(const std::vector<std::string>& environment,
   return values;
 }
 
+// A pipe might never end, a device never does.
 std::string read_file(const std::string& path, Problems& problems) {
-  if (std::filesystem::is_directory(path)) {
-    problems.push_back({path + " is a folder; allowed: a file in TOML", "--config"});
-    return {};
-  }
+  constexpr uintmax_t kLargest = 1 << 20;
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  const auto problem = [&](const std::string& text) {
+    problems.push_back({text, "--config"});
+    return std::string();
+  };
+  if (std::filesystem::is_directory(status))
+    return problem(path + " is a folder; allowed: a file in TOML");
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    return problem(path + " is a pipe or a device; allowed: a file in TOML");
   std::ifstream file(path);
   if (!file)
-    problems.push_back(
-        {fmt::format("cannot read {}: {}", path, std::strerror(errno)), "--config"});
+    return problem(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
+  if (std::filesystem::file_size(path, error) > kLargest && !error)
+    return problem(path + " has over 1 MiB; allowed: a file in TOML");
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -86,9 +95,6 @@ RawValues values_from_file(const std::string& path, Problems& problems) {
   for (TomlEntry& entry : file.entries) {
     if (!find_setting(entry.key)) {
       problems.push_back({"unknown key " + entry.key + advice_for(entry.key, key_of),
-                          entry.value.origin});
-    } else if (values.contains(entry.key)) {
-      problems.push_back({entry.key + " is there already, in " + values[entry.key].origin,
                           entry.value.origin});
     } else {
       values[entry.key] = std::move(entry.value);
@@ -108,6 +114,7 @@ Settings read_settings(const CommandLine& line,
   RawValues sources[3];
   if (!line.config_file.empty())
     sources[0] = values_from_file(line.config_file, problems);
+  const bool file_is_unread = sources[0].empty() && problems.size() > line.problems.size();
   sources[1] = values_from_environment(environment, problems);
   sources[2] = values_from_flags(line);
 
@@ -120,7 +127,9 @@ Settings read_settings(const CommandLine& line,
       append(problems, std::move(found));
     }
   }
-  const auto is_unread = [&](const std::string& key) { return unread.contains(key); };
+  const auto is_unread = [&](const std::string& key) {
+    return file_is_unread || unread.contains(key);
+  };
   for (const Conflict& conflict : find_conflicts(settings, context)) {
     // With a default in the place of what could not be read, a conflict says nothing.
     if (std::ranges::none_of(conflict.keys, is_unread))

@@ -15,13 +15,13 @@ struct TomlEntry {
 
 struct TomlFile {
   std::vector<TomlEntry> entries;  // in the order of the file
-  Problems problems;               // each with its line; reading goes on behind them
+  Problems problems;               // each with its line
 };
 
-// Read the part of TOML that a flat configuration needs: comments, and `key = value` with
-// strings in either quotes, numbers, booleans, and arrays of those over one or more
-// lines. Tables, dates and multi-line strings are named as problems. `path` only appears
-// in origins: "run.toml line 3".
+// Read a configuration in TOML: keys with strings, numbers, booleans, or arrays of those.
+// Of mistakes in the syntax the first is named, and nothing is read; tables and dates, of
+// which a configuration has none, are all named. `path` only appears in origins:
+// "run.toml line 3".
 TomlFile parse_toml(std::string_view text, const std::string& path);
 
 }  // namespace zero::launcher

@@ -1,6 +1,7 @@
 #include "launcher/settings/config.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
 
@@ -9,6 +10,7 @@
 namespace zero::launcher {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -145,8 +147,9 @@ TEST(Config, FilesAreTyped) {
   EXPECT_THAT(complaint_about("betas = [0.9, \"x\"]"),
               HasSubstr("wrong type; allowed: an array"));
   EXPECT_THAT(complaint_about("lr = [1]"), HasSubstr("wrong type; allowed: a number"));
-  EXPECT_THAT(complaint_about("lr = 1e400"), HasSubstr("lr is \"1e400\"; allowed"));
-  EXPECT_THAT(complaint_about("lr = 1\nlr = 2"), HasSubstr("lr is there already, in"));
+  EXPECT_THAT(complaint_about("lr = 1e400"), HasSubstr("could not be interpreted"));
+  EXPECT_THAT(complaint_about("lr = inf"), HasSubstr("lr is \"inf\"; allowed"));
+  EXPECT_THAT(complaint_about("lr = 1\nlr = 2"), HasSubstr("cannot redefine existing"));
   EXPECT_THAT(complaint_about("[optimizer]\nlr = 1"), HasSubstr("line 1"));
 }
 
@@ -155,6 +158,13 @@ TEST(Config, AFileThatCannotBeReadIsAProblem) {
               HasSubstr("cannot read /no/such.toml: No such file"));
   TempFolder folder;
   EXPECT_THAT(complaint({{"--config", folder.path("")}}), HasSubstr("is a folder"));
+  EXPECT_THAT(complaint({{"--config", "/dev/zero"}}), HasSubstr("pipe or a device"));
+  ASSERT_EQ(mkfifo(folder.path("pipe").c_str(), 0600), 0);
+  EXPECT_THAT(complaint({{"--config", folder.path("pipe")}}),
+              HasSubstr("pipe or a device"));
+  const std::string large(2 << 20, '#');
+  EXPECT_THAT(complaint({{"--config", folder.write("large", large)}}),
+              HasSubstr("over 1 MiB"));
 }
 
 TEST(Config, AllProblemsAtOnce) {
@@ -175,6 +185,10 @@ TEST(Config, AllProblemsAtOnce) {
 TEST(Config, NoConflictIsSeenInWhatCouldNotBeRead) {
   EXPECT_THAT(complaint({{"--global-batch", "x", "--micro-batch", "64"}}),
               Not(HasSubstr("divide")));
+  TempFolder folder;
+  EXPECT_THAT(complaint({{"--config", folder.write("run.toml", "nonsense"),
+                          "--global-batch", "33", "--micro-batch", "16"}}),
+              AllOf(HasSubstr("'nonsense' is not TOML"), Not(HasSubstr("divide"))));
 }
 
 TEST(Config, WhatARunNeeds) {
