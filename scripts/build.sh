@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Install what is missing, then build into build/. The program is build/bin/zero_launch.
 # Arguments are passed on to cmake: scripts/build.sh -DZERO_CUDA=OFF
+#
+#   ZERO_TARGET   what to build (default: all, with the tests)
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -10,4 +12,4 @@ cmake -S "$zero_root" -B "$zero_build" -G Ninja -DZERO_TORCH="$(zero_torch)" "$@
   cat "$zero_build/configure.log" >&2
   exit 3
 }
-cmake --build "$zero_build"
+cmake --build "$zero_build" --target "${ZERO_TARGET:-all}"

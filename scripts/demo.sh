@@ -6,7 +6,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-"$zero_root/scripts/build.sh"
+ZERO_TARGET=zero_launch "$zero_root/scripts/build.sh"
 set_mpi_environment
 out="${ZERO_DEMO_OUT:-$zero_root/runs/demo}"
 rm -rf "$out"

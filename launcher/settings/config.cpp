@@ -23,7 +23,7 @@ namespace {
 
 // Variables of the scripts that build and start this program.
 constexpr std::array kForeignVariables = {"ZERO_TORCH", "ZERO_VENV", "ZERO_BUILD",
-                                          "ZERO_CUDA"};
+                                          "ZERO_CUDA", "ZERO_TARGET"};
 
 using RawValues = std::map<std::string, RawValue>;  // by key
 
@@ -114,7 +114,8 @@ Settings read_settings(const CommandLine& line,
   RawValues sources[3];
   if (!line.config_file.empty())
     sources[0] = values_from_file(line.config_file, problems);
-  const bool file_is_unread = sources[0].empty() && problems.size() > line.problems.size();
+  const bool file_is_unread =
+      sources[0].empty() && problems.size() > line.problems.size();
   sources[1] = values_from_environment(environment, problems);
   sources[2] = values_from_flags(line);
 
