@@ -1,12 +1,13 @@
 #include "checkpoint/commit.h"
 
 #include <cerrno>
-#include <filesystem>
+#include <exception>
 
 #include "checkpoint/copy.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/find.h"
+#include "checkpoint/format.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/tiling.h"
 #include "checkpoint/virtual_file.h"
@@ -15,8 +16,7 @@ namespace zero::checkpoint {
 namespace {
 
 bool is_complete(const Folder& run, int64_t step) {
-  const std::string name = step_folder(step);
-  return run.has(name) && flaw_of({step, run.path_of(name)}).empty();
+  return run.has(step_folder(step)) && flaw_of(run, step).empty();
 }
 
 void refuse_existing(const Folder& run, int64_t step, Existing existing) {
@@ -87,103 +87,82 @@ void write_folder(const Folder& folder, const std::vector<ShardReport>& reports,
   folder.sync(io);
 }
 
-void rename_in(const Folder& run, const std::string& from, const std::string& to,
-               Io& io) {
-  if (io.rename(run.descriptor(), from.c_str(), to.c_str()) != 0) {
-    throw_errno(run.path_of(from), "rename to " + to, errno);
-  }
-}
-
-// Without an atomic exchange a complete checkpoint would have to vanish for a moment.
-void take_place_of(const Folder& run, const std::string& temporary, int64_t step,
-                   Io& io) {
+// Returns the name that the old one has now. Without an atomic exchange it is nowhere for
+// a moment: a kill just then leaves it under a name from which tidy() brings it back.
+std::string take_place_of(const OpenRun& run, const std::string& temporary,
+                          int64_t step) {
   const std::string name = step_folder(step);
-  if (io.exchange(run.descriptor(), temporary.c_str(), name.c_str()) == 0) return;
+  run.check();
+  const int folder = run.folder().descriptor();
+  if (run.io().exchange(folder, temporary.c_str(), name.c_str()) == 0) return temporary;
   const bool is_offered = errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP;
-  if (is_offered) throw_errno(run.path_of(name), "exchange with " + temporary, errno);
-  if (is_complete(run, step)) {
-    throw CheckpointError(run.path_of(name), "",
-                          "cannot be replaced safely: this file system does not exchange "
-                          "two folders in one step",
-                          "remove it first, or save into another folder");
-  }
-  rename_in(run, name, temporary_name("damaged"), io);
-  rename_in(run, temporary, name, io);
+  if (is_offered)
+    throw_errno(run.folder().path_of(name), "exchange with " + temporary, errno);
+  const std::string aside = replaced_name(step);
+  run.rename(name, aside);
+  run.rename(temporary, name);
+  return aside;
 }
 
 // Only a hint for people and scripts: failing to leave it does not undo a checkpoint.
-void leave_hint(const Folder& run, const std::string& step, Io& io) {
+void leave_hint(const OpenRun& run, const std::string& step) {
   try {
     const std::string temporary = temporary_name(kLatestFile);
-    write_text(run, temporary, step + "\n", io);
-    rename_in(run, temporary, kLatestFile, io);
+    write_text(run.folder(), temporary, step + "\n", run.io());
+    run.rename(temporary, kLatestFile);
   } catch (const CheckpointError&) {
   }
-}
-
-void make_folder(const Folder& parent, const std::string& name, Io& io) {
-  if (io.mkdir(parent.descriptor(), name.c_str()) == 0) return;
-  throw_errno(parent.path_of(name), "create the folder", errno);
-}
-
-// With the folders above it, each durable in its parent.
-void make_run_folder(const std::string& path, Io& io) {
-  std::error_code error;
-  const auto [above, name] = split_path(path);
-  if (std::filesystem::exists(path, error) || above == path) return;
-  make_run_folder(above, io);
-  const Folder parent(above);
-  make_folder(parent, name, io);
-  parent.sync(io);
 }
 
 }  // namespace
 
-std::string prepare(const std::string& run, int64_t step, Existing existing, Io& io) {
-  make_run_folder(run, io);
-  const Folder folder(run);
+std::string prepare(const OpenRun& run, int64_t step, Existing existing) {
+  run.check();
+  const Folder& folder = run.folder();
   refuse_existing(folder, step, existing);
   const std::string name = temporary_name(step_folder(step).substr(5));
-  make_folder(folder, name, io);
+  if (run.io().mkdir(folder.descriptor(), name.c_str()) != 0)
+    throw_errno(folder.path_of(name), "create the folder", errno);
   return folder.path_of(name);
 }
 
-void probe_writable(const std::string& run, Io& io) {
-  const std::string folder = prepare(run, 0, Existing::kReplace, io);
+void probe_writable(const OpenRun& run) {
+  const std::string path = prepare(run, 0, Existing::kReplace);
   try {
-    write_text(Folder(folder), "probe", "can this be written?\n", io);
+    const Folder folder = run.folder().subfolder(split_path(path).name);
+    write_text(folder, kProbeFile, "can this be written?\n", run.io());
   } catch (const CheckpointError&) {
-    discard(folder, io);
+    discard(run, path);
     throw;
   }
-  discard(folder, io);
+  discard(run, path);
 }
 
-std::string commit(const std::string& run, const std::string& temporary,
+std::string commit(const OpenRun& run, const std::string& temporary,
                    const std::vector<ShardReport>& reports, const StepInfo& info,
-                   Existing existing, Io& io) {
-  const Folder folder(run);
+                   Existing existing) {
+  const Folder& folder = run.folder();
   const std::string name = split_path(temporary).name;
   const std::string step = step_folder(info.step);
+  run.check();
   refuse_existing(folder, info.step, existing);
-  write_folder(folder.subfolder(name), reports, info, io);
-  const bool is_replacing = folder.has(step);
-  if (is_replacing) {
-    take_place_of(folder, name, info.step, io);
+  write_folder(folder.subfolder(name), reports, info, run.io());
+  std::string old;
+  if (folder.has(step)) {
+    old = take_place_of(run, name, info.step);
   } else {
-    rename_in(folder, name, step, io);
+    run.rename(name, step);
   }
-  folder.sync(io);
-  if (is_replacing) discard(temporary, io);  // the old one has this name now
-  leave_hint(folder, step, io);
+  folder.sync(run.io());
+  if (!old.empty()) discard(run, old);
+  leave_hint(run, step);
   return folder.path_of(step);
 }
 
-void discard(const std::string& temporary, Io& io) noexcept {
+void discard(const OpenRun& run, const std::string& temporary) noexcept {
   try {
-    const auto [run, name] = split_path(temporary);
-    const Folder folder(run);
-    if (name.starts_with(kTemporaryPrefix) && folder.has(name)) folder.remove(name, io);
+    const std::string name = split_path(temporary).name;
+    if (is_temporary(name) && run.folder().has(name)) run.remove(name);
   } catch (const std::exception&) {
   }
 }

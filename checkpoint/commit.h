@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/io.h"
+#include "checkpoint/open_run.h"
 #include "checkpoint/shard_report.h"
 
 // A save in phases. Rank 0 prepares; every rank writes its shard (writer.h); rank 0 gets
@@ -27,26 +27,26 @@ enum class Existing { kRefuse, kReplace };
 
 // Fail now rather than at the first save: make a folder with a durable file in the run's
 // folder, as prepare() would, and remove it.
-void probe_writable(const std::string& run, Io& io = system_io());
+void probe_writable(const OpenRun& run);
 
-// Make an empty temporary folder in the run's folder, which is made too if missing; the
-// result is its path. Throws when the step is there already; a damaged one does not
-// count.
-std::string prepare(const std::string& run, int64_t step,
-                    Existing existing = Existing::kRefuse, Io& io = system_io());
+// Make an empty temporary folder in the run's folder; the result is its path. Throws when
+// the step is there already; a damaged one does not count.
+std::string prepare(const OpenRun& run, int64_t step,
+                    Existing existing = Existing::kRefuse);
 
 // Complete the checkpoint that all ranks have written into `temporary`; the result is its
 // path. Reports are in the order of the ranks.
 //
 // Checks that the slices tile every tensor and that every shard can be seen from here,
 // writes checkpoint.h5 and, last, the manifest; makes all durable; renames. A replaced
-// checkpoint trades names with the new one in one atomic step, then is removed.
-std::string commit(const std::string& run, const std::string& temporary,
+// checkpoint trades names with the new one in one atomic step, then is removed; where the
+// file system cannot do that, a kill in between is undone by tidy().
+std::string commit(const OpenRun& run, const std::string& temporary,
                    const std::vector<ShardReport>& reports, const StepInfo& info,
-                   Existing existing = Existing::kRefuse, Io& io = system_io());
+                   Existing existing = Existing::kRefuse);
 
 // Remove the temporary folder of a failed save. Never throws: what cannot be removed is
-// left to purge().
-void discard(const std::string& temporary, Io& io = system_io()) noexcept;
+// left to tidy().
+void discard(const OpenRun& run, const std::string& temporary) noexcept;
 
 }  // namespace zero::checkpoint

@@ -55,11 +55,12 @@ class Folder {
   File create(const std::string& name, Io& io) const;
   int64_t size_of(const std::string& name) const;  // of a regular file; throws otherwise
   bool has(const std::string& name) const;         // anything, also a dangling link
+  bool has_folder(const std::string& name) const;  // not through a link
   std::vector<std::string> names() const;          // sorted, without "." and ".."
   void sync(Io& io) const;
 
-  // Remove what carries the name, with all below it if it is a folder.
-  void remove(const std::string& name, Io& io) const;
+  void unlink(const std::string& name, Io& io) const;         // a file or a link
+  void remove_folder(const std::string& name, Io& io) const;  // an empty one
 
   std::string path_of(const std::string& name) const { return path_ + "/" + name; }
   const std::string& path() const { return path_; }

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "checkpoint/error.h"
+#include "checkpoint/file.h"
 #include "checkpoint/inventory.h"
 
 namespace zero::checkpoint {
@@ -17,15 +18,10 @@ bool exists(const std::string& path) {
 }
 
 // Through the run's folder, so that a link named like a step is not followed.
-Folder open_step(const StepFolder& folder) {
-  const auto [run, name] = split_path(folder.path);
-  return Folder(run).subfolder(name);
-}
-
-std::string first_flaw(const StepFolder& folder) {
-  const Folder opened = open_step(folder);
+std::string first_flaw(const Folder& run, int64_t step) {
+  const Folder opened = run.subfolder(step_folder(step));
   const Manifest manifest = load_manifest(opened);
-  if (manifest.step != folder.step) {
+  if (manifest.step != step) {
     return to_string(Damage{
         opened.path_of(kManifestFile), "",
         "is of step " + std::to_string(manifest.step) + ", which is not the folder's"});
@@ -40,11 +36,14 @@ std::string first_flaw(const StepFolder& folder) {
 }  // namespace
 
 std::vector<StepFolder> list_steps(const std::string& run) {
-  if (!exists(run)) return {};
+  return exists(run) ? list_steps(Folder(run)) : std::vector<StepFolder>();
+}
+
+std::vector<StepFolder> list_steps(const Folder& run) {
   std::vector<StepFolder> steps;
-  const Folder folder(run);
-  for (const auto& name : folder.names()) {
-    if (const auto step = step_of(name)) steps.push_back({*step, folder.path_of(name)});
+  for (const auto& name : run.names()) {
+    const auto step = step_of(name);
+    if (step && run.has_folder(name)) steps.push_back({*step, run.path_of(name)});
   }
   std::sort(steps.begin(), steps.end(),
             [](const StepFolder& a, const StepFolder& b) { return a.step < b.step; });
@@ -53,7 +52,15 @@ std::vector<StepFolder> list_steps(const std::string& run) {
 
 std::string flaw_of(const StepFolder& folder) {
   try {
-    return first_flaw(folder);
+    return flaw_of(Folder(split_path(folder.path).folder), folder.step);
+  } catch (const CheckpointError& error) {
+    return error.what();
+  }
+}
+
+std::string flaw_of(const Folder& run, int64_t step) {
+  try {
+    return first_flaw(run, step);
   } catch (const CheckpointError& error) {
     return error.what();
   }

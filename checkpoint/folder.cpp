@@ -87,6 +87,13 @@ bool Folder::has(const std::string& name) const {
   return ::fstatat(descriptor_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+bool Folder::has_folder(const std::string& name) const {
+  require_plain(name);
+  struct stat status {};
+  return ::fstatat(descriptor_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISDIR(status.st_mode);
+}
+
 std::vector<std::string> Folder::names() const {
   const int descriptor =
       ::openat(descriptor_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // an own cursor
@@ -111,19 +118,16 @@ void Folder::sync(Io& io) const {
   }
 }
 
-void Folder::remove(const std::string& name, Io& io) const {
+void Folder::unlink(const std::string& name, Io& io) const {
   require_plain(name);
-  struct stat status {};
-  if (::fstatat(descriptor_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+  if (io.unlink(descriptor_, name.c_str(), false) != 0)
     throw_errno(path_of(name), "remove", errno);
-  }
-  if (S_ISDIR(status.st_mode)) {
-    const Folder inner = subfolder(name);
-    for (const auto& entry : inner.names()) inner.remove(entry, io);
-  }
-  if (io.unlink(descriptor_, name.c_str(), S_ISDIR(status.st_mode)) != 0) {
+}
+
+void Folder::remove_folder(const std::string& name, Io& io) const {
+  require_plain(name);
+  if (io.unlink(descriptor_, name.c_str(), true) != 0)
     throw_errno(path_of(name), "remove", errno);
-  }
 }
 
 }  // namespace zero::checkpoint

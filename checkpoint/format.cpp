@@ -23,6 +23,27 @@ constexpr DTypeRow kDTypes[] = {
 constexpr const char* kKindNames[] = {"params", "exp_avg", "exp_avg_sq", "buffers",
                                       "user"};
 
+constexpr std::string_view kStepPrefix = "step_";
+constexpr std::string_view kTemporaryPrefix = "zero.tmp.";
+const std::string kReplaced = "replaced";
+constexpr size_t kNonceDigits = 16;
+
+bool consists_of(std::string_view text, std::string_view characters) {
+  return !text.empty() && text.find_first_not_of(characters) == text.npos;
+}
+
+// "WHAT" of "zero.tmp.WHAT.0123456789abcdef"; nullopt: another name.
+std::optional<std::string_view> what_of_temporary(std::string_view name) {
+  if (!name.starts_with(kTemporaryPrefix)) return std::nullopt;
+  name.remove_prefix(kTemporaryPrefix.size());
+  const size_t dot = name.find('.');
+  if (dot == name.npos || name.size() != dot + 1 + kNonceDigits) return std::nullopt;
+  const std::string_view what = name.substr(0, dot);
+  const bool is_ours = consists_of(what, "abcdefghijklmnopqrstuvwxyz0123456789") &&
+                       consists_of(name.substr(dot + 1), "0123456789abcdef");
+  return is_ours ? std::optional(what) : std::nullopt;
+}
+
 const DTypeRow& row_of(DType dtype) {
   const auto& row = kDTypes[static_cast<size_t>(dtype)];
   assert(row.dtype == dtype);  // the table follows the order of the enum
@@ -56,9 +77,8 @@ std::string step_folder(int64_t step) {
 }
 
 std::optional<int64_t> step_of(std::string_view folder) {
-  constexpr std::string_view kPrefix = "step_";
-  if (!folder.starts_with(kPrefix)) return std::nullopt;
-  const std::string_view digits = folder.substr(kPrefix.size());
+  if (!folder.starts_with(kStepPrefix)) return std::nullopt;
+  const std::string_view digits = folder.substr(kStepPrefix.size());
   int64_t step = 0;
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), step);
@@ -73,13 +93,35 @@ std::string shard_file(int rank, int world_size) {
   return name;
 }
 
+bool looks_like_shard(std::string_view file) { return file.starts_with("shard_"); }
+
+bool belongs_to_checkpoint(std::string_view file) {
+  int rank = 0, world_size = 0;
+  const std::string text(file);
+  if (std::sscanf(text.c_str(), "shard_%5d_of_%5d.h5", &rank, &world_size) == 2)
+    return rank >= 0 && world_size >= 0 && file == shard_file(rank, world_size);
+  return file == kManifestFile || file == kVirtualFile || file == kProbeFile;
+}
+
 std::string temporary_name(const std::string& what) {
   std::random_device random;
   char nonce[20];
   std::snprintf(nonce, sizeof(nonce), ".%08x%08x", random(), random());
-  return kTemporaryPrefix + what + nonce;
+  const std::string name = std::string(kTemporaryPrefix) + what + nonce;
+  assert(is_temporary(name));
+  return name;
 }
 
-bool looks_like_shard(std::string_view file) { return file.starts_with("shard_"); }
+bool is_temporary(std::string_view name) { return what_of_temporary(name).has_value(); }
+
+std::string replaced_name(int64_t step) {
+  return temporary_name(kReplaced + step_folder(step).substr(kStepPrefix.size()));
+}
+
+std::optional<int64_t> replaced_step_of(std::string_view name) {
+  const auto what = what_of_temporary(name);
+  if (!what || !what->starts_with(kReplaced)) return std::nullopt;
+  return step_of(std::string(kStepPrefix) + std::string(what->substr(kReplaced.size())));
+}
 
 }  // namespace zero::checkpoint

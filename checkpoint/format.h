@@ -22,7 +22,7 @@ constexpr char kManifestFile[] = "manifest.json";
 constexpr char kVirtualFile[] = "checkpoint.h5";
 constexpr char kLatestFile[] = "latest";
 constexpr char kLockFile[] = "run.lock";
-constexpr char kTemporaryPrefix[] = "tmp.";  // such a folder is no checkpoint
+constexpr char kProbeFile[] = "probe";
 
 // What a tensor is to the run; each kind is an HDF5 group.
 enum class Kind { kParam, kExpAvg, kExpAvgSq, kBuffer, kUser };
@@ -45,7 +45,16 @@ inline bool is_replicated(Kind kind) {
 std::string step_folder(int64_t step);                    // "step_000000000100"
 std::optional<int64_t> step_of(std::string_view folder);  // nullopt: another name
 std::string shard_file(int rank, int world_size);         // "shard_00000_of_00004.h5"
-std::string temporary_name(const std::string& what);      // "tmp.WHAT.<random>"
 bool looks_like_shard(std::string_view file);             // "shard_*"
+// A file that a checkpoint of ours has, or one of prepare()'s folders.
+bool belongs_to_checkpoint(std::string_view file);
+
+// Names that nobody else gives, for what is being made or removed:
+// "zero.tmp.WHAT.<16 hexadecimal digits>", `what` of lower-case letters and digits.
+std::string temporary_name(const std::string& what);
+bool is_temporary(std::string_view name);
+// For a step that another is about to replace.
+std::string replaced_name(int64_t step);
+std::optional<int64_t> replaced_step_of(std::string_view name);  // nullopt: none
 
 }  // namespace zero::checkpoint

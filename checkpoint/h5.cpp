@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -64,7 +65,9 @@ H5Handle copy_type(hid_t type) { return H5Handle(H5Tcopy(type), H5Tclose, "H5Tco
 
 int64_t check_h5(int64_t result, const char* call) {
   if (result >= 0) return result;
-  std::string messages;
+  // The library tells of a failed system call only sometimes.
+  const bool is_known = errno == EFBIG || errno == ENOSPC || errno == ENOMEM;
+  std::string messages = is_known ? std::string(": ") + std::strerror(errno) : "";
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, append_message, &messages);
   throw CheckpointError("", "", std::string(call) + " failed" + messages);
 }

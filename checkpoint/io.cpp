@@ -20,6 +20,10 @@ int Io::fsync(int file_or_folder) { return ::fsync(file_or_folder); }
 
 int Io::mkdir(int folder, const char* name) { return ::mkdirat(folder, name, 0755); }
 
+int Io::link(int folder, const char* from, const char* to) {
+  return ::linkat(folder, from, folder, to, 0);
+}
+
 int Io::rename(int folder, const char* from, const char* to) {
   return ::renameat(folder, from, folder, to);
 }

@@ -18,6 +18,7 @@ class Io {
   virtual ssize_t pwrite(int file, const void* data, size_t bytes, off_t offset);
   virtual int fsync(int file_or_folder);
   virtual int mkdir(int folder, const char* name);
+  virtual int link(int folder, const char* from, const char* to);  // never an old one
   virtual int rename(int folder, const char* from, const char* to);
   virtual int exchange(int folder, const char* one, const char* other);  // atomically
   virtual int unlink(int folder, const char* name, bool is_folder);

@@ -94,6 +94,13 @@ int64_t Fields::integer(const char* key, int64_t min, int64_t max) {
   return value.get<int64_t>();
 }
 
+bool Fields::boolean(const char* key) {
+  const auto& value = any(key);
+  if (!value.is_boolean())
+    fail("has \"" + std::string(key) + "\" that is no truth value");
+  return value;
+}
+
 std::string Fields::text(const char* key) {
   const auto& value = any(key);
   if (!value.is_string()) fail("has \"" + std::string(key) + "\" that is no text");

@@ -21,6 +21,7 @@ class Fields {
 
   int64_t integer(const char* key, int64_t min, int64_t max);
   std::string text(const char* key);
+  bool boolean(const char* key);
   const nlohmann::json& array(const char* key);
   const nlohmann::json& object(const char* key);
   const nlohmann::json& any(const char* key);

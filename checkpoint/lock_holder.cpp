@@ -53,6 +53,7 @@ LockHolder this_process(const std::string& job_id) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   LockHolder self;
   self.host = host_name();
+  self.machine_id = first_line_of("/etc/machine-id");
   self.boot_id = first_line_of("/proc/sys/kernel/random/boot_id");
   self.pid_namespace = own_pid_namespace();
   self.pid = ::getpid();
@@ -64,12 +65,14 @@ LockHolder this_process(const std::string& job_id) {
 
 std::string to_text(const LockHolder& holder) {
   return nlohmann::ordered_json{{"host", holder.host},
+                                {"machine_id", holder.machine_id},
                                 {"boot_id", holder.boot_id},
                                 {"pid_namespace", holder.pid_namespace},
                                 {"pid", holder.pid},
                                 {"pid_start", holder.pid_start},
                                 {"job_id", holder.job_id},
-                                {"heartbeat", holder.heartbeat}}
+                                {"heartbeat", holder.heartbeat},
+                                {"holds_file", holder.holds_file}}
              .dump() +
          "\n";
 }
@@ -80,12 +83,14 @@ std::optional<LockHolder> parse_holder(std::string_view text) {
     Fields fields(json, "lock", "");
     LockHolder holder;
     holder.host = fields.text("host");
+    holder.machine_id = fields.text("machine_id");
     holder.boot_id = fields.text("boot_id");
     holder.pid_namespace = fields.text("pid_namespace");
     holder.pid = fields.integer("pid", 0, INT64_MAX);
     holder.pid_start = fields.integer("pid_start", 0, INT64_MAX);
     holder.job_id = fields.text("job_id");
     holder.heartbeat = fields.integer("heartbeat", 0, INT64_MAX);
+    holder.holds_file = fields.boolean("holds_file");
     return holder;
   } catch (const CheckpointError&) {
     return std::nullopt;
@@ -93,9 +98,13 @@ std::optional<LockHolder> parse_holder(std::string_view text) {
 }
 
 Life life_of(const LockHolder& holder, const LockHolder& self) {
-  const bool is_near = holder.host == self.host && holder.boot_id == self.boot_id &&
-                       holder.pid_namespace == self.pid_namespace;
-  if (!is_near) return Life::kUnknown;
+  if (holder.host != self.host) return Life::kUnknown;
+  if (holder.boot_id != self.boot_id) {
+    const bool is_same_machine =
+        !self.machine_id.empty() && holder.machine_id == self.machine_id;
+    return is_same_machine ? Life::kGone : Life::kUnknown;
+  }
+  if (holder.pid_namespace != self.pid_namespace) return Life::kUnknown;
   const int64_t start = start_of(holder.pid);
   return start != 0 && start == holder.pid_start ? Life::kAlive : Life::kGone;
 }

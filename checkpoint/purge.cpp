@@ -1,37 +1,50 @@
 #include "checkpoint/purge.h"
 
-#include <cerrno>
+#include <string>
+#include <vector>
 
 #include "checkpoint/error.h"
-#include "checkpoint/file.h"
 #include "checkpoint/find.h"
 #include "checkpoint/format.h"
 
 namespace zero::checkpoint {
 namespace {
 
-void unname(const Folder& run, const std::string& name, Io& io) {
-  const std::string temporary = temporary_name("purged");
-  if (io.rename(run.descriptor(), name.c_str(), temporary.c_str()) != 0) {
-    throw_errno(run.path_of(name), "rename to " + temporary, errno);
+std::vector<int64_t> steps_to_remove(const OpenRun& run, const Retention& retention,
+                                     int64_t newest) {
+  std::vector<int64_t> old;
+  int num_whole = 1;  // the newest
+  auto steps = list_steps(run.folder());
+  for (; !steps.empty(); steps.pop_back()) {
+    const int64_t step = steps.back().step;
+    if (step >= newest) continue;
+    const bool stays = retention.keep_every > 0 && step % retention.keep_every == 0;
+    if (num_whole < retention.keep) {
+      num_whole += flaw_of(run.folder(), step).empty();
+    } else if (!stays) {
+      old.push_back(step);
+    }
   }
+  return old;
 }
 
 }  // namespace
 
-int purge(const std::string& run, int keep, Io& io) {
-  if (keep < 1) throw CheckpointError(run, "", "at least one checkpoint must be kept");
-  auto steps = list_steps(run);
-  for (int num_kept = 0; !steps.empty() && num_kept < keep; steps.pop_back()) {
-    if (flaw_of(steps.back()).empty()) ++num_kept;
+int purge(const OpenRun& run, const Retention& retention, int64_t newest) {
+  if (retention.keep < 1)
+    throw CheckpointError(run.path(), "", "at least one checkpoint must be kept");
+  const std::vector<int64_t> old = steps_to_remove(run, retention, newest);
+  std::vector<std::string> unnamed;
+  for (const int64_t step : old) {
+    unnamed.push_back(temporary_name("purged"));
+    run.rename(step_folder(step), unnamed.back());
   }
-  const Folder folder(run);
-  for (const auto& step : steps) unname(folder, step_folder(step.step), io);
-  if (!steps.empty()) folder.sync(io);  // names go before files, also on the disk
-  for (const auto& name : folder.names()) {
-    if (name.starts_with(kTemporaryPrefix)) folder.remove(name, io);
+  if (!old.empty()) run.folder().sync(run.io());  // names go first, also on the disk
+  for (size_t i = 0; i < old.size(); ++i) {
+    const std::string left = step_folder(old[i]) + ".left";
+    if (!run.remove(unnamed[i]) && !run.folder().has(left)) run.rename(unnamed[i], left);
   }
-  return static_cast<int>(steps.size());
+  return static_cast<int>(old.size());
 }
 
 }  // namespace zero::checkpoint

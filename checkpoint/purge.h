@@ -1,17 +1,22 @@
 #pragma once
 
-#include <string>
+#include <cstdint>
 
-#include "checkpoint/io.h"
+#include "checkpoint/open_run.h"
 
 namespace zero::checkpoint {
 
-// Keep the newest `keep` complete checkpoints of a run and remove what is older, then
-// remove what failed saves have left. Returns the number of checkpoints removed.
+struct Retention {
+  int keep = 1;            // whole checkpoints, counted from the newest; at least 1
+  int64_t keep_every = 0;  // steps that are multiples of it stay for ever; 0: none do
+};
+
+// Remove a run's older checkpoints. Returns how many went.
 //
-// Damaged ones do not count as kept; those newer than the oldest kept one stay, to be
-// looked at. A checkpoint loses its name before its first file goes, so half of one is
-// never taken for one. No save may be under way in the run; the holder of its lock knows.
-int purge(const std::string& run, int keep, Io& io = system_io());
+// `newest` was written just now: it counts first and stays. An older one goes only when
+// `keep` newer ones are whole; damaged ones do not count. Steps behind `newest` are left
+// alone. A checkpoint loses its name before its first file goes, so half of one is never
+// taken for one; files in it that are not ours stay, in "step_000000000100.left".
+int purge(const OpenRun& run, const Retention& retention, int64_t newest);
 
 }  // namespace zero::checkpoint

@@ -1,6 +1,7 @@
 #include "checkpoint/run_lock.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -15,76 +16,110 @@ namespace {
 constexpr int64_t kMaxLockBytes = 64 << 10;
 constexpr int kAttempts = 10;
 
-// A lock that cannot be read may be half written just now: then its age speaks.
-LockHolder read_holder(const Folder& folder, const std::string& name) {
+struct Found {
+  LockHolder holder;
+  Life life = Life::kUnknown;
+};
+
+// Ours are whole from the start: what cannot be read is somebody else's.
+Found read_lock(const Folder& folder, const std::string& name, const LockHolder& self) {
   const File file = folder.open(name);
   std::string text(static_cast<size_t>(std::min(file.size_bytes(), kMaxLockBytes)), '\0');
   file.read(text.data(), text.size(), 0);
-  if (const auto holder = parse_holder(text)) return *holder;
-  struct stat status {};
-  if (::fstat(file.descriptor(), &status) != 0)
-    throw_errno(file.path(), "examine", errno);
-  LockHolder unknown;
-  unknown.host = "an unknown host (the lock is damaged)";
-  unknown.heartbeat = status.st_mtim.tv_sec;
-  return unknown;
+  const auto holder = parse_holder(text);
+  if (!holder) {
+    LockHolder unknown;
+    unknown.host = "an unknown host (the lock is damaged)";
+    unknown.heartbeat = self.heartbeat;
+    return {unknown, Life::kUnknown};
+  }
+  Life life = life_of(*holder, self);
+  // Another container of this machine: the kernel knows whether the file is still held.
+  const bool can_ask =
+      life == Life::kUnknown && holder->holds_file && holder->boot_id == self.boot_id;
+  if (can_ask && ::flock(file.descriptor(), LOCK_SH | LOCK_NB) == 0) life = Life::kGone;
+  return {*holder, life};
 }
 
-bool may_take_over(const LockHolder& holder, const LockHolder& self) {
-  const Life life = life_of(holder, self);
-  const bool is_same_job = !self.job_id.empty() && holder.job_id == self.job_id;
-  const bool is_silent = self.heartbeat - holder.heartbeat >= kHeartbeatTimeoutSeconds;
-  return life == Life::kGone || is_silent || (is_same_job && life == Life::kUnknown);
+bool may_take_over(const Found& found, const LockHolder& self, TakeOver take_over) {
+  const bool is_same_job = !self.job_id.empty() && found.holder.job_id == self.job_id;
+  return found.life == Life::kGone || (found.life == Life::kUnknown &&
+                                       (is_same_job || take_over == TakeOver::kAlways));
 }
 
-[[noreturn]] void refuse(const std::string& path, const LockHolder& holder,
-                         const LockHolder& self) {
-  const std::string job =
-      holder.job_id.empty() ? "" : ", job " + printable(holder.job_id);
-  const int64_t age = self.heartbeat - holder.heartbeat;
-  throw CheckpointError(
-      path, "",
-      "another job works in this folder: process " + std::to_string(holder.pid) + " on " +
-          printable(holder.host) + job + ", heard of " + std::to_string(age) +
-          " seconds ago",
-      "stop it, or choose another folder; if it is dead, wait until it was silent for " +
-          std::to_string(kHeartbeatTimeoutSeconds) + " seconds, or remove this file");
+bool links_are_unknown(int error) {
+  return error == EPERM || error == ENOSYS || error == EOPNOTSUPP || error == EMLINK;
 }
 
 }  // namespace
 
-RunLock::RunLock(const std::string& run, const std::string& job_id, Io& io)
-    : RunLock(run, this_process(job_id), io) {}
+RunLock::RunLock(const std::string& run, const std::string& job_id, TakeOver take_over,
+                 Io& io)
+    : RunLock(run, this_process(job_id), take_over, io) {}
 
-RunLock::RunLock(const std::string& run, const LockHolder& self, Io& io)
-    : folder_(run), self_(self), io_(io) {
+RunLock::RunLock(const std::string& run, const LockHolder& self, TakeOver take_over,
+                 Io& io)
+    : OpenRun(run, io), self_(self), take_over_(take_over) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (try_create()) return;
-    take_over();
+    this->take_over();
   }
-  throw CheckpointError(folder_.path_of(kLockFile), "",
+  throw CheckpointError(folder().path_of(kLockFile), "",
                         "other jobs keep taking the lock at the same moment");
 }
 
 RunLock::~RunLock() {
-  if (is_ours()) io_.unlink(folder_.descriptor(), kLockFile, false);
+  if (is_ours()) io().unlink(folder().descriptor(), kLockFile, false);
 }
 
-// The file is created exclusively, so of two jobs one gets it.
+void RunLock::refuse(const LockHolder& holder, Life life) const {
+  const std::string job =
+      holder.job_id.empty() ? "" : ", job " + printable(holder.job_id);
+  const int64_t age = std::max<int64_t>(0, this_process("").heartbeat - holder.heartbeat);
+  const std::string pid = std::to_string(holder.pid);
+  throw CheckpointError(
+      folder().path_of(kLockFile), "",
+      "another job works in this folder: process " + pid + " on " +
+          printable(holder.host) + job + ", heard of " + std::to_string(age) +
+          " seconds ago",
+      life == Life::kAlive
+          ? "it is alive: stop it (kill " + pid + "), or choose another folder"
+          : "stop it, or choose another folder; if it is gone, the same command with "
+            "--take-over");
+}
+
+// Written under another name and then given its own, which of two jobs one can do.
 bool RunLock::try_create() {
-  const int descriptor = io_.create(folder_.descriptor(), kLockFile);
-  if (descriptor < 0 && errno == EEXIST) return false;
-  if (descriptor < 0) throw_errno(folder_.path_of(kLockFile), "create", errno);
-  file_ = std::make_unique<File>(descriptor, folder_.path_of(kLockFile));
+  if (folder().has(kLockFile)) return false;
+  const std::string temporary = temporary_name("lock");
+  auto file = std::make_unique<File>(folder().create(temporary, io()));
   try {
+    self_.holds_file = ::flock(file->descriptor(), LOCK_EX | LOCK_NB) == 0;
     const std::string text = to_text(self_);
-    file_->write(text.data(), text.size(), 0, io_);
-    file_->sync(io_);
+    file->write(text.data(), text.size(), 0, io());
+    file->sync(io());
+    const bool is_named = try_name(temporary);
+    if (is_named) file_ = std::move(file);
+    return is_named;
   } catch (const CheckpointError&) {
-    io_.unlink(folder_.descriptor(), kLockFile, false);
+    io().unlink(folder().descriptor(), temporary.c_str(), false);
     throw;
   }
-  return true;
+}
+
+bool RunLock::try_name(const std::string& temporary) {
+  const int run = folder().descriptor();
+  const bool is_linked = io().link(run, temporary.c_str(), kLockFile) == 0;
+  const int error = errno;
+  if (!is_linked && links_are_unknown(error)) {
+    // The second best: nobody else has asked for the name a moment ago.
+    rename(temporary, kLockFile);
+    return true;
+  }
+  io().unlink(run, temporary.c_str(), false);
+  if (!is_linked && error != EEXIST)
+    throw_errno(folder().path_of(kLockFile), "create", error);
+  return is_linked;
 }
 
 // Move a dead lock aside. Another job may have done so just before us, and then what we
@@ -92,22 +127,22 @@ bool RunLock::try_create() {
 void RunLock::take_over() {
   const std::string aside = temporary_name("lock");
   try {
-    const LockHolder holder = read_holder(folder_, kLockFile);
-    if (!may_take_over(holder, self_)) refuse(folder_.path_of(kLockFile), holder, self_);
+    const Found found = read_lock(folder(), kLockFile, self_);
+    if (!may_take_over(found, self_, take_over_)) refuse(found.holder, found.life);
   } catch (const CheckpointError&) {
-    if (!folder_.has(kLockFile)) return;  // it was given back meanwhile
+    if (!folder().has(kLockFile)) return;  // it was given back meanwhile
     throw;
   }
-  if (io_.rename(folder_.descriptor(), kLockFile, aside.c_str()) != 0) {
+  const int run = folder().descriptor();
+  if (io().rename(run, kLockFile, aside.c_str()) != 0) {
     if (errno == ENOENT) return;
-    throw_errno(folder_.path_of(kLockFile), "take over the lock", errno);
+    throw_errno(folder().path_of(kLockFile), "take over the lock", errno);
   }
-  const LockHolder moved = read_holder(folder_, aside);
-  if (!may_take_over(moved, self_)) {
-    io_.rename(folder_.descriptor(), aside.c_str(), kLockFile);
-    refuse(folder_.path_of(kLockFile), moved, self_);
-  }
-  io_.unlink(folder_.descriptor(), aside.c_str(), false);
+  const Found moved = read_lock(folder(), aside, self_);
+  const bool is_right = may_take_over(moved, self_, take_over_);
+  if (!is_right) io().link(run, aside.c_str(), kLockFile);
+  io().unlink(run, aside.c_str(), false);
+  if (!is_right) refuse(moved.holder, moved.life);
 }
 
 // The name still stands for the file that we created.
@@ -116,24 +151,26 @@ bool RunLock::is_ours() const {
   struct stat held {};
   constexpr int kFlags = AT_SYMLINK_NOFOLLOW;
   return file_ != nullptr &&
-         ::fstatat(folder_.descriptor(), kLockFile, &named, kFlags) == 0 &&
+         ::fstatat(folder().descriptor(), kLockFile, &named, kFlags) == 0 &&
          ::fstat(file_->descriptor(), &held) == 0 && named.st_dev == held.st_dev &&
          named.st_ino == held.st_ino;
 }
 
-void RunLock::beat() { beat(this_process("").heartbeat); }
+void RunLock::check() const {
+  OpenRun::check();
+  if (file_ == nullptr || is_ours()) return;  // null: the lock is being made
+  throw CheckpointError(folder().path_of(kLockFile), "",
+                        "the lock of this run was taken over or removed",
+                        "let only one job write here");
+}
 
 // Written in place: if the lock was moved away meanwhile, nobody else's is touched. The
 // text keeps its length, as the digits of the time do.
-void RunLock::beat(int64_t now_seconds) {
-  if (!is_ours()) {
-    throw CheckpointError(
-        folder_.path_of(kLockFile), "", "the lock of this run was taken over or removed",
-        "this job was silent for too long; let only one job write here");
-  }
-  self_.heartbeat = now_seconds;
+void RunLock::beat() {
+  check();
+  self_.heartbeat = this_process("").heartbeat;
   const std::string text = to_text(self_);
-  file_->write(text.data(), text.size(), 0, io_);
+  file_->write(text.data(), text.size(), 0, io());
 }
 
 }  // namespace zero::checkpoint

@@ -11,62 +11,18 @@
 
 #include "checkpoint/commit.h"
 #include "checkpoint/compare.h"
-#include "checkpoint/error.h"
+#include "checkpoint/open_run.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
+#include "engine/comm/agreement.h"
 #include "engine/comm/exchange.h"
-#include "engine/device/host_device.h"
 #include "engine/errors.h"
 
 namespace zero {
 namespace {
 
-using checkpoint::CheckpointError;
 using checkpoint::Kind;
 using checkpoint::Slice;
-
-// The ranks' small exchanges around a save or a load.
-class Agreement {
- public:
-  // `subject` is what the ranks must agree on: with different ones, all of them throw.
-  Agreement(Communicator& ranks, std::string subject)
-      : ranks_(ranks),
-        subject_(std::move(subject)),
-        stream_(make_inline_stream("checkpoint")) {}
-
-  // Run `body` on this rank; then every rank throws the error of the lowest rank whose
-  // body failed, if any did.
-  void run(const std::function<void()>& body) {
-    std::array<std::string, 4> parts;  // file, fqn, problem, cure
-    bool failed = true;
-    try {
-      body();
-      failed = false;
-    } catch (const CheckpointError& error) {
-      parts = {error.file(), error.fqn(), error.problem(), error.cure()};
-    } catch (const std::exception& error) {
-      parts[2] = error.what();
-    }
-    std::array<int64_t, 1> first{failed ? ranks_.rank()
-                                        : std::numeric_limits<int64_t>::max()};
-    ranks_.all_reduce(std::span<int64_t>(first), ReduceOp::kMin, subject_, *stream_);
-    stream_->synchronize();
-    if (first[0] >= ranks_.size()) return;
-    const int culprit = static_cast<int>(first[0]);
-    for (std::string& part : parts) part = broadcast_text(ranks_, part, culprit);
-    if (ranks_.size() > 1) parts[2] = "rank " + std::to_string(culprit) + ": " + parts[2];
-    throw CheckpointError(parts[0], parts[1], parts[2], parts[3]);
-  }
-
-  bool is_first() const { return ranks_.rank() == 0; }
-  int rank() const { return ranks_.rank(); }
-  int size() const { return ranks_.size(); }
-
- private:
-  Communicator& ranks_;
-  const std::string subject_;
-  std::unique_ptr<HostStream> stream_;
-};
 
 // Statistics that every rank kept of its own data are stored as one; the run's own stay.
 struct SavedBuffer {
@@ -193,6 +149,19 @@ SavedState state_of(checkpoint::Reader& reader) {
 std::string save_checkpoint(Engine& engine, const std::string& run,
                             const SavedState& state, bool replace) {
   Agreement ranks(engine.control(), "save step " + std::to_string(state.step));
+  ranks.run([] {});  // the same step everywhere, or nothing is made
+  std::unique_ptr<checkpoint::OpenRun> open;
+  ranks.run([&] {
+    if (!ranks.is_first()) return;
+    checkpoint::make_run_folder(run);
+    open = std::make_unique<checkpoint::OpenRun>(run);
+  });
+  return save_checkpoint(engine, open.get(), state, replace);
+}
+
+std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
+                            const SavedState& state, bool replace) {
+  Agreement ranks(engine.control(), "save step " + std::to_string(state.step));
   const auto existing =
       replace ? checkpoint::Existing::kReplace : checkpoint::Existing::kRefuse;
   ranks.run([] {});  // the same step everywhere, or nobody saves
@@ -200,7 +169,7 @@ std::string save_checkpoint(Engine& engine, const std::string& run,
 
   std::string temporary;
   ranks.run([&] {
-    if (ranks.is_first()) temporary = checkpoint::prepare(run, state.step, existing);
+    if (ranks.is_first()) temporary = checkpoint::prepare(*run, state.step, existing);
   });
   temporary = broadcast_text(engine.control(), temporary);
   try {
@@ -216,11 +185,12 @@ std::string save_checkpoint(Engine& engine, const std::string& run,
       std::vector<checkpoint::ShardReport> parsed;
       for (const std::string& text : reports)
         parsed.push_back(checkpoint::parse_report(text));
-      path = checkpoint::commit(run, temporary, parsed, info_of(engine, state), existing);
+      path =
+          checkpoint::commit(*run, temporary, parsed, info_of(engine, state), existing);
     });
     return broadcast_text(engine.control(), path);
   } catch (...) {
-    if (ranks.is_first()) checkpoint::discard(temporary);
+    if (ranks.is_first()) checkpoint::discard(*run, temporary);
     throw;
   }
 }

@@ -7,6 +7,10 @@
 
 namespace zero {
 
+namespace checkpoint {
+class OpenRun;
+}
+
 // What a checkpoint holds besides masters, moments and buffers.
 struct SavedState {
   int64_t step = 0;                               // Engine::num_steps()
@@ -32,6 +36,11 @@ struct LoadOptions {
 // failing rank's error. `replace`: a checkpoint of the same step is replaced instead of
 // refused.
 std::string save_checkpoint(Engine& engine, const std::string& run,
+                            const SavedState& state, bool replace = false);
+
+// The same into a run whose folder rank 0 holds open (others: nullptr). Nothing is made
+// anew if it was moved; with a RunLock, nothing is written once the lock is lost.
+std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
                             const SavedState& state, bool replace = false);
 
 // Read masters, moments, buffers and the step of `folder`, whatever number of ranks wrote

@@ -18,6 +18,18 @@ int64_t size_of(int descriptor) {
   return fstat(descriptor, &status) == 0 ? status.st_size : -1;
 }
 
+// O_NONBLOCK: a pipe must not keep a run waiting for its reader.
+int open_file(const std::string& path) {
+  const int descriptor =
+      open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666);
+  struct stat status;
+  if (descriptor < 0 || (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)))
+    return descriptor;
+  close(descriptor);
+  errno = EINVAL;
+  return -1;
+}
+
 // Half a line would make the file unreadable.
 void take_back(int descriptor, int64_t size_before, bool has_written) {
   if (!has_written || size_before < 0) return;
@@ -47,8 +59,7 @@ bool AppendFile::is_empty() const {
 }
 
 bool AppendFile::try_append(const std::string& text) {
-  if (descriptor_ < 0)
-    descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) descriptor_ = open_file(path_);
   if (descriptor_ < 0) return false;
   const int64_t size_before = size_of(descriptor_);
   for (size_t done = 0; done < text.size();) {

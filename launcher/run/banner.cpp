@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "launcher/run/step_line.h"
+#include "launcher/settings/values.h"
 
 namespace zero::launcher {
 namespace {
@@ -42,6 +43,19 @@ std::string batch_text(const BannerFacts& facts) {
                      with_commas(batch.global_batch * facts.shape.seq_len));
 }
 
+std::string saves_text(const Settings& settings) {
+  const auto [steps, seconds] = settings.save_every;
+  if (seconds > 0) {
+    return fmt::format(
+        "every {} or as saves take 5% of the time, and at the end; a crash costs so much",
+        format_span(seconds));
+  }
+  if (steps > 0)
+    return fmt::format("every {} steps, and at the end; a crash costs up to {} steps",
+                       steps, steps);
+  return "at the end alone; a crash costs the whole run (--save-every 10min)";
+}
+
 std::string memory_lines(const std::vector<MemoryEntry>& memory) {
   std::string lines;
   int64_t sum = 0;
@@ -76,6 +90,7 @@ std::string banner(const Settings& settings, const BannerFacts& facts) {
          line("model", model_text(settings, facts)) + line("data", data_text(facts)) +
          line("batch", batch_text(facts)) + memory_lines(facts.memory) +
          line("output", settings.out + "/metrics.jsonl") +
+         line("saves", saves_text(settings)) +
          line("stop", facts.stop_command + " saves and stops");
 }
 

@@ -31,6 +31,7 @@ bool is_printable(const std::string& character) {
 
 void guard_streams() {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is an error of write()
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
     // The lowest free descriptor is the one that open() gives.
     if (fcntl(stream, F_GETFD) == -1 && open("/dev/null", O_RDWR) == -1) return;

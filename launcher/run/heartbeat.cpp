@@ -6,14 +6,14 @@
 namespace zero::launcher {
 namespace {
 
-constexpr std::array kJobVariables = {"SLURM_JOB_ID", "OMPI_MCA_ess_base_jobid",
-                                      "PMIX_NAMESPACE"};
+// Names that stay the same when the scheduler starts a job again: mpirun's own are none.
+constexpr std::array kJobVariables = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"};
 
 }  // namespace
 
 Heartbeat::Heartbeat(const std::string& folder, const std::string& job_id,
-                     double seconds_between)
-    : lock_(folder, job_id),
+                     checkpoint::TakeOver take_over, double seconds_between)
+    : lock_(folder, job_id, take_over),
       seconds_between_(seconds_between),
       thread_([this](std::stop_token stop) { beat_until_stopped(stop); }) {}
 
@@ -22,6 +22,7 @@ Heartbeat::~Heartbeat() = default;
 void Heartbeat::check() {
   const std::lock_guard guard(mutex_);
   if (failure_) std::rethrow_exception(failure_);
+  lock_.check();
 }
 
 void Heartbeat::beat_until_stopped(std::stop_token stop) {

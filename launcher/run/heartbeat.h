@@ -17,6 +17,7 @@ namespace zero::launcher {
 class Heartbeat {
  public:
   Heartbeat(const std::string& folder, const std::string& job_id,
+            checkpoint::TakeOver take_over = checkpoint::TakeOver::kFromTheDead,
             double seconds_between = 20);
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
@@ -24,6 +25,9 @@ class Heartbeat {
 
   // Throws CheckpointError when the lock was lost to another job: then stop writing.
   void check();
+
+  // The folder, to be written to under this lock.
+  const checkpoint::OpenRun& run() const { return lock_; }
 
  private:
   void beat_until_stopped(std::stop_token stop);

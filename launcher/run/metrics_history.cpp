@@ -1,33 +1,23 @@
 #include "launcher/run/metrics_history.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <fstream>
-#include <iterator>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "checkpoint/error.h"
-#include "checkpoint/file.h"
-#include "checkpoint/format.h"
 #include "launcher/run/console.h"
+#include "launcher/run/lines_from_end.h"
 #include "launcher/settings/values.h"
 
 namespace zero::launcher {
 namespace {
 
 using nlohmann::json;
-
-// Complete lines; a last one without an end was torn by a crash.
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (size_t begin = 0, end = 0; (end = text.find('\n', begin)) != text.npos;
-       begin = end + 1)
-    lines.push_back(text.substr(begin, end - begin));
-  return lines;
-}
 
 // {} for what is no record: it stays as it is.
 json record_of(const std::string& line) {
@@ -60,66 +50,113 @@ bool is_redone(const json& record, int64_t step, bool is_behind_save) {
   return type == "gap" && is_behind_save;
 }
 
-std::string read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+enum class Verdict { kStays, kGoes, kEnough };  // enough: this line and all before stay
 
-void replace(const std::string& folder, const std::string& name,
-             const std::string& text) {
-  auto& io = checkpoint::system_io();
-  const checkpoint::Folder opened(folder);
-  const std::string temporary = checkpoint::temporary_name(name);
-  checkpoint::write_text(opened, temporary, text, io);
-  if (io.rename(opened.descriptor(), temporary.c_str(), name.c_str()) != 0)
-    checkpoint::throw_errno(opened.path_of(name), "replace", errno);
-}
-
-int64_t replace_if_changed(const std::string& folder, const std::string& name,
-                           const std::string& before, const std::string& after) {
-  if (before == after) return 0;
-  try {
-    replace(folder, name, after);
-  } catch (const checkpoint::CheckpointError& error) {
-    warn(fmt::format("the records of steps to be done again stay: {}", error.what()));
-    return 0;
+// A log that is cut from its end. Whatever fails leaves it as it was, or with some of the
+// lines that should go, which the next resume finds again.
+class Log {
+ public:
+  explicit Log(const std::string& path)
+      : path_(path), descriptor_(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC)) {
+    const int error = descriptor_ < 0 ? errno : 0;
+    struct stat status {};
+    const bool is_file =
+        descriptor_ >= 0 && ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
+    if (is_file) size_ = status.st_size;
+    if (!is_file && error != ENOENT) tell("it is no file that can be changed");
   }
-  return std::ranges::count(before, '\n') - std::ranges::count(after, '\n');
+  ~Log() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
+  // Lines from the last one on, until `goes_on` says no.
+  template <class Look>
+  void look(Look goes_on) const {
+    LinesFromEnd lines(descriptor_, size_);
+    for (auto line = lines.next(); line && goes_on(line->text);) line = lines.next();
+  }
+
+  // `judge` says of each line, the last one first, what becomes of it. Torn lines go.
+  // Returns the number of lines that went.
+  template <class Judge>
+  int64_t cut(Judge judge) {
+    int64_t num_cut = 0, first_cut = size_;
+    std::vector<std::string> kept;  // the last one first
+    size_t num_behind = 0;          // of those, behind the first line that goes
+    LinesFromEnd lines(descriptor_, size_);
+    for (auto line = lines.next(); line; line = lines.next()) {
+      const Verdict verdict = line->is_torn ? Verdict::kGoes : judge(line->text);
+      if (verdict == Verdict::kEnough) break;
+      if (verdict == Verdict::kStays) {
+        kept.push_back(line->text + '\n');
+        continue;
+      }
+      num_cut += !line->is_torn;
+      first_cut = line->begin;
+      num_behind = kept.size();
+    }
+    kept.resize(num_behind);
+    if (first_cut < size_) rewrite(first_cut, kept);
+    return num_cut;
+  }
+
+ private:
+  void rewrite(int64_t begin, const std::vector<std::string>& kept) const {
+    std::string text;
+    for (auto line = kept.rbegin(); line != kept.rend(); ++line) text += *line;
+    const auto bytes = static_cast<ssize_t>(text.size());
+    const bool is_written =
+        ::pwrite(descriptor_, text.data(), text.size(), begin) == bytes &&
+        ::ftruncate(descriptor_, begin + bytes) == 0;
+    if (!is_written) tell(std::strerror(errno));
+  }
+
+  void tell(const std::string& why) const {
+    warn(fmt::format("the records of steps to be done again stay in {}: {}", path_, why));
+  }
+
+  const std::string path_;
+  const int descriptor_;
+  int64_t size_ = 0;
+};
+
+// No save of `step` is told about before an earlier step.
+bool is_of_earlier_step(const json& record, int64_t step) {
+  return type_of(record) == "step" && integer(record, "step") < step;
+}
+
+int64_t cut_jsonl(const std::string& path, int64_t step, int64_t num_batches) {
+  Log log(path);
+  bool has_save = false;
+  log.look([&](const std::string& line) {
+    const json record = record_of(line);
+    has_save = is_save_of(record, step, num_batches);
+    return !has_save && !is_of_earlier_step(record, step);
+  });
+  return log.cut([&](const std::string& line) {
+    const json record = record_of(line);
+    const bool is_enough = has_save ? is_save_of(record, step, num_batches)
+                                    : is_of_earlier_step(record, step + 1);
+    if (is_enough) return Verdict::kEnough;
+    return is_redone(record, step, has_save) ? Verdict::kGoes : Verdict::kStays;
+  });
+}
+
+int64_t cut_csv(const std::string& path, int64_t step) {
+  return Log(path).cut([&](const std::string& row) {
+    const auto number = parse_integer(row.substr(0, row.find(',')));
+    if (!number) return Verdict::kStays;
+    return *number > step ? Verdict::kGoes : Verdict::kEnough;
+  });
 }
 
 }  // namespace
 
-std::string cut_jsonl(const std::string& text, int64_t step, int64_t num_batches) {
-  const std::vector<std::string> lines = lines_of(text);
-  std::vector<json> records;
-  for (const std::string& line : lines) records.push_back(record_of(line));
-  const auto is_save = [&](const json& r) { return is_save_of(r, step, num_batches); };
-  const auto last_save = std::find_if(records.rbegin(), records.rend(), is_save);
-  const bool is_known = last_save != records.rend();
-  const auto num_before = static_cast<size_t>(records.rend() - last_save);
-  std::string kept;
-  for (size_t i = 0; i < lines.size(); ++i) {
-    const bool is_behind_save = is_known && i >= num_before;
-    if (!is_redone(records[i], step, is_behind_save)) kept += lines[i] + '\n';
-  }
-  return kept;
-}
-
-std::string cut_csv(const std::string& text, int64_t step) {
-  std::string kept;
-  for (const std::string& line : lines_of(text)) {
-    const auto number = parse_integer(line.substr(0, line.find(',')));
-    if (!number || *number <= step) kept += line + '\n';
-  }
-  return kept;
-}
-
 int64_t cut_metrics(const std::string& folder, int64_t step, int64_t num_batches) {
-  const std::string jsonl = read(folder + "/metrics.jsonl");
-  const std::string csv = read(folder + "/metrics.csv");
-  replace_if_changed(folder, "metrics.csv", csv, cut_csv(csv, step));
-  return replace_if_changed(folder, "metrics.jsonl", jsonl,
-                            cut_jsonl(jsonl, step, num_batches));
+  cut_csv(folder + "/metrics.csv", step);
+  return cut_jsonl(folder + "/metrics.jsonl", step, num_batches);
 }
 
 }  // namespace zero::launcher

@@ -8,13 +8,10 @@ namespace zero::launcher {
 // was cut off had done them, and the resumed one does them again.
 //
 // Records of steps, evaluations and saves that came after the one of this save go, or,
-// without a record of the save, those of later steps; all others stay. The files are
-// replaced in one step each, and only if something goes. Returns the number of lines that
-// went. Throws nothing: a log that cannot be cut is told by a warning.
+// without a record of the save, those of later steps; all others stay. Files are read
+// from the end, as far back as that save, in little memory. Returns the number of lines
+// of metrics.jsonl that went. Throws nothing: a log that cannot be cut is told by a
+// warning.
 int64_t cut_metrics(const std::string& folder, int64_t step, int64_t num_batches);
-
-// The same on the text of metrics.jsonl and of metrics.csv.
-std::string cut_jsonl(const std::string& text, int64_t step, int64_t num_batches);
-std::string cut_csv(const std::string& text, int64_t step);
 
 }  // namespace zero::launcher

@@ -7,6 +7,7 @@
 #include "checkpoint/error.h"
 #include "checkpoint/reader.h"
 #include "engine/checkpointing.h"
+#include "engine/comm/agreement.h"
 #include "engine/comm/exchange.h"
 #include "engine/engine.h"
 #include "launcher/run/console.h"
@@ -33,10 +34,11 @@ ResumePlan agree_on_plan(Engine& engine, const Settings& settings) {
 }
 
 Resumed load(Engine& engine, const std::string& folder, const SavedRun& now) {
-  if (engine.rank() == 0) {
+  Agreement(engine.control(), "resume from " + folder).run([&] {
+    if (engine.rank() != 0) return;
     const checkpoint::Reader reader(folder);
     check_same_run(parse_saved_run(reader.manifest().config, folder), now, folder);
-  }
+  });
   const SavedState state = load_checkpoint(engine, folder);
   return {folder, parse_progress(state.position, folder)};
 }

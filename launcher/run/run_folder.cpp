@@ -11,7 +11,9 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
+#include "checkpoint/find.h"
 #include "checkpoint/format.h"
+#include "checkpoint/tidy.h"
 #include "engine/comm/communicator.h"
 #include "engine/comm/exchange.h"
 #include "engine/device/host_device.h"
@@ -65,12 +67,13 @@ void find_word(const std::string& folder, const std::string& name,
 }  // namespace
 
 RunFolder::RunFolder(const std::string& path, const std::string& job_id,
-                     Communicator& ranks)
+                     checkpoint::TakeOver take_over, Communicator& ranks)
     : path_(path) {
   if (ranks.rank() == 0) {
     create_folder(path);
-    lock_ = std::make_unique<Heartbeat>(path, job_id);
-    checkpoint::probe_writable(path);
+    lock_ = std::make_unique<Heartbeat>(path, job_id, take_over);
+    checkpoint::tidy(lock_->run());
+    checkpoint::probe_writable(lock_->run());
   }
   check_shared(path, path, ranks);
 }
@@ -78,15 +81,25 @@ RunFolder::RunFolder(const std::string& path, const std::string& job_id,
 RunFolder::~RunFolder() = default;
 
 void RunFolder::check_ours() { lock_->check(); }
+const checkpoint::OpenRun& RunFolder::run() const { return lock_->run(); }
 
+std::vector<std::string> RunFolder::set_aside_behind(int64_t step) const {
+  std::vector<std::string> names;
+  for (const auto& folder : checkpoint::list_steps(run().folder())) {
+    if (folder.step > step) names.push_back(checkpoint::set_aside(run(), folder.step));
+  }
+  return names;
+}
+
+// A file that `touch` has made; a folder of that name is somebody's own.
 bool RunFolder::has_stop_file() const {
   std::error_code error;
-  return std::filesystem::exists(stop_file(path_), error);
+  return std::filesystem::is_regular_file(
+      std::filesystem::symlink_status(stop_file(path_), error));
 }
 
 void RunFolder::remove_stop_file() const {
-  std::error_code error;
-  std::filesystem::remove_all(stop_file(path_), error);
+  if (has_stop_file()) ::unlink(stop_file(path_).c_str());
 }
 
 std::string stop_file(const std::string& folder) { return folder + "/STOP"; }
@@ -107,7 +120,7 @@ void check_shared(const std::string& folder, const std::string& seen_as,
   find_word(seen_as, name, word);
   ranks.barrier("nonce read", *stream);
   stream->synchronize();
-  if (is_first) checkpoint::Folder(folder).remove(name, checkpoint::system_io());
+  if (is_first) checkpoint::Folder(folder).unlink(name, checkpoint::system_io());
 }
 
 }  // namespace zero::launcher

@@ -1,6 +1,10 @@
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
+
+#include "checkpoint/run_lock.h"
 
 namespace zero {
 class Communicator;
@@ -14,13 +18,15 @@ class Heartbeat;
 // second job out, and the file STOP by which people end the run.
 //
 // Construction is collective; rank 0 alone writes. It creates the folder, takes the lock,
-// checks that a checkpoint could be written, and has every rank read back a random word,
+// removes what a killed job of this run has left half made, checks that a checkpoint
+// could be written, and has every rank read back a random word,
 // so that a folder which each node has for itself is noticed before the first step.
 // Throws CheckpointError or Error(kCheckpoint), on rank 0 or on the rank that cannot see
 // the folder.
 class RunFolder {
  public:
-  RunFolder(const std::string& path, const std::string& job_id, Communicator& ranks);
+  RunFolder(const std::string& path, const std::string& job_id,
+            checkpoint::TakeOver take_over, Communicator& ranks);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -28,8 +34,13 @@ class RunFolder {
   const std::string& path() const { return path_; }
 
   // --- rank 0
-  // Throws CheckpointError when another job has taken the run over.
+  // Throws CheckpointError when another job has taken the run over, or the folder was
+  // moved.
   void check_ours();
+  const checkpoint::OpenRun& run() const;
+  // Checkpoints of later steps than this one, which were passed over as damaged, get
+  // other names; returns those.
+  std::vector<std::string> set_aside_behind(int64_t step) const;
   bool has_stop_file() const;
   void remove_stop_file() const;
 

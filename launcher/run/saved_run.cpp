@@ -23,6 +23,15 @@ auto parse(const std::string& text, const std::string& where, Read read) {
   }
 }
 
+// Integers that later arithmetic can bear, whoever wrote them.
+int64_t count_in(const json& position, const char* key, int64_t lowest) {
+  constexpr int64_t kHighest = int64_t{1} << 48;
+  const json& value = position.at(key);
+  const bool fits = value.is_number_integer() && value >= lowest && value <= kHighest;
+  if (!fits) throw json::other_error::create(501, key, &position);
+  return value.get<int64_t>();
+}
+
 std::string describe(const DataIdentity& data) {
   return fmt::format("{} tokens with hash {}", data.num_tokens, data.hash);
 }
@@ -77,11 +86,11 @@ std::string to_text(const Progress& progress) {
 Progress parse_progress(const std::string& text, const std::string& where) {
   return parse(text, where, [](const json& position) {
     Progress progress;
-    position.at("num_batches").get_to(progress.num_batches);
-    position.at("num_samples").get_to(progress.num_samples);
-    position.at("num_bad").get_to(progress.num_bad);
-    position.at("num_bad_in_a_row").get_to(progress.num_bad_in_a_row);
-    position.at("last_evaluation").get_to(progress.last_evaluation);
+    progress.num_batches = count_in(position, "num_batches", 0);
+    progress.num_samples = count_in(position, "num_samples", 0);
+    progress.num_bad = count_in(position, "num_bad", 0);
+    progress.num_bad_in_a_row = count_in(position, "num_bad_in_a_row", 0);
+    progress.last_evaluation = count_in(position, "last_evaluation", -1);
     return progress;
   });
 }

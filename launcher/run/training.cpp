@@ -43,7 +43,8 @@ Training::Training(const Settings& settings, const ModelFamilies& models, World&
     : settings_(settings),
       models_(models),
       world_(world),
-      time_limit_(settings.time_limit) {}
+      time_limit_(settings.time_limit),
+      save_pace_(settings.save_every) {}
 
 Training::~Training() = default;
 
@@ -114,8 +115,10 @@ void Training::open_folder() {
   identity_.data = agree_on_data(*source_, world_.local_rank() == 0, engine_->control());
   identity_.vocab = shape_.vocab;
   identity_.is_text = is_text(*source_);
+  const auto take_over = settings_.take_over ? checkpoint::TakeOver::kAlways
+                                             : checkpoint::TakeOver::kFromTheDead;
   folder_ = std::make_unique<RunFolder>(settings_.out, job_id(process_environment()),
-                                        engine_->control());
+                                        take_over, engine_->control());
   if (!is_first_rank()) return;
   const bool with_csv =
       std::ranges::find(settings_.metrics, "csv") != settings_.metrics.end();
@@ -146,10 +149,18 @@ void Training::load_progress() {
     saved_batches_ = progress_.num_batches;
     // The samples that were used before stay used, also when global_batch has changed.
     batch_.begin = progress_.num_samples - progress_.num_batches * batch_.global_batch;
+    if (is_first_rank()) set_damaged_aside();
   }
+  save_pace_.note_save(process_age(), 0);
   if (is_finished()) return;
   if (is_first_rank()) announce_start();
   evaluate_if_due();
+}
+
+// They would be in the way of the steps to come, and of --keep.
+void Training::set_damaged_aside() {
+  for (const std::string& name : folder_->set_aside_behind(engine_->num_steps()))
+    print_line(fmt::format("set aside as {}/{}", settings_.out, name));
 }
 
 // What an earlier process told about steps that come now is taken back first.

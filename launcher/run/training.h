@@ -8,6 +8,7 @@
 #include "launcher/model.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/run/metrics.h"
+#include "launcher/run/save_pace.h"
 #include "launcher/run/saved_run.h"
 #include "launcher/run/step_line.h"
 #include "launcher/run/time_limit.h"
@@ -61,6 +62,7 @@ class Training {
   void finish();
 
   void announce_start();
+  void set_damaged_aside();
   bool is_finished() const;
   void say_finished();
 
@@ -71,7 +73,7 @@ class Training {
   void save();
   void save_if_due();
   void record_save(const std::string& path, double seconds);
-  Stop agree_on_stop();
+  Stop agree_on_next();
   Stop wish_to_stop() const;
   void leave(Stop reason);
   void evaluate_if_due();
@@ -102,6 +104,8 @@ class Training {
   int64_t saved_batches_ = -1;  // Progress::num_batches in the newest checkpoint; -1:
                                 // none
   TimeLimit time_limit_;
+  SavePace save_pace_;
+  bool save_is_due_ = false;
   std::vector<double> losses_;  // of this process's steps
   Eta eta_;
 };

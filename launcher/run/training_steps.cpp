@@ -70,7 +70,7 @@ ExitCode Training::train_steps() {
     count(report);
     log_step(report, watch.seconds());
     check_progress(report);
-    const Stop stop = agree_on_stop();
+    const Stop stop = agree_on_next();
     if (stop != Stop::kNo && !is_finished()) {
       leave(stop);
       return ExitCode::kRequeue;
@@ -128,16 +128,13 @@ void Training::check_progress(const StepReport& report) {
 // ---- saving
 
 void Training::save_if_due() {
-  const bool is_due =
-      settings_.save_every > 0 && engine_->num_steps() % settings_.save_every == 0;
-  if (is_due || is_finished()) save();
+  if (save_is_due_ || is_finished()) save();
 }
 
 // Nothing is written twice: a step that was not finite changes the place in the data
 // alone, and that is saved again under the same step.
 void Training::save() {
   if (saved_batches_ == progress_.num_batches) return;
-  if (is_first_rank()) folder_->check_ours();
   const Stopwatch watch;
   SavedState state;
   state.step = engine_->num_steps();
@@ -145,10 +142,11 @@ void Training::save() {
   state.position = to_text(progress_);
   // A checkpoint of this step that is there already is a damaged one, passed over, or
   // this run's own with fewer batches.
-  const std::string path =
-      save_checkpoint(*engine_, settings_.out, state, /*replace=*/true);
+  const checkpoint::OpenRun* run = is_first_rank() ? &folder_->run() : nullptr;
+  const std::string path = save_checkpoint(*engine_, run, state, /*replace=*/true);
   saved_batches_ = progress_.num_batches;
   time_limit_.note_save(watch.seconds());
+  save_pace_.note_save(process_age(), watch.seconds());
   if (is_first_rank()) record_save(path, watch.seconds());
 }
 
@@ -161,7 +159,8 @@ void Training::record_save(const std::string& path, double seconds) {
   print_line(fmt::format("saved step {} in {:.2f} s: {}", step, seconds, path));
   if (settings_.keep == 0) return;
   try {
-    checkpoint::purge(settings_.out, static_cast<int>(settings_.keep));
+    checkpoint::purge(folder_->run(),
+                      {static_cast<int>(settings_.keep), settings_.keep_every}, step);
   } catch (const checkpoint::CheckpointError& error) {
     warn(fmt::format("older checkpoints could not be removed: {}", error.what()));
   }
@@ -169,10 +168,15 @@ void Training::record_save(const std::string& path, double seconds) {
 
 // ---- stopping
 
-// One exchange tells every rank what any of them knows.
-Stop Training::agree_on_stop() {
-  const auto wish = static_cast<int64_t>(wish_to_stop());
-  return static_cast<Stop>(largest(engine_->control(), wish, "stop"));
+// One exchange tells every rank what any of them knows: whether to stop and, by the first
+// rank's clock, whether a save is due.
+Stop Training::agree_on_next() {
+  const int64_t stop = static_cast<int64_t>(wish_to_stop());
+  const bool is_due =
+      is_first_rank() && save_pace_.is_due(engine_->num_steps(), process_age());
+  const int64_t wish = largest(engine_->control(), 2 * stop + is_due, "stop");
+  save_is_due_ = wish % 2 == 1;
+  return static_cast<Stop>(wish / 2);
 }
 
 Stop Training::wish_to_stop() const {

@@ -23,6 +23,7 @@ std::string type_name(Type type) {
     case Type::kString:
       return "a string in quotes";
     case Type::kWords:
+      return "a number, or a string in quotes";
     case Type::kMixed:
       break;
   }
@@ -32,6 +33,8 @@ std::string type_name(Type type) {
 // A file says what type it means; then it must be the right one.
 bool has_right_type(const Setting& setting, const RawValue& raw) {
   if (raw.type == Type::kWords) return true;
+  if (setting.type == Type::kWords)
+    return !raw.is_array && (raw.type == Type::kNumber || raw.type == Type::kString);
   if (raw.is_array && (!setting.is_list || raw.words.empty())) return setting.is_list;
   return raw.type == setting.type;
 }
@@ -62,13 +65,19 @@ std::string problem_text(const Setting& setting, const RawValue& raw) {
                      setting.allowed);
 }
 
-// The words of a value that has been through JSON.
-std::vector<std::string> words_of(const nlohmann::json& value) {
-  if (!value.is_array())
-    return {value.is_string() ? value.get<std::string>() : value.dump()};
-  std::vector<std::string> words;
-  for (const auto& element : value) words.push_back(words_of(element)[0]);
-  return words;
+std::string word_of(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// A value that has been through JSON, by whomever.
+RawValue raw_of(const nlohmann::json& value) {
+  RawValue raw;
+  raw.is_array = value.is_array();
+  if (!raw.is_array) raw.words = {word_of(value)};
+  if (raw.is_array) {
+    for (const auto& element : value) raw.words.push_back(word_of(element));
+  }
+  return raw;
 }
 
 // JSON's strings, numbers, booleans and arrays of them are TOML as well.
@@ -113,7 +122,9 @@ Settings settings_from_json(const nlohmann::json& json, const std::string& where
   Settings settings;
   for (const auto& [key, value] : json.items()) {
     const Setting* setting = find_setting(key);
-    if (!setting || !setting->assign(settings, words_of(value))) {
+    const RawValue raw = raw_of(value);
+    const bool has_right_shape = setting && raw.is_array == setting->is_list;
+    if (!has_right_shape || !assign(*setting, raw, settings).empty()) {
       throw Error(
           ExitCode::kCheckpoint,
           fmt::format("{} = {} is not a setting of this program", key, value.dump()),

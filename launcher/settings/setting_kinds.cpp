@@ -103,12 +103,34 @@ Setting boolean(const std::string& key, bool Settings::*member, const std::strin
 
 Setting duration(const std::string& key, int64_t Settings::*member,
                  const std::string& help) {
-  Setting setting = describe(key, Type::kString, "HH:MM:SS",
-                             "hours:minutes:seconds, such as 23:30:00", help);
+  Setting setting = describe(
+      key, Type::kWords, "TIME",
+      "minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes "
+      "or days-hours:minutes:seconds, such as 23:30:00",
+      help);
   setting.value = [member](const Settings& settings) {
     return format_duration(settings.*member);
   };
   setting.assign = writer_to(member, parse_duration);
+  return setting;
+}
+
+Setting interval(const std::string& key, SaveInterval Settings::*member,
+                 const std::string& help) {
+  Setting setting =
+      describe(key, Type::kWords, "STEPS|TIME",
+               "a number of steps, or a time such as 90s, 10min or 1h30min", help);
+  setting.value = [member](const Settings& settings) -> nlohmann::json {
+    const auto [steps, seconds] = settings.*member;
+    if (seconds > 0) return format_span(seconds);
+    return steps;
+  };
+  setting.assign = writer_to(member, [](const std::string& word) {
+    if (const auto seconds = parse_span(word))
+      return std::optional(SaveInterval{0, *seconds});
+    const auto steps = parse_integer(word);
+    return steps && *steps >= 0 ? std::optional(SaveInterval{*steps, 0}) : std::nullopt;
+  });
   return setting;
 }
 

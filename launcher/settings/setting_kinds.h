@@ -20,8 +20,11 @@ Setting number(const std::string& key, double Settings::*member, double high,
 Setting two_fractions(const std::string& key, std::array<double, 2> Settings::*member,
                       const std::string& help);
 Setting boolean(const std::string& key, bool Settings::*member, const std::string& help);
-// HH:MM:SS, kept as seconds.
+// A time as Slurm takes it, kept as seconds.
 Setting duration(const std::string& key, int64_t Settings::*member,
+                 const std::string& help);
+// A number of steps or a time.
+Setting interval(const std::string& key, SaveInterval Settings::*member,
                  const std::string& help);
 Setting text(const std::string& key, std::string Settings::*member,
              const std::string& placeholder, const std::string& help);

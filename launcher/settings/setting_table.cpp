@@ -21,7 +21,7 @@ Group model() {
       text("model", &Settings::model, "NAME", "family of models"),
       text("preset", &Settings::preset, "NAME",
            "a shape of the family by name; empty: its default"),
-      integer("layers", &Settings::layers, 0, 1 << 20, "blocks; 0: the preset's"),
+      integer("layers", &Settings::layers, 0, 1 << 14, "blocks; 0: the preset's"),
       integer("dim", &Settings::dim, 0, 1 << 24, "width; 0: the preset's"),
       integer("heads", &Settings::heads, 0, 1 << 16, "attention heads; 0: the preset's"),
       integer("kv_heads", &Settings::kv_heads, 0, 1 << 16,
@@ -105,7 +105,9 @@ Group run() {
       boolean("bind", &Settings::bind,
               "give a rank pinned to one core its fair share of the node"),
       duration("time_limit", &Settings::time_limit,
-               "save and stop when so much time has passed; 00:00:00: never"),
+               "save and stop when so much time has passed, in Slurm's forms: a bare "
+               "number is "
+               "minutes; 0: never"),
       integer("max_bad_steps", &Settings::max_bad_steps, 0, kMany,
               "steps in a row with a loss or gradient that is not finite, before the run "
               "fails; 0: never"),
@@ -136,13 +138,18 @@ Group sharding() {
 Group output() {
   return {
       text("out", &Settings::out, "DIR", "the run's folder: checkpoints and metrics"),
-      integer("save_every", &Settings::save_every, 0, kMany,
-              "steps between checkpoints; 0: at the end only"),
-      integer("keep", &Settings::keep, 0, kMany, "checkpoints kept; 0: all"),
+      interval("save_every", &Settings::save_every,
+               "steps or time between checkpoints, a time stretched so that saves take "
+               "at most 5% of it; 0: at the end only"),
+      integer("keep", &Settings::keep, 0, 1 << 20, "whole checkpoints kept; 0: all"),
+      integer("keep_every", &Settings::keep_every, 0, kMany,
+              "checkpoints of steps that are multiples of it stay for ever; 0: none"),
       text("resume", &Settings::resume, "auto|must|never|DIR",
            "continue from the newest checkpoint, or from DIR"),
       list("override", &Settings::overrides, "KEY",
            "settings that may differ from the checkpoint's"),
+      boolean("take_over", &Settings::take_over,
+              "take the run from a job on another host that is gone without a word"),
       choices("metrics", &Settings::metrics, {"jsonl", "csv"},
               "formats of the metrics; jsonl is always written"),
       integer("log_every", &Settings::log_every, 1, kMany,

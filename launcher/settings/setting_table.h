@@ -27,7 +27,8 @@ struct Setting {
   std::string placeholder;  // "N", "fp32|bf16", "PATH..."
   std::string allowed;      // "an integer from 1 to 64"
   std::string help;
-  RawValue::Type type = RawValue::Type::kString;  // in a file, of a list's elements
+  RawValue::Type type = RawValue::Type::kString;  // in a file, of a list's elements;
+                                                  // kWords: a number or a string
   bool is_list = false;
   bool is_split_at_commas = false;  // as a flag; in the environment every list is
   bool defines_run = false;         // a resumed run must have the same value

@@ -6,6 +6,13 @@
 
 namespace zero::launcher {
 
+// Between two checkpoints; both 0: none but the last.
+struct SaveInterval {
+  int64_t steps = 0;  // or, if 0,
+  int64_t seconds = 0;
+  bool operator==(const SaveInterval&) const = default;
+};
+
 // Everything `train` can be told, with defaults. What each one means and allows is
 // written once, in setting_table.cpp.
 struct Settings {
@@ -70,10 +77,12 @@ struct Settings {
 
   // --- output
   std::string out;
-  int64_t save_every = 0;
+  SaveInterval save_every = {.steps = 0, .seconds = 600};
   int64_t keep = 2;
+  int64_t keep_every = 0;
   std::string resume = "auto";
   std::vector<std::string> overrides;
+  bool take_over = false;
   std::vector<std::string> metrics = {"jsonl"};
   int64_t log_every = 1;
   std::string sample;

@@ -59,6 +59,13 @@ bool is_forbidden(unsigned char lead, unsigned char second) {
          (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f);
 }
 
+struct Unit {
+  std::string_view name;
+  int64_t seconds;
+};
+constexpr Unit kUnits[] = {{"s", 1},    {"sec", 1},  {"m", 60},
+                           {"min", 60}, {"h", 3600}, {"d", 86400}};
+
 }  // namespace
 
 std::optional<int64_t> parse_integer(std::string_view text) {
@@ -81,20 +88,51 @@ std::optional<bool> parse_boolean(std::string_view text) {
 }
 
 std::optional<int64_t> parse_duration(std::string_view text) {
-  const auto parts = split(text, ':');
-  if (parts.size() != 3) return std::nullopt;
-  int64_t seconds = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const auto part = parse_integer(parts[i]);
-    if (!part || *part < 0 || *part >= (i == 0 ? 100000 : 60)) return std::nullopt;
-    seconds = seconds * 60 + *part;
+  constexpr int64_t kLongest = 100000;  // of what stands first
+  const size_t dash = text.find('-');
+  const bool has_days = dash != text.npos;
+  const auto days = parse_integer(has_days ? text.substr(0, dash) : "0");
+  if (!days || *days < 0 || *days >= kLongest) return std::nullopt;
+  std::vector<int64_t> parts;
+  for (const std::string& part : split(has_days ? text.substr(dash + 1) : text, ':')) {
+    const auto value = parse_integer(part);
+    const int64_t end = !parts.empty() ? 60 : has_days ? 24 : kLongest;
+    if (!value || *value < 0 || *value >= end || parts.size() == 3) return std::nullopt;
+    parts.push_back(*value);
   }
-  return seconds;
+  // Behind days stand hours first, else minutes unless there are three parts.
+  if (!has_days && parts.size() < 3) parts.insert(parts.begin(), 0);
+  parts.resize(3);
+  return ((*days * 24 + parts[0]) * 60 + parts[1]) * 60 + parts[2];
+}
+
+std::optional<int64_t> parse_span(std::string_view text) {
+  int64_t seconds = 0;
+  while (!text.empty()) {
+    const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    const auto count = parse_integer(text.substr(0, digits));
+    text.remove_prefix(digits);
+    const size_t letters = std::min(text.find_first_of("0123456789"), text.size());
+    const auto unit = std::ranges::find(kUnits, text.substr(0, letters), &Unit::name);
+    if (!count || *count >= 1000000 || unit == std::end(kUnits)) return std::nullopt;
+    seconds += *count * unit->seconds;
+    text.remove_prefix(letters);
+  }
+  return seconds > 0 ? std::optional(seconds) : std::nullopt;
 }
 
 std::string format_duration(int64_t seconds) {
   return fmt::format("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60,
                      seconds % 60);
+}
+
+std::string format_span(int64_t seconds) {
+  std::string text;
+  for (const auto& [name, length] : {Unit{"h", 3600}, Unit{"min", 60}, Unit{"s", 1}}) {
+    if (seconds >= length) text += fmt::format("{}{}", seconds / length, name);
+    seconds %= length;
+  }
+  return text;
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {

@@ -13,10 +13,14 @@ std::optional<int64_t> parse_integer(std::string_view text);  // -12, 1_000
 std::optional<double> parse_number(std::string_view text);    // 3e-4; finite and within
                                                               // double's range
 std::optional<bool> parse_boolean(std::string_view text);  // true false yes no on off 1 0
-std::optional<int64_t> parse_duration(std::string_view text);  // HH:MM:SS in seconds
+// In seconds, as Slurm takes it: minutes, minutes:seconds, hours:minutes:seconds,
+// days-hours, days-hours:minutes, days-hours:minutes:seconds.
+std::optional<int64_t> parse_duration(std::string_view text);
+// In seconds, more than 0: numbers with units, 90s, 10min, 1h30min, 2d.
+std::optional<int64_t> parse_span(std::string_view text);
 
-// "23:30:00"
-std::string format_duration(int64_t seconds);
+std::string format_duration(int64_t seconds);  // "23:30:00"
+std::string format_span(int64_t seconds);      // "1h30min"
 
 // "0.9,0.95" -> {"0.9", "0.95"}; blanks around the parts are dropped, empty parts kept.
 std::vector<std::string> split(std::string_view text, char separator);

@@ -69,45 +69,55 @@ TEST_F(CommitTest, ADamagedStepIsNoObstacle) {
   EXPECT_TRUE(leftovers_of(run).empty());
 }
 
-// A file system that cannot exchange two names.
-class PoorIo : public Io {
- public:
-  int exchange(int, const char*, const char*) override {
-    errno = EINVAL;
-    return -1;
-  }
-};
-
-TEST_F(CommitTest, WithoutExchangeOnlyADamagedStepIsReplaced) {
-  PoorIo io;
+TEST_F(CommitTest, WithoutExchangeAStepIsReplacedToo) {
+  FaultyIo io;
+  io.can_exchange = false;
   const TestModel old = small_model(1), fresh = small_model(2);
   const auto path = save(old);
-  EXPECT_THAT(error_of([&] { save(fresh, {.existing = Existing::kReplace}, io); }),
-              HasSubstr("cannot be replaced safely"));
-  EXPECT_TRUE(holds(path, old));
+  save(fresh, {.existing = Existing::kReplace}, io);
+  EXPECT_TRUE(holds(path, fresh));
   fs::remove(path + "/manifest.json");
-  EXPECT_TRUE(holds(save(fresh, {}, io), fresh));
+  EXPECT_TRUE(holds(save(old, {}, io), old));
+  EXPECT_TRUE(leftovers_of(run).empty());
+}
+
+TEST_F(CommitTest, AMovedRunIsNotMadeAnew) {
+  const TestModel model = small_model();
+  const OpenRun open(run);
+  const std::string folder = prepare(open, 1);
+  const auto report = write_shard(folder, 0, 1, slices_of(model, 0, 1));
+  fs::rename(run, run + "_moved");
+  const auto refusal = [&](auto action) {
+    EXPECT_THAT(error_of(action), HasSubstr("moved, replaced or removed"));
+  };
+  refusal([&] { commit(open, folder, {report}, {.step = 1}); });
+  refusal([&] { prepare(open, 2); });
+  EXPECT_FALSE(fs::exists(run));
+  fs::create_directory(run);  // somebody else's now
+  refusal([&] { commit(open, folder, {report}, {.step = 1}); });
+  EXPECT_TRUE(files_of(run).empty());
+  EXPECT_TRUE(list_steps(run + "_moved").empty());
 }
 
 TEST_F(CommitTest, AShardThatCannotBeSeenIsOnAnotherDisk) {
   const TestModel model = small_model();
-  const std::string folder = prepare(run, 1);
+  const std::string folder = prepare(OpenRun(run), 1);
   std::vector<ShardReport> reports;
   for (int rank = 0; rank < 2; ++rank) {
     reports.push_back(write_shard(folder, rank, 2, slices_of(model, rank, 2)));
   }
   fs::remove(folder + "/" + shard_file(1, 2));
-  EXPECT_THAT(error_of([&] { commit(run, folder, reports, {.step = 1}); }),
+  EXPECT_THAT(error_of([&] { commit(OpenRun(run), folder, reports, {.step = 1}); }),
               HasSubstr("use a folder that all nodes share"));
 }
 
 TEST_F(CommitTest, LostElementsAreNamed) {
   const TestModel model = small_model();
-  const std::string folder = prepare(run, 1);
+  const std::string folder = prepare(OpenRun(run), 1);
   auto slices = slices_of(model, 0, 1);
   slices[3].numel -= 1;
   const auto report = write_shard(folder, 0, 1, slices);
-  EXPECT_THAT(error_of([&] { commit(run, folder, {report}, {.step = 1}); }),
+  EXPECT_THAT(error_of([&] { commit(OpenRun(run), folder, {report}, {.step = 1}); }),
               HasSubstr("blocks.1.w: params: nobody has elements 2172 to 2172"));
   EXPECT_TRUE(list_steps(run).empty());
 }
@@ -120,19 +130,23 @@ TEST_F(CommitTest, TheCallersJsonMustBeJson) {
 
 TEST_F(CommitTest, DiscardTouchesOnlyTemporaryFolders) {
   const auto path = save(small_model());
-  discard(path);
-  discard(run);
-  discard(run + "/tmp.none");
+  const OpenRun open(run);
+  write_file(run + "/tmp.mine", "x");
+  for (const std::string& name : {path, run, run + "/zero.tmp.none", run + "/tmp.mine"})
+    discard(open, name);
   EXPECT_TRUE(fs::exists(path + "/manifest.json"));
+  EXPECT_TRUE(fs::exists(run + "/tmp.mine"));
 }
 
 TEST_F(CommitTest, ProbingLeavesNothing) {
-  probe_writable(run + "/new/deep");
+  make_run_folder(run + "/new/deep");
+  probe_writable(OpenRun(run + "/new/deep"));
   EXPECT_TRUE(files_of(run + "/new/deep").empty());
   FaultyIo io;
   io.fail_at = 2;
   io.error = EROFS;
-  EXPECT_THAT(error_of([&] { probe_writable(run, io); }), HasSubstr("Read-only"));
+  EXPECT_THAT(error_of([&] { probe_writable(OpenRun(run, io)); }),
+              HasSubstr("Read-only"));
   EXPECT_TRUE(leftovers_of(run).empty());
 }
 

@@ -6,6 +6,7 @@
 
 #include "checkpoint/find.h"
 #include "checkpoint/purge.h"
+#include "checkpoint/tidy.h"
 #include "checkpoint/verify.h"
 #include "support.h"
 
@@ -19,12 +20,13 @@ class CrashTest : public CheckpointTest {
  protected:
   // Save `fresh` in a process of its own that dies at the k-th call; true: it came
   // through.
-  bool save_and_die_at(int call, const SaveOptions& options) {
+  bool save_and_die_at(int call, const SaveOptions& options, bool can_exchange = true) {
     const pid_t child = ::fork();
     if (child == 0) {
       FaultyIo io;
       io.fail_at = call;
       io.is_killing = true;
+      io.can_exchange = can_exchange;
       save(fresh, options, io);
       ::_exit(0);
     }
@@ -64,8 +66,9 @@ TEST_F(CrashTest, ANewStepIsThereWholeOrNotAtAll) {
     const int which = found();
     ASSERT_NE(which, 0) << "killed at call " << call;
     ++(which == 1 ? num_old : num_new);
-    save(fresh, {.step = 3});  // the run goes on
-    purge(run, 1);
+    tidy(OpenRun(run));  // the run goes on
+    save(fresh, {.step = 3});
+    purge(OpenRun(run), {.keep = 1}, 3);
     ASSERT_THAT(files_of(run), ::testing::ElementsAre("latest", "step_000000000003"));
   }
   EXPECT_GT(num_old, 20);
@@ -73,17 +76,24 @@ TEST_F(CrashTest, ANewStepIsThereWholeOrNotAtAll) {
 }
 
 TEST_F(CrashTest, AReplacedStepIsTheOldOneOrTheNewOne) {
-  int num_old = 0, num_new = 0;
-  bool is_through = false;
-  for (int call = 0; !is_through; ++call) {
-    save_old();
-    is_through = save_and_die_at(call, {.step = 1, .existing = Existing::kReplace});
-    const int which = found();
-    ASSERT_NE(which, 0) << "killed at call " << call;
-    ++(which == 1 ? num_old : num_new);
+  for (const bool can_exchange : {true, false}) {
+    int num_old = 0, num_new = 0;
+    bool is_through = false;
+    for (int call = 0; !is_through; ++call) {
+      save_old();
+      is_through = save_and_die_at(call, {.step = 1, .existing = Existing::kReplace},
+                                   can_exchange);
+      if (!can_exchange) tidy(OpenRun(run));  // as the next run does
+      const int which = found();
+      ASSERT_NE(which, 0) << "killed at call " << call;
+      ++(which == 1 ? num_old : num_new);
+      tidy(OpenRun(run));
+      ASSERT_THAT(leftovers_of(run), ::testing::IsEmpty());
+      ASSERT_EQ(found(), which);
+    }
+    EXPECT_GT(num_old, 20);
+    EXPECT_GT(num_new, 3);
   }
-  EXPECT_GT(num_old, 20);
-  EXPECT_GT(num_new, 3);
 }
 
 TEST_F(CrashTest, TwoCrashesInARowLeaveTheOldOne) {

@@ -56,13 +56,15 @@ TEST_F(FileTest, OnlyRegularFilesAreOpened) {
   }
 }
 
-TEST_F(FileTest, RemovingDoesNotFollowLinks) {
+TEST_F(FileTest, UnlinkingIsForFilesAndDoesNotFollowLinks) {
   std::filesystem::create_directories(run + "/tree/deep");
   write_file(run + "/keep", text);
-  write_file(run + "/tree/deep/file", text);
-  std::filesystem::create_symlink(run, run + "/tree/link");
-  Folder(run).remove("tree", system_io());
-  EXPECT_EQ(files_of(run), std::vector<std::string>{"keep"});
+  std::filesystem::create_symlink("keep", run + "/link");
+  const Folder folder(run);
+  EXPECT_THROW(folder.unlink("tree", system_io()), CheckpointError);
+  EXPECT_THROW(folder.remove_folder("tree", system_io()), CheckpointError);
+  folder.unlink("link", system_io());
+  EXPECT_EQ(files_of(run), (std::vector<std::string>{"keep", "tree"}));
 }
 
 TEST_F(FileTest, ReadingPastTheEndIsAnError) {

@@ -9,8 +9,19 @@ namespace {
 TEST(FormatTest, NamesAreFixed) {
   EXPECT_EQ(step_folder(100), "step_000000000100");
   EXPECT_EQ(shard_file(0, 4), "shard_00000_of_00004.h5");
-  EXPECT_TRUE(temporary_name("x").starts_with("tmp.x."));
+  EXPECT_TRUE(temporary_name("x").starts_with("zero.tmp.x."));
   EXPECT_NE(temporary_name("x"), temporary_name("x"));
+  EXPECT_TRUE(is_temporary(temporary_name("000000000100")));
+  for (const char* name :
+       {"tmp.AbCdEf", "tmp.000000000100.0123456789abcdef", "zero.tmp.x", "zero.tmp.x.",
+        "zero.tmp.x.0123", "zero.tmp.x.0123456789abcdeF", "zero.tmp.x.0123456789abcdef0",
+        "zero.tmp..0123456789abcdef", "zero.tmp.a.b.0123456789abcdef",
+        "zero.tmp.X.0123456789abcdef", "zero.tmp.x.0123456789abcdef~"}) {
+    EXPECT_FALSE(is_temporary(name)) << name;
+  }
+  EXPECT_EQ(replaced_step_of(replaced_name(7)), 7);
+  EXPECT_EQ(replaced_step_of(temporary_name("replaced7")), std::nullopt);
+  EXPECT_EQ(replaced_step_of(temporary_name("purged")), std::nullopt);
 }
 
 TEST(FormatTest, OnlyExactStepNamesCount) {

@@ -1,11 +1,13 @@
 #include "checkpoint/run_lock.h"
 
 #include <gmock/gmock.h>
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 
+#include "checkpoint/format.h"
 #include "support.h"
 
 namespace zero::checkpoint::testing {
@@ -58,15 +60,36 @@ TEST_F(RunLockTest, ASecondJobIsRefusedByName) {
   const RunLock mine(run, "7");
   EXPECT_THAT(refusal("8"), HasSubstr("process " + std::to_string(::getpid()) + " on " +
                                       this_process("").host + ", job 7"));
-  EXPECT_THAT(refusal("8"), HasSubstr("stop it, or choose another folder"));
+  EXPECT_THAT(refusal("8"), HasSubstr("stop it (kill"));
   EXPECT_THAT(refusal("7"), HasSubstr("another job"));  // alive, for all we know
 }
 
-TEST_F(RunLockTest, AFarHolderIsBelievedForTwoMinutes) {
-  leave(far_holder(kHeartbeatTimeoutSeconds - 30));
-  EXPECT_THAT(refusal(), HasSubstr("far-away"));
-  leave(far_holder(kHeartbeatTimeoutSeconds));
+TEST_F(RunLockTest, AFarHolderIsBelievedUntilOneSaysOtherwise) {
+  leave(far_holder(1000000));
+  EXPECT_THAT(refusal(), HasSubstr("far-away, heard of 1000000 seconds ago"));
+  EXPECT_THAT(refusal(), HasSubstr("the same command with --take-over"));
+  EXPECT_NO_THROW(RunLock(run, "", TakeOver::kAlways));
+}
+
+TEST_F(RunLockTest, NobodyTakesALockFromALivingProcess) {
+  LockHolder self = this_process("");
+  self.heartbeat -= 1000000;  // stopped since, or the clock has jumped
+  leave(self);
+  EXPECT_THAT(refusal(), HasSubstr("it is alive: stop it (kill " +
+                                   std::to_string(::getpid()) + ")"));
+  EXPECT_THAT(error_of([&] { RunLock(run, "", TakeOver::kAlways); }),
+              HasSubstr("it is alive"));
+}
+
+TEST_F(RunLockTest, AMachineThatHasStartedAnewHoldsNothing) {
+  LockHolder holder = this_process("");
+  if (holder.machine_id.empty()) GTEST_SKIP() << "this system has no machine-id";
+  holder.boot_id = "an earlier one";
+  leave(holder);
   EXPECT_NO_THROW(RunLock(run, ""));
+  holder.machine_id = "another machine of the same name";
+  leave(holder);
+  refusal();
 }
 
 TEST_F(RunLockTest, ADeadProcessHoldsNothing) {
@@ -95,18 +118,50 @@ TEST_F(RunLockTest, OurOwnRequeuedJobGoesOn) {
   EXPECT_NO_THROW(RunLock(run, "42"));
 }
 
-TEST_F(RunLockTest, ADamagedLockIsJudgedByItsAge) {
+TEST_F(RunLockTest, ADamagedLockIsNotOurs) {
   write_file(lock, "{\"host\":");
   EXPECT_THAT(refusal(), HasSubstr("the lock is damaged"));
-  const auto old =
-      std::filesystem::file_time_type::clock::now() - std::chrono::minutes(3);
-  std::filesystem::last_write_time(lock, old);
+  EXPECT_NO_THROW(RunLock(run, "", TakeOver::kAlways));
+}
+
+// A container was killed and started again: the kernel has let go of its file.
+TEST_F(RunLockTest, AnotherContainersLockFallsWithItsProcess) {
+  LockHolder holder = this_process("");
+  holder.pid_namespace = "pid:[1]";
+  {
+    const RunLock held(run, holder, TakeOver::kFromTheDead);
+    EXPECT_THAT(refusal(), HasSubstr("another job"));
+  }
+  holder.holds_file = true;
+  leave(holder);
   EXPECT_NO_THROW(RunLock(run, ""));
+}
+
+TEST_F(RunLockTest, IsThereWholeOrNotAtAll) {
+  for (int call = 0;; ++call) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      FaultyIo io;
+      io.fail_at = call;
+      io.is_killing = true;
+      auto* leaked = new RunLock(run, "", TakeOver::kFromTheDead, io);
+      static_cast<void>(leaked);
+      ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    if (std::filesystem::exists(lock)) {
+      EXPECT_TRUE(parse_holder(read_file(lock))) << call;
+    }
+    { const RunLock next(run, ""); }  // the dead one holds nothing
+    for (const std::string& name : files_of(run)) EXPECT_TRUE(is_temporary(name)) << name;
+    if (WEXITSTATUS(status) == 0) break;
+  }
 }
 
 TEST_F(RunLockTest, BeatingKeepsIt) {
   LockHolder self = far_holder(1000);
-  RunLock mine(run, self);
+  RunLock mine(run, self, TakeOver::kFromTheDead);
   mine.beat();
   const auto holder = parse_holder(read_file(lock));
   ASSERT_TRUE(holder);
@@ -115,8 +170,10 @@ TEST_F(RunLockTest, BeatingKeepsIt) {
 }
 
 TEST_F(RunLockTest, ALostLockIsNoticedAndLeftAlone) {
-  auto lost = std::make_unique<RunLock>(run, far_holder(500));
-  const RunLock mine(run, "");
+  auto lost = std::make_unique<RunLock>(run, far_holder(500), TakeOver::kFromTheDead);
+  const RunLock mine(run, "", TakeOver::kAlways);
+  EXPECT_THAT(error_of([&] { lost->check(); }), HasSubstr("taken over"));
+  EXPECT_THAT(error_of([&] { lost->rename("a", "b"); }), HasSubstr("taken over"));
   EXPECT_THAT(error_of([&] { lost->beat(); }), HasSubstr("taken over"));
   lost.reset();
   EXPECT_EQ(parse_holder(read_file(lock))->pid, ::getpid());
@@ -133,7 +190,8 @@ TEST_F(RunLockTest, NothingIsLeftWhenTheDiskIsFull) {
   FaultyIo io;
   io.fail_at = 1;
   io.error = ENOSPC;
-  EXPECT_THAT(error_of([&] { RunLock mine(run, "", io); }), HasSubstr("No space left"));
+  EXPECT_THAT(error_of([&] { RunLock mine(run, "", TakeOver::kFromTheDead, io); }),
+              HasSubstr("No space left"));
   EXPECT_TRUE(files_of(run).empty());
 }
 

@@ -104,7 +104,9 @@ CheckpointTest::~CheckpointTest() {
 
 std::string CheckpointTest::save(const TestModel& model, const SaveOptions& options,
                                  Io& io) {
-  const std::string folder = prepare(run, options.step, options.existing, io);
+  make_run_folder(run);
+  const OpenRun open(run, io);
+  const std::string folder = prepare(open, options.step, options.existing);
   try {
     std::vector<ShardReport> reports;
     for (int rank = 0; rank < options.world_size; ++rank) {
@@ -113,9 +115,9 @@ std::string CheckpointTest::save(const TestModel& model, const SaveOptions& opti
       reports.push_back(parse_report(to_text(report)));  // as if gathered over a wire
     }
     const StepInfo info{options.step, options.aliases, options.config, options.position};
-    return commit(run, folder, reports, info, options.existing, io);
+    return commit(open, folder, reports, info, options.existing);
   } catch (const CheckpointError&) {
-    discard(folder, io);
+    discard(open, folder);
     throw;
   }
 }
@@ -168,7 +170,7 @@ std::vector<std::string> files_of(const std::string& folder) {
 
 std::vector<std::string> leftovers_of(const std::string& run) {
   auto names = files_of(run);
-  std::erase_if(names, [](const std::string& name) { return !name.starts_with("tmp."); });
+  std::erase_if(names, [](const std::string& name) { return !is_temporary(name); });
   return names;
 }
 
@@ -209,12 +211,18 @@ int FaultyIo::mkdir(int folder, const char* name) {
   return fails() ? -1 : Io::mkdir(folder, name);
 }
 
+int FaultyIo::link(int folder, const char* from, const char* to) {
+  return fails() ? -1 : Io::link(folder, from, to);
+}
+
 int FaultyIo::rename(int folder, const char* from, const char* to) {
   return fails() ? -1 : Io::rename(folder, from, to);
 }
 
 int FaultyIo::exchange(int folder, const char* one, const char* other) {
-  return fails() ? -1 : Io::exchange(folder, one, other);
+  if (can_exchange) return fails() ? -1 : Io::exchange(folder, one, other);
+  errno = EINVAL;
+  return -1;
 }
 
 int FaultyIo::unlink(int folder, const char* name, bool is_folder) {

@@ -73,16 +73,17 @@ std::string error_of(const std::function<void()>& action);
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, const std::string& bytes);
 std::vector<std::string> files_of(const std::string& folder);
-std::vector<std::string> leftovers_of(const std::string& run);  // tmp.*
+std::vector<std::string> leftovers_of(const std::string& run);  // is_temporary()
 
 // Counts every call that would change the disk, and lets the k-th (from 0) go wrong.
 class FaultyIo : public Io {
  public:
   int fail_at = -1;
-  int error = 0;            // errno of the failure
-  bool fail_after = true;   // all later calls too, as with a full or dead disk
-  bool can_unlink = true;   // ... except unlink: a full disk lets one free space
-  bool is_killing = false;  // end the process instead, in the middle of a write
+  int error = 0;             // errno of the failure
+  bool fail_after = true;    // all later calls too, as with a full or dead disk
+  bool can_unlink = true;    // ... except unlink: a full disk lets one free space
+  bool can_exchange = true;  // two names in one step
+  bool is_killing = false;   // end the process instead, in the middle of a write
   int num_calls = 0;
   int short_writes = 0;     // > 0: no write takes more bytes than this
   int interrupt_every = 0;  // > 0: every so many-th write or fsync is interrupted
@@ -91,6 +92,7 @@ class FaultyIo : public Io {
   ssize_t pwrite(int file, const void* data, size_t bytes, off_t offset) override;
   int fsync(int file) override;
   int mkdir(int folder, const char* name) override;
+  int link(int folder, const char* from, const char* to) override;
   int rename(int folder, const char* from, const char* to) override;
   int exchange(int folder, const char* one, const char* other) override;
   int unlink(int folder, const char* name, bool is_folder) override;

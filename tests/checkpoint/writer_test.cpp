@@ -11,9 +11,9 @@ namespace {
 class WriterTest : public CheckpointTest {
  protected:
   std::string write_error(const std::vector<Slice>& slices, int rank = 0) {
-    const std::string folder = prepare(run, 1);
+    const std::string folder = prepare(OpenRun(run), 1);
     const std::string error = error_of([&] { write_shard(folder, rank, 2, slices); });
-    discard(folder);
+    discard(OpenRun(run), folder);
     return error;
   }
 
@@ -54,7 +54,7 @@ TEST_F(WriterTest, LargeSlicesStartOnPages) {
   const TestModel model = {make_tensor(Kind::kParam, "a", DType::kFp32, {5000}),
                            make_tensor(Kind::kParam, "b", DType::kFp32, {5001}),
                            make_tensor(Kind::kParam, "c", DType::kFp32, {3})};
-  const std::string folder = prepare(run, 1);
+  const std::string folder = prepare(OpenRun(run), 1);
   const auto report = write_shard(folder, 0, 1, slices_of(model, 0, 1));
   EXPECT_EQ(report.slices[0].offset % kAlignment, 0);
   EXPECT_EQ(report.slices[1].offset % kAlignment, 0);
@@ -65,17 +65,17 @@ TEST_F(WriterTest, SlicesMayComeLateAndInAnyOrder) {
                            make_tensor(Kind::kParam, "b", DType::kFp32, {800})};
   auto slices = slices_of(model, 0, 1);
   for (auto& slice : slices) slice.data = nullptr;
-  const std::string folder = prepare(run, 1);
+  const std::string folder = prepare(OpenRun(run), 1);
   ShardWriter writer(folder, 0, 1, slices);
   writer.write(1, model[1].bytes.data());
   writer.write(0, model[0].bytes.data());
-  EXPECT_TRUE(holds(commit(run, folder, {writer.finish()}, {.step = 1}), model));
+  EXPECT_TRUE(holds(commit(OpenRun(run), folder, {writer.finish()}, {.step = 1}), model));
 }
 
 TEST_F(WriterTest, RanksMayBeThreadsOfOneProcess) {
   const TestModel model = small_model();
   for (int step = 0; step < 10; ++step) {
-    const std::string folder = prepare(run, step);
+    const std::string folder = prepare(OpenRun(run), step);
     std::vector<ShardReport> reports(4);
     std::vector<std::thread> threads;
     for (int rank = 0; rank < 4; ++rank) {
@@ -85,7 +85,7 @@ TEST_F(WriterTest, RanksMayBeThreadsOfOneProcess) {
       });
     }
     for (auto& thread : threads) thread.join();
-    EXPECT_TRUE(holds(commit(run, folder, reports, {.step = step}), model));
+    EXPECT_TRUE(holds(commit(OpenRun(run), folder, reports, {.step = step}), model));
   }
 }
 

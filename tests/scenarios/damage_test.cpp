@@ -1,4 +1,6 @@
 // Checkpoints that are incomplete or damaged.
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -10,6 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
 
 class DamagedCheckpoint : public Scenario {
  protected:
@@ -91,11 +94,71 @@ TEST_F(DamagedCheckpoint, WhenAllAreDamagedNothingIsStartedAnew) {
 }
 
 TEST_F(DamagedCheckpoint, WhatAFailedSaveLeftIsNoCheckpoint) {
-  fs::create_directory(path("a/tmp.000000000006.0123456789abcdef"));
+  const std::string left = "a/zero.tmp.000000000006.0123456789abcdef";
+  fs::create_directory(path(left));
   const Outcome outcome = run(2, train("a", {"--steps=6"}));
   EXPECT_EQ(outcome.rc, 0);
   EXPECT_THAT(outcome.out, HasSubstr("resumed step 4"));
-  EXPECT_FALSE(has("a/tmp.000000000006.0123456789abcdef"));
+  EXPECT_FALSE(has(left));
+}
+
+// Step 4 is damaged; the run went back to 2 and on, keeping one checkpoint.
+TEST_F(DamagedCheckpoint, KeepCountsNoneThatWasSetAside) {
+  flip_a_byte(shard());
+  const Outcome outcome = run(2, train("a", {"--steps=3", "--save-every=1", "--keep=1"}));
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              HasSubstr("set aside as " + path("a/step_000000000004") + ".damaged"));
+  EXPECT_EQ(checkpoints("a"), Words{"step_000000000003"});
+  EXPECT_TRUE(has("a/step_000000000004.damaged/manifest.json"));
+  EXPECT_THAT(run(2, train("a", {"--steps=5"})).out, HasSubstr("resumed step 3"));
+}
+
+TEST_F(DamagedCheckpoint, AFileOfSuchANameIsSomebodyElses) {
+  write("a/step_000000000009", "notes");
+  const Outcome outcome = run(2, train("a", {"--steps=5"}));
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("resumed step 4"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("passed over")));
+}
+
+TEST_F(DamagedCheckpoint, ARenamedFolderIsNotItsStep) {
+  fs::rename(path("a/step_000000000004"), path("a/step_000000000009"));
+  const Outcome must = run(0, train("a", {"--steps=12", "--resume=must"}));
+  EXPECT_EQ(must.rc, 5);
+  EXPECT_THAT(must.err, HasSubstr("is of step 4, which is not the folder's"));
+  EXPECT_THAT(run(0, train("a", {"--steps=5"})).out, HasSubstr("resumed step 2"));
+}
+
+// The log is the least important thing in the folder.
+TEST_F(DamagedCheckpoint, MetricsThatAreNoFileStopNobody) {
+  fs::remove(path("a/metrics.jsonl"));
+  fs::create_directory(path("a/metrics.jsonl"));
+  const Outcome folder = run(0, train("a", {"--steps=5"}));
+  EXPECT_EQ(folder.rc, 0) << folder.err;
+  EXPECT_THAT(folder.err, HasSubstr("metrics.jsonl"));
+  fs::remove(path("a/metrics.jsonl"));
+  ASSERT_EQ(mkfifo(path("a/metrics.jsonl").c_str(), 0600), 0);
+  const Outcome pipe = run(0, train("a", {"--steps=6"}));
+  EXPECT_EQ(pipe.rc, 0) << pipe.err;
+  EXPECT_FALSE(pipe.is_late);
+}
+
+TEST_F(DamagedCheckpoint, AFileSizeLimitIsAnErrorLikeAFullDisk) {
+  std::string line = "ulimit -f 8; exec";
+  for (const std::string& word : train("a", {"--steps=6"})) line += " '" + word + "'";
+  const Outcome outcome = run(0, {"/bin/bash", "-c", line});
+  EXPECT_EQ(outcome.rc, 5) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("File too large"));
+  EXPECT_THAT(run(2, train("a", {"--steps=6"})).out, HasSubstr("resumed step 4"));
+}
+
+TEST_F(DamagedCheckpoint, AKilledReplacementIsUndone) {
+  fs::rename(path("a/step_000000000004"),
+             path("a/zero.tmp.replaced000000000004.0123456789abcdef"));
+  const Outcome outcome = run(2, train("a", {"--steps=5"}));
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("resumed step 4"));
 }
 
 }  // namespace

@@ -88,6 +88,7 @@ Scenario::~Scenario() {
 }
 
 std::string Scenario::write(const std::string& name, const std::string& text) const {
+  fs::create_directories(fs::path(path(name)).parent_path());
   std::ofstream(path(name), std::ios::binary) << text;
   return path(name);
 }
@@ -151,7 +152,8 @@ Words Scenario::checkpoints(const std::string& out) const {
   Words names;
   for (const auto& entry : fs::directory_iterator(path(out))) {
     const std::string name = entry.path().filename();
-    if (name.starts_with("step_")) names.push_back(name);
+    const bool is_set_aside = name.find('.') != name.npos;
+    if (name.starts_with("step_") && !is_set_aside) names.push_back(name);
   }
   std::ranges::sort(names);
   return names;

@@ -1,6 +1,7 @@
 // Every way to stop a run saves it first, and the same command goes on.
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 
 #include "tests/scenarios/scenario.h"
 
@@ -153,6 +154,79 @@ TEST_F(Stopping, TermToMpirunLeavesAWholeCheckpoint) {
   EXPECT_EQ(again.rc, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("resumed step"));
   EXPECT_THAT(again.out, Not(HasSubstr("passed over")));
+}
+
+TEST_F(Stopping, AStoppedProcessKeepsItsLock) {
+  auto program = start_endless(0);
+  program->send(SIGSTOP);
+  const Outcome second = run(0, train("a", {"--steps=5", "--take-over"}));
+  EXPECT_EQ(second.rc, 5);
+  EXPECT_THAT(second.err,
+              HasSubstr("it is alive: stop it (kill " + std::to_string(program->pid())));
+  program->send(SIGCONT);
+  program->send(SIGUSR1);
+  EXPECT_EQ(program->wait().rc, 75);
+}
+
+TEST_F(Stopping, ALockFromAnotherHostIsTakenWhenOneSaysSo) {
+  EXPECT_EQ(run(0, train("a", {"--steps=2"})).rc, 0);
+  write("a/run.lock",
+        R"({"host":"far","machine_id":"m","boot_id":"b","pid_namespace":"n","pid":1,)"
+        R"("pid_start":1,"job_id":"7","heartbeat":1,"holds_file":true})");
+  const Outcome refused = run(0, train("a", {"--steps=3"}));
+  EXPECT_EQ(refused.rc, 5);
+  EXPECT_THAT(refused.err, HasSubstr("process 1 on far, job 7"));
+  EXPECT_THAT(refused.err, HasSubstr("the same command with --take-over"));
+  const Outcome taken = run(0, train("a", {"--steps=3", "--take-over"}));
+  EXPECT_EQ(taken.rc, 0) << taken.err;
+  EXPECT_FALSE(has("a/run.lock"));
+}
+
+TEST_F(Stopping, ARequeuedJobTakesItsOwnLock) {
+  EXPECT_EQ(run(0, train("a", {"--steps=2"})).rc, 0);
+  write("a/run.lock",
+        R"({"host":"far","machine_id":"m","boot_id":"b","pid_namespace":"n","pid":1,)"
+        R"("pid_start":1,"job_id":"7","heartbeat":1,"holds_file":true})");
+  EXPECT_EQ(run(0, train("a", {"--steps=3"}), {"SLURM_JOB_ID=8"}).rc, 5);
+  EXPECT_EQ(run(0, train("a", {"--steps=3"}), {"SLURM_JOB_ID=7"}).rc, 0);
+}
+
+TEST_F(Stopping, AMovedFolderEndsTheRunAndNothingIsMadeAnew) {
+  for (const int ranks : {0, 2}) {
+    auto program = start_endless(ranks, {"--save-every=5"});
+    std::filesystem::rename(path("a"), path("moved"));
+    const Outcome outcome = program->wait();
+    EXPECT_FALSE(outcome.is_late);
+    EXPECT_EQ(outcome.rc, 5) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("was moved, replaced or removed"));
+    EXPECT_FALSE(has("a"));
+    std::filesystem::remove_all(path("moved"));
+  }
+}
+
+TEST_F(Stopping, PeoplesFilesInTheFolderStay) {
+  write("a/tmp.k3nF9x", "mktemp's");
+  write("a/tmp.notes/today.txt", "mine");
+  write("a/STOP/why.txt", "a folder");
+  EXPECT_EQ(run(2, train("a", {"--steps=6", "--save-every=2", "--keep=1"})).rc, 0);
+  EXPECT_TRUE(has("a/tmp.k3nF9x"));
+  EXPECT_TRUE(has("a/tmp.notes/today.txt"));
+  EXPECT_TRUE(has("a/STOP/why.txt"));
+}
+
+TEST_F(Stopping, EveryMthCheckpointStays) {
+  EXPECT_EQ(
+      run(0, train("a", {"--steps=7", "--save-every=1", "--keep=1", "--keep-every=3"})).rc,
+      0);
+  EXPECT_EQ(checkpoints("a"),
+            (Words{"step_000000000003", "step_000000000006", "step_000000000007"}));
+}
+
+TEST_F(Stopping, TheClockSavesWhereNobodyCountsSteps) {
+  auto program = start_endless(2, {"--save-every=1s"});
+  EXPECT_TRUE(wait_until([&] { return metrics("a", "save").size() >= 2; }));
+  program->send(SIGUSR1);
+  EXPECT_EQ(program->wait().rc, 75);
 }
 
 TEST_F(Stopping, ASecondRunIsKeptOut) {

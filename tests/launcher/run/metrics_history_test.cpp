@@ -1,6 +1,9 @@
 #include "launcher/run/metrics_history.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <filesystem>
 
 #include "tests/launcher/settings/configs.h"
 
@@ -22,6 +25,14 @@ std::string eval(int64_t number) {
 
 const std::string kRun = "{\"type\":\"run\"}\n";
 const std::string kSkipped = ",\"skipped\":true";
+
+// What is left of a log.
+std::string cut_jsonl(const std::string& text, int64_t step, int64_t num_batches) {
+  const TempFolder folder;
+  folder.write("metrics.jsonl", text);
+  cut_metrics(folder.path(""), step, num_batches);
+  return folder.read("metrics.jsonl");
+}
 
 TEST(CutJsonl, LaterStepsGoAndRunsStay) {
   const std::string before = kRun + step(1) + step(2) + eval(2) + save(2, 2);
@@ -50,8 +61,29 @@ TEST(CutJsonl, ForeignLinesStayAndTornOnesGo) {
             "hello\n[1]\n" + step(1));
 }
 
-TEST(CutCsv, LaterRowsGo) {
-  EXPECT_EQ(cut_csv("step,loss\n1,2\n2,2\n3,1\n", 2), "step,loss\n1,2\n2,2\n");
+TEST(CutJsonl, OnlyTheEndIsRead) {
+  std::string old;
+  for (int number = 1; number <= 5000; ++number) old += step(number) + "no record\n";
+  const std::string before = old + save(5000, 5000), wide(200000, 'x');
+  EXPECT_EQ(cut_jsonl(before + kRun + wide + "\n" + step(5001) + eval(5001) + kRun + "{",
+                      5000, 5000),
+            before + kRun + wide + "\n" + kRun);
+  EXPECT_EQ(cut_jsonl(old + step(5001), 5000, 5000), old);
+}
+
+TEST(CutJsonl, AnEmptyLineAndNothingAtAll) {
+  EXPECT_EQ(cut_jsonl("", 1, 1), "");
+  EXPECT_EQ(cut_jsonl("\n\n" + step(2) + "\n", 1, 1), "\n\n\n");
+  EXPECT_EQ(cut_jsonl("torn", 1, 1), "");
+}
+
+// A log must never end or hang a run.
+TEST(CutMetrics, WhatIsNoFileStaysAsItIs) {
+  const TempFolder folder;
+  ASSERT_EQ(mkfifo(folder.path("metrics.jsonl").c_str(), 0600), 0);
+  std::filesystem::create_directory(folder.path("metrics.csv"));
+  EXPECT_EQ(cut_metrics(folder.path(""), 1, 1), 0);
+  EXPECT_TRUE(std::filesystem::is_fifo(folder.path("metrics.jsonl")));
 }
 
 TEST(CutMetrics, ReplacesBothFiles) {

@@ -20,7 +20,9 @@ using testing::IsEmpty;
 class ResumePlanTest : public testing::Test {
  protected:
   std::string save(const std::string& run, int64_t step) {
-    const std::string temporary = checkpoint::prepare(folder.path(run), step);
+    checkpoint::make_run_folder(folder.path(run));
+    const checkpoint::OpenRun open(folder.path(run));
+    const std::string temporary = checkpoint::prepare(open, step);
     const std::vector<float> values(4, 1.0F);
     checkpoint::Slice slice;
     slice.kind = checkpoint::Kind::kParam;
@@ -31,7 +33,7 @@ class ResumePlanTest : public testing::Test {
     const auto report = checkpoint::write_shard(temporary, 0, 1, {slice});
     checkpoint::StepInfo info;
     info.step = step;
-    return checkpoint::commit(folder.path(run), temporary, {report}, info);
+    return checkpoint::commit(open, temporary, {report}, info);
   }
 
   static void damage(const std::string& step) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <thread>
 
+#include "checkpoint/commit.h"
 #include "checkpoint/error.h"
 #include "engine/comm/communicator.h"
 #include "engine/comm/exchange.h"
@@ -21,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
+using checkpoint::TakeOver;
 using testing::HasSubstr;
 
 // Plays every rank in a thread of its own.
@@ -44,7 +46,7 @@ TEST(RunFolderTest, RanksShareOne) {
   const TempFolder temp;
   const std::string path = temp.path("runs/a");
   on_ranks(3, [&](Communicator& ranks) {
-    const RunFolder folder(path, "", ranks);
+    const RunFolder folder(path, "", TakeOver::kFromTheDead, ranks);
     largest(ranks, 0, "until all have seen it");
   });
   EXPECT_TRUE(fs::is_empty(path));  // neither lock nor nonce nor probe is left
@@ -53,8 +55,9 @@ TEST(RunFolderTest, RanksShareOne) {
 TEST(RunFolderTest, ASecondRunIsKeptOut) {
   const TempFolder temp;
   on_ranks(1, [&](Communicator& ranks) {
-    RunFolder first(temp.path("a"), "", ranks);
-    EXPECT_THROW(RunFolder(temp.path("a"), "", ranks), checkpoint::CheckpointError);
+    RunFolder first(temp.path("a"), "", TakeOver::kFromTheDead, ranks);
+    EXPECT_THROW(RunFolder(temp.path("a"), "", TakeOver::kFromTheDead, ranks),
+                 checkpoint::CheckpointError);
     first.check_ours();
   });
 }
@@ -62,19 +65,55 @@ TEST(RunFolderTest, ASecondRunIsKeptOut) {
 TEST(RunFolderTest, AFileInItsPlaceIsNamed) {
   const TempFolder temp;
   on_ranks(1, [&](Communicator& ranks) {
-    EXPECT_THROW(RunFolder(temp.write("a", ""), "", ranks), Error);
+    EXPECT_THROW(RunFolder(temp.write("a", ""), "", TakeOver::kFromTheDead, ranks),
+                 Error);
   });
 }
 
 TEST(RunFolderTest, TheStopFileIsSeenAndRemoved) {
   const TempFolder temp;
   on_ranks(1, [&](Communicator& ranks) {
-    const RunFolder folder(temp.path("a"), "", ranks);
+    const RunFolder folder(temp.path("a"), "", TakeOver::kFromTheDead, ranks);
     EXPECT_FALSE(folder.has_stop_file());
     temp.write("a/STOP", "");
     EXPECT_TRUE(folder.has_stop_file());
     folder.remove_stop_file();
     EXPECT_FALSE(folder.has_stop_file());
+  });
+}
+
+TEST(RunFolderTest, AFolderNamedStopIsSomebodysOwn) {
+  const TempFolder temp;
+  on_ranks(1, [&](Communicator& ranks) {
+    const RunFolder folder(temp.path("a"), "", TakeOver::kFromTheDead, ranks);
+    fs::create_directories(temp.path("a/STOP/deep"));
+    EXPECT_FALSE(folder.has_stop_file());
+    folder.remove_stop_file();
+    EXPECT_TRUE(fs::exists(temp.path("a/STOP/deep")));
+  });
+}
+
+TEST(RunFolderTest, WhatAKilledJobLeftGoesWhenTheLockIsTaken) {
+  const TempFolder temp;
+  const std::string path = temp.path("a");
+  fs::create_directories(path);
+  checkpoint::prepare(checkpoint::OpenRun(path), 7);
+  temp.write("a/tmp.AbCdEf", "mktemp's");
+  on_ranks(2, [&](Communicator& ranks) {
+    const RunFolder folder(path, "", TakeOver::kFromTheDead, ranks);
+    largest(ranks, 0, "until all have seen it");
+  });
+  EXPECT_EQ(checkpoint::Folder(path).names(), std::vector<std::string>{"tmp.AbCdEf"});
+}
+
+TEST(RunFolderTest, AMovedFolderEndsTheRun) {
+  const TempFolder temp;
+  on_ranks(1, [&](Communicator& ranks) {
+    RunFolder folder(temp.path("a"), "", TakeOver::kFromTheDead, ranks);
+    fs::rename(temp.path("a"), temp.path("b"));
+    EXPECT_THROW(folder.check_ours(), checkpoint::CheckpointError);
+    fs::create_directory(temp.path("a"));
+    EXPECT_THROW(folder.check_ours(), checkpoint::CheckpointError);
   });
 }
 
@@ -107,7 +146,7 @@ bool happens(const std::function<bool()>& event) {
 
 TEST(HeartbeatTest, ALostLockIsTold) {
   const TempFolder temp;
-  Heartbeat lock(temp.path(""), "", 0.02);
+  Heartbeat lock(temp.path(""), "", TakeOver::kFromTheDead, 0.02);
   const auto taken = fs::last_write_time(temp.path("run.lock"));
   EXPECT_TRUE(happens([&] { return fs::last_write_time(temp.path("run.lock")) > taken; }))
       << "no beat";
@@ -126,7 +165,8 @@ TEST(HeartbeatTest, ALostLockIsTold) {
 
 TEST(HeartbeatTest, TheJobsNameComesFromItsScheduler) {
   EXPECT_EQ(job_id({"A=b", "PMIX_NAMESPACE=7", "SLURM_JOB_ID=12"}), "12");
-  EXPECT_EQ(job_id({"A=b", "PMIX_NAMESPACE=7"}), "7");
+  EXPECT_EQ(job_id({"A=b", "PBS_JOBID=7"}), "7");
+  EXPECT_EQ(job_id({"A=b", "PMIX_NAMESPACE=7"}), "") << "a new one each time";
   EXPECT_EQ(job_id({"A=b"}), "");
 }
 

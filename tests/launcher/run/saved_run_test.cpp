@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/launcher/settings/configs.h"
 
 namespace zero::launcher {
@@ -53,13 +55,44 @@ TEST(Progress, ComesBack) {
   EXPECT_THROW(parse_progress("{}", ""), Error);
 }
 
+TEST(Progress, NumbersThatNoRunHasAreRefused) {
+  const auto json = [](const std::string& batches, const std::string& samples) {
+    return R"({"num_batches":)" + batches + R"(,"num_samples":)" + samples +
+           R"(,"num_bad":0,"num_bad_in_a_row":0,"last_evaluation":-1})";
+  };
+  EXPECT_EQ(parse_progress(json("7", "56"), "").num_samples, 56);
+  for (const char* bad : {"-1", "9223372036854775807", "18446744073709551615", "1.5",
+                          "true", "\"7\"", "null", "[7]"}) {
+    EXPECT_THROW(parse_progress(json(bad, "56"), ""), Error) << bad;
+    EXPECT_THROW(parse_progress(json("7", bad), ""), Error) << bad;
+  }
+}
+
+TEST(SavedRun, SettingsOfOtherShapesAreRefused) {
+  const std::string text = to_text(some_run());
+  const auto with = [&](const std::string& key, const std::string& value) {
+    nlohmann::json json = nlohmann::json::parse(text);
+    json["settings"][key] = nlohmann::json::parse(value);
+    return json.dump();
+  };
+  EXPECT_NO_THROW(parse_saved_run(with("lr", "0.5"), ""));
+  const std::vector<std::pair<std::string, std::string>> bad = {
+      {"lr", "[]"},         {"lr", "[0.5]"},       {"lr", "{}"},
+      {"lr", "null"},       {"betas", "[[],[]]"},  {"betas", "[]"},
+      {"betas", "0.5"},     {"data", "\"text\""},  {"save_every", "[1]"},
+      {"save_every", "-1"}, {"layers", "1048576"}, {"shuffle", "\"maybe\""}};
+  for (const auto& [key, value] : bad) {
+    EXPECT_THROW(parse_saved_run(with(key, value), ""), Error) << key << " = " << value;
+  }
+}
+
 TEST(Differences, MachineAndCourseOfTheRunMayChange) {
   SavedRun now = some_run();
   now.settings.steps = 99;
   now.settings.threads = 3;
   now.settings.prefetch = 0;
   now.settings.recompute = "none";
-  now.settings.save_every = 5;
+  now.settings.save_every = {.steps = 5, .seconds = 0};
   now.settings.out = "elsewhere";
   EXPECT_THAT(differences(some_run(), now), IsEmpty());
 }

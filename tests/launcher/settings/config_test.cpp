@@ -118,8 +118,7 @@ TEST(Config, BadNumbersAreRefusedByName) {
               HasSubstr("allowed: two numbers from 0, below 1"));
   EXPECT_THAT(complaint({{"--betas", "0.9,1"}}),
               HasSubstr("allowed: two numbers from 0, below 1"));
-  EXPECT_THAT(complaint({{"--time-limit", "90"}}),
-              HasSubstr("allowed: hours:minutes:seconds"));
+  EXPECT_THAT(complaint({{"--time-limit", "1h"}}), HasSubstr("such as 23:30:00"));
   EXPECT_THAT(complaint({{"--dtype", "fp16"}}),
               HasSubstr("dtype is \"fp16\"; allowed: fp32 or bf16"));
   EXPECT_THAT(complaint({{"--metrics", "jsonl,xml"}}),

@@ -28,8 +28,26 @@ TEST(Values, Durations) {
   EXPECT_EQ(parse_duration("23:30:01"), 84601);
   EXPECT_EQ(format_duration(84601), "23:30:01");
   EXPECT_EQ(format_duration(*parse_duration("120:00:00")), "120:00:00");
-  for (const char* text : {"90", "1:2", "1:60:0", "1:0:-1", "a:b:c"})
+  EXPECT_EQ(parse_duration("90"), 5400) << "minutes, as Slurm counts them";
+  EXPECT_EQ(parse_duration("1:30"), 90);
+  EXPECT_EQ(parse_duration("2-12"), 60 * 3600);
+  EXPECT_EQ(parse_duration("1-00:30"), 86400 + 1800);
+  EXPECT_EQ(parse_duration("1-2:03:04"), 86400 + 7384);
+  for (const char* text :
+       {"", "-1", "1-", "1:60", "1:60:0", "1:0:-1", "a:b:c", "1-24", "1:2:3:4", "1-1-1"})
     EXPECT_FALSE(parse_duration(text)) << text;
+}
+
+TEST(Values, Spans) {
+  EXPECT_EQ(parse_span("90s"), 90);
+  EXPECT_EQ(parse_span("10min"), 600);
+  EXPECT_EQ(parse_span("1h30min"), 5400);
+  EXPECT_EQ(parse_span("2d"), 172800);
+  for (const char* text : {"", "10", "0s", "min", "10minutes", "-1s", "1h 30m", "1.5h"})
+    EXPECT_FALSE(parse_span(text)) << text;
+  for (const int64_t seconds : {1, 59, 60, 600, 3599, 3600, 5400, 90061})
+    EXPECT_EQ(parse_span(format_span(seconds)), seconds);
+  EXPECT_EQ(format_span(600), "10min");
 }
 
 TEST(Values, Lists) {

@@ -1,0 +1,73 @@
+#include "engine/comm/agreement.h"
+
+#include <array>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "checkpoint/error.h"
+#include "engine/comm/communicator.h"
+#include "engine/comm/exchange.h"
+#include "engine/device/host_device.h"
+#include "engine/errors.h"
+
+namespace zero {
+namespace {
+
+using checkpoint::CheckpointError;
+
+// An error as texts: its kind ("" for a checkpoint's, else the exit code) and its parts.
+using Parts = std::array<std::string, 5>;
+
+Parts parts_of_current_exception() {
+  try {
+    throw;
+  } catch (const CheckpointError& error) {
+    return {"", error.file(), error.fqn(), error.problem(), error.cure()};
+  } catch (const Error& error) {
+    return {std::to_string(static_cast<int>(error.code())), error.where(), "",
+            error.problem(), error.cure()};
+  } catch (const std::exception& error) {
+    return {"", "", "", error.what(), ""};
+  }
+}
+
+[[noreturn]] void rethrow(const Parts& parts) {
+  const auto& [kind, where, fqn, problem, cure] = parts;
+  if (kind.empty()) throw CheckpointError(where, fqn, problem, cure);
+  throw Error(static_cast<ExitCode>(std::stoi(kind)), problem, where, cure);
+}
+
+}  // namespace
+
+Agreement::Agreement(Communicator& ranks, std::string subject)
+    : ranks_(ranks),
+      subject_(std::move(subject)),
+      stream_(make_inline_stream("agreement")) {}
+
+Agreement::~Agreement() = default;
+
+void Agreement::run(const std::function<void()>& body) {
+  Parts parts;
+  bool failed = true;
+  try {
+    body();
+    failed = false;
+  } catch (...) {
+    parts = parts_of_current_exception();
+  }
+  std::array<int64_t, 1> first{failed ? rank() : std::numeric_limits<int64_t>::max()};
+  ranks_.all_reduce(std::span<int64_t>(first), ReduceOp::kMin, subject_, *stream_);
+  stream_->synchronize();
+  if (first[0] >= size()) return;
+  const int culprit = static_cast<int>(first[0]);
+  for (std::string& part : parts) part = broadcast_text(ranks_, part, culprit);
+  if (size() > 1 && (culprit > 0 || parts[0].empty()))
+    parts[3] = "rank " + std::to_string(culprit) + ": " + parts[3];
+  rethrow(parts);
+}
+
+int Agreement::rank() const { return ranks_.rank(); }
+int Agreement::size() const { return ranks_.size(); }
+
+}  // namespace zero

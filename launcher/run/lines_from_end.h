@@ -1,0 +1,33 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace zero::launcher {
+
+// The lines of a file, the last one first, in memory of one block and the longest line.
+class LinesFromEnd {
+ public:
+  struct Line {
+    int64_t begin = 0;     // where it stands in the file
+    bool is_torn = false;  // the file ends before the line does
+    std::string text;      // without its end
+  };
+
+  // The file stays the caller's, and keeps its `size` bytes meanwhile.
+  LinesFromEnd(int descriptor, int64_t size);
+
+  // Nothing at the file's beginning, or when it cannot be read.
+  std::optional<Line> next();
+
+ private:
+  bool read_more();
+
+  const int descriptor_;
+  const int64_t size_;
+  int64_t begin_;       // of buffer_ in the file
+  std::string buffer_;  // what has been read and not been handed out
+  bool is_first_ = true;
+};
+
+}  // namespace zero::launcher

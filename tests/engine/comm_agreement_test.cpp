@@ -1,0 +1,80 @@
+#include <gmock/gmock.h>
+
+#include <thread>
+#include <vector>
+
+#include "checkpoint/error.h"
+#include "engine/comm/agreement.h"
+#include "engine/comm/communicator.h"
+#include "engine/comm/thread_communicator.h"
+#include "engine/errors.h"
+
+namespace zero {
+namespace {
+
+using checkpoint::CheckpointError;
+using ::testing::HasSubstr;
+
+template <class Play>
+void on_ranks(int size, Play play) {
+  auto ranks = make_thread_communicators(size);
+  std::vector<std::jthread> threads;
+  for (auto& rank : ranks) threads.emplace_back([&] { play(*rank); });
+}
+
+TEST(Agreement, WithoutAFailureAllGoOn) {
+  on_ranks(3, [](Communicator& ranks) {
+    int num_calls = 0;
+    Agreement agreement(ranks, "test");
+    agreement.run([&] { ++num_calls; });
+    agreement.run([&] { ++num_calls; });
+    EXPECT_EQ(num_calls, 2);
+  });
+}
+
+TEST(Agreement, TheLowestRanksErrorIsEverybodys) {
+  on_ranks(4, [](Communicator& ranks) {
+    try {
+      Agreement(ranks, "test").run([&] {
+        if (ranks.rank() == 1) throw CheckpointError("file", "fqn", "problem", "cure");
+        if (ranks.rank() == 3) throw std::runtime_error("later");
+      });
+      ADD_FAILURE() << ranks.rank();
+    } catch (const CheckpointError& error) {
+      EXPECT_EQ(error.file(), "file");
+      EXPECT_EQ(error.fqn(), "fqn");
+      EXPECT_EQ(error.problem(), "rank 1: problem");
+      EXPECT_EQ(error.cure(), "cure");
+    }
+  });
+}
+
+TEST(Agreement, AnErrorKeepsItsExitCode) {
+  on_ranks(2, [](Communicator& ranks) {
+    try {
+      Agreement(ranks, "test").run([&] {
+        if (ranks.rank() == 0) throw Error(ExitCode::kUsage, "what", "where", "cure");
+      });
+      ADD_FAILURE() << ranks.rank();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kUsage);
+      EXPECT_EQ(error.problem(), "what");
+      EXPECT_EQ(error.where(), "where");
+      EXPECT_EQ(error.cure(), "cure");
+    }
+  });
+}
+
+TEST(Agreement, ForeignExceptionsAreTold) {
+  on_ranks(1, [](Communicator& ranks) {
+    try {
+      Agreement(ranks, "test").run([] { throw std::runtime_error("by hand"); });
+      ADD_FAILURE();
+    } catch (const CheckpointError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("by hand"));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace zero
