@@ -38,8 +38,10 @@ constexpr std::array kVerbs = {
 
 std::string overview() {
   std::string text =
-      "zero_launch VERB [--setting value]...        on this machine\n"
-      "mpirun -n RANKS zero_launch VERB ...         on several ranks\n\n";
+      "zero_launch VERB [--setting value]...        one process\n"
+      "zero_launch VERB --ranks N ...               N of them on this machine\n"
+      "mpirun -n N zero_launch VERB ...             the same, by your own mpirun or "
+      "srun\n\n";
   for (const Verb& verb : kVerbs)
     text += fmt::format("  {:<10}{}\n", verb.name, verb.summary);
   return text + "\nzero_launch VERB --help tells more about each.\n";

@@ -6,10 +6,12 @@
 #include "engine/comm/communicator.h"
 #include "launcher/process/announced_world.h"
 #include "launcher/process/process_setup.h"
+#include "launcher/process/start_ranks.h"
 #include "launcher/process/world.h"
 #include "launcher/run/report.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/help.h"
+#include "launcher/settings/values.h"
 
 namespace zero::launcher {
 namespace {
@@ -20,6 +22,8 @@ Settings for_use(Settings settings) {
   settings.threads = defaults.threads;
   settings.adam_threads = defaults.adam_threads;
   settings.device = defaults.device;
+  settings.ranks = defaults.ranks;
+  settings.hosts = defaults.hosts;
   settings.bind = defaults.bind;
   settings.dump_state.clear();
   settings.trace_comm.clear();
@@ -46,6 +50,19 @@ void check_from(const std::string& verb, const CommandLine& line) {
   if (line.print_config)
     problems.push_back({"--print-config belongs to train", "command line"});
   if (!problems.empty()) throw to_error(problems, verb);
+}
+
+// --ranks and --hosts, which count before anything of the checkpoint is known.
+RanksToStart asked_ranks(const std::string& verb, const CommandLine& line) {
+  RanksToStart ranks{0, "", {verb}, ""};
+  ranks.words.insert(ranks.words.end(), line.words.begin(), line.words.end());
+  for (const FlagValue& flag : line.flags) {
+    if (flag.value.words.size() != 1) continue;  // told with all other problems
+    if (flag.key == "ranks")
+      ranks.count = static_cast<int>(parse_integer(flag.value.words[0]).value_or(0));
+    if (flag.key == "hosts") ranks.hosts = flag.value.words[0];
+  }
+  return ranks;
 }
 
 int use_in(World& world, const std::string& verb, const CommandLine& line,
@@ -77,6 +94,8 @@ int run_from_checkpoint(const std::string& verb, const CommandLine& line,
   std::optional<World> world;
   try {
     check_from(verb, line);
+    const RanksToStart ranks = asked_ranks(verb, line);
+    if (!announced && ranks.count > 1) return start_ranks(ranks);
     world.emplace(announced);
   } catch (...) {
     return report_alone(describe(std::current_exception()), rank);

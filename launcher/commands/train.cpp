@@ -5,9 +5,11 @@
 #include <string>
 
 #include "launcher/process/announced_world.h"
+#include "launcher/process/start_ranks.h"
 #include "launcher/process/stop_signals.h"
 #include "launcher/process/world.h"
 #include "launcher/run/report.h"
+#include "launcher/run/run_folder.h"
 #include "launcher/run/training.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/config_checks.h"
@@ -38,6 +40,15 @@ void check_line(const CommandLine& line) {
       "train");
 }
 
+RanksToStart ranks_of(const CommandLine& line, const Settings& settings) {
+  RanksToStart ranks{static_cast<int>(settings.ranks),
+                     settings.hosts,
+                     {"train"},
+                     stop_file(settings.out)};
+  ranks.words.insert(ranks.words.end(), line.words.begin(), line.words.end());
+  return ranks;
+}
+
 int train_in(World& world, const Settings& settings, const ModelFamilies& models) {
   Training training(settings, models, world);
   try {
@@ -65,10 +76,14 @@ int train(const CommandLine& line, const ModelFamilies& models) {
     check_line(line);
     ConfigContext context;
     context.num_ranks = announced ? announced->size : 1;
+    context.may_start_ranks = !announced;
     context.is_complete = !line.print_config;
     context.models = &models;
     settings = read_settings(line, environment, context);
     if (line.print_config) return print_once(to_toml(settings), rank);
+    check_start(environment, announced, settings.ranks);
+    if (!announced && (settings.ranks > 1 || !settings.hosts.empty()))
+      return start_ranks(ranks_of(line, settings));
     world.emplace(announced);
   } catch (...) {
     return report_alone(describe(std::current_exception()), rank);

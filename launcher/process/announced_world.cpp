@@ -1,5 +1,8 @@
 #include "launcher/process/announced_world.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 
 #include "engine/errors.h"
@@ -32,6 +35,12 @@ std::optional<int> number_in(const std::vector<std::string>& environment,
   return std::nullopt;
 }
 
+bool has_pmix(const std::vector<std::string>& environment) {
+  return std::ranges::any_of(environment, [](const std::string& entry) {
+    return entry.starts_with("PMIX_NAMESPACE=") || entry.starts_with("PMIX_RANK=");
+  });
+}
+
 }  // namespace
 
 std::optional<AnnouncedWorld> announced_world(
@@ -45,6 +54,36 @@ std::optional<AnnouncedWorld> announced_world(
   if (const auto rank = number_in(environment, "PMIX_RANK"))
     return AnnouncedWorld{"PMIX_RANK", 0, *rank};
   return std::nullopt;
+}
+
+void check_start(const std::vector<std::string>& environment,
+                 const std::optional<AnnouncedWorld>& announced, int64_t asked_for) {
+  if (!announced) {
+    const int tasks = number_in(environment, "SLURM_NTASKS").value_or(1);
+    if (asked_for > 0 || tasks < 2) return;
+    throw Error(ExitCode::kUsage,
+                fmt::format("this allocation has {} tasks, and one process would train "
+                            "alone",
+                            tasks),
+                "SLURM_NTASKS",
+                fmt::format("srun --mpi=pmix zero_launch train ..., or --ranks {}; "
+                            "--ranks 1 if one is meant",
+                            tasks));
+  }
+  const bool is_srun = announced->source.starts_with("SLURM");
+  if (is_srun && announced->size > 1 && !has_pmix(environment)) {
+    throw Error(ExitCode::kEnvironment,
+                fmt::format("{} announces {} ranks, and srun has started them without "
+                            "PMIx: they could not find each other",
+                            announced->source, announced->size),
+                announced->source, "srun --mpi=pmix zero_launch ...");
+  }
+  if (asked_for > 0 && announced->size > 0 && asked_for != announced->size) {
+    throw Error(
+        ExitCode::kUsage,
+        fmt::format("{} ranks were started, and ranks is {}", announced->size, asked_for),
+        announced->source, "leave --ranks out under mpirun and srun");
+  }
 }
 
 }  // namespace zero::launcher

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,5 +20,11 @@ struct AnnouncedWorld {
 // script is one process and sees the job's too); mpiexec of MPICH and Intel, whose ranks
 // this program cannot join but must not mistake for processes of their own; PMIx.
 std::optional<AnnouncedWorld> announced_world(const std::vector<std::string>& environment);
+
+// Throws before MPI starts when ranks could not find each other, or a process would train
+// alone where several were meant: srun without PMIx, an allocation of several tasks
+// without srun, another number of ranks than `asked_for` (0: any).
+void check_start(const std::vector<std::string>& environment,
+                 const std::optional<AnnouncedWorld>& announced, int64_t asked_for);
 
 }  // namespace zero::launcher

@@ -29,8 +29,7 @@ std::string signal_command(const Starter& starter,
                            const std::vector<std::string>& environment) {
   const bool is_alone = !announced_world(environment);
   if (is_alone) return fmt::format("kill -USR1 {}", starter.pid);
-  if (std::ranges::find(kLaunchers, starter.parent_name) != kLaunchers.end())
-    return fmt::format("kill -USR1 {}", starter.parent);
+  if (is_impatient(starter)) return fmt::format("kill -USR1 {}", starter.parent);
   const std::string job = value_of(environment, "SLURM_JOB_ID"),
                     step = value_of(environment, "SLURM_STEP_ID");
   if (job.empty() || step.empty()) return "";
@@ -44,6 +43,10 @@ Starter starter_of_this_process() {
   std::ifstream file(fmt::format("/proc/{}/comm", starter.parent));
   std::getline(file, starter.parent_name);
   return starter;
+}
+
+bool is_impatient(const Starter& starter) {
+  return std::ranges::find(kLaunchers, starter.parent_name) != kLaunchers.end();
 }
 
 std::string stop_command(const Starter& starter,

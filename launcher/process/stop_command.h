@@ -12,6 +12,10 @@ struct Starter {
 };
 Starter starter_of_this_process();
 
+// True: it is an mpirun, which waits for its ranks about a second when it is asked to
+// end.
+bool is_impatient(const Starter& starter);
+
 // The command that saves and stops the run in `folder`, for people:
 // "kill -USR1 1234, or touch runs/a/STOP".
 std::string stop_command(const Starter& starter,

@@ -4,18 +4,28 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 
 #include "engine/errors.h"
 
 namespace zero::launcher {
 namespace {
 
-constexpr std::array kSignals = {SIGUSR1, SIGTERM, SIGINT};
+constexpr std::array kSignals = {SIGUSR1, SIGTERM, SIGINT, SIGHUP};
 constexpr int64_t kDuplicateMs = 500;
+
+// Two, so that the handler never reads what is being written.
+struct Note {
+  char text[512] = {};
+  size_t length = 0;
+};
+Note notes[2];
+std::atomic<const Note*> current_note = nullptr;
 
 std::atomic<int> first_signal = 0;
 std::atomic<int64_t> first_ms = 0;
@@ -34,6 +44,10 @@ void note_signal(int signal) {
   if (first_signal.load() == 0) {
     first_ms = now;
     first_signal = signal;
+    const Note* note =
+        signal == SIGTERM || signal == SIGINT ? current_note.load() : nullptr;
+    if (note) [[maybe_unused]]
+      const ssize_t ignored = write(2, note->text, note->length);
   } else if (now - first_ms.load() >= kDuplicateMs) {
     _exit(static_cast<int>(ExitCode::kInterrupted));
   }
@@ -45,7 +59,12 @@ void set_handlers(void (*handler)(int)) {
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
   sigfillset(&action.sa_mask);
-  for (const int signal : kSignals) sigaction(signal, &action, nullptr);
+  for (const int signal : kSignals) {
+    struct sigaction before {};
+    sigaction(signal, nullptr, &before);
+    const bool is_nohup = signal == SIGHUP && before.sa_handler == SIG_IGN;
+    if (!is_nohup) sigaction(signal, &action, nullptr);
+  }
 }
 
 }  // namespace
@@ -56,6 +75,14 @@ void catch_stop_signals() {
 }
 
 int stop_signal() { return first_signal; }
+
+void set_signal_note(const std::string& note) {
+  Note& next = current_note == &notes[0] ? notes[1] : notes[0];
+  next.length = std::min(note.size(), sizeof next.text - 1);
+  std::memcpy(next.text, note.data(), next.length);
+  next.text[next.length++] = '\n';
+  current_note = note.empty() ? nullptr : &next;
+}
 
 void forget_stop_signals() { set_handlers(SIG_DFL); }
 

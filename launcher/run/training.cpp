@@ -137,8 +137,9 @@ void Training::announce() {
   facts.samples_per_epoch = sampler_->num_samples();
   facts.batch = batch_;
   facts.memory = engine_->memory();
-  facts.stop_command =
-      stop_command(starter_of_this_process(), process_environment(), settings_.out);
+  const Starter starter = starter_of_this_process();
+  facts.stop_command = stop_command(starter, process_environment(), settings_.out);
+  signals_cost_ = is_impatient(starter);
   print_line(banner(settings_, facts));
 }
 
@@ -149,9 +150,11 @@ void Training::load_progress() {
     saved_batches_ = progress_.num_batches;
     // The samples that were used before stay used, also when global_batch has changed.
     batch_.begin = progress_.num_samples - progress_.num_batches * batch_.global_batch;
+    saved_step_ = engine_->num_steps();
     if (is_first_rank()) set_damaged_aside();
   }
   save_pace_.note_save(process_age(), 0);
+  note_cost_of_signals();
   if (is_finished()) return;
   if (is_first_rank()) announce_start();
   evaluate_if_due();

@@ -73,6 +73,7 @@ class Training {
   void save();
   void save_if_due();
   void record_save(const std::string& path, double seconds);
+  void note_cost_of_signals();
   Stop agree_on_next();
   Stop wish_to_stop() const;
   void leave(Stop reason);
@@ -106,6 +107,8 @@ class Training {
   TimeLimit time_limit_;
   SavePace save_pace_;
   bool save_is_due_ = false;
+  bool signals_cost_ = false;   // mpirun may not wait for the save; rank 0
+  int64_t saved_step_ = 0;      // of the newest checkpoint; 0: there is none
   std::vector<double> losses_;  // of this process's steps
   Eta eta_;
 };

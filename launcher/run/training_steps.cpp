@@ -99,6 +99,19 @@ void Training::count(const StepReport& report) {
   progress_.num_bad += report.skipped;
   progress_.num_bad_in_a_row = report.skipped ? progress_.num_bad_in_a_row + 1 : 0;
   losses_.push_back(report.loss);
+  note_cost_of_signals();
+}
+
+// A signal may come in the middle of a step that is longer than mpirun waits.
+void Training::note_cost_of_signals() {
+  if (!signals_cost_) return;
+  const std::string last =
+      saved_step_ > 0 ? fmt::format("step {}", saved_step_) : "the start";
+  set_signal_note(
+      fmt::format("zero: saving at the end of this step, if mpirun waits so long (a "
+                  "second); else the "
+                  "steps since {} are lost, and the same command goes on from there",
+                  last));
 }
 
 void Training::log_step(const StepReport& report, double seconds) {
@@ -145,6 +158,8 @@ void Training::save() {
   const checkpoint::OpenRun* run = is_first_rank() ? &folder_->run() : nullptr;
   const std::string path = save_checkpoint(*engine_, run, state, /*replace=*/true);
   saved_batches_ = progress_.num_batches;
+  saved_step_ = state.step;
+  note_cost_of_signals();
   time_limit_.note_save(watch.seconds());
   save_pace_.note_save(process_age(), watch.seconds());
   if (is_first_rank()) record_save(path, watch.seconds());

@@ -146,7 +146,9 @@ class Reader {
 }  // namespace
 
 CommandLine read_command_line(const std::vector<std::string>& words) {
-  return Reader(words).run();
+  CommandLine line = Reader(words).run();
+  line.words = words;
+  return line;
 }
 
 std::string advice_for(const std::string& name, std::string (*spelling)(const Setting&)) {

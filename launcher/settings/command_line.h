@@ -14,6 +14,7 @@ struct FlagValue {
 
 // What stands behind `zero_launch train`, taken apart but not yet judged.
 struct CommandLine {
+  std::vector<std::string> words;
   std::vector<FlagValue> flags;  // each key once, with all the words it was given
   std::string config_file;       // --config FILE; empty: none
   std::string from;              // --from DIR; empty: none

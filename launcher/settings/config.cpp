@@ -131,7 +131,10 @@ Settings read_settings(const CommandLine& line,
   const auto is_unread = [&](const std::string& key) {
     return file_is_unread || unread.contains(key);
   };
-  for (const Conflict& conflict : find_conflicts(settings, context)) {
+  ConfigContext actual = context;
+  if (context.may_start_ranks && settings.ranks > 0)
+    actual.num_ranks = static_cast<int>(settings.ranks);
+  for (const Conflict& conflict : find_conflicts(settings, actual)) {
     // With a default in the place of what could not be read, a conflict says nothing.
     if (std::ranges::none_of(conflict.keys, is_unread))
       problems.push_back({conflict.text, ""});

@@ -89,6 +89,10 @@ Group optimizer() {
 
 Group run() {
   return {
+      integer("ranks", &Settings::ranks, 0, 99999,
+              "start so many, under an mpirun of its own; 0: this process, or those that "
+              "mpirun or srun has started"),
+      text("hosts", &Settings::hosts, "FILE", "with ranks: the hosts, one a line"),
       integer("steps", &Settings::steps, 1, kMany,
               "updates in all, those before a resume included"),
       integer("seed", &Settings::seed, 0, kMany,

@@ -55,6 +55,8 @@ struct Settings {
   std::vector<std::string> freeze;
 
   // --- run
+  int64_t ranks = 0;
+  std::string hosts;
   int64_t steps = 1000;
   int64_t seed = 0;
   bool deterministic = false;

@@ -44,6 +44,44 @@ TEST(AnnouncedWorld, WhatIsNoNumberIsRefusedNotOverlooked) {
   }
 }
 
+std::string start_refusal(const std::vector<std::string>& environment,
+                          int64_t asked_for = 0) {
+  try {
+    check_start(environment, announced_world(environment), asked_for);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST(CheckStart, AnAllocationOfSeveralTasksIsNotForOneProcess) {
+  const std::vector<std::string> batch = {"SLURM_JOB_ID=7", "SLURM_NTASKS=4"};
+  EXPECT_THAT(start_refusal(batch), HasSubstr("srun --mpi=pmix zero_launch train ..., or "
+                                              "--ranks 4"));
+  EXPECT_EQ(start_refusal(batch, 4), "");
+  EXPECT_EQ(start_refusal(batch, 1), "");
+  EXPECT_EQ(start_refusal({"SLURM_NTASKS=1"}), "");
+  EXPECT_EQ(start_refusal({}), "");
+}
+
+TEST(CheckStart, SrunNeedsPmix) {
+  const std::vector<std::string> step = {"SLURM_NTASKS=4", "SLURM_STEP_NUM_TASKS=4",
+                                         "SLURM_PROCID=1"};
+  EXPECT_THAT(start_refusal(step), HasSubstr("srun --mpi=pmix zero_launch"));
+  std::vector<std::string> good = step;
+  good.push_back("PMIX_NAMESPACE=7.0");
+  EXPECT_EQ(start_refusal(good), "");
+  EXPECT_EQ(start_refusal({"SLURM_STEP_NUM_TASKS=1", "SLURM_PROCID=0"}), "");
+}
+
+TEST(CheckStart, MpirunsNumberAndOursAgree) {
+  const std::vector<std::string> mpirun = {"OMPI_COMM_WORLD_SIZE=4"};
+  EXPECT_EQ(start_refusal(mpirun), "");
+  EXPECT_EQ(start_refusal(mpirun, 4), "");
+  EXPECT_THAT(start_refusal(mpirun, 2),
+              HasSubstr("4 ranks were started, and ranks is 2"));
+}
+
 std::string refusal(const AnnouncedWorld& announced, int mpi_size) {
   try {
     check_world_size(announced, mpi_size);

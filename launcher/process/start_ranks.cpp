@@ -1,0 +1,180 @@
+#include "launcher/process/start_ranks.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "engine/errors.h"
+#include "launcher/process/stop_signals.h"
+#include "launcher/run/console.h"
+#include "launcher/settings/config.h"
+
+namespace zero::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kLook = 20ms;
+// mpirun passes a signal on to the ranks that it has started: one that came too early is
+// lost, and the file STOP says it again.
+constexpr auto kPatience = 3s;
+constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE, SIGXFSZ};
+
+bool has(const std::vector<std::string>& environment, const std::string& name) {
+  for (const std::string& entry : environment) {
+    if (entry.starts_with(name + "=")) return true;
+  }
+  return false;
+}
+
+int cores_of_this_process() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// In the child, between fork and exec: system calls alone.
+[[noreturn]] void become_mpirun(char* const* words, char* const* variables,
+                                pid_t parent) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGUSR1);  // which it passes on: the ranks save and stop
+  if (getppid() != parent) _exit(static_cast<int>(ExitCode::kInterrupted));
+  for (const int signal : kStopSignals) ::signal(signal, SIG_DFL);
+  const int nothing = open("/dev/null", O_RDONLY);
+  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+  execvpe(words[0], words, variables);
+  _exit(127);
+}
+
+int code_of(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// The ranks, and what they are told.
+class Job {
+ public:
+  Job(pid_t pid, const RanksToStart& ranks) : pid_(pid), ranks_(ranks) {}
+
+  int wait() {
+    int status = 0;
+    while (waitpid(pid_, &status, WNOHANG) == 0) {
+      if (stop_signal() != 0) pass_on();
+      std::this_thread::sleep_for(kLook);
+    }
+    if (has_left_file_) unlink(ranks_.stop_file.c_str());
+    return judge(code_of(status));
+  }
+
+ private:
+  void pass_on() {
+    if (!was_told_) {
+      was_told_ = true;
+      told_at_ = Clock::now();
+      warn("saving and stopping; once more leaves at once");
+      kill(pid_, SIGUSR1);
+    } else if (!has_left_file_ && Clock::now() - told_at_ > kPatience) {
+      const bool can_be_seen =
+          !ranks_.stop_file.empty() && !std::filesystem::exists(ranks_.stop_file);
+      if (can_be_seen) has_left_file_ = std::ofstream(ranks_.stop_file).is_open();
+      told_at_ = Clock::now();
+    }
+  }
+
+  // A rank that was not ready yet dies of the signal.
+  int judge(int code) const {
+    if (code == 127) {
+      throw Error(ExitCode::kEnvironment, "mpirun cannot be started", "--ranks",
+                  "install OpenMPI (openmpi-bin), or leave --ranks out");
+    }
+    const bool has_died = code == 1 || code >= 128;
+    if (!was_told_ || !has_died) return code;
+    warn("stopped before a step was done: nothing was lost");
+    return static_cast<int>(ExitCode::kInterrupted);
+  }
+
+  const pid_t pid_;
+  const RanksToStart& ranks_;
+  bool was_told_ = false, has_left_file_ = false;
+  Clock::time_point told_at_;
+};
+
+}  // namespace
+
+std::vector<std::string> mpirun_words(const RanksToStart& ranks,
+                                      const std::string& program,
+                                      const std::vector<std::string>& environment) {
+  std::vector<std::string> words = {"mpirun", "--quiet", "-n",
+                                    std::to_string(ranks.count)};
+  if (ranks.hosts.empty()) {
+    words.push_back("--oversubscribe");
+  } else {
+    words.insert(words.end(), {"--hostfile", ranks.hosts});
+    for (const std::string& entry : environment) {
+      if (entry.starts_with("ZERO_"))
+        words.insert(words.end(), {"-x", entry.substr(0, entry.find('='))});
+    }
+  }
+  words.push_back(program);
+  words.insert(words.end(), ranks.words.begin(), ranks.words.end());
+  return words;
+}
+
+std::vector<std::string> mpirun_variables(const std::vector<std::string>& environment,
+                                          bool is_root) {
+  std::vector<std::string> variables = {
+      "OMPI_MCA_btl_vader_single_copy_mechanism=none",  // forbidden in containers
+  };
+  if (is_root) {
+    variables.insert(variables.end(),
+                     {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
+  }
+  std::erase_if(variables, [&](const std::string& entry) {
+    return has(environment, entry.substr(0, entry.find('=')));
+  });
+  return variables;
+}
+
+int start_ranks(const RanksToStart& ranks) {
+  std::error_code error;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const int num_cores = cores_of_this_process();
+  if (ranks.hosts.empty() && ranks.count > num_cores)
+    warn(fmt::format("{} ranks share {} core(s)", ranks.count, num_cores));
+  std::vector<std::string> variables = process_environment();
+  std::vector<std::string> words = mpirun_words(ranks, program, variables);
+  const auto more = mpirun_variables(variables, geteuid() == 0);
+  variables.insert(variables.end(), more.begin(), more.end());
+  const auto word_pointers = pointers_to(words),
+             variable_pointers = pointers_to(variables);
+
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) {
+    throw Error(ExitCode::kEnvironment,
+                std::string("cannot start a process: ") + std::strerror(errno));
+  }
+  if (pid == 0) become_mpirun(word_pointers.data(), variable_pointers.data(), parent);
+  setpgid(pid, pid);
+  return Job(pid, ranks).wait();
+}
+
+}  // namespace zero::launcher

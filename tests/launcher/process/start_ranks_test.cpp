@@ -1,0 +1,34 @@
+#include "launcher/process/start_ranks.h"
+
+#include <gmock/gmock.h>
+
+namespace zero::launcher {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Not;
+
+TEST(StartRanks, TheCommandIsMpirunsWithTheUsersWords) {
+  EXPECT_THAT(mpirun_words({2, "", {"train", "--out", "a b"}, ""}, "/bin/zero_launch",
+                           {"ZERO_LR=1"}),
+              ElementsAre("mpirun", "--quiet", "-n", "2", "--oversubscribe",
+                          "/bin/zero_launch", "train", "--out", "a b"));
+}
+
+TEST(StartRanks, OtherHostsGetOurVariables) {
+  EXPECT_THAT(mpirun_words({4, "hosts.txt", {"train"}, ""}, "zero_launch",
+                           {"HOME=/", "ZERO_LR=1"}),
+              ElementsAre("mpirun", "--quiet", "-n", "4", "--hostfile", "hosts.txt", "-x",
+                          "ZERO_LR", "zero_launch", "train"));
+}
+
+TEST(StartRanks, WhatTheUserHasSetStays) {
+  EXPECT_THAT(mpirun_variables({}, false), Not(Contains("OMPI_ALLOW_RUN_AS_ROOT=1")));
+  EXPECT_THAT(mpirun_variables({}, true), Contains("OMPI_ALLOW_RUN_AS_ROOT=1"));
+  EXPECT_THAT(mpirun_variables({"OMPI_ALLOW_RUN_AS_ROOT=1"}, true),
+              Not(Contains("OMPI_ALLOW_RUN_AS_ROOT=1")));
+}
+
+}  // namespace
+}  // namespace zero::launcher

@@ -1,0 +1,152 @@
+// `train --ranks N`: an mpirun of its own, which a person never meets.
+#include <algorithm>
+#include <csignal>
+
+#include "tests/scenarios/scenario.h"
+
+namespace zero::scenarios {
+namespace {
+
+using testing::HasSubstr;
+using testing::SizeIs;
+
+class OwnRanks : public Scenario {
+ protected:
+  std::unique_ptr<Program> start_endless(const Words& more = {}) {
+    Words flags = {"--steps=1000000", "--delay=adam=5", "--ranks=2"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    return start(0, train("a", flags));
+  }
+
+  size_t num_checkpoints() const { return has("a") ? checkpoints("a").size() : 0; }
+
+  static bool says_mpirun(const Outcome& outcome) {
+    return (outcome.out + outcome.err).find("mpirun") != std::string::npos ||
+           outcome.err.find("-----") != std::string::npos;
+  }
+};
+
+TEST_F(OwnRanks, TrainAsUnderMpirun) {
+  EXPECT_EQ(run(2, train("a", {"--steps=4", "--dump-state", path("a_state")})).rc, 0);
+  const Outcome outcome =
+      run(0, train("b", {"--steps=4", "--ranks=2", "--dump-state", path("b_state")}));
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("2 with"));
+  expect_same(read_state(path("a_state")), read_state(path("b_state")));
+}
+
+TEST_F(OwnRanks, MoreThanCoresAreStarted) {
+  const Outcome outcome = run(0, train("a", {"--steps=1", "--ranks=4"}));
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+  EXPECT_TRUE(has("a/step_000000000001"));
+}
+
+TEST_F(OwnRanks, CtrlCSavesAndStops) {
+  auto program = start_endless();
+  ASSERT_TRUE(wait_for_step("a", 3)) << program->out_so_far();
+  program->send(SIGINT);
+  const Outcome outcome = program->wait();
+  EXPECT_EQ(outcome.rc, 75) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("once more leaves at once"));
+  EXPECT_FALSE(says_mpirun(outcome)) << outcome.err;
+  const int64_t last = steps("a").back();
+  EXPECT_THAT(outcome.out, HasSubstr("saved step " + std::to_string(last)));
+  const std::string more = "--steps=" + std::to_string(last + 2);
+  EXPECT_EQ(run(0, train("a", {more, "--ranks=2", "--dump-state", path("a_state")})).rc,
+            0);
+  EXPECT_EQ(run(2, train("b", {more, "--dump-state", path("b_state")})).rc, 0);
+  expect_same(read_state(path("b_state")), read_state(path("a_state")));
+}
+
+TEST_F(OwnRanks, AClosedTerminalSavesAndStops) {
+  auto program = start_endless();
+  ASSERT_TRUE(wait_for_step("a", 3)) << program->out_so_far();
+  program->send(SIGHUP);
+  EXPECT_EQ(program->wait().rc, 75);
+  EXPECT_EQ(num_checkpoints(), 1u);
+}
+
+TEST_F(OwnRanks, CtrlCTwiceLeaves) {
+  auto program = start_endless({"--delay=adam=4000"});
+  ASSERT_TRUE(wait_until(
+      [&] { return program->out_so_far().find("fresh start") != std::string::npos; }));
+  program->send(SIGINT);
+  for (int i = 0; i < 40; ++i) pause_a_little();
+  program->send(SIGINT);
+  const Outcome outcome = program->wait();
+  EXPECT_EQ(outcome.rc, 130);
+  EXPECT_TRUE(wait_until([&] { return pids_with(path("a")).empty(); }));
+}
+
+// At any moment from the first on.
+TEST_F(OwnRanks, CtrlCBeforeTheFirstStepLosesNothing) {
+  for (int pauses = 0; pauses < 60; pauses += 12) {
+    auto program = start_endless();
+    for (int i = 0; i < pauses; ++i) pause_a_little();
+    program->send(SIGINT);
+    const Outcome outcome = program->wait();
+    EXPECT_FALSE(outcome.is_late);
+    if (outcome.rc == 75) {
+      EXPECT_EQ(num_checkpoints(), 1u);
+      const std::string last = std::to_string(steps("a").back());
+      EXPECT_THAT(checkpoints("a").back(), testing::EndsWith(last));
+    } else {
+      EXPECT_EQ(outcome.rc, 130) << outcome.err;
+      EXPECT_TRUE(outcome.err.empty() ||
+                  outcome.err.find("nothing was lost") != std::string::npos)
+          << outcome.err;
+    }
+    EXPECT_TRUE(wait_until([&] { return pids_with(path("a")).empty(); }));
+  }
+}
+
+TEST_F(OwnRanks, AKilledStarterEndsItsRanks) {
+  auto program = start_endless();
+  ASSERT_TRUE(wait_for_step("a", 3)) << program->out_so_far();
+  program->send(SIGKILL);
+  EXPECT_TRUE(wait_until([&] { return pids_with(path("a")).empty(); }));
+  EXPECT_THAT(checkpoints("a"), SizeIs(1)) << "they saved first";
+}
+
+TEST_F(OwnRanks, AKilledRankEndsTheRun) {
+  auto program = start_endless({"--save-every=2"});
+  ASSERT_TRUE(wait_until([&] { return !metrics("a", "save").empty(); }));
+  for (const pid_t pid : pids_with(path("a"))) {
+    if (variable_of(pid, "OMPI_COMM_WORLD_RANK") == "1") kill(pid, SIGKILL);
+  }
+  EXPECT_EQ(program->wait().rc, 137);
+  const std::string more = "--steps=" + std::to_string(steps("a").back() + 2);
+  const Outcome again = run(0, train("a", {more, "--ranks=2"}));
+  EXPECT_EQ(again.rc, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("resumed step"));
+}
+
+TEST_F(OwnRanks, ErrorsAreToldOnceAndKeepTheirCode) {
+  const Outcome usage = run(0, train("a", {"--steps=4", "--ranks=2", "--lr=-1"}));
+  EXPECT_EQ(usage.rc, 2);
+  EXPECT_FALSE(says_mpirun(usage)) << usage.err;
+  const Outcome batch = run(0, train("a", {"--steps=4", "--ranks=3"}));
+  EXPECT_EQ(batch.rc, 2);
+  EXPECT_THAT(batch.err, HasSubstr("3 rank(s)"));
+  write("file", "x");
+  const Outcome folder = run(0, train("file/a", {"--steps=4", "--ranks=2"}));
+  EXPECT_EQ(folder.rc, 5) << folder.err;
+  EXPECT_FALSE(says_mpirun(folder)) << folder.err;
+}
+
+TEST_F(OwnRanks, UnderMpirunTheNumbersMustAgree) {
+  const Outcome outcome = run(2, train("a", {"--steps=4", "--ranks=3"}));
+  EXPECT_EQ(outcome.rc, 2);
+  EXPECT_EQ(run(2, train("a", {"--steps=4", "--ranks=2"})).rc, 0);
+}
+
+TEST_F(OwnRanks, OthersVerbsToo) {
+  EXPECT_EQ(run(0, train("a", {"--steps=2", "--ranks=2"})).rc, 0);
+  const Words eval = verb("eval", {"--from", path("a"), "--data", path("data.txt")});
+  Words two = eval;
+  two.push_back("--ranks=2");
+  EXPECT_EQ(run(0, eval).out, run(0, two).out);
+}
+
+}  // namespace
+}  // namespace zero::scenarios
