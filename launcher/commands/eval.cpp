@@ -35,8 +35,8 @@ void evaluate_on(const std::vector<std::string>& paths, LoadedModel& model,
   const int64_t all = sampler.num_samples();
   const int64_t num_samples =
       settings.eval_samples == 0 ? all : std::min(all, settings.eval_samples);
-  const Evaluation result = evaluate(model.runner(), model.control(), sampler,
-                                     model.batch(), model.shape().seq_len, num_samples);
+  const Evaluation result = *evaluate(model.runner(), model.control(), sampler,
+                                      model.batch(), model.shape().seq_len, num_samples);
   if (!is_first) return;
   print_line(fmt::format(
       "eval step {} | loss {:.6f} | ppl {:.4f} | {} of {} samples | {}", model.step(),

@@ -26,13 +26,16 @@ Batch read_micro_batch(const data::Sampler& sampler, int64_t rows, int64_t seq_l
 
 }  // namespace
 
-Evaluation evaluate(Runner& runner, Communicator& ranks, const data::Sampler& sampler,
-                    const BatchPlan& plan, int64_t seq_len, int64_t num_samples) {
+std::optional<Evaluation> evaluate(Runner& runner, Communicator& ranks,
+                                   const data::Sampler& sampler, const BatchPlan& plan,
+                                   int64_t seq_len, int64_t num_samples,
+                                   const std::function<bool()>& is_stopped) {
   const int64_t num_micro_batches = divide_up(num_samples, plan.micro_batch);
   // Every rank runs as many passes as the others: their weights are gathered together.
   const int64_t num_passes = divide_up(num_micro_batches, plan.ranks);
   std::vector<double> losses(num_passes * plan.ranks);
   for (int64_t pass = 0; pass < num_passes; ++pass) {
+    if (pass > 0 && is_stopped()) return std::nullopt;
     const int64_t index = pass * plan.ranks + plan.rank;
     losses[index] = runner.loss_sum(
         read_micro_batch(sampler, plan.micro_batch, seq_len, index, num_samples));
@@ -44,7 +47,8 @@ Evaluation evaluate(Runner& runner, Communicator& ranks, const data::Sampler& sa
   stream->synchronize();
   const int64_t num_targets = num_samples * seq_len;
   const double sum = std::accumulate(losses.begin(), losses.end(), 0.0);
-  return {num_targets > 0 ? sum / static_cast<double>(num_targets) : 0, num_targets};
+  return Evaluation{num_targets > 0 ? sum / static_cast<double>(num_targets) : 0,
+                    num_targets};
 }
 
 }  // namespace zero::launcher

@@ -1,5 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <optional>
 
 #include "launcher/data/batches.h"
 #include "launcher/data/sampler.h"
@@ -18,8 +20,11 @@ struct Evaluation {
 };
 
 // The mean loss over the first `num_samples` samples. Collective; the ranks share the
-// work, and get the same bits whatever their number.
-Evaluation evaluate(Runner& runner, Communicator& ranks, const data::Sampler& sampler,
-                    const BatchPlan& plan, int64_t seq_len, int64_t num_samples);
+// work, and get the same bits whatever their number. Between passes `is_stopped` is asked
+// (collectively, if at all); nothing is the result then.
+std::optional<Evaluation> evaluate(
+    Runner& runner, Communicator& ranks, const data::Sampler& sampler,
+    const BatchPlan& plan, int64_t seq_len, int64_t num_samples,
+    const std::function<bool()>& is_stopped = [] { return false; });
 
 }  // namespace zero::launcher

@@ -47,7 +47,8 @@ std::string saves_text(const Settings& settings) {
   const auto [steps, seconds] = settings.save_every;
   if (seconds > 0) {
     return fmt::format(
-        "every {} or as saves take 5% of the time, and at the end; a crash costs so much",
+        "every {} (less often if they take over 5% of the time) and at the end; that is "
+        "what a crash can cost",
         format_span(seconds));
   }
   if (steps > 0)

@@ -159,4 +159,15 @@ int64_t cut_metrics(const std::string& folder, int64_t step, int64_t num_batches
   return cut_jsonl(folder + "/metrics.jsonl", step, num_batches);
 }
 
+bool has_end_record(const std::string& folder, int64_t step) {
+  bool has_ended = false;
+  Log(folder + "/metrics.jsonl").look([&](const std::string& line) {
+    const json record = record_of(line);
+    const bool is_end = type_of(record) == "end";
+    has_ended = is_end && integer(record, "step") == step;
+    return !is_end && type_of(record) != "step";
+  });
+  return has_ended;
+}
+
 }  // namespace zero::launcher

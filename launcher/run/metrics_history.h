@@ -14,4 +14,8 @@ namespace zero::launcher {
 // warning.
 int64_t cut_metrics(const std::string& folder, int64_t step, int64_t num_batches);
 
+// Whether a run of so many steps has come to its end, with all that follows the last
+// save.
+bool has_end_record(const std::string& folder, int64_t step);
+
 }  // namespace zero::launcher

@@ -27,7 +27,8 @@ void tell_passed_over(const std::string& reason, int rank) {
 ResumePlan agree_on_plan(Engine& engine, const Settings& settings) {
   ResumePlan plan;
   if (engine.rank() == 0) plan = plan_resume(settings.resume, settings.out);
-  for (const std::string& reason : plan.passed_over) tell_passed_over(reason, 0);
+  for (const std::string& reason : first_few(plan.passed_over))
+    tell_passed_over(reason, 0);
   const json mine = {plan.folders, plan.passed_over, plan.may_pass_over};
   const json first = json::parse(broadcast_text(engine.control(), mine.dump()));
   return {first[0], first[1], first[2]};

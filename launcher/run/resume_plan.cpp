@@ -113,9 +113,18 @@ std::string find_checkpoint(const std::string& folder, const std::string& flag) 
 
 void refuse_all(const std::vector<std::string>& reasons, const std::string& out) {
   std::string text = "every checkpoint is damaged:";
-  for (const std::string& reason : reasons) text += "\n  - " + reason;
+  for (const std::string& reason : first_few(reasons)) text += "\n  - " + reason;
   throw Error(ExitCode::kCheckpoint, text, out,
               "restore one of them; or another --out, to start anew");
+}
+
+std::vector<std::string> first_few(std::vector<std::string> lines) {
+  constexpr size_t kFew = 5;
+  if (lines.size() <= kFew) return lines;
+  const size_t more = lines.size() - kFew;
+  lines.resize(kFew);
+  lines.push_back(fmt::format("... and {} more", more));
+  return lines;
 }
 
 }  // namespace zero::launcher

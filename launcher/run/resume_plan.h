@@ -26,4 +26,7 @@ std::string find_checkpoint(const std::string& folder, const std::string& flag);
 [[noreturn]] void refuse_all(const std::vector<std::string>& reasons,
                              const std::string& out);
 
+// A list as people want to read it: its beginning, and how many more there are.
+std::vector<std::string> first_few(std::vector<std::string> lines);
+
 }  // namespace zero::launcher

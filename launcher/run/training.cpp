@@ -25,6 +25,7 @@
 #include "launcher/run/heartbeat.h"
 #include "launcher/run/metrics_history.h"
 #include "launcher/run/resume.h"
+#include "launcher/run/resume_plan.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/engine_options.h"
@@ -56,12 +57,12 @@ ExitCode Training::run() {
   open_folder();
   announce();
   load_progress();
-  const bool was_finished = is_finished();
-  const ExitCode code = train_steps();
-  if (was_finished) {
+  if (stop_in_evaluation_ != Stop::kNo) return leave(stop_in_evaluation_);
+  ExitCode code = train_steps();
+  if (has_ended_) {
     say_finished();
   } else if (code == ExitCode::kDone) {
-    finish();
+    code = finish();
   }
   if (!settings_.dump_state.empty()) dump_state(settings_.dump_state, *engine_, losses_);
   return code;
@@ -155,14 +156,16 @@ void Training::load_progress() {
   }
   save_pace_.note_save(process_age(), 0);
   note_cost_of_signals();
-  if (is_finished()) return;
+  has_ended_ = is_finished() && has_ended_before();
+  if (has_ended_) return;
   if (is_first_rank()) announce_start();
   evaluate_if_due();
 }
 
 // They would be in the way of the steps to come, and of --keep.
 void Training::set_damaged_aside() {
-  for (const std::string& name : folder_->set_aside_behind(engine_->num_steps()))
+  for (const std::string& name :
+       first_few(folder_->set_aside_behind(engine_->num_steps())))
     print_line(fmt::format("set aside as {}/{}", settings_.out, name));
 }
 
@@ -185,6 +188,13 @@ void Training::announce_start() {
                             {"batches", progress_.num_batches},
                             {"from", started_from_},
                             {"records_cut", num_cut}});
+}
+
+// False: a crash came between the last save and the end of what follows it.
+bool Training::has_ended_before() {
+  const bool has_ended =
+      is_first_rank() && has_end_record(settings_.out, engine_->num_steps());
+  return largest(engine_->control(), has_ended, "ended") > 0;
 }
 
 bool Training::is_finished() const { return engine_->num_steps() >= settings_.steps; }

@@ -59,11 +59,12 @@ class Training {
   void announce();
   void load_progress();
   ExitCode train_steps();
-  void finish();
+  ExitCode finish();
 
   void announce_start();
   void set_damaged_aside();
   bool is_finished() const;
+  bool has_ended_before();
   void say_finished();
 
   StepReport train_batch(int64_t batch);
@@ -76,9 +77,11 @@ class Training {
   void note_cost_of_signals();
   Stop agree_on_next();
   Stop wish_to_stop() const;
-  void leave(Stop reason);
-  void evaluate_if_due();
-  void evaluate_model();
+  ExitCode leave(Stop reason);
+  bool evaluation_is_due() const;
+  bool evaluate_if_due();
+  bool evaluate_model();
+  int64_t num_evaluated() const;
   void print_sample();
   bool is_first_rank() const;
 
@@ -107,6 +110,9 @@ class Training {
   TimeLimit time_limit_;
   SavePace save_pace_;
   bool save_is_due_ = false;
+  Stop stop_in_evaluation_ = Stop::kNo;
+  bool is_evaluating_ = false;
+  bool has_ended_ = false;      // before this process
   bool signals_cost_ = false;   // mpirun may not wait for the save; rank 0
   int64_t saved_step_ = 0;      // of the newest checkpoint; 0: there is none
   std::vector<double> losses_;  // of this process's steps

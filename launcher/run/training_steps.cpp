@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "checkpoint/error.h"
 #include "checkpoint/purge.h"
@@ -71,11 +72,8 @@ ExitCode Training::train_steps() {
     log_step(report, watch.seconds());
     check_progress(report);
     const Stop stop = agree_on_next();
-    if (stop != Stop::kNo && !is_finished()) {
-      leave(stop);
-      return ExitCode::kRequeue;
-    }
-    evaluate_if_due();
+    if (stop != Stop::kNo && !is_finished()) return leave(stop);
+    if (!evaluate_if_due()) return leave(stop_in_evaluation_);
     save_if_due();
     time_limit_.note_step(watch.seconds());
   }
@@ -159,6 +157,7 @@ void Training::save() {
   const std::string path = save_checkpoint(*engine_, run, state, /*replace=*/true);
   saved_batches_ = progress_.num_batches;
   saved_step_ = state.step;
+  save_is_due_ = false;
   note_cost_of_signals();
   time_limit_.note_save(watch.seconds());
   save_pace_.note_save(process_age(), watch.seconds());
@@ -190,7 +189,7 @@ Stop Training::agree_on_next() {
   const bool is_due =
       is_first_rank() && save_pace_.is_due(engine_->num_steps(), process_age());
   const int64_t wish = largest(engine_->control(), 2 * stop + is_due, "stop");
-  save_is_due_ = wish % 2 == 1;
+  save_is_due_ = save_is_due_ || wish % 2 == 1;
   return static_cast<Stop>(wish / 2);
 }
 
@@ -198,47 +197,67 @@ Stop Training::wish_to_stop() const {
   if (stop_signal() != 0) return Stop::kSignal;
   if (!is_first_rank()) return Stop::kNo;
   folder_->check_ours();
-  if (time_limit_.is_near(process_age())) return Stop::kTimeLimit;
+  const double num_steps =
+      static_cast<double>(num_evaluated()) / static_cast<double>(batch_.global_batch);
+  const bool is_ahead = evaluation_is_due() && !is_evaluating_;
+  const double due = is_ahead ? time_limit_.evaluation(num_steps) : 0;
+  if (time_limit_.is_near(process_age(), due)) return Stop::kTimeLimit;
   return folder_->has_stop_file() ? Stop::kStopFile : Stop::kNo;
 }
 
-void Training::leave(Stop reason) {
+ExitCode Training::leave(Stop reason) {
   save();
-  if (!is_first_rank()) return;
+  if (!is_first_rank()) return ExitCode::kRequeue;
   folder_->remove_stop_file();
   metrics_->note("stop", {{"step", engine_->num_steps()}, {"reason", name_of(reason)}});
   print_line(
       fmt::format("stopped by {} at step {}/{}; the same command goes on from here",
                   name_of(reason), engine_->num_steps(), settings_.steps));
+  return ExitCode::kRequeue;
 }
 
 // ---- beside and after the steps
 
-void Training::evaluate_if_due() {
+bool Training::evaluation_is_due() const {
   const int64_t step = engine_->num_steps();
-  const bool is_due = settings_.eval_every > 0 && step > 0 &&
-                      step % settings_.eval_every == 0 &&
-                      progress_.last_evaluation != step;
-  if (is_due) evaluate_model();
+  return eval_sampler_ && settings_.eval_every > 0 && step > 0 &&
+         step % settings_.eval_every == 0 && progress_.last_evaluation != step;
 }
 
-void Training::evaluate_model() {
-  if (!eval_sampler_) return;
+// The samples of an evaluation.
+int64_t Training::num_evaluated() const {
+  if (!eval_sampler_) return 0;
+  const int64_t all = eval_sampler_->num_samples();
+  return settings_.eval_samples == 0 ? all : std::min(all, settings_.eval_samples);
+}
+
+bool Training::evaluate_if_due() { return !evaluation_is_due() || evaluate_model(); }
+
+// False: somebody asked to stop meanwhile; stop_in_evaluation_ says why.
+bool Training::evaluate_model() {
+  if (!eval_sampler_) return true;
   engine_->average_buffers();
   const Stopwatch watch;
-  const int64_t all = eval_sampler_->num_samples();
-  const int64_t num_samples =
-      settings_.eval_samples == 0 ? all : std::min(all, settings_.eval_samples);
-  const Evaluation result = evaluate(*runner_, engine_->control(), *eval_sampler_, batch_,
-                                     shape_.seq_len, num_samples);
+  const int64_t num_samples = num_evaluated();
+  is_evaluating_ = true;
+  const std::optional<Evaluation> result =
+      evaluate(*runner_, engine_->control(), *eval_sampler_, batch_, shape_.seq_len,
+               num_samples, [&] {
+                 stop_in_evaluation_ = agree_on_next();
+                 return stop_in_evaluation_ != Stop::kNo;
+               });
+  is_evaluating_ = false;
+  if (!result) return false;
   progress_.last_evaluation = engine_->num_steps();
-  if (!is_first_rank()) return;
+  time_limit_.note_evaluation(watch.seconds());
+  if (!is_first_rank()) return true;
   metrics_->eval(
-      {progress_.last_evaluation, result.loss, result.num_targets, watch.seconds()});
+      {progress_.last_evaluation, result->loss, result->num_targets, watch.seconds()});
   print_line(fmt::format("eval {:>{}}/{} | loss {:.4f} | {} samples",
                          progress_.last_evaluation,
                          std::to_string(settings_.steps).size() + 1, settings_.steps,
-                         result.loss, num_samples));
+                         result->loss, num_samples));
+  return true;
 }
 
 void Training::print_sample() {
@@ -246,12 +265,15 @@ void Training::print_sample() {
   if (is_first_rank()) print_line("sample:\n" + text);
 }
 
-void Training::finish() {
-  if (progress_.last_evaluation != engine_->num_steps()) evaluate_model();
+ExitCode Training::finish() {
+  const bool is_evaluated = progress_.last_evaluation == engine_->num_steps();
+  if (!is_evaluated && !evaluate_model()) return leave(stop_in_evaluation_);
   engine_->average_buffers();
   if (!settings_.sample.empty()) print_sample();
-  if (!is_first_rank()) return;
+  if (!is_first_rank()) return ExitCode::kDone;
   folder_->remove_stop_file();
+  metrics_->note("end", {{"step", engine_->num_steps()}});
+  return ExitCode::kDone;
 }
 
 void Training::say_finished() {

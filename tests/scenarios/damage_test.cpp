@@ -122,6 +122,23 @@ TEST_F(DamagedCheckpoint, AFileOfSuchANameIsSomebodyElses) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("passed over")));
 }
 
+// A crash between the last save and the end of the evaluation behind it.
+TEST_F(DamagedCheckpoint, AFinishedRunFinishesWhatACrashLeftOut) {
+  const Words flags = {"--steps=4", "--eval-data", path("data.txt"), "--sample=the"};
+  std::string log = read_file(path("a/metrics.jsonl"));
+  log.resize(log.rfind("{\"type\":\"end\""));
+  write("a/metrics.jsonl", log + "{\"type\":\"ev");
+  const Outcome first = run(2, train("a", flags));
+  EXPECT_EQ(first.rc, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("eval  4/4"));
+  EXPECT_THAT(first.out, HasSubstr("sample:"));
+  EXPECT_EQ(metrics("a", "eval").size(), 1u);
+  const Outcome second = run(2, train("a", flags));
+  EXPECT_THAT(second.out, HasSubstr("this run is finished"));
+  EXPECT_THAT(second.out, Not(HasSubstr("sample:")));
+  EXPECT_EQ(metrics("a", "eval").size(), 1u);
+}
+
 TEST_F(DamagedCheckpoint, ARenamedFolderIsNotItsStep) {
   fs::rename(path("a/step_000000000004"), path("a/step_000000000009"));
   const Outcome must = run(0, train("a", {"--steps=12", "--resume=must"}));

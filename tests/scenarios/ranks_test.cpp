@@ -87,7 +87,7 @@ TEST_F(OwnRanks, CtrlCBeforeTheFirstStepLosesNothing) {
     const Outcome outcome = program->wait();
     EXPECT_FALSE(outcome.is_late);
     if (outcome.rc == 75) {
-      EXPECT_EQ(num_checkpoints(), 1u);
+      ASSERT_GE(num_checkpoints(), 1u);
       const std::string last = std::to_string(steps("a").back());
       EXPECT_THAT(checkpoints("a").back(), testing::EndsWith(last));
     } else {

@@ -106,6 +106,22 @@ TEST_F(Stopping, ASecondSignalLeavesAtOnce) {
   EXPECT_EQ(run(0, train("a", {"--steps=2"})).rc, 0);
 }
 
+// An evaluation of many seconds.
+TEST_F(Stopping, AnEvaluationIsLeftAtOnce) {
+  std::string text;
+  for (int i = 0; i < 60000; ++i) text += "some text ";
+  const Words flags = {"--eval-every=2", "--eval-samples=0", "--eval-data",
+                       write("eval.txt", text)};
+  auto program = start(2, train("a", Words{"--steps=1000000"} + flags));
+  ASSERT_TRUE(wait_for_step("a", 2));
+  program->send(SIGUSR1);
+  const Outcome outcome = program->wait(std::chrono::seconds(15));
+  EXPECT_FALSE(outcome.is_late);
+  EXPECT_EQ(outcome.rc, 75) << outcome.err;
+  EXPECT_EQ(checkpoints("a").size(), 1u);
+  EXPECT_THAT(metrics("a", "eval"), IsEmpty());
+}
+
 TEST_F(Stopping, AStopInTheLastStepIsNone) {
   run(0, train("a", {"--steps=2"}));
   write("a/STOP", "");

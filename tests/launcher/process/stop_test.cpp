@@ -70,6 +70,16 @@ TEST(TimeLimit, KeepsTheLongestStepAndASaveBack) {
   EXPECT_TRUE(limit.is_near(75));
 }
 
+TEST(TimeLimit, ForeseesAnEvaluation) {
+  TimeLimit limit(100);
+  limit.note_step(5);
+  EXPECT_EQ(limit.evaluation(4), 20) << "before the first, as steps take for as much";
+  EXPECT_FALSE(limit.is_near(69, limit.evaluation(4)));
+  EXPECT_TRUE(limit.is_near(70, limit.evaluation(4)));
+  limit.note_evaluation(30);
+  EXPECT_EQ(limit.evaluation(4), 30);
+}
+
 TEST(TimeLimit, NoneIsNeverNear) {
   TimeLimit none(0);
   none.note_step(1e9);

@@ -101,5 +101,12 @@ TEST_F(ResumePlanTest, AFolderMustFitTheRun) {
   EXPECT_THAT(refusal(folder.path("empty")).problem(), HasSubstr("without checkpoints"));
 }
 
+TEST(FirstFew, ThreeThousandLinesAreSix) {
+  const std::vector<std::string> few = first_few(std::vector<std::string>(3000, "x"));
+  EXPECT_EQ(few.size(), 6u);
+  EXPECT_EQ(few.back(), "... and 2995 more");
+  EXPECT_EQ(first_few({"a", "b"}), (std::vector<std::string>{"a", "b"}));
+}
+
 }  // namespace
 }  // namespace zero::launcher
