@@ -105,10 +105,24 @@ class Job {
       throw Error(ExitCode::kEnvironment, "mpirun cannot be started", "--ranks",
                   "install OpenMPI (openmpi-bin), or leave --ranks out");
     }
-    const bool has_died = code == 1 || code >= 128;
-    if (!was_told_ || !has_died) return code;
-    warn("stopped before a step was done: nothing was lost");
-    return static_cast<int>(ExitCode::kInterrupted);
+    const bool is_mpiruns = code == 1, has_died = code > 128;
+    if (was_told_ && (is_mpiruns || has_died)) {
+      warn("stopped before a step was done: nothing was lost");
+      return static_cast<int>(ExitCode::kInterrupted);
+    }
+    if (is_mpiruns) {  // no code of ours
+      const std::string hosts = ranks_.hosts.empty() ? "" : " --hostfile " + ranks_.hosts;
+      throw Error(ExitCode::kEnvironment,
+                  fmt::format("mpirun could not run {} ranks", ranks_.count), "--ranks",
+                  fmt::format("mpirun -n {}{} true tells why", ranks_.count, hosts));
+    }
+    if (has_died && code != static_cast<int>(ExitCode::kInterrupted)) {
+      warn(
+          fmt::format("a rank was ended by signal {} ({}); the same command goes on from "
+                      "the last checkpoint",
+                      code - 128, strsignal(code - 128)));
+    }
+    return code;
   }
 
   const pid_t pid_;
@@ -155,6 +169,9 @@ std::vector<std::string> mpirun_variables(const std::vector<std::string>& enviro
 
 int start_ranks(const RanksToStart& ranks) {
   std::error_code error;
+  if (!ranks.hosts.empty() && !std::filesystem::is_regular_file(ranks.hosts, error))
+    throw Error(ExitCode::kUsage, "there is no such file", ranks.hosts,
+                "--hosts FILE, a line for each host: name slots=N");
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", error);
   const int num_cores = cores_of_this_process();
   if (ranks.hosts.empty() && ranks.count > num_cores)

@@ -28,6 +28,12 @@ Conflicts missing_settings(const Settings& s) {
   return found;
 }
 
+Conflicts host_conflicts(const Settings& s) {
+  if (s.hosts.empty() || s.ranks > 0) return {};
+  return {{{"hosts", "ranks"},
+           "hosts says where ranks start, and not how many; allowed: with --ranks N"}};
+}
+
 Conflicts prompt_conflicts(const Settings& s) {
   if (!s.sample.empty()) return {};
   return {{{"sample"},
@@ -180,6 +186,7 @@ std::vector<Conflict> find_conflicts(const Settings& settings,
   }
   if (context.is_complete) append(found, missing_settings(settings));
   if (context.models) append(found, model_conflicts(settings, *context.models));
+  append(found, host_conflicts(settings));
   append(found, schedule_conflicts(settings));
   append(found, evaluation_conflicts(settings));
   append(found, delay_conflicts(settings));

@@ -114,7 +114,9 @@ TEST_F(OwnRanks, AKilledRankEndsTheRun) {
   for (const pid_t pid : pids_with(path("a"))) {
     if (variable_of(pid, "OMPI_COMM_WORLD_RANK") == "1") kill(pid, SIGKILL);
   }
-  EXPECT_EQ(program->wait().rc, 137);
+  const Outcome outcome = program->wait();
+  EXPECT_EQ(outcome.rc, 137);
+  EXPECT_THAT(outcome.err, HasSubstr("a rank was ended by signal 9"));
   const std::string more = "--steps=" + std::to_string(steps("a").back() + 2);
   const Outcome again = run(0, train("a", {more, "--ranks=2"}));
   EXPECT_EQ(again.rc, 0) << again.err;
@@ -132,6 +134,19 @@ TEST_F(OwnRanks, ErrorsAreToldOnceAndKeepTheirCode) {
   const Outcome folder = run(0, train("file/a", {"--steps=4", "--ranks=2"}));
   EXPECT_EQ(folder.rc, 5) << folder.err;
   EXPECT_FALSE(says_mpirun(folder)) << folder.err;
+}
+
+TEST_F(OwnRanks, HostsThatCannotBeUsedAreTold) {
+  const std::string hosts = write("hosts", "localhost slots=1\n");
+  const Outcome few = run(0, train("a", {"--steps=2", "--ranks=2", "--hosts", hosts}),
+                          {"OMPI_MCA_rmaps_base_oversubscribe=0"});
+  EXPECT_EQ(few.rc, 3);
+  EXPECT_THAT(few.err, HasSubstr("mpirun -n 2 --hostfile " + hosts + " true tells why"));
+  const Outcome none = run(0, train("a", {"--steps=2", "--ranks=2", "--hosts=nofile"}));
+  EXPECT_EQ(none.rc, 2);
+  EXPECT_THAT(none.err, HasSubstr("no such file"));
+  EXPECT_EQ(run(0, train("a", {"--steps=2", "--hosts", hosts})).rc, 2);
+  EXPECT_FALSE(has("a"));
 }
 
 TEST_F(OwnRanks, UnderMpirunTheNumbersMustAgree) {
