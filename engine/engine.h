@@ -112,11 +112,13 @@ class Engine {
     } else {
       auto result = model->forward(scope.cast(std::forward<Args>(args))...);
       using Result = decltype(result);
-      if constexpr (requires { sizeof(detail::TensorsOf<Result>); }) {
-        if constexpr (detail::TensorsOf<Result>::are_known) {
-          auto take = [&](at::Tensor& tensor) { scope.take(tensor); };
-          detail::TensorsOf<Result>::visit(result, take);
-        }
+      constexpr bool is_included = requires { sizeof(detail::TensorsOf<Result>); };
+      static_assert(is_included || std::is_same_v<Result, at::Tensor>,
+                    "include \"engine/unit.h\" where Engine::forward is called");
+      if constexpr (is_included) {
+        visit_tensors(result, [&](at::Tensor& tensor) { scope.take(tensor); });
+      } else if constexpr (std::is_same_v<Result, at::Tensor>) {
+        scope.take(result);
       }
       scope.finish();
       return result;

@@ -1,4 +1,5 @@
 // Does not compile: refused_units_test.sh reads why.
+#include "engine/engine.h"
 #include "engine/unit.h"
 
 namespace {
@@ -8,6 +9,12 @@ struct Hidden {  // does not show its tensors
 };
 struct ReturnsHiddenImpl : torch::nn::Module {
   Hidden forward(const at::Tensor& x) { return {x}; }
+};
+struct Secret {  // of a root
+  at::Tensor loss;
+};
+struct RootReturnsHiddenImpl : torch::nn::Module {
+  Secret forward(const at::Tensor& x) { return {x}; }
 };
 struct TakesHiddenImpl : torch::nn::Module {
   at::Tensor forward(const std::vector<Hidden>& all) { return all.front().logits; }
@@ -26,4 +33,7 @@ int main() {
   takes(std::vector<Hidden>{{x}});
   auto assigns = zero::Unit<AssignsImpl>::make();
   assigns(x);
+  zero::Engine engine(nullptr, {});
+  auto root = std::make_shared<RootReturnsHiddenImpl>();
+  engine.forward(root, x);
 }

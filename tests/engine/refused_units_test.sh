@@ -7,4 +7,5 @@ says() {
 }
 says "cannot see the tensors in what forward returns"
 says "cannot see the tensors in this type"
+says "Secret"
 says "forward must take its arguments by value or by const reference"
