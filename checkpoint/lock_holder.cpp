@@ -49,8 +49,12 @@ int64_t start_of(int64_t pid) {
 
 }  // namespace
 
-LockHolder this_process(const std::string& job_id) {
+int64_t seconds_since_1970() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+LockHolder this_process(const std::string& job_id) {
   LockHolder self;
   self.host = host_name();
   self.machine_id = first_line_of("/etc/machine-id");
@@ -59,7 +63,7 @@ LockHolder this_process(const std::string& job_id) {
   self.pid = ::getpid();
   self.pid_start = start_of(self.pid);
   self.job_id = job_id;
-  self.heartbeat = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+  self.heartbeat = seconds_since_1970();
   return self;
 }
 

@@ -20,6 +20,8 @@ struct LockHolder {
   bool holds_file = false;  // it has locked the file itself (flock)
 };
 
+int64_t seconds_since_1970();
+
 // This process, now.
 LockHolder this_process(const std::string& job_id);
 

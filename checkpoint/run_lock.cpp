@@ -75,7 +75,7 @@ RunLock::~RunLock() {
 void RunLock::refuse(const LockHolder& holder, Life life) const {
   const std::string job =
       holder.job_id.empty() ? "" : ", job " + printable(holder.job_id);
-  const int64_t age = std::max<int64_t>(0, this_process("").heartbeat - holder.heartbeat);
+  const int64_t age = std::max<int64_t>(0, seconds_since_1970() - holder.heartbeat);
   const std::string pid = std::to_string(holder.pid);
   throw CheckpointError(
       folder().path_of(kLockFile), "",
@@ -168,7 +168,7 @@ void RunLock::check() const {
 // text keeps its length, as the digits of the time do.
 void RunLock::beat() {
   check();
-  self_.heartbeat = this_process("").heartbeat;
+  self_.heartbeat = seconds_since_1970();
   const std::string text = to_text(self_);
   file_->write(text.data(), text.size(), 0, io());
 }

@@ -13,6 +13,7 @@
 #include "launcher/commands/generate.h"
 #include "launcher/commands/train.h"
 #include "launcher/process/announced_world.h"
+#include "launcher/process/environment.h"
 #include "launcher/run/console.h"
 #include "launcher/run/report.h"
 #include "launcher/settings/command_line.h"
@@ -81,8 +82,10 @@ int launch(int argc, char** argv, const ModelFamilies& models) {
     return static_cast<int>(words.empty() ? ExitCode::kUsage : ExitCode::kDone);
   }
   for (const Verb& verb : kVerbs) {
-    if (words[0] == verb.name)
-      return verb.run(read_command_line({words.begin() + 1, words.end()}), models);
+    if (words[0] != verb.name) continue;
+    CommandLine line = read_command_line({words.begin() + 1, words.end()});
+    line.words = words;
+    return verb.run(line, models);
   }
   return report_alone(unknown_verb(words[0]), rank_before_mpi());
 }

@@ -5,6 +5,7 @@
 
 #include "engine/comm/communicator.h"
 #include "launcher/process/announced_world.h"
+#include "launcher/process/environment.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/process/start_ranks.h"
 #include "launcher/process/world.h"
@@ -53,9 +54,8 @@ void check_from(const std::string& verb, const CommandLine& line) {
 }
 
 // --ranks and --hosts, which count before anything of the checkpoint is known.
-RanksToStart asked_ranks(const std::string& verb, const CommandLine& line) {
-  RanksToStart ranks{0, "", {verb}, ""};
-  ranks.words.insert(ranks.words.end(), line.words.begin(), line.words.end());
+RanksToStart asked_ranks(const CommandLine& line) {
+  RanksToStart ranks{0, "", line.words, ""};
   for (const FlagValue& flag : line.flags) {
     if (flag.value.words.size() != 1) continue;  // told with all other problems
     if (flag.key == "ranks")
@@ -94,7 +94,7 @@ int run_from_checkpoint(const std::string& verb, const CommandLine& line,
   std::optional<World> world;
   try {
     check_from(verb, line);
-    const RanksToStart ranks = asked_ranks(verb, line);
+    const RanksToStart ranks = asked_ranks(line);
     if (!announced && ranks.count > 1) return start_ranks(ranks);
     world.emplace(announced);
   } catch (...) {

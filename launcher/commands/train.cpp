@@ -5,6 +5,7 @@
 #include <string>
 
 #include "launcher/process/announced_world.h"
+#include "launcher/process/environment.h"
 #include "launcher/process/start_ranks.h"
 #include "launcher/process/stop_signals.h"
 #include "launcher/process/world.h"
@@ -41,12 +42,8 @@ void check_line(const CommandLine& line) {
 }
 
 RanksToStart ranks_of(const CommandLine& line, const Settings& settings) {
-  RanksToStart ranks{static_cast<int>(settings.ranks),
-                     settings.hosts,
-                     {"train"},
-                     stop_file(settings.out)};
-  ranks.words.insert(ranks.words.end(), line.words.begin(), line.words.end());
-  return ranks;
+  return {static_cast<int>(settings.ranks), settings.hosts, line.words,
+          stop_file(settings.out)};
 }
 
 int train_in(World& world, const Settings& settings, const ModelFamilies& models) {

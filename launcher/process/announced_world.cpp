@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 
 #include "engine/errors.h"
+#include "launcher/process/environment.h"
 #include "launcher/run/console.h"
 #include "launcher/settings/values.h"
 
@@ -23,22 +23,17 @@ constexpr std::array kSources = {
 
 std::optional<int> number_in(const std::vector<std::string>& environment,
                              const std::string& name) {
-  for (const std::string& entry : environment) {
-    if (!entry.starts_with(name + "=")) continue;
-    const std::string text = entry.substr(name.size() + 1);
-    const auto value = parse_integer(text);
-    if (value && *value >= 0 && *value < 1 << 30) return static_cast<int>(*value);
-    throw Error(ExitCode::kEnvironment,
-                name + " is '" + printable(text) + "', not a number of ranks",
-                "the environment", "start with mpirun or srun, or unset it");
-  }
-  return std::nullopt;
+  const std::optional<std::string> text = variable(environment, name);
+  if (!text) return std::nullopt;
+  const auto value = parse_integer(*text);
+  if (value && *value >= 0 && *value < 1 << 30) return static_cast<int>(*value);
+  throw Error(ExitCode::kEnvironment,
+              name + " is '" + printable(*text) + "', not a number of ranks",
+              "the environment", "start with mpirun or srun, or unset it");
 }
 
 bool has_pmix(const std::vector<std::string>& environment) {
-  return std::ranges::any_of(environment, [](const std::string& entry) {
-    return entry.starts_with("PMIX_NAMESPACE=") || entry.starts_with("PMIX_RANK=");
-  });
+  return variable(environment, "PMIX_NAMESPACE") || variable(environment, "PMIX_RANK");
 }
 
 }  // namespace

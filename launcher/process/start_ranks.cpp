@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -17,9 +16,9 @@
 #include <thread>
 
 #include "engine/errors.h"
+#include "launcher/process/environment.h"
 #include "launcher/process/stop_signals.h"
 #include "launcher/run/console.h"
-#include "launcher/settings/config.h"
 
 namespace zero::launcher {
 namespace {
@@ -31,14 +30,6 @@ constexpr auto kLook = 20ms;
 // mpirun passes a signal on to the ranks that it has started: one that came too early is
 // lost, and the file STOP says it again.
 constexpr auto kPatience = 3s;
-constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE, SIGXFSZ};
-
-bool has(const std::vector<std::string>& environment, const std::string& name) {
-  for (const std::string& entry : environment) {
-    if (entry.starts_with(name + "=")) return true;
-  }
-  return false;
-}
 
 int cores_of_this_process() {
   cpu_set_t set;
@@ -58,7 +49,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGUSR1);  // which it passes on: the ranks save and stop
   if (getppid() != parent) _exit(static_cast<int>(ExitCode::kInterrupted));
-  for (const int signal : kStopSignals) ::signal(signal, SIG_DFL);
+  forget_stop_signals();
+  for (const int ignored : {SIGPIPE, SIGXFSZ}) signal(ignored, SIG_DFL);
   const int nothing = open("/dev/null", O_RDONLY);
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
   execvpe(words[0], words, variables);
@@ -162,7 +154,7 @@ std::vector<std::string> mpirun_variables(const std::vector<std::string>& enviro
                      {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
   }
   std::erase_if(variables, [&](const std::string& entry) {
-    return has(environment, entry.substr(0, entry.find('=')));
+    return variable(environment, entry.substr(0, entry.find('='))).has_value();
   });
   return variables;
 }

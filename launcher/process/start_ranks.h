@@ -8,7 +8,7 @@ namespace zero::launcher {
 struct RanksToStart {
   int count = 0;
   std::string hosts;               // a hostfile of mpirun; empty: this machine
-  std::vector<std::string> words;  // of the command line, the program's name apart
+  std::vector<std::string> words;  // of the command line, from the verb on
   std::string stop_file;           // empty: the verb knows none
 };
 

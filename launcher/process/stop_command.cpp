@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "launcher/process/announced_world.h"
+#include "launcher/process/environment.h"
 #include "launcher/run/run_folder.h"
 
 namespace zero::launcher {
@@ -16,24 +17,16 @@ namespace {
 // Those that pass SIGUSR1 on to all ranks.
 constexpr std::array kLaunchers = {"mpirun", "mpiexec", "orterun", "prterun"};
 
-std::string value_of(const std::vector<std::string>& environment,
-                     const std::string& name) {
-  for (const std::string& entry : environment) {
-    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
-  }
-  return "";
-}
-
 // Empty where no signal reaches all ranks, as on the far side of an ssh.
 std::string signal_command(const Starter& starter,
                            const std::vector<std::string>& environment) {
   const bool is_alone = !announced_world(environment);
   if (is_alone) return fmt::format("kill -USR1 {}", starter.pid);
   if (is_impatient(starter)) return fmt::format("kill -USR1 {}", starter.parent);
-  const std::string job = value_of(environment, "SLURM_JOB_ID"),
-                    step = value_of(environment, "SLURM_STEP_ID");
-  if (job.empty() || step.empty()) return "";
-  return fmt::format("scancel --signal=USR1 {}.{}", job, step);
+  const auto job = variable(environment, "SLURM_JOB_ID"),
+             step = variable(environment, "SLURM_STEP_ID");
+  if (!job || job->empty() || !step || step->empty()) return "";
+  return fmt::format("scancel --signal=USR1 {}.{}", *job, *step);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <array>
 #include <chrono>
 
+#include "launcher/process/environment.h"
+
 namespace zero::launcher {
 namespace {
 
@@ -41,9 +43,7 @@ void Heartbeat::beat_until_stopped(std::stop_token stop) {
 
 std::string job_id(const std::vector<std::string>& environment) {
   for (const std::string name : kJobVariables) {
-    for (const std::string& entry : environment) {
-      if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
-    }
+    if (const auto id = variable(environment, name)) return *id;
   }
   return "";
 }

@@ -13,7 +13,7 @@ constexpr int64_t kBlockBytes = 64 << 10;
 }  // namespace
 
 LinesFromEnd::LinesFromEnd(int descriptor, int64_t size)
-    : descriptor_(descriptor), size_(size), begin_(size) {}
+    : descriptor_(descriptor), begin_(size) {}
 
 // Another block before what is there; false: there is none.
 bool LinesFromEnd::read_more() {

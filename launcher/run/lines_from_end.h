@@ -24,7 +24,6 @@ class LinesFromEnd {
   bool read_more();
 
   const int descriptor_;
-  const int64_t size_;
   int64_t begin_;       // of buffer_ in the file
   std::string buffer_;  // what has been read and not been handed out
   bool is_first_ = true;

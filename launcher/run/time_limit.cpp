@@ -40,7 +40,7 @@ double seconds_since_boot() {
 double process_age() {
   const double since_loading =
       std::chrono::duration<double>(Clock::now() - loaded_at).count();
-  const double start = start_in_seconds();
+  static const double start = start_in_seconds();
   return start < 0 ? since_loading
                    : std::max(since_loading, seconds_since_boot() - start);
 }

@@ -15,6 +15,7 @@
 #include "launcher/data/token_file.h"
 #include "launcher/data/token_source.h"
 #include "launcher/inference/generate.h"
+#include "launcher/process/environment.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/process/runner.h"
 #include "launcher/process/stop_command.h"
@@ -56,8 +57,7 @@ ExitCode Training::run() {
   build_engine();
   open_folder();
   announce();
-  load_progress();
-  if (stop_in_evaluation_ != Stop::kNo) return leave(stop_in_evaluation_);
+  if (const Stop stop = load_progress(); stop != Stop::kNo) return leave(stop);
   ExitCode code = train_steps();
   if (has_ended_) {
     say_finished();
@@ -144,7 +144,7 @@ void Training::announce() {
   print_line(banner(settings_, facts));
 }
 
-void Training::load_progress() {
+Stop Training::load_progress() {
   if (const std::optional<Resumed> resumed = resume(*engine_, identity_)) {
     started_from_ = resumed->folder;
     progress_ = resumed->progress;
@@ -157,9 +157,9 @@ void Training::load_progress() {
   save_pace_.note_save(process_age(), 0);
   note_cost_of_signals();
   has_ended_ = is_finished() && has_ended_before();
-  if (has_ended_) return;
+  if (has_ended_) return Stop::kNo;
   if (is_first_rank()) announce_start();
-  evaluate_if_due();
+  return evaluate_if_due();
 }
 
 // They would be in the way of the steps to come, and of --keep.

@@ -57,7 +57,7 @@ class Training {
   void build_engine();
   void open_folder();
   void announce();
-  void load_progress();
+  Stop load_progress();
   ExitCode train_steps();
   ExitCode finish();
 
@@ -79,8 +79,9 @@ class Training {
   Stop wish_to_stop() const;
   ExitCode leave(Stop reason);
   bool evaluation_is_due() const;
-  bool evaluate_if_due();
-  bool evaluate_model();
+  // Anything but kNo: asked for meanwhile, and the evaluation was left.
+  Stop evaluate_if_due();
+  Stop evaluate_model();
   int64_t num_evaluated() const;
   void print_sample();
   bool is_first_rank() const;
@@ -110,7 +111,6 @@ class Training {
   TimeLimit time_limit_;
   SavePace save_pace_;
   bool save_is_due_ = false;
-  Stop stop_in_evaluation_ = Stop::kNo;
   bool is_evaluating_ = false;
   bool has_ended_ = false;      // before this process
   bool signals_cost_ = false;   // mpirun may not wait for the save; rank 0

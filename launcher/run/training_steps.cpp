@@ -73,7 +73,7 @@ ExitCode Training::train_steps() {
     check_progress(report);
     const Stop stop = agree_on_next();
     if (stop != Stop::kNo && !is_finished()) return leave(stop);
-    if (!evaluate_if_due()) return leave(stop_in_evaluation_);
+    if (const Stop left = evaluate_if_due(); left != Stop::kNo) return leave(left);
     save_if_due();
     time_limit_.note_step(watch.seconds());
   }
@@ -97,7 +97,6 @@ void Training::count(const StepReport& report) {
   progress_.num_bad += report.skipped;
   progress_.num_bad_in_a_row = report.skipped ? progress_.num_bad_in_a_row + 1 : 0;
   losses_.push_back(report.loss);
-  note_cost_of_signals();
 }
 
 // A signal may come in the middle of a step that is longer than mpirun waits.
@@ -231,11 +230,13 @@ int64_t Training::num_evaluated() const {
   return settings_.eval_samples == 0 ? all : std::min(all, settings_.eval_samples);
 }
 
-bool Training::evaluate_if_due() { return !evaluation_is_due() || evaluate_model(); }
+Stop Training::evaluate_if_due() {
+  return evaluation_is_due() ? evaluate_model() : Stop::kNo;
+}
 
-// False: somebody asked to stop meanwhile; stop_in_evaluation_ says why.
-bool Training::evaluate_model() {
-  if (!eval_sampler_) return true;
+Stop Training::evaluate_model() {
+  if (!eval_sampler_) return Stop::kNo;
+  Stop stop = Stop::kNo;
   engine_->average_buffers();
   const Stopwatch watch;
   const int64_t num_samples = num_evaluated();
@@ -243,21 +244,21 @@ bool Training::evaluate_model() {
   const std::optional<Evaluation> result =
       evaluate(*runner_, engine_->control(), *eval_sampler_, batch_, shape_.seq_len,
                num_samples, [&] {
-                 stop_in_evaluation_ = agree_on_next();
-                 return stop_in_evaluation_ != Stop::kNo;
+                 stop = agree_on_next();
+                 return stop != Stop::kNo;
                });
   is_evaluating_ = false;
-  if (!result) return false;
+  if (!result) return stop;
   progress_.last_evaluation = engine_->num_steps();
   time_limit_.note_evaluation(watch.seconds());
-  if (!is_first_rank()) return true;
+  if (!is_first_rank()) return Stop::kNo;
   metrics_->eval(
       {progress_.last_evaluation, result->loss, result->num_targets, watch.seconds()});
   print_line(fmt::format("eval {:>{}}/{} | loss {:.4f} | {} samples",
                          progress_.last_evaluation,
                          std::to_string(settings_.steps).size() + 1, settings_.steps,
                          result->loss, num_samples));
-  return true;
+  return Stop::kNo;
 }
 
 void Training::print_sample() {
@@ -267,7 +268,8 @@ void Training::print_sample() {
 
 ExitCode Training::finish() {
   const bool is_evaluated = progress_.last_evaluation == engine_->num_steps();
-  if (!is_evaluated && !evaluate_model()) return leave(stop_in_evaluation_);
+  if (const Stop stop = is_evaluated ? Stop::kNo : evaluate_model(); stop != Stop::kNo)
+    return leave(stop);
   engine_->average_buffers();
   if (!settings_.sample.empty()) print_sample();
   if (!is_first_rank()) return ExitCode::kDone;

@@ -146,9 +146,7 @@ class Reader {
 }  // namespace
 
 CommandLine read_command_line(const std::vector<std::string>& words) {
-  CommandLine line = Reader(words).run();
-  line.words = words;
-  return line;
+  return Reader(words).run();
 }
 
 std::string advice_for(const std::string& name, std::string (*spelling)(const Setting&)) {

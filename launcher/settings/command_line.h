@@ -14,10 +14,10 @@ struct FlagValue {
 
 // What stands behind `zero_launch train`, taken apart but not yet judged.
 struct CommandLine {
-  std::vector<std::string> words;
-  std::vector<FlagValue> flags;  // each key once, with all the words it was given
-  std::string config_file;       // --config FILE; empty: none
-  std::string from;              // --from DIR; empty: none
+  std::vector<std::string> words;  // all of them, from the verb on; launch() knows them
+  std::vector<FlagValue> flags;    // each key once, with all the words it was given
+  std::string config_file;         // --config FILE; empty: none
+  std::string from;                // --from DIR; empty: none
   bool print_config = false;
   bool help = false;
   Problems problems;  // unknown flags and stray words

@@ -1,7 +1,6 @@
 #include "launcher/settings/config.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -141,12 +140,6 @@ Settings read_settings(const CommandLine& line,
   }
   if (!problems.empty()) throw to_error(problems, context.verb);
   return settings;
-}
-
-std::vector<std::string> process_environment() {
-  std::vector<std::string> environment;
-  for (char** entry = environ; *entry; ++entry) environment.emplace_back(*entry);
-  return environment;
 }
 
 }  // namespace zero::launcher

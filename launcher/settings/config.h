@@ -30,7 +30,4 @@ Settings read_settings(const CommandLine& line,
                        const std::vector<std::string>& environment,
                        const ConfigContext& context);
 
-// The environment of this process.
-std::vector<std::string> process_environment();
-
 }  // namespace zero::launcher

@@ -16,6 +16,11 @@ using testing::SizeIs;
 // Steps of a few milliseconds, more than anyone waits for.
 const Words kEndless = {"--steps=1000000", "--delay=adam=5"};
 
+// Of a job on another host.
+const char* const kFarLock =
+    R"({"host":"far","machine_id":"m","boot_id":"b","pid_namespace":"n","pid":1,)"
+    R"("pid_start":1,"job_id":"7","heartbeat":1,"holds_file":true})";
+
 Words operator+(Words words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -186,9 +191,7 @@ TEST_F(Stopping, AStoppedProcessKeepsItsLock) {
 
 TEST_F(Stopping, ALockFromAnotherHostIsTakenWhenOneSaysSo) {
   EXPECT_EQ(run(0, train("a", {"--steps=2"})).rc, 0);
-  write("a/run.lock",
-        R"({"host":"far","machine_id":"m","boot_id":"b","pid_namespace":"n","pid":1,)"
-        R"("pid_start":1,"job_id":"7","heartbeat":1,"holds_file":true})");
+  write("a/run.lock", kFarLock);
   const Outcome refused = run(0, train("a", {"--steps=3"}));
   EXPECT_EQ(refused.rc, 5);
   EXPECT_THAT(refused.err, HasSubstr("process 1 on far, job 7"));
@@ -200,9 +203,7 @@ TEST_F(Stopping, ALockFromAnotherHostIsTakenWhenOneSaysSo) {
 
 TEST_F(Stopping, ARequeuedJobTakesItsOwnLock) {
   EXPECT_EQ(run(0, train("a", {"--steps=2"})).rc, 0);
-  write("a/run.lock",
-        R"({"host":"far","machine_id":"m","boot_id":"b","pid_namespace":"n","pid":1,)"
-        R"("pid_start":1,"job_id":"7","heartbeat":1,"holds_file":true})");
+  write("a/run.lock", kFarLock);
   EXPECT_EQ(run(0, train("a", {"--steps=3"}), {"SLURM_JOB_ID=8"}).rc, 5);
   EXPECT_EQ(run(0, train("a", {"--steps=3"}), {"SLURM_JOB_ID=7"}).rc, 0);
 }
