@@ -11,6 +11,7 @@
 
 #include "launcher/commands/eval.h"
 #include "launcher/commands/generate.h"
+#include "launcher/commands/plan.h"
 #include "launcher/commands/train.h"
 #include "launcher/process/announced_world.h"
 #include "launcher/process/environment.h"
@@ -32,6 +33,7 @@ struct Verb {
 
 constexpr std::array kVerbs = {
     Verb{"train", "train a language model, its state sharded over all ranks", train},
+    Verb{"plan", "will it fit? memory by owner, what would fit, the largest model", plan},
     Verb{"eval", "the loss of a checkpoint's model on data (--from DIR)", eval},
     Verb{"generate", "a prompt, continued by a checkpoint's model (--from DIR)",
          generate_text},
@@ -85,6 +87,7 @@ int launch(int argc, char** argv, const ModelFamilies& models) {
     if (words[0] != verb.name) continue;
     CommandLine line = read_command_line({words.begin() + 1, words.end()});
     line.words = words;
+    append(line.problems, find_foreign_flags(line, words[0]));
     return verb.run(line, models);
   }
   return report_alone(unknown_verb(words[0]), rank_before_mpi());

@@ -37,6 +37,15 @@ struct ModelShape {
   int64_t vocab = 0;    // 0: what the data needs
   int64_t seq_len = 0;  // longest sequence
   double dropout = 0;
+  bool operator==(const ModelShape&) const = default;
+};
+
+// One pass of training through a model, for its memory to be estimated.
+struct PassShape {
+  int64_t rows = 0;           // sequences that go through the model together
+  int64_t rows_in_units = 0;  // of them, through a unit at a time
+  int64_t element_bytes = 4;  // of weights and activations
+  bool recomputes = true;     // units make their activations again in backward
 };
 
 // One family of models that --model can name.
@@ -48,6 +57,9 @@ struct ModelFamily {
   // costs no memory.
   std::function<std::unique_ptr<LanguageModel>(const ModelShape&)> make;
   std::function<InitRules(const ModelShape&)> init_rules;
+  // Bytes that a pass takes at its worst moment beside the engine's: activations,
+  // gradients of activations, a unit's gradients of weights. Null: nobody knows.
+  std::function<int64_t(const ModelShape&, const PassShape&)> activation_bytes = nullptr;
 };
 
 using ModelFamilies = std::vector<ModelFamily>;

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "examples/models/gpt2.h"
+#include "examples/models/gpt2_memory.h"
 
 namespace zero {
 namespace {
@@ -64,6 +65,7 @@ ModelFamily gpt2_family() {
   family.init_rules = [](const ModelShape& shape) {
     return gpt2_init_rules(gpt2_config(shape));
   };
+  family.activation_bytes = gpt2_activation_bytes;
   return family;
 }
 

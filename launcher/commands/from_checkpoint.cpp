@@ -48,8 +48,6 @@ void check_from(const std::string& verb, const CommandLine& line) {
   if (line.from.empty())
     problems.push_back(
         {"from is missing; allowed: a run's folder or one of its steps", "--from DIR"});
-  if (line.print_config)
-    problems.push_back({"--print-config belongs to train", "command line"});
   if (!problems.empty()) throw to_error(problems, verb);
 }
 
@@ -71,7 +69,7 @@ int use_in(World& world, const std::string& verb, const CommandLine& line,
   const FoundCheckpoint checkpoint = find_saved_run(line.from, *ranks);
   const Settings settings = settings_for(verb, line, checkpoint, models);
   set_up_process(settings, world);
-  LoadedModel model(checkpoint, settings, models, std::move(ranks));
+  LoadedModel model(checkpoint, settings, models, world, std::move(ranks));
   try {
     use(model, checkpoint, settings);
     return static_cast<int>(ExitCode::kDone);

@@ -34,13 +34,6 @@ void check_ranks(const Settings& settings, int num_ranks) {
   if (!problems.empty()) throw to_error(problems, "train");
 }
 
-void check_line(const CommandLine& line) {
-  if (line.from.empty()) return;
-  throw to_error(
-      {{"--from belongs to eval and generate; train has --resume DIR", "command line"}},
-      "train");
-}
-
 RanksToStart ranks_of(const CommandLine& line, const Settings& settings) {
   return {static_cast<int>(settings.ranks), settings.hosts, line.words,
           stop_file(settings.out)};
@@ -70,7 +63,6 @@ int train(const CommandLine& line, const ModelFamilies& models) {
   Settings settings;
   std::optional<World> world;
   try {
-    check_line(line);
     ConfigContext context;
     context.num_ranks = announced ? announced->size : 1;
     context.may_start_ranks = !announced;

@@ -1,13 +1,13 @@
 #include "launcher/data/data_identity.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "engine/comm/exchange.h"
 #include "engine/errors.h"
 #include "launcher/data/token_source.h"
+#include "launcher/process/environment.h"
 
 namespace zero::launcher {
 
@@ -20,11 +20,9 @@ DataIdentity agree_on_data(const data::TokenSource& source, bool reads_all,
   const DataIdentity identity = {first[0], first[1]};
   if (source.num_tokens() == identity.num_tokens && (!reads_all || hash == identity.hash))
     return identity;
-  char host[256] = {};
-  gethostname(host, sizeof host - 1);
   throw Error(ExitCode::kData,
               fmt::format("the data on host {} is not rank 0's: {} tokens there, {} here",
-                          host, identity.num_tokens, source.num_tokens()),
+                          host_name(), identity.num_tokens, source.num_tokens()),
               source.where(), "the same files on every host");
 }
 

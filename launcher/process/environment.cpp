@@ -18,4 +18,10 @@ std::optional<std::string> variable(const std::vector<std::string>& environment,
   return std::nullopt;
 }
 
+std::string host_name() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
 }  // namespace zero::launcher

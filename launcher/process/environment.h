@@ -12,4 +12,7 @@ std::vector<std::string> process_environment();
 std::optional<std::string> variable(const std::vector<std::string>& environment,
                                     const std::string& name);
 
+// Of this host.
+std::string host_name();
+
 }  // namespace zero::launcher

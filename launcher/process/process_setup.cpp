@@ -5,6 +5,7 @@
 
 #include "engine/device/delays.h"
 #include "launcher/process/runner.h"
+#include "launcher/process/tensor_memory.h"
 #include "launcher/process/world.h"
 #include "launcher/settings/values.h"
 
@@ -28,6 +29,7 @@ ProcessSetup set_up_process(const Settings& settings, const World& world) {
   setup.cores = take_cores(world.local_rank(), world.local_size(), settings.bind);
   setup.threads = choose_threads(static_cast<int>(settings.threads),
                                  settings.deterministic, setup.cores.share);
+  count_tensor_memory();
   prepare_torch(setup.threads, static_cast<uint64_t>(settings.seed));
   set_delays(delays_of(settings));
   return setup;

@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <set>
+
 #include "engine/engine.h"
 
 namespace zero::launcher {
@@ -52,6 +54,15 @@ at::Tensor loss_of(LanguageModel& model, Engine& engine, const Batch& batch) {
 void prepare_torch(int num_threads, uint64_t seed) {
   at::set_num_threads(num_threads);
   torch::manual_seed(seed);
+}
+
+int64_t count_parameters(LanguageModel& model) {
+  std::set<const at::TensorImpl*> seen;
+  int64_t count = 0;
+  for (const at::Tensor& parameter : model.module()->parameters()) {
+    if (seen.insert(parameter.unsafeGetTensorImpl()).second) count += parameter.numel();
+  }
+  return count;
 }
 
 void Runner::train(const Batch& batch) {

@@ -15,6 +15,9 @@ namespace zero::launcher {
 // The threads and the seed of torch, for this process. Before the first arithmetic.
 void prepare_torch(int num_threads, uint64_t seed);
 
+// Elements of all parameters, tied ones counted once.
+int64_t count_parameters(LanguageModel& model);
+
 // Run a language model through the engine, on batches that know nothing of tensors: the
 // one place of the launcher that speaks torch. All calls are collective.
 class Runner {

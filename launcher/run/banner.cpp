@@ -8,13 +8,6 @@
 namespace zero::launcher {
 namespace {
 
-// 1234567 -> "1,234,567"
-std::string with_commas(int64_t count) {
-  std::string digits = std::to_string(count);
-  for (auto i = std::ssize(digits) - 3; i > 0; i -= 3) digits.insert(i, ",");
-  return digits;
-}
-
 std::string line(const std::string& name, const std::string& text) {
   return fmt::format("  {:<9}{}\n", name, text);
 }
@@ -57,17 +50,21 @@ std::string saves_text(const Settings& settings) {
   return "at the end alone; a crash costs the whole run (--save-every 10min)";
 }
 
-std::string memory_lines(const std::vector<MemoryEntry>& memory) {
+std::string memory_lines(const BannerFacts& facts) {
   std::string lines;
   int64_t sum = 0;
-  for (const MemoryEntry& entry : memory) {
+  for (const MemoryEntry& entry : facts.memory) {
     lines += line(lines.empty() ? "memory" : "",
                   fmt::format("{:>10}  {:<6}  {}", short_bytes(entry.bytes), entry.tier,
                               entry.owner));
     sum += entry.bytes;
   }
-  return lines + line("", fmt::format("{:>10}  rank 0 in all, activations apart",
-                                      short_bytes(sum)));
+  const std::string activations =
+      facts.activations < 0
+          ? "activations apart"
+          : fmt::format("and about {} of activations", short_bytes(facts.activations));
+  return lines + line("", fmt::format("{:>10}  rank 0 in all, {}", short_bytes(sum),
+                                      activations));
 }
 
 }  // namespace
@@ -89,7 +86,7 @@ std::string banner(const Settings& settings, const BannerFacts& facts) {
          line("ranks", fmt::format("{} with {} thread(s) each; {}", facts.batch.ranks,
                                    facts.threads, describe_cores(facts.cores))) +
          line("model", model_text(settings, facts)) + line("data", data_text(facts)) +
-         line("batch", batch_text(facts)) + memory_lines(facts.memory) +
+         line("batch", batch_text(facts)) + memory_lines(facts) +
          line("output", settings.out + "/metrics.jsonl") +
          line("saves", saves_text(settings)) +
          line("stop", facts.stop_command + " saves and stops");

@@ -21,6 +21,7 @@ struct BannerFacts {
   int64_t samples_per_epoch = 0;
   BatchPlan batch;
   std::vector<MemoryEntry> memory;  // of rank 0
+  int64_t activations = -1;         // estimated; -1: nobody knows
   std::string stop_command;         // "kill -USR1 1234, or touch runs/a/STOP"
 };
 

@@ -9,6 +9,8 @@
 #include "engine/engine.h"
 #include "engine/init/deferred_init.h"
 #include "launcher/process/runner.h"
+#include "launcher/process/world.h"
+#include "launcher/run/memory_check.h"
 #include "launcher/run/resume_plan.h"
 #include "launcher/settings/engine_options.h"
 #include "launcher/settings/model_shape.h"
@@ -50,7 +52,7 @@ FoundCheckpoint find_saved_run(const std::string& from, Communicator& ranks) {
 }
 
 LoadedModel::LoadedModel(const FoundCheckpoint& checkpoint, const Settings& settings,
-                         const ModelFamilies& models,
+                         const ModelFamilies& models, const World& world,
                          std::unique_ptr<Communicator> ranks) {
   const ModelFamily& family = *find_family(models, settings.model);
   shape_ = shape_of(settings, family, checkpoint.run.vocab);
@@ -60,9 +62,13 @@ LoadedModel::LoadedModel(const FoundCheckpoint& checkpoint, const Settings& sett
     DeferredInit without_memory;
     model_ = family.make(shape_);
   }
-  engine_ = std::make_unique<Engine>(model_->module(),
-                                     options_for_use(settings, batch_, shape_, family),
-                                     std::move(ranks));
+  const Options options = options_for_use(settings, batch_, shape_, family);
+  RunPlan plan;
+  plan.ranks_on_node = world.local_size();
+  plan.engine = zero::plan(*model_->module(), options, world.size());
+  require_memory(*ranks, world, plan, settings,
+                 [] { return "more nodes, or --ignore-plan to start all the same"; });
+  engine_ = std::make_unique<Engine>(model_->module(), options, std::move(ranks));
   LoadOptions weights_alone;
   weights_alone.with_optimizer = false;
   step_ = load_checkpoint(*engine_, checkpoint.folder, weights_alone).step;

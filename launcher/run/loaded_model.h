@@ -34,7 +34,8 @@ class LoadedModel {
   // `settings`: the checkpoint's, with what the command line changes. Collective. The
   // families must outlive this object.
   LoadedModel(const FoundCheckpoint& checkpoint, const Settings& settings,
-              const ModelFamilies& models, std::unique_ptr<Communicator> ranks);
+              const ModelFamilies& models, const World& world,
+              std::unique_ptr<Communicator> ranks);
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;

@@ -18,6 +18,7 @@
 #include "engine/comm/exchange.h"
 #include "engine/device/host_device.h"
 #include "engine/errors.h"
+#include "launcher/process/environment.h"
 #include "launcher/run/heartbeat.h"
 
 namespace zero::launcher {
@@ -36,12 +37,6 @@ void create_folder(const std::string& path) {
       ExitCode::kCheckpoint,
       "cannot create the run's folder: " + (error ? error.message() : "this is a file"),
       path, "another --out DIR");
-}
-
-std::string host_name() {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return name;
 }
 
 bool reads(const std::string& folder, const std::string& name, const std::string& word) {

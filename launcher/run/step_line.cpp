@@ -20,6 +20,13 @@ std::string step_line(const StepRecord& r, int64_t num_steps, double eta_seconds
   return line;
 }
 
+std::string with_commas(int64_t count) {
+  std::string digits = std::to_string(count);
+  for (auto i = std::ssize(digits) - 3; i > 0; i -= 3)
+    digits.insert(static_cast<size_t>(i), 1, ',');
+  return digits;
+}
+
 std::string short_count(double count) {
   constexpr std::array kUnits = {"", "k", "M", "G", "T"};
   size_t unit = 0;

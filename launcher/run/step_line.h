@@ -10,6 +10,7 @@ namespace zero::launcher {
 // 28m"
 std::string step_line(const StepRecord& record, int64_t num_steps, double eta_seconds);
 
+std::string with_commas(int64_t count);      // 1,234,567
 std::string short_count(double count);       // 38.3k
 std::string short_duration(double seconds);  // 28m
 std::string short_bytes(int64_t bytes);      // 1.5 GiB

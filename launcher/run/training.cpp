@@ -15,6 +15,8 @@
 #include "launcher/data/token_file.h"
 #include "launcher/data/token_source.h"
 #include "launcher/inference/generate.h"
+#include "launcher/plan/advice.h"
+#include "launcher/plan/make_plan.h"
 #include "launcher/process/environment.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/process/runner.h"
@@ -24,6 +26,7 @@
 #include "launcher/run/console.h"
 #include "launcher/run/dump_state.h"
 #include "launcher/run/heartbeat.h"
+#include "launcher/run/memory_check.h"
 #include "launcher/run/metrics_history.h"
 #include "launcher/run/resume.h"
 #include "launcher/run/resume_plan.h"
@@ -106,9 +109,22 @@ void Training::build_engine() {
   const ModelFamily& family = *find_family(models_, settings_.model);
   const Options options =
       engine_options(settings_, batch_, shape_.seq_len, family.init_rules(shape_));
-  engine_ =
-      std::make_unique<Engine>(model_->module(), options, world_.make_communicator());
+  std::unique_ptr<Communicator> ranks = world_.make_communicator();
+  plan_memory(*ranks);
+  engine_ = std::make_unique<Engine>(model_->module(), options, std::move(ranks));
   runner_ = std::make_unique<Runner>(*model_, *engine_);
+}
+
+void Training::plan_memory(Communicator& ranks) {
+  const ModelFamily& family = *find_family(models_, settings_.model);
+  const auto plan = [&](const Wish& wish) {
+    return make_plan(wish.settings, family, wish.shape, *model_, wish.num_ranks,
+                    wish.ranks_on_node);
+  };
+  const Wish wish{settings_, shape_, world_.size(), world_.local_size(),
+                  room_on_host(settings_)};
+  plan_ = plan(wish);
+  require_memory(ranks, world_, plan_, settings_, [&] { return advice_for(wish, plan); });
 }
 
 void Training::open_folder() {
@@ -138,6 +154,7 @@ void Training::announce() {
   facts.samples_per_epoch = sampler_->num_samples();
   facts.batch = batch_;
   facts.memory = engine_->memory();
+  facts.activations = plan_.activations;
   const Starter starter = starter_of_this_process();
   facts.stop_command = stop_command(starter, process_environment(), settings_.out);
   signals_cost_ = is_impatient(starter);

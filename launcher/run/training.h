@@ -6,6 +6,7 @@
 
 #include "launcher/data/batches.h"
 #include "launcher/model.h"
+#include "launcher/plan/run_plan.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/run/metrics.h"
 #include "launcher/run/save_pace.h"
@@ -16,6 +17,7 @@
 #include "launcher/settings/settings.h"
 
 namespace zero {
+class Communicator;
 class Engine;
 enum class ExitCode : int;
 struct StepReport;
@@ -67,6 +69,8 @@ class Training {
   bool has_ended_before();
   void say_finished();
 
+  void plan_memory(Communicator& ranks);
+  void tell_memory();
   StepReport train_batch(int64_t batch);
   void count(const StepReport& report);
   void log_step(const StepReport& report, double seconds);
@@ -94,6 +98,7 @@ class Training {
   ProcessSetup process_;
   BatchPlan batch_;
   ModelShape shape_;
+  RunPlan plan_;
   std::unique_ptr<data::TokenSource> source_,
       eval_source_;  // eval: null without --eval-data
   std::unique_ptr<data::Sampler> sampler_, eval_sampler_;

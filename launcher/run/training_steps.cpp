@@ -20,6 +20,7 @@
 #include "launcher/process/stop_signals.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
+#include "launcher/run/memory_check.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/run/training.h"
 #include "offload/topology.h"
@@ -206,6 +207,7 @@ Stop Training::wish_to_stop() const {
 
 ExitCode Training::leave(Stop reason) {
   save();
+  tell_memory();
   if (!is_first_rank()) return ExitCode::kRequeue;
   folder_->remove_stop_file();
   metrics_->note("stop", {{"step", engine_->num_steps()}, {"reason", name_of(reason)}});
@@ -272,10 +274,24 @@ ExitCode Training::finish() {
     return leave(stop);
   engine_->average_buffers();
   if (!settings_.sample.empty()) print_sample();
+  tell_memory();
   if (!is_first_rank()) return ExitCode::kDone;
   folder_->remove_stop_file();
   metrics_->note("end", {{"step", engine_->num_steps()}});
   return ExitCode::kDone;
+}
+
+// What was planned, and what it came to.
+void Training::tell_memory() {
+  const MemoryUse use = largest_use(engine_->control(), engine_->allocated_bytes());
+  if (!is_first_rank()) return;
+  print_line(to_text(plan_, use));
+  metrics_->note("memory", {{"step", engine_->num_steps()},
+                            {"engine_planned", plan_.engine_bytes()},
+                            {"engine_allocated", use.engine},
+                            {"activations_planned", plan_.activations},
+                            {"activations_peak", use.activations},
+                            {"process_peak", use.process}});
 }
 
 void Training::say_finished() {

@@ -56,8 +56,12 @@ class Reader {
       line_.help = true;
     } else if (flag == "--print-config") {
       line_.print_config = true;
+    } else if (flag == "--json") {
+      line_.json = true;
     } else if (flag == "--config") {
       read_once(flag, "a file", value, line_.config_file);
+    } else if (flag == "--write") {
+      read_once(flag, "a file", value, line_.write);
     } else if (flag == "--from") {
       read_once(flag, "a folder", value, line_.from);
     } else if (const Setting* setting = setting_of_flag(flag)) {
@@ -147,6 +151,32 @@ class Reader {
 
 CommandLine read_command_line(const std::vector<std::string>& words) {
   return Reader(words).run();
+}
+
+Problems find_foreign_flags(const CommandLine& line, const std::string& verb) {
+  struct Flag {
+    bool is_given;
+    std::string name;
+    std::vector<std::string> verbs;
+    std::string advice;
+  };
+  const Flag flags[] = {
+      {!line.from.empty(),
+       "--from",
+       {"eval", "generate", "verify"},
+       "; train has --resume DIR"},
+      {!line.write.empty(), "--write", {"plan"}, ""},
+      {line.json, "--json", {"plan", "verify"}, ""},
+      {line.print_config, "--print-config", {"train"}, ""},
+  };
+  Problems problems;
+  for (const auto& [is_given, name, verbs, advice] : flags) {
+    if (!is_given || std::ranges::find(verbs, verb) != verbs.end()) continue;
+    problems.push_back(
+        {fmt::format("{} belongs to {}{}", name, fmt::join(verbs, ", "), advice),
+         "command line"});
+  }
+  return problems;
 }
 
 std::string advice_for(const std::string& name, std::string (*spelling)(const Setting&)) {

@@ -18,6 +18,8 @@ struct CommandLine {
   std::vector<FlagValue> flags;    // each key once, with all the words it was given
   std::string config_file;         // --config FILE; empty: none
   std::string from;                // --from DIR; empty: none
+  std::string write;               // --write FILE; empty: none
+  bool json = false;
   bool print_config = false;
   bool help = false;
   Problems problems;  // unknown flags and stray words
@@ -27,6 +29,9 @@ struct CommandLine {
 // flag, booleans as --key or
 // --no-key. Reads on behind every problem, so that all of them are found.
 CommandLine read_command_line(const std::vector<std::string>& words);
+
+// Flags that are given, are no settings, and belong to other verbs.
+Problems find_foreign_flags(const CommandLine& line, const std::string& verb);
 
 // What an unknown name could mean: "; nearest: seq_len" in that spelling (key_of,
 // flag_of, variable_of), "; here: lr" or "".

@@ -178,7 +178,7 @@ std::vector<Conflict> find_rank_conflicts(const Settings& s, int num_ranks) {
 std::vector<Conflict> find_conflicts(const Settings& settings,
                                      const ConfigContext& context) {
   Conflicts found;
-  if (context.verb != "train") {
+  if (context.verb != "train" && context.verb != "plan") {
     if (context.verb == "generate") append(found, prompt_conflicts(settings));
     if (context.models) append(found, model_conflicts(settings, *context.models));
     append(found, delay_conflicts(settings));

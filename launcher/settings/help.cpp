@@ -39,6 +39,7 @@ std::string default_of(const Setting& setting) {
 std::string usage(const std::string& verb) {
   const std::map<std::string, std::string> flags = {
       {"train", "--data PATH... --out DIR"},
+      {"plan", "[--config FILE]"},
       {"eval", "--from DIR [--data PATH...]"},
       {"generate", "--from DIR --sample PROMPT"}};
   return fmt::format(
@@ -50,17 +51,21 @@ std::string usage(const std::string& verb) {
 }  // namespace
 
 std::string settings_help(const std::string& verb) {
-  const bool is_train = verb == "train";
+  const bool has_checkpoint = verb == "eval" || verb == "generate";
   std::string page = usage(verb) +
                      "A setting is the flag --seq-len, the environment variable "
                      "ZERO_SEQ_LEN, or the key seq_len of a file in TOML;\n"
                      "the first of these that is given counts, then " +
-                     std::string(is_train ? "" : "the checkpoint's, then ") +
+                     std::string(has_checkpoint ? "the checkpoint's, then " : "") +
                      "the default in brackets.\n\n";
   page += help_line("--config FILE", "read settings from this file");
-  if (is_train)
+  if (verb == "train")
     page += help_line("--print-config", "print all settings as such a file, and leave");
-  else
+  if (verb == "plan") {
+    page += help_line("--json", "print one JSON object instead of the table");
+    page += help_line("--write FILE", "write the settings that fit as such a file");
+  }
+  if (has_checkpoint)
     page += help_line("--from DIR", "a step's folder, or a run's: its newest checkpoint");
   page += help_line("--help", "this page");
   std::string group;

@@ -115,6 +115,28 @@ Setting duration(const std::string& key, int64_t Settings::*member,
   return setting;
 }
 
+Setting span(const std::string& key, int64_t Settings::*member, const std::string& help) {
+  Setting setting = describe(key, Type::kWords, "TIME",
+                             "a time such as 90s, 10min or 1h30min, or 0", help);
+  setting.value = [member](const Settings& settings) {
+    return format_span(settings.*member);
+  };
+  setting.assign = writer_to(member, [](const std::string& word) {
+    return word == "0" ? std::optional<int64_t>(0) : parse_span(word);
+  });
+  return setting;
+}
+
+Setting size(const std::string& key, int64_t Settings::*member, const std::string& help) {
+  Setting setting = describe(key, Type::kWords, "SIZE",
+                             "an amount such as 16GiB, 512MiB or 64G, or 0", help);
+  setting.value = [member](const Settings& settings) {
+    return format_size(settings.*member);
+  };
+  setting.assign = writer_to(member, parse_size);
+  return setting;
+}
+
 Setting interval(const std::string& key, SaveInterval Settings::*member,
                  const std::string& help) {
   Setting setting =

@@ -23,6 +23,10 @@ Setting boolean(const std::string& key, bool Settings::*member, const std::strin
 // A time as Slurm takes it, kept as seconds.
 Setting duration(const std::string& key, int64_t Settings::*member,
                  const std::string& help);
+// A time with its unit, kept as seconds; 0 is allowed.
+Setting span(const std::string& key, int64_t Settings::*member, const std::string& help);
+// An amount of memory, kept as bytes.
+Setting size(const std::string& key, int64_t Settings::*member, const std::string& help);
 // A number of steps or a time.
 Setting interval(const std::string& key, SaveInterval Settings::*member,
                  const std::string& help);

@@ -115,6 +115,10 @@ Group run() {
       integer("max_bad_steps", &Settings::max_bad_steps, 0, kMany,
               "steps in a row with a loss or gradient that is not finite, before the run "
               "fails; 0: never"),
+      size("host_memory", &Settings::host_memory,
+           "memory of each host that its ranks may take; 0: what is free"),
+      boolean("ignore_plan", &Settings::ignore_plan,
+              "start even where the plan says that memory does not suffice"),
   };
 }
 

@@ -66,6 +66,25 @@ struct Unit {
 constexpr Unit kUnits[] = {{"s", 1},    {"sec", 1},  {"m", 60},
                            {"min", 60}, {"h", 3600}, {"d", 86400}};
 
+struct Size {
+  std::string_view name;
+  int64_t bytes;
+};
+constexpr Size kSizes[] = {{"", 1},
+                           {"B", 1},
+                           {"K", 1 << 10},
+                           {"M", 1 << 20},
+                           {"G", 1 << 30},
+                           {"T", 1LL << 40},
+                           {"KiB", 1 << 10},
+                           {"MiB", 1 << 20},
+                           {"GiB", 1 << 30},
+                           {"TiB", 1LL << 40},
+                           {"KB", 1000},
+                           {"MB", 1000000},
+                           {"GB", 1000000000},
+                           {"TB", 1000000000000}};
+
 }  // namespace
 
 std::optional<int64_t> parse_integer(std::string_view text) {
@@ -121,6 +140,17 @@ std::optional<int64_t> parse_span(std::string_view text) {
   return seconds > 0 ? std::optional(seconds) : std::nullopt;
 }
 
+std::optional<int64_t> parse_size(std::string_view text) {
+  constexpr double kLargest = 1e18;
+  const size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  const auto count = parse_number(text.substr(0, digits));
+  const std::string_view unit = text.substr(digits);
+  const auto found = std::ranges::find(kSizes, unit, &Size::name);
+  if (!count || found == std::end(kSizes)) return std::nullopt;
+  const double bytes = *count * static_cast<double>(found->bytes);
+  return bytes < kLargest ? std::optional(static_cast<int64_t>(bytes)) : std::nullopt;
+}
+
 std::string format_duration(int64_t seconds) {
   return fmt::format("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60,
                      seconds % 60);
@@ -132,7 +162,16 @@ std::string format_span(int64_t seconds) {
     if (seconds >= length) text += fmt::format("{}{}", seconds / length, name);
     seconds %= length;
   }
-  return text;
+  return text.empty() ? "0" : text;
+}
+
+std::string format_size(int64_t bytes) {
+  for (const auto& [name, size] :
+       {Size{"TiB", 1LL << 40}, Size{"GiB", 1 << 30}, Size{"MiB", 1 << 20}}) {
+    if (bytes >= size && bytes % size == 0)
+      return fmt::format("{}{}", bytes / size, name);
+  }
+  return fmt::format("{}", bytes);
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {

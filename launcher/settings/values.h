@@ -19,8 +19,13 @@ std::optional<int64_t> parse_duration(std::string_view text);
 // In seconds, more than 0: numbers with units, 90s, 10min, 1h30min, 2d.
 std::optional<int64_t> parse_span(std::string_view text);
 
+// In bytes: 4GiB, 1.5T, 512MB; KB, MB, ... are powers of 1000, K, KiB, M, MiB, ... of
+// 1024, a number alone is bytes.
+std::optional<int64_t> parse_size(std::string_view text);
+
 std::string format_duration(int64_t seconds);  // "23:30:00"
-std::string format_span(int64_t seconds);      // "1h30min"
+std::string format_span(int64_t seconds);      // "1h30min"; "0"
+std::string format_size(int64_t bytes);        // "4GiB", without loss
 
 // "0.9,0.95" -> {"0.9", "0.95"}; blanks around the parts are dropped, empty parts kept.
 std::vector<std::string> split(std::string_view text, char separator);

@@ -81,13 +81,14 @@ Outcome Program::wait(std::chrono::seconds limit) {
     end_all();
   }
   outcome.rc = WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
+  outcome.peak_bytes = usage_.ru_maxrss * 1024L;
   outcome.out = read_file(log_ + ".out");
   outcome.err = read_file(log_ + ".err");
   return outcome;
 }
 
 bool Program::has_ended() {
-  if (!has_ended_) has_ended_ = waitpid(pid_, &status_, WNOHANG) == pid_;
+  if (!has_ended_) has_ended_ = wait4(pid_, &status_, WNOHANG, &usage_) == pid_;
   return has_ended_;
 }
 
@@ -95,7 +96,7 @@ bool Program::has_ended() {
 void Program::end_all() {
   kill(-pid_, SIGKILL);
   for (const pid_t pid : pids_with(folder_of(log_))) kill(pid, SIGKILL);
-  waitpid(pid_, &status_, 0);
+  wait4(pid_, &status_, 0, &usage_);
   has_ended_ = true;
 }
 

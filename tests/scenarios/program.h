@@ -1,7 +1,9 @@
 #pragma once
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,7 @@ struct Outcome {
   int rc = -1;           // 128 + the signal's number when a signal ended it
   bool is_late = false;  // it was ended because its time was over
   std::string out, err;
+  int64_t peak_bytes = 0;  // resident, of the program and what it waited for
 };
 
 // A program that runs beside the test, in a process group of its own; ended with all it
@@ -37,6 +40,7 @@ class Program {
   std::string log_;
   pid_t pid_ = -1;
   int status_ = 0;
+  struct rusage usage_ = {};
   bool has_ended_ = false;
 };
 

@@ -66,5 +66,19 @@ TEST(Values, Utf8) {
   }
 }
 
+TEST(Values, Sizes) {
+  EXPECT_EQ(parse_size("0"), 0);
+  EXPECT_EQ(parse_size("1000"), 1000);
+  EXPECT_EQ(parse_size("16GiB"), int64_t{16} << 30);
+  EXPECT_EQ(parse_size("1.5G"), int64_t{3} << 29);
+  EXPECT_EQ(parse_size("2TB"), 2'000'000'000'000);
+  for (const char* bad :
+       {"", "GiB", "-1GiB", "1 GiB", "1gib", "1e3G", "1..5G", "99999999T", "nan", "0x10"})
+    EXPECT_FALSE(parse_size(bad)) << bad;
+  for (const int64_t bytes : {int64_t{0}, int64_t{1000}, int64_t{3} << 20,
+                              int64_t{5} << 40, (int64_t{1} << 30) + 1})
+    EXPECT_EQ(parse_size(format_size(bytes)), bytes);
+}
+
 }  // namespace
 }  // namespace zero::launcher

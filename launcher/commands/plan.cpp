@@ -1,0 +1,132 @@
+#include "launcher/commands/plan.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "engine/errors.h"
+#include "engine/init/deferred_init.h"
+#include "launcher/data/token_file.h"
+#include "launcher/data/token_source.h"
+#include "launcher/plan/advice.h"
+#include "launcher/plan/make_plan.h"
+#include "launcher/plan/plan_page.h"
+#include "launcher/process/announced_world.h"
+#include "launcher/process/environment.h"
+#include "launcher/run/report.h"
+#include "launcher/settings/config.h"
+#include "launcher/settings/help.h"
+#include "launcher/settings/model_shape.h"
+#include "launcher/settings/setting_table.h"
+#include "offload/available_memory.h"
+
+namespace zero::launcher {
+namespace {
+
+// Plans for many settings of few shapes: modules are made once for each shape in a row.
+class CachedPlanner {
+ public:
+  explicit CachedPlanner(const ModelFamily& family) : family_(family) {}
+
+  RunPlan plan(const Wish& wish) {
+    if (!model_ || !(shape_ == wish.shape)) {
+      DeferredInit without_memory;
+      model_ = family_.make(wish.shape);
+      shape_ = wish.shape;
+    }
+    RunPlan plan = make_plan(wish.settings, family_, wish.shape, *model_, wish.num_ranks,
+                            wish.ranks_on_node);
+    plan.program = program_;
+    return plan;
+  }
+
+ private:
+  const ModelFamily& family_;
+  const int64_t program_ = program_bytes();
+  std::unique_ptr<LanguageModel> model_;
+  ModelShape shape_;
+};
+
+// Where neither settings nor data tell a vocabulary, the one of text.
+int64_t vocab_of_data(const Settings& settings) {
+  constexpr int64_t kText = data::TokenFile::kEndOfText + 1;
+  return settings.data.empty() ? kText : data::TokenSource(settings.data).vocab_size();
+}
+
+Wish wish_for(const Settings& settings, const ModelFamily& family, int num_ranks) {
+  Wish wish{settings, chosen_shape(*find_preset(family, settings.preset), settings)};
+  if (wish.shape.vocab == 0) wish.shape.vocab = vocab_of_data(settings);
+  wish.num_ranks = settings.ranks > 0 ? static_cast<int>(settings.ranks) : num_ranks;
+  wish.ranks_on_node = settings.hosts.empty()
+                           ? wish.num_ranks
+                           : ranks_on_fullest(settings.hosts, wish.num_ranks);
+  wish.room = settings.host_memory > 0 ? settings.host_memory : available_memory_bytes();
+  return wish;
+}
+
+PlanAnswer answer_for(const Wish& wish, const ModelFamily& family) {
+  CachedPlanner planner(family);
+  const auto plan = [&](const Wish& each) { return planner.plan(each); };
+  PlanAnswer answer;
+  answer.wish = wish;
+  answer.room_text =
+      wish.settings.host_memory > 0 ? "(--host-memory)" : "free on this host";
+  answer.plan = plan(wish);
+  if (!answer.all_fits()) answer.nearest = nearest_fit(wish, plan);
+  answer.largest = largest_fit(wish, plan);
+  return answer;
+}
+
+// What fits, as a file for --config. Nobody's file is written over.
+void write_settings(const std::string& path, const PlanAnswer& answer) {
+  if (!answer.all_fits() && !answer.nearest) return;
+  std::FILE* file = std::fopen(path.c_str(), "wx");
+  const std::string text =
+      to_toml(answer.all_fits() ? answer.wish.settings : answer.nearest->wish.settings);
+  const bool is_written =
+      file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const int error = errno;
+  if (!file || std::fclose(file) != 0 || !is_written) {
+    throw Error(ExitCode::kUsage,
+                std::string("cannot be written: ") + std::strerror(error), path,
+                "--write FILE: a new one, in a folder that is there");
+  }
+}
+
+int print_plan(const CommandLine& line, const Settings& settings,
+               const ModelFamilies& models, int num_ranks) {
+  const ModelFamily& family = *find_family(models, settings.model);
+  const PlanAnswer answer = answer_for(wish_for(settings, family, num_ranks), family);
+  if (!line.write.empty()) write_settings(line.write, answer);
+  const std::string text = line.json ? to_json(answer).dump() + "\n" : to_page(answer);
+  std::fputs(text.c_str(), stdout);
+  return static_cast<int>(answer.all_fits() ? ExitCode::kDone : ExitCode::kEnvironment);
+}
+
+}  // namespace
+
+int plan(const CommandLine& line, const ModelFamilies& models) {
+  const std::vector<std::string> environment = process_environment();
+  const std::optional<AnnouncedWorld> announced = announced_world(environment);
+  if (announced && announced->rank > 0) return static_cast<int>(ExitCode::kDone);
+  if (line.help) {
+    std::fputs(settings_help("plan").c_str(), stdout);
+    return static_cast<int>(ExitCode::kDone);
+  }
+  try {
+    ConfigContext context;
+    context.verb = "plan";
+    context.num_ranks = announced ? announced->size : 1;
+    context.may_start_ranks = true;
+    context.is_complete = false;
+    context.models = &models;
+    return print_plan(line, read_settings(line, environment, context), models,
+                      context.num_ranks);
+  } catch (...) {
+    return report_alone(describe(std::current_exception()), 0);
+  }
+}
+
+}  // namespace zero::launcher

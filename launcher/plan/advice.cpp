@@ -1,0 +1,197 @@
+#include "launcher/plan/advice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "launcher/settings/config_checks.h"
+
+namespace zero::launcher {
+namespace {
+
+constexpr int kNodes[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512, 1024};
+
+// Something that saves memory and changes no number that matters: false where it is done
+// already. A micro-batch becomes the next smaller one that divides the batch.
+using Saver = bool (*)(Wish&);
+
+template <class T>
+bool change(T& setting, const T& value) {
+  const bool is_new = setting != value;
+  setting = value;
+  return is_new;
+}
+
+bool recompute(Wish& wish) {
+  return change(wish.settings.recompute, std::string("unit"));
+}
+bool reshard(Wish& wish) { return change(wish.settings.reshard_after_forward, true); }
+bool gather_one(Wish& wish) { return change(wish.settings.prefetch, int64_t{0}); }
+bool accumulate_models(Wish& wish) {
+  return change(wish.settings.accumulate, std::string("model"));
+}
+bool split_pass(Wish& wish) {
+  for (int64_t rows = wish.settings.micro_batch - 1; rows > 0; --rows) {
+    if (wish.settings.global_batch % (rows * wish.num_ranks) != 0) continue;
+    wish.settings.micro_batch = rows;
+    return true;
+  }
+  return false;
+}
+
+constexpr Saver kSavers[] = {recompute, split_pass, accumulate_models, gather_one,
+                             reshard};
+
+Fit make_fit(const Wish& before, const Wish& after, RunPlan plan) {
+  Fit fit{after, std::move(plan), {}, 1};
+  for (const Setting& setting : setting_table()) {
+    const auto was = setting.value(before.settings), is = setting.value(after.settings);
+    const auto text = [](const nlohmann::json& value) {
+      return value.is_string() ? value.get<std::string>() : value.dump();
+    };
+    if (was != is) fit.changes.push_back({setting.key, text(was), text(is)});
+  }
+  return fit;
+}
+
+void save_all(Wish& wish, const std::vector<Saver>& left_out = {}) {
+  for (const Saver saver : kSavers) {
+    if (std::ranges::find(left_out, saver) != left_out.end()) continue;
+    while (saver(wish)) {
+    }
+  }
+}
+
+// `saver` as often as it takes.
+std::optional<Wish> with_saver(Wish wish, Saver saver, const Planner& plan) {
+  while (saver(wish)) {
+    if (fits(plan(wish), wish.room)) return wish;
+  }
+  return std::nullopt;
+}
+
+// All that saves memory, but for what is not needed.
+std::optional<Wish> with_few_savers(const Wish& wish, const Planner& plan) {
+  const auto with_all_but = [&](const std::vector<Saver>& left_out) {
+    Wish saving = wish;
+    save_all(saving, left_out);
+    return saving;
+  };
+  std::vector<Saver> unneeded;
+  if (!fits(plan(with_all_but({})), wish.room)) return std::nullopt;
+  for (const Saver saver : kSavers) {
+    unneeded.push_back(saver);
+    if (!fits(plan(with_all_but(unneeded)), wish.room)) unneeded.pop_back();
+  }
+  return with_all_but(unneeded);
+}
+
+std::optional<Wish> on_one_rank(const Wish& asked, const Planner& plan) {
+  Wish wish = asked;
+  if (wish.num_ranks == 1 || wish.num_ranks != wish.ranks_on_node) return std::nullopt;
+  wish.num_ranks = wish.ranks_on_node = 1;
+  wish.settings.ranks = 1;
+  if (fits(plan(wish), wish.room)) return wish;
+  return with_few_savers(wish, plan);
+}
+
+std::optional<Fit> on_more_nodes(const Wish& wish, const Planner& plan) {
+  for (const int nodes : kNodes) {
+    Wish spread = wish;
+    spread.num_ranks = wish.ranks_on_node * nodes;
+    if (spread.num_ranks <= wish.num_ranks) continue;
+    spread.settings.ranks = spread.num_ranks;
+    while (!find_rank_conflicts(spread.settings, spread.num_ranks).empty() &&
+           split_pass(spread)) {
+    }
+    if (!find_rank_conflicts(spread.settings, spread.num_ranks).empty()) continue;
+    const std::optional<Wish> saving = with_few_savers(spread, plan);
+    if (!saving) continue;
+    Fit fit = make_fit(wish, *saving, plan(*saving));
+    fit.num_nodes = nodes;
+    return fit;
+  }
+  return std::nullopt;
+}
+
+// `heads` heads of the same width, and as many layers as keep the proportions. Nothing
+// where heads and those of keys do not divide.
+std::optional<ModelShape> scaled(const ModelShape& shape, int64_t heads) {
+  const auto part = [&](int64_t size) {
+    return static_cast<int64_t>(
+        std::llround(static_cast<double>(size) * static_cast<double>(heads) /
+                     static_cast<double>(shape.heads)));
+  };
+  ModelShape result = shape;
+  result.heads = heads;
+  result.dim = shape.dim / shape.heads * heads;
+  result.layers = std::max<int64_t>(1, part(shape.layers));
+  result.ffn_dim = part(shape.ffn_dim);
+  if (shape.kv_heads == 0) return result;
+  result.kv_heads = std::max<int64_t>(1, part(shape.kv_heads));
+  return heads % result.kv_heads == 0 ? std::optional(result) : std::nullopt;
+}
+
+}  // namespace
+
+bool fits(const RunPlan& plan, int64_t room) { return plan.node_bytes() <= room; }
+
+std::optional<Fit> nearest_fit(const Wish& wish, const Planner& plan) {
+  for (const Saver saver : kSavers) {
+    if (const auto saving = with_saver(wish, saver, plan))
+      return make_fit(wish, *saving, plan(*saving));
+  }
+  for (const auto attempt : {with_few_savers, on_one_rank}) {
+    if (const auto saving = attempt(wish, plan))
+      return make_fit(wish, *saving, plan(*saving));
+  }
+  return on_more_nodes(wish, plan);
+}
+
+std::optional<RunPlan> largest_fit(const Wish& wish, const Planner& plan) {
+  const auto attempt = [&](int64_t heads) -> std::optional<RunPlan> {
+    Wish larger = wish;
+    const std::optional<ModelShape> shape = scaled(wish.shape, heads);
+    if (!shape) return std::nullopt;
+    larger.shape = *shape;
+    RunPlan planned = plan(larger);
+    return fits(planned, wish.room) ? std::optional(std::move(planned)) : std::nullopt;
+  };
+  std::optional<RunPlan> best;
+  int64_t low = 0, high = std::max<int64_t>(1, wish.shape.heads);
+  while (auto planned = attempt(high)) {
+    best = std::move(planned);
+    low = high;
+    high *= 2;
+  }
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    if (auto planned = attempt(middle)) {
+      best = std::move(planned);
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return best;
+}
+
+std::string advice_for(const Wish& wish, const Planner& plan) {
+  const std::optional<Fit> nearest = nearest_fit(wish, plan);
+  return (nearest ? to_text(*nearest) : "a smaller model, or more nodes") +
+         "; zero_launch plan shows every owner, --ignore-plan starts all the same";
+}
+
+std::string to_text(const Fit& fit) {
+  std::string text;
+  if (fit.num_nodes > 1) text = fmt::format("{} nodes like this one:", fit.num_nodes);
+  for (const ChangedSetting& change : fit.changes) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : " ",
+                        flag_of(*find_setting(change.key)), change.after);
+  }
+  return text;
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,50 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/plan/run_plan.h"
+#include "launcher/settings/setting_table.h"
+#include "launcher/settings/settings.h"
+
+namespace zero::launcher {
+
+// What is to be planned, and the memory of a node that it must fit.
+struct Wish {
+  Settings settings;
+  ModelShape shape;
+  int num_ranks = 1, ranks_on_node = 1;
+  int64_t room = 0;  // bytes
+};
+
+using Planner = std::function<RunPlan(const Wish&)>;
+
+// A wish that fits, and how it differs from the one that did not.
+struct Fit {
+  Wish wish;
+  RunPlan plan;
+  std::vector<ChangedSetting> changes;
+  int num_nodes = 1;  // like the one that was asked about; more than 1: too small alone
+};
+
+bool fits(const RunPlan& plan, int64_t room);
+
+// The settings nearest to `wish` that fit: one change where one suffices, else as few as
+// do, else fewer ranks, else more nodes. All of them train the same model on the same
+// batches. More nodes are tried in
+// growing numbers up to 1024; nothing when not even those would do.
+std::optional<Fit> nearest_fit(const Wish& wish, const Planner& plan);
+
+// The largest model of the same proportions (layers to width, width of a head) that fits.
+// Nothing when none does.
+std::optional<RunPlan> largest_fit(const Wish& wish, const Planner& plan);
+
+// What to try where `wish` does not fit: its nearest_fit, or the ways out beside it.
+std::string advice_for(const Wish& wish, const Planner& plan);
+
+// "--recompute unit --micro-batch 1", or "3 nodes, with ..."
+std::string to_text(const Fit& fit);
+
+}  // namespace zero::launcher

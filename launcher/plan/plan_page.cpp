@@ -1,0 +1,128 @@
+#include "launcher/plan/plan_page.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/run/step_line.h"
+
+namespace zero::launcher {
+namespace {
+
+using nlohmann::json;
+
+std::string line(const std::string& name, const std::string& text) {
+  return fmt::format("  {:<9}{}\n", name, text);
+}
+
+std::string shape_text(const RunPlan& plan) {
+  const ModelShape& shape = plan.shape;
+  return fmt::format("{} layers, dim {}, {} heads, vocabulary {}: {} parameters",
+                     shape.layers, shape.dim, shape.heads, shape.vocab,
+                     with_commas(plan.num_parameters));
+}
+
+// A row of the table; the second sum is that of the fullest node.
+std::string row(const RunPlan& plan, const std::string& tier, const std::string& owner,
+                int64_t bytes) {
+  return fmt::format("  {:<8} {:<22} {:>11}  {:>11}\n", tier, owner, short_bytes(bytes),
+                     short_bytes(bytes * plan.ranks_on_node));
+}
+
+std::string table(const RunPlan& plan) {
+  std::string text = fmt::format("  {:<8} {:<22} {:>11}  {:>11}\n", "tier", "owner",
+                                 "per rank", "per node");
+  for (const MemoryEntry& entry : plan.engine)
+    text += row(plan, entry.tier, entry.owner, entry.bytes);
+  text += row(plan, "", "engine, exactly", plan.engine_bytes());
+  if (plan.activations >= 0)
+    text += row(plan, "device", "activations, about", plan.activations);
+  if (plan.program > 0) text += row(plan, "host", "program, about", plan.program);
+  return text + row(plan, "", "all", plan.rank_bytes());
+}
+
+std::string verdict(const PlanAnswer& answer) {
+  const std::string numbers =
+      fmt::format("{} needed, {} {}", short_bytes(answer.plan.node_bytes()),
+                  short_bytes(answer.wish.room), answer.room_text);
+  if (answer.all_fits()) return "fits: " + numbers;
+  if (answer.engine_fits())
+    return "does not fit, as far as activations can be told: " + numbers;
+  return "does not fit: " + numbers;
+}
+
+json shape_json(const RunPlan& plan) {
+  const ModelShape& shape = plan.shape;
+  return {{"layers", shape.layers},   {"dim", shape.dim},
+          {"heads", shape.heads},     {"kv_heads", shape.kv_heads},
+          {"ffn_dim", shape.ffn_dim}, {"vocab", shape.vocab},
+          {"seq_len", shape.seq_len}, {"parameters", plan.num_parameters}};
+}
+
+json fit_json(const Fit& fit) {
+  json changes = json::object();
+  for (const ChangedSetting& change : fit.changes) {
+    changes[change.key] = find_setting(change.key)->value(fit.wish.settings);
+  }
+  return {{"changes", changes},
+          {"nodes", fit.num_nodes},
+          {"bytes_per_node", fit.plan.node_bytes()}};
+}
+
+}  // namespace
+
+bool PlanAnswer::engine_fits() const {
+  return plan.engine_bytes() * plan.ranks_on_node <= wish.room;
+}
+
+std::string to_page(const PlanAnswer& answer) {
+  const RunPlan& plan = answer.plan;
+  std::string text = "zero_launch plan\n";
+  text += line("model", answer.wish.settings.model + ": " + shape_text(plan) + ", " +
+                            answer.wish.settings.dtype);
+  text += line("ranks", fmt::format("{}, {} of them on a node", plan.num_ranks,
+                                    plan.ranks_on_node));
+  text += table(plan);
+  text += line("verdict", verdict(answer));
+  if (!answer.all_fits()) {
+    text +=
+        line("nearest", answer.nearest
+                            ? fmt::format("{}: {}", to_text(*answer.nearest),
+                                          short_bytes(answer.nearest->plan.node_bytes()))
+                            : "no setting and no number of nodes makes it fit");
+  }
+  return text + line("largest", answer.largest
+                                    ? "of this shape: " + shape_text(*answer.largest)
+                                    : "no model of this shape fits");
+}
+
+json to_json(const PlanAnswer& answer) {
+  const RunPlan& plan = answer.plan;
+  json entries = json::array();
+  for (const MemoryEntry& entry : plan.engine) {
+    entries.push_back(
+        {{"owner", entry.owner}, {"tier", entry.tier}, {"bytes", entry.bytes}});
+  }
+  json result = {
+      {"model", shape_json(plan)},
+      {"ranks", plan.num_ranks},
+      {"ranks_per_node", plan.ranks_on_node},
+      {"engine", entries},
+      {"engine_bytes_per_rank", plan.engine_bytes()},
+      {"activation_bytes_per_rank", nullptr},
+      {"program_bytes_per_rank", plan.program},
+      {"bytes_per_rank", plan.rank_bytes()},
+      {"bytes_per_node", plan.node_bytes()},
+      {"bytes_available", answer.wish.room},
+      {"engine_fits", answer.engine_fits()},
+      {"fits", answer.all_fits()},
+      {"nearest", nullptr},
+      {"largest", nullptr},
+  };
+  if (plan.activations >= 0) result["activation_bytes_per_rank"] = plan.activations;
+  if (answer.nearest) result["nearest"] = fit_json(*answer.nearest);
+  if (answer.largest) result["largest"] = shape_json(*answer.largest);
+  return result;
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,25 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "launcher/plan/advice.h"
+
+namespace zero::launcher {
+
+// What `zero_launch plan` answers.
+struct PlanAnswer {
+  Wish wish;
+  std::string room_text;  // "free on this host", "--host-memory"
+  RunPlan plan;
+  std::optional<Fit> nearest;      // where the plan does not fit
+  std::optional<RunPlan> largest;  // model of that shape
+
+  bool engine_fits() const;
+  bool all_fits() const { return fits(plan, wish.room); }
+};
+
+std::string to_page(const PlanAnswer& answer);
+nlohmann::json to_json(const PlanAnswer& answer);
+
+}  // namespace zero::launcher

@@ -1,0 +1,38 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "launcher/model.h"
+#include "launcher/settings/settings.h"
+
+namespace zero::launcher {
+
+// What a run takes of memory, known before it takes any.
+struct RunPlan {
+  ModelShape shape;
+  int64_t num_parameters = 0;
+  int num_ranks = 1, ranks_on_node = 1;  // on the fullest node
+  // Of one rank:
+  std::vector<MemoryEntry> engine;  // exact
+  int64_t activations = -1;         // estimated; -1: the model's family tells nothing
+  int64_t program = 0;              // estimated: libraries, MPI, buffers
+
+  int64_t engine_bytes() const;  // of one rank
+  int64_t rank_bytes() const;    // all of one rank's
+  int64_t node_bytes() const { return ranks_on_node * rank_bytes(); }
+};
+
+// What goes through a model at once under these settings.
+PassShape pass_shape(const Settings& settings, int num_ranks);
+
+// Ranks of the fullest of the hosts that a file lists ("name" or "name slots=4" a line),
+// each filled before the next where all tell their slots. Throws Error(kUsage) for a file
+// without hosts, or that cannot be read.
+int ranks_on_fullest(const std::string& hosts_file, int num_ranks);
+
+// What this process holds for itself, as a rank of a run would.
+int64_t program_bytes();
+
+}  // namespace zero::launcher

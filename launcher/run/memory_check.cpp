@@ -1,0 +1,81 @@
+#include "launcher/run/memory_check.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+#include "engine/comm/agreement.h"
+#include "engine/comm/communicator.h"
+#include "engine/comm/exchange.h"
+#include "engine/errors.h"
+#include "launcher/process/environment.h"
+#include "launcher/process/tensor_memory.h"
+#include "launcher/process/world.h"
+#include "launcher/run/console.h"
+#include "launcher/run/step_line.h"
+#include "offload/available_memory.h"
+
+namespace zero::launcher {
+namespace {
+
+std::string need_text(const RunPlan& plan, int64_t of_one_rank) {
+  return fmt::format("{} on this host ({} rank(s) of {}), {{}} is free",
+                     short_bytes(of_one_rank * plan.ranks_on_node), plan.ranks_on_node,
+                     short_bytes(of_one_rank));
+}
+
+int64_t peak_of_process() {
+  struct rusage usage {};
+  return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_maxrss * 1024L : 0;
+}
+
+}  // namespace
+
+int64_t room_on_host(const Settings& settings) {
+  int64_t room = std::numeric_limits<int64_t>::max();
+  try {
+    room = available_memory_bytes();
+  } catch (const std::runtime_error&) {  // a system that does not tell
+  }
+  return settings.host_memory > 0 ? std::min(room, settings.host_memory) : room;
+}
+
+void require_memory(Communicator& ranks, const World& world, const RunPlan& plan,
+                    const Settings& settings,
+                    const std::function<std::string()>& advice) {
+  const int64_t room = room_on_host(settings);
+  const int64_t engine = plan.engine_bytes();
+  Agreement(ranks, "memory").run([&] {
+    if (settings.ignore_plan || engine * plan.ranks_on_node <= room) return;
+    throw Error(ExitCode::kEnvironment,
+                "memory does not suffice: the engine takes " +
+                    fmt::format(fmt::runtime(need_text(plan, engine)), short_bytes(room)),
+                "host " + host_name(), advice());
+  });
+  const int64_t all = engine + std::max<int64_t>(plan.activations, 0);
+  if (world.local_rank() == 0 && all * plan.ranks_on_node > room) {
+    warn("memory may not suffice: engine and activations take about " +
+         fmt::format(fmt::runtime(need_text(plan, all)), short_bytes(room)));
+  }
+}
+
+MemoryUse largest_use(Communicator& ranks, int64_t engine) {
+  return {largest(ranks, engine, "engine bytes"),
+          largest(ranks, peak_tensor_bytes(), "tensor bytes"),
+          largest(ranks, peak_of_process(), "process bytes")};
+}
+
+std::string to_text(const RunPlan& plan, const MemoryUse& use) {
+  const std::string activations =
+      plan.activations < 0 ? "" : short_bytes(plan.activations) + " planned, ";
+  return fmt::format(
+      "memory of a rank: engine {} planned, {} allocated; activations {}{} at most; "
+      "process {} at most",
+      short_bytes(plan.engine_bytes()), short_bytes(use.engine), activations,
+      short_bytes(use.activations), short_bytes(use.process));
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "launcher/plan/run_plan.h"
+#include "launcher/settings/settings.h"
+
+namespace zero {
+class Communicator;
+}
+
+namespace zero::launcher {
+
+class World;
+
+// Compare the plan of all ranks of this host with what is free here, before anything is
+// taken; collective.
+//
+// On every rank throws Error(kEnvironment) that ends in `advice` when the engines' own
+// bytes do not fit somewhere, unless settings.ignore_plan. Where estimated activations
+// alone are too much, a host warns.
+void require_memory(Communicator& ranks, const World& world, const RunPlan& plan,
+                    const Settings& settings, const std::function<std::string()>& advice);
+
+// What a run may take of this host: what is free, at most settings.host_memory.
+int64_t room_on_host(const Settings& settings);
+
+// What became of a plan, in bytes; of the rank that took most.
+struct MemoryUse {
+  int64_t engine = 0;       // allocated by the engine
+  int64_t activations = 0;  // held by tensors at most
+  int64_t process = 0;      // resident at most, all in all
+};
+
+// Collective; `engine` are the bytes that this rank's engine allocated.
+MemoryUse largest_use(Communicator& ranks, int64_t engine);
+
+std::string to_text(const RunPlan& plan, const MemoryUse& use);
+
+}  // namespace zero::launcher

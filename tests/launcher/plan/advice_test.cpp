@@ -1,0 +1,120 @@
+#include "launcher/plan/advice.h"
+
+#include <gmock/gmock.h>
+
+namespace zero::launcher {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kMiB = 1 << 20;
+
+// A model whose memory is easy to tell: 16 bytes a parameter over all ranks, a ring of
+// one layer a rank and slot, and activations of a row and layer.
+RunPlan plan_of(const Wish& wish) {
+  const ModelShape& shape = wish.shape;
+  const Settings& settings = wish.settings;
+  const int64_t layer = 12 * shape.dim * shape.dim;
+  RunPlan plan;
+  plan.shape = shape;
+  plan.num_ranks = wish.num_ranks;
+  plan.ranks_on_node = wish.ranks_on_node;
+  plan.num_parameters = shape.layers * layer;
+  plan.engine = {
+      {"state", "host", 16 * plan.num_parameters / wish.num_ranks},
+      {"ring", "device", wish.num_ranks == 1 ? 0 : 4 * layer * (1 + settings.prefetch)}};
+  plan.activations = settings.micro_batch * shape.dim * 1024 *
+                     (settings.recompute == "unit" ? 1 : shape.layers);
+  return plan;
+}
+
+Wish wish_for(int64_t room) {
+  Wish wish;
+  wish.shape.layers = 8;
+  wish.shape.dim = 512;
+  wish.shape.heads = 8;
+  wish.settings.recompute = "none";
+  wish.settings.micro_batch = 8;
+  wish.settings.global_batch = 32;
+  wish.room = room;
+  return wish;
+}
+
+constexpr int64_t kState = 16 * 8 * 12 * 512 * 512;  // 384 MiB
+
+TEST(Advice, OneChangeWhereOneSuffices) {
+  const auto fit = nearest_fit(wish_for(kState + 8 * kMiB), plan_of);
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(to_text(*fit), "--recompute unit");
+  EXPECT_EQ(fit->wish.settings.recompute, "unit");
+}
+
+TEST(Advice, ASmallerPassDividesTheBatch) {
+  Wish wish = wish_for(kState + 2 * kMiB);
+  wish.settings.recompute = "unit";  // 4 MiB of activations
+  const auto fit = nearest_fit(wish, plan_of);
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(to_text(*fit), "--micro-batch 4");
+}
+
+TEST(Advice, NoMoreChangesThanItTakes) {
+  const auto fit = nearest_fit(wish_for(kState + kMiB), plan_of);
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(to_text(*fit), "--micro-batch 1 --recompute unit");
+}
+
+TEST(Advice, ARankAloneNeedsNoRing) {
+  Wish wish = wish_for(kState + 8 * kMiB);
+  wish.num_ranks = wish.ranks_on_node = 4;
+  wish.settings.ranks = 4;
+  const auto fit = nearest_fit(wish, plan_of);
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(fit->wish.num_ranks, 1);
+  EXPECT_THAT(to_text(*fit), HasSubstr("--ranks 1"));
+}
+
+TEST(Advice, MoreNodesWhereNothingElseHelps) {
+  const auto fit = nearest_fit(wish_for(kState / 2), plan_of);
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(fit->num_nodes, 4);  // two have no room for rings, three share no batch
+  EXPECT_THAT(to_text(*fit), HasSubstr("4 nodes like this one:"));
+  EXPECT_THAT(to_text(*fit), HasSubstr("--ranks 4"));
+  EXPECT_TRUE(fits(fit->plan, kState / 2));
+}
+
+TEST(Advice, NothingWhereNoNodeHoldsARing) {
+  Wish wish = wish_for(kMiB);
+  EXPECT_FALSE(nearest_fit(wish, plan_of));
+  EXPECT_THAT(advice_for(wish, plan_of), HasSubstr("--ignore-plan"));
+}
+
+TEST(Advice, WhatIsAdvisedFitsAndNothingNearerDoes) {
+  for (int64_t room = kState / 4; room < 2 * kState; room += kState / 16) {
+    const Wish wish = wish_for(room);
+    if (fits(plan_of(wish), room)) continue;
+    const auto fit = nearest_fit(wish, plan_of);
+    ASSERT_TRUE(fit) << room;
+    EXPECT_TRUE(fits(plan_of(fit->wish), room)) << room;
+    EXPECT_FALSE(fit->changes.empty()) << room;
+  }
+}
+
+TEST(Advice, TheLargestModelKeepsItsProportions) {
+  const Wish wish = wish_for(8 * kState);
+  const auto largest = largest_fit(wish, plan_of);
+  ASSERT_TRUE(largest);
+  EXPECT_TRUE(fits(*largest, wish.room));
+  EXPECT_EQ(largest->shape.dim, 64 * largest->shape.heads);
+  EXPECT_EQ(largest->shape.layers, largest->shape.heads);
+  Wish next = wish;
+  next.shape = largest->shape;
+  next.shape.heads += 1;
+  next.shape.layers += 1;
+  next.shape.dim += 64;
+  EXPECT_FALSE(fits(plan_of(next), wish.room));
+}
+
+TEST(Advice, NoModelFitsNothing) { EXPECT_FALSE(largest_fit(wish_for(1000), plan_of)); }
+
+}  // namespace
+}  // namespace zero::launcher

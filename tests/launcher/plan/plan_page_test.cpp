@@ -1,0 +1,65 @@
+#include "launcher/plan/plan_page.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+namespace zero::launcher {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int64_t kGiB = 1 << 30;
+
+PlanAnswer answer(int64_t room) {
+  PlanAnswer answer;
+  answer.wish.room = room;
+  answer.wish.settings.ranks = 2;
+  answer.room_text = "free on this host";
+  answer.plan.shape.layers = 12;
+  answer.plan.num_parameters = 124439808;
+  answer.plan.num_ranks = answer.plan.ranks_on_node = 2;
+  answer.plan.engine = {{"masters", "host", kGiB}, {"gather ring", "device", kGiB}};
+  answer.plan.activations = kGiB;
+  return answer;
+}
+
+TEST(PlanPage, ShowsEveryOwnerPerRankAndPerNode) {
+  const std::string page = to_page(answer(8 * kGiB));
+  EXPECT_THAT(page, HasSubstr("124,439,808 parameters"));
+  EXPECT_THAT(page,
+              HasSubstr("host     masters                    1.0 GiB      2.0 GiB"));
+  EXPECT_THAT(page, HasSubstr("gather ring"));
+  EXPECT_THAT(page, HasSubstr("activations, about"));
+  EXPECT_THAT(page, HasSubstr("fits: 6.0 GiB needed, 8.0 GiB free on this host"));
+  EXPECT_THAT(page, Not(HasSubstr("nearest")));
+}
+
+TEST(PlanPage, TellsWhatWouldFit) {
+  PlanAnswer small = answer(5 * kGiB);
+  EXPECT_TRUE(small.engine_fits());
+  EXPECT_FALSE(small.all_fits());
+  EXPECT_THAT(to_page(small), HasSubstr("as far as activations can be told"));
+  EXPECT_THAT(to_page(small), HasSubstr("no setting and no number of nodes"));
+  small.nearest = Fit{small.wish, small.plan, {{"recompute", "none", "unit"}}, 1};
+  EXPECT_THAT(to_page(small), HasSubstr("nearest  --recompute unit: 6.0 GiB"));
+}
+
+TEST(PlanPage, JsonHasTheSameNumbers) {
+  PlanAnswer small = answer(3 * kGiB);
+  small.nearest = Fit{small.wish, small.plan, {{"prefetch", "1", "0"}}, 2};
+  const nlohmann::json json = to_json(small);
+  EXPECT_EQ(json["engine_bytes_per_rank"], 2 * kGiB);
+  EXPECT_EQ(json["bytes_per_node"], 6 * kGiB);
+  EXPECT_EQ(json["bytes_available"], 3 * kGiB);
+  EXPECT_EQ(json["engine_fits"], false);
+  EXPECT_EQ(json["fits"], false);
+  EXPECT_EQ(json["engine"][1]["owner"], "gather ring");
+  EXPECT_EQ(json["nearest"]["nodes"], 2);
+  EXPECT_EQ(json["nearest"]["changes"]["prefetch"], 1);  // of the wish that fits
+  EXPECT_TRUE(json["largest"].is_null());
+}
+
+}  // namespace
+}  // namespace zero::launcher

@@ -1,0 +1,61 @@
+#include "launcher/plan/run_plan.h"
+
+#include <gmock/gmock.h>
+
+#include "engine/errors.h"
+#include "tests/launcher/settings/configs.h"
+
+namespace zero::launcher {
+namespace {
+
+TEST(RunPlan, SumsOverOwnersAndRanks) {
+  RunPlan plan;
+  plan.engine = {{"masters", "host", 100}, {"ring", "device", 20}};
+  plan.activations = 7;
+  plan.program = 3;
+  plan.ranks_on_node = 2;
+  EXPECT_EQ(plan.engine_bytes(), 120);
+  EXPECT_EQ(plan.rank_bytes(), 130);
+  EXPECT_EQ(plan.node_bytes(), 260);
+  plan.activations = -1;  // not known
+  EXPECT_EQ(plan.rank_bytes(), 123);
+}
+
+TEST(RunPlan, APassIsAMicroBatchOrAllOfThem) {
+  Settings settings;
+  settings.global_batch = 32;
+  settings.micro_batch = 4;
+  EXPECT_EQ(pass_shape(settings, 2).rows, 4);
+  settings.accumulate = "unit";
+  settings.dtype = "bf16";
+  settings.recompute = "none";
+  const PassShape pass = pass_shape(settings, 2);
+  EXPECT_EQ(pass.rows, 16);
+  EXPECT_EQ(pass.rows_in_units, 4);
+  EXPECT_EQ(pass.element_bytes, 2);
+  EXPECT_FALSE(pass.recomputes);
+}
+
+TEST(RunPlan, TheFullestHost) {
+  const TempFolder folder;
+  const auto fullest = [&](const std::string& hosts, int ranks) {
+    return ranks_on_fullest(folder.write("hosts", hosts), ranks);
+  };
+  EXPECT_EQ(fullest("a\nb\n", 4), 2);
+  EXPECT_EQ(fullest("# two\na\n\nb  # second\n", 5), 3);
+  EXPECT_EQ(fullest("a slots=4\nb slots=2\n", 6), 4);
+  EXPECT_EQ(fullest("a slots=2\nb slots=8\n", 6), 4);
+  EXPECT_EQ(fullest("a slots=2\nb slots=2\n", 8), 4);  // more ranks than slots
+  EXPECT_EQ(fullest("a slots=8\nb\n", 4), 2);
+}
+
+TEST(RunPlan, AFileWithoutHostsIsRefused) {
+  const TempFolder folder;
+  EXPECT_THROW(ranks_on_fullest(folder.write("hosts", "# none\n"), 2), Error);
+  EXPECT_THROW(ranks_on_fullest(folder.path("absent"), 2), Error);
+}
+
+TEST(RunPlan, ThisProcessTakesSomething) { EXPECT_GT(program_bytes(), 1 << 20); }
+
+}  // namespace
+}  // namespace zero::launcher
