@@ -4,6 +4,7 @@
 
 #include "checkpoint/error.h"
 #include "checkpoint/hash.h"
+#include "checkpoint/work.h"
 
 namespace zero::checkpoint {
 
@@ -18,6 +19,7 @@ void read_chunk(const File& file, const TensorEntry& tensor, const Piece& piece,
   const auto bytes = static_cast<size_t>(range.bytes);
   try {
     file.read(out, bytes, range.begin);
+    note_work();
   } catch (const CheckpointError& error) {
     throw CheckpointError(error.file(), tensor.fqn, error.problem(), error.cure());
   }

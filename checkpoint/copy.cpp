@@ -4,6 +4,7 @@
 
 #include "checkpoint/format.h"
 #include "checkpoint/hash.h"
+#include "checkpoint/work.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -17,6 +18,7 @@ void for_each_block(const File& file, const std::vector<Range>& ranges, Use use)
       const auto bytes = static_cast<size_t>(std::min(kChunkBytes, range.bytes - at));
       block.resize(std::max(block.size(), bytes));
       file.read(block.data(), bytes, range.begin + at);
+      note_work();
       use(block.data(), bytes, range.begin + at);
     }
   }

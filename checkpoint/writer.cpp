@@ -8,6 +8,7 @@
 #include "checkpoint/hash.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/ranges.h"
+#include "checkpoint/work.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -66,6 +67,7 @@ void ShardWriter::write(size_t index, const void* data) {
     const auto bytes = static_cast<size_t>(std::min(kChunkBytes, num_bytes - at));
     slice.hashes.push_back(hash_of(from + at, bytes));
     file_.write(from + at, bytes, slice.offset + at, io_);
+    note_work();
   }
 }
 

@@ -14,6 +14,7 @@
 #include "checkpoint/open_run.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
+#include "engine/activity.h"
 #include "engine/comm/agreement.h"
 #include "engine/comm/exchange.h"
 #include "engine/errors.h"
@@ -162,6 +163,7 @@ std::string save_checkpoint(Engine& engine, const std::string& run,
 std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
                             const SavedState& state, bool replace) {
   Agreement ranks(engine.control(), "save step " + std::to_string(state.step));
+  const Activity::Stretch stretch("saving step " + std::to_string(state.step));
   const auto existing =
       replace ? checkpoint::Existing::kReplace : checkpoint::Existing::kRefuse;
   ranks.run([] {});  // the same step everywhere, or nobody saves
@@ -198,6 +200,7 @@ std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
 SavedState load_checkpoint(Engine& engine, const std::string& folder,
                            const LoadOptions& options) {
   Agreement ranks(engine.control(), "load " + folder);
+  const Activity::Stretch stretch("loading " + folder);
   std::unique_ptr<checkpoint::Reader> reader;
   ranks.run([&] {
     reader = std::make_unique<checkpoint::Reader>(folder);

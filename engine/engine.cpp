@@ -208,6 +208,7 @@ void Engine::Impl::begin_forward() {
     root_is_held = trains;
   }
   phase.is_in_forward = true;
+  forward_stretch.emplace("forward");
   root_watch = weights->watch(0, /*compares_values=*/!has_compared_root);
   has_compared_root = true;
   if (trains) pending.begin(phase.weights_version);
@@ -229,6 +230,7 @@ void Engine::Impl::finish_forward() {
 
 void Engine::Impl::end_forward() {
   phase.is_in_forward = false;
+  forward_stretch.reset();
   forward_seed.reset();
   cast_arguments.clear();
   if (scope_holds_root) weights->reshard(0);
@@ -343,9 +345,11 @@ double Engine::Impl::mean_factor() const {
 }
 
 void Engine::Impl::update_all(double lr, double grad_factor) {
+  const Activity::Stretch stretch("update");
   delay_point("adam");
   for (size_t p = 0; p < plan.parts.size(); ++p) {
     if (plan.parts[p].is_frozen) continue;
+    Activity::here().sign();
     update_part(plan, plan.parts[p], comm->rank(), (*shards)[p], options.adam, lr,
                 num_steps + 1, static_cast<float>(grad_factor), threads);
   }
@@ -427,6 +431,7 @@ void Engine::backward(const at::Tensor& loss_sum, int64_t num_targets) {
         "set Options::micro_batches_per_rank to the number of backward() calls between "
         "two steps");
   }
+  const Activity::Stretch stretch("backward");
   delay_point("backward");
   const auto loss = loss_sum.item<double>();
   impl.run_backward(loss_sum);
@@ -452,6 +457,7 @@ StepReport Engine::step() {
     throw Error(ExitCode::kUsage, "step() without backward()", "Engine::step",
                 "call backward() once per micro-batch");
   }
+  const Activity::Stretch stretch("step");
   const auto num_passes = static_cast<int64_t>(impl.losses.size());
   if (impl.options.deterministic && num_passes != impl.options.micro_batches_per_rank) {
     throw Error(ExitCode::kUsage,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/activity.h"
 #include "engine/call_seed.h"
 #include "engine/device/host_device.h"
 #include "engine/engine.h"
@@ -81,6 +82,7 @@ struct Engine::Impl {
   bool scope_is_finished = false;
   std::list<at::Tensor> cast_arguments;
   std::optional<CallSeed> forward_seed;
+  std::optional<Activity::Stretch> forward_stretch;
   std::optional<WeightWatch> root_watch;
   bool has_compared_root = false;
   // Since the last backward, and without gradients since the last step: each forward

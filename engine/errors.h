@@ -13,6 +13,7 @@ enum class ExitCode : int {
   kCheckpoint = 5,    // checkpoint or other I/O
   kData = 6,          // training data
   kRequeue = 75,      // interrupted after saving: start it again
+  kHang = 86,         // ranks do not answer
   kDiverged = 87,     // ranks do different things
   kInterrupted = 130  // interrupted without saving
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/activity.h"
 #include "engine/call_seed.h"
 #include "engine/errors.h"
 #include "engine/flat_params.h"
@@ -96,6 +97,7 @@ UnitCall::UnitCall(std::shared_ptr<UnitRuntime> runtime, UnitBody body,
 
 std::vector<at::Tensor> UnitCall::forward() {
   UnitRuntime& runtime = *runtime_;
+  const Activity::Stretch stretch(runtime.fqn_);
   {
     const CallSeed seed(runtime.fqn_);
     seed_ = seed.seed();
@@ -306,6 +308,7 @@ std::vector<at::Tensor> UnitCall::backward(const std::vector<at::Tensor>& output
                                            bool keeps_graph) {
   require_backward();
   UnitRuntime& runtime = *runtime_;
+  const Activity::Stretch stretch(runtime.fqn_);
   if (torch::GradMode::is_enabled()) {
     throw Error(ExitCode::kUsage, "create_graph through a unit", runtime.fqn_,
                 "a unit has first derivatives only: compute what needs second ones "

@@ -3,6 +3,7 @@
 #include "engine/comm/reduce_values.h"
 #include "engine/device/delays.h"
 #include "engine/device/host_device.h"
+#include "engine/activity.h"
 
 namespace zero {
 
@@ -82,11 +83,10 @@ void QueuedCommunicator::queue(const Call& call, Stream& stream,
                                std::function<void(Transport&)> operation) {
   HostStream& host_stream = as_host_stream(stream);
   host_stream.wait(last_call_);
-  host_stream.enqueue(
-      [link = link_, operation = std::move(operation), kind = call.operation] {
-        delay_point("comm." + name_of(kind));
-        link->run(operation);
-      });
+  host_stream.enqueue([link = link_, operation = std::move(operation), call] {
+    delay_point("comm." + name_of(call.operation));
+    link->run(call, operation);
+  });
   host_stream.record(last_call_);
 }
 
@@ -95,12 +95,14 @@ std::unique_ptr<Communicator> QueuedCommunicator::split_now(Operation operation,
   last_call_.synchronize();
   const Call call = next_call(operation, 0, 0, "");
   std::unique_ptr<Transport> part;
-  link_->run([&](Transport& transport) { part = transport.split(call, color); });
+  link_->run(call, [&](Transport& transport) { part = transport.split(call, color); });
   return std::make_unique<QueuedCommunicator>(std::move(part));
 }
 
-void QueuedCommunicator::Link::run(const std::function<void(Transport&)>& operation) {
+void QueuedCommunicator::Link::run(const Call& call,
+                                   const std::function<void(Transport&)>& operation) {
   if (failure) std::rethrow_exception(failure);
+  const Activity::Waiting waiting(description_of(call));
   try {
     operation(*transport);
   } catch (const std::exception& error) {

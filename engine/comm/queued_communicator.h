@@ -45,7 +45,7 @@ class QueuedCommunicator final : public Communicator {
     std::unique_ptr<Transport> transport;
     std::exception_ptr failure;
 
-    void run(const std::function<void(Transport&)>& operation);
+    void run(const Call& call, const std::function<void(Transport&)>& operation);
   };
 
   Call next_call(Operation operation, int variant, int64_t bytes, const std::string& tag);

@@ -8,6 +8,7 @@
 #include "engine/errors.h"
 #include "engine/init/deferred_init.h"
 #include "engine/init/module_init.h"
+#include "engine/activity.h"
 
 namespace zero {
 namespace {
@@ -37,7 +38,9 @@ class Filler {
 
   void run() {
     const std::vector<std::optional<InitSpec>> specs = choose_specs();
+    const Activity::Stretch stretch("first values");
     for (size_t i = 0; i < model_.params.size(); ++i) {
+      Activity::here().sign();
       specs[i] ? fill_from_spec(*specs[i], i) : fill_from_tensor(i);
     }
     for (size_t i = 0; i < model_.buffers.size(); ++i) fill_buffer(i);

@@ -68,6 +68,7 @@ int use_in(World& world, const std::string& verb, const CommandLine& line,
   std::unique_ptr<Communicator> ranks = world.make_communicator();
   const FoundCheckpoint checkpoint = find_saved_run(line.from, *ranks);
   const Settings settings = settings_for(verb, line, checkpoint, models);
+  world.watch(settings.hang_timeout);
   set_up_process(settings, world);
   LoadedModel model(checkpoint, settings, models, world, std::move(ranks));
   try {

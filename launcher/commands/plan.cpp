@@ -37,7 +37,7 @@ class CachedPlanner {
       shape_ = wish.shape;
     }
     RunPlan plan = make_plan(wish.settings, family_, wish.shape, *model_, wish.num_ranks,
-                            wish.ranks_on_node);
+                             wish.ranks_on_node);
     plan.program = program_;
     return plan;
   }

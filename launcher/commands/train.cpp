@@ -42,6 +42,7 @@ RanksToStart ranks_of(const CommandLine& line, const Settings& settings) {
 int train_in(World& world, const Settings& settings, const ModelFamilies& models) {
   Training training(settings, models, world);
   try {
+    world.watch(settings.hang_timeout);
     check_ranks(settings, world.size());
     return static_cast<int>(training.run());
   } catch (...) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/activity.h"
 #include "engine/comm/exchange.h"
 #include "engine/errors.h"
 #include "launcher/data/token_source.h"
@@ -13,8 +14,10 @@ namespace zero::launcher {
 
 DataIdentity agree_on_data(const data::TokenSource& source, bool reads_all,
                            Communicator& ranks) {
+  const Activity::Stretch reading("reading the data");
+  const auto sign = [] { Activity::here().sign(); };
   const std::string hash =
-      reads_all ? fmt::format("{:016x}", source.content_hash()) : std::string();
+      reads_all ? fmt::format("{:016x}", source.content_hash(sign)) : std::string();
   const nlohmann::json mine = {hash, source.num_tokens()};
   const auto first = nlohmann::json::parse(broadcast_text(ranks, mine.dump()));
   const DataIdentity identity = {first[0], first[1]};

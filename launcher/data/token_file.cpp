@@ -57,10 +57,12 @@ int64_t find_exceeding(const unsigned char* bytes, int64_t count, T last_id) {
 // Call visit(bytes, offset, num_bytes) for consecutive parts of the file from `begin` to
 // its end.
 template <typename Visit>
-void for_each_chunk(const MappedFile& file, int64_t begin, Visit visit) {
+void for_each_chunk(const MappedFile& file, int64_t begin, const OnRead& on_read,
+                    Visit visit) {
   for (int64_t offset = begin; offset < file.size_bytes(); offset += kChunkBytes) {
     const auto bytes = file.view(offset);
     visit(bytes.get(), offset, std::min(kChunkBytes, file.size_bytes() - offset));
+    if (on_read) on_read();
   }
 }
 
@@ -78,10 +80,11 @@ void for_each_chunk(const MappedFile& file, int64_t begin, Visit visit) {
 }
 
 template <typename T>
-void check_ids_as(const MappedFile& file, int64_t begin, int64_t vocab_size) {
+void check_ids_as(const MappedFile& file, int64_t begin, int64_t vocab_size,
+                  const OnRead& on_read) {
   if (vocab_size > int64_t{std::numeric_limits<T>::max()}) return;
   const T last_id = static_cast<T>(vocab_size - 1);
-  for_each_chunk(file, begin,
+  for_each_chunk(file, begin, on_read,
                  [&](const unsigned char* bytes, int64_t offset, int64_t num_bytes) {
                    const int64_t i =
                        find_exceeding<T>(bytes, num_bytes / int64_t{sizeof(T)}, last_id);
@@ -108,18 +111,21 @@ void TokenFile::read(int64_t begin, int64_t count, int64_t* out) const {
   if (layout_.bytes_per_token == 4) widen<uint32_t>(bytes.get(), num_stored, out);
 }
 
-void TokenFile::check_ids(int64_t vocab_size) const {
+void TokenFile::check_ids(int64_t vocab_size, const OnRead& on_read) const {
   assert(vocab_size >= 1);
   const int64_t begin = layout_.data_begin;
-  if (layout_.bytes_per_token == 1) check_ids_as<uint8_t>(file_, begin, vocab_size);
-  if (layout_.bytes_per_token == 2) check_ids_as<uint16_t>(file_, begin, vocab_size);
-  if (layout_.bytes_per_token == 4) check_ids_as<uint32_t>(file_, begin, vocab_size);
+  if (layout_.bytes_per_token == 1)
+    check_ids_as<uint8_t>(file_, begin, vocab_size, on_read);
+  if (layout_.bytes_per_token == 2)
+    check_ids_as<uint16_t>(file_, begin, vocab_size, on_read);
+  if (layout_.bytes_per_token == 4)
+    check_ids_as<uint32_t>(file_, begin, vocab_size, on_read);
   if (is_text() && vocab_size <= kEndOfText) {
     throw_bad_id(file_, file_.size_bytes(), kEndOfText, vocab_size);
   }
 }
 
-uint64_t TokenFile::content_hash(uint64_t seed) const {
+uint64_t TokenFile::content_hash(uint64_t seed, const OnRead& on_read) const {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
                                                                        &XXH3_freeState);
   XXH3_64bits_reset_withSeed(state.get(), seed);
@@ -127,9 +133,10 @@ uint64_t TokenFile::content_hash(uint64_t seed) const {
   const int64_t lengths[] = {std::ssize(name_), file_.size_bytes()};
   XXH3_64bits_update(state.get(), lengths, sizeof(lengths));
   XXH3_64bits_update(state.get(), name_.data(), name_.size());
-  for_each_chunk(file_, 0, [&](const unsigned char* bytes, int64_t, int64_t num_bytes) {
-    XXH3_64bits_update(state.get(), bytes, static_cast<size_t>(num_bytes));
-  });
+  for_each_chunk(file_, 0, on_read,
+                 [&](const unsigned char* bytes, int64_t, int64_t num_bytes) {
+                   XXH3_64bits_update(state.get(), bytes, static_cast<size_t>(num_bytes));
+                 });
   return XXH3_64bits_digest(state.get());
 }
 

@@ -1,11 +1,16 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "launcher/data/mapped_file.h"
 #include "launcher/data/token_layout.h"
 
 namespace zero::data {
+
+// Told of each piece of a file that was read, by what reads whole files: a watchdog may
+// ask whether this process still moves.
+using OnRead = std::function<void()>;
 
 // One file of tokens. A text ends in one more token than it has bytes: kEndOfText.
 //
@@ -28,12 +33,12 @@ class TokenFile {
   // Throws DataError with byte offset and id of the first token whose id is not below
   // `vocab_size`. Reads the whole file, unless its integers are too narrow to hold such
   // an id.
-  void check_ids(int64_t vocab_size) const;
+  void check_ids(int64_t vocab_size, const OnRead& on_read = {}) const;
 
   void check_unchanged() const { file_.check_unchanged(); }
 
   // XXH3 over name, size and contents, continuing from `seed`. Reads the whole file.
-  uint64_t content_hash(uint64_t seed) const;
+  uint64_t content_hash(uint64_t seed, const OnRead& on_read = {}) const;
 
  private:
   bool is_text() const { return layout_.kind == TokenKind::kText; }

@@ -87,17 +87,17 @@ void TokenSource::read(int64_t begin, int64_t count, int64_t* out) const {
   }
 }
 
-void TokenSource::check_ids(int64_t vocab_size) const {
-  for (const auto& file : files_) file.check_ids(vocab_size);
+void TokenSource::check_ids(int64_t vocab_size, const OnRead& on_read) const {
+  for (const auto& file : files_) file.check_ids(vocab_size, on_read);
 }
 
 void TokenSource::check_unchanged() const {
   for (const auto& file : files_) file.check_unchanged();
 }
 
-uint64_t TokenSource::content_hash() const {
+uint64_t TokenSource::content_hash(const OnRead& on_read) const {
   uint64_t hash = 0;
-  for (const auto& file : files_) hash = file.content_hash(hash);
+  for (const auto& file : files_) hash = file.content_hash(hash, on_read);
   return hash;
 }
 

@@ -39,7 +39,7 @@ class TokenSource {
   // Throws DataError with file, byte offset and id of the first token with id >=
   // vocab_size. Reads all tokens, unless the format cannot hold such an id; a few GB/s
   // when the files are cached.
-  void check_ids(int64_t vocab_size) const;
+  void check_ids(int64_t vocab_size, const OnRead& on_read = {}) const;
 
   // Throws DataError that names the first file whose size or modification time changed
   // since construction.
@@ -47,7 +47,7 @@ class TokenSource {
 
   // Identity of the data: XXH3 over the files' names below the given paths, sizes and
   // contents, in order. The same wherever the data lies. Reads every byte, at each call.
-  uint64_t content_hash() const;
+  uint64_t content_hash(const OnRead& on_read = {}) const;
 
  private:
   std::vector<TokenFile> files_;

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "engine/activity.h"
 #include "engine/comm/communicator.h"
 #include "engine/device/host_device.h"
 #include "launcher/process/runner.h"
@@ -34,6 +35,7 @@ std::optional<Evaluation> evaluate(Runner& runner, Communicator& ranks,
   // Every rank runs as many passes as the others: their weights are gathered together.
   const int64_t num_passes = divide_up(num_micro_batches, plan.ranks);
   std::vector<double> losses(num_passes * plan.ranks);
+  const Activity::Stretch stretch("evaluation");
   for (int64_t pass = 0; pass < num_passes; ++pass) {
     if (pass > 0 && is_stopped()) return std::nullopt;
     const int64_t index = pass * plan.ranks + plan.rank;

@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "checkpoint/work.h"
+#include "engine/activity.h"
 #include "engine/comm/communicator.h"
+#include "engine/comm/hang_watch.h"
 #include "engine/comm/make_communicator.h"
 #include "engine/comm/mpi_session.h"
+#include "launcher/run/console.h"
 
 namespace zero::launcher {
 
@@ -26,6 +30,18 @@ int World::local_size() const { return mpi_ ? mpi_->local_size() : 1; }
 
 std::unique_ptr<Communicator> World::make_communicator() const {
   return make_world_communicator(mpi_.get());
+}
+
+// A short limit is for trials: ranks are named before it is over.
+void World::watch(int64_t give_up) {
+  if (size() == 1) return;
+  checkpoint::set_work_listener([] { Activity::here().sign(); });
+  HangLimits limits;
+  limits.give_up = static_cast<double>(give_up);
+  if (give_up > 0) limits.notice = std::min(limits.notice, limits.give_up / 2);
+  watch_ = std::make_unique<HangWatch>(
+      limits, HangReaction{[](const std::string& line) { warn(printable(line)); },
+                           [] { std::_Exit(static_cast<int>(ExitCode::kHang)); }});
 }
 
 void World::abort(ExitCode code) {

@@ -7,6 +7,7 @@
 
 namespace zero {
 class Communicator;
+class HangWatch;
 class MpiSession;
 }  // namespace zero
 
@@ -32,11 +33,16 @@ class World {
   // All ranks; collective.
   std::unique_ptr<Communicator> make_communicator() const;
 
+  // From now on name ranks that keep the others waiting, and end all with code 86 when it
+  // takes longer than `give_up` seconds (0: never); collective.
+  void watch(int64_t give_up);
+
   // End every rank at once.
   [[noreturn]] void abort(ExitCode code);
 
  private:
   std::unique_ptr<MpiSession> mpi_;  // null: alone
+  std::unique_ptr<HangWatch> watch_;
 };
 
 // The check of World's constructor.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "engine/activity.h"
 #include "engine/comm/communicator.h"
 #include "engine/comm/exchange.h"
 #include "engine/engine.h"
@@ -93,8 +94,10 @@ void Training::open_data() {
         *eval_source_, data::SamplerOptions{shape_.seq_len, false, seed});
   }
   if (is_first_rank()) {  // reads every byte: once is enough
-    source_->check_ids(shape_.vocab);
-    if (eval_source_) eval_source_->check_ids(shape_.vocab);
+    const Activity::Stretch reading("reading the data");
+    const auto sign = [] { Activity::here().sign(); };
+    source_->check_ids(shape_.vocab, sign);
+    if (eval_source_) eval_source_->check_ids(shape_.vocab, sign);
   }
   if (!settings_.sample.empty())
     parse_prompt(settings_.sample, is_text(*source_), shape_.vocab);
@@ -119,7 +122,7 @@ void Training::plan_memory(Communicator& ranks) {
   const ModelFamily& family = *find_family(models_, settings_.model);
   const auto plan = [&](const Wish& wish) {
     return make_plan(wish.settings, family, wish.shape, *model_, wish.num_ranks,
-                    wish.ranks_on_node);
+                     wish.ranks_on_node);
   };
   const Wish wish{settings_, shape_, world_.size(), world_.local_size(),
                   room_on_host(settings_)};

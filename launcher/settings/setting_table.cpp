@@ -115,6 +115,9 @@ Group run() {
       integer("max_bad_steps", &Settings::max_bad_steps, 0, kMany,
               "steps in a row with a loss or gradient that is not finite, before the run "
               "fails; 0: never"),
+      span("hang_timeout", &Settings::hang_timeout,
+           "how long ranks may wait for one that gives no sign of work; after 30s it is "
+           "named; 0: for ever"),
       size("host_memory", &Settings::host_memory,
            "memory of each host that its ranks may take; 0: what is free"),
       boolean("ignore_plan", &Settings::ignore_plan,

@@ -66,7 +66,8 @@ struct Settings {
   bool bind = true;
   int64_t time_limit = 0;  // seconds
   int64_t max_bad_steps = 10;
-  int64_t host_memory = 0;  // bytes; 0: what is free
+  int64_t hang_timeout = 600;  // seconds
+  int64_t host_memory = 0;     // bytes; 0: what is free
   bool ignore_plan = false;
 
   // --- precision

@@ -2,7 +2,9 @@
 
 #include <thread>
 
+#include "checkpoint/find.h"
 #include "checkpoint/verify.h"
+#include "checkpoint/work.h"
 #include "support.h"
 
 namespace zero::checkpoint::testing {
@@ -42,6 +44,19 @@ TEST_F(WriterTest, BadSlicesAreNamed) {
             std::string::npos);
   bad.shape = {4};
   EXPECT_NE(write_error({bad}, 1).find("let rank 0 alone give it"), std::string::npos);
+}
+
+int num_pieces = 0;
+
+TEST_F(WriterTest, EachPieceThatIsWrittenOrReadIsASignOfWork) {
+  const TestModel model = small_model(1);
+  set_work_listener([] { ++num_pieces; });
+  save(model, {.step = 1});
+  const int num_written = num_pieces;
+  EXPECT_GE(num_written, static_cast<int>(model.size()));
+  verify(newest_complete(run)->path);
+  EXPECT_GE(num_pieces, 2 * num_written - 1);
+  set_work_listener(nullptr);
 }
 
 TEST_F(WriterTest, TheSameNameMayBeOfSeveralKinds) {

@@ -74,6 +74,8 @@ void Program::send(int signal) const { kill(pid_, signal); }
 
 std::string Program::out_so_far() const { return read_file(log_ + ".out"); }
 
+std::string Program::err_so_far() const { return read_file(log_ + ".err"); }
+
 Outcome Program::wait(std::chrono::seconds limit) {
   Outcome outcome;
   if (!wait_until([&] { return has_ended(); }, limit)) {

@@ -31,6 +31,7 @@ class Program {
   pid_t pid() const { return pid_; }
   void send(int signal) const;
   std::string out_so_far() const;
+  std::string err_so_far() const;
   Outcome wait(std::chrono::seconds limit = std::chrono::seconds(60));
 
  private:

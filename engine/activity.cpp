@@ -1,0 +1,48 @@
+#include "engine/activity.h"
+
+#include <algorithm>
+
+namespace zero {
+
+Activity& Activity::here() {
+  static Activity activity;
+  return activity;
+}
+
+Activity::Stretch::Stretch(std::string what, bool is_waiting) {
+  Activity& activity = here();
+  activity.sign();
+  const std::lock_guard guard(activity.mutex_);
+  id_ = ++activity.last_id_;
+  activity.entries_.push_back({id_, is_waiting, std::move(what)});
+}
+
+Activity::Stretch::~Stretch() {
+  Activity& activity = here();
+  activity.sign();
+  const std::lock_guard guard(activity.mutex_);
+  std::erase_if(activity.entries_, [&](const Entry& entry) { return entry.id == id_; });
+}
+
+// The oldest call tells: later ones are queued behind it.
+Activity::State Activity::state() const {
+  State state;
+  state.signs = signs_.load(std::memory_order_relaxed);
+  std::string call, work;
+  const std::lock_guard guard(mutex_);
+  for (const Entry& entry : entries_) {
+    if (!entry.is_waiting) {
+      work += (work.empty() ? "" : ", ") + entry.what;
+    } else if (state.call == 0) {
+      state.call = entry.id;
+      call = entry.what;
+    }
+  }
+  if (call.empty())
+    state.where = work.empty() ? "between two steps" : work;
+  else
+    state.where = call + (work.empty() ? "" : " (" + work + ")");
+  return state;
+}
+
+}  // namespace zero

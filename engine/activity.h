@@ -1,0 +1,63 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace zero {
+
+// Where this process is in its work, for a watchdog to tell.
+//
+// Whoever works says so, from any thread; it costs next to nothing. There is one for the
+// process: where ranks are threads of it, it tells of all of them together.
+class Activity {
+ public:
+  static Activity& here();
+
+  // Something was done: a read, a unit, a pass of an evaluation.
+  void sign() noexcept { signs_.fetch_add(1, std::memory_order_relaxed); }
+
+  // A stretch of work, until the end of the scope: "forward", a unit's FQN, "save step
+  // 40". Begins and ends with a sign.
+  class Stretch {
+   public:
+    explicit Stretch(std::string what) : Stretch(std::move(what), false) {}
+    ~Stretch();
+    Stretch(const Stretch&) = delete;
+    Stretch& operator=(const Stretch&) = delete;
+
+   protected:
+    Stretch(std::string what, bool is_waiting);
+
+   private:
+    uint64_t id_;
+  };
+
+  // A stretch in which this rank needs the others: "all_gather 'blocks.4'".
+  class Waiting : public Stretch {
+   public:
+    explicit Waiting(std::string call) : Stretch(std::move(call), true) {}
+  };
+
+  struct State {
+    uint64_t signs = 0;
+    uint64_t call = 0;  // of Waiting, a number of its own; 0: this rank waits for nobody
+    std::string where;  // "all_gather 'blocks.4' (forward, blocks.3)", or "forward"
+  };
+  State state() const;
+
+ private:
+  struct Entry {
+    uint64_t id;
+    bool is_waiting;
+    std::string what;
+  };
+
+  std::atomic<uint64_t> signs_{0};
+  mutable std::mutex mutex_;
+  uint64_t last_id_ = 0;        // guarded by mutex_
+  std::vector<Entry> entries_;  // guarded by mutex_; the innermost last
+};
+
+}  // namespace zero

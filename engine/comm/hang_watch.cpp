@@ -1,0 +1,226 @@
+#include "engine/comm/hang_watch.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+
+#include "engine/errors.h"
+#include "engine/activity.h"
+
+namespace zero {
+namespace {
+
+using Clock = std::chrono::steady_clock;  // stands still while the machine sleeps
+using Seconds = std::chrono::duration<double>;
+
+constexpr Seconds kTick{0.5};
+// A process that was stopped has not waited: each look counts for two ticks at most.
+constexpr double kLongestLook = 1;
+constexpr Seconds kLastWords{1};  // for all ranks to print theirs
+
+enum class Kind : int64_t { kQuestion, kAnswer, kLeave };
+
+MPI_Comm duplicate_of_world() {
+  MPI_Comm comm;
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
+  return_mpi_errors(comm);
+  return comm;
+}
+
+int rank_in(MPI_Comm comm) {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  return rank;
+}
+
+int size_of(MPI_Comm comm) {
+  int size = 0;
+  check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  return size;
+}
+
+// "stopped" for a process of this host, as /proc tells; empty: it does not.
+std::string state_of_process(int64_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  if (!std::getline(file, line)) return "gone";
+  switch (line[std::min(line.rfind(')') + 2, line.size() - 1)]) {
+    case 'T':
+      return "stopped";
+    case 't':
+      return "held by a debugger";
+    case 'D':
+      return "waiting for a disk";
+    case 'R':
+      return "running";
+    case 'S':
+      return "sleeping";
+    case 'Z':
+      return "dead";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+struct HangWatch::Message {
+  Kind kind = Kind::kQuestion;
+  uint64_t signs = 0;
+  int64_t is_waiting = 0;
+  char where[232] = {};
+};
+
+struct HangWatch::Sent {
+  Message message;
+  MPI_Request request = MPI_REQUEST_NULL;
+};
+
+HangWatch::HangWatch(const HangLimits& limits, HangReaction reaction)
+    : reaction_(std::move(reaction)),
+      comm_(duplicate_of_world()),
+      rank_(rank_in(comm_)),
+      size_(size_of(comm_)),
+      places_(size_),
+      judge_(rank_, size_, limits),
+      is_asked_(size_) {
+  Place own;
+  own.pid = getpid();
+  gethostname(own.host, sizeof own.host - 1);
+  check_mpi(MPI_Allgather(&own, sizeof own, MPI_BYTE, places_.data(), sizeof own,
+                          MPI_BYTE, comm_),
+            "MPI_Allgather");
+  thread_ = std::jthread([this](std::stop_token stop) { watch(stop); });
+}
+
+// Questions to a rank that left first may never arrive; MPI_Finalize drops them.
+HangWatch::~HangWatch() {
+  thread_.request_stop();
+  wake_.notify_all();
+  thread_.join();
+  for (Sent& sent : sent_) MPI_Request_free(&sent.request);
+}
+
+void HangWatch::watch(std::stop_token stop) {
+  Clock::time_point last = Clock::now();
+  std::unique_lock guard(mutex_);
+  while (!stop.stop_requested()) {
+    wake_.wait_for(guard, stop, kTick, [] { return false; });
+    const Clock::time_point now = Clock::now();
+    try {
+      look(std::min(Seconds(now - last).count(), kLongestLook));
+    } catch (const Error&) {
+      return;  // MPI is of no more use: another thread finds out as well, and tells
+    }
+    last = now;
+  }
+}
+
+void HangWatch::look(double seconds) {
+  judge_.pass(seconds, Activity::here().state().call);
+  listen();
+  if (!judge_.asks()) return;
+  ask_all();
+  name_missing();
+  if (judge_.gives_up()) leave_all();
+}
+
+// One question at a time: a stopped rank does not fill its mailbox.
+void HangWatch::ask_all() {
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_ || is_asked_[peer]) continue;
+    is_asked_[peer] = true;
+    send(peer, {});
+  }
+}
+
+void HangWatch::listen() {
+  while (true) {
+    int is_there = 0;
+    MPI_Status status;
+    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, 0, comm_, &is_there, &status), "MPI_Iprobe");
+    if (!is_there) break;
+    Message message;
+    check_mpi(MPI_Recv(&message, sizeof message, MPI_BYTE, status.MPI_SOURCE, 0, comm_,
+                       MPI_STATUS_IGNORE),
+              "MPI_Recv");
+    if (message.kind == Kind::kLeave) leave();
+    if (message.kind == Kind::kQuestion) {
+      answer(status.MPI_SOURCE);
+    } else {
+      is_asked_[status.MPI_SOURCE] = false;
+      judge_.hear(status.MPI_SOURCE,
+                  {message.signs, message.is_waiting != 0, message.where});
+    }
+  }
+  std::erase_if(sent_, [](Sent& sent) {
+    int is_done = 0;
+    check_mpi(MPI_Test(&sent.request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
+    return is_done != 0;
+  });
+}
+
+void HangWatch::answer(int peer) {
+  const Activity::State state = Activity::here().state();
+  Message message;
+  message.kind = Kind::kAnswer;
+  message.signs = state.signs;
+  message.is_waiting = state.call != 0;
+  state.where.copy(message.where, sizeof message.where - 1);
+  send(peer, message);
+}
+
+void HangWatch::send(int peer, const Message& message) {
+  Sent& sent = sent_.emplace_back();
+  sent.message = message;
+  check_mpi(
+      MPI_Isend(&sent.message, sizeof message, MPI_BYTE, peer, 0, comm_, &sent.request),
+      "MPI_Isend");
+}
+
+void HangWatch::name_missing() {
+  const std::vector<int> ranks = judge_.to_name();
+  if (ranks.empty()) return;
+  const std::string here = Activity::here().state().where;
+  for (const int peer : ranks) {
+    reaction_.tell(description_of(peer) + "; rank " + std::to_string(rank_) +
+                   " waits in " + here);
+  }
+}
+
+std::string HangWatch::description_of(int peer) const {
+  const Place& place = places_[peer];
+  const bool is_here = std::strcmp(place.host, places_[rank_].host) == 0;
+  const std::string state = is_here ? state_of_process(place.pid) : "";
+  const std::string doing =
+      peer == rank_ || judge_.hears(peer)
+          ? "gives no sign of work, in " + (peer == rank_ ? Activity::here().state().where
+                                                          : judge_.word_of(peer).where)
+          : "does not answer";
+  return "rank " + std::to_string(peer) + " (host " + place.host + ", pid " +
+         std::to_string(place.pid) + (state.empty() ? "" : ", " + state) + ") " + doing;
+}
+
+void HangWatch::leave_all() {
+  Message message;
+  message.kind = Kind::kLeave;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_) send(peer, message);
+  }
+  leave();
+}
+
+void HangWatch::leave() {
+  const Place& place = places_[rank_];
+  reaction_.tell("rank " + std::to_string(rank_) + " (host " + place.host + ", pid " +
+                 std::to_string(place.pid) + ") gives up, in " +
+                 Activity::here().state().where);
+  std::this_thread::sleep_for(kLastWords);
+  reaction_.leave();
+  std::abort();
+}
+
+}  // namespace zero

@@ -1,0 +1,43 @@
+#include "engine/activity.h"
+
+#include <gtest/gtest.h>
+
+namespace zero {
+namespace {
+
+TEST(Activity, TellsWhereTheProcessIs) {
+  EXPECT_EQ(Activity::here().state().where, "between two steps");
+  const Activity::Stretch forward("forward");
+  {
+    const Activity::Stretch unit("blocks.3");
+    EXPECT_EQ(Activity::here().state().where, "forward, blocks.3");
+    EXPECT_EQ(Activity::here().state().call, 0u);
+    const Activity::Waiting gather("all_gather 'blocks.4'");
+    EXPECT_EQ(Activity::here().state().where,
+              "all_gather 'blocks.4' (forward, blocks.3)");
+  }
+  EXPECT_EQ(Activity::here().state().where, "forward");
+}
+
+TEST(Activity, EachCallHasANumberAndTheOldestIsTold) {
+  uint64_t first = 0;
+  {
+    const Activity::Waiting one("one");
+    first = Activity::here().state().call;
+    const Activity::Waiting two("two");
+    EXPECT_EQ(Activity::here().state().call, first);
+  }
+  const Activity::Waiting again("one");
+  EXPECT_NE(Activity::here().state().call, first);
+}
+
+TEST(Activity, WorkIsSigned) {
+  const uint64_t before = Activity::here().state().signs;
+  Activity::here().sign();
+  EXPECT_EQ(Activity::here().state().signs, before + 1);
+  { const Activity::Stretch stretch("a unit"); }
+  EXPECT_EQ(Activity::here().state().signs, before + 3) << "its begin and its end";
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,108 @@
+// A rank that does not answer is named, and nobody waits for ever.
+#include <csignal>
+#include <thread>
+
+#include "tests/scenarios/scenario.h"
+
+namespace zero::scenarios {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class Hang : public Scenario {
+ protected:
+  std::unique_ptr<Program> start_endless(const Words& more) {
+    Words flags = {"--steps=1000000", "--delay=adam=5", "--ranks=2"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    return start(0, train("a", flags));
+  }
+
+  pid_t rank_1() const {
+    for (const pid_t pid : pids_with(path("a"))) {
+      if (variable_of(pid, "OMPI_COMM_WORLD_RANK") == "1") return pid;
+    }
+    return 0;
+  }
+
+  // `words`, with a variable in rank 1 alone.
+  static Words in_rank_1(const std::string& variable, const Words& words) {
+    Words all = {"bash", "-c",
+                 "[ $OMPI_COMM_WORLD_RANK != 1 ] || export " + variable + "; exec \"$@\"",
+                 "bash"};
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  }
+};
+
+TEST_F(Hang, SomebodyStopsARankAndForgetsIt) {
+  const auto program = start_endless({"--hang-timeout=6s"});
+  ASSERT_TRUE(wait_for_step("a", 3)) << program->out_so_far();
+  const pid_t stopped = rank_1();
+  ASSERT_EQ(kill(stopped, SIGSTOP), 0);
+  const Outcome outcome = program->wait();
+  EXPECT_EQ(outcome.rc, 86) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("pid " + std::to_string(stopped) + ", stopped)"));
+  EXPECT_THAT(outcome.err, HasSubstr("does not answer; rank 0 waits in "));
+  EXPECT_THAT(outcome.err, HasSubstr("gives up, in "));
+  EXPECT_FALSE(outcome.is_late);
+}
+
+TEST_F(Hang, ByDefaultItIsNamedAfterHalfAMinuteAndMayComeBack) {
+  const auto program = start_endless({});
+  ASSERT_TRUE(wait_for_step("a", 3)) << program->out_so_far();
+  const pid_t stopped = rank_1();
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(kill(stopped, SIGSTOP), 0);
+  EXPECT_TRUE(wait_until([&] { return !program->err_so_far().empty(); }, 60s));
+  const auto waited = std::chrono::steady_clock::now() - begin;
+  EXPECT_THAT(program->err_so_far(), HasSubstr("rank 1 ("));
+  EXPECT_GT(waited, 29s);
+  EXPECT_LT(waited, 35s);
+  kill(stopped, SIGCONT);
+  program->send(SIGINT);
+  EXPECT_EQ(program->wait().rc, 75);
+}
+
+TEST_F(Hang, APauseIsNoAlarm) {
+  const auto program = start_endless({"--hang-timeout=20s"});
+  ASSERT_TRUE(wait_for_step("a", 3)) << program->out_so_far();
+  ASSERT_EQ(kill(rank_1(), SIGSTOP), 0);
+  std::this_thread::sleep_for(5s);
+  kill(rank_1(), SIGCONT);
+  const int64_t step = steps("a").back();
+  ASSERT_TRUE(wait_for_step("a", step + 5));
+  program->send(SIGINT);
+  const Outcome outcome = program->wait();
+  EXPECT_EQ(outcome.rc, 75);
+  EXPECT_THAT(outcome.err, Not(AnyOf(HasSubstr("answer"), HasSubstr("gives"))));
+}
+
+TEST_F(Hang, ARankThatIsBusyElsewhereIsNamedWithItsPlace) {
+  const Words words = train("a", {"--steps=3", "--hang-timeout=6s"});
+  const Outcome outcome = run(2, in_rank_1("ZERO_DELAY=backward=120000", words));
+  EXPECT_EQ(outcome.rc, 86) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("gives no sign of work, in backward; rank 0 waits"));
+  EXPECT_THAT(outcome.err, HasSubstr("rank 0 (host "));
+}
+
+TEST_F(Hang, SlowWorkThatSignsIsNone) {
+  // The passes of rank 1 take longer than anybody may be silent, each of them does not.
+  const Words words =
+      train("a", {"--steps=1", "--hang-timeout=5s", "--accumulate=model"});
+  const Outcome outcome = run(2, in_rank_1("ZERO_DELAY=backward=2000,adam=2000", words));
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, Not(HasSubstr("gives no sign")));
+}
+
+TEST_F(Hang, AnotherConfigurationOnOneRankIsRefusedBeforeAStep) {
+  const Outcome outcome = run(2, in_rank_1("ZERO_LR=0.5", train("a", {"--steps=2"})));
+  EXPECT_EQ(outcome.rc, 2) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("different options: lr (rank 1)"));
+  EXPECT_TRUE(steps("a").empty());
+}
+
+}  // namespace
+}  // namespace zero::scenarios
