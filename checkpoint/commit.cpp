@@ -159,6 +159,16 @@ std::string commit(const OpenRun& run, const std::string& temporary,
   return folder.path_of(step);
 }
 
+bool has_hint(const OpenRun& run, int64_t step) {
+  constexpr int64_t kMaxHintBytes = 256;
+  try {
+    return read_text(run.folder(), kLatestFile, kMaxHintBytes) ==
+           step_folder(step) + "\n";
+  } catch (const CheckpointError&) {
+    return false;
+  }
+}
+
 void discard(const OpenRun& run, const std::string& temporary) noexcept {
   try {
     const std::string name = split_path(temporary).name;

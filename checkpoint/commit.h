@@ -45,6 +45,10 @@ std::string commit(const OpenRun& run, const std::string& temporary,
                    const std::vector<ShardReport>& reports, const StepInfo& info,
                    Existing existing = Existing::kRefuse);
 
+// Whether the file `latest` names this step. commit() leaves that hint for people where
+// it can, and is silent where it cannot.
+bool has_hint(const OpenRun& run, int64_t step);
+
 // Remove the temporary folder of a failed save. Never throws: what cannot be removed is
 // left to tidy().
 void discard(const OpenRun& run, const std::string& temporary) noexcept;

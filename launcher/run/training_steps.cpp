@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "checkpoint/commit.h"
 #include "checkpoint/error.h"
 #include "checkpoint/purge.h"
 #include "engine/checkpointing.h"
@@ -171,6 +172,9 @@ void Training::record_save(const std::string& path, double seconds) {
                           {"seconds", seconds},
                           {"path", path}});
   print_line(fmt::format("saved step {} in {:.2f} s: {}", step, seconds, path));
+  if (!checkpoint::has_hint(folder_->run(), step))
+    warn(fmt::format("{}/latest could not be written: it does not name step {}",
+                     settings_.out, step));
   if (settings_.keep == 0) return;
   try {
     checkpoint::purge(folder_->run(),

@@ -27,6 +27,14 @@ TEST_F(CommitTest, LeavesExactlyTheseFiles) {
   EXPECT_THAT(files_of(run), ::testing::ElementsAre("latest", "step_000000000100"));
 }
 
+TEST_F(CommitTest, TheHintNamesTheStepOrIsMissed) {
+  save(small_model(), {.step = 3});
+  EXPECT_TRUE(has_hint(OpenRun(run), 3));
+  EXPECT_FALSE(has_hint(OpenRun(run), 4));
+  fs::remove(run + "/latest");
+  EXPECT_FALSE(has_hint(OpenRun(run), 3));
+}
+
 TEST_F(CommitTest, TheSameCheckpointHasTheSameBytes) {
   const auto one = save(small_model(), {.step = 1});
   fs::rename(one, run + "/aside");
