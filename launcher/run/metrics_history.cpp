@@ -7,9 +7,15 @@
 
 #include <cerrno>
 #include <cstring>
+#include <exception>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "checkpoint/copy.h"
+#include "checkpoint/error.h"
+#include "checkpoint/file.h"
+#include "checkpoint/format.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines_from_end.h"
 #include "launcher/settings/values.h"
@@ -103,14 +109,38 @@ class Log {
   }
 
  private:
+  // To cut is one step. Lines that stay behind others that go move in a copy, which takes
+  // the log's name when it is whole.
   void rewrite(int64_t begin, const std::vector<std::string>& kept) const {
     std::string text;
     for (auto line = kept.rbegin(); line != kept.rend(); ++line) text += *line;
-    const auto bytes = static_cast<ssize_t>(text.size());
-    const bool is_written =
-        ::pwrite(descriptor_, text.data(), text.size(), begin) == bytes &&
-        ::ftruncate(descriptor_, begin + bytes) == 0;
-    if (!is_written) tell(std::strerror(errno));
+    if (text.empty()) {
+      if (::ftruncate(descriptor_, begin) != 0) tell(std::strerror(errno));
+      return;
+    }
+    try {
+      write_anew(begin, text);
+    } catch (const std::exception& error) {
+      tell(error.what());
+    }
+  }
+
+  void write_anew(int64_t begin, const std::string& text) const {
+    const auto [above, name] = checkpoint::split_path(std::filesystem::canonical(path_));
+    const checkpoint::Folder folder(above);
+    const std::string copy = checkpoint::temporary_name("metrics");
+    checkpoint::Io& io = checkpoint::system_io();
+    try {
+      checkpoint::File file = folder.create(copy, io);
+      checkpoint::copy_ranges(folder.open(name), {{0, begin}}, file, io);
+      file.write(text.data(), text.size(), begin, io);
+      file.sync(io);
+      if (io.rename(folder.descriptor(), copy.c_str(), name.c_str()) != 0)
+        checkpoint::throw_errno(folder.path_of(copy), "rename to " + name, errno);
+    } catch (const checkpoint::CheckpointError&) {
+      io.unlink(folder.descriptor(), copy.c_str(), false);
+      throw;
+    }
   }
 
   void tell(const std::string& why) const {

@@ -77,6 +77,17 @@ TEST(CutJsonl, AnEmptyLineAndNothingAtAll) {
   EXPECT_EQ(cut_jsonl("torn", 1, 1), "");
 }
 
+// Who is killed meanwhile leaves the log as it was: no line is ever written over another.
+TEST(CutJsonl, LinesThatMoveDoSoInACopy) {
+  const TempFolder folder;
+  const std::string text = step(1) + save(1, 1) + step(2) + kRun + step(3);
+  folder.write("metrics.jsonl", text);
+  std::filesystem::create_hard_link(folder.path("metrics.jsonl"), folder.path("before"));
+  cut_metrics(folder.path(""), 1, 1);
+  EXPECT_EQ(folder.read("metrics.jsonl"), step(1) + save(1, 1) + kRun);
+  EXPECT_EQ(folder.read("before"), text);
+}
+
 // A log must never end or hang a run.
 TEST(CutMetrics, WhatIsNoFileStaysAsItIs) {
   const TempFolder folder;
