@@ -24,7 +24,10 @@ bool LinesFromEnd::read_more() {
         ::pread(descriptor_, block.data() + done, static_cast<size_t>(bytes - done),
                 begin_ - bytes + done);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
+    if (count <= 0) {
+      error_ = count < 0 ? errno : EIO;  // it has become shorter
+      return false;
+    }
     done += count;
   }
   begin_ -= bytes;

@@ -20,6 +20,9 @@ class LinesFromEnd {
   // Nothing at the file's beginning, or when it cannot be read.
   std::optional<Line> next();
 
+  // Why the file could not be read on, as errno has it; 0: it could.
+  int error() const { return error_; }
+
  private:
   bool read_more();
 
@@ -27,6 +30,7 @@ class LinesFromEnd {
   int64_t begin_;       // of buffer_ in the file
   std::string buffer_;  // what has been read and not been handed out
   bool is_first_ = true;
+  int error_ = 0;
 };
 
 }  // namespace zero::launcher

@@ -103,6 +103,10 @@ class Log {
       first_cut = line->begin;
       num_behind = kept.size();
     }
+    if (lines.error() != 0) {
+      tell(std::strerror(lines.error()));
+      return 0;
+    }
     kept.resize(num_behind);
     if (first_cut < size_) rewrite(first_cut, kept);
     return num_cut;
