@@ -23,7 +23,9 @@ Examples:
 
 import argparse
 import concurrent.futures
+import fcntl
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
@@ -56,6 +58,16 @@ def options_of():
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("--folder", type=Path, help="for the runs; default: crash_campaign in the build's folder")
     return parser.parse_args()
+
+
+def hold_alone(folder):
+    """Keep a second campaign out of the folder for as long as the result is kept."""
+    lock = open(folder / "lock", "w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"crash campaign: another one works in {folder}; --folder names another place")
+    return lock
 
 
 def make_reference(program, story, ranks, exchange, folder):
@@ -117,11 +129,13 @@ def run_full_disks(program, results, options):
 
 def main():
     options = options_of()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # trials that have not begun do not begin, as at Ctrl-C
     # One trial does not touch what a campaign has found.
     options.folder = (options.folder or options.build / ("crash_trial" if options.only else "crash_campaign")).resolve()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    lock = hold_alone(options.folder)
     for part in ("trials", "references"):
         shutil.rmtree(options.folder / part, ignore_errors=True)
-    options.folder.mkdir(parents=True, exist_ok=True)
     program = Program(options.build.resolve(), options.folder / "text.txt", options.timeout)
     write_text(program.data)
     if options.check:
@@ -141,7 +155,9 @@ def main():
         sys.exit("crash campaign: there is no such trial")
     if options.only:
         print(f"the folder, with the output of both runs: {options.folder / 'trials' / options.only}")
-    return 0 if print_table(results, num_calls, wanted) else 1
+    is_well = print_table(results, num_calls, wanted)
+    lock.close()
+    return 0 if is_well else 1
 
 
 if __name__ == "__main__":
