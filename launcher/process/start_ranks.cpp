@@ -43,6 +43,15 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   return pointers;
 }
 
+// Schedulers send SIGTERM to all processes of a job at once, and mpirun would give its
+// ranks one second. They hear it themselves, and those of other hosts from the starter.
+void shield_from_stop_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+}
+
 // In the child, between fork and exec: system calls alone.
 [[noreturn]] void become_mpirun(char* const* words, char* const* variables,
                                 pid_t parent) {
@@ -51,6 +60,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   if (getppid() != parent) _exit(static_cast<int>(ExitCode::kInterrupted));
   forget_stop_signals();
   for (const int ignored : {SIGPIPE, SIGXFSZ}) signal(ignored, SIG_DFL);
+  shield_from_stop_signals();
   const int nothing = open("/dev/null", O_RDONLY);
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
   execvpe(words[0], words, variables);

@@ -78,6 +78,16 @@ TEST_F(OwnRanks, CtrlCTwiceLeaves) {
   EXPECT_TRUE(wait_until([&] { return pids_with(path("a")).empty(); }));
 }
 
+// As schedulers do; a step takes longer than an mpirun of one's own would wait.
+TEST_F(OwnRanks, TermToEveryProcessSavesAndStops) {
+  auto program = start_endless({"--delay=adam=1500"});
+  ASSERT_TRUE(wait_for_step("a", 1)) << program->out_so_far();
+  for (const pid_t pid : pids_with(path("a"))) kill(pid, SIGTERM);
+  const Outcome outcome = program->wait();
+  EXPECT_EQ(outcome.rc, 75) << outcome.out << outcome.err;
+  EXPECT_EQ(num_checkpoints(), 1u);
+}
+
 // At any moment from the first on.
 TEST_F(OwnRanks, CtrlCBeforeTheFirstStepLosesNothing) {
   for (int pauses = 0; pauses < 60; pauses += 12) {
