@@ -38,8 +38,15 @@ def start():
             on(name, "ip", "link", "set", interface, "up")
     _AGENT.write_text(_ENTER)
     _AGENT.chmod(0o755)
-    os.environ |= {"OMPI_MCA_plm_rsh_agent": str(_AGENT), "OMPI_MCA_btl_tcp_if_include": INTERFACE,
-                   "OMPI_MCA_oob_tcp_if_include": INTERFACE}
+    os.environ["OMPI_MCA_plm_rsh_agent"] = str(_AGENT)
+
+
+def pull_the_cable():
+    on(NAMES[1], "ip", "link", "set", INTERFACE, "down")
+
+
+def plug_the_cable_in():
+    on(NAMES[1], "ip", "link", "set", INTERFACE, "up")
 
 
 def words_on(name, *words):
@@ -78,4 +85,4 @@ def _keeper(name):
 
 
 def _address(name):
-    return f"10.77.0.{1 + NAMES.index(name)}"
+    return f"10.0.0.{1 + NAMES.index(name)}"
