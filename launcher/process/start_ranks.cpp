@@ -107,6 +107,12 @@ class Job {
       throw Error(ExitCode::kEnvironment, "mpirun cannot be started", "--ranks",
                   "install OpenMPI (openmpi-bin), or leave --ranks out");
     }
+    if (code >= 128 + NSIG) {  // an error of mpirun's own, below zero
+      throw Error(
+          ExitCode::kEnvironment,
+          fmt::format("mpirun could not go on (code {}): a host may be gone", code),
+          "--ranks", "the same command goes on from the last checkpoint");
+    }
     const bool is_mpiruns = code == 1, has_died = code > 128;
     if (was_told_ && (is_mpiruns || has_died)) {
       warn("stopped before a step was done: nothing was lost");
