@@ -1,0 +1,18 @@
+// Words behind `zero_launch train`, one a line; those that begin with ZERO_ are variables
+// of the environment.
+#include <algorithm>
+#include <sstream>
+
+#include "tests/fuzz/settings_claims.h"
+#include "tests/fuzz/target.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  std::vector<std::string> words, environment;
+  std::istringstream lines(zero::fuzz::text_of(data, size));
+  for (std::string line; std::getline(lines, line);)
+    (line.starts_with("ZERO_") ? environment : words).push_back(line);
+  auto command_line = zero::launcher::read_command_line(words);
+  command_line.config_file.clear();  // whatever lies there is not part of the input
+  zero::fuzz::claim_settings(command_line, environment);
+  return 0;
+}
