@@ -122,10 +122,13 @@ std::optional<int64_t> parse_duration(std::string_view text) {
   // Behind days stand hours first, else minutes unless there are three parts.
   if (!has_days && parts.size() < 3) parts.insert(parts.begin(), 0);
   parts.resize(3);
-  return ((*days * 24 + parts[0]) * 60 + parts[1]) * 60 + parts[2];
+  const int64_t hours = *days * 24 + parts[0];
+  if (hours >= kLongest) return std::nullopt;  // format_duration writes hours first
+  return (hours * 60 + parts[1]) * 60 + parts[2];
 }
 
 std::optional<int64_t> parse_span(std::string_view text) {
+  constexpr int64_t kMost = 1000000;  // of a unit, in all: format_span writes hours
   int64_t seconds = 0;
   while (!text.empty()) {
     const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
@@ -133,11 +136,12 @@ std::optional<int64_t> parse_span(std::string_view text) {
     text.remove_prefix(digits);
     const size_t letters = std::min(text.find_first_of("0123456789"), text.size());
     const auto unit = std::ranges::find(kUnits, text.substr(0, letters), &Unit::name);
-    if (!count || *count >= 1000000 || unit == std::end(kUnits)) return std::nullopt;
+    if (!count || *count >= kMost || unit == std::end(kUnits)) return std::nullopt;
     seconds += *count * unit->seconds;
     text.remove_prefix(letters);
   }
-  return seconds > 0 ? std::optional(seconds) : std::nullopt;
+  const bool is_span = seconds > 0 && seconds < kMost * 3600;
+  return is_span ? std::optional(seconds) : std::nullopt;
 }
 
 std::optional<int64_t> parse_size(std::string_view text) {

@@ -33,8 +33,10 @@ TEST(Values, Durations) {
   EXPECT_EQ(parse_duration("2-12"), 60 * 3600);
   EXPECT_EQ(parse_duration("1-00:30"), 86400 + 1800);
   EXPECT_EQ(parse_duration("1-2:03:04"), 86400 + 7384);
-  for (const char* text :
-       {"", "-1", "1-", "1:60", "1:60:0", "1:0:-1", "a:b:c", "1-24", "1:2:3:4", "1-1-1"})
+  EXPECT_EQ(parse_duration(format_duration(*parse_duration("4166-15:59:59"))),
+            100000 * 3600 - 1);
+  for (const char* text : {"", "-1", "1-", "1:60", "1:60:0", "1:0:-1", "a:b:c", "1-24",
+                           "1:2:3:4", "1-1-1", "100000:0:0", "4166-16"})
     EXPECT_FALSE(parse_duration(text)) << text;
 }
 
@@ -45,7 +47,10 @@ TEST(Values, Spans) {
   EXPECT_EQ(parse_span("2d"), 172800);
   for (const char* text : {"", "10", "0s", "min", "10minutes", "-1s", "1h 30m", "1.5h"})
     EXPECT_FALSE(parse_span(text)) << text;
-  for (const int64_t seconds : {1, 59, 60, 600, 3599, 3600, 5400, 90061})
+  EXPECT_FALSE(parse_span("41666d16h"));
+  EXPECT_EQ(parse_span("41666d15h59min59s"), 3599999999);
+  for (const int64_t seconds : std::initializer_list<int64_t>{1, 59, 60, 600, 3599, 3600,
+                                                              5400, 90061, 3599999999})
     EXPECT_EQ(parse_span(format_span(seconds)), seconds);
   EXPECT_EQ(format_span(600), "10min");
 }
