@@ -80,9 +80,13 @@ RawValue raw_of(const nlohmann::json& value) {
   return raw;
 }
 
-// JSON's strings, numbers, booleans and arrays of them are TOML as well.
+// JSON's strings, numbers, booleans and arrays of them are TOML as well, but for one
+// character that stands in strings alone.
 std::string toml_of(const Setting& setting, const Settings& settings) {
-  return setting.value(settings).dump();
+  std::string text = setting.value(settings).dump();
+  for (size_t at = 0; (at = text.find('\x7f', at)) != text.npos;)
+    text.replace(at, 1, "\\u007f");
+  return text;
 }
 
 }  // namespace

@@ -249,7 +249,8 @@ TEST(Config, SettingsThatContradictEachOther) {
 
 TEST(Config, PrintedFileGivesTheSameSettings) {
   Settings settings;
-  settings.data = {"a b", "quote\" back\\ tab\t newline\n nul-free \xc3\xa4"};
+  settings.data = {"a b", "quote\" back\\ tab\t newline\n nul-free \xc3\xa4",
+                   "delete\x7f"};
   settings.betas = {0.1, 0.30000000000000004};
   settings.lr = 6.0221e-23;
   settings.seed = 9223372036854775807;
