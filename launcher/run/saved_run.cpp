@@ -24,11 +24,11 @@ auto parse(const std::string& text, const std::string& where, Read read) {
 }
 
 // Integers that later arithmetic can bear, whoever wrote them.
-int64_t count_in(const json& position, const char* key, int64_t lowest) {
+int64_t count_in(const json& object, const char* key, int64_t lowest) {
   constexpr int64_t kHighest = int64_t{1} << 48;
-  const json& value = position.at(key);
+  const json& value = object.at(key);
   const bool fits = value.is_number_integer() && value >= lowest && value <= kHighest;
-  if (!fits) throw json::other_error::create(501, key, &position);
+  if (!fits) throw json::other_error::create(501, key, &object);
   return value.get<int64_t>();
 }
 
@@ -67,8 +67,8 @@ SavedRun parse_saved_run(const std::string& text, const std::string& where) {
     SavedRun run;
     run.settings = settings_from_json(config.at("settings"), where);
     config.at("data").at("hash").get_to(run.data.hash);
-    config.at("data").at("tokens").get_to(run.data.num_tokens);
-    config.at("vocab").get_to(run.vocab);
+    run.data.num_tokens = count_in(config.at("data"), "tokens", 0);
+    run.vocab = count_in(config, "vocab", 0);
     config.at("is_text").get_to(run.is_text);
     return run;
   });

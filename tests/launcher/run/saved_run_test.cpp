@@ -49,6 +49,16 @@ TEST(SavedRun, AnotherProgramsCheckpointIsNamed) {
   }
 }
 
+TEST(SavedRun, CountsThatNoRunHasAreRefused) {
+  for (const char* bad : {"-1", "1e300", "2.5", "18446744073709551615", "true"}) {
+    for (const char* pointer : {"/vocab", "/data/tokens"}) {
+      nlohmann::json config = nlohmann::json::parse(to_text(some_run()));
+      config[nlohmann::json::json_pointer(pointer)] = nlohmann::json::parse(bad);
+      EXPECT_THROW(parse_saved_run(config.dump(), ""), Error) << pointer << " " << bad;
+    }
+  }
+}
+
 TEST(Progress, ComesBack) {
   const Progress progress = {7, 56, 2, 1, 4};
   EXPECT_EQ(parse_progress(to_text(progress), ""), progress);
