@@ -71,6 +71,17 @@ bool read(const toml::node& node, RawValue& value) {
   return array ? std::ranges::all_of(*array, add) : add(node);
 }
 
+// The library goes as deep as a key has parts, and 100,000 would exhaust the stack.
+bool has_deep_key(std::string_view text) {
+  constexpr int kDeepest = 1000;
+  int num_parts = 1;
+  for (const char c : text) {
+    if (c == '.' && ++num_parts > kDeepest) return true;
+    if (std::string_view("=,[]{}#\n").find(c) != std::string_view::npos) num_parts = 1;
+  }
+  return false;
+}
+
 }  // namespace
 
 TomlFile parse_toml(std::string_view text, const std::string& path) {
@@ -78,6 +89,10 @@ TomlFile parse_toml(std::string_view text, const std::string& path) {
     return fmt::format("{} line {}", path, source.begin.line);
   };
   TomlFile file;
+  if (has_deep_key(text)) {
+    file.problems.push_back({"a key has over 1000 parts; allowed: one", path});
+    return file;
+  }
   const toml::parse_result result = toml::parse(text);
   if (!result) {
     const toml::source_region& source = result.error().source();

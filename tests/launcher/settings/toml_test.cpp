@@ -72,6 +72,14 @@ TEST(Toml, TheFirstMistakeInTheSyntaxIsNamedWithItsLine) {
   EXPECT_THAT(problem_of("a = " + std::string(100000, '[')), HasSubstr("depth"));
 }
 
+TEST(Toml, AKeyWithAHundredThousandPartsIsRefused) {
+  std::string key = "a";
+  for (int part = 1; part < 100000; ++part) key += ".a";
+  for (const std::string& text : {key + " = 1", "[" + key + "]", "b = {" + key + " = 1}"})
+    EXPECT_THAT(problem_of(text), HasSubstr("a key has over 1000 parts"));
+  EXPECT_EQ(value_of("'" + std::string(900, '.') + "'").words[0].size(), 900u);
+}
+
 TEST(Toml, EveryValueThatNoSettingHasIsNamed) {
   const TomlFile file = parse_toml(
       "lr = 1\nwhen = 2026-01-01\n[optimizer]\nlr = 1\n[[more]]\n[a.b]\nc = 1\n", "f");
