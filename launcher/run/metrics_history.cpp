@@ -77,11 +77,13 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  // Lines from the last one on, until `goes_on` says no.
+  // Lines from the last one on, until `goes_on` says no. A torn one, which cut() takes
+  // away, tells nothing.
   template <class Look>
   void look(Look goes_on) const {
     LinesFromEnd lines(descriptor_, size_);
-    for (auto line = lines.next(); line && goes_on(line->text);) line = lines.next();
+    auto line = lines.next();
+    while (line && (line->is_torn || goes_on(line->text))) line = lines.next();
   }
 
   // `judge` says of each line, the last one first, what becomes of it. Torn lines go.

@@ -61,6 +61,13 @@ TEST(CutJsonl, ForeignLinesStayAndTornOnesGo) {
             "hello\n[1]\n" + step(1));
 }
 
+// All of the save's record is there but the end of its line.
+TEST(CutJsonl, ATornSaveDoesNotMarkWhereToCut) {
+  std::string torn = save(2, 2);
+  torn.pop_back();
+  EXPECT_EQ(cut_jsonl(step(1) + step(2) + torn, 2, 2), step(1) + step(2));
+}
+
 TEST(CutJsonl, OnlyTheEndIsRead) {
   std::string old;
   for (int number = 1; number <= 5000; ++number) old += step(number) + "no record\n";
