@@ -5,6 +5,11 @@
 #include <algorithm>
 #include <cctype>
 #include <optional>
+
+// The library asserts what a file may well lack: a name in "[ # comment".
+struct BrokenAssertion {};
+[[noreturn]] static void tell_broken_assertion() { throw BrokenAssertion(); }
+#define TOML_ASSERT(claim) ((claim) ? static_cast<void>(0) : tell_broken_assertion())
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
@@ -82,17 +87,15 @@ bool has_deep_key(std::string_view text) {
   return false;
 }
 
-}  // namespace
+TomlFile refused(const std::string& problem, const std::string& path) {
+  return {{}, {{problem, path}}};
+}
 
-TomlFile parse_toml(std::string_view text, const std::string& path) {
+TomlFile read_document(std::string_view text, const std::string& path) {
   const auto origin = [&](const toml::source_region& source) {
     return fmt::format("{} line {}", path, source.begin.line);
   };
   TomlFile file;
-  if (has_deep_key(text)) {
-    file.problems.push_back({"a key has over 1000 parts; allowed: one", path});
-    return file;
-  }
   const toml::parse_result result = toml::parse(text);
   if (!result) {
     const toml::source_region& source = result.error().source();
@@ -116,6 +119,17 @@ TomlFile parse_toml(std::string_view text, const std::string& path) {
     }
   }
   return file;
+}
+
+}  // namespace
+
+TomlFile parse_toml(std::string_view text, const std::string& path) {
+  if (has_deep_key(text)) return refused("a key has over 1000 parts; allowed: one", path);
+  try {
+    return read_document(text, path);
+  } catch (const BrokenAssertion&) {
+    return refused("this is not TOML: a name is missing between brackets", path);
+  }
 }
 
 }  // namespace zero::launcher

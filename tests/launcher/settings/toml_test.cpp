@@ -72,6 +72,11 @@ TEST(Toml, TheFirstMistakeInTheSyntaxIsNamedWithItsLine) {
   EXPECT_THAT(problem_of("a = " + std::string(100000, '[')), HasSubstr("depth"));
 }
 
+TEST(Toml, BracketsWithoutANameEndNothing) {
+  for (const char* text : {"[# comment", "[[# comment", "[=", "[ ]", "[", "[["})
+    EXPECT_THAT(problem_of(text), HasSubstr("not TOML")) << text;
+}
+
 TEST(Toml, AKeyWithAHundredThousandPartsIsRefused) {
   std::string key = "a";
   for (int part = 1; part < 100000; ++part) key += ".a";
