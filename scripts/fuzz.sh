@@ -2,7 +2,7 @@
 # Let libFuzzer look for bytes that break a target of tests/fuzz. Needs clang++-14 (or set CXX), builds into build-fuzz/.
 #
 #   scripts/fuzz.sh TARGET [SECONDS]     # 600; stops at the first finding, which it leaves in build-fuzz/findings/
-#   scripts/fuzz.sh TARGET merge         # take over into the corpus what reached something new, as few files as can be
+#   scripts/fuzz.sh TARGET merge         # add to the corpus what reaches new code, as few files as can be
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -21,7 +21,7 @@ cmake --build "$build" --target "fuzz_$target"
 fuzz=("$build/tests/fuzz_$target" -max_len=65536 -rss_limit_mb=1024 -timeout=10 -artifact_prefix="$findings")
 
 if [ "$seconds" = merge ]; then
-  "${fuzz[@]}" -set_cover_merge=1 "$checked_in" "$found"
+  "${fuzz[@]}" -use_counters=0 -set_cover_merge=1 "$checked_in" "$found"
 else
   "${fuzz[@]}" -max_total_time="$seconds" -print_final_stats=1 "$found" "$checked_in"
 fi
