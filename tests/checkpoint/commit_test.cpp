@@ -58,6 +58,7 @@ TEST_F(CommitTest, ACommittedStepIsRefused) {
   const TestModel model = small_model(1);
   const auto path = save(model);
   EXPECT_THAT(error_of([&] { save(small_model(2)); }), HasSubstr("saved already"));
+  EXPECT_THAT(error_of([&] { prepare(OpenRun(run), 100); }), HasSubstr("saved already"));
   EXPECT_TRUE(holds(path, model));
   EXPECT_TRUE(leftovers_of(run).empty());
 }
@@ -117,6 +118,16 @@ TEST_F(CommitTest, AShardThatCannotBeSeenIsOnAnotherDisk) {
   fs::remove(folder + "/" + shard_file(1, 2));
   EXPECT_THAT(error_of([&] { commit(OpenRun(run), folder, reports, {.step = 1}); }),
               HasSubstr("use a folder that all nodes share"));
+}
+
+TEST_F(CommitTest, AShardThatHasGrownIsRefused) {
+  const TestModel model = small_model();
+  const std::string folder = prepare(OpenRun(run), 1);
+  const auto report = write_shard(folder, 0, 1, slices_of(model, 0, 1));
+  const std::string shard = folder + "/" + shard_file(0, 1);
+  write_file(shard, read_file(shard) + "x");
+  EXPECT_THAT(error_of([&] { commit(OpenRun(run), folder, {report}, {.step = 1}); }),
+              HasSubstr("bytes, rank 0 wrote"));
 }
 
 TEST_F(CommitTest, LostElementsAreNamed) {

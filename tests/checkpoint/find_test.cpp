@@ -35,6 +35,17 @@ TEST_F(FindTest, ListsStepsInOrderAndNothingElse) {
   EXPECT_EQ(newest(), 100);
 }
 
+TEST_F(FindTest, MoreDigitsAreALaterStep) {
+  for (const int64_t step : {1000000000000, 200000000000})
+    save(small_model(), {.step = step});
+  EXPECT_EQ(newest(), 1000000000000);
+}
+
+TEST_F(FindTest, ARunThatCannotBeLookedAtIsAnError) {
+  write_file(run + "/file", "x");
+  EXPECT_THROW(list_steps(run + "/file/runs"), CheckpointError);
+}
+
 TEST_F(FindTest, PassesOverWhatIsNotComplete) {
   for (const int64_t step : {1, 2, 3, 4}) save(small_model(), {.step = step});
   fs::remove(run + "/step_000000000004/manifest.json");

@@ -24,6 +24,17 @@ TEST(FormatTest, NamesAreFixed) {
   EXPECT_EQ(replaced_step_of(temporary_name("purged")), std::nullopt);
 }
 
+TEST(FormatTest, OnlyExactFileNamesAreOurs) {
+  for (const std::string& name :
+       {shard_file(0, 4), shard_file(123, 4567), std::string(kManifestFile)})
+    EXPECT_TRUE(belongs_to_checkpoint(name)) << name;
+  for (const char* name :
+       {"shard_0_of_4.h5", "shard_00000_of_00004.h5.bak", "shard_00000_of_00004.h5~",
+        "shard_000-1_of_00004.h5", "shard_00000_of_00004", "manifest.json~", "notes"}) {
+    EXPECT_FALSE(belongs_to_checkpoint(name)) << name;
+  }
+}
+
 TEST(FormatTest, OnlyExactStepNamesCount) {
   EXPECT_EQ(step_of("step_000000000100"), 100);
   EXPECT_EQ(step_of(step_folder(INT64_MAX)), INT64_MAX);

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
+#include <utility>
 
 #include "checkpoint/format.h"
 #include "support.h"
@@ -42,6 +44,21 @@ class RunLockTest : public CheckpointTest {
   }
 
   const std::string lock = run + "/run.lock";
+};
+
+// Another job is a moment faster.
+class RacingIo : public Io {
+ public:
+  std::function<void()> before_rename = [] {}, before_link = [] {};
+
+  int rename(int folder, const char* from, const char* to) override {
+    std::exchange(before_rename, [] {})();
+    return Io::rename(folder, from, to);
+  }
+  int link(int folder, const char* from, const char* to) override {
+    std::exchange(before_link, [] {})();
+    return Io::link(folder, from, to);
+  }
 };
 
 TEST_F(RunLockTest, ComesAndGoes) {
@@ -135,6 +152,34 @@ TEST_F(RunLockTest, AnotherContainersLockFallsWithItsProcess) {
   holder.holds_file = true;
   leave(holder);
   EXPECT_NO_THROW(RunLock(run, ""));
+}
+
+// Nobody here can ask the kernel of another machine.
+TEST_F(RunLockTest, AFarLockOnAFileIsBelieved) {
+  LockHolder holder = far_holder(1);
+  holder.holds_file = true;
+  leave(holder);
+  EXPECT_THAT(refusal(), HasSubstr("far-away"));
+}
+
+TEST_F(RunLockTest, WhoeverComesSecondIsRefused) {
+  RacingIo io;
+  std::unique_ptr<RunLock> first;
+  io.before_link = [&] { first = std::make_unique<RunLock>(run, "7"); };
+  EXPECT_THAT(error_of([&] { RunLock(run, "", TakeOver::kFromTheDead, io); }),
+              HasSubstr("job 7"));
+  EXPECT_NO_THROW(first->check());
+}
+
+TEST_F(RunLockTest, ALivingLockThatWasMovedAsideIsPutBack) {
+  leave(dead_holder());
+  RacingIo io;
+  std::unique_ptr<RunLock> first;
+  io.before_rename = [&] { first = std::make_unique<RunLock>(run, "7"); };
+  EXPECT_THAT(error_of([&] { RunLock(run, "", TakeOver::kFromTheDead, io); }),
+              HasSubstr("job 7"));
+  EXPECT_NO_THROW(first->check());
+  EXPECT_TRUE(leftovers_of(run).empty());
 }
 
 TEST_F(RunLockTest, IsThereWholeOrNotAtAll) {

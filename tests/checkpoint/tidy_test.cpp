@@ -27,6 +27,7 @@ TEST_F(TidyTest, RemovesWhatKilledSavesLeft) {
 TEST_F(TidyTest, TouchesNothingElse) {
   const std::string ours = temporary_name("000000000002");
   fs::create_directories(run + "/" + ours + "/deep");
+  fs::create_directory(run + "/" + ours + "/" + kVirtualFile);
   write_file(run + "/" + ours + "/mine.txt", "mine");
   write_file(run + "/" + ours + "/" + shard_file(0, 1), "half");
   write_file(run + "/tmp.k3nF9x", "mktemp's");
@@ -35,7 +36,16 @@ TEST_F(TidyTest, TouchesNothingElse) {
   tidy(OpenRun(run));
   EXPECT_THAT(files_of(run), ::testing::ElementsAre("tmp.000000000003.0123456789abcdef",
                                                     "tmp.k3nF9x", ours));
-  EXPECT_THAT(files_of(run + "/" + ours), ::testing::ElementsAre("deep", "mine.txt"));
+  EXPECT_THAT(files_of(run + "/" + ours),
+              ::testing::ElementsAre(kVirtualFile, "deep", "mine.txt"));
+}
+
+TEST_F(TidyTest, ARunThatWasMovedIsLeftAlone) {
+  const OpenRun open(run);
+  prepare(open, 2);
+  fs::rename(run, run + "_moved");
+  EXPECT_THAT(error_of([&] { tidy(open); }), ::testing::HasSubstr("moved, replaced"));
+  EXPECT_EQ(leftovers_of(run + "_moved").size(), 1u);
 }
 
 TEST_F(TidyTest, ADamagedStepIsSetAsideWhole) {

@@ -56,6 +56,28 @@ TEST_F(StopSignals, ForgottenTheyEndTheProcess) {
   EXPECT_EXIT(raise_one(), KilledBySignal(SIGTERM), "");
 }
 
+TEST_F(StopSignals, UnderNohupATerminalMayClose) {
+  const auto before = signal(SIGHUP, SIG_IGN);
+  catch_stop_signals();
+  raise(SIGHUP);
+  EXPECT_EQ(stop_signal(), 0);
+  signal(SIGHUP, before);
+}
+
+TEST_F(StopSignals, ThoseWhoCannotWaitAreTold) {
+  const auto told_at = [](int signal) {
+    catch_stop_signals();
+    set_signal_note("a step is lost");
+    testing::internal::CaptureStderr();
+    raise(signal);
+    set_signal_note("");
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(told_at(SIGTERM), "a step is lost\n");
+  EXPECT_EQ(told_at(SIGINT), "a step is lost\n");
+  EXPECT_EQ(told_at(SIGUSR1), "");
+}
+
 TEST(TimeLimit, KeepsTheLongestStepAndASaveBack) {
   TimeLimit limit(100);
   EXPECT_FALSE(limit.is_near(99));

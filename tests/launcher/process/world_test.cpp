@@ -30,6 +30,12 @@ TEST(AnnouncedWorld, MpirunThenTheStepOfSrun) {
   EXPECT_EQ(srun->rank, 1);
 }
 
+TEST(AnnouncedWorld, OneRankIsAWorldToo) {
+  const auto one = announced_world({"OMPI_COMM_WORLD_SIZE=1", "OMPI_COMM_WORLD_RANK=0"});
+  ASSERT_TRUE(one);
+  EXPECT_EQ(one->size, 1);
+}
+
 TEST(AnnouncedWorld, PmixTellsThatThereAreRanksButNotHowMany) {
   const auto pmix = announced_world({"PMIX_RANK=2"});
   ASSERT_TRUE(pmix);
@@ -60,6 +66,7 @@ TEST(CheckStart, AnAllocationOfSeveralTasksIsNotForOneProcess) {
                                               "--ranks 4"));
   EXPECT_EQ(start_refusal(batch, 4), "");
   EXPECT_EQ(start_refusal(batch, 1), "");
+  EXPECT_THAT(start_refusal({"SLURM_NTASKS=2"}), HasSubstr("has 2 tasks"));
   EXPECT_EQ(start_refusal({"SLURM_NTASKS=1"}), "");
   EXPECT_EQ(start_refusal({}), "");
 }
@@ -80,6 +87,7 @@ TEST(CheckStart, MpirunsNumberAndOursAgree) {
   EXPECT_EQ(start_refusal(mpirun, 4), "");
   EXPECT_THAT(start_refusal(mpirun, 2),
               HasSubstr("4 ranks were started, and ranks is 2"));
+  EXPECT_EQ(start_refusal({"PMIX_RANK=1"}, 2), "") << "PMIx does not say how many";
 }
 
 std::string refusal(const AnnouncedWorld& announced, int mpi_size) {

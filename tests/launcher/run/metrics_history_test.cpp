@@ -50,6 +50,20 @@ TEST(CutJsonl, AStepSkippedAfterTheSaveGoes) {
   EXPECT_EQ(cut_jsonl(before + step(1, kSkipped), 1, 2), before);
 }
 
+// The same step was saved before and after a batch that was skipped.
+TEST(CutJsonl, TheSaveIsTheOneOfItsBatches) {
+  const std::string before = step(1) + save(1, 1);
+  const std::string after = step(1, kSkipped) + save(1, 2);
+  EXPECT_EQ(cut_jsonl(before + after, 1, 1), before);
+  EXPECT_EQ(cut_jsonl(before + after, 1, 2), before + after);
+}
+
+TEST(CutJsonl, LinesThatWereLostBehindTheSaveAreDoneAgain) {
+  const std::string gap = "{\"type\":\"gap\",\"lost\":2}\n";
+  EXPECT_EQ(cut_jsonl(step(1) + gap + save(1, 1) + gap, 1, 1),
+            step(1) + gap + save(1, 1));
+}
+
 TEST(CutJsonl, WithoutTheSaveTheStepsNumberDecides) {
   const std::string before = step(1) + step(2);
   EXPECT_EQ(cut_jsonl(before + step(3) + save(3, 3), 2, 2), before);
@@ -106,11 +120,27 @@ TEST(CutMetrics, WhatIsNoFileStaysAsItIs) {
 
 TEST(CutMetrics, ReplacesBothFiles) {
   const TempFolder folder;
-  folder.write("metrics.jsonl", step(1) + save(1, 1) + step(2) + step(3));
+  folder.write("metrics.jsonl", step(1) + save(1, 1) + step(2) + step(3) + "torn");
   folder.write("metrics.csv", "step\n1\n2\n3\n");
   EXPECT_EQ(cut_metrics(folder.path(""), 1, 1), 2);
   EXPECT_EQ(folder.read("metrics.jsonl"), step(1) + save(1, 1));
   EXPECT_EQ(folder.read("metrics.csv"), "step\n1\n");
+}
+
+bool has_end(const std::string& text) {
+  const TempFolder folder;
+  folder.write("metrics.jsonl", text);
+  return has_end_record(folder.path(""), 2);
+}
+
+TEST(HasEndRecord, IsOfThisStepAndBehindAllSteps) {
+  const std::string end = "{\"type\":\"end\",\"step\":2}\n";
+  EXPECT_TRUE(has_end(step(1) + step(2) + end));
+  EXPECT_TRUE(has_end(step(2) + end + kRun)) << "started again, with nothing to do";
+  EXPECT_FALSE(has_end(step(1) + step(2) + eval(2)));
+  EXPECT_FALSE(has_end(end + step(2))) << "an earlier life's";
+  EXPECT_FALSE(has_end("{\"type\":\"end\",\"step\":1}\n"));
+  EXPECT_FALSE(has_end(""));
 }
 
 TEST(CutMetrics, NoFileIsNoMetrics) {

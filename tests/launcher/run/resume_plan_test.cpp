@@ -78,9 +78,17 @@ TEST_F(ResumePlanTest, AutoPassesOverWhatIsIncomplete) {
   EXPECT_THAT(plan("auto").folders, ElementsAre(old));
   EXPECT_THAT(plan("auto").passed_over,
               ElementsAre(HasSubstr("shard_00000_of_00001.h5")));
+  EXPECT_THAT(plan(folder.path("a"), "b").folders, ElementsAre(old));
   damage(old);
   EXPECT_EQ(refusal("auto").code(), ExitCode::kCheckpoint);
+  EXPECT_EQ(refusal(folder.path("a")).code(), ExitCode::kCheckpoint);
   EXPECT_THAT(refusal("auto").problem(), HasSubstr("step_000000000002"));
+}
+
+TEST_F(ResumePlanTest, OlderDamageIsNoNews) {
+  damage(save("a", 2));
+  save("a", 10);
+  EXPECT_THAT(plan("auto").passed_over, IsEmpty());
 }
 
 TEST_F(ResumePlanTest, AFolderIsAStepOrARun) {
@@ -105,7 +113,8 @@ TEST(FirstFew, ThreeThousandLinesAreSix) {
   const std::vector<std::string> few = first_few(std::vector<std::string>(3000, "x"));
   EXPECT_EQ(few.size(), 6u);
   EXPECT_EQ(few.back(), "... and 2995 more");
-  EXPECT_EQ(first_few({"a", "b"}), (std::vector<std::string>{"a", "b"}));
+  const std::vector<std::string> five(5, "x");
+  EXPECT_EQ(first_few(five), five);
 }
 
 }  // namespace

@@ -106,6 +106,18 @@ TEST(RunFolderTest, WhatAKilledJobLeftGoesWhenTheLockIsTaken) {
   EXPECT_EQ(checkpoint::Folder(path).names(), std::vector<std::string>{"tmp.AbCdEf"});
 }
 
+TEST(RunFolderTest, OnlyLaterStepsAreSetAside) {
+  const TempFolder temp;
+  on_ranks(1, [&](Communicator& ranks) {
+    const RunFolder folder(temp.path("a"), "", TakeOver::kFromTheDead, ranks);
+    for (const std::string step : {"a/step_000000000002", "a/step_000000000003"})
+      fs::create_directory(temp.path(step));
+    EXPECT_EQ(folder.set_aside_behind(2),
+              std::vector<std::string>{"step_000000000003.damaged"});
+    EXPECT_TRUE(fs::exists(temp.path("a/step_000000000002")));
+  });
+}
+
 TEST(RunFolderTest, AMovedFolderEndsTheRun) {
   const TempFolder temp;
   on_ranks(1, [&](Communicator& ranks) {

@@ -166,6 +166,35 @@ TEST(Config, AFileThatCannotBeReadIsAProblem) {
               HasSubstr("over 1 MiB"));
 }
 
+TEST(Config, LimitsThemselvesAreAllowedOrNot) {
+  EXPECT_EQ(settings_of({{"--layers", "16384"}}).layers, 16384);
+  EXPECT_EQ(complaint({{"--lr", "1", "--min-lr", "1"}}), "");
+  EXPECT_THAT(complaint({{"--layers", "16385"}}), HasSubstr("from 0 to 16384"));
+  EXPECT_THAT(complaint({{"--dropout", "1"}}), HasSubstr("a number from 0, below 1"));
+  EXPECT_THAT(complaint({{}, {"ZERO_EVAL_DATA=a,,b"}}), HasSubstr("none of them empty"));
+}
+
+TEST(Config, ListsWithCommasAreGivenOnce) {
+  EXPECT_THAT(complaint({{"--metrics", "jsonl", "--metrics", "csv"}}),
+              HasSubstr("metrics is given twice"));
+}
+
+TEST(Config, OnlyBooleansAreNegated) {
+  EXPECT_THAT(complaint({{"--no-lr"}}), HasSubstr("unknown flag --no-lr"));
+}
+
+TEST(Config, ACheckpointsSettingsTakeTheDefaultsPlace) {
+  Settings base;
+  base.lr = 0.5;
+  base.seed = 7;
+  ConfigContext context;
+  context.base = &base;
+  context.verb = "eval";
+  const Settings read = read_settings(read_command_line({"--seed", "8"}), {}, context);
+  EXPECT_EQ(read.lr, 0.5);
+  EXPECT_EQ(read.seed, 8);
+}
+
 TEST(Config, AllProblemsAtOnce) {
   TempFolder folder;
   const std::string file = folder.write("run.toml", "seq_lenn = 3\nclip = \"a\"\n");
