@@ -67,6 +67,7 @@ LockHolder this_process(const std::string& job_id) {
   return self;
 }
 
+// A host's or job's name that is no UTF-8 is written with other characters.
 std::string to_text(const LockHolder& holder) {
   return nlohmann::ordered_json{{"host", holder.host},
                                 {"machine_id", holder.machine_id},
@@ -77,7 +78,7 @@ std::string to_text(const LockHolder& holder) {
                                 {"job_id", holder.job_id},
                                 {"heartbeat", holder.heartbeat},
                                 {"holds_file", holder.holds_file}}
-             .dump() +
+             .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
          "\n";
 }
 

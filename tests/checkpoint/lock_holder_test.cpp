@@ -18,6 +18,15 @@ LockHolder some_holder() {
   return holder;
 }
 
+TEST(LockHolder, NamesMayBeNoUtf8) {
+  LockHolder holder = some_holder();
+  holder.job_id = "job \xff";
+  const auto again = parse_holder(to_text(holder));
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->host, "node");
+  EXPECT_NE(again->job_id, holder.job_id);
+}
+
 TEST(LifeOf, AnEarlierBootOfTheSameMachineIsOver) {
   LockHolder holder = some_holder();
   holder.boot_id = "a";
