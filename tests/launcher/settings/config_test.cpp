@@ -211,7 +211,7 @@ TEST(Config, AllProblemsAtOnce) {
 }
 
 TEST(Config, NoConflictIsSeenInWhatCouldNotBeRead) {
-  EXPECT_THAT(complaint({{"--global-batch", "x", "--micro-batch", "64"}}),
+  EXPECT_THAT(complaint({{"--global-batch", "x", "--micro-batch", "24"}}),
               Not(HasSubstr("divide")));
   TempFolder folder;
   EXPECT_THAT(complaint({{"--config", folder.write("run.toml", "nonsense"),
