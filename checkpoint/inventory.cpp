@@ -1,5 +1,7 @@
 #include "checkpoint/inventory.h"
 
+#include <algorithm>
+
 #include "checkpoint/error.h"
 
 namespace zero::checkpoint {
@@ -18,6 +20,18 @@ void check_size(const Folder& folder, const FileEntry& file,
   }
 }
 
+// A manifest is small beside the values it lists: a hash a MiB, a few hundred bytes a
+// tensor, whose place in a shard takes as many. More is not read, since JSON takes ten
+// times its size in memory.
+int64_t largest_manifest(const Folder& folder) {
+  constexpr int64_t kOfAnyCheckpoint = int64_t{4} << 20;
+  int64_t bytes = kOfAnyCheckpoint;
+  for (const auto& name : folder.names()) {
+    if (looks_like_shard(name)) bytes += folder.size_of(name) / 2;
+  }
+  return std::min(bytes, kMaxManifestBytes);
+}
+
 }  // namespace
 
 std::string to_string(const Damage& damage) {
@@ -30,7 +44,7 @@ Manifest load_manifest(const Folder& folder) {
                           "is missing: the checkpoint was never completed",
                           "use another checkpoint");
   }
-  return parse_manifest(read_text(folder, kManifestFile, kMaxManifestBytes),
+  return parse_manifest(read_text(folder, kManifestFile, largest_manifest(folder)),
                         folder.path_of(kManifestFile));
 }
 

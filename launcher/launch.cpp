@@ -13,6 +13,7 @@
 #include "launcher/commands/generate.h"
 #include "launcher/commands/plan.h"
 #include "launcher/commands/train.h"
+#include "launcher/commands/verify.h"
 #include "launcher/process/announced_world.h"
 #include "launcher/process/environment.h"
 #include "launcher/run/console.h"
@@ -37,6 +38,8 @@ constexpr std::array kVerbs = {
     Verb{"eval", "the loss of a checkpoint's model on data (--from DIR)", eval},
     Verb{"generate", "a prompt, continued by a checkpoint's model (--from DIR)",
          generate_text},
+    Verb{"verify", "every byte of a checkpoint, or of all of a run's (--from DIR)",
+         verify},
 };
 
 std::string overview() {

@@ -164,6 +164,10 @@ std::vector<std::string> mpirun_variables(const std::vector<std::string>& enviro
                                           bool is_root) {
   std::vector<std::string> variables = {
       "OMPI_MCA_btl_vader_single_copy_mechanism=none",  // forbidden in containers
+      // A host without power or cable says nothing: ask after half a minute, not hours.
+      "OMPI_MCA_oob_tcp_keepalive_time=10",
+      "OMPI_MCA_oob_tcp_keepalive_intvl=5",
+      "OMPI_MCA_oob_tcp_keepalive_probes=3",
   };
   if (is_root) {
     variables.insert(variables.end(),

@@ -30,11 +30,6 @@ bool is_same_folder(const std::string& a, const std::string& b) {
   return fs::equivalent(a, b, error);
 }
 
-// "runs/a/step_000000000040/" -> 40
-std::optional<int64_t> step_named_by(const std::string& path) {
-  return checkpoint::step_of(checkpoint::split_path(path).name);
-}
-
 ResumePlan plan_auto(const std::string& out) {
   ResumePlan plan;
   plan.may_pass_over = true;
@@ -94,6 +89,10 @@ ResumePlan plan_resume(const std::string& resume, const std::string& out) {
   if (resume == "must") return plan_must(out);
   if (resume == "never") return plan_never(out);
   return plan_from(resume, out);
+}
+
+std::optional<int64_t> step_named_by(const std::string& path) {
+  return checkpoint::step_of(checkpoint::split_path(path).name);
 }
 
 std::string find_checkpoint(const std::string& folder, const std::string& flag) {

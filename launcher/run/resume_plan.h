@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct ResumePlan {
 // Throws Error(kUsage) where the flag and the folders do not fit together, and
 // Error(kCheckpoint) when checkpoints are there and none can be used.
 ResumePlan plan_resume(const std::string& resume, const std::string& out);
+
+// "runs/a/step_000000000040/" -> 40; nothing when the name is no step's.
+std::optional<int64_t> step_named_by(const std::string& path);
 
 // The newest complete checkpoint of a run's folder, or the step's folder itself. Throws
 // Error(kUsage) that names `flag` when there is none.

@@ -51,6 +51,12 @@ std::string usage(const std::string& verb) {
 }  // namespace
 
 std::string settings_help(const std::string& verb) {
+  if (verb == "verify") {
+    return "zero_launch verify --from DIR [--json]\n\n" +
+           help_line("--from DIR", "a step's folder, or a run's: all its checkpoints") +
+           help_line("--json", "print one JSON object") +
+           help_line("--help", "this page");
+  }
   const bool has_checkpoint = verb == "eval" || verb == "generate";
   std::string page = usage(verb) +
                      "A setting is the flag --seq-len, the environment variable "

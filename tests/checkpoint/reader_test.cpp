@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "support.h"
 
@@ -44,6 +45,15 @@ TEST_F(ReaderTest, ReadsAnyRangeAcrossChunksAndPieces) {
           << begin << " " << count;
     }
   }
+}
+
+TEST_F(ReaderTest, AManifestOfAHundredMegabytesForFewValuesIsNotRead) {
+  const auto path = save(small_model(), {});
+  std::string text = "{\"x\":[0";
+  for (int i = 0; i < 10'000'000; ++i) text += ",0";
+  std::ofstream(path + "/" + kManifestFile) << text << "]}";
+  EXPECT_NE(error_of([&] { Reader reader(path); }).find("the most is"),
+            std::string::npos);
 }
 
 TEST_F(ReaderTest, AliasesReadTheirParameter) {

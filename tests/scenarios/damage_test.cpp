@@ -178,5 +178,31 @@ TEST_F(DamagedCheckpoint, AKilledReplacementIsUndone) {
   EXPECT_THAT(outcome.out, HasSubstr("resumed step 4"));
 }
 
+TEST_F(DamagedCheckpoint, SomebodyAsksWhetherAllIsSound) {
+  const Outcome sound = run(0, verb("verify", {"--from", path("a")}));
+  EXPECT_EQ(sound.rc, 0) << sound.err;
+  EXPECT_THAT(sound.out, ContainsRegex("step_000000000002: sound: .*\n.*4: sound"));
+  // What h5py users open is checked as well.
+  flip_a_byte(path("a/step_000000000004/checkpoint.h5"));
+  flip_a_byte(shard(0, 2));
+  const Outcome damaged = run(0, verb("verify", {"--from", path("a"), "--json"}));
+  EXPECT_EQ(damaged.rc, 5);
+  const auto told = nlohmann::json::parse(damaged.out);
+  EXPECT_EQ(told["sound"], false);
+  EXPECT_THAT(told["checkpoints"][0]["damages"][0]["file"].get<std::string>(),
+              HasSubstr("shard_00000_of_00002.h5"));
+  EXPECT_THAT(told["checkpoints"][1]["damages"][0]["file"].get<std::string>(),
+              HasSubstr("checkpoint.h5"));
+  const Outcome one = run(0, verb("verify", {"--from", path("a/step_000000000004")}));
+  EXPECT_EQ(one.rc, 5);
+  EXPECT_THAT(one.out, HasSubstr("checkpoint.h5"));
+}
+
+TEST_F(DamagedCheckpoint, VerifyHasNothingToDo) {
+  EXPECT_EQ(run(0, verb("verify", {})).rc, 2);
+  EXPECT_EQ(run(0, verb("verify", {"--from", path("none")})).rc, 2);
+  EXPECT_EQ(run(0, verb("verify", {"--from", path("a"), "--lr=1"})).rc, 2);
+}
+
 }  // namespace
 }  // namespace zero::scenarios

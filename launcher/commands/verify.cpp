@@ -1,0 +1,102 @@
+#include "launcher/commands/verify.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "checkpoint/find.h"
+#include "checkpoint/verify.h"
+#include "engine/errors.h"
+#include "launcher/process/announced_world.h"
+#include "launcher/process/environment.h"
+#include "launcher/run/console.h"
+#include "launcher/run/report.h"
+#include "launcher/run/resume_plan.h"
+#include "launcher/run/step_line.h"
+#include "launcher/settings/help.h"
+
+namespace zero::launcher {
+namespace {
+
+using nlohmann::json;
+
+void check_line(const CommandLine& line) {
+  Problems problems = line.problems;
+  if (line.from.empty())
+    problems.push_back(
+        {"from is missing; allowed: a run's folder or one of its steps", "--from DIR"});
+  if (!line.flags.empty())
+    problems.push_back({"verify takes no settings", "command line"});
+  if (!problems.empty()) throw to_error(problems, "verify");
+}
+
+std::vector<std::string> folders_in(const std::string& from) {
+  if (step_named_by(from)) return {from};
+  std::vector<std::string> folders;
+  for (const checkpoint::StepFolder& step : checkpoint::list_steps(from))
+    folders.push_back(step.path);
+  if (folders.empty())
+    throw Error(ExitCode::kUsage, "there is no checkpoint", from,
+                "--from DIR: a run's folder or one of its steps");
+  return folders;
+}
+
+std::string to_text(const checkpoint::VerifyReport& report) {
+  if (report.is_sound())
+    return fmt::format("sound: {} in {} files", short_bytes(report.num_bytes),
+                       report.num_files);
+  std::string text = fmt::format("{} damage(s)", report.damages.size());
+  for (const checkpoint::Damage& damage : report.damages)
+    text += "\n  - " + printable(to_string(damage));
+  return text;
+}
+
+json to_json(const std::string& folder, const checkpoint::VerifyReport& report) {
+  json damages = json::array();
+  for (const checkpoint::Damage& damage : report.damages) {
+    damages.push_back(
+        {{"file", damage.file}, {"fqn", damage.fqn}, {"problem", damage.problem}});
+  }
+  return {{"folder", folder},
+          {"sound", report.is_sound()},
+          {"files", report.num_files},
+          {"bytes", report.num_bytes},
+          {"damages", damages}};
+}
+
+int verify_all(const CommandLine& line) {
+  json all = json::array();
+  bool are_sound = true;
+  for (const std::string& folder : folders_in(line.from)) {
+    const checkpoint::VerifyReport report = checkpoint::verify(folder);
+    are_sound = are_sound && report.is_sound();
+    if (line.json)
+      all.push_back(to_json(folder, report));
+    else
+      print_line(folder + ": " + to_text(report));
+  }
+  if (line.json) print_line(json{{"sound", are_sound}, {"checkpoints", all}}.dump());
+  return static_cast<int>(are_sound ? ExitCode::kDone : ExitCode::kCheckpoint);
+}
+
+}  // namespace
+
+int verify(const CommandLine& line, const ModelFamilies&) {
+  const auto announced = announced_world(process_environment());
+  if (announced && announced->rank > 0) return static_cast<int>(ExitCode::kDone);
+  if (line.help) {
+    std::fputs(settings_help("verify").c_str(), stdout);
+    return static_cast<int>(ExitCode::kDone);
+  }
+  try {
+    check_line(line);
+    return verify_all(line);
+  } catch (...) {
+    return report_alone(describe(std::current_exception()), 0);
+  }
+}
+
+}  // namespace zero::launcher
