@@ -13,6 +13,8 @@
 namespace zero::checkpoint {
 namespace {
 
+constexpr int64_t kSyncBytes = int64_t{256} << 20;
+
 File create_shard(const std::string& folder, int rank, int world_size, Io& io) {
   assert(0 <= rank && rank < world_size && world_size <= kMaxWorldSize);
   return Folder(folder).create(shard_file(rank, world_size), io);
@@ -67,8 +69,16 @@ void ShardWriter::write(size_t index, const void* data) {
     const auto bytes = static_cast<size_t>(std::min(kChunkBytes, num_bytes - at));
     slice.hashes.push_back(hash_of(from + at, bytes));
     file_.write(from + at, bytes, slice.offset + at, io_);
+    unsynced_bytes_ += static_cast<int64_t>(bytes);
+    if (unsynced_bytes_ >= kSyncBytes) sync();
     note_work();
   }
+}
+
+// Now and then, so that the last one does not stand still for minutes.
+void ShardWriter::sync() {
+  file_.sync(io_);
+  unsynced_bytes_ = 0;
 }
 
 ShardReport ShardWriter::finish() {
@@ -76,7 +86,7 @@ ShardReport ShardWriter::finish() {
     assert(slice.numel == 0 || !slice.hashes.empty());  // an unwritten slice
     static_cast<void>(slice);
   }
-  file_.sync(io_);
+  sync();
   if (file_.size_bytes() != report_.bytes) {
     throw CheckpointError(file_.path(), "",
                           "has " + std::to_string(file_.size_bytes()) + " bytes, " +

@@ -29,12 +29,14 @@ class ShardWriter {
   size_t num_slices() const { return slices_.size(); }
 
  private:
+  void sync();
   void copy_layout(const File& image, std::vector<int64_t> offsets);
 
   std::vector<Slice> slices_;
   Io& io_;
   File file_;
   ShardReport report_;
+  int64_t unsynced_bytes_ = 0;
 };
 
 // Write a shard whose data are all ready.

@@ -46,8 +46,8 @@ class HangJudge {
  private:
   struct Peer {
     RankWord word;
-    double silent = 0;   // since its last sign, while this rank waits
-    double unheard = 0;  // since its last answer, likewise
+    double silent = 0;     // since its last sign, while this rank waits
+    double unheard = 1e9;  // since its last answer, likewise; at first there is none
   };
 
   bool is_missing(int peer, double limit) const;

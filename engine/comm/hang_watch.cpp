@@ -7,8 +7,8 @@
 #include <cstring>
 #include <fstream>
 
-#include "engine/errors.h"
 #include "engine/activity.h"
+#include "engine/errors.h"
 
 namespace zero {
 namespace {
@@ -96,12 +96,13 @@ HangWatch::HangWatch(const HangLimits& limits, HangReaction reaction)
   thread_ = std::jthread([this](std::stop_token stop) { watch(stop); });
 }
 
-// Questions to a rank that left first may never arrive; MPI_Finalize drops them.
+// Questions to a rank that left first may never arrive: MPI_Finalize drops them, and they
+// must live until then.
 HangWatch::~HangWatch() {
   thread_.request_stop();
   wake_.notify_all();
   thread_.join();
-  for (Sent& sent : sent_) MPI_Request_free(&sent.request);
+  if (!sent_.empty()) new std::list<Sent>(std::move(sent_));
 }
 
 void HangWatch::watch(std::stop_token stop) {

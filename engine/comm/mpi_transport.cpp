@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "engine/activity.h"
 #include "engine/comm/tree_sum.h"
 #include "engine/errors.h"
 
@@ -165,7 +166,10 @@ void MpiTransport::wait(std::vector<MPI_Request> requests) {
     int is_done = 0;
     check_mpi(MPI_Testall(num_requests, requests.data(), &is_done, MPI_STATUSES_IGNORE),
               "MPI_Testall");
-    if (is_done) return;
+    if (is_done) {
+      Activity::here().sign();  // a piece has come through
+      return;
+    }
     if (has_left_) {
       throw Error(ExitCode::kEnvironment, "this rank has left its group",
                   "MpiTransport::wait", "the first error of this rank tells why");

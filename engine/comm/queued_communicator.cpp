@@ -1,9 +1,9 @@
 #include "engine/comm/queued_communicator.h"
 
+#include "engine/activity.h"
 #include "engine/comm/reduce_values.h"
 #include "engine/device/delays.h"
 #include "engine/device/host_device.h"
-#include "engine/activity.h"
 
 namespace zero {
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/activity.h"
 #include "engine/comm/stream_copy.h"
 #include "engine/comm/tree_sum.h"
 #include "engine/errors.h"
@@ -166,6 +167,7 @@ void SharedTransport::post(const Call& call, uint32_t round, Piece piece,
 void SharedTransport::take(uint32_t round, Piece piece, const Reader& read) {
   read(piece, [&](int rank) { return area_.slot(rank, round); });
   area_.state(rank_).taken.advance();
+  Activity::here().sign();
 }
 
 void SharedTransport::require_same_calls(uint32_t round) const {

@@ -4,11 +4,11 @@
 #include <optional>
 
 #include "checkpoint/names.h"
+#include "engine/activity.h"
 #include "engine/device/device.h"
 #include "engine/errors.h"
 #include "engine/init/deferred_init.h"
 #include "engine/init/module_init.h"
-#include "engine/activity.h"
 
 namespace zero {
 namespace {

@@ -22,66 +22,67 @@ class Activations {
         seq_len_(shape.seq_len),
         drops_(shape.dropout > 0) {}
 
-  int64_t peak() const {
+  double peak() const {
     return std::max({loss(), last_block(), block_gradients(), embedding()});
   }
 
  private:
   // (tokens, dim), as it goes from block to block
-  int64_t stream(int64_t tokens) const { return tokens * dim_ * pass_.element_bytes; }
-  int64_t head_weights() const { return vocab_ * dim_ * pass_.element_bytes; }
-  int64_t block_weights() const {
+  double stream(double tokens) const { return tokens * dim_ * pass_.element_bytes; }
+  double head_weights() const { return vocab_ * dim_ * pass_.element_bytes; }
+  double block_weights() const {
     return (4 * dim_ + 2 * inner_) * dim_ * pass_.element_bytes;
   }
-  int64_t block(int64_t tokens) const {
-    const int64_t sums = tokens * heads_ * 4;  // of attention's exponentials
+  double block(double tokens) const {
+    const double sums = tokens * heads_ * 4;  // of attention's exponentials
     return tokens * (8 * dim_ + 2 * inner_) * pass_.element_bytes +
            (drops_ ? dropout(tokens) : sums);
   }
   // With dropout attention is computed as a whole, (heads, seq_len) for each token: its
   // weights before and after, and what was dropped, with fp32 between in lower precision;
   // and two masks of the stream.
-  int64_t dropout(int64_t tokens) const {
-    const int64_t weights = tokens * heads_ * seq_len_;
-    const int64_t widened = pass_.element_bytes == 4 ? 0 : 8;
+  double dropout(double tokens) const {
+    const double weights = tokens * heads_ * seq_len_;
+    const double widened = pass_.element_bytes == 4 ? 0 : 8;
     return weights * (3 * pass_.element_bytes + widened) + 2 * stream(tokens);
   }
   // Between the blocks: their inputs, where they recompute, else what they keep.
-  int64_t kept(int64_t num_blocks) const {
+  double kept(double num_blocks) const {
     return stream(tokens_) +
            (pass_.recomputes ? layers_ * stream(tokens_) : num_blocks * block(tokens_));
   }
 
   // The logits' softmax, its gradient, and the logits' own: (tokens, vocab) fp32 each.
-  int64_t loss() const { return kept(layers_) + stream(tokens_) + 12 * tokens_ * vocab_; }
+  double loss() const { return kept(layers_) + stream(tokens_) + 12 * tokens_ * vocab_; }
   // The GELU's gradient beside all that the last block keeps.
-  int64_t last_block() const {
-    const int64_t recomputed =
+  double last_block() const {
+    const double recomputed =
         pass_.recomputes ? block(unit_tokens_) - stream(unit_tokens_) : 0;
     return kept(layers_) + recomputed + joined() + scratch() + 2 * stream(unit_tokens_) +
            head_weights() + (unit_tokens_ + dim_) * inner_ * pass_.element_bytes;
   }
-  int64_t block_gradients() const {
+  double block_gradients() const {
     return kept(layers_ - 1) + block_weights() + 2 * stream(tokens_) + head_weights();
   }
   // The embedding's gradient, the tied head's, and their sum.
-  int64_t embedding() const { return 3 * head_weights() + 2 * stream(tokens_); }
+  double embedding() const { return 3 * head_weights() + 2 * stream(tokens_); }
   // What joins the rows that went through a unit by and by.
-  int64_t joined() const {
+  double joined() const {
     return pass_.rows > pass_.rows_in_units ? 4 * stream(tokens_) : 0;
   }
   // oneDNN's products in bf16 take this at least.
-  int64_t scratch() const { return pass_.element_bytes == 4 ? 0 : 160 << 10; }
+  double scratch() const { return pass_.element_bytes == 4 ? 0 : 160 << 10; }
 
   const PassShape pass_;
-  const int64_t tokens_, unit_tokens_, layers_, dim_, inner_, heads_, vocab_, seq_len_;
+  const double tokens_, unit_tokens_, layers_, dim_, inner_, heads_, vocab_, seq_len_;
   const bool drops_;
 };
 
 }  // namespace
 
 int64_t gpt2_activation_bytes(const ModelShape& shape, const PassShape& pass) {
-  return Activations(shape, pass).peak();
+  constexpr double kMost = 1e18;
+  return static_cast<int64_t>(std::min(Activations(shape, pass).peak(), kMost));
 }
 
 }  // namespace zero

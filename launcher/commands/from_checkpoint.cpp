@@ -26,6 +26,9 @@ Settings for_use(Settings settings) {
   settings.ranks = defaults.ranks;
   settings.hosts = defaults.hosts;
   settings.bind = defaults.bind;
+  settings.hang_timeout = defaults.hang_timeout;
+  settings.host_memory = defaults.host_memory;
+  settings.ignore_plan = defaults.ignore_plan;
   settings.dump_state.clear();
   settings.trace_comm.clear();
   settings.delay.clear();

@@ -1,11 +1,15 @@
 #include "launcher/commands/plan.h"
 
-#include <cerrno>
+#include <algorithm>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "checkpoint/error.h"
+#include "checkpoint/file.h"
+#include "checkpoint/io.h"
 #include "engine/errors.h"
 #include "engine/init/deferred_init.h"
 #include "launcher/data/token_file.h"
@@ -15,6 +19,7 @@
 #include "launcher/plan/plan_page.h"
 #include "launcher/process/announced_world.h"
 #include "launcher/process/environment.h"
+#include "launcher/run/console.h"
 #include "launcher/run/report.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/help.h"
@@ -55,12 +60,23 @@ int64_t vocab_of_data(const Settings& settings) {
   return settings.data.empty() ? kText : data::TokenSource(settings.data).vocab_size();
 }
 
+// As mpirun and srun tell it; without them all ranks share this host.
+int announced_ranks_on_node() {
+  const std::vector<std::string> environment = process_environment();
+  for (const std::string name :
+       {"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE"}) {
+    const int ranks = std::atoi(variable(environment, name).value_or("").c_str());
+    if (ranks > 0) return ranks;  // "4(x2),3": the first nodes are the fullest
+  }
+  return std::numeric_limits<int>::max();
+}
+
 Wish wish_for(const Settings& settings, const ModelFamily& family, int num_ranks) {
   Wish wish{settings, chosen_shape(*find_preset(family, settings.preset), settings)};
   if (wish.shape.vocab == 0) wish.shape.vocab = vocab_of_data(settings);
   wish.num_ranks = settings.ranks > 0 ? static_cast<int>(settings.ranks) : num_ranks;
   wish.ranks_on_node = settings.hosts.empty()
-                           ? wish.num_ranks
+                           ? std::min(wish.num_ranks, announced_ranks_on_node())
                            : ranks_on_fullest(settings.hosts, wish.num_ranks);
   wish.room = settings.host_memory > 0 ? settings.host_memory : available_memory_bytes();
   return wish;
@@ -79,18 +95,21 @@ PlanAnswer answer_for(const Wish& wish, const ModelFamily& family) {
   return answer;
 }
 
-// What fits, as a file for --config. Nobody's file is written over.
+// What fits on this node, as a file for --config. Nobody's file is written over.
 void write_settings(const std::string& path, const PlanAnswer& answer) {
-  if (!answer.all_fits() && !answer.nearest) return;
-  std::FILE* file = std::fopen(path.c_str(), "wx");
+  const bool is_advised = answer.nearest && answer.nearest->num_nodes == 1;
+  if (!answer.all_fits() && !is_advised) {
+    warn(path + " is not written: no settings fit on one node");
+    return;
+  }
   const std::string text =
       to_toml(answer.all_fits() ? answer.wish.settings : answer.nearest->wish.settings);
-  const bool is_written =
-      file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const int error = errno;
-  if (!file || std::fclose(file) != 0 || !is_written) {
-    throw Error(ExitCode::kUsage,
-                std::string("cannot be written: ") + std::strerror(error), path,
+  const auto [above, name] = checkpoint::split_path(path);
+  try {
+    checkpoint::write_text(checkpoint::Folder(above), name, text,
+                           checkpoint::system_io());
+  } catch (const checkpoint::CheckpointError& error) {
+    throw Error(ExitCode::kUsage, error.problem(), path,
                 "--write FILE: a new one, in a folder that is there");
   }
 }
@@ -118,7 +137,7 @@ int plan(const CommandLine& line, const ModelFamilies& models) {
   try {
     ConfigContext context;
     context.verb = "plan";
-    context.num_ranks = announced ? announced->size : 1;
+    context.num_ranks = announced && announced->size > 0 ? announced->size : 1;
     context.may_start_ranks = true;
     context.is_complete = false;
     context.models = &models;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/error.h"
 #include "checkpoint/find.h"
 #include "checkpoint/verify.h"
 #include "engine/errors.h"
@@ -28,7 +29,7 @@ void check_line(const CommandLine& line) {
   if (line.from.empty())
     problems.push_back(
         {"from is missing; allowed: a run's folder or one of its steps", "--from DIR"});
-  if (!line.flags.empty())
+  if (!line.flags.empty() || !line.config_file.empty())
     problems.push_back({"verify takes no settings", "command line"});
   if (!problems.empty()) throw to_error(problems, "verify");
 }
@@ -67,18 +68,30 @@ json to_json(const std::string& folder, const checkpoint::VerifyReport& report) 
           {"damages", damages}};
 }
 
+checkpoint::VerifyReport verify_one(const std::string& folder) {
+  try {
+    return checkpoint::verify(folder);
+  } catch (const checkpoint::CheckpointError& error) {
+    checkpoint::VerifyReport report;
+    report.damages.push_back({error.file(), error.fqn(), error.problem()});
+    return report;
+  }
+}
+
 int verify_all(const CommandLine& line) {
   json all = json::array();
   bool are_sound = true;
   for (const std::string& folder : folders_in(line.from)) {
-    const checkpoint::VerifyReport report = checkpoint::verify(folder);
+    const checkpoint::VerifyReport report = verify_one(folder);
     are_sound = are_sound && report.is_sound();
     if (line.json)
       all.push_back(to_json(folder, report));
     else
       print_line(folder + ": " + to_text(report));
   }
-  if (line.json) print_line(json{{"sound", are_sound}, {"checkpoints", all}}.dump());
+  if (line.json)
+    print_line(json{{"sound", are_sound}, {"checkpoints", all}}.dump(
+        -1, ' ', false, json::error_handler_t::replace));
   return static_cast<int>(are_sound ? ExitCode::kDone : ExitCode::kCheckpoint);
 }
 

@@ -88,13 +88,18 @@ std::optional<Wish> with_few_savers(const Wish& wish, const Planner& plan) {
   return with_all_but(unneeded);
 }
 
-std::optional<Wish> on_one_rank(const Wish& asked, const Planner& plan) {
+// Each rank has rings of its own; a single one needs none.
+std::optional<Wish> on_fewer_ranks(const Wish& asked, const Planner& plan) {
   Wish wish = asked;
-  if (wish.num_ranks == 1 || wish.num_ranks != wish.ranks_on_node) return std::nullopt;
-  wish.num_ranks = wish.ranks_on_node = 1;
-  wish.settings.ranks = 1;
-  if (fits(plan(wish), wish.room)) return wish;
-  return with_few_savers(wish, plan);
+  if (wish.num_ranks != wish.ranks_on_node) return std::nullopt;
+  while (wish.num_ranks > 1) {
+    wish.num_ranks = wish.ranks_on_node = wish.num_ranks / 2;
+    wish.settings.ranks = wish.num_ranks;
+    if (!find_rank_conflicts(wish.settings, wish.num_ranks).empty()) continue;
+    if (fits(plan(wish), wish.room)) return wish;
+    if (const auto saving = with_few_savers(wish, plan)) return saving;
+  }
+  return std::nullopt;
 }
 
 std::optional<Fit> on_more_nodes(const Wish& wish, const Planner& plan) {
@@ -116,19 +121,23 @@ std::optional<Fit> on_more_nodes(const Wish& wish, const Planner& plan) {
   return std::nullopt;
 }
 
-// `heads` heads of the same width, and as many layers as keep the proportions. Nothing
-// where heads and those of keys do not divide.
+// `heads` heads of the same width (or as many times the width, where there are none), and
+// as many layers as keep the proportions. Nothing where heads and those of keys do not
+// divide, or no setting allows so much.
 std::optional<ModelShape> scaled(const ModelShape& shape, int64_t heads) {
+  constexpr int64_t kMostLayers = 1 << 14, kWidest = 1 << 24;
+  const int64_t before = std::max<int64_t>(1, shape.heads);
   const auto part = [&](int64_t size) {
     return static_cast<int64_t>(
         std::llround(static_cast<double>(size) * static_cast<double>(heads) /
-                     static_cast<double>(shape.heads)));
+                     static_cast<double>(before)));
   };
   ModelShape result = shape;
-  result.heads = heads;
-  result.dim = shape.dim / shape.heads * heads;
+  result.heads = shape.heads == 0 ? 0 : heads;
+  result.dim = shape.dim / before * heads;
   result.layers = std::max<int64_t>(1, part(shape.layers));
   result.ffn_dim = part(shape.ffn_dim);
+  if (result.layers > kMostLayers || result.dim > kWidest) return std::nullopt;
   if (shape.kv_heads == 0) return result;
   result.kv_heads = std::max<int64_t>(1, part(shape.kv_heads));
   return heads % result.kv_heads == 0 ? std::optional(result) : std::nullopt;
@@ -143,7 +152,7 @@ std::optional<Fit> nearest_fit(const Wish& wish, const Planner& plan) {
     if (const auto saving = with_saver(wish, saver, plan))
       return make_fit(wish, *saving, plan(*saving));
   }
-  for (const auto attempt : {with_few_savers, on_one_rank}) {
+  for (const auto attempt : {with_few_savers, on_fewer_ranks}) {
     if (const auto saving = attempt(wish, plan))
       return make_fit(wish, *saving, plan(*saving));
   }

@@ -44,7 +44,7 @@ std::optional<RunPlan> largest_fit(const Wish& wish, const Planner& plan);
 // What to try where `wish` does not fit: its nearest_fit, or the ways out beside it.
 std::string advice_for(const Wish& wish, const Planner& plan);
 
-// "--recompute unit --micro-batch 1", or "3 nodes, with ..."
+// "--recompute unit --micro-batch 1", or "3 nodes like this one: --ranks 6"
 std::string to_text(const Fit& fit);
 
 }  // namespace zero::launcher

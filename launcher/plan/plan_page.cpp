@@ -35,7 +35,10 @@ std::string table(const RunPlan& plan) {
   for (const MemoryEntry& entry : plan.engine)
     text += row(plan, entry.tier, entry.owner, entry.bytes);
   text += row(plan, "", "engine, exactly", plan.engine_bytes());
-  if (plan.activations >= 0)
+  if (plan.activations < 0)
+    text +=
+        "  device   activations                 unknown: this model has no estimate\n";
+  else
     text += row(plan, "device", "activations, about", plan.activations);
   if (plan.program > 0) text += row(plan, "host", "program, about", plan.program);
   return text + row(plan, "", "all", plan.rank_bytes());
@@ -45,7 +48,9 @@ std::string verdict(const PlanAnswer& answer) {
   const std::string numbers =
       fmt::format("{} needed, {} {}", short_bytes(answer.plan.node_bytes()),
                   short_bytes(answer.wish.room), answer.room_text);
-  if (answer.all_fits()) return "fits: " + numbers;
+  const bool is_guess = answer.plan.activations < 0;
+  if (answer.all_fits())
+    return (is_guess ? "fits, activations apart: " : "fits: ") + numbers;
   if (answer.engine_fits())
     return "does not fit, as far as activations can be told: " + numbers;
   return "does not fit: " + numbers;
@@ -85,11 +90,11 @@ std::string to_page(const PlanAnswer& answer) {
   text += table(plan);
   text += line("verdict", verdict(answer));
   if (!answer.all_fits()) {
-    text +=
-        line("nearest", answer.nearest
-                            ? fmt::format("{}: {}", to_text(*answer.nearest),
-                                          short_bytes(answer.nearest->plan.node_bytes()))
-                            : "no setting and no number of nodes makes it fit");
+    text += line("nearest",
+                 answer.nearest
+                     ? fmt::format("{}: {}", to_text(*answer.nearest),
+                                   short_bytes(answer.nearest->plan.node_bytes()))
+                     : "nothing, on up to 1024 such nodes that share this global_batch");
   }
   return text + line("largest", answer.largest
                                     ? "of this shape: " + shape_text(*answer.largest)

@@ -1,26 +1,32 @@
 #include "launcher/plan/run_plan.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
+#include <limits>
+#include <map>
 #include <sstream>
+#include <thread>
 
 #include "engine/errors.h"
 
 namespace zero::launcher {
 namespace {
 
-// The number behind "slots=" in a line of a hosts file; 0: it tells none.
-int slots_of(const std::string& line) {
-  const size_t at = line.find("slots=");
-  return at == line.npos ? 0 : std::max(0, std::atoi(line.c_str() + at + 6));
-}
-
-std::vector<int> slots_of_hosts(const std::string& path) {
+// By name; a host that tells no slots has one for each core, as mpirun takes it.
+std::map<std::string, int> slots_of_hosts(const std::string& path) {
   std::ifstream file(path);
-  std::vector<int> slots;
+  std::map<std::string, int> slots;
   for (std::string line; std::getline(file, line);) {
     line.resize(std::min(line.find('#'), line.size()));
-    if (line.find_first_not_of(" \t\r") != line.npos) slots.push_back(slots_of(line));
+    std::istringstream words(line);
+    std::string name;
+    if (!(words >> name)) continue;
+    int here = static_cast<int>(std::thread::hardware_concurrency());
+    for (std::string word; words >> word;) {
+      if (word.starts_with("slots=")) here = std::atoi(word.c_str() + 6);
+    }
+    slots[name] += std::clamp(here, 1, 1 << 20);
   }
   if (slots.empty())
     throw Error(ExitCode::kUsage, "no host is listed", path, "--hosts FILE: one a line");
@@ -39,6 +45,12 @@ int64_t RunPlan::rank_bytes() const {
   return engine_bytes() + std::max<int64_t>(activations, 0) + program;
 }
 
+int64_t RunPlan::node_bytes() const {
+  int64_t bytes = 0;
+  const bool is_too_much = __builtin_mul_overflow(rank_bytes(), ranks_on_node, &bytes);
+  return is_too_much ? std::numeric_limits<int64_t>::max() : bytes;
+}
+
 PassShape pass_shape(const Settings& settings, int num_ranks) {
   const bool is_whole = settings.accumulate == "unit";
   PassShape pass;
@@ -51,16 +63,10 @@ PassShape pass_shape(const Settings& settings, int num_ranks) {
 }
 
 int ranks_on_fullest(const std::string& hosts_file, int num_ranks) {
-  const std::vector<int> slots = slots_of_hosts(hosts_file);
-  const auto num_hosts = static_cast<int>(slots.size());
-  if (std::ranges::find(slots, 0) != slots.end())
-    return (num_ranks + num_hosts - 1) / num_hosts;
-  int fullest = 0, left = num_ranks;
-  for (const int here : slots) {
-    fullest = std::max(fullest, std::min(here, left));
-    left -= std::min(here, left);
-  }
-  return fullest + (left + num_hosts - 1) / num_hosts;
+  int fullest = 0;
+  for (const auto& [name, slots] : slots_of_hosts(hosts_file))
+    fullest = std::max(fullest, slots);
+  return std::min(fullest, num_ranks);
 }
 
 int64_t program_bytes() {

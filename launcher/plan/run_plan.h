@@ -21,15 +21,15 @@ struct RunPlan {
 
   int64_t engine_bytes() const;  // of one rank
   int64_t rank_bytes() const;    // all of one rank's
-  int64_t node_bytes() const { return ranks_on_node * rank_bytes(); }
+  int64_t node_bytes() const;    // of all ranks of the fullest node
 };
 
 // What goes through a model at once under these settings.
 PassShape pass_shape(const Settings& settings, int num_ranks);
 
-// Ranks of the fullest of the hosts that a file lists ("name" or "name slots=4" a line),
-// each filled before the next where all tell their slots. Throws Error(kUsage) for a file
-// without hosts, or that cannot be read.
+// The most ranks that mpirun puts on one of the hosts that a file lists ("name slots=4" a
+// line; without slots, one a core of a machine like this one). Throws Error(kUsage) for a
+// file without hosts, or that cannot be read.
 int ranks_on_fullest(const std::string& hosts_file, int num_ranks);
 
 // What this process holds for itself, as a rank of a run would.

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <limits>
 #include <set>
 
 #include "engine/engine.h"
@@ -60,7 +61,9 @@ int64_t count_parameters(LanguageModel& model) {
   std::set<const at::TensorImpl*> seen;
   int64_t count = 0;
   for (const at::Tensor& parameter : model.module()->parameters()) {
-    if (seen.insert(parameter.unsafeGetTensorImpl()).second) count += parameter.numel();
+    if (!seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
+    if (__builtin_add_overflow(count, parameter.numel(), &count))
+      return std::numeric_limits<int64_t>::max();
   }
   return count;
 }

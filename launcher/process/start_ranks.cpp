@@ -111,7 +111,7 @@ class Job {
       throw Error(
           ExitCode::kEnvironment,
           fmt::format("mpirun could not go on (code {}): a host may be gone", code),
-          "--ranks", "the same command goes on from the last checkpoint");
+          "--ranks", "the same command again; train goes on from its last checkpoint");
     }
     const bool is_mpiruns = code == 1, has_died = code > 128;
     if (was_told_ && (is_mpiruns || has_died)) {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
+#include <cstdlib>
 #include <fstream>
 
 #include "launcher/process/announced_world.h"
@@ -17,12 +19,26 @@ namespace {
 // Those that pass SIGUSR1 on to all ranks.
 constexpr std::array kLaunchers = {"mpirun", "mpiexec", "orterun", "prterun"};
 
+bool is_launcher(const std::string& name) {
+  return std::ranges::find(kLaunchers, name) != kLaunchers.end();
+}
+
+bool blocks_sigterm(int pid) {
+  std::ifstream file(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("SigBlk:")) continue;
+    return std::strtoull(line.c_str() + 7, nullptr, 16) >> (SIGTERM - 1) & 1;
+  }
+  return false;
+}
+
 // Empty where no signal reaches all ranks, as on the far side of an ssh.
 std::string signal_command(const Starter& starter,
                            const std::vector<std::string>& environment) {
   const bool is_alone = !announced_world(environment);
   if (is_alone) return fmt::format("kill -USR1 {}", starter.pid);
-  if (is_impatient(starter)) return fmt::format("kill -USR1 {}", starter.parent);
+  if (is_launcher(starter.parent_name))
+    return fmt::format("kill -USR1 {}", starter.parent);
   const auto job = variable(environment, "SLURM_JOB_ID"),
              step = variable(environment, "SLURM_STEP_ID");
   if (!job || job->empty() || !step || step->empty()) return "";
@@ -32,14 +48,15 @@ std::string signal_command(const Starter& starter,
 }  // namespace
 
 Starter starter_of_this_process() {
-  Starter starter{getpid(), getppid(), ""};
+  Starter starter{getpid(), getppid(), "", false};
   std::ifstream file(fmt::format("/proc/{}/comm", starter.parent));
   std::getline(file, starter.parent_name);
+  starter.parent_is_shielded = blocks_sigterm(starter.parent);
   return starter;
 }
 
 bool is_impatient(const Starter& starter) {
-  return std::ranges::find(kLaunchers, starter.parent_name) != kLaunchers.end();
+  return is_launcher(starter.parent_name) && !starter.parent_is_shielded;
 }
 
 std::string stop_command(const Starter& starter,

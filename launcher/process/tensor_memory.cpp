@@ -26,8 +26,9 @@ class CountingAllocator final : public c10::Allocator {
   int64_t peak() const { return peak_.load(std::memory_order_relaxed); }
 
   static CountingAllocator& instance() {
-    static CountingAllocator counter(*c10::GetDefaultCPUAllocator());
-    return counter;
+    // Tensors may go after all else has.
+    static auto* counter = new CountingAllocator(*c10::GetDefaultCPUAllocator());
+    return *counter;
   }
 
  private:

@@ -21,10 +21,13 @@
 namespace zero::launcher {
 namespace {
 
-std::string need_text(const RunPlan& plan, int64_t of_one_rank) {
-  return fmt::format("{} on this host ({} rank(s) of {}), {{}} is free",
+std::string need_text(const RunPlan& plan, int64_t of_one_rank, int64_t room,
+                      const Settings& settings) {
+  const bool is_limit = room == settings.host_memory;
+  return fmt::format("{} on this host ({} rank(s) of {}), {} {}",
                      short_bytes(of_one_rank * plan.ranks_on_node), plan.ranks_on_node,
-                     short_bytes(of_one_rank));
+                     short_bytes(of_one_rank), short_bytes(room),
+                     is_limit ? "is allowed (host_memory)" : "is free");
 }
 
 int64_t peak_of_process() {
@@ -52,13 +55,13 @@ void require_memory(Communicator& ranks, const World& world, const RunPlan& plan
     if (settings.ignore_plan || engine * plan.ranks_on_node <= room) return;
     throw Error(ExitCode::kEnvironment,
                 "memory does not suffice: the engine takes " +
-                    fmt::format(fmt::runtime(need_text(plan, engine)), short_bytes(room)),
+                    need_text(plan, engine, room, settings),
                 "host " + host_name(), advice());
   });
   const int64_t all = engine + std::max<int64_t>(plan.activations, 0);
   if (world.local_rank() == 0 && all * plan.ranks_on_node > room) {
     warn("memory may not suffice: engine and activations take about " +
-         fmt::format(fmt::runtime(need_text(plan, all)), short_bytes(room)));
+         need_text(plan, all, room, settings));
   }
 }
 

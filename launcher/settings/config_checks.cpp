@@ -34,6 +34,15 @@ Conflicts host_conflicts(const Settings& s) {
            "hosts says where ranks start, and not how many; allowed: with --ranks N"}};
 }
 
+Conflicts hang_conflicts(const Settings& s) {
+  constexpr int64_t kShortest = 5;
+  if (s.hang_timeout == 0 || s.hang_timeout >= kShortest) return {};
+  return {{{"hang_timeout"},
+           fmt::format("hang_timeout is {}s; allowed: 0 (never), or {}s and more, as "
+                       "answers take a second or two",
+                       s.hang_timeout, kShortest)}};
+}
+
 Conflicts prompt_conflicts(const Settings& s) {
   if (!s.sample.empty()) return {};
   return {{{"sample"},
@@ -182,11 +191,13 @@ std::vector<Conflict> find_conflicts(const Settings& settings,
     if (context.verb == "generate") append(found, prompt_conflicts(settings));
     if (context.models) append(found, model_conflicts(settings, *context.models));
     append(found, delay_conflicts(settings));
+    append(found, hang_conflicts(settings));
     return found;
   }
   if (context.is_complete) append(found, missing_settings(settings));
   if (context.models) append(found, model_conflicts(settings, *context.models));
   append(found, host_conflicts(settings));
+  append(found, hang_conflicts(settings));
   append(found, schedule_conflicts(settings));
   append(found, evaluation_conflicts(settings));
   append(found, delay_conflicts(settings));

@@ -223,5 +223,26 @@ TEST_F(Resume, ACrashedRunsStepsAreNotToldTwice) {
   EXPECT_EQ(metrics("a", "resume")[0]["step"], saved);
 }
 
+// Of an hour-long run with a short step, say.
+TEST_F(Resume, HalfAMillionRecordsCostNoMemory) {
+  ASSERT_EQ(run(0, train("a", {"--steps=2"})).rc, 0);
+  const Outcome few = run(0, train("a", {"--steps=3", "--override=steps"}));
+  const std::string log = read_file(path("a/metrics.jsonl"));
+  const size_t first_step = log.find("{\"type\":\"step\"");
+  ASSERT_NE(first_step, log.npos);
+  const std::string record =
+      log.substr(first_step, log.find('\n', first_step) + 1 - first_step);
+  {
+    std::ofstream long_log(path("a/metrics.jsonl"));
+    long_log << log.substr(0, first_step);
+    for (int i = 0; i < 500'000; ++i) long_log << record;
+    long_log << log.substr(first_step);
+  }
+  const Outcome many = run(0, train("a", {"--steps=4", "--override=steps"}));
+  EXPECT_EQ(many.rc, 0) << many.err;
+  EXPECT_LT(many.peak_bytes - few.peak_bytes, 50 << 20);
+  EXPECT_EQ(steps("a").size(), 500'004u);
+}
+
 }  // namespace
 }  // namespace zero::scenarios

@@ -114,6 +114,15 @@ TEST(Advice, TheLargestModelKeepsItsProportions) {
   EXPECT_FALSE(fits(plan_of(next), wish.room));
 }
 
+TEST(Advice, AModelWithoutHeadsGrowsAsWell) {
+  Wish wish = wish_for(8 * kState);
+  wish.shape.heads = 0;
+  const auto largest = largest_fit(wish, plan_of);
+  ASSERT_TRUE(largest);
+  EXPECT_EQ(largest->shape.heads, 0);
+  EXPECT_GE(largest->shape.dim, wish.shape.dim);
+}
+
 TEST(Advice, NoModelFitsNothing) { EXPECT_FALSE(largest_fit(wish_for(1000), plan_of)); }
 
 }  // namespace

@@ -41,7 +41,7 @@ TEST(PlanPage, TellsWhatWouldFit) {
   EXPECT_TRUE(small.engine_fits());
   EXPECT_FALSE(small.all_fits());
   EXPECT_THAT(to_page(small), HasSubstr("as far as activations can be told"));
-  EXPECT_THAT(to_page(small), HasSubstr("no setting and no number of nodes"));
+  EXPECT_THAT(to_page(small), HasSubstr("nothing, on up to 1024"));
   small.nearest = Fit{small.wish, small.plan, {{"recompute", "none", "unit"}}, 1};
   EXPECT_THAT(to_page(small), HasSubstr("nearest  --recompute unit: 6.0 GiB"));
 }

@@ -41,12 +41,10 @@ TEST(RunPlan, TheFullestHost) {
   const auto fullest = [&](const std::string& hosts, int ranks) {
     return ranks_on_fullest(folder.write("hosts", hosts), ranks);
   };
-  EXPECT_EQ(fullest("a\nb\n", 4), 2);
-  EXPECT_EQ(fullest("# two\na\n\nb  # second\n", 5), 3);
   EXPECT_EQ(fullest("a slots=4\nb slots=2\n", 6), 4);
-  EXPECT_EQ(fullest("a slots=2\nb slots=8\n", 6), 4);
-  EXPECT_EQ(fullest("a slots=2\nb slots=2\n", 8), 4);  // more ranks than slots
-  EXPECT_EQ(fullest("a slots=8\nb\n", 4), 2);
+  EXPECT_EQ(fullest("# two\na slots=2\n\nb slots=8 # more\n", 6), 6);
+  EXPECT_EQ(fullest("a slots=2 max_slots=8\na slots=1\n", 8), 3);
+  EXPECT_EQ(fullest("a\n", 1), 1);
 }
 
 TEST(RunPlan, AFileWithoutHostsIsRefused) {

@@ -145,6 +145,15 @@ TEST(StopCommand, ReachesAllRanks) {
             "scancel --signal=USR1 12.3, or touch a/STOP");
 }
 
+TEST(StopCommand, AnMpirunThatDoesNotHearSigtermWaits) {
+  Starter own = {7, 5, "mpirun"};
+  EXPECT_TRUE(is_impatient(own));
+  own.parent_is_shielded = true;
+  EXPECT_FALSE(is_impatient(own));
+  EXPECT_EQ(stop_command(own, {"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=0"}, "r"),
+            "kill -USR1 5, or touch r/STOP");
+}
+
 TEST(StopCommand, KnowsItsStarter) {
   const Starter starter = starter_of_this_process();
   EXPECT_EQ(starter.pid, getpid());

@@ -326,5 +326,11 @@ TEST(SettingTable, EverySettingIsDescribed) {
   }
 }
 
+TEST(Config, ATimeOutThatNoAnswerCanKeepIsRefused) {
+  EXPECT_EQ(complaint({{"--hang-timeout=0"}}), "");
+  EXPECT_EQ(complaint({{"--hang-timeout=5s"}}), "");
+  EXPECT_THAT(complaint({{"--hang-timeout=4s"}}), testing::HasSubstr("5s and more"));
+}
+
 }  // namespace
 }  // namespace zero::launcher
