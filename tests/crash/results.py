@@ -4,7 +4,7 @@ import collections
 import json
 
 COUNTS = ["lost", "silent", "stuck", "foreign", "missed"]
-HEADS = ["story", "ranks", "fault", "exchange", "calls", "runs", *COUNTS]
+HEADS = ["run", "ranks", "fault", "exchange", "calls", "trials", *COUNTS]
 
 
 class Results:
