@@ -141,7 +141,9 @@ class Log {
       checkpoint::copy_ranges(folder.open(name), {{0, begin}}, file, io);
       file.write(text.data(), text.size(), begin, io);
       struct stat old {};
-      if (::fstat(descriptor_, &old) == 0) ::fchmod(file.descriptor(), old.st_mode);
+      if (::fstat(descriptor_, &old) != 0 ||
+          ::fchmod(file.descriptor(), old.st_mode) != 0)
+        checkpoint::throw_errno(folder.path_of(copy), "give it the log's mode", errno);
       file.sync(io);
       if (io.rename(folder.descriptor(), copy.c_str(), name.c_str()) != 0)
         checkpoint::throw_errno(folder.path_of(copy), "rename to " + name, errno);

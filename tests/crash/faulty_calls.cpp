@@ -189,6 +189,11 @@ int ftruncate(int file, off_t bytes) noexcept {
   return fails("ftruncate", Class::kChanges, path_of(file)) ? -1 : real(file, bytes);
 }
 
+int fchmod(int file, mode_t mode) noexcept {
+  static const auto real = next<int(int, mode_t)>("fchmod");
+  return fails("fchmod", Class::kChanges, path_of(file)) ? -1 : real(file, mode);
+}
+
 int fallocate(int file, int mode, off_t offset, off_t bytes) {
   static const auto real = next<int(int, int, off_t, off_t)>("fallocate");
   if (fails("fallocate", Class::kGrows, path_of(file))) return -1;
