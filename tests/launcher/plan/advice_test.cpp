@@ -55,6 +55,9 @@ TEST(Advice, ASmallerPassDividesTheBatch) {
   const auto fit = nearest_fit(wish, plan_of);
   ASSERT_TRUE(fit);
   EXPECT_EQ(to_text(*fit), "--micro-batch 4");
+  wish.room = kState + 4 * kMiB - 1;
+  wish.settings.global_batch = 24;  // 7 would do, and leave a rest
+  EXPECT_EQ(to_text(*nearest_fit(wish, plan_of)), "--micro-batch 6");
 }
 
 TEST(Advice, NoMoreChangesThanItTakes) {
