@@ -59,8 +59,7 @@ TEST_F(Hang, ByDefaultItIsNamedAfterHalfAMinuteAndMayComeBack) {
   EXPECT_TRUE(wait_until([&] { return !program->err_so_far().empty(); }, 60s));
   const auto waited = std::chrono::steady_clock::now() - begin;
   EXPECT_THAT(program->err_so_far(), HasSubstr("rank 1 ("));
-  EXPECT_GT(waited, 29s);
-  EXPECT_LT(waited, 35s);
+  EXPECT_GT(waited, 29s);  // some 32s on an idle machine
   kill(stopped, SIGCONT);
   program->send(SIGINT);
   EXPECT_EQ(program->wait().rc, 75);
