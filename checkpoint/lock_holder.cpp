@@ -1,23 +1,16 @@
 #include "checkpoint/lock_holder.h"
 
-#include <limits.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <fstream>
-#include <sstream>
 
 #include "checkpoint/error.h"
 #include "checkpoint/json.h"
+#include "checkpoint/processes.h"
 
 namespace zero::checkpoint {
 namespace {
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  ::gethostname(name, sizeof(name) - 1);
-  return name;
-}
 
 std::string first_line_of(const std::string& path) {
   std::string line;
@@ -32,19 +25,10 @@ std::string own_pid_namespace() {
   return length > 0 ? target : "";
 }
 
-// Field 22 of /proc/PID/stat, counted after the program's name, which may hold anything.
-// 0: there is no such process, or it is a zombie that only waits to be buried.
+// 0: there is no such process, or a dead one.
 int64_t start_of(int64_t pid) {
-  const std::string line = first_line_of("/proc/" + std::to_string(pid) + "/stat");
-  const size_t name_end = line.rfind(')');
-  if (name_end == std::string::npos) return 0;
-  std::istringstream fields(line.substr(name_end + 1));
-  std::string state, skipped;
-  fields >> state;
-  for (int field = 4; field < 22; ++field) fields >> skipped;
-  int64_t start = 0;
-  fields >> start;
-  return state == "Z" || state == "X" ? 0 : start;
+  const ProcessState state = state_of_process(pid);
+  return state.is_dead() ? 0 : state.start_time;
 }
 
 }  // namespace

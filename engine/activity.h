@@ -18,6 +18,9 @@ class Activity {
   // Something was done: a read, a unit, a pass of an evaluation.
   void sign() noexcept { signs_.fetch_add(1, std::memory_order_relaxed); }
 
+  // The same for whoever takes a function to call.
+  static void sign_here() { here().sign(); }
+
   // A stretch of work, until the end of the scope: "forward", a unit's FQN, "save step
   // 40". Begins and ends with a sign.
   class Stretch {

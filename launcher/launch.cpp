@@ -19,7 +19,7 @@
 #include "launcher/run/console.h"
 #include "launcher/run/report.h"
 #include "launcher/settings/command_line.h"
-#include "launcher/settings/config.h"
+#include "launcher/settings/help.h"
 #include "launcher/settings/names.h"
 
 namespace zero {
@@ -71,6 +71,11 @@ int rank_before_mpi() {
   return announced ? announced->rank : 0;
 }
 
+int print_by_first_rank(const std::string& page, std::FILE* stream) {
+  if (rank_before_mpi() == 0) std::fputs(page.c_str(), stream);
+  return static_cast<int>(ExitCode::kDone);
+}
+
 }  // namespace
 
 int launch(int argc, char** argv, const ModelFamilies& models) {
@@ -82,15 +87,15 @@ int launch(int argc, char** argv, const ModelFamilies& models) {
   }
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
-    std::FILE* stream = words.empty() ? stderr : stdout;
-    if (rank_before_mpi() == 0) std::fputs(overview().c_str(), stream);
+    print_by_first_rank(overview(), words.empty() ? stderr : stdout);
     return static_cast<int>(words.empty() ? ExitCode::kUsage : ExitCode::kDone);
   }
   for (const Verb& verb : kVerbs) {
     if (words[0] != verb.name) continue;
     CommandLine line = read_command_line({words.begin() + 1, words.end()});
     line.words = words;
-    append(line.problems, find_foreign_flags(line, words[0]));
+    if (line.help) return print_by_first_rank(settings_help(words[0]), stdout);
+    append(line.problems, check_flags(line, words[0]));
     return verb.run(line, models);
   }
   return report_alone(unknown_verb(words[0]), rank_before_mpi());

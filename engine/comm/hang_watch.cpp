@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 
+#include "checkpoint/processes.h"
 #include "engine/activity.h"
 #include "engine/errors.h"
 
@@ -23,31 +23,11 @@ constexpr Seconds kLastWords{1};  // for all ranks to print theirs
 
 enum class Kind : int64_t { kQuestion, kAnswer, kLeave };
 
-MPI_Comm duplicate_of_world() {
-  MPI_Comm comm;
-  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
-  return_mpi_errors(comm);
-  return comm;
-}
-
-int rank_in(MPI_Comm comm) {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  return rank;
-}
-
-int size_of(MPI_Comm comm) {
-  int size = 0;
-  check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-  return size;
-}
-
 // "stopped" for a process of this host, as /proc tells; empty: it does not.
-std::string state_of_process(int64_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  if (!std::getline(file, line)) return "gone";
-  switch (line[std::min(line.rfind(')') + 2, line.size() - 1)]) {
+std::string describe_process(int64_t pid) {
+  const checkpoint::ProcessState state = checkpoint::state_of_process(pid);
+  if (state.start_time == 0) return "gone";
+  switch (state.letter) {
     case 'T':
       return "stopped";
     case 't':
@@ -81,15 +61,15 @@ struct HangWatch::Sent {
 
 HangWatch::HangWatch(const HangLimits& limits, HangReaction reaction)
     : reaction_(std::move(reaction)),
-      comm_(duplicate_of_world()),
-      rank_(rank_in(comm_)),
-      size_(size_of(comm_)),
+      comm_(duplicate_of(MPI_COMM_WORLD)),
+      rank_(place_in(comm_).rank),
+      size_(place_in(comm_).size),
       places_(size_),
       judge_(rank_, size_, limits),
       is_asked_(size_) {
   Place own;
   own.pid = getpid();
-  gethostname(own.host, sizeof own.host - 1);
+  checkpoint::host_name().copy(own.host, sizeof own.host - 1);
   check_mpi(MPI_Allgather(&own, sizeof own, MPI_BYTE, places_.data(), sizeof own,
                           MPI_BYTE, comm_),
             "MPI_Allgather");
@@ -195,7 +175,7 @@ void HangWatch::name_missing() {
 std::string HangWatch::description_of(int peer) const {
   const Place& place = places_[peer];
   const bool is_here = std::strcmp(place.host, places_[rank_].host) == 0;
-  const std::string state = is_here ? state_of_process(place.pid) : "";
+  const std::string state = is_here ? describe_process(place.pid) : "";
   const std::string doing =
       peer == rank_ || judge_.hears(peer)
           ? "gives no sign of work, in " + (peer == rank_ ? Activity::here().state().where

@@ -17,4 +17,18 @@ void return_mpi_errors(MPI_Comm comm) {
   check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
+MPI_Comm duplicate_of(MPI_Comm comm) {
+  MPI_Comm duplicate;
+  check_mpi(MPI_Comm_dup(comm, &duplicate), "MPI_Comm_dup");
+  return_mpi_errors(duplicate);
+  return duplicate;
+}
+
+MpiPlace place_in(MPI_Comm comm) {
+  MpiPlace place;
+  check_mpi(MPI_Comm_rank(comm, &place.rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(comm, &place.size), "MPI_Comm_size");
+  return place;
+}
+
 }  // namespace zero

@@ -13,4 +13,12 @@ void check_mpi(int code, const std::string& function);
 
 void return_mpi_errors(MPI_Comm comm);
 
+// A communicator of the same ranks that returns errors; collective.
+MPI_Comm duplicate_of(MPI_Comm comm);
+
+struct MpiPlace {
+  int rank = 0, size = 1;
+};
+MpiPlace place_in(MPI_Comm comm);
+
 }  // namespace zero

@@ -11,27 +11,8 @@ namespace zero {
 
 namespace {
 
-struct Place {
-  int rank, size;
-};
-
-Place place_in(MPI_Comm comm) {
-  Place place{};
-  check_mpi(MPI_Comm_rank(comm, &place.rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(comm, &place.size), "MPI_Comm_size");
-  return place;
-}
-
-MPI_Comm duplicate_of(const void* comm) {
-  MPI_Comm original = comm ? *static_cast<const MPI_Comm*>(comm) : MPI_COMM_WORLD;
-  MPI_Comm duplicate;
-  check_mpi(MPI_Comm_dup(original, &duplicate), "MPI_Comm_dup");
-  return_mpi_errors(duplicate);
-  return duplicate;
-}
-
 bool is_on_one_host(MPI_Comm comm) {
-  const Place place = place_in(comm);
+  const MpiPlace place = place_in(comm);
   MPI_Comm local;
   check_mpi(
       MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, place.rank, MPI_INFO_NULL, &local),
@@ -70,7 +51,7 @@ std::shared_ptr<std::byte> share_memory(Neighbours& neighbours, int64_t bytes,
 std::unique_ptr<Transport> make_shared_transport(MPI_Comm comm, int64_t slot_bytes) {
   if (!is_on_one_host(comm)) return nullptr;
   if (slot_bytes == 0) slot_bytes = kDefaultSlotBytes;
-  const Place place = place_in(comm);
+  const MpiPlace place = place_in(comm);
   auto neighbours = std::make_shared<ProcessNeighbours>();
   auto memory =
       share_memory(*neighbours, SharedArea::bytes_for(place.size, slot_bytes), comm);
@@ -83,7 +64,8 @@ std::unique_ptr<Transport> make_shared_transport(MPI_Comm comm, int64_t slot_byt
 
 std::unique_ptr<Communicator> make_mpi_communicator(
     const MpiCommunicatorOptions& options) {
-  MPI_Comm comm = duplicate_of(options.comm);
+  MPI_Comm comm = duplicate_of(options.comm ? *static_cast<const MPI_Comm*>(options.comm)
+                                            : MPI_COMM_WORLD);
   std::unique_ptr<Transport> transport;
   if (options.use_shared_memory)
     transport = make_shared_transport(comm, options.slot_bytes);

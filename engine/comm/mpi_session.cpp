@@ -9,8 +9,9 @@ namespace zero {
 
 MpiSession::MpiSession() : num_exceptions_(std::uncaught_exceptions()) {
   initialise();
-  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
+  const MpiPlace place = place_in(MPI_COMM_WORLD);
+  rank_ = place.rank;
+  size_ = place.size;
   find_local_ranks();
 }
 
@@ -51,8 +52,9 @@ void MpiSession::find_local_ranks() {
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_,
                                 MPI_INFO_NULL, &local),
             "MPI_Comm_split_type");
-  check_mpi(MPI_Comm_rank(local, &local_rank_), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(local, &local_size_), "MPI_Comm_size");
+  const MpiPlace place = place_in(local);
+  local_rank_ = place.rank;
+  local_size_ = place.size;
   check_mpi(MPI_Comm_free(&local), "MPI_Comm_free");
 }
 

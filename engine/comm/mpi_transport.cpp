@@ -46,8 +46,9 @@ class StridedType {
 MpiTransport::MpiTransport(MPI_Comm comm, int64_t max_message_bytes)
     : comm_(comm), max_message_bytes_(max_message_bytes) {
   return_mpi_errors(comm_);
-  check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+  const MpiPlace place = place_in(comm_);
+  rank_ = place.rank;
+  size_ = place.size;
 }
 
 // After a failure messages may still be under way: then the communicator is left to

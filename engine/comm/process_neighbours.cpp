@@ -8,9 +8,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 
+#include "checkpoint/processes.h"
 #include "engine/errors.h"
 
 namespace zero {
@@ -48,32 +47,12 @@ std::shared_ptr<std::byte> map(const std::shared_ptr<File>& file, int64_t bytes)
           [bytes, file](std::byte* data) { munmap(data, bytes); }};
 }
 
-// What /proc says of a process.
-struct ProcessState {
-  char state = '?';
-  int64_t start_time = 0;  // 0: /proc says nothing
-};
-
-ProcessState state_of(int64_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  std::string line;
-  if (!std::getline(file, line)) return {};
-  // The name may hold anything.
-  std::istringstream fields(line.substr(line.rfind(')') + 1));
-  ProcessState result;
-  fields >> result.state;
-  std::string skipped;
-  for (int field = 4; field < 22; ++field) fields >> skipped;
-  fields >> result.start_time;
-  return result;
-}
-
 bool is_gone(const Identity& identity) {
-  const ProcessState now = state_of(identity.process);
+  const checkpoint::ProcessState now = checkpoint::state_of_process(identity.process);
   if (now.start_time == 0) {  // gone, or we lack file descriptors to look
     return kill(static_cast<pid_t>(identity.process), 0) != 0 && errno == ESRCH;
   }
-  return now.state == 'Z' || now.state == 'X' || now.start_time != identity.start_time;
+  return now.is_dead() || now.start_time != identity.start_time;
 }
 
 }  // namespace
@@ -108,7 +87,7 @@ std::shared_ptr<std::byte> ProcessNeighbours::open(const MemoryTicket& ticket,
 }
 
 Identity ProcessNeighbours::self() const {
-  return {getpid(), state_of(getpid()).start_time};
+  return {getpid(), checkpoint::state_of_process(getpid()).start_time};
 }
 
 std::string ProcessNeighbours::reason_gone(const Identity& identity) const {

@@ -1,6 +1,5 @@
 #include "launcher/commands/from_checkpoint.h"
 
-#include <cstdio>
 #include <optional>
 
 #include "engine/comm/communicator.h"
@@ -11,7 +10,6 @@
 #include "launcher/process/world.h"
 #include "launcher/run/report.h"
 #include "launcher/settings/config.h"
-#include "launcher/settings/help.h"
 #include "launcher/settings/values.h"
 
 namespace zero::launcher {
@@ -44,14 +42,6 @@ Settings settings_for(const std::string& verb, const CommandLine& line,
   context.base = &base;
   context.models = &models;
   return read_settings(line, process_environment(), context);
-}
-
-void check_from(const std::string& verb, const CommandLine& line) {
-  Problems problems = line.problems;
-  if (line.from.empty())
-    problems.push_back(
-        {"from is missing; allowed: a run's folder or one of its steps", "--from DIR"});
-  if (!problems.empty()) throw to_error(problems, verb);
 }
 
 // --ranks and --hosts, which count before anything of the checkpoint is known.
@@ -89,13 +79,9 @@ int run_from_checkpoint(const std::string& verb, const CommandLine& line,
                         const ModelFamilies& models, const UseModel& use) {
   const auto announced = announced_world(process_environment());
   const int rank = announced ? announced->rank : 0;
-  if (line.help) {
-    if (rank == 0) std::fputs(settings_help(verb).c_str(), stdout);
-    return static_cast<int>(ExitCode::kDone);
-  }
   std::optional<World> world;
   try {
-    check_from(verb, line);
+    if (!line.problems.empty()) throw to_error(line.problems, verb);
     const RanksToStart ranks = asked_ranks(line);
     if (!announced && ranks.count > 1) return start_ranks(ranks);
     world.emplace(announced);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -22,7 +20,6 @@
 #include "launcher/run/console.h"
 #include "launcher/run/report.h"
 #include "launcher/settings/config.h"
-#include "launcher/settings/help.h"
 #include "launcher/settings/model_shape.h"
 #include "launcher/settings/setting_table.h"
 #include "offload/available_memory.h"
@@ -41,8 +38,7 @@ class CachedPlanner {
       model_ = family_.make(wish.shape);
       shape_ = wish.shape;
     }
-    RunPlan plan = make_plan(wish.settings, family_, wish.shape, *model_, wish.num_ranks,
-                             wish.ranks_on_node);
+    RunPlan plan = make_plan(wish, family_, *model_);
     plan.program = program_;
     return plan;
   }
@@ -60,24 +56,14 @@ int64_t vocab_of_data(const Settings& settings) {
   return settings.data.empty() ? kText : data::TokenSource(settings.data).vocab_size();
 }
 
-// As mpirun and srun tell it; without them all ranks share this host.
-int announced_ranks_on_node() {
-  const std::vector<std::string> environment = process_environment();
-  for (const std::string name :
-       {"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE"}) {
-    const int ranks = std::atoi(variable(environment, name).value_or("").c_str());
-    if (ranks > 0) return ranks;  // "4(x2),3": the first nodes are the fullest
-  }
-  return std::numeric_limits<int>::max();
-}
-
 Wish wish_for(const Settings& settings, const ModelFamily& family, int num_ranks) {
   Wish wish{settings, chosen_shape(*find_preset(family, settings.preset), settings)};
   if (wish.shape.vocab == 0) wish.shape.vocab = vocab_of_data(settings);
   wish.num_ranks = settings.ranks > 0 ? static_cast<int>(settings.ranks) : num_ranks;
-  wish.ranks_on_node = settings.hosts.empty()
-                           ? std::min(wish.num_ranks, announced_ranks_on_node())
-                           : ranks_on_fullest(settings.hosts, wish.num_ranks);
+  wish.ranks_on_node =
+      settings.hosts.empty()
+          ? std::min(wish.num_ranks, announced_ranks_on_node(process_environment()))
+          : ranks_on_fullest(settings.hosts, wish.num_ranks);
   wish.room = settings.host_memory > 0 ? settings.host_memory : available_memory_bytes();
   return wish;
 }
@@ -130,10 +116,6 @@ int plan(const CommandLine& line, const ModelFamilies& models) {
   const std::vector<std::string> environment = process_environment();
   const std::optional<AnnouncedWorld> announced = announced_world(environment);
   if (announced && announced->rank > 0) return static_cast<int>(ExitCode::kDone);
-  if (line.help) {
-    std::fputs(settings_help("plan").c_str(), stdout);
-    return static_cast<int>(ExitCode::kDone);
-  }
   try {
     ConfigContext context;
     context.verb = "plan";

@@ -14,7 +14,6 @@
 #include "launcher/run/training.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/config_checks.h"
-#include "launcher/settings/help.h"
 #include "launcher/settings/setting_table.h"
 
 namespace zero::launcher {
@@ -59,7 +58,6 @@ int train(const CommandLine& line, const ModelFamilies& models) {
   const std::vector<std::string> environment = process_environment();
   const std::optional<AnnouncedWorld> announced = announced_world(environment);
   const int rank = announced ? announced->rank : 0;
-  if (line.help) return print_once(settings_help("train"), rank);
 
   Settings settings;
   std::optional<World> world;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -17,7 +16,6 @@
 #include "launcher/run/report.h"
 #include "launcher/run/resume_plan.h"
 #include "launcher/run/step_line.h"
-#include "launcher/settings/help.h"
 
 namespace zero::launcher {
 namespace {
@@ -26,9 +24,6 @@ using nlohmann::json;
 
 void check_line(const CommandLine& line) {
   Problems problems = line.problems;
-  if (line.from.empty())
-    problems.push_back(
-        {"from is missing; allowed: a run's folder or one of its steps", "--from DIR"});
   if (!line.flags.empty() || !line.config_file.empty())
     problems.push_back({"verify takes no settings", "command line"});
   if (!problems.empty()) throw to_error(problems, "verify");
@@ -100,10 +95,6 @@ int verify_all(const CommandLine& line) {
 int verify(const CommandLine& line, const ModelFamilies&) {
   const auto announced = announced_world(process_environment());
   if (announced && announced->rank > 0) return static_cast<int>(ExitCode::kDone);
-  if (line.help) {
-    std::fputs(settings_help("verify").c_str(), stdout);
-    return static_cast<int>(ExitCode::kDone);
-  }
   try {
     check_line(line);
     return verify_all(line);

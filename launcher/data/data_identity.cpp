@@ -4,29 +4,30 @@
 
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/processes.h"
 #include "engine/activity.h"
 #include "engine/comm/exchange.h"
 #include "engine/errors.h"
 #include "launcher/data/token_source.h"
-#include "launcher/process/environment.h"
 
 namespace zero::launcher {
 
 DataIdentity agree_on_data(const data::TokenSource& source, bool reads_all,
                            Communicator& ranks) {
   const Activity::Stretch reading("reading the data");
-  const auto sign = [] { Activity::here().sign(); };
   const std::string hash =
-      reads_all ? fmt::format("{:016x}", source.content_hash(sign)) : std::string();
+      reads_all ? fmt::format("{:016x}", source.content_hash(Activity::sign_here))
+                : std::string();
   const nlohmann::json mine = {hash, source.num_tokens()};
   const auto first = nlohmann::json::parse(broadcast_text(ranks, mine.dump()));
   const DataIdentity identity = {first[0], first[1]};
   if (source.num_tokens() == identity.num_tokens && (!reads_all || hash == identity.hash))
     return identity;
-  throw Error(ExitCode::kData,
-              fmt::format("the data on host {} is not rank 0's: {} tokens there, {} here",
-                          host_name(), identity.num_tokens, source.num_tokens()),
-              source.where(), "the same files on every host");
+  throw Error(
+      ExitCode::kData,
+      fmt::format("the data on host {} is not rank 0's: {} tokens there, {} here",
+                  checkpoint::host_name(), identity.num_tokens, source.num_tokens()),
+      source.where(), "the same files on every host");
 }
 
 }  // namespace zero::launcher

@@ -11,14 +11,6 @@
 
 namespace zero::launcher {
 
-// What is to be planned, and the memory of a node that it must fit.
-struct Wish {
-  Settings settings;
-  ModelShape shape;
-  int num_ranks = 1, ranks_on_node = 1;
-  int64_t room = 0;  // bytes
-};
-
 using Planner = std::function<RunPlan(const Wish&)>;
 
 // A wish that fits, and how it differs from the one that did not.
@@ -42,7 +34,7 @@ std::optional<Fit> nearest_fit(const Wish& wish, const Planner& plan);
 std::optional<RunPlan> largest_fit(const Wish& wish, const Planner& plan);
 
 // What to try where `wish` does not fit: its nearest_fit, or the ways out beside it.
-std::string advice_for(const Wish& wish, const Planner& plan);
+std::string memory_advice(const Wish& wish, const Planner& plan);
 
 // "--recompute unit --micro-batch 1", or "3 nodes like this one: --ranks 6"
 std::string to_text(const Fit& fit);

@@ -11,10 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string line(const std::string& name, const std::string& text) {
-  return fmt::format("  {:<9}{}\n", name, text);
-}
-
 std::string shape_text(const RunPlan& plan) {
   const ModelShape& shape = plan.shape;
   return fmt::format("{} layers, dim {}, {} heads, vocabulary {}: {} parameters",
@@ -83,22 +79,23 @@ bool PlanAnswer::engine_fits() const {
 std::string to_page(const PlanAnswer& answer) {
   const RunPlan& plan = answer.plan;
   std::string text = "zero_launch plan\n";
-  text += line("model", answer.wish.settings.model + ": " + shape_text(plan) + ", " +
-                            answer.wish.settings.dtype);
-  text += line("ranks", fmt::format("{}, {} of them on a node", plan.num_ranks,
-                                    plan.ranks_on_node));
+  text += labelled("model", answer.wish.settings.model + ": " + shape_text(plan) + ", " +
+                                answer.wish.settings.dtype);
+  text += labelled("ranks", fmt::format("{}, {} of them on a node", plan.num_ranks,
+                                        plan.ranks_on_node));
   text += table(plan);
-  text += line("verdict", verdict(answer));
+  text += labelled("verdict", verdict(answer));
   if (!answer.all_fits()) {
-    text += line("nearest",
+    text +=
+        labelled("nearest",
                  answer.nearest
                      ? fmt::format("{}: {}", to_text(*answer.nearest),
                                    short_bytes(answer.nearest->plan.node_bytes()))
                      : "nothing, on up to 1024 such nodes that share this global_batch");
   }
-  return text + line("largest", answer.largest
-                                    ? "of this shape: " + shape_text(*answer.largest)
-                                    : "no model of this shape fits");
+  return text + labelled("largest", answer.largest
+                                        ? "of this shape: " + shape_text(*answer.largest)
+                                        : "no model of this shape fits");
 }
 
 json to_json(const PlanAnswer& answer) {

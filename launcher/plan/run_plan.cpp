@@ -1,5 +1,7 @@
 #include "launcher/plan/run_plan.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -9,6 +11,7 @@
 #include <thread>
 
 #include "engine/errors.h"
+#include "launcher/process/environment.h"
 
 namespace zero::launcher {
 namespace {
@@ -70,14 +73,7 @@ int ranks_on_fullest(const std::string& hosts_file, int num_ranks) {
 }
 
 int64_t program_bytes() {
-  std::ifstream file("/proc/self/status");
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string name;
-    int64_t kibibytes = 0;
-    if (words >> name >> kibibytes && name == "RssAnon:") return kibibytes * 1024;
-  }
-  return 0;
+  return std::atoll(status_of_process(getpid(), "RssAnon").c_str()) * 1024;  // "123 kB"
 }
 
 }  // namespace zero::launcher

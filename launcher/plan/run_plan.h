@@ -9,6 +9,14 @@
 
 namespace zero::launcher {
 
+// What is to be planned, and the memory of a node that it must fit.
+struct Wish {
+  Settings settings;
+  ModelShape shape;
+  int num_ranks = 1, ranks_on_node = 1;
+  int64_t room = 0;  // bytes
+};
+
 // What a run takes of memory, known before it takes any.
 struct RunPlan {
   ModelShape shape;

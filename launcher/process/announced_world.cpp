@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdlib>
+#include <limits>
 
 #include "engine/errors.h"
 #include "launcher/process/environment.h"
@@ -49,6 +51,15 @@ std::optional<AnnouncedWorld> announced_world(
   if (const auto rank = number_in(environment, "PMIX_RANK"))
     return AnnouncedWorld{"PMIX_RANK", 0, *rank};
   return std::nullopt;
+}
+
+int announced_ranks_on_node(const std::vector<std::string>& environment) {
+  for (const std::string name :
+       {"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE"}) {
+    const int ranks = std::atoi(variable(environment, name).value_or("").c_str());
+    if (ranks > 0) return ranks;  // "4(x2),3": the first nodes are the fullest
+  }
+  return std::numeric_limits<int>::max();
 }
 
 void check_start(const std::vector<std::string>& environment,

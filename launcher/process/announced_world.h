@@ -21,6 +21,9 @@ struct AnnouncedWorld {
 // this program cannot join but must not mistake for processes of their own; PMIx.
 std::optional<AnnouncedWorld> announced_world(const std::vector<std::string>& environment);
 
+// The most ranks on one node, as mpirun or srun tell it; else all may be on this one.
+int announced_ranks_on_node(const std::vector<std::string>& environment);
+
 // Throws before MPI starts when ranks could not find each other, or a process would train
 // alone where several were meant: srun without PMIx, an allocation of several tasks
 // without srun, another number of ranks than `asked_for` (0: any).

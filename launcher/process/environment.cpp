@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <fstream>
+
 namespace zero::launcher {
 
 std::vector<std::string> process_environment() {
@@ -18,10 +21,14 @@ std::optional<std::string> variable(const std::vector<std::string>& environment,
   return std::nullopt;
 }
 
-std::string host_name() {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return name;
+std::string status_of_process(int pid, const std::string& field) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(field + ":")) continue;
+    return line.substr(
+        std::min(line.find_first_not_of(" \t", field.size() + 1), line.size()));
+  }
+  return "";
 }
 
 }  // namespace zero::launcher

@@ -12,7 +12,8 @@ std::vector<std::string> process_environment();
 std::optional<std::string> variable(const std::vector<std::string>& environment,
                                     const std::string& name);
 
-// Of this host.
-std::string host_name();
+// What stands behind "FIELD:" in /proc/PID/status, from its first letter on; empty:
+// nothing.
+std::string status_of_process(int pid, const std::string& field);
 
 }  // namespace zero::launcher

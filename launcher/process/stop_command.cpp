@@ -24,12 +24,8 @@ bool is_launcher(const std::string& name) {
 }
 
 bool blocks_sigterm(int pid) {
-  std::ifstream file(fmt::format("/proc/{}/status", pid));
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("SigBlk:")) continue;
-    return std::strtoull(line.c_str() + 7, nullptr, 16) >> (SIGTERM - 1) & 1;
-  }
-  return false;
+  const std::string mask = status_of_process(pid, "SigBlk");
+  return std::strtoull(mask.c_str(), nullptr, 16) >> (SIGTERM - 1) & 1;
 }
 
 // Empty where no signal reaches all ranks, as on the far side of an ssh.

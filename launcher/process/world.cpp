@@ -35,7 +35,7 @@ std::unique_ptr<Communicator> World::make_communicator() const {
 // A short limit is for trials: ranks are named before it is over.
 void World::watch(int64_t give_up) {
   if (size() == 1) return;
-  checkpoint::set_work_listener([] { Activity::here().sign(); });
+  checkpoint::set_work_listener(Activity::sign_here);
   HangLimits limits;
   limits.give_up = static_cast<double>(give_up);
   if (give_up > 0) limits.notice = std::min(limits.notice, limits.give_up / 2);

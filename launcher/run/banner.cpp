@@ -8,10 +8,6 @@
 namespace zero::launcher {
 namespace {
 
-std::string line(const std::string& name, const std::string& text) {
-  return fmt::format("  {:<9}{}\n", name, text);
-}
-
 std::string model_text(const Settings& settings, const BannerFacts& facts) {
   const ModelShape& shape = facts.shape;
   return fmt::format(
@@ -54,17 +50,17 @@ std::string memory_lines(const BannerFacts& facts) {
   std::string lines;
   int64_t sum = 0;
   for (const MemoryEntry& entry : facts.memory) {
-    lines += line(lines.empty() ? "memory" : "",
-                  fmt::format("{:>10}  {:<6}  {}", short_bytes(entry.bytes), entry.tier,
-                              entry.owner));
+    lines += labelled(lines.empty() ? "memory" : "",
+                      fmt::format("{:>10}  {:<6}  {}", short_bytes(entry.bytes),
+                                  entry.tier, entry.owner));
     sum += entry.bytes;
   }
   const std::string activations =
       facts.activations < 0
           ? "activations apart"
           : fmt::format("and about {} of activations", short_bytes(facts.activations));
-  return lines + line("", fmt::format("{:>10}  rank 0 in all, {}", short_bytes(sum),
-                                      activations));
+  return lines + labelled("", fmt::format("{:>10}  rank 0 in all, {}", short_bytes(sum),
+                                          activations));
 }
 
 }  // namespace
@@ -83,13 +79,13 @@ std::string describe_cores(const std::vector<std::string>& cores) {
 
 std::string banner(const Settings& settings, const BannerFacts& facts) {
   return "zero_launch train\n" +
-         line("ranks", fmt::format("{} with {} thread(s) each; {}", facts.batch.ranks,
-                                   facts.threads, describe_cores(facts.cores))) +
-         line("model", model_text(settings, facts)) + line("data", data_text(facts)) +
-         line("batch", batch_text(facts)) + memory_lines(facts) +
-         line("output", settings.out + "/metrics.jsonl") +
-         line("saves", saves_text(settings)) +
-         line("stop", facts.stop_command + " saves and stops");
+         labelled("ranks", fmt::format("{} with {} thread(s) each; {}", facts.batch.ranks,
+                                       facts.threads, describe_cores(facts.cores))) +
+         labelled("model", model_text(settings, facts)) +
+         labelled("data", data_text(facts)) + labelled("batch", batch_text(facts)) +
+         memory_lines(facts) + labelled("output", settings.out + "/metrics.jsonl") +
+         labelled("saves", saves_text(settings)) +
+         labelled("stop", facts.stop_command + " saves and stops");
 }
 
 }  // namespace zero::launcher

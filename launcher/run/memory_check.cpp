@@ -7,11 +7,11 @@
 #include <limits>
 #include <stdexcept>
 
+#include "checkpoint/processes.h"
 #include "engine/comm/agreement.h"
 #include "engine/comm/communicator.h"
 #include "engine/comm/exchange.h"
 #include "engine/errors.h"
-#include "launcher/process/environment.h"
 #include "launcher/process/tensor_memory.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
@@ -37,12 +37,16 @@ int64_t peak_of_process() {
 
 }  // namespace
 
-int64_t room_on_host(const Settings& settings) {
-  int64_t room = std::numeric_limits<int64_t>::max();
+std::optional<int64_t> free_host_bytes() {
   try {
-    room = available_memory_bytes();
-  } catch (const std::runtime_error&) {  // a system that does not tell
+    return available_memory_bytes();
+  } catch (const std::runtime_error&) {
+    return std::nullopt;
   }
+}
+
+int64_t room_on_host(const Settings& settings) {
+  const int64_t room = free_host_bytes().value_or(std::numeric_limits<int64_t>::max());
   return settings.host_memory > 0 ? std::min(room, settings.host_memory) : room;
 }
 
@@ -56,7 +60,7 @@ void require_memory(Communicator& ranks, const World& world, const RunPlan& plan
     throw Error(ExitCode::kEnvironment,
                 "memory does not suffice: the engine takes " +
                     need_text(plan, engine, room, settings),
-                "host " + host_name(), advice());
+                "host " + checkpoint::host_name(), advice());
   });
   const int64_t all = engine + std::max<int64_t>(plan.activations, 0);
   if (world.local_rank() == 0 && all * plan.ranks_on_node > room) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "launcher/plan/run_plan.h"
@@ -22,6 +23,9 @@ class World;
 // alone are too much, a host warns.
 void require_memory(Communicator& ranks, const World& world, const RunPlan& plan,
                     const Settings& settings, const std::function<std::string()>& advice);
+
+// What is free on this host; nothing where the system does not tell.
+std::optional<int64_t> free_host_bytes();
 
 // What a run may take of this host: what is free, at most settings.host_memory.
 int64_t room_on_host(const Settings& settings);

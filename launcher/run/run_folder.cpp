@@ -13,12 +13,12 @@
 #include "checkpoint/file.h"
 #include "checkpoint/find.h"
 #include "checkpoint/format.h"
+#include "checkpoint/processes.h"
 #include "checkpoint/tidy.h"
 #include "engine/comm/communicator.h"
 #include "engine/comm/exchange.h"
 #include "engine/device/host_device.h"
 #include "engine/errors.h"
-#include "launcher/process/environment.h"
 #include "launcher/run/heartbeat.h"
 
 namespace zero::launcher {
@@ -55,7 +55,7 @@ void find_word(const std::string& folder, const std::string& name,
   }
   throw Error(ExitCode::kCheckpoint,
               fmt::format("host {} does not see what rank 0 writes into the run's folder",
-                          host_name()),
+                          checkpoint::host_name()),
               folder, "--out in a folder that all hosts share");
 }
 

@@ -20,6 +20,10 @@ std::string step_line(const StepRecord& r, int64_t num_steps, double eta_seconds
   return line;
 }
 
+std::string labelled(const std::string& label, const std::string& text) {
+  return fmt::format("  {:<9}{}\n", label, text);
+}
+
 std::string with_commas(int64_t count) {
   std::string digits = std::to_string(count);
   for (auto i = std::ssize(digits) - 3; i > 0; i -= 3)

@@ -10,6 +10,9 @@ namespace zero::launcher {
 // 28m"
 std::string step_line(const StepRecord& record, int64_t num_steps, double eta_seconds);
 
+// A line of a page: "  ranks    2 with ...".
+std::string labelled(const std::string& label, const std::string& text);
+
 std::string with_commas(int64_t count);      // 1,234,567
 std::string short_count(double count);       // 38.3k
 std::string short_duration(double seconds);  // 28m

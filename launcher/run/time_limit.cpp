@@ -3,11 +3,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
-#include <fstream>
-#include <iterator>
-#include <sstream>
-#include <string>
+
+#include "checkpoint/processes.h"
 
 namespace zero::launcher {
 namespace {
@@ -15,18 +14,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 const Clock::time_point loaded_at = Clock::now();
 
-// Field 22 of /proc/self/stat, in clock ticks since boot; the name before it may hold
-// blanks and brackets.
 double start_in_seconds() {
-  std::ifstream file("/proc/self/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const size_t end_of_name = text.rfind(')');
-  if (end_of_name == text.npos) return -1;
-  std::istringstream fields(text.substr(end_of_name + 1));
-  std::string field;
-  for (int i = 3; i <= 22; ++i) fields >> field;
-  const double ticks = fields ? std::stod(field) : -1;
-  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+  const int64_t ticks = checkpoint::state_of_process(getpid()).start_time;
+  return ticks == 0
+             ? -1
+             : static_cast<double>(ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 double seconds_since_boot() {

@@ -74,10 +74,13 @@ ExitCode Training::run() {
 
 bool Training::is_first_rank() const { return world_.rank() == 0; }
 
+const ModelFamily& Training::family() const {
+  return *find_family(models_, settings_.model);
+}
+
 void Training::open_data() {
   batch_ = {settings_.global_batch, settings_.micro_batch, world_.size(), world_.rank()};
-  const ModelFamily& family = *find_family(models_, settings_.model);
-  shape_ = chosen_shape(*find_preset(family, settings_.preset), settings_);
+  shape_ = chosen_shape(*find_preset(family(), settings_.preset), settings_);
   const auto seed = static_cast<uint64_t>(settings_.seed);
 
   source_ = std::make_unique<data::TokenSource>(settings_.data);
@@ -95,9 +98,8 @@ void Training::open_data() {
   }
   if (is_first_rank()) {  // reads every byte: once is enough
     const Activity::Stretch reading("reading the data");
-    const auto sign = [] { Activity::here().sign(); };
-    source_->check_ids(shape_.vocab, sign);
-    if (eval_source_) eval_source_->check_ids(shape_.vocab, sign);
+    source_->check_ids(shape_.vocab, Activity::sign_here);
+    if (eval_source_) eval_source_->check_ids(shape_.vocab, Activity::sign_here);
   }
   if (!settings_.sample.empty())
     parse_prompt(settings_.sample, is_text(*source_), shape_.vocab);
@@ -105,13 +107,12 @@ void Training::open_data() {
 
 void Training::build_model() {
   DeferredInit without_memory;
-  model_ = find_family(models_, settings_.model)->make(shape_);
+  model_ = family().make(shape_);
 }
 
 void Training::build_engine() {
-  const ModelFamily& family = *find_family(models_, settings_.model);
   const Options options =
-      engine_options(settings_, batch_, shape_.seq_len, family.init_rules(shape_));
+      engine_options(settings_, batch_, shape_.seq_len, family().init_rules(shape_));
   std::unique_ptr<Communicator> ranks = world_.make_communicator();
   plan_memory(*ranks);
   engine_ = std::make_unique<Engine>(model_->module(), options, std::move(ranks));
@@ -119,15 +120,12 @@ void Training::build_engine() {
 }
 
 void Training::plan_memory(Communicator& ranks) {
-  const ModelFamily& family = *find_family(models_, settings_.model);
-  const auto plan = [&](const Wish& wish) {
-    return make_plan(wish.settings, family, wish.shape, *model_, wish.num_ranks,
-                     wish.ranks_on_node);
-  };
+  const auto plan = [&](const Wish& wish) { return make_plan(wish, family(), *model_); };
   const Wish wish{settings_, shape_, world_.size(), world_.local_size(),
                   room_on_host(settings_)};
   plan_ = plan(wish);
-  require_memory(ranks, world_, plan_, settings_, [&] { return advice_for(wish, plan); });
+  require_memory(ranks, world_, plan_, settings_,
+                 [&] { return memory_advice(wish, plan); });
 }
 
 void Training::open_folder() {

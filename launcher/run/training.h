@@ -89,6 +89,7 @@ class Training {
   int64_t num_evaluated() const;
   void print_sample();
   bool is_first_rank() const;
+  const ModelFamily& family() const;
 
   const Settings& settings_;
   const ModelFamilies& models_;

@@ -24,7 +24,6 @@
 #include "launcher/run/memory_check.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/run/training.h"
-#include "offload/topology.h"
 
 namespace zero::launcher {
 namespace {
@@ -39,14 +38,6 @@ class Stopwatch {
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
-
-int64_t free_host_bytes() {
-  try {
-    return available_memory_bytes();
-  } catch (const std::runtime_error&) {
-    return -1;
-  }
-}
 
 std::string name_of(Stop reason) {
   switch (reason) {
@@ -116,10 +107,11 @@ void Training::note_cost_of_signals() {
 void Training::log_step(const StepReport& report, double seconds) {
   eta_.add_step(seconds);
   if (!is_first_rank()) return;
-  const StepRecord record{report.step,      report.loss,       report.grad_norm,
-                          report.clip_coef, report.lr,         report.num_targets,
-                          seconds,          free_host_bytes(), report.skipped,
-                          report.first_bad};
+  const StepRecord record{report.step,      report.loss,
+                          report.grad_norm, report.clip_coef,
+                          report.lr,        report.num_targets,
+                          seconds,          free_host_bytes().value_or(-1),
+                          report.skipped,   report.first_bad};
   metrics_->step(record);
   const bool is_shown = report.step % settings_.log_every == 0 || report.step == 1 ||
                         report.skipped || report.step == settings_.steps;

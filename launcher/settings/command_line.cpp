@@ -153,7 +153,7 @@ CommandLine read_command_line(const std::vector<std::string>& words) {
   return Reader(words).run();
 }
 
-Problems find_foreign_flags(const CommandLine& line, const std::string& verb) {
+Problems check_flags(const CommandLine& line, const std::string& verb) {
   struct Flag {
     bool is_given;
     std::string name;
@@ -170,6 +170,11 @@ Problems find_foreign_flags(const CommandLine& line, const std::string& verb) {
       {line.print_config, "--print-config", {"train"}, ""},
   };
   Problems problems;
+  const auto& takers_of_from = flags[0].verbs;
+  if (line.from.empty() &&
+      std::ranges::find(takers_of_from, verb) != takers_of_from.end())
+    problems.push_back(
+        {"from is missing; allowed: a run's folder or one of its steps", "--from DIR"});
   for (const auto& [is_given, name, verbs, advice] : flags) {
     if (!is_given || std::ranges::find(verbs, verb) != verbs.end()) continue;
     problems.push_back(

@@ -30,8 +30,9 @@ struct CommandLine {
 // --no-key. Reads on behind every problem, so that all of them are found.
 CommandLine read_command_line(const std::vector<std::string>& words);
 
-// Flags that are given, are no settings, and belong to other verbs.
-Problems find_foreign_flags(const CommandLine& line, const std::string& verb);
+// What is wrong with flags that are no settings: those of other verbs that are given, and
+// --from where a verb needs it.
+Problems check_flags(const CommandLine& line, const std::string& verb);
 
 // What an unknown name could mean: "; nearest: seq_len" in that spelling (key_of,
 // flag_of, variable_of), "; here: lr" or "".

@@ -47,6 +47,15 @@ bool contains(const Words& words, const std::string& word) {
   return std::ranges::find(words, word) != words.end();
 }
 
+// A number that people write with its unit.
+template <class Parse>
+Setting quantity(Setting setting, int64_t Settings::*member, Parse parse,
+                 std::string (*format)(int64_t)) {
+  setting.value = [=](const Settings& settings) { return format(settings.*member); };
+  setting.assign = writer_to(member, parse);
+  return setting;
+}
+
 }  // namespace
 
 Setting integer(const std::string& key, int64_t Settings::*member, int64_t low,
@@ -103,38 +112,29 @@ Setting boolean(const std::string& key, bool Settings::*member, const std::strin
 
 Setting duration(const std::string& key, int64_t Settings::*member,
                  const std::string& help) {
-  Setting setting = describe(
-      key, Type::kWords, "TIME",
-      "minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes "
-      "or days-hours:minutes:seconds, such as 23:30:00",
-      help);
-  setting.value = [member](const Settings& settings) {
-    return format_duration(settings.*member);
-  };
-  setting.assign = writer_to(member, parse_duration);
-  return setting;
+  return quantity(describe(key, Type::kWords, "TIME",
+                           "minutes, minutes:seconds, hours:minutes:seconds, days-hours, "
+                           "days-hours:minutes "
+                           "or days-hours:minutes:seconds, such as 23:30:00",
+                           help),
+                  member, parse_duration, format_duration);
 }
 
 Setting span(const std::string& key, int64_t Settings::*member, const std::string& help) {
-  Setting setting = describe(key, Type::kWords, "TIME",
-                             "a time such as 90s, 10min or 1h30min, or 0", help);
-  setting.value = [member](const Settings& settings) {
-    return format_span(settings.*member);
-  };
-  setting.assign = writer_to(member, [](const std::string& word) {
-    return word == "0" ? std::optional<int64_t>(0) : parse_span(word);
-  });
-  return setting;
+  return quantity(
+      describe(key, Type::kWords, "TIME", "a time such as 90s, 10min or 1h30min, or 0",
+               help),
+      member,
+      [](const std::string& word) {
+        return word == "0" ? std::optional<int64_t>(0) : parse_span(word);
+      },
+      format_span);
 }
 
 Setting size(const std::string& key, int64_t Settings::*member, const std::string& help) {
-  Setting setting = describe(key, Type::kWords, "SIZE",
-                             "an amount such as 16GiB, 512MiB or 64G, or 0", help);
-  setting.value = [member](const Settings& settings) {
-    return format_size(settings.*member);
-  };
-  setting.assign = writer_to(member, parse_size);
-  return setting;
+  return quantity(describe(key, Type::kWords, "SIZE",
+                           "an amount such as 16GiB, 512MiB or 64G, or 0", help),
+                  member, parse_size, format_size);
 }
 
 Setting interval(const std::string& key, SaveInterval Settings::*member,

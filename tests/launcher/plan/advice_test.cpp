@@ -88,7 +88,7 @@ TEST(Advice, MoreNodesWhereNothingElseHelps) {
 TEST(Advice, NothingWhereNoNodeHoldsARing) {
   Wish wish = wish_for(kMiB);
   EXPECT_FALSE(nearest_fit(wish, plan_of));
-  EXPECT_THAT(advice_for(wish, plan_of), HasSubstr("--ignore-plan"));
+  EXPECT_THAT(memory_advice(wish, plan_of), HasSubstr("--ignore-plan"));
 }
 
 TEST(Advice, WhatIsAdvisedFitsAndNothingNearerDoes) {
