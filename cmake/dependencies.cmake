@@ -46,6 +46,6 @@ target_include_directories(zero_torch SYSTEM INTERFACE  # where it is installed,
   $<BUILD_INTERFACE:${ZERO_TORCH_INCLUDE}> $<BUILD_INTERFACE:${ZERO_TORCH_INCLUDE}/torch/csrc/api/include>)
 target_link_directories(zero_torch INTERFACE $<BUILD_INTERFACE:${ZERO_TORCH}/lib>)
 target_link_options(zero_torch INTERFACE $<BUILD_INTERFACE:-Wl,-rpath,${ZERO_TORCH}/lib>)
-target_link_libraries(zero_torch INTERFACE torch_cpu c10 torch)
+target_link_libraries(zero_torch INTERFACE torch_cpu c10)  # not torch: that loads CUDA's too
 
 message(STATUS "zero ${PROJECT_VERSION}: LibTorch ${found_version} (${ZERO_TORCH}), CUDA toolkit: ${ZERO_HAS_CUDA}")
