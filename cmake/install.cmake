@@ -21,7 +21,7 @@ endforeach()
 target_compile_definitions(zero_engine_core INTERFACE $<INSTALL_INTERFACE:OMPI_SKIP_MPICXX>)
 
 set(zero_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/zero)
-install(TARGETS zero_launch)
+install(TARGETS zero_launch zero_program)
 install(TARGETS ${zero_libraries} EXPORT zero_targets)
 install(EXPORT zero_targets FILE zero-targets.cmake NAMESPACE zero:: DESTINATION ${zero_package_dir})
 

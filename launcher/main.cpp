@@ -1,7 +1,61 @@
-// The composition root: knows the models and hands them to the launcher.
-#include "examples/models/families.h"
-#include "launcher/launch.h"
+// To load the program, LibTorch above all, takes a third of a second: whoever stops it
+// then is answered too. Links nothing of ours and nothing large.
+#include <dlfcn.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "engine/errors.h"
+
+namespace {
+
+constexpr std::string_view kNothingLost = "zero: stopped: nothing was lost\n";
+
+// Until a verb that has something to save catches signals itself.
+void leave(int) { _exit(static_cast<int>(zero::ExitCode::kInterrupted)); }
+
+void tell_and_leave(int signal) {
+  [[maybe_unused]] const ssize_t ignored =
+      write(STDERR_FILENO, kNothingLost.data(), kNothingLost.size());
+  leave(signal);
+}
+
+bool is_first_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"}) {
+    if (const char* rank = std::getenv(name)) return rank == std::string_view("0");
+  }
+  return true;
+}
+
+// But what a caller has this process ignore, as nohup does, stays ignored.
+void answer_signals(void (*handler)(int)) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    sigaction(number, nullptr, &action);
+    if (action.sa_handler == SIG_IGN) continue;
+    action.sa_handler = handler;
+    sigaction(number, &action, nullptr);
+  }
+}
+
+int refuse_to_start() {
+  const char* const reason = dlerror();
+  std::fprintf(stderr,
+               "zero: the program cannot be loaded\n  where: %s\n"
+               "  try:   scripts/build.sh, which installs what is missing\n",
+               reason);
+  return static_cast<int>(zero::ExitCode::kEnvironment);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
-  return zero::launch(argc, argv, zero::example_families());
+  answer_signals(is_first_rank() ? tell_and_leave : leave);
+  void* const library = dlopen("libzero_program.so", RTLD_NOW | RTLD_GLOBAL);
+  void* const program = library ? dlsym(library, "zero_program") : nullptr;
+  if (!program) return refuse_to_start();
+  return reinterpret_cast<int (*)(int, char**)>(program)(argc, argv);
 }

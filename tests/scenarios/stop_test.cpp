@@ -26,6 +26,16 @@ Words operator+(Words words, const Words& more) {
   return words;
 }
 
+// Has this process a handler for the signal?
+bool catches(pid_t pid, int signal) {
+  const std::string status = read_file("/proc/" + std::to_string(pid) + "/status"),
+                    field = "SigCgt:";
+  const size_t found = status.find(field);
+  return found != status.npos &&
+         std::stoull(status.substr(found + field.size()), nullptr, 16) >> (signal - 1) &
+             1;
+}
+
 class Stopping : public Scenario {
  protected:
   std::unique_ptr<Program> start_endless(int ranks, const Words& flags = {}) {
@@ -109,6 +119,30 @@ TEST_F(Stopping, ASecondSignalLeavesAtOnce) {
   EXPECT_EQ(outcome.rc, 130);
   EXPECT_THAT(checkpoints("a"), IsEmpty());
   EXPECT_EQ(run(0, train("a", {"--steps=2"})).rc, 0);
+}
+
+// The system takes a third of a second to load LibTorch.
+TEST_F(Stopping, WhileTheProgramIsLoaded) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    auto program = start(0, train("a", kEndless));
+    ASSERT_TRUE(wait_until([&] { return catches(program->pid(), signal); }));
+    program->send(signal);
+    const Outcome outcome = program->wait();
+    EXPECT_EQ(outcome.rc, 130);
+    EXPECT_EQ(outcome.err, "zero: stopped: nothing was lost\n");
+    EXPECT_FALSE(has("a"));
+  }
+}
+
+TEST_F(Stopping, AGenerationLosesNothing) {
+  EXPECT_EQ(run(0, train("a", {"--steps=2"})).rc, 0);
+  auto program = start(0, verb("generate", {"--from", path("a"), "--sample=a",
+                                            "--sample-tokens=1000000"}));
+  for (int i = 0; i < 40; ++i) pause_a_little();
+  program->send(SIGINT);
+  const Outcome outcome = program->wait();
+  EXPECT_EQ(outcome.rc, 130);
+  EXPECT_EQ(outcome.err, "zero: stopped: nothing was lost\n");
 }
 
 // An evaluation of many seconds.
