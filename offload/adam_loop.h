@@ -8,7 +8,7 @@
 
 namespace zero {
 
-// The loop behind every AdamKernel: forced inline, so that it takes on the caller's
+// The loop behind Kernels::adam: forced inline, so that it takes on the caller's
 // instruction set. Nothing here may depend on that set; compile with -ffp-contract=off.
 
 [[gnu::always_inline]] inline float grad_to_float(float grad) { return grad; }

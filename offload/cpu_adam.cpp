@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "offload/adam_kernels.h"
 #include "offload/float_environment.h"
+#include "offload/kernels.h"
 #include "offload/thread_pool.h"
 
 namespace zero {
@@ -87,10 +87,9 @@ void adam_step(const AdamPiece& piece, const AdamHyper& hyper, int64_t step,
                float grad_factor, ThreadPool& pool) {
   check(hyper);
   check(piece, step);
-  static const AdamKernel fastest = adam_kernels().back();
   const AdamScalars scalars = adam_scalars(hyper, step, grad_factor);
   pool.parallel_for(piece.numel, kChunkNumel, [&](int64_t begin, int64_t end) {
-    fastest.run(slice(piece, begin, end), scalars);
+    fastest_kernels().adam(slice(piece, begin, end), scalars);
   });
 }
 

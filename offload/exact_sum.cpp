@@ -7,6 +7,8 @@
 #include <limits>
 #include <mutex>
 
+#include "offload/kernels.h"
+#include "offload/leaf_loop.h"
 #include "offload/thread_pool.h"
 
 namespace zero {
@@ -28,7 +30,6 @@ constexpr uint64_t kEndExponent = 1023 + 340;
 // Between two carries a limb grows by less than 2^32 per add: this many stay below 2^61.
 constexpr int64_t kAddsPerCarry = int64_t{1} << 29;
 
-constexpr int64_t kLeafNumel = 64;
 constexpr int64_t kChunkNumel = 1 << 16;  // a multiple of the leaf: threads never cut one
 
 }  // namespace
@@ -97,38 +98,40 @@ double ExactSum::value() const {
 
 namespace {
 
-double square(float value) { return double{value} * double{value}; }
 double magnitude(float value) { return std::fabs(double{value}); }
 
-// Eight lanes, then a tree over them: a fixed order that compilers can vectorise.
-template <double (*kTerm)(float)>
-double leaf_sum(const float* values) {
-  double lanes[8] = {};
-  for (int64_t i = 0; i < kLeafNumel; i += 8) {
-    for (int64_t j = 0; j < 8; ++j) lanes[j] += kTerm(values[i + j]);
-  }
-  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
-         ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+void leaf_magnitudes(const float* values, int64_t num_leaves, double* sums) {
+  for (int64_t i = 0; i < num_leaves; ++i)
+    sums[i] = leaf_sum<magnitude>(values + i * kLeafNumel);
 }
 
-template <double (*kTerm)(float)>
-ExactSum chunk_sum(const float* values, int64_t numel) {
+using LeafSums = void (*)(const float* values, int64_t num_leaves, double* sums);
+
+ExactSum chunk_sum(LeafSums leaf_sums, const float* values, int64_t numel) {
+  constexpr int64_t kLeaves = 64;  // at a time: their values stay in the first-level
+                                   // cache
+  double sums[kLeaves];
   ExactSum sum;
-  const int64_t whole = numel - numel % kLeafNumel;
-  for (int64_t i = 0; i < whole; i += kLeafNumel) sum.add(leaf_sum<kTerm>(values + i));
-  if (whole < numel) {
+  const int64_t num_whole = numel / kLeafNumel;
+  for (int64_t i = 0; i < num_whole; i += kLeaves) {
+    const int64_t count = std::min(kLeaves, num_whole - i);
+    leaf_sums(values + i * kLeafNumel, count, sums);
+    for (int64_t j = 0; j < count; ++j) sum.add(sums[j]);
+  }
+  if (const float* rest = values + num_whole * kLeafNumel; rest < values + numel) {
     float leaf[kLeafNumel] = {};
-    std::copy(values + whole, values + numel, leaf);
-    sum.add(leaf_sum<kTerm>(leaf));
+    std::copy(rest, values + numel, leaf);
+    leaf_sums(leaf, 1, sums);
+    sum.add(sums[0]);
   }
   return sum;
 }
 
-template <double (*kTerm)(float)>
-void add_terms(ExactSum& sum, const float* values, int64_t numel, ThreadPool& pool) {
+void add_terms(ExactSum& sum, LeafSums leaf_sums, const float* values, int64_t numel,
+               ThreadPool& pool) {
   std::mutex mutex;
   pool.parallel_for(numel, kChunkNumel, [&](int64_t begin, int64_t end) {
-    const ExactSum part = chunk_sum<kTerm>(values + begin, end - begin);
+    const ExactSum part = chunk_sum(leaf_sums, values + begin, end - begin);
     std::lock_guard lock(mutex);
     sum.merge(part);
   });
@@ -137,11 +140,11 @@ void add_terms(ExactSum& sum, const float* values, int64_t numel, ThreadPool& po
 }  // namespace
 
 void add_squares(ExactSum& sum, const float* values, int64_t numel, ThreadPool& pool) {
-  add_terms<square>(sum, values, numel, pool);
+  add_terms(sum, fastest_kernels().leaf_squares, values, numel, pool);
 }
 
 void add_abs(ExactSum& sum, const float* values, int64_t numel, ThreadPool& pool) {
-  add_terms<magnitude>(sum, values, numel, pool);
+  add_terms(sum, leaf_magnitudes, values, numel, pool);
 }
 
 float max_abs(const float* values, int64_t numel, ThreadPool& pool) {

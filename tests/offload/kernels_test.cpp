@@ -1,4 +1,4 @@
-#include "offload/adam_kernels.h"
+#include "offload/kernels.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ struct Variant {
   bool is_bf16, has_copy;
 };
 
-AdamState run(const AdamKernel& kernel, const Variant& variant, int64_t numel) {
+AdamState run(const Kernels& kernel, const Variant& variant, int64_t numel) {
   AdamState state(uniform_values(numel, 1, 0.125f));
   for (int64_t step = 1; step <= 4; ++step) {
     const std::vector<float> grad =
@@ -24,24 +24,24 @@ AdamState run(const AdamKernel& kernel, const Variant& variant, int64_t numel) {
     AdamPiece piece = state.piece(grad);
     if (variant.is_bf16) piece.grad = nullptr, piece.grad_bf16 = grad_bf16.data();
     if (!variant.has_copy) piece.copy_bf16 = nullptr;
-    kernel.run(piece, adam_scalars({}, step, 0.3f));
+    kernel.adam(piece, adam_scalars({}, step, 0.3f));
   }
   return state;
 }
 
-TEST(AdamKernelsTest, ThePlainOneIsAlwaysThere) {
-  ASSERT_FALSE(adam_kernels().empty());
-  EXPECT_STREQ(adam_kernels().front().isa, "baseline");
+TEST(KernelsTest, ThePlainOneIsAlwaysThere) {
+  ASSERT_FALSE(kernels().empty());
+  EXPECT_STREQ(kernels().front().isa, "baseline");
 }
 
-TEST(AdamKernelsTest, EveryInstructionSetGivesTheSameBits) {
-  const std::vector<AdamKernel> kernels = adam_kernels();
-  for (const AdamKernel& kernel : kernels) {
+TEST(KernelsTest, EveryInstructionSetGivesTheSameBits) {
+  const std::vector<Kernels> all = kernels();
+  for (const Kernels& kernel : all) {
     for (const Variant variant :
          {Variant{false, false}, {false, true}, {true, false}, {true, true}}) {
       for (const int64_t numel : {1, 7, 15, 16, 17, 31, 63, 65, 1027}) {
         SCOPED_TRACE(std::string(kernel.isa) + ", numel " + std::to_string(numel));
-        const AdamState expected = run(kernels.front(), variant, numel);
+        const AdamState expected = run(all.front(), variant, numel);
         const AdamState found = run(kernel, variant, numel);
         EXPECT_EQ(bits_of(found.master), bits_of(expected.master));
         EXPECT_EQ(bits_of(found.exp_avg), bits_of(expected.exp_avg));
@@ -49,6 +49,17 @@ TEST(AdamKernelsTest, EveryInstructionSetGivesTheSameBits) {
         EXPECT_EQ(found.copy, expected.copy);
       }
     }
+  }
+}
+
+TEST(KernelsTest, EveryInstructionSetSumsTheSameSquares) {
+  const std::vector<float> values = spread_values(64 * 9, 3, 1.0f);
+  std::vector<double> expected(9);
+  kernels().front().leaf_squares(values.data(), 9, expected.data());
+  for (const Kernels& kernel : kernels()) {
+    std::vector<double> sums(9);
+    kernel.leaf_squares(values.data(), 9, sums.data());
+    EXPECT_EQ(sums, expected) << kernel.isa;
   }
 }
 

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace zero {
+
+struct AdamPiece;
+struct AdamScalars;
+
+// The loops over every parameter, on one thread, compiled for one instruction set.
+struct Kernels {
+  const char* isa;
+  void (*adam)(const AdamPiece& piece, const AdamScalars& scalars);
+  // sums (num_leaves): of the squares of 64 values each, see leaf_loop.h.
+  void (*leaf_squares)(const float* values, int64_t num_leaves, double* sums);
+};
+
+// The versions that this CPU can run, the plain one first, the fastest last. All give the
+// same bits. The build picks the file that lists them.
+std::vector<Kernels> kernels();
+
+inline const Kernels& fastest_kernels() {
+  static const Kernels fastest = kernels().back();
+  return fastest;
+}
+
+}  // namespace zero
