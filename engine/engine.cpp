@@ -20,7 +20,6 @@
 #include "engine/other_leaves.h"
 #include "engine/same_options.h"
 #include "engine/step/gradient_norm.h"
-#include "engine/step/optimizer.h"
 #include "engine/unit_call.h"
 #include "offload/bf16.h"
 
@@ -143,8 +142,11 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
                                                *comm, *comm_stream);
   fill_shards(model, plan, options, *shards, *control, *inline_stream, threads);
   refresh_copies();
-  weights = std::make_unique<WeightStreamer>(plan, memory, options, *shards,
-                                             model.tensors, *device, *comm, *comm_stream);
+  updates = std::make_unique<UpdateQueue>(plan, options, comm->rank(), *shards, *device,
+                                          threads);
+  weights =
+      std::make_unique<WeightStreamer>(plan, memory, options, *shards, model.tensors,
+                                       *device, *comm, *comm_stream, *updates);
   pass = std::make_unique<BackwardPass>(plan, *gradients, *weights);
   attach();
 }
@@ -297,6 +299,7 @@ void Engine::Impl::run_backward(const at::Tensor& loss_sum) {
   pending.take(walk.nodes, phase.weights_version);
   drop_stray_gradients();
   hold_root();
+  updates->finish();  // of units that forward did not use: gradients get new values
   is_broken = true;
   const PhaseFlag in_backward(phase.is_in_backward);
   OtherLeaves leaves(walk.nodes, model.tensors, options.nominal_targets);
@@ -344,15 +347,9 @@ double Engine::Impl::mean_factor() const {
   return target_total > 0 ? options.nominal_targets / target_total : 0;
 }
 
-void Engine::Impl::update_all(double lr, double grad_factor) {
-  const Activity::Stretch stretch("update");
-  delay_point("adam");
-  for (size_t p = 0; p < plan.parts.size(); ++p) {
-    if (plan.parts[p].is_frozen) continue;
-    Activity::here().sign();
-    update_part(plan, plan.parts[p], comm->rank(), (*shards)[p], options.adam, lr,
-                num_steps + 1, static_cast<float>(grad_factor), threads);
-  }
+// The next forward waits for each unit's own update.
+void Engine::Impl::begin_updates(double lr, double grad_factor) {
+  updates->begin(num_steps + 1, lr, static_cast<float>(grad_factor));
   ++num_steps;
   weights_changed();
 }
@@ -478,7 +475,7 @@ StepReport Engine::step() {
                                    *impl.control, *impl.inline_stream, impl.threads);
   if (std::isfinite(report.grad_norm) && std::isfinite(report.loss)) {
     report.clip_coef = clip_coefficient(report.grad_norm, impl.options.clip);
-    impl.update_all(report.lr, factor * report.clip_coef);
+    impl.begin_updates(report.lr, factor * report.clip_coef);
   } else {
     report.skipped = true;
     report.clip_coef = 0;

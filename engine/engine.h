@@ -142,7 +142,9 @@ class Engine {
   // Forget all backward() calls since the last step. Collective.
   void discard_gradients();
 
-  // Finish the gradient of all backward() calls since the last step, clip, update.
+  // Finish the gradient of all backward() calls since the last step, clip, update. With
+  // Options::overlap_updates the update itself goes on in a thread of its own; every call
+  // here that reads what it writes waits for it.
   StepReport step();
 
   // --- local
@@ -152,7 +154,8 @@ class Engine {
   int64_t num_steps() const;          // updates done
   void set_num_steps(int64_t steps);  // after loading a checkpoint
   int64_t num_parameters() const;     // unique, unsharded elements
-  // This rank's slices, in FQN order of the module; valid until the engine goes.
+  // This rank's slices, in FQN order of the module; valid until the engine goes, at rest
+  // until the next step().
   std::vector<ShardView> shards();
   // One of them, under any name of the parameter. Throws Error(kUsage) for no parameter.
   ShardView local_shard(const std::string& fqn);

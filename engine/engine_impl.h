@@ -16,6 +16,7 @@
 #include "engine/phase.h"
 #include "engine/step/backward_pass.h"
 #include "engine/step/gradient_shards.h"
+#include "engine/step/update_queue.h"
 #include "engine/unit_runtime.h"
 #include "engine/weight_streamer.h"
 #include "offload/thread_pool.h"
@@ -48,7 +49,7 @@ struct Engine::Impl {
   void forget_step();
   void finish_gradients();
   double mean_factor() const;
-  void update_all(double lr, double grad_factor);
+  void begin_updates(double lr, double grad_factor);
   void weights_changed();
 
   size_t find(const std::string& fqn) const;  // index of the parameter
@@ -65,6 +66,7 @@ struct Engine::Impl {
   UnitPlan plan;
   MemoryPlan memory;
   std::unique_ptr<ShardStore> shards;
+  std::unique_ptr<UpdateQueue> updates;
   std::unique_ptr<WeightStreamer> weights;
   std::unique_ptr<GradientShards> gradients;
   std::unique_ptr<BackwardPass> pass;

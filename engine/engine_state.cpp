@@ -52,6 +52,7 @@ std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
 }
 
 std::vector<ShardView> Engine::shards() {
+  impl_->updates->finish();
   std::vector<ShardView> views(impl_->model.params.size());
   for (size_t i = 0; i < views.size(); ++i) {
     const ParamDescription& param = impl_->model.params[i];
@@ -99,6 +100,7 @@ std::vector<BufferView> Engine::buffers() {
 
 void Engine::masters_changed() {
   impl_->require_idle("masters_changed()");
+  impl_->updates->finish();
   impl_->release_root();
   impl_->comm_stream->synchronize();
   impl_->refresh_copies();
@@ -107,6 +109,7 @@ void Engine::masters_changed() {
 
 at::Tensor Engine::full_parameter(const std::string& fqn) {
   const size_t param = impl_->find(fqn);
+  impl_->updates->finish();
   return impl_->gather_full(param, impl_->shard_of(param).master);
 }
 
@@ -126,6 +129,7 @@ void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value)
                 fqn, "call backward first, or let go of what forward returned");
   }
   const at::Tensor full = value.detach().to(at::kCPU, at::kFloat).contiguous();
+  impl_->updates->finish();
   for (const Piece& piece : pieces_of(layout, rank())) {
     if (piece.param != index) continue;
     std::copy_n(full.data_ptr<float>() + piece.param_begin, piece.numel,

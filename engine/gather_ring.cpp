@@ -93,6 +93,7 @@ void GatherRing::gather(Slot& slot, const GatherSource& source) {
   slot.unit = source.unit;
   slot.last_use = ++clock_;
   stream_.wait(*slot.idle);
+  stream_.wait(*source.ready);
   device_.poison(slot.memory, bytes_per_slot_, stream_);
   auto* full = static_cast<std::byte*>(slot.memory);
   for (const GatherSource::Part& part : source.parts) {

@@ -18,6 +18,7 @@ struct GatherSource {
   };
   int unit = -1;
   std::vector<Part> parts;
+  const Event* ready = nullptr;  // reached when the shards have their values
 };
 
 // Keep the full weights of a few units in device memory, in slots that are used again and

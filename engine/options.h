@@ -80,6 +80,8 @@ struct Options {
 
   // --- speed and memory
   DeviceChoice device = DeviceChoice::kAuto;
+  // Update each unit just before the next forward needs it; false: all inside step().
+  bool overlap_updates = true;
   int prefetch = 1;                   // units gathered ahead
   bool reshard_after_forward = true;  // false: weights stay gathered for backward and for
                                       // later micro-batches

@@ -71,6 +71,7 @@ void add_behaviour(Lines& lines, const Options& options) {
 
 void add_memory(Lines& lines, const Options& options) {
   lines.add("device", number(options.device))
+      .add("overlap_updates", options.overlap_updates)
       .add("prefetch", options.prefetch)
       .add("reshard_after_forward", options.reshard_after_forward)
       .add("recompute", number(options.recompute))

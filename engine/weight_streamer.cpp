@@ -10,9 +10,11 @@ namespace zero {
 WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
                                const Options& options, ShardStore& shards,
                                const std::vector<at::Tensor>& params, Device& device,
-                               Communicator& comm, Stream& stream)
+                               Communicator& comm, Stream& stream,
+                               const UpdateQueue& updates)
     : in_place_(memory.in_place),
       num_prefetch_(options.prefetch),
+      compute_(device.compute_stream()),
       units_(plan.units.size()) {
   if (!in_place_) {
     ring_ =
@@ -23,7 +25,10 @@ WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
                                      memory.root_bytes, memory.root_bytes > 0 ? 1 : 0);
   }
   // The model is touched last: until here, what fails leaves it as it was.
-  for (size_t u = 0; u < units_.size(); ++u) units_[u].source.unit = static_cast<int>(u);
+  for (size_t u = 0; u < units_.size(); ++u) {
+    units_[u].source.unit = static_cast<int>(u);
+    units_[u].source.ready = &updates.updated(static_cast<int>(u));
+  }
   for (size_t p = 0; p < plan.parts.size(); ++p) {
     const PlannedPart& part = plan.parts[p];
     std::vector<at::Tensor> of_part;
@@ -50,7 +55,11 @@ void WeightStreamer::unshard(int index, Direction direction) {
   ++unit.num_users;
   if (!unit.parts.empty() && unit.num_users == 1) {
     std::byte* full = nullptr;
-    if (!in_place_) full = static_cast<std::byte*>(ring_of(index).acquire(unit.source));
+    if (in_place_) {
+      compute_.wait(*unit.source.ready);
+    } else {
+      full = static_cast<std::byte*>(ring_of(index).acquire(unit.source));
+    }
     for (size_t p = 0; p < unit.parts.size(); ++p) {
       unit.parts[p]->point_to(in_place_ ? const_cast<void*>(unit.source.parts[p].shard)
                                         : full);

@@ -8,6 +8,7 @@
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/unit_plan.h"
 #include "engine/shard_store.h"
+#include "engine/step/update_queue.h"
 
 namespace zero {
 
@@ -45,7 +46,8 @@ class WeightStreamer {
   // `params`: of each ParamDescription of the plan; they are changed.
   WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory, const Options& options,
                  ShardStore& shards, const std::vector<at::Tensor>& params,
-                 Device& device, Communicator& comm, Stream& stream);
+                 Device& device, Communicator& comm, Stream& stream,
+                 const UpdateQueue& updates);
   ~WeightStreamer();
 
   // Nested calls are counted: the unit stays until the last reshard().
@@ -79,6 +81,7 @@ class WeightStreamer {
 
   const bool in_place_;
   const int num_prefetch_;
+  Stream& compute_;
   std::vector<std::unique_ptr<FlatParams>> parts_;
   std::vector<UnitWeights> units_;
   std::unique_ptr<GatherRing> ring_;  // of all units but the root

@@ -1,4 +1,8 @@
 #pragma once
+#include <memory>
+#include <vector>
+
+#include "engine/device/host_device.h"
 #include "engine/options.h"
 #include "engine/plan/unit_plan.h"
 #include "engine/shard_store.h"
@@ -6,14 +10,42 @@
 
 namespace zero {
 
-// AdamW on one part's shard: masters, moments and, in bf16, the copy that is gathered
-// next.
+// Update the units one after the other, in the order in which the next forward needs
+// them, while it already runs.
 //
-// `step` counts from 1; `grad_factor` is what stored gradient sums are multiplied with
-// (divisor and clipping). Each parameter has its own learning rate and weight decay
-// (ParamRule); padding is left alone.
-void update_part(const UnitPlan& plan, const PlannedPart& part, int rank,
-                 PartShard& shard, const AdamOptions& adam, double lr, int64_t step,
-                 float grad_factor, ThreadPool& threads);
+// begin() is told the whole step's clipping factor, so nothing in it is guessed or late:
+// whoever waits for a unit's event reads weights as a step would leave them that does
+// nothing else meanwhile. Masters, moments, gradients and copies belong to the queue from
+// begin() until finish(), or, of one unit, until its event. The training thread alone
+// drives it.
+class UpdateQueue {
+ public:
+  UpdateQueue(const UnitPlan& plan, const Options& options, int rank, ShardStore& shards,
+              Device& device, ThreadPool& threads);
+
+  // Queue AdamW on all shards; the update before must be finished. `step` counts from 1;
+  // `grad_factor` is what stored gradient sums are multiplied with (divisor and
+  // clipping).
+  void begin(int64_t step, double lr, float grad_factor);
+
+  // Reached when the latest update of this unit is done.
+  const Event& updated(int unit) const { return *updated_[unit]; }
+
+  // Block until all of it is done.
+  void finish() { stream_->synchronize(); }
+
+ private:
+  void update(int unit, int64_t step, double lr, float grad_factor);
+  void update_part(int part, int64_t step, double lr, float grad_factor);
+
+  const UnitPlan& plan_;
+  const AdamOptions adam_;
+  const bool overlaps_;
+  const int rank_;
+  ShardStore& shards_;
+  ThreadPool& threads_;
+  std::vector<std::unique_ptr<Event>> updated_;  // of each unit
+  std::unique_ptr<Stream> stream_;               // goes first: it uses what is above
+};
 
 }  // namespace zero

@@ -64,6 +64,7 @@ Options engine_options(const Settings& settings, const BatchPlan& batch, int64_t
   options.micro_batches_per_rank = is_unit_major ? 1 : num_passes(batch);
   options.device = device(settings.device);
   options.prefetch = static_cast<int>(settings.prefetch);
+  options.overlap_updates = settings.overlap_updates;
   options.reshard_after_forward = settings.reshard_after_forward;
   options.recompute = settings.recompute == "none" ? Recompute::kNone : Recompute::kUnit;
   options.accumulate = is_unit_major ? Accumulate::kUnit : Accumulate::kModel;

@@ -139,6 +139,8 @@ Group sharding() {
       boolean("reshard_after_forward", &Settings::reshard_after_forward,
               "release weights between forward and backward"),
       integer("prefetch", &Settings::prefetch, 0, 64, "units gathered ahead"),
+      boolean("overlap_updates", &Settings::overlap_updates,
+              "update each unit while the next step's forward runs"),
       choice("recompute", &Settings::recompute, {"unit", "none"},
              "unit: activations are made again in backward"),
       integer("wrap_min_numel", &Settings::wrap_min_numel, 0, kMany,

@@ -77,6 +77,7 @@ struct Settings {
   // --- sharding
   bool reshard_after_forward = true;
   int64_t prefetch = 1;
+  bool overlap_updates = true;
   std::string recompute = "unit";
   int64_t wrap_min_numel = 0;
 

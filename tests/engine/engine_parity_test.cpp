@@ -129,6 +129,8 @@ TEST_F(EngineParity, SettingsOfSpeedChangeNoBit) {
   });
   expect_unchanged("two Adam threads", [](Options& o) { o.adam_threads = 2; });
   expect_unchanged("four Adam threads", [](Options& o) { o.adam_threads = 4; });
+  expect_unchanged("updates inside step()",
+                   [](Options& o) { o.overlap_updates = false; });
   expect_unchanged("everything in the root unit",
                    [](Options& o) { o.auto_wrap.min_numel = 1 << 30; });
   expect_unchanged("chaos", [](Options& o) { o.chaos_seed = 7; });
@@ -154,11 +156,16 @@ TEST_F(EngineParity, DelaysChangeNoBit) {
   work.micro_batches = 4;
   const Trained reference = train(2, options, work);
   for (const std::string point :
-       {"forward", "backward", "adam", "comm.all_gather", "comm.reduce_scatter"}) {
+       {"forward", "backward", "adam", "update", "comm.all_gather",
+        "comm.reduce_scatter"}) {
     SCOPED_TRACE(point);
     set_delays({{point, 5}});
     expect_same(train(2, options, work), reference);
   }
+  set_delays({});
+  const Trained alone = train(1, options, work);
+  set_delays({{"update", 20}});
+  expect_same(train(1, options, work), alone);
 }
 
 TEST_F(EngineParity, TheSameRunTwiceGivesTheSameBits) {
