@@ -139,7 +139,7 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   comm_stream = device->make_stream("communication");
   shards = std::make_unique<ShardStore>(plan, options.inference);
   gradients = std::make_unique<GradientShards>(plan, memory, options, *shards, *device,
-                                               *comm, *comm_stream);
+                                               *comm, *comm_stream, threads);
   fill_shards(model, plan, options, *shards, *control, *inline_stream, threads);
   refresh_copies();
   updates = std::make_unique<UpdateQueue>(plan, options, comm->rank(), *shards, *device,
@@ -333,7 +333,7 @@ void Engine::Impl::finish_gradients() {
   }
   // Where reductions run, too: ranks that made other calls find out here.
   comm->all_reduce(std::span<double>(all), ReduceOp::kSum, "losses", *comm_stream);
-  gradients->finish();
+  norm = gradients->finish();
   loss_total = target_total = 0;
   for (size_t i = 0; i < all.size(); i += 2) {
     loss_total += all[i];
@@ -471,8 +471,7 @@ StepReport Engine::step() {
   report.loss = impl.target_total > 0 ? impl.loss_total / impl.target_total : 0;
   report.lr = learning_rate(impl.options.schedule, impl.num_steps);
   const double factor = impl.mean_factor();
-  report.grad_norm = gradient_norm(impl.plan, *impl.shards, impl.options.norm, factor,
-                                   *impl.control, *impl.inline_stream, impl.threads);
+  report.grad_norm = impl.norm.reduce(factor, *impl.control, *impl.inline_stream);
   if (std::isfinite(report.grad_norm) && std::isfinite(report.loss)) {
     report.clip_coef = clip_coefficient(report.grad_norm, impl.options.clip);
     impl.begin_updates(report.lr, factor * report.clip_coef);

@@ -94,7 +94,9 @@ struct Engine::Impl {
   // --- a step
   std::vector<double> losses, targets;  // of this rank's passes since the last step
   bool gradients_are_finished = false;
-  double loss_total = 0, target_total = 0;  // of all ranks, once gradients are finished
+  // Once gradients are finished: of all ranks, and this rank's share.
+  double loss_total = 0, target_total = 0;
+  GradientNorm norm{options.norm};
 };
 
 }  // namespace zero

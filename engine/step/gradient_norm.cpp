@@ -6,45 +6,34 @@
 #include <limits>
 
 #include "engine/device/device.h"
-#include "offload/exact_sum.h"
 
 namespace zero {
-namespace {
 
-double largest_gradient(const UnitPlan& plan, ShardStore& shards, Communicator& comm,
-                        Stream& stream, ThreadPool& threads) {
-  // The maximum, and whether there is a NaN: max() would lose it.
-  std::array<double, 2> largest{0, 0};
-  for (size_t p = 0; p < plan.parts.size(); ++p) {
-    if (plan.parts[p].is_frozen) continue;
-    const double value =
-        max_abs(shards[p].grad, plan.parts[p].layout.shard_numel, threads);
-    if (std::isnan(value)) largest[1] = 1;
-    if (value > largest[0]) largest[0] = value;
-  }
-  comm.all_reduce(std::span<double>(largest), ReduceOp::kMax, "gradient norm", stream);
-  stream.synchronize();
-  return largest[1] > 0 ? std::numeric_limits<double>::quiet_NaN() : largest[0];
+void GradientNorm::add(const float* values, int64_t numel, ThreadPool& threads) {
+  if (type_ == NormType::kL2) return add_squares(sum_, values, numel, threads);
+  if (type_ == NormType::kL1) return add_abs(sum_, values, numel, threads);
+  const double largest = max_abs(values, numel, threads);
+  if (std::isnan(largest)) has_nan_ = true;
+  if (largest > largest_) largest_ = largest;
 }
 
-}  // namespace
+void GradientNorm::merge(const GradientNorm& other) {
+  sum_.merge(other.sum_);
+  largest_ = std::max(largest_, other.largest_);
+  has_nan_ = has_nan_ || other.has_nan_;
+}
 
-double gradient_norm(const UnitPlan& plan, ShardStore& shards, NormType type,
-                     double factor, Communicator& comm, Stream& stream,
-                     ThreadPool& threads) {
-  if (type == NormType::kInf)
-    return largest_gradient(plan, shards, comm, stream, threads) * factor;
-  ExactSum sum;
-  for (size_t p = 0; p < plan.parts.size(); ++p) {
-    if (plan.parts[p].is_frozen) continue;
-    const float* grad = shards[p].grad;
-    const int64_t numel = plan.parts[p].layout.shard_numel;
-    type == NormType::kL2 ? add_squares(sum, grad, numel, threads)
-                          : add_abs(sum, grad, numel, threads);
+double GradientNorm::reduce(double factor, Communicator& comm, Stream& stream) {
+  if (type_ == NormType::kInf) {
+    // The maximum, and whether there is a NaN: max() would lose it.
+    std::array<double, 2> all{largest_, has_nan_ ? 1.0 : 0.0};
+    comm.all_reduce(std::span<double>(all), ReduceOp::kMax, "gradient norm", stream);
+    stream.synchronize();
+    return all[1] > 0 ? std::numeric_limits<double>::quiet_NaN() : all[0] * factor;
   }
-  comm.all_reduce(sum.limbs(), ReduceOp::kSum, "gradient norm", stream);
+  comm.all_reduce(sum_.limbs(), ReduceOp::kSum, "gradient norm", stream);
   stream.synchronize();
-  return (type == NormType::kL2 ? std::sqrt(sum.value()) : sum.value()) * factor;
+  return (type_ == NormType::kL2 ? std::sqrt(sum_.value()) : sum_.value()) * factor;
 }
 
 std::string first_non_finite(const UnitPlan& plan, const std::vector<std::string>& fqns,

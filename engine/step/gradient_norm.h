@@ -6,19 +6,35 @@
 #include "engine/options.h"
 #include "engine/plan/unit_plan.h"
 #include "engine/shard_store.h"
+#include "offload/exact_sum.h"
 #include "offload/thread_pool.h"
 
 namespace zero {
 
-// The norm of the whole gradient from its shards, with one all-reduce. Padding and frozen
-// parameters are outside it.
+// The size of a gradient, added up as its pieces arrive. Padding, which is zero, and
+// frozen parameters, which have none, are outside it.
 //
-// L2 and L1 sums are exact (see offload/exact_sum.h): the same bits whatever the number
-// of ranks. The result is the norm of the stored sums times `factor`; not finite when any
-// gradient is not.
-double gradient_norm(const UnitPlan& plan, ShardStore& shards, NormType type,
-                     double factor, Communicator& comm, Stream& stream,
-                     ThreadPool& threads);
+// L2 and L1 sums are exact (see offload/exact_sum.h): the same bits whatever the order of
+// the pieces and the number of ranks.
+class GradientNorm {
+ public:
+  explicit GradientNorm(NormType type) : type_(type) {}
+
+  // A piece that begins on a 64-element boundary of its layout.
+  void add(const float* values, int64_t numel, ThreadPool& threads);
+  void merge(const GradientNorm& other);
+  GradientNorm of_none() const { return GradientNorm(type_); }
+
+  // The norm of what all ranks have added, times `factor`; not finite when any value is
+  // not. One all-reduce.
+  double reduce(double factor, Communicator& comm, Stream& stream);
+
+ private:
+  NormType type_;
+  ExactSum sum_;        // of L1 and L2
+  double largest_ = 0;  // of the infinity norm, but for NaN:
+  bool has_nan_ = false;
+};
 
 // The FQN of the first parameter (in plan order) with a non-finite gradient on any rank;
 // "" if there is none. Collective.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <mutex>
 
 #include "engine/device/host_device.h"
 
@@ -23,21 +24,49 @@ int64_t largest_shard(const UnitPlan& plan) {
   return numel;
 }
 
+// Of three arrays: they stay in the second-level cache.
+constexpr int64_t kSumNumel = 1 << 14;
+
+// sum (numel) = left + right; a null one counts as zeros. What comes out is added to the
+// norm, if there is one, while it is at hand.
+void sum_up(float* sum, const float* left, const float* right, int64_t numel,
+            GradientNorm* norm, ThreadPool& threads) {
+  std::mutex mutex;
+  threads.parallel_for(numel, kSumNumel, [&](int64_t begin, int64_t end) {
+    if (left && right) {
+      for (int64_t i = begin; i < end; ++i) sum[i] = left[i] + right[i];
+    } else if (const float* only = left ? left : right; !only) {
+      std::fill(sum + begin, sum + end, 0.0f);
+    } else if (only != sum) {
+      std::copy(only + begin, only + end, sum + begin);
+    }
+    if (!norm) return;
+    ThreadPool here(1);
+    GradientNorm part = norm->of_none();
+    part.add(sum + begin, end - begin, here);
+    const std::lock_guard lock(mutex);
+    norm->merge(part);
+  });
+}
+
 }  // namespace
 
 GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
                                const Options& options, ShardStore& shards, Device& device,
-                               Communicator& comm, Stream& stream)
+                               Communicator& comm, Stream& stream, ThreadPool& threads)
     : plan_(plan),
       wire_(options.reduce_dtype == DType::kFloat32 ? WireType::kFloat : WireType::kBf16),
       in_place_(memory.gradient_in_place),
+      norm_type_(options.norm),
+      num_planned_passes_(options.micro_batches_per_rank),
       shards_(shards),
       device_(device),
       comm_(comm),
       stream_(stream),
+      threads_(threads),
       slot_bytes_(memory.gradient_slot_bytes),
       slots_(memory.num_gradient_slots),
-      parts_(plan.parts.size()),
+      parts_(plan.parts.size(), PartState(options.norm)),
       collected_(device.make_event()) {
   for (Slot& slot : slots_) {
     slot.memory = static_cast<std::byte*>(device_.allocate("gradient ring", slot_bytes_));
@@ -104,26 +133,36 @@ void GradientShards::add_in_place(int part) {
   const FlatLayout& layout = plan_.parts[part].layout;
   state.held.resize(layout.params.size());
   for (size_t i = 0; i < state.held.size(); ++i) {
-    at::Tensor sum =
-        param_in(reinterpret_cast<std::byte*>(shards_[part].grad), layout, i);
-    if (state.num_passes == 0) {
-      state.held[i].defined() ? sum.copy_(state.held[i]) : sum.zero_();
-    } else if (state.held[i].defined()) {
-      sum.add_(state.held[i]);
-    }
+    at::Tensor& grad = state.held[i];
+    if (grad.defined()) grad = grad.to(at::kFloat).contiguous();
+    float* sum = shards_[part].grad + layout.offsets[i];
+    sum_up(sum, state.num_passes == 0 ? nullptr : sum,
+           grad.defined() ? grad.const_data_ptr<float>() : nullptr,
+           layout.params[i].numel(), completes(state) ? &state.norm : nullptr, threads_);
   }
   state.held.clear();
 }
 
-void GradientShards::finish() {
+GradientNorm GradientShards::finish() {
   stream_.synchronize();
+  GradientNorm norm(norm_type_);
   for (size_t p = 0; p < parts_.size(); ++p) {
     if (plan_.parts[p].is_frozen) continue;
-    if (!parts_[p].levels.empty()) fold_levels(static_cast<int>(p));
-    if (parts_[p].num_passes == 0)
-      std::fill_n(shards_[p].grad, plan_.parts[p].layout.shard_numel, 0.0f);
-    parts_[p].num_passes = 0;
+    PartState& state = parts_[p];
+    if (state.num_passes != num_planned_passes_) {
+      float* sum = shards_[p].grad;
+      state.norm = GradientNorm(norm_type_);
+      if (!state.levels.empty()) {
+        fold_levels(static_cast<int>(p), state.num_passes, &state.norm);
+      } else {
+        sum_up(sum, state.num_passes == 0 ? nullptr : sum, nullptr,
+               plan_.parts[p].layout.shard_numel, &state.norm, threads_);
+      }
+    }
+    norm.merge(state.norm);
   }
+  discard();
+  return norm;
 }
 
 void GradientShards::discard() {
@@ -131,6 +170,7 @@ void GradientShards::discard() {
   for (PartState& state : parts_) {
     state.num_passes = 0;
     state.held.clear();
+    state.norm = GradientNorm(norm_type_);
   }
 }
 
@@ -180,37 +220,53 @@ void GradientShards::push_pass(int part, Slot& slot) {
   assert(!counts || (state.num_passes >> state.levels.size()) == 0);
   float* target = counts ? (state.num_passes % 2 == 0 ? state.levels[0] : scratch_)
                          : (state.num_passes == 0 ? sum : scratch_);
+  GradientNorm* norm = completes(state) ? &state.norm : nullptr;
 
   device_.compute_stream().record(*collected_);
   stream_.wait(*collected_);
   comm_.reduce_scatter(slot.memory, target, numel, wire_, planned.tag, stream_);
   device_.poison(slot.memory, slot_bytes_, stream_);
   stream_.record(*slot.idle);
-  if (target != scratch_) return;
-  if (!counts) return queue_add(sum, sum, scratch_, numel);
-  size_t level = 0;
-  for (; state.num_passes >> level & 1; ++level)
-    queue_add(scratch_, state.levels[level], scratch_, numel);
-  stream_.copy(state.levels[level], scratch_, numel * 4);
+  if (!counts) {
+    const float* pass = target == scratch_ ? scratch_ : nullptr;  // not in the sum yet
+    if (pass || norm) queue_sum(sum, sum, pass, numel, norm);
+    return;
+  }
+  if (target == scratch_) {
+    size_t level = 0;
+    for (; state.num_passes >> level & 1; ++level)
+      queue_sum(scratch_, state.levels[level], scratch_, numel, nullptr);
+    stream_.copy(state.levels[level], scratch_, numel * 4);
+  }
+  if (norm) {
+    as_host_stream(stream_).enqueue([=, this, num_passes = state.num_passes + 1] {
+      fold_levels(part, num_passes, norm);
+    });
+  }
 }
 
-void GradientShards::queue_add(float* sum, const float* left, const float* right,
-                               int64_t numel) {
+// On the stream's own thread: the training thread needs its cores.
+void GradientShards::queue_sum(float* sum, const float* left, const float* right,
+                               int64_t numel, GradientNorm* norm) {
   as_host_stream(stream_).enqueue([=] {
-    for (int64_t i = 0; i < numel; ++i) sum[i] = left[i] + right[i];
+    ThreadPool here(1);
+    sum_up(sum, left, right, numel, norm, here);
   });
 }
 
-void GradientShards::fold_levels(int part) {
-  PartState& state = parts_[part];
+// The counter's levels, the lowest first, become the sum; the last of them takes the
+// norm.
+void GradientShards::fold_levels(int part, int64_t num_passes, GradientNorm* norm) {
+  const PartState& state = parts_[part];
   const int64_t numel = plan_.parts[part].layout.shard_numel;
   float* sum = shards_[part].grad;
-  bool is_first = true;
+  ThreadPool here(1);
+  const float* so_far = nullptr;
   for (size_t level = 0; level < state.levels.size(); ++level) {
-    if (!(state.num_passes >> level & 1)) continue;
-    const float* part = state.levels[level];
-    for (int64_t i = 0; i < numel; ++i) sum[i] = is_first ? part[i] : part[i] + sum[i];
-    is_first = false;
+    if (!(num_passes >> level & 1)) continue;
+    const bool is_last = num_passes >> (level + 1) == 0;
+    sum_up(sum, state.levels[level], so_far, numel, is_last ? norm : nullptr, here);
+    so_far = sum;
   }
 }
 

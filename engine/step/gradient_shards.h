@@ -8,6 +8,7 @@
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/unit_plan.h"
 #include "engine/shard_store.h"
+#include "engine/step/gradient_norm.h"
 
 namespace at {
 class Tensor;
@@ -24,10 +25,14 @@ namespace zero {
 // deterministic mode, enters a binary counter of partial sums, which together with the
 // pair tree over ranks is one tree over all micro-batches: the same bits on 1, 2, 4 ...
 // ranks. Reductions run on the communication stream, while the training thread goes on.
+//
+// The pass that completes a part's sum, number Options::micro_batches_per_rank, also
+// takes its norm; where there are fewer or more, finish() reads the sums once more.
 class GradientShards {
  public:
   GradientShards(const UnitPlan& plan, const MemoryPlan& memory, const Options& options,
-                 ShardStore& shards, Device& device, Communicator& comm, Stream& stream);
+                 ShardStore& shards, Device& device, Communicator& comm, Stream& stream,
+                 ThreadPool& threads);
   ~GradientShards();
 
   // Add the .grad of the part's parameters (in layout order) to this pass's gradient, and
@@ -36,9 +41,9 @@ class GradientShards {
   // Queue the reduction of what was collected in this pass; nothing collected counts as
   // zeros.
   void reduce(int part);
-  // Wait for all reductions; then PartShard::grad of every part is the sum of the step.
-  // Begins the next step.
-  void finish();
+  // Wait for all reductions; then PartShard::grad of every part is the sum of the step,
+  // and the result is this rank's share of its norm. Begins the next step.
+  GradientNorm finish();
   // Wait for all reductions and forget what was collected and reduced in this step.
   void discard();
 
@@ -53,9 +58,12 @@ class GradientShards {
     std::unique_ptr<Event> idle;
   };
   struct PartState {
+    explicit PartState(NormType type) : norm(type) {}
+
     int64_t num_passes = 0;        // reduced in this step
     std::vector<at::Tensor> held;  // of each parameter: this pass's gradient so far
     std::vector<float*> levels;    // of the counter: level k holds 2^k passes
+    GradientNorm norm;  // of the sum, once the last planned pass has entered it
   };
 
   void add_in_place(int part);
@@ -64,16 +72,23 @@ class GradientShards {
   at::Tensor param_in(std::byte* full, const FlatLayout& layout, size_t param) const;
   void clear_padding(std::byte* full, const FlatLayout& layout) const;
   void push_pass(int part, Slot& slot);
-  void queue_add(float* sum, const float* left, const float* right, int64_t numel);
-  void fold_levels(int part);
+  void queue_sum(float* sum, const float* left, const float* right, int64_t numel,
+                 GradientNorm* norm);
+  void fold_levels(int part, int64_t num_passes, GradientNorm* norm);
+  bool completes(const PartState& state) const {
+    return state.num_passes + 1 == num_planned_passes_;
+  }
 
   const UnitPlan& plan_;
   const WireType wire_;
   const bool in_place_;
+  const NormType norm_type_;
+  const int64_t num_planned_passes_;
   ShardStore& shards_;
   Device& device_;
   Communicator& comm_;
   Stream& stream_;
+  ThreadPool& threads_;
   const int64_t slot_bytes_;
   std::vector<Slot> slots_;
   size_t next_slot_ = 0;
