@@ -29,7 +29,6 @@ install(EXPORT zero_targets FILE zero-targets.cmake NAMESPACE zero:: DESTINATION
 set(zero_headers
   checkpoint/error.h
   checkpoint/find.h
-  engine/checkpointing.h
   engine/comm/communicator.h
   engine/comm/default_communicator.h
   engine/device/device.h
@@ -39,6 +38,7 @@ set(zero_headers
   engine/init/deferred_init.h
   engine/init/init_spec.h
   engine/options.h
+  engine/save_load.h
   engine/step/lr_schedule.h
   engine/unit.h
   engine/visit_tensors.h

@@ -10,10 +10,10 @@
 #include <cstring>
 
 #include "checkpoint/find.h"
-#include "engine/checkpointing.h"
 #include "engine/comm/default_communicator.h"
 #include "engine/engine.h"
 #include "engine/init/deferred_init.h"
+#include "engine/save_load.h"
 #include "engine/unit.h"
 
 namespace nn = torch::nn;

@@ -3,11 +3,11 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/reader.h"
-#include "engine/checkpointing.h"
 #include "engine/comm/communicator.h"
 #include "engine/comm/exchange.h"
 #include "engine/engine.h"
 #include "engine/init/deferred_init.h"
+#include "engine/save_load.h"
 #include "launcher/process/runner.h"
 #include "launcher/process/world.h"
 #include "launcher/run/memory_check.h"

@@ -6,10 +6,10 @@
 
 #include "checkpoint/error.h"
 #include "checkpoint/reader.h"
-#include "engine/checkpointing.h"
 #include "engine/comm/agreement.h"
 #include "engine/comm/exchange.h"
 #include "engine/engine.h"
+#include "engine/save_load.h"
 #include "launcher/run/console.h"
 #include "launcher/run/resume_plan.h"
 

@@ -23,12 +23,12 @@
 #include <string>
 
 #include "checkpoint/error.h"
-#include "engine/checkpointing.h"
 #include "engine/comm/default_communicator.h"
 #include "engine/device/host_device.h"
 #include "engine/engine.h"
 #include "engine/errors.h"
 #include "engine/init/deferred_init.h"
+#include "engine/save_load.h"
 #include "engine/unit.h"
 
 namespace {

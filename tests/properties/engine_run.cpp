@@ -6,9 +6,9 @@
 #include <mutex>
 #include <optional>
 
-#include "engine/checkpointing.h"
 #include "engine/device/host_device.h"
 #include "engine/errors.h"
+#include "engine/save_load.h"
 #include "tests/properties/net.h"
 #include "tests/properties/runs.h"
 

@@ -1,4 +1,4 @@
-#include "engine/checkpointing.h"
+#include "engine/save_load.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,13 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Checkpointing : public ::testing::Test {
+class SaveLoad : public ::testing::Test {
  protected:
-  Checkpointing() {
+  SaveLoad() {
     fs::remove_all(run);
     options.deterministic = true;
   }
-  ~Checkpointing() override { fs::remove_all(run); }
+  ~SaveLoad() override { fs::remove_all(run); }
 
   std::shared_ptr<Gpt2Impl> model() const {
     const DeferredInit guard;
@@ -93,11 +93,11 @@ class Checkpointing : public ::testing::Test {
   Work work;
   Options options = small_options(work);
   const std::string run =
-      ::testing::TempDir() + "checkpointing_run_" + std::to_string(getpid());
+      ::testing::TempDir() + "save_load_run_" + std::to_string(getpid());
   std::string path;
 };
 
-TEST_F(Checkpointing, ResumesOnAnyNumberOfRanksWithTheSameBits) {
+TEST_F(SaveLoad, ResumesOnAnyNumberOfRanksWithTheSameBits) {
   const Trained unbroken =
       state_of(1, [&](Engine& e, auto& m) { train_steps(e, m, 0, 5); });
   for (const int saved_by : {1, 2, 4}) {
@@ -118,7 +118,7 @@ TEST_F(Checkpointing, ResumesOnAnyNumberOfRanksWithTheSameBits) {
   }
 }
 
-TEST_F(Checkpointing, SixteenPairsOfRankCountsLoadTheSameBits) {
+TEST_F(SaveLoad, SixteenPairsOfRankCountsLoadTheSameBits) {
   options.deterministic = false;
   for (const int saved_by : {1, 2, 3, 4}) {
     fs::remove_all(run);
@@ -137,7 +137,7 @@ TEST_F(Checkpointing, SixteenPairsOfRankCountsLoadTheSameBits) {
   }
 }
 
-TEST_F(Checkpointing, LoadsUnderAnotherWrapping) {
+TEST_F(SaveLoad, LoadsUnderAnotherWrapping) {
   train_and_save(2, 1);
   const Trained expected =
       state_of(1, [&](Engine& e, auto&) { load_checkpoint(e, path); });
@@ -145,7 +145,7 @@ TEST_F(Checkpointing, LoadsUnderAnotherWrapping) {
   expect_same(state_of(2, [&](Engine& e, auto&) { load_checkpoint(e, path); }), expected);
 }
 
-TEST_F(Checkpointing, LoadedWeightsAreThoseOneComputesWith) {
+TEST_F(SaveLoad, LoadedWeightsAreThoseOneComputesWith) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int ranks : {1, 2}) {
       fs::remove_all(run);
@@ -175,7 +175,7 @@ TEST_F(Checkpointing, LoadedWeightsAreThoseOneComputesWith) {
   }
 }
 
-TEST_F(Checkpointing, ModelAloneLeavesTheOptimizerFresh) {
+TEST_F(SaveLoad, ModelAloneLeavesTheOptimizerFresh) {
   train_and_save(2, 2);
   const Trained loaded = state_of(2, [&](Engine& engine, auto&) {
     LoadOptions model_only;
@@ -187,7 +187,7 @@ TEST_F(Checkpointing, ModelAloneLeavesTheOptimizerFresh) {
     EXPECT_EQ(values, std::vector<float>(values.size(), 0)) << fqn;
 }
 
-TEST_F(Checkpointing, ListsEveryMismatchAndTouchesNothing) {
+TEST_F(SaveLoad, ListsEveryMismatchAndTouchesNothing) {
   train_and_save(1, 1);
   config.n_layer = 4;
   config.n_positions = 16;
@@ -204,7 +204,7 @@ TEST_F(Checkpointing, ListsEveryMismatchAndTouchesNothing) {
   expect_same(after, before);
 }
 
-TEST_F(Checkpointing, DeletedLayersLoadWhenAllowed) {
+TEST_F(SaveLoad, DeletedLayersLoadWhenAllowed) {
   train_and_save(1, 1);
   config.n_layer = 2;
   EXPECT_THROW(state_of(1, [&](Engine& e, auto&) { load_checkpoint(e, path); }),
@@ -217,7 +217,7 @@ TEST_F(Checkpointing, DeletedLayersLoadWhenAllowed) {
   EXPECT_FALSE(loaded.params.contains("transformer.h.2.ln_1.weight"));
 }
 
-TEST_F(Checkpointing, DamageIsFoundOnEveryRankAndNamed) {
+TEST_F(SaveLoad, DamageIsFoundOnEveryRankAndNamed) {
   train_and_save(2, 1);
   const fs::path shard = fs::path(path) / "shard_00001_of_00002.h5";
   std::fstream file(shard, std::ios::in | std::ios::out | std::ios::binary);
@@ -238,7 +238,7 @@ TEST_F(Checkpointing, DamageIsFoundOnEveryRankAndNamed) {
   EXPECT_EQ(throws, 2);
 }
 
-TEST_F(Checkpointing, ASecondSaveOfAStepIsRefusedOnEveryRank) {
+TEST_F(SaveLoad, ASecondSaveOfAStepIsRefusedOnEveryRank) {
   train_and_save(2, 1);
   EXPECT_THROW(train_and_save(2, 1), checkpoint::CheckpointError);
   each_rank(2, [&](Engine& engine, auto& model) {
@@ -249,7 +249,7 @@ TEST_F(Checkpointing, ASecondSaveOfAStepIsRefusedOnEveryRank) {
   });
 }
 
-TEST_F(Checkpointing, RanksThatAskForDifferentStepsAllFail) {
+TEST_F(SaveLoad, RanksThatAskForDifferentStepsAllFail) {
   int throws = 0;
   std::mutex mutex;
   each_rank(2, [&](Engine& engine, auto&) {
@@ -266,7 +266,7 @@ TEST_F(Checkpointing, RanksThatAskForDifferentStepsAllFail) {
   EXPECT_FALSE(fs::exists(run));
 }
 
-TEST_F(Checkpointing, TiedWeightsAreStoredOnce) {
+TEST_F(SaveLoad, TiedWeightsAreStoredOnce) {
   train_and_save(2, 1);
   std::ifstream manifest(path + "/manifest.json");
   const std::string text((std::istreambuf_iterator<char>(manifest)), {});
@@ -285,7 +285,7 @@ struct NormedImpl : torch::nn::Module {
   torch::nn::BatchNorm1d norm{nullptr};
 };
 
-TEST_F(Checkpointing, BuffersAreSavedAsTheirMeanAndStayAsTheyAre) {
+TEST_F(SaveLoad, BuffersAreSavedAsTheirMeanAndStayAsTheyAre) {
   Options plain;
   plain.device = DeviceChoice::kCpu;
   at::Tensor mean;

@@ -1,4 +1,4 @@
-#include "engine/checkpointing.h"
+#include "engine/save_load.h"
 
 #include <torch/torch.h>
 
