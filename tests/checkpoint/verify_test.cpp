@@ -21,6 +21,14 @@ TEST_F(VerifyTest, ASoundCheckpointIsReadToTheLastByte) {
   EXPECT_EQ(report.num_bytes, bytes);
 }
 
+// Written when version 1 was the only one; the engine's tests know its values.
+TEST_F(VerifyTest, ACheckpointOfVersion1IsSound) {
+  const auto report =
+      verify(ZERO_SOURCE_DIR "/tests/checkpoint/version_1/step_000000000003");
+  EXPECT_TRUE(report.is_sound());
+  EXPECT_EQ(report.num_files, 4);
+}
+
 TEST_F(VerifyTest, AllDamageIsListed) {
   const auto path = save(small_model(), {.world_size = 3});
   std::filesystem::remove(path + "/" + shard_file(1, 3));
