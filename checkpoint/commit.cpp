@@ -3,14 +3,13 @@
 #include <cerrno>
 #include <exception>
 
-#include "checkpoint/copy.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/find.h"
 #include "checkpoint/format.h"
-#include "checkpoint/manifest.h"
-#include "checkpoint/tiling.h"
-#include "checkpoint/virtual_file.h"
+#include "checkpoint/h5_files.h"
+#include "checkpoint/ranges.h"
+#include "checkpoint/slices.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -27,22 +26,18 @@ void refuse_existing(const Folder& run, int64_t step, Existing existing) {
 }
 
 // A shard that rank 0 cannot see is on another machine's disk.
-FileEntry seen_shard(const Folder& folder, const ShardReport& report) {
-  const std::string name = shard_file(report.rank, report.world_size);
-  if (!folder.has(name)) {
-    throw CheckpointError(folder.path_of(name), "",
-                          "rank " + std::to_string(report.rank) +
-                              " wrote it, but it cannot be seen from rank 0",
+void require_seen(const Folder& folder, const ShardReport& report) {
+  const std::string path = folder.path_of(report.file.name);
+  const std::string rank = "rank " + std::to_string(report.rank);
+  if (!folder.has(report.file.name)) {
+    throw CheckpointError(path, "", rank + " wrote it, but it cannot be seen from rank 0",
                           "use a folder that all nodes share");
   }
-  const int64_t bytes = folder.size_of(name);
-  if (bytes != report.bytes) {
-    throw CheckpointError(folder.path_of(name), "",
-                          "has " + std::to_string(bytes) + " bytes, rank " +
-                              std::to_string(report.rank) + " wrote " +
-                              std::to_string(report.bytes));
-  }
-  return {name, bytes, report.layout_hash};
+  const int64_t bytes = folder.size_of(report.file.name);
+  if (bytes == report.file.bytes) return;
+  throw CheckpointError(path, "",
+                        "has " + std::to_string(bytes) + " bytes, " + rank + " wrote " +
+                            std::to_string(report.file.bytes));
 }
 
 FileEntry write_virtual_file(const Folder& folder, const Manifest& manifest, Io& io) {
@@ -79,7 +74,8 @@ void write_folder(const Folder& folder, const std::vector<ShardReport>& reports,
   manifest.position = info.position;
   manifest.files.push_back({kVirtualFile, 0, 0});
   for (const auto& report : reports) {
-    manifest.files.push_back(seen_shard(folder, report));
+    require_seen(folder, report);
+    manifest.files.push_back(report.file);
   }
   check_manifest(manifest, folder.path_of(kManifestFile));
   manifest.files.front() = write_virtual_file(folder, manifest, io);

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/manifest.h"
 #include "checkpoint/open_run.h"
-#include "checkpoint/shard_report.h"
 
 // A save in phases. Rank 0 prepares; every rank writes its shard (writer.h); rank 0 gets
 // all reports and commits. Between the phases the caller lets the ranks agree that all is

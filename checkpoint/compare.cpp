@@ -21,7 +21,7 @@ bool is_widening(DType from, DType to) {
   return to == DType::kFp64 && (from == DType::kFp32 || is_widening(from, DType::kFp32));
 }
 
-void compare_one(const ExpectedTensor& expected, const TensorEntry& found,
+void compare_one(const StoredTensor& expected, const StoredTensor& found,
                  const Allowances& allowed, Differences& differences) {
   if (expected.shape != found.shape) {
     differences.misshapen.push_back(
@@ -55,12 +55,12 @@ size_t count(const Differences& differences) {
 
 bool Differences::empty() const { return count(*this) == 0; }
 
-Differences compare(const std::vector<ExpectedTensor>& expected, const Manifest& manifest,
+Differences compare(const std::vector<StoredTensor>& expected, const Manifest& manifest,
                     const std::vector<Kind>& kinds, const Allowances& allowed) {
   Differences differences;
   std::set<std::pair<Kind, std::string>> wanted;
   for (const auto& tensor : expected) {
-    const TensorEntry* found = manifest.find(tensor.kind, tensor.fqn);
+    const StoredTensor* found = manifest.find(tensor.kind, tensor.fqn);
     if (found != nullptr) {
       wanted.emplace(found->kind, found->fqn);  // an alias stands for its parameter
       compare_one(tensor, *found, allowed, differences);

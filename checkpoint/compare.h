@@ -7,14 +7,6 @@
 
 namespace zero::checkpoint {
 
-// A tensor that the model has.
-struct ExpectedTensor {
-  Kind kind = Kind::kParam;
-  std::string fqn;
-  Shape shape;
-  DType dtype = DType::kFp32;
-};
-
 struct Mismatch {
   Kind kind = Kind::kParam;
   std::string fqn;
@@ -38,10 +30,10 @@ struct Allowances {
   bool widening = false;  // bf16 or fp16 for fp32, fp32 for fp64; the caller converts
 };
 
-// Compare a model's tensors with a checkpoint's. Extras are looked for among `kinds`:
-// give {kParam, kBuffer} to load the model without the optimizer. Aliases count as
-// present.
-Differences compare(const std::vector<ExpectedTensor>& expected, const Manifest& manifest,
+// Compare a model's tensors (without pieces) with a checkpoint's. Extras are looked for
+// among `kinds`: give {kParam, kBuffer} to load the model without the optimizer. Aliases
+// count as present.
+Differences compare(const std::vector<StoredTensor>& expected, const Manifest& manifest,
                     const std::vector<Kind>& kinds = {Kind::kParam, Kind::kExpAvg,
                                                       Kind::kExpAvgSq, Kind::kBuffer},
                     const Allowances& allowed = {});

@@ -7,7 +7,8 @@
 
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
-#include "checkpoint/inventory.h"
+#include "checkpoint/format.h"
+#include "checkpoint/verify.h"
 
 namespace zero::checkpoint {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-// The constants that writer and reader share; FORMAT.md tells the whole.
+// The constants and names that writer and reader share; FORMAT.md tells the whole.
 namespace zero::checkpoint {
 
 constexpr int kFormatVersion = 1;
@@ -23,24 +23,6 @@ constexpr char kVirtualFile[] = "checkpoint.h5";
 constexpr char kLatestFile[] = "latest";
 constexpr char kLockFile[] = "run.lock";
 constexpr char kProbeFile[] = "probe";
-
-// What a tensor is to the run; each kind is an HDF5 group.
-enum class Kind { kParam, kExpAvg, kExpAvgSq, kBuffer, kUser };
-enum class DType { kFp64, kFp32, kBf16, kFp16, kInt64, kInt32, kUint8, kBool };
-
-constexpr Kind kAllKinds[] = {Kind::kParam, Kind::kExpAvg, Kind::kExpAvgSq, Kind::kBuffer,
-                              Kind::kUser};
-
-const char* name_of(Kind kind);    // "params", "exp_avg", "exp_avg_sq", "buffers", "user"
-const char* name_of(DType dtype);  // "fp32", "bf16", ...
-int64_t size_of(DType dtype);      // bytes of one element
-std::optional<Kind> kind_named(std::string_view name);
-std::optional<DType> dtype_named(std::string_view name);
-
-// Buffers and user bytes are replicated: rank 0 writes them whole.
-inline bool is_replicated(Kind kind) {
-  return kind == Kind::kBuffer || kind == Kind::kUser;
-}
 
 std::string step_folder(int64_t step);                    // "step_000000000100"
 std::optional<int64_t> step_of(std::string_view folder);  // nullopt: another name

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "checkpoint/file.h"
-#include "checkpoint/format.h"
 #include "checkpoint/shape.h"
+#include "checkpoint/tensor.h"
 
 // HDF5's C library, checked. Only sources include this header.
 namespace zero::checkpoint {

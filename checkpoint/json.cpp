@@ -9,6 +9,8 @@
 namespace zero::checkpoint {
 namespace {
 
+using Type = nlohmann::json::value_t;
+
 // Watches the parser: it accepts repeated keys and any depth.
 class Watcher {
  public:
@@ -94,29 +96,26 @@ int64_t Fields::integer(const char* key, int64_t min, int64_t max) {
   return value.get<int64_t>();
 }
 
-bool Fields::boolean(const char* key) {
+const nlohmann::json& Fields::typed(const char* key, Type type, const char* name) {
   const auto& value = any(key);
-  if (!value.is_boolean())
-    fail("has \"" + std::string(key) + "\" that is no truth value");
+  if (value.type() != type) fail("has \"" + std::string(key) + "\" that is no " + name);
   return value;
 }
 
 std::string Fields::text(const char* key) {
-  const auto& value = any(key);
-  if (!value.is_string()) fail("has \"" + std::string(key) + "\" that is no text");
-  return value.get<std::string>();
+  return typed(key, Type::string, "text").get<std::string>();
+}
+
+bool Fields::boolean(const char* key) {
+  return typed(key, Type::boolean, "truth value").get<bool>();
 }
 
 const nlohmann::json& Fields::array(const char* key) {
-  const auto& value = any(key);
-  if (!value.is_array()) fail("has \"" + std::string(key) + "\" that is no array");
-  return value;
+  return typed(key, Type::array, "array");
 }
 
 const nlohmann::json& Fields::object(const char* key) {
-  const auto& value = any(key);
-  if (!value.is_object()) fail("has \"" + std::string(key) + "\" that is no object");
-  return value;
+  return typed(key, Type::object, "object");
 }
 
 void Fields::done() const {

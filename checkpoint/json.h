@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 // JSON that came from a file, so nothing about it is believed. Only sources include this.
 namespace zero::checkpoint {
@@ -25,11 +26,28 @@ class Fields {
   const nlohmann::json& array(const char* key);
   const nlohmann::json& object(const char* key);
   const nlohmann::json& any(const char* key);
+
+  // An array's objects, each read from its fields.
+  template <class Item>
+  std::vector<Item> list(const char* key, Item (*read)(Fields&)) {
+    const std::string place = place_.empty() ? key : place_ + "." + key;
+    std::vector<Item> items;
+    for (const auto& object : array(key)) {
+      Fields fields(object, file_, place + "[" + std::to_string(items.size()) + "]");
+      items.push_back(read(fields));
+      fields.done();
+    }
+    return items;
+  }
+
   void done() const;
 
   [[noreturn]] void fail(const std::string& problem) const;
 
  private:
+  const nlohmann::json& typed(const char* key, nlohmann::json::value_t type,
+                              const char* name);
+
   const nlohmann::json& object_;
   std::string file_, place_;
   size_t num_taken_ = 0;

@@ -4,13 +4,15 @@
 #include <tuple>
 
 #include "checkpoint/error.h"
+#include "checkpoint/file.h"
+#include "checkpoint/format.h"
 #include "checkpoint/names.h"
 #include "checkpoint/ranges.h"
 
 namespace zero::checkpoint {
 namespace {
 
-bool goes_before(const TensorEntry& a, const TensorEntry& b) {
+bool goes_before(const StoredTensor& a, const StoredTensor& b) {
   return std::tie(a.kind, a.fqn) < std::tie(b.kind, b.fqn);
 }
 
@@ -68,7 +70,7 @@ class Checker {
     }
   }
 
-  void check_tensor(const TensorEntry& tensor) {
+  void check_tensor(const StoredTensor& tensor) {
     const auto numel = checked_numel(tensor.shape);
     if (!numel) fail(tensor.fqn, "has the impossible shape " + to_string(tensor.shape));
     int64_t begin = 0;
@@ -86,7 +88,7 @@ class Checker {
     }
   }
 
-  void check_piece(const TensorEntry& tensor, const Piece& piece, int64_t numel_left) {
+  void check_piece(const StoredTensor& tensor, const Piece& piece, int64_t numel_left) {
     const FileEntry* file = manifest_.find_file(piece.file);
     if (file == nullptr || piece.file == kVirtualFile) {
       fail(tensor.fqn, "has a piece in \"" + printable(piece.file) +
@@ -135,13 +137,13 @@ class Checker {
       fail(alias, "is an alias of \"" + printable(fqn) + "\", which is no parameter");
     }
     for (const Kind kind : {Kind::kParam, Kind::kExpAvg, Kind::kExpAvgSq}) {
-      const TensorEntry* tensor = manifest_.find(kind, alias);
+      const StoredTensor* tensor = manifest_.find(kind, alias);
       if (tensor && tensor->fqn == alias) fail(alias, "is an alias and a tensor");
     }
   }
 
   struct Taken {
-    const TensorEntry* tensor;
+    const StoredTensor* tensor;
     Range range;
   };
 
@@ -150,12 +152,24 @@ class Checker {
   std::map<std::string, std::vector<Taken>> taken_;
 };
 
+// A manifest is small beside the values it lists: a hash a MiB, a few hundred bytes a
+// tensor, whose place in a shard takes as many. More is not read, since JSON takes ten
+// times its size in memory.
+int64_t largest_manifest(const Folder& folder) {
+  constexpr int64_t kOfAnyCheckpoint = int64_t{4} << 20;
+  int64_t bytes = kOfAnyCheckpoint;
+  for (const auto& name : folder.names()) {
+    if (looks_like_shard(name)) bytes += folder.size_of(name) / 2;
+  }
+  return std::min(bytes, kMaxManifestBytes);
+}
+
 }  // namespace
 
-const TensorEntry* Manifest::find(Kind kind, const std::string& fqn) const {
+const StoredTensor* Manifest::find(Kind kind, const std::string& fqn) const {
   const auto key = std::tie(kind, fqn);
   const auto found = std::lower_bound(tensors.begin(), tensors.end(), key,
-                                      [](const TensorEntry& tensor, const auto& wanted) {
+                                      [](const StoredTensor& tensor, const auto& wanted) {
                                         return std::tie(tensor.kind, tensor.fqn) < wanted;
                                       });
   if (found != tensors.end() && std::tie(found->kind, found->fqn) == key) return &*found;
@@ -176,6 +190,16 @@ const FileEntry* Manifest::find_file(const std::string& name) const {
 
 void check_manifest(const Manifest& manifest, const std::string& file) {
   Checker(manifest, file).check();
+}
+
+Manifest load_manifest(const Folder& folder) {
+  if (!folder.has(kManifestFile)) {
+    throw CheckpointError(folder.path_of(kManifestFile), "",
+                          "is missing: the checkpoint was never completed",
+                          "use another checkpoint");
+  }
+  return parse_manifest(read_text(folder, kManifestFile, largest_manifest(folder)),
+                        folder.path_of(kManifestFile));
 }
 
 }  // namespace zero::checkpoint

@@ -6,29 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/format.h"
-#include "checkpoint/shape.h"
+#include "checkpoint/tensor.h"
 
 namespace zero::checkpoint {
 
-// Where consecutive elements of a tensor lie.
-struct Piece {
-  std::string file;
-  int64_t begin = 0;             // first element, in the flat tensor
-  int64_t offset = 0;            // of the first byte, in the file
-  int64_t bytes = 0;             // never 0
-  std::vector<uint64_t> hashes;  // XXH3 of each kChunkBytes, the last may be shorter
-};
-
-struct TensorEntry {
-  Kind kind = Kind::kParam;
-  std::string fqn;
-  DType dtype = DType::kFp32;
-  Shape shape;
-  std::vector<Piece> pieces;  // in order; together they are the whole tensor
-
-  int64_t numel() const { return checked_numel(shape).value(); }
-};
+class Folder;
 
 struct FileEntry {
   std::string name;
@@ -41,14 +23,22 @@ struct Manifest {
   int64_t step = 0;
   int world_size = 1;
   std::vector<FileEntry> files;                // checkpoint.h5, then each rank's shard
-  std::vector<TensorEntry> tensors;            // sorted by kind, then name
+  std::vector<StoredTensor> tensors;           // sorted by kind, then name
   std::map<std::string, std::string> aliases;  // other names of tied parameters -> FQN
   std::string config = "{}";                   // JSON, the caller's: what was run
   std::string position = "{}";                 // JSON, the caller's: where it stands
 
   // Find a tensor by its name or an alias of it; nullptr: there is none.
-  const TensorEntry* find(Kind kind, const std::string& fqn) const;
+  const StoredTensor* find(Kind kind, const std::string& fqn) const;
   const FileEntry* find_file(const std::string& name) const;
+};
+
+// A rank's share of a manifest: rank 0 needs everybody's to commit.
+struct ShardReport {
+  int rank = 0;
+  int world_size = 1;
+  FileEntry file;                     // the rank's shard
+  std::vector<StoredTensor> tensors;  // each with the piece that the shard has, or none
 };
 
 // Refuse a manifest that promises what cannot be: bad names, pieces that leave gaps,
@@ -56,10 +46,17 @@ struct Manifest {
 // Throws CheckpointError; `file` is named in it.
 void check_manifest(const Manifest& manifest, const std::string& file);
 
-// The bytes of manifest.json; they end with their own hash.
+// The bytes of manifest.json; they end with their own hash. Read back, the hash, every
+// field and check_manifest() are checked.
 std::string to_text(const Manifest& manifest);
-
-// Read them back, checking the hash, every field and check_manifest().
 Manifest parse_manifest(std::string_view text, const std::string& file);
+
+// Read a checkpoint's manifest.json; throws CheckpointError when it is missing or not to
+// be trusted.
+Manifest load_manifest(const Folder& folder);
+
+// To bytes and back, so that reports can be gathered by whoever knows how.
+std::string to_text(const ShardReport& report);
+ShardReport parse_report(std::string_view text);  // throws CheckpointError
 
 }  // namespace zero::checkpoint

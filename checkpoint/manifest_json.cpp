@@ -1,10 +1,12 @@
 #include "checkpoint/error.h"
+#include "checkpoint/format.h"
 #include "checkpoint/hash.h"
 #include "checkpoint/json.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/piece_json.h"
 
-// The text is one JSON object whose last field is the hash of all bytes before it:
+// One JSON for what lies in a checkpoint: a shard report tells a file and its tensors as
+// the manifest does. The manifest is one object whose last field is the hash of all bytes
+// before it:
 //   {"format":"zero checkpoint", ... ,"xxh3":"0123456789abcdef"}\n
 namespace zero::checkpoint {
 namespace {
@@ -14,7 +16,8 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr char kFormatName[] = "zero checkpoint";
 constexpr std::string_view kHashKey = ",\"xxh3\":\"";
 constexpr std::string_view kEnd = "\"}\n";
-constexpr size_t kTailBytes = kHashKey.size() + 16 + kEnd.size();
+constexpr size_t kHashDigits = 16;
+constexpr size_t kTailBytes = kHashKey.size() + kHashDigits + kEnd.size();
 
 std::string tail_for(std::string_view body) {
   return std::string(kHashKey) + to_hex(hash_of(body.data(), body.size())) +
@@ -25,60 +28,94 @@ OrderedJson to_json(const FileEntry& file) {
   return {{"name", file.name}, {"bytes", file.bytes}, {"xxh3", to_hex(file.hash)}};
 }
 
-OrderedJson to_json(const TensorEntry& tensor) {
-  OrderedJson pieces = OrderedJson::array();
-  for (const auto& piece : tensor.pieces) {
-    pieces.push_back({{"file", piece.file},
-                      {"begin", piece.begin},
-                      {"offset", piece.offset},
-                      {"bytes", piece.bytes},
-                      {"xxh3", to_hex(piece.hashes)}});
-  }
+OrderedJson to_json(const Piece& piece) {
+  std::string hashes;
+  hashes.reserve(kHashDigits * piece.hashes.size());
+  for (const uint64_t hash : piece.hashes) hashes += to_hex(hash);
+  return {{"file", piece.file},
+          {"begin", piece.begin},
+          {"offset", piece.offset},
+          {"bytes", piece.bytes},
+          {"xxh3", hashes}};
+}
+
+OrderedJson to_json(const StoredTensor& tensor);
+
+template <class T>
+OrderedJson to_json(const std::vector<T>& list) {
+  OrderedJson array = OrderedJson::array();
+  for (const T& item : list) array.push_back(to_json(item));
+  return array;
+}
+
+OrderedJson to_json(const StoredTensor& tensor) {
   return {{"kind", name_of(tensor.kind)},
           {"fqn", tensor.fqn},
           {"dtype", name_of(tensor.dtype)},
           {"shape", tensor.shape},
-          {"pieces", std::move(pieces)}};
+          {"pieces", to_json(tensor.pieces)}};
 }
 
-FileEntry file_from(const nlohmann::json& json, const std::string& file,
-                    const std::string& place) {
-  Fields fields(json, file, place);
-  FileEntry entry;
-  entry.name = fields.text("name");
-  entry.bytes = fields.integer("bytes", 0, INT64_MAX);
-  entry.hash = hash_field(fields, "xxh3");
-  fields.done();
-  return entry;
+std::vector<uint64_t> hashes_from(Fields& fields) {
+  const std::string digits = fields.text("xxh3");
+  std::vector<uint64_t> hashes;
+  for (size_t i = 0; i < digits.size(); i += kHashDigits) {
+    const auto hash = from_hex(std::string_view(digits).substr(i, kHashDigits));
+    if (!hash) fields.fail("has a hash that is not 16 hexadecimal digits");
+    hashes.push_back(*hash);
+  }
+  return hashes;
 }
 
-Piece piece_from(const nlohmann::json& json, const std::string& file,
-                 const std::string& place) {
-  Fields fields(json, file, place);
+FileEntry file_from(Fields& fields) {
+  FileEntry file;
+  file.name = fields.text("name");
+  file.bytes = fields.integer("bytes", 0, INT64_MAX);
+  const std::vector<uint64_t> hashes = hashes_from(fields);
+  if (hashes.size() != 1) fields.fail("has not one hash");
+  file.hash = hashes.front();
+  return file;
+}
+
+Piece piece_from(Fields& fields) {
   Piece piece;
   piece.file = fields.text("file");
   piece.begin = fields.integer("begin", 0, INT64_MAX);
   piece.offset = fields.integer("offset", 0, INT64_MAX);
   piece.bytes = fields.integer("bytes", 1, INT64_MAX);
-  piece.hashes = hashes_field(fields, "xxh3");
-  fields.done();
+  piece.hashes = hashes_from(fields);
   return piece;
 }
 
-TensorEntry tensor_from(const nlohmann::json& json, const std::string& file,
-                        const std::string& place) {
-  Fields fields(json, file, place);
-  TensorEntry tensor;
-  tensor.kind = kind_field(fields, "kind");
-  tensor.fqn = fields.text("fqn");
-  tensor.dtype = dtype_field(fields, "dtype");
-  tensor.shape = shape_field(fields, "shape");
-  const auto& pieces = fields.array("pieces");
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    const std::string inner = place + ".pieces[" + std::to_string(i) + "]";
-    tensor.pieces.push_back(piece_from(pieces[i], file, inner));
+// What `lookup` finds under the name that a field tells.
+template <class T>
+T named(Fields& fields, const char* key, std::optional<T> (*lookup)(std::string_view)) {
+  const std::string name = fields.text(key);
+  const auto found = lookup(name);
+  if (!found)
+    fields.fail("has the unknown " + std::string(key) + " \"" + printable(name) + "\"");
+  return *found;
+}
+
+Shape shape_from(Fields& fields) {
+  Shape shape;
+  for (const auto& dim : fields.array("shape")) {
+    if (!dim.is_number_unsigned() || dim.get<uint64_t>() > INT64_MAX) {
+      fields.fail("has a dimension that is no integer from 0");
+    }
+    shape.push_back(dim.get<int64_t>());
   }
-  fields.done();
+  if (!checked_numel(shape)) fields.fail("has an impossible shape");
+  return shape;
+}
+
+StoredTensor tensor_from(Fields& fields) {
+  StoredTensor tensor;
+  tensor.kind = named(fields, "kind", kind_named);
+  tensor.fqn = fields.text("fqn");
+  tensor.dtype = named(fields, "dtype", dtype_named);
+  tensor.shape = shape_from(fields);
+  tensor.pieces = fields.list("pieces", piece_from);
   return tensor;
 }
 
@@ -104,17 +141,16 @@ void require_version(Fields& fields) {
 }  // namespace
 
 std::string to_text(const Manifest& manifest) {
-  OrderedJson json = {{"format", kFormatName},
-                      {"version", kFormatVersion},
-                      {"step", manifest.step},
-                      {"world_size", manifest.world_size}};
-  json["files"] = OrderedJson::array();
-  for (const auto& file : manifest.files) json["files"].push_back(to_json(file));
-  json["tensors"] = OrderedJson::array();
-  for (const auto& tensor : manifest.tensors) json["tensors"].push_back(to_json(tensor));
-  json["aliases"] = manifest.aliases;
-  json["config"] = OrderedJson(parse_strictly(manifest.config, "the config"));
-  json["position"] = OrderedJson(parse_strictly(manifest.position, "the position"));
+  const OrderedJson json = {
+      {"format", kFormatName},
+      {"version", kFormatVersion},
+      {"step", manifest.step},
+      {"world_size", manifest.world_size},
+      {"files", to_json(manifest.files)},
+      {"tensors", to_json(manifest.tensors)},
+      {"aliases", manifest.aliases},
+      {"config", OrderedJson(parse_strictly(manifest.config, "the config"))},
+      {"position", OrderedJson(parse_strictly(manifest.position, "the position"))}};
   std::string text = json.dump();
   text.pop_back();  // the closing brace comes after the hash
   return text + tail_for(text);
@@ -128,16 +164,8 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
   Manifest manifest;
   manifest.step = fields.integer("step", 0, INT64_MAX);
   manifest.world_size = static_cast<int>(fields.integer("world_size", 1, kMaxWorldSize));
-  const auto& files = fields.array("files");
-  for (size_t i = 0; i < files.size(); ++i) {
-    manifest.files.push_back(
-        file_from(files[i], file, "files[" + std::to_string(i) + "]"));
-  }
-  const auto& tensors = fields.array("tensors");
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    manifest.tensors.push_back(
-        tensor_from(tensors[i], file, "tensors[" + std::to_string(i) + "]"));
-  }
+  manifest.files = fields.list("files", file_from);
+  manifest.tensors = fields.list("tensors", tensor_from);
   for (const auto& [alias, fqn] : fields.object("aliases").items()) {
     if (!fqn.is_string()) fields.fail("has an alias that is no text");
     manifest.aliases[alias] = fqn.get<std::string>();
@@ -148,6 +176,28 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
   fields.done();
   check_manifest(manifest, file);
   return manifest;
+}
+
+std::string to_text(const ShardReport& report) {
+  return OrderedJson{{"rank", report.rank},
+                     {"world_size", report.world_size},
+                     {"files", OrderedJson::array({to_json(report.file)})},
+                     {"tensors", to_json(report.tensors)}}
+      .dump();
+}
+
+ShardReport parse_report(std::string_view text) {
+  const auto json = parse_strictly(text, "shard report");
+  Fields fields(json, "shard report", "");
+  ShardReport report;
+  report.rank = static_cast<int>(fields.integer("rank", 0, kMaxWorldSize - 1));
+  report.world_size = static_cast<int>(fields.integer("world_size", 1, kMaxWorldSize));
+  const auto files = fields.list("files", file_from);
+  if (files.size() != 1) fields.fail("has not one file");
+  report.file = files.front();
+  report.tensors = fields.list("tensors", tensor_from);
+  fields.done();
+  return report;
 }
 
 }  // namespace zero::checkpoint

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "checkpoint/chunk.h"
 #include "checkpoint/error.h"
-#include "checkpoint/inventory.h"
+#include "checkpoint/format.h"
+#include "checkpoint/hash.h"
+#include "checkpoint/verify.h"
+#include "checkpoint/work.h"
 
 namespace zero::checkpoint {
 
@@ -24,8 +26,8 @@ Reader::Reader(const std::string& folder)
                         damages.front().problem, "use another checkpoint");
 }
 
-const TensorEntry& Reader::find(Kind kind, const std::string& fqn) const {
-  const TensorEntry* tensor = manifest_.find(kind, fqn);
+const StoredTensor& Reader::find(Kind kind, const std::string& fqn) const {
+  const StoredTensor* tensor = manifest_.find(kind, fqn);
   if (tensor != nullptr) return *tensor;
   throw CheckpointError(folder_.path(), fqn,
                         std::string("is not among the checkpoint's ") + name_of(kind));
@@ -39,7 +41,7 @@ const File& Reader::file(const std::string& name) {
 
 void Reader::read(Kind kind, const std::string& fqn, int64_t begin, int64_t numel,
                   void* out) {
-  const TensorEntry& tensor = find(kind, fqn);
+  const StoredTensor& tensor = find(kind, fqn);
   const int64_t full = tensor.numel();
   if (begin < 0 || numel < 0 || begin > full || numel > full - begin) {
     throw CheckpointError(folder_.path(), fqn,
@@ -80,10 +82,34 @@ void Reader::read_piece(const Window& window, const Piece& piece) {
 }
 
 std::vector<char> Reader::read_all(Kind kind, const std::string& fqn) {
-  const TensorEntry& tensor = find(kind, fqn);
+  const StoredTensor& tensor = find(kind, fqn);
   std::vector<char> bytes(static_cast<size_t>(tensor.numel() * size_of(tensor.dtype)));
   read(kind, fqn, 0, tensor.numel(), bytes.data());
   return bytes;
+}
+
+Range chunk_range(const Piece& piece, size_t index) {
+  const int64_t begin = static_cast<int64_t>(index) * kChunkBytes;
+  return {piece.offset + begin, std::min(kChunkBytes, piece.bytes - begin)};
+}
+
+void read_chunk(const File& file, const StoredTensor& tensor, const Piece& piece,
+                size_t index, void* out) {
+  const Range range = chunk_range(piece, index);
+  const auto bytes = static_cast<size_t>(range.bytes);
+  try {
+    file.read(out, bytes, range.begin);
+    note_work();
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(error.file(), tensor.fqn, error.problem(), error.cure());
+  }
+  if (hash_of(out, bytes) == piece.hashes.at(index)) return;
+  throw CheckpointError(file.path(), tensor.fqn,
+                        std::string(name_of(tensor.kind)) + " is damaged: bytes " +
+                            std::to_string(range.begin) + " to " +
+                            std::to_string(range.begin + range.bytes - 1) +
+                            " do not have the hash that was recorded",
+                        "use another checkpoint");
 }
 
 }  // namespace zero::checkpoint

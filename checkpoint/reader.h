@@ -8,6 +8,7 @@
 
 #include "checkpoint/file.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/ranges.h"
 
 namespace zero::checkpoint {
 
@@ -32,11 +33,11 @@ class Reader {
 
  private:
   struct Window {
-    const TensorEntry& tensor;
+    const StoredTensor& tensor;
     int64_t begin, end;  // bytes of the flat tensor that are wanted
     char* out;
   };
-  const TensorEntry& find(Kind kind, const std::string& fqn) const;
+  const StoredTensor& find(Kind kind, const std::string& fqn) const;
   const File& file(const std::string& name);
   void read_piece(const Window& window, const Piece& piece);
 
@@ -45,5 +46,12 @@ class Reader {
   std::map<std::string, File> files_;  // opened when first needed
   std::vector<char> chunk_;
 };
+
+// Where chunk `index` of a piece lies: kChunkBytes, or what is left of the piece.
+Range chunk_range(const Piece& piece, size_t index);
+
+// Read a chunk whole into `out` and check its hash; CheckpointError names file and FQN.
+void read_chunk(const File& file, const StoredTensor& tensor, const Piece& piece,
+                size_t index, void* out);
 
 }  // namespace zero::checkpoint

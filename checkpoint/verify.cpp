@@ -3,12 +3,26 @@
 #include <algorithm>
 #include <map>
 
-#include "checkpoint/chunk.h"
-#include "checkpoint/copy.h"
 #include "checkpoint/error.h"
+#include "checkpoint/format.h"
+#include "checkpoint/ranges.h"
+#include "checkpoint/reader.h"
 
 namespace zero::checkpoint {
 namespace {
+
+void check_size(const Folder& folder, const FileEntry& file,
+                std::vector<Damage>& damages) {
+  try {
+    const int64_t bytes = folder.size_of(file.name);
+    if (bytes == file.bytes) return;
+    damages.push_back({folder.path_of(file.name), "",
+                       "has " + std::to_string(bytes) + " bytes, the manifest says " +
+                           std::to_string(file.bytes)});
+  } catch (const CheckpointError& error) {
+    damages.push_back({error.file(), "", error.problem()});
+  }
+}
 
 class Verifier {
  public:
@@ -27,7 +41,7 @@ class Verifier {
 
  private:
   struct Placed {
-    const TensorEntry* tensor;
+    const StoredTensor* tensor;
     const Piece* piece;
   };
 
@@ -86,6 +100,23 @@ class Verifier {
 };
 
 }  // namespace
+
+std::string to_string(const Damage& damage) {
+  return CheckpointError(damage.file, damage.fqn, damage.problem).what();
+}
+
+std::vector<Damage> check_files(const Folder& folder, const Manifest& manifest) {
+  std::vector<Damage> damages;
+  for (const auto& file : manifest.files) check_size(folder, file, damages);
+  for (const auto& name : folder.names()) {
+    if (looks_like_shard(name) && manifest.find_file(name) == nullptr) {
+      damages.push_back({folder.path_of(name), "",
+                         "does not belong here: the manifest lists " +
+                             std::to_string(manifest.world_size) + " shards without it"});
+    }
+  }
+  return damages;
+}
 
 VerifyReport verify(const std::string& folder) {
   const Folder opened(folder);

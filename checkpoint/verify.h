@@ -4,9 +4,24 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/inventory.h"
+#include "checkpoint/file.h"
+#include "checkpoint/manifest.h"
 
 namespace zero::checkpoint {
+
+// One thing that is wrong with a checkpoint.
+struct Damage {
+  std::string file;
+  std::string fqn;  // empty: no tensor's values, or not known
+  std::string problem;
+};
+
+// "FILE: FQN: problem"
+std::string to_string(const Damage& damage);
+
+// Compare the folder with the manifest: every file there with its size, no shard besides.
+// Reads no file.
+std::vector<Damage> check_files(const Folder& folder, const Manifest& manifest);
 
 struct VerifyReport {
   std::vector<Damage> damages;

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cassert>
 
-#include "checkpoint/copy.h"
 #include "checkpoint/error.h"
+#include "checkpoint/format.h"
+#include "checkpoint/h5_files.h"
 #include "checkpoint/hash.h"
-#include "checkpoint/layout.h"
 #include "checkpoint/ranges.h"
 #include "checkpoint/work.h"
 
@@ -34,41 +34,42 @@ ShardWriter::ShardWriter(const std::string& folder, int rank, int world_size,
       file_(create_shard(folder, rank, world_size, io)) {
   report_.rank = rank;
   report_.world_size = world_size;
-  Layout layout = lay_out_shard(slices_);
-  copy_layout(layout.image, std::move(layout.offsets));
+  const Layout layout = lay_out_shard(slices_);
+  report_.file = {shard_file(rank, world_size), layout.image.size_bytes(), 0};
+  place_slices(layout.offsets);
+  copy_layout(layout.image);
+}
+
+void ShardWriter::place_slices(const std::vector<int64_t>& offsets) {
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    const Slice& slice = slices_[i];
+    StoredTensor& tensor = report_.tensors.emplace_back(slice.tensor);
+    if (slice.numel == 0) continue;
+    tensor.pieces = {{report_.file.name, slice.begin, offsets[i], slice.num_bytes(), {}}};
+  }
 }
 
 // Take what HDF5 wrote around the slices; the slices themselves come later.
-void ShardWriter::copy_layout(const File& image, std::vector<int64_t> offsets) {
-  report_.bytes = image.size_bytes();
-  file_.announce_size(report_.bytes);
+void ShardWriter::copy_layout(const File& image) {
   std::vector<Range> taken;
-  for (size_t i = 0; i < slices_.size(); ++i) {
-    const Slice& slice = slices_[i];
-    report_.slices.push_back({slice.kind,
-                              slice.fqn,
-                              slice.shape,
-                              slice.dtype,
-                              slice.begin,
-                              slice.numel,
-                              offsets[i],
-                              {}});
-    if (slice.numel > 0) taken.push_back({offsets[i], slice.num_bytes()});
+  for (const auto& tensor : report_.tensors) {
+    for (const auto& piece : tensor.pieces) taken.push_back({piece.offset, piece.bytes});
   }
-  report_.layout_hash =
-      copy_ranges(image, gaps_between(std::move(taken), report_.bytes), file_, io_);
+  file_.announce_size(report_.file.bytes);
+  report_.file.hash =
+      copy_ranges(image, gaps_between(std::move(taken), report_.file.bytes), file_, io_);
 }
 
 void ShardWriter::write(size_t index, const void* data) {
-  SliceReport& slice = report_.slices.at(index);
-  assert(slice.hashes.empty());  // a second write would leave hashes of the first
-  assert(slice.numel == 0 || data != nullptr);
-  const int64_t num_bytes = slices_[index].num_bytes();
+  if (report_.tensors.at(index).pieces.empty()) return;
+  Piece& piece = report_.tensors[index].pieces.front();
+  assert(piece.hashes.empty());  // a second write would leave hashes of the first
+  assert(data != nullptr);
   const auto* from = static_cast<const char*>(data);
-  for (int64_t at = 0; at < num_bytes; at += kChunkBytes) {
-    const auto bytes = static_cast<size_t>(std::min(kChunkBytes, num_bytes - at));
-    slice.hashes.push_back(hash_of(from + at, bytes));
-    file_.write(from + at, bytes, slice.offset + at, io_);
+  for (int64_t at = 0; at < piece.bytes; at += kChunkBytes) {
+    const auto bytes = static_cast<size_t>(std::min(kChunkBytes, piece.bytes - at));
+    piece.hashes.push_back(hash_of(from + at, bytes));
+    file_.write(from + at, bytes, piece.offset + at, io_);
     unsynced_bytes_ += static_cast<int64_t>(bytes);
     if (unsynced_bytes_ >= kSyncBytes) sync();
     note_work();
@@ -82,15 +83,17 @@ void ShardWriter::sync() {
 }
 
 ShardReport ShardWriter::finish() {
-  for (const auto& slice : report_.slices) {
-    assert(slice.numel == 0 || !slice.hashes.empty());  // an unwritten slice
-    static_cast<void>(slice);
+  for (const auto& tensor : report_.tensors) {
+    for (const auto& piece : tensor.pieces) {
+      assert(!piece.hashes.empty());  // an unwritten slice
+      static_cast<void>(piece);
+    }
   }
   sync();
-  if (file_.size_bytes() != report_.bytes) {
+  if (file_.size_bytes() != report_.file.bytes) {
     throw CheckpointError(file_.path(), "",
                           "has " + std::to_string(file_.size_bytes()) + " bytes, " +
-                              std::to_string(report_.bytes) + " were written",
+                              std::to_string(report_.file.bytes) + " were written",
                           "does another program write there?");
   }
   return std::move(report_);

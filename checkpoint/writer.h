@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "checkpoint/file.h"
-#include "checkpoint/shard_report.h"
-#include "checkpoint/slice.h"
+#include "checkpoint/slices.h"
 
 namespace zero::checkpoint {
 
@@ -29,8 +28,9 @@ class ShardWriter {
   size_t num_slices() const { return slices_.size(); }
 
  private:
+  void place_slices(const std::vector<int64_t>& offsets);
+  void copy_layout(const File& image);
   void sync();
-  void copy_layout(const File& image, std::vector<int64_t> offsets);
 
   std::vector<Slice> slices_;
   Io& io_;

@@ -2,12 +2,8 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
-#include <array>
-#include <cstring>
-#include <exception>
-#include <functional>
-#include <limits>
+#include <memory>
+#include <span>
 
 #include "checkpoint/commit.h"
 #include "checkpoint/compare.h"
@@ -17,13 +13,13 @@
 #include "engine/activity.h"
 #include "engine/comm/agreement.h"
 #include "engine/comm/exchange.h"
-#include "engine/errors.h"
 
 namespace zero {
 namespace {
 
 using checkpoint::Kind;
 using checkpoint::Slice;
+using checkpoint::StoredTensor;
 
 // Statistics that every rank kept of its own data are stored as one; the run's own stay.
 struct SavedBuffer {
@@ -38,36 +34,39 @@ std::vector<SavedBuffer> saved_buffers(Engine& engine) {
   return saved;
 }
 
-Slice slice_of(const ShardView& view, Kind kind, std::span<const float> values) {
-  Slice slice;
-  slice.kind = kind;
-  slice.fqn = view.fqn;
-  slice.shape = view.shape;
-  slice.begin = view.begin;
-  slice.numel = static_cast<int64_t>(values.size());
-  slice.data = values.data();
-  return slice;
+// This rank's masters, and its moments if they are asked for and there are any.
+std::vector<Slice> shard_slices(Engine& engine, bool with_moments) {
+  std::vector<Slice> slices;
+  for (const ShardView& view : engine.shards()) {
+    const auto add = [&](Kind kind, std::span<const float> values) {
+      slices.push_back({{kind, view.fqn, checkpoint::DType::kFp32, view.shape},
+                        view.begin,
+                        static_cast<int64_t>(values.size()),
+                        values.data()});
+    };
+    add(Kind::kParam, view.master);
+    if (view.frozen || !with_moments) continue;
+    add(Kind::kExpAvg, view.exp_avg);
+    add(Kind::kExpAvgSq, view.exp_avg_sq);
+  }
+  return slices;
+}
+
+StoredTensor tensor_of(const BufferView& view) {
+  return {Kind::kBuffer, view.fqn, checkpoint::dtype_named(view.dtype).value(),
+          view.shape};
 }
 
 std::vector<Slice> slices_of(Engine& engine, const std::vector<SavedBuffer>& buffers,
                              const SavedState& state) {
-  std::vector<Slice> slices;
-  for (const ShardView& view : engine.shards()) {
-    slices.push_back(slice_of(view, Kind::kParam, view.master));
-    if (view.frozen) continue;
-    slices.push_back(slice_of(view, Kind::kExpAvg, view.exp_avg));
-    slices.push_back(slice_of(view, Kind::kExpAvgSq, view.exp_avg_sq));
-  }
+  std::vector<Slice> slices = shard_slices(engine, /*with_moments=*/true);
   if (engine.rank() != 0) return slices;
-  for (const auto& [view, value] : buffers) {
-    slices.push_back({Kind::kBuffer, view.fqn, view.shape,
-                      checkpoint::dtype_named(view.dtype).value(), 0, value.numel(),
-                      value.const_data_ptr()});
-  }
+  for (const auto& [view, value] : buffers)
+    slices.push_back({tensor_of(view), 0, value.numel(), value.const_data_ptr()});
   for (const auto& [name, bytes] : state.user) {
     const auto count = static_cast<int64_t>(bytes.size());
     slices.push_back(
-        {Kind::kUser, name, {count}, checkpoint::DType::kUint8, 0, count, bytes.data()});
+        {{Kind::kUser, name, checkpoint::DType::kUint8, {count}}, 0, count, bytes.data()});
   }
   return slices;
 }
@@ -83,19 +82,11 @@ checkpoint::StepInfo info_of(Engine& engine, const SavedState& state) {
   return info;
 }
 
-std::vector<checkpoint::ExpectedTensor> expected_tensors(Engine& engine,
-                                                         const LoadOptions& options) {
-  std::vector<checkpoint::ExpectedTensor> expected;
-  for (const ShardView& view : engine.shards()) {
-    expected.push_back({Kind::kParam, view.fqn, view.shape});
-    if (view.frozen || !options.with_optimizer) continue;
-    expected.push_back({Kind::kExpAvg, view.fqn, view.shape});
-    expected.push_back({Kind::kExpAvgSq, view.fqn, view.shape});
-  }
-  for (const BufferView& buffer : engine.buffers()) {
-    expected.push_back({Kind::kBuffer, buffer.fqn, buffer.shape,
-                        checkpoint::dtype_named(buffer.dtype).value()});
-  }
+std::vector<StoredTensor> expected_tensors(Engine& engine, const LoadOptions& options) {
+  std::vector<StoredTensor> expected;
+  for (const Slice& slice : shard_slices(engine, options.with_optimizer))
+    expected.push_back(slice.tensor);
+  for (const BufferView& view : engine.buffers()) expected.push_back(tensor_of(view));
   return expected;
 }
 
@@ -127,9 +118,9 @@ void read_tensors(Engine& engine, checkpoint::Reader& reader,
     read_slice(reader, view, Kind::kExpAvgSq, view.exp_avg_sq);
   }
   for (const BufferView& buffer : engine.buffers()) {
-    if (!reader.manifest().find(Kind::kBuffer, buffer.fqn)) continue;
-    const std::vector<char> bytes = reader.read_all(Kind::kBuffer, buffer.fqn);
-    std::memcpy(buffer.bytes.data(), bytes.data(), bytes.size());
+    const StoredTensor* stored = reader.manifest().find(Kind::kBuffer, buffer.fqn);
+    if (stored == nullptr) continue;
+    reader.read(Kind::kBuffer, buffer.fqn, 0, stored->numel(), buffer.bytes.data());
   }
 }
 
@@ -138,7 +129,7 @@ SavedState state_of(checkpoint::Reader& reader) {
   state.step = reader.manifest().step;
   state.config = reader.manifest().config;
   state.position = reader.manifest().position;
-  for (const checkpoint::TensorEntry& tensor : reader.manifest().tensors) {
+  for (const StoredTensor& tensor : reader.manifest().tensors) {
     if (tensor.kind == Kind::kUser)
       state.user[tensor.fqn] = reader.read_all(Kind::kUser, tensor.fqn);
   }

@@ -12,10 +12,10 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "checkpoint/copy.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/format.h"
+#include "checkpoint/ranges.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines_from_end.h"
 #include "launcher/settings/values.h"

@@ -10,7 +10,7 @@ class CompareTest : public CheckpointTest {
   CompareTest()
       : manifest(Reader(save(model, {.aliases = {{"head", "wte"}}})).manifest()) {
     for (const auto& tensor : model) {
-      expected.push_back({tensor.kind, tensor.fqn, tensor.shape, tensor.dtype});
+      expected.push_back({tensor.kind, tensor.fqn, tensor.dtype, tensor.shape});
     }
   }
 
@@ -20,7 +20,7 @@ class CompareTest : public CheckpointTest {
                            make_tensor(Kind::kExpAvg, "wte", DType::kFp32, {4, 2}),
                            make_tensor(Kind::kBuffer, "mask", DType::kBool, {2})};
   Manifest manifest;
-  std::vector<ExpectedTensor> expected;
+  std::vector<StoredTensor> expected;
 };
 
 TEST_F(CompareTest, TheSameModelHasNone) {
@@ -32,7 +32,7 @@ TEST_F(CompareTest, OneErrorListsAll) {
   expected[0].shape = {4, 3};
   expected[2].dtype = DType::kFp16;
   expected.erase(expected.begin() + 1);
-  expected.push_back({Kind::kParam, "new", {7}, DType::kFp32});
+  expected.push_back({Kind::kParam, "new", DType::kFp32, {7}});
   EXPECT_EQ(
       error_of([&] { require_none(compare(expected, manifest), "runs/a/step"); }),
       "runs/a/step: 4 differences from the model\n"
@@ -45,7 +45,7 @@ TEST_F(CompareTest, OneErrorListsAll) {
 
 TEST_F(CompareTest, PatternsAllowWhatIsWanted) {
   expected.erase(expected.begin() + 1);
-  expected.push_back({Kind::kParam, "blocks.7.w", {7}, DType::kFp32});
+  expected.push_back({Kind::kParam, "blocks.7.w", DType::kFp32, {7}});
   EXPECT_TRUE(compare(expected, manifest, {Kind::kParam},
                       {.missing = {"blocks.7.*"}, .extra = {"x", "blocks.?.w"}})
                   .empty());
@@ -55,7 +55,7 @@ TEST_F(CompareTest, PatternsAllowWhatIsWanted) {
 }
 
 TEST_F(CompareTest, OnlyTheNamedKindsCanBeExtra) {
-  const std::vector<ExpectedTensor> params(expected.begin(), expected.begin() + 3);
+  const std::vector<StoredTensor> params(expected.begin(), expected.begin() + 3);
   EXPECT_TRUE(compare(params, manifest, {Kind::kParam}).empty());
   EXPECT_EQ(compare(params, manifest).extra.size(), 2u);
 }

@@ -165,8 +165,13 @@ TEST(ManifestTest, AliasesMustMeanAParameter) {
 }
 
 TEST(ManifestTest, ReportsComeBackAsTheyWere) {
-  ShardReport report{
-      3, 4, 999, 77, {{Kind::kExpAvg, "ü", {2}, DType::kFp16, 0, 2, 8, {5}}}};
+  const std::string name = shard_file(3, 4);
+  const ShardReport report{
+      3,
+      4,
+      {name, 999, 77},
+      {{Kind::kExpAvg, "ü", DType::kFp16, {2}, {{name, 0, 8, 4, {5}}}},
+       {Kind::kParam, "nothing of it", DType::kFp32, {2}}}};
   EXPECT_EQ(to_text(parse_report(to_text(report))), to_text(report));
   EXPECT_THROW(parse_report("{}"), CheckpointError);
 }

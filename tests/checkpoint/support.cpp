@@ -18,10 +18,7 @@ namespace {
 int64_t numel_of(const TestTensor& tensor) { return checked_numel(tensor.shape).value(); }
 
 Slice slice_of(const TestTensor& tensor, int64_t begin, int64_t numel) {
-  return {tensor.kind,
-          tensor.fqn,
-          tensor.shape,
-          tensor.dtype,
+  return {{tensor.kind, tensor.fqn, tensor.dtype, tensor.shape},
           begin,
           numel,
           tensor.bytes.data() + begin * size_of(tensor.dtype)};
@@ -126,11 +123,12 @@ void expect_holds(const std::string& checkpoint, const TestModel& model, int wor
   Reader reader(checkpoint);
   for (int rank = 0; rank < world_size; ++rank) {
     for (const auto& slice : slices_of(model, rank, world_size)) {
+      const auto& [kind, fqn, dtype, shape, pieces] = slice.tensor;
       std::vector<char> read(static_cast<size_t>(slice.num_bytes()));
-      reader.read(slice.kind, slice.fqn, slice.begin, slice.numel, read.data());
+      reader.read(kind, fqn, slice.begin, slice.numel, read.data());
       EXPECT_TRUE(
           std::equal(read.begin(), read.end(), static_cast<const char*>(slice.data)))
-          << name_of(slice.kind) << "/" << slice.fqn << " on rank " << rank;
+          << name_of(kind) << "/" << fqn << " on rank " << rank;
     }
   }
 }

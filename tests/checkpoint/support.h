@@ -10,8 +10,9 @@
 
 #include "checkpoint/commit.h"
 #include "checkpoint/error.h"
+#include "checkpoint/format.h"
 #include "checkpoint/reader.h"
-#include "checkpoint/slice.h"
+#include "checkpoint/slices.h"
 
 // The words in which the tests of this room are told.
 namespace zero::checkpoint::testing {

@@ -23,7 +23,7 @@ class WriterTest : public CheckpointTest {
 };
 
 TEST_F(WriterTest, BadSlicesAreNamed) {
-  const Slice good{Kind::kParam, "w", {8}, DType::kFp32, 0, 4, values};
+  const Slice good{{Kind::kParam, "w", DType::kFp32, {8}}, 0, 4, values};
   EXPECT_EQ(
       write_error({good, good}),
       "w: params: rank 0 gives this name twice; store a tied tensor once and record "
@@ -33,16 +33,16 @@ TEST_F(WriterTest, BadSlicesAreNamed) {
   EXPECT_EQ(write_error({bad}),
             "w: params: rank 0 has 4 elements from 5, the shape (8) has 8");
   bad = good;
-  bad.shape = {-8};
+  bad.tensor.shape = {-8};
   EXPECT_EQ(write_error({bad}), "w: params: the shape (-8) is not possible");
   bad = good;
-  bad.fqn = "a/b";
+  bad.tensor.fqn = "a/b";
   EXPECT_NE(write_error({bad}).find("'/'"), std::string::npos);
   bad = good;
-  bad.kind = Kind::kBuffer;
+  bad.tensor.kind = Kind::kBuffer;
   EXPECT_NE(write_error({bad}).find("let rank 0 alone give it, whole"),
             std::string::npos);
-  bad.shape = {4};
+  bad.tensor.shape = {4};
   EXPECT_NE(write_error({bad}, 1).find("let rank 0 alone give it"), std::string::npos);
 }
 
@@ -71,8 +71,8 @@ TEST_F(WriterTest, LargeSlicesStartOnPages) {
                            make_tensor(Kind::kParam, "c", DType::kFp32, {3})};
   const std::string folder = prepare(OpenRun(run), 1);
   const auto report = write_shard(folder, 0, 1, slices_of(model, 0, 1));
-  EXPECT_EQ(report.slices[0].offset % kAlignment, 0);
-  EXPECT_EQ(report.slices[1].offset % kAlignment, 0);
+  EXPECT_EQ(report.tensors[0].pieces[0].offset % kAlignment, 0);
+  EXPECT_EQ(report.tensors[1].pieces[0].offset % kAlignment, 0);
 }
 
 TEST_F(WriterTest, SlicesMayComeLateAndInAnyOrder) {

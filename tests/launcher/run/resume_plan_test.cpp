@@ -24,12 +24,11 @@ class ResumePlanTest : public testing::Test {
     const checkpoint::OpenRun open(folder.path(run));
     const std::string temporary = checkpoint::prepare(open, step);
     const std::vector<float> values(4, 1.0F);
-    checkpoint::Slice slice;
-    slice.kind = checkpoint::Kind::kParam;
-    slice.fqn = "w";
-    slice.shape = {4};
-    slice.numel = 4;
-    slice.data = values.data();
+    const checkpoint::Slice slice{
+        {checkpoint::Kind::kParam, "w", checkpoint::DType::kFp32, {4}},
+        0,
+        4,
+        values.data()};
     const auto report = checkpoint::write_shard(temporary, 0, 1, {slice});
     checkpoint::StepInfo info;
     info.step = step;

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "checkpoint/file.h"
-#include "checkpoint/slice.h"
+#include "checkpoint/slices.h"
 
+// The HDF5 files of a checkpoint, made in memory without their values.
 namespace zero::checkpoint {
 
 // Where everything goes in a shard file that has not been written yet.
@@ -18,5 +21,13 @@ struct Layout {
 //
 // Large slices start on kAlignment bytes. The slices have been checked.
 Layout lay_out_shard(const std::vector<Slice>& slices);
+
+// Make checkpoint.h5: every tensor under /KIND/FQN in its natural shape, as a virtual
+// dataset over the shard files beside it. It holds no values itself.
+//
+// A missing shard reads as all bits set: NaN, -1 or 255. A scalar appears as shape (1).
+// Aliases are hard links to their parameter.
+File make_virtual_image(const std::vector<StoredTensor>& tensors,
+                        const std::map<std::string, std::string>& aliases);
 
 }  // namespace zero::checkpoint

@@ -1,0 +1,138 @@
+#include "checkpoint/slices.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "checkpoint/error.h"
+#include "checkpoint/names.h"
+
+namespace zero::checkpoint {
+namespace {
+
+// What one rank has of a tensor.
+struct Part {
+  int rank;
+  const StoredTensor* tensor;
+};
+
+struct PlacedPiece {
+  int rank;
+  const Piece* piece;
+};
+
+std::string rank_text(int rank) { return "rank " + std::to_string(rank); }
+
+[[noreturn]] void fail(const StoredTensor& tensor, const std::string& problem,
+                       const std::string& cure = {}) {
+  throw CheckpointError("", tensor.fqn,
+                        std::string(name_of(tensor.kind)) + ": " + problem, cure);
+}
+
+void check_slice(const Slice& slice, int rank) {
+  const StoredTensor& tensor = slice.tensor;
+  check_name(tensor.fqn);
+  const auto full = checked_numel(tensor.shape);
+  if (!full) fail(tensor, "the shape " + to_string(tensor.shape) + " is not possible");
+  if (slice.begin < 0 || slice.numel < 0 || slice.begin > *full ||
+      slice.numel > *full - slice.begin) {
+    fail(tensor, rank_text(rank) + " has " + std::to_string(slice.numel) +
+                     " elements from " + std::to_string(slice.begin) + ", the shape " +
+                     to_string(tensor.shape) + " has " + std::to_string(*full));
+  }
+  if (is_replicated(tensor.kind) && (rank != 0 || slice.numel != *full)) {
+    fail(tensor, "is not sharded", "let rank 0 alone give it, whole");
+  }
+}
+
+void require_every_rank(const std::vector<ShardReport>& reports) {
+  const int world_size = static_cast<int>(reports.size());
+  if (reports.empty()) throw CheckpointError("", "", "there are no shard reports");
+  for (int i = 0; i < world_size; ++i) {
+    const ShardReport& report = reports[static_cast<size_t>(i)];
+    if (report.rank == i && report.world_size == world_size) continue;
+    throw CheckpointError("", "",
+                          "report " + std::to_string(i) + " of " +
+                              std::to_string(world_size) + " comes from " +
+                              rank_text(report.rank) + " of " +
+                              std::to_string(report.world_size),
+                          "gather one report per rank, in the order of the ranks");
+  }
+}
+
+std::string described(const StoredTensor& tensor) {
+  return std::string(name_of(tensor.dtype)) + " " + to_string(tensor.shape);
+}
+
+void require_agreement(const Part& a, const Part& b) {
+  if (a.tensor->shape == b.tensor->shape && a.tensor->dtype == b.tensor->dtype) return;
+  fail(*a.tensor, rank_text(a.rank) + " has " + described(*a.tensor) + ", " +
+                      rank_text(b.rank) + " has " + described(*b.tensor));
+}
+
+// Pieces in the order of their elements: each begins where the one before it ends.
+void require_tiles(const StoredTensor& tensor, const std::vector<PlacedPiece>& pieces) {
+  int64_t end = 0;
+  int last_rank = -1;
+  for (const auto& [rank, piece] : pieces) {
+    if (piece->begin > end) {
+      fail(tensor, "nobody has elements " + std::to_string(end) + " to " +
+                       std::to_string(piece->begin - 1) + "; " + rank_text(rank) +
+                       " has the next");
+    }
+    if (piece->begin < end) {
+      fail(tensor, rank_text(last_rank) + " and " + rank_text(rank) +
+                       " both have element " + std::to_string(piece->begin));
+    }
+    end += piece->bytes / size_of(tensor.dtype);
+    last_rank = rank;
+  }
+  if (end < tensor.numel()) {
+    fail(tensor, "nobody has elements " + std::to_string(end) + " to " +
+                     std::to_string(tensor.numel() - 1));
+  }
+}
+
+StoredTensor join(const std::vector<Part>& parts) {
+  StoredTensor whole = *parts.front().tensor;
+  std::vector<PlacedPiece> pieces;
+  for (const auto& part : parts) {
+    require_agreement(parts.front(), part);
+    for (const auto& piece : part.tensor->pieces) pieces.push_back({part.rank, &piece});
+  }
+  std::sort(pieces.begin(), pieces.end(), [](const PlacedPiece& a, const PlacedPiece& b) {
+    return std::pair(a.piece->begin, a.rank) < std::pair(b.piece->begin, b.rank);
+  });
+  require_tiles(whole, pieces);
+  whole.pieces.clear();
+  for (const auto& placed : pieces) whole.pieces.push_back(*placed.piece);
+  return whole;
+}
+
+}  // namespace
+
+void check_slices(const std::vector<Slice>& slices, int rank) {
+  std::set<std::pair<Kind, std::string>> seen;
+  for (const auto& slice : slices) {
+    check_slice(slice, rank);
+    if (!seen.emplace(slice.tensor.kind, slice.tensor.fqn).second) {
+      fail(slice.tensor, rank_text(rank) + " gives this name twice",
+           "store a tied tensor once and record its other names as aliases");
+    }
+  }
+}
+
+std::vector<StoredTensor> join_slices(const std::vector<ShardReport>& reports) {
+  require_every_rank(reports);
+  std::map<std::pair<Kind, std::string>, std::vector<Part>> parts;
+  for (const auto& report : reports) {
+    for (const auto& tensor : report.tensors)
+      parts[{tensor.kind, tensor.fqn}].push_back({report.rank, &tensor});
+  }
+  std::vector<StoredTensor> tensors;
+  for (const auto& [name, of_tensor] : parts) tensors.push_back(join(of_tensor));
+  return tensors;
+}
+
+}  // namespace zero::checkpoint

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/shape.h"
+
+// One description of a tensor, for all who speak of one: the model that has it, the rank
+// that wrote a part of it, the manifest that lists it, the reader that looks for it.
+namespace zero::checkpoint {
+
+// What a tensor is to the run; each kind is an HDF5 group.
+enum class Kind { kParam, kExpAvg, kExpAvgSq, kBuffer, kUser };
+enum class DType { kFp64, kFp32, kBf16, kFp16, kInt64, kInt32, kUint8, kBool };
+
+const char* name_of(Kind kind);    // "params", "exp_avg", "exp_avg_sq", "buffers", "user"
+const char* name_of(DType dtype);  // "fp32", "bf16", ...
+int64_t size_of(DType dtype);      // bytes of one element
+std::optional<Kind> kind_named(std::string_view name);
+std::optional<DType> dtype_named(std::string_view name);
+
+// Buffers and user bytes are replicated: rank 0 writes them whole.
+inline bool is_replicated(Kind kind) {
+  return kind == Kind::kBuffer || kind == Kind::kUser;
+}
+
+// Where consecutive elements of a tensor lie.
+struct Piece {
+  std::string file;
+  int64_t begin = 0;             // first element, in the flat tensor
+  int64_t offset = 0;            // of the first byte, in the file
+  int64_t bytes = 0;             // never 0
+  std::vector<uint64_t> hashes;  // XXH3 of each kChunkBytes, the last may be shorter
+};
+
+struct StoredTensor {
+  Kind kind = Kind::kParam;
+  std::string fqn;
+  DType dtype = DType::kFp32;
+  Shape shape;  // of the full tensor
+  // In the order of their elements: none of what a model has in memory, a rank's own in
+  // what that rank wrote, the whole tensor in a manifest.
+  std::vector<Piece> pieces = {};
+
+  int64_t numel() const { return checked_numel(shape).value(); }
+};
+
+}  // namespace zero::checkpoint
