@@ -72,6 +72,7 @@ void write_folder(const Folder& folder, const std::vector<ShardReport>& reports,
   manifest.aliases = info.aliases;
   manifest.config = info.config;
   manifest.position = info.position;
+  manifest.engine = info.engine;
   manifest.files.push_back({kVirtualFile, 0, 0});
   for (const auto& report : reports) {
     require_seen(folder, report);

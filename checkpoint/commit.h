@@ -18,8 +18,9 @@ namespace zero::checkpoint {
 struct StepInfo {
   int64_t step = 0;
   std::map<std::string, std::string> aliases = {};  // a tied name -> its FQN
-  std::string config = "{}";    // JSON: model, data and optimizer settings
-  std::string position = "{}";  // JSON: place in the data, random state
+  std::string config = "{}";                  // JSON: model, data and optimizer settings
+  std::string position = "{}";                // JSON: place in the data, random state
+  std::map<std::string, double> engine = {};  // numbers that a resumed engine needs
 };
 
 // What to do about a complete checkpoint of the same step.

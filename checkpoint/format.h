@@ -9,7 +9,8 @@
 // The constants and names that writer and reader share; FORMAT.md tells the whole.
 namespace zero::checkpoint {
 
-constexpr int kFormatVersion = 1;
+constexpr int kFormatVersion = 2;                  // that is written
+constexpr int kOldestVersion = 1;                  // that is still read
 constexpr int64_t kChunkBytes = int64_t{1} << 20;  // one hash per so many bytes
 constexpr int64_t kAlignment = 4096;               // of slices this large or larger
 constexpr int64_t kMaxManifestBytes = int64_t{256} << 20;  // larger ones are not read

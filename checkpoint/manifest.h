@@ -27,6 +27,7 @@ struct Manifest {
   std::map<std::string, std::string> aliases;  // other names of tied parameters -> FQN
   std::string config = "{}";                   // JSON, the caller's: what was run
   std::string position = "{}";                 // JSON, the caller's: where it stands
+  std::map<std::string, double> engine;  // the engine's numbers, such as a loss scale
 
   // Find a tensor by its name or an alias of it; nullptr: there is none.
   const StoredTensor* find(Kind kind, const std::string& fqn) const;

@@ -129,13 +129,25 @@ void require_hash(std::string_view text, const std::string& file) {
                         "use another checkpoint");
 }
 
-void require_version(Fields& fields) {
+std::map<std::string, double> numbers_from(Fields& fields, const char* key) {
+  std::map<std::string, double> numbers;
+  for (const auto& [name, number] : fields.object(key).items()) {
+    if (!number.is_number())
+      fields.fail("has \"" + printable(name) + "\" that is no number");
+    numbers[name] = number.get<double>();
+  }
+  return numbers;
+}
+
+int64_t version_from(Fields& fields) {
   if (fields.text("format") != kFormatName) fields.fail("is not a checkpoint's manifest");
   const int64_t version = fields.integer("version", 0, INT64_MAX);
-  if (version != kFormatVersion) {
+  if (version < kOldestVersion || version > kFormatVersion) {
     fields.fail("has format version " + std::to_string(version) +
-                ", this program reads version " + std::to_string(kFormatVersion));
+                ", this program reads versions " + std::to_string(kOldestVersion) +
+                " to " + std::to_string(kFormatVersion));
   }
+  return version;
 }
 
 }  // namespace
@@ -150,7 +162,8 @@ std::string to_text(const Manifest& manifest) {
       {"tensors", to_json(manifest.tensors)},
       {"aliases", manifest.aliases},
       {"config", OrderedJson(parse_strictly(manifest.config, "the config"))},
-      {"position", OrderedJson(parse_strictly(manifest.position, "the position"))}};
+      {"position", OrderedJson(parse_strictly(manifest.position, "the position"))},
+      {"engine", manifest.engine}};
   std::string text = json.dump();
   text.pop_back();  // the closing brace comes after the hash
   return text + tail_for(text);
@@ -160,7 +173,7 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
   require_hash(text, file);
   const auto json = parse_strictly(text, file);
   Fields fields(json, file, "");
-  require_version(fields);
+  const int64_t version = version_from(fields);
   Manifest manifest;
   manifest.step = fields.integer("step", 0, INT64_MAX);
   manifest.world_size = static_cast<int>(fields.integer("world_size", 1, kMaxWorldSize));
@@ -172,6 +185,7 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
   }
   manifest.config = fields.any("config").dump();
   manifest.position = fields.any("position").dump();
+  if (version >= 2) manifest.engine = numbers_from(fields, "engine");
   fields.any("xxh3");  // checked above
   fields.done();
   check_manifest(manifest, file);

@@ -7,6 +7,7 @@
 
 #include "checkpoint/commit.h"
 #include "checkpoint/compare.h"
+#include "checkpoint/error.h"
 #include "checkpoint/open_run.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
@@ -98,6 +99,17 @@ void check_fits(Engine& engine, const checkpoint::Reader& reader,
   checkpoint::require_none(checkpoint::compare(expected_tensors(engine, options),
                                                reader.manifest(), kinds, allowed),
                            folder);
+}
+
+// What this engine has no place for would be missing from every step that follows.
+void require_known_numbers(const checkpoint::Reader& reader, const std::string& folder) {
+  std::string unknown;
+  for (const auto& [name, number] : reader.manifest().engine)
+    unknown += (unknown.empty() ? "" : ", ") + checkpoint::printable(name);
+  if (unknown.empty()) return;
+  throw checkpoint::CheckpointError(
+      folder, "", "the engine that saved it had what this one does not know: " + unknown,
+      "load it with the program that saved it, or with a newer one");
 }
 
 void read_slice(checkpoint::Reader& reader, const ShardView& view, Kind kind,
@@ -195,6 +207,7 @@ SavedState load_checkpoint(Engine& engine, const std::string& folder,
   std::unique_ptr<checkpoint::Reader> reader;
   ranks.run([&] {
     reader = std::make_unique<checkpoint::Reader>(folder);
+    require_known_numbers(*reader, folder);
     check_fits(engine, *reader, folder, options);
   });
   SavedState state;

@@ -47,8 +47,9 @@ std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
 // it; each rank reads only the slices it owns. Collective.
 //
 // Missing, extra and misshapen FQNs are listed in one error, before anything of the
-// engine is changed. Damaged bytes are found while reading: then every rank throws, and
-// the engine must load something else before it goes on.
+// engine is changed; so are numbers of the engine that saved it (FORMAT.md's "engine")
+// that this one does not know. Damaged bytes are found while reading: then every rank
+// throws, and the engine must load something else before it goes on.
 SavedState load_checkpoint(Engine& engine, const std::string& folder,
                            const LoadOptions& options = {});
 

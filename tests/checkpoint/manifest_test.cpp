@@ -21,6 +21,7 @@ Manifest example() {
       {Kind::kExpAvg, "e", DType::kFp32, {0}, {}}};
   manifest.aliases = {{"head", "w"}};
   manifest.config = R"({"dim":64})";
+  manifest.engine = {{"loss_scale", 65536}, {"tenth", 0.1}};
   return manifest;
 }
 
@@ -48,6 +49,7 @@ TEST(ManifestTest, ComesBackAsItWas) {
   const Manifest manifest = parse_manifest(to_text(example()), "m");
   EXPECT_EQ(to_text(manifest), to_text(example()));
   EXPECT_EQ(manifest.config, R"({"dim":64})");
+  EXPECT_EQ(manifest.engine, example().engine);
   EXPECT_EQ(manifest.find(Kind::kParam, "head"), manifest.find(Kind::kParam, "w"));
   EXPECT_EQ(manifest.find(Kind::kBuffer, "w"), nullptr);
   EXPECT_EQ(manifest.find(Kind::kParam, "nobody"), nullptr);
@@ -67,9 +69,23 @@ TEST(ManifestTest, ItsHashGuardsEveryByte) {
 }
 
 TEST(ManifestTest, OtherVersionsAreNamed) {
-  const std::string text = edited("\"version\":1", "\"version\":2");
-  EXPECT_EQ(error_of([&] { parse_manifest(text, "m"); }),
-            "m: it has format version 2, this program reads version 1");
+  for (const char* version : {"0", "3"}) {
+    const std::string text =
+        edited("\"version\":2", std::string("\"version\":") + version);
+    EXPECT_EQ(error_of([&] { parse_manifest(text, "m"); }),
+              std::string("m: it has format version ") + version +
+                  ", this program reads versions 1 to 2");
+  }
+}
+
+TEST(ManifestTest, Version1HasNoNumbersOfTheEngine) {
+  const std::string numbers = R"(,"engine":{"loss_scale":65536.0,"tenth":0.1})";
+  std::string text = edited(numbers, "");
+  EXPECT_THROW(parse_manifest(text, "m"), CheckpointError);  // version 2 has them
+  text.replace(text.find("\"version\":2"), 11, "\"version\":1");
+  EXPECT_TRUE(parse_manifest(rehashed(text), "m").engine.empty());
+  text = edited("\"version\":2", "\"version\":1");
+  EXPECT_THROW(parse_manifest(text, "m"), CheckpointError);
 }
 
 TEST(ManifestTest, FieldsAreStrict) {
@@ -88,6 +104,10 @@ TEST(ManifestTest, FieldsAreStrict) {
       {"\"bytes\":24", "\"bytes\":9223372036854775808"},
       {"\"xxh3\":\"000000000000000b\"", "\"xxh3\":\"000000000000000B\""},
       {"\"head\":\"w\"", "\"head\":1"},
+      {"65536.0", "\"65536.0\""},
+      {"65536.0", "null"},
+      {"65536.0", "1e999"},
+      {"\"tenth\"", "\"loss_scale\""},
   };
   for (const auto& [from, to] : edits) {
     EXPECT_THROW(parse_manifest(edited(from, to), "m"), CheckpointError) << to;

@@ -67,11 +67,13 @@ TEST_F(ReaderTest, ManifestTellsTheRun) {
   const Reader reader(save(small_model(), {.step = 5,
                                            .world_size = 3,
                                            .config = R"({"lr":0.1})",
-                                           .position = R"({"sample":12})"}));
+                                           .position = R"({"sample":12})",
+                                           .engine = {{"loss_scale", 1024}}}));
   EXPECT_EQ(reader.manifest().step, 5);
   EXPECT_EQ(reader.manifest().world_size, 3);
   EXPECT_EQ(reader.manifest().config, R"({"lr":0.1})");
   EXPECT_EQ(reader.manifest().position, R"({"sample":12})");
+  EXPECT_EQ(reader.manifest().engine.at("loss_scale"), 1024);
 }
 
 TEST_F(ReaderTest, WrongRequestsAreNamed) {

@@ -111,7 +111,8 @@ std::string CheckpointTest::save(const TestModel& model, const SaveOptions& opti
       const auto report = write_shard(folder, rank, options.world_size, slices, io);
       reports.push_back(parse_report(to_text(report)));  // as if gathered over a wire
     }
-    const StepInfo info{options.step, options.aliases, options.config, options.position};
+    const StepInfo info{options.step, options.aliases, options.config, options.position,
+                        options.engine};
     return commit(open, folder, reports, info, options.existing);
   } catch (const CheckpointError&) {
     discard(open, folder);

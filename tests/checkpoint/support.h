@@ -53,6 +53,7 @@ class CheckpointTest : public ::testing::Test {
     std::map<std::string, std::string> aliases = {};
     std::string config = "{}";
     std::string position = "{}";
+    std::map<std::string, double> engine = {};
   };
   // All phases of a save, one rank after the other; discards and throws on on a failure.
   std::string save(const TestModel& model, const SaveOptions& options,

@@ -9,6 +9,8 @@
 #include <mutex>
 
 #include "checkpoint/error.h"
+#include "checkpoint/file.h"
+#include "checkpoint/manifest.h"
 #include "engine/errors.h"
 #include "engine/init/deferred_init.h"
 #include "tests/engine/training.h"
@@ -199,6 +201,24 @@ TEST_F(SaveLoad, ListsEveryMismatchAndTouchesNothing) {
     } catch (const checkpoint::CheckpointError& error) {
       EXPECT_THAT(error.what(), AllOf(::testing::HasSubstr("transformer.h.3.ln_1.weight"),
                                       ::testing::HasSubstr("transformer.wpe.weight")));
+    }
+  });
+  expect_same(after, before);
+}
+
+TEST_F(SaveLoad, NumbersOfAnEngineThatKnowsMoreAreRefusedByName) {
+  train_and_save(2, 1);
+  checkpoint::Manifest manifest = checkpoint::load_manifest(checkpoint::Folder(path));
+  EXPECT_TRUE(manifest.engine.empty());
+  manifest.engine = {{"loss_scale", 1024}, {"unheard_of", 0.5}};
+  std::ofstream(path + "/manifest.json") << to_text(manifest);
+  const Trained before = state_of(2, [](Engine&, auto&) {});
+  const Trained after = state_of(2, [&](Engine& engine, auto&) {
+    try {
+      load_checkpoint(engine, path);
+      FAIL();
+    } catch (const checkpoint::CheckpointError& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("loss_scale, unheard_of"));
     }
   });
   expect_same(after, before);
