@@ -8,16 +8,17 @@
 namespace zero {
 
 GatherRing::GatherRing(Device& device, Communicator& comm, Stream& stream,
-                       const std::string& name, int64_t bytes_per_slot, int num_slots)
-    : device_(device),
-      comm_(comm),
-      stream_(stream),
-      bytes_per_slot_(bytes_per_slot),
-      slots_(num_slots) {
-  for (Slot& slot : slots_) {
-    slot.memory = device_.allocate(name, bytes_per_slot);
-    slot.gathered = device_.make_event();
-    slot.idle = device_.make_event();
+                       const std::string& name, const SlotPlan& plan)
+    : device_(device), comm_(comm), stream_(stream), class_of_(plan.class_of) {
+  for (size_t c = 0; c < plan.classes.size(); ++c) {
+    for (int i = 0; i < plan.classes[c].num_slots; ++i) {
+      Slot& slot = slots_.emplace_back();
+      slot.of_class = static_cast<int>(c);
+      slot.bytes = plan.classes[c].slot_bytes;
+      slot.memory = device_.allocate(name, slot.bytes);
+      slot.gathered = device_.make_event();
+      slot.idle = device_.make_event();
+    }
   }
 }
 
@@ -27,7 +28,7 @@ GatherRing::~GatherRing() {
 
 void GatherRing::prefetch(const GatherSource& source) {
   if (find(source.unit)) return;
-  Slot* slot = oldest_free(/*may_drop_awaited=*/false);
+  Slot* slot = oldest_free(class_of_[source.unit], /*may_drop_awaited=*/false);
   if (!slot) return;
   gather(*slot, source);
   slot->is_awaited = true;
@@ -36,7 +37,7 @@ void GatherRing::prefetch(const GatherSource& source) {
 void* GatherRing::acquire(const GatherSource& source) {
   Slot* slot = find(source.unit);
   if (!slot) {
-    slot = oldest_free(/*may_drop_awaited=*/true);
+    slot = oldest_free(class_of_[source.unit], /*may_drop_awaited=*/true);
     if (!slot) {
       throw Error(ExitCode::kUsage, "more units are nested than the plan knows",
                   source.parts.front().tag,
@@ -76,11 +77,12 @@ GatherRing::Slot* GatherRing::find(int unit) {
   return slot == slots_.end() ? nullptr : &*slot;
 }
 
-GatherRing::Slot* GatherRing::oldest_free(bool may_drop_awaited) {
+GatherRing::Slot* GatherRing::oldest_free(int of_class, bool may_drop_awaited) {
   Slot* oldest = nullptr;
   for (const bool awaited : {false, true}) {
     if (awaited && !may_drop_awaited) break;
     for (Slot& slot : slots_) {
+      if (slot.of_class != of_class) continue;
       if (slot.num_users > 0 || slot.is_awaited != awaited) continue;
       if (!oldest || slot.last_use < oldest->last_use) oldest = &slot;
     }
@@ -94,13 +96,13 @@ void GatherRing::gather(Slot& slot, const GatherSource& source) {
   slot.last_use = ++clock_;
   stream_.wait(*slot.idle);
   stream_.wait(*source.ready);
-  device_.poison(slot.memory, bytes_per_slot_, stream_);
+  device_.poison(slot.memory, slot.bytes, stream_);
   auto* full = static_cast<std::byte*>(slot.memory);
   for (const GatherSource::Part& part : source.parts) {
     comm_.all_gather(part.shard, full, part.shard_bytes, part.tag, stream_);
     full += part.shard_bytes * comm_.size();
   }
-  assert(full <= static_cast<std::byte*>(slot.memory) + bytes_per_slot_);
+  assert(full <= static_cast<std::byte*>(slot.memory) + slot.bytes);
   stream_.record(*slot.gathered);
   ++num_gathers_;
 }

@@ -6,6 +6,7 @@
 
 #include "engine/comm/communicator.h"
 #include "engine/device/device.h"
+#include "engine/plan/slot_plan.h"
 
 namespace zero {
 
@@ -27,12 +28,14 @@ struct GatherSource {
 // A slot's contents stay valid after release until another unit needs the slot: a unit
 // that comes back before that is not gathered again. Gathers run on the communication
 // stream; acquire() makes the compute stream wait for the unit's own gather, and a gather
-// waits for the slot's last reader. Slots are chosen by the order of calls alone, so
-// every rank chooses the same. Not thread-safe: the training thread alone drives it.
+// waits for the slot's last reader. Units of one size class share its slots, which are
+// chosen by the order of calls alone, so every rank chooses the same. Not thread-safe:
+// the training thread alone drives it.
 class GatherRing {
  public:
+  // Units are the users of the plan.
   GatherRing(Device& device, Communicator& comm, Stream& stream, const std::string& name,
-             int64_t bytes_per_slot, int num_slots);
+             const SlotPlan& plan);
   ~GatherRing();
   GatherRing(const GatherRing&) = delete;
   GatherRing& operator=(const GatherRing&) = delete;
@@ -53,6 +56,8 @@ class GatherRing {
 
  private:
   struct Slot {
+    int of_class = 0;
+    int64_t bytes = 0;
     void* memory = nullptr;
     int unit = -1;            // whose weights it holds
     int num_users = 0;        // acquired and not released
@@ -63,13 +68,13 @@ class GatherRing {
   };
 
   Slot* find(int unit);
-  Slot* oldest_free(bool may_drop_awaited);
+  Slot* oldest_free(int of_class, bool may_drop_awaited);
   void gather(Slot& slot, const GatherSource& source);
 
   Device& device_;
   Communicator& comm_;
   Stream& stream_;
-  const int64_t bytes_per_slot_;
+  const std::vector<int> class_of_;  // of each unit
   std::vector<Slot> slots_;
   int64_t clock_ = 0;
   int64_t num_gathers_ = 0;

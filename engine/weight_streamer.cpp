@@ -17,12 +17,10 @@ WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
       compute_(device.compute_stream()),
       units_(plan.units.size()) {
   if (!in_place_) {
-    ring_ =
-        std::make_unique<GatherRing>(device, comm, stream, "gather ring",
-                                     memory.gather_slot_bytes, memory.num_gather_slots);
-    root_ =
-        std::make_unique<GatherRing>(device, comm, stream, "root weights",
-                                     memory.root_bytes, memory.root_bytes > 0 ? 1 : 0);
+    ring_ = std::make_unique<GatherRing>(device, comm, stream, "gather ring",
+                                         memory.gather_ring);
+    root_ = std::make_unique<GatherRing>(device, comm, stream, "root weights",
+                                         memory.root_weights);
   }
   // The model is touched last: until here, what fails leaves it as it was.
   for (size_t u = 0; u < units_.size(); ++u) {

@@ -60,23 +60,19 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
   add_shards(memory, plan, options.dtype, options.inference);
 
   const int num_inner = static_cast<int>(plan.units.size()) - 1;
-  int64_t largest_gather = 0, largest_gradient = 0, largest_shard = 0;
-  for (size_t u = 1; u < plan.units.size(); ++u)
-    largest_gather = std::max(largest_gather, full_bytes(plan, plan.units[u]));
+  int64_t largest_shard = 0;
   for (const PlannedPart& part : plan.parts) {
-    if (part.is_frozen) continue;
-    largest_gradient = std::max(largest_gradient,
-                                part.layout.numel * element_bytes(options.reduce_dtype));
-    largest_shard = std::max(largest_shard, part.layout.shard_numel);
+    if (!part.is_frozen) largest_shard = std::max(largest_shard, part.layout.shard_numel);
   }
   if (!memory.in_place) {
-    memory.root_bytes = full_bytes(plan, plan.units.front());
-    memory.gather_slot_bytes = largest_gather;
-    memory.num_gather_slots =
-        largest_gather == 0 ? 0
-        : options.reshard_after_forward
-            ? deepest(plan) + std::min(num_inner - deepest(plan), options.prefetch)
-            : num_inner;
+    std::vector<int64_t> sizes;
+    for (const PlannedUnit& unit : plan.units) sizes.push_back(full_bytes(plan, unit));
+    memory.root_weights = make_slot_plan({sizes.front()}, 1);
+    sizes.front() = 0;
+    const int num_at_once =
+        deepest(plan) + std::min(num_inner - deepest(plan), options.prefetch);
+    memory.gather_ring =
+        make_slot_plan(sizes, options.reshard_after_forward ? num_at_once : num_inner);
   }
   if (options.deterministic && options.micro_batches_per_rank > 1) {
     memory.num_counter_levels =
@@ -84,9 +80,13 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
   }
   memory.gradient_in_place = memory.in_place && memory.num_counter_levels == 0 &&
                              options.reduce_dtype == DType::kFloat32;
-  if (!memory.gradient_in_place && largest_gradient > 0 && !options.inference) {
-    memory.gradient_slot_bytes = largest_gradient;
-    memory.num_gradient_slots = 2;
+  if (!memory.gradient_in_place && largest_shard > 0 && !options.inference) {
+    std::vector<int64_t> sizes;
+    for (const PlannedPart& part : plan.parts) {
+      sizes.push_back(
+          part.is_frozen ? 0 : part.layout.numel * element_bytes(options.reduce_dtype));
+    }
+    memory.gradient_ring = make_slot_plan(sizes, 2);
     memory.accumulation_bytes =
         shard_bytes(largest_shard, 4) + trainable_bytes(plan) * memory.num_counter_levels;
   }
@@ -94,9 +94,9 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
     if (bytes > 0) memory.entries.push_back({owner, tier, bytes});
   };
   add("accumulation", "host", memory.accumulation_bytes);
-  add("root weights", "device", memory.root_bytes);
-  add("gather ring", "device", memory.gather_slot_bytes * memory.num_gather_slots);
-  add("gradient ring", "device", memory.gradient_slot_bytes * memory.num_gradient_slots);
+  add("root weights", "device", memory.root_weights.bytes());
+  add("gather ring", "device", memory.gather_ring.bytes());
+  add("gradient ring", "device", memory.gradient_ring.bytes());
   return memory;
 }
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/plan/slot_plan.h"
 #include "engine/plan/unit_plan.h"
 
 namespace zero {
@@ -11,11 +12,9 @@ namespace zero {
 // anything is allocated.
 struct MemoryPlan {
   std::vector<MemoryEntry> entries;
-  int64_t gather_slot_bytes = 0;  // one slot of the gather ring
-  int num_gather_slots = 0;
-  int64_t root_bytes = 0;           // the root unit's gathered weights
-  int64_t gradient_slot_bytes = 0;  // one slot of the gradient ring
-  int num_gradient_slots = 0;
+  SlotPlan gather_ring;            // of units but the root
+  SlotPlan root_weights;           // of the root unit, which stays gathered
+  SlotPlan gradient_ring;          // of parts
   int num_counter_levels = 0;      // of deterministic accumulation; 0: one running sum
   int64_t accumulation_bytes = 0;  // the counter's levels and a scratch shard
   bool gradient_in_place = false;  // one rank adds gradients straight into its shards

@@ -64,13 +64,16 @@ GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
       comm_(comm),
       stream_(stream),
       threads_(threads),
-      slot_bytes_(memory.gradient_slot_bytes),
-      slots_(memory.num_gradient_slots),
+      ring_(memory.gradient_ring),
+      slots_(ring_.classes.size()),
       parts_(plan.parts.size(), PartState(options.norm)),
       collected_(device.make_event()) {
-  for (Slot& slot : slots_) {
-    slot.memory = static_cast<std::byte*>(device_.allocate("gradient ring", slot_bytes_));
-    slot.idle = device_.make_event();
+  for (size_t c = 0; c < slots_.size(); ++c) {
+    const int64_t bytes = ring_.classes[c].slot_bytes;
+    for (int i = 0; i < ring_.classes[c].num_slots; ++i) {
+      auto* memory = static_cast<std::byte*>(device_.allocate("gradient ring", bytes));
+      slots_[c].push_back({memory, bytes, device_.make_event()});
+    }
   }
   if (memory.accumulation_bytes == 0) return;
   accumulation_ = std::make_unique<HostArena>("accumulation", memory.accumulation_bytes);
@@ -86,7 +89,9 @@ GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
 }
 
 GradientShards::~GradientShards() {
-  for (Slot& slot : slots_) device_.free(slot.memory);
+  for (SlotClass& slots : slots_) {
+    for (Slot& slot : slots) device_.free(slot.memory);
+  }
 }
 
 namespace {
@@ -117,7 +122,7 @@ void GradientShards::reduce(int part) {
   PartState& state = parts_[part];
   ++num_reductions_;
   if (!in_place_) {
-    Slot& slot = next_slot();
+    Slot& slot = next_slot(part);
     fill(slot.memory, part);
     push_pass(part, slot);
   } else {
@@ -175,11 +180,11 @@ void GradientShards::discard() {
 }
 
 // The slot that was taken first; its reduction may still read it.
-GradientShards::Slot& GradientShards::next_slot() {
-  Slot& slot = slots_[next_slot_];
-  next_slot_ = (next_slot_ + 1) % slots_.size();
-  device_.compute_stream().wait(*slot.idle);
-  return slot;
+GradientShards::Slot& GradientShards::next_slot(int part) {
+  SlotClass& slots = slots_[ring_.class_of[part]];
+  std::rotate(slots.begin(), slots.begin() + 1, slots.end());
+  device_.compute_stream().wait(*slots.back().idle);
+  return slots.back();
 }
 
 // Lay what was collected out as the wire wants it.
@@ -225,7 +230,7 @@ void GradientShards::push_pass(int part, Slot& slot) {
   device_.compute_stream().record(*collected_);
   stream_.wait(*collected_);
   comm_.reduce_scatter(slot.memory, target, numel, wire_, planned.tag, stream_);
-  device_.poison(slot.memory, slot_bytes_, stream_);
+  device_.poison(slot.memory, slot.bytes, stream_);
   stream_.record(*slot.idle);
   if (!counts) {
     const float* pass = target == scratch_ ? scratch_ : nullptr;  // not in the sum yet

@@ -55,8 +55,11 @@ class GradientShards {
  private:
   struct Slot {
     std::byte* memory = nullptr;
+    int64_t bytes = 0;
     std::unique_ptr<Event> idle;
   };
+  // The slots of one size, in the order in which they were taken last.
+  using SlotClass = std::vector<Slot>;
   struct PartState {
     explicit PartState(NormType type) : norm(type) {}
 
@@ -67,7 +70,7 @@ class GradientShards {
   };
 
   void add_in_place(int part);
-  Slot& next_slot();
+  Slot& next_slot(int part);
   void fill(std::byte* memory, int part);
   at::Tensor param_in(std::byte* full, const FlatLayout& layout, size_t param) const;
   void clear_padding(std::byte* full, const FlatLayout& layout) const;
@@ -89,9 +92,8 @@ class GradientShards {
   Communicator& comm_;
   Stream& stream_;
   ThreadPool& threads_;
-  const int64_t slot_bytes_;
-  std::vector<Slot> slots_;
-  size_t next_slot_ = 0;
+  const SlotPlan ring_;
+  std::vector<SlotClass> slots_;  // of each class of the ring
   std::vector<PartState> parts_;
   std::unique_ptr<HostArena> accumulation_;
   // One shard of the largest part: a pass on its way into the sum.
