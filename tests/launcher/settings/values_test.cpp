@@ -77,6 +77,16 @@ TEST(Values, Sizes) {
   EXPECT_EQ(parse_size("16GiB"), int64_t{16} << 30);
   EXPECT_EQ(parse_size("1.5G"), int64_t{3} << 29);
   EXPECT_EQ(parse_size("2TB"), 2'000'000'000'000);
+  EXPECT_EQ(parse_size("3GB"), 3'000'000'000);
+  EXPECT_EQ(parse_size("4MB"), 4'000'000);
+  EXPECT_EQ(parse_size("5KB"), 5'000);
+  EXPECT_EQ(parse_size("6T"), int64_t{6} << 40);
+  EXPECT_EQ(parse_size("7M"), int64_t{7} << 20);
+  EXPECT_EQ(parse_size("8K"), int64_t{8} << 10);
+  EXPECT_EQ(parse_size("9TiB"), int64_t{9} << 40);
+  EXPECT_EQ(parse_size("10MiB"), int64_t{10} << 20);
+  EXPECT_EQ(parse_size("11KiB"), int64_t{11} << 10);
+  EXPECT_EQ(parse_size("12B"), 12);
   for (const char* bad :
        {"", "GiB", "-1GiB", "1 GiB", "1gib", "1e3G", "1..5G", "99999999T", "nan", "0x10"})
     EXPECT_FALSE(parse_size(bad)) << bad;
