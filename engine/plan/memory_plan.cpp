@@ -49,6 +49,13 @@ int64_t MemoryPlan::total_bytes() const {
   return total;
 }
 
+int64_t largest_gradient_shard(const UnitPlan& plan) {
+  int64_t numel = 0;
+  for (const PlannedPart& part : plan.parts)
+    numel = std::max(numel, part.is_frozen ? 0 : part.layout.shard_numel);
+  return numel;
+}
+
 int64_t shard_bytes(int64_t numel, int64_t element_bytes) {
   return round_up(numel * element_bytes, 64);
 }
@@ -60,10 +67,7 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
   add_shards(memory, plan, options.dtype, options.inference);
 
   const int num_inner = static_cast<int>(plan.units.size()) - 1;
-  int64_t largest_shard = 0;
-  for (const PlannedPart& part : plan.parts) {
-    if (!part.is_frozen) largest_shard = std::max(largest_shard, part.layout.shard_numel);
-  }
+  const int64_t largest_shard = largest_gradient_shard(plan);
   if (!memory.in_place) {
     std::vector<int64_t> sizes;
     for (const PlannedUnit& unit : plan.units) sizes.push_back(full_bytes(plan, unit));

@@ -25,6 +25,9 @@ struct MemoryPlan {
 
 MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int world_size);
 
+// Elements of the largest shard that has a gradient; 0: none has.
+int64_t largest_gradient_shard(const UnitPlan& plan);
+
 // Bytes of one shard allocation, with the arena's padding.
 int64_t shard_bytes(int64_t numel, int64_t element_bytes);
 

@@ -17,11 +17,10 @@ at::ScalarType scalar_type(WireType wire) {
 }
 int64_t bytes_of(WireType wire) { return wire == WireType::kFloat ? 4 : 2; }
 
-int64_t largest_shard(const UnitPlan& plan) {
-  int64_t numel = 0;
-  for (const PlannedPart& part : plan.parts)
-    numel = std::max(numel, part.is_frozen ? 0 : part.layout.shard_numel);
-  return numel;
+// The calling thread alone: a pool without workers, for any thread.
+ThreadPool& this_thread() {
+  static ThreadPool pool(1);
+  return pool;
 }
 
 // Of three arrays: they stay in the second-level cache.
@@ -41,9 +40,8 @@ void sum_up(float* sum, const float* left, const float* right, int64_t numel,
       std::copy(only + begin, only + end, sum + begin);
     }
     if (!norm) return;
-    ThreadPool here(1);
     GradientNorm part = norm->of_none();
-    part.add(sum + begin, end - begin, here);
+    part.add(sum + begin, end - begin, this_thread());
     const std::lock_guard lock(mutex);
     norm->merge(part);
   });
@@ -77,7 +75,8 @@ GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
   }
   if (memory.accumulation_bytes == 0) return;
   accumulation_ = std::make_unique<HostArena>("accumulation", memory.accumulation_bytes);
-  scratch_ = accumulation_->allocate_array<float>("scratch", largest_shard(plan));
+  scratch_ =
+      accumulation_->allocate_array<float>("scratch", largest_gradient_shard(plan));
   for (size_t p = 0; p < parts_.size(); ++p) {
     if (plan.parts[p].is_frozen) continue;
     for (int level = 0; level < memory.num_counter_levels; ++level) {
@@ -253,10 +252,8 @@ void GradientShards::push_pass(int part, Slot& slot) {
 // On the stream's own thread: the training thread needs its cores.
 void GradientShards::queue_sum(float* sum, const float* left, const float* right,
                                int64_t numel, GradientNorm* norm) {
-  as_host_stream(stream_).enqueue([=] {
-    ThreadPool here(1);
-    sum_up(sum, left, right, numel, norm, here);
-  });
+  as_host_stream(stream_).enqueue(
+      [=] { sum_up(sum, left, right, numel, norm, this_thread()); });
 }
 
 // The counter's levels, the lowest first, become the sum; the last of them takes the
@@ -265,12 +262,12 @@ void GradientShards::fold_levels(int part, int64_t num_passes, GradientNorm* nor
   const PartState& state = parts_[part];
   const int64_t numel = plan_.parts[part].layout.shard_numel;
   float* sum = shards_[part].grad;
-  ThreadPool here(1);
   const float* so_far = nullptr;
   for (size_t level = 0; level < state.levels.size(); ++level) {
     if (!(num_passes >> level & 1)) continue;
     const bool is_last = num_passes >> (level + 1) == 0;
-    sum_up(sum, state.levels[level], so_far, numel, is_last ? norm : nullptr, here);
+    sum_up(sum, state.levels[level], so_far, numel, is_last ? norm : nullptr,
+           this_thread());
     so_far = sum;
   }
 }

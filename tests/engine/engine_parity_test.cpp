@@ -155,9 +155,8 @@ TEST_F(EngineParity, DelaysChangeNoBit) {
   work.steps = 2;
   work.micro_batches = 4;
   const Trained reference = train(2, options, work);
-  for (const std::string point :
-       {"forward", "backward", "adam", "update", "comm.all_gather",
-        "comm.reduce_scatter"}) {
+  for (const std::string point : {"forward", "backward", "adam", "update",
+                                  "comm.all_gather", "comm.reduce_scatter"}) {
     SCOPED_TRACE(point);
     set_delays({{point, 5}});
     expect_same(train(2, options, work), reference);

@@ -20,6 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
 class SaveLoad : public ::testing::Test {
  protected:
   SaveLoad() {
@@ -67,6 +70,19 @@ class SaveLoad : public ::testing::Test {
       Engine engine(m, mine, std::move(comm));
       body(engine, m);
     });
+  }
+  // Two ranks refuse what lies in `path` with this text, and stay as they are.
+  void expect_refused_untouched(const ::testing::Matcher<const char*>& text) {
+    const Trained before = state_of(2, [](Engine&, auto&) {});
+    const Trained after = state_of(2, [&](Engine& engine, auto&) {
+      try {
+        load_checkpoint(engine, path);
+        FAIL();
+      } catch (const checkpoint::CheckpointError& error) {
+        EXPECT_THAT(error.what(), text);
+      }
+    });
+    expect_same(after, before);
   }
   // Masters and moments of all ranks, put together.
   Trained state_of(int ranks,
@@ -193,17 +209,8 @@ TEST_F(SaveLoad, ListsEveryMismatchAndTouchesNothing) {
   train_and_save(1, 1);
   config.n_layer = 4;
   config.n_positions = 16;
-  const Trained before = state_of(2, [](Engine&, auto&) {});
-  const Trained after = state_of(2, [&](Engine& engine, auto&) {
-    try {
-      load_checkpoint(engine, path);
-      FAIL();
-    } catch (const checkpoint::CheckpointError& error) {
-      EXPECT_THAT(error.what(), AllOf(::testing::HasSubstr("transformer.h.3.ln_1.weight"),
-                                      ::testing::HasSubstr("transformer.wpe.weight")));
-    }
-  });
-  expect_same(after, before);
+  expect_refused_untouched(AllOf(HasSubstr("transformer.h.3.ln_1.weight"),
+                                 HasSubstr("transformer.wpe.weight")));
 }
 
 TEST_F(SaveLoad, NumbersOfAnEngineThatKnowsMoreAreRefusedByName) {
@@ -212,16 +219,7 @@ TEST_F(SaveLoad, NumbersOfAnEngineThatKnowsMoreAreRefusedByName) {
   EXPECT_TRUE(manifest.engine.empty());
   manifest.engine = {{"loss_scale", 1024}, {"unheard_of", 0.5}};
   std::ofstream(path + "/manifest.json") << to_text(manifest);
-  const Trained before = state_of(2, [](Engine&, auto&) {});
-  const Trained after = state_of(2, [&](Engine& engine, auto&) {
-    try {
-      load_checkpoint(engine, path);
-      FAIL();
-    } catch (const checkpoint::CheckpointError& error) {
-      EXPECT_THAT(error.what(), ::testing::HasSubstr("loss_scale, unheard_of"));
-    }
-  });
-  expect_same(after, before);
+  expect_refused_untouched(HasSubstr("loss_scale, unheard_of"));
 }
 
 TEST_F(SaveLoad, DeletedLayersLoadWhenAllowed) {
@@ -252,7 +250,7 @@ TEST_F(SaveLoad, DamageIsFoundOnEveryRankAndNamed) {
     } catch (const checkpoint::CheckpointError& error) {
       const std::lock_guard lock(mutex);
       ++throws;
-      EXPECT_THAT(error.what(), ::testing::HasSubstr("shard_00001_of_00002.h5"));
+      EXPECT_THAT(error.what(), HasSubstr("shard_00001_of_00002.h5"));
     }
   });
   EXPECT_EQ(throws, 2);
@@ -290,7 +288,7 @@ TEST_F(SaveLoad, TiedWeightsAreStoredOnce) {
   train_and_save(2, 1);
   std::ifstream manifest(path + "/manifest.json");
   const std::string text((std::istreambuf_iterator<char>(manifest)), {});
-  EXPECT_THAT(text, ::testing::HasSubstr("lm_head.weight"));
+  EXPECT_THAT(text, HasSubstr("lm_head.weight"));
   int64_t bytes = 0;
   for (const auto& entry : fs::directory_iterator(path))
     bytes += static_cast<int64_t>(entry.file_size());
