@@ -29,10 +29,7 @@ install(EXPORT zero_targets FILE zero-targets.cmake NAMESPACE zero:: DESTINATION
 set(zero_headers
   checkpoint/error.h
   checkpoint/find.h
-  engine/comm/communicator.h
-  engine/comm/default_communicator.h
-  engine/device/device.h
-  engine/device/host_device.h
+  engine/comm/ranks.h
   engine/engine.h
   engine/errors.h
   engine/init/deferred_init.h

@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "checkpoint/hash.h"
-#include "engine/comm/thread_communicator.h"
+#include "engine/comm/thread_ranks.h"
 #include "engine/init/philox.h"
 
 namespace zero {

@@ -6,8 +6,6 @@
 #include <cmath>
 
 #include "engine/check_options.h"
-#include "engine/comm/default_communicator.h"
-#include "engine/comm/traced_communicator.h"
 #include "engine/compute_type.h"
 #include "engine/device/cuda_device.h"
 #include "engine/device/delays.h"
@@ -46,12 +44,11 @@ std::unique_ptr<Device> make_device(const Options& options) {
   return make_host_device(host);
 }
 
-std::unique_ptr<Communicator> choose_communicator(std::unique_ptr<Communicator> given,
-                                                  const Options& options) {
-  std::unique_ptr<Communicator> comm =
-      given ? std::move(given) : make_default_communicator();
-  if (options.trace_comm.empty()) return comm;
-  return make_traced_communicator(std::move(comm), options.trace_comm);
+std::unique_ptr<Ranks> choose_ranks(std::unique_ptr<Ranks> given,
+                                    const Options& options) {
+  std::unique_ptr<Ranks> ranks = given ? std::move(given) : make_ranks();
+  if (!options.trace_comm.empty()) ranks->trace_to(options.trace_comm);
+  return ranks;
 }
 
 // What a merged holder needs of an engine: random numbers that do not depend on what was
@@ -122,13 +119,12 @@ void require_free(const ScannedModel& model) {
 }  // namespace
 
 Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
-                   const Options& given_options, std::unique_ptr<Communicator> given)
+                   const Options& given_options, std::unique_ptr<Ranks> given)
     : root(std::move(module)),
       options(given_options),
-      comm(choose_communicator(std::move(given), options)),
-      control(comm->duplicate()),
+      control(choose_ranks(std::move(given), options)),
+      comm(control->make_collectives()),
       device(make_device(options)),
-      inline_stream(make_inline_stream("control")),
       threads(checked_threads(options)),
       model(scan_model(require_model(root))) {
   require_same_options(options, model, *control);
@@ -140,7 +136,7 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   shards = std::make_unique<ShardStore>(plan, options.inference);
   gradients = std::make_unique<GradientShards>(plan, memory, options, *shards, *device,
                                                *comm, *comm_stream, threads);
-  fill_shards(model, plan, options, *shards, *control, *inline_stream, threads);
+  fill_shards(model, plan, options, *shards, *control, threads);
   refresh_copies();
   updates = std::make_unique<UpdateQueue>(plan, options, comm->rank(), *shards, *device,
                                           threads);
@@ -332,7 +328,7 @@ void Engine::Impl::finish_gradients() {
     all[2 * (p * size + rank) + 1] = targets[p];
   }
   // Where reductions run, too: ranks that made other calls find out here.
-  comm->all_reduce(std::span<double>(all), ReduceOp::kSum, "losses", *comm_stream);
+  comm->all_reduce(std::span<double>(all), SumOrder::kTree, "losses", *comm_stream);
   norm = gradients->finish();
   loss_total = target_total = 0;
   for (size_t i = 0; i < all.size(); i += 2) {
@@ -364,8 +360,8 @@ void Engine::Impl::weights_changed() {
 }
 
 Engine::Engine(std::shared_ptr<torch::nn::Module> model, const Options& options,
-               std::unique_ptr<Communicator> communicator)
-    : impl_(std::make_unique<Impl>(std::move(model), options, std::move(communicator))) {}
+               std::unique_ptr<Ranks> ranks)
+    : impl_(std::make_unique<Impl>(std::move(model), options, std::move(ranks))) {}
 
 Engine::~Engine() = default;
 
@@ -471,7 +467,7 @@ StepReport Engine::step() {
   report.loss = impl.target_total > 0 ? impl.loss_total / impl.target_total : 0;
   report.lr = learning_rate(impl.options.schedule, impl.num_steps);
   const double factor = impl.mean_factor();
-  report.grad_norm = impl.norm.reduce(factor, *impl.control, *impl.inline_stream);
+  report.grad_norm = impl.norm.reduce(factor, *impl.control);
   if (std::isfinite(report.grad_norm) && std::isfinite(report.loss)) {
     report.clip_coef = clip_coefficient(report.grad_norm, impl.options.clip);
     impl.begin_updates(report.lr, factor * report.clip_coef);
@@ -480,8 +476,7 @@ StepReport Engine::step() {
     report.clip_coef = 0;
     std::vector<std::string> fqns;
     for (const ParamDescription& param : impl.model.params) fqns.push_back(param.fqn);
-    report.first_bad = first_non_finite(impl.plan, fqns, *impl.shards, *impl.control,
-                                        *impl.inline_stream);
+    report.first_bad = first_non_finite(impl.plan, fqns, *impl.shards, *impl.control);
     if (report.first_bad.empty()) report.first_bad = "loss";
   }
   report.step = impl.num_steps;
@@ -492,7 +487,7 @@ StepReport Engine::step() {
 
 int Engine::rank() const { return impl_->comm->rank(); }
 int Engine::size() const { return impl_->comm->size(); }
-Communicator& Engine::control() { return *impl_->control; }
+Ranks& Engine::control() { return *impl_->control; }
 int64_t Engine::num_steps() const { return impl_->num_steps; }
 void Engine::set_num_steps(int64_t steps) {
   if (steps < 0) {

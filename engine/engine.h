@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/comm/communicator.h"
+#include "engine/comm/ranks.h"
 #include "engine/options.h"
 
 namespace at {
@@ -85,12 +85,12 @@ std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
 // order. Not thread-safe.
 class Engine {
  public:
-  // Ranks are those of `communicator`; without one, of the MPI world if this process was
-  // started by mpirun or srun, else this process alone. The module is kept and changed:
+  // Without `ranks` they are those of make_ranks(): of MPI if mpirun or srun started this
+  // process, else this process alone. The module is kept and changed:
   // its parameters become views of gathered memory. Throws Error: kUsage for options that
   // do not fit the model, kEnvironment when memory does not suffice.
   Engine(std::shared_ptr<torch::nn::Module> model, const Options& options,
-         std::unique_ptr<Communicator> communicator = nullptr);
+         std::unique_ptr<Ranks> ranks = nullptr);
   // Gives full, unsharded memory back to nobody: parameters of the module are unusable
   // afterwards.
   ~Engine();
@@ -150,7 +150,7 @@ class Engine {
   // --- local
   int rank() const;
   int size() const;
-  Communicator& control();            // for the caller's own small exchanges
+  Ranks& control();                   // for the caller's own small exchanges
   int64_t num_steps() const;          // updates done
   void set_num_steps(int64_t steps);  // after loading a checkpoint
   int64_t num_parameters() const;     // unique, unsharded elements

@@ -9,7 +9,8 @@
 
 #include "engine/activity.h"
 #include "engine/call_seed.h"
-#include "engine/device/host_device.h"
+#include "engine/comm/collectives.h"
+#include "engine/device/device.h"
 #include "engine/engine.h"
 #include "engine/model_scan.h"
 #include "engine/pending_forwards.h"
@@ -27,7 +28,7 @@ namespace zero {
 // its parameters to others.
 struct Engine::Impl {
   Impl(std::shared_ptr<torch::nn::Module> module, const Options& options,
-       std::unique_ptr<Communicator> given);
+       std::unique_ptr<Ranks> given);
   ~Impl();
 
   void attach();
@@ -58,9 +59,9 @@ struct Engine::Impl {
 
   std::shared_ptr<torch::nn::Module> root;
   Options options;
-  std::unique_ptr<Communicator> comm, control;
+  std::unique_ptr<Ranks> control;     // small values that the training thread waits for
+  std::unique_ptr<Collectives> comm;  // weights and gradients, on comm_stream
   std::unique_ptr<Device> device;
-  std::unique_ptr<HostStream> inline_stream;
   ThreadPool threads;
   ScannedModel model;
   UnitPlan plan;

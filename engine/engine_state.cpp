@@ -176,12 +176,10 @@ at::Tensor Engine::averaged_buffer(const std::string& fqn) {
     const at::ScalarType type = buffer.is_floating_point() ? at::kDouble : at::kLong;
     at::Tensor values = buffer.to(type).contiguous().clone();
     const auto reduce = [&]<class T>(T* data) {
-      impl_->control->all_reduce(std::span<T>(data, values.numel()), op, fqn,
-                                 *impl_->inline_stream);
+      impl_->control->all_reduce(std::span<T>(data, values.numel()), op, fqn);
     };
     buffer.is_floating_point() ? reduce(values.data_ptr<double>())
                                : reduce(values.data_ptr<int64_t>());
-    impl_->inline_stream->synchronize();
     return values;
   };
   const at::Tensor largest = reduced(ReduceOp::kMax);

@@ -7,7 +7,7 @@
 
 namespace zero {
 
-GatherRing::GatherRing(Device& device, Communicator& comm, Stream& stream,
+GatherRing::GatherRing(Device& device, Collectives& comm, Stream& stream,
                        const std::string& name, const SlotPlan& plan)
     : device_(device), comm_(comm), stream_(stream), class_of_(plan.class_of) {
   for (size_t c = 0; c < plan.classes.size(); ++c) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/comm/communicator.h"
+#include "engine/comm/collectives.h"
 #include "engine/device/device.h"
 #include "engine/plan/slot_plan.h"
 
@@ -34,7 +34,7 @@ struct GatherSource {
 class GatherRing {
  public:
   // Units are the users of the plan.
-  GatherRing(Device& device, Communicator& comm, Stream& stream, const std::string& name,
+  GatherRing(Device& device, Collectives& comm, Stream& stream, const std::string& name,
              const SlotPlan& plan);
   ~GatherRing();
   GatherRing(const GatherRing&) = delete;
@@ -72,7 +72,7 @@ class GatherRing {
   void gather(Slot& slot, const GatherSource& source);
 
   Device& device_;
-  Communicator& comm_;
+  Collectives& comm_;
   Stream& stream_;
   const std::vector<int> class_of_;  // of each unit
   std::vector<Slot> slots_;

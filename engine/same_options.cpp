@@ -5,8 +5,6 @@
 #include <sstream>
 
 #include "checkpoint/hash.h"
-#include "engine/comm/exchange.h"
-#include "engine/device/host_device.h"
 #include "engine/errors.h"
 
 namespace zero {
@@ -140,7 +138,7 @@ std::string differences(const std::vector<std::string>& text_of_rank) {
 }  // namespace
 
 void require_same_options(const Options& options, const ScannedModel& model,
-                          Communicator& ranks) {
+                          Ranks& ranks) {
   if (ranks.size() == 1) return;
   Lines lines;
   add_schedule(lines, options.schedule);
@@ -152,15 +150,12 @@ void require_same_options(const Options& options, const ScannedModel& model,
       static_cast<int64_t>(checkpoint::hash_of(text.data(), text.size()) >> 1);
   // The largest hash and the largest of the negative ones: the smallest.
   std::array<int64_t, 2> extremes{hash, -hash};
-  const auto stream = make_inline_stream("options");
-  ranks.all_reduce(std::span<int64_t>(extremes), ReduceOp::kMax, "options", *stream);
-  stream->synchronize();
+  ranks.all_reduce(extremes, ReduceOp::kMax, "options");
   if (extremes[0] == -extremes[1]) return;
-  throw Error(
-      ExitCode::kUsage,
-      "ranks were given different options: " + differences(gather_texts(ranks, text)),
-      "zero::Engine, compared with rank 0",
-      "give every rank the same; only threads, traces and chaos may differ");
+  throw Error(ExitCode::kUsage,
+              "ranks were given different options: " + differences(ranks.gather(text)),
+              "zero::Engine, compared with rank 0",
+              "give every rank the same; only threads, traces and chaos may differ");
 }
 
 }  // namespace zero

@@ -1,5 +1,5 @@
 #pragma once
-#include "engine/comm/communicator.h"
+#include "engine/comm/ranks.h"
 #include "engine/model_scan.h"
 #include "engine/options.h"
 
@@ -9,6 +9,6 @@ namespace zero {
 // given the same options and the same model. What may differ: threads, traces, chaos.
 // Collective.
 void require_same_options(const Options& options, const ScannedModel& model,
-                          Communicator& ranks);
+                          Ranks& ranks);
 
 }  // namespace zero

@@ -13,7 +13,7 @@
 #include "checkpoint/writer.h"
 #include "engine/activity.h"
 #include "engine/comm/agreement.h"
-#include "engine/comm/exchange.h"
+#include "engine/errors.h"
 
 namespace zero {
 namespace {
@@ -176,14 +176,14 @@ std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
   ranks.run([&] {
     if (ranks.is_first()) temporary = checkpoint::prepare(*run, state.step, existing);
   });
-  temporary = broadcast_text(engine.control(), temporary);
+  temporary = engine.control().broadcast(temporary);
   try {
     std::string report;
     ranks.run([&] {
       report = to_text(write_shard(temporary, ranks.rank(), ranks.size(),
                                    slices_of(engine, buffers, state)));
     });
-    const std::vector<std::string> reports = gather_texts(engine.control(), report);
+    const std::vector<std::string> reports = engine.control().gather(report);
     std::string path;
     ranks.run([&] {
       if (!ranks.is_first()) return;
@@ -193,7 +193,7 @@ std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
       path =
           checkpoint::commit(*run, temporary, parsed, info_of(engine, state), existing);
     });
-    return broadcast_text(engine.control(), path);
+    return engine.control().broadcast(path);
   } catch (...) {
     if (ranks.is_first()) checkpoint::discard(*run, temporary);
     throw;

@@ -10,7 +10,7 @@ namespace zero {
 WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
                                const Options& options, ShardStore& shards,
                                const std::vector<at::Tensor>& params, Device& device,
-                               Communicator& comm, Stream& stream,
+                               Collectives& comm, Stream& stream,
                                const UpdateQueue& updates)
     : in_place_(memory.in_place),
       num_prefetch_(options.prefetch),

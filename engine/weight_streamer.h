@@ -46,7 +46,7 @@ class WeightStreamer {
   // `params`: of each ParamDescription of the plan; they are changed.
   WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory, const Options& options,
                  ShardStore& shards, const std::vector<at::Tensor>& params,
-                 Device& device, Communicator& comm, Stream& stream,
+                 Device& device, Collectives& comm, Stream& stream,
                  const UpdateQueue& updates);
   ~WeightStreamer();
 

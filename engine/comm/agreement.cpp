@@ -1,14 +1,10 @@
 #include "engine/comm/agreement.h"
 
 #include <array>
-#include <limits>
 #include <span>
-#include <vector>
 
 #include "checkpoint/error.h"
-#include "engine/comm/communicator.h"
-#include "engine/comm/exchange.h"
-#include "engine/device/host_device.h"
+#include "engine/comm/ranks.h"
 #include "engine/errors.h"
 
 namespace zero {
@@ -40,13 +36,6 @@ Parts parts_of_current_exception() {
 
 }  // namespace
 
-Agreement::Agreement(Communicator& ranks, std::string subject)
-    : ranks_(ranks),
-      subject_(std::move(subject)),
-      stream_(make_inline_stream("agreement")) {}
-
-Agreement::~Agreement() = default;
-
 void Agreement::run(const std::function<void()>& body) {
   Parts parts;
   bool failed = true;
@@ -56,12 +45,11 @@ void Agreement::run(const std::function<void()>& body) {
   } catch (...) {
     parts = parts_of_current_exception();
   }
-  std::array<int64_t, 1> first{failed ? rank() : std::numeric_limits<int64_t>::max()};
-  ranks_.all_reduce(std::span<int64_t>(first), ReduceOp::kMin, subject_, *stream_);
-  stream_->synchronize();
-  if (first[0] >= size()) return;
-  const int culprit = static_cast<int>(first[0]);
-  for (std::string& part : parts) part = broadcast_text(ranks_, part, culprit);
+  int64_t first = failed ? rank() : size();
+  ranks_.all_reduce(std::span(&first, 1), ReduceOp::kMin, subject_);
+  if (first == size()) return;
+  const int culprit = static_cast<int>(first);
+  for (std::string& part : parts) part = ranks_.broadcast(part, culprit);
   if (size() > 1 && (culprit > 0 || parts[0].empty()))
     parts[3] = "rank " + std::to_string(culprit) + ": " + parts[3];
   rethrow(parts);

@@ -1,19 +1,17 @@
 #pragma once
 #include <functional>
-#include <memory>
 #include <string>
 
 namespace zero {
 
-class Communicator;
-class HostStream;
+class Ranks;
 
 // Ranks that do something together and fail together.
 class Agreement {
  public:
   // `subject` is what the ranks must agree on: with different ones, all of them throw.
-  Agreement(Communicator& ranks, std::string subject);
-  ~Agreement();
+  Agreement(Ranks& ranks, std::string subject)
+      : ranks_(ranks), subject_(std::move(subject)) {}
 
   // Run `body` on this rank; then every rank throws the error of the lowest rank whose
   // body failed, if any did: an Error as it was, anything else as a CheckpointError.
@@ -24,9 +22,8 @@ class Agreement {
   int size() const;
 
  private:
-  Communicator& ranks_;
+  Ranks& ranks_;
   const std::string subject_;
-  const std::unique_ptr<HostStream> stream_;
 };
 
 }  // namespace zero

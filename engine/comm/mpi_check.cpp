@@ -31,4 +31,14 @@ MpiPlace place_in(MPI_Comm comm) {
   return place;
 }
 
+MpiPlace local_place_in(MPI_Comm comm) {
+  MPI_Comm local;
+  check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, place_in(comm).rank,
+                                MPI_INFO_NULL, &local),
+            "MPI_Comm_split_type");
+  const MpiPlace place = place_in(local);
+  check_mpi(MPI_Comm_free(&local), "MPI_Comm_free");
+  return place;
+}
+
 }  // namespace zero

@@ -20,5 +20,7 @@ struct MpiPlace {
   int rank = 0, size = 1;
 };
 MpiPlace place_in(MPI_Comm comm);
+// Among the ranks of this host; collective.
+MpiPlace local_place_in(MPI_Comm comm);
 
 }  // namespace zero

@@ -44,11 +44,11 @@ class StridedType {
 }  // namespace
 
 MpiTransport::MpiTransport(MPI_Comm comm, int64_t max_message_bytes)
-    : comm_(comm), max_message_bytes_(max_message_bytes) {
+    : comm_(comm),
+      max_message_bytes_(max_message_bytes),
+      place_(place_in(comm)),
+      local_(local_place_in(comm)) {
   return_mpi_errors(comm_);
-  const MpiPlace place = place_in(comm_);
-  rank_ = place.rank;
-  size_ = place.size;
 }
 
 // After a failure messages may still be under way: then the communicator is left to
@@ -84,7 +84,7 @@ void MpiTransport::gather_piece(const std::byte* from, std::byte* to, int64_t by
 void MpiTransport::reduce_scatter(const Call& call, const void* full, float* shard,
                                   int64_t shard_numel, WireType type) {
   agree(call);
-  const int64_t element = type == WireType::kFloat ? 4 : 2;
+  const int64_t element = bytes_of(type);
   const int64_t part_numel = std::max<int64_t>(max_message_bytes_ / element / size_, 1);
   auto* parts = static_cast<const std::byte*>(full);  // (size, shard_numel)
   std::vector<const void*> sources(size_);

@@ -1,24 +1,27 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "engine/comm/call.h"
-#include "engine/comm/communicator.h"
+#include "engine/comm/collectives.h"
+#include "engine/comm/ranks.h"
 
 namespace zero {
 
-// How bytes travel among the ranks of a group: the blocking half of a Communicator, one
-// class per backend.
+// How bytes of host memory travel among the ranks of a group, one class per backend.
 //
-// Calls run one at a time, in whatever thread the streams have. Each compares `call`
-// among the ranks before it delivers anything and throws what require_same_call() throws.
-// After a throw the transport is of no more use.
+// Calls block and run one at a time, in whatever thread. Each compares `call` among the
+// ranks before it delivers anything and throws what require_same_call() throws. After a
+// throw the transport is of no more use.
 class Transport {
  public:
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  virtual int local_rank() const = 0;  // among the ranks of this host
+  virtual int local_size() const = 0;
 
   virtual void all_gather(const Call& call, const void* shard, void* full,
                           int64_t shard_bytes) = 0;
@@ -33,5 +36,18 @@ class Transport {
   // once.
   virtual void leave(const std::string& reason) noexcept = 0;
 };
+
+// Of one rank: copies.
+std::unique_ptr<Transport> make_self_transport();
+
+// Replace each value by its reduction over ranks, in adjacent-pair tree order: all ranks
+// gather all values and do the same arithmetic. For the few numbers that a step agrees
+// on.
+void reduce_values(Transport& transport, const Call& call, std::span<int64_t> values,
+                   ReduceOp op);
+void reduce_values(Transport& transport, const Call& call, std::span<double> values,
+                   ReduceOp op);
+
+inline int64_t bytes_of(WireType type) { return type == WireType::kFloat ? 4 : 2; }
 
 }  // namespace zero

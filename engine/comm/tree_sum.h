@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/comm/communicator.h"
+#include "engine/comm/collectives.h"
 
 namespace zero {
 

@@ -5,7 +5,6 @@
 
 #include "checkpoint/names.h"
 #include "engine/activity.h"
-#include "engine/device/device.h"
 #include "engine/errors.h"
 #include "engine/init/deferred_init.h"
 #include "engine/init/module_init.h"
@@ -27,13 +26,12 @@ std::optional<InitSpec> spec_of(const ScannedModel& model, size_t param,
 class Filler {
  public:
   Filler(const ScannedModel& model, const UnitPlan& plan, const Options& options,
-         ShardStore& shards, Communicator& comm, Stream& stream, ThreadPool& threads)
+         ShardStore& shards, Ranks& ranks, ThreadPool& threads)
       : model_(model),
         plan_(plan),
         options_(options),
         shards_(shards),
-        comm_(comm),
-        stream_(stream),
+        ranks_(ranks),
         threads_(threads) {}
 
   void run() {
@@ -66,7 +64,7 @@ class Filler {
   void with_slice(size_t param, Function function) {
     const ParamPlace& place = plan_.places[param];
     float* memory = shards_[place.part].master;
-    for (const Piece& piece : pieces_of(plan_.parts[place.part].layout, comm_.rank())) {
+    for (const Piece& piece : pieces_of(plan_.parts[place.part].layout, ranks_.rank())) {
       if (piece.param != place.index) continue;
       function(piece.param_begin,
                std::span<float>(memory + piece.shard_begin, piece.numel));
@@ -94,19 +92,17 @@ class Filler {
   void fill_buffer(size_t i) {
     at::Tensor buffer = model_.buffers[i];
     if (is_deferred(buffer)) materialize(buffer);
-    if (comm_.size() == 1) return;
+    if (ranks_.size() == 1) return;
     const at::Tensor first = from_rank_0(buffer, model_.buffer_fqns[i]);
     if (!buffer.equal(first)) buffer.copy_(first);
   }
 
   // The values of rank 0; those of this rank stay.
   at::Tensor from_rank_0(const at::Tensor& values, const std::string& fqn) {
-    if (comm_.size() == 1 || values.numel() == 0) return values.contiguous();
+    if (ranks_.size() == 1 || values.numel() == 0) return values.contiguous();
     const at::Tensor received = values.clone(at::MemoryFormat::Contiguous);
-    comm_.broadcast(received.data_ptr(),
-                    received.numel() * static_cast<int64_t>(received.element_size()), 0,
-                    fqn, stream_);
-    stream_.synchronize();
+    ranks_.broadcast(received.data_ptr(), static_cast<int64_t>(received.nbytes()), 0,
+                     fqn);
     return received;
   }
 
@@ -114,18 +110,16 @@ class Filler {
   const UnitPlan& plan_;
   const Options& options_;
   ShardStore& shards_;
-  Communicator& comm_;
-  Stream& stream_;
+  Ranks& ranks_;
   ThreadPool& threads_;
 };
 
 }  // namespace
 
 void fill_shards(const ScannedModel& model, const UnitPlan& plan, const Options& options,
-                 ShardStore& shards, Communicator& comm, Stream& stream,
-                 ThreadPool& threads) {
+                 ShardStore& shards, Ranks& ranks, ThreadPool& threads) {
   torch::NoGradGuard no_grad;
-  Filler(model, plan, options, shards, comm, stream, threads).run();
+  Filler(model, plan, options, shards, ranks, threads).run();
 }
 
 }  // namespace zero

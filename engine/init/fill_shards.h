@@ -1,5 +1,5 @@
 #pragma once
-#include "engine/comm/communicator.h"
+#include "engine/comm/ranks.h"
 #include "engine/model_scan.h"
 #include "engine/options.h"
 #include "engine/shard_store.h"
@@ -14,7 +14,6 @@ namespace zero {
 // rank 0, so that all ranks start the same. Deferred buffers get their memory and the
 // values their constructor gave them; others are taken from rank 0.
 void fill_shards(const ScannedModel& model, const UnitPlan& plan, const Options& options,
-                 ShardStore& shards, Communicator& comm, Stream& stream,
-                 ThreadPool& threads);
+                 ShardStore& shards, Ranks& ranks, ThreadPool& threads);
 
 }  // namespace zero

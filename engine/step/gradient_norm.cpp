@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/device/device.h"
 
 namespace zero {
 
@@ -23,36 +22,32 @@ void GradientNorm::merge(const GradientNorm& other) {
   has_nan_ = has_nan_ || other.has_nan_;
 }
 
-double GradientNorm::reduce(double factor, Communicator& comm, Stream& stream) {
+double GradientNorm::reduce(double factor, Ranks& ranks) {
   if (type_ == NormType::kInf) {
     // The maximum, and whether there is a NaN: max() would lose it.
     std::array<double, 2> all{largest_, has_nan_ ? 1.0 : 0.0};
-    comm.all_reduce(std::span<double>(all), ReduceOp::kMax, "gradient norm", stream);
-    stream.synchronize();
+    ranks.all_reduce(all, ReduceOp::kMax, "gradient norm");
     return all[1] > 0 ? std::numeric_limits<double>::quiet_NaN() : all[0] * factor;
   }
-  comm.all_reduce(sum_.limbs(), ReduceOp::kSum, "gradient norm", stream);
-  stream.synchronize();
+  ranks.all_reduce(sum_.limbs(), ReduceOp::kSum, "gradient norm");
   return (type_ == NormType::kL2 ? std::sqrt(sum_.value()) : sum_.value()) * factor;
 }
 
 std::string first_non_finite(const UnitPlan& plan, const std::vector<std::string>& fqns,
-                             ShardStore& shards, Communicator& comm, Stream& stream) {
-  std::array<int64_t, 1> first{std::numeric_limits<int64_t>::max()};
+                             ShardStore& shards, Ranks& ranks) {
+  int64_t first = std::numeric_limits<int64_t>::max();
   for (size_t p = 0; p < plan.parts.size(); ++p) {
     if (plan.parts[p].is_frozen) continue;
-    for (const Piece& piece : pieces_of(plan.parts[p].layout, comm.rank())) {
+    for (const Piece& piece : pieces_of(plan.parts[p].layout, ranks.rank())) {
       const float* grad = shards[p].grad + piece.shard_begin;
       const bool is_finite =
           std::all_of(grad, grad + piece.numel, [](float g) { return std::isfinite(g); });
       const int64_t param = plan.parts[p].params[piece.param];
-      if (!is_finite) first[0] = std::min(first[0], param);
+      if (!is_finite) first = std::min(first, param);
     }
   }
-  comm.all_reduce(std::span<int64_t>(first), ReduceOp::kMin, "first non-finite gradient",
-                  stream);
-  stream.synchronize();
-  return first[0] < static_cast<int64_t>(fqns.size()) ? fqns[first[0]] : "";
+  ranks.all_reduce(std::span(&first, 1), ReduceOp::kMin, "first non-finite gradient");
+  return first < static_cast<int64_t>(fqns.size()) ? fqns[first] : "";
 }
 
 double clip_coefficient(double norm, double clip) {

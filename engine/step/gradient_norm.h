@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/comm/communicator.h"
+#include "engine/comm/ranks.h"
 #include "engine/options.h"
 #include "engine/plan/unit_plan.h"
 #include "engine/shard_store.h"
@@ -27,7 +27,7 @@ class GradientNorm {
 
   // The norm of what all ranks have added, times `factor`; not finite when any value is
   // not. One all-reduce.
-  double reduce(double factor, Communicator& comm, Stream& stream);
+  double reduce(double factor, Ranks& ranks);
 
  private:
   NormType type_;
@@ -39,7 +39,7 @@ class GradientNorm {
 // The FQN of the first parameter (in plan order) with a non-finite gradient on any rank;
 // "" if there is none. Collective.
 std::string first_non_finite(const UnitPlan& plan, const std::vector<std::string>& fqns,
-                             ShardStore& shards, Communicator& comm, Stream& stream);
+                             ShardStore& shards, Ranks& ranks);
 
 // What gradients are multiplied with so that their norm is at most `clip`; 1 if clip is 0
 // (torch's clip_grad_norm_: clip / (norm + 1e-6), at most 1).

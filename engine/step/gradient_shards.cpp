@@ -51,9 +51,10 @@ void sum_up(float* sum, const float* left, const float* right, int64_t numel,
 
 GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
                                const Options& options, ShardStore& shards, Device& device,
-                               Communicator& comm, Stream& stream, ThreadPool& threads)
+                               Collectives& comm, Stream& stream, ThreadPool& threads)
     : plan_(plan),
       wire_(options.reduce_dtype == DType::kFloat32 ? WireType::kFloat : WireType::kBf16),
+      sum_order_(options.deterministic ? SumOrder::kTree : SumOrder::kAny),
       in_place_(memory.gradient_in_place),
       norm_type_(options.norm),
       num_planned_passes_(options.micro_batches_per_rank),
@@ -228,7 +229,8 @@ void GradientShards::push_pass(int part, Slot& slot) {
 
   device_.compute_stream().record(*collected_);
   stream_.wait(*collected_);
-  comm_.reduce_scatter(slot.memory, target, numel, wire_, planned.tag, stream_);
+  comm_.reduce_scatter(slot.memory, target, numel, wire_, sum_order_, planned.tag,
+                       stream_);
   device_.poison(slot.memory, slot.bytes, stream_);
   stream_.record(*slot.idle);
   if (!counts) {

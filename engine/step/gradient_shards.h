@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/comm/communicator.h"
+#include "engine/comm/collectives.h"
 #include "engine/device/device.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/unit_plan.h"
@@ -31,7 +31,7 @@ namespace zero {
 class GradientShards {
  public:
   GradientShards(const UnitPlan& plan, const MemoryPlan& memory, const Options& options,
-                 ShardStore& shards, Device& device, Communicator& comm, Stream& stream,
+                 ShardStore& shards, Device& device, Collectives& comm, Stream& stream,
                  ThreadPool& threads);
   ~GradientShards();
 
@@ -84,12 +84,13 @@ class GradientShards {
 
   const UnitPlan& plan_;
   const WireType wire_;
+  const SumOrder sum_order_;
   const bool in_place_;
   const NormType norm_type_;
   const int64_t num_planned_passes_;
   ShardStore& shards_;
   Device& device_;
-  Communicator& comm_;
+  Collectives& comm_;
   Stream& stream_;
   ThreadPool& threads_;
   const SlotPlan ring_;

@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "checkpoint/find.h"
-#include "engine/comm/default_communicator.h"
+#include "engine/comm/ranks.h"
 #include "engine/engine.h"
 #include "engine/init/deferred_init.h"
 #include "engine/save_load.h"
@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
   // The same bits on any number of ranks need one way to split a sum.
   torch::set_num_threads(1);
 
-  std::unique_ptr<zero::Communicator> ranks = zero::make_default_communicator();
+  std::unique_ptr<zero::Ranks> ranks = zero::make_ranks();
   zero::Options options;
   options.schedule.lr = 1e-3;
   options.clip = 1;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/comm/communicator.h"
+#include "engine/comm/ranks.h"
 #include "launcher/commands/from_checkpoint.h"
 #include "launcher/data/sampler.h"
 #include "launcher/data/token_source.h"

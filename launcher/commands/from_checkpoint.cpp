@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "engine/comm/communicator.h"
+#include "engine/comm/ranks.h"
 #include "launcher/process/announced_world.h"
 #include "launcher/process/environment.h"
 #include "launcher/process/process_setup.h"
@@ -58,7 +58,7 @@ RanksToStart asked_ranks(const CommandLine& line) {
 
 int use_in(World& world, const std::string& verb, const CommandLine& line,
            const ModelFamilies& models, const UseModel& use) {
-  std::unique_ptr<Communicator> ranks = world.make_communicator();
+  std::unique_ptr<Ranks> ranks = world.make_ranks();
   const FoundCheckpoint checkpoint = find_saved_run(line.from, *ranks);
   const Settings settings = settings_for(verb, line, checkpoint, models);
   world.watch(settings.hang_timeout);

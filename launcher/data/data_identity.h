@@ -3,7 +3,7 @@
 #include <string>
 
 namespace zero {
-class Communicator;
+class Ranks;
 namespace data {
 class TokenSource;
 }
@@ -23,7 +23,6 @@ struct DataIdentity {
 //
 // The first rank of each host reads every byte, the others compare sizes alone. Throws
 // Error(kData) on a rank whose data is another.
-DataIdentity agree_on_data(const data::TokenSource& source, bool reads_all,
-                           Communicator& ranks);
+DataIdentity agree_on_data(const data::TokenSource& source, bool reads_all, Ranks& ranks);
 
 }  // namespace zero::launcher

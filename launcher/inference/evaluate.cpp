@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "engine/activity.h"
-#include "engine/comm/communicator.h"
-#include "engine/device/host_device.h"
+#include "engine/comm/ranks.h"
 #include "launcher/process/runner.h"
 
 namespace zero::launcher {
@@ -27,7 +26,7 @@ Batch read_micro_batch(const data::Sampler& sampler, int64_t rows, int64_t seq_l
 
 }  // namespace
 
-std::optional<Evaluation> evaluate(Runner& runner, Communicator& ranks,
+std::optional<Evaluation> evaluate(Runner& runner, Ranks& ranks,
                                    const data::Sampler& sampler, const BatchPlan& plan,
                                    int64_t seq_len, int64_t num_samples,
                                    const std::function<bool()>& is_stopped) {
@@ -44,9 +43,7 @@ std::optional<Evaluation> evaluate(Runner& runner, Communicator& ranks,
   }
   // Each entry has one rank's loss and zeros: exact, so that the sum below does not
   // depend on the number of ranks.
-  auto stream = make_inline_stream("evaluate");
-  ranks.all_reduce(std::span<double>(losses), ReduceOp::kSum, "evaluate", *stream);
-  stream->synchronize();
+  ranks.all_reduce(losses, ReduceOp::kSum, "evaluate");
   const int64_t num_targets = num_samples * seq_len;
   const double sum = std::accumulate(losses.begin(), losses.end(), 0.0);
   return Evaluation{num_targets > 0 ? sum / static_cast<double>(num_targets) : 0,

@@ -7,7 +7,7 @@
 #include "launcher/data/sampler.h"
 
 namespace zero {
-class Communicator;
+class Ranks;
 }
 
 namespace zero::launcher {
@@ -23,8 +23,8 @@ struct Evaluation {
 // work, and get the same bits whatever their number. Between passes `is_stopped` is asked
 // (collectively, if at all); nothing is the result then.
 std::optional<Evaluation> evaluate(
-    Runner& runner, Communicator& ranks, const data::Sampler& sampler,
-    const BatchPlan& plan, int64_t seq_len, int64_t num_samples,
+    Runner& runner, Ranks& ranks, const data::Sampler& sampler, const BatchPlan& plan,
+    int64_t seq_len, int64_t num_samples,
     const std::function<bool()>& is_stopped = [] { return false; });
 
 }  // namespace zero::launcher

@@ -7,10 +7,8 @@
 
 #include "checkpoint/work.h"
 #include "engine/activity.h"
-#include "engine/comm/communicator.h"
 #include "engine/comm/hang_watch.h"
-#include "engine/comm/make_communicator.h"
-#include "engine/comm/mpi_session.h"
+#include "engine/comm/mpi_ranks.h"
 #include "launcher/run/console.h"
 
 namespace zero::launcher {
@@ -28,9 +26,7 @@ int World::size() const { return mpi_ ? mpi_->size() : 1; }
 int World::local_rank() const { return mpi_ ? mpi_->local_rank() : 0; }
 int World::local_size() const { return mpi_ ? mpi_->local_size() : 1; }
 
-std::unique_ptr<Communicator> World::make_communicator() const {
-  return make_world_communicator(mpi_.get());
-}
+std::unique_ptr<Ranks> World::make_ranks() const { return make_world_ranks(mpi_.get()); }
 
 // A short limit is for trials: ranks are named before it is over.
 void World::watch(int64_t give_up) {

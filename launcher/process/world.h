@@ -6,7 +6,7 @@
 #include "launcher/process/announced_world.h"
 
 namespace zero {
-class Communicator;
+class Ranks;
 class HangWatch;
 class MpiSession;
 }  // namespace zero
@@ -31,7 +31,7 @@ class World {
   int local_size() const;
 
   // All ranks; collective.
-  std::unique_ptr<Communicator> make_communicator() const;
+  std::unique_ptr<Ranks> make_ranks() const;
 
   // From now on name ranks that keep the others waiting, and end all with code 86 when it
   // takes longer than `give_up` seconds (0: never); collective.

@@ -3,8 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/reader.h"
-#include "engine/comm/communicator.h"
-#include "engine/comm/exchange.h"
+#include "engine/comm/ranks.h"
 #include "engine/engine.h"
 #include "engine/init/deferred_init.h"
 #include "engine/save_load.h"
@@ -40,20 +39,20 @@ Options options_for_use(const Settings& settings, const BatchPlan& batch,
 
 }  // namespace
 
-FoundCheckpoint find_saved_run(const std::string& from, Communicator& ranks) {
+FoundCheckpoint find_saved_run(const std::string& from, Ranks& ranks) {
   std::string found;
   if (ranks.rank() == 0) {
     const std::string folder = find_checkpoint(from, "--from");
     found = json({folder, checkpoint::Reader(folder).manifest().config}).dump();
   }
-  const json agreed = json::parse(broadcast_text(ranks, found));
+  const json agreed = json::parse(ranks.broadcast(found));
   const std::string folder = agreed[0];
   return {folder, parse_saved_run(agreed[1], folder)};
 }
 
 LoadedModel::LoadedModel(const FoundCheckpoint& checkpoint, const Settings& settings,
                          const ModelFamilies& models, const World& world,
-                         std::unique_ptr<Communicator> ranks) {
+                         std::unique_ptr<Ranks> ranks) {
   const ModelFamily& family = *find_family(models, settings.model);
   shape_ = shape_of(settings, family, checkpoint.run.vocab);
   batch_ = {settings.micro_batch * ranks->size(), settings.micro_batch, ranks->size(),
@@ -77,6 +76,6 @@ LoadedModel::LoadedModel(const FoundCheckpoint& checkpoint, const Settings& sett
 
 LoadedModel::~LoadedModel() = default;
 
-Communicator& LoadedModel::control() { return engine_->control(); }
+Ranks& LoadedModel::control() { return engine_->control(); }
 
 }  // namespace zero::launcher

@@ -8,7 +8,7 @@
 #include "launcher/run/saved_run.h"
 
 namespace zero {
-class Communicator;
+class Ranks;
 class Engine;
 }  // namespace zero
 
@@ -25,7 +25,7 @@ struct FoundCheckpoint {
 
 // The step's folder `from`, or the newest one of a run's folder; collective. Rank 0 alone
 // looks, as a run may just be saving. Throws Error(kUsage) that names --from.
-FoundCheckpoint find_saved_run(const std::string& from, Communicator& ranks);
+FoundCheckpoint find_saved_run(const std::string& from, Ranks& ranks);
 
 // A model out of a checkpoint, for use and not for training: its weights are sharded over
 // the ranks, without gradients and optimizer state.
@@ -35,13 +35,13 @@ class LoadedModel {
   // families must outlive this object.
   LoadedModel(const FoundCheckpoint& checkpoint, const Settings& settings,
               const ModelFamilies& models, const World& world,
-              std::unique_ptr<Communicator> ranks);
+              std::unique_ptr<Ranks> ranks);
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
 
   Runner& runner() { return *runner_; }
-  Communicator& control();
+  Ranks& control();
   const ModelShape& shape() const { return shape_; }
   const BatchPlan& batch() const { return batch_; }  // a pass for each rank
   int64_t step() const { return step_; }             // of the checkpoint

@@ -9,8 +9,7 @@
 
 #include "checkpoint/processes.h"
 #include "engine/comm/agreement.h"
-#include "engine/comm/communicator.h"
-#include "engine/comm/exchange.h"
+#include "engine/comm/ranks.h"
 #include "engine/errors.h"
 #include "launcher/process/tensor_memory.h"
 #include "launcher/process/world.h"
@@ -50,7 +49,7 @@ int64_t room_on_host(const Settings& settings) {
   return settings.host_memory > 0 ? std::min(room, settings.host_memory) : room;
 }
 
-void require_memory(Communicator& ranks, const World& world, const RunPlan& plan,
+void require_memory(Ranks& ranks, const World& world, const RunPlan& plan,
                     const Settings& settings,
                     const std::function<std::string()>& advice) {
   const int64_t room = room_on_host(settings);
@@ -69,10 +68,10 @@ void require_memory(Communicator& ranks, const World& world, const RunPlan& plan
   }
 }
 
-MemoryUse largest_use(Communicator& ranks, int64_t engine) {
-  return {largest(ranks, engine, "engine bytes"),
-          largest(ranks, peak_tensor_bytes(), "tensor bytes"),
-          largest(ranks, peak_of_process(), "process bytes")};
+MemoryUse largest_use(Ranks& ranks, int64_t engine) {
+  return {ranks.largest(engine, "engine bytes"),
+          ranks.largest(peak_tensor_bytes(), "tensor bytes"),
+          ranks.largest(peak_of_process(), "process bytes")};
 }
 
 std::string to_text(const RunPlan& plan, const MemoryUse& use) {

@@ -8,7 +8,7 @@
 #include "launcher/settings/settings.h"
 
 namespace zero {
-class Communicator;
+class Ranks;
 }
 
 namespace zero::launcher {
@@ -21,7 +21,7 @@ class World;
 // On every rank throws Error(kEnvironment) that ends in `advice` when the engines' own
 // bytes do not fit somewhere, unless settings.ignore_plan. Where estimated activations
 // alone are too much, a host warns.
-void require_memory(Communicator& ranks, const World& world, const RunPlan& plan,
+void require_memory(Ranks& ranks, const World& world, const RunPlan& plan,
                     const Settings& settings, const std::function<std::string()>& advice);
 
 // What is free on this host; nothing where the system does not tell.
@@ -38,7 +38,7 @@ struct MemoryUse {
 };
 
 // Collective; `engine` are the bytes that this rank's engine allocated.
-MemoryUse largest_use(Communicator& ranks, int64_t engine);
+MemoryUse largest_use(Ranks& ranks, int64_t engine);
 
 std::string to_text(const RunPlan& plan, const MemoryUse& use);
 

@@ -7,7 +7,6 @@
 #include "checkpoint/error.h"
 #include "checkpoint/reader.h"
 #include "engine/comm/agreement.h"
-#include "engine/comm/exchange.h"
 #include "engine/engine.h"
 #include "engine/save_load.h"
 #include "launcher/run/console.h"
@@ -30,7 +29,7 @@ ResumePlan agree_on_plan(Engine& engine, const Settings& settings) {
   for (const std::string& reason : first_few(plan.passed_over))
     tell_passed_over(reason, 0);
   const json mine = {plan.folders, plan.passed_over, plan.may_pass_over};
-  const json first = json::parse(broadcast_text(engine.control(), mine.dump()));
+  const json first = json::parse(engine.control().broadcast(mine.dump()));
   return {first[0], first[1], first[2]};
 }
 

@@ -15,9 +15,7 @@
 #include "checkpoint/format.h"
 #include "checkpoint/processes.h"
 #include "checkpoint/tidy.h"
-#include "engine/comm/communicator.h"
-#include "engine/comm/exchange.h"
-#include "engine/device/host_device.h"
+#include "engine/comm/ranks.h"
 #include "engine/errors.h"
 #include "launcher/run/heartbeat.h"
 
@@ -62,7 +60,7 @@ void find_word(const std::string& folder, const std::string& name,
 }  // namespace
 
 RunFolder::RunFolder(const std::string& path, const std::string& job_id,
-                     checkpoint::TakeOver take_over, Communicator& ranks)
+                     checkpoint::TakeOver take_over, Ranks& ranks)
     : path_(path) {
   if (ranks.rank() == 0) {
     create_folder(path);
@@ -99,22 +97,19 @@ void RunFolder::remove_stop_file() const {
 
 std::string stop_file(const std::string& folder) { return folder + "/STOP"; }
 
-void check_shared(const std::string& folder, const std::string& seen_as,
-                  Communicator& ranks) {
+void check_shared(const std::string& folder, const std::string& seen_as, Ranks& ranks) {
   if (ranks.size() == 1) return;
   const bool is_first = ranks.rank() == 0;
-  const std::string word = broadcast_text(
-      ranks, is_first ? checkpoint::temporary_name("nonce") : std::string());
+  const std::string word =
+      ranks.broadcast(is_first ? checkpoint::temporary_name("nonce") : std::string());
   // The name is never seen before: no stale cache knows it.
   const std::string name = word;
   if (is_first)
     checkpoint::write_text(checkpoint::Folder(folder), name, word,
                            checkpoint::system_io());
-  auto stream = make_inline_stream("nonce");
-  ranks.barrier("nonce written", *stream);
+  ranks.barrier("nonce written");
   find_word(seen_as, name, word);
-  ranks.barrier("nonce read", *stream);
-  stream->synchronize();
+  ranks.barrier("nonce read");
   if (is_first) checkpoint::Folder(folder).unlink(name, checkpoint::system_io());
 }
 

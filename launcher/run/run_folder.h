@@ -7,7 +7,7 @@
 #include "checkpoint/run_lock.h"
 
 namespace zero {
-class Communicator;
+class Ranks;
 }
 
 namespace zero::launcher {
@@ -26,7 +26,7 @@ class Heartbeat;
 class RunFolder {
  public:
   RunFolder(const std::string& path, const std::string& job_id,
-            checkpoint::TakeOver take_over, Communicator& ranks);
+            checkpoint::TakeOver take_over, Ranks& ranks);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -54,7 +54,6 @@ std::string stop_file(const std::string& folder);
 
 // Every rank must read in `folder` what rank 0 writes there; collective. `seen_as` is
 // where this rank finds the folder.
-void check_shared(const std::string& folder, const std::string& seen_as,
-                  Communicator& ranks);
+void check_shared(const std::string& folder, const std::string& seen_as, Ranks& ranks);
 
 }  // namespace zero::launcher

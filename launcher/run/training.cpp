@@ -7,8 +7,7 @@
 #include <optional>
 
 #include "engine/activity.h"
-#include "engine/comm/communicator.h"
-#include "engine/comm/exchange.h"
+#include "engine/comm/ranks.h"
 #include "engine/engine.h"
 #include "engine/errors.h"
 #include "engine/init/deferred_init.h"
@@ -113,13 +112,13 @@ void Training::build_model() {
 void Training::build_engine() {
   const Options options =
       engine_options(settings_, batch_, shape_.seq_len, family().init_rules(shape_));
-  std::unique_ptr<Communicator> ranks = world_.make_communicator();
+  std::unique_ptr<Ranks> ranks = world_.make_ranks();
   plan_memory(*ranks);
   engine_ = std::make_unique<Engine>(model_->module(), options, std::move(ranks));
   runner_ = std::make_unique<Runner>(*model_, *engine_);
 }
 
-void Training::plan_memory(Communicator& ranks) {
+void Training::plan_memory(Ranks& ranks) {
   const auto plan = [&](const Wish& wish) { return make_plan(wish, family(), *model_); };
   const Wish wish{settings_, shape_, world_.size(), world_.local_size(),
                   room_on_host(settings_)};
@@ -145,7 +144,7 @@ void Training::open_folder() {
 
 void Training::announce() {
   BannerFacts facts;
-  facts.cores = gather_texts(engine_->control(), process_.cores.note);
+  facts.cores = engine_->control().gather(process_.cores.note);
   if (!is_first_rank()) return;
   facts.threads = process_.threads;
   facts.shape = shape_;
@@ -212,7 +211,7 @@ void Training::announce_start() {
 bool Training::has_ended_before() {
   const bool has_ended =
       is_first_rank() && has_end_record(settings_.out, engine_->num_steps());
-  return largest(engine_->control(), has_ended, "ended") > 0;
+  return engine_->control().largest(has_ended, "ended") > 0;
 }
 
 bool Training::is_finished() const { return engine_->num_steps() >= settings_.steps; }

@@ -17,7 +17,7 @@
 #include "launcher/settings/settings.h"
 
 namespace zero {
-class Communicator;
+class Ranks;
 class Engine;
 enum class ExitCode : int;
 struct StepReport;
@@ -69,7 +69,7 @@ class Training {
   bool has_ended_before();
   void say_finished();
 
-  void plan_memory(Communicator& ranks);
+  void plan_memory(Ranks& ranks);
   void tell_memory();
   StepReport train_batch(int64_t batch);
   void count(const StepReport& report);

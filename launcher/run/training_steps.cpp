@@ -9,7 +9,6 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/error.h"
 #include "checkpoint/purge.h"
-#include "engine/comm/exchange.h"
 #include "engine/engine.h"
 #include "engine/errors.h"
 #include "engine/save_load.h"
@@ -184,7 +183,7 @@ Stop Training::agree_on_next() {
   const int64_t stop = static_cast<int64_t>(wish_to_stop());
   const bool is_due =
       is_first_rank() && save_pace_.is_due(engine_->num_steps(), process_age());
-  const int64_t wish = largest(engine_->control(), 2 * stop + is_due, "stop");
+  const int64_t wish = engine_->control().largest(2 * stop + is_due, "stop");
   save_is_due_ = save_is_due_ || wish % 2 == 1;
   return static_cast<Stop>(wish / 2);
 }

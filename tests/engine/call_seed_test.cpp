@@ -108,7 +108,7 @@ TEST_F(CallSeedTest, ADrawDependsOnTheMicroBatchNotOnTheRank) {
     }
   }
   std::mutex turn;
-  on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
     const int rank = comm->rank();
     auto model = std::make_shared<DropoutModelImpl>();
     Engine engine(model, options, std::move(comm));

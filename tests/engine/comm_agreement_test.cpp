@@ -5,8 +5,8 @@
 
 #include "checkpoint/error.h"
 #include "engine/comm/agreement.h"
-#include "engine/comm/communicator.h"
-#include "engine/comm/thread_communicator.h"
+#include "engine/comm/ranks.h"
+#include "engine/comm/thread_ranks.h"
 #include "engine/errors.h"
 
 namespace zero {
@@ -17,13 +17,13 @@ using ::testing::HasSubstr;
 
 template <class Play>
 void on_ranks(int size, Play play) {
-  auto ranks = make_thread_communicators(size);
+  auto ranks = make_thread_ranks(size);
   std::vector<std::jthread> threads;
   for (auto& rank : ranks) threads.emplace_back([&] { play(*rank); });
 }
 
 TEST(Agreement, WithoutAFailureAllGoOn) {
-  on_ranks(3, [](Communicator& ranks) {
+  on_ranks(3, [](Ranks& ranks) {
     int num_calls = 0;
     Agreement agreement(ranks, "test");
     agreement.run([&] { ++num_calls; });
@@ -33,7 +33,7 @@ TEST(Agreement, WithoutAFailureAllGoOn) {
 }
 
 TEST(Agreement, TheLowestRanksErrorIsEverybodys) {
-  on_ranks(4, [](Communicator& ranks) {
+  on_ranks(4, [](Ranks& ranks) {
     try {
       Agreement(ranks, "test").run([&] {
         if (ranks.rank() == 1) throw CheckpointError("file", "fqn", "problem", "cure");
@@ -50,7 +50,7 @@ TEST(Agreement, TheLowestRanksErrorIsEverybodys) {
 }
 
 TEST(Agreement, AnErrorKeepsItsExitCode) {
-  on_ranks(2, [](Communicator& ranks) {
+  on_ranks(2, [](Ranks& ranks) {
     try {
       Agreement(ranks, "test").run([&] {
         if (ranks.rank() == 0) throw Error(ExitCode::kUsage, "what", "where", "cure");
@@ -66,7 +66,7 @@ TEST(Agreement, AnErrorKeepsItsExitCode) {
 }
 
 TEST(Agreement, ForeignExceptionsAreTold) {
-  on_ranks(1, [](Communicator& ranks) {
+  on_ranks(1, [](Ranks& ranks) {
     try {
       Agreement(ranks, "test").run([] { throw std::runtime_error("by hand"); });
       ADD_FAILURE();

@@ -3,8 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "engine/comm/communicator.h"
-#include "engine/comm/default_communicator.h"
+#include "engine/comm/mpi_ranks.h"
 #include "engine/errors.h"
 
 namespace zero {
@@ -29,7 +28,7 @@ class AnnouncedRanksTest : public testing::Test {
 
 TEST_F(AnnouncedRanksTest, AloneThereAreNone) {
   EXPECT_FALSE(announced_ranks());
-  EXPECT_EQ(make_default_communicator()->size(), 1);
+  EXPECT_EQ(make_ranks()->size(), 1);
 }
 
 TEST_F(AnnouncedRanksTest, MpirunAndSrunTellTheirNumber) {

@@ -4,10 +4,8 @@
 
 #include <cstdio>
 
-#include "engine/comm/make_communicator.h"
 #include "engine/comm/mpi_check.h"
-#include "engine/comm/mpi_communicator.h"
-#include "engine/comm/mpi_session.h"
+#include "engine/comm/mpi_ranks.h"
 #include "tests/engine/comm_suite.h"
 
 namespace zero {
@@ -29,11 +27,9 @@ class FailurePrinter : public testing::EmptyTestEventListener {
 };
 
 Backend mpi_backend(const std::string& name, const MpiSession& session,
-                    const MpiCommunicatorOptions& options) {
-  return {name, session.size(), [=](const Backend::Rank& body) {
-            auto comm = make_mpi_communicator(options);
-            run_rank(body, *comm);
-          }};
+                    const MpiRanksOptions& options) {
+  return {name, session.size(),
+          [=](const Backend::Rank& body) { run_rank(body, *make_mpi_ranks(options)); }};
 }
 
 class MpiSessionTest : public testing::Test {};
@@ -44,9 +40,9 @@ TEST_F(MpiSessionTest, CountsTheRanksOfThisHost) {
   EXPECT_EQ(second.local_size(), second.size());
 }
 
-TEST_F(MpiSessionTest, WorldCommunicatorHoldsAllRanks) {
+TEST_F(MpiSessionTest, WorldHoldsAllRanks) {
   MpiSession session;
-  auto world = make_world_communicator(&session);
+  auto world = make_world_ranks(&session);
   EXPECT_EQ(world->rank(), session.rank());
   EXPECT_EQ(world->size(), session.size());
 }
@@ -75,7 +71,9 @@ std::vector<Backend> backends() {
                       {.use_shared_memory = false, .max_message_bytes = 40'000})};
 }
 
-INSTANTIATE_TEST_SUITE_P(Mpi, CommunicatorTest, testing::ValuesIn(backends()),
+INSTANTIATE_TEST_SUITE_P(Mpi, RanksTest, testing::ValuesIn(backends()),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Mpi, CollectivesTest, testing::ValuesIn(backends()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

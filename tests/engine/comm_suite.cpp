@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "engine/device/chaos.h"
 #include "engine/device/host_device.h"
 #include "engine/errors.h"
 
@@ -21,11 +22,11 @@ using testing::HasSubstr;
 
 using Floats = std::vector<float>;
 
-void run_rank(const Backend::Rank& body, Communicator& comm) {
+void run_rank(const Backend::Rank& body, Ranks& ranks) {
   try {
-    body(comm);
+    body(ranks);
   } catch (const std::exception& error) {
-    ADD_FAILURE() << "rank " << comm.rank() << " threw: " << error.what();
+    ADD_FAILURE() << "rank " << ranks.rank() << " threw: " << error.what();
   }
 }
 
@@ -43,7 +44,7 @@ Floats values_of(int rank, int64_t numel, uint32_t seed = 0) {
   return values;
 }
 
-// The sum over ranks as the header of Communicator words it: neighbours first, level by
+// The sum over ranks as the header of SumOrder words it: neighbours first, level by
 // level.
 Floats tree_of(std::vector<Floats> level) {
   while (level.size() > 1) {
@@ -87,7 +88,7 @@ std::vector<uint32_t> bits_of(const Floats& values) {
   return bits;
 }
 
-Floats gather(Communicator& comm, const Floats& shard, Stream& stream,
+Floats gather(Collectives& comm, const Floats& shard, Stream& stream,
               const std::string& tag = "gather") {
   Floats full(comm.size() * shard.size(), -1);
   comm.all_gather(shard.data(), full.data(), shard.size() * 4, tag, stream);
@@ -95,11 +96,11 @@ Floats gather(Communicator& comm, const Floats& shard, Stream& stream,
   return full;
 }
 
-Floats reduce(Communicator& comm, const Floats& full, Stream& stream,
+Floats reduce(Collectives& comm, const Floats& full, Stream& stream,
               const std::string& tag = "reduce") {
   Floats shard(full.size() / comm.size(), -1);
-  comm.reduce_scatter(full.data(), shard.data(), shard.size(), WireType::kFloat, tag,
-                      stream);
+  comm.reduce_scatter(full.data(), shard.data(), shard.size(), WireType::kFloat,
+                      SumOrder::kTree, tag, stream);
   stream.synchronize();
   return shard;
 }
@@ -118,8 +119,8 @@ const std::vector<int64_t> kSizes = {0, 1, 3, 15, 16, 17, 1023, 4097, 300'007};
 
 }  // namespace
 
-TEST_P(CommunicatorTest, GathersShardsInRankOrder) {
-  on_every_rank([](Communicator& comm) {
+TEST_P(CollectivesTest, GathersShardsInRankOrder) {
+  on_every_rank([](Collectives& comm) {
     auto device = make_host_device();
     auto stream = device->make_stream("gather");
     for (int64_t numel : kSizes) {
@@ -129,8 +130,8 @@ TEST_P(CommunicatorTest, GathersShardsInRankOrder) {
   });
 }
 
-TEST_P(CommunicatorTest, GathersAnyNumberOfBytes) {
-  on_every_rank([](Communicator& comm) {
+TEST_P(CollectivesTest, GathersAnyNumberOfBytes) {
+  on_every_rank([](Collectives& comm) {
     auto stream = make_inline_stream("gather");
     for (const size_t num_bytes : {1, 2, 63, 64, 65, 127, 129, 4097}) {
       const auto shard_of = [&](int rank) { return std::string(num_bytes, 'a' + rank); };
@@ -143,8 +144,8 @@ TEST_P(CommunicatorTest, GathersAnyNumberOfBytes) {
   });
 }
 
-TEST_P(CommunicatorTest, GathersInPlace) {
-  on_every_rank([](Communicator& comm) {
+TEST_P(CollectivesTest, GathersInPlace) {
+  on_every_rank([](Collectives& comm) {
     auto device = make_host_device();
     auto stream = device->make_stream("gather");
     for (int64_t numel : kSizes) {
@@ -160,8 +161,8 @@ TEST_P(CommunicatorTest, GathersInPlace) {
   });
 }
 
-TEST_P(CommunicatorTest, ReducesInTreeOrderBitForBit) {
-  on_every_rank([](Communicator& comm) {
+TEST_P(CollectivesTest, ReducesInTreeOrderBitForBit) {
+  on_every_rank([](Collectives& comm) {
     auto device = make_host_device();
     auto stream = device->make_stream("reduce");
     for (int64_t numel : kSizes) {
@@ -172,20 +173,21 @@ TEST_P(CommunicatorTest, ReducesInTreeOrderBitForBit) {
   });
 }
 
-TEST_P(CommunicatorTest, ReducesIntoItsOwnPart) {
-  on_every_rank([](Communicator& comm) {
+TEST_P(CollectivesTest, ReducesIntoItsOwnPart) {
+  on_every_rank([](Collectives& comm) {
     auto stream = make_inline_stream("reduce");
     const int64_t numel = 70'001;
     Floats full = values_of(comm.rank(), comm.size() * numel);
     float* shard = full.data() + comm.rank() * numel;
-    comm.reduce_scatter(full.data(), shard, numel, WireType::kFloat, "in place", *stream);
+    comm.reduce_scatter(full.data(), shard, numel, WireType::kFloat, SumOrder::kTree,
+                        "in place", *stream);
     EXPECT_EQ(slice(full, comm.rank() * numel, numel),
               expected_shard(comm.rank(), comm.size(), numel));
   });
 }
 
-TEST_P(CommunicatorTest, SumsBf16InFp32) {
-  on_every_rank([](Communicator& comm) {
+TEST_P(CollectivesTest, SumsBf16InFp32) {
+  on_every_rank([](Collectives& comm) {
     auto stream = make_inline_stream("reduce");
     for (int64_t numel : kSizes) {
       std::vector<Floats> parts;  // (size, numel): what each rank sends to us
@@ -200,21 +202,20 @@ TEST_P(CommunicatorTest, SumsBf16InFp32) {
         parts.push_back(slice(values, comm.rank() * numel, numel));
       }
       Floats shard(numel, -1);
-      comm.reduce_scatter(full.data(), shard.data(), numel, WireType::kBf16, "bf16",
-                          *stream);
+      comm.reduce_scatter(full.data(), shard.data(), numel, WireType::kBf16,
+                          SumOrder::kTree, "bf16", *stream);
       EXPECT_EQ(bits_of(shard), bits_of(tree_of(parts)));
     }
   });
 }
 
-TEST_P(CommunicatorTest, ReducesIntegersOnAllRanks) {
-  on_every_rank([](Communicator& comm) {
-    auto stream = make_inline_stream("control");
-    const int64_t rank = comm.rank(), size = comm.size();
+TEST_P(RanksTest, ReducesIntegersOnAllRanks) {
+  on_every_rank([](Ranks& ranks) {
+    const int64_t rank = ranks.rank(), size = ranks.size();
     std::vector<int64_t> sum = {rank, int64_t{1} << 60}, max = {rank, -rank}, min = max;
-    comm.all_reduce(std::span(sum), ReduceOp::kSum, "sum", *stream);
-    comm.all_reduce(std::span(max), ReduceOp::kMax, "max", *stream);
-    comm.all_reduce(std::span(min), ReduceOp::kMin, "min", *stream);
+    ranks.all_reduce(std::span(sum), ReduceOp::kSum, "sum");
+    ranks.all_reduce(std::span(max), ReduceOp::kMax, "max");
+    ranks.all_reduce(std::span(min), ReduceOp::kMin, "min");
     EXPECT_EQ(sum, (std::vector<int64_t>{size * (size - 1) / 2, size << 60}));
     EXPECT_EQ(max, (std::vector<int64_t>{size - 1, 0}));
     EXPECT_EQ(min, (std::vector<int64_t>{0, 1 - size}));
@@ -222,61 +223,78 @@ TEST_P(CommunicatorTest, ReducesIntegersOnAllRanks) {
 }
 
 // One and halves of its last bit: in rank order they would all be rounded away.
-TEST_P(CommunicatorTest, ReducesDoublesInTreeOrder) {
-  on_every_rank([](Communicator& comm) {
-    auto stream = make_inline_stream("control");
+TEST_P(RanksTest, ReducesDoublesInTreeOrder) {
+  on_every_rank([](Ranks& ranks) {
     auto value_of = [](int rank) { return rank == 0 ? 1.0 : 0x1p-53; };
     std::vector<double> level;
-    for (int rank = 0; rank < comm.size(); ++rank) level.push_back(value_of(rank));
+    for (int rank = 0; rank < ranks.size(); ++rank) level.push_back(value_of(rank));
     for (size_t step = 1; step < level.size(); step *= 2) {
       for (size_t i = 0; i + step < level.size(); i += 2 * step)
         level[i] += level[i + step];
     }
-    double value = value_of(comm.rank());
-    comm.all_reduce(std::span(&value, 1), ReduceOp::kSum, "norm", *stream);
+    double value = value_of(ranks.rank());
+    ranks.all_reduce(std::span(&value, 1), ReduceOp::kSum, "norm");
     EXPECT_EQ(value, level[0]);
-    if (comm.size() == 4) {
+    if (ranks.size() == 4) {
       EXPECT_EQ(value, 1 + 0x1p-52);
     }
   });
 }
 
-TEST_P(CommunicatorTest, OneNanIsTheMaximumEverywhere) {
-  on_every_rank([](Communicator& comm) {
-    auto stream = make_inline_stream("control");
-    double value = comm.rank() == comm.size() / 2 ? std::nan("") : comm.rank();
-    comm.all_reduce(std::span(&value, 1), ReduceOp::kMax, "max", *stream);
+TEST_P(RanksTest, OneNanIsTheMaximumEverywhere) {
+  on_every_rank([](Ranks& ranks) {
+    double value = ranks.rank() == ranks.size() / 2 ? std::nan("") : ranks.rank();
+    ranks.all_reduce(std::span(&value, 1), ReduceOp::kMax, "max");
     EXPECT_TRUE(std::isnan(value));
   });
 }
 
-TEST_P(CommunicatorTest, BroadcastsFromAnyRoot) {
-  on_every_rank([](Communicator& comm) {
-    auto device = make_host_device();
-    auto stream = device->make_stream("broadcast");
-    for (int root = 0; root < comm.size(); ++root) {
+TEST_P(RanksTest, BroadcastsFromAnyRoot) {
+  on_every_rank([](Ranks& ranks) {
+    for (int root = 0; root < ranks.size(); ++root) {
       for (int64_t numel : kSizes) {
-        Floats values = values_of(comm.rank(), numel);
-        comm.broadcast(values.data(), numel * 4, root, "broadcast", *stream);
-        stream->synchronize();
+        Floats values = values_of(ranks.rank(), numel);
+        ranks.broadcast(values.data(), numel * 4, root, "broadcast");
         EXPECT_EQ(values, values_of(root, numel));
       }
     }
   });
 }
 
-TEST_P(CommunicatorTest, BarrierWaitsForEveryone) {
-  on_every_rank([](Communicator& comm) {
-    auto device =
-        make_host_device({.chaos_seed = static_cast<uint64_t>(comm.rank()) + 1});
-    auto stream = device->make_stream("barrier");
-    for (int i = 0; i < 20; ++i) comm.barrier("barrier", *stream);
-    EXPECT_NO_THROW(stream->synchronize());
+TEST_P(RanksTest, TellTexts) {
+  on_every_rank([](Ranks& ranks) {
+    const auto text_of = [](int rank) { return std::string(rank * 1000, 'a' + rank); };
+    std::vector<std::string> texts;
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      EXPECT_EQ(ranks.broadcast(text_of(ranks.rank()), rank), text_of(rank));
+      texts.push_back(text_of(rank));
+    }
+    EXPECT_EQ(ranks.gather(text_of(ranks.rank())), texts);
+    EXPECT_EQ(ranks.gather(""), std::vector<std::string>(ranks.size()));
+    EXPECT_EQ(ranks.largest(-ranks.rank(), "largest"), 0);
   });
 }
 
-TEST_P(CommunicatorTest, CallsOnSeveralStreamsRunInTheOrderOfTheCalls) {
-  on_every_rank([](Communicator& comm) {
+// All of them, in every backend of these tests.
+TEST_P(RanksTest, ShareAHost) {
+  on_every_rank([](Ranks& ranks) {
+    EXPECT_EQ(ranks.local_rank(), ranks.rank());
+    EXPECT_EQ(ranks.local_size(), ranks.size());
+  });
+}
+
+TEST_P(RanksTest, BarrierWaitsForEveryone) {
+  on_every_rank([](Ranks& ranks) {
+    Chaos chaos(ranks.rank() + 1, "barrier", 300);
+    for (int i = 0; i < 20; ++i) {
+      chaos.delay();
+      EXPECT_NO_THROW(ranks.barrier("barrier"));
+    }
+  });
+}
+
+TEST_P(CollectivesTest, CallsOnSeveralStreamsRunInTheOrderOfTheCalls) {
+  on_every_rank([](Collectives& comm) {
     auto device =
         make_host_device({.chaos_seed = static_cast<uint64_t>(comm.rank()) + 1});
     auto first = device->make_stream("first"), second = device->make_stream("second");
@@ -287,7 +305,7 @@ TEST_P(CommunicatorTest, CallsOnSeveralStreamsRunInTheOrderOfTheCalls) {
     for (int i = 0; i < 20; ++i) {
       comm.all_gather(own.data(), full.data(), numel * 4, "first", *first);
       comm.reduce_scatter(to_reduce.data(), shard.data(), numel, WireType::kFloat,
-                          "second", *second);
+                          SumOrder::kTree, "second", *second);
     }
     first->synchronize();
     second->synchronize();
@@ -296,71 +314,58 @@ TEST_P(CommunicatorTest, CallsOnSeveralStreamsRunInTheOrderOfTheCalls) {
   });
 }
 
-TEST_P(CommunicatorTest, DuplicatesDoNotDisturbEachOther) {
-  on_every_rank([](Communicator& comm) {
-    auto other = comm.duplicate();
-    ASSERT_EQ(other->rank(), comm.rank());
-    ASSERT_EQ(other->size(), comm.size());
+TEST_P(RanksTest, DuplicatesDoNotDisturbEachOther) {
+  on_every_rank([](Ranks& ranks) {
+    const auto one = ranks.make_collectives(), other = ranks.make_collectives();
+    ASSERT_EQ(other->rank(), ranks.rank());
+    ASSERT_EQ(other->size(), ranks.size());
     auto device =
-        make_host_device({.chaos_seed = static_cast<uint64_t>(comm.rank()) + 7});
+        make_host_device({.chaos_seed = static_cast<uint64_t>(ranks.rank()) + 7});
     auto first = device->make_stream("first"), second = device->make_stream("second");
     const int64_t numel = 100'003;
-    const Floats own = values_of(comm.rank(), numel);
-    const Floats to_reduce = values_of(comm.rank(), comm.size() * numel);
-    Floats full(comm.size() * numel), shard(numel);
+    const Floats own = values_of(ranks.rank(), numel);
+    const Floats to_reduce = values_of(ranks.rank(), ranks.size() * numel);
+    Floats full(ranks.size() * numel), shard(numel);
     auto gather_many = [&] {
       for (int i = 0; i < 5; ++i)
-        comm.all_gather(own.data(), full.data(), numel * 4, "a", *first);
+        one->all_gather(own.data(), full.data(), numel * 4, "a", *first);
     };
     auto reduce_many = [&] {
       for (int i = 0; i < 5; ++i)
         other->reduce_scatter(to_reduce.data(), shard.data(), numel, WireType::kFloat,
-                              "b", *second);
+                              SumOrder::kTree, "b", *second);
     };
     // The two groups agree on no common order.
-    comm.rank() % 2 == 0 ? (gather_many(), reduce_many())
-                         : (reduce_many(), gather_many());
+    ranks.rank() % 2 == 0 ? (gather_many(), reduce_many())
+                          : (reduce_many(), gather_many());
     first->synchronize();
     second->synchronize();
-    EXPECT_EQ(full, expected_full(comm.size(), numel));
-    EXPECT_EQ(shard, expected_shard(comm.rank(), comm.size(), numel));
+    EXPECT_EQ(full, expected_full(ranks.size(), numel));
+    EXPECT_EQ(shard, expected_shard(ranks.rank(), ranks.size(), numel));
   });
 }
 
-TEST_P(CommunicatorTest, SplitsByColor) {
-  on_every_rank([](Communicator& comm) {
-    auto part = comm.split(comm.rank() % 2 == 0 ? 7 : -7);
-    const int num_even = (comm.size() + 1) / 2;
-    EXPECT_EQ(part->size(), comm.rank() % 2 == 0 ? num_even : comm.size() - num_even);
-    EXPECT_EQ(part->rank(), comm.rank() / 2);
+TEST_P(RanksTest, SplitsByColor) {
+  on_every_rank([](Ranks& ranks) {
+    auto part = ranks.split(ranks.rank() % 2 == 0 ? 7 : -7);
+    const int num_even = (ranks.size() + 1) / 2;
+    EXPECT_EQ(part->size(), ranks.rank() % 2 == 0 ? num_even : ranks.size() - num_even);
+    EXPECT_EQ(part->rank(), ranks.rank() / 2);
 
     auto stream = make_inline_stream("part");
-    const auto own = static_cast<float>(comm.rank());
+    const auto own = static_cast<float>(ranks.rank());
     Floats expected;
-    for (int rank = comm.rank() % 2; rank < comm.size(); rank += 2) {
+    for (int rank = ranks.rank() % 2; rank < ranks.size(); rank += 2) {
       expected.push_back(static_cast<float>(rank));
     }
-    EXPECT_EQ(gather(*part, {own}, *stream), expected);
-    EXPECT_EQ(gather(*part->duplicate(), {own}, *stream), expected);
+    EXPECT_EQ(gather(*part->make_collectives(), {own}, *stream), expected);
+    EXPECT_EQ(gather(*part->duplicate()->make_collectives(), {own}, *stream), expected);
   });
 }
 
-TEST_P(CommunicatorTest, SplitWaitsForQueuedCalls) {
-  on_every_rank([](Communicator& comm) {
-    auto device = make_host_device({.chaos_seed = 3});
-    auto stream = device->make_stream("gather");
-    const Floats own = values_of(comm.rank(), 5000);
-    Floats full(comm.size() * own.size());
-    comm.all_gather(own.data(), full.data(), own.size() * 4, "before", *stream);
-    auto part = comm.split(0);
-    EXPECT_EQ(full, expected_full(comm.size(), 5000));
-    EXPECT_EQ(part->rank(), comm.rank());
-  });
-}
-
-TEST_P(CommunicatorTest, DifferentTagsDiverge) {
+TEST_P(CollectivesTest, DifferentTagsDiverge) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  on_every_rank([](Communicator& comm) {
+  on_every_rank([](Collectives& comm) {
     auto stream = make_inline_stream("gather");
     const bool is_last = comm.rank() == comm.size() - 1;
     const Error error = error_of(
@@ -374,9 +379,9 @@ TEST_P(CommunicatorTest, DifferentTagsDiverge) {
   });
 }
 
-TEST_P(CommunicatorTest, DifferentOperationsDiverge) {
+TEST_P(CollectivesTest, DifferentOperationsDiverge) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  on_every_rank([](Communicator& comm) {
+  on_every_rank([](Collectives& comm) {
     auto device = make_host_device();
     auto stream = device->make_stream("comm");
     const Floats values(comm.size() * 10);
@@ -390,9 +395,9 @@ TEST_P(CommunicatorTest, DifferentOperationsDiverge) {
   });
 }
 
-TEST_P(CommunicatorTest, DifferentSizesDiverge) {
+TEST_P(CollectivesTest, DifferentSizesDiverge) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  on_every_rank([](Communicator& comm) {
+  on_every_rank([](Collectives& comm) {
     auto stream = make_inline_stream("gather");
     const int64_t numel = comm.rank() == 0 ? 1'000'000 : 1;  // many rounds against one
     const Error error = error_of([&] { gather(comm, Floats(numel), *stream); });
@@ -401,38 +406,35 @@ TEST_P(CommunicatorTest, DifferentSizesDiverge) {
   });
 }
 
-TEST_P(CommunicatorTest, DifferentRootsAndReductionsDiverge) {
+TEST_P(RanksTest, DifferentRootsAndReductionsDiverge) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  on_every_rank([](Communicator& comm) {
-    auto stream = make_inline_stream("control");
+  on_every_rank([](Ranks& ranks) {
     int64_t value = 1;
-    const int root = comm.rank() == 0 ? 0 : 1;
-    auto broadcast = [&] { comm.broadcast(&value, 8, root, "value", *stream); };
+    const int root = ranks.rank() == 0 ? 0 : 1;
+    auto broadcast = [&] { ranks.broadcast(&value, 8, root, "value"); };
     EXPECT_EQ(error_of(broadcast).code(), ExitCode::kDiverged);
   });
-  on_every_rank([](Communicator& comm) {
-    auto stream = make_inline_stream("control");
+  on_every_rank([](Ranks& ranks) {
     int64_t value = 1;
-    const ReduceOp op = comm.rank() == 0 ? ReduceOp::kSum : ReduceOp::kMax;
-    auto reduce = [&] { comm.all_reduce(std::span(&value, 1), op, "value", *stream); };
+    const ReduceOp op = ranks.rank() == 0 ? ReduceOp::kSum : ReduceOp::kMax;
+    auto reduce = [&] { ranks.all_reduce(std::span(&value, 1), op, "value"); };
     EXPECT_EQ(error_of(reduce).code(), ExitCode::kDiverged);
   });
-  on_every_rank([](Communicator& comm) {
-    auto stream = make_inline_stream("control");
+  on_every_rank([](Ranks& ranks) {
     int64_t integer = 1;
     double number = 1;
     auto reduce = [&] {
-      comm.rank() == 0
-          ? comm.all_reduce(std::span(&integer, 1), ReduceOp::kSum, "value", *stream)
-          : comm.all_reduce(std::span(&number, 1), ReduceOp::kSum, "value", *stream);
+      ranks.rank() == 0
+          ? ranks.all_reduce(std::span(&integer, 1), ReduceOp::kSum, "value")
+          : ranks.all_reduce(std::span(&number, 1), ReduceOp::kSum, "value");
     };
     EXPECT_EQ(error_of(reduce).code(), ExitCode::kDiverged);
   });
 }
 
-TEST_P(CommunicatorTest, LongTagsAreComparedToTheirEnd) {
+TEST_P(CollectivesTest, LongTagsAreComparedToTheirEnd) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  on_every_rank([](Communicator& comm) {
+  on_every_rank([](Collectives& comm) {
     auto stream = make_inline_stream("gather");
     const std::string tag = std::string(300, 'x') + (comm.rank() == 0 ? "a" : "b");
     EXPECT_EQ(error_of([&] { gather(comm, Floats(1), *stream, tag); }).code(),
@@ -440,21 +442,30 @@ TEST_P(CommunicatorTest, LongTagsAreComparedToTheirEnd) {
   });
 }
 
-TEST_P(CommunicatorTest, AFailureEndsTheCommunicator) {
+TEST_P(CollectivesTest, AFailureEndsThem) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  on_every_rank([](Communicator& comm) {
+  on_every_rank([](Collectives& comm) {
     auto stream = make_inline_stream("gather");
     const std::string tag = comm.rank() == 0 ? "a" : "b";
     error_of([&] { gather(comm, Floats(1), *stream, tag); });
     EXPECT_EQ(error_of([&] { gather(comm, Floats(1), *stream, "c"); }).code(),
               ExitCode::kDiverged);
-    EXPECT_EQ(error_of([&] { comm.duplicate(); }).code(), ExitCode::kDiverged);
   });
 }
 
-TEST_P(CommunicatorTest, ADivergenceReachesWhoeverWaitsForTheEvent) {
+TEST_P(RanksTest, AFailureEndsTheGroup) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  on_every_rank([](Communicator& comm) {
+  on_every_rank([](Ranks& ranks) {
+    error_of([&] { ranks.barrier(ranks.rank() == 0 ? "a" : "b"); });
+    EXPECT_EQ(error_of([&] { ranks.barrier("c"); }).code(), ExitCode::kDiverged);
+    EXPECT_EQ(error_of([&] { ranks.duplicate(); }).code(), ExitCode::kDiverged);
+    EXPECT_EQ(error_of([&] { ranks.make_collectives(); }).code(), ExitCode::kDiverged);
+  });
+}
+
+TEST_P(CollectivesTest, ADivergenceReachesWhoeverWaitsForTheEvent) {
+  if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  on_every_rank([](Collectives& comm) {
     auto device = make_host_device();
     auto stream = device->make_stream("gather");
     auto event = device->make_event();
@@ -466,34 +477,36 @@ TEST_P(CommunicatorTest, ADivergenceReachesWhoeverWaitsForTheEvent) {
   });
 }
 
-TEST_P(CommunicatorTest, RandomMixturesGiveTheSerialResults) {
-  on_every_rank([](Communicator& comm) {
-    std::vector<std::unique_ptr<Communicator>> comms;
-    comms.push_back(comm.duplicate());
-    comms.push_back(comm.duplicate());
-    auto device = make_host_device(
-        {.chaos_seed = static_cast<uint64_t>(comm.rank()) + 1, .max_chaos_delay_us = 50});
+TEST_P(RanksTest, RandomMixturesGiveTheSerialResults) {
+  on_every_rank([](Ranks& ranks) {
+    std::vector<std::unique_ptr<Collectives>> comms;
+    comms.push_back(ranks.make_collectives());
+    comms.push_back(ranks.make_collectives());
+    auto device = make_host_device({.chaos_seed = static_cast<uint64_t>(ranks.rank()) + 1,
+                                    .max_chaos_delay_us = 50});
     auto first = device->make_stream("first"), second = device->make_stream("second");
     std::mt19937 random(5);  // the same plan on all ranks
     for (uint32_t round = 0; round < 30; ++round) {
       const auto num_gathered = static_cast<int64_t>(random() % 3000);
       const auto num_reduced = static_cast<int64_t>(random() % 3000);
-      Floats gathered(comm.size() * num_gathered), reduced(num_reduced);
-      const Floats own = values_of(comm.rank(), num_gathered, round);
-      const Floats full = values_of(comm.rank(), comm.size() * num_reduced, round);
+      Floats gathered(ranks.size() * num_gathered), reduced(num_reduced);
+      const Floats own = values_of(ranks.rank(), num_gathered, round);
+      const Floats full = values_of(ranks.rank(), ranks.size() * num_reduced, round);
       const int which = random() % 2;
       comms[which]->all_gather(own.data(), gathered.data(), num_gathered * 4, "a",
                                *first);
       comms[1 - which]->reduce_scatter(full.data(), reduced.data(), num_reduced,
-                                       WireType::kFloat, "b", *second);
-      int64_t vote = comm.rank();
-      comms[which]->all_reduce(std::span(&vote, 1), ReduceOp::kMax, "vote",
-                               device->compute_stream());
+                                       WireType::kFloat, SumOrder::kTree, "b", *second);
+      double losses[2] = {1, 2.0 * ranks.rank()};
+      comms[which]->all_reduce(losses, SumOrder::kTree, "losses", *first);
+      const int64_t vote = ranks.largest(ranks.rank(), "vote");
       first->synchronize();
       second->synchronize();
-      EXPECT_EQ(vote, comm.size() - 1);
-      EXPECT_EQ(gathered, expected_full(comm.size(), num_gathered, round));
-      EXPECT_EQ(reduced, expected_shard(comm.rank(), comm.size(), num_reduced, round));
+      EXPECT_EQ(vote, ranks.size() - 1);
+      EXPECT_EQ(losses[0], ranks.size());
+      EXPECT_EQ(losses[1], ranks.size() * (ranks.size() - 1));
+      EXPECT_EQ(gathered, expected_full(ranks.size(), num_gathered, round));
+      EXPECT_EQ(reduced, expected_shard(ranks.rank(), ranks.size(), num_reduced, round));
     }
   });
 }

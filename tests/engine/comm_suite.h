@@ -4,30 +4,38 @@
 #include <functional>
 #include <string>
 
-#include "engine/comm/communicator.h"
+#include "engine/comm/collectives.h"
+#include "engine/comm/ranks.h"
 
 namespace zero {
 
 // A way to run several ranks, for the cases in comm_suite.cpp.
 struct Backend {
-  using Rank = std::function<void(Communicator&)>;
+  using Rank = std::function<void(Ranks&)>;
 
   std::string name;
   int size;
-  // Run the body of every rank that this process plays, each with a new communicator; an
-  // exception is a failure.
+  // Run the body of every rank that this process plays, each in a new group; an exception
+  // is a failure.
   std::function<void(const Rank&)> run;
 };
 
 inline void PrintTo(const Backend& backend, std::ostream* out) { *out << backend.name; }
 
 // Run a rank's body; what it throws becomes a test failure.
-void run_rank(const Backend::Rank& body, Communicator& comm);
+void run_rank(const Backend::Rank& body, Ranks& ranks);
 
-class CommunicatorTest : public testing::TestWithParam<Backend> {
+class RanksTest : public testing::TestWithParam<Backend> {
  protected:
   int size() const { return GetParam().size; }
   void on_every_rank(const Backend::Rank& body) { GetParam().run(body); }
+};
+
+class CollectivesTest : public RanksTest {
+ protected:
+  void on_every_rank(const std::function<void(Collectives&)>& body) {
+    GetParam().run([&](Ranks& ranks) { body(*ranks.make_collectives()); });
+  }
 };
 
 }  // namespace zero

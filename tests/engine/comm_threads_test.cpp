@@ -11,10 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "engine/comm/queued_communicator.h"
-#include "engine/comm/self_communicator.h"
+#include "engine/comm/collectives.h"
 #include "engine/comm/shared_transport.h"
-#include "engine/comm/thread_communicator.h"
+#include "engine/comm/thread_ranks.h"
 #include "engine/device/delays.h"
 #include "engine/device/host_device.h"
 #include "engine/errors.h"
@@ -25,39 +24,37 @@ namespace {
 
 using testing::HasSubstr;
 
-// body(communicator) on one thread per rank; a rank that ends closes its communicator.
+// body(ranks) on one thread per rank; a rank that ends leaves the group.
 void on_threads(int size, int64_t slot_bytes,
-                const std::function<void(std::unique_ptr<Communicator>)>& body) {
-  auto communicators = make_thread_communicators(size, slot_bytes);
+                const std::function<void(std::unique_ptr<Ranks>)>& body) {
+  auto groups = make_thread_ranks(size, slot_bytes);
   std::vector<std::jthread> threads;
-  for (auto& comm : communicators) {
+  for (auto& ranks : groups) {
     threads.emplace_back(
-        [&body, own = std::move(comm)]() mutable { body(std::move(own)); });
+        [&body, own = std::move(ranks)]() mutable { body(std::move(own)); });
   }
 }
 
 Backend self_backend() {
-  return {"self", 1, [](const Backend::Rank& body) {
-            auto comm = make_self_communicator();
-            run_rank(body, *comm);
-          }};
+  return {"self", 1, [](const Backend::Rank& body) { run_rank(body, *make_one_rank()); }};
 }
 
 Backend thread_backend(int size, int64_t slot_bytes = 0) {
   const std::string suffix = slot_bytes > 0 ? "_small_slots" : "";
-  return {
-      "threads_" + std::to_string(size) + suffix, size, [=](const Backend::Rank& body) {
-        on_threads(size, slot_bytes,
-                   [&](std::unique_ptr<Communicator> comm) { run_rank(body, *comm); });
-      }};
+  return {"threads_" + std::to_string(size) + suffix, size,
+          [=](const Backend::Rank& body) {
+            on_threads(size, slot_bytes,
+                       [&](std::unique_ptr<Ranks> ranks) { run_rank(body, *ranks); });
+          }};
 }
 
-INSTANTIATE_TEST_SUITE_P(Local, CommunicatorTest,
-                         testing::Values(self_backend(), thread_backend(1),
-                                         thread_backend(2), thread_backend(3),
-                                         thread_backend(4), thread_backend(5),
-                                         thread_backend(2, 4096),
-                                         thread_backend(5, 4096)),
+const auto kBackends =
+    testing::Values(self_backend(), thread_backend(1), thread_backend(2),
+                    thread_backend(3), thread_backend(4), thread_backend(5),
+                    thread_backend(2, 4096), thread_backend(5, 4096));
+INSTANTIATE_TEST_SUITE_P(Local, RanksTest, kBackends,
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Local, CollectivesTest, kBackends,
                          [](const auto& info) { return info.param.name; });
 
 std::string error_text(const std::function<void()>& call) {
@@ -70,17 +67,16 @@ std::string error_text(const std::function<void()>& call) {
   return "nothing was thrown";
 }
 
-TEST(ThreadCommunicatorTest, AClosedRankReleasesTheOthers) {
-  on_threads(3, 0, [](std::unique_ptr<Communicator> comm) {
-    if (comm->rank() == 1) return;  // its communicator closes
-    auto stream = make_inline_stream("barrier");
-    EXPECT_THAT(error_text([&] { comm->barrier("end", *stream); }),
-                HasSubstr("has left"));
+TEST(ThreadRanksTest, AClosedRankReleasesTheOthers) {
+  on_threads(3, 0, [](std::unique_ptr<Ranks> ranks) {
+    if (ranks->rank() == 1) return;  // it leaves
+    EXPECT_THAT(error_text([&] { ranks->barrier("end"); }), HasSubstr("has left"));
   });
 }
 
-TEST(ThreadCommunicatorTest, TheReasonTravelsFromRankToRank) {
-  on_threads(3, 4096, [](std::unique_ptr<Communicator> comm) {
+TEST(ThreadRanksTest, TheReasonTravelsFromRankToRank) {
+  on_threads(3, 4096, [](std::unique_ptr<Ranks> ranks) {
+    auto comm = ranks->make_collectives();
     if (comm->rank() == 2) return;
     auto stream = make_inline_stream("gather");
     std::vector<float> shard(100'000), full(300'000);
@@ -92,48 +88,44 @@ TEST(ThreadCommunicatorTest, TheReasonTravelsFromRankToRank) {
   });
 }
 
-TEST(ThreadCommunicatorTest, ARankThatLeavesAfterItsLastCallDisturbsNobody) {
+TEST(ThreadRanksTest, ARankThatLeavesAfterItsLastCallDisturbsNobody) {
   for (int i = 0; i < 200; ++i) {
-    on_threads(3, 0, [](std::unique_ptr<Communicator> comm) {
-      auto stream = make_inline_stream("sum");
+    on_threads(3, 0, [](std::unique_ptr<Ranks> ranks) {
       int64_t value = 1;
-      comm->all_reduce(std::span(&value, 1), ReduceOp::kSum, "last", *stream);
+      ranks->all_reduce(std::span(&value, 1), ReduceOp::kSum, "last");
       EXPECT_EQ(value, 3);
     });
   }
 }
 
-TEST(ThreadCommunicatorTest, AnAbortReleasesEveryGroupOfTheFamily) {
-  on_threads(3, 0, [](std::unique_ptr<Communicator> comm) {
-    auto duplicate = comm->duplicate();
-    auto part = comm->split(comm->rank() == 2);
-    auto device = make_host_device();
-    auto stream = device->make_stream("barrier");
-    if (comm->rank() == 1) {
-      abort_thread_communicators(*comm);
-      stream->synchronize();
-      return;
-    }
-    auto& waits = comm->rank() == 0 ? part : duplicate;
-    EXPECT_THAT(error_text([&] {
-                  waits->barrier("end", *stream);
-                  stream->synchronize();
-                }),
+TEST(ThreadRanksTest, AnAbortReleasesEveryGroupOfTheFamily) {
+  on_threads(3, 0, [](std::unique_ptr<Ranks> ranks) {
+    auto duplicate = ranks->duplicate();
+    auto part = ranks->split(ranks->rank() == 2);
+    if (ranks->rank() == 1) return abort_thread_ranks(*ranks);
+    auto& waits = ranks->rank() == 0 ? part : duplicate;
+    EXPECT_THAT(error_text([&] { waits->barrier("end"); }),
                 testing::AnyOf(HasSubstr("aborted"), HasSubstr("has left")));
   });
 }
 
-TEST(ThreadCommunicatorTest, ClosingFailsTheCallsStillQueued) {
-  auto communicators = make_thread_communicators(2);
-  auto device = make_host_device();
-  auto stream = device->make_stream("barrier");
-  communicators[0]->barrier("never", *stream);
-  communicators[0].reset();
-  EXPECT_THAT(error_text([&] { stream->synchronize(); }), HasSubstr("left its group"));
+TEST(ThreadRanksTest, ClosingFailsTheCallsStillQueued) {
+  on_threads(2, 0, [](std::unique_ptr<Ranks> ranks) {
+    auto comm = ranks->make_collectives();
+    if (ranks->rank() == 1) return ranks->barrier("the other has seen its failure");
+    auto device = make_host_device();
+    auto stream = device->make_stream("gather");
+    int64_t shard = 1, full[2];
+    comm->all_gather(&shard, full, 8, "never", *stream);
+    comm.reset();
+    EXPECT_THAT(error_text([&] { stream->synchronize(); }), HasSubstr("left its group"));
+    ranks->barrier("the other has seen its failure");
+  });
 }
 
-TEST(ThreadCommunicatorTest, AnOperationThatFailsBeforeACollectiveReleasesTheOthers) {
-  on_threads(2, 0, [](std::unique_ptr<Communicator> comm) {
+TEST(ThreadRanksTest, AnOperationThatFailsBeforeACollectiveReleasesTheOthers) {
+  on_threads(2, 0, [](std::unique_ptr<Ranks> ranks) {
+    auto comm = ranks->make_collectives();
     auto device = make_host_device();
     auto stream = device->make_stream("work");
     const bool is_culprit = comm->rank() == 0;
@@ -141,7 +133,8 @@ TEST(ThreadCommunicatorTest, AnOperationThatFailsBeforeACollectiveReleasesTheOth
       as_host_stream(*stream).enqueue(
           [] { throw Error(ExitCode::kEnvironment, "no disk"); });
     }
-    comm->barrier("after", *stream);  // skipped on the culprit
+    int64_t shard = 1, full[2];
+    comm->all_gather(&shard, full, 8, "after", *stream);  // skipped on the culprit
     EXPECT_THAT(error_text([&] { stream->synchronize(); }),
                 HasSubstr(is_culprit ? "no disk" : "rank 0 has left"));
   });
@@ -191,6 +184,8 @@ class BrokenTransport final : public Transport {
   explicit BrokenTransport(std::vector<std::string>& log) : log_(log) {}
   int rank() const override { return 0; }
   int size() const override { return 2; }
+  int local_rank() const override { return 0; }
+  int local_size() const override { return 2; }
   void all_gather(const Call& call, const void*, void*, int64_t) override { fail(call); }
   void reduce_scatter(const Call& call, const void*, float*, int64_t, WireType) override {
     fail(call);
@@ -213,33 +208,35 @@ class BrokenTransport final : public Transport {
   std::vector<std::string>& log_;
 };
 
-TEST(QueuedCommunicatorTest, TheFirstFailureIsToldToTheOthersAndEndsIt) {
+TEST(ChannelTest, TheFirstFailureIsToldToTheOthersAndEndsIt) {
   std::vector<std::string> log;
-  QueuedCommunicator comm(std::make_unique<BrokenTransport>(log));
-  auto stream = make_inline_stream("control");
+  Ranks ranks(std::make_unique<BrokenTransport>(log));
   int64_t value = 0;
-  EXPECT_EQ(error_text([&] { comm.barrier("end", *stream); }), "the network is gone");
-  EXPECT_EQ(error_text([&] { comm.broadcast(&value, 8, 0, "value", *stream); }),
+  EXPECT_EQ(error_text([&] { ranks.barrier("end"); }), "the network is gone");
+  EXPECT_EQ(error_text([&] { ranks.broadcast(&value, 8, 0, "value"); }),
             "the network is gone");
-  EXPECT_EQ(error_text([&] { comm.duplicate(); }), "the network is gone");
+  EXPECT_EQ(error_text([&] { ranks.duplicate(); }), "the network is gone");
   EXPECT_THAT(
       log, testing::ElementsAre("barrier 'end' (0 bytes)", "left: the network is gone"));
 }
 
-TEST(DelayedCommunicatorTest, EveryCollectiveIsAPointOfItsName) {
-  auto comm = make_self_communicator();
+TEST(ChannelTest, EveryCallIsAPointOfItsName) {
+  auto ranks = make_one_rank();
+  auto comm = ranks->make_collectives();
   auto stream = make_inline_stream("comm");
   int64_t value = 1;
   float full = 1, shard = 0;
-  const std::map<std::string, std::function<void()>> collectives = {
+  const std::map<std::string, std::function<void()>> calls = {
       {"all_gather", [&] { comm->all_gather(&full, &shard, 4, "tag", *stream); }},
       {"reduce_scatter",
-       [&] { comm->reduce_scatter(&full, &shard, 1, WireType::kFloat, "tag", *stream); }},
-      {"all_reduce",
-       [&] { comm->all_reduce(std::span(&value, 1), ReduceOp::kSum, "tag", *stream); }},
-      {"broadcast", [&] { comm->broadcast(&value, 8, 0, "tag", *stream); }},
-      {"barrier", [&] { comm->barrier("tag", *stream); }}};
-  for (const auto& [name, call] : collectives) {
+       [&] {
+         comm->reduce_scatter(&full, &shard, 1, WireType::kFloat, SumOrder::kTree, "tag",
+                              *stream);
+       }},
+      {"all_reduce", [&] { ranks->largest(value, "tag"); }},
+      {"broadcast", [&] { ranks->broadcast(&value, 8, 0, "tag"); }},
+      {"barrier", [&] { ranks->barrier("tag"); }}};
+  for (const auto& [name, call] : calls) {
     set_delays({{"comm." + name, 10}});
     const auto begin = std::chrono::steady_clock::now();
     call();

@@ -4,9 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/comm/communicator.h"
-#include "engine/comm/self_communicator.h"
-#include "engine/comm/traced_communicator.h"
+#include "engine/comm/collectives.h"
+#include "engine/comm/ranks.h"
 #include "engine/device/host_device.h"
 #include "engine/errors.h"
 
@@ -15,17 +14,19 @@ namespace {
 
 using testing::ElementsAre;
 
-class TracedCommunicatorTest : public testing::Test {
+class CallTraceTest : public testing::Test {
  protected:
-  TracedCommunicatorTest() {
+  CallTraceTest() {
     std::string pattern =
         (std::filesystem::temp_directory_path() / "trace.XXXXXX").string();
     folder_ = mkdtemp(pattern.data());
   }
-  ~TracedCommunicatorTest() override { std::filesystem::remove_all(folder_); }
+  ~CallTraceTest() override { std::filesystem::remove_all(folder_); }
 
-  std::unique_ptr<Communicator> traced() {
-    return make_traced_communicator(make_self_communicator(), folder_ / "trace");
+  std::unique_ptr<Ranks> traced() {
+    auto ranks = make_one_rank();
+    ranks->trace_to(folder_ / "trace");
+    return ranks;
   }
   std::vector<std::string> lines() const {
     std::ifstream file(folder_ / "trace");
@@ -35,36 +36,45 @@ class TracedCommunicatorTest : public testing::Test {
   }
 
   std::filesystem::path folder_;
-  std::unique_ptr<HostStream> stream_ = make_inline_stream("comm");
 };
 
-TEST_F(TracedCommunicatorTest, WritesALinePerCall) {
-  auto comm = traced();
-  float values[4] = {1, 2, 3, 4}, shard[4] = {};
+TEST_F(CallTraceTest, ALinePerCall) {
+  auto ranks = traced();
   int64_t count = 5;
-  comm->all_gather(values, shard, 16, "blocks.0", *stream_);
-  comm->reduce_scatter(values, shard, 4, WireType::kBf16, "blocks.1", *stream_);
-  comm->all_reduce(std::span(&count, 1), ReduceOp::kSum, "norm", *stream_);
-  comm->broadcast(&count, 8, 0, "nonce", *stream_);
-  comm->barrier("end", *stream_);
-  EXPECT_THAT(lines(), ElementsAre("0 all_gather blocks.0 16",
-                                   "1 reduce_scatter blocks.1 8", "2 all_reduce norm 8",
-                                   "3 broadcast nonce 8", "4 barrier end 0"));
+  ranks->all_reduce(std::span(&count, 1), ReduceOp::kSum, "norm");
+  ranks->broadcast(&count, 8, 0, "nonce");
+  ranks->gather("four");
+  ranks->barrier("end");
+  EXPECT_THAT(lines(), ElementsAre("0 all_reduce norm 8", "1 broadcast nonce 8",
+                                   "2 all_reduce longest of the texts 8",
+                                   "3 all_gather texts 12", "4 barrier end 0"));
 }
 
-TEST_F(TracedCommunicatorTest, PartsWriteToTheSameFile) {
-  auto comm = traced();
-  comm->barrier("whole", *stream_);
-  comm->split(0)->barrier("part", *stream_);
-  comm->duplicate()->barrier("duplicate", *stream_);
+TEST_F(CallTraceTest, ALinePerCollective) {
+  auto comm = traced()->make_collectives();
+  auto stream = make_inline_stream("comm");
+  float values[4] = {1, 2, 3, 4}, shard[4] = {};
+  double losses[2] = {5, 6};
+  comm->all_gather(values, shard, 16, "blocks.0", *stream);
+  comm->reduce_scatter(values, shard, 4, WireType::kBf16, SumOrder::kTree, "blocks.1",
+                       *stream);
+  comm->all_reduce(losses, SumOrder::kTree, "losses", *stream);
+  EXPECT_THAT(lines(),
+              ElementsAre("0 all_gather blocks.0 16", "1 reduce_scatter blocks.1 8",
+                          "2 all_reduce losses 16"));
+}
+
+TEST_F(CallTraceTest, PartsWriteToTheSameFile) {
+  auto ranks = traced();
+  ranks->barrier("whole");
+  ranks->split(0)->barrier("part");
+  ranks->duplicate()->barrier("duplicate");
   EXPECT_THAT(lines(), ElementsAre("0 barrier whole 0", "0 barrier part 0",
                                    "0 barrier duplicate 0"));
 }
 
-TEST_F(TracedCommunicatorTest, AFileThatCannotBeWrittenIsNamed) {
-  EXPECT_THROW(
-      make_traced_communicator(make_self_communicator(), folder_ / "absent" / "trace"),
-      Error);
+TEST_F(CallTraceTest, AFileThatCannotBeWrittenIsNamed) {
+  EXPECT_THROW(make_one_rank()->trace_to(folder_ / "absent" / "trace"), Error);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ class EngineConstruction : public ::testing::TestWithParam<int> {
 INSTANTIATE_TEST_SUITE_P(, EngineConstruction, ::testing::Values(1, 2));
 
 TEST_P(EngineConstruction, WhatThrowsLeavesTheModelAsItWas) {
-  on_ranks(GetParam(), [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(GetParam(), [&](std::unique_ptr<Ranks> comm) {
     auto model = std::make_shared<ModelImpl>();
     const auto refuse = [&](auto change, const std::string& text) {
       Options bad = options;
@@ -81,7 +81,7 @@ TEST_P(EngineConstruction, EachOptionHasItsRange) {
       {"adam_threads", [](Options& o) { o.adam_threads = -1; }},
       {"adam_threads", [](Options& o) { o.adam_threads = 4097; }},
   };
-  on_ranks(GetParam(), [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(GetParam(), [&](std::unique_ptr<Ranks> comm) {
     auto model = std::make_shared<ModelImpl>();
     for (const auto& [name, leave] : ranges) {
       Options bad = options;
@@ -97,7 +97,7 @@ TEST_P(EngineConstruction, EachOptionHasItsRange) {
 }
 
 TEST_P(EngineConstruction, ADeferredModelWithoutRulesMayBeGivenThemLater) {
-  on_ranks(GetParam(), [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(GetParam(), [&](std::unique_ptr<Ranks> comm) {
     std::shared_ptr<ModelImpl> model;
     {
       const DeferredInit guard;
@@ -115,7 +115,7 @@ TEST_P(EngineConstruction, ADeferredModelWithoutRulesMayBeGivenThemLater) {
 
 TEST_P(EngineConstruction, OneEnginePerModelWithUnitsOrWithout) {
   const auto refuse_second = [&](auto model) {
-    on_ranks(GetParam(), [&](std::unique_ptr<Communicator> comm) {
+    on_ranks(GetParam(), [&](std::unique_ptr<Ranks> comm) {
       auto mine = model();
       auto second = comm->duplicate(), third = comm->duplicate();
       const std::string text = "belong to a zero::Engine";
@@ -135,14 +135,14 @@ TEST_P(EngineConstruction, OneEnginePerModelWithUnitsOrWithout) {
 }
 
 TEST_P(EngineConstruction, AModelThatIsNoneIsRefused) {
-  on_ranks(GetParam(), [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(GetParam(), [&](std::unique_ptr<Ranks> comm) {
     EXPECT_THAT(error_of([&] { Engine(nullptr, options, std::move(comm)); }),
                 HasSubstr("no model"));
   });
 }
 
 TEST_P(EngineConstruction, InferenceModeIsForForwardAlone) {
-  on_ranks(GetParam(), [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(GetParam(), [&](std::unique_ptr<Ranks> comm) {
     auto model = std::make_shared<ModelImpl>();
     const at::Tensor x = torch::ones({3});
     auto second = comm->duplicate(), third = comm->duplicate();
@@ -184,7 +184,7 @@ struct BracketsImpl : nn::Module {
 
 TEST_P(EngineConstruction, APatternWithBracketsMatchesThatNameAlone) {
   options.groups = {{"x[0]", 1, {}, true}};
-  on_ranks(GetParam(), [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(GetParam(), [&](std::unique_ptr<Ranks> comm) {
     auto model = std::make_shared<BracketsImpl>();
     Engine engine(model, options, std::move(comm));
     for (const ShardView& view : engine.shards())
@@ -196,7 +196,7 @@ TEST_P(EngineConstruction, APatternWithBracketsMatchesThatNameAlone) {
 
 TEST_P(EngineConstruction, FrozenOnesNeedNoGradientWhateverTheyCameWith) {
   options.groups = {{"unit.w", 1, {}, true}};
-  on_ranks(GetParam(), [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(GetParam(), [&](std::unique_ptr<Ranks> comm) {
     auto model = std::make_shared<ModelImpl>();
     Engine engine(model, options, std::move(comm));
     EXPECT_FALSE(model->unit->w.requires_grad());

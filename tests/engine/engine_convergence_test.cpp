@@ -21,7 +21,7 @@ TEST(Convergence, OverfitsTwoBatches) {
       options.schedule.lr = 5e-3;
       options.adam.weight_decay = 0;
       double loss = 10;
-      on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
+      on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
         const int rank = comm->rank();
         auto model = std::make_shared<Gpt2Impl>(small_gpt2());
         Engine engine(model, options, std::move(comm));
@@ -60,7 +60,7 @@ TEST(Convergence, ReachesTheEntropyOfABigramSource) {
   options.init = gpt2_init_rules(config);
   options.nominal_targets = 8 * 32;
   double tail = 0;
-  on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
     const int rank = comm->rank();
     auto model = std::make_shared<Gpt2Impl>(config);
     Engine engine(model, options, std::move(comm));

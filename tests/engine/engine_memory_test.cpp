@@ -76,7 +76,7 @@ TEST_F(EngineMemory, ThePlanHoldsForUnitsInAnyOrder) {
       mine.adam_threads = 1;
       mine.recompute = recompute;
       mine.prefetch = prefetch;
-      on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+      on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
         auto model = std::make_shared<TangledImpl>();
         Engine engine(model, mine, std::move(comm));
         double norm = 0;
@@ -112,7 +112,7 @@ TEST_F(EngineMemory, FourRanksHoldAQuarterEachAndTheRing) {
   Gpt2Config config = small_gpt2();
   config.n_layer = 12;
   int64_t masters = 0, ring = 0, numel = 0, largest_unit = 0;
-  on_ranks(4, [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(4, [&](std::unique_ptr<Ranks> comm) {
     const int rank = comm->rank();
     std::shared_ptr<Gpt2Impl> model;
     {

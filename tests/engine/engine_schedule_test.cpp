@@ -30,7 +30,7 @@ class EngineSchedule : public ::testing::Test {
     work.micro_batches = 2 * passes;
     options.trace_comm = ::testing::TempDir() + "trace_" + std::to_string(getpid()) + "_";
     std::vector<std::string> lines;
-    on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+    on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
       Options mine = options;
       const int rank = comm->rank();
       mine.trace_comm += std::to_string(rank);

@@ -33,7 +33,7 @@ class EngineState : public ::testing::TestWithParam<std::tuple<int, DType>> {
   }
   template <class Model, class Body>
   void each_rank(Body body) {
-    on_ranks(std::get<0>(GetParam()), [&](std::unique_ptr<Communicator> comm) {
+    on_ranks(std::get<0>(GetParam()), [&](std::unique_ptr<Ranks> comm) {
       auto model = std::make_shared<Model>();
       Engine engine(model, options, std::move(comm));
       body(engine, model);
@@ -148,7 +148,7 @@ class EngineBuffers : public ::testing::Test {
 };
 
 TEST_F(EngineBuffers, AreThoseOfRankZeroToBeginWith) {
-  on_ranks(3, [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(3, [&](std::unique_ptr<Ranks> comm) {
     auto model = std::make_shared<BuffersImpl>();
     set(*model, comm->rank() + 1, 2);
     const Engine engine(model, options, std::move(comm));
@@ -157,7 +157,7 @@ TEST_F(EngineBuffers, AreThoseOfRankZeroToBeginWith) {
 }
 
 TEST_F(EngineBuffers, BecomeTheirMeanOrTheLargest) {
-  on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
     const int rank = comm->rank();
     auto model = std::make_shared<BuffersImpl>();
     Engine engine(model, options, std::move(comm));
@@ -175,7 +175,7 @@ TEST_F(EngineBuffers, BecomeTheirMeanOrTheLargest) {
 TEST_F(EngineBuffers, AreAveragedAtEachStepIfOneAsksForIt) {
   for (const bool averages : {false, true}) {
     options.average_buffers_each_step = averages;
-    on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+    on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
       const int rank = comm->rank();
       auto model = std::make_shared<BuffersImpl>();
       Engine engine(model, options, std::move(comm));
@@ -190,7 +190,7 @@ TEST_F(EngineBuffers, AreAveragedAtEachStepIfOneAsksForIt) {
 
 TEST_F(EngineBuffers, OfEqualValueStayBitForBit) {
   // (x + x + x) / 3 need not be x.
-  on_ranks(3, [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(3, [&](std::unique_ptr<Ranks> comm) {
     auto model = std::make_shared<BuffersImpl>();
     Engine engine(model, options, std::move(comm));
     const torch::NoGradGuard no_grad;

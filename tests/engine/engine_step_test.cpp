@@ -34,7 +34,7 @@ class EngineStep : public ::testing::Test {
   StepReport step(int ranks, const at::Tensor& gradient,
                   std::vector<float>* w = nullptr) {
     StepReport result;
-    on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
+    on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
       const int rank = comm->rank();
       auto model = std::make_shared<LineImpl>();
       Engine engine(model, options, std::move(comm));
@@ -107,7 +107,7 @@ struct HookedImpl : torch::nn::Module {
 TEST_F(EngineStep, NoNormLosesWhatIsNotFinite) {
   for (const NormType norm : {NormType::kL2, NormType::kL1, NormType::kInf}) {
     options.norm = norm;
-    on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+    on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
       auto model = std::make_shared<HookedImpl>();
       Engine engine(model, options, std::move(comm));
       for (const double bad : {NAN, INFINITY, -INFINITY}) {
@@ -131,7 +131,7 @@ TEST_F(EngineStep, TheFirstBadParameterOfAnyRankIsNamed) {
   first[0] = INFINITY;
   last[129] = INFINITY;
   for (const int ranks : {1, 2}) {
-    on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
+    on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
       auto model = std::make_shared<LineImpl>();
       Engine engine(model, options, std::move(comm));
       const auto first_bad = [&](const at::Tensor& gradient, const at::Tensor& of_b) {
@@ -149,7 +149,7 @@ TEST_F(EngineStep, TheFirstBadParameterOfAnyRankIsNamed) {
 TEST_F(EngineStep, ALossThatIsNotFiniteSkipsTheStepByItself) {
   options.schedule.warmup_steps = 4;
   for (const int ranks : {1, 2}) {
-    on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
+    on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
       const bool is_last = comm->rank() == comm->size() - 1;
       auto model = std::make_shared<LineImpl>();
       Engine engine(model, options, std::move(comm));
@@ -174,7 +174,7 @@ TEST_F(EngineStep, ALossThatIsNotFiniteSkipsTheStepByItself) {
 }
 
 TEST_F(EngineStep, OneBadRankStopsAll) {
-  on_ranks(3, [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(3, [&](std::unique_ptr<Ranks> comm) {
     const bool is_bad = comm->rank() == 1;
     auto model = std::make_shared<LineImpl>();
     Engine engine(model, options, std::move(comm));
@@ -220,7 +220,7 @@ TEST_F(EngineStep, TheUpdateIsOfTheClippedGradient) {
 // m = (1 - beta1) g and v = (1 - beta2) g^2 after the first step, element by element.
 TEST_F(EngineStep, MomentsAreThoseOfTheirElements) {
   for (const int ranks : {1, 2, 3}) {
-    on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
+    on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
       auto model = std::make_shared<LineImpl>();
       Engine engine(model, options, std::move(comm));
       engine.backward(engine.forward(model, gradient, torch::ones({3, 1})), 1);
@@ -239,7 +239,7 @@ TEST_F(EngineStep, OnlyMatricesDecayUnlessAllShall) {
   options.adam.weight_decay = 0.5;
   for (const WeightDecayOn on : {WeightDecayOn::kMatrices, WeightDecayOn::kAll}) {
     options.weight_decay_on = on;
-    on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+    on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
       auto model = std::make_shared<LineImpl>();
       Engine engine(model, options, std::move(comm));
       engine.set_full_parameter("b", torch::full({3, 1}, 2));
@@ -264,7 +264,7 @@ TEST_F(EngineStep, MicroBatchesAddUpToTheMeanOverTargets) {
         options.deterministic = deterministic;
         options.nominal_targets = nominal;
         options.micro_batches_per_rank = 5;
-        on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
+        on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
           const int rank = comm->rank();
           auto model = std::make_shared<LineImpl>();
           Engine engine(model, options, std::move(comm));
@@ -289,7 +289,7 @@ TEST_F(EngineStep, MicroBatchesAddUpToTheMeanOverTargets) {
 
 TEST_F(EngineStep, TheLossIsTheMeanOverTheTargetsOfAllRanks) {
   options.nominal_targets = 8;
-  on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
     const int rank = comm->rank();
     auto model = std::make_shared<LineImpl>();
     Engine engine(model, options, std::move(comm));
@@ -312,7 +312,7 @@ TEST_F(EngineStep, TheLossIsTheMeanOverTheTargetsOfAllRanks) {
 TEST_F(EngineStep, InputsGetTheGradientOfTheLossSum) {
   for (const double nominal : {1.0, 8.0, 3.0}) {
     options.nominal_targets = nominal;
-    on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+    on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
       auto model = std::make_shared<LineImpl>();
       Engine engine(model, options, std::move(comm));
       const at::Tensor x = torch::ones({130}).requires_grad_();
@@ -333,7 +333,7 @@ TEST_F(EngineStep, GradientsTravelInTheirWireType) {
     options.reduce_dtype = wire;
     const double travelled = wire == DType::kFloat32 ? 1 + 1.0 / 1024 : 1;
     for (const int ranks : {1, 2}) {
-      on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
+      on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
         auto model = std::make_shared<LineImpl>();
         Engine engine(model, options, std::move(comm));
         engine.backward(engine.forward(model, torch::full({130}, 1 + 1.0 / 1024),
@@ -348,7 +348,7 @@ TEST_F(EngineStep, GradientsTravelInTheirWireType) {
 TEST_F(EngineStep, DeterministicModeTakesAsManyBackwardsAsPlanned) {
   options.deterministic = true;
   options.micro_batches_per_rank = 2;
-  on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
     const auto has = [](const std::string& text) { return ::testing::HasSubstr(text); };
     auto model = std::make_shared<LineImpl>();
     Engine engine(model, options, std::move(comm));
@@ -377,7 +377,7 @@ TEST_F(EngineStep, DeterministicModeTakesAsManyBackwardsAsPlanned) {
 TEST_F(EngineStep, DiscardedGradientsLeaveNothing) {
   for (const int ranks : {1, 2}) {
     for (const bool finished : {false, true}) {
-      on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
+      on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
         auto model = std::make_shared<LineImpl>();
         Engine engine(model, options, std::move(comm));
         engine.backward(engine.forward(model, gradient, torch::ones({3, 1})), 1);
@@ -406,7 +406,7 @@ TEST_F(EngineStep, GroupsSetLearningRateAndDecay) {
 }
 
 TEST_F(EngineStep, NoTargetsMeanNoGradient) {
-  on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
     auto model = std::make_shared<LineImpl>();
     Engine engine(model, options, std::move(comm));
     engine.backward(engine.forward(model, gradient * 0, torch::zeros({3, 1})), 0);

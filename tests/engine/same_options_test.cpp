@@ -31,7 +31,7 @@ class SameOptions : public ::testing::Test {
   // What each rank is told when `changes[rank]` is done to its options.
   std::vector<std::string> errors(const std::vector<Change>& changes) {
     std::vector<std::string> texts(changes.size());
-    on_ranks(static_cast<int>(changes.size()), [&](std::unique_ptr<Communicator> comm) {
+    on_ranks(static_cast<int>(changes.size()), [&](std::unique_ptr<Ranks> comm) {
       const int rank = comm->rank();
       Options mine = options;
       changes[rank](mine);
@@ -125,7 +125,7 @@ TEST_F(SameOptions, ThreadsTracesAndChaosMayDiffer) {
 }
 
 TEST_F(SameOptions, AnotherModelIsNamedAsSuch) {
-  on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
     const int64_t size = 3 + comm->rank();
     EXPECT_THAT(error_of([&] {
                   Engine(std::make_shared<LineImpl>(size), options, std::move(comm));

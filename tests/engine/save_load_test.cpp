@@ -63,7 +63,7 @@ class SaveLoad : public ::testing::Test {
   }
   void each_rank(int ranks,
                  const std::function<void(Engine&, std::shared_ptr<Gpt2Impl>&)>& body) {
-    on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
+    on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
       Options mine = options;
       mine.micro_batches_per_rank = 4 / ranks;
       auto m = model();
@@ -307,7 +307,7 @@ TEST_F(SaveLoad, BuffersAreSavedAsTheirMeanAndStayAsTheyAre) {
   Options plain;
   plain.device = DeviceChoice::kCpu;
   at::Tensor mean;
-  on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
     const int rank = comm->rank();
     auto model = std::make_shared<NormedImpl>();
     Engine engine(model, plain, std::move(comm));

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "engine/comm/thread_communicator.h"
+#include "engine/comm/thread_ranks.h"
 #include "engine/init/deferred_init.h"
 #include "engine/init/philox.h"
 #include "offload/cpu_adam.h"
@@ -281,15 +281,15 @@ Options small_options(const Work& work) {
   return options;
 }
 
-void on_ranks(int ranks, const std::function<void(std::unique_ptr<Communicator>)>& body) {
-  auto communicators = make_thread_communicators(ranks);
+void on_ranks(int ranks, const std::function<void(std::unique_ptr<Ranks>)>& body) {
+  auto groups = make_thread_ranks(ranks);
   std::vector<std::exception_ptr> errors(ranks);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       at::set_num_threads(1);
       try {
-        body(std::move(communicators[rank]));
+        body(std::move(groups[rank]));
       } catch (...) {
         errors[rank] = std::current_exception();
       }
@@ -307,7 +307,7 @@ Trained train(int ranks, const Options& given, const Work& work, const Hooks& ho
   std::mutex mutex;
   Options options = given;
   options.micro_batches_per_rank = work.micro_batches / ranks;
-  on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
     const int rank = comm->rank();
     auto model = deferred_gpt2(config);
     Engine engine(model, options, std::move(comm));

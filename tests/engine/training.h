@@ -38,9 +38,9 @@ std::pair<at::Tensor, at::Tensor> batch_of(const Work& work, int64_t vocab, int 
 // Options that fit small_gpt2 and the work.
 Options small_options(const Work& work);
 
-// Trained `body(communicator)` on ranks that are threads; the first exception of a rank
+// Trained `body(ranks)` on ranks that are threads; the first exception of a rank
 // is rethrown.
-void on_ranks(int ranks, const std::function<void(std::unique_ptr<Communicator>)>& body);
+void on_ranks(int ranks, const std::function<void(std::unique_ptr<Ranks>)>& body);
 
 // Called on every rank at points of the run.
 struct Hooks {

@@ -313,7 +313,7 @@ TEST_P(UnitCallTest, WhenARankThrowsTheOthersGetAnErrorToo) {
   for (const bool in_backward : {false, true}) {
     if (in_backward && !recomputes()) continue;
     std::array<std::string, 2> errors;
-    on_ranks(2, [&](std::unique_ptr<Communicator> comm) {
+    on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
       const int rank = comm->rank();
       try {
         auto model = std::make_shared<FragileImpl>();
@@ -337,7 +337,7 @@ TEST_P(UnitCallTest, WhenARankThrowsTheOthersGetAnErrorToo) {
 TEST_P(UnitCallTest, WhatOutlivesItsEngineIsToldSo) {
   std::shared_ptr<HolderImpl<CountsImpl>> model;
   at::Tensor loss;
-  on_ranks(1, [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(1, [&](std::unique_ptr<Ranks> comm) {
     model = std::make_shared<HolderImpl<CountsImpl>>();
     Engine engine(model, options, std::move(comm));
     loss = engine.forward(model, values({4, 3})).sum();

@@ -74,7 +74,7 @@ class UnitContract : public ::testing::TestWithParam<std::tuple<int, Recompute>>
   // On every rank: a model made by `make` and its engine.
   template <class Make, class Body>
   void each_rank(Make make, Body body) {
-    on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
+    on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
       auto model = make();
       Engine engine(model, options, std::move(comm));
       body(engine, model);

@@ -52,7 +52,7 @@ TEST_P(UnitContract, GanTrainsTwoEnginesThroughOneGraph) {
   (plain_d->forward(plain_g->forward(values({4, 3})).detach()) -
    plain_d->forward(values({4, 3}, 0, 1)))
       .backward();
-  on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
     auto g = std::make_shared<HolderImpl<ReluImpl>>();
     auto d = std::make_shared<MlpImpl>();
     auto comm_d = comm->duplicate();
@@ -154,7 +154,7 @@ TEST_P(UnitContract, AGraphOfAnOlderStepIsRefusedBeforeAnythingChanges) {
 TEST_P(UnitContract, AForwardWithoutBackwardIsNoConcernOfLaterSteps) {
   const auto norms = [&](bool drops) {
     std::vector<double> result;
-    on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
+    on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
       const bool is_first = comm->rank() == 0;
       auto model = std::make_shared<MlpImpl>();
       Engine engine(model, options, std::move(comm));

@@ -214,7 +214,7 @@ TEST_P(UnitContract, AFrozenBackboneCostsNothingInBackward) {
   options.prefetch = 0;
   auto plain = std::make_shared<MlpImpl>();
   plain->forward(values({4, 3})).backward();
-  on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
     Options mine = options;
     mine.trace_comm += "_" + std::to_string(comm->rank());
     auto model = std::make_shared<MlpImpl>();

@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(, UnitTest,
 
 TEST_P(UnitTest, GradientsEqualThoseOfThePlainModule) {
   const auto expected = plain_gradients(tokens);
-  on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
     auto model = make_model();
     Engine engine(model, options, std::move(comm));
     engine.backward(engine.forward(model, tokens),
@@ -140,7 +140,7 @@ TEST_P(UnitTest, GradientsEqualThoseOfThePlainModule) {
 
 TEST_P(UnitTest, TwoForwardsMayComeBeforeTwoBackwards) {
   const auto expected = plain_gradients(tokens);
-  on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
     auto model = make_model();
     Engine engine(model, options, std::move(comm));
     const at::Tensor one = engine.forward(model, tokens);
@@ -168,7 +168,7 @@ TEST_P(UnitTest, ListsPlainNamesAndHoldsEveryElementOnce) {
     counts[item.key()] = torch::zeros({item.value().numel()});
   }
   std::mutex mutex;
-  on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
     auto model = make_model();
     Engine engine(model, options, std::move(comm));
     int64_t numel = 0;
@@ -203,7 +203,7 @@ TEST_P(UnitTest, ListsPlainNamesAndHoldsEveryElementOnce) {
 
 TEST_P(UnitTest, FullParametersAreThoseOfRankZero) {
   auto plain = make_model();
-  on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
     auto model = make_model();
     if (comm->rank() != 0) {
       const torch::NoGradGuard no_grad;
@@ -237,7 +237,7 @@ TEST_P(UnitTest, FullParametersAreThoseOfRankZero) {
 }
 
 TEST_P(UnitTest, TouchingAReleasedParameterNamesIt) {
-  on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
     auto model = make_model();
     Engine engine(model, options, std::move(comm));
     const auto expect_named = [&](const std::string& fqn, const at::Tensor& param) {
@@ -261,7 +261,7 @@ TEST_P(UnitTest, TouchingAReleasedParameterNamesIt) {
 TEST_P(UnitTest, FrozenParametersStayAndCostNothing) {
   auto plain = make_model();
   options.groups = {{"outer.*", 1, {}, true}, {"first.a.bias", 1, {}, true}};
-  on_ranks(ranks(), [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
     auto model = make_model();
     Engine engine(model, options, std::move(comm));
     for (int step = 0; step < 3; ++step) {

@@ -6,7 +6,6 @@
 #include <mutex>
 #include <optional>
 
-#include "engine/device/host_device.h"
 #include "engine/errors.h"
 #include "engine/save_load.h"
 #include "tests/properties/net.h"
@@ -38,7 +37,7 @@ void require_refusal(const std::string& what, Call call) {
 
 class EngineRank {
  public:
-  EngineRank(const Case& of, std::unique_ptr<Communicator> comm)
+  EngineRank(const Case& of, std::unique_ptr<Ranks> comm)
       : case_(of),
         options_(options_of(of)),
         rank_(comm->rank()),
@@ -264,8 +263,7 @@ class EngineRank {
   int event_ = 0;
 };
 
-void expect_loaded(const Case& of, const Saved& saved,
-                   std::unique_ptr<Communicator> comm) {
+void expect_loaded(const Case& of, const Saved& saved, std::unique_ptr<Ranks> comm) {
   Options options = options_of(of);
   options.deterministic = false;  // it may be three ranks
   const auto model = std::make_shared<RootImpl>(of, /*key=*/77);
@@ -285,11 +283,8 @@ void expect_loaded(const Case& of, const Saved& saved,
 }
 
 // The same on every rank.
-std::string make_folder(Communicator& comm) {
-  int64_t id = comm.rank() == 0 ? getpid() : 0;
-  const auto stream = make_inline_stream("folder");
-  comm.all_reduce(std::span<int64_t>(&id, 1), ReduceOp::kMax, "folder", *stream);
-  stream->synchronize();
+std::string make_folder(Ranks& comm) {
+  const int64_t id = comm.largest(comm.rank() == 0 ? getpid() : 0, "folder");
   return (fs::temp_directory_path() / ("zero_properties_" + std::to_string(id))).string();
 }
 
@@ -300,7 +295,7 @@ std::vector<Log> run_engine(const Case& of, const Start& start) {
   std::vector<Saved> saved;
   std::string folder;
   std::mutex mutex;
-  start(of.ranks, [&](std::unique_ptr<Communicator> comm) {
+  start(of.ranks, [&](std::unique_ptr<Ranks> comm) {
     const int rank = comm->rank();
     const std::string mine = make_folder(*comm);
     EngineRank run(of, std::move(comm));
@@ -311,9 +306,8 @@ std::vector<Log> run_engine(const Case& of, const Start& start) {
     folder = mine;
   });
   for (const Saved& one : saved) {
-    start(1 + one.pick % 4, [&](std::unique_ptr<Communicator> comm) {
-      expect_loaded(of, one, std::move(comm));
-    });
+    start(1 + one.pick % 4,
+          [&](std::unique_ptr<Ranks> comm) { expect_loaded(of, one, std::move(comm)); });
   }
   std::error_code may_be_gone;  // another process was faster
   if (!saved.empty()) fs::remove_all(folder, may_be_gone);

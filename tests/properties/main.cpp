@@ -15,8 +15,8 @@
 #include <mutex>
 #include <thread>
 
-#include "engine/comm/default_communicator.h"
-#include "engine/comm/thread_communicator.h"
+#include "engine/comm/ranks.h"
+#include "engine/comm/thread_ranks.h"
 #include "tests/properties/child.h"
 #include "tests/properties/runs.h"
 #include "tests/properties/shrink.h"
@@ -87,15 +87,15 @@ Arguments parse(int argc, char** argv) {
 
 // The first rank's error is rethrown: those of others follow from it.
 void on_threads(int ranks, const Body& body) {
-  auto communicators = make_thread_communicators(ranks);
+  auto groups = make_thread_ranks(ranks);
   std::exception_ptr first;
   std::mutex mutex;
   std::vector<std::thread> threads;
-  for (auto& communicator : communicators) {
+  for (auto& group : groups) {
     threads.emplace_back([&] {
       try {
         // Kept until here, so that others learn of an error after it was noted.
-        body(std::move(communicator));
+        body(std::move(group));
       } catch (...) {
         const std::lock_guard lock(mutex);
         if (!first) first = std::current_exception();
@@ -250,7 +250,7 @@ int run_on_threads(const Arguments& arguments) {
 // Ranks are the processes of mpirun; nothing is made smaller.
 int run_on_processes(const Arguments& arguments) {
   at::set_num_threads(1);
-  const auto world = make_default_communicator();
+  const auto world = make_ranks();
   const Start start = [&](int, const Body& body) { body(world->duplicate()); };
   int num_void = 0;
   for (uint64_t seed = arguments.first; seed < arguments.last; ++seed) {

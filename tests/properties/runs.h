@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/comm/communicator.h"
+#include "engine/comm/ranks.h"
 #include "engine/options.h"
 #include "tests/properties/case.h"
 #include "tests/properties/schedule.h"
@@ -28,7 +28,7 @@ struct Seen {
 using Log = std::vector<Seen>;
 
 // Run `body` on every rank and return when all are done.
-using Body = std::function<void(std::unique_ptr<Communicator>)>;
+using Body = std::function<void(std::unique_ptr<Ranks>)>;
 using Start = std::function<void(int ranks, const Body& body)>;
 
 // What each rank of this process sees when the engine trains the case; other ranks' logs

@@ -10,9 +10,8 @@
 
 #include "checkpoint/commit.h"
 #include "checkpoint/error.h"
-#include "engine/comm/communicator.h"
-#include "engine/comm/exchange.h"
-#include "engine/comm/thread_communicator.h"
+#include "engine/comm/ranks.h"
+#include "engine/comm/thread_ranks.h"
 #include "engine/errors.h"
 #include "launcher/run/heartbeat.h"
 #include "tests/launcher/settings/configs.h"
@@ -28,33 +27,24 @@ using testing::HasSubstr;
 // Plays every rank in a thread of its own.
 template <class Play>
 void on_ranks(int size, Play play) {
-  auto ranks = make_thread_communicators(size);
+  auto ranks = make_thread_ranks(size);
   std::vector<std::jthread> threads;
   for (auto& rank : ranks) threads.emplace_back([&] { play(*rank); });
-}
-
-TEST(Exchange, TextsAndNumbers) {
-  on_ranks(3, [](Communicator& ranks) {
-    const std::string mine(ranks.rank() * 1000, 'x');
-    EXPECT_EQ(broadcast_text(ranks, mine, 2).size(), 2000u);
-    EXPECT_EQ(gather_texts(ranks, mine)[1].size(), 1000u);
-    EXPECT_EQ(largest(ranks, -ranks.rank(), "test"), 0);
-  });
 }
 
 TEST(RunFolderTest, RanksShareOne) {
   const TempFolder temp;
   const std::string path = temp.path("runs/a");
-  on_ranks(3, [&](Communicator& ranks) {
+  on_ranks(3, [&](Ranks& ranks) {
     const RunFolder folder(path, "", TakeOver::kFromTheDead, ranks);
-    largest(ranks, 0, "until all have seen it");
+    ranks.largest(0, "until all have seen it");
   });
   EXPECT_TRUE(fs::is_empty(path));  // neither lock nor nonce nor probe is left
 }
 
 TEST(RunFolderTest, ASecondRunIsKeptOut) {
   const TempFolder temp;
-  on_ranks(1, [&](Communicator& ranks) {
+  on_ranks(1, [&](Ranks& ranks) {
     RunFolder first(temp.path("a"), "", TakeOver::kFromTheDead, ranks);
     EXPECT_THROW(RunFolder(temp.path("a"), "", TakeOver::kFromTheDead, ranks),
                  checkpoint::CheckpointError);
@@ -64,7 +54,7 @@ TEST(RunFolderTest, ASecondRunIsKeptOut) {
 
 TEST(RunFolderTest, AFileInItsPlaceIsNamed) {
   const TempFolder temp;
-  on_ranks(1, [&](Communicator& ranks) {
+  on_ranks(1, [&](Ranks& ranks) {
     EXPECT_THROW(RunFolder(temp.write("a", ""), "", TakeOver::kFromTheDead, ranks),
                  Error);
   });
@@ -72,7 +62,7 @@ TEST(RunFolderTest, AFileInItsPlaceIsNamed) {
 
 TEST(RunFolderTest, TheStopFileIsSeenAndRemoved) {
   const TempFolder temp;
-  on_ranks(1, [&](Communicator& ranks) {
+  on_ranks(1, [&](Ranks& ranks) {
     const RunFolder folder(temp.path("a"), "", TakeOver::kFromTheDead, ranks);
     EXPECT_FALSE(folder.has_stop_file());
     temp.write("a/STOP", "");
@@ -84,7 +74,7 @@ TEST(RunFolderTest, TheStopFileIsSeenAndRemoved) {
 
 TEST(RunFolderTest, AFolderNamedStopIsSomebodysOwn) {
   const TempFolder temp;
-  on_ranks(1, [&](Communicator& ranks) {
+  on_ranks(1, [&](Ranks& ranks) {
     const RunFolder folder(temp.path("a"), "", TakeOver::kFromTheDead, ranks);
     fs::create_directories(temp.path("a/STOP/deep"));
     EXPECT_FALSE(folder.has_stop_file());
@@ -99,16 +89,16 @@ TEST(RunFolderTest, WhatAKilledJobLeftGoesWhenTheLockIsTaken) {
   fs::create_directories(path);
   checkpoint::prepare(checkpoint::OpenRun(path), 7);
   temp.write("a/tmp.AbCdEf", "mktemp's");
-  on_ranks(2, [&](Communicator& ranks) {
+  on_ranks(2, [&](Ranks& ranks) {
     const RunFolder folder(path, "", TakeOver::kFromTheDead, ranks);
-    largest(ranks, 0, "until all have seen it");
+    ranks.largest(0, "until all have seen it");
   });
   EXPECT_EQ(checkpoint::Folder(path).names(), std::vector<std::string>{"tmp.AbCdEf"});
 }
 
 TEST(RunFolderTest, OnlyLaterStepsAreSetAside) {
   const TempFolder temp;
-  on_ranks(1, [&](Communicator& ranks) {
+  on_ranks(1, [&](Ranks& ranks) {
     const RunFolder folder(temp.path("a"), "", TakeOver::kFromTheDead, ranks);
     for (const std::string step : {"a/step_000000000002", "a/step_000000000003"})
       fs::create_directory(temp.path(step));
@@ -120,7 +110,7 @@ TEST(RunFolderTest, OnlyLaterStepsAreSetAside) {
 
 TEST(RunFolderTest, AMovedFolderEndsTheRun) {
   const TempFolder temp;
-  on_ranks(1, [&](Communicator& ranks) {
+  on_ranks(1, [&](Ranks& ranks) {
     RunFolder folder(temp.path("a"), "", TakeOver::kFromTheDead, ranks);
     fs::rename(temp.path("a"), temp.path("b"));
     EXPECT_THROW(folder.check_ours(), checkpoint::CheckpointError);
@@ -134,13 +124,13 @@ TEST(CheckShared, AFolderOfOneHostAloneIsNoticed) {
   fs::create_directory(temp.path("a"));
   fs::create_directory(temp.path("b"));
   std::string complaint;
-  on_ranks(2, [&](Communicator& ranks) {
+  on_ranks(2, [&](Ranks& ranks) {
     try {
       check_shared(temp.path("a"), temp.path(ranks.rank() == 0 ? "a" : "b"), ranks);
       ADD_FAILURE() << "rank " << ranks.rank();
     } catch (const Error& error) {
       if (ranks.rank() == 1) complaint = error.what();
-      abort_thread_communicators(ranks);
+      abort_thread_ranks(ranks);
     }
   });
   EXPECT_THAT(complaint, HasSubstr("does not see what rank 0 writes"));

@@ -1,11 +1,11 @@
-#include "engine/comm/thread_communicator.h"
+#include "engine/comm/thread_ranks.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cassert>
 #include <new>
 
-#include "engine/comm/queued_communicator.h"
+#include "engine/comm/channel.h"
 #include "engine/comm/shared_transport.h"
 
 namespace zero {
@@ -53,8 +53,7 @@ class ThreadNeighbours final : public Neighbours {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Communicator>> make_thread_communicators(int size,
-                                                                     int64_t slot_bytes) {
+std::vector<std::unique_ptr<Ranks>> make_thread_ranks(int size, int64_t slot_bytes) {
   assert(size >= 1);
   if (size > 1) are_ranks_threads = true;
   if (slot_bytes == 0) slot_bytes = kDefaultSlotBytes;
@@ -62,19 +61,18 @@ std::vector<std::unique_ptr<Communicator>> make_thread_communicators(int size,
   MemoryTicket ticket;
   SharedArea area(neighbours->create(SharedArea::bytes_for(size, slot_bytes), ticket),
                   size, slot_bytes);
-  std::vector<std::unique_ptr<Communicator>> communicators;
+  std::vector<std::unique_ptr<Ranks>> ranks;
   for (int rank = 0; rank < size; ++rank) {
-    communicators.push_back(std::make_unique<QueuedCommunicator>(
+    ranks.push_back(std::make_unique<Ranks>(
         std::make_unique<SharedTransport>(neighbours, area, rank)));
   }
-  return communicators;
+  return ranks;
 }
 
 bool ranks_are_threads() { return are_ranks_threads; }
 
-void abort_thread_communicators(Communicator& communicator) {
-  auto& queued = dynamic_cast<QueuedCommunicator&>(communicator);
-  auto& transport = dynamic_cast<SharedTransport&>(queued.transport());
+void abort_thread_ranks(Ranks& ranks) {
+  auto& transport = dynamic_cast<SharedTransport&>(ranks.channel().transport());
   dynamic_cast<ThreadNeighbours&>(transport.neighbours()).abort();
   transport.leave("it was aborted");
 }

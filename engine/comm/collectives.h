@@ -1,0 +1,56 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace zero {
+
+class Channel;
+class Stream;
+
+enum class WireType { kFloat, kBf16 };
+
+// In which order ranks' values are added up. Tree: adjacent pairs, ((0+1)+(2+3))+...: the
+// same bits in every run and on every backend. Any: as is fastest.
+enum class SumOrder { kTree, kAny };
+
+// Bulk collectives among the ranks of a group, over memory of the device that the streams
+// belong to.
+//
+// Every call returns at once (on an inline stream: when done); buffers must stay valid
+// and untouched until an event recorded after the call has completed. All ranks make the
+// same calls in the same order, and they run in that order, on whatever streams. `tag`
+// names what travels (a unit's FQN): ranks whose next calls differ in operation, tag or
+// size get an Error(kDiverged) that names both, never a hang and never foreign data.
+//
+// A group starts as Ranks; a backend needs no more of them than to find its peers. Not
+// thread-safe: one thread queues. The destructor leaves the group: calls still queued
+// fail.
+class Collectives {
+ public:
+  virtual ~Collectives() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // full (size * shard_bytes) = the shards of all ranks in rank order. `shard` may lie in
+  // its own place in `full`.
+  virtual void all_gather(const void* shard, void* full, int64_t shard_bytes,
+                          const std::string& tag, Stream& stream) = 0;
+
+  // shard (shard_numel) fp32 = element-wise sum over ranks of their r-th part of full
+  // (size * shard_numel). Sums are fp32 whatever the wire type.
+  virtual void reduce_scatter(const void* full, float* shard, int64_t shard_numel,
+                              WireType type, SumOrder order, const std::string& tag,
+                              Stream& stream) = 0;
+
+  // Each value = its sum over ranks. For the few numbers that must keep their place among
+  // the bulk.
+  virtual void all_reduce(std::span<double> values, SumOrder order,
+                          const std::string& tag, Stream& stream) = 0;
+};
+
+// Over memory of the host and on its streams; all sums are trees.
+std::unique_ptr<Collectives> make_host_collectives(std::unique_ptr<Channel> channel);
+
+}  // namespace zero

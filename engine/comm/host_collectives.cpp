@@ -1,0 +1,67 @@
+#include "engine/comm/channel.h"
+#include "engine/comm/collectives.h"
+#include "engine/comm/transport.h"
+#include "engine/device/host_device.h"
+#include "engine/device/host_event.h"
+
+namespace zero {
+namespace {
+
+class HostCollectives final : public Collectives {
+ public:
+  explicit HostCollectives(std::unique_ptr<Channel> channel)
+      : channel_(std::move(channel)) {}
+  ~HostCollectives() override { channel_->close(); }
+
+  int rank() const override { return channel_->transport().rank(); }
+  int size() const override { return channel_->transport().size(); }
+
+  void all_gather(const void* shard, void* full, int64_t shard_bytes,
+                  const std::string& tag, Stream& stream) override {
+    const Call call = channel_->next_call(Operation::kAllGather, 0, shard_bytes, tag);
+    queue(call, stream, [=](Transport& transport) {
+      transport.all_gather(call, shard, full, shard_bytes);
+    });
+  }
+
+  void reduce_scatter(const void* full, float* shard, int64_t shard_numel, WireType type,
+                      SumOrder order, const std::string& tag, Stream& stream) override {
+    const int variant = 2 * static_cast<int>(type) + static_cast<int>(order);
+    const Call call = channel_->next_call(Operation::kReduceScatter, variant,
+                                          shard_numel * bytes_of(type), tag);
+    queue(call, stream, [=](Transport& transport) {
+      transport.reduce_scatter(call, full, shard, shard_numel, type);
+    });
+  }
+
+  void all_reduce(std::span<double> values, SumOrder order, const std::string& tag,
+                  Stream& stream) override {
+    const Call call = channel_->next_call(Operation::kAllReduce, static_cast<int>(order),
+                                          std::ssize(values) * 8, tag);
+    queue(call, stream, [=](Transport& transport) {
+      reduce_values(transport, call, values, ReduceOp::kSum);
+    });
+  }
+
+ private:
+  void queue(const Call& call, Stream& stream,
+             std::function<void(Transport&)> operation) {
+    HostStream& host_stream = as_host_stream(stream);
+    host_stream.wait(last_call_);
+    host_stream.enqueue([channel = channel_, call, operation = std::move(operation)] {
+      channel->run(call, operation);
+    });
+    host_stream.record(last_call_);
+  }
+
+  const std::shared_ptr<Channel> channel_;  // outlives us while calls are queued
+  HostEvent last_call_;                     // orders calls on different streams
+};
+
+}  // namespace
+
+std::unique_ptr<Collectives> make_host_collectives(std::unique_ptr<Channel> channel) {
+  return std::make_unique<HostCollectives>(std::move(channel));
+}
+
+}  // namespace zero

@@ -1,0 +1,62 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "engine/comm/ranks.h"
+#include "engine/errors.h"
+
+namespace zero {
+
+// MPI for the lifetime of a program, and this process's place in it.
+//
+// Initialises MPI with threads unless the caller has done so, and finalises only what it
+// initialised. While an exception passes through it does not finalise, as that would wait
+// for the other ranks: mpirun then ends them. Throws Error(kEnvironment) if MPI cannot be
+// used from several threads.
+class MpiSession {
+ public:
+  MpiSession();
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  int local_rank() const { return local_rank_; }  // among the ranks of this host
+  int local_size() const { return local_size_; }
+
+  // End all ranks at once; this process does not return.
+  [[noreturn]] void abort(ExitCode code);
+
+ private:
+  void initialise();
+
+  bool is_owner_ = false;
+  int num_exceptions_;
+  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
+};
+
+// The number of ranks that the process manager announced to this process:
+// OMPI_COMM_WORLD_SIZE (mpirun) or SLURM_STEP_NUM_TASKS (srun). Nothing when it was
+// started alone. Throws Error(kEnvironment) if it is not a number.
+std::optional<int> announced_ranks();
+
+struct MpiRanksOptions {
+  const void* comm = nullptr;     // the caller's MPI_Comm, by address; null: all ranks
+  bool use_shared_memory = true;  // where all ranks are on one host
+  int64_t slot_bytes = 0;         // of that memory, at once; 0: as much as is fast
+  int64_t max_message_bytes = 16 << 20;  // between hosts
+};
+
+// Ranks as processes that mpirun or srun started; MPI must be initialised. Collective.
+//
+// On one host data goes through shared memory, else through messages of MPI on a
+// communicator of our own.
+std::unique_ptr<Ranks> make_mpi_ranks(const MpiRanksOptions& options = {});
+
+// All ranks of the program. Without a session, or alone in it: one rank that needs no
+// MPI. Collective.
+std::unique_ptr<Ranks> make_world_ranks(const MpiSession* session);
+
+}  // namespace zero
