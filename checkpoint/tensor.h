@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/dtype.h"
 #include "checkpoint/shape.h"
 
 // One description of a tensor, for all who speak of one: the model that has it, the rank
@@ -14,13 +15,9 @@ namespace zero::checkpoint {
 
 // What a tensor is to the run; each kind is an HDF5 group.
 enum class Kind { kParam, kExpAvg, kExpAvgSq, kBuffer, kUser };
-enum class DType { kFp64, kFp32, kBf16, kFp16, kInt64, kInt32, kUint8, kBool };
 
-const char* name_of(Kind kind);    // "params", "exp_avg", "exp_avg_sq", "buffers", "user"
-const char* name_of(DType dtype);  // "fp32", "bf16", ...
-int64_t size_of(DType dtype);      // bytes of one element
+const char* name_of(Kind kind);  // "params", "exp_avg", "exp_avg_sq", "buffers", "user"
 std::optional<Kind> kind_named(std::string_view name);
-std::optional<DType> dtype_named(std::string_view name);
 
 // Buffers and user bytes are replicated: rank 0 writes them whole.
 inline bool is_replicated(Kind kind) {

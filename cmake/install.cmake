@@ -27,6 +27,7 @@ install(EXPORT zero_targets FILE zero-targets.cmake NAMESPACE zero:: DESTINATION
 
 # The public headers and what they include. Whatever is not in this list may change any day.
 set(zero_headers
+  checkpoint/dtype.h
   checkpoint/error.h
   checkpoint/find.h
   engine/comm/ranks.h

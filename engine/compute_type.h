@@ -1,5 +1,7 @@
 #pragma once
-#include "engine/options.h"
+#include <optional>
+
+#include "checkpoint/dtype.h"
 
 namespace at {
 class Tensor;
@@ -10,8 +12,9 @@ enum class ScalarType : int8_t;
 
 namespace zero {
 
-// torch's name of the type.
+// torch's name of the type, and ours; nothing for types that a checkpoint does not know.
 c10::ScalarType scalar_type(DType dtype);
+std::optional<DType> dtype_of(c10::ScalarType type);
 
 // A float tensor in the type that units compute in; others, undefined ones too, as they
 // are.

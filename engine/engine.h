@@ -61,7 +61,7 @@ struct ShardView {
 struct BufferView {
   std::string fqn;
   std::vector<int64_t> shape;
-  std::string dtype;           // "fp32", "int64", ...
+  DType dtype;
   std::span<std::byte> bytes;  // contiguous, live
 };
 

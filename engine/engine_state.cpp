@@ -1,8 +1,9 @@
 // Parameters, gradients and buffers as others see them: whole, or this rank's share.
 #include <algorithm>
-#include <map>
+#include <optional>
 
 #include "engine/check_options.h"
+#include "engine/compute_type.h"
 #include "engine/engine_impl.h"
 #include "engine/errors.h"
 
@@ -80,18 +81,14 @@ std::vector<ShardView> Engine::shards() {
 }
 
 std::vector<BufferView> Engine::buffers() {
-  static const std::map<at::ScalarType, std::string> names{
-      {at::kDouble, "fp64"}, {at::kFloat, "fp32"}, {at::kBFloat16, "bf16"},
-      {at::kHalf, "fp16"},   {at::kLong, "int64"}, {at::kInt, "int32"},
-      {at::kByte, "uint8"},  {at::kBool, "bool"}};
   std::vector<BufferView> views;
   for (size_t i = 0; i < impl_->model.buffers.size(); ++i) {
     const at::Tensor& buffer = impl_->model.buffers[i];
-    const auto name = names.find(buffer.scalar_type());
-    if (name == names.end() || !buffer.is_contiguous()) continue;
+    const std::optional<DType> dtype = dtype_of(buffer.scalar_type());
+    if (!dtype || !buffer.is_contiguous()) continue;
     views.push_back({impl_->model.buffer_fqns[i],
                      buffer.sizes().vec(),
-                     name->second,
+                     *dtype,
                      {static_cast<std::byte*>(buffer.data_ptr()),
                       static_cast<size_t>(buffer.nbytes())}});
   }

@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/dtype.h"
 #include "engine/init/init_spec.h"
 #include "engine/step/lr_schedule.h"
 #include "offload/exact_sum.h"
 
 namespace zero {
 
-enum class DType { kFloat32, kBFloat16 };
 enum class DeviceChoice { kAuto, kCpu, kCuda };  // auto: a GPU if there is one
 enum class Recompute { kUnit, kNone };
 enum class Accumulate { kModel, kUnit };
@@ -58,10 +58,10 @@ struct Options {
   // First match wins; a pattern that matches nothing is an error.
   std::vector<ParamGroup> groups;
   InitRules init;  // for parameters built under DeferredInit; first match wins
-  DType dtype = DType::kFloat32;  // of weights and activations inside units; masters are
-                                  // always fp32
-  DType reduce_dtype = DType::kFloat32;  // of gradients on the wire; sums are fp32
-  double nominal_targets = 1;  // backward runs on loss_sum / nominal_targets (see
+  DType dtype = DType::kFp32;  // of weights and activations inside units; masters are
+                               // always fp32
+  DType reduce_dtype = DType::kFp32;  // of gradients on the wire; sums are fp32
+  double nominal_targets = 1;         // backward runs on loss_sum / nominal_targets (see
                                // Engine::backward): micro-batch times sequence length is
                                // a good value
   // The same bits on 1, 2, 4, ... ranks; needs a power of two of them.

@@ -40,7 +40,7 @@ std::vector<Slice> shard_slices(Engine& engine, bool with_moments) {
   std::vector<Slice> slices;
   for (const ShardView& view : engine.shards()) {
     const auto add = [&](Kind kind, std::span<const float> values) {
-      slices.push_back({{kind, view.fqn, checkpoint::DType::kFp32, view.shape},
+      slices.push_back({{kind, view.fqn, DType::kFp32, view.shape},
                         view.begin,
                         static_cast<int64_t>(values.size()),
                         values.data()});
@@ -54,8 +54,7 @@ std::vector<Slice> shard_slices(Engine& engine, bool with_moments) {
 }
 
 StoredTensor tensor_of(const BufferView& view) {
-  return {Kind::kBuffer, view.fqn, checkpoint::dtype_named(view.dtype).value(),
-          view.shape};
+  return {Kind::kBuffer, view.fqn, view.dtype, view.shape};
 }
 
 std::vector<Slice> slices_of(Engine& engine, const std::vector<SavedBuffer>& buffers,
@@ -67,7 +66,7 @@ std::vector<Slice> slices_of(Engine& engine, const std::vector<SavedBuffer>& buf
   for (const auto& [name, bytes] : state.user) {
     const auto count = static_cast<int64_t>(bytes.size());
     slices.push_back(
-        {{Kind::kUser, name, checkpoint::DType::kUint8, {count}}, 0, count, bytes.data()});
+        {{Kind::kUser, name, DType::kUint8, {count}}, 0, count, bytes.data()});
   }
   return slices;
 }

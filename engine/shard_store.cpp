@@ -8,14 +8,14 @@ namespace {
 
 bool is_trained(const PlannedPart& part) { return !part.is_frozen; }
 bool is_frozen(const PlannedPart& part) { return part.is_frozen; }
-bool has_copy(const PlannedPart& part) { return part.dtype != DType::kFloat32; }
+bool has_copy(const PlannedPart& part) { return part.dtype != DType::kFp32; }
 
 int64_t arena_bytes(const UnitPlan& plan, bool inference) {
   int64_t bytes = 0;
   for (const PlannedPart& part : plan.parts) {
     const int64_t master_bytes = shard_bytes(part.layout.shard_numel, 4);
     bytes += (inference || part.is_frozen ? 1 : 4) * master_bytes;
-    if (has_copy(part)) bytes += shard_bytes(part.layout.shard_numel, 2);
+    if (has_copy(part)) bytes += shard_bytes(part.layout.shard_numel, size_of(part.dtype));
   }
   return bytes;
 }

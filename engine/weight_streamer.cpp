@@ -42,7 +42,7 @@ WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
     unit.parts.push_back(parts_.back().get());
     unit.source.parts.push_back(
         {shard.copy ? static_cast<const void*>(shard.copy) : shard.master,
-         part.layout.shard_numel * element_bytes(part.dtype), part.tag});
+         part.layout.shard_numel * size_of(part.dtype), part.tag});
   }
 }
 

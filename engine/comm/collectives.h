@@ -4,12 +4,12 @@
 #include <span>
 #include <string>
 
+#include "checkpoint/dtype.h"
+
 namespace zero {
 
 class Channel;
 class Stream;
-
-enum class WireType { kFloat, kBf16 };
 
 // In which order ranks' values are added up. Tree: adjacent pairs, ((0+1)+(2+3))+...: the
 // same bits in every run and on every backend. Any: as is fastest.
@@ -39,9 +39,9 @@ class Collectives {
                           const std::string& tag, Stream& stream) = 0;
 
   // shard (shard_numel) fp32 = element-wise sum over ranks of their r-th part of full
-  // (size * shard_numel). Sums are fp32 whatever the wire type.
+  // (size * shard_numel). `type` is that of full, kFp32 or kBf16; sums are fp32.
   virtual void reduce_scatter(const void* full, float* shard, int64_t shard_numel,
-                              WireType type, SumOrder order, const std::string& tag,
+                              DType type, SumOrder order, const std::string& tag,
                               Stream& stream) = 0;
 
   // Each value = its sum over ranks. For the few numbers that must keep their place among

@@ -82,9 +82,9 @@ void MpiTransport::gather_piece(const std::byte* from, std::byte* to, int64_t by
 }
 
 void MpiTransport::reduce_scatter(const Call& call, const void* full, float* shard,
-                                  int64_t shard_numel, WireType type) {
+                                  int64_t shard_numel, DType type) {
   agree(call);
-  const int64_t element = bytes_of(type);
+  const int64_t element = size_of(type);
   const int64_t part_numel = std::max<int64_t>(max_message_bytes_ / element / size_, 1);
   auto* parts = static_cast<const std::byte*>(full);  // (size, shard_numel)
   std::vector<const void*> sources(size_);

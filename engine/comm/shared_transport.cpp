@@ -53,8 +53,8 @@ void SharedTransport::all_gather(const Call& call, const void* shard, void* full
 
 // A slot holds one part for each other rank, side by side.
 void SharedTransport::reduce_scatter(const Call& call, const void* full, float* shard,
-                                     int64_t shard_numel, WireType type) {
-  const int64_t element = bytes_of(type);
+                                     int64_t shard_numel, DType type) {
+  const int64_t element = size_of(type);
   const int64_t num_parts = std::max(size() - 1, 1);
   // Whole lines.
   const int64_t part_numel = area_.slot_bytes() / num_parts / 64 * 64 / element;

@@ -23,7 +23,7 @@ class SelfTransport final : public Transport {
     if (shard != full && shard_bytes > 0) std::memcpy(full, shard, shard_bytes);
   }
   void reduce_scatter(const Call&, const void* full, float* shard, int64_t shard_numel,
-                      WireType type) override {
+                      DType type) override {
     tree_sum({&full, 1}, type, shard, shard_numel);
   }
   void broadcast(const Call&, void*, int64_t, int) override {}

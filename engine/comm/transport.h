@@ -26,7 +26,7 @@ class Transport {
   virtual void all_gather(const Call& call, const void* shard, void* full,
                           int64_t shard_bytes) = 0;
   virtual void reduce_scatter(const Call& call, const void* full, float* shard,
-                              int64_t shard_numel, WireType type) = 0;
+                              int64_t shard_numel, DType type) = 0;
   virtual void broadcast(const Call& call, void* data, int64_t bytes, int root) = 0;
   virtual void barrier(const Call& call) = 0;
   virtual std::unique_ptr<Transport> split(const Call& call, int color) = 0;
@@ -47,7 +47,5 @@ void reduce_values(Transport& transport, const Call& call, std::span<int64_t> va
                    ReduceOp op);
 void reduce_values(Transport& transport, const Call& call, std::span<double> values,
                    ReduceOp op);
-
-inline int64_t bytes_of(WireType type) { return type == WireType::kFloat ? 4 : 2; }
 
 }  // namespace zero

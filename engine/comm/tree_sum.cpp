@@ -95,12 +95,13 @@ void sum_all(std::span<const void* const> sources, float* out, int64_t numel) {
 
 }  // namespace
 
-void tree_sum(std::span<const void* const> sources, WireType type, float* out,
+void tree_sum(std::span<const void* const> sources, DType type, float* out,
               int64_t numel) {
   assert(!sources.empty());
-  if (type == WireType::kFloat) {
+  if (type == DType::kFp32) {
     sum_all<Float>(sources, out, numel);
   } else {
+    assert(type == DType::kBf16);
     sum_all<Bf16>(sources, out, numel);
   }
 }

@@ -2,15 +2,15 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/comm/collectives.h"
+#include "checkpoint/dtype.h"
 
 namespace zero {
 
-// out (numel) fp32 = sum of the sources (numel each, of `type`) in adjacent-pair tree
-// order, ((0+1)+(2+3))+4.
+// out (numel) fp32 = sum of the sources (numel each, of `type`: kFp32 or kBf16) in
+// adjacent-pair tree order, ((0+1)+(2+3))+4.
 //
 // One pass over memory. `out` may be one of the sources.
-void tree_sum(std::span<const void* const> sources, WireType type, float* out,
+void tree_sum(std::span<const void* const> sources, DType type, float* out,
               int64_t numel);
 
 }  // namespace zero

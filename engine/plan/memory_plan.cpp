@@ -30,7 +30,7 @@ void add_shards(MemoryPlan& memory, const UnitPlan& plan, DType dtype, bool infe
   int64_t frozen = 0, copies = 0;
   for (const PlannedPart& part : plan.parts) {
     if (part.is_frozen) frozen += shard_bytes(part.layout.shard_numel, 4);
-    if (part.dtype != DType::kFloat32) copies += shard_bytes(part.layout.shard_numel, 2);
+    if (part.dtype != DType::kFp32) copies += shard_bytes(part.layout.shard_numel, size_of(part.dtype));
   }
   memory.entries.push_back({"masters", "host", trainable + frozen});
   if (!inference) {
@@ -38,7 +38,7 @@ void add_shards(MemoryPlan& memory, const UnitPlan& plan, DType dtype, bool infe
     memory.entries.push_back({"exp_avg_sq", "host", trainable});
     memory.entries.push_back({"gradients", "host", trainable});
   }
-  if (dtype != DType::kFloat32) memory.entries.push_back({"bf16 copy", "host", copies});
+  if (dtype != DType::kFp32) memory.entries.push_back({name_of(dtype) + std::string(" copy"), "host", copies});
 }
 
 }  // namespace
@@ -83,12 +83,12 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
         std::bit_width(static_cast<uint64_t>(options.micro_batches_per_rank));
   }
   memory.gradient_in_place = memory.in_place && memory.num_counter_levels == 0 &&
-                             options.reduce_dtype == DType::kFloat32;
+                             options.reduce_dtype == DType::kFp32;
   if (!memory.gradient_in_place && largest_shard > 0 && !options.inference) {
     std::vector<int64_t> sizes;
     for (const PlannedPart& part : plan.parts) {
       sizes.push_back(
-          part.is_frozen ? 0 : part.layout.numel * element_bytes(options.reduce_dtype));
+          part.is_frozen ? 0 : part.layout.numel * size_of(options.reduce_dtype));
     }
     memory.gradient_ring = make_slot_plan(sizes, 2);
     memory.accumulation_bytes =

@@ -139,7 +139,7 @@ void add_parts(UnitPlan& plan, const std::vector<UnitDescription>& units,
   using Kind = std::tuple<int, bool, bool>;  // unit, is frozen, stays fp32
   std::map<Kind, std::vector<int>> params_of;
   for (size_t i = 0; i < params.size(); ++i) {
-    const bool stays_fp32 = params[i].stays_fp32 && dtype != DType::kFloat32;
+    const bool stays_fp32 = params[i].stays_fp32 && dtype != DType::kFp32;
     params_of[{plan.unit_of[owner_of(units, params[i])], plan.rules[i].frozen, stays_fp32}]
         .push_back(static_cast<int>(i));
   }
@@ -154,7 +154,7 @@ void add_parts(UnitPlan& plan, const std::vector<UnitDescription>& units,
     }
     const std::string& fqn = plan.units[unit].fqn;
     plan.units[unit].parts.push_back(static_cast<int>(plan.parts.size()));
-    plan.parts.push_back({unit, is_frozen, stays_fp32 ? DType::kFloat32 : dtype,
+    plan.parts.push_back({unit, is_frozen, stays_fp32 ? DType::kFp32 : dtype,
                           lay_out(std::move(shapes), world_size), of_part,
                           (fqn.empty() ? "(root)" : fqn) +
                               (is_frozen ? " (frozen)" : "") +
@@ -202,10 +202,8 @@ UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
   return plan;
 }
 
-int64_t element_bytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
-
 int64_t full_bytes(const PlannedPart& part) {
-  return part.layout.numel * element_bytes(part.dtype);
+  return part.layout.numel * size_of(part.dtype);
 }
 
 }  // namespace zero

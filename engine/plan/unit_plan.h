@@ -40,7 +40,7 @@ struct ParamRule {
 struct PlannedPart {
   int unit = 0;  // index of its PlannedUnit
   bool is_frozen = false;
-  DType dtype = DType::kFloat32;  // of the gathered weights
+  DType dtype = DType::kFp32;  // of the gathered weights
   FlatLayout layout;
   std::vector<int> params;  // indices of ParamDescriptions, as in the layout
   std::string tag;          // what collectives call it
@@ -73,7 +73,6 @@ struct UnitPlan {
 
 // Bytes of the gathered weights, by all ranks together.
 int64_t full_bytes(const PlannedPart& part);
-int64_t element_bytes(DType dtype);
 
 // Decide which unit owns each parameter, and lay the units out for `world_size` ranks.
 //

@@ -7,15 +7,11 @@
 #include <cstring>
 #include <mutex>
 
+#include "engine/compute_type.h"
 #include "engine/device/host_device.h"
 
 namespace zero {
 namespace {
-
-at::ScalarType scalar_type(WireType wire) {
-  return wire == WireType::kFloat ? at::kFloat : at::kBFloat16;
-}
-int64_t bytes_of(WireType wire) { return wire == WireType::kFloat ? 4 : 2; }
 
 // The calling thread alone: a pool without workers, for any thread.
 ThreadPool& this_thread() {
@@ -53,7 +49,7 @@ GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
                                const Options& options, ShardStore& shards, Device& device,
                                Collectives& comm, Stream& stream, ThreadPool& threads)
     : plan_(plan),
-      wire_(options.reduce_dtype == DType::kFloat32 ? WireType::kFloat : WireType::kBf16),
+      wire_(options.reduce_dtype),
       sum_order_(options.deterministic ? SumOrder::kTree : SumOrder::kAny),
       in_place_(memory.gradient_in_place),
       norm_type_(options.norm),
@@ -203,7 +199,7 @@ void GradientShards::fill(std::byte* memory, int part) {
 
 at::Tensor GradientShards::param_in(std::byte* full, const FlatLayout& layout,
                                     size_t param) const {
-  return torch::from_blob(full + layout.offsets[param] * bytes_of(wire_),
+  return torch::from_blob(full + layout.offsets[param] * size_of(wire_),
                           layout.params[param].shape, scalar_type(wire_));
 }
 
@@ -212,7 +208,7 @@ void GradientShards::clear_padding(std::byte* full, const FlatLayout& layout) co
     const int64_t begin = layout.offsets[i] + layout.params[i].numel();
     const int64_t end =
         i + 1 < layout.params.size() ? layout.offsets[i + 1] : layout.numel;
-    std::memset(full + begin * bytes_of(wire_), 0, (end - begin) * bytes_of(wire_));
+    std::memset(full + begin * size_of(wire_), 0, (end - begin) * size_of(wire_));
   }
 }
 

@@ -83,7 +83,7 @@ class GradientShards {
   }
 
   const UnitPlan& plan_;
-  const WireType wire_;
+  const DType wire_;
   const SumOrder sum_order_;
   const bool in_place_;
   const NormType norm_type_;

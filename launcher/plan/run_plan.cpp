@@ -10,6 +10,7 @@
 #include <sstream>
 #include <thread>
 
+#include "checkpoint/dtype.h"
 #include "engine/errors.h"
 #include "launcher/process/environment.h"
 
@@ -60,7 +61,7 @@ PassShape pass_shape(const Settings& settings, int num_ranks) {
   pass.rows = is_whole ? std::max<int64_t>(1, settings.global_batch / num_ranks)
                        : settings.micro_batch;
   pass.rows_in_units = std::min(pass.rows, settings.micro_batch);
-  pass.element_bytes = settings.dtype == "fp32" ? 4 : 2;
+  pass.element_bytes = size_of(dtype_named(settings.dtype).value());
   pass.recomputes = settings.recompute == "unit";
   return pass;
 }

@@ -6,10 +6,6 @@
 namespace zero::launcher {
 namespace {
 
-DType dtype(const std::string& name) {
-  return name == "bf16" ? DType::kBFloat16 : DType::kFloat32;
-}
-
 DeviceChoice device(const std::string& name) {
   if (name == "auto") return DeviceChoice::kAuto;
   return name == "cuda" ? DeviceChoice::kCuda : DeviceChoice::kCpu;
@@ -57,8 +53,8 @@ Options engine_options(const Settings& settings, const BatchPlan& batch, int64_t
   options.clip = settings.clip;
   options.groups = frozen_groups(settings.freeze);
   options.init = init;
-  options.dtype = dtype(settings.dtype);
-  options.reduce_dtype = dtype(settings.reduce_dtype);
+  options.dtype = dtype_named(settings.dtype).value();
+  options.reduce_dtype = dtype_named(settings.reduce_dtype).value();
   options.nominal_targets = static_cast<double>(settings.micro_batch * seq_len);
   options.deterministic = settings.deterministic;
   options.micro_batches_per_rank = is_unit_major ? 1 : num_passes(batch);

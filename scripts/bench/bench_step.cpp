@@ -110,7 +110,7 @@ class EngineLoop {
     Options options;
     options.init = gpt2_init_rules(config());
     options.clip = 1;
-    options.dtype = bf16 ? DType::kBFloat16 : DType::kFloat32;
+    options.dtype = bf16 ? DType::kBf16 : DType::kFp32;
     options.recompute = Recompute::kNone;
     options.reshard_after_forward = false;
     options.nominal_targets = static_cast<double>(kRows * kLength);

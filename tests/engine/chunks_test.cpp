@@ -193,7 +193,7 @@ struct CountsModelImpl : nn::Module {
 
 // bf16 has eight bits: 256 + 1 is 256 there, and 1,000 a number.
 TEST_P(ChunksTest, AThousandGradientsOfOneAreAThousandInBf16) {
-  options.dtype = DType::kBFloat16;
+  options.dtype = DType::kBf16;
   each_rank(
       [] { return std::make_shared<CountsModelImpl>(); },
       [&](Engine& engine, auto& model) {
@@ -206,7 +206,7 @@ TEST_P(ChunksTest, AThousandGradientsOfOneAreAThousandInBf16) {
 }
 
 TEST_P(ChunksTest, AUnitCalledAThousandTimesHasTheSumOfAllInBf16) {
-  options.dtype = DType::kBFloat16;
+  options.dtype = DType::kBf16;
   options.accumulate = Accumulate::kModel;
   each_rank([] { return std::make_shared<CountsModelImpl>(); },
             [&](Engine& engine, auto& model) {

@@ -99,7 +99,7 @@ Floats gather(Collectives& comm, const Floats& shard, Stream& stream,
 Floats reduce(Collectives& comm, const Floats& full, Stream& stream,
               const std::string& tag = "reduce") {
   Floats shard(full.size() / comm.size(), -1);
-  comm.reduce_scatter(full.data(), shard.data(), shard.size(), WireType::kFloat,
+  comm.reduce_scatter(full.data(), shard.data(), shard.size(), DType::kFp32,
                       SumOrder::kTree, tag, stream);
   stream.synchronize();
   return shard;
@@ -179,7 +179,7 @@ TEST_P(CollectivesTest, ReducesIntoItsOwnPart) {
     const int64_t numel = 70'001;
     Floats full = values_of(comm.rank(), comm.size() * numel);
     float* shard = full.data() + comm.rank() * numel;
-    comm.reduce_scatter(full.data(), shard, numel, WireType::kFloat, SumOrder::kTree,
+    comm.reduce_scatter(full.data(), shard, numel, DType::kFp32, SumOrder::kTree,
                         "in place", *stream);
     EXPECT_EQ(slice(full, comm.rank() * numel, numel),
               expected_shard(comm.rank(), comm.size(), numel));
@@ -202,8 +202,8 @@ TEST_P(CollectivesTest, SumsBf16InFp32) {
         parts.push_back(slice(values, comm.rank() * numel, numel));
       }
       Floats shard(numel, -1);
-      comm.reduce_scatter(full.data(), shard.data(), numel, WireType::kBf16,
-                          SumOrder::kTree, "bf16", *stream);
+      comm.reduce_scatter(full.data(), shard.data(), numel, DType::kBf16, SumOrder::kTree,
+                          "bf16", *stream);
       EXPECT_EQ(bits_of(shard), bits_of(tree_of(parts)));
     }
   });
@@ -304,7 +304,7 @@ TEST_P(CollectivesTest, CallsOnSeveralStreamsRunInTheOrderOfTheCalls) {
     Floats full(comm.size() * numel), shard(numel);
     for (int i = 0; i < 20; ++i) {
       comm.all_gather(own.data(), full.data(), numel * 4, "first", *first);
-      comm.reduce_scatter(to_reduce.data(), shard.data(), numel, WireType::kFloat,
+      comm.reduce_scatter(to_reduce.data(), shard.data(), numel, DType::kFp32,
                           SumOrder::kTree, "second", *second);
     }
     first->synchronize();
@@ -332,7 +332,7 @@ TEST_P(RanksTest, DuplicatesDoNotDisturbEachOther) {
     };
     auto reduce_many = [&] {
       for (int i = 0; i < 5; ++i)
-        other->reduce_scatter(to_reduce.data(), shard.data(), numel, WireType::kFloat,
+        other->reduce_scatter(to_reduce.data(), shard.data(), numel, DType::kFp32,
                               SumOrder::kTree, "b", *second);
     };
     // The two groups agree on no common order.
@@ -496,7 +496,7 @@ TEST_P(RanksTest, RandomMixturesGiveTheSerialResults) {
       comms[which]->all_gather(own.data(), gathered.data(), num_gathered * 4, "a",
                                *first);
       comms[1 - which]->reduce_scatter(full.data(), reduced.data(), num_reduced,
-                                       WireType::kFloat, SumOrder::kTree, "b", *second);
+                                       DType::kFp32, SumOrder::kTree, "b", *second);
       double losses[2] = {1, 2.0 * ranks.rank()};
       comms[which]->all_reduce(losses, SumOrder::kTree, "losses", *first);
       const int64_t vote = ranks.largest(ranks.rank(), "vote");

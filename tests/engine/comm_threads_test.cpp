@@ -187,7 +187,7 @@ class BrokenTransport final : public Transport {
   int local_rank() const override { return 0; }
   int local_size() const override { return 2; }
   void all_gather(const Call& call, const void*, void*, int64_t) override { fail(call); }
-  void reduce_scatter(const Call& call, const void*, float*, int64_t, WireType) override {
+  void reduce_scatter(const Call& call, const void*, float*, int64_t, DType) override {
     fail(call);
   }
   void broadcast(const Call& call, void*, int64_t, int) override { fail(call); }
@@ -230,7 +230,7 @@ TEST(ChannelTest, EveryCallIsAPointOfItsName) {
       {"all_gather", [&] { comm->all_gather(&full, &shard, 4, "tag", *stream); }},
       {"reduce_scatter",
        [&] {
-         comm->reduce_scatter(&full, &shard, 1, WireType::kFloat, SumOrder::kTree, "tag",
+         comm->reduce_scatter(&full, &shard, 1, DType::kFp32, SumOrder::kTree, "tag",
                               *stream);
        }},
       {"all_reduce", [&] { ranks->largest(value, "tag"); }},

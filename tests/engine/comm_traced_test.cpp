@@ -56,7 +56,7 @@ TEST_F(CallTraceTest, ALinePerCollective) {
   float values[4] = {1, 2, 3, 4}, shard[4] = {};
   double losses[2] = {5, 6};
   comm->all_gather(values, shard, 16, "blocks.0", *stream);
-  comm->reduce_scatter(values, shard, 4, WireType::kBf16, SumOrder::kTree, "blocks.1",
+  comm->reduce_scatter(values, shard, 4, DType::kBf16, SumOrder::kTree, "blocks.1",
                        *stream);
   comm->all_reduce(losses, SumOrder::kTree, "losses", *stream);
   EXPECT_THAT(lines(),

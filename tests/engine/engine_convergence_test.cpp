@@ -14,7 +14,7 @@ constexpr double kFirstLoss = 5.55606, kTenthLoss = 5.33132, kLastLoss = 4.41946
 
 TEST(Convergence, OverfitsTwoBatches) {
   for (const int ranks : {1, 2}) {
-    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const DType dtype : {DType::kFp32, DType::kBf16}) {
       Work work;
       Options options = small_options(work);
       options.dtype = dtype;

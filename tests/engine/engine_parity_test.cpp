@@ -53,7 +53,7 @@ TEST_F(EngineParity, DeterministicRanksAreBitwiseEqual) {
 
 TEST_F(EngineParity, DeterministicRanksAreBitwiseEqualInBf16WithDropoutOff) {
   options.deterministic = true;
-  options.dtype = options.reduce_dtype = DType::kBFloat16;
+  options.dtype = options.reduce_dtype = DType::kBf16;
   work.masks_targets = true;
   const Trained one = train(1, options, work);
   for (const int ranks : {2, 4}) expect_same(train(ranks, options, work), one);
@@ -142,7 +142,7 @@ TEST_F(EngineParity, SettingsOfSpeedChangeNoBit) {
 }
 
 TEST_F(EngineParity, OneRankStreamsOrComputesInPlaceWithTheSameBits) {
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType dtype : {DType::kFp32, DType::kBf16}) {
     options.dtype = dtype;
     options.stream_always = false;
     const Trained in_place = train(1, options, work);
@@ -200,7 +200,7 @@ TEST_F(EngineParity, DropoutDependsOnSeedAndMicroBatchNotOnRanksOrRecompute) {
 TEST_F(EngineParity, Bf16FollowsFp32) {
   work.steps = 6;
   const Trained fp32 = train(2, options, work);
-  options.dtype = DType::kBFloat16;
+  options.dtype = DType::kBf16;
   const Trained bf16 = train(2, options, work);
   for (size_t i = 0; i < fp32.losses.size(); ++i)
     EXPECT_NEAR(bf16.losses[i], fp32.losses[i], 0.02 * fp32.losses[i]);

@@ -48,8 +48,8 @@ class EngineState : public ::testing::TestWithParam<std::tuple<int, DType>> {
 
 INSTANTIATE_TEST_SUITE_P(, EngineState,
                          ::testing::Combine(::testing::Values(1, 2),
-                                            ::testing::Values(DType::kFloat32,
-                                                              DType::kBFloat16)));
+                                            ::testing::Values(DType::kFp32,
+                                                              DType::kBf16)));
 
 TEST_P(EngineState, ForwardComputesWithWhatWasWrittenThroughShards) {
   each_rank<ModelImpl>([&](Engine& engine, auto& model) {

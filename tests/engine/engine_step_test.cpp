@@ -329,9 +329,9 @@ TEST_F(EngineStep, InputsGetTheGradientOfTheLossSum) {
 
 TEST_F(EngineStep, GradientsTravelInTheirWireType) {
   // 1 + 2^-10 is no number of bf16.
-  for (const DType wire : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType wire : {DType::kFp32, DType::kBf16}) {
     options.reduce_dtype = wire;
-    const double travelled = wire == DType::kFloat32 ? 1 + 1.0 / 1024 : 1;
+    const double travelled = wire == DType::kFp32 ? 1 + 1.0 / 1024 : 1;
     for (const int ranks : {1, 2}) {
       on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
         auto model = std::make_shared<LineImpl>();

@@ -43,7 +43,7 @@ class UnitPlanTest : public ::testing::Test {
   // FQNs in the unit's part of this kind.
   static std::vector<std::string> names(const UnitPlan& plan, int unit,
                                         bool is_frozen = false,
-                                        DType dtype = DType::kFloat32) {
+                                        DType dtype = DType::kFp32) {
     std::vector<std::string> result;
     for (const int p : plan.units[unit].parts) {
       const PlannedPart& part = plan.parts[p];
@@ -114,10 +114,10 @@ TEST_F(UnitPlanTest, FirstMatchingGroupWins) {
 TEST_F(UnitPlanTest, KeepsSomeParametersInFp32) {
   params[2].stays_fp32 = true;
   EXPECT_EQ(plan().units[1].parts.size(), 1u);  // all are
-  options.dtype = DType::kBFloat16;
+  options.dtype = DType::kBf16;
   const UnitPlan p = plan();
-  EXPECT_THAT(names(p, 1, false, DType::kBFloat16), testing::ElementsAre("blocks.0.w"));
-  EXPECT_THAT(names(p, 1, false, DType::kFloat32), testing::ElementsAre("blocks.0.b"));
+  EXPECT_THAT(names(p, 1, false, DType::kBf16), testing::ElementsAre("blocks.0.w"));
+  EXPECT_THAT(names(p, 1, false, DType::kFp32), testing::ElementsAre("blocks.0.b"));
   const PlannedPart& kept = p.parts[p.places[2].part];
   EXPECT_EQ(kept.tag, "blocks.0 (fp32)");
   EXPECT_EQ(full_bytes(kept), kept.layout.numel * 4);

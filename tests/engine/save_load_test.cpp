@@ -164,7 +164,7 @@ TEST_F(SaveLoad, LoadsUnderAnotherWrapping) {
 }
 
 TEST_F(SaveLoad, LoadedWeightsAreThoseOneComputesWith) {
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType dtype : {DType::kFp32, DType::kBf16}) {
     for (const int ranks : {1, 2}) {
       fs::remove_all(run);
       options.dtype = dtype;

@@ -140,7 +140,7 @@ class ReadersOfUpdates : public ::testing::TestWithParam<Reader> {
 
 TEST_P(ReadersOfUpdates, SeeThemFinished) {
   for (const int ranks : {1, 2}) {
-    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const DType dtype : {DType::kFp32, DType::kBf16}) {
       Options options = small_options(work);
       options.dtype = dtype;
       options.overlap_updates = false;

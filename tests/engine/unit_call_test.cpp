@@ -51,7 +51,7 @@ struct FloatsInsideImpl : nn::Module {
 TEST_P(UnitCallTest, FloatTensorsBecomeWhatTheUnitComputesIn) {
   const std::vector<at::ScalarType> expected{at::kBFloat16, at::kDouble, at::kLong,
                                              at::kBFloat16};
-  options.dtype = DType::kBFloat16;
+  options.dtype = DType::kBf16;
   for (const int64_t min_numel : {0, 100}) {  // by itself, or merged into the root
     options.auto_wrap.min_numel = min_numel;
     each_rank([] { return std::make_shared<FloatsInsideImpl>(); },

@@ -50,7 +50,7 @@ struct NormedLinearImpl : nn::Module {
 
 // In bf16 the parameters of a batch norm stay fp32, as its statistics do.
 TEST_P(UnitContract, BatchNormInBf16IsWhatItIsInLibTorch) {
-  options.dtype = DType::kBFloat16;
+  options.dtype = DType::kBf16;
   for (const bool is_frozen : {false, true}) {
     options.groups.clear();
     if (is_frozen) options.groups = {{"unit.norm.*", 1, {}, /*frozen=*/true}};

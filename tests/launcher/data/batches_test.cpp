@@ -75,8 +75,8 @@ TEST(EngineOptions, FollowTheSettings) {
   settings.accumulate = "unit";
   settings.micro_batch = 2;
   const Options options = engine_options(settings, {16, 2, 2, 0}, 32, {});
-  EXPECT_EQ(options.dtype, DType::kBFloat16);
-  EXPECT_EQ(options.reduce_dtype, DType::kFloat32);
+  EXPECT_EQ(options.dtype, DType::kBf16);
+  EXPECT_EQ(options.reduce_dtype, DType::kFp32);
   EXPECT_EQ(options.schedule.kind, LrSchedule::Kind::kWsd);
   EXPECT_EQ(options.schedule.total_steps, settings.steps);
   EXPECT_TRUE(options.groups.at(0).frozen);
