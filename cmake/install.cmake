@@ -36,6 +36,8 @@ set(zero_headers
   engine/init/deferred_init.h
   engine/init/init_spec.h
   engine/options.h
+  engine/plan/memory_plan.h
+  engine/plan/slot_plan.h
   engine/save_load.h
   engine/step/lr_schedule.h
   engine/unit.h

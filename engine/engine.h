@@ -9,6 +9,7 @@
 
 #include "engine/comm/ranks.h"
 #include "engine/options.h"
+#include "engine/plan/memory_plan.h"
 
 namespace at {
 class Tensor;
@@ -36,12 +37,6 @@ struct StepReport {
   bool skipped = false;
   // FQN of the first parameter with a non-finite gradient, or "loss".
   std::string first_bad;
-};
-
-struct MemoryEntry {
-  std::string owner;  // "masters", "exp_avg", "gather ring", ...
-  std::string tier;   // "host" or "device"
-  int64_t bytes = 0;
 };
 
 // One parameter as a checkpoint or a dump sees it: this rank's slice of masters and

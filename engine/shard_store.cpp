@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "engine/plan/memory_plan.h"
+#include "engine/plan/unit_plan.h"
+
 namespace zero {
 namespace {
 
@@ -15,7 +18,8 @@ int64_t arena_bytes(const UnitPlan& plan, bool inference) {
   for (const PlannedPart& part : plan.parts) {
     const int64_t master_bytes = shard_bytes(part.layout.shard_numel, 4);
     bytes += (inference || part.is_frozen ? 1 : 4) * master_bytes;
-    if (has_copy(part)) bytes += shard_bytes(part.layout.shard_numel, size_of(part.dtype));
+    if (has_copy(part))
+      bytes += shard_bytes(part.layout.shard_numel, size_of(part.dtype));
   }
   return bytes;
 }

@@ -3,12 +3,11 @@
 #include <memory>
 #include <vector>
 
-#include "engine/engine.h"
-#include "engine/plan/memory_plan.h"
-#include "engine/plan/unit_plan.h"
 #include "offload/host_arena.h"
 
 namespace zero {
+
+struct UnitPlan;
 
 // This rank's share of one PlannedPart, in host memory. Lengths are the layout's
 // shard_numel; all start as zero. A frozen part has a master alone.

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "engine/options.h"
+#include "engine/plan/unit_plan.h"
+
 namespace zero {
 namespace {
 
@@ -30,7 +33,8 @@ void add_shards(MemoryPlan& memory, const UnitPlan& plan, DType dtype, bool infe
   int64_t frozen = 0, copies = 0;
   for (const PlannedPart& part : plan.parts) {
     if (part.is_frozen) frozen += shard_bytes(part.layout.shard_numel, 4);
-    if (part.dtype != DType::kFp32) copies += shard_bytes(part.layout.shard_numel, size_of(part.dtype));
+    if (part.dtype != DType::kFp32)
+      copies += shard_bytes(part.layout.shard_numel, size_of(part.dtype));
   }
   memory.entries.push_back({"masters", "host", trainable + frozen});
   if (!inference) {
@@ -38,7 +42,8 @@ void add_shards(MemoryPlan& memory, const UnitPlan& plan, DType dtype, bool infe
     memory.entries.push_back({"exp_avg_sq", "host", trainable});
     memory.entries.push_back({"gradients", "host", trainable});
   }
-  if (dtype != DType::kFp32) memory.entries.push_back({name_of(dtype) + std::string(" copy"), "host", copies});
+  if (dtype != DType::kFp32)
+    memory.entries.push_back({name_of(dtype) + std::string(" copy"), "host", copies});
 }
 
 }  // namespace

@@ -1,12 +1,20 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "engine/engine.h"
 #include "engine/plan/slot_plan.h"
-#include "engine/plan/unit_plan.h"
 
 namespace zero {
+
+struct Options;
+struct UnitPlan;
+
+struct MemoryEntry {
+  std::string owner;  // "masters", "exp_avg", "gather ring", ...
+  std::string tier;   // "host" or "device"
+  int64_t bytes = 0;
+};
 
 // Every byte the engine will allocate on one rank, by owner and tier, known before
 // anything is allocated.
