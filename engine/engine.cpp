@@ -7,8 +7,8 @@
 
 #include "engine/check_options.h"
 #include "engine/compute_type.h"
-#include "engine/device/cuda_device.h"
 #include "engine/device/delays.h"
+#include "engine/device/device.h"
 #include "engine/device/host_device.h"
 #include "engine/engine_impl.h"
 #include "engine/errors.h"

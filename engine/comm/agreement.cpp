@@ -4,7 +4,6 @@
 #include <span>
 
 #include "checkpoint/error.h"
-#include "engine/comm/ranks.h"
 #include "engine/errors.h"
 
 namespace zero {
@@ -54,8 +53,5 @@ void Agreement::run(const std::function<void()>& body) {
     parts[3] = "rank " + std::to_string(culprit) + ": " + parts[3];
   rethrow(parts);
 }
-
-int Agreement::rank() const { return ranks_.rank(); }
-int Agreement::size() const { return ranks_.size(); }
 
 }  // namespace zero

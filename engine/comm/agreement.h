@@ -2,9 +2,9 @@
 #include <functional>
 #include <string>
 
-namespace zero {
+#include "engine/comm/ranks.h"
 
-class Ranks;
+namespace zero {
 
 // Ranks that do something together and fail together.
 class Agreement {
@@ -18,8 +18,8 @@ class Agreement {
   void run(const std::function<void()>& body);
 
   bool is_first() const { return rank() == 0; }
-  int rank() const;
-  int size() const;
+  int rank() const { return ranks_.rank(); }
+  int size() const { return ranks_.size(); }
 
  private:
   Ranks& ranks_;

@@ -41,30 +41,18 @@ Call make_call(uint64_t sequence, Operation operation, int variant, int64_t byte
   return call;
 }
 
-std::string name_of(Operation operation) {
-  switch (operation) {
-    case Operation::kAllGather:
-      return "all_gather";
-    case Operation::kReduceScatter:
-      return "reduce_scatter";
-    case Operation::kAllReduce:
-      return "all_reduce";
-    case Operation::kBroadcast:
-      return "broadcast";
-    case Operation::kBarrier:
-      return "barrier";
-    case Operation::kSplit:
-      return "split";
-    case Operation::kDuplicate:
-      return "duplicate";
-  }
-  return "operation " + std::to_string(static_cast<int>(operation));
+const char* name_of(Operation operation) {
+  static constexpr const char* kNames[] = {"all_gather", "reduce_scatter", "all_reduce",
+                                           "broadcast",  "barrier",        "split",
+                                           "duplicate"};
+  const auto index = static_cast<size_t>(operation);
+  return index < std::size(kNames) ? kNames[index] : "unknown operation";
 }
 
 std::string description_of(const Call& call) {
   const std::string tag(call.tag, strnlen(call.tag, sizeof(call.tag)));
-  return name_of(call.operation) + " '" + tag + "' (" + std::to_string(call.bytes) +
-         " bytes)";
+  return std::string(name_of(call.operation)) + " '" + tag + "' (" +
+         std::to_string(call.bytes) + " bytes)";
 }
 
 void require_same_call(std::span<const Call> call_of_rank) {

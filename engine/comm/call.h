@@ -32,7 +32,7 @@ static_assert(sizeof(Call) == 128 && std::has_unique_object_representations_v<Ca
 Call make_call(uint64_t sequence, Operation operation, int variant, int64_t bytes,
                const std::string& tag);
 
-std::string name_of(Operation operation);      // "all_gather"
+const char* name_of(Operation operation);      // "all_gather"
 std::string description_of(const Call& call);  // "all_gather 'blocks.4' (1024 bytes)"
 
 // Throws Error(kDiverged), naming the first two calls that differ, unless all ranks make

@@ -50,7 +50,7 @@ Call Channel::next_call(Operation operation, int variant, int64_t bytes,
 }
 
 void Channel::run(const Call& call, const std::function<void(Transport&)>& operation) {
-  delay_point("comm." + name_of(call.operation));
+  delay_point(std::string("comm.") + name_of(call.operation));
   if (failure_) std::rethrow_exception(failure_);
   const Activity::Waiting waiting(description_of(call));
   try {

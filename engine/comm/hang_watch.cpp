@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <map>
 
 #include "checkpoint/processes.h"
 #include "engine/activity.h"
@@ -27,22 +28,11 @@ enum class Kind : int64_t { kQuestion, kAnswer, kLeave };
 std::string describe_process(int64_t pid) {
   const checkpoint::ProcessState state = checkpoint::state_of_process(pid);
   if (state.start_time == 0) return "gone";
-  switch (state.letter) {
-    case 'T':
-      return "stopped";
-    case 't':
-      return "held by a debugger";
-    case 'D':
-      return "waiting for a disk";
-    case 'R':
-      return "running";
-    case 'S':
-      return "sleeping";
-    case 'Z':
-      return "dead";
-    default:
-      return "";
-  }
+  static const std::map<char, std::string> kNames = {
+      {'T', "stopped"}, {'t', "held by a debugger"}, {'D', "waiting for a disk"},
+      {'R', "running"}, {'S', "sleeping"},           {'Z', "dead"}};
+  const auto name = kNames.find(state.letter);
+  return name == kNames.end() ? "" : name->second;
 }
 
 }  // namespace

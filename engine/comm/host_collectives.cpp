@@ -2,7 +2,7 @@
 #include "engine/comm/collectives.h"
 #include "engine/comm/transport.h"
 #include "engine/device/host_device.h"
-#include "engine/device/host_event.h"
+#include "engine/device/host_stream.h"
 
 namespace zero {
 namespace {

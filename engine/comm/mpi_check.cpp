@@ -24,19 +24,19 @@ MPI_Comm duplicate_of(MPI_Comm comm) {
   return duplicate;
 }
 
-MpiPlace place_in(MPI_Comm comm) {
-  MpiPlace place;
+Place place_in(MPI_Comm comm) {
+  Place place;
   check_mpi(MPI_Comm_rank(comm, &place.rank), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(comm, &place.size), "MPI_Comm_size");
   return place;
 }
 
-MpiPlace local_place_in(MPI_Comm comm) {
+Place local_place_in(MPI_Comm comm) {
   MPI_Comm local;
   check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, place_in(comm).rank,
                                 MPI_INFO_NULL, &local),
             "MPI_Comm_split_type");
-  const MpiPlace place = place_in(local);
+  const Place place = place_in(local);
   check_mpi(MPI_Comm_free(&local), "MPI_Comm_free");
   return place;
 }

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "engine/comm/transport.h"
+
 namespace zero {
 
 // Throws Error(kEnvironment) with MPI's own text unless code is MPI_SUCCESS. Every call
@@ -16,11 +18,8 @@ void return_mpi_errors(MPI_Comm comm);
 // A communicator of the same ranks that returns errors; collective.
 MPI_Comm duplicate_of(MPI_Comm comm);
 
-struct MpiPlace {
-  int rank = 0, size = 1;
-};
-MpiPlace place_in(MPI_Comm comm);
+Place place_in(MPI_Comm comm);
 // Among the ranks of this host; collective.
-MpiPlace local_place_in(MPI_Comm comm);
+Place local_place_in(MPI_Comm comm);
 
 }  // namespace zero

@@ -7,7 +7,7 @@
 
 #include "engine/comm/mpi_check.h"
 #include "engine/comm/mpi_transport.h"
-#include "engine/comm/process_neighbours.h"
+#include "engine/comm/neighbours.h"
 #include "engine/comm/shared_transport.h"
 #include "engine/errors.h"
 
@@ -42,7 +42,7 @@ std::shared_ptr<std::byte> share_memory(Neighbours& neighbours, int64_t bytes,
 
 // Null where the ranks cannot share memory.
 std::unique_ptr<Transport> make_shared_transport(MPI_Comm comm, int64_t slot_bytes) {
-  const MpiPlace place = place_in(comm);
+  const Place place = place_in(comm);
   if (local_place_in(comm).size < place.size) return nullptr;
   if (slot_bytes == 0) slot_bytes = kDefaultSlotBytes;
   auto neighbours = std::make_shared<ProcessNeighbours>();
@@ -107,12 +107,8 @@ std::optional<int> announced_ranks() {
 
 MpiSession::MpiSession() : num_exceptions_(std::uncaught_exceptions()) {
   initialise();
-  const MpiPlace place = place_in(MPI_COMM_WORLD);
-  rank_ = place.rank;
-  size_ = place.size;
-  const MpiPlace local = local_place_in(MPI_COMM_WORLD);
-  local_rank_ = local.rank;
-  local_size_ = local.size;
+  place_ = place_in(MPI_COMM_WORLD);
+  local_ = local_place_in(MPI_COMM_WORLD);
 }
 
 MpiSession::~MpiSession() {

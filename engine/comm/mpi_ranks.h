@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "engine/comm/ranks.h"
+#include "engine/comm/transport.h"
 #include "engine/errors.h"
 
 namespace zero {
@@ -21,10 +21,10 @@ class MpiSession {
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
-  int rank() const { return rank_; }
-  int size() const { return size_; }
-  int local_rank() const { return local_rank_; }  // among the ranks of this host
-  int local_size() const { return local_size_; }
+  int rank() const { return place_.rank; }
+  int size() const { return place_.size; }
+  int local_rank() const { return local_.rank; }  // among the ranks of this host
+  int local_size() const { return local_.size; }
 
   // End all ranks at once; this process does not return.
   [[noreturn]] void abort(ExitCode code);
@@ -34,7 +34,7 @@ class MpiSession {
 
   bool is_owner_ = false;
   int num_exceptions_;
-  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
+  Place place_, local_;
 };
 
 // The number of ranks that the process manager announced to this process:

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "engine/activity.h"
-#include "engine/comm/tree_sum.h"
+#include "engine/comm/host_memory.h"
 #include "engine/errors.h"
 
 namespace zero {
@@ -44,10 +44,9 @@ class StridedType {
 }  // namespace
 
 MpiTransport::MpiTransport(MPI_Comm comm, int64_t max_message_bytes)
-    : comm_(comm),
-      max_message_bytes_(max_message_bytes),
-      place_(place_in(comm)),
-      local_(local_place_in(comm)) {
+    : Transport(place_in(comm), local_place_in(comm)),
+      comm_(comm),
+      max_message_bytes_(max_message_bytes) {
   return_mpi_errors(comm_);
 }
 

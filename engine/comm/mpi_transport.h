@@ -21,10 +21,6 @@ class MpiTransport final : public Transport {
   MpiTransport(const MpiTransport&) = delete;
   MpiTransport& operator=(const MpiTransport&) = delete;
 
-  int rank() const override { return place_.rank; }
-  int size() const override { return place_.size; }
-  int local_rank() const override { return local_.rank; }
-  int local_size() const override { return local_.size; }
   void all_gather(const Call& call, const void* shard, void* full,
                   int64_t shard_bytes) override;
   void reduce_scatter(const Call& call, const void* full, float* shard,
@@ -43,8 +39,7 @@ class MpiTransport final : public Transport {
 
   MPI_Comm comm_;
   const int64_t max_message_bytes_;
-  const MpiPlace place_, local_;
-  const int rank_ = place_.rank, size_ = place_.size;
+  const int rank_ = rank(), size_ = size();
   std::vector<std::byte> scratch_;  // what the others sent for a reduction
   std::atomic<bool> has_left_{false};
 };

@@ -17,8 +17,8 @@ Ranks::~Ranks() { channel_->close(); }
 
 int Ranks::rank() const { return channel_->transport().rank(); }
 int Ranks::size() const { return channel_->transport().size(); }
-int Ranks::local_rank() const { return channel_->transport().local_rank(); }
-int Ranks::local_size() const { return channel_->transport().local_size(); }
+int Ranks::local_rank() const { return channel_->transport().local().rank; }
+int Ranks::local_size() const { return channel_->transport().local().size; }
 
 void Ranks::all_reduce(std::span<int64_t> values, ReduceOp op, const std::string& tag) {
   const Call call = channel_->next_call(Operation::kAllReduce, static_cast<int>(op),
@@ -93,9 +93,5 @@ std::unique_ptr<Collectives> Ranks::make_collectives() {
 }
 
 void Ranks::trace_to(const std::string& path) { channel_->trace_to(path); }
-
-std::unique_ptr<Ranks> make_one_rank() {
-  return std::make_unique<Ranks>(make_self_transport());
-}
 
 }  // namespace zero

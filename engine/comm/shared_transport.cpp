@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "engine/activity.h"
-#include "engine/comm/stream_copy.h"
-#include "engine/comm/tree_sum.h"
+#include "engine/comm/host_memory.h"
 #include "engine/errors.h"
 
 namespace zero {
@@ -24,7 +23,10 @@ void copy_bytes(void* to, const void* from, int64_t bytes) {
 
 SharedTransport::SharedTransport(std::shared_ptr<Neighbours> neighbours, SharedArea area,
                                  int rank)
-    : neighbours_(std::move(neighbours)), area_(std::move(area)), rank_(rank) {
+    : Transport({rank, area.num_ranks()}, {rank, area.num_ranks()}),
+      neighbours_(std::move(neighbours)),
+      area_(std::move(area)),
+      rank_(rank) {
   area_.state(rank_).identity = neighbours_->self();
   area_.state(rank_).has_identity.store(1, std::memory_order_release);
 }
@@ -39,7 +41,7 @@ void SharedTransport::all_gather(const Call& call, const void* shard, void* full
   exchange(
       call, shard_bytes, area_.slot_bytes(),
       [&](Piece piece, std::byte* own_slot) {
-        stream_copy(own_slot, from + piece.begin, piece.length);
+        if (size() > 1) copy_past_caches(own_slot, from + piece.begin, piece.length);
         if (from != own_place)
           copy_bytes(own_place + piece.begin, from + piece.begin, piece.length);
       },
@@ -73,8 +75,8 @@ void SharedTransport::reduce_scatter(const Call& call, const void* full, float* 
       [&](Piece piece, std::byte* own_slot) {
         for (int peer = 0; peer < size(); ++peer) {
           if (peer == rank_) continue;
-          stream_copy(own_slot + part_of(peer, rank_), in_full(peer, piece),
-                      piece.length * element);
+          copy_past_caches(own_slot + part_of(peer, rank_), in_full(peer, piece),
+                           piece.length * element);
         }
       },
       [&](Piece piece, const SlotOf& slot_of) {
@@ -91,7 +93,7 @@ void SharedTransport::broadcast(const Call& call, void* data, int64_t bytes, int
   exchange(
       call, bytes, area_.slot_bytes(),
       [&](Piece piece, std::byte* own_slot) {
-        if (rank_ == root) stream_copy(own_slot, at + piece.begin, piece.length);
+        if (rank_ == root) copy_past_caches(own_slot, at + piece.begin, piece.length);
       },
       [&](Piece piece, const SlotOf& slot_of) {
         if (rank_ != root) copy_bytes(at + piece.begin, slot_of(root), piece.length);

@@ -25,10 +25,6 @@ class SharedTransport final : public Transport {
   SharedTransport(const SharedTransport&) = delete;
   SharedTransport& operator=(const SharedTransport&) = delete;
 
-  int rank() const override { return rank_; }
-  int size() const override { return area_.num_ranks(); }
-  int local_rank() const override { return rank_; }  // they share memory
-  int local_size() const override { return size(); }
   void all_gather(const Call& call, const void* shard, void* full,
                   int64_t shard_bytes) override;
   void reduce_scatter(const Call& call, const void* full, float* shard,

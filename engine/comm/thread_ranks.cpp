@@ -1,9 +1,7 @@
 #include "engine/comm/thread_ranks.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cassert>
-#include <new>
 
 #include "engine/comm/channel.h"
 #include "engine/comm/shared_transport.h"
@@ -13,20 +11,14 @@ namespace zero {
 namespace {
 
 // Memory of the process, counted by its users.
-class Block : public std::enable_shared_from_this<Block> {
- public:
-  explicit Block(int64_t bytes)
-      : bytes_(static_cast<std::byte*>(::operator new(bytes, kAlignment))) {
-    std::fill_n(bytes_, bytes, std::byte{0});
-  }
-  ~Block() { ::operator delete(bytes_, kAlignment); }
-  Block(const Block&) = delete;
-  Block& operator=(const Block&) = delete;
-  std::shared_ptr<std::byte> bytes() { return {shared_from_this(), bytes_}; }
+struct Block : std::enable_shared_from_this<Block> {
+  struct alignas(4096) Page {
+    std::byte bytes[4096];
+  };
+  explicit Block(int64_t bytes) : pages((bytes + sizeof(Page) - 1) / sizeof(Page)) {}
+  std::shared_ptr<std::byte> bytes() { return {shared_from_this(), pages[0].bytes}; }
 
- private:
-  static constexpr std::align_val_t kAlignment{4096};
-  std::byte* bytes_;
+  std::vector<Page> pages;
 };
 
 std::atomic<bool> are_ranks_threads{false};
@@ -68,6 +60,8 @@ std::vector<std::unique_ptr<Ranks>> make_thread_ranks(int size, int64_t slot_byt
   }
   return ranks;
 }
+
+std::unique_ptr<Ranks> make_one_rank() { return std::move(make_thread_ranks(1)[0]); }
 
 bool ranks_are_threads() { return are_ranks_threads; }
 

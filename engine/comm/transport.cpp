@@ -3,36 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <concepts>
-#include <cstring>
 #include <vector>
-
-#include "engine/comm/tree_sum.h"
 
 namespace zero {
 namespace {
-
-class SelfTransport final : public Transport {
- public:
-  int rank() const override { return 0; }
-  int size() const override { return 1; }
-  int local_rank() const override { return 0; }
-  int local_size() const override { return 1; }
-
-  void all_gather(const Call&, const void* shard, void* full,
-                  int64_t shard_bytes) override {
-    if (shard != full && shard_bytes > 0) std::memcpy(full, shard, shard_bytes);
-  }
-  void reduce_scatter(const Call&, const void* full, float* shard, int64_t shard_numel,
-                      DType type) override {
-    tree_sum({&full, 1}, type, shard, shard_numel);
-  }
-  void broadcast(const Call&, void*, int64_t, int) override {}
-  void barrier(const Call&) override {}
-  std::unique_ptr<Transport> split(const Call&, int) override {
-    return std::make_unique<SelfTransport>();
-  }
-  void leave(const std::string&) noexcept override {}
-};
 
 // A NaN on any rank is the result on all.
 template <typename T>
@@ -63,10 +37,6 @@ void reduce_all(Transport& transport, const Call& call, std::span<T> values,
 }
 
 }  // namespace
-
-std::unique_ptr<Transport> make_self_transport() {
-  return std::make_unique<SelfTransport>();
-}
 
 void reduce_values(Transport& transport, const Call& call, std::span<int64_t> values,
                    ReduceOp op) {

@@ -10,6 +10,11 @@
 
 namespace zero {
 
+// A rank among others.
+struct Place {
+  int rank = 0, size = 1;
+};
+
 // How bytes of host memory travel among the ranks of a group, one class per backend.
 //
 // Calls block and run one at a time, in whatever thread. Each compares `call` among the
@@ -18,10 +23,9 @@ namespace zero {
 class Transport {
  public:
   virtual ~Transport() = default;
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
-  virtual int local_rank() const = 0;  // among the ranks of this host
-  virtual int local_size() const = 0;
+  int rank() const { return place_.rank; }
+  int size() const { return place_.size; }
+  Place local() const { return local_; }  // among the ranks of this host
 
   virtual void all_gather(const Call& call, const void* shard, void* full,
                           int64_t shard_bytes) = 0;
@@ -35,10 +39,13 @@ class Transport {
   // tell them, the calls of the others that need this rank. From any thread, more than
   // once.
   virtual void leave(const std::string& reason) noexcept = 0;
-};
 
-// Of one rank: copies.
-std::unique_ptr<Transport> make_self_transport();
+ protected:
+  Transport(Place place, Place local) : place_(place), local_(local) {}
+
+ private:
+  const Place place_, local_;
+};
 
 // Replace each value by its reduction over ranks, in adjacent-pair tree order: all ranks
 // gather all values and do the same arithmetic. For the few numbers that a step agrees

@@ -64,4 +64,9 @@ class Device {
   virtual void poison(void* memory, int64_t bytes, Stream& stream) = 0;
 };
 
+// The GPU `index` of this process. Throws Error(kEnvironment) where the build or the
+// machine has none.
+std::unique_ptr<Device> make_cuda_device(int index);
+int num_cuda_devices();
+
 }  // namespace zero

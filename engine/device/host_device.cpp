@@ -8,9 +8,7 @@
 #include <map>
 #include <mutex>
 
-#include "engine/device/host_event.h"
-#include "engine/device/inline_stream.h"
-#include "engine/device/worker_stream.h"
+#include "engine/device/host_stream.h"
 #include "engine/errors.h"
 
 namespace zero {
@@ -35,7 +33,7 @@ class HostDevice final : public Device {
   explicit HostDevice(const HostDeviceOptions& options)
       : options_(options), compute_("compute", options) {}
   ~HostDevice() override {
-    for (auto& [memory, block] : blocks_) std::free(memory);
+    for (auto& [memory, bytes] : blocks_) std::free(memory);
   }
 
   DeviceKind kind() const override { return DeviceKind::kHost; }
@@ -45,61 +43,51 @@ class HostDevice final : public Device {
   std::unique_ptr<Event> make_event() override { return std::make_unique<HostEvent>(); }
   Stream& compute_stream() override { return compute_; }
 
-  void* allocate(const std::string& name, int64_t bytes) override;
-  void free(void* memory) override;
-  int64_t allocated_bytes() const override;
-  void poison(void* memory, int64_t bytes, Stream& stream) override;
+  void* allocate(const std::string& name, int64_t bytes) override {
+    assert(bytes >= 0);
+    void* memory = allocate_aligned(bytes);
+    if (!memory) {
+      throw Error(
+          ExitCode::kEnvironment,
+          "cannot allocate " + std::to_string(bytes) + " bytes of host memory", name,
+          "use more ranks, a smaller micro-batch or a smaller model; `zero_launch "
+          "plan` shows "
+          "what fits");
+    }
+    std::lock_guard lock(mutex_);
+    blocks_[memory] = bytes;
+    allocated_bytes_ += bytes;
+    return memory;
+  }
+
+  void free(void* memory) override {
+    if (!memory) return;
+    std::lock_guard lock(mutex_);
+    auto block = blocks_.find(memory);
+    assert(block != blocks_.end() && "freed twice, or never allocated here");
+    allocated_bytes_ -= block->second;
+    blocks_.erase(block);
+    std::free(memory);
+  }
+
+  int64_t allocated_bytes() const override {
+    std::lock_guard lock(mutex_);
+    return allocated_bytes_;
+  }
+
+  void poison(void* memory, int64_t bytes, Stream& stream) override {
+    if (options_.chaos_seed == 0 || bytes == 0) return;
+    // NaN in fp32 and bf16.
+    as_host_stream(stream).enqueue([=] { std::memset(memory, 0xFF, bytes); });
+  }
 
  private:
-  struct Block {
-    std::string name;
-    int64_t bytes;
-  };
-
   const HostDeviceOptions options_;
   InlineStream compute_;
   mutable std::mutex mutex_;
-  std::map<void*, Block> blocks_;  // guarded by mutex_
-  int64_t allocated_bytes_ = 0;    // guarded by mutex_
+  std::map<void*, int64_t> blocks_;  // their bytes; guarded by mutex_
+  int64_t allocated_bytes_ = 0;      // guarded by mutex_
 };
-
-void* HostDevice::allocate(const std::string& name, int64_t bytes) {
-  assert(bytes >= 0);
-  void* memory = allocate_aligned(bytes);
-  if (!memory) {
-    throw Error(ExitCode::kEnvironment,
-                "cannot allocate " + std::to_string(bytes) + " bytes of host memory",
-                name,
-                "use more ranks, a smaller micro-batch or a smaller model; `zero_launch "
-                "plan` shows "
-                "what fits");
-  }
-  std::lock_guard lock(mutex_);
-  blocks_[memory] = {name, bytes};
-  allocated_bytes_ += bytes;
-  return memory;
-}
-
-void HostDevice::free(void* memory) {
-  if (!memory) return;
-  std::lock_guard lock(mutex_);
-  auto block = blocks_.find(memory);
-  assert(block != blocks_.end() && "freed twice, or never allocated here");
-  allocated_bytes_ -= block->second.bytes;
-  blocks_.erase(block);
-  std::free(memory);
-}
-
-int64_t HostDevice::allocated_bytes() const {
-  std::lock_guard lock(mutex_);
-  return allocated_bytes_;
-}
-
-void HostDevice::poison(void* memory, int64_t bytes, Stream& stream) {
-  if (options_.chaos_seed == 0 || bytes == 0) return;
-  // NaN in fp32 and bf16.
-  as_host_stream(stream).enqueue([=] { std::memset(memory, 0xFF, bytes); });
-}
 
 }  // namespace
 

@@ -9,6 +9,7 @@ namespace zero {
 class HostStream : public Stream {
  public:
   virtual void enqueue(std::function<void()> operation) = 0;
+  void copy(void* to, const void* from, int64_t bytes) final;
 };
 
 struct HostDeviceOptions {

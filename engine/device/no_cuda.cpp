@@ -1,4 +1,3 @@
-#include "engine/device/cuda_device.h"
 #include "engine/device/device.h"
 #include "engine/errors.h"
 

@@ -14,7 +14,7 @@ namespace {
 
 // One remembered call. The deferred tensor's own argument is kept as a geometry over its
 // storage, so that the call can be run once the storage has memory.
-struct Call {
+struct RecordedOp {
   c10::OperatorHandle op;
   torch::jit::Stack arguments;  // None where the deferred tensor was
   size_t self = 0;              // its position
@@ -24,7 +24,7 @@ struct Call {
 
 // What was remembered for one storage, and the memory it was given, if it was.
 struct Record {
-  std::vector<Call> calls;
+  std::vector<RecordedOp> calls;
   std::optional<c10::Storage> materialized;
 };
 
@@ -101,12 +101,12 @@ void run_factory(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 void remember(const c10::OperatorHandle& op, torch::jit::Stack* stack, size_t self) {
   const size_t count = op.schema().arguments().size(), base = stack->size() - count;
   const at::Tensor target = (*stack)[base + self].toTensor();
-  Call call{op,
-            {},
-            self,
-            target.sizes().vec(),
-            target.strides().vec(),
-            target.storage_offset()};
+  RecordedOp call{op,
+                  {},
+                  self,
+                  target.sizes().vec(),
+                  target.strides().vec(),
+                  target.storage_offset()};
   for (size_t i = 0; i < count; ++i) {
     call.arguments.push_back(i == self ? c10::IValue() : (*stack)[base + i]);
   }
@@ -154,10 +154,10 @@ TORCH_LIBRARY_IMPL(_, DeferredInit, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 
-void replay(const std::vector<Call>& calls, const c10::Storage& storage,
+void replay(const std::vector<RecordedOp>& calls, const c10::Storage& storage,
             const at::TensorOptions& options) {
   torch::NoGradGuard no_grad;
-  for (const Call& call : calls) {
+  for (const RecordedOp& call : calls) {
     torch::jit::Stack stack = call.arguments;
     const at::Tensor view =
         at::empty({0}, options).set_(storage, call.offset, call.sizes, call.strides);

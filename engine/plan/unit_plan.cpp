@@ -9,7 +9,7 @@
 #include "checkpoint/error.h"
 #include "checkpoint/names.h"
 #include "engine/errors.h"
-#include "engine/plan/names.h"
+#include "engine/plan/fqn.h"
 
 namespace zero {
 namespace {

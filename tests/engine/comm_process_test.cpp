@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/comm/process_neighbours.h"
+#include "engine/comm/neighbours.h"
 #include "engine/comm/shared_transport.h"
 #include "engine/errors.h"
 

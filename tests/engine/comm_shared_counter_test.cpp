@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "engine/comm/shared_counter.h"
+#include "engine/comm/shared_area.h"
 
 namespace zero {
 namespace {

@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "engine/device/chaos.h"
+#include "engine/device/delays.h"
 #include "engine/device/host_device.h"
 #include "engine/errors.h"
 

@@ -181,11 +181,8 @@ TEST(SplitTest, TheLeaderStaysUntilEveryoneHasOpened) {
 // A transport that has lost its network; it notes its calls and what it is told to say.
 class BrokenTransport final : public Transport {
  public:
-  explicit BrokenTransport(std::vector<std::string>& log) : log_(log) {}
-  int rank() const override { return 0; }
-  int size() const override { return 2; }
-  int local_rank() const override { return 0; }
-  int local_size() const override { return 2; }
+  explicit BrokenTransport(std::vector<std::string>& log)
+      : Transport({0, 2}, {0, 2}), log_(log) {}
   void all_gather(const Call& call, const void*, void*, int64_t) override { fail(call); }
   void reduce_scatter(const Call& call, const void*, float*, int64_t, DType) override {
     fail(call);

@@ -10,9 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "engine/device/chaos.h"
-#include "engine/device/cuda_device.h"
 #include "engine/device/delays.h"
+#include "engine/device/device.h"
 #include "engine/device/host_device.h"
 #include "engine/errors.h"
 

@@ -1,4 +1,4 @@
-#include "engine/comm/process_neighbours.h"
+#include "engine/comm/neighbours.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -13,7 +13,6 @@
 #include "engine/errors.h"
 
 namespace zero {
-
 namespace {
 
 [[noreturn]] void fail(const std::string& function, const std::string& where) {

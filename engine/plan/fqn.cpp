@@ -1,4 +1,4 @@
-#include "engine/plan/names.h"
+#include "engine/plan/fqn.h"
 
 #include "checkpoint/error.h"
 #include "checkpoint/names.h"
