@@ -140,9 +140,9 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   refresh_copies();
   updates = std::make_unique<UpdateQueue>(plan, options, comm->rank(), *shards, *device,
                                           threads);
-  weights =
-      std::make_unique<WeightStreamer>(plan, memory, options, *shards, model.tensors,
-                                       *device, *comm, *comm_stream, *updates);
+  weights = std::make_unique<WeightStreamer>(plan, memory, options, *shards,
+                                             model.tensors, *device, *comm, *comm_stream,
+                                             updates->all_updated());
   pass = std::make_unique<BackwardPass>(plan, *gradients, *weights);
   attach();
 }

@@ -11,7 +11,7 @@ WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
                                const Options& options, ShardStore& shards,
                                const std::vector<at::Tensor>& params, Device& device,
                                Collectives& comm, Stream& stream,
-                               const UpdateQueue& updates)
+                               const std::vector<const Event*>& ready)
     : in_place_(memory.in_place),
       num_prefetch_(options.prefetch),
       compute_(device.compute_stream()),
@@ -25,7 +25,7 @@ WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
   // The model is touched last: until here, what fails leaves it as it was.
   for (size_t u = 0; u < units_.size(); ++u) {
     units_[u].source.unit = static_cast<int>(u);
-    units_[u].source.ready = &updates.updated(static_cast<int>(u));
+    units_[u].source.ready = ready[u];
   }
   for (size_t p = 0; p < plan.parts.size(); ++p) {
     const PlannedPart& part = plan.parts[p];

@@ -8,7 +8,6 @@
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/unit_plan.h"
 #include "engine/shard_store.h"
-#include "engine/step/update_queue.h"
 
 namespace zero {
 
@@ -43,11 +42,12 @@ class WeightStreamer {
     const int unit_;
   };
 
-  // `params`: of each ParamDescription of the plan; they are changed.
+  // `params`: of each ParamDescription of the plan; they are changed. `ready`: of each
+  // unit, reached when its shards have their values.
   WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory, const Options& options,
                  ShardStore& shards, const std::vector<at::Tensor>& params,
                  Device& device, Collectives& comm, Stream& stream,
-                 const UpdateQueue& updates);
+                 const std::vector<const Event*>& ready);
   ~WeightStreamer();
 
   // Nested calls are counted: the unit stays until the last reshard().

@@ -34,7 +34,7 @@ ROOMS = {
     "engine/model_scan": ["engine/errors.h", "engine/plan/", "engine/unit.h"],
     "engine/flat_params": ["engine/plan/"],
     "engine/shard_store": ["engine/plan/", "offload/"],
-    "engine/gather_ring": ["engine/comm/", "engine/device/", "engine/errors.h"],
+    "engine/gather_ring": ["engine/comm/", "engine/device/", "engine/errors.h", "engine/plan/slot_plan"],
     "engine/weight_streamer": ["engine/compute_type", "engine/flat_params", "engine/gather_ring", "engine/plan/",
                                "engine/shard_store"],
     "engine/init/": ["checkpoint/", "engine/activity", "engine/comm/", "engine/errors.h", "engine/init/init_spec",

@@ -18,6 +18,12 @@ UpdateQueue::UpdateQueue(const UnitPlan& plan, const Options& options, int rank,
   for (size_t u = 0; u < plan.units.size(); ++u) updated_.push_back(device.make_event());
 }
 
+std::vector<const Event*> UpdateQueue::all_updated() const {
+  std::vector<const Event*> events;
+  for (const auto& event : updated_) events.push_back(event.get());
+  return events;
+}
+
 void UpdateQueue::begin(int64_t step, double lr, float grad_factor) {
   HostStream& stream = as_host_stream(*stream_);
   stream.enqueue([] { delay_point("adam"); });

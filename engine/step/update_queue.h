@@ -30,6 +30,7 @@ class UpdateQueue {
 
   // Reached when the latest update of this unit is done.
   const Event& updated(int unit) const { return *updated_[unit]; }
+  std::vector<const Event*> all_updated() const;  // of each unit
 
   // Block until all of it is done.
   void finish() { stream_->synchronize(); }
