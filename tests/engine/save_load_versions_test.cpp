@@ -46,7 +46,7 @@ void for_each_value(Engine& engine, const std::function<void(float&, float)>& vi
     visit_all("exp_avg_sq", view.fqn, view.begin, view.exp_avg_sq);
   }
   for (const BufferView& view : engine.buffers()) {
-    if (view.dtype != "fp32") continue;
+    if (view.dtype != DType::kFp32) continue;
     auto* values = reinterpret_cast<float*>(view.bytes.data());
     visit_all("buffers", view.fqn, 0, {values, view.bytes.size() / sizeof(float)});
   }
@@ -54,11 +54,11 @@ void for_each_value(Engine& engine, const std::function<void(float&, float)>& vi
 
 void on_old_model(int ranks,
                   const std::function<void(Engine&, std::shared_ptr<OldModel>&)>& body) {
-  on_ranks(ranks, [&](std::unique_ptr<Communicator> comm) {
+  on_ranks(ranks, [&](std::unique_ptr<Ranks> of_rank) {
     Options options;
     options.device = DeviceChoice::kCpu;
     auto model = std::make_shared<OldModel>();
-    Engine engine(model, options, std::move(comm));
+    Engine engine(model, options, std::move(of_rank));
     body(engine, model);
   });
 }
