@@ -65,15 +65,8 @@ void write_manifest(const Folder& folder, const Manifest& manifest, Io& io) {
 
 void write_folder(const Folder& folder, const std::vector<ShardReport>& reports,
                   const StepInfo& info, Io& io) {
-  Manifest manifest;
-  manifest.step = info.step;
-  manifest.world_size = static_cast<int>(reports.size());
-  manifest.tensors = join_slices(reports);
-  manifest.aliases = info.aliases;
-  manifest.config = info.config;
-  manifest.position = info.position;
-  manifest.engine = info.engine;
-  manifest.files.push_back({kVirtualFile, 0, 0});
+  const auto world_size = static_cast<int>(reports.size());
+  Manifest manifest{info, world_size, {{kVirtualFile, 0, 0}}, join_slices(reports)};
   for (const auto& report : reports) {
     require_seen(folder, report);
     manifest.files.push_back(report.file);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -13,15 +12,6 @@
 // well; if it is not, rank 0 discards. Nothing is a checkpoint before commit() returns,
 // and what was one stays one until then.
 namespace zero::checkpoint {
-
-// What a checkpoint tells about the run besides its tensors.
-struct StepInfo {
-  int64_t step = 0;
-  std::map<std::string, std::string> aliases = {};  // a tied name -> its FQN
-  std::string config = "{}";                  // JSON: model, data and optimizer settings
-  std::string position = "{}";                // JSON: place in the data, random state
-  std::map<std::string, double> engine = {};  // numbers that a resumed engine needs
-};
 
 // What to do about a complete checkpoint of the same step.
 enum class Existing { kRefuse, kReplace };

@@ -7,25 +7,19 @@
 
 #include <cassert>
 #include <cerrno>
-#include <utility>
 
 #include "checkpoint/error.h"
 
 namespace zero::checkpoint {
 
+Descriptor::~Descriptor() {
+  if (number_ >= 0) ::close(number_);
+}
+
 File::File(int descriptor, std::string path)
     : descriptor_(descriptor), path_(std::move(path)) {
   assert(descriptor_ >= 0);
 }
-
-File::~File() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-File::File(File&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      path_(std::move(other.path_)),
-      announced_bytes_(other.announced_bytes_) {}
 
 int64_t File::size_bytes() const {
   struct stat status {};

@@ -4,11 +4,27 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/io.h"
 
+struct stat;
+
 namespace zero::checkpoint {
+
+// Owns what the kernel calls a file or folder by.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor();
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  operator int() const { return number_; }
+
+ private:
+  int number_;
+};
 
 // A regular file, by position: no cursor, no buffer. Owns its descriptor.
 //
@@ -17,9 +33,6 @@ namespace zero::checkpoint {
 class File {
  public:
   File(int descriptor, std::string path);
-  ~File();
-  File(File&& other) noexcept;
-  File& operator=(File&&) = delete;
 
   int64_t size_bytes() const;
   void read(void* out, size_t bytes, int64_t offset) const;  // throws when cut off
@@ -35,7 +48,7 @@ class File {
  private:
   [[noreturn]] void throw_write_error(size_t bytes, int64_t offset, int error) const;
 
-  int descriptor_;
+  Descriptor descriptor_;
   std::string path_;
   int64_t announced_bytes_ = 0;
 };
@@ -46,9 +59,6 @@ class File {
 class Folder {
  public:
   explicit Folder(const std::string& path);
-  ~Folder();
-  Folder(Folder&& other) noexcept;
-  Folder& operator=(Folder&&) = delete;
 
   Folder subfolder(const std::string& name) const;  // not through a link
   File open(const std::string& name) const;
@@ -68,8 +78,9 @@ class Folder {
 
  private:
   Folder(int descriptor, std::string path);
+  bool look(const std::string& name, struct stat& status) const;  // false: see errno
 
-  int descriptor_;
+  Descriptor descriptor_;
   std::string path_;
 };
 

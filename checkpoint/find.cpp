@@ -18,22 +18,6 @@ bool exists(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 || errno != ENOENT;
 }
 
-// Through the run's folder, so that a link named like a step is not followed.
-std::string first_flaw(const Folder& run, int64_t step) {
-  const Folder opened = run.subfolder(step_folder(step));
-  const Manifest manifest = load_manifest(opened);
-  if (manifest.step != step) {
-    return to_string(Damage{
-        opened.path_of(kManifestFile), "",
-        "is of step " + std::to_string(manifest.step) + ", which is not the folder's"});
-  }
-  const auto damages = check_files(opened, manifest);
-  if (damages.empty()) return "";
-  const std::string more =
-      damages.size() == 1 ? "" : " (and " + std::to_string(damages.size() - 1) + " more)";
-  return to_string(damages.front()) + more;
-}
-
 }  // namespace
 
 std::vector<StepFolder> list_steps(const std::string& run) {
@@ -59,9 +43,15 @@ std::string flaw_of(const StepFolder& folder) {
   }
 }
 
+// Through the run's folder, so that a link named like a step is not followed.
 std::string flaw_of(const Folder& run, int64_t step) {
   try {
-    return first_flaw(run, step);
+    const Folder opened = run.subfolder(step_folder(step));
+    const auto damages = check_files(opened, load_manifest(opened));
+    if (damages.empty()) return "";
+    const size_t num_more = damages.size() - 1;
+    return to_string(damages.front()) +
+           (num_more == 0 ? "" : " (and " + std::to_string(num_more) + " more)");
   } catch (const CheckpointError& error) {
     return error.what();
   }

@@ -7,7 +7,6 @@
 #include <cassert>
 #include <cerrno>
 #include <memory>
-#include <utility>
 
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
@@ -37,13 +36,6 @@ Folder::Folder(int descriptor, std::string path)
   if (descriptor_ < 0) throw_errno(path_, "open the folder", errno);
 }
 
-Folder::~Folder() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-Folder::Folder(Folder&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)) {}
-
 Folder Folder::subfolder(const std::string& name) const {
   require_plain(name);
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -71,9 +63,8 @@ File Folder::create(const std::string& name, Io& io) const {
 }
 
 int64_t Folder::size_of(const std::string& name) const {
-  require_plain(name);
   struct stat status {};
-  if (::fstatat(descriptor_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+  if (!look(name, status)) {
     if (errno == ENOENT) throw CheckpointError(path_of(name), "", "is missing");
     throw_errno(path_of(name), "examine", errno);
   }
@@ -82,16 +73,18 @@ int64_t Folder::size_of(const std::string& name) const {
 }
 
 bool Folder::has(const std::string& name) const {
-  require_plain(name);
   struct stat status {};
-  return ::fstatat(descriptor_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+  return look(name, status);
 }
 
 bool Folder::has_folder(const std::string& name) const {
-  require_plain(name);
   struct stat status {};
-  return ::fstatat(descriptor_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-         S_ISDIR(status.st_mode);
+  return look(name, status) && S_ISDIR(status.st_mode);
+}
+
+bool Folder::look(const std::string& name, struct stat& status) const {
+  require_plain(name);
+  return ::fstatat(descriptor_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 std::vector<std::string> Folder::names() const {

@@ -41,21 +41,16 @@ H5Handle make_timeless_options(hid_t kind) {
   return options;
 }
 
-// 1 sign, 8 exponent, 7 mantissa bits: the upper half of a float. Nothing in HDF5 is
-// called bf16; readers convert by the fields.
-H5Handle make_bf16() {
+// 16 bits: a sign, the exponent, the mantissa. Nothing in HDF5 is called bf16, the upper
+// half of a float; readers convert by the fields.
+H5Handle make_half(size_t exponent_bits) {
+  const size_t mantissa_bits = 15 - exponent_bits;
+  const size_t bias = (size_t{1} << (exponent_bits - 1)) - 1;
   H5Handle type(H5Tcopy(H5T_IEEE_F32LE), H5Tclose, "H5Tcopy");
-  check_h5(H5Tset_fields(type, 15, 7, 8, 0, 7), "H5Tset_fields");
+  check_h5(H5Tset_fields(type, 15, mantissa_bits, exponent_bits, 0, mantissa_bits),
+           "H5Tset_fields");
   check_h5(H5Tset_size(type, 2), "H5Tset_size");
-  check_h5(H5Tset_ebias(type, 127), "H5Tset_ebias");
-  return type;
-}
-
-H5Handle make_fp16() {
-  H5Handle type(H5Tcopy(H5T_IEEE_F32LE), H5Tclose, "H5Tcopy");
-  check_h5(H5Tset_fields(type, 15, 10, 5, 0, 10), "H5Tset_fields");
-  check_h5(H5Tset_size(type, 2), "H5Tset_size");
-  check_h5(H5Tset_ebias(type, 15), "H5Tset_ebias");
+  check_h5(H5Tset_ebias(type, bias), "H5Tset_ebias");
   return type;
 }
 
@@ -93,9 +88,9 @@ H5Handle h5_type(DType dtype) {
     case DType::kFp32:
       return copy_type(H5T_IEEE_F32LE);
     case DType::kBf16:
-      return make_bf16();
+      return make_half(8);
     case DType::kFp16:
-      return make_fp16();
+      return make_half(5);
     case DType::kInt64:
       return copy_type(H5T_STD_I64LE);
     case DType::kInt32:

@@ -7,57 +7,25 @@
 #include "checkpoint/format.h"
 
 namespace zero::checkpoint {
-namespace {
 
 using Type = nlohmann::json::value_t;
 
-// Watches the parser: it accepts repeated keys and any depth.
-class Watcher {
- public:
-  explicit Watcher(const std::string& file) : file_(file) {}
-
-  void see(nlohmann::json::parse_event_t event, const nlohmann::json& value) {
-    using Event = nlohmann::json::parse_event_t;
-    switch (event) {
-      case Event::object_start:
-      case Event::array_start:
-        keys_.emplace_back();
-        if (keys_.size() > kMaxJsonDepth) fail("is nested too deeply");
-        break;
-      case Event::object_end:
-      case Event::array_end:
-        keys_.pop_back();
-        break;
-      case Event::key:
-        see_key(value.get_ref<const std::string&>());
-        break;
-      case Event::value:
-        break;
-    }
-  }
-
- private:
-  void see_key(const std::string& key) {
-    if (!keys_.back().insert(key).second) {
-      fail("has the key \"" + printable(key) + "\" twice");
-    }
-  }
-
-  [[noreturn]] void fail(const std::string& problem) const {
-    throw CheckpointError(file_, "", problem);
-  }
-
-  const std::string& file_;
-  std::vector<std::set<std::string>> keys_;  // of each open object
-};
-
-}  // namespace
-
+// The parser itself accepts repeated keys and any depth.
 nlohmann::json parse_strictly(std::string_view text, const std::string& file) {
-  Watcher watcher(file);
-  const auto watch = [&](int, nlohmann::json::parse_event_t event,
-                         nlohmann::json& value) {
-    watcher.see(event, value);
+  using Event = nlohmann::json::parse_event_t;
+  std::vector<std::set<std::string>> keys;  // of each open object
+  const auto watch = [&](int, Event event, nlohmann::json& value) {
+    if (event == Event::object_start || event == Event::array_start) {
+      keys.emplace_back();
+      if (keys.size() > kMaxJsonDepth)
+        throw CheckpointError(file, "", "is nested too deeply");
+    } else if (event == Event::object_end || event == Event::array_end) {
+      keys.pop_back();
+    } else if (event == Event::key &&
+               !keys.back().insert(value.get<std::string>()).second) {
+      const std::string key = printable(value.get_ref<const std::string&>());
+      throw CheckpointError(file, "", "has the key \"" + key + "\" twice");
+    }
     return true;
   };
   try {

@@ -7,7 +7,6 @@
 #include "checkpoint/file.h"
 #include "checkpoint/format.h"
 #include "checkpoint/names.h"
-#include "checkpoint/ranges.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -21,8 +20,7 @@ class Checker {
   Checker(const Manifest& manifest, const std::string& file)
       : manifest_(manifest), file_(file) {}
 
-  void check() {
-    check_run();
+  void check() const {
     check_files();
     for (size_t i = 0; i < manifest_.tensors.size(); ++i) {
       const auto& tensor = manifest_.tensors[i];
@@ -41,14 +39,6 @@ class Checker {
     throw CheckpointError(file_, fqn, problem);
   }
 
-  void check_run() const {
-    if (manifest_.step < 0) fail("", "the step is negative");
-    if (manifest_.world_size < 1 || manifest_.world_size > kMaxWorldSize) {
-      fail("",
-           "the world size " + std::to_string(manifest_.world_size) + " is not possible");
-    }
-  }
-
   // The names are known beforehand, so a manifest cannot point outside its folder.
   void check_files() const {
     const auto& files = manifest_.files;
@@ -60,7 +50,6 @@ class Checker {
         fail("", "lists the file \"" + printable(files[i].name) + "\" where " + expected +
                      " is expected");
       }
-      if (files[i].bytes < 0) fail("", expected + " has a negative size");
     }
     if (files.size() != static_cast<size_t>(manifest_.world_size) + 1) {
       const size_t num_shards = files.empty() ? 0 : files.size() - 1;
@@ -70,7 +59,7 @@ class Checker {
     }
   }
 
-  void check_tensor(const StoredTensor& tensor) {
+  void check_tensor(const StoredTensor& tensor) const {
     const auto numel = checked_numel(tensor.shape);
     if (!numel) fail(tensor.fqn, "has the impossible shape " + to_string(tensor.shape));
     int64_t begin = 0;
@@ -88,7 +77,8 @@ class Checker {
     }
   }
 
-  void check_piece(const StoredTensor& tensor, const Piece& piece, int64_t numel_left) {
+  void check_piece(const StoredTensor& tensor, const Piece& piece,
+                   int64_t numel_left) const {
     const FileEntry* file = manifest_.find_file(piece.file);
     if (file == nullptr || piece.file == kVirtualFile) {
       fail(tensor.fqn, "has a piece in \"" + printable(piece.file) +
@@ -113,19 +103,15 @@ class Checker {
                            " hashes for a piece of " + std::to_string(num_chunks) +
                            " chunks");
     }
-    taken_[piece.file].push_back({&tensor, {piece.offset, piece.bytes}});
   }
 
-  void check_overlaps() {
-    for (auto& [file, taken] : taken_) {
-      std::sort(taken.begin(), taken.end(), [](const Taken& a, const Taken& b) {
-        return a.range.begin < b.range.begin;
-      });
-      for (size_t i = 1; i < taken.size(); ++i) {
-        const Range& before = taken[i - 1].range;
-        if (before.begin + before.bytes > taken[i].range.begin) {
-          fail(taken[i].tensor->fqn,
-               "shares bytes of " + file + " with " + taken[i - 1].tensor->fqn);
+  void check_overlaps() const {
+    for (const auto& [file, pieces] : pieces_by_file(manifest_.tensors)) {
+      for (size_t i = 1; i < pieces.size(); ++i) {
+        const Piece& before = *pieces[i - 1].piece;
+        if (before.offset + before.bytes > pieces[i].piece->offset) {
+          fail(pieces[i].tensor->fqn,
+               "shares bytes of " + file + " with " + pieces[i - 1].tensor->fqn);
         }
       }
     }
@@ -142,14 +128,8 @@ class Checker {
     }
   }
 
-  struct Taken {
-    const StoredTensor* tensor;
-    Range range;
-  };
-
   const Manifest& manifest_;
   const std::string& file_;
-  std::map<std::string, std::vector<Taken>> taken_;
 };
 
 // A manifest is small beside the values it lists: a hash a MiB, a few hundred bytes a
@@ -186,6 +166,22 @@ const FileEntry* Manifest::find_file(const std::string& name) const {
                          return file.name < wanted;
                        });
   return found != files.end() && found->name == name ? &*found : nullptr;
+}
+
+std::map<std::string, std::vector<PlacedPiece>> pieces_by_file(
+    const std::vector<StoredTensor>& tensors) {
+  std::map<std::string, std::vector<PlacedPiece>> files;
+  for (const auto& tensor : tensors) {
+    for (const auto& piece : tensor.pieces)
+      files[piece.file].push_back({&tensor, &piece});
+  }
+  for (auto& [file, pieces] : files) {
+    std::sort(pieces.begin(), pieces.end(),
+              [](const PlacedPiece& a, const PlacedPiece& b) {
+                return a.piece->offset < b.piece->offset;
+              });
+  }
+  return files;
 }
 
 void check_manifest(const Manifest& manifest, const std::string& file) {

@@ -18,16 +18,20 @@ struct FileEntry {
   uint64_t hash = 0;  // of all bytes that are in no piece: in checkpoint.h5, all of them
 };
 
-// What a checkpoint holds: a value, as manifest.json tells it.
-struct Manifest {
+// What a checkpoint tells about the run besides its tensors.
+struct StepInfo {
   int64_t step = 0;
+  std::map<std::string, std::string> aliases = {};  // a tied name -> its FQN
+  std::string config = "{}";    // JSON, the caller's: model, data, optimizer settings
+  std::string position = "{}";  // JSON, the caller's: place in the data, random state
+  std::map<std::string, double> engine = {};  // numbers that a resumed engine needs
+};
+
+// What a checkpoint holds: a value, as manifest.json tells it.
+struct Manifest : StepInfo {
   int world_size = 1;
-  std::vector<FileEntry> files;                // checkpoint.h5, then each rank's shard
-  std::vector<StoredTensor> tensors;           // sorted by kind, then name
-  std::map<std::string, std::string> aliases;  // other names of tied parameters -> FQN
-  std::string config = "{}";                   // JSON, the caller's: what was run
-  std::string position = "{}";                 // JSON, the caller's: where it stands
-  std::map<std::string, double> engine;  // the engine's numbers, such as a loss scale
+  std::vector<FileEntry> files;       // checkpoint.h5, then each rank's shard
+  std::vector<StoredTensor> tensors;  // sorted by kind, then name
 
   // Find a tensor by its name or an alias of it; nullptr: there is none.
   const StoredTensor* find(Kind kind, const std::string& fqn) const;
@@ -41,6 +45,15 @@ struct ShardReport {
   FileEntry file;                     // the rank's shard
   std::vector<StoredTensor> tensors;  // each with the piece that the shard has, or none
 };
+
+struct PlacedPiece {
+  const StoredTensor* tensor;
+  const Piece* piece;
+};
+
+// Each file's pieces, in the order of their bytes.
+std::map<std::string, std::vector<PlacedPiece>> pieces_by_file(
+    const std::vector<StoredTensor>& tensors);
 
 // Refuse a manifest that promises what cannot be: bad names, pieces that leave gaps,
 // overlap or lie outside their file, a wrong number of hashes, an alias of nothing.

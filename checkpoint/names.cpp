@@ -9,18 +9,11 @@ namespace zero::checkpoint {
 namespace {
 
 uint32_t code_point(std::string_view character) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(character[i]); };
-  switch (character.size()) {
-    case 1:
-      return byte(0);
-    case 2:
-      return (byte(0) & 0x1Fu) << 6 | (byte(1) & 0x3Fu);
-    case 3:
-      return (byte(0) & 0x0Fu) << 12 | (byte(1) & 0x3Fu) << 6 | (byte(2) & 0x3Fu);
-    default:
-      return (byte(0) & 0x07u) << 18 | (byte(1) & 0x3Fu) << 12 | (byte(2) & 0x3Fu) << 6 |
-             (byte(3) & 0x3Fu);
-  }
+  const auto first = static_cast<uint8_t>(character[0]);
+  uint32_t code = character.size() == 1 ? first : first & (0x7Fu >> character.size());
+  for (const char next : character.substr(1))
+    code = code << 6 | (static_cast<uint8_t>(next) & 0x3Fu);
+  return code;
 }
 
 // What is wrong with the name; empty: nothing.

@@ -13,17 +13,10 @@ namespace zero::checkpoint {
 
 Reader::Reader(const std::string& folder)
     : folder_(folder), manifest_(load_manifest(folder_)), chunk_(kChunkBytes) {
-  const auto step = step_of(split_path(folder).name);
-  if (step && *step != manifest_.step) {
-    throw CheckpointError(
-        folder_.path_of(kManifestFile), "",
-        "is of step " + std::to_string(manifest_.step) + ", which is not the folder's",
-        "give the folder its own name back");
-  }
   const auto damages = check_files(folder_, manifest_);
   if (damages.empty()) return;
-  throw CheckpointError(damages.front().file, damages.front().fqn,
-                        damages.front().problem, "use another checkpoint");
+  const auto& [file, fqn, problem, cure] = damages.front();
+  throw CheckpointError(file, fqn, problem, cure);
 }
 
 const StoredTensor& Reader::find(Kind kind, const std::string& fqn) const {

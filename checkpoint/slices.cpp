@@ -15,11 +15,9 @@ namespace {
 struct Part {
   int rank;
   const StoredTensor* tensor;
-};
 
-struct PlacedPiece {
-  int rank;
-  const Piece* piece;
+  bool is_empty() const { return tensor->pieces.empty(); }
+  const Piece& piece() const { return tensor->pieces.front(); }
 };
 
 std::string rank_text(int rank) { return "rank " + std::to_string(rank); }
@@ -71,22 +69,24 @@ void require_agreement(const Part& a, const Part& b) {
                       rank_text(b.rank) + " has " + described(*b.tensor));
 }
 
-// Pieces in the order of their elements: each begins where the one before it ends.
-void require_tiles(const StoredTensor& tensor, const std::vector<PlacedPiece>& pieces) {
+// Parts that are not empty, in the order of their elements: each begins where the one
+// before it ends.
+void require_tiles(const StoredTensor& tensor, const std::vector<Part>& parts) {
   int64_t end = 0;
   int last_rank = -1;
-  for (const auto& [rank, piece] : pieces) {
-    if (piece->begin > end) {
+  for (const auto& part : parts) {
+    const int64_t begin = part.piece().begin;
+    if (begin > end) {
       fail(tensor, "nobody has elements " + std::to_string(end) + " to " +
-                       std::to_string(piece->begin - 1) + "; " + rank_text(rank) +
+                       std::to_string(begin - 1) + "; " + rank_text(part.rank) +
                        " has the next");
     }
-    if (piece->begin < end) {
-      fail(tensor, rank_text(last_rank) + " and " + rank_text(rank) +
-                       " both have element " + std::to_string(piece->begin));
+    if (begin < end) {
+      fail(tensor, rank_text(last_rank) + " and " + rank_text(part.rank) +
+                       " both have element " + std::to_string(begin));
     }
-    end += piece->bytes / size_of(tensor.dtype);
-    last_rank = rank;
+    end += part.piece().bytes / size_of(tensor.dtype);
+    last_rank = part.rank;
   }
   if (end < tensor.numel()) {
     fail(tensor, "nobody has elements " + std::to_string(end) + " to " +
@@ -94,19 +94,16 @@ void require_tiles(const StoredTensor& tensor, const std::vector<PlacedPiece>& p
   }
 }
 
-StoredTensor join(const std::vector<Part>& parts) {
+StoredTensor join(std::vector<Part> parts) {
   StoredTensor whole = *parts.front().tensor;
-  std::vector<PlacedPiece> pieces;
-  for (const auto& part : parts) {
-    require_agreement(parts.front(), part);
-    for (const auto& piece : part.tensor->pieces) pieces.push_back({part.rank, &piece});
-  }
-  std::sort(pieces.begin(), pieces.end(), [](const PlacedPiece& a, const PlacedPiece& b) {
-    return std::pair(a.piece->begin, a.rank) < std::pair(b.piece->begin, b.rank);
+  for (const auto& part : parts) require_agreement(parts.front(), part);
+  std::erase_if(parts, [](const Part& part) { return part.is_empty(); });
+  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
+    return std::pair(a.piece().begin, a.rank) < std::pair(b.piece().begin, b.rank);
   });
-  require_tiles(whole, pieces);
+  require_tiles(whole, parts);
   whole.pieces.clear();
-  for (const auto& placed : pieces) whole.pieces.push_back(*placed.piece);
+  for (const auto& part : parts) whole.pieces.push_back(part.piece());
   return whole;
 }
 
@@ -131,7 +128,7 @@ std::vector<StoredTensor> join_slices(const std::vector<ShardReport>& reports) {
       parts[{tensor.kind, tensor.fqn}].push_back({report.rank, &tensor});
   }
   std::vector<StoredTensor> tensors;
-  for (const auto& [name, of_tensor] : parts) tensors.push_back(join(of_tensor));
+  for (auto& [name, of_tensor] : parts) tensors.push_back(join(std::move(of_tensor)));
   return tensors;
 }
 

@@ -17,4 +17,17 @@ void tidy(const OpenRun& run);
 // "step_000000000100.damaged"; returns that name. Nothing of it is removed.
 std::string set_aside(const OpenRun& run, int64_t step);
 
+struct Retention {
+  int keep = 1;            // whole checkpoints, counted from the newest; at least 1
+  int64_t keep_every = 0;  // steps that are multiples of it stay for ever; 0: none do
+};
+
+// Remove a run's older checkpoints. Returns how many went.
+//
+// `newest` was written just now: it counts first and stays. An older one goes only when
+// `keep` newer ones are whole; damaged ones do not count. Steps behind `newest` are left
+// alone. A checkpoint loses its name before its first file goes, so half of one is never
+// taken for one; files in it that are not ours stay, in "step_000000000100.left".
+int purge(const OpenRun& run, const Retention& retention, int64_t newest);
+
 }  // namespace zero::checkpoint

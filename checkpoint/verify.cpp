@@ -24,80 +24,51 @@ void check_size(const Folder& folder, const FileEntry& file,
   }
 }
 
-class Verifier {
- public:
-  Verifier(const Folder& folder, const Manifest& manifest, VerifyReport& report)
-      : folder_(folder), manifest_(manifest), report_(report), chunk_(kChunkBytes) {}
+void add(const CheckpointError& error, VerifyReport& report) {
+  report.damages.push_back({error.file(), error.fqn(), error.problem(), error.cure()});
+}
 
-  void check() {
-    report_.damages = check_files(folder_, manifest_);
-    for (const auto& tensor : manifest_.tensors) {
-      for (const auto& piece : tensor.pieces) {
-        placed_[piece.file].push_back({&tensor, &piece});
-      }
-    }
-    for (const auto& file : manifest_.files) check_file(file);
-  }
-
- private:
-  struct Placed {
-    const StoredTensor* tensor;
-    const Piece* piece;
-  };
-
-  // A file that cannot be opened is among check_files' findings, or gets its own here.
-  void check_file(const FileEntry& entry) {
-    if (!folder_.has(entry.name)) return;
-    ++report_.num_files;
+void verify_piece(const File& file, const PlacedPiece& placed, VerifyReport& report) {
+  const int64_t bytes = std::min(kChunkBytes, placed.piece->bytes);
+  std::vector<char> chunk(static_cast<size_t>(bytes));
+  for (size_t i = 0; i < placed.piece->hashes.size(); ++i) {
     try {
-      const File file = folder_.open(entry.name);
-      auto& pieces = placed_[entry.name];
-      std::sort(pieces.begin(), pieces.end(), [](const Placed& a, const Placed& b) {
-        return a.piece->offset < b.piece->offset;  // the disk likes one direction
-      });
-      std::vector<Range> taken;
-      for (const auto& placed : pieces) {
-        check_piece(file, placed);
-        taken.push_back({placed.piece->offset, placed.piece->bytes});
-      }
-      check_rest(file, entry, gaps_between(std::move(taken), entry.bytes));
+      read_chunk(file, *placed.tensor, *placed.piece, i, chunk.data());
+      report.num_bytes += chunk_range(*placed.piece, i).bytes;
     } catch (const CheckpointError& error) {
-      add(error);
+      add(error, report);
     }
   }
+}
 
-  void check_piece(const File& file, const Placed& placed) {
-    for (size_t i = 0; i < placed.piece->hashes.size(); ++i) {
-      try {
-        read_chunk(file, *placed.tensor, *placed.piece, i, chunk_.data());
-        report_.num_bytes += chunk_range(*placed.piece, i).bytes;
-      } catch (const CheckpointError& error) {
-        add(error);
-      }
+void verify_rest(const File& file, const FileEntry& entry, const std::vector<Range>& rest,
+                 VerifyReport& report) {
+  if (hash_ranges(file, rest) != entry.hash) {
+    report.damages.push_back({file.path(), "",
+                              "the layout is damaged: the bytes between the values do "
+                              "not have the hash that was recorded"});
+    return;
+  }
+  for (const auto& range : rest) report.num_bytes += range.bytes;
+}
+
+// A file that cannot be opened is among check_files' findings, or gets its own here.
+void verify_file(const Folder& folder, const FileEntry& entry,
+                 const std::vector<PlacedPiece>& pieces, VerifyReport& report) {
+  if (!folder.has(entry.name)) return;
+  ++report.num_files;
+  try {
+    const File file = folder.open(entry.name);
+    std::vector<Range> taken;
+    for (const auto& placed : pieces) {
+      verify_piece(file, placed, report);
+      taken.push_back({placed.piece->offset, placed.piece->bytes});
     }
+    verify_rest(file, entry, gaps_between(std::move(taken), entry.bytes), report);
+  } catch (const CheckpointError& error) {
+    add(error, report);
   }
-
-  void check_rest(const File& file, const FileEntry& entry,
-                  const std::vector<Range>& rest) {
-    if (hash_ranges(file, rest) != entry.hash) {
-      report_.damages.push_back({file.path(), "",
-                                 "the layout is damaged: the bytes between the values do "
-                                 "not have the hash that was recorded"});
-      return;
-    }
-    for (const auto& range : rest) report_.num_bytes += range.bytes;
-  }
-
-  void add(const CheckpointError& error) {
-    report_.damages.push_back({error.file(), error.fqn(), error.problem()});
-  }
-
-  const Folder& folder_;
-  const Manifest& manifest_;
-  VerifyReport& report_;
-  std::map<std::string, std::vector<Placed>> placed_;
-  std::vector<char> chunk_;
-};
+}
 
 }  // namespace
 
@@ -107,6 +78,13 @@ std::string to_string(const Damage& damage) {
 
 std::vector<Damage> check_files(const Folder& folder, const Manifest& manifest) {
   std::vector<Damage> damages;
+  const auto step = step_of(split_path(folder.path()).name);
+  if (step && *step != manifest.step) {
+    damages.push_back(
+        {folder.path_of(kManifestFile), "",
+         "is of step " + std::to_string(manifest.step) + ", which is not the folder's",
+         "give the folder its own name back"});
+  }
   for (const auto& file : manifest.files) check_size(folder, file, damages);
   for (const auto& name : folder.names()) {
     if (looks_like_shard(name) && manifest.find_file(name) == nullptr) {
@@ -125,9 +103,12 @@ VerifyReport verify(const std::string& folder) {
     const Manifest manifest = load_manifest(opened);
     report.num_files = 1;
     report.num_bytes = opened.size_of(kManifestFile);
-    Verifier(opened, manifest, report).check();
+    report.damages = check_files(opened, manifest);
+    auto pieces = pieces_by_file(manifest.tensors);
+    for (const auto& file : manifest.files)
+      verify_file(opened, file, pieces[file.name], report);
   } catch (const CheckpointError& error) {
-    report.damages.push_back({error.file(), error.fqn(), error.problem()});
+    add(error, report);
   }
   return report;
 }

@@ -14,13 +14,14 @@ struct Damage {
   std::string file;
   std::string fqn;  // empty: no tensor's values, or not known
   std::string problem;
+  std::string cure = "use another checkpoint";
 };
 
 // "FILE: FQN: problem"
 std::string to_string(const Damage& damage);
 
-// Compare the folder with the manifest: every file there with its size, no shard besides.
-// Reads no file.
+// Compare the folder with the manifest: the step of its name, if it is a step's, every
+// file there with its size, no shard besides. Reads no file.
 std::vector<Damage> check_files(const Folder& folder, const Manifest& manifest);
 
 struct VerifyReport {

@@ -95,9 +95,9 @@ void check_fits(Engine& engine, const checkpoint::Reader& reader,
   std::vector<Kind> kinds{Kind::kParam, Kind::kBuffer};
   if (options.with_optimizer) kinds.insert(kinds.end(), {Kind::kExpAvg, Kind::kExpAvgSq});
   const checkpoint::Allowances allowed{options.allow_missing, options.allow_extra};
-  checkpoint::require_none(checkpoint::compare(expected_tensors(engine, options),
-                                               reader.manifest(), kinds, allowed),
-                           folder);
+  checkpoint::require_none(
+      compare(expected_tensors(engine, options), reader.manifest(), kinds, allowed),
+      folder);
 }
 
 // What this engine has no place for would be missing from every step that follows.

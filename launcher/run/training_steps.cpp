@@ -8,7 +8,7 @@
 
 #include "checkpoint/commit.h"
 #include "checkpoint/error.h"
-#include "checkpoint/purge.h"
+#include "checkpoint/tidy.h"
 #include "engine/engine.h"
 #include "engine/errors.h"
 #include "engine/save_load.h"

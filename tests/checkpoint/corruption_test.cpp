@@ -34,11 +34,11 @@ class CorruptionTest : public CheckpointTest {
 
   std::vector<Range> pieces_in(const Manifest& manifest, const std::string& file) {
     std::vector<Range> ranges;
-    for (const auto& tensor : manifest.tensors) {
-      for (const auto& piece : tensor.pieces) {
-        if (piece.file == file) ranges.push_back({piece.offset, piece.bytes});
-      }
-    }
+    const auto files = pieces_by_file(manifest.tensors);
+    const auto found = files.find(file);
+    if (found == files.end()) return ranges;
+    for (const auto& placed : found->second)
+      ranges.push_back({placed.piece->offset, placed.piece->bytes});
     return ranges;
   }
 };

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "checkpoint/find.h"
-#include "checkpoint/purge.h"
 #include "checkpoint/tidy.h"
 #include "checkpoint/verify.h"
 #include "support.h"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "checkpoint/format.h"
-#include "checkpoint/purge.h"
 #include "checkpoint/run_lock.h"
 #include "checkpoint/tidy.h"
 #include "support.h"

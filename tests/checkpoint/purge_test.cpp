@@ -1,4 +1,3 @@
-#include "checkpoint/purge.h"
 
 #include <filesystem>
 
