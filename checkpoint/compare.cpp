@@ -16,6 +16,11 @@ bool matches_any(const std::vector<std::string>& patterns, const std::string& fq
   });
 }
 
+bool is_looked_for(Kind kind, bool with_state) {
+  if (std::ranges::count(kStateKinds, kind) > 0) return with_state;
+  return kind == Kind::kParam || kind == Kind::kBuffer;
+}
+
 // Either side may have nothing.
 std::string line(const char* what, const StoredTensor& tensor,
                  const std::string& expected, const std::string& found) {
@@ -30,7 +35,7 @@ std::string line(const char* what, const StoredTensor& tensor,
 }  // namespace
 
 std::vector<std::string> compare(const std::vector<StoredTensor>& expected,
-                                 const Manifest& manifest, const std::vector<Kind>& kinds,
+                                 const Manifest& manifest, bool with_state,
                                  const Allowances& allowed) {
   std::vector<std::string> differences, extra, shapes, types;
   std::set<std::pair<Kind, std::string>> wanted;
@@ -49,7 +54,7 @@ std::vector<std::string> compare(const std::vector<StoredTensor>& expected,
       types.push_back(line("type", tensor, name_of(tensor.dtype), name_of(found->dtype)));
   }
   for (const auto& tensor : manifest.tensors) {
-    const bool counts = std::count(kinds.begin(), kinds.end(), tensor.kind) > 0 &&
+    const bool counts = is_looked_for(tensor.kind, with_state) &&
                         !wanted.contains({tensor.kind, tensor.fqn}) &&
                         !matches_any(allowed.extra, tensor.fqn);
     if (counts) extra.push_back(line("extra", tensor, "", to_string(tensor.shape)));

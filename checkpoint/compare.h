@@ -17,13 +17,11 @@ struct Allowances {
 // lacks, that the model lacks, of another shape, of another type. `expected` are the
 // model's, without pieces.
 //
-// Extras are looked for among `kinds`: give {kParam, kBuffer} to load the model without
-// the optimizer. Aliases count as present.
-std::vector<std::string> compare(
-    const std::vector<StoredTensor>& expected, const Manifest& manifest,
-    const std::vector<Kind>& kinds = {Kind::kParam, Kind::kExpAvg, Kind::kExpAvgSq,
-                                      Kind::kBuffer},
-    const Allowances& allowed = {});
+// Extras are looked for among parameters and buffers, and `with_state` among what
+// optimizers keep. Aliases count as present.
+std::vector<std::string> compare(const std::vector<StoredTensor>& expected,
+                                 const Manifest& manifest, bool with_state = true,
+                                 const Allowances& allowed = {});
 
 // Throw one CheckpointError that lists every difference; none: do nothing. `checkpoint`
 // is its path.

@@ -122,10 +122,12 @@ class Checker {
     if (manifest_.aliases.contains(fqn) || !manifest_.find(Kind::kParam, fqn)) {
       fail(alias, "is an alias of \"" + printable(fqn) + "\", which is no parameter");
     }
-    for (const Kind kind : {Kind::kParam, Kind::kExpAvg, Kind::kExpAvgSq}) {
+    const auto check_kind = [&](Kind kind) {
       const StoredTensor* tensor = manifest_.find(kind, alias);
       if (tensor && tensor->fqn == alias) fail(alias, "is an alias and a tensor");
-    }
+    };
+    check_kind(Kind::kParam);
+    std::ranges::for_each(kStateKinds, check_kind);
   }
 
   const Manifest& manifest_;

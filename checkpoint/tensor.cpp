@@ -6,8 +6,8 @@
 namespace zero::checkpoint {
 namespace {
 
-constexpr std::string_view kKindNames[] = {"params", "exp_avg", "exp_avg_sq", "buffers",
-                                           "user"};
+constexpr std::string_view kKindNames[] = {
+    "params", "exp_avg", "exp_avg_sq", "buffers", "user", "momentum_buffer", "sum"};
 
 }  // namespace
 

@@ -14,9 +14,13 @@
 namespace zero::checkpoint {
 
 // What a tensor is to the run; each kind is an HDF5 group.
-enum class Kind { kParam, kExpAvg, kExpAvgSq, kBuffer, kUser };
+enum class Kind { kParam, kExpAvg, kExpAvgSq, kBuffer, kUser, kMomentumBuffer, kSum };
 
-const char* name_of(Kind kind);  // "params", "exp_avg", "exp_avg_sq", "buffers", "user"
+// What optimizers keep beside each parameter.
+inline constexpr Kind kStateKinds[] = {Kind::kExpAvg, Kind::kExpAvgSq,
+                                       Kind::kMomentumBuffer, Kind::kSum};
+
+const char* name_of(Kind kind);  // "params", "exp_avg", ...: see FORMAT.md
 std::optional<Kind> kind_named(std::string_view name);
 
 // Buffers and user bytes are replicated: rank 0 writes them whole.

@@ -44,7 +44,12 @@ set(zero_headers
   engine/visit_tensors.h
   launcher/launch.h
   launcher/model.h
-  offload/exact_sum.h)
+  offload/adagrad.h
+  offload/adamw.h
+  offload/exact_sum.h
+  offload/lion.h
+  offload/optimizer.h
+  offload/sgd.h)
 foreach(header ${zero_headers})
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/zero/${folder})

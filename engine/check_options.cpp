@@ -5,7 +5,6 @@
 #include <string>
 
 #include "engine/errors.h"
-#include "offload/cpu_adam.h"
 
 namespace zero {
 namespace {
@@ -14,11 +13,12 @@ namespace {
   throw Error(ExitCode::kUsage, what, "engine options", cure);
 }
 
-void check_adam(const Options& options, double lr_scale, double weight_decay,
-                const std::string& where, const std::string& cure) {
+void check_optimizer(const Options& options, double lr_scale, double weight_decay,
+                     const std::string& where, const std::string& cure) {
   try {
-    check(AdamHyper{options.schedule.lr * lr_scale, options.adam.beta1,
-                    options.adam.beta2, options.adam.eps, weight_decay});
+    OptimizerOptions optimizer = options.optimizer;
+    optimizer.weight_decay = weight_decay;
+    check(optimizer, options.schedule.lr * lr_scale);
   } catch (const std::invalid_argument& error) {
     throw Error(ExitCode::kUsage, error.what(), where, cure);
   }
@@ -34,13 +34,13 @@ void check_adam(const Options& options, double lr_scale, double weight_decay,
 void check(const Options& options, int world_size) {
   check(options.schedule);
   checked_threads(options);
-  check_adam(options, 1, options.adam.weight_decay, "engine options",
-             "see --lr, --betas, --eps, --weight-decay");
+  check_optimizer(options, 1, options.optimizer.weight_decay, "engine options",
+                  "see --lr, --betas, --eps, --weight-decay, --momentum");
   for (const ParamGroup& group : options.groups) {
-    check_adam(options, group.lr_scale,
-               group.weight_decay.value_or(options.adam.weight_decay),
-               "parameter group '" + group.pattern + "'",
-               "lr_scale and weight_decay are numbers >= 0");
+    check_optimizer(options, group.lr_scale,
+                    group.weight_decay.value_or(options.optimizer.weight_decay),
+                    "parameter group '" + group.pattern + "'",
+                    "lr_scale and weight_decay are numbers >= 0");
   }
   if (!(options.clip >= 0))
     refuse("clip is " + std::to_string(options.clip), "a number >= 0; 0 does not clip");

@@ -133,7 +133,7 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   plan = make_unit_plan(model.units, model.params, options, comm->size());
   memory = make_memory_plan(plan, options, comm->size());
   comm_stream = device->make_stream("communication");
-  shards = std::make_unique<ShardStore>(plan, options.inference);
+  shards = std::make_unique<ShardStore>(plan, memory);
   gradients = std::make_unique<GradientShards>(plan, memory, options, *shards, *device,
                                                *comm, *comm_stream, threads);
   fill_shards(model, plan, options, *shards, *control, threads);
@@ -345,7 +345,7 @@ double Engine::Impl::mean_factor() const {
 
 // The next forward waits for each unit's own update.
 void Engine::Impl::begin_updates(double lr, double grad_factor) {
-  updates->begin(num_steps + 1, lr, static_cast<float>(grad_factor));
+  updates->begin(num_steps - optimizer_start + 1, lr, static_cast<float>(grad_factor));
   ++num_steps;
   weights_changed();
 }
@@ -417,12 +417,17 @@ void Engine::backward(const at::Tensor& loss_sum, int64_t num_targets) {
   if (impl.gradients_are_finished)
     refuse("backward() after full_gradient()", "call step() first");
   const auto num_passes = static_cast<int64_t>(impl.losses.size());
-  if (impl.options.deterministic && num_passes == impl.options.micro_batches_per_rank) {
-    refuse(
-        "backward() number " + std::to_string(num_passes + 1) +
-            " of a step, in deterministic mode planned for " + std::to_string(num_passes),
-        "set Options::micro_batches_per_rank to the number of backward() calls between "
-        "two steps");
+  // The counter of the one and the rounded sum of the other have no place for more.
+  const bool has_fixed_passes =
+      impl.options.deterministic ||
+      (impl.options.grad_dtype != DType::kFp32 && num_passes == 1);
+  if (has_fixed_passes && num_passes == impl.options.micro_batches_per_rank) {
+    refuse("backward() number " + std::to_string(num_passes + 1) + " of a step, " +
+               (impl.options.deterministic ? "in deterministic mode"
+                                           : "with grad_dtype bf16") +
+               " planned for " + std::to_string(num_passes),
+           "set Options::micro_batches_per_rank to the number of backward() calls "
+           "between two steps");
   }
   const Activity::Stretch stretch("backward");
   delay_point("backward");
@@ -489,12 +494,16 @@ int Engine::rank() const { return impl_->comm->rank(); }
 int Engine::size() const { return impl_->comm->size(); }
 Ranks& Engine::control() { return *impl_->control; }
 int64_t Engine::num_steps() const { return impl_->num_steps; }
-void Engine::set_num_steps(int64_t steps) {
-  if (steps < 0) {
-    throw Error(ExitCode::kUsage, "set_num_steps(" + std::to_string(steps) + ")",
-                "zero::Engine", "0 or more");
+int64_t Engine::optimizer_start() const { return impl_->optimizer_start; }
+void Engine::set_num_steps(int64_t steps, int64_t optimizer_start) {
+  if (optimizer_start < 0 || steps < optimizer_start) {
+    throw Error(ExitCode::kUsage,
+                "set_num_steps(" + std::to_string(steps) + ", " +
+                    std::to_string(optimizer_start) + ")",
+                "zero::Engine", "0 <= optimizer_start <= steps");
   }
   impl_->num_steps = steps;
+  impl_->optimizer_start = optimizer_start;
 }
 const Options& Engine::options() const { return impl_->options; }
 std::vector<MemoryEntry> Engine::memory() const { return impl_->memory.entries; }

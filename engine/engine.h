@@ -39,15 +39,20 @@ struct StepReport {
   std::string first_bad;
 };
 
-// One parameter as a checkpoint or a dump sees it: this rank's slice of masters and
-// moments.
+// One array that the optimizer keeps beside a parameter.
+struct StateView {
+  std::string name;  // see states_of() in offload/optimizer.h: "exp_avg"
+  std::span<float> values;
+};
+
+// One parameter as a checkpoint or a dump sees it: this rank's slice of masters and of
+// the optimizer's state.
 struct ShardView {
   std::string fqn;
   std::vector<int64_t> shape;
-  int64_t begin = 0;            // of the slice in the flattened parameter
-  std::span<float> master;      // (numel of the slice)
-  std::span<float> exp_avg;     // same, empty when frozen
-  std::span<float> exp_avg_sq;  // same, empty when frozen
+  int64_t begin = 0;             // of the slice in the flattened parameter
+  std::span<float> master;       // (numel of the slice)
+  std::vector<StateView> state;  // same lengths; none when frozen or for inference
   bool frozen = false;
   std::vector<std::string> aliases;  // other FQNs of the same (tied) parameter
 };
@@ -70,7 +75,7 @@ std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
 //   Engine engine(model, options);                  // every rank keeps 1/N of masters and moments
 //   auto loss = engine.forward(model, tokens, targets);
 //   engine.backward(loss, num_targets);             // once per micro-batch
-//   engine.step();                                  // reduce, clip, AdamW
+//   engine.step();                                  // reduce, clip, update
 //
 // The parts of the model held in zero::Unit are gathered, run and released one at a time;
 // what is outside every unit (the root unit) stays gathered from forward to the end of
@@ -145,10 +150,14 @@ class Engine {
   // --- local
   int rank() const;
   int size() const;
-  Ranks& control();                   // for the caller's own small exchanges
-  int64_t num_steps() const;          // updates done
-  void set_num_steps(int64_t steps);  // after loading a checkpoint
-  int64_t num_parameters() const;     // unique, unsharded elements
+  Ranks& control();           // for the caller's own small exchanges
+  int64_t num_steps() const;  // updates done
+  // num_steps() when the optimizer's state was new, all zeros: 0, unless it started
+  // afresh in the middle of a run. AdamW's bias correction counts from there.
+  int64_t optimizer_start() const;
+  // After loading a checkpoint. Throws Error(kUsage) unless 0 <= start <= steps.
+  void set_num_steps(int64_t steps, int64_t optimizer_start = 0);
+  int64_t num_parameters() const;  // unique, unsharded elements
   // This rank's slices, in FQN order of the module; valid until the engine goes, at rest
   // until the next step().
   std::vector<ShardView> shards();

@@ -77,7 +77,8 @@ struct Engine::Impl {
   Phase phase;
   PendingForwards pending;
   int64_t num_steps = 0;
-  bool is_broken = false;  // a backward threw: the step's gradient is undefined
+  int64_t optimizer_start = 0;  // num_steps when the optimizer's state was new
+  bool is_broken = false;       // a backward threw: the step's gradient is undefined
 
   // --- a forward
   bool root_is_held = false;  // from a training forward to the end of its backward

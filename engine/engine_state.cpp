@@ -6,6 +6,7 @@
 #include "engine/compute_type.h"
 #include "engine/engine_impl.h"
 #include "engine/errors.h"
+#include "offload/bf16.h"
 
 namespace zero {
 
@@ -61,6 +62,9 @@ std::vector<ShardView> Engine::shards() {
     views[i].shape = param.shape;
     views[i].aliases.assign(param.names.begin() + 1, param.names.end());
     views[i].frozen = impl_->plan.rules[i].frozen;
+    if (views[i].frozen || impl_->options.inference) continue;
+    for (const std::string_view name : states_of(impl_->options.optimizer.kind))
+      views[i].state.push_back({std::string(name), {}});
   }
   const auto span = [](float* memory, const Piece& piece) {
     return memory ? std::span<float>(memory + piece.shard_begin, piece.numel)
@@ -73,8 +77,8 @@ std::vector<ShardView> Engine::shards() {
       ShardView& view = views[part.params[piece.param]];
       view.begin = piece.param_begin;
       view.master = span(shard.master, piece);
-      view.exp_avg = span(shard.exp_avg, piece);
-      view.exp_avg_sq = span(shard.exp_avg_sq, piece);
+      for (size_t s = 0; s < view.state.size(); ++s)
+        view.state[s].values = span(shard.state[s], piece);
     }
   }
   return views;
@@ -148,7 +152,16 @@ at::Tensor Engine::full_gradient(const std::string& fqn) {
   if (impl_->losses.empty())
     refuse("full_gradient() without backward()", "call backward() first");
   impl_->finish_gradients();
-  return impl_->gather_full(param, impl_->shard_of(param).grad).mul(impl_->mean_factor());
+  const PartShard& shard = impl_->shard_of(param);
+  std::vector<float> widened;
+  if (shard.grad_bf16) {
+    const FlatLayout& layout = impl_->plan.parts[impl_->plan.places[param].part].layout;
+    widened.resize(layout.shard_numel);
+    std::transform(shard.grad_bf16, shard.grad_bf16 + layout.shard_numel, widened.begin(),
+                   bf16_to_float);
+  }
+  const float* gradient = shard.grad ? shard.grad : widened.data();
+  return impl_->gather_full(param, gradient).mul(impl_->mean_factor());
 }
 
 void Engine::average_buffers() {

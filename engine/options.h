@@ -10,20 +10,13 @@
 #include "engine/init/init_spec.h"
 #include "engine/step/lr_schedule.h"
 #include "offload/exact_sum.h"
+#include "offload/optimizer.h"
 
 namespace zero {
 
 enum class DeviceChoice { kAuto, kCpu, kCuda };  // auto: a GPU if there is one
 enum class Recompute { kUnit, kNone };
 enum class Accumulate { kModel, kUnit };
-
-// AdamW's constants; the learning rate comes from the schedule.
-struct AdamOptions {
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double eps = 1e-8;
-  double weight_decay = 0.1;
-};
 
 enum class WeightDecayOn {
   kMatrices,
@@ -35,7 +28,8 @@ enum class WeightDecayOn {
 struct ParamGroup {
   std::string pattern;
   double lr_scale = 1;
-  std::optional<double> weight_decay = {};  // unset: as AdamOptions and WeightDecayOn say
+  std::optional<double> weight_decay = {};  // unset: as OptimizerOptions and
+                                            // WeightDecayOn say
   bool frozen = false;                      // neither gradient nor optimizer state
 };
 
@@ -50,7 +44,7 @@ struct AutoWrap {
 struct Options {
   // --- behaviour
   uint64_t seed = 0;
-  AdamOptions adam;
+  OptimizerOptions optimizer;  // the learning rate comes from the schedule
   WeightDecayOn weight_decay_on = WeightDecayOn::kMatrices;
   LrSchedule schedule;
   double clip = 0;  // largest global gradient norm; 0: no clipping
@@ -61,7 +55,11 @@ struct Options {
   DType dtype = DType::kFp32;  // of weights and activations inside units; masters are
                                // always fp32
   DType reduce_dtype = DType::kFp32;  // of gradients on the wire; sums are fp32
-  double nominal_targets = 1;         // backward runs on loss_sum / nominal_targets (see
+  // Of the step's finished gradient, which the norm and the optimizer read; sums are
+  // fp32, and rounded once. bf16 takes 2 bytes instead of 4 where a step has one
+  // backward().
+  DType grad_dtype = DType::kFp32;
+  double nominal_targets = 1;  // backward runs on loss_sum / nominal_targets (see
                                // Engine::backward): micro-batch times sequence length is
                                // a good value
   // The same bits on 1, 2, 4, ... ranks; needs a power of two of them.
@@ -90,7 +88,7 @@ struct Options {
   // With Accumulate::kUnit: rows of a kernel pass (see zero::batched in unit.h).
   int64_t micro_batch = 0;
   AutoWrap auto_wrap;
-  int adam_threads = 0;  // 0: every core this process may use
+  int adam_threads = 0;  // of the optimizer; 0: every core this process may use
 
   // --- for tests
   // Random delays in every stream, released buffers filled with NaN.

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <memory>
 #include <span>
 
@@ -22,6 +23,9 @@ using checkpoint::Kind;
 using checkpoint::Slice;
 using checkpoint::StoredTensor;
 
+// Among the manifest's numbers of the engine; absent: 0.
+const std::string kOptimizerStart = "optimizer_start";
+
 // Statistics that every rank kept of its own data are stored as one; the run's own stay.
 struct SavedBuffer {
   BufferView view;
@@ -35,20 +39,31 @@ std::vector<SavedBuffer> saved_buffers(Engine& engine) {
   return saved;
 }
 
-// This rank's masters, and its moments if they are asked for and there are any.
-std::vector<Slice> shard_slices(Engine& engine, bool with_moments) {
+// One of this rank's arrays, in either direction.
+struct NamedArray {
+  Kind kind;
+  std::span<float> values;
+};
+
+// A parameter's masters, and what the optimizer keeps if it is asked for.
+std::vector<NamedArray> arrays_of(const ShardView& view, bool with_state) {
+  std::vector<NamedArray> arrays{{Kind::kParam, view.master}};
+  for (const StateView& state : view.state) {
+    if (with_state)
+      arrays.push_back({checkpoint::kind_named(state.name).value(), state.values});
+  }
+  return arrays;
+}
+
+std::vector<Slice> shard_slices(Engine& engine, bool with_state) {
   std::vector<Slice> slices;
   for (const ShardView& view : engine.shards()) {
-    const auto add = [&](Kind kind, std::span<const float> values) {
+    for (const auto& [kind, values] : arrays_of(view, with_state)) {
       slices.push_back({{kind, view.fqn, DType::kFp32, view.shape},
                         view.begin,
                         static_cast<int64_t>(values.size()),
                         values.data()});
-    };
-    add(Kind::kParam, view.master);
-    if (view.frozen || !with_moments) continue;
-    add(Kind::kExpAvg, view.exp_avg);
-    add(Kind::kExpAvgSq, view.exp_avg_sq);
+    }
   }
   return slices;
 }
@@ -59,7 +74,7 @@ StoredTensor tensor_of(const BufferView& view) {
 
 std::vector<Slice> slices_of(Engine& engine, const std::vector<SavedBuffer>& buffers,
                              const SavedState& state) {
-  std::vector<Slice> slices = shard_slices(engine, /*with_moments=*/true);
+  std::vector<Slice> slices = shard_slices(engine, /*with_state=*/true);
   if (engine.rank() != 0) return slices;
   for (const auto& [view, value] : buffers)
     slices.push_back({tensor_of(view), 0, value.numel(), value.const_data_ptr()});
@@ -76,15 +91,21 @@ checkpoint::StepInfo info_of(Engine& engine, const SavedState& state) {
   info.step = state.step;
   info.config = state.config;
   info.position = state.position;
+  if (engine.optimizer_start() > 0)
+    info.engine[kOptimizerStart] = static_cast<double>(engine.optimizer_start());
   for (const ShardView& view : engine.shards()) {
     for (const std::string& alias : view.aliases) info.aliases[alias] = view.fqn;
   }
   return info;
 }
 
+bool reads_state(const LoadOptions& options) {
+  return options.with_optimizer && !options.fresh_optimizer;
+}
+
 std::vector<StoredTensor> expected_tensors(Engine& engine, const LoadOptions& options) {
   std::vector<StoredTensor> expected;
-  for (const Slice& slice : shard_slices(engine, options.with_optimizer))
+  for (const Slice& slice : shard_slices(engine, reads_state(options)))
     expected.push_back(slice.tensor);
   for (const BufferView& view : engine.buffers()) expected.push_back(tensor_of(view));
   return expected;
@@ -92,23 +113,58 @@ std::vector<StoredTensor> expected_tensors(Engine& engine, const LoadOptions& op
 
 void check_fits(Engine& engine, const checkpoint::Reader& reader,
                 const std::string& folder, const LoadOptions& options) {
-  std::vector<Kind> kinds{Kind::kParam, Kind::kBuffer};
-  if (options.with_optimizer) kinds.insert(kinds.end(), {Kind::kExpAvg, Kind::kExpAvgSq});
   const checkpoint::Allowances allowed{options.allow_missing, options.allow_extra};
-  checkpoint::require_none(
-      compare(expected_tensors(engine, options), reader.manifest(), kinds, allowed),
-      folder);
+  checkpoint::require_none(compare(expected_tensors(engine, options), reader.manifest(),
+                                   reads_state(options), allowed),
+                           folder);
+}
+
+// "exp_avg, exp_avg_sq"
+std::string state_kinds(const std::vector<StoredTensor>& tensors) {
+  std::string names;
+  for (const Kind kind : checkpoint::kStateKinds) {
+    if (std::ranges::count(tensors, kind, &StoredTensor::kind) > 0)
+      names += (names.empty() ? "" : ", ") + std::string(name_of(kind));
+  }
+  return names;
+}
+
+// Before a list of every parameter's states tells the same.
+void require_same_optimizer(Engine& engine, const checkpoint::Reader& reader,
+                            const std::string& folder, const LoadOptions& options) {
+  const std::string ours = state_kinds(expected_tensors(engine, options));
+  const std::string theirs = state_kinds(reader.manifest().tensors);
+  if (!reads_state(options) || ours.empty() || theirs.empty() || ours == theirs) return;
+  throw checkpoint::CheckpointError(
+      folder, "",
+      "it holds the state of another optimizer (" + theirs + "); " +
+          name_of(engine.options().optimizer.kind) + " keeps " + ours,
+      "the optimizer that saved it; or LoadOptions::fresh_optimizer, which starts the "
+      "state afresh");
 }
 
 // What this engine has no place for would be missing from every step that follows.
 void require_known_numbers(const checkpoint::Reader& reader, const std::string& folder) {
   std::string unknown;
-  for (const auto& [name, number] : reader.manifest().engine)
-    unknown += (unknown.empty() ? "" : ", ") + checkpoint::printable(name);
+  for (const auto& [name, number] : reader.manifest().engine) {
+    if (name != kOptimizerStart)
+      unknown += (unknown.empty() ? "" : ", ") + checkpoint::printable(name);
+  }
   if (unknown.empty()) return;
   throw checkpoint::CheckpointError(
       folder, "", "the engine that saved it had what this one does not know: " + unknown,
       "load it with the program that saved it, or with a newer one");
+}
+
+int64_t optimizer_start_of(const checkpoint::Reader& reader, const std::string& folder) {
+  const checkpoint::Manifest& manifest = reader.manifest();
+  const auto found = manifest.engine.find(kOptimizerStart);
+  if (found == manifest.engine.end()) return 0;
+  if (found->second >= 0 && found->second <= static_cast<double>(manifest.step))
+    return static_cast<int64_t>(found->second);
+  throw checkpoint::CheckpointError(
+      folder, "", kOptimizerStart + " is " + std::to_string(found->second),
+      "0 to its step, " + std::to_string(manifest.step));
 }
 
 void read_slice(checkpoint::Reader& reader, const ShardView& view, Kind kind,
@@ -123,10 +179,10 @@ void read_slice(checkpoint::Reader& reader, const ShardView& view, Kind kind,
 void read_tensors(Engine& engine, checkpoint::Reader& reader,
                   const LoadOptions& options) {
   for (const ShardView& view : engine.shards()) {
-    read_slice(reader, view, Kind::kParam, view.master);
-    if (!options.with_optimizer) continue;
-    read_slice(reader, view, Kind::kExpAvg, view.exp_avg);
-    read_slice(reader, view, Kind::kExpAvgSq, view.exp_avg_sq);
+    for (const auto& [kind, values] : arrays_of(view, reads_state(options)))
+      read_slice(reader, view, kind, values);
+    if (!options.fresh_optimizer) continue;
+    for (const StateView& state : view.state) std::ranges::fill(state.values, 0.0f);
   }
   for (const BufferView& buffer : engine.buffers()) {
     const StoredTensor* stored = reader.manifest().find(Kind::kBuffer, buffer.fqn);
@@ -204,17 +260,23 @@ SavedState load_checkpoint(Engine& engine, const std::string& folder,
   Agreement ranks(engine.control(), "load " + folder);
   const Activity::Stretch stretch("loading " + folder);
   std::unique_ptr<checkpoint::Reader> reader;
+  int64_t start = 0;
   ranks.run([&] {
     reader = std::make_unique<checkpoint::Reader>(folder);
     require_known_numbers(*reader, folder);
+    require_same_optimizer(engine, *reader, folder, options);
     check_fits(engine, *reader, folder, options);
+    start = optimizer_start_of(*reader, folder);
   });
   SavedState state;
   ranks.run([&] {
     read_tensors(engine, *reader, options);
     state = state_of(*reader);
   });
-  engine.set_num_steps(options.with_optimizer ? state.step : 0);
+  if (options.with_optimizer)
+    engine.set_num_steps(state.step, options.fresh_optimizer ? state.step : start);
+  else
+    engine.set_num_steps(0);
   engine.masters_changed();
   return state;
 }

@@ -11,7 +11,7 @@ namespace checkpoint {
 class OpenRun;
 }
 
-// What a checkpoint holds besides masters, moments and buffers.
+// What a checkpoint holds besides masters, the optimizer's state and buffers.
 struct SavedState {
   int64_t step = 0;                               // Engine::num_steps()
   std::string config = "{}";                      // JSON: the caller's settings
@@ -21,8 +21,11 @@ struct SavedState {
 };
 
 struct LoadOptions {
-  // False: masters and buffers only, moments stay zero, num_steps 0.
+  // False: masters and buffers only, the optimizer's state stays zero, num_steps 0.
   bool with_optimizer = true;
+  // The run goes on, but the optimizer's state starts afresh, all zeros: for another
+  // optimizer than the one that saved.
+  bool fresh_optimizer = false;
   std::vector<std::string> allow_missing;  // FQN globs that the checkpoint need not have
   std::vector<std::string> allow_extra;    // FQN globs that the model need not have
 };
@@ -43,8 +46,9 @@ std::string save_checkpoint(Engine& engine, const std::string& run,
 std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
                             const SavedState& state, bool replace = false);
 
-// Read masters, moments, buffers and the step of `folder`, whatever number of ranks wrote
-// it; each rank reads only the slices it owns. Collective.
+// Read masters, the optimizer's state, buffers and the step of `folder`, whatever number
+// of ranks wrote it; each rank reads only the slices it owns. Collective. The state of
+// another optimizer is refused by name.
 //
 // Missing, extra and misshapen FQNs are listed in one error, before anything of the
 // engine is changed; so are numbers of the engine that saved it (FORMAT.md's "engine")

@@ -1,7 +1,6 @@
 #include "engine/shard_store.h"
 
-#include <algorithm>
-#include <type_traits>
+#include <string>
 
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/unit_plan.h"
@@ -9,46 +8,46 @@
 namespace zero {
 namespace {
 
-bool is_trained(const PlannedPart& part) { return !part.is_frozen; }
-bool is_frozen(const PlannedPart& part) { return part.is_frozen; }
-bool has_copy(const PlannedPart& part) { return part.dtype != DType::kFp32; }
-
-int64_t arena_bytes(const UnitPlan& plan, bool inference) {
+int64_t arena_bytes(const UnitPlan& plan, const MemoryPlan& memory) {
   int64_t bytes = 0;
-  for (const PlannedPart& part : plan.parts) {
-    const int64_t master_bytes = shard_bytes(part.layout.shard_numel, 4);
-    bytes += (inference || part.is_frozen ? 1 : 4) * master_bytes;
-    if (has_copy(part))
-      bytes += shard_bytes(part.layout.shard_numel, size_of(part.dtype));
-  }
+  for (const ShardArray& array : memory.shard_arrays) bytes += array.bytes(plan);
   return bytes;
+}
+
+void place(std::byte* bytes, const ShardArray& array, PartShard& shard) {
+  auto* floats = reinterpret_cast<float*>(bytes);
+  auto* halves = reinterpret_cast<uint16_t*>(bytes);
+  switch (array.role) {
+    case ShardRole::kMaster:
+      shard.master = floats;
+      break;
+    case ShardRole::kState:
+      shard.state[array.state] = floats;
+      break;
+    case ShardRole::kGradient:
+      (array.dtype == DType::kFp32 ? void(shard.grad = floats)
+                                   : void(shard.grad_bf16 = halves));
+      break;
+    case ShardRole::kCopy:
+      shard.copy = halves;
+      break;
+  }
 }
 
 }  // namespace
 
-ShardStore::ShardStore(const UnitPlan& plan, bool inference)
-    : arena_(std::make_unique<HostArena>("shards", arena_bytes(plan, inference))),
+ShardStore::ShardStore(const UnitPlan& plan, const MemoryPlan& memory)
+    : arena_(std::make_unique<HostArena>("shards", arena_bytes(plan, memory))),
       shards_(plan.parts.size()) {
-  // All masters first, then all moments ...: what the optimizer streams lies together.
-  const auto each = [&](const std::string& what, auto PartShard::*field,
-                        bool (*has)(const PlannedPart&)) {
-    using Element =
-        std::remove_pointer_t<std::remove_reference_t<decltype(shards_[0].*field)>>;
-    for (size_t p = 0; p < shards_.size(); ++p) {
-      const PlannedPart& part = plan.parts[p];
-      if (!has(part)) continue;
-      shards_[p].*field =
-          arena_->allocate_array<Element>(part.tag + " " + what, part.layout.shard_numel);
+  for (const ShardArray& array : memory.shard_arrays) {
+    for (const int part : array.parts) {
+      const PlannedPart& planned = plan.parts[part];
+      std::byte* bytes =
+          arena_->allocate(planned.tag + " " + array.owner,
+                           planned.layout.shard_numel * size_of(array.dtype));
+      place(bytes, array, shards_[part]);
     }
-  };
-  each("master", &PartShard::master, is_trained);
-  if (!inference) {
-    each("exp_avg", &PartShard::exp_avg, is_trained);
-    each("exp_avg_sq", &PartShard::exp_avg_sq, is_trained);
-    each("gradient", &PartShard::grad, is_trained);
   }
-  each("master", &PartShard::master, is_frozen);
-  each("bf16 copy", &PartShard::copy, has_copy);
 }
 
 }  // namespace zero

@@ -4,26 +4,29 @@
 #include <vector>
 
 #include "offload/host_arena.h"
+#include "offload/optimizer.h"
 
 namespace zero {
 
+struct MemoryPlan;
 struct UnitPlan;
 
 // This rank's share of one PlannedPart, in host memory. Lengths are the layout's
-// shard_numel; all start as zero. A frozen part has a master alone.
+// shard_numel; all start as zero. What the plan has no array for is null: a frozen part
+// has a master alone, and there are neither states nor gradients for inference.
 struct PartShard {
   float* master = nullptr;
-  float* exp_avg = nullptr;
-  float* exp_avg_sq = nullptr;
-  float* grad = nullptr;     // this step's gradient, summed over ranks and micro-batches
+  float* state[kMaxStates] = {};  // the optimizer's; as many as it has
+  // This step's gradient, summed over ranks and micro-batches, in one of two types.
+  float* grad = nullptr;
+  uint16_t* grad_bf16 = nullptr;
   uint16_t* copy = nullptr;  // bf16 of master; null for a part that computes in fp32
 };
 
 // Owns the shards of all parts, in one arena of exactly the planned size.
 class ShardStore {
  public:
-  // For inference there are neither moments nor gradients: their pointers are null.
-  ShardStore(const UnitPlan& plan, bool inference);
+  ShardStore(const UnitPlan& plan, const MemoryPlan& memory);
 
   PartShard& operator[](size_t part) { return shards_[part]; }
   int64_t bytes() const { return arena_->capacity_bytes(); }

@@ -1,17 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 #include <vector>
+
+#include "offload/update.h"
 
 namespace zero {
 
-struct AdamPiece;
-struct AdamScalars;
+// One step of a rule on one piece, on the calling thread.
+template <class Rule>
+using Sweep = void (*)(const UpdatePiece& piece, const Rule& rule);
 
 // The loops over every parameter, on one thread, compiled for one instruction set.
 struct Kernels {
   const char* isa;
-  void (*adam)(const AdamPiece& piece, const AdamScalars& scalars);
+  std::tuple<Sweep<AdamWRule>, Sweep<SgdRule>, Sweep<LionRule>, Sweep<AdagradRule>> sweeps;
   // sums (num_leaves): of the squares of 64 values each, see leaf_loop.h.
   void (*leaf_squares)(const float* values, int64_t num_leaves, double* sums);
 };

@@ -21,7 +21,7 @@ ROOMS = {
     "engine/init/philox": [],
     "engine/init/init_spec": ["engine/errors.h", "engine/init/philox"],
     "engine/step/lr_schedule": ["engine/errors.h"],
-    "engine/options.h": ["checkpoint/dtype.h", "engine/init/init_spec", "engine/step/lr_schedule",
+    "engine/options.h": ["checkpoint/dtype.h", "engine/init/init_spec", "engine/step/lr_schedule", "offload/optimizer",
                          "offload/exact_sum.h"],
     # Rooms without torch.
     "engine/plan/": ["checkpoint/", "engine/errors.h", "engine/options.h"],

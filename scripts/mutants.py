@@ -5,7 +5,7 @@ The breaks are listed in tests/mutations/*.toml:
 
     [[mutation]]
     name = "weight decay pushes away from zero"
-    file = "offload/cpu_adam.cpp"
+    file = "offload/update.cpp"
     find = "1 - hyper.lr * hyper.weight_decay"      # occurs exactly once in the file
     replace = "1 + hyper.lr * hyper.weight_decay"
     tests = ["offload_tests --gtest_filter=CpuAdam*"]

@@ -28,25 +28,55 @@ int64_t trainable_bytes(const UnitPlan& plan) {
   return bytes;
 }
 
-void add_shards(MemoryPlan& memory, const UnitPlan& plan, DType dtype, bool inference) {
-  const int64_t trainable = trainable_bytes(plan);
-  int64_t frozen = 0, copies = 0;
-  for (const PlannedPart& part : plan.parts) {
-    if (part.is_frozen) frozen += shard_bytes(part.layout.shard_numel, 4);
-    if (part.dtype != DType::kFp32)
-      copies += shard_bytes(part.layout.shard_numel, size_of(part.dtype));
+// The step's gradient can be kept in its own type where one pass makes it.
+DType kept_gradients(const Options& options) {
+  return options.micro_batches_per_rank == 1 ? options.grad_dtype : DType::kFp32;
+}
+
+std::vector<ShardArray> shard_arrays(const UnitPlan& plan, const Options& options) {
+  std::vector<int> trained, frozen, copied;
+  for (size_t p = 0; p < plan.parts.size(); ++p) {
+    (plan.parts[p].is_frozen ? frozen : trained).push_back(static_cast<int>(p));
+    if (plan.parts[p].dtype != DType::kFp32) copied.push_back(static_cast<int>(p));
   }
-  memory.entries.push_back({"masters", "host", trainable + frozen});
-  if (!inference) {
-    memory.entries.push_back({"exp_avg", "host", trainable});
-    memory.entries.push_back({"exp_avg_sq", "host", trainable});
-    memory.entries.push_back({"gradients", "host", trainable});
+  std::vector<ShardArray> arrays{{"masters", ShardRole::kMaster, DType::kFp32, trained}};
+  if (!options.inference) {
+    const auto states = states_of(options.optimizer.kind);
+    for (int i = 0; i < std::ssize(states); ++i) {
+      arrays.push_back(
+          {std::string(states[i]), ShardRole::kState, DType::kFp32, trained, i});
+    }
+    arrays.push_back(
+        {"gradients", ShardRole::kGradient, kept_gradients(options), trained});
   }
-  if (dtype != DType::kFp32)
-    memory.entries.push_back({name_of(dtype) + std::string(" copy"), "host", copies});
+  arrays.push_back({"masters", ShardRole::kMaster, DType::kFp32, frozen});
+  if (options.dtype != DType::kFp32) {
+    arrays.push_back({name_of(options.dtype) + std::string(" copy"), ShardRole::kCopy,
+                      options.dtype, copied});
+  }
+  return arrays;
+}
+
+// Arrays of one owner are one entry.
+void add_shards(MemoryPlan& memory, const UnitPlan& plan) {
+  for (const ShardArray& array : memory.shard_arrays) {
+    const auto found =
+        std::ranges::find(memory.entries, array.owner, &MemoryEntry::owner);
+    if (found != memory.entries.end())
+      found->bytes += array.bytes(plan);
+    else
+      memory.entries.push_back({array.owner, "host", array.bytes(plan)});
+  }
 }
 
 }  // namespace
+
+int64_t ShardArray::bytes(const UnitPlan& plan) const {
+  int64_t bytes = 0;
+  for (const int part : parts)
+    bytes += shard_bytes(plan.parts[part].layout.shard_numel, size_of(dtype));
+  return bytes;
+}
 
 int64_t MemoryPlan::total_bytes() const {
   int64_t total = 0;
@@ -69,7 +99,8 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
                             int world_size) {
   MemoryPlan memory;
   memory.in_place = world_size == 1 && !options.stream_always;
-  add_shards(memory, plan, options.dtype, options.inference);
+  memory.shard_arrays = shard_arrays(plan, options);
+  add_shards(memory, plan);
 
   const int num_inner = static_cast<int>(plan.units.size()) - 1;
   const int64_t largest_shard = largest_gradient_shard(plan);
@@ -92,8 +123,8 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
   if (!memory.gradient_in_place && largest_shard > 0 && !options.inference) {
     std::vector<int64_t> sizes;
     for (const PlannedPart& part : plan.parts) {
-      sizes.push_back(
-          part.is_frozen ? 0 : part.layout.numel * size_of(options.reduce_dtype));
+      sizes.push_back(part.is_frozen ? 0
+                                     : part.layout.numel * size_of(options.reduce_dtype));
     }
     memory.gradient_ring = make_slot_plan(sizes, 2);
     memory.accumulation_bytes =

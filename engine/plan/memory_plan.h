@@ -3,12 +3,26 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/dtype.h"
 #include "engine/plan/slot_plan.h"
 
 namespace zero {
 
 struct Options;
 struct UnitPlan;
+
+enum class ShardRole { kMaster, kState, kGradient, kCopy };
+
+// One array of this rank's shard of each of some parts, in host memory.
+struct ShardArray {
+  std::string owner;  // as in MemoryEntry
+  ShardRole role;
+  DType dtype;
+  std::vector<int> parts;
+  int state = 0;  // of kState: which of the optimizer's
+
+  int64_t bytes(const UnitPlan& plan) const;
+};
 
 struct MemoryEntry {
   std::string owner;  // "masters", "exp_avg", "gather ring", ...
@@ -20,6 +34,8 @@ struct MemoryEntry {
 // anything is allocated.
 struct MemoryPlan {
   std::vector<MemoryEntry> entries;
+  // All masters first, then all states ...: what the optimizer streams lies together.
+  std::vector<ShardArray> shard_arrays;
   SlotPlan gather_ring;            // of units but the root
   SlotPlan root_weights;           // of the root unit, which stays gathered
   SlotPlan gradient_ring;          // of parts

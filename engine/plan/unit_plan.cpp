@@ -89,7 +89,7 @@ int group_of(const std::vector<ParamGroup>& groups, const ParamDescription& para
 ParamRule rule_of(const ParamDescription& param, int group, const Options& options) {
   const bool decays =
       options.weight_decay_on == WeightDecayOn::kAll || param.shape.size() >= 2;
-  ParamRule rule{1, decays ? options.adam.weight_decay : 0, !param.requires_grad};
+  ParamRule rule{1, decays ? options.optimizer.weight_decay : 0, !param.requires_grad};
   if (group < 0) return rule;
   const ParamGroup& values = options.groups[group];
   rule.lr_scale = values.lr_scale;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "offload/bf16.h"
 
 namespace zero {
 
@@ -33,17 +34,29 @@ double GradientNorm::reduce(double factor, Ranks& ranks) {
   return (type_ == NormType::kL2 ? std::sqrt(sum_.value()) : sum_.value()) * factor;
 }
 
+namespace {
+
+bool is_finite(float value) { return std::isfinite(value); }
+bool is_finite(uint16_t bf16) { return std::isfinite(bf16_to_float(bf16)); }
+
+template <class T>
+bool all_finite(const T* shard, const Piece& piece) {
+  return std::all_of(shard + piece.shard_begin, shard + piece.shard_begin + piece.numel,
+                     [](T value) { return is_finite(value); });
+}
+
+}  // namespace
+
 std::string first_non_finite(const UnitPlan& plan, const std::vector<std::string>& fqns,
                              ShardStore& shards, Ranks& ranks) {
   int64_t first = std::numeric_limits<int64_t>::max();
   for (size_t p = 0; p < plan.parts.size(); ++p) {
     if (plan.parts[p].is_frozen) continue;
     for (const Piece& piece : pieces_of(plan.parts[p].layout, ranks.rank())) {
-      const float* grad = shards[p].grad + piece.shard_begin;
-      const bool is_finite =
-          std::all_of(grad, grad + piece.numel, [](float g) { return std::isfinite(g); });
+      const bool finite = shards[p].grad ? all_finite(shards[p].grad, piece)
+                                         : all_finite(shards[p].grad_bf16, piece);
       const int64_t param = plan.parts[p].params[piece.param];
-      if (!is_finite) first = std::min(first, param);
+      if (!finite) first = std::min(first, param);
     }
   }
   ranks.all_reduce(std::span(&first, 1), ReduceOp::kMin, "first non-finite gradient");

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <mutex>
 
 #include "engine/compute_type.h"
 #include "engine/device/host_device.h"
@@ -19,30 +18,6 @@ ThreadPool& this_thread() {
   return pool;
 }
 
-// Of three arrays: they stay in the second-level cache.
-constexpr int64_t kSumNumel = 1 << 14;
-
-// sum (numel) = left + right; a null one counts as zeros. What comes out is added to the
-// norm, if there is one, while it is at hand.
-void sum_up(float* sum, const float* left, const float* right, int64_t numel,
-            GradientNorm* norm, ThreadPool& threads) {
-  std::mutex mutex;
-  threads.parallel_for(numel, kSumNumel, [&](int64_t begin, int64_t end) {
-    if (left && right) {
-      for (int64_t i = begin; i < end; ++i) sum[i] = left[i] + right[i];
-    } else if (const float* only = left ? left : right; !only) {
-      std::fill(sum + begin, sum + end, 0.0f);
-    } else if (only != sum) {
-      std::copy(only + begin, only + end, sum + begin);
-    }
-    if (!norm) return;
-    GradientNorm part = norm->of_none();
-    part.add(sum + begin, end - begin, this_thread());
-    const std::lock_guard lock(mutex);
-    norm->merge(part);
-  });
-}
-
 }  // namespace
 
 GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
@@ -52,6 +27,7 @@ GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
       wire_(options.reduce_dtype),
       sum_order_(options.deterministic ? SumOrder::kTree : SumOrder::kAny),
       in_place_(memory.gradient_in_place),
+      rounds_(options.grad_dtype == DType::kBf16),
       norm_type_(options.norm),
       num_planned_passes_(options.micro_batches_per_rank),
       shards_(shards),
@@ -127,6 +103,21 @@ void GradientShards::reduce(int part) {
   ++state.num_passes;
 }
 
+// What goes into the part's sum, from its element `offset` on.
+Addition GradientShards::into_sum(size_t part, int64_t offset) const {
+  const PartShard& shard = shards_[part];
+  Addition addition;
+  if (shard.grad) addition.sum = shard.grad + offset;
+  if (shard.grad_bf16) addition.sum_bf16 = shard.grad_bf16 + offset;
+  return addition;
+}
+
+// After this addition the sum is the step's gradient.
+void GradientShards::finish_in(Addition& addition, PartState& state) const {
+  addition.rounds = rounds_;
+  addition.norm = &state.norm;
+}
+
 // One rank: straight into the sum.
 void GradientShards::add_in_place(int part) {
   const torch::NoGradGuard no_grad;
@@ -135,11 +126,18 @@ void GradientShards::add_in_place(int part) {
   state.held.resize(layout.params.size());
   for (size_t i = 0; i < state.held.size(); ++i) {
     at::Tensor& grad = state.held[i];
-    if (grad.defined()) grad = grad.to(at::kFloat).contiguous();
-    float* sum = shards_[part].grad + layout.offsets[i];
-    sum_up(sum, state.num_passes == 0 ? nullptr : sum,
-           grad.defined() ? grad.const_data_ptr<float>() : nullptr,
-           layout.params[i].numel(), completes(state) ? &state.norm : nullptr, threads_);
+    Addition addition = into_sum(part, layout.offsets[i]);
+    if (state.num_passes > 0) addition.left = addition.sum;
+    if (grad.defined()) {
+      const bool is_bf16 = grad.scalar_type() == at::kBFloat16;
+      grad = (is_bf16 ? grad : grad.to(at::kFloat)).contiguous();
+      if (is_bf16)
+        addition.right_bf16 = static_cast<const uint16_t*>(grad.const_data_ptr());
+      else
+        addition.right = grad.const_data_ptr<float>();
+    }
+    if (completes(state)) finish_in(addition, state);
+    add_up(addition, layout.params[i].numel(), threads_);
   }
   state.held.clear();
 }
@@ -151,13 +149,14 @@ GradientNorm GradientShards::finish() {
     if (plan_.parts[p].is_frozen) continue;
     PartState& state = parts_[p];
     if (state.num_passes != num_planned_passes_) {
-      float* sum = shards_[p].grad;
       state.norm = GradientNorm(norm_type_);
       if (!state.levels.empty()) {
-        fold_levels(static_cast<int>(p), state.num_passes, &state.norm);
+        fold_levels(static_cast<int>(p), state.num_passes);
       } else {
-        sum_up(sum, state.num_passes == 0 ? nullptr : sum, nullptr,
-               plan_.parts[p].layout.shard_numel, &state.norm, threads_);
+        Addition addition = into_sum(p);
+        if (state.num_passes > 0) addition.left = addition.sum;
+        finish_in(addition, state);
+        add_up(addition, plan_.parts[p].layout.shard_numel, threads_);
       }
     }
     norm.merge(state.norm);
@@ -216,12 +215,12 @@ void GradientShards::push_pass(int part, Slot& slot) {
   PartState& state = parts_[part];
   const PlannedPart& planned = plan_.parts[part];
   const int64_t numel = planned.layout.shard_numel;
-  float* sum = shards_[part].grad;
   const bool counts = !state.levels.empty();
   assert(!counts || (state.num_passes >> state.levels.size()) == 0);
-  float* target = counts ? (state.num_passes % 2 == 0 ? state.levels[0] : scratch_)
-                         : (state.num_passes == 0 ? sum : scratch_);
-  GradientNorm* norm = completes(state) ? &state.norm : nullptr;
+  Addition addition = into_sum(part);
+  float* target = state.num_passes % 2 == 0 && counts ? state.levels[0] : scratch_;
+  if (state.num_passes == 0 && !counts && addition.sum) target = addition.sum;
+  if (completes(state)) finish_in(addition, state);
 
   device_.compute_stream().record(*collected_);
   stream_.wait(*collected_);
@@ -230,43 +229,39 @@ void GradientShards::push_pass(int part, Slot& slot) {
   device_.poison(slot.memory, slot.bytes, stream_);
   stream_.record(*slot.idle);
   if (!counts) {
-    const float* pass = target == scratch_ ? scratch_ : nullptr;  // not in the sum yet
-    if (pass || norm) queue_sum(sum, sum, pass, numel, norm);
+    addition.right = target;
+    if (state.num_passes > 0) addition.left = addition.sum;
+    if (target == scratch_ || completes(state)) queue_sum(addition, numel);
     return;
   }
   if (target == scratch_) {
     size_t level = 0;
     for (; state.num_passes >> level & 1; ++level)
-      queue_sum(scratch_, state.levels[level], scratch_, numel, nullptr);
+      queue_sum({.left = state.levels[level], .right = scratch_, .sum = scratch_}, numel);
     stream_.copy(state.levels[level], scratch_, numel * 4);
   }
-  if (norm) {
-    as_host_stream(stream_).enqueue([=, this, num_passes = state.num_passes + 1] {
-      fold_levels(part, num_passes, norm);
-    });
+  if (completes(state)) {
+    as_host_stream(stream_).enqueue(
+        [=, this, num_passes = state.num_passes + 1] { fold_levels(part, num_passes); });
   }
 }
 
 // On the stream's own thread: the training thread needs its cores.
-void GradientShards::queue_sum(float* sum, const float* left, const float* right,
-                               int64_t numel, GradientNorm* norm) {
-  as_host_stream(stream_).enqueue(
-      [=] { sum_up(sum, left, right, numel, norm, this_thread()); });
+void GradientShards::queue_sum(const Addition& addition, int64_t numel) {
+  as_host_stream(stream_).enqueue([=] { add_up(addition, numel, this_thread()); });
 }
 
-// The counter's levels, the lowest first, become the sum; the last of them takes the
-// norm.
-void GradientShards::fold_levels(int part, int64_t num_passes, GradientNorm* norm) {
-  const PartState& state = parts_[part];
+// The counter's levels, the lowest first, become the sum; the last of them finishes it.
+void GradientShards::fold_levels(int part, int64_t num_passes) {
+  PartState& state = parts_[part];
   const int64_t numel = plan_.parts[part].layout.shard_numel;
-  float* sum = shards_[part].grad;
-  const float* so_far = nullptr;
+  Addition addition = into_sum(part);
   for (size_t level = 0; level < state.levels.size(); ++level) {
     if (!(num_passes >> level & 1)) continue;
-    const bool is_last = num_passes >> (level + 1) == 0;
-    sum_up(sum, state.levels[level], so_far, numel, is_last ? norm : nullptr,
-           this_thread());
-    so_far = sum;
+    addition.left = state.levels[level];
+    if (num_passes >> (level + 1) == 0) finish_in(addition, state);
+    add_up(addition, numel, this_thread());
+    addition.right = addition.sum;
   }
 }
 

@@ -8,6 +8,7 @@
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/unit_plan.h"
 #include "engine/shard_store.h"
+#include "engine/step/addition.h"
 #include "engine/step/gradient_norm.h"
 
 namespace at {
@@ -16,8 +17,8 @@ class Tensor;
 
 namespace zero {
 
-// Turn the full gradients of each pass into this rank's fp32 shard of their sum over
-// ranks and passes.
+// Turn the full gradients of each pass into this rank's shard of their sum over ranks and
+// passes, in fp32 until it is finished, then as Options::grad_dtype says.
 //
 // Per pass and part: collect() (once per backward of its unit), then reduce(). Until then
 // gradients stay where autograd put them, and several are summed in fp32; a slot of the
@@ -41,7 +42,7 @@ class GradientShards {
   // Queue the reduction of what was collected in this pass; nothing collected counts as
   // zeros.
   void reduce(int part);
-  // Wait for all reductions; then PartShard::grad of every part is the sum of the step,
+  // Wait for all reductions; then the gradient of every PartShard is that of the step,
   // and the result is this rank's share of its norm. Begins the next step.
   GradientNorm finish();
   // Wait for all reductions and forget what was collected and reduced in this step.
@@ -75,9 +76,10 @@ class GradientShards {
   at::Tensor param_in(std::byte* full, const FlatLayout& layout, size_t param) const;
   void clear_padding(std::byte* full, const FlatLayout& layout) const;
   void push_pass(int part, Slot& slot);
-  void queue_sum(float* sum, const float* left, const float* right, int64_t numel,
-                 GradientNorm* norm);
-  void fold_levels(int part, int64_t num_passes, GradientNorm* norm);
+  Addition into_sum(size_t part, int64_t offset = 0) const;
+  void finish_in(Addition& addition, PartState& state) const;
+  void queue_sum(const Addition& addition, int64_t numel);
+  void fold_levels(int part, int64_t num_passes);
   bool completes(const PartState& state) const {
     return state.num_passes + 1 == num_planned_passes_;
   }
@@ -86,6 +88,7 @@ class GradientShards {
   const DType wire_;
   const SumOrder sum_order_;
   const bool in_place_;
+  const bool rounds_;  // the finished gradient, to bf16
   const NormType norm_type_;
   const int64_t num_planned_passes_;
   ShardStore& shards_;

@@ -2,14 +2,13 @@
 
 #include "engine/activity.h"
 #include "engine/device/delays.h"
-#include "offload/cpu_adam.h"
 
 namespace zero {
 
 UpdateQueue::UpdateQueue(const UnitPlan& plan, const Options& options, int rank,
                          ShardStore& shards, Device& device, ThreadPool& threads)
     : plan_(plan),
-      adam_(options.adam),
+      optimizer_(options.optimizer),
       overlaps_(options.overlap_updates),
       rank_(rank),
       shards_(shards),
@@ -37,30 +36,32 @@ void UpdateQueue::begin(int64_t step, double lr, float grad_factor) {
 void UpdateQueue::update(int unit, int64_t step, double lr, float grad_factor) {
   const Activity::Stretch stretch("update");
   delay_point("update");
+  std::vector<Update> updates;
   for (const int part : plan_.units[unit].parts) {
-    if (!plan_.parts[part].is_frozen) update_part(part, step, lr, grad_factor);
+    if (!plan_.parts[part].is_frozen) add_part(part, step, lr, grad_factor, updates);
   }
+  zero::update(updates, threads_);
 }
 
 // Each parameter has its own learning rate and weight decay; padding is left alone.
-void UpdateQueue::update_part(int index, int64_t step, double lr, float grad_factor) {
+void UpdateQueue::add_part(int index, int64_t step, double lr, float grad_factor,
+                           std::vector<Update>& updates) const {
   const PlannedPart& part = plan_.parts[index];
   const PartShard& shard = shards_[index];
   for (const Piece& piece : pieces_of(part.layout, rank_)) {
     const ParamRule& rule = plan_.rules[part.params[piece.param]];
-    const AdamHyper hyper{.lr = lr * rule.lr_scale,
-                          .beta1 = adam_.beta1,
-                          .beta2 = adam_.beta2,
-                          .eps = adam_.eps,
-                          .weight_decay = rule.weight_decay};
-    AdamPiece adam_piece;
-    adam_piece.grad = shard.grad + piece.shard_begin;
-    adam_piece.master = shard.master + piece.shard_begin;
-    adam_piece.exp_avg = shard.exp_avg + piece.shard_begin;
-    adam_piece.exp_avg_sq = shard.exp_avg_sq + piece.shard_begin;
-    adam_piece.copy_bf16 = shard.copy ? shard.copy + piece.shard_begin : nullptr;
-    adam_piece.numel = piece.numel;
-    adam_step(adam_piece, hyper, step, grad_factor, threads_);
+    OptimizerOptions optimizer = optimizer_;
+    optimizer.weight_decay = rule.weight_decay;
+    const auto at = [&](auto* array) {
+      return array ? array + piece.shard_begin : nullptr;
+    };
+    updates.push_back({{.grad = at(shard.grad),
+                        .grad_bf16 = at(shard.grad_bf16),
+                        .master = at(shard.master),
+                        .state = {at(shard.state[0]), at(shard.state[1])},
+                        .copy_bf16 = at(shard.copy),
+                        .numel = piece.numel},
+                       make_rule(optimizer, lr * rule.lr_scale, step, grad_factor)});
   }
 }
 

@@ -7,6 +7,7 @@
 #include "engine/plan/unit_plan.h"
 #include "engine/shard_store.h"
 #include "offload/thread_pool.h"
+#include "offload/update.h"
 
 namespace zero {
 
@@ -23,7 +24,8 @@ class UpdateQueue {
   UpdateQueue(const UnitPlan& plan, const Options& options, int rank, ShardStore& shards,
               Device& device, ThreadPool& threads);
 
-  // Queue AdamW on all shards; the update before must be finished. `step` counts from 1;
+  // Queue the update of all shards; the one before must be finished. `step` counts from
+  // 1, the first one that the optimizer's state sees;
   // `grad_factor` is what stored gradient sums are multiplied with (divisor and
   // clipping).
   void begin(int64_t step, double lr, float grad_factor);
@@ -37,10 +39,11 @@ class UpdateQueue {
 
  private:
   void update(int unit, int64_t step, double lr, float grad_factor);
-  void update_part(int part, int64_t step, double lr, float grad_factor);
+  void add_part(int part, int64_t step, double lr, float grad_factor,
+                std::vector<Update>& updates) const;
 
   const UnitPlan& plan_;
-  const AdamOptions adam_;
+  const OptimizerOptions optimizer_;
   const bool overlaps_;
   const int rank_;
   ShardStore& shards_;

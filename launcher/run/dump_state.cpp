@@ -37,10 +37,8 @@ Json write_shard(std::ofstream& file, const ShardView& shard) {
                {"frozen", shard.frozen},
                {"aliases", shard.aliases},
                {"master", write_values(file, shard.master)}};
-  if (!shard.frozen) {
-    json["exp_avg"] = write_values(file, shard.exp_avg);
-    json["exp_avg_sq"] = write_values(file, shard.exp_avg_sq);
-  }
+  for (const StateView& state : shard.state)
+    json[state.name] = write_values(file, state.values);
   return json;
 }
 

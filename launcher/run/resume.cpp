@@ -34,12 +34,22 @@ ResumePlan agree_on_plan(Engine& engine, const Settings& settings) {
 }
 
 Resumed load(Engine& engine, const std::string& folder, const SavedRun& now) {
+  std::string optimizer;  // of the run that saved; rank 0's
   Agreement(engine.control(), "resume from " + folder).run([&] {
     if (engine.rank() != 0) return;
     const checkpoint::Reader reader(folder);
-    check_same_run(parse_saved_run(reader.manifest().config, folder), now, folder);
+    const SavedRun before = parse_saved_run(reader.manifest().config, folder);
+    check_same_run(before, now, folder);
+    optimizer = before.settings.optimizer;
   });
-  const SavedState state = load_checkpoint(engine, folder);
+  optimizer = engine.control().broadcast(optimizer);
+  LoadOptions options;
+  options.fresh_optimizer = optimizer != now.settings.optimizer;
+  const SavedState state = load_checkpoint(engine, folder, options);
+  if (options.fresh_optimizer && engine.rank() == 0) {
+    print_line(fmt::format("optimizer was {}, is {}: its state starts afresh", optimizer,
+                           now.settings.optimizer));
+  }
   return {folder, parse_progress(state.position, folder)};
 }
 

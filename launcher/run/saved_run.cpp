@@ -46,6 +46,7 @@ bool is_allowed(const ChangedSetting& change, const Settings& now) {
 std::string explain(const ChangedSetting& change, const std::string& schedule) {
   std::string text =
       fmt::format("{} was {}, is {}", change.key, change.before, change.after);
+  if (change.key == "optimizer") text += ", which would start without any state";
   if (change.key == "steps")
     text += fmt::format(": under schedule {} every later learning rate changes with it",
                         schedule);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "launcher/settings/model_shape.h"
@@ -95,6 +96,24 @@ Conflicts schedule_conflicts(const Settings& s) {
                      fmt::format("decay_steps {} is above steps - warmup_steps = {}",
                                  s.decay_steps, s.steps - s.warmup_steps)});
   }
+  return found;
+}
+
+// What was set for an optimizer that does not read it.
+Conflicts optimizer_conflicts(const Settings& s) {
+  const Settings defaults;
+  Conflicts found;
+  const auto belongs = [&](bool is_set, const std::string& key,
+                           const std::vector<std::string>& readers) {
+    if (!is_set || std::ranges::count(readers, s.optimizer) > 0) return;
+    found.push_back({{key, "optimizer"},
+                     fmt::format("{} belongs to optimizer {}, not to {}", key,
+                                 alternatives(readers), s.optimizer)});
+  };
+  belongs(s.betas != defaults.betas, "betas", {"adamw", "lion"});
+  belongs(s.eps != defaults.eps, "eps", {"adamw", "adagrad"});
+  belongs(s.momentum != defaults.momentum, "momentum", {"sgd"});
+  belongs(s.nesterov != defaults.nesterov, "nesterov", {"sgd"});
   return found;
 }
 
@@ -199,6 +218,7 @@ std::vector<Conflict> find_conflicts(const Settings& settings,
   append(found, host_conflicts(settings));
   append(found, hang_conflicts(settings));
   append(found, schedule_conflicts(settings));
+  append(found, optimizer_conflicts(settings));
   append(found, evaluation_conflicts(settings));
   append(found, delay_conflicts(settings));
   append(found, override_conflicts(settings));

@@ -45,8 +45,13 @@ Options engine_options(const Settings& settings, const BatchPlan& batch, int64_t
   const bool is_unit_major = settings.accumulate == "unit";
   Options options;
   options.seed = static_cast<uint64_t>(settings.seed);
-  options.adam = {settings.betas[0], settings.betas[1], settings.eps,
-                  settings.weight_decay};
+  options.optimizer = {.kind = optimizer_named(settings.optimizer).value(),
+                       .beta1 = settings.betas[0],
+                       .beta2 = settings.betas[1],
+                       .eps = settings.eps,
+                       .weight_decay = settings.weight_decay,
+                       .momentum = settings.momentum,
+                       .nesterov = settings.nesterov};
   options.weight_decay_on =
       settings.weight_decay_on == "all" ? WeightDecayOn::kAll : WeightDecayOn::kMatrices;
   options.schedule = schedule(settings);
@@ -55,6 +60,7 @@ Options engine_options(const Settings& settings, const BatchPlan& batch, int64_t
   options.init = init;
   options.dtype = dtype_named(settings.dtype).value();
   options.reduce_dtype = dtype_named(settings.reduce_dtype).value();
+  options.grad_dtype = dtype_named(settings.grad_dtype).value();
   options.nominal_targets = static_cast<double>(settings.micro_batch * seq_len);
   options.deterministic = settings.deterministic;
   options.micro_batches_per_rank = is_unit_major ? 1 : num_passes(batch);

@@ -64,7 +64,8 @@ Group batch() {
 
 Group optimizer() {
   return {
-      choice("optimizer", &Settings::optimizer, {"adamw"}, "the update rule"),
+      choice("optimizer", &Settings::optimizer, {"adamw", "sgd", "lion", "adagrad"},
+             "the update rule"),
       number("lr", &Settings::lr, kInfinite, "learning rate"),
       number("min_lr", &Settings::min_lr, kInfinite,
              "learning rate at the end of linear, cosine and wsd"),
@@ -74,10 +75,16 @@ Group optimizer() {
               "steps in which the rate rises"),
       integer("decay_steps", &Settings::decay_steps, 0, kMany,
               "last steps of wsd; 0: a fifth of all"),
-      two_fractions("betas", &Settings::betas, "decay of Adam's two moments"),
-      number("eps", &Settings::eps, kInfinite, "Adam's epsilon"),
+      two_fractions(
+          "betas", &Settings::betas,
+          "decay of the moments of adamw and lion, whose authors take 0.9,0.99"),
+      number("eps", &Settings::eps, kInfinite,
+             "added to the root in adamw and adagrad, for which torch takes 1e-10"),
+      number("momentum", &Settings::momentum, 1, "of sgd"),
+      boolean("nesterov", &Settings::nesterov, "sgd with Nesterov's momentum"),
       number("weight_decay", &Settings::weight_decay, kInfinite,
-             "decoupled weight decay"),
+             "weight decay: decoupled in adamw and lion, part of the gradient in sgd and "
+             "adagrad"),
       choice("weight_decay_on", &Settings::weight_decay_on, {"matrices", "all"},
              "matrices: parameters with two or more dimensions"),
       number("clip", &Settings::clip, kInfinite,
@@ -131,6 +138,9 @@ Group precision() {
              "weights and activations; masters are always fp32"),
       choice("reduce_dtype", &Settings::reduce_dtype, {"fp32", "bf16"},
              "gradients between ranks; sums are fp32"),
+      choice("grad_dtype", &Settings::grad_dtype, {"fp32", "bf16"},
+             "the step's gradient as norm and optimizer read it; bf16 takes half the "
+             "memory where a rank has one micro-batch a step"),
   };
 }
 
@@ -191,10 +201,11 @@ Group tests() {
 
 // A resumed run that differs in one of these would be another run.
 bool defines_run(const Setting& setting) {
-  if (setting.group == "model" || setting.group == "optimizer") return true;
-  static const std::vector<std::string> others = {
-      "data", "seq_len", "shuffle", "global_batch", "seed", "dtype", "reduce_dtype"};
-  return std::ranges::find(others, setting.key) != others.end();
+  static const std::vector<std::string> groups = {"model", "optimizer", "precision"};
+  static const std::vector<std::string> others = {"data", "seq_len", "shuffle",
+                                                  "global_batch", "seed"};
+  return std::ranges::count(groups, setting.group) > 0 ||
+         std::ranges::count(others, setting.key) > 0;
 }
 
 void add(std::vector<Setting>& table, const std::string& group, Group settings) {

@@ -49,6 +49,8 @@ struct Settings {
   int64_t decay_steps = 0;
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
+  double momentum = 0.9;
+  bool nesterov = false;
   double weight_decay = 0.1;
   std::string weight_decay_on = "matrices";
   double clip = 1;
@@ -73,6 +75,7 @@ struct Settings {
   // --- precision
   std::string dtype = "fp32";
   std::string reduce_dtype = "fp32";
+  std::string grad_dtype = "fp32";
 
   // --- sharding
   bool reshard_after_forward = true;

@@ -87,7 +87,7 @@ TEST(DeferredInit, AnyNumberOfRanksStartsWithTheSameBits) {
   work.steps = 1;
   Options options = small_options(work);
   options.schedule.lr = 0;
-  options.adam.weight_decay = 0;
+  options.optimizer.weight_decay = 0;
   options.schedule.warmup_steps = 0;
   const Trained one = train(1, options, work);
   for (const int ranks : {2, 3, 4}) {

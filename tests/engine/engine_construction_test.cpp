@@ -66,12 +66,12 @@ TEST_P(EngineConstruction, EachOptionHasItsRange) {
     std::function<void(Options&)> leave;
   };
   const std::vector<Range> ranges = {
-      {"beta1", [](Options& o) { o.adam.beta1 = 1; }},
-      {"eps", [](Options& o) { o.adam.eps = -1; }},
-      {"weight_decay", [](Options& o) { o.adam.weight_decay = NAN; }},
+      {"beta1", [](Options& o) { o.optimizer.beta1 = 1; }},
+      {"eps", [](Options& o) { o.optimizer.eps = -1; }},
+      {"weight_decay", [](Options& o) { o.optimizer.weight_decay = NAN; }},
       {"lr is", [](Options& o) { o.schedule.lr = -1; }},
       {"beyond what a float holds",
-       [](Options& o) { o.schedule.lr = o.adam.weight_decay = 1e20; }},
+       [](Options& o) { o.schedule.lr = o.optimizer.weight_decay = 1e20; }},
       {"clip", [](Options& o) { o.clip = NAN; }},
       {"clip", [](Options& o) { o.clip = -1; }},
       {"prefetch", [](Options& o) { o.prefetch = -1; }},

@@ -19,7 +19,7 @@ TEST(Convergence, OverfitsTwoBatches) {
       Options options = small_options(work);
       options.dtype = dtype;
       options.schedule.lr = 5e-3;
-      options.adam.weight_decay = 0;
+      options.optimizer.weight_decay = 0;
       double loss = 10;
       on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
         const int rank = comm->rank();
@@ -56,7 +56,7 @@ TEST(Convergence, ReachesTheEntropyOfABigramSource) {
                       .min_lr = 1e-4,
                       .warmup_steps = 10,
                       .total_steps = 300};
-  options.adam.weight_decay = 0;
+  options.optimizer.weight_decay = 0;
   options.init = gpt2_init_rules(config);
   options.nominal_targets = 8 * 32;
   double tail = 0;

@@ -73,8 +73,8 @@ TEST_P(EngineState, ForwardComputesWithWhatWasSet) {
 
 TEST_P(EngineState, ForwardComputesWithTheUpdatedWeights) {
   options.schedule.lr = 0.5;
-  options.adam.weight_decay = 0;
-  options.adam.eps = 0;
+  options.optimizer.weight_decay = 0;
+  options.optimizer.eps = 0;
   each_rank<ModelImpl>([&](Engine& engine, auto& model) {
     engine.set_full_parameter("unit.w", torch::full({130}, 2));
     engine.set_full_parameter("w", torch::full({130}, 1));

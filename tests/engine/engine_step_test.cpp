@@ -28,7 +28,7 @@ class EngineStep : public ::testing::Test {
     options.adam_threads = 1;
     options.device = DeviceChoice::kCpu;
     options.schedule.lr = 0.1;
-    options.adam.weight_decay = 0;
+    options.optimizer.weight_decay = 0;
   }
   // One step on `ranks` with the given gradient of w (zero for b) on every rank.
   StepReport step(int ranks, const at::Tensor& gradient,
@@ -162,8 +162,8 @@ TEST_F(EngineStep, ALossThatIsNotFiniteSkipsTheStepByItself) {
       EXPECT_EQ(report.step, 0);
       EXPECT_EQ(engine.num_steps(), 0);
       for (const ShardView& view : engine.shards()) {
-        for (const float m : view.exp_avg) EXPECT_EQ(m, 0);
-        for (const float v : view.exp_avg_sq) EXPECT_EQ(v, 0);
+        for (const StateView& state : view.state)
+          EXPECT_THAT(state.values, ::testing::Each(0));
       }
       engine.backward(engine.forward(model, gradient, torch::zeros({3, 1})), 1);
       const StepReport next = engine.step();
@@ -193,7 +193,7 @@ TEST_F(EngineStep, OneBadRankStopsAll) {
 TEST_F(EngineStep, FirstAdamStepIsTheClosedForm) {
   // m / sqrt(v) is the sign of the gradient at the first step.
   std::vector<float> w;
-  options.adam.eps = 0;
+  options.optimizer.eps = 0;
   step(2, gradient, &w);
   const at::Tensor expected = LineImpl().w.detach() - 0.1 * gradient.sign();
   for (size_t i = 0; i < w.size(); ++i)
@@ -202,7 +202,7 @@ TEST_F(EngineStep, FirstAdamStepIsTheClosedForm) {
 
 // So large an eps that the update is proportional to the gradient.
 TEST_F(EngineStep, TheUpdateIsOfTheClippedGradient) {
-  options.adam.eps = 1e6;
+  options.optimizer.eps = 1e6;
   options.schedule.lr = 1e6;
   std::vector<float> w, whole;
   options.clip = gradient.norm().item<double>() / 4;
@@ -228,15 +228,15 @@ TEST_F(EngineStep, MomentsAreThoseOfTheirElements) {
       const ShardView view = engine.local_shard("w");
       for (size_t i = 0; i < view.master.size(); ++i) {
         const auto g = gradient[view.begin + static_cast<int64_t>(i)].item<double>();
-        EXPECT_NEAR(view.exp_avg[i], 0.1 * g, 1e-6);
-        EXPECT_NEAR(view.exp_avg_sq[i], 0.05 * g * g, 1e-6);
+        EXPECT_NEAR(view.state[0].values[i], 0.1 * g, 1e-6);
+        EXPECT_NEAR(view.state[1].values[i], 0.05 * g * g, 1e-6);
       }
     });
   }
 }
 
 TEST_F(EngineStep, OnlyMatricesDecayUnlessAllShall) {
-  options.adam.weight_decay = 0.5;
+  options.optimizer.weight_decay = 0.5;
   for (const WeightDecayOn on : {WeightDecayOn::kMatrices, WeightDecayOn::kAll}) {
     options.weight_decay_on = on;
     on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
@@ -396,7 +396,7 @@ TEST_F(EngineStep, DiscardedGradientsLeaveNothing) {
 
 TEST_F(EngineStep, GroupsSetLearningRateAndDecay) {
   options.groups = {{"w", 0.5, 0.25, false}};
-  options.adam.eps = 0;
+  options.optimizer.eps = 0;
   std::vector<float> w;
   step(3, gradient, &w);
   const at::Tensor expected =
@@ -435,9 +435,9 @@ TEST_F(EngineStep, BadOptionsAreRefused) {
   };
   refuse([](Options& o) { o.schedule.lr = -1; });
   refuse([](Options& o) { o.schedule.lr = NAN; });
-  refuse([](Options& o) { o.adam.beta1 = 1; });
-  refuse([](Options& o) { o.adam.eps = -1; });
-  refuse([](Options& o) { o.adam.weight_decay = -0.1; });
+  refuse([](Options& o) { o.optimizer.beta1 = 1; });
+  refuse([](Options& o) { o.optimizer.eps = -1; });
+  refuse([](Options& o) { o.optimizer.weight_decay = -0.1; });
   refuse([](Options& o) { o.clip = -1; });
   refuse([](Options& o) { o.clip = NAN; });
   refuse([](Options& o) { o.prefetch = -1; });

@@ -106,7 +106,7 @@ TEST_F(UnitPlanTest, FirstMatchingGroupWins) {
   EXPECT_EQ(p.rules[1].weight_decay, 0.25);
   EXPECT_EQ(p.rules[2].lr_scale, 3);
   EXPECT_EQ(p.rules[2].weight_decay, 0);  // not a matrix
-  EXPECT_EQ(p.rules[3].weight_decay, options.adam.weight_decay);
+  EXPECT_EQ(p.rules[3].weight_decay, options.optimizer.weight_decay);
   EXPECT_THAT(names(p, 0, /*is_frozen=*/true), testing::ElementsAre("wte.weight"));
   EXPECT_THAT(names(p, 0), testing::IsEmpty());
 }

@@ -88,21 +88,9 @@ class SaveLoad : public ::testing::Test {
   Trained state_of(int ranks,
                    const std::function<void(Engine&, std::shared_ptr<Gpt2Impl>&)>& body) {
     Trained result;
-    std::mutex mutex;
     each_rank(ranks, [&](Engine& engine, std::shared_ptr<Gpt2Impl>& model) {
       body(engine, model);
-      const std::lock_guard lock(mutex);
-      for (const ShardView& view : engine.shards()) {
-        int64_t numel = 1;
-        for (const int64_t d : view.shape) numel *= d;
-        const auto put = [&](std::vector<float>& into, std::span<float> values) {
-          into.resize(numel);
-          std::copy(values.begin(), values.end(), into.begin() + view.begin);
-        };
-        put(result.params[view.fqn], view.master);
-        put(result.exp_avg[view.fqn], view.exp_avg);
-        put(result.exp_avg_sq[view.fqn], view.exp_avg_sq);
-      }
+      collect_shards(engine, result);
     });
     return result;
   }
@@ -201,8 +189,80 @@ TEST_F(SaveLoad, ModelAloneLeavesTheOptimizerFresh) {
     load_checkpoint(engine, path, model_only);
     EXPECT_EQ(engine.num_steps(), 0);
   });
-  for (const auto& [fqn, values] : loaded.exp_avg)
+  for (const auto& [fqn, values] : loaded.state)
     EXPECT_EQ(values, std::vector<float>(values.size(), 0)) << fqn;
+}
+
+TEST_F(SaveLoad, EveryOptimizerResumesOnAnyNumberOfRanksWithTheSameBits) {
+  for (const Optimizer kind : {Optimizer::kSgd, Optimizer::kLion, Optimizer::kAdagrad}) {
+    SCOPED_TRACE(name_of(kind));
+    fs::remove_all(run);
+    options.optimizer.kind = kind;
+    const Trained unbroken =
+        state_of(1, [&](Engine& e, auto& m) { train_steps(e, m, 0, 4); });
+    train_and_save(2, 2);
+    for (const int loaded_by : {1, 4}) {
+      const Trained resumed = state_of(loaded_by, [&](Engine& engine, auto& model) {
+        load_checkpoint(engine, path);
+        train_steps(engine, model, 2, 4);
+      });
+      expect_same(resumed, unbroken);
+    }
+  }
+}
+
+TEST_F(SaveLoad, TheStateOfAnotherOptimizerIsRefusedByName) {
+  train_and_save(1, 1);
+  options.optimizer.kind = Optimizer::kLion;  // which has an exp_avg, too
+  expect_refused_untouched(
+      AllOf(HasSubstr("the state of another optimizer (exp_avg, exp_avg_sq)"),
+            HasSubstr("lion keeps exp_avg"), HasSubstr("fresh_optimizer")));
+}
+
+TEST_F(SaveLoad, AFreshOptimizerGoesOnFromTheStepWithoutState) {
+  train_and_save(2, 2);
+  LoadOptions fresh;
+  fresh.fresh_optimizer = true;
+  for (const Optimizer kind : {Optimizer::kLion, Optimizer::kAdamW}) {
+    SCOPED_TRACE(name_of(kind));
+    options.optimizer.kind = kind;
+    // Saved once more on the way: it remembers when its optimizer began.
+    const std::string first = path;
+    const Trained stopped = state_of(2, [&](Engine& engine, auto& model) {
+      load_checkpoint(engine, first, fresh);
+      EXPECT_EQ(engine.num_steps(), 2);
+      EXPECT_EQ(engine.optimizer_start(), 2);
+      for (const ShardView& view : engine.shards()) {
+        for (const StateView& state : view.state)
+          EXPECT_THAT(state.values, ::testing::Each(0));
+      }
+      train_steps(engine, model, 2, 3);
+      SavedState state;
+      state.step = 3;
+      save(engine, state);
+    });
+    const Trained resumed = state_of(1, [&](Engine& engine, auto& model) {
+      load_checkpoint(engine, path);
+      EXPECT_EQ(engine.optimizer_start(), 2);
+      train_steps(engine, model, 3, 5);
+    });
+    const Trained unbroken = state_of(1, [&](Engine& engine, auto& model) {
+      load_checkpoint(engine, first, fresh);
+      train_steps(engine, model, 2, 5);
+    });
+    expect_same(resumed, unbroken);
+    // As an engine whose first step is the checkpoint's third: bias corrections begin.
+    const Trained begun = state_of(1, [&](Engine& engine, auto& model) {
+      LoadOptions weights;
+      weights.with_optimizer = false;
+      load_checkpoint(engine, first, weights);
+      engine.set_num_steps(2, 2);
+      train_steps(engine, model, 2, 5);
+    });
+    expect_same(begun, unbroken);
+    fs::remove_all(path);
+    path = first;
+  }
 }
 
 TEST_F(SaveLoad, ListsEveryMismatchAndTouchesNothing) {

@@ -42,8 +42,8 @@ void for_each_value(Engine& engine, const std::function<void(float&, float)>& vi
   };
   for (const ShardView& view : engine.shards()) {
     visit_all("params", view.fqn, view.begin, view.master);
-    visit_all("exp_avg", view.fqn, view.begin, view.exp_avg);
-    visit_all("exp_avg_sq", view.fqn, view.begin, view.exp_avg_sq);
+    for (const auto& [name, values] : view.state)
+      visit_all(name, view.fqn, view.begin, values);
   }
   for (const BufferView& view : engine.buffers()) {
     if (view.dtype != DType::kFp32) continue;

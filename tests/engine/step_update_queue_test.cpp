@@ -30,7 +30,7 @@ class UpdateQueueTest : public ::testing::Test {
 
   Options options;
   const UnitPlan plan = plan_of_two_units(options);
-  ShardStore shards{plan, false};
+  ShardStore shards{plan, make_memory_plan(plan, options, 1)};
   const std::unique_ptr<Device> device = make_host_device();
   ThreadPool threads{1};
 };
@@ -85,14 +85,15 @@ struct Reader {
 void through_shards(Engine& engine, Gpt2Impl&, Seen& seen) {
   for (const ShardView& view : engine.shards()) {
     seen[view.fqn] = {view.master.begin(), view.master.end()};
-    seen[view.fqn + " m"] = {view.exp_avg.begin(), view.exp_avg.end()};
-    seen[view.fqn + " v"] = {view.exp_avg_sq.begin(), view.exp_avg_sq.end()};
+    for (const auto& [name, values] : view.state)
+      seen[view.fqn + " " + name] = {values.begin(), values.end()};
   }
 }
 
 void through_a_local_shard(Engine& engine, Gpt2Impl&, Seen& seen) {
   const ShardView view = engine.local_shard("transformer.ln_f.weight");
-  seen[view.fqn] = {view.exp_avg.begin(), view.exp_avg.end()};
+  const auto values = view.state.front().values;
+  seen[view.fqn] = {values.begin(), values.end()};
 }
 
 void through_a_full_parameter(Engine& engine, Gpt2Impl&, Seen& seen) {

@@ -11,9 +11,9 @@
 #include "engine/comm/thread_ranks.h"
 #include "engine/init/deferred_init.h"
 #include "engine/init/philox.h"
-#include "offload/cpu_adam.h"
 #include "offload/exact_sum.h"
 #include "offload/thread_pool.h"
+#include "offload/update.h"
 
 namespace zero::testing {
 namespace {
@@ -54,23 +54,6 @@ std::vector<float> to_vector(const at::Tensor& tensor) {
   return {flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel()};
 }
 
-void collect_shards(Engine& engine, Trained& run, std::mutex& mutex) {
-  const std::lock_guard lock(mutex);
-  for (const ShardView& view : engine.shards()) {
-    int64_t numel = 1;
-    for (const int64_t d : view.shape) numel *= d;
-    const auto put = [&](std::map<std::string, std::vector<float>>& into,
-                         std::span<float> values) {
-      into[view.fqn].resize(numel, NAN);
-      std::copy(values.begin(), values.end(), into[view.fqn].begin() + view.begin);
-    };
-    put(run.params, view.master);
-    if (view.frozen) continue;
-    put(run.exp_avg, view.exp_avg);
-    put(run.exp_avg_sq, view.exp_avg_sq);
-  }
-}
-
 // A tree of adjacent pairs over the values, as a binary counter builds it; or a running
 // sum.
 std::vector<at::Tensor> sum_of_passes(std::vector<std::vector<at::Tensor>> passes,
@@ -98,81 +81,110 @@ class ExactOptimizer {
  public:
   ExactOptimizer(const std::vector<at::Tensor>& params, const Options& options)
       : params_(params), options_(options) {
-    for (const at::Tensor& p : params_) {
-      exp_avg_.push_back(at::zeros_like(p));
-      exp_avg_sq_.push_back(at::zeros_like(p));
+    for (const at::Tensor& p : params_)
+      states_.emplace_back(states_of(options.optimizer.kind).size(), at::zeros_like(p));
+    for (auto& states : states_) {
+      for (at::Tensor& state : states) state = state.clone();
     }
   }
 
-  double step(const std::vector<at::Tensor>& grads, double factor, int64_t step) {
+  double step(std::vector<at::Tensor> grads, double factor, int64_t step) {
     ExactSum sum;
-    for (const at::Tensor& g : grads)
+    for (at::Tensor& g : grads) {
+      if (options_.grad_dtype == DType::kBf16) g = g.to(at::kBFloat16).to(at::kFloat);
       add_squares(sum, g.data_ptr<float>(), g.numel(), pool_);
+    }
     const double norm = std::sqrt(sum.value()) * factor;
     const double clip =
         options_.clip > 0 ? std::min(1.0, options_.clip / (norm + 1e-6)) : 1.0;
     for (size_t i = 0; i < params_.size(); ++i) {
-      AdamHyper hyper{learning_rate(options_.schedule, step), options_.adam.beta1,
-                      options_.adam.beta2, options_.adam.eps,
-                      params_[i].dim() >= 2 ? options_.adam.weight_decay : 0};
-      AdamPiece piece;
+      OptimizerOptions optimizer = options_.optimizer;
+      if (params_[i].dim() < 2) optimizer.weight_decay = 0;
+      UpdatePiece piece;
       piece.grad = grads[i].data_ptr<float>();
       piece.master = params_[i].data_ptr<float>();
-      piece.exp_avg = exp_avg_[i].data_ptr<float>();
-      piece.exp_avg_sq = exp_avg_sq_[i].data_ptr<float>();
+      for (size_t s = 0; s < states_[i].size(); ++s)
+        piece.state[s] = states_[i][s].data_ptr<float>();
       piece.numel = params_[i].numel();
-      adam_step(piece, hyper, step + 1, static_cast<float>(factor * clip), pool_);
+      const Update one{piece, make_rule(optimizer, learning_rate(options_.schedule, step),
+                                        step + 1, static_cast<float>(factor * clip))};
+      update({&one, 1}, pool_);
     }
     return norm;
   }
 
-  std::vector<at::Tensor> params_, exp_avg_, exp_avg_sq_;
+  void collect_state(size_t param, const std::string& fqn, Trained& run) const {
+    const auto names = states_of(options_.optimizer.kind);
+    for (size_t s = 0; s < names.size(); ++s)
+      run.state[std::string(names[s]) + " " + fqn] = to_vector(states_[param][s]);
+  }
 
  private:
+  std::vector<at::Tensor> params_;
+  std::vector<std::vector<at::Tensor>> states_;  // of each parameter
   const Options options_;
   ThreadPool pool_{1};
 };
 
-// torch's own AdamW and clip_grad_norm_, with weight decay on matrices only.
+// torch's own optimizer and clip_grad_norm_, with weight decay on matrices only.
 class TorchOptimizer {
  public:
   TorchOptimizer(const std::vector<at::Tensor>& params, const Options& options)
-      : params_(params), options_(options), adamw_(groups(params, options)) {}
+      : params_(params), options_(options), optimizer_(make(params, options)) {}
 
   double step(const std::vector<at::Tensor>& grads, double factor, int64_t step) {
     for (size_t i = 0; i < params_.size(); ++i)
       params_[i].mutable_grad() = grads[i] * factor;
     const double max_norm = options_.clip > 0 ? options_.clip : 1e30;
     const double norm = torch::nn::utils::clip_grad_norm_(params_, max_norm);
-    for (auto& group : adamw_.param_groups())
+    for (auto& group : optimizer_->param_groups())
       group.options().set_lr(learning_rate(options_.schedule, step));
-    adamw_.step();
-    adamw_.zero_grad();
+    optimizer_->step();
+    optimizer_->zero_grad();
     return norm;
   }
 
-  std::vector<at::Tensor> params_;
+  void collect_state(size_t, const std::string&, Trained&) const {}
 
  private:
-  static std::vector<torch::optim::OptimizerParamGroup> groups(
-      const std::vector<at::Tensor>& params, const Options& options) {
+  template <class Optimizer, class Settings>
+  static std::unique_ptr<torch::optim::Optimizer> make(
+      const std::vector<at::Tensor>& params, const Settings& settings, double decay) {
     std::vector<at::Tensor> matrices, others;
     for (const at::Tensor& p : params) (p.dim() >= 2 ? matrices : others).push_back(p);
-    const auto settings = [&](double decay) {
-      return std::make_unique<torch::optim::AdamWOptions>(
-          torch::optim::AdamWOptions(options.schedule.lr)
-              .betas({options.adam.beta1, options.adam.beta2})
-              .eps(options.adam.eps)
-              .weight_decay(decay));
+    std::vector<torch::optim::OptimizerParamGroup> groups;
+    const auto add = [&](const std::vector<at::Tensor>& of, double weight_decay) {
+      auto own = std::make_unique<Settings>(settings);
+      own->weight_decay(weight_decay);
+      groups.emplace_back(of, std::move(own));
     };
-    std::vector<torch::optim::OptimizerParamGroup> result;
-    result.emplace_back(matrices, settings(options.adam.weight_decay));
-    result.emplace_back(others, settings(0));
-    return result;
+    add(matrices, decay);
+    add(others, 0);
+    return std::make_unique<Optimizer>(groups, settings);
   }
 
+  static std::unique_ptr<torch::optim::Optimizer> make(
+      const std::vector<at::Tensor>& params, const Options& options) {
+    namespace optim = torch::optim;
+    const OptimizerOptions& our = options.optimizer;
+    const double lr = options.schedule.lr;
+    if (our.kind == Optimizer::kSgd) {
+      return make<optim::SGD>(
+          params, optim::SGDOptions(lr).momentum(our.momentum).nesterov(our.nesterov),
+          our.weight_decay);
+    }
+    if (our.kind == Optimizer::kAdagrad) {
+      return make<optim::Adagrad>(params, optim::AdagradOptions(lr).eps(our.eps),
+                                  our.weight_decay);
+    }
+    return make<optim::AdamW>(
+        params, optim::AdamWOptions(lr).betas({our.beta1, our.beta2}).eps(our.eps),
+        our.weight_decay);
+  }
+
+  std::vector<at::Tensor> params_;
   const Options options_;
-  torch::optim::AdamW adamw_;
+  const std::unique_ptr<torch::optim::Optimizer> optimizer_;
 };
 
 template <class Optimizer>
@@ -214,10 +226,7 @@ Trained run_unsharded(const Options& options, const Work& work,
   }
   for (size_t i = 0; i < params.size(); ++i) {
     run.params[names[i]] = to_vector(params[i]);
-    if constexpr (std::is_same_v<Optimizer, ExactOptimizer>) {
-      run.exp_avg[names[i]] = to_vector(optimizer.exp_avg_[i]);
-      run.exp_avg_sq[names[i]] = to_vector(optimizer.exp_avg_sq_[i]);
-    }
+    optimizer.collect_state(i, names[i], run);
   }
   return run;
 }
@@ -236,6 +245,22 @@ void expect_same_tensors(const std::map<std::string, std::vector<float>>& a,
 }
 
 }  // namespace
+
+void collect_shards(Engine& engine, Trained& run) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  for (const ShardView& view : engine.shards()) {
+    int64_t numel = 1;
+    for (const int64_t d : view.shape) numel *= d;
+    const auto put = [&](std::vector<float>& into, std::span<float> values) {
+      into.resize(numel, NAN);
+      std::copy(values.begin(), values.end(), into.begin() + view.begin);
+    };
+    put(run.params[view.fqn], view.master);
+    for (const auto& [name, values] : view.state)
+      put(run.state[name + " " + view.fqn], values);
+  }
+}
 
 Gpt2Config small_gpt2() {
   Gpt2Config config;
@@ -272,7 +297,7 @@ Options small_options(const Work& work) {
   options.init = gpt2_init_rules(small_gpt2());
   options.schedule.lr = 3e-3;
   // Key biases have no gradient but rounding noise, which a smaller eps would blow up.
-  options.adam.eps = 1e-6;
+  options.optimizer.eps = 1e-6;
   options.schedule.warmup_steps = 2;
   options.clip = 1.0;
   options.nominal_targets = static_cast<double>(work.rows * work.seq_len);
@@ -304,7 +329,6 @@ void on_ranks(int ranks, const std::function<void(std::unique_ptr<Ranks>)>& body
 Trained train(int ranks, const Options& given, const Work& work, const Hooks& hooks,
               const Gpt2Config& config) {
   Trained run;
-  std::mutex mutex;
   Options options = given;
   options.micro_batches_per_rank = work.micro_batches / ranks;
   on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
@@ -324,7 +348,7 @@ Trained train(int ranks, const Options& given, const Work& work, const Hooks& ho
       run.losses.push_back(report.loss);
       run.norms.push_back(report.grad_norm);
     }
-    collect_shards(engine, run, mutex);
+    collect_shards(engine, run);
     if (rank != 0) return;
     run.num_gathers = engine.num_gathers();
     run.num_reductions = engine.num_reductions();
@@ -356,8 +380,7 @@ void expect_same(const Trained& a, const Trained& b) {
   EXPECT_EQ(a.losses, b.losses);
   EXPECT_EQ(a.norms, b.norms);
   expect_same_tensors(a.params, b.params, "value");
-  expect_same_tensors(a.exp_avg, b.exp_avg, "exp_avg");
-  expect_same_tensors(a.exp_avg_sq, b.exp_avg_sq, "exp_avg_sq");
+  expect_same_tensors(a.state, b.state, "state");
 }
 
 void expect_close(const Trained& a, const Trained& b, double rtol, double atol) {

@@ -15,8 +15,8 @@ namespace zero::testing {
 struct Trained {
   std::vector<double> losses, norms;                 // of each step
   std::map<std::string, std::vector<float>> params;  // full tensors by FQN
-  std::map<std::string, std::vector<float>> exp_avg, exp_avg_sq;
-  int64_t num_gathers = 0, num_reductions = 0;  // of rank 0
+  std::map<std::string, std::vector<float>> state;   // "exp_avg wte.weight", as they are
+  int64_t num_gathers = 0, num_reductions = 0;       // of rank 0
 };
 
 // The work of a run: `micro_batches` per step, dealt out to however many ranks there are.
@@ -47,13 +47,17 @@ struct Hooks {
   std::function<void(Engine&, Gpt2Impl&, int step)> before_step_end, after_step;
 };
 
+// Put this rank's slices into the run's full tensors; from several threads at once.
+void collect_shards(Engine& engine, Trained& run);
+
 // Train small_gpt2 with an Engine on `ranks` threads.
 Trained train(int ranks, const Options& options, const Work& work,
               const Hooks& hooks = {}, const Gpt2Config& config = small_gpt2());
 
 // Train the same module unsharded: plain LibTorch autograd in one process. The optimizer
-// is torch::optim::AdamW, or, with `exact`, the engine's own arithmetic: pair tree over
-// micro-batches if options.deterministic, one divisor, exact norm, our AdamW.
+// is torch::optim::AdamW, SGD or Adagrad, or, with `exact`, the engine's own arithmetic:
+// pair tree over micro-batches if options.deterministic, one divisor, exact norm, our
+// update.
 Trained train_unsharded(const Options& options, const Work& work, bool exact,
                         const Gpt2Config& config = small_gpt2());
 

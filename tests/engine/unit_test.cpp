@@ -277,7 +277,9 @@ TEST_P(UnitTest, FrozenParametersStayAndCostNothing) {
         torch::equal(engine.full_parameter("first.b.bias"), plain->first->b->bias));
     for (const ShardView& view : engine.shards()) {
       EXPECT_EQ(view.frozen, view.fqn.starts_with("outer") || view.fqn == "first.a.bias");
-      EXPECT_EQ(view.exp_avg.size(), view.frozen ? 0 : view.master.size());
+      EXPECT_EQ(view.state.size(), view.frozen ? 0 : 2);
+      for (const StateView& state : view.state)
+        EXPECT_EQ(state.values.size(), view.master.size());
     }
   });
 }

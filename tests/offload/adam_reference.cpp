@@ -25,17 +25,30 @@ double scale_value(uint16_t bits) {
 
 }  // namespace
 
+OptimizerOptions AdamHyper::options() const {
+  return {.kind = Optimizer::kAdamW,
+          .beta1 = beta1,
+          .beta2 = beta2,
+          .eps = eps,
+          .weight_decay = weight_decay};
+}
+
+void adam_step(const UpdatePiece& piece, const AdamHyper& hyper, int64_t step,
+               float grad_factor, ThreadPool& pool) {
+  const Update one{piece, make_rule(hyper.options(), hyper.lr, step, grad_factor)};
+  update({&one, 1}, pool);
+}
+
 AdamState::AdamState(std::vector<float> weights)
     : master(std::move(weights)),
       exp_avg(master.size()),
       exp_avg_sq(master.size()),
       copy(master.size()) {}
 
-AdamPiece AdamState::piece(const std::vector<float>& grad) {
+UpdatePiece AdamState::piece(const std::vector<float>& grad) {
   return {.grad = grad.data(),
           .master = master.data(),
-          .exp_avg = exp_avg.data(),
-          .exp_avg_sq = exp_avg_sq.data(),
+          .state = {exp_avg.data(), exp_avg_sq.data()},
           .copy_bf16 = copy.data(),
           .numel = static_cast<int64_t>(master.size())};
 }

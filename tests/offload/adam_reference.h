@@ -3,9 +3,26 @@
 #include <cstdint>
 #include <vector>
 
-#include "offload/cpu_adam.h"
+#include "offload/update.h"
 
 namespace zero {
+
+class ThreadPool;
+
+// What an AdamW step is told, with torch's defaults.
+struct AdamHyper {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+
+  OptimizerOptions options() const;
+};
+
+// One step of ours.
+void adam_step(const UpdatePiece& piece, const AdamHyper& hyper, int64_t step,
+               float grad_factor, ThreadPool& pool);
 
 // A piece that owns its arrays, all of one length; moments start at zero.
 struct AdamState {
@@ -14,10 +31,10 @@ struct AdamState {
   std::vector<float> master, exp_avg, exp_avg_sq;
   std::vector<uint16_t> copy;
 
-  AdamPiece piece(const std::vector<float>& grad);
+  UpdatePiece piece(const std::vector<float>& grad);
 };
 
-// One AdamW step as cpu_adam.h specifies it, by another road: one element after the
+// One AdamW step as adamw.h specifies it, by another road: one element after the
 // other, each operation in fp64 and then rounded to fp32, which for + - * / and sqrt
 // gives what fp32 gives.
 void adam_step_reference(AdamState& state, const std::vector<float>& grad,

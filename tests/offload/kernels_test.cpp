@@ -14,17 +14,22 @@ struct Variant {
   bool is_bf16, has_copy;
 };
 
-AdamState run(const Kernels& kernel, const Variant& variant, int64_t numel) {
+AdamState run(const Kernels& kernel, Optimizer optimizer, const Variant& variant,
+              int64_t numel) {
   AdamState state(uniform_values(numel, 1, 0.125f));
   for (int64_t step = 1; step <= 4; ++step) {
     const std::vector<float> grad =
         spread_values(numel, 100 + static_cast<uint64_t>(step), 1.0f);
     std::vector<uint16_t> grad_bf16(grad.size());
     convert_to_bf16(grad.data(), grad_bf16.data(), numel);
-    AdamPiece piece = state.piece(grad);
+    UpdatePiece piece = state.piece(grad);
     if (variant.is_bf16) piece.grad = nullptr, piece.grad_bf16 = grad_bf16.data();
     if (!variant.has_copy) piece.copy_bf16 = nullptr;
-    kernel.adam(piece, adam_scalars({}, step, 0.3f));
+    std::visit(
+        [&]<class Rule>(const Rule& rule) {
+          std::get<Sweep<Rule>>(kernel.sweeps)(piece, rule);
+        },
+        make_rule({.kind = optimizer, .nesterov = true}, 1e-3, step, 0.3f));
   }
   return state;
 }
@@ -37,16 +42,20 @@ TEST(KernelsTest, ThePlainOneIsAlwaysThere) {
 TEST(KernelsTest, EveryInstructionSetGivesTheSameBits) {
   const std::vector<Kernels> all = kernels();
   for (const Kernels& kernel : all) {
-    for (const Variant variant :
-         {Variant{false, false}, {false, true}, {true, false}, {true, true}}) {
-      for (const int64_t numel : {1, 7, 15, 16, 17, 31, 63, 65, 1027}) {
-        SCOPED_TRACE(std::string(kernel.isa) + ", numel " + std::to_string(numel));
-        const AdamState expected = run(all.front(), variant, numel);
-        const AdamState found = run(kernel, variant, numel);
-        EXPECT_EQ(bits_of(found.master), bits_of(expected.master));
-        EXPECT_EQ(bits_of(found.exp_avg), bits_of(expected.exp_avg));
-        EXPECT_EQ(bits_of(found.exp_avg_sq), bits_of(expected.exp_avg_sq));
-        EXPECT_EQ(found.copy, expected.copy);
+    for (const Optimizer optimizer :
+         {Optimizer::kAdamW, Optimizer::kSgd, Optimizer::kLion, Optimizer::kAdagrad}) {
+      for (const Variant variant :
+           {Variant{false, false}, {false, true}, {true, false}, {true, true}}) {
+        for (const int64_t numel : {1, 7, 15, 16, 17, 31, 63, 65, 1027}) {
+          SCOPED_TRACE(std::string(kernel.isa) + ", " + name_of(optimizer) + ", numel " +
+                       std::to_string(numel));
+          const AdamState expected = run(all.front(), optimizer, variant, numel);
+          const AdamState found = run(kernel, optimizer, variant, numel);
+          EXPECT_EQ(bits_of(found.master), bits_of(expected.master));
+          EXPECT_EQ(bits_of(found.exp_avg), bits_of(expected.exp_avg));
+          EXPECT_EQ(bits_of(found.exp_avg_sq), bits_of(expected.exp_avg_sq));
+          EXPECT_EQ(found.copy, expected.copy);
+        }
       }
     }
   }

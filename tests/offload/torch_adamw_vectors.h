@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "offload/cpu_adam.h"
+#include "tests/offload/adam_reference.h"
 
 namespace zero {
 

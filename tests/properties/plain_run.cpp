@@ -87,11 +87,11 @@ class PlainRun {
     const ParamGroup* group = find_group(fqn);
     const bool decays =
         param.dim() >= 2 || options_.weight_decay_on == WeightDecayOn::kAll;
-    const double decay = decays ? options_.adam.weight_decay : 0;
+    const double decay = decays ? options_.optimizer.weight_decay : 0;
     auto settings = std::make_unique<torch::optim::AdamWOptions>(
         kLearningRate * (group ? group->lr_scale : 1));
-    settings->betas({options_.adam.beta1, options_.adam.beta2})
-        .eps(options_.adam.eps)
+    settings->betas({options_.optimizer.beta1, options_.optimizer.beta2})
+        .eps(options_.optimizer.eps)
         .weight_decay(group && group->weight_decay ? *group->weight_decay : decay);
     return {{param}, std::move(settings)};
   }
@@ -246,7 +246,7 @@ class PlainRun {
     for (size_t i = 0; i < gradient_.size(); ++i)
       squares += mean_gradient(i).pow(2).sum().item<double>();
     const double norm = std::sqrt(squares);
-    // Above 1.8e19 the engine's v is infinite (offload/cpu_adam.h), torch's a little
+    // Above 1.8e19 the engine's v is infinite (offload/adamw.h), torch's a little
     // later.
     if (norm > kMaxNorm) throw std::overflow_error("the model has exploded");
     const double clip =

@@ -50,8 +50,8 @@ Options options_of(const Case& of) {
   options.adam_threads = 1;
   options.device = DeviceChoice::kCpu;
   options.schedule.lr = kLearningRate;
-  options.adam.eps = 1e-2;  // else rounding errors of small gradients would grow
-  options.adam.weight_decay = of.setting("weight_decay") ? 0.3 : 0;
+  options.optimizer.eps = 1e-2;  // else rounding errors of small gradients would grow
+  options.optimizer.weight_decay = of.setting("weight_decay") ? 0.3 : 0;
   if (of.setting("decay_all")) options.weight_decay_on = WeightDecayOn::kAll;
   options.clip = of.setting("clip") ? 0.5 : 0;
   options.groups = groups_of(of);

@@ -147,6 +147,40 @@ TEST_F(Resume, AnOverriddenSettingMayChange) {
   EXPECT_EQ(run(0, train("a", {"--steps=5", "--lr=0.01"})).rc, 0);
 }
 
+TEST_F(Resume, EveryOptimizerGoesOnWithTheSameBits) {
+  for (const std::string optimizer : {"sgd", "lion", "adagrad"}) {
+    SCOPED_TRACE(optimizer);
+    const Words flags = {"--optimizer=" + optimizer, "--deterministic", "--lr=1e-3"};
+    const auto to = [&](const std::string& run, int steps, const std::string& dump) {
+      Words words = train(run, flags);
+      words.insert(words.end(),
+                   {"--steps=" + std::to_string(steps), "--dump-state=" + path(dump)});
+      return words;
+    };
+    const std::string whole = optimizer + "_whole", half = optimizer + "_half";
+    EXPECT_EQ(run(0, to(whole, 4, whole + "_dump")).rc, 0);
+    EXPECT_EQ(run(2, to(half, 2, half + "_first")).rc, 0);
+    EXPECT_EQ(run(0, to(half, 4, half + "_dump")).rc, 0);
+    expect_same(read_state(path(whole + "_dump")), read_state(path(half + "_dump")));
+  }
+}
+
+TEST_F(Resume, AnotherOptimizerIsRefusedOrStartsItsStateAfresh) {
+  run(0, train("a", {"--steps=2"}));
+  const Words lion = {"--steps=4", "--optimizer=lion", "--lr=1e-4"};
+  const Outcome refused = run(0, train("a", lion));
+  EXPECT_EQ(refused.rc, 2);
+  EXPECT_THAT(refused.err, HasSubstr("optimizer was \"adamw\", is \"lion\""));
+  EXPECT_THAT(refused.err, HasSubstr("--resume must --override optimizer lr"));
+  Words overridden = lion;
+  overridden.insert(overridden.end(), {"--override", "optimizer", "lr"});
+  const Outcome fresh = run(0, train("a", overridden));
+  EXPECT_EQ(fresh.rc, 0) << fresh.err;
+  EXPECT_THAT(fresh.out,
+              HasSubstr("optimizer was adamw, is lion: its state starts afresh"));
+  EXPECT_EQ(metrics("a", "step").back()["step"], 4);
+}
+
 TEST_F(Resume, AnUnknownOverrideIsRefused) {
   const Outcome outcome = run(0, train("a", {"--steps=2", "--override", "lrr"}));
   EXPECT_EQ(outcome.rc, 2);

@@ -276,6 +276,23 @@ TEST(Config, SettingsThatContradictEachOther) {
   EXPECT_THAT(complaint({{"--override", "lrr"}}), HasSubstr("nearest: lr"));
 }
 
+TEST(Config, WhatAnOptimizerDoesNotReadIsRefused) {
+  const auto with = [](const std::string& optimizer, const std::string& key,
+                       const std::string& value) {
+    return complaint({{"--optimizer", optimizer, key, value}});
+  };
+  EXPECT_THAT(with("sgd", "--betas", "0.8,0.9"),
+              HasSubstr("betas belongs to optimizer adamw or lion, not to sgd"));
+  EXPECT_THAT(with("lion", "--eps", "1e-6"),
+              HasSubstr("eps belongs to optimizer adamw or adagrad, not to lion"));
+  EXPECT_THAT(with("adamw", "--momentum", "0.8"),
+              HasSubstr("momentum belongs to optimizer sgd, not to adamw"));
+  EXPECT_THAT(with("adagrad", "--nesterov", "true"), HasSubstr("nesterov belongs to"));
+  EXPECT_THAT(with("sgd", "--momentum", "1"), HasSubstr("below 1"));
+  EXPECT_THAT(with("adam", "--lr", "1"), HasSubstr("adamw"));
+  EXPECT_EQ(settings_of({{"--optimizer", "sgd", "--momentum", "0.8"}}).momentum, 0.8);
+}
+
 TEST(Config, PrintedFileGivesTheSameSettings) {
   Settings settings;
   settings.data = {"a b", "quote\" back\\ tab\t newline\n nul-free \xc3\xa4",

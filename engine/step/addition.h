@@ -1,0 +1,26 @@
+#pragma once
+#include <cstdint>
+
+#include "engine/step/gradient_norm.h"
+#include "offload/thread_pool.h"
+
+namespace zero {
+
+// sum = left + right, of arrays of one length; a null one counts as zeros. The sum may be
+// one of the two.
+struct Addition {
+  const float* left = nullptr;
+  const float* right = nullptr;
+  const uint16_t* right_bf16 = nullptr;  // instead of right
+  float* sum = nullptr;                  // or else
+  uint16_t* sum_bf16 = nullptr;          // rounded to nearest even
+  bool rounds = false;                   // sum holds what sum_bf16 would, as fp32
+  // Gets the sum, as it was stored, while it is at hand; or null. Arrays then begin on a
+  // 64-element boundary of their layout.
+  GradientNorm* norm = nullptr;
+};
+
+// Do it, each operation in fp32: the same bits on any number of threads.
+void add_up(const Addition& addition, int64_t numel, ThreadPool& threads);
+
+}  // namespace zero

@@ -1,0 +1,131 @@
+#include "offload/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+#include "offload/float_environment.h"
+
+namespace zero {
+namespace {
+
+constexpr std::string_view kNames[] = {"adamw", "sgd", "lion", "adagrad"};
+constexpr std::string_view kMoments[] = {"exp_avg", "exp_avg_sq"};
+constexpr std::string_view kMomentum[] = {"momentum_buffer"};
+constexpr std::string_view kSum[] = {"sum"};
+
+void check_field(const char* name, double value, double below, const char* range) {
+  if (value >= 0 && value < below) return;  // false for NaN
+  std::ostringstream text;
+  text << name << " is " << value << ", must be in " << range;
+  throw std::invalid_argument(text.str());
+}
+
+// pow() differs between C libraries and CPUs.
+double power(double base, int64_t exponent) {
+  double result = 1;
+  for (; exponent > 0; exponent >>= 1, base *= base) {
+    if (exponent & 1) result *= base;
+  }
+  return result;
+}
+
+AdamWRule adamw_rule(const OptimizerOptions& options, double lr, int64_t step,
+                     float grad_factor) {
+  const double bias_correction1 = 1 - power(options.beta1, step);
+  const double bias_correction2 = 1 - power(options.beta2, step);
+  return {.grad_factor = grad_factor,
+          .decay = static_cast<float>(1 - lr * options.weight_decay),
+          .beta1 = static_cast<float>(options.beta1),
+          .one_minus_beta1 = static_cast<float>(1 - options.beta1),
+          .beta2 = static_cast<float>(options.beta2),
+          .one_minus_beta2 = static_cast<float>(1 - options.beta2),
+          .step_size = static_cast<float>(lr / bias_correction1),
+          .sqrt_bc2 = static_cast<float>(std::sqrt(bias_correction2)),
+          .eps = static_cast<float>(options.eps)};
+}
+
+SgdRule sgd_rule(const OptimizerOptions& options, double lr, float grad_factor) {
+  return {.grad_factor = grad_factor,
+          .weight_decay = static_cast<float>(options.weight_decay),
+          .momentum = static_cast<float>(options.momentum),
+          .lr = static_cast<float>(lr),
+          .nesterov = options.nesterov};
+}
+
+LionRule lion_rule(const OptimizerOptions& options, double lr, float grad_factor) {
+  return {.grad_factor = grad_factor,
+          .decay = static_cast<float>(1 - lr * options.weight_decay),
+          .beta1 = static_cast<float>(options.beta1),
+          .one_minus_beta1 = static_cast<float>(1 - options.beta1),
+          .beta2 = static_cast<float>(options.beta2),
+          .one_minus_beta2 = static_cast<float>(1 - options.beta2),
+          .lr = static_cast<float>(lr)};
+}
+
+AdagradRule adagrad_rule(const OptimizerOptions& options, double lr, float grad_factor) {
+  return {.grad_factor = grad_factor,
+          .weight_decay = static_cast<float>(options.weight_decay),
+          .lr = static_cast<float>(lr),
+          .eps = static_cast<float>(options.eps)};
+}
+
+}  // namespace
+
+const char* name_of(Optimizer optimizer) {
+  return kNames[static_cast<size_t>(optimizer)].data();
+}
+
+std::optional<Optimizer> optimizer_named(std::string_view name) {
+  const auto found = std::ranges::find(kNames, name);
+  if (found == std::end(kNames)) return std::nullopt;
+  return static_cast<Optimizer>(found - std::begin(kNames));
+}
+
+std::span<const std::string_view> states_of(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::kAdamW:
+      return kMoments;
+    case Optimizer::kSgd:
+      return kMomentum;
+    case Optimizer::kLion:
+      return std::span(kMoments).first(1);
+    case Optimizer::kAdagrad:
+      return kSum;
+  }
+  return {};
+}
+
+void check(const OptimizerOptions& options, double lr) {
+  check_field("lr", lr, HUGE_VAL, "[0, inf)");
+  check_field("beta1", options.beta1, 1, "[0, 1)");
+  check_field("beta2", options.beta2, 1, "[0, 1)");
+  check_field("eps", options.eps, HUGE_VAL, "[0, inf)");
+  check_field("weight_decay", options.weight_decay, HUGE_VAL, "[0, inf)");
+  check_field("momentum", options.momentum, 1, "[0, 1)");
+}
+
+UpdateRule make_rule(const OptimizerOptions& options, double lr, int64_t step,
+                     float grad_factor) {
+  check(options, lr);
+  if (step < 1) {
+    throw std::invalid_argument("step is " + std::to_string(step) +
+                                ", must be 1 or more");
+  }
+  DefaultFloatEnvironment default_rounding;
+  switch (options.kind) {
+    case Optimizer::kSgd:
+      return sgd_rule(options, lr, grad_factor);
+    case Optimizer::kLion:
+      return lion_rule(options, lr, grad_factor);
+    case Optimizer::kAdagrad:
+      return adagrad_rule(options, lr, grad_factor);
+    default:
+      return adamw_rule(options, lr, step, grad_factor);
+  }
+}
+
+}  // namespace zero

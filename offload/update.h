@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "offload/optimizer.h"
+
+namespace zero {
+
+class ThreadPool;
+
+// One contiguous piece of parameters: the master weights, the optimizer's state and this
+// step's gradient. The arrays do not overlap; their alignment does not matter.
+struct UpdatePiece {
+  const float* grad = nullptr;          // (numel) fp32; or else
+  const uint16_t* grad_bf16 = nullptr;  // (numel) bf16; exactly one of the two is given
+  float* master = nullptr;              // (numel) updated
+  float* state[kMaxStates] = {};        // (numel) each, updated; as many as the rule has
+  uint16_t* copy_bf16 = nullptr;        // (numel) written: bf16 of master; may be null
+  int64_t numel = 0;
+};
+
+// A piece and what is done to it.
+struct Update {
+  UpdatePiece piece;
+  UpdateRule rule;
+};
+
+// Do one step on all pieces in one sweep: each byte is read once and written once.
+//
+// Pieces are shared out among the threads as if they were one. copy_bf16 is the new
+// master rounded to nearest even. The bits depend neither on position, split, thread
+// count nor instruction set (a NaN's payload may). Throws std::invalid_argument for a
+// negative numel, no gradient or two of them, a state that is missing, before anything
+// changes.
+void update(std::span<const Update> updates, ThreadPool& pool);
+
+}  // namespace zero

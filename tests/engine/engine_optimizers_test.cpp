@@ -1,0 +1,182 @@
+// Optimizers other than AdamW, and gradients kept in bf16: against torch, against our
+// arithmetic on whole tensors, on any number of ranks.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/errors.h"
+#include "tests/engine/training.h"
+
+namespace zero::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+OptimizerOptions sgd(bool nesterov) {
+  return {.kind = Optimizer::kSgd, .weight_decay = 0.05, .nesterov = nesterov};
+}
+OptimizerOptions lion() {
+  return {.kind = Optimizer::kLion, .beta2 = 0.99, .weight_decay = 0.3};
+}
+// An eps that tames the first steps of elements whose gradient is rounding noise.
+OptimizerOptions adagrad() {
+  return {.kind = Optimizer::kAdagrad, .eps = 1e-3, .weight_decay = 0.05};
+}
+
+class OptimizersTest : public ::testing::Test {
+ protected:
+  Options with(const OptimizerOptions& optimizer) const {
+    Options options = small_options(work);
+    options.optimizer = optimizer;
+    if (optimizer.kind == Optimizer::kLion) options.schedule.lr = 3e-4;
+    return options;
+  }
+  Work work{.steps = 4, .micro_batches = 4};
+};
+
+TEST_F(OptimizersTest, SgdAndAdagradDoWhatTorchDoes) {
+  for (const OptimizerOptions& optimizer : {sgd(false), sgd(true), adagrad()}) {
+    SCOPED_TRACE(std::string(name_of(optimizer.kind)) +
+                 (optimizer.nesterov ? ", nesterov" : ""));
+    const Options options = with(optimizer);
+    const Trained plain = train_unsharded(options, work, /*exact=*/false);
+    for (const int ranks : {1, 2})
+      expect_close(train(ranks, options, work), plain, 1e-5, 1e-5);
+  }
+}
+
+TEST_F(OptimizersTest, EveryOneKeepsItsBitsOnAnyNumberOfRanks) {
+  for (const OptimizerOptions& optimizer : {sgd(true), lion(), adagrad()}) {
+    SCOPED_TRACE(name_of(optimizer.kind));
+    Options options = with(optimizer);
+    options.deterministic = true;
+    const Trained exact = train_unsharded(options, work, /*exact=*/true);
+    for (const int ranks : {1, 2, 4}) expect_same(train(ranks, options, work), exact);
+  }
+}
+
+TEST_F(OptimizersTest, EachHasItsOwnStatesInMemoryAndPlan) {
+  const auto states_in = [&](const OptimizerOptions& optimizer) {
+    std::vector<std::string> names;
+    on_ranks(1, [&](std::unique_ptr<Ranks> ranks) {
+      auto model = std::make_shared<Gpt2Impl>(small_gpt2());
+      Engine engine(model, with(optimizer), std::move(ranks));
+      const ShardView first = engine.shards().front();
+      for (const StateView& state : first.state) names.push_back(state.name);
+      int64_t planned = 0;
+      for (const MemoryEntry& entry : engine.memory()) planned += entry.bytes;
+      EXPECT_EQ(engine.allocated_bytes(), planned);
+    });
+    return names;
+  };
+  EXPECT_THAT(states_in({}), ElementsAre("exp_avg", "exp_avg_sq"));
+  EXPECT_THAT(states_in(sgd(false)), ElementsAre("momentum_buffer"));
+  EXPECT_THAT(states_in(lion()), ElementsAre("exp_avg"));
+  EXPECT_THAT(states_in(adagrad()), ElementsAre("sum"));
+}
+
+// ---- gradients in bf16
+
+class GradDtypeTest : public OptimizersTest {
+ protected:
+  GradDtypeTest() { options.grad_dtype = DType::kBf16; }
+  Options options = small_options(work);
+};
+
+TEST_F(GradDtypeTest, TheFinishedSumIsRoundedOnceHoweverManyPasses) {
+  options.deterministic = true;
+  const Trained exact = train_unsharded(options, work, /*exact=*/true);
+  for (const int ranks : {1, 2, 4}) {  // 4, 2 and 1 passes: as fp32 and as bf16
+    SCOPED_TRACE(ranks);
+    expect_same(train(ranks, options, work), exact);
+  }
+}
+
+TEST_F(GradDtypeTest, OneRankInPlaceRoundsAsStreamedOnesDo) {
+  for (const int passes : {1, 3}) {
+    SCOPED_TRACE(passes);
+    Work short_work{.steps = 3, .micro_batches = passes};
+    const Trained in_place = train(1, options, short_work);
+    expect_same(in_place, train_unsharded(options, short_work, /*exact=*/true));
+    options.stream_always = true;
+    expect_same(train(1, options, short_work), in_place);
+    options.stream_always = false;
+  }
+}
+
+TEST_F(GradDtypeTest, UnitsInBf16HandTheirGradientsOverAsTheyAre) {
+  options.dtype = DType::kBf16;
+  const Work one_pass{.steps = 3, .micro_batches = 1};
+  const Trained kept = train(1, options, one_pass);
+  options.grad_dtype = DType::kFp32;  // which holds the same values
+  expect_same(train(1, options, one_pass), kept);
+}
+
+TEST_F(GradDtypeTest, OnePassAStepTakesHalfTheMemory) {
+  const auto gradient_bytes = [&](int64_t passes) {
+    options.micro_batches_per_rank = passes;
+    Gpt2Impl model(small_gpt2());
+    for (const MemoryEntry& entry : plan(model, options, 2)) {
+      if (entry.owner == "gradients") return entry.bytes;
+    }
+    return int64_t{0};
+  };
+  const int64_t kept = gradient_bytes(1), summed = gradient_bytes(2);
+  EXPECT_EQ(2 * kept, summed);
+  options.grad_dtype = DType::kFp32;
+  EXPECT_EQ(gradient_bytes(1), summed);
+}
+
+TEST_F(GradDtypeTest, OthersSeeTheRoundedGradient) {
+  for (const int passes : {1, 2}) {
+    options.micro_batches_per_rank = passes;
+    on_ranks(2, [&](std::unique_ptr<Ranks> ranks) {
+      auto model = std::make_shared<Gpt2Impl>(small_gpt2());
+      Engine engine(model, options, std::move(ranks));
+      for (int pass = 0; pass < passes; ++pass) {
+        const auto [tokens, targets] = batch_of(work, 257, 0, pass);
+        engine.backward(engine.forward(model, tokens, targets), 16);
+      }
+      // 32 nominal targets of 16 * 2 * passes: a power of two, exact in bf16.
+      const at::Tensor gradient = engine.full_gradient("transformer.h.1.ln_1.weight");
+      EXPECT_TRUE(gradient.equal(gradient.to(at::kBFloat16).to(at::kFloat)));
+      EXPECT_GT(gradient.abs().max().item<float>(), 0);
+    });
+  }
+}
+
+TEST_F(GradDtypeTest, ANonFiniteGradientIsStillNamed) {
+  on_ranks(2, [&](std::unique_ptr<Ranks> ranks) {
+    auto model = std::make_shared<Gpt2Impl>(small_gpt2());
+    Engine engine(model, options, std::move(ranks));
+    const auto [tokens, targets] = batch_of(work, 257, 0, 0);
+    engine.backward(engine.forward(model, tokens, targets) * 1e38 * 1e10, 32);
+    const StepReport report = engine.step();
+    EXPECT_TRUE(report.skipped);
+    EXPECT_THAT(report.first_bad, HasSubstr("transformer"));
+  });
+}
+
+TEST_F(GradDtypeTest, APassTooManyIsRefusedBeforeAnythingChanges) {
+  options.micro_batches_per_rank = 1;
+  on_ranks(1, [&](std::unique_ptr<Ranks> ranks) {
+    auto model = std::make_shared<Gpt2Impl>(small_gpt2());
+    Engine engine(model, options, std::move(ranks));
+    const auto [tokens, targets] = batch_of(work, 257, 0, 0);
+    engine.backward(engine.forward(model, tokens, targets), 32);
+    const at::Tensor more = engine.forward(model, tokens, targets);
+    try {
+      engine.backward(more, 32);
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kUsage);
+      EXPECT_THAT(error.what(),
+                  HasSubstr("backward() number 2 of a step, with grad_dtype bf16 planned "
+                            "for 1"));
+    }
+    EXPECT_FALSE(engine.step().skipped);
+  });
+}
+
+}  // namespace
+}  // namespace zero::testing

@@ -1,0 +1,97 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "engine/step/addition.h"
+#include "offload/bf16.h"
+
+namespace zero {
+namespace {
+
+// More than a chunk, and not a multiple of one.
+constexpr int64_t kNumel = (1 << 15) + 64 + 7;
+
+std::vector<float> values(float scale) {
+  std::vector<float> all(kNumel);
+  for (int64_t i = 0; i < kNumel; ++i)
+    all[i] = scale * std::sin(static_cast<float>(i) * 0.7f + scale);
+  return all;
+}
+
+class AdditionTest : public ::testing::TestWithParam<int> {
+ protected:
+  ThreadPool threads{GetParam()};
+  const std::vector<float> left = values(1), right = values(3);
+  std::vector<float> sum = values(5);
+  GradientNorm norm{NormType::kL2};
+
+  double norm_of(const std::vector<float>& all) {
+    GradientNorm whole(NormType::kL2);
+    whole.add(all.data(), kNumel, threads);
+    return reduced(whole);
+  }
+  double reduced(GradientNorm& of) { return of.reduce(1, *ranks_); }
+
+ private:
+  const std::unique_ptr<Ranks> ranks_ = make_one_rank();
+};
+
+TEST_P(AdditionTest, ANullSideCountsAsZeros) {
+  const auto added = [&](const float* a, const float* b) {
+    add_up({.left = a, .right = b, .sum = sum.data()}, kNumel, threads);
+    return sum;
+  };
+  std::vector<float> both(kNumel);
+  for (int64_t i = 0; i < kNumel; ++i) both[i] = left[i] + right[i];
+  EXPECT_EQ(added(left.data(), right.data()), both);
+  EXPECT_EQ(added(left.data(), nullptr), left);
+  EXPECT_EQ(added(nullptr, right.data()), right);
+  EXPECT_EQ(added(nullptr, nullptr), std::vector<float>(kNumel, 0));
+}
+
+TEST_P(AdditionTest, TheSumMayBeASide) {
+  std::vector<float> expected(kNumel);
+  for (int64_t i = 0; i < kNumel; ++i) expected[i] = sum[i] + right[i];
+  add_up({.left = sum.data(), .right = right.data(), .sum = sum.data()}, kNumel, threads);
+  EXPECT_EQ(sum, expected);
+  add_up({.left = sum.data(), .sum = sum.data(), .norm = &norm}, kNumel, threads);
+  EXPECT_EQ(sum, expected);
+  EXPECT_EQ(reduced(norm), norm_of(expected));
+}
+
+TEST_P(AdditionTest, Bf16ComesInExactlyAndGoesOutRounded) {
+  std::vector<uint16_t> halves(kNumel), out(kNumel);
+  convert_to_bf16(right.data(), halves.data(), kNumel);
+  add_up({.left = left.data(),
+          .right_bf16 = halves.data(),
+          .sum_bf16 = out.data(),
+          .norm = &norm},
+         kNumel, threads);
+  std::vector<float> stored(kNumel);
+  for (int64_t i = 0; i < kNumel; ++i) {
+    const uint16_t expected = float_to_bf16(left[i] + bf16_to_float(halves[i]));
+    ASSERT_EQ(out[i], expected) << i;
+    stored[i] = bf16_to_float(expected);
+  }
+  EXPECT_EQ(reduced(norm), norm_of(stored));  // of what is stored
+}
+
+TEST_P(AdditionTest, RoundsHoldsTheSameInFp32) {
+  add_up({.left = left.data(),
+          .right = right.data(),
+          .sum = sum.data(),
+          .rounds = true,
+          .norm = &norm},
+         kNumel, threads);
+  std::vector<float> stored(kNumel);
+  for (int64_t i = 0; i < kNumel; ++i)
+    stored[i] = bf16_to_float(float_to_bf16(left[i] + right[i]));
+  EXPECT_EQ(sum, stored);
+  EXPECT_EQ(reduced(norm), norm_of(stored));
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, AdditionTest, ::testing::Values(1, 2));
+
+}  // namespace
+}  // namespace zero
