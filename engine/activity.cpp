@@ -9,7 +9,8 @@ Activity& Activity::here() {
   return activity;
 }
 
-Activity::Stretch::Stretch(std::string what, bool is_waiting) {
+Activity::Stretch::Stretch(std::string what, std::string_view verb, bool is_waiting)
+    : span_(verb.empty() ? what : verb, verb.empty() ? "" : what) {
   Activity& activity = here();
   activity.sign();
   const std::lock_guard guard(activity.mutex_);

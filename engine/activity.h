@@ -3,7 +3,10 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "engine/trace.h"
 
 namespace zero {
 
@@ -22,25 +25,28 @@ class Activity {
   static void sign_here() { here().sign(); }
 
   // A stretch of work, until the end of the scope: "forward", a unit's FQN, "save step
-  // 40". Begins and ends with a sign.
+  // 40". Begins and ends with a sign. Also a span of the Trace, where `verb` says what is
+  // done with a unit.
   class Stretch {
    public:
-    explicit Stretch(std::string what) : Stretch(std::move(what), false) {}
+    explicit Stretch(std::string what, std::string_view verb = {})
+        : Stretch(std::move(what), verb, false) {}
     ~Stretch();
     Stretch(const Stretch&) = delete;
     Stretch& operator=(const Stretch&) = delete;
 
    protected:
-    Stretch(std::string what, bool is_waiting);
+    Stretch(std::string what, std::string_view verb, bool is_waiting);
 
    private:
+    const Trace::Span span_;
     uint64_t id_;
   };
 
   // A stretch in which this rank needs the others: "all_gather 'blocks.4'".
   class Waiting : public Stretch {
    public:
-    explicit Waiting(std::string call) : Stretch(std::move(call), true) {}
+    explicit Waiting(std::string call) : Stretch(std::move(call), {}, true) {}
   };
 
   struct State {

@@ -15,6 +15,7 @@
 #include "engine/activity.h"
 #include "engine/comm/agreement.h"
 #include "engine/errors.h"
+#include "engine/trace.h"
 
 namespace zero {
 namespace {
@@ -235,6 +236,7 @@ std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
   try {
     std::string report;
     ranks.run([&] {
+      const Trace::Span span("write shard");
       report = to_text(write_shard(temporary, ranks.rank(), ranks.size(),
                                    slices_of(engine, buffers, state)));
     });
@@ -242,6 +244,7 @@ std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
     std::string path;
     ranks.run([&] {
       if (!ranks.is_first()) return;
+      const Trace::Span span("commit");
       std::vector<checkpoint::ShardReport> parsed;
       for (const std::string& text : reports)
         parsed.push_back(checkpoint::parse_report(text));

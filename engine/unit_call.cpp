@@ -8,6 +8,7 @@
 #include "engine/flat_params.h"
 #include "engine/init/philox.h"
 #include "engine/phase.h"
+#include "engine/trace.h"
 #include "engine/unit_runtime.h"
 
 namespace zero {
@@ -97,7 +98,7 @@ UnitCall::UnitCall(std::shared_ptr<UnitRuntime> runtime, UnitBody body,
 
 std::vector<at::Tensor> UnitCall::forward() {
   UnitRuntime& runtime = *runtime_;
-  const Activity::Stretch stretch(runtime.fqn_);
+  const Activity::Stretch stretch(runtime.fqn_, "forward");
   {
     const CallSeed seed(runtime.fqn_);
     seed_ = seed.seed();
@@ -308,7 +309,7 @@ std::vector<at::Tensor> UnitCall::backward(const std::vector<at::Tensor>& output
                                            bool keeps_graph) {
   require_backward();
   UnitRuntime& runtime = *runtime_;
-  const Activity::Stretch stretch(runtime.fqn_);
+  const Activity::Stretch stretch(runtime.fqn_, "backward");
   if (torch::GradMode::is_enabled()) {
     throw Error(ExitCode::kUsage, "create_graph through a unit", runtime.fqn_,
                 "a unit has first derivatives only: compute what needs second ones "
@@ -353,6 +354,7 @@ std::vector<at::Tensor> UnitCall::backward(const std::vector<at::Tensor>& output
 // The body again, from what its forward saw: inputs, random numbers, buffers, modes.
 std::unique_ptr<InnerGraph> UnitCall::recompute(int64_t chunk) const {
   UnitRuntime& runtime = *runtime_;
+  const zero::Trace::Span span("recompute", runtime.fqn_);
   const AutocastScope autocast(autocast_);
   const ModuleModes::Scope modes(runtime.modes_, modes_);
   const CallSeed seed(seed_of(chunk), draws_);

@@ -7,6 +7,7 @@
 #include "engine/device/delays.h"
 #include "engine/errors.h"
 #include "engine/flat_params.h"
+#include "engine/trace.h"
 #include "engine/unit_call.h"
 
 namespace zero {
@@ -45,6 +46,7 @@ std::vector<at::Tensor> UnitRuntime::run(const UnitBody& body,
 
 std::vector<at::Tensor> UnitRuntime::run_inference(const UnitBody& body,
                                                    const std::vector<UnitInput>& inputs) {
+  const Trace::Span span("forward", fqn_);
   const CallSeed seed(fqn_);
   const WeightStreamer::Unsharded unsharded(weights_, unit_,
                                             WeightStreamer::Direction::kForward);

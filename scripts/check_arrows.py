@@ -17,7 +17,8 @@ ROOMS = {
     "checkpoint/": [],
     # What everybody in the engine needs, and the values that options are made of.
     "engine/errors.h": [],
-    "engine/activity": [],
+    "engine/trace": [],
+    "engine/activity": ["engine/trace"],
     "engine/init/philox": [],
     "engine/init/init_spec": ["engine/errors.h", "engine/init/philox"],
     "engine/step/lr_schedule": ["engine/errors.h"],
@@ -25,7 +26,7 @@ ROOMS = {
                          "offload/exact_sum.h"],
     # Rooms without torch.
     "engine/plan/": ["checkpoint/", "engine/errors.h", "engine/options.h"],
-    "engine/device/": ["engine/errors.h"],
+    "engine/device/": ["engine/errors.h", "engine/trace"],
     "engine/comm/": ["checkpoint/", "engine/activity", "engine/device/", "engine/errors.h"],
     # Parts of the engine that know nothing of the whole.
     "engine/compute_type": ["checkpoint/dtype.h"],
@@ -42,7 +43,7 @@ ROOMS = {
                      "offload/"],
     "engine/step/": ["engine/activity", "engine/comm/", "engine/compute_type", "engine/device/", "engine/errors.h",
                      "engine/options.h", "engine/plan/", "engine/shard_store", "engine/step/lr_schedule",
-                     "engine/weight_streamer", "offload/"],
+                     "engine/trace", "engine/weight_streamer", "offload/"],
     "engine/": ["checkpoint/", "engine/", "offload/"],
     "launcher/": ["checkpoint/", "engine/", "offload/"],
     "examples/": ["checkpoint/", "engine/", "launcher/model.h"],
@@ -66,7 +67,7 @@ HOMES = {
 SAME = {"ATen/": "torch/", "c10/": "torch/"}
 
 # These reach torch by no way at all: they, and their tests, compile in seconds.
-WITHOUT_TORCH = ["engine/plan/", "engine/device/", "engine/comm/", "engine/errors.h", "engine/activity",
+WITHOUT_TORCH = ["engine/plan/", "engine/device/", "engine/comm/", "engine/errors.h", "engine/activity", "engine/trace",
                  "engine/options.h", "engine/init/init_spec", "engine/init/philox", "engine/step/lr_schedule",
                  "engine/engine.h", "launcher/settings/", "launcher/data/", "launcher/model.h"]
 

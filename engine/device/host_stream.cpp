@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "engine/errors.h"
+#include "engine/trace.h"
 
 namespace zero {
 
@@ -25,6 +26,8 @@ bool Completion::is_complete() const {
 
 std::exception_ptr Completion::wait() const {
   std::unique_lock lock(mutex_);
+  if (is_complete_) return failure_;
+  const Trace::Span span("wait for", stream_);
   changed_.wait(lock, [this] { return is_complete_; });
   return failure_;
 }
@@ -40,8 +43,8 @@ void HostEvent::synchronize() const {
   if (auto failure = point->wait()) std::rethrow_exception(failure);
 }
 
-std::shared_ptr<Completion> HostEvent::renew() {
-  auto point = std::make_shared<Completion>();
+std::shared_ptr<Completion> HostEvent::renew(const std::string& stream) {
+  auto point = std::make_shared<Completion>(stream);
   std::lock_guard lock(mutex_);
   latest_ = point;
   return point;
@@ -79,7 +82,7 @@ void InlineStream::enqueue(std::function<void()> operation) {
 }
 
 void InlineStream::record(Event& event) {
-  as_host_event(event).renew()->complete(nullptr);
+  as_host_event(event).renew(name_)->complete(nullptr);
 }
 
 void InlineStream::wait(const Event& event) {
@@ -107,7 +110,9 @@ void WorkerStream::enqueue(std::function<void()> operation) {
   push({std::move(operation), nullptr});
 }
 
-void WorkerStream::record(Event& event) { push({nullptr, as_host_event(event).renew()}); }
+void WorkerStream::record(Event& event) {
+  push({nullptr, as_host_event(event).renew(name_)});
+}
 
 void WorkerStream::wait(const Event& event) {
   // Now: a later record() is none of our business.
@@ -119,7 +124,7 @@ void WorkerStream::wait(const Event& event) {
 }
 
 void WorkerStream::synchronize() {
-  auto point = std::make_shared<Completion>();
+  auto point = std::make_shared<Completion>(name_);
   push({nullptr, point});
   if (auto failure = point->wait()) std::rethrow_exception(failure);
 }

@@ -17,11 +17,13 @@ namespace zero {
 // failure.
 class Completion {
  public:
+  explicit Completion(std::string stream) : stream_(std::move(stream)) {}
   void complete(std::exception_ptr failure);
   bool is_complete() const;
   std::exception_ptr wait() const;  // blocks; the failure, or null
 
  private:
+  const std::string stream_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   bool is_complete_ = false;
@@ -35,7 +37,8 @@ class HostEvent final : public Event {
   bool query() const override;
   void synchronize() const override;
 
-  std::shared_ptr<Completion> renew();  // what record() does: a new pending point
+  // What record() of this stream does: a new pending point.
+  std::shared_ptr<Completion> renew(const std::string& stream);
   std::shared_ptr<const Completion> latest() const;  // null: never recorded
 
  private:

@@ -8,6 +8,7 @@
 
 #include "engine/compute_type.h"
 #include "engine/device/host_device.h"
+#include "engine/trace.h"
 
 namespace zero {
 namespace {
@@ -121,6 +122,7 @@ void GradientShards::finish_in(Addition& addition, PartState& state) const {
 // One rank: straight into the sum.
 void GradientShards::add_in_place(int part) {
   const torch::NoGradGuard no_grad;
+  const Trace::Span span("sum", plan_.parts[part].tag);
   PartState& state = parts_[part];
   const FlatLayout& layout = plan_.parts[part].layout;
   state.held.resize(layout.params.size());
@@ -185,6 +187,7 @@ GradientShards::Slot& GradientShards::next_slot(int part) {
 // Lay what was collected out as the wire wants it.
 void GradientShards::fill(std::byte* memory, int part) {
   const torch::NoGradGuard no_grad;
+  const Trace::Span span("fill", plan_.parts[part].tag);
   const FlatLayout& layout = plan_.parts[part].layout;
   std::vector<at::Tensor>& held = parts_[part].held;
   held.resize(layout.params.size());
@@ -231,13 +234,13 @@ void GradientShards::push_pass(int part, Slot& slot) {
   if (!counts) {
     addition.right = target;
     if (state.num_passes > 0) addition.left = addition.sum;
-    if (target == scratch_ || completes(state)) queue_sum(addition, numel);
+    if (target == scratch_ || completes(state)) queue_sum(part, addition);
     return;
   }
   if (target == scratch_) {
     size_t level = 0;
     for (; state.num_passes >> level & 1; ++level)
-      queue_sum({.left = state.levels[level], .right = scratch_, .sum = scratch_}, numel);
+      queue_sum(part, {.left = state.levels[level], .right = scratch_, .sum = scratch_});
     stream_.copy(state.levels[level], scratch_, numel * 4);
   }
   if (completes(state)) {
@@ -247,12 +250,16 @@ void GradientShards::push_pass(int part, Slot& slot) {
 }
 
 // On the stream's own thread: the training thread needs its cores.
-void GradientShards::queue_sum(const Addition& addition, int64_t numel) {
-  as_host_stream(stream_).enqueue([=] { add_up(addition, numel, this_thread()); });
+void GradientShards::queue_sum(int part, const Addition& addition) {
+  as_host_stream(stream_).enqueue([=, &planned = plan_.parts[part]] {
+    const Trace::Span span("sum", planned.tag);
+    add_up(addition, planned.layout.shard_numel, this_thread());
+  });
 }
 
 // The counter's levels, the lowest first, become the sum; the last of them finishes it.
 void GradientShards::fold_levels(int part, int64_t num_passes) {
+  const Trace::Span span("sum", plan_.parts[part].tag);
   PartState& state = parts_[part];
   const int64_t numel = plan_.parts[part].layout.shard_numel;
   Addition addition = into_sum(part);

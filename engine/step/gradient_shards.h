@@ -78,7 +78,7 @@ class GradientShards {
   void push_pass(int part, Slot& slot);
   Addition into_sum(size_t part, int64_t offset = 0) const;
   void finish_in(Addition& addition, PartState& state) const;
-  void queue_sum(const Addition& addition, int64_t numel);
+  void queue_sum(int part, const Addition& addition);
   void fold_levels(int part, int64_t num_passes);
   bool completes(const PartState& state) const {
     return state.num_passes + 1 == num_planned_passes_;

@@ -34,7 +34,8 @@ void UpdateQueue::begin(int64_t step, double lr, float grad_factor) {
 }
 
 void UpdateQueue::update(int unit, int64_t step, double lr, float grad_factor) {
-  const Activity::Stretch stretch("update");
+  const std::string& fqn = plan_.units[unit].fqn;
+  const Activity::Stretch stretch("update " + (fqn.empty() ? "(root)" : fqn));
   delay_point("update");
   std::vector<Update> updates;
   for (const int part : plan_.units[unit].parts) {

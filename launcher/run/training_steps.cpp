@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "engine/errors.h"
 #include "engine/save_load.h"
+#include "engine/trace.h"
 #include "launcher/data/sampler.h"
 #include "launcher/data/token_source.h"
 #include "launcher/inference/evaluate.h"
@@ -22,6 +23,7 @@
 #include "launcher/run/console.h"
 #include "launcher/run/memory_check.h"
 #include "launcher/run/run_folder.h"
+#include "launcher/run/step_trace.h"
 #include "launcher/run/training.h"
 
 namespace zero::launcher {
@@ -57,7 +59,9 @@ std::string name_of(Stop reason) {
 // ---- the steps
 
 ExitCode Training::train_steps() {
+  StepTrace trace(settings_.trace, settings_.out, world_.rank());
   while (!is_finished()) {
+    trace.begin(engine_->num_steps() + 1);
     const Stopwatch watch;
     const StepReport report = train_batch(progress_.num_batches);
     count(report);
@@ -67,12 +71,14 @@ ExitCode Training::train_steps() {
     if (stop != Stop::kNo && !is_finished()) return leave(stop);
     if (const Stop left = evaluate_if_due(); left != Stop::kNo) return leave(left);
     save_if_due();
+    trace.end(engine_->num_steps());
     time_limit_.note_step(watch.seconds());
   }
   return ExitCode::kDone;
 }
 
 StepReport Training::train_batch(int64_t batch) {
+  const Trace::Span span("step", std::to_string(engine_->num_steps() + 1));
   if (settings_.accumulate == "unit") {
     runner_->train(read_all_passes(*sampler_, batch_, shape_.seq_len, batch));
   } else {

@@ -47,6 +47,18 @@ bool contains(const Words& words, const std::string& word) {
   return std::ranges::find(words, word) != words.end();
 }
 
+// "steps=3:5"; nothing for other words.
+std::optional<StepRange> parse_step_range(const std::string& word) {
+  constexpr std::string_view kPrefix = "steps=";
+  if (word.empty()) return StepRange{};
+  if (!word.starts_with(kPrefix)) return std::nullopt;
+  const Words ends = split(std::string_view(word).substr(kPrefix.size()), ':');
+  if (ends.size() != 2) return std::nullopt;
+  const auto first = parse_integer(ends[0]), last = parse_integer(ends[1]);
+  if (!first || !last || *first < 1 || *last < *first) return std::nullopt;
+  return StepRange{*first, *last};
+}
+
 // A number that people write with its unit.
 template <class Parse>
 Setting quantity(Setting setting, int64_t Settings::*member, Parse parse,
@@ -153,6 +165,19 @@ Setting interval(const std::string& key, SaveInterval Settings::*member,
     const auto steps = parse_integer(word);
     return steps && *steps >= 0 ? std::optional(SaveInterval{*steps, 0}) : std::nullopt;
   });
+  return setting;
+}
+
+Setting step_range(const std::string& key, StepRange Settings::*member,
+                   const std::string& help) {
+  Setting setting =
+      describe(key, Type::kString, "steps=FIRST:LAST",
+               "steps=FIRST:LAST with 1 <= FIRST <= LAST, such as steps=3:5", help);
+  setting.value = [member](const Settings& settings) -> nlohmann::json {
+    const auto [first, last] = settings.*member;
+    return last == 0 ? "" : fmt::format("steps={}:{}", first, last);
+  };
+  setting.assign = writer_to(member, parse_step_range);
   return setting;
 }
 

@@ -30,6 +30,9 @@ Setting size(const std::string& key, int64_t Settings::*member, const std::strin
 // A number of steps or a time.
 Setting interval(const std::string& key, SaveInterval Settings::*member,
                  const std::string& help);
+// steps=FIRST:LAST, or an empty text.
+Setting step_range(const std::string& key, StepRange Settings::*member,
+                   const std::string& help);
 Setting text(const std::string& key, std::string Settings::*member,
              const std::string& placeholder, const std::string& help);
 Setting choice(const std::string& key, std::string Settings::*member,

@@ -177,6 +177,9 @@ Group output() {
               "formats of the metrics; jsonl is always written"),
       integer("log_every", &Settings::log_every, 1, kMany,
               "steps between lines on the screen"),
+      step_range("trace", &Settings::trace,
+                 "write what each thread of each rank did in these steps, for "
+                 "chrome://tracing and Perfetto"),
       text("sample", &Settings::sample, "PROMPT",
            "text that the trained model continues at the end"),
       integer("sample_tokens", &Settings::sample_tokens, 0, 1 << 20,

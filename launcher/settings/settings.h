@@ -13,6 +13,12 @@ struct SaveInterval {
   bool operator==(const SaveInterval&) const = default;
 };
 
+// From the first step to the last, counted as step lines are; both 0: none.
+struct StepRange {
+  int64_t first = 0, last = 0;
+  bool operator==(const StepRange&) const = default;
+};
+
 // Everything `train` can be told, with defaults. What each one means and allows is
 // written once, in setting_table.cpp.
 struct Settings {
@@ -94,6 +100,7 @@ struct Settings {
   bool take_over = false;
   std::vector<std::string> metrics = {"jsonl"};
   int64_t log_every = 1;
+  StepRange trace;
   std::string sample;
   int64_t sample_tokens = 200;
   double sample_temperature = 0.8;

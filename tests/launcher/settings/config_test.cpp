@@ -34,10 +34,11 @@ TEST(Config, FlagBeatsEnvironmentBeatsFileBeatsDefault) {
 }
 
 TEST(Config, EveryKindOfValueFromFlags) {
-  const Settings s = settings_of(
-      {{"--data", "a", "b,c", "--betas", "0.8,0.9", "--shuffle=false", "--no-bind",
-        "--deterministic", "--metrics", "jsonl,csv", "--time-limit", "23:30:00",
-        "--sample=--x", "--freeze", "h.0.*", "--freeze", "wte", "--lr=1e-3"}});
+  const Settings s =
+      settings_of({{"--data", "a", "b,c", "--betas", "0.8,0.9", "--shuffle=false",
+                    "--no-bind", "--deterministic", "--metrics", "jsonl,csv",
+                    "--time-limit", "23:30:00", "--sample=--x", "--trace=steps=3:5",
+                    "--freeze", "h.0.*", "--freeze", "wte", "--lr=1e-3"}});
   EXPECT_THAT(s.data, ElementsAre("a", "b,c", "d"));
   EXPECT_THAT(s.betas, ElementsAre(0.8, 0.9));
   EXPECT_FALSE(s.shuffle);
@@ -46,6 +47,7 @@ TEST(Config, EveryKindOfValueFromFlags) {
   EXPECT_THAT(s.metrics, ElementsAre("jsonl", "csv"));
   EXPECT_EQ(s.time_limit, 23 * 3600 + 30 * 60);
   EXPECT_EQ(s.sample, "--x");
+  EXPECT_EQ(s.trace, (StepRange{3, 5}));
   EXPECT_THAT(s.freeze, ElementsAre("h.0.*", "wte"));
   EXPECT_EQ(s.lr, 1e-3);
 }
@@ -121,6 +123,13 @@ TEST(Config, BadNumbersAreRefusedByName) {
   EXPECT_THAT(complaint({{"--time-limit", "1h"}}), HasSubstr("such as 23:30:00"));
   EXPECT_THAT(complaint({{"--dtype", "fp16"}}),
               HasSubstr("dtype is \"fp16\"; allowed: fp32 or bf16"));
+  for (const char* value :
+       {"3:5", "steps=5", "steps=0:2", "steps=3:2", "steps=1:2:3", "steps=a:b"}) {
+    EXPECT_EQ(complaint({{"--trace", value}}),
+              "trace is \"" + std::string(value) +
+                  "\"; allowed: steps=FIRST:LAST with 1 <= FIRST <= LAST, such as "
+                  "steps=3:5 (--trace)");
+  }
   EXPECT_THAT(complaint({{"--metrics", "jsonl,xml"}}),
               HasSubstr("allowed: jsonl or csv"));
 }
@@ -304,6 +313,7 @@ TEST(Config, PrintedFileGivesTheSameSettings) {
   settings.metrics = {};
   settings.time_limit = 360000;
   settings.sample = "[x] # 'y'";
+  settings.trace = {2, 9};
   settings.out = "runs/x";
   TempFolder folder;
   const std::string file = folder.write("run.toml", to_toml(settings));

@@ -1,0 +1,56 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zero {
+
+// What each thread of this process did when, to be drawn.
+//
+// There is one for the process, as there is one Activity. While nobody records, a span
+// costs one relaxed atomic load. Thread-safe.
+class Trace {
+ public:
+  struct Event {
+    std::string name;                  // what is done, and to whom: "forward blocks.3"
+    int64_t begin_ns = 0, end_ns = 0;  // of CLOCK_MONOTONIC: all ranks of a host compare
+  };
+  // A thread that did something; its events lie beside or inside one another.
+  struct Lane {
+    std::string thread;         // "training", or a stream's name
+    std::vector<Event> events;  // in the order in which they ended
+  };
+
+  // From now on; what was recorded before is forgotten. The calling thread is the one
+  // that trains.
+  static void start();
+  static bool is_on() noexcept { return is_on_.load(std::memory_order_relaxed); }
+  // Ends the recording; what has not ended by now is left out.
+  static std::vector<Lane> finish();
+
+  // A stretch of the calling thread's time, until the end of the scope.
+  class Span {
+   public:
+    explicit Span(std::string_view what, std::string_view whom = {}) {
+      if (is_on()) begin(what, whom);
+    }
+    ~Span() {
+      if (event_.begin_ns != 0) end();
+    }
+    Span(const Span&) = delete;
+    Span& operator=(const Span&) = delete;
+
+   private:
+    void begin(std::string_view what, std::string_view whom);
+    void end();
+
+    Event event_;
+  };
+
+ private:
+  static std::atomic<bool> is_on_;
+};
+
+}  // namespace zero

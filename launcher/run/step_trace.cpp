@@ -1,0 +1,91 @@
+#include "launcher/run/step_trace.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "launcher/run/console.h"
+
+namespace zero::launcher {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Names this rank, or one of its threads.
+Json label(const std::string& kind, int rank, size_t thread, const std::string& name) {
+  return {{"ph", "M"},
+          {"name", kind},
+          {"pid", rank},
+          {"tid", thread},
+          {"args", {{"name", name}}}};
+}
+
+double microseconds(int64_t ns) { return static_cast<double>(ns) / 1e3; }
+
+Json event_of(const Trace::Event& event, int rank, size_t thread) {
+  return {{"ph", "X"},
+          {"name", event.name},
+          {"cat", event.name.substr(0, event.name.find(' '))},
+          {"pid", rank},
+          {"tid", thread},
+          {"ts", microseconds(event.begin_ns)},
+          {"dur", microseconds(event.end_ns - event.begin_ns)}};
+}
+
+// errno tells why not.
+bool write_whole(const std::string& path, const std::string& text) {
+  const std::string temporary = path + ".tmp";
+  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  return file && std::rename(temporary.c_str(), path.c_str()) == 0;
+}
+
+}  // namespace
+
+std::string to_chrome(const std::vector<Trace::Lane>& lanes, int rank) {
+  std::vector<Json> events = {
+      label("process_name", rank, 0, fmt::format("rank {}", rank))};
+  for (size_t thread = 0; thread < lanes.size(); ++thread) {
+    events.push_back(label("thread_name", rank, thread, lanes[thread].thread));
+    for (const Trace::Event& event : lanes[thread].events)
+      events.push_back(event_of(event, rank, thread));
+  }
+  std::string text;
+  for (const Json& event : events)
+    text += (text.empty() ? "[\n" : ",\n") +
+            event.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text + "\n]\n";
+}
+
+StepTrace::StepTrace(const StepRange& steps, const std::string& run, int rank)
+    : steps_(steps), path_(fmt::format("{}/trace_{:05}.json", run, rank)), rank_(rank) {}
+
+StepTrace::~StepTrace() {
+  if (is_recording_) write();
+}
+
+void StepTrace::begin(int64_t step) {
+  if (is_recording_ || step < steps_.first || step > steps_.last) return;
+  Trace::start();
+  is_recording_ = true;
+}
+
+void StepTrace::end(int64_t step) {
+  if (is_recording_ && step >= steps_.last) write();
+}
+
+void StepTrace::write() {
+  is_recording_ = false;
+  if (!write_whole(path_, to_chrome(Trace::finish(), rank_))) {
+    warn(fmt::format("{} could not be written: {}", path_, std::strerror(errno)));
+  } else if (rank_ == 0) {
+    print_line("trace, a file for each rank: " + path_);
+  }
+}
+
+}  // namespace zero::launcher
