@@ -30,6 +30,7 @@ set(zero_headers
   checkpoint/dtype.h
   checkpoint/error.h
   checkpoint/find.h
+  engine/chunked_loss.h
   engine/comm/ranks.h
   engine/engine.h
   engine/errors.h

@@ -37,6 +37,7 @@ struct ModelShape {
   int64_t vocab = 0;    // 0: what the data needs
   int64_t seq_len = 0;  // longest sequence
   double dropout = 0;
+  int64_t loss_chunk = 0;  // tokens whose logits the loss makes at once; 0: all
   bool operator==(const ModelShape&) const = default;
 };
 

@@ -17,6 +17,7 @@ Gpt2Config gpt2_config(const ModelShape& shape) {
   config.n_positions = shape.seq_len;
   config.vocab_size = shape.vocab;
   config.dropout = shape.dropout;
+  config.loss_chunk = shape.loss_chunk;
   return config;
 }
 

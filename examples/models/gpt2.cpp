@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "engine/chunked_loss.h"
 #include "engine/errors.h"
 
 namespace zero {
@@ -87,7 +88,7 @@ at::Tensor Gpt2TransformerImpl::forward(const at::Tensor& tokens) {
   return ln_f(x);
 }
 
-Gpt2Impl::Gpt2Impl(const Gpt2Config& config) {
+Gpt2Impl::Gpt2Impl(const Gpt2Config& config) : loss_chunk_(config.loss_chunk) {
   check(config);
   transformer = register_module("transformer", Gpt2Transformer(config));
   lm_head = register_module("lm_head", TiedHead(transformer->wte->weight));
@@ -98,6 +99,8 @@ at::Tensor Gpt2Impl::logits(const at::Tensor& tokens) {
 }
 
 at::Tensor Gpt2Impl::forward(const at::Tensor& tokens, const at::Tensor& targets) {
+  if (loss_chunk_ > 0)
+    return chunked_loss(transformer(tokens), lm_head->weight, targets, loss_chunk_);
   const at::Tensor scores = logits(tokens).to(at::kFloat);
   return F::cross_entropy(
       scores.view({-1, scores.size(-1)}), targets.reshape(-1),
@@ -125,6 +128,7 @@ void check(const Gpt2Config& config) {
           "dim " + std::to_string(config.n_embd) + " does not divide into " +
               std::to_string(config.n_head) + " heads",
           "--dim: a multiple of --heads");
+  require(config.loss_chunk >= 0, "a negative loss_chunk", "--loss-chunk: 0 or more");
 }
 
 }  // namespace zero

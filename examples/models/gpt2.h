@@ -18,6 +18,7 @@ struct Gpt2Config {
   double layer_norm_epsilon = 1e-5;
   double initializer_range = 0.02;
   double dropout = 0;
+  int64_t loss_chunk = 0;  // tokens whose logits the loss makes at once; 0: all
 
   int64_t inner() const { return n_inner > 0 ? n_inner : 4 * n_embd; }
 };
@@ -105,6 +106,9 @@ class Gpt2Impl : public torch::nn::Module {
 
   Gpt2Transformer transformer{nullptr};
   TiedHead lm_head{nullptr};
+
+ private:
+  const int64_t loss_chunk_;
 };
 TORCH_MODULE(Gpt2);
 

@@ -20,6 +20,7 @@ class Activations {
         heads_(shape.heads),
         vocab_(shape.vocab),
         seq_len_(shape.seq_len),
+        chunk_(std::min<double>(shape.loss_chunk, tokens_)),
         drops_(shape.dropout > 0) {}
 
   double peak() const {
@@ -53,7 +54,19 @@ class Activations {
   }
 
   // The logits' softmax, its gradient, and the logits' own: (tokens, vocab) fp32 each.
-  double loss() const { return kept(layers_) + stream(tokens_) + 12 * tokens_ * vocab_; }
+  double loss() const {
+    if (chunk_ > 0) return chunked_loss();
+    return kept(layers_) + stream(tokens_) + 12 * tokens_ * vocab_;
+  }
+  // In chunks: the logits of one, their fp32 and its softmax; the gradients of the stream
+  // and, in fp32 until it is handed over, of the head.
+  double chunked_loss() const {
+    const bool is_fp32 = pass_.element_bytes == 4;
+    const double scores = chunk_ * vocab_ * (is_fp32 ? 8 : 10);
+    const double handed_over = is_fp32 ? 0 : head_weights();
+    return kept(layers_) + 2 * stream(tokens_) + 4 * vocab_ * dim_ +
+           std::max(scores, handed_over);
+  }
   // The GELU's gradient beside all that the last block keeps.
   double last_block() const {
     const double recomputed =
@@ -64,8 +77,11 @@ class Activations {
   double block_gradients() const {
     return kept(layers_ - 1) + block_weights() + 2 * stream(tokens_) + head_weights();
   }
-  // The embedding's gradient, the tied head's, and their sum.
-  double embedding() const { return 3 * head_weights() + 2 * stream(tokens_); }
+  // The embedding's gradient, the tied head's, and their sum, which takes the place of
+  // one that was made in chunks.
+  double embedding() const {
+    return (chunk_ > 0 ? 2 : 3) * head_weights() + 2 * stream(tokens_);
+  }
   // What joins the rows that went through a unit by and by.
   double joined() const {
     return pass_.rows > pass_.rows_in_units ? 4 * stream(tokens_) : 0;
@@ -74,7 +90,8 @@ class Activations {
   double scratch() const { return pass_.element_bytes == 4 ? 0 : 160 << 10; }
 
   const PassShape pass_;
-  const double tokens_, unit_tokens_, layers_, dim_, inner_, heads_, vocab_, seq_len_;
+  const double tokens_, unit_tokens_, layers_, dim_, inner_, heads_, vocab_, seq_len_,
+      chunk_;
   const bool drops_;
 };
 

@@ -28,9 +28,12 @@ RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& mo
       zero::plan(*model.module(),
                  engine_options(settings, batch, shape.seq_len, family.init_rules(shape)),
                  wish.num_ranks);
-  if (family.activation_bytes)
-    plan.activations =
-        family.activation_bytes(shape, pass_shape(settings, wish.num_ranks));
+  if (!family.activation_bytes) return plan;
+  const PassShape pass = pass_shape(settings, wish.num_ranks);
+  ModelShape other = shape;
+  other.loss_chunk = other_loss_chunk(shape.loss_chunk);
+  plan.activations = family.activation_bytes(shape, pass);
+  plan.other_activations = family.activation_bytes(other, pass);
   return plan;
 }
 

@@ -40,6 +40,15 @@ std::string table(const RunPlan& plan) {
   return text + row(plan, "", "all", plan.rank_bytes());
 }
 
+// What activations would be with the loss made the other way.
+std::string loss(const RunPlan& plan) {
+  const int64_t chunk = plan.shape.loss_chunk, other = plan.other_activations;
+  if (other < 0 || (chunk == 0 && other >= plan.activations)) return "";
+  const std::string ways = chunk == 0 ? fmt::format("whole; --loss-chunk {}", kLossChunk)
+                                      : fmt::format("chunks of {} tokens; whole", chunk);
+  return labelled("loss", ways + ": " + short_bytes(other) + " of activations");
+}
+
 std::string verdict(const PlanAnswer& answer) {
   const std::string numbers =
       fmt::format("{} needed, {} {}", short_bytes(answer.plan.node_bytes()),
@@ -84,6 +93,7 @@ std::string to_page(const PlanAnswer& answer) {
   text += labelled("ranks", fmt::format("{}, {} of them on a node", plan.num_ranks,
                                         plan.ranks_on_node));
   text += table(plan);
+  text += loss(plan);
   text += labelled("verdict", verdict(answer));
   if (!answer.all_fits()) {
     text +=
@@ -112,6 +122,7 @@ json to_json(const PlanAnswer& answer) {
       {"engine", entries},
       {"engine_bytes_per_rank", plan.engine_bytes()},
       {"activation_bytes_per_rank", nullptr},
+      {"other_loss", nullptr},
       {"program_bytes_per_rank", plan.program},
       {"bytes_per_rank", plan.rank_bytes()},
       {"bytes_per_node", plan.node_bytes()},
@@ -121,7 +132,11 @@ json to_json(const PlanAnswer& answer) {
       {"nearest", nullptr},
       {"largest", nullptr},
   };
-  if (plan.activations >= 0) result["activation_bytes_per_rank"] = plan.activations;
+  if (plan.activations >= 0) {
+    result["activation_bytes_per_rank"] = plan.activations;
+    result["other_loss"] = {{"loss_chunk", other_loss_chunk(plan.shape.loss_chunk)},
+                            {"activation_bytes_per_rank", plan.other_activations}};
+  }
   if (answer.nearest) result["nearest"] = fit_json(*answer.nearest);
   if (answer.largest) result["largest"] = shape_json(*answer.largest);
   return result;

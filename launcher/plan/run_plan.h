@@ -25,12 +25,19 @@ struct RunPlan {
   // Of one rank:
   std::vector<MemoryEntry> engine;  // exact
   int64_t activations = -1;         // estimated; -1: the model's family tells nothing
+  int64_t other_activations = -1;   // with the loss the other way: see other_loss_chunk
   int64_t program = 0;              // estimated: libraries, MPI, buffers
 
   int64_t engine_bytes() const;  // of one rank
   int64_t rank_bytes() const;    // all of one rank's
   int64_t node_bytes() const;    // of all ranks of the fullest node
 };
+
+// What a plan compares a loss of all logits with.
+constexpr int64_t kLossChunk = 1024;
+
+// With all logits at once where these are made in chunks, else in chunks of kLossChunk.
+constexpr int64_t other_loss_chunk(int64_t chunk) { return chunk > 0 ? 0 : kLossChunk; }
 
 // What goes through a model at once under these settings.
 PassShape pass_shape(const Settings& settings, int num_ranks);

@@ -30,6 +30,7 @@ ModelShape chosen_shape(const ModelShape& preset, const Settings& settings) {
   shape.vocab = chosen(settings.vocab, preset.vocab);
   shape.seq_len = chosen(settings.seq_len, preset.seq_len);
   shape.dropout = settings.dropout;
+  shape.loss_chunk = settings.loss_chunk;
   return shape;
 }
 

@@ -59,6 +59,10 @@ Group batch() {
       choice("accumulate", &Settings::accumulate, {"model", "unit"},
              "model: a pass through the model per micro-batch; unit: weights gathered "
              "once per step"),
+      integer(
+          "loss_chunk", &Settings::loss_chunk, 0, 1 << 30,
+          "tokens whose logits the loss makes at once, with less memory and a loss that "
+          "is the same but for rounding; 0: all"),
   };
 }
 

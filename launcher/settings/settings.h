@@ -45,6 +45,7 @@ struct Settings {
   int64_t global_batch = 32;
   int64_t micro_batch = 4;
   std::string accumulate = "model";
+  int64_t loss_chunk = 0;
 
   // --- optimizer
   std::string optimizer = "adamw";

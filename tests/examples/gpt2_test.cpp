@@ -234,6 +234,9 @@ TEST_F(Gpt2Test, RefusesNumbersThatDoNotFitTogether) {
   Gpt2Config config = tiny();
   config.n_head = 5;
   EXPECT_THROW(Gpt2Impl{config}, Error);
+  config = tiny();
+  config.loss_chunk = -1;
+  EXPECT_THROW(Gpt2Impl{config}, Error);
 }
 
 class Gpt2FamilyTest : public Gpt2Test {

@@ -60,11 +60,15 @@ TEST_F(Plan, SeventyBillionInNoMemory) {
 }
 
 TEST_F(Plan, ARunTakesWhatWasPlanned) {
-  for (const Words& flags : {Words{"--preset=gpt2-tiny", "--recompute=unit"},
-                             Words{"--preset=gpt2-tiny", "--dtype=bf16"},
-                             Words{"--preset=gpt2-tiny", "--accumulate=unit"},
-                             Words{"--preset=gpt2-10m", "--recompute=none"},
-                             Words{"--preset=gpt2-10m", "--dtype=bf16"}}) {
+  for (const Words& flags :
+       {Words{"--preset=gpt2-tiny", "--recompute=unit"},
+        Words{"--preset=gpt2-tiny", "--dtype=bf16"},
+        Words{"--preset=gpt2-tiny", "--accumulate=unit"},
+        Words{"--preset=gpt2-10m", "--recompute=none"},
+        Words{"--preset=gpt2-10m", "--dtype=bf16"},
+        Words{"--preset=gpt2-tiny", "--vocab=9000", "--loss-chunk=0"},
+        Words{"--preset=gpt2-tiny", "--vocab=9000", "--loss-chunk=16"},
+        Words{"--preset=gpt2-tiny", "--vocab=9000", "--loss-chunk=16", "--dtype=bf16"}}) {
     Words asked = flags;
     asked.insert(asked.end(), {"--global-batch=4", "--micro-batch=2"});
     const json told = plan_json(asked);
@@ -76,7 +80,7 @@ TEST_F(Plan, ARunTakesWhatWasPlanned) {
     EXPECT_EQ(used["engine_allocated"], told["engine_bytes_per_rank"]);
     const double ratio = told["activation_bytes_per_rank"].get<double>() /
                          used["activations_peak"].get<double>();
-    EXPECT_NEAR(ratio, 1, 0.15) << flags[0] << " " << flags[1];
+    EXPECT_NEAR(ratio, 1, 0.15) << testing::PrintToString(flags);
   }
 }
 

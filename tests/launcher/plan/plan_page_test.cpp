@@ -36,6 +36,25 @@ TEST(PlanPage, ShowsEveryOwnerPerRankAndPerNode) {
   EXPECT_THAT(page, Not(HasSubstr("nearest")));
 }
 
+TEST(PlanPage, TellsWhatALossMadeTheOtherWayWouldTake) {
+  PlanAnswer whole = answer(8 * kGiB);
+  EXPECT_THAT(to_page(whole), Not(HasSubstr("loss")));  // not known
+  EXPECT_EQ(to_json(whole)["other_loss"]["loss_chunk"], kLossChunk);
+  whole.plan.other_activations = kGiB;  // the same
+  EXPECT_THAT(to_page(whole), Not(HasSubstr("loss")));
+  whole.plan.other_activations = kGiB / 2;
+  EXPECT_THAT(to_page(whole),
+              HasSubstr("loss     whole; --loss-chunk 1024: 512.0 MiB of activations"));
+  PlanAnswer chunked = whole;
+  chunked.plan.shape.loss_chunk = 256;
+  chunked.plan.other_activations = 4 * kGiB;
+  EXPECT_THAT(to_page(chunked),
+              HasSubstr("loss     chunks of 256 tokens; whole: 4.0 GiB of activations"));
+  const nlohmann::json other = to_json(chunked)["other_loss"];
+  EXPECT_EQ(other["loss_chunk"], 0);
+  EXPECT_EQ(other["activation_bytes_per_rank"], 4 * kGiB);
+}
+
 TEST(PlanPage, TellsWhatWouldFit) {
   PlanAnswer small = answer(5 * kGiB);
   EXPECT_TRUE(small.engine_fits());

@@ -116,6 +116,11 @@ TEST(Config, BadNumbersAreRefusedByName) {
     EXPECT_THAT(complaint({{"--steps", value}}), HasSubstr("allowed: an integer from 1"))
         << value;
   }
+  for (const char* value : {"-1", "1.5", "all"}) {
+    EXPECT_THAT(complaint({{"--loss-chunk", value}}),
+                HasSubstr("loss_chunk is \"" + std::string(value) +
+                          "\"; allowed: an integer from 0 to"));
+  }
   EXPECT_THAT(complaint({{"--betas", "0.9"}}),
               HasSubstr("allowed: two numbers from 0, below 1"));
   EXPECT_THAT(complaint({{"--betas", "0.9,1"}}),
@@ -337,6 +342,9 @@ TEST(Config, ChangedSettingsAreThoseThatDefineARun) {
   after.seed = 2;
   after.prefetch = 3;
   after.steps = 4;
+  after.micro_batch = 5;
+  after.loss_chunk = 6;
+  after.trace = {7, 8};
   const auto changed = changed_settings(before, after);
   ASSERT_EQ(changed.size(), 2u);
   EXPECT_EQ(changed[0].key, "lr");
