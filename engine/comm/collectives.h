@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,6 +15,10 @@ class Stream;
 // In which order ranks' values are added up. Tree: adjacent pairs, ((0+1)+(2+3))+...: the
 // same bits in every run and on every backend. Any: as is fastest.
 enum class SumOrder { kTree, kAny };
+
+// Told that elements [begin, end) of a shard hold their sums, while these are at hand: in
+// order, each once, `begin` a multiple of 64.
+using SummedPiece = std::function<void(int64_t begin, int64_t end)>;
 
 // Bulk collectives among the ranks of a group, over memory of the device that the streams
 // belong to.
@@ -40,9 +45,10 @@ class Collectives {
 
   // shard (shard_numel) fp32 = element-wise sum over ranks of their r-th part of full
   // (size * shard_numel). `type` is that of full, kFp32 or kBf16; sums are fp32.
+  // `summed`, if given, is called in the stream.
   virtual void reduce_scatter(const void* full, float* shard, int64_t shard_numel,
                               DType type, SumOrder order, const std::string& tag,
-                              Stream& stream) = 0;
+                              Stream& stream, const SummedPiece& summed = {}) = 0;
 
   // Each value = its sum over ranks. For the few numbers that must keep their place among
   // the bulk.

@@ -25,12 +25,13 @@ class HostCollectives final : public Collectives {
   }
 
   void reduce_scatter(const void* full, float* shard, int64_t shard_numel, DType type,
-                      SumOrder order, const std::string& tag, Stream& stream) override {
+                      SumOrder order, const std::string& tag, Stream& stream,
+                      const SummedPiece& summed) override {
     const int variant = 2 * static_cast<int>(type) + static_cast<int>(order);
     const Call call = channel_->next_call(Operation::kReduceScatter, variant,
                                           shard_numel * size_of(type), tag);
     queue(call, stream, [=](Transport& transport) {
-      transport.reduce_scatter(call, full, shard, shard_numel, type);
+      transport.reduce_scatter(call, full, shard, shard_numel, type, summed);
     });
   }
 

@@ -81,10 +81,12 @@ void MpiTransport::gather_piece(const std::byte* from, std::byte* to, int64_t by
 }
 
 void MpiTransport::reduce_scatter(const Call& call, const void* full, float* shard,
-                                  int64_t shard_numel, DType type) {
+                                  int64_t shard_numel, DType type,
+                                  const SummedPiece& summed) {
   agree(call);
   const int64_t element = size_of(type);
-  const int64_t part_numel = std::max<int64_t>(max_message_bytes_ / element / size_, 1);
+  const int64_t part_numel =
+      std::max<int64_t>(max_message_bytes_ / element / size_ / 64, 1) * 64;
   auto* parts = static_cast<const std::byte*>(full);  // (size, shard_numel)
   std::vector<const void*> sources(size_);
   for (int64_t begin = 0; begin < shard_numel; begin += part_numel) {
@@ -95,6 +97,7 @@ void MpiTransport::reduce_scatter(const Call& call, const void* full, float* sha
                                     : scratch_.data() + peer * numel * element;
     }
     tree_sum(sources, type, shard + begin, numel);
+    if (summed) summed(begin, begin + numel);
   }
 }
 

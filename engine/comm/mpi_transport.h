@@ -24,7 +24,8 @@ class MpiTransport final : public Transport {
   void all_gather(const Call& call, const void* shard, void* full,
                   int64_t shard_bytes) override;
   void reduce_scatter(const Call& call, const void* full, float* shard,
-                      int64_t shard_numel, DType type) override;
+                      int64_t shard_numel, DType type,
+                      const SummedPiece& summed) override;
   void broadcast(const Call& call, void* data, int64_t bytes, int root) override;
   void barrier(const Call& call) override;
   std::unique_ptr<Transport> split(const Call& call, int color) override;

@@ -55,11 +55,11 @@ void SharedTransport::all_gather(const Call& call, const void* shard, void* full
 
 // A slot holds one part for each other rank, side by side.
 void SharedTransport::reduce_scatter(const Call& call, const void* full, float* shard,
-                                     int64_t shard_numel, DType type) {
+                                     int64_t shard_numel, DType type,
+                                     const SummedPiece& summed) {
   const int64_t element = size_of(type);
   const int64_t num_parts = std::max(size() - 1, 1);
-  // Whole lines.
-  const int64_t part_numel = area_.slot_bytes() / num_parts / 64 * 64 / element;
+  const int64_t part_numel = area_.slot_bytes() / num_parts / element / 64 * 64;
   assert(part_numel > 0);
   auto part_of = [&](int reader,
                      int writer) {  // readers in rank order, the writer left out
@@ -85,6 +85,7 @@ void SharedTransport::reduce_scatter(const Call& call, const void* full, float* 
                                         : slot_of(peer) + part_of(rank_, peer);
         }
         tree_sum(sources, type, shard + piece.begin, piece.length);
+        if (summed) summed(piece.begin, piece.begin + piece.length);
       });
 }
 

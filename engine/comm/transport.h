@@ -30,7 +30,8 @@ class Transport {
   virtual void all_gather(const Call& call, const void* shard, void* full,
                           int64_t shard_bytes) = 0;
   virtual void reduce_scatter(const Call& call, const void* full, float* shard,
-                              int64_t shard_numel, DType type) = 0;
+                              int64_t shard_numel, DType type,
+                              const SummedPiece& summed) = 0;
   virtual void broadcast(const Call& call, void* data, int64_t bytes, int root) = 0;
   virtual void barrier(const Call& call) = 0;
   virtual std::unique_ptr<Transport> split(const Call& call, int color) = 0;

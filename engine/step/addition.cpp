@@ -47,10 +47,10 @@ void store_bf16(float* sum, uint16_t* sum_bf16, int64_t numel) {
 
 }  // namespace
 
-void add_up(const Addition& all, int64_t numel, ThreadPool& threads) {
+void add_up(const Addition& all, int64_t first, int64_t last, ThreadPool& threads) {
   std::mutex mutex;
-  threads.parallel_for(numel, kChunkNumel, [&](int64_t begin, int64_t end) {
-    const int64_t chunk = end - begin;
+  threads.parallel_for(last - first, kChunkNumel, [&](int64_t from, int64_t to) {
+    const int64_t begin = first + from, chunk = to - from;
     float widened[kChunkNumel], unstored[kChunkNumel];
     const float* right = advance(all.right, begin);
     if (all.right_bf16) {

@@ -20,7 +20,8 @@ struct Addition {
   GradientNorm* norm = nullptr;
 };
 
-// Do it, each operation in fp32: the same bits on any number of threads.
-void add_up(const Addition& addition, int64_t numel, ThreadPool& threads);
+// Do it to elements [begin, end), each operation in fp32: the same bits on any number of
+// threads. With a norm, `begin` is a multiple of 64.
+void add_up(const Addition& addition, int64_t begin, int64_t end, ThreadPool& threads);
 
 }  // namespace zero

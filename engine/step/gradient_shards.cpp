@@ -139,7 +139,7 @@ void GradientShards::add_in_place(int part) {
         addition.right = grad.const_data_ptr<float>();
     }
     if (completes(state)) finish_in(addition, state);
-    add_up(addition, layout.params[i].numel(), threads_);
+    add_up(addition, 0, layout.params[i].numel(), threads_);
   }
   state.held.clear();
 }
@@ -158,7 +158,7 @@ GradientNorm GradientShards::finish() {
         Addition addition = into_sum(p);
         if (state.num_passes > 0) addition.left = addition.sum;
         finish_in(addition, state);
-        add_up(addition, plan_.parts[p].layout.shard_numel, threads_);
+        add_up(addition, 0, plan_.parts[p].layout.shard_numel, threads_);
       }
     }
     norm.merge(state.norm);
@@ -227,16 +227,20 @@ void GradientShards::push_pass(int part, Slot& slot) {
 
   device_.compute_stream().record(*collected_);
   stream_.wait(*collected_);
-  comm_.reduce_scatter(slot.memory, target, numel, wire_, sum_order_, planned.tag,
-                       stream_);
-  device_.poison(slot.memory, slot.bytes, stream_);
-  stream_.record(*slot.idle);
-  if (!counts) {
+  SummedPiece add_piece;  // where more is to be done than to sum over ranks
+  if (!counts && (target == scratch_ || completes(state))) {
     addition.right = target;
     if (state.num_passes > 0) addition.left = addition.sum;
-    if (target == scratch_ || completes(state)) queue_sum(part, addition);
-    return;
+    add_piece = [=, &planned](int64_t begin, int64_t end) {
+      const Trace::Span span("sum", planned.tag);
+      add_up(addition, begin, end, this_thread());
+    };
   }
+  comm_.reduce_scatter(slot.memory, target, numel, wire_, sum_order_, planned.tag,
+                       stream_, add_piece);
+  device_.poison(slot.memory, slot.bytes, stream_);
+  stream_.record(*slot.idle);
+  if (!counts) return;
   if (target == scratch_) {
     size_t level = 0;
     for (; state.num_passes >> level & 1; ++level)
@@ -253,7 +257,7 @@ void GradientShards::push_pass(int part, Slot& slot) {
 void GradientShards::queue_sum(int part, const Addition& addition) {
   as_host_stream(stream_).enqueue([=, &planned = plan_.parts[part]] {
     const Trace::Span span("sum", planned.tag);
-    add_up(addition, planned.layout.shard_numel, this_thread());
+    add_up(addition, 0, planned.layout.shard_numel, this_thread());
   });
 }
 
@@ -267,7 +271,7 @@ void GradientShards::fold_levels(int part, int64_t num_passes) {
     if (!(num_passes >> level & 1)) continue;
     addition.left = state.levels[level];
     if (num_passes >> (level + 1) == 0) finish_in(addition, state);
-    add_up(addition, numel, this_thread());
+    add_up(addition, 0, numel, this_thread());
     addition.right = addition.sum;
   }
 }

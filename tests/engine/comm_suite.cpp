@@ -186,6 +186,26 @@ TEST_P(CollectivesTest, ReducesIntoItsOwnPart) {
   });
 }
 
+TEST_P(CollectivesTest, TellsEachSumWhileItIsAtHand) {
+  on_every_rank([](Collectives& comm) {
+    auto stream = make_inline_stream("reduce");
+    for (int64_t numel : kSizes) {
+      const Floats full = values_of(comm.rank(), comm.size() * numel);
+      const Floats expected = expected_shard(comm.rank(), comm.size(), numel);
+      Floats shard(numel, -1);
+      int64_t told = 0;
+      comm.reduce_scatter(full.data(), shard.data(), numel, DType::kFp32, SumOrder::kTree,
+                          "told", *stream, [&](int64_t begin, int64_t end) {
+                            EXPECT_EQ(begin, told);
+                            EXPECT_EQ(begin % 64, 0);
+                            for (; told < end; ++told)
+                              ASSERT_EQ(shard[told], expected[told]) << told;
+                          });
+      EXPECT_EQ(told, numel);
+    }
+  });
+}
+
 TEST_P(CollectivesTest, SumsBf16InFp32) {
   on_every_rank([](Collectives& comm) {
     auto stream = make_inline_stream("reduce");

@@ -184,7 +184,8 @@ class BrokenTransport final : public Transport {
   explicit BrokenTransport(std::vector<std::string>& log)
       : Transport({0, 2}, {0, 2}), log_(log) {}
   void all_gather(const Call& call, const void*, void*, int64_t) override { fail(call); }
-  void reduce_scatter(const Call& call, const void*, float*, int64_t, DType) override {
+  void reduce_scatter(const Call& call, const void*, float*, int64_t, DType,
+                      const SummedPiece&) override {
     fail(call);
   }
   void broadcast(const Call& call, void*, int64_t, int) override { fail(call); }

@@ -39,7 +39,7 @@ class AdditionTest : public ::testing::TestWithParam<int> {
 
 TEST_P(AdditionTest, ANullSideCountsAsZeros) {
   const auto added = [&](const float* a, const float* b) {
-    add_up({.left = a, .right = b, .sum = sum.data()}, kNumel, threads);
+    add_up({.left = a, .right = b, .sum = sum.data()}, 0, kNumel, threads);
     return sum;
   };
   std::vector<float> both(kNumel);
@@ -53,9 +53,10 @@ TEST_P(AdditionTest, ANullSideCountsAsZeros) {
 TEST_P(AdditionTest, TheSumMayBeASide) {
   std::vector<float> expected(kNumel);
   for (int64_t i = 0; i < kNumel; ++i) expected[i] = sum[i] + right[i];
-  add_up({.left = sum.data(), .right = right.data(), .sum = sum.data()}, kNumel, threads);
+  add_up({.left = sum.data(), .right = right.data(), .sum = sum.data()}, 0, kNumel,
+         threads);
   EXPECT_EQ(sum, expected);
-  add_up({.left = sum.data(), .sum = sum.data(), .norm = &norm}, kNumel, threads);
+  add_up({.left = sum.data(), .sum = sum.data(), .norm = &norm}, 0, kNumel, threads);
   EXPECT_EQ(sum, expected);
   EXPECT_EQ(reduced(norm), norm_of(expected));
 }
@@ -67,7 +68,7 @@ TEST_P(AdditionTest, Bf16ComesInExactlyAndGoesOutRounded) {
           .right_bf16 = halves.data(),
           .sum_bf16 = out.data(),
           .norm = &norm},
-         kNumel, threads);
+         0, kNumel, threads);
   std::vector<float> stored(kNumel);
   for (int64_t i = 0; i < kNumel; ++i) {
     const uint16_t expected = float_to_bf16(left[i] + bf16_to_float(halves[i]));
@@ -77,13 +78,29 @@ TEST_P(AdditionTest, Bf16ComesInExactlyAndGoesOutRounded) {
   EXPECT_EQ(reduced(norm), norm_of(stored));  // of what is stored
 }
 
+TEST_P(AdditionTest, PartsAddUpToTheWhole) {
+  GradientNorm of_whole(NormType::kL2);
+  const Addition addition{.left = left.data(), .right = right.data(), .sum = sum.data()};
+  Addition whole = addition, parts = addition;
+  whole.norm = &of_whole;
+  add_up(whole, 0, kNumel, threads);
+  const std::vector<float> expected = sum;
+  std::fill(sum.begin(), sum.end(), 0.0f);
+  parts.norm = &norm;
+  for (const auto& [begin, end] :
+       {std::pair<int64_t, int64_t>{0, 64}, {64, 20032}, {20032, kNumel}})
+    add_up(parts, begin, end, threads);
+  EXPECT_EQ(sum, expected);
+  EXPECT_EQ(reduced(norm), reduced(of_whole));
+}
+
 TEST_P(AdditionTest, RoundsHoldsTheSameInFp32) {
   add_up({.left = left.data(),
           .right = right.data(),
           .sum = sum.data(),
           .rounds = true,
           .norm = &norm},
-         kNumel, threads);
+         0, kNumel, threads);
   std::vector<float> stored(kNumel);
   for (int64_t i = 0; i < kNumel; ++i)
     stored[i] = bf16_to_float(float_to_bf16(left[i] + right[i]));
