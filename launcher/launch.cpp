@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/bench/options.h"
+#include "launcher/commands/bench.h"
 #include "launcher/commands/eval.h"
 #include "launcher/commands/generate.h"
 #include "launcher/commands/plan.h"
@@ -30,6 +32,7 @@ using namespace launcher;
 struct Verb {
   const char *name, *summary;
   int (*run)(const CommandLine& line, const ModelFamilies& models);
+  std::string (*help)(const std::string& verb) = settings_help;
 };
 
 constexpr std::array kVerbs = {
@@ -40,6 +43,8 @@ constexpr std::array kVerbs = {
          generate_text},
     Verb{"verify", "every byte of a checkpoint, or of all of a run's (--from DIR)",
          verify},
+    Verb{"bench", "what this machine does, each beside its limit (adam, step, ...)",
+         bench, bench_help},
 };
 
 std::string overview() {
@@ -64,6 +69,13 @@ Failure unknown_verb(const std::string& word) {
       ExitCode::kUsage,
       fmt::format("\"{}\" is no verb{}", word, near.empty() ? "" : "; nearest: " + near),
       "command line", "zero_launch --help lists the verbs"};
+}
+
+// `adam` in `bench adam --json`; no other verb has kinds.
+std::string kind_behind(const std::vector<std::string>& words) {
+  const bool has_kind =
+      words[0] == "bench" && words.size() > 1 && !words[1].starts_with('-');
+  return has_kind ? words[1] : "";
 }
 
 int rank_before_mpi() {
@@ -92,9 +104,12 @@ int launch(int argc, char** argv, const ModelFamilies& models) {
   }
   for (const Verb& verb : kVerbs) {
     if (words[0] != verb.name) continue;
-    CommandLine line = read_command_line({words.begin() + 1, words.end()});
+    const std::string kind = kind_behind(words);
+    CommandLine line =
+        read_command_line({words.begin() + (kind.empty() ? 1 : 2), words.end()});
     line.words = words;
-    if (line.help) return print_by_first_rank(settings_help(words[0]), stdout);
+    line.kind = kind;
+    if (line.help) return print_by_first_rank(verb.help(words[0]), stdout);
     append(line.problems, check_flags(line, words[0]));
     return verb.run(line, models);
   }

@@ -30,6 +30,16 @@ int num_objects(const Machine& machine, hwloc_obj_type_t type) {
   return std::max(0, hwloc_get_nbobjs_by_type(machine.get(), type));
 }
 
+// Of the last level that there is.
+int64_t last_cache_bytes(const Machine& machine) {
+  for (const auto type : {HWLOC_OBJ_L4CACHE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE}) {
+    if (num_objects(machine, type) == 0) continue;
+    return static_cast<int64_t>(
+        hwloc_get_obj_by_type(machine.get(), type, 0)->attr->cache.size);
+  }
+  return 0;
+}
+
 // All CPUs along hwloc's walk through packages, NUMA nodes, caches and cores.
 std::vector<int> cpus_in_machine_order(const Machine& machine) {
   std::vector<int> cpus(num_objects(machine, HWLOC_OBJ_PU));
@@ -49,6 +59,7 @@ Topology read_topology() {
     topology.num_cores = num_objects(machine, HWLOC_OBJ_PU);
   }
   topology.num_numa_nodes = num_objects(machine, HWLOC_OBJ_NUMANODE);
+  topology.cache_bytes = last_cache_bytes(machine);
   // Not hwloc's: NUMA nodes' own counts miss memory that a hypervisor added later.
   topology.memory_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   topology.affinity = current_affinity();

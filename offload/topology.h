@@ -12,6 +12,7 @@ namespace zero {
 struct Topology {
   int num_cores = 0;  // physical cores; two hardware threads of one core count once
   int num_numa_nodes = 0;
+  int64_t cache_bytes = 0;    // of one of the largest caches; 0: nobody tells
   int64_t memory_bytes = 0;   // of the whole machine, in use or not
   std::vector<int> affinity;  // CPUs on which the calling thread may run, ascending
 };

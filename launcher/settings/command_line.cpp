@@ -64,6 +64,10 @@ class Reader {
       read_once(flag, "a file", value, line_.write);
     } else if (flag == "--from") {
       read_once(flag, "a folder", value, line_.from);
+    } else if (flag == "--rounds") {
+      read_once(flag, "a number", value, line_.rounds);
+    } else if (flag == "--size") {
+      read_once(flag, "bytes such as 256MiB", value, line_.size);
     } else if (const Setting* setting = setting_of_flag(flag)) {
       read_setting(*setting, value);
     } else if (const Setting* negated = setting_of_negation(flag)) {
@@ -166,7 +170,9 @@ Problems check_flags(const CommandLine& line, const std::string& verb) {
        {"eval", "generate", "verify"},
        "; train has --resume DIR"},
       {!line.write.empty(), "--write", {"plan"}, ""},
-      {line.json, "--json", {"plan", "verify"}, ""},
+      {!line.rounds.empty(), "--rounds", {"bench"}, ""},
+      {!line.size.empty(), "--size", {"bench"}, ""},
+      {line.json, "--json", {"plan", "verify", "bench"}, ""},
       {line.print_config, "--print-config", {"train"}, ""},
   };
   Problems problems;

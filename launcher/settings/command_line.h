@@ -15,10 +15,13 @@ struct FlagValue {
 // What stands behind `zero_launch train`, taken apart but not yet judged.
 struct CommandLine {
   std::vector<std::string> words;  // all of them, from the verb on; launch() knows them
-  std::vector<FlagValue> flags;    // each key once, with all the words it was given
-  std::string config_file;         // --config FILE; empty: none
-  std::string from;                // --from DIR; empty: none
-  std::string write;               // --write FILE; empty: none
+  std::string kind;  // behind `bench`, where no flag stands; launch() knows it
+  std::vector<FlagValue> flags;  // each key once, with all the words it was given
+  std::string config_file;       // --config FILE; empty: none
+  std::string from;              // --from DIR; empty: none
+  std::string write;             // --write FILE; empty: none
+  std::string rounds;            // --rounds N; empty: as bench does
+  std::string size;              // --size BYTES; empty: as bench does
   bool json = false;
   bool print_config = false;
   bool help = false;

@@ -12,22 +12,14 @@ namespace {
 
 constexpr size_t kHelpColumn = 36;
 
-// "  --seq-len N              tokens of a sample (256)"; a long left side pushes the
-// right one to a new line.
-std::string help_line(const std::string& left, const std::string& right) {
-  std::string line = "  " + left;
-  if (line.size() + 2 > kHelpColumn) line += '\n' + std::string(kHelpColumn, ' ');
-  return fmt::format("{:<{}}{}\n", line, kHelpColumn, right);
-}
-
 std::string placeholder_of(const Setting& setting) {
   return setting.is_list && !setting.is_split_at_commas ? setting.placeholder + "..."
                                                         : setting.placeholder;
 }
 
 // " [0.9,0.95]", or nothing where empty is the default.
-std::string default_of(const Setting& setting) {
-  const nlohmann::json value = setting.value(Settings{});
+std::string default_of(const Setting& setting, const Settings& defaults) {
+  const nlohmann::json value = setting.value(defaults);
   std::string text;
   for (const auto& element : value.is_array() ? value : nlohmann::json{value}) {
     text += (text.empty() ? "" : ",") +
@@ -49,6 +41,17 @@ std::string usage(const std::string& verb) {
 }
 
 }  // namespace
+
+std::string help_line(const std::string& left, const std::string& right) {
+  std::string line = "  " + left;
+  if (line.size() + 2 > kHelpColumn) line += '\n' + std::string(kHelpColumn, ' ');
+  return fmt::format("{:<{}}{}\n", line, kHelpColumn, right);
+}
+
+std::string setting_line(const Setting& setting, const Settings& defaults) {
+  return help_line(flag_of(setting) + " " + placeholder_of(setting),
+                   setting.help + default_of(setting, defaults));
+}
 
 std::string settings_help(const std::string& verb) {
   if (verb == "verify") {
@@ -77,8 +80,7 @@ std::string settings_help(const std::string& verb) {
   std::string group;
   for (const Setting& setting : setting_table()) {
     if (setting.group != group) page += fmt::format("\n{}\n", group = setting.group);
-    page += help_line(flag_of(setting) + " " + placeholder_of(setting),
-                      setting.help + default_of(setting));
+    page += setting_line(setting, Settings());
   }
   return page;
 }

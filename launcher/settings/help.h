@@ -1,10 +1,17 @@
 #pragma once
 #include <string>
 
+#include "launcher/settings/setting_table.h"
+
 namespace zero::launcher {
 
 // The page of `zero_launch train --help`: every setting by group, with default and
 // meaning.
 std::string settings_help(const std::string& verb);
+
+// "  --seq-len N              tokens of a sample [256]\n"; a long left side pushes the
+// right one to a new line.
+std::string help_line(const std::string& left, const std::string& right);
+std::string setting_line(const Setting& setting, const Settings& defaults);
 
 }  // namespace zero::launcher

@@ -12,6 +12,7 @@ TEST(TopologyTest, IsThatOfThisMachine) {
   EXPECT_GE(topology.num_cores, 1);
   EXPECT_LE(topology.num_cores, sysconf(_SC_NPROCESSORS_CONF));
   EXPECT_GE(topology.num_numa_nodes, 1);
+  EXPECT_GE(topology.cache_bytes, 0);
   EXPECT_GE(topology.memory_bytes, available_memory_bytes());
   EXPECT_EQ(topology.affinity, current_affinity());
 }

@@ -1,0 +1,33 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace zero::launcher {
+
+// Of one thing that was measured, in the order of the rounds.
+using Seconds = std::vector<double>;
+
+// What is measured: does its work once and tells how many seconds that took.
+using Contestant = std::function<double()>;
+
+// Let all contestants work once a round, one after the other, so that what the machine
+// does meanwhile falls on all of them. A first round warms up and does not count.
+// Result: of each contestant, its seconds in each round.
+std::vector<Seconds> alternate(const std::vector<Contestant>& contestants,
+                               int64_t num_rounds);
+
+// The seconds of one call.
+double seconds_of(const std::function<void()>& work);
+
+// The middle one, or the mean of the two in the middle; of at least one value.
+double median(std::vector<double> values);
+
+// The median over rounds of limit / measured: 1 is as fast as the limit.
+double ratio_to_limit(const Seconds& measured, const Seconds& limit);
+
+// Round by round.
+Seconds operator+(Seconds left, const Seconds& right);
+Seconds operator-(Seconds left, const Seconds& right);
+
+}  // namespace zero::launcher
