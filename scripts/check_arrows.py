@@ -61,7 +61,8 @@ HOMES = {
     "mpi.h": ["engine/comm/"],
     "nccl.h": ["engine/comm/"],
     "cuda": ["engine/device/"],
-    "torch/": ["engine/", "examples/", "launcher/process/runner.cpp", "launcher/process/tensor_memory.cpp"],
+    "torch/": ["engine/", "examples/", "launcher/bench/plain_loop.cpp", "launcher/process/runner.cpp",
+               "launcher/process/tensor_memory.cpp"],
     "fmt/": ["launcher/"],
     "toml++/": ["launcher/settings/"],
 }

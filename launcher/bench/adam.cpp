@@ -66,14 +66,15 @@ std::vector<Row> rows_of(const AdamSeconds& seconds, const UpdateArrays& arrays,
   return rows;
 }
 
-}  // namespace
-
+// 1, 2, 4 ... and `most` itself.
 std::vector<int> thread_counts(int most) {
   std::vector<int> counts;
   for (int count = 1; count < most; count *= 2) counts.push_back(count);
   counts.push_back(most);
   return counts;
 }
+
+}  // namespace
 
 std::vector<Row> bench_adam(const BenchOptions& options) {
   const Settings& settings = options.settings;

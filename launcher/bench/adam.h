@@ -15,7 +15,4 @@ namespace zero::launcher {
 // transformer's block, on 1, 2, 4 ... all threads.
 std::vector<Row> bench_adam(const BenchOptions& options);
 
-// 1, 2, 4 ... and `most` itself.
-std::vector<int> thread_counts(int most);
-
 }  // namespace zero::launcher

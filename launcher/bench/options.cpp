@@ -49,7 +49,7 @@ std::vector<BenchKind> make_kinds() {
            "and backward of the whole model and nothing else; alone also how much of the "
            "updates hides behind the next forward",
            {"model", "preset", "layers", "dim", "heads", "kv_heads", "ffn_dim", "vocab",
-            "seq_len", "micro_batch", "ranks", "steps", "threads", "bind", "dtype",
+            "seq_len", "micro_batch", "ranks", "steps", "threads", "dtype",
             "reduce_dtype", "reshard_after_forward", "prefetch", "recompute"},
            step_defaults(),
            5,
@@ -95,8 +95,7 @@ void refuse(Problems& problems, const BenchKind& kind, const std::string& flag) 
 Problems unused_flags(const BenchKind& kind, const CommandLine& line) {
   Problems problems;
   for (const FlagValue& flag : line.flags) {
-    if (std::ranges::find(kind.settings, flag.key) == kind.settings.end())
-      refuse(problems, kind, flag_of(*find_setting(flag.key)));
+    if (!kind.takes(flag.key)) refuse(problems, kind, flag_of(*find_setting(flag.key)));
   }
   if (!line.config_file.empty()) refuse(problems, kind, "--config");
   if (!line.size.empty() && kind.size_help.empty()) refuse(problems, kind, "--size");
@@ -119,6 +118,10 @@ void read_value(const std::string& flag, const std::string& text, Parse parse,
 }
 
 }  // namespace
+
+bool BenchKind::takes(const std::string& setting) const {
+  return std::ranges::find(settings, setting) != settings.end();
+}
 
 const std::vector<BenchKind>& bench_kinds() {
   static const std::vector<BenchKind> kinds = make_kinds();

@@ -18,6 +18,9 @@ struct BenchKind {
   int64_t default_rounds = 0;
   std::string size_help;     // what --size means here; empty: it takes none
   int64_t default_size = 0;  // bytes
+
+  bool takes(const std::string& setting) const;
+  bool is_of_ranks() const { return takes("ranks"); }  // else of one process
 };
 
 // adam, step, comm, checkpoint.

@@ -38,6 +38,13 @@ double ratio_to_limit(const Seconds& measured, const Seconds& limit) {
   return median(std::move(ratios));
 }
 
+double hidden_part(const Seconds& in_step, const Seconds& queued, const Seconds& none) {
+  std::vector<double> parts;
+  for (size_t i = 0; i < in_step.size(); ++i)
+    parts.push_back((in_step[i] - queued[i]) / (in_step[i] - none[i]));
+  return median(std::move(parts));
+}
+
 Seconds operator+(Seconds left, const Seconds& right) {
   for (size_t i = 0; i < left.size(); ++i) left[i] += right[i];
   return left;

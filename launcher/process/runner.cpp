@@ -36,13 +36,6 @@ class Inference {
   torch::NoGradGuard no_grad_;
 };
 
-// (rows, columns) int64
-at::Tensor to_tensor(std::span<const int64_t> values, int64_t rows, int64_t columns) {
-  at::Tensor tensor = torch::empty({rows, columns}, torch::kInt64);
-  std::copy(values.begin(), values.end(), tensor.data_ptr<int64_t>());
-  return tensor;
-}
-
 at::Tensor loss_of(LanguageModel& model, Engine& engine, const Batch& batch) {
   Loss loss{model};
   auto* callable = &loss;
@@ -55,6 +48,12 @@ at::Tensor loss_of(LanguageModel& model, Engine& engine, const Batch& batch) {
 void prepare_torch(int num_threads, uint64_t seed) {
   at::set_num_threads(num_threads);
   torch::manual_seed(seed);
+}
+
+at::Tensor to_tensor(std::span<const int64_t> values, int64_t rows, int64_t columns) {
+  at::Tensor tensor = torch::empty({rows, columns}, torch::kInt64);
+  std::copy(values.begin(), values.end(), tensor.data_ptr<int64_t>());
+  return tensor;
 }
 
 int64_t count_parameters(LanguageModel& model) {

@@ -15,11 +15,14 @@ namespace zero::launcher {
 // The threads and the seed of torch, for this process. Before the first arithmetic.
 void prepare_torch(int num_threads, uint64_t seed);
 
+// (rows, columns) int64, a copy.
+at::Tensor to_tensor(std::span<const int64_t> values, int64_t rows, int64_t columns);
+
 // Elements of all parameters, tied ones counted once.
 int64_t count_parameters(LanguageModel& model);
 
 // Run a language model through the engine, on batches that know nothing of tensors: the
-// one place of the launcher that speaks torch. All calls are collective.
+// one place of a run that speaks torch. All calls are collective.
 class Runner {
  public:
   // Both must outlive this object.

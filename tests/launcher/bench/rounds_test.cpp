@@ -35,6 +35,10 @@ TEST(Rounds, ARatioIsTakenWithinItsRound) {
   EXPECT_EQ(ratio_to_limit({1, 2}, {2, 4}), 2);
 }
 
+TEST(Rounds, AnUpdateHidesByWhatTheQueueSaves) {
+  EXPECT_EQ(hidden_part({12, 24, 12}, {10.5, 21, 10}, {10, 20, 10}), 0.75);
+}
+
 TEST(Rounds, AreAddedOneByOne) {
   EXPECT_THAT((Seconds{1, 2} + (Seconds{8, 8} - Seconds{4, 2})), ElementsAre(5, 8));
 }

@@ -1,0 +1,74 @@
+#include "launcher/bench/plain_loop.h"
+
+#include <torch/torch.h>
+
+#include <set>
+#include <vector>
+
+#include "launcher/process/runner.h"
+
+namespace zero::launcher {
+namespace {
+
+// Tied ones once.
+std::vector<at::Tensor> parameters_of(LanguageModel& model) {
+  std::set<const at::TensorImpl*> seen;
+  std::vector<at::Tensor> parameters;
+  for (const at::Tensor& parameter : model.module()->parameters()) {
+    if (seen.insert(parameter.unsafeGetTensorImpl()).second)
+      parameters.push_back(parameter);
+  }
+  return parameters;
+}
+
+class PlainLoop {
+ public:
+  PlainLoop(std::unique_ptr<LanguageModel> model, bool is_bf16, bool with_optimizer)
+      : model_(std::move(model)), is_bf16_(is_bf16), params_(parameters_of(*model_)) {
+    const torch::NoGradGuard no_grad;
+    for (at::Tensor& p : params_) {
+      if (p.dim() >= 2) p.normal_(0, 0.02);
+      if (with_optimizer)
+        masters_.push_back(is_bf16 ? p.detach().clone().requires_grad_() : p);
+      if (is_bf16) p.set_data(p.detach().to(at::kBFloat16));
+    }
+    if (!with_optimizer) return;
+    optimizer_ = std::make_unique<torch::optim::AdamW>(
+        masters_, torch::optim::AdamWOptions(3e-4).betas({0.9, 0.95}).weight_decay(0.1));
+  }
+
+  void step(const Batch& batch) {
+    const at::Tensor loss_sum =
+        model_->loss_sum(to_tensor(batch.inputs, batch.rows, batch.seq_len),
+                         to_tensor(batch.targets, batch.rows, batch.seq_len));
+    (loss_sum / static_cast<double>(batch.num_targets())).backward();
+    if (optimizer_) update();
+    for (at::Tensor& p : params_) p.mutable_grad().reset();
+  }
+
+ private:
+  void update() {
+    const torch::NoGradGuard no_grad;
+    for (size_t i = 0; is_bf16_ && i < params_.size(); ++i)
+      masters_[i].mutable_grad() = params_[i].grad().to(at::kFloat);
+    torch::nn::utils::clip_grad_norm_(masters_, 1.0);
+    optimizer_->step();
+    for (size_t i = 0; is_bf16_ && i < params_.size(); ++i) params_[i].copy_(masters_[i]);
+  }
+
+  std::unique_ptr<LanguageModel> model_;
+  const bool is_bf16_;
+  std::vector<at::Tensor> params_, masters_;
+  std::unique_ptr<torch::optim::AdamW> optimizer_;  // null: there is none
+};
+
+}  // namespace
+
+PlainStep make_plain_step(std::unique_ptr<LanguageModel> model, const std::string& dtype,
+                          bool with_optimizer) {
+  const auto loop =
+      std::make_shared<PlainLoop>(std::move(model), dtype == "bf16", with_optimizer);
+  return [loop](const Batch& batch) { loop->step(batch); };
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,21 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "launcher/data/batches.h"
+#include "launcher/model.h"
+
+namespace zero::launcher {
+
+// One training step on a batch, as a user of LibTorch writes it: the whole module, no
+// engine.
+//
+// `dtype` "bf16": weights and activations in bf16. Without an optimizer: forward and
+// backward alone. With it: torch's AdamW on fp32 masters behind torch's clipping; bf16
+// weights are copies, made anew after every step.
+using PlainStep = std::function<void(const Batch& batch)>;
+PlainStep make_plain_step(std::unique_ptr<LanguageModel> model, const std::string& dtype,
+                          bool with_optimizer);
+
+}  // namespace zero::launcher

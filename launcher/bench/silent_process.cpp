@@ -1,0 +1,108 @@
+#include "launcher/bench/silent_process.h"
+
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <exception>
+
+#include "engine/errors.h"
+#include "launcher/bench/rounds.h"
+#include "launcher/run/console.h"
+#include "launcher/run/report.h"
+#include "offload/affinity.h"
+
+namespace zero::launcher {
+namespace {
+
+// Messages arrive whole or not at all: the number of steps, then CPUs; or a StepsTaken.
+constexpr size_t kMostNumbers = 1 << 13;
+
+[[noreturn]] void fail(const std::string& problem) {
+  throw Error(ExitCode::kEnvironment, problem + ": " + std::strerror(errno), "", "");
+}
+
+StepsTaken take_steps(const SilentProcess::Step& step, int num_steps) {
+  step();
+  StepsTaken taken;
+  taken.seconds = seconds_of([&] {
+    for (int i = 0; i < num_steps; ++i) step();
+  });
+  taken.peak_bytes = peak_resident_bytes();
+  return taken;
+}
+
+// Until nobody is there who could want steps.
+void serve(int socket, const std::function<SilentProcess::Step()>& make) {
+  SilentProcess::Step step;
+  std::vector<int> order(kMostNumbers);
+  while (true) {
+    const ssize_t bytes = recv(socket, order.data(), order.size() * sizeof(int), 0);
+    if (bytes <= 0) return;
+    bind_process({order.begin() + 1, order.begin() + bytes / sizeof(int)});
+    if (!step) step = make();
+    const StepsTaken taken = take_steps(step, order[0]);
+    if (send(socket, &taken, sizeof taken, MSG_NOSIGNAL) < 0) return;
+  }
+}
+
+[[noreturn]] void live_in_silence(int socket,
+                                  const std::function<SilentProcess::Step()>& make) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) std::signal(number, SIG_DFL);
+  try {
+    serve(socket, make);
+    _exit(0);
+  } catch (...) {
+    warn(printable(describe(std::current_exception()).what));
+    _exit(1);
+  }
+}
+
+}  // namespace
+
+SilentProcess::SilentProcess(const std::function<Step()>& make) {
+  int sockets[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
+    fail("cannot make a socket");
+  pid_ = fork();
+  if (pid_ < 0) fail("cannot start a process");
+  if (pid_ == 0) {
+    close(sockets[0]);
+    live_in_silence(sockets[1], make);
+  }
+  close(sockets[1]);
+  socket_ = sockets[0];
+}
+
+SilentProcess::~SilentProcess() {
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+  close(socket_);
+}
+
+StepsTaken SilentProcess::run(int64_t num_steps, const std::vector<int>& cpus) {
+  std::vector<int> order = {static_cast<int>(num_steps)};
+  order.insert(order.end(), cpus.begin(), cpus.end());
+  StepsTaken taken;
+  const bool is_done =
+      send(socket_, order.data(), order.size() * sizeof(int), MSG_NOSIGNAL) > 0 &&
+      recv(socket_, &taken, sizeof taken, 0) == sizeof taken;
+  if (!is_done)
+    throw Error(ExitCode::kEnvironment, "the silent process beside this one has ended",
+                "", "fewer ranks or a smaller model, if memory was short");
+  return taken;
+}
+
+int64_t peak_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,167 @@
+#include "launcher/bench/step.h"
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+
+#include "engine/comm/ranks.h"
+#include "launcher/bench/engine_loop.h"
+#include "launcher/bench/plain_loop.h"
+#include "launcher/data/token_file.h"
+#include "launcher/process/binding.h"
+#include "launcher/process/runner.h"
+#include "launcher/process/world.h"
+#include "launcher/run/console.h"
+#include "launcher/settings/model_shape.h"
+#include "offload/topology.h"
+
+namespace zero::launcher {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+constexpr int64_t kNumEqualUnits = 24;
+
+// Without data the vocabulary is that of text.
+ModelShape shape_for(const ModelFamily& family, const Settings& settings) {
+  ModelShape shape = chosen_shape(*find_preset(family, settings.preset), settings);
+  if (shape.vocab == 0) shape.vocab = data::TokenFile::kEndOfText + 1;
+  return shape;
+}
+
+std::vector<int> first_of(const std::vector<int>& cpus, int count) {
+  return {cpus.begin(), cpus.begin() + std::min<ptrdiff_t>(count, std::ssize(cpus))};
+}
+
+// Seconds of a step of all ranks together, when this one takes so many: their tokens per
+// second add up.
+double seconds_together(double seconds, Ranks& ranks) {
+  double rate = 1 / seconds;
+  ranks.all_reduce(std::span(&rate, 1), ReduceOp::kSum, "bench");
+  return ranks.size() / rate;
+}
+
+}  // namespace
+
+StepBench::StepBench(const BenchOptions& options, const ModelFamilies& models)
+    : options_(options),
+      family_(*find_family(models, options.settings.model)),
+      shape_(shape_for(family_, options.settings)),
+      without_optimizer_([this] { return make_plain(false); }),
+      with_adamw_([this] { return make_plain(true); }) {}
+
+StepBench::~StepBench() = default;
+
+// In the silent process.
+SilentProcess::Step StepBench::make_plain(bool with_optimizer) const {
+  prepare_torch(static_cast<int>(std::ssize(current_affinity())), 0);
+  const PlainStep step =
+      make_plain_step(family_.make(shape_), options_.settings.dtype, with_optimizer);
+  return [this, step, seed = uint64_t{0}]() mutable {
+    step(made_up_batch(options_.settings.micro_batch, shape_, seed++));
+  };
+}
+
+std::vector<Row> StepBench::run(const World& world) {
+  const std::vector<int> cpus =
+      fair_share(cpuset_of_node(), world.local_rank(), world.local_size());
+  const int num_threads = choose_threads(static_cast<int>(options_.settings.threads),
+                                         false, static_cast<int>(cpus.size()));
+  std::vector<Row> rows = against_silence(world, first_of(cpus, num_threads));
+  if (world.size() > 1) return rows;
+  if (cpus.size() < 2) {
+    warn("how much of the updates hides is not measured: that takes two cores");
+    return rows;
+  }
+  std::ranges::move(hidden_updates(first_of(cpus, 2)), std::back_inserter(rows));
+  return rows;
+}
+
+std::vector<Row> StepBench::against_silence(const World& world,
+                                            const std::vector<int>& cpus) {
+  const Settings& settings = options_.settings;
+  bind_process(cpus);
+  prepare_torch(static_cast<int>(std::ssize(cpus)), 0);
+  engine_ = std::make_unique<EngineLoop>(family_, shape_, settings, world.make_ranks());
+  Ranks& ranks = engine_->control();
+  int64_t adamw_bytes = 0, bare_bytes = 0;
+  const auto silent = [&](SilentProcess& process, int64_t& peak_bytes) {
+    return [&] {
+      ranks.barrier("bench");
+      const StepsTaken taken = process.run(settings.steps, cpus);
+      peak_bytes = taken.peak_bytes;
+      return seconds_together(taken.seconds / settings.steps, ranks);
+    };
+  };
+  const auto engine = [&] {
+    ranks.barrier("bench");
+    return seconds_together(engine_->run(settings.steps) / settings.steps, ranks);
+  };
+  const std::vector<Seconds> seconds = alternate(
+      {silent(without_optimizer_, bare_bytes), engine, silent(with_adamw_, adamw_bytes)},
+      options_.rounds);
+  const int64_t engine_bytes = peak_resident_bytes();
+  const int64_t tokens = engine_->tokens_per_step() * world.size();
+  std::vector<Row> rows;
+  const auto add = [&](const std::string& name, const Seconds& measured, int64_t peak,
+                       const std::string& limit, const Seconds& of_limit) {
+    Row row = {{"name", name},
+               {"type", settings.dtype},
+               {"ranks", world.size()},
+               {"threads", std::ssize(cpus)},
+               {"tokens_per_s", tokens / median(measured)},
+               {"peak_mib", ranks.largest(peak, "bench") / kMiB}};
+    add_result(row, measured, 0, limit, of_limit);
+    rows.push_back(std::move(row));
+  };
+  const std::string bare = "silent, no optimizer", adamw = "silent, torch's AdamW";
+  add("engine", seconds[1], engine_bytes, bare, seconds[0]);
+  add("engine", seconds[1], engine_bytes, adamw, seconds[2]);
+  add(adamw, seconds[2], adamw_bytes, bare, seconds[0]);
+  add(bare, seconds[0], bare_bytes, bare, seconds[0]);
+  engine_.reset();
+  return rows;
+}
+
+// One core computes, the other one updates. One sequence a step: with more of them an
+// update would be too short a part of the step to be seen.
+std::vector<Row> StepBench::hidden_updates(const std::vector<int>& cpus) {
+  Settings settings = options_.settings;
+  settings.micro_batch = 1;
+  settings.adam_threads = 1;
+  ModelShape shape = shape_;
+  shape.layers = kNumEqualUnits;
+  bind_process(cpus);
+  prepare_torch(1, 0);
+  const auto make_loop = [&](bool overlaps) {
+    settings.overlap_updates = overlaps;
+    return std::make_unique<EngineLoop>(family_, shape, settings, make_one_rank());
+  };
+  engine_ = make_loop(false);
+  other_engine_ = make_loop(true);
+  const auto steps = [&](EngineLoop& loop, bool with_updates) {
+    return [&, with_updates] {
+      return loop.run(settings.steps, with_updates) / static_cast<double>(settings.steps);
+    };
+  };
+  const std::vector<Seconds> seconds = alternate(
+      {steps(*engine_, false), steps(*engine_, true), steps(*other_engine_, true)},
+      options_.rounds);
+  const auto row_of = [&](const std::string& name, const Seconds& measured) {
+    Row row = {{"name", name},
+               {"type", settings.dtype},
+               {"ranks", 1},
+               {"threads", 1},
+               {"units", kNumEqualUnits},
+               {"tokens_per_s", engine_->tokens_per_step() / median(measured)}};
+    add_result(row, measured, 0, "no updates", seconds[0]);
+    return row;
+  };
+  std::vector<Row> rows = {row_of("updates in step", seconds[1]),
+                           row_of("updates queued", seconds[2])};
+  rows[1]["hidden"] = hidden_part(seconds[1], seconds[2], seconds[0]);
+  engine_.reset();
+  other_engine_.reset();
+  return rows;
+}
+
+}  // namespace zero::launcher
