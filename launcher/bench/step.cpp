@@ -19,7 +19,7 @@ namespace zero::launcher {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
-constexpr int64_t kNumEqualUnits = 24;
+constexpr int64_t kNumEqualUnits = 24, kFewTokens = 64;
 
 // Without data the vocabulary is that of text.
 ModelShape shape_for(const ModelFamily& family, const Settings& settings) {
@@ -122,14 +122,15 @@ std::vector<Row> StepBench::against_silence(const World& world,
   return rows;
 }
 
-// One core computes, the other one updates. One sequence a step: with more of them an
-// update would be too short a part of the step to be seen.
+// One core computes, the other one updates. Few tokens a step, whatever the settings say:
+// with more of them an update would be too short a part of the step to be seen.
 std::vector<Row> StepBench::hidden_updates(const std::vector<int>& cpus) {
   Settings settings = options_.settings;
   settings.micro_batch = 1;
   settings.adam_threads = 1;
   ModelShape shape = shape_;
   shape.layers = kNumEqualUnits;
+  shape.seq_len = kFewTokens;
   bind_process(cpus);
   prepare_torch(1, 0);
   const auto make_loop = [&](bool overlaps) {

@@ -1,6 +1,6 @@
-"""The same GPT under PyTorch's own FSDP2 or DDP over gloo: torchrun --nproc-per-node 2 peers.py fsdp2|ddp fp32|bf16 ROUNDS STEPS.
+"""Steps of the same GPT under PyTorch's own FSDP2 or DDP over gloo: torchrun --nproc-per-node 2 peers.py fsdp2|ddp fp32|bf16 STEPS.
 
-Each round prints one JSON line, like bench_step.
+Prints a row like those of `zero_launch bench step --json`.
 """
 import json
 import resource
@@ -54,7 +54,7 @@ class Gpt(nn.Module):
 
 
 def main():
-    what, dtype, rounds, steps = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    what, dtype, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
@@ -84,20 +84,19 @@ def main():
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        return loss.item()
+        loss.item()
 
     step(0)
-    for _ in range(rounds):
-        dist.barrier()
-        start = time.perf_counter()
-        for i in range(steps):
-            loss = step(i)
-        dist.barrier()
-        seconds = time.perf_counter() - start
-        if rank == 0:
-            print(json.dumps({"what": what, "dtype": dtype, "ranks": size,
-                              "tokens_per_second": size * steps * ROWS * LENGTH / seconds, "loss": loss,
-                              "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}), flush=True)
+    dist.barrier()
+    start = time.perf_counter()
+    for i in range(steps):
+        step(i)
+    dist.barrier()
+    seconds = time.perf_counter() - start
+    if rank == 0:
+        peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        print(json.dumps([{"name": "PyTorch " + what.upper(), "type": dtype, "ranks": size,
+                           "tokens_per_s": size * steps * ROWS * LENGTH / seconds, "peak_mib": peak_mib}]))
     dist.destroy_process_group()
 
 
