@@ -5,11 +5,9 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
-#include <mutex>
 
 #include "offload/kernels.h"
 #include "offload/leaf_loop.h"
-#include "offload/thread_pool.h"
 
 namespace zero {
 namespace {
@@ -29,8 +27,6 @@ constexpr uint64_t kEndExponent = 1023 + 340;
 
 // Between two carries a limb grows by less than 2^32 per add: this many stay below 2^61.
 constexpr int64_t kAddsPerCarry = int64_t{1} << 29;
-
-constexpr int64_t kChunkNumel = 1 << 16;  // a multiple of the leaf: threads never cut one
 
 }  // namespace
 
@@ -107,11 +103,10 @@ void leaf_magnitudes(const float* values, int64_t num_leaves, double* sums) {
 
 using LeafSums = void (*)(const float* values, int64_t num_leaves, double* sums);
 
-ExactSum chunk_sum(LeafSums leaf_sums, const float* values, int64_t numel) {
+void add_terms(ExactSum& sum, LeafSums leaf_sums, const float* values, int64_t numel) {
   constexpr int64_t kLeaves = 64;  // at a time: their values stay in the first-level
                                    // cache
   double sums[kLeaves];
-  ExactSum sum;
   const int64_t num_whole = numel / kLeafNumel;
   for (int64_t i = 0; i < num_whole; i += kLeaves) {
     const int64_t count = std::min(kLeaves, num_whole - i);
@@ -124,41 +119,23 @@ ExactSum chunk_sum(LeafSums leaf_sums, const float* values, int64_t numel) {
     leaf_sums(leaf, 1, sums);
     sum.add(sums[0]);
   }
-  return sum;
-}
-
-void add_terms(ExactSum& sum, LeafSums leaf_sums, const float* values, int64_t numel,
-               ThreadPool& pool) {
-  std::mutex mutex;
-  pool.parallel_for(numel, kChunkNumel, [&](int64_t begin, int64_t end) {
-    const ExactSum part = chunk_sum(leaf_sums, values + begin, end - begin);
-    std::lock_guard lock(mutex);
-    sum.merge(part);
-  });
 }
 
 }  // namespace
 
-void add_squares(ExactSum& sum, const float* values, int64_t numel, ThreadPool& pool) {
-  add_terms(sum, fastest_kernels().leaf_squares, values, numel, pool);
+void add_squares(ExactSum& sum, const float* values, int64_t numel) {
+  add_terms(sum, fastest_kernels().leaf_squares, values, numel);
 }
 
-void add_abs(ExactSum& sum, const float* values, int64_t numel, ThreadPool& pool) {
-  add_terms(sum, leaf_magnitudes, values, numel, pool);
+void add_abs(ExactSum& sum, const float* values, int64_t numel) {
+  add_terms(sum, leaf_magnitudes, values, numel);
 }
 
-float max_abs(const float* values, int64_t numel, ThreadPool& pool) {
+float max_abs(const float* values, int64_t numel) {
   // Without signs, floats order as their bits do, infinity next to last and NaN last.
-  std::mutex mutex;
   uint32_t largest = 0;
-  pool.parallel_for(numel, kChunkNumel, [&](int64_t begin, int64_t end) {
-    uint32_t part = 0;
-    for (int64_t i = begin; i < end; ++i) {
-      part = std::max(part, std::bit_cast<uint32_t>(values[i]) & 0x7fffffffu);
-    }
-    std::lock_guard lock(mutex);
-    largest = std::max(largest, part);
-  });
+  for (int64_t i = 0; i < numel; ++i)
+    largest = std::max(largest, std::bit_cast<uint32_t>(values[i]) & 0x7fffffffu);
   return std::bit_cast<float>(largest);
 }
 

@@ -6,8 +6,6 @@
 
 namespace zero {
 
-class ThreadPool;
-
 // Add non-negative numbers without rounding, so that no order can change the sum.
 //
 // The sum is a fixed-point integer from 2^-352 up, kept as 22 limbs of 32 bits inside
@@ -54,11 +52,11 @@ enum class NormType { kL1, kL2, kInf };
 //
 // Leaves of 64 consecutive values are summed in fp64 in a fixed order, and each leaf is
 // added exactly. A last leaf that is shorter counts as if filled up with zeros. So the
-// sum is the same for any number of threads and any split into ranks at multiples of 64.
-void add_squares(ExactSum& sum, const float* values, int64_t numel, ThreadPool& pool);
-void add_abs(ExactSum& sum, const float* values, int64_t numel, ThreadPool& pool);
+// sum is the same for any split, among threads and ranks, at multiples of 64.
+void add_squares(ExactSum& sum, const float* values, int64_t numel);
+void add_abs(ExactSum& sum, const float* values, int64_t numel);
 
 // The largest magnitude of `values` (numel); NaN when there is one, 0 for no values.
-float max_abs(const float* values, int64_t numel, ThreadPool& pool);
+float max_abs(const float* values, int64_t numel);
 
 }  // namespace zero

@@ -9,10 +9,10 @@
 
 namespace zero {
 
-void GradientNorm::add(const float* values, int64_t numel, ThreadPool& threads) {
-  if (type_ == NormType::kL2) return add_squares(sum_, values, numel, threads);
-  if (type_ == NormType::kL1) return add_abs(sum_, values, numel, threads);
-  const double largest = max_abs(values, numel, threads);
+void GradientNorm::add(const float* values, int64_t numel) {
+  if (type_ == NormType::kL2) return add_squares(sum_, values, numel);
+  if (type_ == NormType::kL1) return add_abs(sum_, values, numel);
+  const double largest = max_abs(values, numel);
   if (std::isnan(largest)) has_nan_ = true;
   if (largest > largest_) largest_ = largest;
 }

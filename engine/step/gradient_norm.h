@@ -21,7 +21,7 @@ class GradientNorm {
   explicit GradientNorm(NormType type) : type_(type) {}
 
   // A piece that begins on a 64-element boundary of its layout.
-  void add(const float* values, int64_t numel, ThreadPool& threads);
+  void add(const float* values, int64_t numel);
   void merge(const GradientNorm& other);
   GradientNorm of_none() const { return GradientNorm(type_); }
 

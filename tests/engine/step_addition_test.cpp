@@ -28,7 +28,7 @@ class AdditionTest : public ::testing::TestWithParam<int> {
 
   double norm_of(const std::vector<float>& all) {
     GradientNorm whole(NormType::kL2);
-    whole.add(all.data(), kNumel, threads);
+    whole.add(all.data(), kNumel);
     return reduced(whole);
   }
   double reduced(GradientNorm& of) { return of.reduce(1, *ranks_); }

@@ -92,7 +92,7 @@ class ExactOptimizer {
     ExactSum sum;
     for (at::Tensor& g : grads) {
       if (options_.grad_dtype == DType::kBf16) g = g.to(at::kBFloat16).to(at::kFloat);
-      add_squares(sum, g.data_ptr<float>(), g.numel(), pool_);
+      add_squares(sum, g.data_ptr<float>(), g.numel());
     }
     const double norm = std::sqrt(sum.value()) * factor;
     const double clip =

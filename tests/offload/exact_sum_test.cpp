@@ -7,7 +7,6 @@
 #include <limits>
 #include <vector>
 
-#include "offload/thread_pool.h"
 #include "tests/offload/test_data.h"
 
 namespace zero {
@@ -27,10 +26,9 @@ ExactSum sum_of(const std::vector<double>& summands) {
   return sum;
 }
 
-ExactSum squares_of(const std::vector<float>& values, int num_threads = 1) {
-  ThreadPool pool(num_threads);
+ExactSum squares_of(const std::vector<float>& values) {
   ExactSum sum;
-  add_squares(sum, values.data(), static_cast<int64_t>(values.size()), pool);
+  add_squares(sum, values.data(), static_cast<int64_t>(values.size()));
   return sum;
 }
 
@@ -141,12 +139,6 @@ TEST_F(SquaresTest, AgreeWithLongDouble) {
   EXPECT_NEAR(squares_of(values).value(), sum, 1e-13 * sum);
 }
 
-TEST_F(SquaresTest, DoNotDependOnThreads) {
-  const auto expected = limbs_of(squares_of(values, 1));
-  EXPECT_EQ(limbs_of(squares_of(values, 2)), expected);
-  EXPECT_EQ(limbs_of(squares_of(values, 4)), expected);
-}
-
 TEST_F(SquaresTest, DoNotDependOnTheOrderOfLeaves) {
   const auto expected = limbs_of(squares_of(values));
   std::vector<float> shuffled(values.size());
@@ -203,7 +195,7 @@ TEST_F(SquaresTest, PaddingWithZerosChangesNothing) {
 
 TEST_F(SquaresTest, EveryElementCounts) {
   const std::vector<float> ones(64 * 1024 + 77, 1.0f);
-  EXPECT_EQ(squares_of(ones, 2).value(), 64 * 1024 + 77);
+  EXPECT_EQ(squares_of(ones).value(), 64 * 1024 + 77);
   EXPECT_EQ(squares_of({std::numeric_limits<float>::denorm_min()}).value(), 0x1p-298);
   const double largest = std::numeric_limits<float>::max();
   EXPECT_EQ(squares_of({std::numeric_limits<float>::max()}).value(), largest * largest);
@@ -211,18 +203,17 @@ TEST_F(SquaresTest, EveryElementCounts) {
 
 TEST_F(SquaresTest, OneBadValueIsSeen) {
   values[123456] = -std::numeric_limits<float>::infinity();
-  EXPECT_EQ(squares_of(values, 2).value(), kInfinity);
+  EXPECT_EQ(squares_of(values).value(), kInfinity);
   values[299999] = kNan;
-  EXPECT_TRUE(std::isnan(squares_of(values, 2).value()));
+  EXPECT_TRUE(std::isnan(squares_of(values).value()));
 }
 
 TEST_F(SquaresTest, TheSizeOfMagnitudesIsTheirSum) {
-  ThreadPool pool(2);
   ExactSum sum;
   const std::vector<float> some{-1.0f, 2.0f, -0.5f};
-  add_abs(sum, some.data(), 3, pool);
+  add_abs(sum, some.data(), 3);
   EXPECT_EQ(sum.value(), 3.5);
-  add_abs(sum, values.data(), 300000, pool);
+  add_abs(sum, values.data(), 300000);
   long double expected = 3.5;
   for (const float value : values) expected += std::fabs(value);
   EXPECT_NEAR(sum.value(), static_cast<double>(expected),
@@ -230,15 +221,14 @@ TEST_F(SquaresTest, TheSizeOfMagnitudesIsTheirSum) {
 }
 
 TEST_F(SquaresTest, TheLargestMagnitudeIsFound) {
-  ThreadPool pool(2);
-  const auto largest = [&] { return max_abs(values.data(), 300000, pool); };
+  const auto largest = [&] { return max_abs(values.data(), 300000); };
   values[299999] = -2048.0f;
   EXPECT_EQ(largest(), 2048.0f);
   values[0] = -std::numeric_limits<float>::infinity();
   EXPECT_EQ(largest(), std::numeric_limits<float>::infinity());
   values[150000] = -kNan;
   EXPECT_TRUE(std::isnan(largest()));
-  EXPECT_EQ(max_abs(nullptr, 0, pool), 0.0f);
+  EXPECT_EQ(max_abs(nullptr, 0), 0.0f);
 }
 
 }  // namespace
