@@ -39,4 +39,9 @@ int choose_threads(int asked_for, bool is_deterministic, int share) {
   return is_deterministic ? 1 : std::max(1, share);
 }
 
+ThreadChoice choose_adam_threads(int asked_for) {
+  if (asked_for > 0) return {asked_for, {}};
+  return fastest_threads();
+}
+
 }  // namespace zero::launcher

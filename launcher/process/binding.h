@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "offload/fastest_threads.h"
+
 namespace zero::launcher {
 
 // The CPUs to widen to, for a rank that its launcher has pinned to one core while its
@@ -26,5 +28,9 @@ Cores take_cores(int local_rank, int local_size, bool may_bind);
 // Threads of the model's arithmetic: as asked for, else the share; one for reproducible
 // runs, as the order of sums in a matrix product depends on their number.
 int choose_threads(int asked_for, bool is_deterministic, int share);
+
+// Threads of the optimizer: as asked for, else as many as this machine needs, measured.
+// They decide no bit.
+ThreadChoice choose_adam_threads(int asked_for);
 
 }  // namespace zero::launcher

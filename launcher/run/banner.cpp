@@ -77,10 +77,20 @@ std::string describe_cores(const std::vector<std::string>& cores) {
   return text;
 }
 
+std::string describe_threads(const ThreadChoice& choice) {
+  std::string rates;
+  for (const ThreadRate& rate : choice.rates) {
+    rates += fmt::format("{}{}: {:.1f} GB/s", rates.empty() ? "" : ", ", rate.threads,
+                         rate.bytes_per_second / 1e9);
+  }
+  return std::to_string(choice.threads) + (rates.empty() ? "" : " (" + rates + ")");
+}
+
 std::string banner(const Settings& settings, const BannerFacts& facts) {
   return "zero_launch train\n" +
          labelled("ranks", fmt::format("{} with {} thread(s) each; {}", facts.batch.ranks,
                                        facts.threads, describe_cores(facts.cores))) +
+         labelled("", "adam threads " + describe_threads(facts.adam_threads)) +
          labelled("model", model_text(settings, facts)) +
          labelled("data", data_text(facts)) + labelled("batch", batch_text(facts)) +
          memory_lines(facts) + labelled("output", settings.out + "/metrics.jsonl") +

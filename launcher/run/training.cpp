@@ -110,10 +110,12 @@ void Training::build_model() {
 }
 
 void Training::build_engine() {
-  const Options options =
-      engine_options(settings_, batch_, shape_.seq_len, family().init_rules(shape_));
   std::unique_ptr<Ranks> ranks = world_.make_ranks();
   plan_memory(*ranks);
+  measure_threads(*ranks);
+  Options options =
+      engine_options(settings_, batch_, shape_.seq_len, family().init_rules(shape_));
+  options.adam_threads = adam_threads_.threads;
   engine_ = std::make_unique<Engine>(model_->module(), options, std::move(ranks));
   runner_ = std::make_unique<Runner>(*model_, *engine_);
 }
@@ -125,6 +127,12 @@ void Training::plan_memory(Ranks& ranks) {
   plan_ = plan(wish);
   require_memory(ranks, world_, plan_, settings_,
                  [&] { return memory_advice(wish, plan); });
+}
+
+// All at the same time: in a step, too, the ranks of a host share its memory.
+void Training::measure_threads(Ranks& ranks) {
+  ranks.barrier("adam threads");
+  adam_threads_ = choose_adam_threads(static_cast<int>(settings_.adam_threads));
 }
 
 void Training::open_folder() {
@@ -147,6 +155,7 @@ void Training::announce() {
   facts.cores = engine_->control().gather(process_.cores.note);
   if (!is_first_rank()) return;
   facts.threads = process_.threads;
+  facts.adam_threads = adam_threads_;
   facts.shape = shape_;
   facts.num_parameters = engine_->num_parameters();
   facts.num_units = engine_->num_units();
@@ -194,6 +203,7 @@ void Training::announce_start() {
       cut_metrics(settings_.out, is_fresh ? -1 : step, progress_.num_batches);
   metrics_->run(to_json(settings_), {{"size", world_.size()},
                                      {"threads", process_.threads},
+                                     {"adam_threads", adam_threads_.threads},
                                      {"parameters", engine_->num_parameters()},
                                      {"units", engine_->num_units()}});
   if (is_fresh) {

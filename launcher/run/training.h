@@ -70,6 +70,7 @@ class Training {
   void say_finished();
 
   void plan_memory(Ranks& ranks);
+  void measure_threads(Ranks& ranks);
   void tell_memory();
   StepReport train_batch(int64_t batch);
   void count(const StepReport& report);
@@ -100,6 +101,7 @@ class Training {
   BatchPlan batch_;
   ModelShape shape_;
   RunPlan plan_;
+  ThreadChoice adam_threads_;
   std::unique_ptr<data::TokenSource> source_,
       eval_source_;  // eval: null without --eval-data
   std::unique_ptr<data::Sampler> sampler_, eval_sampler_;

@@ -115,8 +115,9 @@ Group run() {
       integer(
           "threads", &Settings::threads, 0, 4096,
           "of the model, per rank; 0: a fair share of the cores, 1 with deterministic"),
-      integer("adam_threads", &Settings::adam_threads, 0, 4096,
-              "of the optimizer; 0: every core of the rank"),
+      integer(
+          "adam_threads", &Settings::adam_threads, 0, 4096,
+          "of the optimizer; 0: as few as move its bytes fastest, measured at the start"),
       boolean("bind", &Settings::bind,
               "give a rank pinned to one core its fair share of the node"),
       duration("time_limit", &Settings::time_limit,

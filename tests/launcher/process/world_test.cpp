@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 
 #include "launcher/process/binding.h"
+#include "offload/affinity.h"
 
 namespace zero::launcher {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Optional;
 
 TEST(AnnouncedWorld, NobodyAnnouncesAProcessStartedByItself) {
@@ -134,6 +136,18 @@ TEST(Binding, ThreadsAreTheShareOrOneOrAsAskedFor) {
   EXPECT_EQ(choose_threads(0, false, 6), 6);
   EXPECT_EQ(choose_threads(0, true, 6), 1);
   EXPECT_EQ(choose_threads(3, true, 6), 3);
+}
+
+TEST(Binding, ThreadsOfTheOptimizerThatAreSetAreNotMeasured) {
+  const ThreadChoice choice = choose_adam_threads(4096);
+  EXPECT_EQ(choice.threads, 4096);
+  EXPECT_THAT(choice.rates, IsEmpty());
+}
+
+TEST(Binding, ThreadsOfTheOptimizerAreMeasured) {
+  const int num_cpus = static_cast<int>(current_affinity().size());
+  EXPECT_EQ(choose_adam_threads(0).rates.size(),
+            num_cpus == 1 ? 0 : threads_to_try(num_cpus).size());
 }
 
 }  // namespace

@@ -52,6 +52,8 @@ TEST(Banner, TellsTheRun) {
   settings.out = "runs/x";
   BannerFacts facts;
   facts.cores = {"0 (was pinned to 1)", "0", "0"};
+  facts.threads = 3;
+  facts.adam_threads = {5, {}};
   facts.num_parameters = 10770816;
   facts.batch = {32, 4, 2, 0};
   facts.shape.seq_len = 256;
@@ -61,9 +63,15 @@ TEST(Banner, TellsTheRun) {
        {"10,770,816 parameters", "32 samples a step = 2 ranks x 4 passes x 4 samples",
         "8,192 tokens", "1.0 MiB  host    masters", "2.0 MiB  rank 0 in all",
         "rank 0: cores 0 (was pinned to 1), ranks 1-2: cores 0",
-        "runs/x/metrics.jsonl"}) {
+        "2 with 3 thread(s) each", "adam threads 5\n", "runs/x/metrics.jsonl"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
+}
+
+TEST(Banner, TellsWhatThreadsWereMeasured) {
+  EXPECT_EQ(describe_threads({2, {{1, 6.06e9}, {2, 11.7e9}}}),
+            "2 (1: 6.1 GB/s, 2: 11.7 GB/s)");
+  EXPECT_EQ(describe_threads({3, {}}), "3");
 }
 
 TEST(Console, NoFileTakesThePlaceOfAClosedStdout) {

@@ -1,0 +1,128 @@
+#include "offload/fastest_threads.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "offload/affinity.h"
+#include "offload/host_arena.h"
+#include "offload/thread_pool.h"
+
+namespace zero {
+namespace {
+
+constexpr int64_t kNumParams = 4 << 20;  // four arrays of them are 64 MiB
+constexpr int64_t kChunkNumel = 1 << 14;
+constexpr int64_t kBytesPerParam = 28;  // four values are read, three are written
+constexpr size_t kFewestRounds = 3, kMostRounds = 9;
+constexpr double kSecondsOfRounds = 0.08;  // no more rounds than the fewest after that
+
+// The optimizer's arrays, as words: no arithmetic can be slow on what lies in them.
+class Scratch {
+ public:
+  Scratch() {
+    for (uint32_t*& array : arrays_)
+      array = arena_.allocate_array<uint32_t>("scratch", kNumParams);
+  }
+
+  // Pages that nobody has written are all one and the same, and never leave the cache.
+  void touch(ThreadPool& threads) {
+    threads.parallel_for(kNumParams, kChunkNumel, [this](int64_t begin, int64_t end) {
+      for (uint32_t* array : arrays_) std::fill(array + begin, array + end, 1);
+    });
+  }
+
+  void sweep(ThreadPool& threads) {
+    threads.parallel_for(kNumParams, kChunkNumel, [this](int64_t begin, int64_t end) {
+      const auto& [gradient, master, exp_avg, exp_avg_sq] = arrays_;
+      sweep_chunk(gradient + begin, master + begin, exp_avg + begin, exp_avg_sq + begin,
+                  end - begin);
+    });
+  }
+
+ private:
+  static void sweep_chunk(const uint32_t* __restrict gradient,
+                          uint32_t* __restrict master, uint32_t* __restrict exp_avg,
+                          uint32_t* __restrict exp_avg_sq, int64_t numel) {
+    for (int64_t i = 0; i < numel; ++i) {
+      master[i] ^= gradient[i];
+      exp_avg[i] ^= gradient[i];
+      exp_avg_sq[i] ^= gradient[i];
+    }
+  }
+
+  HostArena arena_{"threads to try", 4 * kNumParams* int64_t{sizeof(uint32_t)}};
+  std::array<uint32_t*, 4> arrays_;
+};
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double seconds_of_sweep(Scratch& scratch, ThreadPool& threads) {
+  const auto begin = Clock::now();
+  scratch.sweep(threads);
+  return seconds_since(begin);
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+// In turn, so that whatever else the machine does in this moment meets all of them.
+std::vector<ThreadRate> measure(const std::vector<int>& counts) {
+  std::vector<std::unique_ptr<ThreadPool>> pools;
+  for (const int count : counts) pools.push_back(std::make_unique<ThreadPool>(count));
+  Scratch scratch;
+  scratch.touch(*pools.back());  // and starts the threads
+
+  std::vector<std::vector<double>> seconds(counts.size());
+  const auto begin = Clock::now();
+  for (size_t round = 0; round < kMostRounds; ++round) {
+    if (round >= kFewestRounds && seconds_since(begin) > kSecondsOfRounds) break;
+    for (size_t i = 0; i < counts.size(); ++i)
+      seconds[i].push_back(seconds_of_sweep(scratch, *pools[i]));
+  }
+  std::vector<ThreadRate> rates;
+  for (size_t i = 0; i < counts.size(); ++i)
+    rates.push_back({counts[i], kNumParams * kBytesPerParam / median(seconds[i])});
+  return rates;
+}
+
+}  // namespace
+
+ThreadChoice fastest_threads() {
+  const std::vector<int> counts =
+      threads_to_try(static_cast<int>(current_affinity().size()));
+  if (counts.size() == 1) return {};
+  std::vector<ThreadRate> rates = measure(counts);
+  return {fewest_of_the_fastest(rates), std::move(rates)};
+}
+
+std::vector<int> threads_to_try(int num_cpus) {
+  std::vector<int> counts;
+  for (int count = 1; count < num_cpus; count *= 2) counts.push_back(count);
+  counts.push_back(num_cpus);
+  return counts;
+}
+
+int fewest_of_the_fastest(const std::vector<ThreadRate>& rates) {
+  constexpr double kNearlyAll = 0.95;
+  assert(std::ranges::is_sorted(rates, {}, &ThreadRate::threads));
+  const double best =
+      std::ranges::max(rates, {}, &ThreadRate::bytes_per_second).bytes_per_second;
+  return std::ranges::find_if(rates,
+                              [&](const ThreadRate& rate) {
+                                return rate.bytes_per_second >= kNearlyAll * best;
+                              })
+      ->threads;
+}
+
+}  // namespace zero

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <vector>
+
+namespace zero {
+
+// What so many threads move of the optimizer's bytes.
+struct ThreadRate {
+  int threads = 1;
+  double bytes_per_second = 0;
+};
+
+struct ThreadChoice {
+  int threads = 1;
+  std::vector<ThreadRate> rates;  // empty: nothing was measured
+};
+
+// Try what number of threads AdamW needs: one, two, four ... and as many as the calling
+// thread has CPUs sweep over 64 MiB of scratch memory as the optimizer does over its
+// state, without its arithmetic.
+//
+// Takes a tenth of a second or two, and nothing where there is one CPU. Bind the process
+// before. Processes that share a memory do it at the same time, as they will share it in
+// every step; the results need not be equal, and change no bit of what is trained. Throws
+// HostMemoryError.
+ThreadChoice fastest_threads();
+
+// Those that are tried, ascending.
+std::vector<int> threads_to_try(int num_cpus);
+
+// The fewest threads that reach 95 % of the best rate: what more of them would take from
+// the model's threads brings nothing. `rates` ascend in threads, and are not empty.
+int fewest_of_the_fastest(const std::vector<ThreadRate>& rates);
+
+}  // namespace zero
