@@ -10,53 +10,41 @@
 
 #include "offload/affinity.h"
 #include "offload/host_arena.h"
+#include "offload/sweep.h"
 #include "offload/thread_pool.h"
+#include "offload/update.h"
 
 namespace zero {
 namespace {
 
 constexpr int64_t kNumParams = 4 << 20;  // four arrays of them are 64 MiB
-constexpr int64_t kChunkNumel = 1 << 14;
-constexpr int64_t kBytesPerParam = 28;  // four values are read, three are written
 constexpr size_t kFewestRounds = 3, kMostRounds = 9;
 constexpr double kSecondsOfRounds = 0.08;  // no more rounds than the fewest after that
 
-// The optimizer's arrays, as words: no arithmetic can be slow on what lies in them.
+// The optimizer's arrays. Pages that nobody has written are all one and the same, and
+// never leave the cache.
 class Scratch {
  public:
-  Scratch() {
-    for (uint32_t*& array : arrays_)
-      array = arena_.allocate_array<uint32_t>("scratch", kNumParams);
+  explicit Scratch(ThreadPool& threads) {
+    for (float*& array : arrays_)
+      array = arena_.allocate_array<float>("scratch", kNumParams);
+    threads.parallel_for(kNumParams, kUpdateChunkNumel,
+                         [this](int64_t begin, int64_t end) {
+                           for (float* array : arrays_)
+                             std::fill(array + begin, array + end, 1.0f);
+                         });
   }
 
-  // Pages that nobody has written are all one and the same, and never leave the cache.
-  void touch(ThreadPool& threads) {
-    threads.parallel_for(kNumParams, kChunkNumel, [this](int64_t begin, int64_t end) {
-      for (uint32_t* array : arrays_) std::fill(array + begin, array + end, 1);
-    });
-  }
-
-  void sweep(ThreadPool& threads) {
-    threads.parallel_for(kNumParams, kChunkNumel, [this](int64_t begin, int64_t end) {
-      const auto& [gradient, master, exp_avg, exp_avg_sq] = arrays_;
-      sweep_chunk(gradient + begin, master + begin, exp_avg + begin, exp_avg_sq + begin,
-                  end - begin);
-    });
+  UpdatePiece piece() const {
+    return {.grad = arrays_[0],
+            .master = arrays_[1],
+            .state = {arrays_[2], arrays_[3]},
+            .numel = kNumParams};
   }
 
  private:
-  static void sweep_chunk(const uint32_t* __restrict gradient,
-                          uint32_t* __restrict master, uint32_t* __restrict exp_avg,
-                          uint32_t* __restrict exp_avg_sq, int64_t numel) {
-    for (int64_t i = 0; i < numel; ++i) {
-      master[i] ^= gradient[i];
-      exp_avg[i] ^= gradient[i];
-      exp_avg_sq[i] ^= gradient[i];
-    }
-  }
-
-  HostArena arena_{"threads to try", 4 * kNumParams* int64_t{sizeof(uint32_t)}};
-  std::array<uint32_t*, 4> arrays_;
+  HostArena arena_{"threads to try", 4 * kNumParams* int64_t{sizeof(float)}};
+  std::array<float*, 4> arrays_;
 };
 
 using Clock = std::chrono::steady_clock;
@@ -65,9 +53,9 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-double seconds_of_sweep(Scratch& scratch, ThreadPool& threads) {
+double seconds_of_sweep(const Scratch& scratch, ThreadPool& threads) {
   const auto begin = Clock::now();
-  scratch.sweep(threads);
+  sweep(scratch.piece(), threads);
   return seconds_since(begin);
 }
 
@@ -80,8 +68,7 @@ double median(std::vector<double> values) {
 std::vector<ThreadRate> measure(const std::vector<int>& counts) {
   std::vector<std::unique_ptr<ThreadPool>> pools;
   for (const int count : counts) pools.push_back(std::make_unique<ThreadPool>(count));
-  Scratch scratch;
-  scratch.touch(*pools.back());  // and starts the threads
+  const Scratch scratch(*pools.back());  // and starts the threads
 
   std::vector<std::vector<double>> seconds(counts.size());
   const auto begin = Clock::now();
@@ -90,9 +77,10 @@ std::vector<ThreadRate> measure(const std::vector<int>& counts) {
     for (size_t i = 0; i < counts.size(); ++i)
       seconds[i].push_back(seconds_of_sweep(scratch, *pools[i]));
   }
+  const auto bytes = static_cast<double>(swept_bytes(scratch.piece()));
   std::vector<ThreadRate> rates;
   for (size_t i = 0; i < counts.size(); ++i)
-    rates.push_back({counts[i], kNumParams * kBytesPerParam / median(seconds[i])});
+    rates.push_back({counts[i], bytes / median(seconds[i])});
   return rates;
 }
 

@@ -10,12 +10,16 @@ namespace zero {
 
 // One step of a rule on one piece, on the calling thread.
 template <class Rule>
-using Sweep = void (*)(const UpdatePiece& piece, const Rule& rule);
+using UpdateKernel = void (*)(const UpdatePiece& piece, const Rule& rule);
 
 // The loops over every parameter, on one thread, compiled for one instruction set.
 struct Kernels {
   const char* isa;
-  std::tuple<Sweep<AdamWRule>, Sweep<SgdRule>, Sweep<LionRule>, Sweep<AdagradRule>> sweeps;
+  std::tuple<UpdateKernel<AdamWRule>, UpdateKernel<SgdRule>, UpdateKernel<LionRule>,
+             UpdateKernel<AdagradRule>>
+      updates;
+  // See sweep_loop.h.
+  void (*sweep)(const UpdatePiece& piece, uint32_t no_bits);
   // sums (num_leaves): of the squares of 64 values each, see leaf_loop.h.
   void (*leaf_squares)(const float* values, int64_t num_leaves, double* sums);
 };

@@ -1,5 +1,6 @@
 #include "offload/kernels.h"
 #include "offload/leaf_loop.h"
+#include "offload/sweep_loop.h"
 #include "offload/update_loop.h"
 
 #define ZERO_AVX512 "avx512f,avx512bw,avx512dq,avx512vl"
@@ -8,16 +9,22 @@ namespace zero {
 namespace {
 
 template <class Rule>
-void sweep(const UpdatePiece& piece, const Rule& rule) {
-  update_sweep(piece, rule);
+void update_baseline(const UpdatePiece& piece, const Rule& rule) {
+  update_piece(piece, rule);
 }
-void squares(const float* values, int64_t num_leaves, double* sums) {
+void sweep_baseline(const UpdatePiece& piece, uint32_t no_bits) {
+  sweep_piece(piece, no_bits);
+}
+void squares_baseline(const float* values, int64_t num_leaves, double* sums) {
   leaf_squares(values, num_leaves, sums);
 }
 
 template <class Rule>
-[[gnu::target("avx2")]] void sweep_avx2(const UpdatePiece& piece, const Rule& rule) {
-  update_sweep(piece, rule);
+[[gnu::target("avx2")]] void update_avx2(const UpdatePiece& piece, const Rule& rule) {
+  update_piece(piece, rule);
+}
+[[gnu::target("avx2")]] void sweep_avx2(const UpdatePiece& piece, uint32_t no_bits) {
+  sweep_piece(piece, no_bits);
 }
 [[gnu::target("avx2")]] void squares_avx2(const float* values, int64_t num_leaves,
                                           double* sums) {
@@ -25,9 +32,13 @@ template <class Rule>
 }
 
 template <class Rule>
+[[gnu::target(ZERO_AVX512)]] void update_avx512(const UpdatePiece& piece,
+                                                const Rule& rule) {
+  update_piece(piece, rule);
+}
 [[gnu::target(ZERO_AVX512)]] void sweep_avx512(const UpdatePiece& piece,
-                                               const Rule& rule) {
-  update_sweep(piece, rule);
+                                               uint32_t no_bits) {
+  sweep_piece(piece, no_bits);
 }
 [[gnu::target(ZERO_AVX512)]] void squares_avx512(const float* values, int64_t num_leaves,
                                                  double* sums) {
@@ -42,16 +53,21 @@ bool has_avx512() {
 }  // namespace
 
 std::vector<Kernels> kernels() {
-  std::vector<Kernels> all{{"baseline", {sweep, sweep, sweep, sweep}, squares}};
-  if (__builtin_cpu_supports("avx2")) {
-    all.push_back(
-        {"avx2", {sweep_avx2, sweep_avx2, sweep_avx2, sweep_avx2}, squares_avx2});
-  }
-  if (has_avx512()) {
+  std::vector<Kernels> all{
+      {"baseline",
+       {update_baseline, update_baseline, update_baseline, update_baseline},
+       sweep_baseline,
+       squares_baseline}};
+  if (__builtin_cpu_supports("avx2"))
+    all.push_back({"avx2",
+                   {update_avx2, update_avx2, update_avx2, update_avx2},
+                   sweep_avx2,
+                   squares_avx2});
+  if (has_avx512())
     all.push_back({"avx512",
-                   {sweep_avx512, sweep_avx512, sweep_avx512, sweep_avx512},
+                   {update_avx512, update_avx512, update_avx512, update_avx512},
+                   sweep_avx512,
                    squares_avx512});
-  }
   return all;
 }
 

@@ -11,9 +11,6 @@
 namespace zero {
 namespace {
 
-// About 1 MiB in all arrays: long enough to stream, short enough to share out.
-constexpr int64_t kChunkNumel = 1 << 16;
-
 void check(const Update& update) {
   const UpdatePiece& piece = update.piece;
   if (piece.numel < 0)
@@ -32,7 +29,17 @@ T* advance(T* array, int64_t offset) {
   return array ? array + offset : nullptr;
 }
 
-UpdatePiece slice(const UpdatePiece& piece, int64_t begin, int64_t end) {
+void run(const UpdatePiece& piece, const UpdateRule& rule) {
+  std::visit(
+      [&]<class Rule>(const Rule& each) {
+        std::get<UpdateKernel<Rule>>(fastest_kernels().updates)(piece, each);
+      },
+      rule);
+}
+
+}  // namespace
+
+UpdatePiece part_of(const UpdatePiece& piece, int64_t begin, int64_t end) {
   return {.grad = advance(piece.grad, begin),
           .grad_bf16 = advance(piece.grad_bf16, begin),
           .master = piece.master + begin,
@@ -41,16 +48,6 @@ UpdatePiece slice(const UpdatePiece& piece, int64_t begin, int64_t end) {
           .numel = end - begin};
 }
 
-void run(const UpdatePiece& piece, const UpdateRule& rule) {
-  std::visit(
-      [&]<class Rule>(const Rule& each) {
-        std::get<Sweep<Rule>>(fastest_kernels().sweeps)(piece, each);
-      },
-      rule);
-}
-
-}  // namespace
-
 void update(std::span<const Update> updates, ThreadPool& pool) {
   std::vector<int64_t> ends;  // of each piece, as if they followed each other
   int64_t numel = 0;
@@ -58,12 +55,12 @@ void update(std::span<const Update> updates, ThreadPool& pool) {
     check(each);
     ends.push_back(numel += each.piece.numel);
   }
-  pool.parallel_for(numel, kChunkNumel, [&](int64_t begin, int64_t end) {
+  pool.parallel_for(numel, kUpdateChunkNumel, [&](int64_t begin, int64_t end) {
     size_t i = std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin();
     for (; begin < end; begin = std::min(end, ends[i++])) {
       const auto& [piece, rule] = updates[i];
       const int64_t first = ends[i] - piece.numel;
-      run(slice(piece, begin - first, std::min(end, ends[i]) - first), rule);
+      run(part_of(piece, begin - first, std::min(end, ends[i]) - first), rule);
     }
   });
 }

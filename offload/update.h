@@ -20,6 +20,9 @@ struct UpdatePiece {
   int64_t numel = 0;
 };
 
+// Its elements [begin, end).
+UpdatePiece part_of(const UpdatePiece& piece, int64_t begin, int64_t end);
+
 // A piece and what is done to it.
 struct Update {
   UpdatePiece piece;
@@ -34,5 +37,9 @@ struct Update {
 // negative numel, no gradient or two of them, a state that is missing, before anything
 // changes.
 void update(std::span<const Update> updates, ThreadPool& pool);
+
+// What a thread gets at a time, about 1 MiB in all arrays: long enough to stream, short
+// enough to share out.
+inline constexpr int64_t kUpdateChunkNumel = 1 << 16;
 
 }  // namespace zero

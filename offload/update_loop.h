@@ -7,7 +7,7 @@
 
 namespace zero {
 
-// The loop behind Kernels::sweeps, for any rule: forced inline, so that it takes on the
+// The loop behind Kernels::updates, for any rule: forced inline, so that it takes on the
 // caller's instruction set. Nothing here may depend on that set; compile with
 // -ffp-contract=off.
 
@@ -39,7 +39,7 @@ template <bool kWithCopy, class Rule, class Grad>
 }
 
 template <class Rule>
-[[gnu::always_inline]] inline void update_sweep(const UpdatePiece& piece,
+[[gnu::always_inline]] inline void update_piece(const UpdatePiece& piece,
                                                 const Rule& rule) {
   if (piece.grad && piece.copy_bf16) return update_loop<true>(piece.grad, piece, rule);
   if (piece.grad) return update_loop<false>(piece.grad, piece, rule);

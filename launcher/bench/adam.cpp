@@ -4,6 +4,8 @@
 
 #include "launcher/bench/update_arrays.h"
 #include "launcher/process/binding.h"
+#include "offload/fastest_threads.h"
+#include "offload/sweep.h"
 #include "offload/thread_pool.h"
 
 namespace zero::launcher {
@@ -20,7 +22,7 @@ struct AdamSeconds {
 AdamSeconds time_all(UpdateArrays& arrays, ThreadPool& threads, int64_t rounds) {
   const auto sweep_of = [&](bool with_copy) {
     return [&, with_copy] {
-      return seconds_of([&] { sweep(arrays.swept(with_copy), threads); });
+      return seconds_of([&] { sweep(arrays.whole(with_copy), threads); });
     };
   };
   const auto update_of = [&](bool with_copy) {
@@ -59,19 +61,11 @@ std::vector<Row> rows_of(const AdamSeconds& seconds, const UpdateArrays& arrays,
   for (const bool with_copy : {false, true}) {
     const std::string copy = with_copy ? "bf16" : "none";
     const auto& [sweep, update] = with_copy ? seconds.with_copy : seconds.without_copy;
-    const int64_t bytes = arrays.swept(with_copy).num_bytes();
+    const int64_t bytes = swept_bytes(arrays.whole(with_copy));
     add("update", copy, update, bytes, "sweep", sweep);
     add("update and norm", copy, update + norm, bytes, "sweep", sweep);
   }
   return rows;
-}
-
-// 1, 2, 4 ... and `most` itself.
-std::vector<int> thread_counts(int most) {
-  std::vector<int> counts;
-  for (int count = 1; count < most; count *= 2) counts.push_back(count);
-  counts.push_back(most);
-  return counts;
 }
 
 }  // namespace
@@ -85,7 +79,7 @@ std::vector<Row> bench_adam(const BenchOptions& options) {
   for (const int num_units : {1, 24}) {
     ThreadPool all(most);
     UpdateArrays arrays(num_units, options.size, all);
-    for (const int num_threads : thread_counts(most)) {
+    for (const int num_threads : threads_to_try(most)) {
       ThreadPool threads(num_threads);
       const AdamSeconds seconds = time_all(arrays, threads, options.rounds);
       std::ranges::move(rows_of(seconds, arrays, num_units, num_threads),

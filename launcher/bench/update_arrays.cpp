@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "engine/step/addition.h"
-#include "offload/update.h"
 
 namespace zero::launcher {
 namespace {
@@ -43,8 +42,12 @@ UpdateArrays::UpdateArrays(int num_units, int64_t array_bytes, ThreadPool& threa
   fill(threads);
 }
 
-SweptArrays UpdateArrays::swept(bool with_copy) const {
-  return {grad_, master_, exp_avg_, exp_avg_sq_, with_copy ? copy_ : nullptr, numel_};
+UpdatePiece UpdateArrays::whole(bool with_copy) const {
+  return {.grad = grad_,
+          .master = master_,
+          .state = {exp_avg_, exp_avg_sq_},
+          .copy_bf16 = with_copy ? copy_ : nullptr,
+          .numel = numel_};
 }
 
 // The one place of the launcher that calls an optimizer: unit by unit, as a step does.

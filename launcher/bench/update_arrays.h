@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "launcher/bench/sweep.h"
 #include "offload/host_arena.h"
+#include "offload/update.h"
 
 namespace zero::launcher {
 
@@ -15,7 +15,8 @@ class UpdateArrays {
   UpdateArrays(int num_units, int64_t array_bytes, ThreadPool& threads);
 
   int64_t numel() const { return numel_; }
-  SweptArrays swept(bool with_copy) const;
+  // All of it as one piece, for the limit.
+  UpdatePiece whole(bool with_copy) const;
 
   // One AdamW step on each tensor; with a copy of the masters in bf16 or without.
   void update(bool with_copy, ThreadPool& threads);

@@ -1,6 +1,6 @@
 // Our update and its limit behind a C interface, for scripts/bench/adam_peers.py to call
 // on torch's arrays.
-#include "launcher/bench/sweep.h"
+#include "offload/sweep.h"
 #include "offload/thread_pool.h"
 #include "offload/update.h"
 
@@ -29,6 +29,7 @@ extern "C" void zero_update(const uint16_t* grad, float* master, float* exp_avg,
 // 28 bytes a parameter: a gradient in fp32, and no copy.
 extern "C" void zero_sweep(const float* grad, float* master, float* exp_avg,
                            float* exp_avg_sq, int64_t numel, int num_threads) {
-  zero::launcher::sweep({grad, master, exp_avg, exp_avg_sq, nullptr, numel},
-                        pool(num_threads));
+  zero::sweep(
+      {.grad = grad, .master = master, .state = {exp_avg, exp_avg_sq}, .numel = numel},
+      pool(num_threads));
 }

@@ -27,7 +27,7 @@ AdamState run(const Kernels& kernel, Optimizer optimizer, const Variant& variant
     if (!variant.has_copy) piece.copy_bf16 = nullptr;
     std::visit(
         [&]<class Rule>(const Rule& rule) {
-          std::get<Sweep<Rule>>(kernel.sweeps)(piece, rule);
+          std::get<UpdateKernel<Rule>>(kernel.updates)(piece, rule);
         },
         make_rule({.kind = optimizer, .nesterov = true}, 1e-3, step, 0.3f));
   }

@@ -1,12 +1,13 @@
-#include "launcher/bench/sweep.h"
+#include "offload/sweep.h"
 
 #include <gmock/gmock.h>
 
 #include <vector>
 
 #include "offload/thread_pool.h"
+#include "offload/update.h"
 
-namespace zero::launcher {
+namespace zero {
 namespace {
 
 using ::testing::Each;
@@ -16,10 +17,13 @@ TEST(Sweep, LeavesEveryValueAndWritesTheCopy) {
   std::vector<float> grad(kNumel, 3), master(kNumel, 1.5f), exp_avg(kNumel, -2),
       exp_avg_sq(kNumel, 7);
   std::vector<uint16_t> copy(kNumel);
-  SweptArrays arrays{grad.data(),       master.data(), exp_avg.data(),
-                     exp_avg_sq.data(), copy.data(),   kNumel};
+  const UpdatePiece piece{.grad = grad.data(),
+                          .master = master.data(),
+                          .state = {exp_avg.data(), exp_avg_sq.data()},
+                          .copy_bf16 = copy.data(),
+                          .numel = kNumel};
   ThreadPool threads(2);
-  sweep(arrays, threads);
+  sweep(piece, threads);
   EXPECT_THAT(copy, Each(0x3fc0));
   EXPECT_THAT(master, Each(1.5f));
   EXPECT_THAT(exp_avg, Each(-2));
@@ -27,13 +31,10 @@ TEST(Sweep, LeavesEveryValueAndWritesTheCopy) {
 }
 
 TEST(Sweep, CountsWhatGoesThroughMemory) {
-  SweptArrays arrays;
-  arrays.numel = 10;
-  EXPECT_EQ(arrays.num_bytes(), 280);
   uint16_t copy[10];
-  arrays.copy = copy;
-  EXPECT_EQ(arrays.num_bytes(), 300);
+  EXPECT_EQ(swept_bytes({.numel = 10}), 280);
+  EXPECT_EQ(swept_bytes({.copy_bf16 = copy, .numel = 10}), 300);
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero
