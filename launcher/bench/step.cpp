@@ -53,7 +53,7 @@ StepBench::~StepBench() = default;
 
 // In the silent process.
 SilentProcess::Step StepBench::make_plain(bool with_optimizer) const {
-  prepare_torch(static_cast<int>(std::ssize(current_affinity())), 0);
+  set_threads(static_cast<int>(std::ssize(current_affinity())));
   const PlainStep step =
       make_plain_step(family_.make(shape_), options_.settings.dtype, with_optimizer);
   return [this, step, seed = uint64_t{0}]() mutable {
@@ -80,7 +80,7 @@ std::vector<Row> StepBench::against_silence(const World& world,
                                             const std::vector<int>& cpus) {
   const Settings& settings = options_.settings;
   bind_process(cpus);
-  prepare_torch(static_cast<int>(std::ssize(cpus)), 0);
+  set_threads(static_cast<int>(std::ssize(cpus)));
   engine_ = std::make_unique<EngineLoop>(family_, shape_, settings, world.make_ranks());
   Ranks& ranks = engine_->control();
   int64_t adamw_bytes = 0, bare_bytes = 0;
@@ -132,7 +132,7 @@ std::vector<Row> StepBench::hidden_updates(const std::vector<int>& cpus) {
   shape.layers = kNumEqualUnits;
   shape.seq_len = kFewTokens;
   bind_process(cpus);
-  prepare_torch(1, 0);
+  set_threads(1);
   const auto make_loop = [&](bool overlaps) {
     settings.overlap_updates = overlaps;
     return std::make_unique<EngineLoop>(family_, shape, settings, make_one_rank());

@@ -39,6 +39,18 @@ int choose_threads(int asked_for, bool is_deterministic, int share) {
   return is_deterministic ? 1 : std::max(1, share);
 }
 
+ThreadsAgain choose_threads_again(int64_t saved, bool are_asked_for, int chosen,
+                                  int64_t num_cores) {
+  if (saved == 0 || saved == chosen) return {chosen, ""};
+  if (are_asked_for)
+    return {chosen,
+            fmt::format("threads was {}, is {}, so bits may differ", saved, chosen)};
+  if (saved <= num_cores) return {static_cast<int>(saved), ""};
+  return {chosen, fmt::format("threads was {}; a rank has {} core{}: {}, so bits may "
+                              "differ",
+                              saved, num_cores, num_cores == 1 ? "" : "s", chosen)};
+}
+
 ThreadChoice choose_adam_threads(int asked_for) {
   if (asked_for > 0) return {asked_for, {}};
   return fastest_threads();

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,15 @@ Cores take_cores(int local_rank, int local_size, bool may_bind);
 // Threads of the model's arithmetic: as asked for, else the share; one for reproducible
 // runs, as the order of sums in a matrix product depends on their number.
 int choose_threads(int asked_for, bool is_deterministic, int share);
+
+// The same for a run that goes on, whose checkpoint was made with `saved` (0: it does not
+// tell): those again, unless others were asked for or no rank's cores can run so many.
+struct ThreadsAgain {
+  int threads = 1;
+  std::string note;  // "threads was 2, is 4, so bits may differ"; empty: nothing to say
+};
+ThreadsAgain choose_threads_again(int64_t saved, bool are_asked_for, int chosen,
+                                  int64_t num_cores);
 
 // Threads of the optimizer: as asked for, else as many as this machine needs, measured.
 // They decide no bit.

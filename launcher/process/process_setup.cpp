@@ -30,7 +30,8 @@ ProcessSetup set_up_process(const Settings& settings, const World& world) {
   setup.threads = choose_threads(static_cast<int>(settings.threads),
                                  settings.deterministic, setup.cores.share);
   count_tensor_memory();
-  prepare_torch(setup.threads, static_cast<uint64_t>(settings.seed));
+  set_threads(setup.threads);
+  set_seed(static_cast<uint64_t>(settings.seed));
   set_delays(delays_of(settings));
   return setup;
 }

@@ -50,7 +50,8 @@ Resumed load(Engine& engine, const std::string& folder, const SavedRun& now) {
     print_line(fmt::format("optimizer was {}, is {}: its state starts afresh", optimizer,
                            now.settings.optimizer));
   }
-  return {folder, parse_progress(state.position, folder)};
+  return {folder, parse_progress(state.position, folder),
+          parse_saved_run(state.config, folder).threads};
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace zero::launcher {
 struct Resumed {
   std::string folder;  // the checkpoint
   Progress progress;
+  int64_t threads = 0;  // SavedRun::threads
 };
 
 // Load what `--resume` asks for; nothing: a fresh start. Collective.

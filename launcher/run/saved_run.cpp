@@ -59,7 +59,8 @@ std::string to_text(const SavedRun& run) {
   return json({{"settings", to_json(run.settings)},
                {"data", {{"hash", run.data.hash}, {"tokens", run.data.num_tokens}}},
                {"vocab", run.vocab},
-               {"is_text", run.is_text}})
+               {"is_text", run.is_text},
+               {"threads", run.threads}})
       .dump();
 }
 
@@ -71,6 +72,7 @@ SavedRun parse_saved_run(const std::string& text, const std::string& where) {
     run.data.num_tokens = count_in(config.at("data"), "tokens", 0);
     run.vocab = count_in(config, "vocab", 0);
     config.at("is_text").get_to(run.is_text);
+    if (config.contains("threads")) run.threads = count_in(config, "threads", 0);
     return run;
   });
 }

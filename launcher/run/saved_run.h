@@ -14,9 +14,11 @@ struct SavedRun {
   DataIdentity data;
   int64_t vocab = 0;     // as the model was built
   bool is_text = false;  // tokens are bytes
+  int64_t threads = 0;   // of the model, on rank 0; 0: older ones do not tell
 };
 
-// {"settings": {...}, "data": {"hash": .., "tokens": ..}, "vocab": 257, "is_text": true}
+// {"settings": {...}, "data": {"hash": .., "tokens": ..}, "vocab": 257, "is_text": true,
+//  "threads": 2}
 std::string to_text(const SavedRun& run);
 // Throws Error(kCheckpoint) that names `where`.
 SavedRun parse_saved_run(const std::string& text, const std::string& where);

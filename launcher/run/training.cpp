@@ -59,8 +59,9 @@ ExitCode Training::run() {
   build_model();
   build_engine();
   open_folder();
+  load_progress();
   announce();
-  if (const Stop stop = load_progress(); stop != Stop::kNo) return leave(stop);
+  if (const Stop stop = begin(); stop != Stop::kNo) return leave(stop);
   ExitCode code = train_steps();
   if (has_ended_) {
     say_finished();
@@ -140,6 +141,7 @@ void Training::open_folder() {
   identity_.data = agree_on_data(*source_, world_.local_rank() == 0, engine_->control());
   identity_.vocab = shape_.vocab;
   identity_.is_text = is_text(*source_);
+  identity_.threads = process_.threads;
   const auto take_over = settings_.take_over ? checkpoint::TakeOver::kAlways
                                              : checkpoint::TakeOver::kFromTheDead;
   folder_ = std::make_unique<RunFolder>(settings_.out, job_id(process_environment()),
@@ -148,6 +150,38 @@ void Training::open_folder() {
   const bool with_csv =
       std::ranges::find(settings_.metrics, "csv") != settings_.metrics.end();
   metrics_ = std::make_unique<Metrics>(settings_.out, with_csv);
+}
+
+void Training::load_progress() {
+  const std::optional<Resumed> resumed = resume(*engine_, identity_);
+  if (!resumed) return;
+  started_from_ = resumed->folder;
+  progress_ = resumed->progress;
+  saved_batches_ = progress_.num_batches;
+  // The samples that were used before stay used, also when global_batch has changed.
+  batch_.begin = progress_.num_samples - progress_.num_batches * batch_.global_batch;
+  saved_step_ = engine_->num_steps();
+  take_over_threads(resumed->threads);
+  if (is_first_rank()) set_damaged_aside();
+}
+
+// All ranks the same, as many as the one with the fewest cores can run.
+void Training::take_over_threads(int64_t saved) {
+  int64_t num_cores = std::ssize(process_.cores.cpus);
+  engine_->control().all_reduce({&num_cores, 1}, ReduceOp::kMin, "cores");
+  const auto [threads, note] =
+      choose_threads_again(saved, settings_.threads > 0, process_.threads, num_cores);
+  set_threads(threads);
+  process_.threads = threads;
+  identity_.threads = threads;
+  if (is_first_rank() && !note.empty()) print_line(note);
+}
+
+// They would be in the way of the steps to come, and of --keep.
+void Training::set_damaged_aside() {
+  for (const std::string& name :
+       first_few(folder_->set_aside_behind(engine_->num_steps())))
+    print_line(fmt::format("set aside as {}/{}", settings_.out, name));
 }
 
 void Training::announce() {
@@ -170,29 +204,13 @@ void Training::announce() {
   print_line(banner(settings_, facts));
 }
 
-Stop Training::load_progress() {
-  if (const std::optional<Resumed> resumed = resume(*engine_, identity_)) {
-    started_from_ = resumed->folder;
-    progress_ = resumed->progress;
-    saved_batches_ = progress_.num_batches;
-    // The samples that were used before stay used, also when global_batch has changed.
-    batch_.begin = progress_.num_samples - progress_.num_batches * batch_.global_batch;
-    saved_step_ = engine_->num_steps();
-    if (is_first_rank()) set_damaged_aside();
-  }
+Stop Training::begin() {
   save_pace_.note_save(process_age(), 0);
   note_cost_of_signals();
   has_ended_ = is_finished() && has_ended_before();
   if (has_ended_) return Stop::kNo;
   if (is_first_rank()) announce_start();
   return evaluate_if_due();
-}
-
-// They would be in the way of the steps to come, and of --keep.
-void Training::set_damaged_aside() {
-  for (const std::string& name :
-       first_few(folder_->set_aside_behind(engine_->num_steps())))
-    print_line(fmt::format("set aside as {}/{}", settings_.out, name));
 }
 
 // What an earlier process told about steps that come now is taken back first.

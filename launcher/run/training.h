@@ -58,11 +58,13 @@ class Training {
   void build_model();
   void build_engine();
   void open_folder();
+  void load_progress();
   void announce();
-  Stop load_progress();
+  Stop begin();
   ExitCode train_steps();
   ExitCode finish();
 
+  void take_over_threads(int64_t saved);
   void announce_start();
   void set_damaged_aside();
   bool is_finished() const;

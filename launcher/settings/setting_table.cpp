@@ -112,9 +112,9 @@ Group run() {
               "the same bits on 1, 2, 4, ... ranks"),
       choice("device", &Settings::device, {"auto", "cpu", "cuda"},
              "where the model is computed"),
-      integer(
-          "threads", &Settings::threads, 0, 4096,
-          "of the model, per rank; 0: a fair share of the cores, 1 with deterministic"),
+      integer("threads", &Settings::threads, 0, 4096,
+              "of the model, per rank; 0: those of the checkpoint, else a fair share of "
+              "the cores, 1 with deterministic"),
       integer(
           "adam_threads", &Settings::adam_threads, 0, 4096,
           "of the optimizer; 0: as few as move its bytes fastest, measured at the start"),

@@ -3,15 +3,18 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "tests/scenarios/scenario.h"
 
 namespace zero::scenarios {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 class Resume : public Scenario {
  protected:
@@ -67,6 +70,43 @@ TEST_F(Resume, AnyNumberOfRanksContinuesADeterministicRun) {
   part(2, 10, {"--deterministic"});
   expect_same(all, after(10));
   EXPECT_EQ(steps("parts"), steps("whole"));
+}
+
+// A train command that leaves the model's threads alone but for `flags`.
+Words with_free_threads(Words words, const Words& flags = {}) {
+  std::erase_if(words, [](const std::string& w) { return w.starts_with("--threads"); });
+  words.insert(words.end(), flags.begin(), flags.end());
+  return words;
+}
+
+TEST_F(Resume, TakesOverTheThreadsOfTheModel) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "needs two cores";
+  const auto expect_again = [&](Words flags, const std::string& threads) {
+    const std::string out = "with_" + threads;
+    flags.push_back("--threads=" + threads);
+    run(0, with_free_threads(train(out, {"--steps=1"}), flags));
+    flags.pop_back();
+    for (const char* steps : {"--steps=2", "--steps=3"}) {
+      const Outcome again = run(0, with_free_threads(train(out, {steps}), flags));
+      EXPECT_THAT(again.out,
+                  AllOf(HasSubstr("1 with " + threads + " thread(s)"),
+                        HasSubstr("resumed step"), Not(HasSubstr("bits may differ"))));
+      EXPECT_EQ(metrics(out, "run").back()["world"]["threads"], std::stoi(threads));
+    }
+  };
+  expect_again({"--deterministic"}, "2");  // not one
+  expect_again({}, "1");                   // not every core
+}
+
+TEST_F(Resume, OtherThreadsAreSaidAndKept) {
+  const auto step = [&](int steps, const std::string& threads) {
+    const Words words = train("a", {"--steps=" + std::to_string(steps)});
+    return run(0, with_free_threads(words, {"--threads=" + threads})).out;
+  };
+  step(1, "1");
+  EXPECT_THAT(step(2, "3"), AllOf(HasSubstr("threads was 1, is 3, so bits may differ"),
+                                  HasSubstr("1 with 3 thread(s)")));
+  EXPECT_THAT(step(3, "3"), Not(HasSubstr("bits may differ")));
 }
 
 TEST_F(Resume, AFreshStartIsSaid) {

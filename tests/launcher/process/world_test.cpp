@@ -12,6 +12,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Optional;
+using testing::Pair;
 
 TEST(AnnouncedWorld, NobodyAnnouncesAProcessStartedByItself) {
   EXPECT_FALSE(announced_world(
@@ -136,6 +137,36 @@ TEST(Binding, ThreadsAreTheShareOrOneOrAsAskedFor) {
   EXPECT_EQ(choose_threads(0, false, 6), 6);
   EXPECT_EQ(choose_threads(0, true, 6), 1);
   EXPECT_EQ(choose_threads(3, true, 6), 3);
+}
+
+std::pair<int, std::string> again(int64_t saved, bool are_asked_for, int chosen,
+                                  int64_t num_cores) {
+  const ThreadsAgain again =
+      choose_threads_again(saved, are_asked_for, chosen, num_cores);
+  return {again.threads, again.note};
+}
+
+TEST(Binding, ThreadsOfACheckpointAreTakenOver) {
+  EXPECT_THAT(again(2, false, 1, 2), Pair(2, ""));
+  EXPECT_THAT(again(1, false, 8, 8), Pair(1, ""));
+  EXPECT_THAT(again(2, false, 2, 2), Pair(2, ""));
+}
+
+TEST(Binding, ACheckpointThatTellsNoThreadsChangesNothing) {
+  EXPECT_THAT(again(0, false, 3, 4), Pair(3, ""));
+  EXPECT_THAT(again(0, true, 3, 1), Pair(3, ""));
+}
+
+TEST(Binding, ThreadsThatTheCoresCannotRunAreSaid) {
+  EXPECT_THAT(again(4, false, 1, 1),
+              Pair(1, "threads was 4; a rank has 1 core: 1, so bits may differ"));
+  EXPECT_THAT(again(4, false, 3, 3),
+              Pair(3, "threads was 4; a rank has 3 cores: 3, so bits may differ"));
+}
+
+TEST(Binding, OtherThreadsThatAreSetAreSaid) {
+  EXPECT_THAT(again(2, true, 4, 8), Pair(4, "threads was 2, is 4, so bits may differ"));
+  EXPECT_THAT(again(4, true, 4, 1), Pair(4, "")) << "more than cores: as asked for";
 }
 
 TEST(Binding, ThreadsOfTheOptimizerThatAreSetAreNotMeasured) {

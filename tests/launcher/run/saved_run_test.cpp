@@ -19,6 +19,7 @@ SavedRun some_run() {
   run.data = {"0123456789abcdef", 1000};
   run.vocab = 257;
   run.is_text = true;
+  run.threads = 6;
   return run;
 }
 
@@ -35,6 +36,13 @@ TEST(SavedRun, ComesBack) {
   EXPECT_EQ(read.data, run.data);
   EXPECT_EQ(read.vocab, 257);
   EXPECT_TRUE(read.is_text);
+  EXPECT_EQ(read.threads, 6);
+}
+
+TEST(SavedRun, OlderOnesTellNoThreads) {
+  nlohmann::json config = nlohmann::json::parse(to_text(some_run()));
+  config.erase("threads");
+  EXPECT_EQ(parse_saved_run(config.dump(), "").threads, 0);
 }
 
 TEST(SavedRun, AnotherProgramsCheckpointIsNamed) {
@@ -51,7 +59,7 @@ TEST(SavedRun, AnotherProgramsCheckpointIsNamed) {
 
 TEST(SavedRun, CountsThatNoRunHasAreRefused) {
   for (const char* bad : {"-1", "1e300", "2.5", "18446744073709551615", "true"}) {
-    for (const char* pointer : {"/vocab", "/data/tokens"}) {
+    for (const char* pointer : {"/vocab", "/data/tokens", "/threads"}) {
       nlohmann::json config = nlohmann::json::parse(to_text(some_run()));
       config[nlohmann::json::json_pointer(pointer)] = nlohmann::json::parse(bad);
       EXPECT_THROW(parse_saved_run(config.dump(), ""), Error) << pointer << " " << bad;
