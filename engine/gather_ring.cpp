@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <exception>
 
 #include "engine/errors.h"
 
@@ -23,6 +24,11 @@ GatherRing::GatherRing(Device& device, Collectives& comm, Stream& stream,
 }
 
 GatherRing::~GatherRing() {
+  try {
+    device_.compute_stream().synchronize();
+  } catch (const std::exception&) {
+    // whoever waited for this work has been told already
+  }
   for (Slot& slot : slots_) device_.free(slot.memory);
 }
 

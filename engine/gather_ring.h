@@ -36,6 +36,7 @@ class GatherRing {
   // Units are the users of the plan.
   GatherRing(Device& device, Collectives& comm, Stream& stream, const std::string& name,
              const SlotPlan& plan);
+  // Waits for readers that are still queued on the compute stream. Gathers must be over.
   ~GatherRing();
   GatherRing(const GatherRing&) = delete;
   GatherRing& operator=(const GatherRing&) = delete;

@@ -31,8 +31,9 @@ void* allocate_aligned(int64_t bytes) {
 class HostDevice final : public Device {
  public:
   explicit HostDevice(const HostDeviceOptions& options)
-      : options_(options), compute_("compute", options) {}
+      : options_(options), compute_(make_compute_stream(options)) {}
   ~HostDevice() override {
+    compute_.reset();  // what is queued may use the memory
     for (auto& [memory, bytes] : blocks_) std::free(memory);
   }
 
@@ -41,7 +42,7 @@ class HostDevice final : public Device {
     return std::make_unique<WorkerStream>(name, options_);
   }
   std::unique_ptr<Event> make_event() override { return std::make_unique<HostEvent>(); }
-  Stream& compute_stream() override { return compute_; }
+  Stream& compute_stream() override { return *compute_; }
 
   void* allocate(const std::string& name, int64_t bytes) override {
     assert(bytes >= 0);
@@ -82,8 +83,14 @@ class HostDevice final : public Device {
   }
 
  private:
+  static std::unique_ptr<HostStream> make_compute_stream(
+      const HostDeviceOptions& options) {
+    if (options.async_compute) return std::make_unique<WorkerStream>("compute", options);
+    return std::make_unique<InlineStream>("compute", options);
+  }
+
   const HostDeviceOptions options_;
-  InlineStream compute_;
+  std::unique_ptr<HostStream> compute_;
   mutable std::mutex mutex_;
   std::map<void*, int64_t> blocks_;  // their bytes; guarded by mutex_
   int64_t allocated_bytes_ = 0;      // guarded by mutex_

@@ -17,10 +17,18 @@ struct HostDeviceOptions {
   // filled with NaN: orderings that only luck made right turn red.
   uint64_t chaos_seed = 0;
   int64_t max_chaos_delay_us = 300;
+  // For tests: the compute stream is a worker thread, too, and runs behind the training
+  // thread as a GPU's does. A unit's body is then a function queued on it. So whoever
+  // hands memory to that stream, or takes it back, must do it by events.
+  //
+  // Not for torch, whose functions run at once in the thread that calls them: no Engine,
+  // no gradients that torch lays out, and nothing in place, where an update waits for no
+  // body. A failure of the stream is not thrown to who queues, but by synchronize().
+  bool async_compute = false;
 };
 
 // CPU ranks: made streams are worker threads, the compute stream is the calling thread
-// itself.
+// itself, if not said otherwise.
 std::unique_ptr<Device> make_host_device(const HostDeviceOptions& options = {});
 
 // The same stream, seen as one of the host. Throws Error(kEnvironment) if it is a GPU's.

@@ -156,6 +156,33 @@ TEST_F(HostDeviceTest, TheComputeStreamIsTheCallingThread) {
   EXPECT_TRUE(event->query());
 }
 
+TEST_F(HostDeviceTest, AnAsynchronousComputeStreamRunsBehindItsCaller) {
+  device_ = make_host_device({.async_compute = true});
+  Gate gate;
+  auto& compute = device_->compute_stream();
+  auto event = device_->make_event();
+  enqueue(compute, gate.waiter());
+  compute.record(*event);
+  compute.wait(*event);
+  EXPECT_FALSE(event->query());
+  gate.open();
+  compute.synchronize();
+  EXPECT_TRUE(event->query());
+}
+
+TEST_F(HostDeviceTest, WhatIsQueuedToComputeIsDoneBeforeTheMemoryGoes) {
+  device_ = make_host_device({.async_compute = true});
+  auto* memory = static_cast<char*>(device_->allocate("large", 10 << 20));
+  char seen = 0;
+  memory[0] = 7;
+  enqueue(device_->compute_stream(), [&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    seen = memory[0];  // would be no memory any more
+  });
+  device_.reset();
+  EXPECT_EQ(seen, 7);
+}
+
 TEST_F(HostDeviceTest, AFailureSkipsTheRestOfTheStream) {
   auto a = stream("a");
   bool has_run = false;
