@@ -7,6 +7,23 @@
 #include "engine/compute_type.h"
 
 namespace zero {
+namespace {
+
+// Read what the compute stream will have left there, which may run behind its caller.
+std::vector<std::byte> read_values(const void* memory, int64_t bytes, Stream& compute) {
+  std::vector<std::byte> values(bytes);
+  compute.copy(values.data(), memory, bytes);
+  compute.synchronize();
+  return values;
+}
+
+bool has_values(const at::Tensor& param, const std::byte* values, Stream& compute) {
+  const auto now = read_values(param.const_data_ptr(), param.nbytes(), compute);
+  return std::memcmp(now.data(), values, now.size()) == 0;
+}
+
+}  // namespace
+
 WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
                                const Options& options, ShardStore& shards,
                                const std::vector<at::Tensor>& params, Device& device,
@@ -87,9 +104,9 @@ WeightWatch WeightStreamer::watch(int unit, bool compares_values) const {
   for (const FlatParams* part : units_[unit].parts) {
     for (const at::Tensor& param : part->params())
       watch.versions.push_back(param._version());
-    if (compares_values)
-      watch.values.insert(watch.values.end(), part->memory(),
-                          part->memory() + part->bytes());
+    if (!compares_values) continue;
+    const auto values = read_values(part->memory(), part->bytes(), compute_);
+    watch.values.insert(watch.values.end(), values.begin(), values.end());
   }
   return watch;
 }
@@ -103,8 +120,7 @@ std::string WeightStreamer::first_changed(int unit, const WeightWatch& watch) co
       const int64_t begin =
           static_cast<const std::byte*>(param.const_data_ptr()) - part->memory();
       const bool is_same =
-          values == nullptr ||
-          std::memcmp(param.const_data_ptr(), values + begin, param.nbytes()) == 0;
+          values == nullptr || has_values(param, values + begin, compute_);
       if (!is_same || static_cast<int64_t>(param._version()) != watch.versions[index])
         return part->fqn(i);
     }
