@@ -24,6 +24,9 @@ struct Kernels {
   void (*leaf_squares)(const float* values, int64_t num_leaves, double* sums);
 };
 
+// For the instructions that every CPU of this kind has.
+Kernels baseline_kernels();
+
 // The versions that this CPU can run, the plain one first, the fastest last. All give the
 // same bits. The build picks the file that lists them.
 std::vector<Kernels> kernels();

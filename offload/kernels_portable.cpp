@@ -1,29 +1,7 @@
 #include "offload/kernels.h"
-#include "offload/leaf_loop.h"
-#include "offload/sweep_loop.h"
-#include "offload/update_loop.h"
 
 namespace zero {
-namespace {
 
-template <class Rule>
-void update_baseline(const UpdatePiece& piece, const Rule& rule) {
-  update_piece(piece, rule);
-}
-void sweep_baseline(const UpdatePiece& piece, uint32_t no_bits) {
-  sweep_piece(piece, no_bits);
-}
-void squares_baseline(const float* values, int64_t num_leaves, double* sums) {
-  leaf_squares(values, num_leaves, sums);
-}
-
-}  // namespace
-
-std::vector<Kernels> kernels() {
-  return {{"baseline",
-           {update_baseline, update_baseline, update_baseline, update_baseline},
-           sweep_baseline,
-           squares_baseline}};
-}
+std::vector<Kernels> kernels() { return {baseline_kernels()}; }
 
 }  // namespace zero

@@ -9,17 +9,6 @@ namespace zero {
 namespace {
 
 template <class Rule>
-void update_baseline(const UpdatePiece& piece, const Rule& rule) {
-  update_piece(piece, rule);
-}
-void sweep_baseline(const UpdatePiece& piece, uint32_t no_bits) {
-  sweep_piece(piece, no_bits);
-}
-void squares_baseline(const float* values, int64_t num_leaves, double* sums) {
-  leaf_squares(values, num_leaves, sums);
-}
-
-template <class Rule>
 [[gnu::target("avx2")]] void update_avx2(const UpdatePiece& piece, const Rule& rule) {
   update_piece(piece, rule);
 }
@@ -53,11 +42,7 @@ bool has_avx512() {
 }  // namespace
 
 std::vector<Kernels> kernels() {
-  std::vector<Kernels> all{
-      {"baseline",
-       {update_baseline, update_baseline, update_baseline, update_baseline},
-       sweep_baseline,
-       squares_baseline}};
+  std::vector<Kernels> all{baseline_kernels()};
   if (__builtin_cpu_supports("avx2"))
     all.push_back({"avx2",
                    {update_avx2, update_avx2, update_avx2, update_avx2},

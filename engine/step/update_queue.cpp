@@ -49,19 +49,17 @@ void UpdateQueue::add_part(int index, int64_t step, double lr, float grad_factor
                            std::vector<Update>& updates) const {
   const PlannedPart& part = plan_.parts[index];
   const PartShard& shard = shards_[index];
+  const UpdatePiece whole{.grad = shard.grad,
+                          .grad_bf16 = shard.grad_bf16,
+                          .master = shard.master,
+                          .state = {shard.state[0], shard.state[1]},
+                          .copy_bf16 = shard.copy,
+                          .numel = part.layout.shard_numel};
   for (const Piece& piece : pieces_of(part.layout, rank_)) {
     const ParamRule& rule = plan_.rules[part.params[piece.param]];
     OptimizerOptions optimizer = optimizer_;
     optimizer.weight_decay = rule.weight_decay;
-    const auto at = [&](auto* array) {
-      return array ? array + piece.shard_begin : nullptr;
-    };
-    updates.push_back({{.grad = at(shard.grad),
-                        .grad_bf16 = at(shard.grad_bf16),
-                        .master = at(shard.master),
-                        .state = {at(shard.state[0]), at(shard.state[1])},
-                        .copy_bf16 = at(shard.copy),
-                        .numel = piece.numel},
+    updates.push_back({part_of(whole, piece.shard_begin, piece.shard_begin + piece.numel),
                        make_rule(optimizer, lr * rule.lr_scale, step, grad_factor)});
   }
 }

@@ -53,15 +53,11 @@ UpdatePiece UpdateArrays::whole(bool with_copy) const {
 // The one place of the launcher that calls an optimizer: unit by unit, as a step does.
 void UpdateArrays::update(bool with_copy, ThreadPool& threads) {
   const UpdateRule rule = make_rule({}, 1e-4, ++step_, 1);
+  const UpdatePiece all = whole(with_copy);
   for (int64_t begin = 0; begin < numel_;) {
     std::vector<Update> unit;
     for (const int64_t numel : tensors_) {
-      unit.push_back({{.grad = grad_ + begin,
-                       .master = master_ + begin,
-                       .state = {exp_avg_ + begin, exp_avg_sq_ + begin},
-                       .copy_bf16 = with_copy ? copy_ + begin : nullptr,
-                       .numel = numel},
-                      rule});
+      unit.push_back({part_of(all, begin, begin + numel), rule});
       begin += numel;
     }
     zero::update(unit, threads);

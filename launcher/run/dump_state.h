@@ -16,9 +16,9 @@ namespace zero::launcher {
 //    "aliases": [..],
 //                    "master": OFFSET, "exp_avg": OFFSET, "exp_avg_sq": OFFSET}, ...]}
 //
-// Offsets are in bytes; of the optimizer's state there is what states_of() names. `losses` are those of
-// every step, as C prints them with %a. Creates the folder; throws Error(kCheckpoint)
-// when it cannot write.
+// Offsets are in bytes; of the optimizer's state there is what states_of() names.
+// `losses` are those of every step, as C prints them with %a. Creates the folder; throws
+// Error(kCheckpoint) when it cannot write.
 void dump_state(const std::string& folder, Engine& engine,
                 std::span<const double> losses);
 

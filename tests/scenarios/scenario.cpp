@@ -50,7 +50,8 @@ int64_t product(const json& shape) {
 
 void read_rank(const json& index, const std::string& bytes, State& state) {
   for (const auto& parameter : index["parameters"]) {
-    for (const std::string kind : {"master", "exp_avg", "exp_avg_sq", "momentum_buffer", "sum"}) {
+    for (const std::string kind :
+         {"master", "exp_avg", "exp_avg_sq", "momentum_buffer", "sum"}) {
       if (!parameter.contains(kind)) continue;
       auto& all = state.values[kind + " " + parameter["fqn"].get<std::string>()];
       all.resize(product(parameter["shape"]));

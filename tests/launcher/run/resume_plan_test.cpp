@@ -25,10 +25,7 @@ class ResumePlanTest : public testing::Test {
     const std::string temporary = checkpoint::prepare(open, step);
     const std::vector<float> values(4, 1.0F);
     const checkpoint::Slice slice{
-        {checkpoint::Kind::kParam, "w", DType::kFp32, {4}},
-        0,
-        4,
-        values.data()};
+        {checkpoint::Kind::kParam, "w", DType::kFp32, {4}}, 0, 4, values.data()};
     const auto report = checkpoint::write_shard(temporary, 0, 1, {slice});
     checkpoint::StepInfo info;
     info.step = step;
