@@ -11,15 +11,10 @@
 #include <limits>
 #include <utility>
 
-#include "offload/thread_pool.h"
-
 namespace zero {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-
-// A thread's share in bytes follows its share in elements: this is one chunk of fp32
-// values of the optimizer's sweep.
 
 std::atomic<int64_t> total_bytes = 0;
 

@@ -8,8 +8,6 @@
 
 namespace zero {
 
-class ThreadPool;
-
 // Host memory that could not be had; the text tells who asked, how much, and the cure.
 class HostMemoryError : public std::runtime_error {
  public:

@@ -16,6 +16,7 @@
 
 #include "offload/affinity.h"
 #include "offload/float_environment.h"
+#include "offload/topology.h"
 
 namespace zero {
 namespace {
@@ -36,22 +37,43 @@ void raise_thread_limit(int num_threads) {
   limit = std::make_unique<tbb::global_control>(kind, wanted);
 }
 
-// Put every worker that joins an arena on the pool's CPUs: TBB lends its threads to all
+// Put every thread that joins an arena on CPUs of the pool: TBB lends its threads to all
 // arenas, and a thread keeps the CPUs of whoever started it.
-class WorkerBinding : public tbb::task_scheduler_observer {
+//
+// A static partition gives equal parts of a loop to equal slots. Where the pool has CPUs
+// of several NUMA nodes each slot has its node, for as long as the caller works too.
+class Binding : public tbb::task_scheduler_observer {
  public:
-  WorkerBinding(tbb::task_arena& arena, std::vector<int> cpus)
-      : tbb::task_scheduler_observer(arena), cpus_(std::move(cpus)) {
+  Binding(tbb::task_arena& arena, int num_slots)
+      : tbb::task_scheduler_observer(arena),
+        nodes_(by_numa_node(current_affinity())),
+        num_slots_(num_slots) {
     observe(true);
   }
-  ~WorkerBinding() override { observe(false); }
+  ~Binding() override { observe(false); }
 
   void on_scheduler_entry(bool is_worker) override {
-    if (is_worker) try_bind(cpus_);
+    if (!is_worker && nodes_.size() == 1) return;
+    if (!is_worker) cpus_of_callers().push_back(current_affinity());
+    const int slot = tbb::this_task_arena::current_thread_index();
+    try_bind(node_of_slot(nodes_, slot, num_slots_));
+  }
+
+  void on_scheduler_exit(bool is_worker) override {
+    if (is_worker || nodes_.size() == 1) return;
+    try_bind(cpus_of_callers().back());
+    cpus_of_callers().pop_back();
   }
 
  private:
-  std::vector<int> cpus_;
+  // Of the calling thread, as often as it has come in and not left.
+  static std::vector<std::vector<int>>& cpus_of_callers() {
+    thread_local std::vector<std::vector<int>> cpus;
+    return cpus;
+  }
+
+  const std::vector<std::vector<int>> nodes_;
+  const int num_slots_;
 };
 
 void run_chunk(int64_t chunk, int64_t count, int64_t grain,
@@ -64,11 +86,10 @@ void run_chunk(int64_t chunk, int64_t count, int64_t grain,
 }  // namespace
 
 struct ThreadPool::Workers {
-  explicit Workers(int num_threads)
-      : arena(num_threads), binding(arena, current_affinity()) {}
+  explicit Workers(int num_threads) : arena(num_threads), binding(arena, num_threads) {}
 
   tbb::task_arena arena;
-  WorkerBinding binding;
+  Binding binding;
 };
 
 ThreadPool::ThreadPool(int num_threads) : num_threads_(num_threads) {

@@ -75,4 +75,33 @@ std::vector<int> cpuset_of_node() {
   return cpus;
 }
 
+std::vector<std::vector<int>> by_numa_node(const std::vector<int>& cpus) {
+  const Machine machine = load_machine();
+  std::vector<std::vector<int>> nodes;
+  std::vector<int> left = cpus;
+  for (int n = 0; n < num_objects(machine, HWLOC_OBJ_NUMANODE); ++n) {
+    const auto* near =
+        hwloc_get_obj_by_type(machine.get(), HWLOC_OBJ_NUMANODE, n)->cpuset;
+    const auto far = std::stable_partition(left.begin(), left.end(), [&](int cpu) {
+      return hwloc_bitmap_isset(near, cpu) != 0;
+    });
+    if (far != left.begin()) nodes.emplace_back(left.begin(), far);
+    left.erase(left.begin(), far);
+  }
+  if (nodes.empty() || !left.empty()) return {cpus};
+  return nodes;
+}
+
+const std::vector<int>& node_of_slot(const std::vector<std::vector<int>>& nodes, int slot,
+                                     int num_slots) {
+  size_t num_cpus = 0;
+  for (const auto& node : nodes) num_cpus += node.size();
+  size_t place = num_cpus * slot / num_slots;
+  for (const auto& node : nodes) {
+    if (place < node.size()) return node;
+    place -= node.size();
+  }
+  return nodes.back();
+}
+
 }  // namespace zero

@@ -25,4 +25,13 @@ Topology read_topology();
 // a core, a cache, a NUMA node, so that each fair_share of it lies close.
 std::vector<int> cpuset_of_node();
 
+// `cpus` by the NUMA node that they are near to, nodes in the order of the machine. One
+// list of all where the machine tells of no nodes.
+std::vector<std::vector<int>> by_numa_node(const std::vector<int>& cpus);
+
+// Where the thread in slot `slot` of `num_slots` belongs: on the CPUs of that node where
+// its share lies, when all CPUs of `nodes` are dealt out in order.
+const std::vector<int>& node_of_slot(const std::vector<std::vector<int>>& nodes, int slot,
+                                     int num_slots);
+
 }  // namespace zero

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "offload/affinity.h"
+#include "tests/offload/pretended_machine.h"
 
 namespace zero {
 namespace {
@@ -135,6 +136,27 @@ TEST(ThreadPoolTest, WorkersRunOnTheCpusOfTheConstructor) {
   EXPECT_THAT(worker_cpus(narrow), ElementsAre(cpus[0]));
   EXPECT_EQ(worker_cpus(wide), cpus);
   EXPECT_THAT(worker_cpus(narrow), ElementsAre(cpus[0]));
+}
+
+// Where a machine has several nodes, each part of a loop is worked on near one of them.
+TEST(ThreadPoolTest, SlotsStayOnTheirNodes) {
+  const std::vector<int> cpus = current_affinity();
+  if (cpus.size() != 2 || cpus != std::vector<int>{0, 1})
+    GTEST_SKIP() << "needs the CPUs 0 and 1";
+  const PretendedMachine machine("numa:2 pu:1");
+  ThreadPool pool(2);
+  for (int i = 0; i < 20; ++i) {
+    MeetingPoint all_here(2);
+    std::vector<int> found[2];
+    pool.parallel_for(2, 1, [&](int64_t begin, int64_t) {
+      all_here.arrive_and_wait();
+      found[begin] = current_affinity();
+    });
+    EXPECT_THAT(found[0], ::testing::SizeIs(1));
+    EXPECT_THAT(found[1], ::testing::SizeIs(1));
+    EXPECT_NE(found[0], found[1]);
+    EXPECT_EQ(current_affinity(), cpus) << "the caller's own CPUs must come back";
+  }
 }
 
 TEST(ThreadPoolTest, ExceptionsReachTheCaller) {

@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "tests/offload/pretended_machine.h"
+
 namespace zero {
 namespace {
+
+using ::testing::ElementsAre;
 
 TEST(TopologyTest, IsThatOfThisMachine) {
   const Topology topology = read_topology();
@@ -26,6 +30,37 @@ TEST(TopologyTest, TheNodesCpusDoNotDependOnABinding) {
   bind_process({before.front()});
   EXPECT_EQ(cpuset_of_node(), expected);
   bind_process(before);
+}
+
+TEST(TopologyTest, EveryCpuIsNearOneNode) {
+  const std::vector<int> cpus = current_affinity();
+  std::vector<int> found;
+  for (const auto& node : by_numa_node(cpus))
+    found.insert(found.end(), node.begin(), node.end());
+  EXPECT_THAT(found, ::testing::UnorderedElementsAreArray(cpus));
+}
+
+TEST(TopologyTest, CpusAreSortedByTheMachinesNodes) {
+  const PretendedMachine machine("numa:3 pu:2");
+  EXPECT_THAT(by_numa_node({0, 1, 2, 3, 5}),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(5)));
+  EXPECT_THAT(by_numa_node({5, 4}), ElementsAre(ElementsAre(5, 4)));
+  EXPECT_THAT(by_numa_node({1, 9}), ElementsAre(ElementsAre(1, 9)))
+      << "nobody knows where 9 is";
+}
+
+TEST(TopologyTest, SlotsAreSharedOutAmongTheNodes) {
+  const std::vector<std::vector<int>> nodes{{0, 1, 2, 3}, {4, 5}};
+  const auto nodes_of = [&](int num_slots) {
+    std::vector<int> first_cpus;
+    for (int slot = 0; slot < num_slots; ++slot)
+      first_cpus.push_back(node_of_slot(nodes, slot, num_slots).front());
+    return first_cpus;
+  };
+  EXPECT_THAT(nodes_of(6), ElementsAre(0, 0, 0, 0, 4, 4));
+  EXPECT_THAT(nodes_of(3), ElementsAre(0, 0, 4));
+  EXPECT_THAT(nodes_of(2), ElementsAre(0, 0));
+  EXPECT_THAT(nodes_of(12), ElementsAre(0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4));
 }
 
 }  // namespace
