@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "checkpoint/manifest.h"
@@ -10,12 +11,15 @@ namespace zero::checkpoint {
 // A rank's part of one tensor, in memory: its elements [begin, begin + numel), flat.
 //
 // A part may be empty; then only the tensor's shape is checked against the other ranks'
-// and no bytes are stored. `data` is borrowed.
+// and no bytes are stored. `data` is borrowed; where the values lie in memory otherwise
+// than in the file, `fetch` gives them instead.
 struct Slice {
   StoredTensor tensor;
   int64_t begin = 0;
   int64_t numel = 0;
   const void* data = nullptr;
+  // Put elements [first, first + count), of the part, to `to`.
+  std::function<void(int64_t first, int64_t count, void* to)> fetch = {};
 
   int64_t num_bytes() const { return numel * size_of(tensor.dtype); }
 };

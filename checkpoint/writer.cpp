@@ -60,17 +60,35 @@ void ShardWriter::copy_layout(const File& image) {
       copy_ranges(image, gaps_between(std::move(taken), report_.file.bytes), file_, io_);
 }
 
+void ShardWriter::write(size_t index) {
+  const Slice& slice = slices_.at(index);
+  if (!slice.fetch) return write(index, slice.data);
+  const int64_t element_bytes = size_of(slice.tensor.dtype);
+  std::vector<char> chunk;
+  write(index, [&](int64_t at, int64_t bytes) {
+    chunk.resize(bytes);
+    slice.fetch(at / element_bytes, bytes / element_bytes, chunk.data());
+    return chunk.data();
+  });
+}
+
 void ShardWriter::write(size_t index, const void* data) {
+  assert(data != nullptr || slices_.at(index).numel == 0);
+  write(index,
+        [data](int64_t at, int64_t) { return static_cast<const char*>(data) + at; });
+}
+
+void ShardWriter::write(
+    size_t index, const std::function<const char*(int64_t at, int64_t bytes)>& bytes_at) {
   if (report_.tensors.at(index).pieces.empty()) return;
   Piece& piece = report_.tensors[index].pieces.front();
   assert(piece.hashes.empty());  // a second write would leave hashes of the first
-  assert(data != nullptr);
-  const auto* from = static_cast<const char*>(data);
   for (int64_t at = 0; at < piece.bytes; at += kChunkBytes) {
-    const auto bytes = static_cast<size_t>(std::min(kChunkBytes, piece.bytes - at));
-    piece.hashes.push_back(hash_of(from + at, bytes));
-    file_.write(from + at, bytes, piece.offset + at, io_);
-    unsynced_bytes_ += static_cast<int64_t>(bytes);
+    const int64_t bytes = std::min(kChunkBytes, piece.bytes - at);
+    const char* from = bytes_at(at, bytes);
+    piece.hashes.push_back(hash_of(from, bytes));
+    file_.write(from, bytes, piece.offset + at, io_);
+    unsynced_bytes_ += bytes;
     if (unsynced_bytes_ >= kSyncBytes) sync();
     note_work();
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,13 +22,15 @@ class ShardWriter {
   ShardWriter(const std::string& folder, int rank, int world_size,
               std::vector<Slice> slices, Io& io = system_io());
 
-  void write(size_t index) { write(index, slices_.at(index).data); }
+  void write(size_t index);                    // its own data
   void write(size_t index, const void* data);  // num_bytes() of slice `index`
   ShardReport finish();  // after every slice: make the bytes durable, tell what is there
 
   size_t num_slices() const { return slices_.size(); }
 
  private:
+  void write(size_t index,
+             const std::function<const char*(int64_t at, int64_t bytes)>& bytes_at);
   void place_slices(const std::vector<int64_t>& offsets);
   void copy_layout(const File& image);
   void sync();

@@ -47,10 +47,12 @@ set(zero_headers
   launcher/model.h
   offload/adagrad.h
   offload/adamw.h
+  offload/bf16.h
   offload/exact_sum.h
   offload/lion.h
   offload/optimizer.h
-  offload/sgd.h)
+  offload/sgd.h
+  offload/stored_values.h)
 foreach(header ${zero_headers})
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/zero/${folder})

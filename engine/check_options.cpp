@@ -1,5 +1,6 @@
 #include "engine/check_options.h"
 
+#include <algorithm>
 #include <bit>
 #include <stdexcept>
 #include <string>
@@ -29,6 +30,29 @@ void check_optimizer(const Options& options, double lr_scale, double weight_deca
   }
 }
 
+void check_storage(const Options& options) {
+  if (options.master == MasterStorage::kSplit && options.dtype != DType::kBf16)
+    refuse("a split master with dtype " + std::string(name_of(options.dtype)),
+           "dtype bf16: the high half of a split master is the bf16 that units compute "
+           "with");
+  if (options.state_dtype == DType::kFp32) return;
+  if (options.state_dtype != DType::kBf16)
+    refuse("state_dtype is " + std::string(name_of(options.state_dtype)), "fp32 or bf16");
+  const OptimizerOptions& optimizer = options.optimizer;
+  if (optimizer.kind == Optimizer::kAdagrad)
+    refuse("state_dtype bf16 for adagrad", "fp32: in bf16 its sum would stop growing");
+  const double kept = optimizer.kind == Optimizer::kSgd
+                          ? optimizer.momentum
+                          : std::max(optimizer.beta1, optimizer.beta2);
+  if (kept > kLargestBf16Beta) {
+    refuse(
+        "state_dtype bf16 with " +
+            std::string(optimizer.kind == Optimizer::kSgd ? "momentum " : "a beta of ") +
+            std::to_string(kept),
+        "0.99 or less: in bf16 such a mean cannot fall; or state_dtype fp32");
+  }
+}
+
 }  // namespace
 
 void check(const Options& options, int world_size) {
@@ -42,6 +66,7 @@ void check(const Options& options, int world_size) {
                     "parameter group '" + group.pattern + "'",
                     "lr_scale and weight_decay are numbers >= 0");
   }
+  check_storage(options);
   if (!(options.clip >= 0))
     refuse("clip is " + std::to_string(options.clip), "a number >= 0; 0 does not clip");
   if (options.prefetch < 0)

@@ -134,12 +134,13 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   memory = make_memory_plan(plan, options, comm->size());
   comm_stream = device->make_stream("communication");
   shards = std::make_unique<ShardStore>(plan, memory);
+  updates = std::make_unique<UpdateQueue>(plan, options, comm->rank(), *shards, *device,
+                                          threads);
+  updates->touch();
   gradients = std::make_unique<GradientShards>(plan, memory, options, *shards, *device,
                                                *comm, *comm_stream, threads);
   fill_shards(model, plan, options, *shards, *control, threads);
   refresh_copies();
-  updates = std::make_unique<UpdateQueue>(plan, options, comm->rank(), *shards, *device,
-                                          threads);
   weights = std::make_unique<WeightStreamer>(plan, memory, options, *shards,
                                              model.tensors, *device, *comm, *comm_stream,
                                              updates->all_updated());
@@ -180,7 +181,7 @@ void Engine::Impl::attach() {
 void Engine::Impl::refresh_copies() {
   for (size_t p = 0; p < plan.parts.size(); ++p) {
     const PartShard& shard = (*shards)[p];
-    if (shard.copy)
+    if (shard.copy && shard.master)
       convert_to_bf16(shard.master, shard.copy, plan.parts[p].layout.shard_numel);
   }
 }

@@ -10,6 +10,7 @@
 #include "engine/comm/ranks.h"
 #include "engine/options.h"
 #include "engine/plan/memory_plan.h"
+#include "offload/stored_values.h"
 
 namespace at {
 class Tensor;
@@ -42,7 +43,7 @@ struct StepReport {
 // One array that the optimizer keeps beside a parameter.
 struct StateView {
   std::string name;  // see states_of() in offload/optimizer.h: "exp_avg"
-  std::span<float> values;
+  StoredValues values;
 };
 
 // One parameter as a checkpoint or a dump sees it: this rank's slice of masters and of
@@ -51,7 +52,7 @@ struct ShardView {
   std::string fqn;
   std::vector<int64_t> shape;
   int64_t begin = 0;             // of the slice in the flattened parameter
-  std::span<float> master;       // (numel of the slice)
+  StoredValues master;           // (numel of the slice)
   std::vector<StateView> state;  // same lengths; none when frozen or for inference
   bool frozen = false;
   std::vector<std::string> aliases;  // other FQNs of the same (tied) parameter

@@ -6,7 +6,6 @@
 #include "engine/compute_type.h"
 #include "engine/engine_impl.h"
 #include "engine/errors.h"
-#include "offload/bf16.h"
 
 namespace zero {
 
@@ -66,19 +65,17 @@ std::vector<ShardView> Engine::shards() {
     for (const std::string_view name : states_of(impl_->options.optimizer.kind))
       views[i].state.push_back({std::string(name), {}});
   }
-  const auto span = [](float* memory, const Piece& piece) {
-    return memory ? std::span<float>(memory + piece.shard_begin, piece.numel)
-                  : std::span<float>();
-  };
   for (size_t p = 0; p < impl_->plan.parts.size(); ++p) {
     const PlannedPart& part = impl_->plan.parts[p];
     const PartShard& shard = (*impl_->shards)[p];
     for (const Piece& piece : pieces_of(part.layout, rank())) {
       ShardView& view = views[part.params[piece.param]];
       view.begin = piece.param_begin;
-      view.master = span(shard.master, piece);
-      for (size_t s = 0; s < view.state.size(); ++s)
-        view.state[s].values = span(shard.state[s], piece);
+      view.master = shard.masters(piece.shard_begin, piece.numel);
+      for (size_t s = 0; s < view.state.size(); ++s) {
+        view.state[s].values =
+            shard.states(static_cast<int>(s), piece.shard_begin, piece.numel);
+      }
     }
   }
   return views;
@@ -111,7 +108,11 @@ void Engine::masters_changed() {
 at::Tensor Engine::full_parameter(const std::string& fqn) {
   const size_t param = impl_->find(fqn);
   impl_->updates->finish();
-  return impl_->gather_full(param, impl_->shard_of(param).master);
+  const int64_t numel =
+      impl_->plan.parts[impl_->plan.places[param].part].layout.shard_numel;
+  const StoredValues masters = impl_->shard_of(param).masters(0, numel);
+  if (masters.is_plain()) return impl_->gather_full(param, masters.span().data());
+  return impl_->gather_full(param, masters.read_all().data());
 }
 
 void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value) {
@@ -133,8 +134,9 @@ void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value)
   impl_->updates->finish();
   for (const Piece& piece : pieces_of(layout, rank())) {
     if (piece.param != index) continue;
-    std::copy_n(full.data_ptr<float>() + piece.param_begin, piece.numel,
-                impl_->shard_of(param).master + piece.shard_begin);
+    const std::span<const float> values(full.data_ptr<float>() + piece.param_begin,
+                                        piece.numel);
+    impl_->shard_of(param).masters(piece.shard_begin, piece.numel).write(0, values);
   }
   masters_changed();
 }
@@ -156,9 +158,7 @@ at::Tensor Engine::full_gradient(const std::string& fqn) {
   std::vector<float> widened;
   if (shard.grad_bf16) {
     const FlatLayout& layout = impl_->plan.parts[impl_->plan.places[param].part].layout;
-    widened.resize(layout.shard_numel);
-    std::transform(shard.grad_bf16, shard.grad_bf16 + layout.shard_numel, widened.begin(),
-                   bf16_to_float);
+    widened = StoredValues::in_bf16(shard.grad_bf16, layout.shard_numel).read_all();
   }
   const float* gradient = shard.grad ? shard.grad : widened.data();
   return impl_->gather_full(param, gradient).mul(impl_->mean_factor());

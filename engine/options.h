@@ -18,6 +18,10 @@ enum class DeviceChoice { kAuto, kCpu, kCuda };  // auto: a GPU if there is one
 enum class Recompute { kUnit, kNone };
 enum class Accumulate { kModel, kUnit };
 
+// How fp32 masters lie in memory beside the bf16 copy that a unit computes with: as they
+// are, or split, so that the copy is their high half (see offload/stored_values.h).
+enum class MasterStorage { kFp32, kSplit };
+
 enum class WeightDecayOn {
   kMatrices,
   kAll
@@ -32,6 +36,10 @@ struct ParamGroup {
                                             // WeightDecayOn say
   bool frozen = false;                      // neither gradient nor optimizer state
 };
+
+// A mean that keeps more of itself in each step cannot fall in bf16, whose steps are
+// about half a percent.
+inline constexpr double kLargestBf16Beta = 0.99;
 
 // Which Unit holders become units of their own; the others belong to their nearest unit.
 struct AutoWrap {
@@ -59,6 +67,13 @@ struct Options {
   // fp32, and rounded once. bf16 takes 2 bytes instead of 4 where a step has one
   // backward().
   DType grad_dtype = DType::kFp32;
+  // Split takes 2 bytes a parameter less and loses nothing, but ties round away from zero
+  // in the copy. Needs dtype bf16; what computes in fp32 stays as it is.
+  MasterStorage master = MasterStorage::kFp32;
+  // Of the optimizer's state in memory; bf16 takes half of it, rounded once a step.
+  // Checkpoints hold fp32. Refused where a step would change less than bf16 can tell:
+  // Adagrad, and betas or momentum above kLargestBf16Beta.
+  DType state_dtype = DType::kFp32;
   double nominal_targets = 1;  // backward runs on loss_sum / nominal_targets (see
                                // Engine::backward): micro-batch times sequence length is
                                // a good value

@@ -54,6 +54,8 @@ void add_behaviour(Lines& lines, const Options& options) {
       .add("dtype", number(options.dtype))
       .add("reduce_dtype", number(options.reduce_dtype))
       .add("grad_dtype", number(options.grad_dtype))
+      .add("master", number(options.master))
+      .add("state_dtype", number(options.state_dtype))
       .add("nominal_targets", options.nominal_targets)
       .add("deterministic", options.deterministic)
       .add("micro_batches_per_rank", options.micro_batches_per_rank)

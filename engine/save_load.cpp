@@ -14,6 +14,7 @@
 #include "checkpoint/writer.h"
 #include "engine/activity.h"
 #include "engine/comm/agreement.h"
+#include "engine/engine.h"
 #include "engine/errors.h"
 #include "engine/trace.h"
 
@@ -23,6 +24,9 @@ namespace {
 using checkpoint::Kind;
 using checkpoint::Slice;
 using checkpoint::StoredTensor;
+
+// Values that are stored in another way than in the file pass through 4 MiB.
+constexpr int64_t kFewAtOnce = 1 << 20;
 
 // Among the manifest's numbers of the engine; absent: 0.
 const std::string kOptimizerStart = "optimizer_start";
@@ -43,7 +47,7 @@ std::vector<SavedBuffer> saved_buffers(Engine& engine) {
 // One of this rank's arrays, in either direction.
 struct NamedArray {
   Kind kind;
-  std::span<float> values;
+  StoredValues values;
 };
 
 // A parameter's masters, and what the optimizer keeps if it is asked for.
@@ -60,10 +64,16 @@ std::vector<Slice> shard_slices(Engine& engine, bool with_state) {
   std::vector<Slice> slices;
   for (const ShardView& view : engine.shards()) {
     for (const auto& [kind, values] : arrays_of(view, with_state)) {
-      slices.push_back({{kind, view.fqn, DType::kFp32, view.shape},
-                        view.begin,
-                        static_cast<int64_t>(values.size()),
-                        values.data()});
+      Slice slice{{kind, view.fqn, DType::kFp32, view.shape},
+                  view.begin,
+                  static_cast<int64_t>(values.size())};
+      if (values.is_plain())
+        slice.data = values.span().data();
+      else
+        slice.fetch = [values](int64_t first, int64_t count, void* to) {
+          values.read(first, {static_cast<float*>(to), static_cast<size_t>(count)});
+        };
+      slices.push_back(std::move(slice));
     }
   }
   return slices;
@@ -169,12 +179,17 @@ int64_t optimizer_start_of(const checkpoint::Reader& reader, const std::string& 
 }
 
 void read_slice(checkpoint::Reader& reader, const ShardView& view, Kind kind,
-                std::span<float> values) {
+                const StoredValues& values) {
   // Else it was allowed to be missing.
   const bool is_there = reader.manifest().find(kind, view.fqn) != nullptr;
-  if (values.empty() || !is_there) return;
-  reader.read(kind, view.fqn, view.begin, static_cast<int64_t>(values.size()),
-              values.data());
+  const auto numel = static_cast<int64_t>(values.size());
+  if (!is_there) return;
+  const int64_t step = values.is_plain() ? numel : kFewAtOnce;
+  for (int64_t first = 0; first < numel; first += step) {
+    values.set(first, std::min(step, numel - first), [&](std::span<float> part) {
+      reader.read(kind, view.fqn, view.begin + first, std::ssize(part), part.data());
+    });
+  }
 }
 
 void read_tensors(Engine& engine, checkpoint::Reader& reader,
@@ -183,7 +198,10 @@ void read_tensors(Engine& engine, checkpoint::Reader& reader,
     for (const auto& [kind, values] : arrays_of(view, reads_state(options)))
       read_slice(reader, view, kind, values);
     if (!options.fresh_optimizer) continue;
-    for (const StateView& state : view.state) std::ranges::fill(state.values, 0.0f);
+    for (const auto& [name, values] : view.state) {
+      values.set(0, static_cast<int64_t>(values.size()),
+                 [](std::span<float> all) { std::ranges::fill(all, 0.0f); });
+    }
   }
   for (const BufferView& buffer : engine.buffers()) {
     const StoredTensor* stored = reader.manifest().find(Kind::kBuffer, buffer.fqn);

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/engine.h"
-
 namespace zero {
+
+class Engine;
 
 namespace checkpoint {
 class OpenRun;

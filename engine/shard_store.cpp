@@ -21,8 +21,12 @@ void place(std::byte* bytes, const ShardArray& array, PartShard& shard) {
     case ShardRole::kMaster:
       shard.master = floats;
       break;
+    case ShardRole::kMasterLow:
+      shard.master_low = halves;
+      break;
     case ShardRole::kState:
-      shard.state[array.state] = floats;
+      (array.dtype == DType::kFp32 ? void(shard.state[array.state] = floats)
+                                   : void(shard.state_bf16[array.state] = halves));
       break;
     case ShardRole::kGradient:
       (array.dtype == DType::kFp32 ? void(shard.grad = floats)
@@ -35,6 +39,17 @@ void place(std::byte* bytes, const ShardArray& array, PartShard& shard) {
 }
 
 }  // namespace
+
+StoredValues PartShard::masters(int64_t begin, int64_t numel) const {
+  if (!master_low) return {master + begin, numel};
+  return StoredValues::in_halves(copy + begin, master_low + begin, numel);
+}
+
+StoredValues PartShard::states(int index, int64_t begin, int64_t numel) const {
+  if (state[index]) return {state[index] + begin, numel};
+  if (!state_bf16[index]) return {};
+  return StoredValues::in_bf16(state_bf16[index] + begin, numel);
+}
 
 ShardStore::ShardStore(const UnitPlan& plan, const MemoryPlan& memory)
     : arena_(std::make_unique<HostArena>("shards", arena_bytes(plan, memory))),

@@ -5,6 +5,7 @@
 
 #include "offload/host_arena.h"
 #include "offload/optimizer.h"
+#include "offload/stored_values.h"
 
 namespace zero {
 
@@ -15,12 +16,19 @@ struct UnitPlan;
 // shard_numel; all start as zero. What the plan has no array for is null: a frozen part
 // has a master alone, and there are neither states nor gradients for inference.
 struct PartShard {
-  float* master = nullptr;
-  float* state[kMaxStates] = {};  // the optimizer's; as many as it has
+  float* master = nullptr;         // or else
+  uint16_t* master_low = nullptr;  // its low half, whose high one is the copy
+  // The optimizer's, as many as it has, in one of two types.
+  float* state[kMaxStates] = {};
+  uint16_t* state_bf16[kMaxStates] = {};
   // This step's gradient, summed over ranks and micro-batches, in one of two types.
   float* grad = nullptr;
   uint16_t* grad_bf16 = nullptr;
   uint16_t* copy = nullptr;  // bf16 of master; null for a part that computes in fp32
+
+  // Elements [begin, begin + numel).
+  StoredValues masters(int64_t begin, int64_t numel) const;
+  StoredValues states(int index, int64_t begin, int64_t numel) const;
 };
 
 // Owns the shards of all parts, in one arena of exactly the planned size.

@@ -1,5 +1,7 @@
 #include "offload/update.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -18,10 +20,16 @@ void check(const Update& update) {
   if (piece.numel == 0) return;
   if (!piece.grad == !piece.grad_bf16)
     throw std::invalid_argument("update: give grad or grad_bf16, one of the two");
+  if (!piece.master == !piece.master_low)
+    throw std::invalid_argument("update: give master or master_low, one of the two");
+  if (piece.master_low && !piece.copy_bf16)
+    throw std::invalid_argument("update: master_low without copy_bf16, its other half");
   const int num_states =
       std::visit([](const auto& rule) { return rule.kNumStates; }, update.rule);
-  if (std::any_of(piece.state, piece.state + num_states, std::logical_not<>()))
-    throw std::invalid_argument("update: a state is missing");
+  for (int i = 0; i < num_states; ++i) {
+    if (!piece.state[i] == !piece.state_bf16[i] || !piece.state[i] != !piece.state[0])
+      throw std::invalid_argument("update: give state or state_bf16, all of one kind");
+  }
 }
 
 template <typename T>
@@ -37,31 +45,61 @@ void run(const UpdatePiece& piece, const UpdateRule& rule) {
       rule);
 }
 
-}  // namespace
-
-UpdatePiece part_of(const UpdatePiece& piece, int64_t begin, int64_t end) {
-  return {.grad = advance(piece.grad, begin),
-          .grad_bf16 = advance(piece.grad_bf16, begin),
-          .master = piece.master + begin,
-          .state = {advance(piece.state[0], begin), advance(piece.state[1], begin)},
-          .copy_bf16 = advance(piece.copy_bf16, begin),
-          .numel = end - begin};
-}
-
-void update(std::span<const Update> updates, ThreadPool& pool) {
+// Call work(piece, rule) for every part of every piece, on the thread that gets it.
+template <class Work>
+void share_out(std::span<const Update> updates, ThreadPool& pool, const Work& work) {
   std::vector<int64_t> ends;  // of each piece, as if they followed each other
   int64_t numel = 0;
-  for (const Update& each : updates) {
-    check(each);
-    ends.push_back(numel += each.piece.numel);
-  }
+  for (const Update& each : updates) ends.push_back(numel += each.piece.numel);
   pool.parallel_for(numel, kUpdateChunkNumel, [&](int64_t begin, int64_t end) {
     size_t i = std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin();
     for (; begin < end; begin = std::min(end, ends[i++])) {
       const auto& [piece, rule] = updates[i];
       const int64_t first = ends[i] - piece.numel;
-      run(part_of(piece, begin - first, std::min(end, ends[i]) - first), rule);
+      work(part_of(piece, begin - first, std::min(end, ends[i]) - first), rule);
     }
+  });
+}
+
+// One byte of each page is read and written back.
+template <typename T>
+void touch(T* array, int64_t numel) {
+  if (!array || numel == 0) return;
+  auto* bytes = reinterpret_cast<volatile char*>(array);
+  const int64_t page_bytes = sysconf(_SC_PAGESIZE);
+  const int64_t last = numel * int64_t{sizeof(T)} - 1;
+  for (int64_t i = 0; i < last; i += page_bytes) bytes[i] = bytes[i];
+  bytes[last] = bytes[last];
+}
+
+}  // namespace
+
+UpdatePiece part_of(const UpdatePiece& piece, int64_t begin, int64_t end) {
+  return {.grad = advance(piece.grad, begin),
+          .grad_bf16 = advance(piece.grad_bf16, begin),
+          .master = advance(piece.master, begin),
+          .master_low = advance(piece.master_low, begin),
+          .state = {advance(piece.state[0], begin), advance(piece.state[1], begin)},
+          .state_bf16 = {advance(piece.state_bf16[0], begin),
+                         advance(piece.state_bf16[1], begin)},
+          .copy_bf16 = advance(piece.copy_bf16, begin),
+          .numel = end - begin};
+}
+
+void update(std::span<const Update> updates, ThreadPool& pool) {
+  for (const Update& each : updates) check(each);
+  share_out(updates, pool, run);
+}
+
+void touch(std::span<const Update> updates, ThreadPool& pool) {
+  share_out(updates, pool, [](const UpdatePiece& piece, const UpdateRule&) {
+    touch(const_cast<float*>(piece.grad), piece.numel);
+    touch(const_cast<uint16_t*>(piece.grad_bf16), piece.numel);
+    touch(piece.master, piece.numel);
+    touch(piece.master_low, piece.numel);
+    for (float* state : piece.state) touch(state, piece.numel);
+    for (uint16_t* state : piece.state_bf16) touch(state, piece.numel);
+    touch(piece.copy_bf16, piece.numel);
   });
 }
 

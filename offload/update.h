@@ -11,12 +11,17 @@ class ThreadPool;
 
 // One contiguous piece of parameters: the master weights, the optimizer's state and this
 // step's gradient. The arrays do not overlap; their alignment does not matter.
+//
+// Masters are fp32, or split (see stored_values.h): then their high halves are copy_bf16.
+// States are fp32 or bf16, all alike, and rounded to nearest even after the arithmetic.
 struct UpdatePiece {
   const float* grad = nullptr;          // (numel) fp32; or else
   const uint16_t* grad_bf16 = nullptr;  // (numel) bf16; exactly one of the two is given
-  float* master = nullptr;              // (numel) updated
+  float* master = nullptr;              // (numel) updated; or else
+  uint16_t* master_low = nullptr;       // (numel) their low halves
   float* state[kMaxStates] = {};        // (numel) each, updated; as many as the rule has
-  uint16_t* copy_bf16 = nullptr;        // (numel) written: bf16 of master; may be null
+  uint16_t* state_bf16[kMaxStates] = {};  // or else these
+  uint16_t* copy_bf16 = nullptr;          // (numel) written: bf16 of master; may be null
   int64_t numel = 0;
 };
 
@@ -32,11 +37,15 @@ struct Update {
 // Do one step on all pieces in one sweep: each byte is read once and written once.
 //
 // Pieces are shared out among the threads as if they were one. copy_bf16 is the new
-// master rounded to nearest even. The bits depend neither on position, split, thread
-// count nor instruction set (a NaN's payload may). Throws std::invalid_argument for a
-// negative numel, no gradient or two of them, a state that is missing, before anything
-// changes.
+// master rounded to nearest even, or its high half. The bits depend neither on position,
+// split, thread count nor instruction set (a NaN's payload may). Throws
+// std::invalid_argument for a negative numel, no gradient or two of them, a master or a
+// state that is missing or there twice, before anything changes.
 void update(std::span<const Update> updates, ThreadPool& pool);
+
+// Touch every page of the pieces with the thread that update() will give it to; no value
+// changes. Memory that nobody has touched before then lies near the core that sweeps it.
+void touch(std::span<const Update> updates, ThreadPool& pool);
 
 // What a thread gets at a time, about 1 MiB in all arrays: long enough to stream, short
 // enough to share out.

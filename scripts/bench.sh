@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Measure what docs/performance.md tells, and print it in Markdown.
 #
-#   scripts/bench.sh [adam|step|comm|checkpoint|ranks]...    all without a word; a quarter of an hour on two cores
+#   scripts/bench.sh [adam|step|comm|checkpoint|ranks|accuracy]...    all without a word; half an hour on two cores
 #
-# ranks: two ranks in turn with two processes that do not talk, FSDP2 and DDP. ROUNDS sets how many rounds there are, and
-# CHECKPOINT_DIR where checkpoints are written.
+# ranks: two ranks in turn with two processes that do not talk, FSDP2 and DDP. accuracy: what masters, states and gradients
+# in fewer bits do to the loss. ROUNDS sets how many rounds there are, and CHECKPOINT_DIR where checkpoints are written.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -43,13 +43,22 @@ ranks() {
   done | tables --rounds
 }
 
+accuracy() {
+  local headers
+  headers="$(zero_torch)/include/torch/csrc/api/include/torch"
+  echo
+  echo "    scripts/bench.sh accuracy"
+  echo
+  python3 "$zero_root/scripts/bench/accuracy.py" "$program" "$headers/nn" "$headers/data" | tables
+}
+
 for kind in "${@:-all}"; do
   case "$kind" in
-    all | adam | step | comm | checkpoint | ranks) ;;
-    *) echo "usage: scripts/bench.sh [adam|step|comm|checkpoint|ranks]..." >&2; exit 2 ;;
+    all | adam | step | comm | checkpoint | ranks | accuracy) ;;
+    *) echo "usage: scripts/bench.sh [adam|step|comm|checkpoint|ranks|accuracy]..." >&2; exit 2 ;;
   esac
 done
 echo "$(date -u +%F), commit $(git -C "$zero_root" describe --always --dirty), $(nproc) cores of" \
   "$(sed -n 's/^model name\s*: //p' /proc/cpuinfo | head -1), torch $torch_version"
-[ "${*:-all}" = all ] && set -- adam step comm checkpoint ranks
+[ "${*:-all}" = all ] && set -- adam step comm checkpoint ranks accuracy
 for kind in "$@"; do "$kind"; done

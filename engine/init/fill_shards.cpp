@@ -58,33 +58,33 @@ class Filler {
                 missing, "add a pattern and an InitSpec for them to Options::init");
   }
 
-  // Call with (first element in the parameter, span of the master) for this rank's slice,
-  // if it has one.
-  template <class Function>
-  void with_slice(size_t param, Function function) {
+  // Let `make(first element in the parameter, values)` set this rank's slice, if it has
+  // one, on all threads.
+  template <class Make>
+  void set_slice(size_t param, const Make& make) {
     const ParamPlace& place = plan_.places[param];
-    float* memory = shards_[place.part].master;
     for (const Piece& piece : pieces_of(plan_.parts[place.part].layout, ranks_.rank())) {
       if (piece.param != place.index) continue;
-      function(piece.param_begin,
-               std::span<float>(memory + piece.shard_begin, piece.numel));
+      const StoredValues masters =
+          shards_[place.part].masters(piece.shard_begin, piece.numel);
+      threads_.parallel_for(piece.numel, 1 << 16, [&](int64_t first, int64_t last) {
+        masters.set(first, last - first, [&](std::span<float> values) {
+          make(piece.param_begin + first, values);
+        });
+      });
     }
   }
 
   void fill_from_spec(const InitSpec& spec, size_t param) {
-    with_slice(param, [&](int64_t begin, std::span<float> values) {
-      threads_.parallel_for(static_cast<int64_t>(values.size()), 1 << 16,
-                            [&](int64_t first, int64_t last) {
-                              fill(spec, options_.seed, model_.params[param].fqn,
-                                   begin + first, values.subspan(first, last - first));
-                            });
+    set_slice(param, [&](int64_t begin, std::span<float> values) {
+      fill(spec, options_.seed, model_.params[param].fqn, begin, values);
     });
   }
 
   void fill_from_tensor(size_t param) {
     const at::Tensor full = from_rank_0(model_.tensors[param].detach().to(at::kFloat),
                                         model_.params[param].fqn);
-    with_slice(param, [&](int64_t begin, std::span<float> values) {
+    set_slice(param, [&](int64_t begin, std::span<float> values) {
       std::copy_n(full.data_ptr<float>() + begin, values.size(), values.data());
     });
   }

@@ -34,22 +34,36 @@ DType kept_gradients(const Options& options) {
 }
 
 std::vector<ShardArray> shard_arrays(const UnitPlan& plan, const Options& options) {
-  std::vector<int> trained, frozen, copied;
-  for (size_t p = 0; p < plan.parts.size(); ++p) {
-    (plan.parts[p].is_frozen ? frozen : trained).push_back(static_cast<int>(p));
-    if (plan.parts[p].dtype != DType::kFp32) copied.push_back(static_cast<int>(p));
+  std::vector<int> trained, copied;
+  // Masters of parts that are trained, and of those that are frozen; whole and split.
+  std::vector<int> whole[2], split[2];
+  for (int p = 0; p < std::ssize(plan.parts); ++p) {
+    const bool is_frozen = plan.parts[p].is_frozen;
+    const bool has_copy = plan.parts[p].dtype != DType::kFp32;
+    const bool is_split = has_copy && options.master == MasterStorage::kSplit;
+    if (!is_frozen) trained.push_back(p);
+    if (has_copy) copied.push_back(p);
+    (is_split ? split : whole)[is_frozen].push_back(p);
   }
-  std::vector<ShardArray> arrays{{"masters", ShardRole::kMaster, DType::kFp32, trained}};
+  std::vector<ShardArray> arrays;
+  const auto add_masters = [&](bool is_frozen) {
+    arrays.push_back({"masters", ShardRole::kMaster, DType::kFp32, whole[is_frozen]});
+    if (!split[is_frozen].empty()) {
+      arrays.push_back({"low halves of masters", ShardRole::kMasterLow, options.dtype,
+                        split[is_frozen]});
+    }
+  };
+  add_masters(/*is_frozen=*/false);
   if (!options.inference) {
     const auto states = states_of(options.optimizer.kind);
     for (int i = 0; i < std::ssize(states); ++i) {
       arrays.push_back(
-          {std::string(states[i]), ShardRole::kState, DType::kFp32, trained, i});
+          {std::string(states[i]), ShardRole::kState, options.state_dtype, trained, i});
     }
     arrays.push_back(
         {"gradients", ShardRole::kGradient, kept_gradients(options), trained});
   }
-  arrays.push_back({"masters", ShardRole::kMaster, DType::kFp32, frozen});
+  add_masters(/*is_frozen=*/true);
   if (options.dtype != DType::kFp32) {
     arrays.push_back({name_of(options.dtype) + std::string(" copy"), ShardRole::kCopy,
                       options.dtype, copied});

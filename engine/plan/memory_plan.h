@@ -11,13 +11,13 @@ namespace zero {
 struct Options;
 struct UnitPlan;
 
-enum class ShardRole { kMaster, kState, kGradient, kCopy };
+enum class ShardRole { kMaster, kMasterLow, kState, kGradient, kCopy };
 
 // One array of this rank's shard of each of some parts, in host memory.
 struct ShardArray {
   std::string owner;  // as in MemoryEntry
   ShardRole role;
-  DType dtype;
+  DType dtype;  // low halves are as large as what they complete
   std::vector<int> parts;
   int state = 0;  // of kState: which of the optimizer's
 

@@ -23,6 +23,11 @@ std::vector<const Event*> UpdateQueue::all_updated() const {
   return events;
 }
 
+void UpdateQueue::touch() {
+  for (size_t u = 0; u < plan_.units.size(); ++u)
+    zero::touch(updates_of(static_cast<int>(u), 1, 0, 1), threads_);
+}
+
 void UpdateQueue::begin(int64_t step, double lr, float grad_factor) {
   HostStream& stream = as_host_stream(*stream_);
   stream.enqueue([] { delay_point("adam"); });
@@ -37,11 +42,16 @@ void UpdateQueue::update(int unit, int64_t step, double lr, float grad_factor) {
   const std::string& fqn = plan_.units[unit].fqn;
   const Activity::Stretch stretch("update " + (fqn.empty() ? "(root)" : fqn));
   delay_point("update");
+  zero::update(updates_of(unit, step, lr, grad_factor), threads_);
+}
+
+std::vector<Update> UpdateQueue::updates_of(int unit, int64_t step, double lr,
+                                            float grad_factor) const {
   std::vector<Update> updates;
   for (const int part : plan_.units[unit].parts) {
     if (!plan_.parts[part].is_frozen) add_part(part, step, lr, grad_factor, updates);
   }
-  zero::update(updates, threads_);
+  return updates;
 }
 
 // Each parameter has its own learning rate and weight decay; padding is left alone.
@@ -52,7 +62,9 @@ void UpdateQueue::add_part(int index, int64_t step, double lr, float grad_factor
   const UpdatePiece whole{.grad = shard.grad,
                           .grad_bf16 = shard.grad_bf16,
                           .master = shard.master,
+                          .master_low = shard.master_low,
                           .state = {shard.state[0], shard.state[1]},
+                          .state_bf16 = {shard.state_bf16[0], shard.state_bf16[1]},
                           .copy_bf16 = shard.copy,
                           .numel = part.layout.shard_numel};
   for (const Piece& piece : pieces_of(part.layout, rank_)) {

@@ -24,6 +24,9 @@ class UpdateQueue {
   UpdateQueue(const UnitPlan& plan, const Options& options, int rank, ShardStore& shards,
               Device& device, ThreadPool& threads);
 
+  // Touch all shards with the threads that will sweep them, before anybody else does.
+  void touch();
+
   // Queue the update of all shards; the one before must be finished. `step` counts from
   // 1, the first one that the optimizer's state sees;
   // `grad_factor` is what stored gradient sums are multiplied with (divisor and
@@ -39,6 +42,8 @@ class UpdateQueue {
 
  private:
   void update(int unit, int64_t step, double lr, float grad_factor);
+  std::vector<Update> updates_of(int unit, int64_t step, double lr,
+                                 float grad_factor) const;
   void add_part(int part, int64_t step, double lr, float grad_factor,
                 std::vector<Update>& updates) const;
 

@@ -1,5 +1,6 @@
 #include "launcher/plan/make_plan.h"
 
+#include "engine/engine.h"
 #include "engine/errors.h"
 #include "launcher/data/batches.h"
 #include "launcher/process/runner.h"

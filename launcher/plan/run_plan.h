@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/engine.h"
+#include "engine/plan/memory_plan.h"
 #include "launcher/model.h"
 #include "launcher/settings/settings.h"
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "engine/engine.h"
 #include "engine/errors.h"
 
 namespace zero::launcher {
@@ -22,10 +23,11 @@ std::vector<std::string> in_hex(std::span<const double> values) {
 }
 
 // Append values; returns the offset where they begin.
-int64_t write_values(std::ofstream& file, std::span<const float> values) {
+int64_t write_values(std::ofstream& file, const StoredValues& stored) {
+  const std::vector<float> values = stored.read_all();
   const int64_t offset = file.tellp();
   file.write(reinterpret_cast<const char*>(values.data()),
-             static_cast<std::streamsize>(values.size_bytes()));
+             static_cast<std::streamsize>(values.size() * sizeof(float)));
   return offset;
 }
 

@@ -3,7 +3,9 @@
 #include <span>
 #include <string>
 
-#include "engine/engine.h"
+namespace zero {
+class Engine;
+}
 
 namespace zero::launcher {
 

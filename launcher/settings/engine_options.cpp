@@ -61,6 +61,9 @@ Options engine_options(const Settings& settings, const BatchPlan& batch, int64_t
   options.dtype = dtype_named(settings.dtype).value();
   options.reduce_dtype = dtype_named(settings.reduce_dtype).value();
   options.grad_dtype = dtype_named(settings.grad_dtype).value();
+  options.master =
+      settings.master == "split" ? MasterStorage::kSplit : MasterStorage::kFp32;
+  options.state_dtype = dtype_named(settings.state_dtype).value();
   options.nominal_targets = static_cast<double>(settings.micro_batch * seq_len);
   options.deterministic = settings.deterministic;
   options.micro_batches_per_rank = is_unit_major ? 1 : num_passes(batch);

@@ -146,6 +146,13 @@ Group precision() {
       choice("grad_dtype", &Settings::grad_dtype, {"fp32", "bf16"},
              "the step's gradient as norm and optimizer read it; bf16 takes half the "
              "memory where a rank has one micro-batch a step"),
+      choice(
+          "master", &Settings::master, {"fp32", "split"},
+          "how masters lie beside the bf16 copy; split: it is their high half, 2 bytes "
+          "a parameter less, nothing lost"),
+      choice("state_dtype", &Settings::state_dtype, {"fp32", "bf16"},
+             "the optimizer's state in memory; bf16 takes half, and is rounded in each "
+             "step"),
   };
 }
 

@@ -83,6 +83,8 @@ struct Settings {
   std::string dtype = "fp32";
   std::string reduce_dtype = "fp32";
   std::string grad_dtype = "fp32";
+  std::string master = "fp32";
+  std::string state_dtype = "fp32";
 
   // --- sharding
   bool reshard_after_forward = true;

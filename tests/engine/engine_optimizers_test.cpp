@@ -1,7 +1,9 @@
-// Optimizers other than AdamW, and gradients kept in bf16: against torch, against our
-// arithmetic on whole tensors, on any number of ranks.
+// Optimizers other than AdamW; gradients, states and masters that are stored in 16 bits:
+// against torch, against our arithmetic on whole tensors, on any number of ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <bit>
 
 #include "engine/errors.h"
 #include "tests/engine/training.h"
@@ -176,6 +178,124 @@ TEST_F(GradDtypeTest, APassTooManyIsRefusedBeforeAnythingChanges) {
     }
     EXPECT_FALSE(engine.step().skipped);
   });
+}
+
+// ---- masters and states in 16 bits
+
+using StorageTest = OptimizersTest;
+
+TEST_F(StorageTest, StatesInBf16AreRoundedOnceAStepOnAnyNumberOfRanks) {
+  for (const OptimizerOptions& optimizer : {OptimizerOptions{}, sgd(true), lion()}) {
+    SCOPED_TRACE(name_of(optimizer.kind));
+    Options options = with(optimizer);
+    options.deterministic = true;
+    options.state_dtype = DType::kBf16;
+    const Trained exact = train_unsharded(options, work, /*exact=*/true);
+    for (const int ranks : {1, 2, 4}) expect_same(train(ranks, options, work), exact);
+  }
+}
+
+TEST_F(StorageTest, ASplitMasterKeepsItsBitsOnAnyNumberOfRanks) {
+  Options options = small_options(work);
+  options.deterministic = true;
+  options.dtype = DType::kBf16;
+  options.master = MasterStorage::kSplit;
+  const Trained one = train(1, options, work);
+  for (const int ranks : {2, 4}) expect_same(train(ranks, options, work), one);
+  options.stream_always = true;
+  expect_same(train(1, options, work), one);
+}
+
+int64_t num_ties(const Trained& run) {
+  int64_t num = 0;
+  for (const auto& [fqn, values] : run.params) {
+    num += std::ranges::count_if(values, [](float value) {
+      return (std::bit_cast<uint32_t>(value) & 0xffffu) == 0x8000u;
+    });
+  }
+  return num;
+}
+
+// From weights of which none is a tie.
+TEST_F(StorageTest, ASplitMasterStepsAsAWholeOne) {
+  Options options = small_options(work);
+  options.dtype = DType::kBf16;
+  const auto has_ties = [&] { return num_ties(train(1, options, {.steps = 0})) > 0; };
+  while (has_ties()) ++options.seed;
+  work.steps = 1;
+  const Trained whole = train(2, options, work);
+  options.master = MasterStorage::kSplit;
+  expect_same(train(2, options, work), whole);
+}
+
+TEST_F(StorageTest, PlanAndMemoryAgreeAndAreSmaller) {
+  Gpt2Impl planned(small_gpt2());
+  Options options = small_options(work);
+  options.dtype = DType::kBf16;
+  const auto bytes_of = [&](std::initializer_list<std::string> owners) {
+    int64_t bytes = 0;
+    for (const MemoryEntry& entry : plan(planned, options, 2))
+      bytes += std::ranges::count(owners, entry.owner) * entry.bytes;
+    return bytes;
+  };
+  const auto masters = [&] {
+    return bytes_of({"masters", "low halves of masters", "bf16 copy"});
+  };
+  const int64_t whole = masters(), states = bytes_of({"exp_avg", "exp_avg_sq"});
+  options.master = MasterStorage::kSplit;
+  options.state_dtype = DType::kBf16;
+  EXPECT_EQ(masters() * 6, whole * 4) << "all of this model computes in bf16";
+  EXPECT_EQ(bytes_of({"exp_avg", "exp_avg_sq"}) * 2, states);
+  on_ranks(2, [&](std::unique_ptr<Ranks> ranks) {
+    auto model = std::make_shared<Gpt2Impl>(small_gpt2());
+    const Engine engine(model, options, std::move(ranks));
+    int64_t bytes = 0;
+    for (const MemoryEntry& entry : engine.memory()) bytes += entry.bytes;
+    EXPECT_EQ(engine.allocated_bytes(), bytes);
+  });
+}
+
+TEST_F(StorageTest, ASplitMasterIsReadAndWrittenWhole) {
+  Options options = small_options(work);
+  options.dtype = DType::kBf16;
+  options.master = MasterStorage::kSplit;
+  on_ranks(2, [&](std::unique_ptr<Ranks> ranks) {
+    auto model = std::make_shared<Gpt2Impl>(small_gpt2());
+    Engine engine(model, options, std::move(ranks));
+    const std::string fqn = "transformer.h.1.mlp.c_fc.weight";
+    const at::Tensor mine = torch::arange(64 * 256, at::kFloat).view({64, 256}).sin();
+    engine.set_full_parameter(fqn, mine);
+    EXPECT_TRUE(engine.full_parameter(fqn).equal(mine));
+    const ShardView view = engine.local_shard(fqn);
+    EXPECT_EQ(view.master[0], mine.flatten()[view.begin].item<float>());
+    EXPECT_THROW(view.master.span(), std::logic_error);
+  });
+}
+
+TEST_F(StorageTest, WhatBf16CannotHoldIsRefused) {
+  const auto expect_refused = [&](const Options& options, const std::string& text) {
+    Gpt2Impl model(small_gpt2());
+    try {
+      plan(model, options, 1);
+      FAIL() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kUsage);
+      EXPECT_THAT(error.what(), HasSubstr(text));
+    }
+  };
+  Options split = small_options(work);
+  split.master = MasterStorage::kSplit;
+  expect_refused(split, "a split master with dtype fp32");
+  Options options = with(adagrad());
+  options.state_dtype = DType::kBf16;
+  expect_refused(options, "state_dtype bf16 for adagrad");
+  options.optimizer = {.beta2 = 0.999};
+  expect_refused(options, "a beta of 0.999");
+  options.optimizer = {.kind = Optimizer::kSgd, .momentum = 0.995};
+  expect_refused(options, "momentum 0.995");
+  options.optimizer = {};
+  options.state_dtype = DType::kFp16;
+  expect_refused(options, "state_dtype is fp16");
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ TEST_P(EngineState, ForwardComputesWithWhatWasWrittenThroughShards) {
   each_rank<ModelImpl>([&](Engine& engine, auto& model) {
     EXPECT_NE(evaluate(engine, model), 130 * 6.0);  // all weights are gathered now
     for (const ShardView& view : engine.shards())
-      std::fill(view.master.begin(), view.master.end(), view.fqn == "w" ? 2 : 3);
+      std::ranges::fill(view.master.span(), view.fqn == "w" ? 2.0f : 3.0f);
     engine.masters_changed();
     EXPECT_EQ(evaluate(engine, model), 130 * 6.0);
   });

@@ -163,7 +163,7 @@ TEST_F(EngineStep, ALossThatIsNotFiniteSkipsTheStepByItself) {
       EXPECT_EQ(engine.num_steps(), 0);
       for (const ShardView& view : engine.shards()) {
         for (const StateView& state : view.state)
-          EXPECT_THAT(state.values, ::testing::Each(0));
+          EXPECT_THAT(state.values.span(), ::testing::Each(0));
       }
       engine.backward(engine.forward(model, gradient, torch::zeros({3, 1})), 1);
       const StepReport next = engine.step();

@@ -41,9 +41,9 @@ void for_each_value(Engine& engine, const std::function<void(float&, float)>& vi
       visit(values[i], stored_value(kind, fqn, begin + static_cast<int64_t>(i)));
   };
   for (const ShardView& view : engine.shards()) {
-    visit_all("params", view.fqn, view.begin, view.master);
+    visit_all("params", view.fqn, view.begin, view.master.span());
     for (const auto& [name, values] : view.state)
-      visit_all(name, view.fqn, view.begin, values);
+      visit_all(name, view.fqn, view.begin, values.span());
   }
   for (const BufferView& view : engine.buffers()) {
     if (view.dtype != DType::kFp32) continue;

@@ -84,16 +84,15 @@ struct Reader {
 
 void through_shards(Engine& engine, Gpt2Impl&, Seen& seen) {
   for (const ShardView& view : engine.shards()) {
-    seen[view.fqn] = {view.master.begin(), view.master.end()};
+    seen[view.fqn] = view.master.read_all();
     for (const auto& [name, values] : view.state)
-      seen[view.fqn + " " + name] = {values.begin(), values.end()};
+      seen[view.fqn + " " + name] = values.read_all();
   }
 }
 
 void through_a_local_shard(Engine& engine, Gpt2Impl&, Seen& seen) {
   const ShardView view = engine.local_shard("transformer.ln_f.weight");
-  const auto values = view.state.front().values;
-  seen[view.fqn] = {values.begin(), values.end()};
+  seen[view.fqn] = view.state.front().values.read_all();
 }
 
 void through_a_full_parameter(Engine& engine, Gpt2Impl&, Seen& seen) {

@@ -109,6 +109,8 @@ class ExactOptimizer {
       const Update one{piece, make_rule(optimizer, learning_rate(options_.schedule, step),
                                         step + 1, static_cast<float>(factor * clip))};
       update({&one, 1}, pool_);
+      if (options_.state_dtype != DType::kBf16) continue;
+      for (at::Tensor& state : states_[i]) state.copy_(state.to(at::kBFloat16));
     }
     return norm;
   }
@@ -252,9 +254,9 @@ void collect_shards(Engine& engine, Trained& run) {
   for (const ShardView& view : engine.shards()) {
     int64_t numel = 1;
     for (const int64_t d : view.shape) numel *= d;
-    const auto put = [&](std::vector<float>& into, std::span<float> values) {
+    const auto put = [&](std::vector<float>& into, const StoredValues& values) {
       into.resize(numel, NAN);
-      std::copy(values.begin(), values.end(), into.begin() + view.begin);
+      values.read(0, std::span(into).subspan(view.begin, values.size()));
     };
     put(run.params[view.fqn], view.master);
     for (const auto& [name, values] : view.state)

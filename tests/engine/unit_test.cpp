@@ -231,8 +231,8 @@ TEST_P(UnitTest, FullParametersAreThoseOfRankZero) {
       EXPECT_EQ(shard.master[i],
                 static_cast<float>(shard.begin + static_cast<int64_t>(i)));
     }
-    EXPECT_EQ(engine.local_shard("tied").master.data(),
-              engine.local_shard("first.a.weight").master.data());
+    EXPECT_EQ(engine.local_shard("tied").master.span().data(),
+              engine.local_shard("first.a.weight").master.span().data());
   });
 }
 

@@ -174,7 +174,7 @@ void check_parameters() {
   require(at::equal(mine, engine.full_parameter("last.linear.weight")),
           "a written parameter reads otherwise");
   for (const zero::ShardView& view : engine.shards()) {
-    for (float& value : view.master) value = 0;
+    for (float& value : view.master.span()) value = 0;
   }
   engine.masters_changed();
   const torch::NoGradGuard no_grad;

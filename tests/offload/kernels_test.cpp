@@ -2,34 +2,95 @@
 
 #include <gtest/gtest.h>
 
-#include "offload/bf16.h"
+#include "offload/stored_values.h"
 #include "tests/offload/adam_reference.h"
 #include "tests/offload/test_data.h"
 
 namespace zero {
 namespace {
 
-// Gradients as fp32 or bf16, with a copy or without: each is a loop of its own.
+// Each is a loop of its own.
 struct Variant {
-  bool is_bf16, has_copy;
+  bool grad_is_bf16 = false;
+  enum Master { kPlain, kWithCopy, kSplit } master = kPlain;
+  bool states_are_bf16 = false;
 };
 
+std::vector<Variant> all_variants() {
+  std::vector<Variant> all;
+  for (const bool grad : {false, true}) {
+    for (const auto master : {Variant::kPlain, Variant::kWithCopy, Variant::kSplit}) {
+      for (const bool states : {false, true}) all.push_back({grad, master, states});
+    }
+  }
+  return all;
+}
+
+// The arrays of a state as the variant stores them, taken from it and put back into it.
+class Stored {
+ public:
+  Stored(AdamState& state, const Variant& variant)
+      : state_(state),
+        variant_(variant),
+        low_(state.master.size()),
+        states_{low_, low_},
+        numel_(std::ssize(state.master)) {
+    masters().write(0, state.master);
+    for (int i = 0; i < 2; ++i) states(i).write(0, plain(i));
+  }
+  ~Stored() {
+    masters().read(0, state_.master);
+    for (int i = 0; i < 2; ++i) states(i).read(0, plain(i));
+  }
+
+  UpdatePiece piece(const std::vector<float>& grad) {
+    UpdatePiece piece = state_.piece(grad);
+    if (variant_.master == Variant::kPlain) piece.copy_bf16 = nullptr;
+    if (is_split()) piece.master = nullptr, piece.master_low = low_.data();
+    for (int i = 0; i < 2 && variant_.states_are_bf16; ++i)
+      piece.state[i] = nullptr, piece.state_bf16[i] = states_[i].data();
+    return piece;
+  }
+
+ private:
+  bool is_split() const { return variant_.master == Variant::kSplit; }
+  std::vector<float>& plain(int i) { return i == 0 ? state_.exp_avg : state_.exp_avg_sq; }
+  StoredValues masters() {
+    return is_split() ? StoredValues::in_halves(state_.copy.data(), low_.data(), numel_)
+                      : StoredValues(state_.master.data(), numel_);
+  }
+  StoredValues states(int i) {
+    return variant_.states_are_bf16 ? StoredValues::in_bf16(states_[i].data(), numel_)
+                                    : StoredValues(plain(i).data(), numel_);
+  }
+
+  AdamState& state_;
+  const Variant variant_;
+  std::vector<uint16_t> low_, states_[2];
+  const int64_t numel_;
+};
+
+void round_to_bf16(std::vector<float>& values) {
+  for (float& value : values) value = bf16_to_float(float_to_bf16(value));
+}
+
 AdamState run(const Kernels& kernel, Optimizer optimizer, const Variant& variant,
-              int64_t numel) {
+              int64_t numel, bool rounds_states = false) {
   AdamState state(uniform_values(numel, 1, 0.125f));
   for (int64_t step = 1; step <= 4; ++step) {
     const std::vector<float> grad =
         spread_values(numel, 100 + static_cast<uint64_t>(step), 1.0f);
     std::vector<uint16_t> grad_bf16(grad.size());
     convert_to_bf16(grad.data(), grad_bf16.data(), numel);
-    UpdatePiece piece = state.piece(grad);
-    if (variant.is_bf16) piece.grad = nullptr, piece.grad_bf16 = grad_bf16.data();
-    if (!variant.has_copy) piece.copy_bf16 = nullptr;
+    Stored stored(state, variant);
+    UpdatePiece piece = stored.piece(grad);
+    if (variant.grad_is_bf16) piece.grad = nullptr, piece.grad_bf16 = grad_bf16.data();
     std::visit(
         [&]<class Rule>(const Rule& rule) {
           std::get<UpdateKernel<Rule>>(kernel.updates)(piece, rule);
         },
         make_rule({.kind = optimizer, .nesterov = true}, 1e-3, step, 0.3f));
+    if (rounds_states) round_to_bf16(state.exp_avg), round_to_bf16(state.exp_avg_sq);
   }
   return state;
 }
@@ -44,8 +105,7 @@ TEST(KernelsTest, EveryInstructionSetGivesTheSameBits) {
   for (const Kernels& kernel : all) {
     for (const Optimizer optimizer :
          {Optimizer::kAdamW, Optimizer::kSgd, Optimizer::kLion, Optimizer::kAdagrad}) {
-      for (const Variant variant :
-           {Variant{false, false}, {false, true}, {true, false}, {true, true}}) {
+      for (const Variant& variant : all_variants()) {
         for (const int64_t numel : {1, 7, 15, 16, 17, 31, 63, 65, 1027}) {
           SCOPED_TRACE(std::string(kernel.isa) + ", " + name_of(optimizer) + ", numel " +
                        std::to_string(numel));
@@ -58,6 +118,34 @@ TEST(KernelsTest, EveryInstructionSetGivesTheSameBits) {
         }
       }
     }
+  }
+}
+
+TEST(KernelsTest, ASplitMasterLosesNothing) {
+  for (const Optimizer optimizer :
+       {Optimizer::kAdamW, Optimizer::kSgd, Optimizer::kLion, Optimizer::kAdagrad}) {
+    SCOPED_TRACE(name_of(optimizer));
+    const AdamState plain = run(fastest_kernels(), optimizer, {}, 1027);
+    const AdamState split =
+        run(fastest_kernels(), optimizer, {.master = Variant::kSplit}, 1027);
+    EXPECT_EQ(bits_of(split.master), bits_of(plain.master));
+    EXPECT_EQ(bits_of(split.exp_avg), bits_of(plain.exp_avg));
+    for (size_t i = 0; i < split.copy.size(); ++i)
+      EXPECT_EQ(split.copy[i], split_float(plain.master[i]).high);
+  }
+}
+
+TEST(KernelsTest, StatesInBf16AreRoundedOnceAStep) {
+  for (const Optimizer optimizer :
+       {Optimizer::kAdamW, Optimizer::kSgd, Optimizer::kLion}) {
+    SCOPED_TRACE(name_of(optimizer));
+    const AdamState rounded =
+        run(fastest_kernels(), optimizer, {}, 1027, /*rounds_states=*/true);
+    const AdamState stored =
+        run(fastest_kernels(), optimizer, {.states_are_bf16 = true}, 1027);
+    EXPECT_EQ(bits_of(stored.master), bits_of(rounded.master));
+    EXPECT_EQ(bits_of(stored.exp_avg), bits_of(rounded.exp_avg));
+    EXPECT_EQ(bits_of(stored.exp_avg_sq), bits_of(rounded.exp_avg_sq));
   }
 }
 

@@ -1,10 +1,14 @@
 #include "offload/update.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <vector>
 
+#include "offload/host_arena.h"
 #include "offload/thread_pool.h"
 #include "tests/offload/adam_reference.h"
 #include "tests/offload/test_data.h"
@@ -83,6 +87,16 @@ TEST(UpdateTest, AWrongPieceIsRefusedBeforeAnyChanges) {
   refused([](UpdatePiece& piece) { piece.numel = -1; });
   refused([](UpdatePiece& piece) { piece.state[0] = nullptr; });
   refused([](UpdatePiece& piece) { piece.state[1] = nullptr; });
+  refused([](UpdatePiece& piece) { piece.master = nullptr; });
+  uint16_t halves[3] = {};
+  refused([&](UpdatePiece& piece) { piece.master_low = halves; });
+  refused([&](UpdatePiece& piece) {
+    piece.master = nullptr, piece.master_low = halves, piece.copy_bf16 = nullptr;
+  });
+  refused([&](UpdatePiece& piece) { piece.state_bf16[1] = halves; });
+  refused([&](UpdatePiece& piece) {
+    piece.state[1] = nullptr, piece.state_bf16[1] = halves;
+  });
 }
 
 // A rule reads no state beyond its own.
@@ -93,6 +107,35 @@ TEST(UpdateTest, StatesOfOthersMayBeAbsent) {
   one.piece.state[1] = nullptr;
   update({&one, 1}, pool);
   EXPECT_NE(owner.state.master, uniform_values(3, 2, 1));
+}
+
+// Pages of the arena that nobody has touched.
+int64_t num_missing_pages(const HostArena& arena) {
+  const int64_t page_bytes = sysconf(_SC_PAGESIZE);
+  std::vector<unsigned char> is_there((arena.capacity_bytes() - 1) / page_bytes + 1);
+  EXPECT_EQ(mincore(arena.data(), arena.capacity_bytes(), is_there.data()), 0);
+  return std::ranges::count_if(is_there, [](unsigned char page) { return !(page & 1); });
+}
+
+TEST(UpdateTest, TouchTakesEveryPageAndChangesNothing) {
+  constexpr int64_t kNumel = 300001;
+  HostArena arena("arrays",
+                  4 * HostArena::padded(kNumel * 4) + HostArena::padded(kNumel * 2));
+  Update one{{.numel = kNumel}, make_rule({}, 1e-3, 1, 1)};
+  one.piece.grad = arena.allocate_array<float>("grad", kNumel);
+  one.piece.master = arena.allocate_array<float>("master", kNumel);
+  for (float*& state : one.piece.state)
+    state = arena.allocate_array<float>("state", kNumel);
+  one.piece.copy_bf16 = arena.allocate_array<uint16_t>("copy", kNumel);
+  one.piece.master[100000] = 7;
+  EXPECT_GT(num_missing_pages(arena), 0);
+  for (const int num_threads : {2, 1}) {
+    ThreadPool pool(num_threads);
+    touch({&one, 1}, pool);
+    EXPECT_EQ(num_missing_pages(arena), 0);
+    EXPECT_EQ(one.piece.master[100000], 7);
+    EXPECT_EQ(std::count(one.piece.master, one.piece.master + kNumel, 0), kNumel - 1);
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "engine/engine.h"
 #include "engine/errors.h"
 #include "engine/save_load.h"
 #include "tests/properties/net.h"

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <bit>
+#include <cassert>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "offload/bf16.h"
+
+namespace zero {
+
+// A float in two halves of 16 bits, lossless: the high one is the float rounded to bf16,
+// ties away from zero, the low one what is missing, signed. Every NaN becomes one.
+struct SplitFloat {
+  uint16_t high, low;
+};
+
+[[gnu::always_inline]] inline SplitFloat split_float(float value) {
+  const uint32_t bits =
+      value == value ? std::bit_cast<uint32_t>(value) : uint32_t{0x7fc00000u};
+  return {static_cast<uint16_t>((bits + 0x8000u) >> 16), static_cast<uint16_t>(bits)};
+}
+
+[[gnu::always_inline]] inline float join_float(uint16_t high, uint16_t low) {
+  const auto missing = static_cast<uint32_t>(static_cast<int16_t>(low));
+  return std::bit_cast<float>((uint32_t{high} << 16) + missing);
+}
+
+// fp32 values in one of the ways in which a shard keeps them: as they are, rounded to
+// bf16, or split. A view of memory that another owns; empty at first.
+class StoredValues {
+ public:
+  StoredValues() = default;
+  StoredValues(float* values, int64_t numel) : plain_(values), numel_(numel) {}
+  static StoredValues in_bf16(uint16_t* values, int64_t numel);
+  static StoredValues in_halves(uint16_t* high, uint16_t* low, int64_t numel);
+
+  size_t size() const { return static_cast<size_t>(numel_); }
+  bool empty() const { return numel_ == 0; }
+  float operator[](size_t i) const;
+
+  // Copy elements [begin, begin + size of the span); writing rounds as the storage does.
+  void read(int64_t begin, std::span<float> to) const;
+  void write(int64_t begin, std::span<const float> from) const;
+  std::vector<float> read_all() const;
+
+  // Let `make(std::span<float>)` set `numel` elements from `begin` on: in place where
+  // they are plain, else beside it.
+  template <class Make>
+  void set(int64_t begin, int64_t numel, const Make& make) const {
+    if (is_plain()) return make(span().subspan(begin, numel));
+    std::vector<float> values(numel);
+    make(std::span(values));
+    write(begin, values);
+  }
+
+  bool is_plain() const { return !high_; }
+  // The values themselves. Throws std::logic_error unless they are plain.
+  std::span<float> span() const;
+
+ private:
+  float* plain_ = nullptr;
+  uint16_t* high_ = nullptr;
+  uint16_t* low_ = nullptr;  // null: high_ alone, rounded to nearest even
+  int64_t numel_ = 0;
+};
+
+}  // namespace zero

@@ -1,0 +1,92 @@
+#include "offload/stored_values.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "tests/offload/test_data.h"
+
+namespace zero {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+float from_bits(uint32_t bits) { return std::bit_cast<float>(bits); }
+
+TEST(SplitFloatTest, EveryPatternOfBitsComesBack) {
+  int64_t num_wrong = 0;
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 97) {
+    const float value = from_bits(static_cast<uint32_t>(bits));
+    const SplitFloat halves = split_float(value);
+    const float joined = join_float(halves.high, halves.low);
+    num_wrong += std::isnan(value)
+                     ? !(std::isnan(joined) && std::isnan(bf16_to_float(halves.high)))
+                     : std::bit_cast<uint32_t>(joined) != bits;
+  }
+  EXPECT_EQ(num_wrong, 0);
+}
+
+// The high half is what torch's conversion gives, but for ties.
+TEST(SplitFloatTest, TheHighHalfIsTheNearestBf16) {
+  for (uint64_t bits = 0; bits < 0x7f800000u; bits += 101) {
+    const float value = from_bits(static_cast<uint32_t>(bits));
+    const uint16_t even = float_to_bf16(value), high = split_float(value).high;
+    if ((bits & 0xffffu) == 0x8000u)
+      ASSERT_EQ(high, (bits >> 16) + 1) << bits;
+    else
+      ASSERT_EQ(high, even) << bits;
+    ASSERT_EQ(split_float(-value).high, high | 0x8000u);
+  }
+  EXPECT_EQ(split_float(from_bits(0x3f808000u)).high, 0x3f81u);
+  EXPECT_EQ(float_to_bf16(from_bits(0x3f808000u)), 0x3f80u);
+  EXPECT_EQ(split_float(from_bits(0x7fffffffu)).high, 0x7fc0u);
+  EXPECT_EQ(split_float(from_bits(0xffffffffu)).high, 0x7fc0u);
+}
+
+class StoredValuesTest : public ::testing::Test {
+ protected:
+  std::vector<float> plain = std::vector<float>(5);
+  std::vector<uint16_t> high = std::vector<uint16_t>(5), low = high, rounded = high;
+  const std::vector<StoredValues> all{
+      {plain.data(), 5},
+      StoredValues::in_bf16(rounded.data(), 5),
+      StoredValues::in_halves(high.data(), low.data(), 5)};
+};
+
+TEST_F(StoredValuesTest, WhatIsWrittenIsReadWhereItWasWritten) {
+  const std::vector<float> values{1.5f, -2, 0.25f};
+  for (const StoredValues& stored : all) {
+    stored.write(1, values);
+    EXPECT_THAT(stored.read_all(), ElementsAre(0, 1.5f, -2, 0.25f, 0));
+    EXPECT_EQ(stored[2], -2);
+    std::vector<float> two(2);
+    stored.read(2, two);
+    EXPECT_THAT(two, ElementsAre(-2, 0.25f));
+    stored.set(0, 5, [](std::span<float> some) { std::ranges::fill(some, 7.0f); });
+    EXPECT_THAT(stored.read_all(), Each(7));
+  }
+}
+
+TEST_F(StoredValuesTest, OnlyBf16Rounds) {
+  const std::vector<float> values = spread_values(5, 1, 1);
+  for (const StoredValues& stored : all) stored.write(0, values);
+  EXPECT_EQ(all[0].read_all(), values);
+  EXPECT_EQ(all[2].read_all(), values);
+  for (size_t i = 0; i < 5; ++i)
+    EXPECT_EQ(all[1][i], bf16_to_float(float_to_bf16(values[i])));
+}
+
+TEST_F(StoredValuesTest, OnlyPlainOnesAreThereAsFloats) {
+  EXPECT_EQ(all[0].span().data(), plain.data());
+  EXPECT_THROW(all[1].span(), std::logic_error);
+  EXPECT_THROW(all[2].span(), std::logic_error);
+  EXPECT_TRUE(StoredValues().span().empty());
+}
+
+}  // namespace
+}  // namespace zero
