@@ -47,7 +47,8 @@ std::vector<ShardArray> shard_arrays(const UnitPlan& plan, const Options& option
   }
   std::vector<ShardArray> arrays;
   const auto add_masters = [&](bool is_frozen) {
-    arrays.push_back({"masters", ShardRole::kMaster, DType::kFp32, whole[is_frozen]});
+    if (!whole[is_frozen].empty())
+      arrays.push_back({"masters", ShardRole::kMaster, DType::kFp32, whole[is_frozen]});
     if (!split[is_frozen].empty()) {
       arrays.push_back({"low halves of masters", ShardRole::kMasterLow, options.dtype,
                         split[is_frozen]});
