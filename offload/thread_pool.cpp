@@ -16,6 +16,7 @@
 
 #include "offload/affinity.h"
 #include "offload/float_environment.h"
+#include "offload/happens_before.h"
 #include "offload/topology.h"
 
 namespace zero {
@@ -48,21 +49,28 @@ class Binding : public tbb::task_scheduler_observer {
       : tbb::task_scheduler_observer(arena),
         nodes_(by_numa_node(current_affinity())),
         num_slots_(num_slots) {
+    happens_before(this);
     observe(true);
   }
-  ~Binding() override { observe(false); }
+  ~Binding() override {
+    observe(false);
+    happens_after(this);
+  }
 
   void on_scheduler_entry(bool is_worker) override {
+    happens_after(this);
     if (!is_worker && nodes_.size() == 1) return;
     if (!is_worker) cpus_of_callers().push_back(current_affinity());
     const int slot = tbb::this_task_arena::current_thread_index();
     try_bind(node_of_slot(nodes_, slot, num_slots_));
+    happens_before(this);
   }
 
   void on_scheduler_exit(bool is_worker) override {
     if (is_worker || nodes_.size() == 1) return;
     try_bind(cpus_of_callers().back());
     cpus_of_callers().pop_back();
+    happens_before(this);
   }
 
  private:
@@ -74,6 +82,23 @@ class Binding : public tbb::task_scheduler_observer {
 
   const std::vector<std::vector<int>> nodes_;
   const int num_slots_;
+};
+
+// A loop and the shares of it that workers take: these come behind what the caller did
+// before, and before what it does next.
+class Loop {
+ public:
+  Loop() { happens_before(this); }
+  ~Loop() { happens_after(this); }
+};
+
+class Share {
+ public:
+  explicit Share(Loop& loop) : loop_(loop) { happens_after(&loop_); }
+  ~Share() { happens_before(&loop_); }
+
+ private:
+  Loop& loop_;
 };
 
 void run_chunk(int64_t chunk, int64_t count, int64_t grain,
@@ -118,10 +143,12 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain,
     for (int64_t i = 0; i < num_chunks; ++i) run_chunk(i, count, grain, body);
     return;
   }
+  Loop loop;
   workers_->arena.execute([&] {
     tbb::parallel_for(
         tbb::blocked_range<int64_t>(0, num_chunks),
         [&](const tbb::blocked_range<int64_t>& chunks) {
+          const Share share(loop);
           for (int64_t i = chunks.begin(); i < chunks.end(); ++i) {
             run_chunk(i, count, grain, body);
           }

@@ -65,6 +65,7 @@ HOMES = {
                "launcher/process/tensor_memory.cpp"],
     "fmt/": ["launcher/"],
     "toml++/": ["launcher/settings/"],
+    "sanitizer/": ["offload/happens_before.h"],
 }
 SAME = {"ATen/": "torch/", "c10/": "torch/"}
 
