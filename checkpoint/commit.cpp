@@ -28,16 +28,15 @@ void refuse_existing(const Folder& run, int64_t step, Existing existing) {
 // A shard that rank 0 cannot see is on another machine's disk.
 void require_seen(const Folder& folder, const ShardReport& report) {
   const std::string path = folder.path_of(report.file.name);
-  const std::string rank = "rank " + std::to_string(report.rank);
+  const std::string rank = text_of("rank ", report.rank, " wrote ");
   if (!folder.has(report.file.name)) {
-    throw CheckpointError(path, "", rank + " wrote it, but it cannot be seen from rank 0",
+    throw CheckpointError(path, "", rank + "it, but it cannot be seen from rank 0",
                           "use a folder that all nodes share");
   }
   const int64_t bytes = folder.size_of(report.file.name);
   if (bytes == report.file.bytes) return;
   throw CheckpointError(path, "",
-                        "has " + std::to_string(bytes) + " bytes, " + rank + " wrote " +
-                            std::to_string(report.file.bytes));
+                        text_of("has ", bytes, " bytes, ", rank, report.file.bytes));
 }
 
 FileEntry write_virtual_file(const Folder& folder, const Manifest& manifest, Io& io) {
@@ -54,10 +53,10 @@ FileEntry write_virtual_file(const Folder& folder, const Manifest& manifest, Io&
 void write_manifest(const Folder& folder, const Manifest& manifest, Io& io) {
   const std::string text = to_text(manifest);
   const std::string path = folder.path_of(kManifestFile);
-  if (static_cast<int64_t>(text.size()) > kMaxManifestBytes) {
-    throw CheckpointError(path, "",
-                          "would have " + std::to_string(text.size()) +
-                              " bytes, the most is " + std::to_string(kMaxManifestBytes));
+  if (std::ssize(text) > kMaxManifestBytes) {
+    throw CheckpointError(
+        path, "",
+        text_of("would have ", text.size(), " bytes, the most is ", kMaxManifestBytes));
   }
   parse_manifest(text, path);
   write_text(folder, kManifestFile, text, io);

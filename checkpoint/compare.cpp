@@ -11,9 +11,8 @@ namespace zero::checkpoint {
 namespace {
 
 bool matches_any(const std::vector<std::string>& patterns, const std::string& fqn) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-    return glob_match(pattern, fqn);
-  });
+  return std::ranges::any_of(
+      patterns, [&](const std::string& pattern) { return glob_match(pattern, fqn); });
 }
 
 bool is_looked_for(Kind kind, bool with_state) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -23,6 +24,14 @@ class CheckpointError : public std::runtime_error {
  private:
   std::string file_, fqn_, problem_, cure_;
 };
+
+// One text of several parts: text_of("has ", 12, " bytes").
+template <class... Parts>
+std::string text_of(const Parts&... parts) {
+  std::ostringstream text;
+  (text << ... << parts);
+  return std::move(text).str();
+}
 
 // Throw for a failed system call: "PATH: cannot write 12 bytes: No space left on device".
 [[noreturn]] void throw_errno(const std::string& path, const std::string& action,

@@ -1,16 +1,42 @@
 #include "checkpoint/file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cerrno>
+#include <memory>
 
 #include "checkpoint/error.h"
 
 namespace zero::checkpoint {
+namespace {
+
+void require_plain(const std::string& name) {
+  assert(!name.empty() && name != "." && name != ".." &&
+         name.find('/') == std::string::npos);
+  static_cast<void>(name);
+}
+
+void require_regular(const struct stat& status, const std::string& path) {
+  if (S_ISREG(status.st_mode)) return;
+  throw CheckpointError(path, "", "is not a regular file",
+                        "links, pipes, devices and folders are not read");
+}
+
+// After a failed fsync the kernel may have dropped the pages: only EINTR is tried again.
+void sync_descriptor(int descriptor, const std::string& path, const char* action,
+                     Io& io) {
+  while (io.fsync(descriptor) != 0) {
+    if (errno != EINTR) throw_errno(path, action, errno);
+  }
+}
+
+}  // namespace
 
 Descriptor::~Descriptor() {
   if (number_ >= 0) ::close(number_);
@@ -32,16 +58,12 @@ void File::read(void* out, size_t bytes, int64_t offset) const {
   while (bytes > 0) {
     const ssize_t done = ::pread(descriptor_, to, bytes, offset);
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) {
-      throw_errno(path_,
-                  "read " + std::to_string(bytes) + " bytes at " + std::to_string(offset),
-                  errno);
-    }
+    if (done < 0)
+      throw_errno(path_, text_of("read ", bytes, " bytes at ", offset), errno);
     if (done == 0) {
       throw CheckpointError(path_, "",
-                            "is cut off: it ends at or before byte " +
-                                std::to_string(offset) + ", " + std::to_string(bytes) +
-                                " more are needed");
+                            text_of("is cut off: it ends at or before byte ", offset,
+                                    ", ", bytes, " more are needed"));
     }
     to += done;
     offset += done;
@@ -62,21 +84,104 @@ void File::write(const void* data, size_t bytes, int64_t offset, Io& io) {
 }
 
 void File::throw_write_error(size_t bytes, int64_t offset, int error) const {
-  std::string action =
-      "write " + std::to_string(bytes) + " bytes at " + std::to_string(offset);
+  std::string action = text_of("write ", bytes, " bytes at ", offset);
   struct statvfs space {};
   if (announced_bytes_ > 0 && ::fstatvfs(descriptor_, &space) == 0) {
-    action += " (the file needs " + std::to_string(announced_bytes_) + " bytes, " +
-              std::to_string(space.f_bavail * space.f_frsize) + " are free)";
+    action += text_of(" (the file needs ", announced_bytes_, " bytes, ",
+                      space.f_bavail * space.f_frsize, " are free)");
   }
   throw_errno(path_, action, error);
 }
 
-// After a failed fsync the kernel may have dropped the pages: only EINTR is tried again.
 void File::sync(Io& io) {
-  while (io.fsync(descriptor_) != 0) {
-    if (errno != EINTR) throw_errno(path_, "make its bytes durable (fsync)", errno);
+  sync_descriptor(descriptor_, path_, "make its bytes durable (fsync)", io);
+}
+
+Folder::Folder(const std::string& path)
+    : Folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), path) {}
+
+Folder::Folder(int descriptor, std::string path)
+    : descriptor_(descriptor), path_(std::move(path)) {
+  if (descriptor_ < 0) throw_errno(path_, "open the folder", errno);
+}
+
+Folder Folder::subfolder(const std::string& name) const {
+  require_plain(name);
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  return Folder(::openat(descriptor_, name.c_str(), kFlags), path_of(name));
+}
+
+// O_NONBLOCK: opening a pipe must not wait for its writer.
+File Folder::open(const std::string& name) const {
+  require_plain(name);
+  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  const int descriptor = ::openat(descriptor_, name.c_str(), kFlags);
+  if (descriptor < 0) throw_errno(path_of(name), "open", errno);
+  File file(descriptor, path_of(name));
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) throw_errno(file.path(), "examine", errno);
+  require_regular(status, file.path());
+  return file;
+}
+
+File Folder::create(const std::string& name, Io& io) const {
+  require_plain(name);
+  const int descriptor = io.create(descriptor_, name.c_str());
+  if (descriptor < 0) throw_errno(path_of(name), "create", errno);
+  return File(descriptor, path_of(name));
+}
+
+int64_t Folder::size_of(const std::string& name) const {
+  struct stat status {};
+  if (!look(name, status)) {
+    if (errno == ENOENT) throw CheckpointError(path_of(name), "", "is missing");
+    throw_errno(path_of(name), "examine", errno);
   }
+  require_regular(status, path_of(name));
+  return status.st_size;
+}
+
+bool Folder::has(const std::string& name) const {
+  struct stat status {};
+  return look(name, status);
+}
+
+bool Folder::has_folder(const std::string& name) const {
+  struct stat status {};
+  return look(name, status) && S_ISDIR(status.st_mode);
+}
+
+bool Folder::look(const std::string& name, struct stat& status) const {
+  require_plain(name);
+  return ::fstatat(descriptor_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+std::vector<std::string> Folder::names() const {
+  const int descriptor =
+      ::openat(descriptor_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // an own cursor
+  if (descriptor < 0) throw_errno(path_, "list", errno);
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::fdopendir(descriptor), ::closedir);
+  if (listing == nullptr) throw_errno(path_, "list", errno);
+  std::vector<std::string> names;
+  errno = 0;
+  while (const dirent* entry = ::readdir(listing.get())) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+    errno = 0;
+  }
+  if (errno != 0) throw_errno(path_, "list", errno);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void Folder::sync(Io& io) const {
+  sync_descriptor(descriptor_, path_, "make the folder durable (fsync)", io);
+}
+
+void Folder::remove(const std::string& name, bool is_folder, Io& io) const {
+  require_plain(name);
+  if (io.unlink(descriptor_, name.c_str(), is_folder) != 0)
+    throw_errno(path_of(name), "remove", errno);
 }
 
 std::string read_text(const Folder& folder, const std::string& name, int64_t max_bytes) {
@@ -84,8 +189,7 @@ std::string read_text(const Folder& folder, const std::string& name, int64_t max
   const int64_t bytes = file.size_bytes();
   if (bytes > max_bytes) {
     throw CheckpointError(file.path(), "",
-                          "has " + std::to_string(bytes) + " bytes, the most is " +
-                              std::to_string(max_bytes));
+                          text_of("has ", bytes, " bytes, the most is ", max_bytes));
   }
   std::string text(static_cast<size_t>(bytes), '\0');
   file.read(text.data(), text.size(), 0);

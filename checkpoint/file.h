@@ -9,8 +9,6 @@
 
 #include "checkpoint/io.h"
 
-struct stat;
-
 namespace zero::checkpoint {
 
 // Owns what the kernel calls a file or folder by.
@@ -69,8 +67,10 @@ class Folder {
   std::vector<std::string> names() const;          // sorted, without "." and ".."
   void sync(Io& io) const;
 
-  void unlink(const std::string& name, Io& io) const;         // a file or a link
-  void remove_folder(const std::string& name, Io& io) const;  // an empty one
+  // A file or a link.
+  void unlink(const std::string& name, Io& io) const { remove(name, false, io); }
+  // An empty one.
+  void remove_folder(const std::string& name, Io& io) const { remove(name, true, io); }
 
   std::string path_of(const std::string& name) const { return path_ + "/" + name; }
   const std::string& path() const { return path_; }
@@ -79,6 +79,7 @@ class Folder {
  private:
   Folder(int descriptor, std::string path);
   bool look(const std::string& name, struct stat& status) const;  // false: see errno
+  void remove(const std::string& name, bool is_folder, Io& io) const;
 
   Descriptor descriptor_;
   std::string path_;

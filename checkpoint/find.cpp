@@ -30,8 +30,7 @@ std::vector<StepFolder> list_steps(const Folder& run) {
     const auto step = step_of(name);
     if (step && run.has_folder(name)) steps.push_back({*step, run.path_of(name)});
   }
-  std::sort(steps.begin(), steps.end(),
-            [](const StepFolder& a, const StepFolder& b) { return a.step < b.step; });
+  std::ranges::sort(steps, {}, &StepFolder::step);
   return steps;
 }
 
@@ -49,9 +48,9 @@ std::string flaw_of(const Folder& run, int64_t step) {
     const Folder opened = run.subfolder(step_folder(step));
     const auto damages = check_files(opened, load_manifest(opened));
     if (damages.empty()) return "";
+    const std::string first = to_string(damages.front());
     const size_t num_more = damages.size() - 1;
-    return to_string(damages.front()) +
-           (num_more == 0 ? "" : " (and " + std::to_string(num_more) + " more)");
+    return num_more == 0 ? first : text_of(first, " (and ", num_more, " more)");
   } catch (const CheckpointError& error) {
     return error.what();
   }

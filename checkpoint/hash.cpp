@@ -10,18 +10,16 @@ namespace zero::checkpoint {
 
 uint64_t hash_of(const void* data, size_t bytes) { return XXH3_64bits(data, bytes); }
 
-Hasher::Hasher() : state_(XXH3_createState()) {
+Hasher::Hasher() : state_(XXH3_createState(), XXH3_freeState) {
   if (state_ == nullptr) throw std::bad_alloc();
-  XXH3_64bits_reset(state_);
+  XXH3_64bits_reset(state_.get());
 }
-
-Hasher::~Hasher() { XXH3_freeState(state_); }
 
 void Hasher::add(const void* data, size_t bytes) {
-  XXH3_64bits_update(state_, data, bytes);
+  XXH3_64bits_update(state_.get(), data, bytes);
 }
 
-uint64_t Hasher::digest() const { return XXH3_64bits_digest(state_); }
+uint64_t Hasher::digest() const { return XXH3_64bits_digest(state_.get()); }
 
 std::string to_hex(uint64_t hash) {
   char digits[17];

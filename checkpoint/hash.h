@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,15 +18,11 @@ uint64_t hash_of(const void* data, size_t bytes);
 class Hasher {
  public:
   Hasher();
-  ~Hasher();
-  Hasher(const Hasher&) = delete;
-  Hasher& operator=(const Hasher&) = delete;
-
   void add(const void* data, size_t bytes);
   uint64_t digest() const;
 
  private:
-  XXH3_state_s* state_;
+  std::shared_ptr<XXH3_state_s> state_;
 };
 
 std::string to_hex(uint64_t hash);  // 16 lower-case digits

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <cstddef>
 
@@ -14,17 +18,38 @@ namespace zero::checkpoint {
 class Io {
  public:
   virtual ~Io() = default;
-  virtual int create(int folder, const char* name);  // a new file, never an old one
-  virtual ssize_t pwrite(int file, const void* data, size_t bytes, off_t offset);
-  virtual int fsync(int file_or_folder);
-  virtual int mkdir(int folder, const char* name);
-  virtual int link(int folder, const char* from, const char* to);  // never an old one
-  virtual int rename(int folder, const char* from, const char* to);
-  virtual int exchange(int folder, const char* one, const char* other);  // atomically
-  virtual int unlink(int folder, const char* name, bool is_folder);
+  // A new file, never an old one.
+  virtual int create(int folder, const char* name) {
+    constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    return ::openat(folder, name, kFlags, 0644);
+  }
+  virtual ssize_t pwrite(int file, const void* data, size_t bytes, off_t offset) {
+    return ::pwrite(file, data, bytes, offset);
+  }
+  virtual int fsync(int file_or_folder) { return ::fsync(file_or_folder); }
+  virtual int mkdir(int folder, const char* name) {
+    return ::mkdirat(folder, name, 0755);
+  }
+  // Never over an old one.
+  virtual int link(int folder, const char* from, const char* to) {
+    return ::linkat(folder, from, folder, to, 0);
+  }
+  virtual int rename(int folder, const char* from, const char* to) {
+    return ::renameat(folder, from, folder, to);
+  }
+  // Atomically.
+  virtual int exchange(int folder, const char* one, const char* other) {
+    return ::renameat2(folder, one, folder, other, RENAME_EXCHANGE);
+  }
+  virtual int unlink(int folder, const char* name, bool is_folder) {
+    return ::unlinkat(folder, name, is_folder ? AT_REMOVEDIR : 0);
+  }
 };
 
 // The real ones.
-Io& system_io();
+inline Io& system_io() {
+  static Io io;
+  return io;
+}
 
 }  // namespace zero::checkpoint

@@ -57,10 +57,8 @@ int64_t Fields::integer(const char* key, int64_t min, int64_t max) {
                     (!value.is_number_unsigned() ||
                      value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)) &&
                     value.get<int64_t>() >= min && value.get<int64_t>() <= max;
-  if (!fits) {
-    fail("has \"" + std::string(key) + "\" that is no integer from " +
-         std::to_string(min) + " to " + std::to_string(max));
-  }
+  if (!fits)
+    fail(text_of("has \"", key, "\" that is no integer from ", min, " to ", max));
   return value.get<int64_t>();
 }
 

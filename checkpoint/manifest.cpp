@@ -11,9 +11,8 @@
 namespace zero::checkpoint {
 namespace {
 
-bool goes_before(const StoredTensor& a, const StoredTensor& b) {
-  return std::tie(a.kind, a.fqn) < std::tie(b.kind, b.fqn);
-}
+// What tensors are sorted by.
+auto key_of(const StoredTensor& tensor) { return std::tie(tensor.kind, tensor.fqn); }
 
 class Checker {
  public:
@@ -25,9 +24,8 @@ class Checker {
     for (size_t i = 0; i < manifest_.tensors.size(); ++i) {
       const auto& tensor = manifest_.tensors[i];
       check_name(tensor.fqn, file_);
-      if (i > 0 && !goes_before(manifest_.tensors[i - 1], tensor)) {
+      if (i > 0 && key_of(manifest_.tensors[i - 1]) >= key_of(tensor))
         fail(tensor.fqn, "is listed twice or out of order");
-      }
       check_tensor(tensor);
     }
     check_overlaps();
@@ -35,8 +33,9 @@ class Checker {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& fqn, const std::string& problem) const {
-    throw CheckpointError(file_, fqn, problem);
+  template <class... Parts>
+  [[noreturn]] void fail(const std::string& fqn, const Parts&... problem) const {
+    throw CheckpointError(file_, fqn, text_of(problem...));
   }
 
   // The names are known beforehand, so a manifest cannot point outside its folder.
@@ -47,33 +46,31 @@ class Checker {
           i == 0 ? kVirtualFile
                  : shard_file(static_cast<int>(i) - 1, manifest_.world_size);
       if (files[i].name != expected) {
-        fail("", "lists the file \"" + printable(files[i].name) + "\" where " + expected +
-                     " is expected");
+        fail("", "lists the file \"", printable(files[i].name), "\" where ", expected,
+             " is expected");
       }
     }
     if (files.size() != static_cast<size_t>(manifest_.world_size) + 1) {
       const size_t num_shards = files.empty() ? 0 : files.size() - 1;
-      fail("", "lists " + std::to_string(num_shards) +
-                   " shard files, the world size is " +
-                   std::to_string(manifest_.world_size));
+      fail("", "lists ", num_shards, " shard files, the world size is ",
+           manifest_.world_size);
     }
   }
 
   void check_tensor(const StoredTensor& tensor) const {
     const auto numel = checked_numel(tensor.shape);
-    if (!numel) fail(tensor.fqn, "has the impossible shape " + to_string(tensor.shape));
+    if (!numel) fail(tensor.fqn, "has the impossible shape ", to_string(tensor.shape));
     int64_t begin = 0;
     for (const auto& piece : tensor.pieces) {
       if (piece.begin != begin) {
-        fail(tensor.fqn, "has a piece at element " + std::to_string(piece.begin) +
-                             " where " + std::to_string(begin) + " comes next");
+        fail(tensor.fqn, "has a piece at element ", piece.begin, " where ", begin,
+             " comes next");
       }
       check_piece(tensor, piece, *numel - begin);
       begin += piece.bytes / size_of(tensor.dtype);
     }
     if (begin != *numel) {
-      fail(tensor.fqn, "has pieces for " + std::to_string(begin) + " of its " +
-                           std::to_string(*numel) + " elements");
+      fail(tensor.fqn, "has pieces for ", begin, " of its ", *numel, " elements");
     }
   }
 
@@ -81,8 +78,8 @@ class Checker {
                    int64_t numel_left) const {
     const FileEntry* file = manifest_.find_file(piece.file);
     if (file == nullptr || piece.file == kVirtualFile) {
-      fail(tensor.fqn, "has a piece in \"" + printable(piece.file) +
-                           "\", which is no shard of this checkpoint");
+      fail(tensor.fqn, "has a piece in \"", printable(piece.file),
+           "\", which is no shard of this checkpoint");
     }
     if (is_replicated(tensor.kind) && piece.file != manifest_.files[1].name) {
       fail(tensor.fqn, "is replicated and not in the first shard");
@@ -90,18 +87,17 @@ class Checker {
     const int64_t element = size_of(tensor.dtype);
     if (piece.bytes <= 0 || piece.bytes % element != 0 ||
         piece.bytes / element > numel_left) {
-      fail(tensor.fqn, "has a piece of " + std::to_string(piece.bytes) + " bytes, " +
-                           std::to_string(numel_left) + " elements are left");
+      fail(tensor.fqn, "has a piece of ", piece.bytes, " bytes, ", numel_left,
+           " elements are left");
     }
     if (piece.offset < 0 || piece.bytes > file->bytes ||
         piece.offset > file->bytes - piece.bytes) {
-      fail(tensor.fqn, "has a piece outside of " + piece.file);
+      fail(tensor.fqn, "has a piece outside of ", piece.file);
     }
     const int64_t num_chunks = (piece.bytes - 1) / kChunkBytes + 1;
-    if (static_cast<int64_t>(piece.hashes.size()) != num_chunks) {
-      fail(tensor.fqn, "has " + std::to_string(piece.hashes.size()) +
-                           " hashes for a piece of " + std::to_string(num_chunks) +
-                           " chunks");
+    if (std::ssize(piece.hashes) != num_chunks) {
+      fail(tensor.fqn, "has ", piece.hashes.size(), " hashes for a piece of ", num_chunks,
+           " chunks");
     }
   }
 
@@ -110,8 +106,8 @@ class Checker {
       for (size_t i = 1; i < pieces.size(); ++i) {
         const Piece& before = *pieces[i - 1].piece;
         if (before.offset + before.bytes > pieces[i].piece->offset) {
-          fail(pieces[i].tensor->fqn,
-               "shares bytes of " + file + " with " + pieces[i - 1].tensor->fqn);
+          fail(pieces[i].tensor->fqn, "shares bytes of ", file, " with ",
+               pieces[i - 1].tensor->fqn);
         }
       }
     }
@@ -120,7 +116,7 @@ class Checker {
   void check_alias(const std::string& alias, const std::string& fqn) const {
     check_name(alias, file_);
     if (manifest_.aliases.contains(fqn) || !manifest_.find(Kind::kParam, fqn)) {
-      fail(alias, "is an alias of \"" + printable(fqn) + "\", which is no parameter");
+      fail(alias, "is an alias of \"", printable(fqn), "\", which is no parameter");
     }
     const auto check_kind = [&](Kind kind) {
       const StoredTensor* tensor = manifest_.find(kind, alias);
@@ -150,11 +146,8 @@ int64_t largest_manifest(const Folder& folder) {
 
 const StoredTensor* Manifest::find(Kind kind, const std::string& fqn) const {
   const auto key = std::tie(kind, fqn);
-  const auto found = std::lower_bound(tensors.begin(), tensors.end(), key,
-                                      [](const StoredTensor& tensor, const auto& wanted) {
-                                        return std::tie(tensor.kind, tensor.fqn) < wanted;
-                                      });
-  if (found != tensors.end() && std::tie(found->kind, found->fqn) == key) return &*found;
+  const auto found = std::ranges::lower_bound(tensors, key, {}, key_of);
+  if (found != tensors.end() && key_of(*found) == key) return &*found;
   const auto alias = aliases.find(fqn);
   const bool has_alias = alias != aliases.end() && !is_replicated(kind);
   return has_alias && alias->second != fqn ? find(kind, alias->second) : nullptr;
@@ -162,11 +155,7 @@ const StoredTensor* Manifest::find(Kind kind, const std::string& fqn) const {
 
 // Sorted, because the digits in the names have a fixed width.
 const FileEntry* Manifest::find_file(const std::string& name) const {
-  const auto found =
-      std::lower_bound(files.begin(), files.end(), name,
-                       [](const FileEntry& file, const std::string& wanted) {
-                         return file.name < wanted;
-                       });
+  const auto found = std::ranges::lower_bound(files, name, {}, &FileEntry::name);
   return found != files.end() && found->name == name ? &*found : nullptr;
 }
 
@@ -178,10 +167,8 @@ std::map<std::string, std::vector<PlacedPiece>> pieces_by_file(
       files[piece.file].push_back({&tensor, &piece});
   }
   for (auto& [file, pieces] : files) {
-    std::sort(pieces.begin(), pieces.end(),
-              [](const PlacedPiece& a, const PlacedPiece& b) {
-                return a.piece->offset < b.piece->offset;
-              });
+    std::ranges::sort(pieces, {},
+                      [](const PlacedPiece& placed) { return placed.piece->offset; });
   }
   return files;
 }

@@ -19,10 +19,8 @@ uint32_t code_point(std::string_view character) {
 // What is wrong with the name; empty: nothing.
 std::string flaw(std::string_view name) {
   if (name.empty()) return "a name is empty";
-  if (name.size() > kMaxNameBytes) {
-    return "a name has " + std::to_string(name.size()) + " bytes, the most is " +
-           std::to_string(kMaxNameBytes);
-  }
+  if (name.size() > kMaxNameBytes)
+    return text_of("a name has ", name.size(), " bytes, the most is ", kMaxNameBytes);
   if (name == "." || name == "..") return "this name means a folder";
   for (size_t length; !name.empty(); name.remove_prefix(length)) {
     length = utf8_length(name);
@@ -45,8 +43,8 @@ size_t utf8_length(std::string_view text) {
                         : first < 0xF5 ? 4
                                        : 0;
   if (length == 0 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((static_cast<uint8_t>(text[i]) & 0xC0) != 0x80) return 0;
+  for (const char next : text.substr(1, length - 1)) {
+    if ((static_cast<uint8_t>(next) & 0xC0) != 0x80) return 0;
   }
   constexpr uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};  // shorter forms exist
   const uint32_t code = code_point(text.substr(0, length));

@@ -31,8 +31,7 @@ uint64_t hash_blocks(const File& file, const std::vector<Range>& ranges, Use use
 }  // namespace
 
 std::vector<Range> gaps_between(std::vector<Range> ranges, int64_t file_bytes) {
-  std::sort(ranges.begin(), ranges.end(),
-            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  std::ranges::sort(ranges, {}, &Range::begin);
   ranges.push_back({file_bytes, 0});
   std::vector<Range> gaps;
   int64_t end = 0;

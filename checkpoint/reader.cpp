@@ -23,7 +23,7 @@ const StoredTensor& Reader::find(Kind kind, const std::string& fqn) const {
   const StoredTensor* tensor = manifest_.find(kind, fqn);
   if (tensor != nullptr) return *tensor;
   throw CheckpointError(folder_.path(), fqn,
-                        std::string("is not among the checkpoint's ") + name_of(kind));
+                        text_of("is not among the checkpoint's ", name_of(kind)));
 }
 
 const File& Reader::file(const std::string& name) {
@@ -37,10 +37,9 @@ void Reader::read(Kind kind, const std::string& fqn, int64_t begin, int64_t nume
   const StoredTensor& tensor = find(kind, fqn);
   const int64_t full = tensor.numel();
   if (begin < 0 || numel < 0 || begin > full || numel > full - begin) {
-    throw CheckpointError(folder_.path(), fqn,
-                          "has " + std::to_string(full) + " elements, " +
-                              std::to_string(numel) + " were wanted from " +
-                              std::to_string(begin));
+    throw CheckpointError(
+        folder_.path(), fqn,
+        text_of("has ", full, " elements, ", numel, " were wanted from ", begin));
   }
   const int64_t element = size_of(tensor.dtype);
   const Window window{tensor, begin * element, (begin + numel) * element,
@@ -97,12 +96,11 @@ void read_chunk(const File& file, const StoredTensor& tensor, const Piece& piece
     throw CheckpointError(error.file(), tensor.fqn, error.problem(), error.cure());
   }
   if (hash_of(out, bytes) == piece.hashes.at(index)) return;
-  throw CheckpointError(file.path(), tensor.fqn,
-                        std::string(name_of(tensor.kind)) + " is damaged: bytes " +
-                            std::to_string(range.begin) + " to " +
-                            std::to_string(range.begin + range.bytes - 1) +
-                            " do not have the hash that was recorded",
-                        "use another checkpoint");
+  throw CheckpointError(
+      file.path(), tensor.fqn,
+      text_of(name_of(tensor.kind), " is damaged: bytes ", range.begin, " to ",
+              range.begin + range.bytes - 1, " do not have the hash that was recorded"),
+      "use another checkpoint");
 }
 
 }  // namespace zero::checkpoint

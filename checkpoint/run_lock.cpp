@@ -76,14 +76,13 @@ void RunLock::refuse(const LockHolder& holder, Life life) const {
   const std::string job =
       holder.job_id.empty() ? "" : ", job " + printable(holder.job_id);
   const int64_t age = std::max<int64_t>(0, seconds_since_1970() - holder.heartbeat);
-  const std::string pid = std::to_string(holder.pid);
   throw CheckpointError(
       folder().path_of(kLockFile), "",
-      "another job works in this folder: process " + pid + " on " +
-          printable(holder.host) + job + ", heard of " + std::to_string(age) +
-          " seconds ago",
+      text_of("another job works in this folder: process ", holder.pid, " on ",
+              printable(holder.host), job, ", heard of ", age, " seconds ago"),
       life == Life::kAlive
-          ? "it is alive: stop it (kill " + pid + "), or choose another folder"
+          ? text_of("it is alive: stop it (kill ", holder.pid,
+                    "), or choose another folder")
           : "stop it, or choose another folder; if it is gone, the same command with "
             "--take-over");
 }

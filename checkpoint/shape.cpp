@@ -1,5 +1,6 @@
 #include "checkpoint/shape.h"
 
+#include <algorithm>
 #include <cassert>
 #include <limits>
 
@@ -60,19 +61,18 @@ std::optional<int64_t> checked_numel(const Shape& shape) {
   int64_t numel = 1;
   bool is_empty = false;
   for (const int64_t dim : shape) {
-    if (dim < 0) return std::nullopt;
+    const int64_t factor = std::max<int64_t>(dim, 1);  // the others must fit all the same
+    if (dim < 0 || numel > kMost / factor) return std::nullopt;
     is_empty = is_empty || dim == 0;
-    if (dim > 0 && numel > kMost / dim) return std::nullopt;
-    if (dim > 0) numel *= dim;
+    numel *= factor;
   }
   return is_empty ? 0 : numel;
 }
 
 std::string to_string(const Shape& shape) {
   std::string text = "(";
-  for (size_t dim = 0; dim < shape.size(); ++dim) {
+  for (size_t dim = 0; dim < shape.size(); ++dim)
     text += (dim > 0 ? ", " : "") + std::to_string(shape[dim]);
-  }
   return text + ")";
 }
 

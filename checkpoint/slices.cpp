@@ -16,16 +16,13 @@ struct Part {
   int rank;
   const StoredTensor* tensor;
 
-  bool is_empty() const { return tensor->pieces.empty(); }
   const Piece& piece() const { return tensor->pieces.front(); }
 };
 
-std::string rank_text(int rank) { return "rank " + std::to_string(rank); }
-
 [[noreturn]] void fail(const StoredTensor& tensor, const std::string& problem,
                        const std::string& cure = {}) {
-  throw CheckpointError("", tensor.fqn,
-                        std::string(name_of(tensor.kind)) + ": " + problem, cure);
+  throw CheckpointError("", tensor.fqn, text_of(name_of(tensor.kind), ": ", problem),
+                        cure);
 }
 
 void check_slice(const Slice& slice, int rank) {
@@ -35,9 +32,9 @@ void check_slice(const Slice& slice, int rank) {
   if (!full) fail(tensor, "the shape " + to_string(tensor.shape) + " is not possible");
   if (slice.begin < 0 || slice.numel < 0 || slice.begin > *full ||
       slice.numel > *full - slice.begin) {
-    fail(tensor, rank_text(rank) + " has " + std::to_string(slice.numel) +
-                     " elements from " + std::to_string(slice.begin) + ", the shape " +
-                     to_string(tensor.shape) + " has " + std::to_string(*full));
+    fail(tensor,
+         text_of("rank ", rank, " has ", slice.numel, " elements from ", slice.begin,
+                 ", the shape ", to_string(tensor.shape), " has ", *full));
   }
   if (is_replicated(tensor.kind) && (rank != 0 || slice.numel != *full)) {
     fail(tensor, "is not sharded", "let rank 0 alone give it, whole");
@@ -51,22 +48,20 @@ void require_every_rank(const std::vector<ShardReport>& reports) {
     const ShardReport& report = reports[static_cast<size_t>(i)];
     if (report.rank == i && report.world_size == world_size) continue;
     throw CheckpointError("", "",
-                          "report " + std::to_string(i) + " of " +
-                              std::to_string(world_size) + " comes from " +
-                              rank_text(report.rank) + " of " +
-                              std::to_string(report.world_size),
+                          text_of("report ", i, " of ", world_size, " comes from rank ",
+                                  report.rank, " of ", report.world_size),
                           "gather one report per rank, in the order of the ranks");
   }
 }
 
-std::string described(const StoredTensor& tensor) {
-  return std::string(name_of(tensor.dtype)) + " " + to_string(tensor.shape);
+std::string described(const Part& part) {
+  return text_of("rank ", part.rank, " has ", name_of(part.tensor->dtype), " ",
+                 to_string(part.tensor->shape));
 }
 
 void require_agreement(const Part& a, const Part& b) {
   if (a.tensor->shape == b.tensor->shape && a.tensor->dtype == b.tensor->dtype) return;
-  fail(*a.tensor, rank_text(a.rank) + " has " + described(*a.tensor) + ", " +
-                      rank_text(b.rank) + " has " + described(*b.tensor));
+  fail(*a.tensor, described(a) + ", " + described(b));
 }
 
 // Parts that are not empty, in the order of their elements: each begins where the one
@@ -77,29 +72,26 @@ void require_tiles(const StoredTensor& tensor, const std::vector<Part>& parts) {
   for (const auto& part : parts) {
     const int64_t begin = part.piece().begin;
     if (begin > end) {
-      fail(tensor, "nobody has elements " + std::to_string(end) + " to " +
-                       std::to_string(begin - 1) + "; " + rank_text(part.rank) +
-                       " has the next");
+      fail(tensor, text_of("nobody has elements ", end, " to ", begin - 1, "; rank ",
+                           part.rank, " has the next"));
     }
     if (begin < end) {
-      fail(tensor, rank_text(last_rank) + " and " + rank_text(part.rank) +
-                       " both have element " + std::to_string(begin));
+      fail(tensor, text_of("rank ", last_rank, " and rank ", part.rank,
+                           " both have element ", begin));
     }
     end += part.piece().bytes / size_of(tensor.dtype);
     last_rank = part.rank;
   }
-  if (end < tensor.numel()) {
-    fail(tensor, "nobody has elements " + std::to_string(end) + " to " +
-                     std::to_string(tensor.numel() - 1));
-  }
+  if (end < tensor.numel())
+    fail(tensor, text_of("nobody has elements ", end, " to ", tensor.numel() - 1));
 }
 
 StoredTensor join(std::vector<Part> parts) {
   StoredTensor whole = *parts.front().tensor;
   for (const auto& part : parts) require_agreement(parts.front(), part);
-  std::erase_if(parts, [](const Part& part) { return part.is_empty(); });
-  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
-    return std::pair(a.piece().begin, a.rank) < std::pair(b.piece().begin, b.rank);
+  std::erase_if(parts, [](const Part& part) { return part.tensor->pieces.empty(); });
+  std::ranges::sort(parts, {}, [](const Part& part) {
+    return std::pair(part.piece().begin, part.rank);
   });
   require_tiles(whole, parts);
   whole.pieces.clear();
@@ -114,7 +106,7 @@ void check_slices(const std::vector<Slice>& slices, int rank) {
   for (const auto& slice : slices) {
     check_slice(slice, rank);
     if (!seen.emplace(slice.tensor.kind, slice.tensor.fqn).second) {
-      fail(slice.tensor, rank_text(rank) + " gives this name twice",
+      fail(slice.tensor, text_of("rank ", rank, " gives this name twice"),
            "store a tied tensor once and record its other names as aliases");
     }
   }

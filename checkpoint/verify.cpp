@@ -17,8 +17,7 @@ void check_size(const Folder& folder, const FileEntry& file,
     const int64_t bytes = folder.size_of(file.name);
     if (bytes == file.bytes) return;
     damages.push_back({folder.path_of(file.name), "",
-                       "has " + std::to_string(bytes) + " bytes, the manifest says " +
-                           std::to_string(file.bytes)});
+                       text_of("has ", bytes, " bytes, the manifest says ", file.bytes)});
   } catch (const CheckpointError& error) {
     damages.push_back({error.file(), "", error.problem()});
   }
@@ -82,15 +81,15 @@ std::vector<Damage> check_files(const Folder& folder, const Manifest& manifest) 
   if (step && *step != manifest.step) {
     damages.push_back(
         {folder.path_of(kManifestFile), "",
-         "is of step " + std::to_string(manifest.step) + ", which is not the folder's",
+         text_of("is of step ", manifest.step, ", which is not the folder's"),
          "give the folder its own name back"});
   }
   for (const auto& file : manifest.files) check_size(folder, file, damages);
   for (const auto& name : folder.names()) {
     if (looks_like_shard(name) && manifest.find_file(name) == nullptr) {
       damages.push_back({folder.path_of(name), "",
-                         "does not belong here: the manifest lists " +
-                             std::to_string(manifest.world_size) + " shards without it"});
+                         text_of("does not belong here: the manifest lists ",
+                                 manifest.world_size, " shards without it")});
     }
   }
   return damages;

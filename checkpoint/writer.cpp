@@ -110,8 +110,8 @@ ShardReport ShardWriter::finish() {
   sync();
   if (file_.size_bytes() != report_.file.bytes) {
     throw CheckpointError(file_.path(), "",
-                          "has " + std::to_string(file_.size_bytes()) + " bytes, " +
-                              std::to_string(report_.file.bytes) + " were written",
+                          text_of("has ", file_.size_bytes(), " bytes, ",
+                                  report_.file.bytes, " were written"),
                           "does another program write there?");
   }
   return std::move(report_);
