@@ -1,6 +1,5 @@
 #include "engine/device/delays.h"
 
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <mutex>
@@ -9,21 +8,14 @@
 namespace zero {
 namespace {
 
-struct Delays {
-  std::atomic<bool> are_set{false};
-  std::mutex mutex;
-  std::map<std::string, int, std::less<>> milliseconds;  // guarded by mutex
-};
-
-Delays& delays() {
-  static Delays instance;
-  return instance;
-}
+std::atomic<bool> are_delays_set{false};
+std::mutex delays_mutex;
+std::map<std::string, int, std::less<>> delays_ms;  // guarded by delays_mutex
 
 int delay_of(std::string_view name) {
-  std::lock_guard lock(delays().mutex);
-  auto found = delays().milliseconds.find(name);
-  return found == delays().milliseconds.end() ? 0 : found->second;
+  std::lock_guard lock(delays_mutex);
+  auto found = delays_ms.find(name);
+  return found == delays_ms.end() ? 0 : found->second;
 }
 
 // Finalizer of splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
@@ -38,17 +30,15 @@ uint64_t mix(uint64_t x) {
 }  // namespace
 
 void set_delays(std::map<std::string, int> milliseconds) {
-  std::lock_guard lock(delays().mutex);
-  delays().milliseconds.clear();
-  delays().milliseconds.insert(milliseconds.begin(), milliseconds.end());
-  delays().are_set = !delays().milliseconds.empty();
+  std::lock_guard lock(delays_mutex);
+  delays_ms = {milliseconds.begin(), milliseconds.end()};
+  are_delays_set = !delays_ms.empty();
 }
 
 void delay_point(std::string_view name) {
-  if (!delays().are_set.load(std::memory_order_relaxed)) return;
-  if (int delay_ms = delay_of(name); delay_ms > 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
-  }
+  if (!are_delays_set.load(std::memory_order_relaxed)) return;
+  const int delay_ms = delay_of(name);
+  if (delay_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
 }
 
 Chaos::Chaos(uint64_t seed, const std::string& stream_name, int64_t max_delay_us)
@@ -63,9 +53,8 @@ void Chaos::delay() {
 int64_t Chaos::draw_us() {
   if (seed_ == 0 || max_delay_us_ <= 0) return 0;
   const uint64_t draw = mix(seed_ + num_operations_.fetch_add(1));
-  if (draw & 1)
-    return 0;  // half of them run at once: late and early operations must meet
-  return static_cast<int64_t>((draw >> 1) % (max_delay_us_ + 1));
+  // Half of them run at once: late and early operations must meet.
+  return draw & 1 ? 0 : static_cast<int64_t>((draw >> 1) % (max_delay_us_ + 1));
 }
 
 }  // namespace zero

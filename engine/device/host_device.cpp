@@ -31,7 +31,9 @@ void* allocate_aligned(int64_t bytes) {
 class HostDevice final : public Device {
  public:
   explicit HostDevice(const HostDeviceOptions& options)
-      : options_(options), compute_(make_compute_stream(options)) {}
+      : options_(options),
+        compute_(options.async_compute ? make_worker_stream("compute", options)
+                                       : make_inline_stream("compute", options)) {}
   ~HostDevice() override {
     compute_.reset();  // what is queued may use the memory
     for (auto& [memory, bytes] : blocks_) std::free(memory);
@@ -39,9 +41,9 @@ class HostDevice final : public Device {
 
   DeviceKind kind() const override { return DeviceKind::kHost; }
   std::unique_ptr<Stream> make_stream(const std::string& name) override {
-    return std::make_unique<WorkerStream>(name, options_);
+    return make_worker_stream(name, options_);
   }
-  std::unique_ptr<Event> make_event() override { return std::make_unique<HostEvent>(); }
+  std::unique_ptr<Event> make_event() override { return make_host_event(); }
   Stream& compute_stream() override { return *compute_; }
 
   void* allocate(const std::string& name, int64_t bytes) override {
@@ -51,9 +53,8 @@ class HostDevice final : public Device {
       throw Error(
           ExitCode::kEnvironment,
           "cannot allocate " + std::to_string(bytes) + " bytes of host memory", name,
-          "use more ranks, a smaller micro-batch or a smaller model; `zero_launch "
-          "plan` shows "
-          "what fits");
+          "use more ranks, a smaller micro-batch or a smaller model; `zero_launch plan` "
+          "shows what fits");
     }
     std::lock_guard lock(mutex_);
     blocks_[memory] = bytes;
@@ -83,12 +84,6 @@ class HostDevice final : public Device {
   }
 
  private:
-  static std::unique_ptr<HostStream> make_compute_stream(
-      const HostDeviceOptions& options) {
-    if (options.async_compute) return std::make_unique<WorkerStream>("compute", options);
-    return std::make_unique<InlineStream>("compute", options);
-  }
-
   const HostDeviceOptions options_;
   std::unique_ptr<HostStream> compute_;
   mutable std::mutex mutex_;

@@ -36,6 +36,7 @@ HostStream& as_host_stream(Stream& stream);
 
 // A stream that runs each operation at once in the calling thread: for small exchanges
 // that the caller waits for.
-std::unique_ptr<HostStream> make_inline_stream(const std::string& name);
+std::unique_ptr<HostStream> make_inline_stream(const std::string& name,
+                                               const HostDeviceOptions& options = {});
 
 }  // namespace zero

@@ -3,62 +3,88 @@
 #include <pthread.h>
 
 #include <cassert>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
 
+#include "engine/device/delays.h"
 #include "engine/errors.h"
 #include "engine/trace.h"
 
 namespace zero {
+namespace {
 
-void Completion::complete(std::exception_ptr failure) {
-  std::lock_guard lock(mutex_);
-  assert(!is_complete_);
-  is_complete_ = true;
-  failure_ = std::move(failure);
-  // Under the lock: the last waiter may destroy us as soon as it is released.
-  changed_.notify_all();
-}
+// One recorded point of a stream: pending, then completed once, for good, perhaps with a
+// failure.
+class Completion {
+ public:
+  explicit Completion(std::string stream) : stream_(std::move(stream)) {}
 
-bool Completion::is_complete() const {
-  std::lock_guard lock(mutex_);
-  return is_complete_;
-}
+  void complete(std::exception_ptr failure) {
+    std::lock_guard lock(mutex_);
+    assert(!is_complete_);
+    is_complete_ = true;
+    failure_ = std::move(failure);
+    // Under the lock: the last waiter may destroy us as soon as it is released.
+    changed_.notify_all();
+  }
 
-std::exception_ptr Completion::wait() const {
-  std::unique_lock lock(mutex_);
-  if (is_complete_) return failure_;
-  const Trace::Span span("wait for", stream_);
-  changed_.wait(lock, [this] { return is_complete_; });
-  return failure_;
-}
+  bool is_complete() const {
+    std::lock_guard lock(mutex_);
+    return is_complete_;
+  }
 
-bool HostEvent::query() const {
-  auto point = latest();
-  return !point || point->is_complete();
-}
+  // Blocks; throws the failure, if there was one.
+  void wait() const {
+    std::unique_lock lock(mutex_);
+    if (!is_complete_) {
+      const Trace::Span span("wait for", stream_);
+      changed_.wait(lock, [this] { return is_complete_; });
+    }
+    if (failure_) std::rethrow_exception(failure_);
+  }
 
-void HostEvent::synchronize() const {
-  auto point = latest();
-  if (!point) return;
-  if (auto failure = point->wait()) std::rethrow_exception(failure);
-}
+ private:
+  const std::string stream_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  bool is_complete_ = false;
+  std::exception_ptr failure_;
+};
 
-std::shared_ptr<Completion> HostEvent::renew(const std::string& stream) {
-  auto point = std::make_shared<Completion>(stream);
-  std::lock_guard lock(mutex_);
-  latest_ = point;
-  return point;
-}
+class HostEvent final : public Event {
+ public:
+  bool query() const override {
+    auto point = latest();
+    return !point || point->is_complete();
+  }
+  void synchronize() const override {
+    if (auto point = latest()) point->wait();
+  }
 
-std::shared_ptr<const Completion> HostEvent::latest() const {
-  std::lock_guard lock(mutex_);
-  return latest_;
-}
+  // What record() of this stream does: a new pending point.
+  std::shared_ptr<Completion> renew(const std::string& stream) {
+    auto point = std::make_shared<Completion>(stream);
+    std::lock_guard lock(mutex_);
+    latest_ = point;
+    return point;
+  }
+  // Null: never recorded.
+  std::shared_ptr<const Completion> latest() const {
+    std::lock_guard lock(mutex_);
+    return latest_;
+  }
 
-HostEvent& as_host_event(Event& event) {
-  return const_cast<HostEvent&>(as_host_event(static_cast<const Event&>(event)));
-}
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<Completion> latest_;
+};
 
+// The same event, seen as one of the host. Throws Error(kEnvironment) if it is a GPU's.
 const HostEvent& as_host_event(const Event& event) {
   if (auto* host = dynamic_cast<const HostEvent*>(&event)) return *host;
   throw Error(ExitCode::kEnvironment,
@@ -66,104 +92,142 @@ const HostEvent& as_host_event(const Event& event) {
               "make streams and events by the same Device");
 }
 
+HostEvent& as_host_event(Event& event) {
+  return const_cast<HostEvent&>(as_host_event(std::as_const(event)));
+}
+
+// What both kinds of streams have.
+class NamedStream : public HostStream {
+ public:
+  NamedStream(const std::string& name, const HostDeviceOptions& options)
+      : name_(name), chaos_(options.chaos_seed, name, options.max_chaos_delay_us) {}
+  const std::string& name() const final { return name_; }
+
+ protected:
+  const std::string name_;
+  Chaos chaos_;
+};
+
+// A wait blocks the calling thread, a failure is thrown to it.
+class InlineStream final : public NamedStream {
+ public:
+  using NamedStream::NamedStream;
+
+  void enqueue(std::function<void()> operation) override {
+    chaos_.delay();
+    operation();
+  }
+  void record(Event& event) override {
+    as_host_event(event).renew(name_)->complete(nullptr);
+  }
+  void wait(const Event& event) override {
+    chaos_.delay();
+    as_host_event(event).synchronize();
+  }
+  void synchronize() override {}
+};
+
+class WorkerStream final : public NamedStream {
+ public:
+  WorkerStream(const std::string& name, const HostDeviceOptions& options)
+      : NamedStream(name, options), worker_([this] { work(); }) {
+    pthread_setname_np(worker_.native_handle(), name_.substr(0, 15).c_str());
+  }
+  ~WorkerStream() override {
+    push({});
+    worker_.join();
+  }
+  WorkerStream(const WorkerStream&) = delete;
+  WorkerStream& operator=(const WorkerStream&) = delete;
+
+  void enqueue(std::function<void()> operation) override {
+    push({std::move(operation), nullptr});
+  }
+  void record(Event& event) override {
+    push({nullptr, as_host_event(event).renew(name_)});
+  }
+  void wait(const Event& event) override {
+    // Now: a later record() is none of our business.
+    if (auto point = as_host_event(event).latest()) enqueue([point] { point->wait(); });
+  }
+  void synchronize() override {
+    HostEvent end;
+    record(end);
+    end.synchronize();
+  }
+
+ private:
+  // Either work, which a failed stream skips, or a recorded point, which it still
+  // completes. An empty item asks the worker to end.
+  struct Item {
+    std::function<void()> operation;
+    std::shared_ptr<Completion> point;
+  };
+
+  void push(Item item) {
+    std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(item));
+    changed_.notify_one();
+  }
+
+  Item pop() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !queue_.empty(); });
+    Item item = std::move(queue_.front());
+    queue_.pop_front();
+    return item;
+  }
+
+  void work() {
+    for (;;) {
+      const Item item = pop();
+      if (item.point) {
+        item.point->complete(failure_);
+      } else if (item.operation) {
+        run(item.operation);
+      } else {
+        return;
+      }
+    }
+  }
+
+  void run(const std::function<void()>& operation) {
+    if (failure_) return;
+    chaos_.delay();
+    try {
+      operation();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  }
+
+  std::exception_ptr failure_;  // the worker's own
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Item> queue_;  // guarded by mutex_
+
+  std::thread worker_;  // last: starts when everything above exists
+};
+
+}  // namespace
+
 void HostStream::copy(void* to, const void* from, int64_t bytes) {
   enqueue([=] {
     if (bytes > 0) std::memcpy(to, from, bytes);
   });
 }
 
-InlineStream::InlineStream(std::string name, const HostDeviceOptions& options)
-    : name_(std::move(name)),
-      chaos_(options.chaos_seed, name_, options.max_chaos_delay_us) {}
+std::unique_ptr<Event> make_host_event() { return std::make_unique<HostEvent>(); }
 
-void InlineStream::enqueue(std::function<void()> operation) {
-  chaos_.delay();
-  operation();
+std::unique_ptr<HostStream> make_inline_stream(const std::string& name,
+                                               const HostDeviceOptions& options) {
+  return std::make_unique<InlineStream>(name, options);
 }
 
-void InlineStream::record(Event& event) {
-  as_host_event(event).renew(name_)->complete(nullptr);
-}
-
-void InlineStream::wait(const Event& event) {
-  chaos_.delay();
-  as_host_event(event).synchronize();
-}
-
-std::unique_ptr<HostStream> make_inline_stream(const std::string& name) {
-  return std::make_unique<InlineStream>(name);
-}
-
-WorkerStream::WorkerStream(std::string name, const HostDeviceOptions& options)
-    : name_(std::move(name)),
-      chaos_(options.chaos_seed, name_, options.max_chaos_delay_us),
-      worker_([this] { work(); }) {
-  pthread_setname_np(worker_.native_handle(), name_.substr(0, 15).c_str());
-}
-
-WorkerStream::~WorkerStream() {
-  push({});
-  worker_.join();
-}
-
-void WorkerStream::enqueue(std::function<void()> operation) {
-  push({std::move(operation), nullptr});
-}
-
-void WorkerStream::record(Event& event) {
-  push({nullptr, as_host_event(event).renew(name_)});
-}
-
-void WorkerStream::wait(const Event& event) {
-  // Now: a later record() is none of our business.
-  auto point = as_host_event(event).latest();
-  if (!point) return;
-  enqueue([point] {
-    if (auto failure = point->wait()) std::rethrow_exception(failure);
-  });
-}
-
-void WorkerStream::synchronize() {
-  auto point = std::make_shared<Completion>(name_);
-  push({nullptr, point});
-  if (auto failure = point->wait()) std::rethrow_exception(failure);
-}
-
-void WorkerStream::push(Item item) {
-  std::lock_guard lock(mutex_);
-  queue_.push_back(std::move(item));
-  changed_.notify_one();
-}
-
-WorkerStream::Item WorkerStream::pop() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !queue_.empty(); });
-  Item item = std::move(queue_.front());
-  queue_.pop_front();
-  return item;
-}
-
-void WorkerStream::work() {
-  for (;;) {
-    const Item item = pop();
-    if (item.point) {
-      item.point->complete(failure_);
-    } else if (item.operation) {
-      run(item.operation);
-    } else {
-      return;
-    }
-  }
-}
-
-void WorkerStream::run(const std::function<void()>& operation) {
-  if (failure_) return;
-  chaos_.delay();
-  try {
-    operation();
-  } catch (...) {
-    failure_ = std::current_exception();
-  }
+std::unique_ptr<HostStream> make_worker_stream(const std::string& name,
+                                               const HostDeviceOptions& options) {
+  return std::make_unique<WorkerStream>(name, options);
 }
 
 }  // namespace zero
