@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <ranges>
 
 namespace zero {
 namespace {
@@ -63,10 +64,9 @@ std::vector<int> HangJudge::missing(double limit) const {
 }
 
 bool HangJudge::is_first_to_wait() const {
-  for (int peer = 0; peer < rank_; ++peer) {
-    if (hears(peer) && peers_[peer].word.is_waiting) return false;
-  }
-  return true;
+  return std::ranges::none_of(std::views::iota(0, rank_), [&](int peer) {
+    return hears(peer) && peers_[peer].word.is_waiting;
+  });
 }
 
 std::vector<int> HangJudge::to_name() {

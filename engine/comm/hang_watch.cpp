@@ -4,15 +4,24 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <list>
 #include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
 
+#include "checkpoint/error.h"
 #include "checkpoint/processes.h"
 #include "engine/activity.h"
+#include "engine/comm/mpi_check.h"
 #include "engine/errors.h"
 
 namespace zero {
 namespace {
+
+using checkpoint::text_of;
 
 using Clock = std::chrono::steady_clock;  // stands still while the machine sleeps
 using Seconds = std::chrono::duration<double>;
@@ -37,161 +46,186 @@ std::string describe_process(int64_t pid) {
 
 }  // namespace
 
-struct HangWatch::Message {
-  Kind kind = Kind::kQuestion;
-  uint64_t signs = 0;
-  int64_t is_waiting = 0;
-  char where[232] = {};
-};
+class HangWatch::Watcher {
+ public:
+  Watcher(const HangLimits& limits, HangReaction reaction)
+      : reaction_(std::move(reaction)),
+        comm_(duplicate_of(MPI_COMM_WORLD)),
+        rank_(place_in(comm_).rank),
+        size_(place_in(comm_).size),
+        processes_(size_),
+        judge_(rank_, size_, limits),
+        is_asked_(size_) {
+    Process own;
+    own.pid = getpid();
+    checkpoint::host_name().copy(own.host, sizeof own.host - 1);
+    check_mpi(MPI_Allgather(&own, sizeof own, MPI_BYTE, processes_.data(), sizeof own,
+                            MPI_BYTE, comm_),
+              "MPI_Allgather");
+    thread_ = std::jthread([this](std::stop_token stop) { watch(stop); });
+  }
 
-struct HangWatch::Sent {
-  Message message;
-  MPI_Request request = MPI_REQUEST_NULL;
+  // Questions to a rank that left first may never arrive: MPI_Finalize drops them, and
+  // they must live until then.
+  ~Watcher() {
+    thread_.request_stop();
+    wake_.notify_all();
+    thread_.join();
+    if (!sent_.empty()) new std::list<Sent>(std::move(sent_));
+  }
+
+ private:
+  // Where a rank runs.
+  struct Process {
+    int64_t pid = 0;
+    char host[64] = {};
+  };
+
+  struct Message {
+    Kind kind = Kind::kQuestion;
+    uint64_t signs = 0;
+    int64_t is_waiting = 0;
+    char where[232] = {};
+  };
+
+  struct Sent {
+    Message message;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+  static std::string here() { return Activity::here().state().where; }
+
+  void watch(std::stop_token stop) {
+    Clock::time_point last = Clock::now();
+    std::unique_lock guard(mutex_);
+    while (!stop.stop_requested()) {
+      wake_.wait_for(guard, stop, kTick, [] { return false; });
+      const Clock::time_point now = Clock::now();
+      try {
+        look(std::min(Seconds(now - last).count(), kLongestLook));
+      } catch (const Error&) {
+        return;  // MPI is of no more use: another thread finds out as well, and tells
+      }
+      last = now;
+    }
+  }
+
+  void look(double seconds) {
+    judge_.pass(seconds, Activity::here().state().call);
+    listen();
+    if (!judge_.asks()) return;
+    ask_all();
+    name_missing();
+    if (judge_.gives_up()) leave_all();
+  }
+
+  // One question at a time: a stopped rank does not fill its mailbox.
+  void ask_all() {
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer == rank_ || is_asked_[peer]) continue;
+      is_asked_[peer] = true;
+      send(peer, {});
+    }
+  }
+
+  void listen() {
+    while (true) {
+      int is_there = 0;
+      MPI_Status status;
+      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, 0, comm_, &is_there, &status), "MPI_Iprobe");
+      if (!is_there) break;
+      Message message;
+      check_mpi(MPI_Recv(&message, sizeof message, MPI_BYTE, status.MPI_SOURCE, 0, comm_,
+                         MPI_STATUS_IGNORE),
+                "MPI_Recv");
+      if (message.kind == Kind::kLeave) leave();
+      if (message.kind == Kind::kQuestion) {
+        answer(status.MPI_SOURCE);
+      } else {
+        is_asked_[status.MPI_SOURCE] = false;
+        judge_.hear(status.MPI_SOURCE,
+                    {message.signs, message.is_waiting != 0, message.where});
+      }
+    }
+    std::erase_if(sent_, [](Sent& sent) {
+      int is_done = 0;
+      check_mpi(MPI_Test(&sent.request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
+      return is_done != 0;
+    });
+  }
+
+  void answer(int peer) {
+    const Activity::State state = Activity::here().state();
+    Message message;
+    message.kind = Kind::kAnswer;
+    message.signs = state.signs;
+    message.is_waiting = state.call != 0;
+    state.where.copy(message.where, sizeof message.where - 1);
+    send(peer, message);
+  }
+
+  void send(int peer, const Message& message) {
+    Sent& sent = sent_.emplace_back();
+    sent.message = message;
+    check_mpi(
+        MPI_Isend(&sent.message, sizeof message, MPI_BYTE, peer, 0, comm_, &sent.request),
+        "MPI_Isend");
+  }
+
+  void name_missing() {
+    for (const int peer : judge_.to_name()) {
+      reaction_.tell(
+          text_of(description_of(peer), "; rank ", rank_, " waits in ", here()));
+    }
+  }
+
+  // "rank 3 (host a, pid 12": what else is known of it may follow.
+  std::string name_of(int peer) const {
+    const Process& process = processes_[peer];
+    return text_of("rank ", peer, " (host ", process.host, ", pid ", process.pid);
+  }
+
+  std::string description_of(int peer) const {
+    const Process& process = processes_[peer];
+    const bool is_here = std::strcmp(process.host, processes_[rank_].host) == 0;
+    const std::string state = is_here ? describe_process(process.pid) : "";
+    const std::string doing =
+        peer == rank_        ? "gives no sign of work, in " + here()
+        : judge_.hears(peer) ? "gives no sign of work, in " + judge_.word_of(peer).where
+                             : "does not answer";
+    return name_of(peer) + (state.empty() ? "" : ", " + state) + ") " + doing;
+  }
+
+  void leave_all() {
+    Message message;
+    message.kind = Kind::kLeave;
+    for (int peer = 0; peer < size_; ++peer) {
+      if (peer != rank_) send(peer, message);
+    }
+    leave();
+  }
+
+  [[noreturn]] void leave() {
+    reaction_.tell(name_of(rank_) + ") gives up, in " + here());
+    std::this_thread::sleep_for(kLastWords);
+    reaction_.leave();
+    std::abort();
+  }
+
+  const HangReaction reaction_;
+  MPI_Comm comm_;
+  const int rank_, size_;
+  std::vector<Process> processes_;
+  HangJudge judge_;
+  std::vector<bool> is_asked_;  // and has not answered yet
+  std::list<Sent> sent_;        // still under way
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;  // last: ends before what it uses
 };
 
 HangWatch::HangWatch(const HangLimits& limits, HangReaction reaction)
-    : reaction_(std::move(reaction)),
-      comm_(duplicate_of(MPI_COMM_WORLD)),
-      rank_(place_in(comm_).rank),
-      size_(place_in(comm_).size),
-      places_(size_),
-      judge_(rank_, size_, limits),
-      is_asked_(size_) {
-  Place own;
-  own.pid = getpid();
-  checkpoint::host_name().copy(own.host, sizeof own.host - 1);
-  check_mpi(MPI_Allgather(&own, sizeof own, MPI_BYTE, places_.data(), sizeof own,
-                          MPI_BYTE, comm_),
-            "MPI_Allgather");
-  thread_ = std::jthread([this](std::stop_token stop) { watch(stop); });
-}
-
-// Questions to a rank that left first may never arrive: MPI_Finalize drops them, and they
-// must live until then.
-HangWatch::~HangWatch() {
-  thread_.request_stop();
-  wake_.notify_all();
-  thread_.join();
-  if (!sent_.empty()) new std::list<Sent>(std::move(sent_));
-}
-
-void HangWatch::watch(std::stop_token stop) {
-  Clock::time_point last = Clock::now();
-  std::unique_lock guard(mutex_);
-  while (!stop.stop_requested()) {
-    wake_.wait_for(guard, stop, kTick, [] { return false; });
-    const Clock::time_point now = Clock::now();
-    try {
-      look(std::min(Seconds(now - last).count(), kLongestLook));
-    } catch (const Error&) {
-      return;  // MPI is of no more use: another thread finds out as well, and tells
-    }
-    last = now;
-  }
-}
-
-void HangWatch::look(double seconds) {
-  judge_.pass(seconds, Activity::here().state().call);
-  listen();
-  if (!judge_.asks()) return;
-  ask_all();
-  name_missing();
-  if (judge_.gives_up()) leave_all();
-}
-
-// One question at a time: a stopped rank does not fill its mailbox.
-void HangWatch::ask_all() {
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer == rank_ || is_asked_[peer]) continue;
-    is_asked_[peer] = true;
-    send(peer, {});
-  }
-}
-
-void HangWatch::listen() {
-  while (true) {
-    int is_there = 0;
-    MPI_Status status;
-    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, 0, comm_, &is_there, &status), "MPI_Iprobe");
-    if (!is_there) break;
-    Message message;
-    check_mpi(MPI_Recv(&message, sizeof message, MPI_BYTE, status.MPI_SOURCE, 0, comm_,
-                       MPI_STATUS_IGNORE),
-              "MPI_Recv");
-    if (message.kind == Kind::kLeave) leave();
-    if (message.kind == Kind::kQuestion) {
-      answer(status.MPI_SOURCE);
-    } else {
-      is_asked_[status.MPI_SOURCE] = false;
-      judge_.hear(status.MPI_SOURCE,
-                  {message.signs, message.is_waiting != 0, message.where});
-    }
-  }
-  std::erase_if(sent_, [](Sent& sent) {
-    int is_done = 0;
-    check_mpi(MPI_Test(&sent.request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
-    return is_done != 0;
-  });
-}
-
-void HangWatch::answer(int peer) {
-  const Activity::State state = Activity::here().state();
-  Message message;
-  message.kind = Kind::kAnswer;
-  message.signs = state.signs;
-  message.is_waiting = state.call != 0;
-  state.where.copy(message.where, sizeof message.where - 1);
-  send(peer, message);
-}
-
-void HangWatch::send(int peer, const Message& message) {
-  Sent& sent = sent_.emplace_back();
-  sent.message = message;
-  check_mpi(
-      MPI_Isend(&sent.message, sizeof message, MPI_BYTE, peer, 0, comm_, &sent.request),
-      "MPI_Isend");
-}
-
-void HangWatch::name_missing() {
-  const std::vector<int> ranks = judge_.to_name();
-  if (ranks.empty()) return;
-  const std::string here = Activity::here().state().where;
-  for (const int peer : ranks) {
-    reaction_.tell(description_of(peer) + "; rank " + std::to_string(rank_) +
-                   " waits in " + here);
-  }
-}
-
-std::string HangWatch::description_of(int peer) const {
-  const Place& place = places_[peer];
-  const bool is_here = std::strcmp(place.host, places_[rank_].host) == 0;
-  const std::string state = is_here ? describe_process(place.pid) : "";
-  const std::string doing =
-      peer == rank_ || judge_.hears(peer)
-          ? "gives no sign of work, in " + (peer == rank_ ? Activity::here().state().where
-                                                          : judge_.word_of(peer).where)
-          : "does not answer";
-  return "rank " + std::to_string(peer) + " (host " + place.host + ", pid " +
-         std::to_string(place.pid) + (state.empty() ? "" : ", " + state) + ") " + doing;
-}
-
-void HangWatch::leave_all() {
-  Message message;
-  message.kind = Kind::kLeave;
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer != rank_) send(peer, message);
-  }
-  leave();
-}
-
-void HangWatch::leave() {
-  const Place& place = places_[rank_];
-  reaction_.tell("rank " + std::to_string(rank_) + " (host " + place.host + ", pid " +
-                 std::to_string(place.pid) + ") gives up, in " +
-                 Activity::here().state().where);
-  std::this_thread::sleep_for(kLastWords);
-  reaction_.leave();
-  std::abort();
-}
+    : watcher_(std::make_unique<Watcher>(limits, std::move(reaction))) {}
+HangWatch::~HangWatch() = default;
 
 }  // namespace zero

@@ -1,14 +1,9 @@
 #pragma once
-#include <condition_variable>
 #include <functional>
-#include <list>
-#include <mutex>
+#include <memory>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "engine/comm/hang_judge.h"
-#include "engine/comm/mpi_check.h"
 
 namespace zero {
 
@@ -28,38 +23,10 @@ class HangWatch {
   // Of all ranks of the world; collective. MPI must outlive it.
   HangWatch(const HangLimits& limits, HangReaction reaction);
   ~HangWatch();
-  HangWatch(const HangWatch&) = delete;
-  HangWatch& operator=(const HangWatch&) = delete;
 
  private:
-  struct Place {
-    int64_t pid = 0;
-    char host[64] = {};
-  };
-  struct Message;
-  struct Sent;
-
-  void watch(std::stop_token stop);
-  void look(double seconds);
-  void ask_all();
-  void listen();
-  void answer(int peer);
-  void send(int peer, const Message& message);
-  void name_missing();
-  void leave_all();
-  [[noreturn]] void leave();
-  std::string description_of(int peer) const;
-
-  const HangReaction reaction_;
-  MPI_Comm comm_ = MPI_COMM_NULL;
-  int rank_ = 0, size_ = 1;
-  std::vector<Place> places_;
-  HangJudge judge_;
-  std::vector<bool> is_asked_;  // and has not answered yet
-  std::list<Sent> sent_;        // still under way
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  std::jthread thread_;  // last: ends before what it uses
+  class Watcher;
+  const std::unique_ptr<Watcher> watcher_;
 };
 
 }  // namespace zero

@@ -22,33 +22,28 @@ using Floats = float __attribute__((vector_size(4 * kLanes)));
 using Bf16s = uint16_t __attribute__((vector_size(2 * kLanes)));
 using Words = uint32_t __attribute__((vector_size(4 * kLanes)));
 
+template <typename T>
+T read(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
 struct Float {
   static constexpr int64_t kBytes = 4;
-  static float load(const std::byte* from) {
-    float value;
-    std::memcpy(&value, from, sizeof(value));
-    return value;
-  }
-  static Floats load_lanes(const std::byte* from) {
-    Floats values;
-    std::memcpy(&values, from, sizeof(values));
-    return values;
-  }
+  static float load(const std::byte* from) { return read<float>(from); }
+  static Floats load_lanes(const std::byte* from) { return read<Floats>(from); }
 };
 
 // The upper half of a float.
 struct Bf16 {
   static constexpr int64_t kBytes = 2;
   static float load(const std::byte* from) {
-    uint16_t bits;
-    std::memcpy(&bits, from, sizeof(bits));
-    return std::bit_cast<float>(uint32_t{bits} << 16);
+    return std::bit_cast<float>(uint32_t{read<uint16_t>(from)} << 16);
   }
   static Floats load_lanes(const std::byte* from) {
-    Bf16s bits;
-    std::memcpy(&bits, from, sizeof(bits));
-    const Words words = __builtin_convertvector(bits, Words) << 16;
-    return std::bit_cast<Floats>(words);
+    const Words words = __builtin_convertvector(read<Bf16s>(from), Words);
+    return std::bit_cast<Floats>(words << 16);
   }
 };
 
@@ -81,8 +76,8 @@ void sum_block(std::span<const void* const> sources, int64_t begin, float* out,
   if (sources.size() == 2) return add<Type, Type>(part(0), part(1), out, numel);
 
   const size_t num_left = std::bit_floor(sources.size() - 1);
-  float left[kBlock],
-      right[kBlock];  // not in `out`: it may be a source of the right half
+  // Not in `out`: it may be a source of the right half.
+  float left[kBlock], right[kBlock];
   sum_block<Type>(sources.first(num_left), begin, left, numel);
   sum_block<Type>(sources.subspan(num_left), begin, right, numel);
   add<Float, Float>(reinterpret_cast<std::byte*>(left),

@@ -5,13 +5,13 @@
 #include <cstring>
 #include <exception>
 
-#include "engine/comm/mpi_check.h"
+#include "checkpoint/error.h"
 #include "engine/comm/mpi_transport.h"
-#include "engine/comm/neighbours.h"
 #include "engine/comm/shared_transport.h"
-#include "engine/errors.h"
 
 namespace zero {
+
+using checkpoint::text_of;
 
 namespace {
 
@@ -64,7 +64,7 @@ std::unique_ptr<Ranks> make_mpi_ranks(const MpiRanksOptions& options) {
   if (transport) {
     check_mpi(MPI_Comm_free(&comm), "MPI_Comm_free");
   } else {
-    transport = std::make_unique<MpiTransport>(comm, options.max_message_bytes);
+    transport = make_mpi_transport(comm, options.max_message_bytes);
   }
   return std::make_unique<Ranks>(std::move(transport));
 }
@@ -81,12 +81,12 @@ std::unique_ptr<Ranks> make_ranks() {
   if (!is_initialised && !announced) return make_one_rank();
   static MpiSession session;  // finalises at exit, unless the caller initialised MPI
   if (announced && *announced != session.size()) {
-    throw Error(ExitCode::kEnvironment,
-                std::to_string(*announced) + " ranks were announced, but MPI connects " +
-                    std::to_string(session.size()),
-                "the environment",
-                "start with the mpirun of the MPI this program is linked to; under srun, "
-                "with --mpi=pmix");
+    throw Error(
+        ExitCode::kEnvironment,
+        text_of(*announced, " ranks were announced, but MPI connects ", session.size()),
+        "the environment",
+        "start with the mpirun of the MPI this program is linked to; under srun, "
+        "with --mpi=pmix");
   }
   return make_world_ranks(&session);
 }
@@ -99,28 +99,13 @@ std::optional<int> announced_ranks() {
     const auto [end, error] = std::from_chars(text, text + std::strlen(text), ranks);
     if (error == std::errc() && *end == 0 && ranks > 0) return ranks;
     throw Error(ExitCode::kEnvironment,
-                std::string(name) + " is '" + text + "', not a number of ranks",
+                text_of(name, " is '", text, "', not a number of ranks"),
                 "the environment", "start with mpirun or srun, or unset it");
   }
   return {};
 }
 
 MpiSession::MpiSession() : num_exceptions_(std::uncaught_exceptions()) {
-  initialise();
-  place_ = place_in(MPI_COMM_WORLD);
-  local_ = local_place_in(MPI_COMM_WORLD);
-}
-
-MpiSession::~MpiSession() {
-  if (is_owner_ && std::uncaught_exceptions() == num_exceptions_) MPI_Finalize();
-}
-
-void MpiSession::abort(ExitCode code) {
-  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
-  std::_Exit(static_cast<int>(code));
-}
-
-void MpiSession::initialise() {
   int is_initialised = 0, level = MPI_THREAD_SINGLE;
   check_mpi(MPI_Initialized(&is_initialised), "MPI_Initialized");
   if (is_initialised) {
@@ -132,15 +117,25 @@ void MpiSession::initialise() {
     return_mpi_errors(MPI_COMM_WORLD);
   }
   if (level < MPI_THREAD_MULTIPLE) {
-    throw Error(ExitCode::kEnvironment,
-                "MPI offers thread level " + std::to_string(level) +
-                    ", the engine needs MPI_THREAD_MULTIPLE (" +
-                    std::to_string(MPI_THREAD_MULTIPLE) + ")",
-                "MPI_Init_thread",
-                is_initialised
-                    ? "ask for MPI_THREAD_MULTIPLE where the program initialises MPI"
-                    : "use an OpenMPI that was built with threads");
+    throw Error(
+        ExitCode::kEnvironment,
+        text_of("MPI offers thread level ", level,
+                ", the engine needs MPI_THREAD_MULTIPLE (", MPI_THREAD_MULTIPLE, ")"),
+        "MPI_Init_thread",
+        is_initialised ? "ask for MPI_THREAD_MULTIPLE where the program initialises MPI"
+                       : "use an OpenMPI that was built with threads");
   }
+  place_ = place_in(MPI_COMM_WORLD);
+  local_ = local_place_in(MPI_COMM_WORLD);
+}
+
+MpiSession::~MpiSession() {
+  if (is_owner_ && std::uncaught_exceptions() == num_exceptions_) MPI_Finalize();
+}
+
+void MpiSession::abort(ExitCode code) {
+  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
+  std::_Exit(static_cast<int>(code));
 }
 
 }  // namespace zero

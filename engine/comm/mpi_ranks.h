@@ -30,8 +30,6 @@ class MpiSession {
   [[noreturn]] void abort(ExitCode code);
 
  private:
-  void initialise();
-
   bool is_owner_ = false;
   int num_exceptions_;
   Place place_, local_;

@@ -3,9 +3,11 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <cstring>
+#include <cstddef>
 #include <thread>
+#include <vector>
 
 #include "engine/activity.h"
 #include "engine/comm/host_memory.h"
@@ -41,148 +43,160 @@ class StridedType {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
+class MpiTransport final : public Transport {
+ public:
+  MpiTransport(MPI_Comm comm, int64_t max_message_bytes)
+      : Transport(place_in(comm), local_place_in(comm)),
+        comm_(comm),
+        max_message_bytes_(max_message_bytes) {
+    return_mpi_errors(comm_);
+  }
+
+  // After a failure messages may still be under way: then the communicator is left to
+  // MPI_Finalize.
+  ~MpiTransport() override {
+    int is_finalized = 0;
+    if (has_left_ || MPI_Finalized(&is_finalized) != MPI_SUCCESS || is_finalized) return;
+    MPI_Comm_free(&comm_);
+  }
+
+  void all_gather(const Call& call, const void* shard, void* full,
+                  int64_t shard_bytes) override {
+    agree(call);
+    auto* from = static_cast<const std::byte*>(shard);  // (shard_bytes)
+    auto* to = static_cast<std::byte*>(full);           // (size, shard_bytes)
+    for (int64_t begin = 0; begin < shard_bytes; begin += max_message_bytes_) {
+      const int64_t bytes = std::min(max_message_bytes_, shard_bytes - begin);
+      gather_piece(from + begin, to + begin, bytes, shard_bytes);
+    }
+  }
+
+  void reduce_scatter(const Call& call, const void* full, float* shard,
+                      int64_t shard_numel, DType type,
+                      const SummedPiece& summed) override {
+    agree(call);
+    const int64_t element = size_of(type);
+    const int64_t part_numel =
+        std::max<int64_t>(max_message_bytes_ / element / size_ / 64, 1) * 64;
+    auto* parts = static_cast<const std::byte*>(full);  // (size, shard_numel)
+    std::vector<const void*> sources(size_);
+    for (int64_t begin = 0; begin < shard_numel; begin += part_numel) {
+      const int64_t numel = std::min(part_numel, shard_numel - begin);
+      exchange_parts(parts + begin * element, shard_numel * element, numel * element);
+      for (int peer = 0; peer < size_; ++peer) {
+        sources[peer] = peer == rank_ ? parts + (rank_ * shard_numel + begin) * element
+                                      : scratch_.data() + peer * numel * element;
+      }
+      tree_sum(sources, type, shard + begin, numel);
+      if (summed) summed(begin, begin + numel);
+    }
+  }
+
+  void broadcast(const Call& call, void* data, int64_t bytes, int root) override {
+    agree(call);
+    for (int64_t begin = 0; begin < bytes; begin += max_message_bytes_) {
+      const auto count = static_cast<int>(std::min(max_message_bytes_, bytes - begin));
+      MPI_Request request;
+      check_mpi(MPI_Ibcast(static_cast<std::byte*>(data) + begin, count, MPI_BYTE, root,
+                           comm_, &request),
+                "MPI_Ibcast");
+      wait({request});
+    }
+  }
+
+  void barrier(const Call& call) override { agree(call); }
+
+  // MPI takes no negative colours: the first rank of each part stands for its colour.
+  std::unique_ptr<Transport> split(const Call& call, int color) override {
+    std::vector<int> color_of(size_);
+    all_gather(call, &color, color_of.data(), sizeof(int));
+    const auto leader =
+        std::find(color_of.begin(), color_of.end(), color) - color_of.begin();
+    MPI_Comm part;
+    check_mpi(MPI_Comm_split(comm_, static_cast<int>(leader), rank_, &part),
+              "MPI_Comm_split");
+    return std::make_unique<MpiTransport>(part, max_message_bytes_);
+  }
+
+  void leave(const std::string&) noexcept override { has_left_ = true; }
+
+ private:
+  void gather_piece(const std::byte* from, std::byte* to, int64_t bytes, int64_t stride) {
+    const StridedType piece(bytes, stride);
+    const bool is_in_place = from == to + rank_ * stride;
+    MPI_Request request;
+    check_mpi(MPI_Iallgather(is_in_place ? MPI_IN_PLACE : from, static_cast<int>(bytes),
+                             MPI_BYTE, to, 1, piece.get(), comm_, &request),
+              "MPI_Iallgather");
+    wait({request});
+  }
+
+  // Send to each rank its part of full (size parts, part_stride apart); scratch (size,
+  // bytes) = the parts for us.
+  void exchange_parts(const std::byte* full, int64_t part_stride, int64_t bytes) {
+    scratch_.resize(std::max<size_t>(scratch_.size(), size_ * bytes));
+    std::vector<MPI_Request> requests;
+    const int count = static_cast<int>(bytes);
+    for (int step = 1; step < size_; ++step) {
+      const int peer = (rank_ + size_ - step) % size_;
+      check_mpi(MPI_Irecv(scratch_.data() + peer * bytes, count, MPI_BYTE, peer,
+                          kPartsTag, comm_, &requests.emplace_back()),
+                "MPI_Irecv");
+    }
+    // Each step another receiver: no rank is flooded.
+    for (int step = 1; step < size_; ++step) {
+      const int peer = (rank_ + step) % size_;
+      check_mpi(MPI_Isend(full + peer * part_stride, count, MPI_BYTE, peer, kPartsTag,
+                          comm_, &requests.emplace_back()),
+                "MPI_Isend");
+    }
+    wait(std::move(requests));
+  }
+
+  void agree(const Call& call) {
+    std::vector<Call> calls(size_);
+    const int count = sizeof(Call);
+    MPI_Request request;
+    check_mpi(MPI_Iallgather(&call, count, MPI_BYTE, calls.data(), count, MPI_BYTE, comm_,
+                             &request),
+              "MPI_Iallgather");
+    wait({request});
+    require_same_call(calls);
+  }
+
+  void wait(std::vector<MPI_Request> requests) {
+    const int num_requests = static_cast<int>(requests.size());
+    for (int polls = 0;; ++polls) {
+      int is_done = 0;
+      check_mpi(MPI_Testall(num_requests, requests.data(), &is_done, MPI_STATUSES_IGNORE),
+                "MPI_Testall");
+      if (is_done) {
+        Activity::here().sign();  // a piece has come through
+        return;
+      }
+      if (has_left_) {
+        throw Error(ExitCode::kEnvironment, "this rank has left its group",
+                    "MpiTransport::wait", "the first error of this rank tells why");
+      }
+      if (polls < kBusyPolls) {
+        sched_yield();
+      } else {
+        std::this_thread::sleep_for(kPollInterval);
+      }
+    }
+  }
+
+  MPI_Comm comm_;
+  const int64_t max_message_bytes_;
+  const int rank_ = rank(), size_ = size();
+  std::vector<std::byte> scratch_;  // what the others sent for a reduction
+  std::atomic<bool> has_left_{false};
+};
+
 }  // namespace
 
-MpiTransport::MpiTransport(MPI_Comm comm, int64_t max_message_bytes)
-    : Transport(place_in(comm), local_place_in(comm)),
-      comm_(comm),
-      max_message_bytes_(max_message_bytes) {
-  return_mpi_errors(comm_);
-}
-
-// After a failure messages may still be under way: then the communicator is left to
-// MPI_Finalize.
-MpiTransport::~MpiTransport() {
-  int is_finalized = 0;
-  if (has_left_ || MPI_Finalized(&is_finalized) != MPI_SUCCESS || is_finalized) return;
-  MPI_Comm_free(&comm_);
-}
-
-void MpiTransport::all_gather(const Call& call, const void* shard, void* full,
-                              int64_t shard_bytes) {
-  agree(call);
-  auto* from = static_cast<const std::byte*>(shard);  // (shard_bytes)
-  auto* to = static_cast<std::byte*>(full);           // (size, shard_bytes)
-  for (int64_t begin = 0; begin < shard_bytes; begin += max_message_bytes_) {
-    const int64_t bytes = std::min(max_message_bytes_, shard_bytes - begin);
-    gather_piece(from + begin, to + begin, bytes, shard_bytes);
-  }
-}
-
-void MpiTransport::gather_piece(const std::byte* from, std::byte* to, int64_t bytes,
-                                int64_t stride) {
-  const StridedType piece(bytes, stride);
-  const bool is_in_place = from == to + rank_ * stride;
-  MPI_Request request;
-  check_mpi(MPI_Iallgather(is_in_place ? MPI_IN_PLACE : from, static_cast<int>(bytes),
-                           MPI_BYTE, to, 1, piece.get(), comm_, &request),
-            "MPI_Iallgather");
-  wait(request);
-}
-
-void MpiTransport::reduce_scatter(const Call& call, const void* full, float* shard,
-                                  int64_t shard_numel, DType type,
-                                  const SummedPiece& summed) {
-  agree(call);
-  const int64_t element = size_of(type);
-  const int64_t part_numel =
-      std::max<int64_t>(max_message_bytes_ / element / size_ / 64, 1) * 64;
-  auto* parts = static_cast<const std::byte*>(full);  // (size, shard_numel)
-  std::vector<const void*> sources(size_);
-  for (int64_t begin = 0; begin < shard_numel; begin += part_numel) {
-    const int64_t numel = std::min(part_numel, shard_numel - begin);
-    exchange_parts(parts + begin * element, shard_numel * element, numel * element);
-    for (int peer = 0; peer < size_; ++peer) {
-      sources[peer] = peer == rank_ ? parts + (rank_ * shard_numel + begin) * element
-                                    : scratch_.data() + peer * numel * element;
-    }
-    tree_sum(sources, type, shard + begin, numel);
-    if (summed) summed(begin, begin + numel);
-  }
-}
-
-// Send to each rank its part of full (size parts, part_stride apart); scratch (size,
-// bytes) = the parts for us.
-void MpiTransport::exchange_parts(const std::byte* full, int64_t part_stride,
-                                  int64_t bytes) {
-  scratch_.resize(std::max<size_t>(scratch_.size(), size_ * bytes));
-  std::vector<MPI_Request> requests;
-  const int count = static_cast<int>(bytes);
-  for (int step = 1; step < size_; ++step) {
-    const int peer = (rank_ + size_ - step) % size_;
-    check_mpi(MPI_Irecv(scratch_.data() + peer * bytes, count, MPI_BYTE, peer, kPartsTag,
-                        comm_, &requests.emplace_back()),
-              "MPI_Irecv");
-  }
-  // Each step another receiver: no rank is flooded.
-  for (int step = 1; step < size_; ++step) {
-    const int peer = (rank_ + step) % size_;
-    check_mpi(MPI_Isend(full + peer * part_stride, count, MPI_BYTE, peer, kPartsTag,
-                        comm_, &requests.emplace_back()),
-              "MPI_Isend");
-  }
-  wait(std::move(requests));
-}
-
-void MpiTransport::broadcast(const Call& call, void* data, int64_t bytes, int root) {
-  agree(call);
-  for (int64_t begin = 0; begin < bytes; begin += max_message_bytes_) {
-    const auto count = static_cast<int>(std::min(max_message_bytes_, bytes - begin));
-    MPI_Request request;
-    check_mpi(MPI_Ibcast(static_cast<std::byte*>(data) + begin, count, MPI_BYTE, root,
-                         comm_, &request),
-              "MPI_Ibcast");
-    wait(request);
-  }
-}
-
-void MpiTransport::barrier(const Call& call) { agree(call); }
-
-// MPI takes no negative colours: the first rank of each part stands for its colour.
-std::unique_ptr<Transport> MpiTransport::split(const Call& call, int color) {
-  std::vector<int> color_of(size_);
-  all_gather(call, &color, color_of.data(), sizeof(int));
-  const auto leader =
-      std::find(color_of.begin(), color_of.end(), color) - color_of.begin();
-  MPI_Comm part;
-  check_mpi(MPI_Comm_split(comm_, static_cast<int>(leader), rank_, &part),
-            "MPI_Comm_split");
-  return std::make_unique<MpiTransport>(part, max_message_bytes_);
-}
-
-void MpiTransport::leave(const std::string&) noexcept { has_left_ = true; }
-
-void MpiTransport::agree(const Call& call) {
-  std::vector<Call> calls(size_);
-  const int count = sizeof(Call);
-  MPI_Request request;
-  check_mpi(MPI_Iallgather(&call, count, MPI_BYTE, calls.data(), count, MPI_BYTE, comm_,
-                           &request),
-            "MPI_Iallgather");
-  wait(request);
-  require_same_call(calls);
-}
-
-void MpiTransport::wait(std::vector<MPI_Request> requests) {
-  const int num_requests = static_cast<int>(requests.size());
-  for (int polls = 0;; ++polls) {
-    int is_done = 0;
-    check_mpi(MPI_Testall(num_requests, requests.data(), &is_done, MPI_STATUSES_IGNORE),
-              "MPI_Testall");
-    if (is_done) {
-      Activity::here().sign();  // a piece has come through
-      return;
-    }
-    if (has_left_) {
-      throw Error(ExitCode::kEnvironment, "this rank has left its group",
-                  "MpiTransport::wait", "the first error of this rank tells why");
-    }
-    if (polls < kBusyPolls) {
-      sched_yield();
-    } else {
-      std::this_thread::sleep_for(kPollInterval);
-    }
-  }
+std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, int64_t max_message_bytes) {
+  return std::make_unique<MpiTransport>(comm, max_message_bytes);
 }
 
 }  // namespace zero

@@ -5,11 +5,14 @@
 #include <cstring>
 #include <vector>
 
+#include "checkpoint/error.h"
 #include "engine/activity.h"
 #include "engine/comm/host_memory.h"
 #include "engine/errors.h"
 
 namespace zero {
+
+using checkpoint::text_of;
 
 namespace {
 
@@ -61,8 +64,8 @@ void SharedTransport::reduce_scatter(const Call& call, const void* full, float* 
   const int64_t num_parts = std::max(size() - 1, 1);
   const int64_t part_numel = area_.slot_bytes() / num_parts / element / 64 * 64;
   assert(part_numel > 0);
-  auto part_of = [&](int reader,
-                     int writer) {  // readers in rank order, the writer left out
+  auto part_of = [&](int reader, int writer) {
+    // Readers in rank order, the writer left out.
     return (reader < writer ? reader : reader - 1) * part_numel * element;
   };
   auto in_full = [&](int reader, Piece piece) {  // full: (size, shard_numel)
@@ -120,9 +123,8 @@ std::unique_ptr<Transport> SharedTransport::split(const Call& call, int color) {
   std::vector<MemoryTicket> ticket_of(size());
   if (own == leader) memory = neighbours_->create(bytes, ticket);
   all_gather(call, &ticket, ticket_of.data(), sizeof(ticket));
-  if (own != leader) {
+  if (own != leader)
     memory = neighbours_->open(ticket_of[leader - color_of.begin()], bytes);
-  }
   auto part = std::make_unique<SharedTransport>(
       neighbours_, SharedArea(memory, num_members, area_.slot_bytes()), rank_in_part);
   barrier(call);  // everyone has opened: from now on a leader may close
@@ -204,14 +206,14 @@ std::string SharedTransport::reason_gone(int peer, bool has_waited_long) const {
   const RankState& own = area_.state(rank_);
   const RankState& state = area_.state(peer);
   if (own.presence.load(std::memory_order_acquire) == RankState::kLeft) {
-    return std::string("this rank has left its group: ") + own.reason_left;
+    return text_of("this rank has left its group: ", own.reason_left);
   }
   if (state.presence.load(std::memory_order_acquire) == RankState::kLeft) {
-    return "rank " + std::to_string(peer) + " has left: " + state.reason_left;
+    return text_of("rank ", peer, " has left: ", state.reason_left);
   }
   if (!has_waited_long || !state.has_identity.load(std::memory_order_acquire)) return "";
   const std::string reason = neighbours_->reason_gone(state.identity);
-  return reason.empty() ? "" : "rank " + std::to_string(peer) + " " + reason;
+  return reason.empty() ? "" : text_of("rank ", peer, " ", reason);
 }
 
 }  // namespace zero

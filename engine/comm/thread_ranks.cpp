@@ -27,7 +27,7 @@ class ThreadNeighbours final : public Neighbours {
  public:
   std::shared_ptr<std::byte> create(int64_t bytes, MemoryTicket& ticket) override {
     auto block = std::make_shared<Block>(bytes);
-    ticket.words[0] = reinterpret_cast<int64_t>(block.get());
+    ticket = {{reinterpret_cast<int64_t>(block.get())}};
     return block->bytes();
   }
   std::shared_ptr<std::byte> open(const MemoryTicket& ticket, int64_t) override {

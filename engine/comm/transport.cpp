@@ -18,9 +18,11 @@ T reduce_pair(T a, T b, ReduceOp op) {
   return op == ReduceOp::kMax ? std::max(a, b) : std::min(a, b);
 }
 
+}  // namespace
+
 template <typename T>
-void reduce_all(Transport& transport, const Call& call, std::span<T> values,
-                ReduceOp op) {
+void reduce_values(Transport& transport, const Call& call, std::span<T> values,
+                   ReduceOp op) {
   const size_t size = transport.size(), num_values = values.size();
   std::vector<T> of_rank(size * num_values);  // (size, num_values)
   transport.all_gather(call, values.data(), of_rank.data(),
@@ -36,15 +38,7 @@ void reduce_all(Transport& transport, const Call& call, std::span<T> values,
   std::copy_n(of_rank.begin(), num_values, values.begin());
 }
 
-}  // namespace
-
-void reduce_values(Transport& transport, const Call& call, std::span<int64_t> values,
-                   ReduceOp op) {
-  reduce_all(transport, call, values, op);
-}
-void reduce_values(Transport& transport, const Call& call, std::span<double> values,
-                   ReduceOp op) {
-  reduce_all(transport, call, values, op);
-}
+template void reduce_values(Transport&, const Call&, std::span<int64_t>, ReduceOp);
+template void reduce_values(Transport&, const Call&, std::span<double>, ReduceOp);
 
 }  // namespace zero

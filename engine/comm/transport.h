@@ -51,9 +51,8 @@ class Transport {
 // Replace each value by its reduction over ranks, in adjacent-pair tree order: all ranks
 // gather all values and do the same arithmetic. For the few numbers that a step agrees
 // on.
-void reduce_values(Transport& transport, const Call& call, std::span<int64_t> values,
-                   ReduceOp op);
-void reduce_values(Transport& transport, const Call& call, std::span<double> values,
+template <typename T>  // int64_t or double
+void reduce_values(Transport& transport, const Call& call, std::span<T> values,
                    ReduceOp op);
 
 }  // namespace zero
