@@ -17,8 +17,8 @@ int64_t SlotPlan::bytes() const {
 // largest sizes end with the sizes from some j on, behind the best classes of the j
 // largest.
 SlotPlan make_slot_plan(const std::vector<int64_t>& sizes, int num_slots) {
-  std::map<int64_t, int64_t, std::greater<>> num_users;  // of each size, the largest
-                                                         // first
+  // Of each size, the largest first.
+  std::map<int64_t, int64_t, std::greater<>> num_users;
   for (const int64_t size : sizes) {
     if (size > 0) ++num_users[size];
   }
@@ -47,13 +47,12 @@ SlotPlan make_slot_plan(const std::vector<int64_t>& sizes, int num_slots) {
     plan.classes.push_back({of_size[last_class[end]].first,
                             static_cast<int>(std::min<int64_t>(users, num_slots))});
   }
-  std::reverse(plan.classes.begin(), plan.classes.end());
+  std::ranges::reverse(plan.classes);
   for (const int64_t size : sizes) {
-    const auto too_small =
-        std::find_if(plan.classes.begin(), plan.classes.end(),
-                     [&](const SlotPlan::Class& of) { return of.slot_bytes < size; });
-    const auto last_that_fits = static_cast<int>(too_small - plan.classes.begin()) - 1;
-    plan.class_of.push_back(size > 0 ? last_that_fits : -1);
+    // The last that fits.
+    const auto num_fitting = std::ranges::count_if(
+        plan.classes, [&](const SlotPlan::Class& of) { return of.slot_bytes >= size; });
+    plan.class_of.push_back(size > 0 ? static_cast<int>(num_fitting) - 1 : -1);
   }
   return plan;
 }

@@ -9,7 +9,6 @@
 #include "checkpoint/error.h"
 #include "checkpoint/names.h"
 #include "engine/errors.h"
-#include "engine/plan/fqn.h"
 
 namespace zero {
 namespace {
@@ -20,20 +19,27 @@ Error usage(const std::string& what, const std::string& where, const std::string
 
 bool is_selected(const UnitDescription& unit, int64_t numel, const AutoWrap& wrap) {
   const bool type_fits =
-      wrap.types.empty() ||
-      std::find(wrap.types.begin(), wrap.types.end(), unit.type) != wrap.types.end();
+      wrap.types.empty() || std::ranges::count(wrap.types, unit.type) > 0;
   return type_fits && numel >= wrap.min_numel;
 }
 
 void check_wrap_types(const std::vector<UnitDescription>& units, const AutoWrap& wrap) {
   for (const std::string& type : wrap.types) {
-    const bool known = std::any_of(units.begin(), units.end(),
-                                   [&](const auto& u) { return u.type == type; });
-    if (!known) {
-      throw usage("no zero::Unit of the model is a " + type, "auto_wrap types",
-                  "name the class held by a Unit");
-    }
+    if (std::ranges::count(units, type, &UnitDescription::type) > 0) continue;
+    throw usage("no zero::Unit of the model is a " + type, "auto_wrap types",
+                "name the class held by a Unit");
   }
+}
+
+std::string fault_of(const std::string& fqn) {
+  try {
+    checkpoint::check_name(fqn);
+  } catch (const checkpoint::CheckpointError& error) {
+    return error.problem();
+  }
+  const bool has_gap =
+      fqn.find("..") != std::string::npos || fqn.front() == '.' || fqn.back() == '.';
+  return has_gap ? "the name has an empty component" : "";
 }
 
 int depth_of(const std::vector<UnitDescription>& units, int unit) {
@@ -108,13 +114,11 @@ std::vector<ParamRule> make_rules(const std::vector<ParamDescription>& params,
     rules.push_back(rule_of(param, group, options));
   }
   for (size_t i = 0; i < options.groups.size(); ++i) {
-    if (!used.contains(static_cast<int>(i))) {
-      throw usage(
-          "no parameter is left for the group '" + options.groups[i].pattern + "'",
-          "parameter groups",
-          "the first matching group takes a parameter; names look like " +
-              (params.empty() ? std::string("...") : params.front().fqn));
-    }
+    if (used.contains(static_cast<int>(i))) continue;
+    throw usage("no parameter is left for the group '" + options.groups[i].pattern + "'",
+                "parameter groups",
+                "the first matching group takes a parameter; names look like " +
+                    (params.empty() ? std::string("...") : params.front().fqn));
   }
   return rules;
 }
@@ -164,6 +168,14 @@ void add_parts(UnitPlan& plan, const std::vector<UnitDescription>& units,
 
 }  // namespace
 
+void check_fqn(const std::string& fqn) {
+  const std::string fault = fault_of(fqn);
+  if (fault.empty()) return;
+  throw usage("a parameter cannot be saved: " + fault,
+              checkpoint::printable(fqn.substr(0, 64)) + (fqn.size() > 64 ? "..." : ""),
+              "register it under a name that can be a key of a checkpoint");
+}
+
 UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
                         const std::vector<ParamDescription>& params,
                         const Options& options, int world_size) {
@@ -189,10 +201,9 @@ UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
       continue;
     }
     plan.unit_of.push_back(static_cast<int>(plan.units.size()));
-    PlannedUnit unit;
+    PlannedUnit& unit = plan.units.emplace_back();
     unit.fqn = units[i].fqn;
     unit.description = static_cast<int>(i);
-    plan.units.push_back(std::move(unit));
   }
 
   for (PlannedUnit& unit : plan.units)

@@ -74,6 +74,10 @@ struct UnitPlan {
 // Bytes of the gathered weights, by all ranks together.
 int64_t full_bytes(const PlannedPart& part);
 
+// Throw Error(kUsage) unless a name can be a key of a checkpoint (checkpoint/names.h) and
+// has no empty components.
+void check_fqn(const std::string& fqn);
+
 // Decide which unit owns each parameter, and lay the units out for `world_size` ranks.
 //
 // A parameter with names in several units belongs to their closest common ancestor.

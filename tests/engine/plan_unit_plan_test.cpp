@@ -3,7 +3,6 @@
 
 #include "checkpoint/error.h"
 #include "engine/errors.h"
-#include "engine/plan/fqn.h"
 #include "engine/plan/unit_plan.h"
 
 namespace zero {
