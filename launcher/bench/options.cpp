@@ -94,7 +94,7 @@ void refuse(Problems& problems, const BenchKind& kind, const std::string& flag) 
 
 Problems unused_flags(const BenchKind& kind, const CommandLine& line) {
   Problems problems;
-  for (const FlagValue& flag : line.flags) {
+  for (const NamedValue& flag : line.flags) {
     if (!kind.takes(flag.key)) refuse(problems, kind, flag_of(*find_setting(flag.key)));
   }
   if (!line.config_file.empty()) refuse(problems, kind, "--config");

@@ -16,7 +16,7 @@ namespace zero::launcher {
 namespace {
 
 bool is_given(const CommandLine& line, const std::string& key) {
-  return std::ranges::find(line.flags, key, &FlagValue::key) != line.flags.end();
+  return std::ranges::find(line.flags, key, &NamedValue::key) != line.flags.end();
 }
 
 // --data, else what the run itself was evaluated on, else what it was trained on.

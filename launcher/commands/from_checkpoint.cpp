@@ -47,7 +47,7 @@ Settings settings_for(const std::string& verb, const CommandLine& line,
 // --ranks and --hosts, which count before anything of the checkpoint is known.
 RanksToStart asked_ranks(const CommandLine& line) {
   RanksToStart ranks{0, "", line.words, ""};
-  for (const FlagValue& flag : line.flags) {
+  for (const NamedValue& flag : line.flags) {
     if (flag.value.words.size() != 1) continue;  // told with all other problems
     if (flag.key == "ranks")
       ranks.count = static_cast<int>(parse_integer(flag.value.words[0]).value_or(0));

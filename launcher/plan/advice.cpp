@@ -48,10 +48,7 @@ Fit make_fit(const Wish& before, const Wish& after, RunPlan plan) {
   Fit fit{after, std::move(plan), {}, 1};
   for (const Setting& setting : setting_table()) {
     const auto was = setting.value(before.settings), is = setting.value(after.settings);
-    const auto text = [](const nlohmann::json& value) {
-      return value.is_string() ? value.get<std::string>() : value.dump();
-    };
-    if (was != is) fit.changes.push_back({setting.key, text(was), text(is)});
+    if (was != is) fit.changes.push_back({setting.key, word_of(was), word_of(is)});
   }
   return fit;
 }

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 
 #include "engine/device/delays.h"
 #include "launcher/process/runner.h"
@@ -10,20 +11,6 @@
 #include "launcher/settings/values.h"
 
 namespace zero::launcher {
-namespace {
-
-std::map<std::string, int> delays_of(const Settings& settings) {
-  std::map<std::string, int> delays;
-  for (const std::string& delay : settings.delay) {
-    const size_t equals = delay.find('=');
-    delays[delay.substr(0, equals)] =
-        static_cast<int>(parse_integer(delay.substr(equals + 1)).value());
-  }
-  return delays;
-}
-
-}  // namespace
-
 ProcessSetup set_up_process(const Settings& settings, const World& world) {
   ProcessSetup setup;
   setup.cores = take_cores(world.local_rank(), world.local_size(), settings.bind);
@@ -32,7 +19,12 @@ ProcessSetup set_up_process(const Settings& settings, const World& world) {
   count_tensor_memory();
   set_threads(setup.threads);
   set_seed(static_cast<uint64_t>(settings.seed));
-  set_delays(delays_of(settings));
+  std::map<std::string, int> delays;
+  for (const std::string& delay : settings.delay) {
+    const auto [point, milliseconds] = parse_delay(delay).value();
+    delays[point] = milliseconds;
+  }
+  set_delays(std::move(delays));
   return setup;
 }
 

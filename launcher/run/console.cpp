@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <string_view>
 
-#include "launcher/settings/values.h"
+#include "checkpoint/names.h"
 
 namespace zero::launcher {
 namespace {
@@ -17,14 +19,6 @@ void write_line(std::FILE* file, const std::string& line) {
   std::fwrite(text.data(), 1, text.size(), file);
   std::fflush(file);
   std::clearerr(file);
-}
-
-bool is_printable(const std::string& character) {
-  const auto first = static_cast<unsigned char>(character[0]);
-  if (first < 0x20) return first == '\n' || first == '\t';
-  const bool is_c1_control =
-      character[0] == '\xc2' && static_cast<unsigned char>(character[1]) < 0xa0;
-  return first != 0x7f && !is_c1_control;
 }
 
 }  // namespace
@@ -43,18 +37,15 @@ void warn(const std::string& line) { write_line(stderr, "zero: " + line); }
 
 std::string printable(const std::string& bytes) {
   std::string safe;
-  for (size_t begin = 0, length = 1; begin < bytes.size(); begin += length) {
-    length = 1;
-    while (length < 4 && begin + length < bytes.size() &&
-           !is_utf8(bytes.substr(begin, length)))
-      ++length;
-    const std::string character = bytes.substr(begin, length);
-    if (is_utf8(character) && is_printable(character)) {
-      safe += character;
-    } else {
-      length = 1;
-      safe += fmt::format("\\x{:02x}", static_cast<unsigned char>(bytes[begin]));
-    }
+  for (std::string_view rest = bytes; !rest.empty();) {
+    size_t length = checkpoint::utf8_length(rest);
+    if (length > 0 && checkpoint::is_control(rest.substr(0, length)))
+      length = rest[0] == '\n' || rest[0] == '\t';
+    if (length > 0)
+      safe += rest.substr(0, length);
+    else
+      safe += fmt::format("\\x{:02x}", static_cast<unsigned char>(rest[0]));
+    rest.remove_prefix(std::max<size_t>(1, length));
   }
   return safe;
 }

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <type_traits>
 
 #include "launcher/settings/names.h"
 #include "launcher/settings/values.h"
@@ -14,17 +16,60 @@ namespace {
 // A word such as -1 or -x is a value: it may be a number or a prompt.
 bool is_flag(const std::string& word) { return word.starts_with("--") || word == "-h"; }
 
-const Setting* setting_of_flag(const std::string& flag) {
-  const auto& table = setting_table();
-  const auto found = std::ranges::find(table, flag, flag_of);
-  return found == table.end() ? nullptr : &*found;
-}
-
 // The boolean that --no-KEY switches off.
 const Setting* setting_of_negation(const std::string& flag) {
   if (!flag.starts_with("--no-")) return nullptr;
-  const Setting* setting = setting_of_flag("--" + flag.substr(5));
+  const Setting* setting = find_setting("--" + flag.substr(5), flag_of);
   return setting && setting->type == RawValue::Type::kBoolean ? setting : nullptr;
+}
+
+// A flag that is no setting.
+template <class T>
+struct PlainFlag {
+  std::string name;
+  T CommandLine::*member;
+  std::vector<std::string> verbs = {};    // that take it; none: all
+  std::string allowed = "", advice = "";  // of its value; for other verbs
+
+  bool is_of(const std::string& verb) const {
+    return verbs.empty() || std::ranges::find(verbs, verb) != verbs.end();
+  }
+};
+
+const PlainFlag<std::string> kFlagsWithValue[] = {
+    {"--config", &CommandLine::config_file, {}, "a file"},
+    {"--from",
+     &CommandLine::from,
+     {"eval", "generate", "verify"},
+     "a folder",
+     "; train has --resume DIR"},
+    {"--write", &CommandLine::write, {"plan"}, "a file"},
+    {"--rounds", &CommandLine::rounds, {"bench"}, "a number"},
+    {"--size", &CommandLine::size, {"bench"}, "bytes such as 256MiB"}};
+
+const PlainFlag<bool> kSwitches[] = {
+    {"--help", &CommandLine::help},
+    {"-h", &CommandLine::help},
+    {"--json", &CommandLine::json, {"plan", "verify", "bench"}},
+    {"--print-config", &CommandLine::print_config, {"train"}}};
+
+template <class Flags>
+auto find_flag(const Flags& flags, const std::string& name) {
+  const auto found = std::ranges::find(flags, name, [](auto& flag) { return flag.name; });
+  return found == std::end(flags) ? nullptr : &*found;
+}
+
+template <class Flags>
+void refuse_others_flags(const Flags& flags, const CommandLine& line,
+                         const std::string& verb, Problems& problems) {
+  for (const auto& flag : flags) {
+    const auto& value = line.*flag.member;
+    const bool is_given = value != std::decay_t<decltype(value)>{};
+    if (!is_given || flag.is_of(verb)) continue;
+    problems.push_back({fmt::format("{} belongs to {}{}", flag.name,
+                                    fmt::join(flag.verbs, ", "), flag.advice),
+                        "command line"});
+  }
 }
 
 class Reader {
@@ -52,23 +97,11 @@ class Reader {
     std::optional<std::string> value;
     if (equals != word.npos) value = word.substr(equals + 1);
 
-    if (flag == "--help" || flag == "-h") {
-      line_.help = true;
-    } else if (flag == "--print-config") {
-      line_.print_config = true;
-    } else if (flag == "--json") {
-      line_.json = true;
-    } else if (flag == "--config") {
-      read_once(flag, "a file", value, line_.config_file);
-    } else if (flag == "--write") {
-      read_once(flag, "a file", value, line_.write);
-    } else if (flag == "--from") {
-      read_once(flag, "a folder", value, line_.from);
-    } else if (flag == "--rounds") {
-      read_once(flag, "a number", value, line_.rounds);
-    } else if (flag == "--size") {
-      read_once(flag, "bytes such as 256MiB", value, line_.size);
-    } else if (const Setting* setting = setting_of_flag(flag)) {
+    if (const auto* known = find_flag(kSwitches, flag)) {
+      line_.*known->member = true;
+    } else if (const auto* known = find_flag(kFlagsWithValue, flag)) {
+      read_once(*known, value);
+    } else if (const Setting* setting = find_setting(flag, flag_of)) {
       read_setting(*setting, value);
     } else if (const Setting* negated = setting_of_negation(flag)) {
       read_negation(*negated, flag, value);
@@ -79,16 +112,17 @@ class Reader {
     }
   }
 
-  // A flag that is no setting.
-  void read_once(const std::string& flag, const std::string& allowed,
-                 const std::optional<std::string>& value, std::string& result) {
+  void read_once(const PlainFlag<std::string>& flag,
+                 const std::optional<std::string>& value) {
     const std::vector<std::string> words =
         value ? std::vector{*value} : following_words(1);
+    std::string& result = line_.*flag.member;
     if (words.empty() || words[0].empty()) {
-      problem(fmt::format("{} has no value; allowed: {}", flag, allowed), flag);
+      problem(fmt::format("{} has no value; allowed: {}", flag.name, flag.allowed),
+              flag.name);
     } else if (!result.empty()) {
-      problem(fmt::format("{} is given twice, as {} and {}", flag, result, words[0]),
-              flag);
+      problem(fmt::format("{} is given twice, as {} and {}", flag.name, result, words[0]),
+              flag.name);
     } else {
       result = words[0];
     }
@@ -122,7 +156,7 @@ class Reader {
 
   void add(const Setting& setting, const std::string& flag,
            const std::vector<std::string>& words) {
-    auto found = std::ranges::find(line_.flags, setting.key, &FlagValue::key);
+    auto found = std::ranges::find(line_.flags, setting.key, &NamedValue::key);
     if (found == line_.flags.end()) {
       found = line_.flags.insert(found, {setting.key, RawValue()});
       found->value.origin = flag;
@@ -158,39 +192,17 @@ CommandLine read_command_line(const std::vector<std::string>& words) {
 }
 
 Problems check_flags(const CommandLine& line, const std::string& verb) {
-  struct Flag {
-    bool is_given;
-    std::string name;
-    std::vector<std::string> verbs;
-    std::string advice;
-  };
-  const Flag flags[] = {
-      {!line.from.empty(),
-       "--from",
-       {"eval", "generate", "verify"},
-       "; train has --resume DIR"},
-      {!line.write.empty(), "--write", {"plan"}, ""},
-      {!line.rounds.empty(), "--rounds", {"bench"}, ""},
-      {!line.size.empty(), "--size", {"bench"}, ""},
-      {line.json, "--json", {"plan", "verify", "bench"}, ""},
-      {line.print_config, "--print-config", {"train"}, ""},
-  };
   Problems problems;
-  const auto& takers_of_from = flags[0].verbs;
-  if (line.from.empty() &&
-      std::ranges::find(takers_of_from, verb) != takers_of_from.end())
+  const auto& from = *find_flag(kFlagsWithValue, "--from");
+  if (line.from.empty() && from.is_of(verb))
     problems.push_back(
         {"from is missing; allowed: a run's folder or one of its steps", "--from DIR"});
-  for (const auto& [is_given, name, verbs, advice] : flags) {
-    if (!is_given || std::ranges::find(verbs, verb) != verbs.end()) continue;
-    problems.push_back(
-        {fmt::format("{} belongs to {}{}", name, fmt::join(verbs, ", "), advice),
-         "command line"});
-  }
+  refuse_others_flags(kFlagsWithValue, line, verb, problems);
+  refuse_others_flags(kSwitches, line, verb, problems);
   return problems;
 }
 
-std::string advice_for(const std::string& name, std::string (*spelling)(const Setting&)) {
+std::string advice_for(const std::string& name, Spelling spelling) {
   if (const std::string advice = foreign_name_advice(name); !advice.empty())
     return "; " + advice;
   std::vector<std::string> keys;

@@ -7,21 +7,16 @@
 
 namespace zero::launcher {
 
-struct FlagValue {
-  std::string key;
-  RawValue value;
-};
-
 // What stands behind `zero_launch train`, taken apart but not yet judged.
 struct CommandLine {
   std::vector<std::string> words;  // all of them, from the verb on; launch() knows them
   std::string kind;  // behind `bench`, where no flag stands; launch() knows it
-  std::vector<FlagValue> flags;  // each key once, with all the words it was given
-  std::string config_file;       // --config FILE; empty: none
-  std::string from;              // --from DIR; empty: none
-  std::string write;             // --write FILE; empty: none
-  std::string rounds;            // --rounds N; empty: as bench does
-  std::string size;              // --size BYTES; empty: as bench does
+  std::vector<NamedValue> flags;  // each key once, with all the words it was given
+  std::string config_file;        // --config FILE; empty: none
+  std::string from;               // --from DIR; empty: none
+  std::string write;              // --write FILE; empty: none
+  std::string rounds;             // --rounds N; empty: as bench does
+  std::string size;               // --size BYTES; empty: as bench does
   bool json = false;
   bool print_config = false;
   bool help = false;
@@ -39,6 +34,6 @@ Problems check_flags(const CommandLine& line, const std::string& verb);
 
 // What an unknown name could mean: "; nearest: seq_len" in that spelling (key_of,
 // flag_of, variable_of), "; here: lr" or "".
-std::string advice_for(const std::string& name, std::string (*spelling)(const Setting&));
+std::string advice_for(const std::string& name, Spelling spelling);
 
 }  // namespace zero::launcher

@@ -28,14 +28,8 @@ using RawValues = std::map<std::string, RawValue>;  // by key
 
 RawValues values_from_flags(const CommandLine& line) {
   RawValues values;
-  for (const FlagValue& flag : line.flags) values[flag.key] = flag.value;
+  for (const NamedValue& flag : line.flags) values[flag.key] = flag.value;
   return values;
-}
-
-const Setting* setting_of_variable(const std::string& variable) {
-  const auto& table = setting_table();
-  const auto found = std::ranges::find(table, variable, variable_of);
-  return found == table.end() ? nullptr : &*found;
 }
 
 std::string unknown_variable(const std::string& name) {
@@ -55,7 +49,7 @@ RawValues values_from_environment(const std::vector<std::string>& environment,
         std::ranges::find(kForeignVariables, name) != kForeignVariables.end())
       continue;
     const std::string value = equals == entry.npos ? "" : entry.substr(equals + 1);
-    if (const Setting* setting = setting_of_variable(name)) {
+    if (const Setting* setting = find_setting(name, variable_of)) {
       RawValue& raw = values[setting->key];
       raw.words = setting->is_list ? split(value, ',') : std::vector{value};
       raw.origin = name;
@@ -91,7 +85,7 @@ RawValues values_from_file(const std::string& path, Problems& problems) {
   TomlFile file = parse_toml(read_file(path, problems), path);
   append(problems, std::move(file.problems));
   RawValues values;
-  for (TomlEntry& entry : file.entries) {
+  for (NamedValue& entry : file.entries) {
     if (!find_setting(entry.key)) {
       problems.push_back({"unknown key " + entry.key + advice_for(entry.key, key_of),
                           entry.value.origin});

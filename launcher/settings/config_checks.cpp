@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <ranges>
 
 #include "launcher/settings/model_shape.h"
 #include "launcher/settings/names.h"
@@ -12,42 +13,27 @@
 namespace zero::launcher {
 namespace {
 
-using Conflicts = std::vector<Conflict>;
+// All that is found, in this order.
+class Conflicts {
+ public:
+  void add(std::vector<std::string> keys, std::string text) {
+    found_.push_back({std::move(keys), std::move(text)});
+  }
+  void add_if(bool is_wrong, std::vector<std::string> keys, std::string text) {
+    if (is_wrong) add(std::move(keys), std::move(text));
+  }
+  std::vector<Conflict> take() { return std::move(found_); }
 
-void append(Conflicts& all, Conflicts more) {
-  all.insert(all.end(), more.begin(), more.end());
-}
+ private:
+  std::vector<Conflict> found_;
+};
 
-Conflicts missing_settings(const Settings& s) {
-  Conflicts found;
-  if (s.data.empty())
-    found.push_back(
-        {{"data"}, "data is missing; allowed: files or folders (--data PATH...)"});
-  if (s.out.empty())
-    found.push_back(
-        {{"out"}, "out is missing; allowed: a folder for this run (--out DIR)"});
-  return found;
-}
-
-Conflicts host_conflicts(const Settings& s) {
-  if (s.hosts.empty() || s.ranks > 0) return {};
-  return {{{"hosts", "ranks"},
-           "hosts says where ranks start, and not how many; allowed: with --ranks N"}};
-}
-
-Conflicts hang_conflicts(const Settings& s) {
+void check_hang(const Settings& s, Conflicts& found) {
   constexpr int64_t kShortest = 5;
-  if (s.hang_timeout == 0 || s.hang_timeout >= kShortest) return {};
-  return {{{"hang_timeout"},
-           fmt::format("hang_timeout is {}s; allowed: 0 (never), or {}s and more, as "
-                       "answers take a second or two",
-                       s.hang_timeout, kShortest)}};
-}
-
-Conflicts prompt_conflicts(const Settings& s) {
-  if (!s.sample.empty()) return {};
-  return {{{"sample"},
-           "sample is missing; allowed: a text to be continued (--sample PROMPT)"}};
+  found.add_if(s.hang_timeout != 0 && s.hang_timeout < kShortest, {"hang_timeout"},
+               fmt::format("hang_timeout is {}s; allowed: 0 (never), or {}s and more, as "
+                           "answers take a second or two",
+                           s.hang_timeout, kShortest));
 }
 
 // The nearest numbers of samples that `step` divides: "24 or 36".
@@ -57,113 +43,83 @@ std::string neighbours(int64_t batch, int64_t step) {
                     : fmt::format("{} or {}", below, below + step);
 }
 
-Conflicts batch_conflicts(const Settings& s, int num_ranks) {
-  const std::vector<std::string> keys = {"global_batch", "micro_batch"};
+void check_batch(const Settings& s, int num_ranks, Conflicts& found) {
   const int64_t pass = s.micro_batch * num_ranks;
-  if (s.global_batch % pass == 0) return {};
-  if (s.global_batch < pass) {
-    return {{keys, fmt::format("global_batch {} gives {} rank(s) less than one "
-                               "micro_batch of {} each; allowed: "
-                               "global_batch {} or more, or fewer ranks",
-                               s.global_batch, num_ranks, s.micro_batch, pass)}};
-  }
-  return {{keys, fmt::format("global_batch {} does not divide by micro_batch {} x {} "
-                             "rank(s) = {}; nearest: {}",
-                             s.global_batch, s.micro_batch, num_ranks, pass,
-                             neighbours(s.global_batch, pass))}};
+  if (s.global_batch % pass == 0) return;
+  found.add({"global_batch", "micro_batch"},
+            s.global_batch < pass
+                ? fmt::format("global_batch {} gives {} rank(s) less than one "
+                              "micro_batch of {} each; allowed: "
+                              "global_batch {} or more, or fewer ranks",
+                              s.global_batch, num_ranks, s.micro_batch, pass)
+                : fmt::format("global_batch {} does not divide by micro_batch {} x {} "
+                              "rank(s) = {}; nearest: {}",
+                              s.global_batch, s.micro_batch, num_ranks, pass,
+                              neighbours(s.global_batch, pass)));
 }
 
-Conflicts schedule_conflicts(const Settings& s) {
-  Conflicts found;
-  const bool decays = s.schedule != "constant";
-  if (s.min_lr > s.lr) {
-    found.push_back(
-        {{"lr", "min_lr"},
-         fmt::format("min_lr {} is above lr {}; allowed: 0 to lr", s.min_lr, s.lr)});
-  }
-  if (decays && s.warmup_steps > s.steps) {
-    found.push_back(
-        {{"warmup_steps", "steps", "schedule"},
-         fmt::format("warmup_steps {} is above steps {}", s.warmup_steps, s.steps)});
-  }
-  if (s.decay_steps > 0 && s.schedule != "wsd") {
-    found.push_back({{"decay_steps", "schedule"},
-                     "decay_steps belongs to schedule wsd, not to " + s.schedule});
-  }
-  if (s.schedule == "wsd" && s.decay_steps > s.steps - s.warmup_steps &&
-      s.warmup_steps <= s.steps) {
-    found.push_back({{"decay_steps", "warmup_steps", "steps", "schedule"},
-                     fmt::format("decay_steps {} is above steps - warmup_steps = {}",
-                                 s.decay_steps, s.steps - s.warmup_steps)});
-  }
-  return found;
+void check_ranks(const Settings& s, int num_ranks, Conflicts& found) {
+  check_batch(s, num_ranks, found);
+  found.add_if(s.deterministic && !std::has_single_bit(static_cast<unsigned>(num_ranks)),
+               {"deterministic"},
+               fmt::format("deterministic works on 1, 2, 4, 8, ... ranks, there are {}",
+                           num_ranks));
+}
+
+void check_schedule(const Settings& s, Conflicts& found) {
+  const bool is_wsd = s.schedule == "wsd";
+  found.add_if(s.min_lr > s.lr, {"lr", "min_lr"},
+               fmt::format("min_lr {} is above lr {}; allowed: 0 to lr", s.min_lr, s.lr));
+  found.add_if(s.schedule != "constant" && s.warmup_steps > s.steps,
+               {"warmup_steps", "steps", "schedule"},
+               fmt::format("warmup_steps {} is above steps {}", s.warmup_steps, s.steps));
+  found.add_if(s.decay_steps > 0 && !is_wsd, {"decay_steps", "schedule"},
+               "decay_steps belongs to schedule wsd, not to " + s.schedule);
+  found.add_if(
+      is_wsd && s.warmup_steps <= s.steps && s.decay_steps > s.steps - s.warmup_steps,
+      {"decay_steps", "warmup_steps", "steps", "schedule"},
+      fmt::format("decay_steps {} is above steps - warmup_steps = {}", s.decay_steps,
+                  s.steps - s.warmup_steps));
 }
 
 // What was set for an optimizer that does not read it.
-Conflicts optimizer_conflicts(const Settings& s) {
+void check_optimizer(const Settings& s, Conflicts& found) {
   const Settings defaults;
-  Conflicts found;
   const auto belongs = [&](bool is_set, const std::string& key,
                            const std::vector<std::string>& readers) {
-    if (!is_set || std::ranges::count(readers, s.optimizer) > 0) return;
-    found.push_back({{key, "optimizer"},
-                     fmt::format("{} belongs to optimizer {}, not to {}", key,
-                                 alternatives(readers), s.optimizer)});
+    found.add_if(is_set && std::ranges::count(readers, s.optimizer) == 0,
+                 {key, "optimizer"},
+                 fmt::format("{} belongs to optimizer {}, not to {}", key,
+                             alternatives(readers), s.optimizer));
   };
   belongs(s.betas != defaults.betas, "betas", {"adamw", "lion"});
   belongs(s.eps != defaults.eps, "eps", {"adamw", "adagrad"});
   belongs(s.momentum != defaults.momentum, "momentum", {"sgd"});
   belongs(s.nesterov != defaults.nesterov, "nesterov", {"sgd"});
-  return found;
 }
 
-Conflicts evaluation_conflicts(const Settings& s) {
-  if (s.eval_every == 0 || !s.eval_data.empty()) return {};
-  return {{{"eval_every", "eval_data"},
-           "eval_every needs data to evaluate on (--eval-data PATH...)"}};
+void check_delays(const Settings& s, Conflicts& found) {
+  for (const std::string& delay : s.delay)
+    found.add_if(!parse_delay(delay), {"delay"},
+                 fmt::format("delay is \"{}\"; allowed: POINT=MILLISECONDS", delay));
 }
 
-Conflicts delay_conflicts(const Settings& s) {
-  Conflicts found;
-  for (const std::string& delay : s.delay) {
-    const size_t equals = delay.find('=');
-    const auto milliseconds =
-        equals == delay.npos ? std::nullopt : parse_integer(delay.substr(equals + 1));
-    if (!milliseconds || *milliseconds < 0 || *milliseconds > 3'600'000 || equals == 0) {
-      found.push_back(
-          {{"delay"},
-           fmt::format("delay is \"{}\"; allowed: POINT=MILLISECONDS", delay)});
-    }
-  }
-  return found;
+void check_overrides(const Settings& s, Conflicts& found) {
+  for (const std::string& key : s.overrides)
+    found.add_if(!find_setting(key), {"override"},
+                 fmt::format("override names \"{}\", which is no setting{}", key,
+                             advice_for(key, key_of)));
 }
 
-Conflicts override_conflicts(const Settings& s) {
-  Conflicts found;
-  for (const std::string& key : s.overrides) {
-    if (!find_setting(key)) {
-      found.push_back({{"override"},
-                       fmt::format("override names \"{}\", which is no setting{}", key,
-                                   advice_for(key, key_of))});
-    }
-  }
-  return found;
-}
-
-Conflicts shape_conflicts(const ModelShape& shape) {
-  Conflicts found;
-  if (shape.heads > 0 && shape.dim % shape.heads != 0) {
-    found.push_back(
-        {{"dim", "heads"},
-         fmt::format("dim {} does not divide by heads {}; nearest: dim {}", shape.dim,
-                     shape.heads, neighbours(shape.dim, shape.heads))});
-  }
-  if (shape.kv_heads > 0 && shape.heads % shape.kv_heads != 0) {
-    found.push_back({{"heads", "kv_heads"},
-                     fmt::format("heads {} does not divide by kv_heads {}", shape.heads,
-                                 shape.kv_heads)});
-  }
-  return found;
+void check_shape(const ModelShape& shape, Conflicts& found) {
+  if (shape.heads > 0 && shape.dim % shape.heads != 0)
+    found.add({"dim", "heads"},
+              fmt::format("dim {} does not divide by heads {}; nearest: dim {}",
+                          shape.dim, shape.heads, neighbours(shape.dim, shape.heads)));
+  found.add_if(shape.kv_heads > 0 && shape.heads % shape.kv_heads != 0,
+               {"heads", "kv_heads"},
+               fmt::format("heads {} does not divide by kv_heads {}", shape.heads,
+                           shape.kv_heads));
 }
 
 template <class Names>
@@ -173,58 +129,53 @@ std::string offer(const std::string& name, const Names& names) {
   return (near.empty() ? "" : "; nearest: " + near) + "; allowed: " + alternatives(known);
 }
 
-Conflicts model_conflicts(const Settings& s, const ModelFamilies& models) {
-  std::vector<std::string> names;
+void check_model(const Settings& s, const ModelFamilies& models, Conflicts& found) {
   const ModelFamily* family = find_family(models, s.model);
-  if (!family) {
-    for (const ModelFamily& each : models) names.push_back(each.name);
-    return {
-        {{"model"}, fmt::format("model is \"{}\"{}", s.model, offer(s.model, names))}};
-  }
+  if (!family)
+    return found.add(
+        {"model"},
+        fmt::format("model is \"{}\"{}", s.model,
+                    offer(s.model, std::views::transform(models, &ModelFamily::name))));
   const ModelShape* preset = find_preset(*family, s.preset);
-  if (!preset) {
-    for (const auto& [name, shape] : family->presets) names.push_back(name);
-    return {{{"preset", "model"},
-             fmt::format("preset is \"{}\"{}", s.preset, offer(s.preset, names))}};
-  }
-  return shape_conflicts(chosen_shape(*preset, s));
+  if (!preset)
+    return found.add({"preset", "model"},
+                     fmt::format("preset is \"{}\"{}", s.preset,
+                                 offer(s.preset, std::views::keys(family->presets))));
+  check_shape(chosen_shape(*preset, s), found);
 }
 
 }  // namespace
 
 std::vector<Conflict> find_rank_conflicts(const Settings& s, int num_ranks) {
-  Conflicts found = batch_conflicts(s, num_ranks);
-  if (s.deterministic && !std::has_single_bit(static_cast<unsigned>(num_ranks))) {
-    found.push_back(
-        {{"deterministic"},
-         fmt::format("deterministic works on 1, 2, 4, 8, ... ranks, there are {}",
-                     num_ranks)});
-  }
-  return found;
+  Conflicts found;
+  check_ranks(s, num_ranks, found);
+  return found.take();
 }
 
-std::vector<Conflict> find_conflicts(const Settings& settings,
-                                     const ConfigContext& context) {
+std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& context) {
   Conflicts found;
-  if (context.verb != "train" && context.verb != "plan") {
-    if (context.verb == "generate") append(found, prompt_conflicts(settings));
-    if (context.models) append(found, model_conflicts(settings, *context.models));
-    append(found, delay_conflicts(settings));
-    append(found, hang_conflicts(settings));
-    return found;
+  const bool trains = context.verb == "train" || context.verb == "plan";
+  if (trains && context.is_complete) {
+    found.add_if(s.data.empty(), {"data"},
+                 "data is missing; allowed: files or folders (--data PATH...)");
+    found.add_if(s.out.empty(), {"out"},
+                 "out is missing; allowed: a folder for this run (--out DIR)");
   }
-  if (context.is_complete) append(found, missing_settings(settings));
-  if (context.models) append(found, model_conflicts(settings, *context.models));
-  append(found, host_conflicts(settings));
-  append(found, hang_conflicts(settings));
-  append(found, schedule_conflicts(settings));
-  append(found, optimizer_conflicts(settings));
-  append(found, evaluation_conflicts(settings));
-  append(found, delay_conflicts(settings));
-  append(found, override_conflicts(settings));
-  if (context.num_ranks > 0)
-    append(found, find_rank_conflicts(settings, context.num_ranks));
-  return found;
+  found.add_if(context.verb == "generate" && s.sample.empty(), {"sample"},
+               "sample is missing; allowed: a text to be continued (--sample PROMPT)");
+  if (context.models) check_model(s, *context.models, found);
+  check_hang(s, found);
+  check_delays(s, found);
+  if (!trains) return found.take();
+  found.add_if(!s.hosts.empty() && s.ranks == 0, {"hosts", "ranks"},
+               "hosts says where ranks start, and not how many; allowed: with --ranks N");
+  check_schedule(s, found);
+  check_optimizer(s, found);
+  found.add_if(s.eval_every > 0 && s.eval_data.empty(), {"eval_every", "eval_data"},
+               "eval_every needs data to evaluate on (--eval-data PATH...)");
+  check_overrides(s, found);
+  if (context.num_ranks > 0) check_ranks(s, context.num_ranks, found);
+  return found.take();
 }
 
 }  // namespace zero::launcher

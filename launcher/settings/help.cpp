@@ -5,8 +5,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "launcher/settings/setting_table.h"
-
 namespace zero::launcher {
 namespace {
 
@@ -22,8 +20,7 @@ std::string default_of(const Setting& setting, const Settings& defaults) {
   const nlohmann::json value = setting.value(defaults);
   std::string text;
   for (const auto& element : value.is_array() ? value : nlohmann::json{value}) {
-    text += (text.empty() ? "" : ",") +
-            (element.is_string() ? element.get<std::string>() : element.dump());
+    text += (text.empty() ? "" : ",") + word_of(element);
   }
   return text.empty() ? "" : " [" + text + "]";
 }

@@ -1,7 +1,6 @@
 #include "launcher/settings/names.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 namespace zero::launcher {
@@ -30,113 +29,66 @@ size_t edit_distance(const std::string& a, const std::string& b) {
   return previous[b.size()];
 }
 
-const std::string kGlobalBatch =
-    "here: global_batch, the samples of a step on all ranks together; the number of "
-    "accumulated passes is "
-    "global_batch / (micro_batch * ranks)";
-const std::string kMicroBatch = "here: micro_batch, the samples of one kernel pass";
-const std::string kSteps = "here: steps, the number of updates";
-const std::string kRecompute = "here: recompute = \"unit\", which is the default";
-const std::string kDtype = "here: dtype = \"bf16\" or \"fp32\"";
-const std::string kAlwaysSharded =
-    "not needed: weights, gradients and optimizer state are always sharded over ranks";
-const std::string kAlwaysOnHost =
-    "not needed: masters and optimizer state always live in host memory";
-const std::string kRanks = "here: mpirun -n RANKS zero_launch ...";
+// What something is called here, and by others: PyTorch FSDP, DeepSpeed, Hugging Face's
+// Trainer, fairseq, Megatron-LM and nanoGPT.
+struct Translation {
+  std::string advice;
+  std::vector<std::string> foreign_names;
+};
 
-// Names from PyTorch FSDP, DeepSpeed, Hugging Face's Trainer, fairseq, Megatron-LM and
-// nanoGPT.
-const std::map<std::string, std::string>& foreign_names() {
-  static const std::map<std::string, std::string> names = {
-      {"gradient_accumulation_steps", kGlobalBatch},
-      {"update_freq", kGlobalBatch},
-      {"train_batch_size", kGlobalBatch},
-      {"global_batch_size", kGlobalBatch},
-      {"batch_size", kGlobalBatch},
-      {"per_device_train_batch_size", kMicroBatch},
-      {"train_micro_batch_size_per_gpu", kMicroBatch},
-      {"micro_batch_size", kMicroBatch},
-      {"per_device_eval_batch_size", kMicroBatch},
-      {"max_steps", kSteps},
-      {"max_update", kSteps},
-      {"max_iters", kSteps},
-      {"train_iters", kSteps},
-      {"num_train_epochs", kSteps + "; the banner of a run tells how many make an epoch"},
-      {"max_epoch", kSteps + "; the banner of a run tells how many make an epoch"},
-      {"learning_rate", "here: lr"},
-      {"lr_scheduler", "here: schedule"},
-      {"lr_scheduler_type", "here: schedule"},
-      {"lr_decay_style", "here: schedule"},
-      {"warmup_updates", "here: warmup_steps"},
-      {"warmup_iters", "here: warmup_steps"},
-      {"warmup_ratio", "here: warmup_steps"},
-      {"adam_betas", "here: betas"},
-      {"adam_beta1", "here: betas, both in one"},
-      {"adam_beta2", "here: betas, both in one"},
-      {"beta1", "here: betas, both in one"},
-      {"beta2", "here: betas, both in one"},
-      {"adam_eps", "here: eps"},
-      {"adam_epsilon", "here: eps"},
-      {"max_grad_norm", "here: clip"},
-      {"gradient_clipping", "here: clip"},
-      {"clip_grad", "here: clip"},
-      {"grad_clip", "here: clip"},
-      {"clip_norm", "here: clip"},
-      {"checkpoint_activations", kRecompute},
-      {"gradient_checkpointing", kRecompute},
-      {"activation_checkpointing", kRecompute},
-      {"recompute_activations", kRecompute},
-      {"fp16", kDtype},
-      {"bf16", kDtype},
-      {"mixed_precision", kDtype},
-      {"precision", kDtype},
-      {"torch_dtype", kDtype},
-      {"zero_optimization", kAlwaysSharded},
-      {"zero_stage", kAlwaysSharded},
-      {"fsdp", kAlwaysSharded},
-      {"ddp_backend", kAlwaysSharded},
-      {"sharding_strategy", kAlwaysSharded + "; see reshard_after_forward"},
-      {"cpu_offload", kAlwaysOnHost},
-      {"offload_optimizer", kAlwaysOnHost},
-      {"offload_param", kAlwaysOnHost},
-      {"nproc_per_node", kRanks},
-      {"num_gpus", kRanks},
-      {"world_size", kRanks},
-      {"min_num_params", "here: wrap_min_numel"},
-      {"output_dir", "here: out"},
-      {"out_dir", "here: out"},
-      {"save_dir", "here: out"},
-      {"save", "here: out"},
-      {"save_steps", "here: save_every"},
-      {"save_interval", "here: save_every"},
-      {"save_total_limit", "here: keep"},
-      {"logging_steps", "here: log_every"},
-      {"log_interval", "here: log_every"},
-      {"eval_steps", "here: eval_every"},
-      {"eval_interval", "here: eval_every"},
-      {"eval_iters", "here: eval_samples"},
-      {"resume_from_checkpoint", "here: resume"},
-      {"restore_file", "here: resume"},
-      {"load", "here: resume"},
-      {"tokens_per_sample", "here: seq_len"},
-      {"max_seq_length", "here: seq_len"},
-      {"seq_length", "here: seq_len"},
-      {"block_size", "here: seq_len"},
-      {"n_positions", "here: seq_len"},
-      {"n_layer", "here: layers"},
-      {"num_layers", "here: layers"},
-      {"num_hidden_layers", "here: layers"},
-      {"n_embd", "here: dim"},
-      {"hidden_size", "here: dim"},
-      {"n_head", "here: heads"},
-      {"num_heads", "here: heads"},
-      {"num_attention_heads", "here: heads"},
-      {"num_key_value_heads", "here: kv_heads"},
-      {"intermediate_size", "here: ffn_dim"},
-      {"vocab_size", "here: vocab"},
-      {"padded_vocab_size", "here: vocab"},
+const std::vector<Translation>& translations() {
+  static const std::string steps = "here: steps, the number of updates";
+  static const std::string sharded =
+      "not needed: weights, gradients and optimizer state are always sharded over ranks";
+  static const std::vector<Translation> all = {
+      {"here: global_batch, the samples of a step on all ranks together; the number of "
+       "accumulated passes is global_batch / (micro_batch * ranks)",
+       {"gradient_accumulation_steps", "update_freq", "train_batch_size",
+        "global_batch_size", "batch_size"}},
+      {"here: micro_batch, the samples of one kernel pass",
+       {"per_device_train_batch_size", "train_micro_batch_size_per_gpu",
+        "micro_batch_size", "per_device_eval_batch_size"}},
+      {steps, {"max_steps", "max_update", "max_iters", "train_iters"}},
+      {steps + "; the banner of a run tells how many make an epoch",
+       {"num_train_epochs", "max_epoch"}},
+      {"here: lr", {"learning_rate"}},
+      {"here: schedule", {"lr_scheduler", "lr_scheduler_type", "lr_decay_style"}},
+      {"here: warmup_steps", {"warmup_updates", "warmup_iters", "warmup_ratio"}},
+      {"here: betas", {"adam_betas"}},
+      {"here: betas, both in one", {"adam_beta1", "adam_beta2", "beta1", "beta2"}},
+      {"here: eps", {"adam_eps", "adam_epsilon"}},
+      {"here: clip",
+       {"max_grad_norm", "gradient_clipping", "clip_grad", "grad_clip", "clip_norm"}},
+      {"here: recompute = \"unit\", which is the default",
+       {"checkpoint_activations", "gradient_checkpointing", "activation_checkpointing",
+        "recompute_activations"}},
+      {"here: dtype = \"bf16\" or \"fp32\"",
+       {"fp16", "bf16", "mixed_precision", "precision", "torch_dtype"}},
+      {sharded, {"zero_optimization", "zero_stage", "fsdp", "ddp_backend"}},
+      {sharded + "; see reshard_after_forward", {"sharding_strategy"}},
+      {"not needed: masters and optimizer state always live in host memory",
+       {"cpu_offload", "offload_optimizer", "offload_param"}},
+      {"here: mpirun -n RANKS zero_launch ...",
+       {"nproc_per_node", "num_gpus", "world_size"}},
+      {"here: wrap_min_numel", {"min_num_params"}},
+      {"here: out", {"output_dir", "out_dir", "save_dir", "save"}},
+      {"here: save_every", {"save_steps", "save_interval"}},
+      {"here: keep", {"save_total_limit"}},
+      {"here: log_every", {"logging_steps", "log_interval"}},
+      {"here: eval_every", {"eval_steps", "eval_interval"}},
+      {"here: eval_samples", {"eval_iters"}},
+      {"here: resume", {"resume_from_checkpoint", "restore_file", "load"}},
+      {"here: seq_len",
+       {"tokens_per_sample", "max_seq_length", "seq_length", "block_size",
+        "n_positions"}},
+      {"here: layers", {"n_layer", "num_layers", "num_hidden_layers"}},
+      {"here: dim", {"n_embd", "hidden_size"}},
+      {"here: heads", {"n_head", "num_heads", "num_attention_heads"}},
+      {"here: kv_heads", {"num_key_value_heads"}},
+      {"here: ffn_dim", {"intermediate_size"}},
+      {"here: vocab", {"vocab_size", "padded_vocab_size"}},
   };
-  return names;
+  return all;
 }
 
 }  // namespace
@@ -156,8 +108,11 @@ std::string nearest(const std::string& name, const std::vector<std::string>& can
 }
 
 std::string foreign_name_advice(const std::string& name) {
-  const auto found = foreign_names().find(normalized(name));
-  return found == foreign_names().end() ? "" : found->second;
+  const std::string wanted = normalized(name);
+  for (const auto& [advice, foreign_names] : translations()) {
+    if (std::ranges::find(foreign_names, wanted) != foreign_names.end()) return advice;
+  }
+  return "";
 }
 
 }  // namespace zero::launcher

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <nlohmann/json.hpp>
 
@@ -15,19 +16,9 @@ namespace {
 using Type = RawValue::Type;
 
 std::string type_name(Type type) {
-  switch (type) {
-    case Type::kNumber:
-      return "a number";
-    case Type::kBoolean:
-      return "true or false";
-    case Type::kString:
-      return "a string in quotes";
-    case Type::kWords:
-      return "a number, or a string in quotes";
-    case Type::kMixed:
-      break;
-  }
-  return "values of one type";
+  constexpr std::array kNames = {"a number, or a string in quotes", "a string in quotes",
+                                 "a number", "true or false", "values of one type"};
+  return kNames[static_cast<size_t>(type)];
 }
 
 // A file says what type it means; then it must be the right one.
@@ -65,18 +56,12 @@ std::string problem_text(const Setting& setting, const RawValue& raw) {
                      setting.allowed);
 }
 
-std::string word_of(const nlohmann::json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
 // A value that has been through JSON, by whomever.
 RawValue raw_of(const nlohmann::json& value) {
   RawValue raw;
   raw.is_array = value.is_array();
-  if (!raw.is_array) raw.words = {word_of(value)};
-  if (raw.is_array) {
-    for (const auto& element : value) raw.words.push_back(word_of(element));
-  }
+  for (const auto& element : raw.is_array ? value : nlohmann::json{value})
+    raw.words.push_back(word_of(element));
   return raw;
 }
 
@@ -104,6 +89,15 @@ std::string variable_of(const Setting& setting) {
   std::ranges::transform(variable, variable.begin(),
                          [](unsigned char c) { return std::toupper(c); });
   return variable;
+}
+
+const Setting* find_setting(const std::string& text, Spelling spelling) {
+  const auto found = std::ranges::find(setting_table(), text, spelling);
+  return found == setting_table().end() ? nullptr : &*found;
+}
+
+std::string word_of(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 Problems assign(const Setting& setting, const RawValue& raw, Settings& settings) {

@@ -22,31 +22,44 @@ struct RawValue {
 // The one definition of a setting: flag --seq-len = key seq_len in a file = variable
 // ZERO_SEQ_LEN.
 struct Setting {
-  std::string group;
   std::string key;
-  std::string placeholder;  // "N", "fp32|bf16", "PATH..."
-  std::string allowed;      // "an integer from 1 to 64"
-  std::string help;
   RawValue::Type type = RawValue::Type::kString;  // in a file, of a list's elements;
                                                   // kWords: a number or a string
+  std::string placeholder;                        // "N", "fp32|bf16", "PATH..."
+  std::string allowed;                            // "an integer from 1 to 64"
+  std::string help;
+  std::string group = {};
   bool is_list = false;
   bool is_split_at_commas = false;  // as a flag; in the environment every list is
   bool defines_run = false;         // a resumed run must have the same value
   // Store the value of one word, or of a list's words; false: not allowed.
-  std::function<bool(Settings&, const std::vector<std::string>&)> assign;
-  std::function<nlohmann::json(const Settings&)> value;
+  std::function<bool(Settings&, const std::vector<std::string>&)> assign = {};
+  std::function<nlohmann::json(const Settings&)> value = {};
 };
 
 // All settings in the order of the help page.
 const std::vector<Setting>& setting_table();
 const Setting* find_setting(const std::string& key);  // nullptr: there is none
 
+// How a setting is written.
+using Spelling = std::string (*)(const Setting&);
 std::string key_of(const Setting& setting);       // seq_len
 std::string flag_of(const Setting& setting);      // --seq-len
 std::string variable_of(const Setting& setting);  // ZERO_SEQ_LEN
+// The setting that is written so; nullptr: there is none.
+const Setting* find_setting(const std::string& text, Spelling spelling);
+
+// A value and whose it is, by key.
+struct NamedValue {
+  std::string key;
+  RawValue value;
+};
 
 // Check a value and store it. Returns what is wrong with it: nothing, or one problem.
 Problems assign(const Setting& setting, const RawValue& raw, Settings& settings);
+
+// A value as people write it: a text without its quotes.
+std::string word_of(const nlohmann::json& value);
 
 // {"seq_len": 256, ...}: goes into metrics and checkpoints, and comes back.
 nlohmann::json to_json(const Settings& settings);

@@ -110,7 +110,7 @@ TomlFile read_document(std::string_view text, const std::string& path) {
   std::ranges::stable_sort(
       nodes, {}, [](const auto& item) { return item.second->source().begin.line; });
   for (const auto& [key, node] : nodes) {
-    TomlEntry entry{key, {}};
+    NamedValue entry{key, {}};
     entry.value.origin = origin(node->source());
     if (read(*node, entry.value)) {
       file.entries.push_back(std::move(entry));

@@ -8,14 +8,9 @@
 
 namespace zero::launcher {
 
-struct TomlEntry {
-  std::string key;
-  RawValue value;
-};
-
 struct TomlFile {
-  std::vector<TomlEntry> entries;  // in the order of the file
-  Problems problems;               // each with its line
+  std::vector<NamedValue> entries;  // in the order of the file
+  Problems problems;                // each with its line
 };
 
 // Read a configuration in TOML: keys with strings, numbers, booleans, or arrays of those.

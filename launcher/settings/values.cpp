@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
+
+#include "checkpoint/names.h"
 
 namespace zero::launcher {
 namespace {
@@ -45,32 +48,14 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-// Bytes of the UTF-8 character that `lead` begins; 0 when it begins none.
-int utf8_length(unsigned char lead) {
-  if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead < 0xe0) return 2;
-  if (lead >= 0xe0 && lead < 0xf0) return 3;
-  return lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
-}
-
-// Longer forms of shorter characters, surrogates, and what lies beyond U+10FFFF.
-bool is_forbidden(unsigned char lead, unsigned char second) {
-  return (lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) ||
-         (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f);
-}
-
 struct Unit {
   std::string_view name;
-  int64_t seconds;
+  int64_t size;
 };
-constexpr Unit kUnits[] = {{"s", 1},    {"sec", 1},  {"m", 60},
+constexpr Unit kTimes[] = {{"s", 1},    {"sec", 1},  {"m", 60},
                            {"min", 60}, {"h", 3600}, {"d", 86400}};
 
-struct Size {
-  std::string_view name;
-  int64_t bytes;
-};
-constexpr Size kSizes[] = {{"", 1},
+constexpr Unit kSizes[] = {{"", 1},
                            {"B", 1},
                            {"K", 1 << 10},
                            {"M", 1 << 20},
@@ -97,13 +82,11 @@ std::optional<double> parse_number(std::string_view text) {
 }
 
 std::optional<bool> parse_boolean(std::string_view text) {
-  for (std::string_view yes : {"true", "yes", "on", "1"}) {
-    if (text == yes) return true;
-  }
-  for (std::string_view no : {"false", "no", "off", "0"}) {
-    if (text == no) return false;
-  }
-  return std::nullopt;
+  static const std::map<std::string_view, bool> words = {
+      {"true", true},   {"yes", true}, {"on", true},   {"1", true},
+      {"false", false}, {"no", false}, {"off", false}, {"0", false}};
+  const auto found = words.find(text);
+  return found == words.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::optional<int64_t> parse_duration(std::string_view text) {
@@ -135,9 +118,9 @@ std::optional<int64_t> parse_span(std::string_view text) {
     const auto count = parse_integer(text.substr(0, digits));
     text.remove_prefix(digits);
     const size_t letters = std::min(text.find_first_of("0123456789"), text.size());
-    const auto unit = std::ranges::find(kUnits, text.substr(0, letters), &Unit::name);
-    if (!count || *count >= kMost || unit == std::end(kUnits)) return std::nullopt;
-    seconds += *count * unit->seconds;
+    const auto unit = std::ranges::find(kTimes, text.substr(0, letters), &Unit::name);
+    if (!count || *count >= kMost || unit == std::end(kTimes)) return std::nullopt;
+    seconds += *count * unit->size;
     text.remove_prefix(letters);
   }
   const bool is_span = seconds > 0 && seconds < kMost * 3600;
@@ -149,10 +132,19 @@ std::optional<int64_t> parse_size(std::string_view text) {
   const size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
   const auto count = parse_number(text.substr(0, digits));
   const std::string_view unit = text.substr(digits);
-  const auto found = std::ranges::find(kSizes, unit, &Size::name);
+  const auto found = std::ranges::find(kSizes, unit, &Unit::name);
   if (!count || found == std::end(kSizes)) return std::nullopt;
-  const double bytes = *count * static_cast<double>(found->bytes);
+  const double bytes = *count * static_cast<double>(found->size);
   return bytes < kLargest ? std::optional(static_cast<int64_t>(bytes)) : std::nullopt;
+}
+
+std::optional<std::pair<std::string, int>> parse_delay(std::string_view text) {
+  const size_t equals = text.find('=');
+  if (equals == 0 || equals == text.npos) return std::nullopt;
+  const auto milliseconds = parse_integer(text.substr(equals + 1));
+  const bool fits = milliseconds && *milliseconds >= 0 && *milliseconds <= 3'600'000;
+  if (!fits) return std::nullopt;
+  return std::pair(std::string(text.substr(0, equals)), static_cast<int>(*milliseconds));
 }
 
 std::string format_duration(int64_t seconds) {
@@ -171,7 +163,7 @@ std::string format_span(int64_t seconds) {
 
 std::string format_size(int64_t bytes) {
   for (const auto& [name, size] :
-       {Size{"TiB", 1LL << 40}, Size{"GiB", 1 << 30}, Size{"MiB", 1 << 20}}) {
+       {Unit{"TiB", 1LL << 40}, Unit{"GiB", 1 << 30}, Unit{"MiB", 1 << 20}}) {
     if (bytes >= size && bytes % size == 0)
       return fmt::format("{}{}", bytes / size, name);
   }
@@ -189,25 +181,15 @@ std::vector<std::string> split(std::string_view text, char separator) {
 }
 
 std::string alternatives(const std::vector<std::string>& words) {
-  std::string text;
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (i > 0) text += i + 1 == words.size() ? " or " : ", ";
-    text += words[i];
-  }
+  std::string text = fmt::format("{}", fmt::join(words, ", "));
+  if (words.size() > 1) text.replace(text.size() - words.back().size() - 2, 2, " or ");
   return text;
 }
 
 bool is_utf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const int length = utf8_length(lead);
-    if (length == 0 || i + length > text.size()) return false;
-    for (int k = 1; k < length; ++k) {
-      if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return false;
-    }
-    if (length > 1 && is_forbidden(lead, static_cast<unsigned char>(text[i + 1])))
-      return false;
-    i += length;
+  for (size_t length; !text.empty(); text.remove_prefix(length)) {
+    length = checkpoint::utf8_length(text);
+    if (length == 0) return false;
   }
   return true;
 }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace zero::launcher {
@@ -22,6 +23,9 @@ std::optional<int64_t> parse_span(std::string_view text);
 // In bytes: 4GiB, 1.5T, 512MB; KB, MB, ... are powers of 1000, K, KiB, M, MiB, ... of
 // 1024, a number alone is bytes.
 std::optional<int64_t> parse_size(std::string_view text);
+
+// A point of the code and its delay in milliseconds, an hour at most: "gather=20".
+std::optional<std::pair<std::string, int>> parse_delay(std::string_view text);
 
 std::string format_duration(int64_t seconds);  // "23:30:00"
 std::string format_span(int64_t seconds);      // "1h30min"; "0"
