@@ -6,16 +6,12 @@
 #include <array>
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "launcher/bench/options.h"
-#include "launcher/commands/bench.h"
-#include "launcher/commands/eval.h"
-#include "launcher/commands/generate.h"
-#include "launcher/commands/plan.h"
-#include "launcher/commands/train.h"
-#include "launcher/commands/verify.h"
+#include "launcher/commands/verbs.h"
 #include "launcher/process/announced_world.h"
 #include "launcher/process/environment.h"
 #include "launcher/run/console.h"
@@ -31,7 +27,7 @@ using namespace launcher;
 
 struct Verb {
   const char *name, *summary;
-  int (*run)(const CommandLine& line, const ModelFamilies& models);
+  int (*run)(const Call& call);
   std::string (*help)(const std::string& verb) = settings_help;
 };
 
@@ -58,12 +54,9 @@ std::string overview() {
   return text + "\nzero_launch VERB --help tells more about each.\n";
 }
 
-Failure unknown_verb(const std::string& word) {
-  const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const Verb& verb : kVerbs) all.emplace_back(verb.name);
-    return all;
-  }();
+Error unknown_verb(const std::string& word) {
+  std::vector<std::string> names;
+  for (const Verb& verb : kVerbs) names.emplace_back(verb.name);
   const std::string near = nearest(word, names);
   return {
       ExitCode::kUsage,
@@ -78,42 +71,48 @@ std::string kind_behind(const std::vector<std::string>& words) {
   return has_kind ? words[1] : "";
 }
 
-int rank_before_mpi() {
-  const auto announced = announced_world(process_environment());
-  return announced ? announced->rank : 0;
+int print_once(const std::string& page, int rank, std::FILE* stream = stdout) {
+  if (rank == 0) std::fputs(page.c_str(), stream);
+  return static_cast<int>(ExitCode::kDone);
 }
 
-int print_by_first_rank(const std::string& page, std::FILE* stream) {
-  if (rank_before_mpi() == 0) std::fputs(page.c_str(), stream);
-  return static_cast<int>(ExitCode::kDone);
+int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
+             const std::vector<std::string>& environment,
+             const std::optional<AnnouncedWorld>& announced) {
+  const auto verb = std::ranges::find(kVerbs, words[0], &Verb::name);
+  if (verb == kVerbs.end()) throw unknown_verb(words[0]);
+  const std::string kind = kind_behind(words);
+  CommandLine line =
+      read_command_line({words.begin() + (kind.empty() ? 1 : 2), words.end()});
+  line.words = words;
+  line.kind = kind;
+  append(line.problems, check_flags(line, words[0]));
+  const Call call{line, models, environment, announced};
+  if (!line.help) return verb->run(call);
+  return print_once(verb->help(words[0]), call.rank());
 }
 
 }  // namespace
 
 int launch(int argc, char** argv, const ModelFamilies& models) {
   guard_streams();
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc),
+      environment = process_environment();
+  std::optional<AnnouncedWorld> announced;
+  const auto rank = [&] { return announced ? announced->rank : 0; };
   try {
-    rank_before_mpi();  // an environment that makes no sense is refused before all else
+    // An environment that makes no sense is refused before all else.
+    announced = announced_world(environment);
+    if (words.empty()) {
+      print_once(overview(), rank(), stderr);
+      return static_cast<int>(ExitCode::kUsage);
+    }
+    if (words[0] == "--help" || words[0] == "-h" || words[0] == "help")
+      return print_once(overview(), rank());
+    return run_verb(words, models, environment, announced);
   } catch (...) {
-    return report_alone(describe(std::current_exception()), 0);
+    return report_alone(describe(std::current_exception()), rank());
   }
-  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
-    print_by_first_rank(overview(), words.empty() ? stderr : stdout);
-    return static_cast<int>(words.empty() ? ExitCode::kUsage : ExitCode::kDone);
-  }
-  for (const Verb& verb : kVerbs) {
-    if (words[0] != verb.name) continue;
-    const std::string kind = kind_behind(words);
-    CommandLine line =
-        read_command_line({words.begin() + (kind.empty() ? 1 : 2), words.end()});
-    line.words = words;
-    line.kind = kind;
-    if (line.help) return print_by_first_rank(verb.help(words[0]), stdout);
-    append(line.problems, check_flags(line, words[0]));
-    return verb.run(line, models);
-  }
-  return report_alone(unknown_verb(words[0]), rank_before_mpi());
 }
 
 }  // namespace zero

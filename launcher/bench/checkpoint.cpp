@@ -1,5 +1,3 @@
-#include "launcher/bench/checkpoint.h"
-
 #include <fcntl.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
 #include "engine/errors.h"
+#include "launcher/bench/benches.h"
 
 namespace zero::launcher {
 namespace {
@@ -135,9 +134,8 @@ std::vector<Row> bench_checkpoint(const BenchOptions& options) {
   std::vector<Row> rows;
   const auto add = [&](const std::string& name, const Seconds& measured,
                        const std::string& limit, const Seconds& of_limit) {
-    Row row = {{"name", name}, {"bytes", state.num_bytes()}};
-    add_result(row, measured, state.num_bytes(), limit, of_limit);
-    rows.push_back(std::move(row));
+    rows.push_back(with_result({{"name", name}, {"bytes", state.num_bytes()}}, measured,
+                               state.num_bytes(), limit, of_limit));
   };
   add("save", seconds[1], "plain file written", seconds[0]);
   add("load", seconds[3], "plain file read", seconds[2]);

@@ -1,11 +1,10 @@
-#include "launcher/bench/comm.h"
-
 #include <cstring>
 #include <span>
 
 #include "engine/comm/collectives.h"
 #include "engine/comm/ranks.h"
 #include "engine/device/host_device.h"
+#include "launcher/bench/benches.h"
 #include "launcher/process/binding.h"
 #include "launcher/process/world.h"
 
@@ -63,9 +62,7 @@ class Traffic {
   std::vector<std::byte> full_, copy_, shard_;
 };
 
-}  // namespace
-
-std::vector<Row> bench_comm(const BenchOptions& options, const World& world) {
+std::vector<Row> compare(const BenchOptions& options, const World& world) {
   take_cores(world.local_rank(), world.local_size(), options.settings.bind);
   const std::unique_ptr<Ranks> ranks = world.make_ranks();
   Traffic traffic(*ranks, options.size);
@@ -76,17 +73,22 @@ std::vector<Row> bench_comm(const BenchOptions& options, const World& world) {
   std::vector<Row> rows;
   const auto add = [&](const std::string& name, const std::string& type,
                        const Seconds& measured) {
-    Row row = {{"name", name},
-               {"type", type},
-               {"ranks", world.size()},
-               {"bytes", traffic.num_bytes()}};
-    add_result(row, measured, traffic.num_bytes(), "memcpy", seconds[0]);
-    rows.push_back(std::move(row));
+    rows.push_back(with_result({{"name", name},
+                                {"type", type},
+                                {"ranks", ranks->size()},
+                                {"bytes", traffic.num_bytes()}},
+                               measured, traffic.num_bytes(), "memcpy", seconds[0]));
   };
   add("all_gather", "any", seconds[1]);
   add("reduce_scatter", "fp32", seconds[2]);
   add("reduce_scatter", "bf16", seconds[3]);
   return rows;
+}
+
+}  // namespace
+
+BenchOfRanks bench_comm(const BenchOptions& options) {
+  return [options](const World& world) { return compare(options, world); };
 }
 
 }  // namespace zero::launcher

@@ -2,24 +2,12 @@
 
 #include <torch/torch.h>
 
-#include <set>
 #include <vector>
 
 #include "launcher/process/runner.h"
 
 namespace zero::launcher {
 namespace {
-
-// Tied ones once.
-std::vector<at::Tensor> parameters_of(LanguageModel& model) {
-  std::set<const at::TensorImpl*> seen;
-  std::vector<at::Tensor> parameters;
-  for (const at::Tensor& parameter : model.module()->parameters()) {
-    if (seen.insert(parameter.unsafeGetTensorImpl()).second)
-      parameters.push_back(parameter);
-  }
-  return parameters;
-}
 
 class PlainLoop {
  public:

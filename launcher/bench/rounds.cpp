@@ -1,10 +1,56 @@
 #include "launcher/bench/rounds.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 #include <chrono>
 
 namespace zero::launcher {
+namespace {
+
+// What `calculate` makes of the seconds of each round.
+template <class Calculate, class... Others>
+Seconds by_round(Calculate calculate, const Seconds& first, const Others&... others) {
+  Seconds results;
+  for (size_t i = 0; i < first.size(); ++i)
+    results.push_back(calculate(first[i], others[i]...));
+  return results;
+}
+
+std::vector<std::string> columns_of(const std::vector<Row>& rows) {
+  std::vector<std::string> columns;
+  for (const Row& row : rows) {
+    for (const auto& [column, value] : row.items()) {
+      if (std::ranges::find(columns, column) == columns.end()) columns.push_back(column);
+    }
+  }
+  return columns;
+}
+
+std::string to_text(const Row& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_float()) return fmt::format("{:.4g}", value.get<double>());
+  return value.dump();
+}
+
+// The cells of a column, its heading first.
+std::vector<std::string> cells_of(const std::vector<Row>& rows, std::string column) {
+  std::vector<std::string> cells(1);
+  for (const Row& row : rows)
+    cells.push_back(row.contains(column) ? to_text(row[column]) : "");
+  std::ranges::replace(column, '_', ' ');
+  cells[0] = std::move(column);
+  return cells;
+}
+
+bool has_text(const std::vector<Row>& rows, const std::string& column) {
+  return std::ranges::any_of(rows, [&](const Row& row) {
+    return row.contains(column) && row[column].is_string();
+  });
+}
+
+}  // namespace
 
 std::vector<Seconds> alternate(const std::vector<Contestant>& contestants,
                                int64_t num_rounds) {
@@ -33,26 +79,49 @@ double median(std::vector<double> values) {
 }
 
 double ratio_to_limit(const Seconds& measured, const Seconds& limit) {
-  std::vector<double> ratios;
-  for (size_t i = 0; i < measured.size(); ++i) ratios.push_back(limit[i] / measured[i]);
-  return median(std::move(ratios));
+  return median(by_round(std::divides(), limit, measured));
 }
 
 double hidden_part(const Seconds& in_step, const Seconds& queued, const Seconds& none) {
-  std::vector<double> parts;
-  for (size_t i = 0; i < in_step.size(); ++i)
-    parts.push_back((in_step[i] - queued[i]) / (in_step[i] - none[i]));
-  return median(std::move(parts));
+  return median(
+      by_round([](double in_step, double queued,
+                  double none) { return (in_step - queued) / (in_step - none); },
+               in_step, queued, none));
 }
 
-Seconds operator+(Seconds left, const Seconds& right) {
-  for (size_t i = 0; i < left.size(); ++i) left[i] += right[i];
-  return left;
+Seconds operator+(const Seconds& left, const Seconds& right) {
+  return by_round(std::plus(), left, right);
 }
 
-Seconds operator-(Seconds left, const Seconds& right) {
-  for (size_t i = 0; i < left.size(); ++i) left[i] -= right[i];
-  return left;
+Seconds operator-(const Seconds& left, const Seconds& right) {
+  return by_round(std::minus(), left, right);
+}
+
+Row with_result(Row row, const Seconds& measured, int64_t bytes,
+                const std::string& limit_name, const Seconds& limit) {
+  row["seconds"] = median(measured);
+  if (bytes > 0) row["gb_per_s"] = static_cast<double>(bytes) / 1e9 / median(measured);
+  row["limit"] = limit_name;
+  row["limit_seconds"] = median(limit);
+  row["ratio_to_limit"] = ratio_to_limit(measured, limit);
+  return row;
+}
+
+std::string to_table(const std::vector<Row>& rows) {
+  std::vector<std::string> lines(rows.size() + 1);
+  for (const std::string& column : columns_of(rows)) {
+    const std::vector<std::string> cells = cells_of(rows, column);
+    const size_t width = std::ranges::max(cells, {}, &std::string::size).size();
+    const bool to_the_left = has_text(rows, column);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      lines[i] += to_the_left ? fmt::format("{:<{}}  ", cells[i], width)
+                              : fmt::format("{:>{}}  ", cells[i], width);
+    }
+  }
+  std::string table;
+  for (std::string& line : lines)
+    table += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
+  return table;
 }
 
 }  // namespace zero::launcher

@@ -2,7 +2,6 @@
 
 #include <malloc.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 
 #include "engine/errors.h"
 #include "launcher/bench/rounds.h"
+#include "launcher/process/environment.h"
 #include "launcher/run/console.h"
 #include "launcher/run/report.h"
 #include "offload/affinity.h"
@@ -61,7 +61,7 @@ void serve(int socket, const std::function<SilentProcess::Step()>& make) {
     serve(socket, make);
     _exit(0);
   } catch (...) {
-    warn(printable(describe(std::current_exception()).what));
+    warn(printable(describe(std::current_exception()).problem()));
     _exit(1);
   }
 }
@@ -99,12 +99,6 @@ StepsTaken SilentProcess::run(int64_t num_steps, const std::vector<int>& cpus) {
     throw Error(ExitCode::kEnvironment, "the silent process beside this one has ended",
                 "", "fewer ranks or a smaller model, if memory was short");
   return taken;
-}
-
-int64_t peak_resident_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} * 1024;
 }
 
 }  // namespace zero::launcher

@@ -36,8 +36,4 @@ class SilentProcess {
   int socket_ = -1;
   pid_t pid_ = -1;
 };
-
-// Of this process so far, resident.
-int64_t peak_resident_bytes();
-
 }  // namespace zero::launcher

@@ -1,17 +1,21 @@
-#include "launcher/bench/step.h"
-
 #include <algorithm>
 #include <iterator>
+#include <memory>
+#include <random>
 #include <span>
 
 #include "engine/comm/ranks.h"
-#include "launcher/bench/engine_loop.h"
+#include "engine/engine.h"
+#include "launcher/bench/benches.h"
 #include "launcher/bench/plain_loop.h"
+#include "launcher/bench/silent_process.h"
 #include "launcher/data/token_file.h"
 #include "launcher/process/binding.h"
+#include "launcher/process/environment.h"
 #include "launcher/process/runner.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
+#include "launcher/settings/engine_options.h"
 #include "launcher/settings/model_shape.h"
 #include "offload/topology.h"
 
@@ -23,7 +27,7 @@ constexpr int64_t kNumEqualUnits = 24, kFewTokens = 64;
 
 // Without data the vocabulary is that of text.
 ModelShape shape_for(const ModelFamily& family, const Settings& settings) {
-  ModelShape shape = chosen_shape(*find_preset(family, settings.preset), settings);
+  ModelShape shape = chosen_shape(family, settings);
   if (shape.vocab == 0) shape.vocab = data::TokenFile::kEndOfText + 1;
   return shape;
 }
@@ -40,16 +44,86 @@ double seconds_together(double seconds, Ranks& ranks) {
   return ranks.size() / rate;
 }
 
-}  // namespace
+// Tokens that nobody has written; the same for the same seed.
+Batch made_up_batch(int64_t rows, const ModelShape& shape, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Batch batch = empty_batch(rows, shape.seq_len);
+  const auto token = [&] {
+    return static_cast<int64_t>(random() % static_cast<uint64_t>(shape.vocab));
+  };
+  for (int64_t& input : batch.inputs) input = token();
+  for (int64_t& target : batch.targets) target = token();
+  return batch;
+}
 
-StepBench::StepBench(const BenchOptions& options, const ModelFamilies& models)
-    : options_(options),
-      family_(*find_family(models, options.settings.model)),
-      shape_(shape_for(family_, options.settings)),
-      without_optimizer_([this] { return make_plain(false); }),
-      with_adamw_([this] { return make_plain(true); }) {}
+// Training steps of the engine, one micro-batch a step, for the clock alone.
+class EngineLoop {
+ public:
+  // Of the settings, those that the engine knows count. Collective.
+  EngineLoop(const ModelFamily& family, const ModelShape& shape, const Settings& settings,
+             std::unique_ptr<Ranks> ranks)
+      : shape_(shape), rows_(settings.micro_batch), model_(make_deferred(family, shape)) {
+    const BatchPlan batch = one_pass(rows_, ranks->size(), ranks->rank());
+    const Options options = engine_options(settings, batch, shape, family);
+    engine_ = std::make_unique<Engine>(model_->module(), options, std::move(ranks));
+    runner_ = std::make_unique<Runner>(*model_, *engine_);
+  }
 
-StepBench::~StepBench() = default;
+  // Seconds of so many steps in a row: one step goes before them, so that the first of
+  // them finds queued updates as each does, and what the last one queues is waited for
+  // afterwards. Without updates gradients are made and forgotten. Collective.
+  double run(int64_t num_steps, bool with_updates = true) {
+    step(with_updates);
+    const double seconds = seconds_of([&] {
+      for (int64_t i = 0; i < num_steps; ++i) step(with_updates);
+    });
+    engine_->shards();  // waits for updates that are queued
+    return seconds;
+  }
+
+  Ranks& control() { return engine_->control(); }
+  int64_t tokens_per_step() const { return rows_ * shape_.seq_len; }  // of this rank
+
+ private:
+  void step(bool with_updates) {
+    const uint64_t seed = num_batches_++ * engine_->size() + engine_->rank();
+    runner_->train(made_up_batch(rows_, shape_, seed));
+    if (with_updates)
+      engine_->step();
+    else
+      engine_->discard_gradients();
+  }
+
+  const ModelShape shape_;
+  const int64_t rows_;
+  std::unique_ptr<LanguageModel> model_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Runner> runner_;
+  uint64_t num_batches_ = 0;
+};
+
+class StepBench {
+ public:
+  StepBench(const BenchOptions& options, const ModelFamilies& models)
+      : options_(options),
+        family_(*find_family(models, options.settings.model)),
+        shape_(shape_for(family_, options.settings)),
+        without_optimizer_([this] { return make_plain(false); }),
+        with_adamw_([this] { return make_plain(true); }) {}
+
+  std::vector<Row> run(const World& world);
+
+ private:
+  std::vector<Row> against_silence(const World& world, const std::vector<int>& cpus);
+  std::vector<Row> hidden_updates(const std::vector<int>& cpus);
+  SilentProcess::Step make_plain(bool with_optimizer) const;
+
+  const BenchOptions options_;
+  const ModelFamily& family_;
+  const ModelShape shape_;
+  SilentProcess without_optimizer_, with_adamw_;
+  std::unique_ptr<EngineLoop> engine_, other_engine_;  // while they run
+};
 
 // In the silent process.
 SilentProcess::Step StepBench::make_plain(bool with_optimizer) const {
@@ -104,14 +178,13 @@ std::vector<Row> StepBench::against_silence(const World& world,
   std::vector<Row> rows;
   const auto add = [&](const std::string& name, const Seconds& measured, int64_t peak,
                        const std::string& limit, const Seconds& of_limit) {
-    Row row = {{"name", name},
-               {"type", settings.dtype},
-               {"ranks", world.size()},
-               {"threads", std::ssize(cpus)},
-               {"tokens_per_s", tokens / median(measured)},
-               {"peak_mib", ranks.largest(peak, "bench") / kMiB}};
-    add_result(row, measured, 0, limit, of_limit);
-    rows.push_back(std::move(row));
+    rows.push_back(with_result({{"name", name},
+                                {"type", settings.dtype},
+                                {"ranks", world.size()},
+                                {"threads", std::ssize(cpus)},
+                                {"tokens_per_s", tokens / median(measured)},
+                                {"peak_mib", ranks.largest(peak, "bench") / kMiB}},
+                               measured, 0, limit, of_limit));
   };
   const std::string bare = "silent, no optimizer", adamw = "silent, torch's AdamW";
   add("engine", seconds[1], engine_bytes, bare, seconds[0]);
@@ -148,14 +221,13 @@ std::vector<Row> StepBench::hidden_updates(const std::vector<int>& cpus) {
       {steps(*engine_, false), steps(*engine_, true), steps(*other_engine_, true)},
       options_.rounds);
   const auto row_of = [&](const std::string& name, const Seconds& measured) {
-    Row row = {{"name", name},
-               {"type", settings.dtype},
-               {"ranks", 1},
-               {"threads", 1},
-               {"units", kNumEqualUnits},
-               {"tokens_per_s", engine_->tokens_per_step() / median(measured)}};
-    add_result(row, measured, 0, "no updates", seconds[0]);
-    return row;
+    return with_result({{"name", name},
+                        {"type", settings.dtype},
+                        {"ranks", 1},
+                        {"threads", 1},
+                        {"units", kNumEqualUnits},
+                        {"tokens_per_s", engine_->tokens_per_step() / median(measured)}},
+                       measured, 0, "no updates", seconds[0]);
   };
   std::vector<Row> rows = {row_of("updates in step", seconds[1]),
                            row_of("updates queued", seconds[2])};
@@ -163,6 +235,13 @@ std::vector<Row> StepBench::hidden_updates(const std::vector<int>& cpus) {
   engine_.reset();
   other_engine_.reset();
   return rows;
+}
+
+}  // namespace
+
+BenchOfRanks bench_step(const BenchOptions& options, const ModelFamilies& models) {
+  const auto bench = std::make_shared<StepBench>(options, models);
+  return [bench](const World& world) { return bench->run(world); };
 }
 
 }  // namespace zero::launcher

@@ -1,98 +1,195 @@
-#include "launcher/commands/from_checkpoint.h"
+// The verbs that use a checkpoint's model: eval, generate.
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "checkpoint/reader.h"
 #include "engine/comm/ranks.h"
-#include "launcher/process/announced_world.h"
-#include "launcher/process/environment.h"
+#include "engine/engine.h"
+#include "engine/save_load.h"
+#include "launcher/commands/verbs.h"
+#include "launcher/data/sampler.h"
+#include "launcher/data/token_source.h"
+#include "launcher/inference/evaluate.h"
+#include "launcher/inference/generate.h"
 #include "launcher/process/process_setup.h"
+#include "launcher/process/runner.h"
 #include "launcher/process/start_ranks.h"
 #include "launcher/process/world.h"
+#include "launcher/run/console.h"
+#include "launcher/run/memory_check.h"
 #include "launcher/run/report.h"
+#include "launcher/run/resume_plan.h"
+#include "launcher/run/saved_run.h"
 #include "launcher/settings/config.h"
+#include "launcher/settings/engine_options.h"
+#include "launcher/settings/model_shape.h"
 #include "launcher/settings/values.h"
 
 namespace zero::launcher {
 namespace {
 
-// What belonged to the machine or to a test of the training run stays behind.
-Settings for_use(Settings settings) {
-  const Settings defaults;
-  settings.threads = defaults.threads;
-  settings.adam_threads = defaults.adam_threads;
-  settings.device = defaults.device;
-  settings.ranks = defaults.ranks;
-  settings.hosts = defaults.hosts;
-  settings.bind = defaults.bind;
-  settings.hang_timeout = defaults.hang_timeout;
-  settings.host_memory = defaults.host_memory;
-  settings.ignore_plan = defaults.ignore_plan;
-  settings.dump_state.clear();
-  settings.trace_comm.clear();
-  settings.delay.clear();
-  settings.chaos = 0;
-  return settings;
+using nlohmann::json;
+
+// What a checkpoint says about itself; the same on every rank.
+struct FoundCheckpoint {
+  std::string folder;
+  SavedRun run;
+};
+
+// The step's folder `from`, or the newest one of a run's folder; collective. Rank 0 alone
+// looks, as a run may just be saving. Throws Error(kUsage) that names --from.
+FoundCheckpoint find_saved_run(const std::string& from, Ranks& ranks) {
+  std::string found;
+  if (ranks.rank() == 0) {
+    const std::string folder = find_checkpoint(from, "--from");
+    found = json({folder, checkpoint::Reader(folder).manifest().config}).dump();
+  }
+  const json agreed = json::parse(ranks.broadcast(found));
+  const std::string folder = agreed[0];
+  return {folder, parse_saved_run(agreed[1], folder)};
 }
 
-Settings settings_for(const std::string& verb, const CommandLine& line,
-                      const FoundCheckpoint& checkpoint, const ModelFamilies& models) {
-  const Settings base = for_use(checkpoint.run.settings);
-  ConfigContext context;
-  context.verb = verb;
-  context.base = &base;
-  context.models = &models;
-  return read_settings(line, process_environment(), context);
+// What belonged to the machine or to a test of the training run stays behind.
+Settings settings_for_use(const Settings& of_run) {
+  json kept = to_json(of_run);
+  for (const char* key :
+       {"threads", "adam_threads", "device", "ranks", "hosts", "bind", "hang_timeout",
+        "host_memory", "ignore_plan", "dump_state", "trace_comm", "delay", "chaos"})
+    kept.erase(key);
+  return settings_from_json(kept, "the checkpoint");
+}
+
+// A model out of a checkpoint, for use and not for training: its weights are sharded over
+// the ranks, without gradients and optimizer state.
+struct LoadedModel {
+  FoundCheckpoint checkpoint;
+  Settings settings;  // the checkpoint's, with what the command line changes
+  ModelShape shape;
+  BatchPlan batch;  // a pass for each rank
+  int64_t step = 0;
+  std::unique_ptr<LanguageModel> model;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<Runner> runner;
+};
+
+Options options_for_use(const LoadedModel& loaded, const ModelFamily& family) {
+  Options options = engine_options(loaded.settings, loaded.batch, loaded.shape, family);
+  options.inference = true;
+  options.deterministic = false;  // this is about gradients; forward is the same anywhere
+  options.accumulate = Accumulate::kModel;
+  options.micro_batch = 0;
+  return options;
+}
+
+// Collective.
+void load(LoadedModel& loaded, const ModelFamily& family, const World& world,
+          std::unique_ptr<Ranks> ranks) {
+  loaded.shape = chosen_shape(family, loaded.settings);
+  loaded.shape.vocab = loaded.checkpoint.run.vocab;
+  loaded.shape.dropout = 0;
+  loaded.batch = one_pass(loaded.settings.micro_batch, ranks->size(), ranks->rank());
+  loaded.model = make_deferred(family, loaded.shape);
+  const Options options = options_for_use(loaded, family);
+  RunPlan plan;
+  plan.ranks_on_node = world.local_size();
+  plan.engine = zero::plan(*loaded.model->module(), options, world.size());
+  require_memory(*ranks, world, plan, loaded.settings,
+                 [] { return "more nodes, or --ignore-plan to start all the same"; });
+  loaded.engine =
+      std::make_unique<Engine>(loaded.model->module(), options, std::move(ranks));
+  LoadOptions weights_alone;
+  weights_alone.with_optimizer = false;
+  loaded.step =
+      load_checkpoint(*loaded.engine, loaded.checkpoint.folder, weights_alone).step;
+  loaded.runner = std::make_unique<Runner>(*loaded.model, *loaded.engine);
 }
 
 // --ranks and --hosts, which count before anything of the checkpoint is known.
 RanksToStart asked_ranks(const CommandLine& line) {
   RanksToStart ranks{0, "", line.words, ""};
-  for (const NamedValue& flag : line.flags) {
-    if (flag.value.words.size() != 1) continue;  // told with all other problems
-    if (flag.key == "ranks")
-      ranks.count = static_cast<int>(parse_integer(flag.value.words[0]).value_or(0));
-    if (flag.key == "hosts") ranks.hosts = flag.value.words[0];
+  for (const auto& [key, value] : line.flags) {
+    if (value.words.size() != 1) continue;  // told with all other problems
+    if (key == "ranks")
+      ranks.count = static_cast<int>(parse_integer(value.words[0]).value_or(0));
+    if (key == "hosts") ranks.hosts = value.words[0];
   }
   return ranks;
 }
 
-int use_in(World& world, const std::string& verb, const CommandLine& line,
-           const ModelFamilies& models, const UseModel& use) {
-  std::unique_ptr<Ranks> ranks = world.make_ranks();
-  const FoundCheckpoint checkpoint = find_saved_run(line.from, *ranks);
-  const Settings settings = settings_for(verb, line, checkpoint, models);
-  world.watch(settings.hang_timeout);
-  set_up_process(settings, world);
-  LoadedModel model(checkpoint, settings, models, world, std::move(ranks));
-  try {
-    use(model, checkpoint, settings);
-    return static_cast<int>(ExitCode::kDone);
-  } catch (...) {
-    // With the model still there: to take it down could mean to wait for other ranks.
-    return report_and_end(describe(std::current_exception()), world);
-  }
+// The frame of both verbs: find the checkpoint named by --from, read settings from it and
+// the command line, load the model, use it.
+int use_checkpoint(const std::string& verb, const Call& call,
+                   const std::function<void(LoadedModel& loaded)>& use) {
+  const CommandLine& line = call.line;
+  if (!line.problems.empty()) throw to_error(line.problems, verb);
+  const RanksToStart to_start = asked_ranks(line);
+  if (!call.announced && to_start.count > 1) return start_ranks(to_start);
+  World world(call.announced);
+  // Stands while an error is told: to take it down could mean to wait for other ranks.
+  LoadedModel loaded;
+  return run_or_end(world, [&] {
+    std::unique_ptr<Ranks> ranks = world.make_ranks();
+    loaded.checkpoint = find_saved_run(line.from, *ranks);
+    const Settings base = settings_for_use(loaded.checkpoint.run.settings);
+    ConfigContext context;
+    context.verb = verb;
+    context.base = &base;
+    context.models = &call.models;
+    loaded.settings = read_settings(line, call.environment, context);
+    world.watch(loaded.settings.hang_timeout);
+    set_up_process(loaded.settings, world);
+    load(loaded, *find_family(call.models, loaded.settings.model), world,
+         std::move(ranks));
+    use(loaded);
+    return ExitCode::kDone;
+  });
+}
+
+// --data, else what the run itself was evaluated on, else what it was trained on.
+const std::vector<std::string>& data_for(const CommandLine& line,
+                                         const Settings& settings) {
+  const bool is_given =
+      std::ranges::find(line.flags, "data", &NamedValue::key) != line.flags.end();
+  return is_given || settings.eval_data.empty() ? settings.data : settings.eval_data;
+}
+
+void evaluate_on(const std::vector<std::string>& paths, LoadedModel& loaded) {
+  const bool is_first = loaded.batch.rank == 0;
+  const ModelShape& shape = loaded.shape;
+  const data::TokenSource source(paths);
+  if (is_first) source.check_ids(shape.vocab);
+  const data::Sampler sampler(source, {shape.seq_len, false, 0});
+  const int64_t num_samples = samples_to_evaluate(sampler, loaded.settings);
+  const Evaluation result = *evaluate(*loaded.runner, loaded.engine->control(), sampler,
+                                      loaded.batch, shape.seq_len, num_samples);
+  if (!is_first) return;
+  print_line(
+      fmt::format("eval step {} | loss {:.6f} | ppl {:.4f} | {} of {} samples | {}",
+                  loaded.step, result.loss, std::exp(result.loss), num_samples,
+                  sampler.num_samples(), loaded.checkpoint.folder));
 }
 
 }  // namespace
 
-int run_from_checkpoint(const std::string& verb, const CommandLine& line,
-                        const ModelFamilies& models, const UseModel& use) {
-  const auto announced = announced_world(process_environment());
-  const int rank = announced ? announced->rank : 0;
-  std::optional<World> world;
-  try {
-    if (!line.problems.empty()) throw to_error(line.problems, verb);
-    const RanksToStart ranks = asked_ranks(line);
-    if (!announced && ranks.count > 1) return start_ranks(ranks);
-    world.emplace(announced);
-  } catch (...) {
-    return report_alone(describe(std::current_exception()), rank);
-  }
-  try {
-    return use_in(*world, verb, line, models, use);
-  } catch (...) {
-    return report_and_end(describe(std::current_exception()), *world);
-  }
+int eval(const Call& call) {
+  return use_checkpoint("eval", call, [&](LoadedModel& loaded) {
+    evaluate_on(data_for(call.line, loaded.settings), loaded);
+  });
+}
+
+int generate_text(const Call& call) {
+  return use_checkpoint("generate", call, [](LoadedModel& loaded) {
+    const std::string text =
+        sample_text(std::bind_front(&Runner::next_logits, loaded.runner.get()),
+                    loaded.settings, loaded.shape, loaded.checkpoint.run.is_text);
+    if (loaded.batch.rank == 0) print_line(text);
+  });
 }
 
 }  // namespace zero::launcher

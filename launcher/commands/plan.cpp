@@ -1,24 +1,19 @@
-#include "launcher/commands/plan.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/io.h"
 #include "engine/errors.h"
-#include "engine/init/deferred_init.h"
+#include "launcher/commands/verbs.h"
 #include "launcher/data/token_file.h"
 #include "launcher/data/token_source.h"
 #include "launcher/plan/advice.h"
 #include "launcher/plan/make_plan.h"
 #include "launcher/plan/plan_page.h"
-#include "launcher/process/announced_world.h"
-#include "launcher/process/environment.h"
+#include "launcher/process/runner.h"
 #include "launcher/run/console.h"
-#include "launcher/run/report.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/model_shape.h"
 #include "launcher/settings/setting_table.h"
@@ -34,8 +29,7 @@ class CachedPlanner {
 
   RunPlan plan(const Wish& wish) {
     if (!model_ || !(shape_ == wish.shape)) {
-      DeferredInit without_memory;
-      model_ = family_.make(wish.shape);
+      model_ = make_deferred(family_, wish.shape);
       shape_ = wish.shape;
     }
     RunPlan plan = make_plan(wish, family_, *model_);
@@ -56,13 +50,14 @@ int64_t vocab_of_data(const Settings& settings) {
   return settings.data.empty() ? kText : data::TokenSource(settings.data).vocab_size();
 }
 
-Wish wish_for(const Settings& settings, const ModelFamily& family, int num_ranks) {
-  Wish wish{settings, chosen_shape(*find_preset(family, settings.preset), settings)};
+Wish wish_for(const Settings& settings, const ModelFamily& family, const Call& call,
+              int num_ranks) {
+  Wish wish{settings, chosen_shape(family, settings)};
   if (wish.shape.vocab == 0) wish.shape.vocab = vocab_of_data(settings);
   wish.num_ranks = settings.ranks > 0 ? static_cast<int>(settings.ranks) : num_ranks;
   wish.ranks_on_node =
       settings.hosts.empty()
-          ? std::min(wish.num_ranks, announced_ranks_on_node(process_environment()))
+          ? std::min(wish.num_ranks, announced_ranks_on_node(call.environment))
           : ranks_on_fullest(settings.hosts, wish.num_ranks);
   wish.room = settings.host_memory > 0 ? settings.host_memory : available_memory_bytes();
   return wish;
@@ -100,34 +95,26 @@ void write_settings(const std::string& path, const PlanAnswer& answer) {
   }
 }
 
-int print_plan(const CommandLine& line, const Settings& settings,
-               const ModelFamilies& models, int num_ranks) {
-  const ModelFamily& family = *find_family(models, settings.model);
-  const PlanAnswer answer = answer_for(wish_for(settings, family, num_ranks), family);
-  if (!line.write.empty()) write_settings(line.write, answer);
-  const std::string text = line.json ? to_json(answer).dump() + "\n" : to_page(answer);
-  std::fputs(text.c_str(), stdout);
-  return static_cast<int>(answer.all_fits() ? ExitCode::kDone : ExitCode::kEnvironment);
-}
-
 }  // namespace
 
-int plan(const CommandLine& line, const ModelFamilies& models) {
-  const std::vector<std::string> environment = process_environment();
-  const std::optional<AnnouncedWorld> announced = announced_world(environment);
-  if (announced && announced->rank > 0) return static_cast<int>(ExitCode::kDone);
-  try {
-    ConfigContext context;
-    context.verb = "plan";
-    context.num_ranks = announced && announced->size > 0 ? announced->size : 1;
-    context.may_start_ranks = true;
-    context.is_complete = false;
-    context.models = &models;
-    return print_plan(line, read_settings(line, environment, context), models,
-                      context.num_ranks);
-  } catch (...) {
-    return report_alone(describe(std::current_exception()), 0);
-  }
+int plan(const Call& call) {
+  if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
+  ConfigContext context;
+  context.verb = "plan";
+  context.num_ranks =
+      call.announced && call.announced->size > 0 ? call.announced->size : 1;
+  context.may_start_ranks = true;
+  context.is_complete = false;
+  context.models = &call.models;
+  const Settings settings = read_settings(call.line, call.environment, context);
+  const ModelFamily& family = *find_family(call.models, settings.model);
+  const PlanAnswer answer =
+      answer_for(wish_for(settings, family, call, context.num_ranks), family);
+  if (!call.line.write.empty()) write_settings(call.line.write, answer);
+  const std::string text =
+      call.line.json ? to_json(answer).dump() + "\n" : to_page(answer);
+  std::fputs(text.c_str(), stdout);
+  return static_cast<int>(answer.all_fits() ? ExitCode::kDone : ExitCode::kEnvironment);
 }
 
 }  // namespace zero::launcher

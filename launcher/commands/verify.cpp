@@ -1,4 +1,4 @@
-#include "launcher/commands/verify.h"
+#include "checkpoint/verify.h"
 
 #include <fmt/format.h>
 
@@ -8,12 +8,9 @@
 
 #include "checkpoint/error.h"
 #include "checkpoint/find.h"
-#include "checkpoint/verify.h"
 #include "engine/errors.h"
-#include "launcher/process/announced_world.h"
-#include "launcher/process/environment.h"
+#include "launcher/commands/verbs.h"
 #include "launcher/run/console.h"
-#include "launcher/run/report.h"
 #include "launcher/run/resume_plan.h"
 #include "launcher/run/step_line.h"
 
@@ -92,15 +89,10 @@ int verify_all(const CommandLine& line) {
 
 }  // namespace
 
-int verify(const CommandLine& line, const ModelFamilies&) {
-  const auto announced = announced_world(process_environment());
-  if (announced && announced->rank > 0) return static_cast<int>(ExitCode::kDone);
-  try {
-    check_line(line);
-    return verify_all(line);
-  } catch (...) {
-    return report_alone(describe(std::current_exception()), 0);
-  }
+int verify(const Call& call) {
+  if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
+  check_line(call.line);
+  return verify_all(call.line);
 }
 
 }  // namespace zero::launcher

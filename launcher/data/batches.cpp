@@ -16,6 +16,10 @@ void read_rows(const data::Sampler& sampler, const BatchPlan& plan, int64_t batc
 
 }  // namespace
 
+BatchPlan one_pass(int64_t micro_batch, int ranks, int rank) {
+  return {micro_batch * ranks, micro_batch, ranks, rank};
+}
+
 int64_t num_passes(const BatchPlan& plan) {
   return plan.global_batch / (plan.micro_batch * plan.ranks);
 }

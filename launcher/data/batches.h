@@ -19,6 +19,9 @@ struct BatchPlan {
   int64_t begin = 0;  // global index of the sample that batch 0 begins with
 };
 
+// A batch of one pass for each rank.
+BatchPlan one_pass(int64_t micro_batch, int ranks, int rank);
+
 int64_t num_passes(const BatchPlan& plan);
 
 // The global index of the first sample of this rank's pass, for the batch with that

@@ -26,6 +26,11 @@ Batch read_micro_batch(const data::Sampler& sampler, int64_t rows, int64_t seq_l
 
 }  // namespace
 
+int64_t samples_to_evaluate(const data::Sampler& sampler, const Settings& settings) {
+  const int64_t all = sampler.num_samples();
+  return settings.eval_samples == 0 ? all : std::min(all, settings.eval_samples);
+}
+
 std::optional<Evaluation> evaluate(Runner& runner, Ranks& ranks,
                                    const data::Sampler& sampler, const BatchPlan& plan,
                                    int64_t seq_len, int64_t num_samples,

@@ -5,6 +5,7 @@
 
 #include "launcher/data/batches.h"
 #include "launcher/data/sampler.h"
+#include "launcher/settings/settings.h"
 
 namespace zero {
 class Ranks;
@@ -18,6 +19,9 @@ struct Evaluation {
   double loss = 0;  // mean over all targets
   int64_t num_targets = 0;
 };
+
+// The samples of an evaluation: as many as the settings say, or all.
+int64_t samples_to_evaluate(const data::Sampler& sampler, const Settings& settings);
 
 // The mean loss over the first `num_samples` samples. Collective; the ranks share the
 // work, and get the same bits whatever their number. Between passes `is_stopped` is asked

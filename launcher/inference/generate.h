@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "launcher/model.h"
+#include "launcher/settings/settings.h"
+
 namespace zero::launcher {
 
 struct GenerateOptions {
@@ -32,5 +35,10 @@ int64_t choose_token(std::span<const float> logits, double temperature, double u
 std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text, int64_t vocab);
 // Text ends at the first end-of-text token; what is not printable is shown as \xNN.
 std::string show_tokens(std::span<const int64_t> tokens, bool is_text);
+
+// The prompt `--sample` and what a model of that shape makes of it, as people write
+// tokens. Throws Error(kUsage) for a prompt that is none.
+std::string sample_text(const NextLogits& next_logits, const Settings& settings,
+                        const ModelShape& shape, bool is_text);
 
 }  // namespace zero::launcher

@@ -25,10 +25,8 @@ RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& mo
     throw Error(ExitCode::kUsage, "no machine holds a model of over 10^15 parameters", "",
                 "smaller --layers, --dim, --ffn-dim or --vocab");
   const BatchPlan batch{settings.global_batch, settings.micro_batch, wish.num_ranks, 0};
-  plan.engine =
-      zero::plan(*model.module(),
-                 engine_options(settings, batch, shape.seq_len, family.init_rules(shape)),
-                 wish.num_ranks);
+  plan.engine = zero::plan(
+      *model.module(), engine_options(settings, batch, shape, family), wish.num_ranks);
   if (!family.activation_bytes) return plan;
   const PassShape pass = pass_shape(settings, wish.num_ranks);
   ModelShape other = shape;

@@ -1,5 +1,6 @@
 #include "launcher/process/environment.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,11 @@ std::optional<std::string> variable(const std::vector<std::string>& environment,
     if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
   }
   return std::nullopt;
+}
+
+int64_t peak_resident_bytes() {
+  rusage usage{};
+  return getrusage(RUSAGE_SELF, &usage) == 0 ? int64_t{usage.ru_maxrss} * 1024 : 0;
 }
 
 std::string status_of_process(int pid, const std::string& field) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,9 @@ std::vector<std::string> process_environment();
 // The value of a variable in such a list; nothing: it is not set.
 std::optional<std::string> variable(const std::vector<std::string>& environment,
                                     const std::string& name);
+
+// The most bytes of this process that were resident at one time; 0: nobody tells.
+int64_t peak_resident_bytes();
 
 // What stands behind "FIELD:" in /proc/PID/status, from its first letter on; empty:
 // nothing.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "engine/engine.h"
+#include "engine/init/deferred_init.h"
 
 namespace zero::launcher {
 namespace {
@@ -55,11 +56,24 @@ at::Tensor to_tensor(std::span<const int64_t> values, int64_t rows, int64_t colu
   return tensor;
 }
 
-int64_t count_parameters(LanguageModel& model) {
+std::unique_ptr<LanguageModel> make_deferred(const ModelFamily& family,
+                                             const ModelShape& shape) {
+  DeferredInit without_memory;
+  return family.make(shape);
+}
+
+std::vector<at::Tensor> parameters_of(LanguageModel& model) {
   std::set<const at::TensorImpl*> seen;
+  std::vector<at::Tensor> parameters = model.module()->parameters();
+  std::erase_if(parameters, [&](const at::Tensor& parameter) {
+    return !seen.insert(parameter.unsafeGetTensorImpl()).second;
+  });
+  return parameters;
+}
+
+int64_t count_parameters(LanguageModel& model) {
   int64_t count = 0;
-  for (const at::Tensor& parameter : model.module()->parameters()) {
-    if (!seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
+  for (const at::Tensor& parameter : parameters_of(model)) {
     if (__builtin_add_overflow(count, parameter.numel(), &count))
       return std::numeric_limits<int64_t>::max();
   }

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -19,6 +20,13 @@ void set_seed(uint64_t seed);
 
 // (rows, columns) int64, a copy.
 at::Tensor to_tensor(std::span<const int64_t> values, int64_t rows, int64_t columns);
+
+// A model that takes no memory yet.
+std::unique_ptr<LanguageModel> make_deferred(const ModelFamily& family,
+                                             const ModelShape& shape);
+
+// All parameters, tied ones once.
+std::vector<at::Tensor> parameters_of(LanguageModel& model);
 
 // Elements of all parameters, tied ones counted once.
 int64_t count_parameters(LanguageModel& model);

@@ -1,7 +1,6 @@
 #include "launcher/run/memory_check.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <limits>
@@ -11,6 +10,7 @@
 #include "engine/comm/agreement.h"
 #include "engine/comm/ranks.h"
 #include "engine/errors.h"
+#include "launcher/process/environment.h"
 #include "launcher/process/tensor_memory.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
@@ -27,11 +27,6 @@ std::string need_text(const RunPlan& plan, int64_t of_one_rank, int64_t room,
                      short_bytes(of_one_rank * plan.ranks_on_node), plan.ranks_on_node,
                      short_bytes(of_one_rank), short_bytes(room),
                      is_limit ? "is allowed (host_memory)" : "is free");
-}
-
-int64_t peak_of_process() {
-  struct rusage usage {};
-  return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_maxrss * 1024L : 0;
 }
 
 }  // namespace
@@ -71,7 +66,7 @@ void require_memory(Ranks& ranks, const World& world, const RunPlan& plan,
 MemoryUse largest_use(Ranks& ranks, int64_t engine) {
   return {ranks.largest(engine, "engine bytes"),
           ranks.largest(peak_tensor_bytes(), "tensor bytes"),
-          ranks.largest(peak_of_process(), "process bytes")};
+          ranks.largest(peak_resident_bytes(), "process bytes")};
 }
 
 std::string to_text(const RunPlan& plan, const MemoryUse& use) {

@@ -36,19 +36,19 @@ std::string first_line(const std::string& text) {
   return text.substr(0, std::min(text.find("\nException raised from"), text.find('\n')));
 }
 
-Failure describe_other(const std::string& text) {
+Error describe_other(const std::string& text) {
   if (contains(text, "can't allocate memory") || contains(text, "out of memory")) {
     return {ExitCode::kEnvironment, first_line(text), "", kMemoryCure};
   }
-  return {ExitCode::kTraining, first_line(text), "", ""};
+  return {ExitCode::kTraining, first_line(text)};
 }
 
 std::string joined(const std::string& file, const std::string& fqn) {
   return file + (file.empty() || fqn.empty() ? "" : ", ") + fqn;
 }
 
-void print(const Failure& failure) {
-  const std::string text = three_lines(failure);
+void print(const Error& error) {
+  const std::string text = three_lines(error);
   std::fflush(stdout);
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
@@ -56,58 +56,63 @@ void print(const Failure& failure) {
 
 }  // namespace
 
-Failure describe(std::exception_ptr error) {
+Error describe(std::exception_ptr error) {
   try {
     std::rethrow_exception(error);
   } catch (const Error& e) {
-    return {e.code(), e.problem(), e.where(), e.cure()};
+    return e;
   } catch (const checkpoint::CheckpointError& e) {
     return {ExitCode::kCheckpoint, e.problem(), joined(e.file(), e.fqn()), e.cure()};
   } catch (const HostMemoryError& e) {
-    return {ExitCode::kEnvironment, e.what(), "", ""};
+    return {ExitCode::kEnvironment, e.what()};
   } catch (const std::bad_alloc&) {
     return {ExitCode::kEnvironment, "out of host memory", "", kMemoryCure};
   } catch (const std::filesystem::filesystem_error& e) {
-    return {ExitCode::kCheckpoint, e.code().message(), e.path1().string(), ""};
+    return {ExitCode::kCheckpoint, e.code().message(), e.path1().string()};
   } catch (const std::system_error& e) {
-    return {ExitCode::kEnvironment, e.what(), "", ""};
+    return {ExitCode::kEnvironment, e.what()};
   } catch (const std::exception& e) {
     return describe_other(e.what());
   } catch (...) {
-    return {ExitCode::kTraining, "an exception without a text", "", ""};
+    return {ExitCode::kTraining, "an exception without a text"};
   }
 }
 
-std::string three_lines(const Failure& failure) {
-  std::string text = "zero: " + failure.what + '\n';
-  if (!failure.where.empty()) text += "  where: " + failure.where + '\n';
-  if (!failure.cure.empty()) text += "  try:   " + failure.cure + '\n';
-  return text;
+std::string three_lines(const Error& error) {
+  return "zero: " + std::string(error.what()) + '\n';
 }
 
-int report_alone(const Failure& failure, int announced_rank) {
+int report_alone(const Error& error, int announced_rank) {
   if (announced_rank == 0) {
-    print(failure);
+    print(error);
     std::this_thread::sleep_for(kDelivery);
   } else {
     forget_stop_signals();  // mpirun must be able to end a rank that waits for its turn
     std::this_thread::sleep_for(kLongestWait);
   }
-  return static_cast<int>(failure.code);
+  return static_cast<int>(error.code());
 }
 
-int report_and_end(const Failure& failure, World& world) {
+int report_and_end(const Error& error, World& world) {
   if (world.size() == 1) {
-    print(failure);
-    return static_cast<int>(failure.code);
+    print(error);
+    return static_cast<int>(error.code());
   }
   forget_stop_signals();  // mpirun must be able to end a rank that waits for its turn
   std::this_thread::sleep_for(
       std::min<std::chrono::milliseconds>(kTurn * world.rank(), kLongestWait));
   const std::string rank = fmt::format("rank {} of {}", world.rank(), world.size());
-  print({failure.code, failure.what, joined(failure.where, rank), failure.cure});
+  print({error.code(), error.problem(), joined(error.where(), rank), error.cure()});
   std::this_thread::sleep_for(kDelivery);
-  world.abort(failure.code);
+  world.abort(error.code());
+}
+
+int run_or_end(World& world, const std::function<ExitCode()>& work) {
+  try {
+    return static_cast<int>(work());
+  } catch (...) {
+    return report_and_end(describe(std::current_exception()), world);
+  }
 }
 
 }  // namespace zero::launcher

@@ -1,5 +1,6 @@
 #pragma once
 #include <exception>
+#include <functional>
 #include <string>
 
 #include "engine/errors.h"
@@ -8,29 +9,28 @@ namespace zero::launcher {
 
 class World;
 
-// What ended a run, as three lines and an exit code.
-struct Failure {
-  ExitCode code = ExitCode::kTraining;
-  std::string what, where, cure;  // `where` and `cure` may be empty
-};
-
 // Understand any exception: ours, the checkpoint's, host memory's, the system's, torch's
 // (first line of its text, without the stack).
-Failure describe(std::exception_ptr error);
+Error describe(std::exception_ptr error);
 
 // zero: lr is "-1"; allowed: a finite number, 0 or more
 //   where: --lr
 //   try:   zero_launch train --help lists every setting and what it allows
-std::string three_lines(const Failure& failure);
+std::string three_lines(const Error& error);
 
 // Print what went wrong before ranks knew each other; returns the exit code. Every rank
 // sees the same then, so that only the first one prints, and the others wait long enough
 // for that to be read.
-int report_alone(const Failure& failure, int announced_rank);
+int report_alone(const Error& error, int announced_rank);
 
 // Print what went wrong on this rank and end all ranks; does not return when there are
 // others. The lowest of several failing ranks is the one that speaks: each waits for
 // those below it, and the first to speak ends them all.
-int report_and_end(const Failure& failure, World& world);
+int report_and_end(const Error& error, World& world);
+
+// The exit code of `work`, which many ranks may be doing; what it throws is reported so.
+// What it uses must still stand then: to take that down could mean to wait for ranks that
+// wait for this one.
+int run_or_end(World& world, const std::function<ExitCode()>& work);
 
 }  // namespace zero::launcher

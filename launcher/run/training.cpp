@@ -10,7 +10,6 @@
 #include "engine/comm/ranks.h"
 #include "engine/engine.h"
 #include "engine/errors.h"
-#include "engine/init/deferred_init.h"
 #include "launcher/data/sampler.h"
 #include "launcher/data/token_file.h"
 #include "launcher/data/token_source.h"
@@ -56,7 +55,6 @@ Training::~Training() = default;
 ExitCode Training::run() {
   process_ = set_up_process(settings_, world_);
   open_data();
-  build_model();
   build_engine();
   open_folder();
   load_progress();
@@ -80,7 +78,7 @@ const ModelFamily& Training::family() const {
 
 void Training::open_data() {
   batch_ = {settings_.global_batch, settings_.micro_batch, world_.size(), world_.rank()};
-  shape_ = chosen_shape(*find_preset(family(), settings_.preset), settings_);
+  shape_ = chosen_shape(family(), settings_);
   const auto seed = static_cast<uint64_t>(settings_.seed);
 
   source_ = std::make_unique<data::TokenSource>(settings_.data);
@@ -105,17 +103,12 @@ void Training::open_data() {
     parse_prompt(settings_.sample, is_text(*source_), shape_.vocab);
 }
 
-void Training::build_model() {
-  DeferredInit without_memory;
-  model_ = family().make(shape_);
-}
-
 void Training::build_engine() {
+  model_ = make_deferred(family(), shape_);
   std::unique_ptr<Ranks> ranks = world_.make_ranks();
   plan_memory(*ranks);
   measure_threads(*ranks);
-  Options options =
-      engine_options(settings_, batch_, shape_.seq_len, family().init_rules(shape_));
+  Options options = engine_options(settings_, batch_, shape_, family());
   options.adam_threads = adam_threads_.threads;
   engine_ = std::make_unique<Engine>(model_->module(), options, std::move(ranks));
   runner_ = std::make_unique<Runner>(*model_, *engine_);

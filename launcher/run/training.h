@@ -55,7 +55,6 @@ class Training {
  private:
   // In this order.
   void open_data();
-  void build_model();
   void build_engine();
   void open_folder();
   void load_progress();
@@ -89,8 +88,6 @@ class Training {
   // Anything but kNo: asked for meanwhile, and the evaluation was left.
   Stop evaluate_if_due();
   Stop evaluate_model();
-  int64_t num_evaluated() const;
-  void print_sample();
   bool is_first_rank() const;
   const ModelFamily& family() const;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -16,7 +17,7 @@
 #include "launcher/data/sampler.h"
 #include "launcher/data/token_source.h"
 #include "launcher/inference/evaluate.h"
-#include "launcher/inference/sample.h"
+#include "launcher/inference/generate.h"
 #include "launcher/process/runner.h"
 #include "launcher/process/stop_signals.h"
 #include "launcher/process/world.h"
@@ -198,10 +199,12 @@ Stop Training::wish_to_stop() const {
   if (stop_signal() != 0) return Stop::kSignal;
   if (!is_first_rank()) return Stop::kNo;
   folder_->check_ours();
-  const double num_steps =
-      static_cast<double>(num_evaluated()) / static_cast<double>(batch_.global_batch);
-  const bool is_ahead = evaluation_is_due() && !is_evaluating_;
-  const double due = is_ahead ? time_limit_.evaluation(num_steps) : 0;
+  double due = 0;
+  if (evaluation_is_due() && !is_evaluating_) {
+    const int64_t num_samples = samples_to_evaluate(*eval_sampler_, settings_);
+    due = time_limit_.evaluation(static_cast<double>(num_samples) /
+                                 static_cast<double>(batch_.global_batch));
+  }
   if (time_limit_.is_near(process_age(), due)) return Stop::kTimeLimit;
   return folder_->has_stop_file() ? Stop::kStopFile : Stop::kNo;
 }
@@ -226,13 +229,6 @@ bool Training::evaluation_is_due() const {
          step % settings_.eval_every == 0 && progress_.last_evaluation != step;
 }
 
-// The samples of an evaluation.
-int64_t Training::num_evaluated() const {
-  if (!eval_sampler_) return 0;
-  const int64_t all = eval_sampler_->num_samples();
-  return settings_.eval_samples == 0 ? all : std::min(all, settings_.eval_samples);
-}
-
 Stop Training::evaluate_if_due() {
   return evaluation_is_due() ? evaluate_model() : Stop::kNo;
 }
@@ -242,7 +238,7 @@ Stop Training::evaluate_model() {
   Stop stop = Stop::kNo;
   engine_->average_buffers();
   const Stopwatch watch;
-  const int64_t num_samples = num_evaluated();
+  const int64_t num_samples = samples_to_evaluate(*eval_sampler_, settings_);
   is_evaluating_ = true;
   const std::optional<Evaluation> result =
       evaluate(*runner_, engine_->control(), *eval_sampler_, batch_, shape_.seq_len,
@@ -264,17 +260,17 @@ Stop Training::evaluate_model() {
   return Stop::kNo;
 }
 
-void Training::print_sample() {
-  const std::string text = sample_text(*runner_, settings_, shape_, identity_.is_text);
-  if (is_first_rank()) print_line("sample:\n" + text);
-}
-
 ExitCode Training::finish() {
   const bool is_evaluated = progress_.last_evaluation == engine_->num_steps();
   if (const Stop stop = is_evaluated ? Stop::kNo : evaluate_model(); stop != Stop::kNo)
     return leave(stop);
   engine_->average_buffers();
-  if (!settings_.sample.empty()) print_sample();
+  if (!settings_.sample.empty()) {
+    const std::string text =
+        sample_text(std::bind_front(&Runner::next_logits, runner_.get()), settings_,
+                    shape_, identity_.is_text);
+    if (is_first_rank()) print_line("sample:\n" + text);
+  }
   tell_memory();
   if (!is_first_rank()) return ExitCode::kDone;
   folder_->remove_stop_file();

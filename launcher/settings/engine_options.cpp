@@ -40,8 +40,8 @@ std::vector<ParamGroup> frozen_groups(const std::vector<std::string>& patterns) 
 
 }  // namespace
 
-Options engine_options(const Settings& settings, const BatchPlan& batch, int64_t seq_len,
-                       const InitRules& init) {
+Options engine_options(const Settings& settings, const BatchPlan& batch,
+                       const ModelShape& shape, const ModelFamily& family) {
   const bool is_unit_major = settings.accumulate == "unit";
   Options options;
   options.seed = static_cast<uint64_t>(settings.seed);
@@ -57,14 +57,14 @@ Options engine_options(const Settings& settings, const BatchPlan& batch, int64_t
   options.schedule = schedule(settings);
   options.clip = settings.clip;
   options.groups = frozen_groups(settings.freeze);
-  options.init = init;
+  options.init = family.init_rules(shape);
   options.dtype = dtype_named(settings.dtype).value();
   options.reduce_dtype = dtype_named(settings.reduce_dtype).value();
   options.grad_dtype = dtype_named(settings.grad_dtype).value();
   options.master =
       settings.master == "split" ? MasterStorage::kSplit : MasterStorage::kFp32;
   options.state_dtype = dtype_named(settings.state_dtype).value();
-  options.nominal_targets = static_cast<double>(settings.micro_batch * seq_len);
+  options.nominal_targets = static_cast<double>(settings.micro_batch * shape.seq_len);
   options.deterministic = settings.deterministic;
   options.micro_batches_per_rank = is_unit_major ? 1 : num_passes(batch);
   options.device = device(settings.device);

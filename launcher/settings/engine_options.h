@@ -1,6 +1,4 @@
 #pragma once
-#include <cstdint>
-
 #include "engine/options.h"
 #include "launcher/data/batches.h"
 #include "launcher/model.h"
@@ -8,8 +6,8 @@
 
 namespace zero::launcher {
 
-// What the engine is told by these settings. `init` are the model's own rules.
-Options engine_options(const Settings& settings, const BatchPlan& batch, int64_t seq_len,
-                       const InitRules& init);
+// What the engine is told by these settings, for a model of that family and shape.
+Options engine_options(const Settings& settings, const BatchPlan& batch,
+                       const ModelShape& shape, const ModelFamily& family);
 
 }  // namespace zero::launcher

@@ -34,4 +34,8 @@ ModelShape chosen_shape(const ModelShape& preset, const Settings& settings) {
   return shape;
 }
 
+ModelShape chosen_shape(const ModelFamily& family, const Settings& settings) {
+  return chosen_shape(*find_preset(family, settings.preset), settings);
+}
+
 }  // namespace zero::launcher

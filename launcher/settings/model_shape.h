@@ -13,5 +13,7 @@ const ModelShape* find_preset(const ModelFamily& family, const std::string& name
 // The preset, with every setting that is given (not 0) in its place. `vocab` stays 0
 // where neither tells it.
 ModelShape chosen_shape(const ModelShape& preset, const Settings& settings);
+// The same for settings whose preset is there.
+ModelShape chosen_shape(const ModelFamily& family, const Settings& settings);
 
 }  // namespace zero::launcher

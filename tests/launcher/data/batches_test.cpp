@@ -74,7 +74,11 @@ TEST(EngineOptions, FollowTheSettings) {
   settings.freeze = {"wte*"};
   settings.accumulate = "unit";
   settings.micro_batch = 2;
-  const Options options = engine_options(settings, {16, 2, 2, 0}, 32, {});
+  ModelShape shape;
+  shape.seq_len = 32;
+  ModelFamily family;
+  family.init_rules = [](const ModelShape&) { return InitRules(); };
+  const Options options = engine_options(settings, {16, 2, 2, 0}, shape, family);
   EXPECT_EQ(options.dtype, DType::kBf16);
   EXPECT_EQ(options.reduce_dtype, DType::kFp32);
   EXPECT_EQ(options.schedule.kind, LrSchedule::Kind::kWsd);

@@ -1,0 +1,45 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/model.h"
+#include "launcher/process/announced_world.h"
+#include "launcher/settings/command_line.h"
+
+namespace zero::launcher {
+
+// What a verb is called with.
+struct Call {
+  const CommandLine& line;
+  const ModelFamilies& models;
+  const std::vector<std::string>& environment;
+  const std::optional<AnnouncedWorld>& announced;
+
+  int rank() const { return announced ? announced->rank : 0; }
+};
+
+// The verbs return the process's exit code. They throw what is wrong before ranks know
+// each other, and report all else themselves.
+
+int train(const Call& call);
+
+// Will this configuration fit, and what would? kDone when it does, else kEnvironment.
+int plan(const Call& call);
+
+// The loss of a checkpoint's model on data.
+int eval(const Call& call);
+
+// A prompt, continued by a checkpoint's model.
+int generate_text(const Call& call);
+
+// Read every byte of a checkpoint, or of all of a run's, and compare it with the hash
+// that was recorded. kDone when all is sound, else kCheckpoint.
+int verify(const Call& call);
+
+// Time one thing beside its limit; print a table, or with --json an array of rows. adam
+// and checkpoint are about one process: of several ranks the first measures, the others
+// leave.
+int bench(const Call& call);
+
+}  // namespace zero::launcher
