@@ -12,8 +12,8 @@
 
 #include "launcher/bench/options.h"
 #include "launcher/commands/verbs.h"
-#include "launcher/process/announced_world.h"
 #include "launcher/process/environment.h"
+#include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/run/report.h"
 #include "launcher/settings/command_line.h"

@@ -94,8 +94,8 @@ void refuse(Problems& problems, const BenchKind& kind, const std::string& flag) 
 
 Problems unused_flags(const BenchKind& kind, const CommandLine& line) {
   Problems problems;
-  for (const NamedValue& flag : line.flags) {
-    if (!kind.takes(flag.key)) refuse(problems, kind, flag_of(*find_setting(flag.key)));
+  for (const auto& [key, value] : line.flags) {
+    if (!kind.takes(key)) refuse(problems, kind, flag_of(*find_setting(key)));
   }
   if (!line.config_file.empty()) refuse(problems, kind, "--config");
   if (!line.size.empty() && kind.size_help.empty()) refuse(problems, kind, "--size");
@@ -131,13 +131,11 @@ const std::vector<BenchKind>& bench_kinds() {
 const BenchKind& find_bench_kind(const CommandLine& line) {
   const auto found = std::ranges::find(bench_kinds(), line.kind, &BenchKind::name);
   if (found != bench_kinds().end()) return *found;
-  const std::string near = nearest(line.kind, names_of_kinds());
   throw Error(ExitCode::kUsage,
               line.kind.empty()
                   ? "bench needs a kind; allowed: " + alternatives(names_of_kinds())
-                  : fmt::format("\"{}\" is no kind of bench{}; allowed: {}", line.kind,
-                                near.empty() ? "" : "; nearest: " + near,
-                                alternatives(names_of_kinds())),
+                  : fmt::format("\"{}\" is no kind of bench{}", line.kind,
+                                offer(line.kind, names_of_kinds())),
               "command line", "zero_launch bench --help tells what each one measures");
 }
 
@@ -155,11 +153,8 @@ BenchOptions read_bench_options(const BenchKind& kind, const CommandLine& line,
   read_value("--size", line.size, parse_size, kSmallest, int64_t{1} << 50,
              "bytes such as 256MiB, at least " + format_size(kSmallest), options.size,
              checked.problems);
-  ConfigContext context;
-  context.verb = "bench";
-  context.base = &kind.defaults;
-  context.models = &models;
-  options.settings = read_settings(checked, environment, context);
+  options.settings = read_settings(
+      checked, environment, {.verb = "bench", .base = &kind.defaults, .models = &models});
   return options;
 }
 

@@ -20,7 +20,6 @@ struct BenchKind {
   int64_t default_size = 0;  // bytes
 
   bool takes(const std::string& setting) const;
-  bool is_of_ranks() const { return takes("ranks"); }  // else of one process
 };
 
 // adam, step, comm, checkpoint.

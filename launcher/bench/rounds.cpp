@@ -6,6 +6,8 @@
 #include <cassert>
 #include <chrono>
 
+#include "launcher/run/pace.h"
+
 namespace zero::launcher {
 namespace {
 
@@ -44,12 +46,6 @@ std::vector<std::string> cells_of(const std::vector<Row>& rows, std::string colu
   return cells;
 }
 
-bool has_text(const std::vector<Row>& rows, const std::string& column) {
-  return std::ranges::any_of(rows, [&](const Row& row) {
-    return row.contains(column) && row[column].is_string();
-  });
-}
-
 }  // namespace
 
 std::vector<Seconds> alternate(const std::vector<Contestant>& contestants,
@@ -67,7 +63,7 @@ std::vector<Seconds> alternate(const std::vector<Contestant>& contestants,
 double seconds_of(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds_since(start);
 }
 
 double median(std::vector<double> values) {
@@ -112,7 +108,8 @@ std::string to_table(const std::vector<Row>& rows) {
   for (const std::string& column : columns_of(rows)) {
     const std::vector<std::string> cells = cells_of(rows, column);
     const size_t width = std::ranges::max(cells, {}, &std::string::size).size();
-    const bool to_the_left = has_text(rows, column);
+    const bool to_the_left = std::ranges::any_of(
+        rows, [&](const Row& row) { return row.value(column, Row()).is_string(); });
     for (size_t i = 0; i < lines.size(); ++i) {
       lines[i] += to_the_left ? fmt::format("{:<{}}  ", cells[i], width)
                               : fmt::format("{:>{}}  ", cells[i], width);

@@ -12,11 +12,11 @@
 #include "launcher/data/token_file.h"
 #include "launcher/process/binding.h"
 #include "launcher/process/environment.h"
+#include "launcher/process/process_setup.h"
 #include "launcher/process/runner.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
-#include "launcher/settings/engine_options.h"
-#include "launcher/settings/model_shape.h"
+#include "launcher/settings/derived.h"
 #include "offload/topology.h"
 
 namespace zero::launcher {

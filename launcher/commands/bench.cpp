@@ -20,7 +20,7 @@ int bench(const Call& call) {
   const BenchKind& kind = find_bench_kind(call.line);
   const BenchOptions options =
       read_bench_options(kind, call.line, call.environment, call.models);
-  if (!kind.is_of_ranks()) {
+  if (!kind.takes("ranks")) {  // is about one process
     if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
     print_rows(kind.name == "adam" ? bench_adam(options) : bench_checkpoint(options),
                call.line);

@@ -1,12 +1,10 @@
 // The verbs that use a checkpoint's model: eval, generate.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "checkpoint/reader.h"
 #include "engine/comm/ranks.h"
@@ -24,11 +22,10 @@
 #include "launcher/run/console.h"
 #include "launcher/run/memory_check.h"
 #include "launcher/run/report.h"
-#include "launcher/run/resume_plan.h"
+#include "launcher/run/resume.h"
 #include "launcher/run/saved_run.h"
 #include "launcher/settings/config.h"
-#include "launcher/settings/engine_options.h"
-#include "launcher/settings/model_shape.h"
+#include "launcher/settings/derived.h"
 #include "launcher/settings/values.h"
 
 namespace zero::launcher {
@@ -137,11 +134,8 @@ int use_checkpoint(const std::string& verb, const Call& call,
     std::unique_ptr<Ranks> ranks = world.make_ranks();
     loaded.checkpoint = find_saved_run(line.from, *ranks);
     const Settings base = settings_for_use(loaded.checkpoint.run.settings);
-    ConfigContext context;
-    context.verb = verb;
-    context.base = &base;
-    context.models = &call.models;
-    loaded.settings = read_settings(line, call.environment, context);
+    loaded.settings = read_settings(
+        line, call.environment, {.verb = verb, .base = &base, .models = &call.models});
     world.watch(loaded.settings.hang_timeout);
     set_up_process(loaded.settings, world);
     load(loaded, *find_family(call.models, loaded.settings.model), world,
@@ -154,9 +148,8 @@ int use_checkpoint(const std::string& verb, const Call& call,
 // --data, else what the run itself was evaluated on, else what it was trained on.
 const std::vector<std::string>& data_for(const CommandLine& line,
                                          const Settings& settings) {
-  const bool is_given =
-      std::ranges::find(line.flags, "data", &NamedValue::key) != line.flags.end();
-  return is_given || settings.eval_data.empty() ? settings.data : settings.eval_data;
+  return line.flags.contains("data") || settings.eval_data.empty() ? settings.data
+                                                                   : settings.eval_data;
 }
 
 void evaluate_on(const std::vector<std::string>& paths, LoadedModel& loaded) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/error.h"
@@ -10,39 +11,17 @@
 #include "launcher/data/token_file.h"
 #include "launcher/data/token_source.h"
 #include "launcher/plan/advice.h"
-#include "launcher/plan/make_plan.h"
 #include "launcher/plan/plan_page.h"
+#include "launcher/plan/run_plan.h"
 #include "launcher/process/runner.h"
 #include "launcher/run/console.h"
 #include "launcher/settings/config.h"
-#include "launcher/settings/model_shape.h"
+#include "launcher/settings/derived.h"
 #include "launcher/settings/setting_table.h"
 #include "offload/available_memory.h"
 
 namespace zero::launcher {
 namespace {
-
-// Plans for many settings of few shapes: modules are made once for each shape in a row.
-class CachedPlanner {
- public:
-  explicit CachedPlanner(const ModelFamily& family) : family_(family) {}
-
-  RunPlan plan(const Wish& wish) {
-    if (!model_ || !(shape_ == wish.shape)) {
-      model_ = make_deferred(family_, wish.shape);
-      shape_ = wish.shape;
-    }
-    RunPlan plan = make_plan(wish, family_, *model_);
-    plan.program = program_;
-    return plan;
-  }
-
- private:
-  const ModelFamily& family_;
-  const int64_t program_ = program_bytes();
-  std::unique_ptr<LanguageModel> model_;
-  ModelShape shape_;
-};
 
 // Where neither settings nor data tell a vocabulary, the one of text.
 int64_t vocab_of_data(const Settings& settings) {
@@ -64,8 +43,16 @@ Wish wish_for(const Settings& settings, const ModelFamily& family, const Call& c
 }
 
 PlanAnswer answer_for(const Wish& wish, const ModelFamily& family) {
-  CachedPlanner planner(family);
-  const auto plan = [&](const Wish& each) { return planner.plan(each); };
+  // Plans for many settings of few shapes: modules are made once for each shape in a row.
+  std::unique_ptr<LanguageModel> model;
+  ModelShape shape;
+  const Planner plan = [&, program = program_bytes()](const Wish& each) {
+    if (!model || !(shape == each.shape)) model = make_deferred(family, each.shape);
+    shape = each.shape;
+    RunPlan made = make_plan(each, family, *model);
+    made.program = program;
+    return made;
+  };
   PlanAnswer answer;
   answer.wish = wish;
   answer.room_text =
@@ -99,17 +86,16 @@ void write_settings(const std::string& path, const PlanAnswer& answer) {
 
 int plan(const Call& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
-  ConfigContext context;
-  context.verb = "plan";
-  context.num_ranks =
-      call.announced && call.announced->size > 0 ? call.announced->size : 1;
-  context.may_start_ranks = true;
-  context.is_complete = false;
-  context.models = &call.models;
-  const Settings settings = read_settings(call.line, call.environment, context);
+  const int num_ranks = call.announced ? std::max(1, call.announced->size) : 1;
+  const Settings settings = read_settings(call.line, call.environment,
+                                          {.verb = "plan",
+                                           .num_ranks = num_ranks,
+                                           .may_start_ranks = true,
+                                           .is_complete = false,
+                                           .models = &call.models});
   const ModelFamily& family = *find_family(call.models, settings.model);
   const PlanAnswer answer =
-      answer_for(wish_for(settings, family, call, context.num_ranks), family);
+      answer_for(wish_for(settings, family, call, num_ranks), family);
   if (!call.line.write.empty()) write_settings(call.line.write, answer);
   const std::string text =
       call.line.json ? to_json(answer).dump() + "\n" : to_page(answer);

@@ -2,13 +2,12 @@
 
 #include "launcher/commands/verbs.h"
 #include "launcher/process/start_ranks.h"
-#include "launcher/process/stop_signals.h"
+#include "launcher/process/stop.h"
 #include "launcher/process/world.h"
 #include "launcher/run/report.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/run/training.h"
 #include "launcher/settings/config.h"
-#include "launcher/settings/config_checks.h"
 #include "launcher/settings/setting_table.h"
 
 namespace zero::launcher {
@@ -26,12 +25,12 @@ void check_ranks(const Settings& settings, int num_ranks) {
 
 int train(const Call& call) {
   catch_stop_signals();
-  ConfigContext context;
-  context.num_ranks = call.announced ? call.announced->size : 1;
-  context.may_start_ranks = !call.announced;
-  context.is_complete = !call.line.print_config;
-  context.models = &call.models;
-  const Settings settings = read_settings(call.line, call.environment, context);
+  const Settings settings =
+      read_settings(call.line, call.environment,
+                    {.num_ranks = call.announced ? call.announced->size : 1,
+                     .may_start_ranks = !call.announced,
+                     .is_complete = !call.line.print_config,
+                     .models = &call.models});
   if (call.line.print_config) {
     if (call.rank() == 0) std::fputs(to_toml(settings).c_str(), stdout);
     return static_cast<int>(ExitCode::kDone);

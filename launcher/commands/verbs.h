@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "launcher/model.h"
-#include "launcher/process/announced_world.h"
+#include "launcher/process/world.h"
 #include "launcher/settings/command_line.h"
 
 namespace zero::launcher {

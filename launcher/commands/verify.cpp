@@ -11,20 +11,13 @@
 #include "engine/errors.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/run/console.h"
-#include "launcher/run/resume_plan.h"
-#include "launcher/run/step_line.h"
+#include "launcher/run/lines.h"
+#include "launcher/run/resume.h"
 
 namespace zero::launcher {
 namespace {
 
 using nlohmann::json;
-
-void check_line(const CommandLine& line) {
-  Problems problems = line.problems;
-  if (!line.flags.empty() || !line.config_file.empty())
-    problems.push_back({"verify takes no settings", "command line"});
-  if (!problems.empty()) throw to_error(problems, "verify");
-}
 
 std::vector<std::string> folders_in(const std::string& from) {
   if (step_named_by(from)) return {from};
@@ -91,8 +84,12 @@ int verify_all(const CommandLine& line) {
 
 int verify(const Call& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
-  check_line(call.line);
-  return verify_all(call.line);
+  const CommandLine& line = call.line;
+  Problems problems = line.problems;
+  if (!line.flags.empty() || !line.config_file.empty())
+    problems.push_back({"verify takes no settings", "command line"});
+  if (!problems.empty()) throw to_error(problems, "verify");
+  return verify_all(line);
 }
 
 }  // namespace zero::launcher

@@ -5,16 +5,6 @@
 #include "launcher/data/sampler.h"
 
 namespace zero::launcher {
-namespace {
-
-void read_rows(const data::Sampler& sampler, const BatchPlan& plan, int64_t batch,
-               int64_t pass, int64_t first_row, Batch& rows) {
-  const int64_t first = first_sample(plan, batch, pass);
-  for (int64_t i = 0; i < plan.micro_batch; ++i)
-    read_row(sampler, first + i, first_row + i, rows);
-}
-
-}  // namespace
 
 BatchPlan one_pass(int64_t micro_batch, int ranks, int rank) {
   return {micro_batch * ranks, micro_batch, ranks, rank};
@@ -47,18 +37,13 @@ void read_row(const data::Sampler& sampler, int64_t global_index, int64_t row,
   std::copy_n(tokens.begin() + 1, batch.seq_len, batch.targets.begin() + offset);
 }
 
-Batch read_pass(const data::Sampler& sampler, const BatchPlan& plan, int64_t seq_len,
-                int64_t batch, int64_t pass) {
-  Batch rows = empty_batch(plan.micro_batch, seq_len);
-  read_rows(sampler, plan, batch, pass, 0, rows);
-  return rows;
-}
-
-Batch read_all_passes(const data::Sampler& sampler, const BatchPlan& plan,
-                      int64_t seq_len, int64_t batch) {
-  Batch rows = empty_batch(num_passes(plan) * plan.micro_batch, seq_len);
-  for (int64_t pass = 0; pass < num_passes(plan); ++pass) {
-    read_rows(sampler, plan, batch, pass, pass * plan.micro_batch, rows);
+Batch read_passes(const data::Sampler& sampler, const BatchPlan& plan, int64_t seq_len,
+                  int64_t batch, int64_t first_pass, int64_t count) {
+  Batch rows = empty_batch(count * plan.micro_batch, seq_len);
+  for (int64_t row = 0; row < rows.rows; ++row) {
+    const int64_t pass = first_pass + row / plan.micro_batch;
+    read_row(sampler, first_sample(plan, batch, pass) + row % plan.micro_batch, row,
+             rows);
   }
   return rows;
 }

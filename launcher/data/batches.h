@@ -43,12 +43,8 @@ Batch empty_batch(int64_t rows, int64_t seq_len);
 void read_row(const data::Sampler& sampler, int64_t global_index, int64_t row,
               Batch& batch);
 
-// One pass of this rank.
-Batch read_pass(const data::Sampler& sampler, const BatchPlan& plan, int64_t seq_len,
-                int64_t batch, int64_t pass);
-
-// All passes of this rank, one below the other.
-Batch read_all_passes(const data::Sampler& sampler, const BatchPlan& plan,
-                      int64_t seq_len, int64_t batch);
+// So many passes of this rank, one below the other.
+Batch read_passes(const data::Sampler& sampler, const BatchPlan& plan, int64_t seq_len,
+                  int64_t batch, int64_t first_pass, int64_t count);
 
 }  // namespace zero::launcher

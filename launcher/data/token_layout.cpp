@@ -136,19 +136,9 @@ TokenLayout raw_uint16_layout(const FileHead& head) {
 }  // namespace
 
 std::string kind_name(TokenKind kind) {
-  switch (kind) {
-    case TokenKind::kText:
-      return "text";
-    case TokenKind::kNanoGpt:
-      return "nanoGPT uint16";
-    case TokenKind::kLlmcGpt2:
-      return "llm.c gpt2";
-    case TokenKind::kLlmcLlama3:
-      return "llm.c llama3";
-    case TokenKind::kLlmq:
-      return "LLMQ";
-  }
-  return "unknown";
+  constexpr std::array kNames = {"text", "nanoGPT uint16", "llm.c gpt2", "llm.c llama3",
+                                 "LLMQ"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 TokenLayout detect_layout(const MappedFile& file) {

@@ -4,22 +4,89 @@
 
 #include <algorithm>
 #include <cassert>
+#include <filesystem>
+#include <system_error>
 
 #include "launcher/data/error.h"
-#include "launcher/data/file_list.h"
 
 namespace zero::data {
 namespace {
 
-constexpr size_t kMaxKeptMappings = 1024;
+namespace fs = std::filesystem;
 
-// 1234567 -> "1,234,567"
-std::string with_commas(int64_t number) {
-  std::string text = std::to_string(number);
-  for (int64_t i = std::ssize(text) - 3; i > 0; i -= 3)
-    text.insert(static_cast<size_t>(i), 1, ',');
-  return text;
+struct ListedFile {
+  std::string path;  // opens the file
+  std::string name;  // the path below the listed folder, or the bare file name: moves
+                     // with the data
+  bool from_folder = false;  // found in a folder, not asked for by name
+};
+
+[[noreturn]] void throw_unreadable(const std::string& path,
+                                   const std::error_code& error) {
+  const bool is_missing = error == std::errc::no_such_file_or_directory;
+  throw DataError(is_missing ? "the data path does not exist"
+                             : "the data path cannot be read: " + error.message(),
+                  path, "check --data and the permissions of every folder above it");
 }
+
+bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+
+std::vector<ListedFile> list_folder(const std::string& folder) {
+  std::vector<ListedFile> files;
+  std::error_code error;
+  fs::recursive_directory_iterator entry(folder, error);
+  if (error) throw_unreadable(folder, error);
+  while (entry != fs::recursive_directory_iterator()) {
+    const fs::path path = entry->path();
+    if (is_hidden(path)) {
+      entry.disable_recursion_pending();
+    } else if (fs::is_regular_file(entry->symlink_status(error))) {
+      files.push_back({path.string(), path.lexically_relative(folder).string(), true});
+    }
+    if (!error) entry.increment(error);
+    if (error) throw_unreadable(path.string(), error);
+  }
+  std::ranges::sort(files, {}, &ListedFile::name);
+  return files;
+}
+
+std::vector<ListedFile> list_path(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (error) throw_unreadable(path, error);
+  if (fs::is_regular_file(status)) return {{path, fs::path(path).filename().string()}};
+  if (!fs::is_directory(status)) {
+    throw DataError(
+        "the data path is neither a file nor a folder", path,
+        "pipes and devices have no random access: write the tokens to a file");
+  }
+  auto files = list_folder(path);
+  if (files.empty()) {
+    throw DataError(
+        "the folder holds no files", path,
+        "name another folder; hidden names and symbolic links inside it do not count");
+  }
+  return files;
+}
+
+// List the files under `paths`, in the order of the paths; a folder gives all its files
+// at any depth, sorted bytewise by name.
+//
+// In a folder, names that start with '.' are left out, and so is everything that is not a
+// regular file; symbolic links are not followed, so the list never leaves the folder. A
+// path given by the caller may be either. Throws DataError for a missing or unreadable
+// path, a folder without files, and an empty list of paths.
+std::vector<ListedFile> list_files(const std::vector<std::string>& paths) {
+  if (paths.empty()) throw DataError("no data is given", "--data", "give --data PATH...");
+  std::vector<ListedFile> files;
+  for (const auto& path : paths) {
+    auto found = list_path(path);
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
+constexpr size_t kMaxKeptMappings = 1024;
 
 void check_not_empty(const TokenFile& file) {
   if (file.layout().num_tokens > 0) return;
@@ -64,14 +131,14 @@ int64_t TokenSource::vocab_size() const {
 
 std::string TokenSource::describe() const {
   return fmt::format("{}, {} file{}, {} tokens", kind_name(files_.front().layout().kind),
-                     with_commas(num_files()), num_files() == 1 ? "" : "s",
-                     with_commas(num_tokens()));
+                     fmt::group_digits(num_files()), num_files() == 1 ? "" : "s",
+                     fmt::group_digits(num_tokens()));
 }
 
 std::string TokenSource::where() const {
   const std::string& first = files_.front().path();
   if (num_files() == 1) return first;
-  return fmt::format("{} and {} more", first, with_commas(num_files() - 1));
+  return fmt::format("{} and {} more", first, fmt::group_digits(num_files() - 1));
 }
 
 void TokenSource::read(int64_t begin, int64_t count, int64_t* out) const {

@@ -24,12 +24,6 @@ double uniform_number(uint64_t seed, int64_t index) {
       -32);
 }
 
-std::vector<int64_t> parse_text(const std::string& prompt) {
-  std::vector<int64_t> tokens;
-  for (unsigned char byte : prompt) tokens.push_back(byte);
-  return tokens;
-}
-
 std::vector<int64_t> parse_numbers(const std::string& prompt) {
   std::vector<int64_t> tokens;
   std::istringstream words(prompt);
@@ -66,8 +60,9 @@ std::vector<int64_t> generate(const std::vector<int64_t>& prompt,
 
 std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text,
                                   int64_t vocab) {
+  const std::vector<unsigned char> bytes(prompt.begin(), prompt.end());
   const std::vector<int64_t> tokens =
-      is_text ? parse_text(prompt) : parse_numbers(prompt);
+      is_text ? std::vector<int64_t>(bytes.begin(), bytes.end()) : parse_numbers(prompt);
   const bool fits = std::ranges::all_of(
       tokens, [&](int64_t token) { return token >= 0 && token < vocab; });
   if (tokens.empty() || !fits) {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "launcher/settings/config_checks.h"
+#include "launcher/settings/config.h"
 
 namespace zero::launcher {
 namespace {
@@ -53,14 +53,6 @@ Fit make_fit(const Wish& before, const Wish& after, RunPlan plan) {
   return fit;
 }
 
-void save_all(Wish& wish, const std::vector<Saver>& left_out = {}) {
-  for (const Saver saver : kSavers) {
-    if (std::ranges::find(left_out, saver) != left_out.end()) continue;
-    while (saver(wish)) {
-    }
-  }
-}
-
 // `saver` as often as it takes.
 std::optional<Wish> with_saver(Wish wish, Saver saver, const Planner& plan) {
   while (saver(wish)) {
@@ -73,7 +65,11 @@ std::optional<Wish> with_saver(Wish wish, Saver saver, const Planner& plan) {
 std::optional<Wish> with_few_savers(const Wish& wish, const Planner& plan) {
   const auto with_all_but = [&](const std::vector<Saver>& left_out) {
     Wish saving = wish;
-    save_all(saving, left_out);
+    for (const Saver saver : kSavers) {
+      if (std::ranges::find(left_out, saver) != left_out.end()) continue;
+      while (saver(saving)) {
+      }
+    }
     return saving;
   };
   std::vector<Saver> unneeded;

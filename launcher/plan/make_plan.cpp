@@ -1,19 +1,14 @@
-#include "launcher/plan/make_plan.h"
-
 #include "engine/engine.h"
 #include "engine/errors.h"
 #include "launcher/data/batches.h"
+#include "launcher/plan/run_plan.h"
 #include "launcher/process/runner.h"
-#include "launcher/settings/engine_options.h"
+#include "launcher/settings/derived.h"
 
 namespace zero::launcher {
-namespace {
-
-constexpr int64_t kMostParameters = int64_t{1} << 50;
-
-}  // namespace
 
 RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& model) {
+  constexpr int64_t kMostParameters = int64_t{1} << 50;
   const Settings& settings = wish.settings;
   const ModelShape& shape = wish.shape;
   RunPlan plan;

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "launcher/run/step_line.h"
+#include "launcher/run/lines.h"
 
 namespace zero::launcher {
 namespace {
@@ -15,7 +15,7 @@ std::string shape_text(const RunPlan& plan) {
   const ModelShape& shape = plan.shape;
   return fmt::format("{} layers, dim {}, {} heads, vocabulary {}: {} parameters",
                      shape.layers, shape.dim, shape.heads, shape.vocab,
-                     with_commas(plan.num_parameters));
+                     fmt::group_digits(plan.num_parameters));
 }
 
 // A row of the table; the second sum is that of the fullest node.
@@ -81,10 +81,6 @@ json fit_json(const Fit& fit) {
 
 }  // namespace
 
-bool PlanAnswer::engine_fits() const {
-  return plan.engine_bytes() * plan.ranks_on_node <= wish.room;
-}
-
 std::string to_page(const PlanAnswer& answer) {
   const RunPlan& plan = answer.plan;
   std::string text = "zero_launch plan\n";
@@ -115,31 +111,26 @@ json to_json(const PlanAnswer& answer) {
     entries.push_back(
         {{"owner", entry.owner}, {"tier", entry.tier}, {"bytes", entry.bytes}});
   }
-  json result = {
+  const bool is_known = plan.activations >= 0;
+  const json other_loss = {{"loss_chunk", other_loss_chunk(plan.shape.loss_chunk)},
+                           {"activation_bytes_per_rank", plan.other_activations}};
+  return {
       {"model", shape_json(plan)},
       {"ranks", plan.num_ranks},
       {"ranks_per_node", plan.ranks_on_node},
       {"engine", entries},
       {"engine_bytes_per_rank", plan.engine_bytes()},
-      {"activation_bytes_per_rank", nullptr},
-      {"other_loss", nullptr},
+      {"activation_bytes_per_rank", is_known ? json(plan.activations) : json()},
+      {"other_loss", is_known ? other_loss : json()},
       {"program_bytes_per_rank", plan.program},
       {"bytes_per_rank", plan.rank_bytes()},
       {"bytes_per_node", plan.node_bytes()},
       {"bytes_available", answer.wish.room},
       {"engine_fits", answer.engine_fits()},
       {"fits", answer.all_fits()},
-      {"nearest", nullptr},
-      {"largest", nullptr},
+      {"nearest", answer.nearest ? fit_json(*answer.nearest) : json()},
+      {"largest", answer.largest ? shape_json(*answer.largest) : json()},
   };
-  if (plan.activations >= 0) {
-    result["activation_bytes_per_rank"] = plan.activations;
-    result["other_loss"] = {{"loss_chunk", other_loss_chunk(plan.shape.loss_chunk)},
-                            {"activation_bytes_per_rank", plan.other_activations}};
-  }
-  if (answer.nearest) result["nearest"] = fit_json(*answer.nearest);
-  if (answer.largest) result["largest"] = shape_json(*answer.largest);
-  return result;
 }
 
 }  // namespace zero::launcher

@@ -15,7 +15,9 @@ struct PlanAnswer {
   std::optional<Fit> nearest;      // where the plan does not fit
   std::optional<RunPlan> largest;  // model of that shape
 
-  bool engine_fits() const;
+  bool engine_fits() const {
+    return plan.engine_bytes() * plan.ranks_on_node <= wish.room;
+  }
   bool all_fits() const { return fits(plan, wish.room); }
 };
 

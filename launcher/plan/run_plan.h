@@ -39,6 +39,10 @@ constexpr int64_t kLossChunk = 1024;
 // With all logits at once where these are made in chunks, else in chunks of kLossChunk.
 constexpr int64_t other_loss_chunk(int64_t chunk) { return chunk > 0 ? 0 : kLossChunk; }
 
+// Plan settings that fit together, for `model`, which has the wish's shape and may be
+// deferred: nothing is allocated. RunPlan::program stays 0.
+RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& model);
+
 // What goes through a model at once under these settings.
 PassShape pass_shape(const Settings& settings, int num_ranks);
 

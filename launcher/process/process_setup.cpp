@@ -1,24 +1,74 @@
 #include "launcher/process/process_setup.h"
 
+#include <c10/core/CPUAllocator.h>
+#include <malloc.h>
+#include <torch/torch.h>
+
+#include <atomic>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "engine/device/delays.h"
-#include "launcher/process/runner.h"
-#include "launcher/process/tensor_memory.h"
 #include "launcher/process/world.h"
 #include "launcher/settings/values.h"
 
 namespace zero::launcher {
+namespace {
+
+// Whatever torch allocates with, and a count beside it.
+class CountingAllocator final : public c10::Allocator {
+ public:
+  explicit CountingAllocator(c10::Allocator& allocator) : allocator_(allocator) {}
+
+  c10::DataPtr allocate(size_t bytes) override {
+    void* memory = allocator_.raw_allocate(bytes);
+    count_up(static_cast<int64_t>(::malloc_usable_size(memory)));
+    return {memory, memory, &release, c10::Device(c10::DeviceType::CPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+  int64_t peak() const { return peak_.load(std::memory_order_relaxed); }
+
+  static CountingAllocator& instance() {
+    // Tensors may go after all else has.
+    static auto* counter = new CountingAllocator(*c10::GetDefaultCPUAllocator());
+    return *counter;
+  }
+
+ private:
+  static void release(void* memory) {
+    CountingAllocator& counter = instance();
+    counter.live_.fetch_sub(static_cast<int64_t>(::malloc_usable_size(memory)),
+                            std::memory_order_relaxed);
+    counter.allocator_.raw_deallocate(memory);
+  }
+  void count_up(int64_t bytes) {
+    const int64_t now = live_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    int64_t before = peak_.load(std::memory_order_relaxed);
+    while (before < now && !peak_.compare_exchange_weak(before, now)) {
+    }
+  }
+
+  c10::Allocator& allocator_;
+  std::atomic<int64_t> live_{0}, peak_{0};
+};
+
+}  // namespace
+
+void set_threads(int num_threads) { at::set_num_threads(num_threads); }
+
 ProcessSetup set_up_process(const Settings& settings, const World& world) {
   ProcessSetup setup;
   setup.cores = take_cores(world.local_rank(), world.local_size(), settings.bind);
   setup.threads = choose_threads(static_cast<int>(settings.threads),
                                  settings.deterministic, setup.cores.share);
-  count_tensor_memory();
+  constexpr uint8_t kAboveTheDefault = 1;
+  c10::SetCPUAllocator(&CountingAllocator::instance(), kAboveTheDefault);
   set_threads(setup.threads);
-  set_seed(static_cast<uint64_t>(settings.seed));
+  torch::manual_seed(static_cast<uint64_t>(settings.seed));
   std::map<std::string, int> delays;
   for (const std::string& delay : settings.delay) {
     const auto [point, milliseconds] = parse_delay(delay).value();
@@ -27,5 +77,7 @@ ProcessSetup set_up_process(const Settings& settings, const World& world) {
   set_delays(std::move(delays));
   return setup;
 }
+
+int64_t peak_tensor_bytes() { return CountingAllocator::instance().peak(); }
 
 }  // namespace zero::launcher

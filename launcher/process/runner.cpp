@@ -46,10 +46,6 @@ at::Tensor loss_of(LanguageModel& model, Engine& engine, const Batch& batch) {
 
 }  // namespace
 
-void set_threads(int num_threads) { at::set_num_threads(num_threads); }
-
-void set_seed(uint64_t seed) { torch::manual_seed(seed); }
-
 at::Tensor to_tensor(std::span<const int64_t> values, int64_t rows, int64_t columns) {
   at::Tensor tensor = torch::empty({rows, columns}, torch::kInt64);
   std::copy(values.begin(), values.end(), tensor.data_ptr<int64_t>());

@@ -13,11 +13,6 @@ class Engine;
 
 namespace zero::launcher {
 
-// The threads and the seed of torch, for this process. Before the first arithmetic, whose
-// bits they decide.
-void set_threads(int num_threads);
-void set_seed(uint64_t seed);
-
 // (rows, columns) int64, a copy.
 at::Tensor to_tensor(std::span<const int64_t> values, int64_t rows, int64_t columns);
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -17,8 +16,9 @@
 
 #include "engine/errors.h"
 #include "launcher/process/environment.h"
-#include "launcher/process/stop_signals.h"
+#include "launcher/process/stop.h"
 #include "launcher/run/console.h"
+#include "offload/affinity.h"
 
 namespace zero::launcher {
 namespace {
@@ -30,11 +30,6 @@ constexpr auto kLook = 20ms;
 // mpirun passes a signal on to the ranks that it has started: one that came too early is
 // lost, and the file STOP says it again.
 constexpr auto kPatience = 3s;
-
-int cores_of_this_process() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
 
 std::vector<char*> pointers_to(std::vector<std::string>& words) {
   std::vector<char*> pointers;
@@ -67,10 +62,6 @@ void shield_from_stop_signals() {
   _exit(127);
 }
 
-int code_of(int status) {
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 // The ranks, and what they are told.
 class Job {
  public:
@@ -83,7 +74,7 @@ class Job {
       std::this_thread::sleep_for(kLook);
     }
     if (has_left_file_) unlink(ranks_.stop_file.c_str());
-    return judge(code_of(status));
+    return judge(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
   }
 
  private:
@@ -185,7 +176,7 @@ int start_ranks(const RanksToStart& ranks) {
     throw Error(ExitCode::kUsage, "there is no such file", ranks.hosts,
                 "--hosts FILE, a line for each host: name slots=N");
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", error);
-  const int num_cores = cores_of_this_process();
+  const auto num_cores = std::ssize(current_affinity());
   if (ranks.hosts.empty() && ranks.count > num_cores)
     warn(fmt::format("{} ranks share {} core(s)", ranks.count, num_cores));
   std::vector<std::string> variables = process_environment();

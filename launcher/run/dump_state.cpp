@@ -59,10 +59,11 @@ void dump_state(const std::string& folder, Engine& engine,
                 std::span<const double> losses) {
   std::filesystem::create_directories(folder);
   const std::string path = fmt::format("{}/rank_{:05}", folder, engine.rank());
-  Json json = {
-      {"rank", engine.rank()}, {"size", engine.size()}, {"step", engine.num_steps()}};
-  json["losses"] = in_hex(losses);
-  json["parameters"] = Json::array();
+  Json json = {{"rank", engine.rank()},
+               {"size", engine.size()},
+               {"step", engine.num_steps()},
+               {"losses", in_hex(losses)},
+               {"parameters", Json::array()}};
 
   std::ofstream values(path + ".bin", std::ios::binary | std::ios::trunc);
   for (const ShardView& shard : engine.shards())

@@ -11,10 +11,10 @@
 #include "engine/comm/ranks.h"
 #include "engine/errors.h"
 #include "launcher/process/environment.h"
-#include "launcher/process/tensor_memory.h"
+#include "launcher/process/process_setup.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
-#include "launcher/run/step_line.h"
+#include "launcher/run/lines.h"
 #include "offload/available_memory.h"
 
 namespace zero::launcher {

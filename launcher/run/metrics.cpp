@@ -1,13 +1,44 @@
 #include "launcher/run/metrics.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
+
+#include "launcher/run/console.h"
 
 namespace zero::launcher {
 namespace {
+
+int64_t size_of(int descriptor) {
+  struct stat status;
+  return fstat(descriptor, &status) == 0 ? status.st_size : -1;
+}
+
+// O_NONBLOCK: a pipe must not keep a run waiting for its reader.
+int open_file(const std::string& path) {
+  const int descriptor =
+      open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666);
+  struct stat status;
+  if (descriptor < 0 || (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)))
+    return descriptor;
+  close(descriptor);
+  errno = EINVAL;
+  return -1;
+}
+
+// Half a line would make the file unreadable.
+void take_back(int descriptor, int64_t size_before, bool has_written) {
+  if (!has_written || size_before < 0) return;
+  [[maybe_unused]] const int ignored = ftruncate(descriptor, size_before);
+}
 
 // The order of the keys is that of the code: a person reads these lines too.
 using Json = nlohmann::ordered_json;
@@ -30,9 +61,9 @@ Json to_json(const StepRecord& r) {
                {"grad_norm", r.grad_norm},
                {"clip_coef", r.clip_coef},
                {"lr", r.lr},
-               {"tokens", r.tokens},
+               {"tokens", r.num_targets},
                {"seconds", r.seconds},
-               {"tokens_per_second", static_cast<double>(r.tokens) * rate},
+               {"tokens_per_second", static_cast<double>(r.num_targets) * rate},
                {"updates_per_second", r.skipped ? 0 : rate},
                {"host_bytes_free", r.host_bytes_free},
                {"wall", wall_seconds()}};
@@ -66,15 +97,52 @@ void append(AppendFile& file, const Json& record) {
 
 }  // namespace
 
+AppendFile::AppendFile(std::string path) : path_(std::move(path)) {}
+
+AppendFile::~AppendFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+bool AppendFile::append(const std::string& line) {
+  if (try_append(line + '\n')) {
+    num_lost_ = 0;
+    return true;
+  }
+  ++num_lost_;
+  if (!std::exchange(has_warned_, true))
+    warn(
+        fmt::format("cannot write {}: {}; training goes on, lines are lost until it can "
+                    "be written again",
+                    path_, std::strerror(errno)));
+  return false;
+}
+
+bool AppendFile::is_empty() const {
+  struct stat status;
+  return stat(path_.c_str(), &status) != 0 || status.st_size == 0;
+}
+
+bool AppendFile::try_append(const std::string& text) {
+  if (descriptor_ < 0) descriptor_ = open_file(path_);
+  if (descriptor_ < 0) return false;
+  const int64_t size_before = size_of(descriptor_);
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t written = write(descriptor_, text.data() + done, text.size() - done);
+    if (written > 0) {
+      done += written;
+    } else if (errno != EINTR) {
+      const int error = errno;
+      take_back(descriptor_, size_before, done > 0);
+      errno = error;
+      return false;
+    }
+  }
+  return true;
+}
+
 Metrics::Metrics(const std::string& folder, bool with_csv)
     : jsonl_(folder + "/metrics.jsonl") {
   if (with_csv) csv_ = std::make_unique<AppendFile>(folder + "/metrics.csv");
-}
-
-void Metrics::run(const nlohmann::json& config, const nlohmann::json& world) {
-  append(
-      jsonl_,
-      {{"type", "run"}, {"world", world}, {"config", config}, {"wall", wall_seconds()}});
 }
 
 void Metrics::step(const StepRecord& record) {
@@ -86,18 +154,16 @@ void Metrics::step(const StepRecord& record) {
 }
 
 void Metrics::eval(const EvalRecord& r) {
-  append(jsonl_, {{"type", "eval"},
-                  {"step", r.step},
-                  {"loss", r.loss},
-                  {"ppl", std::exp(r.loss)},
-                  {"tokens", r.tokens},
-                  {"seconds", r.seconds},
-                  {"wall", wall_seconds()}});
+  note("eval", {{"step", r.step},
+                {"loss", r.loss},
+                {"ppl", std::exp(r.loss)},
+                {"tokens", r.tokens},
+                {"seconds", r.seconds}});
 }
 
-void Metrics::note(const std::string& type, nlohmann::json record) {
+void Metrics::note(const std::string& type, const nlohmann::ordered_json& record) {
   Json line = {{"type", type}};
-  for (const auto& [key, value] : record.items()) line[key] = value;
+  line.update(record);
   line["wall"] = wall_seconds();
   append(jsonl_, line);
 }

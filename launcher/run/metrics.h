@@ -4,22 +4,14 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "launcher/run/append_file.h"
+#include "engine/engine.h"
 
 namespace zero::launcher {
 
 // One update, as it is logged.
-struct StepRecord {
-  int64_t step = 0;  // updates finished, this one included
-  double loss = 0;
-  double grad_norm = 0;
-  double clip_coef = 1;
-  double lr = 0;
-  int64_t tokens = 0;  // targets of the global batch
+struct StepRecord : StepReport {
   double seconds = 0;
   int64_t host_bytes_free = 0;
-  bool skipped = false;   // not finite, so nothing was changed
-  std::string first_bad;  // then: where that was seen first
 };
 
 struct EvalRecord {
@@ -27,6 +19,33 @@ struct EvalRecord {
   double loss = 0;  // mean over all targets
   int64_t tokens = 0;
   double seconds = 0;
+};
+
+// Append lines to a file that the run can do without.
+//
+// Nothing here throws or stops: when a line cannot be written whole, the file keeps its
+// last complete line, one warning goes to stderr, and later lines are tried again.
+class AppendFile {
+ public:
+  explicit AppendFile(std::string path);
+  ~AppendFile();
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  // Written through to the system, with a line end added; false when it was lost.
+  bool append(const std::string& line);
+
+  bool is_empty() const;  // nothing was ever written to it
+  // Lines, since the last one that was written.
+  int64_t num_lost() const { return num_lost_; }
+
+ private:
+  bool try_append(const std::string& text);
+
+  std::string path_;
+  int descriptor_ = -1;
+  int64_t num_lost_ = 0;
+  bool has_warned_ = false;
 };
 
 // Write metrics.jsonl, and metrics.csv if asked for, in the run's folder.
@@ -39,11 +58,10 @@ class Metrics {
  public:
   Metrics(const std::string& folder, bool with_csv);
 
-  void run(const nlohmann::json& config, const nlohmann::json& world);
   void step(const StepRecord& record);
   void eval(const EvalRecord& record);
   // A record of any other type; "type" and "wall" are added.
-  void note(const std::string& type, nlohmann::json record);
+  void note(const std::string& type, const nlohmann::ordered_json& record);
 
  private:
   AppendFile jsonl_;

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "checkpoint/error.h"
-#include "launcher/process/stop_signals.h"
+#include "launcher/process/stop.h"
 #include "launcher/process/world.h"
 #include "offload/host_arena.h"
 
@@ -27,18 +27,15 @@ constexpr auto kDelivery = 200ms;  // for mpirun to pass printed lines on
 const std::string kMemoryCure =
     "more ranks, a smaller micro_batch or seq_len, or recompute = \"unit\"";
 
-bool contains(const std::string& text, const char* part) {
-  return text.find(part) != text.npos;
-}
-
 // torch appends where in its sources the check stands, and a stack.
 std::string first_line(const std::string& text) {
   return text.substr(0, std::min(text.find("\nException raised from"), text.find('\n')));
 }
 
 Error describe_other(const std::string& text) {
-  if (contains(text, "can't allocate memory") || contains(text, "out of memory")) {
-    return {ExitCode::kEnvironment, first_line(text), "", kMemoryCure};
+  for (const char* sign : {"can't allocate memory", "out of memory"}) {
+    if (text.find(sign) != text.npos)
+      return {ExitCode::kEnvironment, first_line(text), "", kMemoryCure};
   }
   return {ExitCode::kTraining, first_line(text)};
 }

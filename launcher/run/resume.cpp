@@ -10,7 +10,6 @@
 #include "engine/engine.h"
 #include "engine/save_load.h"
 #include "launcher/run/console.h"
-#include "launcher/run/resume_plan.h"
 
 namespace zero::launcher {
 namespace {
@@ -18,16 +17,12 @@ namespace {
 using checkpoint::CheckpointError;
 using nlohmann::json;
 
-void tell_passed_over(const std::string& reason, int rank) {
-  if (rank == 0) print_line("passed over: " + reason);
-}
-
 // Rank 0 looks at the folder, so that all ranks see the same.
 ResumePlan agree_on_plan(Engine& engine, const Settings& settings) {
   ResumePlan plan;
   if (engine.rank() == 0) plan = plan_resume(settings.resume, settings.out);
   for (const std::string& reason : first_few(plan.passed_over))
-    tell_passed_over(reason, 0);
+    print_line("passed over: " + reason);
   const json mine = {plan.folders, plan.passed_over, plan.may_pass_over};
   const json first = json::parse(engine.control().broadcast(mine.dump()));
   return {first[0], first[1], first[2]};
@@ -65,7 +60,7 @@ std::optional<Resumed> resume(Engine& engine, const SavedRun& now) {
     } catch (const CheckpointError& error) {
       if (!plan.may_pass_over) throw;
       plan.passed_over.push_back(error.what());
-      tell_passed_over(error.what(), engine.rank());
+      if (engine.rank() == 0) print_line("passed over: " + plan.passed_over.back());
     }
   }
   refuse_all(plan.passed_over, now.settings.out);

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,33 @@ class Engine;
 }
 
 namespace zero::launcher {
+
+// Which checkpoints a run may start from.
+struct ResumePlan {
+  std::vector<std::string> folders;  // to be tried in this order; empty: a fresh start
+  std::vector<std::string> passed_over;  // why newer ones are not among them
+  bool may_pass_over = false;            // whether the next is tried when one is damaged
+};
+
+// What `--resume` = auto, must, never or DIR means for the run's folder `out`.
+//
+// Throws Error(kUsage) where the flag and the folders do not fit together, and
+// Error(kCheckpoint) when checkpoints are there and none can be used.
+ResumePlan plan_resume(const std::string& resume, const std::string& out);
+
+// "runs/a/step_000000000040/" -> 40; nothing when the name is no step's.
+std::optional<int64_t> step_named_by(const std::string& path);
+
+// The newest complete checkpoint of a run's folder, or the step's folder itself. Throws
+// Error(kUsage) that names `flag` when there is none.
+std::string find_checkpoint(const std::string& folder, const std::string& flag);
+
+// The error for a run all of whose checkpoints are damaged.
+[[noreturn]] void refuse_all(const std::vector<std::string>& reasons,
+                             const std::string& out);
+
+// A list as people want to read it: its beginning, and how many more there are.
+std::vector<std::string> first_few(std::vector<std::string> lines);
 
 struct Resumed {
   std::string folder;  // the checkpoint

@@ -1,5 +1,3 @@
-#include "launcher/run/resume_plan.h"
-
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -11,6 +9,7 @@
 #include "checkpoint/find.h"
 #include "checkpoint/format.h"
 #include "engine/errors.h"
+#include "launcher/run/resume.h"
 
 namespace zero::launcher {
 namespace {
@@ -76,19 +75,15 @@ void check_history(const std::string& chosen, const std::string& out) {
               out, "another --out; or --resume auto, to continue what is there");
 }
 
-ResumePlan plan_from(const std::string& folder, const std::string& out) {
-  const std::string chosen = find_checkpoint(folder, "--resume");
-  check_history(chosen, out);
-  return {{chosen}, {}, false};
-}
-
 }  // namespace
 
 ResumePlan plan_resume(const std::string& resume, const std::string& out) {
   if (resume == "auto") return plan_auto(out);
   if (resume == "must") return plan_must(out);
   if (resume == "never") return plan_never(out);
-  return plan_from(resume, out);
+  const std::string chosen = find_checkpoint(resume, "--resume");
+  check_history(chosen, out);
+  return {{chosen}, {}, false};
 }
 
 std::optional<int64_t> step_named_by(const std::string& path) {

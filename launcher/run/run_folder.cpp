@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <system_error>
-#include <thread>
 
 #include "checkpoint/commit.h"
 #include "checkpoint/error.h"
@@ -17,12 +17,15 @@
 #include "checkpoint/tidy.h"
 #include "engine/comm/ranks.h"
 #include "engine/errors.h"
-#include "launcher/run/heartbeat.h"
+#include "launcher/process/environment.h"
 
 namespace zero::launcher {
 namespace {
 
 using namespace std::chrono_literals;
+
+// Names that stay the same when the scheduler starts a job again: mpirun's own are none.
+constexpr std::array kJobVariables = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"};
 
 constexpr int kLooks = 10;  // a network file system may show a new file late
 constexpr auto kPause = 200ms;
@@ -37,18 +40,13 @@ void create_folder(const std::string& path) {
       path, "another --out DIR");
 }
 
-bool reads(const std::string& folder, const std::string& name, const std::string& word) {
-  try {
-    return checkpoint::read_text(checkpoint::Folder(folder), name, 256) == word;
-  } catch (const checkpoint::CheckpointError&) {
-    return false;
-  }
-}
-
 void find_word(const std::string& folder, const std::string& name,
                const std::string& word) {
   for (int look = 0; look < kLooks; ++look) {
-    if (reads(folder, name, word)) return;
+    try {
+      if (checkpoint::read_text(checkpoint::Folder(folder), name, 256) == word) return;
+    } catch (const checkpoint::CheckpointError&) {  // not there yet
+    }
     std::this_thread::sleep_for(kPause);
   }
   throw Error(ExitCode::kCheckpoint,
@@ -58,6 +56,41 @@ void find_word(const std::string& folder, const std::string& name,
 }
 
 }  // namespace
+
+Heartbeat::Heartbeat(const std::string& folder, const std::string& job_id,
+                     checkpoint::TakeOver take_over, double seconds_between)
+    : lock_(folder, job_id, take_over),
+      seconds_between_(seconds_between),
+      thread_([this](std::stop_token stop) { beat_until_stopped(stop); }) {}
+
+Heartbeat::~Heartbeat() = default;
+
+void Heartbeat::check() {
+  const std::lock_guard guard(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+  lock_.check();
+}
+
+void Heartbeat::beat_until_stopped(std::stop_token stop) {
+  std::unique_lock guard(mutex_);
+  const std::chrono::duration<double> pause(seconds_between_);
+  while (!failure_) {
+    wake_.wait_for(guard, stop, pause, [] { return false; });
+    if (stop.stop_requested()) return;
+    try {
+      lock_.beat();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  }
+}
+
+std::string job_id(const std::vector<std::string>& environment) {
+  for (const std::string name : kJobVariables) {
+    if (const auto id = variable(environment, name)) return *id;
+  }
+  return "";
+}
 
 RunFolder::RunFolder(const std::string& path, const std::string& job_id,
                      checkpoint::TakeOver take_over, Ranks& ranks)
@@ -70,11 +103,6 @@ RunFolder::RunFolder(const std::string& path, const std::string& job_id,
   }
   check_shared(path, path, ranks);
 }
-
-RunFolder::~RunFolder() = default;
-
-void RunFolder::check_ours() { lock_->check(); }
-const checkpoint::OpenRun& RunFolder::run() const { return lock_->run(); }
 
 std::vector<std::string> RunFolder::set_aside_behind(int64_t step) const {
   std::vector<std::string> names;

@@ -1,7 +1,11 @@
 #pragma once
+#include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "checkpoint/run_lock.h"
@@ -12,7 +16,38 @@ class Ranks;
 
 namespace zero::launcher {
 
-class Heartbeat;
+// Hold a run's lock and renew it from a thread, however long a step takes.
+//
+// The folder exists. Throws CheckpointError when another job holds the lock; destruction
+// gives it back.
+class Heartbeat {
+ public:
+  Heartbeat(const std::string& folder, const std::string& job_id,
+            checkpoint::TakeOver take_over = checkpoint::TakeOver::kFromTheDead,
+            double seconds_between = 20);
+  ~Heartbeat();
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
+
+  // Throws CheckpointError when the lock was lost to another job: then stop writing.
+  void check();
+
+  // The folder, to be written to under this lock.
+  const checkpoint::OpenRun& run() const { return lock_; }
+
+ private:
+  void beat_until_stopped(std::stop_token stop);
+
+  checkpoint::RunLock lock_;
+  const double seconds_between_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::exception_ptr failure_;  // guarded by mutex_
+  std::jthread thread_;         // last: ends before what it uses
+};
+
+// The scheduler's name for this job, the same on all its ranks; empty: there is none.
+std::string job_id(const std::vector<std::string>& environment);
 
 // The folder of a run, as all ranks share it: checkpoints, metrics, the lock that keeps a
 // second job out, and the file STOP by which people end the run.
@@ -27,17 +62,14 @@ class RunFolder {
  public:
   RunFolder(const std::string& path, const std::string& job_id,
             checkpoint::TakeOver take_over, Ranks& ranks);
-  ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
-
-  const std::string& path() const { return path_; }
 
   // --- rank 0
   // Throws CheckpointError when another job has taken the run over, or the folder was
   // moved.
-  void check_ours();
-  const checkpoint::OpenRun& run() const;
+  void check_ours() { lock_->check(); }
+  const checkpoint::OpenRun& run() const { return lock_->run(); }
   // Checkpoints of later steps than this one, which were passed over as damaged, get
   // other names; returns those.
   std::vector<std::string> set_aside_behind(int64_t step) const;

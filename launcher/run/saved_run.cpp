@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/processes.h"
+#include "engine/activity.h"
+#include "engine/comm/ranks.h"
 #include "engine/errors.h"
+#include "launcher/data/token_source.h"
 
 namespace zero::launcher {
 namespace {
@@ -32,16 +36,24 @@ int64_t count_in(const json& object, const char* key, int64_t lowest) {
   return value.get<int64_t>();
 }
 
+// All that a position tells.
+struct Count {
+  const char* key;
+  int64_t Progress::*member;
+  int64_t lowest;
+};
+constexpr Count kCounts[] = {{"num_batches", &Progress::num_batches, 0},
+                             {"num_samples", &Progress::num_samples, 0},
+                             {"num_bad", &Progress::num_bad, 0},
+                             {"num_bad_in_a_row", &Progress::num_bad_in_a_row, 0},
+                             {"last_evaluation", &Progress::last_evaluation, -1}};
+
 std::string describe(const DataIdentity& data) {
   return fmt::format("{} tokens with hash {}", data.num_tokens, data.hash);
 }
 
 // A rate that falls towards the end of the run is another one when the end moves.
 bool follows_steps(const Settings& settings) { return settings.schedule != "constant"; }
-
-bool is_allowed(const ChangedSetting& change, const Settings& now) {
-  return std::ranges::find(now.overrides, change.key) != now.overrides.end();
-}
 
 std::string explain(const ChangedSetting& change, const std::string& schedule) {
   std::string text =
@@ -54,6 +66,24 @@ std::string explain(const ChangedSetting& change, const std::string& schedule) {
 }
 
 }  // namespace
+
+DataIdentity agree_on_data(const data::TokenSource& source, bool reads_all,
+                           Ranks& ranks) {
+  const Activity::Stretch reading("reading the data");
+  const std::string hash =
+      reads_all ? fmt::format("{:016x}", source.content_hash(Activity::sign_here))
+                : std::string();
+  const nlohmann::json mine = {hash, source.num_tokens()};
+  const auto first = nlohmann::json::parse(ranks.broadcast(mine.dump()));
+  const DataIdentity identity = {first[0], first[1]};
+  if (source.num_tokens() == identity.num_tokens && (!reads_all || hash == identity.hash))
+    return identity;
+  throw Error(
+      ExitCode::kData,
+      fmt::format("the data on host {} is not rank 0's: {} tokens there, {} here",
+                  checkpoint::host_name(), identity.num_tokens, source.num_tokens()),
+      source.where(), "the same files on every host");
+}
 
 std::string to_text(const SavedRun& run) {
   return json({{"settings", to_json(run.settings)},
@@ -78,22 +108,16 @@ SavedRun parse_saved_run(const std::string& text, const std::string& where) {
 }
 
 std::string to_text(const Progress& progress) {
-  return json({{"num_batches", progress.num_batches},
-               {"num_samples", progress.num_samples},
-               {"num_bad", progress.num_bad},
-               {"num_bad_in_a_row", progress.num_bad_in_a_row},
-               {"last_evaluation", progress.last_evaluation}})
-      .dump();
+  json position;
+  for (const auto& [key, member, lowest] : kCounts) position[key] = progress.*member;
+  return position.dump();
 }
 
 Progress parse_progress(const std::string& text, const std::string& where) {
   return parse(text, where, [](const json& position) {
     Progress progress;
-    progress.num_batches = count_in(position, "num_batches", 0);
-    progress.num_samples = count_in(position, "num_samples", 0);
-    progress.num_bad = count_in(position, "num_bad", 0);
-    progress.num_bad_in_a_row = count_in(position, "num_bad_in_a_row", 0);
-    progress.last_evaluation = count_in(position, "last_evaluation", -1);
+    for (const auto& [key, member, lowest] : kCounts)
+      progress.*member = count_in(position, key, lowest);
     return progress;
   });
 }
@@ -108,7 +132,8 @@ std::vector<ChangedSetting> differences(const SavedRun& before, const SavedRun& 
                        std::to_string(now.settings.steps)});
   }
   std::erase_if(changes, [&](const ChangedSetting& change) {
-    return is_allowed(change, now.settings);
+    const std::vector<std::string>& allowed = now.settings.overrides;
+    return std::ranges::find(allowed, change.key) != allowed.end();
   });
   return changes;
 }

@@ -15,23 +15,17 @@
 #include "launcher/data/token_source.h"
 #include "launcher/inference/generate.h"
 #include "launcher/plan/advice.h"
-#include "launcher/plan/make_plan.h"
 #include "launcher/process/environment.h"
-#include "launcher/process/process_setup.h"
 #include "launcher/process/runner.h"
-#include "launcher/process/stop_command.h"
+#include "launcher/process/stop.h"
 #include "launcher/process/world.h"
-#include "launcher/run/banner.h"
 #include "launcher/run/console.h"
 #include "launcher/run/dump_state.h"
-#include "launcher/run/heartbeat.h"
 #include "launcher/run/memory_check.h"
 #include "launcher/run/metrics_history.h"
 #include "launcher/run/resume.h"
-#include "launcher/run/resume_plan.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/settings/config.h"
-#include "launcher/settings/engine_options.h"
 #include "launcher/settings/setting_table.h"
 
 namespace zero::launcher {
@@ -61,11 +55,11 @@ ExitCode Training::run() {
   announce();
   if (const Stop stop = begin(); stop != Stop::kNo) return leave(stop);
   ExitCode code = train_steps();
-  if (has_ended_) {
-    say_finished();
-  } else if (code == ExitCode::kDone) {
-    code = finish();
-  }
+  if (!has_ended_ && code == ExitCode::kDone) code = finish();
+  if (has_ended_ && is_first_rank())
+    print_line(fmt::format(
+        "this run is finished: step {} of {} is in {}; a larger --steps continues it",
+        engine_->num_steps(), settings_.steps, started_from_));
   if (!settings_.dump_state.empty()) dump_state(settings_.dump_state, *engine_, losses_);
   return code;
 }
@@ -106,27 +100,19 @@ void Training::open_data() {
 void Training::build_engine() {
   model_ = make_deferred(family(), shape_);
   std::unique_ptr<Ranks> ranks = world_.make_ranks();
-  plan_memory(*ranks);
-  measure_threads(*ranks);
-  Options options = engine_options(settings_, batch_, shape_, family());
-  options.adam_threads = adam_threads_.threads;
-  engine_ = std::make_unique<Engine>(model_->module(), options, std::move(ranks));
-  runner_ = std::make_unique<Runner>(*model_, *engine_);
-}
-
-void Training::plan_memory(Ranks& ranks) {
   const auto plan = [&](const Wish& wish) { return make_plan(wish, family(), *model_); };
   const Wish wish{settings_, shape_, world_.size(), world_.local_size(),
                   room_on_host(settings_)};
   plan_ = plan(wish);
-  require_memory(ranks, world_, plan_, settings_,
+  require_memory(*ranks, world_, plan_, settings_,
                  [&] { return memory_advice(wish, plan); });
-}
-
-// All at the same time: in a step, too, the ranks of a host share its memory.
-void Training::measure_threads(Ranks& ranks) {
-  ranks.barrier("adam threads");
+  // All at the same time: in a step, too, the ranks of a host share its memory.
+  ranks->barrier("adam threads");
   adam_threads_ = choose_adam_threads(static_cast<int>(settings_.adam_threads));
+  Options options = engine_options(settings_, batch_, shape_, family());
+  options.adam_threads = adam_threads_.threads;
+  engine_ = std::make_unique<Engine>(model_->module(), options, std::move(ranks));
+  runner_ = std::make_unique<Runner>(*model_, *engine_);
 }
 
 void Training::open_folder() {
@@ -155,7 +141,10 @@ void Training::load_progress() {
   batch_.begin = progress_.num_samples - progress_.num_batches * batch_.global_batch;
   saved_step_ = engine_->num_steps();
   take_over_threads(resumed->threads);
-  if (is_first_rank()) set_damaged_aside();
+  if (!is_first_rank()) return;
+  // Damaged ones would be in the way of the steps to come, and of --keep.
+  for (const std::string& name : first_few(folder_->set_aside_behind(saved_step_)))
+    print_line(fmt::format("set aside as {}/{}", settings_.out, name));
 }
 
 // All ranks the same, as many as the one with the fewest cores can run.
@@ -168,13 +157,6 @@ void Training::take_over_threads(int64_t saved) {
   process_.threads = threads;
   identity_.threads = threads;
   if (is_first_rank() && !note.empty()) print_line(note);
-}
-
-// They would be in the way of the steps to come, and of --keep.
-void Training::set_damaged_aside() {
-  for (const std::string& name :
-       first_few(folder_->set_aside_behind(engine_->num_steps())))
-    print_line(fmt::format("set aside as {}/{}", settings_.out, name));
 }
 
 void Training::announce() {
@@ -200,7 +182,11 @@ void Training::announce() {
 Stop Training::begin() {
   save_pace_.note_save(process_age(), 0);
   note_cost_of_signals();
-  has_ended_ = is_finished() && has_ended_before();
+  // Without that record a crash came between the last save and the end of what follows.
+  const auto is_recorded = [&] {
+    return is_first_rank() && has_end_record(settings_.out, engine_->num_steps());
+  };
+  has_ended_ = is_finished() && engine_->control().largest(is_recorded(), "ended") > 0;
   if (has_ended_) return Stop::kNo;
   if (is_first_rank()) announce_start();
   return evaluate_if_due();
@@ -212,11 +198,13 @@ void Training::announce_start() {
   const bool is_fresh = started_from_.empty();
   const int64_t num_cut =
       cut_metrics(settings_.out, is_fresh ? -1 : step, progress_.num_batches);
-  metrics_->run(to_json(settings_), {{"size", world_.size()},
-                                     {"threads", process_.threads},
-                                     {"adam_threads", adam_threads_.threads},
-                                     {"parameters", engine_->num_parameters()},
-                                     {"units", engine_->num_units()}});
+  metrics_->note("run", {{"world",
+                          {{"size", world_.size()},
+                           {"threads", process_.threads},
+                           {"adam_threads", adam_threads_.threads},
+                           {"parameters", engine_->num_parameters()},
+                           {"units", engine_->num_units()}}},
+                         {"config", to_json(settings_)}});
   if (is_fresh) {
     print_line("fresh start: no checkpoint in " + settings_.out);
     return;
@@ -226,13 +214,6 @@ void Training::announce_start() {
                             {"batches", progress_.num_batches},
                             {"from", started_from_},
                             {"records_cut", num_cut}});
-}
-
-// False: a crash came between the last save and the end of what follows it.
-bool Training::has_ended_before() {
-  const bool has_ended =
-      is_first_rank() && has_end_record(settings_.out, engine_->num_steps());
-  return engine_->control().largest(has_ended, "ended") > 0;
 }
 
 bool Training::is_finished() const { return engine_->num_steps() >= settings_.steps; }

@@ -8,19 +8,16 @@
 #include "launcher/model.h"
 #include "launcher/plan/run_plan.h"
 #include "launcher/process/process_setup.h"
+#include "launcher/run/lines.h"
 #include "launcher/run/metrics.h"
-#include "launcher/run/save_pace.h"
+#include "launcher/run/pace.h"
 #include "launcher/run/saved_run.h"
-#include "launcher/run/step_line.h"
-#include "launcher/run/time_limit.h"
-#include "launcher/settings/model_shape.h"
+#include "launcher/settings/derived.h"
 #include "launcher/settings/settings.h"
 
 namespace zero {
 class Ranks;
-class Engine;
 enum class ExitCode : int;
-struct StepReport;
 namespace data {
 class Sampler;
 class TokenSource;
@@ -65,20 +62,13 @@ class Training {
 
   void take_over_threads(int64_t saved);
   void announce_start();
-  void set_damaged_aside();
   bool is_finished() const;
-  bool has_ended_before();
-  void say_finished();
 
-  void plan_memory(Ranks& ranks);
-  void measure_threads(Ranks& ranks);
   void tell_memory();
   StepReport train_batch(int64_t batch);
-  void count(const StepReport& report);
   void log_step(const StepReport& report, double seconds);
   void check_progress(const StepReport& report);
   void save();
-  void save_if_due();
   void record_save(const std::string& path, double seconds);
   void note_cost_of_signals();
   Stop agree_on_next();

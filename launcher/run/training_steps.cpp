@@ -1,7 +1,7 @@
 // What a run does from its first step on.
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <array>
 #include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -19,7 +19,7 @@
 #include "launcher/inference/evaluate.h"
 #include "launcher/inference/generate.h"
 #include "launcher/process/runner.h"
-#include "launcher/process/stop_signals.h"
+#include "launcher/process/stop.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/run/memory_check.h"
@@ -30,29 +30,12 @@
 namespace zero::launcher {
 namespace {
 
-class Stopwatch {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_)
-        .count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
+using Clock = std::chrono::steady_clock;
 
 std::string name_of(Stop reason) {
-  switch (reason) {
-    case Stop::kStopFile:
-      return "the file STOP";
-    case Stop::kTimeLimit:
-      return "the time limit";
-    case Stop::kSignal:
-      return "a signal";
-    case Stop::kNo:
-      break;
-  }
-  return "nothing";
+  constexpr std::array kNames = {"nothing", "the file STOP", "the time limit",
+                                 "a signal"};
+  return kNames[static_cast<size_t>(reason)];
 }
 
 }  // namespace
@@ -63,39 +46,31 @@ ExitCode Training::train_steps() {
   StepTrace trace(settings_.trace, settings_.out, world_.rank());
   while (!is_finished()) {
     trace.begin(engine_->num_steps() + 1);
-    const Stopwatch watch;
+    const auto begin = Clock::now();
     const StepReport report = train_batch(progress_.num_batches);
-    count(report);
-    log_step(report, watch.seconds());
+    ++progress_.num_batches;
+    progress_.num_samples += batch_.global_batch;
+    progress_.num_bad += report.skipped;
+    progress_.num_bad_in_a_row = report.skipped ? progress_.num_bad_in_a_row + 1 : 0;
+    losses_.push_back(report.loss);
+    log_step(report, seconds_since(begin));
     check_progress(report);
     const Stop stop = agree_on_next();
     if (stop != Stop::kNo && !is_finished()) return leave(stop);
     if (const Stop left = evaluate_if_due(); left != Stop::kNo) return leave(left);
-    save_if_due();
+    if (save_is_due_ || is_finished()) save();
     trace.end(engine_->num_steps());
-    time_limit_.note_step(watch.seconds());
+    time_limit_.note_step(seconds_since(begin));
   }
   return ExitCode::kDone;
 }
 
 StepReport Training::train_batch(int64_t batch) {
   const Trace::Span span("step", std::to_string(engine_->num_steps() + 1));
-  if (settings_.accumulate == "unit") {
-    runner_->train(read_all_passes(*sampler_, batch_, shape_.seq_len, batch));
-  } else {
-    for (int64_t pass = 0; pass < num_passes(batch_); ++pass) {
-      runner_->train(read_pass(*sampler_, batch_, shape_.seq_len, batch, pass));
-    }
-  }
+  const int64_t at_once = settings_.accumulate == "unit" ? num_passes(batch_) : 1;
+  for (int64_t pass = 0; pass < num_passes(batch_); pass += at_once)
+    runner_->train(read_passes(*sampler_, batch_, shape_.seq_len, batch, pass, at_once));
   return engine_->step();
-}
-
-void Training::count(const StepReport& report) {
-  ++progress_.num_batches;
-  progress_.num_samples += batch_.global_batch;
-  progress_.num_bad += report.skipped;
-  progress_.num_bad_in_a_row = report.skipped ? progress_.num_bad_in_a_row + 1 : 0;
-  losses_.push_back(report.loss);
 }
 
 // A signal may come in the middle of a step that is longer than mpirun waits.
@@ -113,11 +88,7 @@ void Training::note_cost_of_signals() {
 void Training::log_step(const StepReport& report, double seconds) {
   eta_.add_step(seconds);
   if (!is_first_rank()) return;
-  const StepRecord record{report.step,      report.loss,
-                          report.grad_norm, report.clip_coef,
-                          report.lr,        report.num_targets,
-                          seconds,          free_host_bytes().value_or(-1),
-                          report.skipped,   report.first_bad};
+  const StepRecord record{report, seconds, free_host_bytes().value_or(-1)};
   metrics_->step(record);
   const bool is_shown = report.step % settings_.log_every == 0 || report.step == 1 ||
                         report.skipped || report.step == settings_.steps;
@@ -137,15 +108,11 @@ void Training::check_progress(const StepReport& report) {
 
 // ---- saving
 
-void Training::save_if_due() {
-  if (save_is_due_ || is_finished()) save();
-}
-
 // Nothing is written twice: a step that was not finite changes the place in the data
 // alone, and that is saved again under the same step.
 void Training::save() {
   if (saved_batches_ == progress_.num_batches) return;
-  const Stopwatch watch;
+  const auto begin = Clock::now();
   SavedState state;
   state.step = engine_->num_steps();
   state.config = to_text(identity_);
@@ -158,9 +125,9 @@ void Training::save() {
   saved_step_ = state.step;
   save_is_due_ = false;
   note_cost_of_signals();
-  time_limit_.note_save(watch.seconds());
-  save_pace_.note_save(process_age(), watch.seconds());
-  if (is_first_rank()) record_save(path, watch.seconds());
+  time_limit_.note_save(seconds_since(begin));
+  save_pace_.note_save(process_age(), seconds_since(begin));
+  if (is_first_rank()) record_save(path, seconds_since(begin));
 }
 
 void Training::record_save(const std::string& path, double seconds) {
@@ -237,7 +204,7 @@ Stop Training::evaluate_model() {
   if (!eval_sampler_) return Stop::kNo;
   Stop stop = Stop::kNo;
   engine_->average_buffers();
-  const Stopwatch watch;
+  const auto begin = Clock::now();
   const int64_t num_samples = samples_to_evaluate(*eval_sampler_, settings_);
   is_evaluating_ = true;
   const std::optional<Evaluation> result =
@@ -249,10 +216,10 @@ Stop Training::evaluate_model() {
   is_evaluating_ = false;
   if (!result) return stop;
   progress_.last_evaluation = engine_->num_steps();
-  time_limit_.note_evaluation(watch.seconds());
+  time_limit_.note_evaluation(seconds_since(begin));
   if (!is_first_rank()) return Stop::kNo;
-  metrics_->eval(
-      {progress_.last_evaluation, result->loss, result->num_targets, watch.seconds()});
+  metrics_->eval({progress_.last_evaluation, result->loss, result->num_targets,
+                  seconds_since(begin)});
   print_line(fmt::format("eval {:>{}}/{} | loss {:.4f} | {} samples",
                          progress_.last_evaluation,
                          std::to_string(settings_.steps).size() + 1, settings_.steps,
@@ -289,13 +256,6 @@ void Training::tell_memory() {
                             {"activations_planned", plan_.activations},
                             {"activations_peak", use.activations},
                             {"process_peak", use.process}});
-}
-
-void Training::say_finished() {
-  if (!is_first_rank()) return;
-  print_line(fmt::format(
-      "this run is finished: step {} of {} is in {}; a larger --steps continues it",
-      engine_->num_steps(), settings_.steps, started_from_));
 }
 
 }  // namespace zero::launcher

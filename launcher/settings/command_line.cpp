@@ -156,14 +156,13 @@ class Reader {
 
   void add(const Setting& setting, const std::string& flag,
            const std::vector<std::string>& words) {
-    auto found = std::ranges::find(line_.flags, setting.key, &NamedValue::key);
-    if (found == line_.flags.end()) {
-      found = line_.flags.insert(found, {setting.key, RawValue()});
-      found->value.origin = flag;
+    const auto [found, is_new] = line_.flags.try_emplace(setting.key);
+    if (is_new) {
+      found->second.origin = flag;
     } else if (setting.is_split_at_commas) {
       problem(setting.key + " is given twice; allowed: once", flag);
     }
-    auto& all = found->value.words;
+    auto& all = found->second.words;
     all.insert(all.end(), words.begin(), words.end());
   }
 

@@ -10,10 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <set>
 
-#include "launcher/settings/config_checks.h"
 #include "launcher/settings/toml.h"
 #include "launcher/settings/values.h"
 
@@ -23,14 +21,6 @@ namespace {
 // Variables of the scripts that build and start this program.
 constexpr std::array kForeignVariables = {"ZERO_TORCH", "ZERO_VENV", "ZERO_BUILD",
                                           "ZERO_CUDA", "ZERO_TARGET"};
-
-using RawValues = std::map<std::string, RawValue>;  // by key
-
-RawValues values_from_flags(const CommandLine& line) {
-  RawValues values;
-  for (const NamedValue& flag : line.flags) values[flag.key] = flag.value;
-  return values;
-}
 
 std::string unknown_variable(const std::string& name) {
   std::string key = name.substr(5);
@@ -85,7 +75,7 @@ RawValues values_from_file(const std::string& path, Problems& problems) {
   TomlFile file = parse_toml(read_file(path, problems), path);
   append(problems, std::move(file.problems));
   RawValues values;
-  for (NamedValue& entry : file.entries) {
+  for (TomlEntry& entry : file.entries) {
     if (!find_setting(entry.key)) {
       problems.push_back({"unknown key " + entry.key + advice_for(entry.key, key_of),
                           entry.value.origin});
@@ -110,7 +100,7 @@ Settings read_settings(const CommandLine& line,
   const bool file_is_unread =
       sources[0].empty() && problems.size() > line.problems.size();
   sources[1] = values_from_environment(environment, problems);
-  sources[2] = values_from_flags(line);
+  sources[2] = line.flags;
 
   Settings settings = context.base ? *context.base : Settings();
   std::set<std::string> unread;

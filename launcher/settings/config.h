@@ -4,7 +4,6 @@
 
 #include "launcher/model.h"
 #include "launcher/settings/command_line.h"
-#include "launcher/settings/problems.h"
 #include "launcher/settings/settings.h"
 
 namespace zero::launcher {
@@ -29,5 +28,17 @@ struct ConfigContext {
 Settings read_settings(const CommandLine& line,
                        const std::vector<std::string>& environment,
                        const ConfigContext& context);
+
+// Settings that are each allowed and do not fit together, or do not fit the context.
+struct Conflict {
+  std::vector<std::string> keys;
+  std::string text;
+};
+
+std::vector<Conflict> find_conflicts(const Settings& settings,
+                                     const ConfigContext& context);
+
+// The part that depends on the number of ranks: batch arithmetic, deterministic sums.
+std::vector<Conflict> find_rank_conflicts(const Settings& settings, int num_ranks);
 
 }  // namespace zero::launcher

@@ -1,39 +1,29 @@
-#include "launcher/settings/config_checks.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
-#include <ranges>
 
-#include "launcher/settings/model_shape.h"
+#include "launcher/settings/config.h"
+#include "launcher/settings/derived.h"
 #include "launcher/settings/names.h"
 #include "launcher/settings/values.h"
 
 namespace zero::launcher {
 namespace {
 
-// All that is found, in this order.
-class Conflicts {
- public:
-  void add(std::vector<std::string> keys, std::string text) {
-    found_.push_back({std::move(keys), std::move(text)});
-  }
-  void add_if(bool is_wrong, std::vector<std::string> keys, std::string text) {
-    if (is_wrong) add(std::move(keys), std::move(text));
-  }
-  std::vector<Conflict> take() { return std::move(found_); }
+using Conflicts = std::vector<Conflict>;
 
- private:
-  std::vector<Conflict> found_;
-};
+void add_if(bool is_wrong, Conflicts& found, std::vector<std::string> keys,
+            std::string text) {
+  if (is_wrong) found.push_back({std::move(keys), std::move(text)});
+}
 
 void check_hang(const Settings& s, Conflicts& found) {
   constexpr int64_t kShortest = 5;
-  found.add_if(s.hang_timeout != 0 && s.hang_timeout < kShortest, {"hang_timeout"},
-               fmt::format("hang_timeout is {}s; allowed: 0 (never), or {}s and more, as "
-                           "answers take a second or two",
-                           s.hang_timeout, kShortest));
+  add_if(s.hang_timeout != 0 && s.hang_timeout < kShortest, found, {"hang_timeout"},
+         fmt::format("hang_timeout is {}s; allowed: 0 (never), or {}s and more, as "
+                     "answers take a second or two",
+                     s.hang_timeout, kShortest));
 }
 
 // The nearest numbers of samples that `step` divides: "24 or 36".
@@ -46,40 +36,40 @@ std::string neighbours(int64_t batch, int64_t step) {
 void check_batch(const Settings& s, int num_ranks, Conflicts& found) {
   const int64_t pass = s.micro_batch * num_ranks;
   if (s.global_batch % pass == 0) return;
-  found.add({"global_batch", "micro_batch"},
-            s.global_batch < pass
-                ? fmt::format("global_batch {} gives {} rank(s) less than one "
-                              "micro_batch of {} each; allowed: "
-                              "global_batch {} or more, or fewer ranks",
-                              s.global_batch, num_ranks, s.micro_batch, pass)
-                : fmt::format("global_batch {} does not divide by micro_batch {} x {} "
-                              "rank(s) = {}; nearest: {}",
-                              s.global_batch, s.micro_batch, num_ranks, pass,
-                              neighbours(s.global_batch, pass)));
+  found.push_back(
+      {{"global_batch", "micro_batch"},
+       s.global_batch < pass
+           ? fmt::format("global_batch {} gives {} rank(s) less than one "
+                         "micro_batch of {} each; allowed: "
+                         "global_batch {} or more, or fewer ranks",
+                         s.global_batch, num_ranks, s.micro_batch, pass)
+           : fmt::format("global_batch {} does not divide by micro_batch {} x {} "
+                         "rank(s) = {}; nearest: {}",
+                         s.global_batch, s.micro_batch, num_ranks, pass,
+                         neighbours(s.global_batch, pass))});
 }
 
 void check_ranks(const Settings& s, int num_ranks, Conflicts& found) {
   check_batch(s, num_ranks, found);
-  found.add_if(s.deterministic && !std::has_single_bit(static_cast<unsigned>(num_ranks)),
-               {"deterministic"},
-               fmt::format("deterministic works on 1, 2, 4, 8, ... ranks, there are {}",
-                           num_ranks));
+  add_if(s.deterministic && !std::has_single_bit(static_cast<unsigned>(num_ranks)), found,
+         {"deterministic"},
+         fmt::format("deterministic works on 1, 2, 4, 8, ... ranks, there are {}",
+                     num_ranks));
 }
 
 void check_schedule(const Settings& s, Conflicts& found) {
   const bool is_wsd = s.schedule == "wsd";
-  found.add_if(s.min_lr > s.lr, {"lr", "min_lr"},
-               fmt::format("min_lr {} is above lr {}; allowed: 0 to lr", s.min_lr, s.lr));
-  found.add_if(s.schedule != "constant" && s.warmup_steps > s.steps,
-               {"warmup_steps", "steps", "schedule"},
-               fmt::format("warmup_steps {} is above steps {}", s.warmup_steps, s.steps));
-  found.add_if(s.decay_steps > 0 && !is_wsd, {"decay_steps", "schedule"},
-               "decay_steps belongs to schedule wsd, not to " + s.schedule);
-  found.add_if(
-      is_wsd && s.warmup_steps <= s.steps && s.decay_steps > s.steps - s.warmup_steps,
-      {"decay_steps", "warmup_steps", "steps", "schedule"},
-      fmt::format("decay_steps {} is above steps - warmup_steps = {}", s.decay_steps,
-                  s.steps - s.warmup_steps));
+  add_if(s.min_lr > s.lr, found, {"lr", "min_lr"},
+         fmt::format("min_lr {} is above lr {}; allowed: 0 to lr", s.min_lr, s.lr));
+  add_if(s.schedule != "constant" && s.warmup_steps > s.steps, found,
+         {"warmup_steps", "steps", "schedule"},
+         fmt::format("warmup_steps {} is above steps {}", s.warmup_steps, s.steps));
+  add_if(s.decay_steps > 0 && !is_wsd, found, {"decay_steps", "schedule"},
+         "decay_steps belongs to schedule wsd, not to " + s.schedule);
+  add_if(is_wsd && s.warmup_steps <= s.steps && s.decay_steps > s.steps - s.warmup_steps,
+         found, {"decay_steps", "warmup_steps", "steps", "schedule"},
+         fmt::format("decay_steps {} is above steps - warmup_steps = {}", s.decay_steps,
+                     s.steps - s.warmup_steps));
 }
 
 // What was set for an optimizer that does not read it.
@@ -87,10 +77,10 @@ void check_optimizer(const Settings& s, Conflicts& found) {
   const Settings defaults;
   const auto belongs = [&](bool is_set, const std::string& key,
                            const std::vector<std::string>& readers) {
-    found.add_if(is_set && std::ranges::count(readers, s.optimizer) == 0,
-                 {key, "optimizer"},
-                 fmt::format("{} belongs to optimizer {}, not to {}", key,
-                             alternatives(readers), s.optimizer));
+    add_if(is_set && std::ranges::count(readers, s.optimizer) == 0, found,
+           {key, "optimizer"},
+           fmt::format("{} belongs to optimizer {}, not to {}", key,
+                       alternatives(readers), s.optimizer));
   };
   belongs(s.betas != defaults.betas, "betas", {"adamw", "lion"});
   belongs(s.eps != defaults.eps, "eps", {"adamw", "adagrad"});
@@ -100,47 +90,46 @@ void check_optimizer(const Settings& s, Conflicts& found) {
 
 void check_delays(const Settings& s, Conflicts& found) {
   for (const std::string& delay : s.delay)
-    found.add_if(!parse_delay(delay), {"delay"},
-                 fmt::format("delay is \"{}\"; allowed: POINT=MILLISECONDS", delay));
+    add_if(!parse_delay(delay), found, {"delay"},
+           fmt::format("delay is \"{}\"; allowed: POINT=MILLISECONDS", delay));
 }
 
 void check_overrides(const Settings& s, Conflicts& found) {
   for (const std::string& key : s.overrides)
-    found.add_if(!find_setting(key), {"override"},
-                 fmt::format("override names \"{}\", which is no setting{}", key,
-                             advice_for(key, key_of)));
+    add_if(!find_setting(key), found, {"override"},
+           fmt::format("override names \"{}\", which is no setting{}", key,
+                       advice_for(key, key_of)));
 }
 
 void check_shape(const ModelShape& shape, Conflicts& found) {
   if (shape.heads > 0 && shape.dim % shape.heads != 0)
-    found.add({"dim", "heads"},
-              fmt::format("dim {} does not divide by heads {}; nearest: dim {}",
-                          shape.dim, shape.heads, neighbours(shape.dim, shape.heads)));
-  found.add_if(shape.kv_heads > 0 && shape.heads % shape.kv_heads != 0,
-               {"heads", "kv_heads"},
-               fmt::format("heads {} does not divide by kv_heads {}", shape.heads,
-                           shape.kv_heads));
-}
-
-template <class Names>
-std::string offer(const std::string& name, const Names& names) {
-  const std::vector<std::string> known(names.begin(), names.end());
-  const std::string near = nearest(name, known);
-  return (near.empty() ? "" : "; nearest: " + near) + "; allowed: " + alternatives(known);
+    found.push_back(
+        {{"dim", "heads"},
+         fmt::format("dim {} does not divide by heads {}; nearest: dim {}", shape.dim,
+                     shape.heads, neighbours(shape.dim, shape.heads))});
+  add_if(shape.kv_heads > 0 && shape.heads % shape.kv_heads != 0, found,
+         {"heads", "kv_heads"},
+         fmt::format("heads {} does not divide by kv_heads {}", shape.heads,
+                     shape.kv_heads));
 }
 
 void check_model(const Settings& s, const ModelFamilies& models, Conflicts& found) {
+  std::vector<std::string> known;
   const ModelFamily* family = find_family(models, s.model);
-  if (!family)
-    return found.add(
-        {"model"},
-        fmt::format("model is \"{}\"{}", s.model,
-                    offer(s.model, std::views::transform(models, &ModelFamily::name))));
+  if (!family) {
+    for (const ModelFamily& each : models) known.push_back(each.name);
+    found.push_back(
+        {{"model"}, fmt::format("model is \"{}\"{}", s.model, offer(s.model, known))});
+    return;
+  }
   const ModelShape* preset = find_preset(*family, s.preset);
-  if (!preset)
-    return found.add({"preset", "model"},
-                     fmt::format("preset is \"{}\"{}", s.preset,
-                                 offer(s.preset, std::views::keys(family->presets))));
+  if (!preset) {
+    for (const auto& [name, shape] : family->presets) known.push_back(name);
+    found.push_back(
+        {{"preset", "model"},
+         fmt::format("preset is \"{}\"{}", s.preset, offer(s.preset, known))});
+    return;
+  }
   check_shape(chosen_shape(*preset, s), found);
 }
 
@@ -149,33 +138,33 @@ void check_model(const Settings& s, const ModelFamilies& models, Conflicts& foun
 std::vector<Conflict> find_rank_conflicts(const Settings& s, int num_ranks) {
   Conflicts found;
   check_ranks(s, num_ranks, found);
-  return found.take();
+  return found;
 }
 
 std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& context) {
   Conflicts found;
   const bool trains = context.verb == "train" || context.verb == "plan";
   if (trains && context.is_complete) {
-    found.add_if(s.data.empty(), {"data"},
-                 "data is missing; allowed: files or folders (--data PATH...)");
-    found.add_if(s.out.empty(), {"out"},
-                 "out is missing; allowed: a folder for this run (--out DIR)");
+    add_if(s.data.empty(), found, {"data"},
+           "data is missing; allowed: files or folders (--data PATH...)");
+    add_if(s.out.empty(), found, {"out"},
+           "out is missing; allowed: a folder for this run (--out DIR)");
   }
-  found.add_if(context.verb == "generate" && s.sample.empty(), {"sample"},
-               "sample is missing; allowed: a text to be continued (--sample PROMPT)");
+  add_if(context.verb == "generate" && s.sample.empty(), found, {"sample"},
+         "sample is missing; allowed: a text to be continued (--sample PROMPT)");
   if (context.models) check_model(s, *context.models, found);
   check_hang(s, found);
   check_delays(s, found);
-  if (!trains) return found.take();
-  found.add_if(!s.hosts.empty() && s.ranks == 0, {"hosts", "ranks"},
-               "hosts says where ranks start, and not how many; allowed: with --ranks N");
+  if (!trains) return found;
+  add_if(!s.hosts.empty() && s.ranks == 0, found, {"hosts", "ranks"},
+         "hosts says where ranks start, and not how many; allowed: with --ranks N");
   check_schedule(s, found);
   check_optimizer(s, found);
-  found.add_if(s.eval_every > 0 && s.eval_data.empty(), {"eval_every", "eval_data"},
-               "eval_every needs data to evaluate on (--eval-data PATH...)");
+  add_if(s.eval_every > 0 && s.eval_data.empty(), found, {"eval_every", "eval_data"},
+         "eval_every needs data to evaluate on (--eval-data PATH...)");
   check_overrides(s, found);
   if (context.num_ranks > 0) check_ranks(s, context.num_ranks, found);
-  return found.take();
+  return found;
 }
 
 }  // namespace zero::launcher

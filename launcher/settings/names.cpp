@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "launcher/settings/values.h"
+
 namespace zero::launcher {
 namespace {
 
@@ -105,6 +107,11 @@ std::string nearest(const std::string& name, const std::vector<std::string>& can
     }
   }
   return best;
+}
+
+std::string offer(const std::string& name, const std::vector<std::string>& known) {
+  const std::string near = nearest(name, known);
+  return (near.empty() ? "" : "; nearest: " + near) + "; allowed: " + alternatives(known);
 }
 
 std::string foreign_name_advice(const std::string& name) {

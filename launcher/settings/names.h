@@ -9,6 +9,9 @@ namespace zero::launcher {
 // are the same.
 std::string nearest(const std::string& name, const std::vector<std::string>& candidates);
 
+// "; nearest: adam; allowed: adam, step or comm", where one is near.
+std::string offer(const std::string& name, const std::vector<std::string>& known);
+
 // What a setting of another tool is called here, as advice: "here: global_batch, samples
 // of a step on all ranks together". "" for names that no tool we know has.
 std::string foreign_name_advice(const std::string& name);

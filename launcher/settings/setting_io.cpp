@@ -1,10 +1,11 @@
-// Everything that follows from the table of settings: read a value, write all, compare
-// two.
+// Everything that follows from the table of settings: read a value, tell what is wrong,
+// write all, compare two.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "launcher/settings/setting_table.h"
@@ -75,6 +76,24 @@ std::string toml_of(const Setting& setting, const Settings& settings) {
 }
 
 }  // namespace
+
+void append(Problems& all, Problems more) {
+  all.insert(all.end(), std::move_iterator(more.begin()), std::move_iterator(more.end()));
+}
+
+Error to_error(const Problems& problems, const std::string& verb) {
+  const std::string cure =
+      fmt::format("zero_launch {} --help lists every setting and what it allows", verb);
+  if (problems.size() == 1) {
+    return {ExitCode::kUsage, problems[0].text, problems[0].origin, cure};
+  }
+  std::string text = fmt::format("{} settings cannot be used", problems.size());
+  for (const Problem& problem : problems) {
+    text += "\n  - " + problem.text;
+    if (!problem.origin.empty()) text += fmt::format(" ({})", problem.origin);
+  }
+  return {ExitCode::kUsage, text, "", cure};
+}
 
 std::string key_of(const Setting& setting) { return setting.key; }
 

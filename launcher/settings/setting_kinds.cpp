@@ -75,32 +75,32 @@ std::optional<StepRange> parse_step_range(const std::string& word) {
 
 }  // namespace
 
-Setting integer(const std::string& key, int64_t Settings::*member, int64_t low,
-                int64_t high, const std::string& help) {
+Setting integer(std::string key, int64_t Settings::*member, int64_t low, int64_t high,
+                std::string help) {
   std::string allowed = fmt::format("an integer from {}", low);
   if (high != std::numeric_limits<int64_t>::max()) allowed += fmt::format(" to {}", high);
-  return of_word({key, Type::kNumber, "N", allowed, help}, member,
+  return of_word({std::move(key), Type::kNumber, "N", allowed, std::move(help)}, member,
                  [=](const std::string& word) {
                    const auto value = parse_integer(word);
                    return value && *value >= low && *value <= high ? value : std::nullopt;
                  });
 }
 
-Setting number(const std::string& key, double Settings::*member, double high,
-               const std::string& help) {
+Setting number(std::string key, double Settings::*member, double high, std::string help) {
   const std::string allowed = std::isinf(high)
                                   ? "a finite number, 0 or more"
                                   : fmt::format("a number from 0, below {}", high);
-  return of_word({key, Type::kNumber, "X", allowed, help}, member,
+  return of_word({std::move(key), Type::kNumber, "X", allowed, std::move(help)}, member,
                  [=](const std::string& word) {
                    const auto value = parse_number(word);
                    return value && *value >= 0 && *value < high ? value : std::nullopt;
                  });
 }
 
-Setting two_fractions(const std::string& key, std::array<double, 2> Settings::*member,
-                      const std::string& help) {
-  Setting setting = make({key, Type::kNumber, "A,B", "two numbers from 0, below 1", help},
+Setting two_fractions(std::string key, std::array<double, 2> Settings::*member,
+                      std::string help) {
+  Setting setting = make({std::move(key), Type::kNumber, "A,B",
+                          "two numbers from 0, below 1", std::move(help)},
                          member, [=](Settings& settings, const Words& words) {
                            if (words.size() != 2) return false;
                            for (size_t i = 0; i < 2; ++i) {
@@ -114,88 +114,91 @@ Setting two_fractions(const std::string& key, std::array<double, 2> Settings::*m
   return setting;
 }
 
-Setting boolean(const std::string& key, bool Settings::*member, const std::string& help) {
-  return of_word({key, Type::kBoolean, "true|false", "true or false", help}, member,
-                 parse_boolean);
+Setting boolean(std::string key, bool Settings::*member, std::string help) {
+  return of_word(
+      {std::move(key), Type::kBoolean, "true|false", "true or false", std::move(help)},
+      member, parse_boolean);
 }
 
-Setting duration(const std::string& key, int64_t Settings::*member,
-                 const std::string& help) {
+Setting duration(std::string key, int64_t Settings::*member, std::string help) {
   const std::string allowed =
       "minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes "
       "or days-hours:minutes:seconds, such as 23:30:00";
-  return of_word({key, Type::kWords, "TIME", allowed, help}, member, parse_duration,
-                 format_duration);
+  return of_word({std::move(key), Type::kWords, "TIME", allowed, std::move(help)}, member,
+                 parse_duration, format_duration);
 }
 
-Setting span(const std::string& key, int64_t Settings::*member, const std::string& help) {
+Setting span(std::string key, int64_t Settings::*member, std::string help) {
   const std::string allowed = "a time such as 90s, 10min or 1h30min, or 0";
   const auto parse = [](const std::string& word) {
     return word == "0" ? std::optional<int64_t>(0) : parse_span(word);
   };
-  return of_word({key, Type::kWords, "TIME", allowed, help}, member, parse, format_span);
+  return of_word({std::move(key), Type::kWords, "TIME", allowed, std::move(help)}, member,
+                 parse, format_span);
 }
 
-Setting size(const std::string& key, int64_t Settings::*member, const std::string& help) {
+Setting size(std::string key, int64_t Settings::*member, std::string help) {
   const std::string allowed = "an amount such as 16GiB, 512MiB or 64G, or 0";
-  return of_word({key, Type::kWords, "SIZE", allowed, help}, member, parse_size,
-                 format_size);
+  return of_word({std::move(key), Type::kWords, "SIZE", allowed, std::move(help)}, member,
+                 parse_size, format_size);
 }
 
-Setting interval(const std::string& key, SaveInterval Settings::*member,
-                 const std::string& help) {
+Setting interval(std::string key, SaveInterval Settings::*member, std::string help) {
   const std::string allowed =
       "a number of steps, or a time such as 90s, 10min or 1h30min";
   const auto show = [](const SaveInterval& every) -> nlohmann::json {
     if (every.seconds > 0) return format_span(every.seconds);
     return every.steps;
   };
-  return of_word({key, Type::kWords, "STEPS|TIME", allowed, help}, member, parse_interval,
-                 show);
+  return of_word({std::move(key), Type::kWords, "STEPS|TIME", allowed, std::move(help)},
+                 member, parse_interval, show);
 }
 
-Setting step_range(const std::string& key, StepRange Settings::*member,
-                   const std::string& help) {
+Setting step_range(std::string key, StepRange Settings::*member, std::string help) {
   const std::string allowed =
       "steps=FIRST:LAST with 1 <= FIRST <= LAST, such as steps=3:5";
   const auto show = [](const StepRange& steps) {
     return steps.last == 0 ? "" : fmt::format("steps={}:{}", steps.first, steps.last);
   };
-  return of_word({key, Type::kString, "steps=FIRST:LAST", allowed, help}, member,
-                 parse_step_range, show);
+  return of_word(
+      {std::move(key), Type::kString, "steps=FIRST:LAST", allowed, std::move(help)},
+      member, parse_step_range, show);
 }
 
-Setting text(const std::string& key, std::string Settings::*member,
-             const std::string& placeholder, const std::string& help) {
-  return of_word({key, Type::kString, placeholder, "text in UTF-8", help}, member,
-                 [](const std::string& word) {
+Setting text(std::string key, std::string Settings::*member, std::string placeholder,
+             std::string help) {
+  return of_word({std::move(key), Type::kString, std::move(placeholder), "text in UTF-8",
+                  std::move(help)},
+                 member, [](const std::string& word) {
                    return is_utf8(word) ? std::optional(word) : std::nullopt;
                  });
 }
 
-Setting choice(const std::string& key, std::string Settings::*member,
-               const Words& choices, const std::string& help) {
+Setting choice(std::string key, std::string Settings::*member, const Words& choices,
+               std::string help) {
   const std::string placeholder = fmt::format("{}", fmt::join(choices, "|"));
-  return of_word({key, Type::kString, placeholder, alternatives(choices), help}, member,
-                 [=](const std::string& word) {
+  return of_word({std::move(key), Type::kString, std::move(placeholder),
+                  alternatives(choices), std::move(help)},
+                 member, [=](const std::string& word) {
                    return contains(choices, word) ? std::optional(word) : std::nullopt;
                  });
 }
 
-Setting list(const std::string& key, Words Settings::*member,
-             const std::string& placeholder, const std::string& help) {
+Setting list(std::string key, Words Settings::*member, std::string placeholder,
+             std::string help) {
   const std::string allowed = "words in UTF-8, none of them empty";
-  return of_words({key, Type::kString, placeholder, allowed, help}, member,
-                  [](const std::string& word) { return !word.empty() && is_utf8(word); });
+  return of_words(
+      {std::move(key), Type::kString, std::move(placeholder), allowed, std::move(help)},
+      member, [](const std::string& word) { return !word.empty() && is_utf8(word); });
 }
 
-Setting choices(const std::string& key, Words Settings::*member, const Words& choices,
-                const std::string& help) {
+Setting choices(std::string key, Words Settings::*member, const Words& choices,
+                std::string help) {
   const std::string placeholder = fmt::format("{}", fmt::join(choices, ",")),
                     allowed = alternatives(choices) + ", with commas between them";
-  Setting setting =
-      of_words({key, Type::kString, placeholder, allowed, help}, member,
-               [=](const std::string& word) { return contains(choices, word); });
+  Setting setting = of_words(
+      {std::move(key), Type::kString, std::move(placeholder), allowed, std::move(help)},
+      member, [=](const std::string& word) { return contains(choices, word); });
   setting.is_split_at_commas = true;
   return setting;
 }

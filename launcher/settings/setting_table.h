@@ -1,13 +1,28 @@
 #pragma once
 #include <functional>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
-#include "launcher/settings/problems.h"
+#include "engine/errors.h"
 #include "launcher/settings/settings.h"
 
 namespace zero::launcher {
+
+// One thing that is wrong with what the user wrote, and where it was written.
+struct Problem {
+  std::string text;  // lr is "-1"; allowed: a number from 0
+  // --lr, ZERO_LR, run.toml line 3; empty when several settings do not fit together.
+  std::string origin;
+};
+using Problems = std::vector<Problem>;
+
+void append(Problems& all, Problems more);
+
+// One usage error that tells all problems, at least one. `verb` names the help page that
+// cures them.
+Error to_error(const Problems& problems, const std::string& verb);
 
 // A value before it is checked. A flag and an environment variable are words; a file also
 // knows types.
@@ -18,6 +33,7 @@ struct RawValue {
   std::vector<std::string> words;
   std::string origin;  // --lr, ZERO_LR, run.toml line 3
 };
+using RawValues = std::map<std::string, RawValue>;  // by key
 
 // The one definition of a setting: flag --seq-len = key seq_len in a file = variable
 // ZERO_SEQ_LEN.
@@ -48,12 +64,6 @@ std::string flag_of(const Setting& setting);      // --seq-len
 std::string variable_of(const Setting& setting);  // ZERO_SEQ_LEN
 // The setting that is written so; nullptr: there is none.
 const Setting* find_setting(const std::string& text, Spelling spelling);
-
-// A value and whose it is, by key.
-struct NamedValue {
-  std::string key;
-  RawValue value;
-};
 
 // Check a value and store it. Returns what is wrong with it: nothing, or one problem.
 Problems assign(const Setting& setting, const RawValue& raw, Settings& settings);

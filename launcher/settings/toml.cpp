@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <optional>
+#include <utility>
 
 // The library asserts what a file may well lack: a name in "[ # comment".
 struct BrokenAssertion {};
@@ -35,20 +36,16 @@ std::string syntax_problem(std::string_view line, const std::string& description
                      is_bare ? "; a text stands in quotes" : "");
 }
 
-// Nothing for what no setting can be: a table, a date.
-std::optional<std::string> word_of(const toml::node& node) {
-  if (const auto* text = node.as_string()) return text->get();
-  if (const auto* number = node.as_integer()) return fmt::format("{}", number->get());
+// Its text and type; nothing for what no setting can be: a table, a date.
+std::optional<std::pair<std::string, Type>> word_of(const toml::node& node) {
+  if (const auto* text = node.as_string()) return {{text->get(), Type::kString}};
+  if (const auto* number = node.as_integer())
+    return {{fmt::format("{}", number->get()), Type::kNumber}};
   if (const auto* number = node.as_floating_point())
-    return fmt::format("{}", number->get());
-  if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
+    return {{fmt::format("{}", number->get()), Type::kNumber}};
+  if (const auto* flag = node.as_boolean())
+    return {{flag->get() ? "true" : "false", Type::kBoolean}};
   return std::nullopt;
-}
-
-Type type_of(const toml::node& node) {
-  if (node.is_string()) return Type::kString;
-  if (node.is_number()) return Type::kNumber;
-  return node.is_boolean() ? Type::kBoolean : Type::kMixed;
 }
 
 std::string problem_of(const std::string& key, const toml::node& node) {
@@ -64,11 +61,11 @@ std::string problem_of(const std::string& key, const toml::node& node) {
 // False: not a value that a setting can have.
 bool read(const toml::node& node, RawValue& value) {
   const auto add = [&](const toml::node& element) {
-    const auto word = word_of(element);
-    if (!word) return false;
-    const Type type = type_of(element);
+    const auto found = word_of(element);
+    if (!found) return false;
+    const auto& [word, type] = *found;
     value.type = value.words.empty() || value.type == type ? type : Type::kMixed;
-    value.words.push_back(*word);
+    value.words.push_back(word);
     return true;
   };
   const toml::array* array = node.as_array();
@@ -85,10 +82,6 @@ bool has_deep_key(std::string_view text) {
     if (std::string_view("=,[]{}#\n").find(c) != std::string_view::npos) num_parts = 1;
   }
   return false;
-}
-
-TomlFile refused(const std::string& problem, const std::string& path) {
-  return {{}, {{problem, path}}};
 }
 
 TomlFile read_document(std::string_view text, const std::string& path) {
@@ -110,7 +103,7 @@ TomlFile read_document(std::string_view text, const std::string& path) {
   std::ranges::stable_sort(
       nodes, {}, [](const auto& item) { return item.second->source().begin.line; });
   for (const auto& [key, node] : nodes) {
-    NamedValue entry{key, {}};
+    TomlEntry entry{key, {}};
     entry.value.origin = origin(node->source());
     if (read(*node, entry.value)) {
       file.entries.push_back(std::move(entry));
@@ -124,11 +117,12 @@ TomlFile read_document(std::string_view text, const std::string& path) {
 }  // namespace
 
 TomlFile parse_toml(std::string_view text, const std::string& path) {
-  if (has_deep_key(text)) return refused("a key has over 1000 parts; allowed: one", path);
+  if (has_deep_key(text))
+    return {{}, {{"a key has over 1000 parts; allowed: one", path}}};
   try {
     return read_document(text, path);
   } catch (const BrokenAssertion&) {
-    return refused("this is not TOML: a name is missing between brackets", path);
+    return {{}, {{"this is not TOML: a name is missing between brackets", path}}};
   }
 }
 

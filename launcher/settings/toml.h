@@ -3,14 +3,18 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/settings/problems.h"
 #include "launcher/settings/setting_table.h"
 
 namespace zero::launcher {
 
+struct TomlEntry {
+  std::string key;
+  RawValue value;
+};
+
 struct TomlFile {
-  std::vector<NamedValue> entries;  // in the order of the file
-  Problems problems;                // each with its line
+  std::vector<TomlEntry> entries;  // in the order of the file
+  Problems problems;               // each with its line
 };
 
 // Read a configuration in TOML: keys with strings, numbers, booleans, or arrays of those.

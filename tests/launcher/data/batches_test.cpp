@@ -6,8 +6,7 @@
 
 #include "launcher/data/sampler.h"
 #include "launcher/data/token_source.h"
-#include "launcher/settings/engine_options.h"
-#include "launcher/settings/model_shape.h"
+#include "launcher/settings/derived.h"
 #include "tests/launcher/settings/configs.h"
 
 namespace zero::launcher {
@@ -46,7 +45,7 @@ class BatchesOfText : public testing::Test {
 };
 
 TEST_F(BatchesOfText, TargetsAreTheNextTokens) {
-  const Batch batch = read_pass(sampler, {4, 2, 1, 0}, 2, 0, 1);
+  const Batch batch = read_passes(sampler, {4, 2, 1, 0}, 2, 0, 1, 1);
   EXPECT_THAT(batch.inputs, ElementsAre('e', 'f', 'g', 'h'));
   EXPECT_THAT(batch.targets, ElementsAre('f', 'g', 'h', 'i'));
   EXPECT_EQ(batch.num_targets(), 4);
@@ -54,11 +53,11 @@ TEST_F(BatchesOfText, TargetsAreTheNextTokens) {
 
 TEST_F(BatchesOfText, AllPassesAreThePassesInOrder) {
   const BatchPlan plan{8, 2, 2, 1};
-  const Batch all = read_all_passes(sampler, plan, 2, 0);
+  const Batch all = read_passes(sampler, plan, 2, 0, 0, num_passes(plan));
   EXPECT_EQ(all.rows, 4);
   std::vector<int64_t> joined;
   for (int64_t pass = 0; pass < 2; ++pass) {
-    const Batch one = read_pass(sampler, plan, 2, 0, pass);
+    const Batch one = read_passes(sampler, plan, 2, 0, pass, 1);
     joined.insert(joined.end(), one.inputs.begin(), one.inputs.end());
   }
   EXPECT_EQ(all.inputs, joined);

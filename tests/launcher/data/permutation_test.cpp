@@ -1,5 +1,3 @@
-#include "launcher/data/permutation.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -8,6 +6,8 @@
 #include <numeric>
 #include <set>
 #include <vector>
+
+#include "launcher/data/sampler.h"
 
 namespace zero::data {
 namespace {

@@ -1,4 +1,6 @@
 // Signals, the time limit, and what the banner says about them.
+#include "launcher/process/stop.h"
+
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -7,9 +9,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "launcher/process/stop_command.h"
-#include "launcher/process/stop_signals.h"
-#include "launcher/run/time_limit.h"
+#include "launcher/run/pace.h"
 
 namespace zero::launcher {
 namespace {

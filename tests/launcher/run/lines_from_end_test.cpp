@@ -1,11 +1,10 @@
-#include "launcher/run/lines_from_end.h"
-
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <cerrno>
 
+#include "launcher/run/metrics_history.h"
 #include "tests/launcher/settings/configs.h"
 
 namespace zero::launcher {

@@ -22,7 +22,7 @@ StepRecord some_step(int64_t step) {
   StepRecord record;
   record.step = step;
   record.loss = 0.1 + 0.2;
-  record.tokens = 1024;
+  record.num_targets = 1024;
   record.seconds = 0.5;
   return record;
 }
@@ -57,7 +57,7 @@ TEST_F(MetricsTest, AStepHasAllItsDigits) {
 TEST_F(MetricsTest, RecordsAreAppendedAcrossRuns) {
   for (int run = 0; run < 2; ++run) {
     Metrics metrics(folder.path(""), false);
-    metrics.run({{"lr", 1}}, {{"size", 4}});
+    metrics.note("run", {{"world", {{"size", 4}}}, {"config", {{"lr", 1}}}});
     metrics.step(some_step(run));
     metrics.eval({run, 2.5, 10, 1});
   }

@@ -1,5 +1,3 @@
-#include "launcher/run/resume_plan.h"
-
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -8,6 +6,7 @@
 #include "checkpoint/find.h"
 #include "checkpoint/writer.h"
 #include "engine/errors.h"
+#include "launcher/run/resume.h"
 #include "tests/launcher/settings/configs.h"
 
 namespace zero::launcher {

@@ -13,7 +13,6 @@
 #include "engine/comm/ranks.h"
 #include "engine/comm/thread_ranks.h"
 #include "engine/errors.h"
-#include "launcher/run/heartbeat.h"
 #include "tests/launcher/settings/configs.h"
 
 namespace zero::launcher {

@@ -1,10 +1,7 @@
-#include "launcher/run/time_limit.h"
+#include "launcher/run/pace.h"
 
 #include <time.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <chrono>
 
 #include "checkpoint/processes.h"
 
@@ -29,9 +26,12 @@ double seconds_since_boot() {
 
 }  // namespace
 
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
 double process_age() {
-  const double since_loading =
-      std::chrono::duration<double>(Clock::now() - loaded_at).count();
+  const double since_loading = seconds_since(loaded_at);
   static const double start = start_in_seconds();
   return start < 0 ? since_loading
                    : std::max(since_loading, seconds_since_boot() - start);

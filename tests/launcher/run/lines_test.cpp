@@ -1,10 +1,9 @@
-#include "launcher/run/step_line.h"
+#include "launcher/run/lines.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
-#include "launcher/run/banner.h"
 #include "launcher/run/console.h"
 
 namespace zero::launcher {
@@ -18,7 +17,7 @@ TEST(StepLine, IsReadAtAGlance) {
   record.loss = 3.28261;
   record.grad_norm = 1.04;
   record.lr = 3e-4;
-  record.tokens = 27155;
+  record.num_targets = 27155;
   record.seconds = 0.709;
   EXPECT_EQ(step_line(record, 1000, 1680),
             "step    12/1000 | loss 3.2826 | norm 1.04 | lr 3.0e-04 | 709 ms | 38.3k "

@@ -1,24 +1,40 @@
-#include "launcher/run/banner.h"
+#include "launcher/run/lines.h"
 
 #include <fmt/format.h>
 
-#include "launcher/run/step_line.h"
+#include <array>
+#include <cmath>
+
 #include "launcher/settings/values.h"
 
 namespace zero::launcher {
 namespace {
+
+// "rank 0: cores 0 (was pinned to 0), rank 1: ..." with the same text said once for many
+// ranks.
+std::string describe_cores(const std::vector<std::string>& cores) {
+  std::string text;
+  for (size_t begin = 0, end = 0; begin < cores.size(); begin = end) {
+    for (end = begin + 1; end < cores.size() && cores[end] == cores[begin];) ++end;
+    const std::string ranks = end - begin == 1
+                                  ? fmt::format("rank {}", begin)
+                                  : fmt::format("ranks {}-{}", begin, end - 1);
+    text += fmt::format("{}{}: cores {}", text.empty() ? "" : ", ", ranks, cores[begin]);
+  }
+  return text;
+}
 
 std::string model_text(const Settings& settings, const BannerFacts& facts) {
   const ModelShape& shape = facts.shape;
   return fmt::format(
       "{}: {} layers, dim {}, {} heads, vocabulary {}; {} parameters in {} units, {}",
       settings.model, shape.layers, shape.dim, shape.heads, shape.vocab,
-      with_commas(facts.num_parameters), facts.num_units, settings.dtype);
+      fmt::group_digits(facts.num_parameters), facts.num_units, settings.dtype);
 }
 
 std::string data_text(const BannerFacts& facts) {
   return fmt::format("{}; {} samples of {} tokens = {:.1f} steps make an epoch",
-                     facts.data, with_commas(facts.samples_per_epoch),
+                     facts.data, fmt::group_digits(facts.samples_per_epoch),
                      facts.shape.seq_len,
                      static_cast<double>(facts.samples_per_epoch) /
                          static_cast<double>(facts.batch.global_batch));
@@ -29,7 +45,7 @@ std::string batch_text(const BannerFacts& facts) {
   return fmt::format("{} samples a step = {} ranks x {} passes x {} samples; {} tokens",
                      batch.global_batch, batch.ranks, num_passes(batch),
                      batch.micro_batch,
-                     with_commas(batch.global_batch * facts.shape.seq_len));
+                     fmt::group_digits(batch.global_batch * facts.shape.seq_len));
 }
 
 std::string saves_text(const Settings& settings) {
@@ -63,19 +79,14 @@ std::string memory_lines(const BannerFacts& facts) {
                                           activations));
 }
 
-}  // namespace
-
-std::string describe_cores(const std::vector<std::string>& cores) {
-  std::string text;
-  for (size_t begin = 0, end = 0; begin < cores.size(); begin = end) {
-    for (end = begin + 1; end < cores.size() && cores[end] == cores[begin];) ++end;
-    const std::string ranks = end - begin == 1
-                                  ? fmt::format("rank {}", begin)
-                                  : fmt::format("ranks {}-{}", begin, end - 1);
-    text += fmt::format("{}{}: cores {}", text.empty() ? "" : ", ", ranks, cores[begin]);
-  }
-  return text;
+// In the unit that leaves fewer than `step` of them, as it is rounded.
+std::string scaled(double count, double step, const std::array<const char*, 5>& units) {
+  size_t unit = 0;
+  for (; std::abs(count) >= step - 0.05 && unit + 1 < units.size(); ++unit) count /= step;
+  return fmt::format("{:.{}f}{}", count, unit == 0 ? 0 : 1, units[unit]);
 }
+
+}  // namespace
 
 std::string describe_threads(const ThreadChoice& choice) {
   std::string rates;
@@ -96,6 +107,42 @@ std::string banner(const Settings& settings, const BannerFacts& facts) {
          memory_lines(facts) + labelled("output", settings.out + "/metrics.jsonl") +
          labelled("saves", saves_text(settings)) +
          labelled("stop", facts.stop_command + " saves and stops");
+}
+
+std::string step_line(const StepRecord& r, int64_t num_steps, double eta_seconds) {
+  const int width = static_cast<int>(fmt::formatted_size("{}", num_steps)) + 1;
+  const double tokens_per_second =
+      r.seconds > 0 ? static_cast<double>(r.num_targets) / r.seconds : 0;
+  std::string line = fmt::format(
+      "step {:>{}}/{} | loss {:.4f} | norm {:.2f} | lr {:.1e} | {:.0f} ms | {} tok/s | "
+      "eta {}",
+      r.step, width, num_steps, r.loss, r.grad_norm, r.lr, r.seconds * 1e3,
+      short_count(tokens_per_second), short_duration(eta_seconds));
+  if (r.skipped) line += fmt::format(" | skipped: {} is not finite", r.first_bad);
+  return line;
+}
+
+std::string labelled(const std::string& label, const std::string& text) {
+  return fmt::format("  {:<9}{}\n", label, text);
+}
+
+std::string short_count(double count) {
+  constexpr std::array kUnits = {"", "k", "M", "G", "T"};
+  return scaled(count, 1000, kUnits);
+}
+
+std::string short_duration(double seconds) {
+  if (!(seconds >= 0) || seconds > 3.6e9) return "?";
+  const auto total = std::llround(seconds);
+  if (total < 60) return fmt::format("{}s", total);
+  if (total < 3600) return fmt::format("{}m", (total + 30) / 60);
+  if (total < 86400) return fmt::format("{}h{:02}m", total / 3600, total / 60 % 60);
+  return fmt::format("{}d{:02}h", total / 86400, total / 3600 % 24);
+}
+
+std::string short_bytes(int64_t bytes) {
+  constexpr std::array kUnits = {" B", " KiB", " MiB", " GiB", " TiB"};
+  return scaled(static_cast<double>(bytes), 1024, kUnits);
 }
 
 }  // namespace zero::launcher

@@ -1,4 +1,4 @@
-#include "launcher/run/save_pace.h"
+#include "launcher/run/pace.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
-#include "launcher/settings/engine_options.h"
+#include "launcher/settings/derived.h"
 
+#include <algorithm>
 #include <map>
-#include <string>
 
 namespace zero::launcher {
 namespace {
@@ -17,28 +17,49 @@ LrSchedule schedule(const Settings& settings) {
                                                     {"linear", Kind::kLinear},
                                                     {"cosine", Kind::kCosine},
                                                     {"wsd", Kind::kWsd}};
-  LrSchedule schedule;
-  schedule.kind = kinds.at(settings.schedule);
-  schedule.lr = settings.lr;
-  schedule.min_lr = settings.min_lr;
-  schedule.warmup_steps = settings.warmup_steps;
-  schedule.total_steps = settings.steps;
-  schedule.decay_steps = settings.decay_steps;
-  return schedule;
-}
-
-std::vector<ParamGroup> frozen_groups(const std::vector<std::string>& patterns) {
-  std::vector<ParamGroup> groups;
-  for (const std::string& pattern : patterns) {
-    ParamGroup group;
-    group.pattern = pattern;
-    group.frozen = true;
-    groups.push_back(group);
-  }
-  return groups;
+  return {.kind = kinds.at(settings.schedule),
+          .lr = settings.lr,
+          .min_lr = settings.min_lr,
+          .warmup_steps = settings.warmup_steps,
+          .total_steps = settings.steps,
+          .decay_steps = settings.decay_steps};
 }
 
 }  // namespace
+
+const ModelFamily* find_family(const ModelFamilies& models, const std::string& name) {
+  const auto found = std::ranges::find(models, name, &ModelFamily::name);
+  return found == models.end() ? nullptr : &*found;
+}
+
+const ModelShape* find_preset(const ModelFamily& family, const std::string& name) {
+  const auto found = family.presets.find(name.empty() ? family.default_preset : name);
+  return found == family.presets.end() ? nullptr : &found->second;
+}
+
+ModelShape chosen_shape(const ModelShape& preset, const Settings& settings) {
+  const auto chosen = [](int64_t given, int64_t otherwise) {
+    return given != 0 ? given : otherwise;
+  };
+  ModelShape shape;
+  shape.layers = chosen(settings.layers, preset.layers);
+  shape.dim = chosen(settings.dim, preset.dim);
+  shape.heads = chosen(settings.heads, preset.heads);
+  // A preset's other sizes belong to its own width and heads: with those changed the
+  // family works them out again.
+  const bool is_resized = shape.dim != preset.dim || shape.heads != preset.heads;
+  shape.kv_heads = chosen(settings.kv_heads, is_resized ? 0 : preset.kv_heads);
+  shape.ffn_dim = chosen(settings.ffn_dim, is_resized ? 0 : preset.ffn_dim);
+  shape.vocab = chosen(settings.vocab, preset.vocab);
+  shape.seq_len = chosen(settings.seq_len, preset.seq_len);
+  shape.dropout = settings.dropout;
+  shape.loss_chunk = settings.loss_chunk;
+  return shape;
+}
+
+ModelShape chosen_shape(const ModelFamily& family, const Settings& settings) {
+  return chosen_shape(*find_preset(family, settings.preset), settings);
+}
 
 Options engine_options(const Settings& settings, const BatchPlan& batch,
                        const ModelShape& shape, const ModelFamily& family) {
@@ -56,7 +77,8 @@ Options engine_options(const Settings& settings, const BatchPlan& batch,
       settings.weight_decay_on == "all" ? WeightDecayOn::kAll : WeightDecayOn::kMatrices;
   options.schedule = schedule(settings);
   options.clip = settings.clip;
-  options.groups = frozen_groups(settings.freeze);
+  for (const std::string& pattern : settings.freeze)
+    options.groups.push_back({.pattern = pattern, .frozen = true});
   options.init = family.init_rules(shape);
   options.dtype = dtype_named(settings.dtype).value();
   options.reduce_dtype = dtype_named(settings.reduce_dtype).value();

@@ -6,9 +6,11 @@
 #include "engine/plan/memory_plan.h"
 #include "launcher/data/batches.h"
 #include "launcher/model.h"
+#include "launcher/run/metrics.h"
 #include "launcher/settings/settings.h"
 #include "offload/fastest_threads.h"
 
+// The lines of a run: its banner, its steps, numbers as people read them.
 namespace zero::launcher {
 
 // What a run tells before its first step.
@@ -29,11 +31,36 @@ struct BannerFacts {
 
 std::string banner(const Settings& settings, const BannerFacts& facts);
 
-// "rank 0: cores 0 (was pinned to 0), rank 1: ..." with the same text said once for many
-// ranks.
-std::string describe_cores(const std::vector<std::string>& cores);
-
 // "2 (1: 6.1 GB/s, 2: 11.7 GB/s)"; the number alone where nothing was measured.
 std::string describe_threads(const ThreadChoice& choice);
+
+// "step    12/1000 | loss 3.2826 | norm 1.04 | lr 3.0e-04 | 709 ms | 38.3k tok/s | eta
+// 28m"
+std::string step_line(const StepRecord& record, int64_t num_steps, double eta_seconds);
+
+// A line of a page: "  ranks    2 with ...".
+std::string labelled(const std::string& label, const std::string& text);
+
+std::string short_count(double count);       // 38.3k
+std::string short_duration(double seconds);  // 28m
+std::string short_bytes(int64_t bytes);      // 1.5 GiB
+
+// Guess how long the rest takes, from the seconds of the last steps: the newest count
+// most.
+class Eta {
+ public:
+  void add_step(double seconds) {
+    constexpr double kWeight = 0.1;
+    mean_ = has_any_ ? mean_ + kWeight * (seconds - mean_) : seconds;
+    has_any_ = true;
+  }
+  double remaining_seconds(int64_t num_steps_left) const {
+    return mean_ * static_cast<double>(num_steps_left);
+  }
+
+ private:
+  double mean_ = 0;
+  bool has_any_ = false;
+};
 
 }  // namespace zero::launcher
