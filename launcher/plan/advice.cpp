@@ -41,8 +41,16 @@ bool split_pass(Wish& wish) {
   return false;
 }
 
+bool chunk_loss(Wish& wish) {
+  return wish.settings.loss_chunk == 0 && change(wish.settings.loss_chunk, kLossChunk);
+}
+bool split_master(Wish& wish) {
+  return wish.settings.dtype == "bf16" &&
+         change(wish.settings.master, std::string("split"));
+}
+
 constexpr Saver kSavers[] = {recompute, split_pass, accumulate_models, gather_one,
-                             reshard};
+                             reshard,   chunk_loss, split_master};
 
 Fit make_fit(const Wish& before, const Wish& after, RunPlan plan) {
   Fit fit{after, std::move(plan), {}, 1};

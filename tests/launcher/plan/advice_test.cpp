@@ -60,6 +60,23 @@ TEST(Advice, ASmallerPassDividesTheBatch) {
   EXPECT_EQ(to_text(*nearest_fit(wish, plan_of)), "--micro-batch 6");
 }
 
+TEST(Advice, LogitsInChunksAndASplitMasterComeLast) {
+  const Planner with_logits = [](const Wish& wish) {
+    RunPlan plan = plan_of(wish);
+    if (wish.settings.loss_chunk == 0) plan.activations += 64 * kMiB;
+    if (wish.settings.master == "split") plan.engine[0].bytes -= plan.num_parameters * 2;
+    return plan;
+  };
+  Wish wish = wish_for(kState + 32 * kMiB);
+  EXPECT_EQ(to_text(*nearest_fit(wish, with_logits)), "--loss-chunk 1024");
+  wish.room = kState - 8 * kMiB;
+  wish.settings.loss_chunk = 256;
+  wish.settings.dtype = "bf16";
+  EXPECT_THAT(to_text(*nearest_fit(wish, with_logits)), "--master split");
+  wish.settings.dtype = "fp32";
+  EXPECT_THAT(to_text(*nearest_fit(wish, with_logits)), HasSubstr("nodes"));
+}
+
 TEST(Advice, NoMoreChangesThanItTakes) {
   const auto fit = nearest_fit(wish_for(kState + kMiB), plan_of);
   ASSERT_TRUE(fit);
