@@ -187,17 +187,22 @@ TEST_F(Resume, AnOverriddenSettingMayChange) {
   EXPECT_EQ(run(0, train("a", {"--steps=5", "--lr=0.01"})).rc, 0);
 }
 
-TEST_F(Resume, EveryOptimizerGoesOnWithTheSameBits) {
-  for (const std::string optimizer : {"sgd", "lion", "adagrad"}) {
-    SCOPED_TRACE(optimizer);
-    const Words flags = {"--optimizer=" + optimizer, "--deterministic", "--lr=1e-3"};
+TEST_F(Resume, EveryOptimizerAndStorageGoesOnWithTheSameBits) {
+  const std::map<std::string, Words> kinds = {
+      {"sgd", {"--optimizer=sgd"}},
+      {"lion", {"--optimizer=lion"}},
+      {"adagrad", {"--optimizer=adagrad"}},
+      {"16_bits", {"--dtype=bf16", "--master=split", "--state-dtype=bf16"}}};
+  for (const auto& [kind, flags] : kinds) {
+    SCOPED_TRACE(kind);
     const auto to = [&](const std::string& run, int steps, const std::string& dump) {
       Words words = train(run, flags);
       words.insert(words.end(),
-                   {"--steps=" + std::to_string(steps), "--dump-state=" + path(dump)});
+                   {"--deterministic", "--lr=1e-3", "--steps=" + std::to_string(steps),
+                    "--dump-state=" + path(dump)});
       return words;
     };
-    const std::string whole = optimizer + "_whole", half = optimizer + "_half";
+    const std::string whole = kind + "_whole", half = kind + "_half";
     EXPECT_EQ(run(0, to(whole, 4, whole + "_dump")).rc, 0);
     EXPECT_EQ(run(2, to(half, 2, half + "_first")).rc, 0);
     EXPECT_EQ(run(0, to(half, 4, half + "_dump")).rc, 0);

@@ -68,6 +68,8 @@ TEST(Batches, EmptyRowsCountForNothing) { EXPECT_EQ(empty_batch(2, 3).num_target
 TEST(EngineOptions, FollowTheSettings) {
   Settings settings;
   settings.dtype = "bf16";
+  settings.master = "split";
+  settings.state_dtype = "bf16";
   settings.schedule = "wsd";
   settings.decay_steps = 7;
   settings.freeze = {"wte*"};
@@ -80,6 +82,8 @@ TEST(EngineOptions, FollowTheSettings) {
   const Options options = engine_options(settings, {16, 2, 2, 0}, shape, family);
   EXPECT_EQ(options.dtype, DType::kBf16);
   EXPECT_EQ(options.reduce_dtype, DType::kFp32);
+  EXPECT_EQ(options.master, MasterStorage::kSplit);
+  EXPECT_EQ(options.state_dtype, DType::kBf16);
   EXPECT_EQ(options.schedule.kind, LrSchedule::Kind::kWsd);
   EXPECT_EQ(options.schedule.total_steps, settings.steps);
   EXPECT_TRUE(options.groups.at(0).frozen);
