@@ -1,4 +1,4 @@
-#include "checkpoint/shape.h"
+#include "checkpoint/tensor.h"
 
 #include <random>
 
