@@ -3,8 +3,9 @@
 #include <torch/library.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <optional>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/errors.h"
@@ -55,12 +56,17 @@ at::Tensor make_deferred(const at::Tensor& meta) {
   return tensor;
 }
 
-bool is_factory(const std::string& name) {
-  static const std::unordered_set<std::string> names{
-      "aten::empty", "aten::empty_strided", "aten::zeros", "aten::ones",
-      "aten::full",  "aten::rand",          "aten::randn"};
-  return names.contains(name);
-}
+// Functions that make a tensor, and the in-place fill that gives the same values.
+using Fill = void (*)(at::Tensor tensor, const c10::IValue& fill_value);
+const std::unordered_map<std::string, Fill> kFactories{
+    {"aten::empty", [](at::Tensor, const c10::IValue&) {}},
+    {"aten::empty_strided", [](at::Tensor, const c10::IValue&) {}},
+    {"aten::zeros", [](at::Tensor tensor, const c10::IValue&) { tensor.zero_(); }},
+    {"aten::ones", [](at::Tensor tensor, const c10::IValue&) { tensor.fill_(1); }},
+    {"aten::full",
+     [](at::Tensor tensor, const c10::IValue& value) { tensor.fill_(value.toScalar()); }},
+    {"aten::rand", [](at::Tensor tensor, const c10::IValue&) { tensor.uniform_(); }},
+    {"aten::randn", [](at::Tensor tensor, const c10::IValue&) { tensor.normal_(); }}};
 
 bool is_view(const c10::FunctionSchema& schema) {
   const auto& returns = schema.returns();
@@ -73,8 +79,8 @@ void call_really(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   op.callBoxed(stack);
 }
 
-// Make the same tensor on the meta device, then one without memory; zeros, ones, full ...
-// are remembered as the in-place fill that gives the same values.
+// Make the same tensor on the meta device, then one without memory, whose fill is
+// remembered.
 void run_factory(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& arguments = op.schema().arguments();
   const size_t base = stack->size() - arguments.size();
@@ -87,26 +93,21 @@ void run_factory(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     }
     if (arguments[i].name() == "fill_value") fill_value = value;
   }
-  const std::string name = op.schema().name();
   call_really(op, stack);
   const at::Tensor deferred = make_deferred(stack->back().toTensor());
   stack->back() = deferred;
-  if (name == "aten::zeros") at::Tensor(deferred).zero_();
-  if (name == "aten::ones") at::Tensor(deferred).fill_(1);
-  if (name == "aten::full") at::Tensor(deferred).fill_(fill_value.toScalar());
-  if (name == "aten::rand") at::Tensor(deferred).uniform_();
-  if (name == "aten::randn") at::Tensor(deferred).normal_();
+  kFactories.at(op.schema().name())(deferred, fill_value);
 }
 
 void remember(const c10::OperatorHandle& op, torch::jit::Stack* stack, size_t self) {
   const size_t count = op.schema().arguments().size(), base = stack->size() - count;
   const at::Tensor target = (*stack)[base + self].toTensor();
-  RecordedOp call{op,
-                  {},
-                  self,
-                  target.sizes().vec(),
-                  target.strides().vec(),
-                  target.storage_offset()};
+  RecordedOp call{.op = op,
+                  .arguments = {},
+                  .self = self,
+                  .sizes = target.sizes().vec(),
+                  .strides = target.strides().vec(),
+                  .offset = target.storage_offset()};
   for (size_t i = 0; i < count; ++i) {
     call.arguments.push_back(i == self ? c10::IValue() : (*stack)[base + i]);
   }
@@ -116,18 +117,13 @@ void remember(const c10::OperatorHandle& op, torch::jit::Stack* stack, size_t se
 }
 
 bool holds_deferred(const c10::IValue& value) {
-  if (value.isTensor()) return record_of(value.toTensor()) != nullptr;
-  if (value.isTensorList()) {
-    for (const at::Tensor& tensor : value.toTensorVector()) {
-      if (record_of(tensor)) return true;
-    }
-  }
-  if (value.isOptionalTensorList()) {
-    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
-      if (tensor && record_of(*tensor)) return true;
-    }
-  }
-  return false;
+  if (value.isTensor()) return is_deferred(value.toTensor());
+  if (value.isTensorList())
+    return std::ranges::any_of(value.toTensorVector(), is_deferred);
+  return value.isOptionalTensorList() &&
+         std::ranges::any_of(value.toOptionalTensorVector(), [](const auto& tensor) {
+           return tensor && is_deferred(*tensor);
+         });
 }
 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet,
@@ -138,7 +134,8 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet,
   for (size_t i = 0; i < count; ++i) {
     if (holds_deferred((*stack)[base + i])) deferred.push_back(i);
   }
-  if (deferred.empty() && is_factory(schema.name())) return run_factory(op, stack);
+  if (deferred.empty() && kFactories.contains(schema.name()))
+    return run_factory(op, stack);
   const bool is_first_alone = deferred == std::vector<size_t>{0};
   if (is_first_alone && schema.is_mutable()) return remember(op, stack, 0);
   if (!deferred.empty() && !(is_first_alone && is_view(schema))) {

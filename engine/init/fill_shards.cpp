@@ -1,5 +1,7 @@
 #include "engine/init/fill_shards.h"
 
+#include <torch/torch.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -7,10 +9,52 @@
 #include "engine/activity.h"
 #include "engine/errors.h"
 #include "engine/init/deferred_init.h"
-#include "engine/init/module_init.h"
 
 namespace zero {
 namespace {
+
+namespace nn = torch::nn;
+
+template <class... Modules>
+bool is_any(const nn::Module& module) {
+  return (... || (dynamic_cast<const Modules*>(&module) != nullptr));
+}
+
+int64_t fan_in_of(const at::Tensor& weight) {
+  return weight.numel() / std::max<int64_t>(1, weight.size(0));
+}
+
+template <class Embedding>
+std::optional<InitSpec> embedding_init(const nn::Module& module) {
+  const auto* embedding = dynamic_cast<const Embedding*>(&module);
+  if (!embedding) return {};
+  InitSpec spec = normal(0, 1);
+  if (const auto padding = embedding->options.padding_idx()) {
+    const int64_t row = *padding < 0 ? *padding + embedding->weight.size(0) : *padding;
+    spec.zero_row_begin = row * embedding->weight.size(1);
+    spec.zero_row_end = spec.zero_row_begin + embedding->weight.size(1);
+  }
+  return spec;
+}
+
+// How torch's own layers initialise their parameter `name`, as an InitSpec. Nothing for
+// other modules.
+std::optional<InitSpec> default_init(const nn::Module& module, const std::string& name) {
+  if (is_any<nn::LayerNormImpl, nn::GroupNormImpl, nn::BatchNorm1dImpl,
+             nn::BatchNorm2dImpl, nn::BatchNorm3dImpl, nn::InstanceNorm1dImpl,
+             nn::InstanceNorm2dImpl, nn::InstanceNorm3dImpl>(module)) {
+    return name == "weight" ? ones() : zeros();
+  }
+  if (is_any<nn::LinearImpl, nn::BilinearImpl, nn::Conv1dImpl, nn::Conv2dImpl,
+             nn::Conv3dImpl, nn::ConvTranspose1dImpl, nn::ConvTranspose2dImpl,
+             nn::ConvTranspose3dImpl>(module)) {
+    const at::Tensor weight = module.named_parameters(/*recurse=*/false)["weight"];
+    return kaiming_uniform(is_any<nn::BilinearImpl>(module) ? weight.size(1)
+                                                            : fan_in_of(weight));
+  }
+  if (auto spec = embedding_init<nn::EmbeddingImpl>(module)) return spec;
+  return embedding_init<nn::EmbeddingBagImpl>(module);
+}
 
 std::optional<InitSpec> spec_of(const ScannedModel& model, size_t param,
                                 const InitRules& rules) {
@@ -23,16 +67,13 @@ std::optional<InitSpec> spec_of(const ScannedModel& model, size_t param,
   return default_init(*model.owners[param], fqn.substr(fqn.rfind('.') + 1));
 }
 
-class Filler {
- public:
-  Filler(const ScannedModel& model, const UnitPlan& plan, const Options& options,
-         ShardStore& shards, Ranks& ranks, ThreadPool& threads)
-      : model_(model),
-        plan_(plan),
-        options_(options),
-        shards_(shards),
-        ranks_(ranks),
-        threads_(threads) {}
+struct Filler {
+  const ScannedModel& model_;
+  const UnitPlan& plan_;
+  const Options& options_;
+  ShardStore& shards_;
+  Ranks& ranks_;
+  ThreadPool& threads_;
 
   void run() {
     const std::vector<std::optional<InitSpec>> specs = choose_specs();
@@ -44,7 +85,6 @@ class Filler {
     for (size_t i = 0; i < model_.buffers.size(); ++i) fill_buffer(i);
   }
 
- private:
   std::vector<std::optional<InitSpec>> choose_specs() const {
     std::vector<std::optional<InitSpec>> specs(model_.params.size());
     std::string missing;
@@ -105,13 +145,6 @@ class Filler {
                      fqn);
     return received;
   }
-
-  const ScannedModel& model_;
-  const UnitPlan& plan_;
-  const Options& options_;
-  ShardStore& shards_;
-  Ranks& ranks_;
-  ThreadPool& threads_;
 };
 
 }  // namespace
@@ -119,7 +152,7 @@ class Filler {
 void fill_shards(const ScannedModel& model, const UnitPlan& plan, const Options& options,
                  ShardStore& shards, Ranks& ranks, ThreadPool& threads) {
   torch::NoGradGuard no_grad;
-  Filler(model, plan, options, shards, ranks, threads).run();
+  Filler{model, plan, options, shards, ranks, threads}.run();
 }
 
 }  // namespace zero

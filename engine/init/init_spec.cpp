@@ -37,19 +37,13 @@ double truncated(const InitSpec& spec, uint64_t key, int64_t element) {
   }
 }
 
-double element_value(const InitSpec& spec, uint64_t key, int64_t i) {
-  const auto block = static_cast<uint64_t>(i / 2);
-  switch (spec.kind) {
-    case InitSpec::Kind::kConstant:
-      return spec.a;
-    case InitSpec::Kind::kNormal:
-      return spec.a + spec.b * normals(key, block, 0)[i % 2];
-    case InitSpec::Kind::kUniform:
-      return spec.a + (spec.b - spec.a) * uniforms(key, block, 0)[i % 2];
-    case InitSpec::Kind::kTruncatedNormal:
-      return truncated(spec, key, i);
-  }
-  return 0;
+// Elements 2 * block and the next one, of what is drawn in pairs.
+std::array<double, 2> pair_of(const InitSpec& spec, uint64_t key, int64_t block) {
+  const bool is_normal = spec.kind == InitSpec::Kind::kNormal;
+  const double scale = is_normal ? spec.b : spec.b - spec.a;
+  const auto [u, v] =
+      (is_normal ? normals : uniforms)(key, static_cast<uint64_t>(block), 0);
+  return {spec.a + scale * u, spec.a + scale * v};
 }
 
 }  // namespace
@@ -81,20 +75,14 @@ void fill(const InitSpec& spec, uint64_t seed, const std::string& fqn, int64_t b
           std::span<float> values) {
   const uint64_t key = hash_key(seed, fqn);
   const auto count = static_cast<int64_t>(values.size());
-  if (spec.kind == InitSpec::Kind::kConstant) {
-    std::fill(values.begin(), values.end(), static_cast<float>(spec.a));
-  } else {
-    for (int64_t k = 0; k < count; ++k) {
-      const int64_t i = begin + k;
-      // Both of a pair at once.
-      if (spec.kind == InitSpec::Kind::kNormal && i % 2 == 0 && k + 1 < count) {
-        const std::array<double, 2> pair = normals(key, static_cast<uint64_t>(i / 2), 0);
-        values[k] = static_cast<float>(spec.a + spec.b * pair[0]);
-        values[++k] = static_cast<float>(spec.a + spec.b * pair[1]);
-        continue;
-      }
-      values[k] = static_cast<float>(element_value(spec, key, i));
+  std::array<double, 2> pair = {spec.a, spec.a};
+  for (int64_t i = begin; i < begin + count; ++i) {
+    if (spec.kind == InitSpec::Kind::kTruncatedNormal) {
+      pair[i % 2] = truncated(spec, key, i);
+    } else if (spec.kind != InitSpec::Kind::kConstant && (i % 2 == 0 || i == begin)) {
+      pair = pair_of(spec, key, i / 2);
     }
+    values[i - begin] = static_cast<float>(pair[i % 2]);
   }
   for (int64_t i = std::max(begin, spec.zero_row_begin);
        i < std::min(begin + count, spec.zero_row_end); ++i) {
