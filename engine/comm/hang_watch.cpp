@@ -15,7 +15,7 @@
 #include "checkpoint/error.h"
 #include "checkpoint/processes.h"
 #include "engine/activity.h"
-#include "engine/comm/mpi_check.h"
+#include "engine/comm/mpi_transport.h"
 #include "engine/errors.h"
 
 namespace zero {

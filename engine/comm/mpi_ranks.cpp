@@ -41,16 +41,16 @@ std::shared_ptr<std::byte> share_memory(Neighbours& neighbours, int64_t bytes,
 }
 
 // Null where the ranks cannot share memory.
-std::unique_ptr<Transport> make_shared_transport(MPI_Comm comm, int64_t slot_bytes) {
+std::unique_ptr<Transport> try_shared_memory(MPI_Comm comm, int64_t slot_bytes) {
   const Place place = place_in(comm);
   if (local_place_in(comm).size < place.size) return nullptr;
   if (slot_bytes == 0) slot_bytes = kDefaultSlotBytes;
-  auto neighbours = std::make_shared<ProcessNeighbours>();
+  auto neighbours = make_process_neighbours();
   auto memory =
       share_memory(*neighbours, SharedArea::bytes_for(place.size, slot_bytes), comm);
   if (!memory) return nullptr;
-  return std::make_unique<SharedTransport>(
-      neighbours, SharedArea(memory, place.size, slot_bytes), place.rank);
+  return make_shared_transport(neighbours, SharedArea(memory, place.size, slot_bytes),
+                               place.rank);
 }
 
 }  // namespace
@@ -59,8 +59,7 @@ std::unique_ptr<Ranks> make_mpi_ranks(const MpiRanksOptions& options) {
   MPI_Comm comm = duplicate_of(options.comm ? *static_cast<const MPI_Comm*>(options.comm)
                                             : MPI_COMM_WORLD);
   std::unique_ptr<Transport> transport;
-  if (options.use_shared_memory)
-    transport = make_shared_transport(comm, options.slot_bytes);
+  if (options.use_shared_memory) transport = try_shared_memory(comm, options.slot_bytes);
   if (transport) {
     check_mpi(MPI_Comm_free(&comm), "MPI_Comm_free");
   } else {

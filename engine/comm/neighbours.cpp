@@ -44,39 +44,46 @@ bool is_gone(const Identity& identity) {
   return now.is_dead() || now.start_time != identity.start_time;
 }
 
+class ProcessNeighbours final : public Neighbours {
+ public:
+  std::shared_ptr<std::byte> create(int64_t bytes, MemoryTicket& ticket) override {
+    auto file =
+        std::make_shared<checkpoint::Descriptor>(memfd_create("zero", MFD_CLOEXEC));
+    struct stat status;
+    if (*file < 0 || ftruncate(*file, bytes) != 0 || fstat(*file, &status) != 0)
+      fail("memfd_create", text_of(bytes, " bytes shared by ranks"));
+    ticket = {{getpid(), *file, static_cast<int64_t>(status.st_ino)}};
+    return map(file, bytes);
+  }
+
+  std::shared_ptr<std::byte> open(const MemoryTicket& ticket, int64_t bytes) override {
+    const std::string path = text_of("/proc/", ticket.words[0], "/fd/", ticket.words[1]);
+    auto file = std::make_shared<checkpoint::Descriptor>(
+        ::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    struct stat status;
+    if (*file < 0 || fstat(*file, &status) != 0) fail("open", path);
+    if (static_cast<int64_t>(status.st_ino) != ticket.words[2] ||
+        status.st_size != bytes) {
+      errno = ESTALE;  // another container's process of the same number
+      fail("open", path);
+    }
+    return map(file, bytes);
+  }
+
+  Identity self() const override {
+    return {getpid(), checkpoint::state_of_process(getpid()).start_time};
+  }
+
+  std::string reason_gone(const Identity& identity) const override {
+    if (!is_gone(identity)) return "";
+    return text_of("(pid ", identity.process, ") is gone");
+  }
+};
+
 }  // namespace
 
-std::shared_ptr<std::byte> ProcessNeighbours::create(int64_t bytes,
-                                                     MemoryTicket& ticket) {
-  auto file = std::make_shared<checkpoint::Descriptor>(memfd_create("zero", MFD_CLOEXEC));
-  struct stat status;
-  if (*file < 0 || ftruncate(*file, bytes) != 0 || fstat(*file, &status) != 0)
-    fail("memfd_create", text_of(bytes, " bytes shared by ranks"));
-  ticket = {{getpid(), *file, static_cast<int64_t>(status.st_ino)}};
-  return map(file, bytes);
-}
-
-std::shared_ptr<std::byte> ProcessNeighbours::open(const MemoryTicket& ticket,
-                                                   int64_t bytes) {
-  const std::string path = text_of("/proc/", ticket.words[0], "/fd/", ticket.words[1]);
-  auto file =
-      std::make_shared<checkpoint::Descriptor>(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  struct stat status;
-  if (*file < 0 || fstat(*file, &status) != 0) fail("open", path);
-  if (static_cast<int64_t>(status.st_ino) != ticket.words[2] || status.st_size != bytes) {
-    errno = ESTALE;  // another container's process of the same number
-    fail("open", path);
-  }
-  return map(file, bytes);
-}
-
-Identity ProcessNeighbours::self() const {
-  return {getpid(), checkpoint::state_of_process(getpid()).start_time};
-}
-
-std::string ProcessNeighbours::reason_gone(const Identity& identity) const {
-  if (!is_gone(identity)) return "";
-  return text_of("(pid ", identity.process, ") is gone");
+std::shared_ptr<Neighbours> make_process_neighbours() {
+  return std::make_shared<ProcessNeighbours>();
 }
 
 }  // namespace zero

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 #include "checkpoint/error.h"
@@ -22,198 +23,231 @@ void copy_bytes(void* to, const void* from, int64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
+// Collectives go in rounds. In each, a rank fills its own slot, posts it, waits for the
+// posts of the others and reads their slots. Two slots a rank let it fill the next one
+// while the others still read. Ranks sleep while they wait and look ten times a second
+// whether the rank waited for is still there, so that nobody waits for ever.
+class SharedTransport final : public Transport {
+ public:
+  SharedTransport(std::shared_ptr<Neighbours> neighbours, SharedArea area, int rank)
+      : Transport({rank, area.num_ranks()}, {rank, area.num_ranks()}),
+        neighbours_(std::move(neighbours)),
+        area_(std::move(area)),
+        rank_(rank) {
+    area_.state(rank_).identity = neighbours_->self();
+    area_.state(rank_).has_identity.store(1, std::memory_order_release);
+  }
+
+  ~SharedTransport() override { leave("its communicator was closed"); }
+
+  void all_gather(const Call& call, const void* shard, void* full,
+                  int64_t shard_bytes) override {
+    auto* from = static_cast<const std::byte*>(shard);  // (shard_bytes)
+    auto* to = static_cast<std::byte*>(full);           // (size, shard_bytes)
+    std::byte* own_place = to + rank_ * shard_bytes;
+    exchange(
+        call, shard_bytes, area_.slot_bytes(),
+        [&](Piece piece, std::byte* own_slot) {
+          if (size() > 1) copy_past_caches(own_slot, from + piece.begin, piece.length);
+          if (from != own_place)
+            copy_bytes(own_place + piece.begin, from + piece.begin, piece.length);
+        },
+        [&](Piece piece, const SlotOf& slot_of) {
+          for (int peer = 0; peer < size(); ++peer) {
+            if (peer == rank_) continue;
+            copy_bytes(to + peer * shard_bytes + piece.begin, slot_of(peer),
+                       piece.length);
+          }
+        });
+  }
+
+  // A slot holds one part for each other rank, side by side.
+  void reduce_scatter(const Call& call, const void* full, float* shard,
+                      int64_t shard_numel, DType type,
+                      const SummedPiece& summed) override {
+    const int64_t element = size_of(type);
+    const int64_t num_parts = std::max(size() - 1, 1);
+    const int64_t part_numel = area_.slot_bytes() / num_parts / element / 64 * 64;
+    assert(part_numel > 0);
+    auto part_of = [&](int reader, int writer) {
+      // Readers in rank order, the writer left out.
+      return (reader < writer ? reader : reader - 1) * part_numel * element;
+    };
+    auto in_full = [&](int reader, Piece piece) {  // full: (size, shard_numel)
+      return static_cast<const std::byte*>(full) +
+             (reader * shard_numel + piece.begin) * element;
+    };
+    std::vector<const void*> sources(size());
+    exchange(
+        call, shard_numel, part_numel,
+        [&](Piece piece, std::byte* own_slot) {
+          for (int peer = 0; peer < size(); ++peer) {
+            if (peer == rank_) continue;
+            copy_past_caches(own_slot + part_of(peer, rank_), in_full(peer, piece),
+                             piece.length * element);
+          }
+        },
+        [&](Piece piece, const SlotOf& slot_of) {
+          for (int peer = 0; peer < size(); ++peer) {
+            sources[peer] = peer == rank_ ? in_full(rank_, piece)
+                                          : slot_of(peer) + part_of(rank_, peer);
+          }
+          tree_sum(sources, type, shard + piece.begin, piece.length);
+          if (summed) summed(piece.begin, piece.begin + piece.length);
+        });
+  }
+
+  void broadcast(const Call& call, void* data, int64_t bytes, int root) override {
+    auto* at = static_cast<std::byte*>(data);
+    exchange(
+        call, bytes, area_.slot_bytes(),
+        [&](Piece piece, std::byte* own_slot) {
+          if (rank_ == root) copy_past_caches(own_slot, at + piece.begin, piece.length);
+        },
+        [&](Piece piece, const SlotOf& slot_of) {
+          if (rank_ != root) copy_bytes(at + piece.begin, slot_of(root), piece.length);
+        });
+  }
+
+  void barrier(const Call& call) override {
+    exchange(
+        call, 0, 1, [](Piece, std::byte*) {}, [](Piece, const SlotOf&) {});
+  }
+
+  std::unique_ptr<Transport> split(const Call& call, int color) override {
+    std::vector<int> color_of(size());
+    all_gather(call, &color, color_of.data(), sizeof(int));
+    const auto own = color_of.begin() + rank_;
+    const auto leader = std::find(color_of.begin(), color_of.end(), color);
+    const auto num_members = static_cast<int>(std::count(leader, color_of.end(), color));
+    const auto rank_in_part = static_cast<int>(std::count(leader, own, color));
+
+    const int64_t bytes = SharedArea::bytes_for(num_members, area_.slot_bytes());
+    std::shared_ptr<std::byte> memory;
+    MemoryTicket ticket;
+    std::vector<MemoryTicket> ticket_of(size());
+    if (own == leader) memory = neighbours_->create(bytes, ticket);
+    all_gather(call, &ticket, ticket_of.data(), sizeof(ticket));
+    if (own != leader)
+      memory = neighbours_->open(ticket_of[leader - color_of.begin()], bytes);
+    auto part = std::make_unique<SharedTransport>(
+        neighbours_, SharedArea(memory, num_members, area_.slot_bytes()), rank_in_part);
+    barrier(call);  // everyone has opened: from now on a leader may close
+    return part;
+  }
+
+  void leave(const std::string& reason) noexcept override {
+    RankState& own = area_.state(rank_);
+    uint32_t present = RankState::kPresent;
+    if (!own.presence.compare_exchange_strong(present, RankState::kLeaving)) return;
+    const std::string first_line = reason.substr(0, reason.find('\n'));
+    const size_t length = first_line.copy(own.reason_left, sizeof(own.reason_left) - 1);
+    own.reason_left[length] = '\0';
+    own.presence.store(RankState::kLeft, std::memory_order_release);
+  }
+
+  Neighbours& neighbours() { return *neighbours_; }
+
+ private:
+  // A range of the data that travels in one round.
+  struct Piece {
+    int64_t begin, length;
+  };
+  using Writer = std::function<void(Piece, std::byte* own_slot)>;
+  using SlotOf = std::function<const std::byte*(int rank)>;
+  using Reader = std::function<void(Piece, const SlotOf&)>;
+
+  // Move `length` items in rounds of at most max_piece: write fills this rank's slot,
+  // read sees all slots.
+  void exchange(const Call& call, int64_t length, int64_t max_piece, const Writer& write,
+                const Reader& read) {
+    const int64_t num_rounds = std::max<int64_t>((length + max_piece - 1) / max_piece, 1);
+    const uint32_t first_round = num_rounds_;
+    auto piece = [&](int64_t i) {
+      return Piece{i * max_piece, std::min(max_piece, length - i * max_piece)};
+    };
+    post(call, first_round, piece(0), write);
+    wait_for_others(call, &RankState::posted, first_round + 1);
+    require_same_calls(first_round);
+    for (int64_t i = 0; i < num_rounds; ++i) {
+      const auto round = first_round + static_cast<uint32_t>(i);
+      if (i + 1 < num_rounds) post(call, round + 1, piece(i + 1), write);
+      wait_for_others(call, &RankState::posted, round + 1);
+      take(round, piece(i), read);
+    }
+    num_rounds_ += static_cast<uint32_t>(num_rounds);
+  }
+
+  // The slot is free once all others have read what it held kNumSlots rounds ago.
+  void post(const Call& call, uint32_t round, Piece piece, const Writer& write) {
+    wait_for_others(call, &RankState::taken, round + 1 - RankState::kNumSlots);
+    area_.call(rank_, round) = call;
+    write(piece, area_.slot(rank_, round));
+    area_.state(rank_).posted.advance();
+  }
+
+  void take(uint32_t round, Piece piece, const Reader& read) {
+    read(piece, [&](int rank) { return area_.slot(rank, round); });
+    area_.state(rank_).taken.advance();
+    Activity::here().sign();
+  }
+
+  void require_same_calls(uint32_t round) const {
+    std::vector<Call> calls;
+    for (int rank = 0; rank < size(); ++rank) calls.push_back(area_.call(rank, round));
+    require_same_call(calls);
+  }
+
+  void wait_for_others(const Call& call, SharedCounter RankState::*counter,
+                       uint32_t target) {
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer != rank_) wait_for(peer, call, area_.state(peer).*counter, target);
+    }
+  }
+
+  void wait_for(int peer, const Call& call, SharedCounter& counter, uint32_t target) {
+    bool has_waited_long = false;
+    while (!counter.has_reached(target)) {
+      const std::string reason = reason_gone(peer, has_waited_long);
+      // Its last act may have been to answer.
+      if (!reason.empty() && !counter.has_reached(target)) {
+        throw Error(ExitCode::kEnvironment, reason, description_of(call),
+                    "the first error of that rank tells why");
+      }
+      has_waited_long = !counter.sleep(target, kLookAfterMs);
+    }
+  }
+
+  std::string reason_gone(int peer, bool has_waited_long) const {
+    const RankState& own = area_.state(rank_);
+    const RankState& state = area_.state(peer);
+    if (own.presence.load(std::memory_order_acquire) == RankState::kLeft) {
+      return text_of("this rank has left its group: ", own.reason_left);
+    }
+    if (state.presence.load(std::memory_order_acquire) == RankState::kLeft) {
+      return text_of("rank ", peer, " has left: ", state.reason_left);
+    }
+    if (!has_waited_long || !state.has_identity.load(std::memory_order_acquire))
+      return "";
+    const std::string reason = neighbours_->reason_gone(state.identity);
+    return reason.empty() ? "" : text_of("rank ", peer, " ", reason);
+  }
+
+  const std::shared_ptr<Neighbours> neighbours_;
+  const SharedArea area_;
+  const int rank_;
+  uint32_t num_rounds_ = 0;  // finished; the same on all ranks between calls
+};
+
 }  // namespace
 
-SharedTransport::SharedTransport(std::shared_ptr<Neighbours> neighbours, SharedArea area,
-                                 int rank)
-    : Transport({rank, area.num_ranks()}, {rank, area.num_ranks()}),
-      neighbours_(std::move(neighbours)),
-      area_(std::move(area)),
-      rank_(rank) {
-  area_.state(rank_).identity = neighbours_->self();
-  area_.state(rank_).has_identity.store(1, std::memory_order_release);
+std::unique_ptr<Transport> make_shared_transport(std::shared_ptr<Neighbours> neighbours,
+                                                 SharedArea area, int rank) {
+  return std::make_unique<SharedTransport>(std::move(neighbours), std::move(area), rank);
 }
 
-SharedTransport::~SharedTransport() { leave("its communicator was closed"); }
-
-void SharedTransport::all_gather(const Call& call, const void* shard, void* full,
-                                 int64_t shard_bytes) {
-  auto* from = static_cast<const std::byte*>(shard);  // (shard_bytes)
-  auto* to = static_cast<std::byte*>(full);           // (size, shard_bytes)
-  std::byte* own_place = to + rank_ * shard_bytes;
-  exchange(
-      call, shard_bytes, area_.slot_bytes(),
-      [&](Piece piece, std::byte* own_slot) {
-        if (size() > 1) copy_past_caches(own_slot, from + piece.begin, piece.length);
-        if (from != own_place)
-          copy_bytes(own_place + piece.begin, from + piece.begin, piece.length);
-      },
-      [&](Piece piece, const SlotOf& slot_of) {
-        for (int peer = 0; peer < size(); ++peer) {
-          if (peer == rank_) continue;
-          copy_bytes(to + peer * shard_bytes + piece.begin, slot_of(peer), piece.length);
-        }
-      });
-}
-
-// A slot holds one part for each other rank, side by side.
-void SharedTransport::reduce_scatter(const Call& call, const void* full, float* shard,
-                                     int64_t shard_numel, DType type,
-                                     const SummedPiece& summed) {
-  const int64_t element = size_of(type);
-  const int64_t num_parts = std::max(size() - 1, 1);
-  const int64_t part_numel = area_.slot_bytes() / num_parts / element / 64 * 64;
-  assert(part_numel > 0);
-  auto part_of = [&](int reader, int writer) {
-    // Readers in rank order, the writer left out.
-    return (reader < writer ? reader : reader - 1) * part_numel * element;
-  };
-  auto in_full = [&](int reader, Piece piece) {  // full: (size, shard_numel)
-    return static_cast<const std::byte*>(full) +
-           (reader * shard_numel + piece.begin) * element;
-  };
-  std::vector<const void*> sources(size());
-  exchange(
-      call, shard_numel, part_numel,
-      [&](Piece piece, std::byte* own_slot) {
-        for (int peer = 0; peer < size(); ++peer) {
-          if (peer == rank_) continue;
-          copy_past_caches(own_slot + part_of(peer, rank_), in_full(peer, piece),
-                           piece.length * element);
-        }
-      },
-      [&](Piece piece, const SlotOf& slot_of) {
-        for (int peer = 0; peer < size(); ++peer) {
-          sources[peer] = peer == rank_ ? in_full(rank_, piece)
-                                        : slot_of(peer) + part_of(rank_, peer);
-        }
-        tree_sum(sources, type, shard + piece.begin, piece.length);
-        if (summed) summed(piece.begin, piece.begin + piece.length);
-      });
-}
-
-void SharedTransport::broadcast(const Call& call, void* data, int64_t bytes, int root) {
-  auto* at = static_cast<std::byte*>(data);
-  exchange(
-      call, bytes, area_.slot_bytes(),
-      [&](Piece piece, std::byte* own_slot) {
-        if (rank_ == root) copy_past_caches(own_slot, at + piece.begin, piece.length);
-      },
-      [&](Piece piece, const SlotOf& slot_of) {
-        if (rank_ != root) copy_bytes(at + piece.begin, slot_of(root), piece.length);
-      });
-}
-
-void SharedTransport::barrier(const Call& call) {
-  exchange(
-      call, 0, 1, [](Piece, std::byte*) {}, [](Piece, const SlotOf&) {});
-}
-
-std::unique_ptr<Transport> SharedTransport::split(const Call& call, int color) {
-  std::vector<int> color_of(size());
-  all_gather(call, &color, color_of.data(), sizeof(int));
-  const auto own = color_of.begin() + rank_;
-  const auto leader = std::find(color_of.begin(), color_of.end(), color);
-  const auto num_members = static_cast<int>(std::count(leader, color_of.end(), color));
-  const auto rank_in_part = static_cast<int>(std::count(leader, own, color));
-
-  const int64_t bytes = SharedArea::bytes_for(num_members, area_.slot_bytes());
-  std::shared_ptr<std::byte> memory;
-  MemoryTicket ticket;
-  std::vector<MemoryTicket> ticket_of(size());
-  if (own == leader) memory = neighbours_->create(bytes, ticket);
-  all_gather(call, &ticket, ticket_of.data(), sizeof(ticket));
-  if (own != leader)
-    memory = neighbours_->open(ticket_of[leader - color_of.begin()], bytes);
-  auto part = std::make_unique<SharedTransport>(
-      neighbours_, SharedArea(memory, num_members, area_.slot_bytes()), rank_in_part);
-  barrier(call);  // everyone has opened: from now on a leader may close
-  return part;
-}
-
-void SharedTransport::leave(const std::string& reason) noexcept {
-  RankState& own = area_.state(rank_);
-  uint32_t present = RankState::kPresent;
-  if (!own.presence.compare_exchange_strong(present, RankState::kLeaving)) return;
-  const std::string first_line = reason.substr(0, reason.find('\n'));
-  const size_t length = first_line.copy(own.reason_left, sizeof(own.reason_left) - 1);
-  own.reason_left[length] = '\0';
-  own.presence.store(RankState::kLeft, std::memory_order_release);
-}
-
-void SharedTransport::exchange(const Call& call, int64_t length, int64_t max_piece,
-                               const Writer& write, const Reader& read) {
-  const int64_t num_rounds = std::max<int64_t>((length + max_piece - 1) / max_piece, 1);
-  const uint32_t first_round = num_rounds_;
-  auto piece = [&](int64_t i) {
-    return Piece{i * max_piece, std::min(max_piece, length - i * max_piece)};
-  };
-  post(call, first_round, piece(0), write);
-  wait_for_others(call, &RankState::posted, first_round + 1);
-  require_same_calls(first_round);
-  for (int64_t i = 0; i < num_rounds; ++i) {
-    const auto round = first_round + static_cast<uint32_t>(i);
-    if (i + 1 < num_rounds) post(call, round + 1, piece(i + 1), write);
-    wait_for_others(call, &RankState::posted, round + 1);
-    take(round, piece(i), read);
-  }
-  num_rounds_ += static_cast<uint32_t>(num_rounds);
-}
-
-// The slot is free once all others have read what it held kNumSlots rounds ago.
-void SharedTransport::post(const Call& call, uint32_t round, Piece piece,
-                           const Writer& write) {
-  wait_for_others(call, &RankState::taken, round + 1 - RankState::kNumSlots);
-  area_.call(rank_, round) = call;
-  write(piece, area_.slot(rank_, round));
-  area_.state(rank_).posted.advance();
-}
-
-void SharedTransport::take(uint32_t round, Piece piece, const Reader& read) {
-  read(piece, [&](int rank) { return area_.slot(rank, round); });
-  area_.state(rank_).taken.advance();
-  Activity::here().sign();
-}
-
-void SharedTransport::require_same_calls(uint32_t round) const {
-  std::vector<Call> calls;
-  for (int rank = 0; rank < size(); ++rank) calls.push_back(area_.call(rank, round));
-  require_same_call(calls);
-}
-
-void SharedTransport::wait_for_others(const Call& call, SharedCounter RankState::*counter,
-                                      uint32_t target) {
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer != rank_) wait_for(peer, call, area_.state(peer).*counter, target);
-  }
-}
-
-void SharedTransport::wait_for(int peer, const Call& call, SharedCounter& counter,
-                               uint32_t target) {
-  bool has_waited_long = false;
-  while (!counter.has_reached(target)) {
-    const std::string reason = reason_gone(peer, has_waited_long);
-    // Its last act may have been to answer.
-    if (!reason.empty() && !counter.has_reached(target)) {
-      throw Error(ExitCode::kEnvironment, reason, description_of(call),
-                  "the first error of that rank tells why");
-    }
-    has_waited_long = !counter.sleep(target, kLookAfterMs);
-  }
-}
-
-std::string SharedTransport::reason_gone(int peer, bool has_waited_long) const {
-  const RankState& own = area_.state(rank_);
-  const RankState& state = area_.state(peer);
-  if (own.presence.load(std::memory_order_acquire) == RankState::kLeft) {
-    return text_of("this rank has left its group: ", own.reason_left);
-  }
-  if (state.presence.load(std::memory_order_acquire) == RankState::kLeft) {
-    return text_of("rank ", peer, " has left: ", state.reason_left);
-  }
-  if (!has_waited_long || !state.has_identity.load(std::memory_order_acquire)) return "";
-  const std::string reason = neighbours_->reason_gone(state.identity);
-  return reason.empty() ? "" : text_of("rank ", peer, " ", reason);
+Neighbours& neighbours_of(Transport& transport) {
+  return dynamic_cast<SharedTransport&>(transport).neighbours();
 }
 
 }  // namespace zero

@@ -55,8 +55,8 @@ std::vector<std::unique_ptr<Ranks>> make_thread_ranks(int size, int64_t slot_byt
                   size, slot_bytes);
   std::vector<std::unique_ptr<Ranks>> ranks;
   for (int rank = 0; rank < size; ++rank) {
-    ranks.push_back(std::make_unique<Ranks>(
-        std::make_unique<SharedTransport>(neighbours, area, rank)));
+    ranks.push_back(
+        std::make_unique<Ranks>(make_shared_transport(neighbours, area, rank)));
   }
   return ranks;
 }
@@ -66,8 +66,8 @@ std::unique_ptr<Ranks> make_one_rank() { return std::move(make_thread_ranks(1)[0
 bool ranks_are_threads() { return are_ranks_threads; }
 
 void abort_thread_ranks(Ranks& ranks) {
-  auto& transport = dynamic_cast<SharedTransport&>(ranks.channel().transport());
-  dynamic_cast<ThreadNeighbours&>(transport.neighbours()).abort();
+  Transport& transport = ranks.channel().transport();
+  dynamic_cast<ThreadNeighbours&>(neighbours_of(transport)).abort();
   transport.leave("it was aborted");
 }
 

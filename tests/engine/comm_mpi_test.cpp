@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
-#include "engine/comm/mpi_check.h"
 #include "engine/comm/mpi_ranks.h"
+#include "engine/comm/mpi_transport.h"
 #include "tests/engine/comm_suite.h"
 
 namespace zero {

@@ -20,13 +20,12 @@ class ProcessTest : public testing::Test {
   // Fork rank 1, which runs `body` and ends without a word; we are rank 0.
   void fork_rank(const std::function<void(Transport&)>& body) {
     memory_ = neighbours_->create(SharedArea::bytes_for(2, kSlotBytes), ticket_);
-    transport_ = std::make_unique<SharedTransport>(neighbours_, area(memory_), 0);
+    transport_ = make_shared_transport(neighbours_, area(memory_), 0);
     child_ = fork();
     if (child_ != 0) return;
-    SharedTransport transport(
-        neighbours_,
-        area(neighbours_->open(ticket_, SharedArea::bytes_for(2, kSlotBytes))), 1);
-    body(transport);
+    auto memory = neighbours_->open(ticket_, SharedArea::bytes_for(2, kSlotBytes));
+    const auto transport = make_shared_transport(neighbours_, area(memory), 1);
+    body(*transport);
     _exit(0);
   }
   void TearDown() override {
@@ -46,7 +45,7 @@ class ProcessTest : public testing::Test {
     return full;
   }
 
-  std::shared_ptr<ProcessNeighbours> neighbours_ = std::make_shared<ProcessNeighbours>();
+  std::shared_ptr<Neighbours> neighbours_ = make_process_neighbours();
   std::shared_ptr<std::byte> memory_;
   MemoryTicket ticket_;
   std::unique_ptr<Transport> transport_;

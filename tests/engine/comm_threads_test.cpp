@@ -171,8 +171,8 @@ TEST(SplitTest, TheLeaderStaysUntilEveryoneHasOpened) {
   const SharedArea area(neighbours->create(SharedArea::bytes_for(2, 4096), ticket), 2,
                         4096);
   const auto play = [&](int rank) {
-    SharedTransport transport(neighbours, area, rank);
-    transport.split(make_call(0, Operation::kSplit, 0, 0, ""), 0);
+    const auto transport = make_shared_transport(neighbours, area, rank);
+    transport->split(make_call(0, Operation::kSplit, 0, 0, ""), 0);
     if (rank == 0) neighbours->leader_returned();
   };
   std::jthread leader(play, 0), other(play, 1);
