@@ -14,29 +14,26 @@
 namespace zero::checkpoint {
 namespace {
 
-bool is_complete(const Folder& run, int64_t step) {
-  return run.has(step_folder(step)) && flaw_of(run, step).empty();
-}
-
 void refuse_existing(const Folder& run, int64_t step, Existing existing) {
-  if (existing == Existing::kReplace || !is_complete(run, step)) return;
-  throw CheckpointError(run.path_of(step_folder(step)), "",
-                        "this step has been saved already",
+  const std::string name = step_folder(step);
+  if (existing == Existing::kReplace || !run.has(name)) return;
+  if (!flaw_of(run, step).empty()) return;
+  throw CheckpointError(run.path_of(name), "", "this step has been saved already",
                         "ask for overwriting, or save into another folder");
 }
 
 // A shard that rank 0 cannot see is on another machine's disk.
 void require_seen(const Folder& folder, const ShardReport& report) {
   const std::string path = folder.path_of(report.file.name);
-  const std::string rank = text_of("rank ", report.rank, " wrote ");
+  const std::string rank = text_of("rank ", report.rank);
   if (!folder.has(report.file.name)) {
-    throw CheckpointError(path, "", rank + "it, but it cannot be seen from rank 0",
+    throw CheckpointError(path, "", rank + " wrote it, but it cannot be seen from rank 0",
                           "use a folder that all nodes share");
   }
   const int64_t bytes = folder.size_of(report.file.name);
   if (bytes == report.file.bytes) return;
-  throw CheckpointError(path, "",
-                        text_of("has ", bytes, " bytes, ", rank, report.file.bytes));
+  throw CheckpointError(
+      path, "", text_of("has ", bytes, " bytes, ", rank, " wrote ", report.file.bytes));
 }
 
 FileEntry write_virtual_file(const Folder& folder, const Manifest& manifest, Io& io) {

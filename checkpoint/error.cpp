@@ -56,15 +56,15 @@ void throw_errno(const std::string& path, const std::string& action, int error) 
 std::string printable(std::string_view text) {
   std::string safe;
   while (!text.empty() && safe.size() < kPrintedBytes) {
-    const size_t length = utf8_length(text);
-    if (length == 0 || is_control(text.substr(0, length))) {
+    const Character next = first_character(text);
+    if (next.bytes == 0 || next.is_control) {
       char escaped[5];
       std::snprintf(escaped, sizeof(escaped), "\\x%02x", static_cast<uint8_t>(text[0]));
       safe += escaped;
       text.remove_prefix(1);
     } else {
-      safe += text.substr(0, length);
-      text.remove_prefix(length);
+      safe += text.substr(0, next.bytes);
+      text.remove_prefix(next.bytes);
     }
   }
   return text.empty() ? safe : safe + "...";

@@ -39,13 +39,11 @@ std::string step_folder(int64_t step) {
 
 std::optional<int64_t> step_of(std::string_view folder) {
   if (!folder.starts_with(kStepPrefix)) return std::nullopt;
-  const std::string_view digits = folder.substr(kStepPrefix.size());
   int64_t step = 0;
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), step);
-  if (error != std::errc{} || step < 0) return std::nullopt;
-  if (end != digits.data() + digits.size()) return std::nullopt;
-  return step_folder(step) == folder ? std::optional(step) : std::nullopt;
+  std::from_chars(folder.data() + kStepPrefix.size(), folder.data() + folder.size(),
+                  step);
+  // Its own name to the last digit: what is no number is none's.
+  return step >= 0 && step_folder(step) == folder ? std::optional(step) : std::nullopt;
 }
 
 std::string shard_file(int rank, int world_size) {

@@ -29,10 +29,8 @@ std::string to_hex(uint64_t hash) {
 
 std::optional<uint64_t> from_hex(std::string_view digits) {
   uint64_t hash = 0;
-  const char* end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, hash, 16);
-  const bool is_exact = error == std::errc{} && stop == end && to_hex(hash) == digits;
-  return is_exact ? std::optional(hash) : std::nullopt;
+  std::from_chars(digits.data(), digits.data() + digits.size(), hash, 16);
+  return to_hex(hash) == digits ? std::optional(hash) : std::nullopt;
 }
 
 }  // namespace zero::checkpoint

@@ -1,14 +1,11 @@
 #include "checkpoint/json.h"
 
 #include <set>
-#include <vector>
 
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
 
 namespace zero::checkpoint {
-
-using Type = nlohmann::json::value_t;
 
 // The parser itself accepts repeated keys and any depth.
 nlohmann::json parse_strictly(std::string_view text, const std::string& file) {
@@ -46,7 +43,7 @@ void Fields::fail(const std::string& problem) const {
 
 const nlohmann::json& Fields::any(const char* key) {
   const auto found = object_.find(key);
-  if (found == object_.end()) fail("has no \"" + std::string(key) + "\"");
+  if (found == object_.end()) fail(text_of("has no \"", key, "\""));
   ++num_taken_;
   return *found;
 }
@@ -64,24 +61,8 @@ int64_t Fields::integer(const char* key, int64_t min, int64_t max) {
 
 const nlohmann::json& Fields::typed(const char* key, Type type, const char* name) {
   const auto& value = any(key);
-  if (value.type() != type) fail("has \"" + std::string(key) + "\" that is no " + name);
+  if (value.type() != type) fail(text_of("has \"", key, "\" that is no ", name));
   return value;
-}
-
-std::string Fields::text(const char* key) {
-  return typed(key, Type::string, "text").get<std::string>();
-}
-
-bool Fields::boolean(const char* key) {
-  return typed(key, Type::boolean, "truth value").get<bool>();
-}
-
-const nlohmann::json& Fields::array(const char* key) {
-  return typed(key, Type::array, "array");
-}
-
-const nlohmann::json& Fields::object(const char* key) {
-  return typed(key, Type::object, "object");
 }
 
 void Fields::done() const {

@@ -20,11 +20,15 @@ class Fields {
   // `place` says which object, for errors: "tensors[3]".
   Fields(const nlohmann::json& object, std::string file, std::string place);
 
-  int64_t integer(const char* key, int64_t min, int64_t max);
-  std::string text(const char* key);
-  bool boolean(const char* key);
-  const nlohmann::json& array(const char* key);
-  const nlohmann::json& object(const char* key);
+  int64_t integer(const char* key, int64_t min = 0, int64_t max = INT64_MAX);
+  std::string text(const char* key) { return typed(key, Type::string, "text"); }
+  bool boolean(const char* key) { return typed(key, Type::boolean, "truth value"); }
+  const nlohmann::json& array(const char* key) {
+    return typed(key, Type::array, "array");
+  }
+  const nlohmann::json& object(const char* key) {
+    return typed(key, Type::object, "object");
+  }
   const nlohmann::json& any(const char* key);
 
   // An array's objects, each read from its fields.
@@ -45,8 +49,8 @@ class Fields {
   [[noreturn]] void fail(const std::string& problem) const;
 
  private:
-  const nlohmann::json& typed(const char* key, nlohmann::json::value_t type,
-                              const char* name);
+  using Type = nlohmann::json::value_t;
+  const nlohmann::json& typed(const char* key, Type type, const char* name);
 
   const nlohmann::json& object_;
   std::string file_, place_;

@@ -39,16 +39,14 @@ int64_t seconds_since_1970() {
 }
 
 LockHolder this_process(const std::string& job_id) {
-  LockHolder self;
-  self.host = host_name();
-  self.machine_id = first_line_of("/etc/machine-id");
-  self.boot_id = first_line_of("/proc/sys/kernel/random/boot_id");
-  self.pid_namespace = own_pid_namespace();
-  self.pid = ::getpid();
-  self.pid_start = start_of(self.pid);
-  self.job_id = job_id;
-  self.heartbeat = seconds_since_1970();
-  return self;
+  return {.host = host_name(),
+          .machine_id = first_line_of("/etc/machine-id"),
+          .boot_id = first_line_of("/proc/sys/kernel/random/boot_id"),
+          .pid_namespace = own_pid_namespace(),
+          .pid = ::getpid(),
+          .pid_start = start_of(::getpid()),
+          .job_id = job_id,
+          .heartbeat = seconds_since_1970()};
 }
 
 // A host's or job's name that is no UTF-8 is written with other characters.
@@ -70,17 +68,15 @@ std::optional<LockHolder> parse_holder(std::string_view text) {
   try {
     const auto json = parse_strictly(text, "lock");
     Fields fields(json, "lock", "");
-    LockHolder holder;
-    holder.host = fields.text("host");
-    holder.machine_id = fields.text("machine_id");
-    holder.boot_id = fields.text("boot_id");
-    holder.pid_namespace = fields.text("pid_namespace");
-    holder.pid = fields.integer("pid", 0, INT64_MAX);
-    holder.pid_start = fields.integer("pid_start", 0, INT64_MAX);
-    holder.job_id = fields.text("job_id");
-    holder.heartbeat = fields.integer("heartbeat", 0, INT64_MAX);
-    holder.holds_file = fields.boolean("holds_file");
-    return holder;
+    return LockHolder{.host = fields.text("host"),
+                      .machine_id = fields.text("machine_id"),
+                      .boot_id = fields.text("boot_id"),
+                      .pid_namespace = fields.text("pid_namespace"),
+                      .pid = fields.integer("pid"),
+                      .pid_start = fields.integer("pid_start"),
+                      .job_id = fields.text("job_id"),
+                      .heartbeat = fields.integer("heartbeat"),
+                      .holds_file = fields.boolean("holds_file")};
   } catch (const CheckpointError&) {
     return std::nullopt;
   }

@@ -20,8 +20,7 @@ constexpr size_t kHashDigits = 16;
 constexpr size_t kTailBytes = kHashKey.size() + kHashDigits + kEnd.size();
 
 std::string tail_for(std::string_view body) {
-  return std::string(kHashKey) + to_hex(hash_of(body.data(), body.size())) +
-         std::string(kEnd);
+  return text_of(kHashKey, to_hex(hash_of(body.data(), body.size())), kEnd);
 }
 
 OrderedJson to_json(const FileEntry& file) {
@@ -68,9 +67,7 @@ std::vector<uint64_t> hashes_from(Fields& fields) {
 }
 
 FileEntry file_from(Fields& fields) {
-  FileEntry file;
-  file.name = fields.text("name");
-  file.bytes = fields.integer("bytes", 0, INT64_MAX);
+  FileEntry file{.name = fields.text("name"), .bytes = fields.integer("bytes")};
   const std::vector<uint64_t> hashes = hashes_from(fields);
   if (hashes.size() != 1) fields.fail("has not one hash");
   file.hash = hashes.front();
@@ -78,13 +75,11 @@ FileEntry file_from(Fields& fields) {
 }
 
 Piece piece_from(Fields& fields) {
-  Piece piece;
-  piece.file = fields.text("file");
-  piece.begin = fields.integer("begin", 0, INT64_MAX);
-  piece.offset = fields.integer("offset", 0, INT64_MAX);
-  piece.bytes = fields.integer("bytes", 1, INT64_MAX);
-  piece.hashes = hashes_from(fields);
-  return piece;
+  return {.file = fields.text("file"),
+          .begin = fields.integer("begin"),
+          .offset = fields.integer("offset"),
+          .bytes = fields.integer("bytes", 1),
+          .hashes = hashes_from(fields)};
 }
 
 // What `lookup` finds under the name that a field tells.
@@ -92,8 +87,7 @@ template <class T>
 T named(Fields& fields, const char* key, std::optional<T> (*lookup)(std::string_view)) {
   const std::string name = fields.text(key);
   const auto found = lookup(name);
-  if (!found)
-    fields.fail("has the unknown " + std::string(key) + " \"" + printable(name) + "\"");
+  if (!found) fields.fail(text_of("has the unknown ", key, " \"", printable(name), "\""));
   return *found;
 }
 
@@ -110,13 +104,11 @@ Shape shape_from(Fields& fields) {
 }
 
 StoredTensor tensor_from(Fields& fields) {
-  StoredTensor tensor;
-  tensor.kind = named(fields, "kind", kind_named);
-  tensor.fqn = fields.text("fqn");
-  tensor.dtype = named(fields, "dtype", dtype_named);
-  tensor.shape = shape_from(fields);
-  tensor.pieces = fields.list("pieces", piece_from);
-  return tensor;
+  return {.kind = named(fields, "kind", kind_named),
+          .fqn = fields.text("fqn"),
+          .dtype = named(fields, "dtype", dtype_named),
+          .shape = shape_from(fields),
+          .pieces = fields.list("pieces", piece_from)};
 }
 
 void require_hash(std::string_view text, const std::string& file) {
@@ -141,13 +133,10 @@ std::map<std::string, double> numbers_from(Fields& fields, const char* key) {
 
 int64_t version_from(Fields& fields) {
   if (fields.text("format") != kFormatName) fields.fail("is not a checkpoint's manifest");
-  const int64_t version = fields.integer("version", 0, INT64_MAX);
-  if (version < kOldestVersion || version > kFormatVersion) {
-    fields.fail("has format version " + std::to_string(version) +
-                ", this program reads versions " + std::to_string(kOldestVersion) +
-                " to " + std::to_string(kFormatVersion));
-  }
-  return version;
+  const int64_t version = fields.integer("version");
+  if (version >= kOldestVersion && version <= kFormatVersion) return version;
+  fields.fail(text_of("has format version ", version, ", this program reads versions ",
+                      kOldestVersion, " to ", kFormatVersion));
 }
 
 }  // namespace
@@ -175,7 +164,7 @@ Manifest parse_manifest(std::string_view text, const std::string& file) {
   Fields fields(json, file, "");
   const int64_t version = version_from(fields);
   Manifest manifest;
-  manifest.step = fields.integer("step", 0, INT64_MAX);
+  manifest.step = fields.integer("step");
   manifest.world_size = static_cast<int>(fields.integer("world_size", 1, kMaxWorldSize));
   manifest.files = fields.list("files", file_from);
   manifest.tensors = fields.list("tensors", tensor_from);

@@ -13,15 +13,17 @@ namespace zero::checkpoint {
 // "." nor ".."; dots inside are what names are made of. Throws CheckpointError with the
 // name escaped for a terminal; `file` says where it came from and may be empty.
 void check_name(std::string_view name, const std::string& file = {});
+std::string flaw_of_name(std::string_view name);  // what check_name() tells; empty: none
 
 // Does the name match the pattern? * stands for any text, ? for any one byte, all else
 // for itself: brackets are legal in names.
 bool glob_match(std::string_view pattern, std::string_view name);
 
-// Number of bytes of the valid UTF-8 character that `text` begins with; 0: none.
-size_t utf8_length(std::string_view text);
-
-// Is this one UTF-8 character a C0 or C1 control character or DEL?
-bool is_control(std::string_view character);
+// The UTF-8 character that a text begins with.
+struct Character {
+  size_t bytes = 0;         // 0: none that is valid
+  bool is_control = false;  // of C0 or C1, or DEL
+};
+Character first_character(std::string_view text);
 
 }  // namespace zero::checkpoint

@@ -148,9 +148,8 @@ void RunLock::take_over() {
 bool RunLock::is_ours() const {
   struct stat named {};
   struct stat held {};
-  constexpr int kFlags = AT_SYMLINK_NOFOLLOW;
   return file_ != nullptr &&
-         ::fstatat(folder().descriptor(), kLockFile, &named, kFlags) == 0 &&
+         fstatat(folder().descriptor(), kLockFile, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
          ::fstat(file_->descriptor(), &held) == 0 && named.st_dev == held.st_dev &&
          named.st_ino == held.st_ino;
 }

@@ -1,7 +1,6 @@
 #include "checkpoint/verify.h"
 
 #include <algorithm>
-#include <map>
 
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
@@ -10,18 +9,6 @@
 
 namespace zero::checkpoint {
 namespace {
-
-void check_size(const Folder& folder, const FileEntry& file,
-                std::vector<Damage>& damages) {
-  try {
-    const int64_t bytes = folder.size_of(file.name);
-    if (bytes == file.bytes) return;
-    damages.push_back({folder.path_of(file.name), "",
-                       text_of("has ", bytes, " bytes, the manifest says ", file.bytes)});
-  } catch (const CheckpointError& error) {
-    damages.push_back({error.file(), "", error.problem()});
-  }
-}
 
 void add(const CheckpointError& error, VerifyReport& report) {
   report.damages.push_back({error.file(), error.fqn(), error.problem(), error.cure()});
@@ -84,7 +71,17 @@ std::vector<Damage> check_files(const Folder& folder, const Manifest& manifest) 
          text_of("is of step ", manifest.step, ", which is not the folder's"),
          "give the folder its own name back"});
   }
-  for (const auto& file : manifest.files) check_size(folder, file, damages);
+  for (const auto& file : manifest.files) {
+    try {
+      const int64_t bytes = folder.size_of(file.name);
+      if (bytes == file.bytes) continue;
+      damages.push_back(
+          {folder.path_of(file.name), "",
+           text_of("has ", bytes, " bytes, the manifest says ", file.bytes)});
+    } catch (const CheckpointError& error) {
+      damages.push_back({error.file(), "", error.problem()});
+    }
+  }
   for (const auto& name : folder.names()) {
     if (looks_like_shard(name) && manifest.find_file(name) == nullptr) {
       damages.push_back({folder.path_of(name), "",

@@ -20,6 +20,10 @@ File create_shard(const std::string& folder, int rank, int world_size, Io& io) {
   return Folder(folder).create(shard_file(rank, world_size), io);
 }
 
+[[maybe_unused]] bool is_written(const StoredTensor& tensor) {
+  return tensor.pieces.empty() || !tensor.pieces.front().hashes.empty();
+}
+
 std::vector<Slice> checked(std::vector<Slice> slices, int rank) {
   check_slices(slices, rank);
   return slices;
@@ -34,30 +38,27 @@ ShardWriter::ShardWriter(const std::string& folder, int rank, int world_size,
       file_(create_shard(folder, rank, world_size, io)) {
   report_.rank = rank;
   report_.world_size = world_size;
-  const Layout layout = lay_out_shard(slices_);
-  report_.file = {shard_file(rank, world_size), layout.image.size_bytes(), 0};
-  place_slices(layout.offsets);
-  copy_layout(layout.image);
+  report_.file.name = shard_file(rank, world_size);
+  lay_out();
 }
 
-void ShardWriter::place_slices(const std::vector<int64_t>& offsets) {
+// Take what HDF5 wrote around the slices; the slices themselves come later.
+void ShardWriter::lay_out() {
+  const Layout layout = lay_out_shard(slices_);
+  std::vector<Range> taken;
   for (size_t i = 0; i < slices_.size(); ++i) {
     const Slice& slice = slices_[i];
     StoredTensor& tensor = report_.tensors.emplace_back(slice.tensor);
     if (slice.numel == 0) continue;
-    tensor.pieces = {{report_.file.name, slice.begin, offsets[i], slice.num_bytes(), {}}};
+    const Range range{layout.offsets[i], slice.num_bytes()};
+    tensor.pieces = {{report_.file.name, slice.begin, range.begin, range.bytes, {}}};
+    taken.push_back(range);
   }
-}
-
-// Take what HDF5 wrote around the slices; the slices themselves come later.
-void ShardWriter::copy_layout(const File& image) {
-  std::vector<Range> taken;
-  for (const auto& tensor : report_.tensors) {
-    for (const auto& piece : tensor.pieces) taken.push_back({piece.offset, piece.bytes});
-  }
-  file_.announce_size(report_.file.bytes);
-  report_.file.hash =
-      copy_ranges(image, gaps_between(std::move(taken), report_.file.bytes), file_, io_);
+  FileEntry& file = report_.file;
+  file.bytes = layout.image.size_bytes();
+  file_.announce_size(file.bytes);
+  file.hash =
+      copy_ranges(layout.image, gaps_between(std::move(taken), file.bytes), file_, io_);
 }
 
 void ShardWriter::write(size_t index) {
@@ -101,12 +102,7 @@ void ShardWriter::sync() {
 }
 
 ShardReport ShardWriter::finish() {
-  for (const auto& tensor : report_.tensors) {
-    for (const auto& piece : tensor.pieces) {
-      assert(!piece.hashes.empty());  // an unwritten slice
-      static_cast<void>(piece);
-    }
-  }
+  assert(std::ranges::all_of(report_.tensors, is_written));
   sync();
   if (file_.size_bytes() != report_.file.bytes) {
     throw CheckpointError(file_.path(), "",

@@ -31,8 +31,7 @@ class ShardWriter {
  private:
   void write(size_t index,
              const std::function<const char*(int64_t at, int64_t bytes)>& bytes_at);
-  void place_slices(const std::vector<int64_t>& offsets);
-  void copy_layout(const File& image);
+  void lay_out();
   void sync();
 
   std::vector<Slice> slices_;

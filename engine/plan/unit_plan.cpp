@@ -31,26 +31,10 @@ void check_wrap_types(const std::vector<UnitDescription>& units, const AutoWrap&
   }
 }
 
-std::string fault_of(const std::string& fqn) {
-  try {
-    checkpoint::check_name(fqn);
-  } catch (const checkpoint::CheckpointError& error) {
-    return error.problem();
-  }
-  const bool has_gap =
-      fqn.find("..") != std::string::npos || fqn.front() == '.' || fqn.back() == '.';
-  return has_gap ? "the name has an empty component" : "";
-}
-
-int depth_of(const std::vector<UnitDescription>& units, int unit) {
-  int depth = 0;
-  for (; units[unit].parent >= 0; unit = units[unit].parent) ++depth;
-  return depth;
-}
-
+// Parents come before what they hold: the later of two cannot hold the other one.
 int common_ancestor(const std::vector<UnitDescription>& units, int a, int b) {
   while (a != b) {
-    if (depth_of(units, a) < depth_of(units, b)) std::swap(a, b);
+    if (a < b) std::swap(a, b);
     a = units[a].parent;
   }
   return a;
@@ -169,7 +153,10 @@ void add_parts(UnitPlan& plan, const std::vector<UnitDescription>& units,
 }  // namespace
 
 void check_fqn(const std::string& fqn) {
-  const std::string fault = fault_of(fqn);
+  std::string fault = checkpoint::flaw_of_name(fqn);
+  const bool has_gap =
+      fqn.find("..") != std::string::npos || fqn.starts_with('.') || fqn.ends_with('.');
+  if (fault.empty() && has_gap) fault = "the name has an empty component";
   if (fault.empty()) return;
   throw usage("a parameter cannot be saved: " + fault,
               checkpoint::printable(fqn.substr(0, 64)) + (fqn.size() > 64 ? "..." : ""),
