@@ -38,14 +38,14 @@ void warn(const std::string& line) { write_line(stderr, "zero: " + line); }
 std::string printable(const std::string& bytes) {
   std::string safe;
   for (std::string_view rest = bytes; !rest.empty();) {
-    size_t length = checkpoint::utf8_length(rest);
-    if (length > 0 && checkpoint::is_control(rest.substr(0, length)))
-      length = rest[0] == '\n' || rest[0] == '\t';
-    if (length > 0)
-      safe += rest.substr(0, length);
+    const auto [bytes, is_control] = checkpoint::first_character(rest);
+    const bool is_shown =
+        bytes > 0 && (!is_control || rest[0] == '\n' || rest[0] == '\t');
+    if (is_shown)
+      safe += rest.substr(0, bytes);
     else
       safe += fmt::format("\\x{:02x}", static_cast<unsigned char>(rest[0]));
-    rest.remove_prefix(std::max<size_t>(1, length));
+    rest.remove_prefix(is_shown ? bytes : 1);
   }
   return safe;
 }

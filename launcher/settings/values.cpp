@@ -187,11 +187,9 @@ std::string alternatives(const std::vector<std::string>& words) {
 }
 
 bool is_utf8(std::string_view text) {
-  for (size_t length; !text.empty(); text.remove_prefix(length)) {
-    length = checkpoint::utf8_length(text);
-    if (length == 0) return false;
-  }
-  return true;
+  while (const size_t bytes = checkpoint::first_character(text).bytes)
+    text.remove_prefix(bytes);
+  return text.empty();
 }
 
 }  // namespace zero::launcher
