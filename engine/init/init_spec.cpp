@@ -38,11 +38,10 @@ double truncated(const InitSpec& spec, uint64_t key, int64_t element) {
 }
 
 // Elements 2 * block and the next one, of what is drawn in pairs.
-std::array<double, 2> pair_of(const InitSpec& spec, uint64_t key, int64_t block) {
+std::array<double, 2> pair_of(const InitSpec& spec, uint64_t key, uint64_t block) {
   const bool is_normal = spec.kind == InitSpec::Kind::kNormal;
   const double scale = is_normal ? spec.b : spec.b - spec.a;
-  const auto [u, v] =
-      (is_normal ? normals : uniforms)(key, static_cast<uint64_t>(block), 0);
+  const auto [u, v] = is_normal ? normals(key, block, 0) : uniforms(key, block, 0);
   return {spec.a + scale * u, spec.a + scale * v};
 }
 
@@ -75,14 +74,18 @@ void fill(const InitSpec& spec, uint64_t seed, const std::string& fqn, int64_t b
           std::span<float> values) {
   const uint64_t key = hash_key(seed, fqn);
   const auto count = static_cast<int64_t>(values.size());
-  std::array<double, 2> pair = {spec.a, spec.a};
-  for (int64_t i = begin; i < begin + count; ++i) {
-    if (spec.kind == InitSpec::Kind::kTruncatedNormal) {
-      pair[i % 2] = truncated(spec, key, i);
-    } else if (spec.kind != InitSpec::Kind::kConstant && (i % 2 == 0 || i == begin)) {
-      pair = pair_of(spec, key, i / 2);
+  if (spec.kind == InitSpec::Kind::kConstant) {
+    std::ranges::fill(values, static_cast<float>(spec.a));
+  } else if (spec.kind == InitSpec::Kind::kTruncatedNormal) {
+    for (int64_t k = 0; k < count; ++k)
+      values[k] = static_cast<float>(truncated(spec, key, begin + k));
+  } else {
+    std::array<double, 2> pair{};
+    for (int64_t k = 0; k < count; ++k) {
+      const auto i = static_cast<uint64_t>(begin + k);
+      if (k == 0 || i % 2 == 0) pair = pair_of(spec, key, i / 2);
+      values[k] = static_cast<float>(pair[i % 2]);
     }
-    values[i - begin] = static_cast<float>(pair[i % 2]);
   }
   for (int64_t i = std::max(begin, spec.zero_row_begin);
        i < std::min(begin + count, spec.zero_row_end); ++i) {
