@@ -41,6 +41,7 @@ set(zero_headers
   engine/plan/slot_plan.h
   engine/save_load.h
   engine/step/lr_schedule.h
+  engine/step_report.h
   engine/unit.h
   engine/visit_tensors.h
   launcher/launch.h

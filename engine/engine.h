@@ -10,6 +10,7 @@
 #include "engine/comm/ranks.h"
 #include "engine/options.h"
 #include "engine/plan/memory_plan.h"
+#include "engine/step_report.h"
 #include "offload/stored_values.h"
 
 namespace at {
@@ -25,20 +26,6 @@ namespace detail {
 template <class T>
 struct TensorsOf;  // engine/visit_tensors.h
 }
-
-// What one update did. The same on every rank.
-struct StepReport {
-  int64_t step = 0;         // updates finished so far, this one included
-  double loss = 0;          // sum over all targets of the global batch / their number
-  int64_t num_targets = 0;  // of the global batch
-  double grad_norm = 0;     // of the mean gradient, before clipping
-  double clip_coef = 1;     // what the gradient was multiplied with
-  double lr = 0;
-  // Loss or gradient was not finite: nothing was changed, step did not advance.
-  bool skipped = false;
-  // FQN of the first parameter with a non-finite gradient, or "loss".
-  std::string first_bad;
-};
 
 // One array that the optimizer keeps beside a parameter.
 struct StateView {

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "engine/engine.h"
+#include "engine/step_report.h"
 
 namespace zero::launcher {
 

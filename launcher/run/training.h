@@ -16,6 +16,7 @@
 #include "launcher/settings/settings.h"
 
 namespace zero {
+class Engine;
 class Ranks;
 enum class ExitCode : int;
 namespace data {
