@@ -38,10 +38,14 @@ void StoredValues::write(int64_t begin, std::span<const float> from) const {
     std::copy(from.begin(), from.end(), plain_ + begin);
     return;
   }
+  if (!low_) {
+    convert_to_bf16(from.data(), high_ + begin, std::ssize(from));
+    return;
+  }
   for (size_t i = 0; i < from.size(); ++i) {
     const SplitFloat halves = split_float(from[i]);
-    high_[begin + i] = low_ ? halves.high : float_to_bf16(from[i]);
-    if (low_) low_[begin + i] = halves.low;
+    high_[begin + i] = halves.high;
+    low_[begin + i] = halves.low;
   }
 }
 
