@@ -39,7 +39,7 @@ def main():
         differences = [ours - base for ours, base in zip(losses, found[""])]
         rows.append({"name": way or "all in fp32", "steps": steps, "seeds": num_seeds,
                      "eval_loss": statistics.mean(losses), "difference": statistics.mean(differences),
-                     "spread": statistics.stdev(losses)})
+                     "spread": statistics.stdev(losses) if num_seeds > 1 else 0.0})
     print(json.dumps(rows))
 
 
