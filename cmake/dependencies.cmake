@@ -1,7 +1,7 @@
 # Everything from outside. Each has one home among our libraries (see README.md, "Map").
 find_package(Threads REQUIRED)
 find_package(TBB REQUIRED)
-find_package(fmt REQUIRED)  # header-only: LibTorch brings another version among its headers
+find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_path(ZERO_TOMLPLUSPLUS toml++/toml.h REQUIRED)  # headers alone, in the compiler's own path
 
