@@ -17,8 +17,6 @@ GatherRing::GatherRing(Device& device, Collectives& comm, Stream& stream,
       slot.of_class = static_cast<int>(c);
       slot.bytes = plan.classes[c].slot_bytes;
       slot.memory = device_.allocate(name, slot.bytes);
-      slot.gathered = device_.make_event();
-      slot.idle = device_.make_event();
     }
   }
 }
@@ -54,7 +52,7 @@ void* GatherRing::acquire(const GatherSource& source) {
   slot->is_awaited = false;
   ++slot->num_users;
   slot->last_use = ++clock_;
-  device_.compute_stream().wait(*slot->gathered);
+  device_.compute_stream().wait(slot->gathered);
   return slot->memory;
 }
 
@@ -62,7 +60,7 @@ void GatherRing::release(int unit) {
   Slot* slot = find(unit);
   assert(slot && slot->num_users > 0);  // releasing twice would free a neighbour's slot
   if (--slot->num_users > 0) return;
-  device_.compute_stream().record(*slot->idle);
+  device_.compute_stream().record(slot->idle);
   if (slot->is_stale) slot->unit = -1;
   slot->is_stale = false;
 }
@@ -100,7 +98,7 @@ GatherRing::Slot* GatherRing::oldest_free(int of_class, bool may_drop_awaited) {
 void GatherRing::gather(Slot& slot, const GatherSource& source) {
   slot.unit = source.unit;
   slot.last_use = ++clock_;
-  stream_.wait(*slot.idle);
+  stream_.wait(slot.idle);
   stream_.wait(*source.ready);
   device_.poison(slot.memory, slot.bytes, stream_);
   auto* full = static_cast<std::byte*>(slot.memory);
@@ -109,7 +107,7 @@ void GatherRing::gather(Slot& slot, const GatherSource& source) {
     full += part.shard_bytes * comm_.size();
   }
   assert(full <= static_cast<std::byte*>(slot.memory) + slot.bytes);
-  stream_.record(*slot.gathered);
+  stream_.record(slot.gathered);
   ++num_gathers_;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -65,7 +66,7 @@ class GatherRing {
     bool is_awaited = false;  // prefetched, not yet acquired
     bool is_stale = false;    // no use after the last release
     int64_t last_use = 0;
-    std::unique_ptr<Event> gathered, idle;
+    Event gathered, idle;
   };
 
   Slot* find(int unit);
@@ -76,7 +77,7 @@ class GatherRing {
   Collectives& comm_;
   Stream& stream_;
   const std::vector<int> class_of_;  // of each unit
-  std::vector<Slot> slots_;
+  std::deque<Slot> slots_;           // which stay where they are
   int64_t clock_ = 0;
   int64_t num_gathers_ = 0;
 };

@@ -1,7 +1,7 @@
 #include "engine/comm/channel.h"
 #include "engine/comm/collectives.h"
 #include "engine/comm/transport.h"
-#include "engine/device/host_stream.h"
+#include "engine/device/host_device.h"
 
 namespace zero {
 namespace {
@@ -47,16 +47,16 @@ class HostCollectives final : public Collectives {
   void queue(const Call& call, Stream& stream,
              std::function<void(Transport&)> operation) {
     HostStream& host_stream = as_host_stream(stream);
-    host_stream.wait(*last_call_);
+    host_stream.wait(last_call_);
     host_stream.enqueue([channel = channel_, call, operation = std::move(operation)] {
       channel->run(call, operation);
     });
-    host_stream.record(*last_call_);
+    host_stream.record(last_call_);
   }
 
   const std::shared_ptr<Channel> channel_;  // outlives us while calls are queued
   // Orders calls on different streams.
-  const std::unique_ptr<Event> last_call_ = make_host_event();
+  Event last_call_;
 };
 
 }  // namespace

@@ -1,24 +1,13 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "engine/device/event.h"
+
 namespace zero {
-
-class Stream;
-
-// A point in a stream's work that others can wait for.
-//
-// record() may be called again: a wait refers to the latest record at the time of the
-// wait. An event that was never recorded counts as completed. If the work before the
-// point failed, synchronize() throws that failure.
-class Event {
- public:
-  virtual ~Event() = default;
-  virtual bool query() const = 0;        // has the point been reached?
-  virtual void synchronize() const = 0;  // blocks the host until it has
-};
 
 // A queue of work that runs in order, beside the host and beside other streams.
 //
@@ -38,9 +27,16 @@ class Stream {
   virtual void synchronize() = 0;
 };
 
+// A stream of the host: any function can be queued on it.
+class HostStream : public Stream {
+ public:
+  virtual void enqueue(std::function<void()> operation) = 0;
+  void copy(void* to, const void* from, int64_t bytes) final;
+};
+
 enum class DeviceKind { kHost, kCuda };
 
-// Where units are computed: makes streams, events and memory.
+// Where units are computed: makes streams and memory.
 //
 // compute_stream() is the stream in which the training thread's own work runs: on the
 // host the training thread itself (a wait blocks it), on a GPU the current CUDA stream (a
@@ -50,7 +46,8 @@ class Device {
   virtual ~Device() = default;
   virtual DeviceKind kind() const = 0;
   virtual std::unique_ptr<Stream> make_stream(const std::string& name) = 0;
-  virtual std::unique_ptr<Event> make_event() = 0;
+  // A thread of the host that works beside the device, and waits for its events.
+  virtual std::unique_ptr<HostStream> make_worker(const std::string& name) = 0;
   virtual Stream& compute_stream() = 0;
 
   // Memory on the device, 64-byte aligned, counted under `name` until freed. Throws

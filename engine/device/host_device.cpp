@@ -8,7 +8,6 @@
 #include <map>
 #include <mutex>
 
-#include "engine/device/host_stream.h"
 #include "engine/errors.h"
 
 namespace zero {
@@ -43,7 +42,9 @@ class HostDevice final : public Device {
   std::unique_ptr<Stream> make_stream(const std::string& name) override {
     return make_worker_stream(name, options_);
   }
-  std::unique_ptr<Event> make_event() override { return make_host_event(); }
+  std::unique_ptr<HostStream> make_worker(const std::string& name) override {
+    return make_worker_stream(name, options_);
+  }
   Stream& compute_stream() override { return *compute_; }
 
   void* allocate(const std::string& name, int64_t bytes) override {

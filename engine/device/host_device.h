@@ -1,16 +1,7 @@
 #pragma once
-#include <functional>
-
 #include "engine/device/device.h"
 
 namespace zero {
-
-// A stream of the host: any function can be queued on it.
-class HostStream : public Stream {
- public:
-  virtual void enqueue(std::function<void()> operation) = 0;
-  void copy(void* to, const void* from, int64_t bytes) final;
-};
 
 struct HostDeviceOptions {
   // 0: off. Otherwise each queued operation is delayed at random and released buffers are
@@ -30,6 +21,11 @@ struct HostDeviceOptions {
 // CPU ranks: made streams are worker threads, the compute stream is the calling thread
 // itself, if not said otherwise.
 std::unique_ptr<Device> make_host_device(const HostDeviceOptions& options = {});
+
+// A worker thread that sleeps when its queue is empty. Any thread may queue. The
+// destructor runs what is queued, then joins; a failure that nobody fetched is dropped.
+std::unique_ptr<HostStream> make_worker_stream(const std::string& name,
+                                               const HostDeviceOptions& options);
 
 // The same stream, seen as one of the host. Throws Error(kEnvironment) if it is a GPU's.
 HostStream& as_host_stream(Stream& stream);

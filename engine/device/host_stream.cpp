@@ -1,4 +1,4 @@
-#include "engine/device/host_stream.h"
+#include "engine/device/host_device.h"
 
 #include <pthread.h>
 
@@ -18,32 +18,29 @@
 namespace zero {
 namespace {
 
-// One recorded point of a stream: pending, then completed once, for good, perhaps with a
-// failure.
-class Completion {
+class HostPoint final : public Point {
  public:
-  explicit Completion(std::string stream) : stream_(std::move(stream)) {}
+  explicit HostPoint(std::string stream) : stream_(std::move(stream)) {}
 
-  void complete(std::exception_ptr failure) {
+  void reach(std::exception_ptr failure) {
     std::lock_guard lock(mutex_);
-    assert(!is_complete_);
-    is_complete_ = true;
+    assert(!is_reached_);
+    is_reached_ = true;
     failure_ = std::move(failure);
     // Under the lock: the last waiter may destroy us as soon as it is released.
     changed_.notify_all();
   }
 
-  bool is_complete() const {
+  bool is_reached() const override {
     std::lock_guard lock(mutex_);
-    return is_complete_;
+    return is_reached_;
   }
 
-  // Blocks; throws the failure, if there was one.
-  void wait() const {
+  void wait() const override {
     std::unique_lock lock(mutex_);
-    if (!is_complete_) {
+    if (!is_reached_) {
       const Trace::Span span("wait for", stream_);
-      changed_.wait(lock, [this] { return is_complete_; });
+      changed_.wait(lock, [this] { return is_reached_; });
     }
     if (failure_) std::rethrow_exception(failure_);
   }
@@ -52,49 +49,9 @@ class Completion {
   const std::string stream_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  bool is_complete_ = false;
+  bool is_reached_ = false;
   std::exception_ptr failure_;
 };
-
-class HostEvent final : public Event {
- public:
-  bool query() const override {
-    auto point = latest();
-    return !point || point->is_complete();
-  }
-  void synchronize() const override {
-    if (auto point = latest()) point->wait();
-  }
-
-  // What record() of this stream does: a new pending point.
-  std::shared_ptr<Completion> renew(const std::string& stream) {
-    auto point = std::make_shared<Completion>(stream);
-    std::lock_guard lock(mutex_);
-    latest_ = point;
-    return point;
-  }
-  // Null: never recorded.
-  std::shared_ptr<const Completion> latest() const {
-    std::lock_guard lock(mutex_);
-    return latest_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::shared_ptr<Completion> latest_;
-};
-
-// The same event, seen as one of the host. Throws Error(kEnvironment) if it is a GPU's.
-const HostEvent& as_host_event(const Event& event) {
-  if (auto* host = dynamic_cast<const HostEvent*>(&event)) return *host;
-  throw Error(ExitCode::kEnvironment,
-              "an event of a GPU was used with a stream of the host", "host_event",
-              "make streams and events by the same Device");
-}
-
-HostEvent& as_host_event(Event& event) {
-  return const_cast<HostEvent&>(as_host_event(std::as_const(event)));
-}
 
 // What both kinds of streams have.
 class NamedStream : public HostStream {
@@ -117,12 +74,10 @@ class InlineStream final : public NamedStream {
     chaos_.delay();
     operation();
   }
-  void record(Event& event) override {
-    as_host_event(event).renew(name_)->complete(nullptr);
-  }
+  void record(Event& event) override { event.renew(nullptr); }
   void wait(const Event& event) override {
     chaos_.delay();
-    as_host_event(event).synchronize();
+    event.synchronize();
   }
   void synchronize() override {}
 };
@@ -144,14 +99,16 @@ class WorkerStream final : public NamedStream {
     push({std::move(operation), nullptr});
   }
   void record(Event& event) override {
-    push({nullptr, as_host_event(event).renew(name_)});
+    const auto point = std::make_shared<HostPoint>(name_);
+    event.renew(point);
+    push({nullptr, point});
   }
   void wait(const Event& event) override {
     // Now: a later record() is none of our business.
-    if (auto point = as_host_event(event).latest()) enqueue([point] { point->wait(); });
+    if (auto point = event.latest()) enqueue([point] { point->wait(); });
   }
   void synchronize() override {
-    HostEvent end;
+    Event end;
     record(end);
     end.synchronize();
   }
@@ -161,7 +118,7 @@ class WorkerStream final : public NamedStream {
   // completes. An empty item asks the worker to end.
   struct Item {
     std::function<void()> operation;
-    std::shared_ptr<Completion> point;
+    std::shared_ptr<HostPoint> point;
   };
 
   void push(Item item) {
@@ -182,7 +139,7 @@ class WorkerStream final : public NamedStream {
     for (;;) {
       const Item item = pop();
       if (item.point) {
-        item.point->complete(failure_);
+        item.point->reach(failure_);
       } else if (item.operation) {
         run(item.operation);
       } else {
@@ -217,8 +174,6 @@ void HostStream::copy(void* to, const void* from, int64_t bytes) {
     if (bytes > 0) std::memcpy(to, from, bytes);
   });
 }
-
-std::unique_ptr<Event> make_host_event() { return std::make_unique<HostEvent>(); }
 
 std::unique_ptr<HostStream> make_inline_stream(const std::string& name,
                                                const HostDeviceOptions& options) {

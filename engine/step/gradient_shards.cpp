@@ -38,13 +38,13 @@ GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
       threads_(threads),
       ring_(memory.gradient_ring),
       slots_(ring_.classes.size()),
-      parts_(plan.parts.size(), PartState(options.norm)),
-      collected_(device.make_event()) {
+      parts_(plan.parts.size(), PartState(options.norm)) {
   for (size_t c = 0; c < slots_.size(); ++c) {
     const int64_t bytes = ring_.classes[c].slot_bytes;
     for (int i = 0; i < ring_.classes[c].num_slots; ++i) {
-      auto* memory = static_cast<std::byte*>(device_.allocate("gradient ring", bytes));
-      slots_[c].push_back({memory, bytes, device_.make_event()});
+      Slot& slot = slots_[c].emplace_back();
+      slot.memory = static_cast<std::byte*>(device_.allocate("gradient ring", bytes));
+      slot.bytes = bytes;
     }
   }
   if (memory.accumulation_bytes == 0) return;
@@ -179,8 +179,8 @@ void GradientShards::discard() {
 // The slot that was taken first; its reduction may still read it.
 GradientShards::Slot& GradientShards::next_slot(int part) {
   SlotClass& slots = slots_[ring_.class_of[part]];
-  std::rotate(slots.begin(), slots.begin() + 1, slots.end());
-  device_.compute_stream().wait(*slots.back().idle);
+  slots.splice(slots.end(), slots, slots.begin());
+  device_.compute_stream().wait(slots.back().idle);
   return slots.back();
 }
 
@@ -225,8 +225,8 @@ void GradientShards::push_pass(int part, Slot& slot) {
   if (state.num_passes == 0 && !counts && addition.sum) target = addition.sum;
   if (completes(state)) finish_in(addition, state);
 
-  device_.compute_stream().record(*collected_);
-  stream_.wait(*collected_);
+  device_.compute_stream().record(collected_);
+  stream_.wait(collected_);
   SummedPiece add_piece;  // where more is to be done than to sum over ranks
   if (!counts && (target == scratch_ || completes(state))) {
     addition.right = target;
@@ -239,7 +239,7 @@ void GradientShards::push_pass(int part, Slot& slot) {
   comm_.reduce_scatter(slot.memory, target, numel, wire_, sum_order_, planned.tag,
                        stream_, add_piece);
   device_.poison(slot.memory, slot.bytes, stream_);
-  stream_.record(*slot.idle);
+  stream_.record(slot.idle);
   if (!counts) return;
   if (target == scratch_) {
     size_t level = 0;

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -57,10 +58,10 @@ class GradientShards {
   struct Slot {
     std::byte* memory = nullptr;
     int64_t bytes = 0;
-    std::unique_ptr<Event> idle;
+    Event idle;
   };
   // The slots of one size, in the order in which they were taken last.
-  using SlotClass = std::vector<Slot>;
+  using SlotClass = std::list<Slot>;
   struct PartState {
     explicit PartState(NormType type) : norm(type) {}
 
@@ -102,7 +103,7 @@ class GradientShards {
   std::unique_ptr<HostArena> accumulation_;
   // One shard of the largest part: a pass on its way into the sum.
   float* scratch_ = nullptr;
-  std::unique_ptr<Event> collected_;
+  Event collected_;
   int64_t num_reductions_ = 0;
 };
 

@@ -13,13 +13,12 @@ UpdateQueue::UpdateQueue(const UnitPlan& plan, const Options& options, int rank,
       rank_(rank),
       shards_(shards),
       threads_(threads),
-      stream_(device.make_stream("updates")) {
-  for (size_t u = 0; u < plan.units.size(); ++u) updated_.push_back(device.make_event());
-}
+      updated_(plan.units.size()),
+      stream_(device.make_worker("updates")) {}
 
 std::vector<const Event*> UpdateQueue::all_updated() const {
   std::vector<const Event*> events;
-  for (const auto& event : updated_) events.push_back(event.get());
+  for (const Event& event : updated_) events.push_back(&event);
   return events;
 }
 
@@ -29,11 +28,10 @@ void UpdateQueue::touch() {
 }
 
 void UpdateQueue::begin(int64_t step, double lr, float grad_factor) {
-  HostStream& stream = as_host_stream(*stream_);
-  stream.enqueue([] { delay_point("adam"); });
+  stream_->enqueue([] { delay_point("adam"); });
   for (size_t u = 0; u < plan_.units.size(); ++u) {
-    stream.enqueue([=, this] { update(static_cast<int>(u), step, lr, grad_factor); });
-    stream.record(*updated_[u]);
+    stream_->enqueue([=, this] { update(static_cast<int>(u), step, lr, grad_factor); });
+    stream_->record(updated_[u]);
   }
   if (!overlaps_) finish();
 }

@@ -2,7 +2,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/device/host_device.h"
+#include "engine/device/device.h"
 #include "engine/options.h"
 #include "engine/plan/unit_plan.h"
 #include "engine/shard_store.h"
@@ -34,7 +34,7 @@ class UpdateQueue {
   void begin(int64_t step, double lr, float grad_factor);
 
   // Reached when the latest update of this unit is done.
-  const Event& updated(int unit) const { return *updated_[unit]; }
+  const Event& updated(int unit) const { return updated_[unit]; }
   std::vector<const Event*> all_updated() const;  // of each unit
 
   // Block until all of it is done.
@@ -53,8 +53,8 @@ class UpdateQueue {
   const int rank_;
   ShardStore& shards_;
   ThreadPool& threads_;
-  std::vector<std::unique_ptr<Event>> updated_;  // of each unit
-  std::unique_ptr<Stream> stream_;               // goes first: it uses what is above
+  std::vector<Event> updated_;          // of each unit
+  std::unique_ptr<HostStream> stream_;  // goes first: it uses what is above
 };
 
 }  // namespace zero

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <future>
 #include <numeric>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -79,24 +80,24 @@ TEST_F(HostDeviceTest, AStreamRunsItsWorkInOrder) {
 TEST_F(HostDeviceTest, QueueingDoesNotBlockTheHost) {
   Gate gate;
   auto a = stream("a");
-  auto event = device_->make_event();
+  Event event;
   enqueue(*a, gate.waiter());
-  a->record(*event);
-  EXPECT_FALSE(event->query());
+  a->record(event);
+  EXPECT_FALSE(event.query());
   gate.open();
-  event->synchronize();
-  EXPECT_TRUE(event->query());
+  event.synchronize();
+  EXPECT_TRUE(event.query());
 }
 
 TEST_F(HostDeviceTest, AStreamWaitsForTheEventOfAnother) {
   Gate gate;
   auto producer = stream("producer"), consumer = stream("consumer");
-  auto ready = device_->make_event();
+  Event ready;
   int value = 0, seen = 0;
   enqueue(*producer, gate.waiter());
   enqueue(*producer, [&] { value = 7; });
-  producer->record(*ready);
-  consumer->wait(*ready);
+  producer->record(ready);
+  consumer->wait(ready);
   consumer->copy(&seen, &value, sizeof(int));
   gate.open();
   consumer->synchronize();
@@ -104,33 +105,33 @@ TEST_F(HostDeviceTest, AStreamWaitsForTheEventOfAnother) {
 }
 
 TEST_F(HostDeviceTest, AnEventNeverRecordedIsComplete) {
-  auto event = device_->make_event();
+  Event event;
   auto a = stream("a");
-  EXPECT_TRUE(event->query());
-  event->synchronize();
-  a->wait(*event);
+  EXPECT_TRUE(event.query());
+  event.synchronize();
+  a->wait(event);
   a->synchronize();
-  device_->compute_stream().wait(*event);
+  device_->compute_stream().wait(event);
 }
 
 TEST_F(HostDeviceTest, AWaitMeansTheRecordAtTheTimeOfTheWait) {
   Gate second_gate;
   auto a = stream("a"), b = stream("b");
-  auto event = device_->make_event();
-  a->record(*event);
-  b->wait(*event);                    // the first record
+  Event event;
+  a->record(event);
+  b->wait(event);                     // the first record
   enqueue(*a, second_gate.waiter());  // the second one stays pending
-  a->record(*event);
+  a->record(event);
   b->synchronize();
-  EXPECT_FALSE(event->query());
+  EXPECT_FALSE(event.query());
   second_gate.open();
-  event->synchronize();
+  event.synchronize();
 }
 
 TEST_F(HostDeviceTest, AnEventMayDieBeforeItsRecordIsReached) {
   Gate gate;
   auto a = stream("a"), b = stream("b");
-  auto event = device_->make_event();
+  std::optional<Event> event(std::in_place);
   enqueue(*a, gate.waiter());
   a->record(*event);
   b->wait(*event);
@@ -146,28 +147,28 @@ TEST_F(HostDeviceTest, TheComputeStreamIsTheCallingThread) {
   EXPECT_EQ(runner, std::this_thread::get_id());
 
   auto a = stream("a");
-  auto event = device_->make_event();
+  Event event;
   int value = 0;
   enqueue(*a, [&] { value = 3; });
-  a->record(*event);
-  compute.wait(*event);
+  a->record(event);
+  compute.wait(event);
   EXPECT_EQ(value, 3);
-  compute.record(*event);
-  EXPECT_TRUE(event->query());
+  compute.record(event);
+  EXPECT_TRUE(event.query());
 }
 
 TEST_F(HostDeviceTest, AnAsynchronousComputeStreamRunsBehindItsCaller) {
   device_ = make_host_device({.async_compute = true});
   Gate gate;
   auto& compute = device_->compute_stream();
-  auto event = device_->make_event();
+  Event event;
   enqueue(compute, gate.waiter());
-  compute.record(*event);
-  compute.wait(*event);
-  EXPECT_FALSE(event->query());
+  compute.record(event);
+  compute.wait(event);
+  EXPECT_FALSE(event.query());
   gate.open();
   compute.synchronize();
-  EXPECT_TRUE(event->query());
+  EXPECT_TRUE(event.query());
 }
 
 TEST_F(HostDeviceTest, WhatIsQueuedToComputeIsDoneBeforeTheMemoryGoes) {
@@ -196,24 +197,24 @@ TEST_F(HostDeviceTest, AFailureSkipsTheRestOfTheStream) {
 
 TEST_F(HostDeviceTest, AFailureTravelsAlongEvents) {
   auto a = stream("a"), b = stream("b"), c = stream("c");
-  auto from_a = device_->make_event(), from_b = device_->make_event();
+  Event from_a, from_b;
   fail(*a, "no memory");
-  a->record(*from_a);
-  b->wait(*from_a);
-  b->record(*from_b);
-  c->wait(*from_b);
+  a->record(from_a);
+  b->wait(from_a);
+  b->record(from_b);
+  c->wait(from_b);
   EXPECT_EQ(failure_of([&] { c->synchronize(); }), "no memory");
-  EXPECT_EQ(failure_of([&] { from_b->synchronize(); }), "no memory");
-  EXPECT_EQ(failure_of([&] { device_->compute_stream().wait(*from_a); }), "no memory");
-  EXPECT_TRUE(from_a->query());
+  EXPECT_EQ(failure_of([&] { from_b.synchronize(); }), "no memory");
+  EXPECT_EQ(failure_of([&] { device_->compute_stream().wait(from_a); }), "no memory");
+  EXPECT_TRUE(from_a.query());
 }
 
 TEST_F(HostDeviceTest, AnEventRecordedBeforeAFailureIsGood) {
   auto a = stream("a");
-  auto before = device_->make_event();
-  a->record(*before);
+  Event before;
+  a->record(before);
   fail(*a, "later");
-  EXPECT_EQ(failure_of([&] { before->synchronize(); }), "");
+  EXPECT_EQ(failure_of([&] { before.synchronize(); }), "");
   EXPECT_EQ(failure_of([&] { a->synchronize(); }), "later");
 }
 
@@ -288,17 +289,17 @@ TEST_F(HostDeviceTest, ChaosKeepsWhatEventsOrder) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     device_ = make_host_device({.chaos_seed = seed, .max_chaos_delay_us = 100});
     auto a = stream("a"), b = stream("b");
-    auto filled = device_->make_event(), drained = device_->make_event();
+    Event filled, drained;
     int slot = -1;
     std::vector<int> seen;
     for (int i = 0; i < 50; ++i) {  // a ring of one slot
-      a->wait(*drained);
+      a->wait(drained);
       enqueue(*a, [&slot, i] { slot = i; });
-      a->record(*filled);
-      b->wait(*filled);
+      a->record(filled);
+      b->wait(filled);
       enqueue(*b, [&] { seen.push_back(slot); });
       device_->poison(&slot, sizeof(slot), *b);
-      b->record(*drained);
+      b->record(drained);
     }
     b->synchronize();
     std::vector<int> expected(50);
@@ -316,11 +317,11 @@ TEST_F(HostDeviceTest, ManyThreadsMayQueueAndWait) {
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&] {
         auto own = device_->make_stream("own");
-        auto event = device_->make_event();
+        Event event;
         for (int i = 0; i < 200; ++i) {
           enqueue(*shared, [&] { ++counter; });
-          shared->record(*event);
-          own->wait(*event);
+          shared->record(event);
+          own->wait(event);
         }
         own->synchronize();
       });

@@ -37,7 +37,6 @@ class GatherRingTest : public testing::Test {
     options.async_compute = true;
     device_ = make_host_device(options);
     stream_ = device_->make_stream("communication");
-    updated_ = device_->make_event();
     for (int unit = 0; unit < kNumUnits; ++unit)
       shards_[unit].assign(kNumel, static_cast<float>(unit));
     seen_.clear();
@@ -46,7 +45,7 @@ class GatherRingTest : public testing::Test {
   }
 
   GatherSource source(int unit) const {
-    return {unit, {{shards_[unit].data(), kBytes, "unit"}}, updated_.get()};
+    return {unit, {{shards_[unit].data(), kBytes, "unit"}}, &updated_};
   }
   void queue(Stream& stream, std::function<void()> operation) {
     as_host_stream(stream).enqueue(std::move(operation));
@@ -75,7 +74,7 @@ class GatherRingTest : public testing::Test {
 
   const std::unique_ptr<Collectives> comm_ = make_one_rank()->make_collectives();
   std::unique_ptr<Device> device_;
-  std::unique_ptr<Event> updated_;
+  Event updated_;
   std::vector<float> shards_[kNumUnits];
   std::vector<float> seen_;  // by bodies, in their order
   std::unique_ptr<GatherRing> ring_;
@@ -94,7 +93,7 @@ TEST_F(GatherRingTest, AGatherWaitsForTheUpdateOfItsShard) {
     be_slow();
     shards_[3].assign(kNumel, 30);
   });
-  updates->record(*updated_);
+  updates->record(updated_);
   run(3);
   EXPECT_THAT(seen(), ElementsAre(30));
 }

@@ -83,15 +83,15 @@ TEST(Trace, StretchesOfTheActivityAreSpans) {
 TEST(Trace, AStreamHasALaneAndWhoWaitsForItSaysSo) {
   const std::unique_ptr<Device> device = make_host_device();
   const std::unique_ptr<Stream> stream = device->make_stream("copies");
-  const std::unique_ptr<Event> done = device->make_event();
+  Event done;
   Trace::start();
   as_host_stream(*stream).enqueue([] {
     const Trace::Span span("copy");
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   });
-  stream->record(*done);
-  device->compute_stream().wait(*done);
-  device->compute_stream().wait(*done);  // there already: no wait
+  stream->record(done);
+  device->compute_stream().wait(done);
+  device->compute_stream().wait(done);  // there already: no wait
   const std::vector<Trace::Lane> lanes = Trace::finish();
   ASSERT_TRUE(find_lane(lanes, "copies"));
   EXPECT_THAT(names(find_lane(lanes, "copies")->events), ElementsAre("copy"));

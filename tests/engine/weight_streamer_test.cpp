@@ -52,7 +52,7 @@ class Streamed {
     for (int unit = 0; unit < kNumUnits; ++unit) {
       std::fill_n(shards_[unit].master, kNumel, static_cast<float>(unit));
       params_.push_back(torch::zeros({kNumel}));
-      ready_.push_back(device_->make_event());
+      ready_.push_back(std::make_unique<Event>());
     }
     stream_ = device_->make_stream("communication");
     std::vector<const Event*> ready;
