@@ -22,6 +22,9 @@ target_compile_definitions(zero_engine_core INTERFACE $<INSTALL_INTERFACE:OMPI_S
 
 set(zero_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/zero)
 install(TARGETS zero_launch zero_program)
+if(ZERO_HAS_CUDA)
+  install(TARGETS zero_cuda)
+endif()
 install(TARGETS ${zero_libraries} EXPORT zero_targets)
 install(EXPORT zero_targets FILE zero-targets.cmake NAMESPACE zero:: DESTINATION ${zero_package_dir})
 

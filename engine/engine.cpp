@@ -9,6 +9,7 @@
 #include "engine/compute_type.h"
 #include "engine/device/delays.h"
 #include "engine/device/device.h"
+#include "engine/device/gpu.h"
 #include "engine/device/host_device.h"
 #include "engine/engine_impl.h"
 #include "engine/errors.h"
@@ -35,10 +36,14 @@ class PhaseFlag {
 };
 
 std::unique_ptr<Device> make_device(const Options& options) {
-  const bool wants_gpu =
-      options.device == DeviceChoice::kCuda ||
-      (options.device == DeviceChoice::kAuto && num_cuda_devices() > 0);
-  if (wants_gpu) return make_cuda_device(0);
+  // A GPU that cannot be used is an error here, not a slow run.
+  const int gpus = options.device == DeviceChoice::kCpu ? 0 : num_gpus();
+  if (options.device == DeviceChoice::kCuda) {
+    throw Error(
+        ExitCode::kEnvironment,
+        gpus == 0 ? "no GPU was found" : "this version computes units on CPUs alone",
+        "--device cuda (Options::device)", "--device cpu, or auto");
+  }
   HostDeviceOptions host;
   host.chaos_seed = options.chaos_seed;
   return make_host_device(host);

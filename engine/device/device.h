@@ -20,6 +20,7 @@ class Stream {
   virtual ~Stream() = default;
   virtual const std::string& name() const = 0;
   virtual void copy(void* to, const void* from, int64_t bytes) = 0;
+  virtual void set_bytes(void* to, int value, int64_t bytes) = 0;  // as memset()
   virtual void record(Event& event) = 0;
   // Later work of this stream starts after the event.
   virtual void wait(const Event& event) = 0;
@@ -32,6 +33,7 @@ class HostStream : public Stream {
  public:
   virtual void enqueue(std::function<void()> operation) = 0;
   void copy(void* to, const void* from, int64_t bytes) final;
+  void set_bytes(void* to, int value, int64_t bytes) final;
 };
 
 enum class DeviceKind { kHost, kCuda };
@@ -56,14 +58,16 @@ class Device {
   virtual void free(void* memory) = 0;
   virtual int64_t allocated_bytes() const = 0;
 
+  // Lets streams of the device copy from and to this memory of the host without the
+  // host's help, until unpin(). Copies of other memory of the host may wait for it.
+  virtual void pin(void* memory, int64_t bytes) = 0;
+  virtual void unpin(void* memory) = 0;
+
+  // Of which NaN in fp32 and bf16 is made.
+  static constexpr int kNanByte = 0xFF;
   // Tells that the contents of a buffer are no longer valid: in chaos mode fills it with
   // NaN, so that a late reader is noticed; otherwise does nothing.
   virtual void poison(void* memory, int64_t bytes, Stream& stream) = 0;
 };
-
-// The GPU `index` of this process. Throws Error(kEnvironment) where the build or the
-// machine has none.
-std::unique_ptr<Device> make_cuda_device(int index);
-int num_cuda_devices();
 
 }  // namespace zero

@@ -4,10 +4,8 @@
 
 #include <cassert>
 #include <cstdlib>
-#include <cstring>
-#include <map>
-#include <mutex>
 
+#include "engine/device/blocks.h"
 #include "engine/errors.h"
 
 namespace zero {
@@ -35,7 +33,7 @@ class HostDevice final : public Device {
                                        : make_inline_stream("compute", options)) {}
   ~HostDevice() override {
     compute_.reset();  // what is queued may use the memory
-    for (auto& [memory, bytes] : blocks_) std::free(memory);
+    for (void* memory : blocks_.left()) std::free(memory);
   }
 
   DeviceKind kind() const override { return DeviceKind::kHost; }
@@ -57,39 +55,29 @@ class HostDevice final : public Device {
           "use more ranks, a smaller micro-batch or a smaller model; `zero_launch plan` "
           "shows what fits");
     }
-    std::lock_guard lock(mutex_);
-    blocks_[memory] = bytes;
-    allocated_bytes_ += bytes;
+    blocks_.add(memory, name, bytes);
     return memory;
   }
 
   void free(void* memory) override {
     if (!memory) return;
-    std::lock_guard lock(mutex_);
-    auto block = blocks_.find(memory);
-    assert(block != blocks_.end() && "freed twice, or never allocated here");
-    allocated_bytes_ -= block->second;
-    blocks_.erase(block);
+    blocks_.remove(memory);
     std::free(memory);
   }
 
-  int64_t allocated_bytes() const override {
-    std::lock_guard lock(mutex_);
-    return allocated_bytes_;
-  }
+  int64_t allocated_bytes() const override { return blocks_.bytes(); }
+
+  void pin(void*, int64_t) override {}
+  void unpin(void*) override {}
 
   void poison(void* memory, int64_t bytes, Stream& stream) override {
-    if (options_.chaos_seed == 0 || bytes == 0) return;
-    // NaN in fp32 and bf16.
-    as_host_stream(stream).enqueue([=] { std::memset(memory, 0xFF, bytes); });
+    if (options_.chaos_seed != 0) stream.set_bytes(memory, kNanByte, bytes);
   }
 
  private:
   const HostDeviceOptions options_;
   std::unique_ptr<HostStream> compute_;
-  mutable std::mutex mutex_;
-  std::map<void*, int64_t> blocks_;  // their bytes; guarded by mutex_
-  int64_t allocated_bytes_ = 0;      // guarded by mutex_
+  Blocks blocks_;
 };
 
 }  // namespace

@@ -1,5 +1,3 @@
-#include "engine/device/host_device.h"
-
 #include <pthread.h>
 
 #include <cassert>
@@ -12,6 +10,7 @@
 #include <utility>
 
 #include "engine/device/delays.h"
+#include "engine/device/host_device.h"
 #include "engine/errors.h"
 #include "engine/trace.h"
 
@@ -172,6 +171,12 @@ class WorkerStream final : public NamedStream {
 void HostStream::copy(void* to, const void* from, int64_t bytes) {
   enqueue([=] {
     if (bytes > 0) std::memcpy(to, from, bytes);
+  });
+}
+
+void HostStream::set_bytes(void* to, int value, int64_t bytes) {
+  enqueue([=] {
+    if (bytes > 0) std::memset(to, value, bytes);
   });
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 
 #include "engine/compute_type.h"
 #include "engine/device/host_device.h"
@@ -210,7 +209,8 @@ void GradientShards::clear_padding(std::byte* full, const FlatLayout& layout) co
     const int64_t begin = layout.offsets[i] + layout.params[i].numel();
     const int64_t end =
         i + 1 < layout.params.size() ? layout.offsets[i + 1] : layout.numel;
-    std::memset(full + begin * size_of(wire_), 0, (end - begin) * size_of(wire_));
+    device_.compute_stream().set_bytes(full + begin * size_of(wire_), 0,
+                                       (end - begin) * size_of(wire_));
   }
 }
 

@@ -86,6 +86,12 @@ std::string scaled(double count, double step, const std::array<const char*, 5>& 
   return fmt::format("{:.{}f}{}", count, unit == 0 ? 0 : 1, units[unit]);
 }
 
+std::string device_text(const Settings& settings, const BannerFacts& facts) {
+  if (settings.device == "cpu") return "CPU";
+  return facts.num_gpus == 0 ? "CPU: no GPU was found"
+                             : "CPU: this version leaves GPUs alone";
+}
+
 }  // namespace
 
 std::string describe_threads(const ThreadChoice& choice) {
@@ -102,6 +108,7 @@ std::string banner(const Settings& settings, const BannerFacts& facts) {
          labelled("ranks", fmt::format("{} with {} thread(s) each; {}", facts.batch.ranks,
                                        facts.threads, describe_cores(facts.cores))) +
          labelled("", "adam threads " + describe_threads(facts.adam_threads)) +
+         labelled("device", device_text(settings, facts)) +
          labelled("model", model_text(settings, facts)) +
          labelled("data", data_text(facts)) + labelled("batch", batch_text(facts)) +
          memory_lines(facts) + labelled("output", settings.out + "/metrics.jsonl") +

@@ -8,6 +8,7 @@
 
 #include "engine/activity.h"
 #include "engine/comm/ranks.h"
+#include "engine/device/gpu.h"
 #include "engine/engine.h"
 #include "engine/errors.h"
 #include "launcher/data/sampler.h"
@@ -165,6 +166,7 @@ void Training::announce() {
   if (!is_first_rank()) return;
   facts.threads = process_.threads;
   facts.adam_threads = adam_threads_;
+  facts.num_gpus = settings_.device == "cpu" ? 0 : num_gpus();
   facts.shape = shape_;
   facts.num_parameters = engine_->num_parameters();
   facts.num_units = engine_->num_units();

@@ -15,6 +15,7 @@
 #include "engine/device/device.h"
 #include "engine/device/host_device.h"
 #include "engine/errors.h"
+#include "tests/engine/device_suite.h"
 
 // An allocation that fails is a case here: sanitizers shall return null, not end the
 // program.
@@ -31,18 +32,19 @@ using testing::HasSubstr;
 using testing::Le;
 using Clock = std::chrono::steady_clock;
 
-// A gate that a queued operation waits at until the test opens it.
-class Gate {
- public:
-  void open() { promise_.set_value(); }
-  std::function<void()> waiter() const {
-    return [opened = opened_] { opened.wait(); };
-  }
-
- private:
-  std::promise<void> promise_;
-  std::shared_future<void> opened_ = promise_.get_future().share();
-};
+INSTANTIATE_TEST_SUITE_P(Host, DeviceTest,
+                         testing::Values(DeviceMaker{"host",
+                                                     [](uint64_t chaos_seed) {
+                                                       return make_host_device(
+                                                           {.chaos_seed = chaos_seed});
+                                                     }},
+                                         DeviceMaker{"host_behind_its_caller",
+                                                     [](uint64_t chaos_seed) {
+                                                       return make_host_device(
+                                                           {.chaos_seed = chaos_seed,
+                                                            .async_compute = true});
+                                                     }}),
+                         [](const auto& info) { return info.param.name; });
 
 class HostDeviceTest : public testing::Test {
  protected:
@@ -55,15 +57,6 @@ class HostDeviceTest : public testing::Test {
   static void fail(Stream& stream, const std::string& why) {
     enqueue(stream, [why] { throw Error(ExitCode::kTraining, why); });
   }
-  static std::string failure_of(const std::function<void()>& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.problem();
-    }
-    return "";
-  }
-
   std::unique_ptr<Device> device_ = make_host_device();
 };
 
@@ -75,69 +68,6 @@ TEST_F(HostDeviceTest, AStreamRunsItsWorkInOrder) {
   a->synchronize();
   EXPECT_EQ(order, expected);
   EXPECT_EQ(a->name(), "a");
-}
-
-TEST_F(HostDeviceTest, QueueingDoesNotBlockTheHost) {
-  Gate gate;
-  auto a = stream("a");
-  Event event;
-  enqueue(*a, gate.waiter());
-  a->record(event);
-  EXPECT_FALSE(event.query());
-  gate.open();
-  event.synchronize();
-  EXPECT_TRUE(event.query());
-}
-
-TEST_F(HostDeviceTest, AStreamWaitsForTheEventOfAnother) {
-  Gate gate;
-  auto producer = stream("producer"), consumer = stream("consumer");
-  Event ready;
-  int value = 0, seen = 0;
-  enqueue(*producer, gate.waiter());
-  enqueue(*producer, [&] { value = 7; });
-  producer->record(ready);
-  consumer->wait(ready);
-  consumer->copy(&seen, &value, sizeof(int));
-  gate.open();
-  consumer->synchronize();
-  EXPECT_EQ(seen, 7);
-}
-
-TEST_F(HostDeviceTest, AnEventNeverRecordedIsComplete) {
-  Event event;
-  auto a = stream("a");
-  EXPECT_TRUE(event.query());
-  event.synchronize();
-  a->wait(event);
-  a->synchronize();
-  device_->compute_stream().wait(event);
-}
-
-TEST_F(HostDeviceTest, AWaitMeansTheRecordAtTheTimeOfTheWait) {
-  Gate second_gate;
-  auto a = stream("a"), b = stream("b");
-  Event event;
-  a->record(event);
-  b->wait(event);                     // the first record
-  enqueue(*a, second_gate.waiter());  // the second one stays pending
-  a->record(event);
-  b->synchronize();
-  EXPECT_FALSE(event.query());
-  second_gate.open();
-  event.synchronize();
-}
-
-TEST_F(HostDeviceTest, AnEventMayDieBeforeItsRecordIsReached) {
-  Gate gate;
-  auto a = stream("a"), b = stream("b");
-  std::optional<Event> event(std::in_place);
-  enqueue(*a, gate.waiter());
-  a->record(*event);
-  b->wait(*event);
-  event.reset();
-  gate.open();
-  b->synchronize();
 }
 
 TEST_F(HostDeviceTest, TheComputeStreamIsTheCallingThread) {
@@ -159,10 +89,10 @@ TEST_F(HostDeviceTest, TheComputeStreamIsTheCallingThread) {
 
 TEST_F(HostDeviceTest, AnAsynchronousComputeStreamRunsBehindItsCaller) {
   device_ = make_host_device({.async_compute = true});
-  Gate gate;
+  Gate gate(*device_);
   auto& compute = device_->compute_stream();
   Event event;
-  enqueue(compute, gate.waiter());
+  gate.hold(compute);
   compute.record(event);
   compute.wait(event);
   EXPECT_FALSE(event.query());
@@ -232,103 +162,6 @@ TEST_F(HostDeviceTest, InlineStreamsThrowToTheirCaller) {
   int from = 4, to = 0;
   inline_stream->copy(&to, &from, sizeof(int));  // and go on
   EXPECT_EQ(to, 4);
-}
-
-TEST_F(HostDeviceTest, CountsWhatIsAllocated) {
-  void* small = device_->allocate("small", 100);
-  void* large = device_->allocate("large", 10 << 20);
-  void* empty = device_->allocate("empty", 0);
-  EXPECT_EQ(device_->allocated_bytes(), 100 + (10 << 20));
-  for (void* memory : {small, large, empty}) {
-    EXPECT_NE(memory, nullptr);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % 64, 0u);
-  }
-  std::memset(large, 1, 10 << 20);
-  for (void* memory : {small, large, empty}) device_->free(memory);
-  EXPECT_EQ(device_->allocated_bytes(), 0);
-}
-
-TEST_F(HostDeviceTest, BlocksOfAnySizeAreAligned) {
-  for (int64_t bytes = 1; bytes < 2000; bytes += 61) {
-    void* memory = device_->allocate("block", bytes);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % 64, 0u) << bytes;
-  }
-}
-
-TEST_F(HostDeviceTest, AnAllocationTooLargeNamesItself) {
-  EXPECT_THAT(failure_of([&] { device_->allocate("the ring", int64_t{1} << 60); }),
-              HasSubstr("1152921504606846976 bytes"));
-  EXPECT_EQ(device_->allocated_bytes(), 0);
-}
-
-TEST_F(HostDeviceTest, PoisonDoesNothingByDefault) {
-  auto a = stream("a");
-  float value = 1;
-  device_->poison(&value, sizeof(value), *a);
-  a->synchronize();
-  EXPECT_EQ(value, 1);
-}
-
-TEST_F(HostDeviceTest, ChaosFillsReleasedMemoryWithNanInStreamOrder) {
-  device_ = make_host_device({.chaos_seed = 1});
-  Gate gate;
-  auto a = stream("a");
-  std::vector<float> values(3, 1.0f);
-  uint16_t bf16 = 0;
-  enqueue(*a, gate.waiter());
-  device_->poison(values.data(), 12, *a);
-  device_->poison(&bf16, 2, *a);
-  EXPECT_EQ(values[0], 1);
-  gate.open();
-  a->synchronize();
-  for (float value : values) EXPECT_TRUE(std::isnan(value));
-  EXPECT_EQ(bf16, 0xFFFF);
-}
-
-TEST_F(HostDeviceTest, ChaosKeepsWhatEventsOrder) {
-  for (uint64_t seed = 1; seed <= 5; ++seed) {
-    device_ = make_host_device({.chaos_seed = seed, .max_chaos_delay_us = 100});
-    auto a = stream("a"), b = stream("b");
-    Event filled, drained;
-    int slot = -1;
-    std::vector<int> seen;
-    for (int i = 0; i < 50; ++i) {  // a ring of one slot
-      a->wait(drained);
-      enqueue(*a, [&slot, i] { slot = i; });
-      a->record(filled);
-      b->wait(filled);
-      enqueue(*b, [&] { seen.push_back(slot); });
-      device_->poison(&slot, sizeof(slot), *b);
-      b->record(drained);
-    }
-    b->synchronize();
-    std::vector<int> expected(50);
-    std::iota(expected.begin(), expected.end(), 0);
-    EXPECT_EQ(seen, expected);
-    a->synchronize();
-  }
-}
-
-TEST_F(HostDeviceTest, ManyThreadsMayQueueAndWait) {
-  auto shared = stream("shared");
-  int counter = 0;  // only the stream's worker touches it
-  {
-    std::vector<std::jthread> threads;
-    for (int t = 0; t < 4; ++t) {
-      threads.emplace_back([&] {
-        auto own = device_->make_stream("own");
-        Event event;
-        for (int i = 0; i < 200; ++i) {
-          enqueue(*shared, [&] { ++counter; });
-          shared->record(event);
-          own->wait(event);
-        }
-        own->synchronize();
-      });
-    }
-  }
-  shared->synchronize();
-  EXPECT_EQ(counter, 800);
 }
 
 // The delays of a stream's first operations, in microseconds.
@@ -401,17 +234,6 @@ TEST_F(DelaysTest, NewDelaysReplaceTheOldOnes) {
   set_delays({{"the new place", kAnHour}});
   set_delays({});
   delay_point("the new place");
-}
-
-TEST(NoCudaTest, SaysWhatToDo) {
-  if (num_cuda_devices() > 0) GTEST_SKIP() << "this machine has a GPU";
-  try {
-    make_cuda_device(0);
-    FAIL() << "there is no GPU";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kEnvironment);
-    EXPECT_THAT(error.cure(), HasSubstr("--device cpu"));
-  }
 }
 
 }  // namespace

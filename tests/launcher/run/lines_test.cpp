@@ -67,6 +67,17 @@ TEST(Banner, TellsTheRun) {
   }
 }
 
+TEST(Banner, TellsWhereTheModelIsComputed) {
+  Settings settings;
+  BannerFacts facts;
+  EXPECT_THAT(banner(settings, facts), HasSubstr("device   CPU: no GPU was found"));
+  facts.num_gpus = 1;
+  EXPECT_THAT(banner(settings, facts),
+              HasSubstr("device   CPU: this version leaves GPUs"));
+  settings.device = "cpu";
+  EXPECT_THAT(banner(settings, facts), HasSubstr("device   CPU\n"));
+}
+
 TEST(Banner, TellsWhatThreadsWereMeasured) {
   EXPECT_EQ(describe_threads({2, {{1, 6.06e9}, {2, 11.7e9}}}),
             "2 (1: 6.1 GB/s, 2: 11.7 GB/s)");

@@ -1,0 +1,128 @@
+#include "engine/device/cuda/cuda_device.h"
+
+#include "engine/device/blocks.h"
+#include "engine/device/cuda/cuda_check.h"
+#include "engine/device/cuda/cuda_stream.h"
+#include "engine/device/host_device.h"
+
+namespace zero {
+namespace {
+
+// The oldest architecture that the program has code for.
+constexpr int kOldestMajor = 8;
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int index, const GpuOptions& options)
+      : options_(options),
+        context_(std::make_shared<CudaContext>(index)),
+        compute_(context_, "compute", CudaStream::Kind::kDefault) {}
+  ~CudaDevice() override {
+    for (void* memory : blocks_.left()) cudaFree(memory);
+  }
+
+  DeviceKind kind() const override { return DeviceKind::kCuda; }
+  std::unique_ptr<Stream> make_stream(const std::string& name) override {
+    return std::make_unique<CudaStream>(context_, name, CudaStream::Kind::kOwn);
+  }
+  std::unique_ptr<HostStream> make_worker(const std::string& name) override {
+    HostDeviceOptions host;
+    host.chaos_seed = options_.chaos_seed;
+    return make_worker_stream(name, host);
+  }
+  Stream& compute_stream() override { return compute_; }
+
+  void* allocate(const std::string& name, int64_t bytes) override {
+    context_->use();
+    void* memory = nullptr;
+    const cudaError_t result = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
+    if (result == cudaErrorMemoryAllocation) throw_out_of_memory(name, bytes);
+    check_cuda(result, "allocating " + name);
+    blocks_.add(memory, name, bytes);
+    return memory;
+  }
+  // CUDA waits for the work that is queued.
+  void free(void* memory) override {
+    if (!memory) return;
+    blocks_.remove(memory);
+    cudaFree(memory);
+  }
+  int64_t allocated_bytes() const override { return blocks_.bytes(); }
+
+  void pin(void* memory, int64_t bytes) override {
+    context_->use();
+    check_cuda(cudaHostRegister(memory, bytes, cudaHostRegisterPortable),
+               "pinning " + std::to_string(bytes) + " bytes of host memory");
+  }
+  void unpin(void* memory) override { cudaHostUnregister(memory); }
+
+  void poison(void* memory, int64_t bytes, Stream& stream) override {
+    if (options_.chaos_seed != 0) stream.set_bytes(memory, kNanByte, bytes);
+  }
+
+ private:
+  [[noreturn]] void throw_out_of_memory(const std::string& name, int64_t bytes) {
+    cudaGetLastError();
+    size_t free_bytes = 0, total_bytes = 0;
+    check_cuda(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free memory");
+    throw Error(
+        ExitCode::kEnvironment,
+        "cannot allocate " + std::to_string(bytes) + " bytes of the GPU's memory: " +
+            std::to_string(free_bytes) + " of " + std::to_string(total_bytes) +
+            " are free; the engine holds: " + blocks_.by_owner(),
+        name,
+        "use a smaller micro-batch, --recompute unit, or more ranks; `zero_launch "
+        "plan` shows what fits");
+  }
+
+  const GpuOptions options_;
+  const std::shared_ptr<CudaContext> context_;
+  CudaStream compute_;
+  Blocks blocks_;
+};
+
+void require_architecture(int index) {
+  int major = 0, minor = 0;
+  const std::string doing = "asking what GPU " + std::to_string(index) + " is";
+  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index),
+             doing);
+  check_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index),
+             doing);
+  if (major >= kOldestMajor) return;
+  throw Error(ExitCode::kEnvironment,
+              "this GPU has compute capability " + std::to_string(major) + "." +
+                  std::to_string(minor) + ", and 8.0 (A100) is the oldest that works",
+              "GPU " + std::to_string(index),
+              "--device cpu, or CUDA_VISIBLE_DEVICES without it");
+}
+
+}  // namespace
+
+int count_cuda_devices() {
+  int count = 0;
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  if (result == cudaErrorNoDevice) {
+    cudaGetLastError();
+    return 0;
+  }
+  if (result == cudaErrorInsufficientDriver) {
+    cudaGetLastError();
+    int driver = 0;
+    cudaDriverGetVersion(&driver);
+    throw Error(ExitCode::kEnvironment,
+                "the GPU's driver is too old: it knows CUDA " +
+                    std::to_string(driver / 1000) + "." +
+                    std::to_string(driver % 1000 / 10) + ", this program needs " +
+                    std::to_string(CUDART_VERSION / 1000) + ".0",
+                "libcuda.so.1", "update the driver (580 or later), or --device cpu");
+  }
+  check_cuda(result, "counting GPUs");
+  for (int i = 0; i < count; ++i) require_architecture(i);
+  return count;
+}
+
+std::unique_ptr<Device> make_cuda_device(int index, const GpuOptions& options) {
+  return std::make_unique<CudaDevice>(index, options);
+}
+
+}  // namespace zero

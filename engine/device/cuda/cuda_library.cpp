@@ -1,0 +1,9 @@
+// The way into libzero_cuda.so.
+#include "engine/device/cuda/cuda_device.h"
+#include "engine/device/gpu_library.h"
+
+extern "C" const zero::GpuLibrary* zero_gpu_library() {
+  static const zero::GpuLibrary library{&zero::count_cuda_devices,
+                                        &zero::make_cuda_device};
+  return &library;
+}

@@ -1,0 +1,96 @@
+#include "engine/device/gpu.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "engine/device/gpu_library.h"
+#include "engine/errors.h"
+
+namespace zero {
+namespace {
+
+constexpr char kDriver[] = "libcuda.so.1";
+constexpr char kLibrary[] = "libzero_cuda.so";
+constexpr int kNoDevice = 100;  // CUDA_ERROR_NO_DEVICE
+
+[[noreturn]] void refuse(const std::string& what, const std::string& where,
+                         const std::string& cure) {
+  throw Error(ExitCode::kEnvironment, "there is a GPU, but " + what, where,
+              cure + ", or --device cpu");
+}
+
+// Of a GPU that this machine lets programs see.
+bool has_device_file() {
+  std::error_code ignored;
+  return std::filesystem::exists("/dev/nvidia0", ignored);
+}
+
+// Is there a driver that has a GPU for this process?
+bool driver_has_gpu() {
+  void* const driver = dlopen(kDriver, RTLD_NOW | RTLD_LOCAL);
+  if (!driver) {
+    const std::string reason = dlerror();
+    if (!has_device_file()) return false;
+    refuse("its driver cannot be loaded (" + reason + ")", "/dev/nvidia0",
+           "install NVIDIA's driver, in a container let its runtime bring it (docker run "
+           "--gpus all)");
+  }
+  const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
+  return !init || init(0) != kNoDevice;
+}
+
+// Where the program, or whatever this code is part of, lies; "" where nobody knows.
+std::string own_folder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&num_gpus), &info) == 0 || !info.dli_fname)
+    return "";
+  return std::filesystem::path(info.dli_fname).parent_path();
+}
+
+// Beside the program's library, in lib/ beside its bin/, or where the system looks.
+void* open_library(std::string& reasons) {
+  const std::filesystem::path here = own_folder();
+  for (const std::filesystem::path& path :
+       {here / kLibrary, here / "../lib" / kLibrary, std::filesystem::path(kLibrary)}) {
+    if (path.has_parent_path() && !std::filesystem::exists(path)) continue;
+    if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+    reasons += (reasons.empty() ? "" : "; ") + std::string(dlerror());
+  }
+  return nullptr;
+}
+
+const GpuLibrary& load_library() {
+  std::string reasons;
+  void* const library = open_library(reasons);
+  if (!library) {
+    refuse("the part of this program for GPUs cannot be loaded (" + reasons + ")",
+           kLibrary, "build it with scripts/build.sh -DZERO_CUDA=ON");
+  }
+  const auto entry =
+      reinterpret_cast<decltype(&zero_gpu_library)>(dlsym(library, "zero_gpu_library"));
+  if (!entry) refuse("that is of another program", kLibrary, "build both anew");
+  return *entry();
+}
+
+const GpuLibrary& gpu_library() {
+  static const GpuLibrary& library = load_library();
+  return library;
+}
+
+}  // namespace
+
+int num_gpus() { return driver_has_gpu() ? gpu_library().count_devices() : 0; }
+
+std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options) {
+  const int count = num_gpus();
+  if (index >= 0 && index < count) return gpu_library().make_device(index, options);
+  throw Error(ExitCode::kEnvironment,
+              count == 0 ? "this machine has no GPU, or CUDA_VISIBLE_DEVICES hides it"
+                         : "this machine has " + std::to_string(count) + " GPUs",
+              "GPU " + std::to_string(index), "--device cpu");
+}
+
+}  // namespace zero

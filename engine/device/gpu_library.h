@@ -1,0 +1,18 @@
+#pragma once
+#include <memory>
+
+#include "engine/device/gpu.h"
+
+namespace zero {
+
+// What libzero_cuda.so offers: it is loaded only when a GPU is there, so that nobody else
+// pays for CUDA's libraries.
+struct GpuLibrary {
+  int (*count_devices)();
+  std::unique_ptr<Device> (*make_device)(int index, const GpuOptions& options);
+};
+
+}  // namespace zero
+
+// Its only symbol that is asked for by name.
+extern "C" const zero::GpuLibrary* zero_gpu_library();

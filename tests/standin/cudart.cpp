@@ -1,0 +1,378 @@
+// CUDA's runtime, as far as the engine knows it, on the host.
+#include <cuda_runtime_api.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cassert>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/device/host_device.h"
+#include "tests/standin/standin.h"
+
+// What the handles point to.
+struct CUstream_st {
+  std::unique_ptr<zero::HostStream> queue;
+};
+struct CUevent_st {
+  zero::Event point;
+};
+
+namespace standin {
+namespace {
+
+// One block: the address that the program knows, which nobody may touch, and the same
+// memory at an address of our own.
+struct Block {
+  std::byte* ours = nullptr;
+  int64_t bytes = 0, mapped_bytes = 0;
+};
+
+struct Gpu {
+  std::mutex mutex;
+  uint64_t chaos_seed = 0;
+  int major = 9, minor = 0;
+  int64_t memory_bytes = 1 << 30;
+  cudaError_t count_error = cudaSuccess;
+  int count = 1;
+  std::map<std::byte*, Block> blocks;
+  std::map<std::string, cudaError_t> fail_next, fail_when_run;
+  std::set<cudaStream_t> streams;
+  std::map<const std::byte*, int64_t> pinned;  // their bytes
+  int num_events = 0, num_host_waits = 0, num_unpinned_copies = 0;
+  cudaStream_t default_stream = nullptr;
+  cudaError_t broken = cudaSuccess;  // for good, as after a kernel's error
+};
+
+std::unique_ptr<Gpu> current = std::make_unique<Gpu>();
+
+Gpu& gpu() { return *current; }
+
+thread_local cudaError_t last_error = cudaSuccess;
+
+cudaError_t answer(cudaError_t result) {
+  if (result != cudaSuccess) last_error = result;
+  return result;
+}
+
+// What this call has to fail with before it does anything.
+cudaError_t begin(const char* call) {
+  const std::lock_guard lock(gpu().mutex);
+  if (gpu().broken != cudaSuccess) return gpu().broken;
+  const auto planned = gpu().fail_next.extract(call);
+  return planned.empty() ? cudaSuccess : planned.mapped();
+}
+
+// The address where the host may read or write what the program calls `memory`.
+std::byte* translate(const void* memory) {
+  const std::lock_guard lock(gpu().mutex);
+  auto* address = static_cast<std::byte*>(const_cast<void*>(memory));
+  auto next = gpu().blocks.upper_bound(address);
+  if (next == gpu().blocks.begin()) return address;
+  const auto& [theirs, block] = *--next;
+  return address < theirs + block.mapped_bytes ? block.ours + (address - theirs)
+                                               : address;
+}
+
+// Of the device, or pinned.
+bool is_reachable(const void* memory, int64_t bytes) {
+  const std::lock_guard lock(gpu().mutex);
+  const auto* address = static_cast<const std::byte*>(memory);
+  const auto block = gpu().blocks.upper_bound(const_cast<std::byte*>(address));
+  if (block != gpu().blocks.begin()) {
+    const auto& [theirs, inside] = *std::prev(block);
+    if (address + bytes <= theirs + inside.bytes) return true;
+  }
+  const auto next = gpu().pinned.upper_bound(address);
+  if (next == gpu().pinned.begin()) return false;
+  const auto& [begin, pinned_bytes] = *std::prev(next);
+  return address + bytes <= begin + pinned_bytes;
+}
+
+zero::HostDeviceOptions stream_options() {
+  zero::HostDeviceOptions options;
+  options.chaos_seed = gpu().chaos_seed;
+  return options;
+}
+
+zero::HostStream& queue_of(cudaStream_t stream) {
+  if (stream) return *stream->queue;
+  const std::lock_guard lock(gpu().mutex);
+  if (!gpu().default_stream)
+    gpu().default_stream =
+        new CUstream_st{zero::make_worker_stream("default", stream_options())};
+  return *gpu().default_stream->queue;
+}
+
+// Runs unless the GPU is broken; a planned failure breaks it.
+void enqueue(const char* call, cudaStream_t stream, std::function<void()> operation) {
+  queue_of(stream).enqueue([call = std::string(call), operation = std::move(operation)] {
+    {
+      const std::lock_guard lock(gpu().mutex);
+      const auto planned = gpu().fail_when_run.extract(call);
+      if (!planned.empty()) gpu().broken = planned.mapped();
+      if (gpu().broken != cudaSuccess) return;
+    }
+    operation();
+  });
+}
+
+std::vector<cudaStream_t> all_streams() {
+  const std::lock_guard lock(gpu().mutex);
+  std::vector<cudaStream_t> streams(gpu().streams.begin(), gpu().streams.end());
+  streams.push_back(nullptr);
+  return streams;
+}
+
+cudaError_t broken() {
+  const std::lock_guard lock(gpu().mutex);
+  return gpu().broken;
+}
+
+}  // namespace
+
+void reset() {
+  assert(gpu().pinned.empty() && gpu().streams.empty() && gpu().num_events == 0 &&
+         gpu().blocks.empty());
+  delete gpu().default_stream;
+  current = std::make_unique<Gpu>();
+}
+
+void set_chaos(uint64_t seed) {
+  const std::lock_guard lock(gpu().mutex);
+  gpu().chaos_seed = seed;
+}
+
+void set_capability(int major, int minor) {
+  gpu().major = major;
+  gpu().minor = minor;
+}
+void set_memory(int64_t bytes) { gpu().memory_bytes = bytes; }
+void set_count_error(int error, int count) {
+  gpu().count_error = static_cast<cudaError_t>(error);
+  gpu().count = count;
+}
+void fail_next(const std::string& call, int error) {
+  const std::lock_guard lock(gpu().mutex);
+  gpu().fail_next[call] = static_cast<cudaError_t>(error);
+}
+void fail_when_run(const std::string& call, int error) {
+  const std::lock_guard lock(gpu().mutex);
+  gpu().fail_when_run[call] = static_cast<cudaError_t>(error);
+}
+
+int num_streams() { return static_cast<int>(gpu().streams.size()); }
+int num_events() { return gpu().num_events; }
+int num_pinned() { return static_cast<int>(gpu().pinned.size()); }
+int num_unpinned_copies() { return gpu().num_unpinned_copies; }
+int num_host_waits() { return gpu().num_host_waits; }
+int64_t allocated_bytes() {
+  const std::lock_guard lock(gpu().mutex);
+  int64_t bytes = 0;
+  for (const auto& [address, block] : gpu().blocks) bytes += block.bytes;
+  return bytes;
+}
+
+}  // namespace standin
+
+using standin::answer;
+using standin::begin;
+using standin::gpu;
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = gpu().count;
+  return answer(gpu().count_error);
+}
+
+cudaError_t cudaSetDevice(int device) {
+  return answer(device < gpu().count ? begin("cudaSetDevice") : cudaErrorInvalidDevice);
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  switch (attribute) {
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = gpu().major;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = gpu().minor;
+      return cudaSuccess;
+    default:
+      return answer(cudaErrorInvalidValue);
+  }
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 12020;
+  return cudaSuccess;
+}
+
+const char* cudaGetErrorName(cudaError_t error) {
+  return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "cudaError";
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaErrorIllegalAddress ? "an illegal memory access was encountered"
+                                          : "a failure that the test planned";
+}
+
+cudaError_t cudaGetLastError() { return std::exchange(standin::last_error, cudaSuccess); }
+
+cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  if (const cudaError_t error = begin("cudaMalloc")) return answer(error);
+  if (standin::allocated_bytes() + static_cast<int64_t>(bytes) > gpu().memory_bytes)
+    return answer(cudaErrorMemoryAllocation);
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  const int64_t mapped = (static_cast<int64_t>(bytes) + page - 1) / page * page;
+  const int file = memfd_create("standin", 0);
+  if (file < 0 || ftruncate(file, mapped) != 0) return answer(cudaErrorMemoryAllocation);
+  void* const theirs = mmap(nullptr, mapped, PROT_NONE, MAP_SHARED, file, 0);
+  void* const ours = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  if (theirs == MAP_FAILED || ours == MAP_FAILED)
+    return answer(cudaErrorMemoryAllocation);
+  std::memset(ours, zero::Device::kNanByte, mapped);
+  const std::lock_guard lock(gpu().mutex);
+  gpu().blocks[static_cast<std::byte*>(theirs)] = {static_cast<std::byte*>(ours),
+                                                   static_cast<int64_t>(bytes), mapped};
+  *memory = theirs;
+  return cudaSuccess;
+}
+
+// Waits for all work, as CUDA does.
+cudaError_t cudaFree(void* memory) {
+  for (const cudaStream_t stream : standin::all_streams())
+    standin::queue_of(stream).synchronize();
+  const std::lock_guard lock(gpu().mutex);
+  const auto block = gpu().blocks.extract(static_cast<std::byte*>(memory));
+  if (block.empty()) return answer(cudaErrorInvalidValue);
+  munmap(block.key(), block.mapped().mapped_bytes);
+  munmap(block.mapped().ours, block.mapped().mapped_bytes);
+  return answer(gpu().broken);
+}
+
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  *total_bytes = gpu().memory_bytes;
+  *free_bytes = gpu().memory_bytes - standin::allocated_bytes();
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned) {
+  if (const cudaError_t error = begin("cudaHostRegister")) return answer(error);
+  const std::lock_guard lock(gpu().mutex);
+  const bool is_new =
+      gpu()
+          .pinned.insert({static_cast<std::byte*>(memory), static_cast<int64_t>(bytes)})
+          .second;
+  return answer(is_new ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered);
+}
+
+cudaError_t cudaHostUnregister(void* memory) {
+  const std::lock_guard lock(gpu().mutex);
+  const bool was_there = gpu().pinned.erase(static_cast<std::byte*>(memory)) > 0;
+  return answer(was_there ? cudaSuccess : cudaErrorHostMemoryNotRegistered);
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  if (const cudaError_t error = begin("cudaMemcpyAsync")) return answer(error);
+  const auto size = static_cast<int64_t>(bytes);
+  if (!standin::is_reachable(to, size) || !standin::is_reachable(from, size))
+    ++gpu().num_unpinned_copies;
+  standin::enqueue("cudaMemcpyAsync", stream, [=] {
+    std::memcpy(standin::translate(to), standin::translate(from), bytes);
+  });
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  if (const cudaError_t error = begin("cudaMemsetAsync")) return answer(error);
+  standin::enqueue("cudaMemsetAsync", stream,
+                   [=] { std::memset(standin::translate(to), value, bytes); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  if (const cudaError_t error = begin("cudaStreamCreateWithFlags")) return answer(error);
+  if (flags != cudaStreamNonBlocking) return answer(cudaErrorInvalidValue);
+  const std::lock_guard lock(gpu().mutex);
+  const std::string name = "gpu " + std::to_string(gpu().streams.size());
+  *stream = new CUstream_st{zero::make_worker_stream(name, standin::stream_options())};
+  gpu().streams.insert(*stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  {
+    const std::lock_guard lock(gpu().mutex);
+    gpu().streams.erase(stream);
+  }
+  delete stream;
+  return answer(gpu().broken);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (const cudaError_t error = begin("cudaStreamSynchronize")) return answer(error);
+  {
+    const std::lock_guard lock(gpu().mutex);
+    ++gpu().num_host_waits;
+  }
+  standin::queue_of(stream).synchronize();
+  return answer(standin::broken());
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (const cudaError_t error = begin("cudaStreamWaitEvent")) return answer(error);
+  standin::queue_of(stream).wait(event->point);
+  return cudaSuccess;
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
+                               void* argument) {
+  if (const cudaError_t error = begin("cudaLaunchHostFunc")) return answer(error);
+  standin::enqueue("cudaLaunchHostFunc", stream, [=] { function(argument); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  if (const cudaError_t error = begin("cudaEventCreateWithFlags")) return answer(error);
+  const std::lock_guard lock(gpu().mutex);
+  ++gpu().num_events;
+  *event = new CUevent_st;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  const std::lock_guard lock(gpu().mutex);
+  --gpu().num_events;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (const cudaError_t error = begin("cudaEventRecord")) return answer(error);
+  standin::queue_of(stream).record(event->point);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (!event->point.query()) return answer(cudaErrorNotReady);
+  return answer(standin::broken());
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  {
+    const std::lock_guard lock(gpu().mutex);
+    ++gpu().num_host_waits;
+  }
+  event->point.synchronize();
+  return answer(standin::broken());
+}
+
+}  // extern "C"

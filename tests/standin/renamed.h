@@ -1,0 +1,29 @@
+// Included before everything else where code for GPUs is compiled for the stand-in. The
+// real names are taken in a test that loads LibTorch, whose library for CPUs brings
+// CUDA's runtime along.
+#pragma once
+
+#define cudaDeviceGetAttribute standin_cudaDeviceGetAttribute
+#define cudaDriverGetVersion standin_cudaDriverGetVersion
+#define cudaEventCreateWithFlags standin_cudaEventCreateWithFlags
+#define cudaEventDestroy standin_cudaEventDestroy
+#define cudaEventQuery standin_cudaEventQuery
+#define cudaEventRecord standin_cudaEventRecord
+#define cudaEventSynchronize standin_cudaEventSynchronize
+#define cudaFree standin_cudaFree
+#define cudaGetDeviceCount standin_cudaGetDeviceCount
+#define cudaGetErrorName standin_cudaGetErrorName
+#define cudaGetErrorString standin_cudaGetErrorString
+#define cudaGetLastError standin_cudaGetLastError
+#define cudaHostRegister standin_cudaHostRegister
+#define cudaHostUnregister standin_cudaHostUnregister
+#define cudaLaunchHostFunc standin_cudaLaunchHostFunc
+#define cudaMalloc standin_cudaMalloc
+#define cudaMemGetInfo standin_cudaMemGetInfo
+#define cudaMemcpyAsync standin_cudaMemcpyAsync
+#define cudaMemsetAsync standin_cudaMemsetAsync
+#define cudaSetDevice standin_cudaSetDevice
+#define cudaStreamCreateWithFlags standin_cudaStreamCreateWithFlags
+#define cudaStreamDestroy standin_cudaStreamDestroy
+#define cudaStreamSynchronize standin_cudaStreamSynchronize
+#define cudaStreamWaitEvent standin_cudaStreamWaitEvent
