@@ -35,14 +35,22 @@ class PhaseFlag {
   bool& flag_;
 };
 
-std::unique_ptr<Device> make_device(const Options& options) {
-  // A GPU that cannot be used is an error here, not a slow run.
+// A GPU that cannot be used is an error here, not a slow run.
+std::unique_ptr<Device> make_device(const Options& options, const Ranks& ranks) {
+  const auto refuse = [](const std::string& what) {
+    throw Error(ExitCode::kEnvironment, what, "--device cuda (Options::device)",
+                "--device cpu");
+  };
   const int gpus = options.device == DeviceChoice::kCpu ? 0 : num_gpus();
+  if (gpus > 0) {
+    auto gpu = make_gpu(ranks.local_rank() % gpus, {.chaos_seed = options.chaos_seed});
+    const bool works = gpu->kind() == DeviceKind::kHost;  // tests alone have such ones
+    if (works && ranks.size() == 1) return gpu;
+    if (works) refuse("this version uses a GPU by one rank only");
+  }
   if (options.device == DeviceChoice::kCuda) {
-    throw Error(
-        ExitCode::kEnvironment,
-        gpus == 0 ? "no GPU was found" : "this version computes units on CPUs alone",
-        "--device cuda (Options::device)", "--device cpu, or auto");
+    refuse(gpus == 0 ? "no GPU was found"
+                     : "this version does not compute units on GPUs yet");
   }
   HostDeviceOptions host;
   host.chaos_seed = options.chaos_seed;
@@ -128,22 +136,25 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
     : root(std::move(module)),
       options(given_options),
       control(choose_ranks(std::move(given), options)),
-      comm(control->make_collectives()),
-      device(make_device(options)),
+      device(make_device(options, *control)),
+      comm(device->has_own_memory() ? make_lone_collectives()
+                                    : control->make_collectives()),
       threads(checked_threads(options)),
       model(scan_model(require_model(root))) {
   require_same_options(options, model, *control);
   check(options, comm->size());
   require_free(model);
   plan = make_unit_plan(model.units, model.params, options, comm->size());
-  memory = make_memory_plan(plan, options, comm->size());
+  memory = make_memory_plan(plan, options, comm->size(), device->has_own_memory());
   comm_stream = device->make_stream("communication");
+  if (device->has_own_memory()) out_stream = device->make_stream("copy out");
   shards = std::make_unique<ShardStore>(plan, memory);
   updates = std::make_unique<UpdateQueue>(plan, options, comm->rank(), *shards, *device,
                                           threads);
   updates->touch();
+  pinned_shards.emplace(*device, shards->memory(), shards->bytes());
   gradients = std::make_unique<GradientShards>(plan, memory, options, *shards, *device,
-                                               *comm, *comm_stream, threads);
+                                               *comm, reduce_stream(), threads);
   fill_shards(model, plan, options, *shards, *control, threads);
   refresh_copies();
   weights = std::make_unique<WeightStreamer>(plan, memory, options, *shards,
@@ -160,6 +171,7 @@ Engine::Impl::~Impl() {
   for (const auto& runtime : runtimes) runtime->detach();
   try {
     comm_stream->synchronize();  // nothing may write into memory that goes away now
+    reduce_stream().synchronize();
   } catch (const std::exception&) {
     // whoever waited for this work has been told already
   }
@@ -334,7 +346,7 @@ void Engine::Impl::finish_gradients() {
     all[2 * (p * size + rank) + 1] = targets[p];
   }
   // Where reductions run, too: ranks that made other calls find out here.
-  comm->all_reduce(std::span<double>(all), SumOrder::kTree, "losses", *comm_stream);
+  comm->all_reduce(std::span<double>(all), SumOrder::kTree, "losses", reduce_stream());
   norm = gradients->finish();
   loss_total = target_total = 0;
   for (size_t i = 0; i < all.size(); i += 2) {
@@ -517,7 +529,7 @@ int64_t Engine::num_gathers() const { return impl_->weights->num_gathers(); }
 int64_t Engine::num_reductions() const { return impl_->gradients->num_reductions(); }
 
 int64_t Engine::allocated_bytes() const {
-  return impl_->shards->bytes() + impl_->gradients->accumulation_bytes() +
+  return impl_->shards->bytes() + impl_->gradients->host_bytes() +
          impl_->device->allocated_bytes();
 }
 

@@ -52,6 +52,7 @@ struct Engine::Impl {
   double mean_factor() const;
   void begin_updates(double lr, double grad_factor);
   void weights_changed();
+  Stream& reduce_stream() { return out_stream ? *out_stream : *comm_stream; }
 
   size_t find(const std::string& fqn) const;  // index of the parameter
   PartShard& shard_of(size_t param) const;    // of its part
@@ -59,20 +60,23 @@ struct Engine::Impl {
 
   std::shared_ptr<torch::nn::Module> root;
   Options options;
-  std::unique_ptr<Ranks> control;     // small values that the training thread waits for
-  std::unique_ptr<Collectives> comm;  // weights and gradients, on comm_stream
+  std::unique_ptr<Ranks> control;  // small values that the training thread waits for
   std::unique_ptr<Device> device;
+  std::unique_ptr<Collectives> comm;  // weights and gradients, on the streams below
   ThreadPool threads;
   ScannedModel model;
   UnitPlan plan;
   MemoryPlan memory;
   std::unique_ptr<ShardStore> shards;
+  std::optional<Pinned> pinned_shards;
   std::unique_ptr<UpdateQueue> updates;
   std::unique_ptr<WeightStreamer> weights;
   std::unique_ptr<GradientShards> gradients;
   std::unique_ptr<BackwardPass> pass;
   std::vector<std::shared_ptr<UnitRuntime>> runtimes;
-  std::unique_ptr<Stream> comm_stream;  // goes first: it writes into what is above
+  // They go first: they write into what is above. Where the device has its own memory,
+  // gradients leave it while weights come.
+  std::unique_ptr<Stream> comm_stream, out_stream;
 
   Phase phase;
   PendingForwards pending;

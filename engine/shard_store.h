@@ -37,7 +37,9 @@ class ShardStore {
   ShardStore(const UnitPlan& plan, const MemoryPlan& memory);
 
   PartShard& operator[](size_t part) { return shards_[part]; }
+  // All of them, one behind the other.
   int64_t bytes() const { return arena_->capacity_bytes(); }
+  std::byte* memory() { return arena_->data(); }
 
  private:
   std::unique_ptr<HostArena> arena_;

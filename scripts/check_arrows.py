@@ -60,7 +60,7 @@ HOMES = {
     "nlohmann/": ["checkpoint/", "launcher/"],
     "mpi.h": ["engine/comm/"],
     "nccl.h": ["engine/comm/"],
-    "cuda": ["engine/device/"],
+    "cuda": ["engine/device/cuda/"],
     "torch/": ["engine/", "examples/", "launcher/bench/plain_loop.cpp", "launcher/process/process_setup.cpp",
                "launcher/process/runner.cpp"],
     "fmt/": ["launcher/"],

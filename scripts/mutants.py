@@ -11,7 +11,7 @@ The breaks are listed in tests/mutations/*.toml:
     tests = ["offload_tests --gtest_filter=CpuAdam*"]
     survives = "why no test can see it"             # only where that is so
 
-The first word of a test is a CMake target that lies in tests/ of the build folder; "mpirun -n N" may stand before it.
+The first word of a test is a CMake target, as it lies in tests/ of the build folder; "mpirun -n N" may stand before it.
 Everything happens in a scratch copy of the tracked files, which is kept, so that a second run builds little.
 
     scripts/mutants.py --check              # do the lists still match the sources? Takes no time
@@ -79,7 +79,7 @@ def check(mutations):
 
 def target_of(test):
     words = shlex.split(test)
-    return words[3] if words[0] == "mpirun" else words[0]
+    return Path(words[3] if words[0] == "mpirun" else words[0]).name
 
 
 def end(process):

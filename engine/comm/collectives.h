@@ -56,6 +56,10 @@ class Collectives {
                           const std::string& tag, Stream& stream) = 0;
 };
 
+// Of one rank, over memory of any device and of the host: a gather is a copy, and there
+// is nothing to reduce, which throws.
+std::unique_ptr<Collectives> make_lone_collectives();
+
 // Over memory of the host and on its streams; all sums are trees.
 std::unique_ptr<Collectives> make_host_collectives(std::unique_ptr<Channel> channel);
 

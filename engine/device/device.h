@@ -46,7 +46,9 @@ enum class DeviceKind { kHost, kCuda };
 class Device {
  public:
   virtual ~Device() = default;
-  virtual DeviceKind kind() const = 0;
+  virtual DeviceKind kind() const = 0;  // of the tensors that units compute with
+  // Is its memory another than the host's? Then copies bring shards in and gradients out.
+  virtual bool has_own_memory() const = 0;
   virtual std::unique_ptr<Stream> make_stream(const std::string& name) = 0;
   // A thread of the host that works beside the device, and waits for its events.
   virtual std::unique_ptr<HostStream> make_worker(const std::string& name) = 0;
@@ -68,6 +70,24 @@ class Device {
   // Tells that the contents of a buffer are no longer valid: in chaos mode fills it with
   // NaN, so that a late reader is noticed; otherwise does nothing.
   virtual void poison(void* memory, int64_t bytes, Stream& stream) = 0;
+};
+
+// Memory of the host that is pinned for a device as long as this lives.
+class Pinned {
+ public:
+  Pinned(Device& device, void* memory, int64_t bytes)
+      : device_(device), memory_(bytes > 0 ? memory : nullptr) {
+    if (memory_) device_.pin(memory_, bytes);
+  }
+  ~Pinned() {
+    if (memory_) device_.unpin(memory_);
+  }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+
+ private:
+  Device& device_;
+  void* const memory_;
 };
 
 }  // namespace zero

@@ -37,6 +37,7 @@ class HostDevice final : public Device {
   }
 
   DeviceKind kind() const override { return DeviceKind::kHost; }
+  bool has_own_memory() const override { return false; }
   std::unique_ptr<Stream> make_stream(const std::string& name) override {
     return make_worker_stream(name, options_);
   }

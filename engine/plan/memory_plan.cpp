@@ -110,10 +110,10 @@ int64_t shard_bytes(int64_t numel, int64_t element_bytes) {
   return round_up(numel * element_bytes, 64);
 }
 
-MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
-                            int world_size) {
+MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int world_size,
+                            bool has_own_memory) {
   MemoryPlan memory;
-  memory.in_place = world_size == 1 && !options.stream_always;
+  memory.in_place = world_size == 1 && !has_own_memory && !options.stream_always;
   memory.shard_arrays = shard_arrays(plan, options);
   add_shards(memory, plan);
 
@@ -144,11 +144,14 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
     memory.gradient_ring = make_slot_plan(sizes, 2);
     memory.accumulation_bytes =
         shard_bytes(largest_shard, 4) + trainable_bytes(plan) * memory.num_counter_levels;
+    if (has_own_memory)
+      memory.landing_bytes = shard_bytes(largest_shard, size_of(options.reduce_dtype));
   }
   const auto add = [&](const std::string& owner, const std::string& tier, int64_t bytes) {
     if (bytes > 0) memory.entries.push_back({owner, tier, bytes});
   };
   add("accumulation", "host", memory.accumulation_bytes);
+  add("gradient landing", "host", kNumLandings * memory.landing_bytes);
   add("root weights", "device", memory.root_weights.bytes());
   add("gather ring", "device", memory.gather_ring.bytes());
   add("gradient ring", "device", memory.gradient_ring.bytes());

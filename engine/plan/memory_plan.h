@@ -41,13 +41,18 @@ struct MemoryPlan {
   SlotPlan gradient_ring;          // of parts
   int num_counter_levels = 0;      // of deterministic accumulation; 0: one running sum
   int64_t accumulation_bytes = 0;  // the counter's levels and a scratch shard
+  int64_t landing_bytes = 0;       // one of the places where a device's gradients arrive
   bool gradient_in_place = false;  // one rank adds gradients straight into its shards
   bool in_place = false;  // one rank computes on its own shards: nothing is gathered
 
   int64_t total_bytes() const;
 };
 
-MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int world_size);
+constexpr int kNumLandings = 2;  // one is filled while the other is added
+
+// For a device that computes in the host's memory, or in its own.
+MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int world_size,
+                            bool has_own_memory = false);
 
 // Elements of the largest shard that has a gradient; 0: none has.
 int64_t largest_gradient_shard(const UnitPlan& plan);

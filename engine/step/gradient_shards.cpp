@@ -37,7 +37,9 @@ GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
       threads_(threads),
       ring_(memory.gradient_ring),
       slots_(ring_.classes.size()),
-      parts_(plan.parts.size(), PartState(options.norm)) {
+      parts_(plan.parts.size(), PartState(options.norm)),
+      worker_(device.has_own_memory() ? device.make_worker("gradients") : nullptr),
+      sums_(worker_ ? *worker_ : as_host_stream(stream)) {
   for (size_t c = 0; c < slots_.size(); ++c) {
     const int64_t bytes = ring_.classes[c].slot_bytes;
     for (int i = 0; i < ring_.classes[c].num_slots; ++i) {
@@ -46,6 +48,7 @@ GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
       slot.bytes = bytes;
     }
   }
+  if (memory.landing_bytes > 0) make_landings(memory.landing_bytes);
   if (memory.accumulation_bytes == 0) return;
   accumulation_ = std::make_unique<HostArena>("accumulation", memory.accumulation_bytes);
   scratch_ =
@@ -60,7 +63,16 @@ GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
   }
 }
 
+void GradientShards::make_landings(int64_t bytes) {
+  landing_arena_ = std::make_unique<HostArena>("gradient landing", kNumLandings * bytes);
+  for (int i = 0; i < kNumLandings; ++i)
+    landings_.emplace_back().memory = landing_arena_->allocate("landing", bytes);
+  pinned_landings_.emplace(device_, landing_arena_->data(),
+                           landing_arena_->capacity_bytes());
+}
+
 GradientShards::~GradientShards() {
+  worker_.reset();  // it may still add
   for (SlotClass& slots : slots_) {
     for (Slot& slot : slots) device_.free(slot.memory);
   }
@@ -143,8 +155,14 @@ void GradientShards::add_in_place(int part) {
   state.held.clear();
 }
 
+int64_t GradientShards::host_bytes() const {
+  return (accumulation_ ? accumulation_->capacity_bytes() : 0) +
+         (landing_arena_ ? landing_arena_->capacity_bytes() : 0);
+}
+
 GradientNorm GradientShards::finish() {
   stream_.synchronize();
+  sums_.synchronize();
   GradientNorm norm(norm_type_);
   for (size_t p = 0; p < parts_.size(); ++p) {
     if (plan_.parts[p].is_frozen) continue;
@@ -168,6 +186,7 @@ GradientNorm GradientShards::finish() {
 
 void GradientShards::discard() {
   stream_.synchronize();
+  sums_.synchronize();
   for (PartState& state : parts_) {
     state.num_passes = 0;
     state.held.clear();
@@ -227,17 +246,21 @@ void GradientShards::push_pass(int part, Slot& slot) {
 
   device_.compute_stream().record(collected_);
   stream_.wait(collected_);
-  SummedPiece add_piece;  // where more is to be done than to sum over ranks
-  if (!counts && (target == scratch_ || completes(state))) {
-    addition.right = target;
-    if (state.num_passes > 0) addition.left = addition.sum;
-    add_piece = [=, &planned](int64_t begin, int64_t end) {
-      const Trace::Span span("sum", planned.tag);
-      add_up(addition, begin, end, this_thread());
-    };
+  if (state.num_passes > 0 && !counts) addition.left = addition.sum;
+  if (worker_) {
+    land(part, slot, counts ? Addition{.sum = target} : addition);
+  } else {
+    SummedPiece add_piece;  // where more is to be done than to sum over ranks
+    if (!counts && (target == scratch_ || completes(state))) {
+      addition.right = target;
+      add_piece = [=, &planned](int64_t begin, int64_t end) {
+        const Trace::Span span("sum", planned.tag);
+        add_up(addition, begin, end, this_thread());
+      };
+    }
+    comm_.reduce_scatter(slot.memory, target, numel, wire_, sum_order_, planned.tag,
+                         stream_, add_piece);
   }
-  comm_.reduce_scatter(slot.memory, target, numel, wire_, sum_order_, planned.tag,
-                       stream_, add_piece);
   device_.poison(slot.memory, slot.bytes, stream_);
   stream_.record(slot.idle);
   if (!counts) return;
@@ -245,17 +268,34 @@ void GradientShards::push_pass(int part, Slot& slot) {
     size_t level = 0;
     for (; state.num_passes >> level & 1; ++level)
       queue_sum(part, {.left = state.levels[level], .right = scratch_, .sum = scratch_});
-    stream_.copy(state.levels[level], scratch_, numel * 4);
+    sums_.copy(state.levels[level], scratch_, numel * 4);
   }
   if (completes(state)) {
-    as_host_stream(stream_).enqueue(
+    sums_.enqueue(
         [=, this, num_passes = state.num_passes + 1] { fold_levels(part, num_passes); });
   }
 }
 
-// On the stream's own thread: the training thread needs its cores.
+// A device's gradient comes over into a landing, and is added from there by the worker:
+// while the one is added the next comes over.
+void GradientShards::land(int part, const Slot& slot, Addition addition) {
+  landings_.splice(landings_.end(), landings_, landings_.begin());
+  Landing& landing = landings_.back();
+  (wire_ == DType::kFp32
+       ? void(addition.right = reinterpret_cast<const float*>(landing.memory))
+       : void(addition.right_bf16 = reinterpret_cast<const uint16_t*>(landing.memory)));
+  stream_.wait(landing.added);
+  stream_.copy(landing.memory, slot.memory,
+               plan_.parts[part].layout.shard_numel * size_of(wire_));
+  stream_.record(landing.arrived);
+  sums_.wait(landing.arrived);
+  queue_sum(part, addition);
+  sums_.record(landing.added);
+}
+
+// On a thread of its own: the training thread needs its cores.
 void GradientShards::queue_sum(int part, const Addition& addition) {
-  as_host_stream(stream_).enqueue([=, &planned = plan_.parts[part]] {
+  sums_.enqueue([=, &planned = plan_.parts[part]] {
     const Trace::Span span("sum", planned.tag);
     add_up(addition, 0, planned.layout.shard_numel, this_thread());
   });

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/comm/collectives.h"
@@ -26,7 +27,8 @@ namespace zero {
 // ring is taken for the reduction alone. A reduced pass is added to a running sum, or, in
 // deterministic mode, enters a binary counter of partial sums, which together with the
 // pair tree over ranks is one tree over all micro-batches: the same bits on 1, 2, 4 ...
-// ranks. Reductions run on the communication stream, while the training thread goes on.
+// ranks. Reductions run on the given stream, while the training thread goes on; where the
+// device has its own memory, they end in landings of the host, from which a worker adds.
 //
 // The pass that completes a part's sum, number Options::micro_batches_per_rank, also
 // takes its norm; where there are fewer or more, finish() reads the sums once more.
@@ -50,15 +52,18 @@ class GradientShards {
   void discard();
 
   int64_t num_reductions() const { return num_reductions_; }
-  int64_t accumulation_bytes() const {
-    return accumulation_ ? accumulation_->capacity_bytes() : 0;
-  }
+  int64_t host_bytes() const;
 
  private:
   struct Slot {
     std::byte* memory = nullptr;
     int64_t bytes = 0;
     Event idle;
+  };
+  // Where a device's gradient arrives in the host's memory, on its way into the sum.
+  struct Landing {
+    std::byte* memory = nullptr;
+    Event arrived, added;
   };
   // The slots of one size, in the order in which they were taken last.
   using SlotClass = std::list<Slot>;
@@ -71,12 +76,14 @@ class GradientShards {
     GradientNorm norm;  // of the sum, once the last planned pass has entered it
   };
 
+  void make_landings(int64_t bytes);
   void add_in_place(int part);
   Slot& next_slot(int part);
   void fill(std::byte* memory, int part);
   at::Tensor param_in(std::byte* full, const FlatLayout& layout, size_t param) const;
   void clear_padding(std::byte* full, const FlatLayout& layout) const;
   void push_pass(int part, Slot& slot);
+  void land(int part, const Slot& slot, Addition addition);
   Addition into_sum(size_t part, int64_t offset = 0) const;
   void finish_in(Addition& addition, PartState& state) const;
   void queue_sum(int part, const Addition& addition);
@@ -103,8 +110,13 @@ class GradientShards {
   std::unique_ptr<HostArena> accumulation_;
   // One shard of the largest part: a pass on its way into the sum.
   float* scratch_ = nullptr;
+  std::unique_ptr<HostArena> landing_arena_;
+  std::optional<Pinned> pinned_landings_;
+  std::list<Landing> landings_;  // in the order in which they were taken last
   Event collected_;
   int64_t num_reductions_ = 0;
+  std::unique_ptr<HostStream> worker_;  // of a device with its own memory
+  HostStream& sums_;  // where shards are added: the stream, or the worker
 };
 
 }  // namespace zero

@@ -37,6 +37,7 @@ struct Block {
 struct Gpu {
   std::mutex mutex;
   uint64_t chaos_seed = 0;
+  bool host_computes = false;
   int major = 9, minor = 0;
   int64_t memory_bytes = 1 << 30;
   cudaError_t count_error = cudaSuccess;
@@ -104,6 +105,9 @@ zero::HostDeviceOptions stream_options() {
 zero::HostStream& queue_of(cudaStream_t stream) {
   if (stream) return *stream->queue;
   const std::lock_guard lock(gpu().mutex);
+  if (!gpu().default_stream && gpu().host_computes)
+    gpu().default_stream =
+        new CUstream_st{zero::make_inline_stream("default", stream_options())};
   if (!gpu().default_stream)
     gpu().default_stream =
         new CUstream_st{zero::make_worker_stream("default", stream_options())};
@@ -149,6 +153,7 @@ void set_chaos(uint64_t seed) {
   gpu().chaos_seed = seed;
 }
 
+void let_host_compute() { gpu().host_computes = true; }
 void set_capability(int major, int minor) {
   gpu().major = major;
   gpu().minor = minor;
@@ -232,7 +237,9 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
   const int64_t mapped = (static_cast<int64_t>(bytes) + page - 1) / page * page;
   const int file = memfd_create("standin", 0);
   if (file < 0 || ftruncate(file, mapped) != 0) return answer(cudaErrorMemoryAllocation);
-  void* const theirs = mmap(nullptr, mapped, PROT_NONE, MAP_SHARED, file, 0);
+  void* const theirs =
+      mmap(nullptr, mapped, gpu().host_computes ? PROT_READ | PROT_WRITE : PROT_NONE,
+           MAP_SHARED, file, 0);
   void* const ours = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   close(file);
   if (theirs == MAP_FAILED || ours == MAP_FAILED)

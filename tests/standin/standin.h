@@ -15,6 +15,9 @@ void reset();
 
 void set_chaos(uint64_t seed);  // of streams made from now on; 0: no delays
 
+// From now on the host may compute with the GPU's memory: its default stream runs at once
+// in the calling thread, as LibTorch's functions for CPUs do, and memory can be touched.
+void let_host_compute();
 void set_capability(int major, int minor);   // 9.0 unless said
 void set_memory(int64_t bytes);              // 1 GiB unless said
 void set_count_error(int error, int count);  // what cudaGetDeviceCount answers

@@ -13,15 +13,17 @@ constexpr int kOldestMajor = 8;
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int index, const GpuOptions& options)
+  CudaDevice(int index, const GpuOptions& options, DeviceKind tensors)
       : options_(options),
+        tensors_(tensors),
         context_(std::make_shared<CudaContext>(index)),
         compute_(context_, "compute", CudaStream::Kind::kDefault) {}
   ~CudaDevice() override {
     for (void* memory : blocks_.left()) cudaFree(memory);
   }
 
-  DeviceKind kind() const override { return DeviceKind::kCuda; }
+  DeviceKind kind() const override { return tensors_; }
+  bool has_own_memory() const override { return true; }
   std::unique_ptr<Stream> make_stream(const std::string& name) override {
     return std::make_unique<CudaStream>(context_, name, CudaStream::Kind::kOwn);
   }
@@ -76,6 +78,7 @@ class CudaDevice final : public Device {
   }
 
   const GpuOptions options_;
+  const DeviceKind tensors_;
   const std::shared_ptr<CudaContext> context_;
   CudaStream compute_;
   Blocks blocks_;
@@ -121,8 +124,9 @@ int count_cuda_devices() {
   return count;
 }
 
-std::unique_ptr<Device> make_cuda_device(int index, const GpuOptions& options) {
-  return std::make_unique<CudaDevice>(index, options);
+std::unique_ptr<Device> make_cuda_device(int index, const GpuOptions& options,
+                                         DeviceKind tensors) {
+  return std::make_unique<CudaDevice>(index, options, tensors);
 }
 
 }  // namespace zero

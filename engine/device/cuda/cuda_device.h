@@ -15,6 +15,9 @@ int count_cuda_devices();
 // callback of the driver. What fails in a worker they wait for fails the whole GPU, as a
 // kernel's error does: whoever waits for any later point of any of its streams gets it.
 // What is queued meanwhile still runs, on what is there.
-std::unique_ptr<Device> make_cuda_device(int index, const GpuOptions& options);
+//
+// `tensors` is for tests, whose GPU lets the host compute with its memory.
+std::unique_ptr<Device> make_cuda_device(int index, const GpuOptions& options,
+                                         DeviceKind tensors = DeviceKind::kCuda);
 
 }  // namespace zero

@@ -4,6 +4,8 @@
 
 extern "C" const zero::GpuLibrary* zero_gpu_library() {
   static const zero::GpuLibrary library{&zero::count_cuda_devices,
-                                        &zero::make_cuda_device};
+                                        [](int index, const zero::GpuOptions& options) {
+                                          return zero::make_cuda_device(index, options);
+                                        }};
   return &library;
 }

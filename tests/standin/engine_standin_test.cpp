@@ -1,0 +1,137 @@
+// Training whose weights come to a GPU and whose gradients leave it by copies, against
+// training in the host's own memory: the same bits. The GPU is the stand-in, where the
+// host computes (standin.h).
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include "engine/device/gpu.h"
+#include "engine/errors.h"
+#include "tests/engine/training.h"
+
+namespace zero::testing {
+namespace {
+
+// Of the stand-in's library, which the engine has loaded.
+int ask_standin(const char* what) {
+  void* const library = dlopen("libzero_cuda.so", RTLD_NOW | RTLD_NOLOAD);
+  const auto call = reinterpret_cast<int (*)()>(library ? dlsym(library, what) : nullptr);
+  if (!call) {
+    ADD_FAILURE() << "no " << what;
+    return -1;
+  }
+  return call();
+}
+
+Trained train_on_gpu(Options options, const Work& work) {
+  options.device = DeviceChoice::kCuda;
+  return train(1, options, work);
+}
+
+class EngineStandinTest : public ::testing::Test {
+ protected:
+  // In the host's memory nothing is gathered where nothing has to be.
+  void expect_same_as_on_the_host() {
+    Options streamed = options;
+    streamed.stream_always = true;
+    const Trained on_gpu = train_on_gpu(options, work),
+                  on_host = train(1, streamed, work);
+    expect_same(on_gpu, on_host);
+    EXPECT_EQ(on_gpu.num_gathers, on_host.num_gathers);
+  }
+
+  Work work;
+  Options options = small_options(work);
+};
+
+TEST_F(EngineStandinTest, TheBitsOfTheHost) { expect_same_as_on_the_host(); }
+
+TEST_F(EngineStandinTest, OnePassAStep) {
+  work.micro_batches = 1;
+  options.micro_batches_per_rank = 1;
+  expect_same_as_on_the_host();
+}
+
+TEST_F(EngineStandinTest, InBf16) {
+  options.dtype = options.reduce_dtype = options.grad_dtype = DType::kBf16;
+  options.micro_batches_per_rank = work.micro_batches;
+  expect_same_as_on_the_host();
+  work.micro_batches = options.micro_batches_per_rank = 1;  // gradients kept in 2 bytes
+  options.master = MasterStorage::kSplit;
+  expect_same_as_on_the_host();
+}
+
+TEST_F(EngineStandinTest, Deterministic) {
+  options.deterministic = true;
+  options.micro_batches_per_rank = work.micro_batches;
+  expect_same_as_on_the_host();
+}
+
+TEST_F(EngineStandinTest, KeptGraphsAndWeights) {
+  options.recompute = Recompute::kNone;
+  expect_same_as_on_the_host();
+  options.reshard_after_forward = false;
+  expect_same_as_on_the_host();
+}
+
+TEST_F(EngineStandinTest, AnyPrefetch) {
+  for (const int prefetch : {0, 1, 3}) {
+    options.prefetch = prefetch;
+    expect_same_as_on_the_host();
+  }
+}
+
+TEST_F(EngineStandinTest, UpdatesInsideTheStep) {
+  options.overlap_updates = false;
+  expect_same_as_on_the_host();
+}
+
+TEST_F(EngineStandinTest, ChaosChangesNoBit) {
+  work.steps = 3;
+  const Trained calm = train_on_gpu(options, work);
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    options.chaos_seed = seed;
+    expect_same(train_on_gpu(options, work), calm);
+  }
+}
+
+// Each reduced part is waited for once, by the thread that adds it; nothing else that
+// grows with a step's passes waits.
+TEST_F(EngineStandinTest, OnlyWhoAddsAGradientWaitsForIt) {
+  work.steps = 1;
+  std::vector<int64_t> others;
+  for (const int micro_batches : {2, 12}) {
+    work.micro_batches = options.micro_batches_per_rank = micro_batches;
+    const int64_t reductions = train_on_gpu(options, work).num_reductions;
+    others.push_back(ask_standin("standin_num_host_waits") - reductions);
+  }
+  EXPECT_EQ(others[0], others[1]);
+}
+
+TEST_F(EngineStandinTest, WhatIsCopiedWhileUnitsRunIsPinned) {
+  work.steps = 1;
+  std::vector<int> unpinned;
+  for (const int micro_batches : {2, 12}) {
+    work.micro_batches = options.micro_batches_per_rank = micro_batches;
+    train_on_gpu(options, work);
+    unpinned.push_back(ask_standin("standin_num_unpinned_copies"));
+  }
+  EXPECT_EQ(unpinned[0], unpinned[1]);
+}
+
+TEST_F(EngineStandinTest, TheEnginesBytesAreThePlans) {
+  options.device = DeviceChoice::kCuda;
+  train(1, options, work,
+        {.before_step_end = {}, .after_step = [](Engine& engine, Gpt2Impl&, int) {
+           int64_t planned = 0;
+           for (const MemoryEntry& entry : engine.memory()) planned += entry.bytes;
+           EXPECT_EQ(engine.allocated_bytes(), planned);
+         }});
+}
+
+TEST_F(EngineStandinTest, SeveralRanksAreRefused) {
+  options.device = DeviceChoice::kCuda;
+  EXPECT_THROW(train(2, options, work), Error);
+}
+
+}  // namespace
+}  // namespace zero::testing

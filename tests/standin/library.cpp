@@ -1,0 +1,27 @@
+// libzero_cuda.so of the stand-in: its GPU's units are computed by the host.
+#include "engine/device/cuda/cuda_device.h"
+#include "engine/device/gpu_library.h"
+#include "tests/standin/standin.h"
+
+namespace {
+
+std::unique_ptr<zero::Device> make_device(int index, const zero::GpuOptions& options) {
+  standin::reset();
+  standin::set_chaos(options.chaos_seed);
+  standin::let_host_compute();
+  return zero::make_cuda_device(index, options, zero::DeviceKind::kHost);
+}
+
+}  // namespace
+
+extern "C" {
+
+const zero::GpuLibrary* zero_gpu_library() {
+  static const zero::GpuLibrary library{&zero::count_cuda_devices, &make_device};
+  return &library;
+}
+
+// What standin.h says, for a program that has loaded this library.
+int standin_num_host_waits() { return standin::num_host_waits(); }
+int standin_num_unpinned_copies() { return standin::num_unpinned_copies(); }
+}
