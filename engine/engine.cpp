@@ -525,6 +525,7 @@ void Engine::set_num_steps(int64_t steps, int64_t optimizer_start) {
 }
 const Options& Engine::options() const { return impl_->options; }
 std::vector<MemoryEntry> Engine::memory() const { return impl_->memory.entries; }
+bool Engine::uses_gpu() const { return impl_->device->has_own_memory(); }
 int64_t Engine::num_gathers() const { return impl_->weights->num_gathers(); }
 int64_t Engine::num_reductions() const { return impl_->gradients->num_reductions(); }
 

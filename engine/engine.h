@@ -154,6 +154,7 @@ class Engine {
   std::vector<BufferView> buffers();  // contiguous ones; valid until the engine goes
   std::vector<MemoryEntry> memory() const;  // the plan
   int64_t allocated_bytes() const;  // what was allocated; equals the sum of the plan
+  bool uses_gpu() const;
   int64_t num_gathers() const;      // all-gathers of units so far
   int64_t num_reductions() const;   // reduce-scatters of units so far
   const Options& options() const;

@@ -18,7 +18,8 @@ struct BannerFacts {
   std::vector<std::string> cores;  // of each rank: "0-3 (was pinned to 0)"
   int threads = 1;                 // of each rank's model
   ThreadChoice adam_threads;       // of rank 0's optimizer
-  int num_gpus = 0;                // that rank 0 could use
+  bool uses_gpu = false;
+  int num_gpus = 0;  // that rank 0 could use
   ModelShape shape;
   int64_t num_parameters = 0;
   int num_units = 0;

@@ -166,6 +166,7 @@ void Training::announce() {
   if (!is_first_rank()) return;
   facts.threads = process_.threads;
   facts.adam_threads = adam_threads_;
+  facts.uses_gpu = engine_->uses_gpu();
   facts.num_gpus = settings_.device == "cpu" ? 0 : num_gpus();
   facts.shape = shape_;
   facts.num_parameters = engine_->num_parameters();

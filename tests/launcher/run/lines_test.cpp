@@ -76,6 +76,8 @@ TEST(Banner, TellsWhereTheModelIsComputed) {
               HasSubstr("device   CPU: this version leaves GPUs"));
   settings.device = "cpu";
   EXPECT_THAT(banner(settings, facts), HasSubstr("device   CPU\n"));
+  facts.uses_gpu = true;
+  EXPECT_THAT(banner(settings, facts), HasSubstr("device   a GPU\n"));
 }
 
 TEST(Banner, TellsWhatThreadsWereMeasured) {

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# The program on a machine with a GPU, which is the stand-in: what it trains, saves, resumes, evaluates and generates is
+# what it does without. Arguments: the program, its library, the stand-in's library, the fake driver.
+set -euo pipefail
+program=$1 library=$2 standin=$3 driver=$4
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir "$folder/bin" "$folder/lib"
+cp "$program" "$folder/bin/zero_launch"
+ln -s "$library" "$standin" "$folder/lib/"
+ln -s "$driver" "$folder/lib/libcuda.so.1"
+export LD_LIBRARY_PATH=$folder/lib
+launch=$folder/bin/zero_launch
+
+fail() {
+  echo "$1"
+  exit 1
+}
+
+# train RUN DEVICE STEPS: every loss and norm, of all its steps so far.
+train() {
+  "$launch" train --device "$2" --data "$folder/text" --out "$folder/$1" --steps "$3" --layers 2 --dim 64 --heads 2 \
+    --seq-len 32 --global-batch 4 --micro-batch 2 --eval-data "$folder/text" --eval-every 3 --threads 1 >"$folder/$1.log"
+  python3 - "$folder/$1/metrics.jsonl" <<'EOF'
+import json, sys
+for line in open(sys.argv[1]):
+    record = json.loads(line)
+    if record["type"] in ("step", "eval"):
+        print(record["type"], record["step"], record["loss"], record.get("grad_norm"))
+EOF
+}
+
+for i in $(seq 400); do echo "the $i-th line of a text that is no other"; done >"$folder/text"
+train cpu cpu 6 >"$folder/cpu.losses"
+train gpu cuda 3 >/dev/null
+train gpu auto 6 >"$folder/gpu.losses"
+[ "$(wc -l <"$folder/cpu.losses")" -ge 8 ] || fail "too few records: $(cat "$folder/cpu.losses")"
+diff "$folder/cpu.losses" "$folder/gpu.losses" || fail "the GPU trains otherwise"
+grep -q "device   a GPU" "$folder/gpu.log" || fail "the banner says: $(grep device "$folder/gpu.log")"
+for device in cpu cuda; do
+  "$launch" generate --device $device --from "$folder/gpu" --sample "the " --sample-tokens 20 >"$folder/text.$device"
+  "$launch" eval --device $device --from "$folder/gpu" --data "$folder/text" >"$folder/eval.$device"
+done
+diff "$folder/text.cpu" "$folder/text.cuda" || fail "the GPU writes otherwise"
+diff <(grep -o "loss [0-9.]*" "$folder/eval.cpu") <(grep -o "loss [0-9.]*" "$folder/eval.cuda") ||
+  fail "the GPU is judged otherwise"
+if LD_LIBRARY_PATH=$folder/lib "$launch" train --ranks 2 --device cuda --data "$folder/text" --out "$folder/two" \
+  --steps 1 --layers 1 --dim 64 --heads 2 >"$folder/two.log" 2>&1; then
+  fail "two ranks shared a GPU"
+fi
+grep -q "one rank only" "$folder/two.log" || fail "two ranks were told: $(cat "$folder/two.log")"
