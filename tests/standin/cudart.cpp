@@ -47,7 +47,7 @@ struct Gpu {
   std::set<cudaStream_t> streams;
   std::map<const std::byte*, int64_t> pinned;  // their bytes
   int num_events = 0, num_host_waits = 0, num_unpinned_copies = 0;
-  cudaStream_t default_stream = nullptr;
+  std::unique_ptr<CUstream_st> default_stream;
   cudaError_t broken = cudaSuccess;  // for good, as after a kernel's error
 };
 
@@ -105,12 +105,12 @@ zero::HostDeviceOptions stream_options() {
 zero::HostStream& queue_of(cudaStream_t stream) {
   if (stream) return *stream->queue;
   const std::lock_guard lock(gpu().mutex);
-  if (!gpu().default_stream && gpu().host_computes)
-    gpu().default_stream =
-        new CUstream_st{zero::make_inline_stream("default", stream_options())};
-  if (!gpu().default_stream)
-    gpu().default_stream =
-        new CUstream_st{zero::make_worker_stream("default", stream_options())};
+  if (!gpu().default_stream) {
+    gpu().default_stream = std::make_unique<CUstream_st>();
+    gpu().default_stream->queue =
+        gpu().host_computes ? zero::make_inline_stream("default", stream_options())
+                            : zero::make_worker_stream("default", stream_options());
+  }
   return *gpu().default_stream->queue;
 }
 
@@ -144,7 +144,6 @@ cudaError_t broken() {
 void reset() {
   assert(gpu().pinned.empty() && gpu().streams.empty() && gpu().num_events == 0 &&
          gpu().blocks.empty());
-  delete gpu().default_stream;
   current = std::make_unique<Gpu>();
 }
 

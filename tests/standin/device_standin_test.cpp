@@ -200,6 +200,7 @@ TEST_F(CudaDeviceTest, CopiesOfPinnedMemoryAloneRunBesideTheHost) {
 
 TEST_F(CudaDeviceTest, TheHostCannotReachMemoryOfTheGpu) {
   make();
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
   auto* cell = static_cast<volatile int*>(device_->allocate("cell", sizeof(int)));
   EXPECT_DEATH(*cell = 1, "");
 }
