@@ -1,6 +1,6 @@
 #include "engine/save_load.h"
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <memory>

@@ -4,6 +4,9 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+#include <string>
+
 #include "engine/device/gpu.h"
 #include "engine/errors.h"
 #include "tests/engine/training.h"
@@ -11,16 +14,16 @@
 namespace zero::testing {
 namespace {
 
-// Of the stand-in's library, which the engine has loaded.
-int ask_standin(const char* what) {
+// A function of the stand-in's library, which the engine has loaded.
+template <typename Function>
+Function* of_standin(const char* name) {
   void* const library = dlopen("libzero_cuda.so", RTLD_NOW | RTLD_NOLOAD);
-  const auto call = reinterpret_cast<int (*)()>(library ? dlsym(library, what) : nullptr);
-  if (!call) {
-    ADD_FAILURE() << "no " << what;
-    return -1;
-  }
-  return call();
+  void* const function = library ? dlsym(library, name) : nullptr;
+  if (!function) throw std::runtime_error(std::string("no ") + name);
+  return reinterpret_cast<Function*>(function);
 }
+
+int ask_standin(const char* name) { return of_standin<int()>(name)(); }
 
 Trained train_on_gpu(Options options, const Work& work) {
   options.device = DeviceChoice::kCuda;
@@ -126,6 +129,29 @@ TEST_F(EngineStandinTest, TheEnginesBytesAreThePlans) {
            for (const MemoryEntry& entry : engine.memory()) planned += entry.bytes;
            EXPECT_EQ(engine.allocated_bytes(), planned);
          }});
+}
+
+// Whatever the call that fails: no hang, one error that says it, and all is given back.
+TEST_F(EngineStandinTest, AnErrorOfTheGpuEndsTheRun) {
+  constexpr int kIllegalAddress = 700;
+  options.device = DeviceChoice::kCuda;
+  for (const char* call : {"cudaMemcpyAsync", "cudaLaunchHostFunc"}) {
+    Hooks hooks;
+    hooks.before_step_end = [&](Engine&, Gpt2Impl&, int step) {
+      if (step == 1)
+        of_standin<void(const char*, int)>("standin_fail_when_run")(call,
+                                                                    kIllegalAddress);
+    };
+    try {
+      train(1, options, work, hooks);
+      ADD_FAILURE() << call << " failed, and nobody noticed";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kEnvironment) << error.what();
+      EXPECT_NE(std::string(error.what()).find("illegal memory access"), std::string::npos)
+          << error.what();
+    }
+    EXPECT_EQ(ask_standin("standin_num_left"), 0) << call;
+  }
 }
 
 TEST_F(EngineStandinTest, SeveralRanksAreRefused) {

@@ -24,4 +24,11 @@ const zero::GpuLibrary* zero_gpu_library() {
 // What standin.h says, for a program that has loaded this library.
 int standin_num_host_waits() { return standin::num_host_waits(); }
 int standin_num_unpinned_copies() { return standin::num_unpinned_copies(); }
+void standin_fail_when_run(const char* call, int error) {
+  standin::fail_when_run(call, error);
+}
+int standin_num_left() {
+  return standin::num_streams() + standin::num_events() + standin::num_pinned() +
+         static_cast<int>(standin::allocated_bytes());
+}
 }

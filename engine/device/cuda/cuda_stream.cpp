@@ -1,5 +1,6 @@
 #include "engine/device/cuda/cuda_stream.h"
 
+#include <iterator>
 #include <utility>
 
 #include "engine/device/cuda/cuda_check.h"
@@ -35,19 +36,14 @@ class CudaPoint final : public Point {
   const cudaEvent_t event_;
 };
 
-// What a stream waits for in a callback.
-struct HostWait {
-  std::shared_ptr<const Point> point;
-  std::shared_ptr<CudaContext> context;
-};
-
 void wait_on_host(void* argument) {
-  const std::unique_ptr<HostWait> wait(static_cast<HostWait*>(argument));
+  auto& wait = *static_cast<CudaContext::HostWait*>(argument);
   try {
-    wait->point->wait();
+    wait.point->wait();
   } catch (...) {
-    wait->context->fail(std::current_exception());
+    wait.context->fail(std::current_exception());
   }
+  wait.context->remove(wait);
 }
 
 }  // namespace
@@ -77,6 +73,18 @@ cudaEvent_t CudaContext::take_event() {
 void CudaContext::give_back(cudaEvent_t event) {
   const std::lock_guard lock(mutex_);
   free_events_.push_back(event);
+}
+
+CudaContext::HostWait& CudaContext::add_wait(std::shared_ptr<const Point> point) {
+  const std::lock_guard lock(mutex_);
+  HostWait& wait = waits_.emplace_back(HostWait{std::move(point), this, {}});
+  wait.self = std::prev(waits_.end());
+  return wait;
+}
+
+void CudaContext::remove(HostWait& wait) {
+  const std::lock_guard lock(mutex_);
+  waits_.erase(wait.self);
 }
 
 void CudaContext::fail(std::exception_ptr failure) {
@@ -133,10 +141,9 @@ void CudaStream::wait(const Event& event) {
     check_cuda(cudaStreamWaitEvent(stream_, ours->event()), "a wait of stream " + name_);
     return;
   }
-  auto wait = std::make_unique<HostWait>(HostWait{point, context_});
-  check_cuda(cudaLaunchHostFunc(stream_, &wait_on_host, wait.get()),
+  CudaContext::HostWait& wait = context_->add_wait(point);
+  check_cuda(cudaLaunchHostFunc(stream_, &wait_on_host, &wait),
              "a wait of stream " + name_);
-  wait.release();  // the callback's
 }
 
 void CudaStream::synchronize() {

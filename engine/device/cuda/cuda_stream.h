@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include <exception>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -11,10 +12,18 @@
 
 namespace zero {
 
-// What the streams of one GPU share: CUDA's events, used again and again, and the first
-// failure of host work that a stream waited for. From any thread.
+// What the streams of one GPU share: CUDA's events, used again and again, what streams
+// wait for in the host, and the first failure of that. From any thread.
 class CudaContext {
  public:
+  // What a stream waits for in a callback. CUDA does not call back once it has failed, so
+  // it is ours.
+  struct HostWait {
+    std::shared_ptr<const Point> point;
+    CudaContext* context = nullptr;
+    std::list<HostWait>::iterator self;
+  };
+
   explicit CudaContext(int index) : index_(index) {}
   ~CudaContext();
   CudaContext(const CudaContext&) = delete;
@@ -26,6 +35,9 @@ class CudaContext {
   cudaEvent_t take_event();
   void give_back(cudaEvent_t event);
 
+  HostWait& add_wait(std::shared_ptr<const Point> point);
+  void remove(HostWait& wait);
+
   void fail(std::exception_ptr failure);
   void throw_failure() const;  // if there is one
 
@@ -33,6 +45,7 @@ class CudaContext {
   const int index_;
   mutable std::mutex mutex_;
   std::vector<cudaEvent_t> free_events_;  // guarded by mutex_
+  std::list<HostWait> waits_;             // guarded by mutex_
   std::exception_ptr failure_;            // guarded by mutex_
 };
 
