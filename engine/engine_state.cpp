@@ -49,7 +49,8 @@ std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
   const ScannedModel scanned = scan_model(model);
   const UnitPlan units =
       make_unit_plan(scanned.units, scanned.params, options, world_size);
-  return make_memory_plan(units, options, world_size).entries;
+  const bool has_own_memory = options.device == DeviceChoice::kCuda;
+  return make_memory_plan(units, options, world_size, has_own_memory).entries;
 }
 
 std::vector<ShardView> Engine::shards() {

@@ -128,6 +128,10 @@ TEST_F(EngineStandinTest, TheEnginesBytesAreThePlans) {
            int64_t planned = 0;
            for (const MemoryEntry& entry : engine.memory()) planned += entry.bytes;
            EXPECT_EQ(engine.allocated_bytes(), planned);
+           Gpt2 unsharded(small_gpt2());
+           for (const MemoryEntry& entry : plan(*unsharded, engine.options(), 1))
+             planned -= entry.bytes;
+           EXPECT_EQ(planned, 0);
          }});
 }
 
