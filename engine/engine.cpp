@@ -42,11 +42,9 @@ std::unique_ptr<Device> make_device(const Options& options, const Ranks& ranks) 
                 "--device cpu");
   };
   const int gpus = options.device == DeviceChoice::kCpu ? 0 : num_gpus();
-  if (gpus > 0) {
-    auto gpu = make_gpu(ranks.local_rank() % gpus, {.chaos_seed = options.chaos_seed});
-    const bool works = gpu->kind() == DeviceKind::kHost;  // tests alone have such ones
-    if (works && ranks.size() == 1) return gpu;
-    if (works) refuse("this version uses a GPU by one rank only");
+  if (gpus > 0 && kind_of_gpus() == DeviceKind::kHost) {  // tests alone have such ones
+    if (ranks.size() > 1) refuse("this version uses a GPU by one rank only");
+    return make_gpu(0, {.chaos_seed = options.chaos_seed});
   }
   if (options.device == DeviceChoice::kCuda) {
     refuse(gpus == 0 ? "no GPU was found"

@@ -84,6 +84,8 @@ const GpuLibrary& gpu_library() {
 
 int num_gpus() { return driver_has_gpu() ? gpu_library().count_devices() : 0; }
 
+DeviceKind kind_of_gpus() { return gpu_library().kind; }
+
 std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options) {
   const int count = num_gpus();
   if (index >= 0 && index < count) return gpu_library().make_device(index, options);

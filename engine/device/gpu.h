@@ -15,6 +15,9 @@ struct GpuOptions {
 // is one that cannot be used: its driver, its architecture, a library that is missing.
 int num_gpus();
 
+// Which tensors compute with a GPU's memory; on a real one CUDA's.
+DeviceKind kind_of_gpus();
+
 // GPU `index` of those. Throws Error(kEnvironment) where there is none.
 std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options = {});
 

@@ -17,7 +17,8 @@ std::unique_ptr<zero::Device> make_device(int index, const zero::GpuOptions& opt
 extern "C" {
 
 const zero::GpuLibrary* zero_gpu_library() {
-  static const zero::GpuLibrary library{&zero::count_cuda_devices, &make_device};
+  static const zero::GpuLibrary library{zero::DeviceKind::kHost,
+                                        &zero::count_cuda_devices, &make_device};
   return &library;
 }
 
