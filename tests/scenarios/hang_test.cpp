@@ -71,7 +71,7 @@ TEST_F(Hang, APauseIsNoAlarm) {
   ASSERT_EQ(kill(rank_1(), SIGSTOP), 0);
   std::this_thread::sleep_for(5s);
   kill(rank_1(), SIGCONT);
-  const int64_t step = steps("a").back();
+  const int64_t step = last_of(steps("a"));
   ASSERT_TRUE(wait_for_step("a", step + 5));
   program->send(SIGINT);
   const Outcome outcome = program->wait();

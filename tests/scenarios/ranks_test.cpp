@@ -50,7 +50,7 @@ TEST_F(OwnRanks, CtrlCSavesAndStops) {
   EXPECT_EQ(outcome.rc, 75) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("once more leaves at once"));
   EXPECT_FALSE(says_mpirun(outcome)) << outcome.err;
-  const int64_t last = steps("a").back();
+  const int64_t last = last_of(steps("a"));
   EXPECT_THAT(outcome.out, HasSubstr("saved step " + std::to_string(last)));
   const std::string more = "--steps=" + std::to_string(last + 2);
   EXPECT_EQ(run(0, train("a", {more, "--ranks=2", "--dump-state", path("a_state")})).rc,
@@ -100,8 +100,8 @@ TEST_F(OwnRanks, CtrlCBeforeTheFirstStepLosesNothing) {
     EXPECT_FALSE(outcome.is_late);
     if (outcome.rc == 75) {
       ASSERT_GE(num_checkpoints(), 1u);
-      const std::string last = std::to_string(steps("a").back());
-      EXPECT_THAT(checkpoints("a").back(), testing::EndsWith(last));
+      const std::string last = std::to_string(last_of(steps("a")));
+      EXPECT_THAT(last_of(checkpoints("a")), testing::EndsWith(last));
     } else {
       EXPECT_EQ(outcome.rc, 130) << outcome.err;
       EXPECT_TRUE(outcome.err.empty() ||
@@ -129,7 +129,7 @@ TEST_F(OwnRanks, AKilledRankEndsTheRun) {
   const Outcome outcome = program->wait();
   EXPECT_EQ(outcome.rc, 137);
   EXPECT_THAT(outcome.err, HasSubstr("a rank was ended by signal 9"));
-  const std::string more = "--steps=" + std::to_string(steps("a").back() + 2);
+  const std::string more = "--steps=" + std::to_string(last_of(steps("a")) + 2);
   const Outcome again = run(0, train("a", {more, "--ranks=2"}));
   EXPECT_EQ(again.rc, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("resumed step"));

@@ -91,7 +91,7 @@ TEST_F(Resume, TakesOverTheThreadsOfTheModel) {
       EXPECT_THAT(again.out,
                   AllOf(HasSubstr("1 with " + threads + " thread(s)"),
                         HasSubstr("resumed step"), Not(HasSubstr("bits may differ"))));
-      EXPECT_EQ(metrics(out, "run").back()["world"]["threads"], std::stoi(threads));
+      EXPECT_EQ(last_of(metrics(out, "run"))["world"]["threads"], std::stoi(threads));
     }
   };
   expect_again({"--deterministic"}, "2");  // not one
@@ -182,7 +182,7 @@ TEST_F(Resume, AnOverriddenSettingMayChange) {
   run(0, train("a", {"--steps=2"}));
   const Words flags = {"--steps=4", "--lr=0.01", "--override", "lr"};
   EXPECT_EQ(run(0, train("a", flags)).rc, 0);
-  EXPECT_EQ(metrics("a", "step").back()["lr"], 0.01);
+  EXPECT_EQ(last_of(metrics("a", "step"))["lr"], 0.01);
   // It is the run's own from now on.
   EXPECT_EQ(run(0, train("a", {"--steps=5", "--lr=0.01"})).rc, 0);
 }
@@ -223,7 +223,7 @@ TEST_F(Resume, AnotherOptimizerIsRefusedOrStartsItsStateAfresh) {
   EXPECT_EQ(fresh.rc, 0) << fresh.err;
   EXPECT_THAT(fresh.out,
               HasSubstr("optimizer was adamw, is lion: its state starts afresh"));
-  EXPECT_EQ(metrics("a", "step").back()["step"], 4);
+  EXPECT_EQ(last_of(metrics("a", "step"))["step"], 4);
 }
 
 TEST_F(Resume, AnUnknownOverrideIsRefused) {
@@ -289,7 +289,7 @@ TEST_F(Resume, ACrashedRunsStepsAreNotToldTwice) {
   ASSERT_TRUE(wait_for_step("a", 13));
   crashed->send(SIGKILL);
   crashed->wait();
-  const int64_t saved = metrics("a", "save").back()["step"];
+  const int64_t saved = last_of(metrics("a", "save"))["step"];
   const std::string more = "--steps=" + std::to_string(saved + 4);
   const Outcome outcome = run(0, train("a", {more, "--metrics=jsonl,csv"}));
   EXPECT_EQ(outcome.rc, 0) << outcome.err;

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,12 @@ struct State {
   int64_t step = 0;
 };
 State read_state(const std::string& folder);
+
+// Of what a run left; throws where it left nothing, which fails the test alone.
+template <typename T>
+T last_of(const std::vector<T>& values) {
+  return values.empty() ? throw std::runtime_error("the run left none") : values.back();
+}
 
 // The real program on a tiny model and its own data, in a folder that goes away.
 class Scenario : public testing::Test {

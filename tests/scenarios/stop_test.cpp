@@ -47,7 +47,7 @@ class Stopping : public Scenario {
   // The run has saved its last step, and goes on from there as if it had never stopped.
   void expect_stopped_and_resumable(const Outcome& outcome, int ranks) {
     EXPECT_EQ(outcome.rc, 75) << outcome.out << outcome.err;
-    const int64_t last = steps("a").back();
+    const int64_t last = last_of(steps("a"));
     EXPECT_THAT(outcome.out, HasSubstr("saved step " + std::to_string(last)));
     EXPECT_THAT(checkpoints("a"), SizeIs(1));
     const std::string more = "--steps=" + std::to_string(last + 2);
@@ -190,7 +190,7 @@ TEST_F(Stopping, AKilledRankEndsAllAndTheRunGoesOn) {
   EXPECT_NE(outcome.rc, 0);
   EXPECT_TRUE(
       wait_until([&] { return pids_with(path("a")).empty(); }, std::chrono::seconds(5)));
-  const std::string more = "--steps=" + std::to_string(steps("a").back() + 3);
+  const std::string more = "--steps=" + std::to_string(last_of(steps("a")) + 3);
   const Outcome again = run(2, train("a", {more, "--dump-state", path("a_state")}));
   EXPECT_EQ(again.rc, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("resumed step"));
@@ -204,7 +204,7 @@ TEST_F(Stopping, TermToMpirunLeavesAWholeCheckpoint) {
   ASSERT_TRUE(wait_until([&] { return !metrics("a", "save").empty(); }));
   program->send(SIGTERM);
   EXPECT_NE(program->wait(std::chrono::seconds(10)).rc, 0);
-  const std::string more = "--steps=" + std::to_string(steps("a").back() + 3);
+  const std::string more = "--steps=" + std::to_string(last_of(steps("a")) + 3);
   const Outcome again = run(2, train("a", {more}));
   EXPECT_EQ(again.rc, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("resumed step"));
@@ -314,7 +314,7 @@ TEST_F(Stopping, SkippedStepsCountOnAcrossAResume) {
   program->send(SIGTERM);
   EXPECT_EQ(program->wait().rc, 75);
   const std::string manifest =
-      read_file(path("a/" + checkpoints("a").back() + "/manifest.json"));
+      read_file(path("a/" + last_of(checkpoints("a")) + "/manifest.json"));
   EXPECT_THAT(manifest,
               HasSubstr("\"num_batches\":" + std::to_string(steps("a").size()) + ","));
   const Words enough = {"--lr=1e30", "--clip=0", "--max-bad-steps=1", "--steps=1000000"};

@@ -45,7 +45,7 @@ TEST_F(UseOfACheckpoint, EvalIsTheSameOnAnyNumberOfRanks) {
 TEST_F(UseOfACheckpoint, EvalIsWhatTrainingSaid) {
   const Words flags = {"--steps=8", "--lr=1e-2", "--eval-data", path("data.txt")};
   EXPECT_EQ(run(2, train("b", flags)).rc, 0);
-  const double loss = metrics("b", "eval").back()["loss"];
+  const double loss = last_of(metrics("b", "eval"))["loss"];
   EXPECT_THAT(eval(2, {"--from", path("a")}).out, HasSubstr(with_six_digits(loss)));
 }
 
