@@ -155,8 +155,8 @@ class Engine {
   std::vector<MemoryEntry> memory() const;  // the plan
   int64_t allocated_bytes() const;  // what was allocated; equals the sum of the plan
   bool uses_gpu() const;
-  int64_t num_gathers() const;      // all-gathers of units so far
-  int64_t num_reductions() const;   // reduce-scatters of units so far
+  int64_t num_gathers() const;     // all-gathers of units so far
+  int64_t num_reductions() const;  // reduce-scatters of units so far
   const Options& options() const;
   int num_units() const;  // the root unit included when it has parameters
   // Tell that masters were written through shards(): weights in compute precision are

@@ -82,7 +82,10 @@ const GpuLibrary& gpu_library() {
 
 }  // namespace
 
-int num_gpus() { return driver_has_gpu() ? gpu_library().count_devices() : 0; }
+int num_gpus() {
+  static const int count = driver_has_gpu() ? gpu_library().count_devices() : 0;
+  return count;
+}
 
 DeviceKind kind_of_gpus() { return gpu_library().kind; }
 

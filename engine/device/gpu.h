@@ -13,6 +13,7 @@ struct GpuOptions {
 // The GPUs that this process can use: 0 where the machine has none, or where
 // CUDA_VISIBLE_DEVICES hides them. Throws Error(kEnvironment) with the cure where there
 // is one that cannot be used: its driver, its architecture, a library that is missing.
+// Looks once; after a failure again.
 int num_gpus();
 
 // Which tensors compute with a GPU's memory; on a real one CUDA's.
