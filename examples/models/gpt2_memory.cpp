@@ -5,6 +5,15 @@
 namespace zero {
 namespace {
 
+// Elsewhere LibTorch multiplies by itself.
+bool onednn_has_bf16() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bw");
+#else
+  return true;
+#endif
+}
+
 // What torch keeps of a pass through GPT-2, as sizes of (rows, columns) tensors. A block
 // keeps for its backward: both norms' inputs and outputs, queries, keys, values and what
 // attention makes of them (8 x dim), and the MLP before and after its GELU.
@@ -87,7 +96,9 @@ class Activations {
     return pass_.rows > pass_.rows_in_units ? 4 * stream(tokens_) : 0;
   }
   // oneDNN's products in bf16 take this at least.
-  double scratch() const { return pass_.element_bytes == 4 ? 0 : 160 << 10; }
+  double scratch() const {
+    return pass_.element_bytes == 2 && onednn_has_bf16() ? 160 << 10 : 0;
+  }
 
   const PassShape pass_;
   const double tokens_, unit_tokens_, layers_, dim_, inner_, heads_, vocab_, seq_len_,
