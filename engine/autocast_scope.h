@@ -7,10 +7,25 @@ namespace zero {
 // without its cache of cast weights, which would keep copies of weights that are
 // released.
 class AutocastScope {
+ private:
+  struct OfDevice {
+    explicit OfDevice(at::DeviceType device)
+        : type(device),
+          is_enabled(at::autocast::is_autocast_enabled(device)),
+          dtype(at::autocast::get_autocast_dtype(device)) {}
+    void apply() const {
+      at::autocast::set_autocast_enabled(type, is_enabled);
+      at::autocast::set_autocast_dtype(type, dtype);
+    }
+
+    at::DeviceType type;
+    bool is_enabled;
+    at::ScalarType dtype;
+  };
+
  public:
   struct State {
-    bool is_enabled = at::autocast::is_autocast_enabled(at::kCPU);
-    at::ScalarType dtype = at::autocast::get_autocast_dtype(at::kCPU);
+    OfDevice cpu{at::kCPU}, cuda{at::kCUDA};
   };
   explicit AutocastScope(const State& state)
       : uses_cache_(at::autocast::is_autocast_cache_enabled()) {
@@ -26,8 +41,8 @@ class AutocastScope {
 
  private:
   static void apply(const State& state) {
-    at::autocast::set_autocast_enabled(at::kCPU, state.is_enabled);
-    at::autocast::set_autocast_dtype(at::kCPU, state.dtype);
+    state.cpu.apply();
+    state.cuda.apply();
   }
   const State caller_;
   const bool uses_cache_;

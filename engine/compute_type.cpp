@@ -34,4 +34,10 @@ at::Tensor in_compute_type(const at::Tensor& tensor, DType dtype) {
              : tensor;
 }
 
+c10::Device tensor_device(int cuda_index) {
+  return cuda_index < 0
+             ? c10::Device(c10::kCPU)
+             : c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(cuda_index));
+}
+
 }  // namespace zero

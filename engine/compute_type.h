@@ -8,7 +8,8 @@ class Tensor;
 }
 namespace c10 {
 enum class ScalarType : int8_t;
-}
+struct Device;
+}  // namespace c10
 
 namespace zero {
 
@@ -19,5 +20,8 @@ std::optional<DType> dtype_of(c10::ScalarType type);
 // A float tensor in the type that units compute in; others, undefined ones too, as they
 // are.
 at::Tensor in_compute_type(const at::Tensor& tensor, DType dtype);
+
+// Where the tensors are that units compute with: of Device::cuda_index().
+c10::Device tensor_device(int cuda_index);
 
 }  // namespace zero

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/check_options.h"
+#include "engine/choose_gpu.h"
 #include "engine/compute_type.h"
 #include "engine/device/delays.h"
 #include "engine/device/device.h"
@@ -36,23 +37,18 @@ class PhaseFlag {
 };
 
 // A GPU that cannot be used is an error here, not a slow run.
-std::unique_ptr<Device> make_device(const Options& options, const Ranks& ranks) {
-  const auto refuse = [](const std::string& what) {
-    throw Error(ExitCode::kEnvironment, what, "--device cuda (Options::device)",
-                "--device cpu");
-  };
-  const int gpus = options.device == DeviceChoice::kCpu ? 0 : num_gpus();
-  if (gpus > 0 && kind_of_gpus() == DeviceKind::kHost) {  // tests alone have such ones
-    if (ranks.size() > 1) refuse("this version uses a GPU by one rank only");
-    return make_gpu(0, {.chaos_seed = options.chaos_seed});
+std::unique_ptr<Device> make_device(const Options& options, Ranks& ranks) {
+  const int gpu = choose_gpu(options, ranks);
+  if (gpu < 0) {
+    HostDeviceOptions host;
+    host.chaos_seed = options.chaos_seed;
+    return make_host_device(host);
   }
-  if (options.device == DeviceChoice::kCuda) {
-    refuse(gpus == 0 ? "no GPU was found"
-                     : "this version does not compute units on GPUs yet");
-  }
-  HostDeviceOptions host;
-  host.chaos_seed = options.chaos_seed;
-  return make_host_device(host);
+  if (at::hasCUDA()) return make_gpu(gpu, {.chaos_seed = options.chaos_seed});
+  throw Error(ExitCode::kEnvironment,
+              "LibTorch was asked for CUDA before its part for CUDA was loaded",
+              "--device (Options::device)",
+              "call zero::num_gpus() first, or link libtorch_cuda; or --device cpu");
 }
 
 std::unique_ptr<Ranks> choose_ranks(std::unique_ptr<Ranks> given,
@@ -135,15 +131,14 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
       options(given_options),
       control(choose_ranks(std::move(given), options)),
       device(make_device(options, *control)),
-      comm(device->has_own_memory() ? make_lone_collectives()
-                                    : control->make_collectives()),
       threads(checked_threads(options)),
       model(scan_model(require_model(root))) {
   require_same_options(options, model, *control);
-  check(options, comm->size());
+  check(options, control->size());
   require_free(model);
-  plan = make_unit_plan(model.units, model.params, options, comm->size());
-  memory = make_memory_plan(plan, options, comm->size(), device->has_own_memory());
+  plan = make_unit_plan(model.units, model.params, options, control->size());
+  memory = make_memory_plan(plan, options, control->size(), device->has_own_memory());
+  make_collectives();
   comm_stream = device->make_stream("communication");
   if (device->has_own_memory()) out_stream = device->make_stream("copy out");
   shards = std::make_unique<ShardStore>(plan, memory);
@@ -162,6 +157,21 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   attach();
 }
 
+// Whole parameters are gathered in the host's memory, whatever the device.
+void Engine::Impl::make_collectives() {
+  host_comm = control->make_collectives();
+  if (!device->has_own_memory()) {
+    comm = host_comm;
+  } else if (control->size() == 1) {
+    comm = make_lone_collectives();
+  } else {
+    exchange = std::make_unique<HostArena>("exchange", memory.exchange_bytes);
+    pinned_exchange.emplace(*device, exchange->data(), exchange->capacity_bytes());
+    const std::span<std::byte> all(exchange->data(), exchange->capacity_bytes());
+    comm = make_staged_collectives(control->make_collectives(), *device, all);
+  }
+}
+
 Engine::Impl::~Impl() {
   for (UnitHook* hook : model.hooks) {
     if (hook) hook->runner.reset();
@@ -176,6 +186,10 @@ Engine::Impl::~Impl() {
 }
 
 void Engine::Impl::attach() {
+  const c10::Device here = tensor_device(device->cuda_index());
+  for (at::Tensor& buffer : model.buffers) {
+    if (buffer.device() != here) buffer.set_data(buffer.to(here));
+  }
   const std::vector<bool> is_leaf = leaves_of(plan, model.units);
   for (size_t d = 1; d < model.units.size(); ++d) {
     const int unit = plan.unit_of[d];
@@ -184,8 +198,9 @@ void Engine::Impl::attach() {
       model.hooks[d]->runner = std::make_shared<MergedUnit>(fqn, options.dtype);
       continue;
     }
-    runtimes.push_back(std::make_shared<UnitRuntime>(
-        unit, fqn, *model.modules[d], is_leaf[unit], options, phase, *weights, *pass));
+    runtimes.push_back(std::make_shared<UnitRuntime>(unit, fqn, *model.modules[d],
+                                                     is_leaf[unit], here, options, phase,
+                                                     *weights, *pass));
     model.hooks[d]->runner = runtimes.back();
   }
   for (size_t i = 0; i < model.tensors.size(); ++i) {
@@ -226,7 +241,8 @@ void Engine::Impl::begin_forward() {
   root_watch = weights->watch(0, /*compares_values=*/!has_compared_root);
   has_compared_root = true;
   if (trains) pending.begin(phase.weights_version);
-  forward_seed.emplace(forward_key(), trains || root->is_training());
+  forward_seed.emplace(forward_key(), trains || root->is_training(),
+                       tensor_device(device->cuda_index()));
 }
 
 // The weights are there still: what a forward did to them is found out now.
@@ -339,8 +355,9 @@ void Engine::Impl::finish_gradients() {
   const size_t size = comm->size(), rank = comm->rank(), num_passes = losses.size();
   std::vector<double> all(2 * size * num_passes,
                           0.0);  // (passes, ranks, {loss, targets})
+  const at::Tensor own = num_passes > 0 ? at::stack(losses).cpu() : at::Tensor();
   for (size_t p = 0; p < num_passes; ++p) {
-    all[2 * (p * size + rank)] = losses[p];
+    all[2 * (p * size + rank)] = own.const_data_ptr<double>()[p];
     all[2 * (p * size + rank) + 1] = targets[p];
   }
   // Where reductions run, too: ranks that made other calls find out here.
@@ -388,7 +405,12 @@ Engine::ForwardScope::~ForwardScope() { engine_.impl_->end_forward(); }
 
 at::Tensor& Engine::ForwardScope::cast(at::Tensor& argument) {
   Impl& impl = *engine_.impl_;
-  const at::Tensor tensor = in_compute_type(argument, impl.options.dtype);
+  if (!argument.defined()) return argument;
+  // Of memory that is not pinned it is done when the call returns.
+  const c10::Device device = tensor_device(impl.device->cuda_index());
+  const at::Tensor here =
+      argument.device() == device ? argument : argument.to(device, !argument.is_pinned());
+  const at::Tensor tensor = in_compute_type(here, impl.options.dtype);
   if (tensor.is_same(argument)) return argument;
   return impl.cast_arguments.emplace_back(tensor);
 }
@@ -447,7 +469,8 @@ void Engine::backward(const at::Tensor& loss_sum, int64_t num_targets) {
   }
   const Activity::Stretch stretch("backward");
   delay_point("backward");
-  const auto loss = loss_sum.item<double>();
+  // A copy, which nobody changes, and nobody reads before step().
+  const at::Tensor loss = loss_sum.detach().to(at::kDouble, false, /*copy=*/true);
   impl.run_backward(loss_sum);
   impl.losses.push_back(loss);
   impl.targets.push_back(static_cast<double>(num_targets));
@@ -524,11 +547,13 @@ void Engine::set_num_steps(int64_t steps, int64_t optimizer_start) {
 const Options& Engine::options() const { return impl_->options; }
 std::vector<MemoryEntry> Engine::memory() const { return impl_->memory.entries; }
 bool Engine::uses_gpu() const { return impl_->device->has_own_memory(); }
+c10::Device Engine::device() const { return tensor_device(impl_->device->cuda_index()); }
 int64_t Engine::num_gathers() const { return impl_->weights->num_gathers(); }
 int64_t Engine::num_reductions() const { return impl_->gradients->num_reductions(); }
 
 int64_t Engine::allocated_bytes() const {
   return impl_->shards->bytes() + impl_->gradients->host_bytes() +
+         (impl_->exchange ? impl_->exchange->capacity_bytes() : 0) +
          impl_->device->allocated_bytes();
 }
 

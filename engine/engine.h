@@ -16,6 +16,9 @@
 namespace at {
 class Tensor;
 }
+namespace c10 {
+struct Device;
+}
 namespace torch::nn {
 class Module;
 }
@@ -50,7 +53,6 @@ struct BufferView {
   std::string fqn;
   std::vector<int64_t> shape;
   DType dtype;
-  std::span<std::byte> bytes;  // contiguous, live
 };
 
 // Every byte that an Engine allocates on each of `world_size` ranks, told without
@@ -75,8 +77,9 @@ class Engine {
  public:
   // Without `ranks` they are those of make_ranks(): of MPI if mpirun or srun started this
   // process, else this process alone. The module is kept and changed:
-  // its parameters become views of gathered memory. Throws Error: kUsage for options that
-  // do not fit the model, kEnvironment when memory does not suffice.
+  // its parameters become views of gathered memory, its buffers move to the device.
+  // Throws Error: kUsage for options that do not fit the model, kEnvironment when memory
+  // does not suffice.
   Engine(std::shared_ptr<torch::nn::Module> model, const Options& options,
          std::unique_ptr<Ranks> ranks = nullptr);
   // Gives full, unsharded memory back to nobody: parameters of the module are unusable
@@ -86,10 +89,10 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Run model->forward(args...) with the root unit gathered, and keep it gathered until
-  // backward() if gradients are on. Tensor arguments of type float are cast to the type
-  // that the model computes in. Throws Error(kUsage) before anything runs: inside another
-  // forward, after a backward() that failed, or when requires_grad of a parameter is not
-  // what the engine was made with.
+  // backward() if gradients are on. Tensor arguments are brought to device(), those of
+  // type float cast to the type that the model computes in. Throws Error(kUsage) before
+  // anything runs: inside another forward, after a backward() that failed, or when
+  // requires_grad of a parameter is not what the engine was made with.
   template <class Model, class... Args>
   auto forward(Model& model, Args&&... args) {
     ForwardScope scope(*this);
@@ -151,10 +154,14 @@ class Engine {
   std::vector<ShardView> shards();
   // One of them, under any name of the parameter. Throws Error(kUsage) for no parameter.
   ShardView local_shard(const std::string& fqn);
-  std::vector<BufferView> buffers();  // contiguous ones; valid until the engine goes
+  std::vector<BufferView> buffers();  // contiguous ones, of types that checkpoints know
+  // Replace one by a tensor of the same shape. Throws Error(kUsage) for no buffer, or
+  // another shape.
+  void set_buffer(const std::string& fqn, const at::Tensor& value);
   std::vector<MemoryEntry> memory() const;  // the plan
   int64_t allocated_bytes() const;  // what was allocated; equals the sum of the plan
   bool uses_gpu() const;
+  c10::Device device() const;      // where units compute, and forward() returns tensors
   int64_t num_gathers() const;     // all-gathers of units so far
   int64_t num_reductions() const;  // reduce-scatters of units so far
   const Options& options() const;
@@ -173,7 +180,8 @@ class Engine {
   // floating-point ones become their mean, others the largest value of each element.
   // Collective.
   void average_buffers();
-  // What average_buffers() would make of one buffer; nothing is changed. Collective.
+  // What average_buffers() would make of one buffer, on the host; nothing is changed.
+  // Collective.
   at::Tensor averaged_buffer(const std::string& fqn);
   // The full mean gradient of the finished backward() calls, before clipping; collective.
   // For tests and logging.

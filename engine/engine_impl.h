@@ -20,6 +20,7 @@
 #include "engine/step/update_queue.h"
 #include "engine/unit_runtime.h"
 #include "engine/weight_streamer.h"
+#include "offload/host_arena.h"
 #include "offload/thread_pool.h"
 
 namespace zero {
@@ -31,6 +32,7 @@ struct Engine::Impl {
        std::unique_ptr<Ranks> given);
   ~Impl();
 
+  void make_collectives();
   void attach();
   void refresh_copies();
 
@@ -56,13 +58,17 @@ struct Engine::Impl {
 
   size_t find(const std::string& fqn) const;  // index of the parameter
   PartShard& shard_of(size_t param) const;    // of its part
+  at::Tensor& buffer(const std::string& fqn);
   at::Tensor gather_full(size_t param, const float* shard);
 
   std::shared_ptr<torch::nn::Module> root;
   Options options;
   std::unique_ptr<Ranks> control;  // small values that the training thread waits for
   std::unique_ptr<Device> device;
-  std::unique_ptr<Collectives> comm;  // weights and gradients, on the streams below
+  std::unique_ptr<HostArena> exchange;  // of ranks with GPUs
+  std::optional<Pinned> pinned_exchange;
+  std::shared_ptr<Collectives> comm;       // weights and gradients, on the streams below
+  std::shared_ptr<Collectives> host_comm;  // over the host's memory; may be the same
   ThreadPool threads;
   ScannedModel model;
   UnitPlan plan;
@@ -98,7 +104,9 @@ struct Engine::Impl {
   uint64_t num_forwards = 0, num_forwards_without_grad = 0;
 
   // --- a step
-  std::vector<double> losses, targets;  // of this rank's passes since the last step
+  // Of this rank's passes since the last step.
+  std::vector<at::Tensor> losses;  // scalars of type double
+  std::vector<double> targets;
   bool gradients_are_finished = false;
   // Once gradients are finished: of all ranks, and this rank's share.
   double loss_total = 0, target_total = 0;

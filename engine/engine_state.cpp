@@ -4,10 +4,23 @@
 
 #include "engine/check_options.h"
 #include "engine/compute_type.h"
+#include "engine/device/gpu.h"
+#include "engine/device/host_device.h"
 #include "engine/engine_impl.h"
 #include "engine/errors.h"
 
 namespace zero {
+namespace {
+
+void require_shape(const std::string& what, const std::string& fqn,
+                   const at::Tensor& value, c10::IntArrayRef shape) {
+  if (value.defined() && value.sizes() == shape) return;
+  throw Error(ExitCode::kUsage, "a value of another shape than " + what, fqn,
+              "found " + (value.defined() ? c10::str(value.sizes()) : "nothing") +
+                  ", expected " + c10::str(shape));
+}
+
+}  // namespace
 
 size_t Engine::Impl::find(const std::string& fqn) const {
   for (size_t i = 0; i < model.params.size(); ++i) {
@@ -26,9 +39,10 @@ at::Tensor Engine::Impl::gather_full(size_t param, const float* shard) {
   const ParamPlace& place = plan.places[param];
   const FlatLayout& layout = plan.parts[place.part].layout;
   const at::Tensor flat = at::empty({layout.numel}, at::kFloat);
-  comm->all_gather(shard, flat.data_ptr<float>(), layout.shard_numel * 4,
-                   layout.params[place.index].fqn, *comm_stream);
-  comm_stream->synchronize();
+  const auto stream = make_inline_stream("whole parameters");
+  host_comm->all_gather(shard, flat.data_ptr<float>(), layout.shard_numel * 4,
+                        layout.params[place.index].fqn, *stream);
+  stream->synchronize();
   const ParamShape& shape = layout.params[place.index];
   return flat.narrow(0, layout.offsets[place.index], shape.numel())
       .clone()
@@ -49,7 +63,8 @@ std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
   const ScannedModel scanned = scan_model(model);
   const UnitPlan units =
       make_unit_plan(scanned.units, scanned.params, options, world_size);
-  const bool has_own_memory = options.device == DeviceChoice::kCuda;
+  const bool has_own_memory = options.device == DeviceChoice::kCuda ||
+                              (options.device == DeviceChoice::kAuto && num_gpus() > 0);
   return make_memory_plan(units, options, world_size, has_own_memory).entries;
 }
 
@@ -88,13 +103,23 @@ std::vector<BufferView> Engine::buffers() {
     const at::Tensor& buffer = impl_->model.buffers[i];
     const std::optional<DType> dtype = dtype_of(buffer.scalar_type());
     if (!dtype || !buffer.is_contiguous()) continue;
-    views.push_back({impl_->model.buffer_fqns[i],
-                     buffer.sizes().vec(),
-                     *dtype,
-                     {static_cast<std::byte*>(buffer.data_ptr()),
-                      static_cast<size_t>(buffer.nbytes())}});
+    views.push_back({impl_->model.buffer_fqns[i], buffer.sizes().vec(), *dtype});
   }
   return views;
+}
+
+at::Tensor& Engine::Impl::buffer(const std::string& fqn) {
+  const auto found = std::ranges::find(model.buffer_fqns, fqn);
+  if (found != model.buffer_fqns.end())
+    return model.buffers[found - model.buffer_fqns.begin()];
+  throw Error(ExitCode::kUsage, "the model has no such buffer", fqn, "");
+}
+
+void Engine::set_buffer(const std::string& fqn, const at::Tensor& value) {
+  at::Tensor& buffer = impl_->buffer(fqn);
+  require_shape("the buffer", fqn, value, buffer.sizes());
+  const torch::NoGradGuard no_grad;
+  buffer.copy_(value);
 }
 
 void Engine::masters_changed() {
@@ -121,11 +146,7 @@ void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value)
   const auto [part, index] = impl_->plan.places[param];
   const FlatLayout& layout = impl_->plan.parts[part].layout;
   const c10::IntArrayRef shape = layout.params[index].shape;
-  if (!value.defined() || value.sizes() != shape) {
-    throw Error(ExitCode::kUsage, "a value of another shape than the parameter", fqn,
-                "found " + (value.defined() ? c10::str(value.sizes()) : "nothing") +
-                    ", expected " + c10::str(shape));
-  }
+  require_shape("the parameter", fqn, value, shape);
   impl_->require_idle("set_full_parameter()");
   if (impl_->pending.any(impl_->phase.weights_version)) {
     throw Error(ExitCode::kUsage, "set_full_parameter between a forward and its backward",
@@ -171,16 +192,12 @@ void Engine::average_buffers() {
   for (size_t i = 0; i < impl_->model.buffers.size(); ++i) {
     at::Tensor buffer = impl_->model.buffers[i];
     const at::Tensor average = averaged_buffer(impl_->model.buffer_fqns[i]);
-    if (!buffer.equal(average)) buffer.copy_(average);
+    if (!buffer.cpu().equal(average)) buffer.copy_(average);
   }
 }
 
 at::Tensor Engine::averaged_buffer(const std::string& fqn) {
-  const auto& names = impl_->model.buffer_fqns;
-  const auto found = std::find(names.begin(), names.end(), fqn);
-  if (found == names.end())
-    throw Error(ExitCode::kUsage, "the model has no such buffer", fqn, "");
-  const at::Tensor& buffer = impl_->model.buffers[found - names.begin()];
+  const at::Tensor buffer = impl_->buffer(fqn).to(at::kCPU);
   const torch::NoGradGuard no_grad;
   if (size() == 1 || buffer.numel() == 0 || buffer.is_complex()) return buffer.clone();
   const auto reduced = [&](ReduceOp op) {

@@ -3,20 +3,20 @@
 namespace zero {
 namespace {
 
-const c10::Device kCpu(c10::kCPU);
-
 // Marks memory that a storage only borrows: what is_flat() looks for. Nothing to free.
 void borrowed(void*) {}
 
-c10::DataPtr borrow(void* memory) { return {memory, memory, &borrowed, kCpu}; }
-
-c10::Storage storage_without_memory(int64_t bytes) {
-  return c10::Storage(c10::Storage::use_byte_size_t(), bytes, borrow(nullptr), nullptr,
-                      false);
+c10::DataPtr borrow(void* memory, c10::Device device) {
+  return {memory, memory, &borrowed, device};
 }
 
-c10::Storage poison_storage(int64_t bytes, const std::string& fqn) {
-  c10::Storage storage = storage_without_memory(bytes);
+c10::Storage storage_without_memory(int64_t bytes, c10::Device device) {
+  return c10::Storage(c10::Storage::use_byte_size_t(), bytes, borrow(nullptr, device),
+                      nullptr, false);
+}
+
+c10::Storage poison_storage(int64_t bytes, c10::Device device, const std::string& fqn) {
+  c10::Storage storage = storage_without_memory(bytes, device);
   storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
       fqn + " is released: call the block through its zero::Unit");
   return storage;
@@ -28,7 +28,8 @@ at::Tensor view_of(const c10::Storage& storage, int64_t offset,
                    const std::vector<int64_t>& shape, at::ScalarType dtype) {
   at::AutoDispatchBelowADInplaceOrView guard;
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::Storage(storage),
+      c10::DispatchKeySet(c10::computeDispatchKey({}, {}, storage.device())),
       c10::scalarTypeToTypeMeta(dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_contiguous(shape);
   tensor.unsafeGetTensorImpl()->set_storage_offset(offset);
@@ -44,15 +45,16 @@ bool is_flat(const at::Tensor& tensor) {
 }
 
 FlatParams::FlatParams(const FlatLayout& layout, std::vector<at::Tensor> params,
-                       at::ScalarType dtype)
-    : params_(std::move(params)),
+                       at::ScalarType dtype, c10::Device device)
+    : device_(device),
+      params_(std::move(params)),
       bytes_(layout.numel * static_cast<int64_t>(c10::elementSize(dtype))) {
   TORCH_INTERNAL_ASSERT(params_.size() == layout.params.size());
-  live_ = storage_without_memory(bytes_);
+  live_ = storage_without_memory(bytes_, device_);
   torch::NoGradGuard no_grad;
   for (size_t i = 0; i < params_.size(); ++i) {
     params_[i].set_data(view_of(live_, layout.offsets[i], layout.params[i].shape, dtype));
-    poison_.push_back(poison_storage(bytes_, layout.params[i].fqn));
+    poison_.push_back(poison_storage(bytes_, device_, layout.params[i].fqn));
     fqns_.push_back(layout.params[i].fqn);
   }
   release();
@@ -71,7 +73,7 @@ FlatParams::~FlatParams() {
 
 void FlatParams::point_to(void* memory) {
   memory_ = static_cast<std::byte*>(memory);
-  live_.unsafeGetStorageImpl()->set_data_ptr_noswap(borrow(memory));
+  live_.unsafeGetStorageImpl()->set_data_ptr_noswap(borrow(memory, device_));
   for (const at::Tensor& param : params_)
     param.unsafeGetTensorImpl()->set_storage_keep_dtype(live_);
 }
@@ -81,7 +83,7 @@ void FlatParams::release() {
   for (size_t i = 0; i < params_.size(); ++i) {
     params_[i].unsafeGetTensorImpl()->set_storage_keep_dtype(poison_[i]);
   }
-  live_.unsafeGetStorageImpl()->set_data_ptr_noswap(borrow(nullptr));
+  live_.unsafeGetStorageImpl()->set_data_ptr_noswap(borrow(nullptr, device_));
 }
 
 }  // namespace zero

@@ -15,10 +15,10 @@ namespace zero {
 // see the memory that is current when they are read. No version counter moves.
 class FlatParams {
  public:
-  // `params` are changed: shape stays, type becomes `dtype`, memory is none until
-  // point_to(). They are in the order of the layout.
+  // `params` are changed: shape stays, type becomes `dtype`, memory, which will be of
+  // `device`, is none until point_to(). They are in the order of the layout.
   FlatParams(const FlatLayout& layout, std::vector<at::Tensor> params,
-             at::ScalarType dtype);
+             at::ScalarType dtype, c10::Device device);
 
   // Whoever touches the parameters afterwards, also through autograd, gets an exception.
   ~FlatParams();
@@ -34,6 +34,7 @@ class FlatParams {
   int64_t bytes() const { return bytes_; }
 
  private:
+  const c10::Device device_;
   std::vector<at::Tensor> params_;
   std::vector<c10::Storage> poison_;  // of each parameter: throws its name when read
   std::vector<std::string> fqns_;

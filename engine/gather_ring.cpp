@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <exception>
 
 #include "engine/errors.h"
 
@@ -56,11 +55,15 @@ void* GatherRing::acquire(const GatherSource& source) {
   return slot->memory;
 }
 
-void GatherRing::release(int unit) {
+void GatherRing::release(int unit) noexcept {
   Slot* slot = find(unit);
   assert(slot && slot->num_users > 0);  // releasing twice would free a neighbour's slot
   if (--slot->num_users > 0) return;
-  device_.compute_stream().record(slot->idle);
+  try {
+    device_.compute_stream().record(slot->idle);
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
   if (slot->is_stale) slot->unit = -1;
   slot->is_stale = false;
 }
@@ -96,6 +99,7 @@ GatherRing::Slot* GatherRing::oldest_free(int of_class, bool may_drop_awaited) {
 }
 
 void GatherRing::gather(Slot& slot, const GatherSource& source) {
+  if (failure_) std::rethrow_exception(failure_);
   slot.unit = source.unit;
   slot.last_use = ++clock_;
   stream_.wait(slot.idle);

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,7 +48,8 @@ class GatherRing {
   // The unit's full weights, one part behind the other. Balanced by release(); may be
   // nested.
   void* acquire(const GatherSource& source);
-  void release(int unit);
+  // From destructors too: what fails is thrown by the next gather.
+  void release(int unit) noexcept;
   // Forget all contents: the weights changed. No slot may be in use.
   void invalidate();
   // The contents of the unit's slot, which is in use, were changed: gather them again
@@ -80,6 +82,7 @@ class GatherRing {
   std::deque<Slot> slots_;           // which stay where they are
   int64_t clock_ = 0;
   int64_t num_gathers_ = 0;
+  std::exception_ptr failure_;  // a slot's readers are not known any more
 };
 
 }  // namespace zero

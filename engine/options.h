@@ -93,6 +93,8 @@ struct Options {
 
   // --- speed and memory
   DeviceChoice device = DeviceChoice::kAuto;
+  // Let ranks compute on one GPU where there are fewer than ranks.
+  bool share_gpu = false;
   // Update each unit just before the next forward needs it; false: all inside step().
   bool overlap_updates = true;
   int prefetch = 1;                   // units gathered ahead

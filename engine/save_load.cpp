@@ -1,6 +1,7 @@
 #include "engine/save_load.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "checkpoint/writer.h"
 #include "engine/activity.h"
 #include "engine/comm/agreement.h"
+#include "engine/compute_type.h"
 #include "engine/engine.h"
 #include "engine/errors.h"
 #include "engine/trace.h"
@@ -206,7 +208,9 @@ void read_tensors(Engine& engine, checkpoint::Reader& reader,
   for (const BufferView& buffer : engine.buffers()) {
     const StoredTensor* stored = reader.manifest().find(Kind::kBuffer, buffer.fqn);
     if (stored == nullptr) continue;
-    reader.read(Kind::kBuffer, buffer.fqn, 0, stored->numel(), buffer.bytes.data());
+    const at::Tensor value = at::empty(buffer.shape, scalar_type(buffer.dtype));
+    reader.read(Kind::kBuffer, buffer.fqn, 0, stored->numel(), value.mutable_data_ptr());
+    engine.set_buffer(buffer.fqn, value);
   }
 }
 

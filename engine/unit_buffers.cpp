@@ -22,21 +22,32 @@ at::Tensor as_contiguous(const at::Tensor& tensor) {
   return tensor.contiguous();
 }
 
-uint64_t hash_of(const at::Tensor& tensor) {
+uint32_t version_of(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->version_counter().current_version();
+}
+
+uint64_t fingerprint_of(const at::Tensor& tensor) {
+  if (!tensor.is_cpu()) return version_of(tensor);
   const at::Tensor values = as_contiguous(tensor);
   return checkpoint::hash_of(values.const_data_ptr(), values.nbytes());
 }
 
+at::Tensor on_host(const at::Tensor& tensor) {
+  at::AutoDispatchBelowADInplaceOrView guard;
+  return tensor.cpu();
+}
+
 bool is_equal(const at::Tensor& tensor, const at::Tensor& copy) {
-  const at::Tensor values = as_contiguous(tensor);
-  return values.nbytes() == copy.nbytes() &&
-         std::memcmp(values.const_data_ptr(), copy.const_data_ptr(), copy.nbytes()) == 0;
+  const at::Tensor values = on_host(as_contiguous(tensor)), others = on_host(copy);
+  return values.nbytes() == others.nbytes() &&
+         std::memcmp(values.const_data_ptr(), others.const_data_ptr(), others.nbytes()) ==
+             0;
 }
 
 // Autograd's versions stay: these are no changes that a graph should know of.
 void assign(const at::Tensor& to, const at::Tensor& from) {
   at::AutoDispatchBelowADInplaceOrView guard;
-  if (is_equal(to, from)) return;
+  if (to.is_cpu() && is_equal(to, from)) return;
   if (to.sizes() == from.sizes()) {
     at::Tensor(to).copy_(from);
   } else {  // it grows
@@ -53,29 +64,42 @@ UnitBuffers::UnitBuffers(const torch::nn::Module& module) {
     names_.push_back(item.key());
     tensors_.push_back(item.value());
     do_change_.push_back(item.value().nbytes() <= kSmallBytes);
+    are_on_host_ = are_on_host_ && item.value().is_cpu();
   }
 }
 
-std::vector<at::Tensor> UnitBuffers::copy() const {
-  std::vector<at::Tensor> copies;
-  for (const at::Tensor& tensor : tensors_) copies.push_back(copy_of(tensor));
-  return copies;
-}
-
-UnitBuffers::Before UnitBuffers::compare(std::vector<at::Tensor> copies) {
-  Before before{std::move(copies), std::vector<uint64_t>(tensors_.size(), 0)};
+UnitBuffers::Watch UnitBuffers::watch(bool is_first_call) const {
+  Watch watch;
+  watch.compares_values = are_on_host_ || is_first_call;
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    do_change_[i] = do_change_[i] || !is_equal(tensors_[i], before.values[i]);
-    if (do_change_[i]) continue;
-    before.hashes[i] = hash_of(tensors_[i]);
-    before.values[i] = at::Tensor();
+    const bool is_copied = watch.compares_values || do_change_[i];
+    watch.values.push_back(is_copied ? copy_of(tensors_[i]) : at::Tensor());
+    watch.versions.push_back(version_of(tensors_[i]));
   }
+  return watch;
+}
+
+bool UnitBuffers::has_changed(size_t i, const Watch& watch) const {
+  return watch.compares_values ? !is_equal(tensors_[i], watch.values[i])
+                               : version_of(tensors_[i]) != watch.versions[i];
+}
+
+UnitBuffers::Before UnitBuffers::learn(Watch watch) {
+  Before before;
+  before.fingerprints.resize(tensors_.size(), 0);
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    do_change_[i] = do_change_[i] || has_changed(i, watch);
+    if (do_change_[i]) continue;
+    before.fingerprints[i] = fingerprint_of(tensors_[i]);
+    watch.values[i] = at::Tensor();
+  }
+  before.values = std::move(watch.values);
   return before;
 }
 
-std::string UnitBuffers::first_changed(const std::vector<at::Tensor>& copies) const {
+std::string UnitBuffers::first_changed(const Watch& watch) const {
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    if (!is_equal(tensors_[i], copies[i])) return names_[i];
+    if (has_changed(i, watch)) return names_[i];
   }
   return "";
 }
@@ -90,7 +114,8 @@ UnitBuffers::Rewind::Rewind(UnitBuffers& buffers, const Before& before,
                             const std::string& unit_fqn)
     : buffers_(buffers) {
   for (size_t i = 0; i < buffers.tensors_.size(); ++i) {
-    if (before.values[i].defined() || hash_of(buffers.tensors_[i]) == before.hashes[i])
+    if (before.values[i].defined() ||
+        fingerprint_of(buffers.tensors_[i]) == before.fingerprints[i])
       continue;
     throw Error(ExitCode::kUsage,
                 "the buffer " + buffers.names_[i] +

@@ -12,27 +12,35 @@ namespace zero {
 //
 // A forward counts once: a unit that is recomputed sees in backward what its forward saw,
 // and leaves behind what was there before. Whether a forward changed a buffer is found
-// out by comparing values: batch norm changes them without telling autograd.
+// out by comparing values: batch norm changes them without telling autograd. To compare
+// what is on a GPU the host would wait for it: there it is done when asked for alone, and
+// autograd's versions tell the rest.
 class UnitBuffers {
  public:
   explicit UnitBuffers(const torch::nn::Module& module);
+
+  // What buffers were like when a forward began.
+  struct Watch {
+    std::vector<at::Tensor> values;  // copies of all that change, and of what is compared
+    std::vector<uint32_t> versions;
+    bool compares_values = false;
+  };
 
   // What one forward began with.
   struct Before {
     // Of each buffer that is small, or that this or an earlier forward changed: its value
     // then; undefined elsewhere.
     std::vector<at::Tensor> values;
-    // Of the others, constants: a hash of the value it saw.
-    std::vector<uint64_t> hashes;
+    // Of the others, constants: what tells whether they are still what it saw.
+    std::vector<uint64_t> fingerprints;
   };
 
-  // Copies of all buffers.
-  std::vector<at::Tensor> copy() const;
-  // What a forward that began with `copies` must be given again; copies of what no
-  // forward has changed yet are let go.
-  Before compare(std::vector<at::Tensor> copies);
-  // FQN of the first buffer that is not what `copies` say; "" if there is none.
-  std::string first_changed(const std::vector<at::Tensor>& copies) const;
+  Watch watch(bool is_first_call) const;
+  // What a forward that began so must be given again; copies of what no forward has
+  // changed yet are let go.
+  Before learn(Watch watch);
+  // FQN of the first buffer that is not what it was; "" if there is none.
+  std::string first_changed(const Watch& watch) const;
   void restore(const std::vector<at::Tensor>& copies);  // undefined ones: left alone
 
   // While it lives, buffers are what `before` says; afterwards what they were. Throws
@@ -50,9 +58,12 @@ class UnitBuffers {
   };
 
  private:
+  bool has_changed(size_t i, const Watch& watch) const;
+
   std::vector<std::string> names_;
   std::vector<at::Tensor> tensors_;
   std::vector<bool> do_change_;  // small, or a forward has changed it
+  bool are_on_host_ = true;
 };
 
 }  // namespace zero

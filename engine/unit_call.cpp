@@ -133,8 +133,8 @@ std::vector<at::Tensor> UnitCall::run_chunk(int64_t chunk) {
   for (const at::Tensor& input : inputs_) inputs.push_back(input.detach());
   inputs = chunk_of(inputs, chunking_, chunk);
 
-  const CallSeed seed(seed_of(chunk), draws_);
-  std::vector<at::Tensor> buffers = runtime.buffers_.copy();
+  const CallSeed seed(seed_of(chunk), draws_, runtime.device_);
+  UnitBuffers::Watch buffers = runtime.buffers_.watch(!runtime.is_known(modes_));
   const JoinMarks marks;
   // With its graph even where that is thrown away: a body may ask what needs a gradient.
   auto graph = std::make_unique<InnerGraph>(body_, inputs, wants_grad_);
@@ -151,7 +151,7 @@ std::vector<at::Tensor> UnitCall::run_chunk(int64_t chunk) {
   }
   if (runtime.recomputes_ && chunking_.count > 1) results = without_graphs(results);
   if (runtime.recomputes_)
-    traces_.push_back({runtime.buffers_.compare(std::move(buffers)), seed.end_state()});
+    traces_.push_back({runtime.buffers_.learn(std::move(buffers)), seed.end_state()});
   return results;
 }
 
@@ -238,6 +238,7 @@ void UnitCall::make_outputs(const std::vector<std::vector<at::Tensor>>& chunks) 
     output.is_differentiable =
         is_differentiable_[i] &&
         torch::autograd::isDifferentiableType(result.scalar_type());
+    if (output.is_differentiable) runtime_->require_on_device(output.tensor);
   }
 }
 
@@ -357,7 +358,7 @@ std::unique_ptr<InnerGraph> UnitCall::recompute(int64_t chunk) const {
   const zero::Trace::Span span("recompute", runtime.fqn_);
   const AutocastScope autocast(autocast_);
   const ModuleModes::Scope modes(runtime.modes_, modes_);
-  const CallSeed seed(seed_of(chunk), draws_);
+  const CallSeed seed(seed_of(chunk), draws_, runtime.device_);
   std::vector<at::Tensor> inputs = chunk_of(kept_inputs_, chunking_, chunk);
   if (!changed_inputs_.empty()) {
     for (at::Tensor& input : inputs) input = input.clone();

@@ -13,12 +13,13 @@
 namespace zero {
 
 UnitRuntime::UnitRuntime(int unit, std::string fqn, torch::nn::Module& module,
-                         bool is_leaf, const Options& options, const Phase& phase,
-                         WeightStreamer& weights, BackwardPass& pass)
+                         bool is_leaf, c10::Device device, const Options& options,
+                         const Phase& phase, WeightStreamer& weights, BackwardPass& pass)
     : unit_(unit),
       fqn_(std::move(fqn)),
       recomputes_(is_leaf && options.recompute == Recompute::kUnit),
       dtype_(options.dtype),
+      device_(device),
       chunk_rows_(is_leaf && options.accumulate == Accumulate::kUnit ? options.micro_batch
                                                                      : 0),
       chunks_change_buffers_(options.micro_batches_change_buffers),
@@ -106,14 +107,24 @@ void UnitRuntime::require_same_weights(const WeightWatch& watch) {
       "with --recompute none");
 }
 
-void UnitRuntime::require_same_buffers(const std::vector<at::Tensor>& copies) {
-  const std::string name = chunks_change_buffers_ ? "" : buffers_.first_changed(copies);
+void UnitRuntime::require_same_buffers(const UnitBuffers::Watch& watch) {
+  const std::string name = chunks_change_buffers_ ? "" : buffers_.first_changed(watch);
   if (name.empty()) return;
-  buffers_.restore(copies);
+  buffers_.restore(watch.values);
   throw Error(ExitCode::kUsage,
               "a unit that works in micro-batches changes its buffer " + name, fqn_,
               "batch norm sees each micro-batch alone: if that is meant, "
               "Options::micro_batches_change_buffers; else accumulate model");
+}
+
+// Autograd runs a backward on a thread of the device that the results are on: elsewhere
+// it would run beside the others'.
+void UnitRuntime::require_on_device(const at::Tensor& result) const {
+  if (result.device() == device_) return;
+  throw Error(ExitCode::kUsage,
+              "a unit returns a tensor on " + result.device().str() +
+                  " that needs a gradient, and computes on " + device_.str(),
+              fqn_, "return it as it was computed, and move it outside of the unit");
 }
 
 bool UnitRuntime::may_change_inputs(const std::vector<bool>& modes) const {

@@ -21,10 +21,11 @@ namespace zero {
 // starts from copies.
 class UnitRuntime : public UnitRunner, public std::enable_shared_from_this<UnitRuntime> {
  public:
-  // `is_leaf`: holds no other unit; only leaves are recomputed.
+  // `is_leaf`: holds no other unit; only leaves are recomputed. The module's buffers are
+  // on `device`.
   UnitRuntime(int unit, std::string fqn, torch::nn::Module& module, bool is_leaf,
-              const Options& options, const Phase& phase, WeightStreamer& weights,
-              BackwardPass& pass);
+              c10::Device device, const Options& options, const Phase& phase,
+              WeightStreamer& weights, BackwardPass& pass);
 
   std::vector<at::Tensor> run(const UnitBody& body,
                               std::vector<UnitInput> inputs) override;
@@ -41,9 +42,13 @@ class UnitRuntime : public UnitRunner, public std::enable_shared_from_this<UnitR
 
   WeightWatch watch_weights();
   void require_same_weights(const WeightWatch& watch);
-  void require_same_buffers(const std::vector<at::Tensor>& copies);
+  void require_same_buffers(const UnitBuffers::Watch& watch);
+  void require_on_device(const at::Tensor& result) const;
   [[noreturn]] void refuse_changed_input(bool in_chunks) const;
 
+  bool is_known(const std::vector<bool>& modes) const {
+    return changes_inputs_.contains(modes);
+  }
   bool may_change_inputs(const std::vector<bool>& modes) const;
   void learn(const std::vector<bool>& modes, bool changed_inputs);
 
@@ -51,6 +56,7 @@ class UnitRuntime : public UnitRunner, public std::enable_shared_from_this<UnitR
   const std::string fqn_;
   const bool recomputes_;
   const DType dtype_;
+  const c10::Device device_;
   const int64_t chunk_rows_;  // of a kernel pass; 0: the whole input at once
   const bool chunks_change_buffers_;
   const Phase& phase_;

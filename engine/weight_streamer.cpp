@@ -49,7 +49,8 @@ WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
     std::vector<at::Tensor> of_part;
     for (const int param : part.params) of_part.push_back(params[param]);
     parts_.push_back(std::make_unique<FlatParams>(part.layout, std::move(of_part),
-                                                  scalar_type(part.dtype)));
+                                                  scalar_type(part.dtype),
+                                                  tensor_device(device.cuda_index())));
     if (part.layout.numel == 0) {  // nothing to gather, nothing to release
       parts_.back()->point_to(nullptr);
       continue;

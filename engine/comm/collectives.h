@@ -10,6 +10,7 @@
 namespace zero {
 
 class Channel;
+class Device;
 class Stream;
 
 // In which order ranks' values are added up. Tree: adjacent pairs, ((0+1)+(2+3))+...: the
@@ -20,8 +21,8 @@ enum class SumOrder { kTree, kAny };
 // order, each once, `begin` a multiple of 64.
 using SummedPiece = std::function<void(int64_t begin, int64_t end)>;
 
-// Bulk collectives among the ranks of a group, over memory of the device that the streams
-// belong to.
+// Bulk collectives among the ranks of a group: a `full` array is memory of the device
+// that the streams belong to, a `shard` is the host's, pinned if the device is a GPU.
 //
 // Every call returns at once (on an inline stream: when done); buffers must stay valid
 // and untouched until an event recorded after the call has completed. All ranks make the
@@ -62,5 +63,11 @@ std::unique_ptr<Collectives> make_lone_collectives();
 
 // Over memory of the host and on its streams; all sums are trees.
 std::unique_ptr<Collectives> make_host_collectives(std::unique_ptr<Channel> channel);
+
+// Over a GPU's memory, by way of the host's: what the ranks exchange passes through
+// `memory`, which is pinned and outlives this. It holds 512 bytes for each rank, or more.
+std::unique_ptr<Collectives> make_staged_collectives(std::unique_ptr<Collectives> host,
+                                                     Device& device,
+                                                     std::span<std::byte> memory);
 
 }  // namespace zero

@@ -36,8 +36,6 @@ class HostStream : public Stream {
   void set_bytes(void* to, int value, int64_t bytes) final;
 };
 
-enum class DeviceKind { kHost, kCuda };
-
 // Where units are computed: makes streams and memory.
 //
 // compute_stream() is the stream in which the training thread's own work runs: on the
@@ -46,9 +44,10 @@ enum class DeviceKind { kHost, kCuda };
 class Device {
  public:
   virtual ~Device() = default;
-  virtual DeviceKind kind() const = 0;  // of the tensors that units compute with
+  // Which of CUDA's devices it is, and units' tensors are on; -1: it is the host.
+  virtual int cuda_index() const = 0;
   // Is its memory another than the host's? Then copies bring shards in and gradients out.
-  virtual bool has_own_memory() const = 0;
+  bool has_own_memory() const { return cuda_index() >= 0; }
   virtual std::unique_ptr<Stream> make_stream(const std::string& name) = 0;
   // A thread of the host that works beside the device, and waits for its events.
   virtual std::unique_ptr<HostStream> make_worker(const std::string& name) = 0;

@@ -87,7 +87,7 @@ int num_gpus() {
   return count;
 }
 
-DeviceKind kind_of_gpus() { return gpu_library().kind; }
+std::string identity_of_gpu(int index) { return gpu_library().identity_of(index); }
 
 std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options) {
   const int count = num_gpus();

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "engine/device/device.h"
 
@@ -16,8 +17,9 @@ struct GpuOptions {
 // Looks once; after a failure again.
 int num_gpus();
 
-// Which tensors compute with a GPU's memory; on a real one CUDA's.
-DeviceKind kind_of_gpus();
+// What tells GPU `index` of those from every other one in the world: "GPU-1b2c...", as
+// nvidia-smi -L has it.
+std::string identity_of_gpu(int index);
 
 // GPU `index` of those. Throws Error(kEnvironment) where there is none.
 std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options = {});

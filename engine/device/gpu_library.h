@@ -8,8 +8,8 @@ namespace zero {
 // What libzero_cuda.so offers: it is loaded only when a GPU is there, so that nobody else
 // pays for CUDA's libraries.
 struct GpuLibrary {
-  DeviceKind kind;
   int (*count_devices)();
+  std::string (*identity_of)(int index);
   std::unique_ptr<Device> (*make_device)(int index, const GpuOptions& options);
 };
 

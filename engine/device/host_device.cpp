@@ -36,8 +36,7 @@ class HostDevice final : public Device {
     for (void* memory : blocks_.left()) std::free(memory);
   }
 
-  DeviceKind kind() const override { return DeviceKind::kHost; }
-  bool has_own_memory() const override { return false; }
+  int cuda_index() const override { return -1; }
   std::unique_ptr<Stream> make_stream(const std::string& name) override {
     return make_worker_stream(name, options_);
   }

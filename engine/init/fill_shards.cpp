@@ -122,8 +122,9 @@ struct Filler {
   }
 
   void fill_from_tensor(size_t param) {
-    const at::Tensor full = from_rank_0(model_.tensors[param].detach().to(at::kFloat),
-                                        model_.params[param].fqn);
+    const at::Tensor full =
+        from_rank_0(model_.tensors[param].detach().to(at::kCPU, at::kFloat),
+                    model_.params[param].fqn);
     set_slice(param, [&](int64_t begin, std::span<float> values) {
       std::copy_n(full.data_ptr<float>() + begin, values.size(), values.data());
     });
@@ -133,8 +134,9 @@ struct Filler {
     at::Tensor buffer = model_.buffers[i];
     if (is_deferred(buffer)) materialize(buffer);
     if (ranks_.size() == 1) return;
-    const at::Tensor first = from_rank_0(buffer, model_.buffer_fqns[i]);
-    if (!buffer.equal(first)) buffer.copy_(first);
+    const at::Tensor own = buffer.cpu();
+    const at::Tensor first = from_rank_0(own, model_.buffer_fqns[i]);
+    if (!own.equal(first)) buffer.copy_(first);
   }
 
   // The values of rank 0; those of this rank stay.

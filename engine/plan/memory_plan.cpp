@@ -9,6 +9,9 @@
 namespace zero {
 namespace {
 
+// Enough that a piece's copy and its exchange take longer than to start them.
+constexpr int64_t kExchangeBytes = 32 << 20;
+
 int64_t full_bytes(const UnitPlan& plan, const PlannedUnit& unit) {
   int64_t bytes = 0;
   for (const int part : unit.parts) bytes += full_bytes(plan.parts[part]);
@@ -144,14 +147,20 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int wo
     memory.gradient_ring = make_slot_plan(sizes, 2);
     memory.accumulation_bytes =
         shard_bytes(largest_shard, 4) + trainable_bytes(plan) * memory.num_counter_levels;
-    if (has_own_memory)
-      memory.landing_bytes = shard_bytes(largest_shard, size_of(options.reduce_dtype));
+    if (has_own_memory) {
+      // What ranks have summed is fp32.
+      const DType landed = world_size > 1 ? DType::kFp32 : options.reduce_dtype;
+      memory.landing_bytes = shard_bytes(largest_shard, size_of(landed));
+    }
   }
+  if (has_own_memory && world_size > 1)
+    memory.exchange_bytes = std::max<int64_t>(kExchangeBytes, 1024 * world_size);
   const auto add = [&](const std::string& owner, const std::string& tier, int64_t bytes) {
     if (bytes > 0) memory.entries.push_back({owner, tier, bytes});
   };
   add("accumulation", "host", memory.accumulation_bytes);
   add("gradient landing", "host", kNumLandings * memory.landing_bytes);
+  add("exchange", "host", memory.exchange_bytes);
   add("root weights", "device", memory.root_weights.bytes());
   add("gather ring", "device", memory.gather_ring.bytes());
   add("gradient ring", "device", memory.gradient_ring.bytes());

@@ -42,6 +42,7 @@ struct MemoryPlan {
   int num_counter_levels = 0;      // of deterministic accumulation; 0: one running sum
   int64_t accumulation_bytes = 0;  // the counter's levels and a scratch shard
   int64_t landing_bytes = 0;       // one of the places where a device's gradients arrive
+  int64_t exchange_bytes = 0;      // what ranks with GPUs exchange passes through there
   bool gradient_in_place = false;  // one rank adds gradients straight into its shards
   bool in_place = false;  // one rank computes on its own shards: nothing is gathered
 

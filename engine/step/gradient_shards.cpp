@@ -219,8 +219,12 @@ void GradientShards::fill(std::byte* memory, int part) {
 
 at::Tensor GradientShards::param_in(std::byte* full, const FlatLayout& layout,
                                     size_t param) const {
-  return torch::from_blob(full + layout.offsets[param] * size_of(wire_),
-                          layout.params[param].shape, scalar_type(wire_));
+  const c10::Device device = tensor_device(device_.cuda_index());
+  return at::for_blob(full + layout.offsets[param] * size_of(wire_),
+                      layout.params[param].shape)
+      .options(at::device(device).dtype(scalar_type(wire_)))
+      .target_device(device)
+      .make_tensor();
 }
 
 void GradientShards::clear_padding(std::byte* full, const FlatLayout& layout) const {
@@ -281,12 +285,20 @@ void GradientShards::push_pass(int part, Slot& slot) {
 void GradientShards::land(int part, const Slot& slot, Addition addition) {
   landings_.splice(landings_.end(), landings_, landings_.begin());
   Landing& landing = landings_.back();
-  (wire_ == DType::kFp32
-       ? void(addition.right = reinterpret_cast<const float*>(landing.memory))
-       : void(addition.right_bf16 = reinterpret_cast<const uint16_t*>(landing.memory)));
+  const PlannedPart& planned = plan_.parts[part];
+  const int64_t numel = planned.layout.shard_numel;
+  auto* const landed = reinterpret_cast<float*>(landing.memory);
   stream_.wait(landing.added);
-  stream_.copy(landing.memory, slot.memory,
-               plan_.parts[part].layout.shard_numel * size_of(wire_));
+  if (comm_.size() > 1) {
+    addition.right = landed;
+    comm_.reduce_scatter(slot.memory, landed, numel, wire_, sum_order_, planned.tag,
+                         stream_);
+  } else {
+    (wire_ == DType::kFp32
+         ? void(addition.right = landed)
+         : void(addition.right_bf16 = reinterpret_cast<const uint16_t*>(landed)));
+    stream_.copy(landed, slot.memory, numel * size_of(wire_));
+  }
   stream_.record(landing.arrived);
   sums_.wait(landing.arrived);
   queue_sum(part, addition);

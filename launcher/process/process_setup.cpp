@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine/device/delays.h"
+#include "engine/device/gpu.h"
 #include "launcher/process/world.h"
 #include "launcher/settings/values.h"
 
@@ -68,6 +69,7 @@ ProcessSetup set_up_process(const Settings& settings, const World& world) {
   constexpr uint8_t kAboveTheDefault = 1;
   c10::SetCPUAllocator(&CountingAllocator::instance(), kAboveTheDefault);
   set_threads(setup.threads);
+  if (settings.device != "cpu") num_gpus();  // LibTorch looks for its part for CUDA once
   torch::manual_seed(static_cast<uint64_t>(settings.seed));
   std::map<std::string, int> delays;
   for (const std::string& delay : settings.delay) {

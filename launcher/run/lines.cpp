@@ -88,9 +88,7 @@ std::string scaled(double count, double step, const std::array<const char*, 5>& 
 
 std::string device_text(const Settings& settings, const BannerFacts& facts) {
   if (facts.uses_gpu) return "a GPU";
-  if (settings.device == "cpu") return "CPU";
-  return facts.num_gpus == 0 ? "CPU: no GPU was found"
-                             : "CPU: this version leaves GPUs alone";
+  return settings.device == "cpu" ? "CPU" : "CPU: no GPU was found";
 }
 
 }  // namespace

@@ -19,7 +19,6 @@ struct BannerFacts {
   int threads = 1;                 // of each rank's model
   ThreadChoice adam_threads;       // of rank 0's optimizer
   bool uses_gpu = false;
-  int num_gpus = 0;  // that rank 0 could use
   ModelShape shape;
   int64_t num_parameters = 0;
   int num_units = 0;

@@ -167,7 +167,6 @@ void Training::announce() {
   facts.threads = process_.threads;
   facts.adam_threads = adam_threads_;
   facts.uses_gpu = engine_->uses_gpu();
-  facts.num_gpus = settings_.device == "cpu" ? 0 : num_gpus();
   facts.shape = shape_;
   facts.num_parameters = engine_->num_parameters();
   facts.num_units = engine_->num_units();

@@ -112,6 +112,8 @@ Group run() {
               "the same bits on 1, 2, 4, ... ranks"),
       choice("device", &Settings::device, {"auto", "cpu", "cuda"},
              "where the model is computed"),
+      boolean("share_gpu", &Settings::share_gpu,
+              "let ranks compute on one GPU where there are fewer GPUs than ranks"),
       integer("threads", &Settings::threads, 0, 4096,
               "of the model, per rank; 0: those of the checkpoint, else a fair share of "
               "the cores, 1 with deterministic"),

@@ -70,6 +70,7 @@ struct Settings {
   int64_t seed = 0;
   bool deterministic = false;
   std::string device = "auto";
+  bool share_gpu = false;
   int64_t threads = 0;
   int64_t adam_threads = 0;
   bool bind = true;

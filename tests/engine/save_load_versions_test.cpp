@@ -47,8 +47,9 @@ void for_each_value(Engine& engine, const std::function<void(float&, float)>& vi
   }
   for (const BufferView& view : engine.buffers()) {
     if (view.dtype != DType::kFp32) continue;
-    auto* values = reinterpret_cast<float*>(view.bytes.data());
-    visit_all("buffers", view.fqn, 0, {values, view.bytes.size() / sizeof(float)});
+    const at::Tensor value = engine.averaged_buffer(view.fqn);
+    visit_all("buffers", view.fqn, 0,
+              {value.data_ptr<float>(), static_cast<size_t>(value.numel())});
   }
 }
 

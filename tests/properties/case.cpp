@@ -220,6 +220,7 @@ const std::map<std::string, int>& usual_settings() {
                                                    {"scaled_group", 0},
                                                    {"x_needs_grad", 1},
                                                    {"head", 1},
+                                                   {"gpu", 0},
                                                    {"other_speed", 0}};
   return settings;
 }

@@ -112,7 +112,7 @@ class EngineRank {
   }
 
   void see(const std::string& what, const at::Tensor& value) {
-    log.push_back({event_, what, value.detach().clone()});
+    log.push_back({event_, what, value.detach().cpu().clone()});
   }
   void see_buffers() {
     for (const auto& item : model_->named_buffers())

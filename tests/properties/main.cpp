@@ -4,6 +4,7 @@
 //   property_tests --seeds 0:500      cases of these seeds, on 1 to 4 threads
 //   property_tests --show 17          the case of a seed
 //   property_tests --quick            stop at the first that fails, as it is
+//   property_tests --gpu              engines compute on GPUs, each rank on its own
 //   mpirun -n 2 property_tests --processes --seeds 0:50
 #include <torch/torch.h>
 
@@ -17,6 +18,7 @@
 
 #include "engine/comm/ranks.h"
 #include "engine/comm/thread_ranks.h"
+#include "engine/device/gpu.h"
 #include "tests/properties/child.h"
 #include "tests/properties/runs.h"
 #include "tests/properties/shrink.h"
@@ -30,17 +32,24 @@ constexpr int kTriesToShrink = 600;
 struct Arguments {
   uint64_t first = 0, last = 500;
   int ranks = 0, jobs = 2;
-  bool only_shows = false, has_processes = false, stops = false;
+  bool only_shows = false, has_processes = false, stops = false, on_gpu = false;
+
+  Case make(uint64_t seed, int num_ranks, bool may_draw) const {
+    Case result = make_case(seed, num_ranks, may_draw);
+    if (on_gpu) result.settings["gpu"] = 1;
+    return result;
+  }
 };
 
 [[noreturn]] void refuse(const std::string& what) {
-  std::fprintf(stderr,
-               "property_tests: %s\n"
-               "usage: property_tests [--seeds FIRST:END] [--ranks 1..8] [--jobs 1..64] "
-               "[--quick]\n"
-               "       property_tests --show SEED [--ranks 1..8]\n"
-               "       mpirun -n N property_tests --processes [--seeds FIRST:END]\n",
-               what.c_str());
+  std::fprintf(
+      stderr,
+      "property_tests: %s\n"
+      "usage: property_tests [--seeds FIRST:END] [--ranks 1..8] [--jobs 1..64] "
+      "[--quick] [--gpu]\n"
+      "       property_tests --show SEED [--ranks 1..8]\n"
+      "       mpirun -n N property_tests --processes [--seeds FIRST:END] [--gpu]\n",
+      what.c_str());
   std::exit(2);
 }
 
@@ -61,10 +70,10 @@ Arguments parse(int argc, char** argv) {
   constexpr uint64_t kEnd = 1ull << 60;
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
-    if (name == "--processes" || name == "--quick") {
-      (name == "--quick" ? result.stops : result.has_processes) = true;
-      continue;
-    }
+    if (name == "--processes") result.has_processes = true;
+    if (name == "--quick") result.stops = true;
+    if (name == "--gpu") result.on_gpu = true;
+    if (name == "--processes" || name == "--quick" || name == "--gpu") continue;
     if (name != "--seeds" && name != "--show" && name != "--ranks" && name != "--jobs")
       refuse("unknown argument " + name);
     if (++i == argc) refuse(name + " needs a value");
@@ -200,7 +209,7 @@ class Worker {
       seed_ = arguments_.last;
       return;
     }
-    explain(make_case(seed_, arguments_.ranks, false), text);
+    explain(arguments_.make(seed_, arguments_.ranks, false), text);
     seed_ += arguments_.jobs;
     start();
   }
@@ -213,8 +222,9 @@ class Worker {
     child_ = std::make_unique<Child>([this](const Child::Report& report) {
       at::set_num_threads(1);
       for (uint64_t seed = seed_; seed < arguments_.last; seed += arguments_.jobs) {
-        report(run_case(make_case(seed, arguments_.ranks, false), on_threads) ? "done"
-                                                                              : "void");
+        report(run_case(arguments_.make(seed, arguments_.ranks, false), on_threads)
+                   ? "done"
+                   : "void");
       }
     });
   }
@@ -254,7 +264,7 @@ int run_on_processes(const Arguments& arguments) {
   const Start start = [&](int, const Body& body) { body(world->duplicate()); };
   int num_void = 0;
   for (uint64_t seed = arguments.first; seed < arguments.last; ++seed) {
-    const Case of = make_case(seed, world->size(), /*may_draw=*/true);
+    const Case of = arguments.make(seed, world->size(), /*may_draw=*/true);
     try {
       num_void += !run_case(of, start);
     } catch (const std::exception& error) {
@@ -276,10 +286,11 @@ int main(int argc, char** argv) {
   using namespace zero::properties;
   const Arguments arguments = parse(argc, argv);
   if (arguments.only_shows) {
-    std::fputs(to_string(make_case(arguments.first, arguments.ranks, false)).c_str(),
+    std::fputs(to_string(arguments.make(arguments.first, arguments.ranks, false)).c_str(),
                stdout);
     return 0;
   }
+  if (arguments.on_gpu && zero::num_gpus() == 0) refuse("--gpu, and there is none");
   return arguments.has_processes ? run_on_processes(arguments)
                                  : run_on_threads(arguments);
 }

@@ -48,7 +48,7 @@ Options options_of(const Case& of) {
   Options options;
   options.seed = of.seed;
   options.adam_threads = 1;
-  options.device = DeviceChoice::kCpu;
+  options.device = of.setting("gpu") ? DeviceChoice::kCuda : DeviceChoice::kCpu;
   options.schedule.lr = kLearningRate;
   options.optimizer.eps = 1e-2;  // else rounding errors of small gradients would grow
   options.optimizer.weight_decay = of.setting("weight_decay") ? 0.3 : 0;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cassert>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -18,7 +19,8 @@
 
 // What the handles point to.
 struct CUstream_st {
-  std::unique_ptr<zero::HostStream> queue;
+  int device = 0;
+  std::shared_ptr<zero::HostStream> queue;
 };
 struct CUevent_st {
   zero::Event point;
@@ -37,25 +39,29 @@ struct Block {
 struct Gpu {
   std::mutex mutex;
   uint64_t chaos_seed = 0;
-  bool host_computes = false;
   int major = 9, minor = 0;
   int64_t memory_bytes = 1 << 30;
   cudaError_t count_error = cudaSuccess;
-  int count = 1;
+  int count = num_gpus();
   std::map<std::byte*, Block> blocks;
   std::map<std::string, cudaError_t> fail_next, fail_when_run;
   std::set<cudaStream_t> streams;
   std::map<const std::byte*, int64_t> pinned;  // their bytes
   int num_events = 0, num_host_waits = 0, num_unpinned_copies = 0;
-  std::unique_ptr<CUstream_st> default_stream;
+  std::map<int, std::shared_ptr<zero::HostStream>> default_queues;  // by device
   cudaError_t broken = cudaSuccess;  // for good, as after a kernel's error
 };
 
+using Blocks = std::map<std::byte*, Block>;
+
 std::unique_ptr<Gpu> current = std::make_unique<Gpu>();
+Blocks uncounted;  // guarded by uncounted_mutex
+std::mutex uncounted_mutex;
 
 Gpu& gpu() { return *current; }
 
 thread_local cudaError_t last_error = cudaSuccess;
+thread_local int device_of_thread = 0;
 
 cudaError_t answer(cudaError_t result) {
   if (result != cudaSuccess) last_error = result;
@@ -70,15 +76,28 @@ cudaError_t begin(const char* call) {
   return planned.empty() ? cudaSuccess : planned.mapped();
 }
 
-// The address where the host may read or write what the program calls `memory`.
-std::byte* translate(const void* memory) {
-  const std::lock_guard lock(gpu().mutex);
-  auto* address = static_cast<std::byte*>(const_cast<void*>(memory));
-  auto next = gpu().blocks.upper_bound(address);
-  if (next == gpu().blocks.begin()) return address;
+// Null if it lies in none of the blocks.
+std::byte* find_in(const Blocks& blocks, std::byte* address) {
+  auto next = blocks.upper_bound(address);
+  if (next == blocks.begin()) return nullptr;
   const auto& [theirs, block] = *--next;
   return address < theirs + block.mapped_bytes ? block.ours + (address - theirs)
-                                               : address;
+                                               : nullptr;
+}
+
+// Memory at two addresses: nobody may touch it at the first.
+std::pair<std::byte*, Block> make_block(int64_t bytes) {
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  const int64_t mapped = (bytes + page - 1) / page * page;
+  const int file = memfd_create("standin", 0);
+  if (file < 0 || ftruncate(file, mapped) != 0) return {};
+  void* const theirs = mmap(nullptr, mapped, PROT_NONE, MAP_SHARED, file, 0);
+  void* const ours = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  if (theirs == MAP_FAILED || ours == MAP_FAILED) return {};
+  std::memset(ours, zero::Device::kNanByte, mapped);
+  return {static_cast<std::byte*>(theirs),
+          {static_cast<std::byte*>(ours), bytes, mapped}};
 }
 
 // Of the device, or pinned.
@@ -102,21 +121,26 @@ zero::HostDeviceOptions stream_options() {
   return options;
 }
 
-zero::HostStream& queue_of(cudaStream_t stream) {
-  if (stream) return *stream->queue;
+// Kept by whoever uses it: another thread may give it back.
+using Queue = std::shared_ptr<zero::HostStream>;
+
+Queue default_queue(int device) {
   const std::lock_guard lock(gpu().mutex);
-  if (!gpu().default_stream) {
-    gpu().default_stream = std::make_unique<CUstream_st>();
-    gpu().default_stream->queue =
-        gpu().host_computes ? zero::make_inline_stream("default", stream_options())
-                            : zero::make_worker_stream("default", stream_options());
+  Queue& queue = gpu().default_queues[device];
+  if (!queue) {
+    const std::string name = "default of " + std::to_string(device);
+    queue = zero::make_worker_stream(name, stream_options());
   }
-  return *gpu().default_stream->queue;
+  return queue;
+}
+
+Queue queue_of(cudaStream_t stream) {
+  return stream ? stream->queue : default_queue(device_of_thread);
 }
 
 // Runs unless the GPU is broken; a planned failure breaks it.
-void enqueue(const char* call, cudaStream_t stream, std::function<void()> operation) {
-  queue_of(stream).enqueue([call = std::string(call), operation = std::move(operation)] {
+void enqueue(const char* call, const Queue& queue, std::function<void()> operation) {
+  queue->enqueue([call = std::string(call), operation = std::move(operation)] {
     {
       const std::lock_guard lock(gpu().mutex);
       const auto planned = gpu().fail_when_run.extract(call);
@@ -127,11 +151,12 @@ void enqueue(const char* call, cudaStream_t stream, std::function<void()> operat
   });
 }
 
-std::vector<cudaStream_t> all_streams() {
+std::vector<Queue> queues_of(int device) {
+  std::vector<Queue> queues{default_queue(device)};
   const std::lock_guard lock(gpu().mutex);
-  std::vector<cudaStream_t> streams(gpu().streams.begin(), gpu().streams.end());
-  streams.push_back(nullptr);
-  return streams;
+  for (const cudaStream_t stream : gpu().streams)
+    if (stream->device == device) queues.push_back(stream->queue);
+  return queues;
 }
 
 cudaError_t broken() {
@@ -152,7 +177,6 @@ void set_chaos(uint64_t seed) {
   gpu().chaos_seed = seed;
 }
 
-void let_host_compute() { gpu().host_computes = true; }
 void set_capability(int major, int minor) {
   gpu().major = major;
   gpu().minor = minor;
@@ -183,6 +207,44 @@ int64_t allocated_bytes() {
   return bytes;
 }
 
+void* allocate_uncounted(int64_t bytes) {
+  const auto [address, block] = make_block(bytes);
+  const std::lock_guard lock(uncounted_mutex);
+  uncounted[address] = block;
+  return address;
+}
+
+std::byte* translate(const void* memory) {
+  auto* address = static_cast<std::byte*>(const_cast<void*>(memory));
+  {
+    const std::lock_guard lock(gpu().mutex);
+    if (std::byte* const found = find_in(gpu().blocks, address)) return found;
+  }
+  const std::lock_guard lock(uncounted_mutex);
+  std::byte* const found = find_in(uncounted, address);
+  return found ? found : address;
+}
+
+void launch(int device, std::function<void()> kernel) {
+  enqueue("kernel", default_queue(device), std::move(kernel));
+}
+
+bool drain(int device, bool is_counted) {
+  if (is_counted) {
+    const std::lock_guard lock(gpu().mutex);
+    ++gpu().num_host_waits;
+  }
+  default_queue(device)->synchronize();
+  return broken() == cudaSuccess;
+}
+
+int num_gpus() {
+  const char* const count = std::getenv("STANDIN_GPUS");
+  return count ? std::stoi(count) : 1;
+}
+int current_device() { return device_of_thread; }
+void set_current_device(int device) { device_of_thread = device; }
+
 }  // namespace standin
 
 using standin::answer;
@@ -197,7 +259,16 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-  return answer(device < gpu().count ? begin("cudaSetDevice") : cudaErrorInvalidDevice);
+  if (const cudaError_t error = begin("cudaSetDevice")) return answer(error);
+  if (device >= gpu().count) return answer(cudaErrorInvalidDevice);
+  standin::device_of_thread = device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  *properties = {};
+  properties->uuid.bytes[15] = static_cast<char>(device + 1);
+  return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
@@ -232,29 +303,18 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
   if (const cudaError_t error = begin("cudaMalloc")) return answer(error);
   if (standin::allocated_bytes() + static_cast<int64_t>(bytes) > gpu().memory_bytes)
     return answer(cudaErrorMemoryAllocation);
-  const int64_t page = sysconf(_SC_PAGESIZE);
-  const int64_t mapped = (static_cast<int64_t>(bytes) + page - 1) / page * page;
-  const int file = memfd_create("standin", 0);
-  if (file < 0 || ftruncate(file, mapped) != 0) return answer(cudaErrorMemoryAllocation);
-  void* const theirs =
-      mmap(nullptr, mapped, gpu().host_computes ? PROT_READ | PROT_WRITE : PROT_NONE,
-           MAP_SHARED, file, 0);
-  void* const ours = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  close(file);
-  if (theirs == MAP_FAILED || ours == MAP_FAILED)
-    return answer(cudaErrorMemoryAllocation);
-  std::memset(ours, zero::Device::kNanByte, mapped);
+  const auto [address, block] = standin::make_block(static_cast<int64_t>(bytes));
+  if (!address) return answer(cudaErrorMemoryAllocation);
   const std::lock_guard lock(gpu().mutex);
-  gpu().blocks[static_cast<std::byte*>(theirs)] = {static_cast<std::byte*>(ours),
-                                                   static_cast<int64_t>(bytes), mapped};
-  *memory = theirs;
+  gpu().blocks[address] = block;
+  *memory = address;
   return cudaSuccess;
 }
 
-// Waits for all work, as CUDA does.
+// Waits for all of the device's work, as CUDA does.
 cudaError_t cudaFree(void* memory) {
-  for (const cudaStream_t stream : standin::all_streams())
-    standin::queue_of(stream).synchronize();
+  for (const standin::Queue& queue : standin::queues_of(standin::device_of_thread))
+    queue->synchronize();
   const std::lock_guard lock(gpu().mutex);
   const auto block = gpu().blocks.extract(static_cast<std::byte*>(memory));
   if (block.empty()) return answer(cudaErrorInvalidValue);
@@ -291,7 +351,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   const auto size = static_cast<int64_t>(bytes);
   if (!standin::is_reachable(to, size) || !standin::is_reachable(from, size))
     ++gpu().num_unpinned_copies;
-  standin::enqueue("cudaMemcpyAsync", stream, [=] {
+  standin::enqueue("cudaMemcpyAsync", standin::queue_of(stream), [=] {
     std::memcpy(standin::translate(to), standin::translate(from), bytes);
   });
   return cudaSuccess;
@@ -299,7 +359,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
   if (const cudaError_t error = begin("cudaMemsetAsync")) return answer(error);
-  standin::enqueue("cudaMemsetAsync", stream,
+  standin::enqueue("cudaMemsetAsync", standin::queue_of(stream),
                    [=] { std::memset(standin::translate(to), value, bytes); });
   return cudaSuccess;
 }
@@ -309,15 +369,19 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   if (flags != cudaStreamNonBlocking) return answer(cudaErrorInvalidValue);
   const std::lock_guard lock(gpu().mutex);
   const std::string name = "gpu " + std::to_string(gpu().streams.size());
-  *stream = new CUstream_st{zero::make_worker_stream(name, standin::stream_options())};
+  *stream = new CUstream_st{standin::device_of_thread,
+                            zero::make_worker_stream(name, standin::stream_options())};
   gpu().streams.insert(*stream);
   return cudaSuccess;
 }
 
+// When the last is gone, so is the work of who made them: default streams are made anew.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  std::map<int, standin::Queue> unused;
   {
     const std::lock_guard lock(gpu().mutex);
     gpu().streams.erase(stream);
+    if (gpu().streams.empty()) unused.swap(gpu().default_queues);
   }
   delete stream;
   return answer(gpu().broken);
@@ -329,20 +393,21 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     const std::lock_guard lock(gpu().mutex);
     ++gpu().num_host_waits;
   }
-  standin::queue_of(stream).synchronize();
+  standin::queue_of(stream)->synchronize();
   return answer(standin::broken());
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (const cudaError_t error = begin("cudaStreamWaitEvent")) return answer(error);
-  standin::queue_of(stream).wait(event->point);
+  standin::queue_of(stream)->wait(event->point);
   return cudaSuccess;
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
                                void* argument) {
   if (const cudaError_t error = begin("cudaLaunchHostFunc")) return answer(error);
-  standin::enqueue("cudaLaunchHostFunc", stream, [=] { function(argument); });
+  standin::enqueue("cudaLaunchHostFunc", standin::queue_of(stream),
+                   [=] { function(argument); });
   return cudaSuccess;
 }
 
@@ -363,7 +428,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (const cudaError_t error = begin("cudaEventRecord")) return answer(error);
-  standin::queue_of(stream).record(event->point);
+  standin::queue_of(stream)->record(event->point);
   return cudaSuccess;
 }
 

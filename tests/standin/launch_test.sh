@@ -17,9 +17,9 @@ fail() {
   exit 1
 }
 
-# train RUN DEVICE STEPS: every loss and norm, of all its steps so far.
+# train RUN DEVICE STEPS [more flags]: every loss and norm, of all its steps so far.
 train() {
-  "$launch" train --device "$2" --data "$folder/text" --out "$folder/$1" --steps "$3" --layers 2 --dim 64 --heads 2 \
+  "$launch" train --device "$2" --data "$folder/text" --out "$folder/$1" --steps "$3" "${@:4}" --layers 2 --dim 64 --heads 2 \
     --seq-len 32 --global-batch 4 --micro-batch 2 --eval-data "$folder/text" --eval-every 3 --threads 1 >"$folder/$1.log"
   python3 - "$folder/$1/metrics.jsonl" <<'EOF'
 import json, sys
@@ -44,8 +44,13 @@ done
 diff "$folder/text.cpu" "$folder/text.cuda" || fail "the GPU writes otherwise"
 diff <(grep -o "loss [0-9.]*" "$folder/eval.cpu") <(grep -o "loss [0-9.]*" "$folder/eval.cuda") ||
   fail "the GPU is judged otherwise"
-if LD_LIBRARY_PATH=$folder/lib "$launch" train --ranks 2 --device cuda --data "$folder/text" --out "$folder/two" \
-  --steps 1 --layers 1 --dim 64 --heads 2 >"$folder/two.log" 2>&1; then
+
+# Two ranks have one GPU: refused, unless it is asked for.
+if "$launch" train --ranks 2 --data "$folder/text" --out "$folder/two" --steps 1 --layers 1 --dim 64 --heads 2 \
+  >"$folder/two.log" 2>&1; then
   fail "two ranks shared a GPU"
 fi
-grep -q "one rank only" "$folder/two.log" || fail "two ranks were told: $(cat "$folder/two.log")"
+grep -q "ranks 0 and 1 would share one GPU" "$folder/two.log" || fail "two ranks were told: $(cat "$folder/two.log")"
+train two_cpu cpu 4 --ranks 2 >"$folder/two_cpu.losses"
+train two_gpu cuda 4 --ranks 2 --share-gpu >"$folder/two_gpu.losses"
+diff "$folder/two_cpu.losses" "$folder/two_gpu.losses" || fail "two ranks on a GPU train otherwise"

@@ -1,4 +1,4 @@
-// libzero_cuda.so of the stand-in: its GPU's units are computed by the host.
+// libzero_cuda.so of the stand-in, whose GPU LibTorch computes with (torch_cuda.cpp).
 #include "engine/device/cuda/cuda_device.h"
 #include "engine/device/gpu_library.h"
 #include "tests/standin/standin.h"
@@ -6,10 +6,8 @@
 namespace {
 
 std::unique_ptr<zero::Device> make_device(int index, const zero::GpuOptions& options) {
-  standin::reset();
   standin::set_chaos(options.chaos_seed);
-  standin::let_host_compute();
-  return zero::make_cuda_device(index, options, zero::DeviceKind::kHost);
+  return zero::make_cuda_device(index, options);
 }
 
 }  // namespace
@@ -17,12 +15,13 @@ std::unique_ptr<zero::Device> make_device(int index, const zero::GpuOptions& opt
 extern "C" {
 
 const zero::GpuLibrary* zero_gpu_library() {
-  static const zero::GpuLibrary library{zero::DeviceKind::kHost,
-                                        &zero::count_cuda_devices, &make_device};
+  static const zero::GpuLibrary library{&zero::count_cuda_devices,
+                                        &zero::identity_of_cuda_device, &make_device};
   return &library;
 }
 
 // What standin.h says, for a program that has loaded this library.
+void standin_reset() { standin::reset(); }
 int standin_num_host_waits() { return standin::num_host_waits(); }
 int standin_num_unpinned_copies() { return standin::num_unpinned_copies(); }
 void standin_fail_when_run(const char* call, int error) {

@@ -12,6 +12,7 @@
 #define cudaEventSynchronize standin_cudaEventSynchronize
 #define cudaFree standin_cudaFree
 #define cudaGetDeviceCount standin_cudaGetDeviceCount
+#define cudaGetDeviceProperties standin_cudaGetDeviceProperties
 #define cudaGetErrorName standin_cudaGetErrorName
 #define cudaGetErrorString standin_cudaGetErrorString
 #define cudaGetLastError standin_cudaGetLastError

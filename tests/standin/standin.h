@@ -1,23 +1,28 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 // A GPU made of host memory and threads, which a test can look into and spoil. It answers
 // the calls of CUDA's runtime that the engine makes (renamed.h).
+//
+// There are as many as STANDIN_GPUS says, 1 unless it is set.
 //
 // Each stream is a thread that runs behind its caller, at random late. Memory of the
 // device is no memory for the host: whoever touches it there gets a segmentation fault,
 // copies through streams alone reach it, and fresh memory is NaN.
 namespace standin {
 
-// A new GPU: what there was must be given back.
+// New GPUs: what there was must be given back.
 void reset();
+
+int num_gpus();
+int current_device();  // of this thread
+void set_current_device(int device);
 
 void set_chaos(uint64_t seed);  // of streams made from now on; 0: no delays
 
-// From now on the host may compute with the GPU's memory: its default stream runs at once
-// in the calling thread, as LibTorch's functions for CPUs do, and memory can be touched.
-void let_host_compute();
 void set_capability(int major, int minor);   // 9.0 unless said
 void set_memory(int64_t bytes);              // 1 GiB unless said
 void set_count_error(int error, int count);  // what cudaGetDeviceCount answers
@@ -37,5 +42,18 @@ int num_unpinned_copies();
 
 // How often the host waited for the device (cudaStreamSynchronize, cudaEventSynchronize).
 int num_host_waits();
+
+// --- for LibTorch on it (torch_cuda.cpp)
+
+// Memory of the device that is not counted, and stays when there is a new GPU.
+void* allocate_uncounted(int64_t bytes);
+// Where the host reads and writes what the program calls `memory`. Only for what runs in
+// a stream, or once that has been waited for.
+std::byte* translate(const void* memory);
+// Queue it on a device's default stream, as a kernel.
+void launch(int device, std::function<void()> kernel);
+// Wait for the default stream; counted where a program would wait as well. False: the GPU
+// is broken, and what was queued may not have run.
+bool drain(int device, bool is_counted);
 
 }  // namespace standin

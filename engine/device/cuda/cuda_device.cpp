@@ -13,17 +13,16 @@ constexpr int kOldestMajor = 8;
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int index, const GpuOptions& options, DeviceKind tensors)
+  CudaDevice(int index, const GpuOptions& options)
       : options_(options),
-        tensors_(tensors),
+        index_(index),
         context_(std::make_shared<CudaContext>(index)),
         compute_(context_, "compute", CudaStream::Kind::kDefault) {}
   ~CudaDevice() override {
     for (void* memory : blocks_.left()) cudaFree(memory);
   }
 
-  DeviceKind kind() const override { return tensors_; }
-  bool has_own_memory() const override { return true; }
+  int cuda_index() const override { return index_; }
   std::unique_ptr<Stream> make_stream(const std::string& name) override {
     return std::make_unique<CudaStream>(context_, name, CudaStream::Kind::kOwn);
   }
@@ -78,7 +77,7 @@ class CudaDevice final : public Device {
   }
 
   const GpuOptions options_;
-  const DeviceKind tensors_;
+  const int index_;
   const std::shared_ptr<CudaContext> context_;
   CudaStream compute_;
   Blocks blocks_;
@@ -124,9 +123,22 @@ int count_cuda_devices() {
   return count;
 }
 
-std::unique_ptr<Device> make_cuda_device(int index, const GpuOptions& options,
-                                         DeviceKind tensors) {
-  return std::make_unique<CudaDevice>(index, options, tensors);
+std::string identity_of_cuda_device(int index) {
+  cudaDeviceProp properties{};
+  check_cuda(cudaGetDeviceProperties(&properties, index),
+             "asking which GPU " + std::to_string(index) + " is");
+  std::string identity = "GPU-";
+  for (size_t i = 0; i < sizeof properties.uuid.bytes; ++i) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(properties.uuid.bytes[i]);
+    if (i == 4 || i == 6 || i == 8 || i == 10) identity += '-';
+    identity += {kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return identity;
+}
+
+std::unique_ptr<Device> make_cuda_device(int index, const GpuOptions& options) {
+  return std::make_unique<CudaDevice>(index, options);
 }
 
 }  // namespace zero

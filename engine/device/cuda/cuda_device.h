@@ -8,6 +8,9 @@ namespace zero {
 // How many GPUs this process sees. Throws Error(kEnvironment) if CUDA cannot use them.
 int count_cuda_devices();
 
+// "GPU-" and its UUID.
+std::string identity_of_cuda_device(int index);
+
 // GPU `index` of those. Its compute stream is CUDA's default stream, which is also
 // LibTorch's; the others run beside it.
 //
@@ -15,9 +18,6 @@ int count_cuda_devices();
 // callback of the driver. What fails in a worker they wait for fails the whole GPU, as a
 // kernel's error does: whoever waits for any later point of any of its streams gets it.
 // What is queued meanwhile still runs, on what is there.
-//
-// `tensors` is for tests, whose GPU lets the host compute with its memory.
-std::unique_ptr<Device> make_cuda_device(int index, const GpuOptions& options,
-                                         DeviceKind tensors = DeviceKind::kCuda);
+std::unique_ptr<Device> make_cuda_device(int index, const GpuOptions& options);
 
 }  // namespace zero

@@ -3,10 +3,7 @@
 #include "engine/device/gpu_library.h"
 
 extern "C" const zero::GpuLibrary* zero_gpu_library() {
-  static const zero::GpuLibrary library{zero::DeviceKind::kCuda,
-                                        &zero::count_cuda_devices,
-                                        [](int index, const zero::GpuOptions& options) {
-                                          return zero::make_cuda_device(index, options);
-                                        }};
+  static const zero::GpuLibrary library{
+      &zero::count_cuda_devices, &zero::identity_of_cuda_device, &zero::make_cuda_device};
   return &library;
 }

@@ -1,0 +1,67 @@
+#include "engine/choose_gpu.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/comm/agreement.h"
+#include "engine/device/gpu.h"
+#include "engine/errors.h"
+
+namespace zero {
+namespace {
+
+constexpr char kWhere[] = "--device (Options::device)";
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i)
+    text += (i == 0                  ? ""
+             : i + 1 == ranks.size() ? " and "
+                                     : ", ") +
+            std::to_string(ranks[i]);
+  return text;
+}
+
+void require_one_each(const std::map<std::string, std::vector<int>>& ranks_on) {
+  for (const auto& [identity, ranks] : ranks_on) {
+    if (ranks.size() == 1) continue;
+    throw Error(ExitCode::kEnvironment,
+                ranks_text(ranks) + " would share one GPU (" + identity + ")", kWhere,
+                "fewer ranks, --share-gpu (weights and gradients then go through the "
+                "host's memory), or --device cpu");
+  }
+}
+
+}  // namespace
+
+int choose_gpu(const Options& options, Ranks& ranks) {
+  if (options.device == DeviceChoice::kCpu) return -1;
+  int index = -1;
+  std::string identity;
+  Agreement(ranks, "looking for GPUs").run([&] {
+    const int count = num_gpus();
+    if (count == 0) return;
+    index = ranks.local_rank() % count;
+    identity = identity_of_gpu(index);
+  });
+  std::map<std::string, std::vector<int>> ranks_on;
+  const std::vector<std::string> identities = ranks.gather(identity);
+  for (int rank = 0; rank < ranks.size(); ++rank)
+    ranks_on[identities[rank]].push_back(rank);
+  const auto without = ranks_on.extract("");
+  if (ranks_on.empty()) {
+    if (options.device != DeviceChoice::kCuda) return -1;
+    throw Error(ExitCode::kEnvironment, "no GPU was found", kWhere, "--device cpu");
+  }
+  if (!without.empty()) {
+    throw Error(ExitCode::kEnvironment,
+                ranks_text(without.mapped()) + " found no GPU, " +
+                    ranks_text(ranks_on.begin()->second) + " did",
+                kWhere, "start ranks only where there are GPUs, or --device cpu");
+  }
+  if (!options.share_gpu) require_one_each(ranks_on);
+  return index;
+}
+
+}  // namespace zero

@@ -1,0 +1,18 @@
+#pragma once
+#include <torch/torch.h>
+
+#include <cstdlib>
+
+#include "engine/device/gpu.h"
+
+namespace zero::testing {
+
+// Found before LibTorch looks for its part for CUDA, which it does once. One thread: the
+// host's numbers, with which all are compared, depend on how many share an operator.
+inline const int kNumGpus = [] {
+  setenv("STANDIN_GPUS", "4", /*overwrite=*/1);  // for as many ranks
+  at::set_num_threads(1);
+  return num_gpus();
+}();
+
+}  // namespace zero::testing
