@@ -35,6 +35,9 @@ set(zero_headers
   checkpoint/find.h
   engine/chunked_loss.h
   engine/comm/ranks.h
+  engine/device/device.h
+  engine/device/event.h
+  engine/device/gpu.h
   engine/engine.h
   engine/errors.h
   engine/init/deferred_init.h

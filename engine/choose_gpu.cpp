@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/comm/agreement.h"
+#include "engine/comm/thread_ranks.h"
 #include "engine/device/gpu.h"
 #include "engine/errors.h"
 
@@ -15,36 +16,44 @@ constexpr char kWhere[] = "--device (Options::device)";
 
 std::string ranks_text(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i)
-    text += (i == 0                  ? ""
-             : i + 1 == ranks.size() ? " and "
-                                     : ", ") +
-            std::to_string(ranks[i]);
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (i > 0) text += i + 1 < ranks.size() ? ", " : " and ";
+    text += std::to_string(ranks[i]);
+  }
   return text;
 }
 
-void require_one_each(const std::map<std::string, std::vector<int>>& ranks_on) {
+// Threads of one process would wait for each other in the GPU's default stream.
+void require_one_each(const std::map<std::string, std::vector<int>>& ranks_on,
+                      bool may_share) {
   for (const auto& [identity, ranks] : ranks_on) {
-    if (ranks.size() == 1) continue;
+    if (ranks.size() == 1 || (may_share && !ranks_are_threads())) continue;
     throw Error(ExitCode::kEnvironment,
                 ranks_text(ranks) + " would share one GPU (" + identity + ")", kWhere,
-                "fewer ranks, --share-gpu (weights and gradients then go through the "
-                "host's memory), or --device cpu");
+                may_share ? "ranks that are threads need one each: fewer of them, ranks "
+                            "that are processes, or --device cpu"
+                          : "fewer ranks, --share-gpu (weights and gradients then go "
+                            "through the host's memory), or --device cpu");
   }
 }
 
 }  // namespace
 
 int choose_gpu(const Options& options, Ranks& ranks) {
-  if (options.device == DeviceChoice::kCpu) return -1;
   int index = -1;
   std::string identity;
   Agreement(ranks, "looking for GPUs").run([&] {
-    const int count = num_gpus();
+    const int count = options.device == DeviceChoice::kCpu ? 0 : num_gpus();
     if (count == 0) return;
     index = ranks.local_rank() % count;
     identity = identity_of_gpu(index);
   });
+  // Ranks that were told different things are refused later, with all that differs.
+  const std::string told =
+      std::to_string(static_cast<int>(options.device)) + (options.share_gpu ? "s" : "-");
+  for (const std::string& of_rank : ranks.gather(told)) {
+    if (of_rank != told) return -1;
+  }
   std::map<std::string, std::vector<int>> ranks_on;
   const std::vector<std::string> identities = ranks.gather(identity);
   for (int rank = 0; rank < ranks.size(); ++rank)
@@ -60,7 +69,7 @@ int choose_gpu(const Options& options, Ranks& ranks) {
                     ranks_text(ranks_on.begin()->second) + " did",
                 kWhere, "start ranks only where there are GPUs, or --device cpu");
   }
-  if (!options.share_gpu) require_one_each(ranks_on);
+  require_one_each(ranks_on, options.share_gpu);
   return index;
 }
 

@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -56,6 +57,12 @@ std::unique_ptr<Ranks> choose_ranks(std::unique_ptr<Ranks> given,
   std::unique_ptr<Ranks> ranks = given ? std::move(given) : make_ranks();
   if (!options.trace_comm.empty()) ranks->trace_to(options.trace_comm);
   return ranks;
+}
+
+// A copy of memory of the host that is not pinned is done when the call returns, though
+// the GPU may not have it yet. Others must be waited for.
+bool may_go_on(const at::Tensor& source) {
+  return source.is_cpu() && !source.is_pinned();
 }
 
 // What a merged holder needs of an engine: random numbers that do not depend on what was
@@ -140,7 +147,10 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   memory = make_memory_plan(plan, options, control->size(), device->has_own_memory());
   make_collectives();
   comm_stream = device->make_stream("communication");
-  if (device->has_own_memory()) out_stream = device->make_stream("copy out");
+  // What several ranks exchange is waited for in callbacks, which a GPU may run one after
+  // the other, whatever their streams.
+  if (device->has_own_memory() && control->size() == 1)
+    out_stream = device->make_stream("copy out");
   shards = std::make_unique<ShardStore>(plan, memory);
   updates = std::make_unique<UpdateQueue>(plan, options, comm->rank(), *shards, *device,
                                           threads);
@@ -177,12 +187,15 @@ Engine::Impl::~Impl() {
     if (hook) hook->runner.reset();
   }
   for (const auto& runtime : runtimes) runtime->detach();
-  try {
-    comm_stream->synchronize();  // nothing may write into memory that goes away now
-    reduce_stream().synchronize();
-  } catch (const std::exception&) {
-    // whoever waited for this work has been told already
+  // Nothing may write into memory that goes away now.
+  for (Stream* stream : {comm_stream.get(), &reduce_stream()}) {
+    try {
+      stream->synchronize();
+    } catch (const std::exception&) {
+      // whoever waited for this work has been told already
+    }
   }
+  comm.reset();
 }
 
 void Engine::Impl::attach() {
@@ -229,6 +242,7 @@ void Engine::Impl::begin_forward() {
   require_idle("forward()");
   require_whole();
   require_requires_grad();
+  require_default_stream();
   const bool trains = torch::GradMode::is_enabled();
   scope_is_finished = false;
   if (!root_is_held) {
@@ -297,6 +311,16 @@ void Engine::Impl::require_requires_grad() const {
   }
 }
 
+// The engine's own streams wait for that one, and it for them.
+void Engine::Impl::require_default_stream() const {
+  const c10::Device here = tensor_device(device->cuda_index());
+  if (here.is_cpu()) return;
+  const c10::impl::VirtualGuardImpl guard(here.type());
+  if (guard.getStream(here) == guard.getDefaultStream(here)) return;
+  throw Error(ExitCode::kUsage, "forward() in a CUDA stream of the caller's own",
+              "zero::Engine", "call it in the default stream");
+}
+
 // Hooks and bodies run in the middle of a forward or a backward.
 void Engine::Impl::require_idle(const std::string& call) const {
   if (!phase.is_in_forward && !phase.is_in_backward) return;
@@ -353,8 +377,8 @@ void Engine::Impl::finish_gradients() {
   if (gradients_are_finished) return;
   release_unneeded_root();
   const size_t size = comm->size(), rank = comm->rank(), num_passes = losses.size();
-  std::vector<double> all(2 * size * num_passes,
-                          0.0);  // (passes, ranks, {loss, targets})
+  std::vector<double>& all = sums;  // (passes, ranks, {loss, targets})
+  all.assign(2 * size * num_passes, 0.0);
   const at::Tensor own = num_passes > 0 ? at::stack(losses).cpu() : at::Tensor();
   for (size_t p = 0; p < num_passes; ++p) {
     all[2 * (p * size + rank)] = own.const_data_ptr<double>()[p];
@@ -406,10 +430,9 @@ Engine::ForwardScope::~ForwardScope() { engine_.impl_->end_forward(); }
 at::Tensor& Engine::ForwardScope::cast(at::Tensor& argument) {
   Impl& impl = *engine_.impl_;
   if (!argument.defined()) return argument;
-  // Of memory that is not pinned it is done when the call returns.
   const c10::Device device = tensor_device(impl.device->cuda_index());
   const at::Tensor here =
-      argument.device() == device ? argument : argument.to(device, !argument.is_pinned());
+      argument.device() == device ? argument : argument.to(device, may_go_on(argument));
   const at::Tensor tensor = in_compute_type(here, impl.options.dtype);
   if (tensor.is_same(argument)) return argument;
   return impl.cast_arguments.emplace_back(tensor);
@@ -470,7 +493,9 @@ void Engine::backward(const at::Tensor& loss_sum, int64_t num_targets) {
   const Activity::Stretch stretch("backward");
   delay_point("backward");
   // A copy, which nobody changes, and nobody reads before step().
-  const at::Tensor loss = loss_sum.detach().to(at::kDouble, false, /*copy=*/true);
+  const at::Tensor loss =
+      loss_sum.detach().reshape({}).to(tensor_device(impl.device->cuda_index()),
+                                       at::kDouble, may_go_on(loss_sum), /*copy=*/true);
   impl.run_backward(loss_sum);
   impl.losses.push_back(loss);
   impl.targets.push_back(static_cast<double>(num_targets));

@@ -47,6 +47,7 @@ struct Engine::Impl {
 
   void require_idle(const std::string& call) const;
   void require_whole() const;
+  void require_default_stream() const;
   void run_backward(const at::Tensor& loss_sum);
   void drop_stray_gradients();
   void forget_step();
@@ -80,8 +81,8 @@ struct Engine::Impl {
   std::unique_ptr<GradientShards> gradients;
   std::unique_ptr<BackwardPass> pass;
   std::vector<std::shared_ptr<UnitRuntime>> runtimes;
-  // They go first: they write into what is above. Where the device has its own memory,
-  // gradients leave it while weights come.
+  // They go first: they write into what is above. Where one rank's device has its own
+  // memory, gradients leave it while weights come.
   std::unique_ptr<Stream> comm_stream, out_stream;
 
   Phase phase;
@@ -107,6 +108,7 @@ struct Engine::Impl {
   // Of this rank's passes since the last step.
   std::vector<at::Tensor> losses;  // scalars of type double
   std::vector<double> targets;
+  std::vector<double> sums;  // of all ranks' passes, while they are told
   bool gradients_are_finished = false;
   // Once gradients are finished: of all ranks, and this rank's share.
   double loss_total = 0, target_total = 0;

@@ -74,14 +74,14 @@ UnitBuffers::Watch UnitBuffers::watch(bool is_first_call) const {
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const bool is_copied = watch.compares_values || do_change_[i];
     watch.values.push_back(is_copied ? copy_of(tensors_[i]) : at::Tensor());
-    watch.versions.push_back(version_of(tensors_[i]));
+    watch.versions.push_back(are_on_host_ ? 0 : version_of(tensors_[i]));
   }
   return watch;
 }
 
 bool UnitBuffers::has_changed(size_t i, const Watch& watch) const {
-  return watch.compares_values ? !is_equal(tensors_[i], watch.values[i])
-                               : version_of(tensors_[i]) != watch.versions[i];
+  if (!are_on_host_ && version_of(tensors_[i]) != watch.versions[i]) return true;
+  return watch.compares_values && !is_equal(tensors_[i], watch.values[i]);
 }
 
 UnitBuffers::Before UnitBuffers::learn(Watch watch) {
@@ -89,6 +89,13 @@ UnitBuffers::Before UnitBuffers::learn(Watch watch) {
   before.fingerprints.resize(tensors_.size(), 0);
   for (size_t i = 0; i < tensors_.size(); ++i) {
     do_change_[i] = do_change_[i] || has_changed(i, watch);
+    if (do_change_[i] && !watch.values[i].defined()) {
+      throw Error(ExitCode::kUsage,
+                  "a forward changes a large buffer that the first one left as it was",
+                  names_[i],
+                  "change it in the first forward as well, or keep the graph instead of "
+                  "recomputing it (Options::recompute, --recompute none)");
+    }
     if (do_change_[i]) continue;
     before.fingerprints[i] = fingerprint_of(tensors_[i]);
     watch.values[i] = at::Tensor();

@@ -30,6 +30,7 @@ Settings step_defaults() {
   settings.steps = 4;
   settings.threads = 1;
   settings.adam_threads = 1;
+  settings.device = "cpu";  // as what it is compared with
   settings.recompute = "none";
   settings.reshard_after_forward = false;
   return settings;

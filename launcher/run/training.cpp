@@ -8,7 +8,6 @@
 
 #include "engine/activity.h"
 #include "engine/comm/ranks.h"
-#include "engine/device/gpu.h"
 #include "engine/engine.h"
 #include "engine/errors.h"
 #include "launcher/data/sampler.h"

@@ -2,10 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/comm/collectives.h"
 #include "engine/comm/ranks.h"
+#include "engine/device/host_device.h"
 
 namespace zero {
 
@@ -18,6 +21,7 @@ struct Backend {
   // Run the body of every rank that this process plays, each in a new group; an exception
   // is a failure.
   std::function<void(const Rank&)> run;
+  bool is_staged = false;  // collectives by way of other memory
 };
 
 inline void PrintTo(const Backend& backend, std::ostream* out) { *out << backend.name; }
@@ -34,7 +38,12 @@ class RanksTest : public testing::TestWithParam<Backend> {
 class CollectivesTest : public RanksTest {
  protected:
   void on_every_rank(const std::function<void(Collectives&)>& body) {
-    GetParam().run([&](Ranks& ranks) { body(*ranks.make_collectives()); });
+    GetParam().run([&](Ranks& ranks) {
+      if (!GetParam().is_staged) return body(*ranks.make_collectives());
+      const auto device = make_host_device();
+      std::vector<std::byte> memory(2048 * size());  // several pieces of most arrays
+      body(*make_staged_collectives(ranks.make_collectives(), *device, memory));
+    });
   }
 };
 

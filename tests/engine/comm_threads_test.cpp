@@ -57,6 +57,17 @@ INSTANTIATE_TEST_SUITE_P(Local, RanksTest, kBackends,
 INSTANTIATE_TEST_SUITE_P(Local, CollectivesTest, kBackends,
                          [](const auto& info) { return info.param.name; });
 
+Backend staged(Backend backend) {
+  backend.is_staged = true;
+  return backend;
+}
+
+INSTANTIATE_TEST_SUITE_P(Staged, CollectivesTest,
+                         testing::Values(staged(thread_backend(2)),
+                                         staged(thread_backend(3)),
+                                         staged(thread_backend(5))),
+                         [](const auto& info) { return info.param.name; });
+
 std::string error_text(const std::function<void()>& call) {
   try {
     call();

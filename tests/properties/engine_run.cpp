@@ -278,7 +278,7 @@ void expect_loaded(const Case& of, const Saved& saved, std::unique_ptr<Ranks> co
   }
   i = 0;
   for (const auto& item : model->named_buffers()) {
-    if (!torch::equal(item.value(), saved.buffers[i++]))
+    if (!torch::equal(item.value().cpu(), saved.buffers[i++]))
       throw Mismatch("buffer " + item.key() + " after a load");
   }
 }

@@ -151,7 +151,11 @@ TEST_F(EngineStandinTest, AnErrorOfTheGpuEndsTheRun) {
     try {
       train(1, options, work, hooks);
       ADD_FAILURE() << call << " failed, and nobody noticed";
-    } catch (const std::exception& error) {  // of ours or of LibTorch's
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kEnvironment) << error.what();
+      EXPECT_NE(std::string(error.what()).find("illegal memory access"), std::string::npos)
+          << error.what();
+    } catch (const std::exception& error) {  // LibTorch found out first
       EXPECT_NE(std::string(error.what()).find("illegal memory access"), std::string::npos)
           << error.what();
     }
@@ -209,6 +213,8 @@ TEST_F(EngineStandinTest, MoreRanksThanGpusAreRefused) {
         << text;
     EXPECT_NE(text.find("--share-gpu"), std::string::npos) << text;
   }
+  options.share_gpu = true;  // for processes; these are threads
+  EXPECT_THROW(train(6, options, work), Error);
 }
 
 }  // namespace

@@ -179,8 +179,14 @@ class Arguments {
 
   at::Tensor replace(const at::Tensor& tensor) {
     if (!tensor.defined()) return tensor;
+    TORCH_CHECK(tensors_.empty() || !tensor.is_cuda() ||
+                    tensor.device() == tensors_.front().first.device(),
+                "Expected all tensors to be on the same device");
     // What is queued must not see later changes.
-    if (!tensor.is_cuda()) return tensor.clone();
+    if (!tensor.is_cuda()) {
+      TORCH_CHECK(tensor.dim() == 0, "Expected all tensors to be on the same device");
+      return tensor.clone();
+    }
     if (tensor.numel() == 0) {  // to be resized, maybe
       return tensors_
           .emplace_back(tensor, at::empty(tensor.sizes(), tensor.scalar_type()))

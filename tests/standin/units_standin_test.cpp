@@ -186,6 +186,20 @@ TEST(UnitsOnAGpu, ALossMayBeChangedAfterItsBackward) {
   EXPECT_EQ(engine.step().loss, as_it_was);
 }
 
+TEST(UnitsOnAGpu, LossesMayBeOfAnyShapeAndAnywhere) {
+  auto model = std::make_shared<Normed>();
+  Engine engine(model, options_on(DeviceChoice::kCuda));
+  double sum = 0;
+  for (int pass = 0; pass < 3; ++pass) {
+    at::Tensor loss = engine.forward(model, values({4, 3})).pow(2).sum();
+    sum += loss.item<double>();
+    if (pass == 1) loss = loss.cpu();
+    if (pass == 2) loss = loss.view({1, 1});
+    engine.backward(loss, 1);
+  }
+  EXPECT_DOUBLE_EQ(engine.step().loss, sum / 3);
+}
+
 TEST(UnitsOnAGpu, AReleasedParameterSaysItsName) {
   auto model = std::make_shared<Normed>();
   Engine engine(model, options_on(DeviceChoice::kCuda));

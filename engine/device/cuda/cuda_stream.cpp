@@ -18,11 +18,13 @@ class CudaPoint final : public Point {
   CudaPoint& operator=(const CudaPoint&) = delete;
 
   bool is_reached() const override {
+    context_->try_use();
     const cudaError_t state = cudaEventQuery(event_);
     if (state == cudaErrorNotReady) cudaGetLastError();
     return state != cudaErrorNotReady;
   }
   void wait() const override {
+    context_->try_use();
     check_cuda(cudaEventSynchronize(event_), "waiting for stream " + stream_);
     context_->throw_failure();
   }
@@ -53,6 +55,8 @@ CudaContext::~CudaContext() {
 }
 
 void CudaContext::use() const { check_cuda(cudaSetDevice(index_), "choosing a GPU"); }
+
+void CudaContext::try_use() const noexcept { cudaSetDevice(index_); }
 
 cudaEvent_t CudaContext::take_event() {
   {
@@ -106,6 +110,7 @@ CudaStream::CudaStream(std::shared_ptr<CudaContext> context, std::string name, K
 }
 
 CudaStream::~CudaStream() {
+  context_->try_use();
   cudaStreamSynchronize(stream_);  // who waited has been told of a failure already
   if (stream_) cudaStreamDestroy(stream_);
 }
@@ -133,6 +138,7 @@ void CudaStream::record(Event& event) {
 // CUDA remembers what an event means now, so that its next record is none of our
 // business.
 void CudaStream::wait(const Event& event) {
+  context_->throw_failure();
   const std::shared_ptr<const Point> point = event.latest();
   if (!point) return;
   context_->use();

@@ -31,6 +31,7 @@ class CudaContext {
 
   // CUDA calls of the calling thread mean this GPU from now on.
   void use() const;
+  void try_use() const noexcept;  // where what follows tells of a failure, or nobody does
 
   cudaEvent_t take_event();
   void give_back(cudaEvent_t event);
