@@ -6,4 +6,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 "$zero_root/scripts/build.sh"
 set_mpi_environment
+export CUDA_VISIBLE_DEVICES=  # tests of CPU ranks are that on any machine; those labelled gpu see them all
 ctest --test-dir "$zero_build" --output-on-failure --no-tests=error "$@"
