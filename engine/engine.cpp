@@ -199,7 +199,7 @@ Engine::Impl::~Impl() {
 }
 
 void Engine::Impl::attach() {
-  const c10::Device here = tensor_device(device->cuda_index());
+  const c10::Device here = torch_device();
   for (at::Tensor& buffer : model.buffers) {
     if (buffer.device() != here) buffer.set_data(buffer.to(here));
   }
@@ -255,8 +255,7 @@ void Engine::Impl::begin_forward() {
   root_watch = weights->watch(0, /*compares_values=*/!has_compared_root);
   has_compared_root = true;
   if (trains) pending.begin(phase.weights_version);
-  forward_seed.emplace(forward_key(), trains || root->is_training(),
-                       tensor_device(device->cuda_index()));
+  forward_seed.emplace(forward_key(), trains || root->is_training(), torch_device());
 }
 
 // The weights are there still: what a forward did to them is found out now.
@@ -313,7 +312,7 @@ void Engine::Impl::require_requires_grad() const {
 
 // The engine's own streams wait for that one, and it for them.
 void Engine::Impl::require_default_stream() const {
-  const c10::Device here = tensor_device(device->cuda_index());
+  const c10::Device here = torch_device();
   if (here.is_cpu()) return;
   const c10::impl::VirtualGuardImpl guard(here.type());
   if (guard.getStream(here) == guard.getDefaultStream(here)) return;
@@ -377,20 +376,19 @@ void Engine::Impl::finish_gradients() {
   if (gradients_are_finished) return;
   release_unneeded_root();
   const size_t size = comm->size(), rank = comm->rank(), num_passes = losses.size();
-  std::vector<double>& all = sums;  // (passes, ranks, {loss, targets})
-  all.assign(2 * size * num_passes, 0.0);
+  sums.assign(2 * size * num_passes, 0.0);
   const at::Tensor own = num_passes > 0 ? at::stack(losses).cpu() : at::Tensor();
   for (size_t p = 0; p < num_passes; ++p) {
-    all[2 * (p * size + rank)] = own.const_data_ptr<double>()[p];
-    all[2 * (p * size + rank) + 1] = targets[p];
+    sums[2 * (p * size + rank)] = own.const_data_ptr<double>()[p];
+    sums[2 * (p * size + rank) + 1] = targets[p];
   }
   // Where reductions run, too: ranks that made other calls find out here.
-  comm->all_reduce(std::span<double>(all), SumOrder::kTree, "losses", reduce_stream());
+  comm->all_reduce(std::span<double>(sums), SumOrder::kTree, "losses", reduce_stream());
   norm = gradients->finish();
   loss_total = target_total = 0;
-  for (size_t i = 0; i < all.size(); i += 2) {
-    loss_total += all[i];
-    target_total += all[i + 1];
+  for (size_t i = 0; i < sums.size(); i += 2) {
+    loss_total += sums[i];
+    target_total += sums[i + 1];
   }
   gradients_are_finished = true;
 }
@@ -430,7 +428,7 @@ Engine::ForwardScope::~ForwardScope() { engine_.impl_->end_forward(); }
 at::Tensor& Engine::ForwardScope::cast(at::Tensor& argument) {
   Impl& impl = *engine_.impl_;
   if (!argument.defined()) return argument;
-  const c10::Device device = tensor_device(impl.device->cuda_index());
+  const c10::Device device = impl.torch_device();
   const at::Tensor here =
       argument.device() == device ? argument : argument.to(device, may_go_on(argument));
   const at::Tensor tensor = in_compute_type(here, impl.options.dtype);
@@ -493,9 +491,8 @@ void Engine::backward(const at::Tensor& loss_sum, int64_t num_targets) {
   const Activity::Stretch stretch("backward");
   delay_point("backward");
   // A copy, which nobody changes, and nobody reads before step().
-  const at::Tensor loss =
-      loss_sum.detach().reshape({}).to(tensor_device(impl.device->cuda_index()),
-                                       at::kDouble, may_go_on(loss_sum), /*copy=*/true);
+  const at::Tensor loss = loss_sum.detach().reshape({}).to(
+      impl.torch_device(), at::kDouble, may_go_on(loss_sum), /*copy=*/true);
   impl.run_backward(loss_sum);
   impl.losses.push_back(loss);
   impl.targets.push_back(static_cast<double>(num_targets));
@@ -572,7 +569,7 @@ void Engine::set_num_steps(int64_t steps, int64_t optimizer_start) {
 const Options& Engine::options() const { return impl_->options; }
 std::vector<MemoryEntry> Engine::memory() const { return impl_->memory.entries; }
 bool Engine::uses_gpu() const { return impl_->device->has_own_memory(); }
-c10::Device Engine::device() const { return tensor_device(impl_->device->cuda_index()); }
+c10::Device Engine::device() const { return impl_->torch_device(); }
 int64_t Engine::num_gathers() const { return impl_->weights->num_gathers(); }
 int64_t Engine::num_reductions() const { return impl_->gradients->num_reductions(); }
 

@@ -10,6 +10,7 @@
 #include "engine/activity.h"
 #include "engine/call_seed.h"
 #include "engine/comm/collectives.h"
+#include "engine/compute_type.h"
 #include "engine/device/device.h"
 #include "engine/engine.h"
 #include "engine/model_scan.h"
@@ -55,6 +56,7 @@ struct Engine::Impl {
   double mean_factor() const;
   void begin_updates(double lr, double grad_factor);
   void weights_changed();
+  c10::Device torch_device() const { return tensor_device(device->cuda_index()); }
   Stream& reduce_stream() { return out_stream ? *out_stream : *comm_stream; }
 
   size_t find(const std::string& fqn) const;  // index of the parameter
@@ -108,7 +110,8 @@ struct Engine::Impl {
   // Of this rank's passes since the last step.
   std::vector<at::Tensor> losses;  // scalars of type double
   std::vector<double> targets;
-  std::vector<double> sums;  // of all ranks' passes, while they are told
+  // Of all ranks, while they are told: (passes, ranks, {loss, targets}).
+  std::vector<double> sums;
   bool gradients_are_finished = false;
   // Once gradients are finished: of all ranks, and this rank's share.
   double loss_total = 0, target_total = 0;

@@ -23,7 +23,7 @@ TEST(Convergence, OverfitsTwoBatches) {
       double loss = 10;
       on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
         const int rank = comm->rank();
-        auto model = std::make_shared<Gpt2Impl>(small_gpt2());
+        auto model = deferred_gpt2(small_gpt2());
         Engine engine(model, options, std::move(comm));
         for (int step = 0; step < 200; ++step) {
           for (int m = rank; m < 2; m += engine.size()) {
@@ -62,7 +62,7 @@ TEST(Convergence, ReachesTheEntropyOfABigramSource) {
   double tail = 0;
   on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
     const int rank = comm->rank();
-    auto model = std::make_shared<Gpt2Impl>(config);
+    auto model = deferred_gpt2(config);
     Engine engine(model, options, std::move(comm));
     for (int step = 0; step < 300; ++step) {
       at::Tensor text = at::empty({8, 33}, at::kLong);

@@ -65,9 +65,7 @@ TEST_F(OptimizersTest, EachHasItsOwnStatesInMemoryAndPlan) {
       Engine engine(model, with(optimizer), std::move(ranks));
       const ShardView first = engine.shards().front();
       for (const StateView& state : first.state) names.push_back(state.name);
-      int64_t planned = 0;
-      for (const MemoryEntry& entry : engine.memory()) planned += entry.bytes;
-      EXPECT_EQ(engine.allocated_bytes(), planned);
+      expect_planned_bytes(engine);
     });
     return names;
   };

@@ -18,11 +18,6 @@
 namespace zero::testing {
 namespace {
 
-std::shared_ptr<Gpt2Impl> deferred_gpt2(const Gpt2Config& config) {
-  const DeferredInit guard;
-  return std::make_shared<Gpt2Impl>(config);
-}
-
 // The unsharded module with the start values that an engine gives its shards.
 std::shared_ptr<Gpt2Impl> initialised_gpt2(const Gpt2Config& config,
                                            const Options& options) {
@@ -247,6 +242,17 @@ void expect_same_tensors(const std::map<std::string, std::vector<float>>& a,
 }
 
 }  // namespace
+
+std::shared_ptr<Gpt2Impl> deferred_gpt2(const Gpt2Config& config) {
+  const DeferredInit guard;
+  return std::make_shared<Gpt2Impl>(config);
+}
+
+void expect_planned_bytes(Engine& engine) {
+  int64_t planned = 0;
+  for (const MemoryEntry& entry : engine.memory()) planned += entry.bytes;
+  EXPECT_EQ(engine.allocated_bytes(), planned);
+}
 
 void collect_shards(Engine& engine, Trained& run) {
   static std::mutex mutex;

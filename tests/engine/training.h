@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,12 @@ struct Work {
 };
 
 Gpt2Config small_gpt2();
+
+// A model whose engine gives it its first values, by Options::init.
+std::shared_ptr<Gpt2Impl> deferred_gpt2(const Gpt2Config& config);
+
+// What the engine allocated is what its plan says.
+void expect_planned_bytes(Engine& engine);
 
 // Tokens and targets (rows, seq_len) of one micro-batch of one step, the same for every
 // run.

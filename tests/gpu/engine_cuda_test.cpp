@@ -51,9 +51,7 @@ TEST_F(EngineOnAGpu, TakesWhatWasPlanned) {
   options.device = DeviceChoice::kCuda;
   train(1, options, work,
         {.before_step_end = {}, .after_step = [](Engine& engine, Gpt2Impl&, int) {
-           int64_t planned = 0;
-           for (const MemoryEntry& entry : engine.memory()) planned += entry.bytes;
-           EXPECT_EQ(engine.allocated_bytes(), planned);
+           expect_planned_bytes(engine);
          }});
 }
 

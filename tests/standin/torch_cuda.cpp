@@ -19,7 +19,6 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <set>
 
 #include "tests/standin/standin.h"
 
