@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "offload/host_device.h"
+
 namespace zero {
 
 // AdamW (Loshchilov and Hutter, arXiv:1711.05101); state: exp_avg (m), exp_avg_sq (v).
@@ -29,7 +31,7 @@ struct AdamWRule {
   float grad_factor, decay, beta1, one_minus_beta1, beta2, one_minus_beta2;
   float step_size, sqrt_bc2, eps;
 
-  [[gnu::always_inline]] float apply(float p, float grad, float& m, float& v) const {
+  ZERO_HOST_DEVICE float apply(float p, float grad, float& m, float& v) const {
     const float g = grad * grad_factor;
     m = m * beta1 + g * one_minus_beta1;
     v = v * beta2 + (g * g) * one_minus_beta2;

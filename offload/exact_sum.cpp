@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "offload/exact_term.h"
 #include "offload/kernels.h"
 #include "offload/leaf_loop.h"
 
@@ -14,16 +15,8 @@ namespace {
 
 using Uint128 = unsigned __int128;
 
-constexpr int kTopLimb = 21;  // limbs above it count the infinite and the NaN summands
 constexpr int kLimbBits = 32;
 constexpr int64_t kLimbMask = (int64_t{1} << kLimbBits) - 1;
-constexpr int kLowestExponent = -352;  // of bit 0 of limb 0
-
-// A double is mantissa * 2^(biased exponent - 1075); bit 0 of a mantissa with this biased
-// exponent, that of 2^-300, falls on bit 0 of limb 0. From the second on, a mantissa
-// would leave limb 21.
-constexpr uint64_t kFirstExponent = 1075 + kLowestExponent;
-constexpr uint64_t kEndExponent = 1023 + 340;
 
 // Between two carries a limb grows by less than 2^32 per add: this many stay below 2^61.
 constexpr int64_t kAddsPerCarry = int64_t{1} << 29;
@@ -31,21 +24,9 @@ constexpr int64_t kAddsPerCarry = int64_t{1} << 29;
 }  // namespace
 
 void ExactSum::add(double summand) {
-  const uint64_t bits = std::bit_cast<uint64_t>(summand);
-  const uint64_t exponent = bits >> 52;  // with the sign above it
-  if (exponent < kFirstExponent) return;
-  if (exponent >= kEndExponent) {
-    assert(!(summand < 0) && "a negative summand would need borrows");
-    ++limbs_[std::isnan(summand) ? kNan : kInfinite];
-    return;
-  }
-  const uint64_t mantissa = (bits & ((uint64_t{1} << 52) - 1)) | (uint64_t{1} << 52);
-  const uint64_t place = exponent - kFirstExponent;
-  const Uint128 shifted = Uint128{mantissa} << (place % kLimbBits);
-  int64_t* limb = &limbs_[place / kLimbBits];
-  limb[0] += static_cast<int64_t>(shifted) & kLimbMask;
-  limb[1] += static_cast<int64_t>(shifted >> 32) & kLimbMask;
-  limb[2] += static_cast<int64_t>(shifted >> 64);
+  assert(!(summand < 0) && "a negative summand would need borrows");
+  const ExactTerm term = exact_term(summand);
+  for (int i = 0; i < 3; ++i) limbs_[term.first + i] += term.limbs[i];
   if (++num_adds_since_carry_ == kAddsPerCarry) carry();
 }
 
@@ -93,8 +74,6 @@ double ExactSum::value() const {
 }
 
 namespace {
-
-double magnitude(float value) { return std::fabs(double{value}); }
 
 void leaf_magnitudes(const float* values, int64_t num_leaves, double* sums) {
   for (int64_t i = 0; i < num_leaves; ++i)

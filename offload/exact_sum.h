@@ -18,6 +18,10 @@ namespace zero {
 class ExactSum {
  public:
   static constexpr int kNumLimbs = 24;
+  static constexpr int kLowestExponent = -352;  // of bit 0 of limb 0
+  static constexpr int kTopLimb = 21;           // above it are counts of summands:
+  static constexpr int kInfinite = 22;
+  static constexpr int kNan = 23;
 
   // Add one number, which is not negative. Any number of times.
   void add(double summand);
@@ -36,9 +40,6 @@ class ExactSum {
   bool finite() const { return limbs_[kInfinite] == 0 && limbs_[kNan] == 0; }
 
  private:
-  static constexpr int kInfinite = 22;
-  static constexpr int kNan = 23;
-
   void carry();
 
   std::array<int64_t, kNumLimbs> limbs_{};

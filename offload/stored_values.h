@@ -16,13 +16,13 @@ struct SplitFloat {
   uint16_t high, low;
 };
 
-[[gnu::always_inline]] inline SplitFloat split_float(float value) {
+ZERO_HOST_DEVICE SplitFloat split_float(float value) {
   const uint32_t bits =
       value == value ? std::bit_cast<uint32_t>(value) : uint32_t{0x7fc00000u};
   return {static_cast<uint16_t>((bits + 0x8000u) >> 16), static_cast<uint16_t>(bits)};
 }
 
-[[gnu::always_inline]] inline float join_float(uint16_t high, uint16_t low) {
+ZERO_HOST_DEVICE float join_float(uint16_t high, uint16_t low) {
   const auto missing = static_cast<uint32_t>(static_cast<int16_t>(low));
   return std::bit_cast<float>((uint32_t{high} << 16) + missing);
 }
