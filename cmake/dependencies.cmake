@@ -36,22 +36,4 @@ target_link_directories(zero_torch INTERFACE $<BUILD_INTERFACE:${ZERO_TORCH}/lib
 target_link_options(zero_torch INTERFACE $<BUILD_INTERFACE:-Wl,-rpath,${ZERO_TORCH}/lib>)
 target_link_libraries(zero_torch INTERFACE torch_cpu c10)  # not torch: that loads CUDA's too
 
-# CUDA's runtime, that of the wheel which holds LibTorch, so that a process has one; else that of a toolkit. No part of
-# the program but libzero_cuda.so is linked with it.
-set(ZERO_HAS_CUDA OFF)
-if(NOT ZERO_CUDA STREQUAL "OFF")
-  set(cuda_folders ${ZERO_TORCH}/../nvidia/cu13 $ENV{CUDA_HOME} $ENV{CUDA_PATH} /usr/local/cuda-13.0 /usr/local/cuda)
-  find_path(ZERO_CUDART_INCLUDE cuda_runtime_api.h HINTS ${cuda_folders} PATH_SUFFIXES include)
-  find_library(ZERO_CUDART_LIBRARY NAMES libcudart.so.13 HINTS ${cuda_folders} PATH_SUFFIXES lib lib64)
-  if(ZERO_CUDART_INCLUDE AND ZERO_CUDART_LIBRARY)
-    set(ZERO_HAS_CUDA ON)
-    add_library(zero_cudart INTERFACE)
-    target_include_directories(zero_cudart SYSTEM INTERFACE ${ZERO_CUDART_INCLUDE})
-    target_link_libraries(zero_cudart INTERFACE ${ZERO_CUDART_LIBRARY})
-  elseif(ZERO_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "ZERO_CUDA=ON, but neither beside LibTorch nor in a toolkit is there CUDA 13 (cuda_runtime_api.h, "
-                        "libcudart.so.13): run scripts/setup.sh, or leave ZERO_CUDA=AUTO")
-  endif()
-endif()
-
-message(STATUS "zero ${PROJECT_VERSION}: LibTorch ${found_version} (${ZERO_TORCH}), CUDA: ${ZERO_HAS_CUDA}")
+message(STATUS "zero ${PROJECT_VERSION}: LibTorch ${found_version} (${ZERO_TORCH})")

@@ -27,6 +27,7 @@ ROOMS = {
     # Rooms without torch.
     "engine/plan/": ["checkpoint/", "engine/errors.h", "engine/options.h"],
     "engine/device/": ["engine/errors.h", "engine/trace"],
+    "engine/device/cuda/": ["checkpoint/dtype.h", "engine/device/", "engine/errors.h", "offload/"],
     "engine/comm/": ["checkpoint/", "engine/activity", "engine/device/", "engine/errors.h"],
     # Parts of the engine that know nothing of the whole.
     "engine/compute_type": ["checkpoint/dtype.h"],

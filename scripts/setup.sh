@@ -4,8 +4,10 @@
 #   Debian packages   need root (or sudo); without it the missing ones are named and the rest goes on
 #   LibTorch          the pinned torch wheel in a virtual environment, 5 GB, shared by all clones:
 #                     $ZERO_VENV, by default ~/.cache/zero/torch-<version>
+#   CUDA's compiler   wheels beside that torch, 100 MB, where there is no CUDA toolkit 13; without it all is built but
+#                     the part for GPUs
 #
-# ZERO_TORCH=DIR (a LibTorch folder with share/cmake/Torch) skips the environment.
+# ZERO_TORCH=DIR (a LibTorch folder with share/cmake/Torch) skips the environment, and the compiler in it.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -61,6 +63,32 @@ install_torch() {
   exec 9>&-
 }
 
+# Whether a CUDA toolkit has what cmake/cuda.cmake looks for.
+has_toolkit() {
+  local nvcc
+  for nvcc in "${CUDA_HOME:-}/bin/nvcc" "${CUDA_PATH:-}/bin/nvcc" /usr/local/cuda-13.0/bin/nvcc \
+              /usr/local/cuda/bin/nvcc "$(command -v nvcc || true)"; do
+    [ ! -x "$nvcc" ] || [[ $("$nvcc" --version) != *"release 13."* ]] || return 0
+  done
+  return 1
+}
+
+install_cuda_compiler() {
+  [ -z "${ZERO_TORCH:-}" ] || return 0
+  local nvcc
+  nvcc=$(echo "$zero_venv"/lib/python3*/site-packages/nvidia/cu13/bin)/nvcc
+  [ ! -x "$nvcc" ] || return 0
+  has_toolkit && return 0
+  say "installing CUDA's compiler $cuda_version into $zero_venv (100 MB)"
+  exec 9>"$zero_venv.lock"
+  flock 9
+  "$zero_venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --retries 1 --timeout 15 \
+      "nvidia-cuda-nvcc==$cuda_version" "nvidia-nvvm==$cuda_version" "nvidia-cuda-crt==$cuda_version" 2>/dev/null ||
+    say "CUDA's compiler cannot be had: going on without the part for GPUs (libzero_cuda.so)"
+  exec 9>&-
+}
+
 install_packages
 install_torch
+install_cuda_compiler
 say "ready"

@@ -100,15 +100,22 @@ std::pair<std::byte*, Block> make_block(int64_t bytes) {
           {static_cast<std::byte*>(ours), bytes, mapped}};
 }
 
+bool holds(const Blocks& blocks, const std::byte* address, int64_t bytes) {
+  const auto next = blocks.upper_bound(const_cast<std::byte*>(address));
+  if (next == blocks.begin()) return false;
+  const auto& [theirs, inside] = *std::prev(next);
+  return address + bytes <= theirs + inside.bytes;
+}
+
 // Of the device, or pinned.
 bool is_reachable(const void* memory, int64_t bytes) {
-  const std::lock_guard lock(gpu().mutex);
   const auto* address = static_cast<const std::byte*>(memory);
-  const auto block = gpu().blocks.upper_bound(const_cast<std::byte*>(address));
-  if (block != gpu().blocks.begin()) {
-    const auto& [theirs, inside] = *std::prev(block);
-    if (address + bytes <= theirs + inside.bytes) return true;
+  {
+    const std::lock_guard lock(uncounted_mutex);
+    if (holds(uncounted, address, bytes)) return true;
   }
+  const std::lock_guard lock(gpu().mutex);
+  if (holds(gpu().blocks, address, bytes)) return true;
   const auto next = gpu().pinned.upper_bound(address);
   if (next == gpu().pinned.begin()) return false;
   const auto& [begin, pinned_bytes] = *std::prev(next);
@@ -223,6 +230,19 @@ std::byte* translate(const void* memory) {
   const std::lock_guard lock(uncounted_mutex);
   std::byte* const found = find_in(uncounted, address);
   return found ? found : address;
+}
+
+int launch(CUstream_st* stream, std::function<void()> kernel) {
+  if (const cudaError_t error = begin("cudaLaunchKernel")) return answer(error);
+  enqueue("kernel", queue_of(stream), std::move(kernel));
+  return cudaSuccess;
+}
+
+std::byte* reach(const void* memory, int64_t bytes) {
+  if (is_reachable(memory, bytes)) return translate(memory);
+  const std::lock_guard lock(gpu().mutex);
+  gpu().broken = cudaErrorIllegalAddress;
+  return nullptr;
 }
 
 void launch(int device, std::function<void()> kernel) {

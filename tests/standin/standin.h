@@ -12,6 +12,8 @@
 // Each stream is a thread that runs behind its caller, at random late. Memory of the
 // device is no memory for the host: whoever touches it there gets a segmentation fault,
 // copies through streams alone reach it, and fresh memory is NaN.
+struct CUstream_st;
+
 namespace standin {
 
 // New GPUs: what there was must be given back.
@@ -42,6 +44,14 @@ int num_unpinned_copies();
 
 // How often the host waited for the device (cudaStreamSynchronize, cudaEventSynchronize).
 int num_host_waits();
+
+// --- for kernels (launch.cpp)
+
+// Queue one in a stream of the program's, or in the default one. What CUDA would answer.
+int launch(CUstream_st* stream, std::function<void()> kernel);
+// Where a kernel that runs reads and writes what the program calls `memory`. Null unless
+// these bytes are the device's, or pinned; then the GPU is broken.
+std::byte* reach(const void* memory, int64_t bytes);
 
 // --- for LibTorch on it (torch_cuda.cpp)
 
