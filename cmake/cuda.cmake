@@ -3,6 +3,7 @@
 # the tests on a GPU of threads included (ZERO_HAS_CUDA_HEADERS). No other part of the program is linked with CUDA.
 set(ZERO_HAS_CUDA OFF)
 set(ZERO_HAS_CUDA_HEADERS OFF)
+set(ZERO_HAS_NCCL OFF)
 if(ZERO_CUDA STREQUAL "OFF")
   return()
 endif()
@@ -22,6 +23,16 @@ find_program(ZERO_NVCC nvcc HINTS ${cuda_folders} PATH_SUFFIXES bin VALIDATOR ze
 set(has_nvcc ${ZERO_NVCC})
 if(has_nvcc)
   zero_is_nvcc(has_nvcc ${ZERO_NVCC})  # it may have been given
+endif()
+
+# NCCL, the one that LibTorch loads, so that a process has one; without it GPUs talk by way of the host's memory.
+find_path(ZERO_NCCL_INCLUDE nccl.h HINTS ${ZERO_TORCH}/../nvidia/nccl PATH_SUFFIXES include)
+find_library(ZERO_NCCL_LIBRARY NAMES libnccl.so.2 HINTS ${ZERO_TORCH}/../nvidia/nccl PATH_SUFFIXES lib)
+if(ZERO_NCCL_INCLUDE AND ZERO_NCCL_LIBRARY)
+  set(ZERO_HAS_NCCL ON)
+  add_library(zero_nccl INTERFACE)
+  target_include_directories(zero_nccl SYSTEM INTERFACE ${ZERO_NCCL_INCLUDE})
+  target_link_libraries(zero_nccl INTERFACE ${ZERO_NCCL_LIBRARY})
 endif()
 
 set(cuda_missing "")

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/comm/agreement.h"
+#include "engine/comm/nccl.h"
 #include "engine/comm/thread_ranks.h"
 #include "engine/device/gpu.h"
 #include "engine/errors.h"
@@ -23,11 +24,14 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return text;
 }
 
-// Threads of one process would wait for each other in the GPU's default stream.
-void require_one_each(const std::map<std::string, std::vector<int>>& ranks_on,
-                      bool may_share) {
+// Do ranks share a GPU, where they may? Threads of one process would wait for each other
+// in the GPU's default stream.
+bool share(const std::map<std::string, std::vector<int>>& ranks_on, bool may_share) {
+  bool is_shared = false;
   for (const auto& [identity, ranks] : ranks_on) {
-    if (ranks.size() == 1 || (may_share && !ranks_are_threads())) continue;
+    if (ranks.size() == 1) continue;
+    is_shared = true;
+    if (may_share && !ranks_are_threads()) continue;
     throw Error(ExitCode::kEnvironment,
                 ranks_text(ranks) + " would share one GPU (" + identity + ")", kWhere,
                 may_share ? "ranks that are threads need one each: fewer of them, ranks "
@@ -35,11 +39,12 @@ void require_one_each(const std::map<std::string, std::vector<int>>& ranks_on,
                           : "fewer ranks, --share-gpu (weights and gradients then go "
                             "through the host's memory), or --device cpu");
   }
+  return is_shared;
 }
 
 }  // namespace
 
-int choose_gpu(const Options& options, Ranks& ranks) {
+GpuChoice choose_gpu(const Options& options, Ranks& ranks) {
   int index = -1;
   std::string identity;
   Agreement(ranks, "looking for GPUs").run([&] {
@@ -52,7 +57,7 @@ int choose_gpu(const Options& options, Ranks& ranks) {
   const std::string told =
       std::to_string(static_cast<int>(options.device)) + (options.share_gpu ? "s" : "-");
   for (const std::string& of_rank : ranks.gather(told)) {
-    if (of_rank != told) return -1;
+    if (of_rank != told) return {};
   }
   std::map<std::string, std::vector<int>> ranks_on;
   const std::vector<std::string> identities = ranks.gather(identity);
@@ -60,7 +65,7 @@ int choose_gpu(const Options& options, Ranks& ranks) {
     ranks_on[identities[rank]].push_back(rank);
   const auto without = ranks_on.extract("");
   if (ranks_on.empty()) {
-    if (options.device != DeviceChoice::kCuda) return -1;
+    if (options.device != DeviceChoice::kCuda) return {};
     throw Error(ExitCode::kEnvironment, "no GPU was found", kWhere, "--device cpu");
   }
   if (!without.empty()) {
@@ -69,8 +74,21 @@ int choose_gpu(const Options& options, Ranks& ranks) {
                     ranks_text(ranks_on.begin()->second) + " did",
                 kWhere, "start ranks only where there are GPUs, or --device cpu");
   }
-  require_one_each(ranks_on, options.share_gpu);
-  return index;
+  return {index, share(ranks_on, options.share_gpu)};
+}
+
+UnitMemory unit_memory(const GpuChoice& gpu) {
+  if (gpu.index < 0) return UnitMemory::kHost;
+  return gpu.is_shared || !has_nccl() ? UnitMemory::kGpuByHost : UnitMemory::kGpu;
+}
+
+UnitMemory expected_unit_memory(const Options& options, int world_size) {
+  if (options.device == DeviceChoice::kCpu) return UnitMemory::kHost;
+  const int count = num_gpus();
+  if (count > 0)
+    return unit_memory(
+        {.index = 0, .is_shared = options.share_gpu && count < world_size});
+  return options.device == DeviceChoice::kCuda ? UnitMemory::kGpu : UnitMemory::kHost;
 }
 
 }  // namespace zero

@@ -1,14 +1,26 @@
 #pragma once
 #include "engine/comm/ranks.h"
 #include "engine/options.h"
+#include "engine/plan/memory_plan.h"
 
 namespace zero {
 
-// The GPU that this rank computes on, each rank of a host on its own, as far as they go;
-// -1: on the host, as all ranks do. Collective: every rank throws if one cannot use its
-// GPU, if some have one and others have not, if ranks would share one and
-// Options::share_gpu does not allow it, or if there is none and kCuda asks for it.
-// Error(kEnvironment).
-int choose_gpu(const Options& options, Ranks& ranks);
+// Where a rank computes.
+struct GpuChoice {
+  int index = -1;          // of num_gpus(); -1: on the host, as all ranks do
+  bool is_shared = false;  // do any ranks compute on the same GPU? The same on all ranks
+};
+
+// Each rank of a host on a GPU of its own, as far as they go. Collective: every rank
+// throws if one cannot use its GPU, if some have one and others have not, if ranks would
+// share one and Options::share_gpu does not allow it, or if there is none and kCuda asks
+// for it. Error(kEnvironment).
+GpuChoice choose_gpu(const Options& options, Ranks& ranks);
+
+// What that means for the memory plan.
+UnitMemory unit_memory(const GpuChoice& gpu);
+
+// The same, as far as it can be known before there are ranks.
+UnitMemory expected_unit_memory(const Options& options, int world_size);
 
 }  // namespace zero

@@ -8,6 +8,7 @@
 
 #include "engine/check_options.h"
 #include "engine/choose_gpu.h"
+#include "engine/comm/nccl.h"
 #include "engine/compute_type.h"
 #include "engine/device/delays.h"
 #include "engine/device/device.h"
@@ -38,14 +39,13 @@ class PhaseFlag {
 };
 
 // A GPU that cannot be used is an error here, not a slow run.
-std::unique_ptr<Device> make_device(const Options& options, Ranks& ranks) {
-  const int gpu = choose_gpu(options, ranks);
-  if (gpu < 0) {
+std::unique_ptr<Device> make_device(const Options& options, const GpuChoice& gpu) {
+  if (gpu.index < 0) {
     HostDeviceOptions host;
     host.chaos_seed = options.chaos_seed;
     return make_host_device(host);
   }
-  if (at::hasCUDA()) return make_gpu(gpu, {.chaos_seed = options.chaos_seed});
+  if (at::hasCUDA()) return make_gpu(gpu.index, {.chaos_seed = options.chaos_seed});
   throw Error(ExitCode::kEnvironment,
               "LibTorch was asked for CUDA before its part for CUDA was loaded",
               "--device (Options::device)",
@@ -137,14 +137,15 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
     : root(std::move(module)),
       options(given_options),
       control(choose_ranks(std::move(given), options)),
-      device(make_device(options, *control)),
+      gpu(choose_gpu(options, *control)),
+      device(make_device(options, gpu)),
       threads(checked_threads(options)),
       model(scan_model(require_model(root))) {
   require_same_options(options, model, *control);
   check(options, control->size());
   require_free(model);
   plan = make_unit_plan(model.units, model.params, options, control->size());
-  memory = make_memory_plan(plan, options, control->size(), device->has_own_memory());
+  memory = make_memory_plan(plan, options, control->size(), unit_memory(gpu));
   make_collectives();
   comm_stream = device->make_stream("communication");
   // What several ranks exchange is waited for in callbacks, which a GPU may run one after
@@ -174,6 +175,11 @@ void Engine::Impl::make_collectives() {
     comm = host_comm;
   } else if (control->size() == 1) {
     comm = make_lone_collectives();
+  } else if (unit_memory(gpu) == UnitMemory::kGpu) {
+    if (memory.exchange_bytes > 0)
+      exchange_of_gpu = device->allocate("exchange", memory.exchange_bytes);
+    comm =
+        make_nccl_collectives(*control, *device, exchange_of_gpu, memory.exchange_bytes);
   } else {
     exchange = std::make_unique<HostArena>("exchange", memory.exchange_bytes);
     pinned_exchange.emplace(*device, exchange->data(), exchange->capacity_bytes());
@@ -196,6 +202,7 @@ Engine::Impl::~Impl() {
     }
   }
   comm.reset();
+  device->free(exchange_of_gpu);
 }
 
 void Engine::Impl::attach() {

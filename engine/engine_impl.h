@@ -9,6 +9,7 @@
 
 #include "engine/activity.h"
 #include "engine/call_seed.h"
+#include "engine/choose_gpu.h"
 #include "engine/comm/collectives.h"
 #include "engine/compute_type.h"
 #include "engine/device/device.h"
@@ -67,9 +68,11 @@ struct Engine::Impl {
   std::shared_ptr<torch::nn::Module> root;
   Options options;
   std::unique_ptr<Ranks> control;  // small values that the training thread waits for
+  const GpuChoice gpu;
   std::unique_ptr<Device> device;
-  std::unique_ptr<HostArena> exchange;  // of ranks with GPUs
+  std::unique_ptr<HostArena> exchange;  // of ranks with GPUs, in the host's memory
   std::optional<Pinned> pinned_exchange;
+  void* exchange_of_gpu = nullptr;         // or in theirs
   std::shared_ptr<Collectives> comm;       // weights and gradients, on the streams below
   std::shared_ptr<Collectives> host_comm;  // over the host's memory; may be the same
   ThreadPool threads;

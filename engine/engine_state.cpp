@@ -63,9 +63,9 @@ std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
   const ScannedModel scanned = scan_model(model);
   const UnitPlan units =
       make_unit_plan(scanned.units, scanned.params, options, world_size);
-  const bool has_own_memory = options.device == DeviceChoice::kCuda ||
-                              (options.device == DeviceChoice::kAuto && num_gpus() > 0);
-  return make_memory_plan(units, options, world_size, has_own_memory).entries;
+  return make_memory_plan(units, options, world_size,
+                          expected_unit_memory(options, world_size))
+      .entries;
 }
 
 std::vector<ShardView> Engine::shards() {

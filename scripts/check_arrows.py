@@ -60,7 +60,7 @@ HOMES = {
     "xxhash.h": ["checkpoint/", "launcher/data/"],
     "nlohmann/": ["checkpoint/", "launcher/"],
     "mpi.h": ["engine/comm/"],
-    "nccl.h": ["engine/comm/"],
+    "nccl.h": ["engine/comm/nccl/"],
     "cuda": ["engine/device/cuda/"],
     "torch/": ["engine/", "examples/", "launcher/bench/plain_loop.cpp", "launcher/process/process_setup.cpp",
                "launcher/process/runner.cpp"],

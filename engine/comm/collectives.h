@@ -45,11 +45,12 @@ class Collectives {
                           const std::string& tag, Stream& stream) = 0;
 
   // shard (shard_numel) fp32 = element-wise sum over ranks of their r-th part of full
-  // (size * shard_numel). `type` is that of full, kFp32 or kBf16; sums are fp32.
+  // (size * shard_numel), whose contents are gone then. `type` is that of full, kFp32 or
+  // kBf16; sums are fp32.
   // `summed`, if given, is called in the stream.
-  virtual void reduce_scatter(const void* full, float* shard, int64_t shard_numel,
-                              DType type, SumOrder order, const std::string& tag,
-                              Stream& stream, const SummedPiece& summed = {}) = 0;
+  virtual void reduce_scatter(void* full, float* shard, int64_t shard_numel, DType type,
+                              SumOrder order, const std::string& tag, Stream& stream,
+                              const SummedPiece& summed = {}) = 0;
 
   // Each value = its sum over ranks. For the few numbers that must keep their place among
   // the bulk.

@@ -23,7 +23,7 @@ class HostCollectives final : public Collectives {
     });
   }
 
-  void reduce_scatter(const void* full, float* shard, int64_t shard_numel, DType type,
+  void reduce_scatter(void* full, float* shard, int64_t shard_numel, DType type,
                       SumOrder order, const std::string& tag, Stream& stream,
                       const SummedPiece& summed) override {
     const int variant = 2 * static_cast<int>(type) + static_cast<int>(order);

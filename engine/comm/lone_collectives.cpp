@@ -16,8 +16,8 @@ class LoneCollectives final : public Collectives {
   }
 
   // Types differ, and the sum has to be made somewhere: that is the caller's.
-  void reduce_scatter(const void*, float*, int64_t, DType, SumOrder,
-                      const std::string& tag, Stream&, const SummedPiece&) override {
+  void reduce_scatter(void*, float*, int64_t, DType, SumOrder, const std::string& tag,
+                      Stream&, const SummedPiece&) override {
     throw Error(ExitCode::kEnvironment, "one rank has nothing to reduce", tag, "");
   }
 

@@ -119,6 +119,7 @@ class MpiTransport final : public Transport {
   }
 
   void leave(const std::string&) noexcept override { has_left_ = true; }
+  std::string reason_gone() const override { return ""; }  // mpirun ends who is left
 
  private:
   void gather_piece(const std::byte* from, std::byte* to, int64_t bytes, int64_t stride) {

@@ -146,6 +146,14 @@ class SharedTransport final : public Transport {
     own.presence.store(RankState::kLeft, std::memory_order_release);
   }
 
+  std::string reason_gone() const override {
+    std::string reason;
+    for (int peer = 0; peer < size() && reason.empty(); ++peer) {
+      if (peer != rank_) reason = reason_gone(peer, /*has_waited_long=*/true);
+    }
+    return reason;
+  }
+
   Neighbours& neighbours() { return *neighbours_; }
 
  private:

@@ -44,7 +44,7 @@ class StagedCollectives final : public Collectives {
     });
   }
 
-  void reduce_scatter(const void* full, float* shard, int64_t shard_numel, DType type,
+  void reduce_scatter(void* full, float* shard, int64_t shard_numel, DType type,
                       SumOrder order, const std::string& tag, Stream& stream,
                       const SummedPiece& summed) override {
     const int64_t element = size_of(type);

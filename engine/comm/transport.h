@@ -40,6 +40,9 @@ class Transport {
   // tell them, the calls of the others that need this rank. From any thread, more than
   // once.
   virtual void leave(const std::string& reason) noexcept = 0;
+  // Why the lowest of the other ranks that are gone is gone; "" while all are there, as
+  // far as the backend can tell. From any thread.
+  virtual std::string reason_gone() const = 0;
 
  protected:
   Transport(Place place, Place local) : place_(place), local_(local) {}

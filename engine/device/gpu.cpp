@@ -62,21 +62,23 @@ void* open_library(std::string& reasons) {
   return nullptr;
 }
 
-const GpuLibrary& load_library() {
+void* load_library() {
   std::string reasons;
   void* const library = open_library(reasons);
-  if (!library) {
-    refuse("the part of this program for GPUs cannot be loaded (" + reasons + ")",
-           kLibrary, "build it with scripts/build.sh -DZERO_CUDA=ON");
-  }
-  const auto entry =
-      reinterpret_cast<decltype(&zero_gpu_library)>(dlsym(library, "zero_gpu_library"));
+  if (library) return library;
+  refuse("the part of this program for GPUs cannot be loaded (" + reasons + ")", kLibrary,
+         "build it with scripts/build.sh -DZERO_CUDA=ON");
+}
+
+const GpuLibrary& find_entry() {
+  const auto entry = reinterpret_cast<decltype(&zero_gpu_library)>(
+      find_in_gpu_library("zero_gpu_library"));
   if (!entry) refuse("that is of another program", kLibrary, "build both anew");
   return *entry();
 }
 
 const GpuLibrary& gpu_library() {
-  static const GpuLibrary& library = load_library();
+  static const GpuLibrary& library = find_entry();
   return library;
 }
 
@@ -85,6 +87,11 @@ const GpuLibrary& gpu_library() {
 int num_gpus() {
   static const int count = driver_has_gpu() ? gpu_library().count_devices() : 0;
   return count;
+}
+
+void* find_in_gpu_library(const char* name) {
+  static void* const library = load_library();
+  return dlsym(library, name);
 }
 
 std::string identity_of_gpu(int index) { return gpu_library().identity_of(index); }

@@ -24,4 +24,8 @@ std::string identity_of_gpu(int index);
 // GPU `index` of those. Throws Error(kEnvironment) where there is none.
 std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options = {});
 
+// A function of the library that knows GPUs, by its name in C; null if it has none such.
+// Throws what num_gpus() throws.
+void* find_in_gpu_library(const char* name);
+
 }  // namespace zero

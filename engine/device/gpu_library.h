@@ -15,5 +15,5 @@ struct GpuLibrary {
 
 }  // namespace zero
 
-// Its only symbol that is asked for by name.
+// The first symbol that is asked for; see also find_in_gpu_library().
 extern "C" const zero::GpuLibrary* zero_gpu_library();

@@ -31,6 +31,12 @@ int64_t trainable_bytes(const UnitPlan& plan) {
   return bytes;
 }
 
+// NCCL alone sums fp32 in an order of its own.
+bool reduces_by_pieces(const Options& options) {
+  return !options.inference &&
+         (options.deterministic || options.reduce_dtype != DType::kFp32);
+}
+
 // The step's gradient can be kept in its own type where one pass makes it.
 DType kept_gradients(const Options& options) {
   return options.micro_batches_per_rank == 1 ? options.grad_dtype : DType::kFp32;
@@ -114,7 +120,8 @@ int64_t shard_bytes(int64_t numel, int64_t element_bytes) {
 }
 
 MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int world_size,
-                            bool has_own_memory) {
+                            UnitMemory where) {
+  const bool has_own_memory = where != UnitMemory::kHost;
   MemoryPlan memory;
   memory.in_place = world_size == 1 && !has_own_memory && !options.stream_always;
   memory.shard_arrays = shard_arrays(plan, options);
@@ -153,14 +160,15 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int wo
       memory.landing_bytes = shard_bytes(largest_shard, size_of(landed));
     }
   }
-  if (has_own_memory && world_size > 1)
+  if (has_own_memory && world_size > 1 &&
+      (where == UnitMemory::kGpuByHost || reduces_by_pieces(options)))
     memory.exchange_bytes = std::max<int64_t>(kExchangeBytes, 1024 * world_size);
   const auto add = [&](const std::string& owner, const std::string& tier, int64_t bytes) {
     if (bytes > 0) memory.entries.push_back({owner, tier, bytes});
   };
   add("accumulation", "host", memory.accumulation_bytes);
   add("gradient landing", "host", kNumLandings * memory.landing_bytes);
-  add("exchange", "host", memory.exchange_bytes);
+  add("exchange", where == UnitMemory::kGpu ? "device" : "host", memory.exchange_bytes);
   add("root weights", "device", memory.root_weights.bytes());
   add("gather ring", "device", memory.gather_ring.bytes());
   add("gradient ring", "device", memory.gradient_ring.bytes());

@@ -42,7 +42,9 @@ struct MemoryPlan {
   int num_counter_levels = 0;      // of deterministic accumulation; 0: one running sum
   int64_t accumulation_bytes = 0;  // the counter's levels and a scratch shard
   int64_t landing_bytes = 0;       // one of the places where a device's gradients arrive
-  int64_t exchange_bytes = 0;      // what ranks with GPUs exchange passes through there
+  // What ranks with GPUs exchange passes through there: in their own memory, or the
+  // host's.
+  int64_t exchange_bytes = 0;
   bool gradient_in_place = false;  // one rank adds gradients straight into its shards
   bool in_place = false;  // one rank computes on its own shards: nothing is gathered
 
@@ -51,9 +53,12 @@ struct MemoryPlan {
 
 constexpr int kNumLandings = 2;  // one is filled while the other is added
 
-// For a device that computes in the host's memory, or in its own.
+// Where units are computed: in the host's memory, or in that of GPUs, whose ranks talk to
+// each other by NCCL, or by way of the host's memory.
+enum class UnitMemory { kHost, kGpu, kGpuByHost };
+
 MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int world_size,
-                            bool has_own_memory = false);
+                            UnitMemory where = UnitMemory::kHost);
 
 // Elements of the largest shard that has a gradient; 0: none has.
 int64_t largest_gradient_shard(const UnitPlan& plan);

@@ -22,6 +22,24 @@ using testing::HasSubstr;
 
 using Floats = std::vector<float>;
 
+void Backend::on_the_host(Ranks& ranks, const Body& body) {
+  const auto device =
+      make_host_device({.chaos_seed = static_cast<uint64_t>(ranks.rank()) + 1});
+  body(*ranks.make_collectives(), *device);
+}
+
+Backend staged(Backend backend) {
+  const int64_t bytes = 2048 * backend.size;  // several pieces of most arrays
+  backend.most_bytes = 1024;
+  backend.with_collectives = [=](Ranks& ranks, const Backend::Body& body) {
+    const auto device =
+        make_host_device({.chaos_seed = static_cast<uint64_t>(ranks.rank()) + 1});
+    std::vector<std::byte> memory(bytes);
+    body(*make_staged_collectives(ranks.make_collectives(), *device, memory), *device);
+  };
+  return backend;
+}
+
 void run_rank(const Backend::Rank& body, Ranks& ranks) {
   try {
     body(ranks);
@@ -91,14 +109,16 @@ std::vector<uint32_t> bits_of(const Floats& values) {
 Floats gather(Collectives& comm, const Floats& shard, Stream& stream,
               const std::string& tag = "gather") {
   Floats full(comm.size() * shard.size(), -1);
+  const Drained drained(stream);
   comm.all_gather(shard.data(), full.data(), shard.size() * 4, tag, stream);
   stream.synchronize();
   return full;
 }
 
-Floats reduce(Collectives& comm, const Floats& full, Stream& stream,
+Floats reduce(Collectives& comm, Floats full, Stream& stream,
               const std::string& tag = "reduce") {
   Floats shard(full.size() / comm.size(), -1);
+  const Drained drained(stream);
   comm.reduce_scatter(full.data(), shard.data(), shard.size(), DType::kFp32,
                       SumOrder::kTree, tag, stream);
   stream.synchronize();
@@ -120,9 +140,8 @@ const std::vector<int64_t> kSizes = {0, 1, 3, 15, 16, 17, 1023, 4097, 300'007};
 }  // namespace
 
 TEST_P(CollectivesTest, GathersShardsInRankOrder) {
-  on_every_rank([](Collectives& comm) {
-    auto device = make_host_device();
-    auto stream = device->make_stream("gather");
+  on_every_rank([](Collectives& comm, Device& device) {
+    auto stream = device.make_stream("gather");
     for (int64_t numel : kSizes) {
       EXPECT_EQ(gather(comm, values_of(comm.rank(), numel), *stream),
                 expected_full(comm.size(), numel));
@@ -131,23 +150,23 @@ TEST_P(CollectivesTest, GathersShardsInRankOrder) {
 }
 
 TEST_P(CollectivesTest, GathersAnyNumberOfBytes) {
-  on_every_rank([](Collectives& comm) {
-    auto stream = make_inline_stream("gather");
+  on_every_rank([](Collectives& comm, Device& device) {
+    auto stream = device.make_stream("gather");
     for (const size_t num_bytes : {1, 2, 63, 64, 65, 127, 129, 4097}) {
       const auto shard_of = [&](int rank) { return std::string(num_bytes, 'a' + rank); };
       const std::string shard = shard_of(comm.rank());
       std::string full(num_bytes * comm.size(), '.'), expected;
       for (int rank = 0; rank < comm.size(); ++rank) expected += shard_of(rank);
       comm.all_gather(shard.data(), full.data(), shard.size(), "text", *stream);
+      stream->synchronize();
       EXPECT_EQ(full, expected);
     }
   });
 }
 
 TEST_P(CollectivesTest, GathersInPlace) {
-  on_every_rank([](Collectives& comm) {
-    auto device = make_host_device();
-    auto stream = device->make_stream("gather");
+  on_every_rank([](Collectives& comm, Device& device) {
+    auto stream = device.make_stream("gather");
     for (int64_t numel : kSizes) {
       Floats full(comm.size() * numel + 1, -1);
       const Floats own = values_of(comm.rank(), numel);
@@ -162,9 +181,8 @@ TEST_P(CollectivesTest, GathersInPlace) {
 }
 
 TEST_P(CollectivesTest, ReducesInTreeOrderBitForBit) {
-  on_every_rank([](Collectives& comm) {
-    auto device = make_host_device();
-    auto stream = device->make_stream("reduce");
+  on_every_rank([](Collectives& comm, Device& device) {
+    auto stream = device.make_stream("reduce");
     for (int64_t numel : kSizes) {
       const Floats full = values_of(comm.rank(), comm.size() * numel);
       EXPECT_EQ(bits_of(reduce(comm, full, *stream)),
@@ -174,23 +192,42 @@ TEST_P(CollectivesTest, ReducesInTreeOrderBitForBit) {
 }
 
 TEST_P(CollectivesTest, ReducesIntoItsOwnPart) {
-  on_every_rank([](Collectives& comm) {
-    auto stream = make_inline_stream("reduce");
+  on_every_rank([](Collectives& comm, Device& device) {
+    auto stream = device.make_stream("reduce");
     const int64_t numel = 70'001;
     Floats full = values_of(comm.rank(), comm.size() * numel);
     float* shard = full.data() + comm.rank() * numel;
     comm.reduce_scatter(full.data(), shard, numel, DType::kFp32, SumOrder::kTree,
                         "in place", *stream);
+    stream->synchronize();
     EXPECT_EQ(slice(full, comm.rank() * numel, numel),
               expected_shard(comm.rank(), comm.size(), numel));
   });
 }
 
+TEST_P(CollectivesTest, ComesAfterWhatTheStreamHasToDo) {
+  on_every_rank([](Collectives& comm, Device& device) {
+    const int64_t numel = 1000;
+    const Floats own = values_of(comm.rank(), numel);
+    const Floats values = values_of(comm.rank(), comm.size() * numel);
+    Floats shard(numel), full(comm.size() * numel), to_reduce(full.size()), sums(numel);
+    auto stream = device.make_stream("comm");
+    stream->copy(shard.data(), own.data(), numel * 4);
+    comm.all_gather(shard.data(), full.data(), numel * 4, "gather", *stream);
+    stream->copy(to_reduce.data(), values.data(), std::ssize(values) * 4);
+    comm.reduce_scatter(to_reduce.data(), sums.data(), numel, DType::kFp32,
+                        SumOrder::kTree, "reduce", *stream);
+    stream->synchronize();
+    EXPECT_EQ(full, expected_full(comm.size(), numel));
+    EXPECT_EQ(sums, expected_shard(comm.rank(), comm.size(), numel));
+  });
+}
+
 TEST_P(CollectivesTest, TellsEachSumWhileItIsAtHand) {
-  on_every_rank([](Collectives& comm) {
-    auto stream = make_inline_stream("reduce");
+  on_every_rank([](Collectives& comm, Device& device) {
+    auto stream = device.make_stream("reduce");
     for (int64_t numel : kSizes) {
-      const Floats full = values_of(comm.rank(), comm.size() * numel);
+      Floats full = values_of(comm.rank(), comm.size() * numel);
       const Floats expected = expected_shard(comm.rank(), comm.size(), numel);
       Floats shard(numel, -1);
       int64_t told = 0;
@@ -201,14 +238,15 @@ TEST_P(CollectivesTest, TellsEachSumWhileItIsAtHand) {
                             for (; told < end; ++told)
                               ASSERT_EQ(shard[told], expected[told]) << told;
                           });
+      stream->synchronize();
       EXPECT_EQ(told, numel);
     }
   });
 }
 
 TEST_P(CollectivesTest, SumsBf16InFp32) {
-  on_every_rank([](Collectives& comm) {
-    auto stream = make_inline_stream("reduce");
+  on_every_rank([](Collectives& comm, Device& device) {
+    auto stream = device.make_stream("reduce");
     for (int64_t numel : kSizes) {
       std::vector<Floats> parts;  // (size, numel): what each rank sends to us
       std::vector<uint16_t> full;
@@ -224,6 +262,7 @@ TEST_P(CollectivesTest, SumsBf16InFp32) {
       Floats shard(numel, -1);
       comm.reduce_scatter(full.data(), shard.data(), numel, DType::kBf16, SumOrder::kTree,
                           "bf16", *stream);
+      stream->synchronize();
       EXPECT_EQ(bits_of(shard), bits_of(tree_of(parts)));
     }
   });
@@ -314,17 +353,16 @@ TEST_P(RanksTest, BarrierWaitsForEveryone) {
 }
 
 TEST_P(CollectivesTest, CallsOnSeveralStreamsRunInTheOrderOfTheCalls) {
-  on_every_rank([](Collectives& comm) {
-    auto device =
-        make_host_device({.chaos_seed = static_cast<uint64_t>(comm.rank()) + 1});
-    auto first = device->make_stream("first"), second = device->make_stream("second");
+  on_every_rank([](Collectives& comm, Device& device) {
+    auto first = device.make_stream("first"), second = device.make_stream("second");
     const int64_t numel = 1000;
     const Floats own = values_of(comm.rank(), numel);
-    const Floats to_reduce = values_of(comm.rank(), comm.size() * numel);
+    const Floats values = values_of(comm.rank(), comm.size() * numel);
+    std::vector<Floats> to_reduce(20, values);
     Floats full(comm.size() * numel), shard(numel);
     for (int i = 0; i < 20; ++i) {
       comm.all_gather(own.data(), full.data(), numel * 4, "first", *first);
-      comm.reduce_scatter(to_reduce.data(), shard.data(), numel, DType::kFp32,
+      comm.reduce_scatter(to_reduce[i].data(), shard.data(), numel, DType::kFp32,
                           SumOrder::kTree, "second", *second);
     }
     first->synchronize();
@@ -344,7 +382,7 @@ TEST_P(RanksTest, DuplicatesDoNotDisturbEachOther) {
     auto first = device->make_stream("first"), second = device->make_stream("second");
     const int64_t numel = 100'003;
     const Floats own = values_of(ranks.rank(), numel);
-    const Floats to_reduce = values_of(ranks.rank(), ranks.size() * numel);
+    Floats to_reduce = values_of(ranks.rank(), ranks.size() * numel);
     Floats full(ranks.size() * numel), shard(numel);
     auto gather_many = [&] {
       for (int i = 0; i < 5; ++i)
@@ -385,8 +423,8 @@ TEST_P(RanksTest, SplitsByColor) {
 
 TEST_P(CollectivesTest, DifferentTagsDiverge) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  on_every_rank([](Collectives& comm) {
-    auto stream = make_inline_stream("gather");
+  on_every_rank([](Collectives& comm, Device& device) {
+    auto stream = device.make_stream("gather");
     const bool is_last = comm.rank() == comm.size() - 1;
     const Error error = error_of(
         [&] { gather(comm, Floats(100), *stream, is_last ? "blocks.5" : "blocks.4"); });
@@ -401,9 +439,8 @@ TEST_P(CollectivesTest, DifferentTagsDiverge) {
 
 TEST_P(CollectivesTest, DifferentOperationsDiverge) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  on_every_rank([](Collectives& comm) {
-    auto device = make_host_device();
-    auto stream = device->make_stream("comm");
+  on_every_rank([](Collectives& comm, Device& device) {
+    auto stream = device.make_stream("comm");
     const Floats values(comm.size() * 10);
     const Error error = error_of([&] {
       comm.rank() == 0 ? reduce(comm, values, *stream, "blocks.4")
@@ -417,13 +454,14 @@ TEST_P(CollectivesTest, DifferentOperationsDiverge) {
 
 TEST_P(CollectivesTest, DifferentSizesDiverge) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  const std::string largest = GetParam().is_staged ? "1024 bytes" : "4000000 bytes";
-  on_every_rank([&](Collectives& comm) {
-    auto stream = make_inline_stream("gather");
+  const int64_t largest = std::min<int64_t>(4'000'000, GetParam().most_bytes);
+  on_every_rank([&](Collectives& comm, Device& device) {
+    auto stream = device.make_stream("gather");
     const int64_t numel = comm.rank() == 0 ? 1'000'000 : 1;  // many rounds against one
     const Error error = error_of([&] { gather(comm, Floats(numel), *stream); });
     EXPECT_EQ(error.code(), ExitCode::kDiverged);
-    EXPECT_THAT(error.problem(), AllOf(HasSubstr(largest), HasSubstr("4 bytes")));
+    EXPECT_THAT(error.problem(), AllOf(HasSubstr(std::to_string(largest) + " bytes"),
+                                       HasSubstr("4 bytes")));
   });
 }
 
@@ -455,8 +493,8 @@ TEST_P(RanksTest, DifferentRootsAndReductionsDiverge) {
 
 TEST_P(CollectivesTest, LongTagsAreComparedToTheirEnd) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  on_every_rank([](Collectives& comm) {
-    auto stream = make_inline_stream("gather");
+  on_every_rank([](Collectives& comm, Device& device) {
+    auto stream = device.make_stream("gather");
     const std::string tag = std::string(300, 'x') + (comm.rank() == 0 ? "a" : "b");
     EXPECT_EQ(error_of([&] { gather(comm, Floats(1), *stream, tag); }).code(),
               ExitCode::kDiverged);
@@ -465,8 +503,8 @@ TEST_P(CollectivesTest, LongTagsAreComparedToTheirEnd) {
 
 TEST_P(CollectivesTest, AFailureEndsThem) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  on_every_rank([](Collectives& comm) {
-    auto stream = make_inline_stream("gather");
+  on_every_rank([](Collectives& comm, Device& device) {
+    auto stream = device.make_stream("gather");
     const std::string tag = comm.rank() == 0 ? "a" : "b";
     error_of([&] { gather(comm, Floats(1), *stream, tag); });
     EXPECT_EQ(error_of([&] { gather(comm, Floats(1), *stream, "c"); }).code(),
@@ -486,15 +524,18 @@ TEST_P(RanksTest, AFailureEndsTheGroup) {
 
 TEST_P(CollectivesTest, ADivergenceReachesWhoeverWaitsForTheEvent) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  on_every_rank([](Collectives& comm) {
-    auto device = make_host_device();
-    auto stream = device->make_stream("gather");
+  on_every_rank([](Collectives& comm, Device& device) {
+    auto stream = device.make_stream("gather");
     Event event;
     Floats shard(4), full(4 * comm.size());
-    comm.all_gather(shard.data(), full.data(), 16, comm.rank() == 0 ? "a" : "b", *stream);
-    stream->record(event);
-    EXPECT_EQ(error_of([&] { device->compute_stream().wait(event); }).code(),
-              ExitCode::kDiverged);
+    const Drained drained(*stream);
+    const Error error = error_of([&] {  // or the call throws, if it is known by then
+      comm.all_gather(shard.data(), full.data(), 16, comm.rank() == 0 ? "a" : "b",
+                      *stream);
+      stream->record(event);
+      event.synchronize();
+    });
+    EXPECT_EQ(error.code(), ExitCode::kDiverged);
   });
 }
 
@@ -512,7 +553,7 @@ TEST_P(RanksTest, RandomMixturesGiveTheSerialResults) {
       const auto num_reduced = static_cast<int64_t>(random() % 3000);
       Floats gathered(ranks.size() * num_gathered), reduced(num_reduced);
       const Floats own = values_of(ranks.rank(), num_gathered, round);
-      const Floats full = values_of(ranks.rank(), ranks.size() * num_reduced, round);
+      Floats full = values_of(ranks.rank(), ranks.size() * num_reduced, round);
       const int which = random() % 2;
       comms[which]->all_gather(own.data(), gathered.data(), num_gathered * 4, "a",
                                *first);

@@ -21,10 +21,34 @@ struct Backend {
   // Run the body of every rank that this process plays, each in a new group; an exception
   // is a failure.
   std::function<void(const Rank&)> run;
-  bool is_staged = false;  // collectives by way of other memory
+  using Body = std::function<void(Collectives&, Device&)>;
+  // Run the body with this rank's collectives and the device whose memory they are for.
+  std::function<void(Ranks&, const Body&)> with_collectives = on_the_host;
+  int64_t most_bytes = 1 << 30;  // that travel in one of the calls behind a call
+
+  static void on_the_host(Ranks& ranks, const Body& body);
 };
 
+// The same ranks, whose collectives go by way of other memory.
+Backend staged(Backend backend);
+
 inline void PrintTo(const Backend& backend, std::ostream* out) { *out << backend.name; }
+
+// At its end the stream touches none of what was made before it, even if a call threw.
+class Drained {
+ public:
+  explicit Drained(Stream& stream) : stream_(stream) {}
+  ~Drained() {
+    try {
+      stream_.synchronize();
+    } catch (const std::exception&) {
+      // what went wrong is thrown already
+    }
+  }
+
+ private:
+  Stream& stream_;
+};
 
 // Run a rank's body; what it throws becomes a test failure.
 void run_rank(const Backend::Rank& body, Ranks& ranks);
@@ -37,13 +61,8 @@ class RanksTest : public testing::TestWithParam<Backend> {
 
 class CollectivesTest : public RanksTest {
  protected:
-  void on_every_rank(const std::function<void(Collectives&)>& body) {
-    GetParam().run([&](Ranks& ranks) {
-      if (!GetParam().is_staged) return body(*ranks.make_collectives());
-      const auto device = make_host_device();
-      std::vector<std::byte> memory(2048 * size());  // several pieces of most arrays
-      body(*make_staged_collectives(ranks.make_collectives(), *device, memory));
-    });
+  void on_every_rank(const Backend::Body& body) {
+    GetParam().run([&](Ranks& ranks) { GetParam().with_collectives(ranks, body); });
   }
 };
 

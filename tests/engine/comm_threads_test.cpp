@@ -57,11 +57,6 @@ INSTANTIATE_TEST_SUITE_P(Local, RanksTest, kBackends,
 INSTANTIATE_TEST_SUITE_P(Local, CollectivesTest, kBackends,
                          [](const auto& info) { return info.param.name; });
 
-Backend staged(Backend backend) {
-  backend.is_staged = true;
-  return backend;
-}
-
 INSTANTIATE_TEST_SUITE_P(Staged, CollectivesTest,
                          testing::Values(staged(thread_backend(2)),
                                          staged(thread_backend(3)),
@@ -208,6 +203,7 @@ class BrokenTransport final : public Transport {
   void leave(const std::string& reason) noexcept override {
     log_.push_back("left: " + reason);
   }
+  std::string reason_gone() const override { return ""; }
 
  private:
   void fail(const Call& call) {

@@ -34,10 +34,13 @@ void DeviceTest::make(uint64_t chaos_seed) {
   device_->pin(host_.data(), std::ssize(host_));
 }
 
-std::unique_ptr<HostStream> DeviceTest::failed_worker(const std::string& why,
-                                                      Event& after) {
+std::unique_ptr<HostStream> DeviceTest::failing_worker(
+    const std::string& why, Event& after, const std::shared_future<void>& when) {
   auto worker = device_->make_worker("fails");
-  worker->enqueue([why] { throw Error(ExitCode::kTraining, why); });
+  worker->enqueue([why, when] {
+    when.wait();
+    throw Error(ExitCode::kTraining, why);
+  });
   worker->record(after);
   return worker;
 }
@@ -199,12 +202,14 @@ TEST_P(DeviceTest, AFailureTravelsAlongEvents) {
   auto a = stream("a"), b = stream("b");
   auto worker = device_->make_worker("worker");
   Event failed, from_a, from_b;
-  auto fails = failed_worker("no memory", failed);
+  std::promise<void> all_is_queued;
+  auto fails = failing_worker("no memory", failed, all_is_queued.get_future().share());
   a->wait(failed);
   a->record(from_a);
   b->wait(from_a);
   b->record(from_b);
   worker->wait(from_b);
+  all_is_queued.set_value();
   EXPECT_THAT(failure_of([&] { worker->synchronize(); }), HasSubstr("no memory"));
   EXPECT_THAT(failure_of([&] { from_b.synchronize(); }), HasSubstr("no memory"));
   EXPECT_THAT(failure_of([&] { b->synchronize(); }), HasSubstr("no memory"));

@@ -58,8 +58,9 @@ class DeviceTest : public testing::TestWithParam<DeviceMaker> {
   std::unique_ptr<Stream> stream(const std::string& name) {
     return device_->make_stream(name);
   }
-  // A worker that fails, and an event after that.
-  std::unique_ptr<HostStream> failed_worker(const std::string& why, Event& after);
+  // A worker that fails, at `when`, and an event after that.
+  std::unique_ptr<HostStream> failing_worker(const std::string& why, Event& after,
+                                             const std::shared_future<void>& when);
 
   int* new_int() { return static_cast<int*>(device_->allocate("an int", sizeof(int))); }
   // Pinned memory of the host, until the end of the test.

@@ -146,8 +146,9 @@ Queue queue_of(cudaStream_t stream) {
 }
 
 // Runs unless the GPU is broken; a planned failure breaks it.
-void enqueue(const char* call, const Queue& queue, std::function<void()> operation) {
-  queue->enqueue([call = std::string(call), operation = std::move(operation)] {
+void add_to(const Queue& queue, const std::string& call,
+            std::function<void()> operation) {
+  queue->enqueue([call, operation = std::move(operation)] {
     {
       const std::lock_guard lock(gpu().mutex);
       const auto planned = gpu().fail_when_run.extract(call);
@@ -234,7 +235,7 @@ std::byte* translate(const void* memory) {
 
 int launch(CUstream_st* stream, std::function<void()> kernel) {
   if (const cudaError_t error = begin("cudaLaunchKernel")) return answer(error);
-  enqueue("kernel", queue_of(stream), std::move(kernel));
+  add_to(queue_of(stream), "kernel", std::move(kernel));
   return cudaSuccess;
 }
 
@@ -245,8 +246,20 @@ std::byte* reach(const void* memory, int64_t bytes) {
   return nullptr;
 }
 
+void enqueue(const std::string& call, void* stream, std::function<void()> operation) {
+  add_to(queue_of(static_cast<cudaStream_t>(stream)), call, std::move(operation));
+}
+
+int take_failure(const std::string& call) { return begin(call.c_str()); }
+
+int take_failure_when_run(const std::string& call) {
+  const std::lock_guard lock(gpu().mutex);
+  const auto planned = gpu().fail_when_run.extract(call);
+  return planned.empty() ? cudaSuccess : planned.mapped();
+}
+
 void launch(int device, std::function<void()> kernel) {
-  enqueue("kernel", default_queue(device), std::move(kernel));
+  add_to(default_queue(device), "kernel", std::move(kernel));
 }
 
 bool drain(int device, bool is_counted) {
@@ -371,7 +384,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   const auto size = static_cast<int64_t>(bytes);
   if (!standin::is_reachable(to, size) || !standin::is_reachable(from, size))
     ++gpu().num_unpinned_copies;
-  standin::enqueue("cudaMemcpyAsync", standin::queue_of(stream), [=] {
+  standin::add_to(standin::queue_of(stream), "cudaMemcpyAsync", [=] {
     std::memcpy(standin::translate(to), standin::translate(from), bytes);
   });
   return cudaSuccess;
@@ -379,8 +392,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
   if (const cudaError_t error = begin("cudaMemsetAsync")) return answer(error);
-  standin::enqueue("cudaMemsetAsync", standin::queue_of(stream),
-                   [=] { std::memset(standin::translate(to), value, bytes); });
+  standin::add_to(standin::queue_of(stream), "cudaMemsetAsync",
+                  [=] { std::memset(standin::translate(to), value, bytes); });
   return cudaSuccess;
 }
 
@@ -426,8 +439,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
                                void* argument) {
   if (const cudaError_t error = begin("cudaLaunchHostFunc")) return answer(error);
-  standin::enqueue("cudaLaunchHostFunc", standin::queue_of(stream),
-                   [=] { function(argument); });
+  standin::add_to(standin::queue_of(stream), "cudaLaunchHostFunc",
+                  [=] { function(argument); });
   return cudaSuccess;
 }
 

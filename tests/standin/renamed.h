@@ -28,3 +28,16 @@
 #define cudaStreamDestroy standin_cudaStreamDestroy
 #define cudaStreamSynchronize standin_cudaStreamSynchronize
 #define cudaStreamWaitEvent standin_cudaStreamWaitEvent
+
+#define ncclAllGather standin_ncclAllGather
+#define ncclCommAbort standin_ncclCommAbort
+#define ncclCommGetAsyncError standin_ncclCommGetAsyncError
+#define ncclCommInitRankConfig standin_ncclCommInitRankConfig
+#define ncclGetErrorString standin_ncclGetErrorString
+#define ncclGetLastError standin_ncclGetLastError
+#define ncclGetUniqueId standin_ncclGetUniqueId
+#define ncclGroupEnd standin_ncclGroupEnd
+#define ncclGroupStart standin_ncclGroupStart
+#define ncclRecv standin_ncclRecv
+#define ncclReduceScatter standin_ncclReduceScatter
+#define ncclSend standin_ncclSend

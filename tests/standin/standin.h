@@ -53,7 +53,15 @@ int launch(CUstream_st* stream, std::function<void()> kernel);
 // these bytes are the device's, or pinned; then the GPU is broken.
 std::byte* reach(const void* memory, int64_t bytes);
 
-// --- for LibTorch on it (torch_cuda.cpp)
+// --- for what else runs on it: LibTorch (torch_cuda.cpp), NCCL (nccl.cpp)
+
+// Queue it on a stream (cudaStream_t), as a call of this name, which may fail when it
+// would run.
+void enqueue(const std::string& call, void* stream, std::function<void()> operation);
+// What the next call of this name has to fail with before, or when, it does anything; 0:
+// nothing.
+int take_failure(const std::string& call);
+int take_failure_when_run(const std::string& call);
 
 // Memory of the device that is not counted, and stays when there is a new GPU.
 void* allocate_uncounted(int64_t bytes);

@@ -158,4 +158,6 @@ void CudaStream::synchronize() {
   context_->throw_failure();
 }
 
+CudaStream& as_cuda_stream(Stream& stream) { return dynamic_cast<CudaStream&>(stream); }
+
 }  // namespace zero

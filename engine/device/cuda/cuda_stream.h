@@ -68,10 +68,17 @@ class CudaStream final : public Stream {
   void wait(const Event& event) override;
   void synchronize() override;
 
+  // For libraries that queue work of their own.
+  cudaStream_t handle() const { return stream_; }
+  std::shared_ptr<CudaContext> shared_context() const { return context_; }
+
  private:
   const std::shared_ptr<CudaContext> context_;
   const std::string name_;
   cudaStream_t stream_ = nullptr;
 };
+
+// The same stream, seen as one of CUDA's. It must be one.
+CudaStream& as_cuda_stream(Stream& stream);
 
 }  // namespace zero

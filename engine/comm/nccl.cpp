@@ -1,0 +1,25 @@
+#include "engine/comm/nccl.h"
+
+#include "engine/comm/nccl/nccl_library.h"
+#include "engine/device/gpu.h"
+
+namespace zero {
+namespace {
+
+using Make = decltype(&zero_make_nccl_collectives);
+
+Make find_make() {
+  return reinterpret_cast<Make>(find_in_gpu_library("zero_make_nccl_collectives"));
+}
+
+}  // namespace
+
+bool has_nccl() { return find_make() != nullptr; }
+
+std::unique_ptr<Collectives> make_nccl_collectives(Ranks& ranks, Device& gpu,
+                                                   void* exchange,
+                                                   int64_t exchange_bytes) {
+  return std::unique_ptr<Collectives>(find_make()(ranks, gpu, exchange, exchange_bytes));
+}
+
+}  // namespace zero

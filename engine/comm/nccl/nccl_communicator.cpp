@@ -1,0 +1,194 @@
+#include "engine/comm/nccl/nccl_communicator.h"
+
+#include <chrono>
+#include <span>
+#include <utility>
+
+#include "engine/activity.h"
+#include "engine/comm/agreement.h"
+#include "engine/comm/ranks.h"
+#include "engine/errors.h"
+
+namespace zero {
+namespace {
+
+constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
+constexpr int kPatience = 20;  // looks at work that needs a rank that is gone
+constexpr auto kBetweenQuestions = std::chrono::microseconds(20);
+
+constexpr char kCure[] =
+    "NCCL_DEBUG=WARN tells more; a rank that is gone has its own error above";
+
+Error nccl_error(ncclResult_t result, const std::string& details,
+                 const std::string& doing) {
+  std::string text = std::string("NCCL: ") + ncclGetErrorString(result);
+  if (!details.empty()) text += " (" + details + ")";
+  return Error(ExitCode::kEnvironment, text, doing, kCure);
+}
+
+void check(ncclResult_t result, const std::string& doing) {
+  if (result != ncclSuccess && result != ncclInProgress)
+    throw nccl_error(result, ncclGetLastError(nullptr), doing);
+}
+
+// What names the communicator, made by the first rank.
+ncclUniqueId agree_on_id(Ranks& ranks) {
+  ncclUniqueId id{};
+  Agreement(ranks, "NCCL").run([&] {
+    if (ranks.rank() == 0) check(ncclGetUniqueId(&id), "beginning to use NCCL");
+  });
+  ranks.broadcast(id.internal, sizeof id.internal, 0, "id of NCCL");
+  return id;
+}
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(Ranks& ranks, Owner owner)
+    : rank_(ranks.rank()), owner_(std::move(owner)) {
+  try {
+    join(ranks);
+  } catch (...) {
+    abort();
+    throw;
+  }
+  watch_ = std::jthread([this](std::stop_token stop) { keep_watch(std::move(stop)); });
+}
+
+// Ranks tell each other how far they are, since NCCL would wait for one that failed.
+void NcclCommunicator::join(Ranks& ranks) {
+  const ncclUniqueId id = agree_on_id(ranks);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclResult_t result =
+      ncclCommInitRankConfig(&comm_, ranks.size(), id, ranks.rank(), &config);
+  int64_t told[2];  // has one failed, has one not finished
+  do {
+    std::this_thread::sleep_for(kBetweenQuestions);
+    if (result == ncclInProgress) result = state();
+    told[0] = result != ncclSuccess && result != ncclInProgress;
+    told[1] = result == ncclInProgress;
+    ranks.all_reduce(std::span(told), ReduceOp::kMax, "joining NCCL");
+  } while (told[0] == 0 && told[1] == 1);
+  Agreement(ranks, "joining NCCL").run([&] {
+    check(result, "joining the other ranks' GPUs");
+  });
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  if (watch_.joinable()) {
+    watch_.request_stop();
+    watch_.join();
+  }
+  abort();
+}
+
+void NcclCommunicator::call(const std::string& doing,
+                            const std::function<ncclResult_t(ncclComm_t)>& queue) {
+  ncclResult_t result = ncclSuccess;
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) std::rethrow_exception(failure_);
+    result = queue(comm_);
+  }
+  try {
+    settle(doing, result);
+  } catch (...) {
+    end(std::current_exception());
+    throw;
+  }
+}
+
+// Until it has queued its work. After a failure that is when it can queue none any more:
+// the caller may give up stream and memory.
+void NcclCommunicator::settle(const std::string& doing, ncclResult_t result) {
+  while (result == ncclInProgress) {
+    std::this_thread::sleep_for(kBetweenQuestions);
+    std::unique_lock lock(mutex_);
+    if (failure_) {
+      ended_.wait(lock, [&] { return comm_ == nullptr; });
+      std::rethrow_exception(failure_);
+    }
+    lock.unlock();
+    result = state();
+  }
+  if (result != ncclSuccess) throw nccl_error(result, ncclGetLastError(nullptr), doing);
+}
+
+// Of what was queued last, or of what went wrong.
+ncclResult_t NcclCommunicator::state() {
+  const std::lock_guard lock(mutex_);
+  if (!comm_) return ncclInProgress;  // ended meanwhile
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t result = ncclCommGetAsyncError(comm_, &state);
+  return result == ncclSuccess ? state : result;
+}
+
+void NcclCommunicator::watch(const std::string& doing, const Event& done) {
+  const std::lock_guard lock(mutex_);
+  forget_done();
+  queued_.push_back({doing, done.latest()});
+}
+
+void NcclCommunicator::forget_done() {
+  while (!queued_.empty() && queued_.front().done->is_reached()) queued_.pop_front();
+}
+
+void NcclCommunicator::end(std::exception_ptr reason) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return;
+    failure_ = std::move(reason);
+  }
+  ended_.notify_all();
+}
+
+// "": there is none.
+std::string NcclCommunicator::oldest_call() {
+  const std::lock_guard lock(mutex_);
+  forget_done();
+  return queued_.empty() ? "" : queued_.front().doing;
+}
+
+// Has the communicator ended?
+bool NcclCommunicator::look() {
+  const ncclResult_t now = state();
+  const std::string doing = oldest_call();
+  if (now != ncclSuccess && now != ncclInProgress) {
+    const std::string during = Activity::here().state().where;
+    end(std::make_exception_ptr(nccl_error(
+        now, "rank " + std::to_string(rank_) + (during.empty() ? "" : ", " + during),
+        doing.empty() ? "between two calls" : doing)));
+  }
+  // Who left after its last call has done its part of ours: that soon ends.
+  const std::string gone = doing.empty() ? "" : owner_.reason_gone();
+  num_looks_ = gone.empty() ? 0 : num_looks_ + 1;
+  if (num_looks_ > kPatience) {
+    end(std::make_exception_ptr(Error(ExitCode::kEnvironment, gone, doing,
+                                      "the first error of that rank tells why")));
+  }
+  const std::lock_guard lock(mutex_);
+  return failure_ != nullptr;
+}
+
+void NcclCommunicator::keep_watch(std::stop_token stop) {
+  while (!stop.stop_requested()) {
+    {
+      std::unique_lock lock(mutex_);
+      ended_.wait_for(lock, stop, kBetweenLooks, [&] { return failure_ != nullptr; });
+    }
+    if (!look()) continue;
+    owner_.failed(failure_);  // which changes no more
+    return abort();
+  }
+}
+
+// Work that waits on the GPU for other ranks ends.
+void NcclCommunicator::abort() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (comm_) ncclCommAbort(std::exchange(comm_, nullptr));
+  }
+  ended_.notify_all();
+}
+
+}  // namespace zero

@@ -1,0 +1,73 @@
+#pragma once
+#include <nccl.h>
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "engine/device/event.h"
+
+namespace zero {
+
+class Ranks;
+
+// One communicator of NCCL, which never keeps anybody waiting for a rank that is gone.
+//
+// NCCL's calls return at once and are asked until they have queued their work; a thread
+// of this asks for what went wrong behind them. The first failure ends the communicator:
+// NCCL's work on the GPU stops, and later calls throw it again.
+class NcclCommunicator {
+ public:
+  // What a communicator needs of its owner, from the thread.
+  struct Owner {
+    std::function<void(std::exception_ptr)> failed;  // told once
+    // Why another rank is gone, "" while all are there. Work that needs it will not end.
+    std::function<std::string()> reason_gone;
+  };
+
+  // Collective: every rank throws if one fails.
+  NcclCommunicator(Ranks& ranks, Owner owner);
+  ~NcclCommunicator();  // what is queued stops
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  // Queue work of NCCL, which `doing` names in errors.
+  void call(const std::string& doing,
+            const std::function<ncclResult_t(ncclComm_t)>& queue);
+  // What was queued by `doing` is done when this event is reached.
+  void watch(const std::string& doing, const Event& done);
+  // From any thread. The first reason is what everybody is told.
+  void end(std::exception_ptr reason) noexcept;
+
+ private:
+  struct Queued {
+    std::string doing;
+    std::shared_ptr<const Point> done;
+  };
+
+  void join(Ranks& ranks);
+  ncclResult_t state();
+  void settle(const std::string& doing, ncclResult_t result);
+  void keep_watch(std::stop_token stop);
+  void abort();
+  bool look();
+  std::string oldest_call();
+  void forget_done();
+
+  const int rank_;
+  const Owner owner_;
+  mutable std::mutex mutex_;
+  std::condition_variable_any ended_;
+  ncclComm_t comm_ = nullptr;   // guarded by mutex_
+  std::exception_ptr failure_;  // guarded by mutex_
+  std::deque<Queued> queued_;   // guarded by mutex_; in the order of the calls
+  int num_looks_ = 0;           // of the thread: at work that needs a rank that is gone
+  std::jthread watch_;
+};
+
+}  // namespace zero
