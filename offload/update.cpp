@@ -11,10 +11,8 @@
 #include "offload/thread_pool.h"
 
 namespace zero {
-namespace {
 
-void check(const Update& update) {
-  const UpdatePiece& piece = update.piece;
+void check_piece(const UpdatePiece& piece, int num_states) {
   if (piece.numel < 0)
     throw std::invalid_argument("update: numel is " + std::to_string(piece.numel));
   if (piece.numel == 0) return;
@@ -24,12 +22,16 @@ void check(const Update& update) {
     throw std::invalid_argument("update: give master or master_low, one of the two");
   if (piece.master_low && !piece.copy_bf16)
     throw std::invalid_argument("update: master_low without copy_bf16, its other half");
-  const int num_states =
-      std::visit([](const auto& rule) { return rule.kNumStates; }, update.rule);
   for (int i = 0; i < num_states; ++i) {
     if (!piece.state[i] == !piece.state_bf16[i] || !piece.state[i] != !piece.state[0])
       throw std::invalid_argument("update: give state or state_bf16, all of one kind");
   }
+}
+
+namespace {
+
+int num_states_of(const UpdateRule& rule) {
+  return std::visit([](const auto& each) { return each.kNumStates; }, rule);
 }
 
 template <typename T>
@@ -87,7 +89,7 @@ UpdatePiece part_of(const UpdatePiece& piece, int64_t begin, int64_t end) {
 }
 
 void update(std::span<const Update> updates, ThreadPool& pool) {
-  for (const Update& each : updates) check(each);
+  for (const Update& each : updates) check_piece(each.piece, num_states_of(each.rule));
   share_out(updates, pool, run);
 }
 

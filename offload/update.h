@@ -34,13 +34,16 @@ struct Update {
   UpdateRule rule;
 };
 
+// Throw std::invalid_argument for a negative numel, no gradient or two of them, a master
+// or one of the rule's states that is missing or there twice.
+void check_piece(const UpdatePiece& piece, int num_states);
+
 // Do one step on all pieces in one sweep: each byte is read once and written once.
 //
 // Pieces are shared out among the threads as if they were one. copy_bf16 is the new
 // master rounded to nearest even, or its high half. The bits depend neither on position,
-// split, thread count nor instruction set (a NaN's payload may). Throws
-// std::invalid_argument for a negative numel, no gradient or two of them, a master or a
-// state that is missing or there twice, before anything changes.
+// split, thread count nor instruction set (a NaN's payload may). Throws as
+// check_piece() does, before anything changes.
 void update(std::span<const Update> updates, ThreadPool& pool);
 
 // Touch every page of the pieces with the thread that update() will give it to; no value

@@ -4,10 +4,16 @@
 
 #include <bit>
 #include <cmath>
+#include <stdexcept>
 
 #include "engine/comm/host_memory.h"
 #include "engine/device/cuda/kernels.h"
+#include "engine/step/addition.h"
 #include "offload/bf16.h"
+#include "offload/exact_sum.h"
+#include "offload/kernels.h"
+#include "offload/stored_values.h"
+#include "offload/thread_pool.h"
 #include "tests/offload/test_data.h"
 
 namespace zero::testing {
@@ -107,6 +113,370 @@ TEST(TreeSumKernel, BeginsAnywhere) {
           << numel << " from " << offset;
     }
   }
+}
+
+// --- one element after the other
+
+TEST(CastKernel, RoundsEveryFloatLikeTheHost) {
+  std::vector<float> all;
+  for (uint32_t high = 0; high < 65536; ++high) {
+    for (const uint32_t low : {0x0000, 0x0001, 0x7fff, 0x8000, 0x8001, 0xffff})
+      all.push_back(std::bit_cast<float>(high << 16 | low));
+  }
+  const GpuArray<float> from(all);
+  const GpuArray<uint16_t> to(std::ssize(all));
+  queue_cast(to.data(), DType::kBf16, from.data(), DType::kFp32, std::ssize(all),
+             nullptr);
+  EXPECT_EQ(to.read(), rounded(all));
+}
+
+TEST(CastKernel, WidensEveryBf16) {
+  std::vector<uint16_t> all(65536);
+  std::vector<uint32_t> expected(65536);
+  for (uint32_t i = 0; i < 65536; ++i)
+    all[i] = static_cast<uint16_t>(i), expected[i] = i << 16;
+  const GpuArray<uint16_t> from(all);
+  const GpuArray<float> to(65536);
+  queue_cast(to.data(), DType::kFp32, from.data(), DType::kBf16, 65536, nullptr);
+  EXPECT_EQ(zero::bits_of(to.read()), expected);
+}
+
+TEST(CastKernel, BeginsAnywhere) {
+  for (const int64_t numel : kNumels) {
+    for (int64_t offset = 0; offset < 9; ++offset) {
+      const std::vector<float> values = spread_values(numel, 8, 1.0f);
+      const GpuArray<float> from(values, offset % 4), back(numel, offset % 3);
+      const GpuArray<uint16_t> to(numel, offset);
+      queue_cast(to.data(), DType::kBf16, from.data(), DType::kFp32, numel, nullptr);
+      queue_cast(back.data(), DType::kFp32, to.data(), DType::kBf16, numel, nullptr);
+      EXPECT_EQ(to.read(), rounded(values)) << numel << " from " << offset;
+      EXPECT_EQ(rounded(back.read()), rounded(values)) << numel << " from " << offset;
+    }
+  }
+}
+
+TEST(SumKernel, AddsLikeAHostThatAccumulates) {
+  ThreadPool threads(1);
+  for (const int64_t numel : kNumels) {
+    const std::vector<float> left = spread_values(numel, 9, 1.0f),
+                             right = spread_values(numel, 10, 1.0f);
+    const std::vector<uint16_t> right_bf16 = rounded(right);
+    std::vector<float> sum(numel), sum_bf16(numel), twice(numel);
+    add_up({.left = left.data(), .right = right.data(), .sum = sum.data()}, 0, numel,
+           threads);
+    add_up({.left = sum.data(), .right = right.data(), .sum = twice.data()}, 0, numel,
+           threads);
+    add_up({.left = left.data(), .right_bf16 = right_bf16.data(), .sum = sum_bf16.data()},
+           0, numel, threads);
+
+    for (const int64_t offset : {0, 1}) {
+      SCOPED_TRACE(::testing::Message() << numel << " from " << offset);
+      const GpuArray<float> gpu_left(left, offset), gpu_right(right), apart(numel);
+      const GpuArray<uint16_t> gpu_bf16(right_bf16);
+      queue_add(apart.data(), gpu_left.data(), gpu_right.data(), DType::kFp32, numel,
+                nullptr);
+      EXPECT_EQ(bits_of(apart.read()), bits_of(sum));
+      EXPECT_EQ(bits_of(gpu_left.read()), bits_of(left));
+      queue_add(gpu_left.data(), gpu_left.data(), gpu_bf16.data(), DType::kBf16, numel,
+                nullptr);
+      EXPECT_EQ(bits_of(gpu_left.read()), bits_of(sum_bf16));
+      queue_add(gpu_right.data(), apart.data(), gpu_right.data(), DType::kFp32, numel,
+                nullptr);
+      EXPECT_EQ(bits_of(gpu_right.read()), bits_of(twice));
+    }
+  }
+}
+
+TEST(ScaleKernel, RoundsOnce) {
+  for (const int64_t numel : kNumels) {
+    std::vector<float> values = spread_values(numel, 11, 1.0f);
+    const GpuArray<float> plain(values, numel % 2);
+    const GpuArray<uint16_t> bf16(rounded(values));
+    queue_scale(plain.data(), DType::kFp32, 0.3f, numel, nullptr);
+    queue_scale(bf16.data(), DType::kBf16, 0.3f, numel, nullptr);
+    std::vector<float> widened;
+    for (float& value : values) {
+      widened.push_back(bf16_to_float(float_to_bf16(value)) * 0.3f);
+      value *= 0.3f;
+    }
+    EXPECT_EQ(bits_of(plain.read()), bits_of(values)) << numel;
+    EXPECT_EQ(bf16.read(), rounded(widened)) << numel;
+  }
+}
+
+TEST(ScaleKernel, KeepsSmallNumbers) {
+  const GpuArray<float> values(std::vector<float>{0x1p-126f, 0x1p-148f, -0x1p-149f});
+  queue_scale(values.data(), DType::kFp32, 0.5f, 3, nullptr);
+  EXPECT_EQ(bits_of(values.read()), bits_of({0x1p-127f, 0x1p-149f, -0.0f}));
+}
+
+// --- AdamW
+
+// How a shard keeps its arrays.
+struct Kept {
+  bool grad_in_bf16 = false;
+  enum Master { kPlain, kWithCopy, kSplit } master = kPlain;
+  bool states_in_bf16 = false;
+};
+
+std::vector<Kept> all_ways() {
+  std::vector<Kept> all;
+  for (const bool grad : {false, true}) {
+    for (const auto master : {Kept::kPlain, Kept::kWithCopy, Kept::kSplit}) {
+      for (const bool states : {false, true}) all.push_back({grad, master, states});
+    }
+  }
+  return all;
+}
+
+// All arrays that a piece may have; which of them it has, it takes from `kept`.
+template <template <class> class Array>
+struct Arrays {
+  Array<float> grad, master, exp_avg, exp_avg_sq;
+  Array<uint16_t> grad_bf16, low, copy, exp_avg_bf16, exp_avg_sq_bf16;
+
+  UpdatePiece piece(const Kept& kept, int64_t numel) {
+    UpdatePiece piece{.numel = numel};
+    if (kept.grad_in_bf16)
+      piece.grad_bf16 = grad_bf16.data();
+    else
+      piece.grad = grad.data();
+    if (kept.master == Kept::kSplit)
+      piece.master_low = low.data();
+    else
+      piece.master = master.data();
+    if (kept.master != Kept::kPlain) piece.copy_bf16 = copy.data();
+    if (kept.states_in_bf16) {
+      piece.state_bf16[0] = exp_avg_bf16.data();
+      piece.state_bf16[1] = exp_avg_sq_bf16.data();
+    } else {
+      piece.state[0] = exp_avg.data();
+      piece.state[1] = exp_avg_sq.data();
+    }
+    return piece;
+  }
+};
+
+template <class T>
+using HostArray = std::vector<T>;
+
+// Numbers of every size, and what is at the edges of AdamW's arithmetic.
+Arrays<HostArray> numbers(int64_t numel) {
+  Arrays<HostArray> all;
+  all.grad = spread_values(numel, 12, 1.0f);
+  all.master = uniform_values(numel, 13, 0.125f);
+  all.exp_avg = spread_values(numel, 14, 0.125f);
+  all.exp_avg_sq = spread_values(numel, 15, 0.125f);
+  for (float& value : all.exp_avg_sq) value = std::fabs(value);
+  const float edges[] = {0.0f,     1e20f, -1e20f,    1e-22f, NAN,
+                         INFINITY, 1e38f, -INFINITY, -0.0f,  0x1p-149f};
+  int64_t place = 0;
+  for (const float edge : edges) {
+    if ((place += 5) < numel) all.grad[place] = edge;
+    if (place + 1 < numel) all.grad[place + 1] = all.exp_avg_sq[place + 1] = 0;
+    if (place + 2 < numel) all.exp_avg_sq[place + 2] = std::fabs(edge);
+  }
+  all.grad_bf16 = rounded(all.grad);
+  all.exp_avg_bf16 = rounded(all.exp_avg);
+  all.exp_avg_sq_bf16 = rounded(all.exp_avg_sq);
+  for (const float value : all.master) {
+    const SplitFloat halves = split_float(value);
+    all.copy.push_back(halves.high), all.low.push_back(halves.low);
+  }
+  return all;
+}
+
+Arrays<GpuArray> on_gpu(const Arrays<HostArray>& host, int64_t offset) {
+  const auto copy = [&](const auto& values) { return GpuArray(values, offset); };
+  return {copy(host.grad),       copy(host.master),       copy(host.exp_avg),
+          copy(host.exp_avg_sq), copy(host.grad_bf16),    copy(host.low),
+          copy(host.copy),       copy(host.exp_avg_bf16), copy(host.exp_avg_sq_bf16)};
+}
+
+void expect_same(const Arrays<GpuArray>& found, const Arrays<HostArray>& expected) {
+  EXPECT_EQ(bits_of(found.grad.read()), bits_of(expected.grad));
+  EXPECT_EQ(bits_of(found.master.read()), bits_of(expected.master));
+  EXPECT_EQ(bits_of(found.exp_avg.read()), bits_of(expected.exp_avg));
+  EXPECT_EQ(bits_of(found.exp_avg_sq.read()), bits_of(expected.exp_avg_sq));
+  EXPECT_EQ(found.low.read(), expected.low);
+  EXPECT_EQ(found.copy.read(), expected.copy);
+  EXPECT_EQ(found.exp_avg_bf16.read(), expected.exp_avg_bf16);
+  EXPECT_EQ(found.exp_avg_sq_bf16.read(), expected.exp_avg_sq_bf16);
+}
+
+AdamWRule adamw(double eps, int64_t step) {
+  return std::get<AdamWRule>(make_rule({.eps = eps}, 1e-3, step, 0.3f));
+}
+
+TEST(AdamWKernel, StepsLikeTheHostWithAnyInstructions) {
+  for (const Kept& kept : all_ways()) {
+    for (const int64_t numel : kNumels) {
+      for (const Kernels& kernel : kernels()) {
+        const int64_t offset = numel % 3;
+        SCOPED_TRACE(::testing::Message()
+                     << kernel.isa << ", " << numel << " in bf16: gradient "
+                     << kept.grad_in_bf16 << ", states " << kept.states_in_bf16
+                     << "; master " << kept.master);
+        Arrays<HostArray> host = numbers(numel);
+        Arrays<GpuArray> gpu = on_gpu(host, offset);
+        for (const int64_t step : {1, 2, 1000}) {
+          const AdamWRule rule = adamw(step == 2 ? 0 : 1e-8, step);
+          std::get<UpdateKernel<AdamWRule>>(kernel.updates)(host.piece(kept, numel),
+                                                            rule);
+          queue_adamw(gpu.piece(kept, numel), rule, nullptr);
+        }
+        expect_same(gpu, host);
+      }
+    }
+  }
+}
+
+TEST(AdamWKernel, APartOfAPieceIsAPiece) {
+  const Kept kept{.master = Kept::kWithCopy};
+  Arrays<HostArray> host = numbers(1000);
+  Arrays<GpuArray> gpu = on_gpu(host, 0);
+  const UpdatePiece whole = gpu.piece(kept, 1000);
+  queue_adamw(part_of(whole, 0, 321), adamw(1e-8, 1), nullptr);
+  queue_adamw(part_of(whole, 321, 321), adamw(1e-8, 1), nullptr);
+  queue_adamw(part_of(whole, 321, 1000), adamw(1e-8, 1), nullptr);
+  ThreadPool threads(1);
+  const Update update{host.piece(kept, 1000), adamw(1e-8, 1)};
+  zero::update({&update, 1}, threads);
+  expect_same(gpu, host);
+}
+
+TEST(AdamWKernel, AWrongPieceIsRefused) {
+  Arrays<HostArray> host = numbers(5);
+  Arrays<GpuArray> gpu = on_gpu(host, 0);
+  UpdatePiece piece = gpu.piece({}, 5);
+  piece.state[1] = nullptr;
+  EXPECT_THROW(queue_adamw(piece, adamw(1e-8, 1), nullptr), std::invalid_argument);
+  piece = gpu.piece({}, 5);
+  piece.grad_bf16 = gpu.grad_bf16.data();
+  EXPECT_THROW(queue_adamw(piece, adamw(1e-8, 1), nullptr), std::invalid_argument);
+  expect_same(gpu, host);
+}
+
+// --- norms
+
+std::vector<int64_t> limbs_of(ExactSum sum) {
+  return {sum.limbs().begin(), sum.limbs().end()};
+}
+
+// What an engine does with limbs that come from a GPU.
+std::vector<int64_t> limbs_of(const GpuArray<int64_t>& gpu) {
+  ExactSum sum;
+  const std::vector<int64_t> found = gpu.read();
+  for (size_t i = 0; i < found.size(); ++i) sum.limbs()[i] += found[i];
+  return limbs_of(sum);
+}
+
+GpuArray<int64_t> no_limbs() {
+  return GpuArray<int64_t>(std::vector<int64_t>(ExactSum::kNumLimbs));
+}
+
+// On both sides of all that blocks of a GPU may be.
+const std::vector<int64_t> kNormNumels = {1,   63,   64,   65,   100,
+                                          128, 8191, 8192, 8193, 300000 + 7};
+
+TEST(NormKernels, AddUpLikeTheHost) {
+  for (const int64_t numel : kNormNumels) {
+    for (int64_t offset = 0; offset < 3; ++offset) {
+      SCOPED_TRACE(::testing::Message() << numel << " from " << offset);
+      const std::vector<float> values = spread_values(numel, 16, 1024.0f);
+      const std::vector<uint16_t> halves = rounded(values);
+      std::vector<float> widened;
+      for (const uint16_t half : halves) widened.push_back(bf16_to_float(half));
+      ExactSum squares, magnitudes;
+      add_squares(squares, values.data(), numel);
+      add_squares(squares, widened.data(), numel);
+      add_abs(magnitudes, values.data(), numel);
+      add_abs(magnitudes, widened.data(), numel);
+
+      const GpuArray<float> gpu(values, offset);
+      const GpuArray<uint16_t> gpu_bf16(halves, offset);
+      const GpuArray<int64_t> gpu_squares = no_limbs(), gpu_magnitudes = no_limbs();
+      queue_add_squares(gpu_squares.data(), gpu.data(), DType::kFp32, numel, nullptr);
+      queue_add_squares(gpu_squares.data(), gpu_bf16.data(), DType::kBf16, numel,
+                        nullptr);
+      queue_add_abs(gpu_magnitudes.data(), gpu.data(), DType::kFp32, numel, nullptr);
+      queue_add_abs(gpu_magnitudes.data(), gpu_bf16.data(), DType::kBf16, numel, nullptr);
+      EXPECT_EQ(limbs_of(gpu_squares), limbs_of(squares));
+      EXPECT_EQ(limbs_of(gpu_magnitudes), limbs_of(magnitudes));
+    }
+  }
+}
+
+TEST(NormKernels, SeeWhatIsNotFinite) {
+  for (const float bad : {INFINITY, -INFINITY, NAN}) {
+    std::vector<float> values = spread_values(1000, 17, 1.0f);
+    values[999] = bad;
+    const GpuArray<float> gpu(values);
+    const GpuArray<int64_t> squares = no_limbs();
+    ExactSum expected;
+    add_squares(expected, values.data(), 1000);
+    queue_add_squares(squares.data(), gpu.data(), DType::kFp32, 1000, nullptr);
+    EXPECT_EQ(limbs_of(squares), limbs_of(expected));
+    EXPECT_FALSE(expected.finite());
+  }
+}
+
+TEST(NormKernels, LoseNothingSmallOrLarge) {
+  std::vector<float> values(64 * 7);
+  values[0] = 0x1p-149f, values[64] = 0x1.fffffep127f, values[128] = 1.0f;
+  values[192] = 0x1p-75f, values[320] = 0x1p64f;
+  const GpuArray<float> gpu(values);
+  const GpuArray<int64_t> squares = no_limbs();
+  ExactSum expected;
+  add_squares(expected, values.data(), std::ssize(values));
+  queue_add_squares(squares.data(), gpu.data(), DType::kFp32, std::ssize(values),
+                    nullptr);
+  EXPECT_EQ(limbs_of(squares), limbs_of(expected));
+  EXPECT_NE(limbs_of(squares)[1], 0);  // 2^-298 is still there
+}
+
+TEST(NormKernels, FindTheLargestMagnitude) {
+  for (const int64_t numel : kNormNumels) {
+    for (const int64_t place : {int64_t{0}, numel / 2, numel - 1}) {
+      std::vector<float> values = uniform_values(numel, 18, 1.0f);
+      const GpuArray<float> largest(std::vector<float>{0.0f});
+      for (const float top : {-2.0f, -INFINITY, NAN}) {
+        SCOPED_TRACE(::testing::Message() << top << " at " << place << " of " << numel);
+        values[place] = top;
+        const GpuArray<float> gpu(values, numel % 2);
+        const GpuArray<uint16_t> gpu_bf16(rounded(values));
+        queue_max_abs(largest.data(), gpu.data(), DType::kFp32, numel, nullptr);
+        EXPECT_EQ(bits_of(largest.read()), bits_of({max_abs(values.data(), numel)}));
+        const GpuArray<float> of_bf16(std::vector<float>{0.0f});
+        queue_max_abs(of_bf16.data(), gpu_bf16.data(), DType::kBf16, numel, nullptr);
+        EXPECT_EQ(bits_of(of_bf16.read()), bits_of({std::fabs(top)}));
+      }
+      values.assign(numel, 1.0f);  // a smaller one changes nothing
+      const GpuArray<float> gpu(values);
+      queue_max_abs(largest.data(), gpu.data(), DType::kFp32, numel, nullptr);
+      EXPECT_TRUE(std::isnan(largest.read()[0]));
+    }
+  }
+}
+
+// --- streams
+
+TEST(KernelsInAStream, RunOneAfterTheOther) {
+  cudaStream_t stream = nullptr;
+  check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a test");
+  const int64_t numel = 5000;
+  const std::vector<float> values = spread_values(numel, 19, 1.0f);
+  const GpuArray<float> from(values), sum(numel);
+  const GpuArray<uint16_t> to(numel);
+  queue_cast(to.data(), DType::kBf16, from.data(), DType::kFp32, numel, stream);
+  queue_add(sum.data(), from.data(), to.data(), DType::kBf16, numel, stream);
+  queue_scale(sum.data(), DType::kFp32, 0.5f, numel, stream);
+  queue_cast(to.data(), DType::kBf16, sum.data(), DType::kFp32, numel, stream);
+  std::vector<float> expected;
+  for (const float value : values)
+    expected.push_back((value + bf16_to_float(float_to_bf16(value))) * 0.5f);
+  EXPECT_EQ(to.read(stream), rounded(expected));
+  cudaStreamDestroy(stream);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // In the place of engine/device/cuda/launch.cu: kernels run in the threads of streams.
 #include "engine/device/cuda/launch.h"
 
-#include <type_traits>
+#include <algorithm>
+#include <bit>
 
 #include "engine/device/cuda/cuda_check.h"
 #include "tests/standin/standin.h"
@@ -23,14 +24,25 @@ bool reach_arrays(Kernel& kernel) {
   return all;
 }
 
+// What a thread found goes where all threads' goes.
+void finish(const Elementwise&) {}
+void finish(const LeafSums&) {}  // it is there
+void finish(const MaxAbs& kernel) {
+  const auto before = std::bit_cast<uint32_t>(*kernel.largest);
+  *kernel.largest = std::bit_cast<float>(std::max(before, kernel.found));
+}
+
 template <class Kernel>
 void launch_elements(const Kernel& kernel, const char* name, cudaStream_t stream) {
   const int result = standin::launch(stream, [given = kernel] {
     const bool takes_groups = can_take_groups(given);
     Kernel kernel = given;
     if (!reach_arrays(kernel)) return;
-    for (int64_t thread = 0; thread < kNumThreads; ++thread)
-      run_share(kernel, takes_groups, thread, kNumThreads);
+    for (int64_t thread = 0; thread < kNumThreads; ++thread) {
+      Kernel own = kernel;
+      run_share(own, takes_groups, thread, kNumThreads);
+      finish(own);
+    }
   });
   check_cuda(static_cast<cudaError_t>(result), std::string("launching ") + name);
 }
@@ -39,6 +51,24 @@ void launch_elements(const Kernel& kernel, const char* name, cudaStream_t stream
 
 void launch(const TreeSum& kernel, cudaStream_t stream) {
   launch_elements(kernel, "a sum of pieces", stream);
+}
+void launch(const Cast& kernel, cudaStream_t stream) {
+  launch_elements(kernel, "a cast", stream);
+}
+void launch(const Sum& kernel, cudaStream_t stream) {
+  launch_elements(kernel, "a sum", stream);
+}
+void launch(const Scale& kernel, cudaStream_t stream) {
+  launch_elements(kernel, "a scaling", stream);
+}
+void launch(const AdamW& kernel, cudaStream_t stream) {
+  launch_elements(kernel, "AdamW", stream);
+}
+void launch(const LeafSums& kernel, cudaStream_t stream) {
+  launch_elements(kernel, "a norm's sum", stream);
+}
+void launch(const MaxAbs& kernel, cudaStream_t stream) {
+  launch_elements(kernel, "a largest magnitude", stream);
 }
 
 }  // namespace zero

@@ -1,4 +1,5 @@
 #pragma once
+#include <bit>
 #include <cassert>
 #include <cstdint>
 
@@ -10,12 +11,11 @@
 // What each kernel does to its elements, compiled for GPU and host alike: a GPU made of
 // threads runs the same.
 //
-// A kernel is its arrays, and
-//     num_items(width)           how often it is run, if it takes `width` elements at once
-//     run<width>(item)           its share of the work
-//     arrays(visit)              calls visit(pointer, numel) for each array; null: none
-//     takes_groups()             whether kGroup elements may be taken at once, once all
-//                                arrays begin at multiples of 16 bytes
+// A kernel is its arrays, how many elements they have, and
+//     takes_groups()          whether kGroup elements may be taken at once, where all
+//                             arrays begin at multiples of 16 bytes
+//     arrays(visit)           calls visit(pointer, numel) for each array; null: none
+//     run<kNum>(begin)        what is done to elements [begin, begin + kNum)
 namespace zero {
 
 inline constexpr int kGroup = 4;  // 16 bytes of fp32
@@ -39,7 +39,36 @@ ZERO_HOST_DEVICE void write_group(T* to, const Group<T, kNum>& group) {
   *reinterpret_cast<Group<T, kNum>*>(to) = group;
 }
 
-// Kernels that do the same to each of `numel` elements.
+// An array of fp32, or else of bf16.
+template <class Float, class Half>
+struct EitherArray {
+  Float* fp32 = nullptr;
+  Half* bf16 = nullptr;
+
+  template <int kNum>
+  ZERO_HOST_DEVICE Group<float, kNum> read(int64_t begin) const {
+    if (fp32) return read_group<kNum>(fp32 + begin);
+    const auto stored = read_group<kNum>(bf16 + begin);
+    Group<float, kNum> group;
+    for (int j = 0; j < kNum; ++j) group.values[j] = load(stored.values[j]);
+    return group;
+  }
+  template <int kNum>
+  ZERO_HOST_DEVICE void write(int64_t begin, const Group<float, kNum>& group) const {
+    if (fp32) return write_group(fp32 + begin, group);
+    Group<uint16_t, kNum> stored;
+    for (int j = 0; j < kNum; ++j) store(group.values[j], stored.values[j]);
+    write_group(bf16 + begin, stored);
+  }
+  template <class Visit>
+  void arrays(const Visit& visit, int64_t numel) {
+    visit(fp32, numel), visit(bf16, numel);
+  }
+};
+using FromArray = EitherArray<const float, const uint16_t>;
+using ToArray = EitherArray<float, uint16_t>;
+
+// Kernels that do the same to each element.
 struct Elementwise {
   int64_t numel = 0;
 
@@ -82,8 +111,7 @@ ZERO_HOST_DEVICE Group<float, kNum> sum_of_pieces(const T* pieces, int64_t strid
 
 struct TreeSum : Elementwise {
   float* to = nullptr;
-  const float* pieces = nullptr;
-  const uint16_t* pieces_bf16 = nullptr;  // or else these
+  FromArray pieces;
   int num_pieces = 0;
   int64_t stride = 0;
 
@@ -93,10 +121,10 @@ struct TreeSum : Elementwise {
 
   template <int kNum>
   ZERO_HOST_DEVICE void run(int64_t begin) const {
-    if (pieces)
-      sum<kNum>(pieces + begin, begin);
+    if (pieces.fp32)
+      sum<kNum>(pieces.fp32 + begin, begin);
     else
-      sum<kNum>(pieces_bf16 + begin, begin);
+      sum<kNum>(pieces.bf16 + begin, begin);
   }
   template <int kNum, class T>
   ZERO_HOST_DEVICE void sum(const T* from, int64_t begin) const {
@@ -107,8 +135,176 @@ struct TreeSum : Elementwise {
   }
   template <class Visit>
   void arrays(const Visit& visit) {
-    const int64_t pieces_numel = (num_pieces - 1) * stride + numel;
-    visit(to, numel), visit(pieces, pieces_numel), visit(pieces_bf16, pieces_numel);
+    visit(to, numel), pieces.arrays(visit, (num_pieces - 1) * stride + numel);
+  }
+};
+
+// --- one element after the other
+
+struct Cast : Elementwise {
+  ToArray to;
+  FromArray from;
+
+  template <int kNum>
+  ZERO_HOST_DEVICE void run(int64_t begin) const {
+    to.write(begin, from.read<kNum>(begin));
+  }
+  template <class Visit>
+  void arrays(const Visit& visit) {
+    to.arrays(visit, numel), from.arrays(visit, numel);
+  }
+};
+
+struct Sum : Elementwise {
+  float* to = nullptr;
+  const float* left = nullptr;
+  FromArray right;
+
+  template <int kNum>
+  ZERO_HOST_DEVICE void run(int64_t begin) const {
+    Group<float, kNum> sum = read_group<kNum>(left + begin);
+    const Group<float, kNum> summand = right.read<kNum>(begin);
+    for (int j = 0; j < kNum; ++j) sum.values[j] = sum.values[j] + summand.values[j];
+    write_group(to + begin, sum);
+  }
+  template <class Visit>
+  void arrays(const Visit& visit) {
+    visit(to, numel), visit(left, numel), right.arrays(visit, numel);
+  }
+};
+
+struct Scale : Elementwise {
+  ToArray values;
+  float factor = 1;
+
+  template <int kNum>
+  ZERO_HOST_DEVICE void run(int64_t begin) const {
+    Group<float, kNum> group = values.read<kNum>(begin);
+    for (int j = 0; j < kNum; ++j) group.values[j] = group.values[j] * factor;
+    values.write(begin, group);
+  }
+  template <class Visit>
+  void arrays(const Visit& visit) {
+    values.arrays(visit, numel);
+  }
+};
+
+// --- AdamW
+
+// How a thread goes over its elements of a piece: reads them, does to each what the
+// host's loop does, and writes them back.
+template <int kNum>
+struct UpdatedGroup {
+  int64_t begin;
+
+  template <MasterKind kMaster, class Rule, class Grad, class State>
+  ZERO_HOST_DEVICE void run(const UpdatePiece& piece, const Grad* grads,
+                            State* const* states, const Rule& rule) const {
+    constexpr bool kIsSplit = kMaster == MasterKind::kSplit;
+    const auto grad = read_group<kNum>(grads + begin);
+    auto first = read_group<kNum>(states[0] + begin);
+    auto second = read_group<kNum>(states[1] + begin);
+    Group<float, kNum> master = {};
+    Group<uint16_t, kNum> low = {}, copy = {};
+    if constexpr (kIsSplit) {
+      low = read_group<kNum>(piece.master_low + begin);
+      copy = read_group<kNum>(piece.copy_bf16 + begin);
+    } else {
+      master = read_group<kNum>(piece.master + begin);
+    }
+    for (int j = 0; j < kNum; ++j)
+      update_element<kMaster>(rule, grad.values, master.values, low.values, copy.values,
+                              first.values, second.values, j);
+    write_group(states[0] + begin, first);
+    write_group(states[1] + begin, second);
+    if constexpr (kIsSplit)
+      write_group(piece.master_low + begin, low);
+    else
+      write_group(piece.master + begin, master);
+    if constexpr (kMaster != MasterKind::kPlain)
+      write_group(piece.copy_bf16 + begin, copy);
+  }
+};
+
+struct AdamW : Elementwise {
+  UpdatePiece piece;
+  AdamWRule rule;
+
+  template <int kNum>
+  ZERO_HOST_DEVICE void run(int64_t begin) const {
+    update_piece(piece, rule, UpdatedGroup<kNum>{begin});
+  }
+  template <class Visit>
+  void arrays(const Visit& visit) {
+    visit(piece.grad, numel), visit(piece.grad_bf16, numel);
+    visit(piece.master, numel), visit(piece.master_low, numel);
+    for (float*& state : piece.state) visit(state, numel);
+    for (uint16_t*& state : piece.state_bf16) visit(state, numel);
+    visit(piece.copy_bf16, numel);
+  }
+};
+
+// --- norms
+
+// Each thread adds its leaves, taken one by one, to limbs: `limb_stride` apart.
+struct LeafSums {
+  FromArray values;
+  int64_t numel = 0;
+  NormType type = NormType::kL2;  // or kL1
+  int64_t* limbs = nullptr;
+  int limb_stride = 1;
+
+  ZERO_HOST_DEVICE bool takes_groups() const { return true; }
+  ZERO_HOST_DEVICE int64_t num_leaves() const {
+    return (numel + kLeafNumel - 1) / kLeafNumel;
+  }
+
+  // `kNum` elements are read at once. A last leaf that is shorter is filled up with
+  // zeros.
+  template <int kNum>
+  ZERO_HOST_DEVICE void run(int64_t leaf) const {
+    const int64_t begin = leaf * kLeafNumel;
+    float leaf_values[kLeafNumel];
+    if (begin + kLeafNumel <= numel) {
+      for (int i = 0; i < kLeafNumel; i += kNum) {
+        const Group<float, kNum> group = values.read<kNum>(begin + i);
+        for (int j = 0; j < kNum; ++j) leaf_values[i + j] = group.values[j];
+      }
+    } else {
+      for (int i = 0; i < kLeafNumel; ++i)
+        leaf_values[i] = begin + i < numel ? values.read<1>(begin + i).values[0] : 0.0f;
+    }
+    add(type == NormType::kL2 ? leaf_sum<square>(leaf_values)
+                              : leaf_sum<magnitude>(leaf_values));
+  }
+  ZERO_HOST_DEVICE void add(double summand) const {
+    const ExactTerm term = exact_term(summand);
+    for (int i = 0; i < 3; ++i) limbs[(term.first + i) * limb_stride] += term.limbs[i];
+  }
+  template <class Visit>
+  void arrays(const Visit& visit) {
+    values.arrays(visit, numel), visit(limbs, ExactSum::kNumLimbs);
+  }
+};
+
+// Each thread keeps the largest magnitude that it has found, as bits: without signs,
+// floats order as their bits do, infinity next to last and NaN last.
+struct MaxAbs : Elementwise {
+  FromArray values;
+  float* largest = nullptr;
+  uint32_t found = 0;
+
+  template <int kNum>
+  ZERO_HOST_DEVICE void run(int64_t begin) {
+    const Group<float, kNum> group = values.read<kNum>(begin);
+    for (int j = 0; j < kNum; ++j) {
+      const uint32_t bits = std::bit_cast<uint32_t>(group.values[j]) & 0x7fffffffu;
+      found = bits > found ? bits : found;
+    }
+  }
+  template <class Visit>
+  void arrays(const Visit& visit) {
+    values.arrays(visit, numel), visit(largest, 1);
   }
 };
 

@@ -7,13 +7,16 @@
 namespace zero {
 namespace {
 
-// Which of two pointers an array has.
-const float* as_fp32(const void* array, DType type) {
-  assert(type == DType::kFp32 || type == DType::kBf16);
-  return type == DType::kFp32 ? static_cast<const float*>(array) : nullptr;
+FromArray from_array(const void* array, DType type) {
+  if (type == DType::kFp32) return {.fp32 = static_cast<const float*>(array)};
+  assert(type == DType::kBf16);
+  return {.bf16 = static_cast<const uint16_t*>(array)};
 }
-const uint16_t* as_bf16(const void* array, DType type) {
-  return type == DType::kBf16 ? static_cast<const uint16_t*>(array) : nullptr;
+
+ToArray to_array(void* array, DType type) {
+  if (type == DType::kFp32) return {.fp32 = static_cast<float*>(array)};
+  assert(type == DType::kBf16);
+  return {.bf16 = static_cast<uint16_t*>(array)};
 }
 
 template <class Kernel>
@@ -26,10 +29,42 @@ void queue(const Kernel& kernel, cudaStream_t stream) {
 void queue_tree_sum(float* to, const void* pieces, DType type, int num_pieces,
                     int64_t stride, int64_t numel, cudaStream_t stream) {
   assert(num_pieces > 0);
-  queue(
-      TreeSum{
-          {numel}, to, as_fp32(pieces, type), as_bf16(pieces, type), num_pieces, stride},
-      stream);
+  queue(TreeSum{{numel}, to, from_array(pieces, type), num_pieces, stride}, stream);
+}
+
+void queue_cast(void* to, DType to_type, const void* from, DType from_type, int64_t numel,
+                cudaStream_t stream) {
+  queue(Cast{{numel}, to_array(to, to_type), from_array(from, from_type)}, stream);
+}
+
+void queue_add(float* sum, const float* left, const void* right, DType right_type,
+               int64_t numel, cudaStream_t stream) {
+  queue(Sum{{numel}, sum, left, from_array(right, right_type)}, stream);
+}
+
+void queue_scale(void* values, DType type, float factor, int64_t numel,
+                 cudaStream_t stream) {
+  queue(Scale{{numel}, to_array(values, type), factor}, stream);
+}
+
+void queue_adamw(const UpdatePiece& piece, const AdamWRule& rule, cudaStream_t stream) {
+  check_piece(piece, AdamWRule::kNumStates);
+  queue(AdamW{{piece.numel}, piece, rule}, stream);
+}
+
+void queue_add_squares(int64_t* limbs, const void* values, DType type, int64_t numel,
+                       cudaStream_t stream) {
+  queue(LeafSums{from_array(values, type), numel, NormType::kL2, limbs}, stream);
+}
+
+void queue_add_abs(int64_t* limbs, const void* values, DType type, int64_t numel,
+                   cudaStream_t stream) {
+  queue(LeafSums{from_array(values, type), numel, NormType::kL1, limbs}, stream);
+}
+
+void queue_max_abs(float* largest, const void* values, DType type, int64_t numel,
+                   cudaStream_t stream) {
+  queue(MaxAbs{{numel}, from_array(values, type), largest}, stream);
 }
 
 }  // namespace zero

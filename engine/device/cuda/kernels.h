@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "checkpoint/dtype.h"
+#include "offload/update.h"
 
 // The engine's own arithmetic on a GPU: with the bits of the host's, but for the payload
 // of a NaN, so that it does not matter where something is computed.
@@ -21,5 +22,36 @@ namespace zero {
 // engine/comm adds them up. There is one piece at least; `to` may be one of them.
 void queue_tree_sum(float* to, const void* pieces, DType type, int num_pieces,
                     int64_t stride, int64_t numel, cudaStream_t stream);
+
+// to (numel) = from (numel), of the other type. To bf16: to nearest, ties to even, every
+// NaN becomes 0x7fc0 (offload/bf16.h).
+void queue_cast(void* to, DType to_type, const void* from, DType from_type, int64_t numel,
+                cudaStream_t stream);
+
+// sum (numel) = left (numel) + right (numel). The sum may be one of the two.
+void queue_add(float* sum, const float* left, const void* right, DType right_type,
+               int64_t numel, cudaStream_t stream);
+
+// values (numel) *= factor. What is kept in bf16 is rounded as queue_cast() does.
+void queue_scale(void* values, DType type, float factor, int64_t numel,
+                 cudaStream_t stream);
+
+// One step of AdamW on a piece, as update() of offload/ makes it. Throws
+// std::invalid_argument for what that refuses, before anything is queued.
+void queue_adamw(const UpdatePiece& piece, const AdamWRule& rule, cudaStream_t stream);
+
+// Add the squares, or the magnitudes, of `values` (numel) to an ExactSum's `limbs`
+// (ExactSum::kNumLimbs), leaf by leaf as add_squares() and add_abs() of offload/ do:
+// `values` begin on a 64-element boundary of their layout. Limbs begin as zeros, and are
+// in no normal form: add them to those of an ExactSum. They hold 2^36 elements.
+void queue_add_squares(int64_t* limbs, const void* values, DType type, int64_t numel,
+                       cudaStream_t stream);
+void queue_add_abs(int64_t* limbs, const void* values, DType type, int64_t numel,
+                   cudaStream_t stream);
+
+// *largest = the largest magnitude of `values` (numel) and of what was there, which is
+// not negative; NaN when there is one.
+void queue_max_abs(float* largest, const void* values, DType type, int64_t numel,
+                   cudaStream_t stream);
 
 }  // namespace zero

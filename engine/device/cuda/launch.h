@@ -2,7 +2,6 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
-#include <type_traits>
 
 #include "engine/device/cuda/elements.h"
 
@@ -11,6 +10,12 @@ namespace zero {
 // Queue a kernel: on a GPU in launch.cu, on one made of threads in tests/standin. It has
 // something to do. Throws Error(kEnvironment) when that cannot be queued.
 void launch(const TreeSum& kernel, cudaStream_t stream);
+void launch(const Cast& kernel, cudaStream_t stream);
+void launch(const Sum& kernel, cudaStream_t stream);
+void launch(const Scale& kernel, cudaStream_t stream);
+void launch(const AdamW& kernel, cudaStream_t stream);
+void launch(const LeafSums& kernel, cudaStream_t stream);
+void launch(const MaxAbs& kernel, cudaStream_t stream);
 
 // Whether all arrays of a kernel allow groups.
 template <class Kernel>
@@ -22,15 +27,27 @@ bool can_take_groups(Kernel kernel) {
   return are_aligned;
 }
 
-// What one of `num_threads` threads does of a kernel: groups, then what they leave over.
+// What one of `num_threads` threads does of a kernel, which is its own copy: groups, then
+// what they leave over.
 template <class Kernel>
-ZERO_HOST_DEVICE void run_share(const Kernel& kernel, bool takes_groups, int64_t thread,
+ZERO_HOST_DEVICE void run_share(Kernel& kernel, bool takes_groups, int64_t thread,
                                 int64_t num_threads) {
   const int64_t grouped = takes_groups ? kernel.numel / kGroup * kGroup : 0;
   for (int64_t i = thread * kGroup; i < grouped; i += num_threads * kGroup)
     kernel.template run<kGroup>(i);
   for (int64_t i = grouped + thread; i < kernel.numel; i += num_threads)
     kernel.template run<1>(i);
+}
+
+// The same of leaves, each of which is one thread's.
+ZERO_HOST_DEVICE void run_share(LeafSums& kernel, bool takes_groups, int64_t thread,
+                                int64_t num_threads) {
+  for (int64_t leaf = thread; leaf < kernel.num_leaves(); leaf += num_threads) {
+    if (takes_groups)
+      kernel.run<kGroup>(leaf);
+    else
+      kernel.run<1>(leaf);
+  }
 }
 
 }  // namespace zero
