@@ -1,17 +1,18 @@
+#include "engine/device/cuda/launch.h"
+
 #include <algorithm>
 
 #include "engine/device/cuda/cuda_check.h"
-#include "engine/device/cuda/launch.h"
 
 namespace zero {
 namespace {
 
 constexpr int kThreads = 256;            // of a block
 constexpr int64_t kMaxBlocks = 1 << 16;  // beyond that each thread does more
-// Blocks of sums have more to do at their end, and a column of limbs for each thread:
-// 24 KiB.
-constexpr int kLeafThreads = 128;
-constexpr int64_t kMaxLeafBlocks = 1024;
+// Where each ends in one place for all, there are fewer; as many as fill any GPU of
+// today.
+constexpr int64_t kMaxReducingBlocks = 1024;
+constexpr int kLeafThreads = 128;  // each has a column of limbs: 24 KiB a block
 
 template <int kBlockThreads, class Kernel>
 __device__ void run_own_share(Kernel& kernel, bool takes_groups) {
@@ -27,7 +28,7 @@ __global__ void __launch_bounds__(kThreads) run_kernel(Kernel kernel, bool takes
 __global__ void __launch_bounds__(kThreads) run_max(MaxAbs kernel, bool takes_groups) {
   run_own_share<kThreads>(kernel, takes_groups);
   const unsigned largest = __reduce_max_sync(~0u, kernel.found);
-  if (threadIdx.x % warpSize == 0)
+  if (threadIdx.x % 32 == 0)
     atomicMax(reinterpret_cast<unsigned*>(kernel.largest), largest);
 }
 
@@ -61,8 +62,8 @@ int num_blocks(int64_t num_items, int64_t block_threads, int64_t max_blocks) {
 }
 
 // Groups, and the elements that they leave over.
-int num_blocks_of(int64_t numel, bool takes_groups) {
-  return num_blocks(takes_groups ? numel / kGroup + 1 : numel, kThreads, kMaxBlocks);
+int num_blocks_of(int64_t numel, bool takes_groups, int64_t max_blocks) {
+  return num_blocks(takes_groups ? numel / kGroup + 1 : numel, kThreads, max_blocks);
 }
 
 void check_launch(const char* kernel) {
@@ -72,7 +73,7 @@ void check_launch(const char* kernel) {
 template <class Kernel>
 void launch_elements(const Kernel& kernel, const char* name, cudaStream_t stream) {
   const bool takes_groups = can_take_groups(kernel);
-  const int blocks = num_blocks_of(kernel.numel, takes_groups);
+  const int blocks = num_blocks_of(kernel.numel, takes_groups, kMaxBlocks);
   run_kernel<<<blocks, kThreads, 0, stream>>>(kernel, takes_groups);
   check_launch(name);
 }
@@ -96,14 +97,14 @@ void launch(const AdamW& kernel, cudaStream_t stream) {
 }
 
 void launch(const LeafSums& kernel, cudaStream_t stream) {
-  const int blocks = num_blocks(kernel.num_leaves(), kLeafThreads, kMaxLeafBlocks);
+  const int blocks = num_blocks(kernel.num_leaves(), kLeafThreads, kMaxReducingBlocks);
   run_leaves<<<blocks, kLeafThreads, 0, stream>>>(kernel, can_take_groups(kernel));
   check_launch("a norm's sum");
 }
 
 void launch(const MaxAbs& kernel, cudaStream_t stream) {
   const bool takes_groups = can_take_groups(kernel);
-  const int blocks = num_blocks_of(kernel.numel, takes_groups);
+  const int blocks = num_blocks_of(kernel.numel, takes_groups, kMaxReducingBlocks);
   run_max<<<blocks, kThreads, 0, stream>>>(kernel, takes_groups);
   check_launch("a largest magnitude");
 }
