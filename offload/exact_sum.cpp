@@ -25,8 +25,7 @@ constexpr int64_t kAddsPerCarry = int64_t{1} << 29;
 
 void ExactSum::add(double summand) {
   assert(!(summand < 0) && "a negative summand would need borrows");
-  const ExactTerm term = exact_term(summand);
-  for (int i = 0; i < 3; ++i) limbs_[term.first + i] += term.limbs[i];
+  add_exactly(summand, limbs_.data());
   if (++num_adds_since_carry_ == kAddsPerCarry) carry();
 }
 

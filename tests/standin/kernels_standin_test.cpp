@@ -2,8 +2,13 @@
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 
+#include <functional>
+#include <string>
+#include <variant>
+
 #include "engine/device/cuda/kernels.h"
 #include "engine/errors.h"
+#include "offload/exact_sum.h"
 #include "tests/engine/kernels_suite.h"
 #include "tests/standin/standin.h"
 
@@ -21,22 +26,56 @@ class KernelsOnABadGpu : public ::testing::Test {
   cudaError_t wait() { return cudaStreamSynchronize(nullptr); }
 };
 
+// All of them, over `numel` elements of these arrays.
+struct Call {
+  std::string name;
+  std::function<void(int64_t numel)> queue;
+};
+std::vector<Call> calls_on(float* memory, int64_t* limbs) {
+  const auto of = [](auto queue, auto... given) {
+    return [=](int64_t numel) { queue(given..., numel, nullptr); };
+  };
+  const DType fp32 = DType::kFp32;
+  const auto adamw = [=](int64_t numel, cudaStream_t stream) {
+    const UpdatePiece piece{.grad = memory,
+                            .master = memory + 8,
+                            .state = {memory + 16, memory + 24},
+                            .numel = numel};
+    queue_adamw(piece, std::get<AdamWRule>(make_rule({}, 1e-3, 1, 1)), stream);
+  };
+  return {{"a sum of pieces", of(queue_tree_sum, memory, memory + 8, fp32, 2, 4)},
+          {"a cast", of(queue_cast, memory, fp32, memory + 8, fp32)},
+          {"a sum", of(queue_add, memory, memory + 8, memory + 16, fp32)},
+          {"a scaling", of(queue_scale, memory, fp32, 2.0f)},
+          {"AdamW", of(adamw)},
+          {"a norm's sum", of(queue_add_squares, limbs, memory, fp32)},
+          {"a norm's sum", of(queue_add_abs, limbs, memory, fp32)},
+          {"a largest magnitude", of(queue_max_abs, memory, memory + 8, fp32)}};
+}
+
 TEST_F(KernelsOnABadGpu, ALaunchThatIsRefusedThrows) {
-  const GpuArray<float> to(4), pieces(8);
-  standin::fail_next("cudaLaunchKernel", cudaErrorInvalidValue);
-  try {
-    sum_to(to.data(), pieces.data());
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kEnvironment);
-    EXPECT_EQ(error.where(), "launching a sum of pieces");
+  const GpuArray<float> memory(32);
+  const GpuArray<int64_t> limbs(ExactSum::kNumLimbs);
+  for (const Call& call : calls_on(memory.data(), limbs.data())) {
+    standin::fail_next("cudaLaunchKernel", cudaErrorInvalidValue);
+    try {
+      call.queue(4);
+      ADD_FAILURE() << call.name << ": nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kEnvironment);
+      EXPECT_EQ(error.where(), "launching " + call.name);
+    }
   }
-  EXPECT_EQ(to.read(), std::vector<float>(4, 77));
+  EXPECT_EQ(memory.read(), std::vector<float>(32, 77));
+  EXPECT_EQ(limbs.read(), std::vector<int64_t>(ExactSum::kNumLimbs, 77));
 }
 
 TEST_F(KernelsOnABadGpu, NothingIsQueuedForNothing) {
   standin::fail_next("cudaLaunchKernel", cudaErrorInvalidValue);
-  EXPECT_NO_THROW(queue_tree_sum(nullptr, nullptr, DType::kFp32, 2, 0, 0, nullptr));
+  const GpuArray<float> memory(32);
+  const GpuArray<int64_t> limbs(ExactSum::kNumLimbs);
+  for (const Call& call : calls_on(memory.data(), limbs.data()))
+    EXPECT_NO_THROW(call.queue(0)) << call.name;
 }
 
 TEST_F(KernelsOnABadGpu, AKernelThatFailsBreaksTheGpu) {

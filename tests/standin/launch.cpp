@@ -24,12 +24,26 @@ bool reach_arrays(Kernel& kernel) {
   return all;
 }
 
-// What a thread found goes where all threads' goes.
-void finish(const Elementwise&) {}
-void finish(const LeafSums&) {}  // it is there
-void finish(const MaxAbs& kernel) {
+// What a thread does; what it finds goes where all threads' goes.
+template <class Kernel>
+void run_thread(Kernel kernel, bool takes_groups, int64_t thread) {
+  run_share(kernel, takes_groups, thread, kNumThreads);
+}
+
+void run_thread(MaxAbs kernel, bool takes_groups, int64_t thread) {
+  run_share(kernel, takes_groups, thread, kNumThreads);
   const auto before = std::bit_cast<uint32_t>(*kernel.largest);
   *kernel.largest = std::bit_cast<float>(std::max(before, kernel.found));
+}
+
+// In limbs of its own, apart from each other.
+void run_thread(LeafSums kernel, bool takes_groups, int64_t thread) {
+  int64_t* const total = kernel.limbs;
+  int64_t own[ExactSum::kNumLimbs * 2] = {};
+  kernel.limbs = own;
+  kernel.limb_stride = 2;
+  run_share(kernel, takes_groups, thread, kNumThreads);
+  for (int i = 0; i < ExactSum::kNumLimbs; ++i) total[i] += own[2 * i];
 }
 
 template <class Kernel>
@@ -38,11 +52,8 @@ void launch_elements(const Kernel& kernel, const char* name, cudaStream_t stream
     const bool takes_groups = can_take_groups(given);
     Kernel kernel = given;
     if (!reach_arrays(kernel)) return;
-    for (int64_t thread = 0; thread < kNumThreads; ++thread) {
-      Kernel own = kernel;
-      run_share(own, takes_groups, thread, kNumThreads);
-      finish(own);
-    }
+    for (int64_t thread = 0; thread < kNumThreads; ++thread)
+      run_thread(kernel, takes_groups, thread);
   });
   check_cuda(static_cast<cudaError_t>(result), std::string("launching ") + name);
 }

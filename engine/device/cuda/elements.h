@@ -274,12 +274,9 @@ struct LeafSums {
       for (int i = 0; i < kLeafNumel; ++i)
         leaf_values[i] = begin + i < numel ? values.read<1>(begin + i).values[0] : 0.0f;
     }
-    add(type == NormType::kL2 ? leaf_sum<square>(leaf_values)
-                              : leaf_sum<magnitude>(leaf_values));
-  }
-  ZERO_HOST_DEVICE void add(double summand) const {
-    const ExactTerm term = exact_term(summand);
-    for (int i = 0; i < 3; ++i) limbs[(term.first + i) * limb_stride] += term.limbs[i];
+    const double sum = type == NormType::kL2 ? leaf_sum<square>(leaf_values)
+                                             : leaf_sum<magnitude>(leaf_values);
+    add_exactly(sum, limbs, limb_stride);
   }
   template <class Visit>
   void arrays(const Visit& visit) {
