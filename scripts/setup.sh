@@ -80,12 +80,12 @@ install_cuda_compiler() {
   [ ! -x "$nvcc" ] || return 0
   has_toolkit && return 0
   say "installing CUDA's compiler $cuda_version into $zero_venv (100 MB)"
-  exec 9>"$zero_venv.lock"
-  flock 9
-  "$zero_venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --retries 1 --timeout 15 \
-      "nvidia-cuda-nvcc==$cuda_version" "nvidia-nvvm==$cuda_version" "nvidia-cuda-crt==$cuda_version" 2>/dev/null ||
-    say "CUDA's compiler cannot be had: going on without the part for GPUs (libzero_cuda.so)"
-  exec 9>&-
+  (
+    exec 9>"$zero_venv.lock"
+    flock 9
+    "$zero_venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --retries 1 --timeout 15 \
+      "nvidia-cuda-nvcc==$cuda_version" "nvidia-nvvm==$cuda_version" "nvidia-cuda-crt==$cuda_version"
+  ) 2>/dev/null || say "CUDA's compiler cannot be had: going on without the part for GPUs (libzero_cuda.so)"
 }
 
 install_packages
