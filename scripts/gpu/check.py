@@ -1,0 +1,220 @@
+"""What scripts/gpu_check.sh does: stages that need a GPU, each of them a command with a judgement of what it printed.
+
+Results are written after each stage, so that whatever ends this early leaves what there was.
+"""
+import argparse
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = ROOT / "engine"  # real text, which every checkout has
+
+# Of train runs that are compared: small, without dropout, the same on any device.
+SMALL = ["--model", "gpt2", "--layers", "4", "--dim", "128", "--heads", "4", "--seq-len", "64", "--global-batch", "8",
+         "--micro-batch", "4", "--seed", "1", "--steps", "12", "--data", str(TEXT), "--resume", "never"]
+# Of those that are measured.
+LARGE = ["--model", "gpt2", "--preset", "gpt2-124m", "--seq-len", "1024", "--global-batch", "32", "--micro-batch", "8",
+         "--seed", "1", "--data", str(TEXT), "--dtype", "bf16", "--resume", "never", "--steps", "12"]
+
+
+class Skipped(Exception):
+    """A stage that this machine cannot do; the text says why."""
+
+
+class Check:
+    def __init__(self, arguments):
+        self.out = Path(arguments.out)
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.scratch = self.out / "runs"
+        self.bundle = arguments.bundle and Path(arguments.bundle).resolve()
+        self.build = Path(arguments.build)
+        self.deadline = time.monotonic() + arguments.minutes * 60
+        self.log = open(self.out / "check.log", "w")
+        self.stages = []
+
+    def program(self, name):
+        if self.bundle:
+            return [str(self.bundle / "run"), name]
+        folder = "tests" if name.endswith("_tests") else "bin"
+        return ["mpirun"] if name == "mpirun" else [str(self.build / folder / name)]
+
+    def run(self, command, seconds=180):
+        """What the command printed. Throws RuntimeError with its end unless it succeeded."""
+        left = self.deadline - time.monotonic()
+        if left < 5:
+            raise Skipped("no time is left")
+        self.log.write("\n$ " + " ".join(command) + "\n")
+        self.log.flush()
+        try:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                       errors="replace", start_new_session=True)
+        except FileNotFoundError as error:
+            raise Skipped(f"{error.filename} is not here") from None
+        try:
+            text, _ = process.communicate(timeout=min(seconds, left))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            text, _ = process.communicate()
+            text += f"\nended after {min(seconds, left):.0f} s\n"
+        self.log.write(text)
+        self.log.flush()
+        if process.returncode == 77:
+            raise Skipped(text.strip().splitlines()[-1])
+        if process.returncode != 0:
+            raise RuntimeError(f"exit code {process.returncode}: " + " / ".join(text.strip().splitlines()[-3:]))
+        return text
+
+    def train(self, name, flags, ranks=1):
+        """The step records of a training run."""
+        out = self.scratch / name
+        shutil.rmtree(out, ignore_errors=True)
+        start = [] if ranks == 1 else self.program("mpirun") + ["-n", str(ranks)]
+        program = self.program("zero_launch")
+        if start and self.bundle:
+            program = ["zero_launch"]
+        self.run(start + program + ["train", "--out", str(out), *flags])
+        records = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
+        shutil.rmtree(out, ignore_errors=True)  # checkpoints are large
+        return [record for record in records if record["type"] == "step"]
+
+    def stage(self, name, body):
+        begin = time.monotonic()
+        try:
+            result, status = body(self) or {}, "passed"
+        except Skipped as reason:
+            result, status = {"reason": str(reason)}, "skipped"
+        except Exception as error:  # a stage that fails must not end the others
+            result, status = {"error": f"{error}"}, "failed"
+        self.stages.append({"stage": name, "status": status, "seconds": round(time.monotonic() - begin, 1), **result})
+        print(json.dumps(self.stages[-1]), flush=True)
+        self.write()
+
+    def write(self):
+        (self.out / "report.json").write_text(json.dumps(self.stages, indent=1) + "\n")
+        rows = ["| stage | | seconds | |", "|---|---|---|---|"]
+        for stage in self.stages:
+            told = "; ".join(f"{key}: {value}" for key, value in stage.items()
+                             if key not in ("stage", "status", "seconds"))
+            rows.append(f"| {stage['stage']} | {stage['status']} | {stage['seconds']} | {told} |")
+        (self.out / "report.md").write_text("\n".join(rows) + "\n")
+
+
+def machine(check):
+    query = "name,driver_version,memory.total,pcie.link.gen.current,pcie.link.width.current"
+    gpu = check.run(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]).strip().splitlines()
+    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    torch = subprocess.run([sys.executable, "-c", "import torch; print(torch.__version__)"], capture_output=True,
+                           text=True)
+    return {"gpu": gpu[0], "gpus": len(gpu), "torch": torch.stdout.strip(), "commit": commit.stdout.strip(),
+            "cores": os.cpu_count(), "date": time.strftime("%Y-%m-%d")}
+
+
+def tests(name, gtest_filter="*"):
+    def body(check):
+        text = check.run(check.program(name) + [f"--gtest_filter={gtest_filter}", "--gtest_color=no"])
+        ran = [line for line in text.splitlines() if line.startswith("[==========]")][-1]
+        return {"tests": ran.removeprefix("[==========] ")}
+    return body
+
+
+def losses(steps):
+    return [step["loss"] for step in steps]
+
+
+def largest_difference(one, other):
+    return max(abs(a - b) for a, b in zip(losses(one), losses(other), strict=True))
+
+
+def parity(dtype, tolerance):
+    def body(check):
+        flags = [*SMALL, "--dtype", dtype]
+        on_gpu = check.train("gpu", [*flags, "--device", "cuda"])
+        on_cpu = check.train("cpu", [*flags, "--device", "cpu"])
+        difference = largest_difference(on_gpu, on_cpu)
+        assert difference < tolerance, f"losses differ by {difference}, more than {tolerance}"
+        assert on_gpu[-1]["loss"] < on_gpu[0]["loss"] - 0.5, f"nothing was learnt: {losses(on_gpu)}"
+        return {"largest difference of losses": f"{difference:.2e}", "last loss": round(on_gpu[-1]["loss"], 4)}
+    return body
+
+
+def repeated(check):
+    flags = [*SMALL, "--device", "cuda", "--deterministic"]
+    one, other = check.train("one", flags), check.train("other", flags)
+    same = [(a["loss"], a["grad_norm"]) for a in one] == [(b["loss"], b["grad_norm"]) for b in other]
+    assert same, f"two runs differ by {largest_difference(one, other)}"
+    return {"steps": len(one)}
+
+
+def two_ranks(check):
+    flags = [*SMALL, "--device", "cuda", "--share-gpu"]
+    difference = largest_difference(check.train("two", flags, ranks=2), check.train("alone", flags))
+    assert difference < 1e-3, f"losses differ by {difference}"
+    return {"largest difference of losses": f"{difference:.2e}"}
+
+
+def speed(check):
+    """Tokens per second in turn with PyTorch, whose weights and states stay on the GPU; medians, the first steps left out."""
+    ours, peer = [], []
+    for _ in range(2):
+        steps = check.train("speed", [*LARGE, "--device", "cuda"])
+        ours += [step["tokens_per_second"] for step in steps[3:]]
+        text = check.run([sys.executable, str(ROOT / "scripts/gpu/torch_peer.py")])
+        peer += json.loads(text.strip().splitlines()[-1])["tokens_per_second"]
+    ours, peer = statistics.median(ours), statistics.median(peer)
+    assert math.isfinite(ours / peer)
+    return {"tokens/s": round(ours), "PyTorch, all on the GPU": round(peer), "ratio": round(ours / peer, 3)}
+
+
+def sanitizer(check):
+    program = shutil.which("compute-sanitizer")
+    if not program:
+        raise Skipped("compute-sanitizer is not installed")
+    command = check.program("gpu_kernel_tests")
+    check.run(command[:-1] + [program, "--error-exitcode", "9", command[-1]] if check.bundle else
+              [program, "--error-exitcode", "9", *command])
+
+
+STAGES = {
+    "machine": machine,
+    "kernels": tests("gpu_kernel_tests"),
+    "device": tests("gpu_tests", "*DeviceTest*"),
+    "engine": tests("gpu_tests", "-*DeviceTest*"),
+    "parity fp32": parity("fp32", 1e-3),
+    "parity bf16": parity("bf16", 5e-2),
+    "deterministic twice": repeated,
+    "two ranks on one GPU": two_ranks,
+    "speed": speed,
+    "compute-sanitizer": sanitizer,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="gpu_check.sh", description=__doc__.splitlines()[0])
+    parser.add_argument("out", help="a folder for check.log, report.json and report.md")
+    parser.add_argument("--bundle", help="a folder that gpu_bundle.sh made")
+    parser.add_argument("--build", default=str(ROOT / "build"), help=argparse.SUPPRESS)
+    parser.add_argument("--minutes", type=float, default=8, help="what is not begun by then is skipped [8]")
+    parser.add_argument("--only", action="append", choices=list(STAGES), help="this stage; may be said again")
+    arguments = parser.parse_args()
+    check = Check(arguments)
+    for name, body in STAGES.items():
+        if not arguments.only or name in arguments.only:
+            check.stage(name, body)
+    states = [stage["status"] for stage in check.stages]
+    print((check.out / "report.md").read_text(), end="")
+    if "failed" in states:
+        sys.exit(1)
+    if "passed" not in states:
+        print("gpu_check.sh: there is no GPU here", file=sys.stderr)
+        sys.exit(3)
+
+
+if __name__ == "__main__":
+    main()

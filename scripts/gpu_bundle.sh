@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Put the program, the tests for GPUs and the libraries that a machine with a GPU may lack (MPI, TBB, HDF5 ...) into one
+# folder, so that they run there without being built, against the PyTorch that is installed there:
+#
+#   scripts/gpu_bundle.sh FOLDER       here: builds, then fills FOLDER, which must not exist; about 45 MiB
+#   FOLDER/run zero_launch train ...   there: finds PyTorch by `python3 -c "import torch"`, or in ZERO_TORCH
+#
+# scripts/gpu_check.sh --bundle FOLDER measures a GPU with it. LibTorch and NVIDIA's libraries stay behind: PyTorch's wheel
+# of the same release brings them, that of CUDA 13.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+[ $# = 1 ] || { echo "usage: scripts/gpu_bundle.sh FOLDER" >&2; exit 2; }
+folder="$1"
+[ ! -e "$folder" ] || { say "$folder exists: name a new folder, or remove it"; exit 2; }
+
+"$zero_root/scripts/build.sh" -DZERO_CUDA=ON >&2
+mkdir -p "$folder/bin" "$folder/lib"
+cp "$zero_build/bin/zero_launch" "$folder/bin/"
+cp "$zero_build"/lib/libzero_*.so "$folder/lib/"
+cp "$zero_build"/tests/gpu_tests "$zero_build"/tests/gpu_kernel_tests "$folder/bin/"
+
+# mpirun with its plugins, in folders like those of its own installation, which OPAL_PREFIX moves.
+plugins="$(ompi_info --path pkglibdir --parsable | cut -d: -f3)"
+mpi="$folder/mpi"
+mkdir -p "$mpi/bin" "$mpi/share" "$mpi/$(dirname "${plugins#/usr/}")"
+cp "$(realpath "$(command -v mpirun)")" "$mpi/bin/orterun"
+cp "$(realpath "$(command -v orted)")" "$mpi/bin/orted"
+cp -r /usr/share/openmpi "$mpi/share/openmpi"
+mkdir -p "$mpi/${plugins#/usr/}"
+cp "$plugins"/*.so "$mpi/${plugins#/usr/}/"
+
+# Whatever these need, but for what comes with the C library, the compiler and PyTorch.
+torch="$(zero_torch)"
+find "$folder" -type f \( -name '*.so*' -o -perm -u+x \) -print0 | xargs -0 ldd 2>/dev/null |
+  awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
+  { grep -v -e "^$(realpath "$torch/..")" -e /torch/lib/ -e /nvidia/ -e "$(realpath "$zero_build")" || true; } |
+  { grep -v -E '/(libc|libm|libpthread|libdl|librt|libutil|libresolv|libgcc_s|libstdc\+\+|ld-linux[^/]*)\.so' || true; } |
+  while read -r library; do cp -L "$library" "$folder/lib/"; done
+find "$folder" -type f \( -name '*.so*' -o -perm -u+x \) -exec strip --strip-unneeded {} + 2>/dev/null || true
+
+cat > "$folder/run" <<'RUN'
+#!/usr/bin/env bash
+# run PROGRAM ...: a program of this bundle, with its libraries and the PyTorch of this machine.
+set -euo pipefail
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+torch="${ZERO_TORCH:-$(python3 -c 'import os, torch; print(os.path.dirname(torch.__file__))')}"
+[ -e "$torch/lib/libtorch_cuda.so" ] || { echo "run: no LibTorch for CUDA in $torch; set ZERO_TORCH" >&2; exit 3; }
+libraries="$here/lib:$torch/lib"
+for folder in "$torch"/../nvidia/*/lib; do libraries="$libraries:$folder"; done
+export LD_LIBRARY_PATH="$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" PATH="$here/bin:$here/mpi/bin:$PATH"
+export OPAL_PREFIX="$here/mpi" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_plm_rsh_agent=
+program="$1"
+shift
+[ "$program" != mpirun ] || program=orterun
+exec "$program" "$@"
+RUN
+chmod +x "$folder/run"
+say "$folder: $(du -sh "$folder" | cut -f1)"

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Check and measure everything that needs a GPU, in under eight minutes, the most telling first:
+#
+#   scripts/gpu_check.sh OUT                    build, then check
+#   scripts/gpu_check.sh OUT --bundle FOLDER    what scripts/gpu_bundle.sh put there: nothing is built
+#
+# Each stage prints and keeps its result at once in OUT: check.log, report.json, report.md. Exit code 0: all that could be
+# tried passed; 3: there is no GPU. More flags: scripts/gpu_check.sh --help
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+case " $* " in
+  *" --bundle "* | *" --bundle="* | *" --help "* | *" -h "*) ;;
+  *) "$zero_root/scripts/build.sh" -DZERO_CUDA=ON >&2
+     [ -x "$zero_venv/bin/python" ] && export PATH="$zero_venv/bin:$PATH" ;;
+esac
+exec python3 "$zero_root/scripts/gpu/check.py" --build "$zero_build" "$@"
