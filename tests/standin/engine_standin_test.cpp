@@ -1,10 +1,8 @@
 // Training whose weights come to a GPU and whose gradients leave it by copies, against
 // training in the host's own memory: the same bits. The GPU is the stand-in, where
 // LibTorch's operators are the host's (torch_cuda.cpp).
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include <stdexcept>
 #include <string>
 
 #include "engine/errors.h"
@@ -13,17 +11,6 @@
 
 namespace zero::testing {
 namespace {
-
-// A function of the stand-in's library, which the engine has loaded.
-template <typename Function>
-Function* of_standin(const char* name) {
-  void* const library = dlopen("libzero_cuda.so", RTLD_NOW | RTLD_NOLOAD);
-  void* const function = library ? dlsym(library, name) : nullptr;
-  if (!function) throw std::runtime_error(std::string("no ") + name);
-  return reinterpret_cast<Function*>(function);
-}
-
-int ask_standin(const char* name) { return of_standin<int()>(name)(); }
 
 Trained train_on_gpu(Options options, const Work& work, int ranks = 1) {
   of_standin<void()>("standin_reset")();

@@ -1,7 +1,10 @@
 #pragma once
+#include <dlfcn.h>
 #include <torch/torch.h>
 
 #include <cstdlib>
+#include <stdexcept>
+#include <string>
 
 #include "engine/device/gpu.h"
 
@@ -16,5 +19,16 @@ inline const int kNumGpus = [] {
   at::set_num_threads(1);
   return num_gpus();
 }();
+
+// A function of the stand-in's library, which is loaded by now.
+template <typename Function>
+Function* of_standin(const char* name) {
+  void* const library = dlopen("libzero_cuda.so", RTLD_NOW | RTLD_NOLOAD);
+  void* const function = library ? dlsym(library, name) : nullptr;
+  if (!function) throw std::runtime_error(std::string("no ") + name);
+  return reinterpret_cast<Function*>(function);
+}
+
+inline int ask_standin(const char* name) { return of_standin<int()>(name)(); }
 
 }  // namespace zero::testing

@@ -24,6 +24,8 @@ const zero::GpuLibrary* zero_gpu_library() {
 void standin_reset() { standin::reset(); }
 int standin_num_host_waits() { return standin::num_host_waits(); }
 int standin_num_unpinned_copies() { return standin::num_unpinned_copies(); }
+int standin_num_pinned() { return standin::num_pinned(); }
+void standin_fail_next(const char* call, int error) { standin::fail_next(call, error); }
 void standin_fail_when_run(const char* call, int error) {
   standin::fail_when_run(call, error);
 }
