@@ -53,9 +53,29 @@ void check_storage(const Options& options) {
   }
 }
 
+void check_activations(const Options& options, bool has_own_memory) {
+  if (options.recompute.every < 0)
+    refuse("recompute.every is " + std::to_string(options.recompute.every),
+           "1 (each unit), 2 (every second one), ..., or 0 (none)");
+  if (options.offload_min_bytes < 0)
+    refuse("offload_min_bytes is " + std::to_string(options.offload_min_bytes),
+           "0 or more");
+  if (!options.offload_activations || options.inference) return;
+  if (!has_own_memory) {
+    refuse("offload_activations on the CPU, whose memory is the host's already",
+           "leave it out (--no-offload-activations), or use a GPU (--device cuda)");
+  }
+  if (options.recompute == Recompute::kNone) {
+    refuse(
+        "offload_activations with recompute none: only what recomputed units start "
+        "from goes to the host",
+        "--recompute unit or every:K; or --no-offload-activations");
+  }
+}
+
 }  // namespace
 
-void check(const Options& options, int world_size) {
+void check(const Options& options, int world_size, bool has_own_memory) {
   check(options.schedule);
   checked_threads(options);
   check_optimizer(options, 1, options.optimizer.weight_decay, "engine options",
@@ -67,6 +87,7 @@ void check(const Options& options, int world_size) {
                     "lr_scale and weight_decay are numbers >= 0");
   }
   check_storage(options);
+  check_activations(options, has_own_memory);
   if (!(options.clip >= 0))
     refuse("clip is " + std::to_string(options.clip), "a number >= 0; 0 does not clip");
   if (options.prefetch < 0)

@@ -4,8 +4,9 @@
 namespace zero {
 
 // Throw Error(kUsage) that names the option and the cure, unless every value is one that
-// an engine on `world_size` ranks can work with.
-void check(const Options& options, int world_size);
+// an engine on `world_size` ranks can work with. `has_own_memory`: as its device's, see
+// Device.
+void check(const Options& options, int world_size, bool has_own_memory);
 
 // Options::adam_threads, checked alone: an engine needs its threads before its ranks have
 // compared their options.

@@ -99,10 +99,10 @@ torch::nn::Module& require_model(const std::shared_ptr<torch::nn::Module>& model
   return *model;
 }
 
-// Units that hold no other one: wherever a unit is held, what encloses it there is none,
-// be it through holders that were merged.
-std::vector<bool> leaves_of(const UnitPlan& plan,
-                            const std::vector<UnitDescription>& units) {
+// Units that hold no other one, numbered in the plan's order: wherever a unit is held,
+// what encloses it there is none, be it through holders that were merged.
+std::vector<std::optional<int64_t>> leaves_of(const UnitPlan& plan,
+                                              const std::vector<UnitDescription>& units) {
   std::vector<bool> is_leaf(plan.units.size(), true);
   const auto is_planned = [&](size_t d) {
     return plan.units[plan.unit_of[d]].description == static_cast<int>(d);
@@ -117,7 +117,12 @@ std::vector<bool> leaves_of(const UnitPlan& plan,
   for (size_t d = 1; d < units.size(); ++d) {
     if (is_planned(d)) mark_holders(d);
   }
-  return is_leaf;
+  std::vector<std::optional<int64_t>> leaves(plan.units.size());
+  int64_t num_leaves = 0;
+  for (size_t u = 1; u < leaves.size(); ++u) {
+    if (is_leaf[u]) leaves[u] = num_leaves++;
+  }
+  return leaves;
 }
 
 void require_free(const ScannedModel& model) {
@@ -142,7 +147,7 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
       threads(checked_threads(options)),
       model(scan_model(require_model(root))) {
   require_same_options(options, model, *control);
-  check(options, control->size());
+  check(options, control->size(), device->has_own_memory());
   require_free(model);
   plan = make_unit_plan(model.units, model.params, options, control->size());
   memory = make_memory_plan(plan, options, control->size(), unit_memory(gpu));
@@ -165,6 +170,8 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
                                              model.tensors, *device, *comm, *comm_stream,
                                              updates->all_updated());
   pass = std::make_unique<BackwardPass>(plan, *gradients, *weights);
+  if (options.offload_activations && !options.inference)
+    activations = std::make_shared<ActivationStore>(*device, options);
   attach();
 }
 
@@ -201,6 +208,7 @@ Engine::Impl::~Impl() {
       // whoever waited for this work has been told already
     }
   }
+  if (activations) activations->close();
   comm.reset();
   device->free(exchange_of_gpu);
 }
@@ -210,7 +218,7 @@ void Engine::Impl::attach() {
   for (at::Tensor& buffer : model.buffers) {
     if (buffer.device() != here) buffer.set_data(buffer.to(here));
   }
-  const std::vector<bool> is_leaf = leaves_of(plan, model.units);
+  const std::vector<std::optional<int64_t>> leaves = leaves_of(plan, model.units);
   for (size_t d = 1; d < model.units.size(); ++d) {
     const int unit = plan.unit_of[d];
     const std::string& fqn = model.units[d].fqn;
@@ -219,8 +227,8 @@ void Engine::Impl::attach() {
       continue;
     }
     runtimes.push_back(std::make_shared<UnitRuntime>(unit, fqn, *model.modules[d],
-                                                     is_leaf[unit], here, options, phase,
-                                                     *weights, *pass));
+                                                     leaves[unit], here, options, phase,
+                                                     *weights, *pass, activations));
     model.hooks[d]->runner = runtimes.back();
   }
   for (size_t i = 0; i < model.tensors.size(); ++i) {
@@ -584,6 +592,10 @@ int64_t Engine::allocated_bytes() const {
   return impl_->shards->bytes() + impl_->gradients->host_bytes() +
          (impl_->exchange ? impl_->exchange->capacity_bytes() : 0) +
          impl_->device->allocated_bytes();
+}
+
+OffloadedBytes Engine::offloaded_activations() const {
+  return impl_->activations ? impl_->activations->bytes() : OffloadedBytes();
 }
 
 int64_t Engine::num_parameters() const {

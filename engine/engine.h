@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/comm/ranks.h"
+#include "engine/offloaded_bytes.h"
 #include "engine/options.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/step_report.h"
@@ -160,6 +161,8 @@ class Engine {
   void set_buffer(const std::string& fqn, const at::Tensor& value);
   std::vector<MemoryEntry> memory() const;  // the plan
   int64_t allocated_bytes() const;  // what was allocated; equals the sum of the plan
+  // Activations, which are beside the plan as those on the device are.
+  OffloadedBytes offloaded_activations() const;
   bool uses_gpu() const;
   c10::Device device() const;      // where units compute, and forward() returns tensors
   int64_t num_gathers() const;     // all-gathers of units so far

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/activation_store.h"
 #include "engine/activity.h"
 #include "engine/call_seed.h"
 #include "engine/choose_gpu.h"
@@ -85,6 +86,7 @@ struct Engine::Impl {
   std::unique_ptr<WeightStreamer> weights;
   std::unique_ptr<GradientShards> gradients;
   std::unique_ptr<BackwardPass> pass;
+  std::shared_ptr<ActivationStore> activations;  // null: they stay where they are
   std::vector<std::shared_ptr<UnitRuntime>> runtimes;
   // They go first: they write into what is above. Where one rank's device has its own
   // memory, gradients leave it while weights come.

@@ -59,13 +59,12 @@ std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
     throw Error(ExitCode::kUsage, "a plan for " + std::to_string(world_size) + " ranks",
                 "zero::plan", "1 or more");
   }
-  check(options, world_size);
+  const UnitMemory where = expected_unit_memory(options, world_size);
+  check(options, world_size, where != UnitMemory::kHost);
   const ScannedModel scanned = scan_model(model);
   const UnitPlan units =
       make_unit_plan(scanned.units, scanned.params, options, world_size);
-  return make_memory_plan(units, options, world_size,
-                          expected_unit_memory(options, world_size))
-      .entries;
+  return make_memory_plan(units, options, world_size, where).entries;
 }
 
 std::vector<ShardView> Engine::shards() {

@@ -15,8 +15,23 @@
 namespace zero {
 
 enum class DeviceChoice { kAuto, kCpu, kCuda };  // auto: a GPU if there is one
-enum class Recompute { kUnit, kNone };
 enum class Accumulate { kModel, kUnit };
+
+// Which units make their activations again in backward instead of keeping them. Of the
+// leaves, which are the units that hold no other one, in the plan's order: the first one,
+// and each `every`-th after it; 0: none. The last units of a forward come first in
+// backward: it pays least to recompute them.
+struct Recompute {
+  int64_t every = 1;
+
+  static const Recompute kUnit;  // every leaf
+  static const Recompute kNone;
+
+  // `leaf`: how many leaves come before it.
+  constexpr bool includes(int64_t leaf) const { return every > 0 && leaf % every == 0; }
+  bool operator==(const Recompute&) const = default;
+};
+inline constexpr Recompute Recompute::kUnit{1}, Recompute::kNone{0};
 
 // How fp32 masters lie in memory beside the bf16 copy that a unit computes with: as they
 // are, or split, so that the copy is their high half (see offload/stored_values.h).
@@ -101,6 +116,10 @@ struct Options {
   bool reshard_after_forward = true;  // false: weights stay gathered for backward and for
                                       // later micro-batches
   Recompute recompute = Recompute::kUnit;
+  // Keep the inputs of recomputed units in pinned memory of the host, from their forward
+  // to one unit before their backward. For a device with memory of its own, a GPU.
+  bool offload_activations = false;
+  int64_t offload_min_bytes = 64 << 10;  // smaller inputs stay on the device
   Accumulate accumulate = Accumulate::kModel;
   // With Accumulate::kUnit: rows of a kernel pass (see zero::batched in unit.h).
   int64_t micro_batch = 0;

@@ -88,7 +88,8 @@ UnitCall::UnitCall(std::shared_ptr<UnitRuntime> runtime, UnitBody body,
       weights_version_(runtime_->phase_.weights_version),
       modes_(runtime_->modes_.current()),
       may_change_inputs_(!runtime_->recomputes_ || runtime_->may_change_inputs(modes_)),
-      chunking_(chunking_of(inputs, runtime_->chunk_rows_, runtime_->fqn_)) {
+      chunking_(chunking_of(inputs, runtime_->chunk_rows_, runtime_->fqn_)),
+      kept_inputs_(runtime_->activations_.get()) {
   for (const UnitInput& input : inputs) {
     inputs_.push_back(runtime_->cast(input.tensor));
     was_cast_.push_back(!inputs_.back().is_same(input.tensor));
@@ -106,7 +107,8 @@ std::vector<at::Tensor> UnitCall::forward() {
     const WeightStreamer::Unsharded unsharded(runtime.weights_, runtime.unit_,
                                               Direction::kForward);
     const AutocastScope autocast(autocast_);
-    keep_inputs();
+    // Where the body may change an input, recomputation starts from a copy.
+    if (runtime.recomputes_) kept_inputs_.keep(inputs_, may_change_inputs_);
     const auto weights = runtime.watch_weights();
     std::vector<std::vector<at::Tensor>> chunks;
     for (int64_t c = 0; c < chunking_.count; ++c) chunks.push_back(run_chunk(c));
@@ -115,16 +117,6 @@ std::vector<at::Tensor> UnitCall::forward() {
   }
   runtime.learn(modes_, !changed_inputs_.empty());
   return join_to_graph();
-}
-
-// What recomputation starts from. Where the body may change an input, that is a copy.
-void UnitCall::keep_inputs() {
-  if (!runtime_->recomputes_) return;
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    const at::Tensor input = inputs_[i].detach();
-    kept_inputs_.push_back(may_change_inputs_ ? input.clone() : input);
-    kept_versions_.push_back(kept_inputs_[i]._version());
-  }
 }
 
 std::vector<at::Tensor> UnitCall::run_chunk(int64_t chunk) {
@@ -259,6 +251,7 @@ std::vector<at::Tensor> UnitCall::join_to_graph() {
                   [](const Output& output) { return output.is_differentiable; })) {
     std::vector<at::Tensor> inputs = inputs_;
     inputs.push_back(at::empty({0}).requires_grad_());
+    if (runtime_->recomputes_) kept_inputs_.offload(weights_version_);
     outputs = UnitNode::apply(
         at::TensorList(inputs),
         c10::intrusive_ptr<UnitCall>::unsafe_reclaim_from_nonowning(this));
@@ -296,9 +289,8 @@ void UnitCall::require_backward() const {
     refuse("the weights changed between this forward and its backward",
            "call backward before step(), set_full_parameter() or a load");
   }
-  for (size_t i = 0; i < kept_inputs_.size(); ++i) {
-    if (static_cast<int64_t>(kept_inputs_[i]._version()) == kept_versions_[i]) continue;
-    refuse("input tensor " + std::to_string(i) +
+  if (const auto changed = kept_inputs_.first_changed()) {
+    refuse("input tensor " + std::to_string(*changed) +
                " of a unit was changed in place between its forward and its backward, "
                "which recomputes from it",
            "change a clone of it, or keep the graph (Options::recompute, --recompute "
@@ -321,12 +313,13 @@ std::vector<at::Tensor> UnitCall::backward(const std::vector<at::Tensor>& output
   {
     const WeightStreamer::Unsharded unsharded(runtime.weights_, runtime.unit_,
                                               Direction::kBackward);
+    const std::vector<at::Tensor> inputs = kept_inputs_.fetch();
     for (int64_t c = 0; c < chunking_.count; ++c) {
       std::optional<UnitBuffers::Rewind> rewind;
       if (runtime.recomputes_)
         rewind.emplace(runtime.buffers_, traces_[c].buffers, runtime.fqn_);
       std::unique_ptr<InnerGraph> recomputed =
-          runtime.recomputes_ ? recompute(c) : nullptr;
+          runtime.recomputes_ ? recompute(inputs, c) : nullptr;
       InnerGraph& graph = recomputed ? *recomputed : *graphs_[c];
       const auto grads_in = grads_of_chunk(output_grads, graph, c);
       const auto grads_out = is_ours ? graph.backward(grads_in, keeps_graph)
@@ -348,18 +341,19 @@ std::vector<at::Tensor> UnitCall::backward(const std::vector<at::Tensor>& output
                               ? grads[i].front()
                               : join_grads(grads[i], chunking_.is_split[i]));
   }
-  if (!keeps_graph) release();
+  keeps_graph ? kept_inputs_.put_away() : release();
   return input_grads;
 }
 
 // The body again, from what its forward saw: inputs, random numbers, buffers, modes.
-std::unique_ptr<InnerGraph> UnitCall::recompute(int64_t chunk) const {
+std::unique_ptr<InnerGraph> UnitCall::recompute(const std::vector<at::Tensor>& all_inputs,
+                                                int64_t chunk) const {
   UnitRuntime& runtime = *runtime_;
   const zero::Trace::Span span("recompute", runtime.fqn_);
   const AutocastScope autocast(autocast_);
   const ModuleModes::Scope modes(runtime.modes_, modes_);
   const CallSeed seed(seed_of(chunk), draws_, runtime.device_);
-  std::vector<at::Tensor> inputs = chunk_of(kept_inputs_, chunking_, chunk);
+  std::vector<at::Tensor> inputs = chunk_of(all_inputs, chunking_, chunk);
   if (!changed_inputs_.empty()) {
     for (at::Tensor& input : inputs) input = input.clone();
   }
@@ -420,7 +414,6 @@ void UnitCall::release() {
   is_released_ = true;
   graphs_.clear();
   kept_inputs_.clear();
-  kept_versions_.clear();
   traces_.clear();
 }
 

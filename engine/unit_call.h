@@ -9,6 +9,7 @@
 #include "engine/autocast_scope.h"
 #include "engine/chunks.h"
 #include "engine/inner_graph.h"
+#include "engine/kept_inputs.h"
 #include "engine/unit_buffers.h"
 
 namespace zero {
@@ -60,11 +61,11 @@ class UnitCall : public torch::CustomClassHolder {
   std::vector<at::Tensor> run_chunk(int64_t chunk);
   static std::vector<at::Tensor> without_graphs(const std::vector<at::Tensor>& results);
   void note_outputs(const InnerGraph& graph);
-  void keep_inputs();
   void make_outputs(const std::vector<std::vector<at::Tensor>>& chunks);
   Output output_from(const at::Tensor& result) const;
   std::vector<at::Tensor> join_to_graph();
-  std::unique_ptr<InnerGraph> recompute(int64_t chunk) const;
+  std::unique_ptr<InnerGraph> recompute(const std::vector<at::Tensor>& all_inputs,
+                                        int64_t chunk) const;
   std::vector<at::Tensor> grads_of_chunk(const std::vector<at::Tensor>& output_grads,
                                          const InnerGraph& graph, int64_t chunk) const;
   void release();
@@ -90,8 +91,7 @@ class UnitCall : public torch::CustomClassHolder {
   std::vector<size_t> changed_inputs_;
   std::vector<at::Tensor> changed_tensors_;  // the same, inside; let go after forward
 
-  std::vector<at::Tensor> kept_inputs_;  // for recomputation, without graph
-  std::vector<int64_t> kept_versions_;
+  KeptInputs kept_inputs_;                           // for recomputation
   std::vector<Trace> traces_;                        // of each chunk, when recomputed
   std::vector<std::unique_ptr<InnerGraph>> graphs_;  // of each chunk, otherwise
   bool is_released_ = false;

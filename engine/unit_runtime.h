@@ -1,8 +1,10 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "engine/activation_store.h"
 #include "engine/module_modes.h"
 #include "engine/options.h"
 #include "engine/phase.h"
@@ -21,11 +23,13 @@ namespace zero {
 // starts from copies.
 class UnitRuntime : public UnitRunner, public std::enable_shared_from_this<UnitRuntime> {
  public:
-  // `is_leaf`: holds no other unit; only leaves are recomputed. The module's buffers are
-  // on `device`.
-  UnitRuntime(int unit, std::string fqn, torch::nn::Module& module, bool is_leaf,
-              c10::Device device, const Options& options, const Phase& phase,
-              WeightStreamer& weights, BackwardPass& pass);
+  // `leaf`: the number of a unit that holds no other one, among those; unset: it holds
+  // some, and is not recomputed. The module's buffers are on `device`. `activations`:
+  // null where inputs stay on the device.
+  UnitRuntime(int unit, std::string fqn, torch::nn::Module& module,
+              std::optional<int64_t> leaf, c10::Device device, const Options& options,
+              const Phase& phase, WeightStreamer& weights, BackwardPass& pass,
+              std::shared_ptr<ActivationStore> activations);
 
   std::vector<at::Tensor> run(const UnitBody& body,
                               std::vector<UnitInput> inputs) override;
@@ -62,6 +66,7 @@ class UnitRuntime : public UnitRunner, public std::enable_shared_from_this<UnitR
   const Phase& phase_;
   WeightStreamer& weights_;
   BackwardPass& pass_;
+  const std::shared_ptr<ActivationStore> activations_;
   const ModuleModes modes_;
   UnitBuffers buffers_;
   bool is_attached_ = true;

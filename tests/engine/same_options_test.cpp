@@ -83,6 +83,8 @@ TEST_F(SameOptions, EveryOptionThatMattersIsComparedAndNamed) {
       {"prefetch", [](Options& o) { o.prefetch = 2; }},
       {"reshard_after_forward", [](Options& o) { o.reshard_after_forward = false; }},
       {"recompute", [](Options& o) { o.recompute = Recompute::kNone; }},
+      {"offload_activations", [](Options& o) { o.offload_activations = true; }},
+      {"offload_min_bytes", [](Options& o) { o.offload_min_bytes = 1; }},
       {"accumulate", [](Options& o) { o.accumulate = Accumulate::kUnit; }},
       {"micro_batch", [](Options& o) { o.micro_batch = 2; }},
       {"auto_wrap.min_numel", [](Options& o) { o.auto_wrap.min_numel = 2; }},

@@ -41,6 +41,11 @@ TEST_F(EngineOnAGpu, RecomputationPrefetchAndChaosChangeNothing) {
   const Trained expected = train_on(DeviceChoice::kCuda);
   options.prefetch = 0;
   expect_similar(train_on(DeviceChoice::kCuda), expected, 1e-5);
+  options.recompute.every = 2;
+  options.offload_activations = true;
+  options.offload_min_bytes = 1;
+  expect_similar(train_on(DeviceChoice::kCuda), expected, 1e-5);
+  options.offload_activations = false;
   options.recompute = Recompute::kNone;
   expect_similar(train_on(DeviceChoice::kCuda), expected, 1e-5);
   options.chaos_seed = 1;

@@ -93,7 +93,9 @@ std::map<std::string, int> make_settings(Random& random) {
   };
   set("prefetch", 60, 2 * random.below(2));
   set("reshard", 30, 0);
-  set("recompute", 40, 0);
+  constexpr std::array kRecomputed{0, 0, 2, 3};  // none, every second, every third
+  set("recompute", 60, kRecomputed[random.below(kRecomputed.size())]);
+  set("offload", 50, 1);
   set("stream_always", 50, 1);
   set("min_numel", 30, 4 + random.below(12));
   set("chaos", 30, 1);
@@ -221,6 +223,7 @@ const std::map<std::string, int>& usual_settings() {
                                                    {"x_needs_grad", 1},
                                                    {"head", 1},
                                                    {"gpu", 0},
+                                                   {"offload", 0},
                                                    {"other_speed", 0}};
   return settings;
 }

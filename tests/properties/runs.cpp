@@ -61,7 +61,11 @@ Options options_of(const Case& of) {
   options.average_buffers_each_step = of.setting("average_each_step");
   options.prefetch = of.setting("prefetch");
   options.reshard_after_forward = of.setting("reshard");
-  options.recompute = of.setting("recompute") ? Recompute::kUnit : Recompute::kNone;
+  options.recompute.every = of.setting("recompute");
+  // Of a GPU, however small; on the host there is nothing to bring away.
+  options.offload_activations =
+      of.setting("gpu") && of.setting("offload") && of.setting("recompute");
+  options.offload_min_bytes = 1;
   if (of.setting("micro_batch") > 0) {
     options.accumulate = Accumulate::kUnit;
     options.micro_batch = of.setting("micro_batch");
