@@ -46,7 +46,17 @@ struct PassShape {
   int64_t rows = 0;           // sequences that go through the model together
   int64_t rows_in_units = 0;  // of them, through a unit at a time
   int64_t element_bytes = 4;  // of weights and activations
-  bool recomputes = true;     // units make their activations again in backward
+  // Which units make their activations again in backward: as Recompute::every.
+  int64_t recompute_every = 1;
+  bool offloads = false;  // the inputs of those are kept in the host's memory
+};
+
+// What a pass takes beside the engine's own bytes.
+struct ActivationBytes {
+  // At its worst moment, where the model computes: activations, gradients of activations,
+  // a unit's gradients of weights.
+  int64_t computed = 0;
+  int64_t offloaded = 0;  // in the host's memory, with PassShape::offloads
 };
 
 // One family of models that --model can name.
@@ -58,9 +68,9 @@ struct ModelFamily {
   // costs no memory.
   std::function<std::unique_ptr<LanguageModel>(const ModelShape&)> make;
   std::function<InitRules(const ModelShape&)> init_rules;
-  // Bytes that a pass takes at its worst moment beside the engine's: activations,
-  // gradients of activations, a unit's gradients of weights. Null: nobody knows.
-  std::function<int64_t(const ModelShape&, const PassShape&)> activation_bytes = nullptr;
+  // Null: nobody knows.
+  std::function<ActivationBytes(const ModelShape&, const PassShape&)> activation_bytes =
+      nullptr;
 };
 
 using ModelFamilies = std::vector<ModelFamily>;

@@ -1,6 +1,9 @@
 #include "examples/models/gpt2_memory.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "engine/offloaded_bytes.h"
 
 namespace zero {
 namespace {
@@ -32,6 +35,11 @@ class Activations {
         chunk_(std::min<double>(shape.loss_chunk, tokens_)),
         drops_(shape.dropout > 0) {}
 
+  // In the host's memory: what the blocks that recompute were given.
+  double offloaded() const {
+    return pass_.offloads ? num_recomputed() * stream(tokens_) : 0;
+  }
+
   double peak() const {
     return std::max({loss(), last_block(), block_gradients(), embedding()});
   }
@@ -56,10 +64,22 @@ class Activations {
     const double widened = pass_.element_bytes == 4 ? 0 : 8;
     return weights * (3 * pass_.element_bytes + widened) + 2 * stream(tokens);
   }
-  // Between the blocks: their inputs, where they recompute, else what they keep.
+  // Of the first so many blocks.
+  double num_recomputed_of(double num_blocks) const {
+    if (pass_.recompute_every == 0) return 0;
+    return std::ceil(num_blocks / static_cast<double>(pass_.recompute_every));
+  }
+  double num_recomputed() const { return num_recomputed_of(layers_); }
+  bool recomputes_last() const {
+    return num_recomputed() > num_recomputed_of(layers_ - 1);
+  }
+  // Between the blocks: inputs of those that recompute, and what the others keep.
   double kept(double num_blocks) const {
-    return stream(tokens_) +
-           (pass_.recomputes ? layers_ * stream(tokens_) : num_blocks * block(tokens_));
+    const double num_inputs = pass_.offloads
+                                  ? std::min<double>(num_recomputed(), kNumResidentCalls)
+                                  : num_recomputed();
+    return stream(tokens_) + num_inputs * stream(tokens_) +
+           (num_blocks - num_recomputed_of(num_blocks)) * block(tokens_);
   }
 
   // The logits' softmax, its gradient, and the logits' own: (tokens, vocab) fp32 each.
@@ -79,7 +99,7 @@ class Activations {
   // The GELU's gradient beside all that the last block keeps.
   double last_block() const {
     const double recomputed =
-        pass_.recomputes ? block(unit_tokens_) - stream(unit_tokens_) : 0;
+        recomputes_last() ? block(unit_tokens_) - stream(unit_tokens_) : 0;
     return kept(layers_) + recomputed + joined() + scratch() + 2 * stream(unit_tokens_) +
            head_weights() + (unit_tokens_ + dim_) * inner_ * pass_.element_bytes;
   }
@@ -108,9 +128,13 @@ class Activations {
 
 }  // namespace
 
-int64_t gpt2_activation_bytes(const ModelShape& shape, const PassShape& pass) {
-  constexpr double kMost = 1e18;
-  return static_cast<int64_t>(std::min(Activations(shape, pass).peak(), kMost));
+ActivationBytes gpt2_activation_bytes(const ModelShape& shape, const PassShape& pass) {
+  const auto bytes = [](double number) {
+    constexpr double kMost = 1e18;
+    return static_cast<int64_t>(std::min(number, kMost));
+  };
+  const Activations activations(shape, pass);
+  return {bytes(activations.peak()), bytes(activations.offloaded())};
 }
 
 }  // namespace zero

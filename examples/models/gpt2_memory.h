@@ -6,6 +6,6 @@
 namespace zero {
 
 // Estimate ModelFamily::activation_bytes for GPT-2, computed on a CPU.
-int64_t gpt2_activation_bytes(const ModelShape& shape, const PassShape& pass);
+ActivationBytes gpt2_activation_bytes(const ModelShape& shape, const PassShape& pass);
 
 }  // namespace zero

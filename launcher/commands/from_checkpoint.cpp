@@ -57,7 +57,8 @@ Settings settings_for_use(const Settings& of_run) {
   json kept = to_json(of_run);
   for (const char* key :
        {"threads", "adam_threads", "device", "ranks", "hosts", "bind", "hang_timeout",
-        "host_memory", "ignore_plan", "dump_state", "trace_comm", "delay", "chaos"})
+        "host_memory", "ignore_plan", "offload_activations", "dump_state", "trace_comm",
+        "delay", "chaos"})
     kept.erase(key);
   return settings_from_json(kept, "the checkpoint");
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/settings/config.h"
+#include "launcher/settings/values.h"
 
 namespace zero::launcher {
 namespace {
@@ -24,8 +25,14 @@ bool change(T& setting, const T& value) {
   return is_new;
 }
 
+// More of the units.
 bool recompute(Wish& wish) {
-  return change(wish.settings.recompute, std::string("unit"));
+  const int64_t every = parse_recompute(wish.settings.recompute).value();
+  for (const std::string way : {"every:4", "every:2", "unit"}) {
+    if (every == 0 || parse_recompute(way).value() < every)
+      return change(wish.settings.recompute, way);
+  }
+  return false;
 }
 bool reshard(Wish& wish) { return change(wish.settings.reshard_after_forward, true); }
 bool gather_one(Wish& wish) { return change(wish.settings.prefetch, int64_t{0}); }

@@ -26,8 +26,10 @@ RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& mo
   const PassShape pass = pass_shape(settings, wish.num_ranks);
   ModelShape other = shape;
   other.loss_chunk = other_loss_chunk(shape.loss_chunk);
-  plan.activations = family.activation_bytes(shape, pass);
-  plan.other_activations = family.activation_bytes(other, pass);
+  const ActivationBytes activations = family.activation_bytes(shape, pass);
+  plan.activations = activations.computed;
+  plan.offloaded = activations.offloaded;
+  plan.other_activations = family.activation_bytes(other, pass).computed;
   return plan;
 }
 

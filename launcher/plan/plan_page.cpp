@@ -36,6 +36,8 @@ std::string table(const RunPlan& plan) {
         "  device   activations                 unknown: this model has no estimate\n";
   else
     text += row(plan, "device", "activations, about", plan.activations);
+  if (plan.offloaded > 0)
+    text += row(plan, "host", "offloaded inputs, about", plan.offloaded);
   if (plan.program > 0) text += row(plan, "host", "program, about", plan.program);
   return text + row(plan, "", "all", plan.rank_bytes());
 }
@@ -121,6 +123,7 @@ json to_json(const PlanAnswer& answer) {
       {"engine", entries},
       {"engine_bytes_per_rank", plan.engine_bytes()},
       {"activation_bytes_per_rank", is_known ? json(plan.activations) : json()},
+      {"offloaded_bytes_per_rank", is_known ? json(plan.offloaded) : json()},
       {"other_loss", is_known ? other_loss : json()},
       {"program_bytes_per_rank", plan.program},
       {"bytes_per_rank", plan.rank_bytes()},

@@ -13,6 +13,7 @@
 #include "checkpoint/dtype.h"
 #include "engine/errors.h"
 #include "launcher/process/environment.h"
+#include "launcher/settings/values.h"
 
 namespace zero::launcher {
 namespace {
@@ -46,7 +47,11 @@ int64_t RunPlan::engine_bytes() const {
 }
 
 int64_t RunPlan::rank_bytes() const {
-  return engine_bytes() + std::max<int64_t>(activations, 0) + program;
+  return engine_bytes() + activation_bytes() + program;
+}
+
+int64_t RunPlan::activation_bytes() const {
+  return std::max<int64_t>(activations, 0) + offloaded;
 }
 
 int64_t RunPlan::node_bytes() const {
@@ -62,7 +67,8 @@ PassShape pass_shape(const Settings& settings, int num_ranks) {
                        : settings.micro_batch;
   pass.rows_in_units = std::min(pass.rows, settings.micro_batch);
   pass.element_bytes = size_of(dtype_named(settings.dtype).value());
-  pass.recomputes = settings.recompute == "unit";
+  pass.recompute_every = parse_recompute(settings.recompute).value();
+  pass.offloads = settings.offload_activations;
   return pass;
 }
 

@@ -26,11 +26,14 @@ struct RunPlan {
   std::vector<MemoryEntry> engine;  // exact
   int64_t activations = -1;         // estimated; -1: the model's family tells nothing
   int64_t other_activations = -1;   // with the loss the other way: see other_loss_chunk
+  int64_t offloaded = 0;            // estimated: inputs of units in the host's memory
   int64_t program = 0;              // estimated: libraries, MPI, buffers
 
   int64_t engine_bytes() const;  // of one rank
-  int64_t rank_bytes() const;    // all of one rank's
-  int64_t node_bytes() const;    // of all ranks of the fullest node
+  // What is known of all kinds of activations.
+  int64_t activation_bytes() const;
+  int64_t rank_bytes() const;  // all of one rank's
+  int64_t node_bytes() const;  // of all ranks of the fullest node
 };
 
 // What a plan compares a loss of all logits with.

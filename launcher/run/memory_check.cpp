@@ -56,15 +56,16 @@ void require_memory(Ranks& ranks, const World& world, const RunPlan& plan,
                     need_text(plan, engine, room, settings),
                 "host " + checkpoint::host_name(), advice());
   });
-  const int64_t all = engine + std::max<int64_t>(plan.activations, 0);
+  const int64_t all = engine + plan.activation_bytes();
   if (world.local_rank() == 0 && all * plan.ranks_on_node > room) {
     warn("memory may not suffice: engine and activations take about " +
          need_text(plan, all, room, settings));
   }
 }
 
-MemoryUse largest_use(Ranks& ranks, int64_t engine) {
+MemoryUse largest_use(Ranks& ranks, int64_t engine, int64_t offloaded) {
   return {ranks.largest(engine, "engine bytes"),
+          ranks.largest(offloaded, "offloaded bytes"),
           ranks.largest(peak_tensor_bytes(), "tensor bytes"),
           ranks.largest(peak_resident_bytes(), "process bytes")};
 }
@@ -72,11 +73,16 @@ MemoryUse largest_use(Ranks& ranks, int64_t engine) {
 std::string to_text(const RunPlan& plan, const MemoryUse& use) {
   const std::string activations =
       plan.activations < 0 ? "" : short_bytes(plan.activations) + " planned, ";
+  const std::string offloaded =
+      plan.offloaded == 0 && use.offloaded == 0
+          ? ""
+          : fmt::format("offloaded inputs {} planned, {} allocated; ",
+                        short_bytes(plan.offloaded), short_bytes(use.offloaded));
   return fmt::format(
       "memory of a rank: engine {} planned, {} allocated; activations {}{} at most; "
-      "process {} at most",
+      "{}process {} at most",
       short_bytes(plan.engine_bytes()), short_bytes(use.engine), activations,
-      short_bytes(use.activations), short_bytes(use.process));
+      short_bytes(use.activations), offloaded, short_bytes(use.process));
 }
 
 }  // namespace zero::launcher

@@ -33,12 +33,13 @@ int64_t room_on_host(const Settings& settings);
 // What became of a plan, in bytes; of the rank that took most.
 struct MemoryUse {
   int64_t engine = 0;       // allocated by the engine
+  int64_t offloaded = 0;    // allocated by it for inputs of units, in the host's memory
   int64_t activations = 0;  // held by tensors at most
   int64_t process = 0;      // resident at most, all in all
 };
 
-// Collective; `engine` are the bytes that this rank's engine allocated.
-MemoryUse largest_use(Ranks& ranks, int64_t engine);
+// Collective; `engine` and `offloaded` are what this rank's engine allocated.
+MemoryUse largest_use(Ranks& ranks, int64_t engine, int64_t offloaded);
 
 std::string to_text(const RunPlan& plan, const MemoryUse& use);
 

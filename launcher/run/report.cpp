@@ -25,7 +25,8 @@ constexpr auto kLongestWait = 3000ms;
 constexpr auto kDelivery = 200ms;  // for mpirun to pass printed lines on
 
 const std::string kMemoryCure =
-    "more ranks, a smaller micro_batch or seq_len, or recompute = \"unit\"";
+    "more ranks, a smaller micro_batch or seq_len, or recompute = \"unit\", on a GPU "
+    "with offload_activations";
 
 // torch appends where in its sources the check stands, and a stack.
 std::string first_line(const std::string& text) {

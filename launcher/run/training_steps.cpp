@@ -247,7 +247,8 @@ ExitCode Training::finish() {
 
 // What was planned, and what it came to.
 void Training::tell_memory() {
-  const MemoryUse use = largest_use(engine_->control(), engine_->allocated_bytes());
+  const MemoryUse use = largest_use(engine_->control(), engine_->allocated_bytes(),
+                                    engine_->offloaded_activations().pinned);
   if (!is_first_rank()) return;
   print_line(to_text(plan_, use));
   metrics_->note("memory", {{"step", engine_->num_steps()},
@@ -255,6 +256,8 @@ void Training::tell_memory() {
                             {"engine_allocated", use.engine},
                             {"activations_planned", plan_.activations},
                             {"activations_peak", use.activations},
+                            {"offloaded_planned", plan_.offloaded},
+                            {"offloaded_allocated", use.offloaded},
                             {"process_peak", use.process}});
 }
 

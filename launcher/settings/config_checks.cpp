@@ -88,6 +88,17 @@ void check_optimizer(const Settings& s, Conflicts& found) {
   belongs(s.nesterov != defaults.nesterov, "nesterov", {"sgd"});
 }
 
+void check_activations(const Settings& s, Conflicts& found) {
+  add_if(s.offload_activations && s.device == "cpu", found,
+         {"offload_activations", "device"},
+         "offload_activations is for a GPU, device is cpu: inputs of units are in the "
+         "host's memory already");
+  add_if(s.offload_activations && s.recompute == "none", found,
+         {"offload_activations", "recompute"},
+         "offload_activations belongs to recompute unit or every:K, not to none: inputs "
+         "are kept for recomputation alone");
+}
+
 void check_delays(const Settings& s, Conflicts& found) {
   for (const std::string& delay : s.delay)
     add_if(!parse_delay(delay), found, {"delay"},
@@ -160,6 +171,7 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
          "hosts says where ranks start, and not how many; allowed: with --ranks N");
   check_schedule(s, found);
   check_optimizer(s, found);
+  check_activations(s, found);
   add_if(s.eval_every > 0 && s.eval_data.empty(), found, {"eval_every", "eval_data"},
          "eval_every needs data to evaluate on (--eval-data PATH...)");
   check_overrides(s, found);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "launcher/settings/values.h"
+
 namespace zero::launcher {
 namespace {
 
@@ -94,7 +96,8 @@ Options engine_options(const Settings& settings, const BatchPlan& batch,
   options.prefetch = static_cast<int>(settings.prefetch);
   options.overlap_updates = settings.overlap_updates;
   options.reshard_after_forward = settings.reshard_after_forward;
-  options.recompute = settings.recompute == "none" ? Recompute::kNone : Recompute::kUnit;
+  options.recompute = {.every = parse_recompute(settings.recompute).value()};
+  options.offload_activations = settings.offload_activations;
   options.accumulate = is_unit_major ? Accumulate::kUnit : Accumulate::kModel;
   options.micro_batch = is_unit_major ? settings.micro_batch : 0;
   options.auto_wrap.min_numel = settings.wrap_min_numel;

@@ -184,6 +184,14 @@ Setting choice(std::string key, std::string Settings::*member, const Words& choi
                  });
 }
 
+Setting recomputation(std::string key, std::string Settings::*member, std::string help) {
+  return of_word({std::move(key), Type::kString, "unit|none|every:K",
+                  "unit, none or every:K with K from 1 to 1048576", std::move(help)},
+                 member, [](const std::string& word) {
+                   return parse_recompute(word) ? std::optional(word) : std::nullopt;
+                 });
+}
+
 Setting list(std::string key, Words Settings::*member, std::string placeholder,
              std::string help) {
   const std::string allowed = "words in UTF-8, none of them empty";

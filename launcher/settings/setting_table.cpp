@@ -165,8 +165,12 @@ Group sharding() {
       integer("prefetch", &Settings::prefetch, 0, 64, "units gathered ahead"),
       boolean("overlap_updates", &Settings::overlap_updates,
               "update each unit while the next step's forward runs"),
-      choice("recompute", &Settings::recompute, {"unit", "none"},
-             "unit: activations are made again in backward"),
+      recomputation("recompute", &Settings::recompute,
+                    "unit: activations are made again in backward; every:K: those of the "
+                    "first unit and each K-th after it; none: all are kept"),
+      boolean("offload_activations", &Settings::offload_activations,
+              "on a GPU: keep the inputs of recomputed units in host memory until their "
+              "backward"),
       integer("wrap_min_numel", &Settings::wrap_min_numel, 0, kMany,
               "units with fewer parameters are merged into the one around them"),
   };

@@ -92,6 +92,7 @@ struct Settings {
   int64_t prefetch = 1;
   bool overlap_updates = true;
   std::string recompute = "unit";
+  bool offload_activations = false;
   int64_t wrap_min_numel = 0;
 
   // --- output

@@ -138,6 +138,16 @@ std::optional<int64_t> parse_size(std::string_view text) {
   return bytes < kLargest ? std::optional(static_cast<int64_t>(bytes)) : std::nullopt;
 }
 
+std::optional<int64_t> parse_recompute(std::string_view text) {
+  constexpr std::string_view kPrefix = "every:";
+  constexpr int64_t kMost = 1 << 20;
+  if (text == "unit") return 1;
+  if (text == "none") return 0;
+  if (!text.starts_with(kPrefix)) return std::nullopt;
+  const auto every = parse_integer(text.substr(kPrefix.size()));
+  return every && 1 <= *every && *every <= kMost ? every : std::nullopt;
+}
+
 std::optional<std::pair<std::string, int>> parse_delay(std::string_view text) {
   const size_t equals = text.find('=');
   if (equals == 0 || equals == text.npos) return std::nullopt;

@@ -24,6 +24,10 @@ std::optional<int64_t> parse_span(std::string_view text);
 // 1024, a number alone is bytes.
 std::optional<int64_t> parse_size(std::string_view text);
 
+// Which units are recomputed, as Recompute::every counts them: "unit" 1, "none" 0,
+// "every:3" 3.
+std::optional<int64_t> parse_recompute(std::string_view text);
+
 // A point of the code and its delay in milliseconds, an hour at most: "gather=20".
 std::optional<std::pair<std::string, int>> parse_delay(std::string_view text);
 

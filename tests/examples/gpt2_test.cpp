@@ -277,6 +277,29 @@ TEST_F(Gpt2FamilyTest, PresetsHaveThePublishedSizes) {
   }
 }
 
+// Sizes in inputs of a block, which are those of the residual stream.
+TEST_F(Gpt2FamilyTest, BlocksThatAreNotRecomputedKeepTheirActivations) {
+  const ModelShape shape = family_.presets.at("gpt2-124m");  // 12 layers
+  const auto bytes = [&](int64_t every, bool offloads = false) {
+    return family_.activation_bytes(
+        shape,
+        {.rows = 1, .rows_in_units = 1, .recompute_every = every, .offloads = offloads});
+  };
+  const int64_t input = shape.seq_len * shape.dim * 4;
+  EXPECT_LT(bytes(1).computed, bytes(2).computed);
+  EXPECT_LT(bytes(2).computed, bytes(3).computed);
+  EXPECT_LT(bytes(12).computed, bytes(0).computed);
+  EXPECT_EQ(bytes(13).computed, bytes(12).computed) << "the first one alone";
+  // From 8 kept blocks to 6, and from 4 inputs to 6.
+  const int64_t block = bytes(0).computed - bytes(12).computed + input;
+  EXPECT_NEAR(static_cast<double>(bytes(3).computed - bytes(2).computed),
+              static_cast<double>(2 * block - 2 * input), 2);
+  EXPECT_EQ(bytes(2).offloaded, 0);
+  EXPECT_EQ(bytes(2, true).offloaded, 6 * input);
+  EXPECT_EQ(bytes(2).computed - bytes(2, true).computed, 4 * input);
+  EXPECT_EQ(bytes(1, true).offloaded, 12 * input);
+}
+
 TEST_F(Gpt2FamilyTest, AShapeReachesTheModel) {
   ModelShape shape = family_.presets.at(family_.default_preset);
   shape.vocab = 300, shape.ffn_dim = 100, shape.seq_len = 9, shape.dropout = 0.25;

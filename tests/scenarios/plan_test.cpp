@@ -65,6 +65,8 @@ TEST_F(Plan, ARunTakesWhatWasPlanned) {
         Words{"--preset=gpt2-tiny", "--dtype=bf16"},
         Words{"--preset=gpt2-tiny", "--accumulate=unit"},
         Words{"--preset=gpt2-10m", "--recompute=none"},
+        Words{"--preset=gpt2-10m", "--recompute=every:2"},
+        Words{"--preset=gpt2-10m", "--recompute=every:3"},
         Words{"--preset=gpt2-10m", "--dtype=bf16"},
         Words{"--preset=gpt2-tiny", "--vocab=9000", "--loss-chunk=0"},
         Words{"--preset=gpt2-tiny", "--vocab=9000", "--loss-chunk=16"},

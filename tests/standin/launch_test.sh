@@ -20,7 +20,7 @@ fail() {
 # train RUN DEVICE STEPS [more flags]: every loss and norm, of all its steps so far.
 train() {
   "$launch" train --device "$2" --data "$folder/text" --out "$folder/$1" --steps "$3" "${@:4}" --layers 2 --dim 64 --heads 2 \
-    --seq-len 32 --global-batch 4 --micro-batch 2 --eval-data "$folder/text" --eval-every 3 --threads 1 >"$folder/$1.log"
+    --seq-len 128 --global-batch 4 --micro-batch 2 --eval-data "$folder/text" --eval-every 3 --threads 1 >"$folder/$1.log"
   python3 - "$folder/$1/metrics.jsonl" <<'EOF'
 import json, sys
 for line in open(sys.argv[1]):
@@ -37,6 +37,28 @@ train gpu auto 6 >"$folder/gpu.losses"
 [ "$(wc -l <"$folder/cpu.losses")" -ge 8 ] || fail "too few records: $(cat "$folder/cpu.losses")"
 diff "$folder/cpu.losses" "$folder/gpu.losses" || fail "the GPU trains otherwise"
 grep -q "device   a GPU" "$folder/gpu.log" || fail "the banner says: $(grep device "$folder/gpu.log")"
+
+# Inputs of units in the host's memory, 64 KiB each: as planned, and no other losses.
+train offloads cuda 6 --offload-activations >"$folder/offloads.losses"
+diff "$folder/cpu.losses" "$folder/offloads.losses" || fail "offloaded activations train otherwise"
+grep -q "offloaded inputs 128.0 KiB planned, 128.0 KiB allocated" "$folder/offloads.log" ||
+  fail "the run says: $(grep "memory of a rank" "$folder/offloads.log")"
+train some cuda 6 --offload-activations --recompute every:2 >"$folder/some.losses"
+diff "$folder/cpu.losses" "$folder/some.losses" || fail "some recomputed units train otherwise"
+grep -q "offloaded inputs 64.0 KiB planned, 64.0 KiB allocated" "$folder/some.log" ||
+  fail "the run says: $(grep "memory of a rank" "$folder/some.log")"
+"$launch" eval --device cpu --from "$folder/offloads" --data "$folder/text" >/dev/null  # where they stay
+refused() {  # text, then the command
+  local code=0
+  "${@:2}" >"$folder/refused.log" 2>&1 || code=$?
+  [ $code -eq 2 ] || fail "exit code $code: $(cat "$folder/refused.log")"
+  grep -q "$1" "$folder/refused.log" || fail "it says: $(cat "$folder/refused.log")"
+  [ ! -e "$folder/none" ] || fail "a folder was made"
+}
+refused "device is cpu" "$launch" train --device cpu --offload-activations --data "$folder/text" --out "$folder/none"
+refused "offload_activations on the CPU" env LD_LIBRARY_PATH= "$launch" train --offload-activations \
+  --data "$folder/text" --out "$folder/none"
+
 for device in cpu cuda; do
   "$launch" generate --device $device --from "$folder/gpu" --sample "the " --sample-tokens 20 >"$folder/text.$device"
   "$launch" eval --device $device --from "$folder/gpu" --data "$folder/text" >"$folder/eval.$device"

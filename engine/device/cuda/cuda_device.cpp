@@ -72,8 +72,8 @@ class CudaDevice final : public Device {
             std::to_string(free_bytes) + " of " + std::to_string(total_bytes) +
             " are free; the engine holds: " + blocks_.by_owner(),
         name,
-        "use a smaller micro-batch, --recompute unit, or more ranks; `zero_launch "
-        "plan` shows what fits");
+        "use a smaller micro-batch, --recompute unit, --offload-activations, or more "
+        "ranks; `zero_launch plan` shows what fits");
   }
 
   const GpuOptions options_;

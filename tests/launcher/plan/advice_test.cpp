@@ -2,12 +2,19 @@
 
 #include <gmock/gmock.h>
 
+#include "launcher/settings/values.h"
+
 namespace zero::launcher {
 namespace {
 
 using ::testing::HasSubstr;
 
 constexpr int64_t kMiB = 1 << 20;
+
+// Those that are not recomputed, and one that is.
+int64_t kept_layers(int64_t layers, int64_t every) {
+  return every == 0 ? layers : layers - (layers + every - 1) / every + 1;
+}
 
 // A model whose memory is easy to tell: 16 bytes a parameter over all ranks, a ring of
 // one layer a rank and slot, and activations of a row and layer.
@@ -24,7 +31,7 @@ RunPlan plan_of(const Wish& wish) {
       {"state", "host", 16 * plan.num_parameters / wish.num_ranks},
       {"ring", "device", wish.num_ranks == 1 ? 0 : 4 * layer * (1 + settings.prefetch)}};
   plan.activations = settings.micro_batch * shape.dim * 1024 *
-                     (settings.recompute == "unit" ? 1 : shape.layers);
+                     kept_layers(shape.layers, *parse_recompute(settings.recompute));
   return plan;
 }
 
@@ -47,6 +54,18 @@ TEST(Advice, OneChangeWhereOneSuffices) {
   ASSERT_TRUE(fit);
   EXPECT_EQ(to_text(*fit), "--recompute unit");
   EXPECT_EQ(fit->wish.settings.recompute, "unit");
+}
+
+TEST(Advice, NoMoreUnitsAreRecomputedThanItTakes) {
+  EXPECT_EQ(to_text(*nearest_fit(wish_for(kState + 31 * kMiB), plan_of)),
+            "--recompute every:4");
+  EXPECT_EQ(to_text(*nearest_fit(wish_for(kState + 20 * kMiB), plan_of)),
+            "--recompute every:2");
+  Wish wish = wish_for(kState + 23 * kMiB);
+  wish.settings.recompute = "every:3";
+  EXPECT_EQ(to_text(*nearest_fit(wish, plan_of)), "--recompute every:2");
+  wish.room = kState + 19 * kMiB;
+  EXPECT_EQ(to_text(*nearest_fit(wish, plan_of)), "--recompute unit");
 }
 
 TEST(Advice, ASmallerPassDividesTheBatch) {

@@ -36,6 +36,17 @@ TEST(PlanPage, ShowsEveryOwnerPerRankAndPerNode) {
   EXPECT_THAT(page, Not(HasSubstr("nearest")));
 }
 
+TEST(PlanPage, InputsInTheHostsMemoryAreALineOfTheirOwn) {
+  PlanAnswer offloads = answer(10 * kGiB);
+  EXPECT_THAT(to_page(offloads), Not(HasSubstr("offloaded")));
+  EXPECT_EQ(to_json(offloads)["offloaded_bytes_per_rank"], 0);
+  offloads.plan.offloaded = kGiB;
+  EXPECT_THAT(to_page(offloads),
+              HasSubstr("host     offloaded inputs, about     1.0 GiB      2.0 GiB"));
+  EXPECT_THAT(to_page(offloads), HasSubstr("fits: 8.0 GiB needed"));
+  EXPECT_EQ(to_json(offloads)["offloaded_bytes_per_rank"], kGiB);
+}
+
 TEST(PlanPage, TellsWhatALossMadeTheOtherWayWouldTake) {
   PlanAnswer whole = answer(8 * kGiB);
   EXPECT_THAT(to_page(whole), Not(HasSubstr("loss")));  // not known

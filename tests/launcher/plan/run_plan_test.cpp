@@ -17,7 +17,11 @@ TEST(RunPlan, SumsOverOwnersAndRanks) {
   EXPECT_EQ(plan.engine_bytes(), 120);
   EXPECT_EQ(plan.rank_bytes(), 130);
   EXPECT_EQ(plan.node_bytes(), 260);
+  plan.offloaded = 5;
+  EXPECT_EQ(plan.activation_bytes(), 12);
+  EXPECT_EQ(plan.rank_bytes(), 135);
   plan.activations = -1;  // not known
+  plan.offloaded = 0;
   EXPECT_EQ(plan.rank_bytes(), 123);
 }
 
@@ -33,7 +37,12 @@ TEST(RunPlan, APassIsAMicroBatchOrAllOfThem) {
   EXPECT_EQ(pass.rows, 16);
   EXPECT_EQ(pass.rows_in_units, 4);
   EXPECT_EQ(pass.element_bytes, 2);
-  EXPECT_FALSE(pass.recomputes);
+  EXPECT_EQ(pass.recompute_every, 0);
+  EXPECT_FALSE(pass.offloads);
+  settings.recompute = "every:3";
+  settings.offload_activations = true;
+  EXPECT_EQ(pass_shape(settings, 2).recompute_every, 3);
+  EXPECT_TRUE(pass_shape(settings, 2).offloads);
 }
 
 TEST(RunPlan, TheFullestHost) {

@@ -104,6 +104,34 @@ TEST(Config, NamesOfOtherToolsAreTranslated) {
   EXPECT_FALSE(settings_of({{"--no-reshard-after-forward"}}).reshard_after_forward);
 }
 
+TEST(Config, SomeUnitsOrAllOrNoneAreRecomputed) {
+  TempFolder folder;
+  const std::string file = folder.write("run.toml", "recompute = \"every:2\"\n");
+  EXPECT_EQ(settings_of({{"--config", file}}).recompute, "every:2");
+  EXPECT_EQ(settings_of({{"--recompute", "every:3"}}).recompute, "every:3");
+  for (const char* value : {"every:0", "every:", "every:x", "all"}) {
+    EXPECT_EQ(complaint({{"--recompute", value}}),
+              "recompute is \"" + std::string(value) +
+                  "\"; allowed: unit, none or every:K with K from 1 to 1048576 "
+                  "(--recompute)");
+  }
+}
+
+TEST(Config, OnlyWhatAGpuIsGivenToRecomputeGoesToTheHost) {
+  const auto offloads = [](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), "--offload-activations");
+    return Words{flags};
+  };
+  EXPECT_TRUE(settings_of({offloads({})}).offload_activations);
+  EXPECT_FALSE(settings_of({{"--no-offload-activations"}}).offload_activations);
+  EXPECT_THAT(complaint({offloads({"--device", "cpu"})}),
+              HasSubstr("offload_activations is for a GPU, device is cpu"));
+  EXPECT_THAT(complaint({offloads({"--device", "cuda", "--recompute", "none"})}),
+              HasSubstr("offload_activations belongs to recompute unit or every:K"));
+  EXPECT_TRUE(settings_of({offloads({"--device", "cuda", "--recompute", "every:2"})})
+                  .offload_activations);
+}
+
 TEST(Config, BadNumbersAreRefusedByName) {
   EXPECT_EQ(complaint({{"--lr", "-1"}}),
             "lr is \"-1\"; allowed: a finite number, 0 or more (--lr)");

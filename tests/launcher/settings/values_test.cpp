@@ -55,6 +55,16 @@ TEST(Values, Spans) {
   EXPECT_EQ(format_span(600), "10min");
 }
 
+TEST(Values, Recomputation) {
+  EXPECT_EQ(parse_recompute("unit"), 1);
+  EXPECT_EQ(parse_recompute("none"), 0);
+  EXPECT_EQ(parse_recompute("every:1"), 1);
+  EXPECT_EQ(parse_recompute("every:12"), 12);
+  for (const char* text : {"", "every", "every:", "every:0", "every:-2", "every:x",
+                           "every:2:3", "every: 2", "Every:2", "every:1048577", "2"})
+    EXPECT_FALSE(parse_recompute(text)) << text;
+}
+
 TEST(Values, Lists) {
   EXPECT_THAT(split(" a, b,,c", ','), ElementsAre("a", "b", "", "c"));
   EXPECT_THAT(split("", ','), ElementsAre(""));
