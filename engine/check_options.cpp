@@ -90,6 +90,9 @@ void check(const Options& options, int world_size, bool has_own_memory) {
   check_activations(options, has_own_memory);
   if (!(options.clip >= 0))
     refuse("clip is " + std::to_string(options.clip), "a number >= 0; 0 does not clip");
+  if (options.device_memory < 0)
+    refuse("device_memory is " + std::to_string(options.device_memory),
+           "bytes of a GPU; 0: what it has");
   if (options.prefetch < 0)
     refuse("prefetch is " + std::to_string(options.prefetch), "0 or more units");
   if (!(options.nominal_targets > 1e-30 && options.nominal_targets < 1e30))

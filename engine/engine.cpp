@@ -22,6 +22,7 @@
 #include "engine/other_leaves.h"
 #include "engine/same_options.h"
 #include "engine/step/gradient_norm.h"
+#include "engine/torch_memory.h"
 #include "engine/unit_call.h"
 #include "offload/bf16.h"
 
@@ -45,7 +46,9 @@ std::unique_ptr<Device> make_device(const Options& options, const GpuChoice& gpu
     host.chaos_seed = options.chaos_seed;
     return make_host_device(host);
   }
-  if (at::hasCUDA()) return make_gpu(gpu.index, {.chaos_seed = options.chaos_seed});
+  if (at::hasCUDA())
+    return make_gpu(gpu.index, {.chaos_seed = options.chaos_seed,
+                                .memory_limit = options.device_memory});
   throw Error(ExitCode::kEnvironment,
               "LibTorch was asked for CUDA before its part for CUDA was loaded",
               "--device (Options::device)",
@@ -172,6 +175,8 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   pass = std::make_unique<BackwardPass>(plan, *gradients, *weights);
   if (options.offload_activations && !options.inference)
     activations = std::make_shared<ActivationStore>(*device, options);
+  if (options.device_memory > 0 && device->has_own_memory())
+    limit_torch_memory(gpu.index, options.device_memory - device->allocated_bytes());
   attach();
 }
 

@@ -4,7 +4,6 @@
 
 #include "engine/check_options.h"
 #include "engine/compute_type.h"
-#include "engine/device/gpu.h"
 #include "engine/device/host_device.h"
 #include "engine/engine_impl.h"
 #include "engine/errors.h"

@@ -96,6 +96,8 @@ void* find_in_gpu_library(const char* name) {
 
 std::string identity_of_gpu(int index) { return gpu_library().identity_of(index); }
 
+GpuMemory memory_of_gpu(int index) { return gpu_library().memory_of(index); }
+
 std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options) {
   const int count = num_gpus();
   if (index >= 0 && index < count) return gpu_library().make_device(index, options);

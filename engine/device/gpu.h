@@ -8,7 +8,13 @@
 namespace zero {
 
 struct GpuOptions {
-  uint64_t chaos_seed = 0;  // as HostDeviceOptions: late workers, NaN in released memory
+  uint64_t chaos_seed = 0;   // as HostDeviceOptions: late workers, NaN in released memory
+  int64_t memory_limit = 0;  // bytes that may be allocated; 0: what there is
+};
+
+// Of a GPU, in bytes.
+struct GpuMemory {
+  int64_t free = 0, total = 0;
 };
 
 // The GPUs that this process can use: 0 where the machine has none, or where
@@ -20,6 +26,8 @@ int num_gpus();
 // What tells GPU `index` of those from every other one in the world: "GPU-1b2c...", as
 // nvidia-smi -L has it.
 std::string identity_of_gpu(int index);
+
+GpuMemory memory_of_gpu(int index);
 
 // GPU `index` of those. Throws Error(kEnvironment) where there is none.
 std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options = {});

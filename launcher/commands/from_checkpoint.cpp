@@ -57,8 +57,8 @@ Settings settings_for_use(const Settings& of_run) {
   json kept = to_json(of_run);
   for (const char* key :
        {"threads", "adam_threads", "device", "ranks", "hosts", "bind", "hang_timeout",
-        "host_memory", "ignore_plan", "offload_activations", "dump_state", "trace_comm",
-        "delay", "chaos"})
+        "host_memory", "device_memory", "ignore_plan", "offload_activations",
+        "dump_state", "trace_comm", "delay", "chaos"})
     kept.erase(key);
   return settings_from_json(kept, "the checkpoint");
 }
@@ -97,7 +97,10 @@ void load(LoadedModel& loaded, const ModelFamily& family, const World& world,
   RunPlan plan;
   plan.ranks_on_node = world.local_size();
   plan.engine = zero::plan(*loaded.model->module(), options, world.size());
-  require_memory(*ranks, world, plan, loaded.settings,
+  const int64_t gpu_room =
+      room_on_gpu(loaded.settings, world.local_rank(), world.local_size());
+  plan.on_gpu = gpu_room > 0;
+  require_memory(*ranks, world, plan, loaded.settings, gpu_room,
                  [] { return "more nodes, or --ignore-plan to start all the same"; });
   loaded.engine =
       std::make_unique<Engine>(loaded.model->module(), options, std::move(ranks));

@@ -38,6 +38,12 @@ Wish wish_for(const Settings& settings, const ModelFamily& family, const Call& c
       settings.hosts.empty()
           ? std::min(wish.num_ranks, announced_ranks_on_node(call.environment))
           : ranks_on_fullest(settings.hosts, wish.num_ranks);
+  wish.gpu_room = room_on_gpu(settings, 0, wish.ranks_on_node);
+  if (wish.gpu_room == 0 && settings.device == "cuda") {
+    throw Error(ExitCode::kUsage, "no GPU is here that tells how much memory it has",
+                "--device cuda",
+                "--device-memory SIZE plans for a GPU of that size; or --device cpu");
+  }
   wish.room = settings.host_memory > 0 ? settings.host_memory : available_memory_bytes();
   return wish;
 }
@@ -57,6 +63,8 @@ PlanAnswer answer_for(const Wish& wish, const ModelFamily& family) {
   answer.wish = wish;
   answer.room_text =
       wish.settings.host_memory > 0 ? "(--host-memory)" : "free on this host";
+  answer.gpu_room_text =
+      wish.settings.device_memory > 0 ? "(--device-memory)" : "free there";
   answer.plan = plan(wish);
   if (!answer.all_fits()) answer.nearest = nearest_fit(wish, plan);
   answer.largest = largest_fit(wish, plan);

@@ -71,7 +71,7 @@ Fit make_fit(const Wish& before, const Wish& after, RunPlan plan) {
 // `saver` as often as it takes.
 std::optional<Wish> with_saver(Wish wish, Saver saver, const Planner& plan) {
   while (saver(wish)) {
-    if (fits(plan(wish), wish.room)) return wish;
+    if (fits(plan(wish), wish)) return wish;
   }
   return std::nullopt;
 }
@@ -88,10 +88,10 @@ std::optional<Wish> with_few_savers(const Wish& wish, const Planner& plan) {
     return saving;
   };
   std::vector<Saver> unneeded;
-  if (!fits(plan(with_all_but({})), wish.room)) return std::nullopt;
+  if (!fits(plan(with_all_but({})), wish)) return std::nullopt;
   for (const Saver saver : kSavers) {
     unneeded.push_back(saver);
-    if (!fits(plan(with_all_but(unneeded)), wish.room)) unneeded.pop_back();
+    if (!fits(plan(with_all_but(unneeded)), wish)) unneeded.pop_back();
   }
   return with_all_but(unneeded);
 }
@@ -104,7 +104,7 @@ std::optional<Wish> on_fewer_ranks(const Wish& asked, const Planner& plan) {
     wish.num_ranks = wish.ranks_on_node = wish.num_ranks / 2;
     wish.settings.ranks = wish.num_ranks;
     if (!find_rank_conflicts(wish.settings, wish.num_ranks).empty()) continue;
-    if (fits(plan(wish), wish.room)) return wish;
+    if (fits(plan(wish), wish)) return wish;
     if (const auto saving = with_few_savers(wish, plan)) return saving;
   }
   return std::nullopt;
@@ -153,7 +153,9 @@ std::optional<ModelShape> scaled(const ModelShape& shape, int64_t heads) {
 
 }  // namespace
 
-bool fits(const RunPlan& plan, int64_t room) { return plan.node_bytes() <= room; }
+bool fits(const RunPlan& plan, const Wish& wish) {
+  return plan.node_bytes() <= wish.room && plan.gpu_bytes() <= wish.gpu_room;
+}
 
 std::optional<Fit> nearest_fit(const Wish& wish, const Planner& plan) {
   for (const Saver saver : kSavers) {
@@ -174,7 +176,7 @@ std::optional<RunPlan> largest_fit(const Wish& wish, const Planner& plan) {
     if (!shape) return std::nullopt;
     larger.shape = *shape;
     RunPlan planned = plan(larger);
-    return fits(planned, wish.room) ? std::optional(std::move(planned)) : std::nullopt;
+    return fits(planned, wish) ? std::optional(std::move(planned)) : std::nullopt;
   };
   std::optional<RunPlan> best;
   int64_t low = 0, high = std::max<int64_t>(1, wish.shape.heads);

@@ -21,7 +21,7 @@ struct Fit {
   int num_nodes = 1;  // like the one that was asked about; more than 1: too small alone
 };
 
-bool fits(const RunPlan& plan, int64_t room);
+bool fits(const RunPlan& plan, const Wish& wish);
 
 // The settings nearest to `wish` that fit: one change where one suffices, else as few as
 // do, else fewer ranks, else more nodes. All of them train the same model on the same

@@ -15,6 +15,7 @@ RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& mo
   plan.shape = shape;
   plan.num_ranks = wish.num_ranks;
   plan.ranks_on_node = wish.ranks_on_node;
+  plan.on_gpu = wish.gpu_room > 0;
   plan.num_parameters = count_parameters(model);
   if (plan.num_parameters > kMostParameters)
     throw Error(ExitCode::kUsage, "no machine holds a model of over 10^15 parameters", "",

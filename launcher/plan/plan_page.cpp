@@ -39,7 +39,10 @@ std::string table(const RunPlan& plan) {
   if (plan.offloaded > 0)
     text += row(plan, "host", "offloaded inputs, about", plan.offloaded);
   if (plan.program > 0) text += row(plan, "host", "program, about", plan.program);
-  return text + row(plan, "", "all", plan.rank_bytes());
+  if (!plan.on_gpu) return text + row(plan, "", "all", plan.rank_bytes());
+  return text + row(plan, "device", "CUDA itself, about", kCudaBytes) +
+         row(plan, "host", "all", plan.rank_bytes() - plan.gpu_bytes()) +
+         row(plan, "device", "all", plan.gpu_bytes());
 }
 
 // What activations would be with the loss made the other way.
@@ -52,9 +55,14 @@ std::string loss(const RunPlan& plan) {
 }
 
 std::string verdict(const PlanAnswer& answer) {
-  const std::string numbers =
+  std::string numbers =
       fmt::format("{} needed, {} {}", short_bytes(answer.plan.node_bytes()),
                   short_bytes(answer.wish.room), answer.room_text);
+  if (answer.plan.on_gpu) {
+    numbers += fmt::format("; {} of a GPU by each rank, {} {}",
+                           short_bytes(answer.plan.gpu_bytes()),
+                           short_bytes(answer.wish.gpu_room), answer.gpu_room_text);
+  }
   const bool is_guess = answer.plan.activations < 0;
   if (answer.all_fits())
     return (is_guess ? "fits, activations apart: " : "fits: ") + numbers;
@@ -129,6 +137,8 @@ json to_json(const PlanAnswer& answer) {
       {"bytes_per_rank", plan.rank_bytes()},
       {"bytes_per_node", plan.node_bytes()},
       {"bytes_available", answer.wish.room},
+      {"gpu_bytes_per_rank", plan.gpu_bytes()},
+      {"gpu_bytes_available", answer.wish.gpu_room},
       {"engine_fits", answer.engine_fits()},
       {"fits", answer.all_fits()},
       {"nearest", answer.nearest ? fit_json(*answer.nearest) : json()},

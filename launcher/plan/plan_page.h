@@ -10,15 +10,17 @@ namespace zero::launcher {
 // What `zero_launch plan` answers.
 struct PlanAnswer {
   Wish wish;
-  std::string room_text;  // "free on this host", "--host-memory"
+  std::string room_text;      // "free on this host", "--host-memory"
+  std::string gpu_room_text;  // "free on a GPU", "--device-memory"
   RunPlan plan;
   std::optional<Fit> nearest;      // where the plan does not fit
   std::optional<RunPlan> largest;  // model of that shape
 
   bool engine_fits() const {
-    return plan.engine_bytes() * plan.ranks_on_node <= wish.room;
+    return plan.engine_host_bytes() * plan.ranks_on_node <= wish.room &&
+           plan.engine_gpu_bytes() <= wish.gpu_room;
   }
-  bool all_fits() const { return fits(plan, wish.room); }
+  bool all_fits() const { return fits(plan, wish); }
 };
 
 std::string to_page(const PlanAnswer& answer);

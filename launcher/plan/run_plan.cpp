@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "checkpoint/dtype.h"
+#include "engine/device/gpu.h"
 #include "engine/errors.h"
 #include "launcher/process/environment.h"
 #include "launcher/settings/values.h"
@@ -46,8 +47,22 @@ int64_t RunPlan::engine_bytes() const {
   return bytes;
 }
 
+int64_t RunPlan::engine_gpu_bytes() const {
+  int64_t bytes = 0;
+  for (const MemoryEntry& entry : engine)
+    bytes += on_gpu && entry.tier == "device" ? entry.bytes : 0;
+  return bytes;
+}
+
+int64_t RunPlan::engine_host_bytes() const { return engine_bytes() - engine_gpu_bytes(); }
+
 int64_t RunPlan::rank_bytes() const {
-  return engine_bytes() + activation_bytes() + program;
+  return engine_bytes() + activation_bytes() + program + (on_gpu ? kCudaBytes : 0);
+}
+
+int64_t RunPlan::gpu_bytes() const {
+  if (!on_gpu) return 0;
+  return engine_gpu_bytes() + std::max<int64_t>(activations, 0) + kCudaBytes;
 }
 
 int64_t RunPlan::activation_bytes() const {
@@ -56,7 +71,8 @@ int64_t RunPlan::activation_bytes() const {
 
 int64_t RunPlan::node_bytes() const {
   int64_t bytes = 0;
-  const bool is_too_much = __builtin_mul_overflow(rank_bytes(), ranks_on_node, &bytes);
+  const bool is_too_much =
+      __builtin_mul_overflow(rank_bytes() - gpu_bytes(), ranks_on_node, &bytes);
   return is_too_much ? std::numeric_limits<int64_t>::max() : bytes;
 }
 
@@ -77,6 +93,17 @@ int ranks_on_fullest(const std::string& hosts_file, int num_ranks) {
   for (const auto& [name, slots] : slots_of_hosts(hosts_file))
     fullest = std::max(fullest, slots);
   return std::min(fullest, num_ranks);
+}
+
+int64_t room_on_gpu(const Settings& settings, int local_rank, int ranks_on_node) {
+  if (settings.device == "cpu") return 0;
+  const int count = num_gpus();
+  if (count == 0) return settings.device == "cuda" ? settings.device_memory : 0;
+  const GpuMemory memory = memory_of_gpu(local_rank % count);
+  const int64_t of_a_gpu = settings.device_memory > 0
+                               ? std::min(settings.device_memory, memory.total)
+                               : memory.free + kCudaBytes;  // it has begun here
+  return of_a_gpu / ((ranks_on_node + count - 1) / count);
 }
 
 int64_t program_bytes() {

@@ -14,7 +14,8 @@ struct Wish {
   Settings settings;
   ModelShape shape;
   int num_ranks = 1, ranks_on_node = 1;
-  int64_t room = 0;  // bytes
+  int64_t room = 0;      // bytes
+  int64_t gpu_room = 0;  // bytes of a GPU's memory that each rank has; 0: it has none
 };
 
 // What a run takes of memory, known before it takes any.
@@ -28,13 +29,21 @@ struct RunPlan {
   int64_t other_activations = -1;   // with the loss the other way: see other_loss_chunk
   int64_t offloaded = 0;            // estimated: inputs of units in the host's memory
   int64_t program = 0;              // estimated: libraries, MPI, buffers
+  bool on_gpu = false;              // else the host computes, whose all bytes are
 
-  int64_t engine_bytes() const;  // of one rank
+  int64_t engine_bytes() const;  // of one rank, wherever they are
+  // In the host's memory, and in a GPU's.
+  int64_t engine_host_bytes() const;
+  int64_t engine_gpu_bytes() const;
   // What is known of all kinds of activations.
   int64_t activation_bytes() const;
-  int64_t rank_bytes() const;  // all of one rank's
-  int64_t node_bytes() const;  // of all ranks of the fullest node
+  int64_t rank_bytes() const;  // all of one rank's, wherever
+  int64_t gpu_bytes() const;   // of that, in a GPU's memory
+  int64_t node_bytes() const;  // in the host's memory, of all ranks of the fullest node
 };
+
+// What CUDA, its libraries and LibTorch's operators keep in a GPU's memory, about.
+constexpr int64_t kCudaBytes = 768 << 20;
 
 // What a plan compares a loss of all logits with.
 constexpr int64_t kLossChunk = 1024;
@@ -53,6 +62,10 @@ PassShape pass_shape(const Settings& settings, int num_ranks);
 // line; without slots, one a core of a machine like this one). Throws Error(kUsage) for a
 // file without hosts, or that cannot be read.
 int ranks_on_fullest(const std::string& hosts_file, int num_ranks);
+
+// Wish::gpu_room of a rank under these settings; also 0 where a GPU is asked for, but
+// none is here and no setting tells how much memory it has.
+int64_t room_on_gpu(const Settings& settings, int local_rank, int ranks_on_node);
 
 // What this process holds for itself, as a rank of a run would.
 int64_t program_bytes();

@@ -29,6 +29,12 @@ std::string need_text(const RunPlan& plan, int64_t of_one_rank, int64_t room,
                      is_limit ? "is allowed (host_memory)" : "is free");
 }
 
+std::string gpu_text(int64_t needed, int64_t room, const Settings& settings) {
+  return fmt::format(
+      "{} of it by each rank, {} {}", short_bytes(needed), short_bytes(room),
+      settings.device_memory > 0 ? "is allowed (device_memory)" : "is free");
+}
+
 }  // namespace
 
 std::optional<int64_t> free_host_bytes() {
@@ -45,18 +51,29 @@ int64_t room_on_host(const Settings& settings) {
 }
 
 void require_memory(Ranks& ranks, const World& world, const RunPlan& plan,
-                    const Settings& settings,
+                    const Settings& settings, int64_t gpu_room,
                     const std::function<std::string()>& advice) {
   const int64_t room = room_on_host(settings);
-  const int64_t engine = plan.engine_bytes();
+  const int64_t engine = plan.engine_host_bytes();
   Agreement(ranks, "memory").run([&] {
-    if (settings.ignore_plan || engine * plan.ranks_on_node <= room) return;
+    if (settings.ignore_plan) return;
+    if (plan.engine_gpu_bytes() > gpu_room) {
+      throw Error(ExitCode::kEnvironment,
+                  "a GPU's memory does not suffice: the engine takes " +
+                      gpu_text(plan.engine_gpu_bytes(), gpu_room, settings),
+                  "host " + checkpoint::host_name(), advice());
+    }
+    if (engine * plan.ranks_on_node <= room) return;
     throw Error(ExitCode::kEnvironment,
                 "memory does not suffice: the engine takes " +
                     need_text(plan, engine, room, settings),
                 "host " + checkpoint::host_name(), advice());
   });
-  const int64_t all = engine + plan.activation_bytes();
+  const int64_t all = plan.rank_bytes() - plan.gpu_bytes() - plan.program;
+  if (world.local_rank() == 0 && plan.gpu_bytes() > gpu_room) {
+    warn("a GPU's memory may not suffice: engine, activations and CUDA take about " +
+         gpu_text(plan.gpu_bytes(), gpu_room, settings));
+  }
   if (world.local_rank() == 0 && all * plan.ranks_on_node > room) {
     warn("memory may not suffice: engine and activations take about " +
          need_text(plan, all, room, settings));

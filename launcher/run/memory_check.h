@@ -15,14 +15,15 @@ namespace zero::launcher {
 
 class World;
 
-// Compare the plan of all ranks of this host with what is free here, before anything is
-// taken; collective.
+// Compare the plan of all ranks of this host with what is free here and on its GPUs,
+// before anything is taken; collective.
 //
 // On every rank throws Error(kEnvironment) that ends in `advice` when the engines' own
 // bytes do not fit somewhere, unless settings.ignore_plan. Where estimated activations
 // alone are too much, a host warns.
 void require_memory(Ranks& ranks, const World& world, const RunPlan& plan,
-                    const Settings& settings, const std::function<std::string()>& advice);
+                    const Settings& settings, int64_t gpu_room,
+                    const std::function<std::string()>& advice);
 
 // What is free on this host; nothing where the system does not tell.
 std::optional<int64_t> free_host_bytes();

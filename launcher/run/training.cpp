@@ -101,10 +101,14 @@ void Training::build_engine() {
   model_ = make_deferred(family(), shape_);
   std::unique_ptr<Ranks> ranks = world_.make_ranks();
   const auto plan = [&](const Wish& wish) { return make_plan(wish, family(), *model_); };
-  const Wish wish{settings_, shape_, world_.size(), world_.local_size(),
-                  room_on_host(settings_)};
+  const Wish wish{settings_,
+                  shape_,
+                  world_.size(),
+                  world_.local_size(),
+                  room_on_host(settings_),
+                  room_on_gpu(settings_, world_.local_rank(), world_.local_size())};
   plan_ = plan(wish);
-  require_memory(*ranks, world_, plan_, settings_,
+  require_memory(*ranks, world_, plan_, settings_, wish.gpu_room,
                  [&] { return memory_advice(wish, plan); });
   // All at the same time: in a step, too, the ranks of a host share its memory.
   ranks->barrier("adam threads");

@@ -88,6 +88,12 @@ void check_optimizer(const Settings& s, Conflicts& found) {
   belongs(s.nesterov != defaults.nesterov, "nesterov", {"sgd"});
 }
 
+void check_device(const Settings& s, Conflicts& found) {
+  add_if(s.device_memory > 0 && s.device == "cpu", found, {"device_memory", "device"},
+         "device_memory is a GPU's, device is cpu: host_memory limits what ranks take "
+         "there");
+}
+
 void check_activations(const Settings& s, Conflicts& found) {
   add_if(s.offload_activations && s.device == "cpu", found,
          {"offload_activations", "device"},
@@ -171,6 +177,7 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
          "hosts says where ranks start, and not how many; allowed: with --ranks N");
   check_schedule(s, found);
   check_optimizer(s, found);
+  check_device(s, found);
   check_activations(s, found);
   add_if(s.eval_every > 0 && s.eval_data.empty(), found, {"eval_every", "eval_data"},
          "eval_every needs data to evaluate on (--eval-data PATH...)");

@@ -93,6 +93,7 @@ Options engine_options(const Settings& settings, const BatchPlan& batch,
   options.micro_batches_per_rank = is_unit_major ? 1 : num_passes(batch);
   options.device = device(settings.device);
   options.share_gpu = settings.share_gpu;
+  options.device_memory = settings.device_memory;
   options.prefetch = static_cast<int>(settings.prefetch);
   options.overlap_updates = settings.overlap_updates;
   options.reshard_after_forward = settings.reshard_after_forward;

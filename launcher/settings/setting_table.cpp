@@ -134,6 +134,8 @@ Group run() {
            "named; 0: for ever"),
       size("host_memory", &Settings::host_memory,
            "memory of each host that its ranks may take; 0: what is free"),
+      size("device_memory", &Settings::device_memory,
+           "memory of each GPU that its ranks may take; 0: what is free"),
       boolean("ignore_plan", &Settings::ignore_plan,
               "start even where the plan says that memory does not suffice"),
   };

@@ -78,6 +78,7 @@ struct Settings {
   int64_t max_bad_steps = 10;
   int64_t hang_timeout = 600;  // seconds
   int64_t host_memory = 0;     // bytes; 0: what is free
+  int64_t device_memory = 0;   // bytes, of one GPU; 0: what is free
   bool ignore_plan = false;
 
   // --- precision

@@ -16,7 +16,8 @@ extern "C" {
 
 const zero::GpuLibrary* zero_gpu_library() {
   static const zero::GpuLibrary library{&zero::count_cuda_devices,
-                                        &zero::identity_of_cuda_device, &make_device};
+                                        &zero::identity_of_cuda_device,
+                                        &zero::memory_of_cuda_device, &make_device};
   return &library;
 }
 

@@ -1,5 +1,7 @@
 #include "engine/device/cuda/cuda_device.h"
 
+#include <algorithm>
+
 #include "engine/device/blocks.h"
 #include "engine/device/cuda/cuda_check.h"
 #include "engine/device/cuda/cuda_stream.h"
@@ -35,6 +37,8 @@ class CudaDevice final : public Device {
 
   void* allocate(const std::string& name, int64_t bytes) override {
     context_->use();
+    if (options_.memory_limit > 0 && blocks_.bytes() + bytes > options_.memory_limit)
+      throw_out_of_memory(name, bytes);
     void* memory = nullptr;
     const cudaError_t result = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
     if (result == cudaErrorMemoryAllocation) throw_out_of_memory(name, bytes);
@@ -64,12 +68,14 @@ class CudaDevice final : public Device {
  private:
   [[noreturn]] void throw_out_of_memory(const std::string& name, int64_t bytes) {
     cudaGetLastError();
-    size_t free_bytes = 0, total_bytes = 0;
-    check_cuda(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free memory");
+    GpuMemory memory = memory_of_cuda_device(index_);
+    const int64_t limit = options_.memory_limit;
+    if (limit > 0) memory = {std::max<int64_t>(0, limit - blocks_.bytes()), limit};
     throw Error(
         ExitCode::kEnvironment,
         "cannot allocate " + std::to_string(bytes) + " bytes of the GPU's memory: " +
-            std::to_string(free_bytes) + " of " + std::to_string(total_bytes) +
+            std::to_string(memory.free) + " of " + std::to_string(memory.total) +
+            (limit > 0 ? " that are allowed (device_memory)" : "") +
             " are free; the engine holds: " + blocks_.by_owner(),
         name,
         "use a smaller micro-batch, --recompute unit, --offload-activations, or more "
@@ -135,6 +141,13 @@ std::string identity_of_cuda_device(int index) {
     identity += {kDigits[byte >> 4], kDigits[byte & 15]};
   }
   return identity;
+}
+
+GpuMemory memory_of_cuda_device(int index) {
+  size_t free_bytes = 0, total_bytes = 0;
+  check_cuda(cudaSetDevice(index), "choosing a GPU");
+  check_cuda(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free memory");
+  return {static_cast<int64_t>(free_bytes), static_cast<int64_t>(total_bytes)};
 }
 
 std::unique_ptr<Device> make_cuda_device(int index, const GpuOptions& options) {

@@ -118,7 +118,7 @@ TEST(Advice, MoreNodesWhereNothingElseHelps) {
   EXPECT_EQ(fit->num_nodes, 4);  // two have no room for rings, three share no batch
   EXPECT_THAT(to_text(*fit), HasSubstr("4 nodes like this one:"));
   EXPECT_THAT(to_text(*fit), HasSubstr("--ranks 4"));
-  EXPECT_TRUE(fits(fit->plan, kState / 2));
+  EXPECT_TRUE(fits(fit->plan, fit->wish));
 }
 
 TEST(Advice, NothingWhereNoNodeHoldsARing) {
@@ -130,10 +130,10 @@ TEST(Advice, NothingWhereNoNodeHoldsARing) {
 TEST(Advice, WhatIsAdvisedFitsAndNothingNearerDoes) {
   for (int64_t room = kState / 4; room < 2 * kState; room += kState / 16) {
     const Wish wish = wish_for(room);
-    if (fits(plan_of(wish), room)) continue;
+    if (fits(plan_of(wish), wish)) continue;
     const auto fit = nearest_fit(wish, plan_of);
     ASSERT_TRUE(fit) << room;
-    EXPECT_TRUE(fits(plan_of(fit->wish), room)) << room;
+    EXPECT_TRUE(fits(plan_of(fit->wish), fit->wish)) << room;
     EXPECT_FALSE(fit->changes.empty()) << room;
   }
 }
@@ -142,7 +142,7 @@ TEST(Advice, TheLargestModelKeepsItsProportions) {
   const Wish wish = wish_for(8 * kState);
   const auto largest = largest_fit(wish, plan_of);
   ASSERT_TRUE(largest);
-  EXPECT_TRUE(fits(*largest, wish.room));
+  EXPECT_TRUE(fits(*largest, wish));
   EXPECT_EQ(largest->shape.dim, 64 * largest->shape.heads);
   EXPECT_EQ(largest->shape.layers, largest->shape.heads);
   Wish next = wish;
@@ -150,7 +150,7 @@ TEST(Advice, TheLargestModelKeepsItsProportions) {
   next.shape.heads += 1;
   next.shape.layers += 1;
   next.shape.dim += 64;
-  EXPECT_FALSE(fits(plan_of(next), wish.room));
+  EXPECT_FALSE(fits(plan_of(next), wish));
 }
 
 TEST(Advice, AModelWithoutHeadsGrowsAsWell) {

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include "engine/device/gpu.h"
 #include "engine/errors.h"
+#include "launcher/plan/advice.h"
 #include "tests/launcher/settings/configs.h"
 
 namespace zero::launcher {
@@ -23,6 +25,45 @@ TEST(RunPlan, SumsOverOwnersAndRanks) {
   plan.activations = -1;  // not known
   plan.offloaded = 0;
   EXPECT_EQ(plan.rank_bytes(), 123);
+}
+
+TEST(RunPlan, AGpuHasMemoryOfItsOwn) {
+  RunPlan plan;
+  plan.engine = {{"masters", "host", 100}, {"ring", "device", 20}};
+  plan.activations = 7;
+  plan.offloaded = 5;
+  plan.program = 3;
+  plan.ranks_on_node = 2;
+  EXPECT_EQ(plan.gpu_bytes(), 0);
+  EXPECT_EQ(plan.engine_host_bytes(), 120);
+  plan.on_gpu = true;
+  EXPECT_EQ(plan.engine_host_bytes(), 100);
+  EXPECT_EQ(plan.engine_gpu_bytes(), 20);
+  EXPECT_EQ(plan.gpu_bytes(), 27 + kCudaBytes);
+  EXPECT_EQ(plan.node_bytes(), 2 * (100 + 5 + 3));
+  EXPECT_EQ(plan.rank_bytes(), 135 + kCudaBytes);
+  Wish wish;
+  wish.room = 216;
+  wish.gpu_room = 27 + kCudaBytes;
+  EXPECT_TRUE(fits(plan, wish));
+  --wish.gpu_room;
+  EXPECT_FALSE(fits(plan, wish));
+  ++wish.gpu_room;
+  --wish.room;
+  EXPECT_FALSE(fits(plan, wish));
+}
+
+// None is here: what is planned for one that is told.
+TEST(RunPlan, TheRoomOnAGpuThatIsNotHere) {
+  if (num_gpus() > 0) GTEST_SKIP() << "there is one";
+  Settings settings;
+  EXPECT_EQ(room_on_gpu(settings, 0, 1), 0);
+  settings.device_memory = 100;
+  EXPECT_EQ(room_on_gpu(settings, 0, 1), 0);  // auto computes on the host
+  settings.device = "cuda";
+  EXPECT_EQ(room_on_gpu(settings, 1, 4), 100);  // each rank on its own
+  settings.device_memory = 0;
+  EXPECT_EQ(room_on_gpu(settings, 0, 1), 0);
 }
 
 TEST(RunPlan, APassIsAMicroBatchOrAllOfThem) {
