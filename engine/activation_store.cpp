@@ -198,11 +198,11 @@ void ActivationStore::copy_out(Copy& copy, const at::Tensor& input, const Event&
 void ActivationStore::copy_back(Copy& copy) {
   copy.on_device = at::empty_strided(copy.sizes, copy.strides, copy.type);
   copy.is_original = false;
-  // LibTorch hands out memory that the compute stream may still use.
+  // LibTorch hands out memory that the compute stream may still use; and that stream has
+  // waited for the copy out, when the tensor left the device.
   Event allocated;
   compute_.record(allocated);
   back_->wait(allocated);
-  back_->wait(copy.block->moved);
   back_->copy(copy.on_device.mutable_data_ptr(), copy.block->arena.data(), copy.bytes);
   back_->record(copy.block->moved);
   bytes_.back += copy.bytes;
