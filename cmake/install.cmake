@@ -56,6 +56,7 @@ set(zero_headers
   offload/adagrad.h
   offload/adamw.h
   offload/bf16.h
+  offload/fp16.h
   offload/exact_sum.h
   offload/host_device.h
   offload/lion.h

@@ -12,6 +12,9 @@ namespace zero {
 template <class Rule>
 using UpdateKernel = void (*)(const UpdatePiece& piece, const Rule& rule);
 
+// convert_to_fp16() of fp16.h.
+using ToFp16 = void(const float* from, uint16_t* to, int64_t n);
+
 // The loops over every parameter, on one thread, compiled for one instruction set.
 struct Kernels {
   const char* isa;
@@ -22,6 +25,7 @@ struct Kernels {
   void (*sweep)(const UpdatePiece& piece, uint32_t no_bits);
   // sums (num_leaves): of the squares of 64 values each, see leaf_loop.h.
   void (*leaf_squares)(const float* values, int64_t num_leaves, double* sums);
+  ToFp16* to_fp16;
 };
 
 // For the instructions that every CPU of this kind has.

@@ -1,3 +1,4 @@
+#include "offload/fp16.h"
 #include "offload/kernels.h"
 #include "offload/leaf_loop.h"
 #include "offload/sweep_loop.h"
@@ -6,9 +7,12 @@
 namespace zero {
 namespace {
 
+void to_fp16_baseline(const float* __restrict from, uint16_t* __restrict to, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] = float_to_fp16(from[i]);
+}
 template <class Rule>
 void update_baseline(const UpdatePiece& piece, const Rule& rule) {
-  update_piece(piece, rule);
+  update_piece(piece, rule, to_fp16_baseline);
 }
 void sweep_baseline(const UpdatePiece& piece, uint32_t no_bits) {
   sweep_piece(piece, no_bits);
@@ -23,7 +27,8 @@ Kernels baseline_kernels() {
   return {"baseline",
           {update_baseline, update_baseline, update_baseline, update_baseline},
           sweep_baseline,
-          squares_baseline};
+          squares_baseline,
+          to_fp16_baseline};
 }
 
 }  // namespace zero

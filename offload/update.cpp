@@ -22,6 +22,8 @@ void check_piece(const UpdatePiece& piece, int num_states) {
     throw std::invalid_argument("update: give master or master_low, one of the two");
   if (piece.master_low && !piece.copy_bf16)
     throw std::invalid_argument("update: master_low without copy_bf16, its other half");
+  if (piece.copy_bf16 && piece.copy_fp16)
+    throw std::invalid_argument("update: give copy_bf16 or copy_fp16, not both");
   for (int i = 0; i < num_states; ++i) {
     if (!piece.state[i] == !piece.state_bf16[i] || !piece.state[i] != !piece.state[0])
       throw std::invalid_argument("update: give state or state_bf16, all of one kind");
@@ -85,6 +87,7 @@ UpdatePiece part_of(const UpdatePiece& piece, int64_t begin, int64_t end) {
           .state_bf16 = {advance(piece.state_bf16[0], begin),
                          advance(piece.state_bf16[1], begin)},
           .copy_bf16 = advance(piece.copy_bf16, begin),
+          .copy_fp16 = advance(piece.copy_fp16, begin),
           .numel = end - begin};
 }
 
@@ -102,6 +105,7 @@ void touch(std::span<const Update> updates, ThreadPool& pool) {
     for (float* state : piece.state) touch(state, piece.numel);
     for (uint16_t* state : piece.state_bf16) touch(state, piece.numel);
     touch(piece.copy_bf16, piece.numel);
+    touch(piece.copy_fp16, piece.numel);
   });
 }
 

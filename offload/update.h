@@ -21,7 +21,9 @@ struct UpdatePiece {
   uint16_t* master_low = nullptr;       // (numel) their low halves
   float* state[kMaxStates] = {};        // (numel) each, updated; as many as the rule has
   uint16_t* state_bf16[kMaxStates] = {};  // or else these
-  uint16_t* copy_bf16 = nullptr;          // (numel) written: bf16 of master; may be null
+  // (numel) written: master in 16 bits, in one of two types; both may be null.
+  uint16_t* copy_bf16 = nullptr;
+  uint16_t* copy_fp16 = nullptr;
   int64_t numel = 0;
 };
 
@@ -35,13 +37,13 @@ struct Update {
 };
 
 // Throw std::invalid_argument for a negative numel, no gradient or two of them, a master
-// or one of the rule's states that is missing or there twice.
+// or one of the rule's states that is missing or there twice, or two copies.
 void check_piece(const UpdatePiece& piece, int num_states);
 
 // Do one step on all pieces in one sweep: each byte is read once and written once.
 //
-// Pieces are shared out among the threads as if they were one. copy_bf16 is the new
-// master rounded to nearest even, or its high half. The bits depend neither on position,
+// Pieces are shared out among the threads as if they were one. A copy is the new master
+// rounded to nearest even, or its high half. The bits depend neither on position,
 // split, thread count nor instruction set (a NaN's payload may). Throws as
 // check_piece() does, before anything changes.
 void update(std::span<const Update> updates, ThreadPool& pool);

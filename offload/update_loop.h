@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "offload/bf16.h"
+#include "offload/kernels.h"
 #include "offload/stored_values.h"
 #include "offload/update.h"
 
@@ -69,16 +71,32 @@ ZERO_HOST_DEVICE void update_with(const UpdatePiece& piece, const Grad* grad,
   loop.template run<MasterKind::kPlain>(piece, grad, states, rule);
 }
 
-// Let `loop` run over a piece, knowing which arrays it has.
+// Let `loop` run over a piece, knowing which arrays it has; copy_fp16 apart.
 template <class Rule, class Loop = WholePiece>
-ZERO_HOST_DEVICE void update_piece(const UpdatePiece& piece, const Rule& rule,
-                                   const Loop& loop = {}) {
+ZERO_HOST_DEVICE void update_values(const UpdatePiece& piece, const Rule& rule,
+                                    const Loop& loop = {}) {
   if (piece.state_bf16[0]) {
     if (piece.grad) return update_with(piece, piece.grad, piece.state_bf16, rule, loop);
     return update_with(piece, piece.grad_bf16, piece.state_bf16, rule, loop);
   }
   if (piece.grad) return update_with(piece, piece.grad, piece.state, rule, loop);
   update_with(piece, piece.grad_bf16, piece.state, rule, loop);
+}
+
+// Few enough that the masters are in the first-level cache still when they are rounded to
+// fp16, for which compilers make no good loop of their own.
+inline constexpr int64_t kFp16Block = 1024;
+
+template <class Rule>
+[[gnu::always_inline]] inline void update_piece(const UpdatePiece& piece,
+                                                const Rule& rule, ToFp16* to_fp16) {
+  if (!piece.copy_fp16) return update_values(piece, rule);
+  for (int64_t begin = 0; begin < piece.numel; begin += kFp16Block) {
+    const UpdatePiece block =
+        part_of(piece, begin, std::min(begin + kFp16Block, piece.numel));
+    update_values(block, rule);
+    to_fp16(block.master, block.copy_fp16, block.numel);
+  }
 }
 
 }  // namespace zero

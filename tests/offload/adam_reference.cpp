@@ -13,15 +13,40 @@ float multiply(double a, double b) { return static_cast<float>(a * b); }
 float divide(double a, double b) { return static_cast<float>(a / b); }
 float root(double a) { return static_cast<float>(std::sqrt(a)); }
 
-// The value of a bfloat16; what would be infinite stands for 2^128, the next step of the
-// scale.
-double scale_value(uint16_t bits) {
-  const double sign = bits & 0x8000 ? -1 : 1;
-  const int exponent = (bits >> 7) & 0xff;
-  const int mantissa = bits & 0x7f;
-  if (exponent == 0) return sign * std::ldexp(mantissa, -133);
-  return sign * std::ldexp(128 + mantissa, exponent - 134);
-}
+// Floats of 16 bits.
+struct Narrow {
+  int mantissa_bits;
+  int lowest_exponent;  // 2 to this is the smallest value above zero
+  uint16_t infinity, nan;
+
+  // What would be infinite stands for the next step of the scale.
+  double value(uint16_t bits) const {
+    const double sign = bits & 0x8000 ? -1 : 1;
+    const int magnitude = bits & 0x7fff, hidden = 1 << mantissa_bits;
+    const int exponent = magnitude >> mantissa_bits, mantissa = magnitude % hidden;
+    if (exponent == 0) return sign * std::ldexp(mantissa, lowest_exponent);
+    return sign * std::ldexp(hidden + mantissa, lowest_exponent + exponent - 1);
+  }
+
+  // By search among all that are not larger: the nearest ones are next to each other.
+  uint16_t nearest(float value) const {
+    if (std::isnan(value)) return nan;
+    const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
+    if (std::isinf(value)) return sign | infinity;
+    const double wanted = std::fabs(value);
+    uint16_t below = 0, above = infinity;
+    if (wanted >= this->value(above)) return sign | infinity;
+    while (above - below > 1) {
+      const auto middle = static_cast<uint16_t>((below + above) / 2);
+      (this->value(middle) <= wanted ? below : above) = middle;
+    }
+    const double down = wanted - this->value(below), up = this->value(above) - wanted;
+    if (down != up) return sign | (down < up ? below : above);
+    return sign | (below % 2 == 0 ? below : above);
+  }
+};
+
+constexpr Narrow kBf16{7, -133, 0x7f80, 0x7fc0}, kFp16{10, -24, 0x7c00, 0x7e00};
 
 }  // namespace
 
@@ -53,17 +78,8 @@ UpdatePiece AdamState::piece(const std::vector<float>& grad) {
           .numel = static_cast<int64_t>(master.size())};
 }
 
-uint16_t float_to_bf16_reference(float value) {
-  if (std::isnan(value)) return 0x7fc0;
-  const auto toward_zero = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
-  if (std::isinf(value)) return toward_zero;
-  const auto away = static_cast<uint16_t>(toward_zero + 1);
-  const double distance_down = std::fabs(value - scale_value(toward_zero));
-  const double distance_up = std::fabs(value - scale_value(away));
-  if (distance_down != distance_up)
-    return distance_down < distance_up ? toward_zero : away;
-  return toward_zero % 2 == 0 ? toward_zero : away;
-}
+uint16_t float_to_bf16_reference(float value) { return kBf16.nearest(value); }
+uint16_t float_to_fp16_reference(float value) { return kFp16.nearest(value); }
 
 void adam_step_reference(AdamState& state, const std::vector<float>& grad,
                          const AdamHyper& hyper, int64_t step, float grad_factor) {

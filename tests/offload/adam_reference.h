@@ -43,6 +43,9 @@ void adam_step_reference(AdamState& state, const std::vector<float>& grad,
 // bfloat16 by search: the nearer of the two neighbours; the even one when none is nearer.
 uint16_t float_to_bf16_reference(float value);
 
+// Half precision likewise.
+uint16_t float_to_fp16_reference(float value);
+
 // AdamW as in the paper, in fp64 throughout: what fp32 should come near to.
 struct DoubleAdam {
   explicit DoubleAdam(const std::vector<float>& weights)

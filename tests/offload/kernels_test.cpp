@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "offload/fp16.h"
 #include "offload/stored_values.h"
 #include "tests/offload/adam_reference.h"
 #include "tests/offload/test_data.h"
@@ -12,14 +13,15 @@ namespace {
 // Each is a loop of its own.
 struct Variant {
   bool grad_is_bf16 = false;
-  enum Master { kPlain, kWithCopy, kSplit } master = kPlain;
+  enum Master { kPlain, kWithBf16, kWithFp16, kSplit } master = kPlain;
   bool states_are_bf16 = false;
 };
 
 std::vector<Variant> all_variants() {
   std::vector<Variant> all;
   for (const bool grad : {false, true}) {
-    for (const auto master : {Variant::kPlain, Variant::kWithCopy, Variant::kSplit}) {
+    for (const auto master :
+         {Variant::kPlain, Variant::kWithBf16, Variant::kWithFp16, Variant::kSplit}) {
       for (const bool states : {false, true}) all.push_back({grad, master, states});
     }
   }
@@ -45,7 +47,8 @@ class Stored {
 
   UpdatePiece piece(const std::vector<float>& grad) {
     UpdatePiece piece = state_.piece(grad);
-    if (variant_.master == Variant::kPlain) piece.copy_bf16 = nullptr;
+    if (variant_.master == Variant::kWithFp16) piece.copy_fp16 = piece.copy_bf16;
+    if (variant_.master != Variant::kWithBf16 && !is_split()) piece.copy_bf16 = nullptr;
     if (is_split()) piece.master = nullptr, piece.master_low = low_.data();
     for (int i = 0; i < 2 && variant_.states_are_bf16; ++i)
       piece.state[i] = nullptr, piece.state_bf16[i] = states_[i].data();
@@ -135,6 +138,40 @@ TEST(KernelsTest, ASplitMasterLosesNothing) {
   }
 }
 
+TEST(KernelsTest, CopiesAreTheMastersRounded) {
+  for (const Kernels& kernel : kernels()) {
+    SCOPED_TRACE(kernel.isa);
+    const AdamState bf16 =
+        run(kernel, Optimizer::kAdamW, {.master = Variant::kWithBf16}, 1027);
+    const AdamState fp16 =
+        run(kernel, Optimizer::kAdamW, {.master = Variant::kWithFp16}, 1027);
+    EXPECT_EQ(bits_of(fp16.master), bits_of(bf16.master));
+    for (size_t i = 0; i < fp16.copy.size(); ++i) {
+      ASSERT_EQ(bf16.copy[i], float_to_bf16_reference(bf16.master[i])) << i;
+      ASSERT_EQ(fp16.copy[i], float_to_fp16_reference(fp16.master[i])) << i;
+    }
+  }
+}
+
+// Of masters that are not of one size: subnormals, infinities and NaN among them.
+TEST(KernelsTest, EveryInstructionSetRoundsAnyMasterAlike) {
+  const int64_t numel = 1 << 16;
+  std::vector<float> masters(numel);
+  for (uint32_t i = 0; i < numel; ++i)
+    masters[i] = std::bit_cast<float>(i << 16 | (i * 0x9e37u & 0xffffu));
+  const std::vector<float> grad(numel);
+  for (const Kernels& kernel : kernels()) {
+    AdamState state(masters);
+    UpdatePiece piece = state.piece(grad);
+    std::swap(piece.copy_bf16, piece.copy_fp16);
+    std::get<UpdateKernel<SgdRule>>(kernel.updates)(
+        piece, std::get<SgdRule>(make_rule({.kind = Optimizer::kSgd}, 0, 1, 1)));
+    for (int64_t i = 0; i < numel; ++i)
+      ASSERT_EQ(state.copy[i], float_to_fp16_reference(masters[i]))
+          << kernel.isa << ", " << masters[i];
+  }
+}
+
 TEST(KernelsTest, StatesInBf16AreRoundedOnceAStep) {
   for (const Optimizer optimizer :
        {Optimizer::kAdamW, Optimizer::kSgd, Optimizer::kLion}) {
@@ -146,6 +183,19 @@ TEST(KernelsTest, StatesInBf16AreRoundedOnceAStep) {
     EXPECT_EQ(bits_of(stored.master), bits_of(rounded.master));
     EXPECT_EQ(bits_of(stored.exp_avg), bits_of(rounded.exp_avg));
     EXPECT_EQ(bits_of(stored.exp_avg_sq), bits_of(rounded.exp_avg_sq));
+  }
+}
+
+TEST(KernelsTest, EveryInstructionSetRoundsToTheSameFp16) {
+  for (const Kernels& kernel : kernels()) {
+    for (const int64_t n : {0, 1, 7, 8, 9, 33, 1001}) {
+      const std::vector<float> values = spread_values(n + 1, 5, 8.0f);
+      std::vector<uint16_t> fp16(values.size(), 0xbeef);
+      kernel.to_fp16(values.data(), fp16.data(), n);
+      for (int64_t i = 0; i < n; ++i)
+        ASSERT_EQ(fp16[i], float_to_fp16_reference(values[i])) << kernel.isa;
+      EXPECT_EQ(fp16[n], 0xbeef) << kernel.isa << " wrote past the end";
+    }
   }
 }
 

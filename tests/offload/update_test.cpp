@@ -63,6 +63,20 @@ TEST(UpdateTest, ManyPiecesAreAsManyCalls) {
   }
 }
 
+TEST(UpdateTest, PiecesMayCopyIntoDifferentTypes) {
+  ThreadPool two(2);
+  Owner half(100000, 1), brain(100000, 1);
+  std::vector<Update> updates;
+  for (Owner* owner : {&half, &brain})
+    updates.push_back(owner->with(make_rule({}, 1e-3, 1, 1)));
+  std::swap(updates[0].piece.copy_bf16, updates[0].piece.copy_fp16);
+  update(updates, two);
+  for (size_t i = 0; i < half.state.copy.size(); ++i) {
+    ASSERT_EQ(half.state.copy[i], float_to_fp16_reference(half.state.master[i]));
+    ASSERT_EQ(brain.state.copy[i], float_to_bf16_reference(brain.state.master[i]));
+  }
+}
+
 TEST(UpdateTest, NothingToDoIsNoError) {
   ThreadPool pool(2);
   update({}, pool);
@@ -93,6 +107,7 @@ TEST(UpdateTest, AWrongPieceIsRefusedBeforeAnyChanges) {
   refused([&](UpdatePiece& piece) {
     piece.master = nullptr, piece.master_low = halves, piece.copy_bf16 = nullptr;
   });
+  refused([&](UpdatePiece& piece) { piece.copy_fp16 = halves; });
   refused([&](UpdatePiece& piece) { piece.state_bf16[1] = halves; });
   refused([&](UpdatePiece& piece) {
     piece.state[1] = nullptr, piece.state_bf16[1] = halves;

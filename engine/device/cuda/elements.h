@@ -232,7 +232,7 @@ struct AdamW : Elementwise {
 
   template <int kNum>
   ZERO_HOST_DEVICE void run(int64_t begin) const {
-    update_piece(piece, rule, UpdatedGroup<kNum>{begin});
+    update_values(piece, rule, UpdatedGroup<kNum>{begin});
   }
   template <class Visit>
   void arrays(const Visit& visit) {

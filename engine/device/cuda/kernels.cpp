@@ -1,6 +1,7 @@
 #include "engine/device/cuda/kernels.h"
 
 #include <cassert>
+#include <stdexcept>
 
 #include "engine/device/cuda/launch.h"
 
@@ -49,6 +50,8 @@ void queue_scale(void* values, DType type, float factor, int64_t numel,
 
 void queue_adamw(const UpdatePiece& piece, const AdamWRule& rule, cudaStream_t stream) {
   check_piece(piece, AdamWRule::kNumStates);
+  if (piece.copy_fp16)
+    throw std::invalid_argument("queue_adamw: copies in fp16 are made by the host");
   queue(AdamW{{piece.numel}, piece, rule}, stream);
 }
 
