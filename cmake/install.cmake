@@ -47,6 +47,7 @@ set(zero_headers
   engine/plan/memory_plan.h
   engine/plan/slot_plan.h
   engine/save_load.h
+  engine/step/loss_scale.h
   engine/step/lr_schedule.h
   engine/step_report.h
   engine/unit.h

@@ -30,14 +30,31 @@ void check_optimizer(const Options& options, double lr_scale, double weight_deca
   }
 }
 
+void check_type(const std::string& name, DType type, std::initializer_list<DType> known) {
+  if (std::ranges::count(known, type) > 0) return;
+  std::string names;
+  for (const DType each : known)
+    names += (names.empty() ? "" : " or ") + std::string(name_of(each));
+  refuse(name + " is " + name_of(type), names);
+}
+
+void check_types(const Options& options) {
+  check_type("dtype", options.dtype, {DType::kFp32, DType::kBf16, DType::kFp16});
+  check_type("reduce_dtype", options.reduce_dtype, {DType::kFp32, DType::kBf16});
+  check_type("grad_dtype", options.grad_dtype, {DType::kFp32, DType::kBf16});
+  check_type("state_dtype", options.state_dtype, {DType::kFp32, DType::kBf16});
+  check(options.loss_scale);
+  if (options.dtype != DType::kFp16 && options.loss_scale != LossScaleOptions{})
+    refuse("a loss scale with dtype " + std::string(name_of(options.dtype)),
+           "dtype fp16: gradients of other types do not need one");
+}
+
 void check_storage(const Options& options) {
   if (options.master == MasterStorage::kSplit && options.dtype != DType::kBf16)
     refuse("a split master with dtype " + std::string(name_of(options.dtype)),
            "dtype bf16: the high half of a split master is the bf16 that units compute "
            "with");
   if (options.state_dtype == DType::kFp32) return;
-  if (options.state_dtype != DType::kBf16)
-    refuse("state_dtype is " + std::string(name_of(options.state_dtype)), "fp32 or bf16");
   const OptimizerOptions& optimizer = options.optimizer;
   if (optimizer.kind == Optimizer::kAdagrad)
     refuse("state_dtype bf16 for adagrad", "fp32: in bf16 its sum would stop growing");
@@ -86,6 +103,7 @@ void check(const Options& options, int world_size, bool has_own_memory) {
                     "parameter group '" + group.pattern + "'",
                     "lr_scale and weight_decay are numbers >= 0");
   }
+  check_types(options);
   check_storage(options);
   check_activations(options, has_own_memory);
   if (!(options.clip >= 0))

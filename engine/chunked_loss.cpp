@@ -14,13 +14,18 @@ using torch::autograd::variable_list;
 
 constexpr int64_t kIgnored = -1;  // among the targets
 
+// What gradients of hidden in fp16 are multiplied with until backward tells the factor of
+// the loss: many of the logits' are too small for fp16, and none is above 1. A power of
+// two; what comes of it is infinite only where weights are above 32.
+double raised_by(at::ScalarType hidden) { return hidden == at::kHalf ? 1024 : 1; }
+
 // At least fp32.
 at::ScalarType sum_type(const at::Tensor& tensor) {
   return at::promote_types(tensor.scalar_type(), at::kFloat);
 }
 
-// What a pass over the chunks leaves; gradients are those of the loss, undefined where
-// nobody needs them.
+// What a pass over the chunks leaves; gradients are those of the loss, raised_by() its
+// type, undefined where nobody needs them.
 struct Pass {
   at::Tensor loss;         // scalar, of the sums' type
   at::Tensor hidden_grad;  // (tokens, dim), of the type of hidden
@@ -40,6 +45,7 @@ Pass pass_over(const at::Tensor& hidden, const at::Tensor& weight,
                const at::Tensor& targets, int64_t chunk, bool wants_hidden_grad,
                bool wants_weight_grad) {
   const at::ScalarType type = sum_type(hidden);
+  const double raise = raised_by(hidden.scalar_type());
   at::Tensor loss = at::zeros({}, hidden.options().dtype(at::kDouble));
   Pass pass;
   if (wants_hidden_grad) pass.hidden_grad = at::empty_like(hidden);
@@ -53,7 +59,8 @@ Pass pass_over(const at::Tensor& hidden, const at::Tensor& weight,
         at::log_softmax(at::linear(part, weight).to(type), 1);
     loss += at::nll_loss(log_probs, part_targets, {}, at::Reduction::Sum, kIgnored);
     if (!wants_hidden_grad && !wants_weight_grad) continue;
-    const at::Tensor grad = logits_grad(log_probs, part_targets);
+    at::Tensor grad = logits_grad(log_probs, part_targets);
+    if (raise != 1) grad.mul_(raise);
     if (wants_hidden_grad)
       pass.hidden_grad.narrow(0, begin, rows)
           .copy_(at::mm(grad.to(weight.scalar_type()), weight));
@@ -82,6 +89,7 @@ struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
     const Pass pass = pass_over(hidden, weight, targets, chunk, hidden.requires_grad(),
                                 weight.requires_grad());
     context->save_for_backward({pass.hidden_grad, pass.weight_grad});
+    context->saved_data["raise"] = raised_by(hidden.scalar_type());
     return pass.loss;
   }
 
@@ -90,7 +98,8 @@ struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
             "it has first derivatives only: for second ones make all logits");
     // Autograd converts what comes to the type of what it belongs to.
     const variable_list grads = context->get_saved_variables();
-    return {scaled(grads[0], loss_grad[0]), scaled(grads[1], loss_grad[0]), at::Tensor(),
+    const at::Tensor factor = loss_grad[0] / context->saved_data["raise"].toDouble();
+    return {scaled(grads[0], factor), scaled(grads[1], factor), at::Tensor(),
             at::Tensor()};
   }
 };

@@ -25,6 +25,7 @@
 #include "engine/torch_memory.h"
 #include "engine/unit_call.h"
 #include "offload/bf16.h"
+#include "offload/fp16.h"
 
 namespace zero {
 namespace {
@@ -152,6 +153,7 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   require_same_options(options, model, *control);
   check(options, control->size(), device->has_own_memory());
   require_free(model);
+  if (options.dtype == DType::kFp16) loss_scale.scale = options.loss_scale.init;
   plan = make_unit_plan(model.units, model.params, options, control->size());
   memory = make_memory_plan(plan, options, control->size(), unit_memory(gpu));
   make_collectives();
@@ -244,8 +246,10 @@ void Engine::Impl::attach() {
 void Engine::Impl::refresh_copies() {
   for (size_t p = 0; p < plan.parts.size(); ++p) {
     const PartShard& shard = (*shards)[p];
+    const PlannedPart& part = plan.parts[p];
+    const auto convert = part.dtype == DType::kFp16 ? convert_to_fp16 : convert_to_bf16;
     if (shard.copy && shard.master)
-      convert_to_bf16(shard.master, shard.copy, plan.parts[p].layout.shard_numel);
+      convert(shard.master, shard.copy, part.layout.shard_numel);
   }
 }
 
@@ -373,10 +377,10 @@ void Engine::Impl::run_backward(const at::Tensor& loss_sum) {
   updates->finish();  // of units that forward did not use: gradients get new values
   is_broken = true;
   const PhaseFlag in_backward(phase.is_in_backward);
-  OtherLeaves leaves(walk.nodes, model.tensors, options.nominal_targets);
+  OtherLeaves leaves(walk.nodes, model.tensors, divisor());
   pass->begin(calls);
   const at::AutoGradMode with_grad(true);  // whatever the caller's guard says
-  loss_sum.div(options.nominal_targets).backward();
+  loss_sum.div(divisor()).backward();
   pass->end();
   leaves.finish();
   is_broken = false;
@@ -413,9 +417,15 @@ void Engine::Impl::finish_gradients() {
   gradients_are_finished = true;
 }
 
-// Sums of loss_sum / nominal_targets become a mean over all targets.
+// Backward runs on loss_sum / divisor(). The scale is a power of two: what it multiplies
+// and what divides by it later are the same bits as without it.
+double Engine::Impl::divisor() const {
+  return options.nominal_targets / static_cast<double>(loss_scale.scale);
+}
+
+// Sums of loss_sum / divisor() become a mean over all targets.
 double Engine::Impl::mean_factor() const {
-  return target_total > 0 ? options.nominal_targets / target_total : 0;
+  return target_total > 0 ? divisor() / target_total : 0;
 }
 
 // The next forward waits for each unit's own update.
@@ -566,6 +576,10 @@ StepReport Engine::step() {
     if (report.first_bad.empty()) report.first_bad = "loss";
   }
   report.step = impl.num_steps;
+  if (impl.options.dtype == DType::kFp16) {
+    report.loss_scale = impl.loss_scale.scale;
+    impl.loss_scale = next(impl.loss_scale, report.skipped, impl.options.loss_scale);
+  }
   impl.forget_step();
   if (impl.options.average_buffers_each_step) average_buffers();
   return report;
@@ -585,6 +599,26 @@ void Engine::set_num_steps(int64_t steps, int64_t optimizer_start) {
   }
   impl_->num_steps = steps;
   impl_->optimizer_start = optimizer_start;
+}
+const LossScaleState& Engine::loss_scale() const { return impl_->loss_scale; }
+void Engine::set_loss_scale(const LossScaleState& state) {
+  const auto refuse = [&](const std::string& what, const std::string& cure) {
+    throw Error(ExitCode::kUsage, what, "Engine::set_loss_scale", cure);
+  };
+  impl_->require_idle("set_loss_scale()");
+  if (!is_loss_scale(state.scale) || state.num_clean < 0)
+    refuse("a loss scale of " + std::to_string(state.scale) + " after " +
+               std::to_string(state.num_clean) + " clean steps",
+           "a power of two, after 0 steps or more");
+  if (impl_->options.dtype != DType::kFp16 && state != LossScaleState{})
+    refuse(
+        "a loss scale where the dtype is " + std::string(name_of(impl_->options.dtype)),
+        "Options::dtype = DType::kFp16");
+  if (!impl_->losses.empty())
+    refuse("another loss scale in the middle of a step",
+           "step() or discard_gradients() first");
+  impl_->loss_scale = state;
+  impl_->loss_scale.scale = std::max(state.scale, impl_->options.loss_scale.min);
 }
 const Options& Engine::options() const { return impl_->options; }
 std::vector<MemoryEntry> Engine::memory() const { return impl_->memory.entries; }

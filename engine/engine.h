@@ -149,6 +149,12 @@ class Engine {
   int64_t optimizer_start() const;
   // After loading a checkpoint. Throws Error(kUsage) unless 0 <= start <= steps.
   void set_num_steps(int64_t steps, int64_t optimizer_start = 0);
+  // Where the scale of an fp16 engine stands; of others it is 1 and stays so. Between
+  // steps, after loading a checkpoint, it can be set: one below the options' smallest
+  // becomes that. Throws Error(kUsage) for what is no scale, or another than 1
+  // where the dtype is not fp16, and inside a step.
+  const LossScaleState& loss_scale() const;
+  void set_loss_scale(const LossScaleState& state);
   int64_t num_parameters() const;  // unique, unsharded elements
   // This rank's slices, in FQN order of the module; valid until the engine goes, at rest
   // until the next step().

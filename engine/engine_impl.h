@@ -55,6 +55,7 @@ struct Engine::Impl {
   void drop_stray_gradients();
   void forget_step();
   void finish_gradients();
+  double divisor() const;
   double mean_factor() const;
   void begin_updates(double lr, double grad_factor);
   void weights_changed();
@@ -96,6 +97,7 @@ struct Engine::Impl {
   PendingForwards pending;
   int64_t num_steps = 0;
   int64_t optimizer_start = 0;  // num_steps when the optimizer's state was new
+  LossScaleState loss_scale;    // of this step; 1 but in fp16
   bool is_broken = false;       // a backward threw: the step's gradient is undefined
 
   // --- a forward

@@ -8,6 +8,7 @@
 
 #include "checkpoint/dtype.h"
 #include "engine/init/init_spec.h"
+#include "engine/step/loss_scale.h"
 #include "engine/step/lr_schedule.h"
 #include "offload/exact_sum.h"
 #include "offload/optimizer.h"
@@ -75,8 +76,10 @@ struct Options {
   // First match wins; a pattern that matches nothing is an error.
   std::vector<ParamGroup> groups;
   InitRules init;  // for parameters built under DeferredInit; first match wins
-  DType dtype = DType::kFp32;  // of weights and activations inside units; masters are
-                               // always fp32
+  // Of weights and activations inside units: fp32, bf16 or fp16; masters are always fp32.
+  // In fp16 the loss is scaled, and a step whose gradient overflows is skipped.
+  DType dtype = DType::kFp32;
+  LossScaleOptions loss_scale;        // of dtype fp16
   DType reduce_dtype = DType::kFp32;  // of gradients on the wire; sums are fp32
   // Of the step's finished gradient, which the norm and the optimizer read; sums are
   // fp32, and rounded once. bf16 takes 2 bytes instead of 4 where a step has one

@@ -52,6 +52,8 @@ void add_behaviour(Lines& lines, const Options& options) {
       .add("clip", options.clip)
       .add("norm", number(options.norm))
       .add("dtype", number(options.dtype))
+      .add("loss_scale", options.loss_scale.init, options.loss_scale.window,
+           options.loss_scale.min)
       .add("reduce_dtype", number(options.reduce_dtype))
       .add("grad_dtype", number(options.grad_dtype))
       .add("master", number(options.master))

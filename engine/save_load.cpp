@@ -4,7 +4,9 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "checkpoint/commit.h"
@@ -32,6 +34,8 @@ constexpr int64_t kFewAtOnce = 1 << 20;
 
 // Among the manifest's numbers of the engine; absent: 0.
 const std::string kOptimizerStart = "optimizer_start";
+// Of fp16 alone; absent: the scale of a new run.
+const std::string kLossScale = "loss_scale", kCleanSteps = "loss_scale_clean_steps";
 
 // Statistics that every rank kept of its own data are stored as one; the run's own stay.
 struct SavedBuffer {
@@ -106,6 +110,10 @@ checkpoint::StepInfo info_of(Engine& engine, const SavedState& state) {
   info.position = state.position;
   if (engine.optimizer_start() > 0)
     info.engine[kOptimizerStart] = static_cast<double>(engine.optimizer_start());
+  if (engine.options().dtype == DType::kFp16) {
+    info.engine[kLossScale] = static_cast<double>(engine.loss_scale().scale);
+    info.engine[kCleanSteps] = static_cast<double>(engine.loss_scale().num_clean);
+  }
   for (const ShardView& view : engine.shards()) {
     for (const std::string& alias : view.aliases) info.aliases[alias] = view.fqn;
   }
@@ -160,7 +168,7 @@ void require_same_optimizer(Engine& engine, const checkpoint::Reader& reader,
 void require_known_numbers(const checkpoint::Reader& reader, const std::string& folder) {
   std::string unknown;
   for (const auto& [name, number] : reader.manifest().engine) {
-    if (name != kOptimizerStart)
+    if (name != kOptimizerStart && name != kLossScale && name != kCleanSteps)
       unknown += (unknown.empty() ? "" : ", ") + checkpoint::printable(name);
   }
   if (unknown.empty()) return;
@@ -169,15 +177,39 @@ void require_known_numbers(const checkpoint::Reader& reader, const std::string& 
       "load it with the program that saved it, or with a newer one");
 }
 
-int64_t optimizer_start_of(const checkpoint::Reader& reader, const std::string& folder) {
-  const checkpoint::Manifest& manifest = reader.manifest();
-  const auto found = manifest.engine.find(kOptimizerStart);
-  if (found == manifest.engine.end()) return 0;
-  if (found->second >= 0 && found->second <= static_cast<double>(manifest.step))
+// Of the manifest's numbers of the engine, which must be in [0, highest]; absent: 0.
+int64_t number_of(const checkpoint::Reader& reader, const std::string& folder,
+                  const std::string& name, int64_t highest) {
+  const auto& numbers = reader.manifest().engine;
+  const auto found = numbers.find(name);
+  if (found == numbers.end()) return 0;
+  if (found->second >= 0 && found->second <= static_cast<double>(highest))
     return static_cast<int64_t>(found->second);
-  throw checkpoint::CheckpointError(
-      folder, "", kOptimizerStart + " is " + std::to_string(found->second),
-      "0 to its step, " + std::to_string(manifest.step));
+  throw checkpoint::CheckpointError(folder, "",
+                                    name + " is " + std::to_string(found->second),
+                                    "0 to " + std::to_string(highest));
+}
+
+int64_t optimizer_start_of(const checkpoint::Reader& reader, const std::string& folder) {
+  return number_of(reader, folder, kOptimizerStart, reader.manifest().step);
+}
+
+// Where a run goes on in fp16 that was saved in fp16.
+std::optional<LossScaleState> loss_scale_of(const Engine& engine,
+                                            const checkpoint::Reader& reader,
+                                            const std::string& folder,
+                                            const LoadOptions& options) {
+  const LossScaleState state{
+      number_of(reader, folder, kLossScale, kLargestLossScale),
+      number_of(reader, folder, kCleanSteps, std::numeric_limits<int32_t>::max())};
+  const bool is_there = reader.manifest().engine.contains(kLossScale);
+  if (is_there && !is_loss_scale(state.scale)) {
+    throw checkpoint::CheckpointError(
+        folder, "", kLossScale + " is " + std::to_string(state.scale), "a power of two");
+  }
+  if (!is_there || !options.with_optimizer || engine.options().dtype != DType::kFp16)
+    return {};
+  return state;
 }
 
 void read_slice(checkpoint::Reader& reader, const ShardView& view, Kind kind,
@@ -286,13 +318,16 @@ SavedState load_checkpoint(Engine& engine, const std::string& folder,
   const Activity::Stretch stretch("loading " + folder);
   std::unique_ptr<checkpoint::Reader> reader;
   int64_t start = 0;
+  std::optional<LossScaleState> scale;
   ranks.run([&] {
     reader = std::make_unique<checkpoint::Reader>(folder);
     require_known_numbers(*reader, folder);
     require_same_optimizer(engine, *reader, folder, options);
     check_fits(engine, *reader, folder, options);
     start = optimizer_start_of(*reader, folder);
+    scale = loss_scale_of(engine, *reader, folder, options);
   });
+  if (scale) engine.set_loss_scale(*scale);
   SavedState state;
   ranks.run([&] {
     read_tensors(engine, *reader, options);

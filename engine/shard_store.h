@@ -24,7 +24,8 @@ struct PartShard {
   // This step's gradient, summed over ranks and micro-batches, in one of two types.
   float* grad = nullptr;
   uint16_t* grad_bf16 = nullptr;
-  uint16_t* copy = nullptr;  // bf16 of master; null for a part that computes in fp32
+  // Master in the part's 16-bit type; null for a part that computes in fp32.
+  uint16_t* copy = nullptr;
 
   // Elements [begin, begin + numel).
   StoredValues masters(int64_t begin, int64_t numel) const;

@@ -12,7 +12,11 @@ struct StepReport {
   double grad_norm = 0;     // of the mean gradient, before clipping
   double clip_coef = 1;     // what the gradient was multiplied with
   double lr = 0;
-  // Loss or gradient was not finite: nothing was changed, step did not advance.
+  // What the loss was multiplied with in backward; the numbers here are without it. 0:
+  // nothing, as the dtype is not fp16.
+  int64_t loss_scale = 0;
+  // Loss or gradient was not finite: nothing was changed, step did not advance. In fp16
+  // that is usual now and then; the next step has a smaller scale.
   bool skipped = false;
   // FQN of the first parameter with a non-finite gradient, or "loss".
   std::string first_bad;

@@ -64,7 +64,7 @@ class Device {
   virtual void pin(void* memory, int64_t bytes) = 0;
   virtual void unpin(void* memory) = 0;
 
-  // Of which NaN in fp32 and bf16 is made.
+  // Of which NaN in fp32, bf16 and fp16 is made.
   static constexpr int kNanByte = 0xFF;
   // Tells that the contents of a buffer are no longer valid: in chaos mode fills it with
   // NaN, so that a late reader is noticed; otherwise does nothing.

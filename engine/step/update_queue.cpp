@@ -57,13 +57,15 @@ void UpdateQueue::add_part(int index, int64_t step, double lr, float grad_factor
                            std::vector<Update>& updates) const {
   const PlannedPart& part = plan_.parts[index];
   const PartShard& shard = shards_[index];
+  const bool is_fp16 = part.dtype == DType::kFp16;
   const UpdatePiece whole{.grad = shard.grad,
                           .grad_bf16 = shard.grad_bf16,
                           .master = shard.master,
                           .master_low = shard.master_low,
                           .state = {shard.state[0], shard.state[1]},
                           .state_bf16 = {shard.state_bf16[0], shard.state_bf16[1]},
-                          .copy_bf16 = shard.copy,
+                          .copy_bf16 = is_fp16 ? nullptr : shard.copy,
+                          .copy_fp16 = is_fp16 ? shard.copy : nullptr,
                           .numel = part.layout.shard_numel};
   for (const Piece& piece : pieces_of(part.layout, rank_)) {
     const ParamRule& rule = plan_.rules[part.params[piece.param]];

@@ -88,6 +88,23 @@ void expect_near(const Result& result, const Result& expected, double rtol = 2e-
   expect_near(result.weight_grad, expected.weight_grad, rtol, atol);
 }
 
+// Most probabilities of a large vocabulary are below what fp16 holds to three digits.
+TEST(ChunkedLoss, SmallGradientsOutliveFp16) {
+  constexpr int64_t kLarge = 60000;
+  at::manual_seed(3);
+  const Case fp16{(at::randn({4, 8}) / 2).to(at::kHalf),
+                  (at::randn({kLarge, 8}) / 16).to(at::kHalf),
+                  at::randint(kLarge, {4}, at::kLong)};
+  const Case fp32{fp16.hidden.to(at::kFloat), fp16.weight.to(at::kFloat), fp16.targets};
+  const double scale = 4096;
+  const Result found = in_chunks(fp16, 2, scale), expected = in_chunks(fp32, 2, scale);
+  const auto error = [](const at::Tensor& a, const at::Tensor& b) {
+    return ((a.to(at::kFloat) - b).norm() / b.norm()).item<double>();
+  };
+  EXPECT_LT(error(found.hidden_grad, expected.hidden_grad), 2e-3);
+  EXPECT_LT(error(found.weight_grad, expected.weight_grad), 2e-3);
+}
+
 TEST(ChunkedLoss, EqualsTheWholeWhateverTheChunk) {
   const Case given = some_case();
   const Result expected = whole(given), exact = whole(in_double(given));

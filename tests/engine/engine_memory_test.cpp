@@ -23,7 +23,7 @@ TEST_F(EngineMemory, AllocatedBytesEqualThePlanAndDoNotGrow) {
   work.steps = 4;
   for (const int ranks : {1, 2, 3}) {
     for (const bool deterministic : {false, true}) {
-      for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+      for (const DType dtype : {DType::kFp32, DType::kBf16, DType::kFp16}) {
         if (deterministic && ranks == 3) continue;
         options.deterministic = deterministic;
         options.dtype = dtype;

@@ -61,6 +61,7 @@ TEST_F(SameOptions, EveryOptionThatMattersIsComparedAndNamed) {
       {"clip", [](Options& o) { o.clip = 1; }},
       {"norm", [](Options& o) { o.norm = NormType::kInf; }},
       {"dtype", [](Options& o) { o.dtype = DType::kBf16; }},
+      {"loss_scale", [](Options& o) { o.loss_scale.init = 2; }},
       {"reduce_dtype", [](Options& o) { o.reduce_dtype = DType::kBf16; }},
       {"nominal_targets", [](Options& o) { o.nominal_targets = 2; }},
       {"deterministic", [](Options& o) { o.deterministic = true; }},

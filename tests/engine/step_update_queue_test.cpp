@@ -141,7 +141,7 @@ class ReadersOfUpdates : public ::testing::TestWithParam<Reader> {
 
 TEST_P(ReadersOfUpdates, SeeThemFinished) {
   for (const int ranks : {1, 2}) {
-    for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+    for (const DType dtype : {DType::kFp32, DType::kBf16, DType::kFp16}) {
       Options options = small_options(work);
       options.dtype = dtype;
       options.overlap_updates = false;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "engine/comm/thread_ranks.h"
+#include "engine/compute_type.h"
 #include "engine/init/deferred_init.h"
 #include "engine/init/philox.h"
 #include "offload/exact_sum.h"
@@ -189,11 +190,16 @@ Trained run_unsharded(const Options& options, const Work& work,
                       const Gpt2Config& config) {
   at::set_num_threads(1);
   auto model = initialised_gpt2(config, options);
-  std::vector<at::Tensor> params;
+  const bool has_copies = options.dtype != DType::kFp32;
+  const double scale =
+      options.dtype == DType::kFp16 ? static_cast<double>(options.loss_scale.init) : 1;
+  std::vector<at::Tensor> weights, params;  // the model's own, and fp32 masters
   std::vector<std::string> names;
-  for (const auto& item : model->named_parameters()) {
+  for (auto& item : model->named_parameters()) {
     if (item.key() == "lm_head.weight") continue;
-    params.push_back(item.value());
+    params.push_back(has_copies ? item.value().detach().clone() : item.value());
+    if (has_copies) item.value().set_data(params.back().to(scalar_type(options.dtype)));
+    weights.push_back(item.value());
     names.push_back(item.key());
   }
   Optimizer optimizer(params, options);
@@ -207,10 +213,10 @@ Trained run_unsharded(const Options& options, const Work& work,
       const at::Tensor loss = model->forward(tokens, targets);
       loss_total += loss.template item<double>();
       num_targets += targets.ge(0).sum().template item<int64_t>();
-      loss.div(options.nominal_targets).backward();
+      loss.div(options.nominal_targets).mul(scale).backward();
       std::vector<at::Tensor> grads;
-      for (const at::Tensor& p : params) {
-        grads.push_back(p.grad().clone());
+      for (const at::Tensor& p : weights) {
+        grads.push_back(p.grad().to(at::kFloat, /*non_blocking=*/false, /*copy=*/true));
         p.mutable_grad().reset();
       }
       passes.push_back(std::move(grads));
@@ -219,7 +225,8 @@ Trained run_unsharded(const Options& options, const Work& work,
     const auto sum = sum_of_passes(std::move(passes), options.deterministic);
     run.losses.push_back(loss_total / static_cast<double>(num_targets));
     run.norms.push_back(optimizer.step(
-        sum, options.nominal_targets / static_cast<double>(num_targets), step));
+        sum, options.nominal_targets / scale / static_cast<double>(num_targets), step));
+    for (size_t i = 0; has_copies && i < params.size(); ++i) weights[i].copy_(params[i]);
   }
   for (size_t i = 0; i < params.size(); ++i) {
     run.params[names[i]] = to_vector(params[i]);

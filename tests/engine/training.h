@@ -64,7 +64,8 @@ Trained train(int ranks, const Options& options, const Work& work,
 // Train the same module unsharded: plain LibTorch autograd in one process. The optimizer
 // is torch::optim::AdamW, SGD or Adagrad, or, with `exact`, the engine's own arithmetic:
 // pair tree over micro-batches if options.deterministic, one divisor, exact norm, our
-// update.
+// update. Weights are of options.dtype, copied from fp32 masters after each step; in fp16
+// the loss is scaled by loss_scale.init throughout.
 Trained train_unsharded(const Options& options, const Work& work, bool exact,
                         const Gpt2Config& config = small_gpt2());
 

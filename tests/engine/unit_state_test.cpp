@@ -1,5 +1,6 @@
 // Parameters and buffers of units (docs/units.md): the numbers of the plain module, or an
 // error by name before anything has changed.
+#include "engine/compute_type.h"
 #include "tests/engine/small_models.h"
 
 namespace zero::testing {
@@ -48,19 +49,22 @@ struct NormedLinearImpl : nn::Module {
   nn::BatchNorm1d norm{nullptr};
 };
 
-// In bf16 the parameters of a batch norm stay fp32, as its statistics do.
-TEST_P(UnitContract, BatchNormInBf16IsWhatItIsInLibTorch) {
-  options.dtype = DType::kBf16;
-  for (const bool is_frozen : {false, true}) {
+// In bf16 and fp16 the parameters of a batch norm stay fp32, as its statistics do.
+TEST_P(UnitContract, BatchNormIn16BitsIsWhatItIsInLibTorch) {
+  for (const auto& [dtype, is_frozen] :
+       {std::pair(DType::kBf16, false), {DType::kBf16, true}, {DType::kFp16, false}}) {
+    options.dtype = dtype;
+    if (dtype == DType::kFp16) options.loss_scale.init = 1;  // as the plain module
+    const at::ScalarType type = scalar_type(dtype);
     options.groups.clear();
     if (is_frozen) options.groups = {{"unit.norm.*", 1, {}, /*frozen=*/true}};
     each_rank(
         [] { return std::make_shared<HolderImpl<NormedLinearImpl>>(); },
-        [&](Engine& engine, auto& model) {
+        [&, is_frozen = is_frozen](Engine& engine, auto& model) {
           auto plain = std::make_shared<HolderImpl<NormedLinearImpl>>();
-          plain->unit->linear->to(at::kBFloat16);
+          plain->unit->linear->to(type);
           for (int step = 0; step < 2; ++step) {
-            const at::Tensor x = values({4, 3}, step, 2), plain_x = x.to(at::kBFloat16);
+            const at::Tensor x = values({4, 3}, step, 2), plain_x = x.to(type);
             const at::Tensor y = engine.forward(model, x),
                              plain_y = plain->forward(plain_x);
             ASSERT_TRUE(torch::equal(y, plain_y)) << y << plain_y;
