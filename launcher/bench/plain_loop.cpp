@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "checkpoint/dtype.h"
+#include "engine/compute_type.h"
 #include "launcher/process/runner.h"
 
 namespace zero::launcher {
@@ -11,14 +13,17 @@ namespace {
 
 class PlainLoop {
  public:
-  PlainLoop(std::unique_ptr<LanguageModel> model, bool is_bf16, bool with_optimizer)
-      : model_(std::move(model)), is_bf16_(is_bf16), params_(parameters_of(*model_)) {
+  PlainLoop(std::unique_ptr<LanguageModel> model, at::ScalarType dtype,
+            bool with_optimizer)
+      : model_(std::move(model)),
+        has_copies_(dtype != at::kFloat),
+        params_(parameters_of(*model_)) {
     const torch::NoGradGuard no_grad;
     for (at::Tensor& p : params_) {
       if (p.dim() >= 2) p.normal_(0, 0.02);
       if (with_optimizer)
-        masters_.push_back(is_bf16 ? p.detach().clone().requires_grad_() : p);
-      if (is_bf16) p.set_data(p.detach().to(at::kBFloat16));
+        masters_.push_back(has_copies_ ? p.detach().clone().requires_grad_() : p);
+      if (has_copies_) p.set_data(p.detach().to(dtype));
     }
     if (!with_optimizer) return;
     optimizer_ = std::make_unique<torch::optim::AdamW>(
@@ -37,15 +42,16 @@ class PlainLoop {
  private:
   void update() {
     const torch::NoGradGuard no_grad;
-    for (size_t i = 0; is_bf16_ && i < params_.size(); ++i)
+    for (size_t i = 0; has_copies_ && i < params_.size(); ++i)
       masters_[i].mutable_grad() = params_[i].grad().to(at::kFloat);
     torch::nn::utils::clip_grad_norm_(masters_, 1.0);
     optimizer_->step();
-    for (size_t i = 0; is_bf16_ && i < params_.size(); ++i) params_[i].copy_(masters_[i]);
+    for (size_t i = 0; has_copies_ && i < params_.size(); ++i)
+      params_[i].copy_(masters_[i]);
   }
 
   std::unique_ptr<LanguageModel> model_;
-  const bool is_bf16_;
+  const bool has_copies_;
   std::vector<at::Tensor> params_, masters_;
   std::unique_ptr<torch::optim::AdamW> optimizer_;  // null: there is none
 };
@@ -54,8 +60,8 @@ class PlainLoop {
 
 PlainStep make_plain_step(std::unique_ptr<LanguageModel> model, const std::string& dtype,
                           bool with_optimizer) {
-  const auto loop =
-      std::make_shared<PlainLoop>(std::move(model), dtype == "bf16", with_optimizer);
+  const auto loop = std::make_shared<PlainLoop>(
+      std::move(model), scalar_type(dtype_named(dtype).value()), with_optimizer);
   return [loop](const Batch& batch) { loop->step(batch); };
 }
 

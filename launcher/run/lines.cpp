@@ -124,6 +124,7 @@ std::string step_line(const StepRecord& r, int64_t num_steps, double eta_seconds
       "eta {}",
       r.step, width, num_steps, r.loss, r.grad_norm, r.lr, r.seconds * 1e3,
       short_count(tokens_per_second), short_duration(eta_seconds));
+  if (r.loss_scale > 0) line += fmt::format(" | scale {}", r.loss_scale);
   if (r.skipped) line += fmt::format(" | skipped: {} is not finite", r.first_bad);
   return line;
 }

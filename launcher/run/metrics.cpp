@@ -67,6 +67,7 @@ Json to_json(const StepRecord& r) {
                {"updates_per_second", r.skipped ? 0 : rate},
                {"host_bytes_free", r.host_bytes_free},
                {"wall", wall_seconds()}};
+  if (r.loss_scale > 0) json["loss_scale"] = r.loss_scale;
   if (r.skipped) {
     json["skipped"] = true;
     json["first_bad"] = r.first_bad;

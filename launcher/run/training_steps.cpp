@@ -51,7 +51,9 @@ ExitCode Training::train_steps() {
     ++progress_.num_batches;
     progress_.num_samples += batch_.global_batch;
     progress_.num_bad += report.skipped;
-    progress_.num_bad_in_a_row = report.skipped ? progress_.num_bad_in_a_row + 1 : 0;
+    // A smaller loss scale may be all that it takes.
+    const bool is_bad = report.skipped && report.loss_scale <= settings_.loss_scale_min;
+    progress_.num_bad_in_a_row = is_bad ? progress_.num_bad_in_a_row + 1 : 0;
     losses_.push_back(report.loss);
     log_step(report, seconds_since(begin));
     check_progress(report);
@@ -100,10 +102,15 @@ void Training::log_step(const StepReport& report, double seconds) {
 void Training::check_progress(const StepReport& report) {
   const int64_t num_bad = progress_.num_bad_in_a_row;
   if (settings_.max_bad_steps == 0 || num_bad < settings_.max_bad_steps) return;
+  const bool is_scaled = report.loss_scale > 0;
   throw Error(ExitCode::kTraining,
-              fmt::format("loss or gradient was not finite {} times in a row", num_bad),
+              fmt::format("loss or gradient was not finite {} times in a row{}", num_bad,
+                          is_scaled ? fmt::format(" at the smallest loss scale, {}",
+                                                  report.loss_scale)
+                                    : ""),
               fmt::format("after step {}: {}", report.step, report.first_bad),
-              "a lower lr, warmup_steps, or clip");
+              std::string("a lower lr, warmup_steps, or clip") +
+                  (is_scaled ? "; or dtype bf16, which has the range of fp32" : ""));
 }
 
 // ---- saving

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "engine/step/loss_scale.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/derived.h"
 #include "launcher/settings/names.h"
@@ -105,6 +106,28 @@ void check_activations(const Settings& s, Conflicts& found) {
          "are kept for recomputation alone");
 }
 
+void check_loss_scale(const Settings& s, Conflicts& found) {
+  const Settings defaults;
+  const auto check = [&](int64_t Settings::*member, const std::string& key,
+                         bool is_scale) {
+    add_if(s.dtype != "fp16" && s.*member != defaults.*member, found, {key, "dtype"},
+           fmt::format("{} belongs to dtype fp16, not to {}", key, s.dtype));
+    add_if(is_scale && !is_loss_scale(s.*member), found, {key},
+           fmt::format("{} is {}; allowed: powers of two, as others would round "
+                       "gradients; nearest: {}",
+                       key, s.*member, std::bit_floor(static_cast<uint64_t>(s.*member))));
+  };
+  check(&Settings::loss_scale_init, "loss_scale_init", true);
+  check(&Settings::loss_scale_window, "loss_scale_window", false);
+  check(&Settings::loss_scale_min, "loss_scale_min", true);
+  add_if(s.loss_scale_min > s.loss_scale_init, found,
+         {"loss_scale_min", "loss_scale_init"},
+         fmt::format("loss_scale_min {} is above loss_scale_init {}", s.loss_scale_min,
+                     s.loss_scale_init));
+  add_if(s.dtype == "fp16" && s.master == "split", found, {"master", "dtype"},
+         "master split belongs to dtype bf16, which is its high half, not to fp16");
+}
+
 void check_delays(const Settings& s, Conflicts& found) {
   for (const std::string& delay : s.delay)
     add_if(!parse_delay(delay), found, {"delay"},
@@ -179,6 +202,7 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   check_optimizer(s, found);
   check_device(s, found);
   check_activations(s, found);
+  check_loss_scale(s, found);
   add_if(s.eval_every > 0 && s.eval_data.empty(), found, {"eval_every", "eval_data"},
          "eval_every needs data to evaluate on (--eval-data PATH...)");
   check_overrides(s, found);

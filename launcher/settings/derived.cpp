@@ -88,6 +88,9 @@ Options engine_options(const Settings& settings, const BatchPlan& batch,
   options.master =
       settings.master == "split" ? MasterStorage::kSplit : MasterStorage::kFp32;
   options.state_dtype = dtype_named(settings.state_dtype).value();
+  options.loss_scale = {.init = settings.loss_scale_init,
+                        .window = settings.loss_scale_window,
+                        .min = settings.loss_scale_min};
   options.nominal_targets = static_cast<double>(settings.micro_batch * shape.seq_len);
   options.deterministic = settings.deterministic;
   options.micro_batches_per_rank = is_unit_major ? 1 : num_passes(batch);

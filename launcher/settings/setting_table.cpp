@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "engine/step/loss_scale.h"
 #include "launcher/settings/setting_kinds.h"
 
 namespace zero::launcher {
@@ -128,7 +129,7 @@ Group run() {
                "minutes; 0: never"),
       integer("max_bad_steps", &Settings::max_bad_steps, 0, kMany,
               "steps in a row with a loss or gradient that is not finite, before the run "
-              "fails; 0: never"),
+              "fails; in fp16 those at the smallest loss scale; 0: never"),
       span("hang_timeout", &Settings::hang_timeout,
            "how long ranks may wait for one that gives no sign of work; after 30s it is "
            "named; 0: for ever"),
@@ -143,8 +144,8 @@ Group run() {
 
 Group precision() {
   return {
-      choice("dtype", &Settings::dtype, {"fp32", "bf16"},
-             "weights and activations; masters are always fp32"),
+      choice("dtype", &Settings::dtype, {"fp32", "bf16", "fp16"},
+             "weights and activations; masters are always fp32; fp16 scales the loss"),
       choice("reduce_dtype", &Settings::reduce_dtype, {"fp32", "bf16"},
              "gradients between ranks; sums are fp32"),
       choice("grad_dtype", &Settings::grad_dtype, {"fp32", "bf16"},
@@ -157,6 +158,13 @@ Group precision() {
       choice("state_dtype", &Settings::state_dtype, {"fp32", "bf16"},
              "the optimizer's state in memory; bf16 takes half, and is rounded in each "
              "step"),
+      integer("loss_scale_init", &Settings::loss_scale_init, 1, kLargestLossScale,
+              "what the loss of fp16 is multiplied with at first, a power of two; a step "
+              "whose gradient overflows is skipped and halves it"),
+      integer("loss_scale_window", &Settings::loss_scale_window, 1, kMany,
+              "steps in a row without an overflow after which it doubles"),
+      integer("loss_scale_min", &Settings::loss_scale_min, 1, kLargestLossScale,
+              "the smallest one, a power of two"),
   };
 }
 

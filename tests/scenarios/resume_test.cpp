@@ -192,7 +192,9 @@ TEST_F(Resume, EveryOptimizerAndStorageGoesOnWithTheSameBits) {
       {"sgd", {"--optimizer=sgd"}},
       {"lion", {"--optimizer=lion"}},
       {"adagrad", {"--optimizer=adagrad"}},
-      {"16_bits", {"--dtype=bf16", "--master=split", "--state-dtype=bf16"}}};
+      {"16_bits", {"--dtype=bf16", "--master=split", "--state-dtype=bf16"}},
+      // Overflows at first, and whenever the scale has doubled.
+      {"fp16", {"--dtype=fp16", "--loss-scale-init=16777216", "--loss-scale-window=1"}}};
   for (const auto& [kind, flags] : kinds) {
     SCOPED_TRACE(kind);
     const auto to = [&](const std::string& run, int steps, const std::string& dump) {
@@ -208,6 +210,30 @@ TEST_F(Resume, EveryOptimizerAndStorageGoesOnWithTheSameBits) {
     EXPECT_EQ(run(0, to(half, 4, half + "_dump")).rc, 0);
     expect_same(read_state(path(whole + "_dump")), read_state(path(half + "_dump")));
   }
+}
+
+TEST_F(Resume, OverflowsOfFp16ArePartOfTheRun) {
+  const Words fp16 = {"--dtype=fp16", "--loss-scale-init=16777216", "--steps=3"};
+  const Outcome outcome = run(2, train("a", fp16));
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr(" | scale 16777216 | skipped: "));
+  const auto records = metrics("a", "step");
+  EXPECT_TRUE(records.at(0)["skipped"].get<bool>());
+  EXPECT_EQ(records.at(0)["step"], 0);
+  EXPECT_EQ(records.at(0)["loss_scale"], 16777216);
+  EXPECT_EQ(records.at(1)["loss_scale"], 8388608);
+  EXPECT_FALSE(last_of(records).contains("skipped"));
+  const std::string scale = last_of(records)["loss_scale"].dump();
+  EXPECT_THAT(read_file(path("a/step_000000000003/manifest.json")),
+              AllOf(HasSubstr("\"loss_scale\":" + scale),
+                    HasSubstr("\"loss_scale_clean_steps\":3")));
+  const Outcome other = run(0, train("a", {"--dtype=fp16", "--steps=4"}));
+  EXPECT_EQ(other.rc, 2);
+  EXPECT_THAT(other.err, HasSubstr("loss_scale_init was 16777216, is 65536"));
+  EXPECT_EQ(run(0, verb("eval", {"--from", path("a"), "--data", path("data.txt")})).rc,
+            0);
+  const Words prompt = {"--from", path("a"), "--sample=a", "--sample-tokens=3"};
+  EXPECT_EQ(run(0, verb("generate", prompt)).rc, 0);
 }
 
 TEST_F(Resume, AnotherOptimizerIsRefusedOrStartsItsStateAfresh) {

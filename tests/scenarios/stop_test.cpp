@@ -1,5 +1,6 @@
 // Every way to stop a run saves it first, and the same command goes on.
 #include <algorithm>
+#include <bit>
 #include <csignal>
 #include <filesystem>
 
@@ -300,6 +301,26 @@ TEST_F(Stopping, NumbersThatAreNotFiniteEndTheRun) {
   for (size_t i = records.size() - 3; i < records.size(); ++i) {
     EXPECT_TRUE(records[i]["skipped"].get<bool>());
     EXPECT_FALSE(records[i]["first_bad"].get<std::string>().empty());
+  }
+}
+
+// Down to the smallest scale nobody gives up; there it ends, and tells why.
+TEST_F(Stopping, OverflowsAtTheSmallestLossScaleEndTheRun) {
+  const Outcome outcome =
+      run(2, train("a", {"--dtype=fp16", "--loss-scale-init=16", "--steps=200",
+                         "--lr=1e30", "--clip=0", "--max-bad-steps=2"}));
+  EXPECT_EQ(outcome.rc, 4) << outcome.err;
+  EXPECT_THAT(outcome.err,
+              HasSubstr("not finite 2 times in a row at the smallest loss scale, 1"));
+  EXPECT_THAT(outcome.err, HasSubstr("dtype bf16"));
+  const auto records = metrics("a", "step");
+  ASSERT_GE(records.size(), 6u);
+  for (const int64_t scale : {16, 8, 4, 2, 1, 1}) {
+    const auto& record =
+        records[records.size() - (scale > 1 ? 2 : 1) -
+                static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(scale)))];
+    EXPECT_TRUE(record["skipped"].get<bool>());
+    EXPECT_EQ(record["loss_scale"], scale);
   }
 }
 

@@ -90,6 +90,20 @@ TEST(EngineOptions, FollowTheSettings) {
   EXPECT_EQ(options.accumulate, Accumulate::kUnit);
   EXPECT_EQ(options.micro_batch, 2);
   EXPECT_EQ(options.nominal_targets, 64);
+  EXPECT_EQ(options.loss_scale, LossScaleOptions{});
+}
+
+TEST(EngineOptions, TheLossScaleIsTheSettings) {
+  Settings settings;
+  settings.dtype = "fp16";
+  settings.loss_scale_init = 64;
+  settings.loss_scale_window = 3;
+  settings.loss_scale_min = 4;
+  ModelFamily family;
+  family.init_rules = [](const ModelShape&) { return InitRules(); };
+  const Options options = engine_options(settings, {8, 4, 2, 0}, {}, family);
+  EXPECT_EQ(options.dtype, DType::kFp16);
+  EXPECT_EQ(options.loss_scale, (LossScaleOptions{64, 3, 4}));
 }
 
 TEST(ModelShape, GivenSettingsReplaceThePreset) {

@@ -22,6 +22,8 @@ TEST(StepLine, IsReadAtAGlance) {
   EXPECT_EQ(step_line(record, 1000, 1680),
             "step    12/1000 | loss 3.2826 | norm 1.04 | lr 3.0e-04 | 709 ms | 38.3k "
             "tok/s | eta 28m");
+  record.loss_scale = 65536;
+  EXPECT_THAT(step_line(record, 1000, 1680), HasSubstr("eta 28m | scale 65536"));
   record.skipped = true;
   record.first_bad = "lm_head.weight";
   EXPECT_THAT(step_line(record, 1000, 1680),

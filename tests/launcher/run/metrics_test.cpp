@@ -52,6 +52,16 @@ TEST_F(MetricsTest, AStepHasAllItsDigits) {
        {"grad_norm", "clip_coef", "lr", "seconds", "host_bytes_free", "wall"}) {
     EXPECT_TRUE(step.contains(key)) << key;
   }
+  EXPECT_FALSE(step.contains("loss_scale"));
+}
+
+TEST_F(MetricsTest, OnlyFp16HasALossScale) {
+  StepRecord record = some_step(12);
+  record.loss_scale = 512;
+  Metrics(folder.path(""), true).step(record);
+  EXPECT_EQ(lines().at(0)["loss_scale"], 512);
+  EXPECT_THAT(folder.read("metrics.csv"), HasSubstr(",loss_scale\n12,"));
+  EXPECT_THAT(folder.read("metrics.csv"), testing::EndsWith(",512\n"));
 }
 
 TEST_F(MetricsTest, RecordsAreAppendedAcrossRuns) {

@@ -154,8 +154,8 @@ TEST(Config, BadNumbersAreRefusedByName) {
   EXPECT_THAT(complaint({{"--betas", "0.9,1"}}),
               HasSubstr("allowed: two numbers from 0, below 1"));
   EXPECT_THAT(complaint({{"--time-limit", "1h"}}), HasSubstr("such as 23:30:00"));
-  EXPECT_THAT(complaint({{"--dtype", "fp16"}}),
-              HasSubstr("dtype is \"fp16\"; allowed: fp32 or bf16"));
+  EXPECT_THAT(complaint({{"--dtype", "fp8"}}),
+              HasSubstr("dtype is \"fp8\"; allowed: fp32, bf16 or fp16"));
   for (const char* value :
        {"3:5", "steps=5", "steps=0:2", "steps=3:2", "steps=1:2:3", "steps=a:b"}) {
     EXPECT_EQ(complaint({{"--trace", value}}),
@@ -316,6 +316,34 @@ TEST(Config, SettingsThatContradictEachOther) {
   EXPECT_THAT(complaint({{"--eval-every", "9"}}), HasSubstr("needs data to evaluate on"));
   EXPECT_THAT(complaint({{"--delay", "x"}}), HasSubstr("allowed: POINT=MILLISECONDS"));
   EXPECT_THAT(complaint({{"--override", "lrr"}}), HasSubstr("nearest: lr"));
+}
+
+TEST(Config, ALossScaleIsAPowerOfTwoAndOfFp16) {
+  const auto with = [](const std::string& dtype, const std::string& key,
+                       const std::string& value) {
+    return complaint({{"--dtype", dtype, key, value}});
+  };
+  EXPECT_THAT(with("bf16", "--loss-scale-init", "8"),
+              HasSubstr("loss_scale_init belongs to dtype fp16, not to bf16"));
+  EXPECT_THAT(with("fp32", "--loss-scale-window", "8"),
+              HasSubstr("loss_scale_window belongs to dtype fp16, not to fp32"));
+  EXPECT_THAT(with("bf16", "--loss-scale-min", "8"), HasSubstr("belongs to dtype fp16"));
+  EXPECT_THAT(with("fp16", "--loss-scale-init", "1000"),
+              HasSubstr("loss_scale_init is 1000; allowed: powers of two, as others "
+                        "would round gradients; nearest: 512"));
+  EXPECT_THAT(with("fp16", "--loss-scale-min", "131072"),
+              HasSubstr("loss_scale_min 131072 is above loss_scale_init 65536"));
+  EXPECT_THAT(with("fp16", "--loss-scale-init", "33554432"), HasSubstr("16777216"));
+  EXPECT_THAT(with("fp16", "--loss-scale-window", "0"), HasSubstr("from 1"));
+  EXPECT_THAT(with("fp16", "--master", "split"),
+              HasSubstr("master split belongs to dtype bf16"));
+  EXPECT_THAT(complaint({{"--initial-scale-power", "16"}}),
+              HasSubstr("here: loss_scale_init"));
+  const Settings s = settings_of({{"--dtype", "fp16", "--loss-scale-init", "256",
+                                   "--loss-scale-window=5", "--loss-scale-min=2"}});
+  EXPECT_EQ(s.loss_scale_init, 256);
+  EXPECT_EQ(s.loss_scale_window, 5);
+  EXPECT_EQ(s.loss_scale_min, 2);
 }
 
 TEST(Config, WhatAnOptimizerDoesNotReadIsRefused) {
