@@ -224,6 +224,7 @@ const std::map<std::string, int>& usual_settings() {
                                                    {"head", 1},
                                                    {"gpu", 0},
                                                    {"offload", 0},
+                                                   {"fp16", 0},
                                                    {"other_speed", 0}};
   return settings;
 }
@@ -242,6 +243,9 @@ Case make_case(uint64_t seed, int ranks, bool may_draw) {
   result.may_draw = may_draw || result.ranks == 1;
   result.settings = make_settings(random);
   if (!may_be_deterministic(result)) result.settings.erase("deterministic");
+  // Of its own, so that the other numbers of a seed stay what they are.
+  Random of_type(seed + 0x16);
+  if (of_type.chance(20)) result.settings["fp16"] = 1 << of_type.below(10);
   result.model = ModelMaker(random, result).make_root();
   result.events = make_events(random, result);
   return result;

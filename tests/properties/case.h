@@ -80,7 +80,7 @@ struct Case {
   int setting(const std::string& name) const;
 };
 
-// The usual value of each setting.
+// The usual value of each setting. "fp16": the loss scale, 0 where units are fp32.
 const std::map<std::string, int>& usual_settings();
 
 // The case of a seed. `ranks` 0: 1 to 4 threads; else so many, and `may_draw` says

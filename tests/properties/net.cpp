@@ -130,7 +130,7 @@ at::Tensor NetImpl::leaf(const at::Tensor& x, bool flip) {
         // reader, and refuses a change before its backward.
         u_.copy_(u_ * 0.9 + x.mean(0) * 0.1 + 0.01);
       }
-      return x * w_ + u_.clone();
+      return (x * w_ + u_.clone()).to(x.scalar_type());
     case Kind::kView:
       return w_.expand_as(x);
     case Kind::kInPlace:
@@ -182,7 +182,8 @@ RootImpl::RootImpl(const Case& of, uint64_t key) : parts_(std::make_shared<Parts
 at::Tensor RootImpl::forward(const at::Tensor& x, const at::Tensor& c, bool flip) {
   at::Tensor y = net_->forward(x, flip);
   if (head_.defined()) y = y * head_;
-  return (y * c).sum() + 0.1 * y.pow(2).sum();
+  y = y.to(at::kFloat);  // as losses are made, whatever the units compute in
+  return (y * c.to(at::kFloat)).sum() + 0.1 * y.pow(2).sum();
 }
 
 std::vector<std::pair<std::string, at::Tensor>> params_of(const torch::nn::Module& model) {

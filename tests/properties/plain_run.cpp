@@ -1,4 +1,4 @@
-// The reference: plain LibTorch, one copy of the module per rank.
+// The reference: plain LibTorch, one copy of the module per rank, and fp32 masters.
 #include <cmath>
 #include <map>
 #include <optional>
@@ -43,9 +43,15 @@ class PlainRun {
     for (int rank = 0; rank < of.ranks; ++rank) copies_.push_back(make_copy());
     std::vector<torch::optim::OptimizerParamGroup> groups;
     for (const auto& [fqn, param] : copies_[0].params) {
+      masters_.push_back(param.detach().to(at::kFloat, false, /*copy=*/true));
       if (!param.requires_grad()) continue;
-      groups.push_back(group_of(fqn, param));
-      gradient_.push_back(torch::zeros_like(param));
+      masters_.back().set_requires_grad(true);
+      groups.push_back(group_of(fqn, masters_.back()));
+      gradient_.push_back(torch::zeros_like(masters_.back()));
+    }
+    if (of.setting("fp16") > 0) {
+      for (Copy& copy : copies_) make_fp16(*copy.model);
+      share_values();
     }
     if (!groups.empty())
       adamw_.emplace(groups, torch::optim::AdamWOptions(kLearningRate));
@@ -73,6 +79,23 @@ class PlainRun {
       if (hook && !hook->runner) hook->runner = std::make_shared<SeededUnit>(item.key());
     }
     return copy;
+  }
+
+  // But for what stays fp32 in an engine's units, too.
+  static void make_fp16(torch::nn::Module& model) {
+    for (const auto& module : model.modules()) {
+      if (dynamic_cast<torch::nn::BatchNorm1dImpl*>(module.get())) continue;
+      for (at::Tensor& param : module->parameters(/*recurse=*/false))
+        param.set_data(param.to(at::kHalf));
+    }
+  }
+  at::Tensor in_type(const at::Tensor& argument) const {
+    return case_.setting("fp16") > 0 ? argument.to(at::kHalf) : argument;
+  }
+  // What the loss is multiplied with in backward; powers of two.
+  double scale() const {
+    return case_.setting("fp16") > 0 ? case_.setting("fp16") / options_.nominal_targets
+                                     : 1;
   }
 
   const ParamGroup* find_group(const std::string& fqn) const {
@@ -163,7 +186,8 @@ class PlainRun {
                                 trains ? num_forwards_ : num_forwards_without_grad_));
     }
     const at::AutoGradMode mode(trains);
-    const at::Tensor loss = copies_[rank].model->forward(x, c, step.flip);
+    const at::Tensor loss =
+        copies_[rank].model->forward(in_type(x), in_type(c), step.flip);
     return {x, loss};
   }
   void forward_all(const Step& step, bool trains) {
@@ -200,17 +224,17 @@ class PlainRun {
       for (const int number : step.losses) sum = sum + copy.losses.at(number).second;
       loss_total_ += sum.item<double>();
       num_targets_ += num_targets_of(step, rank);
-      sum.backward();
+      (sum * scale()).backward();
       size_t i = 0;
       for (auto& [fqn, param] : copy.params) {
         if (!param.requires_grad()) continue;
-        if (param.grad().defined()) gradient_[i] += param.grad();
+        if (param.grad().defined()) gradient_[i] += param.grad().to(at::kFloat) / scale();
         param.mutable_grad().reset();
         ++i;
       }
       for (const int number : step.losses) {
         if (case_.setting("x_needs_grad"))
-          see(rank, "gradient of x", copy.losses.at(number).first.grad());
+          see(rank, "gradient of x", copy.losses.at(number).first.grad() / scale());
         copy.losses.erase(number);
       }
     }
@@ -248,14 +272,12 @@ class PlainRun {
     const double norm = std::sqrt(squares);
     // Above 1.8e19 the engine's v is infinite (offload/adamw.h), torch's a little
     // later.
-    if (norm > kMaxNorm) throw std::overflow_error("the model has exploded");
+    if (!(norm <= kMaxNorm)) throw std::overflow_error("the model has exploded");
     const double clip =
         options_.clip > 0 ? std::min(1.0, options_.clip / (norm + 1e-6)) : 1;
     size_t i = 0;
-    for (auto& [fqn, param] : copies_[0].params) {
-      if (!param.requires_grad()) continue;
-      param.mutable_grad() = mean_gradient(i) * clip;
-      ++i;
+    for (at::Tensor& master : masters_) {
+      if (master.requires_grad()) master.mutable_grad() = mean_gradient(i++) * clip;
     }
     if (adamw_) {
       adamw_->step();
@@ -272,20 +294,23 @@ class PlainRun {
     options_.average_buffers_each_step ? average_buffers() : see_buffers();
   }
 
-  // All copies get the first one's values.
-  void share_params() {
+  // All copies get the masters' values.
+  void share_values() {
     const torch::NoGradGuard no_grad;
-    for (size_t i = 0; i < copies_[0].params.size(); ++i) {
-      const auto& [fqn, value] = copies_[0].params[i];
-      for (Copy& copy : copies_) copy.params[i].second.copy_(value);
-      see_all("parameter " + fqn, value);
+    for (size_t i = 0; i < masters_.size(); ++i) {
+      for (Copy& copy : copies_) copy.params[i].second.copy_(masters_[i]);
     }
+  }
+  void share_params() {
+    share_values();
+    for (size_t i = 0; i < masters_.size(); ++i)
+      see_all("parameter " + copies_[0].params[i].first, masters_[i]);
   }
 
   void set(const Step& step) {
     const torch::NoGradGuard no_grad;
-    at::Tensor& param = copies_[0].params[step.pick % copies_[0].params.size()].second;
-    param.copy_(new_value(step, param.sizes()));
+    at::Tensor& master = masters_[step.pick % masters_.size()];
+    master.copy_(new_value(step, master.sizes()));
     share_params();
   }
 
@@ -312,8 +337,8 @@ class PlainRun {
 
   void save() {
     saved_ = {num_steps_, averaged_buffers(), {}, {}};
-    for (const auto& [fqn, param] : copies_[0].params)
-      saved_.params.push_back(param.detach().clone());
+    for (const at::Tensor& master : masters_)
+      saved_.params.push_back(master.detach().clone());
     if (adamw_) saved_.moments = copy_of(adamw_->state());
   }
   void load(const Step& step) {
@@ -323,8 +348,7 @@ class PlainRun {
     forget_step();
     num_steps_ = saved_.num_steps;
     const torch::NoGradGuard no_grad;
-    for (size_t i = 0; i < saved_.params.size(); ++i)
-      copies_[0].params[i].second.copy_(saved_.params[i]);
+    for (size_t i = 0; i < saved_.params.size(); ++i) masters_[i].copy_(saved_.params[i]);
     if (adamw_) adamw_->state() = copy_of(saved_.moments);
     share_params();
     set_buffers(saved_.buffers);
@@ -361,7 +385,8 @@ class PlainRun {
   const Options options_;
   std::vector<Copy> copies_;
   std::optional<torch::optim::AdamW> adamw_;
-  std::vector<at::Tensor> gradient_;  // of each trained parameter, of the step so far
+  std::vector<at::Tensor> masters_;   // fp32, of each parameter
+  std::vector<at::Tensor> gradient_;  // of each trained one, of the step so far
   double loss_total_ = 0;
   int64_t num_targets_ = 0, num_passes_ = 0, num_steps_ = 0;
   uint64_t num_forwards_ = 0, num_forwards_without_grad_ = 0;

@@ -28,13 +28,13 @@ std::vector<ParamGroup> groups_of(const Case& of) {
   return groups;
 }
 
-std::string difference(const at::Tensor& value, const at::Tensor& expected,
-                       bool is_exact) {
+std::string difference(const at::Tensor& value, const at::Tensor& expected, bool is_exact,
+                       double tolerance) {
   if (value.sizes() != expected.sizes()) return "the shape";
   if (torch::equal(value, expected)) return "";
   const at::Tensor a = value.to(at::kDouble), b = expected.to(at::kDouble);
   const double error = (a - b).abs().max().item<double>();
-  const double allowed = 2e-5 + 2e-4 * b.abs().max().item<double>();
+  const double allowed = tolerance * (0.1 + b.abs().max().item<double>());
   if (!is_exact && error <= allowed) return "";  // a NaN is never allowed
   std::ostringstream text;
   text.precision(9);
@@ -54,6 +54,10 @@ Options options_of(const Case& of) {
   options.optimizer.weight_decay = of.setting("weight_decay") ? 0.3 : 0;
   if (of.setting("decay_all")) options.weight_decay_on = WeightDecayOn::kAll;
   options.clip = of.setting("clip") ? 0.5 : 0;
+  if (of.setting("fp16")) {
+    options.dtype = DType::kFp16;
+    options.loss_scale.init = of.setting("fp16");
+  }
   options.groups = groups_of(of);
   options.nominal_targets = of.setting("nominal_targets");
   options.deterministic = of.setting("deterministic");
@@ -96,11 +100,14 @@ void compare(const Case& of, const Log& log, const Log& expected, bool is_exact)
                    std::to_string(of.events.size()) + ": " + seen.what + " is " + what +
                    (is_exact ? "\n(the same case with other options of speed)" : ""));
   };
+  // In fp16 a master that differs in its last bit may be another weight.
+  const double tolerance = of.setting("fp16") ? 3e-2 : 2e-4;
   for (size_t i = 0; i < expected.size(); ++i) {
     if (i == log.size() || log[i].what != expected[i].what ||
         log[i].event != expected[i].event)
       fail(expected[i], "missing");
-    const std::string what = difference(log[i].value, expected[i].value, is_exact);
+    const std::string what =
+        difference(log[i].value, expected[i].value, is_exact, tolerance);
     if (!what.empty()) fail(expected[i], what);
   }
   if (log.size() > expected.size()) fail(log[expected.size()], "not expected");
