@@ -29,6 +29,9 @@ std::string identity_of_gpu(int index);
 
 GpuMemory memory_of_gpu(int index);
 
+// For people: its name, and what its driver knows: "NVIDIA H100 80GB HBM3, CUDA 13.0".
+std::string describe_gpu(int index);
+
 // GPU `index` of those. Throws Error(kEnvironment) where there is none.
 std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options = {});
 

@@ -11,6 +11,7 @@ struct GpuLibrary {
   int (*count_devices)();
   std::string (*identity_of)(int index);
   GpuMemory (*memory_of)(int index);
+  std::string (*describe)(int index);
   std::unique_ptr<Device> (*make_device)(int index, const GpuOptions& options);
 };
 

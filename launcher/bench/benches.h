@@ -27,6 +27,11 @@ std::vector<Row> bench_adam(const BenchOptions& options);
 // Error(kCheckpoint) when that cannot be made.
 std::vector<Row> bench_checkpoint(const BenchOptions& options);
 
+// Time copies of `options.size` bytes between pinned memory of the host and each GPU, one
+// way, the other, and both at once, against memcpy. Throws Error(kEnvironment) without a
+// GPU.
+std::vector<Row> bench_transfer(const BenchOptions& options);
+
 // What is measured by all ranks together: collective, the same rows on all.
 using BenchOfRanks = std::function<std::vector<Row>(const World& world)>;
 

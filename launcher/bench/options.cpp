@@ -70,7 +70,15 @@ std::vector<BenchKind> make_kinds() {
            {},
            5,
            "of masters and moments",
-           512 * kMiB}};
+           512 * kMiB},
+          {"transfer",
+           "copies between pinned memory of the host and each GPU, one way and both at "
+           "once, against memcpy",
+           {},
+           {},
+           15,
+           "of one copy",
+           bytes_beyond_caches()}};
 }
 
 std::vector<std::string> names_of_kinds() {

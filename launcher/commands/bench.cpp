@@ -22,8 +22,10 @@ int bench(const Call& call) {
       read_bench_options(kind, call.line, call.environment, call.models);
   if (!kind.takes("ranks")) {  // is about one process
     if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
-    print_rows(kind.name == "adam" ? bench_adam(options) : bench_checkpoint(options),
-               call.line);
+    const auto measure = kind.name == "adam"         ? bench_adam
+                         : kind.name == "checkpoint" ? bench_checkpoint
+                                                     : bench_transfer;
+    print_rows(measure(options), call.line);
     return static_cast<int>(ExitCode::kDone);
   }
   const auto num_ranks = static_cast<int>(options.settings.ranks);

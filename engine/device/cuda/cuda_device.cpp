@@ -104,6 +104,21 @@ void require_architecture(int index) {
               "--device cpu, or CUDA_VISIBLE_DEVICES without it");
 }
 
+// "CUDA 13.0"
+std::string cuda_of_driver() {
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  return "CUDA " + std::to_string(driver / 1000) + "." +
+         std::to_string(driver % 1000 / 10);
+}
+
+cudaDeviceProp properties_of(int index) {
+  cudaDeviceProp properties{};
+  check_cuda(cudaGetDeviceProperties(&properties, index),
+             "asking which GPU " + std::to_string(index) + " is");
+  return properties;
+}
+
 }  // namespace
 
 int count_cuda_devices() {
@@ -115,13 +130,10 @@ int count_cuda_devices() {
   }
   if (result == cudaErrorInsufficientDriver) {
     cudaGetLastError();
-    int driver = 0;
-    cudaDriverGetVersion(&driver);
     throw Error(ExitCode::kEnvironment,
-                "the GPU's driver is too old: it knows CUDA " +
-                    std::to_string(driver / 1000) + "." +
-                    std::to_string(driver % 1000 / 10) + ", this program needs " +
-                    std::to_string(CUDART_VERSION / 1000) + ".0",
+                "the GPU's driver is too old: it knows " + cuda_of_driver() +
+                    ", this program needs CUDA " + std::to_string(CUDART_VERSION / 1000) +
+                    ".0",
                 "libcuda.so.1", "update the driver (580 or later), or --device cpu");
   }
   check_cuda(result, "counting GPUs");
@@ -130,9 +142,7 @@ int count_cuda_devices() {
 }
 
 std::string identity_of_cuda_device(int index) {
-  cudaDeviceProp properties{};
-  check_cuda(cudaGetDeviceProperties(&properties, index),
-             "asking which GPU " + std::to_string(index) + " is");
+  const cudaDeviceProp properties = properties_of(index);
   std::string identity = "GPU-";
   for (size_t i = 0; i < sizeof properties.uuid.bytes; ++i) {
     constexpr char kDigits[] = "0123456789abcdef";
@@ -148,6 +158,10 @@ GpuMemory memory_of_cuda_device(int index) {
   check_cuda(cudaSetDevice(index), "choosing a GPU");
   check_cuda(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free memory");
   return {static_cast<int64_t>(free_bytes), static_cast<int64_t>(total_bytes)};
+}
+
+std::string describe_cuda_device(int index) {
+  return std::string(properties_of(index).name) + ", " + cuda_of_driver();
 }
 
 std::unique_ptr<Device> make_cuda_device(int index, const GpuOptions& options) {

@@ -13,6 +13,8 @@ std::string identity_of_cuda_device(int index);
 
 GpuMemory memory_of_cuda_device(int index);
 
+std::string describe_cuda_device(int index);
+
 // GPU `index` of those. Its compute stream is CUDA's default stream, which is also
 // LibTorch's; the others run beside it.
 //
