@@ -153,6 +153,7 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   require_same_options(options, model, *control);
   check(options, control->size(), device->has_own_memory());
   require_free(model);
+  if (device->has_own_memory()) arithmetic.emplace(options);
   if (options.dtype == DType::kFp16) loss_scale.scale = options.loss_scale.init;
   plan = make_unit_plan(model.units, model.params, options, control->size());
   memory = make_memory_plan(plan, options, control->size(), unit_memory(gpu));

@@ -15,6 +15,7 @@
 #include "engine/compute_type.h"
 #include "engine/device/device.h"
 #include "engine/engine.h"
+#include "engine/gpu_arithmetic.h"
 #include "engine/model_scan.h"
 #include "engine/pending_forwards.h"
 #include "engine/phase.h"
@@ -71,6 +72,7 @@ struct Engine::Impl {
   Options options;
   std::unique_ptr<Ranks> control;  // small values that the training thread waits for
   const GpuChoice gpu;
+  std::optional<GpuArithmetic> arithmetic;  // where a GPU computes
   std::unique_ptr<Device> device;
   std::unique_ptr<HostArena> exchange;  // of ranks with GPUs, in the host's memory
   std::optional<Pinned> pinned_exchange;

@@ -95,7 +95,10 @@ struct Options {
   double nominal_targets = 1;  // backward runs on loss_sum / nominal_targets (see
                                // Engine::backward): micro-batch times sequence length is
                                // a good value
-  // The same bits on 1, 2, 4, ... ranks; needs a power of two of them.
+  // Let GPUs take fp32 factors of products at 10 bits (TF32), which is faster.
+  bool tf32 = false;
+  // The same bits on 1, 2, 4, ... ranks; needs a power of two of them. On GPUs LibTorch
+  // then computes with deterministic operators alone.
   bool deterministic = false;
 
   // backward() calls between two step() calls: sizes what accumulation needs.

@@ -59,6 +59,7 @@ void add_behaviour(Lines& lines, const Options& options) {
       .add("master", number(options.master))
       .add("state_dtype", number(options.state_dtype))
       .add("nominal_targets", options.nominal_targets)
+      .add("tf32", options.tf32)
       .add("deterministic", options.deterministic)
       .add("micro_batches_per_rank", options.micro_batches_per_rank)
       .add("inference", options.inference)

@@ -44,8 +44,11 @@ cat > "$folder/run" <<'RUN'
 # run PROGRAM ...: a program of this bundle, with its libraries and the PyTorch of this machine.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-torch="${ZERO_TORCH:-$(python3 -c 'import os, torch; print(os.path.dirname(torch.__file__))')}"
-[ -e "$torch/lib/libtorch_cuda.so" ] || { echo "run: no LibTorch for CUDA in $torch; set ZERO_TORCH" >&2; exit 3; }
+torch="${ZERO_TORCH:-$(python3 -c 'import os, torch; print(os.path.dirname(torch.__file__))' 2>/dev/null || true)}"
+if [ ! -e "$torch/lib/libtorch_cuda.so" ]; then
+  echo "run: no PyTorch for CUDA in '$torch' (ZERO_TORCH, else python3's); install it, or set ZERO_TORCH" >&2
+  exit 3
+fi
 libraries="$here/lib:$torch/lib"
 for folder in "$torch"/../nvidia/*/lib; do libraries="$libraries:$folder"; done
 export LD_LIBRARY_PATH="$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" PATH="$here/bin:$here/mpi/bin:$PATH"

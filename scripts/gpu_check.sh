@@ -5,7 +5,7 @@
 #   scripts/gpu_check.sh OUT --bundle FOLDER    what scripts/gpu_bundle.sh put there: nothing is built
 #
 # Each stage prints and keeps its result at once in OUT: check.log, report.json, report.md. Exit code 0: all that could be
-# tried passed; 3: there is no GPU. More flags: scripts/gpu_check.sh --help
+# tried passed; 1: a stage failed; 3: there is no GPU. More flags: scripts/gpu_check.sh --help
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

@@ -57,7 +57,7 @@ Settings settings_for_use(const Settings& of_run) {
   json kept = to_json(of_run);
   for (const char* key :
        {"threads", "adam_threads", "device", "ranks", "hosts", "bind", "hang_timeout",
-        "host_memory", "device_memory", "ignore_plan", "offload_activations",
+        "host_memory", "device_memory", "tf32", "ignore_plan", "offload_activations",
         "dump_state", "trace_comm", "delay", "chaos"})
     kept.erase(key);
   return settings_from_json(kept, "the checkpoint");

@@ -90,6 +90,10 @@ void check_optimizer(const Settings& s, Conflicts& found) {
 }
 
 void check_device(const Settings& s, Conflicts& found) {
+  add_if(s.tf32 && s.device == "cpu", found, {"tf32", "device"},
+         "tf32 is for a GPU, device is cpu");
+  add_if(s.tf32 && s.dtype != "fp32", found, {"tf32", "dtype"},
+         "tf32 belongs to dtype fp32, not to " + s.dtype);
   add_if(s.device_memory > 0 && s.device == "cpu", found, {"device_memory", "device"},
          "device_memory is a GPU's, device is cpu: host_memory limits what ranks take "
          "there");

@@ -92,6 +92,7 @@ Options engine_options(const Settings& settings, const BatchPlan& batch,
                         .window = settings.loss_scale_window,
                         .min = settings.loss_scale_min};
   options.nominal_targets = static_cast<double>(settings.micro_batch * shape.seq_len);
+  options.tf32 = settings.tf32;
   options.deterministic = settings.deterministic;
   options.micro_batches_per_rank = is_unit_major ? 1 : num_passes(batch);
   options.device = device(settings.device);

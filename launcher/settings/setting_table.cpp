@@ -144,6 +144,8 @@ Group run() {
 
 Group precision() {
   return {
+      boolean("tf32", &Settings::tf32,
+              "let GPUs take fp32 factors of products at 10 bits, which is faster"),
       choice("dtype", &Settings::dtype, {"fp32", "bf16", "fp16"},
              "weights and activations; masters are always fp32; fp16 scales the loss"),
       choice("reduce_dtype", &Settings::reduce_dtype, {"fp32", "bf16"},

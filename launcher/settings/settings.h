@@ -71,6 +71,7 @@ struct Settings {
   bool deterministic = false;
   std::string device = "auto";
   bool share_gpu = false;
+  bool tf32 = false;
   int64_t threads = 0;
   int64_t adam_threads = 0;
   bool bind = true;

@@ -47,6 +47,34 @@ TEST_F(Plan, WhatItWritesFitsAndIsNobodyElses) {
   EXPECT_THAT(taken.err, HasSubstr("File exists"));
 }
 
+TEST_F(Plan, AGpuThatIsNotHere) {
+  Words flags = {"--preset=gpt2-124m", "--device=cuda", "--host-memory=64GiB"};
+  const Outcome unknown = plan(flags);
+  EXPECT_EQ(unknown.rc, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("--device-memory SIZE"));
+  flags.push_back("--device-memory=80GiB");
+  const Outcome large = plan(flags);
+  EXPECT_EQ(large.rc, 0) << large.out;
+  EXPECT_THAT(large.out, HasSubstr("CUDA itself, about"));
+  const json told = plan_json(flags);
+  EXPECT_EQ(told["gpu_bytes_available"], int64_t{80} << 30);
+  int64_t slots = 0, shards = 0;
+  for (const json& entry : told["engine"])
+    (entry["tier"] == "device" ? slots : shards) += entry["bytes"].get<int64_t>();
+  EXPECT_GT(slots, 0);
+  EXPECT_GT(told["gpu_bytes_per_rank"], slots);
+  EXPECT_GE(told["bytes_per_node"], shards);
+  EXPECT_LT(
+      told["bytes_per_node"].get<int64_t>() + told["gpu_bytes_per_rank"].get<int64_t>(),
+      told["bytes_per_rank"].get<int64_t>() + 1);
+  flags.back() = "--device-memory=1GiB";
+  const Outcome small = plan(flags);
+  EXPECT_EQ(small.rc, 3);
+  EXPECT_THAT(small.out, HasSubstr("1.0 GiB (--device-memory)"));
+  EXPECT_THAT(plan({"--device=cpu", "--device-memory=1GiB"}).err,
+              HasSubstr("device_memory is a GPU's"));
+}
+
 TEST_F(Plan, SeventyBillionInNoMemory) {
   const Words flags = {"--layers=80",    "--dim=8192",     "--heads=64",
                        "--vocab=128256", "--seq-len=4096", "--ranks=8"};

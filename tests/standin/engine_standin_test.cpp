@@ -3,6 +3,7 @@
 // LibTorch's operators are the host's (torch_cuda.cpp).
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "engine/errors.h"
@@ -48,6 +49,15 @@ TEST_F(EngineStandinTest, InBf16) {
   expect_same_as_on_the_host();
   work.micro_batches = options.micro_batches_per_rank = 1;  // gradients kept in 2 bytes
   options.master = MasterStorage::kSplit;
+  expect_same_as_on_the_host();
+}
+
+TEST_F(EngineStandinTest, InFp16) {
+  options.dtype = DType::kFp16;
+  options.loss_scale.init = 1 << 10;
+  options.micro_batches_per_rank = work.micro_batches;
+  expect_same_as_on_the_host();
+  options.reduce_dtype = DType::kBf16;
   expect_same_as_on_the_host();
 }
 
@@ -183,6 +193,69 @@ TEST_F(EngineStandinTest, TheBytesOfSeveralRanksAreThePlans) {
         {.before_step_end = {}, .after_step = [](Engine& engine, Gpt2Impl&, int) {
            expect_planned_bytes(engine);
          }});
+}
+
+// As long as there is an engine, and as it was afterwards.
+TEST_F(EngineStandinTest, LibTorchIsToldHowToCompute) {
+  at::Context& context = at::globalContext();
+  struct Told {
+    bool is_deterministic, cublas_tf32, cudnn_tf32;
+    bool operator==(const Told&) const = default;
+  };
+  const auto now = [&] {
+    return Told{context.deterministicAlgorithms(), context.allowTF32CuBLAS(),
+                context.allowTF32CuDNN()};
+  };
+  const Told before = now();
+  options.device = DeviceChoice::kCuda;
+  const auto inside = [&](int ranks) {
+    Told told{};
+    train(ranks, options, work,
+          {.before_step_end = {}, .after_step = [&](Engine& engine, Gpt2Impl&, int) {
+             if (engine.control().rank() == 0) told = now();
+           }});
+    return told;
+  };
+  EXPECT_EQ(inside(1), (Told{false, false, false}));
+  options.tf32 = true;
+  EXPECT_EQ(inside(1), (Told{false, true, true}));
+  options.tf32 = false;
+  options.deterministic = true;
+  options.micro_batches_per_rank = work.micro_batches / 2;
+  EXPECT_EQ(inside(2), (Told{true, false, false}));
+  EXPECT_STREQ(std::getenv("CUBLAS_WORKSPACE_CONFIG"), ":4096:8");
+  EXPECT_EQ(now(), before);
+}
+
+// The engine's own bytes count, and LibTorch gets the rest.
+TEST_F(EngineStandinTest, ASmallerGpu) {
+  const Trained whole = train_on_gpu(options, work);
+  options.device_memory = 512 << 20;  // the stand-in has twice as much
+  int64_t on_gpu = 0;
+  of_standin<void()>("standin_reset")();
+  options.device = DeviceChoice::kCuda;
+  const Trained smaller =
+      train(1, options, work,
+            {.before_step_end = {}, .after_step = [&](Engine& engine, Gpt2Impl&, int) {
+               on_gpu = 0;
+               for (const MemoryEntry& entry : engine.memory())
+                 on_gpu += entry.tier == "device" ? entry.bytes : 0;
+             }});
+  expect_same(smaller, whole);
+  EXPECT_GT(on_gpu, 0);
+  EXPECT_DOUBLE_EQ(of_standin<double()>("standin_torch_fraction")(),
+                   static_cast<double>(options.device_memory - on_gpu) / (1 << 30));
+  options.device_memory = on_gpu - 1;
+  try {
+    train_on_gpu(options, work);
+    ADD_FAILURE() << "it took more than it may";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kEnvironment);
+    EXPECT_NE(std::string(error.what()).find("that are allowed (device_memory)"),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(ask_standin("standin_num_left"), 0);
 }
 
 TEST_F(EngineStandinTest, MoreRanksThanGpusAreRefused) {

@@ -3,8 +3,10 @@
 # what it does without. Arguments: the program, its library, the stand-in's library, the fake driver.
 set -euo pipefail
 program=$1 library=$2 standin=$3 driver=$4
+standin_programs=$(dirname "$standin") source=$(cd "$(dirname "$0")/../.." && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+cd "$folder"  # away from the driver that lies beside the stand-in
 mkdir "$folder/bin" "$folder/lib"
 cp "$program" "$folder/bin/zero_launch"
 ln -s "$library" "$standin" "$folder/lib/"
@@ -37,6 +39,45 @@ train gpu auto 6 >"$folder/gpu.losses"
 [ "$(wc -l <"$folder/cpu.losses")" -ge 8 ] || fail "too few records: $(cat "$folder/cpu.losses")"
 diff "$folder/cpu.losses" "$folder/gpu.losses" || fail "the GPU trains otherwise"
 grep -q "device   a GPU" "$folder/gpu.log" || fail "the banner says: $(grep device "$folder/gpu.log")"
+
+# A smaller GPU trains the same, one that is too small is refused before anything is taken.
+train smaller cuda 6 --device-memory 900MiB >"$folder/smaller.losses"
+diff "$folder/cpu.losses" "$folder/smaller.losses" || fail "a smaller GPU trains otherwise"
+code=0
+"$launch" train --device cuda --device-memory 100KiB --data "$folder/text" --out "$folder/none" --steps 1 \
+  >"$folder/small.log" 2>&1 || code=$?
+[ $code -eq 3 ] && grep -q "a GPU's memory does not suffice" "$folder/small.log" || fail "$code: $(cat "$folder/small.log")"
+
+# What copies take, on every GPU; without one it is said so.
+STANDIN_GPUS=2 "$launch" bench transfer --size 1MiB --rounds 2 --json >"$folder/rows.json"
+python3 - "$folder/rows.json" <<'EOF'
+import json, sys
+rows = json.load(open(sys.argv[1]))
+names = ["memcpy", "host to GPU", "GPU to host", "both at once"]
+assert [(row["gpu"], row["name"]) for row in rows] == [(gpu, name) for gpu in (0, 1) for name in names], rows
+assert [row["bytes"] for row in rows[:4]] == [1 << 20] * 3 + [2 << 20], rows
+assert all(row["gb_per_s"] > 0 and "the stand-in" in row["what"] for row in rows), rows
+EOF
+code=0
+LD_LIBRARY_PATH= "$launch" bench transfer >"$folder/none.log" 2>&1 || code=$?
+[ $code -eq 3 ] && grep -q "no GPU was found" "$folder/none.log" || fail "$code: $(cat "$folder/none.log")"
+
+# The script that checks a GPU, which is told that this folder is a bundle.
+printf '#!/bin/sh\nprogram=$1\nshift\nexec "%s/bin/$program" "$@"\n' "$folder" >"$folder/run"
+chmod +x "$folder/run"
+cp "$standin_programs/gpu_tests" "$folder/bin/"
+check() { "$source/scripts/gpu_check.sh" "$folder/check" --bundle "$folder" "$@"; }
+check --only "parity fp32" --only "deterministic twice" >"$folder/check.md" || fail "$(cat "$folder/check.md")"
+python3 - "$folder/check/report.json" <<'EOF'
+import json, sys
+stages = json.load(open(sys.argv[1]))
+assert [(stage["stage"], stage["status"]) for stage in stages] == [("parity fp32", "passed"),
+                                                                  ("deterministic twice", "passed")], stages
+assert float(stages[0]["largest difference of losses"]) == 0, stages
+EOF
+code=0
+LD_LIBRARY_PATH= check >"$folder/none.log" 2>&1 || code=$?
+[ $code -eq 3 ] && grep -q "no GPU here" "$folder/none.log" || fail "$code: $(cat "$folder/none.log")"
 
 # Inputs of units in the host's memory, 64 KiB each: as planned, and no other losses.
 train offloads cuda 6 --offload-activations >"$folder/offloads.losses"

@@ -1,6 +1,7 @@
 // libzero_cuda.so of the stand-in, whose GPU LibTorch computes with (torch_cuda.cpp).
 #include "engine/device/cuda/cuda_device.h"
 #include "engine/device/gpu_library.h"
+#include "engine/torch_memory.h"
 #include "tests/standin/standin.h"
 
 namespace {
@@ -10,14 +11,18 @@ std::unique_ptr<zero::Device> make_device(int index, const zero::GpuOptions& opt
   return zero::make_cuda_device(index, options);
 }
 
+double torch_fraction = -1;  // of the memory, that LibTorch may take; -1: nobody said
+
 }  // namespace
+
+void zero_limit_torch_memory(int, double fraction) { torch_fraction = fraction; }
 
 extern "C" {
 
 const zero::GpuLibrary* zero_gpu_library() {
-  static const zero::GpuLibrary library{&zero::count_cuda_devices,
-                                        &zero::identity_of_cuda_device,
-                                        &zero::memory_of_cuda_device, &make_device};
+  static const zero::GpuLibrary library{
+      &zero::count_cuda_devices, &zero::identity_of_cuda_device,
+      &zero::memory_of_cuda_device, &zero::describe_cuda_device, &make_device};
   return &library;
 }
 
@@ -30,6 +35,7 @@ void standin_fail_next(const char* call, int error) { standin::fail_next(call, e
 void standin_fail_when_run(const char* call, int error) {
   standin::fail_when_run(call, error);
 }
+double standin_torch_fraction() { return torch_fraction; }
 int standin_num_left() {
   return standin::num_streams() + standin::num_events() + standin::num_pinned() +
          static_cast<int>(standin::allocated_bytes());
