@@ -74,7 +74,8 @@ GpuChoice choose_gpu(const Options& options, Ranks& ranks) {
                     ranks_text(ranks_on.begin()->second) + " did",
                 kWhere, "start ranks only where there are GPUs, or --device cpu");
   }
-  return {index, share(ranks_on, options.share_gpu)};
+  return {index, share(ranks_on, options.share_gpu),
+          static_cast<int>(ranks_on[identity].size())};
 }
 
 UnitMemory unit_memory(const GpuChoice& gpu) {

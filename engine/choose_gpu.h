@@ -9,6 +9,7 @@ namespace zero {
 struct GpuChoice {
   int index = -1;          // of num_gpus(); -1: on the host, as all ranks do
   bool is_shared = false;  // do any ranks compute on the same GPU? The same on all ranks
+  int num_ranks = 1;       // that compute on this one
 };
 
 // Each rank of a host on a GPU of its own, as far as they go. Collective: every rank

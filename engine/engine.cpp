@@ -49,7 +49,7 @@ std::unique_ptr<Device> make_device(const Options& options, const GpuChoice& gpu
   }
   if (at::hasCUDA())
     return make_gpu(gpu.index, {.chaos_seed = options.chaos_seed,
-                                .memory_limit = options.device_memory});
+                                .memory_limit = options.device_memory / gpu.num_ranks});
   throw Error(ExitCode::kEnvironment,
               "LibTorch was asked for CUDA before its part for CUDA was loaded",
               "--device (Options::device)",
@@ -178,8 +178,8 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   pass = std::make_unique<BackwardPass>(plan, *gradients, *weights);
   if (options.offload_activations && !options.inference)
     activations = std::make_shared<ActivationStore>(*device, options);
-  if (options.device_memory > 0 && device->has_own_memory())
-    limit_torch_memory(gpu.index, options.device_memory - device->allocated_bytes());
+  if (device_memory() > 0)
+    limit_torch_memory(gpu.index, device_memory() - device->allocated_bytes());
   attach();
 }
 
@@ -203,6 +203,11 @@ void Engine::Impl::make_collectives() {
   }
 }
 
+// What this rank may take of its GPU; 0: what there is.
+int64_t Engine::Impl::device_memory() const {
+  return device->has_own_memory() ? options.device_memory / gpu.num_ranks : 0;
+}
+
 Engine::Impl::~Impl() {
   for (UnitHook* hook : model.hooks) {
     if (hook) hook->runner.reset();
@@ -219,6 +224,7 @@ Engine::Impl::~Impl() {
   if (activations) activations->close();
   comm.reset();
   device->free(exchange_of_gpu);
+  if (device_memory() > 0) unlimit_torch_memory(gpu.index);
 }
 
 void Engine::Impl::attach() {

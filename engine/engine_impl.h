@@ -57,6 +57,7 @@ struct Engine::Impl {
   void forget_step();
   void finish_gradients();
   double divisor() const;
+  int64_t device_memory() const;
   double mean_factor() const;
   void begin_updates(double lr, double grad_factor);
   void weights_changed();

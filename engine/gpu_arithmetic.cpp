@@ -39,7 +39,7 @@ std::optional<State> before;  // guarded by mutex; the first one's
 
 GpuArithmetic::GpuArithmetic(const Options& options) {
   const std::lock_guard lock(mutex);
-  if (num_alive++ == 0) before.emplace();
+  if (num_alive == 0) before.emplace();
   State state = *before;
   state.cublas_tf32 = state.cudnn_tf32 = options.tf32;
   if (options.deterministic) {
@@ -48,7 +48,13 @@ GpuArithmetic::GpuArithmetic(const Options& options) {
     state.only_warns = state.cudnn_tries = false;
     state.fills_memory = false;  // nobody reads what nobody wrote
   }
-  state.apply();
+  try {
+    state.apply();
+  } catch (...) {
+    if (num_alive == 0) before->apply();
+    throw;
+  }
+  ++num_alive;
 }
 
 GpuArithmetic::~GpuArithmetic() {

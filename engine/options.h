@@ -116,7 +116,7 @@ struct Options {
   DeviceChoice device = DeviceChoice::kAuto;
   // Let ranks compute on one GPU where there are fewer than ranks.
   bool share_gpu = false;
-  // Bytes of a GPU's memory that a rank may take, the engine and LibTorch together; 0:
+  // Bytes of a GPU's memory that its ranks may take, the engine and LibTorch together; 0:
   // what there is. Error(kEnvironment) where that does not suffice.
   int64_t device_memory = 0;
   // Update each unit just before the next forward needs it; false: all inside step().

@@ -9,6 +9,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+set_mpi_environment
 case " $* " in
   *" --bundle "* | *" --bundle="* | *" --help "* | *" -h "*) ;;
   *) "$zero_root/scripts/build.sh" -DZERO_CUDA=ON >&2

@@ -17,8 +17,9 @@ bool has_nccl();
 // tree order or of bf16 pass through them: 512 bytes for each rank, or more; others need
 // none. Collective: all ranks throw if one cannot. Error(kEnvironment).
 //
-// Ranks compare their calls through the host's memory before NCCL moves anything. What
-// NCCL finds out later, such as a rank that is gone, ends the communicator: every waiter
+// Ranks compare their calls through the host's memory, for which NCCL's work waits. Where
+// they differ that work is cut short, and whoever waits for it gets the Error. What NCCL
+// finds out later, such as a rank that is gone, ends the communicator, too: every waiter
 // gets an Error that names the call and what the rank was doing.
 std::unique_ptr<Collectives> make_nccl_collectives(Ranks& ranks, Device& gpu,
                                                    void* exchange,

@@ -82,6 +82,9 @@ Options options_for_use(const LoadedModel& loaded, const ModelFamily& family) {
   options.deterministic = false;  // this is about gradients; forward is the same anywhere
   options.accumulate = Accumulate::kModel;
   options.micro_batch = 0;
+  // What belonged to the type that the run computed in.
+  if (options.dtype != DType::kFp16) options.loss_scale = {};
+  if (options.dtype != DType::kBf16) options.master = MasterStorage::kFp32;
   return options;
 }
 

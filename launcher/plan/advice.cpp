@@ -51,13 +51,17 @@ bool split_pass(Wish& wish) {
 bool chunk_loss(Wish& wish) {
   return wish.settings.loss_chunk == 0 && change(wish.settings.loss_chunk, kLossChunk);
 }
+bool offload_inputs(Wish& wish) {
+  return wish.gpu_room > 0 && wish.settings.recompute != "none" &&
+         change(wish.settings.offload_activations, true);
+}
 bool split_master(Wish& wish) {
   return wish.settings.dtype == "bf16" &&
          change(wish.settings.master, std::string("split"));
 }
 
 constexpr Saver kSavers[] = {recompute, split_pass, accumulate_models, gather_one,
-                             reshard,   chunk_loss, split_master};
+                             reshard,   chunk_loss, offload_inputs,    split_master};
 
 Fit make_fit(const Wish& before, const Wish& after, RunPlan plan) {
   Fit fit{after, std::move(plan), {}, 1};

@@ -54,6 +54,12 @@ std::string loss(const RunPlan& plan) {
   return labelled("loss", ways + ": " + short_bytes(other) + " of activations");
 }
 
+std::string bytes_text(const RunPlan& plan) {
+  std::string text = short_bytes(plan.node_bytes());
+  if (plan.on_gpu) text += ", " + short_bytes(plan.gpu_bytes()) + " of a GPU";
+  return text;
+}
+
 std::string verdict(const PlanAnswer& answer) {
   std::string numbers =
       fmt::format("{} needed, {} {}", short_bytes(answer.plan.node_bytes()),
@@ -86,7 +92,8 @@ json fit_json(const Fit& fit) {
   }
   return {{"changes", changes},
           {"nodes", fit.num_nodes},
-          {"bytes_per_node", fit.plan.node_bytes()}};
+          {"bytes_per_node", fit.plan.node_bytes()},
+          {"gpu_bytes_per_rank", fit.plan.gpu_bytes()}};
 }
 
 }  // namespace
@@ -98,6 +105,10 @@ std::string to_page(const PlanAnswer& answer) {
                                 answer.wish.settings.dtype);
   text += labelled("ranks", fmt::format("{}, {} of them on a node", plan.num_ranks,
                                         plan.ranks_on_node));
+  text +=
+      labelled("device", !plan.on_gpu                     ? "CPU"
+                         : answer.wish.settings.share_gpu ? "a GPU, which ranks may share"
+                                                          : "a GPU for each rank");
   text += table(plan);
   text += loss(plan);
   text += labelled("verdict", verdict(answer));
@@ -106,7 +117,7 @@ std::string to_page(const PlanAnswer& answer) {
         labelled("nearest",
                  answer.nearest
                      ? fmt::format("{}: {}", to_text(*answer.nearest),
-                                   short_bytes(answer.nearest->plan.node_bytes()))
+                                   bytes_text(answer.nearest->plan))
                      : "nothing, on up to 1024 such nodes that share this global_batch");
   }
   return text + labelled("largest", answer.largest
@@ -137,6 +148,7 @@ json to_json(const PlanAnswer& answer) {
       {"bytes_per_rank", plan.rank_bytes()},
       {"bytes_per_node", plan.node_bytes()},
       {"bytes_available", answer.wish.room},
+      {"device", plan.on_gpu ? "gpu" : "cpu"},
       {"gpu_bytes_per_rank", plan.gpu_bytes()},
       {"gpu_bytes_available", answer.wish.gpu_room},
       {"engine_fits", answer.engine_fits()},

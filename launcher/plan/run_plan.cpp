@@ -98,7 +98,10 @@ int ranks_on_fullest(const std::string& hosts_file, int num_ranks) {
 int64_t room_on_gpu(const Settings& settings, int local_rank, int ranks_on_node) {
   if (settings.device == "cpu") return 0;
   const int count = num_gpus();
-  if (count == 0) return settings.device == "cuda" ? settings.device_memory : 0;
+  if (count == 0) {  // for each rank one, or one for all of a node
+    const int64_t num_sharing = settings.share_gpu ? ranks_on_node : 1;
+    return settings.device == "cuda" ? settings.device_memory / num_sharing : 0;
+  }
   const GpuMemory memory = memory_of_gpu(local_rank % count);
   const int64_t of_a_gpu = settings.device_memory > 0
                                ? std::min(settings.device_memory, memory.total)

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <vector>
 
 #include "launcher/settings/values.h"
 
@@ -88,7 +89,15 @@ std::string scaled(double count, double step, const std::array<const char*, 5>& 
 
 std::string device_text(const Settings& settings, const BannerFacts& facts) {
   if (facts.uses_gpu) return "a GPU";
-  return settings.device == "cpu" ? "CPU" : "CPU: no GPU was found";
+  if (settings.device == "cpu") return "CPU";
+  std::vector<std::string> unused;
+  if (settings.device_memory > 0) unused.push_back("device_memory");
+  if (settings.share_gpu) unused.push_back("share_gpu");
+  if (settings.tf32) unused.push_back("tf32");
+  return "CPU: no GPU was found" +
+         (unused.empty() ? ""
+                         : fmt::format(", for which {} {}", fmt::join(unused, ", "),
+                                       unused.size() > 1 ? "are" : "is"));
 }
 
 }  // namespace
@@ -125,7 +134,11 @@ std::string step_line(const StepRecord& r, int64_t num_steps, double eta_seconds
       r.step, width, num_steps, r.loss, r.grad_norm, r.lr, r.seconds * 1e3,
       short_count(tokens_per_second), short_duration(eta_seconds));
   if (r.loss_scale > 0) line += fmt::format(" | scale {}", r.loss_scale);
-  if (r.skipped) line += fmt::format(" | skipped: {} is not finite", r.first_bad);
+  if (r.skipped) {
+    line += std::isfinite(r.loss)
+                ? fmt::format(" | skipped: the gradient of {} is not finite", r.first_bad)
+                : " | skipped: the loss is not finite";
+  }
   return line;
 }
 

@@ -125,6 +125,12 @@ Progress parse_progress(const std::string& text, const std::string& where) {
 std::vector<ChangedSetting> differences(const SavedRun& before, const SavedRun& now) {
   std::vector<ChangedSetting> changes = changed_settings(before.settings, now.settings);
   std::erase_if(changes, [](const ChangedSetting& c) { return c.key == "data"; });
+  // A loss scale goes with the type that has one.
+  if (now.settings.dtype != "fp16") {
+    std::erase_if(changes, [](const ChangedSetting& c) {
+      return c.key.starts_with("loss_scale_");
+    });
+  }
   if (before.data != now.data)
     changes.push_back({"data", describe(before.data), describe(now.data)});
   if (before.settings.steps != now.settings.steps && follows_steps(now.settings)) {

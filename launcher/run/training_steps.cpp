@@ -110,6 +110,7 @@ void Training::check_progress(const StepReport& report) {
                                     : ""),
               fmt::format("after step {}: {}", report.step, report.first_bad),
               std::string("a lower lr, warmup_steps, or clip") +
+                  (settings_.loss_scale_min > 1 ? ", or a smaller loss_scale_min" : "") +
                   (is_scaled ? "; or dtype bf16, which has the range of fp32" : ""));
 }
 

@@ -62,6 +62,8 @@ class Check:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
             text, _ = process.communicate()
+            if left <= seconds:
+                raise Skipped("no time was left to finish it") from None
             text += f"\nended after {min(seconds, left):.0f} s\n"
         self.log.write(text)
         self.log.flush()
@@ -176,9 +178,12 @@ def sanitizer(check):
     program = shutil.which("compute-sanitizer")
     if not program:
         raise Skipped("compute-sanitizer is not installed")
-    command = check.program("gpu_kernel_tests")
-    check.run(command[:-1] + [program, "--error-exitcode", "9", command[-1]] if check.bundle else
-              [program, "--error-exitcode", "9", *command])
+    if check.bundle:
+        command = [str(check.bundle / "run"), program, "--error-exitcode", "9",
+                   str(check.bundle / "bin" / "gpu_kernel_tests")]
+    else:
+        command = [program, "--error-exitcode", "9", *check.program("gpu_kernel_tests")]
+    check.run(command)
 
 
 STAGES = {
@@ -204,10 +209,14 @@ def main():
     parser.add_argument("--only", action="append", choices=list(STAGES), help="this stage; may be said again")
     arguments = parser.parse_args()
     check = Check(arguments)
-    probe = subprocess.run(check.program("gpu_tests") + ["--gtest_filter=-*"], capture_output=True, text=True)
-    if probe.returncode != 0:
-        print("gpu_check.sh: nothing to check: " + (probe.stderr + probe.stdout).strip(), file=sys.stderr)
+    try:
+        check.run(check.program("gpu_tests") + ["--gtest_filter=-*"], seconds=60)
+    except Skipped as reason:
+        print(f"gpu_check.sh: {reason}", file=sys.stderr)
         sys.exit(3)
+    except RuntimeError as error:
+        print(f"gpu_check.sh: the tests for GPUs do not start: {error}", file=sys.stderr)
+        sys.exit(1)
     for name, body in STAGES.items():
         if not arguments.only or name in arguments.only:
             check.stage(name, body)

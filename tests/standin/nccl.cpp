@@ -229,6 +229,13 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return ncclSuccess;
 }
 
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  const std::lock_guard lock(comm->shared->mutex);
+  return comm->shared->error;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) { return ncclCommAbort(comm); }
+
 ncclResult_t ncclAllGather(const void* shard, void* full, size_t count,
                            ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
   if (const int error = standin::take_failure("ncclAllGather"))

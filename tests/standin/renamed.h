@@ -31,6 +31,8 @@
 
 #define ncclAllGather standin_ncclAllGather
 #define ncclCommAbort standin_ncclCommAbort
+#define ncclCommDestroy standin_ncclCommDestroy
+#define ncclCommFinalize standin_ncclCommFinalize
 #define ncclCommGetAsyncError standin_ncclCommGetAsyncError
 #define ncclCommInitRankConfig standin_ncclCommInitRankConfig
 #define ncclGetErrorString standin_ncclGetErrorString

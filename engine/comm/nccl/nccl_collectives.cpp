@@ -72,6 +72,7 @@ class NcclCollectives final : public Collectives {
  private:
   // A failure ends the GPU's streams, and is told to the other ranks.
   NcclCommunicator::Owner owner(Device& gpu) const {
+    as_cuda_stream(gpu.compute_stream()).shared_context()->use();  // which NCCL asks for
     return {.failed =
                 [channel = channel_,
                  context = as_cuda_stream(gpu.compute_stream()).shared_context()](
@@ -102,11 +103,16 @@ class NcclCollectives final : public Collectives {
   template <class Body>
   void run(const Call& call, Stream& stream, const Body& body) {
     CudaStream& cuda = as_cuda_stream(stream);
-    cuda.wait(last_call_);  // it may be on another stream
-    agree(call, cuda, [call](Transport& transport) { transport.barrier(call); });
-    body(cuda);
-    cuda.record(last_call_);
-    nccl_->watch(description_of(call), last_call_);
+    try {
+      cuda.wait(last_call_);  // it may be on another stream
+      agree(call, cuda, [call](Transport& transport) { transport.barrier(call); });
+      body(cuda);
+      cuda.record(last_call_);
+      nccl_->watch(description_of(call), last_call_);
+    } catch (...) {  // the other ranks do their part of it
+      nccl_->end(std::current_exception());
+      throw;
+    }
   }
 
   void queue(const Call& call, const std::function<ncclResult_t(ncclComm_t)>& work) {

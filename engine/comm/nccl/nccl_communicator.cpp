@@ -15,6 +15,8 @@ namespace {
 constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
 constexpr int kPatience = 20;  // looks at work that needs a rank that is gone
 constexpr auto kBetweenQuestions = std::chrono::microseconds(20);
+constexpr auto kBetweenJoins = std::chrono::milliseconds(5);
+constexpr int kFinishLooks = 40;  // for ranks that left without a word
 
 constexpr char kCure[] =
     "NCCL_DEBUG=WARN tells more; a rank that is gone has its own error above";
@@ -63,7 +65,7 @@ void NcclCommunicator::join(Ranks& ranks) {
       ncclCommInitRankConfig(&comm_, ranks.size(), id, ranks.rank(), &config);
   int64_t told[2];  // has one failed, has one not finished
   do {
-    std::this_thread::sleep_for(kBetweenQuestions);
+    std::this_thread::sleep_for(kBetweenJoins);
     if (result == ncclInProgress) result = state();
     told[0] = result != ncclSuccess && result != ncclInProgress;
     told[1] = result == ncclInProgress;
@@ -79,7 +81,20 @@ NcclCommunicator::~NcclCommunicator() {
     watch_.request_stop();
     watch_.join();
   }
-  abort();
+  if (!finish()) abort();
+}
+
+// What other ranks still fetch of this one's last calls is let through.
+bool NcclCommunicator::finish() {
+  if (!comm_ || failure_ || !oldest_call().empty()) return false;
+  ncclResult_t result = ncclCommFinalize(comm_);
+  for (int i = 0; result == ncclInProgress && i < kFinishLooks; ++i) {
+    std::this_thread::sleep_for(kBetweenLooks);
+    result = state();
+  }
+  if (result != ncclSuccess) return false;
+  ncclCommDestroy(std::exchange(comm_, nullptr));
+  return true;
 }
 
 void NcclCommunicator::call(const std::string& doing,
@@ -88,14 +103,18 @@ void NcclCommunicator::call(const std::string& doing,
   {
     const std::lock_guard lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);
+    now_queued_ = doing;
     result = queue(comm_);
   }
+  const Activity::Waiting waiting(doing);
   try {
     settle(doing, result);
   } catch (...) {
     end(std::current_exception());
     throw;
   }
+  const std::lock_guard lock(mutex_);
+  now_queued_.clear();
 }
 
 // Until it has queued its work. After a failure that is when it can queue none any more:
@@ -146,7 +165,7 @@ void NcclCommunicator::end(std::exception_ptr reason) noexcept {
 std::string NcclCommunicator::oldest_call() {
   const std::lock_guard lock(mutex_);
   forget_done();
-  return queued_.empty() ? "" : queued_.front().doing;
+  return queued_.empty() ? now_queued_ : queued_.front().doing;
 }
 
 // Has the communicator ended?
@@ -176,7 +195,13 @@ void NcclCommunicator::keep_watch(std::stop_token stop) {
       std::unique_lock lock(mutex_);
       ended_.wait_for(lock, stop, kBetweenLooks, [&] { return failure_ != nullptr; });
     }
-    if (!look()) continue;
+    bool has_ended = true;
+    try {
+      has_ended = look();
+    } catch (...) {
+      end(std::current_exception());
+    }
+    if (!has_ended) continue;
     owner_.failed(failure_);  // which changes no more
     return abort();
   }

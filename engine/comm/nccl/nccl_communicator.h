@@ -53,6 +53,7 @@ class NcclCommunicator {
   void join(Ranks& ranks);
   ncclResult_t state();
   void settle(const std::string& doing, ncclResult_t result);
+  bool finish();
   void keep_watch(std::stop_token stop);
   void abort();
   bool look();
@@ -66,6 +67,7 @@ class NcclCommunicator {
   ncclComm_t comm_ = nullptr;   // guarded by mutex_
   std::exception_ptr failure_;  // guarded by mutex_
   std::deque<Queued> queued_;   // guarded by mutex_; in the order of the calls
+  std::string now_queued_;      // guarded by mutex_; "": nothing is being queued
   int num_looks_ = 0;           // of the thread: at work that needs a rank that is gone
   std::jthread watch_;
 };

@@ -36,6 +36,24 @@ TEST(PlanPage, ShowsEveryOwnerPerRankAndPerNode) {
   EXPECT_THAT(page, Not(HasSubstr("nearest")));
 }
 
+TEST(PlanPage, TellsBothKindsOfMemoryWhereAGpuComputes) {
+  PlanAnswer small = answer(8 * kGiB);
+  EXPECT_THAT(to_page(small), HasSubstr("device   CPU\n"));
+  EXPECT_EQ(to_json(small)["device"], "cpu");
+  small.plan.on_gpu = true;
+  small.wish.gpu_room = 2 * kGiB;
+  small.gpu_room_text = "free there";
+  small.nearest = Fit{small.wish, small.plan, {}, 1};
+  small.nearest->plan.activations = 0;
+  const std::string page = to_page(small);
+  EXPECT_THAT(page, HasSubstr("device   a GPU for each rank\n"));
+  EXPECT_THAT(page,
+              HasSubstr("2.0 GiB needed, 8.0 GiB free on this host; 2.8 GiB of a GPU "
+                        "by each rank, 2.0 GiB free there"));
+  EXPECT_THAT(page, HasSubstr("2.0 GiB, 1.8 GiB of a GPU"));
+  EXPECT_EQ(to_json(small)["gpu_bytes_per_rank"], 2 * kGiB + kCudaBytes);
+}
+
 TEST(PlanPage, InputsInTheHostsMemoryAreALineOfTheirOwn) {
   PlanAnswer offloads = answer(10 * kGiB);
   EXPECT_THAT(to_page(offloads), Not(HasSubstr("offloaded")));

@@ -62,6 +62,8 @@ TEST(RunPlan, TheRoomOnAGpuThatIsNotHere) {
   EXPECT_EQ(room_on_gpu(settings, 0, 1), 0);  // auto computes on the host
   settings.device = "cuda";
   EXPECT_EQ(room_on_gpu(settings, 1, 4), 100);  // each rank on its own
+  settings.share_gpu = true;
+  EXPECT_EQ(room_on_gpu(settings, 1, 4), 25);
   settings.device_memory = 0;
   EXPECT_EQ(room_on_gpu(settings, 0, 1), 0);
 }

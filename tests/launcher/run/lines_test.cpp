@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <cmath>
+
 #include "launcher/run/console.h"
 
 namespace zero::launcher {
@@ -27,7 +29,10 @@ TEST(StepLine, IsReadAtAGlance) {
   record.skipped = true;
   record.first_bad = "lm_head.weight";
   EXPECT_THAT(step_line(record, 1000, 1680),
-              HasSubstr("skipped: lm_head.weight is not finite"));
+              HasSubstr("skipped: the gradient of lm_head.weight is not finite"));
+  record.loss = std::nan("");
+  EXPECT_THAT(step_line(record, 1000, 1680),
+              HasSubstr("skipped: the loss is not finite"));
 }
 
 TEST(StepLine, ShortNumbers) {
@@ -72,7 +77,12 @@ TEST(Banner, TellsTheRun) {
 TEST(Banner, TellsWhereTheModelIsComputed) {
   Settings settings;
   BannerFacts facts;
-  EXPECT_THAT(banner(settings, facts), HasSubstr("device   CPU: no GPU was found"));
+  EXPECT_THAT(banner(settings, facts), HasSubstr("device   CPU: no GPU was found\n"));
+  settings.tf32 = true;
+  EXPECT_THAT(banner(settings, facts),
+              HasSubstr("CPU: no GPU was found, for which tf32 is\n"));
+  settings.device_memory = 1;
+  EXPECT_THAT(banner(settings, facts), HasSubstr("which device_memory, tf32 are\n"));
   settings.device = "cpu";
   EXPECT_THAT(banner(settings, facts), HasSubstr("device   CPU\n"));
   facts.uses_gpu = true;
