@@ -42,7 +42,8 @@ Resumed load(Engine& engine, const std::string& folder, const SavedRun& now) {
   LoadOptions options;
   options.fresh_optimizer = optimizer != now.settings.optimizer;
   const SavedState state = load_checkpoint(engine, folder, options);
-  if (std::ranges::count(now.settings.overrides, "loss_scale_init") > 0)
+  if (now.settings.dtype == "fp16" &&
+      std::ranges::count(now.settings.overrides, "loss_scale_init") > 0)
     engine.set_loss_scale({now.settings.loss_scale_init, 0});
   if (options.fresh_optimizer && engine.rank() == 0) {
     print_line(fmt::format("optimizer was {}, is {}: its state starts afresh", optimizer,
