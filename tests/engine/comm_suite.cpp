@@ -13,7 +13,6 @@
 
 #include "engine/device/delays.h"
 #include "engine/device/host_device.h"
-#include "engine/errors.h"
 
 namespace zero {
 
@@ -38,6 +37,15 @@ Backend staged(Backend backend) {
     body(*make_staged_collectives(ranks.make_collectives(), *device, memory), *device);
   };
   return backend;
+}
+
+Error error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(ExitCode::kDone, "nothing was thrown");
 }
 
 void run_rank(const Backend::Rank& body, Ranks& ranks) {
@@ -123,16 +131,6 @@ Floats reduce(Collectives& comm, Floats full, Stream& stream,
                       SumOrder::kTree, tag, stream);
   stream.synchronize();
   return shard;
-}
-
-// Run `call`, which must throw a zero::Error, and return it.
-Error error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(ExitCode::kDone, "nothing was thrown");
 }
 
 const std::vector<int64_t> kSizes = {0, 1, 3, 15, 16, 17, 1023, 4097, 300'007};

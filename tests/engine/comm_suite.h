@@ -9,6 +9,7 @@
 #include "engine/comm/collectives.h"
 #include "engine/comm/ranks.h"
 #include "engine/device/host_device.h"
+#include "engine/errors.h"
 
 namespace zero {
 
@@ -49,6 +50,9 @@ class Drained {
  private:
   Stream& stream_;
 };
+
+// Run `call`, which must throw a zero::Error, and return it.
+Error error_of(const std::function<void()>& call);
 
 // Run a rank's body; what it throws becomes a test failure.
 void run_rank(const Backend::Rank& body, Ranks& ranks);

@@ -60,15 +60,6 @@ INSTANTIATE_TEST_SUITE_P(Standin, CollectivesTest,
                                          nccl_backend(4), nccl_backend(5)),
                          [](const auto& info) { return info.param.name; });
 
-Error error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(ExitCode::kDone, "nothing was thrown");
-}
-
 class NcclTest : public testing::Test {
  protected:
   void on_ranks(int size, const Backend::Body& body) {
