@@ -70,6 +70,31 @@ void check_storage(const Options& options) {
   }
 }
 
+void check_offload(const Options& options, int world_size, UnitMemory where) {
+  const double fraction = options.device_state_fraction;
+  if (!(fraction >= 0 && fraction <= 1))
+    refuse("device_state_fraction is " + std::to_string(fraction), "from 0 to 1");
+  const bool has_state = options.offload == Offload::kNone || fraction > 0;
+  if (options.offload == Offload::kAll && !has_state) return;
+  const std::string asked = options.offload == Offload::kNone ? "offload none"
+                            : options.offload == Offload::kOptimizer
+                                ? "offload optimizer"
+                                : "a device_state_fraction";
+  if (where == UnitMemory::kHost) {
+    refuse(asked + " on the CPU, whose memory is the host's already",
+           "leave it out (--offload auto), or use a GPU (--device cuda)");
+  }
+  if (where == UnitMemory::kGpuByHost && world_size > 1) {
+    refuse(asked + " where ranks exchange weights through the host's memory",
+           "--offload all, or a GPU for each rank and NCCL");
+  }
+  if (has_state && options.optimizer.kind != Optimizer::kAdamW && !options.inference) {
+    refuse(asked + " with " + name_of(options.optimizer.kind) +
+               ": a GPU updates with adamw alone",
+           "--offload optimizer keeps its state in the host's memory");
+  }
+}
+
 void check_activations(const Options& options, bool has_own_memory) {
   if (options.recompute.every < 0)
     refuse("recompute.every is " + std::to_string(options.recompute.every),
@@ -92,7 +117,7 @@ void check_activations(const Options& options, bool has_own_memory) {
 
 }  // namespace
 
-void check(const Options& options, int world_size, bool has_own_memory) {
+void check(const Options& options, int world_size, UnitMemory where) {
   check(options.schedule);
   checked_threads(options);
   check_optimizer(options, 1, options.optimizer.weight_decay, "engine options",
@@ -105,7 +130,8 @@ void check(const Options& options, int world_size, bool has_own_memory) {
   }
   check_types(options);
   check_storage(options);
-  check_activations(options, has_own_memory);
+  check_offload(options, world_size, where);
+  check_activations(options, where != UnitMemory::kHost);
   if (!(options.clip >= 0))
     refuse("clip is " + std::to_string(options.clip), "a number >= 0; 0 does not clip");
   if (options.device_memory < 0)

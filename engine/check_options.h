@@ -1,12 +1,12 @@
 #pragma once
 #include "engine/options.h"
+#include "engine/plan/memory_plan.h"
 
 namespace zero {
 
 // Throw Error(kUsage) that names the option and the cure, unless every value is one that
-// an engine on `world_size` ranks can work with. `has_own_memory`: as its device's, see
-// Device.
-void check(const Options& options, int world_size, bool has_own_memory);
+// an engine on `world_size` ranks can work with that compute there.
+void check(const Options& options, int world_size, UnitMemory where);
 
 // Options::adam_threads, checked alone: an engine needs its threads before its ranks have
 // compared their options.

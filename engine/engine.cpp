@@ -151,7 +151,7 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
       threads(checked_threads(options)),
       model(scan_model(require_model(root))) {
   require_same_options(options, model, *control);
-  check(options, control->size(), device->has_own_memory());
+  check(options, control->size(), unit_memory(gpu));
   require_free(model);
   if (device->has_own_memory()) arithmetic.emplace(options);
   if (options.dtype == DType::kFp16) loss_scale.scale = options.loss_scale.init;
@@ -163,13 +163,15 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   // the other, whatever their streams.
   if (device->has_own_memory() && control->size() == 1)
     out_stream = device->make_stream("copy out");
-  shards = std::make_unique<ShardStore>(plan, memory);
-  updates = std::make_unique<UpdateQueue>(plan, options, comm->rank(), *shards, *device,
-                                          threads);
+  shards = std::make_unique<ShardStore>(plan, memory, *device);
+  if (memory.has_state_on_gpu()) kernels = make_shard_kernels(*device, options.norm);
+  updates = std::make_unique<UpdateQueue>(plan, memory, options, comm->rank(), *shards,
+                                          *device, kernels.get(), threads);
   updates->touch();
   pinned_shards.emplace(*device, shards->memory(), shards->bytes());
-  gradients = std::make_unique<GradientShards>(plan, memory, options, *shards, *device,
-                                               *comm, reduce_stream(), threads);
+  gradients =
+      std::make_unique<GradientShards>(plan, memory, options, *shards, *device, *comm,
+                                       reduce_stream(), kernels.get(), threads);
   fill_shards(model, plan, options, *shards, *control, threads);
   refresh_copies();
   weights = std::make_unique<WeightStreamer>(plan, memory, options, *shards,
@@ -251,13 +253,21 @@ void Engine::Impl::attach() {
 }
 
 void Engine::Impl::refresh_copies() {
+  Stream& compute = device->compute_stream();
   for (size_t p = 0; p < plan.parts.size(); ++p) {
     const PartShard& shard = (*shards)[p];
-    const PlannedPart& part = plan.parts[p];
-    const auto convert = part.dtype == DType::kFp16 ? convert_to_fp16 : convert_to_bf16;
-    if (shard.copy && shard.master)
-      convert(shard.master, shard.copy, part.layout.shard_numel);
+    const DType type = plan.parts[p].dtype;
+    const int64_t numel = plan.parts[p].layout.shard_numel;
+    const auto convert = type == DType::kFp16 ? convert_to_fp16 : convert_to_bf16;
+    const bool has_copy = shard.copy && shard.master;
+    if (has_copy && shard.gpu)
+      kernels->round(shard.copy, type, shard.master, numel, compute);
+    else if (has_copy)
+      convert(shard.master, shard.copy, numel);
+    if (shard.weights_on_gpu)
+      compute.copy(shard.weights_on_gpu, shard.own_weights(), numel * size_of(type));
   }
+  compute.synchronize();
 }
 
 // What random numbers inside this forward depend on.
@@ -293,7 +303,7 @@ void Engine::Impl::begin_forward() {
 void Engine::Impl::finish_forward() {
   scope_is_finished = true;
   const std::string changed = weights->first_changed(0, *root_watch);
-  if (changed.empty() || weights->are_in_place()) return;
+  if (changed.empty() || weights->is_in_place(0)) return;
   weights->restore(0, *root_watch);
   scope_is_finished = false;
   throw Error(
@@ -381,7 +391,8 @@ void Engine::Impl::run_backward(const at::Tensor& loss_sum) {
   pending.take(walk.nodes, phase.weights_version);
   drop_stray_gradients();
   hold_root();
-  updates->finish();  // of units that forward did not use: gradients get new values
+  // Of units that forward did not use, too: gradients get new values.
+  updates->finish_before_compute();
   is_broken = true;
   const PhaseFlag in_backward(phase.is_in_backward);
   OtherLeaves leaves(walk.nodes, model.tensors, divisor());
@@ -437,7 +448,8 @@ double Engine::Impl::mean_factor() const {
 
 // The next forward waits for each unit's own update.
 void Engine::Impl::begin_updates(double lr, double grad_factor) {
-  updates->begin(num_steps - optimizer_start + 1, lr, static_cast<float>(grad_factor));
+  updates->begin(num_steps - optimizer_start + 1, lr, static_cast<float>(grad_factor),
+                 *comm_stream);
   ++num_steps;
   weights_changed();
 }

@@ -67,7 +67,7 @@ struct Engine::Impl {
   size_t find(const std::string& fqn) const;  // index of the parameter
   PartShard& shard_of(size_t param) const;    // of its part
   at::Tensor& buffer(const std::string& fqn);
-  at::Tensor gather_full(size_t param, const float* shard);
+  at::Tensor gather_full(size_t param, const StoredValues& shard);
 
   std::shared_ptr<torch::nn::Module> root;
   Options options;
@@ -86,6 +86,7 @@ struct Engine::Impl {
   MemoryPlan memory;
   std::unique_ptr<ShardStore> shards;
   std::optional<Pinned> pinned_shards;
+  std::unique_ptr<ShardKernels> kernels;  // null where no state is on a GPU
   std::unique_ptr<UpdateQueue> updates;
   std::unique_ptr<WeightStreamer> weights;
   std::unique_ptr<GradientShards> gradients;

@@ -34,12 +34,15 @@ PartShard& Engine::Impl::shard_of(size_t param) const {
   return (*shards)[plan.places[param].part];
 }
 
-at::Tensor Engine::Impl::gather_full(size_t param, const float* shard) {
+at::Tensor Engine::Impl::gather_full(size_t param, const StoredValues& shard) {
+  const std::vector<float> read =
+      shard.is_plain() ? std::vector<float>() : shard.read_all();
+  const float* const values = shard.is_plain() ? shard.span().data() : read.data();
   const ParamPlace& place = plan.places[param];
   const FlatLayout& layout = plan.parts[place.part].layout;
   const at::Tensor flat = at::empty({layout.numel}, at::kFloat);
   const auto stream = make_inline_stream("whole parameters");
-  host_comm->all_gather(shard, flat.data_ptr<float>(), layout.shard_numel * 4,
+  host_comm->all_gather(values, flat.data_ptr<float>(), layout.shard_numel * 4,
                         layout.params[place.index].fqn, *stream);
   stream->synchronize();
   const ParamShape& shape = layout.params[place.index];
@@ -59,7 +62,7 @@ std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
                 "zero::plan", "1 or more");
   }
   const UnitMemory where = expected_unit_memory(options, world_size);
-  check(options, world_size, where != UnitMemory::kHost);
+  check(options, world_size, where);
   const ScannedModel scanned = scan_model(model);
   const UnitPlan units =
       make_unit_plan(scanned.units, scanned.params, options, world_size);
@@ -134,9 +137,7 @@ at::Tensor Engine::full_parameter(const std::string& fqn) {
   impl_->updates->finish();
   const int64_t numel =
       impl_->plan.parts[impl_->plan.places[param].part].layout.shard_numel;
-  const StoredValues masters = impl_->shard_of(param).masters(0, numel);
-  if (masters.is_plain()) return impl_->gather_full(param, masters.span().data());
-  return impl_->gather_full(param, masters.read_all().data());
+  return impl_->gather_full(param, impl_->shard_of(param).masters(0, numel));
 }
 
 void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value) {
@@ -174,14 +175,10 @@ at::Tensor Engine::full_gradient(const std::string& fqn) {
   if (impl_->losses.empty())
     refuse("full_gradient() without backward()", "call backward() first");
   impl_->finish_gradients();
-  const PartShard& shard = impl_->shard_of(param);
-  std::vector<float> widened;
-  if (shard.grad_bf16) {
-    const FlatLayout& layout = impl_->plan.parts[impl_->plan.places[param].part].layout;
-    widened = StoredValues::in_bf16(shard.grad_bf16, layout.shard_numel).read_all();
-  }
-  const float* gradient = shard.grad ? shard.grad : widened.data();
-  return impl_->gather_full(param, gradient).mul(impl_->mean_factor());
+  const int64_t numel =
+      impl_->plan.parts[impl_->plan.places[param].part].layout.shard_numel;
+  const StoredValues gradients = impl_->shard_of(param).gradients(0, numel);
+  return impl_->gather_full(param, gradients).mul(impl_->mean_factor());
 }
 
 void Engine::average_buffers() {

@@ -18,6 +18,12 @@ namespace zero {
 enum class DeviceChoice { kAuto, kCpu, kCuda };  // auto: a GPU if there is one
 enum class Accumulate { kModel, kUnit };
 
+// What stays in the host's memory where a GPU computes: all shards, of which weights are
+// copied to the GPU each time they are needed; masters and optimizer states, which the
+// host updates, while weights in compute precision stay on the GPU and come over once a
+// step; or nothing, so that the GPU makes the update, too.
+enum class Offload { kAll, kOptimizer, kNone };
+
 // Which units make their activations again in backward instead of keeping them. Of the
 // leaves, which are the units that hold no other one, in the plan's order: the first one,
 // and each `every`-th after it; 0: none. The last units of a forward come first in
@@ -119,6 +125,12 @@ struct Options {
   // Bytes of a GPU's memory that its ranks may take, the engine and LibTorch together; 0:
   // what there is. Error(kEnvironment) where that does not suffice.
   int64_t device_memory = 0;
+  // Changes no bit. kNone needs AdamW; both others than kAll need GPUs that ranks do not
+  // share.
+  Offload offload = Offload::kAll;
+  // Shards of the first units lie on the GPU as with Offload::kNone, as many units as
+  // hold no more than this share of all parameters. In [0, 1]; above 0 as kNone.
+  double device_state_fraction = 0;
   // Update each unit just before the next forward needs it; false: all inside step().
   bool overlap_updates = true;
   int prefetch = 1;                   // units gathered ahead

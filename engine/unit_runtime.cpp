@@ -101,7 +101,7 @@ WeightWatch UnitRuntime::watch_weights() {
 
 void UnitRuntime::require_same_weights(const WeightWatch& watch) {
   const std::string fqn = weights_.first_changed(unit_, watch);
-  if (fqn.empty() || (weights_.are_in_place() && !recomputes_)) return;
+  if (fqn.empty() || (weights_.is_in_place(unit_) && !recomputes_)) return;
   weights_.restore(unit_, watch);
   throw Error(
       ExitCode::kUsage, "a forward changes a parameter in place", fqn,

@@ -29,20 +29,18 @@ WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
                                const std::vector<at::Tensor>& params, Device& device,
                                Collectives& comm, Stream& stream,
                                const std::vector<const Event*>& ready)
-    : in_place_(memory.in_place),
-      num_prefetch_(options.prefetch),
+    : num_prefetch_(options.prefetch),
       compute_(device.compute_stream()),
-      units_(plan.units.size()) {
-  if (!in_place_) {
-    ring_ = std::make_unique<GatherRing>(device, comm, stream, "gather ring",
-                                         memory.gather_ring);
-    root_ = std::make_unique<GatherRing>(device, comm, stream, "root weights",
-                                         memory.root_weights);
-  }
+      units_(plan.units.size()),
+      ring_(std::make_unique<GatherRing>(device, comm, stream, "gather ring",
+                                         memory.gather_ring)),
+      root_(std::make_unique<GatherRing>(device, comm, stream, "root weights",
+                                         memory.root_weights)) {
   // The model is touched last: until here, what fails leaves it as it was.
   for (size_t u = 0; u < units_.size(); ++u) {
     units_[u].source.unit = static_cast<int>(u);
     units_[u].source.ready = ready[u];
+    units_[u].is_in_place = memory.homes[u].in_place;
   }
   for (size_t p = 0; p < plan.parts.size(); ++p) {
     const PlannedPart& part = plan.parts[p];
@@ -55,12 +53,10 @@ WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
       parts_.back()->point_to(nullptr);
       continue;
     }
-    const PartShard& shard = shards[p];
     UnitWeights& unit = units_[part.unit];
     unit.parts.push_back(parts_.back().get());
     unit.source.parts.push_back(
-        {shard.copy ? static_cast<const void*>(shard.copy) : shard.master,
-         part.layout.shard_numel * size_of(part.dtype), part.tag});
+        {shards[p].weights(), part.layout.shard_numel * size_of(part.dtype), part.tag});
   }
 }
 
@@ -71,18 +67,18 @@ void WeightStreamer::unshard(int index, Direction direction) {
   ++unit.num_users;
   if (!unit.parts.empty() && unit.num_users == 1) {
     std::byte* full = nullptr;
-    if (in_place_) {
+    if (unit.is_in_place) {
       compute_.wait(*unit.source.ready);
     } else {
       full = static_cast<std::byte*>(ring_of(index).acquire(unit.source));
     }
     for (size_t p = 0; p < unit.parts.size(); ++p) {
-      unit.parts[p]->point_to(in_place_ ? const_cast<void*>(unit.source.parts[p].shard)
-                                        : full);
-      full += in_place_ ? 0 : unit.parts[p]->bytes();
+      unit.parts[p]->point_to(
+          unit.is_in_place ? const_cast<void*>(unit.source.parts[p].shard) : full);
+      full += unit.is_in_place ? 0 : unit.parts[p]->bytes();
     }
   }
-  if (!in_place_) prefetch_after(index, direction);
+  prefetch_after(index, direction);
 }
 
 void WeightStreamer::reshard(int index) {
@@ -90,12 +86,11 @@ void WeightStreamer::reshard(int index) {
   assert(unit.num_users > 0);
   if (--unit.num_users > 0 || unit.parts.empty()) return;
   for (FlatParams* part : unit.parts) part->release();
-  if (!in_place_) ring_of(index).release(index);
+  if (!unit.is_in_place) ring_of(index).release(index);
 }
 
 void WeightStreamer::invalidate() {
   assert(num_unsharded() == 0);
-  if (in_place_) return;
   ring_->invalidate();
   root_->invalidate();
 }
@@ -131,13 +126,14 @@ std::string WeightStreamer::first_changed(int unit, const WeightWatch& watch) co
 }
 
 void WeightStreamer::restore(int unit, const WeightWatch& watch) {
-  if (!in_place_) return ring_of(unit).forget(unit);
+  if (!units_[unit].is_in_place) return ring_of(unit).forget(unit);
   const std::byte* values = watch.values.data();
   for (const FlatParams* part : units_[unit].parts) {
     if (values == nullptr) return;
-    std::copy_n(values, part->bytes(), part->memory());
+    compute_.copy(part->memory(), values, part->bytes());
     values += part->bytes();
   }
+  compute_.synchronize();
 }
 
 int WeightStreamer::num_unsharded() const {
@@ -146,7 +142,7 @@ int WeightStreamer::num_unsharded() const {
 }
 
 int64_t WeightStreamer::num_gathers() const {
-  return in_place_ ? 0 : ring_->num_gathers() + root_->num_gathers();
+  return ring_->num_gathers() + root_->num_gathers();
 }
 
 // The next units in module order, or the previous ones in backward. The root comes first
@@ -156,7 +152,7 @@ void WeightStreamer::prefetch_after(int index, Direction direction) {
   int left = num_prefetch_;
   for (int next = index + step;
        left > 0 && next > 0 && next < static_cast<int>(units_.size()); next += step) {
-    if (units_[next].parts.empty()) continue;
+    if (units_[next].parts.empty() || units_[next].is_in_place) continue;
     ring_->prefetch(units_[next].source);
     --left;
   }

@@ -20,8 +20,9 @@ struct WeightWatch {
 // Give units their full weights and take them away again, gathering the next unit while
 // one runs.
 //
-// One rank alone computes on its own shards in place: then nothing is gathered and
-// nothing is copied. Not thread-safe: the training thread alone drives it.
+// One rank alone computes on its own shards in place where they lie in the memory that it
+// computes in: of those units nothing is gathered and nothing is copied. Not thread-safe:
+// the training thread alone drives it.
 class WeightStreamer {
  public:
   enum class Direction { kForward, kBackward };
@@ -62,7 +63,7 @@ class WeightStreamer {
   std::string first_changed(int unit, const WeightWatch& watch) const;
   void restore(int unit, const WeightWatch& watch);
 
-  bool are_in_place() const { return in_place_; }
+  bool is_in_place(int unit) const { return units_[unit].is_in_place; }
   int num_unsharded() const;
   int64_t num_gathers() const;
   const std::vector<at::Tensor>& params_of(int part) const {
@@ -73,13 +74,13 @@ class WeightStreamer {
   struct UnitWeights {
     std::vector<FlatParams*> parts;
     GatherSource source;
+    bool is_in_place = false;
     int num_users = 0;
   };
 
   void prefetch_after(int unit, Direction direction);
   GatherRing& ring_of(int unit) { return unit == 0 ? *root_ : *ring_; }
 
-  const bool in_place_;
   const int num_prefetch_;
   Stream& compute_;
   std::vector<std::unique_ptr<FlatParams>> parts_;

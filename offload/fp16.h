@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "offload/host_device.h"
+
 namespace zero {
 
 // Convert float to IEEE's half precision, which is kept as its 16 bits.
@@ -11,7 +13,7 @@ namespace zero {
 // becomes infinite. Every NaN becomes 0x7e00, so that the result never depends on a NaN's
 // payload. Integer arithmetic but for one addition, so that every
 // instruction set gives the same bits, those that have an instruction for it too.
-inline uint16_t float_to_fp16(float value) {
+ZERO_HOST_DEVICE uint16_t float_to_fp16(float value) {
   constexpr uint32_t kLowest = 0x38800000u;   // 2^-14: subnormal below
   constexpr uint32_t kTooHigh = 0x47800000u;  // 2^16
   const uint32_t bits = std::bit_cast<uint32_t>(value);

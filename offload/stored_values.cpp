@@ -17,14 +17,26 @@ StoredValues StoredValues::in_halves(uint16_t* high, uint16_t* low, int64_t nume
   return stored;
 }
 
+StoredValues StoredValues::in(FarMemory* memory) const {
+  StoredValues stored = *this;
+  stored.far_ = memory;
+  return stored;
+}
+
 float StoredValues::operator[](size_t i) const {
   assert(i < size());
+  if (far_) {
+    float value = 0;
+    read(static_cast<int64_t>(i), {&value, 1});
+    return value;
+  }
   if (is_plain()) return plain_[i];
   return low_ ? join_float(high_[i], low_[i]) : bf16_to_float(high_[i]);
 }
 
 void StoredValues::read(int64_t begin, std::span<float> to) const {
   assert(begin + std::ssize(to) <= numel_);
+  if (far_) return read_far(begin, to);
   if (is_plain()) {
     std::copy_n(plain_ + begin, to.size(), to.data());
     return;
@@ -32,8 +44,42 @@ void StoredValues::read(int64_t begin, std::span<float> to) const {
   for (size_t i = 0; i < to.size(); ++i) to[i] = (*this)[begin + i];
 }
 
+// Of values in 16 bits, as many at once as pass through a few MiB here.
+template <class Move>
+void StoredValues::move_far(int64_t numel, const Move& move) const {
+  constexpr int64_t kFew = 1 << 20;
+  std::vector<uint16_t> high(std::min(numel, kFew)), low(low_ ? high.size() : 0);
+  for (int64_t first = 0; first < numel; first += kFew) {
+    const int64_t count = std::min(kFew, numel - first);
+    move(in_halves(high.data(), low_ ? low.data() : nullptr, count), first);
+  }
+}
+
+void StoredValues::read_far(int64_t begin, std::span<float> to) const {
+  if (!high_)
+    return far_->read(to.data(), plain_ + begin, static_cast<int64_t>(to.size_bytes()));
+  move_far(std::ssize(to), [&](const StoredValues& near, int64_t first) {
+    far_->read(near.high_, high_ + begin + first, near.numel_ * 2);
+    if (low_) far_->read(near.low_, low_ + begin + first, near.numel_ * 2);
+    near.read(0, to.subspan(first, near.numel_));
+  });
+}
+
+void StoredValues::write_far(int64_t begin, std::span<const float> from) const {
+  if (!high_) {
+    return far_->write(plain_ + begin, from.data(),
+                       static_cast<int64_t>(from.size_bytes()));
+  }
+  move_far(std::ssize(from), [&](const StoredValues& near, int64_t first) {
+    near.write(0, from.subspan(first, near.numel_));
+    far_->write(high_ + begin + first, near.high_, near.numel_ * 2);
+    if (low_) far_->write(low_ + begin + first, near.low_, near.numel_ * 2);
+  });
+}
+
 void StoredValues::write(int64_t begin, std::span<const float> from) const {
   assert(begin + std::ssize(from) <= numel_);
+  if (far_) return write_far(begin, from);
   if (is_plain()) {
     std::copy(from.begin(), from.end(), plain_ + begin);
     return;
@@ -57,7 +103,9 @@ std::vector<float> StoredValues::read_all() const {
 
 std::span<float> StoredValues::span() const {
   if (!is_plain())
-    throw std::logic_error("these values are stored in 16 bits: read() and write() them");
+    throw std::logic_error(
+        "these values are in 16 bits, or not in the host's memory: read() and write() "
+        "them");
   return {plain_, size()};
 }
 

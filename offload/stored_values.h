@@ -27,6 +27,15 @@ ZERO_HOST_DEVICE float join_float(uint16_t high, uint16_t low) {
   return std::bit_cast<float>((uint32_t{high} << 16) + missing);
 }
 
+// Memory that this process cannot read and write by itself, such as a GPU's.
+class FarMemory {
+ public:
+  virtual ~FarMemory() = default;
+  // Copy bytes from there, and to there; done when it returns. From any thread.
+  virtual void read(void* here, const void* there, int64_t bytes) = 0;
+  virtual void write(void* there, const void* here, int64_t bytes) = 0;
+};
+
 // fp32 values in one of the ways in which a shard keeps them: as they are, rounded to
 // bf16, or split. A view of memory that another owns; empty at first.
 class StoredValues {
@@ -35,6 +44,8 @@ class StoredValues {
   StoredValues(float* values, int64_t numel) : plain_(values), numel_(numel) {}
   static StoredValues in_bf16(uint16_t* values, int64_t numel);
   static StoredValues in_halves(uint16_t* high, uint16_t* low, int64_t numel);
+  // The same, of arrays that lie there; null: they are here.
+  StoredValues in(FarMemory* memory) const;
 
   size_t size() const { return static_cast<size_t>(numel_); }
   bool empty() const { return numel_ == 0; }
@@ -46,7 +57,7 @@ class StoredValues {
   std::vector<float> read_all() const;
 
   // Let `make(std::span<float>)` set `numel` elements from `begin` on: in place where
-  // they are plain, else beside it.
+  // they are plain, else beside it, and then written.
   template <class Make>
   void set(int64_t begin, int64_t numel, const Make& make) const {
     if (is_plain()) return make(span().subspan(begin, numel));
@@ -55,14 +66,21 @@ class StoredValues {
     write(begin, values);
   }
 
-  bool is_plain() const { return !high_; }
+  // Are they floats of this process?
+  bool is_plain() const { return !high_ && !far_; }
   // The values themselves. Throws std::logic_error unless they are plain.
   std::span<float> span() const;
 
  private:
+  void read_far(int64_t begin, std::span<float> to) const;
+  void write_far(int64_t begin, std::span<const float> from) const;
+  template <class Move>
+  void move_far(int64_t numel, const Move& move) const;
+
   float* plain_ = nullptr;
   uint16_t* high_ = nullptr;
   uint16_t* low_ = nullptr;  // null: high_ alone, rounded to nearest even
+  FarMemory* far_ = nullptr;
   int64_t numel_ = 0;
 };
 

@@ -24,11 +24,41 @@ int deepest(const UnitPlan& plan) {
   return depth;
 }
 
-int64_t trainable_bytes(const UnitPlan& plan) {
+// Of gradients in fp32 that lie there.
+int64_t trainable_bytes(const UnitPlan& plan, const std::vector<UnitHome>& homes,
+                        bool on_gpu) {
   int64_t bytes = 0;
-  for (const PlannedPart& part : plan.parts)
-    bytes += part.is_frozen ? 0 : shard_bytes(part.layout.shard_numel, 4);
+  for (const PlannedPart& part : plan.parts) {
+    if (!part.is_frozen && homes[part.unit].state_on_gpu == on_gpu)
+      bytes += shard_bytes(part.layout.shard_numel, 4);
+  }
   return bytes;
+}
+
+// Units in forward order: the first ones are waited for first, and the root's update
+// cannot hide behind anything.
+std::vector<UnitHome> homes_of(const UnitPlan& plan, const Options& options,
+                               int world_size, bool has_gpu) {
+  std::vector<int64_t> numels(plan.units.size());
+  int64_t total = 0, so_far = 0;
+  for (const PlannedPart& part : plan.parts) {
+    numels[part.unit] += part.layout.numel;
+    total += part.layout.numel;
+  }
+  std::vector<UnitHome> homes(plan.units.size());
+  for (size_t u = 0; u < homes.size(); ++u) {
+    UnitHome& home = homes[u];
+    so_far += numels[u];
+    const bool is_among_first =
+        numels[u] > 0 && static_cast<double>(so_far) <=
+                             options.device_state_fraction * static_cast<double>(total);
+    home.state_on_gpu = has_gpu && (options.offload == Offload::kNone || is_among_first);
+    home.weights_on_gpu =
+        has_gpu && (home.state_on_gpu || options.offload != Offload::kAll);
+    home.in_place =
+        world_size == 1 && !options.stream_always && home.weights_on_gpu == has_gpu;
+  }
+  return homes;
 }
 
 // NCCL alone sums fp32 in an order of its own.
@@ -42,11 +72,14 @@ DType kept_gradients(const Options& options) {
   return options.micro_batches_per_rank == 1 ? options.grad_dtype : DType::kFp32;
 }
 
-std::vector<ShardArray> shard_arrays(const UnitPlan& plan, const Options& options) {
+// Of shards whose masters lie there.
+std::vector<ShardArray> shard_arrays(const UnitPlan& plan, const Options& options,
+                                     const std::vector<UnitHome>& homes, bool on_gpu) {
   std::vector<int> trained, copied;
   // Masters of parts that are trained, and of those that are frozen; whole and split.
   std::vector<int> whole[2], split[2];
   for (int p = 0; p < std::ssize(plan.parts); ++p) {
+    if (homes[plan.parts[p].unit].state_on_gpu != on_gpu) continue;
     const bool is_frozen = plan.parts[p].is_frozen;
     const bool has_copy = plan.parts[p].dtype != DType::kFp32;
     const bool is_split = has_copy && options.master == MasterStorage::kSplit;
@@ -78,18 +111,65 @@ std::vector<ShardArray> shard_arrays(const UnitPlan& plan, const Options& option
     arrays.push_back({name_of(options.dtype) + std::string(" copy"), ShardRole::kCopy,
                       options.dtype, copied});
   }
+  std::erase_if(arrays, [](const ShardArray& array) { return array.parts.empty(); });
+  for (ShardArray& array : arrays) array.on_gpu = on_gpu;
   return arrays;
 }
 
-// Arrays of one owner are one entry.
+std::vector<ShardArray> all_shard_arrays(const UnitPlan& plan, const Options& options,
+                                         const std::vector<UnitHome>& homes) {
+  std::vector<ShardArray> arrays = shard_arrays(plan, options, homes, /*on_gpu=*/false);
+  for (const ShardArray& array : shard_arrays(plan, options, homes, /*on_gpu=*/true))
+    arrays.push_back(array);
+  for (const DType dtype : {options.dtype, DType::kFp32}) {
+    ShardArray weights{"weights", ShardRole::kWeights, dtype, {}, 0, /*on_gpu=*/true};
+    for (int p = 0; p < std::ssize(plan.parts); ++p) {
+      const UnitHome& home = homes[plan.parts[p].unit];
+      if (home.weights_on_gpu && !home.state_on_gpu && plan.parts[p].dtype == dtype)
+        weights.parts.push_back(p);
+    }
+    if (!weights.parts.empty()) arrays.push_back(weights);
+    if (options.dtype == DType::kFp32) break;
+  }
+  return arrays;
+}
+
+// Arrays of one owner in one place are one entry.
 void add_shards(MemoryPlan& memory, const UnitPlan& plan) {
   for (const ShardArray& array : memory.shard_arrays) {
+    const std::string tier = array.on_gpu ? "device" : "host";
     const auto found =
-        std::ranges::find(memory.entries, array.owner, &MemoryEntry::owner);
+        std::ranges::find_if(memory.entries, [&](const MemoryEntry& entry) {
+          return entry.owner == array.owner && entry.tier == tier;
+        });
     if (found != memory.entries.end())
       found->bytes += array.bytes(plan);
     else
-      memory.entries.push_back({array.owner, "host", array.bytes(plan)});
+      memory.entries.push_back({array.owner, tier, array.bytes(plan)});
+  }
+}
+
+// Where gradients are added that do not go straight into their shards.
+void add_accumulation(MemoryPlan& memory, const UnitPlan& plan, const Options& options,
+                      int world_size, bool has_own_memory) {
+  if (options.inference) return;
+  const int64_t of_host = largest_gradient_shard(plan, memory.homes, /*on_gpu=*/false);
+  const int64_t of_gpu = largest_gradient_shard(plan, memory.homes, /*on_gpu=*/true);
+  const int levels = memory.num_counter_levels;
+  const bool is_all_in_place = !has_own_memory && memory.adds_in_place(0);
+  if (of_host > 0 && !is_all_in_place) {
+    memory.accumulation_bytes =
+        shard_bytes(of_host, 4) + trainable_bytes(plan, memory.homes, false) * levels;
+    if (has_own_memory) {
+      // What ranks have summed is fp32.
+      const DType landed = world_size > 1 ? DType::kFp32 : options.reduce_dtype;
+      memory.landing_bytes = shard_bytes(of_host, size_of(landed));
+    }
+  }
+  // One rank's gradient is added as it lies in its slot.
+  if (of_gpu > 0 && (world_size > 1 || levels > 0)) {
+    memory.gpu_accumulation_bytes =
+        shard_bytes(of_gpu, 4) + trainable_bytes(plan, memory.homes, true) * levels;
   }
 }
 
@@ -102,16 +182,34 @@ int64_t ShardArray::bytes(const UnitPlan& plan) const {
   return bytes;
 }
 
+bool MemoryPlan::has_state_on_gpu() const {
+  return std::ranges::any_of(homes, &UnitHome::state_on_gpu);
+}
+
+bool MemoryPlan::has_weights_on_gpu() const {
+  return std::ranges::any_of(homes, [](const UnitHome& home) {
+    return home.weights_on_gpu && !home.state_on_gpu;
+  });
+}
+
+bool MemoryPlan::adds_in_place(int unit) const {
+  const UnitHome& home = homes[unit];
+  return gradient_in_place && home.in_place && home.state_on_gpu == home.weights_on_gpu;
+}
+
 int64_t MemoryPlan::total_bytes() const {
   int64_t total = 0;
   for (const MemoryEntry& entry : entries) total += entry.bytes;
   return total;
 }
 
-int64_t largest_gradient_shard(const UnitPlan& plan) {
+int64_t largest_gradient_shard(const UnitPlan& plan, const std::vector<UnitHome>& homes,
+                               bool on_gpu) {
   int64_t numel = 0;
-  for (const PlannedPart& part : plan.parts)
-    numel = std::max(numel, part.is_frozen ? 0 : part.layout.shard_numel);
+  for (const PlannedPart& part : plan.parts) {
+    if (!part.is_frozen && homes[part.unit].state_on_gpu == on_gpu)
+      numel = std::max(numel, part.layout.shard_numel);
+  }
   return numel;
 }
 
@@ -123,43 +221,36 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int wo
                             UnitMemory where) {
   const bool has_own_memory = where != UnitMemory::kHost;
   MemoryPlan memory;
-  memory.in_place = world_size == 1 && !has_own_memory && !options.stream_always;
-  memory.shard_arrays = shard_arrays(plan, options);
+  memory.homes = homes_of(plan, options, world_size, has_own_memory);
+  memory.shard_arrays = all_shard_arrays(plan, options, memory.homes);
   add_shards(memory, plan);
 
   const int num_inner = static_cast<int>(plan.units.size()) - 1;
-  const int64_t largest_shard = largest_gradient_shard(plan);
-  if (!memory.in_place) {
-    std::vector<int64_t> sizes;
-    for (const PlannedUnit& unit : plan.units) sizes.push_back(full_bytes(plan, unit));
-    memory.root_weights = make_slot_plan({sizes.front()}, 1);
-    sizes.front() = 0;
-    const int num_at_once =
-        deepest(plan) + std::min(num_inner - deepest(plan), options.prefetch);
-    memory.gather_ring =
-        make_slot_plan(sizes, options.reshard_after_forward ? num_at_once : num_inner);
-  }
+  std::vector<int64_t> unit_bytes;  // of what is gathered
+  for (size_t u = 0; u < plan.units.size(); ++u)
+    unit_bytes.push_back(memory.homes[u].in_place ? 0 : full_bytes(plan, plan.units[u]));
+  memory.root_weights = make_slot_plan({unit_bytes.front()}, 1);
+  unit_bytes.front() = 0;
+  const int num_at_once =
+      deepest(plan) + std::min(num_inner - deepest(plan), options.prefetch);
+  memory.gather_ring =
+      make_slot_plan(unit_bytes, options.reshard_after_forward ? num_at_once : num_inner);
   if (options.deterministic && options.micro_batches_per_rank > 1) {
     memory.num_counter_levels =
         std::bit_width(static_cast<uint64_t>(options.micro_batches_per_rank));
   }
-  memory.gradient_in_place = memory.in_place && memory.num_counter_levels == 0 &&
-                             options.reduce_dtype == DType::kFp32;
-  if (!memory.gradient_in_place && largest_shard > 0 && !options.inference) {
+  memory.gradient_in_place =
+      memory.num_counter_levels == 0 && options.reduce_dtype == DType::kFp32;
+  if (!options.inference) {
     std::vector<int64_t> sizes;
     for (const PlannedPart& part : plan.parts) {
-      sizes.push_back(part.is_frozen ? 0
-                                     : part.layout.numel * size_of(options.reduce_dtype));
+      sizes.push_back(part.is_frozen || memory.adds_in_place(part.unit)
+                          ? 0
+                          : part.layout.numel * size_of(options.reduce_dtype));
     }
     memory.gradient_ring = make_slot_plan(sizes, 2);
-    memory.accumulation_bytes =
-        shard_bytes(largest_shard, 4) + trainable_bytes(plan) * memory.num_counter_levels;
-    if (has_own_memory) {
-      // What ranks have summed is fp32.
-      const DType landed = world_size > 1 ? DType::kFp32 : options.reduce_dtype;
-      memory.landing_bytes = shard_bytes(largest_shard, size_of(landed));
-    }
   }
+  add_accumulation(memory, plan, options, world_size, has_own_memory);
   if (has_own_memory && world_size > 1 &&
       (where == UnitMemory::kGpuByHost || reduces_by_pieces(options)))
     memory.exchange_bytes = std::max<int64_t>(kExchangeBytes, 1024 * world_size);
@@ -167,6 +258,8 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int wo
     if (bytes > 0) memory.entries.push_back({owner, tier, bytes});
   };
   add("accumulation", "host", memory.accumulation_bytes);
+  add("accumulation", "device", memory.gpu_accumulation_bytes);
+  if (memory.has_state_on_gpu()) add("gradient norm", "device", kGpuNormBytes);
   add("gradient landing", "host", kNumLandings * memory.landing_bytes);
   add("exchange", where == UnitMemory::kGpu ? "device" : "host", memory.exchange_bytes);
   add("root weights", "device", memory.root_weights.bytes());

@@ -11,15 +11,24 @@ namespace zero {
 struct Options;
 struct UnitPlan;
 
-enum class ShardRole { kMaster, kMasterLow, kState, kGradient, kCopy };
+// kWeights: what a GPU keeps of a unit whose masters are the host's.
+enum class ShardRole { kMaster, kMasterLow, kState, kGradient, kCopy, kWeights };
 
-// One array of this rank's shard of each of some parts, in host memory.
+// Where one unit's shards lie, and what its gathers read.
+struct UnitHome {
+  bool state_on_gpu = false;    // masters, states and gradients, which the GPU updates
+  bool weights_on_gpu = false;  // in compute precision
+  bool in_place = false;        // computed on as they lie there: nothing is gathered
+};
+
+// One array of this rank's shard of each of some parts.
 struct ShardArray {
   std::string owner;  // as in MemoryEntry
   ShardRole role;
   DType dtype;  // low halves are as large as what they complete
   std::vector<int> parts;
   int state = 0;  // of kState: which of the optimizer's
+  bool on_gpu = false;
 
   int64_t bytes(const UnitPlan& plan) const;
 };
@@ -34,22 +43,31 @@ struct MemoryEntry {
 // anything is allocated.
 struct MemoryPlan {
   std::vector<MemoryEntry> entries;
+  std::vector<UnitHome> homes;  // of each unit
   // All masters first, then all states ...: what the optimizer streams lies together.
   std::vector<ShardArray> shard_arrays;
-  SlotPlan gather_ring;            // of units but the root
-  SlotPlan root_weights;           // of the root unit, which stays gathered
-  SlotPlan gradient_ring;          // of parts
-  int num_counter_levels = 0;      // of deterministic accumulation; 0: one running sum
-  int64_t accumulation_bytes = 0;  // the counter's levels and a scratch shard
-  int64_t landing_bytes = 0;       // one of the places where a device's gradients arrive
+  SlotPlan gather_ring;        // of units but the root
+  SlotPlan root_weights;       // of the root unit, which stays gathered
+  SlotPlan gradient_ring;      // of parts
+  int num_counter_levels = 0;  // of deterministic accumulation; 0: one running sum
+  // The counter's levels and a scratch shard: of gradients in the host's memory, and of
+  // those on the GPU.
+  int64_t accumulation_bytes = 0, gpu_accumulation_bytes = 0;
+  int64_t landing_bytes = 0;  // one of the places where a device's gradients arrive
   // What ranks with GPUs exchange passes through there: in their own memory, or the
   // host's.
   int64_t exchange_bytes = 0;
-  bool gradient_in_place = false;  // one rank adds gradients straight into its shards
-  bool in_place = false;  // one rank computes on its own shards: nothing is gathered
+  // One rank adds gradients straight into its shards, where they lie beside the weights
+  // that it computes on.
+  bool gradient_in_place = false;
 
+  bool has_state_on_gpu() const;
+  bool has_weights_on_gpu() const;  // without state there
+  bool adds_in_place(int unit) const;
   int64_t total_bytes() const;
 };
+
+constexpr int64_t kGpuNormBytes = 256;  // where a GPU adds a gradient's norm up
 
 constexpr int kNumLandings = 2;  // one is filled while the other is added
 
@@ -60,8 +78,10 @@ enum class UnitMemory { kHost, kGpu, kGpuByHost };
 MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int world_size,
                             UnitMemory where = UnitMemory::kHost);
 
-// Elements of the largest shard that has a gradient; 0: none has.
-int64_t largest_gradient_shard(const UnitPlan& plan);
+// Elements of the largest shard that has a gradient, in the host's memory or on the GPU;
+// 0: none has.
+int64_t largest_gradient_shard(const UnitPlan& plan, const std::vector<UnitHome>& homes,
+                               bool on_gpu);
 
 // Bytes of one shard allocation, with the arena's padding.
 int64_t shard_bytes(int64_t numel, int64_t element_bytes);

@@ -5,14 +5,15 @@
 #include <cmath>
 #include <limits>
 
-#include "offload/bf16.h"
-
 namespace zero {
 
 void GradientNorm::add(const float* values, int64_t numel) {
   if (type_ == NormType::kL2) return add_squares(sum_, values, numel);
   if (type_ == NormType::kL1) return add_abs(sum_, values, numel);
-  const double largest = max_abs(values, numel);
+  add_largest(max_abs(values, numel));
+}
+
+void GradientNorm::add_largest(float largest) {
   if (std::isnan(largest)) has_nan_ = true;
   if (largest > largest_) largest_ = largest;
 }
@@ -21,6 +22,13 @@ void GradientNorm::merge(const GradientNorm& other) {
   sum_.merge(other.sum_);
   largest_ = std::max(largest_, other.largest_);
   has_nan_ = has_nan_ || other.has_nan_;
+}
+
+void GradientNorm::merge(std::span<const int64_t> limbs, float largest) {
+  const std::span<int64_t> own = sum_.limbs();
+  for (size_t i = 0; i < own.size(); ++i) own[i] += limbs[i];
+  sum_.limbs();  // in normal form again
+  add_largest(largest);
 }
 
 double GradientNorm::reduce(double factor, Ranks& ranks) {
@@ -36,13 +44,17 @@ double GradientNorm::reduce(double factor, Ranks& ranks) {
 
 namespace {
 
-bool is_finite(float value) { return std::isfinite(value); }
-bool is_finite(uint16_t bf16) { return std::isfinite(bf16_to_float(bf16)); }
-
-template <class T>
-bool all_finite(const T* shard, const Piece& piece) {
-  return std::all_of(shard + piece.shard_begin, shard + piece.shard_begin + piece.numel,
-                     [](T value) { return is_finite(value); });
+bool all_finite(const StoredValues& values) {
+  constexpr int64_t kFew = 1 << 16;
+  const auto numel = static_cast<int64_t>(values.size());
+  std::vector<float> some(std::min(numel, kFew));
+  for (int64_t begin = 0; begin < numel; begin += kFew) {
+    some.resize(std::min(kFew, numel - begin));
+    values.read(begin, some);
+    if (!std::ranges::all_of(some, [](float value) { return std::isfinite(value); }))
+      return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -53,8 +65,7 @@ std::string first_non_finite(const UnitPlan& plan, const std::vector<std::string
   for (size_t p = 0; p < plan.parts.size(); ++p) {
     if (plan.parts[p].is_frozen) continue;
     for (const Piece& piece : pieces_of(plan.parts[p].layout, ranks.rank())) {
-      const bool finite = shards[p].grad ? all_finite(shards[p].grad, piece)
-                                         : all_finite(shards[p].grad_bf16, piece);
+      const bool finite = all_finite(shards[p].gradients(piece.shard_begin, piece.numel));
       const int64_t param = plan.parts[p].params[piece.param];
       if (!finite) first = std::min(first, param);
     }

@@ -1,4 +1,5 @@
 #pragma once
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ class GradientNorm {
   // A piece that begins on a 64-element boundary of its layout.
   void add(const float* values, int64_t numel);
   void merge(const GradientNorm& other);
+  // What a GPU has added up: an ExactSum's limbs, in no normal form, and the largest
+  // magnitude or NaN.
+  void merge(std::span<const int64_t> limbs, float largest);
   GradientNorm of_none() const { return GradientNorm(type_); }
 
   // The norm of what all ranks have added, times `factor`; not finite when any value is
@@ -30,6 +34,8 @@ class GradientNorm {
   double reduce(double factor, Ranks& ranks);
 
  private:
+  void add_largest(float largest);
+
   NormType type_;
   ExactSum sum_;        // of L1 and L2
   double largest_ = 0;  // of the infinity norm, but for NaN:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "engine/compute_type.h"
 #include "engine/device/host_device.h"
@@ -18,15 +19,24 @@ ThreadPool& this_thread() {
   return pool;
 }
 
+// One rank's gradients, as the compute stream leaves them.
+bool adds_on_gpu_in_place(const MemoryPlan& memory) {
+  for (int u = 0; u < std::ssize(memory.homes); ++u) {
+    if (memory.homes[u].state_on_gpu && memory.adds_in_place(u)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
                                const Options& options, ShardStore& shards, Device& device,
-                               Collectives& comm, Stream& stream, ThreadPool& threads)
+                               Collectives& comm, Stream& stream, ShardKernels* kernels,
+                               ThreadPool& threads)
     : plan_(plan),
       wire_(options.reduce_dtype),
       sum_order_(options.deterministic ? SumOrder::kTree : SumOrder::kAny),
-      in_place_(memory.gradient_in_place),
+      memory_(memory),
       rounds_(options.grad_dtype == DType::kBf16),
       norm_type_(options.norm),
       num_planned_passes_(options.micro_batches_per_rank),
@@ -38,6 +48,8 @@ GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
       ring_(memory.gradient_ring),
       slots_(ring_.classes.size()),
       parts_(plan.parts.size(), PartState(options.norm)),
+      kernels_(kernels),
+      gpu_sums_(adds_on_gpu_in_place(memory) ? device.compute_stream() : stream),
       worker_(device.has_own_memory() ? device.make_worker("gradients") : nullptr),
       sums_(worker_ ? *worker_ : as_host_stream(stream)) {
   for (size_t c = 0; c < slots_.size(); ++c) {
@@ -49,16 +61,34 @@ GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
     }
   }
   if (memory.landing_bytes > 0) make_landings(memory.landing_bytes);
-  if (memory.accumulation_bytes == 0) return;
-  accumulation_ = std::make_unique<HostArena>("accumulation", memory.accumulation_bytes);
-  scratch_ =
-      accumulation_->allocate_array<float>("scratch", largest_gradient_shard(plan));
-  for (size_t p = 0; p < parts_.size(); ++p) {
-    if (plan.parts[p].is_frozen) continue;
-    for (int level = 0; level < memory.num_counter_levels; ++level) {
-      parts_[p].levels.push_back(accumulation_->allocate_array<float>(
-          plan.parts[p].tag + " level " + std::to_string(level),
-          plan.parts[p].layout.shard_numel));
+  make_accumulation();
+}
+
+void GradientShards::make_accumulation() {
+  if (memory_.accumulation_bytes > 0)
+    accumulation_ =
+        std::make_unique<HostArena>("accumulation", memory_.accumulation_bytes);
+  if (memory_.gpu_accumulation_bytes > 0)
+    gpu_accumulation_ = device_.allocate("accumulation", memory_.gpu_accumulation_bytes);
+  if (!accumulation_ && !gpu_accumulation_) return;
+  auto* next_on_gpu = static_cast<std::byte*>(gpu_accumulation_);
+  const auto take = [&](bool on_gpu, const std::string& name, int64_t numel) {
+    if (!on_gpu) return accumulation_->allocate_array<float>(name, numel);
+    return reinterpret_cast<float*>(
+        std::exchange(next_on_gpu, next_on_gpu + shard_bytes(numel, 4)));
+  };
+  for (const bool on_gpu : {false, true}) {
+    if (on_gpu ? gpu_accumulation_ != nullptr : accumulation_ != nullptr) {
+      scratch_[on_gpu] =
+          take(on_gpu, "scratch", largest_gradient_shard(plan_, memory_.homes, on_gpu));
+    }
+  }
+  for (int p = 0; p < std::ssize(parts_); ++p) {
+    const PlannedPart& part = plan_.parts[p];
+    for (int level = 0; level < memory_.num_counter_levels && !part.is_frozen; ++level) {
+      parts_[p].levels.push_back(take(is_on_gpu(p),
+                                      part.tag + " level " + std::to_string(level),
+                                      part.layout.shard_numel));
     }
   }
 }
@@ -76,6 +106,7 @@ GradientShards::~GradientShards() {
   for (SlotClass& slots : slots_) {
     for (Slot& slot : slots) device_.free(slot.memory);
   }
+  device_.free(gpu_accumulation_);
 }
 
 namespace {
@@ -105,7 +136,7 @@ void GradientShards::reduce(int part) {
   if (plan_.parts[part].is_frozen || plan_.parts[part].layout.numel == 0) return;
   PartState& state = parts_[part];
   ++num_reductions_;
-  if (!in_place_) {
+  if (!memory_.adds_in_place(plan_.parts[part].unit)) {
     Slot& slot = next_slot(part);
     fill(slot.memory, part);
     push_pass(part, slot);
@@ -150,7 +181,11 @@ void GradientShards::add_in_place(int part) {
         addition.right = grad.const_data_ptr<float>();
     }
     if (completes(state)) finish_in(addition, state);
-    add_up(addition, 0, layout.params[i].numel(), threads_);
+    const int64_t numel = layout.params[i].numel();
+    if (is_on_gpu(part))
+      kernels_->add_up(addition, numel, gpu_sums_);
+    else
+      add_up(addition, 0, numel, threads_);
   }
   state.held.clear();
 }
@@ -161,32 +196,56 @@ int64_t GradientShards::host_bytes() const {
 }
 
 GradientNorm GradientShards::finish() {
-  stream_.synchronize();
-  sums_.synchronize();
+  wait();
   GradientNorm norm(norm_type_);
-  for (size_t p = 0; p < parts_.size(); ++p) {
-    if (plan_.parts[p].is_frozen) continue;
-    PartState& state = parts_[p];
-    if (state.num_passes != num_planned_passes_) {
-      state.norm = GradientNorm(norm_type_);
-      if (!state.levels.empty()) {
-        fold_levels(static_cast<int>(p), state.num_passes);
-      } else {
-        Addition addition = into_sum(p);
-        if (state.num_passes > 0) addition.left = addition.sum;
-        finish_in(addition, state);
-        add_up(addition, 0, plan_.parts[p].layout.shard_numel, threads_);
-      }
-    }
-    norm.merge(state.norm);
+  // All have had as many passes: what a GPU has added up so far is of no use, either.
+  std::vector<int> open;
+  for (int p = 0; p < std::ssize(parts_); ++p) {
+    if (needs_another_pass(p)) open.push_back(p);
   }
-  discard();
+  if (kernels_ && !open.empty()) kernels_->take_norm(gpu_sums_);
+  for (const int part : open) finish_part(part);
+  if (!open.empty()) wait();
+  for (const PartState& state : parts_) norm.merge(state.norm);
+  if (kernels_) norm.merge(kernels_->take_norm(gpu_sums_));
+  forget();
   return norm;
 }
 
-void GradientShards::discard() {
+// Where there were not as many passes as planned, the sum is read once more.
+bool GradientShards::needs_another_pass(int part) const {
+  const PlannedPart& planned = plan_.parts[part];
+  return !planned.is_frozen && planned.layout.numel > 0 &&
+         parts_[part].num_passes != num_planned_passes_;
+}
+
+void GradientShards::finish_part(int p) {
+  PartState& state = parts_[p];
+  state.norm = GradientNorm(norm_type_);
+  if (!state.levels.empty()) return fold_levels(p, state.num_passes);
+  Addition addition = into_sum(p);
+  if (state.num_passes > 0) addition.left = addition.sum;
+  finish_in(addition, state);
+  const int64_t numel = plan_.parts[p].layout.shard_numel;
+  if (is_on_gpu(p))
+    kernels_->add_up(addition, numel, gpu_sums_);
+  else
+    add_up(addition, 0, numel, threads_);
+}
+
+void GradientShards::wait() {
   stream_.synchronize();
   sums_.synchronize();
+  if (kernels_) gpu_sums_.synchronize();
+}
+
+void GradientShards::discard() {
+  wait();
+  if (kernels_) kernels_->take_norm(gpu_sums_);
+  forget();
+}
+
+void GradientShards::forget() {
   for (PartState& state : parts_) {
     state.num_passes = 0;
     state.held.clear();
@@ -244,18 +303,21 @@ void GradientShards::push_pass(int part, Slot& slot) {
   const bool counts = !state.levels.empty();
   assert(!counts || (state.num_passes >> state.levels.size()) == 0);
   Addition addition = into_sum(part);
-  float* target = state.num_passes % 2 == 0 && counts ? state.levels[0] : scratch_;
+  float* const scratch = scratch_[is_on_gpu(part)];
+  float* target = state.num_passes % 2 == 0 && counts ? state.levels[0] : scratch;
   if (state.num_passes == 0 && !counts && addition.sum) target = addition.sum;
   if (completes(state)) finish_in(addition, state);
 
   device_.compute_stream().record(collected_);
   stream_.wait(collected_);
   if (state.num_passes > 0 && !counts) addition.left = addition.sum;
-  if (worker_) {
+  if (is_on_gpu(part)) {
+    sum_on_gpu(part, slot, target, counts ? Addition{.sum = target} : addition);
+  } else if (worker_) {
     land(part, slot, counts ? Addition{.sum = target} : addition);
   } else {
     SummedPiece add_piece;  // where more is to be done than to sum over ranks
-    if (!counts && (target == scratch_ || completes(state))) {
+    if (!counts && (target == scratch || completes(state))) {
       addition.right = target;
       add_piece = [=, &planned](int64_t begin, int64_t end) {
         const Trace::Span span("sum", planned.tag);
@@ -268,16 +330,37 @@ void GradientShards::push_pass(int part, Slot& slot) {
   device_.poison(slot.memory, slot.bytes, stream_);
   stream_.record(slot.idle);
   if (!counts) return;
-  if (target == scratch_) {
+  if (target == scratch) {
     size_t level = 0;
     for (; state.num_passes >> level & 1; ++level)
-      queue_sum(part, {.left = state.levels[level], .right = scratch_, .sum = scratch_});
-    sums_.copy(state.levels[level], scratch_, numel * 4);
+      queue_sum(part, {.left = state.levels[level], .right = scratch, .sum = scratch});
+    sums_of(part).copy(state.levels[level], scratch, numel * 4);
   }
-  if (completes(state)) {
-    sums_.enqueue(
-        [=, this, num_passes = state.num_passes + 1] { fold_levels(part, num_passes); });
+  if (completes(state)) fold_levels(part, state.num_passes + 1);
+}
+
+// What ranks have summed, or one rank's gradient as it lies there, by kernels.
+void GradientShards::sum_on_gpu(int part, const Slot& slot, float* target,
+                                Addition addition) {
+  const PlannedPart& planned = plan_.parts[part];
+  if (comm_.size() > 1) {
+    comm_.reduce_scatter(slot.memory, target, planned.layout.shard_numel, wire_,
+                         sum_order_, planned.tag, stream_);
+    const bool is_done = target == addition.sum && !addition.left && !addition.norm;
+    if (is_done) return;
+    addition.right = target;
+  } else {
+    point_to(addition, slot.memory);
   }
+  queue_sum(part, addition);
+}
+
+// As it is on the wire.
+void GradientShards::point_to(Addition& addition, const void* gradient) const {
+  if (wire_ == DType::kFp32)
+    addition.right = static_cast<const float*>(gradient);
+  else
+    addition.right_bf16 = static_cast<const uint16_t*>(gradient);
 }
 
 // A device's gradient comes over into a landing, and is added from there by the worker:
@@ -294,9 +377,7 @@ void GradientShards::land(int part, const Slot& slot, Addition addition) {
     comm_.reduce_scatter(slot.memory, landed, numel, wire_, sum_order_, planned.tag,
                          stream_);
   } else {
-    (wire_ == DType::kFp32
-         ? void(addition.right = landed)
-         : void(addition.right_bf16 = reinterpret_cast<const uint16_t*>(landed)));
+    point_to(addition, landed);
     stream_.copy(landed, slot.memory, numel * size_of(wire_));
   }
   stream_.record(landing.arrived);
@@ -305,9 +386,12 @@ void GradientShards::land(int part, const Slot& slot, Addition addition) {
   sums_.record(landing.added);
 }
 
-// On a thread of its own: the training thread needs its cores.
+// On a thread of its own: the training thread needs its cores. Or by the GPU.
 void GradientShards::queue_sum(int part, const Addition& addition) {
-  sums_.enqueue([=, &planned = plan_.parts[part]] {
+  const PlannedPart& planned = plan_.parts[part];
+  if (is_on_gpu(part))
+    return kernels_->add_up(addition, planned.layout.shard_numel, gpu_sums_);
+  sums_.enqueue([=, &planned] {
     const Trace::Span span("sum", planned.tag);
     add_up(addition, 0, planned.layout.shard_numel, this_thread());
   });
@@ -315,15 +399,13 @@ void GradientShards::queue_sum(int part, const Addition& addition) {
 
 // The counter's levels, the lowest first, become the sum; the last of them finishes it.
 void GradientShards::fold_levels(int part, int64_t num_passes) {
-  const Trace::Span span("sum", plan_.parts[part].tag);
   PartState& state = parts_[part];
-  const int64_t numel = plan_.parts[part].layout.shard_numel;
   Addition addition = into_sum(part);
   for (size_t level = 0; level < state.levels.size(); ++level) {
     if (!(num_passes >> level & 1)) continue;
     addition.left = state.levels[level];
     if (num_passes >> (level + 1) == 0) finish_in(addition, state);
-    add_up(addition, 0, numel, this_thread());
+    queue_sum(part, addition);
     addition.right = addition.sum;
   }
 }

@@ -12,6 +12,7 @@
 #include "engine/shard_store.h"
 #include "engine/step/addition.h"
 #include "engine/step/gradient_norm.h"
+#include "engine/step/shard_kernels.h"
 
 namespace at {
 class Tensor;
@@ -28,15 +29,17 @@ namespace zero {
 // deterministic mode, enters a binary counter of partial sums, which together with the
 // pair tree over ranks is one tree over all micro-batches: the same bits on 1, 2, 4 ...
 // ranks. Reductions run on the given stream, while the training thread goes on; where the
-// device has its own memory, they end in landings of the host, from which a worker adds.
+// device has its own memory, they end in landings of the host, from which a worker adds,
+// or, where a part's state lies in that memory, they stay there, and kernels add.
 //
 // The pass that completes a part's sum, number Options::micro_batches_per_rank, also
 // takes its norm; where there are fewer or more, finish() reads the sums once more.
 class GradientShards {
  public:
+  // `kernels`: null where no state is on a GPU.
   GradientShards(const UnitPlan& plan, const MemoryPlan& memory, const Options& options,
                  ShardStore& shards, Device& device, Collectives& comm, Stream& stream,
-                 ThreadPool& threads);
+                 ShardKernels* kernels, ThreadPool& threads);
   ~GradientShards();
 
   // Add the .grad of the part's parameters (in layout order) to this pass's gradient, and
@@ -76,18 +79,27 @@ class GradientShards {
     GradientNorm norm;  // of the sum, once the last planned pass has entered it
   };
 
+  void make_accumulation();
   void make_landings(int64_t bytes);
+  bool is_on_gpu(int part) const { return shards_[part].gpu != nullptr; }
+  Stream& sums_of(int part) { return is_on_gpu(part) ? gpu_sums_ : sums_; }
   void add_in_place(int part);
   Slot& next_slot(int part);
   void fill(std::byte* memory, int part);
   at::Tensor param_in(std::byte* full, const FlatLayout& layout, size_t param) const;
   void clear_padding(std::byte* full, const FlatLayout& layout) const;
   void push_pass(int part, Slot& slot);
+  void sum_on_gpu(int part, const Slot& slot, float* target, Addition addition);
   void land(int part, const Slot& slot, Addition addition);
   Addition into_sum(size_t part, int64_t offset = 0) const;
   void finish_in(Addition& addition, PartState& state) const;
   void queue_sum(int part, const Addition& addition);
   void fold_levels(int part, int64_t num_passes);
+  void finish_part(int part);
+  void point_to(Addition& addition, const void* gradient) const;
+  void wait();
+  void forget();
+  bool needs_another_pass(int part) const;
   bool completes(const PartState& state) const {
     return state.num_passes + 1 == num_planned_passes_;
   }
@@ -95,7 +107,7 @@ class GradientShards {
   const UnitPlan& plan_;
   const DType wire_;
   const SumOrder sum_order_;
-  const bool in_place_;
+  const MemoryPlan memory_;
   const bool rounds_;  // the finished gradient, to bf16
   const NormType norm_type_;
   const int64_t num_planned_passes_;
@@ -107,9 +119,13 @@ class GradientShards {
   const SlotPlan ring_;
   std::vector<SlotClass> slots_;  // of each class of the ring
   std::vector<PartState> parts_;
+  ShardKernels* const kernels_;
+  Stream& gpu_sums_;  // where a GPU adds
   std::unique_ptr<HostArena> accumulation_;
-  // One shard of the largest part: a pass on its way into the sum.
-  float* scratch_ = nullptr;
+  void* gpu_accumulation_ = nullptr;
+  // One shard of the largest part, in the host's memory and on the GPU: a pass on its way
+  // into the sum.
+  float* scratch_[2] = {};
   std::unique_ptr<HostArena> landing_arena_;
   std::optional<Pinned> pinned_landings_;
   std::list<Landing> landings_;  // in the order in which they were taken last

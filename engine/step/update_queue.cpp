@@ -5,15 +5,22 @@
 
 namespace zero {
 
-UpdateQueue::UpdateQueue(const UnitPlan& plan, const Options& options, int rank,
-                         ShardStore& shards, Device& device, ThreadPool& threads)
+UpdateQueue::UpdateQueue(const UnitPlan& plan, const MemoryPlan& memory,
+                         const Options& options, int rank, ShardStore& shards,
+                         Device& device, ShardKernels* kernels, ThreadPool& threads)
     : plan_(plan),
+      homes_(memory.homes),
       optimizer_(options.optimizer),
       overlaps_(options.overlap_updates),
       rank_(rank),
       shards_(shards),
+      device_(device),
+      kernels_(kernels),
       threads_(threads),
       updated_(plan.units.size()),
+      gpu_stream_(memory.has_state_on_gpu() || memory.has_weights_on_gpu()
+                      ? device.make_stream("updates on the GPU")
+                      : nullptr),
       stream_(device.make_worker("updates")) {}
 
 std::vector<const Event*> UpdateQueue::all_updated() const {
@@ -23,17 +30,61 @@ std::vector<const Event*> UpdateQueue::all_updated() const {
 }
 
 void UpdateQueue::touch() {
-  for (size_t u = 0; u < plan_.units.size(); ++u)
-    zero::touch(updates_of(static_cast<int>(u), 1, 0, 1), threads_);
+  for (size_t u = 0; u < plan_.units.size(); ++u) {
+    if (!homes_[u].state_on_gpu)
+      zero::touch(updates_of(static_cast<int>(u), 1, 0, 1), threads_);
+  }
 }
 
-void UpdateQueue::begin(int64_t step, double lr, float grad_factor) {
-  stream_->enqueue([] { delay_point("adam"); });
-  for (size_t u = 0; u < plan_.units.size(); ++u) {
-    stream_->enqueue([=, this] { update(static_cast<int>(u), step, lr, grad_factor); });
-    stream_->record(updated_[u]);
+void UpdateQueue::begin(int64_t step, double lr, float grad_factor, Stream& gathers) {
+  if (gpu_stream_) {
+    for (Stream* reader : {&gathers, &device_.compute_stream()}) {
+      reader->record(read_);
+      gpu_stream_->wait(read_);
+    }
   }
+  stream_->enqueue([] { delay_point("adam"); });
+  for (size_t u = 0; u < plan_.units.size(); ++u)
+    queue(static_cast<int>(u), step, lr, grad_factor);
+  if (gpu_stream_) gpu_stream_->record(on_gpu_);
   if (!overlaps_) finish();
+}
+
+void UpdateQueue::queue(int unit, int64_t step, double lr, float grad_factor) {
+  if (homes_[unit].state_on_gpu) {
+    kernels_->update(updates_of(unit, step, lr, grad_factor), *gpu_stream_);
+    gpu_stream_->record(updated_[unit]);
+    return;
+  }
+  const bool is_copied = homes_[unit].weights_on_gpu;
+  if (is_copied) stream_->wait(updated_[unit]);  // the copy before has been read
+  stream_->enqueue([=, this] { update(unit, step, lr, grad_factor); });
+  if (is_copied) return bring_weights(unit);
+  stream_->record(updated_[unit]);
+}
+
+// Behind their update, to where the GPU keeps them.
+void UpdateQueue::bring_weights(int unit) {
+  stream_->record(on_host_);
+  gpu_stream_->wait(on_host_);
+  for (const int p : plan_.units[unit].parts) {
+    const PlannedPart& part = plan_.parts[p];
+    const PartShard& shard = shards_[p];
+    if (!part.is_frozen)
+      gpu_stream_->copy(shard.weights_on_gpu, shard.own_weights(),
+                        part.layout.shard_numel * size_of(part.dtype));
+  }
+  gpu_stream_->record(updated_[unit]);
+}
+
+void UpdateQueue::finish() {
+  stream_->synchronize();
+  if (gpu_stream_) gpu_stream_->synchronize();
+}
+
+void UpdateQueue::finish_before_compute() {
+  stream_->synchronize();
+  device_.compute_stream().wait(on_gpu_);
 }
 
 void UpdateQueue::update(int unit, int64_t step, double lr, float grad_factor) {

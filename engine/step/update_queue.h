@@ -4,8 +4,10 @@
 
 #include "engine/device/device.h"
 #include "engine/options.h"
+#include "engine/plan/memory_plan.h"
 #include "engine/plan/unit_plan.h"
 #include "engine/shard_store.h"
+#include "engine/step/shard_kernels.h"
 #include "offload/thread_pool.h"
 #include "offload/update.h"
 
@@ -19,28 +21,38 @@ namespace zero {
 // nothing else meanwhile. Masters, moments, gradients and copies belong to the queue from
 // begin() until finish(), or, of one unit, until its event. The training thread alone
 // drives it.
+//
+// Units whose state lies on a GPU are updated there, in a stream of its own; where a GPU
+// keeps the weights alone, they follow their update in the same stream.
 class UpdateQueue {
  public:
-  UpdateQueue(const UnitPlan& plan, const Options& options, int rank, ShardStore& shards,
-              Device& device, ThreadPool& threads);
+  // `kernels`: null where no state is on a GPU.
+  UpdateQueue(const UnitPlan& plan, const MemoryPlan& memory, const Options& options,
+              int rank, ShardStore& shards, Device& device, ShardKernels* kernels,
+              ThreadPool& threads);
 
   // Touch all shards with the threads that will sweep them, before anybody else does.
   void touch();
 
   // Queue the update of all shards; the one before must be finished. `step` counts from
-  // 1, the first one that the optimizer's state sees;
-  // `grad_factor` is what stored gradient sums are multiplied with (divisor and
-  // clipping).
-  void begin(int64_t step, double lr, float grad_factor);
+  // 1, the first one that the optimizer's state sees; `grad_factor` is what stored
+  // gradient sums are multiplied with (divisor and clipping). What a GPU keeps changes
+  // after what is queued on `gathers` and on the compute stream now.
+  void begin(int64_t step, double lr, float grad_factor, Stream& gathers);
 
   // Reached when the latest update of this unit is done.
   const Event& updated(int unit) const { return updated_[unit]; }
   std::vector<const Event*> all_updated() const;  // of each unit
 
   // Block until all of it is done.
-  void finish() { stream_->synchronize(); }
+  void finish();
+  // The same of the host's part; what is queued on the compute stream later comes after
+  // the GPU's.
+  void finish_before_compute();
 
  private:
+  void queue(int unit, int64_t step, double lr, float grad_factor);
+  void bring_weights(int unit);
   void update(int unit, int64_t step, double lr, float grad_factor);
   std::vector<Update> updates_of(int unit, int64_t step, double lr,
                                  float grad_factor) const;
@@ -48,13 +60,19 @@ class UpdateQueue {
                 std::vector<Update>& updates) const;
 
   const UnitPlan& plan_;
+  const std::vector<UnitHome> homes_;
   const OptimizerOptions optimizer_;
   const bool overlaps_;
   const int rank_;
   ShardStore& shards_;
+  Device& device_;
+  ShardKernels* const kernels_;
   ThreadPool& threads_;
-  std::vector<Event> updated_;          // of each unit
-  std::unique_ptr<HostStream> stream_;  // goes first: it uses what is above
+  std::vector<Event> updated_;  // of each unit
+  Event read_, on_host_, on_gpu_;
+  // They go first: they use what is above.
+  std::unique_ptr<Stream> gpu_stream_;  // null where the GPU keeps nothing
+  std::unique_ptr<HostStream> stream_;
 };
 
 }  // namespace zero

@@ -15,6 +15,7 @@
 #include "launcher/data/token_source.h"
 #include "launcher/inference/evaluate.h"
 #include "launcher/inference/generate.h"
+#include "launcher/plan/offload_choice.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/process/runner.h"
 #include "launcher/process/start_ranks.h"
@@ -58,7 +59,7 @@ Settings settings_for_use(const Settings& of_run) {
   for (const char* key :
        {"threads", "adam_threads", "device", "ranks", "hosts", "bind", "hang_timeout",
         "host_memory", "device_memory", "tf32", "ignore_plan", "offload_activations",
-        "dump_state", "trace_comm", "delay", "chaos"})
+        "offload", "device_state_fraction", "dump_state", "trace_comm", "delay", "chaos"})
     kept.erase(key);
   return settings_from_json(kept, "the checkpoint");
 }
@@ -88,6 +89,34 @@ Options options_for_use(const LoadedModel& loaded, const ModelFamily& family) {
   return options;
 }
 
+// What the GPU keeps of it, where that is left open, is what fits beside the activations
+// of a training pass, of which a forward has fewer.
+RunPlan plan_for_use(LoadedModel& loaded, const ModelFamily& family, const World& world,
+                     int64_t gpu_room) {
+  const auto plan_with = [&](const Settings& settings) {
+    loaded.settings = settings;  // the options' are those
+    RunPlan plan;
+    plan.ranks_on_node = world.local_size();
+    plan.on_gpu = gpu_room > 0;
+    plan.offload = settings.offload;
+    plan.device_state_fraction = settings.device_state_fraction;
+    plan.engine = zero::plan(*loaded.model->module(), options_for_use(loaded, family),
+                             world.size());
+    if (family.activation_bytes) {
+      PassShape pass = pass_shape(settings, world.size());
+      pass.rows = settings.micro_batch;
+      plan.activations = family.activation_bytes(loaded.shape, pass).computed;
+    }
+    return plan;
+  };
+  const bool may_stay =
+      gpu_room > 0 && may_stay_on_gpu(options_for_use(loaded, family), world.size());
+  const MayStay weights_alone{may_stay, false};
+  return plan_with(choose_offload(loaded.settings, weights_alone, [&](const Settings& s) {
+    return fits_on_gpu(plan_with(s), gpu_room);
+  }));
+}
+
 // Collective.
 void load(LoadedModel& loaded, const ModelFamily& family, const World& world,
           std::unique_ptr<Ranks> ranks) {
@@ -96,13 +125,12 @@ void load(LoadedModel& loaded, const ModelFamily& family, const World& world,
   loaded.shape.dropout = 0;
   loaded.batch = one_pass(loaded.settings.micro_batch, ranks->size(), ranks->rank());
   loaded.model = make_deferred(family, loaded.shape);
+  const int64_t gpu_room = -ranks->largest(
+      -room_on_gpu(loaded.settings, world.local_rank(), world.local_size()), "room");
+  const RunPlan plan = plan_for_use(loaded, family, world, gpu_room);
+  loaded.settings.offload = plan.offload;
+  loaded.settings.device_state_fraction = plan.device_state_fraction;
   const Options options = options_for_use(loaded, family);
-  RunPlan plan;
-  plan.ranks_on_node = world.local_size();
-  plan.engine = zero::plan(*loaded.model->module(), options, world.size());
-  const int64_t gpu_room =
-      room_on_gpu(loaded.settings, world.local_rank(), world.local_size());
-  plan.on_gpu = gpu_room > 0;
   require_memory(*ranks, world, plan, loaded.settings, gpu_room,
                  [] { return "more nodes, or --ignore-plan to start all the same"; });
   loaded.engine =

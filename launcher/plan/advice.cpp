@@ -55,13 +55,24 @@ bool offload_inputs(Wish& wish) {
   return wish.gpu_room > 0 && wish.settings.recompute != "none" &&
          change(wish.settings.offload_activations, true);
 }
+// What a GPU was told to keep.
+bool keep_less(Wish& wish) {
+  const bool is_told =
+      wish.settings.offload == "none" || wish.settings.offload == "optimizer" ||
+      parse_fraction(wish.settings.device_state_fraction).value_or(0) > 0;
+  if (!is_told || wish.gpu_room == 0) return false;
+  wish.settings.offload = "auto";
+  wish.settings.device_state_fraction = "0";
+  return true;
+}
 bool split_master(Wish& wish) {
   return wish.settings.dtype == "bf16" &&
          change(wish.settings.master, std::string("split"));
 }
 
-constexpr Saver kSavers[] = {recompute, split_pass, accumulate_models, gather_one,
-                             reshard,   chunk_loss, offload_inputs,    split_master};
+constexpr Saver kSavers[] = {keep_less,         recompute,      split_pass,
+                             accumulate_models, gather_one,     reshard,
+                             chunk_loss,        offload_inputs, split_master};
 
 Fit make_fit(const Wish& before, const Wish& after, RunPlan plan) {
   Fit fit{after, std::move(plan), {}, 1};

@@ -1,15 +1,27 @@
+#include "engine/choose_gpu.h"
 #include "engine/engine.h"
 #include "engine/errors.h"
 #include "launcher/data/batches.h"
+#include "launcher/plan/offload_choice.h"
 #include "launcher/plan/run_plan.h"
 #include "launcher/process/runner.h"
 #include "launcher/settings/derived.h"
 
 namespace zero::launcher {
+namespace {
 
-RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& model) {
-  constexpr int64_t kMostParameters = int64_t{1} << 50;
+// Activations are estimated, and memory has gaps: so much of a GPU is left free where a
+// choice is ours.
+constexpr double kPlannedShare = 0.9;
+
+Options options_of(const Wish& wish, const ModelFamily& family) {
   const Settings& settings = wish.settings;
+  const BatchPlan batch{settings.global_batch, settings.micro_batch, wish.num_ranks, 0};
+  return engine_options(settings, batch, wish.shape, family);
+}
+
+// With settings that leave nothing open.
+RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, LanguageModel& model) {
   const ModelShape& shape = wish.shape;
   RunPlan plan;
   plan.shape = shape;
@@ -17,14 +29,11 @@ RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& mo
   plan.ranks_on_node = wish.ranks_on_node;
   plan.on_gpu = wish.gpu_room > 0;
   plan.num_parameters = count_parameters(model);
-  if (plan.num_parameters > kMostParameters)
-    throw Error(ExitCode::kUsage, "no machine holds a model of over 10^15 parameters", "",
-                "smaller --layers, --dim, --ffn-dim or --vocab");
-  const BatchPlan batch{settings.global_batch, settings.micro_batch, wish.num_ranks, 0};
-  plan.engine = zero::plan(
-      *model.module(), engine_options(settings, batch, shape, family), wish.num_ranks);
+  plan.offload = wish.settings.offload;
+  plan.device_state_fraction = wish.settings.device_state_fraction;
+  plan.engine = zero::plan(*model.module(), options_of(wish, family), wish.num_ranks);
   if (!family.activation_bytes) return plan;
-  const PassShape pass = pass_shape(settings, wish.num_ranks);
+  const PassShape pass = pass_shape(wish.settings, wish.num_ranks);
   ModelShape other = shape;
   other.loss_chunk = other_loss_chunk(shape.loss_chunk);
   const ActivationBytes activations = family.activation_bytes(shape, pass);
@@ -32,6 +41,35 @@ RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& mo
   plan.offloaded = activations.offloaded;
   plan.other_activations = family.activation_bytes(other, pass).computed;
   return plan;
+}
+
+}  // namespace
+
+bool may_stay_on_gpu(const Options& options, int num_ranks) {
+  const UnitMemory where = expected_unit_memory(options, num_ranks);
+  return where == UnitMemory::kGpu || (where == UnitMemory::kGpuByHost && num_ranks == 1);
+}
+
+bool fits_on_gpu(const RunPlan& plan, int64_t gpu_room) {
+  return plan.activations >= 0 && static_cast<double>(plan.gpu_bytes()) <=
+                                      kPlannedShare * static_cast<double>(gpu_room);
+}
+
+RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& model) {
+  constexpr int64_t kMostParameters = int64_t{1} << 50;
+  if (count_parameters(model) > kMostParameters)
+    throw Error(ExitCode::kUsage, "no machine holds a model of over 10^15 parameters", "",
+                "smaller --layers, --dim, --ffn-dim or --vocab");
+  Wish told = wish;
+  const bool may_stay =
+      wish.gpu_room > 0 && may_stay_on_gpu(options_of(wish, family), wish.num_ranks);
+  const MayStay what{may_stay, may_stay && wish.settings.optimizer == "adamw"};
+  told.settings = choose_offload(wish.settings, what, [&](const Settings& settings) {
+    told.settings = settings;
+    const RunPlan plan = plan_as_told(told, family, model);
+    return fits_on_gpu(plan, wish.gpu_room) && plan.node_bytes() <= wish.room;
+  });
+  return plan_as_told(told, family, model);
 }
 
 }  // namespace zero::launcher

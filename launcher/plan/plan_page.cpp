@@ -4,7 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launcher/plan/offload_choice.h"
 #include "launcher/run/lines.h"
+#include "launcher/settings/values.h"
 
 namespace zero::launcher {
 namespace {
@@ -77,6 +79,14 @@ std::string verdict(const PlanAnswer& answer) {
   return "does not fit: " + numbers;
 }
 
+std::string device_text(const PlanAnswer& answer) {
+  const RunPlan& plan = answer.plan;
+  if (!plan.on_gpu) return "CPU";
+  if (answer.wish.settings.share_gpu) return "a GPU, which ranks may share";
+  return "a GPU for each rank, " +
+         describe_offload(plan.offload, plan.device_state_fraction);
+}
+
 json shape_json(const RunPlan& plan) {
   const ModelShape& shape = plan.shape;
   return {{"layers", shape.layers},   {"dim", shape.dim},
@@ -105,10 +115,7 @@ std::string to_page(const PlanAnswer& answer) {
                                 answer.wish.settings.dtype);
   text += labelled("ranks", fmt::format("{}, {} of them on a node", plan.num_ranks,
                                         plan.ranks_on_node));
-  text +=
-      labelled("device", !plan.on_gpu                     ? "CPU"
-                         : answer.wish.settings.share_gpu ? "a GPU, which ranks may share"
-                                                          : "a GPU for each rank");
+  text += labelled("device", device_text(answer));
   text += table(plan);
   text += loss(plan);
   text += labelled("verdict", verdict(answer));
@@ -149,6 +156,8 @@ json to_json(const PlanAnswer& answer) {
       {"bytes_per_node", plan.node_bytes()},
       {"bytes_available", answer.wish.room},
       {"device", plan.on_gpu ? "gpu" : "cpu"},
+      {"offload", plan.offload},
+      {"device_state_fraction", parse_fraction(plan.device_state_fraction).value_or(0)},
       {"gpu_bytes_per_rank", plan.gpu_bytes()},
       {"gpu_bytes_available", answer.wish.gpu_room},
       {"engine_fits", answer.engine_fits()},

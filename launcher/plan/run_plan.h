@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/options.h"
 #include "engine/plan/memory_plan.h"
 #include "launcher/model.h"
 #include "launcher/settings/settings.h"
@@ -30,6 +31,8 @@ struct RunPlan {
   int64_t offloaded = 0;            // estimated: inputs of units in the host's memory
   int64_t program = 0;              // estimated: libraries, MPI, buffers
   bool on_gpu = false;              // else the host computes, whose all bytes are
+  // What became of settings that left it open (launcher/plan/offload_choice.h).
+  std::string offload = "all", device_state_fraction = "0";
 
   int64_t engine_bytes() const;  // of one rank, wherever they are
   // In the host's memory, and in a GPU's.
@@ -52,8 +55,15 @@ constexpr int64_t kLossChunk = 1024;
 constexpr int64_t other_loss_chunk(int64_t chunk) { return chunk > 0 ? 0 : kLossChunk; }
 
 // Plan settings that fit together, for `model`, which has the wish's shape and may be
-// deferred: nothing is allocated. RunPlan::program stays 0.
+// deferred: nothing is allocated. What they leave open is chosen (RunPlan::offload).
+// RunPlan::program stays 0.
 RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& model);
+
+// Where an engine with these options computes, may shards stay there?
+bool may_stay_on_gpu(const Options& options, int num_ranks);
+
+// Does so much fit there that nobody asked for? Not where activations are unknown.
+bool fits_on_gpu(const RunPlan& plan, int64_t gpu_room);
 
 // What goes through a model at once under these settings.
 PassShape pass_shape(const Settings& settings, int num_ranks);

@@ -88,7 +88,7 @@ std::string scaled(double count, double step, const std::array<const char*, 5>& 
 }
 
 std::string device_text(const Settings& settings, const BannerFacts& facts) {
-  if (facts.uses_gpu) return "a GPU";
+  if (!facts.gpu.empty()) return facts.gpu;
   if (settings.device == "cpu") return "CPU";
   std::vector<std::string> unused;
   if (settings.device_memory > 0) unused.push_back("device_memory");

@@ -18,7 +18,7 @@ struct BannerFacts {
   std::vector<std::string> cores;  // of each rank: "0-3 (was pinned to 0)"
   int threads = 1;                 // of each rank's model
   ThreadChoice adam_threads;       // of rank 0's optimizer
-  bool uses_gpu = false;
+  std::string gpu;                 // empty: the CPU computes
   ModelShape shape;
   int64_t num_parameters = 0;
   int num_units = 0;

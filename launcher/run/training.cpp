@@ -15,6 +15,7 @@
 #include "launcher/data/token_source.h"
 #include "launcher/inference/generate.h"
 #include "launcher/plan/advice.h"
+#include "launcher/plan/offload_choice.h"
 #include "launcher/process/environment.h"
 #include "launcher/process/runner.h"
 #include "launcher/process/stop.h"
@@ -101,19 +102,25 @@ void Training::build_engine() {
   model_ = make_deferred(family(), shape_);
   std::unique_ptr<Ranks> ranks = world_.make_ranks();
   const auto plan = [&](const Wish& wish) { return make_plan(wish, family(), *model_); };
-  const Wish wish{settings_,
-                  shape_,
-                  world_.size(),
-                  world_.local_size(),
-                  room_on_host(settings_),
-                  room_on_gpu(settings_, world_.local_rank(), world_.local_size())};
+  // All choose alike: by the rank that has least.
+  const auto smallest = [&](int64_t bytes) { return -ranks->largest(-bytes, "room"); };
+  const Wish wish{
+      settings_,
+      shape_,
+      world_.size(),
+      world_.local_size(),
+      smallest(room_on_host(settings_)),
+      smallest(room_on_gpu(settings_, world_.local_rank(), world_.local_size()))};
   plan_ = plan(wish);
   require_memory(*ranks, world_, plan_, settings_, wish.gpu_room,
                  [&] { return memory_advice(wish, plan); });
   // All at the same time: in a step, too, the ranks of a host share its memory.
   ranks->barrier("adam threads");
   adam_threads_ = choose_adam_threads(static_cast<int>(settings_.adam_threads));
-  Options options = engine_options(settings_, batch_, shape_, family());
+  Settings chosen = settings_;
+  chosen.offload = plan_.offload;
+  chosen.device_state_fraction = plan_.device_state_fraction;
+  Options options = engine_options(chosen, batch_, shape_, family());
   options.adam_threads = adam_threads_.threads;
   engine_ = std::make_unique<Engine>(model_->module(), options, std::move(ranks));
   runner_ = std::make_unique<Runner>(*model_, *engine_);
@@ -169,7 +176,8 @@ void Training::announce() {
   if (!is_first_rank()) return;
   facts.threads = process_.threads;
   facts.adam_threads = adam_threads_;
-  facts.uses_gpu = engine_->uses_gpu();
+  if (engine_->uses_gpu())
+    facts.gpu = "a GPU, " + describe_offload(plan_.offload, plan_.device_state_fraction);
   facts.shape = shape_;
   facts.num_parameters = engine_->num_parameters();
   facts.num_units = engine_->num_units();

@@ -99,6 +99,28 @@ void check_device(const Settings& s, Conflicts& found) {
          "there");
 }
 
+void check_offload(const Settings& s, Conflicts& found) {
+  const bool names_a_place = s.offload == "none" || s.offload == "optimizer";
+  const bool has_fraction = parse_fraction(s.device_state_fraction) != 0.0;
+  add_if(names_a_place && s.device == "cpu", found, {"offload", "device"},
+         "offload " + s.offload +
+             " is for a GPU, device is cpu: all is in the host's memory there");
+  add_if(has_fraction && s.device == "cpu", found, {"device_state_fraction", "device"},
+         "device_state_fraction is for a GPU, device is cpu");
+  add_if(has_fraction && s.offload == "none", found, {"device_state_fraction", "offload"},
+         "device_state_fraction belongs to offload optimizer, all or auto: with none the "
+         "GPU has all states");
+  add_if(
+      has_fraction && s.optimizer != "adamw", found,
+      {"device_state_fraction", "optimizer"},
+      "device_state_fraction belongs to adamw: GPUs update with that alone, not with " +
+          s.optimizer);
+  add_if(s.offload == "none" && s.optimizer != "adamw", found, {"offload", "optimizer"},
+         "offload none belongs to adamw: GPUs update with that alone; optimizer keeps "
+         "the state of " +
+             s.optimizer + " in the host's memory");
+}
+
 void check_activations(const Settings& s, Conflicts& found) {
   add_if(s.offload_activations && s.device == "cpu", found,
          {"offload_activations", "device"},
@@ -205,6 +227,7 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   check_schedule(s, found);
   check_optimizer(s, found);
   check_device(s, found);
+  check_offload(s, found);
   check_activations(s, found);
   check_loss_scale(s, found);
   add_if(s.eval_every > 0 && s.eval_data.empty(), found, {"eval_every", "eval_data"},

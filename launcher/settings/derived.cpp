@@ -103,6 +103,11 @@ Options engine_options(const Settings& settings, const BatchPlan& batch,
   options.reshard_after_forward = settings.reshard_after_forward;
   options.recompute = {.every = parse_recompute(settings.recompute).value()};
   options.offload_activations = settings.offload_activations;
+  options.offload = settings.offload == "none"        ? Offload::kNone
+                    : settings.offload == "optimizer" ? Offload::kOptimizer
+                                                      : Offload::kAll;
+  options.device_state_fraction =
+      parse_fraction(settings.device_state_fraction).value_or(0);
   options.accumulate = is_unit_major ? Accumulate::kUnit : Accumulate::kModel;
   options.micro_batch = is_unit_major ? settings.micro_batch : 0;
   options.auto_wrap.min_numel = settings.wrap_min_numel;

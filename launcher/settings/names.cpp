@@ -72,7 +72,8 @@ const std::vector<Translation>& translations() {
        {"fp16", "bf16", "mixed_precision", "precision", "torch_dtype"}},
       {sharded, {"zero_optimization", "zero_stage", "fsdp", "ddp_backend"}},
       {sharded + "; see reshard_after_forward", {"sharding_strategy"}},
-      {"not needed: masters and optimizer state always live in host memory",
+      {"here: offload = \"optimizer\", or \"all\" for weights, too; on the CPU not "
+       "needed",
        {"cpu_offload", "offload_optimizer", "offload_param"}},
       {"here: offload_activations, beside recompute",
        {"cpu_checkpointing", "activation_offloading"}},

@@ -192,6 +192,16 @@ Setting recomputation(std::string key, std::string Settings::*member, std::strin
                  });
 }
 
+Setting fraction_or_auto(std::string key, std::string Settings::*member,
+                         std::string help) {
+  return of_word({std::move(key), Type::kWords, "F|auto", "a number from 0 to 1, or auto",
+                  std::move(help)},
+                 member, [](const std::string& word) {
+                   const bool is_known = word == "auto" || parse_fraction(word);
+                   return is_known ? std::optional(word) : std::nullopt;
+                 });
+}
+
 Setting list(std::string key, Words Settings::*member, std::string placeholder,
              std::string help) {
   const std::string allowed = "words in UTF-8, none of them empty";

@@ -35,6 +35,8 @@ Setting choice(std::string key, std::string Settings::*member,
                const std::vector<std::string>& choices, std::string help);
 // "unit", "none" or "every:K".
 Setting recomputation(std::string key, std::string Settings::*member, std::string help);
+Setting fraction_or_auto(std::string key, std::string Settings::*member,
+                         std::string help);
 Setting list(std::string key, std::vector<std::string> Settings::*member,
              std::string placeholder, std::string help);
 // A list of some of the choices, with commas between them.

@@ -183,6 +183,14 @@ Group sharding() {
       boolean("offload_activations", &Settings::offload_activations,
               "on a GPU: keep the inputs of recomputed units in host memory until their "
               "backward"),
+      choice("offload", &Settings::offload, {"auto", "none", "optimizer", "all"},
+             "what stays in host memory where a GPU computes: nothing; masters and the "
+             "optimizer's state; all, weights too; auto: what is fastest of those that "
+             "fit. No number changes"),
+      fraction_or_auto("device_state_fraction", &Settings::device_state_fraction,
+                       "of the parameters: the first units with so many have masters "
+                       "and states on the GPU whatever offload says; auto: as many as "
+                       "fit"),
       integer("wrap_min_numel", &Settings::wrap_min_numel, 0, kMany,
               "units with fewer parameters are merged into the one around them"),
   };

@@ -98,6 +98,8 @@ struct Settings {
   bool overlap_updates = true;
   std::string recompute = "unit";
   bool offload_activations = false;
+  std::string offload = "auto";
+  std::string device_state_fraction = "0";
   int64_t wrap_min_numel = 0;
 
   // --- output

@@ -148,6 +148,11 @@ std::optional<int64_t> parse_recompute(std::string_view text) {
   return every && 1 <= *every && *every <= kMost ? every : std::nullopt;
 }
 
+std::optional<double> parse_fraction(std::string_view text) {
+  const auto number = parse_number(text);
+  return number && *number >= 0 && *number <= 1 ? number : std::nullopt;
+}
+
 std::optional<std::pair<std::string, int>> parse_delay(std::string_view text) {
   const size_t equals = text.find('=');
   if (equals == 0 || equals == text.npos) return std::nullopt;

@@ -28,6 +28,9 @@ std::optional<int64_t> parse_size(std::string_view text);
 // "every:3" 3.
 std::optional<int64_t> parse_recompute(std::string_view text);
 
+// A number from 0 to 1.
+std::optional<double> parse_fraction(std::string_view text);
+
 // A point of the code and its delay in milliseconds, an hour at most: "gather=20".
 std::optional<std::pair<std::string, int>> parse_delay(std::string_view text);
 

@@ -142,14 +142,14 @@ UnitPlan plan_of_units(const Options& options) {
 std::vector<float> train_behind(const Options& options, const HostDeviceOptions& host) {
   const UnitPlan plan = plan_of_units(options);
   const MemoryPlan memory = make_memory_plan(plan, options, 1);
-  ShardStore shards(plan, memory);
   const auto comm = make_one_rank()->make_collectives();
   const auto device = make_host_device(host);
+  ShardStore shards(plan, memory, *device);
   const auto stream = device->make_stream("communication");
   ThreadPool threads(1);
   std::vector<at::Tensor> params(kNumUnits);
   for (at::Tensor& param : params) param = torch::zeros({kNumel});
-  UpdateQueue updates(plan, options, 0, shards, *device, threads);
+  UpdateQueue updates(plan, memory, options, 0, shards, *device, nullptr, threads);
   WeightStreamer weights(plan, memory, options, shards, params, *device, *comm, *stream,
                          updates.all_updated());
 
@@ -185,7 +185,7 @@ std::vector<float> train_behind(const Options& options, const HostDeviceOptions&
       std::ranges::copy(grads[unit], shards[unit].grad);
       for (const float grad : grads[unit]) norm += std::abs(grad);
     }
-    updates.begin(step + 1, 0.1 / (step + 1), 1 / norm);
+    updates.begin(step + 1, 0.1 / (step + 1), 1 / norm, *stream);
     weights.invalidate();
   }
   updates.finish();

@@ -11,6 +11,7 @@
 #include "engine/step/addition.h"
 #include "offload/bf16.h"
 #include "offload/exact_sum.h"
+#include "offload/fp16.h"
 #include "offload/kernels.h"
 #include "offload/stored_values.h"
 #include "offload/thread_pool.h"
@@ -130,6 +131,21 @@ TEST(CastKernel, RoundsEveryFloatLikeTheHost) {
   EXPECT_EQ(to.read(), rounded(all));
 }
 
+TEST(CastKernel, RoundsToFp16LikeTheHost) {
+  std::vector<float> all;
+  for (uint32_t high = 0; high < 65536; ++high) {
+    for (const uint32_t low : {0x0000, 0x0fff, 0x1000, 0x1001, 0x2000, 0x3000, 0xffff})
+      all.push_back(std::bit_cast<float>(high << 16 | low));
+  }
+  std::vector<uint16_t> expected(all.size());
+  convert_to_fp16(all.data(), expected.data(), std::ssize(all));
+  const GpuArray<float> from(all);
+  const GpuArray<uint16_t> to(std::ssize(all));
+  queue_cast(to.data(), DType::kFp16, from.data(), DType::kFp32, std::ssize(all),
+             nullptr);
+  EXPECT_EQ(to.read(), expected);
+}
+
 TEST(CastKernel, WidensEveryBf16) {
   std::vector<uint16_t> all(65536);
   std::vector<uint32_t> expected(65536);
@@ -173,16 +189,62 @@ TEST(SumKernel, AddsLikeAHostThatAccumulates) {
       SCOPED_TRACE(::testing::Message() << numel << " from " << offset);
       const GpuArray<float> gpu_left(left, offset), gpu_right(right), apart(numel);
       const GpuArray<uint16_t> gpu_bf16(right_bf16);
-      queue_add(apart.data(), gpu_left.data(), gpu_right.data(), DType::kFp32, numel,
-                nullptr);
+      queue_add(apart.data(), DType::kFp32, false, gpu_left.data(), gpu_right.data(),
+                DType::kFp32, numel, nullptr);
       EXPECT_EQ(bits_of(apart.read()), bits_of(sum));
       EXPECT_EQ(bits_of(gpu_left.read()), bits_of(left));
-      queue_add(gpu_left.data(), gpu_left.data(), gpu_bf16.data(), DType::kBf16, numel,
-                nullptr);
+      queue_add(gpu_left.data(), DType::kFp32, false, gpu_left.data(), gpu_bf16.data(),
+                DType::kBf16, numel, nullptr);
       EXPECT_EQ(bits_of(gpu_left.read()), bits_of(sum_bf16));
-      queue_add(gpu_right.data(), apart.data(), gpu_right.data(), DType::kFp32, numel,
-                nullptr);
+      queue_add(gpu_right.data(), DType::kFp32, false, apart.data(), gpu_right.data(),
+                DType::kFp32, numel, nullptr);
       EXPECT_EQ(bits_of(gpu_right.read()), bits_of(twice));
+    }
+  }
+}
+
+TEST(SumKernel, RoundsAndTakesNothingForZeros) {
+  ThreadPool threads(1);
+  for (const int64_t numel : kNumels) {
+    std::vector<float> left = spread_values(numel, 21, 1.0f);
+    left[0] = -0.0f;  // which a sum with zero would lose
+    const std::vector<float> right = spread_values(numel, 22, 1.0f);
+    const std::vector<uint16_t> right_bf16 = rounded(right);
+    const GpuArray<float> gpu_left(left, 1), gpu_right(right);
+    const GpuArray<uint16_t> gpu_bf16(right_bf16, 3);
+    for (const bool has_left : {false, true}) {
+      for (const int which_right : {0, 1, 2}) {  // none, fp32, bf16
+        for (const bool rounds : {false, true}) {
+          SCOPED_TRACE(::testing::Message() << numel << ": " << has_left << " "
+                                            << which_right << " " << rounds);
+          Addition addition{.left = has_left ? left.data() : nullptr,
+                            .right = which_right == 1 ? right.data() : nullptr,
+                            .right_bf16 = which_right == 2 ? right_bf16.data() : nullptr};
+          std::vector<float> sum(numel);
+          std::vector<uint16_t> sum_bf16(numel);
+          addition.sum = sum.data();
+          addition.rounds = rounds;
+          add_up(addition, 0, numel, threads);
+          addition.sum = nullptr;
+          addition.sum_bf16 = sum_bf16.data();
+          add_up(addition, 0, numel, threads);
+
+          const void* const gpu_from = which_right == 0 ? nullptr
+                                       : which_right == 1
+                                           ? gpu_right.data()
+                                           : static_cast<void*>(gpu_bf16.data());
+          const DType type = which_right == 2 ? DType::kBf16 : DType::kFp32;
+          const float* const from = has_left ? gpu_left.data() : nullptr;
+          const GpuArray<float> to(numel);
+          const GpuArray<uint16_t> to_bf16(numel, 1);
+          queue_add(to.data(), DType::kFp32, rounds, from, gpu_from, type, numel,
+                    nullptr);
+          queue_add(to_bf16.data(), DType::kBf16, rounds, from, gpu_from, type, numel,
+                    nullptr);
+          EXPECT_EQ(bits_of(to.read()), bits_of(sum));
+          EXPECT_EQ(to_bf16.read(), sum_bf16);
+        }
+      }
     }
   }
 }
@@ -215,14 +277,15 @@ TEST(ScaleKernel, KeepsSmallNumbers) {
 // How a shard keeps its arrays.
 struct Kept {
   bool grad_in_bf16 = false;
-  enum Master { kPlain, kWithCopy, kSplit } master = kPlain;
+  enum Master { kPlain, kWithCopy, kWithFp16, kSplit } master = kPlain;
   bool states_in_bf16 = false;
 };
 
 std::vector<Kept> all_ways() {
   std::vector<Kept> all;
   for (const bool grad : {false, true}) {
-    for (const auto master : {Kept::kPlain, Kept::kWithCopy, Kept::kSplit}) {
+    for (const auto master :
+         {Kept::kPlain, Kept::kWithCopy, Kept::kWithFp16, Kept::kSplit}) {
       for (const bool states : {false, true}) all.push_back({grad, master, states});
     }
   }
@@ -245,7 +308,10 @@ struct Arrays {
       piece.master_low = low.data();
     else
       piece.master = master.data();
-    if (kept.master != Kept::kPlain) piece.copy_bf16 = copy.data();
+    if (kept.master == Kept::kWithFp16)
+      piece.copy_fp16 = copy.data();
+    else if (kept.master != Kept::kPlain)
+      piece.copy_bf16 = copy.data();
     if (kept.states_in_bf16) {
       piece.state_bf16[0] = exp_avg_bf16.data();
       piece.state_bf16[1] = exp_avg_sq_bf16.data();
@@ -469,7 +535,8 @@ TEST(KernelsInAStream, RunOneAfterTheOther) {
   const GpuArray<float> from(values), sum(numel);
   const GpuArray<uint16_t> to(numel);
   queue_cast(to.data(), DType::kBf16, from.data(), DType::kFp32, numel, stream);
-  queue_add(sum.data(), from.data(), to.data(), DType::kBf16, numel, stream);
+  queue_add(sum.data(), DType::kFp32, false, from.data(), to.data(), DType::kBf16, numel,
+            stream);
   queue_scale(sum.data(), DType::kFp32, 0.5f, numel, stream);
   queue_cast(to.data(), DType::kBf16, sum.data(), DType::kFp32, numel, stream);
   std::vector<float> expected;

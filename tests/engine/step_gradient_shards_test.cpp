@@ -72,8 +72,8 @@ class GradientShardsTest : public ::testing::Test {
   const Options options_ = streamed();
   const UnitPlan plan_ = plan_of_units();
   const MemoryPlan memory_ = make_memory_plan(plan_, options_, 1);
-  ShardStore shards_{plan_, memory_};
   const std::unique_ptr<Device> device_ = make_host_device({.async_compute = true});
+  ShardStore shards_{plan_, memory_, *device_};
   const std::unique_ptr<Collectives> comm_ = make_one_rank()->make_collectives();
   ThreadPool threads_{1};
   std::vector<at::Tensor> params_;
@@ -81,8 +81,8 @@ class GradientShardsTest : public ::testing::Test {
   const std::shared_future<void> opened_ = open_.get_future().share();
   std::atomic<bool> is_marked_ = false;
   std::unique_ptr<Stream> stream_ = device_->make_stream("communication");
-  GradientShards gradients_{plan_,    memory_, options_, shards_,
-                            *device_, *comm_,  *stream_, threads_};
+  GradientShards gradients_{plan_,  memory_,  options_, shards_, *device_,
+                            *comm_, *stream_, nullptr,  threads_};
 };
 
 TEST_F(GradientShardsTest, ASlotIsNotFilledWhileItsReductionReadsIt) {

@@ -31,16 +31,17 @@ class UpdateQueueTest : public ::testing::Test {
 
   Options options;
   const UnitPlan plan = plan_of_two_units(options);
-  ShardStore shards{plan, make_memory_plan(plan, options, 1)};
+  const MemoryPlan memory = make_memory_plan(plan, options, 1);
   const std::unique_ptr<Device> device = make_host_device();
+  ShardStore shards{plan, memory, *device};
   ThreadPool threads{1};
 };
 
 TEST_F(UpdateQueueTest, UnitsFollowOneAnotherWhileTheCallerGoesOn) {
-  UpdateQueue queue(plan, options, 0, shards, *device, threads);
+  UpdateQueue queue(plan, memory, options, 0, shards, *device, nullptr, threads);
   for (int p = 0; p < 3; ++p) std::fill_n(shards[p].grad, 8, 1.0f);
   set_delays({{"update", 300}});
-  queue.begin(1, 0.5, 1);
+  queue.begin(1, 0.5, 1, device->compute_stream());
   EXPECT_FALSE(queue.updated(0).query());
   queue.updated(0).synchronize();
   EXPECT_TRUE(is_updated(0));
@@ -54,10 +55,10 @@ TEST_F(UpdateQueueTest, UnitsFollowOneAnotherWhileTheCallerGoesOn) {
 
 TEST_F(UpdateQueueTest, ASerialOneIsDoneAtOnce) {
   options.overlap_updates = false;
-  UpdateQueue queue(plan, options, 0, shards, *device, threads);
+  UpdateQueue queue(plan, memory, options, 0, shards, *device, nullptr, threads);
   for (int p = 0; p < 3; ++p) std::fill_n(shards[p].grad, 8, 1.0f);
   set_delays({{"update", 20}});
-  queue.begin(1, 0.5, 1);
+  queue.begin(1, 0.5, 1, device->compute_stream());
   for (int p = 0; p < 3; ++p) {
     EXPECT_TRUE(queue.updated(p).query());
     EXPECT_TRUE(is_updated(p));
@@ -65,7 +66,7 @@ TEST_F(UpdateQueueTest, ASerialOneIsDoneAtOnce) {
 }
 
 TEST_F(UpdateQueueTest, AUnitWithoutAnUpdateIsReady) {
-  const UpdateQueue queue(plan, options, 0, shards, *device, threads);
+  const UpdateQueue queue(plan, memory, options, 0, shards, *device, nullptr, threads);
   EXPECT_TRUE(queue.updated(2).query());
 }
 

@@ -46,9 +46,7 @@ UnitPlan plan_of(const Options& options) {
 class Streamed {
  public:
   explicit Streamed(int prefetch, HostDeviceOptions host = {})
-      : options_(options_with(prefetch)) {
-    host.async_compute = true;
-    device_ = make_host_device(host);
+      : options_(options_with(prefetch)), device_(make_device(host)) {
     for (int unit = 0; unit < kNumUnits; ++unit) {
       std::fill_n(shards_[unit].master, kNumel, static_cast<float>(unit));
       params_.push_back(torch::zeros({kNumel}));
@@ -90,11 +88,16 @@ class Streamed {
   }
 
  private:
+  static std::unique_ptr<Device> make_device(HostDeviceOptions host) {
+    host.async_compute = true;
+    return make_host_device(host);
+  }
+
   const Options options_;
   const UnitPlan plan_ = plan_of(options_);
   const MemoryPlan memory_ = make_memory_plan(plan_, options_, 1);
-  ShardStore shards_{plan_, memory_};
-  std::unique_ptr<Device> device_;
+  const std::unique_ptr<Device> device_;
+  ShardStore shards_{plan_, memory_, *device_};
   const std::unique_ptr<Collectives> comm_ = make_one_rank()->make_collectives();
   std::vector<at::Tensor> params_;
   std::vector<std::unique_ptr<Event>> ready_;

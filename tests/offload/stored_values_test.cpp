@@ -88,5 +88,53 @@ TEST_F(StoredValuesTest, OnlyPlainOnesAreThereAsFloats) {
   EXPECT_TRUE(StoredValues().span().empty());
 }
 
+// Memory whose bytes are not what they seem: only who copies through it can read them.
+class Elsewhere final : public FarMemory {
+ public:
+  void read(void* here, const void* there, int64_t bytes) override {
+    ++num_reads;
+    copy(static_cast<std::byte*>(here), static_cast<const std::byte*>(there), bytes);
+  }
+  void write(void* there, const void* here, int64_t bytes) override {
+    copy(static_cast<std::byte*>(there), static_cast<const std::byte*>(here), bytes);
+  }
+  int num_reads = 0;
+
+ private:
+  static void copy(std::byte* to, const std::byte* from, int64_t bytes) {
+    for (int64_t i = 0; i < bytes; ++i) to[i] = from[i] ^ std::byte{0x5a};
+  }
+};
+
+// In each of the three ways, and more than pass through at once.
+TEST(StoredValues, OfMemoryThatIsFarAway) {
+  constexpr int64_t kNumel = (1 << 20) + 77;
+  std::vector<float> values(kNumel);
+  for (int64_t i = 0; i < kNumel; ++i) values[i] = 0.001f * static_cast<float>(i - 5000);
+  std::vector<float> plain(kNumel);
+  std::vector<uint16_t> high(kNumel), low(kNumel);
+  Elsewhere elsewhere;
+  for (const StoredValues& here :
+       {StoredValues(plain.data(), kNumel), StoredValues::in_bf16(high.data(), kNumel),
+        StoredValues::in_halves(high.data(), low.data(), kNumel)}) {
+    here.write(0, values);
+    const std::vector<float> expected = here.read_all();
+    const StoredValues far = here.in(&elsewhere);
+    EXPECT_FALSE(far.is_plain());
+    EXPECT_THROW(far.span(), std::logic_error);
+    far.write(0, values);
+    EXPECT_NE(here.read_all(), expected);
+    EXPECT_EQ(far.read_all(), expected);
+    EXPECT_EQ(far[kNumel - 1], expected[kNumel - 1]);
+    far.set(kNumel - 3, 2, [](std::span<float> two) { two[0] = 0.5f, two[1] = 2; });
+    std::vector<float> last(4);
+    far.read(kNumel - 4, last);
+    EXPECT_EQ(last,
+              (std::vector<float>{expected[kNumel - 4], 0.5f, 2, expected[kNumel - 1]}));
+    EXPECT_TRUE(here.in(nullptr).is_plain() == here.is_plain());
+  }
+  EXPECT_GT(elsewhere.num_reads, 0);
+}
+
 }  // namespace
 }  // namespace zero

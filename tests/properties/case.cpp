@@ -96,6 +96,7 @@ std::map<std::string, int> make_settings(Random& random) {
   constexpr std::array kRecomputed{0, 0, 2, 3};  // none, every second, every third
   set("recompute", 60, kRecomputed[random.below(kRecomputed.size())]);
   set("offload", 50, 1);
+  set("home", 60, 1 + random.below(4));
   set("stream_always", 50, 1);
   set("min_numel", 30, 4 + random.below(12));
   set("chaos", 30, 1);
@@ -224,6 +225,7 @@ const std::map<std::string, int>& usual_settings() {
                                                    {"head", 1},
                                                    {"gpu", 0},
                                                    {"offload", 0},
+                                                   {"home", 0},
                                                    {"fp16", 0},
                                                    {"other_speed", 0}};
   return settings;

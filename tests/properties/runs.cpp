@@ -42,6 +42,14 @@ std::string difference(const at::Tensor& value, const at::Tensor& expected, bool
   return text.str();
 }
 
+// Where a GPU's shards lie: 0 is the usual place.
+void set_home(Options& options, int home) {
+  constexpr Offload kOffloads[] = {Offload::kAll, Offload::kOptimizer, Offload::kNone,
+                                   Offload::kAll, Offload::kOptimizer};
+  options.offload = kOffloads[home];
+  options.device_state_fraction = home >= 3 ? 0.5 : 0;
+}
+
 }  // namespace
 
 Options options_of(const Case& of) {
@@ -70,6 +78,7 @@ Options options_of(const Case& of) {
   options.offload_activations =
       of.setting("gpu") && of.setting("offload") && of.setting("recompute");
   options.offload_min_bytes = 1;
+  if (of.setting("gpu")) set_home(options, of.setting("home"));
   if (of.setting("micro_batch") > 0) {
     options.accumulate = Accumulate::kUnit;
     options.micro_batch = of.setting("micro_batch");

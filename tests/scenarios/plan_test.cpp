@@ -75,6 +75,34 @@ TEST_F(Plan, AGpuThatIsNotHere) {
               HasSubstr("device_memory is a GPU's"));
 }
 
+// Of 124M parameters, whose weights and states take 2.2 GB.
+TEST_F(Plan, AGpuKeepsWhatFits) {
+  const Words flags = {"--preset=gpt2-124m", "--device=cuda", "--host-memory=64GiB"};
+  const auto planned = [&](const Words& more) {
+    Words all = flags;
+    all.insert(all.end(), more.begin(), more.end());
+    return plan_json(all);
+  };
+  std::vector<std::string> ways;
+  for (const char* size : {"16GiB", "6GiB", "5GiB", "4GiB", "3500MiB", "3GiB"}) {
+    const json told = planned({std::string("--device-memory=") + size});
+    if (!told["fits"]) continue;
+    if (ways.empty() || ways.back() != told["offload"]) ways.push_back(told["offload"]);
+    const auto bytes = told["gpu_bytes_per_rank"].get<double>();
+    if (told["offload"] != "all") {
+      EXPECT_LE(bytes, 0.9 * told["gpu_bytes_available"].get<double>());
+    }
+  }
+  EXPECT_THAT(ways, ::testing::ElementsAre("none", "optimizer", "all"));
+  const json some =
+      planned({"--device-memory=5GiB", "--device-state-fraction=auto", "--offload=all"});
+  EXPECT_GT(some["device_state_fraction"], 0);
+  EXPECT_LT(some["device_state_fraction"], 1);
+  EXPECT_THAT(plan({"--preset=gpt2-124m", "--device=cuda", "--device-memory=16GiB"}).out,
+              HasSubstr("which keeps weights and states (offload none)"));
+  EXPECT_EQ(planned({"--device-memory=3GiB", "--offload=none"})["fits"], false);
+}
+
 TEST_F(Plan, SeventyBillionInNoMemory) {
   const Words flags = {"--layers=80",    "--dim=8192",     "--heads=64",
                        "--vocab=128256", "--seq-len=4096", "--ranks=8"};

@@ -40,6 +40,16 @@ train gpu auto 6 >"$folder/gpu.losses"
 diff "$folder/cpu.losses" "$folder/gpu.losses" || fail "the GPU trains otherwise"
 grep -q "device   a GPU" "$folder/gpu.log" || fail "the banner says: $(grep device "$folder/gpu.log")"
 
+# Wherever shards lie it trains the same, and says so; a run goes on with them elsewhere.
+grep -q "which keeps weights and states (offload none)" "$folder/gpu.log" || fail "$(grep device "$folder/gpu.log")"
+for way in none optimizer all; do
+  train "keep_$way" cuda 3 --offload $way >/dev/null
+  grep -q "(offload $way)" "$folder/keep_$way.log" || fail "$way: $(grep device "$folder/keep_$way.log")"
+  train "keep_$way" cuda 6 --offload optimizer --device-state-fraction 0.5 >"$folder/keep_$way.losses"
+  grep -q "keeps 50% of the states" "$folder/keep_$way.log" || fail "$way: $(grep device "$folder/keep_$way.log")"
+  diff "$folder/cpu.losses" "$folder/keep_$way.losses" || fail "$way: the GPU trains otherwise"
+done
+
 # A smaller GPU trains the same, one that is too small is refused before anything is taken.
 train smaller cuda 6 --device-memory 900MiB >"$folder/smaller.losses"
 diff "$folder/cpu.losses" "$folder/smaller.losses" || fail "a smaller GPU trains otherwise"

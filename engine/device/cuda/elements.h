@@ -5,6 +5,7 @@
 
 #include "offload/bf16.h"
 #include "offload/exact_term.h"
+#include "offload/fp16.h"
 #include "offload/leaf_loop.h"
 #include "offload/update_loop.h"
 
@@ -141,35 +142,54 @@ struct TreeSum : Elementwise {
 
 // --- one element after the other
 
+template <int kNum>
+ZERO_HOST_DEVICE void write_fp16(uint16_t* to, const Group<float, kNum>& group) {
+  Group<uint16_t, kNum> stored;
+  for (int j = 0; j < kNum; ++j) stored.values[j] = float_to_fp16(group.values[j]);
+  write_group(to, stored);
+}
+
 struct Cast : Elementwise {
   ToArray to;
   FromArray from;
+  uint16_t* to_fp16 = nullptr;  // instead of `to`
 
   template <int kNum>
   ZERO_HOST_DEVICE void run(int64_t begin) const {
-    to.write(begin, from.read<kNum>(begin));
+    const Group<float, kNum> group = from.read<kNum>(begin);
+    if (to_fp16) return write_fp16(to_fp16 + begin, group);
+    to.write(begin, group);
   }
   template <class Visit>
   void arrays(const Visit& visit) {
-    to.arrays(visit, numel), from.arrays(visit, numel);
+    to.arrays(visit, numel), from.arrays(visit, numel), visit(to_fp16, numel);
   }
 };
 
+// Of two arrays, or what one of them holds, or zeros.
 struct Sum : Elementwise {
-  float* to = nullptr;
+  ToArray to;
+  bool rounds = false;  // to bf16, though `to` may be fp32
   const float* left = nullptr;
   FromArray right;
 
   template <int kNum>
   ZERO_HOST_DEVICE void run(int64_t begin) const {
-    Group<float, kNum> sum = read_group<kNum>(left + begin);
-    const Group<float, kNum> summand = right.read<kNum>(begin);
-    for (int j = 0; j < kNum; ++j) sum.values[j] = sum.values[j] + summand.values[j];
-    write_group(to + begin, sum);
+    const bool has_right = right.fp32 || right.bf16;
+    Group<float, kNum> sum = {}, summand = {};
+    if (left) sum = read_group<kNum>(left + begin);
+    if (has_right) summand = right.read<kNum>(begin);
+    for (int j = 0; j < kNum; ++j) {
+      float& value = sum.values[j];
+      if (left && has_right) value = value + summand.values[j];
+      if (!left && has_right) value = summand.values[j];
+      if (rounds) value = bf16_to_float(float_to_bf16(value));
+    }
+    to.write(begin, sum);
   }
   template <class Visit>
   void arrays(const Visit& visit) {
-    visit(to, numel), visit(left, numel), right.arrays(visit, numel);
+    to.arrays(visit, numel), visit(left, numel), right.arrays(visit, numel);
   }
 };
 
@@ -223,6 +243,8 @@ struct UpdatedGroup {
       write_group(piece.master + begin, master);
     if constexpr (kMaster != MasterKind::kPlain)
       write_group(piece.copy_bf16 + begin, copy);
+    else if (piece.copy_fp16)
+      write_fp16(piece.copy_fp16 + begin, master);
   }
 };
 
@@ -240,7 +262,7 @@ struct AdamW : Elementwise {
     visit(piece.master, numel), visit(piece.master_low, numel);
     for (float*& state : piece.state) visit(state, numel);
     for (uint16_t*& state : piece.state_bf16) visit(state, numel);
-    visit(piece.copy_bf16, numel);
+    visit(piece.copy_bf16, numel), visit(piece.copy_fp16, numel);
   }
 };
 

@@ -35,12 +35,19 @@ void queue_tree_sum(float* to, const void* pieces, DType type, int num_pieces,
 
 void queue_cast(void* to, DType to_type, const void* from, DType from_type, int64_t numel,
                 cudaStream_t stream) {
-  queue(Cast{{numel}, to_array(to, to_type), from_array(from, from_type)}, stream);
+  Cast cast{{numel}, {}, from_array(from, from_type)};
+  if (to_type == DType::kFp16)
+    cast.to_fp16 = static_cast<uint16_t*>(to);
+  else
+    cast.to = to_array(to, to_type);
+  queue(cast, stream);
 }
 
-void queue_add(float* sum, const float* left, const void* right, DType right_type,
-               int64_t numel, cudaStream_t stream) {
-  queue(Sum{{numel}, sum, left, from_array(right, right_type)}, stream);
+void queue_add(void* sum, DType sum_type, bool rounds, const float* left,
+               const void* right, DType right_type, int64_t numel, cudaStream_t stream) {
+  queue(
+      Sum{{numel}, to_array(sum, sum_type), rounds, left, from_array(right, right_type)},
+      stream);
 }
 
 void queue_scale(void* values, DType type, float factor, int64_t numel,
@@ -50,8 +57,6 @@ void queue_scale(void* values, DType type, float factor, int64_t numel,
 
 void queue_adamw(const UpdatePiece& piece, const AdamWRule& rule, cudaStream_t stream) {
   check_piece(piece, AdamWRule::kNumStates);
-  if (piece.copy_fp16)
-    throw std::invalid_argument("queue_adamw: copies in fp16 are made by the host");
   queue(AdamW{{piece.numel}, piece, rule}, stream);
 }
 

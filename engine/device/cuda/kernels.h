@@ -12,7 +12,8 @@
 // Each function queues one kernel in a stream of the calling thread's GPU and returns;
 // for no elements it queues nothing. Arrays lie in that GPU's memory, or in pinned memory
 // of the host, and do not overlap but where it is said. They may begin anywhere; at
-// multiples of 16 bytes they are read and written 16 at a time. Types are kFp32 or kBf16.
+// multiples of 16 bytes they are read and written 16 at a time. Types are kFp32 or kBf16,
+// where nothing else is said.
 //
 // Throw Error(kEnvironment) when CUDA refuses a launch, or has failed before.
 namespace zero {
@@ -23,14 +24,16 @@ namespace zero {
 void queue_tree_sum(float* to, const void* pieces, DType type, int num_pieces,
                     int64_t stride, int64_t numel, cudaStream_t stream);
 
-// to (numel) = from (numel), of the other type. To bf16: to nearest, ties to even, every
-// NaN becomes 0x7fc0 (offload/bf16.h).
+// to (numel) = from (numel), of another type. To bf16 and fp16: to nearest, ties to even,
+// every NaN becomes one (offload/bf16.h, offload/fp16.h); nothing is read in fp16.
 void queue_cast(void* to, DType to_type, const void* from, DType from_type, int64_t numel,
                 cudaStream_t stream);
 
-// sum (numel) = left (numel) + right (numel). The sum may be one of the two.
-void queue_add(float* sum, const float* left, const void* right, DType right_type,
-               int64_t numel, cudaStream_t stream);
+// sum (numel) = left (numel) + right (numel); where one of the two is null it is the
+// other, where both are it is zeros. Rounded to bf16 where that is its type, and with
+// `rounds`. The sum may be one of the two.
+void queue_add(void* sum, DType sum_type, bool rounds, const float* left,
+               const void* right, DType right_type, int64_t numel, cudaStream_t stream);
 
 // values (numel) *= factor. What is kept in bf16 is rounded as queue_cast() does.
 void queue_scale(void* values, DType type, float factor, int64_t numel,

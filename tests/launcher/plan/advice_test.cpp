@@ -164,5 +164,19 @@ TEST(Advice, AModelWithoutHeadsGrowsAsWell) {
 
 TEST(Advice, NoModelFitsNothing) { EXPECT_FALSE(largest_fit(wish_for(1000), plan_of)); }
 
+TEST(Advice, AGpuThatWasToldToKeepTooMuchChooses) {
+  Wish wish = wish_for(kState + 100 * kMiB);
+  wish.gpu_room = 1000 * kMiB;
+  wish.settings.offload = "none";
+  const auto plan = [](const Wish& each) {
+    RunPlan planned = plan_of(each);
+    planned.on_gpu = true;
+    if (each.settings.offload == "none") planned.engine[0].tier = "device";
+    return planned;
+  };
+  EXPECT_FALSE(fits(plan(wish), wish));
+  EXPECT_EQ(to_text(*nearest_fit(wish, plan)), "--offload auto");
+}
+
 }  // namespace
 }  // namespace zero::launcher

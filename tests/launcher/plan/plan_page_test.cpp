@@ -46,7 +46,9 @@ TEST(PlanPage, TellsBothKindsOfMemoryWhereAGpuComputes) {
   small.nearest = Fit{small.wish, small.plan, {}, 1};
   small.nearest->plan.activations = 0;
   const std::string page = to_page(small);
-  EXPECT_THAT(page, HasSubstr("device   a GPU for each rank\n"));
+  EXPECT_THAT(
+      page,
+      HasSubstr("device   a GPU for each rank, to which weights stream (offload all)\n"));
   EXPECT_THAT(page,
               HasSubstr("2.0 GiB needed, 8.0 GiB free on this host; 2.8 GiB of a GPU "
                         "by each rank, 2.0 GiB free there"));

@@ -85,8 +85,8 @@ TEST(Banner, TellsWhereTheModelIsComputed) {
   EXPECT_THAT(banner(settings, facts), HasSubstr("which device_memory, tf32 are\n"));
   settings.device = "cpu";
   EXPECT_THAT(banner(settings, facts), HasSubstr("device   CPU\n"));
-  facts.uses_gpu = true;
-  EXPECT_THAT(banner(settings, facts), HasSubstr("device   a GPU\n"));
+  facts.gpu = "a GPU, which does all";
+  EXPECT_THAT(banner(settings, facts), HasSubstr("device   a GPU, which does all\n"));
 }
 
 TEST(Banner, TellsWhatThreadsWereMeasured) {

@@ -96,7 +96,7 @@ TEST(Config, NamesOfOtherToolsAreTranslated) {
   EXPECT_THAT(complaint({{"--per_device_train_batch_size=4"}}),
               HasSubstr("here: micro_batch"));
   EXPECT_THAT(complaint({{"--zero-optimization"}}), HasSubstr("not needed"));
-  EXPECT_THAT(complaint({{"--cpu-offload"}}), HasSubstr("not needed"));
+  EXPECT_THAT(complaint({{"--cpu-offload"}}), HasSubstr("here: offload"));
   EXPECT_THAT(complaint({{"--fp16"}}), HasSubstr("here: dtype"));
   EXPECT_THAT(complaint({{"--max-update", "9"}}), HasSubstr("here: steps"));
   EXPECT_THAT(complaint({{"--checkpoint-activations"}}), HasSubstr("here: recompute"));
@@ -115,6 +115,32 @@ TEST(Config, SomeUnitsOrAllOrNoneAreRecomputed) {
                   "\"; allowed: unit, none or every:K with K from 1 to 1048576 "
                   "(--recompute)");
   }
+}
+
+TEST(Config, WhatAGpuKeeps) {
+  TempFolder folder;
+  const std::string file =
+      folder.write("run.toml", "offload = \"all\"\ndevice_state_fraction = 0.25\n");
+  EXPECT_EQ(settings_of({{"--config", file}}).device_state_fraction, "0.25");
+  EXPECT_EQ(settings_of({{"--config", file}}).offload, "all");
+  EXPECT_EQ(settings_of({{"--device-state-fraction", "auto"}}).device_state_fraction,
+            "auto");
+  for (const char* value : {"1.1", "-0.1", "half", "nan"}) {
+    EXPECT_EQ(complaint({{"--device-state-fraction", value}}),
+              "device_state_fraction is \"" + std::string(value) +
+                  "\"; allowed: a number from 0 to 1, or auto "
+                  "(--device-state-fraction)");
+  }
+  EXPECT_THAT(complaint({{"--offload", "some"}}),
+              HasSubstr("allowed: auto, none, optimizer or all"));
+  EXPECT_THAT(complaint({{"--offload", "none", "--device", "cpu"}}),
+              HasSubstr("offload none is for a GPU, device is cpu"));
+  EXPECT_THAT(complaint({{"--offload", "none", "--optimizer", "lion"}}),
+              HasSubstr("offload none belongs to adamw"));
+  EXPECT_THAT(complaint({{"--offload", "none", "--device-state-fraction", "0.5"}}),
+              HasSubstr("device_state_fraction belongs to offload optimizer, all"));
+  EXPECT_THAT(complaint({{"--device-state-fraction", "0.5", "--optimizer", "sgd"}}),
+              HasSubstr("device_state_fraction belongs to adamw"));
 }
 
 TEST(Config, OnlyWhatAGpuIsGivenToRecomputeGoesToTheHost) {

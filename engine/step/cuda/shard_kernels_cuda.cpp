@@ -1,0 +1,93 @@
+#include <array>
+#include <variant>
+
+#include "engine/device/cuda/cuda_stream.h"
+#include "engine/device/cuda/kernels.h"
+#include "engine/plan/memory_plan.h"
+#include "engine/step/cuda/step_library.h"
+#include "engine/step/shard_kernels.h"
+
+namespace zero {
+namespace {
+
+// A CUDA stream whose GPU the calling thread means from now on.
+cudaStream_t use(Stream& stream) {
+  CudaStream& cuda = as_cuda_stream(stream);
+  cuda.shared_context()->use();
+  return cuda.handle();
+}
+
+// Where a norm is added up.
+struct NormSum {
+  std::array<int64_t, ExactSum::kNumLimbs> limbs;
+  float largest;
+};
+static_assert(sizeof(NormSum) <= kGpuNormBytes);
+
+class CudaShardKernels final : public ShardKernels {
+ public:
+  CudaShardKernels(Device& gpu, NormType norm)
+      : gpu_(gpu),
+        type_(norm),
+        sum_(static_cast<NormSum*>(gpu.allocate("gradient norm", kGpuNormBytes))) {
+    gpu.compute_stream().set_bytes(sum_, 0, kGpuNormBytes);
+    gpu.compute_stream().synchronize();
+  }
+  ~CudaShardKernels() override { gpu_.free(sum_); }
+
+  void add_up(const Addition& all, int64_t numel, Stream& stream) override {
+    cudaStream_t const cuda = use(stream);
+    const bool is_plain = all.sum != nullptr;
+    void* const sum = is_plain ? static_cast<void*>(all.sum) : all.sum_bf16;
+    const DType type = is_plain ? DType::kFp32 : DType::kBf16;
+    const bool has_bf16 = all.right_bf16 != nullptr;
+    queue_add(sum, type, all.rounds, all.left,
+              has_bf16 ? static_cast<const void*>(all.right_bf16) : all.right,
+              has_bf16 ? DType::kBf16 : DType::kFp32, numel, cuda);
+    if (all.norm) add_norm(sum, type, numel, cuda);
+  }
+
+  GradientNorm take_norm(Stream& stream) override {
+    NormSum sum;
+    stream.copy(&sum, sum_, sizeof sum);
+    stream.set_bytes(sum_, 0, kGpuNormBytes);
+    stream.synchronize();
+    GradientNorm norm(type_);
+    norm.merge(sum.limbs, sum.largest);
+    return norm;
+  }
+
+  void update(std::span<const Update> updates, Stream& stream) override {
+    cudaStream_t const cuda = use(stream);
+    for (const Update& update : updates) {
+      const auto* const rule = std::get_if<AdamWRule>(&update.rule);
+      if (!rule) throw std::invalid_argument("a GPU steps with AdamW alone");
+      queue_adamw(update.piece, *rule, cuda);
+    }
+  }
+
+  void round(uint16_t* copy, DType type, const float* master, int64_t numel,
+             Stream& stream) override {
+    queue_cast(copy, type, master, DType::kFp32, numel, use(stream));
+  }
+
+ private:
+  void add_norm(const void* values, DType type, int64_t numel, cudaStream_t cuda) {
+    if (type_ == NormType::kL2)
+      queue_add_squares(sum_->limbs.data(), values, type, numel, cuda);
+    if (type_ == NormType::kL1)
+      queue_add_abs(sum_->limbs.data(), values, type, numel, cuda);
+    if (type_ == NormType::kInf) queue_max_abs(&sum_->largest, values, type, numel, cuda);
+  }
+
+  Device& gpu_;
+  const NormType type_;
+  NormSum* const sum_;  // in the GPU's memory
+};
+
+}  // namespace
+}  // namespace zero
+
+zero::ShardKernels* zero_make_shard_kernels(zero::Device& gpu, zero::NormType norm) {
+  return new zero::CudaShardKernels(gpu, norm);
+}

@@ -1,0 +1,37 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "checkpoint/dtype.h"
+#include "engine/device/device.h"
+#include "engine/step/addition.h"
+#include "engine/step/gradient_norm.h"
+#include "offload/update.h"
+
+namespace zero {
+
+// What a step does to shards that lie in a GPU's memory, queued on its streams: with the
+// bits of the host's loops.
+class ShardKernels {
+ public:
+  virtual ~ShardKernels() = default;
+
+  // As add_up() of all `numel` elements; a norm counts towards take_norm(), whichever it
+  // is. One stream at a time.
+  virtual void add_up(const Addition& addition, int64_t numel, Stream& stream) = 0;
+  // The norm of all that was added since the last time. Waits for the stream.
+  virtual GradientNorm take_norm(Stream& stream) = 0;
+
+  // As update(). Rules are AdamW's, or it throws std::invalid_argument.
+  virtual void update(std::span<const Update> updates, Stream& stream) = 0;
+
+  // copy (numel) = master (numel) in bf16 or fp16.
+  virtual void round(uint16_t* copy, DType type, const float* master, int64_t numel,
+                     Stream& stream) = 0;
+};
+
+// Of a GPU, which outlives it, and takes kGpuNormBytes of its memory.
+std::unique_ptr<ShardKernels> make_shard_kernels(Device& gpu, NormType norm);
+
+}  // namespace zero
