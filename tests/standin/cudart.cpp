@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/device/host_device.h"
+#include "tests/standin/recording.h"
 #include "tests/standin/standin.h"
 
 // What the handles point to.
@@ -233,8 +234,10 @@ std::byte* translate(const void* memory) {
   return found ? found : address;
 }
 
-int launch(CUstream_st* stream, std::function<void()> kernel) {
+int launch(CUstream_st* stream, std::vector<Access> accesses,
+           std::function<void()> kernel) {
   if (const cudaError_t error = begin("cudaLaunchKernel")) return answer(error);
+  note_work(lane_of(stream), std::move(accesses));
   add_to(queue_of(stream), "kernel", std::move(kernel));
   return cudaSuccess;
 }
@@ -267,6 +270,7 @@ bool drain(int device, bool is_counted) {
     const std::lock_guard lock(gpu().mutex);
     ++gpu().num_host_waits;
   }
+  if (is_counted) note_host_wait_for_lane(lane_of(nullptr));
   default_queue(device)->synchronize();
   return broken() == cudaSuccess;
 }
@@ -385,6 +389,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   const auto size = static_cast<int64_t>(bytes);
   if (!standin::is_reachable(to, size) || !standin::is_reachable(from, size))
     ++gpu().num_unpinned_copies;
+  standin::note_work(standin::lane_of(stream), {{from, size, false}, {to, size, true}});
   standin::add_to(standin::queue_of(stream), "cudaMemcpyAsync", [=] {
     std::memcpy(standin::translate(to), standin::translate(from), bytes);
   });
@@ -393,6 +398,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
   if (const cudaError_t error = begin("cudaMemsetAsync")) return answer(error);
+  standin::note_work(standin::lane_of(stream), {{to, static_cast<int64_t>(bytes), true}});
   standin::add_to(standin::queue_of(stream), "cudaMemsetAsync",
                   [=] { std::memset(standin::translate(to), value, bytes); });
   return cudaSuccess;
@@ -427,12 +433,14 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     const std::lock_guard lock(gpu().mutex);
     ++gpu().num_host_waits;
   }
+  standin::note_host_wait_for_lane(standin::lane_of(stream));
   standin::queue_of(stream)->synchronize();
   return answer(standin::broken());
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (const cudaError_t error = begin("cudaStreamWaitEvent")) return answer(error);
+  standin::note_after(standin::note_wait(standin::lane_of(stream)), event);
   standin::queue_of(stream)->wait(event->point);
   return cudaSuccess;
 }
@@ -440,8 +448,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
                                void* argument) {
   if (const cudaError_t error = begin("cudaLaunchHostFunc")) return answer(error);
-  standin::add_to(standin::queue_of(stream), "cudaLaunchHostFunc",
-                  [=] { function(argument); });
+  const standin::CallNumber call = standin::note_wait(standin::lane_of(stream));
+  standin::add_to(standin::queue_of(stream), "cudaLaunchHostFunc", [=] {
+    const standin::Running running(call);
+    function(argument);
+  });
   return cudaSuccess;
 }
 
@@ -462,6 +473,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (const cudaError_t error = begin("cudaEventRecord")) return answer(error);
+  standin::note_record(standin::lane_of(stream), event);
   standin::queue_of(stream)->record(event->point);
   return cudaSuccess;
 }
@@ -476,6 +488,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     const std::lock_guard lock(gpu().mutex);
     ++gpu().num_host_waits;
   }
+  standin::note_host_wait(event);
   event->point.synchronize();
   return answer(standin::broken());
 }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <type_traits>
+#include <vector>
 
 #include "engine/device/cuda/cuda_check.h"
 #include "tests/standin/standin.h"
@@ -22,6 +24,16 @@ bool reach_arrays(Kernel& kernel) {
     all = all && array;
   });
   return all;
+}
+
+template <class Kernel>
+std::vector<standin::Access> accesses_of(Kernel kernel) {
+  std::vector<standin::Access> accesses;
+  kernel.arrays([&]<class T>(T* array, int64_t numel) {
+    if (array)
+      accesses.push_back({array, numel * int64_t{sizeof(T)}, !std::is_const_v<T>});
+  });
+  return accesses;
 }
 
 // What a thread does; what it finds goes where all threads' goes.
@@ -48,7 +60,7 @@ void run_thread(LeafSums kernel, bool takes_groups, int64_t thread) {
 
 template <class Kernel>
 void launch_elements(const Kernel& kernel, const char* name, cudaStream_t stream) {
-  const int result = standin::launch(stream, [given = kernel] {
+  const int result = standin::launch(stream, accesses_of(kernel), [given = kernel] {
     const bool takes_groups = can_take_groups(given);
     Kernel kernel = given;
     if (!reach_arrays(kernel)) return;

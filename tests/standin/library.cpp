@@ -2,13 +2,16 @@
 #include "engine/device/cuda/cuda_device.h"
 #include "engine/device/gpu_library.h"
 #include "engine/torch_memory.h"
+#include "tests/standin/recorded_device.h"
+#include "tests/standin/recording.h"
 #include "tests/standin/standin.h"
 
 namespace {
 
 std::unique_ptr<zero::Device> make_device(int index, const zero::GpuOptions& options) {
   standin::set_chaos(options.chaos_seed);
-  return zero::make_cuda_device(index, options);
+  auto gpu = zero::make_cuda_device(index, options);
+  return standin::is_recording() ? standin::recorded(std::move(gpu)) : std::move(gpu);
 }
 
 double torch_fraction = -1;  // of the memory, that LibTorch may take; -1: nobody said
@@ -36,6 +39,17 @@ void standin_fail_when_run(const char* call, int error) {
   standin::fail_when_run(call, error);
 }
 double standin_torch_fraction() { return torch_fraction; }
+void standin_start_recording() { standin::start_recording(); }
+void standin_mark_recording() { standin::mark_recording(); }
+void standin_finish_recording(standin::Recording* recording) {
+  *recording = standin::finish_recording();
+}
+void standin_name_memory(const void* memory, int64_t bytes, const std::string& name) {
+  standin::name_memory(memory, bytes, name);
+}
+void standin_note_access(const void* memory, int64_t bytes, bool writes) {
+  standin::note_access(memory, bytes, writes);
+}
 int standin_num_left() {
   return standin::num_streams() + standin::num_events() + standin::num_pinned() +
          static_cast<int>(standin::allocated_bytes());

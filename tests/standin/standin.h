@@ -3,6 +3,9 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
+
+#include "tests/standin/recording.h"
 
 // A GPU made of host memory and threads, which a test can look into and spoil. It answers
 // the calls of CUDA's runtime that the engine makes (renamed.h).
@@ -12,8 +15,6 @@
 // Each stream is a thread that runs behind its caller, at random late. Memory of the
 // device is no memory for the host: whoever touches it there gets a segmentation fault,
 // copies through streams alone reach it, and fresh memory is NaN.
-struct CUstream_st;
-
 namespace standin {
 
 // New GPUs: what there was must be given back.
@@ -47,8 +48,10 @@ int num_host_waits();
 
 // --- for kernels (launch.cpp)
 
-// Queue one in a stream of the program's, or in the default one. What CUDA would answer.
-int launch(CUstream_st* stream, std::function<void()> kernel);
+// Queue one in a stream of the program's, or in the default one, and what it reads and
+// writes. What CUDA would answer.
+int launch(CUstream_st* stream, std::vector<Access> accesses,
+           std::function<void()> kernel);
 // Where a kernel that runs reads and writes what the program calls `memory`. Null unless
 // these bytes are the device's, or pinned; then the GPU is broken.
 std::byte* reach(const void* memory, int64_t bytes);

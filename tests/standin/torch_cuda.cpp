@@ -31,7 +31,8 @@ const c10::DispatchKeySet kGpuKeys(c10::DispatchKey::CUDA);
 
 // --- memory
 
-// Blocks are kept for the next of their size, as LibTorch does.
+// Blocks are kept for the next of their size, as LibTorch does: who let one go may have
+// work queued that uses it, and so the next one's comes later.
 class CachingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
@@ -39,12 +40,17 @@ class CachingAllocator final : public c10::Allocator {
     if (bytes == 0) return {nullptr, gpu(device)};
     void* const memory = take({device, bytes});
     // In the stream: what is queued may still write into a block that was let go.
+    standin::note_work(standin::lane_of(nullptr),
+                       {{memory, static_cast<int64_t>(bytes), true}});
     standin::launch(device,
                     [=] { std::memset(standin::translate(memory), 0xFF, bytes); });
     return {memory, memory, &give_back, gpu(device)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
   void copy_data(void* to, const void* from, size_t bytes) const override {
+    const auto size = static_cast<int64_t>(bytes);
+    standin::note_work(standin::lane_of(nullptr),
+                       {{from, size, false}, {to, size, true}});
     standin::launch(standin::current_device(), [=] {
       std::memcpy(standin::translate(to), standin::translate(from), bytes);
     });
@@ -80,7 +86,10 @@ CachingAllocator& allocator() {
 void CachingAllocator::give_back(void* memory) {
   CachingAllocator& self = allocator();
   const std::lock_guard lock(self.mutex_);
-  self.free_[self.sizes_.at(memory)].push_back(memory);
+  const Size size = self.sizes_.at(memory);
+  self.free_[size].push_back(memory);
+  standin::note_let_go(standin::lane_of(nullptr),
+                       {memory, static_cast<int64_t>(size.second)});
 }
 
 c10::Device or_this(std::optional<at::Device> device) {
@@ -126,6 +135,35 @@ at::Tensor on_host(const at::Tensor& tensor) {
   return alias;
 }
 
+// From the first to the last element of what is on the GPU.
+void add_access(const c10::IValue& value, bool writes,
+                std::vector<standin::Access>& accesses) {
+  if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorVector())
+      add_access(tensor, writes, accesses);
+  }
+  if (!value.isTensor() || !value.toTensor().defined()) return;
+  const at::Tensor tensor = value.toTensor();
+  if (!tensor.is_cuda() || tensor.numel() == 0) return;
+  int64_t last = 0;
+  for (int64_t d = 0; d < tensor.dim(); ++d)
+    last += (tensor.size(d) - 1) * tensor.stride(d);
+  const auto* begin = static_cast<const std::byte*>(tensor.storage().data()) +
+                      tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
+  accesses.push_back(
+      {begin, (last + 1) * static_cast<int64_t>(tensor.itemsize()), writes});
+}
+
+// What an operator reads and writes: on a GPU all of them are kernels that are queued.
+void note_operator(const c10::FunctionSchema& schema, const torch::jit::Stack& given) {
+  std::vector<standin::Access> accesses;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const auto* alias = schema.arguments()[i].alias_info();
+    add_access(given[i], alias && alias->isWrite(), accesses);
+  }
+  standin::note_work(standin::lane_of(nullptr), std::move(accesses));
+}
+
 // What an operator was given, and the same for the host.
 class Arguments {
  public:
@@ -158,14 +196,11 @@ class Arguments {
                             : tensors_.front().first.device().index();
   }
 
-  // Memory that what is queued uses, be the tensors gone.
-  const std::vector<c10::Storage>& storages() const { return storages_; }
-
  private:
   at::Tensor copy_of(const at::Tensor& result) const {
     at::Tensor copy = empty_strided(result.sizes(), result.strides(),
                                     result.scalar_type(), {}, gpu(device()), {});
-    standin::launch(device(), [result, to = on_host(copy), memory = copy.storage()] {
+    standin::launch(device(), [result, to = on_host(copy)] {
       const at::AutoDispatchBelowADInplaceOrView guard;
       to.copy_(result);
     });
@@ -191,12 +226,10 @@ class Arguments {
           .emplace_back(tensor, at::empty(tensor.sizes(), tensor.scalar_type()))
           .second;
     }
-    storages_.push_back(tensor.storage());
     return tensors_.emplace_back(tensor, on_host(tensor)).second;
   }
 
   std::vector<std::pair<at::Tensor, at::Tensor>> tensors_;
-  std::vector<c10::Storage> storages_;
 };
 
 const at::Generator& gpu_generator(int device) {
@@ -247,6 +280,7 @@ void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto begin =
       stack->end() - static_cast<std::ptrdiff_t>(schema.arguments().size());
   const torch::jit::Stack given(begin, stack->end());
+  note_operator(schema, given);
   Arguments arguments;
   torch::jit::Stack for_host;
   for (const c10::IValue& value : given) for_host.push_back(arguments.replace(value));
@@ -266,7 +300,7 @@ void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
       const auto* alias = schema.arguments()[i].alias_info();
       if (alias && alias->isWrite()) stack->push_back(given[i]);
     }
-    standin::launch(arguments.device(), [op, for_host, memory = arguments.storages()] {
+    standin::launch(arguments.device(), [op, for_host] {
       torch::jit::Stack work = for_host;
       call_on_host(op, work);
     });
@@ -288,6 +322,10 @@ void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 // A copy from the host is over when this returns, one to the host waits for the stream.
 at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   const at::AutoDispatchBelowADInplaceOrView guard;
+  std::vector<standin::Access> accesses;
+  add_access(from, false, accesses);
+  add_access(to, true, accesses);
+  standin::note_work(standin::lane_of(nullptr), std::move(accesses));
   if (!to.is_cuda()) {
     wait_for(from.device().index(), /*is_counted=*/true);
     to.copy_(on_host(from));
@@ -295,12 +333,11 @@ at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   }
   const int device = to.device().index();
   const bool is_from_gpu = from.is_cuda();
-  standin::launch(device,
-                  [memory = std::pair(to.storage(), from.storage()), target = on_host(to),
-                   source = is_from_gpu ? on_host(from) : from.clone()] {
-                    const at::AutoDispatchBelowADInplaceOrView guard_here;
-                    target.copy_(source);
-                  });
+  standin::launch(device, [target = on_host(to),
+                           source = is_from_gpu ? on_host(from) : from.clone()] {
+    const at::AutoDispatchBelowADInplaceOrView guard_here;
+    target.copy_(source);
+  });
   if (!is_from_gpu && !non_blocking) wait_for(device, /*is_counted=*/true);
   return to;
 }

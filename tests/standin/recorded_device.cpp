@@ -1,0 +1,100 @@
+#include "tests/standin/recorded_device.h"
+
+#include <string>
+#include <utility>
+
+#include "engine/device/cuda/cuda_stream.h"
+#include "tests/standin/recording.h"
+
+namespace standin {
+namespace {
+
+// A place in a worker's queue. Who waits for it is known when it waits.
+class RecordedPoint final : public zero::Point {
+ public:
+  explicit RecordedPoint(std::shared_ptr<const zero::Point> point)
+      : point_(std::move(point)) {}
+  bool is_reached() const override { return point_->is_reached(); }
+  void wait() const override {
+    note_host_wait(this);
+    point_->wait();
+  }
+
+ private:
+  const std::shared_ptr<const zero::Point> point_;
+};
+
+class RecordedWorker final : public zero::HostStream {
+ public:
+  explicit RecordedWorker(std::unique_ptr<zero::HostStream> worker)
+      : worker_(std::move(worker)) {}
+
+  const std::string& name() const override { return worker_->name(); }
+  void enqueue(std::function<void()> operation) override {
+    run(note_work(name(), {}), std::move(operation));
+  }
+  void record(zero::Event& event) override {
+    zero::Event own;
+    worker_->record(own);
+    const auto point = std::make_shared<RecordedPoint>(own.latest());
+    note_record(name(), point.get());
+    event.renew(point);
+  }
+  void wait(const zero::Event& event) override {
+    if (auto point = event.latest()) run(note_wait(name()), [point] { point->wait(); });
+  }
+  void synchronize() override {
+    zero::Event end;
+    record(end);
+    end.synchronize();
+  }
+
+ private:
+  void run(CallNumber call, std::function<void()> operation) {
+    worker_->enqueue([call, operation = std::move(operation)] {
+      const Running running(call);
+      operation();
+    });
+  }
+
+  const std::unique_ptr<zero::HostStream> worker_;
+};
+
+class RecordedDevice final : public zero::Device {
+ public:
+  explicit RecordedDevice(std::unique_ptr<zero::Device> gpu) : gpu_(std::move(gpu)) {}
+
+  int cuda_index() const override { return gpu_->cuda_index(); }
+  std::unique_ptr<zero::Stream> make_stream(const std::string& name) override {
+    auto stream = gpu_->make_stream(name);
+    name_stream(zero::as_cuda_stream(*stream).handle(), name);
+    return stream;
+  }
+  std::unique_ptr<zero::HostStream> make_worker(const std::string& name) override {
+    return std::make_unique<RecordedWorker>(gpu_->make_worker(name));
+  }
+  zero::Stream& compute_stream() override { return gpu_->compute_stream(); }
+  void* allocate(const std::string& name, int64_t bytes) override {
+    void* const memory = gpu_->allocate(name, bytes);
+    name_memory(memory, bytes, name);
+    return memory;
+  }
+  void free(void* memory) override { gpu_->free(memory); }
+  int64_t allocated_bytes() const override { return gpu_->allocated_bytes(); }
+  void pin(void* memory, int64_t bytes) override { gpu_->pin(memory, bytes); }
+  void unpin(void* memory) override { gpu_->unpin(memory); }
+  void poison(void* memory, int64_t bytes, zero::Stream& stream) override {
+    gpu_->poison(memory, bytes, stream);
+  }
+
+ private:
+  const std::unique_ptr<zero::Device> gpu_;
+};
+
+}  // namespace
+
+std::unique_ptr<zero::Device> recorded(std::unique_ptr<zero::Device> gpu) {
+  return std::make_unique<RecordedDevice>(std::move(gpu));
+}
+
+}  // namespace standin
