@@ -94,10 +94,12 @@ void run(Communicator& comm, const Transfer& transfer, int64_t bytes) {
   }
 }
 
-// Runs until it is aborted where the test wants an error behind the call.
-void begin_call(const char* call, const Comm& comm, void* stream,
-                std::function<void()> body) {
+// Runs until it is aborted where the test wants an error behind the call. Of memory, that
+// of this rank counts: NCCL sees to it that the others are there.
+void begin_call(const char* call, const Comm& comm, cudaStream_t stream,
+                std::vector<Access> accesses, std::function<void()> body) {
   const std::string name = call;
+  note_work(lane_of(stream), std::move(accesses));
   const std::lock_guard lock(comm->mutex);
   comm->num_questions = kNumQuestions;
   comm->next = [=, body = std::move(body)] {
@@ -241,18 +243,22 @@ ncclResult_t ncclAllGather(const void* shard, void* full, size_t count,
   if (const int error = standin::take_failure("ncclAllGather"))
     return static_cast<ncclResult_t>(error);
   if (type != ncclUint8) return ncclInvalidArgument;
-  standin::begin_call("ncclAllGather", comm->shared, stream, [=, shared = comm->shared] {
-    const auto bytes = static_cast<int64_t>(count);
-    // A copy: the shard lies in what is written.
-    const std::vector<std::byte> own(standin::at(shard), standin::at(shard) + bytes);
-    std::byte* const to = standin::at(full);
-    standin::run(*shared,
-                 {std::vector<const std::byte*>(shared->size, own.data()),
-                  [=](int from, int64_t offset, const std::byte* said, int64_t piece) {
-                    std::memcpy(to + from * bytes + offset, said, piece);
-                  }},
-                 bytes);
-  });
+  const auto bytes = static_cast<int64_t>(count);
+  const std::vector<standin::Access> accesses = {
+      {shard, bytes, false}, {full, comm->shared->size * bytes, true}};
+  standin::begin_call(
+      "ncclAllGather", comm->shared, stream, accesses, [=, shared = comm->shared] {
+        // A copy: the shard lies in what is written.
+        const std::vector<std::byte> own(standin::at(shard), standin::at(shard) + bytes);
+        std::byte* const to = standin::at(full);
+        standin::run(
+            *shared,
+            {std::vector<const std::byte*>(shared->size, own.data()),
+             [=](int from, int64_t offset, const std::byte* said, int64_t piece) {
+               std::memcpy(to + from * bytes + offset, said, piece);
+             }},
+            bytes);
+      });
   return ncclInProgress;
 }
 
@@ -262,9 +268,11 @@ ncclResult_t ncclReduceScatter(const void* full, void* shard, size_t count,
   if (const int error = standin::take_failure("ncclReduceScatter"))
     return static_cast<ncclResult_t>(error);
   if (type != ncclFloat32 || operation != ncclSum) return ncclInvalidArgument;
+  const auto numel = static_cast<int64_t>(count);
+  const std::vector<standin::Access> accesses = {
+      {full, comm->shared->size * numel * 4, false}, {shard, numel * 4, true}};
   standin::begin_call(
-      "ncclReduceScatter", comm->shared, stream, [=, shared = comm->shared] {
-        const auto numel = static_cast<int64_t>(count);
+      "ncclReduceScatter", comm->shared, stream, accesses, [=, shared = comm->shared] {
         std::vector<const std::byte*> to;
         for (int rank = 0; rank < shared->size; ++rank)
           to.push_back(standin::at(full) + rank * numel * 4);
@@ -309,7 +317,10 @@ ncclResult_t ncclGroupEnd() {
   if (all.empty()) return ncclSuccess;
   const Comm shared = all.front().comm;
   if (std::ssize(all) != 2 * shared->size) return ncclInvalidUsage;
-  standin::begin_call("ncclGroupEnd", shared, all.front().stream, [=] {
+  std::vector<standin::Access> accesses;
+  for (const Message& message : all)
+    accesses.push_back({message.memory, message.bytes, !message.is_sent});
+  standin::begin_call("ncclGroupEnd", shared, all.front().stream, accesses, [=] {
     std::vector<const std::byte*> to(shared->size);
     std::vector<std::byte*> got(shared->size);
     for (const Message& message : all) {

@@ -24,24 +24,25 @@ class RecordedPoint final : public zero::Point {
   const std::shared_ptr<const zero::Point> point_;
 };
 
+// Its thread has a name that another rank's has not.
 class RecordedWorker final : public zero::HostStream {
  public:
-  explicit RecordedWorker(std::unique_ptr<zero::HostStream> worker)
-      : worker_(std::move(worker)) {}
+  RecordedWorker(zero::Device& gpu, const std::string& name)
+      : name_(name), worker_(gpu.make_worker(name + ", recorded")) {}
 
-  const std::string& name() const override { return worker_->name(); }
+  const std::string& name() const override { return name_; }
   void enqueue(std::function<void()> operation) override {
-    run(note_work(name(), {}), std::move(operation));
+    run(note_work(name_, {}), std::move(operation));
   }
   void record(zero::Event& event) override {
     zero::Event own;
     worker_->record(own);
     const auto point = std::make_shared<RecordedPoint>(own.latest());
-    note_record(name(), point.get());
+    note_record(name_, point.get());
     event.renew(point);
   }
   void wait(const zero::Event& event) override {
-    if (auto point = event.latest()) run(note_wait(name()), [point] { point->wait(); });
+    if (auto point = event.latest()) run(note_wait(name_), [point] { point->wait(); });
   }
   void synchronize() override {
     zero::Event end;
@@ -57,6 +58,7 @@ class RecordedWorker final : public zero::HostStream {
     });
   }
 
+  const std::string name_;
   const std::unique_ptr<zero::HostStream> worker_;
 };
 
@@ -71,7 +73,7 @@ class RecordedDevice final : public zero::Device {
     return stream;
   }
   std::unique_ptr<zero::HostStream> make_worker(const std::string& name) override {
-    return std::make_unique<RecordedWorker>(gpu_->make_worker(name));
+    return std::make_unique<RecordedWorker>(*gpu_, name);
   }
   zero::Stream& compute_stream() override { return gpu_->compute_stream(); }
   void* allocate(const std::string& name, int64_t bytes) override {

@@ -17,9 +17,9 @@ using Kind = Call::Kind;
 struct Recorder {
   std::mutex mutex;
   std::atomic<bool> is_on{false};
+  std::atomic<std::thread::id> training{};
   // All guarded by mutex:
   Recording recording;
-  std::thread::id training;
   std::map<const void*, std::string> streams;
   std::map<const void*, size_t> records;              // the latest of each event
   std::map<std::string, std::vector<Access>> let_go;  // since the last work of each lane
@@ -33,12 +33,22 @@ Recorder& recorder() {
 
 thread_local CallNumber running = 0;
 
-// As the Trace.
-void stamp(Call& call) {
+// As the Trace knows it.
+std::string name_of_this_thread() {
+  if (std::this_thread::get_id() == recorder().training) return "training";
   char name[16] = "";
   pthread_getname_np(pthread_self(), name, sizeof name);
-  call.thread =
-      std::this_thread::get_id() == recorder().training ? "training" : std::string(name);
+  return name;
+}
+
+// The training thread, or autograd's of its GPU.
+bool is_of_rank() {
+  const std::string name = name_of_this_thread();
+  return name == "training" || name == "pt_autograd_0";
+}
+
+void stamp(Call& call) {
+  call.thread = name_of_this_thread();
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   call.time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
@@ -61,7 +71,7 @@ Call& waiting_here() {
 
 }  // namespace
 
-bool is_recording() { return recorder().is_on; }
+bool is_recording() { return recorder().is_on && (running != 0 || is_of_rank()); }
 
 void start_recording() {
   const std::lock_guard lock(recorder().mutex);
@@ -96,9 +106,10 @@ void name_stream(CUstream_st* stream, const std::string& name) {
 }
 
 std::string lane_of(CUstream_st* stream) {
+  if (!is_recording()) return "";
   if (!stream) return "compute";
   const std::lock_guard lock(recorder().mutex);
-  return recorder().streams[stream];
+  return recorder().streams.at(stream);
 }
 
 CallNumber note_work(const std::string& lane, std::vector<Access> accesses) {

@@ -5,7 +5,8 @@
 #include <vector>
 
 // What one rank queues on the stand-in's GPU and on the threads that work beside it: in
-// the order of the calls, which does not depend on when anything runs.
+// the order of the calls, which does not depend on when anything runs. Others may be
+// there, on other GPUs: what they do is not recorded.
 //
 // A lane is a stream, a worker, or "training": the thread that queues, together with
 // autograd's, for which it waits. Nothing is recorded unless a test asks for it. From any
@@ -42,11 +43,11 @@ struct Recording {
   std::vector<size_t> marks;   // how many calls there were at each mark
 };
 
-// From now on; the calling thread is the one that trains. Devices that are made before
-// the end are recorded. All work must be over at the end.
+// From now on; the calling thread is the one that trains, on GPU 0. Devices that it makes
+// before the end are recorded. All work must be over at the end.
 void start_recording();
 Recording finish_recording();
-bool is_recording();
+bool is_recording();  // what this thread does
 void mark_recording();
 
 void name_memory(const void* memory, int64_t bytes, const std::string& name);

@@ -100,7 +100,7 @@ class Maker {
 
   // The innermost span around it, of its thread or, for autograd's, of the training one.
   std::string name_of(const Call& call) const {
-    const bool is_worker = call.thread == call.lane.substr(0, call.thread.size());
+    const bool is_worker = call.thread.starts_with(call.lane);
     if (call.lane != "compute" && !is_worker) return "copy";
     for (const std::string& thread : {call.thread, std::string("training")}) {
       const Trace::Event* innermost = nullptr;

@@ -52,16 +52,21 @@ struct Case {
   int num_passes = 1;
   int skipped = -1;
   void (*change)(Options&) = [](Options&) {};
+  int num_ranks = 1;
 };
+void PrintTo(const Case& given, std::ostream* to) { *to << given.name; }
 
 // Steps are marked at their begin, and the last one at its end. The third is looked at:
 // by then each is as the one before.
 constexpr int kNumSteps = 4, kStep = 2;
 
-Schedule record(const Case& given) {
-  of_standin<void()>("standin_reset")();
-  of_standin<void()>("standin_start_recording")();
-  Trace::start();
+// Of one rank; the first is recorded.
+Schedule run(const Case& given, std::unique_ptr<Ranks> ranks) {
+  const bool is_recorded = ranks->rank() == 0;
+  if (is_recorded) {
+    of_standin<void()>("standin_start_recording")();
+    Trace::start();
+  }
   Options options;
   options.adam_threads = 1;
   options.device = DeviceChoice::kCuda;
@@ -70,21 +75,33 @@ Schedule record(const Case& given) {
   given.change(options);
   auto model = std::make_shared<StackImpl>();
   model->skipped = given.skipped;
-  Engine engine(model, options);
+  Engine engine(model, options, std::move(ranks));
   auto* const mark = of_standin<void()>("standin_mark_recording");
   for (int step = 0; step < kNumSteps; ++step) {
-    mark();
+    if (is_recorded) mark();
     for (int pass = 0; pass < given.num_passes; ++pass) {
       const at::Tensor batch = values({kRows, kWidth}, -1 - step, 1 + pass);
       engine.backward(engine.forward(model, batch), kRows);
     }
     engine.step();
   }
-  mark();
+  if (is_recorded) mark();
   engine.shards();  // waits for the updates
+  if (!is_recorded) return {};
   standin::Recording recording;
   of_standin<void(standin::Recording*)>("standin_finish_recording")(&recording);
   return make_schedule(recording, Trace::finish());
+}
+
+Schedule record(const Case& given) {
+  of_standin<void()>("standin_reset")();
+  Schedule schedule;
+  on_ranks(given.num_ranks, [&](std::unique_ptr<Ranks> ranks) {
+    const bool is_recorded = ranks->rank() == 0;
+    Schedule made = run(given, std::move(ranks));
+    if (is_recorded) schedule = std::move(made);
+  });
+  return schedule;
 }
 
 // --- the list
@@ -163,6 +180,7 @@ const Case kOffloading = {"Offloading", 1, -1, [](Options& options) {
                             options.offload_activations = true;
                             options.offload_min_bytes = 1;
                           }};
+const Case kTwoRanks = {"TwoRanks", 2, -1, [](Options&) {}, 2};
 const Case kSkippingTheLast = {"SkippingTheLastUnit", 1, 2};
 
 const Case kCases[] = {
@@ -180,6 +198,9 @@ const Case kCases[] = {
      [](Options& options) { options.overlap_updates = false; }},
     {"SplitMasters", 1, -1,
      [](Options& options) { options.master = MasterStorage::kSplit; }},
+    kTwoRanks,
+    {"TwoRanksWithOrderedSums", 1, -1,
+     [](Options& options) { options.deterministic = true; }, 2},
     kOffloading,
     kSkippingTheLast,
     {"SkippingTheFirstUnit", 1, 0},
@@ -198,6 +219,7 @@ struct Edge {
   std::string from_lane, lane, what, memory = "";
   int number = 0;
 };
+void PrintTo(const Edge& edge, std::ostream* to) { *to << edge.name; }
 
 size_t find_entry(const Schedule& schedule, const Edge& edge) {
   int left = edge.number;
@@ -277,6 +299,12 @@ const Edge kNeeded[] = {
      "activations back", "copy"},
     {"ARecomputationWaitsForItsInput", kOffloading, "activations back", "compute",
      "recompute blocks.0"},
+    {"ARanksShardIsGatheredWhenItIsUpdated", kTwoRanks, "updates", "communication",
+     "copy", "blocks.1 bf16 copy"},
+    {"ASlotIsReducedWhenItIsFull", kTwoRanks, "compute", "communication", "copy",
+     "gradient ring"},
+    {"AReducedShardLandsWhereTheLastWasAdded", kTwoRanks, "gradients", "communication",
+     "copy", "landing", 2},
     {"ASkippedUnitsGradientWaitsForItsUpdate", kSkippingTheLast, "updates", "training",
      "wait"},
 };
