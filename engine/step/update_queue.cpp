@@ -19,7 +19,7 @@ UpdateQueue::UpdateQueue(const UnitPlan& plan, const MemoryPlan& memory,
       threads_(threads),
       updated_(plan.units.size()),
       gpu_stream_(memory.has_state_on_gpu() || memory.has_weights_on_gpu()
-                      ? device.make_stream("updates on the GPU")
+                      ? device.make_stream("GPU updates")
                       : nullptr),
       stream_(device.make_worker("updates")) {}
 

@@ -60,8 +60,8 @@ TEST_F(RecordingTest, CopiesAndFillsTellWhatTheyReadAndWrite) {
 }
 
 TEST_F(RecordingTest, AKernelsArraysAreKnown) {
-  zero::queue_add(memory, memory + 4, memory + 8, zero::DType::kFp32, 4,
-                  zero::as_cuda_stream(*stream).handle());
+  zero::queue_add(memory, zero::DType::kFp32, false, memory + 4, memory + 8,
+                  zero::DType::kFp32, 4, zero::as_cuda_stream(*stream).handle());
   const std::vector<Call> calls = finish();
   EXPECT_EQ(calls[0].lane, "side");
   EXPECT_THAT(calls[0].accesses,
