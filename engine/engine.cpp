@@ -448,8 +448,7 @@ double Engine::Impl::mean_factor() const {
 
 // The next forward waits for each unit's own update.
 void Engine::Impl::begin_updates(double lr, double grad_factor) {
-  updates->begin(num_steps - optimizer_start + 1, lr, static_cast<float>(grad_factor),
-                 *comm_stream);
+  updates->begin(num_steps - optimizer_start + 1, lr, static_cast<float>(grad_factor));
   ++num_steps;
   weights_changed();
 }

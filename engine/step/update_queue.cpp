@@ -36,13 +36,7 @@ void UpdateQueue::touch() {
   }
 }
 
-void UpdateQueue::begin(int64_t step, double lr, float grad_factor, Stream& gathers) {
-  if (gpu_stream_) {
-    for (Stream* reader : {&gathers, &device_.compute_stream()}) {
-      reader->record(read_);
-      gpu_stream_->wait(read_);
-    }
-  }
+void UpdateQueue::begin(int64_t step, double lr, float grad_factor) {
   stream_->enqueue([] { delay_point("adam"); });
   for (size_t u = 0; u < plan_.units.size(); ++u)
     queue(static_cast<int>(u), step, lr, grad_factor);

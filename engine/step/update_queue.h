@@ -36,9 +36,9 @@ class UpdateQueue {
 
   // Queue the update of all shards; the one before must be finished. `step` counts from
   // 1, the first one that the optimizer's state sees; `grad_factor` is what stored
-  // gradient sums are multiplied with (divisor and clipping). What a GPU keeps changes
-  // after what is queued on `gathers` and on the compute stream now.
-  void begin(int64_t step, double lr, float grad_factor, Stream& gathers);
+  // gradient sums are multiplied with (divisor and clipping). Nobody computes with the
+  // weights of before any more: the caller has waited for that.
+  void begin(int64_t step, double lr, float grad_factor);
 
   // Reached when the latest update of this unit is done.
   const Event& updated(int unit) const { return updated_[unit]; }
@@ -69,7 +69,7 @@ class UpdateQueue {
   ShardKernels* const kernels_;
   ThreadPool& threads_;
   std::vector<Event> updated_;  // of each unit
-  Event read_, on_host_, on_gpu_;
+  Event on_host_, on_gpu_;
   // They go first: they use what is above.
   std::unique_ptr<Stream> gpu_stream_;  // null where the GPU keeps nothing
   std::unique_ptr<HostStream> stream_;

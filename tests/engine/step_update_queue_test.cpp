@@ -41,7 +41,7 @@ TEST_F(UpdateQueueTest, UnitsFollowOneAnotherWhileTheCallerGoesOn) {
   UpdateQueue queue(plan, memory, options, 0, shards, *device, nullptr, threads);
   for (int p = 0; p < 3; ++p) std::fill_n(shards[p].grad, 8, 1.0f);
   set_delays({{"update", 300}});
-  queue.begin(1, 0.5, 1, device->compute_stream());
+  queue.begin(1, 0.5, 1);
   EXPECT_FALSE(queue.updated(0).query());
   queue.updated(0).synchronize();
   EXPECT_TRUE(is_updated(0));
@@ -58,7 +58,7 @@ TEST_F(UpdateQueueTest, ASerialOneIsDoneAtOnce) {
   UpdateQueue queue(plan, memory, options, 0, shards, *device, nullptr, threads);
   for (int p = 0; p < 3; ++p) std::fill_n(shards[p].grad, 8, 1.0f);
   set_delays({{"update", 20}});
-  queue.begin(1, 0.5, 1, device->compute_stream());
+  queue.begin(1, 0.5, 1);
   for (int p = 0; p < 3; ++p) {
     EXPECT_TRUE(queue.updated(p).query());
     EXPECT_TRUE(is_updated(p));

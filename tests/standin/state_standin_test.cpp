@@ -59,7 +59,7 @@ class StateStandinTest : public ::testing::Test {
   void use_bf16() {
     options.dtype = options.reduce_dtype = options.grad_dtype = DType::kBf16;
   }
-  void pass_once_a_step() { work.micro_batches = options.micro_batches_per_rank = 1; }
+  void pass_once_a_step() { work.micro_batches = 1; }
 
   Work work{.steps = 3, .micro_batches = 4};
   Options options = small_options(work);
@@ -75,18 +75,36 @@ TEST_F(StateStandinTest, OnePassAStep) {
   expect_same_everywhere();
 }
 
-TEST_F(StateStandinTest, AsManyPassesAsPlanned) {
-  options.micro_batches_per_rank = work.micro_batches;
-  expect_same_everywhere();
+TEST_F(StateStandinTest, OtherNorms) {
   options.norm = NormType::kL1;
   expect_same_everywhere();
   options.norm = NormType::kInf;
   expect_same_everywhere();
 }
 
+// Fewer and more, whose norm is taken at the end.
+TEST_F(StateStandinTest, OtherPassesThanPlanned) {
+  options.micro_batches_per_rank = 2;
+  const auto norms_of = [&](const Options& given) {
+    const auto model = deferred_gpt2(small_gpt2());
+    Engine engine(model, given);
+    std::vector<double> norms;
+    for (const int num_passes : {1, 2, 3, 2}) {
+      for (int pass = 0; pass < num_passes; ++pass) {
+        const auto [tokens, targets] =
+            batch_of(work, small_gpt2().vocab_size, num_passes, pass);
+        engine.backward(engine.forward(model, tokens, targets), targets.numel());
+      }
+      norms.push_back(engine.step().grad_norm);
+    }
+    return norms;
+  };
+  const std::vector<double> on_host = norms_of(options);
+  for (const Home& home : kHomes) EXPECT_EQ(norms_of(at(home)), on_host) << home.name;
+}
+
 TEST_F(StateStandinTest, InBf16) {
   use_bf16();
-  options.micro_batches_per_rank = work.micro_batches;
   expect_same_everywhere();
   options.reduce_dtype = DType::kFp32;
   expect_same_everywhere();
@@ -106,16 +124,13 @@ TEST_F(StateStandinTest, InFp16) {
 
 TEST_F(StateStandinTest, Deterministic) {
   options.deterministic = true;
-  options.micro_batches_per_rank = work.micro_batches;
   expect_same_everywhere();
-  options.micro_batches_per_rank /= 2;
   expect_same_everywhere(2);
 }
 
 TEST_F(StateStandinTest, SeveralRanks) {
   for (const int ranks : {2, 4}) expect_same_everywhere(ranks);
   use_bf16();
-  options.micro_batches_per_rank = work.micro_batches / 2;
   expect_same_everywhere(2);
   options.dtype = DType::kFp16;
   options.reduce_dtype = options.grad_dtype = DType::kFp32;
@@ -134,7 +149,6 @@ TEST_F(StateStandinTest, NothingInPlace) {
   options.stream_always = true;
   expect_same_everywhere();
   use_bf16();
-  options.micro_batches_per_rank = work.micro_batches;
   expect_same_everywhere();
 }
 
@@ -146,7 +160,6 @@ TEST_F(StateStandinTest, UpdatesInsideTheStep) {
 TEST_F(StateStandinTest, FrozenParameters) {
   options.groups = {{.pattern = "*attn*", .frozen = true}};
   use_bf16();
-  options.micro_batches_per_rank = work.micro_batches;
   expect_same_everywhere();
 }
 
@@ -215,7 +228,6 @@ TEST_F(StateStandinTest, ACheckpointKnowsNothingOfIt) {
   options.master = MasterStorage::kSplit;  // in all the ways in which values are stored
   options.optimizer.beta2 = 0.95;
   options.state_dtype = DType::kBf16;
-  options.micro_batches_per_rank = work.micro_batches;
   const Trained on_host = train(1, options, work);
   for (const Home& from : kHomes) {
     const Folder folder;
@@ -287,7 +299,6 @@ TEST_F(StateStandinTest, GradientsAreRead) {
 // Nothing changes, and the parameter is named.
 TEST_F(StateStandinTest, AStepThatIsNotFiniteIsSkipped) {
   work.steps = 1;
-  options.micro_batches_per_rank = work.micro_batches;
   for (const Home& home : kHomes) {
     SCOPED_TRACE(home.name);
     const auto model = deferred_gpt2(small_gpt2());
@@ -309,7 +320,7 @@ TEST_F(StateStandinTest, AStepThatIsNotFiniteIsSkipped) {
 
 TEST_F(StateStandinTest, ABackwardThatWasForgottenLeavesNoTrace) {
   work.steps = 2;
-  options.micro_batches_per_rank = work.micro_batches;
+  pass_once_a_step();  // its norm is taken at once
   const Trained calm = train(1, options, work);
   const Hooks hooks{
       .before_step_end = {}, .after_step = [&](Engine& engine, Gpt2Impl& trained, int) {
