@@ -30,8 +30,12 @@ GatherRing::~GatherRing() {
 }
 
 void GatherRing::prefetch(const GatherSource& source) {
-  if (find(source.unit)) return;
-  Slot* slot = oldest_free(class_of_[source.unit], /*may_drop_awaited=*/false);
+  Slot* slot = find(source.unit);
+  if (slot) {  // for which it may not be dropped
+    slot->last_use = ++clock_;
+    return;
+  }
+  slot = oldest_free(class_of_[source.unit], /*may_drop_awaited=*/false);
   if (!slot) return;
   gather(*slot, source);
   slot->is_awaited = true;

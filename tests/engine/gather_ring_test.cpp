@@ -118,6 +118,20 @@ TEST_F(GatherRingTest, APrefetchWaitsForABodyThatIsQueued) {
   EXPECT_THAT(seen(), ElementsAre(1, 2, 3, 4));
 }
 
+TEST_F(GatherRingTest, WhatIsWantedSoonIsNotDroppedForWhatIsWantedLater) {
+  make({}, 3);
+  for (int unit = 1; unit <= 4; ++unit) run(unit);
+  for (int unit = 4; unit >= 1; --unit) {
+    queue_body(ring_->acquire(source(unit)), [] {});
+    for (const int next : {unit - 1, unit - 2}) {
+      if (next >= 1) ring_->prefetch(source(next));
+    }
+    ring_->release(unit);
+  }
+  EXPECT_THAT(seen(), ElementsAre(1, 2, 3, 4, 4, 3, 2, 1));
+  EXPECT_EQ(ring_->num_gathers(), 4 + 1);
+}
+
 TEST_F(GatherRingTest, ABodyOfAUnitThatCameBackIsWaitedFor) {
   run(1);
   run(1, be_slow);  // not gathered again
