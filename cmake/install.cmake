@@ -50,6 +50,7 @@ set(zero_headers
   engine/step/loss_scale.h
   engine/step/lr_schedule.h
   engine/step_report.h
+  engine/traffic.h
   engine/unit.h
   engine/visit_tensors.h
   launcher/launch.h

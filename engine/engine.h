@@ -12,6 +12,7 @@
 #include "engine/options.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/step_report.h"
+#include "engine/traffic.h"
 #include "offload/stored_values.h"
 
 namespace at {
@@ -60,6 +61,12 @@ struct BufferView {
 // allocating any; the model may be deferred. Throws Error(kUsage) as the Engine would.
 std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
                               int world_size);
+
+// What each of that many ranks moves in a step of Options::micro_batches_per_rank
+// backward() calls, in the same way. Exact for a model whose units hold no other units
+// and are each called once in a forward; an engine's first step looks at weights on a GPU
+// besides.
+Traffic plan_traffic(torch::nn::Module& model, const Options& options, int world_size);
 
 // Train a module whose state is sharded over ranks.
 //

@@ -7,6 +7,7 @@
 #include "engine/device/host_device.h"
 #include "engine/engine_impl.h"
 #include "engine/errors.h"
+#include "engine/plan/traffic_plan.h"
 
 namespace zero {
 namespace {
@@ -55,8 +56,16 @@ ShardView Engine::local_shard(const std::string& fqn) {
   return shards()[impl_->find(fqn)];
 }
 
-std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
-                              int world_size) {
+namespace {
+
+// What an engine decides before it allocates anything.
+struct Plans {
+  UnitMemory where;
+  UnitPlan units;
+  MemoryPlan memory;
+};
+
+Plans make_plans(torch::nn::Module& model, const Options& options, int world_size) {
   if (world_size < 1) {
     throw Error(ExitCode::kUsage, "a plan for " + std::to_string(world_size) + " ranks",
                 "zero::plan", "1 or more");
@@ -64,9 +73,21 @@ std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
   const UnitMemory where = expected_unit_memory(options, world_size);
   check(options, world_size, where);
   const ScannedModel scanned = scan_model(model);
-  const UnitPlan units =
-      make_unit_plan(scanned.units, scanned.params, options, world_size);
-  return make_memory_plan(units, options, world_size, where).entries;
+  UnitPlan units = make_unit_plan(scanned.units, scanned.params, options, world_size);
+  MemoryPlan memory = make_memory_plan(units, options, world_size, where);
+  return {where, std::move(units), std::move(memory)};
+}
+
+}  // namespace
+
+std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
+                              int world_size) {
+  return make_plans(model, options, world_size).memory.entries;
+}
+
+Traffic plan_traffic(torch::nn::Module& model, const Options& options, int world_size) {
+  const Plans plans = make_plans(model, options, world_size);
+  return make_traffic_plan(plans.units, plans.memory, options, world_size, plans.where);
 }
 
 std::vector<ShardView> Engine::shards() {

@@ -18,6 +18,7 @@ ROOMS = {
     # What everybody in the engine needs, and the values that options are made of.
     "engine/errors.h": [],
     "engine/trace": [],
+    "engine/traffic.h": [],
     "engine/activity": ["engine/trace"],
     "engine/init/philox": [],
     "engine/init/init_spec": ["engine/errors.h", "engine/init/philox"],
@@ -26,7 +27,7 @@ ROOMS = {
     "engine/options.h": ["checkpoint/dtype.h", "engine/init/init_spec", "engine/step/loss_scale",
                          "engine/step/lr_schedule", "offload/optimizer", "offload/exact_sum.h"],
     # Rooms without torch.
-    "engine/plan/": ["checkpoint/", "engine/errors.h", "engine/options.h"],
+    "engine/plan/": ["checkpoint/", "engine/errors.h", "engine/options.h", "engine/traffic.h"],
     "engine/device/": ["engine/errors.h", "engine/trace"],
     "engine/device/cuda/": ["checkpoint/dtype.h", "engine/device/", "engine/errors.h", "offload/"],
     "engine/comm/": ["checkpoint/", "engine/activity", "engine/device/", "engine/errors.h"],

@@ -31,7 +31,9 @@ RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, LanguageModel&
   plan.num_parameters = count_parameters(model);
   plan.offload = wish.settings.offload;
   plan.device_state_fraction = wish.settings.device_state_fraction;
-  plan.engine = zero::plan(*model.module(), options_of(wish, family), wish.num_ranks);
+  const Options options = options_of(wish, family);
+  plan.engine = zero::plan(*model.module(), options, wish.num_ranks);
+  plan.step = zero::plan_traffic(*model.module(), options, wish.num_ranks);
   if (!family.activation_bytes) return plan;
   const PassShape pass = pass_shape(wish.settings, wish.num_ranks);
   ModelShape other = shape;

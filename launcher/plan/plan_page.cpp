@@ -56,6 +56,19 @@ std::string loss(const RunPlan& plan) {
   return labelled("loss", ways + ": " + short_bytes(other) + " of activations");
 }
 
+// What one rank's weights and gradients are on the way for.
+std::string step(const RunPlan& plan) {
+  std::string text;
+  const auto add = [&](int64_t bytes, const char* what) {
+    if (bytes > 0) text += (text.empty() ? "" : ", ") + short_bytes(bytes) + what;
+  };
+  add(plan.step.to_device, " to the GPU");
+  add(plan.step.from_device, " from it");
+  add(plan.step.gathered, " gathered from other ranks");
+  add(plan.step.reduced, " reduced with them");
+  return text.empty() ? "" : labelled("a step", text + ", per rank");
+}
+
 std::string bytes_text(const RunPlan& plan) {
   std::string text = short_bytes(plan.node_bytes());
   if (plan.on_gpu) text += ", " + short_bytes(plan.gpu_bytes()) + " of a GPU";
@@ -118,6 +131,7 @@ std::string to_page(const PlanAnswer& answer) {
   text += labelled("device", device_text(answer));
   text += table(plan);
   text += loss(plan);
+  text += step(plan);
   text += labelled("verdict", verdict(answer));
   if (!answer.all_fits()) {
     text +=
@@ -152,6 +166,11 @@ json to_json(const PlanAnswer& answer) {
       {"offloaded_bytes_per_rank", is_known ? json(plan.offloaded) : json()},
       {"other_loss", is_known ? other_loss : json()},
       {"program_bytes_per_rank", plan.program},
+      {"step_bytes_per_rank",
+       {{"h2d", plan.step.to_device},
+        {"d2h", plan.step.from_device},
+        {"gathered", plan.step.gathered},
+        {"reduced", plan.step.reduced}}},
       {"bytes_per_rank", plan.rank_bytes()},
       {"bytes_per_node", plan.node_bytes()},
       {"bytes_available", answer.wish.room},

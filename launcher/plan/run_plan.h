@@ -5,6 +5,7 @@
 
 #include "engine/options.h"
 #include "engine/plan/memory_plan.h"
+#include "engine/traffic.h"
 #include "launcher/model.h"
 #include "launcher/settings/settings.h"
 
@@ -26,6 +27,7 @@ struct RunPlan {
   int num_ranks = 1, ranks_on_node = 1;  // on the fullest node
   // Of one rank:
   std::vector<MemoryEntry> engine;  // exact
+  Traffic step;                     // what it moves in a step
   int64_t activations = -1;         // estimated; -1: the model's family tells nothing
   int64_t other_activations = -1;   // with the loss the other way: see other_loss_chunk
   int64_t offloaded = 0;            // estimated: inputs of units in the host's memory

@@ -67,6 +67,22 @@ TEST(PlanPage, InputsInTheHostsMemoryAreALineOfTheirOwn) {
   EXPECT_EQ(to_json(offloads)["offloaded_bytes_per_rank"], kGiB);
 }
 
+TEST(PlanPage, TellsWhatAStepMoves) {
+  PlanAnswer of_one = answer(8 * kGiB);
+  EXPECT_THAT(to_page(of_one), Not(HasSubstr("a step")));
+  of_one.plan.step = {3 * kGiB, 2 * kGiB, 0, 0};
+  EXPECT_THAT(to_page(of_one),
+              HasSubstr("a step   3.0 GiB to the GPU, 2.0 GiB from it, per rank\n"));
+  of_one.plan.step = {0, 0, 5 * kGiB, kGiB};
+  EXPECT_THAT(to_page(of_one), HasSubstr("a step   5.0 GiB gathered from other ranks, "
+                                         "1.0 GiB reduced with them, per rank\n"));
+  const auto step = to_json(of_one)["step_bytes_per_rank"];
+  EXPECT_EQ(step["h2d"], 0);
+  EXPECT_EQ(step["d2h"], 0);
+  EXPECT_EQ(step["gathered"], 5 * kGiB);
+  EXPECT_EQ(step["reduced"], kGiB);
+}
+
 TEST(PlanPage, TellsWhatALossMadeTheOtherWayWouldTake) {
   PlanAnswer whole = answer(8 * kGiB);
   EXPECT_THAT(to_page(whole), Not(HasSubstr("loss")));  // not known

@@ -1,0 +1,54 @@
+#include "engine/plan/traffic_plan.h"
+
+#include "engine/plan/unit_plan.h"
+
+namespace zero {
+
+std::vector<int64_t> gathers_of_step(const UnitPlan& plan, const MemoryPlan& memory,
+                                     const Options& options) {
+  const int64_t num_passes = options.micro_batches_per_rank;
+  const SlotPlan& ring = memory.gather_ring;
+  std::vector<int64_t> num_users(ring.classes.size()), num_before(ring.classes.size());
+  for (const int c : ring.class_of) {
+    if (c >= 0) ++num_users[c];
+  }
+  std::vector<int64_t> gathers(plan.units.size());
+  gathers.front() = memory.homes.front().in_place ? 0 : 1;
+  for (size_t u = 1; u < gathers.size(); ++u) {
+    const int c = ring.class_of[u];
+    if (c < 0) continue;  // it has no weights, or they are there
+    const int64_t place = num_before[c]++, num_slots = ring.classes[c].num_slots;
+    const bool is_found_in_backward = place >= num_users[c] - num_slots;
+    const bool is_found_in_forward = place < num_slots;
+    gathers[u] = 1 + (is_found_in_backward ? 0 : num_passes) +
+                 (is_found_in_forward ? 0 : num_passes - 1);
+  }
+  return gathers;
+}
+
+Traffic make_traffic_plan(const UnitPlan& plan, const MemoryPlan& memory,
+                          const Options& options, int world_size, UnitMemory where) {
+  const bool is_alone = world_size == 1;
+  const std::vector<int64_t> gathers = gathers_of_step(plan, memory, options);
+  Traffic step;
+  for (const PlannedPart& part : plan.parts) {
+    const int64_t full = full_bytes(part), shard = full / world_size;
+    step.gathered += gathers[part.unit] * (full - shard);
+    // Other ranks' shards come over NCCL, or through the host's memory.
+    if (where != UnitMemory::kHost)
+      step.to_device +=
+          gathers[part.unit] * (where == UnitMemory::kGpuByHost ? full : shard);
+    if (part.is_frozen) continue;
+    const int64_t wire = part.layout.numel * size_of(options.reduce_dtype);
+    const int64_t num_passes = options.micro_batches_per_rank;
+    step.reduced += num_passes * (wire - wire / world_size);
+    // What ranks have summed is fp32, and this rank's share of it.
+    if (where != UnitMemory::kHost)
+      step.from_device += num_passes * (is_alone || where == UnitMemory::kGpuByHost
+                                            ? wire
+                                            : part.layout.shard_numel * 4);
+  }
+  return step;
+}
+
+}  // namespace zero

@@ -1,0 +1,111 @@
+#include <gmock/gmock.h>
+
+#include "engine/plan/traffic_plan.h"
+#include "engine/plan/unit_plan.h"
+
+namespace zero {
+namespace {
+
+using ::testing::ElementsAre;
+
+// A root of 128 elements and units of so many; two ranks share them without padding.
+class TrafficPlanTest : public ::testing::Test {
+ protected:
+  static constexpr int kRoot = 128;
+
+  explicit TrafficPlanTest(std::vector<int64_t> numels = {256, 256, 256, 256})
+      : numels_(std::move(numels)) {}
+
+  void plan(int world_size, UnitMemory where) {
+    std::vector<UnitDescription> units{{"", "Model", -1}};
+    std::vector<ParamDescription> params{
+        {"wte", {kRoot}, {"wte"}, {0}, /*requires_grad=*/true}};
+    for (size_t u = 0; u < numels_.size(); ++u) {
+      const std::string fqn = "h." + std::to_string(u), name = fqn + ".w";
+      units.push_back({fqn, "Block", 0});
+      params.push_back({name, {numels_[u]}, {name}, {static_cast<int>(u) + 1}, true});
+    }
+    plan_ = make_unit_plan(units, params, options_, world_size);
+    memory_ = make_memory_plan(plan_, options_, world_size, where);
+  }
+  std::vector<int64_t> gathers() {
+    plan(2, UnitMemory::kHost);
+    return gathers_of_step(plan_, memory_, options_);
+  }
+  Traffic step(int world_size, UnitMemory where = UnitMemory::kHost) {
+    plan(world_size, where);
+    return make_traffic_plan(plan_, memory_, options_, world_size, where);
+  }
+
+  std::vector<int64_t> numels_;
+  Options options_;
+  UnitPlan plan_;
+  MemoryPlan memory_;
+};
+
+TEST_F(TrafficPlanTest, TheUnitsAtATurningPointAreStillThere) {
+  EXPECT_THAT(gathers(), ElementsAre(1, 2, 2, 1, 1));
+  options_.prefetch = 0;
+  EXPECT_THAT(gathers(), ElementsAre(1, 2, 2, 2, 1));
+  options_.micro_batches_per_rank = 3;  // 4 + 5 * 3, and the root
+  EXPECT_THAT(gathers(), ElementsAre(1, 1 + 3, 1 + 3 + 2, 1 + 3 + 2, 1 + 2));
+  options_.reshard_after_forward = false;
+  EXPECT_THAT(gathers(), ElementsAre(1, 1, 1, 1, 1));
+}
+
+TEST_F(TrafficPlanTest, UnitsOfOtherSizesHaveSlotsOfTheirOwn) {
+  numels_ = {256, 256, 1 << 20, 256, 256};
+  EXPECT_THAT(gathers(), ElementsAre(1, 2, 2, 1, 1, 1));
+  options_.micro_batches_per_rank = 2;
+  EXPECT_THAT(gathers(), ElementsAre(1, 3, 3, 1, 2, 2));
+}
+
+TEST_F(TrafficPlanTest, OneRankOnTheHostMovesNothing) {
+  EXPECT_EQ(step(1), Traffic());
+  EXPECT_THAT(gathers_of_step(plan_, memory_, options_), ElementsAre(0, 0, 0, 0, 0));
+  options_.stream_always = true;
+  EXPECT_EQ(step(1), Traffic());
+}
+
+// Of 1152 elements some are gathered twice, all are reduced once.
+constexpr int64_t kWeights = 128 + 6 * 256, kGradients = 128 + 4 * 256;
+
+TEST_F(TrafficPlanTest, RanksOfHostsExchangeAllButTheirOwn) {
+  EXPECT_EQ(step(2), (Traffic{0, 0, kWeights * 4 / 2, kGradients * 4 / 2}));
+  options_.dtype = options_.reduce_dtype = DType::kBf16;
+  EXPECT_EQ(step(2), (Traffic{0, 0, kWeights * 2 / 2, kGradients * 2 / 2}));
+  options_.micro_batches_per_rank = 2;  // and twice more of three units
+  EXPECT_EQ(step(2), (Traffic{0, 0, (kWeights + 4 * 256) * 2 / 2, kGradients * 2}));
+}
+
+TEST_F(TrafficPlanTest, OneGpuGetsWeightsAndGivesGradients) {
+  options_.dtype = DType::kBf16;
+  EXPECT_EQ(step(1, UnitMemory::kGpu), (Traffic{kWeights * 2, kGradients * 4, 0, 0}));
+  options_.reduce_dtype = DType::kBf16;
+  EXPECT_EQ(step(1, UnitMemory::kGpu), (Traffic{kWeights * 2, kGradients * 2, 0, 0}));
+}
+
+TEST_F(TrafficPlanTest, SeveralGpusCopyTheirOwnSharesAndSumsInFp32) {
+  options_.dtype = options_.reduce_dtype = DType::kBf16;
+  EXPECT_EQ(step(2, UnitMemory::kGpu), (Traffic{kWeights * 2 / 2, kGradients * 4 / 2,
+                                                kWeights * 2 / 2, kGradients * 2 / 2}));
+}
+
+TEST_F(TrafficPlanTest, ByWayOfTheHostEverythingIsCopied) {
+  options_.dtype = options_.reduce_dtype = DType::kBf16;
+  EXPECT_EQ(
+      step(2, UnitMemory::kGpuByHost),
+      (Traffic{kWeights * 2, kGradients * 2, kWeights * 2 / 2, kGradients * 2 / 2}));
+}
+
+TEST_F(TrafficPlanTest, FrozenWeightsHaveNoGradients) {
+  options_.groups = {{"h.0.*", 1, {}, /*frozen=*/true}};
+  EXPECT_EQ(step(2), (Traffic{0, 0, kWeights * 4 / 2, (kGradients - 256) * 4 / 2}));
+}
+
+TEST(Traffic, OfAStepIsTheDifferenceOfTwoCounts) {
+  EXPECT_EQ((Traffic{9, 8, 7, 6}) - (Traffic{1, 2, 3, 4}), (Traffic{8, 6, 4, 2}));
+}
+
+}  // namespace
+}  // namespace zero
