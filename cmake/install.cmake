@@ -38,6 +38,7 @@ set(zero_headers
   engine/device/device.h
   engine/device/event.h
   engine/device/gpu.h
+  engine/device/stream_clock.h
   engine/engine.h
   engine/errors.h
   engine/init/deferred_init.h
@@ -50,6 +51,7 @@ set(zero_headers
   engine/step/loss_scale.h
   engine/step/lr_schedule.h
   engine/step_report.h
+  engine/stream_seconds.h
   engine/traffic.h
   engine/unit.h
   engine/visit_tensors.h

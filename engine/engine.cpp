@@ -286,6 +286,8 @@ void Engine::Impl::begin_forward() {
   require_default_stream();
   const bool trains = torch::GradMode::is_enabled();
   scope_is_finished = false;
+  forward_span.emplace(device->clock(), device->compute_stream(), Work::kRunning,
+                       "forward");
   if (!root_is_held) {
     weights->unshard(0, WeightStreamer::Direction::kForward);
     scope_holds_root = !trains;
@@ -315,6 +317,7 @@ void Engine::Impl::finish_forward() {
 void Engine::Impl::end_forward() {
   phase.is_in_forward = false;
   forward_stretch.reset();
+  forward_span.reset();
   forward_seed.reset();
   cast_arguments.clear();
   if (scope_holds_root) weights->reshard(0);
@@ -537,6 +540,7 @@ void Engine::backward(const at::Tensor& loss_sum, int64_t num_targets) {
            "between two steps");
   }
   const Activity::Stretch stretch("backward");
+  const StreamClock::Span span = impl.timed(Work::kRunning, "backward");
   delay_point("backward");
   // A copy, which nobody changes, and nobody reads before step().
   const at::Tensor loss = loss_sum.detach().reshape({}).to(
@@ -575,6 +579,9 @@ StepReport Engine::step() {
                 "set Options::micro_batches_per_rank to the number of backward() calls "
                 "between two steps");
   }
+  // All that is left to compute is on the host.
+  const StreamClock::Span span = impl.timed(Work::kRunning, "step");
+  const StreamClock::Span waiting = impl.timed(Work::kWaiting, "wait for gradients");
   impl.finish_gradients();
   StepReport report;
   report.num_targets = static_cast<int64_t>(impl.target_total);
@@ -650,6 +657,14 @@ int64_t Engine::allocated_bytes() const {
          (impl_->exchange ? impl_->exchange->capacity_bytes() : 0) +
          impl_->device->allocated_bytes();
 }
+
+Traffic Engine::traffic() const {
+  const Device::Copied copied = impl_->device->copied();
+  return {copied.in, copied.out, impl_->weights->gathered_bytes(),
+          impl_->gradients->reduced_bytes()};
+}
+
+StreamSeconds Engine::stream_seconds() { return impl_->device->clock().seconds(); }
 
 OffloadedBytes Engine::offloaded_activations() const {
   return impl_->activations ? impl_->activations->bytes() : OffloadedBytes();

@@ -12,6 +12,7 @@
 #include "engine/options.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/step_report.h"
+#include "engine/stream_seconds.h"
 #include "engine/traffic.h"
 #include "offload/stored_values.h"
 
@@ -180,6 +181,9 @@ class Engine {
   c10::Device device() const;      // where units compute, and forward() returns tensors
   int64_t num_gathers() const;     // all-gathers of units so far
   int64_t num_reductions() const;  // reduce-scatters of units so far
+  Traffic traffic() const;         // of weights and gradients so far
+  // So far, as far as streams are known to be done. A GPU's are asked, not waited for.
+  StreamSeconds stream_seconds();
   const Options& options() const;
   int num_units() const;  // the root unit included when it has parameters
   // Tell that masters were written through shards(): weights in compute precision are

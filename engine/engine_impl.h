@@ -62,6 +62,10 @@ struct Engine::Impl {
   void begin_updates(double lr, double grad_factor);
   void weights_changed();
   c10::Device torch_device() const { return tensor_device(device->cuda_index()); }
+  // On the compute stream.
+  StreamClock::Span timed(Work work, std::string_view what) {
+    return {device->clock(), device->compute_stream(), work, what};
+  }
   Stream& reduce_stream() { return out_stream ? *out_stream : *comm_stream; }
 
   size_t find(const std::string& fqn) const;  // index of the parameter
@@ -111,6 +115,7 @@ struct Engine::Impl {
   std::list<at::Tensor> cast_arguments;
   std::optional<CallSeed> forward_seed;
   std::optional<Activity::Stretch> forward_stretch;
+  std::optional<StreamClock::Span> forward_span;
   std::optional<WeightWatch> root_watch;
   bool has_compared_root = false;
   // Since the last backward, and without gradients since the last step: each forward

@@ -55,6 +55,8 @@ void* GatherRing::acquire(const GatherSource& source) {
   slot->is_awaited = false;
   ++slot->num_users;
   slot->last_use = ++clock_;
+  const StreamClock::Span span(device_.clock(), device_.compute_stream(), Work::kWaiting,
+                               "wait for", source.parts.front().tag);
   device_.compute_stream().wait(slot->gathered);
   return slot->memory;
 }
@@ -109,10 +111,13 @@ void GatherRing::gather(Slot& slot, const GatherSource& source) {
   stream_.wait(slot.idle);
   stream_.wait(*source.ready);
   device_.poison(slot.memory, slot.bytes, stream_);
+  const StreamClock::Span span(device_.clock(), stream_, Work::kWeights, "gather",
+                               source.parts.front().tag);
   auto* full = static_cast<std::byte*>(slot.memory);
   for (const GatherSource::Part& part : source.parts) {
     comm_.all_gather(part.shard, full, part.shard_bytes, part.tag, stream_);
     full += part.shard_bytes * comm_.size();
+    gathered_bytes_ += part.shard_bytes * (comm_.size() - 1);
   }
   assert(full <= static_cast<std::byte*>(slot.memory) + slot.bytes);
   stream_.record(slot.gathered);

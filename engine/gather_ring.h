@@ -57,6 +57,8 @@ class GatherRing {
   void forget(int unit);
 
   int64_t num_gathers() const { return num_gathers_; }
+  // Of them, what other ranks gave.
+  int64_t gathered_bytes() const { return gathered_bytes_; }
 
  private:
   struct Slot {
@@ -82,6 +84,7 @@ class GatherRing {
   std::deque<Slot> slots_;           // which stay where they are
   int64_t clock_ = 0;
   int64_t num_gathers_ = 0;
+  int64_t gathered_bytes_ = 0;
   std::exception_ptr failure_;  // a slot's readers are not known any more
 };
 

@@ -16,6 +16,7 @@ namespace {
 // What one thread did.
 struct Book {
   std::mutex mutex;
+  bool is_of_lane = false;           // constant; of no thread
   std::string thread;                // guarded by mutex
   std::vector<Trace::Event> events;  // guarded by mutex
 };
@@ -31,11 +32,6 @@ Books& books() {
   return instance;
 }
 
-int64_t now_ns() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
-
 std::shared_ptr<Book> open_book() {
   auto book = std::make_shared<Book>();
   const std::lock_guard guard(books().mutex);
@@ -46,6 +42,20 @@ std::shared_ptr<Book> open_book() {
 Book& book_of_this_thread() {
   thread_local const std::shared_ptr<Book> book = open_book();
   return *book;
+}
+
+// Kept until it has been read: as that of a thread that is gone.
+std::shared_ptr<Book> book_of_lane(const std::string& lane) {
+  const std::lock_guard guard(books().mutex);
+  for (const auto& book : books().all) {
+    const std::lock_guard own(book->mutex);
+    if (book->is_of_lane && book->thread == lane) return book;
+  }
+  auto book = std::make_shared<Book>();
+  book->thread = lane;
+  book->is_of_lane = true;
+  books().all.push_back(book);
+  return book;
 }
 
 // Now: a stream's thread may get its name after it has begun to run.
@@ -81,14 +91,25 @@ void Trace::start() {
   is_on_ = true;
 }
 
+int64_t Trace::now_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+void Trace::add(const std::string& lane, Event event) {
+  const std::shared_ptr<Book> book = book_of_lane(lane);
+  const std::lock_guard guard(book->mutex);
+  if (is_on() && event.begin_ns >= books().begin_ns)
+    book->events.push_back(std::move(event));
+}
+
 std::vector<Trace::Lane> Trace::finish() {
   is_on_ = false;
   return empty_books();
 }
 
 void Trace::Span::begin(std::string_view what, std::string_view whom) {
-  event_.name = what;
-  if (!whom.empty()) event_.name.append(" ").append(whom);
+  event_.name = span_name(what, whom);
   event_.begin_ns = now_ns();
 }
 
@@ -100,6 +121,12 @@ void Trace::Span::end() {
   if (!is_on() || event_.begin_ns < books().begin_ns) return;
   if (book.thread.empty()) book.thread = name_of_this_thread();
   book.events.push_back(std::move(event_));
+}
+
+std::string span_name(std::string_view what, std::string_view whom) {
+  std::string name(what);
+  if (!whom.empty()) name.append(" ").append(whom);
+  return name;
 }
 
 }  // namespace zero

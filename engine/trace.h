@@ -30,6 +30,13 @@ class Trace {
   // Ends the recording; what has not ended by now is left out.
   static std::vector<Lane> finish();
 
+  // An event of a lane that no thread fills, such as a GPU's stream. One that began
+  // before the recording is left out.
+  static void add(const std::string& lane, Event event);
+
+  // CLOCK_MONOTONIC.
+  static int64_t now_ns();
+
   // A stretch of the calling thread's time, until the end of the scope.
   class Span {
    public:
@@ -52,5 +59,8 @@ class Trace {
  private:
   static std::atomic<bool> is_on_;
 };
+
+// "forward blocks.3": what is done, and to whom, if to anybody.
+std::string span_name(std::string_view what, std::string_view whom);
 
 }  // namespace zero

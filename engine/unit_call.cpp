@@ -100,6 +100,7 @@ UnitCall::UnitCall(std::shared_ptr<UnitRuntime> runtime, UnitBody body,
 std::vector<at::Tensor> UnitCall::forward() {
   UnitRuntime& runtime = *runtime_;
   const Activity::Stretch stretch(runtime.fqn_, "forward");
+  const StreamClock::Span drawn = runtime.weights_.drawn("forward", runtime.fqn_);
   {
     const CallSeed seed(runtime.fqn_);
     seed_ = seed.seed();
@@ -303,6 +304,7 @@ std::vector<at::Tensor> UnitCall::backward(const std::vector<at::Tensor>& output
   require_backward();
   UnitRuntime& runtime = *runtime_;
   const Activity::Stretch stretch(runtime.fqn_, "backward");
+  const StreamClock::Span drawn = runtime.weights_.drawn("backward", runtime.fqn_);
   if (torch::GradMode::is_enabled()) {
     throw Error(ExitCode::kUsage, "create_graph through a unit", runtime.fqn_,
                 "a unit has first derivatives only: compute what needs second ones "
@@ -350,6 +352,7 @@ std::unique_ptr<InnerGraph> UnitCall::recompute(const std::vector<at::Tensor>& a
                                                 int64_t chunk) const {
   UnitRuntime& runtime = *runtime_;
   const zero::Trace::Span span("recompute", runtime.fqn_);
+  const StreamClock::Span drawn = runtime.weights_.drawn("recompute", runtime.fqn_);
   const AutocastScope autocast(autocast_);
   const ModuleModes::Scope modes(runtime.modes_, modes_);
   const CallSeed seed(seed_of(chunk), draws_, runtime.device_);

@@ -51,6 +51,7 @@ std::vector<at::Tensor> UnitRuntime::run(const UnitBody& body,
 std::vector<at::Tensor> UnitRuntime::run_inference(const UnitBody& body,
                                                    const std::vector<UnitInput>& inputs) {
   const Trace::Span span("forward", fqn_);
+  const StreamClock::Span drawn = weights_.drawn("forward", fqn_);
   const CallSeed seed(fqn_);
   const WeightStreamer::Unsharded unsharded(weights_, unit_,
                                             WeightStreamer::Direction::kForward);

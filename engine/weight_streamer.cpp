@@ -31,6 +31,7 @@ WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
                                const std::vector<const Event*>& ready)
     : num_prefetch_(options.prefetch),
       compute_(device.compute_stream()),
+      clock_(device.clock()),
       units_(plan.units.size()),
       ring_(std::make_unique<GatherRing>(device, comm, stream, "gather ring",
                                          memory.gather_ring)),
@@ -68,6 +69,8 @@ void WeightStreamer::unshard(int index, Direction direction) {
   if (!unit.parts.empty() && unit.num_users == 1) {
     std::byte* full = nullptr;
     if (unit.is_in_place) {
+      const StreamClock::Span span(clock_, compute_, Work::kWaiting, "wait for",
+                                   unit.source.parts.front().tag);
       compute_.wait(*unit.source.ready);
     } else {
       full = static_cast<std::byte*>(ring_of(index).acquire(unit.source));
@@ -143,6 +146,10 @@ int WeightStreamer::num_unsharded() const {
 
 int64_t WeightStreamer::num_gathers() const {
   return ring_->num_gathers() + root_->num_gathers();
+}
+
+int64_t WeightStreamer::gathered_bytes() const {
+  return ring_->gathered_bytes() + root_->gathered_bytes();
 }
 
 // The next units in module order, or the previous ones in backward. The root comes first

@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/flat_params.h"
@@ -66,6 +67,11 @@ class WeightStreamer {
   bool is_in_place(int unit) const { return units_[unit].is_in_place; }
   int num_unsharded() const;
   int64_t num_gathers() const;
+  int64_t gathered_bytes() const;
+  // For a trace: what a unit does on the compute stream until the end of the scope.
+  StreamClock::Span drawn(std::string_view what, std::string_view whom) {
+    return {clock_, compute_, Work::kPart, what, whom};
+  }
   const std::vector<at::Tensor>& params_of(int part) const {
     return parts_[part]->params();
   }
@@ -83,6 +89,7 @@ class WeightStreamer {
 
   const int num_prefetch_;
   Stream& compute_;
+  StreamClock& clock_;
   std::vector<std::unique_ptr<FlatParams>> parts_;
   std::vector<UnitWeights> units_;
   std::unique_ptr<GatherRing> ring_;  // of all units but the root

@@ -17,6 +17,7 @@ ROOMS = {
     "checkpoint/": [],
     # What everybody in the engine needs, and the values that options are made of.
     "engine/errors.h": [],
+    "engine/stream_seconds.h": [],
     "engine/trace": [],
     "engine/traffic.h": [],
     "engine/activity": ["engine/trace"],
@@ -28,8 +29,8 @@ ROOMS = {
                          "engine/step/lr_schedule", "offload/optimizer", "offload/exact_sum.h"],
     # Rooms without torch.
     "engine/plan/": ["checkpoint/", "engine/errors.h", "engine/options.h", "engine/traffic.h"],
-    "engine/device/": ["engine/errors.h", "engine/trace"],
-    "engine/device/cuda/": ["checkpoint/dtype.h", "engine/device/", "engine/errors.h", "offload/"],
+    "engine/device/": ["engine/errors.h", "engine/stream_seconds.h", "engine/trace"],
+    "engine/device/cuda/": ["checkpoint/dtype.h", "engine/device/", "engine/errors.h", "engine/trace", "offload/"],
     "engine/comm/": ["checkpoint/", "engine/activity", "engine/device/", "engine/errors.h"],
     # Parts of the engine that know nothing of the whole.
     "engine/compute_type": ["checkpoint/dtype.h"],

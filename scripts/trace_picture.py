@@ -11,9 +11,9 @@ import argparse
 import html
 import json
 
-COLORS = {"forward": "#7fb2e5", "backward": "#f0ad6d", "recompute": "#f7d794", "all_gather": "#7cc58a",
-          "reduce_scatter": "#e58a8a", "all_reduce": "#d3a4c9", "sum": "#f3b6c4", "fill": "#cfa27e", "update": "#ab90d8",
-          "wait": "#e3e3e3", "saving": "#5fb7b0", "write": "#93d3cd", "step": "#c3ccd6"}
+COLORS = {"forward": "#7fb2e5", "backward": "#f0ad6d", "recompute": "#f7d794", "all_gather": "#7cc58a", "gather": "#7cc58a",
+          "reduce_scatter": "#e58a8a", "reduce": "#e58a8a", "all_reduce": "#d3a4c9", "sum": "#f3b6c4", "fill": "#cfa27e",
+          "update": "#ab90d8", "wait": "#e3e3e3", "saving": "#5fb7b0", "write": "#93d3cd", "step": "#c3ccd6"}
 OTHER = "#d9d9d9"
 WIDTH, LEFT, BOX, GAP, LETTER = 1400, 130, 16, 8, 5.6  # pixels
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstddef>
 #include <utility>
 
 namespace zero {
@@ -24,6 +25,15 @@ void Blocks::remove(void* memory) {
 int64_t Blocks::bytes() const {
   const std::lock_guard lock(mutex_);
   return bytes_;
+}
+
+bool Blocks::hold(const void* address) const {
+  const std::lock_guard lock(mutex_);
+  const auto next = blocks_.upper_bound(const_cast<void*>(address));
+  if (next == blocks_.begin()) return false;
+  const auto& [begin, block] = *std::prev(next);
+  return static_cast<const std::byte*>(address) <
+         static_cast<const std::byte*>(begin) + block.bytes;
 }
 
 std::vector<void*> Blocks::left() const {

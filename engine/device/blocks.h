@@ -14,7 +14,8 @@ class Blocks {
   void remove(void* memory);
 
   int64_t bytes() const;
-  std::vector<void*> left() const;  // what is not removed yet
+  bool hold(const void* address) const;  // that it lies in one of them
+  std::vector<void*> left() const;       // what is not removed yet
   // The largest owners first: "gather ring 1.5 GiB, gradient ring 0.5 GiB".
   std::string by_owner() const;
 

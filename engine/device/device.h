@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/device/event.h"
+#include "engine/device/stream_clock.h"
 
 namespace zero {
 
@@ -24,6 +25,8 @@ class Stream {
   virtual void record(Event& event) = 0;
   // Later work of this stream starts after the event.
   virtual void wait(const Event& event) = 0;
+  // When it gets there.
+  virtual std::shared_ptr<const Stamp> stamp() = 0;
   // Blocks the host until the queue is empty; throws its failure.
   virtual void synchronize() = 0;
 };
@@ -59,6 +62,16 @@ class Device {
   virtual void free(void* memory) = 0;
   virtual int64_t allocated_bytes() const = 0;
 
+  // What streams were given to copy between memory of allocate() and the host's, in bytes
+  // so far; nothing where that is the same.
+  struct Copied {
+    int64_t in = 0, out = 0;
+  };
+  virtual Copied copied() const = 0;
+
+  // Of what its streams and workers are at.
+  StreamClock& clock() { return clock_; }
+
   // Lets streams of the device copy from and to this memory of the host without the
   // host's help, until unpin(). Copies of other memory of the host may wait for it.
   virtual void pin(void* memory, int64_t bytes) = 0;
@@ -69,6 +82,9 @@ class Device {
   // Tells that the contents of a buffer are no longer valid: in chaos mode fills it with
   // NaN, so that a late reader is noticed; otherwise does nothing.
   virtual void poison(void* memory, int64_t bytes, Stream& stream) = 0;
+
+ private:
+  StreamClock clock_;
 };
 
 // Memory of the host that is pinned for a device as long as this lives.

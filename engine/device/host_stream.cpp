@@ -1,5 +1,6 @@
 #include <pthread.h>
 
+#include <atomic>
 #include <cassert>
 #include <condition_variable>
 #include <cstring>
@@ -52,6 +53,18 @@ class HostPoint final : public Point {
   std::exception_ptr failure_;
 };
 
+class HostStamp final : public Stamp {
+ public:
+  void reach() { ns_.store(Trace::now_ns(), std::memory_order_release); }
+  std::optional<int64_t> ns() const override {
+    const int64_t ns = ns_.load(std::memory_order_acquire);
+    return ns == 0 ? std::nullopt : std::optional(ns);
+  }
+
+ private:
+  std::atomic<int64_t> ns_{0};
+};
+
 // What both kinds of streams have.
 class NamedStream : public HostStream {
  public:
@@ -78,6 +91,11 @@ class InlineStream final : public NamedStream {
     chaos_.delay();
     event.synchronize();
   }
+  std::shared_ptr<const Stamp> stamp() override {
+    const auto stamp = std::make_shared<HostStamp>();
+    stamp->reach();
+    return stamp;
+  }
   void synchronize() override {}
 };
 
@@ -95,16 +113,21 @@ class WorkerStream final : public NamedStream {
   WorkerStream& operator=(const WorkerStream&) = delete;
 
   void enqueue(std::function<void()> operation) override {
-    push({std::move(operation), nullptr});
+    push({std::move(operation), nullptr, nullptr});
   }
   void record(Event& event) override {
     const auto point = std::make_shared<HostPoint>(name_);
     event.renew(point);
-    push({nullptr, point});
+    push({nullptr, point, nullptr});
   }
   void wait(const Event& event) override {
     // Now: a later record() is none of our business.
     if (auto point = event.latest()) enqueue([point] { point->wait(); });
+  }
+  std::shared_ptr<const Stamp> stamp() override {
+    const auto stamp = std::make_shared<HostStamp>();
+    push({nullptr, nullptr, stamp});
+    return stamp;
   }
   void synchronize() override {
     Event end;
@@ -113,11 +136,12 @@ class WorkerStream final : public NamedStream {
   }
 
  private:
-  // Either work, which a failed stream skips, or a recorded point, which it still
-  // completes. An empty item asks the worker to end.
+  // Either work, which a failed stream skips, or a recorded point or a stamp, which it
+  // still completes. An empty item asks the worker to end.
   struct Item {
     std::function<void()> operation;
     std::shared_ptr<HostPoint> point;
+    std::shared_ptr<HostStamp> stamp;
   };
 
   void push(Item item) {
@@ -139,6 +163,8 @@ class WorkerStream final : public NamedStream {
       const Item item = pop();
       if (item.point) {
         item.point->reach(failure_);
+      } else if (item.stamp) {
+        item.stamp->reach();
       } else if (item.operation) {
         run(item.operation);
       } else {

@@ -33,21 +33,25 @@ Traffic make_traffic_plan(const UnitPlan& plan, const MemoryPlan& memory,
   Traffic step;
   for (const PlannedPart& part : plan.parts) {
     const int64_t full = full_bytes(part), shard = full / world_size;
+    const UnitHome& home = memory.homes[part.unit];
+    const bool keeps_weights_alone = home.weights_on_gpu && !home.state_on_gpu;
     step.gathered += gathers[part.unit] * (full - shard);
     // Other ranks' shards come over NCCL, or through the host's memory.
-    if (where != UnitMemory::kHost)
+    if (where != UnitMemory::kHost && !home.weights_on_gpu)
       step.to_device +=
           gathers[part.unit] * (where == UnitMemory::kGpuByHost ? full : shard);
     if (part.is_frozen) continue;
+    if (keeps_weights_alone) step.to_device += shard;  // behind its update
     const int64_t wire = part.layout.numel * size_of(options.reduce_dtype);
     const int64_t num_passes = options.micro_batches_per_rank;
     step.reduced += num_passes * (wire - wire / world_size);
     // What ranks have summed is fp32, and this rank's share of it.
-    if (where != UnitMemory::kHost)
+    if (where != UnitMemory::kHost && !home.state_on_gpu)
       step.from_device += num_passes * (is_alone || where == UnitMemory::kGpuByHost
                                             ? wire
                                             : part.layout.shard_numel * 4);
   }
+  if (memory.has_state_on_gpu()) step.from_device += kGpuNormBytes;
   return step;
 }
 

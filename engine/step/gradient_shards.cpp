@@ -136,6 +136,8 @@ void GradientShards::reduce(int part) {
   if (plan_.parts[part].is_frozen || plan_.parts[part].layout.numel == 0) return;
   PartState& state = parts_[part];
   ++num_reductions_;
+  reduced_bytes_ +=
+      (comm_.size() - 1) * plan_.parts[part].layout.shard_numel * size_of(wire_);
   if (!memory_.adds_in_place(plan_.parts[part].unit)) {
     Slot& slot = next_slot(part);
     fill(slot.memory, part);
@@ -257,6 +259,8 @@ void GradientShards::forget() {
 GradientShards::Slot& GradientShards::next_slot(int part) {
   SlotClass& slots = slots_[ring_.class_of[part]];
   slots.splice(slots.end(), slots, slots.begin());
+  const StreamClock::Span span(device_.clock(), device_.compute_stream(), Work::kWaiting,
+                               "wait for", "room for gradients");
   device_.compute_stream().wait(slots.back().idle);
   return slots.back();
 }
@@ -310,6 +314,8 @@ void GradientShards::push_pass(int part, Slot& slot) {
 
   device_.compute_stream().record(collected_);
   stream_.wait(collected_);
+  const StreamClock::Span span(device_.clock(), stream_, Work::kGradients, "reduce",
+                               planned.tag);
   if (state.num_passes > 0 && !counts) addition.left = addition.sum;
   if (is_on_gpu(part)) {
     sum_on_gpu(part, slot, target, counts ? Addition{.sum = target} : addition);

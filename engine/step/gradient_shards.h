@@ -55,6 +55,8 @@ class GradientShards {
   void discard();
 
   int64_t num_reductions() const { return num_reductions_; }
+  // Of them, what this rank gave other ranks.
+  int64_t reduced_bytes() const { return reduced_bytes_; }
   int64_t host_bytes() const;
 
  private:
@@ -131,6 +133,7 @@ class GradientShards {
   std::list<Landing> landings_;  // in the order in which they were taken last
   Event collected_;
   int64_t num_reductions_ = 0;
+  int64_t reduced_bytes_ = 0;
   std::unique_ptr<HostStream> worker_;  // of a device with its own memory
   HostStream& sums_;  // where shards are added: the stream, or the worker
 };

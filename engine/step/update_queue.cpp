@@ -17,9 +17,10 @@ UpdateQueue::UpdateQueue(const UnitPlan& plan, const MemoryPlan& memory,
       device_(device),
       kernels_(kernels),
       threads_(threads),
+      clock_(device.clock()),
       updated_(plan.units.size()),
       gpu_stream_(memory.has_state_on_gpu() || memory.has_weights_on_gpu()
-                      ? device.make_stream("GPU updates")
+                      ? device.make_stream("device updates")
                       : nullptr),
       stream_(device.make_worker("updates")) {}
 
@@ -45,14 +46,19 @@ void UpdateQueue::begin(int64_t step, double lr, float grad_factor) {
 }
 
 void UpdateQueue::queue(int unit, int64_t step, double lr, float grad_factor) {
+  const std::string& fqn = plan_.units[unit].fqn;
   if (homes_[unit].state_on_gpu) {
+    const StreamClock::Span span(clock_, *gpu_stream_, Work::kOptimizer, "update", fqn);
     kernels_->update(updates_of(unit, step, lr, grad_factor), *gpu_stream_);
     gpu_stream_->record(updated_[unit]);
     return;
   }
   const bool is_copied = homes_[unit].weights_on_gpu;
   if (is_copied) stream_->wait(updated_[unit]);  // the copy before has been read
-  stream_->enqueue([=, this] { update(unit, step, lr, grad_factor); });
+  {
+    const StreamClock::Span span(clock_, *stream_, Work::kOptimizer, "update", fqn);
+    stream_->enqueue([=, this] { update(unit, step, lr, grad_factor); });
+  }
   if (is_copied) return bring_weights(unit);
   stream_->record(updated_[unit]);
 }
@@ -61,6 +67,8 @@ void UpdateQueue::queue(int unit, int64_t step, double lr, float grad_factor) {
 void UpdateQueue::bring_weights(int unit) {
   stream_->record(on_host_);
   gpu_stream_->wait(on_host_);
+  const StreamClock::Span span(clock_, *gpu_stream_, Work::kWeights, "bring",
+                               plan_.units[unit].fqn);
   for (const int p : plan_.units[unit].parts) {
     const PlannedPart& part = plan_.parts[p];
     const PartShard& shard = shards_[p];

@@ -68,6 +68,7 @@ class UpdateQueue {
   Device& device_;
   ShardKernels* const kernels_;
   ThreadPool& threads_;
+  StreamClock& clock_;
   std::vector<Event> updated_;  // of each unit
   Event on_host_, on_gpu_;
   // They go first: they use what is above.

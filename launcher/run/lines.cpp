@@ -128,11 +128,13 @@ std::string step_line(const StepRecord& r, int64_t num_steps, double eta_seconds
   const int width = static_cast<int>(fmt::formatted_size("{}", num_steps)) + 1;
   const double tokens_per_second =
       r.seconds > 0 ? static_cast<double>(r.num_targets) / r.seconds : 0;
+  const std::string shares = to_text(r.shares, r.uses_gpu);
   std::string line = fmt::format(
-      "step {:>{}}/{} | loss {:.4f} | norm {:.2f} | lr {:.1e} | {:.0f} ms | {} tok/s | "
+      "step {:>{}}/{} | loss {:.4f} | norm {:.2f} | lr {:.1e} | {:.0f} ms{} | {} tok/s | "
       "eta {}",
       r.step, width, num_steps, r.loss, r.grad_norm, r.lr, r.seconds * 1e3,
-      short_count(tokens_per_second), short_duration(eta_seconds));
+      shares.empty() ? "" : " (" + shares + ")", short_count(tokens_per_second),
+      short_duration(eta_seconds));
   if (r.loss_scale > 0) line += fmt::format(" | scale {}", r.loss_scale);
   if (r.skipped) {
     line += std::isfinite(r.loss)

@@ -35,8 +35,8 @@ std::string banner(const Settings& settings, const BannerFacts& facts);
 // "2 (1: 6.1 GB/s, 2: 11.7 GB/s)"; the number alone where nothing was measured.
 std::string describe_threads(const ThreadChoice& choice);
 
-// "step    12/1000 | loss 3.2826 | norm 1.04 | lr 3.0e-04 | 709 ms | 38.3k tok/s | eta
-// 28m"
+// "step    12/1000 | loss 3.2826 | norm 1.04 | lr 3.0e-04 | 709 ms (gpu 71% h2d 22%
+// adam 7%) | 38.3k tok/s | eta 28m"
 std::string step_line(const StepRecord& record, int64_t num_steps, double eta_seconds);
 
 // A line of a page: "  ranks    2 with ...".

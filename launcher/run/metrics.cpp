@@ -66,7 +66,16 @@ Json to_json(const StepRecord& r) {
                {"tokens_per_second", static_cast<double>(r.num_targets) * rate},
                {"updates_per_second", r.skipped ? 0 : rate},
                {"host_bytes_free", r.host_bytes_free},
-               {"wall", wall_seconds()}};
+               {"wall", wall_seconds()},
+               {"bytes_h2d", r.traffic.to_device},
+               {"bytes_d2h", r.traffic.from_device},
+               {"bytes_gathered", r.traffic.gathered},
+               {"bytes_reduced", r.traffic.reduced},
+               {"share_compute", r.shares.compute},
+               {"share_waiting", r.shares.waiting},
+               {"share_weights", r.shares.weights},
+               {"share_gradients", r.shares.gradients},
+               {"share_optimizer", r.shares.optimizer}};
   if (r.loss_scale > 0) json["loss_scale"] = r.loss_scale;
   if (r.skipped) {
     json["skipped"] = true;

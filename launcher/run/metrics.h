@@ -5,12 +5,18 @@
 #include <string>
 
 #include "engine/step_report.h"
+#include "engine/traffic.h"
+#include "launcher/run/shares.h"
 
 namespace zero::launcher {
 
 // One update, as it is logged.
 struct StepRecord : StepReport {
   double seconds = 0;
+  // Of this rank, in this time.
+  bool uses_gpu = false;
+  Traffic traffic;
+  Shares shares;
   int64_t host_bytes_free = 0;
 };
 

@@ -66,8 +66,9 @@ class Training {
   bool is_finished() const;
 
   void tell_memory();
+  void tell_bound();
   StepReport train_batch(int64_t batch);
-  void log_step(const StepReport& report, double seconds);
+  void log_step(const StepRecord& record);
   void check_progress(const StepReport& report);
   void save();
   void record_save(const std::string& path, double seconds);
@@ -114,6 +115,7 @@ class Training {
   bool signals_cost_ = false;   // mpirun may not wait for the save; rank 0
   int64_t saved_step_ = 0;      // of the newest checkpoint; 0: there is none
   std::vector<double> losses_;  // of this process's steps
+  MeanShares shares_;           // of the same, but for the first, which warms up
   Eta eta_;
 };
 

@@ -47,7 +47,12 @@ ExitCode Training::train_steps() {
   while (!is_finished()) {
     trace.begin(engine_->num_steps() + 1);
     const auto begin = Clock::now();
+    const Traffic traffic_before = engine_->traffic();
+    const StreamSeconds busy_before = engine_->stream_seconds();
     const StepReport report = train_batch(progress_.num_batches);
+    const double seconds = seconds_since(begin);
+    const Shares shares = shares_of(engine_->stream_seconds() - busy_before, seconds);
+    if (!losses_.empty()) shares_.add(shares, seconds);
     ++progress_.num_batches;
     progress_.num_samples += batch_.global_batch;
     progress_.num_bad += report.skipped;
@@ -55,7 +60,8 @@ ExitCode Training::train_steps() {
     const bool is_bad = report.skipped && report.loss_scale <= settings_.loss_scale_min;
     progress_.num_bad_in_a_row = is_bad ? progress_.num_bad_in_a_row + 1 : 0;
     losses_.push_back(report.loss);
-    log_step(report, seconds_since(begin));
+    log_step({report, seconds, engine_->uses_gpu(), engine_->traffic() - traffic_before,
+              shares, free_host_bytes().value_or(-1)});
     check_progress(report);
     const Stop stop = agree_on_next();
     if (stop != Stop::kNo && !is_finished()) return leave(stop);
@@ -87,16 +93,15 @@ void Training::note_cost_of_signals() {
                   last));
 }
 
-void Training::log_step(const StepReport& report, double seconds) {
-  eta_.add_step(seconds);
+void Training::log_step(const StepRecord& record) {
+  eta_.add_step(record.seconds);
   if (!is_first_rank()) return;
-  const StepRecord record{report, seconds, free_host_bytes().value_or(-1)};
   metrics_->step(record);
-  const bool is_shown = report.step % settings_.log_every == 0 || report.step == 1 ||
-                        report.skipped || report.step == settings_.steps;
+  const bool is_shown = record.step % settings_.log_every == 0 || record.step == 1 ||
+                        record.skipped || record.step == settings_.steps;
   if (is_shown)
     print_line(step_line(record, settings_.steps,
-                         eta_.remaining_seconds(settings_.steps - report.step)));
+                         eta_.remaining_seconds(settings_.steps - record.step)));
 }
 
 void Training::check_progress(const StepReport& report) {
@@ -186,6 +191,7 @@ Stop Training::wish_to_stop() const {
 
 ExitCode Training::leave(Stop reason) {
   save();
+  tell_bound();
   tell_memory();
   if (!is_first_rank()) return ExitCode::kRequeue;
   folder_->remove_stop_file();
@@ -246,11 +252,18 @@ ExitCode Training::finish() {
                     shape_, identity_.is_text);
     if (is_first_rank()) print_line("sample:\n" + text);
   }
+  tell_bound();
   tell_memory();
   if (!is_first_rank()) return ExitCode::kDone;
   folder_->remove_stop_file();
   metrics_->note("end", {{"step", engine_->num_steps()}});
   return ExitCode::kDone;
+}
+
+// This rank's steps, which are like the others'.
+void Training::tell_bound() {
+  if (is_first_rank() && shares_.has_any())
+    print_line(bound_sentence(shares_.mean(), engine_->uses_gpu()));
 }
 
 // What was planned, and what it came to.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/errors.h"
+#include "engine/trace.h"
 
 namespace zero {
 
@@ -76,6 +77,43 @@ TEST_P(DeviceTest, BytesComeBackAsTheyWent) {
   a->synchronize();
   EXPECT_THAT(back, Each(0.0f));
   EXPECT_EQ(a->name(), "a");
+}
+
+TEST_P(DeviceTest, CountsWhatIsCopiedBetweenItsMemoryAndTheHosts) {
+  auto a = stream("a");
+  const std::span<std::byte> values = on_host<std::byte>(1000);
+  auto* memory = static_cast<std::byte*>(device_->allocate("memory", 1000));
+  void* const other = device_->allocate("other", 1000);
+  a->copy(memory + 900, values.data(), 100);
+  a->copy(other, memory, 1000);
+  a->copy(values.data(), memory + 1, 30);
+  a->copy(values.data(), values.data() + 500, 500);
+  a->set_bytes(memory, 1, 1000);
+  a->synchronize();
+  const bool counts = device_->has_own_memory();
+  EXPECT_EQ(device_->copied().in, counts ? 100 : 0);
+  EXPECT_EQ(device_->copied().out, counts ? 30 : 0);
+}
+
+TEST_P(DeviceTest, AStampTellsWhenItsStreamGotThere) {
+  auto a = stream("a");
+  Gate gate(*device_);
+  const int64_t begin = Trace::now_ns();
+  const auto before = a->stamp();
+  gate.hold(*a);
+  const auto after = a->stamp();
+  EXPECT_FALSE(after->ns());
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  gate.open();
+  a->synchronize();
+  const int64_t end = Trace::now_ns();
+  ASSERT_TRUE(before->ns() && after->ns());
+  constexpr int64_t kMs = 1'000'000;
+  EXPECT_GE(*after->ns() - *before->ns(), 15 * kMs);
+  EXPECT_GE(*before->ns(), begin - kMs);  // a GPU's clock may be read a little late
+  EXPECT_LE(*after->ns(), end + kMs);
+  EXPECT_EQ(after->ns(), after->ns());
+  EXPECT_TRUE(device_->compute_stream().stamp());
 }
 
 TEST_P(DeviceTest, AStreamRunsItsWorkInOrder) {

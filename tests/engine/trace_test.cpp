@@ -100,6 +100,23 @@ TEST(Trace, AStreamHasALaneAndWhoWaitsForItSaysSo) {
               ElementsAre("wait for copies"));
 }
 
+TEST(Trace, WhatNoThreadDoesHasALaneOfItsOwn) {
+  Trace::add("GPU compute", {"before", 1, 2});
+  Trace::start();
+  const int64_t now = Trace::now_ns();
+  Trace::add("GPU compute", {"forward", now, now + 2});
+  Trace::add("GPU communication", {"gather", now, now + 1});
+  Trace::add("GPU compute", {"backward", now + 3, now + 4});
+  Trace::add("GPU compute", {"of an earlier recording", 1, 2});
+  const std::vector<Trace::Lane> lanes = Trace::finish();
+  ASSERT_EQ(lanes.size(), 2u);
+  EXPECT_EQ(lanes[0].thread, "GPU compute");
+  EXPECT_THAT(names(lanes[0].events), ElementsAre("forward", "backward"));
+  EXPECT_EQ(lanes[0].events[0].end_ns, now + 2);
+  EXPECT_THAT(names(lanes[1].events), ElementsAre("gather"));
+  EXPECT_THAT(Trace::finish(), IsEmpty());
+}
+
 TEST(Trace, LanesOutliveTheirThreads) {
   Trace::start();
   std::thread([] {

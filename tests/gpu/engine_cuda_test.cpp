@@ -3,7 +3,7 @@
 // parameters are left to the losses of later steps.
 #include <gtest/gtest.h>
 
-#include "tests/engine/training.h"
+#include "tests/engine/traffic_story.h"
 
 namespace zero::testing {
 namespace {
@@ -50,6 +50,11 @@ TEST_F(EngineOnAGpu, RecomputationPrefetchAndChaosChangeNothing) {
   expect_similar(train_on(DeviceChoice::kCuda), expected, 1e-5);
   options.chaos_seed = 1;
   expect_similar(train_on(DeviceChoice::kCuda), expected, 1e-5);
+}
+
+TEST_F(EngineOnAGpu, MovesWhatWasPlanned) {
+  options.device = DeviceChoice::kCuda;
+  expect_planned_traffic_throughout(1, options);
 }
 
 TEST_F(EngineOnAGpu, TakesWhatWasPlanned) {

@@ -25,6 +25,8 @@ struct CUstream_st {
 };
 struct CUevent_st {
   zero::Event point;
+  bool has_time = false;
+  std::shared_ptr<const zero::Stamp> stamp;  // of its latest record, if it has times
 };
 
 namespace standin {
@@ -456,11 +458,12 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   if (const cudaError_t error = begin("cudaEventCreateWithFlags")) return answer(error);
   const std::lock_guard lock(gpu().mutex);
   ++gpu().num_events;
   *event = new CUevent_st;
+  (*event)->has_time = (flags & cudaEventDisableTiming) == 0;
   return cudaSuccess;
 }
 
@@ -474,7 +477,20 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (const cudaError_t error = begin("cudaEventRecord")) return answer(error);
   standin::note_record(standin::lane_of(stream), event);
-  standin::queue_of(stream)->record(event->point);
+  const standin::Queue queue = standin::queue_of(stream);
+  if (event->has_time) event->stamp = queue->stamp();
+  queue->record(event->point);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin_event,
+                                 cudaEvent_t end_event) {
+  if (const cudaError_t error = begin("cudaEventElapsedTime")) return answer(error);
+  if (!begin_event->stamp || !end_event->stamp)
+    return answer(cudaErrorInvalidResourceHandle);
+  const auto from = begin_event->stamp->ns(), to = end_event->stamp->ns();
+  if (!from || !to) return answer(cudaErrorNotReady);
+  *ms = static_cast<float>(static_cast<double>(*to - *from) * 1e-6);
   return cudaSuccess;
 }
 

@@ -2,6 +2,9 @@
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <thread>
+
 #include "engine/device/cuda/cuda_device.h"
 #include "engine/errors.h"
 #include "tests/engine/device_suite.h"
@@ -46,6 +49,8 @@ class CudaDeviceTest : public testing::Test {
     return Error(ExitCode::kDone, "");
   }
 
+  static constexpr int kClock = 1;  // an event of the device's own
+
   std::unique_ptr<Device> device_;
 };
 
@@ -64,7 +69,7 @@ TEST_F(CudaDeviceTest, GivesBackWhatItTook) {
     a->record(other);
     device_->compute_stream().wait(one);
     EXPECT_EQ(standin::num_streams(), 1);
-    EXPECT_EQ(standin::num_events(), 2);
+    EXPECT_EQ(standin::num_events(), 2 + kClock);
     EXPECT_EQ(standin::allocated_bytes(), 1000);
   }
   device_.reset();
@@ -81,7 +86,25 @@ TEST_F(CudaDeviceTest, EventsAreUsedAgain) {
     a->record(event);
     device_->compute_stream().wait(event);
   }
-  EXPECT_LE(standin::num_events(), 2);
+  EXPECT_LE(standin::num_events(), 2 + kClock);
+}
+
+// After a second it counts from a later event.
+TEST_F(CudaDeviceTest, ItsClockGoesAlong) {
+  make();
+  auto a = device_->make_stream("a");
+  const auto early = a->stamp();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  const auto late = a->stamp();
+  a->synchronize();
+  const int waits = standin::num_host_waits();
+  ASSERT_TRUE(late->ns());
+  const auto next = a->stamp();
+  while (!next->ns()) std::this_thread::yield();
+  EXPECT_GE(*late->ns() - *early->ns(), 1'000'000'000);
+  EXPECT_GE(*next->ns(), *late->ns());
+  EXPECT_LT(*next->ns() - *late->ns(), 1'000'000'000);
+  EXPECT_EQ(standin::num_host_waits(), waits);
 }
 
 TEST_F(CudaDeviceTest, StreamsWaitForEachOtherWithoutTheHost) {

@@ -19,10 +19,12 @@ fail() {
   exit 1
 }
 
+shape=(--layers 2 --dim 64 --heads 2 --seq-len 128 --global-batch 4 --micro-batch 2)
+
 # train RUN DEVICE STEPS [more flags]: every loss and norm, of all its steps so far.
 train() {
-  "$launch" train --device "$2" --data "$folder/text" --out "$folder/$1" --steps "$3" "${@:4}" --layers 2 --dim 64 --heads 2 \
-    --seq-len 128 --global-batch 4 --micro-batch 2 --eval-data "$folder/text" --eval-every 3 --threads 1 >"$folder/$1.log"
+  "$launch" train --device "$2" --data "$folder/text" --out "$folder/$1" --steps "$3" "${@:4}" "${shape[@]}" \
+    --eval-data "$folder/text" --eval-every 3 --threads 1 >"$folder/$1.log"
   python3 - "$folder/$1/metrics.jsonl" <<'EOF'
 import json, sys
 for line in open(sys.argv[1]):
@@ -49,6 +51,39 @@ for way in none optimizer all; do
   grep -q "keeps 50% of the states" "$folder/keep_$way.log" || fail "$way: $(grep device "$folder/keep_$way.log")"
   diff "$folder/cpu.losses" "$folder/keep_$way.losses" || fail "$way: the GPU trains otherwise"
 done
+# moved RUN [flags]: what its steps moved is what the plan says.
+moved() {
+  "$launch" plan --json --device cuda "${@:2}" "${shape[@]}" >"$folder/plan.json"
+  python3 - "$folder/plan.json" "$folder/$1/metrics.jsonl" <<'EOF'
+import json, sys
+planned = {"bytes_" + key: value for key, value in json.load(open(sys.argv[1]))["step_bytes_per_rank"].items()}
+steps = [record for record in map(json.loads, open(sys.argv[2])) if record["type"] == "step"]
+assert len(steps) > 3 and planned["bytes_d2h"] > 0, planned
+# The first one of a process looks at weights besides; one behind an evaluation finds some on the GPU.
+for step in (step for step in steps if step["step"] not in (1, 4)):
+    assert {key: step[key] for key in planned} == planned, (step, planned)
+EOF
+}
+for way in none optimizer all; do
+  train "moves_$way" cuda 6 --offload $way >"$folder/losses"
+  moved "moves_$way" --offload $way || fail "a step moves other bytes than planned: $way"
+done
+train half cuda 6 --offload all --device-state-fraction 0.5 >"$folder/losses"
+moved half --offload all --device-state-fraction 0.5 || fail "a step moves other bytes than planned"
+grep -q "^bound by: .*(gpu .*waiting" "$folder/gpu.log" || fail "what binds it is not told: $(cat "$folder/gpu.log")"
+grep -q "^step .* ms (gpu [0-9]*%.*) | " "$folder/gpu.log" || fail "a step's shares: $(grep step "$folder/gpu.log")"
+
+# A trace has the GPU's streams, with the units' names.
+train traced cuda 3 --offload all --trace steps=2:2 >/dev/null
+python3 - "$folder/traced/trace_00000.json" <<'EOF'
+import json, sys
+events = json.load(open(sys.argv[1]))
+lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+seen = {(lanes[event["tid"]], event["name"]) for event in events if event["ph"] == "X"}
+for span in (("GPU compute", "backward transformer.h.1"), ("GPU communication", "gather transformer.h.0"),
+             ("GPU copy out", "reduce transformer.h.1"), ("training", "forward transformer.h.1")):
+    assert span in seen, (span, seen)
+EOF
 
 # A smaller GPU trains the same, one that is too small is refused before anything is taken.
 train smaller cuda 6 --device-memory 900MiB >"$folder/smaller.losses"
@@ -127,3 +162,4 @@ grep -q "ranks 0 and 1 would share one GPU" "$folder/two.log" || fail "two ranks
 train two_cpu cpu 4 --ranks 2 >"$folder/two_cpu.losses"
 train two_gpu cuda 4 --ranks 2 --share-gpu >"$folder/two_gpu.losses"
 diff "$folder/two_cpu.losses" "$folder/two_gpu.losses" || fail "two ranks on a GPU train otherwise"
+moved two_gpu --ranks 2 --share-gpu || fail "two ranks on a GPU move other bytes than planned"

@@ -7,6 +7,7 @@
 #define cudaDriverGetVersion standin_cudaDriverGetVersion
 #define cudaEventCreateWithFlags standin_cudaEventCreateWithFlags
 #define cudaEventDestroy standin_cudaEventDestroy
+#define cudaEventElapsedTime standin_cudaEventElapsedTime
 #define cudaEventQuery standin_cudaEventQuery
 #define cudaEventRecord standin_cudaEventRecord
 #define cudaEventSynchronize standin_cudaEventSynchronize

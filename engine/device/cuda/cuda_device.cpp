@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/device/blocks.h"
 #include "engine/device/cuda/cuda_check.h"
 #include "engine/device/cuda/cuda_stream.h"
 #include "engine/device/host_device.h"
@@ -19,9 +18,11 @@ class CudaDevice final : public Device {
       : options_(options),
         index_(index),
         context_(std::make_shared<CudaContext>(index)),
-        compute_(context_, "compute", CudaStream::Kind::kDefault) {}
+        compute_(context_, "compute", CudaStream::Kind::kDefault) {
+    context_->set_clock(compute_.handle());
+  }
   ~CudaDevice() override {
-    for (void* memory : blocks_.left()) cudaFree(memory);
+    for (void* memory : context_->blocks().left()) cudaFree(memory);
   }
 
   int cuda_index() const override { return index_; }
@@ -37,22 +38,24 @@ class CudaDevice final : public Device {
 
   void* allocate(const std::string& name, int64_t bytes) override {
     context_->use();
-    if (options_.memory_limit > 0 && blocks_.bytes() + bytes > options_.memory_limit)
+    if (options_.memory_limit > 0 &&
+        context_->blocks().bytes() + bytes > options_.memory_limit)
       throw_out_of_memory(name, bytes);
     void* memory = nullptr;
     const cudaError_t result = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
     if (result == cudaErrorMemoryAllocation) throw_out_of_memory(name, bytes);
     check_cuda(result, "allocating " + name);
-    blocks_.add(memory, name, bytes);
+    context_->blocks().add(memory, name, bytes);
     return memory;
   }
   // CUDA waits for the work that is queued.
   void free(void* memory) override {
     if (!memory) return;
-    blocks_.remove(memory);
+    context_->blocks().remove(memory);
     cudaFree(memory);
   }
-  int64_t allocated_bytes() const override { return blocks_.bytes(); }
+  int64_t allocated_bytes() const override { return context_->blocks().bytes(); }
+  Copied copied() const override { return context_->copied(); }
 
   void pin(void* memory, int64_t bytes) override {
     context_->use();
@@ -70,13 +73,14 @@ class CudaDevice final : public Device {
     cudaGetLastError();
     GpuMemory memory = memory_of_cuda_device(index_);
     const int64_t limit = options_.memory_limit;
-    if (limit > 0) memory = {std::max<int64_t>(0, limit - blocks_.bytes()), limit};
+    if (limit > 0)
+      memory = {std::max<int64_t>(0, limit - context_->blocks().bytes()), limit};
     throw Error(
         ExitCode::kEnvironment,
         "cannot allocate " + std::to_string(bytes) + " bytes of the GPU's memory: " +
             std::to_string(memory.free) + " of " + std::to_string(memory.total) +
             (limit > 0 ? " that are allowed (device_memory)" : "") +
-            " are free; the engine holds: " + blocks_.by_owner(),
+            " are free; the engine holds: " + context_->blocks().by_owner(),
         name,
         "use a smaller micro-batch, --recompute unit, --offload-activations, or more "
         "ranks; `zero_launch plan` shows what fits");
@@ -86,7 +90,6 @@ class CudaDevice final : public Device {
   const int index_;
   const std::shared_ptr<CudaContext> context_;
   CudaStream compute_;
-  Blocks blocks_;
 };
 
 void require_architecture(int index) {

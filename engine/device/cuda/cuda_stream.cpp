@@ -1,9 +1,11 @@
 #include "engine/device/cuda/cuda_stream.h"
 
+#include <cmath>
 #include <iterator>
 #include <utility>
 
 #include "engine/device/cuda/cuda_check.h"
+#include "engine/trace.h"
 
 namespace zero {
 namespace {
@@ -12,8 +14,10 @@ namespace {
 class CudaPoint final : public Point {
  public:
   CudaPoint(std::shared_ptr<CudaContext> context, const std::string& stream)
-      : context_(std::move(context)), stream_(stream), event_(context_->take_event()) {}
-  ~CudaPoint() override { context_->give_back(event_); }
+      : context_(std::move(context)),
+        stream_(stream),
+        event_(context_->take_event(CudaContext::EventKind::kOrder)) {}
+  ~CudaPoint() override { context_->give_back(event_, CudaContext::EventKind::kOrder); }
   CudaPoint(const CudaPoint&) = delete;
   CudaPoint& operator=(const CudaPoint&) = delete;
 
@@ -38,6 +42,27 @@ class CudaPoint final : public Point {
   const cudaEvent_t event_;
 };
 
+class CudaStamp final : public Stamp {
+ public:
+  explicit CudaStamp(std::shared_ptr<CudaContext> context)
+      : context_(std::move(context)),
+        event_(context_->take_event(CudaContext::EventKind::kTime)) {}
+  ~CudaStamp() override { context_->give_back(event_, CudaContext::EventKind::kTime); }
+  CudaStamp(const CudaStamp&) = delete;
+  CudaStamp& operator=(const CudaStamp&) = delete;
+
+  std::optional<int64_t> ns() const override {
+    if (!ns_) ns_ = context_->time_of(event_);
+    return ns_;
+  }
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  const std::shared_ptr<CudaContext> context_;
+  mutable cudaEvent_t event_;
+  mutable std::optional<int64_t> ns_;
+};
+
 void wait_on_host(void* argument) {
   auto& wait = *static_cast<CudaContext::HostWait*>(argument);
   try {
@@ -51,32 +76,71 @@ void wait_on_host(void* argument) {
 }  // namespace
 
 CudaContext::~CudaContext() {
-  for (const cudaEvent_t event : free_events_) cudaEventDestroy(event);
+  for (const auto& events : free_events_) {
+    for (const cudaEvent_t event : events) cudaEventDestroy(event);
+  }
+  if (clock_event_) cudaEventDestroy(clock_event_);
 }
 
 void CudaContext::use() const { check_cuda(cudaSetDevice(index_), "choosing a GPU"); }
 
 void CudaContext::try_use() const noexcept { cudaSetDevice(index_); }
 
-cudaEvent_t CudaContext::take_event() {
+cudaEvent_t CudaContext::take_event(EventKind kind) {
   {
     const std::lock_guard lock(mutex_);
-    if (!free_events_.empty()) {
-      const cudaEvent_t event = free_events_.back();
-      free_events_.pop_back();
+    auto& free = free_events_[static_cast<int>(kind)];
+    if (!free.empty()) {
+      const cudaEvent_t event = free.back();
+      free.pop_back();
       return event;
     }
   }
   cudaEvent_t event = nullptr;
-  check_cuda(
-      cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
-      "making an event");
+  check_cuda(cudaEventCreateWithFlags(
+                 &event, cudaEventBlockingSync |
+                             (kind == EventKind::kOrder ? cudaEventDisableTiming : 0u)),
+             "making an event");
   return event;
 }
 
-void CudaContext::give_back(cudaEvent_t event) {
+void CudaContext::give_back(cudaEvent_t event, EventKind kind) {
   const std::lock_guard lock(mutex_);
-  free_events_.push_back(event);
+  free_events_[static_cast<int>(kind)].push_back(event);
+}
+
+void CudaContext::set_clock(cudaStream_t stream) {
+  use();
+  clock_event_ = take_event(EventKind::kTime);
+  check_cuda(cudaEventRecord(clock_event_, stream), "setting the clock");
+  check_cuda(cudaEventSynchronize(clock_event_), "setting the clock");
+  clock_ns_ = Trace::now_ns();
+}
+
+// CUDA tells milliseconds between two events as a float: a clock that goes along with the
+// events keeps them small.
+std::optional<int64_t> CudaContext::time_of(cudaEvent_t& event) {
+  constexpr float kLongMs = 1000;
+  try_use();
+  const std::lock_guard lock(mutex_);
+  float ms = 0;
+  if (cudaEventElapsedTime(&ms, clock_event_, event) != cudaSuccess) {
+    cudaGetLastError();  // it is not there yet, or whoever waits is told
+    return std::nullopt;
+  }
+  const int64_t ns = clock_ns_ + std::llround(static_cast<double>(ms) * 1e6);
+  if (ms > kLongMs) {
+    std::swap(clock_event_, event);
+    clock_ns_ = ns;
+  }
+  return ns;
+}
+
+// What neither lies in is somebody else's: activations are LibTorch's.
+void CudaContext::count_copy(const void* to, const void* from, int64_t bytes) {
+  const bool enters = blocks_.hold(to), leaves = blocks_.hold(from);
+  if (enters && !leaves) copied_in_ += bytes;
+  if (leaves && !enters) copied_out_ += bytes;
 }
 
 CudaContext::HostWait& CudaContext::add_wait(std::shared_ptr<const Point> point) {
@@ -120,6 +184,7 @@ void CudaStream::copy(void* to, const void* from, int64_t bytes) {
   context_->use();
   check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_),
              "a copy in stream " + name_);
+  context_->count_copy(to, from, bytes);
 }
 
 void CudaStream::set_bytes(void* to, int value, int64_t bytes) {
@@ -133,6 +198,13 @@ void CudaStream::record(Event& event) {
   auto point = std::make_shared<CudaPoint>(context_, name_);
   check_cuda(cudaEventRecord(point->event(), stream_), "an event of stream " + name_);
   event.renew(std::move(point));
+}
+
+std::shared_ptr<const Stamp> CudaStream::stamp() {
+  context_->use();
+  auto stamp = std::make_shared<CudaStamp>(context_);
+  check_cuda(cudaEventRecord(stamp->event(), stream_), "a stamp of stream " + name_);
+  return stamp;
 }
 
 // CUDA remembers what an event means now, so that its next record is none of our

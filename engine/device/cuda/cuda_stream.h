@@ -1,19 +1,23 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <exception>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/device/blocks.h"
 #include "engine/device/device.h"
 
 namespace zero {
 
 // What the streams of one GPU share: CUDA's events, used again and again, what streams
-// wait for in the host, and the first failure of that. From any thread.
+// wait for in the host, and the first failure of that; the engine's memory there, what
+// was copied from and to it, and a clock. From any thread.
 class CudaContext {
  public:
   // What a stream waits for in a callback. CUDA does not call back once it has failed, so
@@ -33,8 +37,20 @@ class CudaContext {
   void use() const;
   void try_use() const noexcept;  // where what follows tells of a failure, or nobody does
 
-  cudaEvent_t take_event();
-  void give_back(cudaEvent_t event);
+  enum class EventKind { kOrder, kTime };
+  cudaEvent_t take_event(EventKind kind);
+  void give_back(cudaEvent_t event, EventKind kind);
+
+  // Set the clock that tells when streams got somewhere by the host's, once, before
+  // anybody asks; waits for what is queued on the stream.
+  void set_clock(cudaStream_t stream);
+  // When a stream got to an event of kTime; nothing as long as it did not. The event may
+  // become another one, which is as good for what comes.
+  std::optional<int64_t> time_of(cudaEvent_t& event);
+
+  Blocks& blocks() { return blocks_; }
+  void count_copy(const void* to, const void* from, int64_t bytes);
+  Device::Copied copied() const { return {copied_in_.load(), copied_out_.load()}; }
 
   HostWait& add_wait(std::shared_ptr<const Point> point);
   void remove(HostWait& wait);
@@ -45,9 +61,13 @@ class CudaContext {
  private:
   const int index_;
   mutable std::mutex mutex_;
-  std::vector<cudaEvent_t> free_events_;  // guarded by mutex_
-  std::list<HostWait> waits_;             // guarded by mutex_
-  std::exception_ptr failure_;            // guarded by mutex_
+  std::vector<cudaEvent_t> free_events_[2];  // guarded by mutex_; of each kind
+  cudaEvent_t clock_event_ = nullptr;        // guarded by mutex_: reached at clock_ns_
+  int64_t clock_ns_ = 0;                     // guarded by mutex_
+  std::list<HostWait> waits_;                // guarded by mutex_
+  std::exception_ptr failure_;               // guarded by mutex_
+  Blocks blocks_;
+  std::atomic<int64_t> copied_in_{0}, copied_out_{0};
 };
 
 // A queue of the GPU.
@@ -66,6 +86,7 @@ class CudaStream final : public Stream {
   void set_bytes(void* to, int value, int64_t bytes) override;
   void record(Event& event) override;
   void wait(const Event& event) override;
+  std::shared_ptr<const Stamp> stamp() override;
   void synchronize() override;
 
   // For libraries that queue work of their own.

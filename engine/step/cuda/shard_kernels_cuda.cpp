@@ -18,11 +18,11 @@ cudaStream_t use(Stream& stream) {
 }
 
 // Where a norm is added up.
-struct NormSum {
+struct alignas(kGpuNormBytes) NormSum {
   std::array<int64_t, ExactSum::kNumLimbs> limbs;
   float largest;
 };
-static_assert(sizeof(NormSum) <= kGpuNormBytes);
+static_assert(sizeof(NormSum) == kGpuNormBytes);
 
 class CudaShardKernels final : public ShardKernels {
  public:

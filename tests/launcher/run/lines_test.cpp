@@ -24,6 +24,13 @@ TEST(StepLine, IsReadAtAGlance) {
   EXPECT_EQ(step_line(record, 1000, 1680),
             "step    12/1000 | loss 3.2826 | norm 1.04 | lr 3.0e-04 | 709 ms | 38.3k "
             "tok/s | eta 28m");
+  record.uses_gpu = true;
+  record.shares = {.compute = 0.71, .waiting = 0.2, .weights = 0.22, .optimizer = 0.07};
+  EXPECT_THAT(step_line(record, 1000, 1680),
+              HasSubstr("| 709 ms (gpu 71% h2d 22% adam 7%) | 38.3k tok/s"));
+  record.uses_gpu = false;
+  EXPECT_THAT(step_line(record, 1000, 1680),
+              HasSubstr("ms (cpu 71% gather 22% adam 7%)"));
   record.loss_scale = 65536;
   EXPECT_THAT(step_line(record, 1000, 1680), HasSubstr("eta 28m | scale 65536"));
   record.skipped = true;

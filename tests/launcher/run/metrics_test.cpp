@@ -55,6 +55,23 @@ TEST_F(MetricsTest, AStepHasAllItsDigits) {
   EXPECT_FALSE(step.contains("loss_scale"));
 }
 
+TEST_F(MetricsTest, AStepTellsWhatMovedAndWhatTookItsTime) {
+  StepRecord record = some_step(12);
+  record.traffic = {1, 2, 3, 4};
+  record.shares = {0.5, 0.25, 0.125, 0.0625, 0.75};
+  Metrics(folder.path(""), false).step(record);
+  const json step = lines().at(0);
+  EXPECT_EQ(step["bytes_h2d"], 1);
+  EXPECT_EQ(step["bytes_d2h"], 2);
+  EXPECT_EQ(step["bytes_gathered"], 3);
+  EXPECT_EQ(step["bytes_reduced"], 4);
+  EXPECT_EQ(step["share_compute"], 0.5);
+  EXPECT_EQ(step["share_waiting"], 0.25);
+  EXPECT_EQ(step["share_weights"], 0.125);
+  EXPECT_EQ(step["share_gradients"], 0.0625);
+  EXPECT_EQ(step["share_optimizer"], 0.75);
+}
+
 TEST_F(MetricsTest, OnlyFp16HasALossScale) {
   StepRecord record = some_step(12);
   record.loss_scale = 512;

@@ -1,0 +1,45 @@
+#pragma once
+#include <string>
+
+#include "engine/stream_seconds.h"
+
+namespace zero::launcher {
+
+// What of a stretch of time each kind of work took. Streams work beside one another: the
+// sum may be more than 1.
+struct Shares {
+  double compute = 0, waiting = 0;  // of the stream that computes
+  double weights = 0, gradients = 0, optimizer = 0;
+};
+
+// Nothing where no time went by.
+Shares shares_of(const StreamSeconds& busy, double seconds);
+
+// Of many steps: the longer one counts for more.
+class MeanShares {
+ public:
+  void add(const Shares& shares, double seconds);
+  bool has_any() const { return seconds_ > 0; }
+  Shares mean() const { return shares_of(sum_, seconds_); }
+
+ private:
+  StreamSeconds sum_;
+  double seconds_ = 0;
+};
+
+// What a step would have to do faster to be faster.
+enum class Bound { kCompute, kWeights, kGradients, kOptimizer, kData };
+
+// What is busy for the longest time: what overlaps hides behind it. Data where the stream
+// that computes is neither busy nor waiting for half of the time.
+Bound bound_by(const Shares& shares);
+
+// "gpu 71% h2d 22% adam 7%", or "cpu 96% gather 3% adam 4%"; kinds of less than half a
+// percent are left out.
+std::string to_text(const Shares& shares, bool on_gpu);
+
+// "bound by: weights on their way to the GPU (gpu 45% h2d 93% adam 7%, waiting 50%); a
+// larger --micro-batch, ...", or compute, which has no such cure.
+std::string bound_sentence(const Shares& shares, bool on_gpu);
+
+}  // namespace zero::launcher
