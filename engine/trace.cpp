@@ -10,6 +10,7 @@
 namespace zero {
 
 std::atomic<bool> Trace::is_on_{false};
+std::atomic<const Trace::Listener*> Trace::listener_{nullptr};
 
 namespace {
 
@@ -96,6 +97,8 @@ int64_t Trace::now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
+void Trace::set_listener(const Listener* listener) { listener_ = listener; }
+
 void Trace::add(const std::string& lane, Event event) {
   const std::shared_ptr<Book> book = book_of_lane(lane);
   const std::lock_guard guard(book->mutex);
@@ -111,11 +114,15 @@ std::vector<Trace::Lane> Trace::finish() {
 void Trace::Span::begin(std::string_view what, std::string_view whom) {
   event_.name = span_name(what, whom);
   event_.begin_ns = now_ns();
+  told_ = listener_;
+  if (told_) told_->begin(event_.name.c_str());
 }
 
 // One that began in an earlier recording is none of this one's.
 void Trace::Span::end() {
   event_.end_ns = now_ns();
+  if (told_) told_->end();
+  if (!is_on()) return;
   Book& book = book_of_this_thread();
   const std::lock_guard guard(book.mutex);
   if (!is_on() || event_.begin_ns < books().begin_ns) return;

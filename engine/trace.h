@@ -37,11 +37,19 @@ class Trace {
   // CLOCK_MONOTONIC.
   static int64_t now_ns();
 
+  // Told of each span of each thread from now on, recorded or not: for profilers, whose
+  // ranges nest as spans do. Null: nobody. It outlives the process's spans.
+  struct Listener {
+    void (*begin)(const char* name);
+    void (*end)();
+  };
+  static void set_listener(const Listener* listener);
+
   // A stretch of the calling thread's time, until the end of the scope.
   class Span {
    public:
     explicit Span(std::string_view what, std::string_view whom = {}) {
-      if (is_on()) begin(what, whom);
+      if (is_on() || listener_.load(std::memory_order_relaxed)) begin(what, whom);
     }
     ~Span() {
       if (event_.begin_ns != 0) end();
@@ -54,10 +62,12 @@ class Trace {
     void end();
 
     Event event_;
+    const Listener* told_ = nullptr;  // who was told that it began
   };
 
  private:
   static std::atomic<bool> is_on_;
+  static std::atomic<const Listener*> listener_;
 };
 
 // "forward blocks.3": what is done, and to whom, if to anybody.

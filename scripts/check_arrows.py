@@ -65,6 +65,7 @@ HOMES = {
     "mpi.h": ["engine/comm/"],
     "nccl.h": ["engine/comm/nccl/"],
     "cuda": ["engine/device/cuda/"],
+    "nvtx3/": ["engine/device/cuda/"],
     "torch/": ["engine/", "examples/", "launcher/bench/plain_loop.cpp", "launcher/process/process_setup.cpp",
                "launcher/process/runner.cpp"],
     "fmt/": ["launcher/"],

@@ -102,7 +102,10 @@ std::string describe_gpu(int index) { return gpu_library().describe(index); }
 
 std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options) {
   const int count = num_gpus();
-  if (index >= 0 && index < count) return gpu_library().make_device(index, options);
+  if (index >= 0 && index < count) {
+    Trace::set_listener(gpu_library().ranges);
+    return gpu_library().make_device(index, options);
+  }
   throw Error(ExitCode::kEnvironment,
               count == 0 ? "this machine has no GPU, or CUDA_VISIBLE_DEVICES hides it"
                          : "this machine has " + std::to_string(count) + " GPUs",

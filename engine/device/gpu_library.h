@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "engine/device/gpu.h"
+#include "engine/trace.h"
 
 namespace zero {
 
@@ -13,6 +14,7 @@ struct GpuLibrary {
   GpuMemory (*memory_of)(int index);
   std::string (*describe)(int index);
   std::unique_ptr<Device> (*make_device)(int index, const GpuOptions& options);
+  const Trace::Listener* ranges;  // of profilers
 };
 
 }  // namespace zero

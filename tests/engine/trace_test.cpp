@@ -117,6 +117,25 @@ TEST(Trace, WhatNoThreadDoesHasALaneOfItsOwn) {
   EXPECT_THAT(Trace::finish(), IsEmpty());
 }
 
+std::vector<std::string> heard;
+
+TEST(Trace, AListenerHearsOfEachSpanWhetherItIsRecordedOrNot) {
+  constexpr Trace::Listener listener{[](const char* name) { heard.emplace_back(name); },
+                                     [] { heard.emplace_back("end"); }};
+  const Activity::Stretch unheard("earlier");
+  Trace::set_listener(&listener);
+  {
+    const Activity::Stretch outer("blocks.3", "forward");
+    const Trace::Span inner("sum", "blocks.4");
+  }
+  auto begun = std::make_unique<Trace::Span>("begun");
+  Trace::set_listener(nullptr);
+  begun.reset();  // balanced all the same
+  { const Trace::Span later("later"); }
+  EXPECT_THAT(heard, ElementsAre("forward blocks.3", "sum blocks.4", "end", "end",
+                                 "begun", "end"));
+}
+
 TEST(Trace, LanesOutliveTheirThreads) {
   Trace::start();
   std::thread([] {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The program on a machine with a GPU, which is the stand-in: what it trains, saves, resumes, evaluates and generates is
-# what it does without. Arguments: the program, its library, the stand-in's library, the fake driver.
+# what it does without. Arguments: the program, its library, the stand-in's library, the fake driver, the fake profiler.
 set -euo pipefail
-program=$1 library=$2 standin=$3 driver=$4
+program=$1 library=$2 standin=$3 driver=$4 profiler=$5
 standin_programs=$(dirname "$standin") source=$(cd "$(dirname "$0")/../.." && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -73,17 +73,31 @@ moved half --offload all --device-state-fraction 0.5 || fail "a step moves other
 grep -q "^bound by: .*(gpu .*waiting" "$folder/gpu.log" || fail "what binds it is not told: $(cat "$folder/gpu.log")"
 grep -q "^step .* ms (gpu [0-9]*%.*) | " "$folder/gpu.log" || fail "a step's shares: $(grep step "$folder/gpu.log")"
 
-# A trace has the GPU's streams, with the units' names.
-train traced cuda 3 --offload all --trace steps=2:2 >/dev/null
-python3 - "$folder/traced/trace_00000.json" <<'EOF'
+# A profiler sees each thread's ranges with the units' names, a trace the GPU's streams.
+NVTX_INJECTION64_PATH=$profiler FAKE_PROFILER_LOG=$folder/ranges train profiled cuda 3 --offload all --trace steps=2:2 >/dev/null
+python3 - "$folder/ranges" "$folder/profiled/trace_00000.json" <<'EOF'
 import json, sys
-events = json.load(open(sys.argv[1]))
+begun, names = {}, set()
+for line in open(sys.argv[1]):
+    thread, sign, *name = line.split(maxsplit=2)
+    if sign == "+":
+        begun.setdefault(thread, []).append(name)
+        names.update(text.strip() for text in name)
+    else:
+        begun[thread].pop()
+assert not any(begun.values()), begun
+for name in ("forward transformer.h.1", "recompute transformer.h.0", "backward transformer.h.1", "step", "step 2",
+             "update transformer.h.1", "sum transformer.h.0"):
+    assert name in names, (name, names)
+events = json.load(open(sys.argv[2]))
 lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
 seen = {(lanes[event["tid"]], event["name"]) for event in events if event["ph"] == "X"}
 for span in (("GPU compute", "backward transformer.h.1"), ("GPU communication", "gather transformer.h.0"),
              ("GPU copy out", "reduce transformer.h.1"), ("training", "forward transformer.h.1")):
     assert span in seen, (span, seen)
 EOF
+NVTX_INJECTION64_PATH=$profiler FAKE_PROFILER_LOG=$folder/none.ranges train unseen cpu 1 >/dev/null
+[ ! -e "$folder/none.ranges" ] || fail "ranges without a GPU: $(cat "$folder/none.ranges")"
 
 # A smaller GPU trains the same, one that is too small is refused before anything is taken.
 train smaller cuda 6 --device-memory 900MiB >"$folder/smaller.losses"

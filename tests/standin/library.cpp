@@ -1,5 +1,6 @@
 // libzero_cuda.so of the stand-in, whose GPU LibTorch computes with (torch_cuda.cpp).
 #include "engine/device/cuda/cuda_device.h"
+#include "engine/device/cuda/nvtx.h"
 #include "engine/device/gpu_library.h"
 #include "engine/torch_memory.h"
 #include "tests/standin/recorded_device.h"
@@ -23,9 +24,12 @@ void zero_limit_torch_memory(int, double fraction) { torch_fraction = fraction; 
 extern "C" {
 
 const zero::GpuLibrary* zero_gpu_library() {
-  static const zero::GpuLibrary library{
-      &zero::count_cuda_devices, &zero::identity_of_cuda_device,
-      &zero::memory_of_cuda_device, &zero::describe_cuda_device, &make_device};
+  static const zero::GpuLibrary library{&zero::count_cuda_devices,
+                                        &zero::identity_of_cuda_device,
+                                        &zero::memory_of_cuda_device,
+                                        &zero::describe_cuda_device,
+                                        &make_device,
+                                        &zero::kNvtxRanges};
   return &library;
 }
 
