@@ -51,7 +51,8 @@ void expect_planned_traffic(int ranks, const Options& options, const Make& make,
       EXPECT_EQ(moved.gathered, planned.gathered);
       EXPECT_EQ(moved.reduced, planned.reduced);
       EXPECT_EQ(moved.gathered > 0, ranks > 1);
-      EXPECT_EQ(moved.to_device > 0, engine.uses_gpu());
+      EXPECT_EQ(moved.to_device > 0,
+                engine.uses_gpu() && options.offload != Offload::kNone);
     }
   });
 }
@@ -91,6 +92,15 @@ inline void expect_planned_traffic_throughout(int ranks, const Options& base) {
     options.micro_batches_per_rank = 2;
     options.recompute = Recompute::kNone;
   });
+  for (const Offload offload : {Offload::kOptimizer, Offload::kNone, Offload::kAll}) {
+    if (base.device != DeviceChoice::kCuda) break;
+    expect_planned("with shards elsewhere", [&](Options& options) {
+      options.offload = offload;
+      options.device_state_fraction = offload == Offload::kAll ? 0.97 : 0;
+      options.dtype = DType::kBf16;
+      options.micro_batches_per_rank = 2;
+    });
+  }
   // A whole model, too, whose rows units may take in parts.
   const Work work{.rows = 4};
   const auto [tokens, targets] = batch_of(work, 257, 0, 0);

@@ -31,7 +31,7 @@ struct Seen {
   std::vector<Trace::Lane> lanes;
 };
 
-Seen two_steps(int ranks) {
+Seen two_steps(int ranks, Offload offload = Offload::kAll) {
   const Work work{.steps = 2, .micro_batches = 4};
   Seen seen;
   Hooks hooks;
@@ -41,7 +41,9 @@ Seen two_steps(int ranks) {
     if (step == 1) seen.lanes = Trace::finish();
     if (step == 0 && ranks == 1) Trace::start();
   };
-  train(ranks, on_gpu(work), work, hooks);
+  Options options = on_gpu(work);
+  options.offload = offload;
+  train(ranks, options, work, hooks);
   return seen;
 }
 
@@ -54,6 +56,13 @@ TEST(SecondsOfGpus, AreThoseOfTheirParts) {
     EXPECT_GT(both.gradients, 0);
     EXPECT_GT(both.optimizer, 0);
   }
+}
+
+TEST(SecondsOfGpus, CountItsOwnUpdates) {
+  const StreamSeconds of_gpu = two_steps(1, Offload::kNone).seconds;
+  EXPECT_GT(of_gpu.optimizer, 0);
+  EXPECT_EQ(of_gpu.weights, 0);
+  EXPECT_GT(two_steps(1, Offload::kOptimizer).seconds.weights, 0);
 }
 
 class LanesOfAGpu : public ::testing::Test {
