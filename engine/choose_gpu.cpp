@@ -1,14 +1,18 @@
 #include "engine/choose_gpu.h"
 
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "checkpoint/processes.h"
 #include "engine/comm/agreement.h"
 #include "engine/comm/nccl.h"
 #include "engine/comm/thread_ranks.h"
 #include "engine/device/gpu.h"
 #include "engine/errors.h"
+#include "engine/plan/deal_gpus.h"
+#include "offload/topology.h"
 
 namespace zero {
 namespace {
@@ -42,17 +46,82 @@ bool share(const std::map<std::string, std::vector<int>>& ranks_on, bool may_sha
   return is_shared;
 }
 
+// What a rank sees of its host.
+struct View {
+  std::string host = "-";
+  int local_rank = 0;
+  int node = -1;                        // its own NUMA node
+  std::vector<std::string> identities;  // of the GPUs
+  std::vector<int> gpu_nodes;
+};
+
+View look(int local_rank) {
+  View view{checkpoint::host_name(), local_rank, -1, {}, {}};
+  const int count = num_gpus();
+  for (int gpu = 0; gpu < count; ++gpu) {
+    view.identities.push_back(identity_of_gpu(gpu));
+    view.gpu_nodes.push_back(numa_node_of_gpu(gpu));
+  }
+  if (count > 1) view.node = numa_node_of(current_affinity());
+  return view;
+}
+
+std::string to_text(const View& view) {
+  std::ostringstream text;
+  text << view.host << ' ' << view.local_rank << ' ' << view.node;
+  for (size_t gpu = 0; gpu < view.identities.size(); ++gpu)
+    text << ' ' << view.identities[gpu] << ' ' << view.gpu_nodes[gpu];
+  return text.str();
+}
+
+View parse_view(const std::string& text) {
+  View view;
+  std::istringstream words(text);
+  words >> view.host >> view.local_rank >> view.node;
+  std::string identity;
+  for (int node = -1; words >> identity >> node;) {
+    view.identities.push_back(identity);
+    view.gpu_nodes.push_back(node);
+  }
+  return view;
+}
+
+// In turn where the ranks of this host do not see the same GPUs: then somebody has dealt
+// them out already.
+int nearest_gpu(const View& mine, const std::vector<std::string>& all) {
+  std::map<int, int> node_of;  // by local rank
+  int num_here = 0;
+  bool see_the_same = true;
+  for (const std::string& text : all) {
+    const View view = parse_view(text);
+    if (view.host != mine.host) continue;
+    ++num_here;
+    node_of[view.local_rank] = view.node;
+    see_the_same = see_the_same && view.identities == mine.identities;
+  }
+  const int count = static_cast<int>(mine.identities.size());
+  const bool are_numbered =
+      std::ssize(node_of) == num_here && node_of.rbegin()->first == num_here - 1;
+  if (!see_the_same || !are_numbered) return mine.local_rank % count;
+  std::vector<int> nodes;
+  for (const auto& [local_rank, node] : node_of) nodes.push_back(node);
+  return deal_gpus(nodes, mine.gpu_nodes)[mine.local_rank];
+}
+
 }  // namespace
 
-GpuChoice choose_gpu(const Options& options, Ranks& ranks) {
-  int index = -1;
-  std::string identity;
+int find_gpu(DeviceChoice device, Ranks& ranks) {
+  View mine;
   Agreement(ranks, "looking for GPUs").run([&] {
-    const int count = options.device == DeviceChoice::kCpu ? 0 : num_gpus();
-    if (count == 0) return;
-    index = ranks.local_rank() % count;
-    identity = identity_of_gpu(index);
+    if (device != DeviceChoice::kCpu) mine = look(ranks.local_rank());
   });
+  const std::vector<std::string> all = ranks.gather(to_text(mine));
+  return mine.identities.empty() ? -1 : nearest_gpu(mine, all);
+}
+
+GpuChoice choose_gpu(const Options& options, Ranks& ranks) {
+  const int index = find_gpu(options.device, ranks);
+  const std::string identity = index < 0 ? "" : identity_of_gpu(index);
   // Ranks that were told different things are refused later, with all that differs.
   const std::string told =
       std::to_string(static_cast<int>(options.device)) + (options.share_gpu ? "s" : "-");

@@ -12,6 +12,12 @@ struct GpuChoice {
   int num_ranks = 1;       // that compute on this one
 };
 
+// The GPU of num_gpus() that this rank computes on unless `device` says otherwise; -1: it
+// finds none. Of a host's GPUs, which its ranks take in turn, one that is near to the
+// cores this thread may run on, where ranks are bound to NUMA nodes (plan/deal_gpus.h).
+// Collective; where one rank cannot use its GPU, all throw Error(kEnvironment).
+int find_gpu(DeviceChoice device, Ranks& ranks);
+
 // Each rank of a host on a GPU of its own, as far as they go. Collective: every rank
 // throws if one cannot use its GPU, if some have one and others have not, if ranks would
 // share one and Options::share_gpu does not allow it, or if there is none and kCuda asks

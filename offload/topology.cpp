@@ -49,6 +49,14 @@ std::vector<int> cpus_in_machine_order(const Machine& machine) {
   return cpus;
 }
 
+hwloc_obj_t numa_node(const Machine& machine, int number) {
+  return hwloc_get_obj_by_type(machine.get(), HWLOC_OBJ_NUMANODE, number);
+}
+
+bool is_near(hwloc_obj_t node, int cpu) {
+  return hwloc_bitmap_isset(node->cpuset, cpu) != 0;
+}
+
 }  // namespace
 
 Topology read_topology() {
@@ -80,16 +88,24 @@ std::vector<std::vector<int>> by_numa_node(const std::vector<int>& cpus) {
   std::vector<std::vector<int>> nodes;
   std::vector<int> left = cpus;
   for (int n = 0; n < num_objects(machine, HWLOC_OBJ_NUMANODE); ++n) {
-    const auto* near =
-        hwloc_get_obj_by_type(machine.get(), HWLOC_OBJ_NUMANODE, n)->cpuset;
     const auto far = std::stable_partition(left.begin(), left.end(), [&](int cpu) {
-      return hwloc_bitmap_isset(near, cpu) != 0;
+      return is_near(numa_node(machine, n), cpu);
     });
     if (far != left.begin()) nodes.emplace_back(left.begin(), far);
     left.erase(left.begin(), far);
   }
   if (nodes.empty() || !left.empty()) return {cpus};
   return nodes;
+}
+
+int numa_node_of(const std::vector<int>& cpus) {
+  const Machine machine = load_machine();
+  for (int n = 0; n < num_objects(machine, HWLOC_OBJ_NUMANODE); ++n) {
+    const auto is_here = [&](int cpu) { return is_near(numa_node(machine, n), cpu); };
+    if (!cpus.empty() && std::ranges::all_of(cpus, is_here))
+      return static_cast<int>(numa_node(machine, n)->os_index);
+  }
+  return -1;
 }
 
 const std::vector<int>& node_of_slot(const std::vector<std::vector<int>>& nodes, int slot,

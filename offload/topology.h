@@ -29,6 +29,10 @@ std::vector<int> cpuset_of_node();
 // list of all where the machine tells of no nodes.
 std::vector<std::vector<int>> by_numa_node(const std::vector<int>& cpus);
 
+// The number by which the system knows the NUMA node that all `cpus` are near to; -1:
+// they are near to several, or nobody tells.
+int numa_node_of(const std::vector<int>& cpus);
+
 // Where the thread in slot `slot` of `num_slots` belongs: on the CPUs of that node where
 // its share lies, when all CPUs of `nodes` are dealt out in order.
 const std::vector<int>& node_of_slot(const std::vector<std::vector<int>>& nodes, int slot,

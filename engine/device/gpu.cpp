@@ -98,6 +98,8 @@ std::string identity_of_gpu(int index) { return gpu_library().identity_of(index)
 
 GpuMemory memory_of_gpu(int index) { return gpu_library().memory_of(index); }
 
+int numa_node_of_gpu(int index) { return gpu_library().numa_node_of(index); }
+
 std::string describe_gpu(int index) { return gpu_library().describe(index); }
 
 std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options) {

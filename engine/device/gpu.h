@@ -29,6 +29,9 @@ std::string identity_of_gpu(int index);
 
 GpuMemory memory_of_gpu(int index);
 
+// The number of the NUMA node of the host that it is nearest to; -1: nobody tells.
+int numa_node_of_gpu(int index);
+
 // For people: its name, and what its driver knows: "NVIDIA H100 80GB HBM3, CUDA 13.0".
 std::string describe_gpu(int index);
 

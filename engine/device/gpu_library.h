@@ -12,6 +12,7 @@ struct GpuLibrary {
   int (*count_devices)();
   std::string (*identity_of)(int index);
   GpuMemory (*memory_of)(int index);
+  int (*numa_node_of)(int index);
   std::string (*describe)(int index);
   std::unique_ptr<Device> (*make_device)(int index, const GpuOptions& options);
   const Trace::Listener* ranges;  // of profilers

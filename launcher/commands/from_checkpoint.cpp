@@ -59,7 +59,8 @@ Settings settings_for_use(const Settings& of_run) {
   for (const char* key :
        {"threads", "adam_threads", "device", "ranks", "hosts", "bind", "hang_timeout",
         "host_memory", "device_memory", "tf32", "ignore_plan", "offload_activations",
-        "offload", "device_state_fraction", "dump_state", "trace_comm", "delay", "chaos"})
+        "offload", "device_state_fraction", "dump_state", "trace_comm", "delay",
+        "chaos"})
     kept.erase(key);
   return settings_from_json(kept, "the checkpoint");
 }
@@ -125,8 +126,7 @@ void load(LoadedModel& loaded, const ModelFamily& family, const World& world,
   loaded.shape.dropout = 0;
   loaded.batch = one_pass(loaded.settings.micro_batch, ranks->size(), ranks->rank());
   loaded.model = make_deferred(family, loaded.shape);
-  const int64_t gpu_room = -ranks->largest(
-      -room_on_gpu(loaded.settings, world.local_rank(), world.local_size()), "room");
+  const int64_t gpu_room = -ranks->largest(-room_on_gpu(loaded.settings, *ranks), "room");
   const RunPlan plan = plan_for_use(loaded, family, world, gpu_room);
   loaded.settings.offload = plan.offload;
   loaded.settings.device_state_fraction = plan.device_state_fraction;

@@ -11,6 +11,8 @@
 #include <thread>
 
 #include "checkpoint/dtype.h"
+#include "engine/choose_gpu.h"
+#include "engine/comm/ranks.h"
 #include "engine/device/gpu.h"
 #include "engine/errors.h"
 #include "launcher/process/environment.h"
@@ -95,18 +97,24 @@ int ranks_on_fullest(const std::string& hosts_file, int num_ranks) {
   return std::min(fullest, num_ranks);
 }
 
-int64_t room_on_gpu(const Settings& settings, int local_rank, int ranks_on_node) {
+int64_t room_on_gpu(const Settings& settings, int gpu, int ranks_on_node) {
   if (settings.device == "cpu") return 0;
   const int count = num_gpus();
   if (count == 0) {  // for each rank one, or one for all of a node
     const int64_t num_sharing = settings.share_gpu ? ranks_on_node : 1;
     return settings.device == "cuda" ? settings.device_memory / num_sharing : 0;
   }
-  const GpuMemory memory = memory_of_gpu(local_rank % count);
+  const GpuMemory memory = memory_of_gpu(gpu);
   const int64_t of_a_gpu = settings.device_memory > 0
                                ? std::min(settings.device_memory, memory.total)
                                : memory.free + kCudaBytes;  // it has begun here
   return of_a_gpu / ((ranks_on_node + count - 1) / count);
+}
+
+int64_t room_on_gpu(const Settings& settings, Ranks& ranks) {
+  const bool may_look = settings.device != "cpu";
+  const int gpu = find_gpu(may_look ? DeviceChoice::kAuto : DeviceChoice::kCpu, ranks);
+  return room_on_gpu(settings, gpu, ranks.local_size());
 }
 
 int64_t program_bytes() {

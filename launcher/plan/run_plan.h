@@ -9,6 +9,10 @@
 #include "launcher/model.h"
 #include "launcher/settings/settings.h"
 
+namespace zero {
+class Ranks;
+}
+
 namespace zero::launcher {
 
 // What is to be planned, and the memory of a node that it must fit.
@@ -75,9 +79,13 @@ PassShape pass_shape(const Settings& settings, int num_ranks);
 // file without hosts, or that cannot be read.
 int ranks_on_fullest(const std::string& hosts_file, int num_ranks);
 
-// Wish::gpu_room of a rank under these settings; also 0 where a GPU is asked for, but
-// none is here and no setting tells how much memory it has.
-int64_t room_on_gpu(const Settings& settings, int local_rank, int ranks_on_node);
+// Wish::gpu_room of a rank that computes on GPU `gpu`, if there is one, under these
+// settings; also 0 where a GPU is asked for, but none is here and no setting tells how
+// much memory it has.
+int64_t room_on_gpu(const Settings& settings, int gpu, int ranks_on_node);
+
+// The same for this rank, on the GPU that its engine will take. Collective.
+int64_t room_on_gpu(const Settings& settings, Ranks& ranks);
 
 // What this process holds for itself, as a rank of a run would.
 int64_t program_bytes();

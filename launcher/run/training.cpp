@@ -104,13 +104,12 @@ void Training::build_engine() {
   const auto plan = [&](const Wish& wish) { return make_plan(wish, family(), *model_); };
   // All choose alike: by the rank that has least.
   const auto smallest = [&](int64_t bytes) { return -ranks->largest(-bytes, "room"); };
-  const Wish wish{
-      settings_,
-      shape_,
-      world_.size(),
-      world_.local_size(),
-      smallest(room_on_host(settings_)),
-      smallest(room_on_gpu(settings_, world_.local_rank(), world_.local_size()))};
+  const Wish wish{settings_,
+                  shape_,
+                  world_.size(),
+                  world_.local_size(),
+                  smallest(room_on_host(settings_)),
+                  smallest(room_on_gpu(settings_, *ranks))};
   plan_ = plan(wish);
   require_memory(*ranks, world_, plan_, settings_, wish.gpu_room,
                  [&] { return memory_advice(wish, plan); });

@@ -49,6 +49,15 @@ TEST(TopologyTest, CpusAreSortedByTheMachinesNodes) {
       << "nobody knows where 9 is";
 }
 
+TEST(TopologyTest, CpusOfOneNodeTellItsNumber) {
+  const PretendedMachine machine("numa:3 pu:2");
+  EXPECT_EQ(numa_node_of({2, 3}), 1);
+  EXPECT_EQ(numa_node_of({5}), 2);
+  EXPECT_EQ(numa_node_of({3, 4}), -1);
+  EXPECT_EQ(numa_node_of({9}), -1);
+  EXPECT_EQ(numa_node_of({}), -1);
+}
+
 TEST(TopologyTest, SlotsAreSharedOutAmongTheNodes) {
   const std::vector<std::vector<int>> nodes{{0, 1, 2, 3}, {4, 5}};
   const auto nodes_of = [&](int num_slots) {

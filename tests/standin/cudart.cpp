@@ -46,6 +46,7 @@ struct Gpu {
   int64_t memory_bytes = 1 << 30;
   cudaError_t count_error = cudaSuccess;
   int count = num_gpus();
+  std::vector<int> nodes;
   std::map<std::byte*, Block> blocks;
   std::map<std::string, cudaError_t> fail_next, fail_when_run;
   std::set<cudaStream_t> streams;
@@ -193,6 +194,7 @@ void set_capability(int major, int minor) {
   gpu().minor = minor;
 }
 void set_memory(int64_t bytes) { gpu().memory_bytes = bytes; }
+void set_numa_nodes(std::vector<int> nodes) { gpu().nodes = std::move(nodes); }
 void set_count_error(int error, int count) {
   gpu().count_error = static_cast<cudaError_t>(error);
   gpu().count = count;
@@ -311,13 +313,16 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   switch (attribute) {
     case cudaDevAttrComputeCapabilityMajor:
       *value = gpu().major;
       return cudaSuccess;
     case cudaDevAttrComputeCapabilityMinor:
       *value = gpu().minor;
+      return cudaSuccess;
+    case cudaDevAttrHostNumaId:
+      *value = device < std::ssize(gpu().nodes) ? gpu().nodes[device] : -1;
       return cudaSuccess;
     default:
       return answer(cudaErrorInvalidValue);

@@ -24,12 +24,11 @@ void zero_limit_torch_memory(int, double fraction) { torch_fraction = fraction; 
 extern "C" {
 
 const zero::GpuLibrary* zero_gpu_library() {
-  static const zero::GpuLibrary library{&zero::count_cuda_devices,
-                                        &zero::identity_of_cuda_device,
-                                        &zero::memory_of_cuda_device,
-                                        &zero::describe_cuda_device,
-                                        &make_device,
-                                        &zero::kNvtxRanges};
+  static const zero::GpuLibrary library{
+      &zero::count_cuda_devices,    &zero::identity_of_cuda_device,
+      &zero::memory_of_cuda_device, &zero::numa_node_of_cuda_device,
+      &zero::describe_cuda_device,  &make_device,
+      &zero::kNvtxRanges};
   return &library;
 }
 
@@ -38,6 +37,9 @@ void standin_reset() { standin::reset(); }
 int standin_num_host_waits() { return standin::num_host_waits(); }
 int standin_num_unpinned_copies() { return standin::num_unpinned_copies(); }
 int standin_num_pinned() { return standin::num_pinned(); }
+void standin_set_numa_nodes(const std::vector<int>& nodes) {
+  standin::set_numa_nodes(nodes);
+}
 void standin_fail_next(const char* call, int error) { standin::fail_next(call, error); }
 void standin_fail_when_run(const char* call, int error) {
   standin::fail_when_run(call, error);

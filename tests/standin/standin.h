@@ -26,9 +26,10 @@ void set_current_device(int device);
 
 void set_chaos(uint64_t seed);  // of streams made from now on; 0: no delays
 
-void set_capability(int major, int minor);   // 9.0 unless said
-void set_memory(int64_t bytes);              // 1 GiB unless said
-void set_count_error(int error, int count);  // what cudaGetDeviceCount answers
+void set_capability(int major, int minor);    // 9.0 unless said
+void set_memory(int64_t bytes);               // 1 GiB unless said
+void set_count_error(int error, int count);   // what cudaGetDeviceCount answers
+void set_numa_nodes(std::vector<int> nodes);  // of each GPU; unknown unless said
 // The next call of this name, "cudaMemcpyAsync", fails with this error; when it is
 // queued, or, asynchronously, when it would have run: then CUDA's every later call does.
 void fail_next(const std::string& call, int error);

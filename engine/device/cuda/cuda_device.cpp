@@ -163,6 +163,13 @@ GpuMemory memory_of_cuda_device(int index) {
   return {static_cast<int64_t>(free_bytes), static_cast<int64_t>(total_bytes)};
 }
 
+int numa_node_of_cuda_device(int index) {
+  int node = -1;
+  check_cuda(cudaDeviceGetAttribute(&node, cudaDevAttrHostNumaId, index),
+             "asking what GPU " + std::to_string(index) + " is near to");
+  return node;
+}
+
 std::string describe_cuda_device(int index) {
   return std::string(properties_of(index).name) + ", " + cuda_of_driver();
 }

@@ -13,6 +13,8 @@ std::string identity_of_cuda_device(int index);
 
 GpuMemory memory_of_cuda_device(int index);
 
+int numa_node_of_cuda_device(int index);
+
 std::string describe_cuda_device(int index);
 
 // GPU `index` of those. Its compute stream is CUDA's default stream, which is also

@@ -1,0 +1,51 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "engine/plan/deal_gpus.h"
+
+namespace zero {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(DealGpus, InTurnWhereAllIsOneNodeOrNobodyTells) {
+  EXPECT_THAT(deal_gpus({0, 0, 0, 0, 0}, {0, 0}), ElementsAre(0, 1, 0, 1, 0));
+  EXPECT_THAT(deal_gpus({-1, -1, -1}, {0, 0, 1, 1}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(deal_gpus({0, 1, 0}, {-1, -1}), ElementsAre(0, 1, 0));
+  EXPECT_THAT(deal_gpus({0, 0}, {0}), ElementsAre(0, 0));
+}
+
+TEST(DealGpus, OfTheRanksOwnNode) {
+  EXPECT_THAT(deal_gpus({0, 1}, {0, 0, 1, 1}), ElementsAre(0, 2));
+  EXPECT_THAT(deal_gpus({1, 0}, {0, 1}), ElementsAre(1, 0));
+  EXPECT_THAT(deal_gpus({0, 1, 0, 1}, {0, 0, 1, 1}), ElementsAre(0, 2, 1, 3));
+  EXPECT_THAT(deal_gpus({1, 1, 1, 1, 0, 0, 0, 0}, {0, 0, 1, 1}),
+              ElementsAre(2, 3, 2, 3, 0, 1, 0, 1));
+}
+
+TEST(DealGpus, OfAnotherNodeWhereItsOwnAreTaken) {
+  EXPECT_THAT(deal_gpus({0, 0, 0, 1}, {0, 0, 1, 1}), ElementsAre(0, 1, 3, 2));
+  EXPECT_THAT(deal_gpus({2, 0}, {0, 1}), ElementsAre(1, 0)) << "2 has none";
+  EXPECT_THAT(deal_gpus({-1, 0}, {0, 1}), ElementsAre(1, 0)) << "who knows comes first";
+}
+
+// Whatever the nodes.
+TEST(DealGpus, NoGpuHasMoreRanksThanInTurn) {
+  for (int num_ranks = 1; num_ranks <= 9; ++num_ranks) {
+    for (int pattern = 0; pattern < 1 << num_ranks; ++pattern) {
+      std::vector<int> nodes, loads(4), in_turn(4);
+      for (int rank = 0; rank < num_ranks; ++rank) {
+        nodes.push_back(pattern >> rank & 1);
+        ++in_turn[rank % 4];
+      }
+      for (const int gpu : deal_gpus(nodes, {0, 0, 1, 1})) ++loads.at(gpu);
+      std::ranges::sort(loads, std::greater<>());
+      ASSERT_EQ(loads, in_turn) << num_ranks << " ranks, nodes " << pattern;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace zero
