@@ -95,6 +95,12 @@ void check_offload(const Options& options, int world_size, UnitMemory where) {
   }
 }
 
+void check_pinning(const Options& options, UnitMemory where) {
+  if (options.pin == Pin::kTransfers && where == UnitMemory::kHost)
+    refuse("pin transfers on the CPU, for which nothing is pinned",
+           "leave it out (--pin all), or use a GPU (--device cuda)");
+}
+
 void check_activations(const Options& options, bool has_own_memory) {
   if (options.recompute.every < 0)
     refuse("recompute.every is " + std::to_string(options.recompute.every),
@@ -131,6 +137,7 @@ void check(const Options& options, int world_size, UnitMemory where) {
   check_types(options);
   check_storage(options);
   check_offload(options, world_size, where);
+  check_pinning(options, where);
   check_activations(options, where != UnitMemory::kHost);
   if (!(options.clip >= 0))
     refuse("clip is " + std::to_string(options.clip), "a number >= 0; 0 does not clip");

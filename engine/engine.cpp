@@ -2,6 +2,7 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -20,6 +21,7 @@
 #include "engine/init/fill_shards.h"
 #include "engine/init/philox.h"
 #include "engine/other_leaves.h"
+#include "engine/plan/pinned_ranges.h"
 #include "engine/same_options.h"
 #include "engine/step/gradient_norm.h"
 #include "engine/torch_memory.h"
@@ -168,7 +170,7 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   updates = std::make_unique<UpdateQueue>(plan, memory, options, comm->rank(), *shards,
                                           *device, kernels.get(), threads);
   updates->touch();
-  pinned_shards.emplace(*device, shards->memory(), shards->bytes());
+  pin_shards();
   gradients =
       std::make_unique<GradientShards>(plan, memory, options, *shards, *device, *comm,
                                        reduce_stream(), kernels.get(), threads);
@@ -202,6 +204,18 @@ void Engine::Impl::make_collectives() {
     pinned_exchange.emplace(*device, exchange->data(), exchange->capacity_bytes());
     const std::span<std::byte> all(exchange->data(), exchange->capacity_bytes());
     comm = make_staged_collectives(control->make_collectives(), *device, all);
+  }
+}
+
+void Engine::Impl::pin_shards() {
+  try {
+    for (const auto& [begin, end] :
+         pinned_ranges(plan, memory, options.pin, sysconf(_SC_PAGESIZE)))
+      pinned_shards.emplace_back(*device, shards->memory() + begin, end - begin);
+  } catch (const Error& error) {
+    if (options.pin == Pin::kTransfers) throw;
+    throw Error(error.code(), error.problem(), error.where(),
+                "--pin transfers (Options::pin), which pins less; " + error.cure());
   }
 }
 

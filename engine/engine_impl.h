@@ -37,6 +37,7 @@ struct Engine::Impl {
   ~Impl();
 
   void make_collectives();
+  void pin_shards();
   void attach();
   void refresh_copies();
 
@@ -89,7 +90,7 @@ struct Engine::Impl {
   UnitPlan plan;
   MemoryPlan memory;
   std::unique_ptr<ShardStore> shards;
-  std::optional<Pinned> pinned_shards;
+  std::list<Pinned> pinned_shards;
   std::unique_ptr<ShardKernels> kernels;  // null where no state is on a GPU
   std::unique_ptr<UpdateQueue> updates;
   std::unique_ptr<WeightStreamer> weights;

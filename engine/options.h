@@ -24,6 +24,10 @@ enum class Accumulate { kModel, kUnit };
 // step; or nothing, so that the GPU makes the update, too.
 enum class Offload { kAll, kOptimizer, kNone };
 
+// What of the shards in the host's memory is pinned for a GPU: all, at once; or what its
+// copies touch, which are the weights in compute precision that it is sent.
+enum class Pin { kAll, kTransfers };
+
 // Which units make their activations again in backward instead of keeping them. Of the
 // leaves, which are the units that hold no other one, in the plan's order: the first one,
 // and each `every`-th after it; 0: none. The last units of a forward come first in
@@ -131,6 +135,9 @@ struct Options {
   // Shards of the first units lie on the GPU as with Offload::kNone, as many units as
   // hold no more than this share of all parameters. In [0, 1]; above 0 as kNone.
   double device_state_fraction = 0;
+  // Changes no bit. kTransfers takes no more of what a host lets programs pin than it
+  // must.
+  Pin pin = Pin::kAll;
   // Update each unit just before the next forward needs it; false: all inside step().
   bool overlap_updates = true;
   int prefetch = 1;                   // units gathered ahead

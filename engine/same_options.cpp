@@ -79,6 +79,7 @@ void add_memory(Lines& lines, const Options& options) {
   lines.add("device", number(options.device))
       .add("share_gpu", options.share_gpu)
       .add("offload", number(options.offload), options.device_state_fraction)
+      .add("pin", number(options.pin))
       .add("overlap_updates", options.overlap_updates)
       .add("prefetch", options.prefetch)
       .add("reshard_after_forward", options.reshard_after_forward)

@@ -59,7 +59,7 @@ Settings settings_for_use(const Settings& of_run) {
   for (const char* key :
        {"threads", "adam_threads", "device", "ranks", "hosts", "bind", "hang_timeout",
         "host_memory", "device_memory", "tf32", "ignore_plan", "offload_activations",
-        "offload", "device_state_fraction", "dump_state", "trace_comm", "delay",
+        "offload", "device_state_fraction", "pin", "dump_state", "trace_comm", "delay",
         "chaos"})
     kept.erase(key);
   return settings_from_json(kept, "the checkpoint");

@@ -121,6 +121,11 @@ void check_offload(const Settings& s, Conflicts& found) {
              s.optimizer + " in the host's memory");
 }
 
+void check_pinning(const Settings& s, Conflicts& found) {
+  add_if(s.pin == "transfers" && s.device == "cpu", found, {"pin", "device"},
+         "pin transfers is for a GPU, device is cpu: nothing is pinned there");
+}
+
 void check_activations(const Settings& s, Conflicts& found) {
   add_if(s.offload_activations && s.device == "cpu", found,
          {"offload_activations", "device"},
@@ -228,6 +233,7 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   check_optimizer(s, found);
   check_device(s, found);
   check_offload(s, found);
+  check_pinning(s, found);
   check_activations(s, found);
   check_loss_scale(s, found);
   add_if(s.eval_every > 0 && s.eval_data.empty(), found, {"eval_every", "eval_data"},

@@ -108,6 +108,7 @@ Options engine_options(const Settings& settings, const BatchPlan& batch,
                                                       : Offload::kAll;
   options.device_state_fraction =
       parse_fraction(settings.device_state_fraction).value_or(0);
+  options.pin = settings.pin == "transfers" ? Pin::kTransfers : Pin::kAll;
   options.accumulate = is_unit_major ? Accumulate::kUnit : Accumulate::kModel;
   options.micro_batch = is_unit_major ? settings.micro_batch : 0;
   options.auto_wrap.min_numel = settings.wrap_min_numel;

@@ -191,6 +191,11 @@ Group sharding() {
                        "of the parameters: the first units with so many have masters "
                        "and states on the GPU whatever offload says; auto: as many as "
                        "fit"),
+      choice(
+          "pin", &Settings::pin, {"all", "transfers"},
+          "what of the shards in host memory is pinned for a GPU; transfers: only what "
+          "its copies touch, where a host does not let all be pinned. No number "
+          "changes"),
       integer("wrap_min_numel", &Settings::wrap_min_numel, 0, kMany,
               "units with fewer parameters are merged into the one around them"),
   };

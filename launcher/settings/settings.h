@@ -100,6 +100,7 @@ struct Settings {
   bool offload_activations = false;
   std::string offload = "auto";
   std::string device_state_fraction = "0";
+  std::string pin = "all";
   int64_t wrap_min_numel = 0;
 
   // --- output

@@ -80,6 +80,7 @@ TEST_F(SameOptions, EveryOptionThatMattersIsComparedAndNamed) {
          o.init = {{"*", normal(0, 1)}};
        }},
       {"device", [](Options& o) { o.device = DeviceChoice::kAuto; }},
+      {"pin", [](Options& o) { o.pin = Pin::kTransfers; }},
       {"overlap_updates", [](Options& o) { o.overlap_updates = false; }},
       {"prefetch", [](Options& o) { o.prefetch = 2; }},
       {"reshard_after_forward", [](Options& o) { o.reshard_after_forward = false; }},

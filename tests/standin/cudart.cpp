@@ -211,6 +211,13 @@ void fail_when_run(const std::string& call, int error) {
 int num_streams() { return static_cast<int>(gpu().streams.size()); }
 int num_events() { return gpu().num_events; }
 int num_pinned() { return static_cast<int>(gpu().pinned.size()); }
+int64_t pinned_bytes() {
+  const std::lock_guard lock(gpu().mutex);
+  int64_t total = 0;
+  for (const auto& [memory, bytes] : gpu().pinned) total += bytes;
+  return total;
+}
+
 int num_unpinned_copies() { return gpu().num_unpinned_copies; }
 int num_host_waits() { return gpu().num_host_waits; }
 int64_t allocated_bytes() {

@@ -37,6 +37,7 @@ void standin_reset() { standin::reset(); }
 int standin_num_host_waits() { return standin::num_host_waits(); }
 int standin_num_unpinned_copies() { return standin::num_unpinned_copies(); }
 int standin_num_pinned() { return standin::num_pinned(); }
+int64_t standin_pinned_bytes() { return standin::pinned_bytes(); }
 void standin_set_numa_nodes(const std::vector<int>& nodes) {
   standin::set_numa_nodes(nodes);
 }

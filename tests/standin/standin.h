@@ -40,6 +40,7 @@ int num_streams();
 int num_events();
 int64_t allocated_bytes();
 int num_pinned();
+int64_t pinned_bytes();
 
 // Copies from or to memory of the host that was not pinned: a GPU would wait for them.
 int num_unpinned_copies();

@@ -73,6 +73,7 @@ TEST(EngineOptions, FollowTheSettings) {
   settings.schedule = "wsd";
   settings.decay_steps = 7;
   settings.freeze = {"wte*"};
+  settings.pin = "transfers";
   settings.accumulate = "unit";
   settings.micro_batch = 2;
   ModelShape shape;
@@ -87,6 +88,7 @@ TEST(EngineOptions, FollowTheSettings) {
   EXPECT_EQ(options.schedule.kind, LrSchedule::Kind::kWsd);
   EXPECT_EQ(options.schedule.total_steps, settings.steps);
   EXPECT_TRUE(options.groups.at(0).frozen);
+  EXPECT_EQ(options.pin, Pin::kTransfers);
   EXPECT_EQ(options.accumulate, Accumulate::kUnit);
   EXPECT_EQ(options.micro_batch, 2);
   EXPECT_EQ(options.nominal_targets, 64);

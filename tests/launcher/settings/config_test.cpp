@@ -143,6 +143,14 @@ TEST(Config, WhatAGpuKeeps) {
               HasSubstr("device_state_fraction belongs to adamw"));
 }
 
+TEST(Config, WhatIsPinnedIsForAGpu) {
+  EXPECT_EQ(settings_of({{"--pin", "transfers"}}).pin, "transfers");
+  EXPECT_THAT(complaint({{"--pin", "none"}}), HasSubstr("allowed: all or transfers"));
+  EXPECT_THAT(complaint({{"--pin", "transfers", "--device", "cpu"}}),
+              HasSubstr("pin transfers is for a GPU, device is cpu"));
+  EXPECT_EQ(settings_of({{"--pin", "all", "--device", "cpu"}}).pin, "all");
+}
+
 TEST(Config, OnlyWhatAGpuIsGivenToRecomputeGoesToTheHost) {
   const auto offloads = [](std::vector<std::string> flags) {
     flags.insert(flags.begin(), "--offload-activations");
