@@ -24,11 +24,13 @@ void zero_limit_torch_memory(int, double fraction) { torch_fraction = fraction; 
 extern "C" {
 
 const zero::GpuLibrary* zero_gpu_library() {
-  static const zero::GpuLibrary library{
-      &zero::count_cuda_devices,    &zero::identity_of_cuda_device,
-      &zero::memory_of_cuda_device, &zero::numa_node_of_cuda_device,
-      &zero::describe_cuda_device,  &make_device,
-      &zero::kNvtxRanges};
+  static const zero::GpuLibrary library{&zero::count_cuda_devices,
+                                        &zero::identity_of_cuda_device,
+                                        &zero::memory_of_cuda_device,
+                                        &zero::numa_node_of_cuda_device,
+                                        &zero::describe_cuda_device,
+                                        &make_device,
+                                        &zero::kNvtxRanges};
   return &library;
 }
 
