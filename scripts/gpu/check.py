@@ -4,24 +4,17 @@ Results are written after each stage, so that whatever ends this early leaves wh
 """
 import argparse
 import json
-import math
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-TEXT = ROOT / "engine"  # real text, which every checkout has
+import benches
+from benches import ROOT, SMALL, losses
 
-# Of train runs that are compared: small, without dropout, the same on any device.
-SMALL = ["--model", "gpt2", "--layers", "4", "--dim", "128", "--heads", "4", "--seq-len", "64", "--global-batch", "8",
-         "--micro-batch", "4", "--seed", "1", "--steps", "12", "--data", str(TEXT), "--resume", "never"]
-# Of those that are measured.
-LARGE = ["--model", "gpt2", "--preset", "gpt2-124m", "--seq-len", "1024", "--global-batch", "32", "--micro-batch", "8",
-         "--seed", "1", "--data", str(TEXT), "--dtype", "bf16", "--resume", "never", "--steps", "12"]
+LOGGED = 200_000  # characters of what a command printed, from its end
 
 
 class Skipped(Exception):
@@ -35,6 +28,7 @@ class Check:
         self.scratch = self.out / "runs"
         self.bundle = arguments.bundle and Path(arguments.bundle).resolve()
         self.build = Path(arguments.build)
+        self.is_dry = arguments.dry
         self.deadline = time.monotonic() + arguments.minutes * 60
         self.log = open(self.out / "check.log", "w")
         self.stages = []
@@ -65,7 +59,7 @@ class Check:
             if left <= seconds:
                 raise Skipped("no time was left to finish it") from None
             text += f"\nended after {min(seconds, left):.0f} s\n"
-        self.log.write(text)
+        self.log.write(text[-LOGGED:])
         self.log.flush()
         if process.returncode == 77:
             raise Skipped(text.strip().splitlines()[-1])
@@ -73,8 +67,8 @@ class Check:
             raise RuntimeError(f"exit code {process.returncode}: " + " / ".join(text.strip().splitlines()[-3:]))
         return text
 
-    def train(self, name, flags, ranks=1):
-        """The step records of a training run."""
+    def records(self, name, flags, ranks=1):
+        """What a training run wrote of itself."""
         out = self.scratch / name
         shutil.rmtree(out, ignore_errors=True)
         start = [] if ranks == 1 else self.program("mpirun") + ["-n", str(ranks)]
@@ -84,7 +78,11 @@ class Check:
         self.run(start + program + ["train", "--out", str(out), *flags])
         records = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
         shutil.rmtree(out, ignore_errors=True)  # checkpoints are large
-        return [record for record in records if record["type"] == "step"]
+        return list(records)
+
+    def train(self, name, flags, ranks=1):
+        """The step records of a training run."""
+        return [record for record in self.records(name, flags, ranks) if record["type"] == "step"]
 
     def stage(self, name, body):
         begin = time.monotonic()
@@ -126,10 +124,6 @@ def tests(name, gtest_filter="*"):
     return body
 
 
-def losses(steps):
-    return [step["loss"] for step in steps]
-
-
 def largest_difference(one, other):
     return max(abs(a - b) for a, b in zip(losses(one), losses(other), strict=True))
 
@@ -161,19 +155,6 @@ def two_ranks(check):
     return {"largest difference of losses": f"{difference:.2e}"}
 
 
-def speed(check):
-    """Tokens per second in turn with PyTorch, whose weights and states stay on the GPU; medians, the first steps left out."""
-    ours, peer = [], []
-    for _ in range(2):
-        steps = check.train("speed", [*LARGE, "--device", "cuda"])
-        ours += [step["tokens_per_second"] for step in steps[3:]]
-        text = check.run([sys.executable, str(ROOT / "scripts/gpu/torch_peer.py")])
-        peer += json.loads(text.strip().splitlines()[-1])["tokens_per_second"]
-    ours, peer = statistics.median(ours), statistics.median(peer)
-    assert math.isfinite(ours / peer)
-    return {"tokens/s": round(ours), "PyTorch, all on the GPU": round(peer), "ratio": round(ours / peer, 3)}
-
-
 def sanitizer(check):
     program = shutil.which("compute-sanitizer")
     if not program:
@@ -186,16 +167,23 @@ def sanitizer(check):
     check.run(command)
 
 
+# The most telling first.
 STAGES = {
     "machine": machine,
     "kernels": tests("gpu_kernel_tests"),
     "device": tests("gpu_tests", "*DeviceTest*"),
     "engine": tests("gpu_tests", "-*DeviceTest*"),
+    "offload parity": benches.offload_parity,
     "parity fp32": parity("fp32", 1e-3),
     "parity bf16": parity("bf16", 5e-2),
+    "memory": benches.memory,
+    "offload speed 32k": benches.offload_speed(32, {"fraction auto": 0.97, "all": 0.97}),
+    "FSDP2 offload": benches.against_pytorch(["--offload", "all"], ["--fsdp2"], "PyTorch, FSDP2 with CPUOffloadPolicy"),
+    "offload speed 128k": benches.offload_speed(128, {"fraction auto": 0.99, "all": 0.99}),
+    "speed": benches.against_pytorch([], [], "PyTorch, all on the GPU"),
+    "largest model": benches.largest_model,
     "deterministic twice": repeated,
     "two ranks on one GPU": two_ranks,
-    "speed": speed,
     "compute-sanitizer": sanitizer,
 }
 
@@ -205,6 +193,7 @@ def main():
     parser.add_argument("out", help="a folder for check.log, report.json and report.md")
     parser.add_argument("--bundle", help="a folder that gpu_bundle.sh made")
     parser.add_argument("--build", default=str(ROOT / "build"), help=argparse.SUPPRESS)
+    parser.add_argument("--dry", action="store_true", help=argparse.SUPPRESS)  # small runs, for a test
     parser.add_argument("--minutes", type=float, default=8, help="what is not begun by then is skipped [8]")
     parser.add_argument("--only", action="append", choices=list(STAGES), help="this stage; may be said again")
     arguments = parser.parse_args()

@@ -3,21 +3,8 @@
 # what it does without. Arguments: the program, its library, the stand-in's library, the fake driver, the fake profiler.
 set -euo pipefail
 program=$1 library=$2 standin=$3 driver=$4 profiler=$5
-standin_programs=$(dirname "$standin") source=$(cd "$(dirname "$0")/../.." && pwd)
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"  # away from the driver that lies beside the stand-in
-mkdir "$folder/bin" "$folder/lib"
-cp "$program" "$folder/bin/zero_launch"
-ln -s "$library" "$standin" "$folder/lib/"
-ln -s "$driver" "$folder/lib/libcuda.so.1"
-export LD_LIBRARY_PATH=$folder/lib
+source "$(dirname "$0")/machine.sh"
 launch=$folder/bin/zero_launch
-
-fail() {
-  echo "$1"
-  exit 1
-}
 
 shape=(--layers 2 --dim 64 --heads 2 --seq-len 128 --global-batch 4 --micro-batch 2)
 
@@ -120,23 +107,6 @@ EOF
 code=0
 LD_LIBRARY_PATH= "$launch" bench transfer >"$folder/none.log" 2>&1 || code=$?
 [ $code -eq 3 ] && grep -q "no GPU was found" "$folder/none.log" || fail "$code: $(cat "$folder/none.log")"
-
-# The script that checks a GPU, which is told that this folder is a bundle.
-printf '#!/bin/sh\nprogram=$1\nshift\nexec "%s/bin/$program" "$@"\n' "$folder" >"$folder/run"
-chmod +x "$folder/run"
-cp "$standin_programs/gpu_tests" "$folder/bin/"
-check() { "$source/scripts/gpu_check.sh" "$folder/check" --bundle "$folder" "$@"; }
-check --only "parity fp32" --only "deterministic twice" >"$folder/check.md" || fail "$(cat "$folder/check.md")"
-python3 - "$folder/check/report.json" <<'EOF'
-import json, sys
-stages = json.load(open(sys.argv[1]))
-assert [(stage["stage"], stage["status"]) for stage in stages] == [("parity fp32", "passed"),
-                                                                  ("deterministic twice", "passed")], stages
-assert float(stages[0]["largest difference of losses"]) == 0, stages
-EOF
-code=0
-LD_LIBRARY_PATH= check >"$folder/none.log" 2>&1 || code=$?
-[ $code -eq 3 ] && grep -q "no GPU here" "$folder/none.log" || fail "$code: $(cat "$folder/none.log")"
 
 # Inputs of units in the host's memory, 64 KiB each: as planned, and no other losses.
 train offloads cuda 6 --offload-activations >"$folder/offloads.losses"

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# The script that checks a GPU, on a machine whose GPU is the stand-in: each stage runs, with smaller models, and passes.
+# Arguments: the program, its library, the stand-in's library, the fake driver, the stand-in's tests.
+set -euo pipefail
+program=$1 library=$2 standin=$3 driver=$4 standin_tests=$5
+source=$(cd "$(dirname "$0")/../.." && pwd)
+source "$source/tests/standin/machine.sh"
+source "$source/scripts/common.sh"
+set_mpi_environment
+
+# The script is told that this folder is a bundle. Its GPU's tools are made up: nothing is measured here.
+tool() { printf '#!/bin/sh\n%s\n' "$2" >"$1" && chmod +x "$1"; }
+tool "$folder/run" "program=\$1; shift; export PATH=$folder/bin:\$PATH; exec \$program \"\$@\""
+tool "$folder/bin/gpu_kernel_tests" "exec $standin_tests \"\$@\" --gtest_filter=*Kernel*"
+mkdir "$folder/tools"
+tool "$folder/tools/nvidia-smi" 'case "$*" in *memory.used*) echo 7 ;; *) echo "the stand-in, 580" ;; esac'
+tool "$folder/tools/compute-sanitizer" 'shift 2; exec "$@"'
+cp "$(dirname "$standin")/gpu_tests" "$folder/bin/"
+export PATH="$folder/tools:$zero_venv/bin:$PATH"  # of that Python, which has PyTorch
+check() { "$source/scripts/gpu_check.sh" "$folder/check" --bundle "$folder" --dry "$@"; }
+
+# Tests of their own are those of the GPU.
+stages=$(python3 -c 'import sys; sys.path.insert(0, sys.argv[1]); import check; print(*check.STAGES, sep="\n")' \
+  "$source/scripts/gpu" | grep -v -x -e device -e engine)
+only=()
+while read -r stage; do only+=(--only "$stage"); done <<<"$stages"
+check "${only[@]}" >"$folder/check.md" || fail "$(cat "$folder/check.md")"
+python3 - "$folder/check/report.json" "$stages" <<'EOF'
+import json, sys
+stages = json.load(open(sys.argv[1]))
+assert [stage["stage"] for stage in stages] == sys.argv[2].splitlines(), stages
+assert all(stage["status"] == "passed" for stage in stages), stages
+told = {stage["stage"]: stage for stage in stages}
+assert float(told["parity fp32"]["largest difference of losses"]) == 0, told
+EOF
+
+# What is wrong is told: other bits, and memory beyond the plan.
+tool "$folder/tools/nvidia-smi" "echo x >>$folder/asked; echo \$((\$(wc -l <$folder/asked) * 4000))"
+code=0
+check --only memory >"$folder/memory.md" || code=$?
+[ $code -eq 1 ] && grep -q "too much with none, all" "$folder/memory.md" || fail "$code: $(cat "$folder/memory.md")"
+
+code=0
+LD_LIBRARY_PATH= check >"$folder/none.log" 2>&1 || code=$?
+[ $code -eq 3 ] && grep -q "no GPU here" "$folder/none.log" || fail "$code: $(cat "$folder/none.log")"
