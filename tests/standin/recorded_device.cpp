@@ -44,6 +44,7 @@ class RecordedWorker final : public zero::HostStream {
   void wait(const zero::Event& event) override {
     if (auto point = event.latest()) run(note_wait(name_), [point] { point->wait(); });
   }
+  std::shared_ptr<const zero::Stamp> stamp() override { return worker_->stamp(); }
   void synchronize() override {
     zero::Event end;
     record(end);
@@ -83,6 +84,7 @@ class RecordedDevice final : public zero::Device {
   }
   void free(void* memory) override { gpu_->free(memory); }
   int64_t allocated_bytes() const override { return gpu_->allocated_bytes(); }
+  Copied copied() const override { return gpu_->copied(); }
   void pin(void* memory, int64_t bytes) override { gpu_->pin(memory, bytes); }
   void unpin(void* memory) override { gpu_->unpin(memory); }
   void poison(void* memory, int64_t bytes, zero::Stream& stream) override {
