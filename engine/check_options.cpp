@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "engine/choose_gpu.h"
 #include "engine/errors.h"
 
 namespace zero {
@@ -84,7 +85,7 @@ void check_offload(const Options& options, int world_size, UnitMemory where) {
     refuse(asked + " on the CPU, whose memory is the host's already",
            "leave it out (--offload auto), or use a GPU (--device cuda)");
   }
-  if (where == UnitMemory::kGpuByHost && world_size > 1) {
+  if (!may_keep_shards(where, world_size)) {
     refuse(asked + " where ranks exchange weights through the host's memory",
            "--offload all, or a GPU for each rank and NCCL");
   }

@@ -3,6 +3,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/processes.h"
@@ -108,20 +109,24 @@ int nearest_gpu(const View& mine, const std::vector<std::string>& all) {
   return deal_gpus(nodes, mine.gpu_nodes)[mine.local_rank];
 }
 
-}  // namespace
-
-int find_gpu(DeviceChoice device, Ranks& ranks) {
+// What this rank sees, and which of its GPUs it takes; -1: none.
+std::pair<View, int> find(DeviceChoice device, Ranks& ranks) {
   View mine;
   Agreement(ranks, "looking for GPUs").run([&] {
     if (device != DeviceChoice::kCpu) mine = look(ranks.local_rank());
   });
   const std::vector<std::string> all = ranks.gather(to_text(mine));
-  return mine.identities.empty() ? -1 : nearest_gpu(mine, all);
+  const int index = mine.identities.empty() ? -1 : nearest_gpu(mine, all);
+  return {std::move(mine), index};
 }
 
+}  // namespace
+
+int find_gpu(DeviceChoice device, Ranks& ranks) { return find(device, ranks).second; }
+
 GpuChoice choose_gpu(const Options& options, Ranks& ranks) {
-  const int index = find_gpu(options.device, ranks);
-  const std::string identity = index < 0 ? "" : identity_of_gpu(index);
+  const auto [mine, index] = find(options.device, ranks);
+  const std::string identity = index < 0 ? "" : mine.identities[index];
   // Ranks that were told different things are refused later, with all that differs.
   const std::string told =
       std::to_string(static_cast<int>(options.device)) + (options.share_gpu ? "s" : "-");
@@ -145,6 +150,11 @@ GpuChoice choose_gpu(const Options& options, Ranks& ranks) {
   }
   return {index, share(ranks_on, options.share_gpu),
           static_cast<int>(ranks_on[identity].size())};
+}
+
+bool may_keep_shards(UnitMemory where, int world_size) {
+  return where == UnitMemory::kGpu ||
+         (where == UnitMemory::kGpuByHost && world_size == 1);
 }
 
 UnitMemory unit_memory(const GpuChoice& gpu) {

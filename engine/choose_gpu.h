@@ -24,6 +24,10 @@ int find_gpu(DeviceChoice device, Ranks& ranks);
 // for it. Error(kEnvironment).
 GpuChoice choose_gpu(const Options& options, Ranks& ranks);
 
+// May shards stay in the memory of GPUs that ranks compute on so? Not where the ranks
+// exchange weights through the host's.
+bool may_keep_shards(UnitMemory where, int world_size);
+
 // What that means for the memory plan.
 UnitMemory unit_memory(const GpuChoice& gpu);
 

@@ -3,7 +3,7 @@
 #include <mutex>
 #include <string>
 
-#include "engine/device/device.h"
+#include "engine/device/device_arena.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/unit_plan.h"
 
@@ -88,13 +88,10 @@ StoredValues PartShard::gradients(int64_t begin, int64_t numel) const {
 
 ShardStore::ShardStore(const UnitPlan& plan, const MemoryPlan& memory, Device& device)
     : arena_(std::make_unique<HostArena>("shards", arena_bytes(plan, memory, false))),
-      device_(device),
       shards_(plan.parts.size()) {
-  std::byte* free_on_gpu = nullptr;
   if (const int64_t bytes = arena_bytes(plan, memory, true); bytes > 0) {
-    on_gpu_ = device.allocate("shards", bytes);
-    free_on_gpu = static_cast<std::byte*>(on_gpu_);
-    device.compute_stream().set_bytes(on_gpu_, 0, bytes);
+    gpu_arena_ = std::make_unique<DeviceArena>(device, "shards", bytes);
+    device.compute_stream().set_bytes(gpu_arena_->data(), 0, bytes);
     gpu_ = std::make_unique<GpuMemoryOf>(device.compute_stream());
   }
   for (const ShardArray& array : memory.shard_arrays) {
@@ -102,8 +99,7 @@ ShardStore::ShardStore(const UnitPlan& plan, const MemoryPlan& memory, Device& d
       const PlannedPart& planned = plan.parts[part];
       const int64_t bytes = planned.layout.shard_numel * size_of(array.dtype);
       if (array.on_gpu) {
-        place(free_on_gpu, array, shards_[part]);
-        free_on_gpu += shard_bytes(planned.layout.shard_numel, size_of(array.dtype));
+        place(gpu_arena_->allocate(bytes), array, shards_[part]);
         if (array.role != ShardRole::kWeights) shards_[part].gpu = gpu_.get();
       } else {
         place(arena_->allocate(planned.tag + " " + array.owner, bytes), array,
@@ -113,6 +109,6 @@ ShardStore::ShardStore(const UnitPlan& plan, const MemoryPlan& memory, Device& d
   }
 }
 
-ShardStore::~ShardStore() { device_.free(on_gpu_); }
+ShardStore::~ShardStore() = default;
 
 }  // namespace zero

@@ -11,6 +11,7 @@
 namespace zero {
 
 class Device;
+class DeviceArena;
 struct MemoryPlan;
 struct UnitPlan;
 
@@ -48,7 +49,7 @@ struct PartShard {
 class ShardStore {
  public:
   ShardStore(const UnitPlan& plan, const MemoryPlan& memory, Device& device);
-  ~ShardStore();
+  ~ShardStore();  // of an arena that is not known here
 
   PartShard& operator[](size_t part) { return shards_[part]; }
   // All that lie in the host's memory, one behind the other.
@@ -57,8 +58,7 @@ class ShardStore {
 
  private:
   std::unique_ptr<HostArena> arena_;
-  Device& device_;
-  void* on_gpu_ = nullptr;
+  std::unique_ptr<DeviceArena> gpu_arena_;  // null where nothing lies there
   std::unique_ptr<FarMemory> gpu_;
   std::vector<PartShard> shards_;
 };

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <utility>
 
 #include "engine/compute_type.h"
 #include "engine/device/host_device.h"
@@ -45,16 +44,16 @@ GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
       comm_(comm),
       stream_(stream),
       threads_(threads),
-      ring_(memory.gradient_ring),
-      slots_(ring_.classes.size()),
+      slots_(memory.gradient_ring.classes.size()),
       parts_(plan.parts.size(), PartState(options.norm)),
       kernels_(kernels),
       gpu_sums_(adds_on_gpu_in_place(memory) ? device.compute_stream() : stream),
       worker_(device.has_own_memory() ? device.make_worker("gradients") : nullptr),
       sums_(worker_ ? *worker_ : as_host_stream(stream)) {
   for (size_t c = 0; c < slots_.size(); ++c) {
-    const int64_t bytes = ring_.classes[c].slot_bytes;
-    for (int i = 0; i < ring_.classes[c].num_slots; ++i) {
+    const SlotPlan::Class& of = memory.gradient_ring.classes[c];
+    const int64_t bytes = of.slot_bytes;
+    for (int i = 0; i < of.num_slots; ++i) {
       Slot& slot = slots_[c].emplace_back();
       slot.memory = static_cast<std::byte*>(device_.allocate("gradient ring", bytes));
       slot.bytes = bytes;
@@ -69,13 +68,12 @@ void GradientShards::make_accumulation() {
     accumulation_ =
         std::make_unique<HostArena>("accumulation", memory_.accumulation_bytes);
   if (memory_.gpu_accumulation_bytes > 0)
-    gpu_accumulation_ = device_.allocate("accumulation", memory_.gpu_accumulation_bytes);
+    gpu_accumulation_ = std::make_unique<DeviceArena>(device_, "accumulation",
+                                                      memory_.gpu_accumulation_bytes);
   if (!accumulation_ && !gpu_accumulation_) return;
-  auto* next_on_gpu = static_cast<std::byte*>(gpu_accumulation_);
   const auto take = [&](bool on_gpu, const std::string& name, int64_t numel) {
     if (!on_gpu) return accumulation_->allocate_array<float>(name, numel);
-    return reinterpret_cast<float*>(
-        std::exchange(next_on_gpu, next_on_gpu + shard_bytes(numel, 4)));
+    return reinterpret_cast<float*>(gpu_accumulation_->allocate(numel * 4));
   };
   for (const bool on_gpu : {false, true}) {
     if (on_gpu ? gpu_accumulation_ != nullptr : accumulation_ != nullptr) {
@@ -106,7 +104,6 @@ GradientShards::~GradientShards() {
   for (SlotClass& slots : slots_) {
     for (Slot& slot : slots) device_.free(slot.memory);
   }
-  device_.free(gpu_accumulation_);
 }
 
 namespace {
@@ -257,7 +254,7 @@ void GradientShards::forget() {
 
 // The slot that was taken first; its reduction may still read it.
 GradientShards::Slot& GradientShards::next_slot(int part) {
-  SlotClass& slots = slots_[ring_.class_of[part]];
+  SlotClass& slots = slots_[memory_.gradient_ring.class_of[part]];
   slots.splice(slots.end(), slots, slots.begin());
   const StreamClock::Span span(device_.clock(), device_.compute_stream(), Work::kWaiting,
                                "wait for", "room for gradients");

@@ -7,6 +7,7 @@
 
 #include "engine/comm/collectives.h"
 #include "engine/device/device.h"
+#include "engine/device/device_arena.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/unit_plan.h"
 #include "engine/shard_store.h"
@@ -118,13 +119,12 @@ class GradientShards {
   Collectives& comm_;
   Stream& stream_;
   ThreadPool& threads_;
-  const SlotPlan ring_;
   std::vector<SlotClass> slots_;  // of each class of the ring
   std::vector<PartState> parts_;
   ShardKernels* const kernels_;
   Stream& gpu_sums_;  // where a GPU adds
   std::unique_ptr<HostArena> accumulation_;
-  void* gpu_accumulation_ = nullptr;
+  std::unique_ptr<DeviceArena> gpu_accumulation_;
   // One shard of the largest part, in the host's memory and on the GPU: a pass on its way
   // into the sum.
   float* scratch_[2] = {};

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/reader.h"
+#include "engine/choose_gpu.h"
 #include "engine/comm/ranks.h"
 #include "engine/engine.h"
 #include "engine/save_load.h"
@@ -78,8 +79,9 @@ struct LoadedModel {
   std::unique_ptr<Runner> runner;
 };
 
-Options options_for_use(const LoadedModel& loaded, const ModelFamily& family) {
-  Options options = engine_options(loaded.settings, loaded.batch, loaded.shape, family);
+Options options_for_use(const LoadedModel& loaded, const Settings& settings,
+                        const ModelFamily& family) {
+  Options options = engine_options(settings, loaded.batch, loaded.shape, family);
   options.inference = true;
   options.deterministic = false;  // this is about gradients; forward is the same anywhere
   options.accumulate = Accumulate::kModel;
@@ -92,17 +94,16 @@ Options options_for_use(const LoadedModel& loaded, const ModelFamily& family) {
 
 // What the GPU keeps of it, where that is left open, is what fits beside the activations
 // of a training pass, of which a forward has fewer.
-RunPlan plan_for_use(LoadedModel& loaded, const ModelFamily& family, const World& world,
-                     int64_t gpu_room) {
+RunPlan plan_for_use(const LoadedModel& loaded, const ModelFamily& family,
+                     const World& world, int64_t gpu_room) {
   const auto plan_with = [&](const Settings& settings) {
-    loaded.settings = settings;  // the options' are those
     RunPlan plan;
     plan.ranks_on_node = world.local_size();
     plan.on_gpu = gpu_room > 0;
     plan.offload = settings.offload;
     plan.device_state_fraction = settings.device_state_fraction;
-    plan.engine = zero::plan(*loaded.model->module(), options_for_use(loaded, family),
-                             world.size());
+    plan.engine = zero::plan(*loaded.model->module(),
+                             options_for_use(loaded, settings, family), world.size());
     if (family.activation_bytes) {
       PassShape pass = pass_shape(settings, world.size());
       pass.rows = settings.micro_batch;
@@ -110,8 +111,10 @@ RunPlan plan_for_use(LoadedModel& loaded, const ModelFamily& family, const World
     }
     return plan;
   };
+  const Options asked = options_for_use(loaded, loaded.settings, family);
   const bool may_stay =
-      gpu_room > 0 && may_stay_on_gpu(options_for_use(loaded, family), world.size());
+      gpu_room > 0 &&
+      may_keep_shards(expected_unit_memory(asked, world.size()), world.size());
   const MayStay weights_alone{may_stay, false};
   return plan_with(choose_offload(loaded.settings, weights_alone, [&](const Settings& s) {
     return fits_on_gpu(plan_with(s), gpu_room);
@@ -130,7 +133,7 @@ void load(LoadedModel& loaded, const ModelFamily& family, const World& world,
   const RunPlan plan = plan_for_use(loaded, family, world, gpu_room);
   loaded.settings.offload = plan.offload;
   loaded.settings.device_state_fraction = plan.device_state_fraction;
-  const Options options = options_for_use(loaded, family);
+  const Options options = options_for_use(loaded, loaded.settings, family);
   require_memory(*ranks, world, plan, loaded.settings, gpu_room,
                  [] { return "more nodes, or --ignore-plan to start all the same"; });
   loaded.engine =

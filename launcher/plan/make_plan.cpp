@@ -31,9 +31,7 @@ RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, LanguageModel&
   plan.num_parameters = count_parameters(model);
   plan.offload = wish.settings.offload;
   plan.device_state_fraction = wish.settings.device_state_fraction;
-  const Options options = options_of(wish, family);
-  plan.engine = zero::plan(*model.module(), options, wish.num_ranks);
-  plan.step = zero::plan_traffic(*model.module(), options, wish.num_ranks);
+  plan.engine = zero::plan(*model.module(), options_of(wish, family), wish.num_ranks);
   if (!family.activation_bytes) return plan;
   const PassShape pass = pass_shape(wish.settings, wish.num_ranks);
   ModelShape other = shape;
@@ -47,11 +45,6 @@ RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, LanguageModel&
 
 }  // namespace
 
-bool may_stay_on_gpu(const Options& options, int num_ranks) {
-  const UnitMemory where = expected_unit_memory(options, num_ranks);
-  return where == UnitMemory::kGpu || (where == UnitMemory::kGpuByHost && num_ranks == 1);
-}
-
 bool fits_on_gpu(const RunPlan& plan, int64_t gpu_room) {
   return plan.activations >= 0 && static_cast<double>(plan.gpu_bytes()) <=
                                       kPlannedShare * static_cast<double>(gpu_room);
@@ -63,15 +56,18 @@ RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& mo
     throw Error(ExitCode::kUsage, "no machine holds a model of over 10^15 parameters", "",
                 "smaller --layers, --dim, --ffn-dim or --vocab");
   Wish told = wish;
-  const bool may_stay =
-      wish.gpu_room > 0 && may_stay_on_gpu(options_of(wish, family), wish.num_ranks);
+  const UnitMemory where = expected_unit_memory(options_of(wish, family), wish.num_ranks);
+  const bool may_stay = wish.gpu_room > 0 && may_keep_shards(where, wish.num_ranks);
   const MayStay what{may_stay, may_stay && wish.settings.optimizer == "adamw"};
   told.settings = choose_offload(wish.settings, what, [&](const Settings& settings) {
     told.settings = settings;
     const RunPlan plan = plan_as_told(told, family, model);
     return fits_on_gpu(plan, wish.gpu_room) && plan.node_bytes() <= wish.room;
   });
-  return plan_as_told(told, family, model);
+  RunPlan plan = plan_as_told(told, family, model);
+  plan.step =
+      zero::plan_traffic(*model.module(), options_of(told, family), wish.num_ranks);
+  return plan;
 }
 
 }  // namespace zero::launcher

@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/options.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/traffic.h"
 #include "launcher/model.h"
@@ -64,9 +63,6 @@ constexpr int64_t other_loss_chunk(int64_t chunk) { return chunk > 0 ? 0 : kLoss
 // deferred: nothing is allocated. What they leave open is chosen (RunPlan::offload).
 // RunPlan::program stays 0.
 RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& model);
-
-// Where an engine with these options computes, may shards stay there?
-bool may_stay_on_gpu(const Options& options, int num_ranks);
 
 // Does so much fit there that nobody asked for? Not where activations are unknown.
 bool fits_on_gpu(const RunPlan& plan, int64_t gpu_room);
