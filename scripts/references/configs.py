@@ -1,0 +1,2 @@
+def references():
+    return {}
