@@ -43,7 +43,7 @@ CASES = {
                                embd_pdrop=0.0, attn_pdrop=0.0, **COMMON),
     "gpt_neox": lambda: neox(32, heads=2),
     "gpt_neox_sequential": lambda: neox(24, heads=3, use_parallel_residual=False),
-    "gpt_neox_no_bias": lambda: neox(24, heads=3, attention_bias=False,
+    "gpt_neox_no_bias": lambda: neox(24, heads=3, attention_bias=False, hidden_act="gelu_fast",
                                      rope_parameters=dict(rope_type="default", rope_theta=1000.0,
                                                           partial_rotary_factor=0.5)),
     "llama_long": lambda: rotary_family(LlamaConfig, 16, heads=2, kv_heads=1, layers=1, positions=16384),

@@ -4,6 +4,9 @@ from transformers import GPTNeoXConfig, LlamaConfig
 from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXRotaryEmbedding
 from transformers.models.gptj.modeling_gptj import create_sinusoidal_positions
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+from transformers.utils import logging
+
+logging.set_verbosity_error()  # some tables are there because their numbers do not fit together
 
 POSITIONS = [0, 1, 17, 1000, 8191, 8192, 100000]
 MAX_POSITIONS, HEAD_DIM = 131072, 16
