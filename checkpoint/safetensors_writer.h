@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/file.h"
+#include "checkpoint/ranges.h"
+#include "checkpoint/safetensors.h"
+
+namespace zero::checkpoint {
+
+// A tensor that is going to be written: F64, F32, F16 or BF16.
+struct SafeTensorSpec {
+  std::string name;
+  DType dtype = DType::kFp32;
+  Shape shape;
+};
+
+// Write a model's weights as Hugging Face does: model.safetensors; or, when they have
+// more than `max_file_bytes`, model-00001-of-0000N.safetensors and so on with an index.
+// The bytes are those that the reference writer makes of the same tensors.
+//
+// The constructor makes the files, write() takes values in any order, finish() makes them
+// durable. Until then the files count no header, and nobody takes them for whole. After a
+// failure, which is a CheckpointError, they are of no use: remove them and begin anew.
+// One thread at a time.
+class SafetensorsWriter {
+ public:
+  // `folder` exists and holds no safetensors. Tensors are dealt to files as they come.
+  SafetensorsWriter(const std::string& folder, const std::vector<SafeTensorSpec>& tensors,
+                    int64_t max_file_bytes, Io& io = system_io());
+
+  // Write elements [begin, begin + values.size()) of the flat tensor, rounded to nearest
+  // even; NaN stays NaN. Each element is written once.
+  void write(const std::string& name, int64_t begin, std::span<const float> values);
+
+  // After every element of every tensor.
+  void finish();
+
+  const std::vector<std::string>& files() const { return names_; }
+
+ private:
+  void create_files(const std::vector<SafeTensorSpec>& tensors, int64_t max_file_bytes);
+  void create_file(size_t index, const SafeTensors& tensors);
+  void note_written(const std::string& name, Range elements);
+  void require_all_written() const;
+  void sync_files();
+  void write_index();
+
+  Folder folder_;
+  Io& io_;
+  std::vector<std::string> names_;
+  std::vector<File> files_;
+  std::vector<uint64_t> header_bytes_;  // of each file; finish() tells the file
+  SafeTensors tensors_;
+  // Of each tensor the elements that are written: apart from each other, by their begin.
+  std::map<std::string, std::map<int64_t, int64_t>> written_;
+  std::vector<char> bounce_;
+  int64_t unsynced_bytes_ = 0;
+};
+
+// Deal tensors of so many bytes to files, in order: a new file where the next tensor
+// would pass the limit; one that is larger than the limit has a file of its own. Gives
+// the tensors of each file. As huggingface_hub, split_state_dict_into_shards_factory.
+std::vector<std::vector<size_t>> deal_to_files(const std::vector<int64_t>& tensor_bytes,
+                                               int64_t max_file_bytes);
+
+}  // namespace zero::checkpoint
