@@ -7,29 +7,118 @@
 
 namespace zero::checkpoint {
 
+namespace {
+
 // The parser itself accepts repeated keys and any depth.
-nlohmann::json parse_strictly(std::string_view text, const std::string& file) {
-  using Event = nlohmann::json::parse_event_t;
-  std::vector<std::set<std::string>> keys;  // of each open object
-  const auto watch = [&](int, Event event, nlohmann::json& value) {
-    if (event == Event::object_start || event == Event::array_start) {
-      keys.emplace_back();
-      if (keys.size() > kMaxJsonDepth)
-        throw CheckpointError(file, "", "is nested too deeply");
-    } else if (event == Event::object_end || event == Event::array_end) {
-      keys.pop_back();
-    } else if (event == Event::key &&
-               !keys.back().insert(value.get<std::string>()).second) {
-      const std::string key = printable(value.get_ref<const std::string&>());
-      throw CheckpointError(file, "", "has the key \"" + key + "\" twice");
+class StrictParser : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  StrictParser(const std::string& file, size_t depth, size_t max_members,
+               const TakeMember& take)
+      : file_(file), depth_(depth), max_members_(max_members), take_(take) {}
+
+  void parse(std::string_view text) {
+    // The library takes a zero byte for the end.
+    if (text.find('\0') != text.npos) fail("is not JSON: it has a zero byte");
+    nlohmann::json::sax_parse(text.begin(), text.end(), this);
+  }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(int64_t value) override { return add(value); }
+  bool number_unsigned(uint64_t value) override { return add(value); }
+  bool number_float(double value, const std::string&) override { return add(value); }
+  bool string(std::string& value) override { return add(std::move(value)); }
+  bool binary(nlohmann::json::binary_t&) override { return false; }  // JSON has none
+  bool start_object(size_t) override { return open(nlohmann::json::object()); }
+  bool start_array(size_t) override { return open(nlohmann::json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(std::string& name) override {
+    Level& level = levels_.back();
+    if (!level.keys.insert(name).second)
+      fail("has the key \"" + printable(name) + "\" twice");
+    if (level.keys.size() > max_members_)
+      fail(text_of("has an object of more than ", max_members_, " members"));
+    level.key = std::move(name);
+    return true;
+  }
+
+  bool parse_error(size_t, const std::string&,
+                   const nlohmann::json::exception& error) override {
+    fail("is not JSON: " + printable(error.what()));
+  }
+
+ private:
+  // An object or array that is not at its end.
+  struct Level {
+    nlohmann::json value;
+    bool is_forgetful;  // keeps no member
+    std::string key = {};
+    std::set<std::string> keys = {};
+  };
+
+  bool open(nlohmann::json value) {
+    if (levels_.size() == kMaxJsonDepth) fail("is nested too deeply");
+    const bool is_forgetful =
+        value.is_object() && levels_.size() < depth_ && !is_inside_member();
+    levels_.push_back({std::move(value), is_forgetful});
+    return true;
+  }
+
+  bool close() {
+    nlohmann::json value = std::move(levels_.back().value);
+    levels_.pop_back();
+    return add(std::move(value));
+  }
+
+  bool add(nlohmann::json value) {
+    if (!is_inside_member()) {
+      take(std::move(value));
+    } else if (++num_values_ > max_members_) {
+      fail(text_of("has a member of more than ", max_members_, " values"));
+    } else if (Level& level = levels_.back(); level.value.is_object()) {
+      level.value[level.key] = std::move(value);
+    } else {
+      level.value.push_back(std::move(value));
     }
     return true;
-  };
-  try {
-    return nlohmann::json::parse(text.begin(), text.end(), watch);
-  } catch (const nlohmann::json::exception& error) {
-    throw CheckpointError(file, "", "is not JSON: " + printable(error.what()));
   }
+
+  void take(nlohmann::json value) {
+    std::vector<std::string> path;
+    for (const Level& level : levels_) path.push_back(level.key);
+    take_(path, std::move(value));
+    num_values_ = 0;
+  }
+
+  bool is_inside_member() const {
+    return !levels_.empty() && !levels_.back().is_forgetful;
+  }
+
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw CheckpointError(file_, "", problem);
+  }
+
+  const std::string& file_;
+  const size_t depth_, max_members_;
+  const TakeMember& take_;
+  std::vector<Level> levels_;
+  size_t num_values_ = 0;  // of the member at hand
+};
+
+}  // namespace
+
+nlohmann::json parse_strictly(std::string_view text, const std::string& file) {
+  nlohmann::json root;
+  const TakeMember keep = [&root](const auto&, auto value) { root = std::move(value); };
+  StrictParser(file, 0, SIZE_MAX, keep).parse(text);
+  return root;
+}
+
+void parse_members(std::string_view text, const std::string& file, size_t depth,
+                   const TakeMember& take) {
+  StrictParser(file, depth, kMaxJsonMembers, take).parse(text);
 }
 
 Fields::Fields(const nlohmann::json& object, std::string file, std::string place)

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -12,6 +14,21 @@ namespace zero::checkpoint {
 // Parse, or throw CheckpointError: bad syntax or UTF-8, a number out of range, a repeated
 // key, deeper than kMaxJsonDepth. `file` is named in the error.
 nlohmann::json parse_strictly(std::string_view text, const std::string& file);
+
+// More members of an object, or values in one member, are not read by parse_members().
+constexpr size_t kMaxJsonMembers = size_t{1} << 18;
+
+// The keys that lead to a value, and the value.
+using TakeMember =
+    std::function<void(const std::vector<std::string>& path, nlohmann::json value)>;
+
+// Parse as strictly, but hold no more than one member at a time.
+//
+// `take` is given every value at `depth` (1: the root's members) and every one above that
+// is no object; an object above is given, empty, when its members have been. So is a root
+// that is no object, with an empty path.
+void parse_members(std::string_view text, const std::string& file, size_t depth,
+                   const TakeMember& take);
 
 // The fields of one object: each that is asked for must be there with its type, and
 // done() refuses any that was not asked for.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 
 #include "checkpoint/format.h"
 #include "checkpoint/hash.h"
@@ -29,6 +30,27 @@ uint64_t hash_blocks(const File& file, const std::vector<Range>& ranges, Use use
 }
 
 }  // namespace
+
+bool Coverage::add(int64_t begin, int64_t end) {
+  if (begin == end) return true;
+  const auto next = ranges_.upper_bound(begin);
+  const auto previous = next == ranges_.begin() ? ranges_.end() : std::prev(next);
+  if (next != ranges_.end() && next->first < end) return false;
+  if (previous != ranges_.end() && previous->second > begin) return false;
+  const bool joins_next = next != ranges_.end() && next->first == end;
+  if (joins_next) end = next->second;
+  if (previous != ranges_.end() && previous->second == begin) {
+    previous->second = end;
+  } else {
+    ranges_.emplace(begin, end);
+  }
+  if (joins_next) ranges_.erase(next);
+  return true;
+}
+
+int64_t Coverage::first_gap() const {
+  return ranges_.empty() || ranges_.begin()->first > 0 ? 0 : ranges_.begin()->second;
+}
 
 std::vector<Range> gaps_between(std::vector<Range> ranges, int64_t file_bytes) {
   std::ranges::sort(ranges, {}, &Range::begin);

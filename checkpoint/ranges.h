@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "checkpoint/file.h"
@@ -12,6 +13,17 @@ namespace zero::checkpoint {
 struct Range {
   int64_t begin = 0;
   int64_t bytes = 0;
+};
+
+// What has been covered of something that begins at 0, in any order.
+class Coverage {
+ public:
+  // Cover [begin, end); false, and nothing changes, when a part of it was covered before.
+  bool add(int64_t begin, int64_t end);
+  int64_t first_gap() const;  // where the first part begins that is not covered
+
+ private:
+  std::map<int64_t, int64_t> ranges_;  // by begin the end; apart from each other
 };
 
 // The parts of [0, file_bytes) that no range covers, in order. The ranges come in any

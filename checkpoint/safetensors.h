@@ -13,6 +13,10 @@
 // header, the values. Whatever stands in a file may have been made to do harm.
 namespace zero::checkpoint {
 
+constexpr char kSafetensorsFile[] = "model.safetensors";
+constexpr char kSafetensorsIndexFile[] = "model.safetensors.index.json";
+constexpr int64_t kPrefixBytes = 8;  // the length of the header
+
 // Larger headers are not read. The format allows 100 MB; those of real models have some
 // 120 bytes a tensor.
 constexpr int64_t kMaxSafetensorsHeaderBytes = int64_t{32} << 20;

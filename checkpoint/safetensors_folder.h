@@ -39,7 +39,9 @@ class SafetensorsFolder {
   void read(const std::string& name, int64_t begin, std::span<float> out);
 
  private:
-  void read_index(const std::string& index);
+  void read_index();
+  void require_files() const;
+  void read_values(const SafeTensor& tensor, int64_t begin, std::span<float> out);
   const File& open(size_t file);
 
   Folder folder_;

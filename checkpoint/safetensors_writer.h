@@ -44,21 +44,19 @@ class SafetensorsWriter {
   const std::vector<std::string>& files() const { return names_; }
 
  private:
-  void create_files(const std::vector<SafeTensorSpec>& tensors, int64_t max_file_bytes);
-  void create_file(size_t index, const SafeTensors& tensors);
-  void note_written(const std::string& name, Range elements);
-  void require_all_written() const;
-  void sync_files();
+  void create_file(const std::string& name, SafeTensors tensors);
+  void write_values(const SafeTensor& tensor, int64_t begin,
+                    std::span<const float> values);
   void write_index();
 
   Folder folder_;
   Io& io_;
-  std::vector<std::string> names_;
+  std::vector<std::string> names_;  // of the files
   std::vector<File> files_;
-  std::vector<uint64_t> header_bytes_;  // of each file; finish() tells the file
+  std::vector<std::string> prefixes_;  // of the files, which have zeros there until
+                                       // finish()
   SafeTensors tensors_;
-  // Of each tensor the elements that are written: apart from each other, by their begin.
-  std::map<std::string, std::map<int64_t, int64_t>> written_;
+  std::map<std::string, Coverage> written_;
   std::vector<char> bounce_;
   int64_t unsynced_bytes_ = 0;
 };

@@ -1,0 +1,199 @@
+#include "checkpoint/safetensors_folder.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <string_view>
+
+#include "checkpoint/error.h"
+#include "checkpoint/floats.h"
+#include "checkpoint/json.h"
+#include "checkpoint/names.h"
+#include "checkpoint/work.h"
+
+namespace zero::checkpoint {
+namespace {
+
+// What is read at once: it is still in the processor's cache when it is converted.
+constexpr int64_t kPieceBytes = int64_t{256} << 10;
+
+// Which file a tensor lies in; the files by name.
+using WeightMap = std::map<std::string, std::string>;
+
+// "a, b and 3 more", for an error.
+std::string listed(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 50;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i)
+    text += (i > 0 ? ", " : "") + printable(names[i]);
+  if (names.size() > kMost) text += text_of(" and ", names.size() - kMost, " more");
+  return text;
+}
+
+[[noreturn]] void refuse_without_weights(const Folder& folder) {
+  std::vector<std::string> pickles;
+  for (const auto& name : folder.names()) {
+    if (name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth"))
+      pickles.push_back(name);
+  }
+  if (!pickles.empty()) {
+    throw CheckpointError(
+        folder.path(), "",
+        "has its weights as pickle, which may run any code when it is read: " +
+            listed(pickles),
+        "write them as safetensors, in transformers: "
+        "model.save_pretrained(FOLDER, safe_serialization=True)");
+  }
+  throw CheckpointError(
+      folder.path(), "",
+      text_of("has no ", kSafetensorsFile, " and no ", kSafetensorsIndexFile),
+      "give the folder that save_pretrained() wrote");
+}
+
+WeightMap parse_index(const std::string& text, const std::string& file) {
+  WeightMap files;
+  const auto fail = [&](const std::string& name, const std::string& problem) {
+    throw CheckpointError(file, name, problem);
+  };
+  parse_members(text, file, 2, [&](const auto& path, const nlohmann::json& value) {
+    if (path.empty() || path.front() != "weight_map") return;
+    if (path.size() == 1) {
+      if (!value.is_object()) fail("", "has a \"weight_map\" that is no object");
+      return;
+    }
+    if (!value.is_string()) fail(path.back(), "has a file whose name is no text");
+    const auto& name = value.get_ref<const std::string&>();
+    if (!flaw_of_name(name).empty())
+      fail(path.back(),
+           "lies in " + printable(name) + ", which names no file of the folder");
+    files.emplace(path.back(), name);
+  });
+  if (files.empty()) fail("", "has no \"weight_map\" that names a tensor");
+  return files;
+}
+
+std::vector<std::string> files_of(const WeightMap& weight_map) {
+  std::vector<std::string> files;
+  for (const auto& [name, file] : weight_map) files.push_back(file);
+  std::ranges::sort(files);
+  const auto [first, last] = std::ranges::unique(files);
+  files.erase(first, last);
+  return files;
+}
+
+}  // namespace
+
+SafetensorsFolder::SafetensorsFolder(const std::string& folder)
+    : folder_(folder), bounce_(static_cast<size_t>(kPieceBytes)) {
+  if (folder_.has(kSafetensorsFile)) {
+    files_ = {kSafetensorsFile};
+    tensors_ = read_safetensors_header(open(0));
+  } else if (folder_.has(kSafetensorsIndexFile)) {
+    read_index();
+  } else {
+    refuse_without_weights(folder_);
+  }
+}
+
+void SafetensorsFolder::read_index() {
+  const std::string index = folder_.path_of(kSafetensorsIndexFile);
+  WeightMap weight_map = parse_index(
+      read_text(folder_, kSafetensorsIndexFile, kMaxSafetensorsHeaderBytes), index);
+  files_ = files_of(weight_map);
+  require_files();
+  std::vector<std::string> unknown;
+  for (size_t i = 0; i < files_.size(); ++i) {
+    SafeTensors tensors = read_safetensors_header(open(i));
+    while (!tensors.empty()) {
+      auto tensor = tensors.extract(tensors.begin());
+      tensor.mapped().file = i;
+      const auto entry = weight_map.find(tensor.key());
+      if (entry == weight_map.end() || entry->second != files_[i]) {
+        unknown.push_back(tensor.key() + " (" + files_[i] + ")");
+      } else {
+        weight_map.erase(entry);
+        tensors_.insert(std::move(tensor));
+      }
+    }
+  }
+  std::vector<std::string> missing;
+  for (const auto& [name, file] : weight_map) missing.push_back(name + " (" + file + ")");
+  std::string problem;
+  if (!missing.empty())
+    problem = "names tensors that are not in their files: " + listed(missing);
+  if (!unknown.empty()) {
+    problem += (problem.empty() ? "" : "; ");
+    problem += "does not name tensors of its files: " + listed(unknown);
+  }
+  if (problem.empty()) return;
+  throw CheckpointError(index, "", problem, "are these files of one model?");
+}
+
+void SafetensorsFolder::require_files() const {
+  std::vector<std::string> missing;
+  for (const auto& file : files_)
+    if (!folder_.has(file)) missing.push_back(file);
+  if (missing.empty()) return;
+  throw CheckpointError(
+      folder_.path(), "",
+      text_of("lacks files that ", kSafetensorsIndexFile, " names: ") + listed(missing),
+      "was a download cut off?");
+}
+
+const File& SafetensorsFolder::open(size_t file) {
+  if (!file_ || open_file_ != file) {
+    file_.emplace(folder_.open(files_.at(file)));
+    open_file_ = file;
+    // Read ahead further. It is a hint: where it is not taken, nothing is lost.
+    ::posix_fadvise(file_->descriptor(), 0, 0, POSIX_FADV_SEQUENTIAL);
+  }
+  return *file_;
+}
+
+void SafetensorsFolder::read(const std::string& name, int64_t begin,
+                             std::span<float> out) {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end())
+    throw CheckpointError(folder_.path(), name, "is not among the model's tensors");
+  const SafeTensor& tensor = found->second;
+  const auto numel = static_cast<int64_t>(out.size());
+  if (!is_floating(tensor.dtype)) {
+    throw CheckpointError(folder_.path_of(files_[tensor.file]), name,
+                          text_of("is of type ", name_of(tensor.dtype),
+                                  ", floating-point values are wanted"));
+  }
+  if (begin < 0 || begin > tensor.numel() || numel > tensor.numel() - begin) {
+    throw CheckpointError(folder_.path_of(files_[tensor.file]), name,
+                          text_of("has ", tensor.numel(), " elements, ", numel,
+                                  " were wanted from ", begin));
+  }
+  try {
+    read_values(tensor, begin, out);
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(error.file(), name, error.problem(), error.cure());
+  }
+}
+
+// What is stored as fp32 goes straight to its place.
+void SafetensorsFolder::read_values(const SafeTensor& tensor, int64_t begin,
+                                    std::span<float> out) {
+  const File& file = open(tensor.file);
+  const int64_t element_bytes = size_of(tensor.dtype);
+  const auto piece_numel = static_cast<size_t>(kPieceBytes / element_bytes);
+  for (size_t done = 0; done < out.size(); done += piece_numel) {
+    const auto piece = out.subspan(done, std::min(piece_numel, out.size() - done));
+    const auto numel = static_cast<int64_t>(piece.size());
+    const int64_t from = begin + static_cast<int64_t>(done);
+    void* to = tensor.dtype == DType::kFp32 ? static_cast<void*>(piece.data())
+                                            : static_cast<void*>(bounce_.data());
+    file.read(to, piece.size() * static_cast<size_t>(element_bytes),
+              tensor.offset + from * element_bytes);
+    if (tensor.dtype != DType::kFp32)
+      widen(tensor.dtype, bounce_.data(), numel, piece.data());
+    note_work();
+  }
+}
+
+}  // namespace zero::checkpoint
