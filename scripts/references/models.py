@@ -3,6 +3,7 @@ import json
 import zlib
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from safetensors import safe_open
@@ -114,3 +115,9 @@ def file_names(model, folder):
     names = {name: name if name in on_disk else "embed_out.weight" for name, _ in model.named_parameters()}
     assert set(names.values()) == on_disk, on_disk ^ set(names.values())
     return names
+
+
+def read_samples(path, length, count):
+    """(count, length + 1) of a file of uint16: sample i is tokens [i * length, i * length + length]."""
+    tokens = torch.from_numpy(np.fromfile(path, "<u2").astype(np.int64))
+    return torch.stack([tokens[i * length:i * length + length + 1] for i in range(count)])

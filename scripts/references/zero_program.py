@@ -1,0 +1,51 @@
+"""zero_launch, told to do what a comparison needs."""
+import json
+import re
+import subprocess
+from pathlib import Path
+
+
+class Failed(Exception):
+    """The program ended with an error, which is the text."""
+
+
+class Program:
+    def __init__(self, path):
+        self.path = path
+
+    def run(self, verb, *words, **flags):
+        """What it prints. A flag seq_len=8 becomes --seq-len 8."""
+        given = [text for key, value in flags.items() for text in ("--" + key.strip("_").replace("_", "-"), str(value))]
+        command = [self.path, verb, *map(str, words), *given]
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode:
+            raise Failed(f"{' '.join(map(str, command))}\nexit code {result.returncode}\n{result.stderr[-2000:]}")
+        return result.stdout
+
+    def train(self, folder, data, out, **flags):
+        """The records of a run's steps, from the weights in `folder`. Step s takes samples s * batch and the next."""
+        self.run("train", "--shuffle=false", init_from=folder, data=data, out=out, threads=1, device="cpu", **flags)
+        records = map(json.loads, (Path(out) / "metrics.jsonl").read_text().splitlines())
+        return [record for record in records if record["type"] == "step"]
+
+    def losses(self, folder, data, out, length, count, dtype="fp32"):
+        """Of each sample alone, with all digits: steps that change nothing."""
+        steps = self.train(folder, data, out, lr=0, steps=count, seq_len=length, global_batch=1, micro_batch=1, dtype=dtype)
+        return [step["loss"] for step in steps]
+
+    def continue_greedily(self, folder, prompt, count):
+        """Token numbers behind the prompt's; a folder without a tokenizer speaks in them."""
+        said = self.run("generate", from_=folder, sample=" ".join(map(str, prompt)), sample_tokens=count,
+                        sample_temperature=0, seq_len=len(prompt) + count, threads=1, device="cpu")
+        tokens = [int(word) for word in said.splitlines()[-1].split()]
+        if tokens[:len(prompt)] != prompt or len(tokens) != len(prompt) + count:
+            raise Failed(f"not the prompt and {count} tokens: {said[-500:]}")
+        return tokens[len(prompt):]
+
+    def mean_loss(self, run, data, length, count):
+        """Six decimals."""
+        said = self.run("eval", from_=run, data=data, seq_len=length, eval_samples=count, threads=1, device="cpu")
+        return float(re.search(r"\| loss (\S+)", said)[1])
+
+    def export(self, run, folder):
+        self.run("export", from_=run, to=folder)
