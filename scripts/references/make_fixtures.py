@@ -8,6 +8,7 @@ import torch
 import configs
 import rotary
 from cases import CASES
+from layouts import save_layouts
 from models import (continue_greedily, file_names, gradient_norm, load, logits_of, loss_sum, random_tokens,
                     save_case, train)
 
@@ -92,6 +93,7 @@ def main():
         (root / name / "reference.json").write_text(as_json(made) + "\n")
         print(name, made.get("loss_sum", ""), made.get("gradient_norm", ""))
     if names is CASES:
+        save_layouts(root)
         (root / "rotary.json").write_text(as_json(rotary.tables()) + "\n")
         (root / "configs.json").write_text(as_json(configs.references()) + "\n")
 
