@@ -19,7 +19,7 @@ constexpr int64_t kPrefixBytes = 8;  // the length of the header
 
 // Larger headers are not read. The format allows 100 MB; those of real models have some
 // 120 bytes a tensor.
-constexpr int64_t kMaxSafetensorsHeaderBytes = int64_t{32} << 20;
+constexpr int64_t kMaxSafetensorsHeaderBytes = int64_t{24} << 20;
 
 // Where one tensor's values lie, in row-major order.
 struct SafeTensor {
