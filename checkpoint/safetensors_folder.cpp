@@ -19,7 +19,7 @@ namespace {
 // What is read at once: it is still in the processor's cache when it is converted.
 constexpr int64_t kPieceBytes = int64_t{256} << 10;
 
-// Which file a tensor lies in; the files by name.
+// In which file each tensor lies.
 using WeightMap = std::map<std::string, std::string>;
 
 // "a, b and 3 more", for an error.
@@ -83,6 +83,23 @@ std::vector<std::string> files_of(const WeightMap& weight_map) {
   return files;
 }
 
+// Of the index and its files.
+void require_agreement(const WeightMap& missing, const std::vector<std::string>& unknown,
+                       const std::string& index) {
+  std::string problem;
+  if (!missing.empty()) {
+    std::vector<std::string> names;
+    for (const auto& [name, file] : missing) names.push_back(name + " (" + file + ")");
+    problem = "names tensors that are not in their files: " + listed(names);
+  }
+  if (!unknown.empty()) {
+    problem += problem.empty() ? "" : "; ";
+    problem += "does not name tensors of its files: " + listed(unknown);
+  }
+  if (problem.empty()) return;
+  throw CheckpointError(index, "", problem, "are these files of one model?");
+}
+
 }  // namespace
 
 SafetensorsFolder::SafetensorsFolder(const std::string& folder)
@@ -99,36 +116,24 @@ SafetensorsFolder::SafetensorsFolder(const std::string& folder)
 
 void SafetensorsFolder::read_index() {
   const std::string index = folder_.path_of(kSafetensorsIndexFile);
-  WeightMap weight_map = parse_index(
+  WeightMap missing = parse_index(
       read_text(folder_, kSafetensorsIndexFile, kMaxSafetensorsHeaderBytes), index);
-  files_ = files_of(weight_map);
+  files_ = files_of(missing);
   require_files();
   std::vector<std::string> unknown;
   for (size_t i = 0; i < files_.size(); ++i) {
-    SafeTensors tensors = read_safetensors_header(open(i));
-    while (!tensors.empty()) {
-      auto tensor = tensors.extract(tensors.begin());
-      tensor.mapped().file = i;
-      const auto entry = weight_map.find(tensor.key());
-      if (entry == weight_map.end() || entry->second != files_[i]) {
-        unknown.push_back(tensor.key() + " (" + files_[i] + ")");
-      } else {
-        weight_map.erase(entry);
-        tensors_.insert(std::move(tensor));
+    for (auto& [name, tensor] : read_safetensors_header(open(i))) {
+      const auto expected = missing.find(name);
+      if (expected == missing.end() || expected->second != files_[i]) {
+        unknown.push_back(name + " (" + files_[i] + ")");
+        continue;
       }
+      missing.erase(expected);
+      tensor.file = i;
+      tensors_.emplace(name, std::move(tensor));
     }
   }
-  std::vector<std::string> missing;
-  for (const auto& [name, file] : weight_map) missing.push_back(name + " (" + file + ")");
-  std::string problem;
-  if (!missing.empty())
-    problem = "names tensors that are not in their files: " + listed(missing);
-  if (!unknown.empty()) {
-    problem += (problem.empty() ? "" : "; ");
-    problem += "does not name tensors of its files: " + listed(unknown);
-  }
-  if (problem.empty()) return;
-  throw CheckpointError(index, "", problem, "are these files of one model?");
+  require_agreement(missing, unknown, index);
 }
 
 void SafetensorsFolder::require_files() const {

@@ -130,8 +130,8 @@ void SafetensorsWriter::write(const std::string& name, int64_t begin,
   }
   if (!written_[name].add(begin, begin + numel)) {
     throw CheckpointError(folder_.path(), name,
-                          text_of("elements ", begin, " to ", begin + numel - 1,
-                                  " were not all unwritten"));
+                          text_of("some of the elements ", begin, " to ",
+                                  begin + numel - 1, " are given twice"));
   }
   write_values(tensor, begin, values);
 }

@@ -53,8 +53,7 @@ class SafetensorsWriter {
   Io& io_;
   std::vector<std::string> names_;  // of the files
   std::vector<File> files_;
-  std::vector<std::string> prefixes_;  // of the files, which have zeros there until
-                                       // finish()
+  std::vector<std::string> prefixes_;  // of the files, zeros there until finish()
   SafeTensors tensors_;
   std::map<std::string, Coverage> written_;
   std::vector<char> bounce_;

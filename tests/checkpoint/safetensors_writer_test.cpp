@@ -6,7 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <numeric>
+#include <set>
 
 #include "checkpoint/safetensors_folder.h"
 #include "support.h"
@@ -29,6 +29,9 @@ class SafetensorsWriterTest : public CheckpointTest {
 
   void write(int64_t max_file_bytes, Io& io = system_io()) {
     SafetensorsWriter writer(run, specs, max_file_bytes, io);
+    fill(writer);
+  }
+  void fill(SafetensorsWriter& writer) {
     writer.write("wte", 0, values);
     writer.write("h.0", 0, first(5));
     writer.write("h.1", 0, first(6));
@@ -131,7 +134,7 @@ TEST_F(SafetensorsWriterTest, EveryElementIsWrittenOnce) {
   EXPECT_THAT(error_of([&] { writer.finish(); }),
               HasSubstr("h.1: element 2 of 6 was never written"));
   EXPECT_THAT(error_of([&] { writer.write("h.1", 1, first(2)); }),
-              HasSubstr("h.1: elements 1 to 2 were not all unwritten"));
+              HasSubstr("h.1: some of the elements 1 to 2 are given twice"));
   EXPECT_THAT(error_of([&] { writer.write("h.1", 2, first(2)); }), HasSubstr("h.1"));
   writer.write("h.1", 2, first(1));
   writer.finish();
@@ -206,6 +209,38 @@ TEST_F(SafetensorsWriterTest, WhatWasNotFinishedIsNotRead) {
     }
     clear();
   }
+}
+
+// Knows whether there is something that a power cut could take.
+class WatchfulIo : public Io {
+ public:
+  std::set<int> at_risk;
+  int num_lengths = 0;
+
+  ssize_t pwrite(int file, const void* data, size_t bytes, off_t offset) override {
+    if (offset == 0 && bytes == kPrefixBytes) {
+      ++num_lengths;
+      EXPECT_FALSE(at_risk.contains(file)) << "the length is there before the values";
+    }
+    at_risk.insert(file);
+    return Io::pwrite(file, data, bytes, offset);
+  }
+  int create(int folder, const char* name) override {
+    at_risk.insert(folder);
+    return Io::create(folder, name);
+  }
+  int fsync(int file_or_folder) override {
+    at_risk.erase(file_or_folder);
+    return Io::fsync(file_or_folder);
+  }
+};
+
+TEST_F(SafetensorsWriterTest, TheLengthOfTheHeaderIsWrittenLast) {
+  WatchfulIo io;
+  SafetensorsWriter writer(run, specs, 50, io);
+  fill(writer);
+  EXPECT_EQ(io.num_lengths, 2);
+  EXPECT_TRUE(io.at_risk.empty());
 }
 
 }  // namespace
