@@ -103,6 +103,7 @@ TEST_F(SafetensorsTest, OffsetsAreNotBelieved) {
   EXPECT_THAT(one("3", "0,12"), HasSubstr("ends at byte 12 of the data, which have 8"));
   EXPECT_THAT(one("2", "9223372036854775799,9223372036854775807"), HasSubstr("ends at"));
   EXPECT_THAT(one("1", "0,8"), HasSubstr("has 8 bytes, the shape (1) of F32 needs 4"));
+  EXPECT_THAT(one("2", "0,4"), HasSubstr("has 4 bytes, the shape (2) of F32 needs 8"));
   EXPECT_THAT(one("1", "0,4"), HasSubstr("has 8 bytes of data, its tensors have 4"));
   EXPECT_THAT(one("1", "4,8"), HasSubstr("behind bytes of no tensor: 0 was expected"));
   for (const char* offset :
