@@ -35,8 +35,8 @@ std::string listed(const std::vector<std::string>& names) {
 [[noreturn]] void refuse_without_weights(const Folder& folder) {
   std::vector<std::string> pickles;
   for (const auto& name : folder.names()) {
-    if (name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth"))
-      pickles.push_back(name);
+    const bool is_hugging_face = name.starts_with("pytorch_model");
+    if (is_hugging_face || name.ends_with(".pth")) pickles.push_back(name);
   }
   if (!pickles.empty()) {
     throw CheckpointError(

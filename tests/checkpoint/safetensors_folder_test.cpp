@@ -127,8 +127,9 @@ TEST_F(SafetensorsFolderTest, TheSingleFileComesBeforeAnIndex) {
 }
 
 TEST_F(SafetensorsFolderTest, PickleIsRefusedWithTheCure) {
-  write_file(run + "/pytorch_model.bin", "");
-  EXPECT_THAT(open_error(), HasSubstr("pytorch_model.bin"));
+  for (const char* name : {"pytorch_model.bin", "training_args.bin", "optimizer.pt"})
+    write_file(run + "/" + name, "");
+  EXPECT_THAT(open_error(), HasSubstr("when it is read: pytorch_model.bin;"));
   EXPECT_THAT(open_error(), HasSubstr("safe_serialization=True"));
 }
 
