@@ -3,9 +3,8 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <string_view>
+#include <set>
 
 #include "checkpoint/error.h"
 #include "checkpoint/floats.h"
@@ -75,12 +74,9 @@ WeightMap parse_index(const std::string& text, const std::string& file) {
 }
 
 std::vector<std::string> files_of(const WeightMap& weight_map) {
-  std::vector<std::string> files;
-  for (const auto& [name, file] : weight_map) files.push_back(file);
-  std::ranges::sort(files);
-  const auto [first, last] = std::ranges::unique(files);
-  files.erase(first, last);
-  return files;
+  std::set<std::string> files;
+  for (const auto& [name, file] : weight_map) files.insert(file);
+  return {files.begin(), files.end()};
 }
 
 // Of the index and its files.

@@ -34,16 +34,18 @@ void require_no_other_model(const Folder& folder) {
 
 SafeTensors checked(const std::vector<SafeTensorSpec>& specs, const std::string& folder) {
   SafeTensors tensors;
-  for (const auto& [name, dtype, shape] : specs) {
+  for (const SafeTensorSpec& spec : specs) {
     const auto fail = [&](const std::string& problem) {
-      throw CheckpointError(folder, name, problem);
+      throw CheckpointError(folder, spec.name, problem);
     };
-    check_name(name, folder);
-    if (name == "__metadata__") fail("is no name for a tensor: the format uses it");
-    if (!is_floating(dtype))
-      fail(text_of("is of type ", name_of(dtype), ", only floating-point is written"));
-    if (!checked_numel(shape)) fail("the shape " + to_string(shape) + " is not possible");
-    if (!tensors.emplace(name, SafeTensor{dtype, shape}).second)
+    check_name(spec.name, folder);
+    if (spec.name == "__metadata__") fail("is no name for a tensor: the format uses it");
+    if (!is_floating(spec.dtype))
+      fail(text_of("is of type ", name_of(spec.dtype),
+                   ", only floating-point is written"));
+    if (!checked_numel(spec.shape))
+      fail("the shape " + to_string(spec.shape) + " is not possible");
+    if (!tensors.emplace(spec.name, SafeTensor{spec.dtype, spec.shape}).second)
       fail("is given twice; write a tied tensor once");
   }
   return tensors;

@@ -1,4 +1,4 @@
-// One safetensors file.
+// One safetensors file; or, where it begins with {, the index of two.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -7,7 +7,9 @@
 
 #include "checkpoint/error.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_folder.h"
 #include "tests/fuzz/target.h"
+#include "tests/launcher/settings/configs.h"
 
 namespace zero::fuzz {
 namespace {
@@ -58,14 +60,9 @@ void claim_equal(const SafeTensors& a, const SafeTensors& b) {
   }
 }
 
-}  // namespace
-}  // namespace zero::fuzz
-
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace zero::fuzz;
-  const std::string bytes = text_of(data, size);
+void claim_file(const std::string& bytes) {
   auto tensors = accepted(bytes);
-  if (!tensors) return 0;
+  if (!tensors) return;
   claim_bytes_are_shared_out(*tensors, bytes);
   int64_t num_bytes = 0;
   for (const auto& [name, tensor] : *tensors) num_bytes += tensor.num_bytes();
@@ -73,5 +70,48 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto again = accepted(header + std::string(static_cast<size_t>(num_bytes), 'x'));
   claim(again.has_value(), "what was read can be written and read again");
   claim_equal(*tensors, *again);
+}
+
+// Holds the tensors "a" and "b" in the files "1" and "2".
+const launcher::TempFolder& model_folder() {
+  static const launcher::TempFolder folder;
+  static const bool is_filled = [] {
+    for (const auto& [file, name] : {std::pair("1", "a"), std::pair("2", "b")}) {
+      SafeTensors tensors = {{name, {DType::kFp32, {2}}}};
+      folder.write(file, lay_out_safetensors(tensors, file) + std::string(8, '\0'));
+    }
+    return true;
+  }();
+  claim(is_filled, "the folder is filled once");
+  return folder;
+}
+
+// One that is accepted leads to the tensors of the files it names, and to no others.
+void claim_index(const std::string& text) {
+  model_folder().write(kSafetensorsIndexFile, text);
+  try {
+    SafetensorsFolder model(model_folder().path(""));
+    for (const auto& file : model.files())
+      claim(file == "1" || file == "2", "a file is one of the folder's");
+    claim(model.tensors().size() == model.files().size(), "a file has one tensor");
+    for (const auto& [name, tensor] : model.tensors()) {
+      float values[2] = {1, 1};
+      model.read(name, 0, values);
+      claim(values[0] == 0 && values[1] == 0, "a tensor has its values");
+    }
+  } catch (const CheckpointError&) {
+  }
+}
+
+}  // namespace
+}  // namespace zero::fuzz
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string bytes = zero::fuzz::text_of(data, size);
+  if (bytes.starts_with('{')) {
+    zero::fuzz::claim_index(bytes);
+  } else {
+    zero::fuzz::claim_file(bytes);
+  }
   return 0;
 }
