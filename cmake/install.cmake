@@ -43,6 +43,7 @@ set(zero_headers
   engine/errors.h
   engine/init/deferred_init.h
   engine/init/init_spec.h
+  engine/load_safetensors.h
   engine/offloaded_bytes.h
   engine/options.h
   engine/plan/memory_plan.h

@@ -30,7 +30,18 @@ struct Pass {
   at::Tensor loss;         // scalar, of the sums' type
   at::Tensor hidden_grad;  // (tokens, dim), of the type of hidden
   at::Tensor weight_grad;  // (vocab, dim), of the sums' type
+  at::Tensor bias_grad;    // (vocab), of the sums' type
 };
+
+// Which of them are needed.
+struct Wanted {
+  bool hidden = false, weight = false, bias = false;
+  bool any() const { return hidden || weight || bias; }
+};
+
+at::Tensor zeros_like_sum(const at::Tensor& parameter, at::ScalarType type) {
+  return at::zeros(parameter.sizes(), parameter.options().dtype(type));
+}
 
 // From log probabilities (rows, vocab) to the gradient of the logits, in their place:
 // probabilities less one at the target, nothing where it is ignored.
@@ -42,30 +53,31 @@ at::Tensor logits_grad(at::Tensor& log_probs, const at::Tensor& targets) {
 }
 
 Pass pass_over(const at::Tensor& hidden, const at::Tensor& weight,
-               const at::Tensor& targets, int64_t chunk, bool wants_hidden_grad,
-               bool wants_weight_grad) {
+               const std::optional<at::Tensor>& bias, const at::Tensor& targets,
+               int64_t chunk, const Wanted& wanted) {
   const at::ScalarType type = sum_type(hidden);
   const double raise = raised_by(hidden.scalar_type());
   at::Tensor loss = at::zeros({}, hidden.options().dtype(at::kDouble));
   Pass pass;
-  if (wants_hidden_grad) pass.hidden_grad = at::empty_like(hidden);
-  if (wants_weight_grad)
-    pass.weight_grad = at::zeros(weight.sizes(), weight.options().dtype(type));
+  if (wanted.hidden) pass.hidden_grad = at::empty_like(hidden);
+  if (wanted.weight) pass.weight_grad = zeros_like_sum(weight, type);
+  if (wanted.bias) pass.bias_grad = zeros_like_sum(*bias, type);
   for (int64_t begin = 0; begin < hidden.size(0); begin += chunk) {
     const int64_t rows = std::min(chunk, hidden.size(0) - begin);
     const at::Tensor part = hidden.narrow(0, begin, rows);           // (rows, dim)
     const at::Tensor part_targets = targets.narrow(0, begin, rows);  // (rows)
     at::Tensor log_probs =                                           // (rows, vocab)
-        at::log_softmax(at::linear(part, weight).to(type), 1);
+        at::log_softmax(at::linear(part, weight, bias).to(type), 1);
     loss += at::nll_loss(log_probs, part_targets, {}, at::Reduction::Sum, kIgnored);
-    if (!wants_hidden_grad && !wants_weight_grad) continue;
+    if (!wanted.any()) continue;
     at::Tensor grad = logits_grad(log_probs, part_targets);
     if (raise != 1) grad.mul_(raise);
-    if (wants_hidden_grad)
+    if (wanted.hidden)
       pass.hidden_grad.narrow(0, begin, rows)
           .copy_(at::mm(grad.to(weight.scalar_type()), weight));
     // A product in 16 bits would round every chunk's share of the sum.
-    if (wants_weight_grad) pass.weight_grad.addmm_(grad.t(), part.to(type));
+    if (wanted.weight) pass.weight_grad.addmm_(grad.t(), part.to(type));
+    if (wanted.bias) pass.bias_grad += grad.sum(0);
   }
   pass.loss = loss.to(type);
   return pass;
@@ -84,11 +96,13 @@ at::Tensor scaled(at::Tensor grad, const at::Tensor& factor) {
 
 struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden,
-                            const at::Tensor& weight, const at::Tensor& targets,
-                            int64_t chunk) {
-    const Pass pass = pass_over(hidden, weight, targets, chunk, hidden.requires_grad(),
-                                weight.requires_grad());
-    context->save_for_backward({pass.hidden_grad, pass.weight_grad});
+                            const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias,
+                            const at::Tensor& targets, int64_t chunk) {
+    const Pass pass = pass_over(
+        hidden, weight, bias, targets, chunk,
+        {hidden.requires_grad(), weight.requires_grad(), bias && bias->requires_grad()});
+    context->save_for_backward({pass.hidden_grad, pass.weight_grad, pass.bias_grad});
     context->saved_data["raise"] = raised_by(hidden.scalar_type());
     return pass.loss;
   }
@@ -99,8 +113,8 @@ struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
     // Autograd converts what comes to the type of what it belongs to.
     const variable_list grads = context->get_saved_variables();
     const at::Tensor factor = loss_grad[0] / context->saved_data["raise"].toDouble();
-    return {scaled(grads[0], factor), scaled(grads[1], factor), at::Tensor(),
-            at::Tensor()};
+    return {scaled(grads[0], factor), scaled(grads[1], factor), scaled(grads[2], factor),
+            at::Tensor(), at::Tensor()};
   }
 };
 
@@ -108,18 +122,30 @@ struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
 
 at::Tensor chunked_loss(const at::Tensor& hidden, const at::Tensor& weight,
                         const at::Tensor& targets, int64_t chunk) {
+  return chunked_loss(hidden, weight, at::Tensor(), targets, chunk);
+}
+
+at::Tensor chunked_loss(const at::Tensor& hidden, const at::Tensor& weight,
+                        const at::Tensor& bias, const at::Tensor& targets,
+                        int64_t chunk) {
   require(chunk > 0, "a chunk of " + std::to_string(chunk) + " tokens", "1 or more");
   require(hidden.dim() > 0 && weight.dim() == 2 && hidden.size(-1) == weight.size(1) &&
               hidden.numel() == targets.numel() * weight.size(1),
           "hidden " + c10::str(hidden.sizes()) + ", weight " + c10::str(weight.sizes()) +
               " and targets " + c10::str(targets.sizes()) + " do not fit together",
           "hidden (..., dim), weight (vocab, dim), targets (...)");
+  require(!bias.defined() || bias.sizes() == weight.sizes().slice(0, 1),
+          "weight " + c10::str(weight.sizes()) + " and a bias of another size",
+          "bias (vocab)");
   const at::Tensor rows = hidden.reshape({targets.numel(), weight.size(1)});
   const at::Tensor row_targets = targets.reshape(-1);
-  const bool needs_grad =
-      torch::GradMode::is_enabled() && (hidden.requires_grad() || weight.requires_grad());
-  if (needs_grad) return ChunkedLoss::apply(rows, weight, row_targets, chunk);
-  return pass_over(rows, weight, row_targets, chunk, false, false).loss;
+  const std::optional<at::Tensor> added =
+      bias.defined() ? std::optional(bias) : std::nullopt;
+  const bool needs_grad = torch::GradMode::is_enabled() &&
+                          (hidden.requires_grad() || weight.requires_grad() ||
+                           (bias.defined() && bias.requires_grad()));
+  if (needs_grad) return ChunkedLoss::apply(rows, weight, added, row_targets, chunk);
+  return pass_over(rows, weight, added, row_targets, chunk, {}).loss;
 }
 
 }  // namespace zero

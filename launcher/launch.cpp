@@ -34,11 +34,13 @@ struct Verb {
 constexpr std::array kVerbs = {
     Verb{"train", "train a language model, its state sharded over all ranks", train},
     Verb{"plan", "will it fit? memory by owner, what would fit, the largest model", plan},
-    Verb{"eval", "the loss of a checkpoint's model on data (--from DIR)", eval},
-    Verb{"generate", "a prompt, continued by a checkpoint's model (--from DIR)",
-         generate_text},
+    Verb{"eval", "the loss of a model on data (--from DIR)", eval},
+    Verb{"generate", "a prompt, continued by a model (--from DIR)", generate_text},
     Verb{"verify", "every byte of a checkpoint, or of all of a run's (--from DIR)",
          verify},
+    Verb{"export",
+         "a checkpoint's model as a folder for Hugging Face (--from DIR --to DIR)",
+         export_folder},
     Verb{"bench", "what this machine does, each beside its limit (adam, step, ...)",
          bench, bench_help},
 };

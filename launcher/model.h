@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ class Module;
 
 namespace zero {
 
-// A language model as the launcher's verbs need it; examples/models/gpt2 is one.
+// A language model as the launcher's verbs need it; examples/models holds some.
 class LanguageModel {
  public:
   virtual ~LanguageModel() = default;
@@ -30,15 +31,38 @@ class LanguageModel {
   virtual at::Tensor next_logits(const at::Tensor& tokens) = 0;
 };
 
-// The shape of a model: what --preset chooses and --layers, --dim ... override. 0: take
-// the preset's.
+// Under which keys a family's config has what --layers, --dim ... stand for. Empty: the
+// family has no such thing, and refuses the setting. The vocabulary's key is "vocab_size"
+// in every family.
+struct ConfigKeys {
+  std::string layers = {}, dim = {}, heads = {}, kv_heads = {}, ffn_dim = {};
+  std::string positions = {};  // the longest sample that the model is made for
+  bool operator==(const ConfigKeys&) const = default;
+};
+
+// The shape of a model, and how it is trained. `config` is the family's own: the keys and
+// meanings are those of its config.json at Hugging Face, where it is known there. null:
+// to be worked out from the others; of vocab_size: what the data needs.
 struct ModelShape {
-  int64_t layers = 0, dim = 0, heads = 0, kv_heads = 0, ffn_dim = 0;
-  int64_t vocab = 0;    // 0: what the data needs
-  int64_t seq_len = 0;  // longest sequence
+  nlohmann::json config = nlohmann::json::object();
+  ConfigKeys keys = {};
+  int64_t seq_len = 0;  // tokens of a sample
   double dropout = 0;
   int64_t loss_chunk = 0;  // tokens whose logits the loss makes at once; 0: all
   bool operator==(const ModelShape&) const = default;
+
+  // An integer of the config; 0 where it has none, or null.
+  int64_t integer(const std::string& key) const {
+    const auto found = config.find(key);
+    return found != config.end() && found->is_number_integer() ? found->get<int64_t>()
+                                                               : 0;
+  }
+  int64_t layers() const { return integer(keys.layers); }
+  int64_t dim() const { return integer(keys.dim); }
+  int64_t heads() const { return integer(keys.heads); }
+  int64_t kv_heads() const { return integer(keys.kv_heads); }
+  int64_t ffn_dim() const { return integer(keys.ffn_dim); }
+  int64_t vocab() const { return integer("vocab_size"); }
 };
 
 // One pass of training through a model, for its memory to be estimated.
@@ -59,13 +83,47 @@ struct ActivationBytes {
   int64_t offloaded = 0;  // in the host's memory, with PassShape::offloads
 };
 
+// One class of configs that a family is made from, as a table: what a config of that
+// "model_type" means where it is silent.
+struct ConfigClass {
+  std::string model_type;    // "qwen2"
+  std::string architecture;  // "Qwen2ForCausalLM"
+  // Every key that the family reads, with what counts where a config.json has none.
+  nlohmann::json defaults = nlohmann::json::object();
+  // Keys that it does not read, each with the values under which it need not: anything
+  // else is another model. A key that is absent has the first of them.
+  nlohmann::json fixed = nlohmann::json::object();
+  // Rates of dropout, which are told: --dropout alone counts.
+  std::vector<std::string> dropouts = {};
+  std::map<std::string, std::string> aliases = {};  // other names of keys
+  // Of its files: what stands before all names but the head's, and is missing in old
+  // ones; globs of tensors that old ones have and nobody needs.
+  std::string prefix = "";
+  std::vector<std::string> dead = {};
+};
+
 // One family of models that --model can name.
 struct ModelFamily {
-  std::string name;                           // "gpt2"
-  std::map<std::string, ModelShape> presets;  // "gpt2-124m" ...
-  std::string default_preset;                 // when none is named
-  // Throws Error(kUsage) for shapes that do not fit together. Called under DeferredInit:
-  // costs no memory.
+  std::string name;  // "llama"
+  ConfigKeys keys = {};
+  // Of presets that name no "model_type", the first. None: configs are what presets say.
+  std::vector<ConfigClass> classes = {};
+  std::map<std::string, nlohmann::json> presets;  // "gpt2-124m": what is not the default
+  std::string default_preset;                     // when none is named
+  // The model has a parameter for each position: a sample is never longer than those, and
+  // a new model has as many as its samples are long.
+  bool learns_positions = false;
+  // Bring keys of older config.json up to date, before defaults fill what is missing.
+  // Null: there are none.
+  std::function<void(nlohmann::json& config)> modernise = nullptr;
+  // The reverse: add the older keys, so that older readers understand it, too.
+  std::function<void(nlohmann::json& config)> age = nullptr;
+  // Work sizes out anew that belong to another width or number of heads than the
+  // config's.
+  std::function<void(nlohmann::json& config)> resize = nullptr;
+  // Throws Error(kUsage) for sizes that do not fit together, in the config's words.
+  std::function<void(const ModelShape&)> check = nullptr;
+  // Of a shape that check() allows. Called under DeferredInit: costs no memory.
   std::function<std::unique_ptr<LanguageModel>(const ModelShape&)> make;
   std::function<InitRules(const ModelShape&)> init_rules;
   // Null: nobody knows.

@@ -61,7 +61,7 @@ HOMES = {
     "hwloc.h": ["offload/"],
     "hdf5.h": ["checkpoint/"],
     "xxhash.h": ["checkpoint/", "launcher/data/"],
-    "nlohmann/": ["checkpoint/", "launcher/"],
+    "nlohmann/": ["checkpoint/", "examples/", "launcher/"],
     "mpi.h": ["engine/comm/"],
     "nccl.h": ["engine/comm/nccl/"],
     "cuda": ["engine/device/cuda/"],

@@ -4,6 +4,12 @@
 namespace zero {
 
 // The models that --model of zero_launch can name.
+ModelFamily gpt2_family();
+ModelFamily llama_family();
+ModelFamily gptj_family();
+ModelFamily gpt_neox_family();
+
+// All of them, the first being what --model takes when it is not given.
 ModelFamilies example_families();
 
 }  // namespace zero

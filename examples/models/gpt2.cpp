@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "engine/chunked_loss.h"
 #include "engine/errors.h"
 
 namespace zero {
@@ -14,6 +13,13 @@ namespace F = torch::nn::functional;
 nn::LayerNorm layer_norm(const Gpt2Config& config) {
   return nn::LayerNorm(
       nn::LayerNormOptions({config.n_embd}).eps(config.layer_norm_epsilon));
+}
+
+DecoderEnds ends_of(const Gpt2Config& config) {
+  return {.vocab = config.vocab_size,
+          .dim = config.n_embd,
+          .are_tied = config.has_tied_head,
+          .loss_chunk = config.loss_chunk};
 }
 
 }  // namespace
@@ -72,7 +78,8 @@ at::Tensor Gpt2BlockImpl::forward(at::Tensor x) {
 }
 
 Gpt2TransformerImpl::Gpt2TransformerImpl(const Gpt2Config& config) {
-  wte = register_module("wte", nn::Embedding(config.vocab_size, config.n_embd));
+  wte = make_embedding(ends_of(config));
+  register_module("wte", wte.ptr());
   wpe = register_module("wpe", nn::Embedding(config.n_positions, config.n_embd));
   drop = register_module("drop", nn::Dropout(config.dropout));
   h = register_module(
@@ -88,23 +95,11 @@ at::Tensor Gpt2TransformerImpl::forward(const at::Tensor& tokens) {
   return ln_f(x);
 }
 
-Gpt2Impl::Gpt2Impl(const Gpt2Config& config) : loss_chunk_(config.loss_chunk) {
+Gpt2Impl::Gpt2Impl(const Gpt2Config& config) {
   check(config);
   transformer = register_module("transformer", Gpt2Transformer(config));
-  lm_head = register_module("lm_head", TiedHead(transformer->wte->weight));
-}
-
-at::Tensor Gpt2Impl::logits(const at::Tensor& tokens) {
-  return lm_head(transformer(tokens));
-}
-
-at::Tensor Gpt2Impl::forward(const at::Tensor& tokens, const at::Tensor& targets) {
-  if (loss_chunk_ > 0)
-    return chunked_loss(transformer(tokens), lm_head->weight, targets, loss_chunk_);
-  const at::Tensor scores = logits(tokens).to(at::kFloat);
-  return F::cross_entropy(
-      scores.view({-1, scores.size(-1)}), targets.reshape(-1),
-      F::CrossEntropyFuncOptions().ignore_index(-1).reduction(torch::kSum));
+  head_ = make_head(ends_of(config), transformer->wte);
+  register_module("lm_head", head_.ptr());
 }
 
 InitRules gpt2_init_rules(const Gpt2Config& config) {

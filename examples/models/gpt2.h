@@ -6,17 +6,18 @@
 
 #include "engine/init/init_spec.h"
 #include "engine/unit.h"
+#include "examples/models/decoder.h"
 
 namespace zero {
 
 // GPT-2 with the names, layouts and initialisation of Hugging Face's GPT2LMHeadModel: its
-// files load without translation. Pre-norm blocks, learned positions, tanh GELU, output
-// tied to the token embedding.
+// files load without translation. Pre-norm blocks, learned positions, tanh GELU.
 struct Gpt2Config {
   int64_t n_layer = 12, n_head = 12, n_embd = 768, n_positions = 1024, vocab_size = 50257;
   int64_t n_inner = 0;  // width of the MLP; 0: 4 * n_embd
   double layer_norm_epsilon = 1e-5;
   double initializer_range = 0.02;
+  bool has_tied_head = true;
   double dropout = 0;
   int64_t loss_chunk = 0;  // tokens whose logits the loss makes at once; 0: all
 
@@ -75,40 +76,20 @@ class Gpt2TransformerImpl : public torch::nn::Module {
   explicit Gpt2TransformerImpl(const Gpt2Config& config);
   at::Tensor forward(const at::Tensor& tokens);  // (B, T) int64 -> (B, T, C)
 
-  torch::nn::Embedding wte{nullptr}, wpe{nullptr};
+  TokenEmbedding wte;
+  torch::nn::Embedding wpe{nullptr};
   torch::nn::Dropout drop{nullptr};
   UnitList<Gpt2BlockImpl> h{nullptr};
   torch::nn::LayerNorm ln_f{nullptr};
 };
 TORCH_MODULE(Gpt2Transformer);
 
-// `lm_head.weight`: the token embedding, used again.
-class TiedHeadImpl : public torch::nn::Module {
- public:
-  explicit TiedHeadImpl(const at::Tensor& embedding)
-      : weight(register_parameter("weight", embedding)) {}
-  at::Tensor forward(const at::Tensor& x) {
-    return torch::nn::functional::linear(x, weight);
-  }  // (..., C) -> (..., V)
-
-  at::Tensor weight;  // (V, C)
-};
-TORCH_MODULE(TiedHead);
-
-class Gpt2Impl : public torch::nn::Module {
+class Gpt2Impl : public Decoder {
  public:
   explicit Gpt2Impl(const Gpt2Config& config);
-
-  at::Tensor logits(const at::Tensor& tokens);  // (B, T) int64 -> (B, T, V)
-  // Sum over targets of the cross entropy, in fp32; a target of -1 is not one. tokens,
-  // targets (B, T) int64.
-  at::Tensor forward(const at::Tensor& tokens, const at::Tensor& targets);
+  at::Tensor hidden(const at::Tensor& tokens) override { return transformer(tokens); }
 
   Gpt2Transformer transformer{nullptr};
-  TiedHead lm_head{nullptr};
-
- private:
-  const int64_t loss_chunk_;
 };
 TORCH_MODULE(Gpt2);
 

@@ -16,6 +16,7 @@
 #include "launcher/process/runner.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
+#include "launcher/settings/chosen_model.h"
 #include "launcher/settings/derived.h"
 #include "offload/topology.h"
 
@@ -27,8 +28,8 @@ constexpr int64_t kNumEqualUnits = 24, kFewTokens = 64;
 
 // Without data the vocabulary is that of text.
 ModelShape shape_for(const ModelFamily& family, const Settings& settings) {
-  ModelShape shape = chosen_shape(family, settings);
-  if (shape.vocab == 0) shape.vocab = data::TokenFile::kEndOfText + 1;
+  ModelShape shape = new_shape(family, settings);
+  if (shape.vocab() == 0) shape.config["vocab_size"] = data::TokenFile::kEndOfText + 1;
   return shape;
 }
 
@@ -49,7 +50,7 @@ Batch made_up_batch(int64_t rows, const ModelShape& shape, uint64_t seed) {
   std::mt19937_64 random(seed);
   Batch batch = empty_batch(rows, shape.seq_len);
   const auto token = [&] {
-    return static_cast<int64_t>(random() % static_cast<uint64_t>(shape.vocab));
+    return static_cast<int64_t>(random() % static_cast<uint64_t>(shape.vocab()));
   };
   for (int64_t& input : batch.inputs) input = token();
   for (int64_t& target : batch.targets) target = token();
@@ -202,7 +203,7 @@ std::vector<Row> StepBench::hidden_updates(const std::vector<int>& cpus) {
   settings.micro_batch = 1;
   settings.adam_threads = 1;
   ModelShape shape = shape_;
-  shape.layers = kNumEqualUnits;
+  shape.config[shape.keys.layers] = kNumEqualUnits;
   shape.seq_len = kFewTokens;
   bind_process(cpus);
   set_threads(1);

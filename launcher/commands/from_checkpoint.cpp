@@ -10,10 +10,12 @@
 #include "engine/choose_gpu.h"
 #include "engine/comm/ranks.h"
 #include "engine/engine.h"
+#include "engine/load_safetensors.h"
 #include "engine/save_load.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/data/sampler.h"
 #include "launcher/data/token_source.h"
+#include "launcher/huggingface/model_folder.h"
 #include "launcher/inference/evaluate.h"
 #include "launcher/inference/generate.h"
 #include "launcher/plan/offload_choice.h"
@@ -26,6 +28,7 @@
 #include "launcher/run/report.h"
 #include "launcher/run/resume.h"
 #include "launcher/run/saved_run.h"
+#include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/derived.h"
 #include "launcher/settings/values.h"
@@ -35,23 +38,43 @@ namespace {
 
 using nlohmann::json;
 
-// What a checkpoint says about itself; the same on every rank.
+// What a checkpoint says about itself; the same on every rank. A folder of Hugging Face
+// is one without a run.
 struct FoundCheckpoint {
   std::string folder;
   SavedRun run;
+  bool is_model_folder = false;
 };
 
-// The step's folder `from`, or the newest one of a run's folder; collective. Rank 0 alone
-// looks, as a run may just be saving. Throws Error(kUsage) that names --from.
-FoundCheckpoint find_saved_run(const std::string& from, Ranks& ranks) {
+// As if a run had just started from it.
+SavedRun run_from(const ModelFolder& model) {
+  constexpr int64_t kText = data::TokenFile::kEndOfText + 1;
+  SavedRun run;
+  run.settings.model = model.family;
+  run.model = model.config;
+  run.vocab = model.config.at("vocab_size").get<int64_t>();
+  run.is_text = run.vocab == kText;
+  return run;
+}
+
+// The step's folder `from`, or the newest one of a run's folder, or a model's folder;
+// collective. Rank 0 alone looks, as a run may just be saving. Throws Error(kUsage) that
+// names --from.
+FoundCheckpoint find_saved_run(const std::string& from, const ModelFamilies& models,
+                               Ranks& ranks) {
   std::string found;
   if (ranks.rank() == 0) {
-    const std::string folder = find_checkpoint(from, "--from");
-    found = json({folder, checkpoint::Reader(folder).manifest().config}).dump();
+    if (is_model_folder(from)) {
+      const SavedRun run = run_from(read_model_folder(from, models, "--from"));
+      found = json({from, to_text(run), true}).dump();
+    } else {
+      const std::string folder = find_checkpoint(from, "--from");
+      found = json({folder, checkpoint::Reader(folder).manifest().config, false}).dump();
+    }
   }
   const json agreed = json::parse(ranks.broadcast(found));
   const std::string folder = agreed[0];
-  return {folder, parse_saved_run(agreed[1], folder)};
+  return {folder, parse_saved_run(agreed[1], folder), agreed[2]};
 }
 
 // What belonged to the machine or to a test of the training run stays behind.
@@ -82,6 +105,7 @@ struct LoadedModel {
 Options options_for_use(const LoadedModel& loaded, const Settings& settings,
                         const ModelFamily& family) {
   Options options = engine_options(settings, loaded.batch, loaded.shape, family);
+  options.init = {{"*", zeros()}};  // until they are read
   options.inference = true;
   options.deterministic = false;  // this is about gradients; forward is the same anywhere
   options.accumulate = Accumulate::kModel;
@@ -124,8 +148,7 @@ RunPlan plan_for_use(const LoadedModel& loaded, const ModelFamily& family,
 // Collective.
 void load(LoadedModel& loaded, const ModelFamily& family, const World& world,
           std::unique_ptr<Ranks> ranks) {
-  loaded.shape = chosen_shape(family, loaded.settings);
-  loaded.shape.vocab = loaded.checkpoint.run.vocab;
+  loaded.shape = shape_of_run(family, loaded.checkpoint.run, loaded.settings);
   loaded.shape.dropout = 0;
   loaded.batch = one_pass(loaded.settings.micro_batch, ranks->size(), ranks->rank());
   loaded.model = make_deferred(family, loaded.shape);
@@ -138,10 +161,15 @@ void load(LoadedModel& loaded, const ModelFamily& family, const World& world,
                  [] { return "more nodes, or --ignore-plan to start all the same"; });
   loaded.engine =
       std::make_unique<Engine>(loaded.model->module(), options, std::move(ranks));
-  LoadOptions weights_alone;
-  weights_alone.with_optimizer = false;
-  loaded.step =
-      load_checkpoint(*loaded.engine, loaded.checkpoint.folder, weights_alone).step;
+  const std::string& folder = loaded.checkpoint.folder;
+  if (loaded.checkpoint.is_model_folder) {
+    const ConfigClass& of = *find_class(family, loaded.shape.config);
+    load_safetensors(*loaded.engine, folder, {of.prefix, of.dead});
+  } else {
+    LoadOptions weights_alone;
+    weights_alone.with_optimizer = false;
+    loaded.step = load_checkpoint(*loaded.engine, folder, weights_alone).step;
+  }
   loaded.runner = std::make_unique<Runner>(*loaded.model, *loaded.engine);
 }
 
@@ -170,13 +198,13 @@ int use_checkpoint(const std::string& verb, const Call& call,
   LoadedModel loaded;
   return run_or_end(world, [&] {
     std::unique_ptr<Ranks> ranks = world.make_ranks();
-    loaded.checkpoint = find_saved_run(line.from, *ranks);
+    loaded.checkpoint = find_saved_run(line.from, call.models, *ranks);
     const Settings base = settings_for_use(loaded.checkpoint.run.settings);
     loaded.settings = read_settings(
         line, call.environment, {.verb = verb, .base = &base, .models = &call.models});
     world.watch(loaded.settings.hang_timeout);
     set_up_process(loaded.settings, world);
-    load(loaded, *find_family(call.models, loaded.settings.model), world,
+    load(loaded, *find_family_of(call.models, loaded.checkpoint.run), world,
          std::move(ranks));
     use(loaded);
     return ExitCode::kDone;
@@ -194,7 +222,7 @@ void evaluate_on(const std::vector<std::string>& paths, LoadedModel& loaded) {
   const bool is_first = loaded.batch.rank == 0;
   const ModelShape& shape = loaded.shape;
   const data::TokenSource source(paths);
-  if (is_first) source.check_ids(shape.vocab);
+  if (is_first) source.check_ids(shape.vocab());
   const data::Sampler sampler(source, {shape.seq_len, false, 0});
   const int64_t num_samples = samples_to_evaluate(sampler, loaded.settings);
   const Evaluation result = *evaluate(*loaded.runner, loaded.engine->control(), sampler,

@@ -10,13 +10,14 @@
 #include "launcher/commands/verbs.h"
 #include "launcher/data/token_file.h"
 #include "launcher/data/token_source.h"
+#include "launcher/huggingface/model_folder.h"
 #include "launcher/plan/advice.h"
 #include "launcher/plan/plan_page.h"
 #include "launcher/plan/run_plan.h"
 #include "launcher/process/runner.h"
 #include "launcher/run/console.h"
+#include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
-#include "launcher/settings/derived.h"
 #include "launcher/settings/setting_table.h"
 #include "offload/available_memory.h"
 
@@ -29,10 +30,25 @@ int64_t vocab_of_data(const Settings& settings) {
   return settings.data.empty() ? kText : data::TokenSource(settings.data).vocab_size();
 }
 
-Wish wish_for(const Settings& settings, const ModelFamily& family, const Call& call,
+struct Asked {
+  const ModelFamily* family = nullptr;
+  ModelShape shape;
+};
+
+Asked asked_model(const Settings& settings, const ModelFamilies& models) {
+  if (settings.init_from.empty()) {
+    const ModelFamily& family = *find_family(models, settings.model);
+    return {&family, new_shape(family, settings)};
+  }
+  const ModelFolder folder = read_model_folder(settings.init_from, models, "--init-from");
+  const ModelFamily& family = *find_family(models, folder.family);
+  return {&family, shape_of(family, folder.config, settings)};
+}
+
+Wish wish_for(const Settings& settings, const ModelShape& shape, const Call& call,
               int num_ranks) {
-  Wish wish{settings, chosen_shape(family, settings)};
-  if (wish.shape.vocab == 0) wish.shape.vocab = vocab_of_data(settings);
+  Wish wish{settings, shape};
+  if (wish.shape.vocab() == 0) wish.shape.config["vocab_size"] = vocab_of_data(settings);
   wish.num_ranks = settings.ranks > 0 ? static_cast<int>(settings.ranks) : num_ranks;
   wish.ranks_on_node =
       settings.hosts.empty()
@@ -61,6 +77,7 @@ PlanAnswer answer_for(const Wish& wish, const ModelFamily& family) {
   };
   PlanAnswer answer;
   answer.wish = wish;
+  answer.family = family.name;
   answer.room_text =
       wish.settings.host_memory > 0 ? "(--host-memory)" : "free on this host";
   answer.gpu_room_text =
@@ -101,9 +118,9 @@ int plan(const Call& call) {
                                            .may_start_ranks = true,
                                            .is_complete = false,
                                            .models = &call.models});
-  const ModelFamily& family = *find_family(call.models, settings.model);
+  const Asked asked = asked_model(settings, call.models);
   const PlanAnswer answer =
-      answer_for(wish_for(settings, family, call, num_ranks), family);
+      answer_for(wish_for(settings, asked.shape, call, num_ranks), *asked.family);
   if (!call.line.write.empty()) write_settings(call.line.write, answer);
   const std::string text =
       call.line.json ? to_json(answer).dump() + "\n" : to_page(answer);

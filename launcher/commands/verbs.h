@@ -37,6 +37,9 @@ int generate_text(const Call& call);
 // that was recorded. kDone when all is sound, else kCheckpoint.
 int verify(const Call& call);
 
+// A checkpoint's model as a folder that transformers loads.
+int export_folder(const Call& call);
+
 // Time one thing beside its limit; print a table, or with --json an array of rows. adam
 // and checkpoint are about one process: of several ranks the first measures, the others
 // leave.

@@ -88,7 +88,8 @@ std::string show_tokens(std::span<const int64_t> tokens, bool is_text) {
 
 std::string sample_text(const NextLogits& next_logits, const Settings& settings,
                         const ModelShape& shape, bool is_text) {
-  const std::vector<int64_t> prompt = parse_prompt(settings.sample, is_text, shape.vocab);
+  const std::vector<int64_t> prompt =
+      parse_prompt(settings.sample, is_text, shape.vocab());
   const GenerateOptions options{settings.sample_tokens, settings.sample_temperature,
                                 static_cast<uint64_t>(settings.seed), shape.seq_len};
   return show_tokens(prompt, is_text) + (is_text ? "" : " ") +

@@ -149,21 +149,26 @@ std::optional<Fit> on_more_nodes(const Wish& wish, const Planner& plan) {
 // divide, or no setting allows so much.
 std::optional<ModelShape> scaled(const ModelShape& shape, int64_t heads) {
   constexpr int64_t kMostLayers = 1 << 14, kWidest = 1 << 24;
-  const int64_t before = std::max<int64_t>(1, shape.heads);
+  const int64_t before = std::max<int64_t>(1, shape.heads());
   const auto part = [&](int64_t size) {
     return static_cast<int64_t>(
         std::llround(static_cast<double>(size) * static_cast<double>(heads) /
                      static_cast<double>(before)));
   };
   ModelShape result = shape;
-  result.heads = shape.heads == 0 ? 0 : heads;
-  result.dim = shape.dim / before * heads;
-  result.layers = std::max<int64_t>(1, part(shape.layers));
-  result.ffn_dim = part(shape.ffn_dim);
-  if (result.layers > kMostLayers || result.dim > kWidest) return std::nullopt;
-  if (shape.kv_heads == 0) return result;
-  result.kv_heads = std::max<int64_t>(1, part(shape.kv_heads));
-  return heads % result.kv_heads == 0 ? std::optional(result) : std::nullopt;
+  // Nothing takes the place of what is not there, or follows from the others.
+  const auto put = [&](const std::string& key, int64_t size) {
+    if (shape.integer(key) > 0) result.config[key] = size;
+  };
+  const ConfigKeys& keys = shape.keys;
+  put(keys.heads, heads);
+  put(keys.dim, shape.dim() / before * heads);
+  put(keys.layers, std::max<int64_t>(1, part(shape.layers())));
+  put(keys.ffn_dim, part(shape.ffn_dim()));
+  put(keys.kv_heads, std::max<int64_t>(1, part(shape.kv_heads())));
+  if (result.layers() > kMostLayers || result.dim() > kWidest) return std::nullopt;
+  const bool divides = result.kv_heads() == 0 || heads % result.kv_heads() == 0;
+  return divides ? std::optional(result) : std::nullopt;
 }
 
 }  // namespace
@@ -194,7 +199,7 @@ std::optional<RunPlan> largest_fit(const Wish& wish, const Planner& plan) {
     return fits(planned, wish) ? std::optional(std::move(planned)) : std::nullopt;
   };
   std::optional<RunPlan> best;
-  int64_t low = 0, high = std::max<int64_t>(1, wish.shape.heads);
+  int64_t low = 0, high = std::max<int64_t>(1, wish.shape.heads());
   while (auto planned = attempt(high)) {
     best = std::move(planned);
     low = high;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "launcher/plan/offload_choice.h"
@@ -16,7 +17,7 @@ using nlohmann::json;
 std::string shape_text(const RunPlan& plan) {
   const ModelShape& shape = plan.shape;
   return fmt::format("{} layers, dim {}, {} heads, vocabulary {}: {} parameters",
-                     shape.layers, shape.dim, shape.heads, shape.vocab,
+                     shape.layers(), shape.dim(), shape.heads(), shape.vocab(),
                      fmt::group_digits(plan.num_parameters));
 }
 
@@ -54,6 +55,17 @@ std::string loss(const RunPlan& plan) {
   const std::string ways = chunk == 0 ? fmt::format("whole; --loss-chunk {}", kLossChunk)
                                       : fmt::format("chunks of {} tokens; whole", chunk);
   return labelled("loss", ways + ": " + short_bytes(other) + " of activations");
+}
+
+// What a tied pair costs: the engine keeps the part around all units gathered, and the
+// pair belongs there.
+std::string tied(const RunPlan& plan) {
+  if (plan.shape.config.value("tie_word_embeddings", nlohmann::json()) != true) return "";
+  const auto root = std::ranges::find(plan.engine, "root weights", &MemoryEntry::owner);
+  if (root == plan.engine.end()) return "";
+  return labelled("tied", "embedding and head are one: " + short_bytes(root->bytes) +
+                              " of each rank stay gathered from forward to the end of "
+                              "backward");
 }
 
 // What one rank's weights and gradients are on the way for.
@@ -102,10 +114,11 @@ std::string device_text(const PlanAnswer& answer) {
 
 json shape_json(const RunPlan& plan) {
   const ModelShape& shape = plan.shape;
-  return {{"layers", shape.layers},   {"dim", shape.dim},
-          {"heads", shape.heads},     {"kv_heads", shape.kv_heads},
-          {"ffn_dim", shape.ffn_dim}, {"vocab", shape.vocab},
-          {"seq_len", shape.seq_len}, {"parameters", plan.num_parameters}};
+  return {{"layers", shape.layers()},   {"dim", shape.dim()},
+          {"heads", shape.heads()},     {"kv_heads", shape.kv_heads()},
+          {"ffn_dim", shape.ffn_dim()}, {"vocab", shape.vocab()},
+          {"seq_len", shape.seq_len},   {"parameters", plan.num_parameters},
+          {"config", shape.config}};
 }
 
 json fit_json(const Fit& fit) {
@@ -124,12 +137,13 @@ json fit_json(const Fit& fit) {
 std::string to_page(const PlanAnswer& answer) {
   const RunPlan& plan = answer.plan;
   std::string text = "zero_launch plan\n";
-  text += labelled("model", answer.wish.settings.model + ": " + shape_text(plan) + ", " +
+  text += labelled("model", answer.family + ": " + shape_text(plan) + ", " +
                                 answer.wish.settings.dtype);
   text += labelled("ranks", fmt::format("{}, {} of them on a node", plan.num_ranks,
                                         plan.ranks_on_node));
   text += labelled("device", device_text(answer));
   text += table(plan);
+  text += tied(plan);
   text += loss(plan);
   text += step(plan);
   text += labelled("verdict", verdict(answer));

@@ -29,7 +29,7 @@ std::string model_text(const Settings& settings, const BannerFacts& facts) {
   const ModelShape& shape = facts.shape;
   return fmt::format(
       "{}: {} layers, dim {}, {} heads, vocabulary {}; {} parameters in {} units, {}",
-      settings.model, shape.layers, shape.dim, shape.heads, shape.vocab,
+      facts.family, shape.layers(), shape.dim(), shape.heads(), shape.vocab(),
       fmt::group_digits(facts.num_parameters), facts.num_units, settings.dtype);
 }
 

@@ -15,6 +15,7 @@ namespace zero::launcher {
 
 // What a run tells before its first step.
 struct BannerFacts {
+  std::string family;              // of the model
   std::vector<std::string> cores;  // of each rank: "0-3 (was pinned to 0)"
   int threads = 1;                 // of each rank's model
   ThreadChoice adam_threads;       // of rank 0's optimizer

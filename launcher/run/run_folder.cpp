@@ -123,6 +123,8 @@ void RunFolder::remove_stop_file() const {
   if (has_stop_file()) ::unlink(stop_file(path_).c_str());
 }
 
+std::string source_folder(const std::string& folder) { return folder + "/source"; }
+
 std::string stop_file(const std::string& folder) { return folder + "/STOP"; }
 
 void check_shared(const std::string& folder, const std::string& seen_as, Ranks& ranks) {

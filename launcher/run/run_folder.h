@@ -81,6 +81,9 @@ class RunFolder {
   std::unique_ptr<Heartbeat> lock_;  // rank 0 only
 };
 
+// Where a run keeps the small files that came with the weights it started from.
+std::string source_folder(const std::string& folder);
+
 // The file that stops the run in `folder`.
 std::string stop_file(const std::string& folder);
 

@@ -10,6 +10,7 @@
 #include "engine/comm/ranks.h"
 #include "engine/errors.h"
 #include "launcher/data/token_source.h"
+#include "launcher/settings/chosen_model.h"
 
 namespace zero::launcher {
 namespace {
@@ -90,7 +91,9 @@ std::string to_text(const SavedRun& run) {
                {"data", {{"hash", run.data.hash}, {"tokens", run.data.num_tokens}}},
                {"vocab", run.vocab},
                {"is_text", run.is_text},
-               {"threads", run.threads}})
+               {"threads", run.threads},
+               {"model", run.model},
+               {"source", run.source}})
       .dump();
 }
 
@@ -103,8 +106,24 @@ SavedRun parse_saved_run(const std::string& text, const std::string& where) {
     run.vocab = count_in(config, "vocab", 0);
     config.at("is_text").get_to(run.is_text);
     if (config.contains("threads")) run.threads = count_in(config, "threads", 0);
+    if (config.contains("model"))
+      run.model = config.at("model").get_ref<const json::object_t&>();
+    if (config.contains("source")) run.source = config.at("source");
     return run;
   });
+}
+
+const ModelFamily* find_family_of(const ModelFamilies& models, const SavedRun& run) {
+  const ModelFamily* family = family_of_config(models, run.model);
+  return family ? family : find_family(models, run.settings.model);
+}
+
+ModelShape shape_of_run(const ModelFamily& family, const SavedRun& run,
+                        const Settings& settings) {
+  ModelShape shape = run.model.empty() ? new_shape(family, settings)
+                                       : shape_of(family, run.model, settings);
+  shape.config["vocab_size"] = run.vocab;
+  return shape;
 }
 
 std::string to_text(const Progress& progress) {

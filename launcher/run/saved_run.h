@@ -1,8 +1,10 @@
 #pragma once
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "launcher/model.h"
 #include "launcher/settings/setting_table.h"
 #include "launcher/settings/settings.h"
 
@@ -36,11 +38,21 @@ struct SavedRun {
   int64_t vocab = 0;     // as the model was built
   bool is_text = false;  // tokens are bytes
   int64_t threads = 0;   // of the model, on rank 0; 0: older ones do not tell
+  // The model's complete config; empty: older ones do not tell, settings do.
+  nlohmann::json model = nlohmann::json::object();
+  nlohmann::json source = nullptr;  // config.json of --init-from, as it stood there
 };
 
 // {"settings": {...}, "data": {"hash": .., "tokens": ..}, "vocab": 257, "is_text": true,
-//  "threads": 2}
+//  "threads": 2, "model": {"n_layer": 6, ...}, "source": null}
 std::string to_text(const SavedRun& run);
+// The family of its model; nullptr: not among these.
+const ModelFamily* find_family_of(const ModelFamilies& models, const SavedRun& run);
+// Its model as these settings ask for it: shape_of(), or new_shape() where it does not
+// tell its config.
+ModelShape shape_of_run(const ModelFamily& family, const SavedRun& run,
+                        const Settings& settings);
+
 // Throws Error(kCheckpoint) that names `where`.
 SavedRun parse_saved_run(const std::string& text, const std::string& where);
 

@@ -10,9 +10,11 @@
 #include "engine/comm/ranks.h"
 #include "engine/engine.h"
 #include "engine/errors.h"
+#include "engine/load_safetensors.h"
 #include "launcher/data/sampler.h"
 #include "launcher/data/token_file.h"
 #include "launcher/data/token_source.h"
+#include "launcher/huggingface/agree_on_model.h"
 #include "launcher/inference/generate.h"
 #include "launcher/plan/advice.h"
 #include "launcher/plan/offload_choice.h"
@@ -26,6 +28,7 @@
 #include "launcher/run/metrics_history.h"
 #include "launcher/run/resume.h"
 #include "launcher/run/run_folder.h"
+#include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/setting_table.h"
 
@@ -67,21 +70,46 @@ ExitCode Training::run() {
 
 bool Training::is_first_rank() const { return world_.rank() == 0; }
 
-const ModelFamily& Training::family() const {
-  return *find_family(models_, settings_.model);
+// A new one as settings say, or one that comes with its weights.
+void Training::choose_model() {
+  if (settings_.init_from.empty()) {
+    family_ = find_family(models_, settings_.model);
+    shape_ = new_shape(*family_, settings_);
+    return;
+  }
+  const std::unique_ptr<Ranks> ranks = world_.make_ranks();
+  ModelFolder model = agree_on_model(settings_, models_, *ranks);
+  family_ = find_family(models_, model.family);
+  if (settings_.model != Settings().model && settings_.model != model.family) {
+    throw Error(ExitCode::kUsage,
+                fmt::format("model is {}, and the folder has a model of family {}",
+                            settings_.model, model.family),
+                settings_.init_from, "leave --model out");
+  }
+  shape_ = shape_of(*family_, model.config, settings_);
+  identity_.source = model.source;
+  for (const std::string& note : model.notes) {
+    if (is_first_rank()) print_line(note);
+  }
+  if (!model.path.empty())
+    folder_of_weights_ = std::make_unique<ModelFolder>(std::move(model));
 }
 
 void Training::open_data() {
   batch_ = {settings_.global_batch, settings_.micro_batch, world_.size(), world_.rank()};
-  shape_ = chosen_shape(family(), settings_);
+  choose_model();
   const auto seed = static_cast<uint64_t>(settings_.seed);
 
   source_ = std::make_unique<data::TokenSource>(settings_.data);
-  if (shape_.vocab == 0) shape_.vocab = source_->vocab_size();
-  if (shape_.vocab == 0) {
+  if (shape_.vocab() == 0 && source_->vocab_size() > 0)
+    shape_.config["vocab_size"] = source_->vocab_size();
+  if (shape_.vocab() == 0) {
     throw Error(ExitCode::kUsage, "vocab is missing, and these files do not tell it",
                 source_->where(), "--vocab N");
   }
+  if (!settings_.init_from.empty() && is_text(*source_) &&
+      shape_.vocab() != source_->vocab_size())
+    refuse_text(source_->where(), settings_.init_from);
   sampler_ = std::make_unique<data::Sampler>(
       *source_, data::SamplerOptions{shape_.seq_len, settings_.shuffle, seed});
   if (!settings_.eval_data.empty()) {
@@ -91,17 +119,17 @@ void Training::open_data() {
   }
   if (is_first_rank()) {  // reads every byte: once is enough
     const Activity::Stretch reading("reading the data");
-    source_->check_ids(shape_.vocab, Activity::sign_here);
-    if (eval_source_) eval_source_->check_ids(shape_.vocab, Activity::sign_here);
+    source_->check_ids(shape_.vocab(), Activity::sign_here);
+    if (eval_source_) eval_source_->check_ids(shape_.vocab(), Activity::sign_here);
   }
   if (!settings_.sample.empty())
-    parse_prompt(settings_.sample, is_text(*source_), shape_.vocab);
+    parse_prompt(settings_.sample, is_text(*source_), shape_.vocab());
 }
 
 void Training::build_engine() {
-  model_ = make_deferred(family(), shape_);
+  model_ = make_deferred(*family_, shape_);
   std::unique_ptr<Ranks> ranks = world_.make_ranks();
-  const auto plan = [&](const Wish& wish) { return make_plan(wish, family(), *model_); };
+  const auto plan = [&](const Wish& wish) { return make_plan(wish, *family_, *model_); };
   // All choose alike: by the rank that has least.
   const auto smallest = [&](int64_t bytes) { return -ranks->largest(-bytes, "room"); };
   const Wish wish{settings_,
@@ -119,8 +147,9 @@ void Training::build_engine() {
   Settings chosen = settings_;
   chosen.offload = plan_.offload;
   chosen.device_state_fraction = plan_.device_state_fraction;
-  Options options = engine_options(chosen, batch_, shape_, family());
+  Options options = engine_options(chosen, batch_, shape_, *family_);
   options.adam_threads = adam_threads_.threads;
+  if (folder_of_weights_) options.init = {{"*", zeros()}};  // until they are read
   engine_ = std::make_unique<Engine>(model_->module(), options, std::move(ranks));
   runner_ = std::make_unique<Runner>(*model_, *engine_);
 }
@@ -128,7 +157,8 @@ void Training::build_engine() {
 void Training::open_folder() {
   identity_.settings = settings_;
   identity_.data = agree_on_data(*source_, world_.local_rank() == 0, engine_->control());
-  identity_.vocab = shape_.vocab;
+  identity_.vocab = shape_.vocab();
+  identity_.model = shape_.config;
   identity_.is_text = is_text(*source_);
   identity_.threads = process_.threads;
   const auto take_over = settings_.take_over ? checkpoint::TakeOver::kAlways
@@ -143,7 +173,7 @@ void Training::open_folder() {
 
 void Training::load_progress() {
   const std::optional<Resumed> resumed = resume(*engine_, identity_);
-  if (!resumed) return;
+  if (!resumed) return read_weights();
   started_from_ = resumed->folder;
   progress_ = resumed->progress;
   saved_batches_ = progress_.num_batches;
@@ -155,6 +185,22 @@ void Training::load_progress() {
   // Damaged ones would be in the way of the steps to come, and of --keep.
   for (const std::string& name : first_few(folder_->set_aside_behind(saved_step_)))
     print_line(fmt::format("set aside as {}/{}", settings_.out, name));
+}
+
+// Of --init-from, into a run that begins; its small files stay with the run.
+void Training::read_weights() {
+  if (!folder_of_weights_) return;
+  const std::string& path = folder_of_weights_->path;
+  const ConfigClass& of = *find_class(*family_, folder_of_weights_->config);
+  const std::vector<std::string> dead =
+      load_safetensors(*engine_, path, {of.prefix, of.dead});
+  if (!is_first_rank()) return;
+  print_line(fmt::format("weights of {}", path));
+  for (const std::string& name : first_few(dead))
+    print_line(fmt::format("not read, as nobody needs it: {}", name));
+  std::vector<std::string> files = companions_in(path);
+  files.emplace_back("config.json");
+  copy_files(path, files, source_folder(settings_.out));
 }
 
 // All ranks the same, as many as the one with the fewest cores can run.
@@ -177,6 +223,7 @@ void Training::announce() {
   facts.adam_threads = adam_threads_;
   if (engine_->uses_gpu())
     facts.gpu = "a GPU, " + describe_offload(plan_.offload, plan_.device_state_fraction);
+  facts.family = family_->name;
   facts.shape = shape_;
   facts.num_parameters = engine_->num_parameters();
   facts.num_units = engine_->num_units();

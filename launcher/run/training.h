@@ -27,6 +27,7 @@ class TokenSource;
 
 namespace zero::launcher {
 
+struct ModelFolder;
 class RunFolder;
 class Runner;
 class World;
@@ -81,7 +82,8 @@ class Training {
   Stop evaluate_if_due();
   Stop evaluate_model();
   bool is_first_rank() const;
-  const ModelFamily& family() const;
+  void choose_model();
+  void read_weights();
 
   const Settings& settings_;
   const ModelFamilies& models_;
@@ -90,6 +92,9 @@ class Training {
   // Constant after the step that makes them.
   ProcessSetup process_;
   BatchPlan batch_;
+  const ModelFamily* family_ = nullptr;
+  std::unique_ptr<ModelFolder> folder_of_weights_;  // null without --init-from, or
+                                                    // resumed
   ModelShape shape_;
   RunPlan plan_;
   ThreadChoice adam_threads_;

@@ -40,9 +40,11 @@ const PlainFlag<std::string> kFlagsWithValue[] = {
     {"--config", &CommandLine::config_file, {}, "a file"},
     {"--from",
      &CommandLine::from,
-     {"eval", "generate", "verify"},
+     {"eval", "generate", "verify", "export"},
      "a folder",
      "; train has --resume DIR"},
+    {"--to", &CommandLine::to, {"export"}, "a new folder"},
+    {"--max-shard-size", &CommandLine::max_shard_size, {"export"}, "bytes such as 5GB"},
     {"--write", &CommandLine::write, {"plan"}, "a file"},
     {"--rounds", &CommandLine::rounds, {"bench"}, "a number"},
     {"--size", &CommandLine::size, {"bench"}, "bytes such as 256MiB"}};
@@ -51,6 +53,7 @@ const PlainFlag<bool> kSwitches[] = {
     {"--help", &CommandLine::help},
     {"-h", &CommandLine::help},
     {"--json", &CommandLine::json, {"plan", "verify", "bench"}},
+    {"--replace", &CommandLine::replace, {"export"}},
     {"--print-config", &CommandLine::print_config, {"train"}}};
 
 template <class Flags>

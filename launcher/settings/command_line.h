@@ -9,13 +9,16 @@ namespace zero::launcher {
 // What stands behind `zero_launch train`, taken apart but not yet judged.
 struct CommandLine {
   std::vector<std::string> words;  // all of them, from the verb on; launch() knows them
-  std::string kind;         // behind `bench`, where no flag stands; launch() knows it
-  RawValues flags;          // with all the words that each was given
-  std::string config_file;  // --config FILE; empty: none
-  std::string from;         // --from DIR; empty: none
-  std::string write;        // --write FILE; empty: none
-  std::string rounds;       // --rounds N; empty: as bench does
-  std::string size;         // --size BYTES; empty: as bench does
+  std::string kind;            // behind `bench`, where no flag stands; launch() knows it
+  RawValues flags;             // with all the words that each was given
+  std::string config_file;     // --config FILE; empty: none
+  std::string from;            // --from DIR; empty: none
+  std::string to;              // --to DIR; empty: none
+  std::string max_shard_size;  // --max-shard-size BYTES; empty: as export does
+  std::string write;           // --write FILE; empty: none
+  std::string rounds;          // --rounds N; empty: as bench does
+  std::string size;            // --size BYTES; empty: as bench does
+  bool replace = false;
   bool json = false;
   bool print_config = false;
   bool help = false;

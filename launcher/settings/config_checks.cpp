@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "engine/step/loss_scale.h"
+#include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
-#include "launcher/settings/derived.h"
 #include "launcher/settings/names.h"
 #include "launcher/settings/values.h"
 
@@ -172,19 +172,40 @@ void check_overrides(const Settings& s, Conflicts& found) {
                        advice_for(key, key_of)));
 }
 
-void check_shape(const ModelShape& shape, Conflicts& found) {
-  if (shape.heads > 0 && shape.dim % shape.heads != 0)
-    found.push_back(
-        {{"dim", "heads"},
-         fmt::format("dim {} does not divide by heads {}; nearest: dim {}", shape.dim,
-                     shape.heads, neighbours(shape.dim, shape.heads))});
-  add_if(shape.kv_heads > 0 && shape.heads % shape.kv_heads != 0, found,
-         {"heads", "kv_heads"},
-         fmt::format("heads {} does not divide by kv_heads {}", shape.heads,
-                     shape.kv_heads));
+void check_shape(const ModelFamily& family, const ModelShape& shape, Conflicts& found) {
+  const int64_t heads = shape.heads(), kv_heads = shape.kv_heads();
+  const bool has_head_dim = shape.integer("head_dim") > 0;
+  if (heads > 0 && !has_head_dim && shape.dim() % heads != 0)
+    found.push_back({{"dim", "heads"},
+                     fmt::format("dim {} does not divide by heads {}; nearest: dim {}",
+                                 shape.dim(), heads, neighbours(shape.dim(), heads))});
+  add_if(kv_heads > 0 && heads % kv_heads != 0, found, {"heads", "kv_heads"},
+         fmt::format("heads {} does not divide by kv_heads {}", heads, kv_heads));
+  if (!found.empty() || !family.check) return;
+  ModelShape with_vocab = shape;
+  if (shape.vocab() == 0) with_vocab.config["vocab_size"] = 1;  // the data's
+  family.check(with_vocab);
+}
+
+// A model that comes with settings, not from a folder.
+void check_new_model(const ModelFamily& family, const Settings& s, Conflicts& found) {
+  Conflicts of_shape;
+  try {
+    check_shape(family, new_shape(family, s), of_shape);
+  } catch (const Error& error) {
+    found.push_back({{"model", "preset", "layers", "dim", "heads", "kv_heads", "ffn_dim",
+                      "vocab", "model_config", "seq_len"},
+                     error.problem() + "; " + error.cure()});
+  }
+  found.insert(found.end(), of_shape.begin(), of_shape.end());
 }
 
 void check_model(const Settings& s, const ModelFamilies& models, Conflicts& found) {
+  if (!s.init_from.empty()) {
+    add_if(!s.preset.empty(), found, {"preset", "init_from"},
+           "preset is for a new model: with init_from config.json tells the shape");
+    return;  // the folder tells all else
+  }
   std::vector<std::string> known;
   const ModelFamily* family = find_family(models, s.model);
   if (!family) {
@@ -193,15 +214,14 @@ void check_model(const Settings& s, const ModelFamilies& models, Conflicts& foun
         {{"model"}, fmt::format("model is \"{}\"{}", s.model, offer(s.model, known))});
     return;
   }
-  const ModelShape* preset = find_preset(*family, s.preset);
-  if (!preset) {
-    for (const auto& [name, shape] : family->presets) known.push_back(name);
+  if (!find_preset(*family, s.preset)) {
+    for (const auto& [name, config] : family->presets) known.push_back(name);
     found.push_back(
         {{"preset", "model"},
          fmt::format("preset is \"{}\"{}", s.preset, offer(s.preset, known))});
     return;
   }
-  check_shape(chosen_shape(*preset, s), found);
+  check_new_model(*family, s, found);
 }
 
 }  // namespace

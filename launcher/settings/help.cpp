@@ -57,6 +57,18 @@ std::string settings_help(const std::string& verb) {
            help_line("--json", "print one JSON object") +
            help_line("--help", "this page");
   }
+  if (verb == "export") {
+    return "zero_launch export --from DIR --to DIR [--dtype fp32|bf16|fp16]\n\n" +
+           help_line("--from DIR", "a step's folder, or a run's: its newest checkpoint") +
+           help_line("--to DIR",
+                     "a new folder, which from_pretrained() of transformers loads") +
+           help_line("--dtype fp32|bf16|fp16",
+                     "of the weights; left out: that of the weights that the run started "
+                     "from, else fp32") +
+           help_line("--max-shard-size BYTES", "the most in a file of weights [5GiB]") +
+           help_line("--replace", "a model that is in the folder") +
+           help_line("--help", "this page");
+  }
   const bool has_checkpoint = verb == "eval" || verb == "generate";
   std::string page = usage(verb) +
                      "A setting is the flag --seq-len, the environment variable "
@@ -72,7 +84,9 @@ std::string settings_help(const std::string& verb) {
     page += help_line("--write FILE", "write the settings that fit as such a file");
   }
   if (has_checkpoint)
-    page += help_line("--from DIR", "a step's folder, or a run's: its newest checkpoint");
+    page += help_line("--from DIR",
+                      "a step's folder, or a run's: its newest checkpoint; or a "
+                      "model's folder of Hugging Face");
   page += help_line("--help", "this page");
   std::string group;
   for (const Setting& setting : setting_table()) {

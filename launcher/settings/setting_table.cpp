@@ -22,6 +22,9 @@ Group model() {
       text("model", &Settings::model, "NAME", "family of models"),
       text("preset", &Settings::preset, "NAME",
            "a shape of the family by name; empty: its default"),
+      text("init_from", &Settings::init_from, "DIR",
+           "start from the weights in a folder of Hugging Face, whose config.json tells "
+           "family and shape"),
       integer("layers", &Settings::layers, 0, 1 << 14, "blocks; 0: the preset's"),
       integer("dim", &Settings::dim, 0, 1 << 24, "width; 0: the preset's"),
       integer("heads", &Settings::heads, 0, 1 << 16, "attention heads; 0: the preset's"),
@@ -31,6 +34,8 @@ Group model() {
               "width of the feed-forward layer; 0: the preset's"),
       integer("vocab", &Settings::vocab, 0, 1 << 30,
               "vocabulary; 0: the preset's, else the data's"),
+      list("model_config", &Settings::model_config, "KEY=VALUE",
+           "other keys of the model's config, named as in its config.json"),
       number("dropout", &Settings::dropout, 1,
              "fraction of activations dropped in training"),
   };

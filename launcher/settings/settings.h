@@ -25,12 +25,14 @@ struct Settings {
   // --- model
   std::string model = "gpt2";
   std::string preset;
+  std::string init_from;
   int64_t layers = 0;
   int64_t dim = 0;
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t ffn_dim = 0;
   int64_t vocab = 0;
+  std::vector<std::string> model_config;
   double dropout = 0;
 
   // --- data

@@ -226,6 +226,10 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   comm->shared->is_aborted = true;
+  {
+    const std::lock_guard lock(comm->shared->mutex);
+    comm->shared->next = {};  // which holds the communicator itself
+  }
   shm_unlink(comm->shared->name.c_str());  // the first one's
   delete comm;
   return ncclSuccess;

@@ -21,7 +21,7 @@ struct BigramImpl : nn::Module {
 class Bigram : public zero::LanguageModel {
  public:
   explicit Bigram(const zero::ModelShape& shape)
-      : model_(std::make_shared<BigramImpl>(shape.vocab, shape.dim)) {}
+      : model_(std::make_shared<BigramImpl>(shape.vocab(), shape.dim())) {}
   std::shared_ptr<nn::Module> module() override { return model_; }
   at::Tensor loss_sum(const at::Tensor& tokens, const at::Tensor& targets) override {
     return F::cross_entropy(
@@ -37,12 +37,10 @@ class Bigram : public zero::LanguageModel {
 };
 
 int main(int argc, char** argv) {
-  zero::ModelShape small;
-  small.dim = 32;
-  small.seq_len = 16;
   zero::ModelFamily family;
   family.name = "bigram";
-  family.presets = {{"bigram-small", small}};
+  family.keys = {.dim = "dim", .positions = "positions"};
+  family.presets = {{"bigram-small", {{"dim", 32}, {"positions", 16}}}};
   family.default_preset = "bigram-small";
   family.make = [](const zero::ModelShape& shape) {
     return std::make_unique<Bigram>(shape);

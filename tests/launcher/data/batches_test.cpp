@@ -108,19 +108,5 @@ TEST(EngineOptions, TheLossScaleIsTheSettings) {
   EXPECT_EQ(options.loss_scale, (LossScaleOptions{64, 3, 4}));
 }
 
-TEST(ModelShape, GivenSettingsReplaceThePreset) {
-  const ModelFamilies models = some_models();
-  const ModelShape& preset = *find_preset(models[0], "gpt2-124m");
-  Settings settings;
-  settings.layers = 2;
-  settings.seq_len = 8;
-  const ModelShape shape = chosen_shape(preset, settings);
-  EXPECT_EQ(shape.layers, 2);
-  EXPECT_EQ(shape.dim, 768);
-  EXPECT_EQ(shape.seq_len, 8);
-  EXPECT_EQ(shape.vocab, 50257);
-  EXPECT_EQ(find_preset(models[0], "nope"), nullptr);
-}
-
 }  // namespace
 }  // namespace zero::launcher

@@ -21,25 +21,24 @@ int64_t kept_layers(int64_t layers, int64_t every) {
 RunPlan plan_of(const Wish& wish) {
   const ModelShape& shape = wish.shape;
   const Settings& settings = wish.settings;
-  const int64_t layer = 12 * shape.dim * shape.dim;
+  const int64_t layer = 12 * shape.dim() * shape.dim();
   RunPlan plan;
   plan.shape = shape;
   plan.num_ranks = wish.num_ranks;
   plan.ranks_on_node = wish.ranks_on_node;
-  plan.num_parameters = shape.layers * layer;
+  plan.num_parameters = shape.layers() * layer;
   plan.engine = {
       {"state", "host", 16 * plan.num_parameters / wish.num_ranks},
       {"ring", "device", wish.num_ranks == 1 ? 0 : 4 * layer * (1 + settings.prefetch)}};
-  plan.activations = settings.micro_batch * shape.dim * 1024 *
-                     kept_layers(shape.layers, *parse_recompute(settings.recompute));
+  plan.activations = settings.micro_batch * shape.dim() * 1024 *
+                     kept_layers(shape.layers(), *parse_recompute(settings.recompute));
   return plan;
 }
 
 Wish wish_for(int64_t room) {
   Wish wish;
-  wish.shape.layers = 8;
-  wish.shape.dim = 512;
-  wish.shape.heads = 8;
+  wish.shape.keys = {.layers = "layers", .dim = "dim", .heads = "heads"};
+  wish.shape.config = {{"layers", 8}, {"dim", 512}, {"heads", 8}};
   wish.settings.recompute = "none";
   wish.settings.micro_batch = 8;
   wish.settings.global_batch = 32;
@@ -143,23 +142,23 @@ TEST(Advice, TheLargestModelKeepsItsProportions) {
   const auto largest = largest_fit(wish, plan_of);
   ASSERT_TRUE(largest);
   EXPECT_TRUE(fits(*largest, wish));
-  EXPECT_EQ(largest->shape.dim, 64 * largest->shape.heads);
-  EXPECT_EQ(largest->shape.layers, largest->shape.heads);
+  EXPECT_EQ(largest->shape.dim(), 64 * largest->shape.heads());
+  EXPECT_EQ(largest->shape.layers(), largest->shape.heads());
   Wish next = wish;
   next.shape = largest->shape;
-  next.shape.heads += 1;
-  next.shape.layers += 1;
-  next.shape.dim += 64;
+  next.shape.config = {{"layers", largest->shape.layers() + 1},
+                       {"dim", largest->shape.dim() + 64},
+                       {"heads", largest->shape.heads() + 1}};
   EXPECT_FALSE(fits(plan_of(next), wish));
 }
 
 TEST(Advice, AModelWithoutHeadsGrowsAsWell) {
   Wish wish = wish_for(8 * kState);
-  wish.shape.heads = 0;
+  wish.shape.keys.heads = "";
   const auto largest = largest_fit(wish, plan_of);
   ASSERT_TRUE(largest);
-  EXPECT_EQ(largest->shape.heads, 0);
-  EXPECT_GE(largest->shape.dim, wish.shape.dim);
+  EXPECT_EQ(largest->shape.heads(), 0);
+  EXPECT_GE(largest->shape.dim(), wish.shape.dim());
 }
 
 TEST(Advice, NoModelFitsNothing) { EXPECT_FALSE(largest_fit(wish_for(1000), plan_of)); }

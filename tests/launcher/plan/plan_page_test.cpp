@@ -17,7 +17,8 @@ PlanAnswer answer(int64_t room) {
   answer.wish.room = room;
   answer.wish.settings.ranks = 2;
   answer.room_text = "free on this host";
-  answer.plan.shape.layers = 12;
+  answer.plan.shape.keys.layers = "n_layer";
+  answer.plan.shape.config = {{"n_layer", 12}};
   answer.plan.num_parameters = 124439808;
   answer.plan.num_ranks = answer.plan.ranks_on_node = 2;
   answer.plan.engine = {{"masters", "host", kGiB}, {"gather ring", "device", kGiB}};
@@ -34,6 +35,16 @@ TEST(PlanPage, ShowsEveryOwnerPerRankAndPerNode) {
   EXPECT_THAT(page, HasSubstr("activations, about"));
   EXPECT_THAT(page, HasSubstr("fits: 6.0 GiB needed, 8.0 GiB free on this host"));
   EXPECT_THAT(page, Not(HasSubstr("nearest")));
+}
+
+TEST(PlanPage, TellsWhatATiedPairCosts) {
+  PlanAnswer tied = answer(8 * kGiB);
+  EXPECT_THAT(to_page(tied), Not(HasSubstr("tied")));
+  tied.plan.engine.push_back({"root weights", "device", kGiB});
+  tied.plan.shape.config["tie_word_embeddings"] = false;
+  EXPECT_THAT(to_page(tied), Not(HasSubstr("tied")));
+  tied.plan.shape.config["tie_word_embeddings"] = true;
+  EXPECT_THAT(to_page(tied), HasSubstr("tied     embedding and head are one: 1.0 GiB"));
 }
 
 TEST(PlanPage, TellsBothKindsOfMemoryWhereAGpuComputes) {

@@ -24,14 +24,22 @@ std::string TempFolder::read(const std::string& name) const {
 }
 
 ModelFamilies some_models() {
-  ModelShape tiny;
-  tiny.layers = 3, tiny.dim = 64, tiny.heads = 4, tiny.seq_len = 32;
-  ModelShape small;
-  small.layers = 12, small.dim = 768, small.heads = 12, small.seq_len = 1024,
-  small.vocab = 50257;
   ModelFamily family;
   family.name = "gpt2";
-  family.presets = {{"gpt2-tiny", tiny}, {"gpt2-124m", small}};
+  family.keys = {.layers = "n_layer",
+                 .dim = "n_embd",
+                 .heads = "n_head",
+                 .kv_heads = "n_kv_head",
+                 .positions = "n_positions"};
+  family.learns_positions = true;
+  family.presets = {
+      {"gpt2-tiny", {{"n_layer", 3}, {"n_embd", 64}, {"n_head", 4}, {"n_positions", 32}}},
+      {"gpt2-124m",
+       {{"n_layer", 12},
+        {"n_embd", 768},
+        {"n_head", 12},
+        {"n_positions", 1024},
+        {"vocab_size", 50257}}}};
   family.default_preset = "gpt2-tiny";
   return {family};
 }

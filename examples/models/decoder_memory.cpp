@@ -1,4 +1,4 @@
-#include "examples/models/gpt2_memory.h"
+#include "examples/models/decoder_memory.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,23 +17,16 @@ bool onednn_has_bf16() {
 #endif
 }
 
-// What torch keeps of a pass through GPT-2, as sizes of (rows, columns) tensors. A block
-// keeps for its backward: both norms' inputs and outputs, queries, keys, values and what
-// attention makes of them (8 x dim), and the MLP before and after its GELU.
+// What torch keeps of a pass, as sizes of (rows, columns) tensors.
 class Activations {
  public:
-  Activations(const ModelShape& shape, const PassShape& pass)
-      : pass_(pass),
-        tokens_(pass.rows * shape.seq_len),
-        unit_tokens_(pass.rows_in_units * shape.seq_len),
-        layers_(shape.layers),
-        dim_(shape.dim),
-        inner_(shape.ffn_dim > 0 ? shape.ffn_dim : 4 * shape.dim),
-        heads_(shape.heads),
-        vocab_(shape.vocab),
-        seq_len_(shape.seq_len),
-        chunk_(std::min<double>(shape.loss_chunk, tokens_)),
-        drops_(shape.dropout > 0) {}
+  Activations(const DecoderSizes& sizes, const ModelShape& shape, const PassShape& pass)
+      : sizes_(sizes),
+        pass_(pass),
+        tokens_(static_cast<double>(pass.rows * shape.seq_len)),
+        unit_tokens_(static_cast<double>(pass.rows_in_units * shape.seq_len)),
+        seq_len_(static_cast<double>(shape.seq_len)),
+        chunk_(std::min(static_cast<double>(shape.loss_chunk), tokens_)) {}
 
   // In the host's memory: what the blocks that recompute were given.
   double offloaded() const {
@@ -46,32 +39,33 @@ class Activations {
 
  private:
   // (tokens, dim), as it goes from block to block
-  double stream(double tokens) const { return tokens * dim_ * pass_.element_bytes; }
-  double head_weights() const { return vocab_ * dim_ * pass_.element_bytes; }
-  double block_weights() const {
-    return (4 * dim_ + 2 * inner_) * dim_ * pass_.element_bytes;
-  }
+  double stream(double tokens) const { return tokens * sizes_.dim * pass_.element_bytes; }
+  double head_weights() const { return sizes_.vocab * sizes_.dim * pass_.element_bytes; }
+  // The gradient of a tied head waits for that of the embedding.
+  double waiting_head() const { return sizes_.is_tied ? head_weights() : 0; }
+  double block_weights() const { return sizes_.weights * pass_.element_bytes; }
   double block(double tokens) const {
-    const double sums = tokens * heads_ * 4;  // of attention's exponentials
-    return tokens * (8 * dim_ + 2 * inner_) * pass_.element_bytes +
-           (drops_ ? dropout(tokens) : sums);
+    const double sums = tokens * sizes_.num_heads * 4;  // of attention's exponentials
+    return tokens * sizes_.kept_per_token * pass_.element_bytes +
+           (sizes_.drops ? dropout(tokens) : sums);
   }
   // With dropout attention is computed as a whole, (heads, seq_len) for each token: its
   // weights before and after, and what was dropped, with fp32 between in lower precision;
-  // and two masks of the stream.
+  // and two masks of the stream, where it drops as well.
   double dropout(double tokens) const {
-    const double weights = tokens * heads_ * seq_len_;
+    const double weights = tokens * sizes_.num_heads * seq_len_;
     const double widened = pass_.element_bytes == 4 ? 0 : 8;
-    return weights * (3 * pass_.element_bytes + widened) + 2 * stream(tokens);
+    return weights * (3 * pass_.element_bytes + widened) +
+           (sizes_.masks_stream ? 2 * stream(tokens) : 0);
   }
   // Of the first so many blocks.
   double num_recomputed_of(double num_blocks) const {
     if (pass_.recompute_every == 0) return 0;
     return std::ceil(num_blocks / static_cast<double>(pass_.recompute_every));
   }
-  double num_recomputed() const { return num_recomputed_of(layers_); }
+  double num_recomputed() const { return num_recomputed_of(sizes_.num_layers); }
   bool recomputes_last() const {
-    return num_recomputed() > num_recomputed_of(layers_ - 1);
+    return num_recomputed() > num_recomputed_of(sizes_.num_layers - 1);
   }
   // Between the blocks: inputs of those that recompute, and what the others keep.
   double kept(double num_blocks) const {
@@ -85,31 +79,34 @@ class Activations {
   // The logits' softmax, its gradient, and the logits' own: (tokens, vocab) fp32 each.
   double loss() const {
     if (chunk_ > 0) return chunked_loss();
-    return kept(layers_) + stream(tokens_) + 12 * tokens_ * vocab_;
+    return kept(sizes_.num_layers) + stream(tokens_) + 12 * tokens_ * sizes_.vocab;
   }
   // In chunks: the logits of one, their fp32 and its softmax; the gradients of the stream
   // and, in fp32 until it is handed over, of the head.
   double chunked_loss() const {
     const bool is_fp32 = pass_.element_bytes == 4;
-    const double scores = chunk_ * vocab_ * (is_fp32 ? 8 : 10);
+    const double scores = chunk_ * sizes_.vocab * (is_fp32 ? 8 : 10);
     const double handed_over = is_fp32 ? 0 : head_weights();
-    return kept(layers_) + 2 * stream(tokens_) + 4 * vocab_ * dim_ +
+    return kept(sizes_.num_layers) + 2 * stream(tokens_) + 4 * sizes_.vocab * sizes_.dim +
            std::max(scores, handed_over);
   }
   // The GELU's gradient beside all that the last block keeps.
   double last_block() const {
     const double recomputed =
         recomputes_last() ? block(unit_tokens_) - stream(unit_tokens_) : 0;
-    return kept(layers_) + recomputed + joined() + scratch() + 2 * stream(unit_tokens_) +
-           head_weights() + (unit_tokens_ + dim_) * inner_ * pass_.element_bytes;
+    return kept(sizes_.num_layers) + recomputed + joined() + scratch() +
+           2 * stream(unit_tokens_) + waiting_head() +
+           (unit_tokens_ + sizes_.dim) * sizes_.inner * pass_.element_bytes;
   }
   double block_gradients() const {
-    return kept(layers_ - 1) + block_weights() + 2 * stream(tokens_) + head_weights();
+    return kept(sizes_.num_layers - 1) + block_weights() + 2 * stream(tokens_) +
+           waiting_head();
   }
-  // The embedding's gradient, the tied head's, and their sum, which takes the place of
-  // one that was made in chunks.
+  // The embedding's gradient, and of a tied head its own and their sum, which takes the
+  // place of one that was made in chunks.
   double embedding() const {
-    return (chunk_ > 0 ? 2 : 3) * head_weights() + 2 * stream(tokens_);
+    const double num_gradients = sizes_.is_tied ? (chunk_ > 0 ? 2 : 3) : 1;
+    return num_gradients * head_weights() + 2 * stream(tokens_);
   }
   // What joins the rows that went through a unit by and by.
   double joined() const {
@@ -120,20 +117,20 @@ class Activations {
     return pass_.element_bytes == 2 && onednn_has_bf16() ? 160 << 10 : 0;
   }
 
+  const DecoderSizes sizes_;
   const PassShape pass_;
-  const double tokens_, unit_tokens_, layers_, dim_, inner_, heads_, vocab_, seq_len_,
-      chunk_;
-  const bool drops_;
+  const double tokens_, unit_tokens_, seq_len_, chunk_;
 };
 
 }  // namespace
 
-ActivationBytes gpt2_activation_bytes(const ModelShape& shape, const PassShape& pass) {
+ActivationBytes decoder_activation_bytes(const DecoderSizes& sizes,
+                                         const ModelShape& shape, const PassShape& pass) {
   const auto bytes = [](double number) {
     constexpr double kMost = 1e18;
     return static_cast<int64_t>(std::min(number, kMost));
   };
-  const Activations activations(shape, pass);
+  const Activations activations(sizes, shape, pass);
   return {bytes(activations.peak()), bytes(activations.offloaded())};
 }
 

@@ -1,0 +1,86 @@
+#include "examples/models/config_reader.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "engine/errors.h"
+
+namespace zero {
+namespace {
+
+// An unknown file's value, short enough to be told.
+std::string shown(const nlohmann::json& value) {
+  constexpr size_t kLongest = 60;
+  const std::string text =
+      value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
+}
+
+}  // namespace
+
+bool ConfigReader::has(const std::string& key) const {
+  const auto found = config_.find(key);
+  return found != config_.end() && !found->is_null();
+}
+
+const nlohmann::json& ConfigReader::at(const std::string& key) const {
+  const auto found = config_.find(key);
+  if (found == config_.end())
+    throw Error(ExitCode::kUsage, key + " is missing", "config of model " + family_);
+  return *found;
+}
+
+void ConfigReader::refuse(const std::string& key, const std::string& allowed) const {
+  throw Error(ExitCode::kUsage, key + " is " + shown(at(key)),
+              "config of model " + family_, key + ": " + allowed);
+}
+
+void ConfigReader::require(bool holds, const std::string& problem,
+                           const std::string& cure) const {
+  if (!holds) throw Error(ExitCode::kUsage, problem, "config of model " + family_, cure);
+}
+
+int64_t ConfigReader::integer(const std::string& key, int64_t min, int64_t max) const {
+  const std::string allowed =
+      "an integer from " + std::to_string(min) + " to " + std::to_string(max);
+  const nlohmann::json& value = at(key);
+  if (!value.is_number_integer() || value.is_boolean()) refuse(key, allowed);
+  if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX)
+    refuse(key, allowed);
+  const auto number = value.get<int64_t>();
+  if (number < min || number > max) refuse(key, allowed);
+  return number;
+}
+
+int64_t ConfigReader::integer_or(const std::string& key, int64_t otherwise, int64_t min,
+                                 int64_t max) const {
+  return has(key) ? integer(key, min, max) : otherwise;
+}
+
+double ConfigReader::number(const std::string& key, double min, double max) const {
+  const nlohmann::json& value = at(key);
+  const double number = value.is_number() ? value.get<double>() : NAN;
+  if (!(number >= min && number <= max))
+    refuse(key, "a number from " + nlohmann::json(min).dump() + " to " +
+                    nlohmann::json(max).dump());
+  return number;
+}
+
+double ConfigReader::number_or(const std::string& key, double otherwise, double min,
+                               double max) const {
+  return has(key) ? number(key, min, max) : otherwise;
+}
+
+bool ConfigReader::boolean(const std::string& key) const {
+  const nlohmann::json& value = at(key);
+  if (!value.is_boolean()) refuse(key, "true or false");
+  return value.get<bool>();
+}
+
+std::string ConfigReader::text(const std::string& key) const {
+  const nlohmann::json& value = at(key);
+  if (!value.is_string()) refuse(key, "a text");
+  return value.get<std::string>();
+}
+
+}  // namespace zero

@@ -1,0 +1,64 @@
+#include "launcher/huggingface/export.h"
+
+#include <fmt/format.h>
+
+#include "engine/errors.h"
+#include "launcher/commands/verbs.h"
+#include "launcher/run/console.h"
+#include "launcher/run/lines.h"
+#include "launcher/run/resume.h"
+#include "launcher/settings/values.h"
+
+namespace zero::launcher {
+namespace {
+
+ExportOptions options_of(const CommandLine& line) {
+  Problems problems = line.problems;
+  ExportOptions options;
+  options.to = line.to;
+  options.replace = line.replace;
+  if (line.to.empty())
+    problems.push_back({"to is missing; allowed: a new folder", "--to DIR"});
+  if (!line.config_file.empty())
+    problems.push_back({"export takes no settings but dtype", "--config"});
+  for (const auto& [key, value] : line.flags) {
+    if (key != "dtype") {
+      problems.push_back({"export takes no settings but dtype", value.origin});
+      continue;
+    }
+    options.dtype = value.words.size() == 1 ? dtype_named(value.words[0]) : std::nullopt;
+    if (options.dtype != DType::kFp32 && options.dtype != DType::kBf16 &&
+        options.dtype != DType::kFp16)
+      problems.push_back(
+          {"dtype is not one of those; allowed: fp32, bf16 or fp16", value.origin});
+  }
+  if (!line.max_shard_size.empty()) {
+    options.max_file_bytes = parse_size(line.max_shard_size).value_or(0);
+    if (options.max_file_bytes <= 0)
+      problems.push_back(
+          {fmt::format("max_shard_size is \"{}\"; allowed: bytes such as 5GB",
+                       line.max_shard_size),
+           "--max-shard-size"});
+  }
+  if (!problems.empty()) throw to_error(problems, "export");
+  options.from = find_checkpoint(line.from, "--from");
+  return options;
+}
+
+}  // namespace
+
+int export_folder(const Call& call) {
+  if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
+  const ExportOptions options = options_of(call.line);
+  const Exported exported = export_model(options, call.models);
+  print_line(
+      fmt::format("exported {} to {}: {} tensors of {}, {} in {} file(s){}", options.from,
+                  options.to, exported.num_tensors, name_of(exported.dtype),
+                  short_bytes(exported.num_bytes), exported.files.size(),
+                  exported.companions.empty()
+                      ? "; the run has no tokenizer's files"
+                      : fmt::format("; {}", fmt::join(exported.companions, ", "))));
+  return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace zero::launcher

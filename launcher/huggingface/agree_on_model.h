@@ -1,0 +1,17 @@
+#pragma once
+#include "launcher/huggingface/model_folder.h"
+#include "launcher/settings/settings.h"
+
+namespace zero::launcher {
+
+// The model of `--init-from`, the same on every rank. A run that continues has it from
+// its newest checkpoint and needs the folder no more: then `path` is empty. Collective;
+// throws as read_model_folder() and plan_resume() do.
+ModelFolder agree_on_model(const Settings& settings, const ModelFamilies& models,
+                           Ranks& ranks);
+
+// Throw Error(kUsage) for text, whose bytes are not the tokens of that model, with the
+// command that makes token files.
+[[noreturn]] void refuse_text(const std::string& data, const std::string& init_from);
+
+}  // namespace zero::launcher

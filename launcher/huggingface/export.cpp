@@ -1,0 +1,217 @@
+#include "launcher/huggingface/export.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "checkpoint/error.h"
+#include "checkpoint/file.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/safetensors_writer.h"
+#include "engine/activity.h"
+#include "engine/errors.h"
+#include "launcher/huggingface/model_folder.h"
+#include "launcher/run/run_folder.h"
+#include "launcher/run/saved_run.h"
+#include "launcher/settings/chosen_model.h"
+
+namespace zero::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::CheckpointError;
+using checkpoint::StoredTensor;
+using nlohmann::json;
+
+constexpr int64_t kPieceNumel = int64_t{4} << 20;
+
+// What is exported, but for its weights.
+struct Subject {
+  const ModelFamily* family = nullptr;
+  json config;  // complete
+  json source;  // config.json of the weights that the run started from; null: none
+  bool is_text = false;
+};
+
+Subject subject_of(const checkpoint::Reader& reader, const std::string& from,
+                   const ModelFamilies& models) {
+  const SavedRun run = parse_saved_run(reader.manifest().config, from);
+  Subject subject;
+  subject.family = find_family_of(models, run);
+  if (!subject.family || subject.family->classes.empty()) {
+    throw Error(ExitCode::kUsage,
+                "Hugging Face does not know models of family " + run.settings.model, from,
+                "a checkpoint of one of the families that zero_launch brings");
+  }
+  subject.config = shape_of_run(*subject.family, run, run.settings).config;
+  subject.source = run.source;
+  subject.is_text = run.is_text;
+  return subject;
+}
+
+const char* torch_name(DType dtype) {
+  if (dtype == DType::kBf16) return "bfloat16";
+  return dtype == DType::kFp16 ? "float16" : "float32";
+}
+
+DType dtype_of_source(const json& source) {
+  const json name = source.value("dtype", source.value("torch_dtype", json("float32")));
+  for (const DType dtype : {DType::kBf16, DType::kFp16}) {
+    if (name == torch_name(dtype)) return dtype;
+  }
+  return DType::kFp32;
+}
+
+// What stood there before, with what the model is now.
+json config_to_write(const Subject& subject, DType dtype) {
+  json config = subject.source.is_object() ? subject.source : json::object();
+  for (const auto& [alias, key] : find_class(*subject.family, subject.config)->aliases)
+    config.erase(alias);
+  config.update(subject.config);
+  config["architectures"] = {find_class(*subject.family, subject.config)->architecture};
+  config["dtype"] = config["torch_dtype"] = torch_name(dtype);
+  if (subject.family->age) subject.family->age(config);
+  if (subject.source.is_object()) return config;
+  // Otherwise defaults of the class would count, which are other models'.
+  constexpr int64_t kEndOfText = 256;
+  config["bos_token_id"] = nullptr;
+  config["eos_token_id"] = subject.is_text ? json(kEndOfText) : json();
+  return config;
+}
+
+std::vector<const StoredTensor*> parameters_in(const checkpoint::Manifest& manifest,
+                                               const std::string& from) {
+  std::vector<const StoredTensor*> parameters;
+  for (const StoredTensor& tensor : manifest.tensors) {
+    if (tensor.kind != checkpoint::Kind::kParam) continue;
+    if (tensor.dtype != DType::kFp32)
+      throw CheckpointError(from, tensor.fqn, "its masters are not fp32");
+    parameters.push_back(&tensor);
+  }
+  return parameters;
+}
+
+Exported write_weights(checkpoint::Reader& reader, const std::string& folder, DType dtype,
+                       const ExportOptions& options) {
+  const auto parameters = parameters_in(reader.manifest(), options.from);
+  std::vector<checkpoint::SafeTensorSpec> specs;
+  for (const StoredTensor* tensor : parameters)
+    specs.push_back({tensor->fqn, dtype, tensor->shape});
+  checkpoint::SafetensorsWriter writer(folder, specs, options.max_file_bytes);
+  Exported exported;
+  exported.dtype = dtype;
+  std::vector<float> piece;
+  for (const StoredTensor* tensor : parameters) {
+    const int64_t numel = tensor->numel();
+    for (int64_t begin = 0; begin < numel; begin += kPieceNumel) {
+      const int64_t count = std::min(kPieceNumel, numel - begin);
+      piece.resize(static_cast<size_t>(count));
+      reader.read(checkpoint::Kind::kParam, tensor->fqn, begin, count, piece.data());
+      writer.write(tensor->fqn, begin, piece);
+    }
+    ++exported.num_tensors;
+    exported.num_bytes += numel * size_of(dtype);
+  }
+  writer.finish();
+  exported.files = writer.files();
+  return exported;
+}
+
+// Beside its target until it is whole.
+class PartialFolder {
+ public:
+  explicit PartialFolder(const std::string& target)
+      : path_(target + ".partial-" + std::to_string(getpid())) {
+    std::error_code error;
+    fs::create_directories(path_, error);
+    if (error) {
+      throw Error(ExitCode::kUsage, "cannot make the folder: " + error.message(), target,
+                  "--to DIR: a new folder where files may be written");
+    }
+  }
+  ~PartialFolder() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+  }
+  PartialFolder(const PartialFolder&) = delete;
+  PartialFolder& operator=(const PartialFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
+bool is_weights(const std::string& name) {
+  return name == "model.safetensors" || name == "model.safetensors.index.json" ||
+         (name.starts_with("model-") && name.ends_with(".safetensors"));
+}
+
+// A rename is atomic; into a folder that is there files move one by one, config.json
+// last.
+void publish(const std::string& partial, const std::string& to) {
+  checkpoint::Io& io = checkpoint::system_io();
+  std::error_code error;
+  if (!fs::exists(to, error)) {
+    fs::rename(partial, to, error);
+    if (error) checkpoint::throw_errno(to, "rename " + partial, error.value());
+    return;
+  }
+  const checkpoint::Folder from(partial), target(to);
+  std::vector<std::string> names = from.names();
+  std::ranges::stable_partition(names,
+                                [](const auto& name) { return name != "config.json"; });
+  for (const std::string& name : target.names()) {
+    if (is_weights(name) || name == "config.json") target.unlink(name, io);
+  }
+  for (const std::string& name : names) {
+    fs::rename(from.path_of(name), target.path_of(name), error);
+    if (error) checkpoint::throw_errno(target.path_of(name), "rename", error.value());
+  }
+  target.sync(io);
+}
+
+void require_new(const ExportOptions& options) {
+  std::error_code error;
+  const auto refuse = [&](const std::string& what, const std::string& cure) {
+    throw Error(ExitCode::kUsage, what, options.to, cure);
+  };
+  if (!fs::exists(fs::symlink_status(options.to, error))) return;
+  if (!fs::is_directory(options.to, error))
+    refuse("--to names a file", "--to DIR: a new folder");
+  if (!options.replace && !fs::is_empty(options.to, error))
+    refuse("the folder is there and not empty",
+           "another --to, or --replace to replace a model in it");
+}
+
+std::string without_trailing_slash(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
+}  // namespace
+
+Exported export_model(const ExportOptions& given, const ModelFamilies& models) {
+  ExportOptions options = given;
+  options.to = without_trailing_slash(given.to);
+  require_new(options);
+  checkpoint::Reader reader(options.from);
+  const Subject subject = subject_of(reader, options.from, models);
+  const DType dtype = options.dtype.value_or(dtype_of_source(subject.source));
+  const PartialFolder partial(options.to);
+  Exported exported = write_weights(reader, partial.path(), dtype, options);
+  const std::string source = source_folder(checkpoint::split_path(options.from).folder);
+  if (fs::is_directory(source)) {
+    exported.companions = companions_in(source);
+    copy_files(source, exported.companions, partial.path());
+  }
+  const checkpoint::Folder folder(partial.path());
+  checkpoint::write_text(folder, "config.json",
+                         config_to_write(subject, dtype).dump(2) + "\n",
+                         checkpoint::system_io());
+  folder.sync(checkpoint::system_io());
+  publish(partial.path(), options.to);
+  return exported;
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,37 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/dtype.h"
+#include "launcher/model.h"
+
+namespace zero::launcher {
+
+struct ExportOptions {
+  std::string from;            // a step's folder
+  std::string to;              // a new folder
+  std::optional<DType> dtype;  // unset: that of the weights that the run started from,
+                               // else fp32
+  int64_t max_file_bytes = int64_t{5} << 30;
+  bool replace = false;  // a model that is there
+};
+
+struct Exported {
+  int64_t num_tensors = 0, num_bytes = 0;
+  std::vector<std::string> files;       // of weights
+  std::vector<std::string> companions;  // copied: tokenizer and the like
+  DType dtype = DType::kFp32;
+};
+
+// Write a checkpoint's model as a folder that from_pretrained() of transformers loads, in
+// version 4 and 5: safetensors, config.json in both styles, and the tokenizer's files
+// where the run has them. One process, in memory of a piece of a tensor.
+//
+// The folder appears whole or not at all; with `replace` only files of its names are
+// replaced. Throws Error(kUsage) for a folder that is there, or a model that Hugging Face
+// does not know; CheckpointError.
+Exported export_model(const ExportOptions& options, const ModelFamilies& models);
+
+}  // namespace zero::launcher

@@ -1,0 +1,167 @@
+#include "launcher/huggingface/model_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "checkpoint/error.h"
+#include "checkpoint/file.h"
+#include "checkpoint/json.h"
+#include "engine/errors.h"
+#include "launcher/run/resume.h"
+#include "launcher/settings/chosen_model.h"
+#include "launcher/settings/names.h"
+#include "launcher/settings/values.h"
+
+namespace zero::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr char kConfig[] = "config.json";
+constexpr char kAdapter[] = "adapter_config.json";
+
+// What tokenizers and generation are made of, in all formats that are in use.
+constexpr const char* kCompanions[] = {"generation_config.json",
+                                       "tokenizer.json",
+                                       "tokenizer_config.json",
+                                       "special_tokens_map.json",
+                                       "added_tokens.json",
+                                       "vocab.json",
+                                       "merges.txt",
+                                       "tokenizer.model",
+                                       "chat_template.jinja",
+                                       "chat_template.json"};
+
+Error refused(const std::string& path, const std::string& problem,
+              const std::string& cure) {
+  return {ExitCode::kUsage, problem, path, cure};
+}
+
+std::string shown(const json& value) {
+  return checkpoint::printable(value.dump(-1, ' ', true, json::error_handler_t::replace));
+}
+
+json read_config(const std::string& path) {
+  constexpr int64_t kLargest = 4 << 20;  // those of many layers list their types
+  json config = checkpoint::parse_strictly(
+      checkpoint::read_text(checkpoint::Folder(path), kConfig, kLargest),
+      path + "/" + kConfig);
+  if (config.is_object()) return config;
+  throw checkpoint::CheckpointError(path + "/" + kConfig, "", "it is no JSON object",
+                                    "a config.json that transformers has written");
+}
+
+std::vector<std::string> known_types(const ModelFamilies& models) {
+  std::vector<std::string> types;
+  for (const ModelFamily& family : models) {
+    for (const ConfigClass& each : family.classes) types.push_back(each.model_type);
+  }
+  return types;
+}
+
+const ModelFamily& require_family(const ModelFamilies& models, const json& config,
+                                  const std::string& where) {
+  const json type = config.value("model_type", json());
+  if (const ModelFamily* family = family_of_config(models, config)) return *family;
+  throw refused(where,
+                type.is_null() ? "config.json has no model_type"
+                               : "models of type " + shown(type) + " are not here",
+                "a model of type " + alternatives(known_types(models)));
+}
+
+void require_known(const ModelFamily& family, const json& config,
+                   const std::string& where) {
+  const ConfigClass& of = *find_class(family, config);
+  const json architectures = config.value("architectures", json());
+  if (!architectures.is_null() && architectures != json::array({of.architecture})) {
+    throw refused(where, "the architecture is " + shown(architectures),
+                  of.architecture + ": a language model with its head");
+  }
+  for (const char* key : {"quantization_config", "compression_config"}) {
+    if (config.value(key, json()).is_null()) continue;
+    throw refused(where, std::string(key) + ": its weights are quantized",
+                  "the folder of the model in fp32, bf16 or fp16");
+  }
+}
+
+std::vector<std::string> notes_on(const ModelFamily& family, const json& config) {
+  std::vector<std::string> notes;
+  for (const std::string& key : find_class(family, config)->dropouts) {
+    const json rate = config.value(key, json());
+    if (rate.is_number() && rate != 0)
+      notes.push_back(
+          fmt::format("config.json has {} {}; --dropout alone counts", key, shown(rate)));
+  }
+  const std::vector<std::string> unread = unread_keys(family, config);
+  if (!unread.empty()) {
+    std::vector<std::string> names;
+    for (const std::string& key : unread) names.push_back(checkpoint::printable(key));
+    notes.push_back(fmt::format("config.json has keys that say nothing here: {}",
+                                fmt::join(names, ", ")));
+  }
+  return notes;
+}
+
+}  // namespace
+
+bool is_model_folder(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path + "/" + kConfig, error) ||
+         fs::exists(path + "/" + kAdapter, error);
+}
+
+ModelFolder read_model_folder(const std::string& path, const ModelFamilies& models,
+                              const std::string& flag) {
+  std::error_code error;
+  const std::string cure =
+      flag + " DIR: a folder as save_pretrained() of transformers writes it";
+  if (!fs::is_directory(path, error))
+    throw refused(path, flag + " names no folder", cure);
+  const bool has_config = fs::exists(path + "/" + kConfig, error);
+  if (fs::exists(path + "/" + kAdapter, error)) {
+    throw refused(path, "it holds an adapter, not a model",
+                  "the model with the adapter merged: merge_and_unload() of peft");
+  }
+  if (!has_config) throw refused(path, "it has no config.json", cure);
+  const json source = read_config(path);
+  const std::string where = path + "/" + kConfig;
+  const ModelFamily& family = require_family(models, source, where);
+  require_known(family, source, where);
+  ModelFolder folder{path, family.name, {}, source};
+  folder.config = complete_config(family, source);
+  ModelShape shape;
+  shape.config = folder.config;
+  shape.keys = family.keys;
+  family.check(shape);
+  folder.notes = notes_on(family, source);
+  return folder;
+}
+
+std::vector<std::string> companions_in(const std::string& path) {
+  const checkpoint::Folder folder(path);
+  std::vector<std::string> names;
+  for (const char* name : kCompanions) {
+    if (folder.has(name)) names.emplace_back(name);
+  }
+  return names;
+}
+
+void copy_files(const std::string& from, const std::vector<std::string>& names,
+                const std::string& to) {
+  constexpr int64_t kLargest = int64_t{1} << 30;
+  checkpoint::Io& io = checkpoint::system_io();
+  std::error_code error;
+  fs::create_directories(to, error);
+  const checkpoint::Folder source(from), target(to);
+  for (const std::string& name : names) {
+    const std::string bytes = checkpoint::read_text(source, name, kLargest);
+    if (target.has(name)) target.unlink(name, io);
+    checkpoint::write_text(target, name, bytes, io);
+  }
+  target.sync(io);
+}
+
+}  // namespace zero::launcher

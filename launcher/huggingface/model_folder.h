@@ -1,0 +1,41 @@
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "launcher/model.h"
+
+namespace zero {
+class Ranks;
+}
+
+// Models as folders of Hugging Face: config.json, safetensors, tokenizer files.
+namespace zero::launcher {
+
+// What a folder says about its model.
+struct ModelFolder {
+  std::string path;
+  std::string family;                   // ModelFamily::name
+  nlohmann::json config;                // complete, of that family
+  nlohmann::json source;                // config.json as it stands there
+  std::vector<std::string> notes = {};  // what people should know
+};
+
+// Has it a config.json, and is no run?
+bool is_model_folder(const std::string& path);
+
+// Read config.json. Throws Error(kUsage) that names `flag` for what is no such folder,
+// and for models that are not here, by name; CheckpointError for files that are broken.
+ModelFolder read_model_folder(const std::string& path, const ModelFamilies& models,
+                              const std::string& flag);
+
+// Names of the small files that go with the weights, of those that are there: tokenizer,
+// generation_config.json.
+std::vector<std::string> companions_in(const std::string& path);
+
+// Copy files byte for byte into a folder that is made if need be; those that are there
+// are replaced.
+void copy_files(const std::string& from, const std::vector<std::string>& names,
+                const std::string& to);
+
+}  // namespace zero::launcher

@@ -1,0 +1,268 @@
+#include "launcher/settings/chosen_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "engine/errors.h"
+#include "launcher/settings/names.h"
+#include "launcher/settings/values.h"
+
+namespace zero::launcher {
+namespace {
+
+using nlohmann::json;
+
+// Keys of config.json that say nothing about what a model computes.
+constexpr std::array kSilentKeys = {"_name_or_path",
+                                    "architectures",
+                                    "auto_map",
+                                    "bos_token_id",
+                                    "chunk_size_feed_forward",
+                                    "dtype",
+                                    "eos_token_id",
+                                    "gradient_checkpointing",
+                                    "id2label",
+                                    "is_encoder_decoder",
+                                    "keys_to_ignore_at_inference",
+                                    "label2id",
+                                    "max_length",
+                                    "model_type",
+                                    "n_ctx",
+                                    "output_attentions",
+                                    "output_hidden_states",
+                                    "pad_token_id",
+                                    "pretraining_tp",
+                                    "problem_type",
+                                    "return_dict",
+                                    "summary_activation",
+                                    "summary_first_dropout",
+                                    "summary_proj_to_labels",
+                                    "summary_type",
+                                    "summary_use_proj",
+                                    "task_specific_params",
+                                    "tokenizer_class",
+                                    "torch_dtype",
+                                    "transformers_version",
+                                    "use_cache"};
+
+// A value out of a file, short enough to be told.
+std::string shown(const json& value) {
+  constexpr size_t kLongest = 60;
+  const std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
+  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
+}
+
+Error wrong(const ModelFamily& family, const std::string& problem,
+            const std::string& cure) {
+  return {ExitCode::kUsage, problem, "model " + family.name, cure};
+}
+
+// `changes` over `config`, objects key by key.
+void merge(json& config, const json& changes) {
+  for (const auto& [key, value] : changes.items()) {
+    if (value.is_object() && config.contains(key) && config[key].is_object())
+      config[key].update(value);
+    else
+      config[key] = value;
+  }
+}
+
+// Every key under the name that it has now.
+void modernise(const ModelFamily& family, const ConfigClass& of, json& given) {
+  for (const auto& [alias, key] : of.aliases) {
+    const auto found = given.find(alias);
+    if (found == given.end()) continue;
+    if (!given.contains(key)) given[key] = *found;
+    given.erase(alias);
+  }
+  if (family.modernise) family.modernise(given);
+}
+
+void require_fixed(const ModelFamily& family, const ConfigClass& of, const json& given) {
+  for (const auto& [key, allowed] : of.fixed.items()) {
+    const auto found = given.find(key);
+    if (found == given.end() || std::ranges::count(allowed, *found) > 0) continue;
+    std::vector<std::string> values;
+    for (const json& value : allowed) values.push_back(value.dump());
+    throw wrong(
+        family,
+        fmt::format("{} is {} in this config, which is not here", key, shown(*found)),
+        fmt::format("{}: {}", key, alternatives(values)));
+  }
+}
+
+// A setting that stands for a key of the config.
+struct Size {
+  const char* setting;
+  int64_t value;  // 0: not given
+  std::string key;
+};
+
+std::vector<Size> sizes_of(const ModelFamily& family, const Settings& s) {
+  const ConfigKeys& keys = family.keys;
+  std::vector<Size> sizes = {
+      {"layers", s.layers, keys.layers},    {"dim", s.dim, keys.dim},
+      {"heads", s.heads, keys.heads},       {"kv_heads", s.kv_heads, keys.kv_heads},
+      {"ffn_dim", s.ffn_dim, keys.ffn_dim}, {"vocab", s.vocab, "vocab_size"}};
+  std::erase_if(sizes, [](const Size& size) { return size.value == 0; });
+  for (const Size& size : sizes) {
+    if (size.key.empty())
+      throw wrong(family, fmt::format("{} is no setting of this model", size.setting),
+                  "leave it out");
+  }
+  return sizes;
+}
+
+// KEY=VALUE, where a value that is no JSON is a text.
+json overrides_in(const ModelFamily& family, const Settings& settings,
+                  const json& config) {
+  json changes = json::object();
+  for (const std::string& word : settings.model_config) {
+    const size_t equals = word.find('=');
+    if (equals == word.npos || equals == 0)
+      throw wrong(family, fmt::format("model_config is \"{}\"", word),
+                  "--model-config KEY=VALUE");
+    const std::string value = word.substr(equals + 1);
+    const json parsed = json::parse(value, nullptr, /*allow_exceptions=*/false);
+    changes[word.substr(0, equals)] = parsed.is_discarded() ? json(value) : parsed;
+  }
+  if (changes.empty()) return changes;
+  if (const ConfigClass* of = find_class(family, config)) modernise(family, *of, changes);
+  for (const auto& [key, value] : changes.items()) {
+    if (config.contains(key) && key != "model_type") continue;
+    std::vector<std::string> known;
+    for (const auto& [each, unused] : config.items()) known.push_back(each);
+    throw wrong(family,
+                fmt::format("model_config names \"{}\"{}", key, offer(key, known)),
+                "--model-config KEY=VALUE with a key of the model's config");
+  }
+  return changes;
+}
+
+// What settings say of training.
+ModelShape shape_with(const ModelFamily& family, json config, const Settings& settings) {
+  constexpr int64_t kLongestUnasked = 2048;
+  ModelShape shape;
+  shape.config = std::move(config);
+  shape.keys = family.keys;
+  shape.dropout = settings.dropout;
+  shape.loss_chunk = settings.loss_chunk;
+  const int64_t positions = shape.integer(family.keys.positions);
+  shape.seq_len =
+      settings.seq_len > 0 ? settings.seq_len : std::min(positions, kLongestUnasked);
+  if (shape.seq_len == 0)
+    throw wrong(family, "seq_len is missing: this model does not tell it", "--seq-len N");
+  return shape;
+}
+
+}  // namespace
+
+const ModelFamily* find_family(const ModelFamilies& models, const std::string& name) {
+  const auto found = std::ranges::find(models, name, &ModelFamily::name);
+  return found == models.end() ? nullptr : &*found;
+}
+
+const json* find_preset(const ModelFamily& family, const std::string& name) {
+  const auto found = family.presets.find(name.empty() ? family.default_preset : name);
+  return found == family.presets.end() ? nullptr : &found->second;
+}
+
+const ConfigClass* find_class(const ModelFamily& family, const json& config) {
+  if (family.classes.empty()) return nullptr;
+  const auto type = config.find("model_type");
+  if (type == config.end()) return &family.classes.front();
+  const auto found = std::ranges::find_if(
+      family.classes, [&](const ConfigClass& each) { return *type == each.model_type; });
+  return found == family.classes.end() ? nullptr : &*found;
+}
+
+const ModelFamily* family_of_config(const ModelFamilies& models, const json& config) {
+  if (!config.contains("model_type")) return nullptr;
+  const auto found = std::ranges::find_if(models, [&](const ModelFamily& family) {
+    return find_class(family, config) != nullptr;
+  });
+  return found == models.end() ? nullptr : &*found;
+}
+
+json complete_config(const ModelFamily& family, json given) {
+  const ConfigClass* of = find_class(family, given);
+  if (!of) return given;
+  require_fixed(family, *of, given);
+  modernise(family, *of, given);
+  json config = of->defaults;
+  config["model_type"] = of->model_type;
+  std::erase_if(given.get_ref<json::object_t&>(),
+                [&](const auto& item) { return !config.contains(item.first); });
+  merge(config, given);
+  return config;
+}
+
+std::vector<std::string> unread_keys(const ModelFamily& family, json given) {
+  const ConfigClass* of = find_class(family, given);
+  if (!of) return {};
+  modernise(family, *of, given);
+  std::vector<std::string> unread;
+  for (const auto& [key, value] : given.items()) {
+    const bool is_known = of->defaults.contains(key) || of->fixed.contains(key) ||
+                          std::ranges::count(of->dropouts, key) > 0 ||
+                          std::ranges::count(kSilentKeys, key) > 0;
+    if (!is_known && !value.is_null()) unread.push_back(key);
+  }
+  return unread;
+}
+
+ModelShape new_shape(const ModelFamily& family, const Settings& settings) {
+  const json& preset = *find_preset(family, settings.preset);
+  json config = complete_config(family, preset);
+  const std::vector<Size> sizes = sizes_of(family, settings);
+  const json before = config;
+  const auto put = [&] {
+    for (const Size& size : sizes) config[size.key] = size.value;
+  };
+  put();
+  const auto is_other = [&](const std::string& key) {
+    return !key.empty() && config.value(key, json()) != before.value(key, json());
+  };
+  if (family.resize && (is_other(family.keys.dim) || is_other(family.keys.heads))) {
+    family.resize(config);
+    put();
+  }
+  merge(config, overrides_in(family, settings, config));
+  ModelShape shape = shape_with(family, std::move(config), settings);
+  const std::string& positions = family.keys.positions;
+  if (!positions.empty() &&
+      (family.learns_positions || shape.seq_len > shape.integer(positions)))
+    shape.config[positions] = shape.seq_len;
+  return shape;
+}
+
+ModelShape shape_of(const ModelFamily& family, const json& config,
+                    const Settings& settings) {
+  for (const Size& size : sizes_of(family, settings)) {
+    const json value = config.value(size.key, json());
+    if (value == size.value) continue;
+    throw wrong(family,
+                fmt::format("{} is {}, {} of the model that is there is {}", size.setting,
+                            size.value, size.key, shown(value)),
+                "leave it out");
+  }
+  json changed = config;
+  merge(changed, overrides_in(family, settings, config));
+  ModelShape shape = shape_with(family, std::move(changed), settings);
+  const int64_t positions = shape.integer(family.keys.positions);
+  if (positions > 0 && shape.seq_len > positions) {
+    throw wrong(family,
+                fmt::format("seq_len is {}, and the model is made for {} positions",
+                            shape.seq_len, positions),
+                fmt::format("--seq-len {} or less{}", positions,
+                            family.learns_positions
+                                ? ""
+                                : fmt::format("; or --model-config {}={}",
+                                              family.keys.positions, shape.seq_len)));
+  }
+  return shape;
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,134 @@
+#include "examples/models/rotary.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/errors.h"
+#include "examples/models/config_reader.h"
+#include "tests/examples/references.h"
+
+namespace zero {
+namespace {
+
+using nlohmann::json;
+
+// Each table of tests/references/rotary.json, gptj's apart.
+class RotaryTables : public testing::TestWithParam<std::string> {
+ protected:
+  const json references_ = read_json("rotary.json");
+  const json table_ = references_["tables"][GetParam()];
+
+  RotaryOptions options() const {
+    const json& rope = table_["rope_parameters"];
+    const json config = {{"rope_parameters", rope},
+                         {"max_position_embeddings", table_["max_position_embeddings"]}};
+    const auto head_dim = table_["head_dim"].get<double>();
+    return read_rotary(
+        ConfigReader(config, "test"),
+        static_cast<int64_t>(head_dim * rope.value("partial_rotary_factor", 1.0)));
+  }
+};
+
+TEST_P(RotaryTables, FrequenciesAreTransformersBitForBit) {
+  const at::Tensor expected = to_tensor(table_["inv_freq"]).to(torch::kFloat32);
+  EXPECT_TRUE(torch::equal(rotary_frequencies(options()), expected));
+}
+
+TEST_P(RotaryTables, AnglesAreTransformers) {
+  const at::Tensor positions = to_tensor(references_["positions"]).to(torch::kInt64);
+  RotaryTable table(options());
+  for (const auto& [type, suffix, bound] :
+       {std::tuple(torch::kFloat32, "", 1e-6), {torch::kBFloat16, "_bf16", 0.0}}) {
+    const RotaryAngles& angles = table.angles(100001, torch::empty({0}, type));
+    for (const auto& [name, values] :
+         {std::pair("cos", angles.cos), {"sin", angles.sin}}) {
+      const at::Tensor expected = to_tensor(table_[name + std::string(suffix)]).to(type);
+      EXPECT_LE(largest_difference(values.index_select(0, positions), expected), bound)
+          << name << suffix;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, RotaryTables,
+                         testing::Values("default", "default_theta_500000",
+                                         "default_theta_1000000", "linear", "llama3",
+                                         "llama3_factor_32", "yarn", "yarn_betas",
+                                         "yarn_not_truncated", "yarn_attention_factor",
+                                         "yarn_mscale", "gpt_neox"),
+                         [](const auto& info) { return info.param; });
+
+RotaryOptions read(const json& rope) {
+  const json config = {{"rope_parameters", rope}, {"max_position_embeddings", 64}};
+  return read_rotary(ConfigReader(config, "test"), 8);
+}
+
+TEST(Rotary, TypesThatAreNotHereAreRefusedByName) {
+  for (const char* type : {"dynamic", "longrope", "proportional", "su"}) {
+    try {
+      read({{"rope_type", type}, {"factor", 2.0}});
+      ADD_FAILURE() << type;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kUsage);
+      EXPECT_NE(error.problem().find(type), std::string::npos) << error.problem();
+    }
+  }
+}
+
+TEST(Rotary, NonsenseIsRefused) {
+  EXPECT_THROW(read({{"rope_type", 3}}), Error);
+  EXPECT_THROW(read(json::array()), Error);
+  EXPECT_THROW(read({{"rope_type", "linear"}}), Error) << "no factor";
+  EXPECT_THROW(read({{"rope_type", "linear"}, {"factor", "2"}}), Error);
+  EXPECT_THROW(read({{"rope_type", "linear"}, {"factor", 0}}), Error);
+  EXPECT_THROW(read({{"rope_type", "default"}, {"rope_theta", -1}}), Error);
+  EXPECT_THROW(read({{"rope_type", "llama3"},
+                     {"factor", 8},
+                     {"low_freq_factor", 4},
+                     {"high_freq_factor", 1}}),
+               Error);
+}
+
+json modern(json config) {
+  modernise_rotary(config);
+  return config["rope_parameters"];
+}
+
+// In the order of precedence that transformers has.
+TEST(Rotary, OldKeysBecomeOne) {
+  EXPECT_EQ(modern({{"rope_theta", 5.0}}), (json{{"rope_theta", 5.0}}));
+  EXPECT_EQ(modern({{"rope_theta", 5.0}, {"rope_scaling", nullptr}}),
+            (json{{"rope_theta", 5.0}}));
+  EXPECT_EQ(modern({{"rope_theta", 5.0},
+                    {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}),
+            (json{{"rope_theta", 5.0}, {"rope_type", "linear"}, {"factor", 2.0}}));
+  EXPECT_EQ(modern({{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 7.0}}},
+                    {"rope_scaling", {{"rope_type", "yarn"}, {"factor", 2.0}}}}),
+            (json{{"rope_type", "yarn"}, {"factor", 2.0}}));
+  EXPECT_EQ(modern({{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 7.0}}},
+                    {"rope_theta", 5.0}}),
+            (json{{"rope_type", "default"}, {"rope_theta", 7.0}}));
+}
+
+// Pairs turn by their angle: lengths stay, and so does what is behind the rotated part.
+TEST(Rotary, PairsTurnByTheirAngle) {
+  RotaryTable table({.dim = 4});
+  const at::Tensor x = torch::arange(1, 7, torch::kFloat32).view({1, 1, 1, 6});
+  const at::Tensor two = at::cat({x, x}, 2);  // positions 0 and 1
+  const RotaryAngles angles = table.angles(2, x);
+  const double c0 = std::cos(1.0), s0 = std::sin(1.0), c1 = std::cos(0.01),
+               s1 = std::sin(0.01);
+  const at::Tensor halves = rotate_halves(two, angles).view({2, 6});
+  EXPECT_TRUE(torch::equal(halves[0], x.flatten()));
+  EXPECT_LT(largest_difference(halves[1],
+                               torch::tensor({1 * c0 - 3 * s0, 2 * c1 - 4 * s1,
+                                              3 * c0 + 1 * s0, 4 * c1 + 2 * s1, 5., 6.})),
+            1e-6);
+  const at::Tensor neighbours = rotate_neighbours(two, angles).view({2, 6});
+  EXPECT_TRUE(torch::equal(neighbours[0], x.flatten()));
+  EXPECT_LT(largest_difference(neighbours[1],
+                               torch::tensor({1 * c0 - 2 * s0, 2 * c0 + 1 * s0,
+                                              3 * c1 - 4 * s1, 4 * c1 + 3 * s1, 5., 6.})),
+            1e-6);
+}
+
+}  // namespace
+}  // namespace zero
