@@ -31,7 +31,9 @@ std::string cure_of(int error) {
     case EROFS:
       return "make the folder writable, or choose another one";
     case ELOOP:
-      return "symbolic links are not followed inside a checkpoint: put the file there";
+      return "symbolic links are not followed here: put the file itself there; cp -rL "
+             "FOLDER COPY copies a folder with what its links lead to, as those of a "
+             "cache of Hugging Face do";
     default:
       return "";
   }

@@ -100,6 +100,18 @@ void require_agreement(const WeightMap& missing, const std::vector<std::string>&
 
 SafetensorsFolder::SafetensorsFolder(const std::string& folder)
     : folder_(folder), bounce_(static_cast<size_t>(kPieceBytes)) {
+  try {
+    read_headers();
+  } catch (const CheckpointError& error) {
+    if (!error.cure().empty()) throw;
+    throw CheckpointError(
+        error.file(), error.fqn(), error.problem(),
+        "copy or download the folder again: its weights are damaged, or "
+        "no safetensors of fp32, bf16 or fp16");
+  }
+}
+
+void SafetensorsFolder::read_headers() {
   if (folder_.has(kSafetensorsFile)) {
     files_ = {kSafetensorsFile};
     tensors_ = read_safetensors_header(open(0));
@@ -163,7 +175,8 @@ void SafetensorsFolder::read(const std::string& name, int64_t begin,
   if (!is_floating(tensor.dtype)) {
     throw CheckpointError(folder_.path_of(files_[tensor.file]), name,
                           text_of("is of type ", name_of(tensor.dtype),
-                                  ", floating-point values are wanted"));
+                                  ", floating-point values are wanted"),
+                          "the folder of the model in fp32, bf16 or fp16");
   }
   if (begin < 0 || begin > tensor.numel() || numel > tensor.numel() - begin) {
     throw CheckpointError(folder_.path_of(files_[tensor.file]), name,

@@ -39,6 +39,7 @@ class SafetensorsFolder {
   void read(const std::string& name, int64_t begin, std::span<float> out);
 
  private:
+  void read_headers();
   void read_index();
   void require_files() const;
   void read_values(const SafeTensor& tensor, int64_t begin, std::span<float> out);

@@ -4,6 +4,7 @@
 
 #include "engine/errors.h"
 #include "launcher/commands/verbs.h"
+#include "launcher/huggingface/model_folder.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 #include "launcher/run/resume.h"
@@ -41,6 +42,10 @@ ExportOptions options_of(const CommandLine& line) {
            "--max-shard-size"});
   }
   if (!problems.empty()) throw to_error(problems, "export");
+  if (is_model_folder(line.from)) {
+    throw Error(ExitCode::kUsage, "--from names a folder of Hugging Face already",
+                line.from, "a run's folder or one of its steps");
+  }
   options.from = find_checkpoint(line.from, "--from");
   return options;
 }

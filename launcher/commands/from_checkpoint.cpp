@@ -15,6 +15,7 @@
 #include "launcher/commands/verbs.h"
 #include "launcher/data/sampler.h"
 #include "launcher/data/token_source.h"
+#include "launcher/huggingface/agree_on_model.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/inference/evaluate.h"
 #include "launcher/inference/generate.h"
@@ -68,7 +69,9 @@ FoundCheckpoint find_saved_run(const std::string& from, const ModelFamilies& mod
       const SavedRun run = run_from(read_model_folder(from, models, "--from"));
       found = json({from, to_text(run), true}).dump();
     } else {
-      const std::string folder = find_checkpoint(from, "--from");
+      const std::string folder = find_checkpoint(
+          from, "--from",
+          "a run's folder, one of its steps, or a model's folder of Hugging Face");
       found = json({folder, checkpoint::Reader(folder).manifest().config, false}).dump();
     }
   }
@@ -222,6 +225,10 @@ void evaluate_on(const std::vector<std::string>& paths, LoadedModel& loaded) {
   const bool is_first = loaded.batch.rank == 0;
   const ModelShape& shape = loaded.shape;
   const data::TokenSource source(paths);
+  const std::string& weights = loaded.checkpoint.is_model_folder
+                                   ? loaded.checkpoint.folder
+                                   : loaded.settings.init_from;
+  if (!weights.empty()) refuse_text(source, shape.vocab(), weights);
   if (is_first) source.check_ids(shape.vocab());
   const data::Sampler sampler(source, {shape.seq_len, false, 0});
   const int64_t num_samples = samples_to_evaluate(sampler, loaded.settings);

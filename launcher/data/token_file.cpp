@@ -71,12 +71,12 @@ void for_each_chunk(const MappedFile& file, int64_t begin, const OnRead& on_read
   const char* note = id == TokenFile::kEndOfText && offset == file.size_bytes()
                          ? " (end of text, added after every text)"
                          : "";
-  throw DataError(
-      fmt::format("token id {}{} does not fit the model's vocabulary of {}", id, note,
-                  vocab_size),
-      at_byte(file.path(), offset),
-      fmt::format("set --vocab to at least {}, or use data of the model's tokenizer",
-                  id + 1));
+  throw DataError(fmt::format("token id {}{} does not fit the model's vocabulary of {}",
+                              id, note, vocab_size),
+                  at_byte(file.path(), offset),
+                  fmt::format("use data of the model's tokenizer; or, for a new model, "
+                              "set --vocab to at least {}",
+                              id + 1));
 }
 
 template <typename T>

@@ -6,6 +6,8 @@
 #include "checkpoint/reader.h"
 #include "engine/comm/agreement.h"
 #include "engine/errors.h"
+#include "launcher/data/token_file.h"
+#include "launcher/data/token_source.h"
 #include "launcher/run/resume.h"
 #include "launcher/run/saved_run.h"
 
@@ -47,12 +49,15 @@ ModelFolder agree_on_model(const Settings& settings, const ModelFamilies& models
   return {all[0], all[1], all[2], all[3], all[4]};
 }
 
-void refuse_text(const std::string& data, const std::string& init_from) {
+void refuse_text(const data::TokenSource& source, int64_t vocab,
+                 const std::string& folder) {
+  constexpr int64_t kText = data::TokenFile::kEndOfText + 1;
+  if (source.vocab_size() != kText || vocab == kText) return;
   throw Error(ExitCode::kUsage,
-              "this is text, whose bytes are not the tokens of the model in " + init_from,
-              data,
-              "token files of it: scripts/make_tokens.py --tokenizer " + init_from +
-                  " --out data.bin " + data + "; then --data data.bin");
+              "this is text, whose bytes are not the tokens of the model in " + folder,
+              source.where(),
+              "token files of it: scripts/make_tokens.py --tokenizer " + folder +
+                  " --out data.bin " + source.where() + "; then --data data.bin");
 }
 
 }  // namespace zero::launcher

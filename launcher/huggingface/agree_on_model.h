@@ -2,6 +2,10 @@
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/settings/settings.h"
 
+namespace zero::data {
+class TokenSource;
+}
+
 namespace zero::launcher {
 
 // The model of `--init-from`, the same on every rank. A run that continues has it from
@@ -10,8 +14,9 @@ namespace zero::launcher {
 ModelFolder agree_on_model(const Settings& settings, const ModelFamilies& models,
                            Ranks& ranks);
 
-// Throw Error(kUsage) for text, whose bytes are not the tokens of that model, with the
-// command that makes token files.
-[[noreturn]] void refuse_text(const std::string& data, const std::string& init_from);
+// Throw Error(kUsage) for text, unless bytes are the tokens of the model in `folder`,
+// with the command that makes token files.
+void refuse_text(const data::TokenSource& source, int64_t vocab,
+                 const std::string& folder);
 
 }  // namespace zero::launcher

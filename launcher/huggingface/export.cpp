@@ -1,12 +1,11 @@
 #include "launcher/huggingface/export.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
+#include "checkpoint/format.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors_writer.h"
 #include "engine/activity.h"
@@ -56,6 +55,7 @@ const char* torch_name(DType dtype) {
 }
 
 DType dtype_of_source(const json& source) {
+  if (!source.is_object()) return DType::kFp32;
   const json name = source.value("dtype", source.value("torch_dtype", json("float32")));
   for (const DType dtype : {DType::kBf16, DType::kFp16}) {
     if (name == torch_name(dtype)) return dtype;
@@ -122,7 +122,7 @@ Exported write_weights(checkpoint::Reader& reader, const std::string& folder, DT
 class PartialFolder {
  public:
   explicit PartialFolder(const std::string& target)
-      : path_(target + ".partial-" + std::to_string(getpid())) {
+      : path_(target + "." + checkpoint::temporary_name("export")) {
     std::error_code error;
     fs::create_directories(path_, error);
     if (error) {
@@ -179,6 +179,9 @@ void require_new(const ExportOptions& options) {
   if (!fs::exists(fs::symlink_status(options.to, error))) return;
   if (!fs::is_directory(options.to, error))
     refuse("--to names a file", "--to DIR: a new folder");
+  if (is_of_run(options.to))
+    refuse("--to names a folder with checkpoints, which are no model's files",
+           "--to DIR: a new folder");
   if (!options.replace && !fs::is_empty(options.to, error))
     refuse("the folder is there and not empty",
            "another --to, or --replace to replace a model in it");

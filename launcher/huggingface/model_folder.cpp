@@ -7,6 +7,8 @@
 
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
+#include "checkpoint/find.h"
+#include "checkpoint/format.h"
 #include "checkpoint/json.h"
 #include "engine/errors.h"
 #include "launcher/run/resume.h"
@@ -46,12 +48,18 @@ std::string shown(const json& value) {
 
 json read_config(const std::string& path) {
   constexpr int64_t kLargest = 4 << 20;  // those of many layers list their types
-  json config = checkpoint::parse_strictly(
-      checkpoint::read_text(checkpoint::Folder(path), kConfig, kLargest),
-      path + "/" + kConfig);
-  if (config.is_object()) return config;
-  throw checkpoint::CheckpointError(path + "/" + kConfig, "", "it is no JSON object",
-                                    "a config.json that transformers has written");
+  const std::string file = path + "/" + kConfig;
+  std::string problem = "it is no JSON object";
+  const std::string text =
+      checkpoint::read_text(checkpoint::Folder(path), kConfig, kLargest);
+  try {
+    json config = checkpoint::parse_strictly(text, file);
+    if (config.is_object()) return config;
+  } catch (const checkpoint::CheckpointError& error) {
+    problem = error.problem();
+  }
+  throw checkpoint::CheckpointError(
+      file, "", problem, "a config.json that transformers has written: copy it again");
 }
 
 std::vector<std::string> known_types(const ModelFamilies& models) {
@@ -107,10 +115,17 @@ std::vector<std::string> notes_on(const ModelFamily& family, const json& config)
 
 }  // namespace
 
+bool is_of_run(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path + "/" + checkpoint::kManifestFile, error) ||
+         !checkpoint::list_steps(path).empty();
+}
+
 bool is_model_folder(const std::string& path) {
   std::error_code error;
-  return fs::exists(path + "/" + kConfig, error) ||
-         fs::exists(path + "/" + kAdapter, error);
+  return (fs::exists(path + "/" + kConfig, error) ||
+          fs::exists(path + "/" + kAdapter, error)) &&
+         !is_of_run(path);
 }
 
 ModelFolder read_model_folder(const std::string& path, const ModelFamilies& models,

@@ -21,6 +21,9 @@ struct ModelFolder {
   std::vector<std::string> notes = {};  // what people should know
 };
 
+// Is it a step's folder, or one with such in it?
+bool is_of_run(const std::string& path);
+
 // Has it a config.json, and is no run?
 bool is_model_folder(const std::string& path);
 

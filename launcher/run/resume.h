@@ -29,8 +29,10 @@ ResumePlan plan_resume(const std::string& resume, const std::string& out);
 std::optional<int64_t> step_named_by(const std::string& path);
 
 // The newest complete checkpoint of a run's folder, or the step's folder itself. Throws
-// Error(kUsage) that names `flag` when there is none.
-std::string find_checkpoint(const std::string& folder, const std::string& flag);
+// Error(kUsage) that names `flag`, with what it may name, when there is none.
+std::string find_checkpoint(
+    const std::string& folder, const std::string& flag,
+    const std::string& allowed = "a run's folder or one of its steps");
 
 // The error for a run all of whose checkpoints are damaged.
 [[noreturn]] void refuse_all(const std::vector<std::string>& reasons,

@@ -90,10 +90,11 @@ std::optional<int64_t> step_named_by(const std::string& path) {
   return checkpoint::step_of(checkpoint::split_path(path).name);
 }
 
-std::string find_checkpoint(const std::string& folder, const std::string& flag) {
+std::string find_checkpoint(const std::string& folder, const std::string& flag,
+                            const std::string& allowed) {
   if (!is_folder(folder)) {
     throw Error(ExitCode::kUsage, fmt::format("{} names no folder", flag), folder,
-                flag == "--resume" ? kKeywords : "a run's folder or one of its steps");
+                flag == "--resume" ? kKeywords : allowed);
   }
   if (step_named_by(folder)) return folder;
   std::vector<std::string> passed_over;
@@ -102,7 +103,7 @@ std::string find_checkpoint(const std::string& folder, const std::string& flag) 
   if (!passed_over.empty()) refuse_all(passed_over, folder);
   throw Error(ExitCode::kUsage,
               fmt::format("{} names a folder without checkpoints", flag), folder,
-              "a run's folder or one of its steps");
+              allowed);
 }
 
 void refuse_all(const std::vector<std::string>& reasons, const std::string& out) {

@@ -107,13 +107,14 @@ void Training::open_data() {
     throw Error(ExitCode::kUsage, "vocab is missing, and these files do not tell it",
                 source_->where(), "--vocab N");
   }
-  if (!settings_.init_from.empty() && is_text(*source_) &&
-      shape_.vocab() != source_->vocab_size())
-    refuse_text(source_->where(), settings_.init_from);
+  if (!settings_.init_from.empty())
+    refuse_text(*source_, shape_.vocab(), settings_.init_from);
   sampler_ = std::make_unique<data::Sampler>(
       *source_, data::SamplerOptions{shape_.seq_len, settings_.shuffle, seed});
   if (!settings_.eval_data.empty()) {
     eval_source_ = std::make_unique<data::TokenSource>(settings_.eval_data);
+    if (!settings_.init_from.empty())
+      refuse_text(*eval_source_, shape_.vocab(), settings_.init_from);
     eval_sampler_ = std::make_unique<data::Sampler>(
         *eval_source_, data::SamplerOptions{shape_.seq_len, false, seed});
   }

@@ -133,7 +133,9 @@ json overrides_in(const ModelFamily& family, const Settings& settings,
   for (const auto& [key, value] : changes.items()) {
     if (config.contains(key) && key != "model_type") continue;
     std::vector<std::string> known;
-    for (const auto& [each, unused] : config.items()) known.push_back(each);
+    for (const auto& [each, unused] : config.items()) {
+      if (each != "model_type") known.push_back(each);
+    }
     throw wrong(family,
                 fmt::format("model_config names \"{}\"{}", key, offer(key, known)),
                 "--model-config KEY=VALUE with a key of the model's config");

@@ -102,6 +102,7 @@ class Reader {
 
     if (const auto* known = find_flag(kSwitches, flag)) {
       line_.*known->member = true;
+      if (value) problem(flag + " takes no value", flag);
     } else if (const auto* known = find_flag(kFlagsWithValue, flag)) {
       read_once(*known, value);
     } else if (const Setting* setting = find_setting(flag, flag_of)) {
