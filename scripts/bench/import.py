@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import struct
 import subprocess
@@ -80,14 +81,14 @@ def forget(*folders):
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def read_plainly(paths):
+def read_plainly(path, num_bytes):
+    """The first bytes of a file."""
     buffer = bytearray(PIECE)
     begin = time.monotonic()
-    for path in paths:
-        with open(path, "rb", buffering=0) as file:
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
-            while file.readinto(buffer):
-                pass
+    with open(path, "rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        for _ in range(num_bytes // PIECE):
+            file.readinto(buffer)
     return time.monotonic() - begin
 
 
@@ -116,9 +117,9 @@ class Rank:
         try:
             fds = [os.readlink(fd.path) for fd in os.scandir(f"/proc/{self.pid}/fd")]
             status = Path(f"/proc/{self.pid}/status").read_text()
-        except OSError:
+            memory = int(status.partition("RssAnon:")[2].split()[0]) << 10
+        except (OSError, IndexError):  # it has ended
             return
-        memory = int(status.partition("RssAnon:")[2].split()[0]) << 10
         if any(fd.startswith(self.folder) and fd.endswith((".safetensors", ".h5")) for fd in fds):
             if self.begin is None:
                 self.begin = now
@@ -166,6 +167,7 @@ def main():
     parser.add_argument("--folder", help="where files of some GiB may be written for a while")
     args = parser.parse_args()
     launch = Path(os.environ.get("ZERO_BUILD", ROOT / "build")) / "bin/zero_launch"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # cleans up
     work = Path(tempfile.mkdtemp(prefix="zero_import_", dir=args.folder)).resolve()
     try:
         model, run, out = work / "model", work / "run", work / "out"
@@ -181,14 +183,15 @@ def main():
         extra = []
         for _ in range(args.rounds):
             forget(model)
-            plain = read_plainly([model / "model.safetensors"])
+            plain = read_plainly(model / "model.safetensors", num_bytes)
             forget(model)
             watched = watch(evaluate, model)
             rows["import"][0].append(seconds_of(watched))
             rows["import"][1].append(plain)
             extra += [rank.most - rank.before for rank in watched]
             forget(run)
-            plain = read_plainly(sorted(run.glob("step_*/shard*"))) + write_plainly(work / "plain", num_bytes)
+            weights = next(run.glob("step_*/shard*"))  # fp32; states lie behind them
+            plain = read_plainly(weights, 2 * num_bytes) + write_plainly(work / "plain", num_bytes)
             forget(run)
             watched = watch([launch, "export", "--from", run, "--to", out], work)
             rows["export"][0].append(seconds_of(watched))
