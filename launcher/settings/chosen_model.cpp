@@ -59,14 +59,16 @@ Error wrong(const ModelFamily& family, const std::string& problem,
   return {ExitCode::kUsage, problem, "model " + family.name, cure};
 }
 
-// `changes` over `config`, objects key by key.
-void merge(json& config, const json& changes) {
+// `changes` over a complete `config`, objects key by key. What a value follows from may
+// be in the other one: only then is all up to date.
+void merge(const ModelFamily& family, json& config, const json& changes) {
   for (const auto& [key, value] : changes.items()) {
     if (value.is_object() && config.contains(key) && config[key].is_object())
       config[key].update(value);
     else
       config[key] = value;
   }
+  if (family.modernise) family.modernise(config);
 }
 
 // Every key under the name that it has now.
@@ -197,7 +199,7 @@ json complete_config(const ModelFamily& family, json given) {
   config["model_type"] = of->model_type;
   std::erase_if(given.get_ref<json::object_t&>(),
                 [&](const auto& item) { return !config.contains(item.first); });
-  merge(config, given);
+  merge(family, config, given);
   return config;
 }
 
@@ -231,7 +233,7 @@ ModelShape new_shape(const ModelFamily& family, const Settings& settings) {
     family.resize(config);
     put();
   }
-  merge(config, overrides_in(family, settings, config));
+  merge(family, config, overrides_in(family, settings, config));
   ModelShape shape = shape_with(family, std::move(config), settings);
   const std::string& positions = family.keys.positions;
   if (!positions.empty() &&
@@ -251,7 +253,7 @@ ModelShape shape_of(const ModelFamily& family, const json& config,
                 "leave it out");
   }
   json changed = config;
-  merge(changed, overrides_in(family, settings, config));
+  merge(family, changed, overrides_in(family, settings, config));
   ModelShape shape = shape_with(family, std::move(changed), settings);
   const int64_t positions = shape.integer(family.keys.positions);
   if (positions > 0 && shape.seq_len > positions) {
