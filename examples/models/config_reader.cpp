@@ -6,17 +6,13 @@
 #include "engine/errors.h"
 
 namespace zero {
-namespace {
 
-// An unknown file's value, short enough to be told.
 std::string shown(const nlohmann::json& value) {
   constexpr size_t kLongest = 60;
   const std::string text =
       value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
 }
-
-}  // namespace
 
 bool ConfigReader::has(const std::string& key) const {
   const auto found = config_.find(key);

@@ -40,13 +40,14 @@ NeoXConfig neox_config(const ModelShape& shape) {
                  "hidden_size " + std::to_string(neox.hidden_size) +
                      " does not divide into " + std::to_string(neox.num_heads) + " heads",
                  "a multiple of num_attention_heads");
+  config.integer("max_position_embeddings", 1, 1 << 30);  // samples are as long
   neox.layer_norm_eps = config.number("layer_norm_eps", 0, 1);
   neox.initializer_range = config.number("initializer_range", 0, 1e3);
   const std::string act = config.text("hidden_act");
   const bool is_exact = act == "gelu";
   config.require(
       is_exact || act == "gelu_new" || act == "gelu_fast" || act == "gelu_pytorch_tanh",
-      "hidden_act " + json(act).dump() + " is not here",
+      "hidden_act " + shown(act) + " is not here",
       "gelu, gelu_new, gelu_fast or gelu_pytorch_tanh");
   neox.gelu = is_exact ? "none" : "tanh";
   neox.is_parallel = config.boolean("use_parallel_residual");

@@ -39,6 +39,7 @@ GptJConfig gptj_config(const ModelShape& shape) {
                  "a multiple of n_head");
   gptj.rotary_dim = config.integer("rotary_dim", 2, gptj.n_embd / gptj.n_head);
   config.require(gptj.rotary_dim % 2 == 0, "rotary_dim is odd", "an even number");
+  config.integer("n_positions", 1, 1 << 30);  // samples are as long
   gptj.layer_norm_epsilon = config.number("layer_norm_epsilon", 0, 1);
   gptj.initializer_range = config.number("initializer_range", 0, 1e3);
   gptj.has_tied_head = config.boolean("tie_word_embeddings");

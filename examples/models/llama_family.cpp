@@ -90,7 +90,7 @@ std::vector<int64_t> read_windows(const ConfigReader& config, int64_t num_layers
   for (int64_t i = 0; i < num_layers; ++i) {
     const bool slides = types[i] == "sliding_attention";
     config.require(slides || types[i] == "full_attention",
-                   "layer_types has " + types[i].dump(),
+                   "layer_types has " + shown(types[i]),
                    "full_attention or sliding_attention");
     windows[i] = slides ? window : 0;
   }
@@ -133,7 +133,6 @@ InitRules init_rules(const ModelShape& shape) {
     embedding.zero_row_end = (row + 1) * config.hidden_size;
   }
   return {{"*norm.weight", ones()},
-          {"*layernorm.weight", ones()},
           {"*.bias", zeros()},
           {"model.embed_tokens.weight", embedding},
           {"*", normal(0, config.initializer_range)}};
@@ -265,6 +264,7 @@ LlamaConfig llama_config(const ModelShape& shape) {
   llama.head_dim =
       config.integer_or("head_dim", llama.hidden_size / llama.num_heads, 1, 1 << 16);
   check(llama, config);
+  config.integer("max_position_embeddings", 1, 1 << 30);  // samples are as long
   llama.rms_norm_eps = config.number("rms_norm_eps", 0, 1);
   llama.initializer_range = config.number("initializer_range", 0, 1e3);
   llama.has_tied_head = config.boolean("tie_word_embeddings");

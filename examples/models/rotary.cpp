@@ -73,7 +73,7 @@ Type read_type(const ConfigReader& rope) {
   if (name == "default") return Type::kDefault;
   if (name == "linear") return Type::kLinear;
   if (name == "llama3") return Type::kLlama3;
-  rope.require(name == "yarn", "rope_type " + json(name).dump() + " is not here",
+  rope.require(name == "yarn", "rope_type " + shown(name) + " is not here",
                "default, linear, llama3 or yarn");
   return Type::kYarn;
 }
@@ -169,6 +169,8 @@ RotaryOptions read_rotary(const ConfigReader& config, int64_t dim) {
                  "as Llama 3.1: 1 and 4");
   }
   if (options.type == Type::kYarn) {
+    rope.require(options.theta > 1, "yarn divides by the logarithm of rope_theta, 1",
+                 "a rope_theta above 1");
     const auto beta = [&](const char* key, double otherwise) {
       const double value = rope.number_or(key, otherwise, 0, kLargest);
       return value == 0 ? otherwise : value;

@@ -15,10 +15,9 @@ using nlohmann::json;
 
 ModelShape shape_of(const json& config) {
   const ModelFamily family = family_of(config);
-  const ModelShape shape =
-      launcher::shape_of(family, launcher::complete_config(family, config), {});
-  family.check(shape);
-  return shape;
+  const json complete = launcher::complete_config(family, config);
+  family.check({.config = complete, .keys = family.keys});
+  return launcher::shape_of(family, complete, {});
 }
 
 // Unique parameters by name, without memory.
@@ -158,6 +157,12 @@ TEST(Configs, WhatIsNotHereIsRefusedByName) {
       {with(tiny("llama"), {{"hidden_size", 18446744073709551615ull}}), "hidden_size"},
       {with(tiny("llama"), {{"num_hidden_layers", nullptr}}), "num_hidden_layers"},
       {with(tiny("llama"), {{"num_key_value_heads", 3}}), "num_key_value_heads"},
+      {{{"model_type", "qwen2"}, {"num_attention_heads", 16}}, "num_key_value_heads 32"},
+      {with(tiny("llama"), {{"max_position_embeddings", -5}}),
+       "max_position_embeddings is -5"},
+      {{{"model_type", "gptj"}, {"n_positions", "many"}}, "n_positions is \"many\""},
+      {{{"model_type", "gpt_neox"}, {"max_position_embeddings", 0}},
+       "max_position_embeddings is 0"},
       {with(tiny("llama"), {{"head_dim", 5}}), "an even number"},
       {with(tiny("llama"), {{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}}),
        "dynamic"},

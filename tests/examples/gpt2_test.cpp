@@ -1,7 +1,6 @@
 // GPT-2 against its formulas, written out with plain tensor operations in fp64.
 #include "examples/models/gpt2.h"
 
-#include <fnmatch.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,6 +10,7 @@
 #include "engine/errors.h"
 #include "examples/models/families.h"
 #include "launcher/settings/chosen_model.h"
+#include "tests/examples/references.h"
 
 namespace zero {
 namespace {
@@ -181,15 +181,6 @@ TEST_F(Gpt2Test, EveryDropoutDropsInTraining) {
     EXPECT_GT((gpt2->logits(input) - expected).abs().max().item<double>(), 1e-3)
         << active;
   }
-}
-
-// The rule that fills `fqn`: the first whose glob matches.
-InitSpec rule_for(const InitRules& rules, const std::string& fqn) {
-  for (const auto& [glob, spec] : rules) {
-    if (fnmatch(glob.c_str(), fqn.c_str(), 0) == 0) return spec;
-  }
-  ADD_FAILURE() << "no rule for " << fqn;
-  return {};
 }
 
 TEST_F(Gpt2Test, StartsAsHuggingFaceStartsIt) {

@@ -1,5 +1,7 @@
 #include "tests/examples/references.h"
 
+#include <fnmatch.h>
+
 #include <fstream>
 
 #include "checkpoint/safetensors_folder.h"
@@ -81,6 +83,13 @@ const std::vector<std::string>& reference_names() {
                                                  "gpt_neox_sequential",
                                                  "gpt_neox_no_bias"};
   return names;
+}
+
+InitSpec rule_for(const InitRules& rules, const std::string& fqn) {
+  for (const auto& [glob, spec] : rules) {
+    if (fnmatch(glob.c_str(), fqn.c_str(), 0) == 0) return spec;
+  }
+  throw std::runtime_error("no rule for " + fqn);
 }
 
 at::Tensor to_tensor(const nlohmann::json& numbers) {

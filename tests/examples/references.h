@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/init/init_spec.h"
 #include "launcher/model.h"
 
 // Small models that transformers has run: see tests/references/README.md.
@@ -34,6 +35,9 @@ class Reference {
 const std::vector<std::string>& reference_names();
 
 ModelFamily family_of(const nlohmann::json& config);
+
+// The rule that fills `fqn`: the first whose glob matches.
+InitSpec rule_for(const InitRules& rules, const std::string& fqn);
 
 // (numbers) fp32, of any shape that JSON's lists have.
 at::Tensor to_tensor(const nlohmann::json& numbers);

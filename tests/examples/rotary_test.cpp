@@ -80,6 +80,8 @@ TEST(Rotary, NonsenseIsRefused) {
   EXPECT_THROW(read({{"rope_type", "linear"}, {"factor", "2"}}), Error);
   EXPECT_THROW(read({{"rope_type", "linear"}, {"factor", 0}}), Error);
   EXPECT_THROW(read({{"rope_type", "default"}, {"rope_theta", -1}}), Error);
+  EXPECT_THROW(read({{"rope_type", "yarn"}, {"factor", 4}, {"rope_theta", 1}}), Error)
+      << "a logarithm of 0";
   EXPECT_THROW(read({{"rope_type", "llama3"},
                      {"factor", 8},
                      {"low_freq_factor", 4},

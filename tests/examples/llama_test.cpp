@@ -1,0 +1,65 @@
+// Parts of Llama against their formulas; tests/references has whole models.
+#include "examples/models/llama.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/examples/references.h"
+
+namespace zero {
+namespace {
+
+// transformers' LlamaRMSNorm: the normalised values are rounded, then scaled.
+at::Tensor formula(const at::Tensor& x, const at::Tensor& weight, double eps) {
+  const at::Tensor wide = x.to(torch::kFloat32);
+  const at::Tensor variance = wide.pow(2).mean(-1, true);
+  return weight * (wide * torch::rsqrt(variance + eps)).to(x.scalar_type());
+}
+
+TEST(RmsNorm, IsRoundedBeforeItIsScaled) {
+  const torch::NoGradGuard no_grad;
+  torch::manual_seed(1);
+  for (const at::ScalarType type : {torch::kFloat32, torch::kBFloat16, torch::kHalf}) {
+    RmsNormImpl norm(48, 0.01);
+    norm.weight.normal_(1, 0.2);
+    norm.to(type);
+    const at::Tensor x = torch::randn({5, 7, 48}).to(type);
+    const at::Tensor found = norm.forward(x);
+    EXPECT_EQ(found.scalar_type(), type);
+    EXPECT_TRUE(torch::equal(found, formula(x, norm.weight, 0.01))) << type;
+  }
+}
+
+TEST(RmsNorm, SquaresAreSummedInFp32) {
+  RmsNormImpl norm(4, 0);
+  norm.to(torch::kHalf);
+  const at::Tensor x = torch::full({1, 4}, 1000, torch::kHalf);  // squares are too large
+  EXPECT_TRUE(torch::equal(norm.forward(x), torch::ones({1, 4}, torch::kHalf)));
+}
+
+LlamaConfig tiny() {
+  LlamaConfig config;
+  config.vocab_size = 9;
+  config.hidden_size = config.intermediate_size = 8;
+  config.num_layers = 1;
+  config.num_heads = config.num_kv_heads = 2;
+  config.head_dim = config.rotary.dim = 4;
+  config.windows = {0};
+  return config;
+}
+
+TEST(Llama, ThePaddingsRowOfTheEmbeddingStays) {
+  const at::Tensor tokens = torch::tensor({{1, 2, 7, 2}});
+  for (const int64_t padding : {2, -7}) {  // the same one
+    LlamaConfig config = tiny();
+    config.padding_idx = padding;
+    LlamaImpl llama(config);
+    for (at::Tensor& weight : llama.parameters()) weight.data().normal_(0, 0.3);
+    llama.forward(tokens, tokens).backward();
+    const at::Tensor grad = llama.model->embed_tokens->weight.grad();
+    EXPECT_EQ(grad[2].abs().sum().item<float>(), 0) << padding;
+    EXPECT_GT(grad[7].abs().sum().item<float>(), 0) << padding;
+  }
+}
+
+}  // namespace
+}  // namespace zero
