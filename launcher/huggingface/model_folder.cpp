@@ -24,6 +24,8 @@ using nlohmann::json;
 
 constexpr char kConfig[] = "config.json";
 constexpr char kAdapter[] = "adapter_config.json";
+constexpr char kCopyAgain[] =
+    "a config.json that transformers has written: copy it again";
 
 // What tokenizers and generation are made of, in all formats that are in use.
 constexpr const char* kCompanions[] = {"generation_config.json",
@@ -49,17 +51,13 @@ std::string shown(const json& value) {
 json read_config(const std::string& path) {
   constexpr int64_t kLargest = 4 << 20;  // those of many layers list their types
   const std::string file = path + "/" + kConfig;
-  std::string problem = "it is no JSON object";
   const std::string text =
       checkpoint::read_text(checkpoint::Folder(path), kConfig, kLargest);
   try {
-    json config = checkpoint::parse_strictly(text, file);
-    if (config.is_object()) return config;
+    return checkpoint::parse_strictly(text, file);
   } catch (const checkpoint::CheckpointError& error) {
-    problem = error.problem();
+    throw checkpoint::CheckpointError(file, "", error.problem(), kCopyAgain);
   }
-  throw checkpoint::CheckpointError(
-      file, "", problem, "a config.json that transformers has written: copy it again");
 }
 
 std::vector<std::string> known_types(const ModelFamilies& models) {
@@ -141,8 +139,15 @@ ModelFolder read_model_folder(const std::string& path, const ModelFamilies& mode
                   "the model with the adapter merged: merge_and_unload() of peft");
   }
   if (!has_config) throw refused(path, "it has no config.json", cure);
-  const json source = read_config(path);
+  return judge_config(read_config(path), path, models);
+}
+
+ModelFolder judge_config(const json& source, const std::string& path,
+                         const ModelFamilies& models) {
   const std::string where = path + "/" + kConfig;
+  if (!source.is_object()) {
+    throw checkpoint::CheckpointError(where, "", "it is no JSON object", kCopyAgain);
+  }
   const ModelFamily& family = require_family(models, source, where);
   require_known(family, source, where);
   ModelFolder folder{path, family.name, {}, source};

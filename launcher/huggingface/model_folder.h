@@ -32,6 +32,10 @@ bool is_model_folder(const std::string& path);
 ModelFolder read_model_folder(const std::string& path, const ModelFamilies& models,
                               const std::string& flag);
 
+// The same for a config.json that was read from the folder `path`.
+ModelFolder judge_config(const nlohmann::json& source, const std::string& path,
+                         const ModelFamilies& models);
+
 // Names of the small files that go with the weights, of those that are there: tokenizer,
 // generation_config.json.
 std::vector<std::string> companions_in(const std::string& path);
