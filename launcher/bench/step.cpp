@@ -203,8 +203,11 @@ std::vector<Row> StepBench::hidden_updates(const std::vector<int>& cpus) {
   settings.micro_batch = 1;
   settings.adam_threads = 1;
   ModelShape shape = shape_;
-  shape.config[shape.keys.layers] = kNumEqualUnits;
+  if (shape.layers() > 0) shape.config[shape.keys.layers] = kNumEqualUnits;
+  const int64_t positions = shape.integer(shape.keys.positions);
   shape.seq_len = kFewTokens;
+  if (positions > 0 && positions < kFewTokens)
+    shape.config[shape.keys.positions] = kFewTokens;
   bind_process(cpus);
   set_threads(1);
   const auto make_loop = [&](bool overlaps) {
