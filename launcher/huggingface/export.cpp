@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <future>
 
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
@@ -23,7 +24,8 @@ using checkpoint::CheckpointError;
 using checkpoint::StoredTensor;
 using nlohmann::json;
 
-constexpr int64_t kPieceNumel = int64_t{4} << 20;
+constexpr int64_t kBatchNumel = int64_t{4} << 20;
+constexpr int64_t kChunkNumel = checkpoint::kChunkBytes / 4;  // of fp32, in a checkpoint
 
 // What is exported, but for its weights.
 struct Subject {
@@ -92,6 +94,75 @@ std::vector<const StoredTensor*> parameters_in(const checkpoint::Manifest& manif
   return parameters;
 }
 
+// Elements [begin, begin + numel) of a tensor.
+struct Piece {
+  const StoredTensor* tensor = nullptr;
+  int64_t begin = 0, numel = 0;
+};
+
+// What is read at once, in the order of the tensors: a part of one, or many small ones.
+using Batch = std::vector<Piece>;
+
+std::vector<Batch> batches_of(const std::vector<const StoredTensor*>& parameters) {
+  std::vector<Batch> batches;
+  int64_t room = 0;
+  for (const StoredTensor* tensor : parameters) {
+    const int64_t numel = tensor->numel();
+    for (int64_t begin = 0; begin < numel;) {
+      if (room == 0) {
+        batches.emplace_back();
+        room = kBatchNumel;
+      }
+      int64_t count = std::min(room, numel - begin);
+      // A chunk that is cut in two is read and hashed twice.
+      if (count < numel - begin) count = count / kChunkNumel * kChunkNumel;
+      if (count > 0) batches.back().push_back({tensor, begin, count});
+      begin += count;
+      room = begin < numel ? 0 : room - count;
+    }
+  }
+  return batches;
+}
+
+std::vector<float> read(checkpoint::Reader& reader, const Batch& batch,
+                        std::vector<float> values) {
+  values.resize(kBatchNumel);
+  float* next = values.data();
+  for (const auto& [tensor, begin, numel] : batch) {
+    reader.read(checkpoint::Kind::kParam, tensor->fqn, begin, numel, next);
+    next += numel;
+  }
+  return values;
+}
+
+void write(checkpoint::SafetensorsWriter& writer, const Batch& batch,
+           const std::vector<float>& values) {
+  const float* next = values.data();
+  for (const auto& [tensor, begin, numel] : batch) {
+    writer.write(tensor->fqn, begin, {next, static_cast<size_t>(numel)});
+    next += numel;
+  }
+}
+
+// One batch is read while the one before is written.
+void copy(checkpoint::Reader& reader, const std::vector<Batch>& batches,
+          checkpoint::SafetensorsWriter& writer) {
+  const auto start = [&](size_t i, std::vector<float> values) {
+    return std::async(std::launch::async, [&, i, values = std::move(values)]() mutable {
+      return read(reader, batches[i], std::move(values));
+    });
+  };
+  std::vector<float> spare;
+  std::future<std::vector<float>> next;
+  if (!batches.empty()) next = start(0, {});
+  for (size_t i = 0; i < batches.size(); ++i) {
+    std::vector<float> values = next.get();
+    if (i + 1 < batches.size()) next = start(i + 1, std::move(spare));
+    write(writer, batches[i], values);
+    spare = std::move(values);
+  }
+}
+
 Exported write_weights(checkpoint::Reader& reader, const std::string& folder, DType dtype,
                        const ExportOptions& options) {
   const auto parameters = parameters_in(reader.manifest(), options.from);
@@ -101,19 +172,11 @@ Exported write_weights(checkpoint::Reader& reader, const std::string& folder, DT
   checkpoint::SafetensorsWriter writer(folder, specs, options.max_file_bytes);
   Exported exported;
   exported.dtype = dtype;
-  std::vector<float> piece;
-  for (const StoredTensor* tensor : parameters) {
-    const int64_t numel = tensor->numel();
-    for (int64_t begin = 0; begin < numel; begin += kPieceNumel) {
-      const int64_t count = std::min(kPieceNumel, numel - begin);
-      piece.resize(static_cast<size_t>(count));
-      reader.read(checkpoint::Kind::kParam, tensor->fqn, begin, count, piece.data());
-      writer.write(tensor->fqn, begin, piece);
-    }
-    ++exported.num_tensors;
-    exported.num_bytes += numel * size_of(dtype);
-  }
+  copy(reader, batches_of(parameters), writer);
   writer.finish();
+  exported.num_tensors = std::ssize(parameters);
+  for (const StoredTensor* tensor : parameters)
+    exported.num_bytes += tensor->numel() * size_of(dtype);
   exported.files = writer.files();
   return exported;
 }
