@@ -1,7 +1,6 @@
 #include "engine/load_safetensors.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <set>
 #include <span>

@@ -40,7 +40,7 @@ int64_t ConfigReader::integer(const std::string& key, int64_t min, int64_t max) 
   const std::string allowed =
       "an integer from " + std::to_string(min) + " to " + std::to_string(max);
   const nlohmann::json& value = at(key);
-  if (!value.is_number_integer() || value.is_boolean()) refuse(key, allowed);
+  if (!value.is_number_integer()) refuse(key, allowed);
   if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX)
     refuse(key, allowed);
   const auto number = value.get<int64_t>();

@@ -25,8 +25,13 @@ class Activations {
         pass_(pass),
         tokens_(static_cast<double>(pass.rows * shape.seq_len)),
         unit_tokens_(static_cast<double>(pass.rows_in_units * shape.seq_len)),
+        num_layers_(static_cast<double>(shape.layers())),
+        dim_(static_cast<double>(shape.dim())),
+        num_heads_(static_cast<double>(shape.heads())),
+        vocab_(static_cast<double>(shape.vocab())),
         seq_len_(static_cast<double>(shape.seq_len)),
-        chunk_(std::min(static_cast<double>(shape.loss_chunk), tokens_)) {}
+        chunk_(std::min(static_cast<double>(shape.loss_chunk), tokens_)),
+        drops_(shape.dropout > 0) {}
 
   // In the host's memory: what the blocks that recompute were given.
   double offloaded() const {
@@ -39,21 +44,21 @@ class Activations {
 
  private:
   // (tokens, dim), as it goes from block to block
-  double stream(double tokens) const { return tokens * sizes_.dim * pass_.element_bytes; }
-  double head_weights() const { return sizes_.vocab * sizes_.dim * pass_.element_bytes; }
+  double stream(double tokens) const { return tokens * dim_ * pass_.element_bytes; }
+  double head_weights() const { return vocab_ * dim_ * pass_.element_bytes; }
   // The gradient of a tied head waits for that of the embedding.
   double waiting_head() const { return sizes_.is_tied ? head_weights() : 0; }
   double block_weights() const { return sizes_.weights * pass_.element_bytes; }
   double block(double tokens) const {
-    const double sums = tokens * sizes_.num_heads * 4;  // of attention's exponentials
+    const double sums = tokens * num_heads_ * 4;  // of attention's exponentials
     return tokens * sizes_.kept_per_token * pass_.element_bytes +
-           (sizes_.drops ? dropout(tokens) : sums);
+           (drops_ ? dropout(tokens) : sums);
   }
   // With dropout attention is computed as a whole, (heads, seq_len) for each token: its
   // weights before and after, and what was dropped, with fp32 between in lower precision;
   // and two masks of the stream, where it drops as well.
   double dropout(double tokens) const {
-    const double weights = tokens * sizes_.num_heads * seq_len_;
+    const double weights = tokens * num_heads_ * seq_len_;
     const double widened = pass_.element_bytes == 4 ? 0 : 8;
     return weights * (3 * pass_.element_bytes + widened) +
            (sizes_.masks_stream ? 2 * stream(tokens) : 0);
@@ -63,9 +68,9 @@ class Activations {
     if (pass_.recompute_every == 0) return 0;
     return std::ceil(num_blocks / static_cast<double>(pass_.recompute_every));
   }
-  double num_recomputed() const { return num_recomputed_of(sizes_.num_layers); }
+  double num_recomputed() const { return num_recomputed_of(num_layers_); }
   bool recomputes_last() const {
-    return num_recomputed() > num_recomputed_of(sizes_.num_layers - 1);
+    return num_recomputed() > num_recomputed_of(num_layers_ - 1);
   }
   // Between the blocks: inputs of those that recompute, and what the others keep.
   double kept(double num_blocks) const {
@@ -79,28 +84,27 @@ class Activations {
   // The logits' softmax, its gradient, and the logits' own: (tokens, vocab) fp32 each.
   double loss() const {
     if (chunk_ > 0) return chunked_loss();
-    return kept(sizes_.num_layers) + stream(tokens_) + 12 * tokens_ * sizes_.vocab;
+    return kept(num_layers_) + stream(tokens_) + 12 * tokens_ * vocab_;
   }
   // In chunks: the logits of one, their fp32 and its softmax; the gradients of the stream
   // and, in fp32 until it is handed over, of the head.
   double chunked_loss() const {
     const bool is_fp32 = pass_.element_bytes == 4;
-    const double scores = chunk_ * sizes_.vocab * (is_fp32 ? 8 : 10);
+    const double scores = chunk_ * vocab_ * (is_fp32 ? 8 : 10);
     const double handed_over = is_fp32 ? 0 : head_weights();
-    return kept(sizes_.num_layers) + 2 * stream(tokens_) + 4 * sizes_.vocab * sizes_.dim +
+    return kept(num_layers_) + 2 * stream(tokens_) + 4 * vocab_ * dim_ +
            std::max(scores, handed_over);
   }
   // The GELU's gradient beside all that the last block keeps.
   double last_block() const {
     const double recomputed =
         recomputes_last() ? block(unit_tokens_) - stream(unit_tokens_) : 0;
-    return kept(sizes_.num_layers) + recomputed + joined() + scratch() +
+    return kept(num_layers_) + recomputed + joined() + scratch() +
            2 * stream(unit_tokens_) + waiting_head() +
-           (unit_tokens_ + sizes_.dim) * sizes_.inner * pass_.element_bytes;
+           (unit_tokens_ + dim_) * sizes_.inner * pass_.element_bytes;
   }
   double block_gradients() const {
-    return kept(sizes_.num_layers - 1) + block_weights() + 2 * stream(tokens_) +
-           waiting_head();
+    return kept(num_layers_ - 1) + block_weights() + 2 * stream(tokens_) + waiting_head();
   }
   // The embedding's gradient, and of a tied head its own and their sum, which takes the
   // place of one that was made in chunks.
@@ -119,7 +123,9 @@ class Activations {
 
   const DecoderSizes sizes_;
   const PassShape pass_;
-  const double tokens_, unit_tokens_, seq_len_, chunk_;
+  const double tokens_, unit_tokens_, num_layers_, dim_, num_heads_, vocab_, seq_len_,
+      chunk_;
+  const bool drops_;
 };
 
 }  // namespace

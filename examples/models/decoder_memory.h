@@ -5,15 +5,13 @@
 
 namespace zero {
 
-// A decoder in the numbers that its activations follow from. Sizes are in elements.
+// What a decoder's activations follow from, beside its shape. Sizes are in elements.
 struct DecoderSizes {
-  double num_layers = 0, dim = 0, num_heads = 0, vocab = 0;
   double inner = 0;           // of a layer's widest activation, and its gradient
   double kept_per_token = 0;  // by a layer for its backward, dropout apart
   double weights = 0;         // of a layer
   bool is_tied = true;        // the head is the embedding
-  bool drops = false;
-  bool masks_stream = true;  // dropout of the stream, beside that of attention
+  bool masks_stream = true;   // dropout of the stream, beside that of attention
 };
 
 // Estimate ModelFamily::activation_bytes, computed on a CPU.

@@ -44,15 +44,10 @@ Gpt2AttentionImpl::Gpt2AttentionImpl(const Gpt2Config& config)
 }
 
 at::Tensor Gpt2AttentionImpl::forward(const at::Tensor& x) {
-  const int64_t B = x.size(0), T = x.size(1), C = x.size(2);
-  const std::vector<at::Tensor> qkv = c_attn(x).split(C, 2);
-  const auto heads = [&](const at::Tensor& t) {
-    return t.view({B, T, num_heads_, C / num_heads_}).transpose(1, 2);
-  };
-  const at::Tensor y = at::scaled_dot_product_attention(
-      heads(qkv[0]), heads(qkv[1]), heads(qkv[2]), {}, is_training() ? dropout_ : 0.0,
-      /*is_causal=*/true);
-  return resid_dropout(c_proj(y.transpose(1, 2).reshape({B, T, C})));
+  const std::vector<at::Tensor> qkv = c_attn(x).split(x.size(2), 2);
+  const auto heads = [&](const at::Tensor& t) { return split_heads(t, num_heads_); };
+  return resid_dropout(c_proj(attend(heads(qkv[0]), heads(qkv[1]), heads(qkv[2]), {},
+                                     is_training() ? dropout_ : 0.0)));
 }
 
 Gpt2MlpImpl::Gpt2MlpImpl(const Gpt2Config& config) {

@@ -32,16 +32,12 @@ Gpt2Config gpt2_config(const ModelShape& shape) {
 // values and what attention makes of them, and the MLP before and after its GELU.
 ActivationBytes activation_bytes(const ModelShape& shape, const PassShape& pass) {
   const Gpt2Config config = gpt2_config(shape);
+  const auto dim = static_cast<double>(config.n_embd);
   DecoderSizes sizes;
-  sizes.num_layers = static_cast<double>(config.n_layer);
-  sizes.dim = static_cast<double>(config.n_embd);
-  sizes.num_heads = static_cast<double>(config.n_head);
-  sizes.vocab = static_cast<double>(config.vocab_size);
   sizes.inner = static_cast<double>(config.inner());
-  sizes.kept_per_token = 8 * sizes.dim + 2 * sizes.inner;
-  sizes.weights = (4 * sizes.dim + 2 * sizes.inner) * sizes.dim;
+  sizes.kept_per_token = 8 * dim + 2 * sizes.inner;
+  sizes.weights = (4 * dim + 2 * sizes.inner) * dim;
   sizes.is_tied = config.has_tied_head;
-  sizes.drops = config.dropout > 0;
   return decoder_activation_bytes(sizes, shape, pass);
 }
 

@@ -207,16 +207,12 @@ InitRules init_rules(const ModelShape& shape) {
 // after its GELU.
 ActivationBytes activation_bytes(const ModelShape& shape, const PassShape& pass) {
   const NeoXConfig config = neox_config(shape);
+  const auto dim = static_cast<double>(config.hidden_size);
   DecoderSizes sizes;
-  sizes.num_layers = static_cast<double>(config.num_layers);
-  sizes.dim = static_cast<double>(config.hidden_size);
-  sizes.num_heads = static_cast<double>(config.num_heads);
-  sizes.vocab = static_cast<double>(config.vocab_size);
   sizes.inner = static_cast<double>(config.intermediate_size);
-  sizes.kept_per_token = (config.is_parallel ? 10 : 11) * sizes.dim + 2 * sizes.inner;
-  sizes.weights = (4 * sizes.dim + 2 * sizes.inner) * sizes.dim;
+  sizes.kept_per_token = (config.is_parallel ? 10 : 11) * dim + 2 * sizes.inner;
+  sizes.weights = (4 * dim + 2 * sizes.inner) * dim;
   sizes.is_tied = config.has_tied_head;
-  sizes.drops = config.dropout > 0;
   return decoder_activation_bytes(sizes, shape, pass);
 }
 

@@ -185,16 +185,12 @@ InitRules init_rules(const ModelShape& shape) {
 // after its GELU.
 ActivationBytes activation_bytes(const ModelShape& shape, const PassShape& pass) {
   const GptJConfig config = gptj_config(shape);
+  const auto dim = static_cast<double>(config.n_embd);
   DecoderSizes sizes;
-  sizes.num_layers = static_cast<double>(config.n_layer);
-  sizes.dim = static_cast<double>(config.n_embd);
-  sizes.num_heads = static_cast<double>(config.n_head);
-  sizes.vocab = static_cast<double>(config.vocab_size);
   sizes.inner = static_cast<double>(config.n_inner);
-  sizes.kept_per_token = 7 * sizes.dim + 2 * sizes.inner;
-  sizes.weights = (4 * sizes.dim + 2 * sizes.inner) * sizes.dim;
+  sizes.kept_per_token = 7 * dim + 2 * sizes.inner;
+  sizes.weights = (4 * dim + 2 * sizes.inner) * dim;
   sizes.is_tied = config.has_tied_head;
-  sizes.drops = config.dropout > 0;
   return decoder_activation_bytes(sizes, shape, pass);
 }
 

@@ -148,16 +148,11 @@ ActivationBytes activation_bytes(const ModelShape& shape, const PassShape& pass)
              q = static_cast<double>(c.q_dim()), kv = static_cast<double>(c.kv_dim());
   const double wide = pass.element_bytes == 4 ? 1 : 4.0 / pass.element_bytes;
   DecoderSizes sizes;
-  sizes.num_layers = static_cast<double>(c.num_layers);
-  sizes.dim = dim;
   sizes.inner = 2 * inner;
-  sizes.num_heads = static_cast<double>(c.num_heads);
-  sizes.vocab = static_cast<double>(c.vocab_size);
   sizes.kept_per_token = 2 * (2 + wide) * dim + 5 * q + 4 * inner +
                          (c.has_qk_norm ? (1 + wide) * (q + kv) : 0);
   sizes.weights = 2 * dim * (q + kv) + 3 * dim * inner;
   sizes.is_tied = c.has_tied_head;
-  sizes.drops = c.dropout > 0;
   sizes.masks_stream = false;
   return decoder_activation_bytes(sizes, shape, pass);
 }

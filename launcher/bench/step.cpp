@@ -29,7 +29,7 @@ constexpr int64_t kNumEqualUnits = 24, kFewTokens = 64;
 // Without data the vocabulary is that of text.
 ModelShape shape_for(const ModelFamily& family, const Settings& settings) {
   ModelShape shape = new_shape(family, settings);
-  if (shape.vocab() == 0) shape.config["vocab_size"] = data::TokenFile::kEndOfText + 1;
+  if (shape.vocab() == 0) shape.config["vocab_size"] = data::TokenFile::kTextVocab;
   return shape;
 }
 

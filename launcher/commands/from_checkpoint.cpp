@@ -49,12 +49,11 @@ struct FoundCheckpoint {
 
 // As if a run had just started from it.
 SavedRun run_from(const ModelFolder& model) {
-  constexpr int64_t kText = data::TokenFile::kEndOfText + 1;
   SavedRun run;
   run.settings.model = model.family;
   run.model = model.config;
   run.vocab = model.config.at("vocab_size").get<int64_t>();
-  run.is_text = run.vocab == kText;
+  run.is_text = run.vocab == data::TokenFile::kTextVocab;
   return run;
 }
 

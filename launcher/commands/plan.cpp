@@ -26,8 +26,8 @@ namespace {
 
 // Where neither settings nor data tell a vocabulary, the one of text.
 int64_t vocab_of_data(const Settings& settings) {
-  constexpr int64_t kText = data::TokenFile::kEndOfText + 1;
-  return settings.data.empty() ? kText : data::TokenSource(settings.data).vocab_size();
+  return settings.data.empty() ? data::TokenFile::kTextVocab
+                               : data::TokenSource(settings.data).vocab_size();
 }
 
 struct Asked {

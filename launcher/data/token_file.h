@@ -18,6 +18,7 @@ using OnRead = std::function<void()>;
 class TokenFile {
  public:
   static constexpr int64_t kEndOfText = 256;
+  static constexpr int64_t kTextVocab = kEndOfText + 1;
 
   // `name` identifies the file in content hashes. Throws DataError as detect_layout and
   // MappedFile do.

@@ -51,7 +51,7 @@ ModelFolder agree_on_model(const Settings& settings, const ModelFamilies& models
 
 void refuse_text(const data::TokenSource& source, int64_t vocab,
                  const std::string& folder) {
-  constexpr int64_t kText = data::TokenFile::kEndOfText + 1;
+  constexpr int64_t kText = data::TokenFile::kTextVocab;
   if (source.vocab_size() != kText || vocab == kText) return;
   throw Error(ExitCode::kUsage,
               "this is text, whose bytes are not the tokens of the model in " + folder,

@@ -9,8 +9,8 @@
 #include "checkpoint/format.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors_writer.h"
-#include "engine/activity.h"
 #include "engine/errors.h"
+#include "launcher/data/token_file.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/run/saved_run.h"
@@ -67,18 +67,17 @@ DType dtype_of_source(const json& source) {
 
 // What stood there before, with what the model is now.
 json config_to_write(const Subject& subject, DType dtype) {
+  const ConfigClass& of = *find_class(*subject.family, subject.config);
   json config = subject.source.is_object() ? subject.source : json::object();
-  for (const auto& [alias, key] : find_class(*subject.family, subject.config)->aliases)
-    config.erase(alias);
+  for (const auto& [alias, key] : of.aliases) config.erase(alias);
   config.update(subject.config);
-  config["architectures"] = {find_class(*subject.family, subject.config)->architecture};
+  config["architectures"] = {of.architecture};
   config["dtype"] = config["torch_dtype"] = torch_name(dtype);
   if (subject.family->age) subject.family->age(config);
   if (subject.source.is_object()) return config;
   // Otherwise defaults of the class would count, which are other models'.
-  constexpr int64_t kEndOfText = 256;
   config["bos_token_id"] = nullptr;
-  config["eos_token_id"] = subject.is_text ? json(kEndOfText) : json();
+  config["eos_token_id"] = subject.is_text ? json(data::TokenFile::kEndOfText) : json();
   return config;
 }
 

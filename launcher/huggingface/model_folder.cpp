@@ -11,7 +11,6 @@
 #include "checkpoint/format.h"
 #include "checkpoint/json.h"
 #include "engine/errors.h"
-#include "launcher/run/resume.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/names.h"
 #include "launcher/settings/values.h"

@@ -36,7 +36,7 @@ namespace zero::launcher {
 namespace {
 
 bool is_text(const data::TokenSource& source) {
-  return source.vocab_size() == data::TokenFile::kEndOfText + 1;
+  return source.vocab_size() == data::TokenFile::kTextVocab;
 }
 
 }  // namespace
