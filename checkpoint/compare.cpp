@@ -10,11 +10,6 @@
 namespace zero::checkpoint {
 namespace {
 
-bool matches_any(const std::vector<std::string>& patterns, const std::string& fqn) {
-  return std::ranges::any_of(
-      patterns, [&](const std::string& pattern) { return glob_match(pattern, fqn); });
-}
-
 bool is_looked_for(Kind kind, bool with_state) {
   if (std::ranges::count(kStateKinds, kind) > 0) return with_state;
   return kind == Kind::kParam || kind == Kind::kBuffer;

@@ -130,6 +130,13 @@ void Fields::fail(const std::string& problem) const {
   throw CheckpointError(file_, "", (place_.empty() ? "it" : place_) + " " + problem);
 }
 
+std::string shown(const nlohmann::json& value) {
+  constexpr size_t kLongest = 60;
+  const std::string text =
+      value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
+}
+
 const nlohmann::json& Fields::any(const char* key) {
   const auto found = object_.find(key);
   if (found == object_.end()) fail(text_of("has no \"", key, "\""));

@@ -15,6 +15,9 @@ namespace zero::checkpoint {
 // key, deeper than kMaxJsonDepth. `file` is named in the error.
 nlohmann::json parse_strictly(std::string_view text, const std::string& file);
 
+// A value as a text of printable ASCII for an error, cut where it is long.
+std::string shown(const nlohmann::json& value);
+
 // More members of an object, or values in one member, are not read by parse_members().
 constexpr size_t kMaxJsonMembers = size_t{1} << 18;
 

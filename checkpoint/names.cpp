@@ -1,5 +1,6 @@
 #include "checkpoint/names.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "checkpoint/error.h"
@@ -60,6 +61,11 @@ bool glob_match(std::string_view pattern, std::string_view name) {
     }
   }
   return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {
+  return std::ranges::any_of(
+      patterns, [&](const std::string& pattern) { return glob_match(pattern, name); });
 }
 
 void check_name(std::string_view name, const std::string& file) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace zero::checkpoint {
 
@@ -18,6 +19,7 @@ std::string flaw_of_name(std::string_view name);  // what check_name() tells; em
 // Does the name match the pattern? * stands for any text, ? for any one byte, all else
 // for itself: brackets are legal in names.
 bool glob_match(std::string_view pattern, std::string_view name);
+bool matches_any(const std::vector<std::string>& patterns, std::string_view name);
 
 // The UTF-8 character that a text begins with.
 struct Character {

@@ -105,10 +105,10 @@ torch::nn::Module& require_model(const std::shared_ptr<torch::nn::Module>& model
   return *model;
 }
 
-// Units that hold no other one, numbered in the plan's order: wherever a unit is held,
-// what encloses it there is none, be it through holders that were merged.
-std::vector<std::optional<int64_t>> leaves_of(const UnitPlan& plan,
-                                              const std::vector<UnitDescription>& units) {
+// Of each unit of a plan. Leaves hold no other one: wherever a unit is held, what
+// encloses it there is none, be it through holders that were merged.
+std::vector<bool> leaves_of(const UnitPlan& plan,
+                            const std::vector<UnitDescription>& units) {
   std::vector<bool> is_leaf(plan.units.size(), true);
   const auto is_planned = [&](size_t d) {
     return plan.units[plan.unit_of[d]].description == static_cast<int>(d);
@@ -123,12 +123,24 @@ std::vector<std::optional<int64_t>> leaves_of(const UnitPlan& plan,
   for (size_t d = 1; d < units.size(); ++d) {
     if (is_planned(d)) mark_holders(d);
   }
-  std::vector<std::optional<int64_t>> leaves(plan.units.size());
-  int64_t num_leaves = 0;
-  for (size_t u = 1; u < leaves.size(); ++u) {
-    if (is_leaf[u]) leaves[u] = num_leaves++;
+  return is_leaf;
+}
+
+// Of each unit of a plan but the root. Graphs that a block wants to keep are kept where
+// they are those of one micro-batch.
+std::vector<UnitRole> roles_of(const UnitPlan& plan, const ScannedModel& model,
+                               const Options& options) {
+  const std::vector<bool> is_leaf = leaves_of(plan, model.units);
+  std::vector<UnitRole> roles(plan.units.size());
+  int64_t num_before = 0;
+  for (size_t u = 1; u < roles.size(); ++u) {
+    roles[u].is_leaf = is_leaf[u];
+    const bool keeps_graph = model.hooks[plan.units[u].description]->keeps_graph() &&
+                             options.accumulate != Accumulate::kUnit;
+    if (is_leaf[u] && !keeps_graph)
+      roles[u].recomputes = options.recompute.includes(num_before++);
   }
-  return leaves;
+  return roles;
 }
 
 void require_free(const ScannedModel& model) {
@@ -248,7 +260,7 @@ void Engine::Impl::attach() {
   for (at::Tensor& buffer : model.buffers) {
     if (buffer.device() != here) buffer.set_data(buffer.to(here));
   }
-  const std::vector<std::optional<int64_t>> leaves = leaves_of(plan, model.units);
+  const std::vector<UnitRole> roles = roles_of(plan, model, options);
   for (size_t d = 1; d < model.units.size(); ++d) {
     const int unit = plan.unit_of[d];
     const std::string& fqn = model.units[d].fqn;
@@ -257,7 +269,7 @@ void Engine::Impl::attach() {
       continue;
     }
     runtimes.push_back(std::make_shared<UnitRuntime>(unit, fqn, *model.modules[d],
-                                                     leaves[unit], here, options, phase,
+                                                     roles[unit], here, options, phase,
                                                      *weights, *pass, activations));
     model.hooks[d]->runner = runtimes.back();
   }

@@ -18,19 +18,12 @@ namespace {
 using checkpoint::CheckpointError;
 using checkpoint::SafetensorsFolder;
 
-constexpr int64_t kFewAtOnce = 1 << 20;  // elements, beside the shards
-
 // Which tensors of the folder belong to each shard.
 struct Sources {
   std::vector<std::vector<std::string>> of_shard;  // more than one: tied, under each name
   std::vector<std::string> dead;
   std::vector<std::string> problems;
 };
-
-bool is_one_of(const std::vector<std::string>& globs, const std::string& name) {
-  return std::ranges::any_of(
-      globs, [&](const std::string& glob) { return checkpoint::glob_match(glob, name); });
-}
 
 Sources find_sources(const std::vector<ShardView>& shards,
                      const checkpoint::SafeTensors& tensors,
@@ -60,7 +53,7 @@ Sources find_sources(const std::vector<ShardView>& shards,
   }
   for (const auto& [name, tensor] : tensors) {
     if (used.contains(name)) continue;
-    const bool is_dead = is_one_of(names.dead, name);
+    const bool is_dead = checkpoint::matches_any(names.dead, name);
     auto& list = is_dead ? sources.dead : sources.problems;
     list.push_back(checkpoint::printable(name) + (is_dead ? "" : " is not in the model"));
   }
@@ -84,10 +77,12 @@ void require_equal(SafetensorsFolder& folder, const ShardView& shard,
                    const std::vector<std::string>& names) {
   if (names.size() == 1) return;  // takes no memory
   const auto numel = static_cast<int64_t>(shard.master.size());
-  std::vector<float> first(std::min(kFewAtOnce, numel)), second(first.size());
+  std::vector<float> first(std::min(StoredValues::kFewAtOnce, numel)),
+      second(first.size());
   for (size_t i = 1; i < names.size(); ++i) {
-    for (int64_t begin = 0; begin < numel; begin += kFewAtOnce) {
-      const auto count = static_cast<size_t>(std::min(kFewAtOnce, numel - begin));
+    for (int64_t begin = 0; begin < numel; begin += StoredValues::kFewAtOnce) {
+      const auto count =
+          static_cast<size_t>(std::min(StoredValues::kFewAtOnce, numel - begin));
       folder.read(names[0], shard.begin + begin, std::span(first).first(count));
       folder.read(names[i], shard.begin + begin, std::span(second).first(count));
       if (std::equal(first.begin(), first.begin() + static_cast<int64_t>(count),
@@ -102,13 +97,9 @@ void require_equal(SafetensorsFolder& folder, const ShardView& shard,
 }
 
 void read(SafetensorsFolder& folder, const ShardView& shard, const std::string& name) {
-  const auto numel = static_cast<int64_t>(shard.master.size());
-  const int64_t step = shard.master.is_plain() ? numel : kFewAtOnce;
-  for (int64_t begin = 0; begin < numel; begin += step) {
-    shard.master.set(begin, std::min(step, numel - begin), [&](std::span<float> part) {
-      folder.read(name, shard.begin + begin, part);
-    });
-  }
+  shard.master.set_all([&](int64_t begin, std::span<float> part) {
+    folder.read(name, shard.begin + begin, part);
+  });
 }
 
 }  // namespace

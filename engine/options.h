@@ -31,7 +31,8 @@ enum class Pin { kAll, kTransfers };
 // Which units make their activations again in backward instead of keeping them. Of the
 // leaves, which are the units that hold no other one, in the plan's order: the first one,
 // and each `every`-th after it; 0: none. The last units of a forward come first in
-// backward: it pays least to recompute them.
+// backward: it pays least to recompute them. Those whose class says kKeepsGraph are not
+// recomputed and not counted, unless a unit works through its batch in micro-batches.
 struct Recompute {
   int64_t every = 1;
 

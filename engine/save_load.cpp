@@ -29,9 +29,6 @@ using checkpoint::Kind;
 using checkpoint::Slice;
 using checkpoint::StoredTensor;
 
-// Values that are stored in another way than in the file pass through 4 MiB.
-constexpr int64_t kFewAtOnce = 1 << 20;
-
 // Among the manifest's numbers of the engine; absent: 0.
 const std::string kOptimizerStart = "optimizer_start";
 // Of fp16 alone; absent: the scale of a new run.
@@ -216,14 +213,10 @@ void read_slice(checkpoint::Reader& reader, const ShardView& view, Kind kind,
                 const StoredValues& values) {
   // Else it was allowed to be missing.
   const bool is_there = reader.manifest().find(kind, view.fqn) != nullptr;
-  const auto numel = static_cast<int64_t>(values.size());
   if (!is_there) return;
-  const int64_t step = values.is_plain() ? numel : kFewAtOnce;
-  for (int64_t first = 0; first < numel; first += step) {
-    values.set(first, std::min(step, numel - first), [&](std::span<float> part) {
-      reader.read(kind, view.fqn, view.begin + first, std::ssize(part), part.data());
-    });
-  }
+  values.set_all([&](int64_t first, std::span<float> part) {
+    reader.read(kind, view.fqn, view.begin + first, std::ssize(part), part.data());
+  });
 }
 
 void read_tensors(Engine& engine, checkpoint::Reader& reader,
@@ -233,8 +226,8 @@ void read_tensors(Engine& engine, checkpoint::Reader& reader,
       read_slice(reader, view, kind, values);
     if (!options.fresh_optimizer) continue;
     for (const auto& [name, values] : view.state) {
-      values.set(0, static_cast<int64_t>(values.size()),
-                 [](std::span<float> all) { std::ranges::fill(all, 0.0f); });
+      values.set_all(
+          [](int64_t, std::span<float> part) { std::ranges::fill(part, 0.0f); });
     }
   }
   for (const BufferView& buffer : engine.buffers()) {

@@ -40,6 +40,8 @@ class UnitRunner {
 class UnitHook {
  public:
   virtual ~UnitHook() = default;
+  // Does the block ask that its graph is kept rather than made again in backward?
+  virtual bool keeps_graph() const = 0;
   // Set while an engine is attached.
   std::shared_ptr<UnitRunner> runner;
 };
@@ -50,6 +52,10 @@ template <class Block>
 class UnitModule final : public Block, public UnitHook {
  public:
   using Block::Block;
+  bool keeps_graph() const override {
+    if constexpr (requires { Block::kKeepsGraph; }) return Block::kKeepsGraph;
+    return false;
+  }
 };
 
 // An argument with a word on its rows.
@@ -139,7 +145,9 @@ at::Tensor same_in_chunks(const at::Tensor& result);
 //
 // A call takes and returns what visit_tensors.h lists, and any number of tensors in it;
 // what a unit may do otherwise is told in docs/library.md. It may be called several
-// times.
+// times. A block with a member `static constexpr bool kKeepsGraph = true` is one whose
+// activations are small or wanted at once, such as an embedding or the last layer:
+// Options::recompute passes it by.
 template <class Block>
 class Unit : public torch::nn::ModuleHolder<Block> {
   using Base = torch::nn::ModuleHolder<Block>;

@@ -13,17 +13,17 @@
 namespace zero {
 
 UnitRuntime::UnitRuntime(int unit, std::string fqn, torch::nn::Module& module,
-                         std::optional<int64_t> leaf, c10::Device device,
-                         const Options& options, const Phase& phase,
-                         WeightStreamer& weights, BackwardPass& pass,
+                         UnitRole role, c10::Device device, const Options& options,
+                         const Phase& phase, WeightStreamer& weights, BackwardPass& pass,
                          std::shared_ptr<ActivationStore> activations)
     : unit_(unit),
       fqn_(std::move(fqn)),
-      recomputes_(leaf && options.recompute.includes(*leaf)),
+      recomputes_(role.recomputes),
       dtype_(options.dtype),
       device_(device),
-      chunk_rows_(leaf && options.accumulate == Accumulate::kUnit ? options.micro_batch
-                                                                  : 0),
+      chunk_rows_(role.is_leaf && options.accumulate == Accumulate::kUnit
+                      ? options.micro_batch
+                      : 0),
       chunks_change_buffers_(options.micro_batches_change_buffers),
       phase_(phase),
       weights_(weights),

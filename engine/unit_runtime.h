@@ -1,7 +1,6 @@
 #pragma once
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "engine/activation_store.h"
@@ -15,6 +14,12 @@
 
 namespace zero {
 
+// How a unit takes part in a backward.
+struct UnitRole {
+  bool is_leaf = false;  // it holds no other one
+  bool recomputes = false;
+};
+
 // Run one unit of an attached engine: unshard, body, reshard, and the same in backward,
 // with or without recompute.
 //
@@ -23,12 +28,11 @@ namespace zero {
 // starts from copies.
 class UnitRuntime : public UnitRunner, public std::enable_shared_from_this<UnitRuntime> {
  public:
-  // `leaf`: the number of a unit that holds no other one, among those; unset: it holds
-  // some, and is not recomputed. The module's buffers are on `device`. `activations`:
-  // null where inputs stay on the device.
-  UnitRuntime(int unit, std::string fqn, torch::nn::Module& module,
-              std::optional<int64_t> leaf, c10::Device device, const Options& options,
-              const Phase& phase, WeightStreamer& weights, BackwardPass& pass,
+  // The module's buffers are on `device`. `activations`: null where inputs stay on the
+  // device.
+  UnitRuntime(int unit, std::string fqn, torch::nn::Module& module, UnitRole role,
+              c10::Device device, const Options& options, const Phase& phase,
+              WeightStreamer& weights, BackwardPass& pass,
               std::shared_ptr<ActivationStore> activations);
 
   std::vector<at::Tensor> run(const UnitBody& body,

@@ -47,10 +47,9 @@ void StoredValues::read(int64_t begin, std::span<float> to) const {
 // Of values in 16 bits, as many at once as pass through a few MiB here.
 template <class Move>
 void StoredValues::move_far(int64_t numel, const Move& move) const {
-  constexpr int64_t kFew = 1 << 20;
-  std::vector<uint16_t> high(std::min(numel, kFew)), low(low_ ? high.size() : 0);
-  for (int64_t first = 0; first < numel; first += kFew) {
-    const int64_t count = std::min(kFew, numel - first);
+  std::vector<uint16_t> high(std::min(numel, kFewAtOnce)), low(low_ ? high.size() : 0);
+  for (int64_t first = 0; first < numel; first += kFewAtOnce) {
+    const int64_t count = std::min(kFewAtOnce, numel - first);
     move(in_halves(high.data(), low_ ? low.data() : nullptr, count), first);
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cstdint>
@@ -65,6 +66,18 @@ class StoredValues {
     make(std::span(values));
     write(begin, values);
   }
+
+  // The same of all elements in their order, `make(int64_t begin, std::span<float>)`: at
+  // once where they are plain, else a few MiB at a time.
+  template <class Make>
+  void set_all(const Make& make) const {
+    const int64_t step = is_plain() ? numel_ : kFewAtOnce;
+    for (int64_t begin = 0; begin < numel_; begin += step) {
+      set(begin, std::min(step, numel_ - begin),
+          [&](std::span<float> part) { make(begin, part); });
+    }
+  }
+  static constexpr int64_t kFewAtOnce = 1 << 20;
 
   // Are they floats of this process?
   bool is_plain() const { return !high_ && !far_; }

@@ -64,9 +64,10 @@ std::vector<int> HangJudge::missing(double limit) const {
 }
 
 bool HangJudge::is_first_to_wait() const {
-  return std::ranges::none_of(std::views::iota(0, rank_), [&](int peer) {
-    return hears(peer) && peers_[peer].word.is_waiting;
-  });
+  for (int peer = 0; peer < rank_; ++peer) {
+    if (hears(peer) && peers_[peer].word.is_waiting) return false;
+  }
+  return true;
 }
 
 std::vector<int> HangJudge::to_name() {

@@ -3,16 +3,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/json.h"
 #include "engine/errors.h"
 
 namespace zero {
-
-std::string shown(const nlohmann::json& value) {
-  constexpr size_t kLongest = 60;
-  const std::string text =
-      value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
-}
 
 bool ConfigReader::has(const std::string& key) const {
   const auto found = config_.find(key);
@@ -27,7 +21,7 @@ const nlohmann::json& ConfigReader::at(const std::string& key) const {
 }
 
 void ConfigReader::refuse(const std::string& key, const std::string& allowed) const {
-  throw Error(ExitCode::kUsage, key + " is " + shown(at(key)),
+  throw Error(ExitCode::kUsage, key + " is " + checkpoint::shown(at(key)),
               "config of model " + family_, key + ": " + allowed);
 }
 

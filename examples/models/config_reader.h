@@ -5,9 +5,6 @@
 
 namespace zero {
 
-// An unknown file's value, short enough to be told.
-std::string shown(const nlohmann::json& value);
-
 // Read a config's values, each with its type and its limits. All but the constructor
 // throw Error(kUsage) that names family, key and what is allowed.
 class ConfigReader {

@@ -12,6 +12,7 @@ namespace zero {
 // The head of a decoder, `lm_head`: from the stream to logits, or to their loss.
 class HeadImpl : public torch::nn::Module {
  public:
+  static constexpr bool kKeepsGraph = true;  // nothing runs between it and its backward
   HeadImpl(int64_t dim, int64_t vocab, bool has_bias, int64_t loss_chunk);
   // Tied to an embedding (V, C): its weight under another name.
   HeadImpl(const at::Tensor& embedding, bool has_bias, int64_t loss_chunk);
@@ -27,8 +28,14 @@ class HeadImpl : public torch::nn::Module {
   const int64_t loss_chunk_;
 };
 
+class TokenEmbeddingImpl : public torch::nn::EmbeddingImpl {
+ public:
+  static constexpr bool kKeepsGraph = true;  // its graph is the tokens
+  using EmbeddingImpl::EmbeddingImpl;
+};
+
 using Head = MaybeUnit<HeadImpl>;
-using TokenEmbedding = MaybeUnit<torch::nn::EmbeddingImpl>;
+using TokenEmbedding = MaybeUnit<TokenEmbeddingImpl>;
 
 // A decoder's embedding and head. Where they are two, and large, each is a unit of its
 // own; a tied pair belongs to what is around both.

@@ -3,6 +3,7 @@
 // each head; attention and feed-forward beside each other, or one after the other.
 #include <torch/torch.h>
 
+#include "checkpoint/json.h"
 #include "examples/models/config_reader.h"
 #include "examples/models/decoder.h"
 #include "examples/models/decoder_memory.h"
@@ -47,7 +48,7 @@ NeoXConfig neox_config(const ModelShape& shape) {
   const bool is_exact = act == "gelu";
   config.require(
       is_exact || act == "gelu_new" || act == "gelu_fast" || act == "gelu_pytorch_tanh",
-      "hidden_act " + shown(act) + " is not here",
+      "hidden_act " + checkpoint::shown(act) + " is not here",
       "gelu, gelu_new, gelu_fast or gelu_pytorch_tanh");
   neox.gelu = is_exact ? "none" : "tanh";
   neox.is_parallel = config.boolean("use_parallel_residual");

@@ -1,6 +1,7 @@
 // Llama's configs: classes of model_type with their defaults, presets, first values.
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/json.h"
 #include "examples/models/config_reader.h"
 #include "examples/models/decoder_memory.h"
 #include "examples/models/families.h"
@@ -90,7 +91,7 @@ std::vector<int64_t> read_windows(const ConfigReader& config, int64_t num_layers
   for (int64_t i = 0; i < num_layers; ++i) {
     const bool slides = types[i] == "sliding_attention";
     config.require(slides || types[i] == "full_attention",
-                   "layer_types has " + shown(types[i]),
+                   "layer_types has " + checkpoint::shown(types[i]),
                    "full_attention or sliding_attention");
     windows[i] = slides ? window : 0;
   }

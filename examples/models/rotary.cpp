@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/json.h"
 #include "examples/models/config_reader.h"
 
 namespace zero {
@@ -73,7 +74,7 @@ Type read_type(const ConfigReader& rope) {
   if (name == "default") return Type::kDefault;
   if (name == "linear") return Type::kLinear;
   if (name == "llama3") return Type::kLlama3;
-  rope.require(name == "yarn", "rope_type " + shown(name) + " is not here",
+  rope.require(name == "yarn", "rope_type " + checkpoint::shown(name) + " is not here",
                "default, linear, llama3 or yarn");
   return Type::kYarn;
 }

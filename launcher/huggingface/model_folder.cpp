@@ -19,6 +19,7 @@ namespace zero::launcher {
 namespace {
 
 namespace fs = std::filesystem;
+using checkpoint::shown;
 using nlohmann::json;
 
 constexpr char kConfig[] = "config.json";
@@ -41,10 +42,6 @@ constexpr const char* kCompanions[] = {"generation_config.json",
 Error refused(const std::string& path, const std::string& problem,
               const std::string& cure) {
   return {ExitCode::kUsage, problem, path, cure};
-}
-
-std::string shown(const json& value) {
-  return checkpoint::printable(value.dump(-1, ' ', true, json::error_handler_t::replace));
 }
 
 json read_config(const std::string& path) {

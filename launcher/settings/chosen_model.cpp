@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "checkpoint/error.h"
+#include "checkpoint/json.h"
 #include "engine/errors.h"
 #include "launcher/settings/names.h"
 #include "launcher/settings/values.h"
@@ -12,6 +14,7 @@
 namespace zero::launcher {
 namespace {
 
+using checkpoint::shown;
 using nlohmann::json;
 
 // Keys of config.json that say nothing about what a model computes.
@@ -46,13 +49,6 @@ constexpr std::array kSilentKeys = {"_name_or_path",
                                     "torch_dtype",
                                     "transformers_version",
                                     "use_cache"};
-
-// A value out of a file, short enough to be told.
-std::string shown(const json& value) {
-  constexpr size_t kLongest = 60;
-  const std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
-  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
-}
 
 Error wrong(const ModelFamily& family, const std::string& problem,
             const std::string& cure) {
@@ -117,6 +113,14 @@ std::vector<Size> sizes_of(const ModelFamily& family, const Settings& s) {
   return sizes;
 }
 
+json value_of(const std::string& text) {
+  try {
+    return checkpoint::parse_strictly(text, "");
+  } catch (const checkpoint::CheckpointError&) {
+    return text;
+  }
+}
+
 // KEY=VALUE, where a value that is no JSON is a text.
 json overrides_in(const ModelFamily& family, const Settings& settings,
                   const json& config) {
@@ -127,8 +131,7 @@ json overrides_in(const ModelFamily& family, const Settings& settings,
       throw wrong(family, fmt::format("model_config is \"{}\"", word),
                   "--model-config KEY=VALUE");
     const std::string value = word.substr(equals + 1);
-    const json parsed = json::parse(value, nullptr, /*allow_exceptions=*/false);
-    changes[word.substr(0, equals)] = parsed.is_discarded() ? json(value) : parsed;
+    changes[word.substr(0, equals)] = value_of(value);
   }
   if (changes.empty()) return changes;
   if (const ConfigClass* of = find_class(family, config)) modernise(family, *of, changes);

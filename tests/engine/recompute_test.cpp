@@ -49,6 +49,40 @@ struct LeavesImpl : torch::nn::Module {
   Unit<CountsImpl> last{nullptr};
 };
 
+// A graph between two that are made again.
+struct KeptImpl : CountsImpl {
+  static constexpr bool kKeepsGraph = true;
+};
+struct KeptBetweenImpl : torch::nn::Module {
+  KeptBetweenImpl() {
+    units->push_back(Unit<CountsImpl>::make());
+    units->push_back(
+        Unit<CountsImpl>(std::shared_ptr<CountsImpl>(Unit<KeptImpl>::make().ptr())));
+    units->push_back(Unit<CountsImpl>::make());
+    register_module("units", units);
+  }
+  at::Tensor forward(at::Tensor x) {
+    for (auto& unit : *units) x = unit.value()(x).sin();
+    return x.sum();
+  }
+  UnitList<CountsImpl> units{std::make_shared<UnitListImpl<CountsImpl>>()};
+};
+
+std::vector<int> runs_around_a_kept_one(Recompute recompute, Accumulate accumulate) {
+  Options options;
+  options.adam_threads = 1;
+  options.device = DeviceChoice::kCpu;
+  options.recompute = recompute;
+  options.accumulate = accumulate;
+  options.micro_batch = accumulate == Accumulate::kUnit ? 4 : 0;
+  auto model = std::make_shared<KeptBetweenImpl>();
+  Engine engine(model, options);
+  engine.backward(engine.forward(model, values({4, 3})), 1);
+  std::vector<int> runs;
+  for (auto& unit : *model->units) runs.push_back(unit.value()->runs);
+  return runs;
+}
+
 std::vector<int> runs_with(Recompute recompute, int ranks = 1) {
   Options options;
   options.adam_threads = 1;
@@ -73,6 +107,18 @@ TEST(Recomputation, TheFirstLeafAndEachKthAfterItRunTwice) {
   EXPECT_THAT(runs_with({.every = 4}), ElementsAre(2, 1, 1, 1, 1, 2));
   EXPECT_THAT(runs_with({.every = 5}), ElementsAre(2, 1, 1, 1, 1, 1));
   EXPECT_THAT(runs_with({.every = 2}, /*ranks=*/2), ElementsAre(2, 1, 2, 1, 1, 2));
+}
+
+TEST(Recomputation, ABlockMayAskThatItsGraphIsKept) {
+  const auto runs = [](Recompute recompute) {
+    return runs_around_a_kept_one(recompute, Accumulate::kModel);
+  };
+  EXPECT_THAT(runs(Recompute::kUnit), ElementsAre(2, 1, 2));
+  EXPECT_THAT(runs({.every = 2}), ElementsAre(2, 1, 1));
+  EXPECT_THAT(runs(Recompute::kNone), ElementsAre(1, 1, 1));
+  // The graphs of all micro-batches at once would be too much.
+  EXPECT_THAT(runs_around_a_kept_one(Recompute::kUnit, Accumulate::kUnit),
+              ElementsAre(2, 2, 2));
 }
 
 TEST(Recomputation, SomeUnitsAllOrNoneGiveTheSameBits) {
