@@ -4,163 +4,346 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <optional>
+#include <cstring>
 #include <unordered_map>
-#include <vector>
 
 #include "engine/errors.h"
+#include "engine/init/recorded_value.h"
+#include "engine/init/replay.h"
 
 namespace zero {
 namespace {
 
-// One remembered call. The deferred tensor's own argument is kept as a geometry over its
-// storage, so that the call can be run once the storage has memory.
-struct RecordedOp {
-  c10::OperatorHandle op;
-  torch::jit::Stack arguments;  // None where the deferred tensor was
-  size_t self = 0;              // its position
-  std::vector<int64_t> sizes, strides;
-  int64_t offset = 0;
-};
+using torch::jit::Stack;
 
-// What was remembered for one storage, and the memory it was given, if it was.
-struct Record {
-  std::vector<RecordedOp> calls;
-  std::optional<c10::Storage> materialized;
-};
-
-// The record lives with the storage: it is the context of a data pointer to nothing.
-void delete_record(void* record) { delete static_cast<Record*>(record); }
-
-Record* record_of(const at::Tensor& tensor) {
-  if (!tensor.defined() || !tensor.has_storage()) return nullptr;
-  const c10::DataPtr& data =
-      tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks();
-  return data.get_deleter() == &delete_record ? static_cast<Record*>(data.get_context())
-                                              : nullptr;
-}
-
-at::Tensor make_deferred(const at::Tensor& meta) {
-  at::AutoDispatchBelowADInplaceOrView guard;
-  const c10::Device cpu(c10::kCPU);
-  c10::Storage storage(c10::Storage::use_byte_size_t(), meta.storage().nbytes(),
-                       c10::DataPtr(nullptr, new Record, &delete_record, cpu), nullptr,
-                       false);
-  // Whoever reads it all the same, a member that was never registered for one, is told.
-  storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
-      "a tensor made under zero::DeferredInit has no values: register it as a parameter "
-      "or buffer, and read it after the zero::Engine was made");
-  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), meta.dtype());
-  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(meta.sizes(), meta.strides());
-  return tensor;
-}
-
-// Functions that make a tensor, and the in-place fill that gives the same values.
+// Functions that make a tensor, and the in-place call that gives the same values: those
+// say what each element is.
 using Fill = void (*)(at::Tensor tensor, const c10::IValue& fill_value);
-const std::unordered_map<std::string, Fill> kFactories{
-    {"aten::empty", [](at::Tensor, const c10::IValue&) {}},
-    {"aten::empty_strided", [](at::Tensor, const c10::IValue&) {}},
-    {"aten::zeros", [](at::Tensor tensor, const c10::IValue&) { tensor.zero_(); }},
-    {"aten::ones", [](at::Tensor tensor, const c10::IValue&) { tensor.fill_(1); }},
-    {"aten::full",
-     [](at::Tensor tensor, const c10::IValue& value) { tensor.fill_(value.toScalar()); }},
-    {"aten::rand", [](at::Tensor tensor, const c10::IValue&) { tensor.uniform_(); }},
-    {"aten::randn", [](at::Tensor tensor, const c10::IValue&) { tensor.normal_(); }}};
+void leave(at::Tensor, const c10::IValue&) {}
+void fill_zeros(at::Tensor tensor, const c10::IValue&) { tensor.zero_(); }
+void fill_ones(at::Tensor tensor, const c10::IValue&) { tensor.fill_(1); }
+void fill_value(at::Tensor tensor, const c10::IValue& value) {
+  tensor.fill_(value.toScalar());
+}
+void draw_uniform(at::Tensor tensor, const c10::IValue&) { tensor.uniform_(); }
+void draw_normal(at::Tensor tensor, const c10::IValue&) { tensor.normal_(); }
+const std::unordered_map<std::string, Fill> kFactories{{"aten::empty", leave},
+                                                       {"aten::empty_strided", leave},
+                                                       {"aten::empty_like", leave},
+                                                       {"aten::new_empty", leave},
+                                                       {"aten::new_empty_strided", leave},
+                                                       {"aten::zeros", fill_zeros},
+                                                       {"aten::zeros_like", fill_zeros},
+                                                       {"aten::new_zeros", fill_zeros},
+                                                       {"aten::ones", fill_ones},
+                                                       {"aten::ones_like", fill_ones},
+                                                       {"aten::new_ones", fill_ones},
+                                                       {"aten::full", fill_value},
+                                                       {"aten::full_like", fill_value},
+                                                       {"aten::new_full", fill_value},
+                                                       {"aten::rand", draw_uniform},
+                                                       {"aten::rand_like", draw_uniform},
+                                                       {"aten::randn", draw_normal},
+                                                       {"aten::randn_like", draw_normal}};
+
+// Tensors that small get memory at once: torch::tensor() writes into it by itself.
+constexpr size_t kSmallBytes = 64 << 10;
+
+bool is_write(const c10::Argument& argument) {
+  return argument.alias_info() && argument.alias_info()->isWrite();
+}
 
 bool is_view(const c10::FunctionSchema& schema) {
-  const auto& returns = schema.returns();
-  return !returns.empty() && returns[0].alias_info() != nullptr &&
-         !returns[0].alias_info()->isWrite();
+  return std::ranges::any_of(schema.returns(), [](const c10::Argument& result) {
+    return result.alias_info() && !result.alias_info()->isWrite();
+  });
 }
 
-void call_really(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+bool holds_deferred(const c10::IValue& value) {
+  return std::ranges::any_of(tensors_in(value), is_deferred);
+}
+
+bool has_generator(const c10::IValue& value) {
+  return value.isGenerator() && value.toGenerator().defined();
+}
+
+void call_really(const c10::OperatorHandle& op, Stack* stack) {
   c10::impl::ExcludeDispatchKeyGuard no(c10::DispatchKey::DeferredInit);
   op.callBoxed(stack);
 }
 
-// Make the same tensor on the meta device, then one without memory, whose fill is
-// remembered.
-void run_factory(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const auto& arguments = op.schema().arguments();
-  const size_t base = stack->size() - arguments.size();
-  c10::IValue fill_value;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    c10::IValue& value = (*stack)[base + i];
-    if (arguments[i].name() == "device") {
-      if (value.isDevice() && !value.toDevice().is_cpu()) return call_really(op, stack);
-      value = c10::Device(c10::kMeta);
+[[noreturn]] void refuse(const c10::OperatorHandle& op, const std::string& problem,
+                         const std::string& cure) {
+  throw Error(ExitCode::kUsage, problem + ": " + op.schema().name(),
+              "inside zero::DeferredInit", cure);
+}
+
+// The call's arguments, which are the last ones on the stack.
+class Arguments {
+ public:
+  Arguments(const c10::OperatorHandle& op, Stack& stack)
+      : schema_(op.schema()),
+        stack_(stack),
+        base_(stack.size() - schema_.arguments().size()) {}
+
+  size_t size() const { return schema_.arguments().size(); }
+  c10::IValue& operator[](size_t i) { return stack_[base_ + i]; }
+  const c10::Argument& declared(size_t i) const { return schema_.arguments()[i]; }
+  c10::IValue named(const std::string& name) {
+    for (size_t i = 0; i < size(); ++i) {
+      if (declared(i).name() == name) return (*this)[i];
     }
-    if (arguments[i].name() == "fill_value") fill_value = value;
+    return {};
   }
-  call_really(op, stack);
-  const at::Tensor deferred = make_deferred(stack->back().toTensor());
-  stack->back() = deferred;
-  kFactories.at(op.schema().name())(deferred, fill_value);
+  template <class Holds>
+  bool any(const Holds& holds) {
+    for (size_t i = 0; i < size(); ++i) {
+      if (holds((*this)[i])) return true;
+    }
+    return false;
+  }
+  std::vector<at::Tensor> written() {
+    std::vector<at::Tensor> tensors;
+    for (size_t i = 0; i < size(); ++i) {
+      if (!is_write(declared(i))) continue;
+      for (const at::Tensor& tensor : tensors_in((*this)[i])) tensors.push_back(tensor);
+    }
+    return tensors;
+  }
+  Stack copied() { return {stack_.begin() + static_cast<int64_t>(base_), stack_.end()}; }
+  void replace_by(const Stack& results) {
+    torch::jit::drop(stack_, size());
+    for (const c10::IValue& result : results) stack_.push_back(result);
+  }
+
+ private:
+  const c10::FunctionSchema& schema_;
+  Stack& stack_;
+  const size_t base_;
+};
+
+// A value with `change` made to each of its tensors.
+template <class Change>
+c10::IValue with_tensors(const c10::IValue& value, const Change& change) {
+  if (value.isTensor() && value.toTensor().defined()) return change(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& each : value.toTensorVector())
+      list.push_back(each.defined() ? change(each) : each);
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor>& each : value.toOptionalTensorVector())
+      list.push_back(each && each->defined() ? std::optional(change(*each)) : each);
+    return list;
+  }
+  return value;
 }
 
-void remember(const c10::OperatorHandle& op, torch::jit::Stack* stack, size_t self) {
-  const size_t count = op.schema().arguments().size(), base = stack->size() - count;
-  const at::Tensor target = (*stack)[base + self].toTensor();
-  RecordedOp call{.op = op,
-                  .arguments = {},
-                  .self = self,
-                  .sizes = target.sizes().vec(),
-                  .strides = target.strides().vec(),
-                  .offset = target.storage_offset()};
-  for (size_t i = 0; i < count; ++i) {
-    call.arguments.push_back(i == self ? c10::IValue() : (*stack)[base + i]);
-  }
-  record_of(target)->calls.push_back(std::move(call));
-  torch::jit::drop(*stack, count);
-  stack->push_back(target);
+at::Tensor on_meta(const at::Tensor& tensor) {
+  const at::Tensor meta = at::empty_strided(tensor.sizes(), tensor.strides(),
+                                            tensor.options().device(at::kMeta));
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number())
+    meta.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return meta;
 }
 
-bool holds_deferred(const c10::IValue& value) {
-  if (value.isTensor()) return is_deferred(value.toTensor());
-  if (value.isTensorList())
-    return std::ranges::any_of(value.toTensorVector(), is_deferred);
-  return value.isOptionalTensorList() &&
-         std::ranges::any_of(value.toOptionalTensorVector(), [](const auto& tensor) {
-           return tensor && is_deferred(*tensor);
+// What the call would return, as far as shapes and types go. Nothing for one that the
+// meta device does not know, or whose shapes follow from values.
+std::optional<Stack> run_on_meta(const c10::OperatorHandle& op, Arguments& arguments) {
+  c10::impl::ExcludeDispatchKeyGuard no(c10::DispatchKey::DeferredInit);
+  Stack stack;
+  std::vector<std::pair<at::Tensor, at::Tensor>> written;  // on meta, and here
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const bool is_written = is_write(arguments.declared(i));
+    c10::IValue value = with_tensors(arguments[i], [&](const at::Tensor& tensor) {
+      const at::Tensor meta = on_meta(tensor);
+      if (is_written) written.emplace_back(meta, tensor);
+      return meta;
+    });
+    if (arguments.declared(i).name() == "device") value = c10::Device(c10::kMeta);
+    stack.push_back(std::move(value));
+  }
+  try {
+    op.callBoxed(&stack);
+  } catch (const c10::NotImplementedError&) {
+    return {};
+  }
+  for (const auto& [meta, tensor] : written) {
+    if (meta.sizes() != tensor.sizes())
+      refuse(op, "a constructor gives a deferred tensor another shape",
+             "make it with the right shape");
+  }
+  return stack;
+}
+
+bool is_on_cpu(Arguments& arguments) {
+  const c10::IValue device = arguments.named("device");
+  return !device.isDevice() || device.toDevice().is_cpu();
+}
+
+std::shared_ptr<RecordedValue> new_value(const at::Tensor& geometry) {
+  auto value = std::make_shared<RecordedValue>();
+  value->variable = std::make_shared<RecordedVariable>();
+  value->num_bytes = geometry.storage().nbytes();
+  value->is_floating = geometry.is_floating_point();
+  return value;
+}
+
+void run_factory(const c10::OperatorHandle& op, Arguments& arguments) {
+  const c10::IValue value = arguments.named("fill_value");
+  const at::Tensor meta = run_on_meta(op, arguments).value().back().toTensor();
+  const Fill fill = kFactories.at(op.schema().name());
+  const std::shared_ptr<RecordedValue> new_one = new_value(meta);
+  const bool is_open = fill == leave && new_one->num_bytes <= kSmallBytes;
+  const at::Tensor deferred =
+      is_open ? make_open(meta, *new_one) : make_deferred(meta, new_one);
+  arguments.replace_by({deferred});
+  fill(deferred, value);
+}
+
+// The call with snapshots of what it takes.
+std::shared_ptr<RecordedCall> call_of(const c10::OperatorHandle& op,
+                                      Arguments& arguments) {
+  auto call = std::make_shared<RecordedCall>(op);
+  call->is_mutable = op.schema().is_mutable();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    call->arguments.push_back(with_tensors(arguments[i], [&](const at::Tensor& tensor) {
+      if (is_deferred(tensor)) {
+        close_memory(tensor);
+        return make_deferred(tensor, recorded_value(tensor));
+      }
+      if (!tensor.is_inference()) call->others.emplace_back(tensor, tensor._version());
+      return tensor;
+    }));
+  }
+  return call;
+}
+
+void note_draw(RecordedCall& call, const std::shared_ptr<RecordedVariable>& variable) {
+  if (!call.op.hasTag(at::Tag::nondeterministic_seeded)) return;
+  call.drawn_for = variable;
+  call.draw = variable->num_draws++;
+}
+
+void record_change(const c10::OperatorHandle& op, Arguments& arguments) {
+  run_on_meta(op, arguments);  // refuses what plain LibTorch would refuse
+  const std::vector<at::Tensor> written = arguments.written();
+  for (const at::Tensor& tensor : written) {
+    if (!is_deferred(tensor)) become_deferred(tensor);
+  }
+  const std::shared_ptr<RecordedCall> call = call_of(op, arguments);
+  note_draw(*call, recorded_value(written.front())->variable);
+  for (size_t place = 0; place < written.size(); ++place) {
+    const ValuePtr before = recorded_value(written[place]);
+    auto after = std::make_shared<RecordedValue>();
+    after->variable = before->variable;
+    after->num_bytes = before->num_bytes;
+    after->is_floating = before->is_floating;
+    after->call = call;
+    after->place = place;
+    after->before = before;
+    set_recorded_value(written[place], after);
+  }
+  Stack results;
+  for (size_t i = 0; i < op.schema().returns().size(); ++i)
+    results.emplace_back(written.at(i));
+  arguments.replace_by(results);
+}
+
+void record_result(const c10::OperatorHandle& op, Arguments& arguments,
+                   const Stack& shapes) {
+  const std::shared_ptr<RecordedCall> call = call_of(op, arguments);
+  size_t place = 0;
+  Stack results;
+  for (const c10::IValue& shape : shapes) {
+    results.push_back(with_tensors(shape, [&](const at::Tensor& meta) {
+      const std::shared_ptr<RecordedValue> value = new_value(meta);
+      if (place == 0) note_draw(*call, value->variable);
+      value->call = call;
+      value->place = place++;
+      return make_deferred(meta, value);
+    }));
+  }
+  arguments.replace_by(results);
+}
+
+// Values are asked for now: a size that follows from a table, a check. Those that are the
+// same in every process can be told.
+void run_now(const c10::OperatorHandle& op, Arguments& arguments) {
+  Replay replay({});
+  Stack stack;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    stack.push_back(with_tensors(arguments[i], [&](const at::Tensor& tensor) {
+      if (!is_deferred(tensor)) return tensor;
+      if (draws_random_numbers(recorded_value(tensor)))
+        refuse(op, "a constructor reads random values that are not drawn yet",
+               "compute it in forward(), or give the parameter an InitSpec");
+      close_memory(tensor);
+      return replay.values_of(tensor);
+    }));
+  }
+  call_really(op, &stack);
+  arguments.replace_by(stack);
+}
+
+// For one that draws and that the meta device does not know. The numbers are thrown away.
+Stack run_for_shapes(const c10::OperatorHandle& op, Arguments& arguments) {
+  const SeededGenerator seeded(0);
+  Stack stack = arguments.copied();
+  call_really(op, &stack);
+  return stack;
+}
+
+bool returns_tensors_alone(const c10::FunctionSchema& schema) {
+  return !schema.returns().empty() &&
+         std::ranges::all_of(schema.returns(), [](const c10::Argument& result) {
+           const auto kind = result.type()->kind();
+           return kind == c10::TypeKind::TensorType || kind == c10::TypeKind::ListType;
          });
 }
 
-void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet,
-              torch::jit::Stack* stack) {
+bool changes_shape(const c10::OperatorHandle& op) {
+  const std::string& name = op.schema().name();
+  return name == "aten::resize_" || name == "aten::resize_as_" || name == "aten::set_";
+}
+
+void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
-  const size_t count = schema.arguments().size(), base = stack->size() - count;
-  std::vector<size_t> deferred;
-  for (size_t i = 0; i < count; ++i) {
-    if (holds_deferred((*stack)[base + i])) deferred.push_back(i);
+  Arguments arguments(op, *stack);
+  const bool takes_deferred = arguments.any(holds_deferred);
+  const bool draws = op.hasTag(at::Tag::nondeterministic_seeded);
+  if (kFactories.contains(schema.name()) && is_on_cpu(arguments) &&
+      !arguments.any(has_generator))
+    return run_factory(op, arguments);
+  if (!takes_deferred && !draws) return call_really(op, stack);
+  // What is made of other calls: those come by here.
+  if (op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) {
+    return op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER,
+                                                         c10::DispatchKey::DeferredInit),
+                              stack);
   }
-  if (deferred.empty() && kFactories.contains(schema.name()))
-    return run_factory(op, stack);
-  const bool is_first_alone = deferred == std::vector<size_t>{0};
-  if (is_first_alone && schema.is_mutable()) return remember(op, stack, 0);
-  if (!deferred.empty() && !(is_first_alone && is_view(schema))) {
-    throw Error(ExitCode::kUsage,
-                "a constructor reads the values of a deferred tensor: " + schema.name(),
-                "inside zero::DeferredInit",
-                "compute it in forward(), or give the parameter an InitSpec");
-  }
-  call_really(op, stack);
+  if (!is_on_cpu(arguments))
+    refuse(op, "a constructor puts a deferred tensor on a GPU",
+           "leave it on the CPU: the engine brings it where it belongs");
+  if (arguments.any(has_generator))
+    refuse(op, "a constructor draws from a generator of its own",
+           "leave the generator out: Options::seed keys every draw");
+  if (changes_shape(op))
+    refuse(op, "a constructor gives a deferred tensor another shape",
+           "make it with the right shape");
+  if (op.hasTag(at::Tag::inplace_view)) return call_really(op, stack);
+  if (is_view(schema)) return call_really(op, stack);
+  if (schema.is_mutable()) return record_change(op, arguments);
+  std::optional<Stack> shapes =
+      returns_tensors_alone(schema) ? run_on_meta(op, arguments) : std::nullopt;
+  if (!shapes && !takes_deferred) shapes = run_for_shapes(op, arguments);
+  shapes ? record_result(op, arguments, *shapes) : run_now(op, arguments);
 }
 
 TORCH_LIBRARY_IMPL(_, DeferredInit, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
-}
-
-void replay(const std::vector<RecordedOp>& calls, const c10::Storage& storage,
-            const at::TensorOptions& options) {
-  torch::NoGradGuard no_grad;
-  for (const RecordedOp& call : calls) {
-    torch::jit::Stack stack = call.arguments;
-    const at::Tensor view =
-        at::empty({0}, options).set_(storage, call.offset, call.sizes, call.strides);
-    stack[call.self] = view;
-    call.op.callBoxed(&stack);
-  }
 }
 
 }  // namespace
@@ -172,21 +355,11 @@ struct DeferredInit::Guard {
 DeferredInit::DeferredInit() : guard_(std::make_unique<Guard>()) {}
 DeferredInit::~DeferredInit() = default;
 
-bool is_deferred(const at::Tensor& tensor) { return record_of(tensor) != nullptr; }
+bool is_deferred(const at::Tensor& tensor) { return recorded_value(tensor) != nullptr; }
 
 // The storage itself can never be read; all views of it get the same new one.
 void materialize(at::Tensor tensor) {
-  Record* record = record_of(tensor);
-  if (!record) return;
-  if (!record->materialized) {
-    const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
-    const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes,
-                               c10::GetAllocator(c10::kCPU), /*resizable=*/false);
-    replay(record->calls, storage, tensor.options());
-    record->materialized = storage;
-  }
-  const c10::Storage storage = *record->materialized;
-  tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(storage);
+  if (is_deferred(tensor)) Replay({}).give_memory(tensor);
 }
 
 }  // namespace zero

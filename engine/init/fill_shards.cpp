@@ -9,62 +9,22 @@
 #include "engine/activity.h"
 #include "engine/errors.h"
 #include "engine/init/deferred_init.h"
+#include "engine/init/replay.h"
 
 namespace zero {
 namespace {
 
-namespace nn = torch::nn;
-
-template <class... Modules>
-bool is_any(const nn::Module& module) {
-  return (... || (dynamic_cast<const Modules*>(&module) != nullptr));
-}
-
-int64_t fan_in_of(const at::Tensor& weight) {
-  return weight.numel() / std::max<int64_t>(1, weight.size(0));
-}
-
-template <class Embedding>
-std::optional<InitSpec> embedding_init(const nn::Module& module) {
-  const auto* embedding = dynamic_cast<const Embedding*>(&module);
-  if (!embedding) return {};
-  InitSpec spec = normal(0, 1);
-  if (const auto padding = embedding->options.padding_idx()) {
-    const int64_t row = *padding < 0 ? *padding + embedding->weight.size(0) : *padding;
-    spec.zero_row_begin = row * embedding->weight.size(1);
-    spec.zero_row_end = spec.zero_row_begin + embedding->weight.size(1);
-  }
-  return spec;
-}
-
-// How torch's own layers initialise their parameter `name`, as an InitSpec. Nothing for
-// other modules.
-std::optional<InitSpec> default_init(const nn::Module& module, const std::string& name) {
-  if (is_any<nn::LayerNormImpl, nn::GroupNormImpl, nn::BatchNorm1dImpl,
-             nn::BatchNorm2dImpl, nn::BatchNorm3dImpl, nn::InstanceNorm1dImpl,
-             nn::InstanceNorm2dImpl, nn::InstanceNorm3dImpl>(module)) {
-    return name == "weight" ? ones() : zeros();
-  }
-  if (is_any<nn::LinearImpl, nn::BilinearImpl, nn::Conv1dImpl, nn::Conv2dImpl,
-             nn::Conv3dImpl, nn::ConvTranspose1dImpl, nn::ConvTranspose2dImpl,
-             nn::ConvTranspose3dImpl>(module)) {
-    const at::Tensor weight = module.named_parameters(/*recurse=*/false)["weight"];
-    return kaiming_uniform(is_any<nn::BilinearImpl>(module) ? weight.size(1)
-                                                            : fan_in_of(weight));
-  }
-  if (auto spec = embedding_init<nn::EmbeddingImpl>(module)) return spec;
-  return embedding_init<nn::EmbeddingBagImpl>(module);
-}
-
-std::optional<InitSpec> spec_of(const ScannedModel& model, size_t param,
-                                const InitRules& rules) {
+// What the first rule for a parameter says, else what its constructor said, where that
+// tells each element by itself.
+std::optional<RecordedSpec> spec_of(const ScannedModel& model, size_t param,
+                                    const InitRules& rules) {
   for (const auto& [pattern, spec] : rules) {
     for (const std::string& name : model.params[param].names) {
-      if (checkpoint::glob_match(pattern, name)) return spec;
+      if (checkpoint::glob_match(pattern, name))
+        return RecordedSpec{spec, model.params[param].fqn};
     }
   }
-  const std::string& fqn = model.params[param].fqn;
-  return default_init(*model.owners[param], fqn.substr(fqn.rfind('.') + 1));
+  return recorded_spec(model.tensors[param]);
 }
 
 struct Filler {
@@ -76,22 +36,38 @@ struct Filler {
   ThreadPool& threads_;
 
   void run() {
-    const std::vector<std::optional<InitSpec>> specs = choose_specs();
+    name_all();
+    const std::vector<std::optional<RecordedSpec>> specs = choose_specs();
     const Activity::Stretch stretch("first values");
     for (size_t i = 0; i < model_.params.size(); ++i) {
       Activity::here().sign();
-      specs[i] ? fill_from_spec(*specs[i], i) : fill_from_tensor(i);
+      if (specs[i])
+        fill_from_spec(*specs[i], i);
+      else if (is_deferred(model_.tensors[i]))
+        fill_by_replay(i);
+      else
+        fill_from_tensor(i);
     }
     for (size_t i = 0; i < model_.buffers.size(); ++i) fill_buffer(i);
   }
 
-  std::vector<std::optional<InitSpec>> choose_specs() const {
-    std::vector<std::optional<InitSpec>> specs(model_.params.size());
+  void name_all() const {
+    std::vector<std::pair<std::string, at::Tensor>> named;
+    for (size_t i = 0; i < model_.params.size(); ++i)
+      named.emplace_back(model_.params[i].fqn, model_.tensors[i]);
+    for (size_t i = 0; i < model_.buffers.size(); ++i)
+      named.emplace_back(model_.buffer_fqns[i], model_.buffers[i]);
+    name_deferred(named);
+  }
+
+  std::vector<std::optional<RecordedSpec>> choose_specs() const {
+    std::vector<std::optional<RecordedSpec>> specs(model_.params.size());
     std::string missing;
     for (size_t i = 0; i < specs.size(); ++i) {
       if (!is_deferred(model_.tensors[i])) continue;
       specs[i] = spec_of(model_, i, options_.init);
-      if (!specs[i]) missing += (missing.empty() ? "" : ", ") + model_.params[i].fqn;
+      if (!specs[i] && is_unwritten(*recorded_value(model_.tensors[i])))
+        missing += (missing.empty() ? "" : ", ") + model_.params[i].fqn;
     }
     if (missing.empty()) return specs;
     throw Error(ExitCode::kUsage, "nothing says how these deferred parameters start",
@@ -115,24 +91,43 @@ struct Filler {
     }
   }
 
-  void fill_from_spec(const InitSpec& spec, size_t param) {
+  void fill_from_spec(const RecordedSpec& from, size_t param) {
     set_slice(param, [&](int64_t begin, std::span<float> values) {
-      fill(spec, options_.seed, model_.params[param].fqn, begin, values);
+      fill(from.spec, options_.seed, from.name, begin, values);
     });
+  }
+
+  // What the constructor did, on the whole parameter: the same on every rank.
+  void fill_by_replay(size_t param) {
+    const std::string& fqn = model_.params[param].fqn;
+    const at::Tensor values =
+        Replay(options_.seed).values_of(model_.tensors[param]).contiguous();
+    if (const int64_t count = num_unwritten(values); count > 0) {
+      throw Error(ExitCode::kUsage,
+                  "its constructor leaves " + std::to_string(count) + " of " +
+                      std::to_string(values.numel()) + " elements without a value",
+                  fqn, "set all of them there, or add an InitSpec to Options::init");
+    }
+    set_slice_from(param, values);
   }
 
   void fill_from_tensor(size_t param) {
     const at::Tensor full =
         from_rank_0(model_.tensors[param].detach().to(at::kCPU, at::kFloat),
                     model_.params[param].fqn);
-    set_slice(param, [&](int64_t begin, std::span<float> values) {
-      std::copy_n(full.data_ptr<float>() + begin, values.size(), values.data());
+    set_slice_from(param, full);
+  }
+
+  void set_slice_from(size_t param, const at::Tensor& full) {
+    const at::Tensor values = full.to(at::kFloat).contiguous();
+    set_slice(param, [&](int64_t begin, std::span<float> slice) {
+      std::copy_n(values.const_data_ptr<float>() + begin, slice.size(), slice.data());
     });
   }
 
   void fill_buffer(size_t i) {
     at::Tensor buffer = model_.buffers[i];
-    if (is_deferred(buffer)) materialize(buffer);
+    if (is_deferred(buffer)) Replay(options_.seed).give_memory(buffer);
     if (ranks_.size() == 1) return;
     const at::Tensor own = buffer.cpu();
     const at::Tensor first = from_rank_0(own, model_.buffer_fqns[i]);

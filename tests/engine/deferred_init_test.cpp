@@ -3,13 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <mutex>
+
 #include "engine/errors.h"
+#include "tests/engine/small_models.h"
 #include "tests/engine/training.h"
 
 namespace zero::testing {
 namespace {
 
 namespace nn = torch::nn;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 // torch's own layers, and a buffer that is computed.
 struct LayersImpl : nn::Module {
@@ -119,18 +125,291 @@ TEST(DeferredInit, ParametersThatNothingInitialisesAreAllListed) {
   EXPECT_TRUE(torch::equal(engine.full_parameter("first"), torch::full({3}, 2.0)));
 }
 
-struct ReadingImpl : nn::Module {
-  ReadingImpl() { w = register_parameter("w", torch::randn({3}) * 0.02); }
-  at::Tensor w;
+// --- what constructors compute, the same as without the guard
+
+using Build = std::function<void(nn::Module&)>;
+
+// A module whose constructor does what a test says.
+struct BuiltImpl : nn::Module {
+  explicit BuiltImpl(const Build& build) { build(*this); }
 };
 
-TEST(DeferredInit, ReadingADeferredTensorIsNamed) {
-  try {
-    deferred<ReadingImpl>();
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("aten::mul"));
+std::map<std::string, at::Tensor> first_values(const Build& build, int ranks = 1,
+                                               uint64_t seed = 1) {
+  std::map<std::string, at::Tensor> values;
+  std::mutex mutex;
+  on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
+    std::shared_ptr<BuiltImpl> model;
+    {
+      const DeferredInit guard;
+      model = std::make_shared<BuiltImpl>(build);
+    }
+    Options options = quiet_options();
+    options.seed = seed;
+    Engine engine(model, options, std::move(comm));
+    for (const auto& item : model->named_parameters()) {
+      const at::Tensor full = engine.full_parameter(item.key());
+      const std::scoped_lock lock(mutex);
+      if (engine.rank() == 0) values[item.key()] = full.clone();
+    }
+    const std::scoped_lock lock(mutex);
+    if (engine.rank() != 0) return;
+    for (const auto& item : model->named_buffers())
+      values[item.key()] = item.value().clone();
+  });
+  return values;
+}
+
+struct Constructor {
+  std::string name;
+  Build build;
+};
+
+at::Tensor param(nn::Module& m, const std::string& name, const at::Tensor& value) {
+  return m.register_parameter(name, value);
+}
+
+std::vector<Constructor> exact_constructors() {
+  const torch::NoGradGuard no_grad;
+  return {
+      {"positions",
+       [](nn::Module& m) { m.register_buffer("p", torch::arange(7).unsqueeze(0)); }},
+      {"a table that is computed",
+       [](nn::Module& m) {
+         const at::Tensor inverse = torch::pow(1e4, torch::arange(0, 8, 2) / -8.0);
+         const at::Tensor angles = torch::outer(torch::arange(5), inverse);
+         m.register_buffer("cos", angles.cos());
+         m.register_buffer("both", torch::cat({torch::zeros({5, 4}), angles.sin()}));
+       }},
+      {"masks",
+       [](nn::Module& m) {
+         const at::Tensor seen = torch::tril(torch::ones({4, 4}, at::kBool));
+         m.register_buffer("seen", seen);
+         m.register_buffer(
+             "mask", torch::zeros({4, 4}).masked_fill(seen.logical_not(), -INFINITY));
+       }},
+      {"constants from lists",
+       [](nn::Module& m) {
+         m.register_buffer("list", torch::tensor({1.5, 2.5, -1.0}));
+         m.register_buffer("vector", torch::tensor(std::vector<double>{4, 5, 6}));
+         m.register_buffer("ids", torch::tensor(std::vector<int64_t>{3, -1, 2}));
+         param(m, "scaled", torch::tensor(std::vector<float>{1, 2}) * 3);
+       }},
+      {"memory of the caller's",
+       [](nn::Module& m) {
+         std::vector<float> values{1, 2, 3, 4};
+         param(m, "w", torch::from_blob(values.data(), {2, 2}).clone());
+       }},
+      {"parameters of other parameters' shapes",
+       [](nn::Module& m) {
+         const at::Tensor w = param(m, "w", torch::full({3, 4}, 0.5));
+         param(m, "like", torch::zeros_like(w));
+         param(m, "gain", torch::ones({w.size(0)}));
+         m.register_buffer("copy", torch::empty({3, 4}).copy_(w));
+         param(m, "twice", w * 2 + 1);
+       }},
+      {"in-place operations on views",
+       [](nn::Module& m) {
+         const at::Tensor w = param(m, "w", torch::zeros({4, 6}));
+         w.slice(0, 1, 3).fill_(2);
+         w.t()[5].add_(1);
+         w.index_put_({torch::tensor({0})}, torch::tensor(7.0f));
+         w.view({-1}).narrow(0, 20, 3).mul_(3);
+       }},
+      {"values that change after they were used",
+       [](nn::Module& m) {
+         const at::Tensor w = param(m, "w", torch::ones({3}));
+         const at::Tensor before = w.clone();
+         w.mul_(5).add_(before);
+         param(m, "before", before + w);
+         w.zero_();
+       }},
+      {"torch::nn::init",
+       [](nn::Module& m) {
+         nn::init::eye_(param(m, "eye", torch::empty({3, 4})));
+         nn::init::dirac_(param(m, "dirac", torch::empty({4, 4, 3})));
+         nn::init::constant_(param(m, "three", torch::empty({5})), 3);
+         nn::init::ones_(param(m, "ones", torch::empty({2})));
+       }},
+      {"a value that decides a shape",
+       [](nn::Module& m) {
+         const at::Tensor mask = torch::ones({3, 3}).triu();
+         param(m, "w", torch::zeros({mask.sum().item<int64_t>()}));
+       }},
+      {"another type",
+       [](nn::Module& m) {
+         m.register_module("norm", nn::LayerNorm(nn::LayerNormOptions({4})));
+         m.register_buffer("half", torch::full({3}, 0.1).to(at::kHalf));
+         m.to(at::kBFloat16);
+       }},
+      {"a layer norm that is filled with another value",
+       [](nn::Module& m) {
+         auto norm = m.register_module("norm", nn::LayerNorm(nn::LayerNormOptions({4})));
+         norm->weight.fill_(0.5);
+       }},
+  };
+}
+
+TEST(DeferredInit, ConstructorsThatDrawNothingGiveTheirOwnBits) {
+  for (const Constructor& constructor : exact_constructors()) {
+    SCOPED_TRACE(constructor.name);
+    const torch::NoGradGuard no_grad;
+    const auto plain = std::make_shared<BuiltImpl>(constructor.build);
+    for (const int ranks : {1, 3}) {
+      const auto ours = first_values(constructor.build, ranks);
+      const auto expect_equal = [&](const std::string& name, const at::Tensor& value) {
+        ASSERT_TRUE(ours.contains(name)) << name;
+        EXPECT_TRUE(torch::equal(ours.at(name).to(value.scalar_type()), value))
+            << name << " is\n"
+            << ours.at(name) << "\ninstead of\n"
+            << value;
+      };
+      for (const auto& item : plain->named_parameters())
+        expect_equal(item.key(), item.value());
+      for (const auto& item : plain->named_buffers())
+        expect_equal(item.key(), item.value());
+    }
   }
+}
+
+// --- what constructors draw
+
+struct OwnScaleImpl : nn::LinearImpl {
+  OwnScaleImpl() : nn::LinearImpl(32, 16) {
+    const torch::NoGradGuard no_grad;
+    nn::init::normal_(weight, 0, 0.02);
+    nn::init::constant_(bias, 3);
+    scale = register_parameter("scale", torch::ones({16}));
+  }
+  at::Tensor scale;
+};
+
+Build drawing_constructor() {
+  return [](nn::Module& m) {
+    const torch::NoGradGuard no_grad;
+    m.register_module("own", std::make_shared<OwnScaleImpl>());
+    m.register_module("lstm", nn::LSTM(nn::LSTMOptions(4, 8)));
+    m.register_module("attention",
+                      nn::MultiheadAttention(nn::MultiheadAttentionOptions(8, 2)));
+    nn::init::orthogonal_(param(m, "orthogonal", torch::empty({6, 9})), 2);
+    nn::init::kaiming_normal_(param(m, "kaiming", torch::empty({64, 32})));
+    nn::init::sparse_(param(m, "sparse", torch::empty({10, 4})), 0.5);
+    const at::Tensor scaled = param(m, "scaled", torch::randn({40, 50}) * 0.02);
+    param(m, "copy", torch::empty({40, 50}).copy_(scaled));
+    param(m, "clone", scaled.clone());
+    const at::Tensor shared = torch::rand({30});
+    param(m, "first", shared + 1);
+    param(m, "second", shared + 2);
+    const at::Tensor twice = param(m, "twice", torch::empty({500}).uniform_());
+    m.register_buffer("drawn_before", twice.clone());
+    twice.uniform_();
+    m.register_buffer("order", torch::randperm(20));
+    auto layer = m.register_module("layer", nn::Linear(8, 8));
+    m.register_module("layer_again",
+                      std::dynamic_pointer_cast<nn::LinearImpl>(layer->clone()));
+    auto half = m.register_module("half", nn::Linear(16, 16));
+    half->to(at::kBFloat16);
+  };
+}
+
+TEST(DeferredInit, ConstructorsThatDrawGiveTheSameBitsOnAnyRanks) {
+  const auto one = first_values(drawing_constructor());
+  for (const int ranks : {2, 3, 4}) {
+    const auto several = first_values(drawing_constructor(), ranks);
+    for (const auto& [name, value] : one)
+      EXPECT_TRUE(torch::equal(several.at(name), value)) << name << " on " << ranks;
+  }
+  const auto other = first_values(drawing_constructor(), 1, /*seed=*/2);
+  for (const char* name : {"own.weight", "orthogonal", "scaled", "order"})
+    EXPECT_FALSE(torch::equal(other.at(name), one.at(name))) << name;
+}
+
+TEST(DeferredInit, ConstructorsThatDrawGiveTheirOwnDistributions) {
+  const auto values = first_values(drawing_constructor());
+  const auto std_of = [&](const char* name) {
+    return values.at(name).std().item<double>();
+  };
+  EXPECT_NEAR(std_of("own.weight"), 0.02, 0.002);
+  EXPECT_TRUE(torch::equal(values.at("own.bias"), torch::full({16}, 3.0f)));
+  EXPECT_TRUE(torch::equal(values.at("own.scale"), torch::ones({16})));
+  EXPECT_NEAR(std_of("scaled"), 0.02, 0.002);
+  EXPECT_NEAR(std_of("kaiming"), std::sqrt(2.0 / 32), 0.02);
+  EXPECT_NEAR(std_of("lstm.weight_ih_l0"), 1 / std::sqrt(3 * 8.0), 0.05);
+  EXPECT_NEAR(std_of("attention.in_proj_weight"), std::sqrt(2.0 / (8 + 24)), 0.05);
+  const at::Tensor q = values.at("orthogonal");
+  EXPECT_TRUE(torch::allclose(q.mm(q.t()), 4 * torch::eye(6), 1e-4, 1e-4));
+  EXPECT_EQ((values.at("sparse") == 0).sum(0).min().item<int64_t>(), 5);
+  EXPECT_TRUE(torch::equal(std::get<0>(values.at("order").sort()), torch::arange(20)));
+}
+
+TEST(DeferredInit, WhatIsCopiedIsEqual) {
+  const auto values = first_values(drawing_constructor());
+  EXPECT_TRUE(torch::equal(values.at("copy"), values.at("scaled")));
+  EXPECT_TRUE(torch::equal(values.at("clone"), values.at("scaled")));
+  EXPECT_TRUE(torch::equal(values.at("layer_again.weight"), values.at("layer.weight")));
+  EXPECT_TRUE(torch::allclose(values.at("second") - values.at("first"), torch::ones({30}),
+                              1e-6, 1e-6));
+  EXPECT_FALSE(torch::equal(values.at("drawn_before"), values.at("twice")));
+  const at::Tensor half = values.at("half.weight");
+  EXPECT_TRUE(torch::equal(half.to(at::kBFloat16).to(at::kFloat), half));
+}
+
+// --- what cannot be
+
+TEST(DeferredInit, WhatCannotBeRememberedIsNamed) {
+  const auto refused = [](const Build& build) {
+    return error_of([&] { first_values(build); });
+  };
+  EXPECT_THAT(refused([](nn::Module& m) {
+                const at::Tensor w = param(m, "w", torch::randn({4}));
+                param(m, "v", torch::zeros({w.argmax().item<int64_t>() + 1}));
+              }),
+              HasSubstr("aten::_local_scalar_dense"));
+  EXPECT_THAT(refused([](nn::Module& m) {
+                m.register_buffer("b", torch::zeros({4})).resize_({8});
+              }),
+              HasSubstr("aten::resize_"));
+  EXPECT_THAT(refused([](nn::Module& m) {
+                param(m, "w", torch::empty({4}))
+                    .normal_(0, 1, at::make_generator<at::CPUGeneratorImpl>(3));
+              }),
+              HasSubstr("generator of its own"));
+  EXPECT_THAT(refused([](nn::Module& m) {
+                const at::Tensor w = torch::empty({4});
+                w.slice(0, 0, 2).zero_();
+                param(m, "w", w);
+              }),
+              AllOf(HasSubstr("leaves 2 of 4 elements without a value"), HasSubstr("w")));
+  EXPECT_THAT(refused([](nn::Module& m) {
+                const at::Tensor source = torch::arange(4).to(at::kFloat);
+                param(m, "w", torch::empty({4}).copy_(source));
+                source.zero_();
+              }),
+              AllOf(HasSubstr("aten::copy_"), HasSubstr("clone()")));
+}
+
+TEST(DeferredInit, WhatPlainLibTorchRefusesIsRefusedWhereItStands) {
+  const DeferredInit guard;
+  const at::Tensor w = torch::zeros({4}), large = torch::empty({1000, 1000});
+  EXPECT_THROW(w.copy_(torch::ones({3})), c10::Error);
+  try {
+    large.data_ptr<float>()[0] = 1;
+    FAIL();
+  } catch (const c10::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("made under zero::DeferredInit has no values"));
+  }
+}
+
+TEST(DeferredInit, AModelMayBeGivenMemoryWithoutAnEngine) {
+  const auto model = deferred<LayersImpl>();
+  torch::manual_seed(3);
+  for (const at::Tensor& p : model->parameters()) materialize(p);
+  for (const at::Tensor& b : model->buffers()) materialize(b);
+  torch::manual_seed(3);
+  const LayersImpl plain;
+  const auto expected = plain.named_parameters();
+  for (const auto& item : model->named_parameters())
+    EXPECT_TRUE(torch::equal(item.value(), expected[item.key()])) << item.key();
 }
 
 }  // namespace

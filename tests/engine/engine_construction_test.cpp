@@ -96,12 +96,19 @@ TEST_P(EngineConstruction, EachOptionHasItsRange) {
   });
 }
 
+struct UnsetImpl : ModelImpl {
+  UnsetImpl() {
+    w.set_data(torch::empty({3}));
+    unit->w.set_data(torch::empty({3}));
+  }
+};
+
 TEST_P(EngineConstruction, ADeferredModelWithoutRulesMayBeGivenThemLater) {
   on_ranks(GetParam(), [&](std::unique_ptr<Ranks> comm) {
     std::shared_ptr<ModelImpl> model;
     {
       const DeferredInit guard;
-      model = std::make_shared<ModelImpl>();
+      model = std::make_shared<UnsetImpl>();
     }
     auto copy = comm->duplicate();
     EXPECT_THAT(error_of([&] { Engine(model, options, std::move(copy)); }),
