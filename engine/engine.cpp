@@ -19,6 +19,7 @@
 #include "engine/errors.h"
 #include "engine/flat_params.h"
 #include "engine/init/fill_shards.h"
+#include "engine/init/full_model.h"
 #include "engine/init/philox.h"
 #include "engine/other_leaves.h"
 #include "engine/plan/pinned_ranges.h"
@@ -186,8 +187,7 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   gradients =
       std::make_unique<GradientShards>(plan, memory, options, *shards, *device, *comm,
                                        reduce_stream(), kernels.get(), threads);
-  fill_shards(model, plan, options, *shards, *control, threads);
-  refresh_copies();
+  set_first_values();
   weights = std::make_unique<WeightStreamer>(plan, memory, options, *shards,
                                              model.tensors, *device, *comm, *comm_stream,
                                              updates->all_updated());
@@ -197,6 +197,26 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   if (device_memory() > 0)
     limit_torch_memory(gpu.index, device_memory() - device->allocated_bytes());
   attach();
+}
+
+void Engine::Impl::set_first_values() {
+  name_deferred(model);
+  awaits_values = options.source == Source::kCheckpoint;
+  if (options.source == Source::kInit)
+    fill_shards(model, plan, options, *shards, *control, threads);
+  if (options.source == Source::kRank0) take_from_rank_0(model, plan, *shards, *control);
+  if (options.source == Source::kEveryRank) {
+    require_same_values(model, *control);
+    take_own(model, plan, *shards, control->rank());
+  }
+  if (awaits_values) {
+    for (const at::Tensor& tensor : model.tensors)
+      given_tensors.push_back(tensor.detach());  // what is deferred stays so
+  } else {
+    refresh_copies();
+  }
+  fill_buffers(model, options, *control);
+  require_same_start(model, plan, *control);
 }
 
 // Whole parameters are gathered in the host's memory, whatever the device.
@@ -306,6 +326,7 @@ uint64_t Engine::Impl::forward_key() {
 }
 
 void Engine::Impl::begin_forward() {
+  require_values("forward()");
   require_idle("forward()");
   require_whole();
   require_requires_grad();
@@ -395,6 +416,15 @@ void Engine::Impl::require_idle(const std::string& call) const {
   if (!phase.is_in_forward && !phase.is_in_backward) return;
   throw Error(ExitCode::kUsage, call + " inside forward() or backward()", "zero::Engine",
               "call it afterwards");
+}
+
+// Masters are no values before a checkpoint's are there.
+void Engine::Impl::require_values(const std::string& call) const {
+  if (!awaits_values) return;
+  throw Error(ExitCode::kUsage, call + " before the weights are there",
+              "zero::Engine with Source::kCheckpoint",
+              "load_checkpoint() or load_safetensors() first; Source::kInit "
+              "(Options::source) starts without a checkpoint");
 }
 
 // After a backward that threw, nobody knows what of the gradient is there.

@@ -187,8 +187,11 @@ class Engine {
   const Options& options() const;
   int num_units() const;  // the root unit included when it has parameters
   // Tell that masters were written through shards(): weights in compute precision are
-  // made again.
+  // made again. Ends the wait of Source::kCheckpoint.
   void masters_changed();
+  // Made with Source::kCheckpoint, and nothing was loaded so far: whatever reads or sets
+  // weights throws Error(kUsage).
+  bool awaits_values() const;
 
   // The full, current value of a parameter as fp32 on the host, gathered to every rank;
   // collective.
@@ -196,6 +199,10 @@ class Engine {
   // Replace it, from the same full value on every rank; collective. Throws Error(kUsage)
   // for a wrong shape.
   void set_full_parameter(const std::string& fqn, const at::Tensor& value);
+  // While the engine awaits values: give those parameters whose FQN matches one of the
+  // globs the values that Source::kInit gives them; masters_changed() ends the wait.
+  // Collective. Throws Error(kUsage) when it does not wait.
+  void initialize(const std::vector<std::string>& patterns = {"*"});
   // Bring buffers together that differ between ranks, such as running means:
   // floating-point ones become their mean, others the largest value of each element.
   // Collective.

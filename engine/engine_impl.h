@@ -38,6 +38,7 @@ struct Engine::Impl {
 
   void make_collectives();
   void pin_shards();
+  void set_first_values();
   void attach();
   void refresh_copies();
 
@@ -51,6 +52,7 @@ struct Engine::Impl {
   void release_unneeded_root();
 
   void require_idle(const std::string& call) const;
+  void require_values(const std::string& call) const;
   void require_whole() const;
   void require_default_stream() const;
   void run_backward(const at::Tensor& loss_sum);
@@ -108,6 +110,9 @@ struct Engine::Impl {
   int64_t optimizer_start = 0;  // num_steps when the optimizer's state was new
   LossScaleState loss_scale;    // of this step; 1 but in fp16
   bool is_broken = false;       // a backward threw: the step's gradient is undefined
+  // With Source::kCheckpoint until values are there: each parameter as the model had it.
+  std::vector<at::Tensor> given_tensors;
+  bool awaits_values = false;
 
   // --- a forward
   bool root_is_held = false;  // from a training forward to the end of its backward

@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <optional>
 
+#include "checkpoint/names.h"
 #include "engine/check_options.h"
 #include "engine/compute_type.h"
 #include "engine/device/host_device.h"
 #include "engine/engine_impl.h"
 #include "engine/errors.h"
+#include "engine/init/fill_shards.h"
 #include "engine/plan/traffic_plan.h"
 
 namespace zero {
@@ -151,10 +153,29 @@ void Engine::masters_changed() {
   impl_->comm_stream->synchronize();
   impl_->refresh_copies();
   impl_->weights_changed();
+  impl_->awaits_values = false;
+  impl_->given_tensors.clear();
+}
+
+bool Engine::awaits_values() const { return impl_->awaits_values; }
+
+void Engine::initialize(const std::vector<std::string>& patterns) {
+  if (!impl_->awaits_values) {
+    throw Error(ExitCode::kUsage, "initialize() of an engine that has its values",
+                "zero::Engine", "Options::source = Source::kCheckpoint, before a load");
+  }
+  ScannedModel given = impl_->model;
+  given.tensors = impl_->given_tensors;
+  std::vector<bool> which;
+  for (const ParamDescription& param : given.params)
+    which.push_back(checkpoint::matches_any(patterns, param.fqn));
+  fill_shards(given, impl_->plan, impl_->options, *impl_->shards, *impl_->control,
+              impl_->threads, which);
 }
 
 at::Tensor Engine::full_parameter(const std::string& fqn) {
   const size_t param = impl_->find(fqn);
+  impl_->require_values("full_parameter()");
   impl_->updates->finish();
   const int64_t numel =
       impl_->plan.parts[impl_->plan.places[param].part].layout.shard_numel;
@@ -167,6 +188,7 @@ void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value)
   const FlatLayout& layout = impl_->plan.parts[part].layout;
   const c10::IntArrayRef shape = layout.params[index].shape;
   require_shape("the parameter", fqn, value, shape);
+  impl_->require_values("set_full_parameter()");
   impl_->require_idle("set_full_parameter()");
   if (impl_->pending.any(impl_->phase.weights_version)) {
     throw Error(ExitCode::kUsage, "set_full_parameter between a forward and its backward",

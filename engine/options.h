@@ -74,11 +74,28 @@ struct AutoWrap {
   int64_t min_numel = 0;           // with fewer parameters: merged into the nearest unit
 };
 
+// Where masters get their first values from.
+enum class Source {
+  // Deferred parameters follow Options::init, else what their modules do; those with
+  // memory are taken from rank 0.
+  kInit,
+  // Rank 0 holds the whole model in memory and sends it; the other ranks' may be deferred
+  // and then never have memory.
+  kRank0,
+  // Every rank holds the whole model and keeps its slice. Nothing is sent but hashes:
+  // Error(kDiverged) names the ranks whose weights or buffers are not rank 0's.
+  kEveryRank,
+  // A checkpoint that is loaded before anything runs: nothing is initialised but what it
+  // is allowed to lack, and that as with kInit. Buffers start as with kInit.
+  kCheckpoint
+};
+
 // Everything an Engine can be told. The first part changes results, the second only speed
 // and memory.
 struct Options {
   // --- behaviour
   uint64_t seed = 0;
+  Source source = Source::kInit;
   OptimizerOptions optimizer;  // the learning rate comes from the schedule
   WeightDecayOn weight_decay_on = WeightDecayOn::kMatrices;
   LrSchedule schedule;

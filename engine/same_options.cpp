@@ -1,31 +1,10 @@
 #include "engine/same_options.h"
 
-#include <array>
-#include <map>
-#include <sstream>
-
 #include "checkpoint/hash.h"
-#include "engine/errors.h"
+#include "engine/comm/same_lines.h"
 
 namespace zero {
 namespace {
-
-// Lines of "name value"; numbers in hexadecimal, which tells all their digits.
-class Lines {
- public:
-  Lines() { text_ << std::hexfloat; }
-  template <class... Values>
-  Lines& add(const std::string& name, const Values&... values) {
-    text_ << name;
-    ((text_ << ' ' << values), ...);
-    text_ << '\n';
-    return *this;
-  }
-  std::string text() const { return text_.str(); }
-
- private:
-  std::ostringstream text_;
-};
 
 template <class Enum>
 int number(Enum value) {
@@ -43,6 +22,7 @@ void add_schedule(Lines& lines, const LrSchedule& schedule) {
 
 void add_behaviour(Lines& lines, const Options& options) {
   lines.add("seed", options.seed)
+      .add("source", number(options.source))
       .add("optimizer", number(options.optimizer.kind))
       .add("betas", options.optimizer.beta1, options.optimizer.beta2)
       .add("eps", options.optimizer.eps)
@@ -91,7 +71,12 @@ void add_memory(Lines& lines, const Options& options) {
       .add("auto_wrap.min_numel", options.auto_wrap.min_numel)
       .add("stream_always", options.stream_always);
   for (const std::string& type : options.auto_wrap.types)
-    lines.add("auto_wrap.type " + type, "");
+    lines.add("auto_wrap.type", type);
+}
+
+uint64_t hash_of(const Lines& lines) {
+  const std::string text = lines.text();
+  return checkpoint::hash_of(text.data(), text.size());
 }
 
 // Units, names, shapes: one number, as the list may be long.
@@ -103,72 +88,38 @@ void add_model(Lines& lines, const ScannedModel& model) {
     for (const int64_t size : param.shape) all.add("", size);
   }
   for (const std::string& fqn : model.buffer_fqns) all.add(fqn, "");
-  const std::string text = all.text();
-  lines.add("the model's parameters", checkpoint::hash_of(text.data(), text.size()));
-}
-
-using Values = std::map<std::string, std::string>;
-
-Values parse(const std::string& text) {
-  Values values;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const size_t quote = line.rfind('\'');
-    const size_t end = line.starts_with("the model")
-                           ? line.rfind(' ')
-                           : line.find(' ', quote == std::string::npos ? 0 : quote);
-    values[line.substr(0, end)] += line.substr(end);
-  }
-  return values;
-}
-
-// "lr (rank 2), clip (ranks 1, 3)": what differs from rank 0.
-std::string differences(const std::vector<std::string>& text_of_rank) {
-  const Values first = parse(text_of_rank.front());
-  std::map<std::string, std::vector<int>> ranks_of;
-  for (size_t rank = 1; rank < text_of_rank.size(); ++rank) {
-    const Values other = parse(text_of_rank[rank]);
-    for (const auto& [name, value] : first) {
-      const auto found = other.find(name);
-      if (found == other.end() || found->second != value)
-        ranks_of[name].push_back(static_cast<int>(rank));
-    }
-    for (const auto& [name, value] : other) {
-      if (!first.contains(name)) ranks_of[name].push_back(static_cast<int>(rank));
-    }
-  }
-  std::string text;
-  for (const auto& [name, ranks] : ranks_of) {
-    text +=
-        (text.empty() ? "" : ", ") + name + (ranks.size() > 1 ? " (ranks " : " (rank ");
-    for (size_t i = 0; i < ranks.size(); ++i)
-      text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
-    text += ")";
-  }
-  return text;
+  lines.add("the model's parameters", hash_of(all));
 }
 
 }  // namespace
 
 void require_same_options(const Options& options, const ScannedModel& model,
                           Ranks& ranks) {
-  if (ranks.size() == 1) return;
   Lines lines;
   add_schedule(lines, options.schedule);
   add_behaviour(lines, options);
   add_memory(lines, options);
   add_model(lines, model);
-  const std::string text = lines.text();
-  const auto hash =
-      static_cast<int64_t>(checkpoint::hash_of(text.data(), text.size()) >> 1);
-  // The largest hash and the largest of the negative ones: the smallest.
-  std::array<int64_t, 2> extremes{hash, -hash};
-  ranks.all_reduce(extremes, ReduceOp::kMax, "options");
-  if (extremes[0] == -extremes[1]) return;
-  throw Error(ExitCode::kUsage,
-              "ranks were given different options: " + differences(ranks.gather(text)),
-              "zero::Engine, compared with rank 0",
-              "give every rank the same; only threads, traces and chaos may differ");
+  require_same_lines(
+      lines, "ranks were given different options",
+      "give every rank the same; only threads, traces and chaos may differ", ranks);
+}
+
+void require_same_start(const ScannedModel& model, const UnitPlan& plan, Ranks& ranks) {
+  if (ranks.size() == 1) return;
+  Lines lines, parts;
+  for (const PlannedPart& part : plan.parts) {
+    parts.add(part.tag, part.unit, part.is_frozen, number(part.dtype), part.layout.numel);
+    for (const int param : part.params) parts.add(model.params[param].fqn, param);
+  }
+  lines.add("the plan", hash_of(parts));
+  for (size_t i = 0; i < model.buffers.size(); ++i) {
+    const at::Tensor values = model.buffers[i].cpu().contiguous();
+    lines.add("buffer " + model.buffer_fqns[i],
+              checkpoint::hash_of(values.const_data_ptr(), values.nbytes()));
+  }
+  require_same_lines(lines, "ranks would start differently",
+                     "the same program and the same model on every rank", ranks);
 }
 
 }  // namespace zero

@@ -7,7 +7,9 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
+#include <utility>
 
 #include "checkpoint/commit.h"
 #include "checkpoint/compare.h"
@@ -129,14 +131,6 @@ std::vector<StoredTensor> expected_tensors(Engine& engine, const LoadOptions& op
   return expected;
 }
 
-void check_fits(Engine& engine, const checkpoint::Reader& reader,
-                const std::string& folder, const LoadOptions& options) {
-  const checkpoint::Allowances allowed{options.allow_missing, options.allow_extra};
-  checkpoint::require_none(compare(expected_tensors(engine, options), reader.manifest(),
-                                   reads_state(options), allowed),
-                           folder);
-}
-
 // "exp_avg, exp_avg_sq"
 std::string state_kinds(const std::vector<StoredTensor>& tensors) {
   std::string names;
@@ -145,6 +139,47 @@ std::string state_kinds(const std::vector<StoredTensor>& tensors) {
       names += (names.empty() ? "" : ", ") + std::string(name_of(kind));
   }
   return names;
+}
+
+// They are whole as they are, and hold nothing for a run that goes on.
+void refuse_weights_alone(const std::vector<StoredTensor>& expected,
+                          const checkpoint::Reader& reader, const std::string& folder) {
+  if (state_kinds(expected).empty() || !state_kinds(reader.manifest().tensors).empty())
+    return;
+  throw Error(
+      ExitCode::kUsage,
+      "it holds weights alone, as a seed checkpoint does, and no run that goes on",
+      folder, "start a run from it: --init-from (LoadOptions::with_optimizer = false)");
+}
+
+void check_fits(Engine& engine, const checkpoint::Reader& reader,
+                const std::string& folder, const LoadOptions& options) {
+  const checkpoint::Allowances allowed{options.allow_missing, options.allow_extra};
+  const std::vector<StoredTensor> expected = expected_tensors(engine, options);
+  const std::vector<std::string> differences =
+      compare(expected, reader.manifest(), reads_state(options), allowed);
+  if (!differences.empty()) refuse_weights_alone(expected, reader, folder);
+  checkpoint::require_none(differences, folder);
+}
+
+// What the options let pass; to be asked when all else fits.
+void tell_differences(Engine& engine, const checkpoint::Reader& reader,
+                      SavedState& state) {
+  std::set<std::pair<Kind, std::string>> known;
+  const auto find = [&](Kind kind, const std::string& fqn) {
+    const StoredTensor* found = reader.manifest().find(kind, fqn);
+    if (found) known.emplace(kind, found->fqn);
+    return found;
+  };
+  for (const ShardView& view : engine.shards()) {
+    if (!find(Kind::kParam, view.fqn)) state.missing.push_back(view.fqn);
+  }
+  for (const BufferView& view : engine.buffers()) find(Kind::kBuffer, view.fqn);
+  for (const StoredTensor& tensor : reader.manifest().tensors) {
+    const bool counts = tensor.kind == Kind::kParam || tensor.kind == Kind::kBuffer;
+    if (counts && !known.contains({tensor.kind, tensor.fqn}))
+      state.extra.push_back(tensor.fqn);
+  }
 }
 
 // Before a list of every parameter's states tells the same.
@@ -239,8 +274,7 @@ void read_tensors(Engine& engine, checkpoint::Reader& reader,
   }
 }
 
-SavedState state_of(checkpoint::Reader& reader) {
-  SavedState state;
+void read_state(checkpoint::Reader& reader, SavedState& state) {
   state.step = reader.manifest().step;
   state.config = reader.manifest().config;
   state.position = reader.manifest().position;
@@ -248,7 +282,12 @@ SavedState state_of(checkpoint::Reader& reader) {
     if (tensor.kind == Kind::kUser)
       state.user[tensor.fqn] = reader.read_all(Kind::kUser, tensor.fqn);
   }
-  return state;
+}
+
+void require_values(const Engine& engine) {
+  if (!engine.awaits_values()) return;
+  throw Error(ExitCode::kUsage, "save_checkpoint() before the weights are there",
+              "zero::Engine with Source::kCheckpoint", "load_checkpoint() first");
 }
 
 }  // namespace
@@ -272,7 +311,8 @@ std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
   const Activity::Stretch stretch("saving step " + std::to_string(state.step));
   const auto existing =
       replace ? checkpoint::Existing::kReplace : checkpoint::Existing::kRefuse;
-  ranks.run([] {});  // the same step everywhere, or nobody saves
+  ranks.run([&] { require_values(engine); });  // the same step everywhere, or nobody
+                                               // saves
   const std::vector<SavedBuffer> buffers = saved_buffers(engine);
 
   std::string temporary;
@@ -312,6 +352,7 @@ SavedState load_checkpoint(Engine& engine, const std::string& folder,
   std::unique_ptr<checkpoint::Reader> reader;
   int64_t start = 0;
   std::optional<LossScaleState> scale;
+  SavedState state;
   ranks.run([&] {
     reader = std::make_unique<checkpoint::Reader>(folder);
     require_known_numbers(*reader, folder);
@@ -319,12 +360,13 @@ SavedState load_checkpoint(Engine& engine, const std::string& folder,
     check_fits(engine, *reader, folder, options);
     start = optimizer_start_of(*reader, folder);
     scale = loss_scale_of(engine, *reader, folder, options);
+    tell_differences(engine, *reader, state);
   });
   if (scale) engine.set_loss_scale(*scale);
-  SavedState state;
+  if (engine.awaits_values() && !state.missing.empty()) engine.initialize(state.missing);
   ranks.run([&] {
     read_tensors(engine, *reader, options);
-    state = state_of(*reader);
+    read_state(*reader, state);
   });
   if (options.with_optimizer)
     engine.set_num_steps(state.step, options.fresh_optimizer ? state.step : start);

@@ -18,6 +18,9 @@ struct SavedState {
   std::string position = "{}";                    // JSON: the caller's place in the data
   std::map<std::string, std::vector<char>> user;  // the caller's own bytes, by name; rank
                                                   // 0's are kept
+  // Of load_checkpoint() alone, FQNs that it was allowed to differ in: parameters that
+  // the checkpoint lacks, parameters and buffers that the model lacks.
+  std::vector<std::string> missing = {}, extra = {};
 };
 
 struct LoadOptions {
@@ -48,7 +51,11 @@ std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
 
 // Read masters, the optimizer's state, buffers and the step of `folder`, whatever number
 // of ranks wrote it; each rank reads only the slices it owns. Collective. The state of
-// another optimizer is refused by name.
+// another optimizer is refused by name, and weights alone (of an engine for
+// inference) where the optimizer's state is asked for.
+//
+// What the checkpoint is allowed to lack keeps its values; an engine that awaits values
+// (Source::kCheckpoint) initializes it.
 //
 // Missing, extra and misshapen FQNs are listed in one error, before anything of the
 // engine is changed; so are numbers of the engine that saved it (FORMAT.md's "engine")

@@ -40,11 +40,11 @@ struct HolderImpl : torch::nn::Module {
 };
 
 template <class Call>
-std::string error_of(Call call) {
+std::string error_of(Call call, ExitCode code = ExitCode::kUsage) {
   try {
     call();
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage) << error.what();
+    EXPECT_EQ(error.code(), code) << error.what();
     return error.what();
   } catch (const std::exception& error) {
     ADD_FAILURE() << "a foreign error: " << error.what();

@@ -1,0 +1,34 @@
+#pragma once
+#include <ios>
+#include <sstream>
+#include <string>
+
+#include "engine/comm/ranks.h"
+
+namespace zero {
+
+// What ranks compare: lines of a name, a tab and values; numbers in hexadecimal, which
+// tells all their digits.
+class Lines {
+ public:
+  Lines() { text_ << std::hexfloat; }
+  template <class... Values>
+  Lines& add(const std::string& name, const Values&... values) {
+    text_ << name << '\t';
+    ((text_ << ' ' << values), ...);
+    text_ << '\n';
+    return *this;
+  }
+  std::string text() const { return text_.str(); }
+
+ private:
+  std::ostringstream text_;
+};
+
+// Throw Error(kDiverged) on every rank unless all have the same lines: `what`, then the
+// names whose values are not rank 0's, and of which ranks. `cure` says what helps. Moves
+// two numbers where all is well. Collective.
+void require_same_lines(const Lines& lines, const std::string& what,
+                        const std::string& cure, Ranks& ranks);
+
+}  // namespace zero

@@ -1,0 +1,255 @@
+// Where first values come from: Options::source.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "engine/init/deferred_init.h"
+#include "engine/save_load.h"
+#include "tests/engine/unit_contract.h"
+
+namespace zero::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using Model = std::shared_ptr<Gpt2Impl>;
+
+class Sources : public ::testing::TestWithParam<int> {
+ protected:
+  Sources() {
+    fs::remove_all(run);
+    config.vocab_size = 20000;  // its embedding is sent in more than one piece
+    options.deterministic = true;
+    options.micro_batches_per_rank = 1;
+  }
+  ~Sources() override { fs::remove_all(run); }
+
+  int ranks() const { return GetParam(); }
+
+  Model deferred() const { return deferred_gpt2(config); }
+  // In memory, with values of its own.
+  Model full() const {
+    auto model = std::make_shared<Gpt2Impl>(config);
+    const torch::NoGradGuard no_grad;
+    double from = -1;
+    for (at::Tensor& param : model->parameters()) {
+      param.copy_(values(param.sizes().vec(), from, 1.3));
+      from += 0.01;
+    }
+    return model;
+  }
+  std::map<std::string, std::vector<float>> values_of_full() const {
+    std::map<std::string, std::vector<float>> all;
+    for (const auto& item : full()->named_parameters()) {
+      const at::Tensor flat = item.value().detach().reshape({-1});
+      const float* begin = flat.const_data_ptr<float>();
+      all[item.key()].assign(begin, begin + flat.numel());
+    }
+    all.erase("lm_head.weight");  // tied to the embedding
+    return all;
+  }
+
+  using Body = std::function<void(Engine&, Model&)>;
+
+  // The parameters of engines after `body`, put together.
+  std::map<std::string, std::vector<float>> params(
+      Source source, const std::function<Model(int rank)>& make,
+      const Body& body = [](Engine&, Model&) {}) {
+    Trained all;
+    Options mine = options;
+    mine.source = source;
+    on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
+      Model model = make(comm->rank());
+      Engine engine(model, mine, std::move(comm));
+      body(engine, model);
+      collect_shards(engine, all);
+    });
+    return all.params;
+  }
+  std::map<std::string, std::vector<float>> params(
+      Source source, const Body& body = [](Engine&, Model&) {}) {
+    return params(
+        source, [&](int) { return deferred(); }, body);
+  }
+
+  static SavedState at_step(int64_t step) {
+    SavedState state;
+    state.step = step;
+    return state;
+  }
+  void train_step(Engine& engine, Model& model) {
+    const auto [tokens, targets] = batch_of(work, 257, 0, engine.rank());
+    engine.backward(engine.forward(model, tokens, targets), 32);
+    engine.step();
+  }
+  // A step of training, saved; returns the parameters.
+  std::map<std::string, std::vector<float>> train_and_save() {
+    return params(Source::kInit, [&](Engine& engine, Model& model) {
+      train_step(engine, model);
+      const std::string saved = save_checkpoint(engine, run, at_step(1));
+      if (engine.rank() == 0) path = saved;
+    });
+  }
+
+  Gpt2Config config = small_gpt2();
+  Work work;
+  Options options = small_options(work);
+  const std::string run = ::testing::TempDir() + "sources_" + std::to_string(getpid());
+  std::string path;
+};
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Sources, ::testing::Values(1, 2, 4));
+
+TEST_P(Sources, RankZeroSendsItsModelToRanksThatHaveNone) {
+  const auto make = [&](int rank) { return rank == 0 ? full() : deferred(); };
+  EXPECT_EQ(params(Source::kRank0, make), values_of_full());
+}
+
+TEST_P(Sources, RankZeroMustHaveWhatItSends) {
+  options.source = Source::kRank0;
+  on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
+    const Model model = comm->rank() == 0 ? deferred() : full();
+    EXPECT_THAT(error_of([&] { Engine(model, options, std::move(comm)); }),
+                HasSubstr("a deferred parameter on rank 0"));
+  });
+}
+
+TEST_P(Sources, EveryRankKeepsItsSliceAndSendsNothing) {
+  options.trace_comm = run + "_trace";
+  EXPECT_EQ(params(Source::kEveryRank, [&](int) { return full(); }), values_of_full());
+  std::ifstream trace(options.trace_comm);
+  const std::string calls(std::istreambuf_iterator<char>(trace), {});
+  EXPECT_THAT(calls, Not(HasSubstr("broadcast")));
+  fs::remove(options.trace_comm);
+}
+
+TEST_P(Sources, WeightsThatAreNotRankZerosAreNamed) {
+  if (ranks() == 1) return;  // it is like itself
+  options.source = Source::kEveryRank;
+  const int odd = ranks() - 1;
+  on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
+    const Model model = full();
+    const torch::NoGradGuard no_grad;
+    if (comm->rank() == odd) model->transformer->ln_f->bias[63] += 1e-6;
+    EXPECT_THAT(
+        error_of([&] { Engine(model, options, std::move(comm)); }, ExitCode::kDiverged),
+        HasSubstr("different weights: transformer.ln_f.bias (rank " +
+                  std::to_string(odd) + ")\n"));
+  });
+}
+
+TEST_P(Sources, EveryRankMustHaveTheWholeModel) {
+  options.source = Source::kEveryRank;
+  const int poor = ranks() - 1;
+  on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
+    const Model model = comm->rank() == poor ? deferred() : full();
+    EXPECT_THAT(error_of([&] { Engine(model, options, std::move(comm)); }),
+                HasSubstr("a deferred parameter on rank " + std::to_string(poor)));
+  });
+}
+
+TEST_P(Sources, ACheckpointIsReadAndNothingInitializedBefore) {
+  const auto saved = train_and_save();
+  const auto loaded = params(Source::kCheckpoint, [&](Engine& engine, Model&) {
+    EXPECT_TRUE(engine.awaits_values());
+    for (const ShardView& view : engine.shards())
+      EXPECT_THAT(view.master.read_all(), Each(0.0f)) << view.fqn;
+    load_checkpoint(engine, path);
+    EXPECT_FALSE(engine.awaits_values());
+  });
+  EXPECT_EQ(loaded, saved);
+}
+
+TEST_P(Sources, WhatReadsOrSetsWeightsWaitsForTheCheckpoint) {
+  train_and_save();
+  params(Source::kCheckpoint, [&](Engine& engine, Model& model) {
+    const std::string bias = "transformer.ln_f.bias";
+    const std::string cure = "load_checkpoint()";
+    EXPECT_THAT(error_of([&] { train_step(engine, model); }), HasSubstr(cure));
+    EXPECT_THAT(error_of([&] { engine.full_parameter(bias); }), HasSubstr(cure));
+    EXPECT_THAT(error_of([&] { engine.set_full_parameter(bias, torch::zeros({64})); }),
+                HasSubstr(cure));
+    EXPECT_THAT(error_of([&] { save_checkpoint(engine, run, at_step(7)); }),
+                HasSubstr(cure));
+    load_checkpoint(engine, path);
+    train_step(engine, model);
+    EXPECT_EQ(engine.num_steps(), 2);
+  });
+}
+
+// What a smaller model's checkpoint lacks starts with the bits of a start without it.
+TEST_P(Sources, OnlyWhatTheCheckpointLacksIsInitialized) {
+  config.n_layer = 1;
+  const auto saved = train_and_save();
+  config.n_layer = 2;
+  auto expected = params(Source::kInit);
+  for (const auto& [fqn, value] : saved) expected[fqn] = value;
+  const auto loaded = params(Source::kCheckpoint, [&](Engine& engine, Model&) {
+    LoadOptions load;
+    load.allow_missing = {"transformer.h.1.*"};
+    const SavedState state = load_checkpoint(engine, path, load);
+    EXPECT_EQ(state.missing.size(), 12u);
+    EXPECT_EQ(state.extra, std::vector<std::string>());
+  });
+  EXPECT_EQ(loaded, expected);
+}
+
+TEST_P(Sources, WhatHasMemoryIsMissingWithItsOwnValues) {
+  config.n_layer = 1;
+  auto expected = train_and_save();
+  config.n_layer = 2;
+  for (const auto& [fqn, value] : values_of_full()) expected.try_emplace(fqn, value);
+  LoadOptions load;
+  load.allow_missing = {"transformer.h.1.*"};
+  EXPECT_EQ(params(
+                Source::kCheckpoint, [&](int) { return full(); },
+                [&](Engine& engine, Model&) { load_checkpoint(engine, path, load); }),
+            expected);
+}
+
+TEST_P(Sources, WithoutACheckpointAllCanBeInitializedLater) {
+  const auto later = params(Source::kCheckpoint, [&](Engine& engine, Model& model) {
+    engine.initialize();
+    engine.masters_changed();
+    EXPECT_THAT(error_of([&] { engine.initialize(); }), HasSubstr("has its values"));
+    torch::NoGradGuard no_grad;
+    const auto [tokens, targets] = batch_of(work, 257, 0, 0);
+    EXPECT_GT(engine.forward(model, tokens, targets).item<double>(), 0);
+  });
+  EXPECT_EQ(later, params(Source::kInit));
+}
+
+// Buffers are sent from rank 0, unless every rank is to have its own: then they must be
+// the same.
+struct TableImpl : torch::nn::Module {
+  explicit TableImpl(double first) {
+    w = register_parameter("w", values({3}));
+    table = register_buffer("table", values({3}, first));
+  }
+  at::Tensor w, table;
+};
+
+TEST(SourcesOfBuffers, BuffersOfFullModelsAreCompared) {
+  Options options;
+  options.device = DeviceChoice::kCpu;
+  options.adam_threads = 1;
+  on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
+    const auto model = std::make_shared<TableImpl>(comm->rank());
+    Engine engine(model, options, std::move(comm));
+    EXPECT_EQ(model->table[0].item<double>(), 0);
+  });
+  options.source = Source::kEveryRank;
+  on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
+    const auto model = std::make_shared<TableImpl>(comm->rank());
+    EXPECT_THAT(
+        error_of([&] { Engine(model, options, std::move(comm)); }, ExitCode::kDiverged),
+        HasSubstr("start differently: buffer table (rank 1)\n"));
+  });
+}
+
+}  // namespace
+}  // namespace zero::testing
