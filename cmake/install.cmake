@@ -49,6 +49,7 @@ set(zero_headers
   engine/plan/memory_plan.h
   engine/plan/slot_plan.h
   engine/save_load.h
+  engine/save_seed.h
   engine/step/loss_scale.h
   engine/step/lr_schedule.h
   engine/step_report.h

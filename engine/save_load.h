@@ -51,8 +51,8 @@ std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
 
 // Read masters, the optimizer's state, buffers and the step of `folder`, whatever number
 // of ranks wrote it; each rank reads only the slices it owns. Collective. The state of
-// another optimizer is refused by name, and weights alone (of an engine for
-// inference) where the optimizer's state is asked for.
+// another optimizer is refused by name, and weights alone (of save_seed() or an engine
+// for inference) where the optimizer's state is asked for.
 //
 // What the checkpoint is allowed to lack keeps its values; an engine that awaits values
 // (Source::kCheckpoint) initializes it.

@@ -84,10 +84,12 @@ int main(int argc, char** argv) {
     const zero::DeferredInit guard;
     model = std::make_shared<ClassifierImpl>();
   }
+  const auto last = zero::checkpoint::newest_complete(run);
+  if (last) options.source = zero::Source::kCheckpoint;
   zero::Engine engine(model, options, std::move(ranks));
 
   int64_t samples_seen = 0;  // bytes of our own in the checkpoint
-  if (const auto last = zero::checkpoint::newest_complete(run)) {
+  if (last) {
     const zero::SavedState saved = zero::load_checkpoint(engine, last->path);
     std::memcpy(&samples_seen, saved.user.at("samples_seen").data(), sizeof samples_seen);
   }
