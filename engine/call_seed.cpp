@@ -8,7 +8,7 @@
 
 #include "checkpoint/hash.h"
 #include "engine/comm/thread_ranks.h"
-#include "engine/init/philox.h"
+#include "offload/philox.h"
 
 namespace zero {
 

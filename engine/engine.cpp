@@ -20,7 +20,6 @@
 #include "engine/flat_params.h"
 #include "engine/init/fill_shards.h"
 #include "engine/init/full_model.h"
-#include "engine/init/philox.h"
 #include "engine/other_leaves.h"
 #include "engine/plan/pinned_ranges.h"
 #include "engine/same_options.h"

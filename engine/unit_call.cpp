@@ -6,10 +6,10 @@
 #include "engine/call_seed.h"
 #include "engine/errors.h"
 #include "engine/flat_params.h"
-#include "engine/init/philox.h"
 #include "engine/phase.h"
 #include "engine/trace.h"
 #include "engine/unit_runtime.h"
+#include "offload/philox.h"
 
 namespace zero {
 

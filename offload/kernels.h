@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <tuple>
 #include <vector>
 
+#include "offload/random.h"
 #include "offload/update.h"
 
 namespace zero {
@@ -11,6 +13,11 @@ namespace zero {
 // One step of a rule on one piece, on the calling thread.
 template <class Rule>
 using UpdateKernel = void (*)(const UpdatePiece& piece, const Rule& rule);
+
+// fill_random() of random.h.
+template <class Kind>
+using FillKernel = void (*)(const Kind& draw, uint64_t key, int64_t begin,
+                            std::span<float> values);
 
 // convert_to_fp16() of fp16.h.
 using ToFp16 = void(const float* from, uint16_t* to, int64_t n);
@@ -26,6 +33,9 @@ struct Kernels {
   // sums (num_leaves): of the squares of 64 values each, see leaf_loop.h.
   void (*leaf_squares)(const float* values, int64_t num_leaves, double* sums);
   ToFp16* to_fp16;
+  std::tuple<FillKernel<NormalDraw>, FillKernel<UniformDraw>,
+             FillKernel<TruncatedNormalDraw>>
+      fills;
 };
 
 // For the instructions that every CPU of this kind has.

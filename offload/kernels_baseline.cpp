@@ -1,6 +1,7 @@
 #include "offload/fp16.h"
 #include "offload/kernels.h"
 #include "offload/leaf_loop.h"
+#include "offload/random_loop.h"
 #include "offload/sweep_loop.h"
 #include "offload/update_loop.h"
 
@@ -20,6 +21,14 @@ void sweep_baseline(const UpdatePiece& piece, uint32_t no_bits) {
 void squares_baseline(const float* values, int64_t num_leaves, double* sums) {
   leaf_squares(values, num_leaves, sums);
 }
+void random_words_baseline(uint64_t key, int64_t first, uint32_t* words) {
+  random_words(key, first, words);
+}
+template <class Kind>
+void fill_baseline(const Kind& draw, uint64_t key, int64_t begin,
+                   std::span<float> values) {
+  fill_loop(draw, key, begin, values, random_words_baseline);
+}
 
 }  // namespace
 
@@ -28,7 +37,8 @@ Kernels baseline_kernels() {
           {update_baseline, update_baseline, update_baseline, update_baseline},
           sweep_baseline,
           squares_baseline,
-          to_fp16_baseline};
+          to_fp16_baseline,
+          {fill_baseline, fill_baseline, fill_baseline}};
 }
 
 }  // namespace zero

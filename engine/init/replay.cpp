@@ -9,7 +9,7 @@
 #include <set>
 
 #include "engine/errors.h"
-#include "engine/init/philox.h"
+#include "offload/philox.h"
 
 namespace zero {
 namespace {

@@ -7,10 +7,10 @@
 #include <sstream>
 
 #include "engine/errors.h"
-#include "engine/init/philox.h"
 #include "launcher/data/token_file.h"
 #include "launcher/run/console.h"
 #include "launcher/settings/values.h"
+#include "offload/philox.h"
 
 namespace zero::launcher {
 namespace {

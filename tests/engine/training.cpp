@@ -11,8 +11,8 @@
 #include "engine/comm/thread_ranks.h"
 #include "engine/compute_type.h"
 #include "engine/init/deferred_init.h"
-#include "engine/init/philox.h"
 #include "offload/exact_sum.h"
+#include "offload/philox.h"
 #include "offload/thread_pool.h"
 #include "offload/update.h"
 

@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "engine/init/philox.h"
+#include "offload/philox.h"
 
 namespace zero::properties {
 

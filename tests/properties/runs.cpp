@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "engine/init/philox.h"
+#include "offload/philox.h"
 #include "tests/properties/net.h"
 
 namespace zero::properties {
