@@ -33,6 +33,8 @@ struct Verb {
 
 constexpr std::array kVerbs = {
     Verb{"train", "train a language model, its state sharded over all ranks", train},
+    Verb{"seed", "the first values of a model, for any number of ranks (--out DIR)",
+         seed},
     Verb{"plan", "will it fit? memory by owner, what would fit, the largest model", plan},
     Verb{"eval", "the loss of a model on data (--from DIR)", eval},
     Verb{"generate", "a prompt, continued by a model (--from DIR)", generate_text},

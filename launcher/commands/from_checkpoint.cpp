@@ -82,11 +82,17 @@ FoundCheckpoint find_saved_run(const std::string& from, const ModelFamilies& mod
 // What belonged to the machine or to a test of the training run stays behind.
 Settings settings_for_use(const Settings& of_run) {
   json kept = to_json(of_run);
-  for (const char* key :
-       {"threads", "adam_threads", "device", "ranks", "hosts", "bind", "hang_timeout",
-        "host_memory", "device_memory", "tf32", "ignore_plan", "offload_activations",
-        "offload", "device_state_fraction", "pin", "dump_state", "trace_comm", "delay",
-        "chaos"})
+  for (const char* key : {"threads",       "adam_threads",
+                          "device",        "ranks",
+                          "hosts",         "bind",
+                          "hang_timeout",  "host_memory",
+                          "device_memory", "tf32",
+                          "ignore_plan",   "offload_activations",
+                          "offload",       "device_state_fraction",
+                          "pin",           "dump_state",
+                          "trace_comm",    "delay",
+                          "chaos",         "allow_missing",
+                          "allow_extra"})
     kept.erase(key);
   return settings_from_json(kept, "the checkpoint");
 }
@@ -107,7 +113,7 @@ struct LoadedModel {
 Options options_for_use(const LoadedModel& loaded, const Settings& settings,
                         const ModelFamily& family) {
   Options options = engine_options(settings, loaded.batch, loaded.shape, family);
-  options.init = {{"*", zeros()}};  // until they are read
+  options.source = Source::kCheckpoint;
   options.inference = true;
   options.deterministic = false;  // this is about gradients; forward is the same anywhere
   options.accumulate = Accumulate::kModel;
@@ -165,12 +171,17 @@ void load(LoadedModel& loaded, const ModelFamily& family, const World& world,
       std::make_unique<Engine>(loaded.model->module(), options, std::move(ranks));
   const std::string& folder = loaded.checkpoint.folder;
   if (loaded.checkpoint.is_model_folder) {
+    refuse_allowances(loaded.settings, folder);
     const ConfigClass& of = *find_class(family, loaded.shape.config);
     load_safetensors(*loaded.engine, folder, {of.prefix, of.dead});
   } else {
-    LoadOptions weights_alone;
+    LoadOptions weights_alone = allowances_of(loaded.settings);
     weights_alone.with_optimizer = false;
-    loaded.step = load_checkpoint(*loaded.engine, folder, weights_alone).step;
+    const SavedState state = load_checkpoint(*loaded.engine, folder, weights_alone);
+    loaded.step = state.step;
+    if (loaded.batch.rank == 0) {
+      for (const std::string& line : differences_of(state)) warn(line);
+    }
   }
   loaded.runner = std::make_unique<Runner>(*loaded.model, *loaded.engine);
 }

@@ -10,7 +10,7 @@
 #include "launcher/commands/verbs.h"
 #include "launcher/data/token_file.h"
 #include "launcher/data/token_source.h"
-#include "launcher/huggingface/model_folder.h"
+#include "launcher/huggingface/agree_on_model.h"
 #include "launcher/plan/advice.h"
 #include "launcher/plan/plan_page.h"
 #include "launcher/plan/run_plan.h"
@@ -40,7 +40,7 @@ Asked asked_model(const Settings& settings, const ModelFamilies& models) {
     const ModelFamily& family = *find_family(models, settings.model);
     return {&family, new_shape(family, settings)};
   }
-  const ModelFolder folder = read_model_folder(settings.init_from, models, "--init-from");
+  const ModelFolder folder = read_init_from(settings.init_from, models);
   const ModelFamily& family = *find_family(models, folder.family);
   return {&family, shape_of(family, folder.config, settings)};
 }

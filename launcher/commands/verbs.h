@@ -24,6 +24,10 @@ struct Call {
 
 int train(const Call& call);
 
+// The first values of a new model as a checkpoint without moments, written by one process
+// that never holds the model.
+int seed(const Call& call);
+
 // Will this configuration fit, and what would? kDone when it does, else kEnvironment.
 int plan(const Call& call);
 

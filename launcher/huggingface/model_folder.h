@@ -19,6 +19,7 @@ struct ModelFolder {
   nlohmann::json config;                // complete, of that family
   nlohmann::json source;                // config.json as it stands there
   std::vector<std::string> notes = {};  // what people should know
+  bool is_checkpoint = false;           // `path` is a step's folder, of a run of ours
 };
 
 // Is it a step's folder, or one with such in it?

@@ -9,6 +9,7 @@
 #include "checkpoint/reader.h"
 #include "engine/comm/agreement.h"
 #include "engine/engine.h"
+#include "engine/errors.h"
 #include "engine/save_load.h"
 #include "launcher/run/console.h"
 
@@ -29,22 +30,39 @@ ResumePlan agree_on_plan(Engine& engine, const Settings& settings) {
   return {first[0], first[1], first[2]};
 }
 
+// No run was trained on no data.
+void refuse_seed(const SavedRun& before, const std::string& folder) {
+  if (before.data != DataIdentity{}) return;
+  throw Error(ExitCode::kUsage,
+              "it holds the first values that seed wrote, and no run that goes on",
+              folder, "--init-from " + folder + ", with another --out");
+}
+
+// "in the checkpoint and not read: 2 (lm_head.bias, lm_head.weight)"
+std::string line_of(const std::string& what, const std::vector<std::string>& fqns) {
+  return fmt::format("{}: {} ({})", what, fqns.size(), fmt::join(first_few(fqns), ", "));
+}
+
 Resumed load(Engine& engine, const std::string& folder, const SavedRun& now) {
   std::string optimizer;  // of the run that saved; rank 0's
   Agreement(engine.control(), "resume from " + folder).run([&] {
     if (engine.rank() != 0) return;
     const checkpoint::Reader reader(folder);
     const SavedRun before = parse_saved_run(reader.manifest().config, folder);
+    refuse_seed(before, folder);
     check_same_run(before, now, folder);
     optimizer = before.settings.optimizer;
   });
   optimizer = engine.control().broadcast(optimizer);
-  LoadOptions options;
+  LoadOptions options = allowances_of(now.settings);
   options.fresh_optimizer = optimizer != now.settings.optimizer;
   const SavedState state = load_checkpoint(engine, folder, options);
   if (now.settings.dtype == "fp16" &&
       std::ranges::count(now.settings.overrides, "loss_scale_init") > 0)
     engine.set_loss_scale({now.settings.loss_scale_init, 0});
+  if (engine.rank() == 0) {
+    for (const std::string& line : differences_of(state)) print_line(line);
+  }
   if (options.fresh_optimizer && engine.rank() == 0) {
     print_line(fmt::format("optimizer was {}, is {}: its state starts afresh", optimizer,
                            now.settings.optimizer));
@@ -54,6 +72,22 @@ Resumed load(Engine& engine, const std::string& folder, const SavedRun& now) {
 }
 
 }  // namespace
+
+LoadOptions allowances_of(const Settings& settings) {
+  LoadOptions options;
+  options.allow_missing = settings.allow_missing;
+  options.allow_extra = settings.allow_extra;
+  return options;
+}
+
+std::vector<std::string> differences_of(const SavedState& state) {
+  std::vector<std::string> lines;
+  if (!state.missing.empty())
+    lines.push_back(line_of("missing in the checkpoint, so new", state.missing));
+  if (!state.extra.empty())
+    lines.push_back(line_of("in the checkpoint and not read", state.extra));
+  return lines;
+}
 
 std::optional<Resumed> resume(Engine& engine, const SavedRun& now) {
   ResumePlan plan = agree_on_plan(engine, now.settings);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/save_load.h"
 #include "launcher/run/saved_run.h"
 
 namespace zero {
@@ -40,6 +41,12 @@ std::string find_checkpoint(
 
 // A list as people want to read it: its beginning, and how many more there are.
 std::vector<std::string> first_few(std::vector<std::string> lines);
+
+// What a checkpoint may lack and have, as settings say.
+LoadOptions allowances_of(const Settings& settings);
+
+// What of that came true, a line for each; empty: nothing.
+std::vector<std::string> differences_of(const SavedState& state);
 
 struct Resumed {
   std::string folder;  // the checkpoint

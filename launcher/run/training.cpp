@@ -3,14 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "checkpoint/file.h"
 #include "engine/activity.h"
 #include "engine/comm/ranks.h"
 #include "engine/engine.h"
 #include "engine/errors.h"
 #include "engine/load_safetensors.h"
+#include "engine/save_load.h"
 #include "launcher/data/sampler.h"
 #include "launcher/data/token_file.h"
 #include "launcher/data/token_source.h"
@@ -150,7 +153,7 @@ void Training::build_engine() {
   chosen.device_state_fraction = plan_.device_state_fraction;
   Options options = engine_options(chosen, batch_, shape_, *family_);
   options.adam_threads = adam_threads_.threads;
-  if (folder_of_weights_) options.init = {{"*", zeros()}};  // until they are read
+  options.source = Source::kCheckpoint;  // what is loaded is not made before
   engine_ = std::make_unique<Engine>(model_->module(), options, std::move(ranks));
   runner_ = std::make_unique<Runner>(*model_, *engine_);
 }
@@ -190,8 +193,13 @@ void Training::load_progress() {
 
 // Of --init-from, into a run that begins; its small files stay with the run.
 void Training::read_weights() {
-  if (!folder_of_weights_) return;
+  if (!folder_of_weights_) {
+    engine_->initialize();
+    return engine_->masters_changed();
+  }
   const std::string& path = folder_of_weights_->path;
+  if (folder_of_weights_->is_checkpoint) return read_checkpoint(path);
+  refuse_allowances(settings_, path);
   const ConfigClass& of = *find_class(*family_, folder_of_weights_->config);
   const std::vector<std::string> dead =
       load_safetensors(*engine_, path, {of.prefix, of.dead});
@@ -202,6 +210,19 @@ void Training::read_weights() {
   std::vector<std::string> files = companions_in(path);
   files.emplace_back("config.json");
   copy_files(path, files, source_folder(settings_.out));
+}
+
+// Its weights and buffers; the optimizer and the steps begin.
+void Training::read_checkpoint(const std::string& path) {
+  LoadOptions options = allowances_of(settings_);
+  options.with_optimizer = false;
+  const SavedState state = load_checkpoint(*engine_, path, options);
+  if (!is_first_rank()) return;
+  print_line(fmt::format("weights of {}", path));
+  for (const std::string& line : differences_of(state)) print_line(line);
+  const std::string source = source_folder(checkpoint::split_path(path).folder);
+  if (std::filesystem::is_directory(source))
+    copy_files(source, checkpoint::Folder(source).names(), source_folder(settings_.out));
 }
 
 // All ranks the same, as many as the one with the fewest cores can run.

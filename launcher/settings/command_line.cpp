@@ -42,7 +42,7 @@ const PlainFlag<std::string> kFlagsWithValue[] = {
      &CommandLine::from,
      {"eval", "generate", "verify", "export"},
      "a folder",
-     "; train has --resume DIR"},
+     "; train has --resume DIR and --init-from DIR"},
     {"--to", &CommandLine::to, {"export"}, "a new folder"},
     {"--max-shard-size", &CommandLine::max_shard_size, {"export"}, "bytes such as 5GB"},
     {"--write", &CommandLine::write, {"plan"}, "a file"},

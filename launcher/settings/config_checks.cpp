@@ -203,7 +203,8 @@ void check_new_model(const ModelFamily& family, const Settings& s, Conflicts& fo
 void check_model(const Settings& s, const ModelFamilies& models, Conflicts& found) {
   if (!s.init_from.empty()) {
     add_if(!s.preset.empty(), found, {"preset", "init_from"},
-           "preset is for a new model: with init_from config.json tells the shape");
+           "preset is for a new model: with init_from the weights' own config tells the "
+           "shape");
     return;  // the folder tells all else
   }
   std::vector<std::string> known;
@@ -241,6 +242,11 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
     add_if(s.out.empty(), found, {"out"},
            "out is missing; allowed: a folder for this run (--out DIR)");
   }
+  const bool seeds = context.verb == "seed";
+  add_if(seeds && s.out.empty(), found, {"out"},
+         "out is missing; allowed: a folder without checkpoints (--out DIR)");
+  add_if(seeds && !s.init_from.empty(), found, {"init_from"},
+         "seed makes new weights; those of init_from are there");
   add_if(context.verb == "generate" && s.sample.empty(), found, {"sample"},
          "sample is missing; allowed: a text to be continued (--sample PROMPT)");
   if (context.models) check_model(s, *context.models, found);

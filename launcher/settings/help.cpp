@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -39,6 +40,13 @@ std::string usage(const std::string& verb) {
 
 }  // namespace
 
+bool counts_for_seed(const Setting& setting) {
+  static const std::vector<std::string> others = {"data", "seq_len", "seed", "out",
+                                                  "adam_threads"};
+  return (setting.group == "model" && setting.key != "init_from") ||
+         std::ranges::count(others, setting.key) > 0;
+}
+
 std::string help_line(const std::string& left, const std::string& right) {
   std::string line = "  " + left;
   if (line.size() + 2 > kHelpColumn) line += '\n' + std::string(kHelpColumn, ' ');
@@ -68,6 +76,17 @@ std::string settings_help(const std::string& verb) {
            help_line("--max-shard-size BYTES", "the most in a file of weights [5GiB]") +
            help_line("--replace", "a model that is in the folder") +
            help_line("--help", "this page");
+  }
+  if (verb == "seed") {
+    std::string page =
+        "zero_launch seed --out DIR [--model NAME] [--preset NAME] [--seed N]...\n\n"
+        "Settings are read as train reads them; these count here.\n\n" +
+        help_line("--config FILE", "read settings from this file") +
+        help_line("--help", "this page") + "\n";
+    for (const Setting& setting : setting_table()) {
+      if (counts_for_seed(setting)) page += setting_line(setting, Settings());
+    }
+    return page;
   }
   const bool has_checkpoint = verb == "eval" || verb == "generate";
   std::string page = usage(verb) +

@@ -23,8 +23,8 @@ Group model() {
       text("preset", &Settings::preset, "NAME",
            "a shape of the family by name; empty: its default"),
       text("init_from", &Settings::init_from, "DIR",
-           "start from the weights in a folder of Hugging Face, whose config.json tells "
-           "family and shape"),
+           "start from weights that are there, with their family and shape: a folder of "
+           "Hugging Face, what seed has written, a run or one of its steps"),
       integer("layers", &Settings::layers, 0, 1 << 14, "blocks; 0: the preset's"),
       integer("dim", &Settings::dim, 0, 1 << 24, "width; 0: the preset's"),
       integer("heads", &Settings::heads, 0, 1 << 16, "attention heads; 0: the preset's"),
@@ -219,6 +219,10 @@ Group output() {
            "continue from the newest checkpoint, or from DIR"),
       list("override", &Settings::overrides, "KEY",
            "settings that may differ from the checkpoint's"),
+      list("allow_missing", &Settings::allow_missing, "GLOB",
+           "parameters that a checkpoint need not have; they start as new ones"),
+      list("allow_extra", &Settings::allow_extra, "GLOB",
+           "parameters of a checkpoint that the model need not have"),
       boolean("take_over", &Settings::take_over,
               "take the run from a job on another host that is gone without a word"),
       choices("metrics", &Settings::metrics, {"jsonl", "csv"},

@@ -112,6 +112,8 @@ struct Settings {
   int64_t keep_every = 0;
   std::string resume = "auto";
   std::vector<std::string> overrides;
+  std::vector<std::string> allow_missing;
+  std::vector<std::string> allow_extra;
   bool take_over = false;
   std::vector<std::string> metrics = {"jsonl"};
   int64_t log_every = 1;

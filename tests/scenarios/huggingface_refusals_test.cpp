@@ -171,7 +171,7 @@ TEST_F(Refused, DataOfAnotherTokenizer) {
 }
 
 TEST_F(Refused, SettingsThatTheFolderTells) {
-  refuse_flags({"--preset=gpt2-10m"}, {"config.json tells the shape"});
+  refuse_flags({"--preset=gpt2-10m"}, {"own config tells the shape"});
   refuse_flags({"--layers=7"}, {"layers is 7", "is 2", "leave it out"});
   refuse_flags({"--model=gptj"}, {"model is gptj", "llama", "leave --model out"});
   refuse_flags({"--model-config", "junk"}, {"\"junk\"", "KEY=VALUE"});

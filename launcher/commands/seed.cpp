@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+
+#include "checkpoint/find.h"
+#include "engine/errors.h"
+#include "engine/save_load.h"
+#include "engine/save_seed.h"
+#include "launcher/commands/verbs.h"
+#include "launcher/data/batches.h"
+#include "launcher/data/token_file.h"
+#include "launcher/data/token_source.h"
+#include "launcher/process/runner.h"
+#include "launcher/run/console.h"
+#include "launcher/run/lines.h"
+#include "launcher/run/saved_run.h"
+#include "launcher/settings/chosen_model.h"
+#include "launcher/settings/config.h"
+#include "launcher/settings/derived.h"
+#include "launcher/settings/help.h"
+
+namespace zero::launcher {
+namespace {
+
+// A file or the environment may hold a whole run's settings; flags are meant.
+Problems check_settings(const CommandLine& line) {
+  Problems problems;
+  for (const auto& [key, value] : line.flags) {
+    if (!counts_for_seed(*find_setting(key)))
+      problems.push_back(
+          {fmt::format("{} has no part in a model's first values", key), value.origin});
+  }
+  return problems;
+}
+
+void require_new(const std::string& out) {
+  const auto steps = checkpoint::list_steps(out);
+  if (steps.empty()) return;
+  throw Error(ExitCode::kUsage, fmt::format("{} checkpoint(s) are there", steps.size()),
+              out, "another --out");
+}
+
+// As the run that starts from it will have it: --vocab, else the preset's, else the
+// data's, else that of text.
+SavedRun run_of(const Settings& settings, ModelShape& shape) {
+  constexpr int64_t kText = data::TokenFile::kTextVocab;
+  if (shape.vocab() == 0) {
+    shape.config["vocab_size"] =
+        settings.data.empty() ? kText : data::TokenSource(settings.data).vocab_size();
+  }
+  if (shape.vocab() == 0) {
+    throw Error(ExitCode::kUsage, "vocab is missing, and these files do not tell it",
+                settings.data.front(), "--vocab N");
+  }
+  SavedRun run;
+  run.settings = settings;
+  run.vocab = shape.vocab();
+  run.is_text = run.vocab == kText;
+  run.model = shape.config;
+  return run;
+}
+
+}  // namespace
+
+int seed(const Call& call) {
+  if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
+  CommandLine line = call.line;
+  append(line.problems, check_settings(line));
+  const Settings settings =
+      read_settings(line, call.environment, {.verb = "seed", .models = &call.models});
+  require_new(settings.out);
+  const auto start = std::chrono::steady_clock::now();
+  const ModelFamily& family = *find_family(call.models, settings.model);
+  ModelShape shape = new_shape(family, settings);
+  SavedState state;
+  state.config = to_text(run_of(settings, shape));
+  state.position = to_text(Progress());
+  const std::unique_ptr<LanguageModel> model = make_deferred(family, shape);
+  const Options options = engine_options(settings, one_pass(1, 1, 0), shape, family);
+  const std::string path = save_seed(*model->module(), options, settings.out, state);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  print_line(fmt::format("seed {} of {} in {:.2f} s: {}", settings.seed, family.name,
+                         seconds.count(), path));
+  return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace zero::launcher
