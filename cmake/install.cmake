@@ -41,7 +41,10 @@ set(zero_headers
   engine/device/stream_clock.h
   engine/engine.h
   engine/errors.h
+  engine/init/check_initialised.h
   engine/init/deferred_init.h
+  engine/init/init_functions.h
+  engine/init/init_report.h
   engine/init/init_spec.h
   engine/load_safetensors.h
   engine/offloaded_bytes.h

@@ -122,10 +122,21 @@ void check_activations(const Options& options, bool has_own_memory) {
   }
 }
 
+void check_functions(const Options& options) {
+  const bool has_functions = options.param_init || !options.init_types.empty();
+  const bool holds_values =
+      options.source == Source::kRank0 || options.source == Source::kEveryRank;
+  if (has_functions && holds_values)
+    refuse("init functions with a source that holds the model's values already",
+           "leave param_init and init_types out; or Source::kInit, with a model that was "
+           "built under zero::DeferredInit");
+}
+
 }  // namespace
 
 void check(const Options& options, int world_size, UnitMemory where) {
   check(options.schedule);
+  check_functions(options);
   checked_threads(options);
   check_optimizer(options, 1, options.optimizer.weight_decay, "engine options",
                   "see --lr, --betas, --eps, --weight-decay, --momentum");

@@ -201,8 +201,10 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
 void Engine::Impl::set_first_values() {
   name_deferred(model);
   awaits_values = options.source == Source::kCheckpoint;
+  InitFunctions functions(model, options, options.source == Source::kInit);
   if (options.source == Source::kInit)
-    fill_shards(model, plan, options, *shards, *control, threads);
+    init_report =
+        fill_shards(model, plan, options, *shards, functions, *control, threads);
   if (options.source == Source::kRank0) take_from_rank_0(model, plan, *shards, *control);
   if (options.source == Source::kEveryRank) {
     require_same_values(model, *control);
@@ -214,7 +216,9 @@ void Engine::Impl::set_first_values() {
   } else {
     refresh_copies();
   }
-  fill_buffers(model, options, *control);
+  const std::vector<InitEntry> of_buffers =
+      fill_buffers(model, options, functions, *control);
+  init_report.insert(init_report.end(), of_buffers.begin(), of_buffers.end());
   require_same_start(model, plan, *control);
 }
 
@@ -522,7 +526,12 @@ void Engine::Impl::weights_changed() {
 
 Engine::Engine(std::shared_ptr<torch::nn::Module> model, const Options& options,
                std::unique_ptr<Ranks> ranks)
-    : impl_(std::make_unique<Impl>(std::move(model), options, std::move(ranks))) {}
+    : impl_(std::make_unique<Impl>(std::move(model), options, std::move(ranks))) {
+  if (!options.post_init || impl_->awaits_values) return;
+  impl_->is_in_post_init = true;
+  options.post_init(*this, *impl_->root);
+  impl_->is_in_post_init = false;
+}
 
 Engine::~Engine() = default;
 

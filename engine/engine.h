@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/comm/ranks.h"
+#include "engine/init/init_report.h"
 #include "engine/offloaded_bytes.h"
 #include "engine/options.h"
 #include "engine/plan/memory_plan.h"
@@ -196,6 +197,10 @@ class Engine {
   // The full, current value of a parameter as fp32 on the host, gathered to every rank;
   // collective.
   at::Tensor full_parameter(const std::string& fqn);
+  // How parameters and buffers started, in the module's order: the same on any number of
+  // ranks. What came from rank 0's model, a file or a checkpoint is not among them. Throws
+  // Error(kUsage) without Options::init_report.
+  const std::vector<InitEntry>& init_report() const;
   // Replace it, from the same full value on every rank; collective. Throws Error(kUsage)
   // for a wrong shape.
   void set_full_parameter(const std::string& fqn, const at::Tensor& value);

@@ -41,6 +41,7 @@ struct Engine::Impl {
   void set_first_values();
   void attach();
   void refresh_copies();
+  void note_post_init(const std::string& fqn, const at::Tensor& value);
 
   void begin_forward();
   void finish_forward();
@@ -113,6 +114,8 @@ struct Engine::Impl {
   // With Source::kCheckpoint until values are there: each parameter as the model had it.
   std::vector<at::Tensor> given_tensors;
   bool awaits_values = false;
+  std::vector<InitEntry> init_report;
+  bool is_in_post_init = false;
 
   // --- a forward
   bool root_is_held = false;  // from a training forward to the end of its backward

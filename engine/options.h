@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/dtype.h"
+#include "engine/init/init_functions.h"
 #include "engine/init/init_spec.h"
 #include "engine/step/loss_scale.h"
 #include "engine/step/lr_schedule.h"
@@ -14,6 +16,8 @@
 #include "offload/optimizer.h"
 
 namespace zero {
+
+class Engine;
 
 enum class DeviceChoice { kAuto, kCpu, kCuda };  // auto: a GPU if there is one
 enum class Accumulate { kModel, kUnit };
@@ -103,7 +107,16 @@ struct Options {
   NormType norm = NormType::kL2;
   // First match wins; a pattern that matches nothing is an error.
   std::vector<ParamGroup> groups;
-  InitRules init;  // for parameters built under DeferredInit; first match wins
+  // How deferred parameters start: what a function makes of its module's, else what the
+  // first rule says that matches, else what the constructor did. Functions are called by
+  // Source::kInit alone.
+  InitFunction param_init;           // top-down, once for each module that owns any
+  std::vector<InitType> init_types;  // instead of it, proved to cover all
+  InitRules init;
+  // Afterwards, unless a checkpoint follows, on every rank: full parameters and buffers
+  // may be read and set through the engine.
+  std::function<void(Engine&, torch::nn::Module&)> post_init;
+  bool init_report = false;  // measure first values: Engine::init_report()
   // Of weights and activations inside units: fp32, bf16 or fp16; masters are always fp32.
   // In fp16 the loss is scaled, and a step whose gradient overflows is skipped.
   DType dtype = DType::kFp32;

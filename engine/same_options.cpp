@@ -49,6 +49,8 @@ void add_behaviour(Lines& lines, const Options& options) {
     lines.add("group '" + group.pattern + "'", group.lr_scale,
               group.weight_decay.value_or(-1), group.frozen);
   }
+  lines.add("init functions", static_cast<bool>(options.param_init),
+            options.init_types.size(), static_cast<bool>(options.post_init));
   for (const auto& [pattern, spec] : options.init) {
     lines.add("init '" + pattern + "'", number(spec.kind), spec.a, spec.b, spec.low,
               spec.high, spec.zero_row_begin, spec.zero_row_end);

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cmath>
 #include <optional>
 #include <span>
 #include <vector>
@@ -12,9 +13,11 @@
 #include "engine/activity.h"
 #include "engine/comm/ranks.h"
 #include "engine/compute_type.h"
+#include "engine/errors.h"
 #include "engine/init/fill_shards.h"
 #include "engine/model_scan.h"
 #include "engine/save_load.h"
+#include "offload/exact_sum.h"
 #include "offload/thread_pool.h"
 
 namespace zero {
@@ -24,17 +27,24 @@ using checkpoint::Kind;
 using checkpoint::Slice;
 
 Slice slice_of(const ScannedModel& model, size_t param, const Options& options,
-               ThreadPool& threads) {
+               InitFunctions& functions, ThreadPool& threads) {
   const ParamDescription& of = model.params[param];
   const int64_t numel = model.tensors[param].numel();
   Slice slice{{Kind::kParam, of.fqn, DType::kFp32, of.shape}, 0, numel};
-  const FirstValues make = first_values(model, param, options);
-  slice.fetch = [make, &threads](int64_t first, int64_t count, void* to) {
+  // Made when its first element is asked for, and gone with its last.
+  auto set = std::make_shared<SetValues>();
+  slice.fetch = [&, param, numel, set, fqn = of.fqn](int64_t first, int64_t count,
+                                                     void* to) {
     Activity::sign_here();
+    if (!*set) *set = first_values(model, param, options, functions).set;
     const std::span<float> values(static_cast<float*>(to), static_cast<size_t>(count));
     threads.parallel_for(count, 1 << 16, [&](int64_t begin, int64_t end) {
-      make(first + begin, values.subspan(begin, end - begin));
+      (*set)(first + begin, values.subspan(begin, end - begin));
     });
+    if (first + count == numel) *set = {};
+    if (!std::isfinite(max_abs(values.data(), count)))
+      throw Error(ExitCode::kUsage, "first values that are not finite", fqn,
+                  "look at what its constructor, function or rule makes");
   };
   return slice;
 }
@@ -69,11 +79,18 @@ std::string save_seed(torch::nn::Module& model, const Options& options,
                       const std::string& run, const SavedState& state, bool replace) {
   const Activity::Stretch stretch("saving first values");
   const ScannedModel scanned = scan_model(model);
-  fill_buffers(scanned, options, *make_one_rank());
+  if (options.post_init) {
+    throw Error(ExitCode::kUsage, "post_init needs an engine, and a seed is made without",
+                "save_seed()", "Engine and save_checkpoint() instead");
+  }
+  name_deferred(scanned);
+  InitFunctions functions(scanned, options, /*are_called=*/true);
+  require_known(scanned, options, functions);
+  fill_buffers(scanned, options, functions, *make_one_rank());
   ThreadPool threads(options.adam_threads);
   std::vector<Slice> slices;
   for (size_t i = 0; i < scanned.params.size(); ++i)
-    slices.push_back(slice_of(scanned, i, options, threads));
+    slices.push_back(slice_of(scanned, i, options, functions, threads));
   add_buffers(scanned.buffers, scanned.buffer_fqns, slices);
 
   checkpoint::make_run_folder(run);

@@ -47,7 +47,7 @@ const std::unordered_map<std::string, Fill> kFactories{{"aten::empty", leave},
                                                        {"aten::randn_like", draw_normal}};
 
 // Tensors that small get memory at once: torch::tensor() writes into it by itself.
-constexpr size_t kSmallBytes = 64 << 10;
+constexpr size_t kSmallBytes = 1 << 20;
 
 bool is_write(const c10::Argument& argument) {
   return argument.alias_info() && argument.alias_info()->isWrite();
@@ -206,14 +206,19 @@ void run_factory(const c10::OperatorHandle& op, Arguments& arguments) {
 // The call with snapshots of what it takes.
 std::shared_ptr<RecordedCall> call_of(const c10::OperatorHandle& op,
                                       Arguments& arguments) {
+  const c10::impl::ExcludeDispatchKeyGuard no(c10::DispatchKey::DeferredInit);
   auto call = std::make_shared<RecordedCall>(op);
   call->is_mutable = op.schema().is_mutable();
   for (size_t i = 0; i < arguments.size(); ++i) {
     call->arguments.push_back(with_tensors(arguments[i], [&](const at::Tensor& tensor) {
+      if (tensor.is_conj() || tensor.is_neg())
+        refuse(op, "a constructor conjugates a deferred tensor", "conj_physical()");
       if (is_deferred(tensor)) {
         close_memory(tensor);
         return make_deferred(tensor, recorded_value(tensor));
       }
+      const bool is_callers = !tensor.storage().allocator();  // and may be gone by then
+      if (is_callers) return tensor.clone();
       if (!tensor.is_inference()) call->others.emplace_back(tensor, tensor._version());
       return tensor;
     }));
@@ -288,12 +293,23 @@ void run_now(const c10::OperatorHandle& op, Arguments& arguments) {
   arguments.replace_by(stack);
 }
 
-// For one that draws and that the meta device does not know. The numbers are thrown away.
+// For one that the meta device does not know: run on ones, and thrown away.
 Stack run_for_shapes(const c10::OperatorHandle& op, Arguments& arguments) {
+  const c10::impl::ExcludeDispatchKeyGuard no(c10::DispatchKey::DeferredInit);
   const SeededGenerator seeded(0);
-  Stack stack = arguments.copied();
-  call_really(op, &stack);
+  Stack stack;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    stack.push_back(with_tensors(arguments[i], [](const at::Tensor& tensor) {
+      return is_deferred(tensor) ? at::ones(tensor.sizes(), tensor.options()) : tensor;
+    }));
+  }
+  op.callBoxed(&stack);
   return stack;
+}
+
+bool has_shapes_of_values(const c10::OperatorHandle& op) {
+  return op.hasTag(at::Tag::data_dependent_output) ||
+         op.hasTag(at::Tag::dynamic_output_shape);
 }
 
 bool returns_tensors_alone(const c10::FunctionSchema& schema) {
@@ -309,13 +325,36 @@ bool changes_shape(const c10::OperatorHandle& op) {
   return name == "aten::resize_" || name == "aten::resize_as_" || name == "aten::set_";
 }
 
+// Of the ForbidDeferred that is alive.
+thread_local const std::string* forbidden_to = nullptr;
+
+void require_none(const c10::OperatorHandle& op, Arguments& arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    for (const at::Tensor& tensor : tensors_in(arguments[i])) {
+      const ValuePtr value = recorded_value(tensor);
+      if (!value) continue;
+      const std::string& name = value->variable->name;
+      throw Error(ExitCode::kUsage,
+                  *forbidden_to + " uses " + (name.empty() ? "a deferred tensor" : name) +
+                      " (" + op.schema().name() + "), which is not its own",
+                  "Options::param_init",
+                  "write the module's own parameters and buffers alone: each module has "
+                  "its turn, and a tied parameter belongs to the first that holds it");
+    }
+  }
+}
+
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   Arguments arguments(op, *stack);
+  if (forbidden_to) {
+    require_none(op, arguments);
+    return call_really(op, stack);
+  }
   const bool takes_deferred = arguments.any(holds_deferred);
   const bool draws = op.hasTag(at::Tag::nondeterministic_seeded);
-  if (kFactories.contains(schema.name()) && is_on_cpu(arguments) &&
-      !arguments.any(has_generator))
+  if (kFactories.contains(schema.name()) && !schema.is_mutable() &&
+      is_on_cpu(arguments) && !arguments.any(has_generator))
     return run_factory(op, arguments);
   if (!takes_deferred && !draws) return call_really(op, stack);
   // What is made of other calls: those come by here.
@@ -338,7 +377,10 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
   if (schema.is_mutable()) return record_change(op, arguments);
   std::optional<Stack> shapes =
       returns_tensors_alone(schema) ? run_on_meta(op, arguments) : std::nullopt;
-  if (!shapes && !takes_deferred) shapes = run_for_shapes(op, arguments);
+  if (!shapes && returns_tensors_alone(schema) && !has_shapes_of_values(op))
+    shapes = run_for_shapes(op, arguments);
+  if (!shapes && draws)
+    refuse(op, "a constructor draws numbers whose shape is random", "another operation");
   shapes ? record_result(op, arguments, *shapes) : run_now(op, arguments);
 }
 
@@ -354,6 +396,12 @@ struct DeferredInit::Guard {
 
 DeferredInit::DeferredInit() : guard_(std::make_unique<Guard>()) {}
 DeferredInit::~DeferredInit() = default;
+
+ForbidDeferred::ForbidDeferred(std::string who)
+    : who_(std::move(who)), guard_(std::make_unique<DeferredInit>()) {
+  forbidden_to = &who_;
+}
+ForbidDeferred::~ForbidDeferred() { forbidden_to = nullptr; }
 
 bool is_deferred(const at::Tensor& tensor) { return recorded_value(tensor) != nullptr; }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <string>
 
 namespace at {
 class Tensor;
@@ -29,10 +30,25 @@ class DeferredInit {
   std::unique_ptr<Guard> guard_;
 };
 
+// While alive, an operation of this thread that takes a deferred tensor throws
+// Error(kUsage): `who` uses it by name.
+class ForbidDeferred {
+ public:
+  explicit ForbidDeferred(std::string who);
+  ~ForbidDeferred();
+  ForbidDeferred(const ForbidDeferred&) = delete;
+  ForbidDeferred& operator=(const ForbidDeferred&) = delete;
+
+ private:
+  const std::string who_;
+  std::unique_ptr<DeferredInit> guard_;
+};
+
 bool is_deferred(const at::Tensor& tensor);
 
 // Give a deferred tensor memory of its own and run what was remembered for it; others
-// stay as they are.
+// stay as they are. Random numbers come from torch's default generator, for each tensor
+// anew.
 void materialize(at::Tensor tensor);
 
 }  // namespace zero

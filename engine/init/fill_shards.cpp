@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "checkpoint/names.h"
 #include "engine/activity.h"
+#include "engine/comm/agreement.h"
 #include "engine/errors.h"
 #include "engine/init/deferred_init.h"
 #include "engine/init/replay.h"
@@ -14,22 +16,10 @@
 namespace zero {
 namespace {
 
-// What the first rule for a parameter says, else what its constructor said, where that
-// tells each element by itself.
-std::optional<RecordedSpec> spec_of(const ScannedModel& model, size_t param,
-                                    const InitRules& rules) {
-  for (const auto& [pattern, spec] : rules) {
-    for (const std::string& name : model.params[param].names) {
-      if (checkpoint::glob_match(pattern, name))
-        return RecordedSpec{spec, model.params[param].fqn};
-    }
-  }
-  return recorded_spec(model.tensors[param]);
-}
-
 [[noreturn]] void refuse_unknown(const std::string& fqns) {
-  throw Error(ExitCode::kUsage, "nothing says how these deferred parameters start", fqns,
-              "add a pattern and an InitSpec for them to Options::init");
+  throw Error(ExitCode::kUsage, "nothing says how these deferred tensors start", fqns,
+              "set them in their constructor; or add a pattern and an InitSpec for them "
+              "to Options::init, or a function (Options::param_init)");
 }
 
 // The values of rank 0; those of this rank stay.
@@ -40,10 +30,16 @@ at::Tensor from_rank_0(const at::Tensor& values, const std::string& fqn, Ranks& 
   return received;
 }
 
-FirstValues copy_of(const at::Tensor& values) {
+SetValues copy_of(const at::Tensor& values) {
   const at::Tensor full = values.to(at::kFloat).contiguous();
   return [full](int64_t begin, std::span<float> slice) {
     std::copy_n(full.const_data_ptr<float>() + begin, slice.size(), slice.data());
+  };
+}
+
+SetValues drawn_from(const RecordedSpec& from, uint64_t seed) {
+  return [from, seed](int64_t begin, std::span<float> values) {
+    fill(from.spec, seed, from.name, begin, values);
   };
 }
 
@@ -59,84 +55,68 @@ at::Tensor replayed(const ScannedModel& model, size_t param, uint64_t seed) {
               "set all of them there, or add an InitSpec to Options::init");
 }
 
-struct Filler {
-  const ScannedModel& model_;
-  const UnitPlan& plan_;
-  const Options& options_;
-  ShardStore& shards_;
-  Ranks& ranks_;
-  ThreadPool& threads_;
-  const std::vector<bool>& which_;  // empty: all
-
-  bool is_wanted(size_t param) const { return which_.empty() || which_[param]; }
-
-  void run() {
-    const std::vector<std::optional<RecordedSpec>> specs = choose_specs();
-    const Activity::Stretch stretch("first values");
-    for (size_t i = 0; i < model_.params.size(); ++i) {
-      if (!is_wanted(i)) continue;
-      Activity::here().sign();
-      if (specs[i])
-        fill_from_spec(*specs[i], i);
-      else if (is_deferred(model_.tensors[i]))
-        fill_by_replay(i);
-      else
-        fill_from_tensor(i);
-    }
-  }
-
-  std::vector<std::optional<RecordedSpec>> choose_specs() const {
-    std::vector<std::optional<RecordedSpec>> specs(model_.params.size());
-    std::string missing;
-    for (size_t i = 0; i < specs.size(); ++i) {
-      if (!is_wanted(i) || !is_deferred(model_.tensors[i])) continue;
-      specs[i] = spec_of(model_, i, options_.init);
-      if (!specs[i] && is_unwritten(*recorded_value(model_.tensors[i])))
-        missing += (missing.empty() ? "" : ", ") + model_.params[i].fqn;
-    }
-    if (!missing.empty()) refuse_unknown(missing);
-    return specs;
-  }
-
-  // Let `make(first element in the parameter, values)` set this rank's slice, if it has
-  // one, on all threads.
-  template <class Make>
-  void set_slice(size_t param, const Make& make) {
-    const ParamPlace& place = plan_.places[param];
-    for (const Piece& piece : pieces_of(plan_.parts[place.part].layout, ranks_.rank())) {
-      if (piece.param != place.index) continue;
-      const StoredValues masters =
-          shards_[place.part].masters(piece.shard_begin, piece.numel);
-      threads_.parallel_for(piece.numel, 1 << 16, [&](int64_t first, int64_t last) {
-        masters.set(first, last - first, [&](std::span<float> values) {
-          make(piece.param_begin + first, values);
-        });
-      });
-    }
-  }
-
-  void fill_from_spec(const RecordedSpec& from, size_t param) {
-    set_slice(param, [&](int64_t begin, std::span<float> values) {
-      fill(from.spec, options_.seed, from.name, begin, values);
+// The first rule for one of a parameter's names; null: none.
+const std::pair<std::string, InitSpec>* rule_for(const ParamDescription& param,
+                                                 const InitRules& rules) {
+  const auto found = std::ranges::find_if(rules, [&](const auto& rule) {
+    return std::ranges::any_of(param.names, [&](const std::string& name) {
+      return checkpoint::glob_match(rule.first, name);
     });
-  }
+  });
+  return found == rules.end() ? nullptr : &*found;
+}
 
-  void fill_by_replay(size_t param) {
-    set_slice_from(param, replayed(model_, param, options_.seed));
-  }
+bool has_no_values(const at::Tensor& tensor) {
+  return is_deferred(tensor) && is_unwritten(*recorded_value(tensor));
+}
 
-  void fill_from_tensor(size_t param) {
-    const at::Tensor full =
-        from_rank_0(model_.tensors[param].detach().to(at::kCPU, at::kFloat),
-                    model_.params[param].fqn, ranks_);
-    set_slice_from(param, full);
+// A byte that nothing wrote is as good as any where elements have but one.
+void require_written(const ScannedModel& model) {
+  std::string unknown;
+  for (size_t i = 0; i < model.buffers.size(); ++i) {
+    const at::Tensor& buffer = model.buffers[i];
+    if (!buffer.is_cpu() || buffer.element_size() == 1) continue;
+    if (num_unwritten(buffer.detach().contiguous()) > 0)
+      unknown += (unknown.empty() ? "" : ", ") + model.buffer_fqns[i];
   }
+  if (!unknown.empty()) refuse_unknown(unknown);
+}
 
-  void set_slice_from(size_t param, const at::Tensor& full) {
-    const FirstValues set = copy_of(full);
-    set_slice(param, set);
+// What has memory, unless a rule is for it and the model was built to be filled.
+bool is_taken_from_rank_0(const ScannedModel& model, size_t param,
+                          const Options& options) {
+  return !is_deferred(model.tensors[param]) &&
+         !(std::ranges::any_of(model.tensors, is_deferred) &&
+           rule_for(model.params[param], options.init));
+}
+
+InitEntry start_of(const std::string& fqn, const std::string& who,
+                   const std::string& distribution) {
+  InitEntry entry;
+  entry.fqn = fqn;
+  entry.who = who;
+  entry.distribution = distribution;
+  return entry;
+}
+
+InitEntry entry_of(const at::Tensor& buffer, const std::string& fqn,
+                   const std::string& who) {
+  InitEntry entry = start_of(fqn, who, "");
+  entry.is_buffer = true;
+  entry.numel = buffer.numel();
+  const at::Tensor values = buffer.cpu().reshape({-1});
+  const at::Tensor numbers = values.to(at::kDouble);
+  const at::Tensor finite = numbers.masked_select(numbers.isfinite());
+  entry.num_infinite = values.numel() - finite.numel();
+  if (finite.numel() > 0) {
+    entry.mean = finite.mean().item<double>();
+    entry.std = finite.std(/*unbiased=*/false).item<double>();
   }
-};
+  const at::Tensor floats = numbers.to(at::kFloat).contiguous();
+  entry.checksum =
+      checksum_of({floats.const_data_ptr<float>(), static_cast<size_t>(floats.numel())});
+  return entry;
+}
 
 }  // namespace
 
@@ -149,38 +129,109 @@ void name_deferred(const ScannedModel& model) {
   name_deferred(named);
 }
 
-void fill_shards(const ScannedModel& model, const UnitPlan& plan, const Options& options,
-                 ShardStore& shards, Ranks& ranks, ThreadPool& threads,
-                 const std::vector<bool>& which) {
-  torch::NoGradGuard no_grad;
-  Filler{model, plan, options, shards, ranks, threads, which}.run();
-}
-
-void fill_buffers(const ScannedModel& model, const Options& options, Ranks& ranks) {
-  torch::NoGradGuard no_grad;
-  for (size_t i = 0; i < model.buffers.size(); ++i) {
-    at::Tensor buffer = model.buffers[i];
-    if (is_deferred(buffer)) Replay(options.seed).give_memory(buffer);
-    if (ranks.size() == 1 || options.source == Source::kEveryRank) continue;
-    const at::Tensor own = buffer.cpu();
-    const at::Tensor first = from_rank_0(own, model.buffer_fqns[i], ranks);
-    if (!own.equal(first)) buffer.copy_(first);
+void require_known(const ScannedModel& model, const Options& options,
+                   const InitFunctions& functions, const std::vector<bool>& which) {
+  std::string unknown;
+  for (size_t i = 0; i < model.params.size(); ++i) {
+    if (!which.empty() && !which[i]) continue;
+    if (has_no_values(model.tensors[i]) && !functions.module_of(i) &&
+        !rule_for(model.params[i], options.init))
+      unknown += (unknown.empty() ? "" : ", ") + model.params[i].fqn;
   }
+  if (!unknown.empty()) refuse_unknown(unknown);
 }
 
-FirstValues first_values(const ScannedModel& model, size_t param,
-                         const Options& options) {
+FirstValues first_values(const ScannedModel& model, size_t param, const Options& options,
+                         InitFunctions& functions) {
   const torch::NoGradGuard no_grad;
   const at::Tensor& tensor = model.tensors[param];
-  if (!is_deferred(tensor)) return copy_of(tensor.detach().cpu());
-  const std::optional<RecordedSpec> from = spec_of(model, param, options.init);
-  if (from) {
-    return [from = *from, seed = options.seed](int64_t begin, std::span<float> values) {
-      fill(from.spec, seed, from.name, begin, values);
-    };
+  if (is_taken_from_rank_0(model, param, options))
+    return {"rank 0", "", copy_of(tensor.detach().cpu())};
+  if (const auto values = functions.values_of(param))
+    return {"function of " + *functions.module_of(param), "", copy_of(*values)};
+  if (const auto* rule = rule_for(model.params[param], options.init)) {
+    return {"rule " + rule->first, to_string(rule->second),
+            drawn_from({rule->second, model.params[param].fqn}, options.seed)};
   }
-  if (is_unwritten(*recorded_value(tensor))) refuse_unknown(model.params[param].fqn);
-  return copy_of(replayed(model, param, options.seed));
+  if (const auto spec = recorded_spec(tensor))
+    return {"constructor", to_string(spec->spec), drawn_from(*spec, options.seed)};
+  if (has_no_values(tensor)) refuse_unknown(model.params[param].fqn);
+  return {"constructor", "", copy_of(replayed(model, param, options.seed))};
+}
+
+std::vector<InitEntry> fill_shards(const ScannedModel& model, const UnitPlan& plan,
+                                   const Options& options, ShardStore& shards,
+                                   InitFunctions& functions, Ranks& ranks,
+                                   ThreadPool& threads, const std::vector<bool>& which) {
+  const torch::NoGradGuard no_grad;
+  const Activity::Stretch stretch("first values");
+  ShardWriter writer(model, plan, shards, ranks.rank(), threads, options.init_report);
+  std::vector<InitEntry> entries(model.params.size());
+  Agreement all(ranks, "first values");
+  all.run([&] {
+    require_known(model, options, functions, which);
+    for (size_t i = 0; i < entries.size(); ++i) {
+      if ((!which.empty() && !which[i]) || is_taken_from_rank_0(model, i, options))
+        continue;
+      Activity::here().sign();
+      const FirstValues values = first_values(model, i, options, functions);
+      writer.write(i, values.set);
+      entries[i] = start_of(model.params[i].fqn, values.who, values.distribution);
+    }
+    if (which.empty()) functions.run_rest();  // they may write what has memory
+  });
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if ((!which.empty() && !which[i]) || !is_taken_from_rank_0(model, i, options))
+      continue;
+    Activity::here().sign();
+    const std::string& fqn = model.params[i].fqn;
+    const at::Tensor own = model.tensors[i].detach().to(at::kCPU, at::kFloat);
+    writer.write(i, copy_of(from_rank_0(own, fqn, ranks)));
+    entries[i] = start_of(fqn, "rank 0", "");
+  }
+  all.run([&] { writer.require_finite(); });
+  writer.require_whole(which, ranks);
+  if (!options.init_report) return {};
+  writer.measure(entries, ranks);
+  std::erase_if(entries, [](const InitEntry& entry) { return entry.fqn.empty(); });
+  return entries;
+}
+
+std::vector<InitEntry> fill_buffers(const ScannedModel& model, const Options& options,
+                                    InitFunctions& functions, Ranks& ranks) {
+  const torch::NoGradGuard no_grad;
+  Agreement all(ranks, "buffers");
+  std::vector<InitEntry> entries;
+  std::string nan;
+  all.run([&] {
+    functions.run_rest();
+    for (const at::Tensor& buffer : model.buffers) {
+      if (is_deferred(buffer)) Replay(options.seed).give_memory(buffer);
+    }
+    if (options.source != Source::kCheckpoint) require_written(model);
+  });
+  for (size_t i = 0; i < model.buffers.size(); ++i) {
+    at::Tensor buffer = model.buffers[i];
+    const std::string& fqn = model.buffer_fqns[i];
+    if (ranks.size() > 1 && options.source != Source::kEveryRank) {
+      const at::Tensor own = buffer.cpu();
+      const at::Tensor first = from_rank_0(own, fqn, ranks);
+      if (!own.equal(first)) buffer.copy_(first);
+    }
+    if (options.source != Source::kCheckpoint && buffer.is_floating_point() &&
+        buffer.isnan().any().item<bool>())
+      nan += (nan.empty() ? "" : ", ") + fqn;
+    if (!options.init_report) continue;
+    const std::string* writer = functions.writer_of_buffer(i);
+    entries.push_back(
+        entry_of(buffer, fqn, writer ? "function of " + *writer : "constructor"));
+  }
+  all.run([&] {
+    if (nan.empty()) return;
+    throw Error(ExitCode::kUsage, "buffers start with NaN", nan,
+                "look at what their constructor or function makes");
+  });
+  return entries;
 }
 
 }  // namespace zero

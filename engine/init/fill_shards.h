@@ -1,9 +1,13 @@
 #pragma once
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/comm/ranks.h"
+#include "engine/init/init_report.h"
+#include "engine/init/run_functions.h"
+#include "engine/init/shard_writer.h"
 #include "engine/model_scan.h"
 #include "engine/options.h"
 #include "engine/shard_store.h"
@@ -14,26 +18,39 @@ namespace zero {
 // Tell deferred tensors what they became, before anything is made of them.
 void name_deferred(const ScannedModel& model);
 
-// Give masters their first values, each rank only its own slices.
-//
-// Deferred parameters follow Options::init, else what their constructor did; one that
-// nothing wrote is an error that lists every such FQN. Parameters with memory are taken
-// from rank 0, so that all ranks start the same.
-// `which`: of the model's parameters; empty: all of them.
-void fill_shards(const ScannedModel& model, const UnitPlan& plan, const Options& options,
-                 ShardStore& shards, Ranks& ranks, ThreadPool& threads,
-                 const std::vector<bool>& which = {});
+// Throws Error(kUsage) that lists the parameters, of all or of those in `which`, that
+// nothing says anything about.
+void require_known(const ScannedModel& model, const Options& options,
+                   const InitFunctions& functions, const std::vector<bool>& which = {});
 
-// Deferred buffers get their memory and the values their constructor gave them; then all
-// are taken from rank 0, unless every rank holds the whole model.
-void fill_buffers(const ScannedModel& model, const Options& options, Ranks& ranks);
+// Where one parameter's first values come from.
+struct FirstValues {
+  std::string who, distribution;  // as in InitEntry
+  SetValues set;
+};
 
-// Sets elements [begin, begin + values.size()) of one parameter, from any thread.
-using FirstValues = std::function<void(int64_t begin, std::span<float> values)>;
+// Of a deferred parameter: what its function makes (InitFunctions), else what the first
+// rule of Options::init for it says, else what its constructor did. Of one with memory: a
+// copy. Throws Error(kUsage) with its name where nothing wrote it, or not all of it.
+FirstValues first_values(const ScannedModel& model, size_t param, const Options& options,
+                         InitFunctions& functions);
 
-// The same values as fill_shards() gives one rank, of one parameter. What it returns
-// keeps nothing of the model but a parameter that has memory. Throws Error(kUsage) as
-// fill_shards() does.
-FirstValues first_values(const ScannedModel& model, size_t param, const Options& options);
+// Give masters their first values, each rank only its own slices, and count that each
+// element was stored once. Parameters with memory are taken from rank 0, so that all
+// ranks start the same. Deferred ones that nothing says anything about are an error that
+// lists all of them; so are values that are not finite.
+// `which`: of the model's parameters; empty: all of them. Returns how they started if
+// Options::init_report asks. Collective.
+std::vector<InitEntry> fill_shards(const ScannedModel& model, const UnitPlan& plan,
+                                   const Options& options, ShardStore& shards,
+                                   InitFunctions& functions, Ranks& ranks,
+                                   ThreadPool& threads,
+                                   const std::vector<bool>& which = {});
+
+// Deferred buffers get their memory and the values that a function or their constructor
+// gave them; then all are taken from rank 0, unless every rank holds the whole model.
+// Error(kUsage) lists those that nothing wrote, and those with NaN. Collective.
+std::vector<InitEntry> fill_buffers(const ScannedModel& model, const Options& options,
+                                    InitFunctions& functions, Ranks& ranks);
 
 }  // namespace zero

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
+#include <utility>
 
 #include "offload/philox.h"
 #include "offload/random.h"
@@ -39,6 +41,32 @@ InitSpec uniform(double low, double high) {
 InitSpec kaiming_uniform(int64_t fan_in) {
   const double bound = fan_in > 0 ? 1 / std::sqrt(static_cast<double>(fan_in)) : 0;
   return uniform(-bound, bound);
+}
+
+std::string to_string(const InitSpec& spec) {
+  std::ostringstream text;
+  const auto list = [&](const char* name, std::initializer_list<double> numbers) {
+    text << name;
+    const char* before = "(";
+    for (const double number : numbers) text << std::exchange(before, ", ") << number;
+    text << ')';
+  };
+  switch (spec.kind) {
+    case InitSpec::Kind::kConstant:
+      list("constant", {spec.a});
+      break;
+    case InitSpec::Kind::kNormal:
+      list("normal", {spec.a, spec.b});
+      break;
+    case InitSpec::Kind::kUniform:
+      list("uniform", {spec.a, spec.b});
+      break;
+    case InitSpec::Kind::kTruncatedNormal:
+      list("truncated_normal", {spec.a, spec.b, spec.low, spec.high});
+  }
+  if (spec.zero_row_begin >= 0)
+    text << ", zeros from " << spec.zero_row_begin << " to " << spec.zero_row_end;
+  return text.str();
 }
 
 void fill(const InitSpec& spec, uint64_t seed, const std::string& fqn, int64_t begin,

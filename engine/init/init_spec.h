@@ -34,6 +34,8 @@ InitSpec kaiming_uniform(int64_t fan_in);
 // FQN globs and what they start as; the first match wins.
 using InitRules = std::vector<std::pair<std::string, InitSpec>>;
 
+std::string to_string(const InitSpec& spec);  // "normal(0, 0.02)"
+
 // Write elements [begin, begin + values.size()) of the parameter `fqn`.
 void fill(const InitSpec& spec, uint64_t seed, const std::string& fqn, int64_t begin,
           std::span<float> values);

@@ -111,19 +111,26 @@ void become_deferred(const at::Tensor& tensor) {
       tensor.storage().unsafeGetStorageImpl()->set_data_ptr(pointer_to(value));
   value->memory = std::make_shared<const c10::DataPtr>(std::move(memory));
   forbid_reading(tensor.storage());
+  tensor.unsafeGetTensorImpl()->bump_version();  // calls that took it are told
 }
 
 void close_memory(const at::Tensor& deferred) {
   c10::StorageImpl& storage = *deferred.storage().unsafeGetStorageImpl();
   if (!storage._mutable_data_ptr_no_checks()) return;
-  storage.set_data_ptr(pointer_to(recorded_value(deferred)));
+  ValuePtr value = recorded_value(deferred);
+  if (is_unwritten(*value)) {
+    auto without_memory = std::make_shared<RecordedValue>(*value);
+    without_memory->memory = nullptr;
+    value = without_memory;
+  }
+  storage.set_data_ptr(pointer_to(value));
   forbid_reading(deferred.storage());
 }
 
 int unwritten_byte(bool is_floating) { return is_floating ? 0xff : 0xa7; }
 
 bool is_unwritten(const RecordedValue& value) {
-  if (value.call) return false;
+  if (value.call || value.num_bytes == 0) return false;
   if (!value.memory) return true;
   const auto* bytes = static_cast<const unsigned char*>(value.memory->get());
   return std::all_of(bytes, bytes + value.num_bytes, [&](unsigned char byte) {

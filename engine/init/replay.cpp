@@ -136,6 +136,7 @@ std::optional<RecordedSpec> recorded_spec(const at::Tensor& deferred) {
     const std::optional<InitSpec> spec = spec_of(call);
     if (!spec || value->place != 0) return {};
     const at::Tensor target = call.arguments[0].toTensor();
+    if (target.scalar_type() != at::kFloat) return {};  // another view of the bytes
     const bool is_zero = spec->kind == InitSpec::Kind::kConstant && spec->a == 0;
     if (is_whole(target)) {
       RecordedSpec result{*spec, call.drawn_for ? name_of_draw(call) : ""};
@@ -251,9 +252,11 @@ void Replay::run(const RecordedCall& call) {
       results.push_back(used[value.get()]);
     }
   }
+  std::vector<ValuePtr> read;
   const auto real = [&](const at::Tensor& tensor) {
     const ValuePtr value = recorded_value(tensor);
     if (!value) return tensor;
+    if (!call.is_mutable) read.push_back(value);
     if (!used.contains(value.get())) used[value.get()] = storage_of(value);
     return view_of(used[value.get()], tensor);
   };
@@ -287,6 +290,10 @@ void Replay::run(const RecordedCall& call) {
   }
   for (size_t place = 0; place < results.size(); ++place)
     storages_[{&call, place}] = results[place];
+  // What nobody else can ask for: the snapshot and `read` alone know it.
+  for (const ValuePtr& value : read) {
+    if (value.use_count() == 2) storages_.erase(key_of(*value));
+  }
 }
 
 int64_t num_unwritten(const at::Tensor& values) {

@@ -49,4 +49,13 @@ BenchOfRanks bench_comm(const BenchOptions& options);
 // ranks before the result goes.
 BenchOfRanks bench_step(const BenchOptions& options, const ModelFamilies& models);
 
+// Build a model under DeferredInit and give it its first values, on all ranks together,
+// in an engine for inference. One row: seconds of both (medians), and what they took of
+// memory on the rank that took most: "build_mib", and "beside_shards_mib" beyond its
+// masters.
+BenchOfRanks bench_init(const BenchOptions& options, const ModelFamilies& models);
+
+// What settings say of a model; without data the vocabulary is that of text.
+ModelShape shape_of_bench(const ModelFamily& family, const Settings& settings);
+
 }  // namespace zero::launcher

@@ -22,7 +22,7 @@ struct BenchKind {
   bool takes(const std::string& setting) const;
 };
 
-// adam, step, comm, checkpoint, transfer.
+// adam, step, init, comm, checkpoint, transfer.
 const std::vector<BenchKind>& bench_kinds();
 
 // What one kind is told.

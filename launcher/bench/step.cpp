@@ -26,13 +26,6 @@ namespace {
 constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kNumEqualUnits = 24, kFewTokens = 64;
 
-// Without data the vocabulary is that of text.
-ModelShape shape_for(const ModelFamily& family, const Settings& settings) {
-  ModelShape shape = new_shape(family, settings);
-  if (shape.vocab() == 0) shape.config["vocab_size"] = data::TokenFile::kTextVocab;
-  return shape;
-}
-
 std::vector<int> first_of(const std::vector<int>& cpus, int count) {
   return {cpus.begin(), cpus.begin() + std::min<ptrdiff_t>(count, std::ssize(cpus))};
 }
@@ -108,7 +101,7 @@ class StepBench {
   StepBench(const BenchOptions& options, const ModelFamilies& models)
       : options_(options),
         family_(*find_family(models, options.settings.model)),
-        shape_(shape_for(family_, options.settings)),
+        shape_(shape_of_bench(family_, options.settings)),
         without_optimizer_([this] { return make_plain(false); }),
         with_adamw_([this] { return make_plain(true); }) {}
 
@@ -242,6 +235,12 @@ std::vector<Row> StepBench::hidden_updates(const std::vector<int>& cpus) {
 }
 
 }  // namespace
+
+ModelShape shape_of_bench(const ModelFamily& family, const Settings& settings) {
+  ModelShape shape = new_shape(family, settings);
+  if (shape.vocab() == 0) shape.config["vocab_size"] = data::TokenFile::kTextVocab;
+  return shape;
+}
 
 BenchOfRanks bench_step(const BenchOptions& options, const ModelFamilies& models) {
   const auto bench = std::make_shared<StepBench>(options, models);

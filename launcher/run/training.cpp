@@ -9,6 +9,7 @@
 
 #include "checkpoint/file.h"
 #include "engine/activity.h"
+#include "engine/comm/agreement.h"
 #include "engine/comm/ranks.h"
 #include "engine/engine.h"
 #include "engine/errors.h"
@@ -27,6 +28,7 @@
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/run/dump_state.h"
+#include "launcher/run/init_report.h"
 #include "launcher/run/memory_check.h"
 #include "launcher/run/metrics_history.h"
 #include "launcher/run/resume.h"
@@ -154,6 +156,7 @@ void Training::build_engine() {
   Options options = engine_options(chosen, batch_, shape_, *family_);
   options.adam_threads = adam_threads_.threads;
   options.source = Source::kCheckpoint;  // what is loaded is not made before
+  options.init_report = !settings_.init_report.empty();
   engine_ = std::make_unique<Engine>(model_->module(), options, std::move(ranks));
   runner_ = std::make_unique<Runner>(*model_, *engine_);
 }
@@ -177,7 +180,10 @@ void Training::open_folder() {
 
 void Training::load_progress() {
   const std::optional<Resumed> resumed = resume(*engine_, identity_);
-  if (!resumed) return read_weights();
+  if (!resumed) {
+    read_weights();
+    return report_first_values();
+  }
   started_from_ = resumed->folder;
   progress_ = resumed->progress;
   saved_batches_ = progress_.num_batches;
@@ -189,6 +195,13 @@ void Training::load_progress() {
   // Damaged ones would be in the way of the steps to come, and of --keep.
   for (const std::string& name : first_few(folder_->set_aside_behind(saved_step_)))
     print_line(fmt::format("set aside as {}/{}", settings_.out, name));
+}
+
+void Training::report_first_values() {
+  if (settings_.init_report.empty()) return;
+  Agreement(engine_->control(), "report first values").run([&] {
+    if (is_first_rank()) write_init_report(settings_.init_report, engine_->init_report());
+  });
 }
 
 // Of --init-from, into a run that begins; its small files stay with the run.

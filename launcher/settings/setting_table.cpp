@@ -232,6 +232,8 @@ Group output() {
       step_range("trace", &Settings::trace,
                  "write what each thread of each rank did in these steps, for "
                  "chrome://tracing and Perfetto"),
+      text("init_report", &Settings::init_report, "FILE",
+           "write who gave each parameter its first values, and what they are"),
       text("sample", &Settings::sample, "PROMPT",
            "text that the trained model continues at the end"),
       integer("sample_tokens", &Settings::sample_tokens, 0, 1 << 20,

@@ -118,6 +118,7 @@ struct Settings {
   std::vector<std::string> metrics = {"jsonl"};
   int64_t log_every = 1;
   StepRange trace;
+  std::string init_report;
   std::string sample;
   int64_t sample_tokens = 200;
   double sample_temperature = 0.8;

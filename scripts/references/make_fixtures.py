@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 import configs
+import first_values
 import rotary
 from cases import CASES
 from layouts import save_layouts
@@ -96,6 +97,7 @@ def main():
         save_layouts(root)
         (root / "rotary.json").write_text(as_json(rotary.tables()) + "\n")
         (root / "configs.json").write_text(as_json(configs.references()) + "\n")
+        (root / "first_values.json").write_text(as_json(first_values.references(), 3) + "\n")
 
 
 if __name__ == "__main__":

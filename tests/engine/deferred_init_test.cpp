@@ -200,6 +200,35 @@ std::vector<Constructor> exact_constructors() {
          std::vector<float> values{1, 2, 3, 4};
          param(m, "w", torch::from_blob(values.data(), {2, 2}).clone());
        }},
+      {"memory of the caller's that is gone",
+       [](nn::Module& m) {
+         std::vector<float> values{1, 2, 3, 4};
+         const at::Tensor w = param(m, "w", torch::empty({4}));
+         w.copy_(torch::from_blob(values.data(), {4}));
+         std::ranges::fill(values, -1);
+       }},
+      {"nothing at all",
+       [](nn::Module& m) {
+         m.register_buffer("cache", torch::empty({0}));
+         param(m, "none", torch::empty({0, 4}));
+         m.register_buffer("large", torch::tensor(std::vector<float>(100000, 2)));
+       }},
+      {"complex numbers",
+       [](nn::Module& m) {
+         param(m, "c", torch::view_as_real(torch::ones({4}, at::kComplexFloat)));
+       }},
+      {"results that are given",
+       [](nn::Module& m) {
+         at::Tensor w = param(m, "w", torch::ones({3}));
+         torch::full_out(w, {3}, 0.5);
+       }},
+      {"operations that have no shapes without values",
+       [](nn::Module& m) {
+         const at::Tensor x = torch::ones({6}).cumsum(0);
+         param(m, "w", torch::where(x > 2, x, torch::zeros({6})));
+         param(m, "scaled", x / x.std());
+         m.register_buffer("found", (x > 4).nonzero());
+       }},
       {"parameters of other parameters' shapes",
        [](nn::Module& m) {
          const at::Tensor w = param(m, "w", torch::full({3, 4}, 0.5));
@@ -304,6 +333,9 @@ Build drawing_constructor() {
     m.register_buffer("drawn_before", twice.clone());
     twice.uniform_();
     m.register_buffer("order", torch::randperm(20));
+    param(m, "masked",
+          torch::where(torch::rand({50}) < 0.5, torch::randn({50}), torch::zeros({50})));
+    m.register_buffer("drawn", torch::multinomial(torch::ones({10}), 3));
     auto layer = m.register_module("layer", nn::Linear(8, 8));
     m.register_module("layer_again",
                       std::dynamic_pointer_cast<nn::LinearImpl>(layer->clone()));
@@ -384,6 +416,12 @@ TEST(DeferredInit, WhatCannotBeRememberedIsNamed) {
                 const at::Tensor source = torch::arange(4).to(at::kFloat);
                 param(m, "w", torch::empty({4}).copy_(source));
                 source.zero_();
+              }),
+              AllOf(HasSubstr("aten::copy_"), HasSubstr("clone()")));
+  EXPECT_THAT(refused([](nn::Module& m) {
+                const at::Tensor source = torch::arange(4).to(at::kFloat);
+                const at::Tensor w = param(m, "w", torch::empty({4}).copy_(source));
+                source.add_(w);
               }),
               AllOf(HasSubstr("aten::copy_"), HasSubstr("clone()")));
 }

@@ -1,0 +1,45 @@
+#include "engine/init/check_initialised.h"
+
+#include <torch/torch.h>
+
+#include <exception>
+#include <string>
+
+#include "engine/errors.h"
+#include "engine/flat_params.h"
+#include "engine/init/deferred_init.h"
+#include "engine/init/replay.h"
+
+namespace zero {
+namespace {
+
+bool lacks_values(const at::Tensor& tensor) {
+  if (!tensor.defined() || is_flat(tensor))
+    return false;  // an engine's, which has checked
+  if (is_deferred(tensor)) return true;
+  return tensor.is_cpu() && tensor.layout() == at::kStrided &&
+         tensor.element_size() > 1 && num_unwritten(tensor.detach().contiguous()) > 0;
+}
+
+}  // namespace
+
+CheckInitialised::CheckInitialised(std::shared_ptr<torch::nn::Module> model)
+    : model_(std::move(model)), num_exceptions_(std::uncaught_exceptions()) {}
+
+CheckInitialised::~CheckInitialised() noexcept(false) {
+  if (std::uncaught_exceptions() > num_exceptions_) return;
+  std::string list;
+  const auto add = [&](const char* what, const auto& named) {
+    for (const auto& item : named) {
+      if (lacks_values(item.value()))
+        list += std::string("\n  - ") + what + " " + item.key();
+    }
+  };
+  add("parameter", model_->named_parameters());
+  add("buffer", model_->named_buffers());
+  if (list.empty()) return;
+  throw Error(ExitCode::kUsage, "not initialised:" + list, "zero::CheckInitialised",
+              "an init function, a rule (Options::init), or values in the constructor");
+}
+
+}  // namespace zero

@@ -1,0 +1,142 @@
+#include "engine/init/shard_writer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "engine/errors.h"
+#include "offload/philox.h"
+
+namespace zero {
+
+void ValueSums::add(int64_t begin, std::span<const float> values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double value = values[i];
+    const auto place = static_cast<uint64_t>(begin) + i;
+    checksum_ += hash_key(place, uint64_t{std::bit_cast<uint32_t>(values[i])});
+    (value < 0 ? negative_ : positive_).add(std::abs(value));
+    squares_.add(value * value);
+  }
+  count_ += std::ssize(values);
+}
+
+uint64_t checksum_of(std::span<const float> values) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < values.size(); ++i)
+    sum += hash_key(uint64_t{i}, uint64_t{std::bit_cast<uint32_t>(values[i])});
+  return sum;
+}
+
+void ValueSums::merge(const ValueSums& other) {
+  positive_.merge(other.positive_);
+  negative_.merge(other.negative_);
+  squares_.merge(other.squares_);
+  checksum_ += other.checksum_;
+  count_ += other.count_;
+}
+
+// A checksum in two halves, so that no sum of a few ranks overflows.
+void ValueSums::store(std::span<int64_t> words) {
+  auto next = words.begin();
+  for (ExactSum* sum : {&positive_, &negative_, &squares_})
+    next = std::ranges::copy(sum->limbs(), next).out;
+  *next++ = static_cast<int64_t>(checksum_ & 0xffffffffu);
+  *next++ = static_cast<int64_t>(checksum_ >> 32);
+  *next++ = count_;
+}
+
+void ValueSums::read(std::span<const int64_t> words, InitEntry& entry) {
+  const auto value_of = [&](size_t sum) {
+    ExactSum total;
+    std::ranges::copy(words.subspan(sum * ExactSum::kNumLimbs, ExactSum::kNumLimbs),
+                      total.limbs().begin());
+    return total.value();
+  };
+  const std::span<const int64_t> rest = words.subspan(3 * ExactSum::kNumLimbs);
+  entry.checksum =
+      static_cast<uint64_t>(rest[0]) + (static_cast<uint64_t>(rest[1]) << 32);
+  entry.numel = rest[2];
+  if (entry.numel == 0) return;
+  const auto numel = static_cast<double>(entry.numel);
+  entry.mean = (value_of(0) - value_of(1)) / numel;
+  entry.std = std::sqrt(std::max(0.0, value_of(2) / numel - entry.mean * entry.mean));
+}
+
+ShardWriter::ShardWriter(const ScannedModel& model, const UnitPlan& plan,
+                         ShardStore& shards, int rank, ThreadPool& threads, bool measures)
+    : model_(model),
+      plan_(plan),
+      shards_(shards),
+      rank_(rank),
+      threads_(threads),
+      num_stored_(model.params.size()),
+      num_wrong_(model.params.size()),
+      sums_(measures ? model.params.size() : 0) {}
+
+void ShardWriter::write(size_t param, const SetValues& set) {
+  const ParamPlace& place = plan_.places[param];
+  for (const Piece& piece : pieces_of(plan_.parts[place.part].layout, rank_)) {
+    if (piece.param != place.index) continue;
+    const StoredValues masters =
+        shards_[place.part].masters(piece.shard_begin, piece.numel);
+    threads_.parallel_for(piece.numel, 1 << 16, [&](int64_t first, int64_t last) {
+      masters.set(first, last - first, [&](std::span<float> values) {
+        std::ranges::fill(values, std::numeric_limits<float>::quiet_NaN());
+        set(piece.param_begin + first, values);
+        store(param, piece.param_begin + first, values);
+      });
+    });
+  }
+}
+
+void ShardWriter::store(size_t param, int64_t begin, std::span<const float> values) {
+  num_stored_[param] += std::ssize(values);
+  const float largest = max_abs(values.data(), std::ssize(values));
+  if (!std::isfinite(largest)) {
+    num_wrong_[param] +=
+        std::ranges::count_if(values, [](float value) { return !std::isfinite(value); });
+    return;
+  }
+  if (sums_.empty()) return;
+  ValueSums sums;
+  sums.add(begin, values);
+  const std::scoped_lock lock(sums_mutex_);
+  sums_[param].merge(sums);
+}
+
+void ShardWriter::require_finite() const {
+  std::string wrong;
+  for (size_t i = 0; i < num_wrong_.size(); ++i) {
+    if (num_wrong_[i] > 0)
+      wrong += "\n  - " + model_.params[i].fqn + ": " + std::to_string(num_wrong_[i]);
+  }
+  if (wrong.empty()) return;
+  throw Error(ExitCode::kUsage, "first values that are not finite:" + wrong,
+              "rank " + std::to_string(rank_),
+              "look at what their constructor, function or rule makes");
+}
+
+void ShardWriter::require_whole(const std::vector<bool>& which, Ranks& ranks) const {
+  std::vector<int64_t> stored(num_stored_.begin(), num_stored_.end());
+  ranks.all_reduce(stored, ReduceOp::kSum, "first values");
+  for (size_t i = 0; i < stored.size(); ++i) {
+    const int64_t numel = model_.tensors[i].numel();
+    if ((!which.empty() && !which[i]) || stored[i] == numel) continue;
+    throw std::logic_error(model_.params[i].fqn + ": " + std::to_string(stored[i]) +
+                           " first values were stored, not " + std::to_string(numel));
+  }
+}
+
+void ShardWriter::measure(std::vector<InitEntry>& entries, Ranks& ranks) {
+  constexpr size_t kWords = ValueSums::kNumWords;
+  std::vector<int64_t> words(kWords * sums_.size());
+  for (size_t i = 0; i < sums_.size(); ++i)
+    sums_[i].store(std::span(words).subspan(i * kWords, kWords));
+  ranks.all_reduce(words, ReduceOp::kSum, "statistics of first values");
+  for (size_t i = 0; i < sums_.size(); ++i)
+    ValueSums::read(std::span(words).subspan(i * kWords, kWords), entries[i]);
+}
+
+}  // namespace zero

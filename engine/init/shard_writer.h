@@ -1,0 +1,73 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "engine/comm/ranks.h"
+#include "engine/init/init_report.h"
+#include "engine/model_scan.h"
+#include "engine/shard_store.h"
+#include "offload/exact_sum.h"
+#include "offload/thread_pool.h"
+
+namespace zero {
+
+// Sets elements [begin, begin + values.size()) of one parameter, from any thread.
+using SetValues = std::function<void(int64_t begin, std::span<float> values)>;
+
+// Sums over elements that come in any order and parts.
+class ValueSums {
+ public:
+  // `begin`: where these elements stand among all.
+  void add(int64_t begin, std::span<const float> values);
+  void merge(const ValueSums& other);
+  static constexpr size_t kNumWords = 3 * ExactSum::kNumLimbs + 3;
+  void store(std::span<int64_t> words);  // to be summed over ranks
+  static void read(std::span<const int64_t> words, InitEntry& entry);
+
+ private:
+  ExactSum positive_, negative_, squares_;
+  uint64_t checksum_ = 0;
+  int64_t count_ = 0;
+};
+
+uint64_t checksum_of(std::span<const float> values);  // as of an InitEntry
+
+// Stores first values in this rank's slices, and counts.
+class ShardWriter {
+ public:
+  // `measures`: with statistics.
+  ShardWriter(const ScannedModel& model, const UnitPlan& plan, ShardStore& shards,
+              int rank, ThreadPool& threads, bool measures);
+
+  // Let `set` make this rank's slice of a parameter, if it has one, on all threads.
+  void write(size_t param, const SetValues& set);
+
+  // Throws Error(kUsage) with the names of parameters whose values here are not finite,
+  // or were not set.
+  void require_finite() const;
+  // Throws std::logic_error on every rank unless all ranks together stored each element
+  // of these parameters once. Collective.
+  void require_whole(const std::vector<bool>& which, Ranks& ranks) const;
+
+  // Of all ranks' slices. Collective.
+  void measure(std::vector<InitEntry>& entries, Ranks& ranks);
+
+ private:
+  void store(size_t param, int64_t begin, std::span<const float> values);
+
+  const ScannedModel& model_;
+  const UnitPlan& plan_;
+  ShardStore& shards_;
+  const int rank_;
+  ThreadPool& threads_;
+  std::vector<std::atomic<int64_t>> num_stored_, num_wrong_;  // of each parameter
+  std::vector<ValueSums> sums_;                               // empty: not measured
+  std::mutex sums_mutex_;
+};
+
+}  // namespace zero
