@@ -111,6 +111,7 @@ std::vector<std::string> notes_on(const ModelFamily& family, const json& config)
 
 bool is_of_run(const std::string& path) {
   std::error_code error;
+  if (!fs::is_directory(path, error)) return false;
   return fs::exists(path + "/" + checkpoint::kManifestFile, error) ||
          !checkpoint::list_steps(path).empty();
 }
