@@ -207,20 +207,12 @@ c10::Storage Replay::start_of(const RecordedValue& value) {
   return storage;
 }
 
-// A storage with that value which may be changed. It is made again if the value as it was
-// is wanted once more.
+// A storage with that value, to be changed. It is made again if the value as it was is
+// wanted once more: never by the call that changes it, which took all it takes at once.
 c10::Storage Replay::take(const ValuePtr& value) {
-  const c10::Storage storage = storage_of(value);
-  const auto found = storages_.find(key_of(*value));
-  constexpr uint32_t kOurs = 2;  // that of the map, and `storage`
-  if (storage.use_count() == kOurs) {
-    storages_.erase(found);
-    return storage;
-  }
-  c10::Storage copy = new_storage(storage.nbytes());
-  if (storage.nbytes() > 0)
-    std::memcpy(copy.mutable_data(), storage.data(), storage.nbytes());
-  return copy;
+  c10::Storage storage = storage_of(value);
+  storages_.erase(key_of(*value));
+  return storage;
 }
 
 void Replay::draw(const RecordedCall& call, const at::Tensor& target,
