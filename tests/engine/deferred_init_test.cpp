@@ -335,6 +335,7 @@ Build drawing_constructor() {
     m.register_buffer("order", torch::randperm(20));
     param(m, "masked",
           torch::where(torch::rand({50}) < 0.5, torch::randn({50}), torch::zeros({50})));
+    param(m, "difference", torch::randn({50}) - torch::randn({50}));
     m.register_buffer("drawn", torch::multinomial(torch::ones({10}), 3));
     auto layer = m.register_module("layer", nn::Linear(8, 8));
     m.register_module("layer_again",
@@ -382,6 +383,7 @@ TEST(DeferredInit, WhatIsCopiedIsEqual) {
   EXPECT_TRUE(torch::allclose(values.at("second") - values.at("first"), torch::ones({30}),
                               1e-6, 1e-6));
   EXPECT_FALSE(torch::equal(values.at("drawn_before"), values.at("twice")));
+  EXPECT_NEAR(values.at("difference").std().item<double>(), std::sqrt(2), 0.5);
   const at::Tensor half = values.at("half.weight");
   EXPECT_TRUE(torch::equal(half.to(at::kBFloat16).to(at::kFloat), half));
 }

@@ -48,7 +48,7 @@ struct TiedImpl : nn::Module {
 // An embedding whose weight the head shares.
 struct SmallImpl : nn::Module {
   SmallImpl() {
-    embedding = register_module("embedding", nn::Embedding(10, 6));
+    embedding = register_module("embedding", nn::Embedding(50, 6));
     blocks = register_module(
         "blocks", UnitList<BlockImpl>(std::make_shared<UnitListImpl<BlockImpl>>()));
     for (int i = 0; i < 2; ++i) blocks->push_back(Unit<BlockImpl>::make());
@@ -259,7 +259,7 @@ TEST(InitFunctions, MustWriteAllOrSaySo) {
     return InitDone::kAll;
   };
   EXPECT_THAT(refusal(options), AllOf(HasSubstr("the init function of embedding"),
-                                      HasSubstr("embedding.weight: 60 of 60 elements"),
+                                      HasSubstr("embedding.weight: 300 of 300 elements"),
                                       HasSubstr("kLeftRest")));
   options.param_init = [](const InitCall& call) {
     if (auto* linear = call.module.as<nn::LinearImpl>()) linear->weight[0].zero_();
