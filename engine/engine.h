@@ -198,8 +198,8 @@ class Engine {
   // collective.
   at::Tensor full_parameter(const std::string& fqn);
   // How parameters and buffers started, in the module's order: the same on any number of
-  // ranks. What came from rank 0's model, a file or a checkpoint is not among them. Throws
-  // Error(kUsage) without Options::init_report.
+  // ranks. What came from rank 0's model, a file or a checkpoint is not among them.
+  // Throws Error(kUsage) without Options::init_report.
   const std::vector<InitEntry>& init_report() const;
   // Replace it, from the same full value on every rank; collective. Throws Error(kUsage)
   // for a wrong shape.

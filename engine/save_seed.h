@@ -16,7 +16,9 @@ struct SavedState;
 // on any number of ranks, bit for bit. Returns the folder's path.
 //
 // One process does it, without an engine: a deferred parameter's values are made where
-// they are written, so that no more of the model than its buffers is ever in memory.
+// they are written, so that no more of the model than its buffers is in memory, and one
+// parameter that is replayed, or the module of one init function. Those are called more
+// than once. Options::post_init is refused: it needs an engine.
 // Of `state` config and position are kept. Throws Error(kUsage) for parameters without a
 // rule, and CheckpointError.
 std::string save_seed(torch::nn::Module& model, const Options& options,

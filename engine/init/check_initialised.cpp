@@ -16,9 +16,7 @@ namespace {
 bool lacks_values(const at::Tensor& tensor) {
   if (!tensor.defined() || is_flat(tensor))
     return false;  // an engine's, which has checked
-  if (is_deferred(tensor)) return true;
-  return tensor.is_cpu() && tensor.layout() == at::kStrided &&
-         tensor.element_size() > 1 && num_unwritten(tensor.detach().contiguous()) > 0;
+  return is_deferred(tensor) || has_unwritten(tensor);
 }
 
 }  // namespace

@@ -110,7 +110,6 @@ class Arguments {
     }
     return tensors;
   }
-  Stack copied() { return {stack_.begin() + static_cast<int64_t>(base_), stack_.end()}; }
   void replace_by(const Stack& results) {
     torch::jit::drop(stack_, size());
     for (const c10::IValue& result : results) stack_.push_back(result);
@@ -121,25 +120,6 @@ class Arguments {
   Stack& stack_;
   const size_t base_;
 };
-
-// A value with `change` made to each of its tensors.
-template <class Change>
-c10::IValue with_tensors(const c10::IValue& value, const Change& change) {
-  if (value.isTensor() && value.toTensor().defined()) return change(value.toTensor());
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const at::Tensor& each : value.toTensorVector())
-      list.push_back(each.defined() ? change(each) : each);
-    return list;
-  }
-  if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (const std::optional<at::Tensor>& each : value.toOptionalTensorVector())
-      list.push_back(each && each->defined() ? std::optional(change(*each)) : each);
-    return list;
-  }
-  return value;
-}
 
 at::Tensor on_meta(const at::Tensor& tensor) {
   const at::Tensor meta = at::empty_strided(tensor.sizes(), tensor.strides(),

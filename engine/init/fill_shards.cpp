@@ -70,13 +70,10 @@ bool has_no_values(const at::Tensor& tensor) {
   return is_deferred(tensor) && is_unwritten(*recorded_value(tensor));
 }
 
-// A byte that nothing wrote is as good as any where elements have but one.
 void require_written(const ScannedModel& model) {
   std::string unknown;
   for (size_t i = 0; i < model.buffers.size(); ++i) {
-    const at::Tensor& buffer = model.buffers[i];
-    if (!buffer.is_cpu() || buffer.element_size() == 1) continue;
-    if (num_unwritten(buffer.detach().contiguous()) > 0)
+    if (has_unwritten(model.buffers[i]))
       unknown += (unknown.empty() ? "" : ", ") + model.buffer_fqns[i];
   }
   if (!unknown.empty()) refuse_unknown(unknown);
@@ -86,8 +83,8 @@ void require_written(const ScannedModel& model) {
 bool is_taken_from_rank_0(const ScannedModel& model, size_t param,
                           const Options& options) {
   return !is_deferred(model.tensors[param]) &&
-         !(std::ranges::any_of(model.tensors, is_deferred) &&
-           rule_for(model.params[param], options.init));
+         !(rule_for(model.params[param], options.init) &&
+           std::ranges::any_of(model.tensors, is_deferred));
 }
 
 InitEntry start_of(const std::string& fqn, const std::string& who,
@@ -113,8 +110,8 @@ InitEntry entry_of(const at::Tensor& buffer, const std::string& fqn,
     entry.std = finite.std(/*unbiased=*/false).item<double>();
   }
   const at::Tensor floats = numbers.to(at::kFloat).contiguous();
-  entry.checksum =
-      checksum_of({floats.const_data_ptr<float>(), static_cast<size_t>(floats.numel())});
+  entry.checksum = checksum_of(
+      0, {floats.const_data_ptr<float>(), static_cast<size_t>(floats.numel())});
   return entry;
 }
 

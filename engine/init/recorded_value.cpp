@@ -129,6 +129,14 @@ void close_memory(const at::Tensor& deferred) {
 
 int unwritten_byte(bool is_floating) { return is_floating ? 0xff : 0xa7; }
 
+c10::Storage unwritten_storage(size_t num_bytes, bool is_floating) {
+  c10::Storage storage(c10::Storage::use_byte_size_t(), static_cast<int64_t>(num_bytes),
+                       c10::GetAllocator(c10::kCPU), /*resizable=*/false);
+  if (num_bytes > 0)
+    std::memset(storage.mutable_data(), unwritten_byte(is_floating), num_bytes);
+  return storage;
+}
+
 bool is_unwritten(const RecordedValue& value) {
   if (value.call || value.num_bytes == 0) return false;
   if (!value.memory) return true;

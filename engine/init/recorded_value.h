@@ -77,7 +77,29 @@ int unwritten_byte(bool is_floating);
 // get that one, too.
 void give_storage(at::Tensor deferred, const std::function<c10::Storage()>& make);
 
+// Memory that nothing has written.
+c10::Storage unwritten_storage(size_t num_bytes, bool is_floating);
+
 // Every tensor in an argument, lists included.
 std::vector<at::Tensor> tensors_in(const c10::IValue& value);
+
+// An argument with `change` made to each of its tensors.
+template <class Change>
+c10::IValue with_tensors(const c10::IValue& value, const Change& change) {
+  if (value.isTensor() && value.toTensor().defined()) return change(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& each : value.toTensorVector())
+      list.push_back(each.defined() ? change(each) : each);
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor>& each : value.toOptionalTensorVector())
+      list.push_back(each && each->defined() ? std::optional(change(*each)) : each);
+    return list;
+  }
+  return value;
+}
 
 }  // namespace zero

@@ -68,33 +68,6 @@ at::Tensor view_of(const c10::Storage& storage, const at::Tensor& geometry) {
       .set_(storage, geometry.storage_offset(), geometry.sizes(), geometry.strides());
 }
 
-c10::Storage new_storage(size_t num_bytes) {
-  return {c10::Storage::use_byte_size_t(), static_cast<int64_t>(num_bytes),
-          c10::GetAllocator(c10::kCPU),
-          /*resizable=*/false};
-}
-
-// The argument with memory in the place of deferred tensors.
-c10::IValue with_memory(const c10::IValue& argument,
-                        const std::function<at::Tensor(const at::Tensor&)>& real) {
-  const auto is_any_deferred = [](const c10::IValue& value) {
-    return std::ranges::any_of(tensors_in(value), [](const at::Tensor& tensor) {
-      return recorded_value(tensor) != nullptr;
-    });
-  };
-  if (!is_any_deferred(argument)) return argument;
-  if (argument.isTensor()) return real(argument.toTensor());
-  if (argument.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const at::Tensor& each : argument.toTensorVector()) list.push_back(real(each));
-    return list;
-  }
-  c10::List<std::optional<at::Tensor>> list;
-  for (const c10::IValue& each : argument.toListRef())
-    list.push_back(each.isTensor() ? std::optional(real(each.toTensor())) : std::nullopt);
-  return list;
-}
-
 void require_unchanged(const RecordedCall& call) {
   for (const auto& [tensor, version] : call.others) {
     if (tensor.is_inference() || tensor._version() == version) continue;
@@ -197,13 +170,9 @@ void Replay::give_memory(const at::Tensor& deferred) {
 }
 
 c10::Storage Replay::start_of(const RecordedValue& value) {
-  c10::Storage storage = new_storage(value.num_bytes);
-  if (value.num_bytes == 0) return storage;
-  if (value.memory)
+  c10::Storage storage = unwritten_storage(value.num_bytes, value.is_floating);
+  if (value.memory && value.num_bytes > 0)
     std::memcpy(storage.mutable_data(), value.memory->get(), value.num_bytes);
-  else
-    std::memset(storage.mutable_data(), unwritten_byte(value.is_floating),
-                value.num_bytes);
   return storage;
 }
 
@@ -254,7 +223,7 @@ void Replay::run(const RecordedCall& call) {
   };
   torch::jit::Stack stack;
   for (const c10::IValue& argument : call.arguments)
-    stack.push_back(with_memory(argument, real));
+    stack.push_back(with_tensors(argument, real));
   try {
     if (call.drawn_for)
       draw(call, stack.front().isTensor() ? stack.front().toTensor() : at::Tensor(),
@@ -298,6 +267,11 @@ int64_t num_unwritten(const at::Tensor& values) {
     count +=
         std::memcmp(bytes + i * static_cast<int64_t>(size), pattern.data(), size) == 0;
   return count;
+}
+
+bool has_unwritten(const at::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.layout() == at::kStrided &&
+         tensor.element_size() > 1 && num_unwritten(tensor.detach().contiguous()) > 0;
 }
 
 SeededGenerator::SeededGenerator(uint64_t seed) {

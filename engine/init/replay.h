@@ -58,6 +58,9 @@ class Replay {
 
 // How many elements of a contiguous tensor nothing wrote.
 int64_t num_unwritten(const at::Tensor& values);
+// Did nothing write some of a tensor with memory here? A byte that nothing wrote is as
+// good as any where elements have but one: those tensors have all.
+bool has_unwritten(const at::Tensor& tensor);
 
 // Seeds torch's default generator of the CPU, and gives it back as it was. One thread of
 // the process at a time has it.

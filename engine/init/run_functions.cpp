@@ -5,7 +5,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 #include "engine/errors.h"
@@ -56,7 +55,8 @@ class FullMemory {
       const at::Tensor& tensor = model_.tensors[param];
       deferred_.push_back(tensor.storage());
       if (is_deferred(tensor))
-        tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(unwritten(tensor));
+        tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(
+            unwritten_storage(tensor.storage().nbytes(), tensor.is_floating_point()));
     }
   }
   ~FullMemory() {
@@ -68,16 +68,6 @@ class FullMemory {
   FullMemory& operator=(const FullMemory&) = delete;
 
  private:
-  static c10::Storage unwritten(const at::Tensor& deferred) {
-    const auto num_bytes = static_cast<int64_t>(deferred.storage().nbytes());
-    c10::Storage storage(c10::Storage::use_byte_size_t(), num_bytes,
-                         c10::GetAllocator(c10::kCPU), /*resizable=*/false);
-    if (num_bytes > 0)
-      std::memset(storage.mutable_data(), unwritten_byte(deferred.is_floating_point()),
-                  static_cast<size_t>(num_bytes));
-    return storage;
-  }
-
   const ScannedModel& model_;
   const std::vector<size_t>& params_;
   std::vector<c10::Storage> deferred_;
@@ -121,12 +111,11 @@ void InitFunctions::own(Task& task, bool with_descendants) {
   }
   for (size_t i = 0; i < of_buffer_.size(); ++i) {
     if (of_buffer_[i]) continue;
-    const auto first = std::ranges::find_if(  // registered in two places
-        model_.buffers,
-        [&](const at::Tensor& each) { return each.is_same(model_.buffers[i]); });
-    const size_t same = first - model_.buffers.begin();
-    if (same < i && of_buffer_[same]) of_buffer_[i] = of_buffer_[same];
+    const auto* impl = model_.buffers[i].unsafeGetTensorImpl();
+    const auto known = task_of_buffer_.find(impl);  // registered in two places
+    if (known != task_of_buffer_.end()) of_buffer_[i] = known->second;
     if (of_buffer_[i] || !is_own(model_.buffer_fqns[i])) continue;
+    task_of_buffer_[impl] = index;
     of_buffer_[i] = index;
     task.buffers.push_back(i);
   }
@@ -244,6 +233,17 @@ void InitFunctions::run(Task& task) {
     }
   }
 
+  require_unchanged(task, others, others_before);
+  const std::vector<uint32_t> after = versions_of(own_buffers);
+  for (size_t i = 0; i < task.buffers.size(); ++i) {
+    if (after[i] != before[i]) buffer_writer_[task.buffers[i]] = ran_last_;
+  }
+  keep_values(task, done);
+}
+
+void InitFunctions::require_unchanged(const Task& task,
+                                      const std::vector<at::Tensor>& others,
+                                      const std::vector<uint32_t>& others_before) const {
   const std::vector<uint32_t> others_after = versions_of(others);
   for (size_t i = 0; i < others.size(); ++i) {
     if (others_after[i] == others_before[i]) continue;
@@ -258,10 +258,9 @@ void InitFunctions::run(Task& task) {
                     : model_.buffer_fqns[buffer - model_.buffers.begin()]),
            "Options::param_init", "write the module's own parameters and buffers alone");
   }
-  const std::vector<uint32_t> after = versions_of(own_buffers);
-  for (size_t i = 0; i < task.buffers.size(); ++i) {
-    if (after[i] != before[i]) buffer_writer_[task.buffers[i]] = ran_last_;
-  }
+}
+
+void InitFunctions::keep_values(const Task& task, InitDone done) {
   std::string unwritten;
   for (const size_t param : task.params) {
     const at::Tensor values = model_.tensors[param].detach().contiguous();

@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,12 +44,16 @@ class InitFunctions {
   void own(Task& task, bool with_descendants);
   void run(Task& task);
   std::vector<at::Tensor> tensors_of_others(const Task& task) const;
+  void require_unchanged(const Task& task, const std::vector<at::Tensor>& others,
+                         const std::vector<uint32_t>& others_before) const;
+  void keep_values(const Task& task, InitDone done);
 
   const ScannedModel& model_;
   const Options& options_;
   std::vector<Task> tasks_;                      // top-down
   std::vector<std::optional<size_t>> of_param_;  // the task of each
   std::vector<std::optional<size_t>> of_buffer_;
+  std::map<const at::TensorImpl*, size_t> task_of_buffer_;
   std::vector<std::optional<size_t>> buffer_writer_;
   std::optional<size_t> ran_last_;
   std::vector<std::pair<size_t, at::Tensor>> results_;  // of that task

@@ -11,22 +11,22 @@
 
 namespace zero {
 
-void ValueSums::add(int64_t begin, std::span<const float> values) {
+uint64_t checksum_of(int64_t begin, std::span<const float> values) {
+  uint64_t sum = 0;
   for (size_t i = 0; i < values.size(); ++i) {
-    const double value = values[i];
     const auto place = static_cast<uint64_t>(begin) + i;
-    checksum_ += hash_key(place, uint64_t{std::bit_cast<uint32_t>(values[i])});
+    sum += hash_key(place, uint64_t{std::bit_cast<uint32_t>(values[i])});
+  }
+  return sum;
+}
+
+void ValueSums::add(int64_t begin, std::span<const float> values) {
+  checksum_ += checksum_of(begin, values);
+  for (const double value : values) {
     (value < 0 ? negative_ : positive_).add(std::abs(value));
     squares_.add(value * value);
   }
   count_ += std::ssize(values);
-}
-
-uint64_t checksum_of(std::span<const float> values) {
-  uint64_t sum = 0;
-  for (size_t i = 0; i < values.size(); ++i)
-    sum += hash_key(uint64_t{i}, uint64_t{std::bit_cast<uint32_t>(values[i])});
-  return sum;
 }
 
 void ValueSums::merge(const ValueSums& other) {

@@ -35,7 +35,8 @@ class ValueSums {
   int64_t count_ = 0;
 };
 
-uint64_t checksum_of(std::span<const float> values);  // as of an InitEntry
+// As of an InitEntry; `begin`: where these elements stand. Sums of parts make the whole.
+uint64_t checksum_of(int64_t begin, std::span<const float> values);
 
 // Stores first values in this rank's slices, and counts.
 class ShardWriter {

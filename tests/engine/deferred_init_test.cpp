@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <mutex>
 
 #include "engine/errors.h"
+#include "tests/engine/first_values.h"
 #include "tests/engine/small_models.h"
 #include "tests/engine/training.h"
 
@@ -136,28 +136,13 @@ struct BuiltImpl : nn::Module {
 
 std::map<std::string, at::Tensor> first_values(const Build& build, int ranks = 1,
                                                uint64_t seed = 1) {
-  std::map<std::string, at::Tensor> values;
-  std::mutex mutex;
-  on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
-    std::shared_ptr<BuiltImpl> model;
-    {
-      const DeferredInit guard;
-      model = std::make_shared<BuiltImpl>(build);
-    }
-    Options options = quiet_options();
-    options.seed = seed;
-    Engine engine(model, options, std::move(comm));
-    for (const auto& item : model->named_parameters()) {
-      const at::Tensor full = engine.full_parameter(item.key());
-      const std::scoped_lock lock(mutex);
-      if (engine.rank() == 0) values[item.key()] = full.clone();
-    }
-    const std::scoped_lock lock(mutex);
-    if (engine.rank() != 0) return;
-    for (const auto& item : model->named_buffers())
-      values[item.key()] = item.value().clone();
-  });
-  return values;
+  Options options = quiet_options();
+  options.seed = seed;
+  const auto make = [&] {
+    const DeferredInit guard;
+    return std::make_shared<BuiltImpl>(build);
+  };
+  return full_values(ranks, options, make, [](Engine&) {});
 }
 
 struct Constructor {

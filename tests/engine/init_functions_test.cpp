@@ -4,6 +4,7 @@
 #include "engine/init/check_initialised.h"
 #include "engine/init/deferred_init.h"
 #include "engine/save_seed.h"
+#include "tests/engine/first_values.h"
 #include "tests/engine/small_models.h"
 #include "tests/engine/training.h"
 
@@ -95,23 +96,9 @@ using Values = std::map<std::string, at::Tensor>;
 
 Values values_of(const Options& options, int ranks = 1,
                  std::vector<InitEntry>* report = nullptr) {
-  Values values;
-  std::mutex mutex;
-  on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
-    const auto model = small();
-    Engine engine(model, options, std::move(comm));
-    for (const auto& item : model->named_parameters()) {
-      const at::Tensor full = engine.full_parameter(item.key());
-      const std::scoped_lock lock(mutex);
-      if (engine.rank() == 0) values[item.key()] = full.clone();
-    }
-    const std::scoped_lock lock(mutex);
-    if (engine.rank() != 0) return;
-    for (const auto& item : model->named_buffers())
-      values[item.key()] = item.value().clone();
+  return full_values(ranks, options, small, [&](Engine& engine) {
     if (report) *report = engine.init_report();
   });
-  return values;
 }
 
 std::string refusal(const Options& options, int ranks = 1) {
