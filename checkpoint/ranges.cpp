@@ -21,7 +21,7 @@ uint64_t hash_blocks(const File& file, const std::vector<Range>& ranges, Use use
       const auto bytes = static_cast<size_t>(std::min(kChunkBytes, range.bytes - at));
       block.resize(std::max(block.size(), bytes));
       file.read(block.data(), bytes, range.begin + at);
-      note_work();
+      note_work(static_cast<int64_t>(bytes));
       hasher.add(block.data(), bytes);
       use(block.data(), bytes, range.begin + at);
     }

@@ -91,7 +91,7 @@ void read_chunk(const File& file, const StoredTensor& tensor, const Piece& piece
   const auto bytes = static_cast<size_t>(range.bytes);
   try {
     file.read(out, bytes, range.begin);
-    note_work();
+    note_work(range.bytes);
   } catch (const CheckpointError& error) {
     throw CheckpointError(error.file(), tensor.fqn, error.problem(), error.cure());
   }

@@ -159,8 +159,7 @@ const File& SafetensorsFolder::open(size_t file) {
   if (!file_ || open_file_ != file) {
     file_.emplace(folder_.open(files_.at(file)));
     open_file_ = file;
-    // Read ahead further. It is a hint: where it is not taken, nothing is lost.
-    ::posix_fadvise(file_->descriptor(), 0, 0, POSIX_FADV_SEQUENTIAL);
+    window_ = -1;
   }
   return *file_;
 }
@@ -190,6 +189,15 @@ void SafetensorsFolder::read(const std::string& name, int64_t begin,
   }
 }
 
+// The disk works while values are widened. It is a hint: where it is not taken, nothing is
+// lost.
+void SafetensorsFolder::ask_ahead(int64_t offset) {
+  constexpr int64_t kWindowBytes = 8 << 20;
+  if (offset / kWindowBytes == window_) return;
+  window_ = offset / kWindowBytes;
+  ::posix_fadvise(file_->descriptor(), offset, 2 * kWindowBytes, POSIX_FADV_WILLNEED);
+}
+
 // What is stored as fp32 goes straight to its place.
 void SafetensorsFolder::read_values(const SafeTensor& tensor, int64_t begin,
                                     std::span<float> out) {
@@ -202,11 +210,12 @@ void SafetensorsFolder::read_values(const SafeTensor& tensor, int64_t begin,
     const int64_t from = begin + static_cast<int64_t>(done);
     void* to = tensor.dtype == DType::kFp32 ? static_cast<void*>(piece.data())
                                             : static_cast<void*>(bounce_.data());
+    ask_ahead(tensor.offset + from * element_bytes);
     file.read(to, piece.size() * static_cast<size_t>(element_bytes),
               tensor.offset + from * element_bytes);
     if (tensor.dtype != DType::kFp32)
       widen(tensor.dtype, bounce_.data(), numel, piece.data());
-    note_work();
+    note_work(numel * element_bytes);
   }
 }
 

@@ -43,6 +43,7 @@ class SafetensorsFolder {
   void read_index();
   void require_files() const;
   void read_values(const SafeTensor& tensor, int64_t begin, std::span<float> out);
+  void ask_ahead(int64_t offset);
   const File& open(size_t file);
 
   Folder folder_;
@@ -50,6 +51,7 @@ class SafetensorsFolder {
   SafeTensors tensors_;
   std::optional<File> file_;  // one at a time: a model may have more than a process may
   size_t open_file_ = 0;      // hold open
+  int64_t window_ = -1;       // of that file: what was asked for last
   std::vector<char> bounce_;
 };
 

@@ -151,7 +151,7 @@ void SafetensorsWriter::write_values(const SafeTensor& tensor, int64_t begin,
     const int64_t at = begin + static_cast<int64_t>(done);
     file.write(bounce_.data(), bytes, tensor.offset + at * element_bytes, io_);
     unsynced_bytes_ += static_cast<int64_t>(bytes);
-    note_work();
+    note_work(static_cast<int64_t>(bytes));
   }
   // Now and then, so that the last one does not stand still for minutes.
   if (unsynced_bytes_ < kSyncBytes) return;

@@ -101,6 +101,12 @@ StoredTensor join(std::vector<Part> parts) {
 
 }  // namespace
 
+int64_t bytes_of(const std::vector<Slice>& slices) {
+  int64_t bytes = 0;
+  for (const Slice& slice : slices) bytes += slice.num_bytes();
+  return bytes;
+}
+
 void check_slices(const std::vector<Slice>& slices, int rank) {
   std::set<std::pair<Kind, std::string>> seen;
   for (const auto& slice : slices) {

@@ -24,6 +24,8 @@ struct Slice {
   int64_t num_bytes() const { return numel * size_of(tensor.dtype); }
 };
 
+int64_t bytes_of(const std::vector<Slice>& slices);
+
 // Refuse, naming the FQN: a bad or repeated name, a bad shape, a range outside of it, a
 // buffer or user bytes that are not whole or not on rank 0.
 void check_slices(const std::vector<Slice>& slices, int rank);

@@ -91,7 +91,7 @@ void ShardWriter::write(
     file_.write(from, bytes, piece.offset + at, io_);
     unsynced_bytes_ += bytes;
     if (unsynced_bytes_ >= kSyncBytes) sync();
-    note_work();
+    note_work(static_cast<int64_t>(bytes));
   }
 }
 

@@ -25,6 +25,24 @@ Activity::Stretch::~Stretch() {
   std::erase_if(activity.entries_, [&](const Entry& entry) { return entry.id == id_; });
 }
 
+void Activity::Stretch::expect(int64_t bytes) {
+  Activity& activity = here();
+  const std::lock_guard guard(activity.mutex_);
+  const auto entry = std::ranges::find(activity.entries_, id_, &Entry::id);
+  entry->total_bytes = bytes;
+  entry->first_byte = activity.bytes_;
+}
+
+std::optional<Activity::Progress> Activity::progress() const {
+  const std::lock_guard guard(mutex_);
+  const auto entry = std::ranges::find_if(
+      entries_, [](const Entry& each) { return each.total_bytes > 0; });
+  if (entry == entries_.end()) return {};
+  const int64_t done = bytes_.load(std::memory_order_relaxed) - entry->first_byte;
+  return Progress{entry->id, entry->what, std::min(done, entry->total_bytes),
+                  entry->total_bytes};
+}
+
 // The oldest call tells: later ones are queued behind it.
 Activity::State Activity::state() const {
   State state;

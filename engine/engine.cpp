@@ -18,8 +18,6 @@
 #include "engine/engine_impl.h"
 #include "engine/errors.h"
 #include "engine/flat_params.h"
-#include "engine/init/fill_shards.h"
-#include "engine/init/full_model.h"
 #include "engine/other_leaves.h"
 #include "engine/plan/pinned_ranges.h"
 #include "engine/same_options.h"
@@ -196,30 +194,6 @@ Engine::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   if (device_memory() > 0)
     limit_torch_memory(gpu.index, device_memory() - device->allocated_bytes());
   attach();
-}
-
-void Engine::Impl::set_first_values() {
-  name_deferred(model);
-  awaits_values = options.source == Source::kCheckpoint;
-  InitFunctions functions(model, options, options.source == Source::kInit);
-  if (options.source == Source::kInit)
-    init_report =
-        fill_shards(model, plan, options, *shards, functions, *control, threads);
-  if (options.source == Source::kRank0) take_from_rank_0(model, plan, *shards, *control);
-  if (options.source == Source::kEveryRank) {
-    require_same_values(model, *control);
-    take_own(model, plan, *shards, control->rank());
-  }
-  if (awaits_values) {
-    for (const at::Tensor& tensor : model.tensors)
-      given_tensors.push_back(tensor.detach());  // what is deferred stays so
-  } else {
-    refresh_copies();
-  }
-  const std::vector<InitEntry> of_buffers =
-      fill_buffers(model, options, functions, *control);
-  init_report.insert(init_report.end(), of_buffers.begin(), of_buffers.end());
-  require_same_start(model, plan, *control);
 }
 
 // Whole parameters are gathered in the host's memory, whatever the device.
@@ -527,10 +501,7 @@ void Engine::Impl::weights_changed() {
 Engine::Engine(std::shared_ptr<torch::nn::Module> model, const Options& options,
                std::unique_ptr<Ranks> ranks)
     : impl_(std::make_unique<Impl>(std::move(model), options, std::move(ranks))) {
-  if (!options.post_init || impl_->awaits_values) return;
-  impl_->is_in_post_init = true;
-  options.post_init(*this, *impl_->root);
-  impl_->is_in_post_init = false;
+  if (!impl_->awaits_values) impl_->run_post_init(*this);
 }
 
 Engine::~Engine() = default;

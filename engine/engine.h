@@ -198,15 +198,16 @@ class Engine {
   // collective.
   at::Tensor full_parameter(const std::string& fqn);
   // How parameters and buffers started, in the module's order: the same on any number of
-  // ranks. What came from rank 0's model, a file or a checkpoint is not among them.
-  // Throws Error(kUsage) without Options::init_report.
+  // ranks. Parameters that came from a file or a checkpoint are not among them. Throws
+  // Error(kUsage) without Options::init_report.
   const std::vector<InitEntry>& init_report() const;
   // Replace it, from the same full value on every rank; collective. Throws Error(kUsage)
   // for a wrong shape.
   void set_full_parameter(const std::string& fqn, const at::Tensor& value);
   // While the engine awaits values: give those parameters whose FQN matches one of the
-  // globs the values that Source::kInit gives them; masters_changed() ends the wait.
-  // Collective. Throws Error(kUsage) when it does not wait.
+  // globs the values that Source::kInit gives them; masters_changed() ends the wait, and
+  // calls Options::post_init if all parameters were asked for. Collective. Throws
+  // Error(kUsage) when it does not wait.
   void initialize(const std::vector<std::string>& patterns = {"*"});
   // Bring buffers together that differ between ranks, such as running means:
   // floating-point ones become their mean, others the largest value of each element.

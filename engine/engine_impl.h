@@ -29,8 +29,10 @@
 
 namespace zero {
 
-// What an Engine owns. engine.cpp builds it and trains with it; engine_state.cpp shows
-// its parameters to others.
+class InitFunctions;
+
+// What an Engine owns. engine.cpp builds it and trains with it; engine_init.cpp gives it
+// first values; engine_state.cpp shows its parameters to others.
 struct Engine::Impl {
   Impl(std::shared_ptr<torch::nn::Module> module, const Options& options,
        std::unique_ptr<Ranks> given);
@@ -38,10 +40,15 @@ struct Engine::Impl {
 
   void make_collectives();
   void pin_shards();
-  void set_first_values();
   void attach();
   void refresh_copies();
-  void note_post_init(const std::string& fqn, const at::Tensor& value);
+
+  void set_first_values();
+  std::vector<InitEntry> first_masters(InitFunctions& functions);
+  void initialize(const std::vector<bool>& which);
+  void run_post_init(Engine& engine);
+  void require_first_value(const std::string& fqn, const at::Tensor& value,
+                           bool may_be_infinite);
 
   void begin_forward();
   void finish_forward();
@@ -114,6 +121,7 @@ struct Engine::Impl {
   // With Source::kCheckpoint until values are there: each parameter as the model had it.
   std::vector<at::Tensor> given_tensors;
   bool awaits_values = false;
+  bool starts_anew = false;  // all of it was initialised: post_init follows
   std::vector<InitEntry> init_report;
   bool is_in_post_init = false;
 

@@ -143,7 +143,7 @@ void Engine::set_buffer(const std::string& fqn, const at::Tensor& value) {
   at::Tensor& buffer = impl_->buffer(fqn);
   require_shape("the buffer", fqn, value, buffer.sizes());
   const torch::NoGradGuard no_grad;
-  impl_->note_post_init(fqn, value);
+  impl_->require_first_value(fqn, value, /*may_be_infinite=*/true);
   buffer.copy_(value);
 }
 
@@ -156,51 +156,7 @@ void Engine::masters_changed() {
   impl_->weights_changed();
   impl_->awaits_values = false;
   impl_->given_tensors.clear();
-}
-
-bool Engine::awaits_values() const { return impl_->awaits_values; }
-
-void Engine::initialize(const std::vector<std::string>& patterns) {
-  if (!impl_->awaits_values) {
-    throw Error(ExitCode::kUsage, "initialize() of an engine that has its values",
-                "zero::Engine", "Options::source = Source::kCheckpoint, before a load");
-  }
-  ScannedModel given = impl_->model;
-  given.tensors = impl_->given_tensors;
-  std::vector<bool> which;
-  for (const ParamDescription& param : given.params)
-    which.push_back(checkpoint::matches_any(patterns, param.fqn));
-  if (impl_->options.param_init || !impl_->options.init_types.empty()) {
-    throw Error(
-        ExitCode::kUsage,
-        "init functions cannot make what a checkpoint lacks: the model's parameters "
-        "are the engine's by now",
-        "Engine::initialize()", "rules for it in Options::init, without functions");
-  }
-  InitFunctions none(given, impl_->options, /*are_called=*/false);
-  const std::vector<InitEntry> entries =
-      fill_shards(given, impl_->plan, impl_->options, *impl_->shards, none,
-                  *impl_->control, impl_->threads, which);
-  impl_->init_report.insert(impl_->init_report.begin(), entries.begin(), entries.end());
-}
-
-const std::vector<InitEntry>& Engine::init_report() const {
-  if (!impl_->options.init_report) {
-    throw Error(ExitCode::kUsage, "no report of first values was made", "init_report()",
-                "Options::init_report = true");
-  }
-  return impl_->init_report;
-}
-
-// What post_init writes counts as a first value, which others of the report are not.
-void Engine::Impl::note_post_init(const std::string& fqn, const at::Tensor& value) {
-  if (!is_in_post_init) return;
-  if (value.is_floating_point() && value.isnan().any().item<bool>())
-    throw Error(ExitCode::kUsage, "post_init writes NaN", fqn,
-                "look at what Options::post_init makes");
-  for (InitEntry& entry : init_report) {
-    if (entry.fqn == fqn) entry.after_post_init = true;
-  }
+  if (std::exchange(impl_->starts_anew, false)) impl_->run_post_init(*this);
 }
 
 at::Tensor Engine::full_parameter(const std::string& fqn) {
@@ -225,13 +181,13 @@ void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value)
                 fqn, "call backward first, or let go of what forward returned");
   }
   const at::Tensor full = value.detach().to(at::kCPU, at::kFloat).contiguous();
-  impl_->note_post_init(impl_->model.params[param].fqn, full);
+  impl_->require_first_value(impl_->model.params[param].fqn, full,
+                             /*may_be_infinite=*/false);
   impl_->updates->finish();
-  for (const Piece& piece : pieces_of(layout, rank())) {
-    if (piece.param != index) continue;
-    const std::span<const float> values(full.data_ptr<float>() + piece.param_begin,
-                                        piece.numel);
-    impl_->shard_of(param).masters(piece.shard_begin, piece.numel).write(0, values);
+  if (const auto piece = piece_of(layout, rank(), index)) {
+    const std::span<const float> values(full.data_ptr<float>() + piece->param_begin,
+                                        piece->numel);
+    impl_->shard_of(param).masters(piece->shard_begin, piece->numel).write(0, values);
   }
   masters_changed();
 }

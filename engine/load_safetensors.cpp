@@ -107,7 +107,7 @@ void read(SafetensorsFolder& folder, const ShardView& shard, const std::string& 
 std::vector<std::string> load_safetensors(Engine& engine, const std::string& folder,
                                           const SafetensorsNames& names) {
   Agreement ranks(engine.control(), "read weights of " + folder);
-  const Activity::Stretch stretch("reading " + folder);
+  Activity::Stretch stretch("reading " + folder);
   const std::vector<ShardView> shards = engine.shards();
   std::unique_ptr<SafetensorsFolder> files;
   Sources sources;
@@ -119,10 +119,13 @@ std::vector<std::string> load_safetensors(Engine& engine, const std::string& fol
       require_equal(*files, shards[i], sources.of_shard[i]);
   });
   ranks.run([&] {
-    for (size_t i = 0; i < shards.size(); ++i) {
-      Activity::sign_here();
+    int64_t bytes = 0;
+    for (size_t i = 0; i < shards.size(); ++i)
+      bytes += static_cast<int64_t>(shards[i].master.size()) *
+               size_of(files->tensors().at(sources.of_shard[i].front()).dtype);
+    stretch.expect(bytes);
+    for (size_t i = 0; i < shards.size(); ++i)
       read(*files, shards[i], sources.of_shard[i].front());
-    }
   });
   engine.masters_changed();
   return sources.dead;

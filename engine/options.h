@@ -108,13 +108,13 @@ struct Options {
   // First match wins; a pattern that matches nothing is an error.
   std::vector<ParamGroup> groups;
   // How deferred parameters start: what a function makes of its module's, else what the
-  // first rule says that matches, else what the constructor did. Functions are called by
-  // Source::kInit alone.
+  // first rule says that matches, else what the constructor did. Where a checkpoint
+  // follows, functions are called for what it lacks; where a full model is there, never.
   InitFunction param_init;           // top-down, once for each module that owns any
   std::vector<InitType> init_types;  // instead of it, proved to cover all
   InitRules init;
-  // Afterwards, unless a checkpoint follows, on every rank: full parameters and buffers
-  // may be read and set through the engine.
+  // Afterwards, unless a checkpoint gives values, on every rank: full parameters and
+  // buffers may be read and set through the engine.
   std::function<void(Engine&, torch::nn::Module&)> post_init;
   bool init_report = false;  // measure first values: Engine::init_report()
   // Of weights and activations inside units: fp32, bf16 or fp16; masters are always fp32.

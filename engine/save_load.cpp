@@ -75,7 +75,7 @@ std::vector<Slice> shard_slices(Engine& engine, bool with_state) {
       if (values.is_plain())
         slice.data = values.span().data();
       else
-        slice.fetch = [values](int64_t first, int64_t count, void* to) {
+        slice.fetch = [values = values](int64_t first, int64_t count, void* to) {
           values.read(first, {static_cast<float*>(to), static_cast<size_t>(count)});
         };
       slices.push_back(std::move(slice));
@@ -308,7 +308,7 @@ std::string save_checkpoint(Engine& engine, const std::string& run,
 std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
                             const SavedState& state, bool replace) {
   Agreement ranks(engine.control(), "save step " + std::to_string(state.step));
-  const Activity::Stretch stretch("saving step " + std::to_string(state.step));
+  Activity::Stretch stretch("saving step " + std::to_string(state.step));
   const auto existing =
       replace ? checkpoint::Existing::kReplace : checkpoint::Existing::kRefuse;
   ranks.run([&] { require_values(engine); });  // the same step everywhere, or nobody
@@ -324,8 +324,10 @@ std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
     std::string report;
     ranks.run([&] {
       const Trace::Span span("write shard");
-      report = to_text(write_shard(temporary, ranks.rank(), ranks.size(),
-                                   slices_of(engine, buffers, state)));
+      std::vector<Slice> slices = slices_of(engine, buffers, state);
+      stretch.expect(bytes_of(slices));
+      report =
+          to_text(write_shard(temporary, ranks.rank(), ranks.size(), std::move(slices)));
     });
     const std::vector<std::string> reports = engine.control().gather(report);
     std::string path;
@@ -348,7 +350,7 @@ std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
 SavedState load_checkpoint(Engine& engine, const std::string& folder,
                            const LoadOptions& options) {
   Agreement ranks(engine.control(), "load " + folder);
-  const Activity::Stretch stretch("loading " + folder);
+  Activity::Stretch stretch("loading " + folder);
   std::unique_ptr<checkpoint::Reader> reader;
   int64_t start = 0;
   std::optional<LossScaleState> scale;
@@ -365,6 +367,7 @@ SavedState load_checkpoint(Engine& engine, const std::string& folder,
   if (scale) engine.set_loss_scale(*scale);
   if (engine.awaits_values() && !state.missing.empty()) engine.initialize(state.missing);
   ranks.run([&] {
+    stretch.expect(bytes_of(shard_slices(engine, reads_state(options))));
     read_tensors(engine, *reader, options);
     read_state(*reader, state);
   });

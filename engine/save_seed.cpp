@@ -35,7 +35,7 @@ Slice slice_of(const ScannedModel& model, size_t param, const Options& options,
   auto set = std::make_shared<SetValues>();
   slice.fetch = [&, param, numel, set, fqn = of.fqn](int64_t first, int64_t count,
                                                      void* to) {
-    Activity::sign_here();
+    Activity::here().sign();
     if (!*set) *set = first_values(model, param, options, functions).set;
     const std::span<float> values(static_cast<float*>(to), static_cast<size_t>(count));
     threads.parallel_for(count, 1 << 16, [&](int64_t begin, int64_t end) {
@@ -77,7 +77,6 @@ checkpoint::StepInfo info_of(const ScannedModel& model, const SavedState& state)
 
 std::string save_seed(torch::nn::Module& model, const Options& options,
                       const std::string& run, const SavedState& state, bool replace) {
-  const Activity::Stretch stretch("saving first values");
   const ScannedModel scanned = scan_model(model);
   if (options.post_init) {
     throw Error(ExitCode::kUsage, "post_init needs an engine, and a seed is made without",
@@ -93,6 +92,8 @@ std::string save_seed(torch::nn::Module& model, const Options& options,
     slices.push_back(slice_of(scanned, i, options, functions, threads));
   add_buffers(scanned.buffers, scanned.buffer_fqns, slices);
 
+  Activity::Stretch stretch("saving first values");
+  stretch.expect(bytes_of(slices));
   checkpoint::make_run_folder(run);
   const checkpoint::OpenRun open(run);
   const auto existing =

@@ -10,13 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/work.h"
+#include "engine/activity.h"
 #include "launcher/bench/options.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/process/environment.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
+#include "launcher/run/progress.h"
 #include "launcher/run/report.h"
 #include "launcher/settings/command_line.h"
+#include "launcher/settings/config.h"
 #include "launcher/settings/help.h"
 #include "launcher/settings/names.h"
 
@@ -92,8 +96,15 @@ int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
   line.kind = kind;
   append(line.problems, check_flags(line, words[0]));
   const Call call{line, models, environment, announced};
-  if (!line.help) return verb->run(call);
-  return print_once(verb->help(words[0]), call.rank());
+  if (line.help) return print_once(verb->help(words[0]), call.rank());
+  checkpoint::set_work_listener(Activity::sign_here);
+  std::optional<ProgressTeller> teller;
+  if (call.rank() == 0) {
+    teller.emplace();
+    for (const std::string& name : unread_variables(environment))
+      warn(printable(name) + " is set, and no setting of that name is known: not read");
+  }
+  return verb->run(call);
 }
 
 }  // namespace

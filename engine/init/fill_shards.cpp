@@ -87,18 +87,9 @@ bool is_taken_from_rank_0(const ScannedModel& model, size_t param,
            std::ranges::any_of(model.tensors, is_deferred));
 }
 
-InitEntry start_of(const std::string& fqn, const std::string& who,
-                   const std::string& distribution) {
-  InitEntry entry;
-  entry.fqn = fqn;
-  entry.who = who;
-  entry.distribution = distribution;
-  return entry;
-}
-
 InitEntry entry_of(const at::Tensor& buffer, const std::string& fqn,
                    const std::string& who) {
-  InitEntry entry = start_of(fqn, who, "");
+  InitEntry entry = InitEntry::of(fqn, who);
   entry.is_buffer = true;
   entry.numel = buffer.numel();
   const at::Tensor values = buffer.cpu().reshape({-1});
@@ -161,8 +152,9 @@ std::vector<InitEntry> fill_shards(const ScannedModel& model, const UnitPlan& pl
                                    InitFunctions& functions, Ranks& ranks,
                                    ThreadPool& threads, const std::vector<bool>& which) {
   const torch::NoGradGuard no_grad;
-  const Activity::Stretch stretch("first values");
+  Activity::Stretch stretch("first values");
   ShardWriter writer(model, plan, shards, ranks.rank(), threads, options.init_report);
+  stretch.expect(writer.bytes_of(which));
   std::vector<InitEntry> entries(model.params.size());
   Agreement all(ranks, "first values");
   all.run([&] {
@@ -170,42 +162,39 @@ std::vector<InitEntry> fill_shards(const ScannedModel& model, const UnitPlan& pl
     for (size_t i = 0; i < entries.size(); ++i) {
       if ((!which.empty() && !which[i]) || is_taken_from_rank_0(model, i, options))
         continue;
-      Activity::here().sign();
       const FirstValues values = first_values(model, i, options, functions);
       writer.write(i, values.set);
-      entries[i] = start_of(model.params[i].fqn, values.who, values.distribution);
+      entries[i] = InitEntry::of(model.params[i].fqn, values.who, values.distribution);
     }
     if (which.empty()) functions.run_rest();  // they may write what has memory
   });
   for (size_t i = 0; i < entries.size(); ++i) {
     if ((!which.empty() && !which[i]) || !is_taken_from_rank_0(model, i, options))
       continue;
-    Activity::here().sign();
     const std::string& fqn = model.params[i].fqn;
     const at::Tensor own = model.tensors[i].detach().to(at::kCPU, at::kFloat);
     writer.write(i, copy_of(from_rank_0(own, fqn, ranks)));
-    entries[i] = start_of(fqn, "rank 0", "");
+    entries[i] = InitEntry::of(fqn, "rank 0");
   }
-  all.run([&] { writer.require_finite(); });
-  writer.require_whole(which, ranks);
+  writer.finish(which, entries, ranks);
   if (!options.init_report) return {};
-  writer.measure(entries, ranks);
   std::erase_if(entries, [](const InitEntry& entry) { return entry.fqn.empty(); });
   return entries;
 }
 
 std::vector<InitEntry> fill_buffers(const ScannedModel& model, const Options& options,
-                                    InitFunctions& functions, Ranks& ranks) {
+                                    InitFunctions& functions, Ranks& ranks,
+                                    BuffersAre are) {
   const torch::NoGradGuard no_grad;
   Agreement all(ranks, "buffers");
   std::vector<InitEntry> entries;
   std::string nan;
   all.run([&] {
-    functions.run_rest();
+    if (are == BuffersAre::kFirstValues) functions.run_rest();
     for (const at::Tensor& buffer : model.buffers) {
       if (is_deferred(buffer)) Replay(options.seed).give_memory(buffer);
     }
-    if (options.source != Source::kCheckpoint) require_written(model);
+    if (are == BuffersAre::kFirstValues) require_written(model);
   });
   for (size_t i = 0; i < model.buffers.size(); ++i) {
     at::Tensor buffer = model.buffers[i];
@@ -215,7 +204,7 @@ std::vector<InitEntry> fill_buffers(const ScannedModel& model, const Options& op
       const at::Tensor first = from_rank_0(own, fqn, ranks);
       if (!own.equal(first)) buffer.copy_(first);
     }
-    if (options.source != Source::kCheckpoint && buffer.is_floating_point() &&
+    if (are == BuffersAre::kFirstValues && buffer.is_floating_point() &&
         buffer.isnan().any().item<bool>())
       nan += (nan.empty() ? "" : ", ") + fqn;
     if (!options.init_report) continue;

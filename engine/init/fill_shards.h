@@ -47,10 +47,16 @@ std::vector<InitEntry> fill_shards(const ScannedModel& model, const UnitPlan& pl
                                    ThreadPool& threads,
                                    const std::vector<bool>& which = {});
 
+enum class BuffersAre {
+  kFirstValues,  // functions have their turn; all must be written, and none with NaN
+  kReplaced      // a checkpoint's will come
+};
+
 // Deferred buffers get their memory and the values that a function or their constructor
 // gave them; then all are taken from rank 0, unless every rank holds the whole model.
-// Error(kUsage) lists those that nothing wrote, and those with NaN. Collective.
+// Error(kUsage) lists those that must not be as they are. Collective.
 std::vector<InitEntry> fill_buffers(const ScannedModel& model, const Options& options,
-                                    InitFunctions& functions, Ranks& ranks);
+                                    InitFunctions& functions, Ranks& ranks,
+                                    BuffersAre are = BuffersAre::kFirstValues);
 
 }  // namespace zero

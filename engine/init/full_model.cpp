@@ -44,7 +44,7 @@ void for_each_piece(const ScannedModel& model, Get get, const Use& use) {
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const int64_t numel = model.tensors[i].numel();
     for (int64_t begin = 0; begin < numel; begin += kPiece) {
-      Activity::sign_here();
+      Activity::here().sign();
       const auto values = std::span(memory).first(std::min(kPiece, numel - begin));
       get(i, begin, values);
       use(i, begin, values);
@@ -66,50 +66,43 @@ class OwnValues {
   at::Tensor flat_;  // of the parameter whose turn it is
 };
 
-// Keep what this rank owns of a parameter's elements from `begin` on.
-void keep(const UnitPlan& plan, ShardStore& shards, int rank, size_t param, int64_t begin,
-          std::span<const float> values) {
-  const ParamPlace& place = plan.places[param];
-  for (const Piece& piece : pieces_of(plan.parts[place.part].layout, rank)) {
-    if (piece.param != place.index) continue;
-    const int64_t first = std::max(begin, piece.param_begin);
-    const int64_t last =
-        std::min(begin + std::ssize(values), piece.param_begin + piece.numel);
-    if (first >= last) continue;
-    shards[place.part]
-        .masters(piece.shard_begin + first - piece.param_begin, last - first)
-        .write(0, values.subspan(first - begin, last - first));
-  }
-}
-
-// What use() above is where masters are set.
-auto keeper(const UnitPlan& plan, ShardStore& shards, int rank) {
-  return [&plan, &shards, rank](size_t param, int64_t begin, std::span<float> values) {
-    keep(plan, shards, rank, param, begin, values);
-  };
+// Keep this rank's slices of what get() above sets; `who` holds the model.
+template <class Get>
+std::vector<InitEntry> keep_all(const ScannedModel& model, const Get& get,
+                                const std::string& who, ShardWriter& writer,
+                                Ranks& ranks) {
+  Activity::Stretch stretch("first values");
+  stretch.expect(writer.bytes_of({}));
+  for_each_piece(model, get,
+                 [&](size_t param, int64_t begin, std::span<const float> values) {
+                   writer.keep(param, begin, values);
+                 });
+  std::vector<InitEntry> entries;
+  for (const ParamDescription& param : model.params)
+    entries.push_back(InitEntry::of(param.fqn, who));
+  writer.finish({}, entries, ranks);
+  return entries;
 }
 
 }  // namespace
 
-void take_from_rank_0(const ScannedModel& model, const UnitPlan& plan, ShardStore& shards,
-                      Ranks& ranks) {
+std::vector<InitEntry> take_from_rank_0(const ScannedModel& model, ShardWriter& writer,
+                                        Ranks& ranks) {
   Agreement(ranks, "send the model of rank 0").run([&] {
     if (ranks.rank() == 0) require_memory(model, 0, "Source::kRank0");
   });
-  const Activity::Stretch stretch("first values");
   OwnValues own(model);
   const auto get = [&](size_t param, int64_t begin, std::span<float> values) {
     if (ranks.rank() == 0) own(param, begin, values);
     ranks.broadcast(values.data(), static_cast<int64_t>(values.size_bytes()), 0,
                     model.params[param].fqn);
   };
-  for_each_piece(model, get, keeper(plan, shards, ranks.rank()));
+  return keep_all(model, get, "rank 0", writer, ranks);
 }
 
-void take_own(const ScannedModel& model, const UnitPlan& plan, ShardStore& shards,
-              int rank) {
-  const Activity::Stretch stretch("first values");
-  for_each_piece(model, OwnValues(model), keeper(plan, shards, rank));
+std::vector<InitEntry> take_own(const ScannedModel& model, ShardWriter& writer,
+                                Ranks& ranks) {
+  return keep_all(model, OwnValues(model), "every rank", writer, ranks);
 }
 
 void require_same_values(const ScannedModel& model, Ranks& ranks) {

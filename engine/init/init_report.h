@@ -1,15 +1,24 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace zero {
 
 // How a parameter or buffer started. Numbers do not depend on how many ranks there are.
 struct InitEntry {
+  static InitEntry of(std::string fqn, std::string who, std::string distribution = "") {
+    InitEntry entry;
+    entry.fqn = std::move(fqn);
+    entry.who = std::move(who);
+    entry.distribution = std::move(distribution);
+    return entry;
+  }
+
   std::string fqn;
   bool is_buffer = false;
-  // "function of h.0", "rule *.bias", "constructor", "rank 0"
+  // "function of h.0", "rule *.bias", "constructor", "rank 0", "every rank"
   std::string who;
   // "normal(0, 0.02)"; "" where elements follow from each other, or from a file
   std::string distribution;

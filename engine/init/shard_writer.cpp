@@ -6,6 +6,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "engine/activity.h"
+#include "engine/comm/agreement.h"
 #include "engine/errors.h"
 #include "offload/philox.h"
 
@@ -75,23 +77,50 @@ ShardWriter::ShardWriter(const ScannedModel& model, const UnitPlan& plan,
       num_wrong_(model.params.size()),
       sums_(measures ? model.params.size() : 0) {}
 
-void ShardWriter::write(size_t param, const SetValues& set) {
+std::optional<Piece> ShardWriter::own_piece(size_t param) const {
   const ParamPlace& place = plan_.places[param];
-  for (const Piece& piece : pieces_of(plan_.parts[place.part].layout, rank_)) {
-    if (piece.param != place.index) continue;
-    const StoredValues masters =
-        shards_[place.part].masters(piece.shard_begin, piece.numel);
-    threads_.parallel_for(piece.numel, 1 << 16, [&](int64_t first, int64_t last) {
-      masters.set(first, last - first, [&](std::span<float> values) {
-        std::ranges::fill(values, std::numeric_limits<float>::quiet_NaN());
-        set(piece.param_begin + first, values);
-        store(param, piece.param_begin + first, values);
-      });
-    });
-  }
+  return piece_of(plan_.parts[place.part].layout, rank_, place.index);
 }
 
-void ShardWriter::store(size_t param, int64_t begin, std::span<const float> values) {
+int64_t ShardWriter::bytes_of(const std::vector<bool>& which) const {
+  int64_t numel = 0;
+  for (size_t i = 0; i < plan_.places.size(); ++i) {
+    if (!which.empty() && !which[i]) continue;
+    if (const auto piece = own_piece(i)) numel += piece->numel;
+  }
+  return numel * size_of(DType::kFp32);
+}
+
+void ShardWriter::write(size_t param, const SetValues& set) {
+  const auto piece = own_piece(param);
+  if (!piece) return;
+  const StoredValues masters =
+      shards_[plan_.places[param].part].masters(piece->shard_begin, piece->numel);
+  threads_.parallel_for(piece->numel, 1 << 16, [&](int64_t first, int64_t last) {
+    masters.set(first, last - first, [&](std::span<float> values) {
+      std::ranges::fill(values, std::numeric_limits<float>::quiet_NaN());
+      set(piece->param_begin + first, values);
+      count(param, piece->param_begin + first, values);
+    });
+  });
+}
+
+void ShardWriter::keep(size_t param, int64_t begin, std::span<const float> values) {
+  const auto piece = own_piece(param);
+  if (!piece) return;
+  const int64_t first = std::max(begin, piece->param_begin);
+  const int64_t last =
+      std::min(begin + std::ssize(values), piece->param_begin + piece->numel);
+  if (first >= last) return;
+  const std::span<const float> own = values.subspan(first - begin, last - first);
+  shards_[plan_.places[param].part]
+      .masters(piece->shard_begin + first - piece->param_begin, last - first)
+      .write(0, own);
+  count(param, first, own);
+}
+
+void ShardWriter::count(size_t param, int64_t begin, std::span<const float> values) {
+  Activity::sign_here(static_cast<int64_t>(values.size_bytes()));
   num_stored_[param] += std::ssize(values);
   const float largest = max_abs(values.data(), std::ssize(values));
   if (!std::isfinite(largest)) {
@@ -104,6 +133,13 @@ void ShardWriter::store(size_t param, int64_t begin, std::span<const float> valu
   sums.add(begin, values);
   const std::scoped_lock lock(sums_mutex_);
   sums_[param].merge(sums);
+}
+
+void ShardWriter::finish(const std::vector<bool>& which, std::vector<InitEntry>& entries,
+                         Ranks& ranks) {
+  Agreement(ranks, "first values").run([&] { require_finite(); });
+  require_whole(which, ranks);
+  if (!sums_.empty()) measure(entries, ranks);
 }
 
 void ShardWriter::require_finite() const {

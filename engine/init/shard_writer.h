@@ -4,12 +4,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "engine/comm/ranks.h"
 #include "engine/init/init_report.h"
 #include "engine/model_scan.h"
+#include "engine/plan/flat_layout.h"
 #include "engine/shard_store.h"
 #include "offload/exact_sum.h"
 #include "offload/thread_pool.h"
@@ -38,28 +40,35 @@ class ValueSums {
 // As of an InitEntry; `begin`: where these elements stand. Sums of parts make the whole.
 uint64_t checksum_of(int64_t begin, std::span<const float> values);
 
-// Stores first values in this rank's slices, and counts.
+// Stores first values in this rank's slices, and counts. `which`, of the model's
+// parameters: empty for all.
 class ShardWriter {
  public:
   // `measures`: with statistics.
   ShardWriter(const ScannedModel& model, const UnitPlan& plan, ShardStore& shards,
               int rank, ThreadPool& threads, bool measures);
 
+  // Bytes of this rank's slices of these parameters, all of which will be signed.
+  int64_t bytes_of(const std::vector<bool>& which) const;
+
   // Let `set` make this rank's slice of a parameter, if it has one, on all threads.
   void write(size_t param, const SetValues& set);
+  // Keep what this rank owns of a parameter's elements from `begin` on.
+  void keep(size_t param, int64_t begin, std::span<const float> values);
 
-  // Throws Error(kUsage) with the names of parameters whose values here are not finite,
-  // or were not set.
-  void require_finite() const;
-  // Throws std::logic_error on every rank unless all ranks together stored each element
-  // of these parameters once. Collective.
-  void require_whole(const std::vector<bool>& which, Ranks& ranks) const;
-
-  // Of all ranks' slices. Collective.
-  void measure(std::vector<InitEntry>& entries, Ranks& ranks);
+  // Throws Error(kUsage) with the names of parameters whose values on some rank are not
+  // finite, or were not set; std::logic_error unless all ranks together stored each
+  // element of these parameters once. Then measures `entries`, if it measures.
+  // Collective.
+  void finish(const std::vector<bool>& which, std::vector<InitEntry>& entries,
+              Ranks& ranks);
 
  private:
-  void store(size_t param, int64_t begin, std::span<const float> values);
+  std::optional<Piece> own_piece(size_t param) const;
+  void count(size_t param, int64_t begin, std::span<const float> values);
+  void require_finite() const;
+  void require_whole(const std::vector<bool>& which, Ranks& ranks) const;
+  void measure(std::vector<InitEntry>& entries, Ranks& ranks);
 
   const ScannedModel& model_;
   const UnitPlan& plan_;

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,5 +46,7 @@ struct Piece {
 
 // In order of shard_begin; empty for a rank that owns nothing but padding.
 std::vector<Piece> pieces_of(const FlatLayout& layout, int rank);
+// That of one parameter; nothing where none of it lies there.
+std::optional<Piece> piece_of(const FlatLayout& layout, int rank, int param);
 
 }  // namespace zero

@@ -61,8 +61,9 @@ void for_each_chunk(const MappedFile& file, int64_t begin, const OnRead& on_read
                     Visit visit) {
   for (int64_t offset = begin; offset < file.size_bytes(); offset += kChunkBytes) {
     const auto bytes = file.view(offset);
-    visit(bytes.get(), offset, std::min(kChunkBytes, file.size_bytes() - offset));
-    if (on_read) on_read();
+    const int64_t num_bytes = std::min(kChunkBytes, file.size_bytes() - offset);
+    visit(bytes.get(), offset, num_bytes);
+    if (on_read) on_read(num_bytes);
   }
 }
 

@@ -10,7 +10,7 @@ namespace zero::data {
 
 // Told of each piece of a file that was read, by what reads whole files: a watchdog may
 // ask whether this process still moves.
-using OnRead = std::function<void()>;
+using OnRead = std::function<void(int64_t bytes)>;
 
 // One file of tokens. A text ends in one more token than it has bytes: kEndOfText.
 //
@@ -26,6 +26,7 @@ class TokenFile {
 
   const std::string& path() const { return file_.path(); }
   const TokenLayout& layout() const { return layout_; }
+  int64_t size_bytes() const { return file_.size_bytes(); }
   int64_t num_tokens() const { return layout_.num_tokens + (is_text() ? 1 : 0); }
 
   // Copy tokens [begin, begin + count) to `out`. Throws DataError when the file changed.

@@ -162,6 +162,12 @@ void TokenSource::check_unchanged() const {
   for (const auto& file : files_) file.check_unchanged();
 }
 
+int64_t TokenSource::num_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& file : files_) bytes += file.size_bytes();
+  return bytes;
+}
+
 uint64_t TokenSource::content_hash(const OnRead& on_read) const {
   uint64_t hash = 0;
   for (const auto& file : files_) hash = file.content_hash(hash, on_read);

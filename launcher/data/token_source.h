@@ -45,6 +45,8 @@ class TokenSource {
   // since construction.
   void check_unchanged() const;
 
+  int64_t num_bytes() const;  // of all files
+
   // Identity of the data: XXH3 over the files' names below the given paths, sizes and
   // contents, in order. The same wherever the data lies. Reads every byte, at each call.
   uint64_t content_hash(const OnRead& on_read = {}) const;

@@ -7,8 +7,6 @@
 #include <cstdlib>
 #include <limits>
 
-#include "checkpoint/work.h"
-#include "engine/activity.h"
 #include "engine/comm/hang_watch.h"
 #include "engine/comm/mpi_ranks.h"
 #include "launcher/process/environment.h"
@@ -112,7 +110,6 @@ std::unique_ptr<Ranks> World::make_ranks() const { return make_world_ranks(mpi_.
 // A short limit is for trials: ranks are named before it is over.
 void World::watch(int64_t give_up) {
   if (size() == 1) return;
-  checkpoint::set_work_listener(Activity::sign_here);
   HangLimits limits;
   limits.give_up = static_cast<double>(give_up);
   if (give_up > 0) limits.notice = std::min(limits.notice, limits.give_up / 2);

@@ -2,11 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <mutex>
+#include <string>
 #include <string_view>
 
 #include "checkpoint/names.h"
@@ -14,11 +17,27 @@
 namespace zero::launcher {
 namespace {
 
-void write_line(std::FILE* file, const std::string& line) {
-  const std::string text = line + '\n';
+std::mutex mutex;
+std::string status;  // guarded by mutex
+
+void write(std::FILE* file, const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), file);
   std::fflush(file);
   std::clearerr(file);
+}
+
+void show_status(const std::string& line) {
+  if (line == status) return;
+  winsize size{};
+  const bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  write(stderr, "\r\033[K" + line.substr(0, is_known ? size.ws_col - 1 : 79));
+  status = line;
+}
+
+void write_line(std::FILE* file, const std::string& line) {
+  const std::lock_guard lock(mutex);
+  show_status("");
+  write(file, line + '\n');
 }
 
 }  // namespace
@@ -34,6 +53,11 @@ void guard_streams() {
 
 void print_line(const std::string& line) { write_line(stdout, line); }
 void warn(const std::string& line) { write_line(stderr, "zero: " + line); }
+
+void set_status(const std::string& line) {
+  const std::lock_guard lock(mutex);
+  show_status(line);
+}
 
 std::string printable(const std::string& bytes) {
   std::string safe;

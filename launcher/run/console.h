@@ -12,6 +12,10 @@ void guard_streams();
 void print_line(const std::string& line);  // stdout, at once
 void warn(const std::string& line);        // stderr
 
+// The line at a terminal's end that tells what goes on, on stderr; others come above it.
+// Empty: none. As wide as the terminal.
+void set_status(const std::string& line);
+
 // Bytes of unknown origin made safe for a terminal: control characters other than line
 // ends and tabs, and bytes that are not UTF-8, become \xNN.
 std::string printable(const std::string& bytes);

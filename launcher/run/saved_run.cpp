@@ -70,7 +70,8 @@ std::string explain(const ChangedSetting& change, const std::string& schedule) {
 
 DataIdentity agree_on_data(const data::TokenSource& source, bool reads_all,
                            Ranks& ranks) {
-  const Activity::Stretch reading("reading the data");
+  Activity::Stretch reading("reading the data");
+  if (reads_all) reading.expect(source.num_bytes());
   const std::string hash =
       reads_all ? fmt::format("{:016x}", source.content_hash(Activity::sign_here))
                 : std::string();

@@ -124,7 +124,8 @@ void Training::open_data() {
         *eval_source_, data::SamplerOptions{shape_.seq_len, false, seed});
   }
   if (is_first_rank()) {  // reads every byte: once is enough
-    const Activity::Stretch reading("reading the data");
+    Activity::Stretch reading("checking the data");
+    reading.expect(source_->num_bytes() + (eval_source_ ? eval_source_->num_bytes() : 0));
     source_->check_ids(shape_.vocab(), Activity::sign_here);
     if (eval_source_) eval_source_->check_ids(shape_.vocab(), Activity::sign_here);
   }

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <set>
 
 #include "launcher/settings/toml.h"
@@ -22,29 +23,38 @@ namespace {
 constexpr std::array kForeignVariables = {"ZERO_TORCH", "ZERO_VENV", "ZERO_BUILD",
                                           "ZERO_CUDA", "ZERO_TARGET"};
 
-std::string unknown_variable(const std::string& name) {
+// "" for one that is nothing like a setting.
+std::string advice_for_variable(const std::string& name) {
   std::string key = name.substr(5);
   std::ranges::transform(key, key.begin(),
                          [](unsigned char c) { return std::tolower(c); });
-  return "unknown environment variable " + name + advice_for(key, variable_of);
+  return advice_for(key, variable_of);
+}
+
+// Of "ZERO_LR=0.1", unless it is somebody else's.
+std::optional<std::string> own_variable(const std::string& entry) {
+  const std::string name = entry.substr(0, entry.find('='));
+  if (!name.starts_with("ZERO_") ||
+      std::ranges::find(kForeignVariables, name) != kForeignVariables.end())
+    return {};
+  return name;
 }
 
 RawValues values_from_environment(const std::vector<std::string>& environment,
                                   Problems& problems) {
   RawValues values;
   for (const std::string& entry : environment) {
-    const size_t equals = entry.find('=');
-    const std::string name = entry.substr(0, equals);
-    if (!name.starts_with("ZERO_") ||
-        std::ranges::find(kForeignVariables, name) != kForeignVariables.end())
-      continue;
-    const std::string value = equals == entry.npos ? "" : entry.substr(equals + 1);
+    const auto own = own_variable(entry);
+    if (!own) continue;
+    const std::string& name = *own;
+    const std::string value = entry.substr(std::min(name.size() + 1, entry.size()));
     if (const Setting* setting = find_setting(name, variable_of)) {
       RawValue& raw = values[setting->key];
       raw.words = setting->is_list ? split(value, ',') : std::vector{value};
       raw.origin = name;
-    } else {
-      problems.push_back({unknown_variable(name), "environment"});
+    } else if (const std::string advice = advice_for_variable(name); !advice.empty()) {
+      problems.push_back(
+          {"unknown environment variable " + name + advice, "environment"});
     }
   }
   return values;
@@ -87,6 +97,16 @@ RawValues values_from_file(const std::string& path, Problems& problems) {
 }
 
 }  // namespace
+
+std::vector<std::string> unread_variables(const std::vector<std::string>& environment) {
+  std::vector<std::string> names;
+  for (const std::string& entry : environment) {
+    const auto name = own_variable(entry);
+    if (name && !find_setting(*name, variable_of) && advice_for_variable(*name).empty())
+      names.push_back(*name);
+  }
+  return names;
+}
 
 Settings read_settings(const CommandLine& line,
                        const std::vector<std::string>& environment,

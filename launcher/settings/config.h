@@ -29,6 +29,10 @@ Settings read_settings(const CommandLine& line,
                        const std::vector<std::string>& environment,
                        const ConfigContext& context);
 
+// Variables that begin as ours do and are like no setting: others' perhaps, for a
+// warning. Those that are like one are an error of read_settings().
+std::vector<std::string> unread_variables(const std::vector<std::string>& environment);
+
 // Settings that are each allowed and do not fit together, or do not fit the context.
 struct Conflict {
   std::vector<std::string> keys;

@@ -85,7 +85,7 @@ TEST_F(SafetensorsFolderTest, LargeTensorsAreReadInPieces) {
     writer.finish();
     static int num_pieces;
     num_pieces = 0;
-    set_work_listener([] { ++num_pieces; });
+    set_work_listener([](int64_t) { ++num_pieces; });
     EXPECT_EQ(read("w", 7, kNumel - 7),
               std::vector<float>(values.begin() + 7, values.end()))
         << name_of(dtype);

@@ -50,7 +50,7 @@ int num_pieces = 0;
 
 TEST_F(WriterTest, EachPieceThatIsWrittenOrReadIsASignOfWork) {
   const TestModel model = small_model(1);
-  set_work_listener([] { ++num_pieces; });
+  set_work_listener([](int64_t) { ++num_pieces; });
   save(model, {.step = 1});
   const int num_written = num_pieces;
   EXPECT_GE(num_written, static_cast<int>(model.size()));

@@ -39,5 +39,25 @@ TEST(Activity, WorkIsSigned) {
   EXPECT_EQ(Activity::here().state().signs, before + 3) << "its begin and its end";
 }
 
+TEST(Activity, ProgressIsThatOfTheOutermostStretchThatExpectsSomething) {
+  EXPECT_FALSE(Activity::here().progress());
+  Activity::here().sign(1000);  // before it began
+  Activity::Stretch load("loading a");
+  EXPECT_FALSE(Activity::here().progress());
+  load.expect(50);
+  Activity::here().sign(20);
+  {
+    Activity::Stretch inner("first values");
+    inner.expect(5);
+    const auto progress = Activity::here().progress();
+    ASSERT_TRUE(progress);
+    EXPECT_EQ(progress->what, "loading a");
+    EXPECT_EQ(progress->done_bytes, 20);
+    EXPECT_EQ(progress->total_bytes, 50);
+  }
+  Activity::here().sign(40);
+  EXPECT_EQ(Activity::here().progress()->done_bytes, 50) << "never more than all";
+}
+
 }  // namespace
 }  // namespace zero

@@ -1,8 +1,12 @@
 // Where first values come from: Options::source.
 #include <unistd.h>
 
+#include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <mutex>
 
 #include "engine/init/deferred_init.h"
 #include "engine/save_load.h"
@@ -14,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::Each;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 using Model = std::shared_ptr<Gpt2Impl>;
@@ -221,6 +226,115 @@ TEST_P(Sources, WithoutACheckpointAllCanBeInitializedLater) {
     EXPECT_GT(engine.forward(model, tokens, targets).item<double>(), 0);
   });
   EXPECT_EQ(later, params(Source::kInit));
+}
+
+// A function that says how often it was called for which modules, on all ranks together.
+struct Counting {
+  std::mutex mutex;
+  std::map<std::string, int> calls;
+
+  InitFunction function() {
+    return [this](const InitCall& call) {
+      const std::scoped_lock lock(mutex);
+      ++calls[call.fqn];
+      for (at::Tensor& param : call.module.parameters(/*recurse=*/false))
+        torch::nn::init::normal_(param, 3, 0.5);
+      return InitDone::kAll;
+    };
+  }
+};
+
+TEST_P(Sources, FunctionsMakeWhatTheCheckpointLacksAndNothingElse) {
+  Counting counting;
+  options.param_init = counting.function();
+  options.post_init = [](Engine&, torch::nn::Module&) { FAIL() << "a checkpoint's"; };
+  options.init_report = true;
+  Options plain = options;
+  plain.post_init = nullptr;
+  std::swap(options, plain);
+  config.n_layer = 1;
+  const auto saved = train_and_save();
+  config.n_layer = 2;
+  auto expected = params(Source::kInit);
+  for (const auto& [fqn, value] : saved) expected[fqn] = value;
+
+  std::swap(options, plain);
+  counting.calls.clear();
+  const auto loaded = params(Source::kCheckpoint, [&](Engine& engine, Model&) {
+    EXPECT_THAT(counting.calls, IsEmpty());
+    engine.control().barrier("counted");
+    LoadOptions load;
+    load.allow_missing = {"transformer.h.1.*"};
+    load_checkpoint(engine, path, load);
+    EXPECT_EQ(engine.init_report().size(), 12u);
+    EXPECT_EQ(engine.init_report().front().who, "function of transformer.h.1.ln_1");
+  });
+  EXPECT_EQ(loaded, expected);
+  for (const auto& [module, count] : counting.calls) {
+    EXPECT_TRUE(module.starts_with("transformer.h.1.")) << module;
+    EXPECT_EQ(count, ranks()) << module;
+  }
+  EXPECT_EQ(counting.calls.size(), 6u);
+}
+
+TEST_P(Sources, TypesAreProvedBeforeACheckpointIsRead) {
+  options.source = Source::kCheckpoint;
+  options.init_types = {init_type<torch::nn::LayerNormImpl>(
+      [](torch::nn::LayerNormImpl& norm, const InitCall&) { norm.reset_parameters(); })};
+  on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
+    EXPECT_THAT(error_of([&] { Engine(deferred(), options, std::move(comm)); }),
+                HasSubstr("no type of init_types covers"));
+  });
+}
+
+TEST_P(Sources, PostInitFollowsWhereThereIsNoCheckpoint) {
+  const std::string bias = "transformer.ln_f.bias";
+  std::atomic<int> calls = 0;
+  options.post_init = [&](Engine& engine, torch::nn::Module&) {
+    ++calls;
+    engine.set_full_parameter(bias, engine.full_parameter(bias) + 2);
+  };
+  const auto later = params(Source::kCheckpoint, [&](Engine& engine, Model&) {
+    engine.initialize();
+    engine.masters_changed();
+  });
+  EXPECT_EQ(calls, ranks());
+  EXPECT_EQ(later, params(Source::kInit));
+  EXPECT_THAT(later.at(bias), Each(2.0f));
+}
+
+TEST_P(Sources, FullModelsMustBeFinite) {
+  for (const Source source : {Source::kRank0, Source::kEveryRank}) {
+    options.source = source;
+    on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
+      const Model model = full();
+      torch::NoGradGuard no_grad;
+      model->transformer->ln_f->bias[63] = INFINITY;
+      EXPECT_THAT(error_of([&] { Engine(model, options, std::move(comm)); }),
+                  HasSubstr("not finite:\n  - transformer.ln_f.bias: 1\n"));
+    });
+  }
+}
+
+TEST_P(Sources, TheReportSaysWhoHeldTheModel) {
+  options.init_report = true;
+  std::mutex mutex;
+  std::map<std::string, uint64_t> checksums;
+  for (const auto& [source, who] : {std::pair(Source::kRank0, "rank 0"),
+                                    std::pair(Source::kEveryRank, "every rank")}) {
+    options.source = source;
+    on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
+      Engine engine(full(), options, std::move(comm));
+      ASSERT_EQ(engine.init_report().size(), values_of_full().size());
+      const std::scoped_lock lock(mutex);
+      for (const InitEntry& entry : engine.init_report()) {
+        EXPECT_EQ(entry.who, who);
+        EXPECT_EQ(checksums.try_emplace(entry.fqn, entry.checksum).first->second,
+                  entry.checksum)
+            << entry.fqn;
+      }
+    });
+  }
 }
 
 // Buffers are sent from rank 0, unless every rank is to have its own: then they must be

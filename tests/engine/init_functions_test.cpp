@@ -353,6 +353,19 @@ TEST(PostInit, ReadsAndWritesFullParameters) {
   options.post_init = [](Engine& engine, nn::Module&) {
     engine.set_full_parameter("blocks.1.scale", torch::full({6}, NAN));
   };
+  EXPECT_THAT(refusal(options),
+              AllOf(HasSubstr("not finite"), HasSubstr("blocks.1.scale")));
+  options.post_init = [](Engine& engine, nn::Module&) {
+    engine.set_full_parameter("blocks.1.scale", torch::full({6}, INFINITY));
+  };
+  EXPECT_THAT(refusal(options), HasSubstr("not finite"));
+  options.post_init = [](Engine& engine, nn::Module&) {
+    engine.set_buffer("blocks.0.table", torch::full({3}, -INFINITY));
+  };
+  EXPECT_NO_THROW(values_of(options)) << "a mask may have them";
+  options.post_init = [](Engine& engine, nn::Module&) {
+    engine.set_buffer("blocks.0.table", torch::full({3}, NAN));
+  };
   EXPECT_THAT(refusal(options), HasSubstr("post_init writes NaN"));
 }
 

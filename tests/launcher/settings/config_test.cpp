@@ -87,6 +87,11 @@ TEST(Config, UnknownKeyAndVariableOfferTheNearest) {
       complaint({{}, {"ZERO_GLOBAL_BACH=3"}}),
       HasSubstr(
           "unknown environment variable ZERO_GLOBAL_BACH; nearest: ZERO_GLOBAL_BATCH"));
+  const std::vector<std::string> others = {"ZERO_GLOBAL_BACH=3", "ZERO_DEMO_OUT=/x",
+                                           "ZERO_OTHERS_THING", "ZERO_LR=1", "HOME=/"};
+  EXPECT_THAT(unread_variables(others),
+              testing::ElementsAre("ZERO_DEMO_OUT", "ZERO_OTHERS_THING"))
+      << "which stop no run";
 }
 
 TEST(Config, NamesOfOtherToolsAreTranslated) {
