@@ -31,6 +31,11 @@ size_t edit_distance(const std::string& a, const std::string& b) {
   return previous[b.size()];
 }
 
+// Does it begin with `wanted`, or does one of its words?
+bool begins_with(const std::string& candidate, const std::string& wanted) {
+  return candidate.starts_with(wanted) || candidate.find('_' + wanted) != candidate.npos;
+}
+
 // What something is called here, and by others: PyTorch FSDP, DeepSpeed, Hugging Face's
 // Trainer, fairseq, Megatron-LM and nanoGPT.
 struct Translation {
@@ -45,17 +50,19 @@ const std::vector<Translation>& translations() {
   static const std::vector<Translation> all = {
       {"here: global_batch, the samples of a step on all ranks together; the number of "
        "accumulated passes is global_batch / (micro_batch * ranks)",
-       {"gradient_accumulation_steps", "update_freq", "train_batch_size",
-        "global_batch_size", "batch_size"}},
+       {"gradient_accumulation_steps", "update_freq", "train_batch_size", "grad_accum",
+        "grad_accum_steps", "global_batch_size", "batch_size"}},
       {"here: micro_batch, the samples of one kernel pass",
        {"per_device_train_batch_size", "train_micro_batch_size_per_gpu",
         "micro_batch_size", "per_device_eval_batch_size"}},
       {steps, {"max_steps", "max_update", "max_iters", "train_iters"}},
       {steps + "; the banner of a run tells how many make an epoch",
-       {"num_train_epochs", "max_epoch"}},
+       {"num_train_epochs", "max_epoch", "max_epochs", "num_epochs", "epochs", "epoch"}},
       {"here: lr", {"learning_rate"}},
       {"here: schedule", {"lr_scheduler", "lr_scheduler_type", "lr_decay_style"}},
-      {"here: warmup_steps", {"warmup_updates", "warmup_iters", "warmup_ratio"}},
+      {"here: warmup_steps",
+       {"warmup_updates", "warmup_iters", "lr_warmup_iters", "num_warmup_steps"}},
+      {"here: warmup_steps, a number of steps", {"warmup", "warmup_ratio"}},
       {"here: betas", {"adam_betas"}},
       {"here: betas, both in one", {"adam_beta1", "adam_beta2", "beta1", "beta2"}},
       {"here: eps", {"adam_eps", "adam_epsilon"}},
@@ -88,13 +95,43 @@ const std::vector<Translation>& translations() {
       {"here: eval_samples", {"eval_iters"}},
       {"here: resume", {"resume_from_checkpoint", "restore_file", "load"}},
       {"here: seq_len",
-       {"tokens_per_sample", "max_seq_length", "seq_length", "block_size",
-        "n_positions"}},
+       {"tokens_per_sample", "max_seq_length", "max_seq_len", "seq_length",
+        "sequence_length", "block_size", "context", "context_length", "ctx_len",
+        "n_positions", "max_position_embeddings"}},
       {"here: layers", {"n_layer", "num_layers", "num_hidden_layers"}},
       {"here: dim", {"n_embd", "hidden_size"}},
       {"here: heads", {"n_head", "num_heads", "num_attention_heads"}},
       {"here: kv_heads", {"num_key_value_heads"}},
-      {"here: ffn_dim", {"intermediate_size"}},
+      {"here: ffn_dim", {"intermediate_size", "ffn_hidden_size", "n_inner"}},
+      {"not needed: data is mapped into memory, no process reads it ahead",
+       {"num_workers", "dataloader_num_workers"}},
+      {"not here: there is no compiler behind LibTorch (C++); what a step takes is in "
+       "`zero_launch bench step`",
+       {"compile", "torch_compile"}},
+      {"here: chaos and trace_comm for the curious; a run always says what it does",
+       {"debug", "log_level"}},
+      {"here: metrics = jsonl or csv",
+       {"report_to", "logger", "wandb", "tensorboard", "tensorboard_dir", "logging_dir"}},
+      {"here: adam_threads for the optimizer, threads for the model",
+       {"num_threads", "omp_num_threads", "nthreads"}},
+      {"here: init_from, a folder of Hugging Face or of zero",
+       {"model_name_or_path", "pretrained", "from_pretrained", "init_checkpoint",
+        "finetune_from_model"}},
+      {"here: data",
+       {"dataset", "train_file", "train_data", "data_path", "dataset_path",
+        "input_file"}},
+      {"here: eval_data", {"validation_file", "valid_data", "val_data", "eval_file"}},
+      {"here: deterministic", {"use_deterministic_algorithms", "full_determinism"}},
+      {"here: prefetch, the units that are gathered ahead",
+       {"forward_prefetch", "backward_prefetch", "limit_all_gathers",
+        "stage3_prefetch_bucket_size"}},
+      {"here: ranks, processes that share one model",
+       {"gpus", "n_gpu", "devices", "nproc"}},
+      {"here: weight_decay", {"wd", "adam_weight_decay"}},
+      {"here: min_lr", {"lr_end", "end_learning_rate", "min_learning_rate"}},
+      {"here: optimizer", {"optim", "optim_type"}},
+      {"here: time_limit, as 90m, 12h or 1-12:00:00",
+       {"max_time", "walltime", "timeout"}},
       {"here: vocab", {"vocab_size", "padded_vocab_size"}},
   };
   return all;
@@ -112,6 +149,12 @@ std::string nearest(const std::string& name, const std::vector<std::string>& can
       best_distance = distance;
       best = candidate;
     }
+  }
+  if (!best.empty() || wanted.size() < 3) return best;
+  for (const std::string& candidate : candidates) {
+    if (begins_with(normalized(candidate), wanted) &&
+        (best.empty() || candidate.size() < best.size()))
+      best = candidate;
   }
   return best;
 }

@@ -5,8 +5,8 @@
 namespace zero::launcher {
 
 // The candidate that `name` most likely means, or "" when none is near: at most a third
-// of its letters (two in a short word) added, dropped, changed or swapped. '-' and '_'
-// are the same.
+// of its letters (two in a short word) added, dropped, changed or swapped; else the
+// shortest that has a word which begins with it. '-' and '_' are the same.
 std::string nearest(const std::string& name, const std::vector<std::string>& candidates);
 
 // "; nearest: adam; allowed: adam, step or comm", where one is near.

@@ -15,6 +15,14 @@ TEST(Names, NearestByLettersAddedDroppedChangedSwapped) {
   EXPECT_EQ(nearest("seq-len", kNames), "seq_len");
 }
 
+TEST(Names, NearestByTheBeginningOfAWord) {
+  EXPECT_EQ(nearest("warm", kNames), "warmup_steps");
+  EXPECT_EQ(nearest("warmup", kNames), "warmup_steps");
+  EXPECT_EQ(nearest("step", kNames), "warmup_steps");
+  EXPECT_EQ(nearest("tiny", {"gpt2-tiny", "llama-tiny-2"}), "gpt2-tiny");
+  EXPECT_EQ(nearest("up", kNames), "") << "too short to mean one";
+}
+
 TEST(Names, NothingIsOfferedFromAfar) {
   EXPECT_EQ(nearest("xy", kNames), "");
   EXPECT_EQ(nearest("hippopotamus", kNames), "");
