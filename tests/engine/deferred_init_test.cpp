@@ -37,19 +37,6 @@ struct LayersImpl : nn::Module {
   at::Tensor table;
 };
 
-Options quiet_options() {
-  Options options;
-  options.device = DeviceChoice::kCpu;
-  options.adam_threads = 1;
-  return options;
-}
-
-template <class Model>
-std::shared_ptr<Model> deferred() {
-  const DeferredInit guard;
-  return std::make_shared<Model>();
-}
-
 TEST(DeferredInit, ParametersHaveShapesAndNoMemory) {
   const auto model = deferred<LayersImpl>();
   for (const auto& item : model->named_parameters()) {

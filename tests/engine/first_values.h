@@ -2,13 +2,28 @@
 #include <torch/torch.h>
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 
 #include "engine/engine.h"
+#include "engine/init/deferred_init.h"
 #include "tests/engine/training.h"
 
 namespace zero::testing {
+
+template <class Model, class... Args>
+std::shared_ptr<Model> deferred(const Args&... args) {
+  const DeferredInit guard;
+  return std::make_shared<Model>(args...);
+}
+
+inline Options quiet_options() {
+  Options options;
+  options.device = DeviceChoice::kCpu;
+  options.adam_threads = 1;
+  return options;
+}
 
 // What `make()` starts with on so many ranks: full parameters and buffers by name, as
 // rank 0 has them, which `look` may look at.
