@@ -115,6 +115,19 @@ class Scanner {
   std::map<c10::TensorImpl*, size_t> seen_params_;
 };
 
+// As make_unit_plan() asks of parameters.
+void check_buffer_names(const ScannedModel& model) {
+  std::set<std::string> names;
+  for (const ParamDescription& param : model.params)
+    names.insert(param.names.begin(), param.names.end());
+  for (const std::string& fqn : model.buffer_fqns) {
+    check_fqn(fqn);
+    if (!names.contains(fqn)) continue;
+    throw Error(ExitCode::kUsage, "a parameter and a buffer have the same name", fqn,
+                "register them under different names");
+  }
+}
+
 }  // namespace
 
 ScannedModel scan_model(torch::nn::Module& root) {
@@ -130,6 +143,7 @@ ScannedModel scan_model(torch::nn::Module& root) {
     throw Error(ExitCode::kUsage, "parameters must be float, bfloat16 or half", wrong,
                 "register other tensors as buffers");
   }
+  check_buffer_names(model);
   return model;
 }
 

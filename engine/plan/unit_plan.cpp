@@ -158,7 +158,7 @@ void check_fqn(const std::string& fqn) {
       fqn.find("..") != std::string::npos || fqn.starts_with('.') || fqn.ends_with('.');
   if (fault.empty() && has_gap) fault = "the name has an empty component";
   if (fault.empty()) return;
-  throw usage("a parameter cannot be saved: " + fault,
+  throw usage("a tensor of this name cannot be saved: " + fault,
               checkpoint::printable(fqn.substr(0, 64)) + (fqn.size() > 64 ? "..." : ""),
               "register it under a name that can be a key of a checkpoint");
 }

@@ -353,5 +353,55 @@ TEST(InitCasesAlone, AStepOfALinearLayerIsTheClosedForm) {
   }
 }
 
+// --- names
+
+struct NamedImpl : nn::Module {
+  NamedImpl(const std::string& param, const std::string& buffer) {
+    register_parameter(param, torch::ones({3}));
+    register_buffer(buffer, torch::zeros({3}));
+  }
+};
+
+TEST(InitCasesNames, ThatCheckpointsCannotHoldAreRefusedBeforeAnythingStarts) {
+  const std::vector<std::pair<std::string, std::string>> names = {
+      {"a/b", "a/b"},
+      {std::string("a\0b", 3), "a\\x00b"},
+      {"\xff\xfe", "\\xff\\xfe"},
+      {std::string(1100, 'x'), std::string(64, 'x') + "..."},
+      {"\x1b[31m", "\\x1b[31m"}};
+  for (const auto& [name, shown] : names) {
+    for (const int ranks : {1, 2}) {
+      on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
+        for (const auto& model :
+             {deferred<NamedImpl>(name, "table"), deferred<NamedImpl>("w", name)}) {
+          EXPECT_THAT(
+              error_of([&] { Engine(model, quiet_options(), comm->duplicate()); }),
+              AllOf(HasSubstr("cannot be saved"), HasSubstr("where: " + shown)));
+        }
+      });
+    }
+  }
+  EXPECT_THAT(error_of([&] { Engine(deferred<NamedImpl>("w", "w"), quiet_options()); }),
+              HasSubstr("a parameter and a buffer have the same name"));
+}
+
+TEST(InitCasesNames, OfAThousandBytesComeBackFromACheckpoint) {
+  const std::string run = ::testing::TempDir() + "names_" + std::to_string(getpid());
+  fs::remove_all(run);
+  const std::string param(1000, 'p'), buffer(1000, 'b');
+  for (const int ranks : {1, 2}) {
+    on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
+      Engine engine(deferred<NamedImpl>(param, buffer), quiet_options(), std::move(comm));
+      engine.set_full_parameter(param, torch::full({3}, 2.0f));
+      const std::string saved =
+          save_checkpoint(engine, run, SavedState(), /*replace=*/true);
+      engine.set_full_parameter(param, torch::zeros({3}));
+      load_checkpoint(engine, saved);
+      EXPECT_TRUE(torch::equal(engine.full_parameter(param), torch::full({3}, 2.0f)));
+    });
+  }
+  fs::remove_all(run);
+}
+
 }  // namespace
 }  // namespace zero::testing
