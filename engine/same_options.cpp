@@ -2,6 +2,7 @@
 
 #include "checkpoint/hash.h"
 #include "engine/comm/same_lines.h"
+#include "engine/init/deferred_init.h"
 
 namespace zero {
 namespace {
@@ -81,9 +82,10 @@ uint64_t hash_of(const Lines& lines) {
   return checkpoint::hash_of(text.data(), text.size());
 }
 
-// Units, names, shapes: one number, as the list may be long.
-void add_model(Lines& lines, const ScannedModel& model) {
-  Lines all;
+// Units, names, shapes: one number, as the list may be long. And which of them have
+// memory: other sources are for ranks that differ there, or say so themselves.
+void add_model(Lines& lines, const Options& options, const ScannedModel& model) {
+  Lines all, deferred;
   for (const UnitDescription& unit : model.units) all.add(unit.fqn, unit.type);
   for (const ParamDescription& param : model.params) {
     for (const std::string& name : param.names) all.add(name, param.requires_grad);
@@ -91,6 +93,9 @@ void add_model(Lines& lines, const ScannedModel& model) {
   }
   for (const std::string& fqn : model.buffer_fqns) all.add(fqn, "");
   lines.add("the model's parameters", hash_of(all));
+  for (const at::Tensor& tensor : model.tensors)
+    deferred.add("", options.source == Source::kInit && is_deferred(tensor));
+  lines.add("which parameters zero::DeferredInit made", hash_of(deferred));
 }
 
 }  // namespace
@@ -101,7 +106,7 @@ void require_same_options(const Options& options, const ScannedModel& model,
   add_schedule(lines, options.schedule);
   add_behaviour(lines, options);
   add_memory(lines, options);
-  add_model(lines, model);
+  add_model(lines, options, model);
   require_same_lines(
       lines, "ranks were given different options",
       "give every rank the same; only threads, traces and chaos may differ", ranks);

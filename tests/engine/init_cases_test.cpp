@@ -403,5 +403,19 @@ TEST(InitCasesNames, OfAThousandBytesComeBackFromACheckpoint) {
   fs::remove_all(run);
 }
 
+// --- ranks that differ
+
+TEST(InitCasesRanks, WhereOthersHaveMemoryTheyAreToldSo) {
+  for (const int poor : {0, 1}) {
+    on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
+      const auto model =
+          comm->rank() == poor ? deferred<LoneImpl>() : std::make_shared<LoneImpl>();
+      EXPECT_THAT(error_of([&] { Engine(model, quiet_options(), std::move(comm)); },
+                           ExitCode::kDiverged),
+                  HasSubstr("which parameters zero::DeferredInit made (rank 1)"));
+    });
+  }
+}
+
 }  // namespace
 }  // namespace zero::testing
