@@ -153,6 +153,11 @@ void give_storage(at::Tensor deferred, const std::function<c10::Storage()>& make
   deferred.unsafeGetTensorImpl()->set_storage_keep_dtype(storage);
 }
 
+void take_storage_back(at::Tensor tensor, const c10::Storage& deferred) {
+  tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(deferred);
+  holder_of(tensor)->made.reset();
+}
+
 std::vector<at::Tensor> tensors_in(const c10::IValue& value) {
   std::vector<at::Tensor> tensors;
   const auto add = [&](const at::Tensor& tensor) {

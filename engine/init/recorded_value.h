@@ -76,6 +76,8 @@ int unwritten_byte(bool is_floating);
 // Put a tensor over a storage with its values. Other deferred tensors of the same storage
 // get that one, too.
 void give_storage(at::Tensor deferred, const std::function<c10::Storage()>& make);
+// Undo it: the tensor is deferred over the storage that it had, as if it had got none.
+void take_storage_back(at::Tensor tensor, const c10::Storage& deferred);
 
 // Memory that nothing has written.
 c10::Storage unwritten_storage(size_t num_bytes, bool is_floating);

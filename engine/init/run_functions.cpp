@@ -5,10 +5,12 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <exception>
 #include <set>
 
 #include "engine/errors.h"
 #include "engine/init/deferred_init.h"
+#include "engine/init/recorded_value.h"
 #include "engine/init/replay.h"
 #include "offload/philox.h"
 
@@ -88,7 +90,8 @@ InitFunctions::InitFunctions(const ScannedModel& model, const Options& options,
       options_(options),
       of_param_(model.params.size()),
       of_buffer_(model.buffers.size()),
-      buffer_writer_(model.buffers.size()) {
+      buffer_writer_(model.buffers.size()),
+      num_exceptions_(std::uncaught_exceptions()) {
   if (!are_called) return;
   if (options.param_init && !options.init_types.empty())
     refuse("both param_init and init_types", "Options", "one of them");
@@ -96,7 +99,11 @@ InitFunctions::InitFunctions(const ScannedModel& model, const Options& options,
   if (!options.init_types.empty()) add_types();
 }
 
-InitFunctions::~InitFunctions() = default;
+InitFunctions::~InitFunctions() {
+  if (std::uncaught_exceptions() == num_exceptions_) return;
+  for (const auto& [buffer, deferred] : given_buffers_)
+    take_storage_back(buffer, deferred);
+}
 
 void InitFunctions::own(Task& task, bool with_descendants) {
   const size_t index = tasks_.size();
@@ -204,8 +211,9 @@ void InitFunctions::run(Task& task) {
   const torch::NoGradGuard no_grad;
   const FullMemory memory(model_, task.params);
   for (const size_t buffer : task.buffers) {
-    if (is_deferred(model_.buffers[buffer]))
-      Replay(options_.seed).give_memory(model_.buffers[buffer]);
+    if (!is_deferred(model_.buffers[buffer])) continue;
+    given_buffers_.emplace_back(model_.buffers[buffer], model_.buffers[buffer].storage());
+    Replay(options_.seed).give_memory(model_.buffers[buffer]);
   }
   std::vector<at::Tensor> own_buffers;
   for (const size_t buffer : task.buffers) own_buffers.push_back(model_.buffers[buffer]);

@@ -21,7 +21,10 @@ class InitFunctions {
   // that lists what two of them cover, or none.
   // `are_called`: else there are none, whatever the options hold.
   InitFunctions(const ScannedModel& model, const Options& options, bool are_called);
+  // Where an exception ends it, deferred buffers that functions wrote are deferred again.
   ~InitFunctions();
+  InitFunctions(const InitFunctions&) = delete;
+  InitFunctions& operator=(const InitFunctions&) = delete;
 
   // What a function made of a deferred parameter, of the parameter's type; nothing where
   // it was left to the next in line. Valid until another module's turn.
@@ -56,7 +59,9 @@ class InitFunctions {
   std::map<const at::TensorImpl*, size_t> task_of_buffer_;
   std::vector<std::optional<size_t>> buffer_writer_;
   std::optional<size_t> ran_last_;
-  std::vector<std::pair<size_t, at::Tensor>> results_;  // of that task
+  std::vector<std::pair<size_t, at::Tensor>> results_;              // of that task
+  std::vector<std::pair<at::Tensor, c10::Storage>> given_buffers_;  // and what they had
+  const int num_exceptions_;
 };
 
 }  // namespace zero

@@ -417,5 +417,28 @@ TEST(InitCasesRanks, WhereOthersHaveMemoryTheyAreToldSo) {
   }
 }
 
+// --- buffers
+
+struct TableImpl : PartImpl {
+  TableImpl() {
+    add("w", torch::empty({3}), Way::kComputes);
+    table = register_buffer("table", torch::zeros({3}));
+  }
+  at::Tensor table;
+};
+
+TEST(InitCasesBuffers, ARefusalForgetsWhatAFunctionWrote) {
+  const auto model = deferred<TableImpl>();
+  Options options = quiet_options();
+  options.param_init = [&](const InitCall&) {
+    model->table.fill_(7);
+    return InitDone::kAll;  // but w
+  };
+  EXPECT_THAT(error_of([&] { Engine(model, options); }), HasSubstr("w: 3 of 3"));
+  EXPECT_TRUE(is_deferred(model->table));
+  Engine engine(model, quiet_options());
+  EXPECT_TRUE(torch::equal(model->table, torch::zeros({3})));
+}
+
 }  // namespace
 }  // namespace zero::testing
