@@ -43,6 +43,10 @@ std::string shown(const std::string& module) {
   return module.empty() ? "the model itself" : module;
 }
 
+std::string option_of(const Options& options) {
+  return options.param_init ? "Options::param_init" : "Options::init_types";
+}
+
 [[noreturn]] void refuse(const std::string& problem, const std::string& where,
                          const std::string& cure) {
   throw Error(ExitCode::kUsage, problem, where, cure);
@@ -264,7 +268,7 @@ void InitFunctions::require_unchanged(const Task& task,
                (param != model_.tensors.end()
                     ? model_.params[param - model_.tensors.begin()].fqn
                     : model_.buffer_fqns[buffer - model_.buffers.begin()]),
-           "Options::param_init", "write the module's own parameters and buffers alone");
+           option_of(options_), "write the module's own parameters and buffers alone");
   }
 }
 
@@ -283,9 +287,11 @@ void InitFunctions::keep_values(const Task& task, InitDone done) {
   if (!unwritten.empty())
     refuse("the init function of " + shown(task.fqn) +
                " leaves without a value:" + unwritten,
-           "Options::param_init",
-           "write all of it, or return InitDone::kLeftRest where whole parameters are "
-           "for Options::init and the constructor");
+           option_of(options_),
+           options_.param_init
+               ? "write all of it, or return InitDone::kLeftRest where whole parameters "
+                 "are for Options::init and the constructor"
+               : "write all of it");
 }
 
 std::optional<at::Tensor> InitFunctions::values_of(size_t param) {

@@ -329,6 +329,16 @@ TEST(InitTypes, MustCoverEverything) {
   EXPECT_FALSE(has_run);
 }
 
+TEST(InitTypes, MustWriteAllThatTheyCover) {
+  Options options = with_types();
+  options.init_types[0] =
+      init_type<BlockImpl>([](BlockImpl& m, const InitCall&) { m.scale.fill_(1); });
+  EXPECT_THAT(refusal(options),
+              AllOf(HasSubstr("blocks.0.up.weight: 48 of 48 elements"),
+                    HasSubstr("where: Options::init_types"), Not(HasSubstr("kLeftRest")),
+                    Not(HasSubstr("blocks.0.scale"))));
+}
+
 // --- afterwards
 
 TEST(PostInit, ReadsAndWritesFullParameters) {
