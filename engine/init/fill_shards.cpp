@@ -87,6 +87,26 @@ bool is_taken_from_rank_0(const ScannedModel& model, size_t param,
            std::ranges::any_of(model.tensors, is_deferred));
 }
 
+// As first_values(); nothing where nothing says how it starts.
+std::optional<FirstValues> known_values(const ScannedModel& model, size_t param,
+                                        const Options& options,
+                                        InitFunctions& functions) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor& tensor = model.tensors[param];
+  if (is_taken_from_rank_0(model, param, options))
+    return {{"rank 0", "", copy_of(tensor.detach().cpu())}};
+  if (const auto values = functions.values_of(param))
+    return {{"function of " + *functions.module_of(param), "", copy_of(*values)}};
+  if (const auto* rule = rule_for(model.params[param], options.init)) {
+    return {{"rule " + rule->first, to_string(rule->second),
+             drawn_from({rule->second, model.params[param].fqn}, options.seed)}};
+  }
+  if (const auto spec = recorded_spec(tensor))
+    return {{"constructor", to_string(spec->spec), drawn_from(*spec, options.seed)}};
+  if (has_no_values(tensor)) return {};
+  return {{"constructor", "", copy_of(replayed(model, param, options.seed))}};
+}
+
 InitEntry entry_of(const at::Tensor& buffer, const std::string& fqn,
                    const std::string& who) {
   InitEntry entry = InitEntry::of(fqn, who);
@@ -131,20 +151,8 @@ void require_known(const ScannedModel& model, const Options& options,
 
 FirstValues first_values(const ScannedModel& model, size_t param, const Options& options,
                          InitFunctions& functions) {
-  const torch::NoGradGuard no_grad;
-  const at::Tensor& tensor = model.tensors[param];
-  if (is_taken_from_rank_0(model, param, options))
-    return {"rank 0", "", copy_of(tensor.detach().cpu())};
-  if (const auto values = functions.values_of(param))
-    return {"function of " + *functions.module_of(param), "", copy_of(*values)};
-  if (const auto* rule = rule_for(model.params[param], options.init)) {
-    return {"rule " + rule->first, to_string(rule->second),
-            drawn_from({rule->second, model.params[param].fqn}, options.seed)};
-  }
-  if (const auto spec = recorded_spec(tensor))
-    return {"constructor", to_string(spec->spec), drawn_from(*spec, options.seed)};
-  if (has_no_values(tensor)) refuse_unknown(model.params[param].fqn);
-  return {"constructor", "", copy_of(replayed(model, param, options.seed))};
+  if (auto values = known_values(model, param, options, functions)) return *values;
+  refuse_unknown(model.params[param].fqn);
 }
 
 std::vector<InitEntry> fill_shards(const ScannedModel& model, const UnitPlan& plan,
@@ -159,13 +167,20 @@ std::vector<InitEntry> fill_shards(const ScannedModel& model, const UnitPlan& pl
   Agreement all(ranks, "first values");
   all.run([&] {
     require_known(model, options, functions, which);
+    std::string unknown;
     for (size_t i = 0; i < entries.size(); ++i) {
       if ((!which.empty() && !which[i]) || is_taken_from_rank_0(model, i, options))
         continue;
-      const FirstValues values = first_values(model, i, options, functions);
-      writer.write(i, values.set);
-      entries[i] = InitEntry::of(model.params[i].fqn, values.who, values.distribution);
+      const std::string& fqn = model.params[i].fqn;
+      const auto values = known_values(model, i, options, functions);
+      if (!values) {
+        unknown += (unknown.empty() ? "" : ", ") + fqn;  // its function left it
+        continue;
+      }
+      writer.write(i, values->set);
+      entries[i] = InitEntry::of(fqn, values->who, values->distribution);
     }
+    if (!unknown.empty()) refuse_unknown(unknown);
     if (which.empty()) functions.run_rest();  // they may write what has memory
   });
   for (size_t i = 0; i < entries.size(); ++i) {
