@@ -307,6 +307,7 @@ void Engine::Impl::begin_forward() {
   require_idle("forward()");
   require_whole();
   require_requires_grad();
+  require_no_others();
   require_default_stream();
   const bool trains = torch::GradMode::is_enabled();
   scope_is_finished = false;
@@ -375,6 +376,18 @@ void Engine::Impl::require_requires_grad() const {
                 model.params[i].fqn,
                 "freeze parameters before, or by a group: Options::groups = {{\"" +
                     model.params[i].fqn + "\", 1, {}, /*frozen=*/true}}");
+  }
+}
+
+// Looked at once a step: nobody would gather or train them.
+void Engine::Impl::require_no_others() const {
+  if (!losses.empty()) return;
+  const std::vector<at::Tensor> params = root->parameters();
+  if (std::ranges::all_of(params, is_flat)) return;
+  for (const auto& item : root->named_parameters()) {
+    if (is_flat(item.value())) continue;
+    throw Error(ExitCode::kUsage, "a parameter came after the engine was made",
+                item.key(), "register all modules first, or make another engine");
   }
 }
 

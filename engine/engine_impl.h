@@ -54,6 +54,7 @@ struct Engine::Impl {
   void finish_forward();
   void end_forward();
   void require_requires_grad() const;
+  void require_no_others() const;
   uint64_t forward_key();
   void hold_root();
   void release_root();

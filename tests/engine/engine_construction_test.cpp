@@ -120,6 +120,19 @@ TEST_P(EngineConstruction, ADeferredModelWithoutRulesMayBeGivenThemLater) {
   });
 }
 
+TEST_P(EngineConstruction, AModuleThatComesLateIsNamed) {
+  on_ranks(GetParam(), [&](std::unique_ptr<Ranks> comm) {
+    auto model = std::make_shared<ModelImpl>();
+    Engine engine(model, options, std::move(comm));
+    model->register_module("late", std::make_shared<ScaleImpl>());
+    EXPECT_THAT(error_of([&] { engine.forward(model, torch::ones({3})); }),
+                AllOf(HasSubstr("came after the engine was made"), HasSubstr("late.w")));
+    model->unregister_module("late");
+    engine.backward(engine.forward(model, torch::ones({3})), 1);
+    EXPECT_FALSE(engine.step().skipped);
+  });
+}
+
 TEST_P(EngineConstruction, OneEnginePerModelWithUnitsOrWithout) {
   const auto refuse_second = [&](auto model) {
     on_ranks(GetParam(), [&](std::unique_ptr<Ranks> comm) {
