@@ -1,44 +1,11 @@
 #include "launcher/run/metrics.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <nlohmann/json.hpp>
-#include <utility>
-
-#include "launcher/run/console.h"
 
 namespace zero::launcher {
 namespace {
-
-int64_t size_of(int descriptor) {
-  struct stat status;
-  return fstat(descriptor, &status) == 0 ? status.st_size : -1;
-}
-
-// O_NONBLOCK: a pipe must not keep a run waiting for its reader.
-int open_file(const std::string& path) {
-  const int descriptor =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666);
-  struct stat status;
-  if (descriptor < 0 || (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)))
-    return descriptor;
-  close(descriptor);
-  errno = EINVAL;
-  return -1;
-}
-
-// Half a line would make the file unreadable.
-void take_back(int descriptor, int64_t size_before, bool has_written) {
-  if (!has_written || size_before < 0) return;
-  [[maybe_unused]] const int ignored = ftruncate(descriptor, size_before);
-}
 
 // The order of the keys is that of the code: a person reads these lines too.
 using Json = nlohmann::ordered_json;
@@ -98,6 +65,20 @@ std::string csv_line(const Json& step, bool names) {
   return line;
 }
 
+TensorboardFile::Scalars scalars_of(const Json& step) {
+  TensorboardFile::Scalars scalars;
+  const auto add = [&](const char* tag, const char* key) {
+    if (step.contains(key)) scalars.emplace_back(tag, step[key].get<double>());
+  };
+  add("train/loss", "loss");
+  add("train/grad_norm", "grad_norm");
+  add("train/lr", "lr");
+  add("train/tokens_per_second", "tokens_per_second");
+  add("train/step_seconds", "seconds");
+  add("train/loss_scale", "loss_scale");
+  return scalars;
+}
+
 void append(AppendFile& file, const Json& record) {
   if (file.num_lost() > 0 &&
       !file.append(dump({{"type", "gap"}, {"lost", file.num_lost()}})))
@@ -107,63 +88,25 @@ void append(AppendFile& file, const Json& record) {
 
 }  // namespace
 
-AppendFile::AppendFile(std::string path) : path_(std::move(path)) {}
-
-AppendFile::~AppendFile() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
-
-bool AppendFile::append(const std::string& line) {
-  if (try_append(line + '\n')) {
-    num_lost_ = 0;
-    return true;
-  }
-  ++num_lost_;
-  if (!std::exchange(has_warned_, true))
-    warn(
-        fmt::format("cannot write {}: {}; training goes on, lines are lost until it can "
-                    "be written again",
-                    path_, std::strerror(errno)));
-  return false;
-}
-
-bool AppendFile::is_empty() const {
-  struct stat status;
-  return stat(path_.c_str(), &status) != 0 || status.st_size == 0;
-}
-
-bool AppendFile::try_append(const std::string& text) {
-  if (descriptor_ < 0) descriptor_ = open_file(path_);
-  if (descriptor_ < 0) return false;
-  const int64_t size_before = size_of(descriptor_);
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t written = write(descriptor_, text.data() + done, text.size() - done);
-    if (written > 0) {
-      done += written;
-    } else if (errno != EINTR) {
-      const int error = errno;
-      take_back(descriptor_, size_before, done > 0);
-      errno = error;
-      return false;
-    }
-  }
-  return true;
-}
-
-Metrics::Metrics(const std::string& folder, bool with_csv)
+Metrics::Metrics(const std::string& folder, const MetricsOptions& options)
     : jsonl_(folder + "/metrics.jsonl") {
-  if (with_csv) csv_ = std::make_unique<AppendFile>(folder + "/metrics.csv");
+  if (options.csv) csv_ = std::make_unique<AppendFile>(folder + "/metrics.csv");
+  if (options.tensorboard)
+    tensorboard_ =
+        std::make_unique<TensorboardFile>(folder + "/tensorboard", options.num_steps + 1);
 }
 
 void Metrics::step(const StepRecord& record) {
   const Json json = to_json(record);
   append(jsonl_, json);
+  if (tensorboard_ && !record.skipped) tensorboard_->write(record.step, scalars_of(json));
   if (!csv_) return;
   if (csv_->is_empty()) csv_->append(csv_line(json, /*names=*/true));
   csv_->append(csv_line(json, /*names=*/false));
 }
 
 void Metrics::eval(const EvalRecord& r) {
+  if (tensorboard_) tensorboard_->write(r.step, {{"eval/loss", r.loss}});
   note("eval", {{"step", r.step},
                 {"loss", r.loss},
                 {"ppl", std::exp(r.loss)},

@@ -6,7 +6,9 @@
 
 #include "engine/step_report.h"
 #include "engine/traffic.h"
+#include "launcher/run/append_file.h"
 #include "launcher/run/shares.h"
+#include "launcher/run/tensorboard.h"
 
 namespace zero::launcher {
 
@@ -27,42 +29,25 @@ struct EvalRecord {
   double seconds = 0;
 };
 
-// Append lines to a file that the run can do without.
-//
-// Nothing here throws or stops: when a line cannot be written whole, the file keeps its
-// last complete line, one warning goes to stderr, and later lines are tried again.
-class AppendFile {
- public:
-  explicit AppendFile(std::string path);
-  ~AppendFile();
-  AppendFile(const AppendFile&) = delete;
-  AppendFile& operator=(const AppendFile&) = delete;
-
-  // Written through to the system, with a line end added; false when it was lost.
-  bool append(const std::string& line);
-
-  bool is_empty() const;  // nothing was ever written to it
-  // Lines, since the last one that was written.
-  int64_t num_lost() const { return num_lost_; }
-
- private:
-  bool try_append(const std::string& text);
-
-  std::string path_;
-  int descriptor_ = -1;
-  int64_t num_lost_ = 0;
-  bool has_warned_ = false;
+// What is written beside metrics.jsonl.
+struct MetricsOptions {
+  bool csv = false;
+  bool tensorboard = false;
+  int64_t num_steps = 0;  // done before; what files tell of later ones is taken back
 };
 
-// Write metrics.jsonl, and metrics.csv if asked for, in the run's folder.
+// Write metrics.jsonl, and if asked for metrics.csv and tensorboard/, in the run's
+// folder.
 //
 // Every record is a line, written through at once; the files are appended to, never
-// replaced. Numbers have all their digits, those that are not finite are null. Lines that
-// could not be written are counted, and the next one that can follows a {"type": "gap",
+// replaced. TensorBoard is not told of steps that were skipped: they have no number of
+// their own. Numbers have all their digits, those that are not finite are null. Lines
+// that could not be written are counted, and the next one that can follows a {"type":
+// "gap",
 // "lost": n}. Nothing here throws.
 class Metrics {
  public:
-  Metrics(const std::string& folder, bool with_csv);
+  Metrics(const std::string& folder, const MetricsOptions& options);
 
   void step(const StepRecord& record);
   void eval(const EvalRecord& record);
@@ -71,7 +56,9 @@ class Metrics {
 
  private:
   AppendFile jsonl_;
-  std::unique_ptr<AppendFile> csv_;  // null: not asked for
+  // null: not asked for
+  std::unique_ptr<AppendFile> csv_;
+  std::unique_ptr<TensorboardFile> tensorboard_;
 };
 
 }  // namespace zero::launcher

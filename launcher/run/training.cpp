@@ -44,6 +44,13 @@ bool is_text(const data::TokenSource& source) {
   return source.vocab_size() == data::TokenFile::kTextVocab;
 }
 
+MetricsOptions metrics_options(const Settings& settings, int64_t num_steps) {
+  const auto is_asked_for = [&](const char* format) {
+    return std::ranges::find(settings.metrics, format) != settings.metrics.end();
+  };
+  return {is_asked_for("csv"), is_asked_for("tensorboard"), num_steps};
+}
+
 }  // namespace
 
 Training::Training(const Settings& settings, const ModelFamilies& models, World& world)
@@ -173,10 +180,6 @@ void Training::open_folder() {
                                              : checkpoint::TakeOver::kFromTheDead;
   folder_ = std::make_unique<RunFolder>(settings_.out, job_id(process_environment()),
                                         take_over, engine_->control());
-  if (!is_first_rank()) return;
-  const bool with_csv =
-      std::ranges::find(settings_.metrics, "csv") != settings_.metrics.end();
-  metrics_ = std::make_unique<Metrics>(settings_.out, with_csv);
 }
 
 void Training::load_progress() {
@@ -293,6 +296,7 @@ void Training::announce_start() {
   const bool is_fresh = started_from_.empty();
   const int64_t num_cut =
       cut_metrics(settings_.out, is_fresh ? -1 : step, progress_.num_batches);
+  metrics_ = std::make_unique<Metrics>(settings_.out, metrics_options(settings_, step));
   metrics_->note("run", {{"world",
                           {{"size", world_.size()},
                            {"threads", process_.threads},

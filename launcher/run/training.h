@@ -107,7 +107,7 @@ class Training {
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<RunFolder> folder_;
-  std::unique_ptr<Metrics> metrics_;  // rank 0 only
+  std::unique_ptr<Metrics> metrics_;  // rank 0 only, from announce_start() on
   SavedRun identity_;                 // of this run, as its checkpoints tell it
 
   Progress progress_;

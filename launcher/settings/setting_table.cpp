@@ -225,7 +225,7 @@ Group output() {
            "parameters of a checkpoint that the model need not have"),
       boolean("take_over", &Settings::take_over,
               "take the run from a job on another host that is gone without a word"),
-      choices("metrics", &Settings::metrics, {"jsonl", "csv"},
+      choices("metrics", &Settings::metrics, {"jsonl", "csv", "tensorboard"},
               "formats of the metrics; jsonl is always written"),
       integer("log_every", &Settings::log_every, 1, kMany,
               "steps between lines on the screen"),

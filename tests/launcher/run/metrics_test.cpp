@@ -36,11 +36,17 @@ class MetricsTest : public testing::Test {
     return all;
   }
 
+  // Of the one file in tensorboard/.
+  std::string read_events() const {
+    const std::filesystem::directory_iterator entries(folder.path("tensorboard"));
+    return folder.read("tensorboard/" + entries->path().filename().string());
+  }
+
   TempFolder folder;
 };
 
 TEST_F(MetricsTest, AStepHasAllItsDigits) {
-  Metrics(folder.path(""), false).step(some_step(12));
+  Metrics(folder.path(""), {}).step(some_step(12));
   const json step = lines().at(0);
   EXPECT_EQ(step["type"], "step");
   EXPECT_EQ(step["step"], 12);
@@ -59,7 +65,7 @@ TEST_F(MetricsTest, AStepTellsWhatMovedAndWhatTookItsTime) {
   StepRecord record = some_step(12);
   record.traffic = {1, 2, 3, 4};
   record.shares = {0.5, 0.25, 0.125, 0.0625, 0.75};
-  Metrics(folder.path(""), false).step(record);
+  Metrics(folder.path(""), {}).step(record);
   const json step = lines().at(0);
   EXPECT_EQ(step["bytes_h2d"], 1);
   EXPECT_EQ(step["bytes_d2h"], 2);
@@ -75,7 +81,7 @@ TEST_F(MetricsTest, AStepTellsWhatMovedAndWhatTookItsTime) {
 TEST_F(MetricsTest, OnlyFp16HasALossScale) {
   StepRecord record = some_step(12);
   record.loss_scale = 512;
-  Metrics(folder.path(""), true).step(record);
+  Metrics(folder.path(""), {.csv = true}).step(record);
   EXPECT_EQ(lines().at(0)["loss_scale"], 512);
   EXPECT_THAT(folder.read("metrics.csv"), HasSubstr(",loss_scale\n12,"));
   EXPECT_THAT(folder.read("metrics.csv"), testing::EndsWith(",512\n"));
@@ -83,7 +89,7 @@ TEST_F(MetricsTest, OnlyFp16HasALossScale) {
 
 TEST_F(MetricsTest, RecordsAreAppendedAcrossRuns) {
   for (int run = 0; run < 2; ++run) {
-    Metrics metrics(folder.path(""), false);
+    Metrics metrics(folder.path(""), {});
     metrics.note("run", {{"world", {{"size", 4}}}, {"config", {{"lr", 1}}}});
     metrics.step(some_step(run));
     metrics.eval({run, 2.5, 10, 1});
@@ -99,22 +105,51 @@ TEST_F(MetricsTest, WhatIsNotFiniteIsNull) {
   record.loss = std::numeric_limits<double>::quiet_NaN();
   record.skipped = true;
   record.first_bad = "loss";
-  Metrics(folder.path(""), true).step(record);
+  Metrics(folder.path(""), {.csv = true}).step(record);
   EXPECT_TRUE(lines().at(0)["loss"].is_null());
   EXPECT_EQ(lines().at(0)["first_bad"], "loss");
   EXPECT_THAT(folder.read("metrics.csv"), HasSubstr("\n1,nan,nan,"));
 }
 
 TEST_F(MetricsTest, CsvHasOneHeader) {
-  for (int run = 0; run < 2; ++run) Metrics(folder.path(""), true).step(some_step(run));
+  for (int run = 0; run < 2; ++run)
+    Metrics(folder.path(""), {.csv = true}).step(some_step(run));
   const std::string csv = folder.read("metrics.csv");
   EXPECT_THAT(csv, StartsWith("step,loss,ppl,grad_norm,"));
   EXPECT_EQ(std::ranges::count(csv, '\n'), 3);
 }
 
+TEST_F(MetricsTest, TensorboardHasStepsAndEvaluations) {
+  StepRecord skipped = some_step(8);
+  skipped.skipped = true;
+  StepRecord scaled = some_step(8);
+  scaled.loss_scale = 512;
+  {
+    Metrics metrics(folder.path(""), {.tensorboard = true, .num_steps = 6});
+    metrics.step(some_step(7));
+    metrics.eval({7, 2.5, 10, 1});
+    metrics.step(skipped);
+    metrics.step(scaled);
+  }
+  const std::string bytes = read_events();
+  EXPECT_THAT(bytes, HasSubstr("\x10\x07\x3a\x02\x08\x01")) << "begins with step 7";
+  const auto count = [&](const std::string& tag) {
+    size_t number = 0;
+    for (size_t at = 0; (at = bytes.find(tag, at)) != bytes.npos; ++at) ++number;
+    return number;
+  };
+  for (const char* tag : {"train/loss\x15", "train/grad_norm\x15", "train/lr\x15",
+                          "train/tokens_per_second\x15", "train/step_seconds\x15"}) {
+    EXPECT_EQ(count(tag), 2u) << tag;
+  }
+  EXPECT_EQ(count("train/loss_scale\x15"), 1u);
+  EXPECT_EQ(count("eval/loss\x15"), 1u);
+  EXPECT_EQ(lines().size(), 4u);
+}
+
 TEST_F(MetricsTest, AFullDiskLosesLinesAndIsCounted) {
   std::signal(SIGXFSZ, SIG_IGN);
-  Metrics metrics(folder.path(""), false);
+  Metrics metrics(folder.path(""), {});
   metrics.step(some_step(1));
   const auto size = std::filesystem::file_size(folder.path("metrics.jsonl"));
   rlimit before{};
@@ -139,11 +174,11 @@ TEST_F(MetricsTest, AFullDiskLosesLinesAndIsCounted) {
 
 TEST_F(MetricsTest, AnUnwritableFolderDoesNotStopTheRun) {
   testing::internal::CaptureStderr();
-  Metrics metrics("/proc/nowhere", true);
+  Metrics metrics("/proc/nowhere", {.csv = true, .tensorboard = true});
   metrics.step(some_step(1));
   metrics.step(some_step(2));
   EXPECT_EQ(std::ranges::count(testing::internal::GetCapturedStderr(), '\n'),
-            2);  // one for each file
+            3);  // one for each file
 }
 
 }  // namespace

@@ -203,7 +203,7 @@ TEST(Config, BadNumbersAreRefusedByName) {
                   "steps=3:5 (--trace)");
   }
   EXPECT_THAT(complaint({{"--metrics", "jsonl,xml"}}),
-              HasSubstr("allowed: jsonl or csv"));
+              HasSubstr("allowed: jsonl, csv or tensorboard"));
 }
 
 TEST(Config, MissingAndRepeatedValues) {
