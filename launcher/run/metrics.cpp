@@ -51,18 +51,18 @@ Json to_json(const StepRecord& r) {
   return json;
 }
 
-// The names of a step's numbers or the numbers, with commas.
-std::string csv_line(const Json& step, bool names) {
-  std::string line;
+// What a table has: a column for each number of a step and of an evaluation, the latter
+// in rows of their own.
+std::vector<std::string> csv_columns(bool has_loss_scale) {
+  StepRecord some;
+  some.loss_scale = has_loss_scale;
+  std::vector<std::string> columns;
+  const Json step = to_json(some);
   for (const auto& [key, value] : step.items()) {
-    if (key == "type" || key == "skipped" || key == "first_bad") continue;
-    const std::string cell =
-        names                                                            ? key
-        : value.is_number_float() && !std::isfinite(value.get<double>()) ? "nan"
-                                                                         : value.dump();
-    line += (line.empty() ? "" : ",") + cell;
+    if (key != "type") columns.push_back(key);
   }
-  return line;
+  columns.insert(columns.end(), {"eval_loss", "eval_ppl"});
+  return columns;
 }
 
 TensorboardFile::Scalars scalars_of(const Json& step) {
@@ -90,7 +90,9 @@ void append(AppendFile& file, const Json& record) {
 
 Metrics::Metrics(const std::string& folder, const MetricsOptions& options)
     : jsonl_(folder + "/metrics.jsonl") {
-  if (options.csv) csv_ = std::make_unique<AppendFile>(folder + "/metrics.csv");
+  if (options.csv)
+    csv_ = std::make_unique<CsvFile>(folder + "/metrics.csv",
+                                     csv_columns(options.has_loss_scale));
   if (options.tensorboard)
     tensorboard_ =
         std::make_unique<TensorboardFile>(folder + "/tensorboard", options.num_steps + 1);
@@ -100,13 +102,14 @@ void Metrics::step(const StepRecord& record) {
   const Json json = to_json(record);
   append(jsonl_, json);
   if (tensorboard_ && !record.skipped) tensorboard_->write(record.step, scalars_of(json));
-  if (!csv_) return;
-  if (csv_->is_empty()) csv_->append(csv_line(json, /*names=*/true));
-  csv_->append(csv_line(json, /*names=*/false));
+  if (csv_) csv_->write(json);
 }
 
 void Metrics::eval(const EvalRecord& r) {
   if (tensorboard_) tensorboard_->write(r.step, {{"eval/loss", r.loss}});
+  if (csv_)
+    csv_->write(
+        {{"step", r.step}, {"eval_loss", r.loss}, {"eval_ppl", std::exp(r.loss)}});
   note("eval", {{"step", r.step},
                 {"loss", r.loss},
                 {"ppl", std::exp(r.loss)},

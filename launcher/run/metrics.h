@@ -7,6 +7,7 @@
 #include "engine/step_report.h"
 #include "engine/traffic.h"
 #include "launcher/run/append_file.h"
+#include "launcher/run/csv_file.h"
 #include "launcher/run/shares.h"
 #include "launcher/run/tensorboard.h"
 
@@ -33,6 +34,7 @@ struct EvalRecord {
 struct MetricsOptions {
   bool csv = false;
   bool tensorboard = false;
+  bool has_loss_scale = false;  // a column for it
   int64_t num_steps = 0;  // done before; what files tell of later ones is taken back
 };
 
@@ -57,7 +59,7 @@ class Metrics {
  private:
   AppendFile jsonl_;
   // null: not asked for
-  std::unique_ptr<AppendFile> csv_;
+  std::unique_ptr<CsvFile> csv_;
   std::unique_ptr<TensorboardFile> tensorboard_;
 };
 

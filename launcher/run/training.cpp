@@ -48,7 +48,10 @@ MetricsOptions metrics_options(const Settings& settings, int64_t num_steps) {
   const auto is_asked_for = [&](const char* format) {
     return std::ranges::find(settings.metrics, format) != settings.metrics.end();
   };
-  return {is_asked_for("csv"), is_asked_for("tensorboard"), num_steps};
+  return {.csv = is_asked_for("csv"),
+          .tensorboard = is_asked_for("tensorboard"),
+          .has_loss_scale = settings.dtype == "fp16",
+          .num_steps = num_steps};
 }
 
 }  // namespace

@@ -81,10 +81,11 @@ TEST_F(MetricsTest, AStepTellsWhatMovedAndWhatTookItsTime) {
 TEST_F(MetricsTest, OnlyFp16HasALossScale) {
   StepRecord record = some_step(12);
   record.loss_scale = 512;
-  Metrics(folder.path(""), {.csv = true}).step(record);
+  Metrics(folder.path(""), {.csv = true, .has_loss_scale = true}).step(record);
   EXPECT_EQ(lines().at(0)["loss_scale"], 512);
-  EXPECT_THAT(folder.read("metrics.csv"), HasSubstr(",loss_scale\n12,"));
-  EXPECT_THAT(folder.read("metrics.csv"), testing::EndsWith(",512\n"));
+  EXPECT_THAT(folder.read("metrics.csv"),
+              HasSubstr(",loss_scale,eval_loss,eval_ppl\n12,"));
+  EXPECT_THAT(folder.read("metrics.csv"), testing::EndsWith(",512,,\n"));
 }
 
 TEST_F(MetricsTest, RecordsAreAppendedAcrossRuns) {
@@ -117,6 +118,23 @@ TEST_F(MetricsTest, CsvHasOneHeader) {
   const std::string csv = folder.read("metrics.csv");
   EXPECT_THAT(csv, StartsWith("step,loss,ppl,grad_norm,"));
   EXPECT_EQ(std::ranges::count(csv, '\n'), 3);
+}
+
+// As it may be when a run goes on.
+TEST_F(MetricsTest, CsvHasEvaluationsInRowsOfTheirOwn) {
+  Metrics metrics(folder.path(""), {.csv = true});
+  metrics.eval({4, 0, 10, 1});
+  metrics.step(some_step(5));
+  std::istringstream csv(folder.read("metrics.csv"));
+  std::string columns, eval, step;
+  std::getline(std::getline(std::getline(csv, columns), eval), step);
+  EXPECT_THAT(columns, StartsWith("step,loss,ppl,grad_norm,"));
+  EXPECT_THAT(columns, testing::EndsWith(",share_optimizer,eval_loss,eval_ppl"));
+  EXPECT_THAT(eval, testing::MatchesRegex("4,,+0.0,1.0"));
+  EXPECT_THAT(step, StartsWith("5,0.30000000000000004,"));
+  EXPECT_THAT(step, testing::EndsWith(",0.0,,"));
+  EXPECT_EQ(std::ranges::count(eval, ','), std::ranges::count(columns, ','));
+  EXPECT_EQ(std::ranges::count(step, ','), std::ranges::count(columns, ','));
 }
 
 TEST_F(MetricsTest, TensorboardHasStepsAndEvaluations) {

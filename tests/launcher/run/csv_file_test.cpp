@@ -1,0 +1,52 @@
+#include "launcher/run/csv_file.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "tests/launcher/settings/configs.h"
+
+namespace zero::launcher {
+namespace {
+
+class CsvFileTest : public testing::Test {
+ protected:
+  void write(const nlohmann::ordered_json& numbers) {
+    CsvFile(folder.path("a.csv"), {"step", "loss", "eval"}).write(numbers);
+  }
+  std::string text() const { return folder.read("a.csv"); }
+
+  TempFolder folder;
+};
+
+TEST_F(CsvFileTest, CellsStandUnderTheirNames) {
+  write({{"loss", 0.1 + 0.2}, {"step", 1}});
+  write({{"step", 1}, {"eval", 2}, {"other", 3}});
+  EXPECT_EQ(text(), "step,loss,eval\n1,0.30000000000000004,\n1,,2\n");
+}
+
+TEST_F(CsvFileTest, AFileThatIsThereKeepsItsColumns) {
+  folder.write("a.csv", "step,wall,loss\r\n1,2,3\n");
+  write({{"step", 2}, {"loss", 4}});
+  write({{"step", 2}, {"eval", 5}});  // of which it has nothing to tell
+  EXPECT_EQ(text(), "step,wall,loss\r\n1,2,3\n2,,4\n");
+}
+
+TEST_F(CsvFileTest, WhatIsNotFiniteIsNan) {
+  write({{"step", 1},
+         {"loss", std::numeric_limits<double>::quiet_NaN()},
+         {"eval", -std::numeric_limits<double>::infinity()}});
+  EXPECT_EQ(text(), "step,loss,eval\n1,nan,nan\n");
+}
+
+TEST_F(CsvFileTest, APipeIsNotWaitedFor) {
+  ASSERT_EQ(mkfifo(folder.path("a.csv").c_str(), 0600), 0);
+  testing::internal::CaptureStderr();
+  write({{"step", 1}, {"loss", 2}});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("cannot write"));
+}
+
+}  // namespace
+}  // namespace zero::launcher
