@@ -261,10 +261,10 @@ int eval(const Call& call) {
 
 int generate_text(const Call& call) {
   return use_checkpoint("generate", call, [](LoadedModel& loaded) {
-    const std::string text =
-        sample_text(std::bind_front(&Runner::next_logits, loaded.runner.get()),
-                    loaded.settings, loaded.shape, loaded.checkpoint.run.is_text);
-    if (loaded.batch.rank == 0) print_line(text);
+    const GeneratedText sample =
+        *sample_text(std::bind_front(&Runner::next_logits, loaded.runner.get()),
+                     loaded.settings, loaded.shape, loaded.checkpoint.run.is_text);
+    if (loaded.batch.rank == 0) print_line(sample.prompt + sample.text);
   });
 }
 

@@ -45,17 +45,19 @@ int64_t choose_token(std::span<const float> logits, double temperature, double u
   return std::min<int64_t>(chosen - cumulative.begin(), std::ssize(logits) - 1);
 }
 
-std::vector<int64_t> generate(const std::vector<int64_t>& prompt,
-                              const GenerateOptions& options,
-                              const NextLogits& next_logits) {
+std::optional<std::vector<int64_t>> generate(const std::vector<int64_t>& prompt,
+                                             const GenerateOptions& options,
+                                             const NextLogits& next_logits,
+                                             const IsStopped& is_stopped) {
   std::vector<int64_t> tokens = prompt;
   for (int64_t i = 0; i < options.num_tokens; ++i) {
+    if (is_stopped()) return std::nullopt;
     const int64_t length = std::min(std::ssize(tokens), options.context);
     const std::vector<float> logits = next_logits(std::span(tokens).last(length));
     tokens.push_back(
         choose_token(logits, options.temperature, uniform_number(options.seed, i)));
   }
-  return {tokens.begin() + std::ssize(prompt), tokens.end()};
+  return std::vector(tokens.begin() + std::ssize(prompt), tokens.end());
 }
 
 std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text,
@@ -86,14 +88,18 @@ std::string show_tokens(std::span<const int64_t> tokens, bool is_text) {
   return printable(bytes);
 }
 
-std::string sample_text(const NextLogits& next_logits, const Settings& settings,
-                        const ModelShape& shape, bool is_text) {
+std::optional<GeneratedText> sample_text(const NextLogits& next_logits,
+                                         const Settings& settings,
+                                         const ModelShape& shape, bool is_text,
+                                         const IsStopped& is_stopped) {
   const std::vector<int64_t> prompt =
       parse_prompt(settings.sample, is_text, shape.vocab());
   const GenerateOptions options{settings.sample_tokens, settings.sample_temperature,
                                 static_cast<uint64_t>(settings.seed), shape.seq_len};
-  return show_tokens(prompt, is_text) + (is_text ? "" : " ") +
-         show_tokens(generate(prompt, options, next_logits), is_text);
+  const auto tokens = generate(prompt, options, next_logits, is_stopped);
+  if (!tokens) return std::nullopt;
+  return GeneratedText{show_tokens(prompt, is_text),
+                       (is_text ? "" : " ") + show_tokens(*tokens, is_text)};
 }
 
 }  // namespace zero::launcher

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,11 +21,14 @@ struct GenerateOptions {
 // Logits (vocab) of the token that follows these.
 using NextLogits = std::function<std::vector<float>(std::span<const int64_t>)>;
 
-// The tokens that follow the prompt, which has at least one. Always as many as asked for:
-// next_logits may be a collective call.
-std::vector<int64_t> generate(const std::vector<int64_t>& prompt,
-                              const GenerateOptions& options,
-                              const NextLogits& next_logits);
+// Asked before each token; no more are made when it says so. May be a collective call.
+using IsStopped = std::function<bool()>;
+
+// The tokens that follow the prompt, which has at least one. Always as many as asked for,
+// or nothing when stopped: next_logits may be a collective call.
+std::optional<std::vector<int64_t>> generate(
+    const std::vector<int64_t>& prompt, const GenerateOptions& options,
+    const NextLogits& next_logits, const IsStopped& is_stopped = [] { return false; });
 
 // Draw a token from softmax(logits / temperature), with `uniform` in [0, 1).
 int64_t choose_token(std::span<const float> logits, double temperature, double uniform);
@@ -36,9 +40,15 @@ std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text, int64
 // Text ends at the first end-of-text token; what is not printable is shown as \xNN.
 std::string show_tokens(std::span<const int64_t> tokens, bool is_text);
 
-// The prompt `--sample` and what a model of that shape makes of it, as people write
-// tokens. Throws Error(kUsage) for a prompt that is none.
-std::string sample_text(const NextLogits& next_logits, const Settings& settings,
-                        const ModelShape& shape, bool is_text);
+// As people write tokens: one behind the other they are the whole.
+struct GeneratedText {
+  std::string prompt, text;
+};
+
+// The prompt `--sample` and what a model of that shape makes of it; nothing when stopped.
+// Throws Error(kUsage) for a prompt that is none.
+std::optional<GeneratedText> sample_text(
+    const NextLogits& next_logits, const Settings& settings, const ModelShape& shape,
+    bool is_text, const IsStopped& is_stopped = [] { return false; });
 
 }  // namespace zero::launcher

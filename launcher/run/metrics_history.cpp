@@ -46,12 +46,12 @@ bool is_save_of(const json& record, int64_t step, int64_t num_batches) {
          integer(record, "batches") == num_batches;
 }
 
-// Whether a record tells what will be done again. An evaluation after the last save was
-// one of the saved state.
+// Whether a record tells what will be done again. An evaluation or a sample after the
+// last save was one of the saved state.
 bool is_redone(const json& record, int64_t step, bool is_behind_save) {
   const std::string type = type_of(record);
   const bool is_of_later_step = integer(record, "step") > step;
-  if (type == "eval") return is_of_later_step;
+  if (type == "eval" || type == "sample") return is_of_later_step;
   if (type == "step" || type == "save") return is_of_later_step || is_behind_save;
   return type == "gap" && is_behind_save;
 }

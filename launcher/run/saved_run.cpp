@@ -42,12 +42,14 @@ struct Count {
   const char* key;
   int64_t Progress::*member;
   int64_t lowest;
+  bool is_newer = false;  // older ones do not tell
 };
 constexpr Count kCounts[] = {{"num_batches", &Progress::num_batches, 0},
                              {"num_samples", &Progress::num_samples, 0},
                              {"num_bad", &Progress::num_bad, 0},
                              {"num_bad_in_a_row", &Progress::num_bad_in_a_row, 0},
-                             {"last_evaluation", &Progress::last_evaluation, -1}};
+                             {"last_evaluation", &Progress::last_evaluation, -1},
+                             {"last_sample", &Progress::last_sample, -1, true}};
 
 std::string describe(const DataIdentity& data) {
   return fmt::format("{} tokens with hash {}", data.num_tokens, data.hash);
@@ -129,15 +131,17 @@ ModelShape shape_of_run(const ModelFamily& family, const SavedRun& run,
 
 std::string to_text(const Progress& progress) {
   json position;
-  for (const auto& [key, member, lowest] : kCounts) position[key] = progress.*member;
+  for (const Count& count : kCounts) position[count.key] = progress.*count.member;
   return position.dump();
 }
 
 Progress parse_progress(const std::string& text, const std::string& where) {
   return parse(text, where, [](const json& position) {
     Progress progress;
-    for (const auto& [key, member, lowest] : kCounts)
-      progress.*member = count_in(position, key, lowest);
+    for (const auto& [key, member, lowest, is_newer] : kCounts) {
+      if (position.contains(key) || !is_newer)
+        progress.*member = count_in(position, key, lowest);
+    }
     return progress;
   });
 }

@@ -63,6 +63,7 @@ struct Progress {
   int64_t num_bad = 0;           // steps that were skipped
   int64_t num_bad_in_a_row = 0;  // just now; in fp16 at the smallest loss scale
   int64_t last_evaluation = -1;  // step
+  int64_t last_sample = -1;      // step
 
   bool operator==(const Progress&) const = default;
 };

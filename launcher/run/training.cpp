@@ -290,7 +290,7 @@ Stop Training::begin() {
   has_ended_ = is_finished() && engine_->control().largest(is_recorded(), "ended") > 0;
   if (has_ended_) return Stop::kNo;
   if (is_first_rank()) announce_start();
-  return evaluate_if_due();
+  return look_at_model();
 }
 
 // What an earlier process told about steps that come now is taken back first.

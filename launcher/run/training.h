@@ -78,9 +78,12 @@ class Training {
   Stop wish_to_stop() const;
   ExitCode leave(Stop reason);
   bool evaluation_is_due() const;
-  // Anything but kNo: asked for meanwhile, and the evaluation was left.
-  Stop evaluate_if_due();
+  bool sample_is_due() const;
+  // An evaluation and a sample, where they are due. Anything but kNo: asked for
+  // meanwhile, and what was done was left.
+  Stop look_at_model();
   Stop evaluate_model();
+  Stop draw_sample();
   bool is_first_rank() const;
   void choose_model();
   void read_weights();

@@ -65,7 +65,7 @@ ExitCode Training::train_steps() {
     check_progress(report);
     const Stop stop = agree_on_next();
     if (stop != Stop::kNo && !is_finished()) return leave(stop);
-    if (const Stop left = evaluate_if_due(); left != Stop::kNo) return leave(left);
+    if (const Stop left = look_at_model(); left != Stop::kNo) return leave(left);
     if (save_is_due_ || is_finished()) save();
     trace.end(engine_->num_steps());
     time_limit_.note_step(seconds_since(begin));
@@ -210,8 +210,9 @@ bool Training::evaluation_is_due() const {
          step % settings_.eval_every == 0 && progress_.last_evaluation != step;
 }
 
-Stop Training::evaluate_if_due() {
-  return evaluation_is_due() ? evaluate_model() : Stop::kNo;
+Stop Training::look_at_model() {
+  const Stop stop = evaluation_is_due() ? evaluate_model() : Stop::kNo;
+  return stop == Stop::kNo && sample_is_due() ? draw_sample() : stop;
 }
 
 Stop Training::evaluate_model() {
@@ -241,17 +242,39 @@ Stop Training::evaluate_model() {
   return Stop::kNo;
 }
 
+bool Training::sample_is_due() const {
+  const int64_t step = engine_->num_steps();
+  return settings_.sample_every > 0 && step > 0 && step % settings_.sample_every == 0 &&
+         progress_.last_sample != step;
+}
+
+// All ranks draw the same tokens; nothing of the model or of the training changes.
+Stop Training::draw_sample() {
+  Stop stop = Stop::kNo;
+  const auto sample = sample_text(std::bind_front(&Runner::next_logits, runner_.get()),
+                                  settings_, shape_, identity_.is_text, [&] {
+                                    stop = agree_on_next();
+                                    return stop != Stop::kNo;
+                                  });
+  if (!sample) return stop;
+  progress_.last_sample = engine_->num_steps();
+  if (!is_first_rank()) return Stop::kNo;
+  metrics_->note("sample", {{"step", progress_.last_sample},
+                            {"prompt", sample->prompt},
+                            {"text", sample->text}});
+  print_line(fmt::format("sample at step {}:\n{}{}", progress_.last_sample,
+                         sample->prompt, sample->text));
+  return Stop::kNo;
+}
+
 ExitCode Training::finish() {
-  const bool is_evaluated = progress_.last_evaluation == engine_->num_steps();
-  if (const Stop stop = is_evaluated ? Stop::kNo : evaluate_model(); stop != Stop::kNo)
-    return leave(stop);
+  const int64_t step = engine_->num_steps();
+  Stop stop = progress_.last_evaluation == step ? Stop::kNo : evaluate_model();
+  if (stop != Stop::kNo) return leave(stop);
   engine_->average_buffers();
-  if (!settings_.sample.empty()) {
-    const std::string text =
-        sample_text(std::bind_front(&Runner::next_logits, runner_.get()), settings_,
-                    shape_, identity_.is_text);
-    if (is_first_rank()) print_line("sample:\n" + text);
-  }
+  const bool has_sample = settings_.sample.empty() || progress_.last_sample == step;
+  stop = has_sample ? Stop::kNo : draw_sample();
+  if (stop != Stop::kNo) return leave(stop);
   tell_bound();
   tell_memory();
   if (!is_first_rank()) return ExitCode::kDone;

@@ -264,6 +264,8 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   check_loss_scale(s, found);
   add_if(s.eval_every > 0 && s.eval_data.empty(), found, {"eval_every", "eval_data"},
          "eval_every needs data to evaluate on (--eval-data PATH...)");
+  add_if(s.sample_every > 0 && s.sample.empty(), found, {"sample_every", "sample"},
+         "sample_every needs a text to be continued (--sample PROMPT)");
   check_overrides(s, found);
   if (context.num_ranks > 0) check_ranks(s, context.num_ranks, found);
   return found;

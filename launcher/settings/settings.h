@@ -120,6 +120,7 @@ struct Settings {
   StepRange trace;
   std::string init_report;
   std::string sample;
+  int64_t sample_every = 0;
   int64_t sample_tokens = 200;
   double sample_temperature = 0.8;
 

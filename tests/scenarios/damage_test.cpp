@@ -131,11 +131,11 @@ TEST_F(DamagedCheckpoint, AFinishedRunFinishesWhatACrashLeftOut) {
   const Outcome first = run(2, train("a", flags));
   EXPECT_EQ(first.rc, 0) << first.err;
   EXPECT_THAT(first.out, HasSubstr("eval  4/4"));
-  EXPECT_THAT(first.out, HasSubstr("sample:"));
+  EXPECT_THAT(first.out, HasSubstr("sample at step 4:\nthe"));
   EXPECT_EQ(metrics("a", "eval").size(), 1u);
   const Outcome second = run(2, train("a", flags));
   EXPECT_THAT(second.out, HasSubstr("this run is finished"));
-  EXPECT_THAT(second.out, Not(HasSubstr("sample:")));
+  EXPECT_THAT(second.out, Not(HasSubstr("sample at")));
   EXPECT_EQ(metrics("a", "eval").size(), 1u);
 }
 

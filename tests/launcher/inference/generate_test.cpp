@@ -29,11 +29,43 @@ TEST(Generate, FeedsTokensBackUpToTheContext) {
     logits[(tokens.back() + 1) % 10] = 1;
     return logits;
   };
-  EXPECT_THAT(
-      generate({7, 8}, {.num_tokens = 4, .temperature = 0, .seed = 0, .context = 3},
-               counting),
-      ElementsAre(9, 0, 1, 2));
+  const GenerateOptions options{
+      .num_tokens = 4, .temperature = 0, .seed = 0, .context = 3};
+  EXPECT_THAT(*generate({7, 8}, options, counting), ElementsAre(9, 0, 1, 2));
   EXPECT_THAT(lengths, ElementsAre(2, 3, 3, 3));
+}
+
+TEST(Generate, MayBeStoppedBeforeEachToken) {
+  int num_asked = 0, num_made = 0;
+  const auto flat = [&](std::span<const int64_t>) {
+    ++num_made;
+    return std::vector<float>(256, 0);
+  };
+  EXPECT_FALSE(generate({0}, {.num_tokens = 9}, flat, [&] { return ++num_asked == 4; }));
+  EXPECT_EQ(num_made, 3);
+}
+
+TEST(Generate, APromptAndItsTextAreTheWhole) {
+  const auto next = [](std::span<const int64_t> tokens) {
+    std::vector<float> logits(257, 0);
+    logits[tokens.back() + 1] = 1;
+    return logits;
+  };
+  Settings settings;
+  settings.sample_tokens = 3;
+  settings.sample_temperature = 0;
+  ModelShape shape;
+  shape.config["vocab_size"] = 257;
+  shape.seq_len = 8;
+  settings.sample = "ab";
+  const auto text = sample_text(next, settings, shape, true);
+  EXPECT_EQ(text->prompt, "ab");
+  EXPECT_EQ(text->text, "cde");
+  settings.sample = "7  8";
+  const auto numbers = sample_text(next, settings, shape, false);
+  EXPECT_EQ(numbers->prompt, "7 8");
+  EXPECT_EQ(numbers->text, " 9 10 11");
+  EXPECT_FALSE(sample_text(next, settings, shape, false, [] { return true; }));
 }
 
 TEST(Generate, TheSeedDecides) {

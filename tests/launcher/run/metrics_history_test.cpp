@@ -40,6 +40,15 @@ TEST(CutJsonl, LaterStepsGoAndRunsStay) {
   EXPECT_EQ(cut_jsonl(before + after, 2, 2), before + kRun);
 }
 
+// A sample is drawn before the save of its step, as evaluations are made.
+TEST(CutJsonl, SamplesOfLaterStepsGo) {
+  const auto sample = [](int64_t number) {
+    return R"({"type":"sample","step":)" + std::to_string(number) + "}\n";
+  };
+  const std::string before = step(1) + step(2) + sample(2) + save(2, 2) + sample(2);
+  EXPECT_EQ(cut_jsonl(before + step(3) + sample(3) + save(3, 3), 2, 2), before);
+}
+
 TEST(CutJsonl, NothingGoesWhereNothingIsLater) {
   const std::string text = kRun + step(1) + step(2) + save(2, 2) + eval(2);
   EXPECT_EQ(cut_jsonl(text, 2, 2), text);

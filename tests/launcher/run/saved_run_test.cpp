@@ -68,9 +68,16 @@ TEST(SavedRun, CountsThatNoRunHasAreRefused) {
 }
 
 TEST(Progress, ComesBack) {
-  const Progress progress = {7, 56, 2, 1, 4};
+  const Progress progress = {7, 56, 2, 1, 4, 6};
   EXPECT_EQ(parse_progress(to_text(progress), ""), progress);
   EXPECT_THROW(parse_progress("{}", ""), Error);
+}
+
+TEST(Progress, OlderOnesTellOfNoSample) {
+  const std::string older = R"({"num_batches":7,"num_samples":56,"num_bad":2,)"
+                            R"("num_bad_in_a_row":1,"last_evaluation":4)";
+  EXPECT_EQ(parse_progress(older + "}", ""), (Progress{7, 56, 2, 1, 4, -1}));
+  EXPECT_THROW(parse_progress(older + ",\"last_sample\":-2}", ""), Error);
 }
 
 TEST(Progress, NumbersThatNoRunHasAreRefused) {

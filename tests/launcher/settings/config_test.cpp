@@ -353,6 +353,8 @@ TEST(Config, SettingsThatContradictEachOther) {
       HasSubstr("above steps 8"));
   EXPECT_THAT(complaint({{"--decay-steps", "9"}}), HasSubstr("belongs to schedule wsd"));
   EXPECT_THAT(complaint({{"--eval-every", "9"}}), HasSubstr("needs data to evaluate on"));
+  EXPECT_THAT(complaint({{"--sample-every", "9"}}), HasSubstr("needs a text"));
+  EXPECT_EQ(complaint({{"--sample-every", "9", "--sample", "a"}}), "");
   EXPECT_THAT(complaint({{"--delay", "x"}}), HasSubstr("allowed: POINT=MILLISECONDS"));
   EXPECT_THAT(complaint({{"--override", "lrr"}}), HasSubstr("nearest: lr"));
 }

@@ -1,0 +1,82 @@
+// Texts that a model continues while it is trained.
+#include <filesystem>
+
+#include "tests/scenarios/scenario.h"
+
+namespace zero::scenarios {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class Sampling : public Scenario {
+ protected:
+  static Words with(Words flags, const Words& more) {
+    flags.insert(flags.end(), more.begin(), more.end());
+    return flags;
+  }
+
+  Outcome go(int ranks, const std::string& out, const Words& flags) {
+    return run(ranks, train(out, with(flags, {"--sample=the ", "--sample-every=2",
+                                              "--sample-tokens=12"})));
+  }
+
+  std::vector<int64_t> sampled(const std::string& out) const {
+    std::vector<int64_t> steps;
+    for (const json& record : metrics(out, "sample")) steps.push_back(record["step"]);
+    return steps;
+  }
+};
+
+TEST_F(Sampling, IsToldAndChangesNoBit) {
+  const Words flags = {"--steps=5", "--dropout=0.2", "--lr=1e-2"};
+  EXPECT_EQ(run(2, train("plain", with(flags, {"--dump-state", path("plain_state")}))).rc,
+            0);
+  const Outcome outcome =
+      go(2, "sampled", with(flags, {"--dump-state", path("sampled_state")}));
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+  expect_same(read_state(path("plain_state")), read_state(path("sampled_state")));
+  EXPECT_THAT(sampled("sampled"), ElementsAre(2, 4, 5)) << "the last one at the end";
+  for (const json& record : metrics("sampled", "sample")) {
+    EXPECT_EQ(record["prompt"], "the ");
+    EXPECT_THAT(outcome.out,
+                HasSubstr("sample at step " + record["step"].dump() + ":\n" + "the " +
+                          record["text"].get<std::string>() + "\n"));
+  }
+}
+
+TEST_F(Sampling, IsWhatGenerateMakesOfTheStep) {
+  go(2, "a", {"--steps=4", "--save-every=2", "--lr=1e-2"});
+  const Outcome alone =
+      run(0, verb("generate", {"--from", path("a/step_000000000002"), "--threads=1",
+                               "--sample=the ", "--sample-tokens=12"}));
+  const json record = metrics("a", "sample").at(0);
+  EXPECT_EQ(alone.out, "the " + record["text"].get<std::string>() + "\n");
+}
+
+TEST_F(Sampling, IsToldOnceWhereStepsAreDoneAgain) {
+  go(0, "a", {"--steps=6", "--save-every=3"});
+  std::filesystem::remove_all(path("a/step_000000000006"));
+  const std::string text = last_of(metrics("a", "sample"))["text"];
+  EXPECT_THAT(go(0, "a", {"--steps=6"}).out, HasSubstr("resumed step 3"));
+  EXPECT_THAT(sampled("a"), ElementsAre(2, 4, 6));
+  EXPECT_EQ(last_of(metrics("a", "sample"))["text"], text);
+}
+
+// One of many minutes.
+TEST_F(Sampling, IsLeftAtOnceAndDrawnWhereItGoesOn) {
+  const Words flags = {"--steps=4", "--sample=the ", "--sample-every=2"};
+  auto program = start(2, train("a", with(flags, {"--sample-tokens=1000000"})));
+  ASSERT_TRUE(wait_for_step("a", 2));
+  program->send(SIGUSR1);
+  const Outcome outcome = program->wait(std::chrono::seconds(15));
+  EXPECT_FALSE(outcome.is_late);
+  EXPECT_EQ(outcome.rc, 75) << outcome.err;
+  EXPECT_TRUE(sampled("a").empty());
+  EXPECT_EQ(go(2, "a", {"--steps=4"}).rc, 0);
+  EXPECT_THAT(sampled("a"), ElementsAre(2, 4));
+}
+
+}  // namespace
+}  // namespace zero::scenarios
