@@ -164,23 +164,43 @@ const File& SafetensorsFolder::open(size_t file) {
   return *file_;
 }
 
-void SafetensorsFolder::read(const std::string& name, int64_t begin,
-                             std::span<float> out) {
+const SafeTensor& SafetensorsFolder::find(const std::string& name, int64_t begin,
+                                          int64_t numel) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end())
     throw CheckpointError(folder_.path(), name, "is not among the model's tensors");
   const SafeTensor& tensor = found->second;
-  const auto numel = static_cast<int64_t>(out.size());
+  if (begin < 0 || numel < 0 || begin > tensor.numel() ||
+      numel > tensor.numel() - begin) {
+    throw CheckpointError(folder_.path_of(files_[tensor.file]), name,
+                          text_of("has ", tensor.numel(), " elements, ", numel,
+                                  " were wanted from ", begin));
+  }
+  return tensor;
+}
+
+void SafetensorsFolder::read_stored(const std::string& name, int64_t begin, int64_t numel,
+                                    void* out) {
+  const SafeTensor& tensor = find(name, begin, numel);
+  const int64_t element_bytes = size_of(tensor.dtype);
+  try {
+    open(tensor.file)
+        .read(out, static_cast<size_t>(numel * element_bytes),
+              tensor.offset + begin * element_bytes);
+    note_work();
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(error.file(), name, error.problem(), error.cure());
+  }
+}
+
+void SafetensorsFolder::read(const std::string& name, int64_t begin,
+                             std::span<float> out) {
+  const SafeTensor& tensor = find(name, begin, static_cast<int64_t>(out.size()));
   if (!is_floating(tensor.dtype)) {
     throw CheckpointError(folder_.path_of(files_[tensor.file]), name,
                           text_of("is of type ", name_of(tensor.dtype),
                                   ", floating-point values are wanted"),
                           "the folder of the model in fp32, bf16 or fp16");
-  }
-  if (begin < 0 || begin > tensor.numel() || numel > tensor.numel() - begin) {
-    throw CheckpointError(folder_.path_of(files_[tensor.file]), name,
-                          text_of("has ", tensor.numel(), " elements, ", numel,
-                                  " were wanted from ", begin));
   }
   try {
     read_values(tensor, begin, out);

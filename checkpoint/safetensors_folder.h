@@ -38,10 +38,15 @@ class SafetensorsFolder {
   // throws, `out` may have been written.
   void read(const std::string& name, int64_t begin, std::span<float> out);
 
+  // Read elements [begin, begin + numel) as they are stored, of any type.
+  void read_stored(const std::string& name, int64_t begin, int64_t numel, void* out);
+
  private:
   void read_headers();
   void read_index();
   void require_files() const;
+  // Throws where the tensor is not there, or shorter.
+  const SafeTensor& find(const std::string& name, int64_t begin, int64_t numel) const;
   void read_values(const SafeTensor& tensor, int64_t begin, std::span<float> out);
   void ask_ahead(int64_t offset);
   const File& open(size_t file);

@@ -42,8 +42,11 @@ constexpr std::array kVerbs = {
     Verb{"plan", "will it fit? memory by owner, what would fit, the largest model", plan},
     Verb{"eval", "the loss of a model on data (--from DIR)", eval},
     Verb{"generate", "a prompt, continued by a model (--from DIR)", generate_text},
-    Verb{"verify", "every byte of a checkpoint, or of all of a run's (--from DIR)",
+    Verb{"inspect", "what a checkpoint or a folder of Hugging Face holds (inspect DIR)",
+         inspect},
+    Verb{"verify", "every byte of a checkpoint, or of all of a run's (verify DIR)",
          verify},
+    Verb{"diff", "two of them, tensor by tensor (diff A B)", diff},
     Verb{"export",
          "a checkpoint's model as a folder for Hugging Face (--from DIR --to DIR)",
          export_folder},
@@ -91,7 +94,7 @@ int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
   if (verb == kVerbs.end()) throw unknown_verb(words[0]);
   const std::string kind = kind_behind(words);
   CommandLine line =
-      read_command_line({words.begin() + (kind.empty() ? 1 : 2), words.end()});
+      read_command_line({words.begin() + (kind.empty() ? 1 : 2), words.end()}, words[0]);
   line.words = words;
   line.kind = kind;
   append(line.problems, check_flags(line, words[0]));

@@ -37,6 +37,14 @@ int eval(const Call& call);
 // A prompt, continued by a checkpoint's model.
 int generate_text(const Call& call);
 
+// What a checkpoint, or a folder of Hugging Face, holds: a table, or with --json an
+// object.
+int inspect(const Call& call);
+
+// Two of them, tensor by tensor. kDone when all are equal, kDifferent when not.
+constexpr int kDifferent = 1;
+int diff(const Call& call);
+
 // Read every byte of a checkpoint, or of all of a run's, and compare it with the hash
 // that was recorded. kDone when all is sound, else kCheckpoint.
 int verify(const Call& call);

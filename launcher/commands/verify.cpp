@@ -84,12 +84,8 @@ int verify_all(const CommandLine& line) {
 
 int verify(const Call& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
-  const CommandLine& line = call.line;
-  Problems problems = line.problems;
-  if (!line.flags.empty() || !line.config_file.empty())
-    problems.push_back({"verify takes no settings", "command line"});
-  if (!problems.empty()) throw to_error(problems, "verify");
-  return verify_all(line);
+  require_no_settings(call.line, "verify");
+  return verify_all(call.line);
 }
 
 }  // namespace zero::launcher

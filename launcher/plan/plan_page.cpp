@@ -14,10 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-std::string shape_text(const RunPlan& plan) {
-  const ModelShape& shape = plan.shape;
-  return fmt::format("{} layers, dim {}, {} heads, vocabulary {}: {} parameters",
-                     shape.layers(), shape.dim(), shape.heads(), shape.vocab(),
+std::string model_text(const RunPlan& plan) {
+  return fmt::format("{}: {} parameters", shape_text(plan.shape),
                      fmt::group_digits(plan.num_parameters));
 }
 
@@ -137,7 +135,7 @@ json fit_json(const Fit& fit) {
 std::string to_page(const PlanAnswer& answer) {
   const RunPlan& plan = answer.plan;
   std::string text = "zero_launch plan\n";
-  text += labelled("model", answer.family + ": " + shape_text(plan) + ", " +
+  text += labelled("model", answer.family + ": " + model_text(plan) + ", " +
                                 answer.wish.settings.dtype);
   text += labelled("ranks", fmt::format("{}, {} of them on a node", plan.num_ranks,
                                         plan.ranks_on_node));
@@ -156,7 +154,7 @@ std::string to_page(const PlanAnswer& answer) {
                      : "nothing, on up to 1024 such nodes that share this global_batch");
   }
   return text + labelled("largest", answer.largest
-                                        ? "of this shape: " + shape_text(*answer.largest)
+                                        ? "of this shape: " + model_text(*answer.largest)
                                         : "no model of this shape fits");
 }
 

@@ -26,11 +26,9 @@ std::string describe_cores(const std::vector<std::string>& cores) {
 }
 
 std::string model_text(const Settings& settings, const BannerFacts& facts) {
-  const ModelShape& shape = facts.shape;
-  return fmt::format(
-      "{}: {} layers, dim {}, {} heads, vocabulary {}; {} parameters in {} units, {}",
-      facts.family, shape.layers(), shape.dim(), shape.heads(), shape.vocab(),
-      fmt::group_digits(facts.num_parameters), facts.num_units, settings.dtype);
+  return fmt::format("{}: {}; {} parameters in {} units, {}", facts.family,
+                     shape_text(facts.shape), fmt::group_digits(facts.num_parameters),
+                     facts.num_units, settings.dtype);
 }
 
 std::string data_text(const BannerFacts& facts) {
@@ -142,6 +140,11 @@ std::string step_line(const StepRecord& r, int64_t num_steps, double eta_seconds
                 : " | skipped: the loss is not finite";
   }
   return line;
+}
+
+std::string shape_text(const ModelShape& shape) {
+  return fmt::format("{} layers, dim {}, {} heads, vocabulary {}", shape.layers(),
+                     shape.dim(), shape.heads(), shape.vocab());
 }
 
 std::string labelled(const std::string& label, const std::string& text) {

@@ -40,6 +40,9 @@ std::string describe_threads(const ThreadChoice& choice);
 // adam 7%) | 38.3k tok/s | eta 28m"
 std::string step_line(const StepRecord& record, int64_t num_steps, double eta_seconds);
 
+// "12 layers, dim 768, 12 heads, vocabulary 50257"
+std::string shape_text(const ModelShape& shape);
+
 // A line of a page: "  ranks    2 with ...".
 std::string labelled(const std::string& label, const std::string& text);
 

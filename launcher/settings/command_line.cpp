@@ -40,7 +40,7 @@ const PlainFlag<std::string> kFlagsWithValue[] = {
     {"--config", &CommandLine::config_file, {}, "a file"},
     {"--from",
      &CommandLine::from,
-     {"eval", "generate", "verify", "export"},
+     {"eval", "generate", "inspect", "verify", "export"},
      "a folder",
      "; train has --resume DIR and --init-from DIR"},
     {"--to", &CommandLine::to, {"export"}, "a new folder"},
@@ -49,10 +49,18 @@ const PlainFlag<std::string> kFlagsWithValue[] = {
     {"--rounds", &CommandLine::rounds, {"bench"}, "a number"},
     {"--size", &CommandLine::size, {"bench"}, "bytes such as 256MiB"}};
 
+const PlainFlag<std::vector<std::string>> kListFlags[] = {
+    {"--fqn",
+     &CommandLine::fqns,
+     {"inspect", "diff"},
+     "names of tensors, * and ? in them"}};
+
 const PlainFlag<bool> kSwitches[] = {
     {"--help", &CommandLine::help},
     {"-h", &CommandLine::help},
-    {"--json", &CommandLine::json, {"plan", "verify", "bench"}},
+    {"--json", &CommandLine::json, {"plan", "inspect", "verify", "diff", "bench"}},
+    {"--norms", &CommandLine::norms, {"inspect"}},
+    {"--state", &CommandLine::state, {"inspect", "diff"}},
     {"--replace", &CommandLine::replace, {"export"}},
     {"--print-config", &CommandLine::print_config, {"train"}}};
 
@@ -75,24 +83,44 @@ void refuse_others_flags(const Flags& flags, const CommandLine& line,
   }
 }
 
+// Folders that stand alone: two to be compared, or what --from names as well.
+size_t num_folders_of(const std::string& verb) {
+  if (verb == "diff") return 2;
+  return !verb.empty() && find_flag(kFlagsWithValue, "--from")->is_of(verb) ? 1 : 0;
+}
+
 class Reader {
  public:
-  explicit Reader(const std::vector<std::string>& words) : words_(words) {}
+  Reader(const std::vector<std::string>& words, const std::string& verb)
+      : words_(words), num_folders_(num_folders_of(verb)) {}
 
   CommandLine run() {
     while (next_ < words_.size()) {
       const std::string& word = words_[next_++];
       if (is_flag(word)) {
         read_flag(word);
+      } else if (line_.folders.size() < num_folders_ && !word.empty()) {
+        line_.folders.push_back(word);
       } else {
         problem(fmt::format("\"{}\" stands alone; a value stands behind its flag", word),
                 "command line");
       }
     }
+    if (num_folders_ == 1) take_folder_as_from();
     return std::move(line_);
   }
 
  private:
+  void take_folder_as_from() {
+    if (line_.folders.empty()) return;
+    if (!line_.from.empty())
+      problem(
+          fmt::format("from is given twice, as {} and {}", line_.from, line_.folders[0]),
+          "--from");
+    line_.from = line_.folders[0];
+    line_.folders.clear();
+  }
+
   // --flag or --flag=value
   void read_flag(const std::string& word) {
     const size_t equals = word.find('=');
@@ -105,6 +133,8 @@ class Reader {
       if (value) problem(flag + " takes no value", flag);
     } else if (const auto* known = find_flag(kFlagsWithValue, flag)) {
       read_once(*known, value);
+    } else if (const auto* known = find_flag(kListFlags, flag)) {
+      read_list(*known, value);
     } else if (const Setting* setting = find_setting(flag, flag_of)) {
       read_setting(*setting, value);
     } else if (const Setting* negated = setting_of_negation(flag)) {
@@ -130,6 +160,17 @@ class Reader {
     } else {
       result = words[0];
     }
+  }
+
+  void read_list(const PlainFlag<std::vector<std::string>>& flag,
+                 const std::optional<std::string>& value) {
+    const std::vector<std::string> words =
+        value ? std::vector{*value} : following_words();
+    if (words.empty() || std::ranges::count(words, "") > 0)
+      problem(fmt::format("{} has no value; allowed: {}", flag.name, flag.allowed),
+              flag.name);
+    auto& all = line_.*flag.member;
+    all.insert(all.end(), words.begin(), words.end());
   }
 
   void read_setting(const Setting& setting, const std::optional<std::string>& value) {
@@ -184,25 +225,45 @@ class Reader {
   }
 
   const std::vector<std::string>& words_;
+  const size_t num_folders_;
   size_t next_ = 0;
   CommandLine line_;
 };
 
 }  // namespace
 
-CommandLine read_command_line(const std::vector<std::string>& words) {
-  return Reader(words).run();
+CommandLine read_command_line(const std::vector<std::string>& words,
+                              const std::string& verb) {
+  return Reader(words, verb).run();
 }
 
 Problems check_flags(const CommandLine& line, const std::string& verb) {
   Problems problems;
+  // `--fqn GLOB DIR` takes DIR for a name.
+  const std::string behind_a_list =
+      line.fqns.empty() ? ""
+                        : "; folders stand before --fqn, which takes all words behind it";
   const auto& from = *find_flag(kFlagsWithValue, "--from");
   if (line.from.empty() && from.is_of(verb))
     problems.push_back(
-        {"from is missing; allowed: a run's folder or one of its steps", "--from DIR"});
+        {"from is missing; allowed: a run's folder or one of its steps" + behind_a_list,
+         "--from DIR"});
+  const size_t num_folders = num_folders_of(verb);
+  if (num_folders > 1 && line.folders.size() < num_folders)
+    problems.push_back({fmt::format("{} of {} folders are given{}", line.folders.size(),
+                                    num_folders, behind_a_list),
+                        verb + " A B"});
   refuse_others_flags(kFlagsWithValue, line, verb, problems);
+  refuse_others_flags(kListFlags, line, verb, problems);
   refuse_others_flags(kSwitches, line, verb, problems);
   return problems;
+}
+
+void require_no_settings(const CommandLine& line, const std::string& verb) {
+  Problems problems = line.problems;
+  if (!line.flags.empty() || !line.config_file.empty())
+    problems.push_back({verb + " takes no settings", "command line"});
+  if (!problems.empty()) throw to_error(problems, verb);
 }
 
 std::string advice_for(const std::string& name, Spelling spelling) {

@@ -9,16 +9,20 @@ namespace zero::launcher {
 // What stands behind `zero_launch train`, taken apart but not yet judged.
 struct CommandLine {
   std::vector<std::string> words;  // all of them, from the verb on; launch() knows them
-  std::string kind;            // behind `bench`, where no flag stands; launch() knows it
-  RawValues flags;             // with all the words that each was given
-  std::string config_file;     // --config FILE; empty: none
-  std::string from;            // --from DIR; empty: none
-  std::string to;              // --to DIR; empty: none
-  std::string max_shard_size;  // --max-shard-size BYTES; empty: as export does
-  std::string write;           // --write FILE; empty: none
-  std::string rounds;          // --rounds N; empty: as bench does
-  std::string size;            // --size BYTES; empty: as bench does
+  std::string kind;         // behind `bench`, where no flag stands; launch() knows it
+  RawValues flags;          // with all the words that each was given
+  std::string config_file;  // --config FILE; empty: none
+  std::string from;         // --from DIR, or DIR alone; empty: none
+  std::vector<std::string> folders;  // that stand alone where a verb takes two: diff A B
+  std::string to;                    // --to DIR; empty: none
+  std::string max_shard_size;        // --max-shard-size BYTES; empty: as export does
+  std::string write;                 // --write FILE; empty: none
+  std::string rounds;                // --rounds N; empty: as bench does
+  std::string size;                  // --size BYTES; empty: as bench does
+  std::vector<std::string> fqns;     // --fqn GLOB...; empty: all tensors
   bool replace = false;
+  bool norms = false;
+  bool state = false;
   bool json = false;
   bool print_config = false;
   bool help = false;
@@ -26,13 +30,18 @@ struct CommandLine {
 };
 
 // Take the words behind the verb apart: --key value, --key=value, lists up to the next
-// flag, booleans as --key or
-// --no-key. Reads on behind every problem, so that all of them are found.
-CommandLine read_command_line(const std::vector<std::string>& words);
+// flag, booleans as --key or --no-key, and the folders that a verb takes without a flag.
+// Reads on behind every problem, so that all of them are found.
+CommandLine read_command_line(const std::vector<std::string>& words,
+                              const std::string& verb = "");
 
 // What is wrong with flags that are no settings: those of other verbs that are given, and
-// --from where a verb needs it.
+// folders that are missing where a verb needs them.
 Problems check_flags(const CommandLine& line, const std::string& verb);
+
+// Throw Error(kUsage) for a verb that takes no settings: any that are given, with all
+// other problems of the command line.
+void require_no_settings(const CommandLine& line, const std::string& verb);
 
 // What an unknown name could mean: "; nearest: seq_len" in that spelling (key_of,
 // flag_of, variable_of), "; here: lr" or "".

@@ -59,9 +59,37 @@ std::string setting_line(const Setting& setting, const Settings& defaults) {
 }
 
 std::string settings_help(const std::string& verb) {
+  if (verb == "inspect") {
+    return "zero_launch inspect DIR [--fqn GLOB...] [--norms] [--state] [--json]\n\n" +
+           help_line("DIR",
+                     "a step's folder, or a run's or seed's: its newest checkpoint; or a "
+                     "folder of Hugging Face") +
+           help_line("--fqn GLOB...", "tensors of these names; * stands for any text") +
+           help_line("--norms",
+                     "L2 norm, smallest, largest and mean value, in fp64, of what is "
+                     "finite; how many are not. Reads every byte of these tensors; "
+                     "without it none") +
+           help_line("--state", "what the optimizer keeps, and user bytes, too") +
+           help_line("--json", "print one JSON object") +
+           help_line("--help", "this page");
+  }
+  if (verb == "diff") {
+    return "zero_launch diff A B [--fqn GLOB...] [--state] [--json]\n\n" +
+           help_line("A, B",
+                     "each a step's folder, or a run's or seed's: its newest checkpoint; "
+                     "or a folder of Hugging Face") +
+           help_line("--fqn GLOB...", "tensors of these names; * stands for any text") +
+           help_line("--state", "what the optimizer keeps, and user bytes, too") +
+           help_line("--json", "print one JSON object") +
+           help_line("--help", "this page") +
+           "\nExit code 0: all are equal, in type, shape and every bit; 1: they differ; "
+           "2 and more: an error.\n"
+           "relative is the largest difference by A's largest magnitude, relative norm "
+           "the L2 norm of the differences by A's.\n";
+  }
   if (verb == "verify") {
-    return "zero_launch verify --from DIR [--json]\n\n" +
-           help_line("--from DIR", "a step's folder, or a run's: all its checkpoints") +
+    return "zero_launch verify DIR [--json]\n\n" +
+           help_line("DIR", "a step's folder, or a run's: all its checkpoints") +
            help_line("--json", "print one JSON object") +
            help_line("--help", "this page");
   }

@@ -1,0 +1,201 @@
+#include "launcher/look/diff.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <future>
+#include <map>
+#include <utility>
+
+#include "launcher/bench/rounds.h"
+#include "launcher/look/folders.h"
+#include "launcher/look/pieces.h"
+#include "launcher/run/console.h"
+#include "launcher/run/lines.h"
+
+namespace zero::launcher {
+namespace {
+
+using checkpoint::Kind;
+using checkpoint::Manifest;
+using checkpoint::StoredTensor;
+using checkpoint::TensorFolder;
+
+constexpr Verdict kVerdicts[] = {Verdict::kEqual,     Verdict::kDiffers,
+                                 Verdict::kOtherType, Verdict::kOtherShape,
+                                 Verdict::kOnlyInA,   Verdict::kOnlyInB};
+
+// Of one name, what each folder has; null: nothing.
+struct Pair {
+  const StoredTensor *a = nullptr, *b = nullptr;
+};
+
+// By the names under which they are stored. What the other folder has under an alias of
+// its own is found by that.
+std::map<std::pair<Kind, std::string>, Pair> pairs_of(const Manifest& a,
+                                                      const Manifest& b,
+                                                      const DiffOptions& options) {
+  std::map<std::pair<Kind, std::string>, Pair> pairs;
+  for (const Manifest* manifest : {&a, &b}) {
+    for (const StoredTensor* tensor : select(*manifest, options.globs, options.state)) {
+      const auto& [kind, fqn, dtype, shape, pieces] = *tensor;
+      pairs[{kind, fqn}] = {a.find(kind, fqn), b.find(kind, fqn)};
+    }
+  }
+  return pairs;
+}
+
+// Values of both folders, read at once.
+class Comparer {
+ public:
+  Comparer(TensorFolder& a, TensorFolder& b) : a_(a), b_(b) {}
+
+  Distance distance_of(const Pair& pair) {
+    Distance distance;
+    const int64_t numel = pair.a->numel();
+    const int64_t wider = std::max(size_of(pair.a->dtype), size_of(pair.b->dtype));
+    for_each_piece(numel, wider, [&](int64_t begin, int64_t n) {
+      read(pair, begin, n);
+      distance.add(pair.a->dtype, values_a_.data(), pair.b->dtype, values_b_.data(), n);
+    });
+    return distance;
+  }
+
+ private:
+  void read(const Pair& pair, int64_t begin, int64_t n) {
+    constexpr int64_t kWorthAThread = int64_t{1} << 18;
+    values_a_.resize(kPieceBytes);
+    values_b_.resize(kPieceBytes);
+    const auto how = n < kWorthAThread ? std::launch::deferred : std::launch::async;
+    auto other = std::async(how, [&] { b_.read(*pair.b, begin, n, values_b_.data()); });
+    a_.read(*pair.a, begin, n, values_a_.data());
+    other.get();
+  }
+
+  TensorFolder &a_, &b_;
+  std::vector<char> values_a_, values_b_;
+};
+
+std::string describe(const StoredTensor* tensor) {
+  if (tensor == nullptr) return "";
+  return fmt::format("{} {}", name_of(tensor->dtype),
+                     checkpoint::to_string(tensor->shape));
+}
+
+Verdict judge(const Pair& pair) {
+  if (pair.b == nullptr) return Verdict::kOnlyInA;
+  if (pair.a == nullptr) return Verdict::kOnlyInB;
+  if (pair.a->shape != pair.b->shape) return Verdict::kOtherShape;
+  return pair.a->dtype != pair.b->dtype ? Verdict::kOtherType : Verdict::kEqual;
+}
+
+Row row_of(const TensorDiff& tensor) {
+  Row row = {{"fqn", tensor.fqn},
+             {"kind", name_of(tensor.kind)},
+             {"verdict", name_of(tensor.verdict)}};
+  if (tensor.a != tensor.b) {
+    row["a"] = tensor.a;
+    row["b"] = tensor.b;
+  }
+  if (!tensor.distance || tensor.verdict == Verdict::kEqual) return row;
+  const Distance& distance = *tensor.distance;
+  row["largest"] = distance.largest;
+  row["relative"] = distance.relative();
+  row["relative_norm"] = distance.relative_norm();
+  row["different"] = distance.num_different;
+  row["not_finite"] = distance.num_not_finite;
+  row["of"] = distance.num_values;
+  return row;
+}
+
+std::vector<Row> rows_of(const FolderDiff& diff) {
+  std::vector<Row> rows;
+  for (const TensorDiff& tensor : diff.tensors) rows.push_back(row_of(tensor));
+  return rows;
+}
+
+std::string summary(const FolderDiff& diff) {
+  std::string text = fmt::format("{} tensor(s)", diff.tensors.size());
+  for (const Verdict verdict : kVerdicts) {
+    const int64_t num = diff.num(verdict);
+    const char* before = verdict == Verdict::kEqual ? ": " : ", ";
+    if (num > 0 || verdict == Verdict::kEqual)
+      text += fmt::format("{}{} {}", before, num, name_of(verdict));
+  }
+  return text;
+}
+
+}  // namespace
+
+const char* name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kEqual:
+      return "equal";
+    case Verdict::kDiffers:
+      return "differs";
+    case Verdict::kOtherType:
+      return "other type";
+    case Verdict::kOtherShape:
+      return "other shape";
+    case Verdict::kOnlyInA:
+      return "only in A";
+    case Verdict::kOnlyInB:
+      return "only in B";
+  }
+  return "";
+}
+
+int64_t FolderDiff::num(Verdict verdict) const {
+  return std::ranges::count(tensors, verdict, &TensorDiff::verdict);
+}
+
+FolderDiff diff_folders(const std::string& dir_a, const std::string& dir_b,
+                        const DiffOptions& options) {
+  FolderDiff result;
+  const auto open = [&](const std::string& dir) {
+    const FoundFolder found = find_folder(dir);
+    result.passed_over.insert(result.passed_over.end(), found.passed_over.begin(),
+                              found.passed_over.end());
+    return found.path;
+  };
+  TensorFolder a(result.path_a = open(dir_a)), b(result.path_b = open(dir_b));
+  require_matches({&a.manifest(), &b.manifest()}, options.globs, options.state);
+  Comparer comparer(a, b);
+  for (const auto& [name, pair] : pairs_of(a.manifest(), b.manifest(), options)) {
+    TensorDiff tensor{name.first,       name.second,      judge(pair),
+                      describe(pair.a), describe(pair.b), {}};
+    if (tensor.verdict <= Verdict::kOtherType) {
+      tensor.distance = comparer.distance_of(pair);
+      if (tensor.verdict == Verdict::kEqual && tensor.distance->num_different > 0)
+        tensor.verdict = Verdict::kDiffers;
+    }
+    result.tensors.push_back(std::move(tensor));
+  }
+  return result;
+}
+
+std::string to_page(const FolderDiff& diff) {
+  std::string header =
+      "zero_launch diff\n" + labelled("A", diff.path_a) + labelled("B", diff.path_b);
+  for (const std::string& newer : diff.passed_over)
+    header += labelled("", "newer, but damaged: " + newer);
+  return printable(header + "\n" + to_table(rows_of(diff)) + "\n" + summary(diff) + "\n");
+}
+
+std::string to_line(const FolderDiff& diff) {
+  Row numbers = Row::object();
+  for (const Verdict verdict : kVerdicts) {
+    std::string key = name_of(verdict);
+    std::ranges::replace(key, ' ', '_');
+    numbers[key] = diff.num(verdict);
+  }
+  const Row object = {{"a", diff.path_a},
+                      {"b", diff.path_b},
+                      {"passed_over", diff.passed_over},
+                      {"are_equal", diff.are_equal()},
+                      {"numbers", numbers},
+                      {"tensors", rows_of(diff)}};
+  return object.dump(-1, ' ', false, Row::error_handler_t::replace) + "\n";
+}
+
+}  // namespace zero::launcher

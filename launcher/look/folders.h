@@ -1,0 +1,32 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "checkpoint/tensor_folder.h"
+
+// Folders that people look into, and which of their tensors.
+namespace zero::launcher {
+
+struct FoundFolder {
+  std::string path;                      // a step's, or one with safetensors
+  std::vector<std::string> passed_over;  // why newer steps of the run are not it
+};
+
+// What DIR means: a step's folder, under whatever name, or a folder with safetensors,
+// itself; a run's, or a seed's, its newest complete checkpoint. Throws Error(kUsage)
+// where it is none of these, and Error(kCheckpoint) where all steps are damaged.
+FoundFolder find_folder(const std::string& dir);
+
+// The tensors that the globs name, in the folder's order; no glob: all. Among them are
+// parameters and buffers, and `with_state` what else lies there. An alias that a glob
+// names stands for its parameter.
+std::vector<const checkpoint::StoredTensor*> select(const checkpoint::Manifest& manifest,
+                                                    const std::vector<std::string>& globs,
+                                                    bool with_state);
+
+// Throw one Error(kUsage) that lists the globs that match no tensor of any of these, each
+// with the nearest name.
+void require_matches(const std::vector<const checkpoint::Manifest*>& manifests,
+                     const std::vector<std::string>& globs, bool with_state);
+
+}  // namespace zero::launcher

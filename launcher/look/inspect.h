@@ -1,0 +1,49 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/tensor_folder.h"
+#include "launcher/look/values.h"
+#include "launcher/model.h"
+
+// What a folder of tensors holds.
+namespace zero::launcher {
+
+struct InspectOptions {
+  std::vector<std::string> globs;  // of FQNs; none: all
+  bool norms = false;              // read all values
+  bool state = false;              // what the optimizer keeps, and user bytes, too
+};
+
+struct Inspected {
+  checkpoint::StoredTensor tensor;  // without pieces
+  std::optional<Summary> summary;
+};
+
+struct Inspection {
+  std::string path;
+  bool is_checkpoint = false;
+  std::vector<std::string> passed_over;  // newer steps of the run, and why
+  checkpoint::Manifest about;            // without tensors
+  std::string written;                   // "2026-11-23 08:49:52 UTC", by the file's time
+  std::string model;                     // "gpt2: 2 layers, ..."; empty: not known
+  std::vector<std::string> notes;        // why not
+  int64_t num_files = 0, num_bytes = 0;  // of the whole folder
+  int64_t num_parameters = 0;            // values of them
+  // Of all kinds that are there, in their order, how many tensors.
+  std::vector<std::pair<checkpoint::Kind, int64_t>> kinds;
+  std::vector<Inspected> tensors;
+};
+
+// Throws as find_folder() and require_matches() do, and CheckpointError for what cannot
+// be read; with norms also for values whose hash is not the one that was recorded.
+Inspection inspect_folder(const std::string& dir, const InspectOptions& options,
+                          const ModelFamilies& models);
+
+std::string to_page(const Inspection& inspection);
+std::string to_line(const Inspection& inspection);  // one JSON object
+
+}  // namespace zero::launcher
