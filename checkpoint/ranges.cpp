@@ -4,6 +4,7 @@
 #include <cassert>
 #include <iterator>
 
+#include "checkpoint/buffer.h"
 #include "checkpoint/format.h"
 #include "checkpoint/hash.h"
 #include "checkpoint/work.h"
@@ -15,11 +16,10 @@ namespace {
 template <typename Use>
 uint64_t hash_blocks(const File& file, const std::vector<Range>& ranges, Use use) {
   Hasher hasher;
-  std::vector<char> block;
+  const Buffer block(kChunkBytes);
   for (const auto& range : ranges) {
     for (int64_t at = 0; at < range.bytes; at += kChunkBytes) {
       const auto bytes = static_cast<size_t>(std::min(kChunkBytes, range.bytes - at));
-      block.resize(std::max(block.size(), bytes));
       file.read(block.data(), bytes, range.begin + at);
       note_work(static_cast<int64_t>(bytes));
       hasher.add(block.data(), bytes);

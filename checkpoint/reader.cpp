@@ -47,7 +47,8 @@ void Reader::read(Kind kind, const std::string& fqn, int64_t begin, int64_t nume
   for (const auto& piece : tensor.pieces) read_piece(window, piece);
 }
 
-// A chunk that is wanted whole goes straight to its place; of others we copy a part.
+// A chunk that is wanted whole goes straight to its place, where that is a good one; of
+// others we copy a part.
 void Reader::read_piece(const Window& window, const Piece& piece) {
   const int64_t piece_begin = piece.begin * size_of(window.tensor.dtype);
   const int64_t first = std::max(window.begin, piece_begin);
@@ -59,9 +60,10 @@ void Reader::read_piece(const Window& window, const Piece& piece) {
     const auto index = static_cast<size_t>(i);
     const int64_t chunk_begin = piece_begin + i * kChunkBytes;
     const int64_t chunk_end = chunk_begin + chunk_range(piece, index).bytes;
-    if (first <= chunk_begin && chunk_end <= last) {
-      read_chunk(from, window.tensor, piece, index,
-                 window.out + (chunk_begin - window.begin));
+    const bool is_whole = first <= chunk_begin && chunk_end <= last;
+    char* out = is_whole ? window.out + (chunk_begin - window.begin) : nullptr;
+    if (is_whole && Buffer::is_good_place(out)) {
+      read_chunk(from, window.tensor, piece, index, out);
     } else {
       read_chunk(from, window.tensor, piece, index, chunk_.data());
       const int64_t begin = std::max(first, chunk_begin);

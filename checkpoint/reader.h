@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/buffer.h"
 #include "checkpoint/file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/ranges.h"
@@ -44,7 +45,7 @@ class Reader {
   Folder folder_;
   Manifest manifest_;
   std::map<std::string, File> files_;  // opened when first needed
-  std::vector<char> chunk_;
+  Buffer chunk_;
 };
 
 // Where chunk `index` of a piece lies: kChunkBytes, or what is left of the piece.

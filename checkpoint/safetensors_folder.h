@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/buffer.h"
 #include "checkpoint/file.h"
 #include "checkpoint/safetensors.h"
 
@@ -57,7 +58,7 @@ class SafetensorsFolder {
   std::optional<File> file_;  // one at a time: a model may have more than a process may
   size_t open_file_ = 0;      // hold open
   int64_t window_ = -1;       // of that file: what was asked for last
-  std::vector<char> bounce_;
+  Buffer bounce_;
 };
 
 }  // namespace zero::checkpoint

@@ -1,7 +1,14 @@
 #include "checkpoint/verify.h"
 
-#include <algorithm>
+#include <fcntl.h>
 
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <optional>
+#include <thread>
+
+#include "checkpoint/buffer.h"
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
 #include "checkpoint/ranges.h"
@@ -10,50 +17,129 @@
 namespace zero::checkpoint {
 namespace {
 
+// What one thread reads at a stretch: some chunks of a piece, or what is in no piece.
+struct Stretch {
+  const FileEntry* file = nullptr;
+  std::optional<PlacedPiece> placed = {};
+  size_t first = 0, last = 0;  // chunks [first, last)
+  std::vector<Range> rest = {};
+  VerifyReport found = {};
+};
+
+constexpr size_t kChunksAtOnce = 16;
+
+// The system fetches what it has not in memory, while others of this are worked on. It is
+// a hint: where it is not taken, nothing is lost.
+void read_ahead(const File& file, Range range) {
+  ::posix_fadvise(file.descriptor(), range.begin, range.bytes, POSIX_FADV_WILLNEED);
+}
+
+// In the order of the files' bytes, what is between the values behind these.
+void add_stretches(const FileEntry& file, const std::vector<PlacedPiece>& pieces,
+                   std::vector<Stretch>& all) {
+  std::vector<Range> taken;
+  for (const auto& placed : pieces) {
+    const size_t num_chunks = placed.piece->hashes.size();
+    for (size_t i = 0; i < num_chunks; i += kChunksAtOnce)
+      all.push_back({&file, placed, i, std::min(i + kChunksAtOnce, num_chunks)});
+    taken.push_back({placed.piece->offset, placed.piece->bytes});
+  }
+  all.push_back({.file = &file, .rest = gaps_between(std::move(taken), file.bytes)});
+}
+
 void add(const CheckpointError& error, VerifyReport& report) {
   report.damages.push_back({error.file(), error.fqn(), error.problem(), error.cure()});
 }
 
-void verify_piece(const File& file, const PlacedPiece& placed, VerifyReport& report) {
-  const int64_t bytes = std::min(kChunkBytes, placed.piece->bytes);
-  std::vector<char> chunk(static_cast<size_t>(bytes));
-  for (size_t i = 0; i < placed.piece->hashes.size(); ++i) {
+// Takes stretches until there are none, beside others that do so. Holds one file open.
+class Worker {
+ public:
+  Worker(const Folder& folder, std::vector<Stretch>& stretches, std::atomic<size_t>& next)
+      : folder_(folder), stretches_(stretches), next_(next) {}
+
+  void run() {
+    while (true) {
+      const size_t mine = next_++;
+      if (mine >= stretches_.size()) return;
+      verify(stretches_[mine]);
+    }
+  }
+
+ private:
+  // Each file has one stretch that tells when it cannot be opened.
+  void verify(Stretch& stretch) {
     try {
-      read_chunk(file, *placed.tensor, *placed.piece, i, chunk.data());
-      report.num_bytes += chunk_range(*placed.piece, i).bytes;
+      if (!open(*stretch.file)) return;
     } catch (const CheckpointError& error) {
-      add(error, report);
+      if (!stretch.placed) add(error, stretch.found);
+      return;
+    }
+    if (stretch.placed)
+      verify_chunks(stretch);
+    else
+      verify_rest(stretch);
+  }
+
+  // False: it is missing, which is among check_files' findings.
+  bool open(const FileEntry& file) {
+    if (opened_ == &file) return true;
+    opened_ = nullptr;
+    if (!folder_.has(file.name)) return false;
+    file_.emplace(folder_.open(file.name));
+    opened_ = &file;
+    return true;
+  }
+
+  void verify_chunks(Stretch& stretch) {
+    const auto& [tensor, piece] = *stretch.placed;
+    const Range begin = chunk_range(*piece, stretch.first);
+    const Range end = chunk_range(*piece, stretch.last - 1);
+    read_ahead(*file_, {begin.begin, end.begin + end.bytes - begin.begin});
+    for (size_t i = stretch.first; i < stretch.last; ++i) {
+      try {
+        read_chunk(*file_, *tensor, *piece, i, chunk_.data());
+        stretch.found.num_bytes += chunk_range(*piece, i).bytes;
+      } catch (const CheckpointError& error) {
+        add(error, stretch.found);
+      }
     }
   }
-}
 
-void verify_rest(const File& file, const FileEntry& entry, const std::vector<Range>& rest,
-                 VerifyReport& report) {
-  if (hash_ranges(file, rest) != entry.hash) {
-    report.damages.push_back({file.path(), "",
-                              "the layout is damaged: the bytes between the values do "
-                              "not have the hash that was recorded"});
-    return;
-  }
-  for (const auto& range : rest) report.num_bytes += range.bytes;
-}
-
-// A file that cannot be opened is among check_files' findings, or gets its own here.
-void verify_file(const Folder& folder, const FileEntry& entry,
-                 const std::vector<PlacedPiece>& pieces, VerifyReport& report) {
-  if (!folder.has(entry.name)) return;
-  ++report.num_files;
-  try {
-    const File file = folder.open(entry.name);
-    std::vector<Range> taken;
-    for (const auto& placed : pieces) {
-      verify_piece(file, placed, report);
-      taken.push_back({placed.piece->offset, placed.piece->bytes});
+  void verify_rest(Stretch& stretch) {
+    stretch.found.num_files = 1;
+    try {
+      if (hash_ranges(*file_, stretch.rest) == stretch.file->hash) {
+        for (const auto& range : stretch.rest) stretch.found.num_bytes += range.bytes;
+        return;
+      }
+      stretch.found.damages.push_back({file_->path(), "",
+                                       "the layout is damaged: the bytes between the "
+                                       "values do not have the hash that "
+                                       "was recorded"});
+    } catch (const CheckpointError& error) {
+      add(error, stretch.found);
     }
-    verify_rest(file, entry, gaps_between(std::move(taken), entry.bytes), report);
-  } catch (const CheckpointError& error) {
-    add(error, report);
   }
+
+  const Folder& folder_;
+  std::vector<Stretch>& stretches_;
+  std::atomic<size_t>& next_;
+  const FileEntry* opened_ = nullptr;
+  std::optional<File> file_;
+  Buffer chunk_{kChunkBytes};
+};
+
+// As many threads as there are cores: hashing takes as long as reading what is in memory.
+void verify_stretches(const Folder& folder, std::vector<Stretch>& stretches) {
+  constexpr unsigned kFewest = 2, kMost = 16;
+  std::atomic<size_t> next = 0;
+  std::vector<std::future<void>> threads;
+  for (unsigned i = std::clamp(std::thread::hardware_concurrency(), kFewest, kMost);
+       i > 0; --i) {
+    threads.push_back(
+        std::async(std::launch::async, [&] { Worker(folder, stretches, next).run(); }));
+  }
+  for (auto& thread : threads) thread.get();
 }
 
 }  // namespace
@@ -101,8 +187,16 @@ VerifyReport verify(const std::string& folder) {
     report.num_bytes = opened.size_of(kManifestFile);
     report.damages = check_files(opened, manifest);
     auto pieces = pieces_by_file(manifest.tensors);
+    std::vector<Stretch> stretches;
     for (const auto& file : manifest.files)
-      verify_file(opened, file, pieces[file.name], report);
+      add_stretches(file, pieces[file.name], stretches);
+    verify_stretches(opened, stretches);
+    for (const auto& [file, placed, first, last, rest, found] : stretches) {
+      report.num_files += found.num_files;
+      report.num_bytes += found.num_bytes;
+      report.damages.insert(report.damages.end(), found.damages.begin(),
+                            found.damages.end());
+    }
   } catch (const CheckpointError& error) {
     add(error, report);
   }

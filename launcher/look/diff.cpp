@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "checkpoint/buffer.h"
 #include "launcher/bench/rounds.h"
 #include "launcher/look/folders.h"
 #include "launcher/look/pieces.h"
@@ -64,8 +65,6 @@ class Comparer {
  private:
   void read(const Pair& pair, int64_t begin, int64_t n) {
     constexpr int64_t kWorthAThread = int64_t{1} << 18;
-    values_a_.resize(kPieceBytes);
-    values_b_.resize(kPieceBytes);
     const auto how = n < kWorthAThread ? std::launch::deferred : std::launch::async;
     auto other = std::async(how, [&] { b_.read(*pair.b, begin, n, values_b_.data()); });
     a_.read(*pair.a, begin, n, values_a_.data());
@@ -73,7 +72,7 @@ class Comparer {
   }
 
   TensorFolder &a_, &b_;
-  std::vector<char> values_a_, values_b_;
+  checkpoint::Buffer values_a_{kPieceBytes}, values_b_{kPieceBytes};
 };
 
 std::string describe(const StoredTensor* tensor) {
@@ -152,13 +151,13 @@ int64_t FolderDiff::num(Verdict verdict) const {
 FolderDiff diff_folders(const std::string& dir_a, const std::string& dir_b,
                         const DiffOptions& options) {
   FolderDiff result;
-  const auto open = [&](const std::string& dir) {
-    const FoundFolder found = find_folder(dir);
+  const auto open = [&](const std::string& dir, const char* name) {
+    const FoundFolder found = find_folder(dir, name);
     result.passed_over.insert(result.passed_over.end(), found.passed_over.begin(),
                               found.passed_over.end());
     return found.path;
   };
-  TensorFolder a(result.path_a = open(dir_a)), b(result.path_b = open(dir_b));
+  TensorFolder a(result.path_a = open(dir_a, "A")), b(result.path_b = open(dir_b, "B"));
   require_matches({&a.manifest(), &b.manifest()}, options.globs, options.state);
   Comparer comparer(a, b);
   for (const auto& [name, pair] : pairs_of(a.manifest(), b.manifest(), options)) {

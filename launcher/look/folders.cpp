@@ -72,14 +72,14 @@ std::string near(const std::string& glob, const std::set<std::string>& names) {
 
 }  // namespace
 
-FoundFolder find_folder(const std::string& dir) {
+FoundFolder find_folder(const std::string& dir, const std::string& name) {
   FoundFolder found;
   const std::string allowed =
       "a run's folder, one of its steps, or a model's folder of Hugging Face";
   if (has_tensors(dir) || is_model_folder(dir)) {
     found.path = dir;
   } else {
-    found.path = find_checkpoint(dir, "DIR", allowed);
+    found.path = find_checkpoint(dir, name, allowed);
     if (!step_named_by(dir)) checkpoint::newest_complete(dir, &found.passed_over);
   }
   return found;

@@ -14,8 +14,9 @@ struct FoundFolder {
 
 // What DIR means: a step's folder, under whatever name, or a folder with safetensors,
 // itself; a run's, or a seed's, its newest complete checkpoint. Throws Error(kUsage)
-// where it is none of these, and Error(kCheckpoint) where all steps are damaged.
-FoundFolder find_folder(const std::string& dir);
+// that calls it by its `name` where it is none of these, and Error(kCheckpoint) where all
+// steps are damaged.
+FoundFolder find_folder(const std::string& dir, const std::string& name = "DIR");
 
 // The tensors that the globs name, in the folder's order; no glob: all. Among them are
 // parameters and buffers, and `with_state` what else lies there. An alias that a glob

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "checkpoint/buffer.h"
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
 #include "engine/errors.h"
@@ -87,10 +88,9 @@ void count_tensors(Inspection& inspection, const Manifest& manifest) {
 }
 
 Summary summary_of(checkpoint::TensorFolder& folder, const StoredTensor& tensor,
-                   std::vector<char>& room) {
+                   const checkpoint::Buffer& room) {
   Summary summary;
   for_each_piece(tensor.numel(), size_of(tensor.dtype), [&](int64_t begin, int64_t n) {
-    room.resize(kPieceBytes);
     folder.read(tensor, begin, n, room.data());
     summary.add(tensor.dtype, room.data(), n);
   });
@@ -192,7 +192,7 @@ Inspection inspect_folder(const std::string& dir, const InspectOptions& options,
   describe_model(inspection, models);
   describe_files(inspection, folder);
   count_tensors(inspection, manifest);
-  std::vector<char> room;
+  const checkpoint::Buffer room(kPieceBytes);
   for (const StoredTensor* tensor : select(manifest, options.globs, options.state)) {
     Inspected& inspected = inspection.tensors.emplace_back();
     inspected.tensor = {tensor->kind, tensor->fqn, tensor->dtype, tensor->shape};

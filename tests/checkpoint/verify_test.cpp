@@ -43,6 +43,37 @@ TEST_F(VerifyTest, AllDamageIsListed) {
   EXPECT_EQ(report.damages[2].file, path + "/" + shard_file(2, 3));
 }
 
+// Read by several threads, told in the order of the files' bytes.
+TEST_F(VerifyTest, EveryChunkOfALargeTensorIsRead) {
+  constexpr int64_t kNumChunks = 40;
+  const auto path =
+      save({make_tensor(Kind::kParam, "large", DType::kUint8, {kNumChunks * kChunkBytes}),
+            make_tensor(Kind::kParam, "small", DType::kUint8, {9})},
+           {.world_size = 1});
+  Reader reader(path);
+  const Piece& large = reader.manifest().find(Kind::kParam, "large")->pieces.at(0);
+  const Piece& small = reader.manifest().find(Kind::kParam, "small")->pieces.at(0);
+  std::string bytes = read_file(path + "/" + large.file);
+  std::vector<int64_t> broken = {small.offset + 8, 0};
+  for (int64_t i = 0; i < kNumChunks; ++i)
+    broken.push_back(large.offset + i * kChunkBytes + (i * 99991) % kChunkBytes);
+  for (const int64_t at : broken) bytes[at] = static_cast<char>(bytes[at] ^ 4);
+  write_file(path + "/" + large.file, bytes);
+  const auto report = verify(path);
+  ASSERT_EQ(report.damages.size(), broken.size());
+  const int64_t first = small.offset < large.offset;
+  for (int64_t i = 0; i < kNumChunks; ++i) {
+    const Damage& damage = report.damages[first + i];
+    EXPECT_EQ(damage.fqn, "large");
+    const int64_t begin = large.offset + i * kChunkBytes;
+    EXPECT_NE(damage.problem.find("bytes " + std::to_string(begin) + " to "),
+              std::string::npos)
+        << damage.problem;
+  }
+  EXPECT_EQ(report.damages[first ? 0 : kNumChunks].fqn, "small");
+  EXPECT_EQ(report.damages.back().fqn, "");  // the layout
+}
+
 TEST_F(VerifyTest, NoFolderIsAnError) {
   EXPECT_THROW(verify(run + "/none"), CheckpointError);
   EXPECT_FALSE(verify(run).is_sound());
