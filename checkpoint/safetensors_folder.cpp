@@ -187,7 +187,7 @@ void SafetensorsFolder::read_stored(const std::string& name, int64_t begin, int6
     open(tensor.file)
         .read(out, static_cast<size_t>(numel * element_bytes),
               tensor.offset + begin * element_bytes);
-    note_work();
+    note_work(numel * element_bytes);
   } catch (const CheckpointError& error) {
     throw CheckpointError(error.file(), name, error.problem(), error.cure());
   }

@@ -20,6 +20,7 @@
 #include "launcher/run/progress.h"
 #include "launcher/run/report.h"
 #include "launcher/settings/command_line.h"
+#include "launcher/settings/completion.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/help.h"
 #include "launcher/settings/names.h"
@@ -62,11 +63,14 @@ std::string overview() {
       "srun\n\n";
   for (const Verb& verb : kVerbs)
     text += fmt::format("  {:<10}{}\n", verb.name, verb.summary);
-  return text + "\nzero_launch VERB --help tells more about each.\n";
+  return text +
+         "\nzero_launch help VERB tells more about each; zero_launch --version, which this "
+         "is;\neval \"$(zero_launch completion bash)\" lets bash complete verbs and "
+         "flags.\n";
 }
 
 Error unknown_verb(const std::string& word) {
-  std::vector<std::string> names;
+  std::vector<std::string> names = {"help", "completion", "--version"};
   for (const Verb& verb : kVerbs) names.emplace_back(verb.name);
   const std::string near = nearest(word, names);
   return {
@@ -87,11 +91,39 @@ int print_once(const std::string& page, int rank, std::FILE* stream = stdout) {
   return static_cast<int>(ExitCode::kDone);
 }
 
+const Verb& verb_named(const std::string& word) {
+  const auto verb = std::ranges::find(kVerbs, word, &Verb::name);
+  if (verb == kVerbs.end()) throw unknown_verb(word);
+  return *verb;
+}
+
+// What is told without a verb: `help [VERB]`, `completion bash`, `--version`.
+std::optional<std::string> page_for(const std::vector<std::string>& words,
+                                    const ModelFamilies& models) {
+  const std::string& first = words[0];
+  const std::string second = words.size() > 1 ? words[1] : "";
+  if (first == "--version")
+    return fmt::format("zero_launch {}\n", ZERO_VERSION);
+  if (first == "--help" || first == "-h") return overview();
+  if (first == "help") {
+    if (second.empty()) return overview();
+    return verb_named(second).help(second);
+  }
+  if (first != "completion") return std::nullopt;
+  if (second != "bash")
+    throw Error(ExitCode::kUsage,
+                second.empty() ? "completion of which shell?"
+                               : fmt::format("no completion for \"{}\"", second),
+                "command line", "eval \"$(zero_launch completion bash)\"");
+  std::vector<std::string> verbs;
+  for (const Verb& verb : kVerbs) verbs.emplace_back(verb.name);
+  return bash_completion(verbs, models);
+}
+
 int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
              const std::vector<std::string>& environment,
              const std::optional<AnnouncedWorld>& announced) {
-  const auto verb = std::ranges::find(kVerbs, words[0], &Verb::name);
-  if (verb == kVerbs.end()) throw unknown_verb(words[0]);
+  const Verb& verb = verb_named(words[0]);
   const std::string kind = kind_behind(words);
   CommandLine line =
       read_command_line({words.begin() + (kind.empty() ? 1 : 2), words.end()}, words[0]);
@@ -99,15 +131,18 @@ int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
   line.kind = kind;
   append(line.problems, check_flags(line, words[0]));
   const Call call{line, models, environment, announced};
-  if (line.help) return print_once(verb->help(words[0]), call.rank());
+  if (line.help) return print_once(verb.help(words[0]), call.rank());
+  set_loudness(line.quiet     ? Loudness::kQuiet
+               : line.verbose ? Loudness::kVerbose
+                              : Loudness::kUsual);
   checkpoint::set_work_listener(Activity::sign_here);
   std::optional<ProgressTeller> teller;
   if (call.rank() == 0) {
-    teller.emplace();
+    if (!line.quiet) teller.emplace();
     for (const std::string& name : unread_variables(environment))
       warn(printable(name) + " is set, and no setting of that name is known: not read");
   }
-  return verb->run(call);
+  return verb.run(call);
 }
 
 }  // namespace
@@ -125,8 +160,7 @@ int launch(int argc, char** argv, const ModelFamilies& models) {
       print_once(overview(), rank(), stderr);
       return static_cast<int>(ExitCode::kUsage);
     }
-    if (words[0] == "--help" || words[0] == "-h" || words[0] == "help")
-      return print_once(overview(), rank());
+    if (const auto page = page_for(words, models)) return print_once(*page, rank());
     return run_verb(words, models, environment, announced);
   } catch (...) {
     return report_alone(describe(std::current_exception()), rank());

@@ -234,7 +234,7 @@ const std::vector<std::string>& data_for(const CommandLine& line,
 void evaluate_on(const std::vector<std::string>& paths, LoadedModel& loaded) {
   const bool is_first = loaded.batch.rank == 0;
   const ModelShape& shape = loaded.shape;
-  const data::TokenSource source(paths);
+  const data::TokenSource source(paths, loaded.settings.bytes);
   const std::string& weights = loaded.checkpoint.is_model_folder
                                    ? loaded.checkpoint.folder
                                    : loaded.settings.init_from;
@@ -261,10 +261,14 @@ int eval(const Call& call) {
 
 int generate_text(const Call& call) {
   return use_checkpoint("generate", call, [](LoadedModel& loaded) {
-    const GeneratedText sample =
-        *sample_text(std::bind_front(&Runner::next_logits, loaded.runner.get()),
-                     loaded.settings, loaded.shape, loaded.checkpoint.run.is_text);
-    if (loaded.batch.rank == 0) print_line(sample.prompt + sample.text);
+    const bool is_first = loaded.batch.rank == 0;
+    const auto show = [&](const std::string& piece) {
+      if (is_first) print_text(piece);
+    };
+    sample_text(std::bind_front(&Runner::next_logits, loaded.runner.get()),
+                loaded.settings, loaded.shape, loaded.checkpoint.run.is_text,
+                kNeverStopped, show);
+    if (is_first) print_line("");
   });
 }
 

@@ -27,7 +27,7 @@ namespace {
 // Where neither settings nor data tell a vocabulary, the one of text.
 int64_t vocab_of_data(const Settings& settings) {
   return settings.data.empty() ? data::TokenFile::kTextVocab
-                               : data::TokenSource(settings.data).vocab_size();
+                               : data::TokenSource(settings.data, settings.bytes).vocab_size();
 }
 
 struct Asked {

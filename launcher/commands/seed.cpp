@@ -18,21 +18,9 @@
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/derived.h"
-#include "launcher/settings/help.h"
 
 namespace zero::launcher {
 namespace {
-
-// A file or the environment may hold a whole run's settings; flags are meant.
-Problems check_settings(const CommandLine& line) {
-  Problems problems;
-  for (const auto& [key, value] : line.flags) {
-    if (!counts_for_seed(*find_setting(key)))
-      problems.push_back(
-          {fmt::format("{} has no part in a model's first values", key), value.origin});
-  }
-  return problems;
-}
 
 void require_new(const std::string& out) {
   const auto steps = checkpoint::list_steps(out);
@@ -47,7 +35,7 @@ SavedRun run_of(const Settings& settings, ModelShape& shape) {
   constexpr int64_t kText = data::TokenFile::kTextVocab;
   if (shape.vocab() == 0) {
     shape.config["vocab_size"] =
-        settings.data.empty() ? kText : data::TokenSource(settings.data).vocab_size();
+        settings.data.empty() ? kText : data::TokenSource(settings.data, settings.bytes).vocab_size();
   }
   if (shape.vocab() == 0) {
     throw Error(ExitCode::kUsage, "vocab is missing, and these files do not tell it",
@@ -65,10 +53,8 @@ SavedRun run_of(const Settings& settings, ModelShape& shape) {
 
 int seed(const Call& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
-  CommandLine line = call.line;
-  append(line.problems, check_settings(line));
-  const Settings settings =
-      read_settings(line, call.environment, {.verb = "seed", .models = &call.models});
+  const Settings settings = read_settings(call.line, call.environment,
+                                          {.verb = "seed", .models = &call.models});
   require_new(settings.out);
   const auto start = std::chrono::steady_clock::now();
   const ModelFamily& family = *find_family(call.models, settings.model);

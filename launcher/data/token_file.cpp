@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "launcher/data/error.h"
+#include "launcher/data/text_check.h"
 
 namespace zero::data {
 namespace {
@@ -99,6 +100,10 @@ void check_ids_as(const MappedFile& file, int64_t begin, int64_t vocab_size,
 
 TokenFile::TokenFile(const std::string& path, std::string name, bool keep_mapped)
     : file_(path, keep_mapped), layout_(detect_layout(file_)), name_(std::move(name)) {}
+
+void TokenFile::require_text() const {
+  if (is_text()) data::require_text(file_);
+}
 
 void TokenFile::read(int64_t begin, int64_t count, int64_t* out) const {
   assert(begin >= 0 && count >= 0 && begin <= num_tokens() - count);

@@ -29,6 +29,9 @@ class TokenFile {
   int64_t size_bytes() const { return file_.size_bytes(); }
   int64_t num_tokens() const { return layout_.num_tokens + (is_text() ? 1 : 0); }
 
+  // Throws DataError for a file that counts as text and is none; see text_check.h.
+  void require_text() const;
+
   // Copy tokens [begin, begin + count) to `out`. Throws DataError when the file changed.
   void read(int64_t begin, int64_t count, int64_t* out) const;
 

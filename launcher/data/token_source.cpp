@@ -104,7 +104,7 @@ void check_same_kind(const TokenFile& first, const TokenFile& file) {
 
 }  // namespace
 
-TokenSource::TokenSource(const std::vector<std::string>& paths) {
+TokenSource::TokenSource(const std::vector<std::string>& paths, bool takes_any_bytes) {
   const auto listed = list_files(paths);
   const bool keep_mapped = listed.size() <= kMaxKeptMappings;
   for (const auto& entry : listed) {
@@ -113,6 +113,7 @@ TokenSource::TokenSource(const std::vector<std::string>& paths) {
         file.layout().kind == TokenKind::kText && file.layout().num_tokens == 0;
     if (entry.from_folder && is_empty_text) continue;
     check_not_empty(file);
+    if (!takes_any_bytes) file.require_text();
     check_same_kind(files_.empty() ? file : files_.front(), file);
     ends_.push_back((ends_.empty() ? 0 : ends_.back()) + file.num_tokens());
     files_.push_back(std::move(file));

@@ -15,9 +15,9 @@ namespace zero::data {
 // is read before it is asked for. const members may be called from several threads.
 class TokenSource {
  public:
-  // Throws DataError for every path or file that cannot be used. Empty texts in folders
-  // are left out.
-  explicit TokenSource(const std::vector<std::string>& paths);
+  // Throws DataError for every path or file that cannot be used, and, unless any bytes are
+  // taken, for what is neither text nor tokens. Empty texts in folders are left out.
+  explicit TokenSource(const std::vector<std::string>& paths, bool takes_any_bytes = false);
 
   int64_t num_tokens() const { return ends_.back(); }
   int64_t num_files() const { return std::ssize(files_); }

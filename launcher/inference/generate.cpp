@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <sstream>
+#include <utility>
 
+#include "checkpoint/names.h"
 #include "engine/errors.h"
 #include "launcher/data/token_file.h"
 #include "launcher/run/console.h"
@@ -32,6 +34,18 @@ std::vector<int64_t> parse_numbers(const std::string& prompt) {
   return tokens;
 }
 
+// Of UTF-8, with bytes still to come.
+bool may_begin_character(const std::string& bytes) {
+  const auto first = static_cast<unsigned char>(bytes[0]);
+  const size_t whole = first < 0xc2 || first > 0xf4 ? 0
+                       : first < 0xe0               ? 2
+                       : first < 0xf0               ? 3
+                                                    : 4;
+  return bytes.size() < whole &&
+         std::all_of(bytes.begin() + 1, bytes.end(),
+                     [](char byte) { return (byte & 0xc0) == 0x80; });
+}
+
 }  // namespace
 
 int64_t choose_token(std::span<const float> logits, double temperature, double uniform) {
@@ -48,7 +62,8 @@ int64_t choose_token(std::span<const float> logits, double temperature, double u
 std::optional<std::vector<int64_t>> generate(const std::vector<int64_t>& prompt,
                                              const GenerateOptions& options,
                                              const NextLogits& next_logits,
-                                             const IsStopped& is_stopped) {
+                                             const IsStopped& is_stopped,
+                                             const OnToken& on_token) {
   std::vector<int64_t> tokens = prompt;
   for (int64_t i = 0; i < options.num_tokens; ++i) {
     if (is_stopped()) return std::nullopt;
@@ -56,6 +71,7 @@ std::optional<std::vector<int64_t>> generate(const std::vector<int64_t>& prompt,
     const std::vector<float> logits = next_logits(std::span(tokens).last(length));
     tokens.push_back(
         choose_token(logits, options.temperature, uniform_number(options.seed, i)));
+    if (on_token) on_token(tokens.back());
   }
   return std::vector(tokens.begin() + std::ssize(prompt), tokens.end());
 }
@@ -78,28 +94,57 @@ std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text,
   return tokens;
 }
 
-std::string show_tokens(std::span<const int64_t> tokens, bool is_text) {
-  if (!is_text) return fmt::format("{}", fmt::join(tokens, " "));
-  std::string bytes;
-  for (int64_t token : tokens) {
-    if (token >= data::TokenFile::kEndOfText) break;
-    bytes += static_cast<char>(token);
+std::string TokenWriter::add(int64_t token) {
+  if (!is_text_)
+    return fmt::format("{}{}", std::exchange(has_any_, true) ? " " : "", token);
+  if (has_ended_) return "";
+  if (token >= data::TokenFile::kEndOfText) {
+    has_ended_ = true;
+    return finish();
   }
-  return printable(bytes);
+  waiting_ += static_cast<char>(token);
+  return whole_characters();
+}
+
+std::string TokenWriter::finish() { return printable(std::exchange(waiting_, "")); }
+
+std::string TokenWriter::whole_characters() {
+  std::string shown;
+  while (!waiting_.empty()) {
+    const size_t bytes = checkpoint::first_character(waiting_).bytes;
+    if (bytes == 0 && may_begin_character(waiting_)) break;
+    shown += printable(waiting_.substr(0, std::max<size_t>(bytes, 1)));
+    waiting_.erase(0, std::max<size_t>(bytes, 1));
+  }
+  return shown;
+}
+
+std::string show_tokens(std::span<const int64_t> tokens, bool is_text) {
+  TokenWriter writer(is_text);
+  std::string text;
+  for (const int64_t token : tokens) text += writer.add(token);
+  return text + writer.finish();
 }
 
 std::optional<GeneratedText> sample_text(const NextLogits& next_logits,
                                          const Settings& settings,
                                          const ModelShape& shape, bool is_text,
-                                         const IsStopped& is_stopped) {
+                                         const IsStopped& is_stopped, const Show& show) {
+  TokenWriter writer(is_text);
+  GeneratedText all;
+  const auto add = [&](std::string& to, const std::string& piece) {
+    to += piece;
+    if (show && !piece.empty()) show(piece);
+  };
   const std::vector<int64_t> prompt =
       parse_prompt(settings.sample, is_text, shape.vocab());
+  for (const int64_t token : prompt) add(all.prompt, writer.add(token));
   const GenerateOptions options{settings.sample_tokens, settings.sample_temperature,
                                 static_cast<uint64_t>(settings.seed), shape.seq_len};
-  const auto tokens = generate(prompt, options, next_logits, is_stopped);
-  if (!tokens) return std::nullopt;
-  return GeneratedText{show_tokens(prompt, is_text),
-                       (is_text ? "" : " ") + show_tokens(*tokens, is_text)};
+  const auto add_token = [&](int64_t token) { add(all.text, writer.add(token)); };
+  if (!generate(prompt, options, next_logits, is_stopped, add_token)) return std::nullopt;
+  add(all.text, writer.finish());
+  return all;
 }
 
 }  // namespace zero::launcher

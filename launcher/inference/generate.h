@@ -23,12 +23,17 @@ using NextLogits = std::function<std::vector<float>(std::span<const int64_t>)>;
 
 // Asked before each token; no more are made when it says so. May be a collective call.
 using IsStopped = std::function<bool()>;
+inline const IsStopped kNeverStopped = [] { return false; };
+// Told of each token as it is drawn.
+using OnToken = std::function<void(int64_t)>;
 
 // The tokens that follow the prompt, which has at least one. Always as many as asked for,
 // or nothing when stopped: next_logits may be a collective call.
-std::optional<std::vector<int64_t>> generate(
-    const std::vector<int64_t>& prompt, const GenerateOptions& options,
-    const NextLogits& next_logits, const IsStopped& is_stopped = [] { return false; });
+std::optional<std::vector<int64_t>> generate(const std::vector<int64_t>& prompt,
+                                             const GenerateOptions& options,
+                                             const NextLogits& next_logits,
+                                             const IsStopped& is_stopped = kNeverStopped,
+                                             const OnToken& on_token = {});
 
 // Draw a token from softmax(logits / temperature), with `uniform` in [0, 1).
 int64_t choose_token(std::span<const float> logits, double temperature, double uniform);
@@ -40,15 +45,34 @@ std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text, int64
 // Text ends at the first end-of-text token; what is not printable is shown as \xNN.
 std::string show_tokens(std::span<const int64_t> tokens, bool is_text);
 
+// The same piece by piece, as tokens come: characters of several bytes come whole.
+class TokenWriter {
+ public:
+  explicit TokenWriter(bool is_text) : is_text_(is_text) {}
+
+  std::string add(int64_t token);  // what can be shown with it
+  std::string finish();            // what waited for more
+
+ private:
+  std::string whole_characters();
+
+  const bool is_text_;
+  bool has_ended_ = false, has_any_ = false;
+  std::string waiting_;  // the beginning of a character, perhaps
+};
+
 // As people write tokens: one behind the other they are the whole.
 struct GeneratedText {
   std::string prompt, text;
 };
+using Show = std::function<void(const std::string& piece)>;
 
-// The prompt `--sample` and what a model of that shape makes of it; nothing when stopped.
-// Throws Error(kUsage) for a prompt that is none.
-std::optional<GeneratedText> sample_text(
-    const NextLogits& next_logits, const Settings& settings, const ModelShape& shape,
-    bool is_text, const IsStopped& is_stopped = [] { return false; });
+// The prompt `--sample` and what a model of that shape makes of it, which `show` gets
+// piece by piece; nothing when stopped. Throws Error(kUsage) for a prompt that is none.
+std::optional<GeneratedText> sample_text(const NextLogits& next_logits,
+                                         const Settings& settings,
+                                         const ModelShape& shape, bool is_text,
+                                         const IsStopped& is_stopped = kNeverStopped,
+                                         const Show& show = {});
 
 }  // namespace zero::launcher

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@ namespace {
 
 std::mutex mutex;
 std::string status;  // guarded by mutex
+Loudness loudness = Loudness::kUsual;
 
 void write(std::FILE* file, const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), file);
@@ -52,7 +54,34 @@ void guard_streams() {
 }
 
 void print_line(const std::string& line) { write_line(stdout, line); }
-void warn(const std::string& line) { write_line(stderr, "zero: " + line); }
+void print_text(const std::string& text) {
+  const std::lock_guard lock(mutex);
+  show_status("");
+  write(stdout, text);
+}
+
+void warn(const std::string& line) {
+  write_line(stderr, painted("zero:", Colour::kYellow, stderr) + " " + line);
+}
+
+void set_loudness(Loudness value) { loudness = value; }
+
+void tell(const std::string& line) {
+  if (loudness != Loudness::kQuiet) print_line(line);
+}
+
+void tell_more(const std::string& line) {
+  if (loudness == Loudness::kVerbose) print_line(line);
+}
+
+std::string painted(const std::string& text, Colour colour, std::FILE* stream) {
+  const char* terminal = std::getenv("TERM");
+  const char* no_colour = std::getenv("NO_COLOR");
+  const bool is_plain = isatty(fileno(stream)) == 0 || (no_colour && *no_colour) ||
+                        !terminal || std::string_view(terminal) == "dumb";
+  if (is_plain) return text;
+  return fmt::format("\033[1;{}m{}\033[0m", static_cast<int>(colour), text);
+}
 
 void set_status(const std::string& line) {
   const std::lock_guard lock(mutex);

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdio>
 #include <string>
 
 namespace zero::launcher {
@@ -10,7 +11,19 @@ namespace zero::launcher {
 // its lines.
 void guard_streams();
 void print_line(const std::string& line);  // stdout, at once
+void print_text(const std::string& text);  // the same without an end of line
 void warn(const std::string& line);        // stderr
+
+// What goes on, which --quiet leaves out, and what --verbose adds to it. Lines that were
+// asked for, such as a verb's result, are always printed.
+enum class Loudness { kQuiet, kUsual, kVerbose };
+void set_loudness(Loudness loudness);
+void tell(const std::string& line);
+void tell_more(const std::string& line);
+
+// Text in bold and a colour where the stream is a terminal and NO_COLOR is not set.
+enum class Colour { kRed = 31, kGreen = 32, kYellow = 33 };
+std::string painted(const std::string& text, Colour colour, std::FILE* stream);
 
 // The line at a terminal's end that tells what goes on, on stderr; others come above it.
 // Empty: none. As wide as the terminal.

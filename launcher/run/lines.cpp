@@ -1,9 +1,11 @@
 #include "launcher/run/lines.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <cmath>
+#include <map>
 #include <vector>
 
 #include "launcher/settings/values.h"
@@ -23,6 +25,16 @@ std::string describe_cores(const std::vector<std::string>& cores) {
     text += fmt::format("{}{}: cores {}", text.empty() ? "" : ", ", ranks, cores[begin]);
   }
   return text;
+}
+
+// "a (4 ranks), b"
+std::string describe_hosts(const std::vector<std::string>& hosts) {
+  std::map<std::string, int> ranks;
+  for (const std::string& host : hosts) ++ranks[host];
+  std::vector<std::string> parts;
+  for (const auto& [host, count] : ranks)
+    parts.push_back(count == 1 ? host : fmt::format("{} ({} ranks)", host, count));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string model_text(const Settings& settings, const BannerFacts& facts) {
@@ -114,6 +126,7 @@ std::string banner(const Settings& settings, const BannerFacts& facts) {
          labelled("ranks", fmt::format("{} with {} thread(s) each; {}", facts.batch.ranks,
                                        facts.threads, describe_cores(facts.cores))) +
          labelled("", "adam threads " + describe_threads(facts.adam_threads)) +
+         labelled("hosts", describe_hosts(facts.hosts)) +
          labelled("device", device_text(settings, facts)) +
          labelled("model", model_text(settings, facts)) +
          labelled("data", data_text(facts)) + labelled("batch", batch_text(facts)) +
@@ -129,9 +142,11 @@ std::string step_line(const StepRecord& r, int64_t num_steps, double eta_seconds
   const std::string shares = to_text(r.shares, r.uses_gpu);
   std::string line = fmt::format(
       "step {:>{}}/{} | loss {:.4f} | norm {:.2f} | lr {:.1e} | {:.0f} ms{} | {} tok/s | "
-      "eta {}",
+      "{}eta {}",
       r.step, width, num_steps, r.loss, r.grad_norm, r.lr, r.seconds * 1e3,
       shares.empty() ? "" : " (" + shares + ")", short_count(tokens_per_second),
+      r.host_bytes_peak > 0 ? fmt::format("peak {} | ", short_bytes(r.host_bytes_peak))
+                            : "",
       short_duration(eta_seconds));
   if (r.loss_scale > 0) line += fmt::format(" | scale {}", r.loss_scale);
   if (r.skipped) {

@@ -16,6 +16,7 @@ namespace zero::launcher {
 // What a run tells before its first step.
 struct BannerFacts {
   std::string family;              // of the model
+  std::vector<std::string> hosts;  // of each rank
   std::vector<std::string> cores;  // of each rank: "0-3 (was pinned to 0)"
   int threads = 1;                 // of each rank's model
   ThreadChoice adam_threads;       // of rank 0's optimizer
@@ -37,7 +38,7 @@ std::string banner(const Settings& settings, const BannerFacts& facts);
 std::string describe_threads(const ThreadChoice& choice);
 
 // "step    12/1000 | loss 3.2826 | norm 1.04 | lr 3.0e-04 | 709 ms (gpu 71% h2d 22%
-// adam 7%) | 38.3k tok/s | eta 28m"
+// adam 7%) | 38.3k tok/s | peak 1.2 GiB | eta 28m"
 std::string step_line(const StepRecord& record, int64_t num_steps, double eta_seconds);
 
 // "12 layers, dim 768, 12 heads, vocabulary 50257"

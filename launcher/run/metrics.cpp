@@ -33,6 +33,7 @@ Json to_json(const StepRecord& r) {
                {"tokens_per_second", static_cast<double>(r.num_targets) * rate},
                {"updates_per_second", r.skipped ? 0 : rate},
                {"host_bytes_free", r.host_bytes_free},
+               {"host_bytes_peak", r.host_bytes_peak},
                {"wall", wall_seconds()},
                {"bytes_h2d", r.traffic.to_device},
                {"bytes_d2h", r.traffic.from_device},

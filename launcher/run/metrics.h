@@ -21,6 +21,7 @@ struct StepRecord : StepReport {
   Traffic traffic;
   Shares shares;
   int64_t host_bytes_free = 0;
+  int64_t host_bytes_peak = 0;  // that the process ever had
 };
 
 struct EvalRecord {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kFirstOnTerminal = 1, kElsewhere = 30;
 
-void tell(const std::stop_token& stop) {
+void run(const std::stop_token& stop) {
   const bool on_terminal = isatty(STDERR_FILENO) != 0;
   ProgressPace pace(on_terminal);
   std::mutex mutex;
@@ -67,7 +67,7 @@ ProgressTeller::ProgressTeller() {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::jthread(tell);
+  thread_ = std::jthread(run);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -7,12 +7,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <new>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
 #include "checkpoint/error.h"
 #include "launcher/process/stop.h"
 #include "launcher/process/world.h"
+#include "launcher/run/console.h"
 #include "offload/host_arena.h"
 
 namespace zero::launcher {
@@ -46,9 +48,12 @@ std::string joined(const std::string& file, const std::string& fqn) {
 }
 
 void print(const Error& error) {
+  set_status("");
   const std::string text = three_lines(error);
+  const std::string shown = painted("zero:", Colour::kRed, stderr) +
+                            text.substr(std::string_view("zero:").size());
   std::fflush(stdout);
-  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fwrite(shown.data(), 1, shown.size(), stderr);
   std::fflush(stderr);
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "checkpoint/file.h"
+#include "checkpoint/processes.h"
 #include "engine/activity.h"
 #include "engine/comm/agreement.h"
 #include "engine/comm/ranks.h"
@@ -76,7 +77,7 @@ ExitCode Training::run() {
   ExitCode code = train_steps();
   if (!has_ended_ && code == ExitCode::kDone) code = finish();
   if (has_ended_ && is_first_rank())
-    print_line(fmt::format(
+    tell(fmt::format(
         "this run is finished: step {} of {} is in {}; a larger --steps continues it",
         engine_->num_steps(), settings_.steps, started_from_));
   if (!settings_.dump_state.empty()) dump_state(settings_.dump_state, *engine_, losses_);
@@ -104,7 +105,7 @@ void Training::choose_model() {
   shape_ = shape_of(*family_, model.config, settings_);
   identity_.source = model.source;
   for (const std::string& note : model.notes) {
-    if (is_first_rank()) print_line(note);
+    if (is_first_rank()) tell(note);
   }
   if (!model.path.empty())
     folder_of_weights_ = std::make_unique<ModelFolder>(std::move(model));
@@ -115,7 +116,7 @@ void Training::open_data() {
   choose_model();
   const auto seed = static_cast<uint64_t>(settings_.seed);
 
-  source_ = std::make_unique<data::TokenSource>(settings_.data);
+  source_ = std::make_unique<data::TokenSource>(settings_.data, settings_.bytes);
   if (shape_.vocab() == 0 && source_->vocab_size() > 0)
     shape_.config["vocab_size"] = source_->vocab_size();
   if (shape_.vocab() == 0) {
@@ -127,7 +128,8 @@ void Training::open_data() {
   sampler_ = std::make_unique<data::Sampler>(
       *source_, data::SamplerOptions{shape_.seq_len, settings_.shuffle, seed});
   if (!settings_.eval_data.empty()) {
-    eval_source_ = std::make_unique<data::TokenSource>(settings_.eval_data);
+    eval_source_ =
+        std::make_unique<data::TokenSource>(settings_.eval_data, settings_.bytes);
     if (!settings_.init_from.empty())
       refuse_text(*eval_source_, shape_.vocab(), settings_.init_from);
     eval_sampler_ = std::make_unique<data::Sampler>(
@@ -201,7 +203,7 @@ void Training::load_progress() {
   if (!is_first_rank()) return;
   // Damaged ones would be in the way of the steps to come, and of --keep.
   for (const std::string& name : first_few(folder_->set_aside_behind(saved_step_)))
-    print_line(fmt::format("set aside as {}/{}", settings_.out, name));
+    tell(fmt::format("set aside as {}/{}", settings_.out, name));
 }
 
 void Training::report_first_values() {
@@ -224,9 +226,9 @@ void Training::read_weights() {
   const std::vector<std::string> dead =
       load_safetensors(*engine_, path, {of.prefix, of.dead});
   if (!is_first_rank()) return;
-  print_line(fmt::format("weights of {}", path));
+  tell(fmt::format("weights of {}", path));
   for (const std::string& name : first_few(dead))
-    print_line(fmt::format("not read, as nobody needs it: {}", name));
+    tell(fmt::format("not read, as nobody needs it: {}", name));
   std::vector<std::string> files = companions_in(path);
   files.emplace_back("config.json");
   copy_files(path, files, source_folder(settings_.out));
@@ -238,8 +240,8 @@ void Training::read_checkpoint(const std::string& path) {
   options.with_optimizer = false;
   const SavedState state = load_checkpoint(*engine_, path, options);
   if (!is_first_rank()) return;
-  print_line(fmt::format("weights of {}", path));
-  for (const std::string& line : differences_of(state)) print_line(line);
+  tell(fmt::format("weights of {}", path));
+  for (const std::string& line : differences_of(state)) tell(line);
   const std::string source = source_folder(checkpoint::split_path(path).folder);
   if (std::filesystem::is_directory(source))
     copy_files(source, checkpoint::Folder(source).names(), source_folder(settings_.out));
@@ -254,12 +256,13 @@ void Training::take_over_threads(int64_t saved) {
   set_threads(threads);
   process_.threads = threads;
   identity_.threads = threads;
-  if (is_first_rank() && !note.empty()) print_line(note);
+  if (is_first_rank() && !note.empty()) tell(note);
 }
 
 void Training::announce() {
   BannerFacts facts;
   facts.cores = engine_->control().gather(process_.cores.note);
+  facts.hosts = engine_->control().gather(checkpoint::host_name());
   if (!is_first_rank()) return;
   facts.threads = process_.threads;
   facts.adam_threads = adam_threads_;
@@ -277,7 +280,8 @@ void Training::announce() {
   const Starter starter = starter_of_this_process();
   facts.stop_command = stop_command(starter, process_environment(), settings_.out);
   signals_cost_ = is_impatient(starter);
-  print_line(banner(settings_, facts));
+  tell(banner(settings_, facts));
+  tell_more("all settings:\n" + to_toml(settings_));
 }
 
 Stop Training::begin() {
@@ -308,10 +312,10 @@ void Training::announce_start() {
                            {"units", engine_->num_units()}}},
                          {"config", to_json(settings_)}});
   if (is_fresh) {
-    print_line("fresh start: no checkpoint in " + settings_.out);
+    tell("fresh start: no checkpoint in " + settings_.out);
     return;
   }
-  print_line(fmt::format("resumed step {} from {}", step, started_from_));
+  tell(fmt::format("resumed step {} from {}", step, started_from_));
   metrics_->note("resume", {{"step", step},
                             {"batches", progress_.num_batches},
                             {"from", started_from_},

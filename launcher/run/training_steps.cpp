@@ -18,6 +18,7 @@
 #include "launcher/data/token_source.h"
 #include "launcher/inference/evaluate.h"
 #include "launcher/inference/generate.h"
+#include "launcher/process/environment.h"
 #include "launcher/process/runner.h"
 #include "launcher/process/stop.h"
 #include "launcher/process/world.h"
@@ -61,7 +62,7 @@ ExitCode Training::train_steps() {
     progress_.num_bad_in_a_row = is_bad ? progress_.num_bad_in_a_row + 1 : 0;
     losses_.push_back(report.loss);
     log_step({report, seconds, engine_->uses_gpu(), engine_->traffic() - traffic_before,
-              shares, free_host_bytes().value_or(-1)});
+              shares, free_host_bytes().value_or(-1), peak_resident_bytes()});
     check_progress(report);
     const Stop stop = agree_on_next();
     if (stop != Stop::kNo && !is_finished()) return leave(stop);
@@ -100,8 +101,8 @@ void Training::log_step(const StepRecord& record) {
   const bool is_shown = record.step % settings_.log_every == 0 || record.step == 1 ||
                         record.skipped || record.step == settings_.steps;
   if (is_shown)
-    print_line(step_line(record, settings_.steps,
-                         eta_.remaining_seconds(settings_.steps - record.step)));
+    tell(step_line(record, settings_.steps,
+                   eta_.remaining_seconds(settings_.steps - record.step)));
 }
 
 void Training::check_progress(const StepReport& report) {
@@ -149,7 +150,7 @@ void Training::record_save(const std::string& path, double seconds) {
                           {"batches", progress_.num_batches},
                           {"seconds", seconds},
                           {"path", path}});
-  print_line(fmt::format("saved step {} in {:.2f} s: {}", step, seconds, path));
+  tell(fmt::format("saved step {} in {:.2f} s: {}", step, seconds, path));
   if (!checkpoint::has_hint(folder_->run(), step))
     warn(fmt::format("{}/latest could not be written: it does not name step {}",
                      settings_.out, step));
@@ -196,9 +197,8 @@ ExitCode Training::leave(Stop reason) {
   if (!is_first_rank()) return ExitCode::kRequeue;
   folder_->remove_stop_file();
   metrics_->note("stop", {{"step", engine_->num_steps()}, {"reason", name_of(reason)}});
-  print_line(
-      fmt::format("stopped by {} at step {}/{}; the same command goes on from here",
-                  name_of(reason), engine_->num_steps(), settings_.steps));
+  tell(fmt::format("stopped by {} at step {}/{}; the same command goes on from here",
+                   name_of(reason), engine_->num_steps(), settings_.steps));
   return ExitCode::kRequeue;
 }
 
@@ -235,10 +235,9 @@ Stop Training::evaluate_model() {
   if (!is_first_rank()) return Stop::kNo;
   metrics_->eval({progress_.last_evaluation, result->loss, result->num_targets,
                   seconds_since(begin)});
-  print_line(fmt::format("eval {:>{}}/{} | loss {:.4f} | {} samples",
-                         progress_.last_evaluation,
-                         std::to_string(settings_.steps).size() + 1, settings_.steps,
-                         result->loss, num_samples));
+  tell(fmt::format("eval {:>{}}/{} | loss {:.4f} | {} samples", progress_.last_evaluation,
+                   std::to_string(settings_.steps).size() + 1, settings_.steps,
+                   result->loss, num_samples));
   return Stop::kNo;
 }
 
@@ -262,8 +261,8 @@ Stop Training::draw_sample() {
   metrics_->note("sample", {{"step", progress_.last_sample},
                             {"prompt", sample->prompt},
                             {"text", sample->text}});
-  print_line(fmt::format("sample at step {}:\n{}{}", progress_.last_sample,
-                         sample->prompt, sample->text));
+  tell(fmt::format("sample at step {}:\n{}{}", progress_.last_sample, sample->prompt,
+                   sample->text));
   return Stop::kNo;
 }
 
@@ -286,7 +285,7 @@ ExitCode Training::finish() {
 // This rank's steps, which are like the others'.
 void Training::tell_bound() {
   if (is_first_rank() && shares_.has_any())
-    print_line(bound_sentence(shares_.mean(), engine_->uses_gpu()));
+    tell(bound_sentence(shares_.mean(), engine_->uses_gpu()));
 }
 
 // What was planned, and what it came to.
@@ -294,7 +293,7 @@ void Training::tell_memory() {
   const MemoryUse use = largest_use(engine_->control(), engine_->allocated_bytes(),
                                     engine_->offloaded_activations().pinned);
   if (!is_first_rank()) return;
-  print_line(to_text(plan_, use));
+  tell(to_text(plan_, use));
   metrics_->note("memory", {{"step", engine_->num_steps()},
                             {"engine_planned", plan_.engine_bytes()},
                             {"engine_allocated", use.engine},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <type_traits>
 
@@ -14,7 +15,15 @@ namespace zero::launcher {
 namespace {
 
 // A word such as -1 or -x is a value: it may be a number or a prompt.
-bool is_flag(const std::string& word) { return word.starts_with("--") || word == "-h"; }
+bool is_flag(const std::string& word) {
+  return word.starts_with("--") || word == "-h" || word == "-v" || word == "-q";
+}
+
+// --seq_len is --seq-len.
+std::string with_dashes(std::string flag) {
+  std::ranges::replace(flag, '_', '-');
+  return flag;
+}
 
 // The boolean that --no-KEY switches off.
 const Setting* setting_of_negation(const std::string& flag) {
@@ -58,6 +67,10 @@ const PlainFlag<std::vector<std::string>> kListFlags[] = {
 const PlainFlag<bool> kSwitches[] = {
     {"--help", &CommandLine::help},
     {"-h", &CommandLine::help},
+    {"--verbose", &CommandLine::verbose},
+    {"-v", &CommandLine::verbose},
+    {"--quiet", &CommandLine::quiet},
+    {"-q", &CommandLine::quiet},
     {"--json", &CommandLine::json, {"plan", "inspect", "verify", "diff", "bench"}},
     {"--norms", &CommandLine::norms, {"inspect"}},
     {"--state", &CommandLine::state, {"inspect", "diff"}},
@@ -92,7 +105,7 @@ size_t num_folders_of(const std::string& verb) {
 class Reader {
  public:
   Reader(const std::vector<std::string>& words, const std::string& verb)
-      : words_(words), num_folders_(num_folders_of(verb)) {}
+      : words_(words), verb_(verb), num_folders_(num_folders_of(verb)) {}
 
   CommandLine run() {
     while (next_ < words_.size()) {
@@ -102,8 +115,7 @@ class Reader {
       } else if (line_.folders.size() < num_folders_ && !word.empty()) {
         line_.folders.push_back(word);
       } else {
-        problem(fmt::format("\"{}\" stands alone; a value stands behind its flag", word),
-                "command line");
+        problem(stray(word), "command line");
       }
     }
     if (num_folders_ == 1) take_folder_as_from();
@@ -111,6 +123,14 @@ class Reader {
   }
 
  private:
+  std::string stray(const std::string& word) const {
+    if (list_before_)
+      return fmt::format(
+          "\"{}\" stands alone; {} is one list with commas, without blanks", word,
+          flag_of(*list_before_));
+    return fmt::format("\"{}\" stands alone; a value stands behind its flag", word);
+  }
+
   void take_folder_as_from() {
     if (line_.folders.empty()) return;
     if (!line_.from.empty())
@@ -124,9 +144,10 @@ class Reader {
   // --flag or --flag=value
   void read_flag(const std::string& word) {
     const size_t equals = word.find('=');
-    const std::string flag = word.substr(0, equals);
+    const std::string flag = with_dashes(word.substr(0, equals));
     std::optional<std::string> value;
     if (equals != word.npos) value = word.substr(equals + 1);
+    list_before_ = nullptr;
 
     if (const auto* known = find_flag(kSwitches, flag)) {
       line_.*known->member = true;
@@ -135,15 +156,28 @@ class Reader {
       read_once(*known, value);
     } else if (const auto* known = find_flag(kListFlags, flag)) {
       read_list(*known, value);
-    } else if (const Setting* setting = find_setting(flag, flag_of)) {
+    } else if (const Setting* setting = setting_of_flag(flag)) {
       read_setting(*setting, value);
     } else if (const Setting* negated = setting_of_negation(flag)) {
       read_negation(*negated, flag, value);
     } else {
-      problem("unknown flag " + flag + advice_for(flag.substr(2), flag_of),
-              "command line");
+      problem(
+          fmt::format("unknown flag {}{}", word.substr(0, equals),
+                      flag.starts_with("--") ? advice_for(flag.substr(2), flag_of) : ""),
+          "command line");
       following_words();
     }
+  }
+
+  // What generate does with a prompt is what a run does with a sample.
+  const Setting* setting_of_flag(const std::string& flag) const {
+    static const std::map<std::string, std::string> own = {
+        {"--prompt", "sample"},
+        {"--num-tokens", "sample_tokens"},
+        {"--temperature", "sample_temperature"}};
+    const auto found = own.find(flag);
+    if (verb_ == "generate" && found != own.end()) return find_setting(found->second);
+    return find_setting(flag, flag_of);
   }
 
   void read_once(const PlainFlag<std::string>& flag,
@@ -184,6 +218,7 @@ class Reader {
       words = following_words(
           setting.is_list && !setting.is_split_at_commas ? words_.size() : 1);
     }
+    if (setting.is_split_at_commas) list_before_ = &setting;
     if (setting.is_split_at_commas && words.size() == 1) words = split(words[0], ',');
     add(setting, flag_of(setting), words);
   }
@@ -225,8 +260,10 @@ class Reader {
   }
 
   const std::vector<std::string>& words_;
+  const std::string& verb_;
   const size_t num_folders_;
   size_t next_ = 0;
+  const Setting* list_before_ = nullptr;  // that the last flag was, where commas are
   CommandLine line_;
 };
 
@@ -253,10 +290,25 @@ Problems check_flags(const CommandLine& line, const std::string& verb) {
     problems.push_back({fmt::format("{} of {} folders are given{}", line.folders.size(),
                                     num_folders, behind_a_list),
                         verb + " A B"});
+  if (line.quiet && line.verbose)
+    problems.push_back({"--quiet and --verbose exclude each other", "command line"});
   refuse_others_flags(kFlagsWithValue, line, verb, problems);
   refuse_others_flags(kListFlags, line, verb, problems);
   refuse_others_flags(kSwitches, line, verb, problems);
   return problems;
+}
+
+std::vector<std::string> plain_flags_of(const std::string& verb) {
+  std::vector<std::string> names;
+  const auto add = [&](const auto& flags) {
+    for (const auto& flag : flags) {
+      if (flag.is_of(verb)) names.push_back(flag.name);
+    }
+  };
+  add(kFlagsWithValue);
+  add(kListFlags);
+  add(kSwitches);
+  return names;
 }
 
 void require_no_settings(const CommandLine& line, const std::string& verb) {

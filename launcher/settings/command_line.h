@@ -26,6 +26,8 @@ struct CommandLine {
   bool json = false;
   bool print_config = false;
   bool help = false;
+  bool verbose = false;
+  bool quiet = false;
   Problems problems;  // unknown flags and stray words
 };
 
@@ -38,6 +40,9 @@ CommandLine read_command_line(const std::vector<std::string>& words,
 // What is wrong with flags that are no settings: those of other verbs that are given, and
 // folders that are missing where a verb needs them.
 Problems check_flags(const CommandLine& line, const std::string& verb);
+
+// The flags of a verb that are no settings.
+std::vector<std::string> plain_flags_of(const std::string& verb);
 
 // Throw Error(kUsage) for a verb that takes no settings: any that are given, with all
 // other problems of the command line.

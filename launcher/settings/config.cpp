@@ -15,6 +15,7 @@
 
 #include "launcher/settings/toml.h"
 #include "launcher/settings/values.h"
+#include "launcher/settings/verb_settings.h"
 
 namespace zero::launcher {
 namespace {
@@ -121,6 +122,11 @@ Settings read_settings(const CommandLine& line,
       sources[0].empty() && problems.size() > line.problems.size();
   sources[1] = values_from_environment(environment, problems);
   sources[2] = line.flags;
+  for (const auto& [key, raw] : line.flags) {
+    if (!counts_for(context.verb, *find_setting(key)))
+      problems.push_back(
+          {fmt::format("{} changes nothing that {} does", key, context.verb), raw.origin});
+  }
 
   Settings settings = context.base ? *context.base : Settings();
   std::set<std::string> unread;

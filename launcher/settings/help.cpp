@@ -6,6 +6,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "launcher/settings/verb_settings.h"
+
 namespace zero::launcher {
 namespace {
 
@@ -26,6 +28,13 @@ std::string default_of(const Setting& setting, const Settings& defaults) {
   return text.empty() ? "" : " [" + text + "]";
 }
 
+// Of every verb.
+std::string common_lines() {
+  return help_line("-q, --quiet", "print results, warnings and errors alone") +
+         help_line("-v, --verbose", "print more of what goes on") +
+         help_line("-h, --help", "this page");
+}
+
 std::string usage(const std::string& verb) {
   const std::map<std::string, std::string> flags = {
       {"train", "--data PATH... --out DIR"},
@@ -39,19 +48,6 @@ std::string usage(const std::string& verb) {
 }
 
 }  // namespace
-
-bool counts_for_seed(const Setting& setting) {
-  static const std::vector<std::string> others = {"data", "seq_len", "seed", "out",
-                                                  "adam_threads"};
-  return (setting.group == "model" && setting.key != "init_from") ||
-         std::ranges::count(others, setting.key) > 0;
-}
-
-std::string help_line(const std::string& left, const std::string& right) {
-  std::string line = "  " + left;
-  if (line.size() + 2 > kHelpColumn) line += '\n' + std::string(kHelpColumn, ' ');
-  return fmt::format("{:<{}}{}\n", line, kHelpColumn, right);
-}
 
 std::string setting_line(const Setting& setting, const Settings& defaults) {
   return help_line(flag_of(setting) + " " + placeholder_of(setting),
@@ -70,8 +66,7 @@ std::string settings_help(const std::string& verb) {
                      "finite; how many are not. Reads every byte of these tensors; "
                      "without it none") +
            help_line("--state", "what the optimizer keeps, and user bytes, too") +
-           help_line("--json", "print one JSON object") +
-           help_line("--help", "this page");
+           help_line("--json", "print one JSON object") + common_lines();
   }
   if (verb == "diff") {
     return "zero_launch diff A B [--fqn GLOB...] [--state] [--json]\n\n" +
@@ -80,8 +75,7 @@ std::string settings_help(const std::string& verb) {
                      "or a folder of Hugging Face") +
            help_line("--fqn GLOB...", "tensors of these names; * stands for any text") +
            help_line("--state", "what the optimizer keeps, and user bytes, too") +
-           help_line("--json", "print one JSON object") +
-           help_line("--help", "this page") +
+           help_line("--json", "print one JSON object") + common_lines() +
            "\nExit code 0: all are equal, in type, shape and every bit; 1: they differ; "
            "2 and more: an error.\n"
            "relative is the largest difference by A's largest magnitude, relative norm "
@@ -90,8 +84,7 @@ std::string settings_help(const std::string& verb) {
   if (verb == "verify") {
     return "zero_launch verify DIR [--json]\n\n" +
            help_line("DIR", "a step's folder, or a run's: all its checkpoints") +
-           help_line("--json", "print one JSON object") +
-           help_line("--help", "this page");
+           help_line("--json", "print one JSON object") + common_lines();
   }
   if (verb == "export") {
     return "zero_launch export --from DIR --to DIR [--dtype fp32|bf16|fp16]\n\n" +
@@ -102,17 +95,16 @@ std::string settings_help(const std::string& verb) {
                      "of the weights; left out: that of the weights that the run started "
                      "from, else fp32") +
            help_line("--max-shard-size BYTES", "the most in a file of weights [5GiB]") +
-           help_line("--replace", "a model that is in the folder") +
-           help_line("--help", "this page");
+           help_line("--replace", "a model that is in the folder") + common_lines();
   }
   if (verb == "seed") {
     std::string page =
         "zero_launch seed --out DIR [--model NAME] [--preset NAME] [--seed N]...\n\n"
         "Settings are read as train reads them; these count here.\n\n" +
-        help_line("--config FILE", "read settings from this file") +
-        help_line("--help", "this page") + "\n";
+        help_line("--config FILE", "read settings from this file") + common_lines() +
+        "\n";
     for (const Setting& setting : setting_table()) {
-      if (counts_for_seed(setting)) page += setting_line(setting, Settings());
+      if (counts_for(verb, setting)) page += setting_line(setting, Settings());
     }
     return page;
   }
@@ -134,13 +126,20 @@ std::string settings_help(const std::string& verb) {
     page += help_line("--from DIR",
                       "a step's folder, or a run's: its newest checkpoint; or a "
                       "model's folder of Hugging Face");
-  page += help_line("--help", "this page");
+  page += common_lines();
   std::string group;
   for (const Setting& setting : setting_table()) {
+    if (!counts_for(verb, setting)) continue;
     if (setting.group != group) page += fmt::format("\n{}\n", group = setting.group);
     page += setting_line(setting, Settings());
   }
   return page;
+}
+
+std::string help_line(const std::string& left, const std::string& right) {
+  std::string line = "  " + left;
+  if (line.size() + 2 > kHelpColumn) line += '\n' + std::string(kHelpColumn, ' ');
+  return fmt::format("{:<{}}{}\n", line, kHelpColumn, right);
 }
 
 }  // namespace zero::launcher

@@ -9,9 +9,6 @@ namespace zero::launcher {
 // meaning.
 std::string settings_help(const std::string& verb);
 
-// Does it say something about a model's first values, or where they go?
-bool counts_for_seed(const Setting& setting);
-
 // "  --seq-len N              tokens of a sample [256]\n"; a long left side pushes the
 // right one to a new line.
 std::string help_line(const std::string& left, const std::string& right);

@@ -45,6 +45,8 @@ Group data() {
   return {
       list("data", &Settings::data, "PATH",
            "text files, folders of them, or token files"),
+      boolean("bytes", &Settings::bytes,
+              "learn the bytes of any file, also of what is no text"),
       integer("seq_len", &Settings::seq_len, 0, 1 << 24,
               "tokens of a sample; 0: the preset's"),
       boolean("shuffle", &Settings::shuffle, "a new order of samples in every epoch"),

@@ -37,6 +37,7 @@ struct Settings {
 
   // --- data
   std::vector<std::string> data;
+  bool bytes = false;
   int64_t seq_len = 0;
   bool shuffle = true;
   std::vector<std::string> eval_data;

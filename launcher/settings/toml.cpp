@@ -27,7 +27,22 @@ std::string_view line_of(std::string_view text, size_t line) {
   return text.substr(0, text.find_first_of("\r\n"));
 }
 
-std::string syntax_problem(std::string_view line, const std::string& description) {
+// Of configurations that others read; "" for neither.
+std::string other_language(std::string_view text, std::string_view line) {
+  const size_t first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  if (first != text.npos && text[first] == '{') return "JSON";
+  const size_t name_end = line.find_first_of(":=");
+  const bool is_pair = name_end != line.npos && name_end > 0 && line[name_end] == ':' &&
+                       (name_end + 1 == line.size() || line[name_end + 1] == ' ');
+  return is_pair || line.starts_with("---") ? "YAML" : "";
+}
+
+std::string syntax_problem(std::string_view text, std::string_view line,
+                           const std::string& description) {
+  if (const std::string other = other_language(text, line); !other.empty())
+    return fmt::format("this looks like {}; a configuration is TOML, a line for each key: "
+                       "lr = 0.001, dtype = \"bf16\"",
+                       other);
   const size_t value = line.find_first_not_of(" \t", line.find('=') + 1);
   const bool is_bare = line.find('=') != line.npos && value != line.npos &&
                        std::isalpha(static_cast<unsigned char>(line[value]));
@@ -92,7 +107,7 @@ TomlFile read_document(std::string_view text, const std::string& path) {
   const toml::parse_result result = toml::parse(text);
   if (!result) {
     const toml::source_region& source = result.error().source();
-    file.problems.push_back({syntax_problem(line_of(text, source.begin.line),
+    file.problems.push_back({syntax_problem(text, line_of(text, source.begin.line),
                                             std::string(result.error().description())),
                              origin(source)});
     return file;

@@ -71,7 +71,7 @@ TEST_F(Seed, IsNoRunThatGoesOn) {
 
 TEST_F(Seed, WrongUseIsTold) {
   refused(run(0, verb("seed", {"--layers=2"})), "out is missing");
-  refused(seed("seed", {"--lr=1"}), "lr has no part in a model's first values");
+  refused(seed("seed", {"--lr=1"}), "lr changes nothing that seed does");
   refused(seed("seed", {"--init-from", path("a")}), "seed makes new weights");
   refused(seed("seed", {"--from", path("a")}), "--from belongs to");
   refused(run(0, verb("seed", {"--out", path("seed"), "--dim=32", "--heads=3"})),

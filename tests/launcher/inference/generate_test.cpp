@@ -86,6 +86,29 @@ TEST(Generate, PromptsAreTextOrNumbers) {
   EXPECT_THROW(parse_prompt("", true, 257), Error);
 }
 
+TEST(Generate, CharactersComeWholeAsTheyAreDrawn) {
+  TokenWriter writer(/*is_text=*/true);
+  EXPECT_EQ(writer.add('a'), "a");
+  EXPECT_EQ(writer.add(0xe2), "");
+  EXPECT_EQ(writer.add(0x82), "");
+  EXPECT_EQ(writer.add(0xac), "\u20ac");
+  EXPECT_EQ(writer.add(0xe2), "");
+  EXPECT_EQ(writer.add('b'), "\\xe2b") << "it was none";
+  EXPECT_EQ(writer.add(0xff), "\\xff");
+  EXPECT_EQ(writer.add(0xc3), "");
+  EXPECT_EQ(writer.finish(), "\\xc3");
+}
+
+TEST(Generate, TokensAreToldOneByOne) {
+  const auto flat = [](std::span<const int64_t>) { return std::vector<float>(256, 0); };
+  const GenerateOptions options{
+      .num_tokens = 5, .temperature = 1, .seed = 1, .context = 8};
+  std::vector<int64_t> told;
+  const auto drawn = generate({0}, options, flat, kNeverStopped,
+                              [&](int64_t token) { told.push_back(token); });
+  EXPECT_EQ(told, drawn);
+}
+
 TEST(Generate, TextEndsAtEndOfText) {
   EXPECT_EQ(show_tokens(std::vector<int64_t>{'h', 'i', 256, 'x'}, true), "hi");
   EXPECT_EQ(show_tokens(std::vector<int64_t>{5, 300}, false), "5 300");

@@ -24,6 +24,9 @@ TEST(StepLine, IsReadAtAGlance) {
   EXPECT_EQ(step_line(record, 1000, 1680),
             "step    12/1000 | loss 3.2826 | norm 1.04 | lr 3.0e-04 | 709 ms | 38.3k "
             "tok/s | eta 28m");
+  record.host_bytes_peak = int64_t{3} << 29;
+  EXPECT_THAT(step_line(record, 1000, 1680),
+              HasSubstr("38.3k tok/s | peak 1.5 GiB | eta 28m"));
   record.uses_gpu = true;
   record.shares = {.compute = 0.71, .waiting = 0.2, .weights = 0.22, .optimizer = 0.07};
   EXPECT_THAT(step_line(record, 1000, 1680),
@@ -64,6 +67,7 @@ TEST(Banner, TellsTheRun) {
   Settings settings;
   settings.out = "runs/x";
   BannerFacts facts;
+  facts.hosts = {"b", "a", "b"};
   facts.cores = {"0 (was pinned to 1)", "0", "0"};
   facts.threads = 3;
   facts.adam_threads = {5, {}};
@@ -72,6 +76,7 @@ TEST(Banner, TellsTheRun) {
   facts.shape.seq_len = 256;
   facts.memory = {{"masters", "host", 1 << 20}, {"gather ring", "device", 1 << 20}};
   const std::string text = banner(settings, facts);
+  EXPECT_THAT(text, HasSubstr("hosts    a, b (2 ranks)\n"));
   for (const char* part :
        {"10,770,816 parameters", "32 samples a step = 2 ranks x 4 passes x 4 samples",
         "8,192 tokens", "1.0 MiB  host    masters", "2.0 MiB  rank 0 in all",
