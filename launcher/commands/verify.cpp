@@ -10,6 +10,7 @@
 #include "checkpoint/find.h"
 #include "engine/errors.h"
 #include "launcher/commands/verbs.h"
+#include "launcher/huggingface/model_folder.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 #include "launcher/run/resume.h"
@@ -24,9 +25,13 @@ std::vector<std::string> folders_in(const std::string& from) {
   std::vector<std::string> folders;
   for (const checkpoint::StepFolder& step : checkpoint::list_steps(from))
     folders.push_back(step.path);
+  // A step under another name.
+  if (folders.empty() && is_of_run(from)) return {from};
   if (folders.empty())
-    throw Error(ExitCode::kUsage, "there is no checkpoint", from,
-                "--from DIR: a run's folder or one of its steps");
+    throw Error(ExitCode::kUsage,
+                is_model_folder(from) ? "safetensors have no hashes to compare with"
+                                      : "there is no checkpoint",
+                from, "DIR: a run's folder or one of its steps");
   return folders;
 }
 

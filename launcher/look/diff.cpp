@@ -8,11 +8,15 @@
 #include <utility>
 
 #include "checkpoint/buffer.h"
+#include "checkpoint/error.h"
+#include "engine/errors.h"
 #include "launcher/bench/rounds.h"
+#include "launcher/huggingface/model_folder.h"
 #include "launcher/look/folders.h"
 #include "launcher/look/pieces.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
+#include "launcher/settings/chosen_model.h"
 
 namespace zero::launcher {
 namespace {
@@ -31,15 +35,43 @@ struct Pair {
   const StoredTensor *a = nullptr, *b = nullptr;
 };
 
-// By the names under which they are stored. What the other folder has under an alias of
-// its own is found by that.
-std::map<std::pair<Kind, std::string>, Pair> pairs_of(const Manifest& a,
-                                                      const Manifest& b,
+// Before all names but the head's, in a model's FQNs; older folders of Hugging Face leave
+// it out. Empty: nothing, or not known.
+std::string prefix_of(const TensorFolder& folder, const ModelFamilies& models) {
+  if (folder.is_checkpoint()) return "";
+  try {
+    const ModelFolder model = read_model_folder(folder.path(), models, "DIR");
+    return find_class(*find_family(models, model.family), model.config)->prefix;
+  } catch (const Error&) {
+    return "";
+  } catch (const checkpoint::CheckpointError&) {
+    return "";
+  }
+}
+
+struct Side {
+  const Manifest& manifest;
+  std::string prefix;
+
+  const StoredTensor* find(Kind kind, const std::string& fqn) const {
+    const StoredTensor* found = manifest.find(kind, fqn);
+    const bool may_be_bare = !found && !prefix.empty() && fqn.starts_with(prefix);
+    return may_be_bare ? manifest.find(kind, fqn.substr(prefix.size())) : found;
+  }
+};
+
+// By the names under which they are stored, with the prefix where the other folder has
+// it. What the other has under an alias of its own is found by that.
+std::map<std::pair<Kind, std::string>, Pair> pairs_of(const Side& a, const Side& b,
                                                       const DiffOptions& options) {
   std::map<std::pair<Kind, std::string>, Pair> pairs;
-  for (const Manifest* manifest : {&a, &b}) {
-    for (const StoredTensor* tensor : select(*manifest, options.globs, options.state)) {
-      const auto& [kind, fqn, dtype, shape, pieces] = *tensor;
+  for (const auto& [side, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    for (const StoredTensor* tensor :
+         select(side->manifest, options.globs, options.state)) {
+      const Kind kind = tensor->kind;
+      const std::string full = side->prefix + tensor->fqn;
+      const bool is_bare = !other->find(kind, tensor->fqn) && other->find(kind, full);
+      const std::string& fqn = is_bare ? full : tensor->fqn;
       pairs[{kind, fqn}] = {a.find(kind, fqn), b.find(kind, fqn)};
     }
   }
@@ -149,7 +181,7 @@ int64_t FolderDiff::num(Verdict verdict) const {
 }
 
 FolderDiff diff_folders(const std::string& dir_a, const std::string& dir_b,
-                        const DiffOptions& options) {
+                        const DiffOptions& options, const ModelFamilies& models) {
   FolderDiff result;
   const auto open = [&](const std::string& dir, const char* name) {
     const FoundFolder found = find_folder(dir, name);
@@ -160,7 +192,9 @@ FolderDiff diff_folders(const std::string& dir_a, const std::string& dir_b,
   TensorFolder a(result.path_a = open(dir_a, "A")), b(result.path_b = open(dir_b, "B"));
   require_matches({&a.manifest(), &b.manifest()}, options.globs, options.state);
   Comparer comparer(a, b);
-  for (const auto& [name, pair] : pairs_of(a.manifest(), b.manifest(), options)) {
+  for (const auto& [name, pair] :
+       pairs_of({a.manifest(), prefix_of(a, models)},
+                {b.manifest(), prefix_of(b, models)}, options)) {
     TensorDiff tensor{name.first,       name.second,      judge(pair),
                       describe(pair.a), describe(pair.b), {}};
     if (tensor.verdict <= Verdict::kOtherType) {

@@ -6,13 +6,14 @@
 
 #include "checkpoint/tensor_folder.h"
 #include "launcher/look/values.h"
+#include "launcher/model.h"
 
 // Two folders of tensors, one beside the other.
 namespace zero::launcher {
 
 struct DiffOptions {
-  std::vector<std::string> globs;  // of FQNs; none: all
-  bool state = false;              // what the optimizer keeps, and user bytes, too
+  std::vector<std::string> globs = {};  // of FQNs; none: all
+  bool state = false;                   // what the optimizer keeps, and user bytes, too
 };
 
 enum class Verdict { kEqual, kDiffers, kOtherType, kOtherShape, kOnlyInA, kOnlyInB };
@@ -38,10 +39,11 @@ struct FolderDiff {
   bool are_equal() const { return num(Verdict::kEqual) == std::ssize(tensors); }
 };
 
-// Compare what lies in two folders, in memory of a few MiB; throws as find_folder() and
+// Compare what lies in two folders, in memory of a few MiB. `models` know which prefix
+// older folders of Hugging Face leave out of names. Throws as find_folder() and
 // require_matches() do, and CheckpointError for what cannot be read.
 FolderDiff diff_folders(const std::string& dir_a, const std::string& dir_b,
-                        const DiffOptions& options);
+                        const DiffOptions& options, const ModelFamilies& models);
 
 std::string to_page(const FolderDiff& diff);
 std::string to_line(const FolderDiff& diff);  // one JSON object

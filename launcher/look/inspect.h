@@ -13,9 +13,9 @@
 namespace zero::launcher {
 
 struct InspectOptions {
-  std::vector<std::string> globs;  // of FQNs; none: all
-  bool norms = false;              // read all values
-  bool state = false;              // what the optimizer keeps, and user bytes, too
+  std::vector<std::string> globs = {};  // of FQNs; none: all
+  bool norms = false;                   // read all values
+  bool state = false;                   // what the optimizer keeps, and user bytes, too
 };
 
 struct Inspected {

@@ -114,7 +114,9 @@ double Summary::norm() const { return std::sqrt(sum_of_squares); }
 
 double Summary::mean() const { return sum / static_cast<double>(num_finite); }
 
-double Summary::largest() const { return num_finite == 0 ? 0 : std::max(-min, max); }
+double Summary::largest() const {
+  return num_finite == 0 ? 0 : std::max(std::abs(min), std::abs(max));
+}
 
 void Distance::add(DType dtype_a, const char* a, DType dtype_b, const char* b,
                    int64_t n) {

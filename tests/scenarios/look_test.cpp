@@ -94,6 +94,8 @@ TEST_F(Look, AFlippedByteOfAnyFileIsNamedByVerify) {
     std::ofstream(file, std::ios::binary) << whole;
   }
   EXPECT_EQ(look("verify", {path("b")}).rc, 0);
+  fs::rename(step, path("best"));
+  EXPECT_THAT(look("verify", {path("best")}).out, HasSubstr("best: sound"));
 }
 
 TEST_F(Look, ADamagedStepIsPassedOverAndDamagedValuesAreAnError) {
@@ -125,6 +127,7 @@ TEST_F(Look, WrongUseIsTold) {
   refused("diff", {path("a"), path("none")}, "B names no folder");
   refused("diff", {path("a"), path("b"), "--norms"}, "--norms belongs to inspect");
   refused("diff", {path("a"), path("b"), "--from", path("a")}, "--from belongs to");
+  refused("verify", {path("none")}, "there is no checkpoint");
   refused("verify", {path("a"), "--state"}, "--state belongs to inspect, diff");
   EXPECT_THAT(look("diff", {"--help"}).out, HasSubstr("Exit code 0: all are equal"));
 }

@@ -50,8 +50,10 @@ class Diff : public checkpoint::testing::CheckpointTest {
     return to;
   }
   FolderDiff compare(const DiffOptions& options = {}) {
-    return diff_folders(run + "/../a", run + "/../b", options);
+    return diff_folders(run + "/../a", run + "/../b", options, models_);
   }
+  ModelFamilies models_;
+
   static json tensor(const FolderDiff& diff, const std::string& fqn) {
     const json all = json::parse(to_line(diff));
     for (const json& each : all["tensors"])
@@ -121,6 +123,23 @@ TEST_F(Diff, TiedWeightsAreFoundByEitherName) {
   EXPECT_TRUE(compare().are_equal());
   EXPECT_EQ(compare().tensors.size(), 2u);
   EXPECT_EQ(compare({.globs = {"head"}}).tensors.size(), 2u);
+}
+
+// As the first folders of GPT-2 were written.
+TEST_F(Diff, NamesMayLackTheirPrefixInAFolderOfHuggingFace) {
+  put("a", {floats("head", {1, 2}), floats("model.w", {1, 2})});
+  const std::string b =
+      put_safetensors("b", {{"head", DType::kFp32, {2}}, {"w", DType::kFp32, {2}}});
+  EXPECT_EQ(tensor(compare(), "w")["verdict"], "only in B");
+  checkpoint::testing::write_file(b + "/config.json", R"({"model_type": "m"})");
+  ModelFamily family;
+  family.name = "m";
+  family.classes = {{.model_type = "m", .architecture = "M", .prefix = "model."}};
+  family.check = [](const ModelShape&) {};
+  models_ = {family};
+  EXPECT_TRUE(compare().are_equal()) << to_page(compare());
+  EXPECT_EQ(compare().tensors.size(), 2u);
+  EXPECT_EQ(compare({.globs = {"w"}}).tensors[0].fqn, "model.w");
 }
 
 TEST_F(Diff, GlobsAndStateSayWhatIsCompared) {

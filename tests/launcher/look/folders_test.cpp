@@ -110,7 +110,8 @@ std::string lost(const std::vector<std::string>& globs, bool with_state = false)
 TEST(RequireMatches, EachGlobWithTheNearestName) {
   EXPECT_EQ(lost({"a.*", "head.weight", "mask"}), "");
   EXPECT_EQ(lost({"a.weigth"}), "a.weigth matches no tensor; nearest: a.weight");
-  EXPECT_EQ(lost({"*.bais"}), "*.bais matches no tensor; nearest: bias, as in a.bias");
+  EXPECT_EQ(lost({"*.mlp.bais.*"}),
+            "*.mlp.bais.* matches no tensor; nearest: bias, as in a.bias");
   EXPECT_EQ(lost({"xyz*", "mask", "q"}),
             "xyz* matches no tensor\n  - q matches no tensor");
 }
