@@ -74,7 +74,9 @@ TEST(Config, ABooleanTakesTheNextWordOnlyIfItIsOne) {
 TEST(Config, UnknownFlagOffersTheNearest) {
   EXPECT_THAT(complaint({{"--seq-lenn", "3"}}),
               HasSubstr("unknown flag --seq-lenn; nearest: --seq-len"));
-  EXPECT_THAT(complaint({{"--seq_len=3"}}), HasSubstr("nearest: --seq-len"));
+  EXPECT_EQ(settings_of({{"--seq_len=3"}}).seq_len, 3) << "underscores are taken";
+  EXPECT_THAT(complaint({{"--seq_lenn=3"}}),
+              HasSubstr("unknown flag --seq_lenn; nearest: --seq-len"));
   EXPECT_THAT(complaint({{"--zzzzzzzz", "3"}}), Not(HasSubstr("nearest")));
 }
 
@@ -270,10 +272,22 @@ TEST(Config, ACheckpointsSettingsTakeTheDefaultsPlace) {
   base.seed = 7;
   ConfigContext context;
   context.base = &base;
-  context.verb = "eval";
+  context.verb = "generate";
   const Settings read = read_settings(read_command_line({"--seed", "8"}), {}, context);
   EXPECT_EQ(read.lr, 0.5);
   EXPECT_EQ(read.seed, 8);
+}
+
+TEST(Config, AVerbRefusesFlagsThatItDoesNotUseAndLeavesOthersAlone) {
+  ConfigContext context;
+  context.verb = "generate";
+  EXPECT_THROW(read_settings(read_command_line({"--lr", "8"}), {}, context), Error);
+  EXPECT_EQ(read_settings(read_command_line({}), {"ZERO_LR=0.25"}, context).lr, 0.25);
+  const CommandLine prompt =
+      read_command_line({"--prompt", "a", "--temperature=0"}, "generate");
+  EXPECT_EQ(read_settings(prompt, {}, context).sample, "a");
+  EXPECT_EQ(read_settings(prompt, {}, context).sample_temperature, 0);
+  EXPECT_FALSE(read_command_line({"--prompt", "a"}, "train").problems.empty());
 }
 
 TEST(Config, AllProblemsAtOnce) {
