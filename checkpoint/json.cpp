@@ -46,7 +46,8 @@ class StrictParser : public nlohmann::json_sax<nlohmann::json> {
 
   bool parse_error(size_t, const std::string&,
                    const nlohmann::json::exception& error) override {
-    fail("is not JSON: " + printable(error.what()));
+    const std::string text = error.what();  // "[json.exception...] parse error at ..."
+    fail("is not JSON: " + printable(text.substr(text.find("] ") + 2)));
   }
 
  private:

@@ -64,12 +64,16 @@ std::string overview() {
   for (const Verb& verb : kVerbs)
     text += fmt::format("  {:<10}{}\n", verb.name, verb.summary);
   return text +
-         "\nzero_launch help VERB tells more about each; zero_launch --version, which this "
+         "\nzero_launch help VERB tells more about each; zero_launch --version, which "
+         "this "
          "is;\neval \"$(zero_launch completion bash)\" lets bash complete verbs and "
          "flags.\n";
 }
 
 Error unknown_verb(const std::string& word) {
+  if (word.starts_with("--") && nearest(word, {"--version", "--help"}).empty())
+    return {ExitCode::kUsage, fmt::format("a verb stands before {}", word),
+            "command line", "zero_launch train ...; zero_launch --help lists the verbs"};
   std::vector<std::string> names = {"help", "completion", "--version"};
   for (const Verb& verb : kVerbs) names.emplace_back(verb.name);
   const std::string near = nearest(word, names);
@@ -102,8 +106,7 @@ std::optional<std::string> page_for(const std::vector<std::string>& words,
                                     const ModelFamilies& models) {
   const std::string& first = words[0];
   const std::string second = words.size() > 1 ? words[1] : "";
-  if (first == "--version")
-    return fmt::format("zero_launch {}\n", ZERO_VERSION);
+  if (first == "--version") return fmt::format("zero_launch {}\n", ZERO_VERSION);
   if (first == "--help" || first == "-h") return overview();
   if (first == "help") {
     if (second.empty()) return overview();

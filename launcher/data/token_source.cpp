@@ -24,6 +24,11 @@ struct ListedFile {
 [[noreturn]] void throw_unreadable(const std::string& path,
                                    const std::error_code& error) {
   const bool is_missing = error == std::errc::no_such_file_or_directory;
+  const bool is_address = path.find("://") != path.npos;
+  if (is_missing && (is_address || path.find(',') != path.npos))
+    throw DataError("the data path does not exist", path,
+                    is_address ? "download it first, and name the file"
+                               : "paths stand with blanks between them: --data a b");
   throw DataError(is_missing ? "the data path does not exist"
                              : "the data path cannot be read: " + error.message(),
                   path, "check --data and the permissions of every folder above it");

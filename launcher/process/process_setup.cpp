@@ -3,6 +3,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <malloc.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <map>
@@ -12,6 +13,7 @@
 #include "engine/device/delays.h"
 #include "engine/device/gpu.h"
 #include "launcher/process/world.h"
+#include "launcher/run/console.h"
 #include "launcher/settings/values.h"
 
 namespace zero::launcher {
@@ -66,6 +68,10 @@ ProcessSetup set_up_process(const Settings& settings, const World& world) {
   setup.cores = take_cores(world.local_rank(), world.local_size(), settings.bind);
   setup.threads = choose_threads(static_cast<int>(settings.threads),
                                  settings.deterministic, setup.cores.share);
+  const int64_t num_cores = sysconf(_SC_NPROCESSORS_ONLN);
+  if (settings.threads > num_cores && world.rank() == 0)
+    warn("threads is " + std::to_string(settings.threads) + " on " +
+         std::to_string(num_cores) + " cores: they take turns, which is slower");
   constexpr uint8_t kAboveTheDefault = 1;
   c10::SetCPUAllocator(&CountingAllocator::instance(), kAboveTheDefault);
   set_threads(setup.threads);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -123,7 +124,19 @@ class Reader {
   }
 
  private:
+  static std::string advice_on(const std::string& flag) {
+    const bool is_negation = flag.starts_with("--no-");
+    const Setting* negated =
+        is_negation ? find_setting("--" + flag.substr(5), flag_of) : nullptr;
+    if (negated)
+      return fmt::format("; {} is no switch: {} {}", negated->key, flag_of(*negated),
+                         negated->placeholder);
+    return advice_for(flag.substr(2), flag_of);
+  }
+
   std::string stray(const std::string& word) const {
+    const bool is_flag = word.size() > 1 && word[0] == '-' && std::isalpha(word[1]) != 0;
+    if (is_flag) return "unknown flag " + word;
     if (list_before_)
       return fmt::format(
           "\"{}\" stands alone; {} is one list with commas, without blanks", word,
@@ -161,10 +174,8 @@ class Reader {
     } else if (const Setting* negated = setting_of_negation(flag)) {
       read_negation(*negated, flag, value);
     } else {
-      problem(
-          fmt::format("unknown flag {}{}", word.substr(0, equals),
-                      flag.starts_with("--") ? advice_for(flag.substr(2), flag_of) : ""),
-          "command line");
+      problem(fmt::format("unknown flag {}{}", word.substr(0, equals), advice_on(flag)),
+              "command line");
       following_words();
     }
   }
@@ -324,7 +335,9 @@ std::string advice_for(const std::string& name, Spelling spelling) {
   std::vector<std::string> keys;
   for (const Setting& setting : setting_table()) keys.push_back(setting.key);
   const std::string key = nearest(name, keys);
-  return key.empty() ? "" : "; nearest: " + spelling(*find_setting(key));
+  if (!key.empty()) return "; nearest: " + spelling(*find_setting(key));
+  const std::string foreign = nearly_foreign_name_advice(name);
+  return foreign.empty() ? "" : "; " + foreign;
 }
 
 }  // namespace zero::launcher

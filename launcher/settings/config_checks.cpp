@@ -160,9 +160,20 @@ void check_loss_scale(const Settings& s, Conflicts& found) {
 }
 
 void check_delays(const Settings& s, Conflicts& found) {
-  for (const std::string& delay : s.delay)
-    add_if(!parse_delay(delay), found, {"delay"},
+  static const std::vector<std::string> points = {
+      "forward",         "backward",
+      "update",          "adam",
+      "comm.all_gather", "comm.reduce_scatter",
+      "comm.all_reduce", "comm.broadcast",
+      "comm.barrier"};
+  for (const std::string& delay : s.delay) {
+    const auto parsed = parse_delay(delay);
+    add_if(!parsed, found, {"delay"},
            fmt::format("delay is \"{}\"; allowed: POINT=MILLISECONDS", delay));
+    add_if(parsed && std::ranges::count(points, parsed->first) == 0, found, {"delay"},
+           fmt::format("delay names the point {}{}", delay.substr(0, delay.find('=')),
+                       offer(delay.substr(0, delay.find('=')), points)));
+  }
 }
 
 void check_overrides(const Settings& s, Conflicts& found) {
@@ -264,8 +275,16 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   check_loss_scale(s, found);
   add_if(s.eval_every > 0 && s.eval_data.empty(), found, {"eval_every", "eval_data"},
          "eval_every needs data to evaluate on (--eval-data PATH...)");
-  add_if(s.sample_every > 0 && s.sample.empty(), found, {"sample_every", "sample"},
-         "sample_every needs a text to be continued (--sample PROMPT)");
+  const Settings defaults;
+  const auto needs_sample = [&](bool is_set, const std::string& key) {
+    add_if(is_set && s.sample.empty(), found, {key, "sample"},
+           key + " needs a text to be continued (--sample PROMPT)");
+  };
+  needs_sample(s.sample_every > 0, "sample_every");
+  needs_sample(s.sample_tokens != defaults.sample_tokens, "sample_tokens");
+  needs_sample(s.sample_temperature != defaults.sample_temperature, "sample_temperature");
+  add_if(s.share_gpu && s.device == "cpu", found, {"share_gpu", "device"},
+         "share_gpu is for a GPU, device is cpu");
   check_overrides(s, found);
   if (context.num_ranks > 0) check_ranks(s, context.num_ranks, found);
   return found;

@@ -1,6 +1,8 @@
 #include "launcher/settings/names.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <numeric>
 
 #include "launcher/settings/values.h"
@@ -110,7 +112,7 @@ const std::vector<Translation>& translations() {
        {"compile", "torch_compile"}},
       {"here: chaos and trace_comm for the curious; a run always says what it does",
        {"debug", "log_level"}},
-      {"here: metrics = jsonl or csv",
+      {"here: metrics = jsonl, csv or tensorboard",
        {"report_to", "logger", "wandb", "tensorboard", "tensorboard_dir", "logging_dir"}},
       {"here: adam_threads for the optimizer, threads for the model",
        {"num_threads", "omp_num_threads", "nthreads"}},
@@ -121,6 +123,14 @@ const std::vector<Translation>& translations() {
        {"dataset", "train_file", "train_data", "data_path", "dataset_path",
         "input_file"}},
       {"here: eval_data", {"validation_file", "valid_data", "val_data", "eval_file"}},
+      {"here: sample, which is drawn at the end; `zero_launch generate` has --prompt",
+       {"prompt"}},
+      {"here: sample_temperature; `zero_launch generate` has --temperature",
+       {"temperature"}},
+      {"here: sample_tokens; `zero_launch generate` has --num-tokens",
+       {"max_new_tokens", "max_tokens", "max_length", "num_tokens"}},
+      {"not here: a token is drawn from all of them, by --temperature",
+       {"top_k", "top_p", "num_beams", "repetition_penalty"}},
       {"here: deterministic", {"use_deterministic_algorithms", "full_determinism"}},
       {"here: prefetch, the units that are gathered ahead",
        {"forward_prefetch", "backward_prefetch", "limit_all_gathers",
@@ -170,6 +180,37 @@ std::string foreign_name_advice(const std::string& name) {
     if (std::ranges::find(foreign_names, wanted) != foreign_names.end()) return advice;
   }
   return "";
+}
+
+std::string nearly_foreign_name_advice(const std::string& name) {
+  constexpr size_t kSurelyMeant = 2;
+  const std::string wanted = normalized(name);
+  for (const auto& [advice, foreign_names] : translations()) {
+    for (const std::string& foreign : foreign_names) {
+      if (foreign.size() > 5 && edit_distance(wanted, foreign) <= kSurelyMeant)
+        return foreign + ": " + advice;
+    }
+  }
+  return "";
+}
+
+std::string nearest_value(const std::string& word,
+                          const std::vector<std::string>& allowed) {
+  static const std::map<std::string, std::string> others = {
+      {"float32", "fp32"},  {"float", "fp32"}, {"float16", "fp16"}, {"half", "fp16"},
+      {"bfloat16", "bf16"}, {"gpu", "cuda"},   {"full", "unit"},    {"false", "none"},
+      {"off", "none"},      {"true", "all"},   {"on", "all"}};
+  const auto other = others.find(word);
+  const bool is_known =
+      other != others.end() && std::ranges::count(allowed, other->second) > 0;
+  if (is_known) return other->second;
+  std::vector<std::string> words;  // "every:K" is none
+  std::ranges::copy_if(allowed, std::back_inserter(words), [](const std::string& each) {
+    return each.find(':') == each.npos;
+  });
+  const std::string near = nearest(word, words);
+  const size_t most = std::max<size_t>(1, word.size() / 3);
+  return edit_distance(word, near) <= most || begins_with(near, word) ? near : "";
 }
 
 }  // namespace zero::launcher

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "launcher/settings/names.h"
 #include "launcher/settings/setting_table.h"
 #include "launcher/settings/values.h"
 
@@ -53,8 +54,11 @@ std::string problem_text(const Setting& setting, const RawValue& raw) {
   }
   if (raw.words.empty())
     return fmt::format("{} has no value; allowed: {}", setting.key, setting.allowed);
-  return fmt::format("{} is {}; allowed: {}", setting.key, found_text(raw),
-                     setting.allowed);
+  const std::vector<std::string> words = split(setting.placeholder, '|');
+  const std::string near =
+      words.size() > 1 && raw.words.size() == 1 ? nearest_value(raw.words[0], words) : "";
+  return fmt::format("{} is {}{}; allowed: {}", setting.key, found_text(raw),
+                     near.empty() ? "" : "; nearest: " + near, setting.allowed);
 }
 
 // A value that has been through JSON, by whomever.

@@ -14,6 +14,8 @@ struct BrokenAssertion {};
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
+#include "checkpoint/error.h"
+
 namespace zero::launcher {
 namespace {
 
@@ -40,13 +42,16 @@ std::string other_language(std::string_view text, std::string_view line) {
 std::string syntax_problem(std::string_view text, std::string_view line,
                            const std::string& description) {
   if (const std::string other = other_language(text, line); !other.empty())
-    return fmt::format("this looks like {}; a configuration is TOML, a line for each key: "
-                       "lr = 0.001, dtype = \"bf16\"",
-                       other);
+    return fmt::format(
+        "this looks like {}; a configuration is TOML, a line for each key: "
+        "lr = 0.001, dtype = \"bf16\"",
+        other);
   const size_t value = line.find_first_not_of(" \t", line.find('=') + 1);
   const bool is_bare = line.find('=') != line.npos && value != line.npos &&
                        std::isalpha(static_cast<unsigned char>(line[value]));
-  return fmt::format("'{}' is not TOML: {}{}", line,
+  constexpr size_t kShown = 80;
+  return fmt::format("'{}' is not TOML: {}{}",
+                     checkpoint::printable(line.substr(0, kShown)),
                      description.substr(description.starts_with("Error while ") ? 12 : 0),
                      is_bare ? "; a text stands in quotes" : "");
 }

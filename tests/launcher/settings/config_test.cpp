@@ -273,6 +273,7 @@ TEST(Config, ACheckpointsSettingsTakeTheDefaultsPlace) {
   ConfigContext context;
   context.base = &base;
   context.verb = "generate";
+  base.sample = "a";
   const Settings read = read_settings(read_command_line({"--seed", "8"}), {}, context);
   EXPECT_EQ(read.lr, 0.5);
   EXPECT_EQ(read.seed, 8);
@@ -282,7 +283,9 @@ TEST(Config, AVerbRefusesFlagsThatItDoesNotUseAndLeavesOthersAlone) {
   ConfigContext context;
   context.verb = "generate";
   EXPECT_THROW(read_settings(read_command_line({"--lr", "8"}), {}, context), Error);
-  EXPECT_EQ(read_settings(read_command_line({}), {"ZERO_LR=0.25"}, context).lr, 0.25);
+  EXPECT_EQ(
+      read_settings(read_command_line({}), {"ZERO_LR=0.25", "ZERO_SAMPLE=b"}, context).lr,
+      0.25);
   const CommandLine prompt =
       read_command_line({"--prompt", "a", "--temperature=0"}, "generate");
   EXPECT_EQ(read_settings(prompt, {}, context).sample, "a");

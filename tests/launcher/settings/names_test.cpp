@@ -23,6 +23,20 @@ TEST(Names, NearestByTheBeginningOfAWord) {
   EXPECT_EQ(nearest("up", kNames), "") << "too short to mean one";
 }
 
+TEST(Names, ValuesInTheWordsOfOthers) {
+  const std::vector<std::string> types = {"fp32", "bf16", "fp16"};
+  EXPECT_EQ(nearest_value("bfloat16", types), "bf16");
+  EXPECT_EQ(nearest_value("float16", types), "fp16");
+  EXPECT_EQ(nearest_value("fp8", types), "") << "as near to two";
+  EXPECT_EQ(nearest_value("cosin", {"constant", "linear", "cosine"}), "cosine");
+  EXPECT_EQ(nearest_value("every:0", {"unit", "none", "every:K"}), "");
+}
+
+TEST(Names, AForeignNameMayBeMisspelt) {
+  EXPECT_EQ(nearly_foreign_name_advice("lerning-rate"), "learning_rate: here: lr");
+  EXPECT_EQ(nearly_foreign_name_advice("xyzzy"), "");
+}
+
 TEST(Names, NothingIsOfferedFromAfar) {
   EXPECT_EQ(nearest("xy", kNames), "");
   EXPECT_EQ(nearest("hippopotamus", kNames), "");
