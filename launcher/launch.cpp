@@ -48,6 +48,8 @@ constexpr std::array kVerbs = {
     Verb{"verify", "every byte of a checkpoint, or of all of a run's (verify DIR)",
          verify},
     Verb{"diff", "two of them, tensor by tensor (diff A B)", diff},
+    Verb{"report", "a page of curves, samples and settings of a run (report DIR)",
+         report},
     Verb{"export",
          "a checkpoint's model as a folder for Hugging Face (--from DIR --to DIR)",
          export_folder},

@@ -49,6 +49,10 @@ int diff(const Call& call);
 // that was recorded. kDone when all is sound, else kCheckpoint.
 int verify(const Call& call);
 
+// A page in HTML of what a run has told so far. Throws Error(kUsage) where there is no run,
+// Error(kCheckpoint) where the page cannot be written.
+int report(const Call& call);
+
 // A checkpoint's model as a folder that transformers loads.
 int export_folder(const Call& call);
 

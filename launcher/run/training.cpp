@@ -262,7 +262,7 @@ void Training::take_over_threads(int64_t saved) {
 void Training::announce() {
   BannerFacts facts;
   facts.cores = engine_->control().gather(process_.cores.note);
-  facts.hosts = engine_->control().gather(checkpoint::host_name());
+  hosts_ = facts.hosts = engine_->control().gather(checkpoint::host_name());
   if (!is_first_rank()) return;
   facts.threads = process_.threads;
   facts.adam_threads = adam_threads_;
@@ -304,13 +304,7 @@ void Training::announce_start() {
   const int64_t num_cut =
       cut_metrics(settings_.out, is_fresh ? -1 : step, progress_.num_batches);
   metrics_ = std::make_unique<Metrics>(settings_.out, metrics_options(settings_, step));
-  metrics_->note("run", {{"world",
-                          {{"size", world_.size()},
-                           {"threads", process_.threads},
-                           {"adam_threads", adam_threads_.threads},
-                           {"parameters", engine_->num_parameters()},
-                           {"units", engine_->num_units()}}},
-                         {"config", to_json(settings_)}});
+  record_run();
   if (is_fresh) {
     tell("fresh start: no checkpoint in " + settings_.out);
     return;
@@ -320,6 +314,27 @@ void Training::announce_start() {
                             {"batches", progress_.num_batches},
                             {"from", started_from_},
                             {"records_cut", num_cut}});
+}
+
+// What it is, and where it runs.
+void Training::record_run() {
+  nlohmann::ordered_json hosts = nlohmann::ordered_json::object(), memory;
+  for (const std::string& host : hosts_) hosts[host] = hosts.value(host, 0) + 1;
+  for (const MemoryEntry& entry : engine_->memory())
+    memory.push_back(
+        {{"owner", entry.owner}, {"tier", entry.tier}, {"bytes", entry.bytes}});
+  metrics_->note("run", {{"world",
+                          {{"size", world_.size()},
+                           {"hosts", hosts},
+                           {"device", engine_->uses_gpu() ? "GPU" : "CPU"},
+                           {"threads", process_.threads},
+                           {"adam_threads", adam_threads_.threads},
+                           {"parameters", engine_->num_parameters()},
+                           {"units", engine_->num_units()}}},
+                         {"family", family_->name},
+                         {"memory", memory},
+                         {"activations", plan_.activations},
+                         {"config", to_json(settings_)}});
 }
 
 bool Training::is_finished() const { return engine_->num_steps() >= settings_.steps; }

@@ -64,6 +64,7 @@ class Training {
 
   void take_over_threads(int64_t saved);
   void announce_start();
+  void record_run();
   bool is_finished() const;
 
   void tell_memory();
@@ -110,6 +111,7 @@ class Training {
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<RunFolder> folder_;
+  std::vector<std::string> hosts_;    // of each rank; on rank 0
   std::unique_ptr<Metrics> metrics_;  // rank 0 only, from announce_start() on
   SavedRun identity_;                 // of this run, as its checkpoints tell it
 

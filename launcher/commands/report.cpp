@@ -1,0 +1,84 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "checkpoint/error.h"
+#include "checkpoint/file.h"
+#include "checkpoint/format.h"
+#include "checkpoint/io.h"
+#include "engine/errors.h"
+#include "launcher/commands/verbs.h"
+#include "launcher/report/page.h"
+#include "launcher/run/console.h"
+#include "launcher/run/lines.h"
+
+namespace zero::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kWhatFrom[] = "--from DIR: the folder of a run (its --out)";
+
+History history_of(const std::string& run) {
+  const auto refuse = [](const std::string& problem, const std::string& where) {
+    throw Error(ExitCode::kUsage, problem, where, kWhatFrom);
+  };
+  const std::string log = run + "/metrics.jsonl";
+  std::error_code error;
+  if (!fs::is_directory(run, error)) refuse("there is no such folder", run);
+  if (!fs::is_regular_file(log, error))
+    refuse("this is no run's folder: it has no metrics.jsonl", run);
+  std::ifstream file(log);
+  if (!file) refuse("the run's metrics cannot be read", log);
+  History history = read_history(file);
+  if (history.starts.empty() && history.steps.empty())
+    refuse("there is no record of a run", log);
+  return history;
+}
+
+// "runs/a/" and "." are named as people would.
+std::string name_of(const std::string& run) {
+  return checkpoint::split_path(fs::weakly_canonical(run)).name;
+}
+
+// All of it or nothing, so that a browser that looks again sees a whole page.
+void write_page(const std::string& path, const std::string& page) {
+  const auto [above, name] = checkpoint::split_path(path);
+  checkpoint::Io& io = checkpoint::system_io();
+  const std::string copy = checkpoint::temporary_name("report");
+  try {
+    const checkpoint::Folder folder(above);
+    try {
+      checkpoint::write_text(folder, copy, page, io);
+      if (io.rename(folder.descriptor(), copy.c_str(), name.c_str()) != 0)
+        checkpoint::throw_errno(folder.path_of(copy), "rename to " + name, errno);
+    } catch (const checkpoint::CheckpointError&) {
+      io.unlink(folder.descriptor(), copy.c_str(), false);
+      throw;
+    }
+  } catch (const checkpoint::CheckpointError& error) {
+    throw Error(ExitCode::kCheckpoint, "the report cannot be written: " + error.problem(),
+                path, "--to FILE in a folder that is there, with room");
+  }
+}
+
+}  // namespace
+
+int report(const Call& call) {
+  if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
+  const CommandLine& line = call.line;
+  Problems problems = line.problems;
+  if (!line.flags.empty() || !line.config_file.empty())
+    problems.push_back({"report takes no settings", "command line"});
+  if (!problems.empty()) throw to_error(problems, "report");
+  const History history = history_of(line.from);
+  const std::string to = line.to.empty() ? line.from + "/report.html" : line.to;
+  const std::string page = report_page(history, name_of(line.from));
+  write_page(to, page);
+  print_line(fmt::format("report of {} steps: {} ({})", history.steps.size(), to,
+                         short_bytes(static_cast<int64_t>(page.size()))));
+  return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,217 @@
+#include "launcher/report/tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "launcher/report/chart.h"
+#include "launcher/run/console.h"
+#include "launcher/run/lines.h"
+#include "launcher/settings/setting_table.h"
+
+namespace zero::launcher {
+namespace {
+
+using nlohmann::json;
+
+std::string cell(const std::string& text) {
+  return "<td>" + escaped(printable(text)) + "</td>";
+}
+std::string number_cell(const std::string& text) {
+  return "<td class=\"number\">" + escaped(printable(text)) + "</td>";
+}
+std::string row(const std::string& cells) { return "<tr>" + cells + "</tr>\n"; }
+
+std::string table(const std::string& heads, const std::string& rows) {
+  return rows.empty() ? ""
+                      : "<div class=\"scroll\"><table><thead>" + row(heads) +
+                            "</thead><tbody>\n" + rows + "</tbody></table></div>\n";
+}
+
+std::string head(const std::string& text, bool is_number = false) {
+  return fmt::format("<th{}>{}</th>", is_number ? " class=\"number\"" : "", text);
+}
+
+std::string folded(const std::string& summary, const std::string& content) {
+  return content.empty() ? ""
+                         : "<details><summary>" + escaped(summary) + "</summary>\n" +
+                               content + "</details>\n";
+}
+
+json config_of(const History& history) {
+  return history.starts.empty() ? json() : at(history.starts.back().record, "/config");
+}
+
+std::string bytes_of(const json& value) {
+  const bool is_known = value.is_number_integer() && value >= 0;
+  return is_known ? short_bytes(value.get<int64_t>()) : "unknown";
+}
+
+// "lr 0.001 &rarr; 0.0001" of what is not as it was.
+std::string changes(const json& before, const json& now) {
+  std::string text;
+  if (!before.is_object() || !now.is_object()) return text;
+  for (const auto& [key, value] : now.items()) {
+    const json old = before.value(key, json());
+    if (old != value)
+      text += fmt::format("{}{} {} \u2192 {}", text.empty() ? "" : ", ", key, shown(old),
+                          shown(value));
+  }
+  return text;
+}
+
+std::string hosts_of(const json& record) {
+  const json hosts = at(record, "/world/hosts");
+  std::string text;
+  for (const auto& [name, ranks] : hosts.items())
+    text += fmt::format("{}{} \u00d7 {}", text.empty() ? "" : ", ", shown(ranks), name);
+  return hosts.is_object() ? text : "";
+}
+
+std::string sample_item(const Sample& sample) {
+  return fmt::format("<h3>Step {}</h3>\n<pre dir=\"auto\"><b>{}</b>{}</pre>\n",
+                     grouped(sample.step), escaped(printable(sample.prompt)),
+                     escaped(printable(sample.text)));
+}
+
+}  // namespace
+
+std::string shown(const json& value) {
+  if (value.is_null()) return "";
+  if (!value.is_array())
+    return value.is_string() ? value.get<std::string>()
+                             : value.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text;
+  for (const json& element : value) text += (text.empty() ? "" : ", ") + shown(element);
+  return text;
+}
+
+json at(const json& record, const char* pointer) {
+  const json::json_pointer path(pointer);
+  return record.contains(path) ? record.at(path) : json();
+}
+
+std::string utc_time(double wall) {
+  if (!(wall > 0 && wall < 1e11)) return "";
+  const auto seconds = static_cast<std::time_t>(wall);
+  std::tm time{};
+  char text[32];
+  if (!gmtime_r(&seconds, &time) ||
+      std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &time) == 0)
+    return "";
+  return text;
+}
+
+std::string settings_tables(const History& history) {
+  const json config = config_of(history);
+  if (!config.is_object()) return "";
+  std::string changed, others, group;
+  const Settings defaults;
+  for (const Setting& setting : setting_table()) {
+    if (!config.contains(setting.key)) continue;
+    const json& value = config[setting.key];
+    const std::string of_default = shown(setting.value(defaults));
+    const std::string name = "<td><code>" + setting.key + "</code></td>";
+    if (value != setting.value(defaults)) {
+      changed += row(name + cell(shown(value)) + cell(of_default));
+      continue;
+    }
+    if (group != setting.group)
+      others += row("<th colspan=\"2\">" + (group = setting.group) + "</th>");
+    others += row(name + cell(shown(value)));
+  }
+  std::string unknown;
+  for (const auto& [key, value] : config.items()) {
+    if (!find_setting(key)) unknown += row(cell(key) + cell(shown(value)));
+  }
+  return table(head("setting") + head("value") + head("default"), changed) +
+         folded("All others, as they are by default",
+                table(head("setting") + head("value"), others)) +
+         folded("Settings that this version does not know",
+                table(head("setting") + head("value"), unknown));
+}
+
+std::string memory_table(const History& history) {
+  const json start = history.starts.empty() ? json() : history.starts.back().record;
+  const json entries = at(start, "/memory");
+  std::string rows;
+  int64_t sum = 0;
+  for (const json& entry : entries.is_array() ? entries : json::array()) {
+    const json bytes = at(entry, "/bytes");
+    rows += row(cell(shown(at(entry, "/owner"))) + cell(shown(at(entry, "/tier"))) +
+                number_cell(bytes_of(bytes)));
+    if (bytes.is_number_integer()) sum += bytes.get<int64_t>();
+  }
+  if (!rows.empty())
+    rows += "<tr class=\"sum\">" + cell("rank 0 in all") + cell("") +
+            number_cell(short_bytes(sum)) + "</tr>\n" +
+            row(cell("activations, about") + cell("") +
+                number_cell(bytes_of(at(start, "/activations"))));
+  std::string held;
+  const auto add = [&](const char* what, const char* planned, const char* found) {
+    const json plan = at(history.memory, planned);
+    held += row(cell(what) + number_cell(plan.is_null() ? "" : bytes_of(plan)) +
+                number_cell(bytes_of(at(history.memory, found))));
+  };
+  if (history.memory.is_object()) {
+    add("engine", "/engine_planned", "/engine_allocated");
+    add("activations", "/activations_planned", "/activations_peak");
+    if (at(history.memory, "/offloaded_planned") != 0)
+      add("offloaded activations", "/offloaded_planned", "/offloaded_allocated");
+    add("process, at most", "/none", "/process_peak");
+  }
+  return table(head("owner") + head("tier") + head("planned", true), rows) +
+         table(head("of the rank that took most") + head("planned", true) +
+                   head("held", true),
+               held);
+}
+
+std::string starts_table(const History& history) {
+  constexpr int64_t kMost = 50;
+  std::string rows;
+  json before;
+  const int64_t num_left_out = std::max<int64_t>(std::ssize(history.starts) - kMost, 0);
+  for (int64_t i = 0; i < std::ssize(history.starts); ++i) {
+    const Start& start = history.starts[i];
+    const json config = at(start.record, "/config");
+    if (i >= num_left_out) {
+      rows += row("<td class=\"time\">" + utc_time(start.wall) + "</td>" +
+                  number_cell(grouped(start.step)) +
+                  number_cell(shown(at(start.record, "/world/size"))) +
+                  cell(hosts_of(start.record)) +
+                  cell(shown(at(start.record, "/world/device"))) +
+                  number_cell(shown(at(start.record, "/world/threads"))) +
+                  number_cell(shown(at(start.record, "/world/adam_threads"))) +
+                  cell(changes(before, config)));
+    }
+    before = config;
+  }
+  const std::string note =
+      num_left_out > 0 ? fmt::format("<p class=\"note\">The last {} of {} starts.</p>\n",
+                                     kMost, history.starts.size())
+                       : "";
+  return note + table(head("started") + head("behind step", true) + head("ranks", true) +
+                          head("hosts") + head("device") + head("threads", true) +
+                          head("Adam's threads", true) + head("changed settings"),
+                      rows);
+}
+
+// The last three in sight; of many that came before, some from each part of the run.
+std::string sample_list(const History& history) {
+  constexpr int64_t kShown = 3, kFolded = 60;
+  const int64_t size = std::ssize(history.samples),
+                num_older = std::max<int64_t>(size - kShown, 0),
+                stride = std::max<int64_t>((num_older + kFolded - 1) / kFolded, 1);
+  std::string older, newest;
+  int64_t num_told = 0;
+  for (int64_t i = 0; i < num_older; i += stride, ++num_told)
+    older += sample_item(history.samples[i]);
+  for (int64_t i = num_older; i < size; ++i) newest += sample_item(history.samples[i]);
+  const std::string which =
+      num_told == num_older ? fmt::format("{} earlier", num_older)
+                            : fmt::format("{} of {} earlier ones", num_told, num_older);
+  return folded(which, older) + newest;
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,23 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "launcher/report/history.h"
+
+// The parts of a report that are no pictures, each as HTML; empty where there is nothing
+// to tell.
+namespace zero::launcher {
+
+// A text, or a number, or what a list holds with commas; nothing for null.
+std::string shown(const nlohmann::json& value);
+// What a record has under "/world/size"; null where it has nothing.
+nlohmann::json at(const nlohmann::json& record, const char* pointer);
+// "2026-11-23 09:31 UTC"; empty for a time that no run has.
+std::string utc_time(double wall);
+
+std::string settings_tables(const History& history);
+std::string memory_table(const History& history);
+std::string starts_table(const History& history);
+std::string sample_list(const History& history);
+
+}  // namespace zero::launcher
