@@ -71,7 +71,7 @@ Frame frame_of(const Chart& chart, const Steps& steps) {
   Frame frame;
   frame.x = {steps.first, std::max(steps.last, steps.first + 1)};
   frame.y = y_axis(chart);
-  frame.x_ticks = round_ticks(frame.x.low, frame.x.high, 6);
+  frame.x_ticks = round_ticks(frame.x.low, frame.x.high, chart.is_wide ? 8 : 6);
   std::erase_if(frame.x_ticks, [](double x) { return x != std::floor(x); });
   if (frame.y.is_log) {
     frame.y_ticks = power_ticks(frame.y.low, frame.y.high, chart.log_base, 6);

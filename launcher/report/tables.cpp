@@ -209,7 +209,7 @@ std::string sample_list(const History& history) {
     older += sample_item(history.samples[i]);
   for (int64_t i = num_older; i < size; ++i) newest += sample_item(history.samples[i]);
   const std::string which =
-      num_told == num_older ? fmt::format("{} earlier", num_older)
+      num_told == num_older ? "Earlier ones"
                             : fmt::format("{} of {} earlier ones", num_told, num_older);
   return folded(which, older) + newest;
 }
