@@ -76,7 +76,8 @@ int report(const Call& call) {
   const std::string to = line.to.empty() ? line.from + "/report.html" : line.to;
   const std::string page = report_page(history, name_of(line.from));
   write_page(to, page);
-  print_line(fmt::format("report of {} steps: {} ({})", history.steps.size(), to,
+  print_line(fmt::format("report of {} steps: {} ({})",
+                         history.steps.empty() ? 0 : history.steps.back().step, to,
                          short_bytes(static_cast<int64_t>(page.size()))));
   return static_cast<int>(ExitCode::kDone);
 }

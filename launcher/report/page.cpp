@@ -130,20 +130,22 @@ Steps steps_of(const History& history) {
   return steps;
 }
 
+// What changes from step to step, and, of a long run, its mean.
+std::vector<Line> lines_of(const char* name, const Series& series) {
+  constexpr int64_t kFewest = 50;  // that are worth a mean
+  const int64_t size = std::ssize(series), around = std::max<int64_t>(size / 50, 2);
+  if (size < kFewest) return {{name, "", series}};
+  return {{name, "raw", series},
+          {fmt::format("mean of {} steps", grouped(2 * around + 1)), "smooth",
+           smooth(series, around)}};
+}
+
 std::string loss_chart(const History& history, const Steps& steps) {
-  constexpr int64_t kFewest = 50;  // that are worth smoothing
   Chart chart;
   chart.title = "Loss";
   chart.unit = "cross entropy per token";
   chart.is_wide = true;
-  const Series loss = history.series(&StepRow::loss);
-  const int64_t around = std::ssize(loss) / 50;
-  const bool is_long = std::ssize(loss) >= kFewest;
-  chart.lines.push_back({"training", is_long ? "raw" : "", loss});
-  if (is_long)
-    chart.lines.push_back(
-        {fmt::format("mean of {} steps", 2 * std::max<int64_t>(around, 2) + 1), "smooth",
-         smooth(loss, std::max<int64_t>(around, 2))});
+  chart.lines = lines_of("training", history.series(&StepRow::loss));
   Series evaluations;
   for (const auto& [step, value] : history.evaluations)
     evaluations.push_back({static_cast<double>(step), value});
@@ -169,11 +171,11 @@ Series scaled(Series series, double factor) {
 
 std::string charts(const History& history) {
   const Steps steps = steps_of(history);
-  const auto chart = [&](const char* title, const char* unit, const char* name,
-                         Series series, double log_base) {
+  const auto chart = [&](const char* title, const char* unit, std::vector<Line> lines,
+                         double log_base = 0) {
     return to_html({.title = title,
                     .unit = unit,
-                    .lines = {{name, "", std::move(series)}},
+                    .lines = std::move(lines),
                     .log_base = log_base,
                     .from_zero = true},
                    steps);
@@ -181,14 +183,16 @@ std::string charts(const History& history) {
   constexpr double kGiB = 1 << 30;
   const Series norm = history.series(&StepRow::grad_norm);
   return "<div class=\"charts\">\n" + loss_chart(history, steps) +
-         chart("Gradient norm", "before clipping", "norm", norm,
+         chart("Gradient norm", "before clipping", lines_of("norm", norm),
                spans_decades(norm) ? 10 : 0) +
-         chart("Learning rate", "", "rate", history.series(&StepRow::lr), 0) +
-         chart("Tokens per second", "", "tokens/s",
-               history.series(&StepRow::tokens_per_second), 0) +
-         chart("Free memory", "GiB of rank 0's host", "GiB",
-               scaled(history.series(&StepRow::host_bytes_free), 1 / kGiB), 0) +
-         chart("Loss scale", "", "scale", history.series(&StepRow::loss_scale), 2) +
+         chart("Learning rate", "", {{"rate", "", history.series(&StepRow::lr)}}) +
+         chart("Tokens per second", "",
+               lines_of("tokens/s", history.series(&StepRow::tokens_per_second))) +
+         chart("Free memory", "GiB of rank 0's host",
+               lines_of("GiB",
+                        scaled(history.series(&StepRow::host_bytes_free), 1 / kGiB))) +
+         chart("Loss scale", "", {{"scale", "", history.series(&StepRow::loss_scale)}},
+               2) +
          "</div>\n";
 }
 

@@ -165,7 +165,7 @@ class ReportPageTest(unittest.TestCase):
         self.assertLess(page.stat().st_size, 700_000)
         answers = self.answers(page, 1200)
         self.assertEqual(answers["charts"][-1], "Loss scale")
-        self.assertRegex(answers["told"], r"^step [23]\d,\d{3}\ntraining [\d.]+\nmean of \d+ steps [\d.]+\nevaluation ")
+        self.assertRegex(answers["told"], r"^step [23]\d,\d{3}\ntraining [\d.]+\nmean of [\d,]+ steps [\d.]+\nevaluation ")
         self.picture(page, "light.png", 1200, 2600)
 
     def test_in_the_dark(self):
