@@ -13,4 +13,8 @@ namespace zero {
 // for. Throws std::runtime_error when MemAvailable cannot be read.
 int64_t available_memory_bytes(const std::string& root = "");
 
+// The least that those control groups allow, whatever is in use; INT64_MAX, or more than
+// the machine has: they do not limit.
+int64_t memory_limit_bytes(const std::string& root = "");
+
 }  // namespace zero

@@ -122,6 +122,14 @@ TEST_F(AvailableMemoryTest, IsNeverNegative) {
   EXPECT_EQ(available(), 0);
 }
 
+TEST_F(AvailableMemoryTest, TheTightestLimitIsToldWhateverIsInUse) {
+  EXPECT_GT(memory_limit_bytes(root), kWholeMachine);
+  write("/proc/self/cgroup", "0::/job/step\n");
+  group_v2("/job/step", "max", "1200");
+  group_v2("/job", "5000", "1200");
+  EXPECT_EQ(memory_limit_bytes(root), 5000);
+}
+
 TEST_F(AvailableMemoryTest, ThrowsWithoutMeminfo) {
   write("/proc/meminfo", "MemTotal: 9000 kB\n");
   EXPECT_THROW(available(), std::runtime_error);
