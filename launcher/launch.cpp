@@ -14,6 +14,7 @@
 #include "engine/activity.h"
 #include "launcher/bench/options.h"
 #include "launcher/commands/verbs.h"
+#include "launcher/doctor/page.h"
 #include "launcher/process/environment.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
@@ -55,6 +56,9 @@ constexpr std::array kVerbs = {
          export_folder},
     Verb{"bench", "what this machine does, each beside its limit (adam, step, ...)",
          bench, bench_help},
+    Verb{"doctor", "what this machine offers, each finding with its cure", doctor,
+         doctor_help},
+    Verb{"hello", "", hello},  // the doctor's
 };
 
 std::string overview() {
@@ -64,7 +68,7 @@ std::string overview() {
       "mpirun -n N zero_launch VERB ...             the same, by your own mpirun or "
       "srun\n\n";
   for (const Verb& verb : kVerbs)
-    text += fmt::format("  {:<10}{}\n", verb.name, verb.summary);
+    if (*verb.summary) text += fmt::format("  {:<10}{}\n", verb.name, verb.summary);
   return text +
          "\nzero_launch help VERB tells more about each; zero_launch --version, which "
          "this "
@@ -72,12 +76,19 @@ std::string overview() {
          "flags.\n";
 }
 
+std::vector<std::string> names_of_verbs() {
+  std::vector<std::string> names;
+  for (const Verb& verb : kVerbs)
+    if (*verb.summary) names.emplace_back(verb.name);
+  return names;
+}
+
 Error unknown_verb(const std::string& word) {
   if (word.starts_with("--") && nearest(word, {"--version", "--help"}).empty())
     return {ExitCode::kUsage, fmt::format("a verb stands before {}", word),
             "command line", "zero_launch train ...; zero_launch --help lists the verbs"};
-  std::vector<std::string> names = {"help", "completion", "--version"};
-  for (const Verb& verb : kVerbs) names.emplace_back(verb.name);
+  std::vector<std::string> names = names_of_verbs();
+  for (const char* other : {"help", "completion", "--version"}) names.emplace_back(other);
   const std::string near = nearest(word, names);
   return {
       ExitCode::kUsage,
@@ -120,9 +131,7 @@ std::optional<std::string> page_for(const std::vector<std::string>& words,
                 second.empty() ? "completion of which shell?"
                                : fmt::format("no completion for \"{}\"", second),
                 "command line", "eval \"$(zero_launch completion bash)\"");
-  std::vector<std::string> verbs;
-  for (const Verb& verb : kVerbs) verbs.emplace_back(verb.name);
-  return bash_completion(verbs, models);
+  return bash_completion(names_of_verbs(), models);
 }
 
 int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,

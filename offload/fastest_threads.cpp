@@ -64,8 +64,10 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+}  // namespace
+
 // In turn, so that whatever else the machine does in this moment meets all of them.
-std::vector<ThreadRate> measure(const std::vector<int>& counts) {
+std::vector<ThreadRate> thread_rates(const std::vector<int>& counts) {
   std::vector<std::unique_ptr<ThreadPool>> pools;
   for (const int count : counts) pools.push_back(std::make_unique<ThreadPool>(count));
   const Scratch scratch(*pools.back());  // and starts the threads
@@ -84,13 +86,11 @@ std::vector<ThreadRate> measure(const std::vector<int>& counts) {
   return rates;
 }
 
-}  // namespace
-
 ThreadChoice fastest_threads() {
   const std::vector<int> counts =
       threads_to_try(static_cast<int>(current_affinity().size()));
   if (counts.size() == 1) return {};
-  std::vector<ThreadRate> rates = measure(counts);
+  std::vector<ThreadRate> rates = thread_rates(counts);
   return {fewest_of_the_fastest(rates), std::move(rates)};
 }
 

@@ -25,6 +25,10 @@ struct ThreadChoice {
 // HostMemoryError.
 ThreadChoice fastest_threads();
 
+// What each of these numbers of threads moves so, measured in turn; the last one is the
+// largest. Throws HostMemoryError.
+std::vector<ThreadRate> thread_rates(const std::vector<int>& counts);
+
 // Those that are tried, ascending.
 std::vector<int> threads_to_try(int num_cpus);
 

@@ -67,7 +67,7 @@ HOMES = {
     "nccl.h": ["engine/comm/nccl/"],
     "cuda": ["engine/device/cuda/"],
     "nvtx3/": ["engine/device/cuda/"],
-    "torch/": ["engine/", "examples/", "launcher/bench/plain_loop.cpp", "launcher/process/process_setup.cpp",
+    "torch/": ["engine/", "examples/", "launcher/bench/plain_loop.cpp", "launcher/doctor/torch_version.cpp", "launcher/process/process_setup.cpp",
                "launcher/process/runner.cpp"],
     "fmt/": ["launcher/"],
     "toml++/": ["launcher/settings/"],

@@ -53,6 +53,13 @@ int verify(const Call& call);
 // Error(kCheckpoint) where the page cannot be written.
 int report(const Call& call);
 
+// What this machine offers and measures, each finding with its cure. kDone when nothing
+// is bad, else kEnvironment. Under an mpirun or srun of the user's its ranks are tried.
+int doctor(const Call& call);
+
+// What ranks that the doctor starts do: find each other. No verb for people.
+int hello(const Call& call);
+
 // A checkpoint's model as a folder that transformers loads.
 int export_folder(const Call& call);
 

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "engine/errors.h"
+#include "launcher/process/child.h"
 #include "launcher/process/environment.h"
 #include "launcher/process/stop.h"
 #include "launcher/run/console.h"
@@ -30,13 +31,6 @@ constexpr auto kLook = 20ms;
 // mpirun passes a signal on to the ranks that it has started: one that came too early is
 // lost, and the file STOP says it again.
 constexpr auto kPatience = 3s;
-
-std::vector<char*> pointers_to(std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 // Schedulers send SIGTERM to all processes of a job at once, and mpirun would give its
 // ranks one second. They hear it themselves, and those of other hosts from the starter.
@@ -175,7 +169,7 @@ int start_ranks(const RanksToStart& ranks) {
   if (!ranks.hosts.empty() && !std::filesystem::is_regular_file(ranks.hosts, error))
     throw Error(ExitCode::kUsage, "there is no such file", ranks.hosts,
                 "--hosts FILE, a line for each host: name slots=N");
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string program = path_of_this_program();
   const auto num_cores = std::ssize(current_affinity());
   if (ranks.hosts.empty() && ranks.count > num_cores)
     warn(fmt::format("{} ranks share {} core(s)", ranks.count, num_cores));

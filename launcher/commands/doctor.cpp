@@ -1,0 +1,90 @@
+// The verb that looks at the machine, and the one that its ranks say hello with.
+#include <cstdio>
+#include <optional>
+
+#include "engine/errors.h"
+#include "launcher/commands/verbs.h"
+#include "launcher/doctor/disk.h"
+#include "launcher/doctor/gpus.h"
+#include "launcher/doctor/libraries.h"
+#include "launcher/doctor/memory.h"
+#include "launcher/doctor/mpi.h"
+#include "launcher/doctor/page.h"
+#include "launcher/doctor/processor.h"
+#include "launcher/process/world.h"
+#include "launcher/run/console.h"
+#include "launcher/run/report.h"
+
+namespace zero::launcher {
+namespace {
+
+// The folder that --out names, which is the one setting that the verb takes.
+std::string out_of(const CommandLine& line) {
+  Problems problems = line.problems;
+  std::string out = ".";
+  for (const auto& [key, value] : line.flags) {
+    if (key == "out" && value.words.size() == 1 && !value.words[0].empty())
+      out = value.words[0];
+    else
+      problems.push_back({"doctor takes --out DIR and no other setting", value.origin});
+  }
+  if (!line.config_file.empty())
+    problems.push_back({"doctor reads no file of settings", "--config"});
+  if (!problems.empty()) throw to_error(problems, "doctor");
+  return out;
+}
+
+Findings look_at_memory() {
+  Findings all = judge(read_memory());
+  const Findings limits = judge(read_limits());
+  all.insert(all.end(), limits.begin(), limits.end());
+  return all;
+}
+
+// GPUs come before libraries, of which some are loaded for them.
+Diagnosis diagnose(const std::string& out, const MpiFacts& mpi) {
+  Diagnosis all = {look_at("processor", [] { return judge(read_processor()); }),
+                   look_at("memory", look_at_memory),
+                   look_at("disk", [&] { return judge(read_disk(out)); }),
+                   look_at("MPI", [&] { return judge(mpi); })};
+  FindingGroup gpus = look_at("GPUs", [] { return judge(read_gpus()); });
+  all.push_back(
+      look_at("libraries", [] { return judge(read_libraries(torch_versions())); }));
+  all.push_back(std::move(gpus));
+  return all;
+}
+
+}  // namespace
+
+int doctor(const Call& call) {
+  const std::string out = out_of(call.line);
+  MpiFacts mpi;
+  Diagnosis diagnosis;
+  const double seconds = seconds_of([&] {
+    if (call.rank() == 0) mpi = read_mpi(call.environment, call.announced);
+    if (call.announced)
+      mpi.hello = join_hello(call.environment, *call.announced);
+    else if (!mpi.mpirun.empty())
+      mpi.hello = say_hello(call.environment);
+    if (call.rank() == 0) diagnosis = diagnose(out, mpi);
+  });
+  if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
+  const std::string text =
+      call.line.json ? to_line(diagnosis, seconds) : to_page(diagnosis, seconds);
+  std::fputs(text.c_str(), stdout);
+  return static_cast<int>(count(diagnosis, Mark::kBad) == 0 ? ExitCode::kDone
+                                                            : ExitCode::kEnvironment);
+}
+
+int hello(const Call& call) {
+  require_no_settings(call.line, "hello");
+  check_start(call.environment, call.announced, 0);
+  World world(call.announced);
+  return run_or_end(world, [&] {
+    const std::string text = hello_of(world);
+    if (world.rank() == 0) print_line(text);
+    return ExitCode::kDone;
+  });
+}
+
+}  // namespace zero::launcher

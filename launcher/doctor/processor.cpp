@@ -1,0 +1,110 @@
+#include "launcher/doctor/processor.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "offload/affinity.h"
+#include "offload/kernels.h"
+#include "offload/system_files.h"
+#include "offload/topology.h"
+
+namespace zero::launcher {
+namespace {
+
+// CPUs' time; 0: this group does not limit.
+double quota_of(const ControlGroup& group) {
+  double quota = 0, period = 0;
+  if (group.version == 1) {
+    quota =
+        static_cast<double>(read_number(group.folder + "/cpu.cfs_quota_us").value_or(0));
+    period =
+        static_cast<double>(read_number(group.folder + "/cpu.cfs_period_us").value_or(0));
+  } else {
+    std::ifstream(group.folder + "/cpu.max") >> quota >> period;  // "max 100000"
+  }
+  return quota > 0 && period > 0 ? quota / period : 0;
+}
+
+Finding judge_cores(const ProcessorFacts& facts) {
+  const std::string text = fmt::format("{} of {} CPUs, {} cores", facts.num_current,
+                                       facts.num_present, facts.num_cores);
+  const Row numbers = {{"allowed", facts.num_allowed}, {"present", facts.num_present}};
+  if (facts.num_current < facts.num_allowed)
+    return {Mark::kNote, "cores",
+            fmt::format("{}: this process is pinned, {} are allowed", text,
+                        facts.num_allowed),
+            "nothing for ranks that mpirun pins: train widens them; else start without "
+            "taskset or numactl",
+            numbers};
+  if (facts.num_allowed < facts.num_present)
+    return {Mark::kNote, "cores", text + ": the others are not allowed to this process",
+            "ask the batch system or container for more (--cpus-per-task, --cpuset-cpus)",
+            numbers};
+  return {Mark::kOk, "cores", text, "", numbers};
+}
+
+Finding judge_quota(const ProcessorFacts& facts) {
+  if (facts.quota == 0) return {Mark::kOk, "quota", "CPU time is not limited", ""};
+  const std::string text = fmt::format("{:.3g} CPUs' time", facts.quota);
+  const Row numbers = {{"cpus", facts.quota}};
+  if (facts.quota < facts.num_current)
+    return {Mark::kNote, "quota",
+            fmt::format("{} for {} CPUs: threads are stopped again and again", text,
+                        facts.num_current),
+            fmt::format("more time for the control group (docker --cpus), or fewer ranks "
+                        "and --threads: {} in all",
+                        std::max(1, static_cast<int>(facts.quota))),
+            numbers};
+  return {Mark::kOk, "quota", text, "", numbers};
+}
+
+Finding judge_nodes(const ProcessorFacts& facts) {
+  const Row numbers = {{"nodes", facts.num_numa_nodes}};
+  if (facts.num_numa_nodes <= 1) return {Mark::kOk, "NUMA", "one node", "", numbers};
+  return {Mark::kOk, "NUMA",
+          fmt::format("{0} nodes: with --ranks {0}, or a multiple, each rank's memory is "
+                      "near its cores",
+                      facts.num_numa_nodes),
+          "", numbers};
+}
+
+Finding judge_isa(const ProcessorFacts& facts) {
+  if (facts.isa == "avx2" || facts.isa == "avx512")
+    return {Mark::kOk, "instructions", facts.isa, ""};
+  return {
+      Mark::kNote, "instructions", facts.isa + ": updates and first values take longer",
+      "a CPU with AVX2, or a virtual machine that shows that of its host (-cpu host)"};
+}
+
+}  // namespace
+
+ProcessorFacts read_processor() {
+  const Topology topology = read_topology();
+  ProcessorFacts facts;
+  facts.num_present = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  facts.num_allowed = static_cast<int>(widest_affinity().size());
+  facts.num_current = static_cast<int>(topology.affinity.size());
+  facts.num_cores = topology.num_cores;
+  facts.num_numa_nodes = topology.num_numa_nodes;
+  facts.quota = cpu_quota();
+  facts.isa = fastest_kernels().isa;
+  return facts;
+}
+
+Findings judge(const ProcessorFacts& facts) {
+  return {judge_cores(facts), judge_quota(facts), judge_nodes(facts), judge_isa(facts)};
+}
+
+double cpu_quota(const std::string& root) {
+  double least = 0;
+  for (const ControlGroup& group : control_groups("cpu", root)) {
+    const double quota = quota_of(group);
+    if (quota > 0 && (least == 0 || quota < least)) least = quota;
+  }
+  return least;
+}
+
+}  // namespace zero::launcher

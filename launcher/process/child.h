@@ -1,0 +1,34 @@
+#pragma once
+#include <string>
+#include <vector>
+
+namespace zero::launcher {
+
+struct ChildOrder {
+  std::vector<std::string> words;      // the first is looked for as a shell does
+  std::vector<std::string> variables;  // all of its environment, "NAME=value"
+  double seconds = 0;                  // that it may take
+};
+
+struct ChildOutcome {
+  int code = 0;  // 127: it cannot be started; 128 + N: signal N has ended it
+  bool is_late = false;
+  std::string text;  // standard output and error, as they came
+  double seconds = 0;
+};
+
+// Start a process in a group of its own, and wait for it.
+//
+// It is ended, in a second or two and with the ranks that it has started, when its time
+// is over, and when this process is asked to stop (stop.h): then this throws
+// Error(kInterrupted). When this process dies, it gets SIGTERM. Throws
+// Error(kEnvironment) when there can be no process.
+ChildOutcome run_child(ChildOrder order);
+
+// This program's own file.
+std::string path_of_this_program();
+
+// For the system's calls: they borrow the words, a null stands at their end.
+std::vector<char*> pointers_to(std::vector<std::string>& words);
+
+}  // namespace zero::launcher
