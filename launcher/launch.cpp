@@ -20,6 +20,7 @@
 #include "launcher/run/console.h"
 #include "launcher/run/progress.h"
 #include "launcher/run/report.h"
+#include "launcher/selftest/report.h"
 #include "launcher/settings/command_line.h"
 #include "launcher/settings/completion.h"
 #include "launcher/settings/config.h"
@@ -58,6 +59,8 @@ constexpr std::array kVerbs = {
          bench, bench_help},
     Verb{"doctor", "what this machine offers, each finding with its cure", doctor,
          doctor_help},
+    Verb{"selftest", "the promised exactness, tried on this machine; a report to send",
+         selftest, selftest_help},
     Verb{"hello", "", hello},  // the doctor's
 };
 

@@ -60,6 +60,10 @@ int doctor(const Call& call);
 // What ranks that the doctor starts do: find each other. No verb for people.
 int hello(const Call& call);
 
+// The exactness that is promised, tried on this machine with the user's settings made
+// small; a report to send. kDone when all is kept, else kTraining.
+int selftest(const Call& call);
+
 // A checkpoint's model as a folder that transformers loads.
 int export_folder(const Call& call);
 

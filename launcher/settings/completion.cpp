@@ -17,7 +17,7 @@ namespace {
 using Words = std::vector<std::string>;
 
 bool takes_settings(const std::string& verb) {
-  static const Words others = {"inspect", "verify", "diff", "export", "report"};
+  static const Words others = {"inspect", "verify", "diff", "export", "report", "doctor"};
   return std::ranges::find(others, verb) == others.end();
 }
 

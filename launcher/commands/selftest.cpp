@@ -1,0 +1,134 @@
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+
+#include "checkpoint/error.h"
+#include "checkpoint/file.h"
+#include "checkpoint/io.h"
+#include "checkpoint/processes.h"
+#include "engine/device/gpu.h"
+#include "engine/errors.h"
+#include "launcher/commands/verbs.h"
+#include "launcher/doctor/gpus.h"
+#include "launcher/doctor/libraries.h"
+#include "launcher/doctor/memory.h"
+#include "launcher/doctor/processor.h"
+#include "launcher/process/child.h"
+#include "launcher/process/stop.h"
+#include "launcher/run/console.h"
+#include "launcher/run/report.h"
+#include "launcher/selftest/lab.h"
+#include "launcher/selftest/promises.h"
+#include "launcher/selftest/report.h"
+#include "launcher/settings/config.h"
+
+namespace zero::launcher {
+namespace {
+
+std::string variable_or_nothing(const char* name) {
+  const char* const value = std::getenv(name);
+  return value ? value : "";
+}
+
+// What a report must not hold; longer ones first.
+std::vector<std::pair<std::string, std::string>> private_names(const Lab& lab) {
+  const std::filesystem::path program = path_of_this_program();
+  return {{lab.folder(), "FOLDER"},
+          {program.parent_path(), "BIN"},
+          {variable_or_nothing("HOME"), "HOME"},
+          {checkpoint::host_name(), "HOST"},
+          {variable_or_nothing("USER"), "USER"}};
+}
+
+// A driver that cannot be used is the doctor's.
+int num_usable_gpus() {
+  try {
+    return num_gpus();
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+Diagnosis look_at_machine() {
+  return {look_at("processor", [] { return judge(read_processor()); }),
+          look_at("memory", [] { return judge(read_memory()); }),
+          look_at("GPUs", [] { return judge(read_gpus()); }),
+          look_at("libraries", [] { return judge(read_libraries(torch_versions())); })};
+}
+
+// Asked to stop, or without the memory for one more process: no promise is to blame.
+SelftestResult try_promise(const Promise& promise) {
+  SelftestResult result{promise.text, false, "", 0};
+  result.seconds = seconds_of([&] {
+    try {
+      const Comparison compared = promise.try_it();
+      result.is_kept = compared.is_same;
+      result.text = compared.text;
+    } catch (...) {
+      const Error error = describe(std::current_exception());
+      if (error.code() == ExitCode::kInterrupted) throw;
+      result.text = error.problem();
+    }
+  });
+  return result;
+}
+
+// Nobody's file is written over, and that is told before two minutes are over.
+void require_new(const std::string& path) {
+  std::error_code ignored;
+  if (!path.empty() && std::filesystem::exists(path, ignored))
+    throw Error(ExitCode::kUsage, "there is such a file", path, "--to FILE: a new one");
+}
+
+void write_report(const std::string& path, const std::string& text) {
+  const auto [above, name] = checkpoint::split_path(path);
+  try {
+    checkpoint::write_text(checkpoint::Folder(above), name, text,
+                           checkpoint::system_io());
+  } catch (const checkpoint::CheckpointError& error) {
+    warn("the report is not written: " + error.problem());
+  }
+}
+
+}  // namespace
+
+int selftest(const Call& call) {
+  catch_stop_signals();
+  if (call.announced)
+    throw Error(ExitCode::kUsage, "selftest starts ranks of its own",
+                call.announced->source, "zero_launch selftest, without mpirun or srun");
+  const CommandLine& line = call.line;
+  const Settings asked =
+      read_settings(line, call.environment,
+                    {.num_ranks = 0, .is_complete = false, .models = &call.models});
+  require_new(line.to);
+  SelftestReport report{program_version(),
+                        look_at_machine(),
+                        make_trial(asked, call.models, num_usable_gpus()),
+                        {},
+                        0};
+  Lab lab(report.trial.settings, call.environment);
+  const auto names = private_names(lab);
+  report.seconds = seconds_of([&] {
+    for (const Promise& promise : make_promises(report.trial.settings, lab)) {
+      SelftestResult result = try_promise(promise);
+      result.text = printable(without(result.text, names));
+      const std::string told = to_line(result);
+      std::fputs(told.c_str(), line.json ? stderr : stdout);
+      std::fflush(stdout);
+      report.results.push_back(std::move(result));
+    }
+  });
+  const bool are_kept = report.num_broken() == 0;
+  if (!are_kept) {
+    lab.keep();
+    warn("a promise is not kept; its runs are in " + lab.folder());
+  }
+  const std::string text = to_text(report);
+  if (!line.to.empty()) write_report(line.to, text);
+  std::fputs((line.json ? to_json_line(report) : "\n" + text).c_str(), stdout);
+  return static_cast<int>(are_kept ? ExitCode::kDone : ExitCode::kTraining);
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,116 @@
+#include "launcher/selftest/promises.h"
+
+#include <fmt/format.h>
+
+#include "checkpoint/find.h"
+#include "checkpoint/verify.h"
+#include "launcher/run/lines.h"
+#include "launcher/selftest/lab.h"
+#include "launcher/selftest/trial.h"
+
+namespace zero::launcher {
+namespace {
+
+using nlohmann::json;
+
+// One rank's run, with which all others are compared.
+constexpr char kOne[] = "one";
+
+Comparison train_one(const Lab& lab) {
+  lab.train(kOne, 1);
+  const std::vector<json> numbers = numbers_of(lab.path(kOne));
+  const Comparison itself = compare_numbers(numbers, numbers);
+  constexpr int64_t kNumbers = Trial::kSteps + Trial::kSteps / Trial::kHalf;
+  if (!itself.is_same || std::ssize(numbers) < kNumbers)
+    return {false, itself.text + " in metrics.jsonl, and more were due"};
+  return {true,
+          fmt::format("{}; loss {} -> {}", itself.text, numbers.front()["loss"].dump(),
+                      numbers.back()["loss"].dump())};
+}
+
+Comparison compare_with_one(const Lab& lab, const std::string& run, int num_ranks,
+                            const std::vector<std::string>& flags) {
+  lab.train(run, num_ranks, flags);
+  return compare_runs(lab.path(kOne), lab.path(run));
+}
+
+Comparison stop_and_go_on(const Lab& lab) {
+  lab.train("resumed", 2, {fmt::format("--steps={}", Trial::kHalf)});
+  const auto half = numbers_of(lab.path("resumed"));
+  if (half.empty() || half.back()["step"] != Trial::kHalf)
+    return {false, "the first half did not end where it should"};
+  return compare_with_one(lab, "resumed", 2, {});
+}
+
+Comparison compare_bf16(const Lab& lab) {
+  const std::vector<std::string> flags = {"--dtype=bf16", "--tf32=false"};
+  lab.train("bf16_one", 1, flags);
+  lab.train("bf16_two", 2, flags);
+  return compare_runs(lab.path("bf16_one"), lab.path("bf16_two"));
+}
+
+Comparison verify_all(const Lab& lab) {
+  int64_t num_bytes = 0, num_folders = 0;
+  for (const char* run : {kOne, "two", "four", "resumed"}) {
+    for (const checkpoint::StepFolder& step : checkpoint::list_steps(lab.path(run))) {
+      const checkpoint::VerifyReport report = checkpoint::verify(step.path);
+      if (!report.is_sound()) return {false, to_string(report.damages[0])};
+      num_bytes += report.num_bytes;
+      ++num_folders;
+    }
+  }
+  if (num_folders == 0) return {false, "there is no checkpoint"};
+  return {true, fmt::format("{} in {} checkpoints", short_bytes(num_bytes), num_folders)};
+}
+
+}  // namespace
+
+Comparison compare_evaluation(const std::string& printed,
+                              const std::vector<json>& numbers) {
+  if (numbers.empty() || numbers.back()["type"] != "eval")
+    return {false, "the run has not evaluated at its end"};
+  const json& last = numbers.back();
+  const std::string expected =
+      last["loss"].is_number()
+          ? fmt::format("eval step {} | loss {:.6f} |", last["step"].get<int64_t>(),
+                        last["loss"].get<double>())
+          : "a number";
+  if (printed.find(expected) != printed.npos)
+    return {true, fmt::format("loss {:.6f}, to the digits that eval prints",
+                              last["loss"].get<double>())};
+  return {false, fmt::format("{}, and eval prints {}", expected,
+                             printed.substr(0, printed.find('\n')))};
+}
+
+std::vector<Promise> make_promises(const Settings& settings, const Lab& lab) {
+  const std::string recompute = settings.recompute == "none" ? "unit" : "none";
+  const std::string overlap = settings.overlap_updates ? "false" : "true";
+  const auto same = [&lab](const std::string& run, int num_ranks,
+                           const std::vector<std::string>& flags) {
+    return [&lab, run, num_ranks, flags] {
+      return compare_with_one(lab, run, num_ranks, flags);
+    };
+  };
+  std::vector<Promise> promises = {
+      {"one rank trains", [&lab] { return train_one(lab); }},
+      {"2 ranks are as one", same("two", 2, {})},
+      {"4 ranks are as one", same("four", 4, {})},
+      {"stopped half way, it goes on as if not", [&lab] { return stop_and_go_on(lab); }},
+      {"recompute " + recompute + " changes nothing",
+       same("recompute", 1, {"--recompute=" + recompute, "--offload-activations=false"})},
+      {"late streams (--chaos) change nothing", same("chaos", 2, {"--chaos=7"})},
+      {"overlap_updates " + overlap + " changes nothing",
+       same("overlap", 2, {"--overlap-updates=" + overlap})}};
+  if (settings.dtype == "fp32")
+    promises.push_back(
+        {"in bf16 2 ranks are as one", [&lab] { return compare_bf16(lab); }});
+  promises.push_back(
+      {"checkpoints have their hashes", [&lab] { return verify_all(lab); }});
+  promises.push_back({"eval is as in the run", [&lab] {
+                        return compare_evaluation(lab.eval(kOne),
+                                                  numbers_of(lab.path(kOne)));
+                      }});
+  return promises;
+}
+
+}  // namespace zero::launcher
