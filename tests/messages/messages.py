@@ -59,13 +59,13 @@ def make_fixtures(folder, program):
 
 def environment(program):
     kept = {key: value for key, value in os.environ.items()
-            if not re.match("ZERO_|OMPI_|PMI|SLURM_|COLUMNS|NO_COLOR", key) or key.startswith("OMPI_MCA_")
-            or key == "OMPI_ALLOW_RUN_AS_ROOT" or key == "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}
+            if not re.match("ZERO_|OMPI_|PMI|SLURM_|COLUMNS|NO_COLOR", key) or key.startswith("OMPI_MCA_")}
     kept["PATH"] = f"{Path(program).parent}:{kept['PATH']}"
     kept["MODEL"] = MODEL
     kept["DATA"] = DATA
     kept["RUN"] = f"{MODEL} {DATA}"
     kept["LC_ALL"] = "C.UTF-8"
+    kept |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
     return kept
 
 
