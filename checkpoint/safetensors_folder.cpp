@@ -209,8 +209,8 @@ void SafetensorsFolder::read(const std::string& name, int64_t begin,
   }
 }
 
-// The disk works while values are widened. It is a hint: where it is not taken, nothing is
-// lost.
+// The disk works while values are widened. It is a hint: where it is not taken, nothing
+// is lost.
 void SafetensorsFolder::ask_ahead(int64_t offset) {
   constexpr int64_t kWindowBytes = 8 << 20;
   if (offset / kWindowBytes == window_) return;

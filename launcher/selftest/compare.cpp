@@ -69,8 +69,7 @@ Comparison compare_numbers(const std::vector<json>& a, const std::vector<json>& 
 
 Comparison compare_runs(const std::string& a, const std::string& b) {
   const Comparison numbers = compare_numbers(numbers_of(a), numbers_of(b));
-  const Comparison tensors =
-      compare_tensors(diff_folders(a, b, {.state = true}, ModelFamilies{}));
+  const Comparison tensors = compare_tensors(diff_folders(a, b, {.state = true}, {}));
   return {numbers.is_same && tensors.is_same, numbers.is_same == tensors.is_same
                                                   ? numbers.text + "; " + tensors.text
                                               : numbers.is_same ? tensors.text
