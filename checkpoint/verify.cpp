@@ -6,6 +6,8 @@
 #include <atomic>
 #include <future>
 #include <optional>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "checkpoint/buffer.h"
@@ -66,12 +68,12 @@ class Worker {
   }
 
  private:
-  // Each file has one stretch that tells when it cannot be opened.
+  // Each stretch of a file that cannot be opened tells so.
   void verify(Stretch& stretch) {
     try {
       if (!open(*stretch.file)) return;
     } catch (const CheckpointError& error) {
-      if (!stretch.placed) add(error, stretch.found);
+      add(error, stretch.found);
       return;
     }
     if (stretch.placed)
@@ -191,11 +193,13 @@ VerifyReport verify(const std::string& folder) {
     for (const auto& file : manifest.files)
       add_stretches(file, pieces[file.name], stretches);
     verify_stretches(opened, stretches);
+    std::set<std::string> told;  // each stretch of a file tells why it cannot be opened
     for (const auto& [file, placed, first, last, rest, found] : stretches) {
       report.num_files += found.num_files;
       report.num_bytes += found.num_bytes;
-      report.damages.insert(report.damages.end(), found.damages.begin(),
-                            found.damages.end());
+      for (const Damage& damage : found.damages) {
+        if (told.insert(to_string(damage)).second) report.damages.push_back(damage);
+      }
     }
   } catch (const CheckpointError& error) {
     add(error, report);

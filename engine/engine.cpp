@@ -307,9 +307,9 @@ void Engine::Impl::begin_forward() {
   require_idle("forward()");
   require_whole();
   require_requires_grad();
-  require_no_others();
   require_default_stream();
   const bool trains = torch::GradMode::is_enabled();
+  if (trains) require_no_others();
   scope_is_finished = false;
   forward_span.emplace(device->clock(), device->compute_stream(), Work::kRunning,
                        "forward");

@@ -95,9 +95,10 @@ void Engine::initialize(const std::vector<std::string>& patterns) {
   std::vector<bool> which;
   for (const ParamDescription& param : impl_->model.params)
     which.push_back(checkpoint::matches_any(patterns, param.fqn));
-  impl_->starts_anew = std::ranges::count(which, false) == 0;
-  if (impl_->starts_anew) which.clear();
+  const bool is_all = std::ranges::count(which, false) == 0;
+  if (is_all) which.clear();
   impl_->initialize(which);
+  impl_->starts_anew = is_all;
 }
 
 // Functions see the model as it was given, with buffers as they are.
@@ -124,9 +125,12 @@ const std::vector<InitEntry>& Engine::init_report() const {
 
 void Engine::Impl::run_post_init(Engine& engine) {
   if (!options.post_init) return;
+  struct Flag {
+    bool& is_up;
+    ~Flag() { is_up = false; }
+  } const flag{is_in_post_init};
   is_in_post_init = true;
   options.post_init(engine, *root);
-  is_in_post_init = false;
 }
 
 // What post_init writes counts as a first value, but the numbers of the report are those

@@ -155,7 +155,8 @@ int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
   checkpoint::set_work_listener(Activity::sign_here);
   std::optional<ProgressTeller> teller;
   if (call.rank() == 0) {
-    if (!line.quiet) teller.emplace();
+    // A bench forks, which leaves locks of other threads as they are.
+    if (!line.quiet && words[0] != "bench") teller.emplace();
     for (const std::string& name : unread_variables(environment))
       warn(printable(name) + " is set, and no setting of that name is known: not read");
   }

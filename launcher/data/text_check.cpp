@@ -15,6 +15,8 @@ using namespace std::string_view_literals;
 
 struct Kind {
   std::string_view magic, name, cure;
+  // Where the first letters alone might be those of a text: what the file ends with.
+  std::string_view end = "";
 };
 
 constexpr std::string_view kUnpack = "unpack it";
@@ -23,14 +25,14 @@ constexpr Kind kKinds[] = {
     {"\x7f"
      "ELF",
      "a program", "name a text"},
-    {"PAR1", "a parquet table", kExtract},
-    {"ARROW1", "an Arrow table", kExtract},
-    {"SQLite format 3", "an SQLite database", kExtract},
+    {"PAR1", "a parquet table", kExtract, "PAR1"},
+    {"ARROW1\0\0"sv, "an Arrow table", kExtract},
+    {"SQLite format 3\0"sv, "an SQLite database", kExtract},
     {"\x89HDF", "an HDF5 file", kExtract},
     {"\x93NUMPY", "a NumPy array", "write its tokens as uint16 to a .bin file"},
     {"PK\x03\x04", "a zip archive", kUnpack},
     {"\x1f\x8b", "gzip", kUnpack},
-    {"BZh", "bzip2", kUnpack},
+    {"BZh91AY&SY", "bzip2", kUnpack},
     {"\xfd"
      "7zXZ",
      "xz", kUnpack},
@@ -55,8 +57,12 @@ void require_text(const MappedFile& file) {
   const std::string_view head(
       reinterpret_cast<const char*>(bytes.get()),
       static_cast<size_t>(std::min(kLookedAt, file.size_bytes())));
+  const int64_t num_last = std::min<int64_t>(8, file.size_bytes());
+  const auto last = file.view(file.size_bytes() - num_last);
+  const std::string_view tail(reinterpret_cast<const char*>(last.get()),
+                              static_cast<size_t>(num_last));
   for (const Kind& kind : kKinds) {
-    if (head.starts_with(kind.magic))
+    if (head.starts_with(kind.magic) && tail.ends_with(kind.end))
       refuse(file, 0, fmt::format("this is no text but {}", kind.name), kind.cure);
   }
   const size_t zero = head.find('\0');

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +22,7 @@ namespace {
 std::mutex mutex;
 std::string status;  // guarded by mutex
 Loudness loudness = Loudness::kUsual;
+std::atomic<bool> is_line_open = false;  // of stdout: a status would stand in it
 
 void write(std::FILE* file, const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), file);
@@ -36,10 +38,17 @@ void show_status(const std::string& line) {
   status = line;
 }
 
+// Whoever holds the lock may wait for a terminal that does not take what it writes:
+// nobody waits for the lock.
+void clear_status() {
+  const std::unique_lock lock(mutex, std::try_to_lock);
+  if (lock) show_status("");
+}
+
 void write_line(std::FILE* file, const std::string& line) {
-  const std::lock_guard lock(mutex);
-  show_status("");
+  clear_status();
   write(file, line + '\n');
+  if (file == stdout) is_line_open = false;
 }
 
 }  // namespace
@@ -55,9 +64,9 @@ void guard_streams() {
 
 void print_line(const std::string& line) { write_line(stdout, line); }
 void print_text(const std::string& text) {
-  const std::lock_guard lock(mutex);
-  show_status("");
+  clear_status();
   write(stdout, text);
+  is_line_open = !text.ends_with('\n');
 }
 
 void warn(const std::string& line) {
@@ -84,8 +93,8 @@ std::string painted(const std::string& text, Colour colour, std::FILE* stream) {
 }
 
 void set_status(const std::string& line) {
-  const std::lock_guard lock(mutex);
-  show_status(line);
+  const std::unique_lock lock(mutex, std::try_to_lock);
+  if (lock) show_status(is_line_open ? "" : line);
 }
 
 std::string printable(const std::string& bytes) {

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <mutex>
+#include <system_error>
 
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
@@ -42,9 +43,9 @@ void run(const std::stop_token& stop) {
 std::string progress_line(const Activity::Progress& progress, double seconds) {
   const auto done = static_cast<double>(progress.done_bytes);
   const auto total = static_cast<double>(progress.total_bytes);
-  std::string line =
-      fmt::format("{}: {:.0f} %, {} of {}", progress.what, std::floor(100 * done / total),
-                  short_bytes(progress.done_bytes), short_bytes(progress.total_bytes));
+  std::string line = fmt::format(
+      "{}: {:.0f} %, {} of {}", printable(progress.what), std::floor(100 * done / total),
+      short_bytes(progress.done_bytes), short_bytes(progress.total_bytes));
   if (done > 0)
     line += fmt::format(", {} left", short_duration(seconds * (total - done) / done));
   return line;
@@ -67,7 +68,11 @@ ProgressTeller::ProgressTeller() {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::jthread(run);
+  try {
+    thread_ = std::jthread(run);
+  } catch (const std::system_error&) {
+    // no thread is left for it: nobody is told
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -5,7 +5,7 @@
 
 #include "engine/activity.h"
 
-// How far long work is: reading, hashing, first values, saving.
+// How far long work is: reading, first values, loading, saving.
 namespace zero::launcher {
 
 // "first values: 43 %, 1.2 GiB of 2.8 GiB, 12s left"

@@ -24,7 +24,7 @@ ResumePlan agree_on_plan(Engine& engine, const Settings& settings) {
   ResumePlan plan;
   if (engine.rank() == 0) plan = plan_resume(settings.resume, settings.out);
   for (const std::string& reason : first_few(plan.passed_over))
-    print_line("passed over: " + reason);
+    tell("passed over: " + reason);
   const json mine = {plan.folders, plan.passed_over, plan.may_pass_over};
   const json first = json::parse(engine.control().broadcast(mine.dump()));
   return {first[0], first[1], first[2]};
@@ -61,11 +61,11 @@ Resumed load(Engine& engine, const std::string& folder, const SavedRun& now) {
       std::ranges::count(now.settings.overrides, "loss_scale_init") > 0)
     engine.set_loss_scale({now.settings.loss_scale_init, 0});
   if (engine.rank() == 0) {
-    for (const std::string& line : differences_of(state)) print_line(line);
+    for (const std::string& line : differences_of(state)) tell(line);
   }
   if (options.fresh_optimizer && engine.rank() == 0) {
-    print_line(fmt::format("optimizer was {}, is {}: its state starts afresh", optimizer,
-                           now.settings.optimizer));
+    tell(fmt::format("optimizer was {}, is {}: its state starts afresh", optimizer,
+                     now.settings.optimizer));
   }
   return {folder, parse_progress(state.position, folder),
           parse_saved_run(state.config, folder).threads};
@@ -98,7 +98,7 @@ std::optional<Resumed> resume(Engine& engine, const SavedRun& now) {
     } catch (const CheckpointError& error) {
       if (!plan.may_pass_over) throw;
       plan.passed_over.push_back(error.what());
-      if (engine.rank() == 0) print_line("passed over: " + plan.passed_over.back());
+      if (engine.rank() == 0) tell("passed over: " + plan.passed_over.back());
     }
   }
   refuse_all(plan.passed_over, now.settings.out);

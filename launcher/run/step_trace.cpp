@@ -84,7 +84,7 @@ void StepTrace::write() {
   if (!write_whole(path_, to_chrome(Trace::finish(), rank_))) {
     warn(fmt::format("{} could not be written: {}", path_, std::strerror(errno)));
   } else if (rank_ == 0) {
-    print_line("trace, a file for each rank: " + path_);
+    tell("trace, a file for each rank: " + path_);
   }
 }
 

@@ -165,7 +165,8 @@ void check_delays(const Settings& s, Conflicts& found) {
       "update",          "adam",
       "comm.all_gather", "comm.reduce_scatter",
       "comm.all_reduce", "comm.broadcast",
-      "comm.barrier"};
+      "comm.barrier",    "comm.split",
+      "comm.duplicate"};
   for (const std::string& delay : s.delay) {
     const auto parsed = parse_delay(delay);
     add_if(!parsed, found, {"delay"},

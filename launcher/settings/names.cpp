@@ -140,7 +140,7 @@ const std::vector<Translation>& translations() {
       {"here: weight_decay", {"wd", "adam_weight_decay"}},
       {"here: min_lr", {"lr_end", "end_learning_rate", "min_learning_rate"}},
       {"here: optimizer", {"optim", "optim_type"}},
-      {"here: time_limit, as 90m, 12h or 1-12:00:00",
+      {"here: time_limit, as 23:30:00 or 1-12:00:00",
        {"max_time", "walltime", "timeout"}},
       {"here: vocab", {"vocab_size", "padded_vocab_size"}},
   };

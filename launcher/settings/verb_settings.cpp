@@ -16,10 +16,12 @@ const Keys kMachine = {
     "dtype",        "master",        "offload",        "device_state_fraction",
     "pin",          "prefetch",      "wrap_min_numel", "reshard_after_forward",
     "allow_extra",  "allow_missing", "seq_len",        "model_config",
-    "chaos",        "delay",         "trace_comm",     "deterministic"};
-const Keys kEval = {"data",         "bytes",       "eval_data",
+    "chaos",        "delay",         "trace_comm",     "deterministic",
+    "recompute"};
+const Keys kEval = {"seed",         "data",        "bytes",     "eval_data",
                     "eval_samples", "micro_batch", "loss_chunk"};
-const Keys kGenerate = {"sample", "sample_tokens", "sample_temperature", "seed"};
+const Keys kGenerate = {"micro_batch",   "loss_chunk",         "sample",
+                        "sample_tokens", "sample_temperature", "seed"};
 const Keys kSeed = {"data", "bytes", "seq_len", "seed", "out", "adam_threads"};
 
 }  // namespace

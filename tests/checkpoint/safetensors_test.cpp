@@ -316,7 +316,7 @@ TEST_F(SafetensorsTest, LargeHeadersTakeNeitherMemoryNorTime) {
     const Cost cost = cost_of_reading(run);
     EXPECT_EQ(cost.is_read, is_read) << name;
     EXPECT_LT(cost.peak_mib, 256) << name;
-    EXPECT_LT(cost.seconds, 2.0) << name;
+    EXPECT_LT(cost.seconds, 20) << name << ": hours, if it grew with the square";
   }
 }
 
