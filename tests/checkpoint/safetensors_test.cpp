@@ -268,25 +268,38 @@ struct Cost {
   double seconds = 0;  // of a processor
 };
 
-// What it costs a process of its own to read the file "a".
-Cost cost_of_reading(const std::string& run) {
+struct Ended {
+  int code = -1;
+  rusage usage = {};
+};
+
+// A process of its own that starts with this one's memory.
+Ended run_apart(const std::function<int()>& body) {
   const pid_t child = ::fork();
-  if (child == 0) {
+  if (child == 0) ::_exit(body());
+  int status = -1;
+  Ended ended;
+  EXPECT_EQ(::wait4(child, &status, 0, &ended.usage), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  ended.code = WEXITSTATUS(status);
+  return ended;
+}
+
+// What it costs to read the file "a", beside what a process has from its beginning.
+Cost cost_of_reading(const std::string& run) {
+  const Ended idle = run_apart([] { return 0; });
+  const auto [code, usage] = run_apart([&] {
     try {
       read_safetensors_header(Folder(run).open("a"));
     } catch (const CheckpointError&) {
-      ::_exit(1);
+      return 1;
     }
-    ::_exit(0);
-  }
-  int status = -1;
-  rusage usage{};
-  EXPECT_EQ(::wait4(child, &status, 0, &usage), child);
-  EXPECT_TRUE(WIFEXITED(status));
+    return 0;
+  });
   const auto seconds = [](const timeval& time) {
     return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
   };
-  return {WEXITSTATUS(status) == 0, usage.ru_maxrss / 1024,
+  return {code == 0, (usage.ru_maxrss - idle.usage.ru_maxrss) / 1024,
           seconds(usage.ru_utime) + seconds(usage.ru_stime)};
 }
 
