@@ -30,16 +30,6 @@
 namespace zero {
 namespace {
 
-// A flag that is up for the length of a scope.
-class PhaseFlag {
- public:
-  explicit PhaseFlag(bool& flag) : flag_(flag) { flag_ = true; }
-  ~PhaseFlag() { flag_ = false; }
-
- private:
-  bool& flag_;
-};
-
 // A GPU that cannot be used is an error here, not a slow run.
 std::unique_ptr<Device> make_device(const Options& options, const GpuChoice& gpu) {
   if (gpu.index < 0) {

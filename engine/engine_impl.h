@@ -31,6 +31,16 @@ namespace zero {
 
 class InitFunctions;
 
+// A flag that is up for the length of a scope.
+class PhaseFlag {
+ public:
+  explicit PhaseFlag(bool& flag) : flag_(flag) { flag_ = true; }
+  ~PhaseFlag() { flag_ = false; }
+
+ private:
+  bool& flag_;
+};
+
 // What an Engine owns. engine.cpp builds it and trains with it; engine_init.cpp gives it
 // first values; engine_state.cpp shows its parameters to others.
 struct Engine::Impl {

@@ -125,11 +125,7 @@ const std::vector<InitEntry>& Engine::init_report() const {
 
 void Engine::Impl::run_post_init(Engine& engine) {
   if (!options.post_init) return;
-  struct Flag {
-    bool& is_up;
-    ~Flag() { is_up = false; }
-  } const flag{is_in_post_init};
-  is_in_post_init = true;
+  const PhaseFlag in_post_init(is_in_post_init);
   options.post_init(engine, *root);
 }
 

@@ -14,6 +14,7 @@
 #include "engine/activity.h"
 #include "launcher/bench/options.h"
 #include "launcher/commands/verbs.h"
+#include "launcher/doctor/libraries.h"
 #include "launcher/doctor/page.h"
 #include "launcher/process/environment.h"
 #include "launcher/process/world.h"
@@ -122,7 +123,7 @@ std::optional<std::string> page_for(const std::vector<std::string>& words,
                                     const ModelFamilies& models) {
   const std::string& first = words[0];
   const std::string second = words.size() > 1 ? words[1] : "";
-  if (first == "--version") return fmt::format("zero_launch {}\n", ZERO_VERSION);
+  if (first == "--version") return "zero_launch " + program_version() + "\n";
   if (first == "--help" || first == "-h") return overview();
   if (first == "help") {
     if (second.empty()) return overview();

@@ -8,7 +8,6 @@
 #include "checkpoint/io.h"
 #include "engine/errors.h"
 #include "launcher/commands/verbs.h"
-#include "launcher/data/token_file.h"
 #include "launcher/data/token_source.h"
 #include "launcher/huggingface/agree_on_model.h"
 #include "launcher/plan/advice.h"
@@ -23,12 +22,6 @@
 
 namespace zero::launcher {
 namespace {
-
-// Where neither settings nor data tell a vocabulary, the one of text.
-int64_t vocab_of_data(const Settings& settings) {
-  return settings.data.empty() ? data::TokenFile::kTextVocab
-                               : data::TokenSource(settings.data, settings.bytes).vocab_size();
-}
 
 struct Asked {
   const ModelFamily* family = nullptr;
@@ -48,7 +41,8 @@ Asked asked_model(const Settings& settings, const ModelFamilies& models) {
 Wish wish_for(const Settings& settings, const ModelShape& shape, const Call& call,
               int num_ranks) {
   Wish wish{settings, shape};
-  if (wish.shape.vocab() == 0) wish.shape.config["vocab_size"] = vocab_of_data(settings);
+  if (wish.shape.vocab() == 0)
+    wish.shape.config["vocab_size"] = data::vocab_of_data(settings.data, settings.bytes);
   wish.num_ranks = settings.ranks > 0 ? static_cast<int>(settings.ranks) : num_ranks;
   wish.ranks_on_node =
       settings.hosts.empty()

@@ -68,10 +68,7 @@ void write_page(const std::string& path, const std::string& page) {
 int report(const Call& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const CommandLine& line = call.line;
-  Problems problems = line.problems;
-  if (!line.flags.empty() || !line.config_file.empty())
-    problems.push_back({"report takes no settings", "command line"});
-  if (!problems.empty()) throw to_error(problems, "report");
+  require_no_settings(line, "report");
   const History history = history_of(line.from);
   const std::string to = line.to.empty() ? line.from + "/report.html" : line.to;
   const std::string page = report_page(history, name_of(line.from));

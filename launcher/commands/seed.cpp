@@ -33,10 +33,8 @@ void require_new(const std::string& out) {
 // data's, else that of text.
 SavedRun run_of(const Settings& settings, ModelShape& shape) {
   constexpr int64_t kText = data::TokenFile::kTextVocab;
-  if (shape.vocab() == 0) {
-    shape.config["vocab_size"] =
-        settings.data.empty() ? kText : data::TokenSource(settings.data, settings.bytes).vocab_size();
-  }
+  if (shape.vocab() == 0)
+    shape.config["vocab_size"] = data::vocab_of_data(settings.data, settings.bytes);
   if (shape.vocab() == 0) {
     throw Error(ExitCode::kUsage, "vocab is missing, and these files do not tell it",
                 settings.data.front(), "--vocab N");

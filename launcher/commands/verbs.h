@@ -49,8 +49,8 @@ int diff(const Call& call);
 // that was recorded. kDone when all is sound, else kCheckpoint.
 int verify(const Call& call);
 
-// A page in HTML of what a run has told so far. Throws Error(kUsage) where there is no run,
-// Error(kCheckpoint) where the page cannot be written.
+// A page in HTML of what a run has told so far. Throws Error(kUsage) where there is no
+// run, Error(kCheckpoint) where the page cannot be written.
 int report(const Call& call);
 
 // What this machine offers and measures, each finding with its cure. kDone when nothing

@@ -79,9 +79,7 @@ int verify_all(const CommandLine& line) {
     else
       print_line(folder + ": " + to_text(report));
   }
-  if (line.json)
-    print_line(json{{"sound", are_sound}, {"checkpoints", all}}.dump(
-        -1, ' ', false, json::error_handler_t::replace));
+  if (line.json) print_line(json_text(json{{"sound", are_sound}, {"checkpoints", all}}));
   return static_cast<int>(are_sound ? ExitCode::kDone : ExitCode::kCheckpoint);
 }
 

@@ -15,9 +15,10 @@ namespace zero::data {
 // is read before it is asked for. const members may be called from several threads.
 class TokenSource {
  public:
-  // Throws DataError for every path or file that cannot be used, and, unless any bytes are
-  // taken, for what is neither text nor tokens. Empty texts in folders are left out.
-  explicit TokenSource(const std::vector<std::string>& paths, bool takes_any_bytes = false);
+  // Throws DataError for every path or file that cannot be used, and, unless any bytes
+  // are taken, for what is neither text nor tokens. Empty texts in folders are left out.
+  explicit TokenSource(const std::vector<std::string>& paths,
+                       bool takes_any_bytes = false);
 
   int64_t num_tokens() const { return ends_.back(); }
   int64_t num_files() const { return std::ssize(files_); }
@@ -55,5 +56,9 @@ class TokenSource {
   std::vector<TokenFile> files_;
   std::vector<int64_t> ends_;  // position behind each file's last token
 };
+
+// Where no vocabulary was asked for: what the files imply, 0 where they do not tell; of
+// text without files. Throws as TokenSource does.
+int64_t vocab_of_data(const std::vector<std::string>& paths, bool takes_any_bytes);
 
 }  // namespace zero::data

@@ -7,6 +7,7 @@
 
 #include "engine/errors.h"
 #include "launcher/run/console.h"
+#include "launcher/run/lines.h"
 #include "launcher/run/report.h"
 #include "launcher/settings/help.h"
 
@@ -77,7 +78,7 @@ std::string to_line(const Diagnosis& diagnosis, double seconds) {
                       {"bad", count(diagnosis, Mark::kBad)},
                       {"seconds", seconds},
                       {"findings", findings}};
-  return object.dump(-1, ' ', false, Row::error_handler_t::replace) + "\n";
+  return json_text(object) + "\n";
 }
 
 std::string doctor_help(const std::string&) {

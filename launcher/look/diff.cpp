@@ -228,7 +228,7 @@ std::string to_line(const FolderDiff& diff) {
                       {"are_equal", diff.are_equal()},
                       {"numbers", numbers},
                       {"tensors", rows_of(diff)}};
-  return object.dump(-1, ' ', false, Row::error_handler_t::replace) + "\n";
+  return json_text(object) + "\n";
 }
 
 }  // namespace zero::launcher

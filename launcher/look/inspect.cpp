@@ -228,7 +228,7 @@ std::string to_line(const Inspection& inspection) {
     object["config"] = Row::parse(about.config);
   }
   object["tensors"] = rows_of(inspection);
-  return object.dump(-1, ' ', false, Row::error_handler_t::replace) + "\n";
+  return json_text(object) + "\n";
 }
 
 }  // namespace zero::launcher

@@ -56,13 +56,7 @@ class Output {
 // In the child, between fork and exec: system calls alone.
 [[noreturn]] void become(char* const* words, char* const* variables, int output,
                          pid_t parent) {
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(static_cast<int>(ExitCode::kInterrupted));
-  forget_stop_signals();
-  for (const int ignored : {SIGPIPE, SIGXFSZ}) signal(ignored, SIG_DFL);
-  const int nothing = open("/dev/null", O_RDONLY);
-  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+  begin_child(parent, SIGTERM);
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
   execvpe(words[0], words, variables);
@@ -103,6 +97,16 @@ class Child {
 };
 
 }  // namespace
+
+void begin_child(pid_t parent, int signal_of_death) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, signal_of_death);
+  if (getppid() != parent) _exit(static_cast<int>(ExitCode::kInterrupted));
+  forget_stop_signals();
+  for (const int ignored : {SIGPIPE, SIGXFSZ}) signal(ignored, SIG_DFL);
+  const int nothing = open("/dev/null", O_RDONLY);
+  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+}
 
 ChildOutcome run_child(ChildOrder order) {
   const Output output;

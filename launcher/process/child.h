@@ -1,4 +1,6 @@
 #pragma once
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -24,6 +26,11 @@ struct ChildOutcome {
 // Error(kInterrupted). When this process dies, it gets SIGTERM. Throws
 // Error(kEnvironment) when there can be no process.
 ChildOutcome run_child(ChildOrder order);
+
+// In a child, between fork and exec: what all of them begin with, by system calls alone.
+// A group of its own, no stop signals of ours, an empty standard input, and a signal for
+// when `parent` dies.
+void begin_child(pid_t parent, int signal_of_death);
 
 // This program's own file.
 std::string path_of_this_program();

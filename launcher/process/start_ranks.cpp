@@ -1,9 +1,7 @@
 #include "launcher/process/start_ranks.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,14 +42,8 @@ void shield_from_stop_signals() {
 // In the child, between fork and exec: system calls alone.
 [[noreturn]] void become_mpirun(char* const* words, char* const* variables,
                                 pid_t parent) {
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGUSR1);  // which it passes on: the ranks save and stop
-  if (getppid() != parent) _exit(static_cast<int>(ExitCode::kInterrupted));
-  forget_stop_signals();
-  for (const int ignored : {SIGPIPE, SIGXFSZ}) signal(ignored, SIG_DFL);
+  begin_child(parent, SIGUSR1);  // which it passes on: the ranks save and stop
   shield_from_stop_signals();
-  const int nothing = open("/dev/null", O_RDONLY);
-  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
   execvpe(words[0], words, variables);
   _exit(127);
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "launcher/settings/values.h"
@@ -164,6 +165,10 @@ std::string shape_text(const ModelShape& shape) {
 
 std::string labelled(const std::string& label, const std::string& text) {
   return fmt::format("  {:<9}{}\n", label, text);
+}
+
+std::string json_text(const nlohmann::ordered_json& value) {
+  return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 std::string short_count(double count) {

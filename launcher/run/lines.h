@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,9 @@ std::string shape_text(const ModelShape& shape);
 
 // A line of a page: "  ranks    2 with ...".
 std::string labelled(const std::string& label, const std::string& text);
+
+// In one line, whatever bytes its texts hold.
+std::string json_text(const nlohmann::ordered_json& value);
 
 std::string short_count(double count);       // 38.3k
 std::string short_duration(double seconds);  // 28m

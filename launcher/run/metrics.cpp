@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "launcher/run/lines.h"
+
 namespace zero::launcher {
 namespace {
 
@@ -13,10 +15,6 @@ using Json = nlohmann::ordered_json;
 double wall_seconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count() * 1e-3;
-}
-
-std::string dump(const Json& record) {
-  return record.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Json to_json(const StepRecord& r) {
@@ -82,9 +80,9 @@ TensorboardFile::Scalars scalars_of(const Json& step) {
 
 void append(AppendFile& file, const Json& record) {
   if (file.num_lost() > 0 &&
-      !file.append(dump({{"type", "gap"}, {"lost", file.num_lost()}})))
+      !file.append(json_text({{"type", "gap"}, {"lost", file.num_lost()}})))
     return;
-  file.append(dump(record));
+  file.append(json_text(record));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/run/console.h"
+#include "launcher/run/lines.h"
 
 namespace zero::launcher {
 namespace {
@@ -57,8 +58,7 @@ std::string to_chrome(const std::vector<Trace::Lane>& lanes, int rank) {
   }
   std::string text;
   for (const Json& event : events)
-    text += (text.empty() ? "[\n" : ",\n") +
-            event.dump(-1, ' ', false, Json::error_handler_t::replace);
+    text += (text.empty() ? "[\n" : ",\n") + json_text(event);
   return text + "\n]\n";
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "launcher/run/lines.h"
 #include "launcher/settings/help.h"
 
 namespace zero::launcher {
@@ -66,7 +67,7 @@ std::string to_json_line(const SelftestReport& report) {
                       {"settings", told_settings(report.trial.settings)},
                       {"changes", report.trial.changes},
                       {"results", results}};
-  return object.dump(-1, ' ', false, Row::error_handler_t::replace) + "\n";
+  return json_text(object) + "\n";
 }
 
 std::string without(std::string text,

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <map>
 
 #include "launcher/settings/command_line.h"
@@ -16,14 +15,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-bool takes_settings(const std::string& verb) {
-  static const Words others = {"inspect", "verify", "diff", "export", "report", "doctor"};
-  return std::ranges::find(others, verb) == others.end();
-}
-
 Words flags_of_verb(const std::string& verb) {
   Words flags = plain_flags_of(verb);
-  if (!takes_settings(verb)) return flags;
   for (const Setting& setting : setting_table()) {
     if (counts_for(verb, setting)) flags.push_back(flag_of(setting));
   }

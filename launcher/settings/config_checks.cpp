@@ -168,12 +168,14 @@ void check_delays(const Settings& s, Conflicts& found) {
       "comm.barrier",    "comm.split",
       "comm.duplicate"};
   for (const std::string& delay : s.delay) {
-    const auto parsed = parse_delay(delay);
-    add_if(!parsed, found, {"delay"},
-           fmt::format("delay is \"{}\"; allowed: POINT=MILLISECONDS", delay));
-    add_if(parsed && std::ranges::count(points, parsed->first) == 0, found, {"delay"},
-           fmt::format("delay names the point {}{}", delay.substr(0, delay.find('=')),
-                       offer(delay.substr(0, delay.find('=')), points)));
+    if (const auto parsed = parse_delay(delay)) {
+      add_if(std::ranges::count(points, parsed->first) == 0, found, {"delay"},
+             "delay names the point " + parsed->first + offer(parsed->first, points));
+    } else {
+      found.push_back(
+          {{"delay"},
+           fmt::format("delay is \"{}\"; allowed: POINT=MILLISECONDS", delay)});
+    }
   }
 }
 

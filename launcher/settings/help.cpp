@@ -87,10 +87,10 @@ std::string settings_help(const std::string& verb) {
            help_line("--json", "print one JSON object") + common_lines();
   }
   if (verb == "report") {
-    return "zero_launch report --from DIR [--to FILE]\n\n" +
-           help_line("--from DIR", "a run's folder; the run may be at work") +
+    return "zero_launch report DIR [--to FILE]\n\n" +
+           help_line("DIR", "a run's folder; the run may be at work") +
            help_line("--to FILE", "the page, for a browser [DIR/report.html]") +
-           help_line("--help", "this page");
+           common_lines();
   }
   if (verb == "export") {
     return "zero_launch export --from DIR --to DIR [--dtype fp32|bf16|fp16]\n\n" +
