@@ -71,6 +71,19 @@ void File::read(void* out, size_t bytes, int64_t offset) const {
   }
 }
 
+// Of one call Linux fetches no more than what the disk takes at a time.
+void File::ask_for(int64_t offset, int64_t bytes) const {
+  constexpr int64_t kBytesOfACall = int64_t{1} << 20;
+  for (; bytes > 0; offset += kBytesOfACall, bytes -= kBytesOfACall) {
+    ::posix_fadvise(descriptor_, offset, std::min(bytes, kBytesOfACall),
+                    POSIX_FADV_WILLNEED);
+  }
+}
+
+void File::expect_to_be_asked() const {
+  ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_RANDOM);
+}
+
 void File::write(const void* data, size_t bytes, int64_t offset, Io& io) {
   const auto* from = static_cast<const char*>(data);
   while (bytes > 0) {

@@ -37,6 +37,11 @@ class File {
   void write(const void* data, size_t bytes, int64_t offset, Io& io);
   void sync(Io& io);
 
+  // Hints; where they are not taken, nothing is lost. Let the system fetch bytes that
+  // will be read soon; and nothing else ahead, which it often guesses wrong.
+  void ask_for(int64_t offset, int64_t bytes) const;
+  void expect_to_be_asked() const;
+
   // Let an error for a full disk say how much the whole file needs.
   void announce_size(int64_t bytes) { announced_bytes_ = bytes; }
 

@@ -26,10 +26,12 @@ const StoredTensor& Reader::find(Kind kind, const std::string& fqn) const {
                         text_of("is not among the checkpoint's ", name_of(kind)));
 }
 
-const File& Reader::file(const std::string& name) {
+const File& Reader::open(const std::string& name) {
   const auto found = files_.find(name);
-  return found != files_.end() ? found->second
-                               : files_.emplace(name, folder_.open(name)).first->second;
+  if (found != files_.end()) return found->second;
+  const File& file = files_.emplace(name, folder_.open(name)).first->second;
+  file.expect_to_be_asked();
+  return file;
 }
 
 void Reader::read(Kind kind, const std::string& fqn, int64_t begin, int64_t numel,
@@ -47,6 +49,16 @@ void Reader::read(Kind kind, const std::string& fqn, int64_t begin, int64_t nume
   for (const auto& piece : tensor.pieces) read_piece(window, piece);
 }
 
+void Reader::ask_for(Kind kind, const std::string& fqn, int64_t begin, int64_t numel) {
+  const StoredTensor& tensor = find(kind, fqn);
+  const int64_t element = size_of(tensor.dtype);
+  for (const auto& piece : tensor.pieces) {
+    const int64_t first = std::max(begin - piece.begin, int64_t{0}) * element;
+    const int64_t last = std::min((begin + numel - piece.begin) * element, piece.bytes);
+    if (first < last) open(piece.file).ask_for(piece.offset + first, last - first);
+  }
+}
+
 // A chunk that is wanted whole goes straight to its place, where that is a good one; of
 // others we copy a part.
 void Reader::read_piece(const Window& window, const Piece& piece) {
@@ -54,12 +66,16 @@ void Reader::read_piece(const Window& window, const Piece& piece) {
   const int64_t first = std::max(window.begin, piece_begin);
   const int64_t last = std::min(window.end, piece_begin + piece.bytes);
   if (first >= last) return;
-  const File& from = file(piece.file);
+  const File& from = open(piece.file);
+  const int64_t shift = piece.offset - piece_begin;  // from the tensor to the file
+  ReadAhead ahead;  // behind values of one kind lie those of another
   for (int64_t i = (first - piece_begin) / kChunkBytes;
        piece_begin + i * kChunkBytes < last; ++i) {
     const auto index = static_cast<size_t>(i);
     const int64_t chunk_begin = piece_begin + i * kChunkBytes;
     const int64_t chunk_end = chunk_begin + chunk_range(piece, index).bytes;
+    const Range soon = ahead.before(chunk_begin + shift, last + shift);
+    from.ask_for(soon.begin, soon.bytes);
     const bool is_whole = first <= chunk_begin && chunk_end <= last;
     char* out = is_whole ? window.out + (chunk_begin - window.begin) : nullptr;
     if (is_whole && Buffer::is_good_place(out)) {

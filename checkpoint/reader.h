@@ -10,6 +10,7 @@
 #include "checkpoint/file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/ranges.h"
+#include "checkpoint/read_ahead.h"
 
 namespace zero::checkpoint {
 
@@ -29,6 +30,9 @@ class Reader {
   // reads the parameter that it names. When this throws, `out` may have been written.
   void read(Kind kind, const std::string& fqn, int64_t begin, int64_t numel, void* out);
 
+  // Let the disk fetch what will soon be read. A hint, which takes no memory of ours.
+  void ask_for(Kind kind, const std::string& fqn, int64_t begin, int64_t numel);
+
   // Read a whole tensor, or the caller's own bytes.
   std::vector<char> read_all(Kind kind, const std::string& fqn);
 
@@ -39,7 +43,7 @@ class Reader {
     char* out;
   };
   const StoredTensor& find(Kind kind, const std::string& fqn) const;
-  const File& file(const std::string& name);
+  const File& open(const std::string& name);
   void read_piece(const Window& window, const Piece& piece);
 
   Folder folder_;

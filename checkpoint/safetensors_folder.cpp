@@ -1,7 +1,5 @@
 #include "checkpoint/safetensors_folder.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -159,7 +157,8 @@ const File& SafetensorsFolder::open(size_t file) {
   if (!file_ || open_file_ != file) {
     file_.emplace(folder_.open(files_.at(file)));
     open_file_ = file;
-    window_ = -1;
+    file_->expect_to_be_asked();
+    ahead_ = {};
   }
   return *file_;
 }
@@ -209,33 +208,27 @@ void SafetensorsFolder::read(const std::string& name, int64_t begin,
   }
 }
 
-// The disk works while values are widened. It is a hint: where it is not taken, nothing
-// is lost.
-void SafetensorsFolder::ask_ahead(int64_t offset) {
-  constexpr int64_t kWindowBytes = 8 << 20;
-  if (offset / kWindowBytes == window_) return;
-  window_ = offset / kWindowBytes;
-  ::posix_fadvise(file_->descriptor(), offset, 2 * kWindowBytes, POSIX_FADV_WILLNEED);
-}
-
-// What is stored as fp32 goes straight to its place.
+// What is stored as fp32 goes straight to its place, where that is a good one.
 void SafetensorsFolder::read_values(const SafeTensor& tensor, int64_t begin,
                                     std::span<float> out) {
   const File& file = open(tensor.file);
   const int64_t element_bytes = size_of(tensor.dtype);
   const auto piece_numel = static_cast<size_t>(kPieceBytes / element_bytes);
+  int64_t offset = tensor.offset + begin * element_bytes;
+  const int64_t end = offset + static_cast<int64_t>(out.size()) * element_bytes;
   for (size_t done = 0; done < out.size(); done += piece_numel) {
     const auto piece = out.subspan(done, std::min(piece_numel, out.size() - done));
-    const auto numel = static_cast<int64_t>(piece.size());
-    const int64_t from = begin + static_cast<int64_t>(done);
-    void* to = tensor.dtype == DType::kFp32 ? static_cast<void*>(piece.data())
-                                            : static_cast<void*>(bounce_.data());
-    ask_ahead(tensor.offset + from * element_bytes);
-    file.read(to, piece.size() * static_cast<size_t>(element_bytes),
-              tensor.offset + from * element_bytes);
-    if (tensor.dtype != DType::kFp32)
-      widen(tensor.dtype, bounce_.data(), numel, piece.data());
-    note_work(numel * element_bytes);
+    const size_t bytes = piece.size() * static_cast<size_t>(element_bytes);
+    const Range soon = ahead_.before(offset, end);
+    file.ask_for(soon.begin, soon.bytes);
+    if (tensor.dtype == DType::kFp32 && Buffer::is_good_place(piece.data())) {
+      file.read(piece.data(), bytes, offset);
+    } else {
+      file.read(bounce_.data(), bytes, offset);
+      widen(tensor.dtype, bounce_.data(), std::ssize(piece), piece.data());
+    }
+    note_work(static_cast<int64_t>(bytes));
+    offset += static_cast<int64_t>(bytes);
   }
 }
 

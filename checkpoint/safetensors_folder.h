@@ -9,6 +9,7 @@
 
 #include "checkpoint/buffer.h"
 #include "checkpoint/file.h"
+#include "checkpoint/read_ahead.h"
 #include "checkpoint/safetensors.h"
 
 namespace zero::checkpoint {
@@ -49,7 +50,6 @@ class SafetensorsFolder {
   // Throws where the tensor is not there, or shorter.
   const SafeTensor& find(const std::string& name, int64_t begin, int64_t numel) const;
   void read_values(const SafeTensor& tensor, int64_t begin, std::span<float> out);
-  void ask_ahead(int64_t offset);
   const File& open(size_t file);
 
   Folder folder_;
@@ -57,7 +57,7 @@ class SafetensorsFolder {
   SafeTensors tensors_;
   std::optional<File> file_;  // one at a time: a model may have more than a process may
   size_t open_file_ = 0;      // hold open
-  int64_t window_ = -1;       // of that file: what was asked for last
+  ReadAhead ahead_;           // of that file
   Buffer bounce_;
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/buffer.h"
 #include "checkpoint/file.h"
 #include "checkpoint/ranges.h"
 #include "checkpoint/safetensors.h"
@@ -56,7 +57,7 @@ class SafetensorsWriter {
   std::vector<std::string> prefixes_;  // of the files, zeros there until finish()
   SafeTensors tensors_;
   std::map<std::string, Coverage> written_;
-  std::vector<char> bounce_;
+  Buffer bounce_;
   int64_t unsynced_bytes_ = 0;
 };
 

@@ -1,7 +1,5 @@
 #include "checkpoint/verify.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <atomic>
 #include <future>
@@ -29,12 +27,6 @@ struct Stretch {
 };
 
 constexpr size_t kChunksAtOnce = 16;
-
-// The system fetches what it has not in memory, while others of this are worked on. It is
-// a hint: where it is not taken, nothing is lost.
-void read_ahead(const File& file, Range range) {
-  ::posix_fadvise(file.descriptor(), range.begin, range.bytes, POSIX_FADV_WILLNEED);
-}
 
 // In the order of the files' bytes, what is between the values behind these.
 void add_stretches(const FileEntry& file, const std::vector<PlacedPiece>& pieces,
@@ -96,7 +88,7 @@ class Worker {
     const auto& [tensor, piece] = *stretch.placed;
     const Range begin = chunk_range(*piece, stretch.first);
     const Range end = chunk_range(*piece, stretch.last - 1);
-    read_ahead(*file_, {begin.begin, end.begin + end.bytes - begin.begin});
+    file_->ask_for(begin.begin, end.begin + end.bytes - begin.begin);
     for (size_t i = stretch.first; i < stretch.last; ++i) {
       try {
         read_chunk(*file_, *tensor, *piece, i, chunk_.data());

@@ -1,9 +1,11 @@
 #include "launcher/huggingface/export.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <future>
 
+#include "checkpoint/buffer.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/format.h"
@@ -102,6 +104,12 @@ struct Piece {
 // What is read at once, in the order of the tensors: a part of one, or many small ones.
 using Batch = std::vector<Piece>;
 
+// What a piece takes in memory: the next one begins at a good place, too.
+int64_t room_of(int64_t numel) {
+  constexpr int64_t kAlignment = 16;  // values
+  return (numel + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 std::vector<Batch> batches_of(const std::vector<const StoredTensor*>& parameters) {
   std::vector<Batch> batches;
   int64_t room = 0;
@@ -117,48 +125,60 @@ std::vector<Batch> batches_of(const std::vector<const StoredTensor*>& parameters
       if (count < numel - begin) count = count / kChunkNumel * kChunkNumel;
       if (count > 0) batches.back().push_back({tensor, begin, count});
       begin += count;
-      room = begin < numel ? 0 : room - count;
+      room = begin < numel ? 0 : room - room_of(count);
     }
   }
   return batches;
 }
 
-std::vector<float> read(checkpoint::Reader& reader, const Batch& batch,
-                        std::vector<float> values) {
-  values.resize(kBatchNumel);
+// The values of a batch.
+class Values {
+ public:
+  float* data() const { return reinterpret_cast<float*>(bytes_.data()); }
+
+ private:
+  checkpoint::Buffer bytes_{kBatchNumel * sizeof(float)};
+};
+
+void read(checkpoint::Reader& reader, const Batch& batch, const Values& values) {
   float* next = values.data();
   for (const auto& [tensor, begin, numel] : batch) {
     reader.read(checkpoint::Kind::kParam, tensor->fqn, begin, numel, next);
-    next += numel;
+    next += room_of(numel);
   }
-  return values;
 }
 
 void write(checkpoint::SafetensorsWriter& writer, const Batch& batch,
-           const std::vector<float>& values) {
+           const Values& values) {
   const float* next = values.data();
   for (const auto& [tensor, begin, numel] : batch) {
     writer.write(tensor->fqn, begin, {next, static_cast<size_t>(numel)});
-    next += numel;
+    next += room_of(numel);
   }
 }
 
-// One batch is read while the one before is written.
+void ask_for(checkpoint::Reader& reader, const Batch& batch) {
+  for (const auto& [tensor, begin, numel] : batch)
+    reader.ask_for(checkpoint::Kind::kParam, tensor->fqn, begin, numel);
+}
+
+// One batch is fetched from the disk, one is read, and one is written.
 void copy(checkpoint::Reader& reader, const std::vector<Batch>& batches,
           checkpoint::SafetensorsWriter& writer) {
-  const auto start = [&](size_t i, std::vector<float> values) {
-    return std::async(std::launch::async, [&, i, values = std::move(values)]() mutable {
-      return read(reader, batches[i], std::move(values));
+  std::array<Values, 2> values;
+  const auto start = [&](size_t i) {
+    return std::async(std::launch::async, [&, i] {
+      if (i == 0) ask_for(reader, batches[i]);
+      if (i + 1 < batches.size()) ask_for(reader, batches[i + 1]);
+      read(reader, batches[i], values[i % 2]);
     });
   };
-  std::vector<float> spare;
-  std::future<std::vector<float>> next;
-  if (!batches.empty()) next = start(0, {});
+  std::future<void> reading;
+  if (!batches.empty()) reading = start(0);
   for (size_t i = 0; i < batches.size(); ++i) {
-    std::vector<float> values = next.get();
-    if (i + 1 < batches.size()) next = start(i + 1, std::move(spare));
-    write(writer, batches[i], values);
-    spare = std::move(values);
+    reading.get();
+    if (i + 1 < batches.size()) reading = start(i + 1);
+    write(writer, batches[i], values[i % 2]);
   }
 }
 
