@@ -30,8 +30,9 @@ ExportOptions options_of(const CommandLine& line) {
     options.dtype = value.words.size() == 1 ? dtype_named(value.words[0]) : std::nullopt;
     if (options.dtype != DType::kFp32 && options.dtype != DType::kBf16 &&
         options.dtype != DType::kFp16)
-      problems.push_back(
-          {"dtype is not one of those; allowed: fp32, bf16 or fp16", value.origin});
+      problems.push_back({fmt::format("dtype is \"{}\"; allowed: fp32, bf16 or fp16",
+                                      fmt::join(value.words, " ")),
+                          value.origin});
   }
   if (!line.max_shard_size.empty()) {
     options.max_file_bytes = parse_size(line.max_shard_size).value_or(0);

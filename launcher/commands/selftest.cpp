@@ -78,7 +78,8 @@ SelftestResult try_promise(const Promise& promise) {
 void require_new(const std::string& path) {
   std::error_code ignored;
   if (!path.empty() && std::filesystem::exists(path, ignored))
-    throw Error(ExitCode::kUsage, "there is such a file", path, "--to FILE: a new one");
+    throw Error(ExitCode::kUsage, "something of that name is there", path,
+                "--to FILE: a new one");
 }
 
 void write_report(const std::string& path, const std::string& text) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -21,6 +22,10 @@ namespace {
 using nlohmann::json;
 
 std::vector<std::string> folders_in(const std::string& from) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(from, error))
+    throw Error(ExitCode::kUsage, no_folder("DIR", from), from,
+                "DIR: a run's folder or one of its steps");
   if (step_named_by(from)) return {from};
   std::vector<std::string> folders;
   for (const checkpoint::StepFolder& step : checkpoint::list_steps(from))

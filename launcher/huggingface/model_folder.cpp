@@ -11,6 +11,7 @@
 #include "checkpoint/format.h"
 #include "checkpoint/json.h"
 #include "engine/errors.h"
+#include "launcher/run/lines.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/names.h"
 #include "launcher/settings/values.h"
@@ -107,6 +108,16 @@ std::vector<std::string> notes_on(const ModelFamily& family, const json& config)
   return notes;
 }
 
+// A name as meta-llama/Llama-3.2-1B.
+bool is_of_a_hub(const std::string& path) {
+  std::error_code error;
+  const bool is_name = path.find_first_not_of(
+                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                           "0123456789-_./") == path.npos;
+  return is_name && std::ranges::count(path, '/') == 1 && path[0] != '.' &&
+         path[0] != '/' && !path.ends_with('/') && !fs::exists(path, error);
+}
+
 }  // namespace
 
 bool is_of_run(const std::string& path) {
@@ -128,8 +139,12 @@ ModelFolder read_model_folder(const std::string& path, const ModelFamilies& mode
   std::error_code error;
   const std::string cure =
       flag + " DIR: a folder as save_pretrained() of transformers writes it";
-  if (!fs::is_directory(path, error))
-    throw refused(path, flag + " names no folder", cure);
+  if (!fs::is_directory(path, error)) {
+    throw refused(path, no_folder(flag, path),
+                  is_of_a_hub(path) ? "first download it: hf download " + path +
+                                          " --local-dir DIR; then " + flag + " DIR"
+                                    : cure);
+  }
   const bool has_config = fs::exists(path + "/" + kConfig, error);
   if (fs::exists(path + "/" + kAdapter, error)) {
     throw refused(path, "it holds an adapter, not a model",

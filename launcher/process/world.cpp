@@ -63,6 +63,20 @@ int announced_ranks_on_node(const std::vector<std::string>& environment) {
 void check_start(const std::vector<std::string>& environment,
                  const std::optional<AnnouncedWorld>& announced, int64_t asked_for) {
   if (!announced) {
+    // What torchrun and accelerate set: each of their processes would train alone.
+    const int elastic = variable(environment, "LOCAL_RANK")
+                            ? number_in(environment, "WORLD_SIZE").value_or(1)
+                            : 1;
+    if (asked_for == 0 && elastic > 1) {
+      throw Error(ExitCode::kUsage,
+                  fmt::format("{} processes were started as torchrun does, and each "
+                              "would train alone",
+                              elastic),
+                  "WORLD_SIZE",
+                  fmt::format("zero_launch train --ranks {} ..., or mpirun -n {} "
+                              "zero_launch train ...",
+                              elastic, elastic));
+    }
     const int tasks = number_in(environment, "SLURM_NTASKS").value_or(1);
     if (asked_for > 0 || tasks < 2) return;
     throw Error(ExitCode::kUsage,

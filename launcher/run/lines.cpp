@@ -1,10 +1,10 @@
 #include "launcher/run/lines.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -188,6 +188,13 @@ std::string short_duration(double seconds) {
 std::string short_bytes(int64_t bytes) {
   constexpr std::array kUnits = {" B", " KiB", " MiB", " GiB", " TiB"};
   return scaled(static_cast<double>(bytes), 1024, kUnits);
+}
+
+std::string no_folder(const std::string& flag, const std::string& path) {
+  std::error_code error;
+  return flag + (std::filesystem::exists(path, error)
+                     ? " names a file, not a folder"
+                     : " names a folder that does not exist");
 }
 
 }  // namespace zero::launcher

@@ -73,4 +73,7 @@ class Eta {
   bool has_any_ = false;
 };
 
+// Why a path is no folder: "--from names a file, not a folder".
+std::string no_folder(const std::string& flag, const std::string& path);
+
 }  // namespace zero::launcher

@@ -9,6 +9,7 @@
 #include "checkpoint/find.h"
 #include "checkpoint/format.h"
 #include "engine/errors.h"
+#include "launcher/run/lines.h"
 #include "launcher/run/resume.h"
 
 namespace zero::launcher {
@@ -17,7 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 using checkpoint::StepFolder;
 
-const std::string kKeywords = "auto, must, never, or a folder with checkpoints";
+const std::string kKeywords =
+    "auto (the newest one, if any), must (the newest one), never, or a folder with "
+    "checkpoints";
 
 bool is_folder(const std::string& path) {
   std::error_code error;
@@ -93,7 +96,7 @@ std::optional<int64_t> step_named_by(const std::string& path) {
 std::string find_checkpoint(const std::string& folder, const std::string& flag,
                             const std::string& allowed) {
   if (!is_folder(folder)) {
-    throw Error(ExitCode::kUsage, fmt::format("{} names no folder", flag), folder,
+    throw Error(ExitCode::kUsage, no_folder(flag, folder), folder,
                 flag == "--resume" ? kKeywords : allowed);
   }
   if (step_named_by(folder)) return folder;

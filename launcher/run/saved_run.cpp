@@ -11,6 +11,7 @@
 #include "engine/errors.h"
 #include "launcher/data/token_source.h"
 #include "launcher/settings/chosen_model.h"
+#include "launcher/settings/setting_table.h"
 
 namespace zero::launcher {
 namespace {
@@ -57,6 +58,14 @@ std::string describe(const DataIdentity& data) {
 
 // A rate that falls towards the end of the run is another one when the end moves.
 bool follows_steps(const Settings& settings) { return settings.schedule != "constant"; }
+
+// As it is given on a command line: a list of TOML has brackets and blanks.
+std::string given_before(const Setting& setting, std::string value) {
+  if (value.starts_with('[')) {
+    std::erase_if(value, [](char c) { return c == '[' || c == ']' || c == ' '; });
+  }
+  return " " + flag_of(setting) + " " + value;
+}
 
 std::string explain(const ChangedSetting& change, const std::string& schedule) {
   std::string text =
@@ -174,15 +183,20 @@ void check_same_run(const SavedRun& before, const SavedRun& now,
   if (changes.empty()) return;
   std::string text =
       fmt::format("{} setting(s) are not those of the checkpoint:", changes.size());
-  std::string keys;
+  std::string keys, old;
+  bool can_change = true;
   for (const ChangedSetting& change : changes) {
     text += "\n  - " + explain(change, now.settings.schedule);
     keys += " " + change.key;
+    const Setting* setting = find_setting(change.key);
+    can_change = can_change && setting && setting->group != "model";
+    if (setting && change.key != "data") old += given_before(*setting, change.before);
   }
-  throw Error(ExitCode::kUsage, text, where,
-              fmt::format("the old values; or --resume must --override{}, to go on with "
-                          "the new ones; or another --out, to start anew",
-                          keys));
+  std::string cure = old.empty() ? "the old data" : "the old values:" + old;
+  // The tensors of another model are others.
+  if (can_change)
+    cure += "; or --resume must --override" + keys + ", to go on with the new ones";
+  throw Error(ExitCode::kUsage, text, where, cure + "; or another --out, to start anew");
 }
 
 }  // namespace zero::launcher

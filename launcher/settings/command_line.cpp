@@ -108,6 +108,24 @@ size_t num_folders_of(const std::string& verb) {
   return !verb.empty() && find_flag(kFlagsWithValue, "--from")->is_of(verb) ? 1 : 0;
 }
 
+// "here: @lr" is "here: --lr" on a command line.
+std::string spelled(const std::string& advice, Spelling spelling) {
+  std::string text;
+  for (size_t i = 0; i < advice.size();) {
+    if (advice[i] != '@') {
+      text += advice[i++];
+      continue;
+    }
+    const size_t end = std::min(
+        advice.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", i + 1), advice.size());
+    const std::string key = advice.substr(i + 1, end - i - 1);
+    const Setting* setting = find_setting(key);
+    text += setting ? spelling(*setting) : key;
+    i = end;
+  }
+  return text;
+}
+
 class Reader {
  public:
   Reader(const std::vector<std::string>& words, const std::string& verb)
@@ -122,6 +140,7 @@ class Reader {
         line_.folders.push_back(word);
       } else {
         problem(stray(word), "command line");
+        if (has_one_dash(word)) following_words();
       }
     }
     if (num_folders_ == 1) take_folder_as_from();
@@ -129,7 +148,11 @@ class Reader {
   }
 
  private:
-  static std::string advice_on(const std::string& flag) {
+  std::string advice_on(const std::string& flag) const {
+    static const std::vector<std::string> numbers = {"--max-new-tokens", "--max-tokens",
+                                                     "--max-length"};
+    if (verb_ == "generate" && std::ranges::count(numbers, flag) > 0)
+      return "; here: --num-tokens";
     const bool is_negation = flag.starts_with("--no-");
     const Setting* negated =
         is_negation ? find_setting("--" + flag.substr(5), flag_of) : nullptr;
@@ -140,13 +163,28 @@ class Reader {
   }
 
   std::string stray(const std::string& word) const {
-    const bool is_flag = word.size() > 1 && word[0] == '-' && std::isalpha(word[1]) != 0;
-    if (is_flag) return "unknown flag " + word;
+    const std::string name = word.substr(0, word.find('='));
+    if (has_one_dash(word)) return "unknown flag " + name + advice_on("-" + name);
+    if (word.starts_with("\u2013") || word.starts_with("\u2014"))
+      return fmt::format("\"{}\" begins with a long dash; a flag begins with --", word);
+    if (name != word && find_setting(name))
+      return fmt::format("\"{}\" is no flag; here: {} {}", word,
+                         flag_of(*find_setting(name)), word.substr(name.size() + 1));
+    if (word == "help") return "\"help\" stands before the verb: help " + verb_;
+    if (verb_ == "generate")
+      return fmt::format("\"{}\" stands alone; a prompt stands behind --prompt", word);
+    if (num_folders_ == 1)
+      return fmt::format("\"{}\" is one folder too many; diff A B compares two", word);
     if (list_before_)
       return fmt::format(
           "\"{}\" stands alone; {} is one list with commas, without blanks", word,
           flag_of(*list_before_));
     return fmt::format("\"{}\" stands alone; a value stands behind its flag", word);
+  }
+
+  // A word such as -lr; -1 is a value.
+  static bool has_one_dash(const std::string& word) {
+    return word.size() > 1 && word[0] == '-' && std::isalpha(word[1]) != 0;
   }
 
   void take_folder_as_from() {
@@ -336,13 +374,13 @@ void require_no_settings(const CommandLine& line, const std::string& verb) {
 
 std::string advice_for(const std::string& name, Spelling spelling) {
   if (const std::string advice = foreign_name_advice(name); !advice.empty())
-    return "; " + advice;
+    return "; " + spelled(advice, spelling);
   std::vector<std::string> keys;
   for (const Setting& setting : setting_table()) keys.push_back(setting.key);
   const std::string key = nearest(name, keys);
   if (!key.empty()) return "; nearest: " + spelling(*find_setting(key));
   const std::string foreign = nearly_foreign_name_advice(name);
-  return foreign.empty() ? "" : "; " + foreign;
+  return foreign.empty() ? "" : "; " + spelled(foreign, spelling);
 }
 
 }  // namespace zero::launcher

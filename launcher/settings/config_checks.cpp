@@ -40,9 +40,9 @@ void check_batch(const Settings& s, int num_ranks, Conflicts& found) {
   found.push_back(
       {{"global_batch", "micro_batch"},
        s.global_batch < pass
-           ? fmt::format("global_batch {} gives {} rank(s) less than one "
-                         "micro_batch of {} each; allowed: "
-                         "global_batch {} or more, or fewer ranks",
+           ? fmt::format("global_batch {} is too small for {} rank(s) with a "
+                         "micro_batch of {} each; allowed: multiples of {}, or fewer "
+                         "ranks",
                          s.global_batch, num_ranks, s.micro_batch, pass)
            : fmt::format("global_batch {} does not divide by micro_batch {} x {} "
                          "rank(s) = {}; nearest: {}",
@@ -230,6 +230,15 @@ void check_model(const Settings& s, const ModelFamilies& models, Conflicts& foun
     return;
   }
   if (!find_preset(*family, s.preset)) {
+    const auto other = std::ranges::find_if(
+        models, [&](const ModelFamily& each) { return each.presets.contains(s.preset); });
+    if (other != models.end()) {
+      found.push_back({{"preset", "model"},
+                       fmt::format("preset {} is a shape of model {}, and model is {}; "
+                                   "allowed: with --model {}",
+                                   s.preset, other->name, s.model, other->name)});
+      return;
+    }
     for (const auto& [name, config] : family->presets) known.push_back(name);
     found.push_back(
         {{"preset", "model"},
@@ -261,6 +270,8 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
          "out is missing; allowed: a folder without checkpoints (--out DIR)");
   add_if(seeds && !s.init_from.empty(), found, {"init_from"},
          "seed makes new weights; those of init_from are there");
+  add_if(context.verb == "eval" && s.data.empty() && s.eval_data.empty(), found, {"data"},
+         "data is missing; allowed: files or folders (--data PATH...)");
   add_if(context.verb == "generate" && s.sample.empty(), found, {"sample"},
          "sample is missing; allowed: a text to be continued (--sample PROMPT)");
   if (context.models) check_model(s, *context.models, found);

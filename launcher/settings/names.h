@@ -12,10 +12,11 @@ std::string nearest(const std::string& name, const std::vector<std::string>& can
 // "; nearest: adam; allowed: adam, step or comm", where one is near.
 std::string offer(const std::string& name, const std::vector<std::string>& known);
 
-// What a setting of another tool is called here, as advice: "here: global_batch, samples
-// of a step on all ranks together". "" for names that no tool we know has.
+// What a setting of another tool is called here, as advice, our names marked: "here:
+// @global_batch, samples of a step on all ranks together". "" for names that no tool we
+// know has.
 std::string foreign_name_advice(const std::string& name);
-// The same for a name that is misspelt: "learning_rate: here: lr".
+// The same for a name that is misspelt: "learning_rate: here: @lr".
 std::string nearly_foreign_name_advice(const std::string& name);
 
 // The allowed word that another one most likely means, as nearest() or in the words of

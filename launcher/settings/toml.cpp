@@ -41,6 +41,8 @@ std::string other_language(std::string_view text, std::string_view line) {
 
 std::string syntax_problem(std::string_view text, std::string_view line,
                            const std::string& description) {
+  if (text.find('\0') != text.npos)
+    return "this is no text; a configuration is TOML, a line for each key: lr = 0.001";
   if (const std::string other = other_language(text, line); !other.empty())
     return fmt::format(
         "this looks like {}; a configuration is TOML, a line for each key: "

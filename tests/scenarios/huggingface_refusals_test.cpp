@@ -54,8 +54,8 @@ class Refused : public ModelFolders {
 };
 
 TEST_F(Refused, WhatIsNoModelsFolder) {
-  refused_folder(2, path("none"), {"--init-from names no folder"}, 2);
-  refused_folder(2, path("data.txt"), {"--init-from names no folder"});
+  refused_folder(2, path("none"), {"--init-from names a folder that does not exist"}, 2);
+  refused_folder(2, path("data.txt"), {"--init-from names a file, not a folder"});
   fs::create_directory(path("empty"));
   refused_folder(2, path("empty"), {"no config.json", "save_pretrained"});
   write("adapter/adapter_config.json", "{}");
@@ -186,8 +186,9 @@ TEST_F(Refused, UsesOfAFolderThatAreNone) {
   refused(2, verb("generate", {"--from", path("llama"), "--sample", "hello"}),
           {"\"hello\"", "token numbers below 64"});
   refused(2, verb("eval", {"--from", path("none"), "--data", path("tokens.bin")}),
-          {"names no folder", "Hugging Face"});
-  refused(2, verb("plan", {"--init-from", path("none")}), {"names no folder"});
+          {"names a folder that does not exist", "Hugging Face"});
+  refused(2, verb("plan", {"--init-from", path("none")}),
+          {"names a folder that does not exist"});
   refused(2, verb("export", {"--from", path("llama"), "--to", path("a")}),
           {path("llama"), "Hugging Face", "a run's folder"});
 }

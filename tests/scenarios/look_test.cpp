@@ -116,18 +116,18 @@ TEST_F(Look, ADamagedStepIsPassedOverAndDamagedValuesAreAnError) {
 
 TEST_F(Look, WrongUseIsTold) {
   refused("inspect", {}, "from is missing");
-  refused("inspect", {path("none")}, "DIR names no folder");
-  refused("inspect", {path("a"), path("b")}, "stands alone");
+  refused("inspect", {path("none")}, "DIR names a folder that does not exist");
+  refused("inspect", {path("a"), path("b")}, "one folder too many");
   refused("inspect", {path("a"), "--from", path("b")}, "from is given twice");
   refused("inspect", {path("a"), "--lr=1"}, "inspect takes no settings");
   refused("inspect", {"--fqn", "*", path("a")}, "folders stand before --fqn");
   refused("inspect", {path("a"), "--fqn", "*.wtee.*"}, "nearest: wte");
   refused("inspect", {path("a"), "--fqn"}, "--fqn has no value");
   refused("diff", {path("a")}, "1 of 2 folders are given");
-  refused("diff", {path("a"), path("none")}, "B names no folder");
+  refused("diff", {path("a"), path("none")}, "B names a folder that does not exist");
   refused("diff", {path("a"), path("b"), "--norms"}, "--norms belongs to inspect");
   refused("diff", {path("a"), path("b"), "--from", path("a")}, "--from belongs to");
-  refused("verify", {path("none")}, "there is no checkpoint");
+  refused("verify", {path("none")}, "DIR names a folder that does not exist");
   refused("verify", {path("a"), "--state"}, "--state belongs to inspect, diff");
   EXPECT_THAT(look("diff", {"--help"}).out, HasSubstr("Exit code 0: all are equal"));
 }

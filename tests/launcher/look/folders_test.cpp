@@ -56,7 +56,8 @@ TEST_F(Folders, ARunIsOneWhateverElseLiesInIt) {
 }
 
 TEST_F(Folders, WhatIsNoneIsRefused) {
-  EXPECT_THAT(refusal(run + "/none"), HasSubstr("DIR names no folder"));
+  EXPECT_THAT(refusal(run + "/none"),
+              HasSubstr("DIR names a folder that does not exist"));
   EXPECT_THAT(refusal(run), HasSubstr("DIR names a folder without checkpoints"));
   checkpoint::testing::write_file(run + "/file", "");
   EXPECT_THAT(refusal(run + "/file"), HasSubstr("a model's folder of Hugging Face"));

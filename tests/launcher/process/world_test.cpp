@@ -63,6 +63,15 @@ std::string start_refusal(const std::vector<std::string>& environment,
   }
 }
 
+TEST(CheckStart, WhatTorchrunStartsWouldTrainAlone) {
+  std::vector<std::string> elastic = {"RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=2"};
+  EXPECT_THAT(start_refusal(elastic), HasSubstr("--ranks 2 ..., or mpirun -n 2"));
+  EXPECT_EQ(start_refusal(elastic, 2), "");
+  elastic[2] = "WORLD_SIZE=1";
+  EXPECT_EQ(start_refusal(elastic), "");
+  EXPECT_EQ(start_refusal({"WORLD_SIZE=2"}), "");  // somebody's own
+}
+
 TEST(CheckStart, AnAllocationOfSeveralTasksIsNotForOneProcess) {
   const std::vector<std::string> batch = {"SLURM_JOB_ID=7", "SLURM_NTASKS=4"};
   EXPECT_THAT(start_refusal(batch), HasSubstr("srun --mpi=pmix zero_launch train ..., or "

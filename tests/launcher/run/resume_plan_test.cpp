@@ -99,7 +99,7 @@ TEST_F(ResumePlanTest, AFolderMustFitTheRun) {
   EXPECT_THAT(refusal(old).problem(), HasSubstr("newer checkpoint of step 10"));
   EXPECT_THAT(refusal(save("b", 3)).problem(), HasSubstr("beside the checkpoint"));
   EXPECT_THAT(refusal(folder.path("none")).problem(),
-              HasSubstr("--resume names no folder"));
+              HasSubstr("--resume names a folder that does not exist"));
   std::filesystem::create_directory(folder.path("empty"));
   EXPECT_THAT(refusal(folder.path("empty")).problem(), HasSubstr("without checkpoints"));
 }

@@ -162,7 +162,21 @@ TEST(CheckSameRun, ListsAllWithTheCure) {
     EXPECT_EQ(error.code(), ExitCode::kUsage);
     EXPECT_THAT(error.problem(), HasSubstr("lr was 0.125, is 0.5"));
     EXPECT_THAT(error.problem(), HasSubstr("dim was 0, is 64"));
-    EXPECT_THAT(error.cure(), HasSubstr("--resume must --override dim lr"));
+    EXPECT_EQ(error.cure(),
+              "the old values: --dim 0 --lr 0.125; or another --out, to start anew");
+  }
+}
+
+TEST(CheckSameRun, WhatChangesNoTensorCanBeOverridden) {
+  SavedRun now = some_run();
+  now.settings.lr = 0.5;
+  now.settings.betas = {0.5, 0.25};
+  try {
+    check_same_run(some_run(), now, "runs/a/step_1");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.cure(), HasSubstr("--lr 0.125 --betas 0.9,0.95; or"));
+    EXPECT_THAT(error.cure(), HasSubstr("--resume must --override lr betas,"));
   }
 }
 

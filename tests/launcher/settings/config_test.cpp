@@ -98,16 +98,16 @@ TEST(Config, UnknownKeyAndVariableOfferTheNearest) {
 
 TEST(Config, NamesOfOtherToolsAreTranslated) {
   EXPECT_THAT(complaint({{"--gradient-accumulation-steps", "4"}}),
-              HasSubstr("here: global_batch"));
-  EXPECT_THAT(complaint({{"--update-freq", "4"}}), HasSubstr("here: global_batch"));
+              HasSubstr("here: --global-batch"));
+  EXPECT_THAT(complaint({{"--update-freq", "4"}}), HasSubstr("here: --global-batch"));
   EXPECT_THAT(complaint({{"--per_device_train_batch_size=4"}}),
-              HasSubstr("here: micro_batch"));
+              HasSubstr("here: --micro-batch"));
   EXPECT_THAT(complaint({{"--zero-optimization"}}), HasSubstr("not needed"));
-  EXPECT_THAT(complaint({{"--cpu-offload"}}), HasSubstr("here: offload"));
-  EXPECT_THAT(complaint({{"--fp16"}}), HasSubstr("here: dtype"));
-  EXPECT_THAT(complaint({{"--max-update", "9"}}), HasSubstr("here: steps"));
-  EXPECT_THAT(complaint({{"--checkpoint-activations"}}), HasSubstr("here: recompute"));
-  EXPECT_THAT(complaint({{"--learning_rate", "1"}}), HasSubstr("here: lr"));
+  EXPECT_THAT(complaint({{"--cpu-offload"}}), HasSubstr("here: --offload"));
+  EXPECT_THAT(complaint({{"--fp16"}}), HasSubstr("here: --dtype"));
+  EXPECT_THAT(complaint({{"--max-update", "9"}}), HasSubstr("here: --steps"));
+  EXPECT_THAT(complaint({{"--checkpoint-activations"}}), HasSubstr("here: --recompute"));
+  EXPECT_THAT(complaint({{"--learning_rate", "1"}}), HasSubstr("here: --lr"));
   EXPECT_FALSE(settings_of({{"--no-reshard-after-forward"}}).reshard_after_forward);
 }
 
@@ -332,9 +332,9 @@ TEST(Config, BatchesDivideByRanksAndPasses) {
             "global_batch 33 does not divide by micro_batch 17 x 1 rank(s) = 17; "
             "nearest: 17 or 34");
   EXPECT_THAT(complaint({{"--global-batch", "33", "--micro-batch", "17"}, {}, 2}),
-              HasSubstr("less than one"));
+              HasSubstr("too small for 2 rank(s)"));
   EXPECT_THAT(complaint({{"--global-batch", "32", "--micro-batch", "18"}, {}, 2}),
-              HasSubstr("global_batch 36"));
+              HasSubstr("multiples of 36"));
   EXPECT_EQ(
       complaint({{"--global-batch", "33", "--micro-batch", "17"}, {}, /*not known*/ 0}),
       "");
@@ -396,7 +396,7 @@ TEST(Config, ALossScaleIsAPowerOfTwoAndOfFp16) {
   EXPECT_THAT(with("fp16", "--master", "split"),
               HasSubstr("master split belongs to dtype bf16"));
   EXPECT_THAT(complaint({{"--initial-scale-power", "16"}}),
-              HasSubstr("here: loss_scale_init"));
+              HasSubstr("here: --loss-scale-init"));
   const Settings s = settings_of({{"--dtype", "fp16", "--loss-scale-init", "256",
                                    "--loss-scale-window=5", "--loss-scale-min=2"}});
   EXPECT_EQ(s.loss_scale_init, 256);

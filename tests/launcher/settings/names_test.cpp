@@ -33,7 +33,7 @@ TEST(Names, ValuesInTheWordsOfOthers) {
 }
 
 TEST(Names, AForeignNameMayBeMisspelt) {
-  EXPECT_EQ(nearly_foreign_name_advice("lerning-rate"), "learning_rate: here: lr");
+  EXPECT_EQ(nearly_foreign_name_advice("lerning-rate"), "learning_rate: here: @lr");
   EXPECT_EQ(nearly_foreign_name_advice("xyzzy"), "");
 }
 
@@ -44,8 +44,8 @@ TEST(Names, NothingIsOfferedFromAfar) {
 }
 
 TEST(Names, ForeignNamesInEitherSpelling) {
-  EXPECT_EQ(foreign_name_advice("learning-rate"), "here: lr");
-  EXPECT_EQ(foreign_name_advice("learning_rate"), "here: lr");
+  EXPECT_EQ(foreign_name_advice("learning-rate"), "here: @lr");
+  EXPECT_EQ(foreign_name_advice("learning_rate"), "here: @lr");
   EXPECT_EQ(foreign_name_advice("lr"), "");
 }
 
