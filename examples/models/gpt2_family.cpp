@@ -88,6 +88,7 @@ ModelFamily gpt2_family() {
                      "transformer.",
                      {"*.attn.bias", "*.attn.masked_bias"}}};
   family.presets = {{"gpt2-tiny", small_preset(3, 64, 4, 32)},
+                    {"gpt2-2m", small_preset(4, 224, 4, 128)},
                     {"gpt2-10m", small_preset(6, 384, 6, 256)},
                     {"gpt2-124m", preset(12, 768, 12)},
                     {"gpt2-350m", preset(24, 1024, 16)},
