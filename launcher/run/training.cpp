@@ -76,12 +76,19 @@ ExitCode Training::run() {
   if (const Stop stop = begin(); stop != Stop::kNo) return leave(stop);
   ExitCode code = train_steps();
   if (!has_ended_ && code == ExitCode::kDone) code = finish();
-  if (has_ended_ && is_first_rank())
-    tell(fmt::format(
-        "this run is finished: step {} of {} is in {}; a larger --steps continues it",
-        engine_->num_steps(), settings_.steps, started_from_));
+  if (has_ended_ && is_first_rank()) tell_end();
   if (!settings_.dump_state.empty()) dump_state(settings_.dump_state, *engine_, losses_);
   return code;
+}
+
+void Training::tell_end() const {
+  std::string text = fmt::format(
+      "this run is finished: step {} of {} is in {}; a larger --steps "
+      "continues it",
+      engine_->num_steps(), settings_.steps, started_from_);
+  if (!settings_.sample.empty())
+    text += fmt::format("; zero_launch generate --from {} draws a sample", settings_.out);
+  tell(text);
 }
 
 bool Training::is_first_rank() const { return world_.rank() == 0; }

@@ -85,6 +85,7 @@ class Training {
   Stop look_at_model();
   Stop evaluate_model();
   Stop draw_sample();
+  void tell_end() const;
   bool is_first_rank() const;
   void choose_model();
   void read_weights();

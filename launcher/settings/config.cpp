@@ -130,6 +130,8 @@ Settings read_settings(const CommandLine& line,
   }
 
   Settings settings = context.base ? *context.base : Settings();
+  const bool has_one_family = context.models && context.models->size() == 1;
+  if (!context.base && has_one_family) settings.model = context.models->front().name;
   std::set<std::string> unread;
   for (const RawValues& source : sources) {
     for (const auto& [key, raw] : source) {

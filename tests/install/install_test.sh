@@ -60,7 +60,7 @@ PY
 echo "ok: the model learns"
 
 for ((i = 0; i < 200; ++i)); do echo "the cat sat on the mat and the dog sat on the cat"; done >text.txt
-quietly own_train mpirun -n 2 own_family/build/own_family train --model bigram --data text.txt --out bigram \
+quietly own_train mpirun -n 2 own_family/build/own_family train --data text.txt --out bigram \
   --steps 5 --global-batch 4 --micro-batch 2
 quietly own_eval mpirun -n 1 own_family/build/own_family eval --from bigram --data text.txt
 quietly own_generate mpirun -n 1 own_family/build/own_family generate --from bigram --sample "the "

@@ -119,6 +119,10 @@ TEST_F(Resume, AFinishedRunSaysSo) {
   const Outcome again = run(2, train("a", {"--steps=3"}));
   EXPECT_EQ(again.rc, 0);
   EXPECT_THAT(again.out, HasSubstr("this run is finished: step 3 of 3"));
+  EXPECT_THAT(again.out, Not(HasSubstr("generate")));
+  const Outcome sampled = run(1, train("a", {"--steps=3", "--sample=a"}));
+  EXPECT_EQ(sampled.rc, 0) << sampled.err;
+  EXPECT_THAT(sampled.out, HasSubstr("zero_launch generate --from " + path("a")));
   EXPECT_THAT(steps("a"), ElementsAre(1, 2, 3));
 }
 

@@ -362,6 +362,18 @@ TEST(Config, ModelsAndTheirShapes) {
               HasSubstr("heads 4 does not divide by kv_heads 3"));
 }
 
+TEST(Config, AProgramWithOneFamilyTrainsThatOne) {
+  ModelFamilies models = some_models();
+  models[0].name = "mine";
+  const auto model = [&] {
+    const CommandLine line = read_command_line({"--data", "d", "--out", "o"});
+    return read_settings(line, {}, {.models = &models}).model;
+  };
+  EXPECT_EQ(model(), "mine");
+  models.push_back(some_models()[0]);
+  EXPECT_EQ(model(), "gpt2");
+}
+
 TEST(Config, SettingsThatContradictEachOther) {
   EXPECT_THAT(complaint({{"--lr", "1", "--min-lr", "2"}}),
               HasSubstr("min_lr 2 is above lr 1"));
