@@ -287,9 +287,13 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   check_pinning(s, found);
   check_activations(s, found);
   check_loss_scale(s, found);
-  add_if(s.eval_every > 0 && s.eval_data.empty(), found, {"eval_every", "eval_data"},
-         "eval_every needs data to evaluate on (--eval-data PATH...)");
   const Settings defaults;
+  const auto needs_eval_data = [&](bool is_set, const std::string& key) {
+    add_if(is_set && s.eval_data.empty(), found, {key, "eval_data"},
+           key + " needs data to evaluate on (--eval-data PATH...)");
+  };
+  needs_eval_data(s.eval_every > 0, "eval_every");
+  needs_eval_data(s.eval_samples != defaults.eval_samples, "eval_samples");
   const auto needs_sample = [&](bool is_set, const std::string& key) {
     add_if(is_set && s.sample.empty(), found, {key, "sample"},
            key + " needs a text to be continued (--sample PROMPT)");
