@@ -68,8 +68,9 @@ void for_each_chunk(const MappedFile& file, int64_t begin, const OnRead& on_read
   }
 }
 
+// `least`: the vocabulary that the whole file needs at least, as far as that is known.
 [[noreturn]] void throw_bad_id(const MappedFile& file, int64_t offset, int64_t id,
-                               int64_t vocab_size) {
+                               int64_t vocab_size, int64_t least) {
   const char* note = id == TokenFile::kEndOfText && offset == file.size_bytes()
                          ? " (end of text, added after every text)"
                          : "";
@@ -78,12 +79,12 @@ void for_each_chunk(const MappedFile& file, int64_t begin, const OnRead& on_read
                   at_byte(file.path(), offset),
                   fmt::format("use data of the model's tokenizer; or, for a new model, "
                               "set --vocab to at least {}",
-                              id + 1));
+                              std::max(id + 1, least)));
 }
 
 template <typename T>
 void check_ids_as(const MappedFile& file, int64_t begin, int64_t vocab_size,
-                  const OnRead& on_read) {
+                  int64_t least, const OnRead& on_read) {
   if (vocab_size > int64_t{std::numeric_limits<T>::max()}) return;
   const T last_id = static_cast<T>(vocab_size - 1);
   for_each_chunk(file, begin, on_read,
@@ -92,7 +93,7 @@ void check_ids_as(const MappedFile& file, int64_t begin, int64_t vocab_size,
                        find_exceeding<T>(bytes, num_bytes / int64_t{sizeof(T)}, last_id);
                    if (i < 0) return;
                    throw_bad_id(file, offset + i * int64_t{sizeof(T)}, load<T>(bytes, i),
-                                vocab_size);
+                                vocab_size, least);
                  });
 }
 
@@ -121,13 +122,13 @@ void TokenFile::check_ids(int64_t vocab_size, const OnRead& on_read) const {
   assert(vocab_size >= 1);
   const int64_t begin = layout_.data_begin;
   if (layout_.bytes_per_token == 1)
-    check_ids_as<uint8_t>(file_, begin, vocab_size, on_read);
+    check_ids_as<uint8_t>(file_, begin, vocab_size, kTextVocab, on_read);
   if (layout_.bytes_per_token == 2)
-    check_ids_as<uint16_t>(file_, begin, vocab_size, on_read);
+    check_ids_as<uint16_t>(file_, begin, vocab_size, 0, on_read);
   if (layout_.bytes_per_token == 4)
-    check_ids_as<uint32_t>(file_, begin, vocab_size, on_read);
+    check_ids_as<uint32_t>(file_, begin, vocab_size, 0, on_read);
   if (is_text() && vocab_size <= kEndOfText) {
-    throw_bad_id(file_, file_.size_bytes(), kEndOfText, vocab_size);
+    throw_bad_id(file_, file_.size_bytes(), kEndOfText, vocab_size, kTextVocab);
   }
 }
 
