@@ -101,7 +101,7 @@ std::vector<int64_t> read_windows(const ConfigReader& config, int64_t num_layers
 void check(const LlamaConfig& llama, const ConfigReader& config) {
   config.require(llama.num_heads % llama.num_kv_heads == 0,
                  "num_attention_heads " + std::to_string(llama.num_heads) +
-                     " does not divide by num_key_value_heads " +
+                     " is no multiple of num_key_value_heads " +
                      std::to_string(llama.num_kv_heads),
                  "a multiple of it");
 }

@@ -125,8 +125,7 @@ Settings read_settings(const CommandLine& line,
   for (const auto& [key, raw] : line.flags) {
     if (!counts_for(context.verb, *find_setting(key)))
       problems.push_back(
-          {fmt::format("{} changes nothing that {} does", key, context.verb),
-           raw.origin});
+          {fmt::format("{} does not use {}", context.verb, key), raw.origin});
   }
 
   Settings settings = context.base ? *context.base : Settings();

@@ -44,7 +44,7 @@ void check_batch(const Settings& s, int num_ranks, Conflicts& found) {
                          "micro_batch of {} each; allowed: multiples of {}, or fewer "
                          "ranks",
                          s.global_batch, num_ranks, s.micro_batch, pass)
-           : fmt::format("global_batch {} does not divide by micro_batch {} x {} "
+           : fmt::format("global_batch {} is no multiple of micro_batch {} x {} "
                          "rank(s) = {}; nearest: {}",
                          s.global_batch, s.micro_batch, num_ranks, pass,
                          neighbours(s.global_batch, pass))});
@@ -191,10 +191,10 @@ void check_shape(const ModelFamily& family, const ModelShape& shape, Conflicts& 
   const bool has_head_dim = shape.integer("head_dim") > 0;
   if (heads > 0 && !has_head_dim && shape.dim() % heads != 0)
     found.push_back({{"dim", "heads"},
-                     fmt::format("dim {} does not divide by heads {}; nearest: dim {}",
+                     fmt::format("dim {} is no multiple of heads {}; nearest: dim {}",
                                  shape.dim(), heads, neighbours(shape.dim(), heads))});
   add_if(kv_heads > 0 && heads % kv_heads != 0, found, {"heads", "kv_heads"},
-         fmt::format("heads {} does not divide by kv_heads {}", heads, kv_heads));
+         fmt::format("heads {} is no multiple of kv_heads {}", heads, kv_heads));
   if (!found.empty() || !family.check) return;
   ModelShape with_vocab = shape;
   if (shape.vocab() == 0) with_vocab.config["vocab_size"] = 1;  // the data's

@@ -71,11 +71,11 @@ TEST_F(Seed, IsNoRunThatGoesOn) {
 
 TEST_F(Seed, WrongUseIsTold) {
   refused(run(0, verb("seed", {"--layers=2"})), "out is missing");
-  refused(seed("seed", {"--lr=1"}), "lr changes nothing that seed does");
+  refused(seed("seed", {"--lr=1"}), "seed does not use lr");
   refused(seed("seed", {"--init-from", path("a")}), "seed makes new weights");
   refused(seed("seed", {"--from", path("a")}), "--from belongs to");
   refused(run(0, verb("seed", {"--out", path("seed"), "--dim=32", "--heads=3"})),
-          "does not divide by heads 3");
+          "is no multiple of heads 3");
   EXPECT_FALSE(has("seed"));
   EXPECT_THAT(run(0, verb("seed", {"--help"})).out, HasSubstr("--preset NAME"));
 }

@@ -59,7 +59,7 @@ TEST_F(Usage, AnIdBeyondTheVocabulary) {
 TEST_F(Usage, ABatchThatDoesNotDivide) {
   const Outcome outcome = run(3, train("a", {"--steps=2"}));
   EXPECT_EQ(outcome.rc, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("global_batch 8 does not divide"));
+  EXPECT_THAT(outcome.err, HasSubstr("global_batch 8 is no multiple"));
 }
 
 TEST_F(Usage, MoreRanksThanMicroBatches) {

@@ -303,7 +303,7 @@ TEST(Config, AllProblemsAtOnce) {
   EXPECT_THAT(said, HasSubstr("7 settings cannot be used"));
   for (const char* part :
        {"seq_lenn", "clip is", "lr is", "unknown flag --foo", "steps is \"0\"",
-        "ZERO_BAR", "global_batch 33 does not divide"}) {
+        "ZERO_BAR", "global_batch 33 is no multiple"}) {
     EXPECT_THAT(said, HasSubstr(part));
   }
 }
@@ -329,7 +329,7 @@ TEST(Config, BatchesDivideByRanksAndPasses) {
   EXPECT_EQ(complaint({{"--global-batch", "32", "--micro-batch", "16"}, {}, 2}), "");
   EXPECT_EQ(complaint({{"--global-batch", "32", "--micro-batch", "8"}, {}, 2}), "");
   EXPECT_EQ(complaint({{"--global-batch", "33", "--micro-batch", "17"}, {}, 1}),
-            "global_batch 33 does not divide by micro_batch 17 x 1 rank(s) = 17; "
+            "global_batch 33 is no multiple of micro_batch 17 x 1 rank(s) = 17; "
             "nearest: 17 or 34");
   EXPECT_THAT(complaint({{"--global-batch", "33", "--micro-batch", "17"}, {}, 2}),
               HasSubstr("too small for 2 rank(s)"));
@@ -357,9 +357,9 @@ TEST(Config, ModelsAndTheirShapes) {
   EXPECT_THAT(complaint({{"--preset", "gpt2-124"}}),
               HasSubstr("nearest: gpt2-124m; allowed: gpt2-124m or gpt2-tiny"));
   EXPECT_THAT(complaint({{"--heads", "5"}}),
-              HasSubstr("dim 64 does not divide by heads 5; nearest: dim 60 or 65"));
+              HasSubstr("dim 64 is no multiple of heads 5; nearest: dim 60 or 65"));
   EXPECT_THAT(complaint({{"--kv-heads", "3"}}),
-              HasSubstr("heads 4 does not divide by kv_heads 3"));
+              HasSubstr("heads 4 is no multiple of kv_heads 3"));
 }
 
 TEST(Config, AProgramWithOneFamilyTrainsThatOne) {
