@@ -259,19 +259,17 @@ std::vector<Conflict> find_rank_conflicts(const Settings& s, int num_ranks) {
 std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& context) {
   Conflicts found;
   const bool trains = context.verb == "train" || context.verb == "plan";
-  if (trains && context.is_complete) {
-    add_if(s.data.empty(), found, {"data"},
-           "data is missing; allowed: files or folders (--data PATH...)");
-    add_if(s.out.empty(), found, {"out"},
-           "out is missing; allowed: a folder for this run (--out DIR)");
-  }
+  const bool starts = trains && context.is_complete;
+  const bool evaluates_nothing = context.verb == "eval" && s.eval_data.empty();
+  add_if((starts || evaluates_nothing) && s.data.empty(), found, {"data"},
+         "data is missing; allowed: files or folders (--data PATH...)");
+  add_if(starts && s.out.empty(), found, {"out"},
+         "out is missing; allowed: a folder for this run (--out DIR)");
   const bool seeds = context.verb == "seed";
   add_if(seeds && s.out.empty(), found, {"out"},
          "out is missing; allowed: a folder without checkpoints (--out DIR)");
   add_if(seeds && !s.init_from.empty(), found, {"init_from"},
          "seed makes new weights; those of init_from are there");
-  add_if(context.verb == "eval" && s.data.empty() && s.eval_data.empty(), found, {"data"},
-         "data is missing; allowed: files or folders (--data PATH...)");
   add_if(context.verb == "generate" && s.sample.empty(), found, {"sample"},
          "sample is missing; allowed: a text to be continued (--sample PROMPT)");
   if (context.models) check_model(s, *context.models, found);

@@ -8,6 +8,10 @@ namespace {
 
 using Keys = std::set<std::string>;
 
+// These take no setting, or one that they read for themselves.
+const std::set<std::string> kVerbsWithoutSettings = {"inspect", "verify", "diff",
+                                                     "export",  "report", "doctor"};
+
 // Of a process that holds a model, whatever it does with it.
 const Keys kMachine = {
     "ranks",        "hosts",         "device",         "share_gpu",
@@ -22,15 +26,12 @@ const Keys kEval = {"seed",         "data",        "bytes",     "eval_data",
                     "eval_samples", "micro_batch", "loss_chunk"};
 const Keys kGenerate = {"micro_batch",   "loss_chunk",         "sample",
                         "sample_tokens", "sample_temperature", "seed"};
-// Or with one that they read for themselves.
-const std::set<std::string> kWithoutSettings = {"inspect", "verify", "diff",
-                                                "export",  "report", "doctor"};
 const Keys kSeed = {"data", "bytes", "seq_len", "seed", "out", "adam_threads"};
 
 }  // namespace
 
 bool counts_for(const std::string& verb, const Setting& setting) {
-  if (kWithoutSettings.contains(verb)) return false;
+  if (kVerbsWithoutSettings.contains(verb)) return false;
   if (verb == "seed")
     return (setting.group == "model" && setting.key != "init_from") ||
            kSeed.contains(setting.key);
