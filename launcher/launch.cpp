@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -168,6 +169,8 @@ int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
 
 int launch(int argc, char** argv, const ModelFamilies& models) {
   guard_streams();
+  std::signal(SIGCHLD, SIG_DFL);  // where a caller ignores it, nobody learns how ranks
+                                  // end
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc),
       environment = process_environment();
   std::optional<AnnouncedWorld> announced;

@@ -36,6 +36,14 @@ TEST_F(OwnRanks, TrainAsUnderMpirun) {
   expect_same(read_state(path("a_state")), read_state(path("b_state")));
 }
 
+TEST_F(OwnRanks, ACallerThatIgnoresItsChildrenDoesNoHarm) {
+  Words words = train("a", {"--steps=1", "--ranks=2"});
+  words.insert(words.begin(), {"env", "--ignore-signal=CHLD"});
+  const Outcome outcome = run(0, words);
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+  EXPECT_TRUE(has("a/step_000000000001"));
+}
+
 TEST_F(OwnRanks, MoreThanCoresAreStarted) {
   const Outcome outcome = run(0, train("a", {"--steps=1", "--ranks=4"}));
   EXPECT_EQ(outcome.rc, 0) << outcome.err;
