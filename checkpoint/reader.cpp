@@ -93,7 +93,7 @@ void Reader::read_piece(const Window& window, const Piece& piece) {
 
 std::vector<char> Reader::read_all(Kind kind, const std::string& fqn) {
   const StoredTensor& tensor = find(kind, fqn);
-  std::vector<char> bytes(static_cast<size_t>(tensor.numel() * size_of(tensor.dtype)));
+  std::vector<char> bytes(static_cast<size_t>(tensor.num_bytes()));
   read(kind, fqn, 0, tensor.numel(), bytes.data());
   return bytes;
 }

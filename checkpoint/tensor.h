@@ -67,6 +67,7 @@ struct StoredTensor {
   std::vector<Piece> pieces = {};
 
   int64_t numel() const { return checked_numel(shape).value(); }
+  int64_t num_bytes() const { return numel() * size_of(dtype); }
 };
 
 }  // namespace zero::checkpoint

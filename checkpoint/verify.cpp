@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "checkpoint/buffer.h"
@@ -124,16 +125,21 @@ class Worker {
 };
 
 // As many threads as there are cores: hashing takes as long as reading what is in memory.
+// Where the system gives fewer, these do the work.
 void verify_stretches(const Folder& folder, std::vector<Stretch>& stretches) {
   constexpr unsigned kFewest = 2, kMost = 16;
   std::atomic<size_t> next = 0;
-  std::vector<std::future<void>> threads;
-  for (unsigned i = std::clamp(std::thread::hardware_concurrency(), kFewest, kMost);
-       i > 0; --i) {
-    threads.push_back(
-        std::async(std::launch::async, [&] { Worker(folder, stretches, next).run(); }));
+  const auto work = [&] { Worker(folder, stretches, next).run(); };
+  std::vector<std::future<void>> others;
+  try {
+    for (unsigned i = std::clamp(std::thread::hardware_concurrency(), kFewest, kMost);
+         i > 1; --i)
+      others.push_back(std::async(std::launch::async, work));
+  } catch (const std::system_error&) {
+    // no more threads
   }
-  for (auto& thread : threads) thread.get();
+  work();
+  for (auto& other : others) other.get();
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "checkpoint/format.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors_writer.h"
+#include "engine/activity.h"
 #include "engine/errors.h"
 #include "launcher/data/token_file.h"
 #include "launcher/huggingface/model_folder.h"
@@ -191,11 +192,16 @@ Exported write_weights(checkpoint::Reader& reader, const std::string& folder, DT
   checkpoint::SafetensorsWriter writer(folder, specs, options.max_file_bytes);
   Exported exported;
   exported.dtype = dtype;
+  int64_t read_bytes = 0;
+  for (const StoredTensor* tensor : parameters) {
+    read_bytes += tensor->num_bytes();
+    exported.num_bytes += tensor->numel() * size_of(dtype);
+  }
+  Activity::Stretch stretch("export");
+  stretch.expect(read_bytes + exported.num_bytes);
   copy(reader, batches_of(parameters), writer);
   writer.finish();
   exported.num_tensors = std::ssize(parameters);
-  for (const StoredTensor* tensor : parameters)
-    exported.num_bytes += tensor->numel() * size_of(dtype);
   exported.files = writer.files();
   return exported;
 }

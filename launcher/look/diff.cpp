@@ -9,6 +9,7 @@
 
 #include "checkpoint/buffer.h"
 #include "checkpoint/error.h"
+#include "engine/activity.h"
 #include "engine/errors.h"
 #include "launcher/bench/rounds.h"
 #include "launcher/huggingface/model_folder.h"
@@ -60,11 +61,12 @@ struct Side {
   }
 };
 
+using Pairs = std::map<std::pair<Kind, std::string>, Pair>;
+
 // By the names under which they are stored, with the prefix where the other folder has
 // it. What the other has under an alias of its own is found by that.
-std::map<std::pair<Kind, std::string>, Pair> pairs_of(const Side& a, const Side& b,
-                                                      const DiffOptions& options) {
-  std::map<std::pair<Kind, std::string>, Pair> pairs;
+Pairs pairs_of(const Side& a, const Side& b, const DiffOptions& options) {
+  Pairs pairs;
   for (const auto& [side, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
     for (const StoredTensor* tensor :
          select(side->manifest, options.globs, options.state)) {
@@ -118,6 +120,16 @@ Verdict judge(const Pair& pair) {
   if (pair.a == nullptr) return Verdict::kOnlyInB;
   if (pair.a->shape != pair.b->shape) return Verdict::kOtherShape;
   return pair.a->dtype != pair.b->dtype ? Verdict::kOtherType : Verdict::kEqual;
+}
+
+// Whose values are read.
+bool is_compared(Verdict verdict) { return verdict <= Verdict::kOtherType; }
+
+int64_t bytes_to_read(const Pairs& pairs) {
+  int64_t bytes = 0;
+  for (const auto& [name, pair] : pairs)
+    if (is_compared(judge(pair))) bytes += pair.a->num_bytes() + pair.b->num_bytes();
+  return bytes;
 }
 
 Row row_of(const TensorDiff& tensor) {
@@ -191,13 +203,15 @@ FolderDiff diff_folders(const std::string& dir_a, const std::string& dir_b,
   };
   TensorFolder a(result.path_a = open(dir_a, "A")), b(result.path_b = open(dir_b, "B"));
   require_matches({&a.manifest(), &b.manifest()}, options.globs, options.state);
+  const Pairs pairs = pairs_of({a.manifest(), prefix_of(a, models)},
+                               {b.manifest(), prefix_of(b, models)}, options);
+  Activity::Stretch stretch("diff");
+  stretch.expect(bytes_to_read(pairs));
   Comparer comparer(a, b);
-  for (const auto& [name, pair] :
-       pairs_of({a.manifest(), prefix_of(a, models)},
-                {b.manifest(), prefix_of(b, models)}, options)) {
+  for (const auto& [name, pair] : pairs) {
     TensorDiff tensor{name.first,       name.second,      judge(pair),
                       describe(pair.a), describe(pair.b), {}};
-    if (tensor.verdict <= Verdict::kOtherType) {
+    if (is_compared(tensor.verdict)) {
       tensor.distance = comparer.distance_of(pair);
       if (tensor.verdict == Verdict::kEqual && tensor.distance->num_different > 0)
         tensor.verdict = Verdict::kDiffers;

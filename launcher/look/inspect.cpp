@@ -10,6 +10,7 @@
 #include "checkpoint/buffer.h"
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
+#include "engine/activity.h"
 #include "engine/errors.h"
 #include "launcher/bench/rounds.h"
 #include "launcher/huggingface/model_folder.h"
@@ -85,6 +86,12 @@ void count_tensors(Inspection& inspection, const Manifest& manifest) {
     ++kinds.back().second;
     if (tensor.kind == Kind::kParam) inspection.num_parameters += tensor.numel();
   }
+}
+
+int64_t bytes_of(const std::vector<const StoredTensor*>& tensors) {
+  int64_t bytes = 0;
+  for (const StoredTensor* tensor : tensors) bytes += tensor->num_bytes();
+  return bytes;
 }
 
 Summary summary_of(checkpoint::TensorFolder& folder, const StoredTensor& tensor,
@@ -192,8 +199,11 @@ Inspection inspect_folder(const std::string& dir, const InspectOptions& options,
   describe_model(inspection, models);
   describe_files(inspection, folder);
   count_tensors(inspection, manifest);
+  const auto selected = select(manifest, options.globs, options.state);
+  Activity::Stretch stretch("inspect");
+  if (options.norms) stretch.expect(bytes_of(selected));
   const checkpoint::Buffer room(kPieceBytes);
-  for (const StoredTensor* tensor : select(manifest, options.globs, options.state)) {
+  for (const StoredTensor* tensor : selected) {
     Inspected& inspected = inspection.tensors.emplace_back();
     inspected.tensor = {tensor->kind, tensor->fqn, tensor->dtype, tensor->shape};
     if (options.norms) inspected.summary = summary_of(folder, *tensor, room);

@@ -1,0 +1,25 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "checkpoint/verify.h"
+
+// Whether the bytes of checkpoints are those that were written.
+namespace zero::launcher {
+
+// The steps of a run, or `dir` itself where it is one. Throws Error(kUsage) where it is
+// neither.
+std::vector<std::string> folders_to_verify(const std::string& dir);
+
+// checkpoint::verify(), which people see progress. What cannot be opened is a damage,
+// too.
+checkpoint::VerifyReport verify_folder(const std::string& folder);
+
+// "sound: 1.2 GiB in 5 files", or each damage in a line.
+std::string to_text(const checkpoint::VerifyReport& report);
+
+// One JSON object of all of them.
+std::string to_line(const std::vector<std::string>& folders,
+                    const std::vector<checkpoint::VerifyReport>& reports);
+
+}  // namespace zero::launcher
