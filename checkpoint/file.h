@@ -90,6 +90,10 @@ class Folder {
   std::string path_;
 };
 
+// After so many bytes a long write is synced, so that the last sync does not stand still
+// for minutes.
+constexpr int64_t kSyncBytes = int64_t{256} << 20;
+
 // Read a whole small file; larger than `max_bytes` is an error.
 std::string read_text(const Folder& folder, const std::string& name, int64_t max_bytes);
 

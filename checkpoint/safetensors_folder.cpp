@@ -14,7 +14,7 @@ namespace zero::checkpoint {
 namespace {
 
 // What is read at once: it is still in the processor's cache when it is converted.
-constexpr int64_t kPieceBytes = int64_t{256} << 10;
+constexpr int64_t kReadBytes = int64_t{256} << 10;
 
 // In which file each tensor lies.
 using WeightMap = std::map<std::string, std::string>;
@@ -97,7 +97,7 @@ void require_agreement(const WeightMap& missing, const std::vector<std::string>&
 }  // namespace
 
 SafetensorsFolder::SafetensorsFolder(const std::string& folder)
-    : folder_(folder), bounce_(static_cast<size_t>(kPieceBytes)) {
+    : folder_(folder), bounce_(static_cast<size_t>(kReadBytes)) {
   try {
     read_headers();
   } catch (const CheckpointError& error) {
@@ -213,7 +213,7 @@ void SafetensorsFolder::read_values(const SafeTensor& tensor, int64_t begin,
                                     std::span<float> out) {
   const File& file = open(tensor.file);
   const int64_t element_bytes = size_of(tensor.dtype);
-  const auto piece_numel = static_cast<size_t>(kPieceBytes / element_bytes);
+  const auto piece_numel = static_cast<size_t>(kReadBytes / element_bytes);
   int64_t offset = tensor.offset + begin * element_bytes;
   const int64_t end = offset + static_cast<int64_t>(out.size()) * element_bytes;
   for (size_t done = 0; done < out.size(); done += piece_numel) {

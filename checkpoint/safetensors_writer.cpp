@@ -12,8 +12,7 @@
 namespace zero::checkpoint {
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{1} << 20;
-constexpr int64_t kSyncBytes = int64_t{256} << 20;
+constexpr int64_t kWriteBytes = int64_t{1} << 20;
 
 std::string file_name(size_t index, size_t num_files) {
   if (num_files == 1) return kSafetensorsFile;
@@ -88,7 +87,7 @@ SafetensorsWriter::SafetensorsWriter(const std::string& folder,
     : folder_(folder),
       io_(io),
       tensors_(checked(tensors, folder)),
-      bounce_(static_cast<size_t>(kPieceBytes)) {
+      bounce_(static_cast<size_t>(kWriteBytes)) {
   require_no_other_model(folder_);
   const auto dealt = deal_to_files(bytes_of(tensors), max_file_bytes);
   for (size_t i = 0; i < dealt.size(); ++i) {
@@ -142,7 +141,7 @@ void SafetensorsWriter::write_values(const SafeTensor& tensor, int64_t begin,
                                      std::span<const float> values) {
   File& file = files_[tensor.file];
   const int64_t element_bytes = size_of(tensor.dtype);
-  const auto piece_numel = static_cast<size_t>(kPieceBytes / element_bytes);
+  const auto piece_numel = static_cast<size_t>(kWriteBytes / element_bytes);
   for (size_t done = 0; done < values.size(); done += piece_numel) {
     const auto piece = values.subspan(done, std::min(piece_numel, values.size() - done));
     const size_t bytes = piece.size() * static_cast<size_t>(element_bytes);

@@ -13,8 +13,6 @@
 namespace zero::checkpoint {
 namespace {
 
-constexpr int64_t kSyncBytes = int64_t{256} << 20;
-
 File create_shard(const std::string& folder, int rank, int world_size, Io& io) {
   assert(0 <= rank && rank < world_size && world_size <= kMaxWorldSize);
   return Folder(folder).create(shard_file(rank, world_size), io);

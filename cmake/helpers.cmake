@@ -9,6 +9,12 @@ function(zero_library name)
   target_include_directories(${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/zero>)
   target_link_libraries(${name} PUBLIC ${arg_LIBRARIES})
+  # Eight files are one for the compiler, which reads what they include once; those with options of their own stay
+  # apart. So what a file keeps for itself has a name that no other of its library has.
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${ZERO_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  if(ZERO_UNITY)
+    target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)  # which is about headers
+  endif()
 endfunction()
 
 # zero_test(name SOURCES ... LIBRARIES ... [LABELS ...]): one GoogleTest program, one ctest entry per program.

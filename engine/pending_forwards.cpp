@@ -7,7 +7,7 @@
 namespace zero {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& cure) {
+[[noreturn]] void refuse_backward(const std::string& what, const std::string& cure) {
   throw Error(ExitCode::kUsage, what, "Engine::backward", cure);
 }
 
@@ -34,12 +34,12 @@ void PendingForwards::take(const std::unordered_set<torch::autograd::Node*>& nod
       const auto node = end.node.lock();
       if (!node || !nodes.contains(node.get())) continue;
       if (end.has_had_backward) {
-        refuse("a second backward through the same results of forward()",
-               "call forward again, or backward once, on the sum of the losses");
+        refuse_backward("a second backward through the same results of forward()",
+                        "call forward again, or backward once, on the sum of the losses");
       }
       if (forward.weights_version != weights_version) {
-        refuse("the weights changed between this forward and its backward",
-               "call backward before step(), set_full_parameter() or a load");
+        refuse_backward("the weights changed between this forward and its backward",
+                        "call backward before step(), set_full_parameter() or a load");
       }
       reached.push_back(&end);
     }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # README's first command: build, then train a small GPT on two MPI ranks with real text (the C++ headers of LibTorch),
-# print a sample, and resume the run. Takes three to four minutes on two cores.
+# print a sample, and resume the run. On two cores four minutes are spent compiling and one training.
 #
 #   ZERO_DEMO_OUT   folder of the run (default: runs/demo, made anew)
 set -euo pipefail

@@ -47,7 +47,7 @@ const std::unordered_map<std::string, Fill> kFactories{{"aten::empty", leave},
                                                        {"aten::randn_like", draw_normal}};
 
 // Tensors that small get memory at once: torch::tensor() writes into it by itself.
-constexpr size_t kSmallBytes = 1 << 20;
+constexpr size_t kOpenBytes = 1 << 20;
 
 bool is_write(const c10::Argument& argument) {
   return argument.alias_info() && argument.alias_info()->isWrite();
@@ -176,7 +176,7 @@ void run_factory(const c10::OperatorHandle& op, Arguments& arguments) {
   const at::Tensor meta = run_on_meta(op, arguments).value().back().toTensor();
   const Fill fill = kFactories.at(op.schema().name());
   const std::shared_ptr<RecordedValue> new_one = new_value(meta);
-  const bool is_open = fill == leave && new_one->num_bytes <= kSmallBytes;
+  const bool is_open = fill == leave && new_one->num_bytes <= kOpenBytes;
   const at::Tensor deferred =
       is_open ? make_open(meta, *new_one) : make_deferred(meta, new_one);
   arguments.replace_by({deferred});

@@ -30,7 +30,7 @@ at::Tensor from_rank_0(const at::Tensor& values, const std::string& fqn, Ranks& 
   return received;
 }
 
-SetValues copy_of(const at::Tensor& values) {
+SetValues copier_of(const at::Tensor& values) {
   const at::Tensor full = values.to(at::kFloat).contiguous();
   return [full](int64_t begin, std::span<float> slice) {
     std::copy_n(full.const_data_ptr<float>() + begin, slice.size(), slice.data());
@@ -94,9 +94,9 @@ std::optional<FirstValues> known_values(const ScannedModel& model, size_t param,
   const torch::NoGradGuard no_grad;
   const at::Tensor& tensor = model.tensors[param];
   if (is_taken_from_rank_0(model, param, options))
-    return {{"rank 0", "", copy_of(tensor.detach().cpu())}};
+    return {{"rank 0", "", copier_of(tensor.detach().cpu())}};
   if (const auto values = functions.values_of(param))
-    return {{"function of " + *functions.module_of(param), "", copy_of(*values)}};
+    return {{"function of " + *functions.module_of(param), "", copier_of(*values)}};
   if (const auto* rule = rule_for(model.params[param], options.init)) {
     return {{"rule " + rule->first, to_string(rule->second),
              drawn_from({rule->second, model.params[param].fqn}, options.seed)}};
@@ -104,7 +104,7 @@ std::optional<FirstValues> known_values(const ScannedModel& model, size_t param,
   if (const auto spec = recorded_spec(tensor))
     return {{"constructor", to_string(spec->spec), drawn_from(*spec, options.seed)}};
   if (has_no_values(tensor)) return {};
-  return {{"constructor", "", copy_of(replayed(model, param, options.seed))}};
+  return {{"constructor", "", copier_of(replayed(model, param, options.seed))}};
 }
 
 InitEntry entry_of(const at::Tensor& buffer, const std::string& fqn,
@@ -188,7 +188,7 @@ std::vector<InitEntry> fill_shards(const ScannedModel& model, const UnitPlan& pl
       continue;
     const std::string& fqn = model.params[i].fqn;
     const at::Tensor own = model.tensors[i].detach().to(at::kCPU, at::kFloat);
-    writer.write(i, copy_of(from_rank_0(own, fqn, ranks)));
+    writer.write(i, copier_of(from_rank_0(own, fqn, ranks)));
     entries[i] = InitEntry::of(fqn, "rank 0");
   }
   writer.finish(which, entries, ranks);

@@ -30,7 +30,7 @@ Gpt2Config gpt2_config(const ModelShape& shape) {
 
 // What a block keeps for its backward: both norms' inputs and outputs, queries, keys,
 // values and what attention makes of them, and the MLP before and after its GELU.
-ActivationBytes activation_bytes(const ModelShape& shape, const PassShape& pass) {
+ActivationBytes gpt2_activation_bytes(const ModelShape& shape, const PassShape& pass) {
   const Gpt2Config config = gpt2_config(shape);
   const auto dim = static_cast<double>(config.n_embd);
   DecoderSizes sizes;
@@ -103,7 +103,7 @@ ModelFamily gpt2_family() {
   family.init_rules = [](const ModelShape& shape) {
     return gpt2_init_rules(gpt2_config(shape));
   };
-  family.activation_bytes = activation_bytes;
+  family.activation_bytes = gpt2_activation_bytes;
   return family;
 }
 

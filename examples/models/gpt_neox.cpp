@@ -197,7 +197,7 @@ class NeoX : public Decoder {
   NeoXModel gpt_neox{nullptr};
 };
 
-InitRules init_rules(const ModelShape& shape) {
+InitRules neox_init_rules(const ModelShape& shape) {
   return {{"*norm.weight", ones()},
           {"*.bias", zeros()},
           {"*", normal(0, neox_config(shape).initializer_range)}};
@@ -206,7 +206,7 @@ InitRules init_rules(const ModelShape& shape) {
 // What a layer keeps for its backward: its norms' inputs and outputs, queries and keys as
 // they come and rotated, values, what attention makes of them, and the MLP before and
 // after its GELU.
-ActivationBytes activation_bytes(const ModelShape& shape, const PassShape& pass) {
+ActivationBytes neox_activation_bytes(const ModelShape& shape, const PassShape& pass) {
   const NeoXConfig config = neox_config(shape);
   const auto dim = static_cast<double>(config.hidden_size);
   DecoderSizes sizes;
@@ -225,7 +225,7 @@ json pythia(int64_t layers, int64_t dim, int64_t heads, int64_t vocab = 50304) {
           {"intermediate_size", 4 * dim}};
 }
 
-std::map<std::string, json> presets() {
+std::map<std::string, json> neox_presets() {
   json tiny = pythia(4, 128, 4);
   tiny["vocab_size"] = nullptr;
   tiny["max_position_embeddings"] = 256;
@@ -277,7 +277,7 @@ ModelFamily gpt_neox_family() {
        {},
        "gpt_neox.",
        {"*.attention.bias", "*.attention.masked_bias", "*.rotary_emb.inv_freq"}}};
-  family.presets = presets();
+  family.presets = neox_presets();
   family.default_preset = "pythia-1m";
   family.modernise = [](json& config) {
     modernise_rotary(config, "rotary_emb_base", "rotary_pct");
@@ -290,8 +290,8 @@ ModelFamily gpt_neox_family() {
   family.make = [](const ModelShape& shape) {
     return as_language_model(std::make_shared<NeoX>(neox_config(shape)));
   };
-  family.init_rules = init_rules;
-  family.activation_bytes = activation_bytes;
+  family.init_rules = neox_init_rules;
+  family.activation_bytes = neox_activation_bytes;
   return family;
 }
 

@@ -174,7 +174,7 @@ class GptJ : public Decoder {
   GptJTransformer transformer{nullptr};
 };
 
-InitRules init_rules(const ModelShape& shape) {
+InitRules gptj_init_rules(const ModelShape& shape) {
   return {{"*.ln_?.weight", ones()},
           {"*.bias", zeros()},
           {"*", normal(0, gptj_config(shape).initializer_range)}};
@@ -183,7 +183,7 @@ InitRules init_rules(const ModelShape& shape) {
 // What a block keeps for its backward: its norm's input and output, queries, keys and
 // values, the first two rotated, what attention makes of them, and the MLP before and
 // after its GELU.
-ActivationBytes activation_bytes(const ModelShape& shape, const PassShape& pass) {
+ActivationBytes gptj_activation_bytes(const ModelShape& shape, const PassShape& pass) {
   const GptJConfig config = gptj_config(shape);
   const auto dim = static_cast<double>(config.n_embd);
   DecoderSizes sizes;
@@ -194,7 +194,7 @@ ActivationBytes activation_bytes(const ModelShape& shape, const PassShape& pass)
   return decoder_activation_bytes(sizes, shape, pass);
 }
 
-void resize(json& config) {
+void gptj_resize(json& config) {
   const int64_t dim = config.at("n_embd"), heads = config.at("n_head");
   config["n_inner"] = nullptr;
   config["rotary_dim"] = std::min<int64_t>(64, dim / heads / 2 * 2);
@@ -239,13 +239,13 @@ ModelFamily gptj_family() {
                       {"rotary_dim", 16}}},
                     {"gptj-6b", json::object()}};
   family.default_preset = "gptj-1m";
-  family.resize = resize;
+  family.resize = gptj_resize;
   family.check = [](const ModelShape& shape) { gptj_config(shape); };
   family.make = [](const ModelShape& shape) {
     return as_language_model(std::make_shared<GptJ>(gptj_config(shape)));
   };
-  family.init_rules = init_rules;
-  family.activation_bytes = activation_bytes;
+  family.init_rules = gptj_init_rules;
+  family.activation_bytes = gptj_activation_bytes;
   return family;
 }
 

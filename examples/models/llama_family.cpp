@@ -108,7 +108,7 @@ void check(const LlamaConfig& llama, const ConfigReader& config) {
 
 // The sizes that go with another width than that of a preset: feed-forward layers of 8/3
 // of it, rounded up to 64, and a head of keys and values for each of the queries'.
-void resize(json& config) {
+void llama_resize(json& config) {
   const int64_t dim = config.at("hidden_size"), heads = config.at("num_attention_heads");
   config["intermediate_size"] = (dim * 8 / 3 + 63) / 64 * 64;
   config["num_key_value_heads"] = heads;
@@ -124,7 +124,7 @@ void age(json& config) {
     config["head_dim"] = config.at("hidden_size").get<int64_t>() / heads.get<int64_t>();
 }
 
-InitRules init_rules(const ModelShape& shape) {
+InitRules llama_init_rules(const ModelShape& shape) {
   const LlamaConfig config = llama_config(shape);
   InitSpec embedding = normal(0, config.initializer_range);
   if (config.padding_idx) {
@@ -142,7 +142,7 @@ InitRules init_rules(const ModelShape& shape) {
 // What a layer keeps for its backward: of each norm its input, the normalised input twice
 // and in fp32; queries, rotated and as they went in, keys and values as often as queries
 // use them, what attention makes of them; gate, its SiLU, up and their product.
-ActivationBytes activation_bytes(const ModelShape& shape, const PassShape& pass) {
+ActivationBytes llama_activation_bytes(const ModelShape& shape, const PassShape& pass) {
   const LlamaConfig c = llama_config(shape);
   const auto dim = static_cast<double>(c.hidden_size),
              inner = static_cast<double>(c.intermediate_size),
@@ -178,7 +178,7 @@ json llama3_rope(double factor) {
           {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 8192}};
 }
 
-std::map<std::string, json> presets() {
+std::map<std::string, json> llama_presets() {
   const json small = {{"vocab_size", nullptr},
                       {"max_position_embeddings", 256},
                       {"rms_norm_eps", 1e-5},
@@ -292,17 +292,17 @@ ModelFamily llama_family() {
                  .ffn_dim = "intermediate_size",
                  .positions = "max_position_embeddings"};
   family.classes = llama_classes();
-  family.presets = presets();
+  family.presets = llama_presets();
   family.default_preset = "llama-10m";
   family.modernise = [](json& config) { modernise_rotary(config); };
   family.age = age;
-  family.resize = resize;
+  family.resize = llama_resize;
   family.check = [](const ModelShape& shape) { llama_config(shape); };
   family.make = [](const ModelShape& shape) {
     return as_language_model(std::make_shared<LlamaImpl>(llama_config(shape)));
   };
-  family.init_rules = init_rules;
-  family.activation_bytes = activation_bytes;
+  family.init_rules = llama_init_rules;
+  family.activation_bytes = llama_activation_bytes;
   return family;
 }
 

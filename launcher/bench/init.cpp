@@ -5,15 +5,12 @@
 #include "launcher/process/environment.h"
 #include "launcher/process/runner.h"
 #include "launcher/process/world.h"
+#include "launcher/run/lines.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/derived.h"
 
 namespace zero::launcher {
-namespace {
-
-constexpr int64_t kMiB = 1 << 20;
-
-}  // namespace
+namespace {}  // namespace
 
 BenchOfRanks bench_init(const BenchOptions& options, const ModelFamilies& models) {
   return [options, &models](const World& world) -> std::vector<Row> {

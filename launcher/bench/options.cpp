@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "engine/errors.h"
+#include "launcher/run/lines.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/help.h"
 #include "launcher/settings/names.h"
@@ -15,7 +16,6 @@
 namespace zero::launcher {
 namespace {
 
-constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kSmallest = 64 << 10, kMostRounds = 1000;
 
 // Too large to stay in a cache: four times the last one, of 32 MiB where nobody tells.

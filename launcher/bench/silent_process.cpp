@@ -6,13 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <exception>
 
 #include "engine/errors.h"
 #include "launcher/bench/rounds.h"
+#include "launcher/process/child.h"
 #include "launcher/process/environment.h"
 #include "launcher/run/console.h"
 #include "launcher/run/report.h"
@@ -23,10 +22,6 @@ namespace {
 
 // Messages arrive whole or not at all: the number of steps, then CPUs; or a StepsTaken.
 constexpr size_t kMostNumbers = 1 << 13;
-
-[[noreturn]] void fail(const std::string& problem) {
-  throw Error(ExitCode::kEnvironment, problem + ": " + std::strerror(errno), "", "");
-}
 
 StepsTaken take_steps(const SilentProcess::Step& step, int num_steps) {
   step();
@@ -71,9 +66,9 @@ void serve(int socket, const std::function<SilentProcess::Step()>& make) {
 SilentProcess::SilentProcess(const std::function<Step()>& make) {
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
-    fail("cannot make a socket");
+    throw_by_errno("cannot make a socket");
   pid_ = fork();
-  if (pid_ < 0) fail("cannot start a process");
+  if (pid_ < 0) throw_by_errno("cannot start a process");
   if (pid_ == 0) {
     close(sockets[0]);
     live_in_silence(sockets[1], make);

@@ -16,6 +16,7 @@
 #include "launcher/process/runner.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
+#include "launcher/run/lines.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/derived.h"
 #include "offload/topology.h"
@@ -23,7 +24,6 @@
 namespace zero::launcher {
 namespace {
 
-constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kNumEqualUnits = 24, kFewTokens = 64;
 
 std::vector<int> first_of(const std::vector<int>& cpus, int count) {

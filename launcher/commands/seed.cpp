@@ -22,7 +22,7 @@
 namespace zero::launcher {
 namespace {
 
-void require_new(const std::string& out) {
+void require_no_steps(const std::string& out) {
   const auto steps = checkpoint::list_steps(out);
   if (steps.empty()) return;
   throw Error(ExitCode::kUsage, fmt::format("{} checkpoint(s) are there", steps.size()),
@@ -53,7 +53,7 @@ int seed(const Call& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const Settings settings = read_settings(call.line, call.environment,
                                           {.verb = "seed", .models = &call.models});
-  require_new(settings.out);
+  require_no_steps(settings.out);
   const auto start = std::chrono::steady_clock::now();
   const ModelFamily& family = *find_family(call.models, settings.model);
   ModelShape shape = new_shape(family, settings);

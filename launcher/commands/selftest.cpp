@@ -75,7 +75,7 @@ SelftestResult try_promise(const Promise& promise) {
 }
 
 // Nobody's file is written over, and that is told before two minutes are over.
-void require_new(const std::string& path) {
+void require_new_file(const std::string& path) {
   std::error_code ignored;
   if (!path.empty() && std::filesystem::exists(path, ignored))
     throw Error(ExitCode::kUsage, "something of that name is there", path,
@@ -103,7 +103,7 @@ int selftest(const Call& call) {
   const Settings asked =
       read_settings(line, call.environment,
                     {.num_ranks = 0, .is_complete = false, .models = &call.models});
-  require_new(line.to);
+  require_new_file(line.to);
   SelftestReport report{program_version(),
                         look_at_machine(),
                         make_trial(asked, call.models, num_usable_gpus()),

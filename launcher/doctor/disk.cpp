@@ -21,8 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kGiB = 1 << 30, kPieceBytes = 8 << 20, kMostBytes = 256 << 20;
-constexpr double kPatience = 2;  // seconds
+constexpr int64_t kBlockBytes = 8 * kMiB, kMostBytes = 256 * kMiB;
+constexpr double kWritePatience = 2;  // seconds
 
 fs::path nearest_folder(const std::string& out) {
   fs::path folder = fs::absolute(out.empty() ? "." : out).lexically_normal();
@@ -34,7 +34,7 @@ fs::path nearest_folder(const std::string& out) {
 
 // Nothing that a disk could make smaller.
 std::vector<uint64_t> noise() {
-  std::vector<uint64_t> values(kPieceBytes / sizeof(uint64_t));
+  std::vector<uint64_t> values(kBlockBytes / sizeof(uint64_t));
   std::ranges::generate(values, std::mt19937_64(1));
   return values;
 }
@@ -47,17 +47,17 @@ void measure(const fs::path& path, DiskFacts& facts) {
   folder.unlink(name, io);
   std::vector<uint64_t> piece = noise();
   const int64_t most = std::min(kMostBytes, facts.free / 4);
-  while (facts.bytes + kPieceBytes <= most && facts.write_seconds < kPatience) {
+  while (facts.bytes + kBlockBytes <= most && facts.write_seconds < kWritePatience) {
     facts.write_seconds += seconds_of([&] {
-      file.write(piece.data(), kPieceBytes, facts.bytes, io);
+      file.write(piece.data(), kBlockBytes, facts.bytes, io);
       file.sync(io);
     });
-    facts.bytes += kPieceBytes;
+    facts.bytes += kBlockBytes;
   }
   posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
   facts.read_seconds = seconds_of([&] {
-    for (int64_t at = 0; at < facts.bytes; at += kPieceBytes)
-      file.read(piece.data(), kPieceBytes, at);
+    for (int64_t at = 0; at < facts.bytes; at += kBlockBytes)
+      file.read(piece.data(), kBlockBytes, at);
   });
 }
 

@@ -16,8 +16,6 @@
 namespace zero::launcher {
 namespace {
 
-constexpr int64_t kMiB = 1 << 20, kGiB = 1 << 30;
-
 // ---- memory
 
 Finding judge_room(const MemoryFacts& facts) {

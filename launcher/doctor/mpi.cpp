@@ -22,7 +22,7 @@
 namespace zero::launcher {
 namespace {
 
-constexpr double kLimit = 10;  // seconds
+constexpr double kHelloLimit = 10;  // seconds
 
 std::string first_line(const std::string& text) {
   std::istringstream lines(text);
@@ -139,7 +139,8 @@ MpiFacts read_mpi(const std::vector<std::string>& environment,
   MpiFacts facts;
   facts.library = mpi_versions().second;
   if (is_in_path("mpirun", environment)) {
-    const ChildOutcome told = run_child({{"mpirun", "--version"}, environment, kLimit});
+    const ChildOutcome told =
+        run_child({{"mpirun", "--version"}, environment, kHelloLimit});
     facts.mpirun =
         told.text.empty() ? "mpirun --version says nothing" : first_line(told.text);
   }
@@ -159,7 +160,7 @@ MpiFacts read_mpi(const std::vector<std::string>& environment,
 
 Hello say_hello(const std::vector<std::string>& environment) {
   Hello hello;
-  hello.limit = kLimit;
+  hello.limit = kHelloLimit;
   ChildOrder order{mpirun_words({hello.num_ranks, "", {"hello"}, ""},
                                 path_of_this_program(), environment),
                    mpirun_variables(environment, geteuid() == 0), hello.limit};

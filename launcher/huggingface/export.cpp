@@ -103,7 +103,7 @@ struct Piece {
 };
 
 // What is read at once, in the order of the tensors: a part of one, or many small ones.
-using Batch = std::vector<Piece>;
+using TensorBatch = std::vector<Piece>;
 
 // What a piece takes in memory: the next one begins at a good place, too.
 int64_t room_of(int64_t numel) {
@@ -111,8 +111,8 @@ int64_t room_of(int64_t numel) {
   return (numel + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-std::vector<Batch> batches_of(const std::vector<const StoredTensor*>& parameters) {
-  std::vector<Batch> batches;
+std::vector<TensorBatch> batches_of(const std::vector<const StoredTensor*>& parameters) {
+  std::vector<TensorBatch> batches;
   int64_t room = 0;
   for (const StoredTensor* tensor : parameters) {
     const int64_t numel = tensor->numel();
@@ -141,7 +141,8 @@ class Values {
   checkpoint::Buffer bytes_{kBatchNumel * sizeof(float)};
 };
 
-void read(checkpoint::Reader& reader, const Batch& batch, const Values& values) {
+void read_batch(checkpoint::Reader& reader, const TensorBatch& batch,
+                const Values& values) {
   float* next = values.data();
   for (const auto& [tensor, begin, numel] : batch) {
     reader.read(checkpoint::Kind::kParam, tensor->fqn, begin, numel, next);
@@ -149,8 +150,8 @@ void read(checkpoint::Reader& reader, const Batch& batch, const Values& values) 
   }
 }
 
-void write(checkpoint::SafetensorsWriter& writer, const Batch& batch,
-           const Values& values) {
+void write_batch(checkpoint::SafetensorsWriter& writer, const TensorBatch& batch,
+                 const Values& values) {
   const float* next = values.data();
   for (const auto& [tensor, begin, numel] : batch) {
     writer.write(tensor->fqn, begin, {next, static_cast<size_t>(numel)});
@@ -158,20 +159,20 @@ void write(checkpoint::SafetensorsWriter& writer, const Batch& batch,
   }
 }
 
-void ask_for(checkpoint::Reader& reader, const Batch& batch) {
+void ask_for(checkpoint::Reader& reader, const TensorBatch& batch) {
   for (const auto& [tensor, begin, numel] : batch)
     reader.ask_for(checkpoint::Kind::kParam, tensor->fqn, begin, numel);
 }
 
 // One batch is fetched from the disk, one is read, and one is written.
-void copy(checkpoint::Reader& reader, const std::vector<Batch>& batches,
+void copy(checkpoint::Reader& reader, const std::vector<TensorBatch>& batches,
           checkpoint::SafetensorsWriter& writer) {
   std::array<Values, 2> values;
   const auto start = [&](size_t i) {
     return std::async(std::launch::async, [&, i] {
       if (i == 0) ask_for(reader, batches[i]);
       if (i + 1 < batches.size()) ask_for(reader, batches[i + 1]);
-      read(reader, batches[i], values[i % 2]);
+      read_batch(reader, batches[i], values[i % 2]);
     });
   };
   std::future<void> reading;
@@ -179,7 +180,7 @@ void copy(checkpoint::Reader& reader, const std::vector<Batch>& batches,
   for (size_t i = 0; i < batches.size(); ++i) {
     reading.get();
     if (i + 1 < batches.size()) reading = start(i + 1);
-    write(writer, batches[i], values[i % 2]);
+    write_batch(writer, batches[i], values[i % 2]);
   }
 }
 

@@ -25,16 +25,12 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kLook = 10ms;
 constexpr auto kFarewell = 3s;  // mpirun gives its ranks one
 
-[[noreturn]] void fail(const std::string& problem) {
-  throw Error(ExitCode::kEnvironment, problem + ": " + std::strerror(errno));
-}
-
 // Memory that a process writes to as to a file. What outlives it may hold it open, and
 // nobody waits for that.
 class Output {
  public:
   Output() : file_(memfd_create("output", MFD_CLOEXEC)) {
-    if (file_ < 0) fail("cannot get memory for the output of a process");
+    if (file_ < 0) throw_by_errno("cannot get memory for the output of a process");
   }
   ~Output() { close(file_); }
   Output(const Output&) = delete;
@@ -98,6 +94,10 @@ class Child {
 
 }  // namespace
 
+void throw_by_errno(const std::string& problem) {
+  throw Error(ExitCode::kEnvironment, problem + ": " + std::strerror(errno));
+}
+
 void begin_child(pid_t parent, int signal_of_death) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, signal_of_death);
@@ -116,7 +116,7 @@ ChildOutcome run_child(ChildOrder order) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
   };
   const pid_t parent = getpid(), pid = fork();
-  if (pid < 0) fail("cannot start a process");
+  if (pid < 0) throw_by_errno("cannot start a process");
   if (pid == 0) become(words.data(), variables.data(), output.descriptor(), parent);
   setpgid(pid, pid);
   Child child(pid);

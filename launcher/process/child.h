@@ -19,6 +19,9 @@ struct ChildOutcome {
   double seconds = 0;
 };
 
+// Throw Error(kEnvironment): what was tried, and what the system says to that.
+[[noreturn]] void throw_by_errno(const std::string& problem);
+
 // Start a process in a group of its own, and wait for it.
 //
 // It is ended, in a second or two and with the ranks that it has started, when its time

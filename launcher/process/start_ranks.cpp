@@ -5,9 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -25,7 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kLook = 20ms;
+constexpr auto kGlance = 20ms;
 // mpirun passes a signal on to the ranks that it has started: one that came too early is
 // lost, and the file STOP says it again.
 constexpr auto kPatience = 3s;
@@ -57,7 +55,7 @@ class Job {
     int status = 0;
     while (waitpid(pid_, &status, WNOHANG) == 0) {
       if (stop_signal() != 0) pass_on();
-      std::this_thread::sleep_for(kLook);
+      std::this_thread::sleep_for(kGlance);
     }
     if (has_left_file_) unlink(ranks_.stop_file.c_str());
     return judge(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
@@ -174,10 +172,7 @@ int start_ranks(const RanksToStart& ranks) {
 
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid < 0) {
-    throw Error(ExitCode::kEnvironment,
-                std::string("cannot start a process: ") + std::strerror(errno));
-  }
+  if (pid < 0) throw_by_errno("cannot start a process");
   if (pid == 0) become_mpirun(word_pointers.data(), variable_pointers.data(), parent);
   setpgid(pid, pid);
   return Job(pid, ranks).wait();

@@ -30,7 +30,7 @@ struct Note {
   char text[512] = {};
   size_t length = 0;
 };
-Note notes[2];
+Note both_notes[2];
 std::atomic<const Note*> current_note = nullptr;
 
 std::atomic<int> first_signal = 0;
@@ -108,7 +108,7 @@ void catch_stop_signals() {
 int stop_signal() { return first_signal; }
 
 void set_signal_note(const std::string& note) {
-  Note& next = current_note == &notes[0] ? notes[1] : notes[0];
+  Note& next = current_note == &both_notes[0] ? both_notes[1] : both_notes[0];
   next.length = std::min(note.size(), sizeof next.text - 1);
   std::memcpy(next.text, note.data(), next.length);
   next.text[next.length++] = '\n';

@@ -46,7 +46,7 @@ std::string plural(int64_t count, const char* what) {
 std::string about(const History& history) {
   const json family = last_start(history, "/family");
   std::string text =
-      shown(family.is_null() ? last_start(history, "/config/model") : family);
+      value_text(family.is_null() ? last_start(history, "/config/model") : family);
   const auto add = [&](const std::string& more) {
     text += (text.empty() || more.empty() ? "" : ", ") + more;
   };
@@ -56,7 +56,7 @@ std::string about(const History& history) {
   };
   add_count("/world/parameters", "parameter");
   add_count("/world/size", "rank");
-  add(shown(last_start(history, "/config/dtype")));
+  add(value_text(last_start(history, "/config/dtype")));
   return text.empty() ? "A run" : text;
 }
 
@@ -180,7 +180,6 @@ std::string charts(const History& history) {
                     .from_zero = true},
                    steps);
   };
-  constexpr double kGiB = 1 << 30;
   const Series norm = history.series(&StepRow::grad_norm);
   return "<div class=\"charts\">\n" + loss_chart(history, steps) +
          chart("Gradient norm", "before clipping", lines_of("norm", norm),
@@ -190,7 +189,7 @@ std::string charts(const History& history) {
                lines_of("tokens/s", history.series(&StepRow::tokens_per_second))) +
          chart("Free memory", "GiB of rank 0's host",
                lines_of("GiB",
-                        scaled(history.series(&StepRow::host_bytes_free), 1 / kGiB))) +
+                        scaled(history.series(&StepRow::host_bytes_free), 1.0 / kGiB))) +
          chart("Loss scale", "", {{"scale", "", history.series(&StepRow::loss_scale)}},
                2) +
          "</div>\n";

@@ -55,8 +55,8 @@ std::string changes(const json& before, const json& now) {
   for (const auto& [key, value] : now.items()) {
     const json old = before.value(key, json());
     if (old != value)
-      text += fmt::format("{}{} {} \u2192 {}", text.empty() ? "" : ", ", key, shown(old),
-                          shown(value));
+      text += fmt::format("{}{} {} \u2192 {}", text.empty() ? "" : ", ", key,
+                          value_text(old), value_text(value));
   }
   return text;
 }
@@ -65,7 +65,8 @@ std::string hosts_of(const json& record) {
   const json hosts = at(record, "/world/hosts");
   std::string text;
   for (const auto& [name, ranks] : hosts.items())
-    text += fmt::format("{}{} \u00d7 {}", text.empty() ? "" : ", ", shown(ranks), name);
+    text +=
+        fmt::format("{}{} \u00d7 {}", text.empty() ? "" : ", ", value_text(ranks), name);
   return hosts.is_object() ? text : "";
 }
 
@@ -77,13 +78,14 @@ std::string sample_item(const Sample& sample) {
 
 }  // namespace
 
-std::string shown(const json& value) {
+std::string value_text(const json& value) {
   if (value.is_null()) return "";
   if (!value.is_array())
     return value.is_string() ? value.get<std::string>()
                              : value.dump(-1, ' ', false, json::error_handler_t::replace);
   std::string text;
-  for (const json& element : value) text += (text.empty() ? "" : ", ") + shown(element);
+  for (const json& element : value)
+    text += (text.empty() ? "" : ", ") + value_text(element);
   return text;
 }
 
@@ -111,19 +113,19 @@ std::string settings_tables(const History& history) {
   for (const Setting& setting : setting_table()) {
     if (!config.contains(setting.key)) continue;
     const json& value = config[setting.key];
-    const std::string of_default = shown(setting.value(defaults));
+    const std::string of_default = value_text(setting.value(defaults));
     const std::string name = "<td><code>" + setting.key + "</code></td>";
     if (value != setting.value(defaults)) {
-      changed += row(name + cell(shown(value)) + cell(of_default));
+      changed += row(name + cell(value_text(value)) + cell(of_default));
       continue;
     }
     if (group != setting.group)
       others += row("<th colspan=\"2\">" + (group = setting.group) + "</th>");
-    others += row(name + cell(shown(value)));
+    others += row(name + cell(value_text(value)));
   }
   std::string unknown;
   for (const auto& [key, value] : config.items()) {
-    if (!find_setting(key)) unknown += row(cell(key) + cell(shown(value)));
+    if (!find_setting(key)) unknown += row(cell(key) + cell(value_text(value)));
   }
   return table(head("setting") + head("value") + head("default"), changed) +
          folded("All others, as they are by default",
@@ -139,8 +141,8 @@ std::string memory_table(const History& history) {
   int64_t sum = 0;
   for (const json& entry : entries.is_array() ? entries : json::array()) {
     const json bytes = at(entry, "/bytes");
-    rows += row(cell(shown(at(entry, "/owner"))) + cell(shown(at(entry, "/tier"))) +
-                number_cell(bytes_of(bytes)));
+    rows += row(cell(value_text(at(entry, "/owner"))) +
+                cell(value_text(at(entry, "/tier"))) + number_cell(bytes_of(bytes)));
     if (bytes.is_number_integer()) sum += bytes.get<int64_t>();
   }
   if (!rows.empty())
@@ -178,11 +180,11 @@ std::string starts_table(const History& history) {
     if (i >= num_left_out) {
       rows += row("<td class=\"time\">" + utc_time(start.wall) + "</td>" +
                   number_cell(grouped(start.step)) +
-                  number_cell(shown(at(start.record, "/world/size"))) +
+                  number_cell(value_text(at(start.record, "/world/size"))) +
                   cell(hosts_of(start.record)) +
-                  cell(shown(at(start.record, "/world/device"))) +
-                  number_cell(shown(at(start.record, "/world/threads"))) +
-                  number_cell(shown(at(start.record, "/world/adam_threads"))) +
+                  cell(value_text(at(start.record, "/world/device"))) +
+                  number_cell(value_text(at(start.record, "/world/threads"))) +
+                  number_cell(value_text(at(start.record, "/world/adam_threads"))) +
                   cell(changes(before, config)));
     }
     before = config;

@@ -9,7 +9,7 @@
 namespace zero::launcher {
 
 // A text, or a number, or what a list holds with commas; nothing for null.
-std::string shown(const nlohmann::json& value);
+std::string value_text(const nlohmann::json& value);
 // What a record has under "/world/size"; null where it has nothing.
 nlohmann::json at(const nlohmann::json& record, const char* pointer);
 // "2026-11-23 09:31 UTC"; empty for a time that no run has.

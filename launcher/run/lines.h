@@ -51,6 +51,8 @@ std::string labelled(const std::string& label, const std::string& text);
 // In one line, whatever bytes its texts hold.
 std::string json_text(const nlohmann::ordered_json& value);
 
+constexpr int64_t kMiB = int64_t{1} << 20, kGiB = int64_t{1} << 30;
+
 std::string short_count(double count);       // 38.3k
 std::string short_duration(double seconds);  // 28m
 std::string short_bytes(int64_t bytes);      // 1.5 GiB

@@ -1,10 +1,10 @@
 #include "launcher/run/metrics.h"
 
-#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "launcher/run/lines.h"
+#include "launcher/run/pace.h"
 
 namespace zero::launcher {
 namespace {
@@ -12,10 +12,7 @@ namespace {
 // The order of the keys is that of the code: a person reads these lines too.
 using Json = nlohmann::ordered_json;
 
-double wall_seconds() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count() * 1e-3;
-}
+int64_t wall_milliseconds() { return std::llround(wall_seconds() * 1e3); }
 
 Json to_json(const StepRecord& r) {
   const double rate = r.seconds > 0 ? 1 / r.seconds : 0;
@@ -32,7 +29,7 @@ Json to_json(const StepRecord& r) {
                {"updates_per_second", r.skipped ? 0 : rate},
                {"host_bytes_free", r.host_bytes_free},
                {"host_bytes_peak", r.host_bytes_peak},
-               {"wall", wall_seconds()},
+               {"wall", wall_milliseconds() * 1e-3},
                {"bytes_h2d", r.traffic.to_device},
                {"bytes_d2h", r.traffic.from_device},
                {"bytes_gathered", r.traffic.gathered},
@@ -119,7 +116,7 @@ void Metrics::eval(const EvalRecord& r) {
 void Metrics::note(const std::string& type, const nlohmann::ordered_json& record) {
   Json line = {{"type", type}};
   line.update(record);
-  line["wall"] = wall_seconds();
+  line["wall"] = wall_milliseconds() * 1e-3;
   append(jsonl_, line);
 }
 

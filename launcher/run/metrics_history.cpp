@@ -56,7 +56,7 @@ bool is_redone(const json& record, int64_t step, bool is_behind_save) {
   return type == "gap" && is_behind_save;
 }
 
-enum class Verdict { kStays, kGoes, kEnough };  // enough: this line and all before stay
+enum class Fate { kStays, kGoes, kEnough };  // enough: this line and all before stay
 
 // A log that is cut from its end. Whatever fails leaves it as it was, or with some of the
 // lines that should go, which the next resume finds again.
@@ -90,9 +90,9 @@ class Log {
     size_t num_behind = 0;          // of those, behind the first line that goes
     LinesFromEnd lines(descriptor_, size_);
     for (auto line = lines.next(); line; line = lines.next()) {
-      const Verdict verdict = line->is_torn ? Verdict::kGoes : judge(line->text);
-      if (verdict == Verdict::kEnough) break;
-      if (verdict == Verdict::kStays) {
+      const Fate fate = line->is_torn ? Fate::kGoes : judge(line->text);
+      if (fate == Fate::kEnough) break;
+      if (fate == Fate::kStays) {
         kept.push_back(line->text + '\n');
         continue;
       }
@@ -174,16 +174,16 @@ int64_t cut_jsonl(const std::string& path, int64_t step, int64_t num_batches) {
     const json record = record_of(line);
     const bool is_enough = has_save ? is_save_of(record, step, num_batches)
                                     : is_of_earlier_step(record, step + 1);
-    if (is_enough) return Verdict::kEnough;
-    return is_redone(record, step, has_save) ? Verdict::kGoes : Verdict::kStays;
+    if (is_enough) return Fate::kEnough;
+    return is_redone(record, step, has_save) ? Fate::kGoes : Fate::kStays;
   });
 }
 
 int64_t cut_csv(const std::string& path, int64_t step) {
   return Log(path).cut([&](const std::string& row) {
     const auto number = parse_integer(row.substr(0, row.find(',')));
-    if (!number) return Verdict::kStays;
-    return *number > step ? Verdict::kGoes : Verdict::kEnough;
+    if (!number) return Fate::kStays;
+    return *number > step ? Fate::kGoes : Fate::kEnough;
   });
 }
 

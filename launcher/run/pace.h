@@ -69,6 +69,9 @@ class TimeLimit {
 
 double seconds_since(std::chrono::steady_clock::time_point begin);
 
+// Since 1970.
+double wall_seconds();
+
 // Seconds since this process was started, by the system's own record.
 double process_age();
 

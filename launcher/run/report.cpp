@@ -31,16 +31,16 @@ const std::string kMemoryCure =
     "with offload_activations";
 
 // torch appends where in its sources the check stands, and a stack.
-std::string first_line(const std::string& text) {
+std::string without_stack(const std::string& text) {
   return text.substr(0, std::min(text.find("\nException raised from"), text.find('\n')));
 }
 
 Error describe_other(const std::string& text) {
   for (const char* sign : {"can't allocate memory", "out of memory"}) {
     if (text.find(sign) != text.npos)
-      return {ExitCode::kEnvironment, first_line(text), "", kMemoryCure};
+      return {ExitCode::kEnvironment, without_stack(text), "", kMemoryCure};
   }
-  return {ExitCode::kTraining, first_line(text)};
+  return {ExitCode::kTraining, without_stack(text)};
 }
 
 std::string joined(const std::string& file, const std::string& fqn) {

@@ -5,11 +5,11 @@
 
 #include <array>
 #include <bit>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 
 #include "checkpoint/processes.h"
+#include "launcher/run/pace.h"
 
 namespace zero::launcher {
 namespace {
@@ -47,11 +47,6 @@ std::string bytes_field(uint64_t field, const std::string& bytes) {
 
 // --- event.proto and summary.proto of TensorFlow
 
-double wall_seconds() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
-
 std::string event(int64_t step) {
   return key(1, Wire::kFixed64) + bytes_of(wall_seconds()) + number_field(2, step);
 }
@@ -69,7 +64,7 @@ std::string scalar(const std::string& tag, double value) {
                             bytes_of(static_cast<float>(value)));
 }
 
-std::string record_of(const std::string& data) {
+std::string framed(const std::string& data) {
   const auto masked = [](std::string_view bytes) {
     return std::rotr(crc32c(bytes), 15) + 0xa282ead8u;
   };
@@ -106,13 +101,13 @@ uint32_t crc32c(std::string_view bytes) {
 
 TensorboardFile::TensorboardFile(const std::string& folder, int64_t first_step)
     : file_(new_path(folder), "") {
-  file_.append(record_of(version_event()) + record_of(start_event(first_step)));
+  file_.append(framed(version_event()) + framed(start_event(first_step)));
 }
 
 void TensorboardFile::write(int64_t step, const Scalars& scalars) {
   std::string summary;
   for (const auto& [tag, value] : scalars) summary += scalar(tag, value);
-  file_.append(record_of(event(step) + bytes_field(5, summary)));
+  file_.append(framed(event(step) + bytes_field(5, summary)));
 }
 
 }  // namespace zero::launcher

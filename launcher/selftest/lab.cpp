@@ -22,7 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kLimit = 300;  // seconds that a run may take; it is none of the promises
+constexpr double kRunLimit = 300;  // seconds that a run may take; it is none of the
+                                   // promises
 
 std::string make_folder() {
   std::error_code error;
@@ -92,10 +93,11 @@ std::string Lab::start(int num_ranks, std::vector<std::string> words) const {
   } else {
     words = mpirun_words({num_ranks, "", words, ""}, program, environment_);
   }
-  const ChildOutcome outcome = run_child({std::move(words), environment_, kLimit});
+  const ChildOutcome outcome = run_child({std::move(words), environment_, kRunLimit});
   if (outcome.is_late)
-    throw Error(ExitCode::kEnvironment,
-                fmt::format("{} rank(s) were not done in {:.0f} s", num_ranks, kLimit));
+    throw Error(
+        ExitCode::kEnvironment,
+        fmt::format("{} rank(s) were not done in {:.0f} s", num_ranks, kRunLimit));
   if (outcome.code == 127)
     throw Error(ExitCode::kEnvironment, "mpirun cannot be started");
   if (outcome.code != 0)
