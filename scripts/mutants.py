@@ -12,6 +12,7 @@ The breaks are listed in tests/mutations/*.toml:
     survives = "why no test can see it"             # only where that is so
 
 The first word of a test is a CMake target, as it lies in tests/ of the build folder; "mpirun -n N" may stand before it.
+Or it is a script, tests/scripts/terminal_test.py, which takes the program and then the words behind it.
 Everything happens in a scratch copy of the tracked files, which is kept, so that a second run builds little.
 
     scripts/mutants.py --check              # do the lists still match the sources? Takes no time
@@ -77,8 +78,14 @@ def check(mutations):
     return bool(mutations) and not any(problem for _, problem in problems)
 
 
+def is_script(test):
+    return shlex.split(test)[0].endswith(".py")
+
+
 def target_of(test):
     words = shlex.split(test)
+    if is_script(test):
+        return "zero_launch"
     return Path(words[3] if words[0] == "mpirun" else words[0]).name
 
 
@@ -129,12 +136,17 @@ class Scratch:
         result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         return result.stdout if result.returncode else ""
 
-    def failure_of(self, test):
-        """How a test failed ("hangs" past the time limit), or nothing."""
+    def words_of(self, test):
         words = shlex.split(test)
+        if is_script(test):
+            return [str(self.tree / words[0]), str(self.build_folder / "bin/zero_launch"), *words[1:]]
         program = words.index(target_of(test))
         words[program] = str(self.build_folder / "tests" / words[program])
-        process = subprocess.Popen(words, cwd=self.build_folder, env=ENVIRONMENT | os.environ, text=True,
+        return words
+
+    def failure_of(self, test):
+        """How a test failed ("hangs" past the time limit), or nothing."""
+        process = subprocess.Popen(self.words_of(test), cwd=self.build_folder, env=ENVIRONMENT | os.environ, text=True,
                                    errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    start_new_session=True)
         try:
@@ -157,7 +169,7 @@ class Scratch:
                 return "does not compile", complaint
             for test in mutation["tests"]:
                 if failure := self.failure_of(test):
-                    names = re.findall(r"\[  FAILED  \] ([^\s,]+)", failure)
+                    names = re.findall(r"(?:\[  FAILED  \]|^FAIL:) ([^\s,]+)", failure, re.MULTILINE)
                     return "killed", "by " + (names[0] if names else failure.partition("\n")[0])
             return "SURVIVED", mutation.get("survives", "")
         finally:
