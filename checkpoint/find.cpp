@@ -38,7 +38,7 @@ std::string flaw_of(const StepFolder& folder) {
   try {
     return flaw_of(Folder(split_path(folder.path).folder), folder.step);
   } catch (const CheckpointError& error) {
-    return error.what();
+    return to_string(damage_of(error));
   }
 }
 
@@ -52,7 +52,7 @@ std::string flaw_of(const Folder& run, int64_t step) {
     const size_t num_more = damages.size() - 1;
     return num_more == 0 ? first : text_of(first, " (and ", num_more, " more)");
   } catch (const CheckpointError& error) {
-    return error.what();
+    return to_string(damage_of(error));
   }
 }
 

@@ -41,7 +41,7 @@ std::string listed(const std::vector<std::string>& names) {
         "has its weights as pickle, which may run any code when it is read: " +
             listed(pickles),
         "write them as safetensors, in transformers: "
-        "model.save_pretrained(FOLDER, safe_serialization=True)");
+        "from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)");
   }
   throw CheckpointError(
       folder.path(), "",

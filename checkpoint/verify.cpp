@@ -43,7 +43,7 @@ void add_stretches(const FileEntry& file, const std::vector<PlacedPiece>& pieces
 }
 
 void add(const CheckpointError& error, VerifyReport& report) {
-  report.damages.push_back({error.file(), error.fqn(), error.problem(), error.cure()});
+  report.damages.push_back(damage_of(error));
 }
 
 // Takes stretches until there are none, beside others that do so. Holds one file open.
@@ -143,6 +143,10 @@ void verify_stretches(const Folder& folder, std::vector<Stretch>& stretches) {
 }
 
 }  // namespace
+
+Damage damage_of(const CheckpointError& error) {
+  return {error.file(), error.fqn(), error.problem(), error.cure()};
+}
 
 std::string to_string(const Damage& damage) {
   return CheckpointError(damage.file, damage.fqn, damage.problem).what();

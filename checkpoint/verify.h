@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/manifest.h"
 
@@ -19,6 +20,8 @@ struct Damage {
 
 // "FILE: FQN: problem"
 std::string to_string(const Damage& damage);
+
+Damage damage_of(const CheckpointError& error);
 
 // Compare the folder with the manifest: the step of its name, if it is a step's, every
 // file there with its size, no shard besides. Reads no file.

@@ -99,10 +99,13 @@ std::vector<ParamRule> make_rules(const std::vector<ParamDescription>& params,
   }
   for (size_t i = 0; i < options.groups.size(); ++i) {
     if (used.contains(static_cast<int>(i))) continue;
-    throw usage("no parameter is left for the group '" + options.groups[i].pattern + "'",
-                "parameter groups",
-                "the first matching group takes a parameter; names look like " +
-                    (params.empty() ? std::string("...") : params.front().fqn));
+    const ParamGroup& group = options.groups[i];
+    throw usage(
+        "'" + group.pattern + "' matches no parameter" +
+            (i > 0 ? " that patterns before it have left" : ""),
+        group.frozen ? "--freeze, or a frozen parameter group" : "parameter groups",
+        "* stands for any text; names look like " +
+            (params.empty() ? std::string("...") : params.front().fqn));
   }
   return rules;
 }

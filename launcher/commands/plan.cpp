@@ -106,12 +106,14 @@ void write_settings(const std::string& path, const PlanAnswer& answer) {
 int plan(const Call& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const int num_ranks = call.announced ? std::max(1, call.announced->size) : 1;
-  const Settings settings = read_settings(call.line, call.environment,
-                                          {.verb = "plan",
-                                           .num_ranks = num_ranks,
-                                           .may_start_ranks = true,
-                                           .is_complete = false,
-                                           .models = &call.models});
+  const Settings settings =
+      read_settings(call.line, call.environment,
+                    {.verb = "plan",
+                     .num_ranks = num_ranks,
+                     .ranks_from = call.announced ? call.announced->source : "",
+                     .may_start_ranks = true,
+                     .is_complete = false,
+                     .models = &call.models});
   const Asked asked = asked_model(settings, call.models);
   const PlanAnswer answer =
       answer_for(wish_for(settings, asked.shape, call, num_ranks), *asked.family);

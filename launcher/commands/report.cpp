@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kWhatFrom[] = "--from DIR: the folder of a run (its --out)";
+constexpr char kWhatFrom[] = "DIR: the folder of a run (its --out)";
 
 History history_of(const std::string& run) {
   const auto refuse = [](const std::string& problem, const std::string& where) {
@@ -26,7 +26,7 @@ History history_of(const std::string& run) {
   };
   const std::string log = run + "/metrics.jsonl";
   std::error_code error;
-  if (!fs::is_directory(run, error)) refuse("there is no such folder", run);
+  if (!fs::is_directory(run, error)) refuse(no_folder("DIR", run), run);
   if (!fs::is_regular_file(log, error))
     refuse("this is no run's folder: it has no metrics.jsonl", run);
   std::ifstream file(log);
@@ -45,6 +45,10 @@ std::string name_of(const std::string& run) {
 // All of it or nothing, so that a browser that looks again sees a whole page.
 void write_page(const std::string& path, const std::string& page) {
   const auto [above, name] = checkpoint::split_path(path);
+  std::error_code error;
+  if (!fs::is_directory(above, error))
+    throw Error(ExitCode::kUsage, no_folder("--to", above), path,
+                "--to FILE in a folder that is there");
   checkpoint::Io& io = checkpoint::system_io();
   const std::string copy = checkpoint::temporary_name("report");
   try {

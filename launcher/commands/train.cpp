@@ -28,6 +28,7 @@ int train(const Call& call) {
   const Settings settings =
       read_settings(call.line, call.environment,
                     {.num_ranks = call.announced ? call.announced->size : 1,
+                     .ranks_from = call.announced ? call.announced->source : "",
                      .may_start_ranks = !call.announced,
                      .is_complete = !call.line.print_config,
                      .models = &call.models});

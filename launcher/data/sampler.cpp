@@ -34,10 +34,9 @@ int64_t count_samples(const TokenSource& source, int64_t seq_len) {
           "the data holds {} tokens, shorter than one sample of {} inputs and a target",
           source.num_tokens(), seq_len),
       source.where(),
-      source.num_tokens() < 2
-          ? std::string("give more data")
-          : fmt::format("give more data, or set --seq-len to at most {}",
-                        source.num_tokens() - 1));
+      source.num_tokens() < 2 ? std::string("more data there")
+                              : fmt::format("more data there, or --seq-len {} at most",
+                                            source.num_tokens() - 1));
 }
 
 }  // namespace

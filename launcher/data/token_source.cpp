@@ -28,10 +28,10 @@ struct ListedFile {
   if (is_missing && (is_address || path.find(',') != path.npos))
     throw DataError("the data path does not exist", path,
                     is_address ? "download it first, and name the file"
-                               : "paths stand with blanks between them: --data a b");
+                               : "paths stand with blanks between them: a b");
   throw DataError(is_missing ? "the data path does not exist"
                              : "the data path cannot be read: " + error.message(),
-                  path, "check --data and the permissions of every folder above it");
+                  path, "check this path, and the permissions of every folder above it");
 }
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
@@ -104,7 +104,7 @@ void check_same_kind(const TokenFile& first, const TokenFile& file) {
   throw DataError(fmt::format("the data mixes two kinds: {} is {}, {} is {}",
                               first.path(), kind_name(first.layout().kind), file.path(),
                               kind_name(file.layout().kind)),
-                  at_byte(file.path(), 0), "give --data the files of one kind by name");
+                  at_byte(file.path(), 0), "name files of one kind");
 }
 
 }  // namespace

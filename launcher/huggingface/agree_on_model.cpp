@@ -87,8 +87,10 @@ void refuse_text(const data::TokenSource& source, int64_t vocab,
   throw Error(ExitCode::kUsage,
               "this is text, whose bytes are not the tokens of the model in " + folder,
               source.where(),
-              "token files of it: scripts/make_tokens.py --tokenizer " + folder +
-                  " --out data.bin " + source.where() + "; then --data data.bin");
+              "token files of it, by scripts/make_tokens.py of zero's sources and the "
+              "model's tokenizer.json: make_tokens.py --tokenizer " +
+                  folder + " --out data.bin " + source.where() +
+                  "; then --data data.bin");
 }
 
 }  // namespace zero::launcher

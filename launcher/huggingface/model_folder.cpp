@@ -138,7 +138,8 @@ ModelFolder read_model_folder(const std::string& path, const ModelFamilies& mode
                               const std::string& flag) {
   std::error_code error;
   const std::string cure =
-      flag + " DIR: a folder as save_pretrained() of transformers writes it";
+      flag + (flag == "DIR" ? "" : " DIR") +
+      ": a run's folder, one of its steps, or a model's folder of Hugging Face";
   if (!fs::is_directory(path, error)) {
     throw refused(path, no_folder(flag, path),
                   is_of_a_hub(path) ? "first download it: hf download " + path +
@@ -150,7 +151,8 @@ ModelFolder read_model_folder(const std::string& path, const ModelFamilies& mode
     throw refused(path, "it holds an adapter, not a model",
                   "the model with the adapter merged: merge_and_unload() of peft");
   }
-  if (!has_config) throw refused(path, "it has no config.json", cure);
+  if (!has_config)
+    throw refused(path, "it holds neither checkpoints nor a config.json", cure);
   return judge_config(read_config(path), path, models);
 }
 

@@ -86,10 +86,15 @@ std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text,
   if (tokens.empty() || !fits) {
     throw Error(
         ExitCode::kUsage,
-        fmt::format("sample is \"{}\", which is no text of this data's tokens", prompt),
+        is_text
+            ? fmt::format("sample is \"{}\", which this model has no tokens for", prompt)
+            : fmt::format("sample is \"{}\", and this model reads numbers of tokens",
+                          prompt),
         "--sample",
         is_text ? "a text"
-                : fmt::format("token numbers below {} with blanks between them", vocab));
+                : fmt::format("numbers below {} with blanks between them, such as "
+                              "--sample \"5 17 3\"",
+                              vocab));
   }
   return tokens;
 }

@@ -76,7 +76,7 @@ VerifyReport verify_folder(const std::string& folder) {
     stretch.expect(bytes_in(checkpoint::Folder(folder)));
     return checkpoint::verify(folder);
   } catch (const checkpoint::CheckpointError& error) {
-    return {.damages = {{error.file(), error.fqn(), error.problem()}}};
+    return {.damages = {checkpoint::damage_of(error)}};
   }
 }
 

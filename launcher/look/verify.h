@@ -11,8 +11,8 @@ namespace zero::launcher {
 // neither.
 std::vector<std::string> folders_to_verify(const std::string& dir);
 
-// checkpoint::verify(), which people see progress. What cannot be opened is a damage,
-// too.
+// checkpoint::verify(), and people are told how far it is. What cannot be opened is a
+// damage, too.
 checkpoint::VerifyReport verify_folder(const std::string& folder);
 
 // "sound: 1.2 GiB in 5 files", or each damage in a line.

@@ -220,7 +220,7 @@ std::optional<RunPlan> largest_fit(const Wish& wish, const Planner& plan) {
 std::string memory_advice(const Wish& wish, const Planner& plan) {
   const std::optional<Fit> nearest = nearest_fit(wish, plan);
   return (nearest ? to_text(*nearest) : "a smaller model, or more nodes") +
-         "; zero_launch plan shows every owner, --ignore-plan starts all the same";
+         "; zero_launch plan shows what takes it, --ignore-plan starts all the same";
 }
 
 std::string to_text(const Fit& fit) {

@@ -73,8 +73,9 @@ void check_start(const std::vector<std::string>& environment,
                               "would train alone",
                               elastic),
                   "WORLD_SIZE",
-                  fmt::format("zero_launch train --ranks {} ..., or mpirun -n {} "
-                              "zero_launch train ...",
+                  fmt::format("without torchrun: zero_launch train --ranks {} ..., or "
+                              "mpirun -n {} zero_launch train ...; if it is not meant, "
+                              "unset WORLD_SIZE",
                               elastic, elastic));
     }
     const int tasks = number_in(environment, "SLURM_NTASKS").value_or(1);

@@ -26,13 +26,13 @@ std::string need_text(const RunPlan& plan, int64_t of_one_rank, int64_t room,
   return fmt::format("{} on this host ({} rank(s) of {}), {} {}",
                      short_bytes(of_one_rank * plan.ranks_on_node), plan.ranks_on_node,
                      short_bytes(of_one_rank), short_bytes(room),
-                     is_limit ? "is allowed (host_memory)" : "is free");
+                     is_limit ? "is allowed by host_memory" : "is free");
 }
 
 std::string gpu_text(int64_t needed, int64_t room, const Settings& settings) {
   return fmt::format(
       "{} of it by each rank, {} {}", short_bytes(needed), short_bytes(room),
-      settings.device_memory > 0 ? "is allowed (device_memory)" : "is free");
+      settings.device_memory > 0 ? "is allowed by device_memory" : "is free");
 }
 
 }  // namespace
@@ -64,10 +64,12 @@ void require_memory(Ranks& ranks, const World& world, const RunPlan& plan,
                   "host " + checkpoint::host_name(), advice());
     }
     if (engine * plan.ranks_on_node <= room) return;
-    throw Error(ExitCode::kEnvironment,
-                "memory does not suffice: the engine takes " +
-                    need_text(plan, engine, room, settings),
-                "host " + checkpoint::host_name(), advice());
+    throw Error(
+        ExitCode::kEnvironment,
+        "memory does not suffice: the engine takes " +
+            need_text(plan, engine, room, settings),
+        "host " + checkpoint::host_name(),
+        (room == settings.host_memory ? "a larger --host-memory, or " : "") + advice());
   });
   const int64_t all = plan.rank_bytes() - plan.gpu_bytes() - plan.program;
   if (world.local_rank() == 0 && plan.gpu_bytes() > gpu_room) {

@@ -43,6 +43,13 @@ Error describe_other(const std::string& text) {
   return {ExitCode::kTraining, without_stack(text)};
 }
 
+// Those of a checkpoint go on from its file's name.
+std::string with_subject(const std::string& problem) {
+  for (const char* verb : {"has ", "is ", "does ", "names ", "lies "})
+    if (problem.starts_with(verb)) return "it " + problem;
+  return problem;
+}
+
 std::string joined(const std::string& file, const std::string& fqn) {
   return file + (file.empty() || fqn.empty() ? "" : ", ") + fqn;
 }
@@ -65,7 +72,8 @@ Error describe(std::exception_ptr error) {
   } catch (const Error& e) {
     return e;
   } catch (const checkpoint::CheckpointError& e) {
-    return {ExitCode::kCheckpoint, e.problem(), joined(e.file(), e.fqn()), e.cure()};
+    return {ExitCode::kCheckpoint, with_subject(e.problem()), joined(e.file(), e.fqn()),
+            e.cure()};
   } catch (const HostMemoryError& e) {
     return {ExitCode::kEnvironment, e.what()};
   } catch (const std::bad_alloc&) {

@@ -7,6 +7,7 @@
 
 #include "checkpoint/error.h"
 #include "checkpoint/reader.h"
+#include "checkpoint/verify.h"
 #include "engine/comm/agreement.h"
 #include "engine/engine.h"
 #include "engine/errors.h"
@@ -97,7 +98,7 @@ std::optional<Resumed> resume(Engine& engine, const SavedRun& now) {
       return load(engine, folder, now);
     } catch (const CheckpointError& error) {
       if (!plan.may_pass_over) throw;
-      plan.passed_over.push_back(error.what());
+      plan.passed_over.push_back(to_string(checkpoint::damage_of(error)));
       if (engine.rank() == 0) tell("passed over: " + plan.passed_over.back());
     }
   }

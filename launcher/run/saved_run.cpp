@@ -68,8 +68,9 @@ std::string given_before(const Setting& setting, std::string value) {
 }
 
 std::string explain(const ChangedSetting& change, const std::string& schedule) {
-  std::string text =
-      fmt::format("{} was {}, is {}", change.key, change.before, change.after);
+  const bool is_given = change.after != "0" && change.after != "\"\"";
+  std::string text = fmt::format("{} was {}, {}", change.key, change.before,
+                                 is_given ? "is " + change.after : "is not given now");
   if (change.key == "optimizer") text += ", which would start without any state";
   if (change.key == "steps")
     text += fmt::format(": under schedule {} every later learning rate changes with it",

@@ -1,6 +1,7 @@
 #include "launcher/settings/chosen_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -128,8 +129,9 @@ json overrides_in(const ModelFamily& family, const Settings& settings,
   for (const std::string& word : settings.model_config) {
     const size_t equals = word.find('=');
     if (equals == word.npos || equals == 0)
-      throw wrong(family, fmt::format("model_config is \"{}\"", word),
-                  "--model-config KEY=VALUE");
+      throw wrong(
+          family, fmt::format("model_config is \"{}\"", word),
+          fmt::format("--model-config KEY=VALUE, such as {}=2", family.keys.layers));
     const std::string value = word.substr(equals + 1);
     changes[word.substr(0, equals)] = value_of(value);
   }
@@ -247,14 +249,18 @@ ModelShape new_shape(const ModelFamily& family, const Settings& settings) {
 
 ModelShape shape_of(const ModelFamily& family, const json& config,
                     const Settings& settings) {
+  std::vector<std::string> others, flags;
   for (const Size& size : sizes_of(family, settings)) {
     const json value = config.value(size.key, json());
     if (value == size.value) continue;
-    throw wrong(family,
-                fmt::format("{} is {}, {} of the model that is there is {}", size.setting,
-                            size.value, size.key, shown(value)),
-                "leave it out");
+    others.push_back(
+        fmt::format("{} {}, not {}", size.setting, shown(value), size.value));
+    flags.push_back(flag_of(*find_setting(size.setting)));
   }
+  if (!others.empty())
+    throw wrong(family,
+                fmt::format("the model that is there has {}", fmt::join(others, "; ")),
+                fmt::format("leave out {}", fmt::join(flags, ", ")));
   json changed = config;
   merge(family, changed, overrides_in(family, settings, config));
   ModelShape shape = shape_with(family, std::move(changed), settings);

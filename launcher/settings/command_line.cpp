@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "launcher/settings/names.h"
 #include "launcher/settings/values.h"
+#include "launcher/settings/verb_settings.h"
 
 namespace zero::launcher {
 namespace {
@@ -159,7 +161,9 @@ class Reader {
     if (negated)
       return fmt::format("; {} is no switch: {} {}", negated->key, flag_of(*negated),
                          negated->placeholder);
-    return advice_for(flag.substr(2), flag_of);
+    const std::string advice = advice_for(flag.substr(2), flag_of);
+    const std::string own = nearest(flag, plain_flags_of(verb_));
+    return advice.empty() && own.starts_with("--") ? "; nearest: " + own : advice;
   }
 
   std::string stray(const std::string& word) const {
@@ -173,13 +177,20 @@ class Reader {
     if (word == "help") return "\"help\" stands before the verb: help " + verb_;
     if (verb_ == "generate")
       return fmt::format("\"{}\" stands alone; a prompt stands behind --prompt", word);
-    if (num_folders_ == 1)
-      return fmt::format("\"{}\" is one folder too many; diff A B compares two", word);
+    if (num_folders_ > 0)
+      return fmt::format(
+          "\"{}\" is one folder too many; {}", word,
+          num_folders_ == 1 ? "diff A B compares two" : "diff compares two");
     if (list_before_)
       return fmt::format(
           "\"{}\" stands alone; {} is one list with commas, without blanks", word,
           flag_of(*list_before_));
-    return fmt::format("\"{}\" stands alone; a value stands behind its flag", word);
+    std::error_code error;
+    const bool may_be_data =
+        counts_for(verb_, *find_setting("data")) && std::filesystem::exists(word, error);
+    return fmt::format("\"{}\" stands alone; {}", word,
+                       may_be_data ? "files to learn from stand behind --data"
+                                   : "a value stands behind its flag");
   }
 
   // A word such as -lr; -1 is a value.
@@ -213,7 +224,7 @@ class Reader {
     } else if (const auto* known = find_flag(kListFlags, flag)) {
       read_list(*known, value);
     } else if (const Setting* setting = setting_of_flag(flag)) {
-      read_setting(*setting, value);
+      read_setting(*setting, flag, value);
     } else if (const Setting* negated = setting_of_negation(flag)) {
       read_negation(*negated, flag, value);
     } else {
@@ -261,7 +272,8 @@ class Reader {
     all.insert(all.end(), words.begin(), words.end());
   }
 
-  void read_setting(const Setting& setting, const std::optional<std::string>& value) {
+  void read_setting(const Setting& setting, const std::string& flag,
+                    const std::optional<std::string>& value) {
     std::vector<std::string> words;
     if (value) {
       words = {*value};
@@ -274,7 +286,7 @@ class Reader {
     }
     if (setting.is_split_at_commas) list_before_ = &setting;
     if (setting.is_split_at_commas && words.size() == 1) words = split(words[0], ',');
-    add(setting, flag_of(setting), words);
+    add(setting, flag, words);
   }
 
   void read_negation(const Setting& setting, const std::string& flag,
@@ -328,6 +340,19 @@ CommandLine read_command_line(const std::vector<std::string>& words,
   return Reader(words, verb).run();
 }
 
+namespace {
+
+std::string folders_for(const std::string& verb) {
+  if (verb == "report") return "the folder of a run, its --out";
+  const bool reads_safetensors =
+      verb == "eval" || verb == "generate" || verb == "inspect";
+  return reads_safetensors
+             ? "a run's folder, one of its steps, or a model's folder of Hugging Face"
+             : "a run's folder or one of its steps";
+}
+
+}  // namespace
+
 Problems check_flags(const CommandLine& line, const std::string& verb) {
   Problems problems;
   // `--fqn GLOB DIR` takes DIR for a name.
@@ -337,8 +362,8 @@ Problems check_flags(const CommandLine& line, const std::string& verb) {
   const auto& from = *find_flag(kFlagsWithValue, "--from");
   if (line.from.empty() && from.is_of(verb))
     problems.push_back(
-        {"from is missing; allowed: a run's folder or one of its steps" + behind_a_list,
-         "--from DIR"});
+        {"a folder is missing; allowed: " + folders_for(verb) + behind_a_list,
+         fmt::format("zero_launch {} DIR", verb)});
   const size_t num_folders = num_folders_of(verb);
   if (num_folders > 1 && line.folders.size() < num_folders)
     problems.push_back({fmt::format("{} of {} folders are given{}", line.folders.size(),

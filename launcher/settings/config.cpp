@@ -76,7 +76,10 @@ std::string read_file(const std::string& path, Problems& problems) {
     return problem(path + " is a pipe or a device; allowed: a file in TOML");
   std::ifstream file(path);
   if (!file)
-    return problem(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
+    return problem(
+        fmt::format("cannot read {}: {}; allowed: a file in TOML, as "
+                    "--print-config prints one",
+                    path, std::strerror(errno)));
   if (std::filesystem::file_size(path, error) > kLargest && !error)
     return problem(path + " has over 1 MiB; allowed: a file in TOML");
   return {std::istreambuf_iterator<char>(file), {}};
@@ -108,6 +111,28 @@ std::vector<std::string> unread_variables(const std::vector<std::string>& enviro
   }
   return names;
 }
+
+namespace {
+
+// Where the settings that do not fit together were set: "--lr, a.toml line 2". Of many,
+// those that the text names.
+std::string origins_of(const Conflict& conflict, const RawValues (&sources)[3],
+                       const ConfigContext& context) {
+  std::string all, named;
+  for (const std::string& key : conflict.keys) {
+    std::string origin = key == "ranks" ? context.ranks_from : "";
+    for (const RawValues& source : sources)
+      if (const auto found = source.find(key); found != source.end())
+        origin = found->second.origin;
+    if (origin.empty()) continue;
+    all += (all.empty() ? "" : ", ") + origin;
+    if (conflict.text.find(key) != conflict.text.npos)
+      named += (named.empty() ? "" : ", ") + origin;
+  }
+  return named.empty() ? all : named;
+}
+
+}  // namespace
 
 Settings read_settings(const CommandLine& line,
                        const std::vector<std::string>& environment,
@@ -148,7 +173,7 @@ Settings read_settings(const CommandLine& line,
   for (const Conflict& conflict : find_conflicts(settings, actual)) {
     // With a default in the place of what could not be read, a conflict says nothing.
     if (std::ranges::none_of(conflict.keys, is_unread))
-      problems.push_back({conflict.text, ""});
+      problems.push_back({conflict.text, origins_of(conflict, sources, context)});
   }
   if (!problems.empty()) throw to_error(problems, context.verb);
   return settings;

@@ -12,7 +12,8 @@ namespace zero::launcher {
 struct ConfigContext {
   std::string verb = "train";      // the others use a model, and have no batch to divide
   const Settings* base = nullptr;  // what counts instead of the defaults
-  int num_ranks = 1;  // 0: not known yet, nothing that depends on it is checked
+  int num_ranks = 1;            // 0: not known yet, nothing that depends on it is checked
+  std::string ranks_from = {};  // who told it: OMPI_COMM_WORLD_SIZE, ...; empty: nobody
   bool may_start_ranks = false;  // the setting `ranks` beats num_ranks
   bool is_complete = true;       // false: what a run cannot do without may be missing
                                  // (--print-config)

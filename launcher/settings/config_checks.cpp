@@ -34,26 +34,35 @@ std::string neighbours(int64_t batch, int64_t step) {
                     : fmt::format("{} or {}", below, below + step);
 }
 
+std::string divisors_of(int64_t number) {
+  std::vector<std::string> divisors;
+  for (int64_t i = 1; i <= number; ++i)
+    if (number % i == 0) divisors.push_back(fmt::format("{}", i));
+  return alternatives(divisors);
+}
+
 void check_batch(const Settings& s, int num_ranks, Conflicts& found) {
   const int64_t pass = s.micro_batch * num_ranks;
   if (s.global_batch % pass == 0) return;
+  const std::string ranks =
+      num_ranks == 1 ? "1 rank" : fmt::format("{} ranks", num_ranks);
   found.push_back(
-      {{"global_batch", "micro_batch"},
+      {{"global_batch", "micro_batch", "ranks"},
        s.global_batch < pass
-           ? fmt::format("global_batch {} is too small for {} rank(s) with a "
-                         "micro_batch of {} each; allowed: multiples of {}, or fewer "
-                         "ranks",
-                         s.global_batch, num_ranks, s.micro_batch, pass)
-           : fmt::format("global_batch {} is no multiple of micro_batch {} x {} "
-                         "rank(s) = {}; nearest: {}",
-                         s.global_batch, s.micro_batch, num_ranks, pass,
+           ? fmt::format("global_batch {} is too small for {} with micro_batch {}; "
+                         "allowed: multiples of {}, a smaller micro_batch{}",
+                         s.global_batch, ranks, s.micro_batch, pass,
+                         num_ranks > 1 ? ", or fewer ranks" : "")
+           : fmt::format("global_batch {} is no multiple of micro_batch {} x {} = {}; "
+                         "nearest: {}",
+                         s.global_batch, s.micro_batch, ranks, pass,
                          neighbours(s.global_batch, pass))});
 }
 
 void check_ranks(const Settings& s, int num_ranks, Conflicts& found) {
   check_batch(s, num_ranks, found);
   add_if(s.deterministic && !std::has_single_bit(static_cast<unsigned>(num_ranks)), found,
-         {"deterministic"},
+         {"deterministic", "ranks"},
          fmt::format("deterministic works on 1, 2, 4, 8, ... ranks, there are {}",
                      num_ranks));
 }
@@ -64,7 +73,8 @@ void check_schedule(const Settings& s, Conflicts& found) {
          fmt::format("min_lr {} is above lr {}; allowed: 0 to lr", s.min_lr, s.lr));
   add_if(s.schedule != "constant" && s.warmup_steps > s.steps, found,
          {"warmup_steps", "steps", "schedule"},
-         fmt::format("warmup_steps {} is above steps {}", s.warmup_steps, s.steps));
+         fmt::format("warmup_steps {} is above steps {}; allowed: 0 to steps",
+                     s.warmup_steps, s.steps));
   add_if(s.decay_steps > 0 && !is_wsd, found, {"decay_steps", "schedule"},
          "decay_steps belongs to schedule wsd, not to " + s.schedule);
   add_if(is_wsd && s.warmup_steps <= s.steps && s.decay_steps > s.steps - s.warmup_steps,
@@ -91,7 +101,7 @@ void check_optimizer(const Settings& s, Conflicts& found) {
 
 void check_device(const Settings& s, Conflicts& found) {
   add_if(s.tf32 && s.device == "cpu", found, {"tf32", "device"},
-         "tf32 is for a GPU, device is cpu");
+         "tf32 is for a GPU, and device is cpu: leave it out");
   add_if(s.tf32 && s.dtype != "fp32", found, {"tf32", "dtype"},
          "tf32 belongs to dtype fp32, not to " + s.dtype);
   add_if(s.device_memory > 0 && s.device == "cpu", found, {"device_memory", "device"},
@@ -194,7 +204,8 @@ void check_shape(const ModelFamily& family, const ModelShape& shape, Conflicts& 
                      fmt::format("dim {} is no multiple of heads {}; nearest: dim {}",
                                  shape.dim(), heads, neighbours(shape.dim(), heads))});
   add_if(kv_heads > 0 && heads % kv_heads != 0, found, {"heads", "kv_heads"},
-         fmt::format("heads {} is no multiple of kv_heads {}", heads, kv_heads));
+         fmt::format("heads {} is no multiple of kv_heads {}; allowed: {}", heads,
+                     kv_heads, divisors_of(heads)));
   if (!found.empty() || !family.check) return;
   ModelShape with_vocab = shape;
   if (shape.vocab() == 0) with_vocab.config["vocab_size"] = 1;  // the data's
@@ -240,9 +251,15 @@ void check_model(const Settings& s, const ModelFamilies& models, Conflicts& foun
       return;
     }
     for (const auto& [name, config] : family->presets) known.push_back(name);
+    std::string others;
+    for (const ModelFamily& each : models) {
+      if (&each != family && !each.presets.empty())
+        others += fmt::format("; {}, ... with --model {}", each.presets.begin()->first,
+                              each.name);
+    }
     found.push_back(
         {{"preset", "model"},
-         fmt::format("preset is \"{}\"{}", s.preset, offer(s.preset, known))});
+         fmt::format("preset is \"{}\"{}{}", s.preset, offer(s.preset, known), others)});
     return;
   }
   check_new_model(*family, s, found);

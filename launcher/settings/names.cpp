@@ -53,7 +53,8 @@ const std::vector<Translation>& translations() {
       {"here: @global_batch, the samples of a step on all ranks together; the number of "
        "accumulated passes is global_batch / (micro_batch * ranks)",
        {"gradient_accumulation_steps", "update_freq", "train_batch_size", "grad_accum",
-        "grad_accum_steps", "global_batch_size", "batch_size"}},
+        "grad_accum_steps", "grad_accumulation_steps", "global_batch_size",
+        "batch_size"}},
       {"here: @micro_batch, the samples of one kernel pass",
        {"per_device_train_batch_size", "train_micro_batch_size_per_gpu",
         "micro_batch_size", "per_device_eval_batch_size"}},
@@ -138,7 +139,7 @@ const std::vector<Translation>& translations() {
         "stage3_prefetch_bucket_size"}},
       {"here: @ranks, processes that share one model",
        {"gpus", "n_gpu", "devices", "nproc", "n", "np", "num_processes", "ntasks"}},
-      {"here: @weight_decay", {"wd", "adam_weight_decay"}},
+      {"here: @weight_decay", {"wd", "adam_weight_decay", "weight_decay_rate"}},
       {"here: @min_lr", {"lr_end", "end_learning_rate", "min_learning_rate"}},
       {"here: @optimizer", {"optim", "optim_type"}},
       {"here: @time_limit, as 23:30:00 or 1-12:00:00",
@@ -191,7 +192,7 @@ std::string nearly_foreign_name_advice(const std::string& name) {
   for (const auto& [advice, foreign_names] : translations()) {
     for (const std::string& foreign : foreign_names) {
       if (foreign.size() > 5 && edit_distance(wanted, foreign) <= kSurelyMeant)
-        return foreign + ": " + advice;
+        return "perhaps " + foreign + "; " + advice;
     }
   }
   return "";

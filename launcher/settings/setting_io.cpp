@@ -37,27 +37,38 @@ std::string wanted_type(const Setting& setting) {
                          : type_name(setting.type);
 }
 
-std::string found_text(const RawValue& raw) {
-  const std::string words =
-      fmt::format("{}", fmt::join(raw.words, raw.is_array ? ", " : " "));
-  return raw.is_array ? "[" + words + "]" : '"' + words + '"';
+// As it was written.
+std::string found_text(const Setting& setting, const RawValue& raw) {
+  const bool has_commas = raw.is_array || setting.is_split_at_commas;
+  const std::string words = fmt::format("{}", fmt::join(raw.words, raw.is_array ? ", "
+                                                                   : has_commas ? ","
+                                                                                : " "));
+  if (raw.is_array) return "[" + words + "]";
+  const bool is_bare = raw.type == Type::kNumber || raw.type == Type::kBoolean;
+  return is_bare ? words : '"' + words + '"';
 }
 
 std::string problem_text(const Setting& setting, const RawValue& raw) {
   if (!has_right_type(setting, raw)) {
-    return fmt::format("{} is {}, which has the wrong type; allowed: {}", setting.key,
-                       found_text(raw), wanted_type(setting));
+    const bool is_quoted = raw.type == Type::kString && setting.type != Type::kString;
+    return fmt::format("{} is {}, which has the wrong type; allowed: {}{}", setting.key,
+                       found_text(setting, raw), wanted_type(setting),
+                       is_quoted ? ", without quotes" : "");
   }
   if (!setting.is_list && raw.words.size() > 1) {
     return fmt::format("{} is given {} times, as {}; allowed: once", setting.key,
                        raw.words.size(), fmt::join(raw.words, " and "));
   }
-  if (raw.words.empty())
-    return fmt::format("{} has no value; allowed: {}", setting.key, setting.allowed);
+  const bool is_empty = std::ranges::all_of(raw.words, &std::string::empty);
+  if (raw.words.empty() || (setting.is_list && is_empty))
+    return fmt::format("{} has no value; allowed: {}", setting.key,
+                       setting.is_list && !setting.is_split_at_commas
+                           ? flag_of(setting) + " " + setting.placeholder
+                           : setting.allowed);
   const std::vector<std::string> words = split(setting.placeholder, '|');
   const std::string near =
       words.size() > 1 && raw.words.size() == 1 ? nearest_value(raw.words[0], words) : "";
-  return fmt::format("{} is {}{}; allowed: {}", setting.key, found_text(raw),
+  return fmt::format("{} is {}{}; allowed: {}", setting.key, found_text(setting, raw),
                      near.empty() ? "" : "; nearest: " + near, setting.allowed);
 }
 

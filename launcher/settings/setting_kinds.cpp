@@ -77,8 +77,10 @@ std::optional<StepRange> parse_step_range(const std::string& word) {
 
 Setting integer(std::string key, int64_t Settings::*member, int64_t low, int64_t high,
                 std::string help) {
-  std::string allowed = fmt::format("an integer from {}", low);
-  if (high != std::numeric_limits<int64_t>::max()) allowed += fmt::format(" to {}", high);
+  const bool is_bounded = high != std::numeric_limits<int64_t>::max();
+  const std::string allowed = is_bounded
+                                  ? fmt::format("an integer from {} to {}", low, high)
+                                  : fmt::format("an integer from {}, below 2^63", low);
   return of_word({std::move(key), Type::kNumber, "N", allowed, std::move(help)}, member,
                  [=](const std::string& word) {
                    const auto value = parse_integer(word);
@@ -100,7 +102,7 @@ Setting number(std::string key, double Settings::*member, double high, std::stri
 Setting two_fractions(std::string key, std::array<double, 2> Settings::*member,
                       std::string help) {
   Setting setting = make({std::move(key), Type::kNumber, "A,B",
-                          "two numbers from 0, below 1", std::move(help)},
+                          "two numbers from 0, below 1, as 0.9,0.95", std::move(help)},
                          member, [=](Settings& settings, const Words& words) {
                            if (words.size() != 2) return false;
                            for (size_t i = 0; i < 2; ++i) {

@@ -13,7 +13,7 @@ namespace zero::launcher {
 // One thing that is wrong with what the user wrote, and where it was written.
 struct Problem {
   std::string text;  // lr is "-1"; allowed: a number from 0
-  // --lr, ZERO_LR, run.toml line 3; empty when several settings do not fit together.
+  // --lr, ZERO_LR, run.toml line 3; those of all settings that do not fit together.
   std::string origin;
 };
 using Problems = std::vector<Problem>;

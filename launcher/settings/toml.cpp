@@ -52,6 +52,10 @@ std::string syntax_problem(std::string_view text, std::string_view line,
   const bool is_bare = line.find('=') != line.npos && value != line.npos &&
                        std::isalpha(static_cast<unsigned char>(line[value]));
   constexpr size_t kShown = 80;
+  if (description.find("control characters other than TAB") != description.npos &&
+      std::ranges::count(line, '"') % 2 == 1)
+    return fmt::format("'{}' is not TOML: a quotation mark is missing",
+                       checkpoint::printable(line.substr(0, kShown)));
   return fmt::format("'{}' is not TOML: {}{}",
                      checkpoint::printable(line.substr(0, kShown)),
                      description.substr(description.starts_with("Error while ") ? 12 : 0),
@@ -76,8 +80,10 @@ std::string problem_of(const std::string& key, const toml::node& node) {
     return fmt::format("{} is a table; every key stands by itself here: {} = ...", key,
                        inside);
   }
-  return key + (node.is_array() ? " holds arrays or tables" : " is a date or a time") +
-         "; allowed: strings, numbers, booleans, arrays of them";
+  return key +
+         (node.is_array() ? " holds an array or a table in an array"
+                          : " is a date or a time") +
+         "; allowed: a string, a number, a boolean, or one array of them";
 }
 
 // False: not a value that a setting can have.

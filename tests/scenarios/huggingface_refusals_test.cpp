@@ -57,12 +57,12 @@ TEST_F(Refused, WhatIsNoModelsFolder) {
   refused_folder(2, path("none"), {"--init-from names a folder that does not exist"}, 2);
   refused_folder(2, path("data.txt"), {"--init-from names a file, not a folder"});
   fs::create_directory(path("empty"));
-  refused_folder(2, path("empty"), {"no config.json", "save_pretrained"});
+  refused_folder(2, path("empty"), {"nor a config.json", "folder of Hugging Face"});
   write("adapter/adapter_config.json", "{}");
   refused_folder(2, path("adapter"), {"an adapter", "merge_and_unload"});
   fs::remove(path("llama/model.safetensors"));
   write("llama/pytorch_model.bin", "x");
-  refused_folder(5, path("llama"), {"pickle", "pytorch_model.bin", "safe_serialization"});
+  refused_folder(5, path("llama"), {"pickle", "pytorch_model.bin", "save_pretrained("});
 }
 
 TEST_F(Refused, BrokenConfigs) {
@@ -172,7 +172,7 @@ TEST_F(Refused, DataOfAnotherTokenizer) {
 
 TEST_F(Refused, SettingsThatTheFolderTells) {
   refuse_flags({"--preset=gpt2-10m"}, {"own config tells the shape"});
-  refuse_flags({"--layers=7"}, {"layers is 7", "is 2", "leave it out"});
+  refuse_flags({"--layers=7"}, {"has layers 2, not 7", "leave out --layers"});
   refuse_flags({"--model=gptj"}, {"model is gptj", "llama", "leave --model out"});
   refuse_flags({"--model-config", "junk"}, {"\"junk\"", "KEY=VALUE"});
   refuse_flags({"--model-config", "rms_norm_epss=1"}, {"nearest: rms_norm_eps"});
@@ -184,7 +184,7 @@ TEST_F(Refused, SettingsThatTheFolderTells) {
 
 TEST_F(Refused, UsesOfAFolderThatAreNone) {
   refused(2, verb("generate", {"--from", path("llama"), "--sample", "hello"}),
-          {"\"hello\"", "token numbers below 64"});
+          {"\"hello\"", "numbers below 64"});
   refused(2, verb("eval", {"--from", path("none"), "--data", path("tokens.bin")}),
           {"names a folder that does not exist", "Hugging Face"});
   refused(2, verb("plan", {"--init-from", path("none")}),

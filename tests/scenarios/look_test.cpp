@@ -115,7 +115,7 @@ TEST_F(Look, ADamagedStepIsPassedOverAndDamagedValuesAreAnError) {
 }
 
 TEST_F(Look, WrongUseIsTold) {
-  refused("inspect", {}, "from is missing");
+  refused("inspect", {}, "a folder is missing");
   refused("inspect", {path("none")}, "DIR names a folder that does not exist");
   refused("inspect", {path("a"), path("b")}, "one folder too many");
   refused("inspect", {path("a"), "--from", path("b")}, "from is given twice");

@@ -149,7 +149,7 @@ TEST_F(OwnRanks, ErrorsAreToldOnceAndKeepTheirCode) {
   EXPECT_FALSE(says_mpirun(usage)) << usage.err;
   const Outcome batch = run(0, train("a", {"--steps=4", "--ranks=3"}));
   EXPECT_EQ(batch.rc, 2);
-  EXPECT_THAT(batch.err, HasSubstr("3 rank(s)"));
+  EXPECT_THAT(batch.err, HasSubstr("x 3 ranks = 6"));
   write("file", "x");
   const Outcome folder = run(0, train("file/a", {"--steps=4", "--ranks=2"}));
   EXPECT_EQ(folder.rc, 5) << folder.err;

@@ -152,7 +152,7 @@ TEST_F(SamplerTest, RefusesDataShorterThanOneSample) {
   const auto source = counting(8);
   expect_error([&] { Sampler(source, {.seq_len = 8}); },
                {"8 tokens", "shorter than one sample of 8 inputs and a target",
-                path("counting.bin"), "--seq-len to at most 7"});
+                path("counting.bin"), "--seq-len 7 at most"});
   write("c/1", "a");
   write("c/2", "b");
   const TokenSource folder({path("c")});

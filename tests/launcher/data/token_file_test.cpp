@@ -128,8 +128,9 @@ TEST_F(TokenFileTest, ReadsFoldersOfMoreFilesThanItKeepsMapped) {
 TEST_F(TokenFileTest, RefusesPathsThatCannotBeOpened) {
   write("file", "x");
   fs::create_symlink(path("loop"), path("loop"));
-  expect_refused(path("absent"), {"does not exist", path("absent"), "check --data"});
-  expect_refused(path("file/below"), {"cannot be read", path("file/below"), "--data"});
+  expect_refused(path("absent"), {"does not exist", path("absent"), "check this path"});
+  expect_refused(path("file/below"),
+                 {"cannot be read", path("file/below"), "check this path"});
   expect_refused(path("loop"), {"cannot be read", path("loop")});
   expect_refused("/dev/zero",
                  {"neither a file nor a folder", "/dev/zero", "write the tokens"});
@@ -212,7 +213,7 @@ TEST_F(TokenFileTest, SaysThatMegatronPairsAreNotReadYet) {
 TEST_F(TokenFileTest, RefusesAMixOfKinds) {
   const auto a = write("c/a.bin", gpt2({1})), b = write("c/readme", "hello");
   expect_refused(path("c"), {"mixes two kinds", a + " is llm.c gpt2", b + " is text",
-                             "one kind by name"});
+                             "files of one kind"});
   const auto raw = write("raw.bin", bytes_of<uint16_t>({1}));  // as wide
   expect_error([&] { TokenSource({a, raw}); }, {raw + " is nanoGPT uint16"});
 }

@@ -140,7 +140,8 @@ TEST_F(Inspect, AnyProgramsCheckpointAndAnySafetensors) {
   writer.finish();
   const Inspection foreign = look({.norms = true});
   EXPECT_FALSE(foreign.is_checkpoint);
-  EXPECT_THAT(foreign.notes, testing::ElementsAre("it has no config.json"));
+  EXPECT_THAT(foreign.notes,
+              testing::ElementsAre("it holds neither checkpoints nor a config.json"));
   EXPECT_EQ(object_of(foreign)["format"], "safetensors");
   EXPECT_EQ(object_of(foreign)["tensors"][0]["max"], 2);
 }

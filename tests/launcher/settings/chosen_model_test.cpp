@@ -236,8 +236,7 @@ TEST(ModelThatIsThere, HasTheSizesThatItHas) {
   settings.layers = 3, settings.dim = 64, settings.vocab = 500;
   EXPECT_EQ(complaint_of(settings), "");
   settings.layers = 4;
-  EXPECT_EQ(complaint_of(settings),
-            "layers is 4, n_layer of the model that is there is 3");
+  EXPECT_EQ(complaint_of(settings), "the model that is there has layers 3, not 4");
 }
 
 TEST(ModelThatIsThere, TakesOtherKeysByName) {

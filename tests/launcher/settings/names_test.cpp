@@ -33,7 +33,8 @@ TEST(Names, ValuesInTheWordsOfOthers) {
 }
 
 TEST(Names, AForeignNameMayBeMisspelt) {
-  EXPECT_EQ(nearly_foreign_name_advice("lerning-rate"), "learning_rate: here: @lr");
+  EXPECT_EQ(nearly_foreign_name_advice("lerning-rate"),
+            "perhaps learning_rate; here: @lr");
   EXPECT_EQ(nearly_foreign_name_advice("xyzzy"), "");
 }
 
