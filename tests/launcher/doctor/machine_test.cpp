@@ -56,6 +56,12 @@ TEST(DoctorProcessor, PlainInstructionsAreSlow) {
   EXPECT_EQ(mark_of(facts, "instructions"), Mark::kNote);
 }
 
+TEST(DoctorProcessor, Bf16WithoutInstructionsIsSlow) {
+  ProcessorFacts facts = good_processor();
+  facts.has_bf16 = false;
+  EXPECT_EQ(mark_of(facts, "bf16"), Mark::kNote);
+}
+
 class CpuQuota : public testing::Test {
  protected:
   CpuQuota() {
