@@ -10,8 +10,6 @@
 #include "launcher/settings/derived.h"
 
 namespace zero::launcher {
-namespace {}  // namespace
-
 BenchOfRanks bench_init(const BenchOptions& options, const ModelFamilies& models) {
   return [options, &models](const World& world) -> std::vector<Row> {
     const Settings& settings = options.settings;

@@ -68,7 +68,10 @@ std::string given_before(const Setting& setting, std::string value) {
 }
 
 std::string explain(const ChangedSetting& change, const std::string& schedule) {
-  const bool is_given = change.after != "0" && change.after != "\"\"";
+  const Setting* setting = find_setting(change.key);
+  const bool is_size =
+      setting && setting->group == "model" && setting->placeholder == "N";
+  const bool is_given = !is_size || change.after != "0";
   std::string text = fmt::format("{} was {}, {}", change.key, change.before,
                                  is_given ? "is " + change.after : "is not given now");
   if (change.key == "optimizer") text += ", which would start without any state";

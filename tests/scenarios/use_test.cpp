@@ -70,7 +70,7 @@ TEST_F(UseOfACheckpoint, GenerateWantsAPromptAndACheckpoint) {
   EXPECT_THAT(no_prompt.err, HasSubstr("--sample PROMPT"));
   const Outcome no_from = run(2, verb("generate", {"--sample=x"}));
   EXPECT_EQ(no_from.rc, 2);
-  EXPECT_THAT(no_from.err, HasSubstr("--from DIR"));
+  EXPECT_THAT(no_from.err, HasSubstr("zero_launch generate DIR"));
   EXPECT_EQ(run(0, verb("generate", {"--sample=x", "--from", path("none")})).rc, 2);
 }
 
