@@ -10,6 +10,7 @@
 #include "checkpoint/json.h"
 #include "engine/errors.h"
 #include "launcher/settings/names.h"
+#include "launcher/settings/setting_table.h"
 #include "launcher/settings/values.h"
 
 namespace zero::launcher {
