@@ -69,8 +69,9 @@ std::string given_before(const Setting& setting, std::string value) {
 
 std::string explain(const ChangedSetting& change, const std::string& schedule) {
   const Setting* setting = find_setting(change.key);
-  const bool is_size =
-      setting && setting->group == "model" && setting->placeholder == "N";
+  // 0 leaves these to the preset.
+  const bool is_size = setting && setting->placeholder == "N" &&
+                       (setting->group == "model" || setting->key == "seq_len");
   const bool is_given = !is_size || change.after != "0";
   std::string text = fmt::format("{} was {}, {}", change.key, change.before,
                                  is_given ? "is " + change.after : "is not given now");
