@@ -114,12 +114,13 @@ void read_chunk(const File& file, const StoredTensor& tensor, const Piece& piece
     throw CheckpointError(error.file(), tensor.fqn, error.problem(), error.cure());
   }
   if (hash_of(out, bytes) == piece.hashes.at(index)) return;
+  const std::string what = tensor.kind == Kind::kParam
+                               ? "the values are"
+                               : text_of(name_of(tensor.kind), " is");
   throw CheckpointError(
       file.path(), tensor.fqn,
-      text_of(tensor.kind == Kind::kParam ? "the values are" : name_of(tensor.kind),
-              tensor.kind == Kind::kParam ? "" : " is", " damaged: bytes ", range.begin,
-              " to ", range.begin + range.bytes - 1,
-              " do not have the hash that was recorded"),
+      text_of(what, " damaged: bytes ", range.begin, " to ",
+              range.begin + range.bytes - 1, " do not have the hash that was recorded"),
       "use another checkpoint");
 }
 
