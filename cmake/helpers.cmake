@@ -17,13 +17,60 @@ function(zero_library name)
   endif()
 endfunction()
 
-# zero_test(name SOURCES ... LIBRARIES ... [LABELS ...]): one GoogleTest program, one ctest entry per program.
-function(zero_test name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+# Programs that only slow tests need: scripts/test.sh --slow builds them, the default does not.
+if(ZERO_TESTS)
+  add_custom_target(slow_tests)
+endif()
+
+# zero_slow_program(TARGET ...): build them for slow tests alone.
+function(zero_slow_program)
+  set_target_properties(${ARGN} PROPERTIES EXCLUDE_FROM_ALL ON)
+  add_dependencies(slow_tests ${ARGN})
+endfunction()
+
+# zero_test_sources(TARGET [TORCH]): compile a target of tests/. Quickly, as tests run once: up to 18 files are one, of
+# which each keeps its names in a namespace of its own; -O1; lines of failures need no debug information. TORCH: with
+# the engine's precompiled header.
+function(zero_test_sources name)
+  target_compile_options(${name} PRIVATE ${zero_compile_options} -O1 -g0)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${ZERO_UNITY} UNITY_BUILD_BATCH_SIZE 18
+                        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(ZERO_UNITY)
+    target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
+  if("TORCH" IN_LIST ARGN)
+    target_precompile_headers(${name} REUSE_FROM zero_engine)
+  endif()
+endfunction()
+
+# zero_test_program(name [TORCH] [OWN_MAIN] SOURCES ... LIBRARIES ...): a GoogleTest program.
+function(zero_test_program name)
+  cmake_parse_arguments(arg "TORCH;OWN_MAIN" "" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
-  target_compile_options(${name} PRIVATE ${zero_compile_options})
-  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gmock GTest::gtest GTest::gtest_main)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(arg_TORCH)
+    zero_test_sources(${name} TORCH)
+  else()
+    zero_test_sources(${name})
+  endif()
+  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gmock GTest::gtest)
+  if(NOT arg_OWN_MAIN)
+    target_link_libraries(${name} PRIVATE GTest::gtest_main)
+  endif()
+endfunction()
+
+# zero_test(name ...): as zero_test_program, and its ctest entry.
+function(zero_test name)
+  zero_test_program(${name} ${ARGN})
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 900 LABELS "${arg_LABELS}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT 900)
+endfunction()
+
+# zero_half_tests(program word ...): entries program_1_of_2 and program_2_of_2, which run beside each other.
+function(zero_half_tests program)
+  foreach(half 1 2)
+    math(EXPR index "${half} - 1")
+    add_test(NAME ${program}_${half}_of_2 COMMAND ${program} ${ARGN})
+    set_tests_properties(${program}_${half}_of_2 PROPERTIES
+      TIMEOUT 900 ENVIRONMENT "GTEST_TOTAL_SHARDS=2;GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()

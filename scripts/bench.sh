@@ -8,7 +8,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-"$zero_root/scripts/build.sh" >&2
+ZERO_TARGET=zero_launch "$zero_root/scripts/build.sh" >&2
 set_mpi_environment
 program="$zero_build/bin/zero_launch"
 tables() { python3 "$zero_root/scripts/bench/tables.py" "$@"; }

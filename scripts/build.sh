@@ -2,7 +2,7 @@
 # Install what is missing, then build into build/. The program is build/bin/zero_launch.
 # Arguments are passed on to cmake: scripts/build.sh -DZERO_CUDA=OFF
 #
-#   ZERO_TARGET   what to build (default: all, with the tests)
+#   ZERO_TARGET   what to build (default: all, with the tests that are not slow)
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -12,4 +12,5 @@ cmake -S "$zero_root" -B "$zero_build" -G Ninja -DZERO_TORCH="$(zero_torch)" "$@
   cat "$zero_build/configure.log" >&2
   exit 3
 }
-cmake --build "$zero_build" --target "${ZERO_TARGET:-all}"
+read -ra targets <<<"${ZERO_TARGET:-all}"
+cmake --build "$zero_build" --target "${targets[@]}"

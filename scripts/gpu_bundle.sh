@@ -14,7 +14,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 folder="$1"
 [ ! -e "$folder" ] || { say "$folder exists: name a new folder, or remove it"; exit 2; }
 
-"$zero_root/scripts/build.sh" -DZERO_CUDA=ON >&2
+ZERO_TARGET="zero_launch zero_cuda gpu_tests gpu_kernel_tests" "$zero_root/scripts/build.sh" -DZERO_CUDA=ON >&2
 mkdir -p "$folder/bin" "$folder/lib"
 cp "$zero_build/bin/zero_launch" "$folder/bin/"
 cp "$zero_build"/lib/libzero_*.so "$folder/lib/"

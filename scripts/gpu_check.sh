@@ -12,7 +12,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 set_mpi_environment
 case " $* " in
   *" --bundle "* | *" --bundle="* | *" --help "* | *" -h "*) ;;
-  *) "$zero_root/scripts/build.sh" -DZERO_CUDA=ON >&2
+  *) ZERO_TARGET="zero_launch zero_cuda gpu_tests gpu_kernel_tests" "$zero_root/scripts/build.sh" -DZERO_CUDA=ON >&2
      [ -x "$zero_venv/bin/python" ] && export PATH="$zero_venv/bin:$PATH" ;;
 esac
 exec python3 "$zero_root/scripts/gpu/check.py" --build "$zero_build" "$@"

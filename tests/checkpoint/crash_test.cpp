@@ -10,7 +10,7 @@
 #include "support.h"
 
 // Whatever happens in the middle of a save, there is the old checkpoint or the new one.
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::crash_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -144,4 +144,4 @@ TEST_F(CrashTest, ShortAndInterruptedCallsAreNoFailure) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::crash_test

@@ -10,7 +10,7 @@
 #include "support.h"
 
 // What a power cut could take: bytes and names that no fsync has seen.
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::durability_test {
 namespace {
 
 using Inode = std::pair<dev_t, ino_t>;
@@ -110,4 +110,4 @@ TEST_F(DurabilityTest, ALockIsDurableBeforeItHasItsName) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::durability_test

@@ -7,7 +7,7 @@
 
 #include "support.h"
 
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::file_test {
 namespace {
 
 class FileTest : public CheckpointTest {
@@ -82,4 +82,4 @@ TEST_F(FileTest, PathsAreSplit) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::file_test

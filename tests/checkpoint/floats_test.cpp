@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::floats_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -46,7 +46,7 @@ double value_of(uint16_t bits, int mantissa_bits) {
 class HalfTest : public ::testing::TestWithParam<DType> {
  protected:
   double value_of(uint16_t bits) {
-    return testing::value_of(bits, GetParam() == DType::kBf16 ? 7 : 10);
+    return floats_test::value_of(bits, GetParam() == DType::kBf16 ? 7 : 10);
   }
 };
 
@@ -117,4 +117,4 @@ TEST(FloatsTest, FloatsGoThroughWiderTypesUnchanged) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::floats_test

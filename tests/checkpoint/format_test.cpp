@@ -3,7 +3,7 @@
 #include "checkpoint/hash.h"
 #include "support.h"
 
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::format_test {
 namespace {
 
 TEST(FormatTest, NamesAreFixed) {
@@ -76,4 +76,4 @@ TEST(FormatTest, HashingInPartsIsHashingAtOnce) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::format_test

@@ -6,7 +6,7 @@
 #include "support.h"
 
 // People open our files with h5py, from wherever they stand.
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::h5py_test {
 namespace {
 
 constexpr char kPython[] = "/usr/bin/python3";
@@ -129,4 +129,4 @@ TEST_F(H5pyTest, HalvesAreFloats) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::h5py_test

@@ -2,7 +2,7 @@
 
 #include "support.h"
 
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::json_test {
 namespace {
 
 TEST(JsonTest, RefusesWhatIsNotStrict) {
@@ -87,4 +87,4 @@ TEST(JsonTest, UnknownFieldsAreRefused) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::json_test

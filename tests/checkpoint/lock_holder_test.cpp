@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::lock_holder_test {
 namespace {
 
 LockHolder some_holder() {
@@ -68,4 +68,4 @@ TEST(LifeOf, AProgramsNameMayHoldAnything) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::lock_holder_test

@@ -3,7 +3,7 @@
 #include "checkpoint/hash.h"
 #include "support.h"
 
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::manifest_test {
 namespace {
 
 Manifest example() {
@@ -197,4 +197,4 @@ TEST(ManifestTest, ReportsComeBackAsTheyWere) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::manifest_test

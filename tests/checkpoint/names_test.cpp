@@ -2,7 +2,7 @@
 
 #include "support.h"
 
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::names_test {
 namespace {
 
 using namespace std::string_literals;
@@ -33,4 +33,4 @@ TEST(NamesTest, LongTextsAreCut) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::names_test

@@ -5,7 +5,7 @@
 #include "checkpoint/tidy.h"
 #include "support.h"
 
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::purge_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -103,4 +103,4 @@ TEST_F(PurgeTest, HalfOfOneIsNeverTakenForOne) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::purge_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace zero::checkpoint {
+namespace zero::checkpoint::read_ahead_test {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
@@ -49,4 +49,4 @@ TEST(ReadAheadTest, LetsAFewBytesElsewhereChangeNothing) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint
+}  // namespace zero::checkpoint::read_ahead_test

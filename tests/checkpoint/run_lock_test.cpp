@@ -12,7 +12,7 @@
 #include "checkpoint/format.h"
 #include "support.h"
 
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::run_lock_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -241,4 +241,4 @@ TEST_F(RunLockTest, NothingIsLeftWhenTheDiskIsFull) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::run_lock_test

@@ -10,7 +10,7 @@
 #include "checkpoint/work.h"
 #include "support.h"
 
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::safetensors_folder_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -199,4 +199,4 @@ TEST_F(SafetensorsFolderTest, TheIndexIsStrictJson) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::safetensors_folder_test

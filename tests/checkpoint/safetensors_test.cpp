@@ -10,7 +10,7 @@
 #include "checkpoint/json.h"
 #include "support.h"
 
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::safetensors_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -334,4 +334,4 @@ TEST_F(SafetensorsTest, LargeHeadersTakeNeitherMemoryNorTime) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::safetensors_test

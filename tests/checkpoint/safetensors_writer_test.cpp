@@ -11,7 +11,7 @@
 #include "checkpoint/safetensors_folder.h"
 #include "support.h"
 
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::safetensors_writer_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -244,4 +244,4 @@ TEST_F(SafetensorsWriterTest, TheLengthOfTheHeaderIsWrittenLast) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::safetensors_writer_test

@@ -2,7 +2,7 @@
 
 #include "support.h"
 
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::slices_test {
 namespace {
 
 // Reports of ranks that hold these ranges of a tensor "w" of 10 elements.
@@ -70,4 +70,4 @@ TEST(SlicesTest, EveryRankMustReportOnce) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::slices_test

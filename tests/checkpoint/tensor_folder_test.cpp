@@ -8,7 +8,7 @@
 #include "checkpoint/safetensors_writer.h"
 #include "support.h"
 
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::tensor_folder_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -82,4 +82,4 @@ TEST_F(TensorFolderTest, SafetensorsAreReadAsTheyAreStored) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::tensor_folder_test

@@ -4,7 +4,7 @@
 
 #include "support.h"
 
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::tensor_test {
 namespace {
 
 // The flat indices of a box's elements, in its order.
@@ -56,4 +56,4 @@ TEST(ShapeTest, BoxesCoverAnyRangeInOrder) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::tensor_test

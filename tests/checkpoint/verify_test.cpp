@@ -4,7 +4,7 @@
 
 #include "support.h"
 
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::verify_test {
 namespace {
 
 class VerifyTest : public CheckpointTest {};
@@ -80,4 +80,4 @@ TEST_F(VerifyTest, NoFolderIsAnError) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::verify_test

@@ -7,7 +7,7 @@
 #include "checkpoint/work.h"
 #include "support.h"
 
-namespace zero::checkpoint::testing {
+namespace zero::checkpoint::testing::writer_test {
 namespace {
 
 class WriterTest : public CheckpointTest {
@@ -110,4 +110,4 @@ TEST_F(WriterTest, AMissingFolderPointsAtTheDisk) {
 }
 
 }  // namespace
-}  // namespace zero::checkpoint::testing
+}  // namespace zero::checkpoint::testing::writer_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace zero {
+namespace zero::activity_test {
 namespace {
 
 TEST(Activity, TellsWhereTheProcessIs) {
@@ -60,4 +60,4 @@ TEST(Activity, ProgressIsThatOfTheOutermostStretchThatExpectsSomething) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::activity_test

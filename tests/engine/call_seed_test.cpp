@@ -10,7 +10,7 @@
 
 #include "tests/engine/unit_contract.h"
 
-namespace zero::testing {
+namespace zero::testing::call_seed_test {
 namespace {
 
 using ::testing::ExitedWithCode;
@@ -269,4 +269,4 @@ TEST_P(RecomputedDraws, AnotherThreadThatDrawsIsNamed) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::call_seed_test

@@ -12,7 +12,7 @@
 #include "tests/engine/training.h"
 #include "tests/engine/unit_contract.h"
 
-namespace zero::testing {
+namespace zero::testing::chunked_loss_test {
 namespace {
 
 namespace F = torch::nn::functional;
@@ -360,4 +360,4 @@ TEST_F(ChunkedLossInEngine, AHeadOfItsOwnIsRecomputedAndReleased) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::chunked_loss_test

@@ -4,7 +4,7 @@
 
 #include "tests/engine/unit_contract.h"
 
-namespace zero::testing {
+namespace zero::testing::chunks_test {
 namespace {
 
 using ::testing::AllOf;
@@ -272,4 +272,4 @@ TEST_P(ChunksTest, EachMicroBatchDrawsItsOwnRandomNumbers) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::chunks_test

@@ -9,7 +9,7 @@
 #include "engine/comm/thread_ranks.h"
 #include "engine/errors.h"
 
-namespace zero {
+namespace zero::comm_agreement_test {
 namespace {
 
 using checkpoint::CheckpointError;
@@ -77,4 +77,4 @@ TEST(Agreement, ForeignExceptionsAreTold) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::comm_agreement_test

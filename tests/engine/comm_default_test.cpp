@@ -6,11 +6,11 @@
 #include "engine/comm/mpi_ranks.h"
 #include "engine/errors.h"
 
-namespace zero {
+namespace zero::comm_default_test {
 namespace {
 
 // A process that nobody has announced any ranks to, unless the test does.
-class AnnouncedRanksTest : public testing::Test {
+class AnnouncedRanksTest : public ::testing::Test {
  protected:
   AnnouncedRanksTest() { forget(); }
   ~AnnouncedRanksTest() override { forget(); }
@@ -46,4 +46,4 @@ TEST_F(AnnouncedRanksTest, WhatIsNoNumberOfRanksIsRefused) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::comm_default_test

@@ -2,7 +2,7 @@
 
 #include "engine/comm/hang_judge.h"
 
-namespace zero {
+namespace zero::comm_hang_judge_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -131,4 +131,4 @@ TEST(HangLimits, ZeroNeverGivesUp) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::comm_hang_judge_test

@@ -8,14 +8,14 @@
 #include "engine/comm/mpi_transport.h"
 #include "tests/engine/comm_suite.h"
 
-namespace zero {
+namespace zero::comm_mpi_test {
 namespace {
 
 // Rank 0 prints as usual; the others only their failures.
-class FailurePrinter : public testing::EmptyTestEventListener {
+class FailurePrinter : public ::testing::EmptyTestEventListener {
  public:
   explicit FailurePrinter(int rank) : rank_(rank) {}
-  void OnTestPartResult(const testing::TestPartResult& result) override {
+  void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (!result.failed()) return;
     std::fprintf(stderr, "[rank %d] %s:%d: %s\n", rank_,
                  result.file_name() ? result.file_name() : "?", result.line_number(),
@@ -32,7 +32,7 @@ Backend mpi_backend(const std::string& name, const MpiSession& session,
           [=](const Backend::Rank& body) { run_rank(body, *make_mpi_ranks(options)); }};
 }
 
-class MpiSessionTest : public testing::Test {};
+class MpiSessionTest : public ::testing::Test {};
 
 TEST_F(MpiSessionTest, CountsTheRanksOfThisHost) {
   MpiSession second;  // finalises nothing: the first one initialised
@@ -48,7 +48,7 @@ TEST_F(MpiSessionTest, WorldHoldsAllRanks) {
 }
 
 int run_tests(MpiSession& session) {
-  auto& listeners = testing::UnitTest::GetInstance()->listeners();
+  auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
   if (session.rank() != 0) {
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new FailurePrinter(session.rank()));
@@ -71,17 +71,17 @@ std::vector<Backend> backends() {
                       {.use_shared_memory = false, .max_message_bytes = 40'000})};
 }
 
-INSTANTIATE_TEST_SUITE_P(Mpi, RanksTest, testing::ValuesIn(backends()),
+INSTANTIATE_TEST_SUITE_P(Mpi, RanksTest, ::testing::ValuesIn(backends()),
                          [](const auto& info) { return info.param.name; });
-INSTANTIATE_TEST_SUITE_P(Mpi, CollectivesTest, testing::ValuesIn(backends()),
+INSTANTIATE_TEST_SUITE_P(Mpi, CollectivesTest, ::testing::ValuesIn(backends()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::comm_mpi_test
 
 int main(int argc, char** argv) {
   zero::MpiSession session;
-  zero::session_of_tests = &session;
-  testing::InitGoogleTest(&argc, argv);
-  return zero::run_tests(session);
+  zero::comm_mpi_test::session_of_tests = &session;
+  ::testing::InitGoogleTest(&argc, argv);
+  return zero::comm_mpi_test::run_tests(session);
 }

@@ -7,12 +7,12 @@
 #include "engine/comm/shared_transport.h"
 #include "engine/errors.h"
 
-namespace zero {
+namespace zero::comm_process_test {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class ProcessTest : public testing::Test {
+class ProcessTest : public ::testing::Test {
  protected:
   static constexpr int64_t kSlotBytes = 4096;
   static constexpr int64_t kBytes = 1 << 20;
@@ -100,4 +100,4 @@ TEST_F(ProcessTest, ALivingProcessIsNotGone) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::comm_process_test

@@ -4,7 +4,7 @@
 
 #include "engine/comm/shared_area.h"
 
-namespace zero {
+namespace zero::comm_shared_counter_test {
 namespace {
 
 constexpr int kAMinute = 60'000;  // far longer than any of this takes
@@ -49,4 +49,4 @@ TEST(SharedCounterTest, AnAdvanceWakesTheSleeper) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::comm_shared_counter_test

@@ -16,8 +16,8 @@
 
 namespace zero {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 using Floats = std::vector<float>;
 

@@ -57,7 +57,7 @@ Error error_of(const std::function<void()>& call);
 // Run a rank's body; what it throws becomes a test failure.
 void run_rank(const Backend::Rank& body, Ranks& ranks);
 
-class RanksTest : public testing::TestWithParam<Backend> {
+class RanksTest : public ::testing::TestWithParam<Backend> {
  protected:
   int size() const { return GetParam().size; }
   void on_every_rank(const Backend::Rank& body) { GetParam().run(body); }

@@ -19,10 +19,10 @@
 #include "engine/errors.h"
 #include "tests/engine/comm_suite.h"
 
-namespace zero {
+namespace zero::comm_threads_test {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // body(ranks) on one thread per rank; a rank that ends leaves the group.
 void on_threads(int size, int64_t slot_bytes,
@@ -49,18 +49,18 @@ Backend thread_backend(int size, int64_t slot_bytes = 0) {
 }
 
 const auto kBackends =
-    testing::Values(self_backend(), thread_backend(1), thread_backend(2),
-                    thread_backend(3), thread_backend(4), thread_backend(5),
-                    thread_backend(2, 4096), thread_backend(5, 4096));
+    ::testing::Values(self_backend(), thread_backend(1), thread_backend(2),
+                      thread_backend(3), thread_backend(4), thread_backend(5),
+                      thread_backend(2, 4096), thread_backend(5, 4096));
 INSTANTIATE_TEST_SUITE_P(Local, RanksTest, kBackends,
                          [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Local, CollectivesTest, kBackends,
                          [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(Staged, CollectivesTest,
-                         testing::Values(staged(thread_backend(2)),
-                                         staged(thread_backend(3)),
-                                         staged(thread_backend(5))),
+                         ::testing::Values(staged(thread_backend(2)),
+                                           staged(thread_backend(3)),
+                                           staged(thread_backend(5))),
                          [](const auto& info) { return info.param.name; });
 
 std::string error_text(const std::function<void()>& call) {
@@ -111,7 +111,7 @@ TEST(ThreadRanksTest, AnAbortReleasesEveryGroupOfTheFamily) {
     if (ranks->rank() == 1) return abort_thread_ranks(*ranks);
     auto& waits = ranks->rank() == 0 ? part : duplicate;
     EXPECT_THAT(error_text([&] { waits->barrier("end"); }),
-                testing::AnyOf(HasSubstr("aborted"), HasSubstr("has left")));
+                ::testing::AnyOf(HasSubstr("aborted"), HasSubstr("has left")));
   });
 }
 
@@ -221,8 +221,8 @@ TEST(ChannelTest, TheFirstFailureIsToldToTheOthersAndEndsIt) {
   EXPECT_EQ(error_text([&] { ranks.broadcast(&value, 8, 0, "value"); }),
             "the network is gone");
   EXPECT_EQ(error_text([&] { ranks.duplicate(); }), "the network is gone");
-  EXPECT_THAT(
-      log, testing::ElementsAre("barrier 'end' (0 bytes)", "left: the network is gone"));
+  EXPECT_THAT(log, ::testing::ElementsAre("barrier 'end' (0 bytes)",
+                                          "left: the network is gone"));
 }
 
 TEST(ChannelTest, EveryCallIsAPointOfItsName) {
@@ -252,4 +252,4 @@ TEST(ChannelTest, EveryCallIsAPointOfItsName) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::comm_threads_test

@@ -9,12 +9,12 @@
 #include "engine/device/host_device.h"
 #include "engine/errors.h"
 
-namespace zero {
+namespace zero::comm_traced_test {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
-class CallTraceTest : public testing::Test {
+class CallTraceTest : public ::testing::Test {
  protected:
   CallTraceTest() {
     std::string pattern =
@@ -78,4 +78,4 @@ TEST_F(CallTraceTest, AFileThatCannotBeWrittenIsNamed) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::comm_traced_test

@@ -10,7 +10,7 @@
 #include "tests/engine/small_models.h"
 #include "tests/engine/training.h"
 
-namespace zero::testing {
+namespace zero::testing::deferred_init_test {
 namespace {
 
 namespace nn = torch::nn;
@@ -425,4 +425,4 @@ TEST(DeferredInit, AModelMayBeGivenMemoryWithoutAnEngine) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::deferred_init_test

@@ -22,31 +22,31 @@
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
 
-namespace zero {
+namespace zero::device_host_test {
 namespace {
 
-using testing::AllOf;
-using testing::Each;
-using testing::Ge;
-using testing::HasSubstr;
-using testing::Le;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::Ge;
+using ::testing::HasSubstr;
+using ::testing::Le;
 using Clock = std::chrono::steady_clock;
 
 INSTANTIATE_TEST_SUITE_P(Host, DeviceTest,
-                         testing::Values(DeviceMaker{"host",
-                                                     [](uint64_t chaos_seed) {
-                                                       return make_host_device(
-                                                           {.chaos_seed = chaos_seed});
-                                                     }},
-                                         DeviceMaker{"host_behind_its_caller",
-                                                     [](uint64_t chaos_seed) {
-                                                       return make_host_device(
-                                                           {.chaos_seed = chaos_seed,
-                                                            .async_compute = true});
-                                                     }}),
+                         ::testing::Values(DeviceMaker{"host",
+                                                       [](uint64_t chaos_seed) {
+                                                         return make_host_device(
+                                                             {.chaos_seed = chaos_seed});
+                                                       }},
+                                           DeviceMaker{"host_behind_its_caller",
+                                                       [](uint64_t chaos_seed) {
+                                                         return make_host_device(
+                                                             {.chaos_seed = chaos_seed,
+                                                              .async_compute = true});
+                                                       }}),
                          [](const auto& info) { return info.param.name; });
 
-class HostDeviceTest : public testing::Test {
+class HostDeviceTest : public ::testing::Test {
  protected:
   std::unique_ptr<Stream> stream(const std::string& name) {
     return device_->make_stream(name);
@@ -208,7 +208,7 @@ TEST_F(HostDeviceTest, ChaosDelaysTheOperationsOfEveryStream) {
   }
 }
 
-class DelaysTest : public testing::Test {
+class DelaysTest : public ::testing::Test {
  protected:
   static constexpr int kAnHour = 3'600'000;  // so long that the test would never end
   ~DelaysTest() override { set_delays({}); }
@@ -237,4 +237,4 @@ TEST_F(DelaysTest, NewDelaysReplaceTheOldOnes) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::device_host_test

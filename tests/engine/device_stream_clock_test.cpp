@@ -7,7 +7,7 @@
 #include "engine/device/stream_clock.h"
 #include "engine/trace.h"
 
-namespace zero {
+namespace zero::device_stream_clock_test {
 namespace {
 
 constexpr auto kShort = std::chrono::milliseconds(20);
@@ -124,4 +124,4 @@ TEST(StreamSeconds, OfAStepAreTheDifferenceOfTwoCounts) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::device_stream_clock_test

@@ -15,10 +15,10 @@
 
 namespace zero {
 
-using testing::AllOf;
-using testing::Each;
-using testing::ElementsAreArray;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
 
 std::string failure_of(const std::function<void()>& call) {
   try {
@@ -100,6 +100,7 @@ TEST_P(DeviceTest, AStampTellsWhenItsStreamGotThere) {
   Gate gate(*device_);
   const int64_t begin = Trace::now_ns();
   const auto before = a->stamp();
+  a->synchronize();  // a busy machine may come to it late
   gate.hold(*a);
   const auto after = a->stamp();
   EXPECT_FALSE(after->ns());

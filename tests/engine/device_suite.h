@@ -48,7 +48,7 @@ class Gate {
 // What the call's Error says, or "".
 std::string failure_of(const std::function<void()>& call);
 
-class DeviceTest : public testing::TestWithParam<DeviceMaker> {
+class DeviceTest : public ::testing::TestWithParam<DeviceMaker> {
  protected:
   DeviceTest() { make(/*chaos_seed=*/0); }
   ~DeviceTest() override { device_->unpin(host_.data()); }

@@ -16,7 +16,7 @@
 #include "offload/bf16.h"
 #include "tests/engine/training.h"
 
-namespace zero::testing {
+namespace zero::testing::engine_chaos_test {
 namespace {
 
 Gpt2Config tiny_gpt2() {
@@ -212,4 +212,4 @@ TEST(UpdatesBehindACaller, FiftySeedsGiveTheBitsOfUpdatesInsideTheStep) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::engine_chaos_test

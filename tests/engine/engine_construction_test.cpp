@@ -2,7 +2,7 @@
 #include "engine/init/deferred_init.h"
 #include "tests/engine/unit_contract.h"
 
-namespace zero::testing {
+namespace zero::testing::engine_construction_test {
 namespace {
 
 using ::testing::AllOf;
@@ -225,4 +225,4 @@ TEST_P(EngineConstruction, FrozenOnesNeedNoGradientWhateverTheyCameWith) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::engine_construction_test

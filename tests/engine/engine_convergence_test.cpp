@@ -7,7 +7,7 @@
 #include "offload/philox.h"
 #include "tests/engine/training.h"
 
-namespace zero::testing {
+namespace zero::testing::engine_convergence_test {
 namespace {
 
 constexpr double kFirstLoss = 5.57026, kTenthLoss = 5.31660, kLastLoss = 4.45660;
@@ -131,4 +131,4 @@ TEST(Convergence, FollowsTheRecordedCurve) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::engine_convergence_test

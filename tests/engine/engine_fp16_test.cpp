@@ -13,7 +13,7 @@
 #include "engine/save_load.h"
 #include "tests/engine/training.h"
 
-namespace zero::testing {
+namespace zero::testing::engine_fp16_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -357,4 +357,4 @@ TEST_F(EngineFp16, WhatDoesNotGoTogetherIsRefused) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::engine_fp16_test

@@ -5,7 +5,7 @@
 #include "offload/host_arena.h"
 #include "tests/engine/training.h"
 
-namespace zero::testing {
+namespace zero::testing::engine_memory_test {
 namespace {
 
 class EngineMemory : public ::testing::Test {
@@ -154,4 +154,4 @@ TEST_F(EngineMemory, ADeferredModelCostsNothingToBuild) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::engine_memory_test

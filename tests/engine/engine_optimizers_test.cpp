@@ -8,7 +8,7 @@
 #include "engine/errors.h"
 #include "tests/engine/training.h"
 
-namespace zero::testing {
+namespace zero::testing::engine_optimizers_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -297,4 +297,4 @@ TEST_F(StorageTest, WhatBf16CannotHoldIsRefused) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::engine_optimizers_test

@@ -6,7 +6,7 @@
 #include "engine/errors.h"
 #include "tests/engine/training.h"
 
-namespace zero::testing {
+namespace zero::testing::engine_parity_test {
 namespace {
 
 class EngineParity : public ::testing::Test {
@@ -208,4 +208,4 @@ TEST_F(EngineParity, Bf16FollowsFp32) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::engine_parity_test

@@ -13,7 +13,7 @@
 #include "engine/device/delays.h"
 #include "tests/engine/training.h"
 
-namespace zero::testing {
+namespace zero::testing::engine_schedule_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -126,4 +126,4 @@ TEST_F(EngineSchedule, GathersHideBehindTheForwardOfTheUnitBefore) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::engine_schedule_test

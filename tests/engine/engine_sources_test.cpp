@@ -12,7 +12,7 @@
 #include "engine/save_load.h"
 #include "tests/engine/unit_contract.h"
 
-namespace zero::testing {
+namespace zero::testing::engine_sources_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -366,4 +366,4 @@ TEST(SourcesOfBuffers, BuffersOfFullModelsAreCompared) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::engine_sources_test

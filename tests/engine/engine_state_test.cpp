@@ -3,7 +3,7 @@
 
 #include "tests/engine/unit_contract.h"
 
-namespace zero::testing {
+namespace zero::testing::engine_state_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -203,4 +203,4 @@ TEST_F(EngineBuffers, OfEqualValueStayBitForBit) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::engine_state_test

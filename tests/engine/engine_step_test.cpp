@@ -8,7 +8,7 @@
 #include "engine/errors.h"
 #include "tests/engine/training.h"
 
-namespace zero::testing {
+namespace zero::testing::engine_step_test {
 namespace {
 
 struct LineImpl : torch::nn::Module {
@@ -456,4 +456,4 @@ TEST_F(EngineStep, InferenceKeepsNoStateAndCannotTrain) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::engine_step_test

@@ -8,7 +8,7 @@
 #include "engine/trace.h"
 #include "tests/engine/training.h"
 
-namespace zero::testing {
+namespace zero::testing::engine_trace_test {
 namespace {
 
 using ::testing::Contains;
@@ -120,4 +120,4 @@ TEST_F(EngineTrace, RecordingChangesNoBit) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::engine_trace_test

@@ -1,7 +1,7 @@
 // What ranks of the host move, against the plan.
 #include "tests/engine/traffic_story.h"
 
-namespace zero::testing {
+namespace zero::testing::engine_traffic_test {
 namespace {
 
 const Options kOptions = small_options(Work{.rows = 4});
@@ -46,4 +46,4 @@ TEST(EngineSeconds, AreThoseOfTheirParts) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::engine_traffic_test

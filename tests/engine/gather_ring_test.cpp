@@ -14,10 +14,10 @@
 #include "engine/comm/ranks.h"
 #include "engine/device/host_device.h"
 
-namespace zero {
+namespace zero::gather_ring_test {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 constexpr int64_t kNumel = 64;
 constexpr int64_t kBytes = kNumel * sizeof(float);
@@ -26,7 +26,7 @@ constexpr int kNumUnits = 6;
 // Longer than anything else here takes: who does not wait comes too early.
 void be_slow() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
 
-class GatherRingTest : public testing::Test {
+class GatherRingTest : public ::testing::Test {
  protected:
   GatherRingTest() { make({}, /*num_slots=*/1); }
 
@@ -194,9 +194,9 @@ TEST_F(GatherRingTest, ChaosChangesNothingThatABodySees) {
       if (i + 1 < order.size()) ring_->prefetch(source(order[i + 1]));
       ring_->release(order[i]);
     }
-    EXPECT_THAT(seen(), testing::ElementsAreArray(order)) << seed;
+    EXPECT_THAT(seen(), ::testing::ElementsAreArray(order)) << seed;
   }
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::gather_ring_test

@@ -12,7 +12,7 @@
 #include "tests/engine/first_values.h"
 #include "tests/engine/unit_contract.h"
 
-namespace zero::testing {
+namespace zero::testing::init_cases_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -440,4 +440,4 @@ TEST(InitCasesBuffers, ARefusalForgetsWhatAFunctionWrote) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::init_cases_test

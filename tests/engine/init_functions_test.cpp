@@ -8,7 +8,7 @@
 #include "tests/engine/small_models.h"
 #include "tests/engine/training.h"
 
-namespace zero::testing {
+namespace zero::testing::init_functions_test {
 namespace {
 
 using ::testing::AllOf;
@@ -494,4 +494,4 @@ TEST(CheckInitialised, ListsAllThatIsNot) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::init_functions_test

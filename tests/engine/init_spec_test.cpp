@@ -9,7 +9,7 @@
 #include "offload/philox.h"
 #include "offload/random.h"
 
-namespace zero {
+namespace zero::init_spec_test {
 namespace {
 
 std::vector<float> filled(const InitSpec& spec, int64_t begin, int64_t numel,
@@ -102,4 +102,4 @@ TEST(InitSpec, ZeroesThePaddingRow) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::init_spec_test

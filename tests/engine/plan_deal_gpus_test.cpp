@@ -5,7 +5,7 @@
 
 #include "engine/plan/deal_gpus.h"
 
-namespace zero {
+namespace zero::plan_deal_gpus_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -48,4 +48,4 @@ TEST(DealGpus, NoGpuHasMoreRanksThanInTurn) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::plan_deal_gpus_test

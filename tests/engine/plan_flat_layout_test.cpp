@@ -4,7 +4,7 @@
 
 #include "engine/plan/flat_layout.h"
 
-namespace zero {
+namespace zero::plan_flat_layout_test {
 namespace {
 
 // What rank by rank concatenation of the pieces gives back of each parameter.
@@ -64,4 +64,4 @@ TEST(FlatLayout, NothingAndEmptyParametersAreLegal) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::plan_flat_layout_test

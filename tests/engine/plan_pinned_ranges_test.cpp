@@ -6,7 +6,7 @@
 #include "engine/plan/pinned_ranges.h"
 #include "engine/plan/unit_plan.h"
 
-namespace zero {
+namespace zero::plan_pinned_ranges_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -91,4 +91,4 @@ TEST_F(PinnedRanges, NoTwoShareAPage) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::plan_pinned_ranges_test

@@ -3,7 +3,7 @@
 #include "engine/plan/traffic_plan.h"
 #include "engine/plan/unit_plan.h"
 
-namespace zero {
+namespace zero::plan_traffic_plan_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -108,4 +108,4 @@ TEST(Traffic, OfAStepIsTheDifferenceOfTwoCounts) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::plan_traffic_plan_test

@@ -5,7 +5,7 @@
 #include "engine/errors.h"
 #include "engine/plan/unit_plan.h"
 
-namespace zero {
+namespace zero::plan_unit_plan_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -56,9 +56,9 @@ class UnitPlanTest : public ::testing::Test {
 TEST_F(UnitPlanTest, GivesEachParameterToItsInnermostUnit) {
   const UnitPlan p = plan();
   ASSERT_EQ(p.units.size(), 4u);
-  EXPECT_THAT(names(p, 0), testing::ElementsAre("wte.weight"));
-  EXPECT_THAT(names(p, 1), testing::ElementsAre("blocks.0.w", "blocks.0.b"));
-  EXPECT_THAT(names(p, 3), testing::ElementsAre("blocks.1.inner.w"));
+  EXPECT_THAT(names(p, 0), ::testing::ElementsAre("wte.weight"));
+  EXPECT_THAT(names(p, 1), ::testing::ElementsAre("blocks.0.w", "blocks.0.b"));
+  EXPECT_THAT(names(p, 3), ::testing::ElementsAre("blocks.1.inner.w"));
   EXPECT_EQ(p.units[3].depth, 2);
 }
 
@@ -68,8 +68,8 @@ TEST_F(UnitPlanTest, GivesTiedParametersToTheClosestCommonAncestor) {
   params[1].names = {"blocks.0.w", "blocks.1.inner.other"};
   params[1].units = {1, 3};
   const UnitPlan p = plan();
-  EXPECT_THAT(names(p, 2), testing::ElementsAre("blocks.1.w"));
-  EXPECT_THAT(names(p, 0), testing::ElementsAre("wte.weight", "blocks.0.w"));
+  EXPECT_THAT(names(p, 2), ::testing::ElementsAre("blocks.1.w"));
+  EXPECT_THAT(names(p, 0), ::testing::ElementsAre("wte.weight", "blocks.0.w"));
 }
 
 TEST_F(UnitPlanTest, RefusesATiedParameterInTwoGroups) {
@@ -93,7 +93,7 @@ TEST_F(UnitPlanTest, WrapsBySize) {
   options.auto_wrap.min_numel = 20;
   const UnitPlan p = plan();
   EXPECT_EQ(p.unit_of, (std::vector<int>{0, 1, 2, 2}));
-  EXPECT_THAT(names(p, 2), testing::ElementsAre("blocks.1.w", "blocks.1.inner.w"));
+  EXPECT_THAT(names(p, 2), ::testing::ElementsAre("blocks.1.w", "blocks.1.inner.w"));
 }
 
 TEST_F(UnitPlanTest, FirstMatchingGroupWins) {
@@ -106,8 +106,8 @@ TEST_F(UnitPlanTest, FirstMatchingGroupWins) {
   EXPECT_EQ(p.rules[2].lr_scale, 3);
   EXPECT_EQ(p.rules[2].weight_decay, 0);  // not a matrix
   EXPECT_EQ(p.rules[3].weight_decay, options.optimizer.weight_decay);
-  EXPECT_THAT(names(p, 0, /*is_frozen=*/true), testing::ElementsAre("wte.weight"));
-  EXPECT_THAT(names(p, 0), testing::IsEmpty());
+  EXPECT_THAT(names(p, 0, /*is_frozen=*/true), ::testing::ElementsAre("wte.weight"));
+  EXPECT_THAT(names(p, 0), ::testing::IsEmpty());
 }
 
 TEST_F(UnitPlanTest, KeepsSomeParametersInFp32) {
@@ -115,8 +115,8 @@ TEST_F(UnitPlanTest, KeepsSomeParametersInFp32) {
   EXPECT_EQ(plan().units[1].parts.size(), 1u);  // all are
   options.dtype = DType::kBf16;
   const UnitPlan p = plan();
-  EXPECT_THAT(names(p, 1, false, DType::kBf16), testing::ElementsAre("blocks.0.w"));
-  EXPECT_THAT(names(p, 1, false, DType::kFp32), testing::ElementsAre("blocks.0.b"));
+  EXPECT_THAT(names(p, 1, false, DType::kBf16), ::testing::ElementsAre("blocks.0.w"));
+  EXPECT_THAT(names(p, 1, false, DType::kFp32), ::testing::ElementsAre("blocks.0.b"));
   const PlannedPart& kept = p.parts[p.places[2].part];
   EXPECT_EQ(kept.tag, "blocks.0 (fp32)");
   EXPECT_EQ(full_bytes(kept), kept.layout.numel * 4);
@@ -148,4 +148,4 @@ TEST_F(UnitPlanTest, RefusesTwoParametersOfOneName) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::plan_unit_plan_test

@@ -1,7 +1,7 @@
 // Which units are recomputed, and that it changes no bit.
 #include "tests/engine/small_models.h"
 
-namespace zero::testing {
+namespace zero::testing::recompute_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -158,4 +158,4 @@ TEST(Recomputation, TheHostsInputsAreInItsMemoryAlready) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::recompute_test

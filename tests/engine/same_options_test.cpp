@@ -4,7 +4,7 @@
 
 #include "tests/engine/unit_contract.h"
 
-namespace zero::testing {
+namespace zero::testing::same_options_test {
 namespace {
 
 using ::testing::AllOf;
@@ -142,4 +142,4 @@ TEST_F(SameOptions, AnotherModelIsNamedAsSuch) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::same_options_test

@@ -15,7 +15,7 @@
 #include "engine/init/deferred_init.h"
 #include "tests/engine/training.h"
 
-namespace zero::testing {
+namespace zero::testing::save_load_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -412,4 +412,4 @@ TEST_F(SaveLoad, BuffersAreSavedAsTheirMeanAndStayAsTheyAre) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::save_load_test

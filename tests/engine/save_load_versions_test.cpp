@@ -7,7 +7,7 @@
 #include "engine/save_load.h"
 #include "tests/engine/training.h"
 
-namespace zero::testing {
+namespace zero::testing::save_load_versions_test {
 namespace {
 
 constexpr char kVersion1[] =
@@ -87,4 +87,4 @@ TEST(SaveLoadVersions, Version1ResumesWithTheSameBitsOnAnyNumberOfRanks) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::save_load_versions_test

@@ -11,7 +11,7 @@
 #include "engine/save_load.h"
 #include "tests/engine/unit_contract.h"
 
-namespace zero::testing {
+namespace zero::testing::save_seed_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -226,4 +226,4 @@ TEST_P(Layers, WhatHalvesSaveMakesAWhole) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::save_seed_test

@@ -6,7 +6,7 @@
 #include "engine/step/addition.h"
 #include "offload/bf16.h"
 
-namespace zero {
+namespace zero::step_addition_test {
 namespace {
 
 // More than a chunk, and not a multiple of one.
@@ -111,4 +111,4 @@ TEST_P(AdditionTest, RoundsHoldsTheSameInFp32) {
 INSTANTIATE_TEST_SUITE_P(Threads, AdditionTest, ::testing::Values(1, 2));
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::step_addition_test

@@ -14,7 +14,7 @@
 #include "engine/device/host_device.h"
 #include "engine/step/gradient_shards.h"
 
-namespace zero::testing {
+namespace zero::testing::step_gradient_shards_test {
 namespace {
 
 using ::testing::Each;
@@ -117,4 +117,4 @@ TEST_F(GradientShardsTest, AReductionWaitsForWhatComputesItsGradient) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::step_gradient_shards_test

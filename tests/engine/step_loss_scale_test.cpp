@@ -6,7 +6,7 @@
 #include "engine/errors.h"
 #include "engine/step/loss_scale.h"
 
-namespace zero {
+namespace zero::step_loss_scale_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -72,10 +72,10 @@ TEST(LossScale, WhatWouldRoundOrNeverMoveIsRefusedByName) {
   refused({.min = 0}, "loss_scale_min is 0");
   refused({.init = 4, .min = 8}, "loss_scale_min is 8");
   refused({.window = 0}, "loss_scale_window is 0");
-  check({});
+  check(LossScaleOptions{});
   check({.init = 1, .window = 1, .min = 1});
   check({.init = kLargestLossScale, .min = kLargestLossScale});
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::step_loss_scale_test

@@ -7,7 +7,7 @@
 #include "engine/errors.h"
 #include "engine/step/lr_schedule.h"
 
-namespace zero {
+namespace zero::step_lr_schedule_test {
 namespace {
 
 using Kind = LrSchedule::Kind;
@@ -108,4 +108,4 @@ TEST(LrSchedule, RefusesStepsThatDoNotFitTogether) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::step_lr_schedule_test

@@ -8,7 +8,7 @@
 #include "tests/engine/small_models.h"
 #include "tests/engine/training.h"
 
-namespace zero::testing {
+namespace zero::testing::step_update_queue_test {
 namespace {
 
 // A parameter of eight numbers in the root and in each of two units.
@@ -213,4 +213,4 @@ TEST_F(UpdatesInAnEngine, AnEngineMayGoWhileTheyRun) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::step_update_queue_test

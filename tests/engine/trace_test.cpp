@@ -9,11 +9,11 @@
 #include "engine/activity.h"
 #include "engine/device/host_device.h"
 
-namespace zero {
+namespace zero::trace_test {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 std::vector<std::string> names(const std::vector<Trace::Event>& events) {
   std::vector<std::string> names;
@@ -148,4 +148,4 @@ TEST(Trace, LanesOutliveTheirThreads) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::trace_test

@@ -7,7 +7,7 @@
 #include "engine/device/delays.h"
 #include "tests/engine/unit_contract.h"
 
-namespace zero::testing {
+namespace zero::testing::unit_call_test {
 namespace {
 
 using ::testing::AllOf;
@@ -362,4 +362,4 @@ TEST_P(UnitCallTest, AnEngineMayGoWhileItsCollectivesAreUnderWay) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::unit_call_test

@@ -2,7 +2,7 @@
 // numbers of the plain module, or an error by name before anything has changed.
 #include "tests/engine/small_models.h"
 
-namespace zero::testing {
+namespace zero::testing::unit_graphs_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -419,4 +419,4 @@ TEST_P(UnitContract, AGraphOutlivesFullGradient) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::unit_graphs_test

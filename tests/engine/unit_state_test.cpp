@@ -3,7 +3,7 @@
 #include "engine/compute_type.h"
 #include "tests/engine/small_models.h"
 
-namespace zero::testing {
+namespace zero::testing::unit_state_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -378,4 +378,4 @@ TEST_P(UnitContract, ABufferMayBeExpanded) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::unit_state_test

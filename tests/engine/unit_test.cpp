@@ -10,7 +10,7 @@
 #include "engine/errors.h"
 #include "tests/engine/training.h"
 
-namespace zero::testing {
+namespace zero::testing::unit_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -351,4 +351,4 @@ TEST(Unit, SurvivesItsEngineWithAClearError) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::unit_test

@@ -4,7 +4,7 @@
 
 #include "tests/engine/small_models.h"
 
-namespace zero::testing {
+namespace zero::testing::unit_values_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -306,4 +306,4 @@ TEST_P(UnitContract, OneTensorGivenTwiceIsNotChangedInPlace) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::unit_values_test

@@ -12,7 +12,7 @@
 #include "engine/comm/ranks.h"
 #include "engine/device/host_device.h"
 
-namespace zero::testing {
+namespace zero::testing::weight_streamer_test {
 namespace {
 
 using ::testing::Each;
@@ -153,4 +153,4 @@ TEST(WeightStreamerTest, WhatAQueuedBodyChangesIsSeen) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::weight_streamer_test

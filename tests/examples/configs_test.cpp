@@ -8,7 +8,7 @@
 #include "launcher/settings/chosen_model.h"
 #include "tests/examples/references.h"
 
-namespace zero {
+namespace zero::configs_test {
 namespace {
 
 using nlohmann::json;
@@ -194,4 +194,4 @@ TEST(Configs, KeysThatNobodyReadsAreTold) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::configs_test

@@ -7,7 +7,7 @@
 
 #include "tests/examples/references.h"
 
-namespace zero {
+namespace zero::decoder_test {
 namespace {
 
 // Two groups of three: in turn they would be three groups of two.
@@ -105,4 +105,4 @@ TEST(Head, AFrozenBiasGetsNoGradient) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::decoder_test

@@ -6,7 +6,7 @@
 #include "launcher/settings/chosen_model.h"
 #include "tests/examples/references.h"
 
-namespace zero {
+namespace zero::families_test {
 namespace {
 
 namespace nn = torch::nn;
@@ -41,7 +41,7 @@ const std::map<std::string, json> kTiny = {
                             {"attention_bias", true},
                             {"pad_token_id", 5}})}};
 
-class Families : public testing::TestWithParam<std::string> {
+class Families : public ::testing::TestWithParam<std::string> {
  protected:
   ModelShape shape(double dropout = 0) const {
     ModelShape shape = launcher::shape_of(
@@ -126,8 +126,8 @@ TEST_P(Families, DropoutDropsInTrainingAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Families,
-                         testing::Values("gpt2", "gptj", "gpt_neox", "llama", "mistral",
-                                         "qwen2", "qwen3"),
+                         ::testing::Values("gpt2", "gptj", "gpt_neox", "llama", "mistral",
+                                           "qwen2", "qwen3"),
                          [](const auto& info) { return info.param; });
 
 launcher::Settings of_size(int64_t dim, int64_t heads) {
@@ -162,4 +162,4 @@ TEST(Sizes, OfAnotherWidthFollowIt) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::families_test

@@ -10,7 +10,7 @@
 #include "launcher/settings/chosen_model.h"
 #include "tests/examples/references.h"
 
-namespace zero {
+namespace zero::first_values_test {
 namespace {
 
 using nlohmann::json;
@@ -103,4 +103,4 @@ INSTANTIATE_TEST_SUITE_P(, FirstValuesOf,
                          [](const auto& family) { return std::string(family.param); });
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::first_values_test

@@ -12,7 +12,7 @@
 #include "launcher/settings/chosen_model.h"
 #include "tests/examples/references.h"
 
-namespace zero {
+namespace zero::gpt2_test {
 namespace {
 
 namespace nn = torch::nn;
@@ -94,7 +94,7 @@ class Formulas {
   std::map<std::string, at::Tensor> weights_;
 };
 
-class Gpt2Test : public testing::Test {
+class Gpt2Test : public ::testing::Test {
  protected:
   Gpt2Test() { torch::manual_seed(1); }
 
@@ -297,4 +297,4 @@ TEST_F(Gpt2FamilyTest, AShapeReachesTheModel) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::gpt2_test

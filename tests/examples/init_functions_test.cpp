@@ -12,7 +12,7 @@
 #include "examples/models/families.h"
 #include "launcher/settings/chosen_model.h"
 
-namespace zero {
+namespace zero::init_functions_test {
 namespace {
 
 // Matrices are drawn, biases start at 0, norms at 1; a padding row is 0.
@@ -79,4 +79,4 @@ INSTANTIATE_TEST_SUITE_P(, FunctionsFor,
                          [](const auto& family) { return std::string(family.param); });
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::init_functions_test

@@ -5,7 +5,7 @@
 
 #include "tests/examples/references.h"
 
-namespace zero {
+namespace zero::llama_test {
 namespace {
 
 // transformers' LlamaRMSNorm: the normalised values are rounded, then scaled.
@@ -62,4 +62,4 @@ TEST(Llama, ThePaddingsRowOfTheEmbeddingStays) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::llama_test

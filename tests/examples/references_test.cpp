@@ -7,12 +7,12 @@
 #include "engine/engine.h"
 #include "engine/unit.h"
 
-namespace zero {
+namespace zero::references_test {
 namespace {
 
 using nlohmann::json;
 
-class References : public testing::TestWithParam<std::string> {
+class References : public ::testing::TestWithParam<std::string> {
  protected:
   const Reference reference_{GetParam()};
 };
@@ -138,7 +138,7 @@ TEST_P(References, ALossInChunksIsTheSame) {
         << item.key();
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, References, testing::ValuesIn(reference_names()),
+INSTANTIATE_TEST_SUITE_P(Models, References, ::testing::ValuesIn(reference_names()),
                          [](const auto& info) { return info.param; });
 
 TEST(LongReference, PositionsAboveEightThousandAreThoseOfTransformers) {
@@ -160,4 +160,4 @@ TEST(LongReference, PositionsAboveEightThousandAreThoseOfTransformers) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::references_test

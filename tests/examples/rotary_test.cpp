@@ -6,13 +6,13 @@
 #include "examples/models/config_reader.h"
 #include "tests/examples/references.h"
 
-namespace zero {
+namespace zero::rotary_test {
 namespace {
 
 using nlohmann::json;
 
 // Each table of tests/references/rotary.json, gptj's apart.
-class RotaryTables : public testing::TestWithParam<std::string> {
+class RotaryTables : public ::testing::TestWithParam<std::string> {
  protected:
   const json references_ = read_json("rotary.json");
   const json table_ = references_["tables"][GetParam()];
@@ -49,11 +49,11 @@ TEST_P(RotaryTables, AnglesAreTransformers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, RotaryTables,
-                         testing::Values("default", "default_theta_500000",
-                                         "default_theta_1000000", "linear", "llama3",
-                                         "llama3_factor_32", "yarn", "yarn_betas",
-                                         "yarn_not_truncated", "yarn_attention_factor",
-                                         "yarn_mscale", "gpt_neox"),
+                         ::testing::Values("default", "default_theta_500000",
+                                           "default_theta_1000000", "linear", "llama3",
+                                           "llama3_factor_32", "yarn", "yarn_betas",
+                                           "yarn_not_truncated", "yarn_attention_factor",
+                                           "yarn_mscale", "gpt_neox"),
                          [](const auto& info) { return info.param; });
 
 RotaryOptions read(const json& rope) {
@@ -133,4 +133,4 @@ TEST(Rotary, PairsTurnByTheirAngle) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::rotary_test

@@ -5,7 +5,7 @@
 
 #include "tests/engine/traffic_story.h"
 
-namespace zero::testing {
+namespace zero::testing::engine_cuda_test {
 namespace {
 
 class EngineOnAGpu : public ::testing::Test {
@@ -66,4 +66,4 @@ TEST_F(EngineOnAGpu, TakesWhatWasPlanned) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::engine_cuda_test

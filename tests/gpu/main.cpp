@@ -7,8 +7,8 @@
 
 int main(int argc, char** argv) {
   constexpr int kSkipped = 77;  // CMakeLists.txt tells ctest
-  testing::InitGoogleMock(&argc, argv);
-  if (!testing::GTEST_FLAG(list_tests) && zero::num_gpus() == 0) {
+  ::testing::InitGoogleMock(&argc, argv);
+  if (!::testing::GTEST_FLAG(list_tests) && zero::num_gpus() == 0) {
     std::puts("skipped: no GPU here");
     return kSkipped;
   }

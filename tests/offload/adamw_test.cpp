@@ -17,7 +17,7 @@
 #include "tests/offload/test_data.h"
 #include "tests/offload/torch_adamw_vectors.h"
 
-namespace zero {
+namespace zero::adamw_test {
 namespace {
 
 using ::testing::Each;
@@ -347,4 +347,4 @@ TEST(AdamWTest, WrongCallsThrowBeforeAnythingChanges) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::adamw_test

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 
-namespace zero {
+namespace zero::affinity_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -102,4 +102,4 @@ TEST_F(BindTest, ForbiddenCpusAreRefusedAndNothingChanges) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::affinity_test

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace zero {
+namespace zero::available_memory_test {
 namespace {
 
 // A machine made of files: 8000 KiB are available, and the control groups that a test
@@ -140,4 +140,4 @@ TEST_F(AvailableMemoryTest, ThisMachineHasSome) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::available_memory_test

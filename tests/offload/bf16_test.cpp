@@ -10,7 +10,7 @@
 #include "tests/offload/adam_reference.h"
 #include "tests/offload/test_data.h"
 
-namespace zero {
+namespace zero::bf16_test {
 namespace {
 
 TEST(Bf16Test, RoundsToNearestEvenEverywhere) {
@@ -54,4 +54,4 @@ TEST(Bf16Test, ArraysConvertAsTheirElementsDo) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::bf16_test

@@ -9,7 +9,7 @@
 
 #include "tests/offload/test_data.h"
 
-namespace zero {
+namespace zero::exact_sum_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -232,4 +232,4 @@ TEST_F(SquaresTest, TheLargestMagnitudeIsFound) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::exact_sum_test

@@ -8,7 +8,7 @@
 #include "offload/affinity.h"
 #include "offload/host_arena.h"
 
-namespace zero {
+namespace zero::fastest_threads_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -64,4 +64,4 @@ TEST(FastestThreadsTest, OneCpuNeedsNoMeasurement) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::fastest_threads_test

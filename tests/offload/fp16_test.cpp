@@ -9,7 +9,7 @@
 #include "tests/offload/adam_reference.h"
 #include "tests/offload/test_data.h"
 
-namespace zero {
+namespace zero::fp16_test {
 namespace {
 
 // Wherever the result changes, the floats on both sides of it are among these.
@@ -53,4 +53,4 @@ TEST(Fp16Test, ArraysConvertAsTheirElementsDo) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::fp16_test

@@ -10,7 +10,7 @@
 
 #include "offload/thread_pool.h"
 
-namespace zero {
+namespace zero::host_arena_test {
 namespace {
 
 using ::testing::AllOf;
@@ -115,4 +115,4 @@ TEST(HostArenaTest, LiveBytesCountArenasThatLive) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::host_arena_test

@@ -7,7 +7,7 @@
 #include "tests/offload/adam_reference.h"
 #include "tests/offload/test_data.h"
 
-namespace zero {
+namespace zero::kernels_test {
 namespace {
 
 // Each is a loop of its own.
@@ -211,4 +211,4 @@ TEST(KernelsTest, EveryInstructionSetSumsTheSameSquares) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::kernels_test

@@ -16,7 +16,7 @@
 #include "offload/update.h"
 #include "tests/offload/test_data.h"
 
-namespace zero {
+namespace zero::optimizer_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -262,4 +262,4 @@ TEST(OptimizerTest, StepsCountFromOne) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::optimizer_test

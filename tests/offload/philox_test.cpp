@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace zero {
+namespace zero::philox_test {
 namespace {
 
 TEST(Philox, GivesThePublishedVectors) {
@@ -28,4 +28,4 @@ TEST(Philox, SeedsNamesAndNumbersHaveKeysOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::philox_test

@@ -11,7 +11,7 @@
 #include "offload/random_loop.h"
 #include "tests/offload/test_data.h"
 
-namespace zero {
+namespace zero::random_test {
 namespace {
 
 constexpr double kPi = 3.14159265358979323846;
@@ -242,4 +242,4 @@ TEST(RandomTest, WithoutADeviationAllIsTheMean) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::random_test

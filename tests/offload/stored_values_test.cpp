@@ -10,7 +10,7 @@
 
 #include "tests/offload/test_data.h"
 
-namespace zero {
+namespace zero::stored_values_test {
 namespace {
 
 using ::testing::Each;
@@ -137,4 +137,4 @@ TEST(StoredValues, OfMemoryThatIsFarAway) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::stored_values_test

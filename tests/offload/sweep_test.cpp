@@ -7,7 +7,7 @@
 #include "offload/thread_pool.h"
 #include "offload/update.h"
 
-namespace zero {
+namespace zero::sweep_test {
 namespace {
 
 using ::testing::Each;
@@ -37,4 +37,4 @@ TEST(Sweep, CountsWhatGoesThroughMemory) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::sweep_test

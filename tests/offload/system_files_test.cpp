@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace zero {
+namespace zero::system_files_test {
 namespace {
 
 class SystemFilesTest : public ::testing::Test {
@@ -54,4 +54,4 @@ TEST_F(SystemFilesTest, GroupsOfBothVersionsFromTheInnermostOn) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::system_files_test

@@ -17,7 +17,7 @@
 #include "offload/affinity.h"
 #include "tests/offload/pretended_machine.h"
 
-namespace zero {
+namespace zero::thread_pool_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -211,4 +211,4 @@ TEST(ThreadPoolTest, WrongInputThrows) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::thread_pool_test

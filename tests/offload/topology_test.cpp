@@ -6,7 +6,7 @@
 
 #include "tests/offload/pretended_machine.h"
 
-namespace zero {
+namespace zero::topology_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -73,4 +73,4 @@ TEST(TopologyTest, SlotsAreSharedOutAmongTheNodes) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::topology_test

@@ -13,7 +13,7 @@
 #include "tests/offload/adam_reference.h"
 #include "tests/offload/test_data.h"
 
-namespace zero {
+namespace zero::update_test {
 namespace {
 
 constexpr Optimizer kAll[] = {Optimizer::kAdamW, Optimizer::kSgd, Optimizer::kLion,
@@ -154,4 +154,4 @@ TEST(UpdateTest, TouchTakesEveryPageAndChangesNothing) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::update_test

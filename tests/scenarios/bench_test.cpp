@@ -2,12 +2,12 @@
 // judged.
 #include "tests/scenarios/scenario.h"
 
-namespace zero::scenarios {
+namespace zero::scenarios::bench_test {
 namespace {
 
 using nlohmann::json;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 class Bench : public Scenario {
  protected:
@@ -95,4 +95,4 @@ TEST_F(Bench, WhatCannotBeMeasured) {
 }
 
 }  // namespace
-}  // namespace zero::scenarios
+}  // namespace zero::scenarios::bench_test

@@ -6,13 +6,13 @@
 
 #include "tests/scenarios/scenario.h"
 
-namespace zero::scenarios {
+namespace zero::scenarios::damage_test {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ContainsRegex;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class DamagedCheckpoint : public Scenario {
  protected:
@@ -205,4 +205,4 @@ TEST_F(DamagedCheckpoint, VerifyHasNothingToDo) {
 }
 
 }  // namespace
-}  // namespace zero::scenarios
+}  // namespace zero::scenarios::damage_test

@@ -5,13 +5,13 @@
 
 #include "tests/scenarios/scenario.h"
 
-namespace zero::scenarios {
+namespace zero::scenarios::doctor_test {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Doctor : public Scenario {
  protected:
@@ -19,7 +19,7 @@ class Doctor : public Scenario {
   json told(int ranks, Words words, const Words& variables = {}) {
     words.push_back("--json");
     const Outcome outcome = run(ranks, verb("doctor", words), variables);
-    EXPECT_THAT(outcome.rc, testing::AnyOf(0, 3)) << outcome.err;
+    EXPECT_THAT(outcome.rc, ::testing::AnyOf(0, 3)) << outcome.err;
     const json all = json::parse(outcome.out);
     EXPECT_EQ(outcome.rc, all["bad"] == 0 ? 0 : 3) << outcome.out;
     return all["findings"];
@@ -86,4 +86,4 @@ TEST_F(Doctor, WrongUseIsTold) {
 }
 
 }  // namespace
-}  // namespace zero::scenarios
+}  // namespace zero::scenarios::doctor_test

@@ -4,13 +4,13 @@
 
 #include "tests/scenarios/scenario.h"
 
-namespace zero::scenarios {
+namespace zero::scenarios::hang_test {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AnyOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Hang : public Scenario {
  protected:
@@ -104,4 +104,4 @@ TEST_F(Hang, AnotherConfigurationOnOneRankIsRefusedBeforeAStep) {
 }
 
 }  // namespace
-}  // namespace zero::scenarios
+}  // namespace zero::scenarios::hang_test

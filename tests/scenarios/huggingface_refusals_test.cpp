@@ -4,13 +4,13 @@
 
 #include "tests/scenarios/model_folders.h"
 
-namespace zero::scenarios {
+namespace zero::scenarios::huggingface_refusals_test {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Refused : public ModelFolders {
  protected:
@@ -212,4 +212,4 @@ TEST_F(Refused, ExportsThatCannotBe) {
 }
 
 }  // namespace
-}  // namespace zero::scenarios
+}  // namespace zero::scenarios::huggingface_refusals_test

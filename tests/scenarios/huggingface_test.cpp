@@ -6,14 +6,14 @@
 
 #include "tests/scenarios/model_folders.h"
 
-namespace zero::scenarios {
+namespace zero::scenarios::huggingface_test {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using testing::ContainsRegex;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class HuggingFace : public ModelFolders {
  protected:
@@ -52,7 +52,8 @@ TEST_F(HuggingFace, TheFirstStepIsTransformersOwnOnAnyNumberOfRanks) {
               expected["gradient_norms"][0].get<double>(), 2e-5);
   expect_same(alone, trained(2, folder, "b", {"--steps=3"}));
   expect_same(alone, trained(4, folder, "c", {"--steps=3"}));
-  EXPECT_THAT(files_in(path("c/source")), testing::Contains(testing::Key("config.json")));
+  EXPECT_THAT(files_in(path("c/source")),
+              ::testing::Contains(::testing::Key("config.json")));
 }
 
 TEST_F(HuggingFace, ARunGoesOnWithoutTheFolder) {
@@ -259,4 +260,4 @@ TEST_F(Export, ThatIsKilledLeavesNoFolderOfThatName) {
 }
 
 }  // namespace
-}  // namespace zero::scenarios
+}  // namespace zero::scenarios::huggingface_test

@@ -5,13 +5,13 @@
 
 #include "tests/scenarios/scenario.h"
 
-namespace zero::scenarios {
+namespace zero::scenarios::look_test {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using testing::ContainsRegex;
-using testing::HasSubstr;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
 
 class Look : public Scenario {
  protected:
@@ -133,4 +133,4 @@ TEST_F(Look, WrongUseIsTold) {
 }
 
 }  // namespace
-}  // namespace zero::scenarios
+}  // namespace zero::scenarios::look_test

@@ -7,12 +7,12 @@
 
 #include "tests/scenarios/scenario.h"
 
-namespace zero::scenarios {
+namespace zero::scenarios::plan_test {
 namespace {
 
 using nlohmann::json;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Plan : public Scenario {
  protected:
@@ -138,7 +138,7 @@ TEST_F(Plan, ARunTakesWhatWasPlanned) {
     EXPECT_EQ(used["engine_allocated"], told["engine_bytes_per_rank"]);
     const double ratio = told["activation_bytes_per_rank"].get<double>() /
                          used["activations_peak"].get<double>();
-    EXPECT_NEAR(ratio, 1, 0.15) << testing::PrintToString(flags);
+    EXPECT_NEAR(ratio, 1, 0.15) << ::testing::PrintToString(flags);
   }
 }
 
@@ -209,4 +209,4 @@ TEST_F(Plan, ALimitOfTheControlGroupIsSeenBeforeTheKernelKills) {
 }
 
 }  // namespace
-}  // namespace zero::scenarios
+}  // namespace zero::scenarios::plan_test

@@ -4,12 +4,12 @@
 
 #include "tests/scenarios/scenario.h"
 
-namespace zero::scenarios {
+namespace zero::scenarios::ranks_test {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
-using testing::SizeIs;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
 
 class OwnRanks : public Scenario {
  protected:
@@ -107,7 +107,7 @@ TEST_F(OwnRanks, CtrlCBeforeTheFirstStepLosesNothing) {
     if (outcome.rc == 75) {
       ASSERT_GE(num_checkpoints(), 1u);
       const std::string last = std::to_string(last_of(steps("a")));
-      EXPECT_THAT(last_of(checkpoints("a")), testing::EndsWith(last));
+      EXPECT_THAT(last_of(checkpoints("a")), ::testing::EndsWith(last));
     } else {
       EXPECT_EQ(outcome.rc, 130) << outcome.err;
       EXPECT_TRUE(outcome.err.empty() ||
@@ -182,4 +182,4 @@ TEST_F(OwnRanks, OthersVerbsToo) {
 }
 
 }  // namespace
-}  // namespace zero::scenarios
+}  // namespace zero::scenarios::ranks_test

@@ -3,12 +3,12 @@
 
 #include "tests/scenarios/scenario.h"
 
-namespace zero::scenarios {
+namespace zero::scenarios::report_test {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Report : public Scenario {
  protected:
@@ -82,4 +82,4 @@ TEST_F(Report, WithoutARunThereIsNone) {
 }
 
 }  // namespace
-}  // namespace zero::scenarios
+}  // namespace zero::scenarios::report_test

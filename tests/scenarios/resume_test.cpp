@@ -7,14 +7,14 @@
 
 #include "tests/scenarios/scenario.h"
 
-namespace zero::scenarios {
+namespace zero::scenarios::resume_test {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 class Resume : public Scenario {
  protected:
@@ -356,4 +356,4 @@ TEST_F(Resume, HalfAMillionRecordsCostNoMemory) {
 }
 
 }  // namespace
-}  // namespace zero::scenarios
+}  // namespace zero::scenarios::resume_test

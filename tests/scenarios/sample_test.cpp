@@ -3,12 +3,12 @@
 
 #include "tests/scenarios/scenario.h"
 
-namespace zero::scenarios {
+namespace zero::scenarios::sample_test {
 namespace {
 
 using nlohmann::json;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 class Sampling : public Scenario {
  protected:
@@ -79,4 +79,4 @@ TEST_F(Sampling, IsLeftAtOnceAndDrawnWhereItGoesOn) {
 }
 
 }  // namespace
-}  // namespace zero::scenarios
+}  // namespace zero::scenarios::sample_test

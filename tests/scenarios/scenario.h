@@ -29,7 +29,7 @@ T last_of(const std::vector<T>& values) {
 }
 
 // The real program on a tiny model and its own data, in a folder that goes away.
-class Scenario : public testing::Test {
+class Scenario : public ::testing::Test {
  protected:
   Scenario();
   ~Scenario() override;

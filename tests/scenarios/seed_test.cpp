@@ -3,12 +3,12 @@
 
 #include "tests/scenarios/scenario.h"
 
-namespace zero::scenarios {
+namespace zero::scenarios::seed_test {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ContainsRegex;
-using testing::HasSubstr;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
 
 class Seed : public Scenario {
  protected:
@@ -123,4 +123,4 @@ TEST_F(InitFrom, EvalReadsAPartOfACheckpoint) {
 }
 
 }  // namespace
-}  // namespace zero::scenarios
+}  // namespace zero::scenarios::seed_test

@@ -3,13 +3,13 @@
 
 #include "tests/scenarios/scenario.h"
 
-namespace zero::scenarios {
+namespace zero::scenarios::selftest_test {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Selftest : public Scenario {
  protected:
@@ -85,4 +85,4 @@ TEST_F(Selftest, WrongUseIsTold) {
 }
 
 }  // namespace
-}  // namespace zero::scenarios
+}  // namespace zero::scenarios::selftest_test

@@ -6,13 +6,13 @@
 
 #include "tests/scenarios/scenario.h"
 
-namespace zero::scenarios {
+namespace zero::scenarios::stop_test {
 namespace {
 
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::SizeIs;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
 
 // Steps of a few milliseconds, more than anyone waits for.
 const Words kEndless = {"--steps=1000000", "--delay=adam=5"};
@@ -343,4 +343,4 @@ TEST_F(Stopping, SkippedStepsCountOnAcrossAResume) {
 }
 
 }  // namespace
-}  // namespace zero::scenarios
+}  // namespace zero::scenarios::stop_test

@@ -4,14 +4,14 @@
 
 #include "tests/scenarios/scenario.h"
 
-namespace zero::scenarios {
+namespace zero::scenarios::trace_test {
 namespace {
 
 using nlohmann::json;
-using testing::AllOf;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Not;
 
 class TracedRun : public Scenario {
  protected:
@@ -61,7 +61,7 @@ TEST_F(TracedRun, ASignalInTheMiddleLeavesAWholeFile) {
   program->send(SIGTERM);
   EXPECT_EQ(program->wait().rc, 75);
   EXPECT_THAT(spans("a", 0),
-              AllOf(Contains("step 4"), Contains(testing::StartsWith("saving"))));
+              AllOf(Contains("step 4"), Contains(::testing::StartsWith("saving"))));
 }
 
 TEST_F(TracedRun, AnErrorInTheMiddleLeavesAWholeFile) {
@@ -72,4 +72,4 @@ TEST_F(TracedRun, AnErrorInTheMiddleLeavesAWholeFile) {
 }
 
 }  // namespace
-}  // namespace zero::scenarios
+}  // namespace zero::scenarios::trace_test

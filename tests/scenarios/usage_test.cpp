@@ -4,10 +4,10 @@
 
 #include "tests/scenarios/scenario.h"
 
-namespace zero::scenarios {
+namespace zero::scenarios::usage_test {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 class Usage : public Scenario {
  protected:
@@ -93,4 +93,4 @@ TEST_F(Usage, AReaderThatWentAwayStopsNothing) {
 }
 
 }  // namespace
-}  // namespace zero::scenarios
+}  // namespace zero::scenarios::usage_test

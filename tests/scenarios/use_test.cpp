@@ -3,11 +3,11 @@
 
 #include "tests/scenarios/scenario.h"
 
-namespace zero::scenarios {
+namespace zero::scenarios::use_test {
 namespace {
 
-using testing::ContainsRegex;
-using testing::HasSubstr;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
 
 class UseOfACheckpoint : public Scenario {
  protected:
@@ -59,7 +59,7 @@ TEST_F(UseOfACheckpoint, EvalOfAnEarlierStepAndOtherData) {
 
 TEST_F(UseOfACheckpoint, GenerateIsTheSameOnAnyNumberOfRanks) {
   const std::string alone = generate(0, {"--sample=the "}).out;
-  EXPECT_THAT(alone, testing::StartsWith("the "));
+  EXPECT_THAT(alone, ::testing::StartsWith("the "));
   EXPECT_EQ(generate(2, {"--sample=the "}).out, alone);
   EXPECT_NE(generate(0, {"--sample=the ", "--seed=5"}).out, alone);
 }
@@ -85,4 +85,4 @@ TEST_F(UseOfACheckpoint, ItIsLeftAsItIs) {
 }
 
 }  // namespace
-}  // namespace zero::scenarios
+}  // namespace zero::scenarios::use_test

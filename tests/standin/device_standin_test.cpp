@@ -10,31 +10,31 @@
 #include "tests/engine/device_suite.h"
 #include "tests/standin/standin.h"
 
-namespace zero {
+namespace zero::device_standin_test {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::unique_ptr<Device> make_device(uint64_t chaos_seed) {
   return make_cuda_device(0, {.chaos_seed = chaos_seed});
 }
 
 INSTANTIATE_TEST_SUITE_P(Standin, DeviceTest,
-                         testing::Values(DeviceMaker{"in_time",
-                                                     [](uint64_t chaos_seed) {
-                                                       standin::set_chaos(0);
-                                                       return make_device(chaos_seed);
-                                                     }},
-                                         DeviceMaker{"late",
-                                                     [](uint64_t chaos_seed) {
-                                                       standin::set_chaos(7);
-                                                       return make_device(chaos_seed);
-                                                     }}),
+                         ::testing::Values(DeviceMaker{"in_time",
+                                                       [](uint64_t chaos_seed) {
+                                                         standin::set_chaos(0);
+                                                         return make_device(chaos_seed);
+                                                       }},
+                                           DeviceMaker{"late",
+                                                       [](uint64_t chaos_seed) {
+                                                         standin::set_chaos(7);
+                                                         return make_device(chaos_seed);
+                                                       }}),
                          [](const auto& info) { return info.param.name; });
 
-class CudaDeviceTest : public testing::Test {
+class CudaDeviceTest : public ::testing::Test {
  protected:
   CudaDeviceTest() { standin::reset(); }
 
@@ -194,10 +194,13 @@ TEST_F(CudaDeviceTest, AnErrorOfTheGpuReachesWhoWaits) {
   Event event;
   int value = 0;
   int* cell = static_cast<int*>(device_->allocate("cell", sizeof(int)));
+  Gate gate(*device_);  // the copy fails when all are waiting
+  gate.hold(*a);
   standin::fail_when_run("cudaMemcpyAsync", cudaErrorIllegalAddress);
   a->copy(cell, &value, sizeof(int));
   a->record(event);
   worker->wait(event);
+  gate.open();
   EXPECT_THAT(failure_of([&] { worker->synchronize(); }),
               AllOf(HasSubstr("illegal memory access"), HasSubstr("stream a")));
   EXPECT_THAT(failure_of([&] { event.synchronize(); }), HasSubstr("illegal"));
@@ -223,7 +226,7 @@ TEST_F(CudaDeviceTest, CopiesOfPinnedMemoryAloneRunBesideTheHost) {
 
 TEST_F(CudaDeviceTest, TheHostCannotReachMemoryOfTheGpu) {
   make();
-  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   auto* cell = static_cast<volatile int*>(device_->allocate("cell", sizeof(int)));
   EXPECT_DEATH(*cell = 1, "");
 }
@@ -250,4 +253,4 @@ TEST_F(CudaDeviceTest, AnOldGpuIsNamed) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::device_standin_test

@@ -10,7 +10,7 @@
 #include "tests/engine/training.h"
 #include "tests/standin/gpu_of_tests.h"
 
-namespace zero::testing {
+namespace zero::testing::engine_standin_test {
 namespace {
 
 Trained train_on_gpu(Options options, const Work& work, int ranks = 1) {
@@ -278,4 +278,4 @@ TEST_F(EngineStandinTest, MoreRanksThanGpusAreRefused) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::engine_standin_test

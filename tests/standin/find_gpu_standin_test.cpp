@@ -11,7 +11,7 @@
 #include "tests/offload/pretended_machine.h"
 #include "tests/standin/gpu_of_tests.h"
 
-namespace zero::testing {
+namespace zero::testing::find_gpu_standin_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -58,4 +58,4 @@ TEST_F(FindGpu, NoneOnTheHost) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::find_gpu_standin_test

@@ -9,7 +9,7 @@
 #include "engine/gather_ring.h"
 #include "tests/standin/standin.h"
 
-namespace zero {
+namespace zero::gather_ring_standin_test {
 namespace {
 
 TEST(GatherRingOnAGpu, ASlotWhoseReadersAreNotKnownIsNotFilledAgain) {
@@ -31,4 +31,4 @@ TEST(GatherRingOnAGpu, ASlotWhoseReadersAreNotKnownIsNotFilledAgain) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::gather_ring_standin_test

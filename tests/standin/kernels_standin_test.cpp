@@ -12,7 +12,7 @@
 #include "tests/engine/kernels_suite.h"
 #include "tests/standin/standin.h"
 
-namespace zero::testing {
+namespace zero::testing::kernels_standin_test {
 namespace {
 
 class KernelsOnABadGpu : public ::testing::Test {
@@ -106,4 +106,4 @@ TEST_F(KernelsOnABadGpu, AnArrayMayNotLeaveItsMemory) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::kernels_standin_test

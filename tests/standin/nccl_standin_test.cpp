@@ -14,11 +14,11 @@
 #include "tests/engine/comm_suite.h"
 #include "tests/standin/standin.h"
 
-namespace zero {
+namespace zero::nccl_standin_test {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 // New GPUs, enough for any number of ranks here.
 void plug_in_gpus() {
@@ -56,11 +56,11 @@ Backend nccl_backend(int size) {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RanksTest);  // they need no GPU
 INSTANTIATE_TEST_SUITE_P(Standin, CollectivesTest,
-                         testing::Values(nccl_backend(2), nccl_backend(3),
-                                         nccl_backend(4), nccl_backend(5)),
+                         ::testing::Values(nccl_backend(2), nccl_backend(3),
+                                           nccl_backend(4), nccl_backend(5)),
                          [](const auto& info) { return info.param.name; });
 
-class NcclTest : public testing::Test {
+class NcclTest : public ::testing::Test {
  protected:
   void on_ranks(int size, const Backend::Body& body) {
     on_threads(size, [&](Ranks& ranks) { with_nccl(ranks, body); });
@@ -168,4 +168,4 @@ TEST_F(NcclTest, WhenOneCannotJoinNobodyWaitsForIt) {
 }
 
 }  // namespace
-}  // namespace zero
+}  // namespace zero::nccl_standin_test

@@ -8,7 +8,7 @@
 #include "tests/engine/small_models.h"
 #include "tests/standin/gpu_of_tests.h"
 
-namespace zero::testing {
+namespace zero::testing::offload_standin_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -452,4 +452,4 @@ TEST_F(OffloadStandin, WithoutRecomputationThereIsNothingToOffload) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::offload_standin_test

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace zero::testing {
+namespace zero::testing::ordering_test {
 namespace {
 
 using standin::Access;
@@ -89,4 +89,4 @@ TEST(OrderingTest, WhatTheTrainingThreadWaitedForIsOverForAllThatItQueuesThen) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::ordering_test

@@ -10,7 +10,7 @@
 #include "tests/engine/training.h"
 #include "tests/standin/gpu_of_tests.h"
 
-namespace zero::testing {
+namespace zero::testing::pin_standin_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -124,4 +124,4 @@ TEST_F(PinStandinTest, OnTheHostNothingIsPinned) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::pin_standin_test

@@ -11,7 +11,7 @@
 #include "tests/standin/recorded_device.h"
 #include "tests/standin/standin.h"
 
-namespace standin {
+namespace standin::recording_test {
 namespace {
 
 using Kind = Call::Kind;
@@ -135,4 +135,4 @@ TEST_F(RecordingTest, NothingIsRecordedOutside) {
 }
 
 }  // namespace
-}  // namespace standin
+}  // namespace standin::recording_test

@@ -14,7 +14,7 @@
 #include "tests/standin/ordering.h"
 #include "tests/standin/schedule.h"
 
-namespace zero::testing {
+namespace zero::testing::schedule_standin_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -382,4 +382,4 @@ TEST_P(StepSchedules, HaveNoEdgeForNothing) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::schedule_standin_test

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace zero::testing {
+namespace zero::testing::schedule_test {
 namespace {
 
 using standin::Access;
@@ -158,4 +158,4 @@ TEST_F(ScheduleTest, TheTextNumbersAStepsEntries) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::schedule_test

@@ -13,7 +13,7 @@
 #include "tests/engine/training.h"
 #include "tests/standin/gpu_of_tests.h"
 
-namespace zero::testing {
+namespace zero::testing::state_standin_test {
 namespace {
 
 // Where shards may lie.
@@ -383,4 +383,4 @@ TEST_F(StateStandinTest, WhatCannotBeIsRefused) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::state_standin_test

@@ -5,6 +5,7 @@
 // queued, as a kernel is, and runs late; the others wait for the stream first. Memory is
 // the stand-in's, which nobody else can touch, and NaN when it is new. Numbers are those
 // of LibTorch's operators for CPUs, to the bit.
+#include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -13,7 +14,6 @@
 #include <ATen/ops/view_native.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cstring>

@@ -7,7 +7,7 @@
 #include "tests/engine/traffic_story.h"
 #include "tests/standin/gpu_of_tests.h"
 
-namespace zero::testing {
+namespace zero::testing::traffic_standin_test {
 namespace {
 
 using ::testing::Contains;
@@ -114,4 +114,4 @@ TEST_F(LanesOfAGpu, TimesAreTheHosts) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::traffic_standin_test

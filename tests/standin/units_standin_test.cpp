@@ -10,7 +10,7 @@
 #include "tests/engine/small_models.h"
 #include "tests/standin/gpu_of_tests.h"
 
-namespace zero::testing {
+namespace zero::testing::units_standin_test {
 namespace {
 
 Options options_on(DeviceChoice device) {
@@ -234,4 +234,4 @@ TEST(UnitsOnAGpu, ABufferThatChangedMeanwhileIsNamed) {
 }
 
 }  // namespace
-}  // namespace zero::testing
+}  // namespace zero::testing::units_standin_test

@@ -6,7 +6,7 @@
 #include "launcher/settings/setting_table.h"
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::launcher {
+namespace zero::launcher::options_test {
 namespace {
 
 using ::testing::AllOf;
@@ -72,4 +72,4 @@ TEST(BenchOptions, EachKindUsesSettingsThatThereAre) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::options_test

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace zero::launcher {
+namespace zero::launcher::rounds_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -68,4 +68,4 @@ TEST(BenchRow, ATableHasTheColumnsOfAllRowsAligned) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::rounds_test

@@ -9,7 +9,7 @@
 #include "engine/errors.h"
 #include "offload/affinity.h"
 
-namespace zero::launcher {
+namespace zero::launcher::silent_process_test {
 namespace {
 
 // Counts what other processes have done.
@@ -60,4 +60,4 @@ TEST(SilentProcess, OneThatFailsIsNoticed) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::silent_process_test

@@ -9,10 +9,10 @@
 #include "launcher/settings/derived.h"
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::launcher {
+namespace zero::launcher::batches_test {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(Batches, MicroBatchesAreDealtOutInTurn) {
   const BatchPlan second_of_two{12, 2, 2, 1};
@@ -37,7 +37,7 @@ TEST(Batches, EverySampleOnceOnAnyNumberOfRanks) {
   }
 }
 
-class BatchesOfText : public testing::Test {
+class BatchesOfText : public ::testing::Test {
  protected:
   TempFolder folder;
   data::TokenSource source{{folder.write("a.txt", "abcdefghijklmnopqrstuvwxyz")}};
@@ -109,4 +109,4 @@ TEST(EngineOptions, TheLossScaleIsTheSettings) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::batches_test

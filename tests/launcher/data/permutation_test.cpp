@@ -9,7 +9,7 @@
 
 #include "launcher/data/sampler.h"
 
-namespace zero::data {
+namespace zero::data::permutation_test {
 namespace {
 
 std::vector<int64_t> shuffled(int64_t n, uint64_t seed, uint64_t epoch = 0) {
@@ -95,4 +95,4 @@ TEST(PermutationTest, CoversRangesThatNoTableWouldFit) {
 }
 
 }  // namespace
-}  // namespace zero::data
+}  // namespace zero::data::permutation_test

@@ -6,7 +6,7 @@
 
 #include "tests/launcher/data/data_files.h"
 
-namespace zero::data {
+namespace zero::data::sampler_test {
 namespace {
 
 using Tokens = std::vector<int64_t>;
@@ -163,4 +163,4 @@ TEST_F(SamplerTest, RefusesDataShorterThanOneSample) {
 }
 
 }  // namespace
-}  // namespace zero::data
+}  // namespace zero::data::sampler_test

@@ -6,7 +6,7 @@
 
 #include "tests/launcher/data/data_files.h"
 
-namespace zero::data {
+namespace zero::data::token_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -417,4 +417,4 @@ TEST_F(ContentHashTest, SeesTheLastByteOfALargeFile) {
 }
 
 }  // namespace
-}  // namespace zero::data
+}  // namespace zero::data::token_file_test

@@ -10,11 +10,11 @@
 #include "launcher/doctor/processor.h"
 #include "tests/launcher/doctor/found.h"
 
-namespace zero::launcher {
+namespace zero::launcher::machine_test {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr int64_t kMiB = 1 << 20, kGiB = 1 << 30;
 
@@ -62,7 +62,7 @@ TEST(DoctorProcessor, Bf16WithoutInstructionsIsSlow) {
   EXPECT_EQ(mark_of(facts, "bf16"), Mark::kNote);
 }
 
-class CpuQuota : public testing::Test {
+class CpuQuota : public ::testing::Test {
  protected:
   CpuQuota() {
     std::string pattern = (fs::temp_directory_path() / "zero_quota_XXXXXX").string();
@@ -265,4 +265,4 @@ TEST(DoctorDisk, IsMeasuredAndNothingStays) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::machine_test

@@ -10,12 +10,12 @@
 #include "launcher/doctor/page.h"
 #include "tests/launcher/doctor/found.h"
 
-namespace zero::launcher {
+namespace zero::launcher::programs_test {
 namespace {
 
 using nlohmann::json;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // ---- MPI
 
@@ -203,4 +203,4 @@ TEST(DoctorPage, WhatCannotBeLookedAtIsAFinding) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::programs_test

@@ -4,10 +4,10 @@
 
 #include "engine/errors.h"
 
-namespace zero::launcher {
+namespace zero::launcher::generate_test {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(Generate, GreedyTakesTheLikeliest) {
   const std::vector<float> logits = {0, 3, 1};
@@ -115,4 +115,4 @@ TEST(Generate, TextEndsAtEndOfText) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::generate_test

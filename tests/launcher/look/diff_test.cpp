@@ -10,7 +10,7 @@
 #include "engine/errors.h"
 #include "tests/checkpoint/support.h"
 
-namespace zero::launcher {
+namespace zero::launcher::diff_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -19,8 +19,8 @@ using checkpoint::testing::small_model;
 using checkpoint::testing::TestModel;
 using checkpoint::testing::TestTensor;
 using nlohmann::json;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TestTensor floats(const std::string& fqn, const std::vector<float>& values) {
   TestTensor tensor{Kind::kParam, fqn, DType::kFp32, {std::ssize(values)}, {}};
@@ -164,4 +164,4 @@ TEST_F(Diff, DamageIsNoDifference) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::diff_test

@@ -7,7 +7,7 @@
 #include "engine/errors.h"
 #include "tests/checkpoint/support.h"
 
-namespace zero::launcher {
+namespace zero::launcher::folders_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -15,8 +15,8 @@ using checkpoint::Kind;
 using checkpoint::Manifest;
 using checkpoint::StoredTensor;
 using checkpoint::testing::make_tensor;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 class Folders : public checkpoint::testing::CheckpointTest {
  protected:
@@ -123,4 +123,4 @@ TEST(RequireMatches, StateCountsWhereItIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::folders_test

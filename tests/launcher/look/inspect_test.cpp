@@ -11,7 +11,7 @@
 #include "tests/checkpoint/support.h"
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::launcher {
+namespace zero::launcher::inspect_test {
 namespace {
 
 using checkpoint::CheckpointError;
@@ -19,8 +19,8 @@ using checkpoint::Kind;
 using checkpoint::testing::make_tensor;
 using checkpoint::testing::TestModel;
 using nlohmann::json;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Inspect : public checkpoint::testing::CheckpointTest {
  protected:
@@ -141,10 +141,10 @@ TEST_F(Inspect, AnyProgramsCheckpointAndAnySafetensors) {
   const Inspection foreign = look({.norms = true});
   EXPECT_FALSE(foreign.is_checkpoint);
   EXPECT_THAT(foreign.notes,
-              testing::ElementsAre("it holds neither checkpoints nor a config.json"));
+              ::testing::ElementsAre("it holds neither checkpoints nor a config.json"));
   EXPECT_EQ(object_of(foreign)["format"], "safetensors");
   EXPECT_EQ(object_of(foreign)["tensors"][0]["max"], 2);
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::inspect_test

@@ -15,13 +15,13 @@
 #include "tests/checkpoint/support.h"
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::launcher {
+namespace zero::launcher::progress_test {
 namespace {
 
 using checkpoint::Kind;
 using checkpoint::testing::make_tensor;
 using checkpoint::testing::TestModel;
-using testing::StartsWith;
+using ::testing::StartsWith;
 
 // Verbs that read every byte tell how far they are.
 class LookProgress : public checkpoint::testing::CheckpointTest {
@@ -99,4 +99,4 @@ TEST_F(LookProgress, ExportTellsOfReadingAndWriting) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::progress_test

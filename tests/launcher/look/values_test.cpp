@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-namespace zero::launcher {
+namespace zero::launcher::values_test {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -141,4 +141,4 @@ TEST(Distance, OfTwoTypesIsThatOfTheNumbers) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::values_test

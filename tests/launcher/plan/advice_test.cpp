@@ -4,7 +4,7 @@
 
 #include "launcher/settings/values.h"
 
-namespace zero::launcher {
+namespace zero::launcher::advice_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -178,4 +178,4 @@ TEST(Advice, AGpuThatWasToldToKeepTooMuchChooses) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::advice_test

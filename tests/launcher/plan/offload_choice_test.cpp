@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-namespace zero::launcher {
+namespace zero::launcher::offload_choice_test {
 namespace {
 
 constexpr MayStay kAll{true, true};
@@ -76,4 +76,4 @@ TEST(OffloadChoice, ForPeople) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::offload_choice_test

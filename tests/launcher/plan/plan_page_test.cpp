@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace zero::launcher {
+namespace zero::launcher::plan_page_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -139,4 +139,4 @@ TEST(PlanPage, JsonHasTheSameNumbers) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::plan_page_test

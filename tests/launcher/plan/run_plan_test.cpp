@@ -7,7 +7,7 @@
 #include "launcher/plan/advice.h"
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::launcher {
+namespace zero::launcher::run_plan_test {
 namespace {
 
 TEST(RunPlan, SumsOverOwnersAndRanks) {
@@ -108,4 +108,4 @@ TEST(RunPlan, AFileWithoutHostsIsRefused) {
 TEST(RunPlan, ThisProcessTakesSomething) { EXPECT_GT(program_bytes(), 1 << 20); }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::run_plan_test

@@ -11,7 +11,7 @@
 #include "launcher/process/environment.h"
 #include "launcher/process/stop.h"
 
-namespace zero::launcher {
+namespace zero::launcher::child_test {
 namespace {
 
 ChildOutcome shell(const std::string& script, double seconds = 20) {
@@ -64,4 +64,4 @@ TEST(Child, AskedToStopItEndsTheChildFirst) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::child_test

@@ -2,12 +2,12 @@
 
 #include <gmock/gmock.h>
 
-namespace zero::launcher {
+namespace zero::launcher::start_ranks_test {
 namespace {
 
-using testing::Contains;
-using testing::ElementsAre;
-using testing::Not;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Not;
 
 TEST(StartRanks, TheCommandIsMpirunsWithTheUsersWords) {
   EXPECT_THAT(mpirun_words({2, "", {"train", "--out", "a b"}, ""}, "/bin/zero_launch",
@@ -31,4 +31,4 @@ TEST(StartRanks, WhatTheUserHasSetStays) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::start_ranks_test

@@ -11,16 +11,20 @@
 
 #include "launcher/run/pace.h"
 
-namespace zero::launcher {
+namespace zero::launcher::stop_test {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::ExitedWithCode;
-using testing::KilledBySignal;
+using ::testing::ExitedWithCode;
+using ::testing::KilledBySignal;
 
-class StopSignals : public testing::Test {
+class StopSignals : public ::testing::Test {
  protected:
-  ~StopSignals() override { forget_stop_signals(); }
+  // Whatever runs next has not been asked to stop.
+  ~StopSignals() override {
+    catch_stop_signals();
+    forget_stop_signals();
+  }
 };
 
 TEST_F(StopSignals, TheFirstIsNoted) {
@@ -68,10 +72,10 @@ TEST_F(StopSignals, ThoseWhoCannotWaitAreTold) {
   const auto told_at = [](int signal) {
     catch_stop_signals();
     set_signal_note("a step is lost");
-    testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStderr();
     raise(signal);
     set_signal_note("");
-    return testing::internal::GetCapturedStderr();
+    return ::testing::internal::GetCapturedStderr();
   };
   EXPECT_EQ(told_at(SIGTERM), "a step is lost\n");
   EXPECT_EQ(told_at(SIGINT), "a step is lost\n");
@@ -162,4 +166,4 @@ TEST(StopCommand, KnowsItsStarter) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::stop_test

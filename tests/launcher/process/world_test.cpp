@@ -5,14 +5,14 @@
 #include "launcher/process/binding.h"
 #include "offload/affinity.h"
 
-namespace zero::launcher {
+namespace zero::launcher::world_test {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Optional;
-using testing::Pair;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Optional;
+using ::testing::Pair;
 
 TEST(AnnouncedWorld, NobodyAnnouncesAProcessStartedByItself) {
   EXPECT_FALSE(announced_world(
@@ -132,7 +132,7 @@ TEST(Binding, ARankPinnedToOneCoreGetsItsShare) {
   EXPECT_THAT(wider_affinity({0}, {0, 1, 2, 3}, 0, 2), Optional(ElementsAre(0, 1)));
   EXPECT_THAT(wider_affinity({1}, {0, 1, 2, 3}, 1, 2), Optional(ElementsAre(2, 3)));
   EXPECT_THAT(wider_affinity({0, 4}, {0, 4, 1, 5, 2, 6, 3, 7}, 0, 1),
-              Optional(testing::SizeIs(8)));
+              Optional(::testing::SizeIs(8)));
 }
 
 TEST(Binding, OthersStayAsTheyAre) {
@@ -191,4 +191,4 @@ TEST(Binding, ThreadsOfTheOptimizerAreMeasured) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::world_test

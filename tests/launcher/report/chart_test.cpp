@@ -5,15 +5,15 @@
 #include <cmath>
 #include <limits>
 
-namespace zero::launcher {
+namespace zero::launcher::chart_test {
 namespace {
 
-using testing::DoubleNear;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::Pointwise;
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::Pointwise;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
@@ -83,7 +83,7 @@ TEST(Decimate, KeepsSpikesUpAndDown) {
   EXPECT_LE(fewer.size(), 200u);
   EXPECT_GE(fewer.size(), 190u);
   for (const int64_t spike : {3, 50001, 99999})
-    EXPECT_THAT(fewer, testing::Contains(series[spike]));
+    EXPECT_THAT(fewer, ::testing::Contains(series[spike]));
   EXPECT_TRUE(std::ranges::is_sorted(fewer, {}, &Point::x));
 }
 
@@ -153,4 +153,4 @@ TEST(Escaped, NothingOfHtmlIsLeft) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::chart_test

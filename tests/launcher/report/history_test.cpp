@@ -5,10 +5,10 @@
 #include <cmath>
 #include <sstream>
 
-namespace zero::launcher {
+namespace zero::launcher::history_test {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 std::string step(int64_t number, double loss = 1, const std::string& more = "") {
   return R"({"type":"step","step":)" + std::to_string(number) + R"(,"loss":)" +
@@ -108,4 +108,4 @@ TEST(History, WhatWasNotMeasuredIsNotDrawn) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::history_test

@@ -6,13 +6,13 @@
 
 #include "launcher/settings/setting_table.h"
 
-namespace zero::launcher {
+namespace zero::launcher::page_test {
 namespace {
 
 using nlohmann::json;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 json some_start() {
   Settings settings;
@@ -174,4 +174,4 @@ TEST(ReportPage, NothingButAStartIsAPage) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::page_test

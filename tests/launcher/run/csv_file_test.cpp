@@ -8,10 +8,10 @@
 
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::launcher {
+namespace zero::launcher::csv_file_test {
 namespace {
 
-class CsvFileTest : public testing::Test {
+class CsvFileTest : public ::testing::Test {
  protected:
   void write(const nlohmann::ordered_json& numbers) {
     CsvFile(folder.path("a.csv"), {"step", "loss", "eval"}).write(numbers);
@@ -43,10 +43,11 @@ TEST_F(CsvFileTest, WhatIsNotFiniteIsNan) {
 
 TEST_F(CsvFileTest, APipeIsNotWaitedFor) {
   ASSERT_EQ(mkfifo(folder.path("a.csv").c_str(), 0600), 0);
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   write({{"step", 1}, {"loss", 2}});
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("cannot write"));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::HasSubstr("cannot write"));
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::csv_file_test

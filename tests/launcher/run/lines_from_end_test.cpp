@@ -7,10 +7,10 @@
 #include "launcher/run/metrics_history.h"
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::launcher {
+namespace zero::launcher::lines_from_end_test {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 constexpr size_t kBlockBytes = 64 << 10;
 
@@ -70,4 +70,4 @@ TEST(LinesFromEnd, WhatCannotBeReadIsNotTheBeginning) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::lines_from_end_test

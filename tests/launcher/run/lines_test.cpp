@@ -8,10 +8,10 @@
 
 #include "launcher/run/console.h"
 
-namespace zero::launcher {
+namespace zero::launcher::lines_test {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(StepLine, IsReadAtAGlance) {
   StepRecord record;
@@ -126,4 +126,4 @@ TEST(Console, TerminalsSeeNoControlCharacters) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::lines_test

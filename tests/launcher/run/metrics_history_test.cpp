@@ -7,7 +7,7 @@
 
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::launcher {
+namespace zero::launcher::metrics_history_test {
 namespace {
 
 std::string step(int64_t number, const std::string& more = "") {
@@ -158,4 +158,4 @@ TEST(CutMetrics, NoFileIsNoMetrics) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::metrics_history_test

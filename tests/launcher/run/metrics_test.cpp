@@ -11,12 +11,12 @@
 
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::launcher {
+namespace zero::launcher::metrics_test {
 namespace {
 
 using nlohmann::json;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 StepRecord some_step(int64_t step) {
   StepRecord record;
@@ -27,7 +27,7 @@ StepRecord some_step(int64_t step) {
   return record;
 }
 
-class MetricsTest : public testing::Test {
+class MetricsTest : public ::testing::Test {
  protected:
   std::vector<json> lines() const {
     std::vector<json> all;
@@ -85,7 +85,7 @@ TEST_F(MetricsTest, OnlyFp16HasALossScale) {
   EXPECT_EQ(lines().at(0)["loss_scale"], 512);
   EXPECT_THAT(folder.read("metrics.csv"),
               HasSubstr(",loss_scale,eval_loss,eval_ppl\n12,"));
-  EXPECT_THAT(folder.read("metrics.csv"), testing::EndsWith(",512,,\n"));
+  EXPECT_THAT(folder.read("metrics.csv"), ::testing::EndsWith(",512,,\n"));
 }
 
 TEST_F(MetricsTest, RecordsAreAppendedAcrossRuns) {
@@ -129,10 +129,10 @@ TEST_F(MetricsTest, CsvHasEvaluationsInRowsOfTheirOwn) {
   std::string columns, eval, step;
   std::getline(std::getline(std::getline(csv, columns), eval), step);
   EXPECT_THAT(columns, StartsWith("step,loss,ppl,grad_norm,"));
-  EXPECT_THAT(columns, testing::EndsWith(",share_optimizer,eval_loss,eval_ppl"));
-  EXPECT_THAT(eval, testing::MatchesRegex("4,,+0.0,1.0"));
+  EXPECT_THAT(columns, ::testing::EndsWith(",share_optimizer,eval_loss,eval_ppl"));
+  EXPECT_THAT(eval, ::testing::MatchesRegex("4,,+0.0,1.0"));
   EXPECT_THAT(step, StartsWith("5,0.30000000000000004,"));
-  EXPECT_THAT(step, testing::EndsWith(",0.0,,"));
+  EXPECT_THAT(step, ::testing::EndsWith(",0.0,,"));
   EXPECT_EQ(std::ranges::count(eval, ','), std::ranges::count(columns, ','));
   EXPECT_EQ(std::ranges::count(step, ','), std::ranges::count(columns, ','));
 }
@@ -174,10 +174,10 @@ TEST_F(MetricsTest, AFullDiskLosesLinesAndIsCounted) {
   getrlimit(RLIMIT_FSIZE, &before);
   const rlimit full{size + 10, before.rlim_max};  // room for half a line
   setrlimit(RLIMIT_FSIZE, &full);
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   metrics.step(some_step(2));
   metrics.step(some_step(3));
-  const std::string warnings = testing::internal::GetCapturedStderr();
+  const std::string warnings = ::testing::internal::GetCapturedStderr();
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_EQ(std::filesystem::file_size(folder.path("metrics.jsonl")), size);
   EXPECT_THAT(warnings, HasSubstr("cannot write"));
@@ -191,13 +191,13 @@ TEST_F(MetricsTest, AFullDiskLosesLinesAndIsCounted) {
 }
 
 TEST_F(MetricsTest, AnUnwritableFolderDoesNotStopTheRun) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   Metrics metrics("/proc/nowhere", {.csv = true, .tensorboard = true});
   metrics.step(some_step(1));
   metrics.step(some_step(2));
-  EXPECT_EQ(std::ranges::count(testing::internal::GetCapturedStderr(), '\n'),
+  EXPECT_EQ(std::ranges::count(::testing::internal::GetCapturedStderr(), '\n'),
             3);  // one for each file
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::metrics_test

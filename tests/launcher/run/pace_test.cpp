@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace zero::launcher {
+namespace zero::launcher::pace_test {
 namespace {
 
 TEST(SavePace, StepsAreTakenAtTheirWord) {
@@ -35,4 +35,4 @@ TEST(SavePace, NothingAskedForIsNeverDue) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::pace_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace zero::launcher {
+namespace zero::launcher::progress_test {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
@@ -42,4 +42,4 @@ TEST(ProgressPace, ElsewhereThereIsALineEveryHalfMinute) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::progress_test

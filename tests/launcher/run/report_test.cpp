@@ -9,10 +9,10 @@
 #include "launcher/process/world.h"
 #include "offload/host_arena.h"
 
-namespace zero::launcher {
+namespace zero::launcher::report_test {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 template <class Exception>
 Error described(const Exception& exception) {
@@ -61,16 +61,16 @@ TEST(Report, TorchIsCutToItsFirstLine) {
 
 TEST(Report, AProcessByItselfPrintsAndGivesTheCode) {
   World alone(std::nullopt);
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   EXPECT_EQ(report_and_end({ExitCode::kData, "a", "b", ""}, alone), 6);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "zero: a\n  where: b\n");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "zero: a\n  where: b\n");
 }
 
 TEST(Report, BeforeMpiTheFirstRankSpeaks) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   EXPECT_EQ(report_alone({ExitCode::kUsage, "a", "", ""}, 0), 2);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "zero: a\n");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "zero: a\n");
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::report_test

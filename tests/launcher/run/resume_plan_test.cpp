@@ -9,14 +9,14 @@
 #include "launcher/run/resume.h"
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::launcher {
+namespace zero::launcher::resume_plan_test {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
-class ResumePlanTest : public testing::Test {
+class ResumePlanTest : public ::testing::Test {
  protected:
   std::string save(const std::string& run, int64_t step) {
     checkpoint::make_run_folder(folder.path(run));
@@ -113,4 +113,4 @@ TEST(FirstFew, ThreeThousandLinesAreSix) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::resume_plan_test

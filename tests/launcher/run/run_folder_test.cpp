@@ -15,13 +15,13 @@
 #include "engine/errors.h"
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::launcher {
+namespace zero::launcher::run_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using checkpoint::TakeOver;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Plays every rank in a thread of its own.
 template <class Play>
@@ -172,4 +172,4 @@ TEST(HeartbeatTest, TheJobsNameComesFromItsScheduler) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::run_folder_test

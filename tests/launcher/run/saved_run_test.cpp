@@ -6,11 +6,11 @@
 
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::launcher {
+namespace zero::launcher::saved_run_test {
 namespace {
 
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 SavedRun some_run() {
   SavedRun run;
@@ -129,9 +129,9 @@ TEST(Differences, WhatDefinesTheRunMayNot) {
   now.settings.seed = 1;
   now.settings.clip = 2;
   EXPECT_THAT(changed_keys(some_run(), now),
-              testing::UnorderedElementsAre("layers", "global_batch", "seed", "clip"));
+              ::testing::UnorderedElementsAre("layers", "global_batch", "seed", "clip"));
   now.settings.overrides = {"layers", "seed", "clip"};
-  EXPECT_THAT(changed_keys(some_run(), now), testing::ElementsAre("global_batch"));
+  EXPECT_THAT(changed_keys(some_run(), now), ::testing::ElementsAre("global_batch"));
 }
 
 TEST(Differences, DataIsItsContentsAndNotItsPlace) {
@@ -139,7 +139,7 @@ TEST(Differences, DataIsItsContentsAndNotItsPlace) {
   now.settings.data = {"there"};
   EXPECT_THAT(differences(some_run(), now), IsEmpty());
   now.data.hash[0] = 'f';
-  EXPECT_THAT(changed_keys(some_run(), now), testing::ElementsAre("data"));
+  EXPECT_THAT(changed_keys(some_run(), now), ::testing::ElementsAre("data"));
 }
 
 TEST(Differences, StepsBelongToADecayingSchedule) {
@@ -147,7 +147,7 @@ TEST(Differences, StepsBelongToADecayingSchedule) {
   before.settings.schedule = "cosine";
   SavedRun now = before;
   now.settings.steps += 10;
-  EXPECT_THAT(changed_keys(before, now), testing::ElementsAre("steps"));
+  EXPECT_THAT(changed_keys(before, now), ::testing::ElementsAre("steps"));
 }
 
 TEST(CheckSameRun, ListsAllWithTheCure) {
@@ -181,4 +181,4 @@ TEST(CheckSameRun, WhatChangesNoTensorCanBeOverridden) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::saved_run_test

@@ -2,11 +2,11 @@
 
 #include <gmock/gmock.h>
 
-namespace zero::launcher {
+namespace zero::launcher::shares_test {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 Shares shares(double compute, double waiting, double weights, double gradients,
               double optimizer) {
@@ -65,4 +65,4 @@ TEST(BoundBy, IsASentenceWithACure) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::shares_test

@@ -7,11 +7,11 @@
 
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::launcher {
+namespace zero::launcher::step_trace_test {
 namespace {
 
 using nlohmann::json;
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(StepTrace, SpansBecomeEventsOfChrome) {
   const std::vector<Trace::Lane> lanes = {
@@ -36,7 +36,7 @@ TEST(StepTrace, SpansBecomeEventsOfChrome) {
   EXPECT_EQ(events[4]["dur"], 0);
 }
 
-class StepTraceTest : public testing::Test {
+class StepTraceTest : public ::testing::Test {
  protected:
   // The steps up to and with `last`, each a span of its own.
   void make_steps(StepTrace& trace, int64_t first, int64_t last) {
@@ -108,4 +108,4 @@ TEST_F(StepTraceTest, AFileThatCannotBeWrittenStopsNothing) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::step_trace_test

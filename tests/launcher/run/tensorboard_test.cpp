@@ -9,11 +9,11 @@
 
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::launcher {
+namespace zero::launcher::tensorboard_test {
 namespace {
 
-using testing::EndsWith;
-using testing::StartsWith;
+using ::testing::EndsWith;
+using ::testing::StartsWith;
 
 TEST(Crc32c, IsThatOfCastagnoli) {
   EXPECT_EQ(crc32c(""), 0u);
@@ -51,7 +51,7 @@ std::vector<std::string> events_in(const std::string& bytes) {
   return events;
 }
 
-class TensorboardTest : public testing::Test {
+class TensorboardTest : public ::testing::Test {
  protected:
   std::set<std::string> files() const {  // in the order of their names
     std::set<std::string> names;
@@ -94,13 +94,13 @@ TEST_F(TensorboardTest, EachStartHasAFileBehindTheOthers) {
 }
 
 TEST_F(TensorboardTest, WhatCannotBeWrittenIsToldOnce) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   TensorboardFile file("/proc/nowhere", 1);
   file.write(1, {{"a", 1}});
-  const std::string warnings = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(warnings, testing::HasSubstr("cannot write /proc/nowhere/events"));
+  const std::string warnings = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(warnings, ::testing::HasSubstr("cannot write /proc/nowhere/events"));
   EXPECT_EQ(std::ranges::count(warnings, '\n'), 1);
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::tensorboard_test

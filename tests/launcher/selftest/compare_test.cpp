@@ -10,14 +10,14 @@
 #include "launcher/selftest/promises.h"
 #include "tests/checkpoint/support.h"
 
-namespace zero::launcher {
+namespace zero::launcher::compare_test {
 namespace {
 
 namespace fs = std::filesystem;
 using checkpoint::testing::small_model;
 using checkpoint::testing::TestModel;
 using nlohmann::json;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 json step(int64_t number, double loss, double norm) {
   return {{"type", "step"}, {"step", number}, {"loss", loss}, {"grad_norm", norm}};
@@ -138,4 +138,4 @@ TEST_F(CompareRuns, ARunThatLeftNothingIsAnError) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::compare_test

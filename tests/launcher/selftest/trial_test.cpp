@@ -6,14 +6,14 @@
 #include "launcher/settings/chosen_model.h"
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::launcher {
+namespace zero::launcher::trial_test {
 namespace {
 
 using nlohmann::json;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 Trial trial_of(const std::vector<std::string>& flags, int num_gpus = 0) {
   return make_trial(settings_of({flags}), some_models(), num_gpus);
@@ -125,4 +125,4 @@ TEST(SelftestReport, HoldsNoNamesOfHostsUsersAndFolders) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::trial_test

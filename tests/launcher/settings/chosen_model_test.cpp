@@ -5,7 +5,7 @@
 
 #include "engine/errors.h"
 
-namespace zero::launcher {
+namespace zero::launcher::chosen_model_test {
 namespace {
 
 using nlohmann::json;
@@ -273,4 +273,4 @@ TEST(Settings, ThatAFamilyDoesNotHaveAreRefused) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::chosen_model_test

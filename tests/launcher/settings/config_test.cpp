@@ -7,13 +7,13 @@
 
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::launcher {
+namespace zero::launcher::config_test {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(Config, DefaultsWhenNothingIsSaid) {
   Settings expected;
@@ -92,7 +92,7 @@ TEST(Config, UnknownKeyAndVariableOfferTheNearest) {
   const std::vector<std::string> others = {"ZERO_GLOBAL_BACH=3", "ZERO_DEMO_OUT=/x",
                                            "ZERO_OTHERS_THING", "ZERO_LR=1", "HOME=/"};
   EXPECT_THAT(unread_variables(others),
-              testing::ElementsAre("ZERO_DEMO_OUT", "ZERO_OTHERS_THING"))
+              ::testing::ElementsAre("ZERO_DEMO_OUT", "ZERO_OTHERS_THING"))
       << "which stop no run";
 }
 
@@ -490,8 +490,8 @@ TEST(SettingTable, EverySettingIsDescribed) {
 TEST(Config, ATimeOutThatNoAnswerCanKeepIsRefused) {
   EXPECT_EQ(complaint({{"--hang-timeout=0"}}), "");
   EXPECT_EQ(complaint({{"--hang-timeout=5s"}}), "");
-  EXPECT_THAT(complaint({{"--hang-timeout=4s"}}), testing::HasSubstr("5s and more"));
+  EXPECT_THAT(complaint({{"--hang-timeout=4s"}}), ::testing::HasSubstr("5s and more"));
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::config_test

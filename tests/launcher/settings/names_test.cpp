@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace zero::launcher {
+namespace zero::launcher::names_test {
 namespace {
 
 const std::vector<std::string> kNames = {"lr", "min_lr", "seq_len", "warmup_steps"};
@@ -51,4 +51,4 @@ TEST(Names, ForeignNamesInEitherSpelling) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::names_test

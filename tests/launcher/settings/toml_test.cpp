@@ -2,11 +2,11 @@
 
 #include <gmock/gmock.h>
 
-namespace zero::launcher {
+namespace zero::launcher::toml_test {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using Type = RawValue::Type;
 
 RawValue value_of(const std::string& text) {
@@ -101,4 +101,4 @@ TEST(Toml, EveryValueThatNoSettingHasIsNamed) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::toml_test

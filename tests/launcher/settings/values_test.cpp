@@ -2,10 +2,10 @@
 
 #include <gmock/gmock.h>
 
-namespace zero::launcher {
+namespace zero::launcher::values_test {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(Values, Integers) {
   EXPECT_EQ(parse_integer("1_000"), 1000);
@@ -106,4 +106,4 @@ TEST(Values, Sizes) {
 }
 
 }  // namespace
-}  // namespace zero::launcher
+}  // namespace zero::launcher::values_test
