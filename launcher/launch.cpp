@@ -28,6 +28,7 @@
 #include "launcher/settings/config.h"
 #include "launcher/settings/help.h"
 #include "launcher/settings/names.h"
+#include "launcher/settings/plain_flags.h"
 
 namespace zero {
 namespace {

@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <iterator>
 #include <map>
 #include <optional>
-#include <type_traits>
 
 #include "launcher/settings/names.h"
+#include "launcher/settings/plain_flags.h"
 #include "launcher/settings/values.h"
 #include "launcher/settings/verb_settings.h"
 
@@ -33,81 +32,6 @@ const Setting* setting_of_negation(const std::string& flag) {
   if (!flag.starts_with("--no-")) return nullptr;
   const Setting* setting = find_setting("--" + flag.substr(5), flag_of);
   return setting && setting->type == RawValue::Type::kBoolean ? setting : nullptr;
-}
-
-// A flag that is no setting.
-template <class T>
-struct PlainFlag {
-  std::string name;
-  T CommandLine::*member;
-  std::vector<std::string> verbs = {};    // that take it; none: all
-  std::string allowed = "", advice = "";  // of its value; for other verbs
-
-  bool is_of(const std::string& verb) const {
-    return verbs.empty() || std::ranges::find(verbs, verb) != verbs.end();
-  }
-};
-
-const PlainFlag<std::string> kFlagsWithValue[] = {
-    {"--config", &CommandLine::config_file, {}, "a file"},
-    {"--from",
-     &CommandLine::from,
-     {"eval", "generate", "inspect", "verify", "report", "export"},
-     "a folder",
-     "; train has --resume DIR and --init-from DIR"},
-    {"--to",
-     &CommandLine::to,
-     {"export", "report", "selftest"},
-     "a new folder, or a file for report and selftest"},
-    {"--max-shard-size", &CommandLine::max_shard_size, {"export"}, "bytes such as 5GB"},
-    {"--write", &CommandLine::write, {"plan"}, "a file"},
-    {"--rounds", &CommandLine::rounds, {"bench"}, "a number"},
-    {"--size", &CommandLine::size, {"bench"}, "bytes such as 256MiB"}};
-
-const PlainFlag<std::vector<std::string>> kListFlags[] = {
-    {"--fqn",
-     &CommandLine::fqns,
-     {"inspect", "diff"},
-     "names of tensors, * and ? in them"}};
-
-const PlainFlag<bool> kSwitches[] = {
-    {"--help", &CommandLine::help},
-    {"-h", &CommandLine::help},
-    {"--verbose", &CommandLine::verbose},
-    {"-v", &CommandLine::verbose},
-    {"--quiet", &CommandLine::quiet},
-    {"-q", &CommandLine::quiet},
-    {"--json",
-     &CommandLine::json,
-     {"plan", "inspect", "verify", "diff", "bench", "doctor", "selftest"}},
-    {"--norms", &CommandLine::norms, {"inspect"}},
-    {"--state", &CommandLine::state, {"inspect", "diff"}},
-    {"--replace", &CommandLine::replace, {"export"}},
-    {"--print-config", &CommandLine::print_config, {"train"}}};
-
-template <class Flags>
-auto find_flag(const Flags& flags, const std::string& name) {
-  const auto found = std::ranges::find(flags, name, [](auto& flag) { return flag.name; });
-  return found == std::end(flags) ? nullptr : &*found;
-}
-
-template <class Flags>
-void refuse_others_flags(const Flags& flags, const CommandLine& line,
-                         const std::string& verb, Problems& problems) {
-  for (const auto& flag : flags) {
-    const auto& value = line.*flag.member;
-    const bool is_given = value != std::decay_t<decltype(value)>{};
-    if (!is_given || flag.is_of(verb)) continue;
-    problems.push_back({fmt::format("{} belongs to {}{}", flag.name,
-                                    fmt::join(flag.verbs, ", "), flag.advice),
-                        "command line"});
-  }
-}
-
-// Folders that stand alone: two to be compared, or what --from names as well.
-size_t num_folders_of(const std::string& verb) {
-  if (verb == "diff") return 2;
-  return !verb.empty() && find_flag(kFlagsWithValue, "--from")->is_of(verb) ? 1 : 0;
 }
 
 // "here: @lr" is "here: --lr" on a command line.
@@ -338,56 +262,6 @@ class Reader {
 CommandLine read_command_line(const std::vector<std::string>& words,
                               const std::string& verb) {
   return Reader(words, verb).run();
-}
-
-namespace {
-
-std::string folders_for(const std::string& verb) {
-  if (verb == "report") return "the folder of a run, its --out";
-  const bool reads_safetensors =
-      verb == "eval" || verb == "generate" || verb == "inspect";
-  return reads_safetensors
-             ? "a run's folder, one of its steps, or a model's folder of Hugging Face"
-             : "a run's folder or one of its steps";
-}
-
-}  // namespace
-
-Problems check_flags(const CommandLine& line, const std::string& verb) {
-  Problems problems;
-  // `--fqn GLOB DIR` takes DIR for a name.
-  const std::string behind_a_list =
-      line.fqns.empty() ? ""
-                        : "; folders stand before --fqn, which takes all words behind it";
-  const auto& from = *find_flag(kFlagsWithValue, "--from");
-  if (line.from.empty() && from.is_of(verb))
-    problems.push_back(
-        {"a folder is missing; allowed: " + folders_for(verb) + behind_a_list,
-         fmt::format("zero_launch {} DIR", verb)});
-  const size_t num_folders = num_folders_of(verb);
-  if (num_folders > 1 && line.folders.size() < num_folders)
-    problems.push_back({fmt::format("{} of {} folders are given{}", line.folders.size(),
-                                    num_folders, behind_a_list),
-                        verb + " A B"});
-  if (line.quiet && line.verbose)
-    problems.push_back({"--quiet and --verbose exclude each other", "command line"});
-  refuse_others_flags(kFlagsWithValue, line, verb, problems);
-  refuse_others_flags(kListFlags, line, verb, problems);
-  refuse_others_flags(kSwitches, line, verb, problems);
-  return problems;
-}
-
-std::vector<std::string> plain_flags_of(const std::string& verb) {
-  std::vector<std::string> names;
-  const auto add = [&](const auto& flags) {
-    for (const auto& flag : flags) {
-      if (flag.is_of(verb)) names.push_back(flag.name);
-    }
-  };
-  add(kFlagsWithValue);
-  add(kListFlags);
-  add(kSwitches);
-  return names;
 }
 
 void require_no_settings(const CommandLine& line, const std::string& verb) {

@@ -37,13 +37,6 @@ struct CommandLine {
 CommandLine read_command_line(const std::vector<std::string>& words,
                               const std::string& verb = "");
 
-// What is wrong with flags that are no settings: those of other verbs that are given, and
-// folders that are missing where a verb needs them.
-Problems check_flags(const CommandLine& line, const std::string& verb);
-
-// The flags of a verb that are no settings.
-std::vector<std::string> plain_flags_of(const std::string& verb);
-
 // Throw Error(kUsage) for a verb that takes no settings: any that are given, with all
 // other problems of the command line.
 void require_no_settings(const CommandLine& line, const std::string& verb);

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "launcher/settings/command_line.h"
+#include "launcher/settings/plain_flags.h"
 #include "launcher/settings/setting_table.h"
 #include "launcher/settings/values.h"
 #include "launcher/settings/verb_settings.h"

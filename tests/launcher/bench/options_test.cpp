@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "engine/errors.h"
+#include "launcher/settings/plain_flags.h"
 #include "launcher/settings/setting_table.h"
 #include "tests/launcher/settings/configs.h"
 
