@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "engine/compute_type.h"
 #include "engine/device/host_device.h"
 #include "engine/trace.h"
 
@@ -16,6 +15,13 @@ namespace {
 ThreadPool& this_thread() {
   static ThreadPool pool(1);
   return pool;
+}
+
+// What ranks have summed may land right there: nothing was in the sum before.
+bool lands_in_sum(const Addition& addition) { return addition.sum && !addition.left; }
+// And nothing is left to do then.
+bool is_done_there(const Addition& addition) {
+  return lands_in_sum(addition) && !addition.norm;
 }
 
 // One rank's gradients, as the compute stream leaves them.
@@ -44,23 +50,18 @@ GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
       comm_(comm),
       stream_(stream),
       threads_(threads),
-      slots_(memory.gradient_ring.classes.size()),
-      parts_(plan.parts.size(), PartState(options.norm)),
       kernels_(kernels),
       gpu_sums_(adds_on_gpu_in_place(memory) ? device.compute_stream() : stream),
+      ring_(plan, memory.gradient_ring, options.reduce_dtype, device),
+      parts_(plan.parts.size(), PartState(options.norm)),
       worker_(device.has_own_memory() ? device.make_worker("gradients") : nullptr),
       sums_(worker_ ? *worker_ : as_host_stream(stream)) {
-  for (size_t c = 0; c < slots_.size(); ++c) {
-    const SlotPlan::Class& of = memory.gradient_ring.classes[c];
-    const int64_t bytes = of.slot_bytes;
-    for (int i = 0; i < of.num_slots; ++i) {
-      Slot& slot = slots_[c].emplace_back();
-      slot.memory = static_cast<std::byte*>(device_.allocate("gradient ring", bytes));
-      slot.bytes = bytes;
-    }
-  }
   if (memory.landing_bytes > 0) make_landings(memory.landing_bytes);
   make_accumulation();
+  for (size_t p = 0; p < parts_.size(); ++p)
+    parts_[p].land = is_on_gpu(p) ? &GradientShards::land_on_gpu
+                     : worker_    ? &GradientShards::land_by_worker
+                                  : &GradientShards::land_on_host;
 }
 
 void GradientShards::make_accumulation() {
@@ -71,22 +72,22 @@ void GradientShards::make_accumulation() {
     gpu_accumulation_ = std::make_unique<DeviceArena>(device_, "accumulation",
                                                       memory_.gpu_accumulation_bytes);
   if (!accumulation_ && !gpu_accumulation_) return;
-  const auto take = [&](bool on_gpu, const std::string& name, int64_t numel) {
+  const auto array = [&](bool on_gpu, const std::string& name, int64_t numel) {
     if (!on_gpu) return accumulation_->allocate_array<float>(name, numel);
     return reinterpret_cast<float*>(gpu_accumulation_->allocate(numel * 4));
   };
   for (const bool on_gpu : {false, true}) {
     if (on_gpu ? gpu_accumulation_ != nullptr : accumulation_ != nullptr) {
       scratch_[on_gpu] =
-          take(on_gpu, "scratch", largest_gradient_shard(plan_, memory_.homes, on_gpu));
+          array(on_gpu, "scratch", largest_gradient_shard(plan_, memory_.homes, on_gpu));
     }
   }
   for (int p = 0; p < std::ssize(parts_); ++p) {
     const PlannedPart& part = plan_.parts[p];
     for (int level = 0; level < memory_.num_counter_levels && !part.is_frozen; ++level) {
-      parts_[p].levels.push_back(take(is_on_gpu(p),
-                                      part.tag + " level " + std::to_string(level),
-                                      part.layout.shard_numel));
+      parts_[p].levels.push_back(array(is_on_gpu(p),
+                                       part.tag + " level " + std::to_string(level),
+                                       part.layout.shard_numel));
     }
   }
 }
@@ -97,13 +98,6 @@ void GradientShards::make_landings(int64_t bytes) {
     landings_.emplace_back().memory = landing_arena_->allocate("landing", bytes);
   pinned_landings_.emplace(device_, landing_arena_->data(),
                            landing_arena_->capacity_bytes());
-}
-
-GradientShards::~GradientShards() {
-  worker_.reset();  // it may still add
-  for (SlotClass& slots : slots_) {
-    for (Slot& slot : slots) device_.free(slot.memory);
-  }
 }
 
 namespace {
@@ -135,13 +129,12 @@ void GradientShards::reduce(int part) {
   ++num_reductions_;
   reduced_bytes_ +=
       (comm_.size() - 1) * plan_.parts[part].layout.shard_numel * size_of(wire_);
-  if (!memory_.adds_in_place(plan_.parts[part].unit)) {
-    Slot& slot = next_slot(part);
-    fill(slot.memory, part);
-    push_pass(part, slot);
-  } else {
+  state.held.resize(plan_.parts[part].layout.params.size());
+  if (memory_.adds_in_place(plan_.parts[part].unit))
     add_in_place(part);
-  }
+  else
+    push_pass(part, ring_.fill(part, state.held));
+  state.held.clear();
   ++state.num_passes;
 }
 
@@ -166,7 +159,6 @@ void GradientShards::add_in_place(int part) {
   const Trace::Span span("sum", plan_.parts[part].tag);
   PartState& state = parts_[part];
   const FlatLayout& layout = plan_.parts[part].layout;
-  state.held.resize(layout.params.size());
   for (size_t i = 0; i < state.held.size(); ++i) {
     at::Tensor& grad = state.held[i];
     Addition addition = into_sum(part, layout.offsets[i]);
@@ -180,13 +172,8 @@ void GradientShards::add_in_place(int part) {
         addition.right = grad.const_data_ptr<float>();
     }
     if (completes(state)) finish_in(addition, state);
-    const int64_t numel = layout.params[i].numel();
-    if (is_on_gpu(part))
-      kernels_->add_up(addition, numel, gpu_sums_);
-    else
-      add_up(addition, 0, numel, threads_);
+    add(part, addition, layout.params[i].numel());
   }
-  state.held.clear();
 }
 
 int64_t GradientShards::host_bytes() const {
@@ -225,11 +212,7 @@ void GradientShards::finish_part(int p) {
   Addition addition = into_sum(p);
   if (state.num_passes > 0) addition.left = addition.sum;
   finish_in(addition, state);
-  const int64_t numel = plan_.parts[p].layout.shard_numel;
-  if (is_on_gpu(p))
-    kernels_->add_up(addition, numel, gpu_sums_);
-  else
-    add_up(addition, 0, numel, threads_);
+  add(p, addition, plan_.parts[p].layout.shard_numel);
 }
 
 void GradientShards::wait() {
@@ -252,110 +235,86 @@ void GradientShards::forget() {
   }
 }
 
-// The slot that was taken first; its reduction may still read it.
-GradientShards::Slot& GradientShards::next_slot(int part) {
-  SlotClass& slots = slots_[memory_.gradient_ring.class_of[part]];
-  slots.splice(slots.end(), slots, slots.begin());
-  const StreamClock::Span span(device_.clock(), device_.compute_stream(), Work::kWaiting,
-                               "wait for", "room for gradients");
-  device_.compute_stream().wait(slots.back().idle);
-  return slots.back();
-}
-
-// Lay what was collected out as the wire wants it.
-void GradientShards::fill(std::byte* memory, int part) {
-  const torch::NoGradGuard no_grad;
-  const Trace::Span span("fill", plan_.parts[part].tag);
-  const FlatLayout& layout = plan_.parts[part].layout;
-  std::vector<at::Tensor>& held = parts_[part].held;
-  held.resize(layout.params.size());
-  clear_padding(memory, layout);
-  for (size_t i = 0; i < held.size(); ++i) {
-    at::Tensor wire = param_in(memory, layout, i);
-    held[i].defined() ? wire.copy_(held[i]) : wire.zero_();
-  }
-  held.clear();
-}
-
-at::Tensor GradientShards::param_in(std::byte* full, const FlatLayout& layout,
-                                    size_t param) const {
-  const c10::Device device = tensor_device(device_.cuda_index());
-  return at::for_blob(full + layout.offsets[param] * size_of(wire_),
-                      layout.params[param].shape)
-      .options(at::device(device).dtype(scalar_type(wire_)))
-      .target_device(device)
-      .make_tensor();
-}
-
-void GradientShards::clear_padding(std::byte* full, const FlatLayout& layout) const {
-  for (size_t i = 0; i < layout.params.size(); ++i) {
-    const int64_t begin = layout.offsets[i] + layout.params[i].numel();
-    const int64_t end =
-        i + 1 < layout.params.size() ? layout.offsets[i + 1] : layout.numel;
-    device_.compute_stream().set_bytes(full + begin * size_of(wire_), 0,
-                                       (end - begin) * size_of(wire_));
-  }
-}
-
-void GradientShards::push_pass(int part, Slot& slot) {
+void GradientShards::push_pass(int part, GradientRing::Slot& slot) {
   PartState& state = parts_[part];
   const PlannedPart& planned = plan_.parts[part];
-  const int64_t numel = planned.layout.shard_numel;
-  const bool counts = !state.levels.empty();
-  assert(!counts || (state.num_passes >> state.levels.size()) == 0);
-  Addition addition = into_sum(part);
-  float* const scratch = scratch_[is_on_gpu(part)];
-  float* target = state.num_passes % 2 == 0 && counts ? state.levels[0] : scratch;
-  if (state.num_passes == 0 && !counts && addition.sum) target = addition.sum;
-  if (completes(state)) finish_in(addition, state);
-
   device_.compute_stream().record(collected_);
   stream_.wait(collected_);
   const StreamClock::Span span(device_.clock(), stream_, Work::kGradients, "reduce",
                                planned.tag);
-  if (state.num_passes > 0 && !counts) addition.left = addition.sum;
-  if (is_on_gpu(part)) {
-    sum_on_gpu(part, slot, target, counts ? Addition{.sum = target} : addition);
-  } else if (worker_) {
-    land(part, slot, counts ? Addition{.sum = target} : addition);
-  } else {
-    SummedPiece add_piece;  // where more is to be done than to sum over ranks
-    if (!counts && (target == scratch || completes(state))) {
-      addition.right = target;
-      add_piece = [=, &planned](int64_t begin, int64_t end) {
-        const Trace::Span span("sum", planned.tag);
-        add_up(addition, begin, end, this_thread());
-      };
-    }
-    comm_.reduce_scatter(slot.memory, target, numel, wire_, sum_order_, planned.tag,
-                         stream_, add_piece);
-  }
+  (this->*state.land)(part, slot.memory, of_next_pass(part));
   device_.poison(slot.memory, slot.bytes, stream_);
   stream_.record(slot.idle);
-  if (!counts) return;
-  if (target == scratch) {
-    size_t level = 0;
-    for (; state.num_passes >> level & 1; ++level)
-      queue_sum(part, {.left = state.levels[level], .right = scratch, .sum = scratch});
-    sums_of(part).copy(state.levels[level], scratch, numel * 4);
+  if (!state.levels.empty()) carry(part);
+}
+
+// Into the sum, or the counter's lowest level; its next one, while that is taken, comes
+// as carry.
+Addition GradientShards::of_next_pass(int part) {
+  PartState& state = parts_[part];
+  if (!state.levels.empty()) {
+    assert((state.num_passes >> state.levels.size()) == 0);
+    return {.sum = state.num_passes % 2 == 0 ? state.levels[0] : scratch_of(part)};
   }
-  if (completes(state)) fold_levels(part, state.num_passes + 1);
+  Addition addition = into_sum(part);
+  if (state.num_passes > 0) addition.left = addition.sum;
+  if (completes(state)) finish_in(addition, state);
+  return addition;
+}
+
+// In the device's own memory: pieces are added as ranks have summed them.
+void GradientShards::land_on_host(int part, void* full, Addition addition) {
+  float* const target = lands_in_sum(addition) ? addition.sum : scratch_of(part);
+  SummedPiece add_piece;
+  if (!is_done_there(addition)) {
+    addition.right = target;
+    add_piece = [=, &planned = plan_.parts[part]](int64_t begin, int64_t end) {
+      const Trace::Span span("sum", planned.tag);
+      add_up(addition, begin, end, this_thread());
+    };
+  }
+  sum_over_ranks(part, full, target, add_piece);
+}
+
+// From a device with its own memory into a landing, and added from there by the worker:
+// while the one is added the next comes over.
+void GradientShards::land_by_worker(int part, void* full, Addition addition) {
+  landings_.splice(landings_.end(), landings_, landings_.begin());
+  Landing& landing = landings_.back();
+  stream_.wait(landing.added);
+  if (comm_.size() > 1) {
+    auto* const landed = reinterpret_cast<float*>(landing.memory);
+    sum_over_ranks(part, full, landed);
+    addition.right = landed;
+  } else {
+    stream_.copy(landing.memory, full,
+                 plan_.parts[part].layout.shard_numel * size_of(wire_));
+    point_to(addition, landing.memory);
+  }
+  stream_.record(landing.arrived);
+  sums_.wait(landing.arrived);
+  queue_sum(part, addition);
+  sums_.record(landing.added);
 }
 
 // What ranks have summed, or one rank's gradient as it lies there, by kernels.
-void GradientShards::sum_on_gpu(int part, const Slot& slot, float* target,
-                                Addition addition) {
-  const PlannedPart& planned = plan_.parts[part];
+void GradientShards::land_on_gpu(int part, void* full, Addition addition) {
   if (comm_.size() > 1) {
-    comm_.reduce_scatter(slot.memory, target, planned.layout.shard_numel, wire_,
-                         sum_order_, planned.tag, stream_);
-    const bool is_done = target == addition.sum && !addition.left && !addition.norm;
-    if (is_done) return;
+    float* const target = lands_in_sum(addition) ? addition.sum : scratch_of(part);
+    sum_over_ranks(part, full, target);
+    if (is_done_there(addition)) return;
     addition.right = target;
   } else {
-    point_to(addition, slot.memory);
+    point_to(addition, full);
   }
   queue_sum(part, addition);
+}
+
+void GradientShards::sum_over_ranks(int part, void* full, float* shard,
+                                    const SummedPiece& then) {
+  const PlannedPart& planned = plan_.parts[part];
+  comm_.reduce_scatter(full, shard, planned.layout.shard_numel, wire_, sum_order_,
+                       planned.tag, stream_, then);
 }
 
 // As it is on the wire.
@@ -366,38 +325,35 @@ void GradientShards::point_to(Addition& addition, const void* gradient) const {
     addition.right_bf16 = static_cast<const uint16_t*>(gradient);
 }
 
-// A device's gradient comes over into a landing, and is added from there by the worker:
-// while the one is added the next comes over.
-void GradientShards::land(int part, const Slot& slot, Addition addition) {
-  landings_.splice(landings_.end(), landings_, landings_.begin());
-  Landing& landing = landings_.back();
-  const PlannedPart& planned = plan_.parts[part];
-  const int64_t numel = planned.layout.shard_numel;
-  auto* const landed = reinterpret_cast<float*>(landing.memory);
-  stream_.wait(landing.added);
-  if (comm_.size() > 1) {
-    addition.right = landed;
-    comm_.reduce_scatter(slot.memory, landed, numel, wire_, sum_order_, planned.tag,
-                         stream_);
-  } else {
-    point_to(addition, landed);
-    stream_.copy(landed, slot.memory, numel * size_of(wire_));
-  }
-  stream_.record(landing.arrived);
-  sums_.wait(landing.arrived);
-  queue_sum(part, addition);
-  sums_.record(landing.added);
-}
-
 // On a thread of its own: the training thread needs its cores. Or by the GPU.
 void GradientShards::queue_sum(int part, const Addition& addition) {
   const PlannedPart& planned = plan_.parts[part];
-  if (is_on_gpu(part))
-    return kernels_->add_up(addition, planned.layout.shard_numel, gpu_sums_);
+  if (is_on_gpu(part)) return add(part, addition, planned.layout.shard_numel);
   sums_.enqueue([=, &planned] {
     const Trace::Span span("sum", planned.tag);
     add_up(addition, 0, planned.layout.shard_numel, this_thread());
   });
+}
+
+// At once, where nothing is queued; a GPU in its turn.
+void GradientShards::add(int part, const Addition& addition, int64_t numel) {
+  if (is_on_gpu(part))
+    kernels_->add_up(addition, numel, gpu_sums_);
+  else
+    add_up(addition, 0, numel, threads_);
+}
+
+// The counter is one pass further.
+void GradientShards::carry(int part) {
+  PartState& state = parts_[part];
+  float* const scratch = scratch_of(part);
+  size_t level = 0;
+  for (; state.num_passes >> level & 1; ++level)
+    queue_sum(part, {.left = state.levels[level], .right = scratch, .sum = scratch});
+  if (level > 0)
+    sums_of(part).copy(state.levels[level], scratch,
+                       plan_.parts[part].layout.shard_numel * 4);
+  if (completes(state)) fold_levels(part, state.num_passes + 1);
 }
 
 // The counter's levels, the lowest first, become the sum; the last of them finishes it.

@@ -6,18 +6,11 @@
 #include <vector>
 
 #include "engine/comm/collectives.h"
-#include "engine/device/device.h"
 #include "engine/device/device_arena.h"
-#include "engine/plan/memory_plan.h"
-#include "engine/plan/unit_plan.h"
 #include "engine/shard_store.h"
 #include "engine/step/addition.h"
-#include "engine/step/gradient_norm.h"
+#include "engine/step/gradient_ring.h"
 #include "engine/step/shard_kernels.h"
-
-namespace at {
-class Tensor;
-}
 
 namespace zero {
 
@@ -41,7 +34,6 @@ class GradientShards {
   GradientShards(const UnitPlan& plan, const MemoryPlan& memory, const Options& options,
                  ShardStore& shards, Device& device, Collectives& comm, Stream& stream,
                  ShardKernels* kernels, ThreadPool& threads);
-  ~GradientShards();
 
   // Add the .grad of the part's parameters (in layout order) to this pass's gradient, and
   // clear them. Frozen parts have none: nothing happens.
@@ -61,45 +53,43 @@ class GradientShards {
   int64_t host_bytes() const;
 
  private:
-  struct Slot {
-    std::byte* memory = nullptr;
-    int64_t bytes = 0;
-    Event idle;
-  };
   // Where a device's gradient arrives in the host's memory, on its way into the sum.
   struct Landing {
     std::byte* memory = nullptr;
     Event arrived, added;
   };
-  // The slots of one size, in the order in which they were taken last.
-  using SlotClass = std::list<Slot>;
+  // Does the addition with what ranks have summed of `full` as its right side.
+  using Land = void (GradientShards::*)(int part, void* full, Addition addition);
   struct PartState {
     explicit PartState(NormType type) : norm(type) {}
 
     int64_t num_passes = 0;        // reduced in this step
     std::vector<at::Tensor> held;  // of each parameter: this pass's gradient so far
     std::vector<float*> levels;    // of the counter: level k holds 2^k passes
-    GradientNorm norm;  // of the sum, once the last planned pass has entered it
+    GradientNorm norm;    // of the sum, once the last planned pass has entered it
+    Land land = nullptr;  // on the host, by its worker, or on the GPU
   };
 
   void make_accumulation();
   void make_landings(int64_t bytes);
   bool is_on_gpu(int part) const { return shards_[part].gpu != nullptr; }
+  float* scratch_of(int part) const { return scratch_[is_on_gpu(part)]; }
   Stream& sums_of(int part) { return is_on_gpu(part) ? gpu_sums_ : sums_; }
   void add_in_place(int part);
-  Slot& next_slot(int part);
-  void fill(std::byte* memory, int part);
-  at::Tensor param_in(std::byte* full, const FlatLayout& layout, size_t param) const;
-  void clear_padding(std::byte* full, const FlatLayout& layout) const;
-  void push_pass(int part, Slot& slot);
-  void sum_on_gpu(int part, const Slot& slot, float* target, Addition addition);
-  void land(int part, const Slot& slot, Addition addition);
+  void push_pass(int part, GradientRing::Slot& slot);
+  Addition of_next_pass(int part);
+  void land_on_host(int part, void* full, Addition addition);
+  void land_by_worker(int part, void* full, Addition addition);
+  void land_on_gpu(int part, void* full, Addition addition);
+  void sum_over_ranks(int part, void* full, float* shard, const SummedPiece& then = {});
+  void point_to(Addition& addition, const void* gradient) const;
+  void queue_sum(int part, const Addition& addition);
+  void add(int part, const Addition& addition, int64_t numel);
+  void carry(int part);
   Addition into_sum(size_t part, int64_t offset = 0) const;
   void finish_in(Addition& addition, PartState& state) const;
-  void queue_sum(int part, const Addition& addition);
   void fold_levels(int part, int64_t num_passes);
   void finish_part(int part);
-  void point_to(Addition& addition, const void* gradient) const;
   void wait();
   void forget();
   bool needs_another_pass(int part) const;
@@ -119,10 +109,10 @@ class GradientShards {
   Collectives& comm_;
   Stream& stream_;
   ThreadPool& threads_;
-  std::vector<SlotClass> slots_;  // of each class of the ring
-  std::vector<PartState> parts_;
   ShardKernels* const kernels_;
   Stream& gpu_sums_;  // where a GPU adds
+  GradientRing ring_;
+  std::vector<PartState> parts_;
   std::unique_ptr<HostArena> accumulation_;
   std::unique_ptr<DeviceArena> gpu_accumulation_;
   // One shard of the largest part, in the host's memory and on the GPU: a pass on its way
@@ -134,6 +124,7 @@ class GradientShards {
   Event collected_;
   int64_t num_reductions_ = 0;
   int64_t reduced_bytes_ = 0;
+  // It goes first: it may still add.
   std::unique_ptr<HostStream> worker_;  // of a device with its own memory
   HostStream& sums_;  // where shards are added: the stream, or the worker
 };
