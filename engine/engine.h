@@ -117,9 +117,9 @@ class Engine {
       static_assert(is_included || std::is_same_v<Result, at::Tensor>,
                     "include \"engine/unit.h\" where Engine::forward is called");
       if constexpr (is_included) {
-        visit_tensors(result, [&](at::Tensor& tensor) { scope.take(tensor); });
+        visit_tensors(result, [&](at::Tensor& tensor) { scope.add_result(tensor); });
       } else if constexpr (std::is_same_v<Result, at::Tensor>) {
-        scope.take(result);
+        scope.add_result(result);
       }
       scope.finish();
       return result;
@@ -236,7 +236,7 @@ class Engine {
     T&& cast(T&& argument) {
       return std::forward<T>(argument);
     }
-    void take(at::Tensor& result);  // one of the tensors that forward returned
+    void add_result(at::Tensor& result);  // one of the tensors that forward returned
     void finish();
 
    private:

@@ -2,13 +2,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "checkpoint/names.h"
 #include "engine/check_options.h"
 #include "engine/compute_type.h"
-#include "engine/device/host_device.h"
 #include "engine/engine_impl.h"
 #include "engine/errors.h"
-#include "engine/init/fill_shards.h"
 #include "engine/plan/traffic_plan.h"
 
 namespace zero {
@@ -24,38 +21,8 @@ void require_shape(const std::string& what, const std::string& fqn,
 
 }  // namespace
 
-size_t Engine::Impl::find(const std::string& fqn) const {
-  for (size_t i = 0; i < model.params.size(); ++i) {
-    const auto& names = model.params[i].names;
-    if (std::find(names.begin(), names.end(), fqn) != names.end()) return i;
-  }
-  throw Error(ExitCode::kUsage, "the model has no such parameter", fqn,
-              model.params.empty() ? "" : "names look like " + model.params.front().fqn);
-}
-
-PartShard& Engine::Impl::shard_of(size_t param) const {
-  return (*shards)[plan.places[param].part];
-}
-
-at::Tensor Engine::Impl::gather_full(size_t param, const StoredValues& shard) {
-  const std::vector<float> read =
-      shard.is_plain() ? std::vector<float>() : shard.read_all();
-  const float* const values = shard.is_plain() ? shard.span().data() : read.data();
-  const ParamPlace& place = plan.places[param];
-  const FlatLayout& layout = plan.parts[place.part].layout;
-  const at::Tensor flat = at::empty({layout.numel}, at::kFloat);
-  const auto stream = make_inline_stream("whole parameters");
-  host_comm->all_gather(values, flat.data_ptr<float>(), layout.shard_numel * 4,
-                        layout.params[place.index].fqn, *stream);
-  stream->synchronize();
-  const ParamShape& shape = layout.params[place.index];
-  return flat.narrow(0, layout.offsets[place.index], shape.numel())
-      .clone()
-      .view(shape.shape);
-}
-
 ShardView Engine::local_shard(const std::string& fqn) {
-  return shards()[impl_->find(fqn)];
+  return shards()[impl_->values.find(fqn)];
 }
 
 namespace {
@@ -93,21 +60,21 @@ Traffic plan_traffic(torch::nn::Module& model, const Options& options, int world
 }
 
 std::vector<ShardView> Engine::shards() {
-  impl_->updates->finish();
-  std::vector<ShardView> views(impl_->model.params.size());
+  impl_->own.updates->finish();
+  std::vector<ShardView> views(impl_->own.model.params.size());
   for (size_t i = 0; i < views.size(); ++i) {
-    const ParamDescription& param = impl_->model.params[i];
+    const ParamDescription& param = impl_->own.model.params[i];
     views[i].fqn = param.fqn;
     views[i].shape = param.shape;
     views[i].aliases.assign(param.names.begin() + 1, param.names.end());
-    views[i].frozen = impl_->plan.rules[i].frozen;
-    if (views[i].frozen || impl_->options.inference) continue;
-    for (const std::string_view name : states_of(impl_->options.optimizer.kind))
+    views[i].frozen = impl_->own.plan.rules[i].frozen;
+    if (views[i].frozen || impl_->own.options.inference) continue;
+    for (const std::string_view name : states_of(impl_->own.options.optimizer.kind))
       views[i].state.push_back({std::string(name), {}});
   }
-  for (size_t p = 0; p < impl_->plan.parts.size(); ++p) {
-    const PlannedPart& part = impl_->plan.parts[p];
-    const PartShard& shard = (*impl_->shards)[p];
+  for (size_t p = 0; p < impl_->own.plan.parts.size(); ++p) {
+    const PlannedPart& part = impl_->own.plan.parts[p];
+    const PartShard& shard = (*impl_->own.shards)[p];
     for (const Piece& piece : pieces_of(part.layout, rank())) {
       ShardView& view = views[part.params[piece.param]];
       view.begin = piece.param_begin;
@@ -123,123 +90,95 @@ std::vector<ShardView> Engine::shards() {
 
 std::vector<BufferView> Engine::buffers() {
   std::vector<BufferView> views;
-  for (size_t i = 0; i < impl_->model.buffers.size(); ++i) {
-    const at::Tensor& buffer = impl_->model.buffers[i];
+  for (size_t i = 0; i < impl_->own.model.buffers.size(); ++i) {
+    const at::Tensor& buffer = impl_->own.model.buffers[i];
     const std::optional<DType> dtype = dtype_of(buffer.scalar_type());
     if (!dtype || !buffer.is_contiguous()) continue;
-    views.push_back({impl_->model.buffer_fqns[i], buffer.sizes().vec(), *dtype});
+    views.push_back({impl_->own.model.buffer_fqns[i], buffer.sizes().vec(), *dtype});
   }
   return views;
 }
 
-at::Tensor& Engine::Impl::buffer(const std::string& fqn) {
-  const auto found = std::ranges::find(model.buffer_fqns, fqn);
-  if (found != model.buffer_fqns.end())
-    return model.buffers[found - model.buffer_fqns.begin()];
-  throw Error(ExitCode::kUsage, "the model has no such buffer", fqn, "");
-}
-
 void Engine::set_buffer(const std::string& fqn, const at::Tensor& value) {
-  at::Tensor& buffer = impl_->buffer(fqn);
+  at::Tensor& buffer = impl_->values.buffer(fqn);
   require_shape("the buffer", fqn, value, buffer.sizes());
   const torch::NoGradGuard no_grad;
-  impl_->require_first_value(fqn, value, /*may_be_infinite=*/true);
+  impl_->values.require_first_value(fqn, value, /*may_be_infinite=*/true);
   buffer.copy_(value);
 }
 
 void Engine::masters_changed() {
-  impl_->require_idle("masters_changed()");
-  impl_->updates->finish();
-  impl_->release_root();
-  impl_->comm_stream->synchronize();
-  impl_->refresh_copies();
-  impl_->weights_changed();
-  impl_->awaits_values = false;
-  impl_->given_tensors.clear();
-  if (std::exchange(impl_->starts_anew, false)) impl_->run_post_init(*this);
+  Impl& impl = *impl_;
+  impl.units.phase.require_idle("masters_changed()");
+  impl.own.updates->finish();
+  impl.forward.release_root();
+  impl.own.comm_stream->synchronize();
+  impl.values.refresh_copies();
+  impl.forward.weights_changed();
+  if (impl.values.end_wait()) impl.values.run_post_init(*this);
 }
 
 at::Tensor Engine::full_parameter(const std::string& fqn) {
-  const size_t param = impl_->find(fqn);
-  impl_->require_values("full_parameter()");
-  impl_->updates->finish();
-  const int64_t numel =
-      impl_->plan.parts[impl_->plan.places[param].part].layout.shard_numel;
-  return impl_->gather_full(param, impl_->shard_of(param).masters(0, numel));
+  EngineValues& values = impl_->values;
+  const size_t param = values.find(fqn);
+  values.require_there("full_parameter()");
+  impl_->own.updates->finish();
+  return values.gather_full(param, &PartShard::masters);
 }
 
 void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value) {
-  const size_t param = impl_->find(fqn);
-  const auto [part, index] = impl_->plan.places[param];
-  const FlatLayout& layout = impl_->plan.parts[part].layout;
-  const c10::IntArrayRef shape = layout.params[index].shape;
-  require_shape("the parameter", fqn, value, shape);
-  impl_->require_values("set_full_parameter()");
-  impl_->require_idle("set_full_parameter()");
-  if (impl_->pending.any(impl_->phase.weights_version)) {
+  EngineValues& values = impl_->values;
+  const size_t param = values.find(fqn);
+  const int index = impl_->own.plan.places[param].index;
+  const FlatLayout& layout = values.layout_of(param);
+  require_shape("the parameter", fqn, value, layout.params[index].shape);
+  values.require_there("set_full_parameter()");
+  impl_->units.phase.require_idle("set_full_parameter()");
+  if (impl_->forward.has_pending()) {
     throw Error(ExitCode::kUsage, "set_full_parameter between a forward and its backward",
                 fqn, "call backward first, or let go of what forward returned");
   }
   const at::Tensor full = value.detach().to(at::kCPU, at::kFloat).contiguous();
-  impl_->require_first_value(impl_->model.params[param].fqn, full,
+  values.require_first_value(impl_->own.model.params[param].fqn, full,
                              /*may_be_infinite=*/false);
-  impl_->updates->finish();
+  impl_->own.updates->finish();
   if (const auto piece = piece_of(layout, rank(), index)) {
-    const std::span<const float> values(full.data_ptr<float>() + piece->param_begin,
-                                        piece->numel);
-    impl_->shard_of(param).masters(piece->shard_begin, piece->numel).write(0, values);
+    const std::span<const float> own(full.data_ptr<float>() + piece->param_begin,
+                                     piece->numel);
+    values.shard_of(param).masters(piece->shard_begin, piece->numel).write(0, own);
   }
   masters_changed();
 }
 
 at::Tensor Engine::full_gradient(const std::string& fqn) {
-  const size_t param = impl_->find(fqn);
-  impl_->require_idle("full_gradient()");
+  EngineValues& values = impl_->values;
+  EngineStep& step = impl_->step;
+  const size_t param = values.find(fqn);
+  impl_->units.phase.require_idle("full_gradient()");
   const auto refuse = [&](const std::string& what, const std::string& cure) {
     throw Error(ExitCode::kUsage, what, fqn, cure);
   };
-  if (impl_->options.inference)
+  if (options().inference)
     refuse("an engine for inference has no gradients", "Options::inference = false");
-  if (impl_->plan.rules[param].frozen) refuse("a frozen parameter has no gradient", "");
-  impl_->require_whole();
-  if (impl_->losses.empty())
+  if (impl_->own.plan.rules[param].frozen)
+    refuse("a frozen parameter has no gradient", "");
+  step.require_whole();
+  if (step.num_passes() == 0)
     refuse("full_gradient() without backward()", "call backward() first");
-  impl_->finish_gradients();
-  const int64_t numel =
-      impl_->plan.parts[impl_->plan.places[param].part].layout.shard_numel;
-  const StoredValues gradients = impl_->shard_of(param).gradients(0, numel);
-  return impl_->gather_full(param, gradients).mul(impl_->mean_factor());
+  step.finish_gradients();
+  return values.gather_full(param, &PartShard::gradients).mul(step.mean_factor());
 }
 
-void Engine::average_buffers() {
-  if (size() == 1) return;
-  const torch::NoGradGuard no_grad;
-  for (size_t i = 0; i < impl_->model.buffers.size(); ++i) {
-    at::Tensor buffer = impl_->model.buffers[i];
-    const at::Tensor average = averaged_buffer(impl_->model.buffer_fqns[i]);
-    if (!buffer.cpu().equal(average)) buffer.copy_(average);
-  }
+bool Engine::awaits_values() const { return impl_->values.are_awaited(); }
+void Engine::initialize(const std::vector<std::string>& patterns) {
+  impl_->values.initialize(patterns);
 }
-
+const std::vector<InitEntry>& Engine::init_report() const {
+  return impl_->values.init_report();
+}
+void Engine::average_buffers() { impl_->values.average_buffers(); }
 at::Tensor Engine::averaged_buffer(const std::string& fqn) {
-  const at::Tensor buffer = impl_->buffer(fqn).to(at::kCPU);
-  const torch::NoGradGuard no_grad;
-  if (size() == 1 || buffer.numel() == 0 || buffer.is_complex()) return buffer.clone();
-  const auto reduced = [&](ReduceOp op) {
-    const at::ScalarType type = buffer.is_floating_point() ? at::kDouble : at::kLong;
-    at::Tensor values = buffer.to(type).contiguous().clone();
-    const auto reduce = [&]<class T>(T* data) {
-      impl_->control->all_reduce(std::span<T>(data, values.numel()), op, fqn);
-    };
-    buffer.is_floating_point() ? reduce(values.data_ptr<double>())
-                               : reduce(values.data_ptr<int64_t>());
-    return values;
-  };
-  const at::Tensor largest = reduced(ReduceOp::kMax);
-  if (torch::equal(largest, reduced(ReduceOp::kMin))) return buffer.clone();
-  const at::Tensor together =
-      buffer.is_floating_point() ? reduced(ReduceOp::kSum) / size() : largest;
-  return together.to(buffer.scalar_type());
+  return impl_->values.averaged_buffer(fqn);
 }
 
 }  // namespace zero

@@ -4,7 +4,7 @@
 
 namespace zero {
 
-OtherLeaves::OtherLeaves(const std::unordered_set<torch::autograd::Node*>& nodes,
+InputLeaves::InputLeaves(const std::unordered_set<torch::autograd::Node*>& nodes,
                          const std::vector<at::Tensor>& params, double divisor)
     : divisor_(divisor) {
   std::unordered_set<const c10::TensorImpl*> own;
@@ -18,12 +18,12 @@ OtherLeaves::OtherLeaves(const std::unordered_set<torch::autograd::Node*>& nodes
   }
 }
 
-OtherLeaves::~OtherLeaves() {
+InputLeaves::~InputLeaves() {
   for (size_t i = 0; i < leaves_.size(); ++i)
     leaves_[i].mutable_grad() = grads_before_[i];
 }
 
-void OtherLeaves::finish() {
+void InputLeaves::finish() {
   const torch::NoGradGuard no_grad;
   for (size_t i = 0; i < leaves_.size(); ++i) {
     const at::Tensor grad = leaves_[i].grad();

@@ -10,13 +10,13 @@ namespace zero {
 //
 // An engine's backward runs on loss / divisor; these leaves get the gradient of the loss
 // itself, added to what they have, as torch does.
-class OtherLeaves {
+class InputLeaves {
  public:
-  OtherLeaves(const std::unordered_set<torch::autograd::Node*>& nodes,
+  InputLeaves(const std::unordered_set<torch::autograd::Node*>& nodes,
               const std::vector<at::Tensor>& params, double divisor);
-  ~OtherLeaves();  // without finish(): they have what they had
-  OtherLeaves(const OtherLeaves&) = delete;
-  OtherLeaves& operator=(const OtherLeaves&) = delete;
+  ~InputLeaves();  // without finish(): they have what they had
+  InputLeaves(const InputLeaves&) = delete;
+  InputLeaves& operator=(const InputLeaves&) = delete;
 
   void finish();
 

@@ -13,7 +13,7 @@ namespace {
 
 }  // namespace
 
-void PendingForwards::begin(int64_t weights_version) {
+void PendingForwards::begin_forward(int64_t weights_version) {
   std::erase_if(forwards_, [](const Forward& forward) {
     return std::all_of(forward.ends.begin(), forward.ends.end(),
                        [](const End& end) { return end.node.expired(); });
@@ -26,7 +26,7 @@ void PendingForwards::add_result(const at::Tensor& result) {
     forwards_.back().ends.push_back({result.grad_fn()});
 }
 
-void PendingForwards::take(const std::unordered_set<torch::autograd::Node*>& nodes,
+void PendingForwards::begin_backward(const std::unordered_set<torch::autograd::Node*>& nodes,
                            int64_t weights_version) {
   std::vector<End*> reached;
   for (Forward& forward : forwards_) {

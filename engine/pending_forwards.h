@@ -13,13 +13,13 @@ namespace zero {
 class PendingForwards {
  public:
   // A forward with gradients on these weights begins; its results are added.
-  void begin(int64_t weights_version);
+  void begin_forward(int64_t weights_version);
   void add_result(const at::Tensor& result);
 
   // A backward through `nodes` comes: what it reaches has had its own then. Throws
   // Error(kUsage) before anything changes if something of it was made with other weights
   // or has had a backward.
-  void take(const std::unordered_set<torch::autograd::Node*>& nodes,
+  void begin_backward(const std::unordered_set<torch::autograd::Node*>& nodes,
             int64_t weights_version);
 
   bool any(int64_t weights_version);  // on these weights

@@ -81,53 +81,53 @@ bool is_view_of(const at::Tensor& view, const at::Tensor& base) {
 
 }  // namespace
 
-UnitCall::UnitCall(std::shared_ptr<UnitRuntime> runtime, UnitBody body,
+UnitCall::UnitCall(std::shared_ptr<AttachedUnit> unit, UnitBody body,
                    std::vector<UnitInput> inputs)
-    : runtime_(std::move(runtime)),
+    : unit_(std::move(unit)),
       body_(std::move(body)),
-      weights_version_(runtime_->phase_.weights_version),
-      modes_(runtime_->modes_.current()),
-      may_change_inputs_(!runtime_->recomputes_ || runtime_->may_change_inputs(modes_)),
-      chunking_(chunking_of(inputs, runtime_->chunk_rows_, runtime_->fqn_)),
-      kept_inputs_(runtime_->activations_.get()) {
+      weights_version_(unit_->phase_.weights_version),
+      modes_(unit_->modes_.current()),
+      may_change_inputs_(!unit_->recomputes_ || unit_->may_change_inputs(modes_)),
+      chunking_(chunking_of(inputs, unit_->chunk_rows_, unit_->fqn_)),
+      kept_inputs_(unit_->activations_.get()) {
   for (const UnitInput& input : inputs) {
-    inputs_.push_back(runtime_->cast(input.tensor));
+    inputs_.push_back(unit_->cast(input.tensor));
     was_cast_.push_back(!inputs_.back().is_same(input.tensor));
     wants_grad_.push_back(input.tensor.requires_grad());
   }
 }
 
 std::vector<at::Tensor> UnitCall::forward() {
-  UnitRuntime& runtime = *runtime_;
-  const Activity::Stretch stretch(runtime.fqn_, "forward");
-  const StreamClock::Span drawn = runtime.weights_.drawn("forward", runtime.fqn_);
+  AttachedUnit& unit = *unit_;
+  const Activity::Stretch stretch(unit.fqn_, "forward");
+  const StreamClock::Span drawn = unit.weights_.drawn("forward", unit.fqn_);
   {
-    const CallSeed seed(runtime.fqn_);
+    const CallSeed seed(unit.fqn_);
     seed_ = seed.seed();
     draws_ = seed.draws();
-    const WeightStreamer::Unsharded unsharded(runtime.weights_, runtime.unit_,
+    const WeightStreamer::Unsharded unsharded(unit.weights_, unit.index_,
                                               Direction::kForward);
     const AutocastScope autocast(autocast_);
     // Where the body may change an input, recomputation starts from a copy.
-    if (runtime.recomputes_) kept_inputs_.keep(inputs_, may_change_inputs_);
-    const auto weights = runtime.watch_weights();
+    if (unit.recomputes_) kept_inputs_.keep(inputs_, may_change_inputs_);
+    const auto weights = unit.watch_weights();
     std::vector<std::vector<at::Tensor>> chunks;
     for (int64_t c = 0; c < chunking_.count; ++c) chunks.push_back(run_chunk(c));
-    runtime.require_same_weights(weights);
+    unit.require_same_weights(weights);
     make_outputs(chunks);
   }
-  runtime.learn(modes_, !changed_inputs_.empty());
+  unit.learn(modes_, !changed_inputs_.empty());
   return join_to_graph();
 }
 
 std::vector<at::Tensor> UnitCall::run_chunk(int64_t chunk) {
-  UnitRuntime& runtime = *runtime_;
+  AttachedUnit& unit = *unit_;
   std::vector<at::Tensor> inputs;
   for (const at::Tensor& input : inputs_) inputs.push_back(input.detach());
   inputs = chunk_of(inputs, chunking_, chunk);
 
-  const CallSeed seed(seed_of(chunk), draws_, runtime.device_);
-  UnitBuffers::Watch buffers = runtime.buffers_.watch(!runtime.is_known(modes_));
+  const CallSeed seed(seed_of(chunk), draws_, unit.device_);
+  UnitBuffers::Watch buffers = unit.buffers_.watch(!unit.is_known(modes_));
   const JoinMarks marks;
   // With its graph even where that is thrown away: a body may ask what needs a gradient.
   auto graph = std::make_unique<InnerGraph>(body_, inputs, wants_grad_);
@@ -135,16 +135,16 @@ std::vector<at::Tensor> UnitCall::run_chunk(int64_t chunk) {
       graph->outputs().begin(),
       graph->outputs().begin() + static_cast<std::ptrdiff_t>(graph->num_results()));
   note_outputs(*graph);
-  if (!runtime.recomputes_) graphs_.push_back(std::move(graph));
+  if (!unit.recomputes_) graphs_.push_back(std::move(graph));
   if (!changed_inputs_.empty() && (chunking_.count > 1 || !may_change_inputs_))
-    runtime.refuse_changed_input(chunking_.count > 1);
-  if (chunking_.count > 1) runtime.require_same_buffers(buffers);
+    unit.refuse_changed_input(chunking_.count > 1);
+  if (chunking_.count > 1) unit.require_same_buffers(buffers);
   if (chunk == 0) {
     for (const at::Tensor& result : results) joins_.push_back(marks.of(result));
   }
-  if (runtime.recomputes_ && chunking_.count > 1) results = without_graphs(results);
-  if (runtime.recomputes_)
-    traces_.push_back({runtime.buffers_.learn(std::move(buffers)), seed.end_state()});
+  if (unit.recomputes_ && chunking_.count > 1) results = without_graphs(results);
+  if (unit.recomputes_)
+    traces_.push_back({unit.buffers_.learn(std::move(buffers)), seed.end_state()});
   return results;
 }
 
@@ -176,20 +176,20 @@ void UnitCall::note_outputs(const InnerGraph& graph) {
       throw Error(ExitCode::kUsage,
                   "the unit changes its input tensor " + std::to_string(input) +
                       " in place, but was given a copy in another type",
-                  runtime_->fqn_, "pass it in the type that the unit computes in");
+                  unit_->fqn_, "pass it in the type that the unit computes in");
     }
     if (inputs_[input].is_leaf() && inputs_[input].requires_grad()) {
       throw Error(ExitCode::kUsage,
                   "the unit changes its input tensor " + std::to_string(input) +
                       " in place, which is a leaf that requires grad",
-                  runtime_->fqn_, "pass a clone of it");
+                  unit_->fqn_, "pass a clone of it");
     }
     for (size_t other = 0; other < inputs_.size(); ++other) {
       if (other == input || !inputs_[other].is_same(inputs_[input])) continue;
       throw Error(ExitCode::kUsage,
                   "the unit was given one tensor twice, as " + std::to_string(other) +
                       " and " + std::to_string(input) + ", and changes it in place",
-                  runtime_->fqn_, "pass a clone of it");
+                  unit_->fqn_, "pass a clone of it");
     }
     const at::Tensor& changed = graph.outputs()[graph.num_results() + k];
     outputs_.push_back({changed.detach().clone(), static_cast<int>(input), true,
@@ -202,9 +202,9 @@ void UnitCall::make_outputs(const std::vector<std::vector<at::Tensor>>& chunks) 
   for (const auto& results : chunks) {
     if (results.size() == chunks.front().size()) continue;
     throw Error(ExitCode::kUsage, "micro-batches of one call return different tensors",
-                runtime_->fqn_, "return the same structure each time");
+                unit_->fqn_, "return the same structure each time");
   }
-  const int64_t rows = chunking_.count > 1 ? runtime_->chunk_rows_ : 0;
+  const int64_t rows = chunking_.count > 1 ? unit_->chunk_rows_ : 0;
   // A tensor that is returned twice is one output.
   std::vector<at::Tensor> seen = std::move(changed_tensors_);
   for (size_t i = 0; i < chunks.front().size(); ++i) {
@@ -222,7 +222,7 @@ void UnitCall::make_outputs(const std::vector<std::vector<at::Tensor>>& chunks) 
         });
     const int view_of = base == seen.end() ? -1 : static_cast<int>(base - seen.begin());
     seen.push_back(result);
-    outputs_.push_back(output_from(join_outputs(parts, joins_[i], rows, runtime_->fqn_)));
+    outputs_.push_back(output_from(join_outputs(parts, joins_[i], rows, unit_->fqn_)));
     Output& output = outputs_.back();
     const bool shows_other =
         view_of >= 0 && outputs_[view_of].is_differentiable &&
@@ -231,7 +231,7 @@ void UnitCall::make_outputs(const std::vector<std::vector<at::Tensor>>& chunks) 
     output.is_differentiable =
         is_differentiable_[i] &&
         torch::autograd::isDifferentiableType(result.scalar_type());
-    if (output.is_differentiable) runtime_->require_on_device(output.tensor);
+    if (output.is_differentiable) unit_->require_on_device(output.tensor);
   }
 }
 
@@ -252,7 +252,7 @@ std::vector<at::Tensor> UnitCall::join_to_graph() {
                   [](const Output& output) { return output.is_differentiable; })) {
     std::vector<at::Tensor> inputs = inputs_;
     inputs.push_back(at::empty({0}).requires_grad_());
-    if (runtime_->recomputes_) kept_inputs_.offload(weights_version_);
+    if (unit_->recomputes_) kept_inputs_.offload(weights_version_);
     outputs = UnitNode::apply(
         at::TensorList(inputs),
         c10::intrusive_ptr<UnitCall>::unsafe_reclaim_from_nonowning(this));
@@ -279,14 +279,14 @@ std::vector<at::Tensor> UnitCall::join_to_graph() {
 }
 
 void UnitCall::require_backward() const {
-  const UnitRuntime& runtime = *runtime_;
-  runtime.check_attached();
+  const AttachedUnit& unit = *unit_;
+  unit.check_attached();
   const auto refuse = [&](const std::string& what, const std::string& cure) {
-    throw Error(ExitCode::kUsage, what, runtime.fqn_, cure);
+    throw Error(ExitCode::kUsage, what, unit.fqn_, cure);
   };
   if (is_released_)
     refuse("a second backward through the same call of a unit", "call forward again");
-  if (weights_version_ != runtime.phase_.weights_version) {
+  if (weights_version_ != unit.phase_.weights_version) {
     refuse("the weights changed between this forward and its backward",
            "call backward before step(), set_full_parameter() or a load");
   }
@@ -302,40 +302,39 @@ void UnitCall::require_backward() const {
 std::vector<at::Tensor> UnitCall::backward(const std::vector<at::Tensor>& output_grads,
                                            bool keeps_graph) {
   require_backward();
-  UnitRuntime& runtime = *runtime_;
-  const Activity::Stretch stretch(runtime.fqn_, "backward");
-  const StreamClock::Span drawn = runtime.weights_.drawn("backward", runtime.fqn_);
+  AttachedUnit& unit = *unit_;
+  const Activity::Stretch stretch(unit.fqn_, "backward");
+  const StreamClock::Span drawn = unit.weights_.drawn("backward", unit.fqn_);
   if (torch::GradMode::is_enabled()) {
-    throw Error(ExitCode::kUsage, "create_graph through a unit", runtime.fqn_,
+    throw Error(ExitCode::kUsage, "create_graph through a unit", unit.fqn_,
                 "a unit has first derivatives only: compute what needs second ones "
                 "outside of units, or without an engine");
   }
-  const bool is_ours = runtime.phase_.is_in_backward;
+  const bool is_ours = unit.phase_.now == Phase::Now::kBackward;
   std::vector<std::vector<at::Tensor>> grads(wants_grad_.size());  // (inputs, chunks)
   {
-    const WeightStreamer::Unsharded unsharded(runtime.weights_, runtime.unit_,
+    const WeightStreamer::Unsharded unsharded(unit.weights_, unit.index_,
                                               Direction::kBackward);
     const std::vector<at::Tensor> inputs = kept_inputs_.fetch();
     for (int64_t c = 0; c < chunking_.count; ++c) {
       std::optional<UnitBuffers::Rewind> rewind;
-      if (runtime.recomputes_)
-        rewind.emplace(runtime.buffers_, traces_[c].buffers, runtime.fqn_);
+      if (unit.recomputes_) rewind.emplace(unit.buffers_, traces_[c].buffers, unit.fqn_);
       std::unique_ptr<InnerGraph> recomputed =
-          runtime.recomputes_ ? recompute(inputs, c) : nullptr;
+          unit.recomputes_ ? recompute(inputs, c) : nullptr;
       InnerGraph& graph = recomputed ? *recomputed : *graphs_[c];
       const auto grads_in = grads_of_chunk(output_grads, graph, c);
       const auto grads_out = is_ours ? graph.backward(grads_in, keeps_graph)
                                      : graph.input_grads(grads_in, keeps_graph);
       for (size_t i = 0; i < grads.size(); ++i) grads[i].push_back(grads_out[i]);
-      if (is_ours) runtime.pass_.collect(runtime.unit_);
+      if (is_ours) unit.pass_.collect(unit.index_);
     }
   }
   if (is_ours) {
     // Inner calls whose results had no gradient get no backward of their own.
     for (UnitCall* inner : walk_graph(kept_outputs()).calls) {
-      if (inner->belongs_to(runtime.phase_)) runtime.pass_.settle(inner->unit(), inner);
+      if (inner->belongs_to(unit.phase_)) unit.pass_.drop_call(inner->unit(), inner);
     }
-    runtime.pass_.backward_done(runtime.unit_, this);
+    unit.pass_.backward_done(unit.index_, this);
   }
   std::vector<at::Tensor> input_grads;
   for (size_t i = 0; i < grads.size(); ++i) {
@@ -350,28 +349,23 @@ std::vector<at::Tensor> UnitCall::backward(const std::vector<at::Tensor>& output
 // The body again, from what its forward saw: inputs, random numbers, buffers, modes.
 std::unique_ptr<InnerGraph> UnitCall::recompute(const std::vector<at::Tensor>& all_inputs,
                                                 int64_t chunk) const {
-  UnitRuntime& runtime = *runtime_;
-  const zero::Trace::Span span("recompute", runtime.fqn_);
-  const StreamClock::Span drawn = runtime.weights_.drawn("recompute", runtime.fqn_);
+  AttachedUnit& unit = *unit_;
+  const zero::Trace::Span span("recompute", unit.fqn_);
+  const StreamClock::Span drawn = unit.weights_.drawn("recompute", unit.fqn_);
   const AutocastScope autocast(autocast_);
-  const ModuleModes::Scope modes(runtime.modes_, modes_);
-  const CallSeed seed(seed_of(chunk), draws_, runtime.device_);
+  const ModuleModes::Scope modes(unit.modes_, modes_);
+  const CallSeed seed(seed_of(chunk), draws_, unit.device_);
   std::vector<at::Tensor> inputs = chunk_of(all_inputs, chunking_, chunk);
   if (!changed_inputs_.empty()) {
     for (at::Tensor& input : inputs) input = input.clone();
   }
-  struct Recomputing {
-    int& num;
-    explicit Recomputing(int& counter) : num(++counter) {}
-    ~Recomputing() { --num; }
-  };
-  const Recomputing recomputing(runtime.num_recomputing_);
+  const Scoped recomputing(unit.num_recomputing_, unit.num_recomputing_ + 1);
   auto graph = std::make_unique<InnerGraph>(body_, inputs, wants_grad_);
   if (seed.end_state() != traces_[chunk].generator_state) {
     throw Error(ExitCode::kUsage,
                 "recomputing drew other random numbers than the forward: another thread "
                 "draws from torch's default generator",
-                runtime.fqn_,
+                unit.fqn_,
                 "give your own threads a generator of their own "
                 "(at::make_generator<at::CPUGeneratorImpl>(seed))");
   }
@@ -379,7 +373,7 @@ std::unique_ptr<InnerGraph> UnitCall::recompute(const std::vector<at::Tensor>& a
       graph->changed() != changed_inputs_) {
     throw Error(ExitCode::kUsage,
                 "recomputing returned or changed other tensors than the forward",
-                runtime.fqn_,
+                unit.fqn_,
                 "let forward depend on its arguments, parameters and registered buffers "
                 "alone, or keep the graph (Options::recompute, --recompute none)");
   }
@@ -402,7 +396,7 @@ std::vector<at::Tensor> UnitCall::grads_of_chunk(
                   "recomputing gave a result of shape " +
                       c10::str(graph.outputs()[i].sizes()) + ", the forward one of " +
                       c10::str(grads[i].sizes()),
-                  runtime_->fqn_,
+                  unit_->fqn_,
                   "let forward depend on its arguments, parameters and registered "
                   "buffers alone");
     }
@@ -420,10 +414,10 @@ void UnitCall::release() {
   traces_.clear();
 }
 
-int UnitCall::unit() const { return runtime_->unit_; }
+int UnitCall::unit() const { return unit_->index_; }
 
 bool UnitCall::belongs_to(const Phase& phase) const {
-  return runtime_->is_attached_ && &runtime_->phase_ == &phase;
+  return unit_->is_attached_ && &unit_->phase_ == &phase;
 }
 
 // Random numbers of a chunk: those of the call, or drawn from a key of its own.

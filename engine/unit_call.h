@@ -14,13 +14,13 @@
 
 namespace zero {
 
-class UnitRuntime;
+class AttachedUnit;
 struct Phase;
 
 // One call of a unit with gradients: its forward, and what it keeps for its backward.
 class UnitCall : public torch::CustomClassHolder {
  public:
-  UnitCall(std::shared_ptr<UnitRuntime> runtime, UnitBody body,
+  UnitCall(std::shared_ptr<AttachedUnit> unit, UnitBody body,
            std::vector<UnitInput> inputs);
 
   // What the unit returns, as part of the caller's graph if anything in it is.
@@ -70,7 +70,7 @@ class UnitCall : public torch::CustomClassHolder {
                                          const InnerGraph& graph, int64_t chunk) const;
   void release();
 
-  const std::shared_ptr<UnitRuntime> runtime_;
+  const std::shared_ptr<AttachedUnit> unit_;
   const UnitBody body_;
   const int64_t weights_version_;
   const AutocastScope::State autocast_;

@@ -12,11 +12,12 @@
 
 namespace zero {
 
-UnitRuntime::UnitRuntime(int unit, std::string fqn, torch::nn::Module& module,
-                         UnitRole role, c10::Device device, const Options& options,
-                         const Phase& phase, WeightStreamer& weights, BackwardPass& pass,
-                         std::shared_ptr<ActivationStore> activations)
-    : unit_(unit),
+AttachedUnit::AttachedUnit(int index, std::string fqn, torch::nn::Module& module,
+                           UnitRole role, c10::Device device, const Options& options,
+                           const Phase& phase, WeightStreamer& weights,
+                           BackwardPass& pass,
+                           std::shared_ptr<ActivationStore> activations)
+    : index_(index),
       fqn_(std::move(fqn)),
       recomputes_(role.recomputes),
       dtype_(options.dtype),
@@ -32,13 +33,13 @@ UnitRuntime::UnitRuntime(int unit, std::string fqn, torch::nn::Module& module,
       modes_(module),
       buffers_(module) {}
 
-std::vector<at::Tensor> UnitRuntime::run(const UnitBody& body,
-                                         std::vector<UnitInput> inputs) {
+std::vector<at::Tensor> AttachedUnit::run(const UnitBody& body,
+                                          std::vector<UnitInput> inputs) {
   check_attached();
   delay_point("forward");
   if (!torch::GradMode::is_enabled()) return run_inference(body, inputs);
   // In backward its gradient might come too late, but for one that calls itself.
-  if (!phase_.is_in_forward && num_recomputing_ == 0) {
+  if (phase_.now != Phase::Now::kForward && num_recomputing_ == 0) {
     throw Error(ExitCode::kUsage, "a unit was called with gradients outside of forward",
                 fqn_,
                 "engine.forward(model, ...) instead of model->forward(...), or "
@@ -48,12 +49,12 @@ std::vector<at::Tensor> UnitRuntime::run(const UnitBody& body,
       ->forward();
 }
 
-std::vector<at::Tensor> UnitRuntime::run_inference(const UnitBody& body,
-                                                   const std::vector<UnitInput>& inputs) {
+std::vector<at::Tensor> AttachedUnit::run_inference(
+    const UnitBody& body, const std::vector<UnitInput>& inputs) {
   const Trace::Span span("forward", fqn_);
   const StreamClock::Span drawn = weights_.drawn("forward", fqn_);
   const CallSeed seed(fqn_);
-  const WeightStreamer::Unsharded unsharded(weights_, unit_,
+  const WeightStreamer::Unsharded unsharded(weights_, index_,
                                             WeightStreamer::Direction::kForward);
   const AutocastScope autocast{AutocastScope::State()};
   const Chunking chunking = chunking_of(inputs, chunk_rows_, fqn_);
@@ -80,7 +81,7 @@ std::vector<at::Tensor> UnitRuntime::run_inference(const UnitBody& body,
   return results;
 }
 
-void UnitRuntime::refuse_changed_input(bool in_chunks) const {
+void AttachedUnit::refuse_changed_input(bool in_chunks) const {
   throw Error(ExitCode::kUsage,
               in_chunks ? "a unit that works in micro-batches changes an input in place"
                         : "a unit changes an input in place, which it did not in its "
@@ -88,22 +89,22 @@ void UnitRuntime::refuse_changed_input(bool in_chunks) const {
               fqn_, "change a clone of it in forward");
 }
 
-at::Tensor UnitRuntime::cast(const at::Tensor& input) const {
+at::Tensor AttachedUnit::cast(const at::Tensor& input) const {
   return in_compute_type(input, dtype_);
 }
 
 // Values are compared once, after that autograd's versions: writing through .data moves
 // none.
-WeightWatch UnitRuntime::watch_weights() {
+WeightWatch AttachedUnit::watch_weights() {
   const bool compares_values = !has_compared_weights_;
   has_compared_weights_ = true;
-  return weights_.watch(unit_, compares_values);
+  return weights_.watch(index_, compares_values);
 }
 
-void UnitRuntime::require_same_weights(const WeightWatch& watch) {
-  const std::string fqn = weights_.first_changed(unit_, watch);
-  if (fqn.empty() || (weights_.is_in_place(unit_) && !recomputes_)) return;
-  weights_.restore(unit_, watch);
+void AttachedUnit::require_same_weights(const WeightWatch& watch) {
+  const std::string fqn = weights_.first_changed(index_, watch);
+  if (fqn.empty() || (weights_.is_in_place(index_) && !recomputes_)) return;
+  weights_.restore(index_, watch);
   throw Error(
       ExitCode::kUsage, "a forward changes a parameter in place", fqn,
       "keep it as it is in forward (an embedding's max_norm changes it, too), and "
@@ -111,7 +112,7 @@ void UnitRuntime::require_same_weights(const WeightWatch& watch) {
       "with --recompute none");
 }
 
-void UnitRuntime::require_same_buffers(const UnitBuffers::Watch& watch) {
+void AttachedUnit::require_same_buffers(const UnitBuffers::Watch& watch) {
   const std::string name = chunks_change_buffers_ ? "" : buffers_.first_changed(watch);
   if (name.empty()) return;
   buffers_.restore(watch.values);
@@ -123,7 +124,7 @@ void UnitRuntime::require_same_buffers(const UnitBuffers::Watch& watch) {
 
 // Autograd runs a backward on a thread of the device that the results are on: elsewhere
 // it would run beside the others'.
-void UnitRuntime::require_on_device(const at::Tensor& result) const {
+void AttachedUnit::require_on_device(const at::Tensor& result) const {
   if (result.device() == device_) return;
   throw Error(ExitCode::kUsage,
               "a unit returns a tensor on " + result.device().str() +
@@ -131,19 +132,28 @@ void UnitRuntime::require_on_device(const at::Tensor& result) const {
               fqn_, "return it as it was computed, and move it outside of the unit");
 }
 
-bool UnitRuntime::may_change_inputs(const std::vector<bool>& modes) const {
+bool AttachedUnit::may_change_inputs(const std::vector<bool>& modes) const {
   const auto learned = changes_inputs_.find(modes);
   return learned == changes_inputs_.end() || learned->second;
 }
 
-void UnitRuntime::learn(const std::vector<bool>& modes, bool changed_inputs) {
+void AttachedUnit::learn(const std::vector<bool>& modes, bool changed_inputs) {
   changes_inputs_[modes] |= changed_inputs;
 }
 
-void UnitRuntime::check_attached() const {
+void AttachedUnit::check_attached() const {
   if (is_attached_) return;
   throw Error(ExitCode::kUsage, "the engine of this unit is gone", fqn_,
               "keep the zero::Engine as long as the model");
+}
+
+std::vector<at::Tensor> MergedUnit::run(const UnitBody& body,
+                                        std::vector<UnitInput> inputs) {
+  const CallSeed seed(fqn_);
+  std::vector<at::Tensor> tensors;
+  for (const UnitInput& input : inputs)
+    tensors.push_back(in_compute_type(input.tensor, dtype_));
+  return body(tensors);
 }
 
 }  // namespace zero

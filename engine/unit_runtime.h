@@ -26,14 +26,15 @@ struct UnitRole {
 // Whether a body changes its inputs in place is learned from its first call with
 // gradients in each combination of train() and eval(): recomputation of one that does
 // starts from copies.
-class UnitRuntime : public UnitRunner, public std::enable_shared_from_this<UnitRuntime> {
+class AttachedUnit : public UnitRunner,
+                     public std::enable_shared_from_this<AttachedUnit> {
  public:
   // The module's buffers are on `device`. `activations`: null where inputs stay on the
   // device.
-  UnitRuntime(int unit, std::string fqn, torch::nn::Module& module, UnitRole role,
-              c10::Device device, const Options& options, const Phase& phase,
-              WeightStreamer& weights, BackwardPass& pass,
-              std::shared_ptr<ActivationStore> activations);
+  AttachedUnit(int index, std::string fqn, torch::nn::Module& module, UnitRole role,
+               c10::Device device, const Options& options, const Phase& phase,
+               WeightStreamer& weights, BackwardPass& pass,
+               std::shared_ptr<ActivationStore> activations);
 
   std::vector<at::Tensor> run(const UnitBody& body,
                               std::vector<UnitInput> inputs) override;
@@ -60,7 +61,7 @@ class UnitRuntime : public UnitRunner, public std::enable_shared_from_this<UnitR
   bool may_change_inputs(const std::vector<bool>& modes) const;
   void learn(const std::vector<bool>& modes, bool changed_inputs);
 
-  const int unit_;
+  const int index_;
   const std::string fqn_;
   const bool recomputes_;
   const DType dtype_;
@@ -77,6 +78,19 @@ class UnitRuntime : public UnitRunner, public std::enable_shared_from_this<UnitR
   std::map<std::vector<bool>, bool> changes_inputs_;  // by modes
   bool has_compared_weights_ = false;
   int num_recomputing_ = 0;  // calls of this unit
+};
+
+// Run a unit that was merged into the one around it: weights are there already, and
+// random numbers do not depend on what was merged.
+class MergedUnit : public UnitRunner {
+ public:
+  MergedUnit(std::string fqn, DType dtype) : fqn_(std::move(fqn)), dtype_(dtype) {}
+  std::vector<at::Tensor> run(const UnitBody& body,
+                              std::vector<UnitInput> inputs) override;
+
+ private:
+  const std::string fqn_;
+  const DType dtype_;
 };
 
 }  // namespace zero

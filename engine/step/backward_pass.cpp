@@ -20,10 +20,10 @@ void BackwardPass::collect(int unit) {
     gradients_.collect(part, weights_.params_of(part));
 }
 
-void BackwardPass::settle(int unit, CallId call) { waiting_[unit].erase(call); }
+void BackwardPass::drop_call(int unit, CallId call) { waiting_[unit].erase(call); }
 
 void BackwardPass::backward_done(int unit, CallId call) {
-  settle(unit, call);
+  drop_call(unit, call);
   reduce_ready(/*all=*/false);
 }
 

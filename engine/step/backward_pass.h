@@ -24,7 +24,7 @@ class BackwardPass {
   // The calls of units that will get a backward.
   void begin(const std::vector<std::pair<int, CallId>>& calls);
   void collect(int unit);  // takes over the gradients that its parameters have now
-  void settle(int unit, CallId call);  // gets no backward any more
+  void drop_call(int unit, CallId call);  // gets no backward any more
   void backward_done(int unit, CallId call);
   void end();  // reduces all that is left
 

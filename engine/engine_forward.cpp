@@ -1,0 +1,147 @@
+#include "engine/engine_forward.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+
+#include "engine/errors.h"
+#include "engine/flat_params.h"
+
+namespace zero {
+
+// What random numbers inside this forward depend on.
+uint64_t EngineForward::key(int64_t num_steps, size_t num_passes) {
+  const bool trains = torch::GradMode::is_enabled();
+  const auto micro_batch =
+      static_cast<uint64_t>(num_passes) * own_.comm->size() + own_.comm->rank();
+  return forward_seed(own_.options.seed, num_steps, micro_batch, trains,
+                      trains ? num_forwards_++ : num_forwards_without_grad_++);
+}
+
+void EngineForward::begin(int64_t num_steps, size_t num_passes) {
+  require_requires_grad();
+  require_default_stream();
+  const bool trains = torch::GradMode::is_enabled();
+  // Once a step: nobody would gather or train them.
+  if (trains && num_passes == 0) require_no_others();
+  span_.emplace(own_.device->clock(), own_.device->compute_stream(), Work::kRunning,
+                "forward");
+  if (root_ == Root::kReleased)
+    hold_root(trains ? Root::kHeldForBackward : Root::kHeldByForward);
+  units_.phase.now = Phase::Now::kForward;
+  stretch_.emplace("forward");
+  // Values are compared in the first.
+  root_watch_ = units_.weights.watch(0, /*compares_values=*/!root_watch_.has_value());
+  if (trains) pending_.begin_forward(units_.phase.weights_version);
+  seed_.emplace(key(num_steps, num_passes), trains || own_.root->is_training(),
+                own_.torch_device());
+}
+
+at::Tensor& EngineForward::cast(at::Tensor& argument) {
+  if (!argument.defined()) return argument;
+  const c10::Device device = own_.torch_device();
+  const at::Tensor here =
+      argument.device() == device ? argument : argument.to(device, may_go_on(argument));
+  const at::Tensor tensor = in_compute_type(here, own_.options.dtype);
+  return tensor.is_same(argument) ? argument : cast_arguments_.emplace_back(tensor);
+}
+
+// Weights go away: what lies in them is copied, as part of the graph.
+void EngineForward::add_result(at::Tensor& result) {
+  if (is_flat(result)) result = result.clone();
+  if (torch::GradMode::is_enabled() && result.defined()) pending_.add_result(result);
+}
+
+// The weights are there still: what a forward did to them is found out now.
+void EngineForward::finish() {
+  const std::string changed = units_.weights.first_changed(0, *root_watch_);
+  if (!changed.empty() && !units_.weights.is_in_place(0)) {
+    units_.weights.restore(0, *root_watch_);
+    throw Error(
+        ExitCode::kUsage, "a forward changes a parameter in place", changed,
+        "keep it as it is in forward (an embedding's max_norm changes it, too), and "
+        "change it between steps with set_full_parameter");
+  }
+  units_.phase.now = Phase::Now::kIdle;
+}
+
+void EngineForward::end() {
+  const bool threw = units_.phase.now == Phase::Now::kForward;
+  units_.phase.now = Phase::Now::kIdle;
+  stretch_.reset();
+  span_.reset();
+  seed_.reset();
+  cast_arguments_.clear();
+  if (root_ == Root::kHeldByForward) release_root();
+  if (threw) release_unneeded_root();  // no graph of its own is left
+}
+
+void EngineForward::begin_backward(
+    const std::unordered_set<torch::autograd::Node*>& nodes) {
+  pending_.begin_backward(nodes, units_.phase.weights_version);
+  if (root_ == Root::kReleased) hold_root(Root::kHeldForBackward);
+}
+
+void EngineForward::end_backward() {
+  num_forwards_ = 0;
+  release_unneeded_root();
+}
+
+void EngineForward::hold_root(Root root) {
+  units_.weights.unshard(0, WeightStreamer::Direction::kForward);
+  root_ = root;
+}
+
+void EngineForward::release_root() {
+  if (root_ != Root::kReleased) units_.weights.reshard(0);
+  root_ = Root::kReleased;
+}
+
+// Graphs that may still get a backward read the root's weights.
+void EngineForward::release_unneeded_root() {
+  if (!has_pending()) release_root();
+}
+
+void EngineForward::weights_changed() {
+  release_root();
+  units_.weights.invalidate();
+  ++units_.phase.weights_version;
+  for (const at::Tensor& tensor : own_.model.tensors)
+    tensor.unsafeGetTensorImpl()->bump_version();
+}
+
+void EngineForward::require_requires_grad() const {
+  const ScannedModel& model = own_.model;
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const bool is_trained = model.tensors[i].requires_grad();
+    if (is_trained == !own_.plan.rules[i].frozen) continue;
+    throw Error(ExitCode::kUsage,
+                std::string("requires_grad was switched ") + (is_trained ? "on" : "off") +
+                    " after the engine was made",
+                model.params[i].fqn,
+                "freeze parameters before, or by a group: Options::groups = {{\"" +
+                    model.params[i].fqn + "\", 1, {}, /*frozen=*/true}}");
+  }
+}
+
+void EngineForward::require_no_others() const {
+  const std::vector<at::Tensor> params = own_.root->parameters();
+  if (std::ranges::all_of(params, is_flat)) return;
+  for (const auto& item : own_.root->named_parameters()) {
+    if (is_flat(item.value())) continue;
+    throw Error(ExitCode::kUsage, "a parameter came after the engine was made",
+                item.key(), "register all modules first, or make another engine");
+  }
+}
+
+// The engine's own streams wait for that one, and it for them.
+void EngineForward::require_default_stream() const {
+  const c10::Device here = own_.torch_device();
+  if (here.is_cpu()) return;
+  const c10::impl::VirtualGuardImpl guard(here.type());
+  if (guard.getStream(here) == guard.getDefaultStream(here)) return;
+  throw Error(ExitCode::kUsage, "forward() in a CUDA stream of the caller's own",
+              "zero::Engine", "call it in the default stream");
+}
+
+}  // namespace zero

@@ -1,0 +1,82 @@
+#pragma once
+#include <torch/torch.h>
+
+#include <list>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "engine/choose_gpu.h"
+#include "engine/comm/collectives.h"
+#include "engine/compute_type.h"
+#include "engine/device/device_arena.h"
+#include "engine/gpu_arithmetic.h"
+#include "engine/model_scan.h"
+#include "engine/step/gradient_shards.h"
+#include "engine/step/update_queue.h"
+#include "offload/host_arena.h"
+#include "offload/thread_pool.h"
+
+namespace zero {
+
+// What an engine owns whatever it is doing: ranks, device, plan, shards and streams, in
+// the order in which they are made. The model is looked at, and left as it is.
+struct EngineResources {
+  // Without `given` the ranks are those of make_ranks(). Collective. Throws Error as
+  // Engine's constructor.
+  EngineResources(std::shared_ptr<torch::nn::Module> module, const Options& options,
+                  std::unique_ptr<Ranks> given);
+  ~EngineResources();
+
+  // Blocks until nothing of weights and gradients is on its way.
+  void wait_for_streams() noexcept;
+  Stream& reduce_stream() { return out_stream ? *out_stream : *comm_stream; }
+  // On the compute stream.
+  StreamClock::Span timed(Work work, std::string_view what) {
+    return {device->clock(), device->compute_stream(), work, what};
+  }
+  c10::Device torch_device() const { return tensor_device(device->cuda_index()); }
+  // What this rank may take of its GPU; 0: what there is.
+  int64_t device_memory() const {
+    return device->has_own_memory() ? options.device_memory / gpu.num_ranks : 0;
+  }
+
+  const std::shared_ptr<torch::nn::Module> root;
+  const Options options;
+  const std::unique_ptr<Ranks> control;  // small values that the training thread waits
+                                         // for
+  const GpuChoice gpu;
+  std::optional<GpuArithmetic> arithmetic;  // where a GPU computes
+  const std::unique_ptr<Device> device;
+  ThreadPool threads;
+  ScannedModel model;
+  UnitPlan plan;
+  MemoryPlan memory;
+  // Of ranks with GPUs: in the host's memory, or in theirs.
+  std::unique_ptr<HostArena> exchange;
+  std::optional<Pinned> pinned_exchange;
+  std::unique_ptr<DeviceArena> exchange_of_gpu;
+  std::shared_ptr<Collectives> comm;       // weights and gradients, on the streams below
+  std::shared_ptr<Collectives> host_comm;  // over the host's memory; may be the same
+  std::unique_ptr<ShardStore> shards;
+  std::list<Pinned> pinned_shards;
+  std::unique_ptr<ShardKernels> kernels;  // null where no state is on a GPU
+  std::unique_ptr<UpdateQueue> updates;
+  std::unique_ptr<GradientShards> gradients;
+  // They go first: they write into what is above. Where one rank's device has its own
+  // memory, gradients leave it while weights come.
+  std::unique_ptr<Stream> comm_stream, out_stream;
+
+ private:
+  void make_collectives();
+  void pin_shards();
+};
+
+// A copy to the device of memory of the host that is not pinned is done when the call
+// returns, though the GPU may not have it yet. Others must be waited for.
+inline bool may_go_on(const at::Tensor& source) {
+  return source.is_cpu() && !source.is_pinned();
+}
+
+}  // namespace zero

@@ -1,0 +1,264 @@
+#include "engine/engine_step.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/device/delays.h"
+#include "engine/errors.h"
+#include "engine/other_leaves.h"
+#include "engine/step/lr_schedule.h"
+#include "engine/unit_call.h"
+
+namespace zero {
+namespace {
+
+[[noreturn]] void refuse_loss(const std::string& what, const std::string& cure) {
+  throw Error(ExitCode::kUsage, what, "Engine::backward", cure);
+}
+
+void require_loss(const at::Tensor& loss_sum, int64_t num_targets,
+                  const Options& options) {
+  if (loss_sum.numel() != 1)
+    refuse_loss("the loss has " + std::to_string(loss_sum.numel()) + " values",
+                "pass its sum");
+  if (options.inference)
+    refuse_loss("the engine was made for inference", "Options::inference = false");
+  if (c10::InferenceMode::is_enabled())
+    refuse_loss("backward() inside c10::InferenceMode", "call it outside");
+  if (!loss_sum.is_floating_point())
+    refuse_loss(
+        std::string("the loss is of type ") + c10::toString(loss_sum.scalar_type()),
+        "pass a real number");
+  if (!loss_sum.requires_grad())
+    refuse_loss("the loss needs no gradient", "run forward outside torch::NoGradGuard");
+  if (num_targets < 0)
+    refuse_loss("num_targets is " + std::to_string(num_targets),
+                "count this micro-batch's targets");
+}
+
+constexpr char kPlanPasses[] =
+    "set Options::micro_batches_per_rank to the number of backward() calls between two "
+    "steps";
+
+}  // namespace
+
+EngineStep::EngineStep(EngineResources& own, EngineUnits& units, EngineForward& forward,
+                       EngineValues& values)
+    : own_(own),
+      units_(units),
+      forward_(forward),
+      values_(values),
+      norm_(own.options.norm) {
+  if (own.options.dtype == DType::kFp16) loss_scale_.scale = own.options.loss_scale.init;
+}
+
+void EngineStep::require_whole() const {
+  if (gradient_ != Gradient::kBroken) return;
+  throw Error(ExitCode::kUsage, "the last backward() failed", "zero::Engine",
+              "discard_gradients() forgets the step's gradient, then go on");
+}
+
+// The counter of deterministic mode and the rounded sum of a bf16 gradient have no place
+// for more passes than planned.
+void EngineStep::require_room() const {
+  if (gradient_ == Gradient::kFinished)
+    refuse_loss("backward() after full_gradient()", "call step() first");
+  const Options& options = own_.options;
+  const auto num_passes = static_cast<int64_t>(losses_.size());
+  const bool has_fixed_passes =
+      options.deterministic || (options.grad_dtype != DType::kFp32 && num_passes == 1);
+  if (!has_fixed_passes || num_passes != options.micro_batches_per_rank) return;
+  refuse_loss(
+      "backward() number " + std::to_string(num_passes + 1) + " of a step, " +
+          (options.deterministic ? "in deterministic mode" : "with grad_dtype bf16") +
+          " planned for " + std::to_string(num_passes),
+      kPlanPasses);
+}
+
+void EngineStep::backward(const at::Tensor& loss_sum, int64_t num_targets) {
+  require_loss(loss_sum, num_targets, own_.options);
+  units_.phase.require_idle("backward()");
+  require_whole();
+  require_room();
+  const Activity::Stretch stretch("backward");
+  const StreamClock::Span span = own_.timed(Work::kRunning, "backward");
+  delay_point("backward");
+  // A copy, which nobody changes, and nobody reads before step().
+  const at::Tensor loss = loss_sum.detach().reshape({}).to(
+      own_.torch_device(), at::kDouble, may_go_on(loss_sum), /*copy=*/true);
+  run_backward(loss_sum);
+  losses_.push_back(loss);
+  targets_.push_back(static_cast<double>(num_targets));
+}
+
+void EngineStep::run_backward(const at::Tensor& loss_sum) {
+  forward_.require_requires_grad();
+  const GraphWalk walk = walk_graph({loss_sum});
+  std::vector<std::pair<int, BackwardPass::CallId>> calls;
+  for (UnitCall* call : walk.calls) {
+    call->require_backward();
+    if (call->belongs_to(units_.phase)) calls.emplace_back(call->unit(), call);
+  }
+  forward_.begin_backward(walk.nodes);
+  drop_stray_gradients();
+  // Of units that forward did not use, too: gradients get new values.
+  own_.updates->finish_before_compute();
+  gradient_ = Gradient::kBroken;  // unless all of it is done
+  const Scoped in_backward(units_.phase.now, Phase::Now::kBackward);
+  InputLeaves inputs(walk.nodes, own_.model.tensors, divisor());
+  units_.pass.begin(calls);
+  const at::AutoGradMode with_grad(true);  // whatever the caller's guard says
+  loss_sum.div(divisor()).backward();
+  units_.pass.end();
+  inputs.finish();
+  gradient_ = Gradient::kOpen;
+  forward_.end_backward();
+}
+
+// What other backwards left in .grad is nobody's.
+void EngineStep::drop_stray_gradients() {
+  for (const at::Tensor& tensor : own_.model.tensors) tensor.mutable_grad().reset();
+}
+
+void EngineStep::discard() {
+  units_.phase.require_idle("discard_gradients()");
+  own_.gradients->discard();
+  drop_stray_gradients();
+  forget();
+  forward_.release_unneeded_root();
+}
+
+void EngineStep::forget() {
+  losses_.clear();
+  targets_.clear();
+  gradient_ = Gradient::kOpen;
+  forward_.end_step();
+}
+
+void EngineStep::finish_gradients() {
+  if (gradient_ == Gradient::kFinished) return;
+  forward_.release_unneeded_root();
+  share_losses();
+  norm_ = own_.gradients->finish();
+  loss_total_ = target_total_ = 0;
+  for (size_t i = 0; i < sums_.size(); i += 2) {
+    loss_total_ += sums_[i];
+    target_total_ += sums_[i + 1];
+  }
+  gradient_ = Gradient::kFinished;
+}
+
+void EngineStep::share_losses() {
+  const size_t size = own_.comm->size(), rank = own_.comm->rank();
+  sums_.assign(2 * size * losses_.size(), 0.0);
+  const at::Tensor own = losses_.empty() ? at::Tensor() : at::stack(losses_).cpu();
+  for (size_t p = 0; p < losses_.size(); ++p) {
+    sums_[2 * (p * size + rank)] = own.const_data_ptr<double>()[p];
+    sums_[2 * (p * size + rank) + 1] = targets_[p];
+  }
+  // Where reductions run, too: ranks that made other calls find out here.
+  own_.comm->all_reduce(std::span<double>(sums_), SumOrder::kTree, "losses",
+                        own_.reduce_stream());
+}
+
+// Backward runs on loss_sum / divisor(). The scale is a power of two: what it multiplies
+// and what divides by it later are the same bits as without it.
+double EngineStep::divisor() const {
+  return own_.options.nominal_targets / static_cast<double>(loss_scale_.scale);
+}
+
+// Sums of loss_sum / divisor() become a mean over all targets.
+double EngineStep::mean_factor() const {
+  return target_total_ > 0 ? divisor() / target_total_ : 0;
+}
+
+void EngineStep::require_passes() const {
+  const auto refuse = [](const std::string& what, const std::string& cure) {
+    throw Error(ExitCode::kUsage, what, "Engine::step", cure);
+  };
+  if (losses_.empty())
+    refuse("step() without backward()", "call backward() once per micro-batch");
+  const auto num_passes = static_cast<int64_t>(losses_.size());
+  const int64_t num_planned = own_.options.micro_batches_per_rank;
+  if (own_.options.deterministic && num_passes != num_planned)
+    refuse("step() after " + std::to_string(num_passes) +
+               " backward() calls, in deterministic mode planned for " +
+               std::to_string(num_planned),
+           kPlanPasses);
+}
+
+StepReport EngineStep::finish() {
+  units_.phase.require_idle("step()");
+  require_whole();
+  require_passes();
+  const Activity::Stretch stretch("step");
+  // All that is left to compute is on the host.
+  const StreamClock::Span span = own_.timed(Work::kRunning, "step");
+  const StreamClock::Span waiting = own_.timed(Work::kWaiting, "wait for gradients");
+  finish_gradients();
+  StepReport report;
+  report.num_targets = static_cast<int64_t>(target_total_);
+  report.loss = target_total_ > 0 ? loss_total_ / target_total_ : 0;
+  report.lr = learning_rate(own_.options.schedule, num_steps_);
+  report.grad_norm = norm_.reduce(mean_factor(), *own_.control);
+  const bool is_finite = std::isfinite(report.grad_norm) && std::isfinite(report.loss);
+  is_finite ? update(report) : skip(report);
+  report.step = num_steps_;
+  if (own_.options.dtype == DType::kFp16) {
+    report.loss_scale = loss_scale_.scale;
+    loss_scale_ = next(loss_scale_, report.skipped, own_.options.loss_scale);
+  }
+  forget();
+  if (own_.options.average_buffers_each_step) values_.average_buffers();
+  return report;
+}
+
+// The next forward waits for each unit's own update.
+void EngineStep::update(StepReport& report) {
+  report.clip_coef = clip_coefficient(report.grad_norm, own_.options.clip);
+  const auto factor = static_cast<float>(mean_factor() * report.clip_coef);
+  own_.updates->begin(num_steps_ - optimizer_start_ + 1, report.lr, factor);
+  ++num_steps_;
+  forward_.weights_changed();
+}
+
+void EngineStep::skip(StepReport& report) {
+  report.skipped = true;
+  report.clip_coef = 0;
+  std::vector<std::string> fqns;
+  for (const ParamDescription& param : own_.model.params) fqns.push_back(param.fqn);
+  report.first_bad = first_non_finite(own_.plan, fqns, *own_.shards, *own_.control);
+  if (report.first_bad.empty()) report.first_bad = "loss";
+}
+
+void EngineStep::set_num_steps(int64_t steps, int64_t optimizer_start) {
+  if (optimizer_start < 0 || steps < optimizer_start) {
+    throw Error(ExitCode::kUsage,
+                "set_num_steps(" + std::to_string(steps) + ", " +
+                    std::to_string(optimizer_start) + ")",
+                "zero::Engine", "0 <= optimizer_start <= steps");
+  }
+  num_steps_ = steps;
+  optimizer_start_ = optimizer_start;
+}
+
+void EngineStep::set_loss_scale(const LossScaleState& state) {
+  const auto refuse = [](const std::string& what, const std::string& cure) {
+    throw Error(ExitCode::kUsage, what, "Engine::set_loss_scale", cure);
+  };
+  units_.phase.require_idle("set_loss_scale()");
+  if (!is_loss_scale(state.scale) || state.num_clean < 0)
+    refuse("a loss scale of " + std::to_string(state.scale) + " after " +
+               std::to_string(state.num_clean) + " clean steps",
+           "a power of two, after 0 steps or more");
+  if (own_.options.dtype != DType::kFp16 && state != LossScaleState{})
+    refuse("a loss scale where the dtype is " + std::string(name_of(own_.options.dtype)),
+           "Options::dtype = DType::kFp16");
+  if (!losses_.empty())
+    refuse("another loss scale in the middle of a step",
+           "step() or discard_gradients() first");
+  loss_scale_ = state;
+  loss_scale_.scale = std::max(state.scale, own_.options.loss_scale.min);
+}
+
+}  // namespace zero

@@ -1,0 +1,74 @@
+#pragma once
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/engine_forward.h"
+#include "engine/engine_values.h"
+#include "engine/step/gradient_norm.h"
+#include "engine/step/loss_scale.h"
+#include "engine/step_report.h"
+
+namespace zero {
+
+// A step: its backwards, the gradient that comes of them, the update; and how many there
+// were. Throws Error(kUsage) for calls that have no place in it.
+class EngineStep {
+ public:
+  EngineStep(EngineResources& own, EngineUnits& units, EngineForward& forward,
+             EngineValues& values);
+
+  void backward(const at::Tensor& loss_sum, int64_t num_targets);
+  void discard();
+  StepReport finish();
+  // Wait for the reductions, and sum losses and targets over all micro-batches in their
+  // global order. Then shards hold the step's gradients: sums that mean_factor() makes
+  // means over all targets.
+  void finish_gradients();
+  double mean_factor() const;
+
+  // Throws after a backward that did: nobody knows what of the gradient is there.
+  void require_whole() const;
+  size_t num_passes() const { return losses_.size(); }
+
+  int64_t num_steps() const { return num_steps_; }
+  int64_t optimizer_start() const { return optimizer_start_; }
+  void set_num_steps(int64_t steps, int64_t optimizer_start);
+  const LossScaleState& loss_scale() const { return loss_scale_; }
+  void set_loss_scale(const LossScaleState& state);
+
+ private:
+  // Of this step: more is added; a backward threw, so that it is undefined; or it is that
+  // of all ranks.
+  enum class Gradient { kOpen, kBroken, kFinished };
+
+  void require_room() const;
+  void require_passes() const;
+  void run_backward(const at::Tensor& loss_sum);
+  void drop_stray_gradients();
+  void share_losses();
+  void update(StepReport& report);
+  void skip(StepReport& report);
+  void forget();
+  double divisor() const;
+
+  EngineResources& own_;
+  EngineUnits& units_;
+  EngineForward& forward_;
+  EngineValues& values_;
+  int64_t num_steps_ = 0;
+  int64_t optimizer_start_ = 0;  // num_steps_ when the optimizer's state was new
+  LossScaleState loss_scale_;    // of this step; 1 but in fp16
+  Gradient gradient_ = Gradient::kOpen;
+  // Of this rank's passes since the last step.
+  std::vector<at::Tensor> losses_;  // scalars of type double
+  std::vector<double> targets_;
+  // Of all ranks, while they are told: (passes, ranks, {loss, targets}).
+  std::vector<double> sums_;
+  // Once gradients are finished: of all ranks, and this rank's share.
+  double loss_total_ = 0, target_total_ = 0;
+  GradientNorm norm_;
+};
+
+}  // namespace zero

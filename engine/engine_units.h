@@ -1,0 +1,34 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "engine/activation_store.h"
+#include "engine/engine_resources.h"
+#include "engine/phase.h"
+#include "engine/step/backward_pass.h"
+#include "engine/unit_runtime.h"
+#include "engine/weight_streamer.h"
+
+namespace zero {
+
+// The units of an engine's model as long as they are attached: their weights come and go,
+// and their calls run here.
+struct EngineUnits {
+  // The model's parameters become views of gathered memory, its buffers move to the
+  // device. Shards have their first values.
+  explicit EngineUnits(EngineResources& own);
+  ~EngineUnits();  // detaches them, and waits for all that writes into their weights
+
+  EngineResources& own;
+  Phase phase;
+  WeightStreamer weights;
+  BackwardPass pass;
+  std::shared_ptr<ActivationStore> activations;  // null: they stay where they are
+
+ private:
+  void attach();
+
+  std::vector<std::shared_ptr<AttachedUnit>> attached_;
+};
+
+}  // namespace zero
