@@ -11,6 +11,7 @@
 #include "engine/inner_graph.h"
 #include "engine/kept_inputs.h"
 #include "engine/unit_buffers.h"
+#include "engine/unit_outputs.h"
 
 namespace zero {
 
@@ -42,15 +43,6 @@ class UnitCall : public torch::CustomClassHolder {
 
  private:
   friend struct UnitNode;
-  // What a node's output is: a tensor of its own, an input that was changed in place, or
-  // a view of an input.
-  struct Output {
-    at::Tensor tensor;
-    int input = -1;
-    bool is_changed_input = false;
-    bool is_differentiable = false;
-    int view_of = -1;  // an output that it shows a part of
-  };
   // What one chunk's run leaves for its recomputation.
   struct Trace {
     UnitBuffers::Before buffers;
@@ -60,14 +52,9 @@ class UnitCall : public torch::CustomClassHolder {
   uint64_t seed_of(int64_t chunk) const;
   std::vector<at::Tensor> run_chunk(int64_t chunk);
   static std::vector<at::Tensor> without_graphs(const std::vector<at::Tensor>& results);
-  void note_outputs(const InnerGraph& graph);
-  void make_outputs(const std::vector<std::vector<at::Tensor>>& chunks);
-  Output output_from(const at::Tensor& result) const;
   std::vector<at::Tensor> join_to_graph();
   std::unique_ptr<InnerGraph> recompute(const std::vector<at::Tensor>& all_inputs,
                                         int64_t chunk) const;
-  std::vector<at::Tensor> grads_of_chunk(const std::vector<at::Tensor>& output_grads,
-                                         const InnerGraph& graph, int64_t chunk) const;
   void release();
 
   const std::shared_ptr<AttachedUnit> unit_;
@@ -83,14 +70,7 @@ class UnitCall : public torch::CustomClassHolder {
   std::vector<at::Tensor> inputs_;  // the caller's; let go after forward
   std::vector<bool> wants_grad_, was_cast_;
 
-  // Of each tensor that the body returned: its place among outputs_.
-  std::vector<size_t> place_of_result_;
-  std::vector<Output> outputs_;
-  std::vector<Join> joins_;
-  std::vector<bool> is_differentiable_;  // of each result
-  std::vector<size_t> changed_inputs_;
-  std::vector<at::Tensor> changed_tensors_;  // the same, inside; let go after forward
-
+  UnitOutputs outputs_;
   KeptInputs kept_inputs_;                           // for recomputation
   std::vector<Trace> traces_;                        // of each chunk, when recomputed
   std::vector<std::unique_ptr<InnerGraph>> graphs_;  // of each chunk, otherwise
