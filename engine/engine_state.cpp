@@ -75,7 +75,7 @@ std::vector<ShardView> Engine::shards() {
   for (size_t p = 0; p < impl_->own.plan.parts.size(); ++p) {
     const PlannedPart& part = impl_->own.plan.parts[p];
     const PartShard& shard = (*impl_->own.shards)[p];
-    for (const Piece& piece : pieces_of(part.layout, rank())) {
+    for (const ParamPiece& piece : pieces_of(part.layout, rank())) {
       ShardView& view = views[part.params[piece.param]];
       view.begin = piece.param_begin;
       view.master = shard.masters(piece.shard_begin, piece.numel);

@@ -77,7 +77,7 @@ ShardWriter::ShardWriter(const ScannedModel& model, const UnitPlan& plan,
       num_wrong_(model.params.size()),
       sums_(measures ? model.params.size() : 0) {}
 
-std::optional<Piece> ShardWriter::own_piece(size_t param) const {
+std::optional<ParamPiece> ShardWriter::own_piece(size_t param) const {
   const ParamPlace& place = plan_.places[param];
   return piece_of(plan_.parts[place.part].layout, rank_, place.index);
 }

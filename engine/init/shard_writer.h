@@ -64,7 +64,7 @@ class ShardWriter {
               Ranks& ranks);
 
  private:
-  std::optional<Piece> own_piece(size_t param) const;
+  std::optional<ParamPiece> own_piece(size_t param) const;
   void count(size_t param, int64_t begin, std::span<const float> values);
   void require_finite() const;
   void require_whole(const std::vector<bool>& which, Ranks& ranks) const;

@@ -25,17 +25,17 @@ FlatLayout lay_out(std::vector<ParamShape> params, int world_size) {
   return layout;
 }
 
-std::optional<Piece> piece_of(const FlatLayout& layout, int rank, int param) {
+std::optional<ParamPiece> piece_of(const FlatLayout& layout, int rank, int param) {
   const int64_t begin = rank * layout.shard_numel, end = begin + layout.shard_numel;
   const int64_t offset = layout.offsets[param];
   const int64_t first = std::max(begin, offset);
   const int64_t last = std::min(end, offset + layout.params[param].numel());
   if (first >= last) return {};
-  return Piece{param, first - offset, first - begin, last - first};
+  return ParamPiece{param, first - offset, first - begin, last - first};
 }
 
-std::vector<Piece> pieces_of(const FlatLayout& layout, int rank) {
-  std::vector<Piece> pieces;
+std::vector<ParamPiece> pieces_of(const FlatLayout& layout, int rank) {
+  std::vector<ParamPiece> pieces;
   for (int i = 0; i < std::ssize(layout.params); ++i) {
     if (const auto piece = piece_of(layout, rank, i)) pieces.push_back(*piece);
   }

@@ -37,7 +37,7 @@ struct FlatLayout {
 FlatLayout lay_out(std::vector<ParamShape> params, int world_size);
 
 // The part of one parameter that lies in one rank's shard.
-struct Piece {
+struct ParamPiece {
   int param = 0;            // index in FlatLayout::params
   int64_t param_begin = 0;  // first element, in the flattened parameter
   int64_t shard_begin = 0;  // the same element, in the shard
@@ -45,8 +45,8 @@ struct Piece {
 };
 
 // In order of shard_begin; empty for a rank that owns nothing but padding.
-std::vector<Piece> pieces_of(const FlatLayout& layout, int rank);
+std::vector<ParamPiece> pieces_of(const FlatLayout& layout, int rank);
 // That of one parameter; nothing where none of it lies there.
-std::optional<Piece> piece_of(const FlatLayout& layout, int rank, int param);
+std::optional<ParamPiece> piece_of(const FlatLayout& layout, int rank, int param);
 
 }  // namespace zero

@@ -64,7 +64,7 @@ std::string first_non_finite(const UnitPlan& plan, const std::vector<std::string
   int64_t first = std::numeric_limits<int64_t>::max();
   for (size_t p = 0; p < plan.parts.size(); ++p) {
     if (plan.parts[p].is_frozen) continue;
-    for (const Piece& piece : pieces_of(plan.parts[p].layout, ranks.rank())) {
+    for (const ParamPiece& piece : pieces_of(plan.parts[p].layout, ranks.rank())) {
       const bool finite = all_finite(shards[p].gradients(piece.shard_begin, piece.numel));
       const int64_t param = plan.parts[p].params[piece.param];
       if (!finite) first = std::min(first, param);

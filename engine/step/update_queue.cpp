@@ -120,7 +120,7 @@ void UpdateQueue::add_part(int index, int64_t step, double lr, float grad_factor
                           .copy_bf16 = is_fp16 ? nullptr : shard.copy,
                           .copy_fp16 = is_fp16 ? shard.copy : nullptr,
                           .numel = part.layout.shard_numel};
-  for (const Piece& piece : pieces_of(part.layout, rank_)) {
+  for (const ParamPiece& piece : pieces_of(part.layout, rank_)) {
     const ParamRule& rule = plan_.rules[part.params[piece.param]];
     OptimizerOptions optimizer = optimizer_;
     optimizer.weight_decay = rule.weight_decay;

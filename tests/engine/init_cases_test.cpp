@@ -300,7 +300,7 @@ TEST_P(InitCases, PaddingStaysZero) {
     for (size_t part = 0; part < plan.parts.size(); ++part) {
       const FlatLayout& layout = plan.parts[part].layout;
       std::vector<float> all = shards[part].masters(0, layout.shard_numel).read_all();
-      for (const Piece& piece : pieces_of(layout, comm->rank()))
+      for (const ParamPiece& piece : pieces_of(layout, comm->rank()))
         std::fill_n(all.begin() + piece.shard_begin, piece.numel, 0.0f);
       EXPECT_THAT(all, Each(0.0f)) << plan.parts[part].tag;
     }

@@ -11,7 +11,7 @@ namespace {
 std::vector<std::vector<int64_t>> reassemble(const FlatLayout& layout, int world_size) {
   std::vector<std::vector<int64_t>> seen(layout.params.size());
   for (int rank = 0; rank < world_size; ++rank) {
-    for (const Piece& piece : pieces_of(layout, rank)) {
+    for (const ParamPiece& piece : pieces_of(layout, rank)) {
       for (int64_t i = 0; i < piece.numel; ++i) {
         EXPECT_EQ(rank * layout.shard_numel + piece.shard_begin + i,
                   layout.offsets[piece.param] + piece.param_begin + i);
