@@ -3,79 +3,10 @@
 #include "checkpoint/hash.h"
 #include "engine/comm/same_lines.h"
 #include "engine/init/deferred_init.h"
+#include "engine/options_text.h"
 
 namespace zero {
 namespace {
-
-template <class Enum>
-int number(Enum value) {
-  return static_cast<int>(value);
-}
-
-void add_schedule(Lines& lines, const LrSchedule& schedule) {
-  lines.add("schedule", number(schedule.kind))
-      .add("lr", schedule.lr)
-      .add("min_lr", schedule.min_lr)
-      .add("warmup_steps", schedule.warmup_steps)
-      .add("total_steps", schedule.total_steps)
-      .add("decay_steps", schedule.decay_steps);
-}
-
-void add_behaviour(Lines& lines, const Options& options) {
-  lines.add("seed", options.seed)
-      .add("source", number(options.source))
-      .add("optimizer", number(options.optimizer.kind))
-      .add("betas", options.optimizer.beta1, options.optimizer.beta2)
-      .add("eps", options.optimizer.eps)
-      .add("weight_decay", options.optimizer.weight_decay)
-      .add("momentum", options.optimizer.momentum, options.optimizer.nesterov)
-      .add("weight_decay_on", number(options.weight_decay_on))
-      .add("clip", options.clip)
-      .add("norm", number(options.norm))
-      .add("dtype", number(options.dtype))
-      .add("loss_scale", options.loss_scale.init, options.loss_scale.window,
-           options.loss_scale.min)
-      .add("reduce_dtype", number(options.reduce_dtype))
-      .add("grad_dtype", number(options.grad_dtype))
-      .add("master", number(options.master))
-      .add("state_dtype", number(options.state_dtype))
-      .add("nominal_targets", options.nominal_targets)
-      .add("tf32", options.tf32)
-      .add("deterministic", options.deterministic)
-      .add("micro_batches_per_rank", options.micro_batches_per_rank)
-      .add("inference", options.inference)
-      .add("average_buffers_each_step", options.average_buffers_each_step)
-      .add("micro_batches_change_buffers", options.micro_batches_change_buffers);
-  for (const ParamGroup& group : options.groups) {
-    lines.add("group '" + group.pattern + "'", group.lr_scale,
-              group.weight_decay.value_or(-1), group.frozen);
-  }
-  lines.add("init functions", static_cast<bool>(options.param_init),
-            options.init_types.size(), static_cast<bool>(options.post_init));
-  for (const auto& [pattern, spec] : options.init) {
-    lines.add("init '" + pattern + "'", number(spec.kind), spec.a, spec.b, spec.low,
-              spec.high, spec.zero_row_begin, spec.zero_row_end);
-  }
-}
-
-void add_memory(Lines& lines, const Options& options) {
-  lines.add("device", number(options.device))
-      .add("share_gpu", options.share_gpu)
-      .add("offload", number(options.offload), options.device_state_fraction)
-      .add("pin", number(options.pin))
-      .add("overlap_updates", options.overlap_updates)
-      .add("prefetch", options.prefetch)
-      .add("reshard_after_forward", options.reshard_after_forward)
-      .add("recompute", options.recompute.every)
-      .add("offload_activations", options.offload_activations)
-      .add("offload_min_bytes", options.offload_min_bytes)
-      .add("accumulate", number(options.accumulate))
-      .add("micro_batch", options.micro_batch)
-      .add("auto_wrap.min_numel", options.auto_wrap.min_numel)
-      .add("stream_always", options.stream_always);
-  for (const std::string& type : options.auto_wrap.types)
-    lines.add("auto_wrap.type", type);
-}
 
 uint64_t hash_of(const Lines& lines) {
   const std::string text = lines.text();
@@ -102,10 +33,7 @@ void add_model(Lines& lines, const Options& options, const ScannedModel& model) 
 
 void require_same_options(const Options& options, const ScannedModel& model,
                           Ranks& ranks) {
-  Lines lines;
-  add_schedule(lines, options.schedule);
-  add_behaviour(lines, options);
-  add_memory(lines, options);
+  Lines lines = shared_lines(options);
   add_model(lines, options, model);
   require_same_lines(
       lines, "ranks were given different options",
@@ -116,7 +44,7 @@ void require_same_start(const ScannedModel& model, const UnitPlan& plan, Ranks& 
   if (ranks.size() == 1) return;
   Lines lines, parts;
   for (const PlannedPart& part : plan.parts) {
-    parts.add(part.tag, part.unit, part.is_frozen, number(part.dtype), part.layout.numel);
+    parts.add(part.tag, part.unit, part.is_frozen, part.dtype, part.layout.numel);
     for (const int param : part.params) parts.add(model.params[param].fqn, param);
   }
   lines.add("the plan", hash_of(parts));

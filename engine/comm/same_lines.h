@@ -2,26 +2,35 @@
 #include <ios>
 #include <sstream>
 #include <string>
+#include <type_traits>
 
 #include "engine/comm/ranks.h"
 
 namespace zero {
 
 // What ranks compare: lines of a name, a tab and values; numbers in hexadecimal, which
-// tells all their digits.
+// tells all their digits, and enumerators by their numbers.
 class Lines {
  public:
   Lines() { text_ << std::hexfloat; }
   template <class... Values>
   Lines& add(const std::string& name, const Values&... values) {
     text_ << name << '\t';
-    ((text_ << ' ' << values), ...);
+    ((text_ << ' ' << printed(values)), ...);
     text_ << '\n';
     return *this;
   }
   std::string text() const { return text_.str(); }
 
  private:
+  template <class Value>
+  static auto printed(const Value& value) {
+    if constexpr (std::is_enum_v<Value>)
+      return static_cast<int>(value);
+    else
+      return value;
+  }
+
   std::ostringstream text_;
 };
 
