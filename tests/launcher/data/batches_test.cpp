@@ -6,7 +6,6 @@
 
 #include "launcher/data/sampler.h"
 #include "launcher/data/token_source.h"
-#include "launcher/settings/derived.h"
 #include "tests/launcher/settings/configs.h"
 
 namespace zero::launcher::batches_test {
@@ -64,49 +63,6 @@ TEST_F(BatchesOfText, AllPassesAreThePassesInOrder) {
 }
 
 TEST(Batches, EmptyRowsCountForNothing) { EXPECT_EQ(empty_batch(2, 3).num_targets(), 0); }
-
-TEST(EngineOptions, FollowTheSettings) {
-  Settings settings;
-  settings.dtype = "bf16";
-  settings.master = "split";
-  settings.state_dtype = "bf16";
-  settings.schedule = "wsd";
-  settings.decay_steps = 7;
-  settings.freeze = {"wte*"};
-  settings.pin = "transfers";
-  settings.accumulate = "unit";
-  settings.micro_batch = 2;
-  ModelShape shape;
-  shape.seq_len = 32;
-  ModelFamily family;
-  family.init_rules = [](const ModelShape&) { return InitRules(); };
-  const Options options = engine_options(settings, {16, 2, 2, 0}, shape, family);
-  EXPECT_EQ(options.dtype, DType::kBf16);
-  EXPECT_EQ(options.reduce_dtype, DType::kFp32);
-  EXPECT_EQ(options.master, MasterStorage::kSplit);
-  EXPECT_EQ(options.state_dtype, DType::kBf16);
-  EXPECT_EQ(options.schedule.kind, LrSchedule::Kind::kWsd);
-  EXPECT_EQ(options.schedule.total_steps, settings.steps);
-  EXPECT_TRUE(options.groups.at(0).frozen);
-  EXPECT_EQ(options.pin, Pin::kTransfers);
-  EXPECT_EQ(options.accumulate, Accumulate::kUnit);
-  EXPECT_EQ(options.micro_batch, 2);
-  EXPECT_EQ(options.nominal_targets, 64);
-  EXPECT_EQ(options.loss_scale, LossScaleOptions{});
-}
-
-TEST(EngineOptions, TheLossScaleIsTheSettings) {
-  Settings settings;
-  settings.dtype = "fp16";
-  settings.loss_scale_init = 64;
-  settings.loss_scale_window = 3;
-  settings.loss_scale_min = 4;
-  ModelFamily family;
-  family.init_rules = [](const ModelShape&) { return InitRules(); };
-  const Options options = engine_options(settings, {8, 4, 2, 0}, {}, family);
-  EXPECT_EQ(options.dtype, DType::kFp16);
-  EXPECT_EQ(options.loss_scale, (LossScaleOptions{64, 3, 4}));
-}
 
 }  // namespace
 }  // namespace zero::launcher::batches_test

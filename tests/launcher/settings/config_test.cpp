@@ -403,6 +403,7 @@ TEST(Config, ALossScaleIsAPowerOfTwoAndOfFp16) {
                         "would round gradients; nearest: 512"));
   EXPECT_THAT(with("fp16", "--loss-scale-min", "131072"),
               HasSubstr("loss_scale_min 131072 is above loss_scale_init 65536"));
+  EXPECT_EQ(with("fp16", "--loss-scale-min", "65536"), "") << "one that stays";
   EXPECT_THAT(with("fp16", "--loss-scale-init", "33554432"), HasSubstr("16777216"));
   EXPECT_THAT(with("fp16", "--loss-scale-window", "0"), HasSubstr("from 1"));
   EXPECT_THAT(with("fp16", "--master", "split"),
