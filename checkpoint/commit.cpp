@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <exception>
 
+#include "base/file_error.h"
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/find.h"

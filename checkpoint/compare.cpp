@@ -4,8 +4,9 @@
 #include <set>
 #include <utility>
 
+#include "base/names.h"
+#include "base/text.h"
 #include "checkpoint/error.h"
-#include "checkpoint/names.h"
 
 namespace zero::checkpoint {
 namespace {

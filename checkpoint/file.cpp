@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <memory>
 
+#include "base/file_error.h"
+#include "base/text.h"
 #include "checkpoint/error.h"
 
 namespace zero::checkpoint {
@@ -37,10 +39,6 @@ void sync_descriptor(int descriptor, const std::string& path, const char* action
 }
 
 }  // namespace
-
-Descriptor::~Descriptor() {
-  if (number_ >= 0) ::close(number_);
-}
 
 File::File(int descriptor, std::string path)
     : descriptor_(descriptor), path_(std::move(path)) {

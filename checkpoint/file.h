@@ -7,22 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "checkpoint/io.h"
 
 namespace zero::checkpoint {
-
-// Owns what the kernel calls a file or folder by.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor();
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  operator int() const { return number_; }
-
- private:
-  int number_;
-};
 
 // A regular file, by position: no cursor, no buffer. Owns its descriptor.
 //

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/format.h"

@@ -17,7 +17,6 @@ constexpr int64_t kMaxManifestBytes = int64_t{256} << 20;  // larger ones are no
 constexpr int kMaxJsonDepth = 64;
 constexpr int kMaxWorldSize = 99999;  // five digits in a file name
 constexpr int kMaxDims = 32;          // HDF5's limit
-constexpr size_t kMaxNameBytes = 1024;
 
 constexpr char kManifestFile[] = "manifest.json";
 constexpr char kVirtualFile[] = "checkpoint.h5";

@@ -8,11 +8,18 @@
 #include <memory>
 #include <mutex>
 
+#include "base/file_error.h"
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
 
 namespace zero::checkpoint {
 namespace {
+
+std::string to_text(unsigned major, unsigned minor, unsigned release) {
+  return std::to_string(major) + "." + std::to_string(minor) + "." +
+         std::to_string(release);
+}
 
 // ---- HDF5's C library, checked.
 
@@ -289,6 +296,13 @@ File make_virtual_image(const std::vector<StoredTensor>& tensors,
   for (const auto& tensor : tensors) add_tensor(image.file(), tensor);
   for (const auto& [alias, fqn] : aliases) add_alias(image.file(), alias, fqn);
   return image.finish();
+}
+
+std::pair<std::string, std::string> hdf5_versions() {
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return {to_text(H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE),
+          to_text(major, minor, release)};
 }
 
 }  // namespace zero::checkpoint

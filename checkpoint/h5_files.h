@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/file.h"
@@ -29,5 +30,8 @@ Layout lay_out_shard(const std::vector<Slice>& slices);
 // Aliases are hard links to their parameter.
 File make_virtual_image(const std::vector<StoredTensor>& tensors,
                         const std::map<std::string, std::string>& aliases);
+
+// Versions of HDF5: the headers that this was built with, and the library that is loaded.
+std::pair<std::string, std::string> hdf5_versions();
 
 }  // namespace zero::checkpoint

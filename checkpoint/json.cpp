@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
 

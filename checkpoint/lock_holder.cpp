@@ -5,9 +5,9 @@
 #include <chrono>
 #include <fstream>
 
+#include "base/processes.h"
 #include "checkpoint/error.h"
 #include "checkpoint/json.h"
-#include "checkpoint/processes.h"
 
 namespace zero::checkpoint {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/format.h"
-#include "checkpoint/names.h"
 
 namespace zero::checkpoint {
 namespace {

@@ -1,6 +1,7 @@
+#include "base/hash.h"
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
-#include "checkpoint/hash.h"
 #include "checkpoint/json.h"
 #include "checkpoint/manifest.h"
 

@@ -4,9 +4,9 @@
 #include <cassert>
 #include <iterator>
 
+#include "base/hash.h"
 #include "checkpoint/buffer.h"
 #include "checkpoint/format.h"
-#include "checkpoint/hash.h"
 #include "checkpoint/work.h"
 
 namespace zero::checkpoint {

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/hash.h"
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
-#include "checkpoint/hash.h"
 #include "checkpoint/verify.h"
 #include "checkpoint/work.h"
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/file_error.h"
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
 

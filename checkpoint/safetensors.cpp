@@ -5,6 +5,7 @@
 #include <iterator>
 #include <vector>
 
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/json.h"
 

@@ -4,10 +4,11 @@
 #include <map>
 #include <set>
 
+#include "base/floats.h"
+#include "base/names.h"
+#include "base/text.h"
 #include "checkpoint/error.h"
-#include "checkpoint/floats.h"
 #include "checkpoint/json.h"
-#include "checkpoint/names.h"
 #include "checkpoint/work.h"
 
 namespace zero::checkpoint {

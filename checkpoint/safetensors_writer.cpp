@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/floats.h"
+#include "base/text.h"
 #include "checkpoint/error.h"
-#include "checkpoint/floats.h"
-#include "checkpoint/names.h"
 #include "checkpoint/work.h"
 
 namespace zero::checkpoint {

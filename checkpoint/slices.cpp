@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "base/text.h"
 #include "checkpoint/error.h"
-#include "checkpoint/names.h"
 
 namespace zero::checkpoint {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/dtype.h"
+#include "base/dtype.h"
 
 // One description of a tensor, for all who speak of one: the model that has it, the rank
 // that wrote a part of it, the manifest that lists it, the reader that looks for it.

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/text.h"
 #include "checkpoint/buffer.h"
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"

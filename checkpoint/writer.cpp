@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cassert>
 
+#include "base/hash.h"
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
 #include "checkpoint/h5_files.h"
-#include "checkpoint/hash.h"
 #include "checkpoint/ranges.h"
 #include "checkpoint/work.h"
 

@@ -68,7 +68,7 @@ set(zero_nvcc_arithmetic --fmad=false --prec-div=true --prec-sqrt=true --ftz=fal
 set(zero_nvcc_options
   -std=c++20 -O3 -DNDEBUG --expt-relaxed-constexpr ${zero_nvcc_arithmetic} $<$<BOOL:${ZERO_WERROR}>:-Werror=all-warnings>
   -ccbin ${CMAKE_CXX_COMPILER} -Xcompiler -fPIC,-Wall,-Wextra,-ffp-contract=off,-fno-math-errno
-  -I${PROJECT_SOURCE_DIR} -isystem ${ZERO_CUDART_INCLUDE})
+  -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/engine/include -isystem ${ZERO_CUDART_INCLUDE})
 set(zero_nvcc_targets --compress-mode=none  # a test reads them
   -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90)
 

@@ -7,7 +7,8 @@ function(zero_library name)
   add_library(${name} STATIC ${arg_SOURCES})
   target_compile_options(${name} PRIVATE ${zero_compile_options})
   target_include_directories(${name} PUBLIC
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/zero>)
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/engine/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/zero/parts>)
   target_link_libraries(${name} PUBLIC ${arg_LIBRARIES})
   # Eight files are one for the compiler, which reads what they include once; those with options of their own stay
   # apart. So what a file keeps for itself has a name that no other of its library has.

@@ -1,4 +1,4 @@
-#include "engine/engine.h"
+#include "zero/engine.h"
 
 #include <torch/torch.h>
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "engine/errors.h"
-#include "engine/flat_params.h"
+#include "engine/weights/torch/flat_params.h"
+#include "zero/errors.h"
 
 namespace zero {
 

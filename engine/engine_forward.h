@@ -5,10 +5,10 @@
 #include <optional>
 #include <unordered_set>
 
-#include "engine/activity.h"
-#include "engine/call_seed.h"
 #include "engine/engine_units.h"
-#include "engine/pending_forwards.h"
+#include "engine/unit/call_seed.h"
+#include "engine/unit/pending_forwards.h"
+#include "engine/watch/activity.h"
 
 namespace zero {
 

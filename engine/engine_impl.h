@@ -1,12 +1,12 @@
 #pragma once
 #include <memory>
 
-#include "engine/engine.h"
 #include "engine/engine_forward.h"
 #include "engine/engine_resources.h"
 #include "engine/engine_step.h"
 #include "engine/engine_units.h"
 #include "engine/engine_values.h"
+#include "zero/engine.h"
 
 namespace zero {
 

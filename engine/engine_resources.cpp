@@ -4,14 +4,15 @@
 
 #include <algorithm>
 
-#include "engine/check_options.h"
 #include "engine/comm/nccl.h"
 #include "engine/device/gpu.h"
 #include "engine/device/host_device.h"
-#include "engine/errors.h"
-#include "engine/flat_params.h"
+#include "engine/device/torch/compute_type.h"
+#include "engine/options/check_options.h"
+#include "engine/options/torch/same_options.h"
 #include "engine/plan/pinned_ranges.h"
-#include "engine/same_options.h"
+#include "engine/weights/torch/flat_params.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 // A GPU that cannot be used is an error here, not a slow run.
 std::unique_ptr<Device> make_device(const Options& options, const GpuChoice& gpu) {
   if (gpu.index < 0) return make_host_device({.chaos_seed = options.chaos_seed});
-  if (at::hasCUDA())
+  if (torch_knows_gpus())
     return make_gpu(gpu.index, {.chaos_seed = options.chaos_seed,
                                 .memory_limit = options.device_memory / gpu.num_ranks});
   throw Error(ExitCode::kEnvironment,

@@ -7,14 +7,14 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/choose_gpu.h"
+#include "engine/comm/choose_gpu.h"
 #include "engine/comm/collectives.h"
-#include "engine/compute_type.h"
 #include "engine/device/device_arena.h"
-#include "engine/gpu_arithmetic.h"
-#include "engine/model_scan.h"
-#include "engine/step/gradient_shards.h"
+#include "engine/device/torch/compute_type.h"
+#include "engine/device/torch/gpu_arithmetic.h"
+#include "engine/step/torch/gradient_shards.h"
 #include "engine/step/update_queue.h"
+#include "engine/unit/model_scan.h"
 #include "offload/host_arena.h"
 #include "offload/thread_pool.h"
 
@@ -36,7 +36,7 @@ struct EngineResources {
   StreamClock::Span timed(Work work, std::string_view what) {
     return {device->clock(), device->compute_stream(), work, what};
   }
-  c10::Device torch_device() const { return tensor_device(device->cuda_index()); }
+  c10::Device torch_device() const { return tensor_device(device->gpu_index()); }
   // What this rank may take of its GPU; 0: what there is.
   int64_t device_memory() const {
     return device->has_own_memory() ? options.device_memory / gpu.num_ranks : 0;

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "engine/check_options.h"
-#include "engine/compute_type.h"
+#include "engine/device/torch/compute_type.h"
 #include "engine/engine_impl.h"
-#include "engine/errors.h"
+#include "engine/options/check_options.h"
 #include "engine/plan/traffic_plan.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {

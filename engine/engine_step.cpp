@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "engine/device/delays.h"
-#include "engine/errors.h"
-#include "engine/other_leaves.h"
-#include "engine/step/lr_schedule.h"
-#include "engine/unit_call.h"
+#include "engine/unit/other_leaves.h"
+#include "engine/unit/unit_call.h"
+#include "zero/errors.h"
+#include "zero/lr_schedule.h"
 
 namespace zero {
 namespace {

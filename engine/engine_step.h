@@ -7,8 +7,8 @@
 #include "engine/engine_forward.h"
 #include "engine/engine_values.h"
 #include "engine/step/gradient_norm.h"
-#include "engine/step/loss_scale.h"
-#include "engine/step_report.h"
+#include "zero/loss_scale.h"
+#include "zero/reports.h"
 
 namespace zero {
 

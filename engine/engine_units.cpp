@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "engine/torch_memory.h"
+#include "engine/device/torch_memory.h"
 
 namespace zero {
 namespace {

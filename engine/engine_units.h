@@ -2,12 +2,12 @@
 #include <memory>
 #include <vector>
 
-#include "engine/activation_store.h"
 #include "engine/engine_resources.h"
-#include "engine/phase.h"
-#include "engine/step/backward_pass.h"
-#include "engine/unit_runtime.h"
-#include "engine/weight_streamer.h"
+#include "engine/step/torch/backward_pass.h"
+#include "engine/unit/phase.h"
+#include "engine/unit/unit_runtime.h"
+#include "engine/weights/torch/activation_store.h"
+#include "engine/weights/torch/weight_streamer.h"
 
 namespace zero {
 

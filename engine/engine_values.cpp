@@ -5,16 +5,15 @@
 #include <span>
 #include <utility>
 
-#include "checkpoint/names.h"
-#include "engine/compute_type.h"
+#include "base/names.h"
 #include "engine/device/host_device.h"
-#include "engine/errors.h"
+#include "engine/device/torch/compute_type.h"
 #include "engine/init/fill_shards.h"
 #include "engine/init/full_model.h"
-#include "engine/phase.h"
-#include "engine/same_options.h"
-#include "offload/bf16.h"
-#include "offload/fp16.h"
+#include "engine/options/torch/same_options.h"
+#include "engine/unit/phase.h"
+#include "offload/convert.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {
@@ -104,7 +103,7 @@ void EngineValues::initialize(const std::vector<std::string>& patterns) {
   }
   std::vector<bool> which;
   for (const ParamDescription& param : own_.model.params)
-    which.push_back(checkpoint::matches_any(patterns, param.fqn));
+    which.push_back(matches_any(patterns, param.fqn));
   const bool is_all = std::ranges::count(which, false) == 0;
   if (is_all) which.clear();
   make_first(which);

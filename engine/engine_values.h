@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/engine_resources.h"
-#include "engine/init/init_report.h"
+#include "zero/reports.h"
 
 namespace zero {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "checkpoint/work.h"
-#include "engine/activity.h"
+#include "engine/watch/activity.h"
 #include "launcher/bench/options.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/doctor/libraries.h"

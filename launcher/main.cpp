@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 namespace {
 

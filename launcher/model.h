@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/init/init_spec.h"
+#include "zero/init_spec.h"
 
 namespace at {
 class Tensor;

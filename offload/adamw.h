@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "offload/host_device.h"
+#include "base/host_device.h"
 
 namespace zero {
 

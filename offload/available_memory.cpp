@@ -4,7 +4,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "offload/system_files.h"
+#include "base/system_files.h"
 
 namespace zero {
 namespace {

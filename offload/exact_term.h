@@ -3,8 +3,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "base/host_device.h"
 #include "offload/exact_sum.h"
-#include "offload/host_device.h"
 
 namespace zero {
 

@@ -3,7 +3,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "offload/bf16.h"
+#include "base/bf16.h"
+#include "base/host_device.h"
 
 namespace zero {
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/bf16.h"
+#include "offload/convert.h"
+
 namespace zero {
 
 StoredValues StoredValues::in_bf16(uint16_t* values, int64_t numel) {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "offload/bf16.h"
+#include "base/host_device.h"
 
 namespace zero {
 

@@ -6,6 +6,7 @@
 #include <tbb/partitioner.h>
 #include <tbb/task_arena.h>
 #include <tbb/task_scheduler_observer.h>
+#include <tbb/version.h>
 
 #include <algorithm>
 #include <mutex>
@@ -155,6 +156,10 @@ void ThreadPool::parallel_for(int64_t count, int64_t grain,
         },
         tbb::static_partitioner());
   });
+}
+
+std::pair<std::string, std::string> tbb_versions() {
+  return {TBB_VERSION_STRING, TBB_runtime_version()};
 }
 
 }  // namespace zero

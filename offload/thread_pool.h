@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 
 namespace zero {
 
@@ -41,5 +43,9 @@ class ThreadPool {
   int num_threads_;
   std::unique_ptr<Workers> workers_;  // none when num_threads_ is 1
 };
+
+// Versions of oneTBB: the headers that this was built with, and the library that is
+// loaded.
+std::pair<std::string, std::string> tbb_versions();
 
 }  // namespace zero

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "offload/bf16.h"
+#include "base/bf16.h"
+#include "base/host_device.h"
 #include "offload/kernels.h"
 #include "offload/stored_values.h"
 #include "offload/update.h"
@@ -12,7 +13,7 @@ namespace zero {
 
 // The loop behind Kernels::updates, for any rule: forced inline, so that it takes on the
 // caller's instruction set. Nothing here may depend on that set; compile with
-// -ffp-contract=off. A GPU goes over pieces in its own way (engine/device/cuda), and does
+// -ffp-contract=off. A GPU goes over pieces in its own way, and does
 // the same to each element.
 
 enum class MasterKind { kPlain, kWithCopy, kSplit };

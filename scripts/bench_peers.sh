@@ -24,7 +24,7 @@ get_deepspeed() {
 
 ZERO_TARGET=zero_launch "$zero_root/scripts/build.sh" >&2
 "${CXX:-c++}" -std=c++20 -O2 -shared -fPIC -I"$zero_root" "$zero_root/scripts/bench/adam_peer.cpp" -o "$library" \
-  "$zero_build/offload/libzero_offload.a" -ltbb -lhwloc
+  "$zero_build/offload/libzero_offload.a" "$zero_build/base/libzero_base.a" -ltbb -lhwloc
 python="$zero_venv/bin/python"
 get_deepspeed && python="$peers/bin/python"
 

@@ -12,80 +12,66 @@ from pathlib import Path
 
 # Who may include whom, floor by floor. The longest name that a file's path begins with is its room. A room may include
 # itself and what begins with a name behind it, which is never a room further down.
+LOW = ["base/", "engine/include/", "offload/"]
+MIDDLE = [*LOW, "engine/comm/", "engine/device/", "engine/plan/", "engine/watch/"]
 ROOMS = {
-    "offload/": [],
-    "checkpoint/": [],
-    # What everybody in the engine needs, and the values that options are made of.
-    "engine/errors.h": [],
-    "engine/stream_seconds.h": [],
-    "engine/trace": [],
-    "engine/traffic.h": [],
-    "engine/activity": ["engine/trace"],
-    "engine/init/init_functions.h": [],
-    "engine/init/init_report.h": [],
-    "engine/init/init_spec": ["engine/errors.h", "offload/philox.h", "offload/random.h"],
-    "engine/step/loss_scale": ["engine/errors.h"],
-    "engine/step/lr_schedule": ["engine/errors.h"],
-    "engine/options.h": ["checkpoint/dtype.h", "engine/init/init_functions.h", "engine/init/init_spec", "engine/step/loss_scale",
-                         "engine/step/lr_schedule", "offload/optimizer", "offload/exact_sum.h"],
-    # Rooms without torch.
-    "engine/plan/": ["checkpoint/", "engine/errors.h", "engine/options.h", "engine/traffic.h"],
-    "engine/device/": ["engine/errors.h", "engine/stream_seconds.h", "engine/trace"],
-    "engine/device/cuda/": ["checkpoint/dtype.h", "engine/device/", "engine/errors.h", "engine/trace", "offload/"],
-    "engine/comm/": ["checkpoint/", "engine/activity", "engine/device/", "engine/errors.h"],
-    # Parts of the engine that know nothing of the whole.
-    "engine/compute_type": ["checkpoint/dtype.h"],
-    "engine/chunked_loss": ["engine/errors.h"],
-    "engine/visit_tensors.h": [],
-    "engine/unit.h": ["engine/visit_tensors.h"],
-    "engine/model_scan": ["engine/errors.h", "engine/plan/", "engine/unit.h"],
-    "engine/flat_params": ["engine/plan/"],
-    "engine/shard_store": ["checkpoint/dtype.h", "engine/device/", "engine/plan/", "offload/"],
-    "engine/gather_ring": ["engine/comm/", "engine/device/", "engine/errors.h", "engine/plan/slot_plan"],
-    "engine/weight_streamer": ["engine/compute_type", "engine/flat_params", "engine/gather_ring", "engine/plan/",
-                               "engine/shard_store"],
-    "engine/init/": ["checkpoint/", "engine/activity", "engine/comm/", "engine/errors.h", "engine/init/init_functions.h",
-                     "engine/init/init_report.h", "engine/init/init_spec",
-                     "engine/flat_params", "engine/model_scan", "engine/options.h", "engine/plan/", "engine/shard_store", "offload/"],
-    "engine/step/": ["checkpoint/dtype.h", "engine/activity", "engine/comm/", "engine/compute_type", "engine/device/", "engine/errors.h",
-                     "engine/options.h", "engine/plan/", "engine/shard_store", "engine/step/lr_schedule",
-                     "engine/trace", "engine/weight_streamer", "offload/"],
-    "engine/": ["checkpoint/", "engine/", "offload/"],
-    "launcher/": ["checkpoint/", "engine/", "offload/"],
-    "examples/": ["checkpoint/", "engine/", "launcher/model.h"],
+    "base/": [],
+    "offload/": ["base/"],
+    "checkpoint/": ["base/"],
+    "engine/include/": ["base/", "offload/"],  # what users include: "zero/engine.h"
+    "engine/watch/": LOW,
+    "engine/plan/": LOW,
+    "engine/device/": [*LOW, "engine/watch/"],
+    "engine/comm/": [*LOW, "engine/device/", "engine/plan/", "engine/watch/"],
+    "engine/weights/": MIDDLE,
+    "engine/step/": [*MIDDLE, "engine/weights/"],
+    "engine/unit/": [*MIDDLE, "engine/step/", "engine/weights/"],
+    "engine/options/": [*MIDDLE, "engine/unit/"],
+    "engine/init/": [*MIDDLE, "engine/unit/", "engine/weights/"],
+    "engine/save/": [*MIDDLE, "checkpoint/", "engine/init/", "engine/unit/"],
+    "engine/": ["base/", "engine/", "offload/"],  # the sources of Engine
+    "launcher/": ["base/", "checkpoint/", "engine/", "offload/"],
+    "examples/": ["base/", "checkpoint/", "engine/", "launcher/model.h"],
     "launcher/program.cpp": ["examples/", "launcher/launch.h"],  # the composition root
 }
+
+# Where LibTorch is at home: in rooms of its own and, of other rooms, in a folder torch/. What else is in these floors
+# reaches it by no way, so that it, and its tests, compile in seconds.
+TORCH = ["engine/include/zero/unit.h", "engine/include/zero/visit_tensors.h", "engine/init/", "engine/save/", "engine/unit/",
+         "examples/", "launcher/bench/plain_loop.cpp", "launcher/doctor/torch_version.cpp",
+         "launcher/process/process_setup.cpp", "launcher/process/runner.cpp"]
+TORCH_FOLDER = re.compile(r"engine/([^/]+|.+/torch/.+)")  # in the hall, or of a room
+WITHOUT_TORCH = ["base/", "checkpoint/", "engine/", "launcher/data/", "launcher/model.h", "launcher/settings/", "offload/"]
 
 # Where the headers of a library may be included, by what their names begin with.
 HOMES = {
     "tbb/": ["offload/"],
     "hwloc.h": ["offload/"],
     "hdf5.h": ["checkpoint/"],
-    "xxhash.h": ["checkpoint/", "launcher/data/"],
+    "xxhash.h": ["base/"],
     "nlohmann/": ["checkpoint/", "examples/", "launcher/"],
     "mpi.h": ["engine/comm/"],
     "nccl.h": ["engine/comm/nccl/"],
     "cuda": ["engine/device/cuda/"],
     "nvtx3/": ["engine/device/cuda/"],
-    "torch/": ["engine/", "examples/", "launcher/bench/plain_loop.cpp", "launcher/doctor/torch_version.cpp", "launcher/process/process_setup.cpp",
-               "launcher/process/runner.cpp"],
     "fmt/": ["launcher/"],
     "toml++/": ["launcher/settings/"],
     "sanitizer/": ["offload/happens_before.h"],
 }
-SAME = {"ATen/": "torch/", "c10/": "torch/"}
+TORCH_HEADERS = ("torch/", "ATen/", "c10/")
 
-# These reach torch by no way at all: they, and their tests, compile in seconds.
-WITHOUT_TORCH = ["engine/plan/", "engine/device/", "engine/comm/", "engine/errors.h", "engine/activity", "engine/trace",
-                 "engine/gather_ring", "engine/options.h", "engine/init/init_spec",
-                 "engine/step/loss_scale", "engine/step/lr_schedule", "engine/chunked_loss.h", "engine/engine.h",
-                 "launcher/settings/", "launcher/data/", "launcher/model.h"]
+# Where CUDA is spoken of; elsewhere these floors say GPU, but in names that users know and in messages.
+CUDA_HOMES = ["base/host_device.h", "engine/comm/", "engine/device/", "engine/step/cuda/"]
+WITHOUT_CUDA = ["base/", "checkpoint/", "engine/", "offload/"]
+CUDA = re.compile(r"\w*cuda\w*", re.IGNORECASE)
+MESSAGE = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+OF_USERS = {"CUDA_VISIBLE_DEVICES", "kCuda"}
 
 # The system's, beside all of sys/ and linux/ and what has neither a folder nor a ".h".
 SYSTEM = {"cpuid.h", "dirent.h", "dlfcn.h", "emmintrin.h", "fcntl.h", "immintrin.h", "limits.h", "malloc.h", "pthread.h", "sched.h",
           "signal.h", "stdio.h", "time.h", "unistd.h"}
 
-HOUSE = ("offload/", "checkpoint/", "engine/", "launcher/", "examples/")
+HOUSE = ("base/", "offload/", "checkpoint/", "engine/", "launcher/", "examples/")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -98,13 +84,9 @@ def longest(path, names):
 
 
 def read(root):
-    """Of each source: its includes, as pairs of '<' or '"' and a name."""
-    sources = {}
-    for floor in HOUSE:
-        for path in sorted((root / floor).rglob("*")):
-            if path.suffix in (".h", ".cpp", ".cu"):
-                sources[str(path.relative_to(root))] = INCLUDE.findall(path.read_text())
-    return sources
+    """Of each source: its text."""
+    return {str(path.relative_to(root)): path.read_text() for floor in HOUSE for path in sorted((root / floor).rglob("*"))
+            if path.suffix in (".h", ".cpp", ".cu")}
 
 
 def stairs_up():
@@ -126,36 +108,46 @@ def problem_of_ours(path, name):
     return f"does not belong below {room}"
 
 
+def is_torch(path):
+    return begins(path, TORCH) or TORCH_FOLDER.fullmatch(path)
+
+
 def problem_of_library(path, name):
     if begins(name, ("sys/", "linux/")) or name in SYSTEM or not re.search(r"[/.]", name):
         return ""
-    library = longest(name, [*HOMES, *SAME])
+    if begins(name, TORCH_HEADERS):
+        return "" if is_torch(path) else "does not belong outside torch's rooms"
+    library = longest(name, HOMES)
     if library is None:
         return "is of a library without a home"
-    homes = HOMES[SAME.get(library, library)]
-    return "" if begins(path, homes) else f"has its home in {', '.join(homes)}"
+    return "" if begins(path, HOMES[library]) else f"has its home in {', '.join(HOMES[library])}"
 
 
-def way_to_torch(path, sources, seen):
+def way_to_torch(path, includes, seen):
     """The files between a source and torch, or nothing."""
     seen.add(path)
-    for mark, name in sources.get(path, []):
-        if mark == "<" and begins(name, ("torch/", *SAME)):
+    for mark, name in includes.get(path, []):
+        if mark == "<" and begins(name, TORCH_HEADERS):
             return [path, f"<{name}>"]
-        if mark == '"' and name not in seen and (way := way_to_torch(name, sources, seen)):
+        if mark == '"' and name not in seen and (way := way_to_torch(name, includes, seen)):
             return [path, *way]
     return []
 
 
 def problems_of(root):
     sources = read(root)
+    includes = {path: [('"', "engine/include/" + name) if name.startswith("zero/") else (mark, name)
+                       for mark, name in INCLUDE.findall(text)] for path, text in sources.items()}
     problems = [*stairs_up(), *([] if sources else [f"no sources in {root}"])]
-    for path, includes in sources.items():
-        for mark, name in includes:
+    for path, text in sources.items():
+        for mark, name in includes[path]:
             if problem := (problem_of_library if mark == "<" else problem_of_ours)(path, name):
                 problems.append(f"{path}: {name} {problem}")
-        if begins(path, WITHOUT_TORCH) and (way := way_to_torch(path, sources, set())):
+        if begins(path, WITHOUT_TORCH) and not is_torch(path) and (way := way_to_torch(path, includes, set())):
             problems.append(f"{path} reaches torch: {' -> '.join(way)}")
+        if begins(path, WITHOUT_CUDA) and not begins(path, CUDA_HOMES) and (
+                words := {*CUDA.findall(MESSAGE.sub("", text))} - OF_USERS):
+            problems.append(f"{path} speaks of {', '.join(sorted(words))}: CUDA has its home in {', '.join(CUDA_HOMES)}")
     return problems
 
 
@@ -163,26 +155,33 @@ def self_test():
     """Trees of a file or two, and what must be said of them."""
     cases = {
         "": {"offload/adam.cpp": '#include "offload/adam.h"\n#include <tbb/parallel_for.h>\n#include <vector>',
-             "engine/engine.cpp": '#include "checkpoint/reader.h"\n#include <torch/torch.h>\n#include <sys/stat.h>',
+             "engine/save/load.cpp": '#include "checkpoint/reader.h"\n#include <torch/torch.h>\n#include <sys/stat.h>',
+             "engine/step/torch/pass.cpp": '#include "zero/unit.h"\n#include <ATen/ATen.h>',
+             "engine/device/cuda/stream.cpp": "#include <cuda_runtime_api.h>\ncudaStream_t stream;",
+             "engine/options/check.cpp": 'refuse(kCuda, "leave out \\"--device\\" cuda");',
+             "examples/custom_model/main.cpp": "#include <zero/engine.h>",
              "launcher/program.cpp": '#include "examples/models/families.h"\n#include "launcher/launch.h"'},
-        "offload/adam.h: engine/errors.h does not belong below offload/": {
-            "offload/adam.h": '#include "engine/errors.h"'},
-        "checkpoint/reader.h: offload/bf16.h does not belong below checkpoint/": {
-            "checkpoint/reader.h": '  #  include "offload/bf16.h"'},
-        "engine/plan/memory.h: engine/engine.h does not belong below engine/plan/": {
-            "engine/plan/memory.h": '#include "engine/engine.h"'},
-        "engine/engine.cpp: launcher/model.h does not belong below engine/": {
-            "engine/engine.cpp": '#include "launcher/model.h"'},
+        "base/hash.h: offload/adam.h does not belong below base/": {"base/hash.h": '#include "offload/adam.h"'},
+        "offload/adam.h: engine/include/zero/errors.h does not belong below offload/": {
+            "offload/adam.h": '#include "zero/errors.h"'},
+        "checkpoint/reader.h: offload/adam.h does not belong below checkpoint/": {
+            "checkpoint/reader.h": '  #  include "offload/adam.h"'},
+        "engine/comm/ranks.cpp: checkpoint/error.h does not belong below engine/comm/": {
+            "engine/comm/ranks.cpp": '#include "checkpoint/error.h"'},
+        "engine/plan/memory.h: engine/engine_impl.h does not belong below engine/plan/": {
+            "engine/plan/memory.h": '#include "engine/engine_impl.h"'},
         "launcher/launch.cpp: examples/models/gpt2.h does not belong below launcher/": {
             "launcher/launch.cpp": '#include "examples/models/gpt2.h"'},
-        "engine/unit.cpp: tests/engine/training.h is not of the house": {
-            "engine/unit.cpp": '#include "tests/engine/training.h"'},
-        "engine/device/stream.cpp: mpi.h has its home in engine/comm/": {
-            "engine/device/stream.cpp": "#include <mpi.h>"},
-        "engine/step/optimizer.cpp: boost/any.hpp is of a library without a home": {
-            "engine/step/optimizer.cpp": "#include <boost/any.hpp>"},
-        "launcher/model.h reaches torch: launcher/model.h -> engine/unit.h -> <torch/torch.h>": {
-            "launcher/model.h": '#include "engine/unit.h"', "engine/unit.h": "#include <torch/torch.h>"},
+        "engine/unit/call.cpp: tests/engine/training.h is not of the house": {
+            "engine/unit/call.cpp": '#include "tests/engine/training.h"'},
+        "engine/device/stream.cpp: mpi.h has its home in engine/comm/": {"engine/device/stream.cpp": "#include <mpi.h>"},
+        "engine/step/adam.cpp: boost/any.hpp is of a library without a home": {"engine/step/adam.cpp": "#include <boost/any.hpp>"},
+        "launcher/page.cpp: torch/torch.h does not belong outside torch's rooms": {
+            "launcher/page.cpp": "#include <torch/torch.h>"},
+        "launcher/model.h reaches torch: launcher/model.h -> engine/include/zero/unit.h -> <torch/torch.h>": {
+            "launcher/model.h": '#include "zero/unit.h"', "engine/include/zero/unit.h": "#include <torch/torch.h>"},
+        "engine/unit/call.cpp speaks of cuda_index, kCUDA: CUDA has its home in " + ", ".join(CUDA_HOMES): {
+            "engine/unit/call.cpp": 'device(c10::kCUDA, cuda_index());  // not "cuda"'},
     }
     failures = []
     for expected, tree in cases.items():

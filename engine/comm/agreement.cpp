@@ -3,21 +3,19 @@
 #include <array>
 #include <span>
 
-#include "checkpoint/error.h"
-#include "engine/errors.h"
+#include "base/file_error.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {
 
-using checkpoint::CheckpointError;
-
-// An error as texts: its kind ("" for a checkpoint's, else the exit code) and its parts.
+// An error as texts: its kind ("" for a file's, else the exit code) and its parts.
 using Parts = std::array<std::string, 5>;
 
 Parts parts_of_current_exception() {
   try {
     throw;
-  } catch (const CheckpointError& error) {
+  } catch (const FileError& error) {
     return {"", error.file(), error.fqn(), error.problem(), error.cure()};
   } catch (const Error& error) {
     return {std::to_string(static_cast<int>(error.code())), error.where(), "",
@@ -29,7 +27,7 @@ Parts parts_of_current_exception() {
 
 [[noreturn]] void rethrow(const Parts& parts) {
   const auto& [kind, where, fqn, problem, cure] = parts;
-  if (kind.empty()) throw CheckpointError(where, fqn, problem, cure);
+  if (kind.empty()) throw FileError(where, fqn, problem, cure);
   throw Error(static_cast<ExitCode>(std::stoi(kind)), problem, where, cure);
 }
 

@@ -2,7 +2,7 @@
 #include <functional>
 #include <string>
 
-#include "engine/comm/ranks.h"
+#include "zero/ranks.h"
 
 namespace zero {
 
@@ -14,7 +14,7 @@ class Agreement {
       : ranks_(ranks), subject_(std::move(subject)) {}
 
   // Run `body` on this rank; then every rank throws the error of the lowest rank whose
-  // body failed, if any did: an Error as it was, anything else as a CheckpointError.
+  // body failed, if any did: an Error as it was, anything else as a FileError.
   void run(const std::function<void()>& body);
 
   bool is_first() const { return rank() == 0; }

@@ -2,13 +2,11 @@
 
 #include <cstring>
 
-#include "checkpoint/error.h"
-#include "checkpoint/hash.h"
-#include "engine/errors.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "zero/errors.h"
 
 namespace zero {
-
-using checkpoint::text_of;
 
 namespace {
 
@@ -26,7 +24,7 @@ Call make_call(uint64_t sequence, Operation operation, int variant, int64_t byte
   Call call{};
   call.sequence = sequence;
   call.bytes = bytes;
-  call.tag_hash = checkpoint::hash_of(tag.data(), tag.size());
+  call.tag_hash = hash_of(tag.data(), tag.size());
   call.operation = operation;
   call.variant = static_cast<uint8_t>(variant);
   tag.copy(call.tag, sizeof(call.tag));

@@ -3,10 +3,10 @@
 #include <fstream>
 #include <mutex>
 
-#include "engine/activity.h"
 #include "engine/comm/transport.h"
 #include "engine/device/delays.h"
-#include "engine/errors.h"
+#include "engine/watch/activity.h"
+#include "zero/errors.h"
 
 namespace zero {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "checkpoint/dtype.h"
+#include "base/dtype.h"
 
 namespace zero {
 

@@ -12,16 +12,14 @@
 #include <thread>
 #include <vector>
 
-#include "checkpoint/error.h"
-#include "checkpoint/processes.h"
-#include "engine/activity.h"
+#include "base/processes.h"
+#include "base/text.h"
 #include "engine/comm/mpi_transport.h"
-#include "engine/errors.h"
+#include "engine/watch/activity.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {
-
-using checkpoint::text_of;
 
 using Clock = std::chrono::steady_clock;  // stands still while the machine sleeps
 using Seconds = std::chrono::duration<double>;
@@ -35,7 +33,7 @@ enum class Kind : int64_t { kQuestion, kAnswer, kLeave };
 
 // "stopped" for a process of this host, as /proc tells; empty: it does not.
 std::string describe_process(int64_t pid) {
-  const checkpoint::ProcessState state = checkpoint::state_of_process(pid);
+  const ProcessState state = state_of_process(pid);
   if (state.start_time == 0) return "gone";
   static const std::map<char, std::string> kNames = {
       {'T', "stopped"}, {'t', "held by a debugger"}, {'D', "waiting for a disk"},
@@ -58,7 +56,7 @@ class HangWatch::Watcher {
         is_asked_(size_) {
     Process own;
     own.pid = getpid();
-    checkpoint::host_name().copy(own.host, sizeof own.host - 1);
+    host_name().copy(own.host, sizeof own.host - 1);
     check_mpi(MPI_Allgather(&own, sizeof own, MPI_BYTE, processes_.data(), sizeof own,
                             MPI_BYTE, comm_),
               "MPI_Allgather");

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <span>
 
-#include "checkpoint/dtype.h"
+#include "base/dtype.h"
 
 // What transports do with memory of the host.
 namespace zero {

@@ -1,6 +1,6 @@
 #include "engine/comm/collectives.h"
 #include "engine/device/device.h"
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {

@@ -1,17 +1,17 @@
 #include "engine/comm/mpi_ranks.h"
 
+#include <mpi.h>
+
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 
-#include "checkpoint/error.h"
+#include "base/text.h"
 #include "engine/comm/mpi_transport.h"
 #include "engine/comm/shared_transport.h"
 
 namespace zero {
-
-using checkpoint::text_of;
 
 namespace {
 
@@ -135,6 +135,16 @@ MpiSession::~MpiSession() {
 void MpiSession::abort(ExitCode code) {
   MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
   std::_Exit(static_cast<int>(code));
+}
+
+std::pair<std::string, std::string> mpi_versions() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string loaded = text;
+  return {std::to_string(OMPI_MAJOR_VERSION) + "." + std::to_string(OMPI_MINOR_VERSION) +
+              "." + std::to_string(OMPI_RELEASE_VERSION),
+          loaded.substr(0, loaded.find('\n'))};
 }
 
 }  // namespace zero

@@ -2,9 +2,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "engine/comm/transport.h"
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 namespace zero {
 
@@ -56,5 +58,9 @@ std::unique_ptr<Ranks> make_mpi_ranks(const MpiRanksOptions& options = {});
 // All ranks of the program. Without a session, or alone in it: one rank that needs no
 // MPI. Collective.
 std::unique_ptr<Ranks> make_world_ranks(const MpiSession* session);
+
+// Versions of OpenMPI: the headers that this was built with, "4.1.4", and what the
+// library that is loaded says of itself, in a line. MPI need not be initialised.
+std::pair<std::string, std::string> mpi_versions();
 
 }  // namespace zero

@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "engine/activity.h"
 #include "engine/comm/host_memory.h"
-#include "engine/errors.h"
+#include "engine/watch/activity.h"
+#include "zero/errors.h"
 
 namespace zero {
 

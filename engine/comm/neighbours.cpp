@@ -9,14 +9,12 @@
 #include <csignal>
 #include <cstring>
 
-#include "checkpoint/error.h"
-#include "checkpoint/file.h"
-#include "checkpoint/processes.h"
-#include "engine/errors.h"
+#include "base/descriptor.h"
+#include "base/processes.h"
+#include "base/text.h"
+#include "zero/errors.h"
 
 namespace zero {
-
-using checkpoint::text_of;
 
 namespace {
 
@@ -26,7 +24,7 @@ namespace {
               "ranks of one host share memory: run them in one container, as one user");
 }
 
-using SharedFile = std::shared_ptr<checkpoint::Descriptor>;
+using SharedFile = std::shared_ptr<Descriptor>;
 
 std::shared_ptr<std::byte> map(const SharedFile& file, int64_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *file, 0);
@@ -37,7 +35,7 @@ std::shared_ptr<std::byte> map(const SharedFile& file, int64_t bytes) {
 }
 
 bool is_gone(const Identity& identity) {
-  const checkpoint::ProcessState now = checkpoint::state_of_process(identity.process);
+  const ProcessState now = state_of_process(identity.process);
   if (now.start_time == 0) {  // gone, or we lack file descriptors to look
     return kill(static_cast<pid_t>(identity.process), 0) != 0 && errno == ESRCH;
   }
@@ -47,8 +45,7 @@ bool is_gone(const Identity& identity) {
 class ProcessNeighbours final : public Neighbours {
  public:
   std::shared_ptr<std::byte> create(int64_t bytes, MemoryTicket& ticket) override {
-    auto file =
-        std::make_shared<checkpoint::Descriptor>(memfd_create("zero", MFD_CLOEXEC));
+    auto file = std::make_shared<Descriptor>(memfd_create("zero", MFD_CLOEXEC));
     struct stat status;
     if (*file < 0 || ftruncate(*file, bytes) != 0 || fstat(*file, &status) != 0)
       fail("memfd_create", text_of(bytes, " bytes shared by ranks"));
@@ -58,8 +55,7 @@ class ProcessNeighbours final : public Neighbours {
 
   std::shared_ptr<std::byte> open(const MemoryTicket& ticket, int64_t bytes) override {
     const std::string path = text_of("/proc/", ticket.words[0], "/fd/", ticket.words[1]);
-    auto file = std::make_shared<checkpoint::Descriptor>(
-        ::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    auto file = std::make_shared<Descriptor>(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     struct stat status;
     if (*file < 0 || fstat(*file, &status) != 0) fail("open", path);
     if (static_cast<int64_t>(status.st_ino) != ticket.words[2] ||
@@ -71,7 +67,7 @@ class ProcessNeighbours final : public Neighbours {
   }
 
   Identity self() const override {
-    return {getpid(), checkpoint::state_of_process(getpid()).start_time};
+    return {getpid(), state_of_process(getpid()).start_time};
   }
 
   std::string reason_gone(const Identity& identity) const override {

@@ -1,4 +1,4 @@
-#include "engine/comm/ranks.h"
+#include "zero/ranks.h"
 
 #include <algorithm>
 

@@ -4,8 +4,8 @@
 #include <map>
 #include <vector>
 
-#include "checkpoint/hash.h"
-#include "engine/errors.h"
+#include "base/hash.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {
@@ -54,8 +54,7 @@ void require_same_lines(const Lines& lines, const std::string& what,
                         const std::string& cure, Ranks& ranks) {
   if (ranks.size() == 1) return;
   const std::string text = lines.text();
-  const auto hash =
-      static_cast<int64_t>(checkpoint::hash_of(text.data(), text.size()) >> 1);
+  const auto hash = static_cast<int64_t>(hash_of(text.data(), text.size()) >> 1);
   // The largest hash and the largest of the negative ones: the smallest.
   std::array<int64_t, 2> extremes{hash, -hash};
   ranks.all_reduce(extremes, ReduceOp::kMax, what);

@@ -4,7 +4,7 @@
 #include <string>
 #include <type_traits>
 
-#include "engine/comm/ranks.h"
+#include "zero/ranks.h"
 
 namespace zero {
 

@@ -6,14 +6,12 @@
 #include <functional>
 #include <vector>
 
-#include "checkpoint/error.h"
-#include "engine/activity.h"
+#include "base/text.h"
 #include "engine/comm/host_memory.h"
-#include "engine/errors.h"
+#include "engine/watch/activity.h"
+#include "zero/errors.h"
 
 namespace zero {
-
-using checkpoint::text_of;
 
 namespace {
 

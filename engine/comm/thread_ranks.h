@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/comm/ranks.h"
+#include "zero/ranks.h"
 
 namespace zero {
 

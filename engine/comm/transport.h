@@ -6,7 +6,7 @@
 
 #include "engine/comm/call.h"
 #include "engine/comm/collectives.h"
-#include "engine/comm/ranks.h"
+#include "zero/ranks.h"
 
 namespace zero {
 

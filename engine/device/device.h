@@ -47,10 +47,10 @@ class HostStream : public Stream {
 class Device {
  public:
   virtual ~Device() = default;
-  // Which of CUDA's devices it is, and units' tensors are on; -1: it is the host.
-  virtual int cuda_index() const = 0;
+  // Which of num_gpus() it is, and units' tensors are on; -1: it is the host.
+  virtual int gpu_index() const = 0;
   // Is its memory another than the host's? Then copies bring shards in and gradients out.
-  bool has_own_memory() const { return cuda_index() >= 0; }
+  bool has_own_memory() const { return gpu_index() >= 0; }
   virtual std::unique_ptr<Stream> make_stream(const std::string& name) = 0;
   // A thread of the host that works beside the device, and waits for its events.
   virtual std::unique_ptr<HostStream> make_worker(const std::string& name) = 0;

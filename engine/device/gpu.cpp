@@ -7,7 +7,7 @@
 #include <string>
 
 #include "engine/device/gpu_library.h"
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {

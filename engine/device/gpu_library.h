@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "engine/device/gpu.h"
-#include "engine/trace.h"
+#include "engine/watch/trace.h"
 
 namespace zero {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "engine/device/blocks.h"
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 namespace zero {
 
@@ -36,7 +36,7 @@ class HostDevice final : public Device {
     for (void* memory : blocks_.left()) std::free(memory);
   }
 
-  int cuda_index() const override { return -1; }
+  int gpu_index() const override { return -1; }
   std::unique_ptr<Stream> make_stream(const std::string& name) override {
     return make_worker_stream(name, options_);
   }

@@ -12,8 +12,8 @@
 
 #include "engine/device/delays.h"
 #include "engine/device/host_device.h"
-#include "engine/errors.h"
-#include "engine/trace.h"
+#include "engine/watch/trace.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "engine/device/device.h"
-#include "engine/trace.h"
+#include "engine/watch/trace.h"
 
 namespace zero {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/stream_seconds.h"
+#include "zero/reports.h"
 
 namespace zero {
 

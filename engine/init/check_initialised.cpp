@@ -1,14 +1,14 @@
-#include "engine/init/check_initialised.h"
+#include "zero/check_initialised.h"
 
 #include <torch/torch.h>
 
 #include <exception>
 #include <string>
 
-#include "engine/errors.h"
-#include "engine/flat_params.h"
-#include "engine/init/deferred_init.h"
 #include "engine/init/replay.h"
+#include "engine/weights/torch/flat_params.h"
+#include "zero/deferred_init.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {

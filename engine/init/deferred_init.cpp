@@ -1,4 +1,4 @@
-#include "engine/init/deferred_init.h"
+#include "zero/deferred_init.h"
 
 #include <torch/library.h>
 #include <torch/torch.h>
@@ -7,9 +7,9 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "engine/errors.h"
 #include "engine/init/recorded_value.h"
 #include "engine/init/replay.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {

@@ -6,12 +6,12 @@
 #include <optional>
 #include <utility>
 
-#include "checkpoint/names.h"
-#include "engine/activity.h"
+#include "base/names.h"
 #include "engine/comm/agreement.h"
-#include "engine/errors.h"
-#include "engine/init/deferred_init.h"
 #include "engine/init/replay.h"
+#include "engine/watch/activity.h"
+#include "zero/deferred_init.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {
@@ -60,7 +60,7 @@ const std::pair<std::string, InitSpec>* rule_for(const ParamDescription& param,
                                                  const InitRules& rules) {
   const auto found = std::ranges::find_if(rules, [&](const auto& rule) {
     return std::ranges::any_of(param.names, [&](const std::string& name) {
-      return checkpoint::glob_match(rule.first, name);
+      return glob_match(rule.first, name);
     });
   });
   return found == rules.end() ? nullptr : &*found;

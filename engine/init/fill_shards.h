@@ -4,14 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "engine/comm/ranks.h"
-#include "engine/init/init_report.h"
 #include "engine/init/run_functions.h"
 #include "engine/init/shard_writer.h"
-#include "engine/model_scan.h"
-#include "engine/options.h"
-#include "engine/shard_store.h"
+#include "engine/unit/model_scan.h"
+#include "engine/weights/shard_store.h"
 #include "offload/thread_pool.h"
+#include "zero/options.h"
+#include "zero/ranks.h"
+#include "zero/reports.h"
 
 namespace zero {
 

@@ -6,12 +6,12 @@
 #include <span>
 #include <string>
 
-#include "checkpoint/hash.h"
-#include "engine/activity.h"
+#include "base/hash.h"
 #include "engine/comm/agreement.h"
 #include "engine/comm/same_lines.h"
-#include "engine/errors.h"
-#include "engine/init/deferred_init.h"
+#include "engine/watch/activity.h"
+#include "zero/deferred_init.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {
@@ -111,7 +111,7 @@ void require_same_values(const ScannedModel& model, Ranks& ranks) {
   });
   if (ranks.size() == 1) return;
   const Activity::Stretch stretch("comparing first values");
-  std::vector<checkpoint::Hasher> hashers(model.params.size());
+  std::vector<Hasher> hashers(model.params.size());
   for_each_piece(model, OwnValues(model),
                  [&](size_t param, int64_t, std::span<const float> values) {
                    hashers[param].add(values.data(), values.size_bytes());

@@ -1,10 +1,10 @@
 #pragma once
 #include <vector>
 
-#include "engine/comm/ranks.h"
-#include "engine/init/init_report.h"
 #include "engine/init/shard_writer.h"
-#include "engine/model_scan.h"
+#include "engine/unit/model_scan.h"
+#include "zero/ranks.h"
+#include "zero/reports.h"
 
 namespace zero {
 

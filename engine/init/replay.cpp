@@ -8,8 +8,8 @@
 #include <mutex>
 #include <set>
 
-#include "engine/errors.h"
 #include "offload/philox.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {

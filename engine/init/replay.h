@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/init/init_spec.h"
 #include "engine/init/recorded_value.h"
+#include "zero/init_spec.h"
 
 namespace zero {
 

@@ -8,11 +8,11 @@
 #include <exception>
 #include <set>
 
-#include "engine/errors.h"
-#include "engine/init/deferred_init.h"
 #include "engine/init/recorded_value.h"
 #include "engine/init/replay.h"
 #include "offload/philox.h"
+#include "zero/deferred_init.h"
+#include "zero/errors.h"
 
 namespace zero {
 

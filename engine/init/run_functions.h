@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/model_scan.h"
-#include "engine/options.h"
+#include "engine/unit/model_scan.h"
+#include "zero/options.h"
 
 namespace zero {
 

@@ -6,10 +6,10 @@
 #include <limits>
 #include <stdexcept>
 
-#include "engine/activity.h"
 #include "engine/comm/agreement.h"
-#include "engine/errors.h"
+#include "engine/watch/activity.h"
 #include "offload/philox.h"
+#include "zero/errors.h"
 
 namespace zero {
 

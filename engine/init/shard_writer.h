@@ -8,13 +8,13 @@
 #include <span>
 #include <vector>
 
-#include "engine/comm/ranks.h"
-#include "engine/init/init_report.h"
-#include "engine/model_scan.h"
 #include "engine/plan/flat_layout.h"
-#include "engine/shard_store.h"
+#include "engine/unit/model_scan.h"
+#include "engine/weights/shard_store.h"
 #include "offload/exact_sum.h"
 #include "offload/thread_pool.h"
+#include "zero/ranks.h"
+#include "zero/reports.h"
 
 namespace zero {
 

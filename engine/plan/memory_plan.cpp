@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "engine/options.h"
 #include "engine/plan/unit_plan.h"
+#include "zero/options.h"
 
 namespace zero {
 namespace {

@@ -3,8 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/dtype.h"
+#include "base/dtype.h"
 #include "engine/plan/slot_plan.h"
+#include "zero/reports.h"
 
 namespace zero {
 
@@ -31,12 +32,6 @@ struct ShardArray {
   bool on_gpu = false;
 
   int64_t bytes(const UnitPlan& plan) const;
-};
-
-struct MemoryEntry {
-  std::string owner;  // "masters", "exp_avg", "gather ring", ...
-  std::string tier;   // "host" or "device"
-  int64_t bytes = 0;
 };
 
 // Every byte the engine will allocate on one rank, by owner and tier, known before

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "engine/options.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/unit_plan.h"
+#include "zero/options.h"
 
 namespace zero {
 namespace {

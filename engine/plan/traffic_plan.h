@@ -1,6 +1,6 @@
 #pragma once
 #include "engine/plan/memory_plan.h"
-#include "engine/traffic.h"
+#include "zero/reports.h"
 
 namespace zero {
 

@@ -6,9 +6,9 @@
 #include <set>
 #include <tuple>
 
-#include "checkpoint/error.h"
-#include "checkpoint/names.h"
-#include "engine/errors.h"
+#include "base/names.h"
+#include "base/text.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {
@@ -61,7 +61,7 @@ std::vector<int64_t> subtree_numels(const std::vector<UnitDescription>& units,
 // Index of the first matching group; -1 when none does.
 int group_of(const std::vector<ParamGroup>& groups, const std::string& fqn) {
   for (size_t i = 0; i < groups.size(); ++i) {
-    if (checkpoint::glob_match(groups[i].pattern, fqn)) return static_cast<int>(i);
+    if (glob_match(groups[i].pattern, fqn)) return static_cast<int>(i);
   }
   return -1;
 }
@@ -156,13 +156,13 @@ void add_parts(UnitPlan& plan, const std::vector<UnitDescription>& units,
 }  // namespace
 
 void check_fqn(const std::string& fqn) {
-  std::string fault = checkpoint::flaw_of_name(fqn);
+  std::string fault = flaw_of_name(fqn);
   const bool has_gap =
       fqn.find("..") != std::string::npos || fqn.starts_with('.') || fqn.ends_with('.');
   if (fault.empty() && has_gap) fault = "the name has an empty component";
   if (fault.empty()) return;
   throw usage("a tensor of this name cannot be saved: " + fault,
-              checkpoint::printable(fqn.substr(0, 64)) + (fqn.size() > 64 ? "..." : ""),
+              printable(fqn.substr(0, 64)) + (fqn.size() > 64 ? "..." : ""),
               "register it under a name that can be a key of a checkpoint");
 }
 
@@ -175,7 +175,7 @@ UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
     for (const std::string& name : param.names) {
       check_fqn(name);
       if (!names.insert(name).second) {
-        throw usage("two parameters have the same name", checkpoint::printable(name),
+        throw usage("two parameters have the same name", printable(name),
                     "register them under different names");
       }
     }

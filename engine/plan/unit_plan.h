@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/options.h"
 #include "engine/plan/flat_layout.h"
+#include "zero/options.h"
 
 namespace zero {
 
@@ -74,7 +74,7 @@ struct UnitPlan {
 // Bytes of the gathered weights, by all ranks together.
 int64_t full_bytes(const PlannedPart& part);
 
-// Throw Error(kUsage) unless a name can be a key of a checkpoint (checkpoint/names.h) and
+// Throw Error(kUsage) unless a name can be a key of a checkpoint (base/names.h) and
 // has no empty components.
 void check_fqn(const std::string& fqn);
 

@@ -5,7 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "offload/bf16.h"
+#include "base/bf16.h"
+#include "offload/convert.h"
 
 namespace zero {
 namespace {

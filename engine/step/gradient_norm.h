@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/comm/ranks.h"
-#include "engine/options.h"
 #include "engine/plan/unit_plan.h"
-#include "engine/shard_store.h"
+#include "engine/weights/shard_store.h"
 #include "offload/exact_sum.h"
 #include "offload/thread_pool.h"
+#include "zero/options.h"
+#include "zero/ranks.h"
 
 namespace zero {
 

@@ -1,10 +1,10 @@
-#include "engine/step/loss_scale.h"
+#include "zero/loss_scale.h"
 
 #include <algorithm>
 #include <bit>
 #include <string>
 
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/step/lr_schedule.h"
+#include "zero/lr_schedule.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string>
 
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {

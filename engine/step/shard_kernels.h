@@ -3,7 +3,7 @@
 #include <memory>
 #include <span>
 
-#include "checkpoint/dtype.h"
+#include "base/dtype.h"
 #include "engine/device/device.h"
 #include "engine/step/addition.h"
 #include "engine/step/gradient_norm.h"

@@ -1,7 +1,7 @@
 #include "engine/step/update_queue.h"
 
-#include "engine/activity.h"
 #include "engine/device/delays.h"
+#include "engine/watch/activity.h"
 
 namespace zero {
 

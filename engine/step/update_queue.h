@@ -3,13 +3,13 @@
 #include <vector>
 
 #include "engine/device/device.h"
-#include "engine/options.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/unit_plan.h"
-#include "engine/shard_store.h"
 #include "engine/step/shard_kernels.h"
+#include "engine/weights/shard_store.h"
 #include "offload/thread_pool.h"
 #include "offload/update.h"
+#include "zero/options.h"
 
 namespace zero {
 

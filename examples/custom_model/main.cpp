@@ -4,17 +4,17 @@
 //   mpirun -n 2 custom_model RUN_FOLDER STEPS      trains up to STEPS, or goes on from
 //   the folder's last checkpoint
 #include <torch/torch.h>
+#include <zero/deferred_init.h>
+#include <zero/engine.h>
+#include <zero/ranks.h>
+#include <zero/save_load.h>
+#include <zero/unit.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "checkpoint/find.h"
-#include "engine/comm/ranks.h"
-#include "engine/engine.h"
-#include "engine/init/deferred_init.h"
-#include "engine/save_load.h"
-#include "engine/unit.h"
 
 namespace nn = torch::nn;
 namespace F = torch::nn::functional;

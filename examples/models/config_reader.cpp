@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/json.h"
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 namespace zero {
 

@@ -1,6 +1,6 @@
 #include "examples/models/decoder.h"
 
-#include "engine/chunked_loss.h"
+#include "zero/chunked_loss.h"
 
 namespace zero {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/offloaded_bytes.h"
+#include "zero/reports.h"
 
 namespace zero {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {

@@ -4,9 +4,9 @@
 #include <memory>
 #include <optional>
 
-#include "engine/init/init_spec.h"
-#include "engine/unit.h"
 #include "examples/models/decoder.h"
+#include "zero/init_spec.h"
+#include "zero/unit.h"
 
 namespace zero {
 

@@ -2,7 +2,7 @@
 #include <memory>
 #include <utility>
 
-#include "engine/unit.h"
+#include "zero/unit.h"
 
 namespace zero {
 

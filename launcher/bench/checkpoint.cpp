@@ -9,8 +9,8 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
-#include "engine/errors.h"
 #include "launcher/bench/benches.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

@@ -4,11 +4,11 @@
 #include <span>
 
 #include "engine/comm/collectives.h"
-#include "engine/comm/ranks.h"
 #include "engine/device/host_device.h"
 #include "launcher/bench/benches.h"
 #include "launcher/process/binding.h"
 #include "launcher/process/world.h"
+#include "zero/ranks.h"
 
 namespace zero::launcher {
 namespace {

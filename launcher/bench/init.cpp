@@ -1,5 +1,3 @@
-#include "engine/comm/ranks.h"
-#include "engine/engine.h"
 #include "launcher/bench/benches.h"
 #include "launcher/data/batches.h"
 #include "launcher/process/environment.h"
@@ -8,6 +6,8 @@
 #include "launcher/run/lines.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/derived.h"
+#include "zero/engine.h"
+#include "zero/ranks.h"
 
 namespace zero::launcher {
 BenchOfRanks bench_init(const BenchOptions& options, const ModelFamilies& models) {

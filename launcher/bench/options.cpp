@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <optional>
 
-#include "engine/errors.h"
 #include "launcher/run/lines.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/help.h"
 #include "launcher/settings/names.h"
 #include "launcher/settings/values.h"
 #include "offload/topology.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "checkpoint/dtype.h"
-#include "engine/compute_type.h"
+#include "base/dtype.h"
+#include "engine/device/torch/compute_type.h"
 #include "launcher/process/runner.h"
 
 namespace zero::launcher {

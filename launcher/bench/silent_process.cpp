@@ -9,13 +9,13 @@
 #include <csignal>
 #include <exception>
 
-#include "engine/errors.h"
 #include "launcher/bench/rounds.h"
 #include "launcher/process/child.h"
 #include "launcher/process/environment.h"
 #include "launcher/run/console.h"
 #include "launcher/run/report.h"
 #include "offload/affinity.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

@@ -4,8 +4,6 @@
 #include <random>
 #include <span>
 
-#include "engine/comm/ranks.h"
-#include "engine/engine.h"
 #include "launcher/bench/benches.h"
 #include "launcher/bench/plain_loop.h"
 #include "launcher/bench/silent_process.h"
@@ -20,6 +18,8 @@
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/derived.h"
 #include "offload/topology.h"
+#include "zero/engine.h"
+#include "zero/ranks.h"
 
 namespace zero::launcher {
 namespace {

@@ -2,9 +2,9 @@
 #include <memory>
 
 #include "engine/device/gpu.h"
-#include "engine/errors.h"
 #include "launcher/bench/benches.h"
 #include "offload/host_arena.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

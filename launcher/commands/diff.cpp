@@ -2,8 +2,8 @@
 
 #include <cstdio>
 
-#include "engine/errors.h"
 #include "launcher/commands/verbs.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 

@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <optional>
 
-#include "engine/errors.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/doctor/disk.h"
 #include "launcher/doctor/gpus.h"
@@ -14,6 +13,7 @@
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/run/report.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include "engine/errors.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 #include "launcher/run/resume.h"
 #include "launcher/settings/values.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

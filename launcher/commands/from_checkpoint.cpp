@@ -7,11 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/reader.h"
-#include "engine/choose_gpu.h"
-#include "engine/comm/ranks.h"
-#include "engine/engine.h"
-#include "engine/load_safetensors.h"
-#include "engine/save_load.h"
+#include "engine/comm/choose_gpu.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/data/sampler.h"
 #include "launcher/data/token_source.h"
@@ -33,6 +29,10 @@
 #include "launcher/settings/config.h"
 #include "launcher/settings/derived.h"
 #include "launcher/settings/values.h"
+#include "zero/engine.h"
+#include "zero/load_safetensors.h"
+#include "zero/ranks.h"
+#include "zero/save_load.h"
 
 namespace zero::launcher {
 namespace {

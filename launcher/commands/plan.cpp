@@ -6,7 +6,6 @@
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/io.h"
-#include "engine/errors.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/data/token_source.h"
 #include "launcher/huggingface/agree_on_model.h"
@@ -19,6 +18,7 @@
 #include "launcher/settings/config.h"
 #include "launcher/settings/setting_table.h"
 #include "offload/available_memory.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

@@ -3,15 +3,16 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/file_error.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/format.h"
 #include "checkpoint/io.h"
-#include "engine/errors.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/report/page.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {
@@ -56,7 +57,7 @@ void write_page(const std::string& path, const std::string& page) {
     try {
       checkpoint::write_text(folder, copy, page, io);
       if (io.rename(folder.descriptor(), copy.c_str(), name.c_str()) != 0)
-        checkpoint::throw_errno(folder.path_of(copy), "rename to " + name, errno);
+        throw_errno(folder.path_of(copy), "rename to " + name, errno);
     } catch (const checkpoint::CheckpointError&) {
       io.unlink(folder.descriptor(), copy.c_str(), false);
       throw;

@@ -4,9 +4,6 @@
 #include <memory>
 
 #include "checkpoint/find.h"
-#include "engine/errors.h"
-#include "engine/save_load.h"
-#include "engine/save_seed.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/data/batches.h"
 #include "launcher/data/token_file.h"
@@ -18,6 +15,9 @@
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/derived.h"
+#include "zero/errors.h"
+#include "zero/save_load.h"
+#include "zero/save_seed.h"
 
 namespace zero::launcher {
 namespace {

@@ -3,12 +3,11 @@
 #include <exception>
 #include <filesystem>
 
+#include "base/processes.h"
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/io.h"
-#include "checkpoint/processes.h"
-#include "engine/device/gpu.h"
-#include "engine/errors.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/doctor/gpus.h"
 #include "launcher/doctor/libraries.h"
@@ -22,6 +21,8 @@
 #include "launcher/selftest/promises.h"
 #include "launcher/selftest/report.h"
 #include "launcher/settings/config.h"
+#include "zero/errors.h"
+#include "zero/gpu.h"
 
 namespace zero::launcher {
 namespace {
@@ -37,7 +38,7 @@ std::vector<std::pair<std::string, std::string>> private_names(const Lab& lab) {
   return {{lab.folder(), "FOLDER"},
           {program.parent_path(), "BIN"},
           {variable_or_nothing("HOME"), "HOME"},
-          {checkpoint::host_name(), "HOST"},
+          {host_name(), "HOST"},
           {variable_or_nothing("USER"), "USER"}};
 }
 

@@ -1,8 +1,8 @@
 #include "launcher/look/verify.h"
 
-#include "engine/errors.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/run/console.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 namespace zero::data {
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/descriptor.h"
 #include "launcher/data/error.h"
 
 namespace zero::data {
@@ -24,13 +25,6 @@ namespace {
                      : "check --data, the file's permissions and its file system";
   throw DataError(what + ": " + std::strerror(code), path, cure);
 }
-
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
 
 }  // namespace
 
@@ -71,10 +65,10 @@ MappedFile::Stamp MappedFile::read_stamp() const {
 
 std::shared_ptr<const unsigned char> MappedFile::map() const {
   const Descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0) throw_errno("cannot open the data file", path_);
+  if (file < 0) throw_errno("cannot open the data file", path_);
   const auto num_bytes = static_cast<size_t>(stamp_.size_bytes);
   if (num_bytes == 0) return nullptr;  // mmap refuses an empty range
-  void* memory = ::mmap(nullptr, num_bytes, PROT_READ, MAP_SHARED, file.fd, 0);
+  void* memory = ::mmap(nullptr, num_bytes, PROT_READ, MAP_SHARED, file, 0);
   if (memory == MAP_FAILED) throw_errno("cannot map the data file", path_);
   return {static_cast<const unsigned char*>(memory),
           [num_bytes](const unsigned char* bytes) {

@@ -1,7 +1,6 @@
 #include "launcher/data/token_file.h"
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cassert>
@@ -10,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/hash.h"
 #include "launcher/data/error.h"
 #include "launcher/data/text_check.h"
 
@@ -133,18 +133,16 @@ void TokenFile::check_ids(int64_t vocab_size, const OnRead& on_read) const {
 }
 
 uint64_t TokenFile::content_hash(uint64_t seed, const OnRead& on_read) const {
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
-                                                                       &XXH3_freeState);
-  XXH3_64bits_reset_withSeed(state.get(), seed);
+  Hasher hasher(seed);
   // Both lengths go first: no two files can then give one stream of bytes.
   const int64_t lengths[] = {std::ssize(name_), file_.size_bytes()};
-  XXH3_64bits_update(state.get(), lengths, sizeof(lengths));
-  XXH3_64bits_update(state.get(), name_.data(), name_.size());
+  hasher.add(lengths, sizeof(lengths));
+  hasher.add(name_.data(), name_.size());
   for_each_chunk(file_, 0, on_read,
                  [&](const unsigned char* bytes, int64_t, int64_t num_bytes) {
-                   XXH3_64bits_update(state.get(), bytes, static_cast<size_t>(num_bytes));
+                   hasher.add(bytes, static_cast<size_t>(num_bytes));
                  });
-  return XXH3_64bits_digest(state.get());
+  return hasher.digest();
 }
 
 }  // namespace zero::data

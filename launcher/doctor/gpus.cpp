@@ -5,12 +5,12 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "engine/device/gpu.h"
-#include "engine/errors.h"
+#include "base/system_files.h"
 #include "launcher/doctor/libraries.h"
 #include "launcher/process/child.h"
 #include "launcher/run/lines.h"
-#include "offload/system_files.h"
+#include "zero/errors.h"
+#include "zero/gpu.h"
 
 namespace zero::launcher {
 namespace {

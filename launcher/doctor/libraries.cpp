@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "checkpoint/hdf5_versions.h"
-#include "engine/comm/mpi_versions.h"
-#include "offload/tbb_versions.h"
+#include "checkpoint/h5_files.h"
+#include "engine/comm/mpi_ranks.h"
+#include "offload/thread_pool.h"
 
 namespace zero::launcher {
 namespace {

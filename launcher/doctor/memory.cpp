@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/system_files.h"
 #include "launcher/run/lines.h"
 #include "offload/affinity.h"
 #include "offload/available_memory.h"
-#include "offload/system_files.h"
 #include "offload/topology.h"
 
 namespace zero::launcher {

@@ -10,14 +10,14 @@
 #include <set>
 #include <sstream>
 
-#include "checkpoint/processes.h"
-#include "engine/comm/mpi_versions.h"
-#include "engine/comm/ranks.h"
+#include "base/processes.h"
+#include "engine/comm/mpi_ranks.h"
 #include "launcher/doctor/libraries.h"
 #include "launcher/process/environment.h"
 #include "launcher/process/start_ranks.h"
 #include "launcher/run/report.h"
 #include "offload/affinity.h"
+#include "zero/ranks.h"
 
 namespace zero::launcher {
 namespace {
@@ -189,7 +189,7 @@ std::optional<Hello> join_hello(const std::vector<std::string>& environment,
 }
 
 std::string hello_of(const World& world) {
-  const auto hosts = world.make_ranks()->gather(checkpoint::host_name());
+  const auto hosts = world.make_ranks()->gather(host_name());
   const size_t num_hosts = std::set(hosts.begin(), hosts.end()).size();
   return fmt::format("hello from {} ranks on {} host{}", hosts.size(), num_hosts,
                      num_hosts == 1 ? "" : "s");

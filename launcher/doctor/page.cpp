@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <exception>
 
-#include "engine/errors.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 #include "launcher/run/report.h"
 #include "launcher/settings/help.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <fstream>
 
+#include "base/system_files.h"
 #include "offload/affinity.h"
 #include "offload/kernels.h"
-#include "offload/system_files.h"
 #include "offload/topology.h"
 
 namespace zero::launcher {

@@ -5,11 +5,11 @@
 #include "checkpoint/error.h"
 #include "checkpoint/reader.h"
 #include "engine/comm/agreement.h"
-#include "engine/errors.h"
 #include "launcher/data/token_file.h"
 #include "launcher/data/token_source.h"
 #include "launcher/run/resume.h"
 #include "launcher/run/saved_run.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

@@ -5,19 +5,20 @@
 #include <filesystem>
 #include <future>
 
+#include "base/file_error.h"
 #include "checkpoint/buffer.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/format.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors_writer.h"
-#include "engine/activity.h"
-#include "engine/errors.h"
+#include "engine/watch/activity.h"
 #include "launcher/data/token_file.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/run/saved_run.h"
 #include "launcher/settings/chosen_model.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {
@@ -243,7 +244,7 @@ void publish(const std::string& partial, const std::string& to) {
   std::error_code error;
   if (!fs::exists(to, error)) {
     fs::rename(partial, to, error);
-    if (error) checkpoint::throw_errno(to, "rename " + partial, error.value());
+    if (error) throw_errno(to, "rename " + partial, error.value());
     return;
   }
   const checkpoint::Folder from(partial), target(to);
@@ -255,7 +256,7 @@ void publish(const std::string& partial, const std::string& to) {
   }
   for (const std::string& name : names) {
     fs::rename(from.path_of(name), target.path_of(name), error);
-    if (error) checkpoint::throw_errno(target.path_of(name), "rename", error.value());
+    if (error) throw_errno(target.path_of(name), "rename", error.value());
   }
   target.sync(io);
 }

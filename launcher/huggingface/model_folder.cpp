@@ -5,16 +5,17 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/find.h"
 #include "checkpoint/format.h"
 #include "checkpoint/json.h"
-#include "engine/errors.h"
 #include "launcher/run/lines.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/names.h"
 #include "launcher/settings/values.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {
@@ -101,7 +102,7 @@ std::vector<std::string> notes_on(const ModelFamily& family, const json& config)
   const std::vector<std::string> unread = unread_keys(family, config);
   if (!unread.empty()) {
     std::vector<std::string> names;
-    for (const std::string& key : unread) names.push_back(checkpoint::printable(key));
+    for (const std::string& key : unread) names.push_back(zero::printable(key));
     notes.push_back(fmt::format("config.json has keys that say nothing here: {}",
                                 fmt::join(names, ", ")));
   }

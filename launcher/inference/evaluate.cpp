@@ -4,9 +4,9 @@
 #include <numeric>
 #include <vector>
 
-#include "engine/activity.h"
-#include "engine/comm/ranks.h"
+#include "engine/watch/activity.h"
 #include "launcher/process/runner.h"
+#include "zero/ranks.h"
 
 namespace zero::launcher {
 namespace {

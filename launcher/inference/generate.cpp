@@ -7,12 +7,12 @@
 #include <sstream>
 #include <utility>
 
-#include "checkpoint/names.h"
-#include "engine/errors.h"
+#include "base/names.h"
 #include "launcher/data/token_file.h"
 #include "launcher/run/console.h"
 #include "launcher/settings/values.h"
 #include "offload/philox.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {
@@ -116,7 +116,7 @@ std::string TokenWriter::finish() { return printable(std::exchange(waiting_, "")
 std::string TokenWriter::whole_characters() {
   std::string shown;
   while (!waiting_.empty()) {
-    const size_t bytes = checkpoint::first_character(waiting_).bytes;
+    const size_t bytes = first_character(waiting_).bytes;
     if (bytes == 0 && may_begin_character(waiting_)) break;
     shown += printable(waiting_.substr(0, std::max<size_t>(bytes, 1)));
     waiting_.erase(0, std::max<size_t>(bytes, 1));

@@ -7,10 +7,10 @@
 #include <map>
 #include <utility>
 
+#include "base/text.h"
 #include "checkpoint/buffer.h"
 #include "checkpoint/error.h"
-#include "engine/activity.h"
-#include "engine/errors.h"
+#include "engine/watch/activity.h"
 #include "launcher/bench/rounds.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/look/folders.h"
@@ -18,6 +18,7 @@
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 #include "launcher/settings/chosen_model.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

@@ -6,16 +6,17 @@
 #include <map>
 #include <set>
 
+#include "base/names.h"
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/find.h"
 #include "checkpoint/format.h"
-#include "checkpoint/names.h"
-#include "engine/errors.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/run/resume.h"
 #include "launcher/settings/names.h"
 #include "launcher/settings/values.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {
@@ -55,7 +56,7 @@ std::string near(const std::string& glob, const std::set<std::string>& names) {
   std::string wanted = glob;
   std::erase(wanted, '*');
   const std::string name = nearest(wanted, {names.begin(), names.end()});
-  if (!name.empty()) return "; nearest: " + checkpoint::printable(name);
+  if (!name.empty()) return "; nearest: " + zero::printable(name);
   std::map<std::string, std::string> parts;  // and a name that has it
   for (const std::string& each : names)
     for (const std::string& part : split(each, '.')) parts.emplace(part, each);
@@ -64,8 +65,8 @@ std::string near(const std::string& glob, const std::set<std::string>& names) {
   for (const std::string& part : split(wanted, '.')) {
     const std::string found = parts.contains(part) ? "" : nearest(part, words);
     if (!found.empty())
-      return fmt::format("; nearest: {}, as in {}", checkpoint::printable(found),
-                         checkpoint::printable(parts[found]));
+      return fmt::format("; nearest: {}, as in {}", zero::printable(found),
+                         zero::printable(parts[found]));
   }
   return "";
 }
@@ -90,10 +91,10 @@ std::vector<const StoredTensor*> select(const Manifest& manifest,
                                         bool with_state) {
   std::set<std::string> by_alias;
   for (const auto& [alias, fqn] : manifest.aliases)
-    if (checkpoint::matches_any(globs, alias)) by_alias.insert(fqn);
+    if (matches_any(globs, alias)) by_alias.insert(fqn);
   std::vector<const StoredTensor*> selected;
   for (const StoredTensor& tensor : manifest.tensors) {
-    const bool is_named = globs.empty() || checkpoint::matches_any(globs, tensor.fqn) ||
+    const bool is_named = globs.empty() || matches_any(globs, tensor.fqn) ||
                           (!is_replicated(tensor.kind) && by_alias.contains(tensor.fqn));
     if (is_named && is_shown(tensor.kind, with_state)) selected.push_back(&tensor);
   }
@@ -106,9 +107,7 @@ void require_matches(const std::vector<const Manifest*>& manifests,
   for (const Manifest* manifest : manifests) names.merge(names_in(*manifest, with_state));
   std::string lost;
   for (const std::string& glob : globs) {
-    const auto matches = [&](const std::string& name) {
-      return checkpoint::glob_match(glob, name);
-    };
+    const auto matches = [&](const std::string& name) { return glob_match(glob, name); };
     if (std::ranges::any_of(names, matches)) continue;
     lost += fmt::format("{}{} matches no tensor{}", lost.empty() ? "" : "\n  - ", glob,
                         near(glob, names));

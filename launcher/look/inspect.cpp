@@ -7,11 +7,12 @@
 #include <algorithm>
 #include <ctime>
 
+#include "base/file_error.h"
+#include "base/text.h"
 #include "checkpoint/buffer.h"
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
-#include "engine/activity.h"
-#include "engine/errors.h"
+#include "engine/watch/activity.h"
 #include "launcher/bench/rounds.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/look/folders.h"
@@ -20,6 +21,7 @@
 #include "launcher/run/lines.h"
 #include "launcher/run/saved_run.h"
 #include "launcher/settings/chosen_model.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {
@@ -30,7 +32,7 @@ using checkpoint::StoredTensor;
 
 struct stat status_of(const std::string& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) checkpoint::throw_errno(path, "examine", errno);
+  if (::stat(path.c_str(), &status) != 0) throw_errno(path, "examine", errno);
   return status;
 }
 

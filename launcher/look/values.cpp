@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "checkpoint/floats.h"
+#include "base/floats.h"
 
 namespace zero::launcher {
 namespace {
@@ -37,7 +37,7 @@ void to_doubles(DType dtype, const char* from, int64_t n, double* to) {
     case DType::kBf16:
     case DType::kFp16: {
       std::array<float, kBlock> wide;
-      checkpoint::widen(dtype, from, n, wide.data());
+      widen(dtype, from, n, wide.data());
       std::copy_n(wide.begin(), n, to);
       return;
     }

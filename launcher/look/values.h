@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "checkpoint/dtype.h"
+#include "base/dtype.h"
 
 // What values are like, and how far they are from others. All arithmetic is in fp64; the
 // order of sums depends on nothing but the values' places.

@@ -6,15 +6,16 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/names.h"
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/find.h"
-#include "checkpoint/names.h"
-#include "engine/activity.h"
-#include "engine/errors.h"
+#include "engine/watch/activity.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 #include "launcher/run/resume.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

@@ -1,11 +1,11 @@
-#include "engine/choose_gpu.h"
-#include "engine/engine.h"
-#include "engine/errors.h"
+#include "engine/comm/choose_gpu.h"
 #include "launcher/data/batches.h"
 #include "launcher/plan/offload_choice.h"
 #include "launcher/plan/run_plan.h"
 #include "launcher/process/runner.h"
 #include "launcher/settings/derived.h"
+#include "zero/engine.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

@@ -10,13 +10,13 @@
 #include <sstream>
 #include <thread>
 
-#include "checkpoint/dtype.h"
-#include "engine/choose_gpu.h"
-#include "engine/comm/ranks.h"
-#include "engine/device/gpu.h"
-#include "engine/errors.h"
+#include "base/dtype.h"
+#include "engine/comm/choose_gpu.h"
 #include "launcher/process/environment.h"
 #include "launcher/settings/values.h"
+#include "zero/errors.h"
+#include "zero/gpu.h"
+#include "zero/ranks.h"
 
 namespace zero::launcher {
 namespace {

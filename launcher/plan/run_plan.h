@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "engine/plan/memory_plan.h"
-#include "engine/traffic.h"
 #include "launcher/model.h"
 #include "launcher/settings/settings.h"
+#include "zero/reports.h"
 
 namespace zero {
 class Ranks;

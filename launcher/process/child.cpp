@@ -13,8 +13,8 @@
 #include <filesystem>
 #include <thread>
 
-#include "engine/errors.h"
 #include "launcher/process/stop.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

@@ -5,8 +5,8 @@
 #include <limits>
 #include <set>
 
-#include "engine/engine.h"
-#include "engine/init/deferred_init.h"
+#include "zero/deferred_init.h"
+#include "zero/engine.h"
 
 namespace zero::launcher {
 namespace {

@@ -10,12 +10,12 @@
 #include <fstream>
 #include <thread>
 
-#include "engine/errors.h"
 #include "launcher/process/child.h"
 #include "launcher/process/environment.h"
 #include "launcher/process/stop.h"
 #include "launcher/run/console.h"
 #include "offload/affinity.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

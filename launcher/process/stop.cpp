@@ -14,10 +14,10 @@
 #include <cstring>
 #include <fstream>
 
-#include "engine/errors.h"
 #include "launcher/process/environment.h"
 #include "launcher/process/world.h"
 #include "launcher/run/run_folder.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

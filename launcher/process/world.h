@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 namespace zero {
 class Ranks;

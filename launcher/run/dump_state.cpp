@@ -8,8 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/engine.h"
-#include "engine/errors.h"
+#include "zero/engine.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

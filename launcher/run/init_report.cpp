@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/init/init_report.h"
+#include "zero/reports.h"
 
 namespace zero::launcher {
 

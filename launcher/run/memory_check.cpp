@@ -6,16 +6,16 @@
 #include <limits>
 #include <stdexcept>
 
-#include "checkpoint/processes.h"
+#include "base/processes.h"
 #include "engine/comm/agreement.h"
-#include "engine/comm/ranks.h"
-#include "engine/errors.h"
 #include "launcher/process/environment.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 #include "offload/available_memory.h"
+#include "zero/errors.h"
+#include "zero/ranks.h"
 
 namespace zero::launcher {
 namespace {
@@ -61,14 +61,14 @@ void require_memory(Ranks& ranks, const World& world, const RunPlan& plan,
       throw Error(ExitCode::kEnvironment,
                   "a GPU's memory does not suffice: the engine takes " +
                       gpu_text(plan.engine_gpu_bytes(), gpu_room, settings),
-                  "host " + checkpoint::host_name(), advice());
+                  "host " + host_name(), advice());
     }
     if (engine * plan.ranks_on_node <= room) return;
     throw Error(
         ExitCode::kEnvironment,
         "memory does not suffice: the engine takes " +
             need_text(plan, engine, room, settings),
-        "host " + checkpoint::host_name(),
+        "host " + host_name(),
         (room == settings.host_memory ? "a larger --host-memory, or " : "") + advice());
   });
   const int64_t all = plan.rank_bytes() - plan.gpu_bytes() - plan.program;

@@ -4,12 +4,11 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "engine/step_report.h"
-#include "engine/traffic.h"
 #include "launcher/run/append_file.h"
 #include "launcher/run/csv_file.h"
 #include "launcher/run/shares.h"
 #include "launcher/run/tensorboard.h"
+#include "zero/reports.h"
 
 namespace zero::launcher {
 

@@ -13,6 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/descriptor.h"
+#include "base/file_error.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/format.h"
@@ -138,10 +140,10 @@ class Log {
       struct stat old {};
       if (::fstat(descriptor_, &old) != 0 ||
           ::fchmod(file.descriptor(), old.st_mode) != 0)
-        checkpoint::throw_errno(folder.path_of(copy), "give it the log's mode", errno);
+        throw_errno(folder.path_of(copy), "give it the log's mode", errno);
       file.sync(io);
       if (io.rename(folder.descriptor(), copy.c_str(), name.c_str()) != 0)
-        checkpoint::throw_errno(folder.path_of(copy), "rename to " + name, errno);
+        throw_errno(folder.path_of(copy), "rename to " + name, errno);
     } catch (const checkpoint::CheckpointError&) {
       io.unlink(folder.descriptor(), copy.c_str(), false);
       throw;
@@ -153,7 +155,7 @@ class Log {
   }
 
   const std::string path_;
-  const checkpoint::Descriptor descriptor_;
+  const Descriptor descriptor_;
   int64_t size_ = 0;
 };
 

@@ -3,7 +3,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "checkpoint/processes.h"
+#include "base/processes.h"
 
 namespace zero::launcher {
 namespace {
@@ -12,7 +12,7 @@ using Clock = std::chrono::steady_clock;
 const Clock::time_point loaded_at = Clock::now();
 
 double start_in_seconds() {
-  const int64_t ticks = checkpoint::state_of_process(getpid()).start_time;
+  const int64_t ticks = state_of_process(getpid()).start_time;
   return ticks == 0
              ? -1
              : static_cast<double>(ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));

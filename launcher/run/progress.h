@@ -3,7 +3,7 @@
 #include <string>
 #include <thread>
 
-#include "engine/activity.h"
+#include "engine/watch/activity.h"
 
 // How far long work is: reading, first values, loading, saving.
 namespace zero::launcher {

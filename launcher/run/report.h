@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 

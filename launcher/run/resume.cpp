@@ -9,10 +9,10 @@
 #include "checkpoint/reader.h"
 #include "checkpoint/verify.h"
 #include "engine/comm/agreement.h"
-#include "engine/engine.h"
-#include "engine/errors.h"
-#include "engine/save_load.h"
 #include "launcher/run/console.h"
+#include "zero/engine.h"
+#include "zero/errors.h"
+#include "zero/save_load.h"
 
 namespace zero::launcher {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/save_load.h"
 #include "launcher/run/saved_run.h"
+#include "zero/save_load.h"
 
 namespace zero {
 class Engine;

@@ -8,9 +8,9 @@
 #include "checkpoint/file.h"
 #include "checkpoint/find.h"
 #include "checkpoint/format.h"
-#include "engine/errors.h"
 #include "launcher/run/lines.h"
 #include "launcher/run/resume.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

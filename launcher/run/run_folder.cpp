@@ -8,16 +8,16 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/processes.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/find.h"
 #include "checkpoint/format.h"
-#include "checkpoint/processes.h"
 #include "checkpoint/tidy.h"
-#include "engine/comm/ranks.h"
-#include "engine/errors.h"
 #include "launcher/process/environment.h"
+#include "zero/errors.h"
+#include "zero/ranks.h"
 
 namespace zero::launcher {
 namespace {
@@ -51,7 +51,7 @@ void find_word(const std::string& folder, const std::string& name,
   }
   throw Error(ExitCode::kCheckpoint,
               fmt::format("host {} does not see what rank 0 writes into the run's folder",
-                          checkpoint::host_name()),
+                          host_name()),
               folder, "--out in a folder that all hosts share");
 }
 

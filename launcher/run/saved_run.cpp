@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/processes.h"
-#include "engine/activity.h"
-#include "engine/comm/ranks.h"
-#include "engine/errors.h"
+#include "base/processes.h"
+#include "engine/watch/activity.h"
 #include "launcher/data/token_source.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/setting_table.h"
+#include "zero/errors.h"
+#include "zero/ranks.h"
 
 namespace zero::launcher {
 namespace {
@@ -96,11 +96,10 @@ DataIdentity agree_on_data(const data::TokenSource& source, bool reads_all,
   const DataIdentity identity = {first[0], first[1]};
   if (source.num_tokens() == identity.num_tokens && (!reads_all || hash == identity.hash))
     return identity;
-  throw Error(
-      ExitCode::kData,
-      fmt::format("the data on host {} is not rank 0's: {} tokens there, {} here",
-                  checkpoint::host_name(), identity.num_tokens, source.num_tokens()),
-      source.where(), "the same files on every host");
+  throw Error(ExitCode::kData,
+              fmt::format("the data on host {} is not rank 0's: {} tokens there, {} here",
+                          host_name(), identity.num_tokens, source.num_tokens()),
+              source.where(), "the same files on every host");
 }
 
 std::string to_text(const SavedRun& run) {

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "engine/stream_seconds.h"
+#include "zero/reports.h"
 
 namespace zero::launcher {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/trace.h"
+#include "engine/watch/trace.h"
 #include "launcher/settings/settings.h"
 
 namespace zero::launcher {

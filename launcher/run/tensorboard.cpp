@@ -8,7 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "checkpoint/processes.h"
+#include "base/processes.h"
 #include "launcher/run/pace.h"
 
 namespace zero::launcher {
@@ -77,7 +77,7 @@ std::string new_path(const std::string& folder) {
   std::error_code ignored;  // the first record tells
   std::filesystem::create_directory(folder, ignored);
   return fmt::format("{}/events.out.tfevents.{:017.6f}.{}.{}", folder, wall_seconds(),
-                     checkpoint::host_name(), getpid());
+                     host_name(), getpid());
 }
 
 }  // namespace

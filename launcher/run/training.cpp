@@ -7,15 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/processes.h"
 #include "checkpoint/file.h"
-#include "checkpoint/processes.h"
-#include "engine/activity.h"
 #include "engine/comm/agreement.h"
-#include "engine/comm/ranks.h"
-#include "engine/engine.h"
-#include "engine/errors.h"
-#include "engine/load_safetensors.h"
-#include "engine/save_load.h"
+#include "engine/watch/activity.h"
 #include "launcher/data/sampler.h"
 #include "launcher/data/token_file.h"
 #include "launcher/data/token_source.h"
@@ -37,6 +32,11 @@
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/setting_table.h"
+#include "zero/engine.h"
+#include "zero/errors.h"
+#include "zero/load_safetensors.h"
+#include "zero/ranks.h"
+#include "zero/save_load.h"
 
 namespace zero::launcher {
 namespace {
@@ -269,7 +269,7 @@ void Training::take_over_threads(int64_t saved) {
 void Training::announce() {
   BannerFacts facts;
   facts.cores = engine_->control().gather(process_.cores.note);
-  hosts_ = facts.hosts = engine_->control().gather(checkpoint::host_name());
+  hosts_ = facts.hosts = engine_->control().gather(host_name());
   if (!is_first_rank()) return;
   facts.threads = process_.threads;
   facts.adam_threads = adam_threads_;

@@ -10,10 +10,7 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/error.h"
 #include "checkpoint/tidy.h"
-#include "engine/engine.h"
-#include "engine/errors.h"
-#include "engine/save_load.h"
-#include "engine/trace.h"
+#include "engine/watch/trace.h"
 #include "launcher/data/sampler.h"
 #include "launcher/data/token_source.h"
 #include "launcher/inference/evaluate.h"
@@ -27,6 +24,9 @@
 #include "launcher/run/run_folder.h"
 #include "launcher/run/step_trace.h"
 #include "launcher/run/training.h"
+#include "zero/engine.h"
+#include "zero/errors.h"
+#include "zero/save_load.h"
 
 namespace zero::launcher {
 namespace {

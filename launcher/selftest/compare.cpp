@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <fstream>
 
-#include "engine/errors.h"
 #include "launcher/look/diff.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

@@ -10,12 +10,12 @@
 #include <fstream>
 #include <sstream>
 
-#include "engine/errors.h"
 #include "launcher/process/child.h"
 #include "launcher/process/environment.h"
 #include "launcher/process/start_ranks.h"
 #include "launcher/selftest/trial.h"
 #include "launcher/settings/setting_table.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "checkpoint/error.h"
 #include "checkpoint/json.h"
-#include "engine/errors.h"
 #include "launcher/settings/names.h"
 #include "launcher/settings/setting_table.h"
 #include "launcher/settings/values.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {

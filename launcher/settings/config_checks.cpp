@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <bit>
 
-#include "engine/step/loss_scale.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/names.h"
 #include "launcher/settings/values.h"
+#include "zero/loss_scale.h"
 
 namespace zero::launcher {
 namespace {

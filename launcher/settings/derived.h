@@ -1,10 +1,10 @@
 #pragma once
 #include <string>
 
-#include "engine/options.h"
 #include "launcher/data/batches.h"
 #include "launcher/model.h"
 #include "launcher/settings/settings.h"
+#include "zero/options.h"
 
 // What follows from settings and a model's shape: the engine's options.
 namespace zero::launcher {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/step/loss_scale.h"
 #include "launcher/settings/setting_kinds.h"
+#include "zero/loss_scale.h"
 
 namespace zero::launcher {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/errors.h"
 #include "launcher/settings/settings.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 

@@ -14,7 +14,7 @@ struct BrokenAssertion {};
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
-#include "checkpoint/error.h"
+#include "base/text.h"
 
 namespace zero::launcher {
 namespace {
@@ -55,9 +55,8 @@ std::string syntax_problem(std::string_view text, std::string_view line,
   if (description.find("control characters other than TAB") != description.npos &&
       std::ranges::count(line, '"') % 2 == 1)
     return fmt::format("'{}' is not TOML: a quotation mark is missing",
-                       checkpoint::printable(line.substr(0, kShown)));
-  return fmt::format("'{}' is not TOML: {}{}",
-                     checkpoint::printable(line.substr(0, kShown)),
+                       zero::printable(line.substr(0, kShown)));
+  return fmt::format("'{}' is not TOML: {}{}", zero::printable(line.substr(0, kShown)),
                      description.substr(description.starts_with("Error while ") ? 12 : 0),
                      is_bare ? "; a text stands in quotes" : "");
 }

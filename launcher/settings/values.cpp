@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 
-#include "checkpoint/names.h"
+#include "base/names.h"
 
 namespace zero::launcher {
 namespace {
@@ -202,8 +202,7 @@ std::string alternatives(const std::vector<std::string>& words) {
 }
 
 bool is_utf8(std::string_view text) {
-  while (const size_t bytes = checkpoint::first_character(text).bytes)
-    text.remove_prefix(bytes);
+  while (const size_t bytes = first_character(text).bytes) text.remove_prefix(bytes);
   return text.empty();
 }
 

@@ -32,6 +32,7 @@ def build_library(build, path):
     subprocess.run(["ninja", "-C", str(build), "zero_offload"], check=True, stdout=sys.stderr)
     subprocess.run([os.environ.get("CXX", "c++"), "-std=c++20", "-O2", "-shared", "-fPIC", f"-I{ROOT}",
                     str(ROOT / "scripts/bench/random_peer.cpp"), "-o", str(path), str(build / "offload/libzero_offload.a"),
+                    str(build / "base/libzero_base.a"),
                     "-ltbb", "-lhwloc"], check=True)
 
 

@@ -1,4 +1,4 @@
-#include "checkpoint/floats.h"
+#include "base/floats.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "checkpoint/format.h"
 
-#include "checkpoint/hash.h"
+#include "base/hash.h"
 #include "support.h"
 
 namespace zero::checkpoint::testing::format_test {

@@ -1,6 +1,6 @@
 #include "checkpoint/manifest.h"
 
-#include "checkpoint/hash.h"
+#include "base/hash.h"
 #include "support.h"
 
 namespace zero::checkpoint::testing::manifest_test {

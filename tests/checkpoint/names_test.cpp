@@ -1,5 +1,5 @@
-#include "checkpoint/names.h"
-
+#include "base/text.h"
+#include "checkpoint/error.h"
 #include "support.h"
 
 namespace zero::checkpoint::testing::names_test {

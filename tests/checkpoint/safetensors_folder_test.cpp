@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "base/text.h"
 #include "checkpoint/safetensors_writer.h"
 #include "checkpoint/work.h"
 #include "support.h"

@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "base/text.h"
 #include "checkpoint/json.h"
 #include "support.h"
 

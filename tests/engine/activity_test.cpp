@@ -1,4 +1,4 @@
-#include "engine/activity.h"
+#include "engine/watch/activity.h"
 
 #include <gtest/gtest.h>
 

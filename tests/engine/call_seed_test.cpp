@@ -1,6 +1,6 @@
 // Random numbers inside forward: every call draws its own, and draws them again when it
 // is recomputed. The caller's generator stays out of it.
-#include "engine/call_seed.h"
+#include "engine/unit/call_seed.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // The loss in chunks against the loss of all logits.
-#include "engine/chunked_loss.h"
+#include "zero/chunked_loss.h"
 
 #include <c10/core/CPUAllocator.h>
 #include <gmock/gmock.h>
@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include "engine/errors.h"
 #include "tests/engine/training.h"
 #include "tests/engine/unit_contract.h"
+#include "zero/errors.h"
 
 namespace zero::testing::chunked_loss_test {
 namespace {

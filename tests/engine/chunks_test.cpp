@@ -1,6 +1,6 @@
 // Units that work through their batch in micro-batches (Accumulate::kUnit): the numbers
 // of the whole batch, or an error by name.
-#include "engine/chunks.h"
+#include "engine/unit/chunks.h"
 
 #include "tests/engine/unit_contract.h"
 

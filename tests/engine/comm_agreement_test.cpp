@@ -5,9 +5,9 @@
 
 #include "checkpoint/error.h"
 #include "engine/comm/agreement.h"
-#include "engine/comm/ranks.h"
 #include "engine/comm/thread_ranks.h"
-#include "engine/errors.h"
+#include "zero/errors.h"
+#include "zero/ranks.h"
 
 namespace zero::comm_agreement_test {
 namespace {

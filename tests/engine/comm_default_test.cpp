@@ -4,7 +4,7 @@
 #include <string>
 
 #include "engine/comm/mpi_ranks.h"
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 namespace zero::comm_default_test {
 namespace {

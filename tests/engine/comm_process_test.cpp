@@ -5,7 +5,7 @@
 
 #include "engine/comm/neighbours.h"
 #include "engine/comm/shared_transport.h"
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 namespace zero::comm_process_test {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "engine/comm/collectives.h"
-#include "engine/comm/ranks.h"
 #include "engine/device/host_device.h"
-#include "engine/errors.h"
+#include "zero/errors.h"
+#include "zero/ranks.h"
 
 namespace zero {
 

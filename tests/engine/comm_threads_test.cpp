@@ -16,8 +16,8 @@
 #include "engine/comm/thread_ranks.h"
 #include "engine/device/delays.h"
 #include "engine/device/host_device.h"
-#include "engine/errors.h"
 #include "tests/engine/comm_suite.h"
+#include "zero/errors.h"
 
 namespace zero::comm_threads_test {
 namespace {

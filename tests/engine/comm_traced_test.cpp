@@ -5,9 +5,9 @@
 #include <fstream>
 
 #include "engine/comm/collectives.h"
-#include "engine/comm/ranks.h"
 #include "engine/device/host_device.h"
-#include "engine/errors.h"
+#include "zero/errors.h"
+#include "zero/ranks.h"
 
 namespace zero::comm_traced_test {
 namespace {

@@ -1,14 +1,14 @@
-#include "engine/init/deferred_init.h"
+#include "zero/deferred_init.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "engine/errors.h"
 #include "tests/engine/first_values.h"
 #include "tests/engine/small_models.h"
 #include "tests/engine/training.h"
+#include "zero/errors.h"
 
 namespace zero::testing::deferred_init_test {
 namespace {

@@ -14,8 +14,8 @@
 #include "engine/device/delays.h"
 #include "engine/device/device.h"
 #include "engine/device/host_device.h"
-#include "engine/errors.h"
 #include "tests/engine/device_suite.h"
+#include "zero/errors.h"
 
 // An allocation that fails is a case here: sanitizers shall return null, not end the
 // program.

@@ -5,7 +5,7 @@
 
 #include "engine/device/host_device.h"
 #include "engine/device/stream_clock.h"
-#include "engine/trace.h"
+#include "engine/watch/trace.h"
 
 namespace zero::device_stream_clock_test {
 namespace {

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "engine/errors.h"
-#include "engine/trace.h"
+#include "engine/watch/trace.h"
+#include "zero/errors.h"
 
 namespace zero {
 

@@ -8,13 +8,13 @@
 #include <filesystem>
 #include <functional>
 
-#include "engine/comm/ranks.h"
+#include "base/bf16.h"
 #include "engine/device/host_device.h"
-#include "engine/save_load.h"
 #include "engine/step/update_queue.h"
-#include "engine/weight_streamer.h"
-#include "offload/bf16.h"
+#include "engine/weights/torch/weight_streamer.h"
 #include "tests/engine/training.h"
+#include "zero/ranks.h"
+#include "zero/save_load.h"
 
 namespace zero::testing::engine_chaos_test {
 namespace {

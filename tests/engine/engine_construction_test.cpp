@@ -1,6 +1,6 @@
 // What an engine takes and what it refuses; a refusal leaves the model as it was.
-#include "engine/init/deferred_init.h"
 #include "tests/engine/unit_contract.h"
+#include "zero/deferred_init.h"
 
 namespace zero::testing::engine_construction_test {
 namespace {

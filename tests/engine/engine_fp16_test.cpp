@@ -9,9 +9,9 @@
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/manifest.h"
-#include "engine/errors.h"
-#include "engine/save_load.h"
 #include "tests/engine/training.h"
+#include "zero/errors.h"
+#include "zero/save_load.h"
 
 namespace zero::testing::engine_fp16_test {
 namespace {

@@ -1,9 +1,9 @@
 // Memory planned is memory used, none of it grows, and no rank holds a full model.
 #include <gtest/gtest.h>
 
-#include "engine/init/deferred_init.h"
 #include "offload/host_arena.h"
 #include "tests/engine/training.h"
+#include "zero/deferred_init.h"
 
 namespace zero::testing::engine_memory_test {
 namespace {

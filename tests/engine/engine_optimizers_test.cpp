@@ -5,8 +5,8 @@
 
 #include <bit>
 
-#include "engine/errors.h"
 #include "tests/engine/training.h"
+#include "zero/errors.h"
 
 namespace zero::testing::engine_optimizers_test {
 namespace {

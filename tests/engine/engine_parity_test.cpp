@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/device/delays.h"
-#include "engine/errors.h"
 #include "tests/engine/training.h"
+#include "zero/errors.h"
 
 namespace zero::testing::engine_parity_test {
 namespace {

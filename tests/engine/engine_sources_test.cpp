@@ -8,9 +8,9 @@
 #include <map>
 #include <mutex>
 
-#include "engine/init/deferred_init.h"
-#include "engine/save_load.h"
 #include "tests/engine/unit_contract.h"
+#include "zero/deferred_init.h"
+#include "zero/save_load.h"
 
 namespace zero::testing::engine_sources_test {
 namespace {

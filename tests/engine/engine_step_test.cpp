@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "engine/errors.h"
 #include "tests/engine/training.h"
+#include "zero/errors.h"
 
 namespace zero::testing::engine_step_test {
 namespace {

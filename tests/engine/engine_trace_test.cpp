@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "engine/device/delays.h"
-#include "engine/trace.h"
+#include "engine/watch/trace.h"
 #include "tests/engine/training.h"
 
 namespace zero::testing::engine_trace_test {

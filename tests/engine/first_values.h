@@ -6,9 +6,9 @@
 #include <mutex>
 #include <string>
 
-#include "engine/engine.h"
-#include "engine/init/deferred_init.h"
 #include "tests/engine/training.h"
+#include "zero/deferred_init.h"
+#include "zero/engine.h"
 
 namespace zero::testing {
 

@@ -1,6 +1,6 @@
 // Units whose bodies are functions on a compute stream that runs behind its caller, as a
 // GPU's does: what they read must stay until they have run.
-#include "engine/gather_ring.h"
+#include "engine/weights/gather_ring.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "engine/comm/ranks.h"
 #include "engine/device/host_device.h"
+#include "zero/ranks.h"
 
 namespace zero::gather_ring_test {
 namespace {

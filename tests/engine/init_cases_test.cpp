@@ -7,10 +7,11 @@
 #include "checkpoint/reader.h"
 #include "engine/device/host_device.h"
 #include "engine/init/fill_shards.h"
-#include "engine/save_load.h"
-#include "engine/save_seed.h"
+#include "engine/plan/memory_plan.h"
 #include "tests/engine/first_values.h"
 #include "tests/engine/unit_contract.h"
+#include "zero/save_load.h"
+#include "zero/save_seed.h"
 
 namespace zero::testing::init_cases_test {
 namespace {

@@ -1,12 +1,12 @@
 // Functions that give a model its first values, and what is proved about them.
-#include "engine/init/init_functions.h"
+#include "zero/init_functions.h"
 
-#include "engine/init/check_initialised.h"
-#include "engine/init/deferred_init.h"
-#include "engine/save_seed.h"
 #include "tests/engine/first_values.h"
 #include "tests/engine/small_models.h"
 #include "tests/engine/training.h"
+#include "zero/check_initialised.h"
+#include "zero/deferred_init.h"
+#include "zero/save_seed.h"
 
 namespace zero::testing::init_functions_test {
 namespace {

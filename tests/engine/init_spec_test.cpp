@@ -1,4 +1,4 @@
-#include "engine/init/init_spec.h"
+#include "zero/init_spec.h"
 
 #include <gtest/gtest.h>
 

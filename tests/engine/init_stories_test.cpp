@@ -6,10 +6,10 @@
 #include <atomic>
 #include <filesystem>
 
-#include "engine/init/check_initialised.h"
-#include "engine/save_load.h"
 #include "tests/engine/first_values.h"
 #include "tests/engine/unit_contract.h"
+#include "zero/check_initialised.h"
+#include "zero/save_load.h"
 
 namespace zero::testing::init_stories_test {
 namespace {

@@ -6,12 +6,12 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "base/bf16.h"
 #include "engine/comm/host_memory.h"
 #include "engine/device/cuda/kernels.h"
 #include "engine/step/addition.h"
-#include "offload/bf16.h"
+#include "offload/convert.h"
 #include "offload/exact_sum.h"
-#include "offload/fp16.h"
 #include "offload/kernels.h"
 #include "offload/stored_values.h"
 #include "offload/thread_pool.h"

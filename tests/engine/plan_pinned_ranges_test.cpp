@@ -1,10 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/options.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/pinned_ranges.h"
 #include "engine/plan/unit_plan.h"
+#include "zero/options.h"
 
 namespace zero::plan_pinned_ranges_test {
 namespace {

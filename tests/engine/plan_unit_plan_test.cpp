@@ -1,9 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "checkpoint/error.h"
-#include "engine/errors.h"
+#include "base/text.h"
 #include "engine/plan/unit_plan.h"
+#include "zero/errors.h"
 
 namespace zero::plan_unit_plan_test {
 namespace {
@@ -134,7 +134,7 @@ TEST_F(UnitPlanTest, RefusesNamesThatCannotBeKeys) {
        {std::string("a/b"), std::string("a\0b", 3), std::string("a..b"),
         std::string("\xff\xfe"), std::string("tab\t"), std::string(1025, 'x'),
         std::string("\x1b[31m"), std::string()}) {
-    EXPECT_THROW(check_fqn(bad), Error) << checkpoint::printable(bad);
+    EXPECT_THROW(check_fqn(bad), Error) << printable(bad);
   }
   for (const std::string& good :
        std::vector<std::string>{"layers.1.weight", "größe", "a b", "x[0]"})

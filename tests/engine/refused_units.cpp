@@ -1,6 +1,6 @@
 // Does not compile: refused_units_test.sh reads why.
-#include "engine/engine.h"
-#include "engine/unit.h"
+#include "zero/engine.h"
+#include "zero/unit.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "engine/same_options.h"
+#include "engine/options/torch/same_options.h"
 
 #include <map>
 

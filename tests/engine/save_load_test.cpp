@@ -1,4 +1,4 @@
-#include "engine/save_load.h"
+#include "zero/save_load.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/manifest.h"
-#include "engine/errors.h"
-#include "engine/init/deferred_init.h"
 #include "tests/engine/training.h"
+#include "zero/deferred_init.h"
+#include "zero/errors.h"
 
 namespace zero::testing::save_load_test {
 namespace {

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "engine/engine.h"
-#include "engine/save_load.h"
 #include "tests/engine/training.h"
+#include "zero/engine.h"
+#include "zero/save_load.h"
 
 namespace zero::testing::save_load_versions_test {
 namespace {

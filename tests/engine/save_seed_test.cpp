@@ -1,4 +1,4 @@
-#include "engine/save_seed.h"
+#include "zero/save_seed.h"
 
 #include <unistd.h>
 
@@ -7,9 +7,9 @@
 #include "checkpoint/error.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/verify.h"
-#include "engine/init/deferred_init.h"
-#include "engine/save_load.h"
 #include "tests/engine/unit_contract.h"
+#include "zero/deferred_init.h"
+#include "zero/save_load.h"
 
 namespace zero::testing::save_seed_test {
 namespace {

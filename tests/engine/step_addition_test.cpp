@@ -3,8 +3,9 @@
 #include <cmath>
 #include <vector>
 
+#include "base/bf16.h"
 #include "engine/step/addition.h"
-#include "offload/bf16.h"
+#include "offload/convert.h"
 
 namespace zero::step_addition_test {
 namespace {

@@ -10,9 +10,9 @@
 #include <future>
 #include <thread>
 
-#include "engine/comm/ranks.h"
 #include "engine/device/host_device.h"
-#include "engine/step/gradient_shards.h"
+#include "engine/step/torch/gradient_shards.h"
+#include "zero/ranks.h"
 
 namespace zero::testing::step_gradient_shards_test {
 namespace {

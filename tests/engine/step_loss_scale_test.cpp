@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "engine/errors.h"
-#include "engine/step/loss_scale.h"
+#include "zero/errors.h"
+#include "zero/loss_scale.h"
 
 namespace zero::step_loss_scale_test {
 namespace {

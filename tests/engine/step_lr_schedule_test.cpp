@@ -4,8 +4,8 @@
 #include <limits>
 #include <string>
 
-#include "engine/errors.h"
-#include "engine/step/lr_schedule.h"
+#include "zero/errors.h"
+#include "zero/lr_schedule.h"
 
 namespace zero::step_lr_schedule_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/trace.h"
+#include "engine/watch/trace.h"
 
 #include <gmock/gmock.h>
 #include <pthread.h>
@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "engine/activity.h"
 #include "engine/device/host_device.h"
+#include "engine/watch/activity.h"
 
 namespace zero::trace_test {
 namespace {

@@ -2,8 +2,8 @@
 #pragma once
 #include <gtest/gtest.h>
 
-#include "engine/unit.h"
 #include "tests/engine/training.h"
+#include "zero/unit.h"
 
 namespace zero::testing {
 

@@ -9,12 +9,12 @@
 #include <thread>
 
 #include "engine/comm/thread_ranks.h"
-#include "engine/compute_type.h"
-#include "engine/init/deferred_init.h"
+#include "engine/device/torch/compute_type.h"
 #include "offload/exact_sum.h"
 #include "offload/philox.h"
 #include "offload/thread_pool.h"
 #include "offload/update.h"
+#include "zero/deferred_init.h"
 
 namespace zero::testing {
 namespace {

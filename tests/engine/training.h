@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/engine.h"
 #include "examples/models/gpt2.h"
+#include "zero/engine.h"
 
 namespace zero::testing {
 

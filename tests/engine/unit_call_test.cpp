@@ -1,6 +1,6 @@
 // One call of a unit: in which type it computes, how often its body runs, which backward
 // belongs to it, and what becomes of it when a rank or the engine goes away.
-#include "engine/unit_call.h"
+#include "engine/unit/unit_call.h"
 
 #include <mutex>
 

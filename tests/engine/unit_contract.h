@@ -9,9 +9,9 @@
 #include <tuple>
 #include <vector>
 
-#include "engine/errors.h"
-#include "engine/unit.h"
 #include "tests/engine/training.h"
+#include "zero/errors.h"
+#include "zero/unit.h"
 
 namespace zero::testing {
 

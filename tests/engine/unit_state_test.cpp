@@ -1,6 +1,6 @@
 // Parameters and buffers of units (docs/units.md): the numbers of the plain module, or an
 // error by name before anything has changed.
-#include "engine/compute_type.h"
+#include "engine/device/torch/compute_type.h"
 #include "tests/engine/small_models.h"
 
 namespace zero::testing::unit_state_test {

@@ -1,14 +1,14 @@
 // What a unit promises, whatever the model around it: nested, tied, frozen, called twice
 // or not at all.
-#include "engine/unit.h"
+#include "zero/unit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <mutex>
 
-#include "engine/errors.h"
 #include "tests/engine/training.h"
+#include "zero/errors.h"
 
 namespace zero::testing::unit_test {
 namespace {

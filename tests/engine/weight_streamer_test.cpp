@@ -1,6 +1,6 @@
 // Units whose bodies are functions on a compute stream that runs behind its caller: what
 // the streamer does for its ring, and what it reads of the weights itself.
-#include "engine/weight_streamer.h"
+#include "engine/weights/torch/weight_streamer.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -9,8 +9,8 @@
 #include <cmath>
 #include <thread>
 
-#include "engine/comm/ranks.h"
 #include "engine/device/host_device.h"
+#include "zero/ranks.h"
 
 namespace zero::testing::weight_streamer_test {
 namespace {

@@ -1,12 +1,12 @@
 // What the families make of config.json, against what transformers makes of it.
 #include <gtest/gtest.h>
 
-#include "engine/errors.h"
-#include "engine/init/deferred_init.h"
 #include "examples/models/families.h"
 #include "examples/models/llama.h"
 #include "launcher/settings/chosen_model.h"
 #include "tests/examples/references.h"
+#include "zero/deferred_init.h"
+#include "zero/errors.h"
 
 namespace zero::configs_test {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/init/deferred_init.h"
 #include "examples/models/families.h"
 #include "launcher/settings/chosen_model.h"
 #include "tests/examples/references.h"
+#include "zero/deferred_init.h"
 
 namespace zero::first_values_test {
 namespace {

@@ -7,10 +7,10 @@
 #include <map>
 #include <string>
 
-#include "engine/errors.h"
 #include "examples/models/families.h"
 #include "launcher/settings/chosen_model.h"
 #include "tests/examples/references.h"
+#include "zero/errors.h"
 
 namespace zero::gpt2_test {
 namespace {

@@ -1,16 +1,16 @@
 // A function of one's own for each family, as people write it for models that are built
 // without memory: it is not told what the family's rules say.
-#include "engine/init/init_functions.h"
+#include "zero/init_functions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "engine/engine.h"
-#include "engine/init/check_initialised.h"
-#include "engine/init/deferred_init.h"
 #include "examples/models/families.h"
 #include "launcher/settings/chosen_model.h"
+#include "zero/check_initialised.h"
+#include "zero/deferred_init.h"
+#include "zero/engine.h"
 
 namespace zero::init_functions_test {
 namespace {

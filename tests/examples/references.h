@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/init/init_spec.h"
 #include "launcher/model.h"
+#include "zero/init_spec.h"
 
 // Small models that transformers has run: see tests/references/README.md.
 namespace zero {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/engine.h"
-#include "engine/unit.h"
+#include "zero/engine.h"
+#include "zero/unit.h"
 
 namespace zero::references_test {
 namespace {

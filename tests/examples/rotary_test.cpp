@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/errors.h"
 #include "examples/models/config_reader.h"
 #include "tests/examples/references.h"
+#include "zero/errors.h"
 
 namespace zero::rotary_test {
 namespace {

@@ -1,6 +1,7 @@
 // A run.lock that somebody has left.
 #include <unistd.h>
 
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/run_lock.h"

@@ -2,8 +2,9 @@
 // also tried with the right one.
 #include <optional>
 
+#include "base/hash.h"
+#include "base/text.h"
 #include "checkpoint/error.h"
-#include "checkpoint/hash.h"
 #include "checkpoint/manifest.h"
 #include "tests/fuzz/target.h"
 

@@ -1,11 +1,12 @@
 // config.json of a model's folder, whoever wrote it.
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/json.h"
-#include "engine/errors.h"
 #include "examples/models/families.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/settings/chosen_model.h"
 #include "tests/fuzz/target.h"
+#include "zero/errors.h"
 
 namespace zero::fuzz {
 namespace {

@@ -1,10 +1,11 @@
 // {"config": ..., "position": ...}, as a manifest has them: what a checkpoint tells of its
 // run.
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/json.h"
-#include "engine/errors.h"
 #include "launcher/run/saved_run.h"
 #include "tests/fuzz/target.h"
+#include "zero/errors.h"
 
 namespace zero::fuzz {
 namespace {

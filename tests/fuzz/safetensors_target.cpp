@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/safetensors_folder.h"

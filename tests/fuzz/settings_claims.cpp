@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "engine/errors.h"
 #include "launcher/settings/config.h"
 #include "tests/fuzz/target.h"
 #include "tests/launcher/settings/configs.h"
+#include "zero/errors.h"
 
 namespace zero::fuzz {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "engine/device/gpu.h"
+#include "zero/gpu.h"
 
 int main(int argc, char** argv) {
   constexpr int kSkipped = 77;  // CMakeLists.txt tells ctest

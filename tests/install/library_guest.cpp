@@ -23,12 +23,12 @@
 #include <string>
 
 #include "checkpoint/error.h"
-#include "engine/comm/ranks.h"
-#include "engine/engine.h"
-#include "engine/errors.h"
-#include "engine/init/deferred_init.h"
-#include "engine/save_load.h"
-#include "engine/unit.h"
+#include "zero/deferred_init.h"
+#include "zero/engine.h"
+#include "zero/errors.h"
+#include "zero/ranks.h"
+#include "zero/save_load.h"
+#include "zero/unit.h"
 
 namespace {
 

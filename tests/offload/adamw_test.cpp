@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "offload/bf16.h"
+#include "base/bf16.h"
+#include "offload/convert.h"
 #include "offload/thread_pool.h"
 #include "tests/offload/adam_reference.h"
 #include "tests/offload/test_data.h"

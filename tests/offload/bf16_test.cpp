@@ -1,4 +1,4 @@
-#include "offload/bf16.h"
+#include "base/bf16.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "offload/convert.h"
 #include "tests/offload/adam_reference.h"
 #include "tests/offload/test_data.h"
 

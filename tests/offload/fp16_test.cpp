@@ -1,4 +1,4 @@
-#include "offload/fp16.h"
+#include "base/fp16.h"
 
 #include <gtest/gtest.h>
 
@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "offload/convert.h"
 #include "tests/offload/adam_reference.h"
 #include "tests/offload/test_data.h"
 

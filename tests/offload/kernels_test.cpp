@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "offload/fp16.h"
+#include "base/bf16.h"
+#include "base/fp16.h"
+#include "offload/convert.h"
 #include "offload/stored_values.h"
 #include "tests/offload/adam_reference.h"
 #include "tests/offload/test_data.h"

@@ -6,11 +6,11 @@
 #include <mutex>
 #include <optional>
 
-#include "engine/engine.h"
-#include "engine/errors.h"
-#include "engine/save_load.h"
 #include "tests/properties/net.h"
 #include "tests/properties/runs.h"
+#include "zero/engine.h"
+#include "zero/errors.h"
+#include "zero/save_load.h"
 
 namespace zero::properties {
 namespace {

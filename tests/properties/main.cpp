@@ -16,12 +16,12 @@
 #include <mutex>
 #include <thread>
 
-#include "engine/comm/ranks.h"
 #include "engine/comm/thread_ranks.h"
-#include "engine/device/gpu.h"
 #include "tests/properties/child.h"
 #include "tests/properties/runs.h"
 #include "tests/properties/shrink.h"
+#include "zero/gpu.h"
+#include "zero/ranks.h"
 
 namespace zero::properties {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/unit.h"
 #include "tests/properties/case.h"
+#include "zero/unit.h"
 
 namespace zero::properties {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "engine/call_seed.h"
+#include "engine/unit/call_seed.h"
 #include "tests/properties/net.h"
 #include "tests/properties/runs.h"
 

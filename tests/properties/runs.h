@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/comm/ranks.h"
-#include "engine/options.h"
 #include "tests/properties/case.h"
 #include "tests/properties/schedule.h"
+#include "zero/options.h"
+#include "zero/ranks.h"
 
 namespace zero::properties {
 

@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "engine/device/cuda/cuda_device.h"
-#include "engine/errors.h"
 #include "tests/engine/device_suite.h"
 #include "tests/standin/standin.h"
+#include "zero/errors.h"
 
 namespace zero::device_standin_test {
 namespace {

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "engine/errors.h"
 #include "tests/engine/training.h"
 #include "tests/standin/gpu_of_tests.h"
+#include "zero/errors.h"
 
 namespace zero::testing::engine_standin_test {
 namespace {

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "engine/choose_gpu.h"
+#include "engine/comm/choose_gpu.h"
 #include "offload/affinity.h"
 #include "tests/engine/training.h"
 #include "tests/offload/pretended_machine.h"

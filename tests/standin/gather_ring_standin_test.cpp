@@ -5,9 +5,9 @@
 #include <array>
 
 #include "engine/device/cuda/cuda_device.h"
-#include "engine/errors.h"
-#include "engine/gather_ring.h"
+#include "engine/weights/gather_ring.h"
 #include "tests/standin/standin.h"
+#include "zero/errors.h"
 
 namespace zero::gather_ring_standin_test {
 namespace {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "engine/device/gpu.h"
+#include "zero/gpu.h"
 
 namespace zero::testing {
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "engine/device/gpu.h"
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 int main() {
   try {

@@ -7,10 +7,10 @@
 #include <variant>
 
 #include "engine/device/cuda/kernels.h"
-#include "engine/errors.h"
 #include "offload/exact_sum.h"
 #include "tests/engine/kernels_suite.h"
 #include "tests/standin/standin.h"
+#include "zero/errors.h"
 
 namespace zero::testing::kernels_standin_test {
 namespace {

@@ -2,7 +2,7 @@
 #include "engine/device/cuda/cuda_device.h"
 #include "engine/device/cuda/nvtx.h"
 #include "engine/device/gpu_library.h"
-#include "engine/torch_memory.h"
+#include "engine/device/torch_memory.h"
 #include "tests/standin/recorded_device.h"
 #include "tests/standin/recording.h"
 #include "tests/standin/standin.h"

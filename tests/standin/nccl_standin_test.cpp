@@ -10,9 +10,9 @@
 #include "engine/comm/nccl/nccl_library.h"
 #include "engine/comm/thread_ranks.h"
 #include "engine/device/cuda/cuda_device.h"
-#include "engine/errors.h"
 #include "tests/engine/comm_suite.h"
 #include "tests/standin/standin.h"
+#include "zero/errors.h"
 
 namespace zero::nccl_standin_test {
 namespace {

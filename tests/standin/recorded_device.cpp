@@ -67,7 +67,7 @@ class RecordedDevice final : public zero::Device {
  public:
   explicit RecordedDevice(std::unique_ptr<zero::Device> gpu) : gpu_(std::move(gpu)) {}
 
-  int cuda_index() const override { return gpu_->cuda_index(); }
+  int gpu_index() const override { return gpu_->gpu_index(); }
   std::unique_ptr<zero::Stream> make_stream(const std::string& name) override {
     auto stream = gpu_->make_stream(name);
     name_stream(zero::as_cuda_stream(*stream).handle(), name);

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/trace.h"
+#include "engine/watch/trace.h"
 #include "tests/standin/recording.h"
 
 namespace zero::testing {

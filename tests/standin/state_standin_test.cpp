@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/errors.h"
-#include "engine/save_load.h"
 #include "tests/engine/training.h"
 #include "tests/standin/gpu_of_tests.h"
+#include "zero/errors.h"
+#include "zero/save_load.h"
 
 namespace zero::testing::state_standin_test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/trace.h"
+#include "engine/watch/trace.h"
 #include "tests/engine/traffic_story.h"
 #include "tests/standin/gpu_of_tests.h"
 

@@ -5,10 +5,10 @@
 
 #include <filesystem>
 
-#include "engine/engine.h"
-#include "engine/save_load.h"
 #include "tests/engine/small_models.h"
 #include "tests/standin/gpu_of_tests.h"
+#include "zero/engine.h"
+#include "zero/save_load.h"
 
 namespace zero::testing::units_standin_test {
 namespace {

@@ -7,10 +7,10 @@
 #include "engine/comm/collectives.h"
 #include "engine/comm/nccl/nccl_communicator.h"
 #include "engine/comm/nccl/nccl_library.h"
-#include "engine/comm/ranks.h"
 #include "engine/comm/transport.h"
 #include "engine/device/cuda/cuda_stream.h"
 #include "engine/device/cuda/kernels.h"
+#include "zero/ranks.h"
 
 namespace zero {
 namespace {

@@ -4,10 +4,10 @@
 #include <span>
 #include <utility>
 
-#include "engine/activity.h"
 #include "engine/comm/agreement.h"
-#include "engine/comm/ranks.h"
-#include "engine/errors.h"
+#include "engine/watch/activity.h"
+#include "zero/errors.h"
+#include "zero/ranks.h"
 
 namespace zero {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 namespace zero {
 

@@ -25,7 +25,7 @@ class CudaDevice final : public Device {
     for (void* memory : context_->blocks().left()) cudaFree(memory);
   }
 
-  int cuda_index() const override { return index_; }
+  int gpu_index() const override { return index_; }
   std::unique_ptr<Stream> make_stream(const std::string& name) override {
     return std::make_unique<CudaStream>(context_, name, CudaStream::Kind::kOwn);
   }

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "engine/device/cuda/cuda_check.h"
-#include "engine/trace.h"
+#include "engine/watch/trace.h"
 
 namespace zero {
 namespace {

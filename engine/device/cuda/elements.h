@@ -3,9 +3,10 @@
 #include <cassert>
 #include <cstdint>
 
-#include "offload/bf16.h"
+#include "base/bf16.h"
+#include "base/fp16.h"
+#include "base/host_device.h"
 #include "offload/exact_term.h"
-#include "offload/fp16.h"
 #include "offload/leaf_loop.h"
 #include "offload/update_loop.h"
 

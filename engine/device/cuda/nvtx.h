@@ -1,5 +1,5 @@
 #pragma once
-#include "engine/trace.h"
+#include "engine/watch/trace.h"
 
 namespace zero {
 

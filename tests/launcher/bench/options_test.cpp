@@ -2,10 +2,10 @@
 
 #include <gmock/gmock.h>
 
-#include "engine/errors.h"
 #include "launcher/settings/plain_flags.h"
 #include "launcher/settings/setting_table.h"
 #include "tests/launcher/settings/configs.h"
+#include "zero/errors.h"
 
 namespace zero::launcher::options_test {
 namespace {

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "engine/errors.h"
 #include "offload/affinity.h"
+#include "zero/errors.h"
 
 namespace zero::launcher::silent_process_test {
 namespace {

@@ -3,12 +3,12 @@
 
 #include <stdexcept>
 
-#include "engine/errors.h"
 #include "launcher/doctor/gpus.h"
 #include "launcher/doctor/libraries.h"
 #include "launcher/doctor/mpi.h"
 #include "launcher/doctor/page.h"
 #include "tests/launcher/doctor/found.h"
+#include "zero/errors.h"
 
 namespace zero::launcher::programs_test {
 namespace {

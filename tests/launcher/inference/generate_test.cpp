@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 namespace zero::launcher::generate_test {
 namespace {

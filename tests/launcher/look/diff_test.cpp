@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/safetensors_writer.h"
-#include "engine/errors.h"
 #include "tests/checkpoint/support.h"
+#include "zero/errors.h"
 
 namespace zero::launcher::diff_test {
 namespace {

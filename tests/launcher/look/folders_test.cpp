@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "engine/errors.h"
 #include "tests/checkpoint/support.h"
+#include "zero/errors.h"
 
 namespace zero::launcher::folders_test {
 namespace {

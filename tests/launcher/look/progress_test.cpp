@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "checkpoint/work.h"
-#include "engine/activity.h"
+#include "engine/watch/activity.h"
 #include "launcher/huggingface/export.h"
 #include "launcher/look/diff.h"
 #include "launcher/look/inspect.h"

@@ -2,10 +2,10 @@
 
 #include <gmock/gmock.h>
 
-#include "engine/device/gpu.h"
-#include "engine/errors.h"
 #include "launcher/plan/advice.h"
 #include "tests/launcher/settings/configs.h"
+#include "zero/errors.h"
+#include "zero/gpu.h"
 
 namespace zero::launcher::run_plan_test {
 namespace {

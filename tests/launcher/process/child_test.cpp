@@ -7,9 +7,9 @@
 #include <fstream>
 #include <thread>
 
-#include "engine/errors.h"
 #include "launcher/process/environment.h"
 #include "launcher/process/stop.h"
+#include "zero/errors.h"
 
 namespace zero::launcher::child_test {
 namespace {

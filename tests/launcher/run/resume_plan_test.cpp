@@ -5,9 +5,9 @@
 #include "checkpoint/commit.h"
 #include "checkpoint/find.h"
 #include "checkpoint/writer.h"
-#include "engine/errors.h"
 #include "launcher/run/resume.h"
 #include "tests/launcher/settings/configs.h"
+#include "zero/errors.h"
 
 namespace zero::launcher::resume_plan_test {
 namespace {

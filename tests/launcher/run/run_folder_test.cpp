@@ -10,10 +10,10 @@
 
 #include "checkpoint/commit.h"
 #include "checkpoint/error.h"
-#include "engine/comm/ranks.h"
 #include "engine/comm/thread_ranks.h"
-#include "engine/errors.h"
 #include "tests/launcher/settings/configs.h"
+#include "zero/errors.h"
+#include "zero/ranks.h"
 
 namespace zero::launcher::run_folder_test {
 namespace {

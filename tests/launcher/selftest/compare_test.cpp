@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/errors.h"
 #include "launcher/selftest/promises.h"
 #include "tests/checkpoint/support.h"
+#include "zero/errors.h"
 
 namespace zero::launcher::compare_test {
 namespace {

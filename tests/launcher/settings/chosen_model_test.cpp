@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/errors.h"
+#include "zero/errors.h"
 
 namespace zero::launcher::chosen_model_test {
 namespace {

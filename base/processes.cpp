@@ -1,0 +1,34 @@
+#include "base/processes.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace zero {
+
+// Fields 3 and 22 of /proc/PID/stat, counted after the program's name, which may hold
+// anything.
+ProcessState state_of_process(int64_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  if (!std::getline(file, line)) return {};
+  const size_t name_end = line.rfind(')');
+  if (name_end == std::string::npos) return {};
+  std::istringstream fields(line.substr(name_end + 1));
+  ProcessState state;
+  std::string skipped;
+  fields >> state.letter;
+  for (int field = 4; field < 22; ++field) fields >> skipped;
+  fields >> state.start_time;
+  return state;
+}
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  ::gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+}  // namespace zero

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <sstream>
+#include <string>
+#include <string_view>
+
+namespace zero {
+
+// One text of several parts: text_of("has ", 12, " bytes").
+template <class... Parts>
+std::string text_of(const Parts&... parts) {
+  std::ostringstream text;
+  (text << ... << parts);
+  return std::move(text).str();
+}
+
+// Make a name of unknown origin safe to print: control characters and bytes that are not
+// UTF-8 become \xNN, a long text is cut.
+std::string printable(std::string_view text);
+
+}  // namespace zero

@@ -1,0 +1,37 @@
+#pragma once
+#include "engine/plan/memory_plan.h"
+#include "zero/options.h"
+#include "zero/ranks.h"
+
+namespace zero {
+
+// Where a rank computes.
+struct GpuChoice {
+  int index = -1;          // of num_gpus(); -1: on the host, as all ranks do
+  bool is_shared = false;  // do any ranks compute on the same GPU? The same on all ranks
+  int num_ranks = 1;       // that compute on this one
+};
+
+// The GPU of num_gpus() that this rank computes on unless `device` says otherwise; -1: it
+// finds none. Of a host's GPUs, which its ranks take in turn, one that is near to the
+// cores this thread may run on, where ranks are bound to NUMA nodes (plan/deal_gpus.h).
+// Collective; where one rank cannot use its GPU, all throw Error(kEnvironment).
+int find_gpu(DeviceChoice device, Ranks& ranks);
+
+// Each rank of a host on a GPU of its own, as far as they go. Collective: every rank
+// throws if one cannot use its GPU, if some have one and others have not, if ranks would
+// share one and Options::share_gpu does not allow it, or if there is none and kCuda asks
+// for it. Error(kEnvironment).
+GpuChoice choose_gpu(const Options& options, Ranks& ranks);
+
+// May shards stay in the memory of GPUs that ranks compute on so? Not where the ranks
+// exchange weights through the host's.
+bool may_keep_shards(UnitMemory where, int world_size);
+
+// What that means for the memory plan.
+UnitMemory unit_memory(const GpuChoice& gpu);
+
+// The same, as far as it can be known before there are ranks.
+UnitMemory expected_unit_memory(const Options& options, int world_size);
+
+}  // namespace zero

@@ -1,0 +1,30 @@
+#pragma once
+#include <optional>
+
+#include "base/dtype.h"
+
+namespace at {
+class Tensor;
+}
+namespace c10 {
+enum class ScalarType : int8_t;
+struct Device;
+}  // namespace c10
+
+namespace zero {
+
+// torch's name of the type, and ours; nothing for types that a checkpoint does not know.
+c10::ScalarType scalar_type(DType dtype);
+std::optional<DType> dtype_of(c10::ScalarType type);
+
+// A float tensor in the type that units compute in; others, undefined ones too, as they
+// are.
+at::Tensor in_compute_type(const at::Tensor& tensor, DType dtype);
+
+// Where the tensors are that units compute with: of Device::gpu_index().
+c10::Device tensor_device(int gpu_index);
+
+// Has LibTorch loaded its part for GPUs? Asked early, it says no for good.
+bool torch_knows_gpus();
+
+}  // namespace zero

@@ -1,0 +1,245 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "offload/stored_values.h"
+#include "zero/options.h"
+#include "zero/ranks.h"
+#include "zero/reports.h"
+
+namespace at {
+class Tensor;
+}
+namespace c10 {
+struct Device;
+}
+namespace torch::nn {
+class Module;
+}
+
+namespace zero {
+
+namespace detail {
+template <class T>
+struct TensorsOf;  // zero/visit_tensors.h
+}
+
+// One array that the optimizer keeps beside a parameter.
+struct StateView {
+  std::string name;  // see states_of() in offload/optimizer.h: "exp_avg"
+  StoredValues values;
+};
+
+// One parameter as a checkpoint or a dump sees it: this rank's slice of masters and of
+// the optimizer's state.
+struct ShardView {
+  std::string fqn;
+  std::vector<int64_t> shape;
+  int64_t begin = 0;             // of the slice in the flattened parameter
+  StoredValues master;           // (numel of the slice)
+  std::vector<StateView> state;  // same lengths; none when frozen or for inference
+  bool frozen = false;
+  std::vector<std::string> aliases;  // other FQNs of the same (tied) parameter
+};
+
+// A buffer of the module (a running mean, a rotary table): whole on every rank.
+struct BufferView {
+  std::string fqn;
+  std::vector<int64_t> shape;
+  DType dtype;
+};
+
+// Every byte that an Engine allocates on each of `world_size` ranks, told without
+// allocating any; the model may be deferred. Throws Error(kUsage) as the Engine would.
+std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
+                              int world_size);
+
+// What each of that many ranks moves in a step of Options::micro_batches_per_rank
+// backward() calls, in the same way. Exact for a model whose units hold no other units
+// and are each called once in a forward; an engine's first step looks at weights on a GPU
+// besides.
+Traffic plan_traffic(torch::nn::Module& model, const Options& options, int world_size);
+
+// Train a module whose state is sharded over ranks.
+//
+//   Engine engine(model, options);                  // every rank keeps 1/N of masters and moments
+//   auto loss = engine.forward(model, tokens, targets);
+//   engine.backward(loss, num_targets);             // once per micro-batch
+//   engine.step();                                  // reduce, clip, update
+//
+// The parts of the model held in zero::Unit are gathered, run and released one at a time;
+// what is outside every unit (the root unit) stays gathered from forward to the end of
+// backward.
+//
+// All calls but those marked "local" are collective: every rank makes them in the same
+// order. Not thread-safe.
+class Engine {
+ public:
+  // Without `ranks` they are those of make_ranks(): of MPI if mpirun or srun started this
+  // process, else this process alone. The module is kept and changed:
+  // its parameters become views of gathered memory, its buffers move to the device.
+  // Throws Error: kUsage for options that do not fit the model, kEnvironment when memory
+  // does not suffice.
+  Engine(std::shared_ptr<torch::nn::Module> model, const Options& options,
+         std::unique_ptr<Ranks> ranks = nullptr);
+  // Gives full, unsharded memory back to nobody: parameters of the module are unusable
+  // afterwards.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Run model->forward(args...) with the root unit gathered, and keep it gathered until
+  // backward() if gradients are on. Tensor arguments are brought to device(), those of
+  // type float cast to the type that the model computes in. Throws Error(kUsage) before
+  // anything runs: inside another forward, after a backward() that failed, or when
+  // requires_grad of a parameter is not what the engine was made with.
+  template <class Model, class... Args>
+  auto forward(Model& model, Args&&... args) {
+    ForwardScope scope(*this);
+    if constexpr (std::is_void_v<decltype(model->forward(
+                      scope.cast(std::forward<Args>(args))...))>) {
+      model->forward(scope.cast(std::forward<Args>(args))...);
+      scope.finish();
+    } else {
+      auto result = model->forward(scope.cast(std::forward<Args>(args))...);
+      using Result = decltype(result);
+      constexpr bool is_included = requires { sizeof(detail::TensorsOf<Result>); };
+      static_assert(is_included || std::is_same_v<Result, at::Tensor>,
+                    "include <zero/unit.h> where Engine::forward is called");
+      if constexpr (is_included) {
+        visit_tensors(result, [&](at::Tensor& tensor) { scope.add_result(tensor); });
+      } else if constexpr (std::is_same_v<Result, at::Tensor>) {
+        scope.add_result(result);
+      }
+      scope.finish();
+      return result;
+    }
+  }
+
+  // Add one micro-batch's gradient. `loss_sum` (scalar) is the sum of the losses of its
+  // targets, `num_targets` their number on this rank (0 is legal). The step's gradient is
+  // the sum over all micro-batches and ranks divided by the sum of all num_targets: a
+  // mean over targets, however uneven they are. Other leaves (an input that requires
+  // grad) get the gradient of loss_sum.
+  //
+  // Units of other engines that the graph runs through pass gradients on and keep none
+  // for their parameters; so do this engine's in any backward but this one. Throws
+  // Error(kUsage) before anything changes when the graph is of an older step. An
+  // exception from the backward itself (a unit's body threw when it was recomputed)
+  // leaves the step's gradient undefined: then all but discard_gradients() and the
+  // destructor throw.
+  void backward(const at::Tensor& loss_sum, int64_t num_targets);
+
+  // Forget all backward() calls since the last step. Collective.
+  void discard_gradients();
+
+  // Finish the gradient of all backward() calls since the last step, clip, update. With
+  // Options::overlap_updates the update itself goes on in a thread of its own; every call
+  // here that reads what it writes waits for it.
+  StepReport step();
+
+  // --- local
+  int rank() const;
+  int size() const;
+  Ranks& control();           // for the caller's own small exchanges
+  int64_t num_steps() const;  // updates done
+  // num_steps() when the optimizer's state was new, all zeros: 0, unless it started
+  // afresh in the middle of a run. AdamW's bias correction counts from there.
+  int64_t optimizer_start() const;
+  // After loading a checkpoint. Throws Error(kUsage) unless 0 <= start <= steps.
+  void set_num_steps(int64_t steps, int64_t optimizer_start = 0);
+  // Where the scale of an fp16 engine stands; of others it is 1 and stays so. Between
+  // steps, after loading a checkpoint, it can be set: one below the options' smallest
+  // becomes that. Throws Error(kUsage) for what is no scale, or another than 1
+  // where the dtype is not fp16, and inside a step.
+  const LossScaleState& loss_scale() const;
+  void set_loss_scale(const LossScaleState& state);
+  int64_t num_parameters() const;  // unique, unsharded elements
+  // This rank's slices, in FQN order of the module; valid until the engine goes, at rest
+  // until the next step().
+  std::vector<ShardView> shards();
+  // One of them, under any name of the parameter. Throws Error(kUsage) for no parameter.
+  ShardView local_shard(const std::string& fqn);
+  std::vector<BufferView> buffers();  // contiguous ones, of types that checkpoints know
+  // Replace one by a tensor of the same shape. Throws Error(kUsage) for no buffer, or
+  // another shape.
+  void set_buffer(const std::string& fqn, const at::Tensor& value);
+  std::vector<MemoryEntry> memory() const;  // the plan
+  int64_t allocated_bytes() const;  // what was allocated; equals the sum of the plan
+  // Activations, which are beside the plan as those on the device are.
+  OffloadedBytes offloaded_activations() const;
+  bool uses_gpu() const;
+  c10::Device device() const;      // where units compute, and forward() returns tensors
+  int64_t num_gathers() const;     // all-gathers of units so far
+  int64_t num_reductions() const;  // reduce-scatters of units so far
+  Traffic traffic() const;         // of weights and gradients so far
+  // So far, as far as streams are known to be done. A GPU's are asked, not waited for.
+  StreamSeconds stream_seconds();
+  const Options& options() const;
+  int num_units() const;  // the root unit included when it has parameters
+  // Tell that masters were written through shards(): weights in compute precision are
+  // made again. Ends the wait of Source::kCheckpoint.
+  void masters_changed();
+  // Made with Source::kCheckpoint, and nothing was loaded so far: whatever reads or sets
+  // weights throws Error(kUsage).
+  bool awaits_values() const;
+
+  // The full, current value of a parameter as fp32 on the host, gathered to every rank;
+  // collective.
+  at::Tensor full_parameter(const std::string& fqn);
+  // How parameters and buffers started, in the module's order: the same on any number of
+  // ranks. Parameters that came from a file or a checkpoint are not among them. Throws
+  // Error(kUsage) without Options::init_report.
+  const std::vector<InitEntry>& init_report() const;
+  // Replace it, from the same full value on every rank; collective. Throws Error(kUsage)
+  // for a wrong shape.
+  void set_full_parameter(const std::string& fqn, const at::Tensor& value);
+  // While the engine awaits values: give those parameters whose FQN matches one of the
+  // globs the values that Source::kInit gives them; masters_changed() ends the wait, and
+  // calls Options::post_init if all parameters were asked for. Collective. Throws
+  // Error(kUsage) when it does not wait.
+  void initialize(const std::vector<std::string>& patterns = {"*"});
+  // Bring buffers together that differ between ranks, such as running means:
+  // floating-point ones become their mean, others the largest value of each element.
+  // Collective.
+  void average_buffers();
+  // What average_buffers() would make of one buffer, on the host; nothing is changed.
+  // Collective.
+  at::Tensor averaged_buffer(const std::string& fqn);
+  // The full mean gradient of the finished backward() calls, before clipping; collective.
+  // For tests and logging.
+  at::Tensor full_gradient(const std::string& fqn);
+
+ private:
+  class ForwardScope {
+   public:
+    explicit ForwardScope(Engine& engine);
+    ~ForwardScope();
+    ForwardScope(const ForwardScope&) = delete;
+    ForwardScope& operator=(const ForwardScope&) = delete;
+
+    // An argument as the model gets it: tensors in its type, others as they are.
+    const at::Tensor& cast(const at::Tensor& argument);
+    at::Tensor& cast(at::Tensor& argument);
+    at::Tensor&& cast(at::Tensor&& argument);
+    template <class T>
+    T&& cast(T&& argument) {
+      return std::forward<T>(argument);
+    }
+    void add_result(at::Tensor& result);  // one of the tensors that forward returned
+    void finish();
+
+   private:
+    Engine& engine_;
+  };
+
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace zero

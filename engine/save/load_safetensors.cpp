@@ -1,0 +1,135 @@
+#include "zero/load_safetensors.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <span>
+
+#include "base/names.h"
+#include "base/text.h"
+#include "checkpoint/error.h"
+#include "checkpoint/safetensors_folder.h"
+#include "engine/comm/agreement.h"
+#include "engine/watch/activity.h"
+#include "zero/engine.h"
+
+namespace zero {
+namespace {
+
+using checkpoint::CheckpointError;
+using checkpoint::SafetensorsFolder;
+
+// Which tensors of the folder belong to each shard.
+struct Sources {
+  std::vector<std::vector<std::string>> of_shard;  // more than one: tied, under each name
+  std::vector<std::string> dead;
+  std::vector<std::string> problems;
+};
+
+Sources find_sources(const std::vector<ShardView>& shards,
+                     const checkpoint::SafeTensors& tensors,
+                     const SafetensorsNames& names) {
+  Sources sources;
+  std::set<std::string> used;
+  for (const ShardView& shard : shards) {
+    std::vector<std::string> fqns = shard.aliases;
+    fqns.insert(fqns.begin(), shard.fqn);
+    std::vector<std::string>& found = sources.of_shard.emplace_back();
+    for (const std::string& fqn : fqns) {
+      const bool has_prefix = !names.prefix.empty() && fqn.starts_with(names.prefix);
+      const std::string bare = has_prefix ? fqn.substr(names.prefix.size()) : fqn;
+      for (const std::string& name : std::set{fqn, bare}) {
+        const auto tensor = tensors.find(name);
+        if (tensor == tensors.end()) continue;
+        used.insert(name);
+        found.push_back(name);
+        if (tensor->second.shape != shard.shape) {
+          sources.problems.push_back(
+              name + " is " + checkpoint::to_string(tensor->second.shape) +
+              ", the model's is " + checkpoint::to_string(shard.shape));
+        }
+      }
+    }
+    if (found.empty()) sources.problems.push_back(shard.fqn + " is missing");
+  }
+  for (const auto& [name, tensor] : tensors) {
+    if (used.contains(name)) continue;
+    const bool is_dead = matches_any(names.dead, name);
+    auto& list = is_dead ? sources.dead : sources.problems;
+    list.push_back(printable(name) + (is_dead ? "" : " is not in the model"));
+  }
+  return sources;
+}
+
+[[noreturn]] void refuse(const std::string& folder,
+                         const std::vector<std::string>& problems) {
+  constexpr size_t kMost = 20;
+  std::string text = std::to_string(problems.size()) + " tensor(s) do not fit the model:";
+  for (size_t i = 0; i < std::min(kMost, problems.size()); ++i)
+    text += "\n  - " + problems[i];
+  if (problems.size() > kMost)
+    text += "\n  - and " + std::to_string(problems.size() - kMost) + " more";
+  throw CheckpointError(folder, "", text,
+                        "the weights of the model that config.json describes");
+}
+
+// What stands under a second name must be the same.
+void require_equal(SafetensorsFolder& folder, const ShardView& shard,
+                   const std::vector<std::string>& names) {
+  if (names.size() == 1) return;  // takes no memory
+  const auto numel = static_cast<int64_t>(shard.master.size());
+  std::vector<float> first(std::min(StoredValues::kFewAtOnce, numel)),
+      second(first.size());
+  for (size_t i = 1; i < names.size(); ++i) {
+    for (int64_t begin = 0; begin < numel; begin += StoredValues::kFewAtOnce) {
+      const auto count =
+          static_cast<size_t>(std::min(StoredValues::kFewAtOnce, numel - begin));
+      folder.read(names[0], shard.begin + begin, std::span(first).first(count));
+      folder.read(names[i], shard.begin + begin, std::span(second).first(count));
+      if (std::equal(first.begin(), first.begin() + static_cast<int64_t>(count),
+                     second.begin()))
+        continue;
+      throw CheckpointError(
+          folder.path(), names[i],
+          "it is tied to " + names[0] + " in the model, and has other values here",
+          "a config.json that does not tie them (tie_word_embeddings: false)");
+    }
+  }
+}
+
+void read(SafetensorsFolder& folder, const ShardView& shard, const std::string& name) {
+  shard.master.set_all([&](int64_t begin, std::span<float> part) {
+    folder.read(name, shard.begin + begin, part);
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> load_safetensors(Engine& engine, const std::string& folder,
+                                          const SafetensorsNames& names) {
+  Agreement ranks(engine.control(), "read weights of " + folder);
+  Activity::Stretch stretch("reading " + folder);
+  const std::vector<ShardView> shards = engine.shards();
+  std::unique_ptr<SafetensorsFolder> files;
+  Sources sources;
+  ranks.run([&] {
+    files = std::make_unique<SafetensorsFolder>(folder);
+    sources = find_sources(shards, files->tensors(), names);
+    if (!sources.problems.empty()) refuse(folder, sources.problems);
+    for (size_t i = 0; i < shards.size(); ++i)
+      require_equal(*files, shards[i], sources.of_shard[i]);
+  });
+  ranks.run([&] {
+    int64_t bytes = 0;
+    for (size_t i = 0; i < shards.size(); ++i)
+      bytes += static_cast<int64_t>(shards[i].master.size()) *
+               size_of(files->tensors().at(sources.of_shard[i].front()).dtype);
+    stretch.expect(bytes);
+    for (size_t i = 0; i < shards.size(); ++i)
+      read(*files, shards[i], sources.of_shard[i].front());
+  });
+  engine.masters_changed();
+  return sources.dead;
+}
+
+}  // namespace zero

@@ -1,0 +1,383 @@
+#include "zero/save_load.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "base/text.h"
+#include "checkpoint/commit.h"
+#include "checkpoint/compare.h"
+#include "checkpoint/error.h"
+#include "checkpoint/open_run.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/writer.h"
+#include "engine/comm/agreement.h"
+#include "engine/device/torch/compute_type.h"
+#include "engine/watch/activity.h"
+#include "engine/watch/trace.h"
+#include "zero/engine.h"
+#include "zero/errors.h"
+
+namespace zero {
+namespace {
+
+using checkpoint::Kind;
+using checkpoint::Slice;
+using checkpoint::StoredTensor;
+
+// Among the manifest's numbers of the engine; absent: 0.
+const std::string kOptimizerStart = "optimizer_start";
+// Of fp16 alone; absent: the scale of a new run.
+const std::string kLossScale = "loss_scale", kCleanSteps = "loss_scale_clean_steps";
+
+// Statistics that every rank kept of its own data are stored as one; the run's own stay.
+struct SavedBuffer {
+  BufferView view;
+  at::Tensor value;  // contiguous, as the view describes it
+};
+
+std::vector<SavedBuffer> saved_buffers(Engine& engine) {
+  std::vector<SavedBuffer> saved;
+  for (const BufferView& view : engine.buffers())
+    saved.push_back({view, engine.averaged_buffer(view.fqn).contiguous()});
+  return saved;
+}
+
+// One of this rank's arrays, in either direction.
+struct NamedArray {
+  Kind kind;
+  StoredValues values;
+};
+
+// A parameter's masters, and what the optimizer keeps if it is asked for.
+std::vector<NamedArray> arrays_of(const ShardView& view, bool with_state) {
+  std::vector<NamedArray> arrays{{Kind::kParam, view.master}};
+  for (const StateView& state : view.state) {
+    if (with_state)
+      arrays.push_back({checkpoint::kind_named(state.name).value(), state.values});
+  }
+  return arrays;
+}
+
+std::vector<Slice> shard_slices(Engine& engine, bool with_state) {
+  std::vector<Slice> slices;
+  for (const ShardView& view : engine.shards()) {
+    for (const auto& [kind, values] : arrays_of(view, with_state)) {
+      Slice slice{{kind, view.fqn, DType::kFp32, view.shape},
+                  view.begin,
+                  static_cast<int64_t>(values.size())};
+      if (values.is_plain())
+        slice.data = values.span().data();
+      else
+        slice.fetch = [values = values](int64_t first, int64_t count, void* to) {
+          values.read(first, {static_cast<float*>(to), static_cast<size_t>(count)});
+        };
+      slices.push_back(std::move(slice));
+    }
+  }
+  return slices;
+}
+
+StoredTensor tensor_of(const BufferView& view) {
+  return {Kind::kBuffer, view.fqn, view.dtype, view.shape};
+}
+
+std::vector<Slice> slices_of(Engine& engine, const std::vector<SavedBuffer>& buffers,
+                             const SavedState& state) {
+  std::vector<Slice> slices = shard_slices(engine, /*with_state=*/true);
+  if (engine.rank() != 0) return slices;
+  for (const auto& [view, value] : buffers)
+    slices.push_back({tensor_of(view), 0, value.numel(), value.const_data_ptr()});
+  for (const auto& [name, bytes] : state.user) {
+    const auto count = static_cast<int64_t>(bytes.size());
+    slices.push_back(
+        {{Kind::kUser, name, DType::kUint8, {count}}, 0, count, bytes.data()});
+  }
+  return slices;
+}
+
+checkpoint::StepInfo info_of(Engine& engine, const SavedState& state) {
+  checkpoint::StepInfo info;
+  info.step = state.step;
+  info.config = state.config;
+  info.position = state.position;
+  if (engine.optimizer_start() > 0)
+    info.engine[kOptimizerStart] = static_cast<double>(engine.optimizer_start());
+  if (engine.options().dtype == DType::kFp16) {
+    info.engine[kLossScale] = static_cast<double>(engine.loss_scale().scale);
+    info.engine[kCleanSteps] = static_cast<double>(engine.loss_scale().num_clean);
+  }
+  for (const ShardView& view : engine.shards()) {
+    for (const std::string& alias : view.aliases) info.aliases[alias] = view.fqn;
+  }
+  return info;
+}
+
+bool reads_state(const LoadOptions& options) {
+  return options.with_optimizer && !options.fresh_optimizer;
+}
+
+std::vector<StoredTensor> expected_tensors(Engine& engine, const LoadOptions& options) {
+  std::vector<StoredTensor> expected;
+  for (const Slice& slice : shard_slices(engine, reads_state(options)))
+    expected.push_back(slice.tensor);
+  for (const BufferView& view : engine.buffers()) expected.push_back(tensor_of(view));
+  return expected;
+}
+
+// "exp_avg, exp_avg_sq"
+std::string state_kinds(const std::vector<StoredTensor>& tensors) {
+  std::string names;
+  for (const Kind kind : checkpoint::kStateKinds) {
+    if (std::ranges::count(tensors, kind, &StoredTensor::kind) > 0)
+      names += (names.empty() ? "" : ", ") + std::string(name_of(kind));
+  }
+  return names;
+}
+
+// They are whole as they are, and hold nothing for a run that goes on.
+void refuse_weights_alone(const std::vector<StoredTensor>& expected,
+                          const checkpoint::Reader& reader, const std::string& folder) {
+  if (state_kinds(expected).empty() || !state_kinds(reader.manifest().tensors).empty())
+    return;
+  throw Error(
+      ExitCode::kUsage,
+      "it holds weights alone, as a seed checkpoint does, and no run that goes on",
+      folder, "start a run from it: --init-from (LoadOptions::with_optimizer = false)");
+}
+
+void check_fits(Engine& engine, const checkpoint::Reader& reader,
+                const std::string& folder, const LoadOptions& options) {
+  const checkpoint::Allowances allowed{options.allow_missing, options.allow_extra};
+  const std::vector<StoredTensor> expected = expected_tensors(engine, options);
+  const std::vector<std::string> differences =
+      compare(expected, reader.manifest(), reads_state(options), allowed);
+  if (!differences.empty()) refuse_weights_alone(expected, reader, folder);
+  checkpoint::require_none(differences, folder);
+}
+
+// What the options let pass; to be asked when all else fits.
+void tell_differences(Engine& engine, const checkpoint::Reader& reader,
+                      SavedState& state) {
+  std::set<std::pair<Kind, std::string>> known;
+  const auto find = [&](Kind kind, const std::string& fqn) {
+    const StoredTensor* found = reader.manifest().find(kind, fqn);
+    if (found) known.emplace(kind, found->fqn);
+    return found;
+  };
+  for (const ShardView& view : engine.shards()) {
+    if (!find(Kind::kParam, view.fqn)) state.missing.push_back(view.fqn);
+  }
+  for (const BufferView& view : engine.buffers()) find(Kind::kBuffer, view.fqn);
+  for (const StoredTensor& tensor : reader.manifest().tensors) {
+    const bool counts = tensor.kind == Kind::kParam || tensor.kind == Kind::kBuffer;
+    if (counts && !known.contains({tensor.kind, tensor.fqn}))
+      state.extra.push_back(tensor.fqn);
+  }
+}
+
+// Before a list of every parameter's states tells the same.
+void require_same_optimizer(Engine& engine, const checkpoint::Reader& reader,
+                            const std::string& folder, const LoadOptions& options) {
+  const std::string ours = state_kinds(expected_tensors(engine, options));
+  const std::string theirs = state_kinds(reader.manifest().tensors);
+  if (!reads_state(options) || ours.empty() || theirs.empty() || ours == theirs) return;
+  throw checkpoint::CheckpointError(
+      folder, "",
+      "it holds the state of another optimizer (" + theirs + "); " +
+          name_of(engine.options().optimizer.kind) + " keeps " + ours,
+      "the optimizer that saved it; or LoadOptions::fresh_optimizer, which starts the "
+      "state afresh");
+}
+
+// What this engine has no place for would be missing from every step that follows.
+void require_known_numbers(const checkpoint::Reader& reader, const std::string& folder) {
+  std::string unknown;
+  for (const auto& [name, number] : reader.manifest().engine) {
+    if (name != kOptimizerStart && name != kLossScale && name != kCleanSteps)
+      unknown += (unknown.empty() ? "" : ", ") + printable(name);
+  }
+  if (unknown.empty()) return;
+  throw checkpoint::CheckpointError(
+      folder, "", "the engine that saved it had what this one does not know: " + unknown,
+      "load it with the program that saved it, or with a newer one");
+}
+
+// Of the manifest's numbers of the engine, which must be in [0, highest]; absent: 0.
+int64_t number_of(const checkpoint::Reader& reader, const std::string& folder,
+                  const std::string& name, int64_t highest) {
+  const auto& numbers = reader.manifest().engine;
+  const auto found = numbers.find(name);
+  if (found == numbers.end()) return 0;
+  if (found->second >= 0 && found->second <= static_cast<double>(highest))
+    return static_cast<int64_t>(found->second);
+  throw checkpoint::CheckpointError(folder, "",
+                                    name + " is " + std::to_string(found->second),
+                                    "0 to " + std::to_string(highest));
+}
+
+int64_t optimizer_start_of(const checkpoint::Reader& reader, const std::string& folder) {
+  return number_of(reader, folder, kOptimizerStart, reader.manifest().step);
+}
+
+// Where a run goes on in fp16 that was saved in fp16.
+std::optional<LossScaleState> loss_scale_of(const Engine& engine,
+                                            const checkpoint::Reader& reader,
+                                            const std::string& folder,
+                                            const LoadOptions& options) {
+  const LossScaleState state{
+      number_of(reader, folder, kLossScale, kLargestLossScale),
+      number_of(reader, folder, kCleanSteps, std::numeric_limits<int32_t>::max())};
+  const bool is_there = reader.manifest().engine.contains(kLossScale);
+  if (is_there && !is_loss_scale(state.scale)) {
+    throw checkpoint::CheckpointError(
+        folder, "", kLossScale + " is " + std::to_string(state.scale), "a power of two");
+  }
+  if (!is_there || !options.with_optimizer || engine.options().dtype != DType::kFp16)
+    return {};
+  return state;
+}
+
+void read_slice(checkpoint::Reader& reader, const ShardView& view, Kind kind,
+                const StoredValues& values) {
+  // Else it was allowed to be missing.
+  const bool is_there = reader.manifest().find(kind, view.fqn) != nullptr;
+  if (!is_there) return;
+  values.set_all([&](int64_t first, std::span<float> part) {
+    reader.read(kind, view.fqn, view.begin + first, std::ssize(part), part.data());
+  });
+}
+
+void read_tensors(Engine& engine, checkpoint::Reader& reader,
+                  const LoadOptions& options) {
+  for (const ShardView& view : engine.shards()) {
+    for (const auto& [kind, values] : arrays_of(view, reads_state(options)))
+      read_slice(reader, view, kind, values);
+    if (!options.fresh_optimizer) continue;
+    for (const auto& [name, values] : view.state) {
+      values.set_all(
+          [](int64_t, std::span<float> part) { std::ranges::fill(part, 0.0f); });
+    }
+  }
+  for (const BufferView& buffer : engine.buffers()) {
+    const StoredTensor* stored = reader.manifest().find(Kind::kBuffer, buffer.fqn);
+    if (stored == nullptr) continue;
+    const at::Tensor value = at::empty(buffer.shape, scalar_type(buffer.dtype));
+    reader.read(Kind::kBuffer, buffer.fqn, 0, stored->numel(), value.mutable_data_ptr());
+    engine.set_buffer(buffer.fqn, value);
+  }
+}
+
+void read_state(checkpoint::Reader& reader, SavedState& state) {
+  state.step = reader.manifest().step;
+  state.config = reader.manifest().config;
+  state.position = reader.manifest().position;
+  for (const StoredTensor& tensor : reader.manifest().tensors) {
+    if (tensor.kind == Kind::kUser)
+      state.user[tensor.fqn] = reader.read_all(Kind::kUser, tensor.fqn);
+  }
+}
+
+void require_values(const Engine& engine) {
+  if (!engine.awaits_values()) return;
+  throw Error(ExitCode::kUsage, "save_checkpoint() before the weights are there",
+              "zero::Engine with Source::kCheckpoint", "load_checkpoint() first");
+}
+
+}  // namespace
+
+std::string save_checkpoint(Engine& engine, const std::string& run,
+                            const SavedState& state, bool replace) {
+  Agreement ranks(engine.control(), "save step " + std::to_string(state.step));
+  ranks.run([] {});  // the same step everywhere, or nothing is made
+  std::unique_ptr<checkpoint::OpenRun> open;
+  ranks.run([&] {
+    if (!ranks.is_first()) return;
+    checkpoint::make_run_folder(run);
+    open = std::make_unique<checkpoint::OpenRun>(run);
+  });
+  return save_checkpoint(engine, open.get(), state, replace);
+}
+
+std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
+                            const SavedState& state, bool replace) {
+  Agreement ranks(engine.control(), "save step " + std::to_string(state.step));
+  Activity::Stretch stretch("saving step " + std::to_string(state.step));
+  const auto existing =
+      replace ? checkpoint::Existing::kReplace : checkpoint::Existing::kRefuse;
+  ranks.run([&] { require_values(engine); });  // the same step everywhere, or nobody
+                                               // saves
+  const std::vector<SavedBuffer> buffers = saved_buffers(engine);
+
+  std::string temporary;
+  ranks.run([&] {
+    if (ranks.is_first()) temporary = checkpoint::prepare(*run, state.step, existing);
+  });
+  temporary = engine.control().broadcast(temporary);
+  try {
+    std::string report;
+    ranks.run([&] {
+      const Trace::Span span("write shard");
+      std::vector<Slice> slices = slices_of(engine, buffers, state);
+      stretch.expect(bytes_of(slices));
+      report =
+          to_text(write_shard(temporary, ranks.rank(), ranks.size(), std::move(slices)));
+    });
+    const std::vector<std::string> reports = engine.control().gather(report);
+    std::string path;
+    ranks.run([&] {
+      if (!ranks.is_first()) return;
+      const Trace::Span span("commit");
+      std::vector<checkpoint::ShardReport> parsed;
+      for (const std::string& text : reports)
+        parsed.push_back(checkpoint::parse_report(text));
+      path =
+          checkpoint::commit(*run, temporary, parsed, info_of(engine, state), existing);
+    });
+    return engine.control().broadcast(path);
+  } catch (...) {
+    if (ranks.is_first()) checkpoint::discard(*run, temporary);
+    throw;
+  }
+}
+
+SavedState load_checkpoint(Engine& engine, const std::string& folder,
+                           const LoadOptions& options) {
+  Agreement ranks(engine.control(), "load " + folder);
+  Activity::Stretch stretch("loading " + folder);
+  std::unique_ptr<checkpoint::Reader> reader;
+  int64_t start = 0;
+  std::optional<LossScaleState> scale;
+  SavedState state;
+  ranks.run([&] {
+    reader = std::make_unique<checkpoint::Reader>(folder);
+    require_known_numbers(*reader, folder);
+    require_same_optimizer(engine, *reader, folder, options);
+    check_fits(engine, *reader, folder, options);
+    start = optimizer_start_of(*reader, folder);
+    scale = loss_scale_of(engine, *reader, folder, options);
+    tell_differences(engine, *reader, state);
+  });
+  if (scale) engine.set_loss_scale(*scale);
+  if (engine.awaits_values() && !state.missing.empty()) engine.initialize(state.missing);
+  ranks.run([&] {
+    stretch.expect(bytes_of(shard_slices(engine, reads_state(options))));
+    read_tensors(engine, *reader, options);
+    read_state(*reader, state);
+  });
+  if (options.with_optimizer)
+    engine.set_num_steps(state.step, options.fresh_optimizer ? state.step : start);
+  else
+    engine.set_num_steps(0);
+  engine.masters_changed();
+  return state;
+}
+
+}  // namespace zero

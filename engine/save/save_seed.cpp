@@ -1,0 +1,112 @@
+#include "zero/save_seed.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cmath>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "checkpoint/commit.h"
+#include "checkpoint/open_run.h"
+#include "checkpoint/writer.h"
+#include "engine/device/torch/compute_type.h"
+#include "engine/init/fill_shards.h"
+#include "engine/unit/model_scan.h"
+#include "engine/watch/activity.h"
+#include "offload/exact_sum.h"
+#include "offload/thread_pool.h"
+#include "zero/errors.h"
+#include "zero/ranks.h"
+#include "zero/save_load.h"
+
+namespace zero {
+namespace {
+
+using checkpoint::Kind;
+using checkpoint::Slice;
+
+Slice slice_of(const ScannedModel& model, size_t param, const Options& options,
+               InitFunctions& functions, ThreadPool& threads) {
+  const ParamDescription& of = model.params[param];
+  const int64_t numel = model.tensors[param].numel();
+  Slice slice{{Kind::kParam, of.fqn, DType::kFp32, of.shape}, 0, numel};
+  // Made when its first element is asked for, and gone with its last.
+  auto set = std::make_shared<SetValues>();
+  slice.fetch = [&, param, numel, set, fqn = of.fqn](int64_t first, int64_t count,
+                                                     void* to) {
+    Activity::here().sign();
+    if (!*set) *set = first_values(model, param, options, functions).set;
+    const std::span<float> values(static_cast<float*>(to), static_cast<size_t>(count));
+    threads.parallel_for(count, 1 << 16, [&](int64_t begin, int64_t end) {
+      (*set)(first + begin, values.subspan(begin, end - begin));
+    });
+    if (first + count == numel) *set = {};
+    if (!std::isfinite(max_abs(values.data(), count)))
+      throw Error(ExitCode::kUsage, "first values that are not finite", fqn,
+                  "look at what its constructor, function or rule makes");
+  };
+  return slice;
+}
+
+// Those that an engine would save.
+void add_buffers(const std::vector<at::Tensor>& buffers,
+                 const std::vector<std::string>& fqns, std::vector<Slice>& slices) {
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const std::optional<DType> dtype = dtype_of(buffers[i].scalar_type());
+    if (!dtype || !buffers[i].is_contiguous()) continue;
+    slices.push_back({{Kind::kBuffer, fqns[i], *dtype, buffers[i].sizes().vec()},
+                      0,
+                      buffers[i].numel(),
+                      buffers[i].const_data_ptr()});
+  }
+}
+
+checkpoint::StepInfo info_of(const ScannedModel& model, const SavedState& state) {
+  checkpoint::StepInfo info;
+  info.config = state.config;
+  info.position = state.position;
+  for (const ParamDescription& param : model.params) {
+    for (size_t i = 1; i < param.names.size(); ++i)
+      info.aliases[param.names[i]] = param.fqn;
+  }
+  return info;
+}
+
+}  // namespace
+
+std::string save_seed(torch::nn::Module& model, const Options& options,
+                      const std::string& run, const SavedState& state, bool replace) {
+  const ScannedModel scanned = scan_model(model);
+  if (options.post_init) {
+    throw Error(ExitCode::kUsage, "post_init needs an engine, and a seed is made without",
+                "save_seed()", "Engine and save_checkpoint() instead");
+  }
+  name_deferred(scanned);
+  InitFunctions functions(scanned, options, /*are_called=*/true);
+  require_known(scanned, options, functions);
+  fill_buffers(scanned, options, functions, *make_one_rank());
+  ThreadPool threads(options.adam_threads);
+  std::vector<Slice> slices;
+  for (size_t i = 0; i < scanned.params.size(); ++i)
+    slices.push_back(slice_of(scanned, i, options, functions, threads));
+  add_buffers(scanned.buffers, scanned.buffer_fqns, slices);
+
+  Activity::Stretch stretch("saving first values");
+  stretch.expect(bytes_of(slices));
+  checkpoint::make_run_folder(run);
+  const checkpoint::OpenRun open(run);
+  const auto existing =
+      replace ? checkpoint::Existing::kReplace : checkpoint::Existing::kRefuse;
+  const std::string temporary = checkpoint::prepare(open, 0, existing);
+  try {
+    return checkpoint::commit(open, temporary,
+                              {write_shard(temporary, 0, 1, std::move(slices))},
+                              info_of(scanned, state), existing);
+  } catch (...) {
+    checkpoint::discard(open, temporary);
+    throw;
+  }
+}
+
+}  // namespace zero

@@ -1,0 +1,74 @@
+#include "engine/step/torch/gradient_ring.h"
+
+#include <torch/torch.h>
+
+#include "engine/device/torch/compute_type.h"
+#include "engine/watch/trace.h"
+
+namespace zero {
+
+GradientRing::GradientRing(const UnitPlan& plan, const SlotPlan& slots, DType wire,
+                           Device& device)
+    : plan_(plan), class_of_(slots.class_of), wire_(wire), device_(device) {
+  for (const SlotPlan::Class& of : slots.classes) {
+    std::list<Slot>& same_size = slots_.emplace_back();
+    for (int i = 0; i < of.num_slots; ++i) {
+      Slot& slot = same_size.emplace_back();
+      slot.memory =
+          static_cast<std::byte*>(device_.allocate("gradient ring", of.slot_bytes));
+      slot.bytes = of.slot_bytes;
+    }
+  }
+}
+
+GradientRing::~GradientRing() {
+  for (std::list<Slot>& same_size : slots_) {
+    for (Slot& slot : same_size) device_.free(slot.memory);
+  }
+}
+
+// The slot that was taken first; its reduction may still read it.
+GradientRing::Slot& GradientRing::next_slot(int part) {
+  std::list<Slot>& slots = slots_[class_of_[part]];
+  slots.splice(slots.end(), slots, slots.begin());
+  const StreamClock::Span span(device_.clock(), device_.compute_stream(), Work::kWaiting,
+                               "wait for", "room for gradients");
+  device_.compute_stream().wait(slots.back().idle);
+  return slots.back();
+}
+
+GradientRing::Slot& GradientRing::fill(int part,
+                                       const std::vector<at::Tensor>& gradients) {
+  Slot& slot = next_slot(part);
+  const torch::NoGradGuard no_grad;
+  const Trace::Span span("fill", plan_.parts[part].tag);
+  const FlatLayout& layout = plan_.parts[part].layout;
+  clear_padding(slot.memory, layout);
+  for (size_t i = 0; i < layout.params.size(); ++i) {
+    at::Tensor wire = param_in(slot.memory, layout, i);
+    gradients[i].defined() ? wire.copy_(gradients[i]) : wire.zero_();
+  }
+  return slot;
+}
+
+at::Tensor GradientRing::param_in(std::byte* full, const FlatLayout& layout,
+                                  size_t param) const {
+  const c10::Device device = tensor_device(device_.gpu_index());
+  return at::for_blob(full + layout.offsets[param] * size_of(wire_),
+                      layout.params[param].shape)
+      .options(at::device(device).dtype(scalar_type(wire_)))
+      .target_device(device)
+      .make_tensor();
+}
+
+void GradientRing::clear_padding(std::byte* full, const FlatLayout& layout) const {
+  for (size_t i = 0; i < layout.params.size(); ++i) {
+    const int64_t begin = layout.offsets[i] + layout.params[i].numel();
+    const int64_t end =
+        i + 1 < layout.params.size() ? layout.offsets[i + 1] : layout.numel;
+    device_.compute_stream().set_bytes(full + begin * size_of(wire_), 0,
+                                       (end - begin) * size_of(wire_));
+  }
+}
+
+}  // namespace zero

@@ -1,0 +1,151 @@
+#include "zero/chunked_loss.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "zero/errors.h"
+
+namespace zero {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr int64_t kIgnored = -1;  // among the targets
+
+// What gradients of hidden in fp16 are multiplied with until backward tells the factor of
+// the loss: many of the logits' are too small for fp16, and none is above 1. A power of
+// two; what comes of it is infinite only where weights are above 32.
+double raised_by(at::ScalarType hidden) { return hidden == at::kHalf ? 1024 : 1; }
+
+// At least fp32.
+at::ScalarType sum_type(const at::Tensor& tensor) {
+  return at::promote_types(tensor.scalar_type(), at::kFloat);
+}
+
+// What a pass over the chunks leaves; gradients are those of the loss, raised_by() its
+// type, undefined where nobody needs them.
+struct Pass {
+  at::Tensor loss;         // scalar, of the sums' type
+  at::Tensor hidden_grad;  // (tokens, dim), of the type of hidden
+  at::Tensor weight_grad;  // (vocab, dim), of the sums' type
+  at::Tensor bias_grad;    // (vocab), of the sums' type
+};
+
+// Which of them are needed.
+struct Wanted {
+  bool hidden = false, weight = false, bias = false;
+  bool any() const { return hidden || weight || bias; }
+};
+
+at::Tensor zeros_like_sum(const at::Tensor& parameter, at::ScalarType type) {
+  return at::zeros(parameter.sizes(), parameter.options().dtype(type));
+}
+
+// From log probabilities (rows, vocab) to the gradient of the logits, in their place:
+// probabilities less one at the target, nothing where it is ignored.
+at::Tensor logits_grad(at::Tensor& log_probs, const at::Tensor& targets) {
+  const at::Tensor grad = log_probs.exp_(), rows = targets.unsqueeze(1);
+  grad.scatter_add_(1, rows.clamp_min(0),
+                    at::full({}, -1, grad.options()).expand_as(rows));
+  return grad.masked_fill_(rows == kIgnored, 0);
+}
+
+Pass pass_over(const at::Tensor& hidden, const at::Tensor& weight,
+               const std::optional<at::Tensor>& bias, const at::Tensor& targets,
+               int64_t chunk, const Wanted& wanted) {
+  const at::ScalarType type = sum_type(hidden);
+  const double raise = raised_by(hidden.scalar_type());
+  at::Tensor loss = at::zeros({}, hidden.options().dtype(at::kDouble));
+  Pass pass;
+  if (wanted.hidden) pass.hidden_grad = at::empty_like(hidden);
+  if (wanted.weight) pass.weight_grad = zeros_like_sum(weight, type);
+  if (wanted.bias) pass.bias_grad = zeros_like_sum(*bias, type);
+  for (int64_t begin = 0; begin < hidden.size(0); begin += chunk) {
+    const int64_t rows = std::min(chunk, hidden.size(0) - begin);
+    const at::Tensor part = hidden.narrow(0, begin, rows);           // (rows, dim)
+    const at::Tensor part_targets = targets.narrow(0, begin, rows);  // (rows)
+    at::Tensor log_probs =                                           // (rows, vocab)
+        at::log_softmax(at::linear(part, weight, bias).to(type), 1);
+    loss += at::nll_loss(log_probs, part_targets, {}, at::Reduction::Sum, kIgnored);
+    if (!wanted.any()) continue;
+    at::Tensor grad = logits_grad(log_probs, part_targets);
+    if (raise != 1) grad.mul_(raise);
+    if (wanted.hidden)
+      pass.hidden_grad.narrow(0, begin, rows)
+          .copy_(at::mm(grad.to(weight.scalar_type()), weight));
+    // A product in 16 bits would round every chunk's share of the sum.
+    if (wanted.weight) pass.weight_grad.addmm_(grad.t(), part.to(type));
+    if (wanted.bias) pass.bias_grad += grad.sum(0);
+  }
+  pass.loss = loss.to(type);
+  return pass;
+}
+
+void require(bool holds, const std::string& what, const std::string& cure) {
+  if (!holds) throw Error(ExitCode::kUsage, what, "chunked_loss()", cure);
+}
+
+// In its place where nobody asks for it again.
+at::Tensor scaled(at::Tensor grad, const at::Tensor& factor) {
+  if (!grad.defined()) return grad;
+  const bool is_needed_again = torch::autograd::get_current_graph_task_keep_graph();
+  return is_needed_again ? grad.mul(factor) : grad.mul_(factor);
+}
+
+struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden,
+                            const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias,
+                            const at::Tensor& targets, int64_t chunk) {
+    const Pass pass = pass_over(
+        hidden, weight, bias, targets, chunk,
+        {hidden.requires_grad(), weight.requires_grad(), bias && bias->requires_grad()});
+    context->save_for_backward({pass.hidden_grad, pass.weight_grad, pass.bias_grad});
+    context->saved_data["raise"] = raised_by(hidden.scalar_type());
+    return pass.loss;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list loss_grad) {
+    require(!torch::GradMode::is_enabled(), "create_graph through it",
+            "it has first derivatives only: for second ones make all logits");
+    // Autograd converts what comes to the type of what it belongs to.
+    const variable_list grads = context->get_saved_variables();
+    const at::Tensor factor = loss_grad[0] / context->saved_data["raise"].toDouble();
+    return {scaled(grads[0], factor), scaled(grads[1], factor), scaled(grads[2], factor),
+            at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor chunked_loss(const at::Tensor& hidden, const at::Tensor& weight,
+                        const at::Tensor& targets, int64_t chunk) {
+  return chunked_loss(hidden, weight, at::Tensor(), targets, chunk);
+}
+
+at::Tensor chunked_loss(const at::Tensor& hidden, const at::Tensor& weight,
+                        const at::Tensor& bias, const at::Tensor& targets,
+                        int64_t chunk) {
+  require(chunk > 0, "a chunk of " + std::to_string(chunk) + " tokens", "1 or more");
+  require(hidden.dim() > 0 && weight.dim() == 2 && hidden.size(-1) == weight.size(1) &&
+              hidden.numel() == targets.numel() * weight.size(1),
+          "hidden " + c10::str(hidden.sizes()) + ", weight " + c10::str(weight.sizes()) +
+              " and targets " + c10::str(targets.sizes()) + " do not fit together",
+          "hidden (..., dim), weight (vocab, dim), targets (...)");
+  require(!bias.defined() || bias.sizes() == weight.sizes().slice(0, 1),
+          "weight " + c10::str(weight.sizes()) + " and a bias of another size",
+          "bias (vocab)");
+  const at::Tensor rows = hidden.reshape({targets.numel(), weight.size(1)});
+  const at::Tensor row_targets = targets.reshape(-1);
+  const std::optional<at::Tensor> added =
+      bias.defined() ? std::optional(bias) : std::nullopt;
+  const bool needs_grad = torch::GradMode::is_enabled() &&
+                          (hidden.requires_grad() || weight.requires_grad() ||
+                           (bias.defined() && bias.requires_grad()));
+  if (needs_grad) return ChunkedLoss::apply(rows, weight, added, row_targets, chunk);
+  return pass_over(rows, weight, added, row_targets, chunk, {}).loss;
+}
+
+}  // namespace zero

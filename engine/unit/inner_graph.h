@@ -1,0 +1,42 @@
+#pragma once
+#include <torch/torch.h>
+
+#include <memory>
+#include <vector>
+
+#include "zero/unit.h"
+
+namespace zero {
+
+// The autograd graph of one run of a unit's body, cut off from the caller's.
+//
+// Inputs enter as tensors of the same memory that are no leaves, so that the body may
+// change them in place, as it may without an engine.
+class InnerGraph {
+ public:
+  // Run the body with gradients wanted for the inputs so marked.
+  InnerGraph(const UnitBody& body, const std::vector<at::Tensor>& inputs,
+             const std::vector<bool>& wants_grad);
+
+  // What the body returned, then the inputs that it changed in place.
+  const std::vector<at::Tensor>& outputs() const { return outputs_; }
+  size_t num_results() const { return outputs_.size() - changed_.size(); }
+  const std::vector<size_t>& changed() const { return changed_; }  // inputs, ascending
+
+  // Backward from the outputs that have a gradient (one each, undefined: none).
+  // Parameters get theirs in .grad, in the usual way. Returns the inputs' gradients.
+  std::vector<at::Tensor> backward(const std::vector<at::Tensor>& output_grads,
+                                   bool keeps_graph);
+  // The same for the inputs alone: no parameter's gradient is computed.
+  std::vector<at::Tensor> input_grads(const std::vector<at::Tensor>& output_grads,
+                                      bool keeps_graph);
+
+ private:
+  struct Entrance;
+  std::vector<std::shared_ptr<Entrance>> entrances_;  // null: no gradient wanted
+  std::vector<at::Tensor> probes_;                    // stand for the entrances
+  std::vector<at::Tensor> outputs_;
+  std::vector<size_t> changed_;
+};
+
+}  // namespace zero

@@ -1,0 +1,150 @@
+#include "engine/unit/model_scan.h"
+
+#include <c10/util/Type.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "zero/errors.h"
+
+namespace zero {
+namespace {
+
+class Scanner {
+ public:
+  ScannedModel scan(torch::nn::Module& root) {
+    model_.units.push_back({"", class_name(root), -1});
+    model_.hooks.push_back(nullptr);
+    model_.modules.push_back(&root);
+    visit(root, "", 0);
+    return std::move(model_);
+  }
+
+ private:
+  // The class a Unit was asked to hold, or the module's own, without namespaces.
+  static std::string class_name(const torch::nn::Module& module) {
+    std::string name = c10::demangle(typeid(module).name());
+    const std::string wrapper = "UnitModule<";
+    if (const size_t at = name.find(wrapper); at != std::string::npos) {
+      name = name.substr(at + wrapper.size());
+      name = name.substr(0, name.find_last_of('>'));
+    }
+    const size_t templated = name.find('<');
+    const size_t colon = name.rfind("::", templated);
+    return colon == std::string::npos ? name : name.substr(colon + 2);
+  }
+
+  // Batch norm and its kind compute in the type of their running statistics.
+  static bool has_statistics(const torch::nn::Module& module) {
+    using namespace torch::nn;
+    return dynamic_cast<const BatchNorm1dImpl*>(&module) ||
+           dynamic_cast<const BatchNorm2dImpl*>(&module) ||
+           dynamic_cast<const BatchNorm3dImpl*>(&module) ||
+           dynamic_cast<const InstanceNorm1dImpl*>(&module) ||
+           dynamic_cast<const InstanceNorm2dImpl*>(&module) ||
+           dynamic_cast<const InstanceNorm3dImpl*>(&module);
+  }
+
+  void visit(torch::nn::Module& module, const std::string& prefix, int unit) {
+    for (const auto& item : module.named_parameters(/*recurse=*/false)) {
+      if (item.value().defined())
+        add_param(module, prefix + item.key(), item.value(), unit);
+    }
+    for (const auto& item : module.named_buffers(/*recurse=*/false)) {
+      if (!item.value().defined()) continue;
+      if (item.value().layout() != at::kStrided) {
+        throw Error(ExitCode::kUsage, "a sparse buffer", prefix + item.key(),
+                    "register its dense value, or its indices and values");
+      }
+      model_.buffer_fqns.push_back(prefix + item.key());
+      model_.buffers.push_back(item.value());
+    }
+    for (const auto& item : module.named_children()) {
+      torch::nn::Module& child = *item.value();
+      auto* hook = dynamic_cast<UnitHook*>(&child);
+      int inner = unit;
+      if (hook && seen_units_.contains(hook)) {
+        inner = seen_units_[hook];
+        add_holder(inner, unit);
+      } else if (hook) {
+        inner = static_cast<int>(model_.units.size());
+        seen_units_[hook] = inner;
+        model_.units.push_back({prefix + item.key(), class_name(child), unit});
+        model_.hooks.push_back(hook);
+        model_.modules.push_back(&child);
+      }
+      visit(child, prefix + item.key() + ".", inner);
+    }
+  }
+
+  // A unit in a second place: what encloses it now is what both places have in common.
+  void add_holder(int shared, int holder) {
+    UnitDescription& unit = model_.units[shared];
+    if (unit.holders.empty()) unit.holders.push_back(unit.parent);
+    if (std::find(unit.holders.begin(), unit.holders.end(), holder) == unit.holders.end())
+      unit.holders.push_back(holder);
+    std::set<int> enclosing;
+    for (int outer = unit.parent; outer >= 0; outer = model_.units[outer].parent)
+      enclosing.insert(outer);
+    while (!enclosing.contains(holder)) holder = model_.units[holder].parent;
+    unit.parent = holder;
+  }
+
+  void add_param(torch::nn::Module& owner, const std::string& fqn,
+                 const at::Tensor& tensor, int unit) {
+    const auto [known, is_new] =
+        seen_params_.try_emplace(tensor.unsafeGetTensorImpl(), model_.params.size());
+    if (!is_new) {
+      model_.params[known->second].names.push_back(fqn);
+      model_.params[known->second].units.push_back(unit);
+      return;
+    }
+    model_.params.push_back({fqn,
+                             tensor.sizes().vec(),
+                             {fqn},
+                             {unit},
+                             tensor.requires_grad(),
+                             has_statistics(owner)});
+    model_.tensors.push_back(tensor);
+    model_.owners.push_back(&owner);
+  }
+
+  ScannedModel model_;
+  std::map<UnitHook*, int> seen_units_;
+  std::map<c10::TensorImpl*, size_t> seen_params_;
+};
+
+// As make_unit_plan() asks of parameters.
+void check_buffer_names(const ScannedModel& model) {
+  std::set<std::string> names;
+  for (const ParamDescription& param : model.params)
+    names.insert(param.names.begin(), param.names.end());
+  for (const std::string& fqn : model.buffer_fqns) {
+    check_fqn(fqn);
+    if (!names.contains(fqn)) continue;
+    throw Error(ExitCode::kUsage, "a parameter and a buffer have the same name", fqn,
+                "register them under different names");
+  }
+}
+
+}  // namespace
+
+ScannedModel scan_model(torch::nn::Module& root) {
+  ScannedModel model = Scanner().scan(root);
+  std::string wrong;
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const at::ScalarType type = model.tensors[i].scalar_type();
+    if (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) continue;
+    wrong += (wrong.empty() ? "" : ", ") + model.params[i].fqn + " (" +
+             c10::toString(type) + ")";
+  }
+  if (!wrong.empty()) {
+    throw Error(ExitCode::kUsage, "parameters must be float, bfloat16 or half", wrong,
+                "register other tensors as buffers");
+  }
+  check_buffer_names(model);
+  return model;
+}
+
+}  // namespace zero

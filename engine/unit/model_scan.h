@@ -1,0 +1,30 @@
+#pragma once
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/plan/unit_plan.h"
+#include "zero/unit.h"
+
+namespace zero {
+
+// A module tree as the planner needs it, and what the plan's indices stand for.
+struct ScannedModel {
+  // The root first, then zero::Unit holders in module order.
+  std::vector<UnitDescription> units;
+  std::vector<UnitHook*> hooks;             // of each unit; null for the root
+  std::vector<torch::nn::Module*> modules;  // of each unit
+  std::vector<ParamDescription> params;
+  std::vector<at::Tensor> tensors;         // of each parameter
+  std::vector<torch::nn::Module*> owners;  // of each parameter: the module that
+                                           // registered its first name
+  std::vector<std::string> buffer_fqns;
+  std::vector<at::Tensor> buffers;
+};
+
+// Throws Error(kUsage) naming every parameter that is not a floating-point tensor, and a
+// buffer whose name cannot be a checkpoint's key, or is a parameter's.
+ScannedModel scan_model(torch::nn::Module& root);
+
+}  // namespace zero

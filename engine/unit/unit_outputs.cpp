@@ -1,0 +1,175 @@
+#include "engine/unit/unit_outputs.h"
+
+#include <algorithm>
+
+#include "engine/weights/torch/flat_params.h"
+#include "zero/errors.h"
+
+namespace zero {
+namespace {
+
+// The caller's tensor has the changed values already; now their history is its own, too.
+// Of a view only torch can tell its base, by writing once more; what a kept graph saved
+// is still as it was.
+void give_history(at::Tensor& changed, const at::Tensor& output) {
+  if (!changed.is_view()) {
+    torch::autograd::impl::set_gradient_edge(
+        changed, torch::autograd::impl::gradient_edge(output));
+    return;
+  }
+  c10::VariableVersion version = changed.unsafeGetTensorImpl()->version_counter();
+  const auto before = static_cast<int64_t>(version.current_version());
+  changed.copy_(output);
+  version.set_version(before);
+}
+
+// Is `view` made from the whole of `base` by torch's own view functions?
+bool is_view_of(const at::Tensor& view, const at::Tensor& base) {
+  if (!view.is_view() || base.is_view() || !base.is_contiguous()) return false;
+  return view._base().is_same(base) && view.scalar_type() == base.scalar_type() &&
+         torch::autograd::impl::get_view_autograd_meta(view)->get_creation_meta() ==
+             torch::autograd::CreationMeta::DEFAULT;
+}
+
+// Weights go away: what lies in them is copied.
+UnitOutputs::Output output_from(const at::Tensor& result,
+                                const std::vector<at::Tensor>& inputs) {
+  if (is_flat(result)) return {result.clone()};
+  for (size_t i = 0; i < inputs.size() && result.has_storage(); ++i) {
+    if (inputs[i].has_storage() && result.storage().is_alias_of(inputs[i].storage()) &&
+        result.scalar_type() == inputs[i].scalar_type())
+      return {result, static_cast<int>(i)};
+  }
+  return {result};
+}
+
+}  // namespace
+
+// Only a graph tells which results need a gradient; with several chunks, if any says so.
+void UnitOutputs::learn(const InnerGraph& graph, const JoinMarks& marks,
+                        const std::vector<at::Tensor>& inputs,
+                        const std::vector<bool>& was_cast) {
+  const bool is_first = joins_.empty();
+  is_differentiable_.resize(graph.num_results(), false);
+  for (size_t i = 0; i < graph.num_results(); ++i) {
+    if (graph.outputs()[i].requires_grad()) is_differentiable_[i] = true;
+    if (is_first) joins_.push_back(marks.of(graph.outputs()[i]));
+  }
+  changed_inputs_ = graph.changed();
+  for (size_t k = 0; k < changed_inputs_.size(); ++k) {
+    const size_t input = changed_inputs_[k];
+    require_may_change(input, inputs, was_cast[input]);
+    const at::Tensor& changed = graph.outputs()[graph.num_results() + k];
+    outputs_.push_back({changed.detach().clone(), static_cast<int>(input), true,
+                        changed.requires_grad()});
+    changed_tensors_.push_back(changed);
+  }
+}
+
+void UnitOutputs::require_may_change(size_t input, const std::vector<at::Tensor>& inputs,
+                                     bool was_cast) const {
+  const auto refuse = [&](const std::string& what, const std::string& cure) {
+    throw Error(ExitCode::kUsage, what, fqn_, cure);
+  };
+  const std::string its_input =
+      "the unit changes its input tensor " + std::to_string(input) + " in place, ";
+  if (was_cast)
+    refuse(its_input + "but was given a copy in another type",
+           "pass it in the type that the unit computes in");
+  if (inputs[input].is_leaf() && inputs[input].requires_grad())
+    refuse(its_input + "which is a leaf that requires grad", "pass a clone of it");
+  for (size_t other = 0; other < inputs.size(); ++other) {
+    if (other == input || !inputs[other].is_same(inputs[input])) continue;
+    refuse("the unit was given one tensor twice, as " + std::to_string(other) + " and " +
+               std::to_string(input) + ", and changes it in place",
+           "pass a clone of it");
+  }
+}
+
+void UnitOutputs::make(const std::vector<std::vector<at::Tensor>>& chunks, int64_t rows,
+                       const std::vector<at::Tensor>& inputs) {
+  for (const auto& results : chunks) {
+    if (results.size() == chunks.front().size()) continue;
+    throw Error(ExitCode::kUsage, "micro-batches of one call return different tensors",
+                fqn_, "return the same structure each time");
+  }
+  // A tensor that is returned twice is one output.
+  std::vector<at::Tensor> seen = std::move(changed_tensors_);
+  const auto place_where = [&](const auto& is_it) {
+    return std::ranges::find_if(seen, is_it) - seen.begin();
+  };
+  for (size_t i = 0; i < chunks.front().size(); ++i) {
+    const at::Tensor& result = chunks.front()[i];
+    const auto place =
+        place_where([&](const at::Tensor& other) { return other.is_same(result); });
+    place_of_result_.push_back(place);
+    if (place < std::ssize(seen)) continue;
+    const auto base = place_where([&](const at::Tensor& other) {
+      return chunks.size() == 1 && is_view_of(result, other);
+    });
+    std::vector<at::Tensor> parts;
+    for (const auto& results : chunks) parts.push_back(results[i].detach());
+    Output output = output_from(join_outputs(parts, joins_[i], rows, fqn_), inputs);
+    const bool shows_other =
+        base < std::ssize(seen) && outputs_[base].is_differentiable &&
+        output.tensor.storage().is_alias_of(outputs_[base].tensor.storage());
+    output.view_of = shows_other ? static_cast<int>(base) : -1;
+    output.is_differentiable =
+        is_differentiable_[i] &&
+        torch::autograd::isDifferentiableType(result.scalar_type());
+    seen.push_back(result);
+    outputs_.push_back(std::move(output));
+  }
+}
+
+bool UnitOutputs::has_differentiable() const {
+  return std::ranges::any_of(outputs_, &Output::is_differentiable);
+}
+
+std::vector<at::Tensor> UnitOutputs::results(std::vector<at::Tensor> of_node,
+                                             std::vector<at::Tensor>& inputs) {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs_[i].is_changed_input) continue;
+    at::Tensor& changed = inputs[outputs_[i].input];
+    if (outputs_[i].is_differentiable) give_history(changed, of_node[i]);
+    of_node[i] = changed;
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i].view_of < 0 || !outputs_[i].is_differentiable) continue;
+    const at::Tensor& view = outputs_[i].tensor;
+    of_node[i] = of_node[outputs_[i].view_of].as_strided(view.sizes(), view.strides(),
+                                                         view.storage_offset());
+  }
+  for (Output& output : outputs_) output.tensor.reset();
+  std::vector<at::Tensor> results;
+  for (const size_t place : place_of_result_) results.push_back(of_node[place]);
+  return results;
+}
+
+std::vector<at::Tensor> UnitOutputs::grads_of_chunk(
+    const std::vector<at::Tensor>& output_grads, const InnerGraph& graph, int64_t chunk,
+    int64_t num_chunks) const {
+  std::vector<at::Tensor> grads(graph.outputs().size());
+  std::vector<bool> is_used(outputs_.size(), false);
+  for (size_t i = 0; i < place_of_result_.size(); ++i) {
+    const size_t place = place_of_result_[i];
+    if (is_used[place]) continue;
+    is_used[place] = true;
+    grads[i] = grad_of_chunk(output_grads[place], joins_[i], chunk, num_chunks);
+    if (grads[i].defined() && grads[i].sizes() != graph.outputs()[i].sizes()) {
+      throw Error(ExitCode::kUsage,
+                  "recomputing gave a result of shape " +
+                      c10::str(graph.outputs()[i].sizes()) + ", the forward one of " +
+                      c10::str(grads[i].sizes()),
+                  fqn_,
+                  "let forward depend on its arguments, parameters and registered "
+                  "buffers alone");
+    }
+  }
+  for (size_t k = 0; k < changed_inputs_.size(); ++k) {
+    if (!is_used[k]) grads[graph.num_results() + k] = output_grads[k];
+  }
+  return grads;
+}
+
+}  // namespace zero

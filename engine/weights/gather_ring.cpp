@@ -1,0 +1,127 @@
+#include "engine/weights/gather_ring.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "zero/errors.h"
+
+namespace zero {
+
+GatherRing::GatherRing(Device& device, Collectives& comm, Stream& stream,
+                       const std::string& name, const SlotPlan& plan)
+    : device_(device), comm_(comm), stream_(stream), class_of_(plan.class_of) {
+  for (size_t c = 0; c < plan.classes.size(); ++c) {
+    for (int i = 0; i < plan.classes[c].num_slots; ++i) {
+      Slot& slot = slots_.emplace_back();
+      slot.of_class = static_cast<int>(c);
+      slot.bytes = plan.classes[c].slot_bytes;
+      slot.memory = device_.allocate(name, slot.bytes);
+    }
+  }
+}
+
+GatherRing::~GatherRing() {
+  try {
+    device_.compute_stream().synchronize();
+  } catch (const std::exception&) {
+    // whoever waited for this work has been told already
+  }
+  for (Slot& slot : slots_) device_.free(slot.memory);
+}
+
+void GatherRing::prefetch(const GatherSource& source) {
+  Slot* slot = find(source.unit);
+  if (slot) {  // for which it may not be dropped
+    slot->last_use = ++clock_;
+    return;
+  }
+  slot = oldest_free(class_of_[source.unit], /*may_drop_awaited=*/false);
+  if (!slot) return;
+  gather(*slot, source);
+  slot->is_awaited = true;
+}
+
+void* GatherRing::acquire(const GatherSource& source) {
+  Slot* slot = find(source.unit);
+  if (!slot) {
+    slot = oldest_free(class_of_[source.unit], /*may_drop_awaited=*/true);
+    if (!slot) {
+      throw Error(ExitCode::kUsage, "more units are nested than the plan knows",
+                  source.parts.front().tag,
+                  "call a zero::Unit only from the forward of the module that holds it");
+    }
+    gather(*slot, source);
+  }
+  slot->is_awaited = false;
+  ++slot->num_users;
+  slot->last_use = ++clock_;
+  const StreamClock::Span span(device_.clock(), device_.compute_stream(), Work::kWaiting,
+                               "wait for", source.parts.front().tag);
+  device_.compute_stream().wait(slot->gathered);
+  return slot->memory;
+}
+
+void GatherRing::release(int unit) noexcept {
+  Slot* slot = find(unit);
+  assert(slot && slot->num_users > 0);  // releasing twice would free a neighbour's slot
+  if (--slot->num_users > 0) return;
+  try {
+    device_.compute_stream().record(slot->idle);
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+  if (slot->is_stale) slot->unit = -1;
+  slot->is_stale = false;
+}
+
+void GatherRing::forget(int unit) { find(unit)->is_stale = true; }
+
+void GatherRing::invalidate() {
+  for (Slot& slot : slots_) {
+    assert(slot.num_users == 0);
+    slot.unit = -1;
+    slot.is_awaited = false;
+  }
+}
+
+GatherRing::Slot* GatherRing::find(int unit) {
+  const auto slot = std::find_if(slots_.begin(), slots_.end(),
+                                 [&](const Slot& s) { return s.unit == unit; });
+  return slot == slots_.end() ? nullptr : &*slot;
+}
+
+GatherRing::Slot* GatherRing::oldest_free(int of_class, bool may_drop_awaited) {
+  Slot* oldest = nullptr;
+  for (const bool awaited : {false, true}) {
+    if (awaited && !may_drop_awaited) break;
+    for (Slot& slot : slots_) {
+      if (slot.of_class != of_class) continue;
+      if (slot.num_users > 0 || slot.is_awaited != awaited) continue;
+      if (!oldest || slot.last_use < oldest->last_use) oldest = &slot;
+    }
+    if (oldest) break;
+  }
+  return oldest;
+}
+
+void GatherRing::gather(Slot& slot, const GatherSource& source) {
+  if (failure_) std::rethrow_exception(failure_);
+  slot.unit = source.unit;
+  slot.last_use = ++clock_;
+  stream_.wait(slot.idle);
+  stream_.wait(*source.ready);
+  device_.poison(slot.memory, slot.bytes, stream_);
+  const StreamClock::Span span(device_.clock(), stream_, Work::kWeights, "gather",
+                               source.parts.front().tag);
+  auto* full = static_cast<std::byte*>(slot.memory);
+  for (const GatherSource::Part& part : source.parts) {
+    comm_.all_gather(part.shard, full, part.shard_bytes, part.tag, stream_);
+    full += part.shard_bytes * comm_.size();
+    gathered_bytes_ += part.shard_bytes * (comm_.size() - 1);
+  }
+  assert(full <= static_cast<std::byte*>(slot.memory) + slot.bytes);
+  stream_.record(slot.gathered);
+  ++num_gathers_;
+}
+
+}  // namespace zero

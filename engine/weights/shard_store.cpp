@@ -1,0 +1,114 @@
+#include "engine/weights/shard_store.h"
+
+#include <mutex>
+#include <string>
+
+#include "engine/device/device_arena.h"
+#include "engine/plan/memory_plan.h"
+#include "engine/plan/unit_plan.h"
+
+namespace zero {
+namespace {
+
+int64_t arena_bytes(const UnitPlan& plan, const MemoryPlan& memory, bool on_gpu) {
+  int64_t bytes = 0;
+  for (const ShardArray& array : memory.shard_arrays)
+    bytes += array.on_gpu == on_gpu ? array.bytes(plan) : 0;
+  return bytes;
+}
+
+// Copies wait for all that the device computes.
+class GpuMemoryOf final : public FarMemory {
+ public:
+  explicit GpuMemoryOf(Stream& stream) : stream_(stream) {}
+
+  void read(void* here, const void* there, int64_t bytes) override {
+    copy(here, there, bytes);
+  }
+  void write(void* there, const void* here, int64_t bytes) override {
+    copy(there, here, bytes);
+  }
+
+ private:
+  void copy(void* to, const void* from, int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    stream_.copy(to, from, bytes);
+    stream_.synchronize();
+  }
+
+  std::mutex mutex_;
+  Stream& stream_;  // guarded by mutex_
+};
+
+void place(std::byte* bytes, const ShardArray& array, PartShard& shard) {
+  auto* floats = reinterpret_cast<float*>(bytes);
+  auto* halves = reinterpret_cast<uint16_t*>(bytes);
+  switch (array.role) {
+    case ShardRole::kMaster:
+      shard.master = floats;
+      break;
+    case ShardRole::kMasterLow:
+      shard.master_low = halves;
+      break;
+    case ShardRole::kState:
+      (array.dtype == DType::kFp32 ? void(shard.state[array.state] = floats)
+                                   : void(shard.state_bf16[array.state] = halves));
+      break;
+    case ShardRole::kGradient:
+      (array.dtype == DType::kFp32 ? void(shard.grad = floats)
+                                   : void(shard.grad_bf16 = halves));
+      break;
+    case ShardRole::kCopy:
+      shard.copy = halves;
+      break;
+    case ShardRole::kWeights:
+      shard.weights_on_gpu = bytes;
+      break;
+  }
+}
+
+}  // namespace
+
+StoredValues PartShard::masters(int64_t begin, int64_t numel) const {
+  if (!master_low) return StoredValues(master + begin, numel).in(gpu);
+  return StoredValues::in_halves(copy + begin, master_low + begin, numel).in(gpu);
+}
+
+StoredValues PartShard::states(int index, int64_t begin, int64_t numel) const {
+  if (state[index]) return StoredValues(state[index] + begin, numel).in(gpu);
+  if (!state_bf16[index]) return {};
+  return StoredValues::in_bf16(state_bf16[index] + begin, numel).in(gpu);
+}
+
+StoredValues PartShard::gradients(int64_t begin, int64_t numel) const {
+  if (grad) return StoredValues(grad + begin, numel).in(gpu);
+  if (!grad_bf16) return {};
+  return StoredValues::in_bf16(grad_bf16 + begin, numel).in(gpu);
+}
+
+ShardStore::ShardStore(const UnitPlan& plan, const MemoryPlan& memory, Device& device)
+    : arena_(std::make_unique<HostArena>("shards", arena_bytes(plan, memory, false))),
+      shards_(plan.parts.size()) {
+  if (const int64_t bytes = arena_bytes(plan, memory, true); bytes > 0) {
+    gpu_arena_ = std::make_unique<DeviceArena>(device, "shards", bytes);
+    device.compute_stream().set_bytes(gpu_arena_->data(), 0, bytes);
+    gpu_ = std::make_unique<GpuMemoryOf>(device.compute_stream());
+  }
+  for (const ShardArray& array : memory.shard_arrays) {
+    for (const int part : array.parts) {
+      const PlannedPart& planned = plan.parts[part];
+      const int64_t bytes = planned.layout.shard_numel * size_of(array.dtype);
+      if (array.on_gpu) {
+        place(gpu_arena_->allocate(bytes), array, shards_[part]);
+        if (array.role != ShardRole::kWeights) shards_[part].gpu = gpu_.get();
+      } else {
+        place(arena_->allocate(planned.tag + " " + array.owner, bytes), array,
+              shards_[part]);
+      }
+    }
+  }
+}
+
+ShardStore::~ShardStore() = default;
+
+}  // namespace zero

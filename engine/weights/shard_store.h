@@ -1,0 +1,66 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/dtype.h"
+#include "offload/host_arena.h"
+#include "offload/optimizer.h"
+#include "offload/stored_values.h"
+
+namespace zero {
+
+class Device;
+class DeviceArena;
+struct MemoryPlan;
+struct UnitPlan;
+
+// This rank's share of one PlannedPart, in the host's memory or a GPU's. Lengths are the
+// layout's shard_numel; all start as zero. What the plan has no array for is null: a
+// frozen part has a master alone, and there are neither states nor gradients for
+// inference.
+struct PartShard {
+  float* master = nullptr;         // or else
+  uint16_t* master_low = nullptr;  // its low half, whose high one is the copy
+  // The optimizer's, as many as it has, in one of two types.
+  float* state[kMaxStates] = {};
+  uint16_t* state_bf16[kMaxStates] = {};
+  // This step's gradient, summed over ranks and micro-batches, in one of two types.
+  float* grad = nullptr;
+  uint16_t* grad_bf16 = nullptr;
+  // Master in the part's 16-bit type; null for a part that computes in fp32.
+  uint16_t* copy = nullptr;
+  // Where all of the above is a GPU's memory.
+  FarMemory* gpu = nullptr;
+  // What a GPU has of them where they are the host's: the copy, or else the masters.
+  void* weights_on_gpu = nullptr;
+
+  // In compute precision: what lies beside the masters, or instead what a GPU has of it.
+  void* own_weights() const { return copy ? static_cast<void*>(copy) : master; }
+  void* weights() const { return weights_on_gpu ? weights_on_gpu : own_weights(); }
+  // Elements [begin, begin + numel).
+  StoredValues masters(int64_t begin, int64_t numel) const;
+  StoredValues states(int index, int64_t begin, int64_t numel) const;
+  StoredValues gradients(int64_t begin, int64_t numel) const;
+};
+
+// Owns the shards of all parts, in one arena of exactly the planned size, and another one
+// in the device's memory.
+class ShardStore {
+ public:
+  ShardStore(const UnitPlan& plan, const MemoryPlan& memory, Device& device);
+  ~ShardStore();  // of an arena that is not known here
+
+  PartShard& operator[](size_t part) { return shards_[part]; }
+  // All that lie in the host's memory, one behind the other.
+  int64_t bytes() const { return arena_->capacity_bytes(); }
+  std::byte* memory() { return arena_->data(); }
+
+ private:
+  std::unique_ptr<HostArena> arena_;
+  std::unique_ptr<DeviceArena> gpu_arena_;  // null where nothing lies there
+  std::unique_ptr<FarMemory> gpu_;
+  std::vector<PartShard> shards_;
+};
+
+}  // namespace zero

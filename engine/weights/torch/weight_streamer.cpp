@@ -1,0 +1,168 @@
+#include "engine/weights/torch/weight_streamer.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "engine/device/torch/compute_type.h"
+
+namespace zero {
+namespace {
+
+// Read what the compute stream will have left there, which may run behind its caller.
+std::vector<std::byte> read_values(const void* memory, int64_t bytes, Stream& compute) {
+  std::vector<std::byte> values(bytes);
+  compute.copy(values.data(), memory, bytes);
+  compute.synchronize();
+  return values;
+}
+
+bool has_values(const at::Tensor& param, const std::byte* values, Stream& compute) {
+  const auto now = read_values(param.const_data_ptr(), param.nbytes(), compute);
+  return std::memcmp(now.data(), values, now.size()) == 0;
+}
+
+}  // namespace
+
+WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
+                               const Options& options, ShardStore& shards,
+                               const std::vector<at::Tensor>& params, Device& device,
+                               Collectives& comm, Stream& stream,
+                               const std::vector<const Event*>& ready)
+    : num_prefetch_(options.prefetch),
+      compute_(device.compute_stream()),
+      clock_(device.clock()),
+      units_(plan.units.size()),
+      ring_(std::make_unique<GatherRing>(device, comm, stream, "gather ring",
+                                         memory.gather_ring)),
+      root_(std::make_unique<GatherRing>(device, comm, stream, "root weights",
+                                         memory.root_weights)) {
+  // The model is touched last: until here, what fails leaves it as it was.
+  for (size_t u = 0; u < units_.size(); ++u) {
+    units_[u].source.unit = static_cast<int>(u);
+    units_[u].source.ready = ready[u];
+    units_[u].is_in_place = memory.homes[u].in_place;
+  }
+  for (size_t p = 0; p < plan.parts.size(); ++p) {
+    const PlannedPart& part = plan.parts[p];
+    std::vector<at::Tensor> of_part;
+    for (const int param : part.params) of_part.push_back(params[param]);
+    parts_.push_back(std::make_unique<FlatParams>(part.layout, std::move(of_part),
+                                                  scalar_type(part.dtype),
+                                                  tensor_device(device.gpu_index())));
+    if (part.layout.numel == 0) {  // nothing to gather, nothing to release
+      parts_.back()->point_to(nullptr);
+      continue;
+    }
+    UnitWeights& unit = units_[part.unit];
+    unit.parts.push_back(parts_.back().get());
+    unit.source.parts.push_back(
+        {shards[p].weights(), part.layout.shard_numel * size_of(part.dtype), part.tag});
+  }
+}
+
+WeightStreamer::~WeightStreamer() = default;
+
+void WeightStreamer::unshard(int index, Direction direction) {
+  UnitWeights& unit = units_[index];
+  ++unit.num_users;
+  if (!unit.parts.empty() && unit.num_users == 1) {
+    std::byte* full = nullptr;
+    if (unit.is_in_place) {
+      const StreamClock::Span span(clock_, compute_, Work::kWaiting, "wait for",
+                                   unit.source.parts.front().tag);
+      compute_.wait(*unit.source.ready);
+    } else {
+      full = static_cast<std::byte*>(ring_of(index).acquire(unit.source));
+    }
+    for (size_t p = 0; p < unit.parts.size(); ++p) {
+      unit.parts[p]->point_to(
+          unit.is_in_place ? const_cast<void*>(unit.source.parts[p].shard) : full);
+      full += unit.is_in_place ? 0 : unit.parts[p]->bytes();
+    }
+  }
+  prefetch_after(index, direction);
+}
+
+void WeightStreamer::reshard(int index) {
+  UnitWeights& unit = units_[index];
+  assert(unit.num_users > 0);
+  if (--unit.num_users > 0 || unit.parts.empty()) return;
+  for (FlatParams* part : unit.parts) part->release();
+  if (!unit.is_in_place) ring_of(index).release(index);
+}
+
+void WeightStreamer::invalidate() {
+  assert(num_unsharded() == 0);
+  ring_->invalidate();
+  root_->invalidate();
+}
+
+WeightWatch WeightStreamer::watch(int unit, bool compares_values) const {
+  WeightWatch watch;
+  for (const FlatParams* part : units_[unit].parts) {
+    for (const at::Tensor& param : part->params())
+      watch.versions.push_back(param._version());
+    if (!compares_values) continue;
+    const auto values = read_values(part->memory(), part->bytes(), compute_);
+    watch.values.insert(watch.values.end(), values.begin(), values.end());
+  }
+  return watch;
+}
+
+std::string WeightStreamer::first_changed(int unit, const WeightWatch& watch) const {
+  size_t index = 0;
+  const std::byte* values = watch.values.data();
+  for (const FlatParams* part : units_[unit].parts) {
+    for (size_t i = 0; i < part->params().size(); ++i, ++index) {
+      const at::Tensor& param = part->params()[i];
+      const int64_t begin =
+          static_cast<const std::byte*>(param.const_data_ptr()) - part->memory();
+      const bool is_same =
+          values == nullptr || has_values(param, values + begin, compute_);
+      if (!is_same || static_cast<int64_t>(param._version()) != watch.versions[index])
+        return part->fqn(i);
+    }
+    if (values) values += part->bytes();
+  }
+  return "";
+}
+
+void WeightStreamer::restore(int unit, const WeightWatch& watch) {
+  if (!units_[unit].is_in_place) return ring_of(unit).forget(unit);
+  const std::byte* values = watch.values.data();
+  for (const FlatParams* part : units_[unit].parts) {
+    if (values == nullptr) return;
+    compute_.copy(part->memory(), values, part->bytes());
+    values += part->bytes();
+  }
+  compute_.synchronize();
+}
+
+int WeightStreamer::num_unsharded() const {
+  return static_cast<int>(std::count_if(units_.begin(), units_.end(),
+                                        [](const auto& u) { return u.num_users > 0; }));
+}
+
+int64_t WeightStreamer::num_gathers() const {
+  return ring_->num_gathers() + root_->num_gathers();
+}
+
+int64_t WeightStreamer::gathered_bytes() const {
+  return ring_->gathered_bytes() + root_->gathered_bytes();
+}
+
+// The next units in module order, or the previous ones in backward. The root comes first
+// in forward order, so units follow it.
+void WeightStreamer::prefetch_after(int index, Direction direction) {
+  const int step = direction == Direction::kForward ? 1 : -1;
+  int left = num_prefetch_;
+  for (int next = index + step;
+       left > 0 && next > 0 && next < static_cast<int>(units_.size()); next += step) {
+    if (units_[next].parts.empty() || units_[next].is_in_place) continue;
+    ring_->prefetch(units_[next].source);
+    --left;
+  }
+}
+
+}  // namespace zero

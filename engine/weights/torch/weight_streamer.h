@@ -1,0 +1,99 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/plan/memory_plan.h"
+#include "engine/plan/unit_plan.h"
+#include "engine/weights/gather_ring.h"
+#include "engine/weights/shard_store.h"
+#include "engine/weights/torch/flat_params.h"
+
+namespace zero {
+
+// What gathered weights were like before somebody's forward ran.
+struct WeightWatch {
+  std::vector<int64_t> versions;  // of all parameters, part by part
+  std::vector<std::byte> values;  // of the same, if they are compared
+};
+
+// Give units their full weights and take them away again, gathering the next unit while
+// one runs.
+//
+// One rank alone computes on its own shards in place where they lie in the memory that it
+// computes in: of those units nothing is gathered and nothing is copied. Not thread-safe:
+// the training thread alone drives it.
+class WeightStreamer {
+ public:
+  enum class Direction { kForward, kBackward };
+
+  // The scope in which a unit's full weights are there.
+  class Unsharded {
+   public:
+    Unsharded(WeightStreamer& weights, int unit, Direction direction)
+        : weights_(weights), unit_(unit) {
+      weights_.unshard(unit_, direction);
+    }
+    ~Unsharded() { weights_.reshard(unit_); }
+    Unsharded(const Unsharded&) = delete;
+    Unsharded& operator=(const Unsharded&) = delete;
+
+   private:
+    WeightStreamer& weights_;
+    const int unit_;
+  };
+
+  // `params`: of each ParamDescription of the plan; they are changed. `ready`: of each
+  // unit, reached when its shards have their values.
+  WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory, const Options& options,
+                 ShardStore& shards, const std::vector<at::Tensor>& params,
+                 Device& device, Collectives& comm, Stream& stream,
+                 const std::vector<const Event*>& ready);
+  ~WeightStreamer();
+
+  // Nested calls are counted: the unit stays until the last reshard().
+  void unshard(int unit, Direction direction);
+  void reshard(int unit);
+  // The shards changed: gathered weights are stale. No unit may be unsharded.
+  void invalidate();
+
+  // Of an unsharded unit: what its parameters are now; the FQN of the first that is not
+  // any more ("" if none); and undo the change, or forget what was gathered.
+  WeightWatch watch(int unit, bool compares_values) const;
+  std::string first_changed(int unit, const WeightWatch& watch) const;
+  void restore(int unit, const WeightWatch& watch);
+
+  bool is_in_place(int unit) const { return units_[unit].is_in_place; }
+  int num_unsharded() const;
+  int64_t num_gathers() const;
+  int64_t gathered_bytes() const;
+  // For a trace: what a unit does on the compute stream until the end of the scope.
+  StreamClock::Span drawn(std::string_view what, std::string_view whom) {
+    return {clock_, compute_, Work::kPart, what, whom};
+  }
+  const std::vector<at::Tensor>& params_of(int part) const {
+    return parts_[part]->params();
+  }
+
+ private:
+  struct UnitWeights {
+    std::vector<FlatParams*> parts;
+    GatherSource source;
+    bool is_in_place = false;
+    int num_users = 0;
+  };
+
+  void prefetch_after(int unit, Direction direction);
+  GatherRing& ring_of(int unit) { return unit == 0 ? *root_ : *ring_; }
+
+  const int num_prefetch_;
+  Stream& compute_;
+  StreamClock& clock_;
+  std::vector<std::unique_ptr<FlatParams>> parts_;
+  std::vector<UnitWeights> units_;
+  std::unique_ptr<GatherRing> ring_;  // of all units but the root
+  std::unique_ptr<GatherRing> root_;  // one slot
+};
+
+}  // namespace zero
