@@ -9,6 +9,9 @@
 // What follows from settings and a model's shape: the engine's options.
 namespace zero::launcher {
 
+// What these settings tell the engine, each for itself.
+Options told_options(const Settings& settings);
+
 // What the engine is told by these settings, for a model of that family and shape.
 Options engine_options(const Settings& settings, const BatchPlan& batch,
                        const ModelShape& shape, const ModelFamily& family);

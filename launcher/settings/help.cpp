@@ -144,7 +144,7 @@ std::string settings_help(const std::string& verb) {
 
 std::string help_line(const std::string& left, const std::string& right) {
   std::string line = "  " + left;
-  if (line.size() + 2 > kHelpColumn) line += '\n' + std::string(kHelpColumn, ' ');
+  if (line.size() + 2 > kHelpColumn) line.append("\n").append(kHelpColumn, ' ');
   return fmt::format("{:<{}}{}\n", line, kHelpColumn, right);
 }
 

@@ -15,39 +15,58 @@
 namespace zero::launcher {
 namespace {
 
-using Words = std::vector<std::string>;
 using Type = RawValue::Type;
+
+// How a setting is written: its type, placeholder, what is allowed, and its help.
+struct Description {
+  Type type;
+  std::string placeholder, allowed, help;
+};
 
 // A setting that is described, with how it is read and, by `show`, written.
 template <class T, class Assign, class Show = std::identity>
-Setting make(Setting setting, T Settings::*member, Assign assign, Show show = {}) {
-  setting.value = [=](const Settings& settings) -> nlohmann::json {
+Setting make(Named<T> named, Description about, Assign assign, Show show = {}) {
+  Setting setting{named.key, about.type, about.placeholder, about.allowed, about.help};
+  setting.assign = assign;
+  setting.value = [=, member = named.member](const Settings& settings) -> nlohmann::json {
     return show(settings.*member);
   };
-  setting.assign = assign;
+  if (named.tell)
+    setting.tell = [named](const Settings& settings, Options& options) {
+      named.tell(options, settings.*named.member);
+    };
   return setting;
 }
 
 // Of one word: stores what parse(word) gives; it gives nothing for what is not allowed.
 template <class T, class Parse, class Show = std::identity>
-Setting of_word(Setting setting, T Settings::*member, Parse parse, Show show = {}) {
-  const auto assign = [=](Settings& settings, const Words& words) {
+Setting of_word(Named<T> named, Description about, Parse parse, Show show = {}) {
+  const auto assign = [=, member = named.member](Settings& settings, const Words& words) {
     const std::optional<T> value = parse(words[0]);
     if (value) settings.*member = *value;
     return value.has_value();
   };
-  return make(std::move(setting), member, assign, show);
+  return make(named, about, assign, show);
+}
+
+// The same for a word that is kept as it is.
+template <class IsAllowed>
+Setting of_text(Named<std::string> named, Description about, IsAllowed is_allowed) {
+  return of_word(named, about, [=](const std::string& word) {
+    return is_allowed(word) ? std::optional(word) : std::nullopt;
+  });
 }
 
 // Of any number of words, all of which are allowed.
 template <class IsAllowed>
-Setting of_words(Setting setting, Words Settings::*member, IsAllowed is_allowed) {
-  setting.is_list = true;
-  const auto assign = [=](Settings& settings, const Words& words) {
+Setting of_words(Named<Words> named, Description about, IsAllowed is_allowed) {
+  const auto assign = [=, member = named.member](Settings& settings, const Words& words) {
     settings.*member = words;
     return std::ranges::all_of(words, is_allowed);
   };
-  return make(std::move(setting), member, assign);
+  Setting setting = make(named, about, assign);
+  setting.is_list = true;
+  return setting;
 }
 
 bool contains(const Words& words, const std::string& word) {
@@ -75,150 +94,135 @@ std::optional<StepRange> parse_step_range(const std::string& word) {
 
 }  // namespace
 
-Setting integer(std::string key, int64_t Settings::*member, int64_t low, int64_t high,
-                std::string help) {
+Setting integer(Named<int64_t> named, int64_t low, int64_t high, std::string help) {
   const bool is_bounded = high != std::numeric_limits<int64_t>::max();
   const std::string allowed = is_bounded
                                   ? fmt::format("an integer from {} to {}", low, high)
                                   : fmt::format("an integer from {}, below 2^63", low);
-  return of_word({std::move(key), Type::kNumber, "N", allowed, std::move(help)}, member,
+  return of_word(named, {Type::kNumber, "N", allowed, help},
                  [=](const std::string& word) {
                    const auto value = parse_integer(word);
                    return value && *value >= low && *value <= high ? value : std::nullopt;
                  });
 }
 
-Setting number(std::string key, double Settings::*member, double high, std::string help) {
+Setting number(Named<double> named, double high, std::string help) {
   const std::string allowed = std::isinf(high)
                                   ? "a finite number, 0 or more"
                                   : fmt::format("a number from 0, below {}", high);
-  return of_word({std::move(key), Type::kNumber, "X", allowed, std::move(help)}, member,
+  return of_word(named, {Type::kNumber, "X", allowed, help},
                  [=](const std::string& word) {
                    const auto value = parse_number(word);
                    return value && *value >= 0 && *value < high ? value : std::nullopt;
                  });
 }
 
-Setting two_fractions(std::string key, std::array<double, 2> Settings::*member,
-                      std::string help) {
-  Setting setting = make({std::move(key), Type::kNumber, "A,B",
-                          "two numbers from 0, below 1, as 0.9,0.95", std::move(help)},
-                         member, [=](Settings& settings, const Words& words) {
-                           if (words.size() != 2) return false;
-                           for (size_t i = 0; i < 2; ++i) {
-                             const auto value = parse_number(words[i]);
-                             if (!value || *value < 0 || *value >= 1) return false;
-                             (settings.*member)[i] = *value;
-                           }
-                           return true;
-                         });
+Setting two_fractions(Named<std::array<double, 2>> named, std::string help) {
+  const std::string allowed = "two numbers from 0, below 1, as 0.9,0.95";
+  const auto assign = [member = named.member](Settings& settings, const Words& words) {
+    if (words.size() != 2) return false;
+    for (size_t i = 0; i < 2; ++i) {
+      const auto value = parse_number(words[i]);
+      if (!value || *value < 0 || *value >= 1) return false;
+      (settings.*member)[i] = *value;
+    }
+    return true;
+  };
+  Setting setting = make(named, {Type::kNumber, "A,B", allowed, help}, assign);
   setting.is_list = setting.is_split_at_commas = true;
   return setting;
 }
 
-Setting boolean(std::string key, bool Settings::*member, std::string help) {
-  return of_word(
-      {std::move(key), Type::kBoolean, "true|false", "true or false", std::move(help)},
-      member, parse_boolean);
+Setting boolean(Named<bool> named, std::string help) {
+  return of_word(named, {Type::kBoolean, "true|false", "true or false", help},
+                 parse_boolean);
 }
 
-Setting duration(std::string key, int64_t Settings::*member, std::string help) {
+Setting duration(Named<int64_t> named, std::string help) {
   const std::string allowed =
       "minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes "
       "or days-hours:minutes:seconds, such as 23:30:00";
-  return of_word({std::move(key), Type::kWords, "TIME", allowed, std::move(help)}, member,
-                 parse_duration, format_duration);
+  return of_word(named, {Type::kWords, "TIME", allowed, help}, parse_duration,
+                 format_duration);
 }
 
-Setting span(std::string key, int64_t Settings::*member, std::string help) {
-  const std::string allowed = "a time such as 90s, 10min or 1h30min, or 0";
+Setting span(Named<int64_t> named, std::string help) {
   const auto parse = [](const std::string& word) {
     return word == "0" ? std::optional<int64_t>(0) : parse_span(word);
   };
-  return of_word({std::move(key), Type::kWords, "TIME", allowed, std::move(help)}, member,
-                 parse, format_span);
+  return of_word(
+      named, {Type::kWords, "TIME", "a time such as 90s, 10min or 1h30min, or 0", help},
+      parse, format_span);
 }
 
-Setting size(std::string key, int64_t Settings::*member, std::string help) {
+Setting size(Named<int64_t> named, std::string help) {
   const std::string allowed = "an amount such as 16GiB, 512MiB or 64G, or 0";
-  return of_word({std::move(key), Type::kWords, "SIZE", allowed, std::move(help)}, member,
-                 parse_size, format_size);
+  return of_word(named, {Type::kWords, "SIZE", allowed, help}, parse_size, format_size);
 }
 
-Setting interval(std::string key, SaveInterval Settings::*member, std::string help) {
+Setting interval(Named<SaveInterval> named, std::string help) {
   const std::string allowed =
       "a number of steps, or a time such as 90s, 10min or 1h30min";
   const auto show = [](const SaveInterval& every) -> nlohmann::json {
     if (every.seconds > 0) return format_span(every.seconds);
     return every.steps;
   };
-  return of_word({std::move(key), Type::kWords, "STEPS|TIME", allowed, std::move(help)},
-                 member, parse_interval, show);
+  return of_word(named, {Type::kWords, "STEPS|TIME", allowed, help}, parse_interval,
+                 show);
 }
 
-Setting step_range(std::string key, StepRange Settings::*member, std::string help) {
+Setting step_range(Named<StepRange> named, std::string help) {
   const std::string allowed =
       "steps=FIRST:LAST with 1 <= FIRST <= LAST, such as steps=3:5";
   const auto show = [](const StepRange& steps) {
     return steps.last == 0 ? "" : fmt::format("steps={}:{}", steps.first, steps.last);
   };
-  return of_word(
-      {std::move(key), Type::kString, "steps=FIRST:LAST", allowed, std::move(help)},
-      member, parse_step_range, show);
+  return of_word(named, {Type::kString, "steps=FIRST:LAST", allowed, help},
+                 parse_step_range, show);
 }
 
-Setting text(std::string key, std::string Settings::*member, std::string placeholder,
-             std::string help) {
-  return of_word({std::move(key), Type::kString, std::move(placeholder), "text in UTF-8",
-                  std::move(help)},
-                 member, [](const std::string& word) {
-                   return is_utf8(word) ? std::optional(word) : std::nullopt;
-                 });
+Setting text(Named<std::string> named, std::string placeholder, std::string help) {
+  return of_text(named, {Type::kString, placeholder, "text in UTF-8", help}, is_utf8);
 }
 
-Setting choice(std::string key, std::string Settings::*member, const Words& choices,
-               std::string help) {
+Setting choice(Named<std::string> named, const Words& choices, std::string help) {
   const std::string placeholder = fmt::format("{}", fmt::join(choices, "|"));
-  return of_word({std::move(key), Type::kString, std::move(placeholder),
-                  alternatives(choices), std::move(help)},
-                 member, [=](const std::string& word) {
-                   return contains(choices, word) ? std::optional(word) : std::nullopt;
-                 });
+  return of_text(named, {Type::kString, placeholder, alternatives(choices), help},
+                 [=](const std::string& word) { return contains(choices, word); });
 }
 
-Setting recomputation(std::string key, std::string Settings::*member, std::string help) {
-  return of_word({std::move(key), Type::kString, "unit|none|every:K",
-                  "unit, none or every:K with K from 1 to 1048576", std::move(help)},
-                 member, [](const std::string& word) {
-                   return parse_recompute(word) ? std::optional(word) : std::nullopt;
-                 });
+Setting choice(Named<std::string> named, const Words& choices, std::string help,
+               std::function<void(Options&, size_t)> tell_number) {
+  named.tell = [=](Options& options, const std::string& word) {
+    tell_number(options, std::ranges::find(choices, word) - choices.begin());
+  };
+  return choice(named, choices, help);
 }
 
-Setting fraction_or_auto(std::string key, std::string Settings::*member,
-                         std::string help) {
-  return of_word({std::move(key), Type::kWords, "F|auto", "a number from 0 to 1, or auto",
-                  std::move(help)},
-                 member, [](const std::string& word) {
-                   const bool is_known = word == "auto" || parse_fraction(word);
-                   return is_known ? std::optional(word) : std::nullopt;
-                 });
+Setting recomputation(Named<std::string> named, std::string help) {
+  const std::string allowed = "unit, none or every:K with K from 1 to 1048576";
+  return of_text(named, {Type::kString, "unit|none|every:K", allowed, help},
+                 [](const std::string& word) { return !!parse_recompute(word); });
 }
 
-Setting list(std::string key, Words Settings::*member, std::string placeholder,
-             std::string help) {
+Setting fraction_or_auto(Named<std::string> named, std::string help) {
+  return of_text(
+      named, {Type::kWords, "F|auto", "a number from 0 to 1, or auto", help},
+      [](const std::string& word) { return word == "auto" || parse_fraction(word); });
+}
+
+Setting list(Named<Words> named, std::string placeholder, std::string help) {
   const std::string allowed = "words in UTF-8, none of them empty";
-  return of_words(
-      {std::move(key), Type::kString, std::move(placeholder), allowed, std::move(help)},
-      member, [](const std::string& word) { return !word.empty() && is_utf8(word); });
+  return of_words(named, {Type::kString, placeholder, allowed, help},
+                  [](const std::string& word) { return !word.empty() && is_utf8(word); });
 }
 
-Setting choices(std::string key, Words Settings::*member, const Words& choices,
-                std::string help) {
-  const std::string placeholder = fmt::format("{}", fmt::join(choices, ",")),
-                    allowed = alternatives(choices) + ", with commas between them";
-  Setting setting = of_words(
-      {std::move(key), Type::kString, std::move(placeholder), allowed, std::move(help)},
-      member, [=](const std::string& word) { return contains(choices, word); });
+Setting choices(Named<Words> named, const Words& choices, std::string help) {
+  Setting setting =
+      of_words(named,
+               {Type::kString, fmt::format("{}", fmt::join(choices, ",")),
+                alternatives(choices) + ", with commas between them", help},
+               [=](const std::string& word) { return contains(choices, word); });
   setting.is_split_at_commas = true;
   return setting;
 }

@@ -1,46 +1,60 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "launcher/settings/setting_table.h"
 
 namespace zero::launcher {
 
+using Words = std::vector<std::string>;
+
+// A member of Settings, its name and how the engine is told its value. Without the last
+// it is the launcher's own.
+template <class T>
+struct Named {
+  using Tell = std::function<void(Options&, const T&)>;
+  Named(std::string key, T Settings::*member, std::type_identity_t<Tell> tell = {})
+      : key(std::move(key)), member(member), tell(std::move(tell)) {}
+
+  std::string key;
+  T Settings::*member;
+  Tell tell;
+};
+
 // Settings of each kind of value, still without their group.
 
 // An integer in [low, high].
-Setting integer(std::string key, int64_t Settings::*member, int64_t low, int64_t high,
-                std::string help);
+Setting integer(Named<int64_t> named, int64_t low, int64_t high, std::string help);
 // A number in [0, high); any finite one from 0 on when `high` is infinite.
-Setting number(std::string key, double Settings::*member, double high, std::string help);
+Setting number(Named<double> named, double high, std::string help);
 // Two numbers in [0, 1).
-Setting two_fractions(std::string key, std::array<double, 2> Settings::*member,
-                      std::string help);
-Setting boolean(std::string key, bool Settings::*member, std::string help);
+Setting two_fractions(Named<std::array<double, 2>> named, std::string help);
+Setting boolean(Named<bool> named, std::string help);
 // A time as Slurm takes it, kept as seconds.
-Setting duration(std::string key, int64_t Settings::*member, std::string help);
+Setting duration(Named<int64_t> named, std::string help);
 // A time with its unit, kept as seconds; 0 is allowed.
-Setting span(std::string key, int64_t Settings::*member, std::string help);
+Setting span(Named<int64_t> named, std::string help);
 // An amount of memory, kept as bytes.
-Setting size(std::string key, int64_t Settings::*member, std::string help);
+Setting size(Named<int64_t> named, std::string help);
 // A number of steps or a time.
-Setting interval(std::string key, SaveInterval Settings::*member, std::string help);
+Setting interval(Named<SaveInterval> named, std::string help);
 // steps=FIRST:LAST, or an empty text.
-Setting step_range(std::string key, StepRange Settings::*member, std::string help);
-Setting text(std::string key, std::string Settings::*member, std::string placeholder,
-             std::string help);
-Setting choice(std::string key, std::string Settings::*member,
-               const std::vector<std::string>& choices, std::string help);
+Setting step_range(Named<StepRange> named, std::string help);
+Setting text(Named<std::string> named, std::string placeholder, std::string help);
+Setting choice(Named<std::string> named, const Words& choices, std::string help);
+// One whose words are an enumerator's, in their order; the engine is told its number.
+Setting choice(Named<std::string> named, const Words& choices, std::string help,
+               std::function<void(Options&, size_t)> tell_number);
 // "unit", "none" or "every:K".
-Setting recomputation(std::string key, std::string Settings::*member, std::string help);
-Setting fraction_or_auto(std::string key, std::string Settings::*member,
-                         std::string help);
-Setting list(std::string key, std::vector<std::string> Settings::*member,
-             std::string placeholder, std::string help);
+Setting recomputation(Named<std::string> named, std::string help);
+Setting fraction_or_auto(Named<std::string> named, std::string help);
+Setting list(Named<Words> named, std::string placeholder, std::string help);
 // A list of some of the choices, with commas between them.
-Setting choices(std::string key, std::vector<std::string> Settings::*member,
-                const std::vector<std::string>& choices, std::string help);
+Setting choices(Named<Words> named, const Words& choices, std::string help);
 
 }  // namespace zero::launcher

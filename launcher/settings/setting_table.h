@@ -8,6 +8,10 @@
 #include "launcher/settings/settings.h"
 #include "zero/errors.h"
 
+namespace zero {
+struct Options;
+}
+
 namespace zero::launcher {
 
 // One thing that is wrong with what the user wrote, and where it was written.
@@ -51,6 +55,8 @@ struct Setting {
   // Store the value of one word, or of a list's words; false: not allowed.
   std::function<bool(Settings&, const std::vector<std::string>&)> assign = {};
   std::function<nlohmann::json(const Settings&)> value = {};
+  // Tell the engine. Empty: what the launcher uses itself, or tells with others' help.
+  std::function<void(const Settings&, Options&)> tell = {};
 };
 
 // All settings in the order of the help page.
