@@ -83,6 +83,20 @@ TEST_F(HangJudgeTest, OneWhoWaitsAsWellIsNotTheCulprit) {
   EXPECT_THAT(named, ElementsAre(2));
 }
 
+TEST_F(HangJudgeTest, WhoBeginsToWaitOrEndsItEndsItsSilence) {
+  works[1] = works[2] = false;
+  word[2].is_waiting = true;
+  pass(25);
+  word[1].is_waiting = true;  // without a sign of work
+  pass(25);
+  EXPECT_THAT(named, IsEmpty()) << "all wait, rank 1 since 25 s";
+  word[1].is_waiting = false;
+  pass(25);
+  EXPECT_THAT(named, IsEmpty()) << "rank 1 went on 25 s ago";
+  pass(10);
+  EXPECT_THAT(named, ElementsAre(1));
+}
+
 TEST_F(HangJudgeTest, WhereAllWaitAllAreNamed) {
   word[1].is_waiting = word[2].is_waiting = true;
   works[1] = works[2] = false;

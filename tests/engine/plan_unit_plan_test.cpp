@@ -89,6 +89,18 @@ TEST_F(UnitPlanTest, WrapsByType) {
   EXPECT_THAT(error(), HasSubstr("Block"));
 }
 
+// In blocks.0, and one deeper in blocks.1.inner; the order of the holders says nothing.
+TEST_F(UnitPlanTest, AUnitLiesAsDeepAsItsDeepestPlace) {
+  for (const std::vector<int>& holders : {std::vector<int>{1, 3}, {3, 1}}) {
+    units.push_back({"blocks.0.shared", "SharedImpl", 0, holders});
+    EXPECT_EQ(plan().units[4].depth, 3);
+    options.auto_wrap.types = {"BlockImpl", "SharedImpl"};  // the inner one is merged
+    EXPECT_EQ(plan().units[3].depth, 2);
+    options.auto_wrap.types.clear();
+    units.pop_back();
+  }
+}
+
 TEST_F(UnitPlanTest, WrapsBySize) {
   options.auto_wrap.min_numel = 20;
   const UnitPlan p = plan();
