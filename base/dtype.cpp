@@ -1,7 +1,10 @@
 #include "base/dtype.h"
 
+#include <bit>
 #include <cassert>
 #include <cstddef>
+#include <cstring>
+#include <functional>
 
 namespace zero {
 namespace {
@@ -24,6 +27,43 @@ const Row& row_of(DType dtype) {
   return row;
 }
 
+static_assert(std::endian::native == std::endian::little);  // as in every file
+
+// The exponent is moved to float's place; infinity and NaN need it moved twice. A
+// subnormal is its mantissa above 2^-14, less 2^-14: no float here is subnormal, so that
+// a processor that takes those for zero gives the same.
+float fp16_to_float(uint16_t half) {
+  constexpr uint32_t kShift = (127u - 15u) << 23;
+  constexpr uint32_t kLowest = 0x38800000u;  // 2^-14
+  const uint32_t moved = (half & 0x7fffu) << 13;
+  const uint32_t exponent = moved & 0x0f800000u;
+  const uint32_t normal = moved + kShift;
+  const auto subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(moved | kLowest) -
+                                                 std::bit_cast<float>(kLowest));
+  uint32_t bits = exponent == 0 ? subnormal : normal;
+  bits = exponent == 0x0f800000u ? normal + kShift : bits;
+  return std::bit_cast<float>(bits | (half & 0x8000u) << 16);
+}
+
+template <class Stored, class Convert>
+void widen_each(const char* __restrict from, int64_t n, float* __restrict to,
+                const Convert& convert) {
+  for (int64_t i = 0; i < n; ++i) {
+    Stored value;
+    std::memcpy(&value, from + i * int64_t{sizeof(Stored)}, sizeof(Stored));
+    to[i] = convert(value);
+  }
+}
+
+template <class Stored, class Convert>
+void narrow_each(const float* __restrict from, int64_t n, char* __restrict to,
+                 const Convert& convert) {
+  for (int64_t i = 0; i < n; ++i) {
+    const Stored value = convert(from[i]);
+    std::memcpy(to + i * int64_t{sizeof(Stored)}, &value, sizeof(Stored));
+  }
+}
+
 }  // namespace
 
 const char* name_of(DType dtype) { return row_of(dtype).name; }
@@ -34,6 +74,28 @@ std::optional<DType> dtype_named(std::string_view name) {
     if (name == row.name) return row.dtype;
   }
   return std::nullopt;
+}
+
+bool is_floating(DType dtype) {
+  return dtype == DType::kFp64 || dtype == DType::kFp32 || dtype == DType::kBf16 ||
+         dtype == DType::kFp16;
+}
+
+void widen(DType dtype, const char* from, int64_t n, float* to) {
+  assert(is_floating(dtype));
+  const auto as_float = [](double value) { return static_cast<float>(value); };
+  if (dtype == DType::kFp64) widen_each<double>(from, n, to, as_float);
+  if (dtype == DType::kFp32) widen_each<float>(from, n, to, std::identity());
+  if (dtype == DType::kBf16) widen_each<uint16_t>(from, n, to, bf16_to_float);
+  if (dtype == DType::kFp16) widen_each<uint16_t>(from, n, to, fp16_to_float);
+}
+
+void narrow(const float* from, int64_t n, DType dtype, char* to) {
+  assert(is_floating(dtype));
+  if (dtype == DType::kFp64) narrow_each<double>(from, n, to, std::identity());
+  if (dtype == DType::kFp32) narrow_each<float>(from, n, to, std::identity());
+  if (dtype == DType::kBf16) narrow_each<uint16_t>(from, n, to, float_to_bf16);
+  if (dtype == DType::kFp16) narrow_each<uint16_t>(from, n, to, float_to_fp16);
 }
 
 }  // namespace zero

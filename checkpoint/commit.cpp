@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <exception>
 
-#include "base/file_error.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"

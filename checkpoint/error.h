@@ -3,7 +3,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/file_error.h"
+#include "base/files.h"
+#include "base/names.h"
 
 namespace zero::checkpoint {
 
@@ -13,6 +14,9 @@ using CheckpointError = FileError;
 // Refuse a name that cannot be stored as it is (flaw_of_name() of base/names.h). Throws
 // CheckpointError with the name escaped for a terminal; `file` says where it came from
 // and may be empty.
-void check_name(std::string_view name, const std::string& file = {});
+inline void check_name(std::string_view name, const std::string& file = {}) {
+  const std::string problem = flaw_of_name(name);
+  if (!problem.empty()) throw CheckpointError(file, std::string(name), problem);
+}
 
 }  // namespace zero::checkpoint

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <memory>
 
-#include "base/file_error.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "checkpoint/error.h"
 

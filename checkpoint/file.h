@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/descriptor.h"
+#include "base/files.h"
 #include "checkpoint/io.h"
 
 namespace zero::checkpoint {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 
-#include "base/file_error.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "base/file_error.h"
+#include "base/files.h"
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
 

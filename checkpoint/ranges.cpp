@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cassert>
 #include <iterator>
+#include <limits>
+#include <utility>
 
 #include "base/hash.h"
 #include "checkpoint/buffer.h"
 #include "checkpoint/format.h"
-#include "checkpoint/work.h"
+#include "checkpoint/io.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -74,6 +76,21 @@ uint64_t copy_ranges(const File& from, const std::vector<Range>& ranges, File& t
   return hash_blocks(from, ranges, [&](const char* data, size_t bytes, int64_t offset) {
     to.write(data, bytes, offset, io);
   });
+}
+
+Range ReadAhead::before(int64_t offset, int64_t end) {
+  if (end != end_) {
+    if (end - offset <= kFewBytes) return {};
+    follows_ = end_ >= 0 && offset >= end_ && offset - end_ <= kLeastBytes;
+    asked_ = follows_ ? std::max(asked_, offset) : offset;
+    end_ = end;
+  }
+  const int64_t limit = follows_ ? std::numeric_limits<int64_t>::max() : end;
+  const int64_t until = std::min(offset + kWindowBytes, limit);
+  const int64_t bytes = until - asked_;
+  if (bytes < std::min(kLeastBytes, limit - asked_)) return {};
+  const int64_t begin = std::exchange(asked_, until);
+  return {begin, bytes};
 }
 
 }  // namespace zero::checkpoint

@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
+#include "checkpoint/io.h"
 #include "checkpoint/verify.h"
-#include "checkpoint/work.h"
 
 namespace zero::checkpoint {
 

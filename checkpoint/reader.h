@@ -10,7 +10,6 @@
 #include "checkpoint/file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/ranges.h"
-#include "checkpoint/read_ahead.h"
 
 namespace zero::checkpoint {
 

@@ -3,14 +3,19 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <fstream>
 
-#include "base/file_error.h"
+#include "base/files.h"
+#include "base/processes.h"
 #include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
+#include "checkpoint/json.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -51,6 +56,25 @@ bool may_take_over(const Found& found, const LockHolder& self, TakeOver take_ove
 
 bool links_are_unknown(int error) {
   return error == EPERM || error == ENOSYS || error == EOPNOTSUPP || error == EMLINK;
+}
+
+std::string first_line_of(const std::string& path) {
+  std::string line;
+  std::ifstream file(path);
+  std::getline(file, line);
+  return line;
+}
+
+std::string own_pid_namespace() {
+  char target[64] = {};
+  const ssize_t length = ::readlink("/proc/self/ns/pid", target, sizeof(target) - 1);
+  return length > 0 ? target : "";
+}
+
+// 0: there is no such process, or a dead one.
+int64_t start_of(int64_t pid) {
+  const ProcessState state = state_of_process(pid);
+  return state.is_dead() ? 0 : state.start_time;
 }
 
 }  // namespace
@@ -171,6 +195,67 @@ void RunLock::beat() {
   self_.heartbeat = seconds_since_1970();
   const std::string text = to_text(self_);
   file_->write(text.data(), text.size(), 0, io());
+}
+
+int64_t seconds_since_1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+LockHolder this_process(const std::string& job_id) {
+  return {.host = host_name(),
+          .machine_id = first_line_of("/etc/machine-id"),
+          .boot_id = first_line_of("/proc/sys/kernel/random/boot_id"),
+          .pid_namespace = own_pid_namespace(),
+          .pid = ::getpid(),
+          .pid_start = start_of(::getpid()),
+          .job_id = job_id,
+          .heartbeat = seconds_since_1970()};
+}
+
+// A host's or job's name that is no UTF-8 is written with other characters.
+std::string to_text(const LockHolder& holder) {
+  return nlohmann::ordered_json{{"host", holder.host},
+                                {"machine_id", holder.machine_id},
+                                {"boot_id", holder.boot_id},
+                                {"pid_namespace", holder.pid_namespace},
+                                {"pid", holder.pid},
+                                {"pid_start", holder.pid_start},
+                                {"job_id", holder.job_id},
+                                {"heartbeat", holder.heartbeat},
+                                {"holds_file", holder.holds_file}}
+             .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+         "\n";
+}
+
+std::optional<LockHolder> parse_holder(std::string_view text) {
+  try {
+    const auto json = parse_strictly(text, "lock");
+    Fields fields(json, "lock", "");
+    return LockHolder{.host = fields.text("host"),
+                      .machine_id = fields.text("machine_id"),
+                      .boot_id = fields.text("boot_id"),
+                      .pid_namespace = fields.text("pid_namespace"),
+                      .pid = fields.integer("pid"),
+                      .pid_start = fields.integer("pid_start"),
+                      .job_id = fields.text("job_id"),
+                      .heartbeat = fields.integer("heartbeat"),
+                      .holds_file = fields.boolean("holds_file")};
+  } catch (const CheckpointError&) {
+    return std::nullopt;
+  }
+}
+
+Life life_of(const LockHolder& holder, const LockHolder& self) {
+  if (holder.host != self.host) return Life::kUnknown;
+  if (holder.boot_id != self.boot_id) {
+    const bool is_same_machine =
+        !self.machine_id.empty() && holder.machine_id == self.machine_id;
+    return is_same_machine ? Life::kGone : Life::kUnknown;
+  }
+  if (holder.pid_namespace != self.pid_namespace) return Life::kUnknown;
+  const int64_t start = start_of(holder.pid);
+  return start != 0 && start == holder.pid_start ? Life::kAlive : Life::kGone;
 }
 
 }  // namespace zero::checkpoint

@@ -4,12 +4,12 @@
 #include <map>
 #include <set>
 
-#include "base/floats.h"
+#include "base/dtype.h"
 #include "base/names.h"
 #include "base/text.h"
 #include "checkpoint/error.h"
+#include "checkpoint/io.h"
 #include "checkpoint/json.h"
-#include "checkpoint/work.h"
 
 namespace zero::checkpoint {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "checkpoint/buffer.h"
 #include "checkpoint/file.h"
-#include "checkpoint/read_ahead.h"
+#include "checkpoint/ranges.h"
 #include "checkpoint/safetensors.h"
 
 namespace zero::checkpoint {

@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "base/floats.h"
+#include "base/dtype.h"
 #include "base/text.h"
 #include "checkpoint/error.h"
-#include "checkpoint/work.h"
+#include "checkpoint/io.h"
 
 namespace zero::checkpoint {
 namespace {

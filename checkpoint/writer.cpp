@@ -8,8 +8,8 @@
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
 #include "checkpoint/h5_files.h"
+#include "checkpoint/io.h"
 #include "checkpoint/ranges.h"
-#include "checkpoint/work.h"
 
 namespace zero::checkpoint {
 namespace {

@@ -34,11 +34,10 @@ install(DIRECTORY engine/include/zero DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FI
 # What else users include, and what these headers are made of. All other headers may change any day.
 set(zero_parts ${CMAKE_INSTALL_INCLUDEDIR}/zero/parts)  # zero_library() tells users' compilers
 set(zero_headers
-  base/bf16.h base/dtype.h base/file_error.h base/host_device.h
+  base/dtype.h base/files.h base/host_device.h base/names.h
   checkpoint/error.h checkpoint/find.h
   launcher/launch.h launcher/model.h
-  offload/adagrad.h offload/adamw.h offload/exact_sum.h offload/lion.h offload/optimizer.h offload/sgd.h
-  offload/stored_values.h)
+  offload/exact_sum.h offload/optimizer.h offload/stored_values.h)
 foreach(header ${zero_headers})
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES ${header} DESTINATION ${zero_parts}/${folder})
@@ -52,17 +51,17 @@ set(zero_moved_headers
   engine/device/gpu.h             zero/gpu.h
   engine/engine.h                 zero/engine.h
   engine/errors.h                 zero/errors.h
-  engine/init/check_initialised.h zero/check_initialised.h
+  engine/init/check_initialised.h zero/deferred_init.h
   engine/init/deferred_init.h     zero/deferred_init.h
   engine/init/init_functions.h    zero/init_functions.h
   engine/init/init_report.h       zero/reports.h
   engine/init/init_spec.h         zero/init_spec.h
-  engine/load_safetensors.h       zero/load_safetensors.h
+  engine/load_safetensors.h       zero/save_load.h
   engine/offloaded_bytes.h        zero/reports.h
   engine/options.h                zero/options.h
   engine/plan/memory_plan.h       zero/reports.h
   engine/save_load.h              zero/save_load.h
-  engine/save_seed.h              zero/save_seed.h
+  engine/save_seed.h              zero/save_load.h
   engine/step/loss_scale.h        zero/loss_scale.h
   engine/step/lr_schedule.h       zero/lr_schedule.h
   engine/step_report.h            zero/reports.h
@@ -70,8 +69,12 @@ set(zero_moved_headers
   engine/traffic.h                zero/reports.h
   engine/unit.h                   zero/unit.h
   engine/visit_tensors.h          zero/visit_tensors.h
-  offload/bf16.h                  base/bf16.h
-  offload/host_device.h           base/host_device.h)
+  offload/adagrad.h               offload/optimizer.h
+  offload/adamw.h                 offload/optimizer.h
+  offload/bf16.h                  base/dtype.h
+  offload/host_device.h           base/host_device.h
+  offload/lion.h                  offload/optimizer.h
+  offload/sgd.h                   offload/optimizer.h)
 while(zero_moved_headers)
   list(POP_FRONT zero_moved_headers old new)
   get_filename_component(folder ${old} DIRECTORY)

@@ -9,7 +9,6 @@
 #include "engine/device/host_device.h"
 #include "engine/device/torch/compute_type.h"
 #include "engine/options/check_options.h"
-#include "engine/options/torch/same_options.h"
 #include "engine/plan/pinned_ranges.h"
 #include "engine/weights/torch/flat_params.h"
 #include "zero/errors.h"

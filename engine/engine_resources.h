@@ -11,7 +11,6 @@
 #include "engine/comm/collectives.h"
 #include "engine/device/device_arena.h"
 #include "engine/device/torch/compute_type.h"
-#include "engine/device/torch/gpu_arithmetic.h"
 #include "engine/step/torch/gradient_shards.h"
 #include "engine/step/update_queue.h"
 #include "engine/unit/model_scan.h"

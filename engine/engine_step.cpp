@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/device/delays.h"
-#include "engine/unit/other_leaves.h"
+#include "engine/device/host_device.h"
+#include "engine/unit/inner_graph.h"
 #include "engine/unit/unit_call.h"
 #include "zero/errors.h"
 #include "zero/lr_schedule.h"

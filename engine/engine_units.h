@@ -4,8 +4,7 @@
 
 #include "engine/engine_resources.h"
 #include "engine/step/torch/backward_pass.h"
-#include "engine/unit/phase.h"
-#include "engine/unit/unit_runtime.h"
+#include "engine/unit/attached_unit.h"
 #include "engine/weights/torch/activation_store.h"
 #include "engine/weights/torch/weight_streamer.h"
 

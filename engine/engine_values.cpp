@@ -10,8 +10,8 @@
 #include "engine/device/torch/compute_type.h"
 #include "engine/init/fill_shards.h"
 #include "engine/init/full_model.h"
-#include "engine/options/torch/same_options.h"
-#include "engine/unit/phase.h"
+#include "engine/options/check_options.h"
+#include "engine/unit/attached_unit.h"
 #include "offload/convert.h"
 #include "zero/errors.h"
 

@@ -11,20 +11,18 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/work.h"
+#include "checkpoint/io.h"
 #include "engine/watch/activity.h"
 #include "launcher/bench/options.h"
 #include "launcher/commands/verbs.h"
-#include "launcher/doctor/libraries.h"
-#include "launcher/doctor/page.h"
+#include "launcher/doctor/finding.h"
 #include "launcher/process/environment.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
+#include "launcher/run/failure.h"
 #include "launcher/run/progress.h"
-#include "launcher/run/report.h"
-#include "launcher/selftest/report.h"
+#include "launcher/selftest/outcome.h"
 #include "launcher/settings/command_line.h"
-#include "launcher/settings/completion.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/help.h"
 #include "launcher/settings/names.h"
@@ -37,7 +35,7 @@ using namespace launcher;
 
 struct Verb {
   const char *name, *summary;
-  int (*run)(const Call& call);
+  int (*run)(const VerbCall& call);
   std::string (*help)(const std::string& verb) = settings_help;
 };
 
@@ -150,7 +148,7 @@ int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
   line.words = words;
   line.kind = kind;
   append(line.problems, check_flags(line, words[0]));
-  const Call call{line, models, environment, announced};
+  const VerbCall call{line, models, environment, announced};
   if (line.help) return print_once(verb.help(words[0]), call.rank());
   set_loudness(line.quiet     ? Loudness::kQuiet
                : line.verbose ? Loudness::kVerbose

@@ -1,6 +1,6 @@
 #include "offload/convert.h"
 
-#include "base/bf16.h"
+#include "base/dtype.h"
 #include "offload/kernels.h"
 
 namespace zero {

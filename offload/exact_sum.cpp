@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 
-#include "offload/exact_term.h"
 #include "offload/kernels.h"
 #include "offload/leaf_loop.h"
 

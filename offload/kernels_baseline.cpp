@@ -1,4 +1,4 @@
-#include "base/fp16.h"
+#include "base/dtype.h"
 #include "offload/kernels.h"
 #include "offload/leaf_loop.h"
 #include "offload/random_loop.h"

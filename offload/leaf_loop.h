@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "base/bf16.h"
+#include "base/dtype.h"
 #include "base/host_device.h"
 
 namespace zero {

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <span>
 
-#include "offload/philox.h"
 #include "offload/random.h"
 
 // The loops behind Kernels::fills: forced inline, so that they take on the caller's

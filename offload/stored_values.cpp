@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "base/bf16.h"
+#include "base/dtype.h"
 #include "offload/convert.h"
 
 namespace zero {

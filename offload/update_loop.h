@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/bf16.h"
+#include "base/dtype.h"
 #include "base/host_device.h"
 #include "offload/kernels.h"
 #include "offload/stored_values.h"

@@ -39,7 +39,7 @@ ROOMS = {
 # reaches it by no way, so that it, and its tests, compile in seconds.
 TORCH = ["engine/include/zero/unit.h", "engine/include/zero/visit_tensors.h", "engine/init/", "engine/save/", "engine/unit/",
          "examples/", "launcher/bench/plain_loop.cpp", "launcher/doctor/torch_version.cpp",
-         "launcher/process/process_setup.cpp", "launcher/process/runner.cpp"]
+         "launcher/process/process_setup.cpp", "launcher/run/runner.cpp"]
 TORCH_FOLDER = re.compile(r"engine/([^/]+|.+/torch/.+)")  # in the hall, or of a room
 WITHOUT_TORCH = ["base/", "checkpoint/", "engine/", "launcher/data/", "launcher/model.h", "launcher/settings/", "offload/"]
 

@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "engine/comm/transport.h"
-#include "engine/device/delays.h"
+#include "engine/device/host_device.h"
 #include "engine/watch/activity.h"
 #include "zero/errors.h"
 
@@ -17,7 +17,7 @@ class CallTrace {
     require_good();
   }
 
-  void write(const Call& call, const std::string& tag) {
+  void write(const RankCall& call, const std::string& tag) {
     std::lock_guard lock(mutex_);
     // Flushed: the line before a crash is the one that matters.
     file_ << call.sequence << ' ' << name_of(call.operation) << ' ' << tag << ' '
@@ -42,14 +42,15 @@ Channel::Channel(std::unique_ptr<Transport> transport, std::shared_ptr<CallTrace
 
 Channel::~Channel() = default;
 
-Call Channel::next_call(Operation operation, int variant, int64_t bytes,
-                        const std::string& tag) {
-  const Call call = make_call(num_calls_++, operation, variant, bytes, tag);
+RankCall Channel::next_call(Operation operation, int variant, int64_t bytes,
+                            const std::string& tag) {
+  const RankCall call = make_call(num_calls_++, operation, variant, bytes, tag);
   if (trace_) trace_->write(call, tag);
   return call;
 }
 
-void Channel::run(const Call& call, const std::function<void(Transport&)>& operation) {
+void Channel::run(const RankCall& call,
+                  const std::function<void(Transport&)>& operation) {
   delay_point(std::string("comm.") + name_of(call.operation));
   if (failure_) std::rethrow_exception(failure_);
   const Activity::Waiting waiting(description_of(call));
@@ -63,7 +64,7 @@ void Channel::run(const Call& call, const std::function<void(Transport&)>& opera
 }
 
 std::unique_ptr<Channel> Channel::split(Operation operation, int color) {
-  const Call call = make_call(num_calls_++, operation, 0, 0, "");
+  const RankCall call = make_call(num_calls_++, operation, 0, 0, "");
   std::unique_ptr<Transport> part;
   run(call, [&](Transport& transport) { part = transport.split(call, color); });
   return std::make_unique<Channel>(std::move(part), trace_);

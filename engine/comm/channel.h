@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/comm/call.h"
+#include "engine/comm/transport.h"
 
 namespace zero {
 
@@ -23,8 +23,9 @@ class Channel {
                    std::shared_ptr<CallTrace> trace = nullptr);
   ~Channel();
 
-  Call next_call(Operation operation, int variant, int64_t bytes, const std::string& tag);
-  void run(const Call& call, const std::function<void(Transport&)>& operation);
+  RankCall next_call(Operation operation, int variant, int64_t bytes,
+                     const std::string& tag);
+  void run(const RankCall& call, const std::function<void(Transport&)>& operation);
   // Of the ranks that pass the same colour. Nothing may be running.
   std::unique_ptr<Channel> split(Operation operation, int color);
 

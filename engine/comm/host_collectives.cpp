@@ -1,7 +1,9 @@
 #include "engine/comm/channel.h"
 #include "engine/comm/collectives.h"
 #include "engine/comm/transport.h"
+#include "engine/device/device.h"
 #include "engine/device/host_device.h"
+#include "zero/errors.h"
 
 namespace zero {
 namespace {
@@ -17,7 +19,7 @@ class HostCollectives final : public Collectives {
 
   void all_gather(const void* shard, void* full, int64_t shard_bytes,
                   const std::string& tag, Stream& stream) override {
-    const Call call = channel_->next_call(Operation::kAllGather, 0, shard_bytes, tag);
+    const RankCall call = channel_->next_call(Operation::kAllGather, 0, shard_bytes, tag);
     queue(call, stream, [=](Transport& transport) {
       transport.all_gather(call, shard, full, shard_bytes);
     });
@@ -27,8 +29,8 @@ class HostCollectives final : public Collectives {
                       SumOrder order, const std::string& tag, Stream& stream,
                       const SummedPiece& summed) override {
     const int variant = 2 * static_cast<int>(type) + static_cast<int>(order);
-    const Call call = channel_->next_call(Operation::kReduceScatter, variant,
-                                          shard_numel * size_of(type), tag);
+    const RankCall call = channel_->next_call(Operation::kReduceScatter, variant,
+                                              shard_numel * size_of(type), tag);
     queue(call, stream, [=](Transport& transport) {
       transport.reduce_scatter(call, full, shard, shard_numel, type, summed);
     });
@@ -36,15 +38,15 @@ class HostCollectives final : public Collectives {
 
   void all_reduce(std::span<double> values, SumOrder order, const std::string& tag,
                   Stream& stream) override {
-    const Call call = channel_->next_call(Operation::kAllReduce, static_cast<int>(order),
-                                          std::ssize(values) * 8, tag);
+    const RankCall call = channel_->next_call(
+        Operation::kAllReduce, static_cast<int>(order), std::ssize(values) * 8, tag);
     queue(call, stream, [=](Transport& transport) {
       reduce_values(transport, call, values, ReduceOp::kSum);
     });
   }
 
  private:
-  void queue(const Call& call, Stream& stream,
+  void queue(const RankCall& call, Stream& stream,
              std::function<void(Transport&)> operation) {
     HostStream& host_stream = as_host_stream(stream);
     host_stream.wait(last_call_);
@@ -59,10 +61,33 @@ class HostCollectives final : public Collectives {
   Event last_call_;
 };
 
+class LoneCollectives final : public Collectives {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+
+  void all_gather(const void* shard, void* full, int64_t shard_bytes, const std::string&,
+                  Stream& stream) override {
+    if (shard != full) stream.copy(full, shard, shard_bytes);
+  }
+
+  // Types differ, and the sum has to be made somewhere: that is the caller's.
+  void reduce_scatter(void*, float*, int64_t, DType, SumOrder, const std::string& tag,
+                      Stream&, const SummedPiece&) override {
+    throw Error(ExitCode::kEnvironment, "one rank has nothing to reduce", tag, "");
+  }
+
+  void all_reduce(std::span<double>, SumOrder, const std::string&, Stream&) override {}
+};
+
 }  // namespace
 
 std::unique_ptr<Collectives> make_host_collectives(std::unique_ptr<Channel> channel) {
   return std::make_unique<HostCollectives>(std::move(channel));
+}
+
+std::unique_ptr<Collectives> make_lone_collectives() {
+  return std::make_unique<LoneCollectives>();
 }
 
 }  // namespace zero

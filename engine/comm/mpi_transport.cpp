@@ -60,7 +60,7 @@ class MpiTransport final : public Transport {
     MPI_Comm_free(&comm_);
   }
 
-  void all_gather(const Call& call, const void* shard, void* full,
+  void all_gather(const RankCall& call, const void* shard, void* full,
                   int64_t shard_bytes) override {
     agree(call);
     auto* from = static_cast<const std::byte*>(shard);  // (shard_bytes)
@@ -71,7 +71,7 @@ class MpiTransport final : public Transport {
     }
   }
 
-  void reduce_scatter(const Call& call, const void* full, float* shard,
+  void reduce_scatter(const RankCall& call, const void* full, float* shard,
                       int64_t shard_numel, DType type,
                       const SummedPiece& summed) override {
     agree(call);
@@ -92,7 +92,7 @@ class MpiTransport final : public Transport {
     }
   }
 
-  void broadcast(const Call& call, void* data, int64_t bytes, int root) override {
+  void broadcast(const RankCall& call, void* data, int64_t bytes, int root) override {
     agree(call);
     for (int64_t begin = 0; begin < bytes; begin += max_message_bytes_) {
       const auto count = static_cast<int>(std::min(max_message_bytes_, bytes - begin));
@@ -104,10 +104,10 @@ class MpiTransport final : public Transport {
     }
   }
 
-  void barrier(const Call& call) override { agree(call); }
+  void barrier(const RankCall& call) override { agree(call); }
 
   // MPI takes no negative colours: the first rank of each part stands for its colour.
-  std::unique_ptr<Transport> split(const Call& call, int color) override {
+  std::unique_ptr<Transport> split(const RankCall& call, int color) override {
     std::vector<int> color_of(size_);
     all_gather(call, &color, color_of.data(), sizeof(int));
     const auto leader =
@@ -154,9 +154,9 @@ class MpiTransport final : public Transport {
     wait(std::move(requests));
   }
 
-  void agree(const Call& call) {
-    std::vector<Call> calls(size_);
-    const int count = sizeof(Call);
+  void agree(const RankCall& call) {
+    std::vector<RankCall> calls(size_);
+    const int count = sizeof(RankCall);
     MPI_Request request;
     check_mpi(MPI_Iallgather(&call, count, MPI_BYTE, calls.data(), count, MPI_BYTE, comm_,
                              &request),

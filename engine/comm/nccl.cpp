@@ -1,6 +1,5 @@
 #include "engine/comm/nccl.h"
 
-#include "engine/comm/nccl/nccl_library.h"
 #include "engine/device/gpu.h"
 
 namespace zero {

@@ -26,3 +26,10 @@ std::unique_ptr<Collectives> make_nccl_collectives(Ranks& ranks, Device& gpu,
                                                    int64_t exchange_bytes);
 
 }  // namespace zero
+
+// What libzero_cuda.so offers for it where it was built with NCCL; the caller owns the
+// result.
+extern "C" zero::Collectives* zero_make_nccl_collectives(zero::Ranks& ranks,
+                                                         zero::Device& gpu,
+                                                         void* exchange,
+                                                         int64_t exchange_bytes);

@@ -9,7 +9,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "base/descriptor.h"
+#include "base/files.h"
 #include "base/processes.h"
 #include "base/text.h"
 #include "zero/errors.h"

@@ -21,15 +21,15 @@ int Ranks::local_rank() const { return channel_->transport().local().rank; }
 int Ranks::local_size() const { return channel_->transport().local().size; }
 
 void Ranks::all_reduce(std::span<int64_t> values, ReduceOp op, const std::string& tag) {
-  const Call call = channel_->next_call(Operation::kAllReduce, static_cast<int>(op),
-                                        std::ssize(values) * 8, tag);
+  const RankCall call = channel_->next_call(Operation::kAllReduce, static_cast<int>(op),
+                                            std::ssize(values) * 8, tag);
   channel_->run(
       call, [&](Transport& transport) { reduce_values(transport, call, values, op); });
 }
 
 void Ranks::all_reduce(std::span<double> values, ReduceOp op, const std::string& tag) {
   const int variant = 16 + static_cast<int>(op);  // not to be taken for integers
-  const Call call =
+  const RankCall call =
       channel_->next_call(Operation::kAllReduce, variant, std::ssize(values) * 8, tag);
   channel_->run(
       call, [&](Transport& transport) { reduce_values(transport, call, values, op); });
@@ -41,7 +41,7 @@ int64_t Ranks::largest(int64_t value, const std::string& tag) {
 }
 
 void Ranks::broadcast(void* data, int64_t bytes, int root, const std::string& tag) {
-  const Call call = channel_->next_call(Operation::kBroadcast, root, bytes, tag);
+  const RankCall call = channel_->next_call(Operation::kBroadcast, root, bytes, tag);
   channel_->run(
       call, [&](Transport& transport) { transport.broadcast(call, data, bytes, root); });
 }
@@ -62,7 +62,7 @@ std::vector<std::string> Ranks::gather(const std::string& text) {
   const int64_t length = std::ssize(text);
   std::copy_n(reinterpret_cast<const char*>(&length), sizeof length, own.data());
   text.copy(own.data() + sizeof length, text.size());
-  const Call call = channel_->next_call(Operation::kAllGather, 0, bytes, "texts");
+  const RankCall call = channel_->next_call(Operation::kAllGather, 0, bytes, "texts");
   channel_->run(call, [&](Transport& transport) {
     transport.all_gather(call, own.data(), all.data(), bytes);
   });
@@ -76,7 +76,7 @@ std::vector<std::string> Ranks::gather(const std::string& text) {
 }
 
 void Ranks::barrier(const std::string& tag) {
-  const Call call = channel_->next_call(Operation::kBarrier, 0, 0, tag);
+  const RankCall call = channel_->next_call(Operation::kBarrier, 0, 0, tag);
   channel_->run(call, [&](Transport& transport) { transport.barrier(call); });
 }
 

@@ -69,7 +69,7 @@ RankState& SharedArea::state(int rank) const {
   return reinterpret_cast<RankState*>(memory_.get())[rank];
 }
 
-Call& SharedArea::call(int rank, uint32_t round) const {
+RankCall& SharedArea::call(int rank, uint32_t round) const {
   return state(rank).calls[round % RankState::kNumSlots];
 }
 

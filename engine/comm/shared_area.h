@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "engine/comm/call.h"
 #include "engine/comm/neighbours.h"
+#include "engine/comm/transport.h"
 
 namespace zero {
 
@@ -38,7 +38,7 @@ struct RankState {
 
   alignas(64) SharedCounter posted;  // rounds whose slot this rank has filled
   alignas(64) SharedCounter taken;   // rounds whose slots this rank has read, all of them
-  Call calls[kNumSlots];             // what the slot's round belongs to
+  RankCall calls[kNumSlots];         // what the slot's round belongs to
 
   enum Presence : uint32_t {
     kPresent,
@@ -62,7 +62,7 @@ class SharedArea {
   int num_ranks() const { return num_ranks_; }
   int64_t slot_bytes() const { return slot_bytes_; }  // a multiple of 4096
   RankState& state(int rank) const;
-  Call& call(int rank, uint32_t round) const;
+  RankCall& call(int rank, uint32_t round) const;
   std::byte* slot(int rank, uint32_t round) const;
 
  private:

@@ -38,19 +38,19 @@ class SharedTransport final : public Transport {
 
   ~SharedTransport() override { leave("its communicator was closed"); }
 
-  void all_gather(const Call& call, const void* shard, void* full,
+  void all_gather(const RankCall& call, const void* shard, void* full,
                   int64_t shard_bytes) override {
     auto* from = static_cast<const std::byte*>(shard);  // (shard_bytes)
     auto* to = static_cast<std::byte*>(full);           // (size, shard_bytes)
     std::byte* own_place = to + rank_ * shard_bytes;
     exchange(
         call, shard_bytes, area_.slot_bytes(),
-        [&](Piece piece, std::byte* own_slot) {
+        [&](SlotPart piece, std::byte* own_slot) {
           if (size() > 1) copy_past_caches(own_slot, from + piece.begin, piece.length);
           if (from != own_place)
             copy_bytes(own_place + piece.begin, from + piece.begin, piece.length);
         },
-        [&](Piece piece, const SlotOf& slot_of) {
+        [&](SlotPart piece, const SlotOf& slot_of) {
           for (int peer = 0; peer < size(); ++peer) {
             if (peer == rank_) continue;
             copy_bytes(to + peer * shard_bytes + piece.begin, slot_of(peer),
@@ -60,7 +60,7 @@ class SharedTransport final : public Transport {
   }
 
   // A slot holds one part for each other rank, side by side.
-  void reduce_scatter(const Call& call, const void* full, float* shard,
+  void reduce_scatter(const RankCall& call, const void* full, float* shard,
                       int64_t shard_numel, DType type,
                       const SummedPiece& summed) override {
     const int64_t element = size_of(type);
@@ -71,21 +71,21 @@ class SharedTransport final : public Transport {
       // Readers in rank order, the writer left out.
       return (reader < writer ? reader : reader - 1) * part_numel * element;
     };
-    auto in_full = [&](int reader, Piece piece) {  // full: (size, shard_numel)
+    auto in_full = [&](int reader, SlotPart piece) {  // full: (size, shard_numel)
       return static_cast<const std::byte*>(full) +
              (reader * shard_numel + piece.begin) * element;
     };
     std::vector<const void*> sources(size());
     exchange(
         call, shard_numel, part_numel,
-        [&](Piece piece, std::byte* own_slot) {
+        [&](SlotPart piece, std::byte* own_slot) {
           for (int peer = 0; peer < size(); ++peer) {
             if (peer == rank_) continue;
             copy_past_caches(own_slot + part_of(peer, rank_), in_full(peer, piece),
                              piece.length * element);
           }
         },
-        [&](Piece piece, const SlotOf& slot_of) {
+        [&](SlotPart piece, const SlotOf& slot_of) {
           for (int peer = 0; peer < size(); ++peer) {
             sources[peer] = peer == rank_ ? in_full(rank_, piece)
                                           : slot_of(peer) + part_of(rank_, peer);
@@ -95,24 +95,24 @@ class SharedTransport final : public Transport {
         });
   }
 
-  void broadcast(const Call& call, void* data, int64_t bytes, int root) override {
+  void broadcast(const RankCall& call, void* data, int64_t bytes, int root) override {
     auto* at = static_cast<std::byte*>(data);
     exchange(
         call, bytes, area_.slot_bytes(),
-        [&](Piece piece, std::byte* own_slot) {
+        [&](SlotPart piece, std::byte* own_slot) {
           if (rank_ == root) copy_past_caches(own_slot, at + piece.begin, piece.length);
         },
-        [&](Piece piece, const SlotOf& slot_of) {
+        [&](SlotPart piece, const SlotOf& slot_of) {
           if (rank_ != root) copy_bytes(at + piece.begin, slot_of(root), piece.length);
         });
   }
 
-  void barrier(const Call& call) override {
+  void barrier(const RankCall& call) override {
     exchange(
-        call, 0, 1, [](Piece, std::byte*) {}, [](Piece, const SlotOf&) {});
+        call, 0, 1, [](SlotPart, std::byte*) {}, [](SlotPart, const SlotOf&) {});
   }
 
-  std::unique_ptr<Transport> split(const Call& call, int color) override {
+  std::unique_ptr<Transport> split(const RankCall& call, int color) override {
     std::vector<int> color_of(size());
     all_gather(call, &color, color_of.data(), sizeof(int));
     const auto own = color_of.begin() + rank_;
@@ -156,21 +156,21 @@ class SharedTransport final : public Transport {
 
  private:
   // A range of the data that travels in one round.
-  struct Piece {
+  struct SlotPart {
     int64_t begin, length;
   };
-  using Writer = std::function<void(Piece, std::byte* own_slot)>;
+  using Writer = std::function<void(SlotPart, std::byte* own_slot)>;
   using SlotOf = std::function<const std::byte*(int rank)>;
-  using Reader = std::function<void(Piece, const SlotOf&)>;
+  using Reader = std::function<void(SlotPart, const SlotOf&)>;
 
   // Move `length` items in rounds of at most max_piece: write fills this rank's slot,
   // read sees all slots.
-  void exchange(const Call& call, int64_t length, int64_t max_piece, const Writer& write,
-                const Reader& read) {
+  void exchange(const RankCall& call, int64_t length, int64_t max_piece,
+                const Writer& write, const Reader& read) {
     const int64_t num_rounds = std::max<int64_t>((length + max_piece - 1) / max_piece, 1);
     const uint32_t first_round = num_rounds_;
     auto piece = [&](int64_t i) {
-      return Piece{i * max_piece, std::min(max_piece, length - i * max_piece)};
+      return SlotPart{i * max_piece, std::min(max_piece, length - i * max_piece)};
     };
     post(call, first_round, piece(0), write);
     wait_for_others(call, &RankState::posted, first_round + 1);
@@ -185,33 +185,33 @@ class SharedTransport final : public Transport {
   }
 
   // The slot is free once all others have read what it held kNumSlots rounds ago.
-  void post(const Call& call, uint32_t round, Piece piece, const Writer& write) {
+  void post(const RankCall& call, uint32_t round, SlotPart piece, const Writer& write) {
     wait_for_others(call, &RankState::taken, round + 1 - RankState::kNumSlots);
     area_.call(rank_, round) = call;
     write(piece, area_.slot(rank_, round));
     area_.state(rank_).posted.advance();
   }
 
-  void take(uint32_t round, Piece piece, const Reader& read) {
+  void take(uint32_t round, SlotPart piece, const Reader& read) {
     read(piece, [&](int rank) { return area_.slot(rank, round); });
     area_.state(rank_).taken.advance();
     Activity::here().sign();
   }
 
   void require_same_calls(uint32_t round) const {
-    std::vector<Call> calls;
+    std::vector<RankCall> calls;
     for (int rank = 0; rank < size(); ++rank) calls.push_back(area_.call(rank, round));
     require_same_call(calls);
   }
 
-  void wait_for_others(const Call& call, SharedCounter RankState::*counter,
+  void wait_for_others(const RankCall& call, SharedCounter RankState::*counter,
                        uint32_t target) {
     for (int peer = 0; peer < size(); ++peer) {
       if (peer != rank_) wait_for(peer, call, area_.state(peer).*counter, target);
     }
   }
 
-  void wait_for(int peer, const Call& call, SharedCounter& counter, uint32_t target) {
+  void wait_for(int peer, const RankCall& call, SharedCounter& counter, uint32_t target) {
     bool has_waited_long = false;
     while (!counter.has_reached(target)) {
       const std::string reason = reason_gone(peer, has_waited_long);

@@ -1,14 +1,49 @@
 #pragma once
+
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 
-#include "engine/comm/call.h"
 #include "engine/comm/collectives.h"
 #include "zero/ranks.h"
 
 namespace zero {
+
+enum class Operation : uint8_t {
+  kAllGather,
+  kReduceScatter,
+  kAllReduce,
+  kBroadcast,
+  kBarrier,
+  kSplit,
+  kDuplicate
+};
+
+// What a rank is about to do, in a form that ranks exchange and compare byte by byte
+// before any data moves.
+struct RankCall {
+  uint64_t sequence;  // calls of this communicator before this one
+  int64_t bytes;      // of a shard, or of the data
+  uint64_t tag_hash;  // of the whole tag; `tag` may be cut
+  Operation operation;
+  // What else must agree: root, wire type or reduction, hashed to a byte.
+  uint8_t variant;
+  char tag[102];  // zero-padded
+};
+static_assert(sizeof(RankCall) == 128 &&
+              std::has_unique_object_representations_v<RankCall>);
+
+RankCall make_call(uint64_t sequence, Operation operation, int variant, int64_t bytes,
+                   const std::string& tag);
+
+const char* name_of(Operation operation);          // "all_gather"
+std::string description_of(const RankCall& call);  // "all_gather 'blocks.4' (1024 bytes)"
+
+// Throws Error(kDiverged), naming the first two calls that differ, unless all ranks make
+// the same one.
+void require_same_call(std::span<const RankCall> call_of_rank);
 
 // A rank among others.
 struct Place {
@@ -27,14 +62,14 @@ class Transport {
   int size() const { return place_.size; }
   Place local() const { return local_; }  // among the ranks of this host
 
-  virtual void all_gather(const Call& call, const void* shard, void* full,
+  virtual void all_gather(const RankCall& call, const void* shard, void* full,
                           int64_t shard_bytes) = 0;
-  virtual void reduce_scatter(const Call& call, const void* full, float* shard,
+  virtual void reduce_scatter(const RankCall& call, const void* full, float* shard,
                               int64_t shard_numel, DType type,
                               const SummedPiece& summed) = 0;
-  virtual void broadcast(const Call& call, void* data, int64_t bytes, int root) = 0;
-  virtual void barrier(const Call& call) = 0;
-  virtual std::unique_ptr<Transport> split(const Call& call, int color) = 0;
+  virtual void broadcast(const RankCall& call, void* data, int64_t bytes, int root) = 0;
+  virtual void barrier(const RankCall& call) = 0;
+  virtual std::unique_ptr<Transport> split(const RankCall& call, int color) = 0;
 
   // Leave the group: a blocked call of this rank throws, as do, where the backend can
   // tell them, the calls of the others that need this rank. From any thread, more than
@@ -55,7 +90,7 @@ class Transport {
 // gather all values and do the same arithmetic. For the few numbers that a step agrees
 // on.
 template <typename T>  // int64_t or double
-void reduce_values(Transport& transport, const Call& call, std::span<T> values,
+void reduce_values(Transport& transport, const RankCall& call, std::span<T> values,
                    ReduceOp op);
 
 }  // namespace zero

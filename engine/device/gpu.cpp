@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <string>
 
-#include "engine/device/gpu_library.h"
 #include "zero/errors.h"
 
 namespace zero {

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "engine/device/device.h"
+#include "engine/watch/trace.h"
 #include "zero/gpu.h"
 
 namespace zero {
@@ -19,4 +20,19 @@ std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options = {});
 // Throws what num_gpus() throws.
 void* find_in_gpu_library(const char* name);
 
+// What libzero_cuda.so offers: it is loaded only when a GPU is there, so that nobody else
+// pays for CUDA's libraries.
+struct GpuLibrary {
+  int (*count_devices)();
+  std::string (*identity_of)(int index);
+  GpuMemory (*memory_of)(int index);
+  int (*numa_node_of)(int index);
+  std::string (*describe)(int index);
+  std::unique_ptr<Device> (*make_device)(int index, const GpuOptions& options);
+  const Trace::Listener* ranges;  // of profilers
+};
+
 }  // namespace zero
+
+// The first symbol of it that is asked for.
+extern "C" const zero::GpuLibrary* zero_gpu_library();

@@ -10,7 +10,6 @@
 #include <thread>
 #include <utility>
 
-#include "engine/device/delays.h"
 #include "engine/device/host_device.h"
 #include "engine/watch/trace.h"
 #include "zero/errors.h"

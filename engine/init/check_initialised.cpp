@@ -1,5 +1,3 @@
-#include "zero/check_initialised.h"
-
 #include <torch/torch.h>
 
 #include <exception>

@@ -8,7 +8,6 @@
 
 #include "base/hash.h"
 #include "engine/comm/agreement.h"
-#include "engine/comm/same_lines.h"
 #include "engine/watch/activity.h"
 #include "zero/deferred_init.h"
 #include "zero/errors.h"

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <set>
 
-#include "offload/philox.h"
+#include "offload/random.h"
 #include "zero/errors.h"
 
 namespace zero {

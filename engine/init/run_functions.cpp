@@ -10,7 +10,7 @@
 
 #include "engine/init/recorded_value.h"
 #include "engine/init/replay.h"
-#include "offload/philox.h"
+#include "offload/random.h"
 #include "zero/deferred_init.h"
 #include "zero/errors.h"
 

@@ -8,7 +8,7 @@
 
 #include "engine/comm/agreement.h"
 #include "engine/watch/activity.h"
-#include "offload/philox.h"
+#include "offload/random.h"
 #include "zero/errors.h"
 
 namespace zero {

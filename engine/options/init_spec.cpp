@@ -5,7 +5,6 @@
 #include <sstream>
 #include <utility>
 
-#include "offload/philox.h"
 #include "offload/random.h"
 
 namespace zero {

@@ -1,5 +1,3 @@
-#include "zero/load_safetensors.h"
-
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -12,6 +10,7 @@
 #include "engine/comm/agreement.h"
 #include "engine/watch/activity.h"
 #include "zero/engine.h"
+#include "zero/save_load.h"
 
 namespace zero {
 namespace {

@@ -1,5 +1,3 @@
-#include "zero/save_seed.h"
-
 #include <ATen/core/Tensor.h>
 
 #include <cmath>

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/bf16.h"
+#include "base/dtype.h"
 #include "offload/convert.h"
 
 namespace zero {

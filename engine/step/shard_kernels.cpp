@@ -1,7 +1,6 @@
 #include "engine/step/shard_kernels.h"
 
 #include "engine/device/gpu.h"
-#include "engine/step/cuda/step_library.h"
 
 namespace zero {
 

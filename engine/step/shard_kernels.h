@@ -35,3 +35,7 @@ class ShardKernels {
 std::unique_ptr<ShardKernels> make_shard_kernels(Device& gpu, NormType norm);
 
 }  // namespace zero
+
+// What the library for GPUs offers for it; the caller owns the result.
+extern "C" zero::ShardKernels* zero_make_shard_kernels(zero::Device& gpu,
+                                                       zero::NormType norm);

@@ -1,6 +1,6 @@
 #include "engine/step/update_queue.h"
 
-#include "engine/device/delays.h"
+#include "engine/device/host_device.h"
 #include "engine/watch/activity.h"
 
 namespace zero {

@@ -1,8 +1,14 @@
 #pragma once
+
+#include <ATen/autocast_mode.h>
 #include <c10/core/Device.h>
+#include <torch/torch.h>
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "engine/device/torch/compute_type.h"
 
 namespace zero {
 
@@ -40,6 +46,75 @@ class CallSeed {
   struct Scope;
   void enter(uint64_t seed, bool draws, c10::Device device);
   Scope* scope_ = nullptr;
+};
+
+// train() or eval() of each module of a tree, to be given back for a recomputation.
+class ModuleModes {
+ public:
+  explicit ModuleModes(torch::nn::Module& root);
+
+  std::vector<bool> current() const;  // is it training?
+  // While it lives, the modules have `modes`.
+  class Scope {
+   public:
+    Scope(const ModuleModes& modules, const std::vector<bool>& modes);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    const ModuleModes& modules_;
+    const std::vector<bool> now_;
+  };
+
+ private:
+  void set(const std::vector<bool>& modes) const;
+  std::vector<torch::nn::Module*> modules_;  // parents before children
+};
+
+// Autocast inside a unit: the state of the forward call, also when recomputing, and
+// without its cache of cast weights, which would keep copies of weights that are
+// released.
+class AutocastScope {
+ private:
+  struct OfDevice {
+    explicit OfDevice(at::DeviceType device)
+        : type(device),
+          is_enabled(at::autocast::is_autocast_enabled(device)),
+          dtype(at::autocast::get_autocast_dtype(device)) {}
+    void apply() const {
+      at::autocast::set_autocast_enabled(type, is_enabled);
+      at::autocast::set_autocast_dtype(type, dtype);
+    }
+
+    at::DeviceType type;
+    bool is_enabled;
+    at::ScalarType dtype;
+  };
+
+ public:
+  struct State {
+    OfDevice cpu{at::kCPU}, gpu{tensor_device(0).type()};
+  };
+  explicit AutocastScope(const State& state)
+      : uses_cache_(at::autocast::is_autocast_cache_enabled()) {
+    apply(state);
+    at::autocast::set_autocast_cache_enabled(false);
+  }
+  ~AutocastScope() {
+    apply(caller_);
+    at::autocast::set_autocast_cache_enabled(uses_cache_);
+  }
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+
+ private:
+  static void apply(const State& state) {
+    state.cpu.apply();
+    state.gpu.apply();
+  }
+  const State caller_;
+  const bool uses_cache_;
 };
 
 }  // namespace zero

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "engine/unit/attached_unit.h"
 #include "engine/unit/call_seed.h"
-#include "engine/unit/phase.h"
-#include "engine/unit/unit_runtime.h"
 #include "engine/watch/activity.h"
 #include "engine/watch/trace.h"
-#include "offload/philox.h"
+#include "offload/random.h"
 #include "zero/errors.h"
 
 namespace zero {

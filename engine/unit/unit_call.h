@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "engine/unit/autocast_scope.h"
+#include "engine/unit/call_seed.h"
 #include "engine/unit/chunks.h"
 #include "engine/unit/inner_graph.h"
 #include "engine/unit/kept_inputs.h"

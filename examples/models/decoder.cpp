@@ -1,6 +1,10 @@
 #include "examples/models/decoder.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "zero/chunked_loss.h"
+#include "zero/reports.h"
 
 namespace zero {
 namespace {
@@ -12,6 +16,127 @@ bool are_units(const DecoderEnds& ends) {
   constexpr int64_t kLarge = 1 << 20;
   return !ends.are_tied && ends.vocab * ends.dim >= kLarge;
 }
+
+// Elsewhere LibTorch multiplies by itself.
+bool onednn_has_bf16() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bw");
+#else
+  return true;
+#endif
+}
+
+// What torch keeps of a pass, as sizes of (rows, columns) tensors.
+class Activations {
+ public:
+  Activations(const DecoderSizes& sizes, const ModelShape& shape, const PassShape& pass)
+      : sizes_(sizes),
+        pass_(pass),
+        tokens_(static_cast<double>(pass.rows * shape.seq_len)),
+        unit_tokens_(static_cast<double>(pass.rows_in_units * shape.seq_len)),
+        num_layers_(static_cast<double>(shape.layers())),
+        dim_(static_cast<double>(shape.dim())),
+        num_heads_(static_cast<double>(shape.heads())),
+        vocab_(static_cast<double>(shape.vocab())),
+        seq_len_(static_cast<double>(shape.seq_len)),
+        chunk_(std::min(static_cast<double>(shape.loss_chunk), tokens_)),
+        drops_(shape.dropout > 0) {}
+
+  // In the host's memory: what the blocks that recompute were given.
+  double offloaded() const {
+    return pass_.offloads ? num_recomputed() * stream(tokens_) : 0;
+  }
+
+  double peak() const {
+    return std::max({loss(), last_block(), block_gradients(), embedding()});
+  }
+
+ private:
+  // (tokens, dim), as it goes from block to block
+  double stream(double tokens) const { return tokens * dim_ * pass_.element_bytes; }
+  double head_weights() const { return vocab_ * dim_ * pass_.element_bytes; }
+  // The gradient of a tied head waits for that of the embedding.
+  double waiting_head() const { return sizes_.is_tied ? head_weights() : 0; }
+  double block_weights() const { return sizes_.weights * pass_.element_bytes; }
+  double block(double tokens) const {
+    const double sums = tokens * num_heads_ * 4;  // of attention's exponentials
+    return tokens * sizes_.kept_per_token * pass_.element_bytes +
+           (drops_ ? dropout(tokens) : sums);
+  }
+  // With dropout attention is computed as a whole, (heads, seq_len) for each token: its
+  // weights before and after, and what was dropped, with fp32 between in lower precision;
+  // and two masks of the stream, where it drops as well.
+  double dropout(double tokens) const {
+    const double weights = tokens * num_heads_ * seq_len_;
+    const double widened = pass_.element_bytes == 4 ? 0 : 8;
+    return weights * (3 * pass_.element_bytes + widened) +
+           (sizes_.masks_stream ? 2 * stream(tokens) : 0);
+  }
+  // Of the first so many blocks.
+  double num_recomputed_of(double num_blocks) const {
+    if (pass_.recompute_every == 0) return 0;
+    return std::ceil(num_blocks / static_cast<double>(pass_.recompute_every));
+  }
+  double num_recomputed() const { return num_recomputed_of(num_layers_); }
+  bool recomputes_last() const {
+    return num_recomputed() > num_recomputed_of(num_layers_ - 1);
+  }
+  // Between the blocks: inputs of those that recompute, and what the others keep.
+  double kept(double num_blocks) const {
+    const double num_inputs = pass_.offloads
+                                  ? std::min<double>(num_recomputed(), kNumResidentCalls)
+                                  : num_recomputed();
+    return stream(tokens_) + num_inputs * stream(tokens_) +
+           (num_blocks - num_recomputed_of(num_blocks)) * block(tokens_);
+  }
+
+  // The logits' softmax, its gradient, and the logits' own: (tokens, vocab) fp32 each.
+  double loss() const {
+    if (chunk_ > 0) return chunked_loss();
+    return kept(num_layers_) + stream(tokens_) + 12 * tokens_ * vocab_;
+  }
+  // In chunks: the logits of one, their fp32 and its softmax; the gradients of the stream
+  // and, in fp32 until it is handed over, of the head.
+  double chunked_loss() const {
+    const bool is_fp32 = pass_.element_bytes == 4;
+    const double scores = chunk_ * vocab_ * (is_fp32 ? 8 : 10);
+    const double handed_over = is_fp32 ? 0 : head_weights();
+    return kept(num_layers_) + 2 * stream(tokens_) + 4 * vocab_ * dim_ +
+           std::max(scores, handed_over);
+  }
+  // The GELU's gradient beside all that the last block keeps.
+  double last_block() const {
+    const double recomputed =
+        recomputes_last() ? block(unit_tokens_) - stream(unit_tokens_) : 0;
+    return kept(num_layers_) + recomputed + joined() + scratch() +
+           2 * stream(unit_tokens_) + waiting_head() +
+           (unit_tokens_ + dim_) * sizes_.inner * pass_.element_bytes;
+  }
+  double block_gradients() const {
+    return kept(num_layers_ - 1) + block_weights() + 2 * stream(tokens_) + waiting_head();
+  }
+  // The embedding's gradient, and of a tied head its own and their sum, which takes the
+  // place of one that was made in chunks.
+  double embedding() const {
+    const double num_gradients = sizes_.is_tied ? (chunk_ > 0 ? 2 : 3) : 1;
+    return num_gradients * head_weights() + 2 * stream(tokens_);
+  }
+  // What joins the rows that went through a unit by and by.
+  double joined() const {
+    return pass_.rows > pass_.rows_in_units ? 4 * stream(tokens_) : 0;
+  }
+  // oneDNN's products in bf16 take this at least: 58 KiB with AMX, 64 with AVX-512, 114
+  // with its instructions for bf16.
+  double scratch() const {
+    return pass_.element_bytes == 2 && onednn_has_bf16() ? 96 << 10 : 0;
+  }
+
+  const DecoderSizes sizes_;
+  const PassShape pass_;
+  const double tokens_, unit_tokens_, num_layers_, dim_, num_heads_, vocab_, seq_len_,
+      chunk_;
+  const bool drops_;
+};
 
 }  // namespace
 
@@ -80,6 +205,16 @@ at::Tensor Decoder::logits(const at::Tensor& tokens) { return logits_of(hidden(t
 
 at::Tensor Decoder::forward(const at::Tensor& tokens, const at::Tensor& targets) {
   return head_(hidden(tokens), targets);
+}
+
+ActivationBytes decoder_activation_bytes(const DecoderSizes& sizes,
+                                         const ModelShape& shape, const PassShape& pass) {
+  const auto bytes = [](double number) {
+    constexpr double kMost = 1e18;
+    return static_cast<int64_t>(std::min(number, kMost));
+  };
+  const Activations activations(sizes, shape, pass);
+  return {bytes(activations.peak()), bytes(activations.offloaded())};
 }
 
 }  // namespace zero

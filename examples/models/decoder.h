@@ -1,13 +1,49 @@
 #pragma once
+
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
 
-#include "examples/models/maybe_unit.h"
+#include "launcher/model.h"
+#include "zero/unit.h"
 
 // What decoders have in common: their two ends, and attention.
 namespace zero {
+
+// Hold a module as a unit of its own, or as a part of the unit around it.
+//
+//   embedding = MaybeUnit<torch::nn::EmbeddingImpl>(is_large, vocab, dim);
+//   register_module("embedding", embedding.ptr());
+//   x = embedding(tokens);
+template <class Block>
+class MaybeUnit {
+ public:
+  MaybeUnit() = default;
+  template <class... Args>
+  explicit MaybeUnit(bool is_unit, Args&&... args) {
+    if (is_unit) {
+      unit_ = Unit<Block>(std::forward<Args>(args)...);
+      block_ = unit_.ptr();
+    } else {
+      block_ = std::make_shared<Block>(std::forward<Args>(args)...);
+    }
+  }
+
+  template <class... Args>
+  auto operator()(Args&&... args) {
+    return unit_.is_empty() ? block_->forward(std::forward<Args>(args)...)
+                            : unit_(std::forward<Args>(args)...);
+  }
+  Block* operator->() const { return block_.get(); }
+  const std::shared_ptr<Block>& ptr() const { return block_; }
+
+ private:
+  Unit<Block> unit_;
+  std::shared_ptr<Block> block_;
+};
 
 // The head of a decoder, `lm_head`: from the stream to logits, or to their loss.
 class HeadImpl : public torch::nn::Module {
@@ -76,5 +112,18 @@ class Decoder : public torch::nn::Module {
  protected:
   Head head_;
 };
+
+// What a decoder's activations follow from, beside its shape. Sizes are in elements.
+struct DecoderSizes {
+  double inner = 0;           // of a layer's widest activation, and its gradient
+  double kept_per_token = 0;  // by a layer for its backward, dropout apart
+  double weights = 0;         // of a layer
+  bool is_tied = true;        // the head is the embedding
+  bool masks_stream = true;   // dropout of the stream, beside that of attention
+};
+
+// Estimate ModelFamily::activation_bytes, computed on a CPU.
+ActivationBytes decoder_activation_bytes(const DecoderSizes& sizes,
+                                         const ModelShape& shape, const PassShape& pass);
 
 }  // namespace zero

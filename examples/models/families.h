@@ -1,4 +1,8 @@
 #pragma once
+
+#include <memory>
+
+#include "examples/models/decoder.h"
 #include "launcher/model.h"
 
 namespace zero {
@@ -11,5 +15,8 @@ ModelFamily gpt_neox_family();
 
 // All of them, the first being what --model takes when it is not given.
 ModelFamilies example_families();
+
+// The launcher's view of a decoder.
+std::unique_ptr<LanguageModel> as_language_model(std::shared_ptr<Decoder> decoder);
 
 }  // namespace zero

@@ -6,9 +6,7 @@
 #include "checkpoint/json.h"
 #include "examples/models/config_reader.h"
 #include "examples/models/decoder.h"
-#include "examples/models/decoder_memory.h"
 #include "examples/models/families.h"
-#include "examples/models/language_model.h"
 #include "examples/models/rotary.h"
 
 namespace zero {

@@ -5,9 +5,7 @@
 
 #include "examples/models/config_reader.h"
 #include "examples/models/decoder.h"
-#include "examples/models/decoder_memory.h"
 #include "examples/models/families.h"
-#include "examples/models/language_model.h"
 #include "examples/models/rotary.h"
 
 namespace zero {

@@ -6,7 +6,7 @@
 
 #include "base/dtype.h"
 #include "engine/device/torch/compute_type.h"
-#include "launcher/process/runner.h"
+#include "launcher/run/runner.h"
 
 namespace zero::launcher {
 namespace {

@@ -6,7 +6,7 @@
 #include <cassert>
 #include <chrono>
 
-#include "launcher/run/pace.h"
+#include "launcher/run/progress.h"
 
 namespace zero::launcher {
 namespace {

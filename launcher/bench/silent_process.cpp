@@ -13,7 +13,7 @@
 #include "launcher/process/child.h"
 #include "launcher/process/environment.h"
 #include "launcher/run/console.h"
-#include "launcher/run/report.h"
+#include "launcher/run/failure.h"
 #include "offload/affinity.h"
 #include "zero/errors.h"
 

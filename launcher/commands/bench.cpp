@@ -4,7 +4,7 @@
 #include "launcher/commands/verbs.h"
 #include "launcher/process/start_ranks.h"
 #include "launcher/process/world.h"
-#include "launcher/run/report.h"
+#include "launcher/run/failure.h"
 
 namespace zero::launcher {
 namespace {
@@ -16,7 +16,7 @@ void print_rows(const std::vector<Row>& rows, const CommandLine& line) {
 
 }  // namespace
 
-int bench(const Call& call) {
+int bench(const VerbCall& call) {
   const BenchKind& kind = find_bench_kind(call.line);
   const BenchOptions options =
       read_bench_options(kind, call.line, call.environment, call.models);

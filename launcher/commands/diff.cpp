@@ -7,7 +7,7 @@
 
 namespace zero::launcher {
 
-int diff(const Call& call) {
+int diff(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const CommandLine& line = call.line;
   require_no_settings(line, "diff");

@@ -3,16 +3,10 @@
 #include <optional>
 
 #include "launcher/commands/verbs.h"
-#include "launcher/doctor/disk.h"
-#include "launcher/doctor/gpus.h"
-#include "launcher/doctor/libraries.h"
-#include "launcher/doctor/memory.h"
-#include "launcher/doctor/mpi.h"
-#include "launcher/doctor/page.h"
-#include "launcher/doctor/processor.h"
+#include "launcher/doctor/finding.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
-#include "launcher/run/report.h"
+#include "launcher/run/failure.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -56,7 +50,7 @@ Diagnosis diagnose(const std::string& out, const MpiFacts& mpi) {
 
 }  // namespace
 
-int doctor(const Call& call) {
+int doctor(const VerbCall& call) {
   const std::string out = out_of(call.line);
   MpiFacts mpi;
   Diagnosis diagnosis;
@@ -76,7 +70,7 @@ int doctor(const Call& call) {
                                                             : ExitCode::kEnvironment);
 }
 
-int hello(const Call& call) {
+int hello(const VerbCall& call) {
   require_no_settings(call.line, "hello");
   check_start(call.environment, call.announced, 0);
   World world(call.announced);

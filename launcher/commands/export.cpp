@@ -53,7 +53,7 @@ ExportOptions options_of(const CommandLine& line) {
 
 }  // namespace
 
-int export_folder(const Call& call) {
+int export_folder(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const ExportOptions options = options_of(call.line);
   const Exported exported = export_model(options, call.models);

@@ -11,26 +11,25 @@
 #include "launcher/commands/verbs.h"
 #include "launcher/data/sampler.h"
 #include "launcher/data/token_source.h"
-#include "launcher/huggingface/agree_on_model.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/inference/evaluate.h"
 #include "launcher/inference/generate.h"
 #include "launcher/plan/offload_choice.h"
+#include "launcher/plan/run_plan.h"
 #include "launcher/process/process_setup.h"
-#include "launcher/process/runner.h"
 #include "launcher/process/start_ranks.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
+#include "launcher/run/failure.h"
 #include "launcher/run/memory_check.h"
-#include "launcher/run/report.h"
 #include "launcher/run/resume.h"
+#include "launcher/run/runner.h"
 #include "launcher/run/saved_run.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/derived.h"
 #include "launcher/settings/values.h"
 #include "zero/engine.h"
-#include "zero/load_safetensors.h"
 #include "zero/ranks.h"
 #include "zero/save_load.h"
 
@@ -200,7 +199,7 @@ RanksToStart asked_ranks(const CommandLine& line) {
 
 // The frame of both verbs: find the checkpoint named by --from, read settings from it and
 // the command line, load the model, use it.
-int use_checkpoint(const std::string& verb, const Call& call,
+int use_checkpoint(const std::string& verb, const VerbCall& call,
                    const std::function<void(LoadedModel& loaded)>& use) {
   const CommandLine& line = call.line;
   if (!line.problems.empty()) throw to_error(line.problems, verb);
@@ -253,13 +252,13 @@ void evaluate_on(const std::vector<std::string>& paths, LoadedModel& loaded) {
 
 }  // namespace
 
-int eval(const Call& call) {
+int eval(const VerbCall& call) {
   return use_checkpoint("eval", call, [&](LoadedModel& loaded) {
     evaluate_on(data_for(call.line, loaded.settings), loaded);
   });
 }
 
-int generate_text(const Call& call) {
+int generate_text(const VerbCall& call) {
   return use_checkpoint("generate", call, [](LoadedModel& loaded) {
     const bool is_first = loaded.batch.rank == 0;
     const auto show = [&](const std::string& piece) {

@@ -7,7 +7,7 @@
 
 namespace zero::launcher {
 
-int inspect(const Call& call) {
+int inspect(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const CommandLine& line = call.line;
   require_no_settings(line, "inspect");

@@ -8,16 +8,16 @@
 #include "checkpoint/io.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/data/token_source.h"
-#include "launcher/huggingface/agree_on_model.h"
+#include "launcher/huggingface/model_folder.h"
 #include "launcher/plan/advice.h"
 #include "launcher/plan/plan_page.h"
 #include "launcher/plan/run_plan.h"
-#include "launcher/process/runner.h"
 #include "launcher/run/console.h"
+#include "launcher/run/runner.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/setting_table.h"
-#include "offload/available_memory.h"
+#include "offload/topology.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -38,7 +38,7 @@ Asked asked_model(const Settings& settings, const ModelFamilies& models) {
   return {&family, shape_of(family, folder.config, settings)};
 }
 
-Wish wish_for(const Settings& settings, const ModelShape& shape, const Call& call,
+Wish wish_for(const Settings& settings, const ModelShape& shape, const VerbCall& call,
               int num_ranks) {
   Wish wish{settings, shape};
   if (wish.shape.vocab() == 0)
@@ -103,7 +103,7 @@ void write_settings(const std::string& path, const PlanAnswer& answer) {
 
 }  // namespace
 
-int plan(const Call& call) {
+int plan(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const int num_ranks = call.announced ? std::max(1, call.announced->size) : 1;
   const Settings settings =

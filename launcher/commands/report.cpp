@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/file_error.h"
+#include "base/files.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/format.h"
@@ -70,7 +70,7 @@ void write_page(const std::string& path, const std::string& page) {
 
 }  // namespace
 
-int report(const Call& call) {
+int report(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const CommandLine& line = call.line;
   require_no_settings(line, "report");

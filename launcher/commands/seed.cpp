@@ -8,16 +8,15 @@
 #include "launcher/data/batches.h"
 #include "launcher/data/token_file.h"
 #include "launcher/data/token_source.h"
-#include "launcher/process/runner.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
+#include "launcher/run/runner.h"
 #include "launcher/run/saved_run.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/derived.h"
 #include "zero/errors.h"
 #include "zero/save_load.h"
-#include "zero/save_seed.h"
 
 namespace zero::launcher {
 namespace {
@@ -49,7 +48,7 @@ SavedRun run_of(const Settings& settings, ModelShape& shape) {
 
 }  // namespace
 
-int seed(const Call& call) {
+int seed(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const Settings settings = read_settings(call.line, call.environment,
                                           {.verb = "seed", .models = &call.models});

@@ -9,17 +9,14 @@
 #include "checkpoint/file.h"
 #include "checkpoint/io.h"
 #include "launcher/commands/verbs.h"
-#include "launcher/doctor/gpus.h"
-#include "launcher/doctor/libraries.h"
-#include "launcher/doctor/memory.h"
-#include "launcher/doctor/processor.h"
+#include "launcher/doctor/finding.h"
 #include "launcher/process/child.h"
 #include "launcher/process/stop.h"
 #include "launcher/run/console.h"
-#include "launcher/run/report.h"
+#include "launcher/run/failure.h"
 #include "launcher/selftest/lab.h"
+#include "launcher/selftest/outcome.h"
 #include "launcher/selftest/promises.h"
-#include "launcher/selftest/report.h"
 #include "launcher/settings/config.h"
 #include "zero/errors.h"
 #include "zero/gpu.h"
@@ -95,7 +92,7 @@ void write_report(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-int selftest(const Call& call) {
+int selftest(const VerbCall& call) {
   catch_stop_signals();
   if (call.announced)
     throw Error(ExitCode::kUsage, "selftest starts ranks of its own",

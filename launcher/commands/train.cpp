@@ -4,7 +4,7 @@
 #include "launcher/process/start_ranks.h"
 #include "launcher/process/stop.h"
 #include "launcher/process/world.h"
-#include "launcher/run/report.h"
+#include "launcher/run/failure.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/run/training.h"
 #include "launcher/settings/config.h"
@@ -23,7 +23,7 @@ void check_ranks(const Settings& settings, int num_ranks) {
 
 }  // namespace
 
-int train(const Call& call) {
+int train(const VerbCall& call) {
   catch_stop_signals();
   const Settings settings =
       read_settings(call.line, call.environment,

@@ -10,7 +10,7 @@
 namespace zero::launcher {
 
 // What a verb is called with.
-struct Call {
+struct VerbCall {
   const CommandLine& line;
   const ModelFamilies& models;
   const std::vector<std::string>& environment;
@@ -22,54 +22,54 @@ struct Call {
 // The verbs return the process's exit code. They throw what is wrong before ranks know
 // each other, and report all else themselves.
 
-int train(const Call& call);
+int train(const VerbCall& call);
 
 // The first values of a new model as a checkpoint without moments, written by one process
 // that never holds the model.
-int seed(const Call& call);
+int seed(const VerbCall& call);
 
 // Will this configuration fit, and what would? kDone when it does, else kEnvironment.
-int plan(const Call& call);
+int plan(const VerbCall& call);
 
 // The loss of a checkpoint's model on data.
-int eval(const Call& call);
+int eval(const VerbCall& call);
 
 // A prompt, continued by a checkpoint's model.
-int generate_text(const Call& call);
+int generate_text(const VerbCall& call);
 
 // What a checkpoint, or a folder of Hugging Face, holds: a table, or with --json an
 // object.
-int inspect(const Call& call);
+int inspect(const VerbCall& call);
 
 // Two of them, tensor by tensor. kDone when all are equal, kDifferent when not.
 constexpr int kDifferent = 1;
-int diff(const Call& call);
+int diff(const VerbCall& call);
 
 // Read every byte of a checkpoint, or of all of a run's, and compare it with the hash
 // that was recorded. kDone when all is sound, else kCheckpoint.
-int verify(const Call& call);
+int verify(const VerbCall& call);
 
 // A page in HTML of what a run has told so far. Throws Error(kUsage) where there is no
 // run, Error(kCheckpoint) where the page cannot be written.
-int report(const Call& call);
+int report(const VerbCall& call);
 
 // What this machine offers and measures, each finding with its cure. kDone when nothing
 // is bad, else kEnvironment. Under an mpirun or srun of the user's its ranks are tried.
-int doctor(const Call& call);
+int doctor(const VerbCall& call);
 
 // What ranks that the doctor starts do: find each other. No verb for people.
-int hello(const Call& call);
+int hello(const VerbCall& call);
 
 // The exactness that is promised, tried on this machine with the user's settings made
 // small; a report to send. kDone when all is kept, else kTraining.
-int selftest(const Call& call);
+int selftest(const VerbCall& call);
 
 // A checkpoint's model as a folder that transformers loads.
-int export_folder(const Call& call);
+int export_folder(const VerbCall& call);
 
 // Time one thing beside its limit; print a table, or with --json an array of rows. adam
 // and checkpoint are about one process: of several ranks the first measures, the others
 // leave.
-int bench(const Call& call);
+int bench(const VerbCall& call);
 
 }  // namespace zero::launcher

@@ -7,7 +7,7 @@
 namespace zero::launcher {
 
 // Each folder is told of when it is done.
-int verify(const Call& call) {
+int verify(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const CommandLine& line = call.line;
   require_no_settings(line, "verify");

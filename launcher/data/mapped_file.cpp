@@ -12,8 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/descriptor.h"
-#include "launcher/data/error.h"
+#include "base/files.h"
 
 namespace zero::data {
 namespace {

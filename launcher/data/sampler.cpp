@@ -7,7 +7,7 @@
 #include <cassert>
 #include <utility>
 
-#include "launcher/data/error.h"
+#include "launcher/data/mapped_file.h"
 #include "launcher/data/token_source.h"
 
 namespace zero::data {

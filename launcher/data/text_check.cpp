@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "launcher/data/error.h"
 #include "launcher/data/mapped_file.h"
 
 namespace zero::data {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "launcher/data/error.h"
+#include "launcher/data/mapped_file.h"
 #include "launcher/data/text_check.h"
 
 namespace zero::data {

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <string_view>
 
-#include "launcher/data/error.h"
 #include "launcher/data/mapped_file.h"
 
 namespace zero::data {

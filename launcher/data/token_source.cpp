@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "launcher/data/error.h"
+#include "launcher/data/mapped_file.h"
 
 namespace zero::data {
 namespace {

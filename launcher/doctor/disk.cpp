@@ -1,5 +1,3 @@
-#include "launcher/doctor/disk.h"
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/vfs.h>
@@ -14,6 +12,7 @@
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/io.h"
+#include "launcher/doctor/finding.h"
 #include "launcher/run/lines.h"
 
 namespace zero::launcher {

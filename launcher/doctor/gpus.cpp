@@ -1,12 +1,10 @@
-#include "launcher/doctor/gpus.h"
-
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/system_files.h"
-#include "launcher/doctor/libraries.h"
+#include "base/files.h"
+#include "launcher/doctor/finding.h"
 #include "launcher/process/child.h"
 #include "launcher/run/lines.h"
 #include "zero/errors.h"

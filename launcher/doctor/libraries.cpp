@@ -1,5 +1,3 @@
-#include "launcher/doctor/libraries.h"
-
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -7,6 +5,7 @@
 
 #include "checkpoint/h5_files.h"
 #include "engine/comm/mpi_ranks.h"
+#include "launcher/doctor/finding.h"
 #include "offload/thread_pool.h"
 
 namespace zero::launcher {

@@ -1,5 +1,3 @@
-#include "launcher/doctor/memory.h"
-
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -7,10 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/system_files.h"
+#include "base/files.h"
+#include "launcher/doctor/finding.h"
 #include "launcher/run/lines.h"
 #include "offload/affinity.h"
-#include "offload/available_memory.h"
 #include "offload/topology.h"
 
 namespace zero::launcher {

@@ -1,5 +1,3 @@
-#include "launcher/doctor/mpi.h"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -12,10 +10,10 @@
 
 #include "base/processes.h"
 #include "engine/comm/mpi_ranks.h"
-#include "launcher/doctor/libraries.h"
+#include "launcher/doctor/finding.h"
 #include "launcher/process/environment.h"
 #include "launcher/process/start_ranks.h"
-#include "launcher/run/report.h"
+#include "launcher/run/failure.h"
 #include "offload/affinity.h"
 #include "zero/ranks.h"
 

@@ -1,13 +1,12 @@
-#include "launcher/doctor/page.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <exception>
 
+#include "launcher/doctor/finding.h"
 #include "launcher/run/console.h"
+#include "launcher/run/failure.h"
 #include "launcher/run/lines.h"
-#include "launcher/run/report.h"
 #include "launcher/settings/help.h"
 #include "zero/errors.h"
 

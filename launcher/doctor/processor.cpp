@@ -1,12 +1,11 @@
-#include "launcher/doctor/processor.h"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
 
-#include "base/system_files.h"
+#include "base/files.h"
+#include "launcher/doctor/finding.h"
 #include "offload/affinity.h"
 #include "offload/kernels.h"
 #include "offload/topology.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "launcher/doctor/libraries.h"
+#include "launcher/doctor/finding.h"
 
 namespace zero::launcher {
 namespace {

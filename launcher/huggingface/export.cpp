@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <future>
 
-#include "base/file_error.h"
+#include "base/files.h"
 #include "checkpoint/buffer.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
@@ -98,13 +98,13 @@ std::vector<const StoredTensor*> parameters_in(const checkpoint::Manifest& manif
 }
 
 // Elements [begin, begin + numel) of a tensor.
-struct Piece {
+struct TensorPart {
   const StoredTensor* tensor = nullptr;
   int64_t begin = 0, numel = 0;
 };
 
 // What is read at once, in the order of the tensors: a part of one, or many small ones.
-using TensorBatch = std::vector<Piece>;
+using TensorBatch = std::vector<TensorPart>;
 
 // What a piece takes in memory: the next one begins at a good place, too.
 int64_t room_of(int64_t numel) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/watch/activity.h"
-#include "launcher/process/runner.h"
+#include "launcher/run/runner.h"
 #include "zero/ranks.h"
 
 namespace zero::launcher {

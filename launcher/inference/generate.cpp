@@ -11,7 +11,7 @@
 #include "launcher/data/token_file.h"
 #include "launcher/run/console.h"
 #include "launcher/settings/values.h"
-#include "offload/philox.h"
+#include "offload/random.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {

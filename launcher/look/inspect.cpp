@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <ctime>
 
-#include "base/file_error.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "checkpoint/buffer.h"
 #include "checkpoint/error.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/floats.h"
+#include "base/dtype.h"
 
 namespace zero::launcher {
 namespace {

@@ -2,7 +2,7 @@
 #include "launcher/data/batches.h"
 #include "launcher/plan/offload_choice.h"
 #include "launcher/plan/run_plan.h"
-#include "launcher/process/runner.h"
+#include "launcher/run/runner.h"
 #include "launcher/settings/derived.h"
 #include "zero/engine.h"
 #include "zero/errors.h"

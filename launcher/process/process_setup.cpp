@@ -10,9 +10,9 @@
 #include <string>
 #include <utility>
 
-#include "engine/device/delays.h"
 #include "engine/device/gpu.h"
-#include "launcher/doctor/processor.h"
+#include "engine/device/host_device.h"
+#include "launcher/doctor/finding.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/settings/values.h"

@@ -1,11 +1,10 @@
-#include "launcher/report/tables.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <ctime>
 
 #include "launcher/report/chart.h"
+#include "launcher/report/page.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 #include "launcher/settings/setting_table.h"

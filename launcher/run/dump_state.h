@@ -1,11 +1,14 @@
 #pragma once
+
 #include <span>
 #include <string>
+#include <vector>
+
+#include "zero/reports.h"
 
 namespace zero {
 class Engine;
 }
-
 namespace zero::launcher {
 
 // Write this rank's state bit for bit, for tests: DIR/rank_00003.bin holds fp32 values
@@ -22,5 +25,9 @@ namespace zero::launcher {
 // Error(kCheckpoint) when it cannot write.
 void dump_state(const std::string& folder, Engine& engine,
                 std::span<const double> losses);
+
+// Write how parameters and buffers started, as JSON. Throws Error(kEnvironment) where the
+// file cannot be written.
+void write_init_report(const std::string& path, const std::vector<InitEntry>& entries);
 
 }  // namespace zero::launcher

@@ -13,7 +13,7 @@
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
-#include "offload/available_memory.h"
+#include "offload/topology.h"
 #include "zero/errors.h"
 #include "zero/ranks.h"
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/run/lines.h"
-#include "launcher/run/pace.h"
+#include "launcher/run/progress.h"
 
 namespace zero::launcher {
 namespace {

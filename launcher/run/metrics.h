@@ -4,9 +4,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "launcher/run/append_file.h"
 #include "launcher/run/csv_file.h"
-#include "launcher/run/shares.h"
+#include "launcher/run/stream_shares.h"
 #include "launcher/run/tensorboard.h"
 #include "zero/reports.h"
 

@@ -13,8 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "base/descriptor.h"
-#include "base/file_error.h"
+#include "base/files.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/format.h"

@@ -1,6 +1,7 @@
 #include "launcher/run/progress.h"
 
 #include <fmt/format.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -10,6 +11,7 @@
 #include <mutex>
 #include <system_error>
 
+#include "base/processes.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 
@@ -36,6 +38,22 @@ void run(const std::stop_token& stop) {
       warn(*line);
   }
   if (on_terminal) set_status("");
+}
+
+using Clock = std::chrono::steady_clock;
+const Clock::time_point loaded_at = Clock::now();
+
+double start_in_seconds() {
+  const int64_t ticks = state_of_process(getpid()).start_time;
+  return ticks == 0
+             ? -1
+             : static_cast<double>(ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+double seconds_since_boot() {
+  timespec now;
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
 }  // namespace
@@ -74,6 +92,22 @@ ProgressTeller::ProgressTeller() {
     // no thread is left for it: nobody is told
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double wall_seconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+double process_age() {
+  const double since_loading = seconds_since(loaded_at);
+  static const double start = start_in_seconds();
+  return start < 0 ? since_loading
+                   : std::max(since_loading, seconds_since_boot() - start);
 }
 
 }  // namespace zero::launcher

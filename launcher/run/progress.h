@@ -1,9 +1,14 @@
 #pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "engine/watch/activity.h"
+#include "launcher/settings/settings.h"
 
 // How far long work is: reading, first values, loading, saving.
 namespace zero::launcher {
@@ -36,5 +41,74 @@ class ProgressTeller {
  private:
   std::jthread thread_;
 };
+
+// When a run saves, and when it must stop.
+
+// Says when the next checkpoint is due, by steps or by the clock of rank 0.
+//
+// By the clock, saves are stretched so that they take at most kLargestShare of the time.
+class SavePace {
+ public:
+  static constexpr double kLargestShare = 0.05;
+
+  explicit SavePace(const SaveInterval& every) : every_(every) {}
+
+  // `now_seconds` is of any clock that does not jump; a run that begins counts as a save
+  // that took no time.
+  void note_save(double now_seconds, double took_seconds) {
+    last_end_ = now_seconds;
+    last_took_ = took_seconds;
+  }
+  bool is_due(int64_t step, double now_seconds) const {
+    if (every_.steps > 0) return step % every_.steps == 0;
+    if (every_.seconds == 0) return false;
+    // took / (pause + took) <= share
+    const double stretched = last_took_ * (1 - kLargestShare) / kLargestShare;
+    return now_seconds - last_end_ >=
+           std::max(static_cast<double>(every_.seconds), stretched);
+  }
+
+ private:
+  SaveInterval every_;
+  double last_end_ = 0, last_took_ = 0;
+};
+
+// Says when a run must save to be done before its time is over.
+//
+// What is kept back is the longest step so far and the time of the last save; before the
+// first save a step's time stands for it. So is an evaluation that is due.
+class TimeLimit {
+ public:
+  explicit TimeLimit(int64_t limit_seconds) : limit_(limit_seconds) {}  // 0: no limit
+
+  void note_step(double seconds) { longest_step_ = std::max(longest_step_, seconds); }
+  void note_save(double seconds) { last_save_ = seconds; }
+  void note_evaluation(double seconds) { last_evaluation_ = seconds; }
+
+  // An evaluation of as many samples as `num_steps` steps have takes no longer than
+  // these.
+  double evaluation(double num_steps) const {
+    return last_evaluation_ < 0 ? num_steps * longest_step_ : last_evaluation_;
+  }
+  // `age_seconds`: how long the process has run; `due_seconds`: of what comes before the
+  // next save besides a step.
+  bool is_near(double age_seconds, double due_seconds = 0) const {
+    const double margin = longest_step_ + (last_save_ < 0 ? longest_step_ : last_save_);
+    return limit_ > 0 &&
+           age_seconds + due_seconds + margin >= static_cast<double>(limit_);
+  }
+
+ private:
+  int64_t limit_;
+  double longest_step_ = 0, last_save_ = -1, last_evaluation_ = -1;
+};
+
+double seconds_since(std::chrono::steady_clock::time_point begin);
+
+// Since 1970.
+double wall_seconds();
+
+// Seconds since this process was started, by the system's own record.
+double process_age();
 
 }  // namespace zero::launcher

@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "base/processes.h"
-#include "launcher/run/pace.h"
+#include "launcher/run/progress.h"
 
 namespace zero::launcher {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/run/append_file.h"
+#include "launcher/run/csv_file.h"
 
 namespace zero::launcher {
 

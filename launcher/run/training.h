@@ -10,7 +10,7 @@
 #include "launcher/process/process_setup.h"
 #include "launcher/run/lines.h"
 #include "launcher/run/metrics.h"
-#include "launcher/run/pace.h"
+#include "launcher/run/progress.h"
 #include "launcher/run/saved_run.h"
 #include "launcher/settings/derived.h"
 #include "launcher/settings/settings.h"

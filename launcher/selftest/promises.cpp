@@ -6,7 +6,6 @@
 #include "checkpoint/verify.h"
 #include "launcher/run/lines.h"
 #include "launcher/selftest/lab.h"
-#include "launcher/selftest/trial.h"
 
 namespace zero::launcher {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "launcher/settings/names.h"
 #include "launcher/settings/plain_flags.h"
+#include "launcher/settings/setting_table.h"
 #include "launcher/settings/values.h"
-#include "launcher/settings/verb_settings.h"
 
 namespace zero::launcher {
 namespace {

@@ -13,9 +13,9 @@
 #include <optional>
 #include <set>
 
+#include "launcher/settings/setting_table.h"
 #include "launcher/settings/toml.h"
 #include "launcher/settings/values.h"
-#include "launcher/settings/verb_settings.h"
 
 namespace zero::launcher {
 namespace {

@@ -1,6 +1,9 @@
 #pragma once
-#include <string>
 
+#include <string>
+#include <vector>
+
+#include "launcher/model.h"
 #include "launcher/settings/setting_table.h"
 
 namespace zero::launcher {
@@ -13,5 +16,10 @@ std::string settings_help(const std::string& verb);
 // right one to a new line.
 std::string help_line(const std::string& left, const std::string& right);
 std::string setting_line(const Setting& setting, const Settings& defaults);
+
+// A script for bash that completes verbs, the flags of each, and the values of those that
+// have a few.
+std::string bash_completion(const std::vector<std::string>& verbs,
+                            const ModelFamilies& models);
 
 }  // namespace zero::launcher

@@ -1,4 +1,5 @@
 #pragma once
+
 #include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -11,7 +12,6 @@
 namespace zero {
 struct Options;
 }
-
 namespace zero::launcher {
 
 // One thing that is wrong with what the user wrote, and where it was written.
@@ -92,5 +92,9 @@ struct ChangedSetting {
 // The settings that define a run (model, data, optimizer) and are not the same in both.
 std::vector<ChangedSetting> changed_settings(const Settings& before,
                                              const Settings& after);
+
+// Does this setting change what a verb does? Flags of others are refused; a file and the
+// environment may hold a whole run's.
+bool counts_for(const std::string& verb, const Setting& setting);
 
 }  // namespace zero::launcher

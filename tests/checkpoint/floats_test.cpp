@@ -1,5 +1,3 @@
-#include "base/floats.h"
-
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -7,6 +5,8 @@
 #include <cstring>
 #include <limits>
 #include <vector>
+
+#include "base/dtype.h"
 
 namespace zero::checkpoint::testing::floats_test {
 namespace {

@@ -1,10 +1,10 @@
-#include "checkpoint/lock_holder.h"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "checkpoint/run_lock.h"
 
 namespace zero::checkpoint::testing::lock_holder_test {
 namespace {

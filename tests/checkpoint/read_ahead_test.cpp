@@ -1,6 +1,6 @@
-#include "checkpoint/read_ahead.h"
-
 #include <gtest/gtest.h>
+
+#include "checkpoint/ranges.h"
 
 namespace zero::checkpoint::read_ahead_test {
 namespace {

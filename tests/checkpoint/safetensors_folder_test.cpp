@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "checkpoint/io.h"
 #include "checkpoint/safetensors_writer.h"
-#include "checkpoint/work.h"
 #include "support.h"
 
 namespace zero::checkpoint::testing::safetensors_folder_test {

@@ -3,8 +3,8 @@
 #include <thread>
 
 #include "checkpoint/find.h"
+#include "checkpoint/io.h"
 #include "checkpoint/verify.h"
-#include "checkpoint/work.h"
 #include "support.h"
 
 namespace zero::checkpoint::testing::writer_test {

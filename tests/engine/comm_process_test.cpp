@@ -35,7 +35,7 @@ class ProcessTest : public ::testing::Test {
   static SharedArea area(std::shared_ptr<std::byte> memory) {
     return SharedArea(std::move(memory), 2, kSlotBytes);
   }
-  static Call call(uint64_t sequence) {
+  static RankCall call(uint64_t sequence) {
     return make_call(sequence, Operation::kAllGather, 0, kBytes, "blocks.0");
   }
   static std::string gather(Transport& transport, uint64_t sequence) {

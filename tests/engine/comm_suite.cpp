@@ -11,7 +11,6 @@
 #include <random>
 #include <vector>
 
-#include "engine/device/delays.h"
 #include "engine/device/host_device.h"
 
 namespace zero {

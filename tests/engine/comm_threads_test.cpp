@@ -14,7 +14,6 @@
 #include "engine/comm/collectives.h"
 #include "engine/comm/shared_transport.h"
 #include "engine/comm/thread_ranks.h"
-#include "engine/device/delays.h"
 #include "engine/device/host_device.h"
 #include "tests/engine/comm_suite.h"
 #include "zero/errors.h"
@@ -189,14 +188,16 @@ class BrokenTransport final : public Transport {
  public:
   explicit BrokenTransport(std::vector<std::string>& log)
       : Transport({0, 2}, {0, 2}), log_(log) {}
-  void all_gather(const Call& call, const void*, void*, int64_t) override { fail(call); }
-  void reduce_scatter(const Call& call, const void*, float*, int64_t, DType,
+  void all_gather(const RankCall& call, const void*, void*, int64_t) override {
+    fail(call);
+  }
+  void reduce_scatter(const RankCall& call, const void*, float*, int64_t, DType,
                       const SummedPiece&) override {
     fail(call);
   }
-  void broadcast(const Call& call, void*, int64_t, int) override { fail(call); }
-  void barrier(const Call& call) override { fail(call); }
-  std::unique_ptr<Transport> split(const Call& call, int) override {
+  void broadcast(const RankCall& call, void*, int64_t, int) override { fail(call); }
+  void barrier(const RankCall& call) override { fail(call); }
+  std::unique_ptr<Transport> split(const RankCall& call, int) override {
     fail(call);
     return nullptr;
   }
@@ -206,7 +207,7 @@ class BrokenTransport final : public Transport {
   std::string reason_gone() const override { return ""; }
 
  private:
-  void fail(const Call& call) {
+  void fail(const RankCall& call) {
     log_.push_back(description_of(call));
     throw Error(ExitCode::kEnvironment, "the network is gone");
   }

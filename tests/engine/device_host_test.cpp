@@ -11,7 +11,6 @@
 #include <thread>
 #include <vector>
 
-#include "engine/device/delays.h"
 #include "engine/device/device.h"
 #include "engine/device/host_device.h"
 #include "tests/engine/device_suite.h"

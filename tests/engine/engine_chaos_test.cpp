@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "base/bf16.h"
+#include "base/dtype.h"
 #include "engine/device/host_device.h"
 #include "engine/step/update_queue.h"
 #include "engine/weights/torch/weight_streamer.h"

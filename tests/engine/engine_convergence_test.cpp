@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "offload/philox.h"
+#include "offload/random.h"
 #include "tests/engine/training.h"
 
 namespace zero::testing::engine_convergence_test {

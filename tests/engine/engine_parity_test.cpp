@@ -2,7 +2,7 @@
 // may not matter.
 #include <gtest/gtest.h>
 
-#include "engine/device/delays.h"
+#include "engine/device/host_device.h"
 #include "tests/engine/training.h"
 #include "zero/errors.h"
 

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "engine/device/delays.h"
+#include "engine/device/host_device.h"
 #include "tests/engine/training.h"
 
 namespace zero::testing::engine_schedule_test {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "engine/device/delays.h"
+#include "engine/device/host_device.h"
 #include "engine/watch/trace.h"
 #include "tests/engine/training.h"
 

@@ -11,7 +11,6 @@
 #include "tests/engine/first_values.h"
 #include "tests/engine/unit_contract.h"
 #include "zero/save_load.h"
-#include "zero/save_seed.h"
 
 namespace zero::testing::init_cases_test {
 namespace {

@@ -4,9 +4,8 @@
 #include "tests/engine/first_values.h"
 #include "tests/engine/small_models.h"
 #include "tests/engine/training.h"
-#include "zero/check_initialised.h"
 #include "zero/deferred_init.h"
-#include "zero/save_seed.h"
+#include "zero/save_load.h"
 
 namespace zero::testing::init_functions_test {
 namespace {

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <vector>
 
-#include "offload/philox.h"
 #include "offload/random.h"
 
 namespace zero::init_spec_test {

@@ -8,7 +8,7 @@
 
 #include "tests/engine/first_values.h"
 #include "tests/engine/unit_contract.h"
-#include "zero/check_initialised.h"
+#include "zero/deferred_init.h"
 #include "zero/save_load.h"
 
 namespace zero::testing::init_stories_test {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "base/bf16.h"
+#include "base/dtype.h"
 #include "engine/comm/host_memory.h"
 #include "engine/device/cuda/kernels.h"
 #include "engine/step/addition.h"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/device/cuda/cuda_check.h"
+#include "engine/device/cuda/cuda_stream.h"
 
 namespace zero::testing {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/plan/deal_gpus.h"
+#include "engine/comm/choose_gpu.h"
 
 namespace zero::plan_deal_gpus_test {
 namespace {

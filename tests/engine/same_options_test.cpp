@@ -1,7 +1,6 @@
-#include "engine/options/torch/same_options.h"
-
 #include <map>
 
+#include "engine/options/check_options.h"
 #include "tests/engine/unit_contract.h"
 
 namespace zero::testing::same_options_test {

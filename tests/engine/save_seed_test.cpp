@@ -1,5 +1,3 @@
-#include "zero/save_seed.h"
-
 #include <unistd.h>
 
 #include <filesystem>

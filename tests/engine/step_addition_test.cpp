@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "base/bf16.h"
+#include "base/dtype.h"
 #include "engine/step/addition.h"
 #include "offload/convert.h"
 

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/device/delays.h"
 #include "engine/device/host_device.h"
 #include "engine/step/update_queue.h"
 #include "tests/engine/small_models.h"

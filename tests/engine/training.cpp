@@ -11,7 +11,7 @@
 #include "engine/comm/thread_ranks.h"
 #include "engine/device/torch/compute_type.h"
 #include "offload/exact_sum.h"
-#include "offload/philox.h"
+#include "offload/random.h"
 #include "offload/thread_pool.h"
 #include "offload/update.h"
 #include "zero/deferred_init.h"

@@ -4,7 +4,7 @@
 
 #include <mutex>
 
-#include "engine/device/delays.h"
+#include "engine/device/host_device.h"
 #include "tests/engine/unit_contract.h"
 
 namespace zero::testing::unit_call_test {

@@ -8,7 +8,6 @@
 
 #include "examples/models/families.h"
 #include "launcher/settings/chosen_model.h"
-#include "zero/check_initialised.h"
 #include "zero/deferred_init.h"
 #include "zero/engine.h"
 

@@ -1,5 +1,3 @@
-#include "offload/adamw.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,8 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "base/bf16.h"
+#include "base/dtype.h"
 #include "offload/convert.h"
+#include "offload/optimizer.h"
 #include "offload/thread_pool.h"
 #include "tests/offload/adam_reference.h"
 #include "tests/offload/test_data.h"

@@ -1,5 +1,3 @@
-#include "offload/available_memory.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -7,6 +5,8 @@
 #include <fstream>
 #include <stdexcept>
 #include <string>
+
+#include "offload/topology.h"
 
 namespace zero::available_memory_test {
 namespace {

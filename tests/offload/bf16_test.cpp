@@ -1,5 +1,3 @@
-#include "base/bf16.h"
-
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -7,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/dtype.h"
 #include "offload/convert.h"
 #include "tests/offload/adam_reference.h"
 #include "tests/offload/test_data.h"

@@ -1,11 +1,10 @@
-#include "base/fp16.h"
-
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <limits>
 #include <vector>
 
+#include "base/dtype.h"
 #include "offload/convert.h"
 #include "tests/offload/adam_reference.h"
 #include "tests/offload/test_data.h"

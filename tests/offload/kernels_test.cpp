@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/bf16.h"
-#include "base/fp16.h"
+#include "base/dtype.h"
 #include "offload/convert.h"
 #include "offload/stored_values.h"
 #include "tests/offload/adam_reference.h"

@@ -1,8 +1,8 @@
-#include "offload/philox.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
+
+#include "offload/random.h"
 
 namespace zero::philox_test {
 namespace {

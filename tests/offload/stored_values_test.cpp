@@ -8,7 +8,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "base/bf16.h"
+#include "base/dtype.h"
 #include "tests/offload/test_data.h"
 
 namespace zero::stored_values_test {

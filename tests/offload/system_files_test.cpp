@@ -1,10 +1,10 @@
-#include "base/system_files.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "base/files.h"
 
 namespace zero::system_files_test {
 namespace {

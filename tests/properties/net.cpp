@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "offload/philox.h"
+#include "offload/random.h"
 
 namespace zero::properties {
 

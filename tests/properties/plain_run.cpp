@@ -270,7 +270,7 @@ class PlainRun {
     for (size_t i = 0; i < gradient_.size(); ++i)
       squares += mean_gradient(i).pow(2).sum().item<double>();
     const double norm = std::sqrt(squares);
-    // Above 1.8e19 the engine's v is infinite (offload/adamw.h), torch's a little
+    // Above 1.8e19 the engine's v is infinite (offload/optimizer.h), torch's a little
     // later.
     if (!(norm <= kMaxNorm)) throw std::overflow_error("the model has exploded");
     const double clip =

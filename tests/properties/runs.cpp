@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "offload/philox.h"
+#include "offload/random.h"
 #include "tests/properties/net.h"
 
 namespace zero::properties {

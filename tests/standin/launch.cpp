@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "engine/device/cuda/cuda_check.h"
+#include "engine/device/cuda/cuda_stream.h"
 #include "tests/standin/standin.h"
 
 namespace zero {

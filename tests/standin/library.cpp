@@ -1,7 +1,7 @@
 // libzero_cuda.so of the stand-in, whose GPU LibTorch computes with (torch_cuda.cpp).
 #include "engine/device/cuda/cuda_device.h"
-#include "engine/device/cuda/nvtx.h"
-#include "engine/device/gpu_library.h"
+#include "engine/device/cuda/cuda_stream.h"
+#include "engine/device/gpu.h"
 #include "engine/device/torch_memory.h"
 #include "tests/standin/recorded_device.h"
 #include "tests/standin/recording.h"

@@ -5,8 +5,8 @@
 
 #include "engine/comm/channel.h"
 #include "engine/comm/collectives.h"
+#include "engine/comm/nccl.h"
 #include "engine/comm/nccl/nccl_communicator.h"
-#include "engine/comm/nccl/nccl_library.h"
 #include "engine/comm/transport.h"
 #include "engine/device/cuda/cuda_stream.h"
 #include "engine/device/cuda/kernels.h"
@@ -31,7 +31,7 @@ class NcclCollectives final : public Collectives {
 
   void all_gather(const void* shard, void* full, int64_t shard_bytes,
                   const std::string& tag, Stream& stream) override {
-    const Call call = channel_->next_call(Operation::kAllGather, 0, shard_bytes, tag);
+    const RankCall call = channel_->next_call(Operation::kAllGather, 0, shard_bytes, tag);
     auto* const own = static_cast<std::byte*>(full) + rank() * shard_bytes;
     run(call, stream, [&](CudaStream& cuda) {
       if (shard_bytes == 0) return;
@@ -45,7 +45,7 @@ class NcclCollectives final : public Collectives {
   void reduce_scatter(void* full, float* shard, int64_t shard_numel, DType type,
                       SumOrder order, const std::string& tag, Stream& stream,
                       const SummedPiece& summed) override {
-    const Call call = channel_->next_call(
+    const RankCall call = channel_->next_call(
         Operation::kReduceScatter, 2 * static_cast<int>(type) + static_cast<int>(order),
         shard_numel * size_of(type), tag);
     run(call, stream, [&](CudaStream& cuda) {
@@ -62,8 +62,8 @@ class NcclCollectives final : public Collectives {
   // The numbers are the host's already.
   void all_reduce(std::span<double> values, SumOrder order, const std::string& tag,
                   Stream& stream) override {
-    const Call call = channel_->next_call(Operation::kAllReduce, static_cast<int>(order),
-                                          std::ssize(values) * 8, tag);
+    const RankCall call = channel_->next_call(
+        Operation::kAllReduce, static_cast<int>(order), std::ssize(values) * 8, tag);
     agree(call, stream, [call, values](Transport& transport) {
       reduce_values(transport, call, values, ReduceOp::kSum);
     });
@@ -86,7 +86,8 @@ class NcclCollectives final : public Collectives {
 
   // What the ranks of a call tell each other in the host's memory comes before what is
   // queued on the stream next.
-  void agree(const Call& call, Stream& stream, std::function<void(Transport&)> exchange) {
+  void agree(const RankCall& call, Stream& stream,
+             std::function<void(Transport&)> exchange) {
     worker_->enqueue(
         [channel = channel_, nccl = nccl_, call, exchange = std::move(exchange)] {
           try {
@@ -101,7 +102,7 @@ class NcclCollectives final : public Collectives {
   }
 
   template <class Body>
-  void run(const Call& call, Stream& stream, const Body& body) {
+  void run(const RankCall& call, Stream& stream, const Body& body) {
     CudaStream& cuda = as_cuda_stream(stream);
     try {
       cuda.wait(last_call_);  // it may be on another stream
@@ -115,11 +116,11 @@ class NcclCollectives final : public Collectives {
     }
   }
 
-  void queue(const Call& call, const std::function<ncclResult_t(ncclComm_t)>& work) {
+  void queue(const RankCall& call, const std::function<ncclResult_t(ncclComm_t)>& work) {
     nccl_->call(description_of(call), work);
   }
 
-  void sum_as_is_fastest(const Call& call, float* full, float* shard, int64_t numel,
+  void sum_as_is_fastest(const RankCall& call, float* full, float* shard, int64_t numel,
                          CudaStream& cuda) {
     float* const own = full + rank() * numel;
     queue(call, [&](ncclComm_t comm) {
@@ -131,7 +132,7 @@ class NcclCollectives final : public Collectives {
 
   // Every rank gets all ranks' values of its part, as many at a time as there is room
   // for: (size, piece) as they travel, then their sums (piece) in fp32.
-  void sum_as_a_tree(const Call& call, std::byte* full, float* shard, int64_t numel,
+  void sum_as_a_tree(const RankCall& call, std::byte* full, float* shard, int64_t numel,
                      DType type, CudaStream& cuda) {
     const int64_t element = size_of(type);
     const int64_t piece = exchange_bytes_ / (size() * element + 4) / 64 * 64;

@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "engine/device/event.h"
+#include "engine/device/device.h"
 
 namespace zero {
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/device/cuda/cuda_check.h"
 #include "engine/device/cuda/cuda_stream.h"
 #include "engine/device/host_device.h"
 

@@ -1,7 +1,7 @@
 // The way into libzero_cuda.so.
 #include "engine/device/cuda/cuda_device.h"
-#include "engine/device/cuda/nvtx.h"
-#include "engine/device/gpu_library.h"
+#include "engine/device/cuda/cuda_stream.h"
+#include "engine/device/gpu.h"
 
 extern "C" const zero::GpuLibrary* zero_gpu_library() {
   static const zero::GpuLibrary library{&zero::count_cuda_devices,

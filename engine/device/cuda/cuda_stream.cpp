@@ -1,10 +1,11 @@
 #include "engine/device/cuda/cuda_stream.h"
 
+#include <nvtx3/nvToolsExt.h>
+
 #include <cmath>
 #include <iterator>
 #include <utility>
 
-#include "engine/device/cuda/cuda_check.h"
 #include "engine/watch/trace.h"
 
 namespace zero {
@@ -231,5 +232,8 @@ void CudaStream::synchronize() {
 }
 
 CudaStream& as_cuda_stream(Stream& stream) { return dynamic_cast<CudaStream&>(stream); }
+
+const Trace::Listener kNvtxRanges{[](const char* name) { nvtxRangePushA(name); },
+                                  [] { nvtxRangePop(); }};
 
 }  // namespace zero

@@ -1,4 +1,5 @@
 #pragma once
+
 #include <cuda_runtime_api.h>
 
 #include <atomic>
@@ -12,8 +13,22 @@
 
 #include "engine/device/blocks.h"
 #include "engine/device/device.h"
+#include "engine/watch/trace.h"
+#include "zero/errors.h"
 
 namespace zero {
+
+// The one place that reads what CUDA returns. Throws Error(kEnvironment) that says what
+// was being done.
+inline void check_cuda(cudaError_t result, const std::string& doing) {
+  if (result == cudaSuccess) return;
+  cudaGetLastError();  // told once: later calls have their own results
+  throw Error(ExitCode::kEnvironment,
+              "CUDA: " + std::string(cudaGetErrorString(result)) + " (" +
+                  cudaGetErrorName(result) + ")",
+              doing,
+              "nvidia-smi and dmesg tell more of the GPU; --device cpu does without");
+}
 
 // What the streams of one GPU share: CUDA's events, used again and again, what streams
 // wait for in the host, and the first failure of that; the engine's memory there, what
@@ -101,5 +116,9 @@ class CudaStream final : public Stream {
 
 // The same stream, seen as one of CUDA's. It must be one.
 CudaStream& as_cuda_stream(Stream& stream);
+
+// Makes each span a range of the calling thread for NVIDIA's profilers. Next to nothing
+// where none looks on.
+extern const Trace::Listener kNvtxRanges;
 
 }  // namespace zero

@@ -3,10 +3,9 @@
 #include <cassert>
 #include <cstdint>
 
-#include "base/bf16.h"
-#include "base/fp16.h"
+#include "base/dtype.h"
 #include "base/host_device.h"
-#include "offload/exact_term.h"
+#include "offload/exact_sum.h"
 #include "offload/leaf_loop.h"
 #include "offload/update_loop.h"
 

@@ -25,7 +25,7 @@ void queue_tree_sum(float* to, const void* pieces, DType type, int num_pieces,
                     int64_t stride, int64_t numel, cudaStream_t stream);
 
 // to (numel) = from (numel), of another type. To bf16 and fp16: to nearest, ties to even,
-// every NaN becomes one (base/bf16.h, base/fp16.h); nothing is read in fp16.
+// every NaN becomes one (base/dtype.h, base/dtype.h); nothing is read in fp16.
 void queue_cast(void* to, DType to_type, const void* from, DType from_type, int64_t numel,
                 cudaStream_t stream);
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/device/cuda/cuda_check.h"
+#include "engine/device/cuda/cuda_stream.h"
 
 namespace zero {
 namespace {

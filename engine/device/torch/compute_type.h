@@ -1,4 +1,5 @@
 #pragma once
+
 #include <optional>
 
 #include "base/dtype.h"
@@ -10,7 +11,6 @@ namespace c10 {
 enum class ScalarType : int8_t;
 struct Device;
 }  // namespace c10
-
 namespace zero {
 
 // torch's name of the type, and ours; nothing for types that a checkpoint does not know.
@@ -26,5 +26,21 @@ c10::Device tensor_device(int gpu_index);
 
 // Has LibTorch loaded its part for GPUs? Asked early, it says no for good.
 bool torch_knows_gpus();
+
+struct Options;
+
+// How LibTorch computes on GPUs, as long as this lives: with TF32 or without, and with
+// Options::deterministic by operators alone that give the same bits each time; LibTorch
+// throws the name of one that has no such way. For the whole process, in which all such
+// have the same options; then as it was.
+//
+// Made before cuBLAS is first used, which looks at the environment then.
+class GpuArithmetic {
+ public:
+  explicit GpuArithmetic(const Options& options);
+  ~GpuArithmetic();
+  GpuArithmetic(const GpuArithmetic&) = delete;
+  GpuArithmetic& operator=(const GpuArithmetic&) = delete;
+};
 
 }  // namespace zero

@@ -1,11 +1,14 @@
 #pragma once
+
 #include <memory>
 #include <string>
 
 namespace at {
 class Tensor;
 }
-
+namespace torch::nn {
+class Module;
+}
 namespace zero {
 
 // While alive, tensors that this thread creates with empty, zeros, ones, full, rand,
@@ -50,5 +53,25 @@ bool is_deferred(const at::Tensor& tensor);
 // stay as they are. Random numbers come from torch's default generator, for each tensor
 // anew.
 void materialize(at::Tensor tensor);
+
+// A scope at whose end a model has values: whatever was to initialise it inside (an
+// engine, materialize(), functions of one's own) has left nothing out.
+//
+//   { zero::CheckInitialised check(model); zero::Engine engine(model, options); ... }
+//
+// Its end throws Error(kUsage) that lists all parameters and buffers that are deferred
+// still, or have elements that nothing wrote. It is silent where another exception is on
+// its way.
+class CheckInitialised {
+ public:
+  explicit CheckInitialised(std::shared_ptr<torch::nn::Module> model);
+  ~CheckInitialised() noexcept(false);
+  CheckInitialised(const CheckInitialised&) = delete;
+  CheckInitialised& operator=(const CheckInitialised&) = delete;
+
+ private:
+  const std::shared_ptr<torch::nn::Module> model_;
+  const int num_exceptions_;
+};
 
 }  // namespace zero

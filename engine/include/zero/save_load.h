@@ -1,8 +1,14 @@
 #pragma once
+
 #include <map>
 #include <string>
 #include <vector>
 
+#include "zero/options.h"
+
+namespace torch::nn {
+class Module;
+}
 namespace zero {
 
 class Engine;
@@ -63,5 +69,40 @@ std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
 // throws, and the engine must load something else before it goes on.
 SavedState load_checkpoint(Engine& engine, const std::string& folder,
                            const LoadOptions& options = {});
+
+struct SavedState;
+
+// Write run/step_000000000000/ with the first values of a model and no optimizer's state:
+// what an engine with Source::kInit and these options (`seed`, `init`) would start with
+// on any number of ranks, bit for bit. Returns the folder's path.
+//
+// One process does it, without an engine: a deferred parameter's values are made where
+// they are written, so that no more of the model than its buffers is in memory, and one
+// parameter that is replayed, or the module of one init function. Those are called more
+// than once. Options::post_init is refused: it needs an engine.
+// Of `state` config and position are kept. Throws Error(kUsage) for parameters without a
+// rule, and CheckpointError.
+std::string save_seed(torch::nn::Module& model, const Options& options,
+                      const std::string& run, const SavedState& state,
+                      bool replace = false);
+
+class Engine;
+
+// How the names of a folder's tensors differ from a model's FQNs.
+struct SafetensorsNames {
+  std::string prefix;             // that older files leave out: "transformer."
+  std::vector<std::string> dead;  // globs of tensors that nobody needs: old buffers
+};
+
+// Set all parameters to the weights of a folder in the safetensors format, such as those
+// at Hugging Face; the optimizer's state and num_steps() stay. Collective.
+//
+// Each rank reads only its own slices, straight into its shards. A tied parameter may
+// stand there under any of its names; under several, they must be equal. Returns the
+// names of dead tensors. Missing, extra and misshapen ones are listed in one
+// CheckpointError, before anything of the engine is changed; an error while reading is
+// thrown by all ranks, and the engine must load something before it goes on.
+std::vector<std::string> load_safetensors(Engine& engine, const std::string& folder,
+                                          const SafetensorsNames& names = {});
 
 }  // namespace zero

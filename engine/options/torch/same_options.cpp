@@ -1,8 +1,6 @@
-#include "engine/options/torch/same_options.h"
-
 #include "base/hash.h"
-#include "engine/comm/same_lines.h"
-#include "engine/options/options_text.h"
+#include "engine/comm/agreement.h"
+#include "engine/options/check_options.h"
 #include "zero/deferred_init.h"
 
 namespace zero {

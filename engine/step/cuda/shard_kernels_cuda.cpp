@@ -4,7 +4,6 @@
 #include "engine/device/cuda/cuda_stream.h"
 #include "engine/device/cuda/kernels.h"
 #include "engine/plan/memory_plan.h"
-#include "engine/step/cuda/step_library.h"
 #include "engine/step/shard_kernels.h"
 
 namespace zero {

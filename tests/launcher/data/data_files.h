@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/data/error.h"
+#include "launcher/data/mapped_file.h"
 #include "launcher/data/token_source.h"
 
 namespace zero::data {

@@ -5,9 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "launcher/doctor/disk.h"
-#include "launcher/doctor/memory.h"
-#include "launcher/doctor/processor.h"
+#include "launcher/doctor/finding.h"
 #include "tests/launcher/doctor/found.h"
 
 namespace zero::launcher::machine_test {

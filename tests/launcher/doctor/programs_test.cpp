@@ -3,10 +3,7 @@
 
 #include <stdexcept>
 
-#include "launcher/doctor/gpus.h"
-#include "launcher/doctor/libraries.h"
-#include "launcher/doctor/mpi.h"
-#include "launcher/doctor/page.h"
+#include "launcher/doctor/finding.h"
 #include "tests/launcher/doctor/found.h"
 #include "zero/errors.h"
 

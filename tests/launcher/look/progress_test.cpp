@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "checkpoint/work.h"
+#include "checkpoint/io.h"
 #include "engine/watch/activity.h"
 #include "launcher/huggingface/export.h"
 #include "launcher/look/diff.h"

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "launcher/run/pace.h"
+#include "launcher/run/progress.h"
 
 namespace zero::launcher::stop_test {
 namespace {

@@ -1,6 +1,6 @@
-#include "launcher/run/pace.h"
-
 #include <gtest/gtest.h>
+
+#include "launcher/run/progress.h"
 
 namespace zero::launcher::pace_test {
 namespace {

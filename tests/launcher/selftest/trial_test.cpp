@@ -1,8 +1,7 @@
-#include "launcher/selftest/trial.h"
-
 #include <gmock/gmock.h>
 
-#include "launcher/selftest/report.h"
+#include "launcher/selftest/lab.h"
+#include "launcher/selftest/outcome.h"
 #include "launcher/settings/chosen_model.h"
 #include "tests/launcher/settings/configs.h"
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "engine/options/options_text.h"
+#include "engine/options/check_options.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/values.h"
 #include "tests/launcher/settings/configs.h"

@@ -1,0 +1,158 @@
+#include "engine/unit/attached_unit.h"
+
+#include "engine/device/host_device.h"
+#include "engine/device/torch/compute_type.h"
+#include "engine/unit/call_seed.h"
+#include "engine/unit/chunks.h"
+#include "engine/unit/unit_call.h"
+#include "engine/watch/trace.h"
+#include "engine/weights/torch/flat_params.h"
+#include "zero/errors.h"
+
+namespace zero {
+
+AttachedUnit::AttachedUnit(int index, std::string fqn, torch::nn::Module& module,
+                           UnitRole role, c10::Device device, const Options& options,
+                           const Phase& phase, WeightStreamer& weights,
+                           BackwardPass& pass,
+                           std::shared_ptr<ActivationStore> activations)
+    : index_(index),
+      fqn_(std::move(fqn)),
+      recomputes_(role.recomputes),
+      dtype_(options.dtype),
+      device_(device),
+      chunk_rows_(role.is_leaf && options.accumulate == Accumulate::kUnit
+                      ? options.micro_batch
+                      : 0),
+      chunks_change_buffers_(options.micro_batches_change_buffers),
+      phase_(phase),
+      weights_(weights),
+      pass_(pass),
+      activations_(std::move(activations)),
+      modes_(module),
+      buffers_(module) {}
+
+std::vector<at::Tensor> AttachedUnit::run(const UnitBody& body,
+                                          std::vector<UnitInput> inputs) {
+  check_attached();
+  delay_point("forward");
+  if (!torch::GradMode::is_enabled()) return run_inference(body, inputs);
+  // In backward its gradient might come too late, but for one that calls itself.
+  if (phase_.now != Phase::Now::kForward && num_recomputing_ == 0) {
+    throw Error(ExitCode::kUsage, "a unit was called with gradients outside of forward",
+                fqn_,
+                "engine.forward(model, ...) instead of model->forward(...), or "
+                "torch::NoGradGuard");
+  }
+  return c10::make_intrusive<UnitCall>(shared_from_this(), body, std::move(inputs))
+      ->forward();
+}
+
+std::vector<at::Tensor> AttachedUnit::run_inference(
+    const UnitBody& body, const std::vector<UnitInput>& inputs) {
+  const Trace::Span span("forward", fqn_);
+  const StreamClock::Span drawn = weights_.drawn("forward", fqn_);
+  const CallSeed seed(fqn_);
+  const WeightStreamer::Unsharded unsharded(weights_, index_,
+                                            WeightStreamer::Direction::kForward);
+  const AutocastScope autocast{AutocastScope::State()};
+  const Chunking chunking = chunking_of(inputs, chunk_rows_, fqn_);
+  std::vector<at::Tensor> tensors;
+  for (const UnitInput& input : inputs) tensors.push_back(cast(input.tensor));
+
+  const WeightWatch weights = watch_weights();
+  std::vector<std::vector<at::Tensor>> parts;  // (results, chunks)
+  std::vector<Join> joins;
+  for (int64_t c = 0; c < chunking.count; ++c) {
+    const JoinMarks marks;
+    const std::vector<at::Tensor> results = body(chunk_of(tensors, chunking, c));
+    parts.resize(results.size());
+    joins.resize(results.size());
+    for (size_t i = 0; i < results.size(); ++i) {
+      parts[i].push_back(is_flat(results[i]) ? results[i].clone() : results[i]);
+      joins[i] = marks.of(results[i]);
+    }
+  }
+  require_same_weights(weights);
+  std::vector<at::Tensor> results;
+  for (size_t i = 0; i < parts.size(); ++i)
+    results.push_back(join_outputs(parts[i], joins[i], chunk_rows_, fqn_));
+  return results;
+}
+
+void AttachedUnit::refuse_changed_input(bool in_chunks) const {
+  throw Error(ExitCode::kUsage,
+              in_chunks ? "a unit that works in micro-batches changes an input in place"
+                        : "a unit changes an input in place, which it did not in its "
+                          "first call",
+              fqn_, "change a clone of it in forward");
+}
+
+at::Tensor AttachedUnit::cast(const at::Tensor& input) const {
+  return in_compute_type(input, dtype_);
+}
+
+// Values are compared once, after that autograd's versions: writing through .data moves
+// none.
+WeightWatch AttachedUnit::watch_weights() {
+  const bool compares_values = !has_compared_weights_;
+  has_compared_weights_ = true;
+  return weights_.watch(index_, compares_values);
+}
+
+void AttachedUnit::require_same_weights(const WeightWatch& watch) {
+  const std::string fqn = weights_.first_changed(index_, watch);
+  if (fqn.empty() || (weights_.is_in_place(index_) && !recomputes_)) return;
+  weights_.restore(index_, watch);
+  throw Error(
+      ExitCode::kUsage, "a forward changes a parameter in place", fqn,
+      "keep it as it is in forward (an embedding's max_norm changes it, too), and "
+      "change it between steps with set_full_parameter; one rank in fp32 may "
+      "with --recompute none");
+}
+
+void AttachedUnit::require_same_buffers(const UnitBuffers::Watch& watch) {
+  const std::string name = chunks_change_buffers_ ? "" : buffers_.first_changed(watch);
+  if (name.empty()) return;
+  buffers_.restore(watch.values);
+  throw Error(ExitCode::kUsage,
+              "a unit that works in micro-batches changes its buffer " + name, fqn_,
+              "batch norm sees each micro-batch alone: if that is meant, "
+              "Options::micro_batches_change_buffers; else accumulate model");
+}
+
+// Autograd runs a backward on a thread of the device that the results are on: elsewhere
+// it would run beside the others'.
+void AttachedUnit::require_on_device(const at::Tensor& result) const {
+  if (result.device() == device_) return;
+  throw Error(ExitCode::kUsage,
+              "a unit returns a tensor on " + result.device().str() +
+                  " that needs a gradient, and computes on " + device_.str(),
+              fqn_, "return it as it was computed, and move it outside of the unit");
+}
+
+bool AttachedUnit::may_change_inputs(const std::vector<bool>& modes) const {
+  const auto learned = changes_inputs_.find(modes);
+  return learned == changes_inputs_.end() || learned->second;
+}
+
+void AttachedUnit::learn(const std::vector<bool>& modes, bool changed_inputs) {
+  changes_inputs_[modes] |= changed_inputs;
+}
+
+void AttachedUnit::check_attached() const {
+  if (is_attached_) return;
+  throw Error(ExitCode::kUsage, "the engine of this unit is gone", fqn_,
+              "keep the zero::Engine as long as the model");
+}
+
+std::vector<at::Tensor> MergedUnit::run(const UnitBody& body,
+                                        std::vector<UnitInput> inputs) {
+  const CallSeed seed(fqn_);
+  std::vector<at::Tensor> tensors;
+  for (const UnitInput& input : inputs)
+    tensors.push_back(in_compute_type(input.tensor, dtype_));
+  return body(tensors);
+}
+
+}  // namespace zero

@@ -1,0 +1,129 @@
+#include "launcher/run/failure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <new>
+#include <string_view>
+#include <system_error>
+#include <thread>
+
+#include "checkpoint/error.h"
+#include "launcher/process/stop.h"
+#include "launcher/process/world.h"
+#include "launcher/run/console.h"
+#include "offload/host_arena.h"
+
+namespace zero::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kTurn = 1000ms;  // that a failing rank gives each one below it
+constexpr auto kLongestWait = 3000ms;
+constexpr auto kDelivery = 200ms;  // for mpirun to pass printed lines on
+
+const std::string kMemoryCure =
+    "more ranks, a smaller micro_batch or seq_len, or recompute = \"unit\", on a GPU "
+    "with offload_activations";
+
+// torch appends where in its sources the check stands, and a stack.
+std::string without_stack(const std::string& text) {
+  return text.substr(0, std::min(text.find("\nException raised from"), text.find('\n')));
+}
+
+Error describe_other(const std::string& text) {
+  for (const char* sign : {"can't allocate memory", "out of memory"}) {
+    if (text.find(sign) != text.npos)
+      return {ExitCode::kEnvironment, without_stack(text), "", kMemoryCure};
+  }
+  return {ExitCode::kTraining, without_stack(text)};
+}
+
+// Those of a checkpoint go on from its file's name.
+std::string with_subject(const std::string& problem) {
+  for (const char* verb : {"has ", "is ", "does ", "names ", "lies "})
+    if (problem.starts_with(verb)) return "it " + problem;
+  return problem;
+}
+
+std::string joined(const std::string& file, const std::string& fqn) {
+  return file + (file.empty() || fqn.empty() ? "" : ", ") + fqn;
+}
+
+void print(const Error& error) {
+  set_status("");
+  const std::string text = three_lines(error);
+  const std::string shown = painted("zero:", Colour::kRed, stderr) +
+                            text.substr(std::string_view("zero:").size());
+  std::fflush(stdout);
+  std::fwrite(shown.data(), 1, shown.size(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+Error describe(std::exception_ptr error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return e;
+  } catch (const checkpoint::CheckpointError& e) {
+    return {ExitCode::kCheckpoint, with_subject(e.problem()), joined(e.file(), e.fqn()),
+            e.cure()};
+  } catch (const HostMemoryError& e) {
+    return {ExitCode::kEnvironment, e.what()};
+  } catch (const std::bad_alloc&) {
+    return {ExitCode::kEnvironment, "out of host memory", "", kMemoryCure};
+  } catch (const std::filesystem::filesystem_error& e) {
+    return {ExitCode::kCheckpoint, e.code().message(), e.path1().string()};
+  } catch (const std::system_error& e) {
+    return {ExitCode::kEnvironment, e.what()};
+  } catch (const std::exception& e) {
+    return describe_other(e.what());
+  } catch (...) {
+    return {ExitCode::kTraining, "an exception without a text"};
+  }
+}
+
+std::string three_lines(const Error& error) {
+  return "zero: " + std::string(error.what()) + '\n';
+}
+
+int report_alone(const Error& error, int announced_rank) {
+  if (announced_rank == 0) {
+    print(error);
+    std::this_thread::sleep_for(kDelivery);
+  } else {
+    forget_stop_signals();  // mpirun must be able to end a rank that waits for its turn
+    std::this_thread::sleep_for(kLongestWait);
+  }
+  return static_cast<int>(error.code());
+}
+
+int report_and_end(const Error& error, World& world) {
+  if (world.size() == 1) {
+    print(error);
+    return static_cast<int>(error.code());
+  }
+  forget_stop_signals();  // mpirun must be able to end a rank that waits for its turn
+  std::this_thread::sleep_for(
+      std::min<std::chrono::milliseconds>(kTurn * world.rank(), kLongestWait));
+  const std::string rank = fmt::format("rank {} of {}", world.rank(), world.size());
+  print({error.code(), error.problem(), joined(error.where(), rank), error.cure()});
+  std::this_thread::sleep_for(kDelivery);
+  world.abort(error.code());
+}
+
+int run_or_end(World& world, const std::function<ExitCode()>& work) {
+  try {
+    return static_cast<int>(work());
+  } catch (...) {
+    return report_and_end(describe(std::current_exception()), world);
+  }
+}
+
+}  // namespace zero::launcher

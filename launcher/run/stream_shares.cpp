@@ -1,0 +1,93 @@
+#include "launcher/run/stream_shares.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace zero::launcher {
+namespace {
+
+std::string percent(double share) { return fmt::format("{:.0f}%", 100 * share); }
+
+std::string name_of(Bound bound, bool on_gpu) {
+  switch (bound) {
+    case Bound::kCompute:
+      return "compute";
+    case Bound::kWeights:
+      return on_gpu ? "weights on their way to the GPU" : "gathering weights";
+    case Bound::kGradients:
+      return on_gpu ? "gradients on their way from the GPU" : "reducing gradients";
+    case Bound::kOptimizer:
+      return "the optimizer";
+    case Bound::kData:
+      return "what is beside the model, as reading data";
+  }
+  return "";
+}
+
+std::string cure_of(Bound bound) {
+  switch (bound) {
+    case Bound::kWeights:
+      return "a larger --micro-batch or --accumulate unit gathers them less often, "
+             "--prefetch 2 sooner";
+    case Bound::kGradients:
+      return "a larger --micro-batch or --accumulate unit reduces them less often, "
+             "--reduce-dtype bf16 makes them smaller";
+    case Bound::kOptimizer:
+      return "a larger --global-batch updates less often, --grad-dtype bf16 and "
+             "--state-dtype bf16 read less";
+    case Bound::kCompute:
+    case Bound::kData:
+      return "";
+  }
+  return "";
+}
+
+}  // namespace
+
+Shares shares_of(const StreamSeconds& busy, double seconds) {
+  if (!(seconds > 0)) return {};
+  return {busy.compute / seconds, busy.waiting / seconds, busy.weights / seconds,
+          busy.gradients / seconds, busy.optimizer / seconds};
+}
+
+void MeanShares::add(const Shares& shares, double seconds) {
+  sum_.compute += shares.compute * seconds;
+  sum_.waiting += shares.waiting * seconds;
+  sum_.weights += shares.weights * seconds;
+  sum_.gradients += shares.gradients * seconds;
+  sum_.optimizer += shares.optimizer * seconds;
+  seconds_ += seconds;
+}
+
+Bound bound_by(const Shares& shares) {
+  if (shares.compute + shares.waiting < 0.5) return Bound::kData;
+  const double longest =
+      std::max({shares.compute, shares.weights, shares.gradients, shares.optimizer});
+  if (shares.compute == longest) return Bound::kCompute;
+  if (shares.weights == longest) return Bound::kWeights;
+  return shares.gradients == longest ? Bound::kGradients : Bound::kOptimizer;
+}
+
+std::string to_text(const Shares& shares, bool on_gpu) {
+  std::string text;
+  const auto add = [&](const char* name, double share) {
+    if (share < 0.005) return;
+    text += (text.empty() ? "" : " ") + fmt::format("{} {}", name, percent(share));
+  };
+  add(on_gpu ? "gpu" : "cpu", shares.compute);
+  add(on_gpu ? "h2d" : "gather", shares.weights);
+  add(on_gpu ? "d2h" : "reduce", shares.gradients);
+  add("adam", shares.optimizer);
+  return text;
+}
+
+std::string bound_sentence(const Shares& shares, bool on_gpu) {
+  const Bound bound = bound_by(shares);
+  const std::string cure = cure_of(bound);
+  return fmt::format("bound by: {} ({}, waiting {}){}", name_of(bound, on_gpu),
+                     to_text(shares, on_gpu), percent(shares.waiting),
+                     cure.empty() ? "" : "; " + cure);
+}
+
+}  // namespace zero::launcher
