@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Is what the pages say still so? Tests that docs/units.md names exist, links lead somewhere, lines are short."""
+"""Is what the pages say still so? Tests and files that they name exist, links lead somewhere, lines are short."""
 
 import re
 import sys
@@ -72,7 +72,28 @@ def problems_of_links():
                 yield f"{page.relative_to(ROOT)}: {path or page.name} has no heading #{anchor}"
 
 
-problems = [*problems_of_units(), *problems_of_links(), *problems_of_lines()]
+def is_of_the_tree(name, page, files):
+    """Does a page mean a file that is there? By its path from the page or from the top, or by how that ends."""
+    beside = str((page.parent / name).relative_to(ROOT))
+    return any(file in (name, beside) or file.endswith("/" + name) for file in files)
+
+
+def problems_of_files():
+    """Sources that a page names are there: `sampler.h`, and in a room's README `weights/gather_ring`."""
+    files = [str(path.relative_to(ROOT)) for folder in FOLDERS for path in (ROOT / folder).rglob("*.*")]
+    stems = [file.rpartition(".")[0] for file in files]
+    moved = (ROOT / "cmake/install.cmake").read_text()  # headers of earlier versions
+    for page in PAGES:
+        for name in re.findall(r"`([\w./-]+)`", page.read_text()):
+            is_source = re.search(r"\w\.(h|cpp|cu|py|sh)$", name)
+            is_stem = re.fullmatch(r"[a-z_/]+/[a-z_0-9]+", name) and (page.parent / name.partition("/")[0]).is_dir()
+            if "NAME" in name or not (is_source or is_stem) or (page.parent / name).exists():
+                continue
+            if not is_of_the_tree(name, page, files if is_source else stems) and name not in moved:
+                yield f"{page.relative_to(ROOT)}: there is no {name}"
+
+
+problems = [*problems_of_units(), *problems_of_files(), *problems_of_links(), *problems_of_lines()]
 for line in problems:
     print(line, file=sys.stderr)
 sys.exit(1 if problems else 0)

@@ -32,6 +32,20 @@ for project in examples/custom_model tests/install/own_family; do
 done
 echo "ok: installed, found and built outside the tree"
 
+# Each public header compiles by itself, and earlier versions' paths lead to them.
+compile() {  # standard input: a source
+  local flags=own_family/build/CMakeFiles/own_family.dir/flags.make
+  # shellcheck disable=SC2046
+  quietly headers.compile g++ -fsyntax-only -x c++ $(sed -n 's/^CXX_[A-Z]* = //p' "$flags") -
+}
+for header in prefix/include/zero/*.h; do
+  echo "#include <zero/$(basename "$header")>" | compile
+done
+sed -n '/^set(zero_moved_headers/,/)/s/^ *\([a-z_/]*\.h\) .*/#include "\1"/p' "$source_folder/cmake/install.cmake" >moved.cpp
+[ "$(wc -l <moved.cpp)" -gt 20 ] || fail "found few headers that have moved"
+compile <moved.cpp
+echo "ok: public headers compile alone, and old paths lead to them"
+
 if cmake -S custom_model -B elsewhere -DCMAKE_PREFIX_PATH="$here/prefix" -DZERO_TORCH=/no/such/torch >elsewhere.log 2>&1; then
   fail "a LibTorch folder that is not there was accepted"
 fi
