@@ -84,15 +84,5 @@ TEST_F(Bench, ATableForPeople) {
   EXPECT_THAT(outcome.out, HasSubstr("limit seconds  ratio to limit\n"));
 }
 
-TEST_F(Bench, WhatCannotBeMeasured) {
-  const Outcome unknown = bench(2, {"transfers"});
-  EXPECT_EQ(unknown.rc, 2);
-  EXPECT_THAT(unknown.err, HasSubstr("\"transfers\" is no kind of bench"));
-  EXPECT_EQ(bench(0, {}).rc, 2);
-  EXPECT_EQ(bench(0, {"adam", "--out=x"}).rc, 2);
-  EXPECT_EQ(bench(0, {"checkpoint", "--out=" + path("none")}).rc, 5);
-  EXPECT_EQ(bench(0, {"--help"}).rc, 0);
-}
-
 }  // namespace
 }  // namespace zero::scenarios::bench_test

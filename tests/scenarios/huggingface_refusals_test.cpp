@@ -193,23 +193,5 @@ TEST_F(Refused, UsesOfAFolderThatAreNone) {
           {path("llama"), "Hugging Face", "a run's folder"});
 }
 
-TEST_F(Refused, ExportsThatCannotBe) {
-  ASSERT_EQ(run(0, train_from(path("llama"), "run", {"--steps=1"})).rc, 0);
-  const auto refuse = [&](const Words& flags, const Words& parts) {
-    Words words = verb("export", {"--from", path("run")});
-    words.insert(words.end(), flags.begin(), flags.end());
-    refused(2, words, parts);
-  };
-  refuse({}, {"to is missing", "--to DIR"});
-  refuse({"--to", path("a"), "--max-shard-size=0"}, {"max_shard_size is \"0\"", "5GB"});
-  refuse({"--to", path("a"), "--dtype=int8"}, {"fp32, bf16 or fp16"});
-  refuse({"--to", path("a"), "--layers=3"}, {"no settings but dtype"});
-  refuse({"--to", path("data.txt")}, {"--to names a file"});
-  fs::create_directory(path("empty"));
-  refused(2, verb("export", {"--from", path("empty"), "--to", path("a")}),
-          {"without checkpoints"});
-  EXPECT_FALSE(has("a"));
-}
-
 }  // namespace
 }  // namespace zero::scenarios::huggingface_refusals_test

@@ -26,11 +26,6 @@ class Look : public Scenario {
     EXPECT_EQ(outcome.rc, 0) << outcome.err;
   }
   Outcome look(const std::string& name, Words words) { return run(0, verb(name, words)); }
-  void refused(const std::string& name, const Words& words, const std::string& text) {
-    const Outcome outcome = look(name, words);
-    EXPECT_EQ(outcome.rc, 2) << outcome.out;
-    EXPECT_THAT(outcome.err, HasSubstr(text));
-  }
 };
 
 TEST_F(Look, RunsOfOneAndTwoRanksAreEqualToTheLastMoment) {
@@ -112,24 +107,6 @@ TEST_F(Look, ADamagedStepIsPassedOverAndDamagedValuesAreAnError) {
   const Outcome outcome = look("diff", {path("a"), path("a"), "--state"});
   EXPECT_EQ(outcome.rc, 5) << outcome.out;
   EXPECT_THAT(outcome.err, HasSubstr("do not have the hash that was recorded"));
-}
-
-TEST_F(Look, WrongUseIsTold) {
-  refused("inspect", {}, "a folder is missing");
-  refused("inspect", {path("none")}, "DIR names a folder that does not exist");
-  refused("inspect", {path("a"), path("b")}, "one folder too many");
-  refused("inspect", {path("a"), "--from", path("b")}, "from is given twice");
-  refused("inspect", {path("a"), "--lr=1"}, "inspect takes no settings");
-  refused("inspect", {"--fqn", "*", path("a")}, "folders stand before --fqn");
-  refused("inspect", {path("a"), "--fqn", "*.wtee.*"}, "nearest: wte");
-  refused("inspect", {path("a"), "--fqn"}, "--fqn has no value");
-  refused("diff", {path("a")}, "1 of 2 folders are given");
-  refused("diff", {path("a"), path("none")}, "B names a folder that does not exist");
-  refused("diff", {path("a"), path("b"), "--norms"}, "--norms belongs to inspect");
-  refused("diff", {path("a"), path("b"), "--from", path("a")}, "--from belongs to");
-  refused("verify", {path("none")}, "DIR names a folder that does not exist");
-  refused("verify", {path("a"), "--state"}, "--state belongs to inspect, diff");
-  EXPECT_THAT(look("diff", {"--help"}).out, HasSubstr("Exit code 0: all are equal"));
 }
 
 }  // namespace

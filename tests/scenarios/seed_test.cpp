@@ -69,17 +69,6 @@ TEST_F(Seed, IsNoRunThatGoesOn) {
   refused(seed("seed", {}), "1 checkpoint(s) are there");
 }
 
-TEST_F(Seed, WrongUseIsTold) {
-  refused(run(0, verb("seed", {"--layers=2"})), "out is missing");
-  refused(seed("seed", {"--lr=1"}), "seed does not use lr");
-  refused(seed("seed", {"--init-from", path("a")}), "seed makes new weights");
-  refused(seed("seed", {"--from", path("a")}), "--from belongs to");
-  refused(run(0, verb("seed", {"--out", path("seed"), "--dim=32", "--heads=3"})),
-          "is no multiple of heads 3");
-  EXPECT_FALSE(has("seed"));
-  EXPECT_THAT(run(0, verb("seed", {"--help"})).out, HasSubstr("--preset NAME"));
-}
-
 class InitFrom : public Seed {
  protected:
   InitFrom() { trained(2, "a", {"--save-every=2"}); }

@@ -76,13 +76,5 @@ TEST_F(Selftest, CtrlCEndsItsChildrenAndLeavesNothing) {
   EXPECT_EQ(num_left(), 0);
 }
 
-TEST_F(Selftest, WrongUseIsTold) {
-  write("there", "");
-  EXPECT_EQ(selftest({"--to", path("there")}).rc, 2);
-  EXPECT_EQ(selftest({"--lr=-1"}).rc, 2);
-  EXPECT_EQ(run(2, verb("selftest", {})).rc, 2);
-  EXPECT_THAT(run(0, verb("selftest", {"--help"})).out, HasSubstr("Exit code 0"));
-}
-
 }  // namespace
 }  // namespace zero::scenarios::selftest_test

@@ -33,18 +33,6 @@ TEST_F(Usage, AllMistakesAtOnceByOneRank) {
   EXPECT_EQ(count(outcome.err, "settings cannot be used"), 1);
 }
 
-TEST_F(Usage, AnUnknownVerb) { EXPECT_EQ(run(0, verb("trian", {})).rc, 2); }
-
-TEST_F(Usage, MissingData) {
-  const Outcome outcome = run(2, with(path("data.txt"), path("none.txt")));
-  EXPECT_EQ(outcome.rc, 6);
-  EXPECT_THAT(outcome.err, HasSubstr(path("none.txt")));
-}
-
-TEST_F(Usage, EmptyData) {
-  EXPECT_EQ(run(0, with(path("data.txt"), write("empty.txt", ""))).rc, 6);
-}
-
 TEST_F(Usage, AnIdBeyondTheVocabulary) {
   std::string tokens;
   for (int i = 0; i < 100; ++i) tokens += std::string{static_cast<char>(i % 7), 0};
@@ -54,18 +42,6 @@ TEST_F(Usage, AnIdBeyondTheVocabulary) {
   const Outcome outcome = run(2, words);
   EXPECT_EQ(outcome.rc, 6) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("99"));
-}
-
-TEST_F(Usage, ABatchThatDoesNotDivide) {
-  const Outcome outcome = run(3, train("a", {"--steps=2"}));
-  EXPECT_EQ(outcome.rc, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("global_batch 8 is no multiple"));
-}
-
-TEST_F(Usage, MoreRanksThanMicroBatches) {
-  const Outcome outcome = run(5, train("a", {"--steps=2"}));
-  EXPECT_EQ(outcome.rc, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("fewer ranks"));
 }
 
 TEST_F(Usage, AnnouncedRanksThatMpiDoesNotSee) {

@@ -64,16 +64,6 @@ TEST_F(UseOfACheckpoint, GenerateIsTheSameOnAnyNumberOfRanks) {
   EXPECT_NE(generate(0, {"--sample=the ", "--seed=5"}).out, alone);
 }
 
-TEST_F(UseOfACheckpoint, GenerateWantsAPromptAndACheckpoint) {
-  const Outcome no_prompt = generate(0, {});
-  EXPECT_EQ(no_prompt.rc, 2);
-  EXPECT_THAT(no_prompt.err, HasSubstr("--sample PROMPT"));
-  const Outcome no_from = run(2, verb("generate", {"--sample=x"}));
-  EXPECT_EQ(no_from.rc, 2);
-  EXPECT_THAT(no_from.err, HasSubstr("zero_launch generate DIR"));
-  EXPECT_EQ(run(0, verb("generate", {"--sample=x", "--from", path("none")})).rc, 2);
-}
-
 TEST_F(UseOfACheckpoint, ItIsLeftAsItIs) {
   const Words before = checkpoints("a");
   const size_t num_records = metrics("a", "step").size();
