@@ -22,7 +22,7 @@ class Bench : public Scenario {
     const json rows = json::parse(outcome.out);
     for (const json& row : rows) {
       EXPECT_TRUE(row["name"].is_string() && row["limit"].is_string()) << row;
-      EXPECT_GT(row["seconds"].get<double>() + row["limit_seconds"].get<double>(), 0);
+      EXPECT_TRUE(row["seconds"].is_number() && row["limit_seconds"].is_number()) << row;
       EXPECT_TRUE(row["ratio_to_limit"].is_number()) << row;
     }
     return rows;
