@@ -107,7 +107,6 @@ class Scanner {
                              tensor.requires_grad(),
                              has_statistics(owner)});
     model_.tensors.push_back(tensor);
-    model_.owners.push_back(&owner);
   }
 
   ScannedModel model_;

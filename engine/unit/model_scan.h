@@ -16,9 +16,7 @@ struct ScannedModel {
   std::vector<UnitHook*> hooks;             // of each unit; null for the root
   std::vector<torch::nn::Module*> modules;  // of each unit
   std::vector<ParamDescription> params;
-  std::vector<at::Tensor> tensors;         // of each parameter
-  std::vector<torch::nn::Module*> owners;  // of each parameter: the module that
-                                           // registered its first name
+  std::vector<at::Tensor> tensors;  // of each parameter
   std::vector<std::string> buffer_fqns;
   std::vector<at::Tensor> buffers;
 };

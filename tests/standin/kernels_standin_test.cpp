@@ -46,7 +46,6 @@ std::vector<Call> calls_on(float* memory, int64_t* limbs) {
   return {{"a sum of pieces", of(queue_tree_sum, memory, memory + 8, fp32, 2, 4)},
           {"a cast", of(queue_cast, memory, fp32, memory + 8, fp32)},
           {"a sum", of(queue_add, memory, fp32, false, memory + 8, memory + 16, fp32)},
-          {"a scaling", of(queue_scale, memory, fp32, 2.0f)},
           {"AdamW", of(adamw)},
           {"a norm's sum", of(queue_add_squares, limbs, memory, fp32)},
           {"a norm's sum", of(queue_add_abs, limbs, memory, fp32)},

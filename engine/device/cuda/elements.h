@@ -193,22 +193,6 @@ struct Sum : Elementwise {
   }
 };
 
-struct Scale : Elementwise {
-  ToArray values;
-  float factor = 1;
-
-  template <int kNum>
-  ZERO_HOST_DEVICE void run(int64_t begin) const {
-    Group<float, kNum> group = values.read<kNum>(begin);
-    for (int j = 0; j < kNum; ++j) group.values[j] = group.values[j] * factor;
-    values.write(begin, group);
-  }
-  template <class Visit>
-  void arrays(const Visit& visit) {
-    values.arrays(visit, numel);
-  }
-};
-
 // --- AdamW
 
 // How a thread goes over its elements of a piece: reads them, does to each what the

@@ -50,11 +50,6 @@ void queue_add(void* sum, DType sum_type, bool rounds, const float* left,
       stream);
 }
 
-void queue_scale(void* values, DType type, float factor, int64_t numel,
-                 cudaStream_t stream) {
-  queue(Scale{{numel}, to_array(values, type), factor}, stream);
-}
-
 void queue_adamw(const UpdatePiece& piece, const AdamWRule& rule, cudaStream_t stream) {
   check_piece(piece, AdamWRule::kNumStates);
   queue(AdamW{{piece.numel}, piece, rule}, stream);

@@ -35,10 +35,6 @@ void queue_cast(void* to, DType to_type, const void* from, DType from_type, int6
 void queue_add(void* sum, DType sum_type, bool rounds, const float* left,
                const void* right, DType right_type, int64_t numel, cudaStream_t stream);
 
-// values (numel) *= factor. What is kept in bf16 is rounded as queue_cast() does.
-void queue_scale(void* values, DType type, float factor, int64_t numel,
-                 cudaStream_t stream);
-
 // One step of AdamW on a piece, as update() of offload/ makes it. Throws
 // std::invalid_argument for what that refuses, before anything is queued.
 void queue_adamw(const UpdatePiece& piece, const AdamWRule& rule, cudaStream_t stream);

@@ -89,9 +89,6 @@ void launch(const Cast& kernel, cudaStream_t stream) {
 void launch(const Sum& kernel, cudaStream_t stream) {
   launch_elements(kernel, "a sum", stream);
 }
-void launch(const Scale& kernel, cudaStream_t stream) {
-  launch_elements(kernel, "a scaling", stream);
-}
 void launch(const AdamW& kernel, cudaStream_t stream) {
   launch_elements(kernel, "AdamW", stream);
 }

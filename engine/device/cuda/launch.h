@@ -12,7 +12,6 @@ namespace zero {
 void launch(const TreeSum& kernel, cudaStream_t stream);
 void launch(const Cast& kernel, cudaStream_t stream);
 void launch(const Sum& kernel, cudaStream_t stream);
-void launch(const Scale& kernel, cudaStream_t stream);
 void launch(const AdamW& kernel, cudaStream_t stream);
 void launch(const LeafSums& kernel, cudaStream_t stream);
 void launch(const MaxAbs& kernel, cudaStream_t stream);
