@@ -34,7 +34,7 @@ install(DIRECTORY engine/include/zero DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FI
 # What else users include, and what these headers are made of. All other headers may change any day.
 set(zero_parts ${CMAKE_INSTALL_INCLUDEDIR}/zero/parts)  # zero_library() tells users' compilers
 set(zero_headers
-  base/dtype.h base/files.h base/host_device.h base/names.h
+  base/dtype.h base/files.h base/host_device.h base/names.h base/no_copy.h
   checkpoint/error.h checkpoint/find.h
   launcher/launch.h launcher/model.h
   offload/exact_sum.h offload/optimizer.h offload/stored_values.h)

@@ -19,7 +19,7 @@ namespace zero {
 namespace {
 
 // The model's parameters as they were before the engine took them, as long as this lives.
-class AsGiven {
+class AsGiven : NoCopy {
  public:
   AsGiven(const std::vector<at::Tensor>& params, const std::vector<at::Tensor>& given)
       : params_(params) {
@@ -31,8 +31,6 @@ class AsGiven {
   ~AsGiven() {
     for (size_t i = 0; i < params_.size(); ++i) set(params_[i], taken_[i]);
   }
-  AsGiven(const AsGiven&) = delete;
-  AsGiven& operator=(const AsGiven&) = delete;
 
  private:
   static void set(at::Tensor param, const at::Tensor& data) { param.set_data(data); }

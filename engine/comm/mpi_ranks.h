@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/no_copy.h"
 #include "engine/comm/transport.h"
 #include "zero/errors.h"
 
@@ -16,12 +17,10 @@ namespace zero {
 // initialised. While an exception passes through it does not finalise, as that would wait
 // for the other ranks: mpirun then ends them. Throws Error(kEnvironment) if MPI cannot be
 // used from several threads.
-class MpiSession {
+class MpiSession : NoCopy {
  public:
   MpiSession();
   ~MpiSession();
-  MpiSession(const MpiSession&) = delete;
-  MpiSession& operator=(const MpiSession&) = delete;
 
   int rank() const { return place_.rank; }
   int size() const { return place_.size; }

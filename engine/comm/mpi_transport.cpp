@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/no_copy.h"
 #include "engine/comm/host_memory.h"
 #include "engine/watch/activity.h"
 #include "zero/errors.h"
@@ -23,7 +24,7 @@ constexpr int kBusyPolls = 4;
 constexpr std::chrono::microseconds kPollInterval{50};
 
 // `bytes` bytes that stand `stride` apart when several of them are received.
-class StridedType {
+class StridedType : NoCopy {
  public:
   StridedType(int64_t bytes, int64_t stride) {
     MPI_Datatype packed;
@@ -35,8 +36,6 @@ class StridedType {
     check_mpi(MPI_Type_commit(&type_), "MPI_Type_commit");
   }
   ~StridedType() { MPI_Type_free(&type_); }
-  StridedType(const StridedType&) = delete;
-  StridedType& operator=(const StridedType&) = delete;
   MPI_Datatype get() const { return type_; }
 
  private:

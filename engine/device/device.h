@@ -7,12 +7,13 @@
 #include <mutex>
 #include <string>
 
+#include "base/no_copy.h"
 #include "engine/device/stream_clock.h"
 
 namespace zero {
 
 // One place in a stream's work: pending, then reached once, for good. From any thread.
-class Point {
+class Point : NoCopy {
  public:
   virtual ~Point() = default;
   virtual bool is_reached() const = 0;
@@ -44,7 +45,7 @@ class Event {
 // synchronize(). When an operation fails, the rest of the queue is skipped and every
 // later event of the stream carries the failure, so that a waiter gets the error instead
 // of hanging.
-class Stream {
+class Stream : NoCopy {
  public:
   virtual ~Stream() = default;
   virtual const std::string& name() const = 0;
@@ -72,7 +73,7 @@ class HostStream : public Stream {
 // compute_stream() is the stream in which the training thread's own work runs: on the
 // host the training thread itself (a wait blocks it), on a GPU the current CUDA stream (a
 // wait blocks the GPU only).
-class Device {
+class Device : NoCopy {
  public:
   virtual ~Device() = default;
   // Which of num_gpus() it is, and units' tensors are on; -1: it is the host.
@@ -116,7 +117,7 @@ class Device {
 };
 
 // Memory of the host that is pinned for a device as long as this lives.
-class Pinned {
+class Pinned : NoCopy {
  public:
   Pinned(Device& device, void* memory, int64_t bytes)
       : device_(device), memory_(bytes > 0 ? memory : nullptr) {
@@ -125,8 +126,6 @@ class Pinned {
   ~Pinned() {
     if (memory_) device_.unpin(memory_);
   }
-  Pinned(const Pinned&) = delete;
-  Pinned& operator=(const Pinned&) = delete;
 
  private:
   Device& device_;

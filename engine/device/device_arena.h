@@ -12,7 +12,7 @@ namespace zero {
 // Own one block of a device's memory, and deal it out, as HostArena does with the host's:
 // every piece starts on a 64-byte boundary, and nothing is given back before the arena
 // ends. What lies in it is not set.
-class DeviceArena {
+class DeviceArena : NoCopy {
  public:
   // Throws Error(kEnvironment), as Device::allocate().
   DeviceArena(Device& device, const std::string& name, int64_t bytes)
@@ -21,8 +21,6 @@ class DeviceArena {
         next_(memory_),
         end_(memory_ + bytes) {}
   ~DeviceArena() { device_.free(memory_); }
-  DeviceArena(const DeviceArena&) = delete;
-  DeviceArena& operator=(const DeviceArena&) = delete;
 
   std::byte* allocate(int64_t bytes) {
     constexpr int64_t kBoundary = 64;

@@ -108,8 +108,6 @@ class WorkerStream final : public NamedStream {
     push({});
     worker_.join();
   }
-  WorkerStream(const WorkerStream&) = delete;
-  WorkerStream& operator=(const WorkerStream&) = delete;
 
   void enqueue(std::function<void()> operation) override {
     push({std::move(operation), nullptr, nullptr});

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/no_copy.h"
 #include "zero/reports.h"
 
 namespace zero {
@@ -15,7 +16,7 @@ class Stream;
 
 // A place in a stream's work that remembers when the stream got there. One thread at a
 // time.
-class Stamp {
+class Stamp : NoCopy {
  public:
   virtual ~Stamp() = default;
   // Of CLOCK_MONOTONIC. Nothing: not there yet, or never, as the work before it failed.
@@ -42,13 +43,11 @@ class StreamClock {
  public:
   // From what is queued next to what was queued last when the scope ends. A stamp that
   // fails is left out: who waits for the stream is told.
-  class Span {
+  class Span : NoCopy {
    public:
     Span(StreamClock& clock, Stream& stream, Work work, std::string_view what,
          std::string_view whom = {});
     ~Span();
-    Span(const Span&) = delete;
-    Span& operator=(const Span&) = delete;
 
    private:
     StreamClock* clock_ = nullptr;  // null: it counts as nothing

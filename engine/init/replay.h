@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/no_copy.h"
 #include "engine/init/recorded_value.h"
 #include "zero/init_spec.h"
 
@@ -64,12 +65,10 @@ bool has_unwritten(const at::Tensor& tensor);
 
 // Seeds torch's default generator of the CPU, and gives it back as it was. One thread of
 // the process at a time has it.
-class SeededGenerator {
+class SeededGenerator : NoCopy {
  public:
   explicit SeededGenerator(uint64_t seed);
   ~SeededGenerator();
-  SeededGenerator(const SeededGenerator&) = delete;
-  SeededGenerator& operator=(const SeededGenerator&) = delete;
 
  private:
   at::Tensor before_;

@@ -53,7 +53,7 @@ std::string option_of(const Options& options) {
 }
 
 // Full memory for deferred parameters, nothing of it written, as long as this lives.
-class FullMemory {
+class FullMemory : NoCopy {
  public:
   FullMemory(const ScannedModel& model, const std::vector<size_t>& params)
       : model_(model), params_(params) {
@@ -70,8 +70,6 @@ class FullMemory {
       model_.tensors[params_[i]].unsafeGetTensorImpl()->set_storage_keep_dtype(
           deferred_[i]);
   }
-  FullMemory(const FullMemory&) = delete;
-  FullMemory& operator=(const FullMemory&) = delete;
 
  private:
   const ScannedModel& model_;

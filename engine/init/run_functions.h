@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/no_copy.h"
 #include "engine/unit/model_scan.h"
 #include "zero/options.h"
 
@@ -15,7 +16,7 @@ namespace zero {
 // The init functions of a model: Options::param_init, called for each module that owns
 // parameters or buffers, or Options::init_types. Modules come top-down, each once, when
 // the first of its parameters is asked for; memory is for those of one module.
-class InitFunctions {
+class InitFunctions : NoCopy {
  public:
   // Proves that init_types exclude each other and cover the model; throws Error(kUsage)
   // that lists what two of them cover, or none.
@@ -23,8 +24,6 @@ class InitFunctions {
   InitFunctions(const ScannedModel& model, const Options& options, bool are_called);
   // Where an exception ends it, deferred buffers that functions wrote are deferred again.
   ~InitFunctions();
-  InitFunctions(const InitFunctions&) = delete;
-  InitFunctions& operator=(const InitFunctions&) = delete;
 
   // What a function made of a deferred parameter, of the parameter's type; nothing where
   // it was left to the next in line. Valid until another module's turn.

@@ -35,12 +35,10 @@ struct Phase {
 
 // Another value in a place for the length of a scope.
 template <class T>
-class Scoped {
+class Scoped : NoCopy {
  public:
   Scoped(T& place, T value) : place_(place), before_(std::exchange(place, value)) {}
   ~Scoped() { place_ = before_; }
-  Scoped(const Scoped&) = delete;
-  Scoped& operator=(const Scoped&) = delete;
 
  private:
   T& place_;

@@ -25,7 +25,7 @@ uint64_t forward_seed(uint64_t seed, int64_t num_steps, uint64_t micro_batch,
 // has called this FQN: the same on any rank, with any wrapping, and again when a unit is
 // recomputed. Scopes nest; they belong to one thread. The generators belong to the whole
 // process: end_state() tells whether somebody else drew from them.
-class CallSeed {
+class CallSeed : NoCopy {
  public:
   // Inside another scope that draws; without one the generators are left alone.
   explicit CallSeed(const std::string& fqn);
@@ -33,8 +33,6 @@ class CallSeed {
   // the generators are left alone here and inside.
   explicit CallSeed(uint64_t seed, bool draws = true, c10::Device device = c10::kCPU);
   ~CallSeed();
-  CallSeed(const CallSeed&) = delete;
-  CallSeed& operator=(const CallSeed&) = delete;
 
   uint64_t seed() const;
   bool draws() const;
@@ -55,12 +53,10 @@ class ModuleModes {
 
   std::vector<bool> current() const;  // is it training?
   // While it lives, the modules have `modes`.
-  class Scope {
+  class Scope : NoCopy {
    public:
     Scope(const ModuleModes& modules, const std::vector<bool>& modes);
     ~Scope();
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
 
    private:
     const ModuleModes& modules_;
@@ -75,7 +71,7 @@ class ModuleModes {
 // Autocast inside a unit: the state of the forward call, also when recomputing, and
 // without its cache of cast weights, which would keep copies of weights that are
 // released.
-class AutocastScope {
+class AutocastScope : NoCopy {
  private:
   struct OfDevice {
     explicit OfDevice(at::DeviceType device)
@@ -105,8 +101,6 @@ class AutocastScope {
     apply(caller_);
     at::autocast::set_autocast_cache_enabled(uses_cache_);
   }
-  AutocastScope(const AutocastScope&) = delete;
-  AutocastScope& operator=(const AutocastScope&) = delete;
 
  private:
   static void apply(const State& state) {

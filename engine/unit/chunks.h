@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/no_copy.h"
 #include "zero/unit.h"
 
 namespace zero {
@@ -28,12 +29,10 @@ std::vector<at::Tensor> chunk_of(const std::vector<at::Tensor>& inputs,
 enum class Join { kRows, kSum, kMean, kFirst };
 
 // Remembers what sum_of_chunks() and its sisters are told in this thread while it lives.
-class JoinMarks {
+class JoinMarks : NoCopy {
  public:
   JoinMarks();
   ~JoinMarks();
-  JoinMarks(const JoinMarks&) = delete;
-  JoinMarks& operator=(const JoinMarks&) = delete;
 
   void mark(const at::Tensor& result, Join join);
   Join of(const at::Tensor& result) const;  // unmarked: rows

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/no_copy.h"
 #include "zero/unit.h"
 
 namespace zero {
@@ -45,13 +46,11 @@ class InnerGraph {
 //
 // An engine's backward runs on loss / divisor; these leaves get the gradient of the loss
 // itself, added to what they have, as torch does.
-class InputLeaves {
+class InputLeaves : NoCopy {
  public:
   InputLeaves(const std::unordered_set<torch::autograd::Node*>& nodes,
               const std::vector<at::Tensor>& params, double divisor);
   ~InputLeaves();  // without finish(): they have what they had
-  InputLeaves(const InputLeaves&) = delete;
-  InputLeaves& operator=(const InputLeaves&) = delete;
 
   void finish();
 

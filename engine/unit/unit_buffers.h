@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/no_copy.h"
+
 namespace zero {
 
 // The buffers of a unit's module, which a forward may change (running means, counters).
@@ -45,12 +47,10 @@ class UnitBuffers {
 
   // While it lives, buffers are what `before` says; afterwards what they were. Throws
   // Error(kUsage), naming the buffer, if somebody else changed one since that forward.
-  class Rewind {
+  class Rewind : NoCopy {
    public:
     Rewind(UnitBuffers& buffers, const Before& before, const std::string& unit_fqn);
     ~Rewind();
-    Rewind(const Rewind&) = delete;
-    Rewind& operator=(const Rewind&) = delete;
 
    private:
     UnitBuffers& buffers_;

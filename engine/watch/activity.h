@@ -32,13 +32,11 @@ class Activity {
   // A stretch of work, until the end of the scope: "forward", a unit's FQN, "save step
   // 40". Begins and ends with a sign. Also a span of the Trace, where `verb` says what is
   // done with a unit.
-  class Stretch {
+  class Stretch : NoCopy {
    public:
     explicit Stretch(std::string what, std::string_view verb = {})
         : Stretch(std::move(what), verb, false) {}
     ~Stretch();
-    Stretch(const Stretch&) = delete;
-    Stretch& operator=(const Stretch&) = delete;
 
     // So many bytes will be signed from now on: people may be told how far it is.
     void expect(int64_t bytes);

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/no_copy.h"
+
 namespace zero {
 
 // What each thread of this process did when, to be drawn.
@@ -46,7 +48,7 @@ class Trace {
   static void set_listener(const Listener* listener);
 
   // A stretch of the calling thread's time, until the end of the scope.
-  class Span {
+  class Span : NoCopy {
    public:
     explicit Span(std::string_view what, std::string_view whom = {}) {
       if (is_on() || listener_.load(std::memory_order_relaxed)) begin(what, whom);
@@ -54,8 +56,6 @@ class Trace {
     ~Span() {
       if (event_.begin_ns != 0) end();
     }
-    Span(const Span&) = delete;
-    Span& operator=(const Span&) = delete;
 
    private:
     void begin(std::string_view what, std::string_view whom);

@@ -33,15 +33,13 @@ struct GatherSource {
 // waits for the slot's last reader. Units of one size class share its slots, which are
 // chosen by the order of calls alone, so every rank chooses the same. Not thread-safe:
 // the training thread alone drives it.
-class GatherRing {
+class GatherRing : NoCopy {
  public:
   // Units are the users of the plan.
   GatherRing(Device& device, Collectives& comm, Stream& stream, const std::string& name,
              const SlotPlan& plan);
   // Waits for readers that are still queued on the compute stream. Gathers must be over.
   ~GatherRing();
-  GatherRing(const GatherRing&) = delete;
-  GatherRing& operator=(const GatherRing&) = delete;
 
   // Start gathering if the unit has no slot and one is free; otherwise do nothing.
   void prefetch(const GatherSource& source);

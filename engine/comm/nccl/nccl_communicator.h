@@ -21,7 +21,7 @@ class Ranks;
 // NCCL's calls return at once and are asked until they have queued their work; a thread
 // of this asks for what went wrong behind them. The first failure ends the communicator:
 // NCCL's work on the GPU stops, and later calls throw it again.
-class NcclCommunicator {
+class NcclCommunicator : NoCopy {
  public:
   // What a communicator needs of its owner, from the thread.
   struct Owner {
@@ -33,8 +33,6 @@ class NcclCommunicator {
   // Collective: every rank throws if one fails.
   NcclCommunicator(Ranks& ranks, Owner owner);
   ~NcclCommunicator();  // what is queued stops
-  NcclCommunicator(const NcclCommunicator&) = delete;
-  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   // Queue work of NCCL, which `doing` names in errors.
   void call(const std::string& doing,

@@ -19,8 +19,6 @@ class CudaPoint final : public Point {
         stream_(stream),
         event_(context_->take_event(CudaContext::EventKind::kOrder)) {}
   ~CudaPoint() override { context_->give_back(event_, CudaContext::EventKind::kOrder); }
-  CudaPoint(const CudaPoint&) = delete;
-  CudaPoint& operator=(const CudaPoint&) = delete;
 
   bool is_reached() const override {
     context_->try_use();
@@ -49,8 +47,6 @@ class CudaStamp final : public Stamp {
       : context_(std::move(context)),
         event_(context_->take_event(CudaContext::EventKind::kTime)) {}
   ~CudaStamp() override { context_->give_back(event_, CudaContext::EventKind::kTime); }
-  CudaStamp(const CudaStamp&) = delete;
-  CudaStamp& operator=(const CudaStamp&) = delete;
 
   std::optional<int64_t> ns() const override {
     if (!ns_) ns_ = context_->time_of(event_);

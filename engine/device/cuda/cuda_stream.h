@@ -33,7 +33,7 @@ inline void check_cuda(cudaError_t result, const std::string& doing) {
 // What the streams of one GPU share: CUDA's events, used again and again, what streams
 // wait for in the host, and the first failure of that; the engine's memory there, what
 // was copied from and to it, and a clock. From any thread.
-class CudaContext {
+class CudaContext : NoCopy {
  public:
   // What a stream waits for in a callback. CUDA does not call back once it has failed, so
   // it is ours.
@@ -45,8 +45,6 @@ class CudaContext {
 
   explicit CudaContext(int index) : index_(index) {}
   ~CudaContext();
-  CudaContext(const CudaContext&) = delete;
-  CudaContext& operator=(const CudaContext&) = delete;
 
   // CUDA calls of the calling thread mean this GPU from now on.
   void use() const;
@@ -93,8 +91,6 @@ class CudaStream final : public Stream {
 
   CudaStream(std::shared_ptr<CudaContext> context, std::string name, Kind kind);
   ~CudaStream() override;  // waits for what is queued
-  CudaStream(const CudaStream&) = delete;
-  CudaStream& operator=(const CudaStream&) = delete;
 
   const std::string& name() const override { return name_; }
   void copy(void* to, const void* from, int64_t bytes) override;

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/dtype.h"
+#include "base/no_copy.h"
 
 namespace at {
 class Tensor;
@@ -35,12 +36,10 @@ struct Options;
 // have the same options; then as it was.
 //
 // Made before cuBLAS is first used, which looks at the environment then.
-class GpuArithmetic {
+class GpuArithmetic : NoCopy {
  public:
   explicit GpuArithmetic(const Options& options);
   ~GpuArithmetic();
-  GpuArithmetic(const GpuArithmetic&) = delete;
-  GpuArithmetic& operator=(const GpuArithmetic&) = delete;
 };
 
 }  // namespace zero

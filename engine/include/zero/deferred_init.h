@@ -3,6 +3,8 @@
 #include <memory>
 #include <string>
 
+#include "base/no_copy.h"
+
 namespace at {
 class Tensor;
 }
@@ -21,12 +23,10 @@ namespace zero {
 //   zero::Engine engine(model, options);        // each rank fills its own shard
 //
 // Reading a deferred tensor's values throws Error(kUsage) naming the operation.
-class DeferredInit {
+class DeferredInit : NoCopy {
  public:
   DeferredInit();
   ~DeferredInit();
-  DeferredInit(const DeferredInit&) = delete;
-  DeferredInit& operator=(const DeferredInit&) = delete;
 
  private:
   struct Guard;
@@ -35,12 +35,10 @@ class DeferredInit {
 
 // While alive, an operation of this thread that takes a deferred tensor throws
 // Error(kUsage): `who` uses it by name.
-class ForbidDeferred {
+class ForbidDeferred : NoCopy {
  public:
   explicit ForbidDeferred(std::string who);
   ~ForbidDeferred();
-  ForbidDeferred(const ForbidDeferred&) = delete;
-  ForbidDeferred& operator=(const ForbidDeferred&) = delete;
 
  private:
   const std::string who_;
@@ -62,12 +60,10 @@ void materialize(at::Tensor tensor);
 // Its end throws Error(kUsage) that lists all parameters and buffers that are deferred
 // still, or have elements that nothing wrote. It is silent where another exception is on
 // its way.
-class CheckInitialised {
+class CheckInitialised : NoCopy {
  public:
   explicit CheckInitialised(std::shared_ptr<torch::nn::Module> model);
   ~CheckInitialised() noexcept(false);
-  CheckInitialised(const CheckInitialised&) = delete;
-  CheckInitialised& operator=(const CheckInitialised&) = delete;
 
  private:
   const std::shared_ptr<torch::nn::Module> model_;

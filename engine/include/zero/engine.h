@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/no_copy.h"
 #include "offload/stored_values.h"
 #include "zero/options.h"
 #include "zero/ranks.h"
@@ -78,7 +79,7 @@ Traffic plan_traffic(torch::nn::Module& model, const Options& options, int world
 //
 // All calls but those marked "local" are collective: every rank makes them in the same
 // order. Not thread-safe.
-class Engine {
+class Engine : NoCopy {
  public:
   // Without `ranks` they are those of make_ranks(): of MPI if mpirun or srun started this
   // process, else this process alone. The module is kept and changed:
@@ -90,8 +91,6 @@ class Engine {
   // Gives full, unsharded memory back to nobody: parameters of the module are unusable
   // afterwards.
   ~Engine();
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
 
   // Run model->forward(args...) with the root unit gathered, and keep it gathered until
   // backward() if gradients are on. Tensor arguments are brought to device(), those of
@@ -216,12 +215,10 @@ class Engine {
   at::Tensor full_gradient(const std::string& fqn);
 
  private:
-  class ForwardScope {
+  class ForwardScope : NoCopy {
    public:
     explicit ForwardScope(Engine& engine);
     ~ForwardScope();
-    ForwardScope(const ForwardScope&) = delete;
-    ForwardScope& operator=(const ForwardScope&) = delete;
 
     // An argument as the model gets it: tensors in its type, others as they are.
     const at::Tensor& cast(const at::Tensor& argument);

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/no_copy.h"
+
 namespace zero {
 
 class Channel;
@@ -21,12 +23,10 @@ enum class ReduceOp { kSum, kMax, kMin };
 // data. The first failure ends the group: later calls throw it again.
 //
 // Not thread-safe: each thread that talks owns a duplicate().
-class Ranks {
+class Ranks : NoCopy {
  public:
   explicit Ranks(std::unique_ptr<Transport> transport);
   ~Ranks();
-  Ranks(const Ranks&) = delete;
-  Ranks& operator=(const Ranks&) = delete;
 
   int rank() const;
   int size() const;

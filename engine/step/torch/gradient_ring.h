@@ -15,7 +15,7 @@ namespace zero {
 
 // Where full gradients are laid out in the device's memory as the wire wants them: slots
 // of a few sizes, of each size taken in turn.
-class GradientRing {
+class GradientRing : NoCopy {
  public:
   struct Slot {
     std::byte* memory = nullptr;
@@ -25,8 +25,6 @@ class GradientRing {
 
   GradientRing(const UnitPlan& plan, const SlotPlan& slots, DType wire, Device& device);
   ~GradientRing();
-  GradientRing(const GradientRing&) = delete;
-  GradientRing& operator=(const GradientRing&) = delete;
 
   // The part's gradients (in layout order; undefined ones are zeros) in the slot that was
   // taken first. The compute stream waits until it is idle.

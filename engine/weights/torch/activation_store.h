@@ -34,11 +34,9 @@ class ActivationStore : public std::enable_shared_from_this<ActivationStore> {
 
  public:
   // Some inputs of one call. When it goes, their memory is free for others.
-  class Call {
+  class Call : NoCopy {
    public:
     ~Call();
-    Call(const Call&) = delete;
-    Call& operator=(const Call&) = delete;
 
     // Does input `i` go out? The others stay with the caller.
     bool has(size_t i) const { return entries_[i].copy != nullptr; }

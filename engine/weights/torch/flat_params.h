@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/no_copy.h"
 #include "engine/plan/flat_layout.h"
 
 namespace zero {
@@ -13,7 +14,7 @@ namespace zero {
 // point_to() makes them read and write that memory; release() takes it away: whoever
 // touches a released parameter gets an exception that names it. Views that autograd saved
 // see the memory that is current when they are read. No version counter moves.
-class FlatParams {
+class FlatParams : NoCopy {
  public:
   // `params` are changed: shape stays, type becomes `dtype`, memory, which will be of
   // `device`, is none until point_to(). They are in the order of the layout.
@@ -22,8 +23,6 @@ class FlatParams {
 
   // Whoever touches the parameters afterwards, also through autograd, gets an exception.
   ~FlatParams();
-  FlatParams(const FlatParams&) = delete;
-  FlatParams& operator=(const FlatParams&) = delete;
 
   void point_to(void* memory);  // layout.numel elements of dtype
   void release();

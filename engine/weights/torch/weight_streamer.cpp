@@ -93,7 +93,7 @@ void WeightStreamer::reshard(int index) {
 }
 
 void WeightStreamer::invalidate() {
-  assert(num_unsharded() == 0);
+  assert(std::ranges::none_of(units_, &UnitWeights::num_users));
   ring_->invalidate();
   root_->invalidate();
 }
@@ -137,11 +137,6 @@ void WeightStreamer::restore(int unit, const WeightWatch& watch) {
     values += part->bytes();
   }
   compute_.synchronize();
-}
-
-int WeightStreamer::num_unsharded() const {
-  return static_cast<int>(std::count_if(units_.begin(), units_.end(),
-                                        [](const auto& u) { return u.num_users > 0; }));
 }
 
 int64_t WeightStreamer::num_gathers() const {

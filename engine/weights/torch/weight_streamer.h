@@ -29,15 +29,13 @@ class WeightStreamer {
   enum class Direction { kForward, kBackward };
 
   // The scope in which a unit's full weights are there.
-  class Unsharded {
+  class Unsharded : NoCopy {
    public:
     Unsharded(WeightStreamer& weights, int unit, Direction direction)
         : weights_(weights), unit_(unit) {
       weights_.unshard(unit_, direction);
     }
     ~Unsharded() { weights_.reshard(unit_); }
-    Unsharded(const Unsharded&) = delete;
-    Unsharded& operator=(const Unsharded&) = delete;
 
    private:
     WeightStreamer& weights_;
@@ -65,7 +63,6 @@ class WeightStreamer {
   void restore(int unit, const WeightWatch& watch);
 
   bool is_in_place(int unit) const { return units_[unit].is_in_place; }
-  int num_unsharded() const;
   int64_t num_gathers() const;
   int64_t gathered_bytes() const;
   // For a trace: what a unit does on the compute stream until the end of the scope.
