@@ -86,13 +86,10 @@ EngineResources::EngineResources(std::shared_ptr<torch::nn::Module> module,
     out_stream = device->make_stream("copy out");
   shards = std::make_unique<ShardStore>(plan, memory, *device);
   if (memory.has_state_on_gpu()) kernels = make_shard_kernels(*device, options.norm);
-  updates = std::make_unique<UpdateQueue>(plan, memory, options, comm->rank(), *shards,
-                                          *device, kernels.get(), threads);
+  updates = std::make_unique<UpdateQueue>(workplace());
   updates->touch();
   pin_shards();
-  gradients =
-      std::make_unique<GradientShards>(plan, memory, options, *shards, *device, *comm,
-                                       reduce_stream(), kernels.get(), threads);
+  gradients = std::make_unique<GradientShards>(workplace(), reduce_stream());
 }
 
 EngineResources::~EngineResources() {

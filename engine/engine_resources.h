@@ -31,6 +31,9 @@ struct EngineResources {
   // Blocks until nothing of weights and gradients is on its way.
   void wait_for_streams() noexcept;
   Stream& reduce_stream() { return out_stream ? *out_stream : *comm_stream; }
+  Workplace workplace() {
+    return {plan, memory, options, *shards, *device, *comm, threads, kernels.get()};
+  }
   // On the compute stream.
   StreamClock::Span timed(Work work, std::string_view what) {
     return {device->clock(), device->compute_stream(), work, what};

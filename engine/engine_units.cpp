@@ -49,8 +49,8 @@ std::vector<UnitRole> roles_of(const UnitPlan& plan, const ScannedModel& model,
 
 EngineUnits::EngineUnits(EngineResources& of_engine)
     : own(of_engine),
-      weights(own.plan, own.memory, own.options, *own.shards, own.model.tensors,
-              *own.device, *own.comm, *own.comm_stream, own.updates->all_updated()),
+      weights(own.workplace(), own.model.tensors, *own.comm_stream,
+              own.updates->all_updated()),
       pass(own.plan, *own.gradients, weights) {
   if (own.options.offload_activations && !own.options.inference)
     activations = std::make_shared<ActivationStore>(*own.device, own.options);

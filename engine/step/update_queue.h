@@ -2,14 +2,8 @@
 #include <memory>
 #include <vector>
 
-#include "engine/device/device.h"
-#include "engine/plan/memory_plan.h"
-#include "engine/plan/unit_plan.h"
-#include "engine/step/shard_kernels.h"
-#include "engine/weights/shard_store.h"
-#include "offload/thread_pool.h"
+#include "engine/weights/workplace.h"
 #include "offload/update.h"
-#include "zero/options.h"
 
 namespace zero {
 
@@ -26,10 +20,7 @@ namespace zero {
 // keeps the weights alone, they follow their update in the same stream.
 class UpdateQueue {
  public:
-  // `kernels`: null where no state is on a GPU.
-  UpdateQueue(const UnitPlan& plan, const MemoryPlan& memory, const Options& options,
-              int rank, ShardStore& shards, Device& device, ShardKernels* kernels,
-              ThreadPool& threads);
+  explicit UpdateQueue(const Workplace& at);
 
   // Touch all shards with the threads that will sweep them, before anybody else does.
   void touch();
@@ -51,24 +42,20 @@ class UpdateQueue {
   void finish_before_compute();
 
  private:
-  void queue(int unit, int64_t step, double lr, float grad_factor);
-  void bring_weights(int unit);
-  void update(int unit, int64_t step, double lr, float grad_factor);
-  std::vector<Update> updates_of(int unit, int64_t step, double lr,
-                                 float grad_factor) const;
-  void add_part(int part, int64_t step, double lr, float grad_factor,
-                std::vector<Update>& updates) const;
+  // What all updates of a step have in common.
+  struct Values {
+    int64_t step = 1;
+    double lr = 0;
+    float grad_factor = 1;
+  };
 
-  const UnitPlan& plan_;
-  const std::vector<UnitHome> homes_;
-  const OptimizerOptions optimizer_;
-  const bool overlaps_;
-  const int rank_;
-  ShardStore& shards_;
-  Device& device_;
-  ShardKernels* const kernels_;
-  ThreadPool& threads_;
-  StreamClock& clock_;
+  void queue(int unit, const Values& values);
+  void bring_weights(int unit);
+  void update(int unit, const Values& values);
+  std::vector<Update> updates_of(int unit, const Values& values) const;
+  void add_part(int part, const Values& values, std::vector<Update>& updates) const;
+
+  const Workplace at_;
   std::vector<Event> updated_;  // of each unit
   Event on_host_, on_gpu_;
   // They go first: they use what is above.

@@ -149,9 +149,9 @@ std::vector<float> train_behind(const Options& options, const HostDeviceOptions&
   ThreadPool threads(1);
   std::vector<at::Tensor> params(kNumUnits);
   for (at::Tensor& param : params) param = torch::zeros({kNumel});
-  UpdateQueue updates(plan, memory, options, 0, shards, *device, nullptr, threads);
-  WeightStreamer weights(plan, memory, options, shards, params, *device, *comm, *stream,
-                         updates.all_updated());
+  const Workplace at{plan, memory, options, shards, *device, *comm, threads};
+  UpdateQueue updates(at);
+  WeightStreamer weights(at, params, *stream, updates.all_updated());
 
   HostStream& compute = as_host_stream(device->compute_stream());
   const auto run = [&](int unit, WeightStreamer::Direction direction,

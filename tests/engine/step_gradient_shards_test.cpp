@@ -81,8 +81,8 @@ class GradientShardsTest : public ::testing::Test {
   const std::shared_future<void> opened_ = open_.get_future().share();
   std::atomic<bool> is_marked_ = false;
   std::unique_ptr<Stream> stream_ = device_->make_stream("communication");
-  GradientShards gradients_{plan_,  memory_,  options_, shards_, *device_,
-                            *comm_, *stream_, nullptr,  threads_};
+  GradientShards gradients_{
+      {plan_, memory_, options_, shards_, *device_, *comm_, threads_}, *stream_};
 };
 
 TEST_F(GradientShardsTest, ASlotIsNotFilledWhileItsReductionReadsIt) {

@@ -33,11 +33,13 @@ class UpdateQueueTest : public ::testing::Test {
   const MemoryPlan memory = make_memory_plan(plan, options, 1);
   const std::unique_ptr<Device> device = make_host_device();
   ShardStore shards{plan, memory, *device};
+  const std::unique_ptr<Collectives> comm = make_lone_collectives();
   ThreadPool threads{1};
+  const Workplace at{plan, memory, options, shards, *device, *comm, threads};
 };
 
 TEST_F(UpdateQueueTest, UnitsFollowOneAnotherWhileTheCallerGoesOn) {
-  UpdateQueue queue(plan, memory, options, 0, shards, *device, nullptr, threads);
+  UpdateQueue queue(at);
   for (int p = 0; p < 3; ++p) std::fill_n(shards[p].grad, 8, 1.0f);
   set_delays({{"update", 300}});
   queue.begin(1, 0.5, 1);
@@ -54,7 +56,7 @@ TEST_F(UpdateQueueTest, UnitsFollowOneAnotherWhileTheCallerGoesOn) {
 
 TEST_F(UpdateQueueTest, ASerialOneIsDoneAtOnce) {
   options.overlap_updates = false;
-  UpdateQueue queue(plan, memory, options, 0, shards, *device, nullptr, threads);
+  UpdateQueue queue(at);
   for (int p = 0; p < 3; ++p) std::fill_n(shards[p].grad, 8, 1.0f);
   set_delays({{"update", 20}});
   queue.begin(1, 0.5, 1);
@@ -65,7 +67,7 @@ TEST_F(UpdateQueueTest, ASerialOneIsDoneAtOnce) {
 }
 
 TEST_F(UpdateQueueTest, AUnitWithoutAnUpdateIsReady) {
-  const UpdateQueue queue(plan, memory, options, 0, shards, *device, nullptr, threads);
+  const UpdateQueue queue(at);
   EXPECT_TRUE(queue.updated(2).query());
 }
 

@@ -56,7 +56,8 @@ class Streamed {
     std::vector<const Event*> ready;
     for (const auto& event : ready_) ready.push_back(event.get());
     weights_ = std::make_unique<WeightStreamer>(
-        plan_, memory_, options_, shards_, params_, *device_, *comm_, *stream_, ready);
+        Workplace{plan_, memory_, options_, shards_, *device_, *comm_, threads_}, params_,
+        *stream_, ready);
   }
   ~Streamed() { stream_->synchronize(); }
 
@@ -99,6 +100,7 @@ class Streamed {
   const std::unique_ptr<Device> device_;
   ShardStore shards_{plan_, memory_, *device_};
   const std::unique_ptr<Collectives> comm_ = make_one_rank()->make_collectives();
+  ThreadPool threads_{1};
   std::vector<at::Tensor> params_;
   std::vector<std::unique_ptr<Event>> ready_;
   std::vector<float> seen_;

@@ -34,29 +34,16 @@ bool adds_on_gpu_in_place(const MemoryPlan& memory) {
 
 }  // namespace
 
-GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
-                               const Options& options, ShardStore& shards, Device& device,
-                               Collectives& comm, Stream& stream, ShardKernels* kernels,
-                               ThreadPool& threads)
-    : plan_(plan),
-      wire_(options.reduce_dtype),
-      sum_order_(options.deterministic ? SumOrder::kTree : SumOrder::kAny),
-      memory_(memory),
-      rounds_(options.grad_dtype == DType::kBf16),
-      norm_type_(options.norm),
-      num_planned_passes_(options.micro_batches_per_rank),
-      shards_(shards),
-      device_(device),
-      comm_(comm),
+GradientShards::GradientShards(const Workplace& at, Stream& stream)
+    : at_(at),
+      wire_(at.options.reduce_dtype),
       stream_(stream),
-      threads_(threads),
-      kernels_(kernels),
-      gpu_sums_(adds_on_gpu_in_place(memory) ? device.compute_stream() : stream),
-      ring_(plan, memory.gradient_ring, options.reduce_dtype, device),
-      parts_(plan.parts.size(), PartState(options.norm)),
-      worker_(device.has_own_memory() ? device.make_worker("gradients") : nullptr),
+      gpu_sums_(adds_on_gpu_in_place(at.memory) ? at.device.compute_stream() : stream),
+      ring_(at.plan, at.memory.gradient_ring, wire_, at.device),
+      parts_(at.plan.parts.size(), PartState(at.options.norm)),
+      worker_(at.device.has_own_memory() ? at.device.make_worker("gradients") : nullptr),
       sums_(worker_ ? *worker_ : as_host_stream(stream)) {
-  if (memory.landing_bytes > 0) make_landings(memory.landing_bytes);
+  if (at.memory.landing_bytes > 0) make_landings(at.memory.landing_bytes);
   make_accumulation();
   for (size_t p = 0; p < parts_.size(); ++p)
     parts_[p].land = is_on_gpu(p) ? &GradientShards::land_on_gpu
@@ -65,12 +52,12 @@ GradientShards::GradientShards(const UnitPlan& plan, const MemoryPlan& memory,
 }
 
 void GradientShards::make_accumulation() {
-  if (memory_.accumulation_bytes > 0)
+  if (at_.memory.accumulation_bytes > 0)
     accumulation_ =
-        std::make_unique<HostArena>("accumulation", memory_.accumulation_bytes);
-  if (memory_.gpu_accumulation_bytes > 0)
-    gpu_accumulation_ = std::make_unique<DeviceArena>(device_, "accumulation",
-                                                      memory_.gpu_accumulation_bytes);
+        std::make_unique<HostArena>("accumulation", at_.memory.accumulation_bytes);
+  if (at_.memory.gpu_accumulation_bytes > 0)
+    gpu_accumulation_ = std::make_unique<DeviceArena>(at_.device, "accumulation",
+                                                      at_.memory.gpu_accumulation_bytes);
   if (!accumulation_ && !gpu_accumulation_) return;
   const auto array = [&](bool on_gpu, const std::string& name, int64_t numel) {
     if (!on_gpu) return accumulation_->allocate_array<float>(name, numel);
@@ -78,13 +65,14 @@ void GradientShards::make_accumulation() {
   };
   for (const bool on_gpu : {false, true}) {
     if (on_gpu ? gpu_accumulation_ != nullptr : accumulation_ != nullptr) {
-      scratch_[on_gpu] =
-          array(on_gpu, "scratch", largest_gradient_shard(plan_, memory_.homes, on_gpu));
+      scratch_[on_gpu] = array(
+          on_gpu, "scratch", largest_gradient_shard(at_.plan, at_.memory.homes, on_gpu));
     }
   }
   for (int p = 0; p < std::ssize(parts_); ++p) {
-    const PlannedPart& part = plan_.parts[p];
-    for (int level = 0; level < memory_.num_counter_levels && !part.is_frozen; ++level) {
+    const PlannedPart& part = at_.plan.parts[p];
+    for (int level = 0; level < at_.memory.num_counter_levels && !part.is_frozen;
+         ++level) {
       parts_[p].levels.push_back(array(is_on_gpu(p),
                                        part.tag + " level " + std::to_string(level),
                                        part.layout.shard_numel));
@@ -96,7 +84,7 @@ void GradientShards::make_landings(int64_t bytes) {
   landing_arena_ = std::make_unique<HostArena>("gradient landing", kNumLandings * bytes);
   for (int i = 0; i < kNumLandings; ++i)
     landings_.emplace_back().memory = landing_arena_->allocate("landing", bytes);
-  pinned_landings_.emplace(device_, landing_arena_->data(),
+  pinned_landings_.emplace(at_.device, landing_arena_->data(),
                            landing_arena_->capacity_bytes());
 }
 
@@ -112,7 +100,7 @@ at::Tensor take_grad(const at::Tensor& param) {
 }  // namespace
 
 void GradientShards::collect(int part, const std::vector<at::Tensor>& params) {
-  if (plan_.parts[part].is_frozen) return;
+  if (at_.plan.parts[part].is_frozen) return;
   const torch::NoGradGuard no_grad;
   std::vector<at::Tensor>& held = parts_[part].held;
   held.resize(params.size());
@@ -124,13 +112,13 @@ void GradientShards::collect(int part, const std::vector<at::Tensor>& params) {
 }
 
 void GradientShards::reduce(int part) {
-  if (plan_.parts[part].is_frozen || plan_.parts[part].layout.numel == 0) return;
+  if (at_.plan.parts[part].is_frozen || at_.plan.parts[part].layout.numel == 0) return;
   PartState& state = parts_[part];
   ++num_reductions_;
   reduced_bytes_ +=
-      (comm_.size() - 1) * plan_.parts[part].layout.shard_numel * size_of(wire_);
-  state.held.resize(plan_.parts[part].layout.params.size());
-  if (memory_.adds_in_place(plan_.parts[part].unit))
+      (at_.comm.size() - 1) * at_.plan.parts[part].layout.shard_numel * size_of(wire_);
+  state.held.resize(at_.plan.parts[part].layout.params.size());
+  if (at_.memory.adds_in_place(at_.plan.parts[part].unit))
     add_in_place(part);
   else
     push_pass(part, ring_.fill(part, state.held));
@@ -140,7 +128,7 @@ void GradientShards::reduce(int part) {
 
 // What goes into the part's sum, from its element `offset` on.
 Addition GradientShards::into_sum(size_t part, int64_t offset) const {
-  const PartShard& shard = shards_[part];
+  const PartShard& shard = at_.shards[part];
   Addition addition;
   if (shard.grad) addition.sum = shard.grad + offset;
   if (shard.grad_bf16) addition.sum_bf16 = shard.grad_bf16 + offset;
@@ -149,16 +137,16 @@ Addition GradientShards::into_sum(size_t part, int64_t offset) const {
 
 // After this addition the sum is the step's gradient.
 void GradientShards::finish_in(Addition& addition, PartState& state) const {
-  addition.rounds = rounds_;
+  addition.rounds = at_.options.grad_dtype == DType::kBf16;
   addition.norm = &state.norm;
 }
 
 // One rank: straight into the sum.
 void GradientShards::add_in_place(int part) {
   const torch::NoGradGuard no_grad;
-  const Trace::Span span("sum", plan_.parts[part].tag);
+  const Trace::Span span("sum", at_.plan.parts[part].tag);
   PartState& state = parts_[part];
-  const FlatLayout& layout = plan_.parts[part].layout;
+  const FlatLayout& layout = at_.plan.parts[part].layout;
   for (size_t i = 0; i < state.held.size(); ++i) {
     at::Tensor& grad = state.held[i];
     Addition addition = into_sum(part, layout.offsets[i]);
@@ -183,47 +171,47 @@ int64_t GradientShards::host_bytes() const {
 
 GradientNorm GradientShards::finish() {
   wait();
-  GradientNorm norm(norm_type_);
+  GradientNorm norm(at_.options.norm);
   // All have had as many passes: what a GPU has added up so far is of no use, either.
   std::vector<int> open;
   for (int p = 0; p < std::ssize(parts_); ++p) {
     if (needs_another_pass(p)) open.push_back(p);
   }
-  if (kernels_ && !open.empty()) kernels_->take_norm(gpu_sums_);
+  if (at_.kernels && !open.empty()) at_.kernels->take_norm(gpu_sums_);
   for (const int part : open) finish_part(part);
   if (!open.empty()) wait();
   for (const PartState& state : parts_) norm.merge(state.norm);
-  if (kernels_) norm.merge(kernels_->take_norm(gpu_sums_));
+  if (at_.kernels) norm.merge(at_.kernels->take_norm(gpu_sums_));
   forget();
   return norm;
 }
 
 // Where there were not as many passes as planned, the sum is read once more.
 bool GradientShards::needs_another_pass(int part) const {
-  const PlannedPart& planned = plan_.parts[part];
+  const PlannedPart& planned = at_.plan.parts[part];
   return !planned.is_frozen && planned.layout.numel > 0 &&
-         parts_[part].num_passes != num_planned_passes_;
+         parts_[part].num_passes != at_.options.micro_batches_per_rank;
 }
 
 void GradientShards::finish_part(int p) {
   PartState& state = parts_[p];
-  state.norm = GradientNorm(norm_type_);
+  state.norm = GradientNorm(at_.options.norm);
   if (!state.levels.empty()) return fold_levels(p, state.num_passes);
   Addition addition = into_sum(p);
   if (state.num_passes > 0) addition.left = addition.sum;
   finish_in(addition, state);
-  add(p, addition, plan_.parts[p].layout.shard_numel);
+  add(p, addition, at_.plan.parts[p].layout.shard_numel);
 }
 
 void GradientShards::wait() {
   stream_.synchronize();
   sums_.synchronize();
-  if (kernels_) gpu_sums_.synchronize();
+  if (at_.kernels) gpu_sums_.synchronize();
 }
 
 void GradientShards::discard() {
   wait();
-  if (kernels_) kernels_->take_norm(gpu_sums_);
+  if (at_.kernels) at_.kernels->take_norm(gpu_sums_);
   forget();
 }
 
@@ -231,19 +219,19 @@ void GradientShards::forget() {
   for (PartState& state : parts_) {
     state.num_passes = 0;
     state.held.clear();
-    state.norm = GradientNorm(norm_type_);
+    state.norm = GradientNorm(at_.options.norm);
   }
 }
 
 void GradientShards::push_pass(int part, GradientRing::Slot& slot) {
   PartState& state = parts_[part];
-  const PlannedPart& planned = plan_.parts[part];
-  device_.compute_stream().record(collected_);
+  const PlannedPart& planned = at_.plan.parts[part];
+  at_.device.compute_stream().record(collected_);
   stream_.wait(collected_);
-  const StreamClock::Span span(device_.clock(), stream_, Work::kGradients, "reduce",
+  const StreamClock::Span span(at_.device.clock(), stream_, Work::kGradients, "reduce",
                                planned.tag);
   (this->*state.land)(part, slot.memory, of_next_pass(part));
-  device_.poison(slot.memory, slot.bytes, stream_);
+  at_.device.poison(slot.memory, slot.bytes, stream_);
   stream_.record(slot.idle);
   if (!state.levels.empty()) carry(part);
 }
@@ -268,7 +256,7 @@ void GradientShards::land_on_host(int part, void* full, Addition addition) {
   SummedPiece add_piece;
   if (!is_done_there(addition)) {
     addition.right = target;
-    add_piece = [=, &planned = plan_.parts[part]](int64_t begin, int64_t end) {
+    add_piece = [=, &planned = at_.plan.parts[part]](int64_t begin, int64_t end) {
       const Trace::Span span("sum", planned.tag);
       add_up(addition, begin, end, this_thread());
     };
@@ -282,13 +270,13 @@ void GradientShards::land_by_worker(int part, void* full, Addition addition) {
   landings_.splice(landings_.end(), landings_, landings_.begin());
   Landing& landing = landings_.back();
   stream_.wait(landing.added);
-  if (comm_.size() > 1) {
+  if (at_.comm.size() > 1) {
     auto* const landed = reinterpret_cast<float*>(landing.memory);
     sum_over_ranks(part, full, landed);
     addition.right = landed;
   } else {
     stream_.copy(landing.memory, full,
-                 plan_.parts[part].layout.shard_numel * size_of(wire_));
+                 at_.plan.parts[part].layout.shard_numel * size_of(wire_));
     point_to(addition, landing.memory);
   }
   stream_.record(landing.arrived);
@@ -299,7 +287,7 @@ void GradientShards::land_by_worker(int part, void* full, Addition addition) {
 
 // What ranks have summed, or one rank's gradient as it lies there, by kernels.
 void GradientShards::land_on_gpu(int part, void* full, Addition addition) {
-  if (comm_.size() > 1) {
+  if (at_.comm.size() > 1) {
     float* const target = lands_in_sum(addition) ? addition.sum : scratch_of(part);
     sum_over_ranks(part, full, target);
     if (is_done_there(addition)) return;
@@ -312,9 +300,10 @@ void GradientShards::land_on_gpu(int part, void* full, Addition addition) {
 
 void GradientShards::sum_over_ranks(int part, void* full, float* shard,
                                     const SummedPiece& then) {
-  const PlannedPart& planned = plan_.parts[part];
-  comm_.reduce_scatter(full, shard, planned.layout.shard_numel, wire_, sum_order_,
-                       planned.tag, stream_, then);
+  const PlannedPart& planned = at_.plan.parts[part];
+  const SumOrder order = at_.options.deterministic ? SumOrder::kTree : SumOrder::kAny;
+  at_.comm.reduce_scatter(full, shard, planned.layout.shard_numel, wire_, order,
+                          planned.tag, stream_, then);
 }
 
 // As it is on the wire.
@@ -327,7 +316,7 @@ void GradientShards::point_to(Addition& addition, const void* gradient) const {
 
 // On a thread of its own: the training thread needs its cores. Or by the GPU.
 void GradientShards::queue_sum(int part, const Addition& addition) {
-  const PlannedPart& planned = plan_.parts[part];
+  const PlannedPart& planned = at_.plan.parts[part];
   if (is_on_gpu(part)) return add(part, addition, planned.layout.shard_numel);
   sums_.enqueue([=, &planned] {
     const Trace::Span span("sum", planned.tag);
@@ -338,9 +327,9 @@ void GradientShards::queue_sum(int part, const Addition& addition) {
 // At once, where nothing is queued; a GPU in its turn.
 void GradientShards::add(int part, const Addition& addition, int64_t numel) {
   if (is_on_gpu(part))
-    kernels_->add_up(addition, numel, gpu_sums_);
+    at_.kernels->add_up(addition, numel, gpu_sums_);
   else
-    add_up(addition, 0, numel, threads_);
+    add_up(addition, 0, numel, at_.threads);
 }
 
 // The counter is one pass further.
@@ -352,7 +341,7 @@ void GradientShards::carry(int part) {
     queue_sum(part, {.left = state.levels[level], .right = scratch, .sum = scratch});
   if (level > 0)
     sums_of(part).copy(state.levels[level], scratch,
-                       plan_.parts[part].layout.shard_numel * 4);
+                       at_.plan.parts[part].layout.shard_numel * 4);
   if (completes(state)) fold_levels(part, state.num_passes + 1);
 }
 

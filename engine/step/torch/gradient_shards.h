@@ -5,12 +5,11 @@
 #include <optional>
 #include <vector>
 
-#include "engine/comm/collectives.h"
 #include "engine/device/device_arena.h"
 #include "engine/step/addition.h"
 #include "engine/step/shard_kernels.h"
 #include "engine/step/torch/gradient_ring.h"
-#include "engine/weights/shard_store.h"
+#include "engine/weights/workplace.h"
 
 namespace zero {
 
@@ -30,10 +29,7 @@ namespace zero {
 // takes its norm; where there are fewer or more, finish() reads the sums once more.
 class GradientShards {
  public:
-  // `kernels`: null where no state is on a GPU.
-  GradientShards(const UnitPlan& plan, const MemoryPlan& memory, const Options& options,
-                 ShardStore& shards, Device& device, Collectives& comm, Stream& stream,
-                 ShardKernels* kernels, ThreadPool& threads);
+  GradientShards(const Workplace& at, Stream& stream);
 
   // Add the .grad of the part's parameters (in layout order) to this pass's gradient, and
   // clear them. Frozen parts have none: nothing happens.
@@ -72,7 +68,7 @@ class GradientShards {
 
   void make_accumulation();
   void make_landings(int64_t bytes);
-  bool is_on_gpu(int part) const { return shards_[part].gpu != nullptr; }
+  bool is_on_gpu(int part) const { return at_.shards[part].gpu != nullptr; }
   float* scratch_of(int part) const { return scratch_[is_on_gpu(part)]; }
   Stream& sums_of(int part) { return is_on_gpu(part) ? gpu_sums_ : sums_; }
   void add_in_place(int part);
@@ -94,22 +90,12 @@ class GradientShards {
   void forget();
   bool needs_another_pass(int part) const;
   bool completes(const PartState& state) const {
-    return state.num_passes + 1 == num_planned_passes_;
+    return state.num_passes + 1 == at_.options.micro_batches_per_rank;
   }
 
-  const UnitPlan& plan_;
+  const Workplace at_;
   const DType wire_;
-  const SumOrder sum_order_;
-  const MemoryPlan memory_;
-  const bool rounds_;  // the finished gradient, to bf16
-  const NormType norm_type_;
-  const int64_t num_planned_passes_;
-  ShardStore& shards_;
-  Device& device_;
-  Collectives& comm_;
   Stream& stream_;
-  ThreadPool& threads_;
-  ShardKernels* const kernels_;
   Stream& gpu_sums_;  // where a GPU adds
   GradientRing ring_;
   std::vector<PartState> parts_;

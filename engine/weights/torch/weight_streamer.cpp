@@ -24,44 +24,38 @@ bool has_values(const at::Tensor& param, const std::byte* values, Stream& comput
 
 }  // namespace
 
-WeightStreamer::WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory,
-                               const Options& options, ShardStore& shards,
-                               const std::vector<at::Tensor>& params, Device& device,
-                               Collectives& comm, Stream& stream,
-                               const std::vector<const Event*>& ready)
-    : num_prefetch_(options.prefetch),
-      compute_(device.compute_stream()),
-      clock_(device.clock()),
-      units_(plan.units.size()),
-      ring_(std::make_unique<GatherRing>(device, comm, stream, "gather ring",
-                                         memory.gather_ring)),
-      root_(std::make_unique<GatherRing>(device, comm, stream, "root weights",
-                                         memory.root_weights)) {
+WeightStreamer::WeightStreamer(const Workplace& at, const std::vector<at::Tensor>& params,
+                               Stream& stream, const std::vector<const Event*>& ready)
+    : num_prefetch_(at.options.prefetch),
+      compute_(at.device.compute_stream()),
+      clock_(at.device.clock()),
+      units_(at.plan.units.size()),
+      ring_(at.device, at.comm, stream, "gather ring", at.memory.gather_ring),
+      root_(at.device, at.comm, stream, "root weights", at.memory.root_weights) {
   // The model is touched last: until here, what fails leaves it as it was.
   for (size_t u = 0; u < units_.size(); ++u) {
     units_[u].source.unit = static_cast<int>(u);
     units_[u].source.ready = ready[u];
-    units_[u].is_in_place = memory.homes[u].in_place;
+    units_[u].is_in_place = at.memory.homes[u].in_place;
   }
-  for (size_t p = 0; p < plan.parts.size(); ++p) {
-    const PlannedPart& part = plan.parts[p];
+  for (size_t p = 0; p < at.plan.parts.size(); ++p) {
+    const PlannedPart& part = at.plan.parts[p];
     std::vector<at::Tensor> of_part;
     for (const int param : part.params) of_part.push_back(params[param]);
     parts_.push_back(std::make_unique<FlatParams>(part.layout, std::move(of_part),
                                                   scalar_type(part.dtype),
-                                                  tensor_device(device.gpu_index())));
+                                                  tensor_device(at.device.gpu_index())));
     if (part.layout.numel == 0) {  // nothing to gather, nothing to release
       parts_.back()->point_to(nullptr);
       continue;
     }
     UnitWeights& unit = units_[part.unit];
     unit.parts.push_back(parts_.back().get());
-    unit.source.parts.push_back(
-        {shards[p].weights(), part.layout.shard_numel * size_of(part.dtype), part.tag});
+    unit.source.parts.push_back({at.shards[p].weights(),
+                                 part.layout.shard_numel * size_of(part.dtype),
+                                 part.tag});
   }
 }
-
-WeightStreamer::~WeightStreamer() = default;
 
 void WeightStreamer::unshard(int index, Direction direction) {
   UnitWeights& unit = units_[index];
@@ -94,8 +88,8 @@ void WeightStreamer::reshard(int index) {
 
 void WeightStreamer::invalidate() {
   assert(std::ranges::none_of(units_, &UnitWeights::num_users));
-  ring_->invalidate();
-  root_->invalidate();
+  ring_.invalidate();
+  root_.invalidate();
 }
 
 WeightWatch WeightStreamer::watch(int unit, bool compares_values) const {
@@ -140,11 +134,11 @@ void WeightStreamer::restore(int unit, const WeightWatch& watch) {
 }
 
 int64_t WeightStreamer::num_gathers() const {
-  return ring_->num_gathers() + root_->num_gathers();
+  return ring_.num_gathers() + root_.num_gathers();
 }
 
 int64_t WeightStreamer::gathered_bytes() const {
-  return ring_->gathered_bytes() + root_->gathered_bytes();
+  return ring_.gathered_bytes() + root_.gathered_bytes();
 }
 
 // The next units in module order, or the previous ones in backward. The root comes first
@@ -155,7 +149,7 @@ void WeightStreamer::prefetch_after(int index, Direction direction) {
   for (int next = index + step;
        left > 0 && next > 0 && next < static_cast<int>(units_.size()); next += step) {
     if (units_[next].parts.empty() || units_[next].is_in_place) continue;
-    ring_->prefetch(units_[next].source);
+    ring_.prefetch(units_[next].source);
     --left;
   }
 }

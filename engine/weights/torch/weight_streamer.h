@@ -4,11 +4,9 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/plan/memory_plan.h"
-#include "engine/plan/unit_plan.h"
 #include "engine/weights/gather_ring.h"
-#include "engine/weights/shard_store.h"
 #include "engine/weights/torch/flat_params.h"
+#include "engine/weights/workplace.h"
 
 namespace zero {
 
@@ -44,11 +42,8 @@ class WeightStreamer {
 
   // `params`: of each ParamDescription of the plan; they are changed. `ready`: of each
   // unit, reached when its shards have their values.
-  WeightStreamer(const UnitPlan& plan, const MemoryPlan& memory, const Options& options,
-                 ShardStore& shards, const std::vector<at::Tensor>& params,
-                 Device& device, Collectives& comm, Stream& stream,
-                 const std::vector<const Event*>& ready);
-  ~WeightStreamer();
+  WeightStreamer(const Workplace& at, const std::vector<at::Tensor>& params,
+                 Stream& stream, const std::vector<const Event*>& ready);
 
   // Nested calls are counted: the unit stays until the last reshard().
   void unshard(int unit, Direction direction);
@@ -82,15 +77,15 @@ class WeightStreamer {
   };
 
   void prefetch_after(int unit, Direction direction);
-  GatherRing& ring_of(int unit) { return unit == 0 ? *root_ : *ring_; }
+  GatherRing& ring_of(int unit) { return unit == 0 ? root_ : ring_; }
 
   const int num_prefetch_;
   Stream& compute_;
   StreamClock& clock_;
   std::vector<std::unique_ptr<FlatParams>> parts_;
   std::vector<UnitWeights> units_;
-  std::unique_ptr<GatherRing> ring_;  // of all units but the root
-  std::unique_ptr<GatherRing> root_;  // one slot
+  GatherRing ring_;  // of all units but the root
+  GatherRing root_;  // one slot
 };
 
 }  // namespace zero

@@ -1,0 +1,26 @@
+#pragma once
+#include "engine/comm/collectives.h"
+#include "engine/device/device.h"
+#include "engine/plan/memory_plan.h"
+#include "engine/plan/unit_plan.h"
+#include "engine/weights/shard_store.h"
+#include "offload/thread_pool.h"
+#include "zero/options.h"
+
+namespace zero {
+
+class ShardKernels;
+
+// What weights, gradients and updates work with; it outlives them.
+struct Workplace {
+  const UnitPlan& plan;
+  const MemoryPlan& memory;
+  const Options& options;
+  ShardStore& shards;
+  Device& device;
+  Collectives& comm;
+  ThreadPool& threads;
+  ShardKernels* kernels = nullptr;  // null where no state is on a GPU
+};
+
+}  // namespace zero
