@@ -7,7 +7,6 @@
 #include "engine/comm/nccl.h"
 #include "engine/device/gpu.h"
 #include "engine/device/host_device.h"
-#include "engine/device/torch/compute_type.h"
 #include "engine/options/check_options.h"
 #include "engine/plan/pinned_ranges.h"
 #include "engine/weights/torch/flat_params.h"

@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <vector>
 
 #include "engine/comm/choose_gpu.h"
 #include "engine/comm/collectives.h"
@@ -36,7 +35,7 @@ struct EngineResources {
   }
   // On the compute stream.
   StreamClock::Span timed(Work work, std::string_view what) {
-    return {device->clock(), device->compute_stream(), work, what};
+    return device->timed(device->compute_stream(), work, what);
   }
   c10::Device torch_device() const { return tensor_device(device->gpu_index()); }
   // What this rank may take of its GPU; 0: what there is.

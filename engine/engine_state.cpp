@@ -1,5 +1,4 @@
 // Parameters, gradients and buffers as others see them: whole, or this rank's share.
-#include <algorithm>
 #include <optional>
 
 #include "engine/device/torch/compute_type.h"
@@ -18,14 +17,6 @@ void require_shape(const std::string& what, const std::string& fqn,
               "found " + (value.defined() ? c10::str(value.sizes()) : "nothing") +
                   ", expected " + c10::str(shape));
 }
-
-}  // namespace
-
-ShardView Engine::local_shard(const std::string& fqn) {
-  return shards()[impl_->values.find(fqn)];
-}
-
-namespace {
 
 // What an engine decides before it allocates anything.
 struct Plans {
@@ -167,6 +158,10 @@ at::Tensor Engine::full_gradient(const std::string& fqn) {
     refuse("full_gradient() without backward()", "call backward() first");
   step.finish_gradients();
   return values.gather_full(param, &PartShard::gradients).mul(step.mean_factor());
+}
+
+ShardView Engine::local_shard(const std::string& fqn) {
+  return shards()[impl_->values.find(fqn)];
 }
 
 bool Engine::awaits_values() const { return impl_->values.are_awaited(); }

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "engine/device/torch_memory.h"
+#include "engine/device/gpu.h"
 
 namespace zero {
 namespace {

@@ -3,7 +3,6 @@
 #include <fstream>
 #include <mutex>
 
-#include "engine/comm/transport.h"
 #include "engine/device/host_device.h"
 #include "engine/watch/activity.h"
 #include "zero/errors.h"

@@ -1,11 +1,9 @@
 #include "engine/comm/choose_gpu.h"
 
-#include <functional>
 #include <map>
 #include <sstream>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/processes.h"
 #include "engine/comm/agreement.h"
@@ -120,37 +118,6 @@ std::pair<View, int> find(DeviceChoice device, Ranks& ranks) {
   return {std::move(mine), index};
 }
 
-// How many ranks each GPU has, and may have.
-class Loads {
- public:
-  Loads(int num_ranks, int num_gpus)
-      : ranks_of_(num_gpus),
-        least_(num_ranks / num_gpus),
-        num_fuller_(num_ranks % num_gpus) {}
-
-  // The first of those that have fewest, and may have another rank; -1: none.
-  int take(const std::function<bool(int gpu)>& suits) {
-    int best = -1;
-    for (int gpu = 0; gpu < std::ssize(ranks_of_); ++gpu) {
-      if (suits(gpu) && has_room(gpu) && (best < 0 || ranks_of_[gpu] < ranks_of_[best]))
-        best = gpu;
-    }
-    if (best < 0) return best;
-    if (ranks_of_[best] == least_) --num_fuller_;
-    ++ranks_of_[best];
-    return best;
-  }
-
- private:
-  bool has_room(int gpu) const {
-    return ranks_of_[gpu] < least_ || (ranks_of_[gpu] == least_ && num_fuller_ > 0);
-  }
-
-  std::vector<int> ranks_of_;
-  const int least_;
-  int num_fuller_;  // so many may have one more than that
-};
-
 }  // namespace
 
 int find_gpu(DeviceChoice device, Ranks& ranks) { return find(device, ranks).second; }
@@ -204,13 +171,25 @@ UnitMemory expected_unit_memory(const Options& options, int world_size) {
 
 std::vector<int> deal_gpus(const std::vector<int>& rank_nodes,
                            const std::vector<int>& gpu_nodes) {
-  Loads loads(static_cast<int>(rank_nodes.size()), static_cast<int>(gpu_nodes.size()));
-  std::vector<int> gpus;
-  for (const int node : rank_nodes)
-    gpus.push_back(
-        loads.take([&](int gpu) { return node >= 0 && gpu_nodes[gpu] == node; }));
-  for (int& gpu : gpus) {
-    if (gpu < 0) gpu = loads.take([](int) { return true; });
+  const auto num_ranks = static_cast<int>(rank_nodes.size());
+  const auto num_gpus = static_cast<int>(gpu_nodes.size());
+  const int least = num_ranks / num_gpus;  // ranks of a GPU, and of some one more
+  int num_fuller = num_ranks % num_gpus;
+  std::vector<int> ranks_of(num_gpus), gpus(num_ranks, -1);
+  for (const bool only_near : {true, false}) {
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      if (gpus[rank] >= 0) continue;
+      // The first of those that have fewest, and may have another rank.
+      int& best = gpus[rank];
+      for (int gpu = 0; gpu < num_gpus; ++gpu) {
+        const bool is_near = rank_nodes[rank] >= 0 && gpu_nodes[gpu] == rank_nodes[rank];
+        const bool has_room =
+            ranks_of[gpu] < least || (ranks_of[gpu] == least && num_fuller > 0);
+        if ((only_near && !is_near) || !has_room) continue;
+        if (best < 0 || ranks_of[gpu] < ranks_of[best]) best = gpu;
+      }
+      if (best >= 0 && ranks_of[best]++ == least) --num_fuller;
+    }
   }
   return gpus;
 }

@@ -5,10 +5,9 @@
 namespace zero {
 namespace {
 
-using Make = decltype(&zero_make_nccl_collectives);
-
-Make find_make() {
-  return reinterpret_cast<Make>(find_in_gpu_library("zero_make_nccl_collectives"));
+auto* find_make() {
+  return find_in_gpu_library<decltype(zero_make_nccl_collectives)>(
+      "zero_make_nccl_collectives");
 }
 
 }  // namespace

@@ -1,11 +1,12 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/no_copy.h"
 #include "engine/device/stream_clock.h"
@@ -27,12 +28,23 @@ class Point : NoCopy {
 // of the wait. An event that was never recorded counts as reached. From any thread.
 class Event {
  public:
-  bool query() const;
-  void synchronize() const;  // as Point::wait()
+  bool query() const {
+    const auto point = latest();
+    return !point || point->is_reached();
+  }
+  void synchronize() const {  // as Point::wait()
+    if (const auto point = latest()) point->wait();
+  }
 
   // What streams do with it. Null: never recorded.
-  std::shared_ptr<const Point> latest() const;
-  void renew(std::shared_ptr<const Point> point);
+  std::shared_ptr<const Point> latest() const {
+    const std::lock_guard lock(mutex_);
+    return latest_;
+  }
+  void renew(std::shared_ptr<const Point> point) {
+    const std::lock_guard lock(mutex_);
+    latest_ = std::move(point);
+  }
 
  private:
   mutable std::mutex mutex_;
@@ -98,8 +110,12 @@ class Device : NoCopy {
   };
   virtual Copied copied() const = 0;
 
-  // Of what its streams and workers are at.
+  // Of what its streams and workers are at; and what one is at until the scope ends.
   StreamClock& clock() { return clock_; }
+  StreamClock::Span timed(Stream& stream, Work work, std::string_view what,
+                          std::string_view whom = {}) {
+    return {clock_, stream, work, what, whom};
+  }
 
   // Lets streams of the device copy from and to this memory of the host without the
   // host's help, until unpin(). Copies of other memory of the host may wait for it.

@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
@@ -70,10 +70,14 @@ void* load_library() {
 }
 
 const GpuLibrary& find_entry() {
-  const auto entry = reinterpret_cast<decltype(&zero_gpu_library)>(
-      find_in_gpu_library("zero_gpu_library"));
+  auto* const entry = find_in_gpu_library<decltype(zero_gpu_library)>("zero_gpu_library");
   if (!entry) refuse("that is of another program", kLibrary, "build both anew");
   return *entry();
+}
+
+void limit_to(int index, double fraction) {
+  find_in_gpu_library<decltype(zero_limit_torch_memory)>("zero_limit_torch_memory")(
+      index, std::clamp(fraction, 0.0, 1.0));
 }
 
 const GpuLibrary& gpu_library() {
@@ -100,6 +104,18 @@ GpuMemory memory_of_gpu(int index) { return gpu_library().memory_of(index); }
 int numa_node_of_gpu(int index) { return gpu_library().numa_node_of(index); }
 
 std::string describe_gpu(int index) { return gpu_library().describe(index); }
+
+void limit_torch_memory(int index, int64_t bytes) {
+  limit_to(index,
+           static_cast<double>(bytes) / static_cast<double>(memory_of_gpu(index).total));
+}
+void unlimit_torch_memory(int index) noexcept {
+  try {
+    limit_to(index, 1);
+  } catch (const std::exception&) {
+    // the GPU is gone, and with it what was limited
+  }
+}
 
 std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options) {
   const int count = num_gpus();

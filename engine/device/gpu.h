@@ -19,6 +19,15 @@ std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options = {});
 // A function of the library that knows GPUs, by its name in C; null if it has none such.
 // Throws what num_gpus() throws.
 void* find_in_gpu_library(const char* name);
+template <class Function>
+Function* find_in_gpu_library(const char* name) {
+  return reinterpret_cast<Function*>(find_in_gpu_library(name));
+}
+
+// Let LibTorch allocate so many bytes on GPU `index` and no more: it throws
+// c10::OutOfMemoryError then. For the whole process.
+void limit_torch_memory(int index, int64_t bytes);
+void unlimit_torch_memory(int index) noexcept;
 
 // What libzero_cuda.so offers: it is loaded only when a GPU is there, so that nobody else
 // pays for CUDA's libraries.
@@ -36,3 +45,5 @@ struct GpuLibrary {
 
 // The first symbol of it that is asked for.
 extern "C" const zero::GpuLibrary* zero_gpu_library();
+// Lets LibTorch have a fraction of the GPU's memory.
+extern "C" void zero_limit_torch_memory(int index, double fraction);

@@ -110,12 +110,12 @@ class WorkerStream final : public NamedStream {
   }
 
   void enqueue(std::function<void()> operation) override {
-    push({std::move(operation), nullptr, nullptr});
+    push([this, operation = std::move(operation)] { run(operation); });
   }
   void record(Event& event) override {
     const auto point = std::make_shared<HostPoint>(name_);
     event.renew(point);
-    push({nullptr, point, nullptr});
+    push([this, point] { point->reach(failure_); });
   }
   void wait(const Event& event) override {
     // Now: a later record() is none of our business.
@@ -123,7 +123,7 @@ class WorkerStream final : public NamedStream {
   }
   std::shared_ptr<const Stamp> stamp() override {
     const auto stamp = std::make_shared<HostStamp>();
-    push({nullptr, nullptr, stamp});
+    push([stamp] { stamp->reach(); });
     return stamp;
   }
   void synchronize() override {
@@ -133,13 +133,9 @@ class WorkerStream final : public NamedStream {
   }
 
  private:
-  // Either work, which a failed stream skips, or a recorded point or a stamp, which it
-  // still completes. An empty item asks the worker to end.
-  struct Item {
-    std::function<void()> operation;
-    std::shared_ptr<HostPoint> point;
-    std::shared_ptr<HostStamp> stamp;
-  };
+  // A failed stream skips work, and still completes points and stamps. Where there is no
+  // item the worker ends.
+  using Item = std::function<void()>;
 
   void push(Item item) {
     std::lock_guard lock(mutex_);
@@ -156,18 +152,7 @@ class WorkerStream final : public NamedStream {
   }
 
   void work() {
-    for (;;) {
-      const Item item = pop();
-      if (item.point) {
-        item.point->reach(failure_);
-      } else if (item.stamp) {
-        item.stamp->reach();
-      } else if (item.operation) {
-        run(item.operation);
-      } else {
-        return;
-      }
-    }
+    while (const Item item = pop()) item();
   }
 
   void run(const std::function<void()>& operation) {

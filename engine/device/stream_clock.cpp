@@ -56,26 +56,12 @@ bool StreamClock::is_over(const Entry& entry) {
   const std::optional<int64_t> begin = entry.begin->ns();
   if (!begin) return true;
   const double seconds = static_cast<double>(*end - *begin) * 1e-9;
-  switch (entry.work) {
-    case Work::kRunning:
-      seconds_.compute += seconds;
-      break;
-    case Work::kWaiting:
-      seconds_.compute -= seconds;
-      seconds_.waiting += seconds;
-      break;
-    case Work::kWeights:
-      seconds_.weights += seconds;
-      break;
-    case Work::kGradients:
-      seconds_.gradients += seconds;
-      break;
-    case Work::kOptimizer:
-      seconds_.optimizer += seconds;
-      break;
-    case Work::kPart:
-      break;
-  }
+  if (entry.work == Work::kRunning) seconds_.compute += seconds;
+  if (entry.work == Work::kWaiting) seconds_.compute -= seconds;
+  if (entry.work == Work::kWaiting) seconds_.waiting += seconds;
+  if (entry.work == Work::kWeights) seconds_.weights += seconds;
+  if (entry.work == Work::kGradients) seconds_.gradients += seconds;
+  if (entry.work == Work::kOptimizer) seconds_.optimizer += seconds;
   if (!entry.lane.empty()) Trace::add(entry.lane, {entry.name, *begin, *end});
   return true;
 }

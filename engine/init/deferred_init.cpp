@@ -87,6 +87,8 @@ class Arguments {
         base_(stack.size() - schema_.arguments().size()) {}
 
   size_t size() const { return schema_.arguments().size(); }
+  auto begin() { return stack_.begin() + static_cast<std::ptrdiff_t>(base_); }
+  auto end() { return stack_.end(); }
   c10::IValue& operator[](size_t i) { return stack_[base_ + i]; }
   const c10::Argument& declared(size_t i) const { return schema_.arguments()[i]; }
   c10::IValue named(const std::string& name) {
@@ -95,12 +97,8 @@ class Arguments {
     }
     return {};
   }
-  template <class Holds>
-  bool any(const Holds& holds) {
-    for (size_t i = 0; i < size(); ++i) {
-      if (holds((*this)[i])) return true;
-    }
-    return false;
+  bool any(bool (*holds)(const c10::IValue&)) {
+    return std::any_of(begin(), end(), holds);
   }
   std::vector<at::Tensor> written() {
     std::vector<at::Tensor> tensors;
@@ -163,14 +161,6 @@ bool is_on_cpu(Arguments& arguments) {
   return !device.isDevice() || device.toDevice().is_cpu();
 }
 
-std::shared_ptr<RecordedValue> new_value(const at::Tensor& geometry) {
-  auto value = std::make_shared<RecordedValue>();
-  value->variable = std::make_shared<RecordedVariable>();
-  value->num_bytes = geometry.storage().nbytes();
-  value->is_floating = geometry.is_floating_point();
-  return value;
-}
-
 void run_factory(const c10::OperatorHandle& op, Arguments& arguments) {
   const c10::IValue value = arguments.named("fill_value");
   const at::Tensor meta = run_on_meta(op, arguments).value().back().toTensor();
@@ -222,10 +212,8 @@ void record_change(const c10::OperatorHandle& op, Arguments& arguments) {
   note_draw(*call, recorded_value(written.front())->variable);
   for (size_t place = 0; place < written.size(); ++place) {
     const ValuePtr before = recorded_value(written[place]);
-    auto after = std::make_shared<RecordedValue>();
-    after->variable = before->variable;
-    after->num_bytes = before->num_bytes;
-    after->is_floating = before->is_floating;
+    auto after = std::make_shared<RecordedValue>(*before);
+    after->memory = nullptr;
     after->call = call;
     after->place = place;
     after->before = before;

@@ -109,9 +109,7 @@ std::optional<FirstValues> known_values(const ScannedModel& model, size_t param,
 
 InitEntry entry_of(const at::Tensor& buffer, const std::string& fqn,
                    const std::string& who) {
-  InitEntry entry = InitEntry::of(fqn, who);
-  entry.is_buffer = true;
-  entry.numel = buffer.numel();
+  InitEntry entry{.fqn = fqn, .is_buffer = true, .who = who, .numel = buffer.numel()};
   const at::Tensor values = buffer.cpu().reshape({-1});
   const at::Tensor numbers = values.to(at::kDouble);
   const at::Tensor finite = numbers.masked_select(numbers.isfinite());
@@ -178,7 +176,7 @@ std::vector<InitEntry> fill_shards(const ScannedModel& model, const UnitPlan& pl
         continue;
       }
       writer.write(i, values->set);
-      entries[i] = InitEntry::of(fqn, values->who, values->distribution);
+      entries[i] = {.fqn = fqn, .who = values->who, .distribution = values->distribution};
     }
     if (!unknown.empty()) refuse_unknown(unknown);
     if (which.empty()) functions.run_rest();  // they may write what has memory
@@ -189,7 +187,7 @@ std::vector<InitEntry> fill_shards(const ScannedModel& model, const UnitPlan& pl
     const std::string& fqn = model.params[i].fqn;
     const at::Tensor own = model.tensors[i].detach().to(at::kCPU, at::kFloat);
     writer.write(i, copier_of(from_rank_0(own, fqn, ranks)));
-    entries[i] = InitEntry::of(fqn, "rank 0");
+    entries[i] = {.fqn = fqn, .who = "rank 0"};
   }
   writer.finish(which, entries, ranks);
   if (!options.init_report) return {};

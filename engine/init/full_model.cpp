@@ -29,12 +29,6 @@ void require_memory(const ScannedModel& model, int rank, const std::string& sour
   }
 }
 
-// Elements of a flat parameter from `begin` on, as fp32 of the host.
-void read(const at::Tensor& flat, int64_t begin, std::span<float> to) {
-  const int64_t numel = std::ssize(to);
-  at::from_blob(to.data(), {numel}, at::kFloat).copy_(flat.narrow(0, begin, numel));
-}
-
 // Let `get(param, begin, values)` set one piece of the model's parameters after the
 // other, of which `use(param, begin, values)` makes something.
 template <class Get, class Use>
@@ -51,19 +45,15 @@ void for_each_piece(const ScannedModel& model, Get get, const Use& use) {
   }
 }
 
-// What get() above is on a rank that has memory for all.
-class OwnValues {
- public:
-  explicit OwnValues(const ScannedModel& model) : model_(model) {}
-  void operator()(size_t param, int64_t begin, std::span<float> values) {
-    if (begin == 0) flat_ = model_.tensors[param].detach().reshape({-1});
-    read(flat_, begin, values);
-  }
-
- private:
-  const ScannedModel& model_;
-  at::Tensor flat_;  // of the parameter whose turn it is
-};
+// What get() above is on a rank that has memory for all: elements as fp32 of the host.
+auto own_values(const ScannedModel& model) {
+  return [&model, flat = at::Tensor()](size_t param, int64_t begin,
+                                       std::span<float> to) mutable {
+    if (begin == 0) flat = model.tensors[param].detach().reshape({-1});
+    const int64_t numel = std::ssize(to);
+    at::from_blob(to.data(), {numel}, at::kFloat).copy_(flat.narrow(0, begin, numel));
+  };
+}
 
 // Keep this rank's slices of what get() above sets; `who` holds the model.
 template <class Get>
@@ -78,7 +68,7 @@ std::vector<InitEntry> keep_all(const ScannedModel& model, const Get& get,
                  });
   std::vector<InitEntry> entries;
   for (const ParamDescription& param : model.params)
-    entries.push_back(InitEntry::of(param.fqn, who));
+    entries.push_back({.fqn = param.fqn, .who = who});
   writer.finish({}, entries, ranks);
   return entries;
 }
@@ -90,8 +80,8 @@ std::vector<InitEntry> take_from_rank_0(const ScannedModel& model, ShardWriter& 
   Agreement(ranks, "send the model of rank 0").run([&] {
     if (ranks.rank() == 0) require_memory(model, 0, "Source::kRank0");
   });
-  OwnValues own(model);
-  const auto get = [&](size_t param, int64_t begin, std::span<float> values) {
+  const auto get = [&, own = own_values(model)](size_t param, int64_t begin,
+                                                std::span<float> values) mutable {
     if (ranks.rank() == 0) own(param, begin, values);
     ranks.broadcast(values.data(), static_cast<int64_t>(values.size_bytes()), 0,
                     model.params[param].fqn);
@@ -101,7 +91,7 @@ std::vector<InitEntry> take_from_rank_0(const ScannedModel& model, ShardWriter& 
 
 std::vector<InitEntry> take_own(const ScannedModel& model, ShardWriter& writer,
                                 Ranks& ranks) {
-  return keep_all(model, OwnValues(model), "every rank", writer, ranks);
+  return keep_all(model, own_values(model), "every rank", writer, ranks);
 }
 
 void require_same_values(const ScannedModel& model, Ranks& ranks) {
@@ -111,7 +101,7 @@ void require_same_values(const ScannedModel& model, Ranks& ranks) {
   if (ranks.size() == 1) return;
   const Activity::Stretch stretch("comparing first values");
   std::vector<Hasher> hashers(model.params.size());
-  for_each_piece(model, OwnValues(model),
+  for_each_piece(model, own_values(model),
                  [&](size_t param, int64_t, std::span<const float> values) {
                    hashers[param].add(values.data(), values.size_bytes());
                  });

@@ -29,6 +29,12 @@ c10::DataPtr pointer_to(ValuePtr value, void* memory = nullptr) {
           c10::Device(c10::kCPU)};
 }
 
+c10::Storage storage_of(const ValuePtr& value, void* memory = nullptr) {
+  return c10::Storage(c10::Storage::use_byte_size_t(),
+                      static_cast<int64_t>(value->num_bytes), pointer_to(value, memory),
+                      nullptr, false);
+}
+
 at::Tensor over(c10::Storage storage, const at::Tensor& geometry) {
   at::AutoDispatchBelowADInplaceOrView guard;
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
@@ -73,6 +79,14 @@ RecordedValue::~RecordedValue() {
   }
 }
 
+std::shared_ptr<RecordedValue> new_value(const at::Tensor& geometry) {
+  auto value = std::make_shared<RecordedValue>();
+  value->variable = std::make_shared<RecordedVariable>();
+  value->num_bytes = geometry.storage().nbytes();
+  value->is_floating = geometry.is_floating_point();
+  return value;
+}
+
 ValuePtr recorded_value(const at::Tensor& tensor) {
   const Holder* holder = holder_of(tensor);
   return holder ? holder->value : nullptr;
@@ -83,9 +97,7 @@ void set_recorded_value(const at::Tensor& deferred, ValuePtr value) {
 }
 
 at::Tensor make_deferred(const at::Tensor& geometry, ValuePtr value) {
-  c10::Storage storage(c10::Storage::use_byte_size_t(),
-                       static_cast<int64_t>(value->num_bytes), pointer_to(value), nullptr,
-                       false);
+  c10::Storage storage = storage_of(value);
   forbid_reading(storage);
   return over(std::move(storage), geometry);
 }
@@ -96,17 +108,11 @@ at::Tensor make_open(const at::Tensor& geometry, const RecordedValue& unwritten)
   void* const data = memory.get();
   if (data) std::memset(data, unwritten_byte(value->is_floating), value->num_bytes);
   value->memory = std::make_shared<const c10::DataPtr>(std::move(memory));
-  c10::Storage storage(c10::Storage::use_byte_size_t(),
-                       static_cast<int64_t>(value->num_bytes), pointer_to(value, data),
-                       nullptr, false);
-  return over(std::move(storage), geometry);
+  return over(storage_of(value, data), geometry);
 }
 
 void become_deferred(const at::Tensor& tensor) {
-  auto value = std::make_shared<RecordedValue>();
-  value->variable = std::make_shared<RecordedVariable>();
-  value->num_bytes = tensor.storage().nbytes();
-  value->is_floating = tensor.is_floating_point();
+  const std::shared_ptr<RecordedValue> value = new_value(tensor);
   c10::DataPtr memory =
       tensor.storage().unsafeGetStorageImpl()->set_data_ptr(pointer_to(value));
   value->memory = std::make_shared<const c10::DataPtr>(std::move(memory));
@@ -163,18 +169,10 @@ std::vector<at::Tensor> tensors_in(const c10::IValue& value) {
   const auto add = [&](const at::Tensor& tensor) {
     if (tensor.defined()) tensors.push_back(tensor);
   };
-  if (value.isTensor()) {
-    add(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& each : value.toTensorVector()) add(each);
-  } else if (value.isOptionalTensorList()) {
-    for (const std::optional<at::Tensor>& each : value.toOptionalTensorVector()) {
-      if (each) add(*each);
-    }
-  } else if (value.isList()) {
-    for (const c10::IValue& each : value.toListRef()) {
-      if (each.isTensor()) add(each.toTensor());
-    }
+  if (value.isTensor()) add(value.toTensor());
+  if (!value.isList()) return tensors;
+  for (const c10::IValue& each : value.toListRef()) {
+    if (each.isTensor()) add(each.toTensor());
   }
   return tensors;
 }

@@ -52,6 +52,9 @@ struct RecordedCall {
   int64_t draw = 0;
 };
 
+// That of memory as it was allocated for such a tensor.
+std::shared_ptr<RecordedValue> new_value(const at::Tensor& geometry);
+
 // The value that a deferred tensor's storage has now; null for other tensors.
 ValuePtr recorded_value(const at::Tensor& tensor);
 void set_recorded_value(const at::Tensor& deferred, ValuePtr value);

@@ -234,12 +234,10 @@ void InitFunctions::run(Task& task) {
       done = (*task.init)({task.fqn, *task.module, generator});
     } catch (const Error&) {
       throw;
-    } catch (const c10::Error& error) {
-      refuse(error.what_without_backtrace(), "the init function of " + shown(task.fqn),
-             "look at what it does there");
     } catch (const std::exception& error) {
-      refuse(error.what(), "the init function of " + shown(task.fqn),
-             "look at what it does there");
+      const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+      refuse(of_torch ? of_torch->what_without_backtrace() : error.what(),
+             "the init function of " + shown(task.fqn), "look at what it does there");
     }
   }
 

@@ -6,6 +6,22 @@
 #include <limits>
 
 namespace zero {
+namespace {
+
+bool all_finite(const StoredValues& values) {
+  constexpr int64_t kFew = 1 << 16;
+  const auto numel = static_cast<int64_t>(values.size());
+  std::vector<float> some(std::min(numel, kFew));
+  for (int64_t begin = 0; begin < numel; begin += kFew) {
+    some.resize(std::min(kFew, numel - begin));
+    values.read(begin, some);
+    if (!std::ranges::all_of(some, [](float value) { return std::isfinite(value); }))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 void GradientNorm::add(const float* values, int64_t numel) {
   if (type_ == NormType::kL2) return add_squares(sum_, values, numel);
@@ -41,23 +57,6 @@ double GradientNorm::reduce(double factor, Ranks& ranks) {
   ranks.all_reduce(sum_.limbs(), ReduceOp::kSum, "gradient norm");
   return (type_ == NormType::kL2 ? std::sqrt(sum_.value()) : sum_.value()) * factor;
 }
-
-namespace {
-
-bool all_finite(const StoredValues& values) {
-  constexpr int64_t kFew = 1 << 16;
-  const auto numel = static_cast<int64_t>(values.size());
-  std::vector<float> some(std::min(numel, kFew));
-  for (int64_t begin = 0; begin < numel; begin += kFew) {
-    some.resize(std::min(kFew, numel - begin));
-    values.read(begin, some);
-    if (!std::ranges::all_of(some, [](float value) { return std::isfinite(value); }))
-      return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 std::string first_non_finite(const UnitPlan& plan, const std::vector<std::string>& fqns,
                              ShardStore& shards, Ranks& ranks) {

@@ -5,8 +5,8 @@
 namespace zero {
 
 std::unique_ptr<ShardKernels> make_shard_kernels(Device& gpu, NormType norm) {
-  const auto make = reinterpret_cast<decltype(&zero_make_shard_kernels)>(
-      find_in_gpu_library("zero_make_shard_kernels"));
+  auto* const make =
+      find_in_gpu_library<decltype(zero_make_shard_kernels)>("zero_make_shard_kernels");
   return std::unique_ptr<ShardKernels>(make(gpu, norm));
 }
 

@@ -38,8 +38,7 @@ void UpdateQueue::begin(int64_t step, double lr, float grad_factor) {
 void UpdateQueue::queue(int unit, const Values& values) {
   const std::string& fqn = at_.plan.units[unit].fqn;
   if (at_.memory.homes[unit].state_on_gpu) {
-    const StreamClock::Span span(at_.device.clock(), *gpu_stream_, Work::kOptimizer,
-                                 "update", fqn);
+    const auto span = at_.device.timed(*gpu_stream_, Work::kOptimizer, "update", fqn);
     at_.kernels->update(updates_of(unit, values), *gpu_stream_);
     gpu_stream_->record(updated_[unit]);
     return;
@@ -47,8 +46,7 @@ void UpdateQueue::queue(int unit, const Values& values) {
   const bool is_copied = at_.memory.homes[unit].weights_on_gpu;
   if (is_copied) stream_->wait(updated_[unit]);  // the copy before has been read
   {
-    const StreamClock::Span span(at_.device.clock(), *stream_, Work::kOptimizer, "update",
-                                 fqn);
+    const auto span = at_.device.timed(*stream_, Work::kOptimizer, "update", fqn);
     stream_->enqueue([=, this] { update(unit, values); });
   }
   if (is_copied) return bring_weights(unit);
@@ -59,8 +57,8 @@ void UpdateQueue::queue(int unit, const Values& values) {
 void UpdateQueue::bring_weights(int unit) {
   stream_->record(on_host_);
   gpu_stream_->wait(on_host_);
-  const StreamClock::Span span(at_.device.clock(), *gpu_stream_, Work::kWeights, "bring",
-                               at_.plan.units[unit].fqn);
+  const std::string& fqn = at_.plan.units[unit].fqn;
+  const auto span = at_.device.timed(*gpu_stream_, Work::kWeights, "bring", fqn);
   for (const int p : at_.plan.units[unit].parts) {
     const PlannedPart& part = at_.plan.parts[p];
     const PartShard& shard = at_.shards[p];

@@ -2,12 +2,10 @@
 
 #include "engine/device/host_device.h"
 #include "engine/device/torch/compute_type.h"
-#include "engine/unit/call_seed.h"
 #include "engine/unit/chunks.h"
 #include "engine/unit/unit_call.h"
 #include "engine/watch/trace.h"
 #include "engine/weights/torch/flat_params.h"
-#include "zero/errors.h"
 
 namespace zero {
 

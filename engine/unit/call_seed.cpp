@@ -1,9 +1,7 @@
 #include "engine/unit/call_seed.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/torch.h>
 
-#include <map>
 #include <mutex>
 
 #include "base/hash.h"
@@ -18,6 +16,15 @@ void add(torch::nn::Module& module, std::vector<torch::nn::Module*>& modules) {
   for (const auto& child : module.named_children()) add(*child.value(), modules);
 }
 
+thread_local CallSeed* innermost = nullptr;
+
+std::vector<at::Generator> generators_on(c10::Device device) {
+  std::vector<at::Generator> generators{at::detail::getDefaultCPUGenerator()};
+  if (!device.is_cpu())
+    generators.push_back(at::globalContext().defaultGenerator(device));
+  return generators;
+}
+
 }  // namespace
 
 uint64_t forward_seed(uint64_t seed, int64_t num_steps, uint64_t micro_batch,
@@ -29,59 +36,30 @@ uint64_t forward_seed(uint64_t seed, int64_t num_steps, uint64_t micro_batch,
   return number == 0 ? key : hash_key(key, number);
 }
 
-struct CallSeed::Scope {
-  uint64_t seed = 0;
-  bool draws = false;
-  c10::Device device;
-  std::vector<at::Tensor> caller_states;      // of generators_on(device)
-  std::map<std::string, uint64_t> num_calls;  // of inner units, by FQN
-  Scope* outer = nullptr;
-};
-
-namespace {
-
-thread_local void* innermost = nullptr;
-
-std::vector<at::Generator> generators_on(c10::Device device) {
-  std::vector<at::Generator> generators{at::detail::getDefaultCPUGenerator()};
-  if (!device.is_cpu())
-    generators.push_back(at::globalContext().defaultGenerator(device));
-  return generators;
+CallSeed::CallSeed(const std::string& fqn) : outer_(innermost) {
+  if (!outer_) return;
+  enter(hash_key(hash_key(outer_->seed_, fqn), outer_->num_calls_[fqn]++), outer_->draws_,
+        outer_->device_);
 }
 
-}  // namespace
-
-CallSeed::CallSeed(const std::string& fqn) {
-  auto* outer = static_cast<Scope*>(innermost);
-  if (!outer) return;
-  enter(hash_key(hash_key(outer->seed, fqn), outer->num_calls[fqn]++), outer->draws,
-        outer->device);
-}
-
-CallSeed::CallSeed(uint64_t seed, bool draws, c10::Device device) {
+CallSeed::CallSeed(uint64_t seed, bool draws, c10::Device device) : outer_(innermost) {
   enter(seed, draws, device);
 }
 
 CallSeed::~CallSeed() {
-  if (!scope_) return;
-  if (scope_->draws) {
-    auto state = scope_->caller_states.begin();
-    for (at::Generator generator : generators_on(scope_->device)) {
-      const std::lock_guard<std::mutex> lock(generator.mutex());
-      generator.set_state(*state++);
-    }
+  innermost = outer_;
+  if (!draws_) return;
+  auto state = caller_states_.begin();
+  for (at::Generator generator : generators_on(device_)) {
+    const std::lock_guard<std::mutex> lock(generator.mutex());
+    generator.set_state(*state++);
   }
-  innermost = scope_->outer;
-  delete scope_;
 }
 
-uint64_t CallSeed::seed() const { return scope_ ? scope_->seed : 0; }
-bool CallSeed::draws() const { return scope_ && scope_->draws; }
-
 uint64_t CallSeed::end_state() const {
-  if (!draws() || ranks_are_threads()) return 0;
+  if (!draws_ || ranks_are_threads()) return 0;
   uint64_t all = 0;
-  for (at::Generator generator : generators_on(scope_->device)) {
+  for (at::Generator generator : generators_on(device_)) {
     const std::lock_guard<std::mutex> lock(generator.mutex());
     const at::Tensor state = generator.get_state();
     all = hash_key(all, hash_of(state.const_data_ptr(), state.nbytes()));
@@ -90,12 +68,14 @@ uint64_t CallSeed::end_state() const {
 }
 
 void CallSeed::enter(uint64_t seed, bool draws, c10::Device device) {
-  scope_ = new Scope{seed, draws, device, {}, {}, static_cast<Scope*>(innermost)};
-  innermost = scope_;
+  seed_ = seed;
+  draws_ = draws;
+  device_ = device;
+  innermost = this;
   if (!draws) return;
   for (at::Generator generator : generators_on(device)) {
     const std::lock_guard<std::mutex> lock(generator.mutex());
-    scope_->caller_states.push_back(generator.get_state());
+    caller_states_.push_back(generator.get_state());
     generator.set_current_seed(seed);
   }
 }

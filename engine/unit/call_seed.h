@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,16 +35,21 @@ class CallSeed : NoCopy {
   explicit CallSeed(uint64_t seed, bool draws = true, c10::Device device = c10::kCPU);
   ~CallSeed();
 
-  uint64_t seed() const;
-  bool draws() const;
+  uint64_t seed() const { return seed_; }
+  bool draws() const { return draws_; }
   // A fingerprint of the generators' states now: equal after equal draws from this seed.
   // 0 when nothing is drawn here, or when ranks are threads that share them.
   uint64_t end_state() const;
 
  private:
-  struct Scope;
   void enter(uint64_t seed, bool draws, c10::Device device);
-  Scope* scope_ = nullptr;
+
+  CallSeed* const outer_;  // null: it changes nothing, but for the outermost
+  uint64_t seed_ = 0;
+  bool draws_ = false;
+  c10::Device device_ = c10::kCPU;
+  std::vector<at::Tensor> caller_states_;      // of the generators of CPU and device
+  std::map<std::string, uint64_t> num_calls_;  // of inner units, by FQN
 };
 
 // train() or eval() of each module of a tree, to be given back for a recomputation.

@@ -3,6 +3,24 @@
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
 namespace zero {
+namespace {
+
+struct Roots {
+  torch::autograd::variable_list tensors, grads;
+};
+
+Roots roots_of(const std::vector<at::Tensor>& outputs,
+               const std::vector<at::Tensor>& grads) {
+  Roots roots;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!grads[i].defined() || !outputs[i].requires_grad()) continue;
+    roots.tensors.push_back(outputs[i]);
+    roots.grads.push_back(grads[i]);
+  }
+  return roots;
+}
+
+}  // namespace
 
 // Where a gradient leaves the graph.
 struct InnerGraph::Entrance : torch::autograd::Node {
@@ -35,25 +53,6 @@ InnerGraph::InnerGraph(const UnitBody& body, const std::vector<at::Tensor>& inpu
     outputs_.push_back(entering[i]);
   }
 }
-
-namespace {
-
-struct Roots {
-  torch::autograd::variable_list tensors, grads;
-};
-
-Roots roots_of(const std::vector<at::Tensor>& outputs,
-               const std::vector<at::Tensor>& grads) {
-  Roots roots;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!grads[i].defined() || !outputs[i].requires_grad()) continue;
-    roots.tensors.push_back(outputs[i]);
-    roots.grads.push_back(grads[i]);
-  }
-  return roots;
-}
-
-}  // namespace
 
 std::vector<at::Tensor> InnerGraph::backward(const std::vector<at::Tensor>& output_grads,
                                              bool keeps_graph) {

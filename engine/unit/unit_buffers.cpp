@@ -17,9 +17,10 @@ at::Tensor copy_of(const at::Tensor& tensor) {
   return tensor.clone(at::MemoryFormat::Contiguous);
 }
 
-at::Tensor as_contiguous(const at::Tensor& tensor) {
+// Contiguous, too.
+at::Tensor on_host(const at::Tensor& tensor) {
   at::AutoDispatchBelowADInplaceOrView guard;
-  return tensor.contiguous();
+  return tensor.contiguous().cpu();
 }
 
 uint32_t version_of(const at::Tensor& tensor) {
@@ -28,17 +29,12 @@ uint32_t version_of(const at::Tensor& tensor) {
 
 uint64_t fingerprint_of(const at::Tensor& tensor) {
   if (!tensor.is_cpu()) return version_of(tensor);
-  const at::Tensor values = as_contiguous(tensor);
+  const at::Tensor values = on_host(tensor);
   return hash_of(values.const_data_ptr(), values.nbytes());
 }
 
-at::Tensor on_host(const at::Tensor& tensor) {
-  at::AutoDispatchBelowADInplaceOrView guard;
-  return tensor.cpu();
-}
-
 bool is_equal(const at::Tensor& tensor, const at::Tensor& copy) {
-  const at::Tensor values = on_host(as_contiguous(tensor)), others = on_host(copy);
+  const at::Tensor values = on_host(tensor), others = on_host(copy);
   return values.nbytes() == others.nbytes() &&
          std::memcmp(values.const_data_ptr(), others.const_data_ptr(), others.nbytes()) ==
              0;

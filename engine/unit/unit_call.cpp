@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "engine/unit/attached_unit.h"
-#include "engine/unit/call_seed.h"
 #include "engine/watch/activity.h"
 #include "engine/watch/trace.h"
 #include "offload/random.h"

@@ -2,7 +2,6 @@
 #include <torch/torch.h>
 
 #include <memory>
-#include <string>
 #include <unordered_set>
 #include <vector>
 

@@ -33,15 +33,11 @@ Books& books() {
   return instance;
 }
 
-std::shared_ptr<Book> open_book() {
-  auto book = std::make_shared<Book>();
-  const std::lock_guard guard(books().mutex);
-  books().all.push_back(book);
-  return book;
-}
-
 Book& book_of_this_thread() {
-  thread_local const std::shared_ptr<Book> book = open_book();
+  thread_local const std::shared_ptr<Book> book = [] {
+    const std::lock_guard guard(books().mutex);
+    return books().all.emplace_back(std::make_shared<Book>());
+  }();
   return *book;
 }
 
@@ -52,10 +48,9 @@ std::shared_ptr<Book> book_of_lane(const std::string& lane) {
     const std::lock_guard own(book->mutex);
     if (book->is_of_lane && book->thread == lane) return book;
   }
-  auto book = std::make_shared<Book>();
+  const auto& book = books().all.emplace_back(std::make_shared<Book>());
   book->thread = lane;
   book->is_of_lane = true;
-  books().all.push_back(book);
   return book;
 }
 

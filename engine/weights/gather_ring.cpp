@@ -55,8 +55,8 @@ void* GatherRing::acquire(const GatherSource& source) {
   slot->is_awaited = false;
   ++slot->num_users;
   slot->last_use = ++clock_;
-  const StreamClock::Span span(device_.clock(), device_.compute_stream(), Work::kWaiting,
-                               "wait for", source.parts.front().tag);
+  const auto span = device_.timed(device_.compute_stream(), Work::kWaiting, "wait for",
+                                  source.parts.front().tag);
   device_.compute_stream().wait(slot->gathered);
   return slot->memory;
 }
@@ -111,8 +111,8 @@ void GatherRing::gather(Slot& slot, const GatherSource& source) {
   stream_.wait(slot.idle);
   stream_.wait(*source.ready);
   device_.poison(slot.memory, slot.bytes, stream_);
-  const StreamClock::Span span(device_.clock(), stream_, Work::kWeights, "gather",
-                               source.parts.front().tag);
+  const std::string& tag = source.parts.front().tag;
+  const auto span = device_.timed(stream_, Work::kWeights, "gather", tag);
   auto* full = static_cast<std::byte*>(slot.memory);
   for (const GatherSource::Part& part : source.parts) {
     comm_.all_gather(part.shard, full, part.shard_bytes, part.tag, stream_);

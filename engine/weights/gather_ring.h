@@ -2,7 +2,6 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
-#include <memory>
 #include <string>
 #include <vector>
 

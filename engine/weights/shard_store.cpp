@@ -1,7 +1,6 @@
 #include "engine/weights/shard_store.h"
 
 #include <mutex>
-#include <string>
 
 #include "engine/device/device_arena.h"
 #include "engine/plan/memory_plan.h"
@@ -40,31 +39,20 @@ class GpuMemoryOf final : public FarMemory {
   Stream& stream_;  // guarded by mutex_
 };
 
+// Where the array keeps the values that have its role.
 void place(std::byte* bytes, const ShardArray& array, PartShard& shard) {
   auto* floats = reinterpret_cast<float*>(bytes);
   auto* halves = reinterpret_cast<uint16_t*>(bytes);
-  switch (array.role) {
-    case ShardRole::kMaster:
-      shard.master = floats;
-      break;
-    case ShardRole::kMasterLow:
-      shard.master_low = halves;
-      break;
-    case ShardRole::kState:
-      (array.dtype == DType::kFp32 ? void(shard.state[array.state] = floats)
-                                   : void(shard.state_bf16[array.state] = halves));
-      break;
-    case ShardRole::kGradient:
-      (array.dtype == DType::kFp32 ? void(shard.grad = floats)
-                                   : void(shard.grad_bf16 = halves));
-      break;
-    case ShardRole::kCopy:
-      shard.copy = halves;
-      break;
-    case ShardRole::kWeights:
-      shard.weights_on_gpu = bytes;
-      break;
-  }
+  const bool is_plain = array.dtype == DType::kFp32;
+  const ShardRole role = array.role;
+  if (role == ShardRole::kMaster) shard.master = floats;
+  if (role == ShardRole::kMasterLow) shard.master_low = halves;
+  if (role == ShardRole::kState && is_plain) shard.state[array.state] = floats;
+  if (role == ShardRole::kState && !is_plain) shard.state_bf16[array.state] = halves;
+  if (role == ShardRole::kGradient && is_plain) shard.grad = floats;
+  if (role == ShardRole::kGradient && !is_plain) shard.grad_bf16 = halves;
+  if (role == ShardRole::kCopy) shard.copy = halves;
+  if (role == ShardRole::kWeights) shard.weights_on_gpu = bytes;
 }
 
 }  // namespace

@@ -439,11 +439,14 @@ TEST(NormKernels, AddUpLikeTheHost) {
       const GpuArray<float> gpu(values, offset);
       const GpuArray<uint16_t> gpu_bf16(halves, offset);
       const GpuArray<int64_t> gpu_squares = no_limbs(), gpu_magnitudes = no_limbs();
-      queue_add_squares(gpu_squares.data(), gpu.data(), DType::kFp32, numel, nullptr);
-      queue_add_squares(gpu_squares.data(), gpu_bf16.data(), DType::kBf16, numel,
-                        nullptr);
-      queue_add_abs(gpu_magnitudes.data(), gpu.data(), DType::kFp32, numel, nullptr);
-      queue_add_abs(gpu_magnitudes.data(), gpu_bf16.data(), DType::kBf16, numel, nullptr);
+      queue_leaf_sums(gpu_squares.data(), gpu.data(), DType::kFp32, NormType::kL2, numel,
+                      nullptr);
+      queue_leaf_sums(gpu_squares.data(), gpu_bf16.data(), DType::kBf16, NormType::kL2,
+                      numel, nullptr);
+      queue_leaf_sums(gpu_magnitudes.data(), gpu.data(), DType::kFp32, NormType::kL1,
+                      numel, nullptr);
+      queue_leaf_sums(gpu_magnitudes.data(), gpu_bf16.data(), DType::kBf16, NormType::kL1,
+                      numel, nullptr);
       EXPECT_EQ(limbs_of(gpu_squares), limbs_of(squares));
       EXPECT_EQ(limbs_of(gpu_magnitudes), limbs_of(magnitudes));
     }
@@ -458,7 +461,8 @@ TEST(NormKernels, SeeWhatIsNotFinite) {
     const GpuArray<int64_t> squares = no_limbs();
     ExactSum expected;
     add_squares(expected, values.data(), 1000);
-    queue_add_squares(squares.data(), gpu.data(), DType::kFp32, 1000, nullptr);
+    queue_leaf_sums(squares.data(), gpu.data(), DType::kFp32, NormType::kL2, 1000,
+                    nullptr);
     EXPECT_EQ(limbs_of(squares), limbs_of(expected));
     EXPECT_FALSE(expected.finite());
   }
@@ -472,8 +476,8 @@ TEST(NormKernels, LoseNothingSmallOrLarge) {
   const GpuArray<int64_t> squares = no_limbs();
   ExactSum expected;
   add_squares(expected, values.data(), std::ssize(values));
-  queue_add_squares(squares.data(), gpu.data(), DType::kFp32, std::ssize(values),
-                    nullptr);
+  queue_leaf_sums(squares.data(), gpu.data(), DType::kFp32, NormType::kL2,
+                  std::ssize(values), nullptr);
   EXPECT_EQ(limbs_of(squares), limbs_of(expected));
   EXPECT_NE(limbs_of(squares)[1], 0);  // 2^-298 is still there
 }

@@ -47,8 +47,8 @@ std::vector<Call> calls_on(float* memory, int64_t* limbs) {
           {"a cast", of(queue_cast, memory, fp32, memory + 8, fp32)},
           {"a sum", of(queue_add, memory, fp32, false, memory + 8, memory + 16, fp32)},
           {"AdamW", of(adamw)},
-          {"a norm's sum", of(queue_add_squares, limbs, memory, fp32)},
-          {"a norm's sum", of(queue_add_abs, limbs, memory, fp32)},
+          {"a norm's sum", of(queue_leaf_sums, limbs, memory, fp32, NormType::kL2)},
+          {"a norm's sum", of(queue_leaf_sums, limbs, memory, fp32, NormType::kL1)},
           {"a largest magnitude", of(queue_max_abs, memory, memory + 8, fp32)}};
 }
 

@@ -2,7 +2,6 @@
 #include "engine/device/cuda/cuda_device.h"
 #include "engine/device/cuda/cuda_stream.h"
 #include "engine/device/gpu.h"
-#include "engine/device/torch_memory.h"
 #include "tests/standin/recorded_device.h"
 #include "tests/standin/recording.h"
 #include "tests/standin/standin.h"

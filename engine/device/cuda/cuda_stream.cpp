@@ -6,8 +6,6 @@
 #include <iterator>
 #include <utility>
 
-#include "engine/watch/trace.h"
-
 namespace zero {
 namespace {
 

@@ -1,7 +1,6 @@
 #include "engine/device/cuda/kernels.h"
 
 #include <cassert>
-#include <stdexcept>
 
 #include "engine/device/cuda/launch.h"
 
@@ -55,14 +54,9 @@ void queue_adamw(const UpdatePiece& piece, const AdamWRule& rule, cudaStream_t s
   queue(AdamW{{piece.numel}, piece, rule}, stream);
 }
 
-void queue_add_squares(int64_t* limbs, const void* values, DType type, int64_t numel,
-                       cudaStream_t stream) {
-  queue(LeafSums{from_array(values, type), numel, NormType::kL2, limbs}, stream);
-}
-
-void queue_add_abs(int64_t* limbs, const void* values, DType type, int64_t numel,
-                   cudaStream_t stream) {
-  queue(LeafSums{from_array(values, type), numel, NormType::kL1, limbs}, stream);
+void queue_leaf_sums(int64_t* limbs, const void* values, DType type, NormType norm,
+                     int64_t numel, cudaStream_t stream) {
+  queue(LeafSums{from_array(values, type), numel, norm, limbs}, stream);
 }
 
 void queue_max_abs(float* largest, const void* values, DType type, int64_t numel,

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "offload/exact_sum.h"
 #include "offload/update.h"
 
 // The engine's own arithmetic on a GPU: with the bits of the host's, but for the payload
@@ -39,14 +40,12 @@ void queue_add(void* sum, DType sum_type, bool rounds, const float* left,
 // std::invalid_argument for what that refuses, before anything is queued.
 void queue_adamw(const UpdatePiece& piece, const AdamWRule& rule, cudaStream_t stream);
 
-// Add the squares, or the magnitudes, of `values` (numel) to an ExactSum's `limbs`
-// (ExactSum::kNumLimbs), leaf by leaf as add_squares() and add_abs() of offload/ do:
-// `values` begin on a 64-element boundary of their layout. Limbs begin as zeros, and are
-// in no normal form: add them to those of an ExactSum. They hold 2^36 elements.
-void queue_add_squares(int64_t* limbs, const void* values, DType type, int64_t numel,
-                       cudaStream_t stream);
-void queue_add_abs(int64_t* limbs, const void* values, DType type, int64_t numel,
-                   cudaStream_t stream);
+// Add the squares (kL2), or the magnitudes (kL1), of `values` (numel) to an ExactSum's
+// `limbs` (ExactSum::kNumLimbs), leaf by leaf as add_squares() and add_abs() of offload/
+// do: `values` begin on a 64-element boundary of their layout. Limbs begin as zeros, and
+// are in no normal form: add them to those of an ExactSum. They hold 2^36 elements.
+void queue_leaf_sums(int64_t* limbs, const void* values, DType type, NormType norm,
+                     int64_t numel, cudaStream_t stream);
 
 // *largest = the largest magnitude of `values` (numel) and of what was there, which is
 // not negative; NaN when there is one.

@@ -70,8 +70,6 @@ std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
 SavedState load_checkpoint(Engine& engine, const std::string& folder,
                            const LoadOptions& options = {});
 
-struct SavedState;
-
 // Write run/step_000000000000/ with the first values of a model and no optimizer's state:
 // what an engine with Source::kInit and these options (`seed`, `init`) would start with
 // on any number of ranks, bit for bit. Returns the folder's path.
@@ -85,8 +83,6 @@ struct SavedState;
 std::string save_seed(torch::nn::Module& model, const Options& options,
                       const std::string& run, const SavedState& state,
                       bool replace = false);
-
-class Engine;
 
 // How the names of a folder's tensors differ from a model's FQNs.
 struct SafetensorsNames {

@@ -72,11 +72,10 @@ class CudaShardKernels final : public ShardKernels {
 
  private:
   void add_norm(const void* values, DType type, int64_t numel, cudaStream_t cuda) {
-    if (type_ == NormType::kL2)
-      queue_add_squares(sum_->limbs.data(), values, type, numel, cuda);
-    if (type_ == NormType::kL1)
-      queue_add_abs(sum_->limbs.data(), values, type, numel, cuda);
-    if (type_ == NormType::kInf) queue_max_abs(&sum_->largest, values, type, numel, cuda);
+    if (type_ == NormType::kInf)
+      queue_max_abs(&sum_->largest, values, type, numel, cuda);
+    else
+      queue_leaf_sums(sum_->limbs.data(), values, type, type_, numel, cuda);
   }
 
   Device& gpu_;

@@ -12,18 +12,7 @@ GradientRing::GradientRing(const UnitPlan& plan, const SlotPlan& slots, DType wi
     : plan_(plan), class_of_(slots.class_of), wire_(wire), device_(device) {
   for (const SlotPlan::Class& of : slots.classes) {
     std::list<Slot>& same_size = slots_.emplace_back();
-    for (int i = 0; i < of.num_slots; ++i) {
-      Slot& slot = same_size.emplace_back();
-      slot.memory =
-          static_cast<std::byte*>(device_.allocate("gradient ring", of.slot_bytes));
-      slot.bytes = of.slot_bytes;
-    }
-  }
-}
-
-GradientRing::~GradientRing() {
-  for (std::list<Slot>& same_size : slots_) {
-    for (Slot& slot : same_size) device_.free(slot.memory);
+    for (int i = 0; i < of.num_slots; ++i) same_size.emplace_back(device, of.slot_bytes);
   }
 }
 
@@ -31,8 +20,8 @@ GradientRing::~GradientRing() {
 GradientRing::Slot& GradientRing::next_slot(int part) {
   std::list<Slot>& slots = slots_[class_of_[part]];
   slots.splice(slots.end(), slots, slots.begin());
-  const StreamClock::Span span(device_.clock(), device_.compute_stream(), Work::kWaiting,
-                               "wait for", "room for gradients");
+  const auto span = device_.timed(device_.compute_stream(), Work::kWaiting, "wait for",
+                                  "room for gradients");
   device_.compute_stream().wait(slots.back().idle);
   return slots.back();
 }
@@ -43,9 +32,9 @@ GradientRing::Slot& GradientRing::fill(int part,
   const torch::NoGradGuard no_grad;
   const Trace::Span span("fill", plan_.parts[part].tag);
   const FlatLayout& layout = plan_.parts[part].layout;
-  clear_padding(slot.memory, layout);
+  clear_padding(slot.arena.data(), layout);
   for (size_t i = 0; i < layout.params.size(); ++i) {
-    at::Tensor wire = param_in(slot.memory, layout, i);
+    at::Tensor wire = param_in(slot.arena.data(), layout, i);
     gradients[i].defined() ? wire.copy_(gradients[i]) : wire.zero_();
   }
   return slot;

@@ -3,7 +3,7 @@
 #include <list>
 #include <vector>
 
-#include "engine/device/device.h"
+#include "engine/device/device_arena.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/unit_plan.h"
 
@@ -15,16 +15,18 @@ namespace zero {
 
 // Where full gradients are laid out in the device's memory as the wire wants them: slots
 // of a few sizes, of each size taken in turn.
-class GradientRing : NoCopy {
+class GradientRing {
  public:
   struct Slot {
-    std::byte* memory = nullptr;
-    int64_t bytes = 0;
+    Slot(Device& device, int64_t bytes)
+        : arena(device, "gradient ring", bytes), bytes(bytes) {}
+
+    const DeviceArena arena;
+    const int64_t bytes;
     Event idle;  // to be recorded when nobody reads it any more
   };
 
   GradientRing(const UnitPlan& plan, const SlotPlan& slots, DType wire, Device& device);
-  ~GradientRing();
 
   // The part's gradients (in layout order; undefined ones are zeros) in the slot that was
   // taken first. The compute stream waits until it is idle.

@@ -2,7 +2,6 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <cassert>
 
 #include "engine/device/host_device.h"
@@ -30,6 +29,13 @@ bool adds_on_gpu_in_place(const MemoryPlan& memory) {
     if (memory.homes[u].state_on_gpu && memory.adds_in_place(u)) return true;
   }
   return false;
+}
+
+// Moves the gradient out of the parameter; undefined if it has none.
+at::Tensor take_grad(const at::Tensor& param) {
+  at::Tensor grad = param.grad();
+  param.mutable_grad().reset();
+  return grad.defined() && grad.is_sparse() ? grad.to_dense() : grad;
 }
 
 }  // namespace
@@ -87,17 +93,6 @@ void GradientShards::make_landings(int64_t bytes) {
   pinned_landings_.emplace(at_.device, landing_arena_->data(),
                            landing_arena_->capacity_bytes());
 }
-
-namespace {
-
-// Moves the gradient out of the parameter; undefined if it has none.
-at::Tensor take_grad(const at::Tensor& param) {
-  at::Tensor grad = param.grad();
-  param.mutable_grad().reset();
-  return grad.defined() && grad.is_sparse() ? grad.to_dense() : grad;
-}
-
-}  // namespace
 
 void GradientShards::collect(int part, const std::vector<at::Tensor>& params) {
   if (at_.plan.parts[part].is_frozen) return;
@@ -228,10 +223,9 @@ void GradientShards::push_pass(int part, GradientRing::Slot& slot) {
   const PlannedPart& planned = at_.plan.parts[part];
   at_.device.compute_stream().record(collected_);
   stream_.wait(collected_);
-  const StreamClock::Span span(at_.device.clock(), stream_, Work::kGradients, "reduce",
-                               planned.tag);
-  (this->*state.land)(part, slot.memory, of_next_pass(part));
-  at_.device.poison(slot.memory, slot.bytes, stream_);
+  const auto span = at_.device.timed(stream_, Work::kGradients, "reduce", planned.tag);
+  (this->*state.land)(part, slot.arena.data(), of_next_pass(part));
+  at_.device.poison(slot.arena.data(), slot.bytes, stream_);
   stream_.record(slot.idle);
   if (!state.levels.empty()) carry(part);
 }

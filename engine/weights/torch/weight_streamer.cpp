@@ -28,7 +28,7 @@ WeightStreamer::WeightStreamer(const Workplace& at, const std::vector<at::Tensor
                                Stream& stream, const std::vector<const Event*>& ready)
     : num_prefetch_(at.options.prefetch),
       compute_(at.device.compute_stream()),
-      clock_(at.device.clock()),
+      device_(at.device),
       units_(at.plan.units.size()),
       ring_(at.device, at.comm, stream, "gather ring", at.memory.gather_ring),
       root_(at.device, at.comm, stream, "root weights", at.memory.root_weights) {
@@ -63,8 +63,8 @@ void WeightStreamer::unshard(int index, Direction direction) {
   if (!unit.parts.empty() && unit.num_users == 1) {
     std::byte* full = nullptr;
     if (unit.is_in_place) {
-      const StreamClock::Span span(clock_, compute_, Work::kWaiting, "wait for",
-                                   unit.source.parts.front().tag);
+      const std::string& tag = unit.source.parts.front().tag;
+      const auto span = device_.timed(compute_, Work::kWaiting, "wait for", tag);
       compute_.wait(*unit.source.ready);
     } else {
       full = static_cast<std::byte*>(ring_of(index).acquire(unit.source));

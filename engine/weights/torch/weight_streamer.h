@@ -62,7 +62,7 @@ class WeightStreamer {
   int64_t gathered_bytes() const;
   // For a trace: what a unit does on the compute stream until the end of the scope.
   StreamClock::Span drawn(std::string_view what, std::string_view whom) {
-    return {clock_, compute_, Work::kPart, what, whom};
+    return device_.timed(compute_, Work::kPart, what, whom);
   }
   const std::vector<at::Tensor>& params_of(int part) const {
     return parts_[part]->params();
@@ -81,7 +81,7 @@ class WeightStreamer {
 
   const int num_prefetch_;
   Stream& compute_;
-  StreamClock& clock_;
+  Device& device_;
   std::vector<std::unique_ptr<FlatParams>> parts_;
   std::vector<UnitWeights> units_;
   GatherRing ring_;  // of all units but the root
