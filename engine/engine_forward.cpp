@@ -57,10 +57,9 @@ void EngineForward::finish() {
   const std::string changed = units_.weights.first_changed(0, *root_watch_);
   if (!changed.empty() && !units_.weights.is_in_place(0)) {
     units_.weights.restore(0, *root_watch_);
-    throw Error(
-        ExitCode::kUsage, "a forward changes a parameter in place", changed,
-        "keep it as it is in forward (an embedding's max_norm changes it, too), and "
-        "change it between steps with set_full_parameter");
+    reject("a forward changes a parameter in place", changed,
+           "keep it as it is in forward (an embedding's max_norm changes it, too), and "
+           "change it between steps with set_full_parameter");
   }
   units_.phase.now = Phase::Now::kIdle;
 }
@@ -115,12 +114,11 @@ void EngineForward::require_requires_grad() const {
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const bool is_trained = model.tensors[i].requires_grad();
     if (is_trained == !own_.plan.rules[i].frozen) continue;
-    throw Error(ExitCode::kUsage,
-                std::string("requires_grad was switched ") + (is_trained ? "on" : "off") +
-                    " after the engine was made",
-                model.params[i].fqn,
-                "freeze parameters before, or by a group: Options::groups = {{\"" +
-                    model.params[i].fqn + "\", 1, {}, /*frozen=*/true}}");
+    reject(std::string("requires_grad was switched ") + (is_trained ? "on" : "off") +
+               " after the engine was made",
+           model.params[i].fqn,
+           "freeze parameters before, or by a group: Options::groups = {{\"" +
+               model.params[i].fqn + "\", 1, {}, /*frozen=*/true}}");
   }
 }
 
@@ -129,8 +127,8 @@ void EngineForward::require_no_others() const {
   if (std::ranges::all_of(params, is_flat)) return;
   for (const auto& item : own_.root->named_parameters()) {
     if (is_flat(item.value())) continue;
-    throw Error(ExitCode::kUsage, "a parameter came after the engine was made",
-                item.key(), "register all modules first, or make another engine");
+    reject("a parameter came after the engine was made", item.key(),
+           "register all modules first, or make another engine");
   }
 }
 
@@ -140,8 +138,8 @@ void EngineForward::require_default_stream() const {
   if (here.is_cpu()) return;
   const c10::impl::VirtualGuardImpl guard(here.type());
   if (guard.getStream(here) == guard.getDefaultStream(here)) return;
-  throw Error(ExitCode::kUsage, "forward() in a CUDA stream of the caller's own",
-              "zero::Engine", "call it in the default stream");
+  reject("forward() in a CUDA stream of the caller's own", "zero::Engine",
+         "call it in the default stream");
 }
 
 }  // namespace zero

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "engine/comm/nccl.h"
 #include "engine/device/gpu.h"
 #include "engine/device/host_device.h"
 #include "engine/options/check_options.h"
@@ -35,16 +34,14 @@ std::unique_ptr<Ranks> choose_ranks(std::unique_ptr<Ranks> given,
 }
 
 torch::nn::Module& require_model(const std::shared_ptr<torch::nn::Module>& model) {
-  const auto refuse = [](const std::string& what, const std::string& cure) {
-    throw Error(ExitCode::kUsage, what, "zero::Engine", cure);
-  };
-  if (!model) refuse("no model", "pass a module");
+  if (!model) reject("no model", "zero::Engine", "pass a module");
   if (c10::InferenceMode::is_enabled())
-    refuse("an engine made inside c10::InferenceMode",
+    reject("an engine made inside c10::InferenceMode", "zero::Engine",
            "make it outside; Options::inference keeps weights alone");
   for (const at::Tensor& tensor : model->parameters()) {
     if (tensor.is_inference())
-      refuse("parameters made inside c10::InferenceMode", "make the model outside");
+      reject("parameters made inside c10::InferenceMode", "zero::Engine",
+             "make the model outside");
   }
   return *model;
 }
@@ -52,11 +49,11 @@ torch::nn::Module& require_model(const std::shared_ptr<torch::nn::Module>& model
 void require_free(const ScannedModel& model) {
   const auto taken = std::find_if(model.tensors.begin(), model.tensors.end(), is_flat);
   if (taken == model.tensors.end()) return;
-  throw Error(ExitCode::kUsage,
-              "the parameters of this model belong to a zero::Engine, or to one that is "
-              "gone",
-              model.params[taken - model.tensors.begin()].fqn,
-              "make one engine per model, and the model anew for another engine");
+  reject(
+      "the parameters of this model belong to a zero::Engine, or to one that is "
+      "gone",
+      model.params[taken - model.tensors.begin()].fqn,
+      "make one engine per model, and the model anew for another engine");
 }
 
 }  // namespace

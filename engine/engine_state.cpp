@@ -13,9 +13,9 @@ namespace {
 void require_shape(const std::string& what, const std::string& fqn,
                    const at::Tensor& value, c10::IntArrayRef shape) {
   if (value.defined() && value.sizes() == shape) return;
-  throw Error(ExitCode::kUsage, "a value of another shape than " + what, fqn,
-              "found " + (value.defined() ? c10::str(value.sizes()) : "nothing") +
-                  ", expected " + c10::str(shape));
+  reject("a value of another shape than " + what, fqn,
+         "found " + (value.defined() ? c10::str(value.sizes()) : "nothing") +
+             ", expected " + c10::str(shape));
 }
 
 // What an engine decides before it allocates anything.
@@ -26,10 +26,9 @@ struct Plans {
 };
 
 Plans make_plans(torch::nn::Module& model, const Options& options, int world_size) {
-  if (world_size < 1) {
-    throw Error(ExitCode::kUsage, "a plan for " + std::to_string(world_size) + " ranks",
-                "zero::plan", "1 or more");
-  }
+  if (world_size < 1)
+    reject("a plan for " + std::to_string(world_size) + " ranks", "zero::plan",
+           "1 or more");
   const UnitMemory where = expected_unit_memory(options, world_size);
   check(options, world_size, where);
   const ScannedModel scanned = scan_model(model);
@@ -120,15 +119,13 @@ at::Tensor Engine::full_parameter(const std::string& fqn) {
 void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value) {
   EngineValues& values = impl_->values;
   const size_t param = values.find(fqn);
-  const int index = impl_->own.plan.places[param].index;
-  const FlatLayout& layout = values.layout_of(param);
+  const auto [shard, layout, index] = values.home_of(param);
   require_shape("the parameter", fqn, value, layout.params[index].shape);
   values.require_there("set_full_parameter()");
   impl_->units.phase.require_idle("set_full_parameter()");
-  if (impl_->forward.has_pending()) {
-    throw Error(ExitCode::kUsage, "set_full_parameter between a forward and its backward",
-                fqn, "call backward first, or let go of what forward returned");
-  }
+  if (impl_->forward.has_pending())
+    reject("set_full_parameter between a forward and its backward", fqn,
+           "call backward first, or let go of what forward returned");
   const at::Tensor full = value.detach().to(at::kCPU, at::kFloat).contiguous();
   values.require_first_value(impl_->own.model.params[param].fqn, full,
                              /*may_be_infinite=*/false);
@@ -136,7 +133,7 @@ void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value)
   if (const auto piece = piece_of(layout, rank(), index)) {
     const std::span<const float> own(full.data_ptr<float>() + piece->param_begin,
                                      piece->numel);
-    values.shard_of(param).masters(piece->shard_begin, piece->numel).write(0, own);
+    shard.masters(piece->shard_begin, piece->numel).write(0, own);
   }
   masters_changed();
 }
@@ -146,16 +143,13 @@ at::Tensor Engine::full_gradient(const std::string& fqn) {
   EngineStep& step = impl_->step;
   const size_t param = values.find(fqn);
   impl_->units.phase.require_idle("full_gradient()");
-  const auto refuse = [&](const std::string& what, const std::string& cure) {
-    throw Error(ExitCode::kUsage, what, fqn, cure);
-  };
   if (options().inference)
-    refuse("an engine for inference has no gradients", "Options::inference = false");
+    reject("an engine for inference has no gradients", fqn, "Options::inference = false");
   if (impl_->own.plan.rules[param].frozen)
-    refuse("a frozen parameter has no gradient", "");
+    reject("a frozen parameter has no gradient", fqn, "");
   step.require_whole();
   if (step.num_passes() == 0)
-    refuse("full_gradient() without backward()", "call backward() first");
+    reject("full_gradient() without backward()", fqn, "call backward() first");
   step.finish_gradients();
   return values.gather_full(param, &PartShard::gradients).mul(step.mean_factor());
 }

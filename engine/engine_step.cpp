@@ -13,7 +13,7 @@ namespace zero {
 namespace {
 
 [[noreturn]] void refuse_loss(const std::string& what, const std::string& cure) {
-  throw Error(ExitCode::kUsage, what, "Engine::backward", cure);
+  reject(what, "Engine::backward", cure);
 }
 
 void require_loss(const at::Tensor& loss_sum, int64_t num_targets,
@@ -54,8 +54,8 @@ EngineStep::EngineStep(EngineResources& own, EngineUnits& units, EngineForward& 
 
 void EngineStep::require_whole() const {
   if (gradient_ != Gradient::kBroken) return;
-  throw Error(ExitCode::kUsage, "the last backward() failed", "zero::Engine",
-              "discard_gradients() forgets the step's gradient, then go on");
+  reject("the last backward() failed", "zero::Engine",
+         "discard_gradients() forgets the step's gradient, then go on");
 }
 
 // The counter of deterministic mode and the rounded sum of a bf16 gradient have no place
@@ -173,18 +173,16 @@ double EngineStep::mean_factor() const {
 }
 
 void EngineStep::require_passes() const {
-  const auto refuse = [](const std::string& what, const std::string& cure) {
-    throw Error(ExitCode::kUsage, what, "Engine::step", cure);
-  };
   if (losses_.empty())
-    refuse("step() without backward()", "call backward() once per micro-batch");
+    reject("step() without backward()", "Engine::step",
+           "call backward() once per micro-batch");
   const auto num_passes = static_cast<int64_t>(losses_.size());
   const int64_t num_planned = own_.options.micro_batches_per_rank;
   if (own_.options.deterministic && num_passes != num_planned)
-    refuse("step() after " + std::to_string(num_passes) +
+    reject("step() after " + std::to_string(num_passes) +
                " backward() calls, in deterministic mode planned for " +
                std::to_string(num_planned),
-           kPlanPasses);
+           "Engine::step", kPlanPasses);
 }
 
 StepReport EngineStep::finish() {
@@ -232,30 +230,25 @@ void EngineStep::skip(StepReport& report) {
 }
 
 void EngineStep::set_num_steps(int64_t steps, int64_t optimizer_start) {
-  if (optimizer_start < 0 || steps < optimizer_start) {
-    throw Error(ExitCode::kUsage,
-                "set_num_steps(" + std::to_string(steps) + ", " +
-                    std::to_string(optimizer_start) + ")",
-                "zero::Engine", "0 <= optimizer_start <= steps");
-  }
+  if (optimizer_start < 0 || steps < optimizer_start)
+    reject("set_num_steps(" + std::to_string(steps) + ", " +
+               std::to_string(optimizer_start) + ")",
+           "zero::Engine", "0 <= optimizer_start <= steps");
   num_steps_ = steps;
   optimizer_start_ = optimizer_start;
 }
 
 void EngineStep::set_loss_scale(const LossScaleState& state) {
-  const auto refuse = [](const std::string& what, const std::string& cure) {
-    throw Error(ExitCode::kUsage, what, "Engine::set_loss_scale", cure);
-  };
   units_.phase.require_idle("set_loss_scale()");
   if (!is_loss_scale(state.scale) || state.num_clean < 0)
-    refuse("a loss scale of " + std::to_string(state.scale) + " after " +
+    reject("a loss scale of " + std::to_string(state.scale) + " after " +
                std::to_string(state.num_clean) + " clean steps",
-           "a power of two, after 0 steps or more");
+           "Engine::set_loss_scale", "a power of two, after 0 steps or more");
   if (own_.options.dtype != DType::kFp16 && state != LossScaleState{})
-    refuse("a loss scale where the dtype is " + std::string(name_of(own_.options.dtype)),
-           "Options::dtype = DType::kFp16");
+    reject("a loss scale where the dtype is " + std::string(name_of(own_.options.dtype)),
+           "Engine::set_loss_scale", "Options::dtype = DType::kFp16");
   if (!losses_.empty())
-    refuse("another loss scale in the middle of a step",
+    reject("another loss scale in the middle of a step", "Engine::set_loss_scale",
            "step() or discard_gradients() first");
   loss_scale_ = state;
   loss_scale_.scale = std::max(state.scale, own_.options.loss_scale.min);

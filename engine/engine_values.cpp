@@ -95,10 +95,9 @@ std::vector<InitEntry> EngineValues::first_masters(InitFunctions& functions) {
 }
 
 void EngineValues::initialize(const std::vector<std::string>& patterns) {
-  if (!are_awaited()) {
-    throw Error(ExitCode::kUsage, "initialize() of an engine that has its values",
-                "zero::Engine", "Options::source = Source::kCheckpoint, before a load");
-  }
+  if (!are_awaited())
+    reject("initialize() of an engine that has its values", "zero::Engine",
+           "Options::source = Source::kCheckpoint, before a load");
   std::vector<bool> which;
   for (const ParamDescription& param : own_.model.params)
     which.push_back(matches_any(patterns, param.fqn));
@@ -124,19 +123,17 @@ void EngineValues::make_first(const std::vector<bool>& which) {
 }
 
 const std::vector<InitEntry>& EngineValues::init_report() const {
-  if (!own_.options.init_report) {
-    throw Error(ExitCode::kUsage, "no report of first values was made", "init_report()",
-                "Options::init_report = true");
-  }
+  if (!own_.options.init_report)
+    reject("no report of first values was made", "init_report()",
+           "Options::init_report = true");
   return init_report_;
 }
 
 void EngineValues::require_there(const std::string& call) const {
   if (!are_awaited()) return;
-  throw Error(ExitCode::kUsage, call + " before the weights are there",
-              "zero::Engine with Source::kCheckpoint",
-              "load_checkpoint() or load_safetensors() first; Source::kInit "
-              "(Options::source) starts without a checkpoint");
+  reject(call + " before the weights are there", "zero::Engine with Source::kCheckpoint",
+         "load_checkpoint() or load_safetensors() first; Source::kInit "
+         "(Options::source) starts without a checkpoint");
 }
 
 bool EngineValues::end_wait() {
@@ -157,10 +154,9 @@ void EngineValues::require_first_value(const std::string& fqn, const at::Tensor&
   const at::Tensor is_wrong =
       may_be_infinite ? value.isnan() : value.isfinite().logical_not();
   if (is_wrong.any().item<bool>())
-    throw Error(ExitCode::kUsage,
-                may_be_infinite ? "post_init writes NaN"
-                                : "post_init writes values that are not finite",
-                fqn, "look at what Options::post_init makes");
+    reject(may_be_infinite ? "post_init writes NaN"
+                           : "post_init writes values that are not finite",
+           fqn, "look at what Options::post_init makes");
   for (InitEntry& entry : init_report_) {
     if (entry.fqn == fqn) entry.after_post_init = true;
   }
@@ -189,25 +185,21 @@ size_t EngineValues::find(const std::string& fqn) const {
   for (size_t i = 0; i < params.size(); ++i) {
     if (std::ranges::count(params[i].names, fqn) > 0) return i;
   }
-  throw Error(ExitCode::kUsage, "the model has no such parameter", fqn,
-              params.empty() ? "" : "names look like " + params.front().fqn);
+  reject("the model has no such parameter", fqn,
+         params.empty() ? "" : "names look like " + params.front().fqn);
 }
 
-PartShard& EngineValues::shard_of(size_t param) const {
-  return (*own_.shards)[own_.plan.places[param].part];
-}
-
-const FlatLayout& EngineValues::layout_of(size_t param) const {
-  return own_.plan.parts[own_.plan.places[param].part].layout;
+EngineValues::Home EngineValues::home_of(size_t param) const {
+  const auto& [part, index] = own_.plan.places[param];
+  return {(*own_.shards)[part], own_.plan.parts[part].layout, index};
 }
 
 at::Tensor EngineValues::gather_full(size_t param, ValuesOf values_of) {
-  const FlatLayout& layout = layout_of(param);
-  const StoredValues shard = (shard_of(param).*values_of)(0, layout.shard_numel);
+  const auto [part, layout, index] = home_of(param);
+  const StoredValues shard = (part.*values_of)(0, layout.shard_numel);
   const std::vector<float> read =
       shard.is_plain() ? std::vector<float>() : shard.read_all();
   const float* const values = shard.is_plain() ? shard.span().data() : read.data();
-  const int index = own_.plan.places[param].index;
   const ParamShape& shape = layout.params[index];
   const at::Tensor flat = at::empty({layout.numel}, at::kFloat);
   const auto stream = make_inline_stream("whole parameters");
@@ -221,7 +213,7 @@ at::Tensor& EngineValues::buffer(const std::string& fqn) {
   const std::vector<std::string>& fqns = own_.model.buffer_fqns;
   const auto found = std::ranges::find(fqns, fqn);
   if (found != fqns.end()) return own_.model.buffers[found - fqns.begin()];
-  throw Error(ExitCode::kUsage, "the model has no such buffer", fqn, "");
+  reject("the model has no such buffer", fqn, "");
 }
 
 void EngineValues::average_buffers() {

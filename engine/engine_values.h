@@ -43,8 +43,13 @@ class EngineValues {
   void refresh_copies();
 
   size_t find(const std::string& fqn) const;  // index of the parameter
-  PartShard& shard_of(size_t param) const;    // of its part
-  const FlatLayout& layout_of(size_t param) const;
+  // Where it lies: in this part, as this one of its layout's.
+  struct Home {
+    PartShard& shard;
+    const FlatLayout& layout;
+    int index;
+  };
+  Home home_of(size_t param) const;
   at::Tensor& buffer(const std::string& fqn);
   // The whole parameter from all ranks' shards: &PartShard::masters, or gradients.
   // Collective.

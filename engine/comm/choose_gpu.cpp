@@ -7,7 +7,7 @@
 
 #include "base/processes.h"
 #include "engine/comm/agreement.h"
-#include "engine/comm/nccl.h"
+#include "engine/comm/collectives.h"
 #include "engine/comm/thread_ranks.h"
 #include "offload/topology.h"
 #include "zero/errors.h"

@@ -1,5 +1,4 @@
-#include "engine/comm/nccl.h"
-
+#include "engine/comm/collectives.h"
 #include "engine/device/gpu.h"
 
 namespace zero {

@@ -30,10 +30,9 @@ class SharedTransport final : public Transport {
   SharedTransport(std::shared_ptr<Neighbours> neighbours, SharedArea area, int rank)
       : Transport({rank, area.num_ranks()}, {rank, area.num_ranks()}),
         neighbours_(std::move(neighbours)),
-        area_(std::move(area)),
-        rank_(rank) {
-    area_.state(rank_).identity = neighbours_->self();
-    area_.state(rank_).has_identity.store(1, std::memory_order_release);
+        area_(std::move(area)) {
+    area_.state(rank).identity = neighbours_->self();
+    area_.state(rank).has_identity.store(1, std::memory_order_release);
   }
 
   ~SharedTransport() override { leave("its communicator was closed"); }
@@ -42,7 +41,7 @@ class SharedTransport final : public Transport {
                   int64_t shard_bytes) override {
     auto* from = static_cast<const std::byte*>(shard);  // (shard_bytes)
     auto* to = static_cast<std::byte*>(full);           // (size, shard_bytes)
-    std::byte* own_place = to + rank_ * shard_bytes;
+    std::byte* own_place = to + rank() * shard_bytes;
     exchange(
         call, shard_bytes, area_.slot_bytes(),
         [&](SlotPart piece, std::byte* own_slot) {
@@ -52,7 +51,7 @@ class SharedTransport final : public Transport {
         },
         [&](SlotPart piece, const SlotOf& slot_of) {
           for (int peer = 0; peer < size(); ++peer) {
-            if (peer == rank_) continue;
+            if (peer == rank()) continue;
             copy_bytes(to + peer * shard_bytes + piece.begin, slot_of(peer),
                        piece.length);
           }
@@ -80,15 +79,15 @@ class SharedTransport final : public Transport {
         call, shard_numel, part_numel,
         [&](SlotPart piece, std::byte* own_slot) {
           for (int peer = 0; peer < size(); ++peer) {
-            if (peer == rank_) continue;
-            copy_past_caches(own_slot + part_of(peer, rank_), in_full(peer, piece),
+            if (peer == rank()) continue;
+            copy_past_caches(own_slot + part_of(peer, rank()), in_full(peer, piece),
                              piece.length * element);
           }
         },
         [&](SlotPart piece, const SlotOf& slot_of) {
           for (int peer = 0; peer < size(); ++peer) {
-            sources[peer] = peer == rank_ ? in_full(rank_, piece)
-                                          : slot_of(peer) + part_of(rank_, peer);
+            sources[peer] = peer == rank() ? in_full(rank(), piece)
+                                           : slot_of(peer) + part_of(rank(), peer);
           }
           tree_sum(sources, type, shard + piece.begin, piece.length);
           if (summed) summed(piece.begin, piece.begin + piece.length);
@@ -100,10 +99,10 @@ class SharedTransport final : public Transport {
     exchange(
         call, bytes, area_.slot_bytes(),
         [&](SlotPart piece, std::byte* own_slot) {
-          if (rank_ == root) copy_past_caches(own_slot, at + piece.begin, piece.length);
+          if (rank() == root) copy_past_caches(own_slot, at + piece.begin, piece.length);
         },
         [&](SlotPart piece, const SlotOf& slot_of) {
-          if (rank_ != root) copy_bytes(at + piece.begin, slot_of(root), piece.length);
+          if (rank() != root) copy_bytes(at + piece.begin, slot_of(root), piece.length);
         });
   }
 
@@ -115,7 +114,7 @@ class SharedTransport final : public Transport {
   std::unique_ptr<Transport> split(const RankCall& call, int color) override {
     std::vector<int> color_of(size());
     all_gather(call, &color, color_of.data(), sizeof(int));
-    const auto own = color_of.begin() + rank_;
+    const auto own = color_of.begin() + rank();
     const auto leader = std::find(color_of.begin(), color_of.end(), color);
     const auto num_members = static_cast<int>(std::count(leader, color_of.end(), color));
     const auto rank_in_part = static_cast<int>(std::count(leader, own, color));
@@ -135,7 +134,7 @@ class SharedTransport final : public Transport {
   }
 
   void leave(const std::string& reason) noexcept override {
-    RankState& own = area_.state(rank_);
+    RankState& own = area_.state(rank());
     uint32_t present = RankState::kPresent;
     if (!own.presence.compare_exchange_strong(present, RankState::kLeaving)) return;
     const std::string first_line = reason.substr(0, reason.find('\n'));
@@ -147,7 +146,7 @@ class SharedTransport final : public Transport {
   std::string reason_gone() const override {
     std::string reason;
     for (int peer = 0; peer < size() && reason.empty(); ++peer) {
-      if (peer != rank_) reason = reason_gone(peer, /*has_waited_long=*/true);
+      if (peer != rank()) reason = reason_gone(peer, /*has_waited_long=*/true);
     }
     return reason;
   }
@@ -187,14 +186,14 @@ class SharedTransport final : public Transport {
   // The slot is free once all others have read what it held kNumSlots rounds ago.
   void post(const RankCall& call, uint32_t round, SlotPart piece, const Writer& write) {
     wait_for_others(call, &RankState::taken, round + 1 - RankState::kNumSlots);
-    area_.call(rank_, round) = call;
-    write(piece, area_.slot(rank_, round));
-    area_.state(rank_).posted.advance();
+    area_.call(rank(), round) = call;
+    write(piece, area_.slot(rank(), round));
+    area_.state(rank()).posted.advance();
   }
 
   void take(uint32_t round, SlotPart piece, const Reader& read) {
     read(piece, [&](int rank) { return area_.slot(rank, round); });
-    area_.state(rank_).taken.advance();
+    area_.state(rank()).taken.advance();
     Activity::here().sign();
   }
 
@@ -207,7 +206,7 @@ class SharedTransport final : public Transport {
   void wait_for_others(const RankCall& call, SharedCounter RankState::*counter,
                        uint32_t target) {
     for (int peer = 0; peer < size(); ++peer) {
-      if (peer != rank_) wait_for(peer, call, area_.state(peer).*counter, target);
+      if (peer != rank()) wait_for(peer, call, area_.state(peer).*counter, target);
     }
   }
 
@@ -225,7 +224,7 @@ class SharedTransport final : public Transport {
   }
 
   std::string reason_gone(int peer, bool has_waited_long) const {
-    const RankState& own = area_.state(rank_);
+    const RankState& own = area_.state(rank());
     const RankState& state = area_.state(peer);
     if (own.presence.load(std::memory_order_acquire) == RankState::kLeft) {
       return text_of("this rank has left its group: ", own.reason_left);
@@ -241,7 +240,6 @@ class SharedTransport final : public Transport {
 
   const std::shared_ptr<Neighbours> neighbours_;
   const SharedArea area_;
-  const int rank_;
   uint32_t num_rounds_ = 0;  // finished; the same on all ranks between calls
 };
 

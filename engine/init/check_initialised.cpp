@@ -34,8 +34,8 @@ CheckInitialised::~CheckInitialised() noexcept(false) {
   add("parameter", model_->named_parameters());
   add("buffer", model_->named_buffers());
   if (list.empty()) return;
-  throw Error(ExitCode::kUsage, "not initialised:" + list, "zero::CheckInitialised",
-              "an init function, a rule (Options::init), or values in the constructor");
+  reject("not initialised:" + list, "zero::CheckInitialised",
+         "an init function, a rule (Options::init), or values in the constructor");
 }
 
 }  // namespace zero

@@ -74,8 +74,7 @@ void call_really(const c10::OperatorHandle& op, Stack* stack) {
 
 [[noreturn]] void refuse(const c10::OperatorHandle& op, const std::string& problem,
                          const std::string& cure) {
-  throw Error(ExitCode::kUsage, problem + ": " + op.schema().name(),
-              "inside zero::DeferredInit", cure);
+  reject(problem + ": " + op.schema().name(), "inside zero::DeferredInit", cure);
 }
 
 // The call's arguments, which are the last ones on the stack.
@@ -302,12 +301,11 @@ void require_none(const c10::OperatorHandle& op, Arguments& arguments) {
       const ValuePtr value = recorded_value(tensor);
       if (!value) continue;
       const std::string& name = value->variable->name;
-      throw Error(ExitCode::kUsage,
-                  *forbidden_to + " uses " + (name.empty() ? "a deferred tensor" : name) +
-                      " (" + op.schema().name() + "), which is not its own",
-                  "Options::param_init",
-                  "write the module's own parameters and buffers alone: each module has "
-                  "its turn, and a tied parameter belongs to the first that holds it");
+      reject(*forbidden_to + " uses " + (name.empty() ? "a deferred tensor" : name) +
+                 " (" + op.schema().name() + "), which is not its own",
+             "Options::param_init",
+             "write the module's own parameters and buffers alone: each module has "
+             "its turn, and a tied parameter belongs to the first that holds it");
     }
   }
 }

@@ -17,9 +17,9 @@ namespace zero {
 namespace {
 
 [[noreturn]] void refuse_unknown(const std::string& fqns) {
-  throw Error(ExitCode::kUsage, "nothing says how these deferred tensors start", fqns,
-              "set them in their constructor; or add a pattern and an InitSpec for them "
-              "to Options::init, or a function (Options::param_init)");
+  reject("nothing says how these deferred tensors start", fqns,
+         "set them in their constructor; or add a pattern and an InitSpec for them "
+         "to Options::init, or a function (Options::param_init)");
 }
 
 // The values of rank 0; those of this rank stay.
@@ -48,11 +48,10 @@ at::Tensor replayed(const ScannedModel& model, size_t param, uint64_t seed) {
   const at::Tensor values = Replay(seed).values_of(model.tensors[param]).contiguous();
   const int64_t count = num_unwritten(values);
   if (count == 0) return values;
-  throw Error(ExitCode::kUsage,
-              "its constructor leaves " + std::to_string(count) + " of " +
-                  std::to_string(values.numel()) + " elements without a value",
-              model.params[param].fqn,
-              "set all of them there, or add an InitSpec to Options::init");
+  reject("its constructor leaves " + std::to_string(count) + " of " +
+             std::to_string(values.numel()) + " elements without a value",
+         model.params[param].fqn,
+         "set all of them there, or add an InitSpec to Options::init");
 }
 
 // The first rule for one of a parameter's names; null: none.
@@ -227,8 +226,8 @@ std::vector<InitEntry> fill_buffers(const ScannedModel& model, const Options& op
   }
   all.run([&] {
     if (nan.empty()) return;
-    throw Error(ExitCode::kUsage, "buffers start with NaN", nan,
-                "look at what their constructor or function makes");
+    reject("buffers start with NaN", nan,
+           "look at what their constructor or function makes");
   });
   return entries;
 }

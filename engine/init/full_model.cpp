@@ -20,12 +20,11 @@ constexpr int64_t kPiece = 1 << 20;  // elements that are handled at once
 void require_memory(const ScannedModel& model, int rank, const std::string& source) {
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     if (!is_deferred(model.tensors[i])) continue;
-    throw Error(ExitCode::kUsage,
-                "a deferred parameter on rank " + std::to_string(rank) + ", where " +
-                    source + " wants the whole model",
-                model.params[i].fqn,
-                "make this rank's model outside zero::DeferredInit; or Source::kInit "
-                "(Options::source), which fills deferred ones");
+    reject("a deferred parameter on rank " + std::to_string(rank) + ", where " + source +
+               " wants the whole model",
+           model.params[i].fqn,
+           "make this rank's model outside zero::DeferredInit; or Source::kInit "
+           "(Options::source), which fills deferred ones");
   }
 }
 

@@ -71,10 +71,9 @@ at::Tensor view_of(const c10::Storage& storage, const at::Tensor& geometry) {
 void require_unchanged(const RecordedCall& call) {
   for (const auto& [tensor, version] : call.others) {
     if (tensor.is_inference() || tensor._version() == version) continue;
-    throw Error(ExitCode::kUsage,
-                "a tensor was changed after " + call.op.schema().name() +
-                    " had taken it, and that call has yet to run",
-                "inside zero::DeferredInit", "give the call a clone()");
+    reject("a tensor was changed after " + call.op.schema().name() +
+               " had taken it, and that call has yet to run",
+           "inside zero::DeferredInit", "give the call a clone()");
   }
 }
 
@@ -231,11 +230,10 @@ void Replay::run(const RecordedCall& call) {
     else
       call.op.callBoxed(&stack);
   } catch (const c10::Error& error) {
-    throw Error(ExitCode::kUsage,
-                call.op.schema().name() +
-                    " of a constructor cannot run: " + error.what_without_backtrace(),
-                call.drawn_for ? call.drawn_for->name : "inside zero::DeferredInit",
-                "give the parameter an InitSpec (Options::init)");
+    reject(call.op.schema().name() +
+               " of a constructor cannot run: " + error.what_without_backtrace(),
+           call.drawn_for ? call.drawn_for->name : "inside zero::DeferredInit",
+           "give the parameter an InitSpec (Options::init)");
   }
   if (!call.is_mutable) {
     for (const c10::IValue& result : stack) {

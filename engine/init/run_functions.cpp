@@ -47,11 +47,6 @@ std::string option_of(const Options& options) {
   return options.param_init ? "Options::param_init" : "Options::init_types";
 }
 
-[[noreturn]] void refuse(const std::string& problem, const std::string& where,
-                         const std::string& cure) {
-  throw Error(ExitCode::kUsage, problem, where, cure);
-}
-
 // Full memory for deferred parameters, nothing of it written, as long as this lives.
 class FullMemory : NoCopy {
  public:
@@ -96,7 +91,7 @@ InitFunctions::InitFunctions(const ScannedModel& model, const Options& options,
       num_exceptions_(std::uncaught_exceptions()) {
   if (!are_called) return;
   if (options.param_init && !options.init_types.empty())
-    refuse("both param_init and init_types", "Options", "one of them");
+    reject("both param_init and init_types", "Options", "one of them");
   if (options.param_init) add_each_module();
   if (!options.init_types.empty()) add_types();
 }
@@ -170,7 +165,7 @@ void InitFunctions::add_types() {
   if (!overlaps.empty()) {
     std::string list;
     for (const std::string& overlap : overlaps) list += "\n  - " + overlap;
-    refuse("init_types would initialise twice:" + list, "Options::init_types",
+    reject("init_types would initialise twice:" + list, "Options::init_types",
            "types of which none holds another, and no module is two");
   }
   require_coverage();
@@ -190,7 +185,7 @@ void InitFunctions::require_coverage() const {
     if (!of_buffer_[i]) add(model_.buffer_fqns[i]);
   }
   if (!list.empty())
-    refuse("no type of init_types covers:" + list, "Options::init_types",
+    reject("no type of init_types covers:" + list, "Options::init_types",
            "add types that hold them");
 }
 
@@ -236,7 +231,7 @@ void InitFunctions::run(Task& task) {
       throw;
     } catch (const std::exception& error) {
       const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
-      refuse(of_torch ? of_torch->what_without_backtrace() : error.what(),
+      reject(of_torch ? of_torch->what_without_backtrace() : error.what(),
              "the init function of " + shown(task.fqn), "look at what it does there");
     }
   }
@@ -260,7 +255,7 @@ void InitFunctions::require_unchanged(const Task& task,
     };
     const auto param = std::ranges::find_if(model_.tensors, is_it);
     const auto buffer = std::ranges::find_if(model_.buffers, is_it);
-    refuse("the init function of " + shown(task.fqn) + " writes " +
+    reject("the init function of " + shown(task.fqn) + " writes " +
                (param != model_.tensors.end()
                     ? model_.params[param - model_.tensors.begin()].fqn
                     : model_.buffer_fqns[buffer - model_.buffers.begin()]),
@@ -281,7 +276,7 @@ void InitFunctions::keep_values(const Task& task, InitDone done) {
     if (!is_left) results_.emplace_back(param, values);
   }
   if (!unwritten.empty())
-    refuse("the init function of " + shown(task.fqn) +
+    reject("the init function of " + shown(task.fqn) +
                " leaves without a value:" + unwritten,
            option_of(options_),
            options_.param_init

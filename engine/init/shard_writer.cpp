@@ -149,9 +149,8 @@ void ShardWriter::require_finite() const {
       wrong += "\n  - " + model_.params[i].fqn + ": " + std::to_string(num_wrong_[i]);
   }
   if (wrong.empty()) return;
-  throw Error(ExitCode::kUsage, "first values that are not finite:" + wrong,
-              "rank " + std::to_string(rank_),
-              "look at what their constructor, function or rule makes");
+  reject("first values that are not finite:" + wrong, "rank " + std::to_string(rank_),
+         "look at what their constructor, function or rule makes");
 }
 
 void ShardWriter::require_whole(const std::vector<bool>& which, Ranks& ranks) const {

@@ -13,10 +13,6 @@
 namespace zero {
 namespace {
 
-Error usage(const std::string& what, const std::string& where, const std::string& cure) {
-  return Error(ExitCode::kUsage, what, where, cure);
-}
-
 bool is_selected(const UnitDescription& unit, int64_t numel, const AutoWrap& wrap) {
   const bool type_fits =
       wrap.types.empty() || std::ranges::count(wrap.types, unit.type) > 0;
@@ -26,8 +22,8 @@ bool is_selected(const UnitDescription& unit, int64_t numel, const AutoWrap& wra
 void check_wrap_types(const std::vector<UnitDescription>& units, const AutoWrap& wrap) {
   for (const std::string& type : wrap.types) {
     if (std::ranges::count(units, type, &UnitDescription::type) > 0) continue;
-    throw usage("no zero::Unit of the model is a " + type, "auto_wrap types",
-                "name the class held by a Unit");
+    reject("no zero::Unit of the model is a " + type, "auto_wrap types",
+           "name the class held by a Unit");
   }
 }
 
@@ -70,8 +66,8 @@ int group_of(const std::vector<ParamGroup>& groups, const ParamDescription& para
   const int group = group_of(groups, param.names.front());
   for (const std::string& name : param.names) {
     if (group_of(groups, name) == group) continue;
-    throw usage("one tied parameter is in two parameter groups",
-                param.names.front() + " and " + name, "let one pattern match both names");
+    reject("one tied parameter is in two parameter groups",
+           param.names.front() + " and " + name, "let one pattern match both names");
   }
   return group;
 }
@@ -100,12 +96,11 @@ std::vector<ParamRule> make_rules(const std::vector<ParamDescription>& params,
   for (size_t i = 0; i < options.groups.size(); ++i) {
     if (used.contains(static_cast<int>(i))) continue;
     const ParamGroup& group = options.groups[i];
-    throw usage(
-        "'" + group.pattern + "' matches no parameter" +
-            (i > 0 ? " that patterns before it have left" : ""),
-        group.frozen ? "--freeze, or a frozen parameter group" : "parameter groups",
-        "* stands for any text; names look like " +
-            (params.empty() ? std::string("...") : params.front().fqn));
+    reject("'" + group.pattern + "' matches no parameter" +
+               (i > 0 ? " that patterns before it have left" : ""),
+           group.frozen ? "--freeze, or a frozen parameter group" : "parameter groups",
+           "* stands for any text; names look like " +
+               (params.empty() ? std::string("...") : params.front().fqn));
   }
   return rules;
 }
@@ -161,9 +156,9 @@ void check_fqn(const std::string& fqn) {
       fqn.find("..") != std::string::npos || fqn.starts_with('.') || fqn.ends_with('.');
   if (fault.empty() && has_gap) fault = "the name has an empty component";
   if (fault.empty()) return;
-  throw usage("a tensor of this name cannot be saved: " + fault,
-              printable(fqn.substr(0, 64)) + (fqn.size() > 64 ? "..." : ""),
-              "register it under a name that can be a key of a checkpoint");
+  reject("a tensor of this name cannot be saved: " + fault,
+         printable(fqn.substr(0, 64)) + (fqn.size() > 64 ? "..." : ""),
+         "register it under a name that can be a key of a checkpoint");
 }
 
 UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
@@ -174,10 +169,9 @@ UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
   for (const ParamDescription& param : params) {
     for (const std::string& name : param.names) {
       check_fqn(name);
-      if (!names.insert(name).second) {
-        throw usage("two parameters have the same name", printable(name),
-                    "register them under different names");
-      }
+      if (!names.insert(name).second)
+        reject("two parameters have the same name", printable(name),
+               "register them under different names");
     }
   }
   check_wrap_types(units, options.auto_wrap);

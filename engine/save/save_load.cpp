@@ -147,10 +147,9 @@ void refuse_weights_alone(const std::vector<StoredTensor>& expected,
                           const checkpoint::Reader& reader, const std::string& folder) {
   if (state_kinds(expected).empty() || !state_kinds(reader.manifest().tensors).empty())
     return;
-  throw Error(
-      ExitCode::kUsage,
-      "it holds weights alone, as a seed checkpoint does, and no run that goes on",
-      folder, "start a run from it: --init-from (LoadOptions::with_optimizer = false)");
+  reject("it holds weights alone, as a seed checkpoint does, and no run that goes on",
+         folder,
+         "start a run from it: --init-from (LoadOptions::with_optimizer = false)");
 }
 
 void check_fits(Engine& engine, const checkpoint::Reader& reader,
@@ -223,10 +222,6 @@ int64_t number_of(const checkpoint::Reader& reader, const std::string& folder,
                                     "0 to " + std::to_string(highest));
 }
 
-int64_t optimizer_start_of(const checkpoint::Reader& reader, const std::string& folder) {
-  return number_of(reader, folder, kOptimizerStart, reader.manifest().step);
-}
-
 // Where a run goes on in fp16 that was saved in fp16.
 std::optional<LossScaleState> loss_scale_of(const Engine& engine,
                                             const checkpoint::Reader& reader,
@@ -287,8 +282,8 @@ void read_state(checkpoint::Reader& reader, SavedState& state) {
 
 void require_values(const Engine& engine) {
   if (!engine.awaits_values()) return;
-  throw Error(ExitCode::kUsage, "save_checkpoint() before the weights are there",
-              "zero::Engine with Source::kCheckpoint", "load_checkpoint() first");
+  reject("save_checkpoint() before the weights are there",
+         "zero::Engine with Source::kCheckpoint", "load_checkpoint() first");
 }
 
 }  // namespace
@@ -361,7 +356,7 @@ SavedState load_checkpoint(Engine& engine, const std::string& folder,
     require_known_numbers(*reader, folder);
     require_same_optimizer(engine, *reader, folder, options);
     check_fits(engine, *reader, folder, options);
-    start = optimizer_start_of(*reader, folder);
+    start = number_of(*reader, folder, kOptimizerStart, reader->manifest().step);
     scale = loss_scale_of(engine, *reader, folder, options);
     tell_differences(engine, *reader, state);
   });

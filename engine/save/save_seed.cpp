@@ -41,8 +41,8 @@ Slice slice_of(const ScannedModel& model, size_t param, const Options& options,
     });
     if (first + count == numel) *set = {};
     if (!std::isfinite(max_abs(values.data(), count)))
-      throw Error(ExitCode::kUsage, "first values that are not finite", fqn,
-                  "look at what its constructor, function or rule makes");
+      reject("first values that are not finite", fqn,
+             "look at what its constructor, function or rule makes");
   };
   return slice;
 }
@@ -76,10 +76,9 @@ checkpoint::StepInfo info_of(const ScannedModel& model, const SavedState& state)
 std::string save_seed(torch::nn::Module& model, const Options& options,
                       const std::string& run, const SavedState& state, bool replace) {
   const ScannedModel scanned = scan_model(model);
-  if (options.post_init) {
-    throw Error(ExitCode::kUsage, "post_init needs an engine, and a seed is made without",
-                "save_seed()", "Engine and save_checkpoint() instead");
-  }
+  if (options.post_init)
+    reject("post_init needs an engine, and a seed is made without", "save_seed()",
+           "Engine and save_checkpoint() instead");
   name_deferred(scanned);
   InitFunctions functions(scanned, options, /*are_called=*/true);
   require_known(scanned, options, functions);

@@ -12,8 +12,7 @@ namespace {
 void require(bool holds, const std::string& name, int64_t value,
              const std::string& allowed) {
   if (holds) return;
-  throw Error(ExitCode::kUsage, name + " is " + std::to_string(value), "loss scale",
-              allowed);
+  reject(name + " is " + std::to_string(value), "loss scale", allowed);
 }
 
 }  // namespace

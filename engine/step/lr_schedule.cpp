@@ -4,16 +4,16 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
-#include <sstream>
 #include <string>
 
+#include "base/text.h"
 #include "zero/errors.h"
 
 namespace zero {
 namespace {
 
 void require(bool holds, const std::string& problem, const std::string& cure) {
-  if (!holds) throw Error(ExitCode::kUsage, problem, "learning-rate schedule", cure);
+  if (!holds) reject(problem, "learning-rate schedule", cure);
 }
 
 int64_t decay_begin(const LrSchedule& s) {
@@ -31,29 +31,23 @@ double progress(const LrSchedule& s, int64_t step) {
   return static_cast<double>(step - begin) / static_cast<double>(s.total_steps - begin);
 }
 
-std::string text_of(double value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
-}
-
 }  // namespace
 
 void check(const LrSchedule& s) {
   constexpr float kLargest = std::numeric_limits<float>::max();
-  require(s.lr >= 0 && s.lr <= kLargest, "lr is " + text_of(s.lr),
+  require(s.lr >= 0 && s.lr <= kLargest, text_of("lr is ", s.lr),
           "--lr: a number from 0 to " + text_of(kLargest));
   require(s.min_lr >= 0 && s.min_lr <= s.lr,
-          "min_lr is " + text_of(s.min_lr) + ", lr is " + text_of(s.lr),
+          text_of("min_lr is ", s.min_lr, ", lr is ", s.lr),
           "--min-lr: a number from 0 to lr");
-  require(s.warmup_steps >= 0, "warmup_steps is " + std::to_string(s.warmup_steps),
+  require(s.warmup_steps >= 0, text_of("warmup_steps is ", s.warmup_steps),
           "--warmup-steps: 0 or more");
   if (s.kind == LrSchedule::Kind::kConstant) return;
-  require(s.total_steps > 0, "total_steps is " + std::to_string(s.total_steps),
+  require(s.total_steps > 0, text_of("total_steps is ", s.total_steps),
           "this schedule needs the total number of steps");
   require(s.warmup_steps <= s.total_steps,
-          "warmup_steps is " + std::to_string(s.warmup_steps) + ", the run has " +
-              std::to_string(s.total_steps) + " steps",
+          text_of("warmup_steps is ", s.warmup_steps, ", the run has ", s.total_steps,
+                  " steps"),
           "--warmup-steps: at most --steps");
 }
 

@@ -36,12 +36,10 @@ std::vector<at::Tensor> AttachedUnit::run(const UnitBody& body,
   delay_point("forward");
   if (!torch::GradMode::is_enabled()) return run_inference(body, inputs);
   // In backward its gradient might come too late, but for one that calls itself.
-  if (phase_.now != Phase::Now::kForward && num_recomputing_ == 0) {
-    throw Error(ExitCode::kUsage, "a unit was called with gradients outside of forward",
-                fqn_,
-                "engine.forward(model, ...) instead of model->forward(...), or "
-                "torch::NoGradGuard");
-  }
+  if (phase_.now != Phase::Now::kForward && num_recomputing_ == 0)
+    reject("a unit was called with gradients outside of forward", fqn_,
+           "engine.forward(model, ...) instead of model->forward(...), or "
+           "torch::NoGradGuard");
   return c10::make_intrusive<UnitCall>(shared_from_this(), body, std::move(inputs))
       ->forward();
 }
@@ -79,11 +77,10 @@ std::vector<at::Tensor> AttachedUnit::run_inference(
 }
 
 void AttachedUnit::refuse_changed_input(bool in_chunks) const {
-  throw Error(ExitCode::kUsage,
-              in_chunks ? "a unit that works in micro-batches changes an input in place"
-                        : "a unit changes an input in place, which it did not in its "
-                          "first call",
-              fqn_, "change a clone of it in forward");
+  reject(in_chunks ? "a unit that works in micro-batches changes an input in place"
+                   : "a unit changes an input in place, which it did not in its "
+                     "first call",
+         fqn_, "change a clone of it in forward");
 }
 
 at::Tensor AttachedUnit::cast(const at::Tensor& input) const {
@@ -102,31 +99,28 @@ void AttachedUnit::require_same_weights(const WeightWatch& watch) {
   const std::string fqn = weights_.first_changed(index_, watch);
   if (fqn.empty() || (weights_.is_in_place(index_) && !recomputes_)) return;
   weights_.restore(index_, watch);
-  throw Error(
-      ExitCode::kUsage, "a forward changes a parameter in place", fqn,
-      "keep it as it is in forward (an embedding's max_norm changes it, too), and "
-      "change it between steps with set_full_parameter; one rank in fp32 may "
-      "with --recompute none");
+  reject("a forward changes a parameter in place", fqn,
+         "keep it as it is in forward (an embedding's max_norm changes it, too), and "
+         "change it between steps with set_full_parameter; one rank in fp32 may "
+         "with --recompute none");
 }
 
 void AttachedUnit::require_same_buffers(const UnitBuffers::Watch& watch) {
   const std::string name = chunks_change_buffers_ ? "" : buffers_.first_changed(watch);
   if (name.empty()) return;
   buffers_.restore(watch.values);
-  throw Error(ExitCode::kUsage,
-              "a unit that works in micro-batches changes its buffer " + name, fqn_,
-              "batch norm sees each micro-batch alone: if that is meant, "
-              "Options::micro_batches_change_buffers; else accumulate model");
+  reject("a unit that works in micro-batches changes its buffer " + name, fqn_,
+         "batch norm sees each micro-batch alone: if that is meant, "
+         "Options::micro_batches_change_buffers; else accumulate model");
 }
 
 // Autograd runs a backward on a thread of the device that the results are on: elsewhere
 // it would run beside the others'.
 void AttachedUnit::require_on_device(const at::Tensor& result) const {
   if (result.device() == device_) return;
-  throw Error(ExitCode::kUsage,
-              "a unit returns a tensor on " + result.device().str() +
-                  " that needs a gradient, and computes on " + device_.str(),
-              fqn_, "return it as it was computed, and move it outside of the unit");
+  reject("a unit returns a tensor on " + result.device().str() +
+             " that needs a gradient, and computes on " + device_.str(),
+         fqn_, "return it as it was computed, and move it outside of the unit");
 }
 
 bool AttachedUnit::may_change_inputs(const std::vector<bool>& modes) const {
@@ -140,8 +134,8 @@ void AttachedUnit::learn(const std::vector<bool>& modes, bool changed_inputs) {
 
 void AttachedUnit::check_attached() const {
   if (is_attached_) return;
-  throw Error(ExitCode::kUsage, "the engine of this unit is gone", fqn_,
-              "keep the zero::Engine as long as the model");
+  reject("the engine of this unit is gone", fqn_,
+         "keep the zero::Engine as long as the model");
 }
 
 std::vector<at::Tensor> MergedUnit::run(const UnitBody& body,

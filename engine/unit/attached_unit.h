@@ -28,8 +28,8 @@ struct Phase {
   // Hooks and bodies run in the middle of a forward or a backward.
   void require_idle(const std::string& call) const {
     if (now == Now::kIdle) return;
-    throw Error(ExitCode::kUsage, call + " inside forward() or backward()",
-                "zero::Engine", "call it afterwards");
+    reject(call + " inside forward() or backward()", "zero::Engine",
+           "call it afterwards");
   }
 };
 

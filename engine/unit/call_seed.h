@@ -97,22 +97,19 @@ class AutocastScope : NoCopy {
  public:
   struct State {
     OfDevice cpu{at::kCPU}, gpu{tensor_device(0).type()};
+    void apply() const { cpu.apply(), gpu.apply(); }
   };
   explicit AutocastScope(const State& state)
       : uses_cache_(at::autocast::is_autocast_cache_enabled()) {
-    apply(state);
+    state.apply();
     at::autocast::set_autocast_cache_enabled(false);
   }
   ~AutocastScope() {
-    apply(caller_);
+    caller_.apply();
     at::autocast::set_autocast_cache_enabled(uses_cache_);
   }
 
  private:
-  static void apply(const State& state) {
-    state.cpu.apply();
-    state.gpu.apply();
-  }
   const State caller_;
   const bool uses_cache_;
 };

@@ -84,7 +84,7 @@ Pass pass_over(const at::Tensor& hidden, const at::Tensor& weight,
 }
 
 void require(bool holds, const std::string& what, const std::string& cure) {
-  if (!holds) throw Error(ExitCode::kUsage, what, "chunked_loss()", cure);
+  if (!holds) reject(what, "chunked_loss()", cure);
 }
 
 // In its place where nobody asks for it again.

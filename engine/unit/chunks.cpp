@@ -40,32 +40,25 @@ Chunking chunking_of(const std::vector<UnitInput>& inputs, int64_t rows_per_chun
   const at::Tensor* leader = rows_per_chunk > 0 ? leader_of(inputs) : nullptr;
   if (!leader || leader->dim() == 0) return chunking;
   const int64_t rows = leader->size(0);
-  if (rows % rows_per_chunk != 0) {
-    throw Error(ExitCode::kUsage,
-                "a batch of " + rows_text(rows) +
-                    " does not divide into micro-batches of " +
-                    std::to_string(rows_per_chunk),
-                fqn, "pass a multiple of the micro-batch, or --accumulate model");
-  }
+  if (rows % rows_per_chunk != 0)
+    reject("a batch of " + rows_text(rows) + " does not divide into micro-batches of " +
+               std::to_string(rows_per_chunk),
+           fqn, "pass a multiple of the micro-batch, or --accumulate model");
   chunking.count = std::max<int64_t>(1, rows / rows_per_chunk);
   if (chunking.count == 1) return chunking;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor& tensor = inputs[i].tensor;
     const bool has_rows = tensor.dim() > 0 && tensor.size(0) == rows;
     const bool is_leader = &tensor == leader;
-    if (inputs[i].rows == Rows::kBatched && !has_rows) {
-      throw Error(ExitCode::kUsage,
-                  "argument tensor " + std::to_string(i) +
-                      " is marked as batched, but has not the " + rows_text(rows) +
-                      " of the batch",
-                  fqn, "zero::shared(...) for what all micro-batches use");
-    }
-    if (inputs[i].rows == Rows::kUnmarked && has_rows && !is_leader) {
-      throw Error(ExitCode::kUsage,
-                  "argument tensor " + std::to_string(i) + " has " + rows_text(rows) +
-                      ", as the batch: is it batched, or does it only look so?",
-                  fqn, "say zero::batched(...) or zero::shared(...) in the unit's call");
-    }
+    if (inputs[i].rows == Rows::kBatched && !has_rows)
+      reject("argument tensor " + std::to_string(i) +
+                 " is marked as batched, but has not the " + rows_text(rows) +
+                 " of the batch",
+             fqn, "zero::shared(...) for what all micro-batches use");
+    if (inputs[i].rows == Rows::kUnmarked && has_rows && !is_leader)
+      reject("argument tensor " + std::to_string(i) + " has " + rows_text(rows) +
+                 ", as the batch: is it batched, or does it only look so?",
+             fqn, "say zero::batched(...) or zero::shared(...) in the unit's call");
     chunking.is_split[i] = is_leader || inputs[i].rows == Rows::kBatched;
   }
   return chunking;
@@ -106,13 +99,11 @@ at::Tensor join_outputs(const std::vector<at::Tensor>& parts, Join join,
   if (join == Join::kRows) {
     for (const at::Tensor& part : parts) {
       if (part.dim() > 0 && part.size(0) == rows_per_chunk) continue;
-      throw Error(ExitCode::kUsage,
-                  "a result of shape " + c10::str(part.sizes()) +
-                      " from a micro-batch of " + rows_text(rows_per_chunk) +
-                      " cannot be joined row by row",
-                  fqn,
-                  "return zero::sum_of_chunks(x), mean_of_chunks(x) or "
-                  "same_in_chunks(x), or train with --accumulate model");
+      reject("a result of shape " + c10::str(part.sizes()) + " from a micro-batch of " +
+                 rows_text(rows_per_chunk) + " cannot be joined row by row",
+             fqn,
+             "return zero::sum_of_chunks(x), mean_of_chunks(x) or "
+             "same_in_chunks(x), or train with --accumulate model");
     }
     return at::cat(parts);
   }

@@ -53,10 +53,9 @@ class Scanner {
     }
     for (const auto& item : module.named_buffers(/*recurse=*/false)) {
       if (!item.value().defined()) continue;
-      if (item.value().layout() != at::kStrided) {
-        throw Error(ExitCode::kUsage, "a sparse buffer", prefix + item.key(),
-                    "register its dense value, or its indices and values");
-      }
+      if (item.value().layout() != at::kStrided)
+        reject("a sparse buffer", prefix + item.key(),
+               "register its dense value, or its indices and values");
       model_.buffer_fqns.push_back(prefix + item.key());
       model_.buffers.push_back(item.value());
     }
@@ -122,8 +121,8 @@ void check_buffer_names(const ScannedModel& model) {
   for (const std::string& fqn : model.buffer_fqns) {
     check_fqn(fqn);
     if (!names.contains(fqn)) continue;
-    throw Error(ExitCode::kUsage, "a parameter and a buffer have the same name", fqn,
-                "register them under different names");
+    reject("a parameter and a buffer have the same name", fqn,
+           "register them under different names");
   }
 }
 
@@ -138,10 +137,9 @@ ScannedModel scan_model(torch::nn::Module& root) {
     wrong += (wrong.empty() ? "" : ", ") + model.params[i].fqn + " (" +
              c10::toString(type) + ")";
   }
-  if (!wrong.empty()) {
-    throw Error(ExitCode::kUsage, "parameters must be float, bfloat16 or half", wrong,
-                "register other tensors as buffers");
-  }
+  if (!wrong.empty())
+    reject("parameters must be float, bfloat16 or half", wrong,
+           "register other tensors as buffers");
   check_buffer_names(model);
   return model;
 }

@@ -5,13 +5,6 @@
 #include "zero/errors.h"
 
 namespace zero {
-namespace {
-
-[[noreturn]] void refuse_backward(const std::string& what, const std::string& cure) {
-  throw Error(ExitCode::kUsage, what, "Engine::backward", cure);
-}
-
-}  // namespace
 
 void PendingForwards::begin_forward(int64_t weights_version) {
   std::erase_if(forwards_, [](const Forward& forward) {
@@ -33,14 +26,14 @@ void PendingForwards::begin_backward(
     for (End& end : forward.ends) {
       const auto node = end.node.lock();
       if (!node || !nodes.contains(node.get())) continue;
-      if (end.has_had_backward) {
-        refuse_backward("a second backward through the same results of forward()",
-                        "call forward again, or backward once, on the sum of the losses");
-      }
-      if (forward.weights_version != weights_version) {
-        refuse_backward("the weights changed between this forward and its backward",
-                        "call backward before step(), set_full_parameter() or a load");
-      }
+      if (end.has_had_backward)
+        reject("a second backward through the same results of forward()",
+               "Engine::backward",
+               "call forward again, or backward once, on the sum of the losses");
+      if (forward.weights_version != weights_version)
+        reject("the weights changed between this forward and its backward",
+               "Engine::backward",
+               "call backward before step(), set_full_parameter() or a load");
       reached.push_back(&end);
     }
   }

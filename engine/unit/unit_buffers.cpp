@@ -85,13 +85,11 @@ UnitBuffers::Before UnitBuffers::learn(Watch watch) {
   before.fingerprints.resize(tensors_.size(), 0);
   for (size_t i = 0; i < tensors_.size(); ++i) {
     do_change_[i] = do_change_[i] || has_changed(i, watch);
-    if (do_change_[i] && !watch.values[i].defined()) {
-      throw Error(ExitCode::kUsage,
-                  "a forward changes a large buffer that the first one left as it was",
-                  names_[i],
-                  "change it in the first forward as well, or keep the graph instead of "
-                  "recomputing it (Options::recompute, --recompute none)");
-    }
+    if (do_change_[i] && !watch.values[i].defined())
+      reject("a forward changes a large buffer that the first one left as it was",
+             names_[i],
+             "change it in the first forward as well, or keep the graph instead of "
+             "recomputing it (Options::recompute, --recompute none)");
     if (do_change_[i]) continue;
     before.fingerprints[i] = fingerprint_of(tensors_[i]);
     watch.values[i] = at::Tensor();
@@ -120,12 +118,11 @@ UnitBuffers::Rewind::Rewind(UnitBuffers& buffers, const Before& before,
     if (before.values[i].defined() ||
         fingerprint_of(buffers.tensors_[i]) == before.fingerprints[i])
       continue;
-    throw Error(ExitCode::kUsage,
-                "the buffer " + buffers.names_[i] +
-                    " was changed between a forward and its backward",
-                unit_fqn,
-                "change buffers before the forward or after the backward, or keep the "
-                "graph instead of recomputing it (Options::recompute, --recompute none)");
+    reject("the buffer " + buffers.names_[i] +
+               " was changed between a forward and its backward",
+           unit_fqn,
+           "change buffers before the forward or after the backward, or keep the "
+           "graph instead of recomputing it (Options::recompute, --recompute none)");
   }
   // All are copied first: one buffer may stand under two names.
   now_.resize(buffers.tensors_.size());

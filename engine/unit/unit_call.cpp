@@ -155,22 +155,19 @@ std::vector<at::Tensor> UnitCall::join_to_graph() {
 void UnitCall::require_backward() const {
   const AttachedUnit& unit = *unit_;
   unit.check_attached();
-  const auto refuse = [&](const std::string& what, const std::string& cure) {
-    throw Error(ExitCode::kUsage, what, unit.fqn_, cure);
-  };
   if (is_released_)
-    refuse("a second backward through the same call of a unit", "call forward again");
-  if (weights_version_ != unit.phase_.weights_version) {
-    refuse("the weights changed between this forward and its backward",
+    reject("a second backward through the same call of a unit", unit.fqn_,
+           "call forward again");
+  if (weights_version_ != unit.phase_.weights_version)
+    reject("the weights changed between this forward and its backward", unit.fqn_,
            "call backward before step(), set_full_parameter() or a load");
-  }
-  if (const auto changed = kept_inputs_.first_changed()) {
-    refuse("input tensor " + std::to_string(*changed) +
+  if (const auto changed = kept_inputs_.first_changed())
+    reject("input tensor " + std::to_string(*changed) +
                " of a unit was changed in place between its forward and its backward, "
                "which recomputes from it",
+           unit.fqn_,
            "change a clone of it, or keep the graph (Options::recompute, --recompute "
            "none)");
-  }
 }
 
 std::vector<at::Tensor> UnitCall::backward(const std::vector<at::Tensor>& output_grads,
@@ -179,11 +176,10 @@ std::vector<at::Tensor> UnitCall::backward(const std::vector<at::Tensor>& output
   AttachedUnit& unit = *unit_;
   const Activity::Stretch stretch(unit.fqn_, "backward");
   const StreamClock::Span drawn = unit.weights_.drawn("backward", unit.fqn_);
-  if (torch::GradMode::is_enabled()) {
-    throw Error(ExitCode::kUsage, "create_graph through a unit", unit.fqn_,
-                "a unit has first derivatives only: compute what needs second ones "
-                "outside of units, or without an engine");
-  }
+  if (torch::GradMode::is_enabled())
+    reject("create_graph through a unit", unit.fqn_,
+           "a unit has first derivatives only: compute what needs second ones "
+           "outside of units, or without an engine");
   const bool is_ours = unit.phase_.now == Phase::Now::kBackward;
   std::vector<std::vector<at::Tensor>> grads(wants_grad_.size());  // (inputs, chunks)
   {
@@ -236,21 +232,17 @@ std::unique_ptr<InnerGraph> UnitCall::recompute(const std::vector<at::Tensor>& a
   }
   const Scoped recomputing(unit.num_recomputing_, unit.num_recomputing_ + 1);
   auto graph = std::make_unique<InnerGraph>(body_, inputs, wants_grad_);
-  if (seed.end_state() != traces_[chunk].generator_state) {
-    throw Error(ExitCode::kUsage,
-                "recomputing drew other random numbers than the forward: another thread "
-                "draws from torch's default generator",
-                unit.fqn_,
-                "give your own threads a generator of their own "
-                "(at::make_generator<at::CPUGeneratorImpl>(seed))");
-  }
-  if (!outputs_.are_those_of(*graph)) {
-    throw Error(ExitCode::kUsage,
-                "recomputing returned or changed other tensors than the forward",
-                unit.fqn_,
-                "let forward depend on its arguments, parameters and registered buffers "
-                "alone, or keep the graph (Options::recompute, --recompute none)");
-  }
+  if (seed.end_state() != traces_[chunk].generator_state)
+    reject(
+        "recomputing drew other random numbers than the forward: another thread "
+        "draws from torch's default generator",
+        unit.fqn_,
+        "give your own threads a generator of their own "
+        "(at::make_generator<at::CPUGeneratorImpl>(seed))");
+  if (!outputs_.are_those_of(*graph))
+    reject("recomputing returned or changed other tensors than the forward", unit.fqn_,
+           "let forward depend on its arguments, parameters and registered buffers "
+           "alone, or keep the graph (Options::recompute, --recompute none)");
   return graph;
 }
 

@@ -68,21 +68,18 @@ void UnitOutputs::learn(const InnerGraph& graph, const JoinMarks& marks,
 
 void UnitOutputs::require_may_change(size_t input, const std::vector<at::Tensor>& inputs,
                                      bool was_cast) const {
-  const auto refuse = [&](const std::string& what, const std::string& cure) {
-    throw Error(ExitCode::kUsage, what, fqn_, cure);
-  };
   const std::string its_input =
       "the unit changes its input tensor " + std::to_string(input) + " in place, ";
   if (was_cast)
-    refuse(its_input + "but was given a copy in another type",
+    reject(its_input + "but was given a copy in another type", fqn_,
            "pass it in the type that the unit computes in");
   if (inputs[input].is_leaf() && inputs[input].requires_grad())
-    refuse(its_input + "which is a leaf that requires grad", "pass a clone of it");
+    reject(its_input + "which is a leaf that requires grad", fqn_, "pass a clone of it");
   for (size_t other = 0; other < inputs.size(); ++other) {
     if (other == input || !inputs[other].is_same(inputs[input])) continue;
-    refuse("the unit was given one tensor twice, as " + std::to_string(other) + " and " +
+    reject("the unit was given one tensor twice, as " + std::to_string(other) + " and " +
                std::to_string(input) + ", and changes it in place",
-           "pass a clone of it");
+           fqn_, "pass a clone of it");
   }
 }
 
@@ -90,8 +87,8 @@ void UnitOutputs::make(const std::vector<std::vector<at::Tensor>>& chunks, int64
                        const std::vector<at::Tensor>& inputs) {
   for (const auto& results : chunks) {
     if (results.size() == chunks.front().size()) continue;
-    throw Error(ExitCode::kUsage, "micro-batches of one call return different tensors",
-                fqn_, "return the same structure each time");
+    reject("micro-batches of one call return different tensors", fqn_,
+           "return the same structure each time");
   }
   // A tensor that is returned twice is one output.
   std::vector<at::Tensor> seen = std::move(changed_tensors_);
@@ -156,15 +153,13 @@ std::vector<at::Tensor> UnitOutputs::grads_of_chunk(
     if (is_used[place]) continue;
     is_used[place] = true;
     grads[i] = grad_of_chunk(output_grads[place], joins_[i], chunk, num_chunks);
-    if (grads[i].defined() && grads[i].sizes() != graph.outputs()[i].sizes()) {
-      throw Error(ExitCode::kUsage,
-                  "recomputing gave a result of shape " +
-                      c10::str(graph.outputs()[i].sizes()) + ", the forward one of " +
-                      c10::str(grads[i].sizes()),
-                  fqn_,
-                  "let forward depend on its arguments, parameters and registered "
-                  "buffers alone");
-    }
+    if (grads[i].defined() && grads[i].sizes() != graph.outputs()[i].sizes())
+      reject("recomputing gave a result of shape " +
+                 c10::str(graph.outputs()[i].sizes()) + ", the forward one of " +
+                 c10::str(grads[i].sizes()),
+             fqn_,
+             "let forward depend on its arguments, parameters and registered "
+             "buffers alone");
   }
   for (size_t k = 0; k < changed_inputs_.size(); ++k) {
     if (!is_used[k]) grads[graph.num_results() + k] = output_grads[k];

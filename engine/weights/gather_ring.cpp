@@ -45,11 +45,9 @@ void* GatherRing::acquire(const GatherSource& source) {
   Slot* slot = find(source.unit);
   if (!slot) {
     slot = oldest_free(class_of_[source.unit], /*may_drop_awaited=*/true);
-    if (!slot) {
-      throw Error(ExitCode::kUsage, "more units are nested than the plan knows",
-                  source.parts.front().tag,
-                  "call a zero::Unit only from the forward of the module that holds it");
-    }
+    if (!slot)
+      reject("more units are nested than the plan knows", source.parts.front().tag,
+             "call a zero::Unit only from the forward of the module that holds it");
     gather(*slot, source);
   }
   slot->is_awaited = false;

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/comm/nccl.h"
+#include "engine/comm/collectives.h"
 #include "engine/comm/thread_ranks.h"
 #include "engine/device/cuda/cuda_device.h"
 #include "tests/engine/comm_suite.h"

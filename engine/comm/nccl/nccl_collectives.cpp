@@ -5,7 +5,6 @@
 
 #include "engine/comm/channel.h"
 #include "engine/comm/collectives.h"
-#include "engine/comm/nccl.h"
 #include "engine/comm/nccl/nccl_communicator.h"
 #include "engine/comm/transport.h"
 #include "engine/device/cuda/cuda_stream.h"

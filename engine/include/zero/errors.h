@@ -45,4 +45,10 @@ class Error : public std::runtime_error {
   std::string problem_, where_, cure_;
 };
 
+// Throw one of kUsage: what the caller asked for cannot be done.
+[[noreturn]] inline void reject(const std::string& what, const std::string& where,
+                                const std::string& cure) {
+  throw Error(ExitCode::kUsage, what, where, cure);
+}
+
 }  // namespace zero
