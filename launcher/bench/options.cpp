@@ -38,57 +38,50 @@ Settings step_defaults() {
 
 std::vector<BenchKind> make_kinds() {
   return {
-      {"adam",
-       "the update and the gradient's norm on 1, 2, 4 ... all threads, in one unit "
-       "and in 24, against a sweep that reads and writes the same arrays",
-       {"threads", "bind"},
-       {},
-       15,
-       "of each fp32 array",
-       bytes_beyond_caches()},
-      {"step",
-       "training steps against silent processes, one for each rank, that run forward "
-       "and backward of the whole model and nothing else; alone also how much of the "
-       "updates hides behind the next forward",
-       {"model", "preset", "layers", "dim", "heads", "kv_heads", "ffn_dim", "vocab",
-        "seq_len", "micro_batch", "ranks", "steps", "threads", "dtype", "reduce_dtype",
-        "reshard_after_forward", "prefetch", "recompute"},
-       step_defaults(),
-       5,
-       "",
-       0},
-      {"init",
-       "first values of a model on all ranks, and the memory beside their shards that "
-       "they take",
-       {"model", "preset", "model_config", "layers", "dim", "heads", "kv_heads",
-        "ffn_dim", "vocab", "seq_len", "seed", "ranks", "adam_threads"},
-       {},
-       3,
-       "",
-       0},
-      {"comm",
-       "all_gather and reduce_scatter of the ranks against memcpy of the same bytes",
-       {"ranks", "bind"},
-       {},
-       15,
-       "of what all ranks have together",
-       bytes_beyond_caches()},
-      {"checkpoint",
-       "saving and loading against a plain file of the same bytes, with fsync, in "
-       "the folder --out (the current one)",
-       {"out"},
-       {},
-       5,
-       "of masters and moments",
-       512 * kMiB},
-      {"transfer",
-       "copies between pinned memory of the host and each GPU, one way and both at "
-       "once, against memcpy",
-       {},
-       {},
-       15,
-       "of one copy",
-       bytes_beyond_caches()}};
+      {.name = "adam",
+       .summary = "the update and the gradient's norm on 1, 2, 4 ... all threads, in one "
+                  "unit and in 24, against a sweep that reads and writes the same arrays",
+       .settings = {"threads", "bind"},
+       .default_rounds = 15,
+       .size_help = "of each fp32 array",
+       .default_size = bytes_beyond_caches()},
+      {.name = "step",
+       .summary = "training steps against silent processes, one for each rank, that run "
+                  "forward and backward of the whole model and nothing else; alone also "
+                  "how much of the updates hides behind the next forward",
+       .settings = {"model", "preset", "layers", "dim", "heads", "kv_heads", "ffn_dim",
+                    "vocab", "seq_len", "micro_batch", "ranks", "steps", "threads",
+                    "dtype", "reduce_dtype", "reshard_after_forward", "prefetch",
+                    "recompute"},
+       .defaults = step_defaults(),
+       .default_rounds = 5},
+      {.name = "init",
+       .summary = "first values of a model on all ranks, and the memory beside their "
+                  "shards that they take",
+       .settings = {"model", "preset", "model_config", "layers", "dim", "heads",
+                    "kv_heads", "ffn_dim", "vocab", "seq_len", "seed", "ranks",
+                    "adam_threads"},
+       .default_rounds = 3},
+      {.name = "comm",
+       .summary = "all_gather and reduce_scatter of the ranks against memcpy of the same "
+                  "bytes",
+       .settings = {"ranks", "bind"},
+       .default_rounds = 15,
+       .size_help = "of what all ranks have together",
+       .default_size = bytes_beyond_caches()},
+      {.name = "checkpoint",
+       .summary = "saving and loading against a plain file of the same bytes, with "
+                  "fsync, in the folder --out (the current one)",
+       .settings = {"out"},
+       .default_rounds = 5,
+       .size_help = "of masters and moments",
+       .default_size = 512 * kMiB},
+      {.name = "transfer",
+       .summary = "copies between pinned memory of the host and each GPU, one way and "
+                  "both at once, against memcpy",
+       .default_rounds = 15,
+       .size_help = "of one copy",
+       .default_size = bytes_beyond_caches()}};
 }
 
 std::vector<std::string> names_of_kinds() {

@@ -13,11 +13,11 @@ namespace zero::launcher {
 // own, and two flags that no other verb has, --rounds and --size.
 struct BenchKind {
   std::string name, summary;
-  std::vector<std::string> settings;  // keys of those that it uses
-  Settings defaults;
+  std::vector<std::string> settings = {};  // keys of those that it uses
+  Settings defaults = {};
   int64_t default_rounds = 0;
-  std::string size_help;     // what --size means here; empty: it takes none
-  int64_t default_size = 0;  // bytes
+  std::string size_help = {};  // what --size means here; empty: it takes none
+  int64_t default_size = 0;    // bytes
 
   bool takes(const std::string& setting) const;
 };

@@ -33,8 +33,6 @@ class Link {
     device_->free(to_);
     device_->free(from_);
   }
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
 
   void copy(bool in, bool out) {
     if (in) in_->copy(to_, source_, bytes_);

@@ -14,7 +14,6 @@
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/inference/evaluate.h"
 #include "launcher/inference/generate.h"
-#include "launcher/plan/offload_choice.h"
 #include "launcher/plan/run_plan.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/process/start_ranks.h"

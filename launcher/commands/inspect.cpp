@@ -12,7 +12,7 @@ int inspect(const VerbCall& call) {
   const CommandLine& line = call.line;
   require_no_settings(line, "inspect");
   const Inspection found =
-      inspect_folder(line.from, {line.fqns, line.norms, line.state}, call.models);
+      inspect_folder(line.from, {line.fqns, line.state}, line.norms, call.models);
   std::fputs((line.json ? to_line(found) : to_page(found)).c_str(), stdout);
   return static_cast<int>(ExitCode::kDone);
 }

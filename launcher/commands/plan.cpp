@@ -72,10 +72,6 @@ PlanAnswer answer_for(const Wish& wish, const ModelFamily& family) {
   PlanAnswer answer;
   answer.wish = wish;
   answer.family = family.name;
-  answer.room_text =
-      wish.settings.host_memory > 0 ? "(--host-memory)" : "free on this host";
-  answer.gpu_room_text =
-      wish.settings.device_memory > 0 ? "(--device-memory)" : "free there";
   answer.plan = plan(wish);
   if (!answer.all_fits()) answer.nearest = nearest_fit(wish, plan);
   answer.largest = largest_fit(wish, plan);

@@ -102,11 +102,8 @@ int selftest(const VerbCall& call) {
       read_settings(line, call.environment,
                     {.num_ranks = 0, .is_complete = false, .models = &call.models});
   require_new_file(line.to);
-  SelftestReport report{program_version(),
-                        look_at_machine(),
-                        make_trial(asked, call.models, num_usable_gpus()),
-                        {},
-                        0};
+  SelftestReport report{
+      look_at_machine(), make_trial(asked, call.models, num_usable_gpus()), {}, 0};
   Lab lab(report.trial.settings, call.environment);
   const auto names = private_names(lab);
   report.seconds = seconds_of([&] {

@@ -42,10 +42,6 @@ class MappedFile {
   // process with SIGBUS.
   std::shared_ptr<const unsigned char> view(int64_t offset = 0) const;
 
-  // Throws DataError that names the file when its size or modification time changed since
-  // construction.
-  void check_unchanged() const;
-
  private:
   struct Stamp {
     int64_t size_bytes = 0;
@@ -54,6 +50,7 @@ class MappedFile {
   };
 
   Stamp read_stamp() const;
+  void check_unchanged() const;
   std::shared_ptr<const unsigned char> map() const;
 
   // Constant after construction.

@@ -6,12 +6,9 @@
 #include <cassert>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <utility>
 
 #include "base/hash.h"
-#include "launcher/data/mapped_file.h"
-#include "launcher/data/text_check.h"
 
 namespace zero::data {
 namespace {

@@ -29,7 +29,7 @@ class TokenFile {
   int64_t size_bytes() const { return file_.size_bytes(); }
   int64_t num_tokens() const { return layout_.num_tokens + (is_text() ? 1 : 0); }
 
-  // Throws DataError for a file that counts as text and is none; see text_check.h.
+  // Throws DataError for a file that counts as text and is none; see token_layout.h.
   void require_text() const;
 
   // Copy tokens [begin, begin + count) to `out`. Throws DataError when the file changed.
@@ -39,8 +39,6 @@ class TokenFile {
   // `vocab_size`. Reads the whole file, unless its integers are too narrow to hold such
   // an id.
   void check_ids(int64_t vocab_size, const OnRead& on_read = {}) const;
-
-  void check_unchanged() const { file_.check_unchanged(); }
 
   // XXH3 over name, size and contents, continuing from `seed`. Reads the whole file.
   uint64_t content_hash(uint64_t seed, const OnRead& on_read = {}) const;

@@ -164,10 +164,6 @@ void TokenSource::check_ids(int64_t vocab_size, const OnRead& on_read) const {
   for (const auto& file : files_) file.check_ids(vocab_size, on_read);
 }
 
-void TokenSource::check_unchanged() const {
-  for (const auto& file : files_) file.check_unchanged();
-}
-
 int64_t TokenSource::num_bytes() const {
   int64_t bytes = 0;
   for (const auto& file : files_) bytes += file.size_bytes();

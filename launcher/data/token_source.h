@@ -42,10 +42,6 @@ class TokenSource {
   // when the files are cached.
   void check_ids(int64_t vocab_size, const OnRead& on_read = {}) const;
 
-  // Throws DataError that names the first file whose size or modification time changed
-  // since construction.
-  void check_unchanged() const;
-
   int64_t num_bytes() const;  // of all files
 
   // Identity of the data: XXH3 over the files' names below the given paths, sizes and

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <set>
 #include <sstream>
 
@@ -138,7 +137,7 @@ MpiFacts read_mpi(const std::vector<std::string>& environment,
   facts.library = mpi_versions().second;
   if (is_in_path("mpirun", environment)) {
     const ChildOutcome told =
-        run_child({{"mpirun", "--version"}, environment, kHelloLimit});
+        run_child({"mpirun", "--version"}, environment, kHelloLimit);
     facts.mpirun =
         told.text.empty() ? "mpirun --version says nothing" : first_line(told.text);
   }
@@ -159,11 +158,11 @@ MpiFacts read_mpi(const std::vector<std::string>& environment,
 Hello say_hello(const std::vector<std::string>& environment) {
   Hello hello;
   hello.limit = kHelloLimit;
-  ChildOrder order{mpirun_words({hello.num_ranks, "", {"hello"}, ""},
-                                path_of_this_program(), environment),
-                   mpirun_variables(environment, geteuid() == 0), hello.limit};
-  order.variables.insert(order.variables.end(), environment.begin(), environment.end());
-  hello.outcome = run_child(std::move(order));
+  std::vector<std::string> variables = mpirun_variables(environment, geteuid() == 0);
+  variables.insert(variables.end(), environment.begin(), environment.end());
+  hello.outcome = run_child(mpirun_words({hello.num_ranks, "", {"hello"}, ""},
+                                         path_of_this_program(), environment),
+                            variables, hello.limit);
   return hello;
 }
 

@@ -13,8 +13,6 @@
 #include "engine/watch/activity.h"
 #include "launcher/bench/rounds.h"
 #include "launcher/huggingface/model_folder.h"
-#include "launcher/look/folders.h"
-#include "launcher/look/pieces.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 #include "launcher/settings/chosen_model.h"
@@ -28,9 +26,10 @@ using checkpoint::Manifest;
 using checkpoint::StoredTensor;
 using checkpoint::TensorFolder;
 
-constexpr Verdict kVerdicts[] = {Verdict::kEqual,     Verdict::kDiffers,
-                                 Verdict::kOtherType, Verdict::kOtherShape,
-                                 Verdict::kOnlyInA,   Verdict::kOnlyInB};
+constexpr std::pair<Verdict, const char*> kVerdicts[] = {
+    {Verdict::kEqual, "equal"},          {Verdict::kDiffers, "differs"},
+    {Verdict::kOtherType, "other type"}, {Verdict::kOtherShape, "other shape"},
+    {Verdict::kOnlyInA, "only in A"},    {Verdict::kOnlyInB, "only in B"}};
 
 // Of one name, what each folder has; null: nothing.
 struct Pair {
@@ -66,11 +65,10 @@ using Pairs = std::map<std::pair<Kind, std::string>, Pair>;
 
 // By the names under which they are stored, with the prefix where the other folder has
 // it. What the other has under an alias of its own is found by that.
-Pairs pairs_of(const Side& a, const Side& b, const DiffOptions& options) {
+Pairs pairs_of(const Side& a, const Side& b, const Selection& selection) {
   Pairs pairs;
   for (const auto& [side, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
-    for (const StoredTensor* tensor :
-         select(side->manifest, options.globs, options.state)) {
+    for (const StoredTensor* tensor : select(side->manifest, selection)) {
       const Kind kind = tensor->kind;
       const std::string full = side->prefix + tensor->fqn;
       const bool is_bare = !other->find(kind, tensor->fqn) && other->find(kind, full);
@@ -159,12 +157,11 @@ std::vector<Row> rows_of(const FolderDiff& diff) {
 }
 
 std::string summary(const FolderDiff& diff) {
-  std::string text = fmt::format("{} tensor(s)", diff.tensors.size());
-  for (const Verdict verdict : kVerdicts) {
+  std::string text = fmt::format("{} tensor(s): {} equal", diff.tensors.size(),
+                                 diff.num(Verdict::kEqual));
+  for (const auto& [verdict, name] : kVerdicts) {
     const int64_t num = diff.num(verdict);
-    const char* before = verdict == Verdict::kEqual ? ": " : ", ";
-    if (num > 0 || verdict == Verdict::kEqual)
-      text += fmt::format("{}{} {}", before, num, name_of(verdict));
+    if (num > 0 && verdict != Verdict::kEqual) text += fmt::format(", {} {}", num, name);
   }
   return text;
 }
@@ -172,21 +169,8 @@ std::string summary(const FolderDiff& diff) {
 }  // namespace
 
 const char* name_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kEqual:
-      return "equal";
-    case Verdict::kDiffers:
-      return "differs";
-    case Verdict::kOtherType:
-      return "other type";
-    case Verdict::kOtherShape:
-      return "other shape";
-    case Verdict::kOnlyInA:
-      return "only in A";
-    case Verdict::kOnlyInB:
-      return "only in B";
-  }
-  return "";
+  return std::ranges::find(kVerdicts, verdict, [](const auto& v) { return v.first; })
+      ->second;
 }
 
 int64_t FolderDiff::num(Verdict verdict) const {
@@ -194,7 +178,7 @@ int64_t FolderDiff::num(Verdict verdict) const {
 }
 
 FolderDiff diff_folders(const std::string& dir_a, const std::string& dir_b,
-                        const DiffOptions& options, const ModelFamilies& models) {
+                        const Selection& selection, const ModelFamilies& models) {
   FolderDiff result;
   const auto open = [&](const std::string& dir, const char* name) {
     const FoundFolder found = find_folder(dir, name);
@@ -203,9 +187,9 @@ FolderDiff diff_folders(const std::string& dir_a, const std::string& dir_b,
     return found.path;
   };
   TensorFolder a(result.path_a = open(dir_a, "A")), b(result.path_b = open(dir_b, "B"));
-  require_matches({&a.manifest(), &b.manifest()}, options.globs, options.state);
+  require_matches({&a.manifest(), &b.manifest()}, selection);
   const Pairs pairs = pairs_of({a.manifest(), prefix_of(a, models)},
-                               {b.manifest(), prefix_of(b, models)}, options);
+                               {b.manifest(), prefix_of(b, models)}, selection);
   Activity::Stretch stretch("diff");
   stretch.expect(bytes_to_read(pairs));
   Comparer comparer(a, b);
@@ -232,8 +216,8 @@ std::string to_page(const FolderDiff& diff) {
 
 std::string to_line(const FolderDiff& diff) {
   Row numbers = Row::object();
-  for (const Verdict verdict : kVerdicts) {
-    std::string key = name_of(verdict);
+  for (const auto& [verdict, name] : kVerdicts) {
+    std::string key = name;
     std::ranges::replace(key, ' ', '_');
     numbers[key] = diff.num(verdict);
   }

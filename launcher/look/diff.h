@@ -4,17 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/tensor_folder.h"
+#include "launcher/look/folders.h"
 #include "launcher/look/values.h"
 #include "launcher/model.h"
 
 // Two folders of tensors, one beside the other.
 namespace zero::launcher {
-
-struct DiffOptions {
-  std::vector<std::string> globs = {};  // of FQNs; none: all
-  bool state = false;                   // what the optimizer keeps, and user bytes, too
-};
 
 enum class Verdict { kEqual, kDiffers, kOtherType, kOtherShape, kOnlyInA, kOnlyInB };
 
@@ -43,7 +38,7 @@ struct FolderDiff {
 // older folders of Hugging Face leave out of names. Throws as find_folder() and
 // require_matches() do, and CheckpointError for what cannot be read.
 FolderDiff diff_folders(const std::string& dir_a, const std::string& dir_b,
-                        const DiffOptions& options, const ModelFamilies& models);
+                        const Selection& selection, const ModelFamilies& models);
 
 std::string to_page(const FolderDiff& diff);
 std::string to_line(const FolderDiff& diff);  // one JSON object

@@ -87,8 +87,8 @@ FoundFolder find_folder(const std::string& dir, const std::string& name) {
 }
 
 std::vector<const StoredTensor*> select(const Manifest& manifest,
-                                        const std::vector<std::string>& globs,
-                                        bool with_state) {
+                                        const Selection& selection) {
+  const auto& [globs, with_state] = selection;
   std::set<std::string> by_alias;
   for (const auto& [alias, fqn] : manifest.aliases)
     if (matches_any(globs, alias)) by_alias.insert(fqn);
@@ -102,7 +102,8 @@ std::vector<const StoredTensor*> select(const Manifest& manifest,
 }
 
 void require_matches(const std::vector<const Manifest*>& manifests,
-                     const std::vector<std::string>& globs, bool with_state) {
+                     const Selection& selection) {
+  const auto& [globs, with_state] = selection;
   std::set<std::string> names;
   for (const Manifest* manifest : manifests) names.merge(names_in(*manifest, with_state));
   std::string lost;

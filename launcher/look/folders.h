@@ -7,6 +7,12 @@
 // Folders that people look into, and which of their tensors.
 namespace zero::launcher {
 
+// What people want to see of them.
+struct Selection {
+  std::vector<std::string> globs = {};  // of FQNs; none: all
+  bool state = false;                   // what the optimizer keeps, and user bytes, too
+};
+
 struct FoundFolder {
   std::string path;                      // a step's, or one with safetensors
   std::vector<std::string> passed_over;  // why newer steps of the run are not it
@@ -18,16 +24,14 @@ struct FoundFolder {
 // steps are damaged.
 FoundFolder find_folder(const std::string& dir, const std::string& name = "DIR");
 
-// The tensors that the globs name, in the folder's order; no glob: all. Among them are
-// parameters and buffers, and `with_state` what else lies there. An alias that a glob
-// names stands for its parameter.
+// The tensors that the globs name, in the folder's order. An alias that a glob names
+// stands for its parameter.
 std::vector<const checkpoint::StoredTensor*> select(const checkpoint::Manifest& manifest,
-                                                    const std::vector<std::string>& globs,
-                                                    bool with_state);
+                                                    const Selection& selection);
 
 // Throw one Error(kUsage) that lists the globs that match no tensor of any of these, each
 // with the nearest name.
 void require_matches(const std::vector<const checkpoint::Manifest*>& manifests,
-                     const std::vector<std::string>& globs, bool with_state);
+                     const Selection& selection);
 
 }  // namespace zero::launcher

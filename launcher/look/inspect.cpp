@@ -15,8 +15,6 @@
 #include "engine/watch/activity.h"
 #include "launcher/bench/rounds.h"
 #include "launcher/huggingface/model_folder.h"
-#include "launcher/look/folders.h"
-#include "launcher/look/pieces.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 #include "launcher/run/saved_run.h"
@@ -186,12 +184,12 @@ std::vector<Row> rows_of(const Inspection& inspection) {
 
 }  // namespace
 
-Inspection inspect_folder(const std::string& dir, const InspectOptions& options,
-                          const ModelFamilies& models) {
+Inspection inspect_folder(const std::string& dir, const Selection& selection,
+                          bool reads_values, const ModelFamilies& models) {
   FoundFolder found = find_folder(dir);
   checkpoint::TensorFolder folder(found.path);
   const Manifest& manifest = folder.manifest();
-  require_matches({&manifest}, options.globs, options.state);
+  require_matches({&manifest}, selection);
   Inspection inspection;
   inspection.path = found.path;
   inspection.passed_over = std::move(found.passed_over);
@@ -201,14 +199,14 @@ Inspection inspect_folder(const std::string& dir, const InspectOptions& options,
   describe_model(inspection, models);
   describe_files(inspection, folder);
   count_tensors(inspection, manifest);
-  const auto selected = select(manifest, options.globs, options.state);
+  const auto selected = select(manifest, selection);
   Activity::Stretch stretch("inspect");
-  if (options.norms) stretch.expect(bytes_of(selected));
+  if (reads_values) stretch.expect(bytes_of(selected));
   const checkpoint::Buffer room(kPieceBytes);
   for (const StoredTensor* tensor : selected) {
     Inspected& inspected = inspection.tensors.emplace_back();
     inspected.tensor = {tensor->kind, tensor->fqn, tensor->dtype, tensor->shape};
-    if (options.norms) inspected.summary = summary_of(folder, *tensor, room);
+    if (reads_values) inspected.summary = summary_of(folder, *tensor, room);
   }
   return inspection;
 }

@@ -5,18 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/tensor_folder.h"
+#include "launcher/look/folders.h"
 #include "launcher/look/values.h"
 #include "launcher/model.h"
 
 // What a folder of tensors holds.
 namespace zero::launcher {
-
-struct InspectOptions {
-  std::vector<std::string> globs = {};  // of FQNs; none: all
-  bool norms = false;                   // read all values
-  bool state = false;                   // what the optimizer keeps, and user bytes, too
-};
 
 struct Inspected {
   checkpoint::StoredTensor tensor;  // without pieces
@@ -39,9 +33,9 @@ struct Inspection {
 };
 
 // Throws as find_folder() and require_matches() do, and CheckpointError for what cannot
-// be read; with norms also for values whose hash is not the one that was recorded.
-Inspection inspect_folder(const std::string& dir, const InspectOptions& options,
-                          const ModelFamilies& models);
+// be read; where all values are read also for those whose hash is not the recorded one.
+Inspection inspect_folder(const std::string& dir, const Selection& selection,
+                          bool reads_values, const ModelFamilies& models);
 
 std::string to_page(const Inspection& inspection);
 std::string to_line(const Inspection& inspection);  // one JSON object

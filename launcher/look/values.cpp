@@ -1,11 +1,8 @@
 #include "launcher/look/values.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
-
-#include "base/dtype.h"
 
 namespace zero::launcher {
 namespace {

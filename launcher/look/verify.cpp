@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "base/names.h"
 #include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/find.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "launcher/settings/config.h"
 #include "launcher/settings/values.h"

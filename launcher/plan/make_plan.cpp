@@ -1,6 +1,5 @@
 #include "engine/comm/choose_gpu.h"
 #include "launcher/data/batches.h"
-#include "launcher/plan/offload_choice.h"
 #include "launcher/plan/run_plan.h"
 #include "launcher/run/runner.h"
 #include "launcher/settings/derived.h"

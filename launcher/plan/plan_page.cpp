@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "launcher/plan/offload_choice.h"
 #include "launcher/run/lines.h"
 #include "launcher/settings/values.h"
 
@@ -86,13 +85,16 @@ std::string bytes_text(const RunPlan& plan) {
 }
 
 std::string verdict(const PlanAnswer& answer) {
+  const Settings& settings = answer.wish.settings;
   std::string numbers =
       fmt::format("{} needed, {} {}", short_bytes(answer.plan.node_bytes()),
-                  short_bytes(answer.wish.room), answer.room_text);
+                  short_bytes(answer.wish.room),
+                  settings.host_memory > 0 ? "(--host-memory)" : "free on this host");
   if (answer.plan.on_gpu) {
-    numbers += fmt::format("; {} of a GPU by each rank, {} {}",
-                           short_bytes(answer.plan.gpu_bytes()),
-                           short_bytes(answer.wish.gpu_room), answer.gpu_room_text);
+    numbers += fmt::format(
+        "; {} of a GPU by each rank, {} {}", short_bytes(answer.plan.gpu_bytes()),
+        short_bytes(answer.wish.gpu_room),
+        settings.device_memory > 0 ? "(--device-memory)" : "free there");
   }
   const bool is_guess = answer.plan.activations < 0;
   if (answer.all_fits())
@@ -160,11 +162,6 @@ std::string to_page(const PlanAnswer& answer) {
 
 json to_json(const PlanAnswer& answer) {
   const RunPlan& plan = answer.plan;
-  json entries = json::array();
-  for (const MemoryEntry& entry : plan.engine) {
-    entries.push_back(
-        {{"owner", entry.owner}, {"tier", entry.tier}, {"bytes", entry.bytes}});
-  }
   const bool is_known = plan.activations >= 0;
   const json other_loss = {{"loss_chunk", other_loss_chunk(plan.shape.loss_chunk)},
                            {"activation_bytes_per_rank", plan.other_activations}};
@@ -172,7 +169,7 @@ json to_json(const PlanAnswer& answer) {
       {"model", shape_json(plan)},
       {"ranks", plan.num_ranks},
       {"ranks_per_node", plan.ranks_on_node},
-      {"engine", entries},
+      {"engine", to_json(plan.engine)},
       {"engine_bytes_per_rank", plan.engine_bytes()},
       {"activation_bytes_per_rank", is_known ? json(plan.activations) : json()},
       {"offloaded_bytes_per_rank", is_known ? json(plan.offloaded) : json()},

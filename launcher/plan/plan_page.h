@@ -10,9 +10,7 @@ namespace zero::launcher {
 // What `zero_launch plan` answers.
 struct PlanAnswer {
   Wish wish;
-  std::string family;         // of the model
-  std::string room_text;      // "free on this host", "--host-memory"
-  std::string gpu_room_text;  // "free on a GPU", "--device-memory"
+  std::string family;  // of the model
   RunPlan plan;
   std::optional<Fit> nearest;      // where the plan does not fit
   std::optional<RunPlan> largest;  // model of that shape

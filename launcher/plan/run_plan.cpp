@@ -1,6 +1,6 @@
 #include "launcher/plan/run_plan.h"
 
-#include <unistd.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "base/dtype.h"
+#include "base/files.h"
 #include "engine/comm/choose_gpu.h"
-#include "launcher/process/environment.h"
 #include "launcher/settings/values.h"
 #include "zero/errors.h"
 #include "zero/gpu.h"
@@ -39,6 +39,33 @@ std::map<std::string, int> slots_of_hosts(const std::string& path) {
   if (slots.empty())
     throw Error(ExitCode::kUsage, "no host is listed", path, "--hosts FILE: one a line");
   return slots;
+}
+
+// ---- where shards lie
+
+constexpr int kSteps = 64;  // of a fraction
+
+std::vector<std::string> ways_of(const Settings& settings, const MayStay& may_stay) {
+  if (settings.offload != "auto") return {settings.offload};
+  if (!may_stay.weights) return {"all"};
+  if (!may_stay.states) return {"optimizer", "all"};
+  return {"none", "optimizer", "all"};
+}
+
+Settings with_fraction(Settings settings, int step) {
+  settings.device_state_fraction = fmt::format("{}", static_cast<double>(step) / kSteps);
+  return settings;
+}
+
+// `settings` fit without any.
+Settings with_largest_fraction(const Settings& settings,
+                               const std::function<bool(const Settings&)>& fits) {
+  int fitting = 0, too_much = kSteps + 1;
+  while (too_much - fitting > 1) {
+    const int middle = (fitting + too_much) / 2;
+    (fits(with_fraction(settings, middle)) ? fitting : too_much) = middle;
+  }
+  return with_fraction(settings, fitting);
 }
 
 }  // namespace
@@ -90,6 +117,34 @@ PassShape pass_shape(const Settings& settings, int num_ranks) {
   return pass;
 }
 
+Settings choose_offload(const Settings& settings, const MayStay& may_stay,
+                        const std::function<bool(const Settings&)>& fits) {
+  const bool is_open = settings.device_state_fraction == "auto";
+  Settings chosen = settings;
+  for (const std::string& way : ways_of(settings, may_stay)) {
+    chosen.offload = way;
+    const bool has_fraction = way != "none" && may_stay.states;
+    chosen.device_state_fraction = settings.device_state_fraction;
+    if (is_open || (!has_fraction && settings.offload == "auto"))
+      chosen.device_state_fraction = "0";
+    const bool is_asked = may_stay.weights && (settings.offload == "auto" || is_open);
+    if (!is_asked || !fits(chosen)) continue;
+    return is_open && has_fraction ? with_largest_fraction(chosen, fits) : chosen;
+  }
+  return chosen;
+}
+
+std::string describe_offload(const std::string& offload,
+                             const std::string& device_state_fraction) {
+  std::string text = offload == "none"        ? "which keeps weights and states"
+                     : offload == "optimizer" ? "which keeps weights"
+                                              : "to which weights stream";
+  const double fraction = parse_fraction(device_state_fraction).value_or(0);
+  if (fraction > 0)
+    text += fmt::format(", and keeps {:.0f}% of the states", 100 * fraction);
+  return text + fmt::format(" (offload {})", offload);
+}
+
 int ranks_on_fullest(const std::string& hosts_file, int num_ranks) {
   int fullest = 0;
   for (const auto& [name, slots] : slots_of_hosts(hosts_file))
@@ -118,7 +173,7 @@ int64_t room_on_gpu(const Settings& settings, Ranks& ranks) {
 }
 
 int64_t program_bytes() {
-  return std::atoll(status_of_process(getpid(), "RssAnon").c_str()) * 1024;  // "123 kB"
+  return read_field("/proc/self/status", "RssAnon:").value_or(0) * 1024;  // "123 kB"
 }
 
 }  // namespace zero::launcher

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,7 @@ struct RunPlan {
   int64_t offloaded = 0;            // estimated: inputs of units in the host's memory
   int64_t program = 0;              // estimated: libraries, MPI, buffers
   bool on_gpu = false;              // else the host computes, whose all bytes are
-  // What became of settings that left it open (launcher/plan/offload_choice.h).
+  // What became of settings that left it open: see choose_offload().
   std::string offload = "all", device_state_fraction = "0";
 
   int64_t engine_bytes() const;  // of one rank, wherever they are
@@ -63,6 +64,23 @@ constexpr int64_t other_loss_chunk(int64_t chunk) { return chunk > 0 ? 0 : kLoss
 // deferred: nothing is allocated. What they leave open is chosen (RunPlan::offload).
 // RunPlan::program stays 0.
 RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& model);
+
+// What a GPU may keep: weights, and states, too.
+struct MayStay {
+  bool weights = false;  // not where there is no GPU, or ranks share it
+  bool states = false;   // not those of an optimizer that GPUs have no kernel for
+};
+
+// Decide what settings leave open of where shards lie: "auto" of offload, and of
+// device_state_fraction. The fastest comes first: what keeps most on the GPU of all that
+// `fits`, and with it as large a fraction, in steps of 1/64. Where nothing fits, all goes
+// to the host.
+Settings choose_offload(const Settings& settings, const MayStay& may_stay,
+                        const std::function<bool(const Settings&)>& fits);
+
+// Of a GPU, for people: "which keeps weights (offload optimizer)"
+std::string describe_offload(const std::string& offload,
+                             const std::string& device_state_fraction);
 
 // Does so much fit there that nobody asked for? Not where activations are unknown.
 bool fits_on_gpu(const RunPlan& plan, int64_t gpu_room);

@@ -13,7 +13,9 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/files.h"
 #include "launcher/process/stop.h"
+#include "launcher/run/progress.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -23,74 +25,38 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLook = 10ms;
-constexpr auto kFarewell = 3s;  // mpirun gives its ranks one
+constexpr double kFarewell = 3;  // seconds; mpirun gives its ranks one
 
-// Memory that a process writes to as to a file. What outlives it may hold it open, and
-// nobody waits for that.
-class Output {
- public:
-  Output() : file_(memfd_create("output", MFD_CLOEXEC)) {
-    if (file_ < 0) throw_by_errno("cannot get memory for the output of a process");
-  }
-  ~Output() { close(file_); }
-  Output(const Output&) = delete;
-  Output& operator=(const Output&) = delete;
-
-  int descriptor() const { return file_; }
-  std::string text() const {
-    std::string text;
-    char block[4096];
-    for (ssize_t got; (got = pread(file_, block, sizeof block, text.size())) > 0;)
-      text.append(block, got);
-    return text;
-  }
-
- private:
-  const int file_;
-};
+// For the system's calls: they borrow the words, a null stands at their end.
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
 
 // In the child, between fork and exec: system calls alone.
-[[noreturn]] void become(char* const* words, char* const* variables, int output,
-                         pid_t parent) {
-  begin_child(parent, SIGTERM);
-  dup2(output, STDOUT_FILENO);
-  dup2(output, STDERR_FILENO);
+[[noreturn]] void become(char* const* words, char* const* variables, pid_t parent,
+                         int signal_of_our_death, const std::function<void()>& prepare) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, signal_of_our_death);
+  if (getppid() != parent) _exit(static_cast<int>(ExitCode::kInterrupted));
+  forget_stop_signals();
+  for (const int ignored : {SIGPIPE, SIGXFSZ}) ::signal(ignored, SIG_DFL);
+  const int nothing = open("/dev/null", O_RDONLY);
+  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+  prepare();
   execvpe(words[0], words, variables);
   _exit(127);
 }
 
-class Child {
- public:
-  explicit Child(pid_t pid) : pid_(pid) {}
-  ~Child() {
-    if (!has_ended()) end();
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
-  bool has_ended() {
-    if (!has_ended_) has_ended_ = waitpid(pid_, &status_, WNOHANG) == pid_;
-    return has_ended_;
-  }
-  void end() {
-    kill(-pid_, SIGTERM);
-    for (const auto begin = Clock::now(); Clock::now() - begin < kFarewell;) {
-      if (has_ended()) return;
-      std::this_thread::sleep_for(kLook);
-    }
-    kill(-pid_, SIGKILL);
-    waitpid(pid_, &status_, 0);
-    has_ended_ = true;
-  }
-  int code() const {
-    return WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
-  }
-
- private:
-  const pid_t pid_;
-  int status_ = 0;
-  bool has_ended_ = false;
-};
+std::string text_in(int file) {
+  std::string text;
+  char block[4096];
+  for (ssize_t got; (got = pread(file, block, sizeof block, text.size())) > 0;)
+    text.append(block, got);
+  return text;
+}
 
 }  // namespace
 
@@ -98,56 +64,77 @@ void throw_by_errno(const std::string& problem) {
   throw Error(ExitCode::kEnvironment, problem + ": " + std::strerror(errno));
 }
 
-void begin_child(pid_t parent, int signal_of_death) {
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, signal_of_death);
-  if (getppid() != parent) _exit(static_cast<int>(ExitCode::kInterrupted));
-  forget_stop_signals();
-  for (const int ignored : {SIGPIPE, SIGXFSZ}) signal(ignored, SIG_DFL);
-  const int nothing = open("/dev/null", O_RDONLY);
-  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+Child::Child(std::vector<std::string> words, std::vector<std::string> variables,
+             int signal_of_our_death, const std::function<void()>& prepare) {
+  const auto word_pointers = pointers_to(words),
+             variable_pointers = pointers_to(variables);
+  const pid_t parent = getpid();
+  pid_ = fork();
+  if (pid_ < 0) throw_by_errno("cannot start a process");
+  if (pid_ == 0)
+    become(word_pointers.data(), variable_pointers.data(), parent, signal_of_our_death,
+           prepare);
+  setpgid(pid_, pid_);
 }
 
-ChildOutcome run_child(ChildOrder order) {
-  const Output output;
-  const auto words = pointers_to(order.words), variables = pointers_to(order.variables);
+Child::~Child() {
+  if (!has_ended()) end();
+}
+
+bool Child::has_ended() {
+  if (!has_ended_) has_ended_ = waitpid(pid_, &status_, WNOHANG) != 0;
+  return has_ended_;
+}
+
+void Child::signal(int number) const { kill(pid_, number); }
+
+void Child::end() {
+  kill(-pid_, SIGTERM);
+  for (const auto begin = Clock::now(); seconds_since(begin) < kFarewell;) {
+    if (has_ended()) return;
+    std::this_thread::sleep_for(kLook);
+  }
+  kill(-pid_, SIGKILL);
+  waitpid(pid_, &status_, 0);
+  has_ended_ = true;
+}
+
+int Child::code() const {
+  return WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
+}
+
+ChildOutcome run_child(const std::vector<std::string>& words,
+                       const std::vector<std::string>& variables, double limit) {
+  // Memory that the process writes to as to a file. What outlives it may hold it open,
+  // and nobody waits for that.
+  const Descriptor output(memfd_create("output", MFD_CLOEXEC));
+  if (output < 0) throw_by_errno("cannot get memory for the output of a process");
   const auto begin = Clock::now();
-  const auto seconds = [&] {
-    return std::chrono::duration<double>(Clock::now() - begin).count();
-  };
-  const pid_t parent = getpid(), pid = fork();
-  if (pid < 0) throw_by_errno("cannot start a process");
-  if (pid == 0) become(words.data(), variables.data(), output.descriptor(), parent);
-  setpgid(pid, pid);
-  Child child(pid);
+  Child child(words, variables, SIGTERM, [&] {
+    dup2(output, STDOUT_FILENO);
+    dup2(output, STDERR_FILENO);
+  });
   ChildOutcome outcome;
   while (!child.has_ended()) {
     if (stop_signal() != 0) {
       child.end();
-      throw Error(ExitCode::kInterrupted, "stopped", order.words[0]);
+      throw Error(ExitCode::kInterrupted, "stopped", words[0]);
     }
-    if (seconds() > order.seconds) {
+    if (seconds_since(begin) > limit) {
       outcome.is_late = true;
       child.end();
     }
     std::this_thread::sleep_for(kLook);
   }
   outcome.code = child.code();
-  outcome.text = output.text();
-  outcome.seconds = seconds();
+  outcome.text = text_in(output);
+  outcome.seconds = seconds_since(begin);
   return outcome;
 }
 
 std::string path_of_this_program() {
   std::error_code ignored;
   return std::filesystem::read_symlink("/proc/self/exe", ignored);
-}
-
-std::vector<char*> pointers_to(std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 }  // namespace zero::launcher

@@ -1,16 +1,11 @@
 #pragma once
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace zero::launcher {
-
-struct ChildOrder {
-  std::vector<std::string> words;      // the first is looked for as a shell does
-  std::vector<std::string> variables;  // all of its environment, "NAME=value"
-  double seconds = 0;                  // that it may take
-};
 
 struct ChildOutcome {
   int code = 0;  // 127: it cannot be started; 128 + N: signal N has ended it
@@ -22,23 +17,40 @@ struct ChildOutcome {
 // Throw Error(kEnvironment): what was tried, and what the system says to that.
 [[noreturn]] void throw_by_errno(const std::string& problem);
 
-// Start a process in a group of its own, and wait for it.
+// Another program: its words, of which the first is looked for as a shell does, and all
+// of its environment, "NAME=value". It is in a process group of its own, without our stop
+// signals and with an empty standard input. When this process dies, it gets a signal.
 //
-// It is ended, in a second or two and with the ranks that it has started, when its time
-// is over, and when this process is asked to stop (stop.h): then this throws
-// Error(kInterrupted). When this process dies, it gets SIGTERM. Throws
-// Error(kEnvironment) when there can be no process.
-ChildOutcome run_child(ChildOrder order);
+// Destruction ends it, with all of its group. Throws Error(kEnvironment) when there can
+// be no process.
+class Child {
+ public:
+  // `prepare` is called in the new process, where it may do no more than system calls.
+  Child(std::vector<std::string> words, std::vector<std::string> variables,
+        int signal_of_our_death, const std::function<void()>& prepare);
+  ~Child();
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
 
-// In a child, between fork and exec: what all of them begin with, by system calls alone.
-// A group of its own, no stop signals of ours, an empty standard input, and a signal for
-// when `parent` dies.
-void begin_child(pid_t parent, int signal_of_death);
+  bool has_ended();
+  void signal(int number) const;  // to it alone
+  void end();                     // it and its group, in a second or two
+  int code() const;               // as ChildOutcome has it, when it has ended
+
+ private:
+  pid_t pid_;
+  int status_ = 0;
+  bool has_ended_ = false;
+};
+
+// Start a process and wait for it.
+//
+// It is ended after `limit` seconds, and when this process is asked to stop (stop.h):
+// then this throws Error(kInterrupted). When this process dies, it gets SIGTERM.
+ChildOutcome run_child(const std::vector<std::string>& words,
+                       const std::vector<std::string>& variables, double limit);
 
 // This program's own file.
 std::string path_of_this_program();
-
-// For the system's calls: they borrow the words, a null stands at their end.
-std::vector<char*> pointers_to(std::vector<std::string>& words);
 
 }  // namespace zero::launcher

@@ -3,9 +3,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <fstream>
-
 namespace zero::launcher {
 
 std::vector<std::string> process_environment() {
@@ -25,16 +22,6 @@ std::optional<std::string> variable(const std::vector<std::string>& environment,
 int64_t peak_resident_bytes() {
   rusage usage{};
   return getrusage(RUSAGE_SELF, &usage) == 0 ? int64_t{usage.ru_maxrss} * 1024 : 0;
-}
-
-std::string status_of_process(int pid, const std::string& field) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with(field + ":")) continue;
-    return line.substr(
-        std::min(line.find_first_not_of(" \t", field.size() + 1), line.size()));
-  }
-  return "";
 }
 
 }  // namespace zero::launcher

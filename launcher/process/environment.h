@@ -16,8 +16,4 @@ std::optional<std::string> variable(const std::vector<std::string>& environment,
 // The most bytes of this process that were resident at one time; 0: nobody tells.
 int64_t peak_resident_bytes();
 
-// What stands behind "FIELD:" in /proc/PID/status, from its first letter on; empty:
-// nothing.
-std::string status_of_process(int pid, const std::string& field);
-
 }  // namespace zero::launcher

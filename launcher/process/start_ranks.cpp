@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -37,28 +36,18 @@ void shield_from_stop_signals() {
   sigprocmask(SIG_BLOCK, &signals, nullptr);
 }
 
-// In the child, between fork and exec: system calls alone.
-[[noreturn]] void become_mpirun(char* const* words, char* const* variables,
-                                pid_t parent) {
-  begin_child(parent, SIGUSR1);  // which it passes on: the ranks save and stop
-  shield_from_stop_signals();
-  execvpe(words[0], words, variables);
-  _exit(127);
-}
-
 // The ranks, and what they are told.
 class Job {
  public:
-  Job(pid_t pid, const RanksToStart& ranks) : pid_(pid), ranks_(ranks) {}
+  Job(Child& mpirun, const RanksToStart& ranks) : mpirun_(mpirun), ranks_(ranks) {}
 
   int wait() {
-    int status = 0;
-    while (waitpid(pid_, &status, WNOHANG) == 0) {
+    while (!mpirun_.has_ended()) {
       if (stop_signal() != 0) pass_on();
       std::this_thread::sleep_for(kGlance);
     }
     if (has_left_file_) unlink(ranks_.stop_file.c_str());
-    return judge(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    return judge(mpirun_.code());
   }
 
  private:
@@ -67,7 +56,7 @@ class Job {
       was_told_ = true;
       told_at_ = Clock::now();
       warn("saving and stopping; once more leaves at once");
-      kill(pid_, SIGUSR1);
+      mpirun_.signal(SIGUSR1);
     } else if (!has_left_file_ && Clock::now() - told_at_ > kPatience) {
       const bool can_be_seen =
           !ranks_.stop_file.empty() && !std::filesystem::exists(ranks_.stop_file);
@@ -108,7 +97,7 @@ class Job {
     return code;
   }
 
-  const pid_t pid_;
+  Child& mpirun_;
   const RanksToStart& ranks_;
   bool was_told_ = false, has_left_file_ = false;
   Clock::time_point told_at_;
@@ -159,23 +148,16 @@ int start_ranks(const RanksToStart& ranks) {
   if (!ranks.hosts.empty() && !std::filesystem::is_regular_file(ranks.hosts, error))
     throw Error(ExitCode::kUsage, "there is no such file", ranks.hosts,
                 "--hosts FILE, a line for each host: name slots=N");
-  const std::string program = path_of_this_program();
   const auto num_cores = std::ssize(current_affinity());
   if (ranks.hosts.empty() && ranks.count > num_cores)
     warn(fmt::format("{} ranks share {} core(s)", ranks.count, num_cores));
   std::vector<std::string> variables = process_environment();
-  std::vector<std::string> words = mpirun_words(ranks, program, variables);
+  const auto words = mpirun_words(ranks, path_of_this_program(), variables);
   const auto more = mpirun_variables(variables, geteuid() == 0);
   variables.insert(variables.end(), more.begin(), more.end());
-  const auto word_pointers = pointers_to(words),
-             variable_pointers = pointers_to(variables);
-
-  const pid_t parent = getpid();
-  const pid_t pid = fork();
-  if (pid < 0) throw_by_errno("cannot start a process");
-  if (pid == 0) become_mpirun(word_pointers.data(), variable_pointers.data(), parent);
-  setpgid(pid, pid);
-  return Job(pid, ranks).wait();
+  // It passes SIGUSR1 on: the ranks save and stop.
+  Child mpirun(words, variables, SIGUSR1, shield_from_stop_signals);
+  return Job(mpirun, ranks).wait();
 }
 
 }  // namespace zero::launcher

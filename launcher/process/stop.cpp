@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/files.h"
 #include "launcher/process/environment.h"
 #include "launcher/process/world.h"
 #include "launcher/run/run_folder.h"
@@ -81,7 +82,11 @@ bool is_launcher(const std::string& name) {
 }
 
 bool blocks_sigterm(int pid) {
-  const std::string mask = status_of_process(pid, "SigBlk");
+  std::ifstream file(fmt::format("/proc/{}/status", pid));
+  std::string mask;
+  while (file >> mask && mask != "SigBlk:") {
+  }
+  file >> mask;  // hexadecimal
   return std::strtoull(mask.c_str(), nullptr, 16) >> (SIGTERM - 1) & 1;
 }
 
@@ -119,8 +124,7 @@ void forget_stop_signals() { set_handlers(SIG_DFL); }
 
 Starter starter_of_this_process() {
   Starter starter{getpid(), getppid(), "", false};
-  std::ifstream file(fmt::format("/proc/{}/comm", starter.parent));
-  std::getline(file, starter.parent_name);
+  starter.parent_name = read_line(fmt::format("/proc/{}/comm", starter.parent));
   starter.parent_is_shielded = blocks_sigterm(starter.parent);
   return starter;
 }

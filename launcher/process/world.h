@@ -48,8 +48,6 @@ class World {
  public:
   explicit World(const std::optional<AnnouncedWorld>& announced);
   ~World();
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
 
   int rank() const;
   int size() const;

@@ -1,6 +1,5 @@
 #include "launcher/report/history.h"
 
-#include <algorithm>
 #include <cmath>
 #include <istream>
 #include <limits>

@@ -16,10 +16,6 @@ using nlohmann::json;
 
 std::string text(const std::string& text) { return escaped(printable(text)); }
 
-json last_start(const History& history, const char* pointer) {
-  return history.starts.empty() ? json() : at(history.starts.back().record, pointer);
-}
-
 int64_t last_step(const History& history) {
   return history.steps.empty() ? 0 : history.steps.back().step;
 }
@@ -152,14 +148,11 @@ std::string loss_chart(const History& history, const Steps& steps) {
 }
 
 // Norms that differ by so much are drawn by their powers.
-bool spans_decades(const Series& series) {
-  double low = INFINITY, high = 0;
-  for (const Point& point : series) {
-    if (!std::isfinite(point.y)) continue;
-    low = std::min(low, point.y);
-    high = std::max(high, point.y);
-  }
-  return low > 0 && high > 100 * low;
+bool spans_decades(Series series) {
+  std::erase_if(series, [](const Point& point) { return !std::isfinite(point.y); });
+  if (series.empty()) return false;
+  const auto [low, high] = std::ranges::minmax(series, {}, &Point::y);
+  return low.y > 0 && high.y > 100 * low.y;
 }
 
 Series scaled(Series series, double factor) {

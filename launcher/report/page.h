@@ -17,6 +17,8 @@ std::string report_page(const History& history, const std::string& name);
 std::string value_text(const nlohmann::json& value);
 // What a record has under "/world/size"; null where it has nothing.
 nlohmann::json at(const nlohmann::json& record, const char* pointer);
+// The same of the run's last start; null without one.
+nlohmann::json last_start(const History& history, const char* pointer);
 // "2026-11-23 09:31 UTC"; empty for a time that no run has.
 std::string utc_time(double wall);
 

@@ -1,3 +1,4 @@
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,10 +37,6 @@ std::string folded(const std::string& summary, const std::string& content) {
   return content.empty() ? ""
                          : "<details><summary>" + escaped(summary) + "</summary>\n" +
                                content + "</details>\n";
-}
-
-json config_of(const History& history) {
-  return history.starts.empty() ? json() : at(history.starts.back().record, "/config");
 }
 
 std::string bytes_of(const json& value) {
@@ -93,19 +90,18 @@ json at(const json& record, const char* pointer) {
   return record.contains(path) ? record.at(path) : json();
 }
 
+json last_start(const History& history, const char* pointer) {
+  return history.starts.empty() ? json() : at(history.starts.back().record, pointer);
+}
+
 std::string utc_time(double wall) {
   if (!(wall > 0 && wall < 1e11)) return "";
-  const auto seconds = static_cast<std::time_t>(wall);
-  std::tm time{};
-  char text[32];
-  if (!gmtime_r(&seconds, &time) ||
-      std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &time) == 0)
-    return "";
-  return text;
+  return fmt::format("{:%Y-%m-%d %H:%M} UTC",
+                     fmt::gmtime(static_cast<std::time_t>(wall)));
 }
 
 std::string settings_tables(const History& history) {
-  const json config = config_of(history);
+  const json config = last_start(history, "/config");
   if (!config.is_object()) return "";
   std::string changed, others, group;
   const Settings defaults;
@@ -134,8 +130,7 @@ std::string settings_tables(const History& history) {
 }
 
 std::string memory_table(const History& history) {
-  const json start = history.starts.empty() ? json() : history.starts.back().record;
-  const json entries = at(start, "/memory");
+  const json entries = last_start(history, "/memory");
   std::string rows;
   int64_t sum = 0;
   for (const json& entry : entries.is_array() ? entries : json::array()) {
@@ -148,7 +143,7 @@ std::string memory_table(const History& history) {
     rows += "<tr class=\"sum\">" + cell("rank 0 in all") + cell("") +
             number_cell(short_bytes(sum)) + "</tr>\n" +
             row(cell("activations, about") + cell("") +
-                number_cell(bytes_of(at(start, "/activations"))));
+                number_cell(bytes_of(last_start(history, "/activations"))));
   std::string held;
   const auto add = [&](const char* what, const char* planned, const char* found) {
     const json plan = at(history.memory, planned);

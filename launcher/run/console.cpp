@@ -8,10 +8,8 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <mutex>
-#include <string>
 #include <string_view>
 
 #include "base/names.h"

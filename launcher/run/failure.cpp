@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <new>
-#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -54,11 +53,13 @@ std::string joined(const std::string& file, const std::string& fqn) {
   return file + (file.empty() || fqn.empty() ? "" : ", ") + fqn;
 }
 
+// zero: lr is "-1"; allowed: a finite number, 0 or more
+//   where: --lr
+//   try:   zero_launch train --help lists every setting and what it allows
 void print(const Error& error) {
   set_status("");
-  const std::string text = three_lines(error);
-  const std::string shown = painted("zero:", Colour::kRed, stderr) +
-                            text.substr(std::string_view("zero:").size());
+  const std::string shown =
+      painted("zero:", Colour::kRed, stderr) + " " + error.what() + "\n";
   std::fflush(stdout);
   std::fwrite(shown.data(), 1, shown.size(), stderr);
   std::fflush(stderr);
@@ -87,10 +88,6 @@ Error describe(std::exception_ptr error) {
   } catch (...) {
     return {ExitCode::kTraining, "an exception without a text"};
   }
-}
-
-std::string three_lines(const Error& error) {
-  return "zero: " + std::string(error.what()) + '\n';
 }
 
 int report_alone(const Error& error, int announced_rank) {

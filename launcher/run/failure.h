@@ -13,11 +13,6 @@ class World;
 // (first line of its text, without the stack).
 Error describe(std::exception_ptr error);
 
-// zero: lr is "-1"; allowed: a finite number, 0 or more
-//   where: --lr
-//   try:   zero_launch train --help lists every setting and what it allows
-std::string three_lines(const Error& error);
-
 // Print what went wrong before ranks knew each other; returns the exit code. Every rank
 // sees the same then, so that only the first one prints, and the others wait long enough
 // for that to be read.

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "launcher/settings/values.h"
 
@@ -169,6 +168,13 @@ std::string labelled(const std::string& label, const std::string& text) {
 
 std::string json_text(const nlohmann::ordered_json& value) {
   return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+nlohmann::ordered_json to_json(const std::vector<MemoryEntry>& memory) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& [owner, tier, bytes] : memory)
+    list.push_back({{"owner", owner}, {"tier", tier}, {"bytes", bytes}});
+  return list;
 }
 
 std::string short_count(double count) {

@@ -51,6 +51,9 @@ std::string labelled(const std::string& label, const std::string& text);
 // In one line, whatever bytes its texts hold.
 std::string json_text(const nlohmann::ordered_json& value);
 
+// [{"owner": "masters", "tier": "host", "bytes": 1024}, ...]
+nlohmann::ordered_json to_json(const std::vector<MemoryEntry>& memory);
+
 constexpr int64_t kMiB = int64_t{1} << 20, kGiB = int64_t{1} << 30;
 
 std::string short_count(double count);       // 38.3k

@@ -1,5 +1,6 @@
 #include "launcher/run/metrics.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -62,16 +63,16 @@ std::vector<std::string> csv_columns(bool has_loss_scale) {
 }
 
 TensorboardFile::Scalars scalars_of(const Json& step) {
+  constexpr std::pair<const char*, const char*> kTags[] = {
+      {"train/loss", "loss"},
+      {"train/grad_norm", "grad_norm"},
+      {"train/lr", "lr"},
+      {"train/tokens_per_second", "tokens_per_second"},
+      {"train/step_seconds", "seconds"},
+      {"train/loss_scale", "loss_scale"}};
   TensorboardFile::Scalars scalars;
-  const auto add = [&](const char* tag, const char* key) {
+  for (const auto& [tag, key] : kTags)
     if (step.contains(key)) scalars.emplace_back(tag, step[key].get<double>());
-  };
-  add("train/loss", "loss");
-  add("train/grad_norm", "grad_norm");
-  add("train/lr", "lr");
-  add("train/tokens_per_second", "tokens_per_second");
-  add("train/step_seconds", "seconds");
-  add("train/loss_scale", "loss_scale");
   return scalars;
 }
 
@@ -84,14 +85,17 @@ void append(AppendFile& file, const Json& record) {
 
 }  // namespace
 
-Metrics::Metrics(const std::string& folder, const MetricsOptions& options)
-    : jsonl_(folder + "/metrics.jsonl") {
-  if (options.csv)
-    csv_ = std::make_unique<CsvFile>(folder + "/metrics.csv",
-                                     csv_columns(options.has_loss_scale));
-  if (options.tensorboard)
+Metrics::Metrics(const Settings& settings, int64_t num_steps)
+    : jsonl_(settings.out + "/metrics.jsonl") {
+  const auto is_asked_for = [&](const char* format) {
+    return std::ranges::count(settings.metrics, format) > 0;
+  };
+  if (is_asked_for("csv"))
+    csv_ = std::make_unique<CsvFile>(settings.out + "/metrics.csv",
+                                     csv_columns(settings.dtype == "fp16"));
+  if (is_asked_for("tensorboard"))
     tensorboard_ =
-        std::make_unique<TensorboardFile>(folder + "/tensorboard", options.num_steps + 1);
+        std::make_unique<TensorboardFile>(settings.out + "/tensorboard", num_steps + 1);
 }
 
 void Metrics::step(const StepRecord& record) {

@@ -4,9 +4,9 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "launcher/run/csv_file.h"
+#include "launcher/run/log_files.h"
 #include "launcher/run/stream_shares.h"
-#include "launcher/run/tensorboard.h"
+#include "launcher/settings/settings.h"
 #include "zero/reports.h"
 
 namespace zero::launcher {
@@ -29,14 +29,6 @@ struct EvalRecord {
   double seconds = 0;
 };
 
-// What is written beside metrics.jsonl.
-struct MetricsOptions {
-  bool csv = false;
-  bool tensorboard = false;
-  bool has_loss_scale = false;  // a column for it
-  int64_t num_steps = 0;  // done before; what files tell of later ones is taken back
-};
-
 // Write metrics.jsonl, and if asked for metrics.csv and tensorboard/, in the run's
 // folder.
 //
@@ -48,7 +40,8 @@ struct MetricsOptions {
 // "lost": n}. Nothing here throws.
 class Metrics {
  public:
-  Metrics(const std::string& folder, const MetricsOptions& options);
+  // `num_steps` were done before; what files tell of later ones is taken back.
+  Metrics(const Settings& settings, int64_t num_steps);
 
   void step(const StepRecord& record);
   void eval(const EvalRecord& record);

@@ -12,7 +12,6 @@
 #include "launcher/run/console.h"
 #include "zero/engine.h"
 #include "zero/errors.h"
-#include "zero/save_load.h"
 
 namespace zero::launcher {
 namespace {

@@ -63,8 +63,6 @@ Heartbeat::Heartbeat(const std::string& folder, const std::string& job_id,
       seconds_between_(seconds_between),
       thread_([this](std::stop_token stop) { beat_until_stopped(stop); }) {}
 
-Heartbeat::~Heartbeat() = default;
-
 void Heartbeat::check() {
   const std::lock_guard guard(mutex_);
   if (failure_) std::rethrow_exception(failure_);

@@ -25,9 +25,6 @@ class Heartbeat {
   Heartbeat(const std::string& folder, const std::string& job_id,
             checkpoint::TakeOver take_over = checkpoint::TakeOver::kFromTheDead,
             double seconds_between = 20);
-  ~Heartbeat();
-  Heartbeat(const Heartbeat&) = delete;
-  Heartbeat& operator=(const Heartbeat&) = delete;
 
   // Throws CheckpointError when the lock was lost to another job: then stop writing.
   void check();
@@ -62,8 +59,6 @@ class RunFolder {
  public:
   RunFolder(const std::string& path, const std::string& job_id,
             checkpoint::TakeOver take_over, Ranks& ranks);
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
 
   // --- rank 0
   // Throws CheckpointError when another job has taken the run over, or the folder was

@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/processes.h"
 #include "engine/watch/activity.h"
 #include "launcher/data/token_source.h"
 #include "launcher/settings/chosen_model.h"
-#include "launcher/settings/setting_table.h"
 #include "zero/errors.h"
 #include "zero/ranks.h"
 

@@ -9,39 +9,23 @@ namespace {
 
 std::string percent(double share) { return fmt::format("{:.0f}%", 100 * share); }
 
-std::string name_of(Bound bound, bool on_gpu) {
-  switch (bound) {
-    case Bound::kCompute:
-      return "compute";
-    case Bound::kWeights:
-      return on_gpu ? "weights on their way to the GPU" : "gathering weights";
-    case Bound::kGradients:
-      return on_gpu ? "gradients on their way from the GPU" : "reducing gradients";
-    case Bound::kOptimizer:
-      return "the optimizer";
-    case Bound::kData:
-      return "what is beside the model, as reading data";
-  }
-  return "";
-}
-
-std::string cure_of(Bound bound) {
-  switch (bound) {
-    case Bound::kWeights:
-      return "a larger --micro-batch or --accumulate unit gathers them less often, "
-             "--prefetch 2 sooner";
-    case Bound::kGradients:
-      return "a larger --micro-batch or --accumulate unit reduces them less often, "
-             "--reduce-dtype bf16 makes them smaller";
-    case Bound::kOptimizer:
-      return "a larger --global-batch updates less often, --grad-dtype bf16 and "
-             "--state-dtype bf16 read less";
-    case Bound::kCompute:
-    case Bound::kData:
-      return "";
-  }
-  return "";
-}
+// In the order of Bound.
+struct Told {
+  std::string on_gpu, on_cpu, cure;
+};
+const Told kTold[] = {
+    {"compute", "compute", ""},
+    {"weights on their way to the GPU", "gathering weights",
+     "a larger --micro-batch or --accumulate unit gathers them less often, "
+     "--prefetch 2 sooner"},
+    {"gradients on their way from the GPU", "reducing gradients",
+     "a larger --micro-batch or --accumulate unit reduces them less often, "
+     "--reduce-dtype bf16 makes them smaller"},
+    {"the optimizer", "the optimizer",
+     "a larger --global-batch updates less often, --grad-dtype bf16 and "
+     "--state-dtype bf16 read less"},
+    {"what is beside the model, as reading data",
+     "what is beside the model, as reading data", ""}};
 
 }  // namespace
 
@@ -83,11 +67,11 @@ std::string to_text(const Shares& shares, bool on_gpu) {
 }
 
 std::string bound_sentence(const Shares& shares, bool on_gpu) {
-  const Bound bound = bound_by(shares);
-  const std::string cure = cure_of(bound);
-  return fmt::format("bound by: {} ({}, waiting {}){}", name_of(bound, on_gpu),
-                     to_text(shares, on_gpu), percent(shares.waiting),
-                     cure.empty() ? "" : "; " + cure);
+  const auto& [on_gpu_name, on_cpu_name, cure] =
+      kTold[static_cast<size_t>(bound_by(shares))];
+  return fmt::format("bound by: {} ({}, waiting {}){}",
+                     on_gpu ? on_gpu_name : on_cpu_name, to_text(shares, on_gpu),
+                     percent(shares.waiting), cure.empty() ? "" : "; " + cure);
 }
 
 }  // namespace zero::launcher

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -17,8 +16,6 @@
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/inference/generate.h"
 #include "launcher/plan/advice.h"
-#include "launcher/plan/offload_choice.h"
-#include "launcher/plan/run_plan.h"
 #include "launcher/process/environment.h"
 #include "launcher/process/stop.h"
 #include "launcher/process/world.h"
@@ -42,16 +39,6 @@ namespace {
 
 bool is_text(const data::TokenSource& source) {
   return source.vocab_size() == data::TokenFile::kTextVocab;
-}
-
-MetricsOptions metrics_options(const Settings& settings, int64_t num_steps) {
-  const auto is_asked_for = [&](const char* format) {
-    return std::ranges::find(settings.metrics, format) != settings.metrics.end();
-  };
-  return {.csv = is_asked_for("csv"),
-          .tensorboard = is_asked_for("tensorboard"),
-          .has_loss_scale = settings.dtype == "fp16",
-          .num_steps = num_steps};
 }
 
 }  // namespace
@@ -309,7 +296,7 @@ void Training::announce_start() {
   const bool is_fresh = started_from_.empty();
   const int64_t num_cut =
       cut_metrics(settings_.out, is_fresh ? -1 : step, progress_.num_batches);
-  metrics_ = std::make_unique<Metrics>(settings_.out, metrics_options(settings_, step));
+  metrics_ = std::make_unique<Metrics>(settings_, step);
   record_run();
   if (is_fresh) {
     tell("fresh start: no checkpoint in " + settings_.out);
@@ -324,11 +311,8 @@ void Training::announce_start() {
 
 // What it is, and where it runs.
 void Training::record_run() {
-  nlohmann::ordered_json hosts = nlohmann::ordered_json::object(), memory;
+  auto hosts = nlohmann::ordered_json::object();
   for (const std::string& host : hosts_) hosts[host] = hosts.value(host, 0) + 1;
-  for (const MemoryEntry& entry : engine_->memory())
-    memory.push_back(
-        {{"owner", entry.owner}, {"tier", entry.tier}, {"bytes", entry.bytes}});
   metrics_->note("run", {{"world",
                           {{"size", world_.size()},
                            {"hosts", hosts},
@@ -338,7 +322,7 @@ void Training::record_run() {
                            {"parameters", engine_->num_parameters()},
                            {"units", engine_->num_units()}}},
                          {"family", family_->name},
-                         {"memory", memory},
+                         {"memory", to_json(engine_->memory())},
                          {"activations", plan_.activations},
                          {"config", to_json(settings_)}});
 }

@@ -45,8 +45,6 @@ class Training {
  public:
   Training(const Settings& settings, const ModelFamilies& models, World& world);
   ~Training();
-  Training(const Training&) = delete;
-  Training& operator=(const Training&) = delete;
 
   // kDone, or kRequeue when the run was asked to stop and has saved.
   ExitCode run();
@@ -67,8 +65,7 @@ class Training {
   void record_run();
   bool is_finished() const;
 
-  void tell_memory();
-  void tell_bound();
+  void tell_use();
   StepReport train_batch(int64_t batch);
   void log_step(const StepRecord& record);
   void check_progress(const StepReport& report);
@@ -78,8 +75,8 @@ class Training {
   Stop agree_on_next();
   Stop wish_to_stop() const;
   ExitCode leave(Stop reason);
+  bool is_due(int64_t every, int64_t last) const;
   bool evaluation_is_due() const;
-  bool sample_is_due() const;
   // An evaluation and a sample, where they are due. Anything but kNo: asked for
   // meanwhile, and what was done was left.
   Stop look_at_model();

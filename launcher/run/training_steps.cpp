@@ -192,8 +192,7 @@ Stop Training::wish_to_stop() const {
 
 ExitCode Training::leave(Stop reason) {
   save();
-  tell_bound();
-  tell_memory();
+  tell_use();
   if (!is_first_rank()) return ExitCode::kRequeue;
   folder_->remove_stop_file();
   metrics_->note("stop", {{"step", engine_->num_steps()}, {"reason", name_of(reason)}});
@@ -204,15 +203,20 @@ ExitCode Training::leave(Stop reason) {
 
 // ---- beside and after the steps
 
-bool Training::evaluation_is_due() const {
+// What is to be done every so many steps, and was done at step `last`.
+bool Training::is_due(int64_t every, int64_t last) const {
   const int64_t step = engine_->num_steps();
-  return eval_sampler_ && settings_.eval_every > 0 && step > 0 &&
-         step % settings_.eval_every == 0 && progress_.last_evaluation != step;
+  return every > 0 && step > 0 && step % every == 0 && last != step;
+}
+
+bool Training::evaluation_is_due() const {
+  return eval_sampler_ && is_due(settings_.eval_every, progress_.last_evaluation);
 }
 
 Stop Training::look_at_model() {
   const Stop stop = evaluation_is_due() ? evaluate_model() : Stop::kNo;
-  return stop == Stop::kNo && sample_is_due() ? draw_sample() : stop;
+  const bool wants_sample = is_due(settings_.sample_every, progress_.last_sample);
+  return stop == Stop::kNo && wants_sample ? draw_sample() : stop;
 }
 
 Stop Training::evaluate_model() {
@@ -239,12 +243,6 @@ Stop Training::evaluate_model() {
                    std::to_string(settings_.steps).size() + 1, settings_.steps,
                    result->loss, num_samples));
   return Stop::kNo;
-}
-
-bool Training::sample_is_due() const {
-  const int64_t step = engine_->num_steps();
-  return settings_.sample_every > 0 && step > 0 && step % settings_.sample_every == 0 &&
-         progress_.last_sample != step;
 }
 
 // All ranks draw the same tokens; nothing of the model or of the training changes.
@@ -274,25 +272,20 @@ ExitCode Training::finish() {
   const bool has_sample = settings_.sample.empty() || progress_.last_sample == step;
   stop = has_sample ? Stop::kNo : draw_sample();
   if (stop != Stop::kNo) return leave(stop);
-  tell_bound();
-  tell_memory();
+  tell_use();
   if (!is_first_rank()) return ExitCode::kDone;
   folder_->remove_stop_file();
   metrics_->note("end", {{"step", engine_->num_steps()}});
   return ExitCode::kDone;
 }
 
-// This rank's steps, which are like the others'.
-void Training::tell_bound() {
-  if (is_first_rank() && shares_.has_any())
-    tell(bound_sentence(shares_.mean(), engine_->uses_gpu()));
-}
-
-// What was planned, and what it came to.
-void Training::tell_memory() {
+// What limits this rank's steps, which are like the others'; what was planned of memory,
+// and what it came to.
+void Training::tell_use() {
   const MemoryUse use = largest_use(engine_->control(), engine_->allocated_bytes(),
                                     engine_->offloaded_activations().pinned);
   if (!is_first_rank()) return;
+  if (shares_.has_any()) tell(bound_sentence(shares_.mean(), engine_->uses_gpu()));
   tell(to_text(plan_, use));
   metrics_->note("memory", {{"step", engine_->num_steps()},
                             {"engine_planned", plan_.engine_bytes()},

@@ -64,12 +64,16 @@ bool is_private(const Setting& setting) {
          std::ranges::count(keys, setting.key) > 0;
 }
 
+bool is_set(const Setting& setting, const Settings& settings) {
+  static const Settings defaults;
+  return setting.value(settings) != setting.value(defaults);
+}
+
 bool has_size(const Settings& asked) {
-  const Settings defaults;
   return std::ranges::any_of(setting_table(), [&](const Setting& setting) {
     return setting.group == "model" && setting.key != "model" &&
            setting.key != "dropout" && setting.key != "init_from" &&
-           setting.value(asked) != setting.value(defaults);
+           is_set(setting, asked);
   });
 }
 
@@ -104,12 +108,11 @@ void shrink_model(const ModelFamily& family, Trial& trial) {
 
 // What was asked for and is otherwise now, but for sizes of the model.
 void tell_changes(const Settings& asked, Trial& trial) {
-  const Settings defaults;
   static const std::vector<std::string> told = {"layers", "seq_len", "vocab", "preset"};
   for (const Setting& setting : setting_table()) {
     const auto before = setting.value(asked), after = setting.value(trial.settings);
-    const bool was_asked = before != setting.value(defaults);
-    if (!was_asked || before == after || std::ranges::count(told, setting.key) > 0)
+    if (!is_set(setting, asked) || before == after ||
+        std::ranges::count(told, setting.key) > 0)
       continue;
     trial.changes.push_back(
         is_private(setting)
@@ -159,7 +162,7 @@ std::string Lab::start(int num_ranks, std::vector<std::string> words) const {
   } else {
     words = mpirun_words({num_ranks, "", words, ""}, program, environment_);
   }
-  const ChildOutcome outcome = run_child({std::move(words), environment_, kRunLimit});
+  const ChildOutcome outcome = run_child(words, environment_, kRunLimit);
   if (outcome.is_late)
     throw Error(
         ExitCode::kEnvironment,
@@ -204,13 +207,11 @@ Trial make_trial(const Settings& asked, const ModelFamilies& models, int num_gpu
 }
 
 std::vector<std::string> told_settings(const Settings& settings) {
-  const Settings defaults;
   std::vector<std::string> told;
-  for (const Setting& setting : setting_table()) {
-    const auto value = setting.value(settings);
-    if (!is_private(setting) && value != setting.value(defaults))
-      told.push_back(fmt::format("{} = {}", setting.key, word_of(value)));
-  }
+  for (const Setting& setting : setting_table())
+    if (!is_private(setting) && is_set(setting, settings))
+      told.push_back(
+          fmt::format("{} = {}", setting.key, word_of(setting.value(settings))));
   return told;
 }
 

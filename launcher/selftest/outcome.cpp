@@ -35,7 +35,7 @@ std::string to_line(const SelftestResult& result) {
 std::string to_text(const SelftestReport& report) {
   std::string text =
       "--- report to send: no names of hosts, users or folders are in it\n";
-  text += fmt::format("zero {} selftest: {}\n", report.version, summary(report));
+  text += fmt::format("zero {} selftest: {}\n", program_version(), summary(report));
   for (const FindingGroup& group : report.machine) {
     text += group.name + '\n';
     for (const Finding& finding : group.findings)
@@ -60,7 +60,7 @@ std::string to_json_line(const SelftestReport& report) {
                        {"text", result.text},
                        {"seconds", result.seconds}});
   }
-  const Row object = {{"version", report.version},
+  const Row object = {{"version", program_version()},
                       {"kept", report.num_broken() == 0},
                       {"seconds", report.seconds},
                       {"machine", machine},

@@ -16,7 +16,6 @@ struct SelftestResult {
 };
 
 struct SelftestReport {
-  std::string version;
   Diagnosis machine;
   Trial trial;
   std::vector<SelftestResult> results;

@@ -1,14 +1,32 @@
 #pragma once
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "launcher/selftest/compare.h"
 #include "launcher/settings/settings.h"
 
 namespace zero::launcher {
 
 class Lab;
+
+// Whether two things are the same, and what was compared or where they differ.
+struct Comparison {
+  bool is_same = true;
+  std::string text;  // "6 losses and norms, 2 evaluations"
+};
+
+// What a run's metrics.jsonl tells of each step and evaluation, in order: "type", "step",
+// "loss" with all its digits, "grad_norm". Throws Error(kCheckpoint) when it cannot be
+// read.
+std::vector<nlohmann::json> numbers_of(const std::string& run);
+
+Comparison compare_numbers(const std::vector<nlohmann::json>& a,
+                           const std::vector<nlohmann::json>& b);
+
+// Two runs: those numbers, and every bit of every tensor of their newest checkpoints,
+// what the optimizer keeps included. Throws what cannot be read.
+Comparison compare_runs(const std::string& a, const std::string& b);
 
 struct Promise {
   std::string text;

@@ -49,7 +49,7 @@ class Diff : public checkpoint::testing::CheckpointTest {
     writer.finish();
     return to;
   }
-  FolderDiff compare(const DiffOptions& options = {}) {
+  FolderDiff compare(const Selection& options = {}) {
     return diff_folders(run + "/../a", run + "/../b", options, models_);
   }
   ModelFamilies models_;

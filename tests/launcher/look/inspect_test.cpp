@@ -27,8 +27,8 @@ class Inspect : public checkpoint::testing::CheckpointTest {
   static json object_of(const Inspection& inspection) {
     return json::parse(to_line(inspection));
   }
-  Inspection look(const InspectOptions& options = {}) {
-    return inspect_folder(run, options, some_models());
+  Inspection look(const Selection& selection = {}, bool reads_values = false) {
+    return inspect_folder(run, selection, reads_values, some_models());
   }
 };
 
@@ -100,7 +100,7 @@ TEST_F(Inspect, NormsAreThoseOfTheWholeTensor) {
          {bytes, bytes + 4 * values.size()}}},
        {.world_size = 3});
   EXPECT_FALSE(object_of(look())["tensors"][0].contains("norm"));
-  const json tensor = object_of(look({.norms = true}))["tensors"][0];
+  const json tensor = object_of(look({}, true))["tensors"][0];
   EXPECT_NEAR(tensor["norm"], std::sqrt(5.0 * 3e6), 1e-9);
   EXPECT_EQ(tensor["mean"], -0.5);
   EXPECT_EQ(tensor["min"], -2);
@@ -117,7 +117,7 @@ TEST_F(Inspect, ValuesAreReadForNormsAlone) {
   bytes[at] = static_cast<char>(bytes[at] ^ 1);
   checkpoint::testing::write_file(shard, bytes);
   EXPECT_EQ(look().tensors.size(), 1u);
-  EXPECT_THROW(look({.norms = true}), CheckpointError);
+  EXPECT_THROW(look({}, true), CheckpointError);
 }
 
 TEST_F(Inspect, AModelOfTenThousandTensors) {
@@ -138,7 +138,7 @@ TEST_F(Inspect, AnyProgramsCheckpointAndAnySafetensors) {
   checkpoint::SafetensorsWriter writer(run, {{"x", DType::kBf16, {2}}}, 1 << 20);
   writer.write("x", 0, std::vector<float>{1, 2});
   writer.finish();
-  const Inspection foreign = look({.norms = true});
+  const Inspection foreign = look({}, true);
   EXPECT_FALSE(foreign.is_checkpoint);
   EXPECT_THAT(foreign.notes,
               ::testing::ElementsAre("it holds neither checkpoints nor a config.json"));

@@ -70,9 +70,7 @@ TEST_F(LookProgress, VerifyTellsOfAllFiles) {
 }
 
 TEST_F(LookProgress, InspectTellsWhereItReadsValues) {
-  const auto look = [&](bool norms) {
-    inspect_folder(run, {.norms = norms}, some_models());
-  };
+  const auto look = [&](bool norms) { inspect_folder(run, {}, norms, some_models()); };
   const auto told = told_while([&] { look(true); });
   expect_all_told(told, "inspect");
   EXPECT_EQ(told.back().total_bytes, kModelBytes);
@@ -80,8 +78,7 @@ TEST_F(LookProgress, InspectTellsWhereItReadsValues) {
 }
 
 TEST_F(LookProgress, DiffTellsOfBothSides) {
-  const auto told =
-      told_while([&] { diff_folders(run, run, DiffOptions(), some_models()); });
+  const auto told = told_while([&] { diff_folders(run, run, {}, some_models()); });
   expect_all_told(told, "diff");
   EXPECT_EQ(told.back().total_bytes, 2 * kModelBytes);
 }

@@ -1,8 +1,8 @@
-#include "launcher/plan/offload_choice.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+
+#include "launcher/plan/run_plan.h"
 
 namespace zero::launcher::offload_choice_test {
 namespace {

@@ -16,7 +16,6 @@ PlanAnswer answer(int64_t room) {
   PlanAnswer answer;
   answer.wish.room = room;
   answer.wish.settings.ranks = 2;
-  answer.room_text = "free on this host";
   answer.plan.shape.keys.layers = "n_layer";
   answer.plan.shape.config = {{"n_layer", 12}};
   answer.plan.num_parameters = 124439808;
@@ -53,7 +52,6 @@ TEST(PlanPage, TellsBothKindsOfMemoryWhereAGpuComputes) {
   EXPECT_EQ(to_json(small)["device"], "cpu");
   small.plan.on_gpu = true;
   small.wish.gpu_room = 2 * kGiB;
-  small.gpu_room_text = "free there";
   small.nearest = Fit{small.wish, small.plan, {}, 1};
   small.nearest->plan.activations = 0;
   const std::string page = to_page(small);

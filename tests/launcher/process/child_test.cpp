@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/processes.h"
 #include "launcher/process/environment.h"
 #include "launcher/process/stop.h"
 #include "zero/errors.h"
@@ -15,9 +16,9 @@ namespace zero::launcher::child_test {
 namespace {
 
 ChildOutcome shell(const std::string& script, double seconds = 20) {
-  ChildOrder order{{"sh", "-c", script}, process_environment(), seconds};
-  order.variables.push_back("ZERO_WORD=hello");
-  return run_child(order);
+  std::vector<std::string> variables = process_environment();
+  variables.push_back("ZERO_WORD=hello");
+  return run_child({"sh", "-c", script}, variables, seconds);
 }
 
 TEST(Child, ItsWordsAndItsCodeComeBack) {
@@ -29,7 +30,7 @@ TEST(Child, ItsWordsAndItsCodeComeBack) {
 }
 
 TEST(Child, OneThatIsNotThereIsCode127) {
-  EXPECT_EQ(run_child({{"/no/such/program"}, {}, 5}).code, 127);
+  EXPECT_EQ(run_child({"/no/such/program"}, {}, 5).code, 127);
 }
 
 TEST(Child, ASignalIsToldAsShellsDo) { EXPECT_EQ(shell("kill -9 $$").code, 128 + 9); }
@@ -39,7 +40,7 @@ TEST(Child, OneThatIsLateIsEndedWithItsGroup) {
   EXPECT_TRUE(outcome.is_late);
   EXPECT_LT(outcome.seconds, 20);
   const pid_t other = std::stoi(outcome.text);
-  EXPECT_TRUE(kill(other, 0) != 0 || status_of_process(other, "State").starts_with("Z"));
+  EXPECT_TRUE(kill(other, 0) != 0 || state_of_process(other).is_dead());
 }
 
 TEST(Child, OneThatHearsNoSignalIsKilled) {

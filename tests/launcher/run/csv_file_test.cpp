@@ -1,11 +1,10 @@
-#include "launcher/run/csv_file.h"
-
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "launcher/run/log_files.h"
 #include "tests/launcher/settings/configs.h"
 
 namespace zero::launcher::csv_file_test {

@@ -29,6 +29,15 @@ StepRecord some_step(int64_t step) {
 
 class MetricsTest : public ::testing::Test {
  protected:
+  Settings settings(const std::vector<std::string>& metrics = {},
+                    const std::string& dtype = "fp32") const {
+    Settings settings;
+    settings.out = folder.path("");
+    settings.metrics = metrics;
+    settings.dtype = dtype;
+    return settings;
+  }
+
   std::vector<json> lines() const {
     std::vector<json> all;
     std::istringstream text(folder.read("metrics.jsonl"));
@@ -46,7 +55,7 @@ class MetricsTest : public ::testing::Test {
 };
 
 TEST_F(MetricsTest, AStepHasAllItsDigits) {
-  Metrics(folder.path(""), {}).step(some_step(12));
+  Metrics(settings(), 0).step(some_step(12));
   const json step = lines().at(0);
   EXPECT_EQ(step["type"], "step");
   EXPECT_EQ(step["step"], 12);
@@ -65,7 +74,7 @@ TEST_F(MetricsTest, AStepTellsWhatMovedAndWhatTookItsTime) {
   StepRecord record = some_step(12);
   record.traffic = {1, 2, 3, 4};
   record.shares = {0.5, 0.25, 0.125, 0.0625, 0.75};
-  Metrics(folder.path(""), {}).step(record);
+  Metrics(settings(), 0).step(record);
   const json step = lines().at(0);
   EXPECT_EQ(step["bytes_h2d"], 1);
   EXPECT_EQ(step["bytes_d2h"], 2);
@@ -81,7 +90,7 @@ TEST_F(MetricsTest, AStepTellsWhatMovedAndWhatTookItsTime) {
 TEST_F(MetricsTest, OnlyFp16HasALossScale) {
   StepRecord record = some_step(12);
   record.loss_scale = 512;
-  Metrics(folder.path(""), {.csv = true, .has_loss_scale = true}).step(record);
+  Metrics(settings({"csv"}, "fp16"), 0).step(record);
   EXPECT_EQ(lines().at(0)["loss_scale"], 512);
   EXPECT_THAT(folder.read("metrics.csv"),
               HasSubstr(",loss_scale,eval_loss,eval_ppl\n12,"));
@@ -90,7 +99,7 @@ TEST_F(MetricsTest, OnlyFp16HasALossScale) {
 
 TEST_F(MetricsTest, RecordsAreAppendedAcrossRuns) {
   for (int run = 0; run < 2; ++run) {
-    Metrics metrics(folder.path(""), {});
+    Metrics metrics(settings(), 0);
     metrics.note("run", {{"world", {{"size", 4}}}, {"config", {{"lr", 1}}}});
     metrics.step(some_step(run));
     metrics.eval({run, 2.5, 10, 1});
@@ -106,15 +115,14 @@ TEST_F(MetricsTest, WhatIsNotFiniteIsNull) {
   record.loss = std::numeric_limits<double>::quiet_NaN();
   record.skipped = true;
   record.first_bad = "loss";
-  Metrics(folder.path(""), {.csv = true}).step(record);
+  Metrics(settings({"csv"}), 0).step(record);
   EXPECT_TRUE(lines().at(0)["loss"].is_null());
   EXPECT_EQ(lines().at(0)["first_bad"], "loss");
   EXPECT_THAT(folder.read("metrics.csv"), HasSubstr("\n1,nan,nan,"));
 }
 
 TEST_F(MetricsTest, CsvHasOneHeader) {
-  for (int run = 0; run < 2; ++run)
-    Metrics(folder.path(""), {.csv = true}).step(some_step(run));
+  for (int run = 0; run < 2; ++run) Metrics(settings({"csv"}), 0).step(some_step(run));
   const std::string csv = folder.read("metrics.csv");
   EXPECT_THAT(csv, StartsWith("step,loss,ppl,grad_norm,"));
   EXPECT_EQ(std::ranges::count(csv, '\n'), 3);
@@ -122,7 +130,7 @@ TEST_F(MetricsTest, CsvHasOneHeader) {
 
 // As it may be when a run goes on.
 TEST_F(MetricsTest, CsvHasEvaluationsInRowsOfTheirOwn) {
-  Metrics metrics(folder.path(""), {.csv = true});
+  Metrics metrics(settings({"csv"}), 0);
   metrics.eval({4, 0, 10, 1});
   metrics.step(some_step(5));
   std::istringstream csv(folder.read("metrics.csv"));
@@ -143,7 +151,7 @@ TEST_F(MetricsTest, TensorboardHasStepsAndEvaluations) {
   StepRecord scaled = some_step(8);
   scaled.loss_scale = 512;
   {
-    Metrics metrics(folder.path(""), {.tensorboard = true, .num_steps = 6});
+    Metrics metrics(settings({"tensorboard"}), 6);
     metrics.step(some_step(7));
     metrics.eval({7, 2.5, 10, 1});
     metrics.step(skipped);
@@ -167,7 +175,7 @@ TEST_F(MetricsTest, TensorboardHasStepsAndEvaluations) {
 
 TEST_F(MetricsTest, AFullDiskLosesLinesAndIsCounted) {
   std::signal(SIGXFSZ, SIG_IGN);
-  Metrics metrics(folder.path(""), {});
+  Metrics metrics(settings(), 0);
   metrics.step(some_step(1));
   const auto size = std::filesystem::file_size(folder.path("metrics.jsonl"));
   rlimit before{};
@@ -192,7 +200,9 @@ TEST_F(MetricsTest, AFullDiskLosesLinesAndIsCounted) {
 
 TEST_F(MetricsTest, AnUnwritableFolderDoesNotStopTheRun) {
   ::testing::internal::CaptureStderr();
-  Metrics metrics("/proc/nowhere", {.csv = true, .tensorboard = true});
+  Settings nowhere = settings({"csv", "tensorboard"});
+  nowhere.out = "/proc/nowhere";
+  Metrics metrics(nowhere, 0);
   metrics.step(some_step(1));
   metrics.step(some_step(2));
   EXPECT_EQ(std::ranges::count(::testing::internal::GetCapturedStderr(), '\n'),

@@ -1,5 +1,3 @@
-#include "launcher/run/tensorboard.h"
-
 #include <gmock/gmock.h>
 
 #include <bit>
@@ -7,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "launcher/run/log_files.h"
 #include "tests/launcher/settings/configs.h"
 
 namespace zero::launcher::tensorboard_test {

@@ -1,6 +1,4 @@
 // A fault must be seen: runs that differ in the last digit, in one bit, or by a line.
-#include "launcher/selftest/compare.h"
-
 #include <gmock/gmock.h>
 
 #include <filesystem>

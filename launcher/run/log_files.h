@@ -2,9 +2,15 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/files.h"
+
+// The files in which a run tells its numbers: lines, a table, TensorBoard's.
 namespace zero::launcher {
 
 // Append records to a file that the run can do without.
@@ -15,9 +21,6 @@ class AppendFile {
  public:
   // `end` is written behind each record.
   explicit AppendFile(std::string path, std::string end = "\n");
-  ~AppendFile();
-  AppendFile(const AppendFile&) = delete;
-  AppendFile& operator=(const AppendFile&) = delete;
 
   // Written through to the system; false when it was lost.
   bool append(const std::string& record);
@@ -30,7 +33,7 @@ class AppendFile {
   bool try_append(const std::string& text);
 
   const std::string path_, end_;
-  int descriptor_ = -1;
+  std::optional<Descriptor> file_;  // once it could be opened
   int64_t num_lost_ = 0;
   bool has_warned_ = false;
 };
@@ -57,5 +60,24 @@ class CsvFile {
   std::vector<std::string> columns_;  // of the file; empty: not known yet
   AppendFile file_;
 };
+
+// Write numbers as TensorBoard reads them: a file of events, each a record of TFRecord
+// that holds an Event of TensorFlow's event.proto.
+//
+// Each start of a run makes a file of its own in the folder; what earlier ones tell of
+// steps from `first_step` on is taken back by it. Nothing here throws: see AppendFile.
+class TensorboardFile {
+ public:
+  TensorboardFile(const std::string& folder, int64_t first_step);
+
+  using Scalars = std::vector<std::pair<std::string, double>>;  // tags and values
+  void write(int64_t step, const Scalars& scalars);
+
+ private:
+  AppendFile file_;
+};
+
+// CRC-32C, the polynomial of Castagnoli, as TFRecord wants it.
+uint32_t crc32c(std::string_view bytes);
 
 }  // namespace zero::launcher
