@@ -13,10 +13,10 @@
 
 #include "checkpoint/io.h"
 #include "engine/watch/activity.h"
-#include "launcher/bench/options.h"
+#include "launcher/bench/benches.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/doctor/finding.h"
-#include "launcher/process/environment.h"
+#include "launcher/process/process.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/run/failure.h"
@@ -154,10 +154,10 @@ int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
                : line.verbose ? Loudness::kVerbose
                               : Loudness::kUsual);
   checkpoint::set_work_listener(Activity::sign_here);
-  std::optional<ProgressTeller> teller;
+  std::jthread teller;
   if (call.rank() == 0) {
     // A bench forks, which leaves locks of other threads as they are.
-    if (!line.quiet && words[0] != "bench") teller.emplace();
+    if (!line.quiet && words[0] != "bench") teller = tell_progress();
     for (const std::string& name : unread_variables(environment))
       warn(printable(name) + " is set, and no setting of that name is known: not read");
   }

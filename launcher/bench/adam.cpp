@@ -5,7 +5,7 @@
 
 #include "engine/step/addition.h"
 #include "launcher/bench/benches.h"
-#include "launcher/process/binding.h"
+#include "launcher/process/process_setup.h"
 #include "offload/fastest_threads.h"
 #include "offload/host_arena.h"
 #include "offload/sweep.h"
@@ -18,15 +18,12 @@ namespace {
 constexpr int64_t kAlignedNumel = 64;  // as in a flat layout
 constexpr int64_t kChunkNumel = 1 << 16;
 
-// A block of width d: two norms, attention, an MLP of 4 d; 12 d^2 + 13 d elements.
-std::vector<int64_t> block_of_width(int64_t d) {
-  return {d, d, 3 * d * d, 3 * d, d * d, d, d, d, 4 * d * d, 4 * d, 4 * d * d, d};
-}
-
-// The widest block, its width a multiple of the alignment, of so many elements at most.
+// The widest block, its width d a multiple of the alignment, of so many elements at most:
+// two norms, attention, an MLP of 4 d; 12 d^2 + 13 d elements.
 std::vector<int64_t> block_of(int64_t numel) {
   const auto width = static_cast<int64_t>(std::sqrt(static_cast<double>(numel) / 12.5));
-  return block_of_width(std::max(kAlignedNumel, width / kAlignedNumel * kAlignedNumel));
+  const int64_t d = std::max(kAlignedNumel, width / kAlignedNumel * kAlignedNumel);
+  return {d, d, 3 * d * d, 3 * d, d * d, d, d, d, 4 * d * d, 4 * d, 4 * d * d, d};
 }
 
 // Arrays that hold the shards of some units, laid end to end, each of 12 tensors that

@@ -6,7 +6,7 @@
 #include "engine/comm/collectives.h"
 #include "engine/device/host_device.h"
 #include "launcher/bench/benches.h"
-#include "launcher/process/binding.h"
+#include "launcher/process/process_setup.h"
 #include "launcher/process/world.h"
 #include "zero/ranks.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kAlignedBytes = 256;
 
-std::vector<Row> compare(const BenchOptions& options, const World& world) {
+std::vector<Row> measure_comm(const BenchOptions& options, const World& world) {
   take_cores(world.local_rank(), world.local_size(), options.settings.bind);
   const std::unique_ptr<Ranks> ranks = world.make_ranks();
   const std::unique_ptr<Collectives> collectives = ranks->make_collectives();
@@ -65,7 +65,7 @@ std::vector<Row> compare(const BenchOptions& options, const World& world) {
 }  // namespace
 
 BenchOfRanks bench_comm(const BenchOptions& options) {
-  return [options](const World& world) { return compare(options, world); };
+  return [options](const World& world) { return measure_comm(options, world); };
 }
 
 }  // namespace zero::launcher

@@ -1,6 +1,6 @@
 #include "launcher/bench/benches.h"
 #include "launcher/data/batches.h"
-#include "launcher/process/environment.h"
+#include "launcher/process/process.h"
 #include "launcher/process/world.h"
 #include "launcher/run/lines.h"
 #include "launcher/run/runner.h"

@@ -1,10 +1,9 @@
-#include "launcher/bench/options.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
+#include "launcher/bench/benches.h"
 #include "launcher/run/lines.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/help.h"

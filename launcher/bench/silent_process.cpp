@@ -10,8 +10,7 @@
 #include <exception>
 
 #include "launcher/bench/rounds.h"
-#include "launcher/process/child.h"
-#include "launcher/process/environment.h"
+#include "launcher/process/process.h"
 #include "launcher/run/console.h"
 #include "launcher/run/failure.h"
 #include "offload/affinity.h"

@@ -10,7 +10,7 @@
 #include "checkpoint/io.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/doctor/finding.h"
-#include "launcher/process/child.h"
+#include "launcher/process/process.h"
 #include "launcher/process/stop.h"
 #include "launcher/run/console.h"
 #include "launcher/run/failure.h"

@@ -23,6 +23,18 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// One of 4^half_bits numbers for another.
+uint64_t encrypt(uint64_t value, uint64_t key, int half_bits) {
+  const uint64_t mask = (uint64_t{1} << half_bits) - 1;
+  uint64_t left = value >> half_bits, right = value & mask;
+  for (uint64_t round = 0; round < kNumRounds; ++round) {
+    const uint64_t scrambled = mix(mix(key + round) ^ right) & mask;
+    left ^= scrambled;
+    std::swap(left, right);
+  }
+  return (left << half_bits) | right;
+}
+
 int64_t count_samples(const TokenSource& source, int64_t seq_len) {
   if (seq_len < 1) {
     throw DataError(fmt::format("a sample of {} tokens is asked for", seq_len),
@@ -41,30 +53,16 @@ int64_t count_samples(const TokenSource& source, int64_t seq_len) {
 
 }  // namespace
 
-Permutation::Permutation(int64_t n, uint64_t seed, uint64_t epoch)
-    : n_(static_cast<uint64_t>(n)), key_(mix(mix(seed) + epoch)) {
-  assert(n >= 1);
-  half_bits_ = std::max(1, static_cast<int>(std::bit_width(n_ - 1) + 1) / 2);
-}
-
-int64_t Permutation::operator()(int64_t i) const {
+int64_t shuffled_place(int64_t i, int64_t n, uint64_t seed, uint64_t epoch) {
+  assert(0 <= i && i < n);
+  const auto range = static_cast<uint64_t>(n);
+  const int half_bits = std::max(1, static_cast<int>(std::bit_width(range - 1) + 1) / 2);
+  const uint64_t key = mix(mix(seed) + epoch);
   auto value = static_cast<uint64_t>(i);
-  assert(value < n_);
   do {
-    value = encrypt(value);
-  } while (value >= n_);  // ends: the cycle through i comes back to i, which is below n
+    value = encrypt(value, key, half_bits);
+  } while (value >= range);  // ends: the cycle through i comes back to i, below n
   return static_cast<int64_t>(value);
-}
-
-uint64_t Permutation::encrypt(uint64_t value) const {
-  const uint64_t mask = (uint64_t{1} << half_bits_) - 1;
-  uint64_t left = value >> half_bits_, right = value & mask;
-  for (uint64_t round = 0; round < kNumRounds; ++round) {
-    const uint64_t scrambled = mix(mix(key_ + round) ^ right) & mask;
-    left ^= scrambled;
-    std::swap(left, right);
-  }
-  return (left << half_bits_) | right;
 }
 
 Sampler::Sampler(const TokenSource& source, const SamplerOptions& options)
@@ -76,8 +74,8 @@ int64_t Sampler::sample_number(int64_t global_index) const {
   assert(global_index >= 0);
   const int64_t place = global_index % num_samples_;
   if (!options_.shuffle) return place;
-  const auto key = static_cast<uint64_t>(epoch(global_index));
-  return Permutation(num_samples_, options_.seed, key)(place);
+  return shuffled_place(place, num_samples_, options_.seed,
+                        static_cast<uint64_t>(epoch(global_index)));
 }
 
 void Sampler::sample(int64_t global_index, int64_t* tokens) const {

@@ -96,11 +96,10 @@ void check_ids_as(const MappedFile& file, int64_t begin, int64_t vocab_size,
 
 }  // namespace
 
-TokenFile::TokenFile(const std::string& path, std::string name, bool keep_mapped)
-    : file_(path, keep_mapped), layout_(detect_layout(file_)), name_(std::move(name)) {}
-
-void TokenFile::require_text() const {
-  if (is_text()) data::require_text(file_);
+TokenFile::TokenFile(const std::string& path, std::string name, bool keep_mapped,
+                     bool takes_any_bytes)
+    : file_(path, keep_mapped), layout_(detect_layout(file_)), name_(std::move(name)) {
+  if (is_text() && !takes_any_bytes) require_text(file_);
 }
 
 void TokenFile::read(int64_t begin, int64_t count, int64_t* out) const {

@@ -21,16 +21,14 @@ class TokenFile {
   static constexpr int64_t kTextVocab = kEndOfText + 1;
 
   // `name` identifies the file in content hashes. Throws DataError as detect_layout and
-  // MappedFile do.
-  TokenFile(const std::string& path, std::string name, bool keep_mapped);
+  // MappedFile do, and, unless it takes any bytes, as require_text.
+  TokenFile(const std::string& path, std::string name, bool keep_mapped,
+            bool takes_any_bytes);
 
   const std::string& path() const { return file_.path(); }
   const TokenLayout& layout() const { return layout_; }
   int64_t size_bytes() const { return file_.size_bytes(); }
   int64_t num_tokens() const { return layout_.num_tokens + (is_text() ? 1 : 0); }
-
-  // Throws DataError for a file that counts as text and is none; see token_layout.h.
-  void require_text() const;
 
   // Copy tokens [begin, begin + count) to `out`. Throws DataError when the file changed.
   void read(int64_t begin, int64_t count, int64_t* out) const;

@@ -113,12 +113,11 @@ TokenSource::TokenSource(const std::vector<std::string>& paths, bool takes_any_b
   const auto listed = list_files(paths);
   const bool keep_mapped = listed.size() <= kMaxKeptMappings;
   for (const auto& entry : listed) {
-    TokenFile file(entry.path, entry.name, keep_mapped);
+    TokenFile file(entry.path, entry.name, keep_mapped, takes_any_bytes);
     const bool is_empty_text =
         file.layout().kind == TokenKind::kText && file.layout().num_tokens == 0;
     if (entry.from_folder && is_empty_text) continue;
     check_not_empty(file);
-    if (!takes_any_bytes) file.require_text();
     check_same_kind(files_.empty() ? file : files_.front(), file);
     ends_.push_back((ends_.empty() ? 0 : ends_.back()) + file.num_tokens());
     files_.push_back(std::move(file));

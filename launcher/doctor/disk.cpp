@@ -73,7 +73,7 @@ Finding judge_kind(const DiskFacts& facts) {
         Mark::kNote, "kind", kind + ": other hosts see it; slow for small files",
         "nothing if hosts are to share it; HDF5_USE_FILE_LOCKING=FALSE for tools that "
         "cannot lock there"};
-  return {Mark::kOk, "kind", kind, ""};
+  return {Mark::kOk, "kind", kind};
 }
 
 // 12 bytes a parameter: AdamW's masters and moments. Two checkpoints are kept, and a

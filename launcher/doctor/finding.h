@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "launcher/bench/rounds.h"
-#include "launcher/process/child.h"
+#include "launcher/process/process.h"
 #include "launcher/process/world.h"
 #include "offload/fastest_threads.h"
 
@@ -21,9 +21,9 @@ enum class Mark { kOk, kNote, kBad };
 
 struct Finding {
   Mark mark = Mark::kOk;
-  std::string name;  // "cores"
-  std::string text;  // what is there; no name of a host, a user or a path
-  std::string cure;  // of all that is not ok
+  std::string name;       // "cores"
+  std::string text;       // what is there; no name of a host, a user or a path
+  std::string cure = {};  // of all that is not ok
   Row numbers = Row::object();
 };
 using Findings = std::vector<Finding>;

@@ -5,7 +5,7 @@
 
 #include "base/files.h"
 #include "launcher/doctor/finding.h"
-#include "launcher/process/child.h"
+#include "launcher/process/process.h"
 #include "launcher/run/lines.h"
 #include "zero/errors.h"
 #include "zero/gpu.h"
@@ -56,16 +56,15 @@ Finding judge_absence(const GpuFacts& facts) {
                     kOldestDriver)};
   return {Mark::kOk, "GPUs",
           facts.has_part_for_gpus ? "none; this program could use some"
-                                  : "none; this program was built without CUDA, too",
-          ""};
+                                  : "none; this program was built without CUDA, too"};
 }
 
 Finding judge_driver(const GpuFacts& facts) {
-  if (facts.driver.empty()) return {Mark::kOk, "driver", "none is loaded", ""};
+  if (facts.driver.empty()) return {Mark::kOk, "driver", "none is loaded"};
   if (std::atoi(facts.driver.c_str()) < kOldestDriver)
     return {Mark::kBad, "driver", facts.driver + ": CUDA 13 needs a later one",
             fmt::format("NVIDIA's driver {} or later", kOldestDriver)};
-  return {Mark::kOk, "driver", facts.driver, ""};
+  return {Mark::kOk, "driver", facts.driver};
 }
 
 }  // namespace

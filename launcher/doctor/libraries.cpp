@@ -19,6 +19,12 @@ namespace {
 #define ZERO_NCCL_VERSION 0
 #endif
 
+#ifdef __clang__
+constexpr char kCompiler[] = __VERSION__;
+#else
+constexpr char kCompiler[] = "g++ " __VERSION__;
+#endif
+
 // What a library of this process says when it is asked; 0: it is not loaded.
 int ask_loaded(const char* library, const char* function) {
   void* const handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
@@ -37,10 +43,10 @@ LibraryFacts facts_of(const std::string& name,
 
 Finding judge_one(const LibraryFacts& library) {
   const auto& [name, built_with, loaded, must_match] = library;
-  if (built_with.empty()) return {Mark::kOk, name, "built without it", ""};
+  if (built_with.empty()) return {Mark::kOk, name, "built without it"};
   if (loaded.empty())
-    return {Mark::kOk, name, built_with + ", not loaded: nothing here asks for it", ""};
-  if (loaded == built_with) return {Mark::kOk, name, loaded, ""};
+    return {Mark::kOk, name, built_with + ", not loaded: nothing here asks for it"};
+  if (loaded == built_with) return {Mark::kOk, name, loaded};
   return {
       must_match ? Mark::kBad : Mark::kNote, name,
       fmt::format("{} is loaded, {} was built with", loaded, built_with),
@@ -63,14 +69,8 @@ std::vector<LibraryFacts> read_libraries(
 }
 
 Findings judge(const std::vector<LibraryFacts>& libraries) {
-  Findings findings = {{Mark::kOk, "zero", program_version(), ""},
-                       {Mark::kOk, "compiler",
-#ifdef __clang__
-                        __VERSION__,
-#else
-                        "g++ " __VERSION__,
-#endif
-                        ""}};
+  Findings findings = {{Mark::kOk, "zero", program_version()},
+                       {Mark::kOk, "compiler", kCompiler}};
   for (const LibraryFacts& library : libraries) findings.push_back(judge_one(library));
   return findings;
 }

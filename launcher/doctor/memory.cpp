@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/files.h"
 #include "launcher/doctor/finding.h"
@@ -38,21 +38,21 @@ Finding judge_room(const MemoryFacts& facts) {
 Finding judge_swap(const MemoryFacts& facts) {
   const int64_t used = facts.swap_total - facts.swap_free;
   if (facts.swap_total == 0)
-    return {Mark::kOk, "swap", "none: what asks for too much is ended", ""};
+    return {Mark::kOk, "swap", "none: what asks for too much is ended"};
   const std::string text =
       fmt::format("{} of {} in use", short_bytes(used), short_bytes(facts.swap_total));
   if (used > facts.swap_total / 10)
     return {
         Mark::kNote, "swap", text + ": memory was short",
         "end what takes memory, then swapoff -a && swapon -a; a run that swaps stands"};
-  return {Mark::kOk, "swap", text, ""};
+  return {Mark::kOk, "swap", text};
 }
 
 Finding judge_overcommit(const MemoryFacts& facts) {
   if (facts.overcommit < 0)
     return {Mark::kNote, "overcommit", "nobody tells the policy", "is /proc mounted?"};
   if (facts.overcommit != 2)
-    return {Mark::kOk, "overcommit", "memory counts when it is touched", ""};
+    return {Mark::kOk, "overcommit", "memory counts when it is touched"};
   return {Mark::kNote, "overcommit",
           "strict: memory counts when it is asked for, and may be refused while some is "
           "free",
@@ -61,7 +61,7 @@ Finding judge_overcommit(const MemoryFacts& facts) {
 
 Finding judge_huge_pages(const MemoryFacts& facts) {
   if (facts.huge_pages == "always" || facts.huge_pages == "madvise")
-    return {Mark::kOk, "huge pages", facts.huge_pages, ""};
+    return {Mark::kOk, "huge pages", facts.huge_pages};
   return {Mark::kNote, "huge pages",
           facts.huge_pages.empty() ? "the kernel does not tell of any" : facts.huge_pages,
           "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (as root): updates "
@@ -96,42 +96,29 @@ int64_t soft_limit(decltype(RLIMIT_AS) of) {
   return static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, kNoLimit));
 }
 
-std::string bytes_or_all(int64_t bytes) {
-  return bytes == kNoLimit ? "not limited" : short_bytes(bytes);
+// Where any limit is one too many.
+Finding judge_size(const std::string& name, int64_t limit, Mark mark,
+                   const std::string& what, const std::string& cure) {
+  if (limit == kNoLimit) return {Mark::kOk, name, "not limited"};
+  return {mark, name, short_bytes(limit) + what, cure};
 }
 
 Finding judge_locked(const LimitFacts& facts) {
-  const std::string text = bytes_or_all(facts.locked);
-  if (facts.locked == kNoLimit) return {Mark::kOk, "memlock", text, ""};
-  if (!facts.has_gpu_or_rdma)
-    return {Mark::kOk, "memlock",
-            text + "; without a GPU or InfiniBand nothing is locked", ""};
-  return {Mark::kNote, "memlock",
-          text + ": GPUs and InfiniBand may be refused their pages",
-          "ulimit -l unlimited; docker --ulimit memlock=-1; Slurm "
-          "PropagateResourceLimitsExcept=MEMLOCK"};
+  if (facts.locked != kNoLimit && !facts.has_gpu_or_rdma)
+    return {
+        Mark::kOk, "memlock",
+        short_bytes(facts.locked) + "; without a GPU or InfiniBand nothing is locked"};
+  return judge_size("memlock", facts.locked, Mark::kNote,
+                    ": GPUs and InfiniBand may be refused their pages",
+                    "ulimit -l unlimited; docker --ulimit memlock=-1; Slurm "
+                    "PropagateResourceLimitsExcept=MEMLOCK");
 }
 
 Finding judge_number(const std::string& name, int64_t limit, int64_t few, int64_t too_few,
                      const std::string& who, const std::string& cure) {
   const std::string text = limit == kNoLimit ? "not limited" : std::to_string(limit);
-  if (limit >= few) return {Mark::kOk, name, text, ""};
+  if (limit >= few) return {Mark::kOk, name, text};
   return {limit < too_few ? Mark::kBad : Mark::kNote, name, text + ": " + who, cure};
-}
-
-Finding judge_file(const LimitFacts& facts) {
-  const std::string text = bytes_or_all(facts.file);
-  if (facts.file == kNoLimit) return {Mark::kOk, "file size", text, ""};
-  return {facts.file < kGiB ? Mark::kBad : Mark::kNote, "file size",
-          text + ": a larger shard of a checkpoint cannot be written",
-          "ulimit -f unlimited"};
-}
-
-Finding judge_address_space(const LimitFacts& facts) {
-  const std::string text = bytes_or_all(facts.address_space);
-  if (facts.address_space == kNoLimit) return {Mark::kOk, "address space", text, ""};
-  return {Mark::kNote, "address space", text + ", of which threads take much for nothing",
-          "ulimit -v unlimited"};
 }
 
 // Ranks of a host share memory that has no name. OpenMPI and NCCL keep theirs here.
@@ -151,11 +138,6 @@ Finding judge_shm(const LimitFacts& facts) {
     return {Mark::kNote, "/dev/shm", text + ": little for many ranks, and for NCCL", cure,
             numbers};
   return {Mark::kOk, "/dev/shm", text, "", numbers};
-}
-
-bool is_there(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
 }
 
 }  // namespace
@@ -186,7 +168,8 @@ LimitFacts read_limits() {
   facts.address_space = soft_limit(RLIMIT_AS);
   facts.open_files = soft_limit(RLIMIT_NOFILE);
   facts.processes = soft_limit(RLIMIT_NPROC);
-  facts.has_gpu_or_rdma = is_there("/dev/nvidia0") || is_there("/dev/infiniband");
+  facts.has_gpu_or_rdma =
+      access("/dev/nvidia0", F_OK) == 0 || access("/dev/infiniband", F_OK) == 0;
   struct statvfs status {};
   if (statvfs("/dev/shm", &status) == 0) {
     facts.shm_total = static_cast<int64_t>(status.f_blocks * status.f_frsize);
@@ -201,16 +184,20 @@ Findings judge(const MemoryFacts& facts) {
 }
 
 Findings judge(const LimitFacts& facts) {
-  return {judge_locked(facts),
-          judge_number("open files", facts.open_files, 1024, 256,
-                       "a checkpoint has a file for each rank that wrote it",
-                       "ulimit -n 4096"),
-          judge_number("processes", facts.processes, 1024, 128,
-                       "threads count, too, and all of this user's",
-                       "ulimit -u unlimited; docker --pids-limit -1"),
-          judge_file(facts),
-          judge_address_space(facts),
-          judge_shm(facts)};
+  return {
+      judge_locked(facts),
+      judge_number("open files", facts.open_files, 1024, 256,
+                   "a checkpoint has a file for each rank that wrote it",
+                   "ulimit -n 4096"),
+      judge_number("processes", facts.processes, 1024, 128,
+                   "threads count, too, and all of this user's",
+                   "ulimit -u unlimited; docker --pids-limit -1"),
+      judge_size("file size", facts.file, facts.file < kGiB ? Mark::kBad : Mark::kNote,
+                 ": a larger shard of a checkpoint cannot be written",
+                 "ulimit -f unlimited"),
+      judge_size("address space", facts.address_space, Mark::kNote,
+                 ", of which threads take much for nothing", "ulimit -v unlimited"),
+      judge_shm(facts)};
 }
 
 std::string chosen_in(const std::string& line) {

@@ -10,7 +10,7 @@
 #include "base/processes.h"
 #include "engine/comm/mpi_ranks.h"
 #include "launcher/doctor/finding.h"
-#include "launcher/process/environment.h"
+#include "launcher/process/process.h"
 #include "launcher/process/start_ranks.h"
 #include "launcher/run/failure.h"
 #include "offload/affinity.h"
@@ -48,7 +48,7 @@ Finding judge_mpirun(const MpiFacts& facts) {
       "PATH, or `module load`, with the mpirun of the OpenMPI that zero_launch was built "
       "with";
   if (facts.mpirun.empty() && facts.announced)
-    return {Mark::kOk, "mpirun", "not in PATH, and not needed here", ""};
+    return {Mark::kOk, "mpirun", "not in PATH, and not needed here"};
   if (facts.mpirun.empty())
     return {Mark::kNote, "mpirun", "not in PATH: one rank alone can train",
             "apt-get install openmpi-bin; " + other};
@@ -62,7 +62,7 @@ Finding judge_mpirun(const MpiFacts& facts) {
             fmt::format("{} is in PATH, the library is {}: each rank may train by itself",
                         mpirun, library),
             other};
-  return {Mark::kOk, "mpirun", mpirun, ""};
+  return {Mark::kOk, "mpirun", mpirun};
 }
 
 Finding judge_slurm(const MpiFacts& facts) {
@@ -76,26 +76,18 @@ Finding judge_slurm(const MpiFacts& facts) {
             fmt::format("a job of {} tasks, of which this is one process",
                         facts.num_slurm_tasks),
             fmt::format("{}; or --ranks {}", cure, facts.num_slurm_tasks)};
-  if (facts.num_slurm_tasks > 0) return {Mark::kOk, "Slurm", "in a job", ""};
+  if (facts.num_slurm_tasks > 0) return {Mark::kOk, "Slurm", "in a job"};
   return {Mark::kOk, "Slurm",
-          facts.has_srun ? "srun is in PATH: " + cure : "no srun in PATH", ""};
+          facts.has_srun ? "srun is in PATH: " + cure : "no srun in PATH"};
 }
 
 Finding judge_root(const MpiFacts& facts) {
-  if (!facts.is_root) return {Mark::kOk, "user", "not root", ""};
+  if (!facts.is_root) return {Mark::kOk, "user", "not root"};
   if (facts.allows_root)
-    return {Mark::kOk, "user", "root, which mpirun was told to allow", ""};
+    return {Mark::kOk, "user", "root, which mpirun was told to allow"};
   return {Mark::kNote, "user", "root, which an mpirun of your own refuses",
           "--ranks N sees to it; else OMPI_ALLOW_RUN_AS_ROOT=1 "
           "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
-}
-
-Finding judge_slots(const MpiFacts& facts) {
-  return {Mark::kOk, "slots",
-          fmt::format("{} rank(s) on this host under an mpirun of your own, a core each; "
-                      "--ranks, or --oversubscribe, allows more",
-                      facts.num_cores),
-          ""};
 }
 
 Finding judge_hello(const MpiFacts& facts) {
@@ -193,12 +185,16 @@ std::string hello_of(const World& world) {
 }
 
 Findings judge(const MpiFacts& facts) {
-  return {{Mark::kOk, "library", facts.library.substr(0, facts.library.find(',')), ""},
-          judge_mpirun(facts),
-          judge_slurm(facts),
-          judge_root(facts),
-          judge_slots(facts),
-          judge_hello(facts)};
+  return {
+      {Mark::kOk, "library", facts.library.substr(0, facts.library.find(','))},
+      judge_mpirun(facts),
+      judge_slurm(facts),
+      judge_root(facts),
+      {Mark::kOk, "slots",
+       fmt::format("{} rank(s) on this host under an mpirun of your own, a core each; "
+                   "--ranks, or --oversubscribe, allows more",
+                   facts.num_cores)},
+      judge_hello(facts)};
 }
 
 }  // namespace zero::launcher

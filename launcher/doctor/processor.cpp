@@ -46,7 +46,7 @@ Finding judge_cores(const ProcessorFacts& facts) {
 }
 
 Finding judge_quota(const ProcessorFacts& facts) {
-  if (facts.quota == 0) return {Mark::kOk, "quota", "CPU time is not limited", ""};
+  if (facts.quota == 0) return {Mark::kOk, "quota", "CPU time is not limited"};
   const std::string text = fmt::format("{:.3g} CPUs' time", facts.quota);
   const Row numbers = {{"cpus", facts.quota}};
   if (facts.quota < facts.num_current)
@@ -72,14 +72,14 @@ Finding judge_nodes(const ProcessorFacts& facts) {
 
 Finding judge_isa(const ProcessorFacts& facts) {
   if (facts.isa == "avx2" || facts.isa == "avx512")
-    return {Mark::kOk, "instructions", facts.isa, ""};
+    return {Mark::kOk, "instructions", facts.isa};
   return {
       Mark::kNote, "instructions", facts.isa + ": updates and first values take longer",
       "a CPU with AVX2, or a virtual machine that shows that of its host (-cpu host)"};
 }
 
 Finding judge_bf16(const ProcessorFacts& facts) {
-  if (facts.has_bf16) return {Mark::kOk, "bf16", "has instructions of its own", ""};
+  if (facts.has_bf16) return {Mark::kOk, "bf16", "has instructions of its own"};
   return {Mark::kNote, "bf16",
           "no instructions for it: a step takes 3 to 11 times as long as in fp32",
           "--dtype fp32 where a CPU computes"};

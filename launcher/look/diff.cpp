@@ -5,18 +5,16 @@
 #include <algorithm>
 #include <future>
 #include <map>
+#include <stdexcept>
 #include <utility>
 
-#include "base/text.h"
 #include "checkpoint/buffer.h"
-#include "checkpoint/error.h"
 #include "engine/watch/activity.h"
 #include "launcher/bench/rounds.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 #include "launcher/settings/chosen_model.h"
-#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {
@@ -43,9 +41,7 @@ std::string prefix_of(const TensorFolder& folder, const ModelFamilies& models) {
   try {
     const ModelFolder model = read_model_folder(folder.path(), models, "DIR");
     return find_class(*find_family(models, model.family), model.config)->prefix;
-  } catch (const Error&) {
-    return "";
-  } catch (const checkpoint::CheckpointError&) {
+  } catch (const std::runtime_error&) {  // Error or CheckpointError
     return "";
   }
 }
@@ -68,7 +64,7 @@ using Pairs = std::map<std::pair<Kind, std::string>, Pair>;
 Pairs pairs_of(const Side& a, const Side& b, const Selection& selection) {
   Pairs pairs;
   for (const auto& [side, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
-    for (const StoredTensor* tensor : select(side->manifest, selection)) {
+    for (const StoredTensor* tensor : selected_tensors(side->manifest, selection)) {
       const Kind kind = tensor->kind;
       const std::string full = side->prefix + tensor->fqn;
       const bool is_bare = !other->find(kind, tensor->fqn) && other->find(kind, full);
@@ -79,34 +75,23 @@ Pairs pairs_of(const Side& a, const Side& b, const Selection& selection) {
   return pairs;
 }
 
-// Values of both folders, read at once.
-class Comparer {
- public:
-  Comparer(TensorFolder& a, TensorFolder& b) : a_(a), b_(b) {}
-
-  Distance distance_of(const Pair& pair) {
-    Distance distance;
-    const int64_t numel = pair.a->numel();
-    const int64_t wider = std::max(size_of(pair.a->dtype), size_of(pair.b->dtype));
-    for_each_piece(numel, wider, [&](int64_t begin, int64_t n) {
-      read(pair, begin, n);
-      distance.add(pair.a->dtype, values_a_.data(), pair.b->dtype, values_b_.data(), n);
-    });
-    return distance;
-  }
-
- private:
-  void read(const Pair& pair, int64_t begin, int64_t n) {
-    constexpr int64_t kWorthAThread = int64_t{1} << 18;
-    const auto how = n < kWorthAThread ? std::launch::deferred : std::launch::async;
-    auto other = std::async(how, [&] { b_.read(*pair.b, begin, n, values_b_.data()); });
-    a_.read(*pair.a, begin, n, values_a_.data());
-    other.get();
-  }
-
-  TensorFolder &a_, &b_;
-  checkpoint::Buffer values_a_{kPieceBytes}, values_b_{kPieceBytes};
-};
+// Pieces of both folders are read at once, each into a room of its own.
+Distance distance_of(TensorFolder& a, TensorFolder& b, const Pair& pair,
+                     const checkpoint::Buffer& room_a, const checkpoint::Buffer& room_b) {
+  constexpr int64_t kWorthAThread = int64_t{1} << 18;
+  const DType type_a = pair.a->dtype, type_b = pair.b->dtype;
+  Distance distance;
+  for_each_piece(
+      pair.a->numel(), std::max(size_of(type_a), size_of(type_b)),
+      [&](int64_t begin, int64_t n) {
+        const auto how = n < kWorthAThread ? std::launch::deferred : std::launch::async;
+        auto other = std::async(how, [&] { b.read(*pair.b, begin, n, room_b.data()); });
+        a.read(*pair.a, begin, n, room_a.data());
+        other.get();
+        distance.add(type_a, room_a.data(), type_b, room_b.data(), n);
+      });
+  return distance;
+}
 
 std::string describe(const StoredTensor* tensor) {
   if (tensor == nullptr) return "";
@@ -192,12 +177,12 @@ FolderDiff diff_folders(const std::string& dir_a, const std::string& dir_b,
                                {b.manifest(), prefix_of(b, models)}, selection);
   Activity::Stretch stretch("diff");
   stretch.expect(bytes_to_read(pairs));
-  Comparer comparer(a, b);
+  const checkpoint::Buffer room_a(kPieceBytes), room_b(kPieceBytes);
   for (const auto& [name, pair] : pairs) {
     TensorDiff tensor{name.first,       name.second,      judge(pair),
                       describe(pair.a), describe(pair.b), {}};
     if (is_compared(tensor.verdict)) {
-      tensor.distance = comparer.distance_of(pair);
+      tensor.distance = distance_of(a, b, pair, room_a, room_b);
       if (tensor.verdict == Verdict::kEqual && tensor.distance->num_different > 0)
         tensor.verdict = Verdict::kDiffers;
     }

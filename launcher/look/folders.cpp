@@ -52,7 +52,7 @@ std::set<std::string> names_in(const Manifest& manifest, bool with_state) {
 }
 
 // "; nearest: a.weight", or of a part of it: people forget what stands around a name.
-std::string near(const std::string& glob, const std::set<std::string>& names) {
+std::string offer_nearest(const std::string& glob, const std::set<std::string>& names) {
   std::string wanted = glob;
   std::erase(wanted, '*');
   const std::string name = nearest(wanted, {names.begin(), names.end()});
@@ -86,8 +86,8 @@ FoundFolder find_folder(const std::string& dir, const std::string& name) {
   return found;
 }
 
-std::vector<const StoredTensor*> select(const Manifest& manifest,
-                                        const Selection& selection) {
+std::vector<const StoredTensor*> selected_tensors(const Manifest& manifest,
+                                                  const Selection& selection) {
   const auto& [globs, with_state] = selection;
   std::set<std::string> by_alias;
   for (const auto& [alias, fqn] : manifest.aliases)
@@ -111,7 +111,7 @@ void require_matches(const std::vector<const Manifest*>& manifests,
     const auto matches = [&](const std::string& name) { return glob_match(glob, name); };
     if (std::ranges::any_of(names, matches)) continue;
     lost += fmt::format("{}{} matches no tensor{}", lost.empty() ? "" : "\n  - ", glob,
-                        near(glob, names));
+                        offer_nearest(glob, names));
   }
   if (lost.empty()) return;
   throw Error(ExitCode::kUsage, lost, "--fqn",

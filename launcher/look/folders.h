@@ -26,8 +26,8 @@ FoundFolder find_folder(const std::string& dir, const std::string& name = "DIR")
 
 // The tensors that the globs name, in the folder's order. An alias that a glob names
 // stands for its parameter.
-std::vector<const checkpoint::StoredTensor*> select(const checkpoint::Manifest& manifest,
-                                                    const Selection& selection);
+std::vector<const checkpoint::StoredTensor*> selected_tensors(
+    const checkpoint::Manifest& manifest, const Selection& selection);
 
 // Throw one Error(kUsage) that lists the globs that match no tensor of any of these, each
 // with the nearest name.

@@ -8,7 +8,6 @@
 #include <ctime>
 
 #include "base/files.h"
-#include "base/text.h"
 #include "checkpoint/buffer.h"
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
@@ -80,10 +79,7 @@ void describe_files(Inspection& inspection, const checkpoint::TensorFolder& fold
 
 void count_tensors(Inspection& inspection, const Manifest& manifest) {
   for (const StoredTensor& tensor : manifest.tensors) {
-    auto& kinds = inspection.kinds;
-    if (kinds.empty() || kinds.back().first != tensor.kind)
-      kinds.push_back({tensor.kind, 0});
-    ++kinds.back().second;
+    ++inspection.kinds[tensor.kind];
     if (tensor.kind == Kind::kParam) inspection.num_parameters += tensor.numel();
   }
 }
@@ -199,7 +195,7 @@ Inspection inspect_folder(const std::string& dir, const Selection& selection,
   describe_model(inspection, models);
   describe_files(inspection, folder);
   count_tensors(inspection, manifest);
-  const auto selected = select(manifest, selection);
+  const auto selected = selected_tensors(manifest, selection);
   Activity::Stretch stretch("inspect");
   if (reads_values) stretch.expect(bytes_of(selected));
   const checkpoint::Buffer room(kPieceBytes);

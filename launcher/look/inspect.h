@@ -1,8 +1,8 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "launcher/look/folders.h"
@@ -27,8 +27,7 @@ struct Inspection {
   std::vector<std::string> notes;        // why not
   int64_t num_files = 0, num_bytes = 0;  // of the whole folder
   int64_t num_parameters = 0;            // values of them
-  // Of all kinds that are there, in their order, how many tensors.
-  std::vector<std::pair<checkpoint::Kind, int64_t>> kinds;
+  std::map<checkpoint::Kind, int64_t> kinds;  // how many tensors
   std::vector<Inspected> tensors;
 };
 

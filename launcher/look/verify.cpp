@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/find.h"
 #include "engine/watch/activity.h"

@@ -6,7 +6,6 @@
 
 #include "launcher/plan/run_plan.h"
 #include "launcher/settings/setting_table.h"
-#include "launcher/settings/settings.h"
 
 namespace zero::launcher {
 

@@ -46,7 +46,7 @@ std::string table(const RunPlan& plan) {
 }
 
 // What activations would be with the loss made the other way.
-std::string loss(const RunPlan& plan) {
+std::string loss_line(const RunPlan& plan) {
   const int64_t chunk = plan.shape.loss_chunk, other = plan.other_activations;
   if (other < 0 || (chunk == 0 && other >= plan.activations)) return "";
   const std::string ways = chunk == 0 ? fmt::format("whole; --loss-chunk {}", kLossChunk)
@@ -56,7 +56,7 @@ std::string loss(const RunPlan& plan) {
 
 // What a tied pair costs: the engine keeps the part around all units gathered, and the
 // pair belongs there.
-std::string tied(const RunPlan& plan) {
+std::string tied_line(const RunPlan& plan) {
   if (plan.shape.config.value("tie_word_embeddings", nlohmann::json()) != true) return "";
   const auto root = std::ranges::find(plan.engine, "root weights", &MemoryEntry::owner);
   if (root == plan.engine.end()) return "";
@@ -66,7 +66,7 @@ std::string tied(const RunPlan& plan) {
 }
 
 // What one rank's weights and gradients are on the way for.
-std::string step(const RunPlan& plan) {
+std::string traffic_line(const RunPlan& plan) {
   std::string text;
   const auto add = [&](int64_t bytes, const char* what) {
     if (bytes > 0) text += (text.empty() ? "" : ", ") + short_bytes(bytes) + what;
@@ -143,9 +143,9 @@ std::string to_page(const PlanAnswer& answer) {
                                         plan.ranks_on_node));
   text += labelled("device", device_text(answer));
   text += table(plan);
-  text += tied(plan);
-  text += loss(plan);
-  text += step(plan);
+  text += tied_line(plan);
+  text += loss_line(plan);
+  text += traffic_line(plan);
   text += labelled("verdict", verdict(answer));
   if (!answer.all_fits()) {
     text +=

@@ -86,16 +86,13 @@ int64_t RunPlan::engine_gpu_bytes() const {
 int64_t RunPlan::engine_host_bytes() const { return engine_bytes() - engine_gpu_bytes(); }
 
 int64_t RunPlan::rank_bytes() const {
-  return engine_bytes() + activation_bytes() + program + (on_gpu ? kCudaBytes : 0);
+  const int64_t known = std::max<int64_t>(activations, 0) + offloaded;
+  return engine_bytes() + known + program + (on_gpu ? kCudaBytes : 0);
 }
 
 int64_t RunPlan::gpu_bytes() const {
   if (!on_gpu) return 0;
   return engine_gpu_bytes() + std::max<int64_t>(activations, 0) + kCudaBytes;
-}
-
-int64_t RunPlan::activation_bytes() const {
-  return std::max<int64_t>(activations, 0) + offloaded;
 }
 
 int64_t RunPlan::node_bytes() const {

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/plan/memory_plan.h"
 #include "launcher/model.h"
 #include "launcher/settings/settings.h"
 #include "zero/reports.h"
@@ -44,8 +43,6 @@ struct RunPlan {
   // In the host's memory, and in a GPU's.
   int64_t engine_host_bytes() const;
   int64_t engine_gpu_bytes() const;
-  // What is known of all kinds of activations.
-  int64_t activation_bytes() const;
   int64_t rank_bytes() const;  // all of one rank's, wherever
   int64_t gpu_bytes() const;   // of that, in a GPU's memory
   int64_t node_bytes() const;  // in the host's memory, of all ranks of the fullest node

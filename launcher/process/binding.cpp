@@ -1,9 +1,8 @@
-#include "launcher/process/binding.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "launcher/process/process_setup.h"
 #include "offload/topology.h"
 
 namespace zero::launcher {

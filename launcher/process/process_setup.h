@@ -1,12 +1,51 @@
 #pragma once
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
-#include "launcher/process/binding.h"
 #include "launcher/settings/settings.h"
+#include "offload/fastest_threads.h"
 
+// Cores, threads and memory of a process that computes.
 namespace zero::launcher {
 
 class World;
+
+// The CPUs to widen to, for a rank that its launcher has pinned to one core while its
+// fair share of the node is more; nothing when it should stay as it is. `node_cpus` are
+// those open to this job, in the order of the machine.
+std::optional<std::vector<int>> wider_affinity(const std::vector<int>& current,
+                                               const std::vector<int>& node_cpus,
+                                               int local_rank, int local_size);
+
+// What a rank may use of its node.
+struct Cores {
+  std::vector<int> cpus;
+  int share = 1;     // how many of them are its own when ranks share the node fairly
+  std::string note;  // "0-3 (was pinned to 0)"
+};
+
+// Widen this process where wider_affinity() says so and `may_bind`; tell what it may use.
+// To be called before the first thread that computes.
+Cores take_cores(int local_rank, int local_size, bool may_bind);
+
+// Threads of the model's arithmetic: as asked for, else the share; one for reproducible
+// runs, as the order of sums in a matrix product depends on their number.
+int choose_threads(int asked_for, bool is_deterministic, int share);
+
+// The same for a run that goes on, whose checkpoint was made with `saved` (0: it does not
+// tell): those again, unless others were asked for or no rank's cores can run so many.
+struct ThreadsAgain {
+  int threads = 1;
+  std::string note;  // "threads was 2, is 4, so bits may differ"; empty: nothing to say
+};
+ThreadsAgain choose_threads_again(int64_t saved, bool are_asked_for, int chosen,
+                                  int64_t num_cores);
+
+// Threads of the optimizer: as asked for, else as many as this machine needs, measured.
+// They decide no bit.
+ThreadChoice choose_adam_threads(int asked_for);
 
 struct ProcessSetup {
   Cores cores;

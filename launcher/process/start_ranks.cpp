@@ -9,8 +9,7 @@
 #include <fstream>
 #include <thread>
 
-#include "launcher/process/child.h"
-#include "launcher/process/environment.h"
+#include "launcher/process/process.h"
 #include "launcher/process/stop.h"
 #include "launcher/run/console.h"
 #include "offload/affinity.h"

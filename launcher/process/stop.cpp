@@ -11,11 +11,10 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 
 #include "base/files.h"
-#include "launcher/process/environment.h"
+#include "launcher/process/process.h"
 #include "launcher/process/world.h"
 #include "launcher/run/run_folder.h"
 #include "zero/errors.h"
@@ -27,12 +26,8 @@ constexpr std::array kSignals = {SIGUSR1, SIGTERM, SIGINT, SIGHUP};
 constexpr int64_t kDuplicateMs = 500;
 
 // Two, so that the handler never reads what is being written.
-struct Note {
-  char text[512] = {};
-  size_t length = 0;
-};
-Note both_notes[2];
-std::atomic<const Note*> current_note = nullptr;
+std::string both_notes[2];
+std::atomic<const std::string*> current_note = nullptr;
 
 std::atomic<int> first_signal = 0;
 std::atomic<int64_t> first_ms = 0;
@@ -51,10 +46,10 @@ void note_signal(int signal) {
   if (first_signal.load() == 0) {
     first_ms = now;
     first_signal = signal;
-    const Note* note =
+    const std::string* note =
         signal == SIGTERM || signal == SIGINT ? current_note.load() : nullptr;
     if (note) [[maybe_unused]]
-      const ssize_t ignored = write(2, note->text, note->length);
+      const ssize_t ignored = write(2, note->data(), note->size());
   } else if (now - first_ms.load() >= kDuplicateMs) {
     _exit(static_cast<int>(ExitCode::kInterrupted));
   }
@@ -113,10 +108,8 @@ void catch_stop_signals() {
 int stop_signal() { return first_signal; }
 
 void set_signal_note(const std::string& note) {
-  Note& next = current_note == &both_notes[0] ? both_notes[1] : both_notes[0];
-  next.length = std::min(note.size(), sizeof next.text - 1);
-  std::memcpy(next.text, note.data(), next.length);
-  next.text[next.length++] = '\n';
+  std::string& next = current_note == &both_notes[0] ? both_notes[1] : both_notes[0];
+  next = note + '\n';
   current_note = note.empty() ? nullptr : &next;
 }
 

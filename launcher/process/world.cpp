@@ -3,27 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <limits>
 
 #include "engine/comm/hang_watch.h"
 #include "engine/comm/mpi_ranks.h"
-#include "launcher/process/environment.h"
+#include "launcher/process/process.h"
 #include "launcher/run/console.h"
 #include "launcher/settings/values.h"
 
 namespace zero::launcher {
 namespace {
 
-struct Names {
-  const char *size, *rank;
-};
-constexpr std::array kSources = {
-    Names{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-    Names{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
-    Names{"PMI_SIZE", "PMI_RANK"},
-};
+constexpr std::pair<const char*, const char*> kSources[] = {
+    {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+    {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
+    {"PMI_SIZE", "PMI_RANK"}};
 
 std::optional<int> number_in(const std::vector<std::string>& environment,
                              const std::string& name) {
@@ -40,11 +35,11 @@ std::optional<int> number_in(const std::vector<std::string>& environment,
 
 std::optional<AnnouncedWorld> announced_world(
     const std::vector<std::string>& environment) {
-  for (const Names& names : kSources) {
-    const auto size = number_in(environment, names.size);
+  for (const auto& [size_name, rank_name] : kSources) {
+    const auto size = number_in(environment, size_name);
     if (size && *size > 0)
-      return AnnouncedWorld{names.size, *size,
-                            number_in(environment, names.rank).value_or(0)};
+      return AnnouncedWorld{size_name, *size,
+                            number_in(environment, rank_name).value_or(0)};
   }
   if (const auto rank = number_in(environment, "PMIX_RANK"))
     return AnnouncedWorld{"PMIX_RANK", 0, *rank};

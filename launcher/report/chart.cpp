@@ -1,6 +1,6 @@
 #include "launcher/report/chart.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -174,16 +174,14 @@ std::string legend(const Chart& chart) {
   return "<span class=\"legend\">" + text + "</span>";
 }
 
-std::string number_list(const Series& series, double Point::*member) {
-  std::string text;
+std::string number_list(const Series& series, double Point::*member, int digits) {
+  std::vector<std::string> numbers;
   for (const Point& point : series) {
     const double value = point.*member;
-    text += text.empty() ? "" : ",";
-    text += std::isfinite(value)
-                ? fmt::format("{:.{}g}", value, member == &Point::x ? 15 : 6)
-                : "null";
+    numbers.push_back(std::isfinite(value) ? fmt::format("{:.{}g}", value, digits)
+                                           : "null");
   }
-  return "[" + text + "]";
+  return fmt::format("[{}]", fmt::join(numbers, ","));
 }
 
 // For the script: {"x": [first, last], "lines": [{"name": ..., "x": [...], "y": [...]}]}
@@ -191,8 +189,8 @@ std::string numbers(const Chart& chart, const Frame& frame) {
   std::string lines;
   for (const Line& line : chart.lines) {
     lines += fmt::format(R"({}{{"name":"{}","x":{},"y":{}}})", lines.empty() ? "" : ",",
-                         line.name, number_list(line.series, &Point::x),
-                         number_list(line.series, &Point::y));
+                         line.name, number_list(line.series, &Point::x, 15),
+                         number_list(line.series, &Point::y, 6));
   }
   return fmt::format(
       R"(<script type="application/json">{{"x":[{:.15g},{:.15g}],"lines":[{}]}}</script>)",

@@ -4,6 +4,8 @@
 #include <istream>
 #include <limits>
 
+#include "launcher/run/lines.h"
+
 namespace zero::launcher {
 namespace {
 
@@ -40,8 +42,8 @@ StepRow row_of(const json& record) {
   row.tokens = number(record, "tokens");
   row.seconds = number(record, "seconds");
   row.tokens_per_second = number(record, "tokens_per_second");
-  row.host_bytes_free = number(record, "host_bytes_free");
-  if (row.host_bytes_free < 0) row.host_bytes_free = kNan;  // not known there
+  const double bytes_free = number(record, "host_bytes_free");
+  row.host_gib_free = bytes_free < 0 ? kNan : bytes_free / kGiB;  // not known there
   row.loss_scale = number(record, "loss_scale");
   return row;
 }

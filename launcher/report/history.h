@@ -20,7 +20,7 @@ struct StepRow {
   int64_t step = 0;         // of the last update, where it was skipped
   bool is_skipped = false;  // no update was made
   double loss = 0, grad_norm = 0, lr = 0, tokens = 0, seconds = 0, tokens_per_second = 0,
-         host_bytes_free = 0, loss_scale = 0;
+         host_gib_free = 0, loss_scale = 0;
 };
 
 struct EvaluationRow {

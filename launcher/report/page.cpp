@@ -155,11 +155,6 @@ bool spans_decades(Series series) {
   return low.y > 0 && high.y > 100 * low.y;
 }
 
-Series scaled(Series series, double factor) {
-  for (Point& point : series) point.y *= factor;
-  return series;
-}
-
 std::string charts(const History& history) {
   const Steps steps = steps_of(history);
   const auto chart = [&](const char* title, const char* unit, std::vector<Line> lines,
@@ -179,8 +174,7 @@ std::string charts(const History& history) {
          chart("Tokens per second", "",
                lines_of("tokens/s", history.series(&StepRow::tokens_per_second))) +
          chart("Free memory", "GiB of rank 0's host",
-               lines_of("GiB",
-                        scaled(history.series(&StepRow::host_bytes_free), 1.0 / kGiB))) +
+               lines_of("GiB", history.series(&StepRow::host_gib_free))) +
          chart("Loss scale", "", {{"scale", "", history.series(&StepRow::loss_scale)}},
                2) +
          "</div>\n";
@@ -190,25 +184,7 @@ std::string section(const char* title, const std::string& content) {
   return content.empty() ? "" : fmt::format("<h2>{}</h2>\n{}", title, content);
 }
 
-}  // namespace
-
-std::string report_page(const History& history, const std::string& name) {
-  const std::string title = text(name);
-  return "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-         "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n<title>" +
-         title + "</title>\n<style>" + kReportStyle + "</style>\n</head>\n<body>\n<h1>" +
-         title + "</h1>\n<p class=\"about\">" + text(about(history)) + ". " +
-         text(state(history)) + "</p>\n" + tiles(history) + notes(history) +
-         charts(history) + section("Samples", sample_list(history)) +
-         section("Settings", settings_tables(history)) +
-         section("Memory", memory_table(history)) +
-         section("Where it ran", starts_table(history)) +
-         "<footer>Made by zero_launch report.</footer>\n<script>" + kReportScript +
-         "</script>\n</body>\n</html>\n";
-}
-
+// How a report looks, in light and dark, on paper and on a phone.
 const char* const kReportStyle = R"CSS(
 :root {
   color-scheme: light dark;
@@ -310,6 +286,7 @@ summary { cursor: pointer; padding: .25rem 0; color: var(--soft); }
 }
 )CSS";
 
+// Reads numbers out under the pointer. Without it nothing is missing but that.
 const char* const kReportScript = R"JS(
 for (const chart of document.querySelectorAll(".chart")) {
   const numbers = JSON.parse(chart.querySelector("script").textContent);
@@ -345,5 +322,24 @@ for (const chart of document.querySelectorAll(".chart")) {
   area.addEventListener("pointerleave", () => { cursor.style.display = output.style.display = "none"; });
 }
 )JS";
+
+}  // namespace
+
+std::string report_page(const History& history, const std::string& name) {
+  const std::string title = text(name);
+  return "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+         "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n<title>" +
+         title + "</title>\n<style>" + kReportStyle + "</style>\n</head>\n<body>\n<h1>" +
+         title + "</h1>\n<p class=\"about\">" + text(about(history)) + ". " +
+         text(state(history)) + "</p>\n" + tiles(history) + notes(history) +
+         charts(history) + section("Samples", sample_list(history)) +
+         section("Settings", settings_tables(history)) +
+         section("Memory", memory_table(history)) +
+         section("Where it ran", starts_table(history)) +
+         "<footer>Made by zero_launch report.</footer>\n<script>" + kReportScript +
+         "</script>\n</body>\n</html>\n";
+}
 
 }  // namespace zero::launcher

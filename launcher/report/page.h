@@ -16,7 +16,7 @@ std::string report_page(const History& history, const std::string& name);
 // A text, or a number, or what a list holds with commas; nothing for null.
 std::string value_text(const nlohmann::json& value);
 // What a record has under "/world/size"; null where it has nothing.
-nlohmann::json at(const nlohmann::json& record, const char* pointer);
+nlohmann::json value_at(const nlohmann::json& record, const char* pointer);
 // The same of the run's last start; null without one.
 nlohmann::json last_start(const History& history, const char* pointer);
 // "2026-11-23 09:31 UTC"; empty for a time that no run has.
@@ -26,10 +26,5 @@ std::string settings_tables(const History& history);
 std::string memory_table(const History& history);
 std::string starts_table(const History& history);
 std::string sample_list(const History& history);
-
-// How a report looks, in light and dark, on paper and on a phone.
-extern const char* const kReportStyle;
-// Reads numbers out under the pointer. Without it nothing is missing but that.
-extern const char* const kReportScript;
 
 }  // namespace zero::launcher

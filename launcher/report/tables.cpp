@@ -58,7 +58,7 @@ std::string changes(const json& before, const json& now) {
 }
 
 std::string hosts_of(const json& record) {
-  const json hosts = at(record, "/world/hosts");
+  const json hosts = value_at(record, "/world/hosts");
   std::string text;
   for (const auto& [name, ranks] : hosts.items())
     text +=
@@ -85,13 +85,14 @@ std::string value_text(const json& value) {
   return text;
 }
 
-json at(const json& record, const char* pointer) {
+json value_at(const json& record, const char* pointer) {
   const json::json_pointer path(pointer);
   return record.contains(path) ? record.at(path) : json();
 }
 
 json last_start(const History& history, const char* pointer) {
-  return history.starts.empty() ? json() : at(history.starts.back().record, pointer);
+  return history.starts.empty() ? json()
+                                : value_at(history.starts.back().record, pointer);
 }
 
 std::string utc_time(double wall) {
@@ -134,9 +135,10 @@ std::string memory_table(const History& history) {
   std::string rows;
   int64_t sum = 0;
   for (const json& entry : entries.is_array() ? entries : json::array()) {
-    const json bytes = at(entry, "/bytes");
-    rows += row(cell(value_text(at(entry, "/owner"))) +
-                cell(value_text(at(entry, "/tier"))) + number_cell(bytes_of(bytes)));
+    const json bytes = value_at(entry, "/bytes");
+    rows +=
+        row(cell(value_text(value_at(entry, "/owner"))) +
+            cell(value_text(value_at(entry, "/tier"))) + number_cell(bytes_of(bytes)));
     if (bytes.is_number_integer()) sum += bytes.get<int64_t>();
   }
   if (!rows.empty())
@@ -146,14 +148,14 @@ std::string memory_table(const History& history) {
                 number_cell(bytes_of(last_start(history, "/activations"))));
   std::string held;
   const auto add = [&](const char* what, const char* planned, const char* found) {
-    const json plan = at(history.memory, planned);
+    const json plan = value_at(history.memory, planned);
     held += row(cell(what) + number_cell(plan.is_null() ? "" : bytes_of(plan)) +
-                number_cell(bytes_of(at(history.memory, found))));
+                number_cell(bytes_of(value_at(history.memory, found))));
   };
   if (history.memory.is_object()) {
     add("engine", "/engine_planned", "/engine_allocated");
     add("activations", "/activations_planned", "/activations_peak");
-    if (at(history.memory, "/offloaded_planned") != 0)
+    if (value_at(history.memory, "/offloaded_planned") != 0)
       add("offloaded activations", "/offloaded_planned", "/offloaded_allocated");
     add("process, at most", "/none", "/process_peak");
   }
@@ -170,15 +172,15 @@ std::string starts_table(const History& history) {
   const int64_t num_left_out = std::max<int64_t>(std::ssize(history.starts) - kMost, 0);
   for (int64_t i = 0; i < std::ssize(history.starts); ++i) {
     const Start& start = history.starts[i];
-    const json config = at(start.record, "/config");
+    const json config = value_at(start.record, "/config");
     if (i >= num_left_out) {
       rows += row("<td class=\"time\">" + utc_time(start.wall) + "</td>" +
                   number_cell(grouped(start.step)) +
-                  number_cell(value_text(at(start.record, "/world/size"))) +
+                  number_cell(value_text(value_at(start.record, "/world/size"))) +
                   cell(hosts_of(start.record)) +
-                  cell(value_text(at(start.record, "/world/device"))) +
-                  number_cell(value_text(at(start.record, "/world/threads"))) +
-                  number_cell(value_text(at(start.record, "/world/adam_threads"))) +
+                  cell(value_text(value_at(start.record, "/world/device"))) +
+                  number_cell(value_text(value_at(start.record, "/world/threads"))) +
+                  number_cell(value_text(value_at(start.record, "/world/adam_threads"))) +
                   cell(changes(before, config)));
     }
     before = config;

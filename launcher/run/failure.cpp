@@ -56,7 +56,7 @@ std::string joined(const std::string& file, const std::string& fqn) {
 // zero: lr is "-1"; allowed: a finite number, 0 or more
 //   where: --lr
 //   try:   zero_launch train --help lists every setting and what it allows
-void print(const Error& error) {
+void print_error(const Error& error) {
   set_status("");
   const std::string shown =
       painted("zero:", Colour::kRed, stderr) + " " + error.what() + "\n";
@@ -92,7 +92,7 @@ Error describe(std::exception_ptr error) {
 
 int report_alone(const Error& error, int announced_rank) {
   if (announced_rank == 0) {
-    print(error);
+    print_error(error);
     std::this_thread::sleep_for(kDelivery);
   } else {
     forget_stop_signals();  // mpirun must be able to end a rank that waits for its turn
@@ -103,14 +103,14 @@ int report_alone(const Error& error, int announced_rank) {
 
 int report_and_end(const Error& error, World& world) {
   if (world.size() == 1) {
-    print(error);
+    print_error(error);
     return static_cast<int>(error.code());
   }
   forget_stop_signals();  // mpirun must be able to end a rank that waits for its turn
   std::this_thread::sleep_for(
       std::min<std::chrono::milliseconds>(kTurn * world.rank(), kLongestWait));
   const std::string rank = fmt::format("rank {} of {}", world.rank(), world.size());
-  print({error.code(), error.problem(), joined(error.where(), rank), error.cure()});
+  print_error({error.code(), error.problem(), joined(error.where(), rank), error.cure()});
   std::this_thread::sleep_for(kDelivery);
   world.abort(error.code());
 }

@@ -91,7 +91,8 @@ std::string memory_lines(const BannerFacts& facts) {
 }
 
 // In the unit that leaves fewer than `step` of them, as it is rounded.
-std::string scaled(double count, double step, const std::array<const char*, 5>& units) {
+std::string in_largest_unit(double count, double step,
+                            const std::array<const char*, 5>& units) {
   size_t unit = 0;
   for (; std::abs(count) >= step - 0.05 && unit + 1 < units.size(); ++unit) count /= step;
   return fmt::format("{:.{}f}{}", count, unit == 0 ? 0 : 1, units[unit]);
@@ -179,7 +180,7 @@ nlohmann::ordered_json to_json(const std::vector<MemoryEntry>& memory) {
 
 std::string short_count(double count) {
   constexpr std::array kUnits = {"", "k", "M", "G", "T"};
-  return scaled(count, 1000, kUnits);
+  return in_largest_unit(count, 1000, kUnits);
 }
 
 std::string short_duration(double seconds) {
@@ -193,7 +194,7 @@ std::string short_duration(double seconds) {
 
 std::string short_bytes(int64_t bytes) {
   constexpr std::array kUnits = {" B", " KiB", " MiB", " GiB", " TiB"};
-  return scaled(static_cast<double>(bytes), 1024, kUnits);
+  return in_largest_unit(static_cast<double>(bytes), 1024, kUnits);
 }
 
 std::string no_folder(const std::string& flag, const std::string& path) {

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/plan/memory_plan.h"
 #include "launcher/data/batches.h"
 #include "launcher/model.h"
 #include "launcher/run/metrics.h"

@@ -8,7 +8,7 @@
 
 #include "base/processes.h"
 #include "engine/comm/agreement.h"
-#include "launcher/process/environment.h"
+#include "launcher/process/process.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"

@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kFirstOnTerminal = 1, kElsewhere = 30;
 
-void run(const std::stop_token& stop) {
+void tell_until_stopped(const std::stop_token& stop) {
   const bool on_terminal = isatty(STDERR_FILENO) != 0;
   ProgressPace pace(on_terminal);
   std::mutex mutex;
@@ -30,8 +30,7 @@ void run(const std::stop_token& stop) {
   while (!wake.wait_for(lock, stop, std::chrono::milliseconds(200), [] {
     return false;
   }) && !stop.stop_requested()) {
-    const std::chrono::duration<double> now = std::chrono::steady_clock::now() - begin;
-    const auto line = pace.next(Activity::here().progress(), now.count());
+    const auto line = pace.next(Activity::here().progress(), seconds_since(begin));
     if (on_terminal)
       set_status(line.value_or(""));
     else if (line)
@@ -82,16 +81,17 @@ std::optional<std::string> ProgressPace::next(
 }
 
 // Signals are for the thread that waits for them.
-ProgressTeller::ProgressTeller() {
+std::jthread tell_progress() {
+  std::jthread thread;
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    thread_ = std::jthread(run);
-  } catch (const std::system_error&) {
-    // no thread is left for it: nobody is told
+    thread = std::jthread(tell_until_stopped);
+  } catch (const std::system_error&) {  // nobody is told
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
 }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {

@@ -33,14 +33,8 @@ class ProgressPace {
   double begin_ = 0, last_ = 0;
 };
 
-// Tells people on stderr, as long as this lives.
-class ProgressTeller {
- public:
-  ProgressTeller();
-
- private:
-  std::jthread thread_;
-};
+// Tell people on stderr, as long as the thread lives; where none is left for it, nobody.
+std::jthread tell_progress();
 
 // When a run saves, and when it must stop.
 

@@ -4,7 +4,6 @@
 #include <optional>
 #include <system_error>
 
-#include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/find.h"
 #include "checkpoint/format.h"
@@ -21,11 +20,6 @@ using checkpoint::StepFolder;
 const std::string kKeywords =
     "auto (the newest one, if any), must (the newest one), never, or a folder with "
     "checkpoints";
-
-bool is_folder(const std::string& path) {
-  std::error_code error;
-  return fs::is_directory(path, error);
-}
 
 bool is_same_folder(const std::string& a, const std::string& b) {
   std::error_code error;
@@ -49,27 +43,9 @@ ResumePlan plan_auto(const std::string& out) {
   return plan;
 }
 
-ResumePlan plan_must(const std::string& out) {
-  const std::vector<StepFolder> steps = checkpoint::list_steps(out);
-  if (steps.empty()) {
-    throw Error(ExitCode::kUsage, "there is no checkpoint, and --resume must wants one",
-                out, "--resume auto, or the right --out");
-  }
-  return {{steps.back().path}, {}, false};
-}
-
-ResumePlan plan_never(const std::string& out) {
-  const std::vector<StepFolder> steps = checkpoint::list_steps(out);
-  if (steps.empty()) return {};
-  throw Error(ExitCode::kUsage,
-              fmt::format("{} checkpoint(s) are there, and --resume never wants none",
-                          steps.size()),
-              out, "--resume auto, or another --out");
-}
-
 // Two histories in one folder: a later `auto` could not tell them apart.
-void check_history(const std::string& chosen, const std::string& out) {
-  const std::vector<StepFolder> steps = checkpoint::list_steps(out);
+void check_history(const std::string& chosen, const std::string& out,
+                   const std::vector<StepFolder>& steps) {
   if (steps.empty() || is_same_folder(steps.back().path, chosen)) return;
   const bool is_from_here = is_same_folder(checkpoint::split_path(chosen).folder, out);
   throw Error(ExitCode::kUsage,
@@ -82,10 +58,21 @@ void check_history(const std::string& chosen, const std::string& out) {
 
 ResumePlan plan_resume(const std::string& resume, const std::string& out) {
   if (resume == "auto") return plan_auto(out);
-  if (resume == "must") return plan_must(out);
-  if (resume == "never") return plan_never(out);
+  const std::vector<StepFolder> steps = checkpoint::list_steps(out);
+  if (resume == "must") {
+    if (!steps.empty()) return {{steps.back().path}, {}, false};
+    throw Error(ExitCode::kUsage, "there is no checkpoint, and --resume must wants one",
+                out, "--resume auto, or the right --out");
+  }
+  if (resume == "never") {
+    if (steps.empty()) return {};
+    throw Error(ExitCode::kUsage,
+                fmt::format("{} checkpoint(s) are there, and --resume never wants none",
+                            steps.size()),
+                out, "--resume auto, or another --out");
+  }
   const std::string chosen = find_checkpoint(resume, "--resume");
-  check_history(chosen, out);
+  check_history(chosen, out, steps);
   return {{chosen}, {}, false};
 }
 
@@ -95,7 +82,8 @@ std::optional<int64_t> step_named_by(const std::string& path) {
 
 std::string find_checkpoint(const std::string& folder, const std::string& flag,
                             const std::string& allowed) {
-  if (!is_folder(folder)) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
     throw Error(ExitCode::kUsage, no_folder(flag, folder), folder,
                 flag == "--resume" ? kKeywords : allowed);
   }

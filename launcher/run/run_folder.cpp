@@ -15,7 +15,7 @@
 #include "checkpoint/find.h"
 #include "checkpoint/format.h"
 #include "checkpoint/tidy.h"
-#include "launcher/process/environment.h"
+#include "launcher/process/process.h"
 #include "zero/errors.h"
 #include "zero/ranks.h"
 
@@ -40,11 +40,11 @@ void create_folder(const std::string& path) {
       path, "another --out DIR");
 }
 
-void find_word(const std::string& folder, const std::string& name,
-               const std::string& word) {
+// In a file of that name.
+void find_word(const std::string& folder, const std::string& word) {
   for (int look = 0; look < kLooks; ++look) {
     try {
-      if (checkpoint::read_text(checkpoint::Folder(folder), name, 256) == word) return;
+      if (checkpoint::read_text(checkpoint::Folder(folder), word, 256) == word) return;
     } catch (const checkpoint::CheckpointError&) {  // not there yet
     }
     std::this_thread::sleep_for(kPause);
@@ -128,17 +128,16 @@ std::string stop_file(const std::string& folder) { return folder + "/STOP"; }
 void check_shared(const std::string& folder, const std::string& seen_as, Ranks& ranks) {
   if (ranks.size() == 1) return;
   const bool is_first = ranks.rank() == 0;
+  // A name that was never seen before: no stale cache knows it.
   const std::string word =
       ranks.broadcast(is_first ? checkpoint::temporary_name("nonce") : std::string());
-  // The name is never seen before: no stale cache knows it.
-  const std::string name = word;
   if (is_first)
-    checkpoint::write_text(checkpoint::Folder(folder), name, word,
+    checkpoint::write_text(checkpoint::Folder(folder), word, word,
                            checkpoint::system_io());
   ranks.barrier("nonce written");
-  find_word(seen_as, name, word);
+  find_word(seen_as, word);
   ranks.barrier("nonce read");
-  if (is_first) checkpoint::Folder(folder).unlink(name, checkpoint::system_io());
+  if (is_first) checkpoint::Folder(folder).unlink(word, checkpoint::system_io());
 }
 
 }  // namespace zero::launcher

@@ -14,8 +14,7 @@
 #include <sstream>
 
 #include "launcher/data/token_file.h"
-#include "launcher/process/child.h"
-#include "launcher/process/environment.h"
+#include "launcher/process/process.h"
 #include "launcher/process/start_ranks.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/setting_table.h"

@@ -1,7 +1,6 @@
-#include "launcher/bench/options.h"
-
 #include <gmock/gmock.h>
 
+#include "launcher/bench/benches.h"
 #include "launcher/settings/plain_flags.h"
 #include "launcher/settings/setting_table.h"
 #include "tests/launcher/settings/configs.h"

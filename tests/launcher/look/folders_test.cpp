@@ -80,7 +80,7 @@ std::vector<std::string> selected(const std::vector<std::string>& globs,
                                   bool with_state) {
   const Manifest manifest = some_tensors();
   std::vector<std::string> names;
-  for (const StoredTensor* tensor : select(manifest, {globs, with_state}))
+  for (const StoredTensor* tensor : selected_tensors(manifest, {globs, with_state}))
     names.push_back(std::string(name_of(tensor->kind)) + "/" + tensor->fqn);
   return names;
 }

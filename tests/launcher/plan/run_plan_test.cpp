@@ -20,7 +20,6 @@ TEST(RunPlan, SumsOverOwnersAndRanks) {
   EXPECT_EQ(plan.rank_bytes(), 130);
   EXPECT_EQ(plan.node_bytes(), 260);
   plan.offloaded = 5;
-  EXPECT_EQ(plan.activation_bytes(), 12);
   EXPECT_EQ(plan.rank_bytes(), 135);
   plan.activations = -1;  // not known
   plan.offloaded = 0;

@@ -1,5 +1,3 @@
-#include "launcher/process/child.h"
-
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -8,7 +6,7 @@
 #include <thread>
 
 #include "base/processes.h"
-#include "launcher/process/environment.h"
+#include "launcher/process/process.h"
 #include "launcher/process/stop.h"
 #include "zero/errors.h"
 

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "launcher/process/binding.h"
+#include "launcher/process/process_setup.h"
 #include "offload/affinity.h"
 
 namespace zero::launcher::world_test {

@@ -104,7 +104,7 @@ TEST(History, LinesThatAreNoRecordsAreCounted) {
 TEST(History, WhatWasNotMeasuredIsNotDrawn) {
   const History history = read(step(1, 1, R"(,"host_bytes_free":-1)") +
                                step(2, 1, R"(,"host_bytes_free":-1)"));
-  EXPECT_EQ(told(history.series(&StepRow::host_bytes_free)), "");
+  EXPECT_EQ(told(history.series(&StepRow::host_gib_free)), "");
 }
 
 }  // namespace

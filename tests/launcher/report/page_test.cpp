@@ -163,7 +163,7 @@ TEST(ReportPage, AMillionStepsAreASmallPage) {
   for (int64_t number = 1; number <= 1000000; ++number) {
     StepRow row{number};
     row.loss = row.grad_norm = row.lr = row.tokens_per_second = double(number % 977);
-    row.host_bytes_free = row.loss_scale = 1 + double(number % 7);
+    row.host_gib_free = row.loss_scale = 1 + double(number % 7);
     history.steps.push_back(row);
   }
   EXPECT_LT(report_page(history, "a").size(), 600000u);

@@ -1,11 +1,27 @@
 #pragma once
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+// This process, and those that it starts.
 namespace zero::launcher {
+
+// The environment of this process, as "NAME=value".
+std::vector<std::string> process_environment();
+
+// The value of a variable in such a list; nothing: it is not set.
+std::optional<std::string> variable(const std::vector<std::string>& environment,
+                                    const std::string& name);
+
+// The most bytes of this process that were resident at one time; 0: nobody tells.
+int64_t peak_resident_bytes();
+
+// This program's own file.
+std::string path_of_this_program();
 
 struct ChildOutcome {
   int code = 0;  // 127: it cannot be started; 128 + N: signal N has ended it
@@ -49,8 +65,5 @@ class Child {
 // then this throws Error(kInterrupted). When this process dies, it gets SIGTERM.
 ChildOutcome run_child(const std::vector<std::string>& words,
                        const std::vector<std::string>& variables, double limit);
-
-// This program's own file.
-std::string path_of_this_program();
 
 }  // namespace zero::launcher

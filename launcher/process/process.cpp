@@ -1,9 +1,10 @@
-#include "launcher/process/child.h"
+#include "launcher/process/process.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,6 +60,30 @@ std::string text_in(int file) {
 }
 
 }  // namespace
+
+std::vector<std::string> process_environment() {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry; ++entry) environment.emplace_back(*entry);
+  return environment;
+}
+
+std::optional<std::string> variable(const std::vector<std::string>& environment,
+                                    const std::string& name) {
+  for (const std::string& entry : environment) {
+    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+  }
+  return std::nullopt;
+}
+
+int64_t peak_resident_bytes() {
+  rusage usage{};
+  return getrusage(RUSAGE_SELF, &usage) == 0 ? int64_t{usage.ru_maxrss} * 1024 : 0;
+}
+
+std::string path_of_this_program() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored);
+}
 
 void throw_by_errno(const std::string& problem) {
   throw Error(ExitCode::kEnvironment, problem + ": " + std::strerror(errno));
@@ -130,11 +155,6 @@ ChildOutcome run_child(const std::vector<std::string>& words,
   outcome.text = text_in(output);
   outcome.seconds = seconds_since(begin);
   return outcome;
-}
-
-std::string path_of_this_program() {
-  std::error_code ignored;
-  return std::filesystem::read_symlink("/proc/self/exe", ignored);
 }
 
 }  // namespace zero::launcher
