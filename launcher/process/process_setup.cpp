@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <map>
-#include <string>
 #include <utility>
 
 #include "engine/device/gpu.h"

@@ -1,7 +1,6 @@
 #pragma once
 #include <exception>
 #include <functional>
-#include <string>
 
 #include "zero/errors.h"
 

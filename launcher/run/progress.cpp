@@ -4,7 +4,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cmath>
 #include <condition_variable>
 #include <csignal>
