@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "zero/chunked_loss.h"
 #include "zero/reports.h"
@@ -12,9 +13,22 @@ namespace {
 namespace F = torch::nn::functional;
 
 // Smaller ends are not worth collectives of their own.
-bool are_units(const DecoderEnds& ends) {
+bool are_units(const DecoderConfig& config) {
   constexpr int64_t kLarge = 1 << 20;
-  return !ends.are_tied && ends.vocab * ends.dim >= kLarge;
+  return !config.has_tied_head && config.vocab_size * config.n_embd >= kLarge;
+}
+
+TokenEmbedding make_embedding(const DecoderConfig& config) {
+  torch::nn::EmbeddingOptions options(config.vocab_size, config.n_embd);
+  options.padding_idx(config.padding_idx);
+  return TokenEmbedding(are_units(config), options);
+}
+
+Head make_head(const DecoderConfig& config, const TokenEmbedding& embedding) {
+  if (config.has_tied_head)
+    return Head(false, embedding->weight, config.has_head_bias, config.loss_chunk);
+  return Head(are_units(config), config.n_embd, config.vocab_size, config.has_head_bias,
+              config.loss_chunk);
 }
 
 // Elsewhere LibTorch multiplies by itself.
@@ -160,18 +174,6 @@ at::Tensor HeadImpl::forward(const at::Tensor& hidden, const at::Tensor& targets
       F::CrossEntropyFuncOptions().ignore_index(-1).reduction(torch::kSum)));
 }
 
-TokenEmbedding make_embedding(const DecoderEnds& ends) {
-  torch::nn::EmbeddingOptions options(ends.vocab, ends.dim);
-  options.padding_idx(ends.padding_idx);
-  return TokenEmbedding(are_units(ends), options);
-}
-
-Head make_head(const DecoderEnds& ends, const TokenEmbedding& embedding) {
-  if (ends.are_tied)
-    return Head(false, embedding->weight, ends.head_has_bias, ends.loss_chunk);
-  return Head(are_units(ends), ends.dim, ends.vocab, ends.head_has_bias, ends.loss_chunk);
-}
-
 at::Tensor window_mask(int64_t length, int64_t window, c10::Device device) {
   if (window <= 0 || window >= length) return {};
   const at::Tensor positions = torch::arange(length, device);
@@ -197,6 +199,47 @@ at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
       .flatten(2);
 }
 
+Trunk::Trunk(const DecoderNames& names, const DecoderConfig& config)
+    : embedding(make_embedding(config)),
+      windows_(config.windows.empty() ? std::vector<int64_t>(config.n_layer)
+                                      : config.windows),
+      rotary_(config.rotary) {
+  register_module(names.embedding, embedding.ptr());
+  if (config.n_positions > 0) {
+    positions_ =
+        register_module("wpe", torch::nn::Embedding(config.n_positions, config.n_embd));
+  }
+  if (names.dropout)
+    dropout_ = register_module(names.dropout, torch::nn::Dropout(config.dropout));
+}
+
+at::Tensor Trunk::embed(const at::Tensor& tokens) {
+  at::Tensor x = embedding(tokens);
+  if (positions_) x = x + positions_(torch::arange(tokens.size(1), tokens.options()));
+  return dropout_ ? dropout_(x) : x;
+}
+
+std::vector<Positions> Trunk::positions_in(const at::Tensor& x) {
+  const int64_t length = x.size(1);
+  const RotaryAngles angles = rotary_.angles(length, x);
+  std::map<int64_t, at::Tensor> masks;  // by window
+  std::vector<Positions> positions;
+  for (const int64_t window : windows_) {
+    if (!masks.contains(window)) masks[window] = window_mask(length, window, x.device());
+    positions.push_back({angles, masks[window]});
+  }
+  return positions;
+}
+
+Decoder::Decoder(const DecoderNames& names, const DecoderConfig& config,
+                 std::shared_ptr<Trunk> trunk)
+    : trunk_(register_module(names.trunk, std::move(trunk))),
+      head_(make_head(config, trunk_->embedding)) {
+  register_module(names.head, head_.ptr());
+}
+
+at::Tensor Decoder::hidden(const at::Tensor& tokens) { return trunk_->forward(tokens); }
+
 at::Tensor Decoder::logits_of(const at::Tensor& hidden) {
   return head_(hidden, at::Tensor());
 }
@@ -205,6 +248,15 @@ at::Tensor Decoder::logits(const at::Tensor& tokens) { return logits_of(hidden(t
 
 at::Tensor Decoder::forward(const at::Tensor& tokens, const at::Tensor& targets) {
   return head_(hidden(tokens), targets);
+}
+
+DecoderSizes gelu_block_sizes(const DecoderConfig& config, int num_kept) {
+  const auto dim = static_cast<double>(config.n_embd);
+  const auto inner = static_cast<double>(config.inner());
+  return {.inner = inner,
+          .kept_per_token = num_kept * dim + 2 * inner,
+          .weights = (4 * dim + 2 * inner) * dim,
+          .is_tied = config.has_tied_head};
 }
 
 ActivationBytes decoder_activation_bytes(const DecoderSizes& sizes,

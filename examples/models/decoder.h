@@ -5,13 +5,33 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "examples/models/rotary.h"
 #include "launcher/model.h"
 #include "zero/unit.h"
 
-// What decoders have in common: their two ends, and attention.
+// What decoders have in common: all but their blocks, and parts of those.
 namespace zero {
+
+// What the configs of all decoders say, in the words of GPT-2's and with its numbers.
+struct DecoderConfig {
+  int64_t n_layer = 12, n_head = 12, n_embd = 768;
+  int64_t n_positions = 1024;  // that have an embedding; 0: blocks know positions
+  int64_t vocab_size = 50257;
+  int64_t n_inner = 0;  // width of the MLP; 0: 4 * n_embd
+  double norm_epsilon = 1e-5, initializer_range = 0.02;
+  bool has_tied_head = true, has_head_bias = false;
+  std::optional<int64_t> padding_idx = {};  // of the embedding: that row stays
+  std::vector<int64_t> windows = {};  // of each block: keys that a query sees; 0: all
+  RotaryOptions rotary = {};          // dim 0: nothing rotates
+  double dropout = 0;
+  int64_t loss_chunk = 0;  // tokens whose logits the loss makes at once; 0: all
+
+  int64_t inner() const { return n_inner > 0 ? n_inner : 4 * n_embd; }
+};
 
 // Hold a module as a unit of its own, or as a part of the unit around it.
 //
@@ -73,18 +93,6 @@ class TokenEmbeddingImpl : public torch::nn::EmbeddingImpl {
 using Head = MaybeUnit<HeadImpl>;
 using TokenEmbedding = MaybeUnit<TokenEmbeddingImpl>;
 
-// A decoder's embedding and head. Where they are two, and large, each is a unit of its
-// own; a tied pair belongs to what is around both.
-struct DecoderEnds {
-  int64_t vocab = 0, dim = 0;
-  bool are_tied = false, head_has_bias = false;
-  std::optional<int64_t> padding_idx = {};  // of the embedding: that row stays
-  int64_t loss_chunk = 0;  // tokens whose logits the loss makes at once; 0: all
-};
-
-TokenEmbedding make_embedding(const DecoderEnds& ends);
-Head make_head(const DecoderEnds& ends, const TokenEmbedding& embedding);
-
 // A causal one, for windows of so many keys, the query's own included; 0: no window.
 // Undefined where the window is no shorter than the sample.
 at::Tensor window_mask(int64_t length, int64_t window, c10::Device device);
@@ -97,30 +105,133 @@ at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
 // (B, T, H * D) -> (B, H, T, D)
 at::Tensor split_heads(const at::Tensor& x, int64_t num_heads);
 
-// A module that turns tokens (B, T) int64 into the stream (B, T, C) behind the last norm,
-// and has a head.
+class LayerNormImpl : public torch::nn::LayerNormImpl {
+ public:
+  LayerNormImpl(int64_t dim, double epsilon)
+      : torch::nn::LayerNormImpl(torch::nn::LayerNormOptions({dim}).eps(epsilon)) {}
+};
+TORCH_MODULE(LayerNorm);
+
+// Two linear layers with a GELU between; dropout.
+template <class Linear>
+class GeluMlpImpl : public torch::nn::Module {
+ public:
+  GeluMlpImpl(const char* in, const char* out, const DecoderConfig& config,
+              std::string gelu = "tanh")
+      : in_(Linear(config.n_embd, config.inner())),
+        out_(Linear(config.inner(), config.n_embd)),
+        dropout_(config.dropout),
+        gelu_(std::move(gelu)) {
+    register_module(in, in_);
+    register_module(out, out_);
+    register_module("dropout", dropout_);
+  }
+  at::Tensor forward(const at::Tensor& x) {  // (B, T, C) -> (B, T, C)
+    return dropout_(out_(at::gelu(in_(x), gelu_)));
+  }
+
+ private:
+  Linear in_, out_;
+  torch::nn::Dropout dropout_;
+  const std::string gelu_;  // as at::gelu() calls it
+};
+template <class Linear>
+using GeluMlp = torch::nn::ModuleHolder<GeluMlpImpl<Linear>>;
+
+// What a block is told of positions, the same for all rows.
+struct Positions {
+  RotaryAngles angles;  // undefined where nothing rotates
+  at::Tensor mask;      // of attend()
+  void visit_tensors(auto&& visit) { visit(angles.cos), visit(angles.sin), visit(mask); }
+};
+
+// What a decoder's parts are called, in its files. Without a name: there is no dropout.
+struct DecoderNames {
+  const char *trunk, *embedding, *dropout, *blocks, *norm, *head;
+};
+inline constexpr DecoderNames kGpt2Names = {"transformer", "wte",  "drop",
+                                            "h",           "ln_f", "lm_head"};
+
+// What stands before a decoder's head: embedding, blocks, final norm. The embedding and
+// the head are a unit each where they are two, and large; a tied pair belongs to what is
+// around both.
+class Trunk : public torch::nn::Module {
+ public:
+  Trunk(const DecoderNames& names, const DecoderConfig& config);
+  // tokens (B, T) int64 -> the stream behind the last norm (B, T, C)
+  virtual at::Tensor forward(const at::Tensor& tokens) = 0;
+
+  TokenEmbedding embedding;
+
+ protected:
+  at::Tensor embed(const at::Tensor& tokens);                // (B, T) int64 -> (B, T, C)
+  std::vector<Positions> positions_in(const at::Tensor& x);  // for each block
+
+ private:
+  const std::vector<int64_t> windows_;
+  RotaryTable rotary_;
+  torch::nn::Embedding positions_{nullptr};
+  torch::nn::Dropout dropout_{nullptr};
+};
+
+// A block is built from a Config, and its forward takes the stream and Positions.
+template <class Block, class Norm>
+class TrunkOf : public Trunk {
+ public:
+  template <class Config>
+  TrunkOf(const DecoderNames& names, const Config& config) : Trunk(names, config) {
+    register_module(names.blocks, blocks_);
+    for (int64_t i = 0; i < config.n_layer; ++i) blocks_->push_back(Unit<Block>(config));
+    norm_ = register_module(names.norm, Norm(config.n_embd, config.norm_epsilon));
+  }
+  at::Tensor forward(const at::Tensor& tokens) override {
+    at::Tensor x = embed(tokens);
+    const std::vector<Positions> positions = positions_in(x);
+    for (auto& block : *blocks_)
+      x = block.value()(x, shared(positions[std::stoll(block.key())]));
+    return norm_(x);
+  }
+
+ private:
+  UnitList<Block> blocks_;
+  Norm norm_{nullptr};
+};
+
 class Decoder : public torch::nn::Module {
  public:
-  virtual at::Tensor hidden(const at::Tensor& tokens) = 0;
+  Decoder(const DecoderNames& names, const DecoderConfig& config,
+          std::shared_ptr<Trunk> trunk);
 
+  at::Tensor hidden(const at::Tensor& tokens);     // (B, T) -> (B, T, C), for the head
   at::Tensor logits(const at::Tensor& tokens);     // (B, T) -> (B, T, V)
   at::Tensor logits_of(const at::Tensor& hidden);  // (..., C) -> (..., V)
   // Sum over targets of the cross entropy, in fp32; a target of -1 is not one. tokens,
   // targets (B, T) int64.
   at::Tensor forward(const at::Tensor& tokens, const at::Tensor& targets);
 
- protected:
+ private:
+  const std::shared_ptr<Trunk> trunk_;
   Head head_;
 };
+
+template <class Block, class Norm = LayerNorm, class Config>
+std::shared_ptr<Decoder> make_decoder(const DecoderNames& names, const Config& config) {
+  return std::make_shared<Decoder>(names, config,
+                                   std::make_shared<TrunkOf<Block, Norm>>(names, config));
+}
 
 // What a decoder's activations follow from, beside its shape. Sizes are in elements.
 struct DecoderSizes {
   double inner = 0;           // of a layer's widest activation, and its gradient
   double kept_per_token = 0;  // by a layer for its backward, dropout apart
   double weights = 0;         // of a layer
-  bool is_tied = true;        // the head is the embedding
   bool masks_stream = true;   // dropout of the stream, beside that of attention
+  bool is_tied = true;        // the head is the embedding
 };
+
+// Of blocks with a GeluMlp, which keep so many tensors of the stream's size, and the MLP
+// before and after its GELU.
+DecoderSizes gelu_block_sizes(const DecoderConfig& config, int num_kept);
 
 // Estimate ModelFamily::activation_bytes, computed on a CPU.
 ActivationBytes decoder_activation_bytes(const DecoderSizes& sizes,

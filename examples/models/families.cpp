@@ -28,6 +28,34 @@ ModelFamilies example_families() {
   return {gpt2_family(), llama_family(), gptj_family(), gpt_neox_family()};
 }
 
+DecoderConfig read_decoder(const ConfigReader& config, const ModelShape& shape,
+                           const std::string& norm_epsilon_key) {
+  const ConfigKeys& keys = shape.keys;
+  DecoderConfig decoder;
+  decoder.vocab_size = config.integer("vocab_size", 1, 1 << 30);
+  decoder.n_embd = config.integer(keys.dim);
+  decoder.n_layer = config.integer(keys.layers, 1, 1 << 14);
+  decoder.n_head = config.integer(keys.heads, 1, 1 << 16);
+  decoder.n_inner = config.integer_or(keys.ffn_dim, 0, 1, 1 << 26);
+  config.integer(keys.positions, 1, 1 << 30);  // samples are as long
+  decoder.n_positions = 0;
+  decoder.norm_epsilon = config.number(norm_epsilon_key, 0, 1);
+  decoder.initializer_range = config.number("initializer_range", 0, 1e3);
+  decoder.has_tied_head = config.boolean("tie_word_embeddings");
+  decoder.dropout = shape.dropout;
+  decoder.loss_chunk = shape.loss_chunk;
+  return decoder;
+}
+
+int64_t read_head_dim(const ConfigReader& config, const ModelShape& shape,
+                      const DecoderConfig& decoder, const std::string& others) {
+  config.require(decoder.n_embd % decoder.n_head == 0,
+                 shape.keys.dim + " " + std::to_string(decoder.n_embd) +
+                     " does not divide into " + std::to_string(decoder.n_head) + " heads",
+                 "a multiple of " + shape.keys.heads + others);
+  return decoder.n_embd / decoder.n_head;
+}
+
 std::unique_ptr<LanguageModel> as_language_model(std::shared_ptr<Decoder> decoder) {
   return std::make_unique<DecoderLanguageModel>(std::move(decoder));
 }

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
+#include "examples/models/config_reader.h"
 #include "examples/models/decoder.h"
 #include "launcher/model.h"
 
@@ -16,7 +18,32 @@ ModelFamily gpt_neox_family();
 // All of them, the first being what --model takes when it is not given.
 ModelFamilies example_families();
 
+// The values that all configs have, under the keys of the shape's family. Throws
+// Error(kUsage) for what is not allowed.
+DecoderConfig read_decoder(const ConfigReader& config, const ModelShape& shape,
+                           const std::string& norm_epsilon_key);
+
+// The width of a head. Throws Error(kUsage) where heads do not divide the stream;
+// `others` may add to its cure.
+int64_t read_head_dim(const ConfigReader& config, const ModelShape& shape,
+                      const DecoderConfig& decoder, const std::string& others = "");
+
 // The launcher's view of a decoder.
 std::unique_ptr<LanguageModel> as_language_model(std::shared_ptr<Decoder> decoder);
+
+// Let a family read a shape's config, and go on from that: make(config) is a decoder,
+// init_rules(config) are its first values, sizes(config, pass) are DecoderSizes.
+template <class Read, class Make, class Rules, class Sizes>
+void set_model(ModelFamily& family, const Read& read, const Make& make,
+               const Rules& init_rules, const Sizes& sizes) {
+  family.check = [=](const ModelShape& shape) { read(shape); };
+  family.make = [=](const ModelShape& shape) {
+    return as_language_model(make(read(shape)));
+  };
+  family.init_rules = [=](const ModelShape& shape) { return init_rules(read(shape)); };
+  family.activation_bytes = [=](const ModelShape& shape, const PassShape& pass) {
+    return decoder_activation_bytes(sizes(read(shape), pass), shape, pass);
+  };
+}
 
 }  // namespace zero

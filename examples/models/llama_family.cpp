@@ -97,14 +97,6 @@ std::vector<int64_t> read_windows(const ConfigReader& config, int64_t num_layers
   return windows;
 }
 
-void check(const LlamaConfig& llama, const ConfigReader& config) {
-  config.require(llama.num_heads % llama.num_kv_heads == 0,
-                 "num_attention_heads " + std::to_string(llama.num_heads) +
-                     " is no multiple of num_key_value_heads " +
-                     std::to_string(llama.num_kv_heads),
-                 "a multiple of it");
-}
-
 // The sizes that go with another width than that of a preset: feed-forward layers of 8/3
 // of it, rounded up to 64, and a head of keys and values for each of the queries'.
 void llama_resize(json& config) {
@@ -123,14 +115,13 @@ void age(json& config) {
     config["head_dim"] = config.at("hidden_size").get<int64_t>() / heads.get<int64_t>();
 }
 
-InitRules llama_init_rules(const ModelShape& shape) {
-  const LlamaConfig config = llama_config(shape);
+InitRules llama_init_rules(const LlamaConfig& config) {
   InitSpec embedding = normal(0, config.initializer_range);
   if (config.padding_idx) {
     const int64_t row = *config.padding_idx < 0 ? config.vocab_size + *config.padding_idx
                                                 : *config.padding_idx;
-    embedding.zero_row_begin = row * config.hidden_size;
-    embedding.zero_row_end = (row + 1) * config.hidden_size;
+    embedding.zero_row_begin = row * config.n_embd;
+    embedding.zero_row_end = (row + 1) * config.n_embd;
   }
   return {{"*norm.weight", ones()},
           {"*.bias", zeros()},
@@ -141,20 +132,16 @@ InitRules llama_init_rules(const ModelShape& shape) {
 // What a layer keeps for its backward: of each norm its input, the normalised input twice
 // and in fp32; queries, rotated and as they went in, keys and values as often as queries
 // use them, what attention makes of them; gate, its SiLU, up and their product.
-ActivationBytes llama_activation_bytes(const ModelShape& shape, const PassShape& pass) {
-  const LlamaConfig c = llama_config(shape);
-  const auto dim = static_cast<double>(c.hidden_size),
-             inner = static_cast<double>(c.intermediate_size),
+DecoderSizes llama_sizes(const LlamaConfig& c, const PassShape& pass) {
+  const auto dim = static_cast<double>(c.n_embd), inner = static_cast<double>(c.inner()),
              q = static_cast<double>(c.q_dim()), kv = static_cast<double>(c.kv_dim());
   const double wide = pass.element_bytes == 4 ? 1 : 4.0 / pass.element_bytes;
-  DecoderSizes sizes;
-  sizes.inner = 2 * inner;
-  sizes.kept_per_token = 2 * (2 + wide) * dim + 5 * q + 4 * inner +
-                         (c.has_qk_norm ? (1 + wide) * (q + kv) : 0);
-  sizes.weights = 2 * dim * (q + kv) + 3 * dim * inner;
-  sizes.is_tied = c.has_tied_head;
-  sizes.masks_stream = false;
-  return decoder_activation_bytes(sizes, shape, pass);
+  return {.inner = 2 * inner,
+          .kept_per_token = 2 * (2 + wide) * dim + 5 * q + 4 * inner +
+                            (c.has_qk_norm ? (1 + wide) * (q + kv) : 0),
+          .weights = 2 * dim * (q + kv) + 3 * dim * inner,
+          .masks_stream = false,
+          .is_tied = c.has_tied_head};
 }
 
 json preset(const char* model_type, int64_t layers, int64_t dim, int64_t heads,
@@ -240,29 +227,18 @@ std::map<std::string, json> llama_presets() {
 LlamaConfig llama_config(const ModelShape& shape) {
   const ConfigReader config(shape.config, "llama");
   const std::string type = config.text("model_type");
-  LlamaConfig llama;
-  llama.vocab_size = config.integer("vocab_size", 1, 1 << 30);
-  llama.hidden_size = config.integer("hidden_size");
-  llama.intermediate_size = config.integer("intermediate_size", 1, 1 << 26);
-  llama.num_layers = config.integer("num_hidden_layers", 1, 1 << 14);
-  llama.num_heads = config.integer("num_attention_heads", 1, 1 << 16);
-  llama.num_kv_heads =
-      config.integer_or("num_key_value_heads", llama.num_heads, 1, 1 << 16);
-  if (type == "qwen3") config.integer("head_dim");  // there it follows from nothing
-  if (!config.has("head_dim")) {
-    config.require(llama.hidden_size % llama.num_heads == 0,
-                   "hidden_size " + std::to_string(llama.hidden_size) +
-                       " does not divide into " + std::to_string(llama.num_heads) +
-                       " heads",
-                   "a multiple of num_attention_heads, or head_dim");
-  }
-  llama.head_dim =
-      config.integer_or("head_dim", llama.hidden_size / llama.num_heads, 1, 1 << 16);
-  check(llama, config);
-  config.integer("max_position_embeddings", 1, 1 << 30);  // samples are as long
-  llama.rms_norm_eps = config.number("rms_norm_eps", 0, 1);
-  llama.initializer_range = config.number("initializer_range", 0, 1e3);
-  llama.has_tied_head = config.boolean("tie_word_embeddings");
+  config.integer("intermediate_size", 1, 1 << 26);  // follows from nothing
+  if (type == "qwen3") config.integer("head_dim");  // there, too
+  LlamaConfig llama{read_decoder(config, shape, "rms_norm_eps")};
+  llama.head_dim = config.has("head_dim")
+                       ? config.integer("head_dim", 1, 1 << 16)
+                       : read_head_dim(config, shape, llama, ", or head_dim");
+  llama.num_kv_heads = config.integer_or("num_key_value_heads", llama.n_head, 1, 1 << 16);
+  config.require(llama.n_head % llama.num_kv_heads == 0,
+                 "num_attention_heads " + std::to_string(llama.n_head) +
+                     " is no multiple of num_key_value_heads " +
+                     std::to_string(llama.num_kv_heads),
+                 "a multiple of it");
   const bool has_bias =
       (type == "llama" || type == "qwen3") && config.boolean("attention_bias");
   llama.has_qkv_bias = has_bias || type == "qwen2";
@@ -273,11 +249,8 @@ LlamaConfig llama_config(const ModelShape& shape) {
     llama.padding_idx =
         config.integer("pad_token_id", -llama.vocab_size, llama.vocab_size - 1);
   }
-  llama.windows = type == "llama" ? std::vector<int64_t>(llama.num_layers, 0)
-                                  : read_windows(config, llama.num_layers);
+  llama.windows = read_windows(config, llama.n_layer);
   llama.rotary = read_rotary(config, llama.head_dim);
-  llama.dropout = shape.dropout;
-  llama.loss_chunk = shape.loss_chunk;
   return llama;
 }
 
@@ -296,12 +269,7 @@ ModelFamily llama_family() {
   family.modernise = [](json& config) { modernise_rotary(config); };
   family.age = age;
   family.resize = llama_resize;
-  family.check = [](const ModelShape& shape) { llama_config(shape); };
-  family.make = [](const ModelShape& shape) {
-    return as_language_model(std::make_shared<LlamaImpl>(llama_config(shape)));
-  };
-  family.init_rules = llama_init_rules;
-  family.activation_bytes = llama_activation_bytes;
+  set_model(family, llama_config, make_llama, llama_init_rules, llama_sizes);
   return family;
 }
 

@@ -192,6 +192,7 @@ at::Tensor rotary_frequencies(const RotaryOptions& options) {
 }
 
 const RotaryAngles& RotaryTable::angles(int64_t length, const at::Tensor& like) {
+  if (options_.dim == 0) return angles_;
   if (angles_.cos.defined() && angles_.cos.size(0) == length &&
       angles_.cos.options().type_equal(like.options()) &&
       angles_.cos.device() == like.device())

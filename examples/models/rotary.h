@@ -16,7 +16,7 @@ class ConfigReader;
 struct RotaryOptions {
   enum class Type { kDefault, kLinear, kLlama3, kYarn };
   Type type = Type::kDefault;
-  int64_t dim = 0;  // even
+  int64_t dim = 0;  // even; 0: nothing is turned
   double theta = 10000;
   // All but kDefault: how many times longer the samples are than those of the training.
   double factor = 1;
@@ -53,7 +53,7 @@ struct RotaryAngles {
 class RotaryTable {
  public:
   explicit RotaryTable(RotaryOptions options) : options_(options) {}
-  // Of the type and on the device of `like`.
+  // Of the type and on the device of `like`. Undefined where nothing is turned.
   const RotaryAngles& angles(int64_t length, const at::Tensor& like);
 
  private:

@@ -128,7 +128,7 @@ TEST_F(EngineMemory, FourRanksHoldAQuarterEachAndTheRing) {
     EXPECT_EQ(engine.allocated_bytes(), planned(engine));
     if (rank != 0) return;
     numel = engine.num_parameters();
-    for (const auto& item : model->transformer->h["3"]->named_parameters())
+    for (const auto& item : model->named_modules()["transformer.h.3"]->named_parameters())
       largest_unit += item.value().numel();
     for (const MemoryEntry& entry : engine.memory()) {
       if (entry.owner == "masters") masters = entry.bytes;

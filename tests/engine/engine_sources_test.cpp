@@ -139,7 +139,8 @@ TEST_P(Sources, WeightsThatAreNotRankZerosAreNamed) {
   on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
     const Model model = full();
     const torch::NoGradGuard no_grad;
-    if (comm->rank() == odd) model->transformer->ln_f->bias[63] += 1e-6;
+    if (comm->rank() == odd)
+      model->named_parameters()["transformer.ln_f.bias"][63] += 1e-6;
     EXPECT_THAT(
         error_of([&] { Engine(model, options, std::move(comm)); }, ExitCode::kDiverged),
         HasSubstr("different weights: transformer.ln_f.bias (rank " +
@@ -309,7 +310,7 @@ TEST_P(Sources, FullModelsMustBeFinite) {
     on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
       const Model model = full();
       torch::NoGradGuard no_grad;
-      model->transformer->ln_f->bias[63] = INFINITY;
+      model->named_parameters()["transformer.ln_f.bias"][63] = INFINITY;
       EXPECT_THAT(error_of([&] { Engine(model, options, std::move(comm)); }),
                   HasSubstr("not finite:\n  - transformer.ln_f.bias: 1\n"));
     });

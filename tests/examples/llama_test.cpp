@@ -39,11 +39,11 @@ TEST(RmsNorm, SquaresAreSummedInFp32) {
 LlamaConfig tiny() {
   LlamaConfig config;
   config.vocab_size = 9;
-  config.hidden_size = config.intermediate_size = 8;
-  config.num_layers = 1;
-  config.num_heads = config.num_kv_heads = 2;
+  config.n_embd = config.n_inner = 8;
+  config.n_positions = 0;
+  config.n_layer = 1;
+  config.n_head = config.num_kv_heads = 2;
   config.head_dim = config.rotary.dim = 4;
-  config.windows = {0};
   return config;
 }
 
@@ -52,10 +52,11 @@ TEST(Llama, ThePaddingsRowOfTheEmbeddingStays) {
   for (const int64_t padding : {2, -7}) {  // the same one
     LlamaConfig config = tiny();
     config.padding_idx = padding;
-    LlamaImpl llama(config);
-    for (at::Tensor& weight : llama.parameters()) weight.data().normal_(0, 0.3);
-    llama.forward(tokens, tokens).backward();
-    const at::Tensor grad = llama.model->embed_tokens->weight.grad();
+    config.has_tied_head = false;
+    const auto llama = make_llama(config);
+    for (at::Tensor& weight : llama->parameters()) weight.data().normal_(0, 0.3);
+    llama->forward(tokens, tokens).backward();
+    const at::Tensor grad = llama->named_parameters()["model.embed_tokens.weight"].grad();
     EXPECT_EQ(grad[2].abs().sum().item<float>(), 0) << padding;
     EXPECT_GT(grad[7].abs().sum().item<float>(), 0) << padding;
   }
