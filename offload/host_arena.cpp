@@ -69,7 +69,6 @@ std::byte* HostArena::allocate(const std::string& name, int64_t bytes) {
                           " are left; the plan that sized the arena misses it");
   }
   std::byte* data = data_ + used_bytes_;
-  entries_.push_back({name, data, bytes});
   used_bytes_ += padded(bytes);
   assert(used_bytes_ % kAlignment == 0);
   return data;

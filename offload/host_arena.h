@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 namespace zero {
 
@@ -22,12 +21,6 @@ class HostMemoryError : public std::runtime_error {
 // only. Not thread-safe.
 class HostArena {
  public:
-  struct Entry {
-    std::string name;
-    std::byte* data;
-    int64_t bytes;  // as asked for, without padding
-  };
-
   // Map `bytes`, rounded up to 64; memory is taken when first touched. Throws
   // HostMemoryError when the system refuses, std::invalid_argument below 0.
   HostArena(std::string name, int64_t bytes);
@@ -49,8 +42,6 @@ class HostArena {
   std::byte* data() const { return data_; }
   int64_t capacity_bytes() const { return capacity_bytes_; }
   int64_t used_bytes() const { return used_bytes_; }
-  // In order of allocation.
-  const std::vector<Entry>& entries() const { return entries_; }
 
   // What an allocation of `bytes` takes out of an arena: rounded up to 64.
   static int64_t padded(int64_t bytes);
@@ -63,7 +54,6 @@ class HostArena {
   int64_t mapped_bytes_;
   std::byte* data_;
   int64_t used_bytes_ = 0;
-  std::vector<Entry> entries_;
 };
 
 // Capacity of all arenas that live in this process. Thread-safe.

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <span>
-#include <tuple>
+#include <variant>
 #include <vector>
 
 #include "offload/random.h"
@@ -10,33 +10,41 @@
 
 namespace zero {
 
-// One step of a rule on one piece, on the calling thread.
-template <class Rule>
-using UpdateKernel = void (*)(const UpdatePiece& piece, const Rule& rule);
-
-// fill_random() of random.h.
-template <class Kind>
-using FillKernel = void (*)(const Kind& draw, uint64_t key, int64_t begin,
-                            std::span<float> values);
-
-// convert_to_fp16() of fp16.h.
+// convert_to_fp16()
 using ToFp16 = void(const float* from, uint16_t* to, int64_t n);
 
 // The loops over every parameter, on one thread, compiled for one instruction set.
 struct Kernels {
   const char* isa;
-  std::tuple<UpdateKernel<AdamWRule>, UpdateKernel<SgdRule>, UpdateKernel<LionRule>,
-             UpdateKernel<AdagradRule>>
-      updates;
+  // One step of a rule on one piece.
+  void (*update)(const UpdatePiece& piece, const UpdateRule& rule);
   // See sweep_loop.h.
   void (*sweep)(const UpdatePiece& piece, uint32_t no_bits);
   // sums (num_leaves): of the squares of 64 values each, see leaf_loop.h.
   void (*leaf_squares)(const float* values, int64_t num_leaves, double* sums);
   ToFp16* to_fp16;
-  std::tuple<FillKernel<NormalDraw>, FillKernel<UniformDraw>,
-             FillKernel<TruncatedNormalDraw>>
-      fills;
+  // fill_random()
+  void (*fill)(const Draw& draw, uint64_t key, int64_t begin, std::span<float> values);
 };
+
+// Those of an instruction set whose loops are members of `Set`, templates by rule or
+// draw.
+template <class Set>
+Kernels kernels_of(const char* isa) {
+  return {.isa = isa,
+          .update =
+              [](const UpdatePiece& piece, const UpdateRule& rule) {
+                std::visit([&](const auto& each) { Set::update(piece, each); }, rule);
+              },
+          .sweep = Set::sweep,
+          .leaf_squares = Set::leaf_squares,
+          .to_fp16 = Set::to_fp16,
+          .fill =
+              [](const Draw& draw, uint64_t key, int64_t begin, std::span<float> values) {
+                std::visit([&](const auto& each) { Set::fill(each, key, begin, values); },
+                           draw);
+              }};
+}
 
 // For the instructions that every CPU of this kind has.
 Kernels baseline_kernels();

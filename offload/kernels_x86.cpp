@@ -78,41 +78,48 @@ struct Products {
     philox_of_eight(key, block + static_cast<uint64_t>(lane), words + lane);
 }
 
-template <class Rule>
-[[gnu::target("avx2")]] void update_avx2(const UpdatePiece& piece, const Rule& rule) {
-  update_piece(piece, rule, to_fp16_f16c);
-}
-[[gnu::target("avx2")]] void sweep_avx2(const UpdatePiece& piece, uint32_t no_bits) {
-  sweep_piece(piece, no_bits);
-}
-[[gnu::target("avx2")]] void squares_avx2(const float* values, int64_t num_leaves,
-                                          double* sums) {
-  leaf_squares(values, num_leaves, sums);
-}
-template <class Kind>
-[[gnu::target("avx2")]] void fill_avx2(const Kind& draw, uint64_t key, int64_t begin,
-                                       std::span<float> values) {
-  fill_loop(draw, key, begin, values, random_words_avx2);
-}
+struct Avx2 {
+  static constexpr auto to_fp16 = to_fp16_f16c;
+  template <class Rule>
+  [[gnu::target("avx2")]] static void update(const UpdatePiece& piece, const Rule& rule) {
+    update_piece(piece, rule, to_fp16);
+  }
+  [[gnu::target("avx2")]] static void sweep(const UpdatePiece& piece, uint32_t no_bits) {
+    sweep_piece(piece, no_bits);
+  }
+  [[gnu::target("avx2")]] static void leaf_squares(const float* values,
+                                                   int64_t num_leaves, double* sums) {
+    zero::leaf_squares(values, num_leaves, sums);
+  }
+  template <class Kind>
+  [[gnu::target("avx2")]] static void fill(const Kind& draw, uint64_t key, int64_t begin,
+                                           std::span<float> values) {
+    fill_loop(draw, key, begin, values, random_words_avx2);
+  }
+};
 
-template <class Rule>
-[[gnu::target(ZERO_AVX512)]] void update_avx512(const UpdatePiece& piece,
-                                                const Rule& rule) {
-  update_piece(piece, rule, to_fp16_f16c);
-}
-[[gnu::target(ZERO_AVX512)]] void sweep_avx512(const UpdatePiece& piece,
-                                               uint32_t no_bits) {
-  sweep_piece(piece, no_bits);
-}
-[[gnu::target(ZERO_AVX512)]] void squares_avx512(const float* values, int64_t num_leaves,
-                                                 double* sums) {
-  leaf_squares(values, num_leaves, sums);
-}
-template <class Kind>
-[[gnu::target(ZERO_AVX512)]] void fill_avx512(const Kind& draw, uint64_t key,
-                                              int64_t begin, std::span<float> values) {
-  fill_loop(draw, key, begin, values, random_words_avx2);
-}
+struct Avx512 {
+  static constexpr auto to_fp16 = to_fp16_f16c;
+  template <class Rule>
+  [[gnu::target(ZERO_AVX512)]] static void update(const UpdatePiece& piece,
+                                                  const Rule& rule) {
+    update_piece(piece, rule, to_fp16);
+  }
+  [[gnu::target(ZERO_AVX512)]] static void sweep(const UpdatePiece& piece,
+                                                 uint32_t no_bits) {
+    sweep_piece(piece, no_bits);
+  }
+  [[gnu::target(ZERO_AVX512)]] static void leaf_squares(const float* values,
+                                                        int64_t num_leaves,
+                                                        double* sums) {
+    zero::leaf_squares(values, num_leaves, sums);
+  }
+  template <class Kind>
+  [[gnu::target(ZERO_AVX512)]] static void fill(const Kind& draw, uint64_t key,
+                                                int64_t begin, std::span<float> values) {
+    fill_loop(draw, key, begin, values, random_words_avx2);
+  }
+};
 
 // With it every such CPU has F16C, but a virtual machine may hide that.
 bool has_avx2() {
@@ -131,20 +138,8 @@ bool has_avx512() {
 
 std::vector<Kernels> kernels() {
   std::vector<Kernels> all{baseline_kernels()};
-  if (has_avx2())
-    all.push_back({"avx2",
-                   {update_avx2, update_avx2, update_avx2, update_avx2},
-                   sweep_avx2,
-                   squares_avx2,
-                   to_fp16_f16c,
-                   {fill_avx2, fill_avx2, fill_avx2}});
-  if (has_avx512())
-    all.push_back({"avx512",
-                   {update_avx512, update_avx512, update_avx512, update_avx512},
-                   sweep_avx512,
-                   squares_avx512,
-                   to_fp16_f16c,
-                   {fill_avx512, fill_avx512, fill_avx512}});
+  if (has_avx2()) all.push_back(kernels_of<Avx2>("avx2"));
+  if (has_avx512()) all.push_back(kernels_of<Avx512>("avx512"));
   return all;
 }
 

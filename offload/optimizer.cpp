@@ -33,19 +33,24 @@ double power(double base, int64_t exponent) {
   return result;
 }
 
-AdamWRule adamw_rule(const OptimizerOptions& options, double lr, int64_t step,
-                     float grad_factor) {
-  const double bias_correction1 = 1 - power(options.beta1, step);
-  const double bias_correction2 = 1 - power(options.beta2, step);
+DecayAndBetas decay_and_betas(const OptimizerOptions& options, double lr,
+                              float grad_factor) {
   return {.grad_factor = grad_factor,
           .decay = static_cast<float>(1 - lr * options.weight_decay),
           .beta1 = static_cast<float>(options.beta1),
           .one_minus_beta1 = static_cast<float>(1 - options.beta1),
           .beta2 = static_cast<float>(options.beta2),
-          .one_minus_beta2 = static_cast<float>(1 - options.beta2),
-          .step_size = static_cast<float>(lr / bias_correction1),
-          .sqrt_bc2 = static_cast<float>(std::sqrt(bias_correction2)),
-          .eps = static_cast<float>(options.eps)};
+          .one_minus_beta2 = static_cast<float>(1 - options.beta2)};
+}
+
+AdamWRule adamw_rule(const OptimizerOptions& options, double lr, int64_t step,
+                     float grad_factor) {
+  const double bias_correction1 = 1 - power(options.beta1, step);
+  const double bias_correction2 = 1 - power(options.beta2, step);
+  return {decay_and_betas(options, lr, grad_factor),
+          /*step_size=*/static_cast<float>(lr / bias_correction1),
+          /*sqrt_bc2=*/static_cast<float>(std::sqrt(bias_correction2)),
+          /*eps=*/static_cast<float>(options.eps)};
 }
 
 SgdRule sgd_rule(const OptimizerOptions& options, double lr, float grad_factor) {
@@ -54,16 +59,6 @@ SgdRule sgd_rule(const OptimizerOptions& options, double lr, float grad_factor) 
           .momentum = static_cast<float>(options.momentum),
           .lr = static_cast<float>(lr),
           .nesterov = options.nesterov};
-}
-
-LionRule lion_rule(const OptimizerOptions& options, double lr, float grad_factor) {
-  return {.grad_factor = grad_factor,
-          .decay = static_cast<float>(1 - lr * options.weight_decay),
-          .beta1 = static_cast<float>(options.beta1),
-          .one_minus_beta1 = static_cast<float>(1 - options.beta1),
-          .beta2 = static_cast<float>(options.beta2),
-          .one_minus_beta2 = static_cast<float>(1 - options.beta2),
-          .lr = static_cast<float>(lr)};
 }
 
 AdagradRule adagrad_rule(const OptimizerOptions& options, double lr, float grad_factor) {
@@ -120,7 +115,7 @@ UpdateRule make_rule(const OptimizerOptions& options, double lr, int64_t step,
     case Optimizer::kSgd:
       return sgd_rule(options, lr, grad_factor);
     case Optimizer::kLion:
-      return lion_rule(options, lr, grad_factor);
+      return LionRule{decay_and_betas(options, lr, grad_factor), static_cast<float>(lr)};
     case Optimizer::kAdagrad:
       return adagrad_rule(options, lr, grad_factor);
     default:

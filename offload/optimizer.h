@@ -11,6 +11,11 @@
 
 namespace zero {
 
+// What AdamW and Lion have in common.
+struct DecayAndBetas {
+  float grad_factor, decay, beta1, one_minus_beta1, beta2, one_minus_beta2;
+};
+
 // AdamW (Loshchilov and Hutter, arXiv:1711.05101); state: exp_avg (m), exp_avg_sq (v).
 //
 // The arithmetic is a specification; another implementation of it must give the same
@@ -30,10 +35,9 @@ namespace zero {
 // infinite: the slot is decayed but no longer updated. |g| below about 1e-21 vanishes in
 // v. A NaN gradient makes p, m and v of its slot NaN, and of no other; an infinite one
 // makes m and v infinite and p NaN.
-struct AdamWRule {
+struct AdamWRule : DecayAndBetas {
   static constexpr int kNumStates = 2;
 
-  float grad_factor, decay, beta1, one_minus_beta1, beta2, one_minus_beta2;
   float step_size, sqrt_bc2, eps;
 
   ZERO_HOST_DEVICE float apply(float p, float grad, float& m, float& v) const {
@@ -79,10 +83,10 @@ struct SgdRule {
 //     c = m * beta1 + g * one_minus_beta1
 //     p = p * decay - lr * sign(c)           the sign of 0 is 0, of NaN NaN
 //     m = m * beta2 + g * one_minus_beta2
-struct LionRule {
+struct LionRule : DecayAndBetas {
   static constexpr int kNumStates = 1;
 
-  float grad_factor, decay, beta1, one_minus_beta1, beta2, one_minus_beta2, lr;
+  float lr;
 
   [[gnu::always_inline]] float apply(float p, float grad, float& m, float&) const {
     const float g = grad * grad_factor;

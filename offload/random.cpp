@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <numbers>
-#include <tuple>
 
 #include "offload/kernels.h"
 
@@ -49,11 +48,7 @@ TruncatedNormalDraw truncated_normal_draw(double mean, double std, double low,
 }
 
 void fill_random(const Draw& draw, uint64_t key, int64_t begin, std::span<float> values) {
-  std::visit(
-      [&]<class Kind>(const Kind& kind) {
-        std::get<FillKernel<Kind>>(fastest_kernels().fills)(kind, key, begin, values);
-      },
-      draw);
+  fastest_kernels().fill(draw, key, begin, values);
 }
 
 uint64_t hash_key(uint64_t seed, std::string_view name) {

@@ -41,14 +41,6 @@ T* advance(T* array, int64_t offset) {
   return array ? array + offset : nullptr;
 }
 
-void run(const UpdatePiece& piece, const UpdateRule& rule) {
-  std::visit(
-      [&]<class Rule>(const Rule& each) {
-        std::get<UpdateKernel<Rule>>(fastest_kernels().updates)(piece, each);
-      },
-      rule);
-}
-
 // Call work(piece, rule) for every part of every piece, on the thread that gets it.
 template <class Work>
 void share_out(std::span<const Update> updates, ThreadPool& pool, const Work& work) {
@@ -93,7 +85,7 @@ UpdatePiece part_of(const UpdatePiece& piece, int64_t begin, int64_t end) {
 
 void update(std::span<const Update> updates, ThreadPool& pool) {
   for (const Update& each : updates) check_piece(each.piece, num_states_of(each.rule));
-  share_out(updates, pool, run);
+  share_out(updates, pool, fastest_kernels().update);
 }
 
 void touch(std::span<const Update> updates, ThreadPool& pool) {

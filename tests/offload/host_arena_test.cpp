@@ -59,17 +59,6 @@ TEST(HostArenaTest, PiecesAreZeroAndApart) {
   EXPECT_THAT(std::vector<float>(second, second + 20), Each(0.0f));
 }
 
-TEST(HostArenaTest, EntriesTellNameAndSize) {
-  HostArena arena("state", 4096);
-  arena.allocate_array<float>("blocks.0 master", 10);
-  std::byte* data = arena.allocate("blocks.0 copy", 20);
-  ASSERT_EQ(arena.entries().size(), 2u);
-  EXPECT_EQ(arena.entries()[0].name, "blocks.0 master");
-  EXPECT_EQ(arena.entries()[0].bytes, 40);
-  EXPECT_EQ(arena.entries()[1].name, "blocks.0 copy");
-  EXPECT_EQ(arena.entries()[1].data, data);
-}
-
 TEST(HostArenaTest, ExhaustionNamesArenaPieceNeedAndRest) {
   HostArena arena("moments", 192);
   arena.allocate("exp_avg", 100);

@@ -89,11 +89,8 @@ AdamState run(const Kernels& kernel, Optimizer optimizer, const Variant& variant
     Stored stored(state, variant);
     UpdatePiece piece = stored.piece(grad);
     if (variant.grad_is_bf16) piece.grad = nullptr, piece.grad_bf16 = grad_bf16.data();
-    std::visit(
-        [&]<class Rule>(const Rule& rule) {
-          std::get<UpdateKernel<Rule>>(kernel.updates)(piece, rule);
-        },
-        make_rule({.kind = optimizer, .nesterov = true}, 1e-3, step, 0.3f));
+    kernel.update(piece,
+                  make_rule({.kind = optimizer, .nesterov = true}, 1e-3, step, 0.3f));
     if (rounds_states) round_to_bf16(state.exp_avg), round_to_bf16(state.exp_avg_sq);
   }
   return state;
@@ -165,8 +162,7 @@ TEST(KernelsTest, EveryInstructionSetRoundsAnyMasterAlike) {
     AdamState state(masters);
     UpdatePiece piece = state.piece(grad);
     std::swap(piece.copy_bf16, piece.copy_fp16);
-    std::get<UpdateKernel<SgdRule>>(kernel.updates)(
-        piece, std::get<SgdRule>(make_rule({.kind = Optimizer::kSgd}, 0, 1, 1)));
+    kernel.update(piece, make_rule({.kind = Optimizer::kSgd}, 0, 1, 1));
     for (int64_t i = 0; i < numel; ++i)
       ASSERT_EQ(state.copy[i], float_to_fp16_reference(masters[i]))
           << kernel.isa << ", " << masters[i];

@@ -64,11 +64,7 @@ double mean_product(const std::vector<float>& a, const std::vector<float>& b,
 TEST(RandomTest, EveryInstructionSetGivesTheSameBits) {
   const auto run = [](const Kernels& kernel, const Draw& draw, int64_t begin) {
     std::vector<float> values(5001);
-    std::visit(
-        [&]<class Kind>(const Kind& kind) {
-          std::get<FillKernel<Kind>>(kernel.fills)(kind, kKey, begin, values);
-        },
-        draw);
+    kernel.fill(draw, kKey, begin, values);
     return bits_of(values);
   };
   for (const Kernels& kernel : kernels()) {
