@@ -67,6 +67,8 @@ FileError::FileError(std::string file, std::string fqn, std::string problem,
       problem_(std::move(problem)),
       cure_(std::move(cure)) {}
 
+std::string FileError::without_cure() const { return join(file_, fqn_, problem_, ""); }
+
 void throw_errno(const std::string& path, const std::string& action, int error) {
   throw FileError(path, "",
                   "cannot " + action + ": " + std::generic_category().message(error),

@@ -24,6 +24,7 @@ class FileError : public std::runtime_error {
   const std::string& fqn() const { return fqn_; }
   const std::string& problem() const { return problem_; }
   const std::string& cure() const { return cure_; }
+  std::string without_cure() const;  // "FILE: FQN: problem"
 
  private:
   std::string file_, fqn_, problem_, cure_;

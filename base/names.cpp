@@ -31,12 +31,13 @@ Character first_character(std::string_view text) {
                        : first < 0xF0 ? 3
                        : first < 0xF5 ? 4
                                       : 0;
-  if (bytes == 0 || text.size() < bytes) return {};
+  if (bytes == 0) return {};
   uint32_t code = bytes == 1 ? first : first & (0x7Fu >> bytes);
   for (const char next : text.substr(1, bytes - 1)) {
     if ((static_cast<uint8_t>(next) & 0xC0) != 0x80) return {};
     code = code << 6 | (static_cast<uint8_t>(next) & 0x3Fu);
   }
+  if (text.size() < bytes) return {.is_cut = true};
   constexpr uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};  // shorter forms exist
   const bool is_surrogate = code >= 0xD800 && code < 0xE000;
   if (code < kSmallest[bytes] || code > 0x10FFFF || is_surrogate) return {};

@@ -25,6 +25,7 @@ bool matches_any(const std::vector<std::string>& patterns, std::string_view name
 struct Character {
   size_t bytes = 0;         // 0: none that is valid
   bool is_control = false;  // of C0 or C1, or DEL
+  bool is_cut = false;      // the text may be the beginning of one
 };
 Character first_character(std::string_view text);
 

@@ -19,4 +19,14 @@ inline void check_name(std::string_view name, const std::string& file = {}) {
   if (!problem.empty()) throw CheckpointError(file, std::string(name), problem);
 }
 
+// Let what `work` throws name the tensor, too.
+template <class Work>
+void naming(const std::string& fqn, const Work& work) {
+  try {
+    work();
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(error.file(), fqn, error.problem(), error.cure());
+  }
+}
+
 }  // namespace zero::checkpoint

@@ -39,7 +39,7 @@ std::string flaw_of(const StepFolder& folder) {
   try {
     return flaw_of(Folder(split_path(folder.path).folder), folder.step);
   } catch (const CheckpointError& error) {
-    return to_string(damage_of(error));
+    return error.without_cure();
   }
 }
 
@@ -49,11 +49,11 @@ std::string flaw_of(const Folder& run, int64_t step) {
     const Folder opened = run.subfolder(step_folder(step));
     const auto damages = check_files(opened, load_manifest(opened));
     if (damages.empty()) return "";
-    const std::string first = to_string(damages.front());
+    const std::string first = damages.front().without_cure();
     const size_t num_more = damages.size() - 1;
     return num_more == 0 ? first : text_of(first, " (and ", num_more, " more)");
   } catch (const CheckpointError& error) {
-    return to_string(damage_of(error));
+    return error.without_cure();
   }
 }
 

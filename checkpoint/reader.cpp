@@ -15,9 +15,7 @@ namespace zero::checkpoint {
 Reader::Reader(const std::string& folder)
     : folder_(folder), manifest_(load_manifest(folder_)), chunk_(kChunkBytes) {
   const auto damages = check_files(folder_, manifest_);
-  if (damages.empty()) return;
-  const auto& [file, fqn, problem, cure] = damages.front();
-  throw CheckpointError(file, fqn, problem, cure);
+  if (!damages.empty()) throw damages.front();
 }
 
 const StoredTensor& Reader::find(Kind kind, const std::string& fqn) const {
@@ -108,12 +106,8 @@ void read_chunk(const File& file, const StoredTensor& tensor, const Piece& piece
                 size_t index, void* out) {
   const Range range = chunk_range(piece, index);
   const auto bytes = static_cast<size_t>(range.bytes);
-  try {
-    file.read(out, bytes, range.begin);
-    note_work(range.bytes);
-  } catch (const CheckpointError& error) {
-    throw CheckpointError(error.file(), tensor.fqn, error.problem(), error.cure());
-  }
+  naming(tensor.fqn, [&] { file.read(out, bytes, range.begin); });
+  note_work(range.bytes);
   if (hash_of(out, bytes) == piece.hashes.at(index)) return;
   const std::string what = tensor.kind == Kind::kParam
                                ? "the values are"

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <fstream>
 
 #include "base/files.h"
 #include "base/processes.h"
@@ -56,13 +55,6 @@ bool may_take_over(const Found& found, const LockHolder& self, TakeOver take_ove
 
 bool links_are_unknown(int error) {
   return error == EPERM || error == ENOSYS || error == EOPNOTSUPP || error == EMLINK;
-}
-
-std::string first_line_of(const std::string& path) {
-  std::string line;
-  std::ifstream file(path);
-  std::getline(file, line);
-  return line;
 }
 
 std::string own_pid_namespace() {
@@ -204,8 +196,8 @@ int64_t seconds_since_1970() {
 
 LockHolder this_process(const std::string& job_id) {
   return {.host = host_name(),
-          .machine_id = first_line_of("/etc/machine-id"),
-          .boot_id = first_line_of("/proc/sys/kernel/random/boot_id"),
+          .machine_id = read_line("/etc/machine-id"),
+          .boot_id = read_line("/proc/sys/kernel/random/boot_id"),
           .pid_namespace = own_pid_namespace(),
           .pid = ::getpid(),
           .pid_start = start_of(::getpid()),

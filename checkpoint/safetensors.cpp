@@ -119,12 +119,10 @@ SafeTensors parse_header(std::string_view text, int64_t data_bytes,
     if (path.empty()) return;  // the root, at its end
     const std::string& name = path.front();
     if (name == kMetadata) return check_metadata(entry, file);
-    try {
+    naming(name, [&] {
       Fields fields(entry, file, "");
       tensors.emplace(name, read_entry(fields, data_bytes));
-    } catch (const CheckpointError& error) {
-      throw CheckpointError(file, name, error.problem(), error.cure());
-    }
+    });
   });
   return tensors;
 }

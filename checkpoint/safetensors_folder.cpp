@@ -183,14 +183,12 @@ void SafetensorsFolder::read_stored(const std::string& name, int64_t begin, int6
                                     void* out) {
   const SafeTensor& tensor = find(name, begin, numel);
   const int64_t element_bytes = size_of(tensor.dtype);
-  try {
+  naming(name, [&] {
     open(tensor.file)
         .read(out, static_cast<size_t>(numel * element_bytes),
               tensor.offset + begin * element_bytes);
-    note_work(numel * element_bytes);
-  } catch (const CheckpointError& error) {
-    throw CheckpointError(error.file(), name, error.problem(), error.cure());
-  }
+  });
+  note_work(numel * element_bytes);
 }
 
 void SafetensorsFolder::read(const std::string& name, int64_t begin,
@@ -202,11 +200,7 @@ void SafetensorsFolder::read(const std::string& name, int64_t begin,
                                   ", floating-point values are wanted"),
                           "the folder of the model in fp32, bf16 or fp16");
   }
-  try {
-    read_values(tensor, begin, out);
-  } catch (const CheckpointError& error) {
-    throw CheckpointError(error.file(), name, error.problem(), error.cure());
-  }
+  naming(name, [&] { read_values(tensor, begin, out); });
 }
 
 // What is stored as fp32 goes straight to its place, where that is a good one.

@@ -29,6 +29,7 @@ struct Stretch {
 };
 
 constexpr size_t kChunksAtOnce = 16;
+constexpr char kAnother[] = "use another checkpoint";
 
 // In the order of the files' bytes, what is between the values behind these.
 void add_stretches(const FileEntry& file, const std::vector<PlacedPiece>& pieces,
@@ -41,10 +42,6 @@ void add_stretches(const FileEntry& file, const std::vector<PlacedPiece>& pieces
     taken.push_back({placed.piece->offset, placed.piece->bytes});
   }
   all.push_back({.file = &file, .rest = gaps_between(std::move(taken), file.bytes)});
-}
-
-void add(const CheckpointError& error, VerifyReport& report) {
-  report.damages.push_back(damage_of(error));
 }
 
 // Takes stretches until there are none, beside others that do so. Holds one file open.
@@ -67,7 +64,7 @@ class Worker {
     try {
       if (!open(*stretch.file)) return;
     } catch (const CheckpointError& error) {
-      add(error, stretch.found);
+      stretch.found.damages.push_back(error);
       return;
     }
     if (stretch.placed)
@@ -96,7 +93,7 @@ class Worker {
         read_chunk(*file_, *tensor, *piece, i, chunk_.data());
         stretch.found.num_bytes += chunk_range(*piece, i).bytes;
       } catch (const CheckpointError& error) {
-        add(error, stretch.found);
+        stretch.found.damages.push_back(error);
       }
     }
   }
@@ -111,9 +108,10 @@ class Worker {
       stretch.found.damages.push_back({file_->path(), "",
                                        "the layout is damaged: the bytes between the "
                                        "values do not have the hash that "
-                                       "was recorded"});
+                                       "was recorded",
+                                       kAnother});
     } catch (const CheckpointError& error) {
-      add(error, stretch.found);
+      stretch.found.damages.push_back(error);
     }
   }
 
@@ -145,16 +143,8 @@ void verify_stretches(const Folder& folder, std::vector<Stretch>& stretches) {
 
 }  // namespace
 
-Damage damage_of(const CheckpointError& error) {
-  return {error.file(), error.fqn(), error.problem(), error.cure()};
-}
-
-std::string to_string(const Damage& damage) {
-  return CheckpointError(damage.file, damage.fqn, damage.problem).what();
-}
-
-std::vector<Damage> check_files(const Folder& folder, const Manifest& manifest) {
-  std::vector<Damage> damages;
+std::vector<CheckpointError> check_files(const Folder& folder, const Manifest& manifest) {
+  std::vector<CheckpointError> damages;
   const auto step = step_of(split_path(folder.path()).name);
   if (step && *step != manifest.step) {
     damages.push_back(
@@ -166,18 +156,19 @@ std::vector<Damage> check_files(const Folder& folder, const Manifest& manifest) 
     try {
       const int64_t bytes = folder.size_of(file.name);
       if (bytes == file.bytes) continue;
-      damages.push_back(
-          {folder.path_of(file.name), "",
-           text_of("has ", bytes, " bytes, the manifest says ", file.bytes)});
+      damages.push_back({folder.path_of(file.name), "",
+                         text_of("has ", bytes, " bytes, the manifest says ", file.bytes),
+                         kAnother});
     } catch (const CheckpointError& error) {
-      damages.push_back({error.file(), "", error.problem()});
+      damages.push_back({error.file(), "", error.problem(), kAnother});
     }
   }
   for (const auto& name : folder.names()) {
     if (looks_like_shard(name) && manifest.find_file(name) == nullptr) {
       damages.push_back({folder.path_of(name), "",
                          text_of("does not belong here: the manifest lists ",
-                                 manifest.world_size, " shards without it")});
+                                 manifest.world_size, " shards without it"),
+                         kAnother});
     }
   }
   return damages;
@@ -200,12 +191,12 @@ VerifyReport verify(const std::string& folder) {
     for (const auto& [file, placed, first, last, rest, found] : stretches) {
       report.num_files += found.num_files;
       report.num_bytes += found.num_bytes;
-      for (const Damage& damage : found.damages) {
-        if (told.insert(to_string(damage)).second) report.damages.push_back(damage);
+      for (const CheckpointError& damage : found.damages) {
+        if (told.insert(damage.what()).second) report.damages.push_back(damage);
       }
     }
   } catch (const CheckpointError& error) {
-    add(error, report);
+    report.damages.push_back(error);
   }
   return report;
 }

@@ -10,25 +10,12 @@
 
 namespace zero::checkpoint {
 
-// One thing that is wrong with a checkpoint.
-struct Damage {
-  std::string file;
-  std::string fqn;  // empty: no tensor's values, or not known
-  std::string problem;
-  std::string cure = "use another checkpoint";
-};
-
-// "FILE: FQN: problem"
-std::string to_string(const Damage& damage);
-
-Damage damage_of(const CheckpointError& error);
-
 // Compare the folder with the manifest: the step of its name, if it is a step's, every
 // file there with its size, no shard besides. Reads no file.
-std::vector<Damage> check_files(const Folder& folder, const Manifest& manifest);
+std::vector<CheckpointError> check_files(const Folder& folder, const Manifest& manifest);
 
 struct VerifyReport {
-  std::vector<Damage> damages;
+  std::vector<CheckpointError> damages;  // without FQN: no tensor's values, or not known
   int64_t num_files = 0;
   int64_t num_bytes = 0;  // that were read and had the right hash
 

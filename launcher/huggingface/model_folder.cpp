@@ -126,8 +126,6 @@ bool is_of_a_hub(const std::string& path) {
          path[0] != '/' && !path.ends_with('/') && !fs::exists(path, error);
 }
 
-using nlohmann::json;
-
 // The run's own model, of its newest checkpoint that tells it.
 std::optional<ModelFolder> model_of_run(const Settings& settings,
                                         const ModelFamilies& models) {
@@ -210,10 +208,7 @@ ModelFolder judge_config(const json& source, const std::string& path,
   require_known(family, source, where);
   ModelFolder folder{path, family.name, {}, source};
   folder.config = complete_config(family, source);
-  ModelShape shape;
-  shape.config = folder.config;
-  shape.keys = family.keys;
-  family.check(shape);
+  family.check({.config = folder.config, .keys = family.keys});
   folder.notes = notes_on(family, source);
   return folder;
 }

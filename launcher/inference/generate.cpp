@@ -34,18 +34,6 @@ std::vector<int64_t> parse_numbers(const std::string& prompt) {
   return tokens;
 }
 
-// Of UTF-8, with bytes still to come.
-bool may_begin_character(const std::string& bytes) {
-  const auto first = static_cast<unsigned char>(bytes[0]);
-  const size_t whole = first < 0xc2 || first > 0xf4 ? 0
-                       : first < 0xe0               ? 2
-                       : first < 0xf0               ? 3
-                                                    : 4;
-  return bytes.size() < whole &&
-         std::all_of(bytes.begin() + 1, bytes.end(),
-                     [](char byte) { return (byte & 0xc0) == 0x80; });
-}
-
 }  // namespace
 
 int64_t choose_token(std::span<const float> logits, double temperature, double uniform) {
@@ -116,19 +104,12 @@ std::string TokenWriter::finish() { return printable(std::exchange(waiting_, "")
 std::string TokenWriter::whole_characters() {
   std::string shown;
   while (!waiting_.empty()) {
-    const size_t bytes = first_character(waiting_).bytes;
-    if (bytes == 0 && may_begin_character(waiting_)) break;
-    shown += printable(waiting_.substr(0, std::max<size_t>(bytes, 1)));
-    waiting_.erase(0, std::max<size_t>(bytes, 1));
+    const Character next = first_character(waiting_);
+    if (next.is_cut) break;
+    shown += printable(waiting_.substr(0, std::max<size_t>(next.bytes, 1)));
+    waiting_.erase(0, std::max<size_t>(next.bytes, 1));
   }
   return shown;
-}
-
-std::string show_tokens(std::span<const int64_t> tokens, bool is_text) {
-  TokenWriter writer(is_text);
-  std::string text;
-  for (const int64_t token : tokens) text += writer.add(token);
-  return text + writer.finish();
 }
 
 std::optional<GeneratedText> sample_text(const NextLogits& next_logits,

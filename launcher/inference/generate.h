@@ -42,10 +42,9 @@ int64_t choose_token(std::span<const float> logits, double temperature, double u
 // between them. Throws Error(kUsage) for a prompt without tokens or with some that the
 // vocabulary lacks.
 std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text, int64_t vocab);
-// Text ends at the first end-of-text token; what is not printable is shown as \xNN.
-std::string show_tokens(std::span<const int64_t> tokens, bool is_text);
 
-// The same piece by piece, as tokens come: characters of several bytes come whole.
+// Write tokens so, piece by piece, as they come: characters of several bytes come whole.
+// Text ends at the first end-of-text token; what is not printable is shown as \xNN.
 class TokenWriter {
  public:
   explicit TokenWriter(bool is_text) : is_text_(is_text) {}

@@ -38,9 +38,9 @@ int64_t bytes_in(const checkpoint::Folder& folder) {
 
 json to_json(const std::string& folder, const VerifyReport& report) {
   json damages = json::array();
-  for (const checkpoint::Damage& damage : report.damages) {
+  for (const checkpoint::CheckpointError& damage : report.damages) {
     damages.push_back(
-        {{"file", damage.file}, {"fqn", damage.fqn}, {"problem", damage.problem}});
+        {{"file", damage.file()}, {"fqn", damage.fqn()}, {"problem", damage.problem()}});
   }
   return {{"folder", folder},
           {"sound", report.is_sound()},
@@ -75,7 +75,7 @@ VerifyReport verify_folder(const std::string& folder) {
     stretch.expect(bytes_in(checkpoint::Folder(folder)));
     return checkpoint::verify(folder);
   } catch (const checkpoint::CheckpointError& error) {
-    return {.damages = {checkpoint::damage_of(error)}};
+    return {.damages = {error}};
   }
 }
 
@@ -84,8 +84,8 @@ std::string to_text(const VerifyReport& report) {
     return fmt::format("sound: {} in {} files", short_bytes(report.num_bytes),
                        report.num_files);
   std::string text = fmt::format("{} damage(s)", report.damages.size());
-  for (const checkpoint::Damage& damage : report.damages)
-    text += "\n  - " + printable(to_string(damage));
+  for (const checkpoint::CheckpointError& damage : report.damages)
+    text += "\n  - " + printable(damage.without_cure());
   return text;
 }
 

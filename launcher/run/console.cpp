@@ -98,7 +98,7 @@ void set_status(const std::string& line) {
 std::string printable(const std::string& bytes) {
   std::string safe;
   for (std::string_view rest = bytes; !rest.empty();) {
-    const auto [bytes, is_control] = first_character(rest);
+    const auto [bytes, is_control, is_cut] = first_character(rest);
     const bool is_shown =
         bytes > 0 && (!is_control || rest[0] == '\n' || rest[0] == '\t');
     if (is_shown)

@@ -97,7 +97,7 @@ std::optional<Resumed> resume(Engine& engine, const SavedRun& now) {
       return load(engine, folder, now);
     } catch (const CheckpointError& error) {
       if (!plan.may_pass_over) throw;
-      plan.passed_over.push_back(to_string(checkpoint::damage_of(error)));
+      plan.passed_over.push_back(error.without_cure());
       if (engine.rank() == 0) tell("passed over: " + plan.passed_over.back());
     }
   }

@@ -77,7 +77,7 @@ Comparison verify_all(const Lab& lab) {
   for (const char* run : {kOne, "two", "four", "resumed"}) {
     for (const checkpoint::StepFolder& step : checkpoint::list_steps(lab.path(run))) {
       const checkpoint::VerifyReport report = checkpoint::verify(step.path);
-      if (!report.is_sound()) return {false, to_string(report.damages[0])};
+      if (!report.is_sound()) return {false, report.damages[0].without_cure()};
       num_bytes += report.num_bytes;
       ++num_folders;
     }

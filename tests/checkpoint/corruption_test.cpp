@@ -50,7 +50,7 @@ TEST_F(CorruptionTest, EveryByteOfTheManifestCounts) {
   for (int64_t at = 0; at < bytes; ++at) {
     const auto report = verify_with_flip(path, kManifestFile, at);
     ASSERT_EQ(report.damages.size(), 1u) << at;
-    ASSERT_EQ(report.damages[0].file, path + "/" + kManifestFile);
+    ASSERT_EQ(report.damages[0].file(), path + "/" + kManifestFile);
   }
   EXPECT_TRUE(verify(path).is_sound());
 }
@@ -64,7 +64,7 @@ TEST_F(CorruptionTest, EveryByteOfHdf5sMetadataCounts) {
       for (int64_t at = gap.begin; at < gap.begin + gap.bytes; at += stride) {
         const auto report = verify_with_flip(path, file.name, at);
         ASSERT_EQ(report.damages.size(), 1u) << file.name << " " << at;
-        ASSERT_EQ(report.damages[0].file, path + "/" + file.name);
+        ASSERT_EQ(report.damages[0].file(), path + "/" + file.name);
       }
     }
   }
@@ -84,8 +84,8 @@ TEST_F(CorruptionTest, EveryPageOfValuesCounts) {
            at += std::min<int64_t>(4096, piece.bytes - at)) {
         const auto report = verify_with_flip(path, piece.file, piece.offset + at);
         ASSERT_EQ(report.damages.size(), 1u);
-        ASSERT_EQ(report.damages[0].file, path + "/" + piece.file);
-        ASSERT_EQ(report.damages[0].fqn, tensor.fqn);
+        ASSERT_EQ(report.damages[0].file(), path + "/" + piece.file);
+        ASSERT_EQ(report.damages[0].fqn(), tensor.fqn);
         flip(path + "/" + piece.file, piece.offset + at);
         Reader reader(path);
         const auto error = error_of([&] { reader.read_all(tensor.kind, tensor.fqn); });
@@ -120,7 +120,7 @@ TEST_F(CorruptionTest, NoFileMayChangeItsSize) {
       EXPECT_NE(error.find(name), std::string::npos) << error;
       const auto report = verify(path);
       ASSERT_FALSE(report.is_sound()) << name << " " << bytes;
-      EXPECT_EQ(report.damages[0].file, file);
+      EXPECT_EQ(report.damages[0].file(), file);
       EXPECT_FALSE(flaw_of({100, path}).empty());
     }
     write_file(file, whole);

@@ -38,9 +38,9 @@ TEST_F(VerifyTest, AllDamageIsListed) {
   write_file(path + "/" + kVirtualFile, read_file(path + "/" + kVirtualFile) + "x");
   const auto report = verify(path);
   ASSERT_EQ(report.damages.size(), 3u);
-  EXPECT_EQ(report.damages[0].file, path + "/" + kVirtualFile);
-  EXPECT_EQ(report.damages[1].file, path + "/" + shard_file(1, 3));
-  EXPECT_EQ(report.damages[2].file, path + "/" + shard_file(2, 3));
+  EXPECT_EQ(report.damages[0].file(), path + "/" + kVirtualFile);
+  EXPECT_EQ(report.damages[1].file(), path + "/" + shard_file(1, 3));
+  EXPECT_EQ(report.damages[2].file(), path + "/" + shard_file(2, 3));
 }
 
 // Read by several threads, told in the order of the files' bytes.
@@ -63,15 +63,15 @@ TEST_F(VerifyTest, EveryChunkOfALargeTensorIsRead) {
   ASSERT_EQ(report.damages.size(), broken.size());
   const int64_t first = small.offset < large.offset;
   for (int64_t i = 0; i < kNumChunks; ++i) {
-    const Damage& damage = report.damages[first + i];
-    EXPECT_EQ(damage.fqn, "large");
+    const CheckpointError& damage = report.damages[first + i];
+    EXPECT_EQ(damage.fqn(), "large");
     const int64_t begin = large.offset + i * kChunkBytes;
-    EXPECT_NE(damage.problem.find("bytes " + std::to_string(begin) + " to "),
+    EXPECT_NE(damage.problem().find("bytes " + std::to_string(begin) + " to "),
               std::string::npos)
-        << damage.problem;
+        << damage.problem();
   }
-  EXPECT_EQ(report.damages[first ? 0 : kNumChunks].fqn, "small");
-  EXPECT_EQ(report.damages.back().fqn, "");  // the layout
+  EXPECT_EQ(report.damages[first ? 0 : kNumChunks].fqn(), "small");
+  EXPECT_EQ(report.damages.back().fqn(), "");  // the layout
 }
 
 TEST_F(VerifyTest, NoFolderIsAnError) {

@@ -12,7 +12,7 @@ namespace {
 std::string problem_of(const std::string& folder) {
   try {
     const VerifyReport report = verify(folder);
-    return report.is_sound() ? "" : to_string(report.damages.front());
+    return report.is_sound() ? "" : report.damages.front().without_cure();
   } catch (const CheckpointError& error) {
     return error.what();
   }

@@ -110,8 +110,14 @@ TEST(Generate, TokensAreToldOneByOne) {
 }
 
 TEST(Generate, TextEndsAtEndOfText) {
-  EXPECT_EQ(show_tokens(std::vector<int64_t>{'h', 'i', 256, 'x'}, true), "hi");
-  EXPECT_EQ(show_tokens(std::vector<int64_t>{5, 300}, false), "5 300");
+  const auto shown = [](const std::vector<int64_t>& tokens, bool is_text) {
+    TokenWriter writer(is_text);
+    std::string text;
+    for (const int64_t token : tokens) text += writer.add(token);
+    return text + writer.finish();
+  };
+  EXPECT_EQ(shown({'h', 'i', 256, 'x'}, true), "hi");
+  EXPECT_EQ(shown({5, 300}, false), "5 300");
 }
 
 }  // namespace
