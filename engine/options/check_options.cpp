@@ -2,134 +2,242 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
+#include "base/text.h"
 #include "engine/comm/choose_gpu.h"
 #include "zero/errors.h"
 
 namespace zero {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& cure) {
-  throw Error(ExitCode::kUsage, what, "engine options", cure);
+using OptionProblems = std::vector<OptionProblem>;
+
+void refuse_if(bool is_wrong, OptionProblems& found, std::vector<std::string> options,
+               std::string what, std::string allowed = "") {
+  if (is_wrong)
+    found.push_back({std::move(options), std::move(what), std::move(allowed)});
 }
 
-void check_optimizer(const Options& options, double lr_scale, double weight_decay,
-                     const std::string& where, const std::string& cure) {
+// One option, which has a range.
+template <class T>
+void require(bool holds, OptionProblems& found, const std::string& option, const T& value,
+             const std::string& allowed) {
+  refuse_if(!holds, found, {option}, text_of(option, " is ", value), allowed);
+}
+
+void check_schedule(const LrSchedule& s, OptionProblems& found) {
+  using Kind = LrSchedule::Kind;
+  constexpr const char* kNames[] = {"constant", "linear", "cosine", "wsd"};
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  refuse_if(!(s.lr >= 0 && s.lr <= kLargest), found, {"schedule.lr"},
+            text_of("lr is ", s.lr), text_of("a number from 0 to ", kLargest));
+  refuse_if(!(s.min_lr >= 0), found, {"schedule.min_lr"}, text_of("min_lr is ", s.min_lr),
+            "0 to lr");
+  refuse_if(s.min_lr > s.lr, found, {"schedule.lr", "schedule.min_lr"},
+            text_of("min_lr ", s.min_lr, " is above lr ", s.lr), "0 to lr");
+  refuse_if(s.warmup_steps < 0, found, {"schedule.warmup_steps"},
+            text_of("warmup_steps is ", s.warmup_steps), "0 or more");
+  refuse_if(s.decay_steps > 0 && s.kind != Kind::kWsd, found,
+            {"schedule.decay_steps", "schedule.kind"},
+            text_of("decay_steps belongs to schedule wsd, not to ",
+                    kNames[static_cast<int>(s.kind)]));
+  if (s.kind == Kind::kConstant) return;
+  refuse_if(s.total_steps <= 0, found, {"schedule.total_steps"},
+            text_of("total_steps is ", s.total_steps),
+            "1 or more, as this schedule ends");
+  const int64_t most = s.total_steps - s.warmup_steps;
+  refuse_if(most < 0, found,
+            {"schedule.warmup_steps", "schedule.total_steps", "schedule.kind"},
+            text_of("warmup_steps ", s.warmup_steps, " is above steps ", s.total_steps),
+            "0 to steps");
+  refuse_if(
+      s.kind == Kind::kWsd && most >= 0 && s.decay_steps > most, found,
+      {"schedule.decay_steps", "schedule.warmup_steps", "schedule.total_steps",
+       "schedule.kind"},
+      text_of("decay_steps ", s.decay_steps, " is above steps - warmup_steps = ", most));
+}
+
+// `whose` begins what is wrong.
+void check_update(OptimizerOptions optimizer, double lr, double weight_decay,
+                  const std::string& whose, OptionProblems& found) {
+  optimizer.weight_decay = weight_decay;
   try {
-    OptimizerOptions optimizer = options.optimizer;
-    optimizer.weight_decay = weight_decay;
-    check(optimizer, options.schedule.lr * lr_scale);
+    check(optimizer, lr);
   } catch (const std::invalid_argument& error) {
-    throw Error(ExitCode::kUsage, error.what(), where, cure);
+    found.push_back({{"optimizer"}, whose + error.what(), ""});
   }
-  if (!(options.schedule.lr * lr_scale * weight_decay < 1e30)) {
-    throw Error(ExitCode::kUsage,
-                "learning rate times weight decay is beyond what a float holds", where,
-                cure);
-  }
+  refuse_if(!(lr * weight_decay < 1e30), found, {"schedule.lr", "optimizer.weight_decay"},
+            whose + "learning rate times weight decay is beyond what a float holds");
 }
 
-void check_type(const std::string& name, DType type, std::initializer_list<DType> known) {
-  if (std::ranges::count(known, type) > 0) return;
+void check_updates(const Options& options, OptionProblems& found) {
+  const double lr = options.schedule.lr, decay = options.optimizer.weight_decay;
+  check_update(options.optimizer, lr, decay, "", found);
+  for (const ParamGroup& group : options.groups)
+    check_update(options.optimizer, lr * group.lr_scale,
+                 group.weight_decay.value_or(decay),
+                 "parameter group '" + group.pattern + "': ", found);
+}
+
+void check_type(const std::string& name, DType type, std::initializer_list<DType> known,
+                OptionProblems& found) {
   std::string names;
   for (const DType each : known)
     names += (names.empty() ? "" : " or ") + std::string(name_of(each));
-  refuse(name + " is " + name_of(type), names);
+  require(std::ranges::count(known, type) > 0, found, name, name_of(type), names);
 }
 
-void check_types(const Options& options) {
-  check_type("dtype", options.dtype, {DType::kFp32, DType::kBf16, DType::kFp16});
-  check_type("reduce_dtype", options.reduce_dtype, {DType::kFp32, DType::kBf16});
-  check_type("grad_dtype", options.grad_dtype, {DType::kFp32, DType::kBf16});
-  check_type("state_dtype", options.state_dtype, {DType::kFp32, DType::kBf16});
-  check(options.loss_scale);
-  if (options.dtype != DType::kFp16 && options.loss_scale != LossScaleOptions{})
-    refuse("a loss scale with dtype " + std::string(name_of(options.dtype)),
-           "dtype fp16: gradients of other types do not need one");
+void check_types(const Options& options, OptionProblems& found) {
+  check_type("dtype", options.dtype, {DType::kFp32, DType::kBf16, DType::kFp16}, found);
+  check_type("reduce_dtype", options.reduce_dtype, {DType::kFp32, DType::kBf16}, found);
+  check_type("grad_dtype", options.grad_dtype, {DType::kFp32, DType::kBf16}, found);
+  check_type("state_dtype", options.state_dtype, {DType::kFp32, DType::kBf16}, found);
 }
 
-void check_storage(const Options& options) {
-  if (options.master == MasterStorage::kSplit && options.dtype != DType::kBf16)
-    refuse("a split master with dtype " + std::string(name_of(options.dtype)),
-           "dtype bf16: the high half of a split master is the bf16 that units compute "
-           "with");
+void check_loss_scale(const Options& options, OptionProblems& found) {
+  const LossScaleOptions& scale = options.loss_scale;
+  const auto check = [&](int64_t LossScaleOptions::*member, const std::string& name) {
+    const int64_t value = scale.*member;
+    const bool is_scale = member != &LossScaleOptions::window;
+    refuse_if(options.dtype != DType::kFp16 && value != LossScaleOptions().*member, found,
+              {"loss_scale." + name, "dtype"},
+              text_of("loss_scale_", name, " belongs to dtype fp16, not to ",
+                      name_of(options.dtype)));
+    const auto near = std::bit_floor(
+        static_cast<uint64_t>(std::clamp<int64_t>(value, 1, kLargestLossScale)));
+    refuse_if(
+        is_scale ? !is_loss_scale(value) : value < 1, found, {"loss_scale." + name},
+        text_of("loss_scale_", name, " is ", value),
+        is_scale
+            ? text_of("powers of two, as others would round gradients; nearest: ", near)
+            : "1 step or more");
+  };
+  check(&LossScaleOptions::init, "init");
+  check(&LossScaleOptions::window, "window");
+  check(&LossScaleOptions::min, "min");
+  refuse_if(
+      scale.min > scale.init, found, {"loss_scale.min", "loss_scale.init"},
+      text_of("loss_scale_min ", scale.min, " is above loss_scale_init ", scale.init));
+}
+
+void check_storage(const Options& options, OptionProblems& found) {
+  refuse_if(options.master == MasterStorage::kSplit && options.dtype != DType::kBf16,
+            found, {"master", "dtype"},
+            text_of("master split belongs to dtype bf16, which is its high half, not to ",
+                    name_of(options.dtype)));
   if (options.state_dtype == DType::kFp32) return;
   const OptimizerOptions& optimizer = options.optimizer;
-  if (optimizer.kind == Optimizer::kAdagrad)
-    refuse("state_dtype bf16 for adagrad", "fp32: in bf16 its sum would stop growing");
-  const double kept = optimizer.kind == Optimizer::kSgd
-                          ? optimizer.momentum
-                          : std::max(optimizer.beta1, optimizer.beta2);
-  if (kept > kLargestBf16Beta) {
-    refuse(
-        "state_dtype bf16 with " +
-            std::string(optimizer.kind == Optimizer::kSgd ? "momentum " : "a beta of ") +
-            std::to_string(kept),
-        "0.99 or less: in bf16 such a mean cannot fall; or state_dtype fp32");
-  }
+  const bool is_sgd = optimizer.kind == Optimizer::kSgd,
+             is_adagrad = optimizer.kind == Optimizer::kAdagrad;
+  refuse_if(is_adagrad, found, {"state_dtype", "optimizer.kind"},
+            "state_dtype bf16 for adagrad", "fp32: in bf16 its sum would stop growing");
+  const double kept =
+      is_sgd ? optimizer.momentum : std::max(optimizer.beta1, optimizer.beta2);
+  refuse_if(
+      !is_adagrad && kept > kLargestBf16Beta, found,
+      {"state_dtype", is_sgd ? "optimizer.momentum" : "optimizer.betas"},
+      text_of("state_dtype bf16 with ", is_sgd ? "momentum " : "betas of up to ", kept),
+      "0.99 or less: in bf16 such a mean cannot fall; or state_dtype fp32");
 }
 
-void check_offload(const Options& options, int world_size, UnitMemory where) {
+void check_offload(const Options& options, int world_size, UnitMemory where,
+                   OptionProblems& found) {
   const double fraction = options.device_state_fraction;
-  if (!(fraction >= 0 && fraction <= 1))
-    refuse("device_state_fraction is " + std::to_string(fraction), "from 0 to 1");
-  const bool has_state = options.offload == Offload::kNone || fraction > 0;
-  if (options.offload == Offload::kAll && !has_state) return;
-  const std::string asked = options.offload == Offload::kNone ? "offload none"
-                            : options.offload == Offload::kOptimizer
-                                ? "offload optimizer"
-                                : "a device_state_fraction";
-  if (where == UnitMemory::kHost) {
-    refuse(asked + " on the CPU, whose memory is the host's already",
-           "leave it out (--offload auto), or use a GPU (--device cuda)");
-  }
-  if (!may_keep_shards(where, world_size)) {
-    refuse(asked + " where ranks exchange weights through the host's memory",
-           "--offload all, or a GPU for each rank and NCCL");
-  }
-  if (has_state && options.optimizer.kind != Optimizer::kAdamW && !options.inference) {
-    refuse(asked + " with " + name_of(options.optimizer.kind) +
-               ": a GPU updates with adamw alone",
-           "--offload optimizer keeps its state in the host's memory");
-  }
+  const bool is_none = options.offload == Offload::kNone;
+  const bool is_place = options.offload != Offload::kAll, is_share = fraction > 0;
+  const std::string place = is_none ? "offload none" : "offload optimizer";
+  const bool is_host = where == UnitMemory::kHost;
+  refuse_if(is_host && is_place, found, {"offload", "device"},
+            place + " is for a GPU, device is cpu: all is in the host's memory there");
+  refuse_if(is_host && is_share, found, {"device_state_fraction", "device"},
+            "device_state_fraction is for a GPU, device is cpu");
+  refuse_if(!is_host && !may_keep_shards(where, world_size) && (is_place || is_share),
+            found, {"offload", "device_state_fraction", "share_gpu"},
+            (is_place ? place : "a device_state_fraction") +
+                " where ranks exchange weights through the host's memory",
+            "offload all, or a GPU for each rank and NCCL");
+  if (options.inference || gpus_update_with(options.optimizer.kind)) return;
+  const std::string optimizer = name_of(options.optimizer.kind);
+  refuse_if(
+      is_share, found, {"device_state_fraction", "optimizer.kind"},
+      "device_state_fraction belongs to adamw: GPUs update with that alone, not with " +
+          optimizer);
+  refuse_if(is_none, found, {"offload", "optimizer.kind"},
+            "offload none belongs to adamw: GPUs update with that alone; optimizer keeps "
+            "the state of " +
+                optimizer + " in the host's memory");
 }
 
-void check_pinning(const Options& options, UnitMemory where) {
-  if (options.pin == Pin::kTransfers && where == UnitMemory::kHost)
-    refuse("pin transfers on the CPU, for which nothing is pinned",
-           "leave it out (--pin all), or use a GPU (--device cuda)");
-}
-
-void check_activations(const Options& options, bool has_own_memory) {
-  if (options.recompute.every < 0)
-    refuse("recompute.every is " + std::to_string(options.recompute.every),
-           "1 (each unit), 2 (every second one), ..., or 0 (none)");
-  if (options.offload_min_bytes < 0)
-    refuse("offload_min_bytes is " + std::to_string(options.offload_min_bytes),
-           "0 or more");
+void check_activations(const Options& options, bool is_host, OptionProblems& found) {
   if (!options.offload_activations || options.inference) return;
-  if (!has_own_memory) {
-    refuse("offload_activations on the CPU, whose memory is the host's already",
-           "leave it out (--no-offload-activations), or use a GPU (--device cuda)");
-  }
-  if (options.recompute == Recompute::kNone) {
-    refuse(
-        "offload_activations with recompute none: only what recomputed units start "
-        "from goes to the host",
-        "--recompute unit or every:K; or --no-offload-activations");
-  }
+  refuse_if(is_host, found, {"offload_activations", "device"},
+            "offload_activations is for a GPU, device is cpu: inputs of units are in the "
+            "host's memory already");
+  refuse_if(options.recompute == Recompute::kNone, found,
+            {"offload_activations", "recompute.every"},
+            "offload_activations belongs to recompute unit or every:K, not to none: "
+            "inputs are kept for recomputation alone");
 }
 
-void check_functions(const Options& options) {
+void check_threads(const Options& options, OptionProblems& found) {
+  const int threads = options.adam_threads;
+  require(threads >= 0 && threads <= 4096, found, "adam_threads", threads,
+          "0 (every core) to 4096");
+}
+
+void check_functions(const Options& options, OptionProblems& found) {
   const bool has_functions = options.param_init || !options.init_types.empty();
   const bool holds_values =
       options.source == Source::kRank0 || options.source == Source::kEveryRank;
-  if (has_functions && holds_values)
-    refuse("init functions with a source that holds the model's values already",
-           "leave param_init and init_types out; or Source::kInit, with a model that was "
-           "built under zero::DeferredInit");
+  refuse_if(has_functions && holds_values, found, {"param_init", "init_types", "source"},
+            "init functions with a source that holds the model's values already",
+            "leave param_init and init_types out; or Source::kInit, with a model that "
+            "was built under zero::DeferredInit");
+}
+
+void check_numbers(const Options& options, OptionProblems& found) {
+  const double fraction = options.device_state_fraction,
+               targets = options.nominal_targets;
+  const int64_t every = options.recompute.every, passes = options.micro_batches_per_rank;
+  require(fraction >= 0 && fraction <= 1, found, "device_state_fraction", fraction,
+          "from 0 to 1");
+  require(every >= 0, found, "recompute.every", every,
+          "1 (each unit), 2 (every second one), ..., or 0 (none)");
+  require(options.offload_min_bytes >= 0, found, "offload_min_bytes",
+          options.offload_min_bytes, "0 or more");
+  require(options.clip >= 0, found, "clip", options.clip,
+          "a number >= 0; 0 does not clip");
+  require(options.device_memory >= 0, found, "device_memory", options.device_memory,
+          "bytes of a GPU; 0: what it has");
+  require(options.prefetch >= 0, found, "prefetch", options.prefetch, "0 or more units");
+  require(targets > 1e-30 && targets < 1e30, found, "nominal_targets", targets,
+          "a positive number, such as micro-batch times sequence length");
+  require(passes >= 1, found, "micro_batches_per_rank", passes, "1 or more");
+}
+
+void check_sums(const Options& options, int world_size, OptionProblems& found) {
+  const bool is_unit_major = options.accumulate == Accumulate::kUnit;
+  refuse_if(is_unit_major && options.micro_batch < 1, found,
+            {"accumulate", "micro_batch"}, "accumulate unit without micro_batch",
+            "the rows of a kernel pass, 1 or more");
+  if (!options.deterministic) return;
+  refuse_if(is_unit_major, found, {"deterministic", "accumulate"},
+            "deterministic mode with accumulate unit",
+            "accumulate model: units add up their micro-batches in another order than "
+            "ranks share them out");
+  // Sums over ranks are a tree of pairs, and only then is it a part of one rank's tree.
+  refuse_if(
+      !std::has_single_bit(static_cast<unsigned>(world_size)), found,
+      {"deterministic", "world_size"},
+      text_of("deterministic works on 1, 2, 4, 8, ... ranks, there are ", world_size));
+}
+
+void throw_first(const OptionProblems& problems) {
+  if (problems.empty()) return;
+  throw Error(ExitCode::kUsage, problems[0].what, "engine options", problems[0].allowed);
 }
 
 void add_schedule(Lines& lines, const LrSchedule& schedule) {
@@ -199,57 +307,37 @@ void add_memory(Lines& lines, const Options& options) {
 
 }  // namespace
 
+bool gpus_update_with(Optimizer optimizer) { return optimizer == Optimizer::kAdamW; }
+
+std::vector<OptionProblem> problems_of(const Options& options, int world_size,
+                                       UnitMemory where) {
+  const bool is_host = where == UnitMemory::kHost;
+  OptionProblems found;
+  check_schedule(options.schedule, found);
+  check_functions(options, found);
+  check_threads(options, found);
+  check_updates(options, found);
+  check_types(options, found);
+  check_loss_scale(options, found);
+  check_storage(options, found);
+  check_numbers(options, found);
+  check_offload(options, world_size, where, found);
+  refuse_if(is_host && options.pin == Pin::kTransfers, found, {"pin", "device"},
+            "pin transfers is for a GPU, device is cpu: nothing is pinned there");
+  check_activations(options, is_host, found);
+  check_sums(options, world_size, found);
+  return found;
+}
+
 void check(const Options& options, int world_size, UnitMemory where) {
-  check(options.schedule);
-  check_functions(options);
-  checked_threads(options);
-  check_optimizer(options, 1, options.optimizer.weight_decay, "engine options",
-                  "see --lr, --betas, --eps, --weight-decay, --momentum");
-  for (const ParamGroup& group : options.groups) {
-    check_optimizer(options, group.lr_scale,
-                    group.weight_decay.value_or(options.optimizer.weight_decay),
-                    "parameter group '" + group.pattern + "'",
-                    "lr_scale and weight_decay are numbers >= 0");
-  }
-  check_types(options);
-  check_storage(options);
-  check_offload(options, world_size, where);
-  check_pinning(options, where);
-  check_activations(options, where != UnitMemory::kHost);
-  if (!(options.clip >= 0))
-    refuse("clip is " + std::to_string(options.clip), "a number >= 0; 0 does not clip");
-  if (options.device_memory < 0)
-    refuse("device_memory is " + std::to_string(options.device_memory),
-           "bytes of a GPU; 0: what it has");
-  if (options.prefetch < 0)
-    refuse("prefetch is " + std::to_string(options.prefetch), "0 or more units");
-  if (!(options.nominal_targets > 1e-30 && options.nominal_targets < 1e30))
-    refuse("nominal_targets is " + std::to_string(options.nominal_targets),
-           "a positive number, such as micro-batch times sequence length");
-  if (options.accumulate == Accumulate::kUnit) {
-    if (options.micro_batch < 1)
-      refuse("accumulate unit without micro_batch",
-             "the rows of a kernel pass, 1 or more");
-    if (options.deterministic) {
-      refuse("deterministic mode with accumulate unit",
-             "accumulate model: units add up their micro-batches in "
-             "another order than ranks share them out");
-    }
-  }
-  if (options.micro_batches_per_rank < 1)
-    refuse("micro_batches_per_rank is below 1", "1 or more");
-  if (options.deterministic && !std::has_single_bit(static_cast<unsigned>(world_size))) {
-    refuse("deterministic mode on " + std::to_string(world_size) + " ranks",
-           "1, 2, 4, 8 ... ranks: sums over ranks are a tree of pairs, and only then is "
-           "it a part of one rank's tree");
-  }
+  throw_first(problems_of(options, world_size, where));
 }
 
 int checked_threads(const Options& options) {
-  const int threads = options.adam_threads;
-  if (threads < 0 || threads > 4096)
-    refuse("adam_threads is " + std::to_string(threads), "0 (every core) to 4096");
-  return threads;
+  OptionProblems found;
+  check_threads(options, found);
+  throw_first(found);
+  return options.adam_threads;
 }
 
 Lines shared_lines(const Options& options) {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "engine/comm/agreement.h"
 #include "engine/plan/memory_plan.h"
 #include "zero/options.h"
@@ -10,9 +13,24 @@ namespace zero {
 struct ScannedModel;
 struct UnitPlan;
 
-// Throw Error(kUsage) that names the option and the cure, unless every value is one that
-// an engine on `world_size` ranks can work with that compute there.
+// One thing that an engine cannot work with.
+struct OptionProblem {
+  std::vector<std::string> options;  // between which it is, as "schedule.lr" is named in
+                                     // Options; "world_size" is the number of ranks
+  std::string what;                  // "min_lr 2 is above lr 1"
+  std::string allowed;               // "0 to lr"; empty: `what` tells it
+};
+
+// Everything that keeps an engine on `world_size` ranks from working with these options
+// where they compute.
+std::vector<OptionProblem> problems_of(const Options& options, int world_size,
+                                       UnitMemory where);
+
+// Throw the first of them as Error(kUsage).
 void check(const Options& options, int world_size, UnitMemory where);
+
+// Do GPUs update with it? The states of others stay in the host's memory.
+bool gpus_update_with(Optimizer optimizer);
 
 // Options::adam_threads, checked alone: an engine needs its threads before its ranks have
 // compared their options.

@@ -2,19 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
-#include <string>
-
-#include "base/text.h"
-#include "zero/errors.h"
 
 namespace zero {
 namespace {
-
-void require(bool holds, const std::string& problem, const std::string& cure) {
-  if (!holds) reject(problem, "learning-rate schedule", cure);
-}
 
 int64_t decay_begin(const LrSchedule& s) {
   if (s.kind != LrSchedule::Kind::kWsd) return s.warmup_steps;
@@ -32,24 +23,6 @@ double progress(const LrSchedule& s, int64_t step) {
 }
 
 }  // namespace
-
-void check(const LrSchedule& s) {
-  constexpr float kLargest = std::numeric_limits<float>::max();
-  require(s.lr >= 0 && s.lr <= kLargest, text_of("lr is ", s.lr),
-          "--lr: a number from 0 to " + text_of(kLargest));
-  require(s.min_lr >= 0 && s.min_lr <= s.lr,
-          text_of("min_lr is ", s.min_lr, ", lr is ", s.lr),
-          "--min-lr: a number from 0 to lr");
-  require(s.warmup_steps >= 0, text_of("warmup_steps is ", s.warmup_steps),
-          "--warmup-steps: 0 or more");
-  if (s.kind == LrSchedule::Kind::kConstant) return;
-  require(s.total_steps > 0, text_of("total_steps is ", s.total_steps),
-          "this schedule needs the total number of steps");
-  require(s.warmup_steps <= s.total_steps,
-          text_of("warmup_steps is ", s.warmup_steps, ", the run has ", s.total_steps,
-                  " steps"),
-          "--warmup-steps: at most --steps");
-}
 
 double learning_rate(const LrSchedule& s, int64_t step) {
   if (step < s.warmup_steps) {

@@ -1,4 +1,5 @@
 #include "engine/comm/choose_gpu.h"
+#include "engine/options/check_options.h"
 #include "launcher/data/batches.h"
 #include "launcher/plan/run_plan.h"
 #include "launcher/run/runner.h"
@@ -55,9 +56,10 @@ RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& mo
     throw Error(ExitCode::kUsage, "no machine holds a model of over 10^15 parameters", "",
                 "smaller --layers, --dim, --ffn-dim or --vocab");
   Wish told = wish;
-  const UnitMemory where = expected_unit_memory(options_of(wish, family), wish.num_ranks);
+  const Options asked = options_of(wish, family);
+  const UnitMemory where = expected_unit_memory(asked, wish.num_ranks);
   const bool may_stay = wish.gpu_room > 0 && may_keep_shards(where, wish.num_ranks);
-  const MayStay what{may_stay, may_stay && wish.settings.optimizer == "adamw"};
+  const MayStay what{may_stay, may_stay && gpus_update_with(asked.optimizer.kind)};
   told.settings = choose_offload(wish.settings, what, [&](const Settings& settings) {
     told.settings = settings;
     const RunPlan plan = plan_as_told(told, family, model);

@@ -1,13 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
+#include <iterator>
 
+#include "engine/options/check_options.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
+#include "launcher/settings/derived.h"
 #include "launcher/settings/names.h"
+#include "launcher/settings/setting_table.h"
 #include "launcher/settings/values.h"
-#include "zero/loss_scale.h"
 
 namespace zero::launcher {
 namespace {
@@ -59,30 +61,6 @@ void check_batch(const Settings& s, int num_ranks, Conflicts& found) {
                          neighbours(s.global_batch, pass))});
 }
 
-void check_ranks(const Settings& s, int num_ranks, Conflicts& found) {
-  check_batch(s, num_ranks, found);
-  add_if(s.deterministic && !std::has_single_bit(static_cast<unsigned>(num_ranks)), found,
-         {"deterministic", "ranks"},
-         fmt::format("deterministic works on 1, 2, 4, 8, ... ranks, there are {}",
-                     num_ranks));
-}
-
-void check_schedule(const Settings& s, Conflicts& found) {
-  const bool is_wsd = s.schedule == "wsd";
-  add_if(s.min_lr > s.lr, found, {"lr", "min_lr"},
-         fmt::format("min_lr {} is above lr {}; allowed: 0 to lr", s.min_lr, s.lr));
-  add_if(s.schedule != "constant" && s.warmup_steps > s.steps, found,
-         {"warmup_steps", "steps", "schedule"},
-         fmt::format("warmup_steps {} is above steps {}; allowed: 0 to steps",
-                     s.warmup_steps, s.steps));
-  add_if(s.decay_steps > 0 && !is_wsd, found, {"decay_steps", "schedule"},
-         "decay_steps belongs to schedule wsd, not to " + s.schedule);
-  add_if(is_wsd && s.warmup_steps <= s.steps && s.decay_steps > s.steps - s.warmup_steps,
-         found, {"decay_steps", "warmup_steps", "steps", "schedule"},
-         fmt::format("decay_steps {} is above steps - warmup_steps = {}", s.decay_steps,
-                     s.steps - s.warmup_steps));
-}
-
 // What was set for an optimizer that does not read it.
 void check_optimizer(const Settings& s, Conflicts& found) {
   const Settings defaults;
@@ -104,69 +82,33 @@ void check_device(const Settings& s, Conflicts& found) {
          "tf32 is for a GPU, and device is cpu: leave it out");
   add_if(s.tf32 && s.dtype != "fp32", found, {"tf32", "dtype"},
          "tf32 belongs to dtype fp32, not to " + s.dtype);
+  add_if(s.share_gpu && s.device == "cpu", found, {"share_gpu", "device"},
+         "share_gpu is for a GPU, device is cpu");
+  add_if(s.offload == "none" && parse_fraction(s.device_state_fraction) != 0.0, found,
+         {"device_state_fraction", "offload"},
+         "device_state_fraction belongs to offload optimizer, all or auto: with none the "
+         "GPU has all states");
   add_if(s.device_memory > 0 && s.device == "cpu", found, {"device_memory", "device"},
          "device_memory is a GPU's, device is cpu: host_memory limits what ranks take "
          "there");
 }
 
-void check_offload(const Settings& s, Conflicts& found) {
-  const bool names_a_place = s.offload == "none" || s.offload == "optimizer";
-  const bool has_fraction = parse_fraction(s.device_state_fraction) != 0.0;
-  add_if(names_a_place && s.device == "cpu", found, {"offload", "device"},
-         "offload " + s.offload +
-             " is for a GPU, device is cpu: all is in the host's memory there");
-  add_if(has_fraction && s.device == "cpu", found, {"device_state_fraction", "device"},
-         "device_state_fraction is for a GPU, device is cpu");
-  add_if(has_fraction && s.offload == "none", found, {"device_state_fraction", "offload"},
-         "device_state_fraction belongs to offload optimizer, all or auto: with none the "
-         "GPU has all states");
-  add_if(
-      has_fraction && s.optimizer != "adamw", found,
-      {"device_state_fraction", "optimizer"},
-      "device_state_fraction belongs to adamw: GPUs update with that alone, not with " +
-          s.optimizer);
-  add_if(s.offload == "none" && s.optimizer != "adamw", found, {"offload", "optimizer"},
-         "offload none belongs to adamw: GPUs update with that alone; optimizer keeps "
-         "the state of " +
-             s.optimizer + " in the host's memory");
-}
-
-void check_pinning(const Settings& s, Conflicts& found) {
-  add_if(s.pin == "transfers" && s.device == "cpu", found, {"pin", "device"},
-         "pin transfers is for a GPU, device is cpu: nothing is pinned there");
-}
-
-void check_activations(const Settings& s, Conflicts& found) {
-  add_if(s.offload_activations && s.device == "cpu", found,
-         {"offload_activations", "device"},
-         "offload_activations is for a GPU, device is cpu: inputs of units are in the "
-         "host's memory already");
-  add_if(s.offload_activations && s.recompute == "none", found,
-         {"offload_activations", "recompute"},
-         "offload_activations belongs to recompute unit or every:K, not to none: inputs "
-         "are kept for recomputation alone");
-}
-
-void check_loss_scale(const Settings& s, Conflicts& found) {
-  const Settings defaults;
-  const auto check = [&](int64_t Settings::*member, const std::string& key,
-                         bool is_scale) {
-    add_if(s.dtype != "fp16" && s.*member != defaults.*member, found, {key, "dtype"},
-           fmt::format("{} belongs to dtype fp16, not to {}", key, s.dtype));
-    add_if(is_scale && !is_loss_scale(s.*member), found, {key},
-           fmt::format("{} is {}; allowed: powers of two, as others would round "
-                       "gradients; nearest: {}",
-                       key, s.*member, std::bit_floor(static_cast<uint64_t>(s.*member))));
-  };
-  check(&Settings::loss_scale_init, "loss_scale_init", true);
-  check(&Settings::loss_scale_window, "loss_scale_window", false);
-  check(&Settings::loss_scale_min, "loss_scale_min", true);
-  add_if(s.loss_scale_min > s.loss_scale_init, found,
-         {"loss_scale_min", "loss_scale_init"},
-         fmt::format("loss_scale_min {} is above loss_scale_init {}", s.loss_scale_min,
-                     s.loss_scale_init));
-  add_if(s.dtype == "fp16" && s.master == "split", found, {"master", "dtype"},
-         "master split belongs to dtype bf16, which is its high half, not to fp16");
+// What the engine refuses, on GPUs where --device cpu does not say otherwise.
+Conflicts refused_by_engine(const Settings& s, int num_ranks) {
+  Options options = told_options(s);
+  if (s.device_state_fraction == "auto") options.device_state_fraction = 1;  // or less
+  const UnitMemory where = s.device == "cpu" ? UnitMemory::kHost : UnitMemory::kGpu;
+  Conflicts found;
+  for (const OptionProblem& problem : problems_of(options, num_ranks, where)) {
+    Conflict& conflict = found.emplace_back();
+    for (const std::string& option : problem.options) {
+      const auto setting = std::ranges::find(setting_table(), option, &Setting::option);
+      if (setting != setting_table().end()) conflict.keys.push_back(setting->key);
+    }
+    conflict.text = problem.what;
+    if (!problem.allowed.empty()) conflict.text += "; allowed: " + problem.allowed;
+  }
+  return found;
 }
 
 void check_delays(const Settings& s, Conflicts& found) {
@@ -268,8 +210,11 @@ void check_model(const Settings& s, const ModelFamilies& models, Conflicts& foun
 }  // namespace
 
 std::vector<Conflict> find_rank_conflicts(const Settings& s, int num_ranks) {
-  Conflicts found;
-  check_ranks(s, num_ranks, found);
+  Conflicts found = refused_by_engine(s, num_ranks);
+  std::erase_if(found, [](const Conflict& conflict) {
+    return std::ranges::count(conflict.keys, "ranks") == 0;
+  });
+  check_batch(s, num_ranks, found);
   return found;
 }
 
@@ -295,13 +240,10 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   if (!trains) return found;
   add_if(!s.hosts.empty() && s.ranks == 0, found, {"hosts", "ranks"},
          "hosts says where ranks start, and not how many; allowed: with --ranks N");
-  check_schedule(s, found);
+  Conflicts refused = refused_by_engine(s, std::max(1, context.num_ranks));
+  std::ranges::move(refused, std::back_inserter(found));
   check_optimizer(s, found);
   check_device(s, found);
-  check_offload(s, found);
-  check_pinning(s, found);
-  check_activations(s, found);
-  check_loss_scale(s, found);
   const Settings defaults;
   const auto needs_eval_data = [&](bool is_set, const std::string& key) {
     add_if(is_set && s.eval_data.empty(), found, {key, "eval_data"},
@@ -316,10 +258,8 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   needs_sample(s.sample_every > 0, "sample_every");
   needs_sample(s.sample_tokens != defaults.sample_tokens, "sample_tokens");
   needs_sample(s.sample_temperature != defaults.sample_temperature, "sample_temperature");
-  add_if(s.share_gpu && s.device == "cpu", found, {"share_gpu", "device"},
-         "share_gpu is for a GPU, device is cpu");
   check_overrides(s, found);
-  if (context.num_ranks > 0) check_ranks(s, context.num_ranks, found);
+  if (context.num_ranks > 0) check_batch(s, context.num_ranks, found);
   return found;
 }
 

@@ -8,6 +8,7 @@ Options told_options(const Settings& settings) {
   Options options;
   for (const Setting& setting : setting_table())
     if (setting.tell) setting.tell(settings, options);
+  if (options.accumulate == Accumulate::kUnit) options.micro_batch = settings.micro_batch;
   return options;
 }
 
@@ -18,7 +19,6 @@ Options engine_options(const Settings& settings, const BatchPlan& batch,
   options.init = family.init_rules(shape);
   options.nominal_targets = static_cast<double>(settings.micro_batch * shape.seq_len);
   options.micro_batches_per_rank = is_unit_major ? 1 : num_passes(batch);
-  options.micro_batch = is_unit_major ? settings.micro_batch : 0;
   return options;
 }
 

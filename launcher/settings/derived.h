@@ -9,7 +9,7 @@
 // What follows from settings and a model's shape: the engine's options.
 namespace zero::launcher {
 
-// What these settings tell the engine, each for itself.
+// What settings tell the engine, whatever the model and the ranks.
 Options told_options(const Settings& settings);
 
 // What the engine is told by these settings, for a model of that family and shape.

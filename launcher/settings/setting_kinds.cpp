@@ -31,6 +31,7 @@ Setting make(Named<T> named, Description about, Assign assign, Show show = {}) {
   setting.value = [=, member = named.member](const Settings& settings) -> nlohmann::json {
     return show(settings.*member);
   };
+  setting.option = named.option;
   if (named.tell)
     setting.tell = [named](const Settings& settings, Options& options) {
       named.tell(options, settings.*named.member);
@@ -192,9 +193,10 @@ Setting choice(Named<std::string> named, const Words& choices, std::string help)
 }
 
 Setting choice(Named<std::string> named, const Words& choices, std::string help,
-               std::function<void(Options&, size_t)> tell_number) {
+               std::string option, std::function<void(Options&, size_t)> tell) {
+  named.option = std::move(option);
   named.tell = [=](Options& options, const std::string& word) {
-    tell_number(options, std::ranges::find(choices, word) - choices.begin());
+    tell(options, std::ranges::find(choices, word) - choices.begin());
   };
   return choice(named, choices, help);
 }

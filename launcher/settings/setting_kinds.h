@@ -3,8 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "launcher/settings/setting_table.h"
@@ -13,17 +11,14 @@ namespace zero::launcher {
 
 using Words = std::vector<std::string>;
 
-// A member of Settings, its name and how the engine is told its value. Without the last
-// it is the launcher's own.
+// A member of Settings and its name; the option of the engine that has its value, and how
+// it gets there. Without the last the launcher tells it; without both it is its own.
 template <class T>
 struct Named {
-  using Tell = std::function<void(Options&, const T&)>;
-  Named(std::string key, T Settings::*member, std::type_identity_t<Tell> tell = {})
-      : key(std::move(key)), member(member), tell(std::move(tell)) {}
-
   std::string key;
   T Settings::*member;
-  Tell tell;
+  std::string option = {};
+  std::function<void(Options&, const T&)> tell = {};
 };
 
 // Settings of each kind of value, still without their group.
@@ -49,7 +44,7 @@ Setting text(Named<std::string> named, std::string placeholder, std::string help
 Setting choice(Named<std::string> named, const Words& choices, std::string help);
 // One whose words are an enumerator's, in their order; the engine is told its number.
 Setting choice(Named<std::string> named, const Words& choices, std::string help,
-               std::function<void(Options&, size_t)> tell_number);
+               std::string option, std::function<void(Options&, size_t)> tell);
 // "unit", "none" or "every:K".
 Setting recomputation(Named<std::string> named, std::string help);
 Setting fraction_or_auto(Named<std::string> named, std::string help);

@@ -10,8 +10,8 @@
 #include "zero/options.h"
 
 // The table itself: to add a setting, add a member to settings.h, a line here, and a row
-// in derived_test.cpp. Rules between settings that the engine has, too, are its own
-// (check_options.cpp).
+// in derived_test.cpp. Rules between settings are the engine's where it reads both
+// (check_options.cpp), else in config_checks.cpp.
 namespace zero::launcher {
 namespace {
 
@@ -27,9 +27,12 @@ using Group = std::vector<Setting>;
 #define KEY(name, ...) \
   { #name, &Settings::name __VA_OPT__(, ) __VA_ARGS__ }
 #define TO(place) \
-  [](Options& o, const auto& v) { o.place = static_cast<decltype(o.place)>(v); }
-#define AS(place, parse) \
-  [](Options& o, const auto& v) { o.place = parse(v).value_or(decltype(o.place)()); }
+  "" #place,      \
+      [](Options& o, const auto& v) { o.place = static_cast<decltype(o.place)>(v); }
+#define AS(place, parse)                              \
+  "" #place, [](Options& o, const auto& v) {          \
+    o.place = parse(v).value_or(decltype(o.place)()); \
+  }
 
 Group model() {
   return {
@@ -66,7 +69,7 @@ Group data() {
 Group batch() {
   return {
       integer(KEY(global_batch), 1, 1 << 30, "samples of a step, all ranks together"),
-      integer(KEY(micro_batch), 1, 1 << 24, "samples of one kernel pass"),
+      integer(KEY(micro_batch, "micro_batch"), 1, 1 << 24, "samples of one kernel pass"),
       choice(KEY(accumulate), {"model", "unit"},
              "model: a pass through the model per micro-batch; unit: weights gathered "
              "once per step",
@@ -91,7 +94,7 @@ Group optimizer() {
       integer(KEY(decay_steps, TO(schedule.decay_steps)), 0, kMany,
               "last steps of wsd; 0: a fifth of all"),
       two_fractions(
-          KEY(betas,
+          KEY(betas, "optimizer.betas",
               [](Options& o, const auto& betas) {
                 o.optimizer.beta1 = betas[0];
                 o.optimizer.beta2 = betas[1];
@@ -108,7 +111,7 @@ Group optimizer() {
              "matrices: parameters with two or more dimensions", TO(weight_decay_on)),
       number(KEY(clip, TO(clip)), kInfinite,
              "largest norm of the gradient; 0: no clipping"),
-      list(KEY(freeze,
+      list(KEY(freeze, "groups",
                [](Options& o, const auto& globs) {
                  for (const std::string& glob : globs)
                    o.groups.push_back({.pattern = glob, .frozen = true});
@@ -119,7 +122,7 @@ Group optimizer() {
 
 Group run() {
   return {
-      integer(KEY(ranks), 0, 99999,
+      integer(KEY(ranks, "world_size"), 0, 99999,
               "start so many, under an mpirun of its own; 0: this process, or those that "
               "mpirun or srun has started"),
       text(KEY(hosts), "FILE", "with ranks: the hosts, one a line"),
@@ -203,7 +206,8 @@ Group sharding() {
              "what stays in host memory where a GPU computes: nothing; masters and the "
              "optimizer's state; all, weights too; auto: what is fastest of those that "
              "fit. No number changes",
-             [](Options& o, int word) {
+             "offload",
+             [](Options& o, size_t word) {
                constexpr Offload kMeant[] = {Offload::kAll, Offload::kNone,
                                              Offload::kOptimizer, Offload::kAll};
                o.offload = kMeant[word];

@@ -55,6 +55,7 @@ struct Setting {
   // Store the value of one word, or of a list's words; false: not allowed.
   std::function<bool(Settings&, const std::vector<std::string>&)> assign = {};
   std::function<nlohmann::json(const Settings&)> value = {};
+  std::string option = {};  // that has the value in the engine, as "schedule.lr"
   // Tell the engine. Empty: what the launcher uses itself, or tells with others' help.
   std::function<void(const Settings&, Options&)> tell = {};
 };

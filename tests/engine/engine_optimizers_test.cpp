@@ -283,12 +283,12 @@ TEST_F(StorageTest, WhatBf16CannotHoldIsRefused) {
   };
   Options split = small_options(work);
   split.master = MasterStorage::kSplit;
-  expect_refused(split, "a split master with dtype fp32");
+  expect_refused(split, "master split belongs to dtype bf16");
   Options options = with(adagrad());
   options.state_dtype = DType::kBf16;
   expect_refused(options, "state_dtype bf16 for adagrad");
   options.optimizer = {.beta2 = 0.999};
-  expect_refused(options, "a beta of 0.999");
+  expect_refused(options, "betas of up to 0.999");
   options.optimizer = {.kind = Optimizer::kSgd, .momentum = 0.995};
   expect_refused(options, "momentum 0.995");
   options.optimizer = {};

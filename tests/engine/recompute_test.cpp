@@ -150,7 +150,7 @@ TEST(Recomputation, TheHostsInputsAreInItsMemoryAlready) {
   options.device = DeviceChoice::kCpu;
   options.offload_activations = true;
   auto model = std::make_shared<LeavesImpl>();
-  const auto refused = HasSubstr("offload_activations on the CPU");
+  const auto refused = HasSubstr("offload_activations is for a GPU");
   EXPECT_THAT(error_of([&] { plan(*model, options, 1); }), refused);
   EXPECT_THAT(error_of([&] { Engine(model, options); }), refused);
   options.inference = true;  // nothing is kept where no backward comes

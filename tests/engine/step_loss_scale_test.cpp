@@ -3,14 +3,12 @@
 
 #include <vector>
 
-#include "zero/errors.h"
 #include "zero/loss_scale.h"
 
 namespace zero::step_loss_scale_test {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 // The scale of each step, the one after the last included.
 std::vector<int64_t> scales(const LossScaleOptions& options,
@@ -52,29 +50,6 @@ TEST(LossScale, GrowsNoFurtherThanTheLargest) {
 TEST(LossScale, WhatAnotherRunKeptGoesOn) {
   EXPECT_EQ(next({64, 1999}, false, {.window = 10}), (LossScaleState{128, 0}));
   EXPECT_EQ(next({2, 5}, true, {.init = 8, .min = 4}), (LossScaleState{4, 0}));
-}
-
-TEST(LossScale, WhatWouldRoundOrNeverMoveIsRefusedByName) {
-  const auto refused = [](const LossScaleOptions& options, const std::string& text) {
-    try {
-      check(options);
-      ADD_FAILURE() << text;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kUsage);
-      EXPECT_THAT(error.what(), HasSubstr(text));
-    }
-  };
-  refused({.init = 3}, "loss_scale_init is 3");
-  refused({.init = 0}, "loss_scale_init is 0");
-  refused({.init = int64_t{1} << 25}, "loss_scale_init is 33554432");
-  refused({.init = -8}, "loss_scale_init is -8");
-  refused({.min = 6}, "loss_scale_min is 6");
-  refused({.min = 0}, "loss_scale_min is 0");
-  refused({.init = 4, .min = 8}, "loss_scale_min is 8");
-  refused({.window = 0}, "loss_scale_window is 0");
-  check(LossScaleOptions{});
-  check({.init = 1, .window = 1, .min = 1});
-  check({.init = kLargestLossScale, .min = kLargestLossScale});
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ refused() {  # text, then the command
   [ ! -e "$folder/none" ] || fail "a folder was made"
 }
 refused "device is cpu" "$launch" train --device cpu --offload-activations --data "$folder/text" --out "$folder/none"
-refused "offload_activations on the CPU" env LD_LIBRARY_PATH= "$launch" train --offload-activations \
+refused "offload_activations is for a GPU" env LD_LIBRARY_PATH= "$launch" train --offload-activations \
   --data "$folder/text" --out "$folder/none"
 
 for device in cpu cuda; do

@@ -448,7 +448,7 @@ TEST_F(OffloadStandin, ACopyThatFailsIsAnError) {
 TEST_F(OffloadStandin, WithoutRecomputationThereIsNothingToOffload) {
   options.recompute = Recompute::kNone;
   EXPECT_THAT(error_of([&] { Trainee<StackImpl> run(options); }),
-              HasSubstr("offload_activations with recompute none"));
+              HasSubstr("offload_activations belongs to recompute unit"));
 }
 
 }  // namespace

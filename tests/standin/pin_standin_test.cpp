@@ -119,7 +119,7 @@ TEST_F(PinStandinTest, OnTheHostNothingIsPinned) {
     ADD_FAILURE() << "nobody noticed";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kUsage);
-    EXPECT_THAT(error.what(), HasSubstr("pin transfers on the CPU"));
+    EXPECT_THAT(error.what(), HasSubstr("pin transfers is for a GPU"));
   }
 }
 

@@ -370,16 +370,16 @@ TEST_F(StateStandinTest, WhatCannotBeIsRefused) {
   using ::testing::HasSubstr;
   Options there = at(kHomes[1]);
   there.optimizer.kind = Optimizer::kSgd;
-  EXPECT_THAT(refusal(there, work, 1), HasSubstr("offload none with sgd"));
+  EXPECT_THAT(refusal(there, work, 1), HasSubstr("offload none belongs to adamw"));
   there = at(kHomes[2]);
   there.optimizer.kind = Optimizer::kLion;
-  EXPECT_THAT(refusal(there, work, 1), HasSubstr("a device_state_fraction with lion"));
+  EXPECT_THAT(refusal(there, work, 1), HasSubstr("GPUs update with that alone, not with lion"));
   there = at(kHomes[2]);
   there.device_state_fraction = 1.5;
   EXPECT_THAT(refusal(there, work, 1), HasSubstr("device_state_fraction is 1.5"));
   there = at(kHomes[0]);
   there.device = DeviceChoice::kCpu;
-  EXPECT_THAT(refusal(there, work, 1), HasSubstr("offload optimizer on the CPU"));
+  EXPECT_THAT(refusal(there, work, 1), HasSubstr("offload optimizer is for a GPU"));
 }
 
 }  // namespace

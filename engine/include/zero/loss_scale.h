@@ -16,9 +16,6 @@ struct LossScaleOptions {
 // It doubles no further: where no gradient can ever overflow, it would never end.
 inline constexpr int64_t kLargestLossScale = 1 << 24;
 
-// Throw Error(kUsage) naming the field, its value and the allowed range.
-void check(const LossScaleOptions& options);
-
 // Where a run's loss scale stands: what a checkpoint keeps of it.
 struct LossScaleState {
   int64_t scale = 1;

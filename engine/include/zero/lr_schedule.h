@@ -23,9 +23,6 @@ struct LrSchedule {
   int64_t decay_steps = 0;  // wsd only
 };
 
-// Throw Error(kUsage) naming the field, its value and the allowed range.
-void check(const LrSchedule& schedule);
-
 double learning_rate(const LrSchedule& schedule, int64_t step);
 
 }  // namespace zero

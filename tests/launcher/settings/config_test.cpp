@@ -388,6 +388,22 @@ TEST(Config, SettingsThatContradictEachOther) {
   EXPECT_THAT(complaint({{"--override", "lrr"}}), HasSubstr("nearest: lr"));
 }
 
+TEST(Config, RulesOfTheEngineAreToldWithAllOthersAndNameWhereItWasSet) {
+  EXPECT_EQ(
+      complaint({{"--state-dtype", "bf16", "--betas", "0.9,0.999", "--steps=9"}}),
+      "state_dtype bf16 with betas of up to 0.999; allowed: 0.99 or less: in bf16 such "
+      "a mean cannot fall; or state_dtype fp32 (--state-dtype, --betas)");
+  EXPECT_EQ(complaint({{"--lr", "1", "--min-lr", "2"}}),
+            "min_lr 2 is above lr 1; allowed: 0 to lr (--lr, --min-lr)");
+  EXPECT_THAT(complaint({{"--deterministic", "--accumulate=unit", "--master=split",
+                          "--eval-every=9"}}),
+              AllOf(HasSubstr("deterministic mode with accumulate unit"),
+                    HasSubstr("master split belongs to dtype bf16, which is its high "
+                              "half, not to fp32 (--master)"),
+                    HasSubstr("needs data to evaluate on")));
+  EXPECT_EQ(complaint({{"--accumulate", "unit"}}), "");
+}
+
 TEST(Config, ALossScaleIsAPowerOfTwoAndOfFp16) {
   const auto with = [](const std::string& dtype, const std::string& key,
                        const std::string& value) {
