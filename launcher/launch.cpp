@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,43 +27,29 @@
 #include "launcher/settings/help.h"
 #include "launcher/settings/names.h"
 #include "launcher/settings/plain_flags.h"
+#include "launcher/settings/verb_table.h"
 
 namespace zero {
 namespace {
 
 using namespace launcher;
 
-struct Verb {
-  const char *name, *summary;
-  int (*run)(const VerbCall& call);
-  std::string (*help)(const std::string& verb) = settings_help;
-};
-
-constexpr std::array kVerbs = {
-    Verb{"train", "train a language model, its state sharded over all ranks", train},
-    Verb{"seed", "the first values of a model, for any number of ranks (--out DIR)",
-         seed},
-    Verb{"plan", "will it fit? memory by owner, what would fit, the largest model", plan},
-    Verb{"eval", "the loss of a model on data (--from DIR)", eval},
-    Verb{"generate", "a prompt, continued by a model (--from DIR)", generate_text},
-    Verb{"inspect", "what a checkpoint or a folder of Hugging Face holds (inspect DIR)",
-         inspect},
-    Verb{"verify", "every byte of a checkpoint, or of all of a run's (verify DIR)",
-         verify},
-    Verb{"diff", "two of them, tensor by tensor (diff A B)", diff},
-    Verb{"report", "a page of curves, samples and settings of a run (report DIR)",
-         report},
-    Verb{"export",
-         "a checkpoint's model as a folder for Hugging Face (--from DIR --to DIR)",
-         export_folder},
-    Verb{"bench", "what this machine does, each beside its limit (adam, step, ...)",
-         bench, bench_help},
-    Verb{"doctor", "what this machine offers, each finding with its cure", doctor,
-         doctor_help},
-    Verb{"selftest", "the promised exactness, tried on this machine; a report to send",
-         selftest, selftest_help},
-    Verb{"hello", "", hello},  // the doctor's
-};
+// What verbs do.
+using Run = int (*)(const VerbCall& call);
+const std::map<std::string, Run> kRuns = {{"train", train},
+                                          {"seed", seed},
+                                          {"plan", plan},
+                                          {"eval", eval},
+                                          {"generate", generate_text},
+                                          {"inspect", inspect},
+                                          {"verify", verify},
+                                          {"diff", diff},
+                                          {"report", report},
+                                          {"export", export_folder},
+                                          {"bench", bench},
+                                          {"doctor", doctor},
+                                          {"selftest", selftest},
+                                          {"hello", hello}};
 
 std::string overview() {
   std::string text =
@@ -71,8 +57,9 @@ std::string overview() {
       "zero_launch VERB --ranks N ...               N of them on this machine\n"
       "mpirun -n N zero_launch VERB ...             the same, by your own mpirun or "
       "srun\n\n";
-  for (const Verb& verb : kVerbs)
-    if (*verb.summary) text += fmt::format("  {:<10}{}\n", verb.name, verb.summary);
+  for (const Verb& verb : verb_table())
+    if (!verb.summary.empty())
+      text += fmt::format("  {:<10}{}\n", verb.name, verb.summary);
   return text +
          "\nzero_launch help VERB tells more about each; zero_launch --version, which "
          "this "
@@ -80,18 +67,11 @@ std::string overview() {
          "flags.\n";
 }
 
-std::vector<std::string> names_of_verbs() {
-  std::vector<std::string> names;
-  for (const Verb& verb : kVerbs)
-    if (*verb.summary) names.emplace_back(verb.name);
-  return names;
-}
-
 Error unknown_verb(const std::string& word) {
   if (word.starts_with("--") && nearest(word, {"--version", "--help"}).empty())
     return {ExitCode::kUsage, fmt::format("a verb stands before {}", word),
             "command line", "zero_launch train ...; zero_launch --help lists the verbs"};
-  std::vector<std::string> names = names_of_verbs();
+  std::vector<std::string> names = verb_names();
   for (const char* other : {"help", "completion", "--version"}) names.emplace_back(other);
   const std::string near = nearest(word, names);
   return {
@@ -112,10 +92,17 @@ int print_once(const std::string& page, int rank, std::FILE* stream = stdout) {
   return static_cast<int>(ExitCode::kDone);
 }
 
-const Verb& verb_named(const std::string& word) {
-  const auto verb = std::ranges::find(kVerbs, word, &Verb::name);
-  if (verb == kVerbs.end()) throw unknown_verb(word);
-  return *verb;
+Run run_of(const std::string& verb) {
+  const auto found = kRuns.find(verb);
+  if (found == kRuns.end()) throw unknown_verb(verb);
+  return found->second;
+}
+
+std::string page_of(const std::string& verb) {
+  if (verb == "bench") return bench_help(verb);
+  if (verb == "doctor") return doctor_help(verb);
+  if (verb == "selftest") return selftest_help(verb);
+  return settings_help(verb);
 }
 
 // What is told without a verb: `help [VERB]`, `completion bash`, `--version`.
@@ -127,7 +114,8 @@ std::optional<std::string> page_for(const std::vector<std::string>& words,
   if (first == "--help" || first == "-h") return overview();
   if (first == "help") {
     if (second.empty()) return overview();
-    return verb_named(second).help(second);
+    run_of(second);  // or it is no verb
+    return page_of(second);
   }
   if (first != "completion") return std::nullopt;
   if (second != "bash")
@@ -135,13 +123,13 @@ std::optional<std::string> page_for(const std::vector<std::string>& words,
                 second.empty() ? "completion of which shell?"
                                : fmt::format("no completion for \"{}\"", second),
                 "command line", "eval \"$(zero_launch completion bash)\"");
-  return bash_completion(names_of_verbs(), models);
+  return bash_completion(models);
 }
 
 int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
              const std::vector<std::string>& environment,
              const std::optional<AnnouncedWorld>& announced) {
-  const Verb& verb = verb_named(words[0]);
+  const Run run = run_of(words[0]);
   const std::string kind = kind_behind(words);
   CommandLine line =
       read_command_line({words.begin() + (kind.empty() ? 1 : 2), words.end()}, words[0]);
@@ -149,7 +137,7 @@ int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
   line.kind = kind;
   append(line.problems, check_flags(line, words[0]));
   const VerbCall call{line, models, environment, announced};
-  if (line.help) return print_once(verb.help(words[0]), call.rank());
+  if (line.help) return print_once(page_of(words[0]), call.rank());
   set_loudness(line.quiet     ? Loudness::kQuiet
                : line.verbose ? Loudness::kVerbose
                               : Loudness::kUsual);
@@ -161,7 +149,7 @@ int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
     for (const std::string& name : unread_variables(environment))
       warn(printable(name) + " is set, and no setting of that name is known: not read");
   }
-  return verb.run(call);
+  return run(call);
 }
 
 }  // namespace

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <map>
 #include <optional>
 
 #include "launcher/settings/names.h"
 #include "launcher/settings/plain_flags.h"
 #include "launcher/settings/setting_table.h"
 #include "launcher/settings/values.h"
+#include "launcher/settings/verb_table.h"
 
 namespace zero::launcher {
 namespace {
@@ -55,21 +55,21 @@ std::string spelled(const std::string& advice, Spelling spelling) {
 class Reader {
  public:
   Reader(const std::vector<std::string>& words, const std::string& verb)
-      : words_(words), verb_(verb), num_folders_(num_folders_of(verb)) {}
+      : words_(words), verb_(find_verb(verb)) {}
 
   CommandLine run() {
     while (next_ < words_.size()) {
       const std::string& word = words_[next_++];
       if (is_flag(word)) {
         read_flag(word);
-      } else if (line_.folders.size() < num_folders_ && !word.empty()) {
+      } else if (line_.folders.size() < verb_.num_folders() && !word.empty()) {
         line_.folders.push_back(word);
       } else {
         problem(stray(word), "command line");
         if (has_one_dash(word)) following_words();
       }
     }
-    if (num_folders_ == 1) take_folder_as_from();
+    if (verb_.num_folders() == 1) take_folder_as_from();
     return std::move(line_);
   }
 
@@ -77,7 +77,7 @@ class Reader {
   std::string advice_on(const std::string& flag) const {
     static const std::vector<std::string> numbers = {"--max-new-tokens", "--max-tokens",
                                                      "--max-length"};
-    if (verb_ == "generate" && std::ranges::count(numbers, flag) > 0)
+    if (verb_.name == "generate" && std::ranges::count(numbers, flag) > 0)
       return "; here: --num-tokens";
     const bool is_negation = flag.starts_with("--no-");
     const Setting* negated =
@@ -86,7 +86,7 @@ class Reader {
       return fmt::format("; {} is no switch: {} {}", negated->key, flag_of(*negated),
                          negated->placeholder);
     const std::string advice = advice_for(flag.substr(2), flag_of);
-    const std::string own = nearest(flag, plain_flags_of(verb_));
+    const std::string own = nearest(flag, plain_flags_of(verb_.name));
     return advice.empty() && own.starts_with("--") ? "; nearest: " + own : advice;
   }
 
@@ -98,20 +98,20 @@ class Reader {
     if (name != word && find_setting(name))
       return fmt::format("\"{}\" is no flag; here: {} {}", word,
                          flag_of(*find_setting(name)), word.substr(name.size() + 1));
-    if (word == "help") return "\"help\" stands before the verb: help " + verb_;
-    if (verb_ == "generate")
+    if (word == "help") return "\"help\" stands before the verb: help " + verb_.name;
+    if (verb_.name == "generate")
       return fmt::format("\"{}\" stands alone; a prompt stands behind --prompt", word);
-    if (num_folders_ > 0)
+    if (verb_.num_folders() > 0)
       return fmt::format(
           "\"{}\" is one folder too many; {}", word,
-          num_folders_ == 1 ? "diff A B compares two" : "diff compares two");
+          verb_.num_folders() == 1 ? "diff A B compares two" : "diff compares two");
     if (list_before_)
       return fmt::format(
           "\"{}\" stands alone; {} is one list with commas, without blanks", word,
           flag_of(*list_before_));
     std::error_code error;
     const bool may_be_data =
-        counts_for(verb_, *find_setting("data")) && std::filesystem::exists(word, error);
+        verb_.takes(*find_setting("data")) && std::filesystem::exists(word, error);
     return fmt::format("\"{}\" stands alone; {}", word,
                        may_be_data ? "files to learn from stand behind --data"
                                    : "a value stands behind its flag");
@@ -140,13 +140,9 @@ class Reader {
     if (equals != word.npos) value = word.substr(equals + 1);
     list_before_ = nullptr;
 
-    if (const auto* known = find_flag(kSwitches, flag)) {
-      line_.*known->member = true;
-      if (value) problem(flag + " takes no value", flag);
-    } else if (const auto* known = find_flag(kFlagsWithValue, flag)) {
-      read_once(*known, value);
-    } else if (const auto* known = find_flag(kListFlags, flag)) {
-      read_list(*known, value);
+    if (const PlainFlag* known = find_flag(flag)) {
+      std::visit([&](auto member) { read_plain(*known, line_.*member, value); },
+                 known->member);
     } else if (const Setting* setting = setting_of_flag(flag)) {
       read_setting(*setting, flag, value);
     } else if (const Setting* negated = setting_of_negation(flag)) {
@@ -158,22 +154,22 @@ class Reader {
     }
   }
 
-  // What generate does with a prompt is what a run does with a sample.
   const Setting* setting_of_flag(const std::string& flag) const {
-    static const std::map<std::string, std::string> own = {
-        {"--prompt", "sample"},
-        {"--num-tokens", "sample_tokens"},
-        {"--temperature", "sample_temperature"}};
-    const auto found = own.find(flag);
-    if (verb_ == "generate" && found != own.end()) return find_setting(found->second);
+    const auto own = verb_.own_flags.find(flag);
+    if (own != verb_.own_flags.end()) return find_setting(own->second);
     return find_setting(flag, flag_of);
   }
 
-  void read_once(const PlainFlag<std::string>& flag,
-                 const std::optional<std::string>& value) {
+  void read_plain(const PlainFlag& flag, bool& result,
+                  const std::optional<std::string>& value) {
+    result = true;
+    if (value) problem(flag.name + " takes no value", flag.name);
+  }
+
+  void read_plain(const PlainFlag& flag, std::string& result,
+                  const std::optional<std::string>& value) {
     const std::vector<std::string> words =
         value ? std::vector{*value} : following_words(1);
-    std::string& result = line_.*flag.member;
     if (words.empty() || words[0].empty()) {
       problem(fmt::format("{} has no value; allowed: {}", flag.name, flag.allowed),
               flag.name);
@@ -185,14 +181,13 @@ class Reader {
     }
   }
 
-  void read_list(const PlainFlag<std::vector<std::string>>& flag,
-                 const std::optional<std::string>& value) {
+  void read_plain(const PlainFlag& flag, std::vector<std::string>& all,
+                  const std::optional<std::string>& value) {
     const std::vector<std::string> words =
         value ? std::vector{*value} : following_words();
     if (words.empty() || std::ranges::count(words, "") > 0)
       problem(fmt::format("{} has no value; allowed: {}", flag.name, flag.allowed),
               flag.name);
-    auto& all = line_.*flag.member;
     all.insert(all.end(), words.begin(), words.end());
   }
 
@@ -250,8 +245,7 @@ class Reader {
   }
 
   const std::vector<std::string>& words_;
-  const std::string& verb_;
-  const size_t num_folders_;
+  const Verb& verb_;
   size_t next_ = 0;
   const Setting* list_before_ = nullptr;  // that the last flag was, where commas are
   CommandLine line_;

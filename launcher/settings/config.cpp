@@ -16,6 +16,7 @@
 #include "launcher/settings/setting_table.h"
 #include "launcher/settings/toml.h"
 #include "launcher/settings/values.h"
+#include "launcher/settings/verb_table.h"
 
 namespace zero::launcher {
 namespace {
@@ -148,7 +149,7 @@ Settings read_settings(const CommandLine& line,
   sources[1] = values_from_environment(environment, problems);
   sources[2] = line.flags;
   for (const auto& [key, raw] : line.flags) {
-    if (!counts_for(context.verb, *find_setting(key)))
+    if (!find_verb(context.verb).takes(*find_setting(key)))
       problems.push_back(
           {fmt::format("{} does not use {}", context.verb, key), raw.origin});
   }

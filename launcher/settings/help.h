@@ -1,15 +1,14 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "launcher/model.h"
 #include "launcher/settings/setting_table.h"
 
 namespace zero::launcher {
 
-// The page of `zero_launch train --help`: every setting by group, with default and
-// meaning.
+// The page of `zero_launch train --help`: flags, and every setting by group, with default
+// and meaning.
 std::string settings_help(const std::string& verb);
 
 // "  --seq-len N              tokens of a sample [256]\n"; a long left side pushes the
@@ -19,7 +18,6 @@ std::string setting_line(const Setting& setting, const Settings& defaults);
 
 // A script for bash that completes verbs, the flags of each, and the values of those that
 // have a few.
-std::string bash_completion(const std::vector<std::string>& verbs,
-                            const ModelFamilies& models);
+std::string bash_completion(const ModelFamilies& models);
 
 }  // namespace zero::launcher

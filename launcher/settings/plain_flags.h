@@ -1,39 +1,24 @@
 #pragma once
-#include <algorithm>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "launcher/settings/command_line.h"
 
 namespace zero::launcher {
 
-// A flag that is no setting.
-template <class T>
+// A flag that is no setting: of one value, of a list, or a switch. Verb::takes tells
+// whose it is.
 struct PlainFlag {
+  using Words = std::vector<std::string>;
   std::string name;
-  T CommandLine::*member;
-  std::vector<std::string> verbs = {};    // that take it; none: all
-  std::string allowed = "", advice = "";  // of its value; for other verbs
-
-  bool is_of(const std::string& verb) const {
-    return verbs.empty() || std::ranges::find(verbs, verb) != verbs.end();
-  }
+  std::variant<std::string CommandLine::*, Words CommandLine::*, bool CommandLine::*>
+      member;
+  std::string allowed = "", advice = "";  // of its value; for verbs that do not take it
 };
 
-extern const std::vector<PlainFlag<std::string>> kFlagsWithValue;
-extern const std::vector<PlainFlag<std::vector<std::string>>> kListFlags;
-extern const std::vector<PlainFlag<bool>> kSwitches;
-
 // Null: there is none.
-template <class T>
-const PlainFlag<T>* find_flag(const std::vector<PlainFlag<T>>& flags,
-                              const std::string& name) {
-  const auto found = std::ranges::find(flags, name, &PlainFlag<T>::name);
-  return found == flags.end() ? nullptr : &*found;
-}
-
-// Folders that stand alone: two to be compared, or what --from names as well.
-size_t num_folders_of(const std::string& verb);
+const PlainFlag* find_flag(const std::string& name);
 
 // What is wrong with flags that are no settings: those of other verbs that are given, and
 // folders that are missing where a verb needs them.

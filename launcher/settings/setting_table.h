@@ -94,8 +94,4 @@ struct ChangedSetting {
 std::vector<ChangedSetting> changed_settings(const Settings& before,
                                              const Settings& after);
 
-// Does this setting change what a verb does? Flags of others are refused; a file and the
-// environment may hold a whole run's.
-bool counts_for(const std::string& verb, const Setting& setting);
-
 }  // namespace zero::launcher

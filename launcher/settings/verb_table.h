@@ -1,0 +1,44 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "launcher/settings/setting_table.h"
+
+namespace zero::launcher {
+
+// A line of a verb's page: a flag that is no setting, or what stands without one.
+struct VerbLine {
+  std::string left, right = {};  // "--fqn GLOB...", "tensors of these names"
+};
+
+// What a verb takes, and its page. What it does is told in launcher/commands.
+struct Verb {
+  std::string name, summary = {};  // without the latter it is not for people
+  // The page: its head, its flags, what stands behind them.
+  std::string head = {};
+  std::vector<VerbLine> lines = {};
+  std::string notes = {};
+  // Keys of the settings that change what it does, or "all". Flags of others are refused;
+  // a file and the environment may hold a whole run's. None: it reads them itself.
+  std::string settings = {};
+  bool has_groups = true;                             // the page tells them by group
+  std::map<std::string, std::string> own_flags = {};  // of some, by their key
+  std::string folder = {};  // that stands alone, or behind --from; empty: none does
+  bool takes_two = false;   // folders that stand alone
+
+  bool takes(const Setting& setting) const;
+  bool takes(const std::string& flag) const;  // that is no setting
+  size_t num_folders() const { return takes_two ? 2 : folder.empty() ? 0 : 1; }
+};
+
+// In the order of the overview.
+const std::vector<Verb>& verb_table();
+
+// Of verbs for people.
+std::vector<std::string> verb_names();
+
+// One that is not in the table takes all settings.
+const Verb& find_verb(const std::string& name);
+
+}  // namespace zero::launcher
