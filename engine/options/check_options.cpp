@@ -249,31 +249,23 @@ void add_schedule(Lines& lines, const LrSchedule& schedule) {
       .add("decay_steps", schedule.decay_steps);
 }
 
+// An option under its own name.
+#define SAME(option) lines.add(#option, options.option)
+
 void add_behaviour(Lines& lines, const Options& options) {
-  lines.add("seed", options.seed)
-      .add("source", options.source)
-      .add("optimizer", options.optimizer.kind)
-      .add("betas", options.optimizer.beta1, options.optimizer.beta2)
-      .add("eps", options.optimizer.eps)
-      .add("weight_decay", options.optimizer.weight_decay)
-      .add("momentum", options.optimizer.momentum, options.optimizer.nesterov)
-      .add("weight_decay_on", options.weight_decay_on)
-      .add("clip", options.clip)
-      .add("norm", options.norm)
-      .add("dtype", options.dtype)
-      .add("loss_scale", options.loss_scale.init, options.loss_scale.window,
-           options.loss_scale.min)
-      .add("reduce_dtype", options.reduce_dtype)
-      .add("grad_dtype", options.grad_dtype)
-      .add("master", options.master)
-      .add("state_dtype", options.state_dtype)
-      .add("nominal_targets", options.nominal_targets)
-      .add("tf32", options.tf32)
-      .add("deterministic", options.deterministic)
-      .add("micro_batches_per_rank", options.micro_batches_per_rank)
-      .add("inference", options.inference)
-      .add("average_buffers_each_step", options.average_buffers_each_step)
-      .add("micro_batches_change_buffers", options.micro_batches_change_buffers);
+  const OptimizerOptions& optimizer = options.optimizer;
+  const LossScaleOptions& scale = options.loss_scale;
+  SAME(seed), SAME(source), SAME(weight_decay_on), SAME(clip), SAME(norm), SAME(dtype),
+      SAME(reduce_dtype), SAME(grad_dtype), SAME(master), SAME(state_dtype),
+      SAME(nominal_targets), SAME(tf32), SAME(deterministic),
+      SAME(micro_batches_per_rank), SAME(inference), SAME(average_buffers_each_step),
+      SAME(micro_batches_change_buffers);
+  lines.add("optimizer", optimizer.kind)
+      .add("betas", optimizer.beta1, optimizer.beta2)
+      .add("eps", optimizer.eps)
+      .add("weight_decay", optimizer.weight_decay)
+      .add("momentum", optimizer.momentum, optimizer.nesterov)
+      .add("loss_scale", scale.init, scale.window, scale.min);
   for (const ParamGroup& group : options.groups) {
     lines.add("group '" + group.pattern + "'", group.lr_scale,
               group.weight_decay.value_or(-1), group.frozen);
@@ -287,20 +279,12 @@ void add_behaviour(Lines& lines, const Options& options) {
 }
 
 void add_memory(Lines& lines, const Options& options) {
-  lines.add("device", options.device)
-      .add("share_gpu", options.share_gpu)
-      .add("offload", options.offload, options.device_state_fraction)
-      .add("pin", options.pin)
-      .add("overlap_updates", options.overlap_updates)
-      .add("prefetch", options.prefetch)
-      .add("reshard_after_forward", options.reshard_after_forward)
+  SAME(device), SAME(share_gpu), SAME(pin), SAME(overlap_updates), SAME(prefetch),
+      SAME(reshard_after_forward), SAME(offload_activations), SAME(offload_min_bytes),
+      SAME(accumulate), SAME(micro_batch), SAME(stream_always);
+  lines.add("offload", options.offload, options.device_state_fraction)
       .add("recompute", options.recompute.every)
-      .add("offload_activations", options.offload_activations)
-      .add("offload_min_bytes", options.offload_min_bytes)
-      .add("accumulate", options.accumulate)
-      .add("micro_batch", options.micro_batch)
-      .add("auto_wrap.min_numel", options.auto_wrap.min_numel)
-      .add("stream_always", options.stream_always);
+      .add("auto_wrap.min_numel", options.auto_wrap.min_numel);
   for (const std::string& type : options.auto_wrap.types)
     lines.add("auto_wrap.type", type);
 }
@@ -350,12 +334,11 @@ Lines shared_lines(const Options& options) {
 
 Lines own_lines(const Options& options) {
   Lines lines;
-  lines.add("init_report", options.init_report)
-      .add("device_memory", options.device_memory)
-      .add("adam_threads", options.adam_threads)
-      .add("chaos_seed", options.chaos_seed)
-      .add("trace_comm", options.trace_comm);
+  SAME(init_report), SAME(device_memory), SAME(adam_threads), SAME(chaos_seed),
+      SAME(trace_comm);
   return lines;
 }
+
+#undef SAME
 
 }  // namespace zero

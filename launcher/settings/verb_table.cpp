@@ -158,8 +158,7 @@ bool Verb::takes(const Setting& setting) const {
 }
 
 bool Verb::takes(const std::string& flag) const {
-  const std::vector<std::string> of_all = {"--config", "--help",  "-h", "--verbose",
-                                           "-v",       "--quiet", "-q"};
+  const auto of_all = split("--config --help -h --verbose -v --quiet -q", ' ');
   return (flag == "--from" && !folder.empty()) || std::ranges::count(of_all, flag) > 0 ||
          std::ranges::any_of(lines, [&](const VerbLine& line) {
            return split(line.left, ' ')[0] == flag;
