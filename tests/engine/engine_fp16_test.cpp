@@ -347,8 +347,10 @@ TEST_F(EngineFp16, WhatDoesNotGoTogetherIsRefused) {
       EXPECT_THAT(error.what(), HasSubstr(text));
     }
   };
-  refused([](Options& o) { o.master = MasterStorage::kSplit; }, "master split belongs to");
-  refused([](Options& o) { o.dtype = DType::kBf16; }, "loss_scale_init belongs to dtype fp16");
+  refused([](Options& o) { o.master = MasterStorage::kSplit; },
+          "master split belongs to");
+  refused([](Options& o) { o.dtype = DType::kBf16; },
+          "loss_scale_init belongs to dtype fp16");
   refused([](Options& o) { o.loss_scale.init = 1000; }, "loss_scale_init is 1000");
   refused([](Options& o) { o.dtype = DType::kFp64; }, "dtype is fp64");
   refused([](Options& o) { o.reduce_dtype = DType::kFp16; }, "reduce_dtype is fp16");
