@@ -27,6 +27,10 @@ ROPES = {
                                original_max_position_embeddings=4096),
     "yarn_attention_factor": dict(rope_type="yarn", rope_theta=10000.0, factor=8.0, attention_factor=1.5,
                                   original_max_position_embeddings=2048),
+    # Nothing between short waves and long ones: the ramp's ends are one, at 0 or just before pair 2.
+    "yarn_no_ramp_at_0": dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=6),
+    "yarn_no_ramp_at_2": dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, beta_fast=65.227, beta_slow=65.227,
+                              truncate=False, original_max_position_embeddings=4096),
     "yarn_mscale": dict(rope_type="yarn", rope_theta=10000.0, factor=40.0, mscale=1.0, mscale_all_dim=0.5,
                         original_max_position_embeddings=4096),
 }

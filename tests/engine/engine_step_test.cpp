@@ -12,8 +12,8 @@ namespace zero::testing::engine_step_test {
 namespace {
 
 struct LineImpl : torch::nn::Module {
-  LineImpl() {
-    w = register_parameter("w", torch::arange(1, 131).to(at::kFloat) / 100);
+  explicit LineImpl(int64_t numel = 130) {
+    w = register_parameter("w", torch::arange(1, numel + 1).to(at::kFloat) / 100);
     b = register_parameter("b", torch::zeros({3, 1}));
   }
   at::Tensor forward(const at::Tensor& gradient, const at::Tensor& gradient_b) {
@@ -141,6 +141,31 @@ TEST_F(EngineStep, TheFirstBadParameterOfAnyRankIsNamed) {
       EXPECT_EQ(first_bad(first, good_b * NAN), "w");
       EXPECT_EQ(first_bad(last, good_b * NAN), "w");
       EXPECT_EQ(first_bad(good, good_b * NAN), "b");
+      EXPECT_EQ(first_bad(good, good_b), "");
+    });
+  }
+}
+
+// Gradients are looked at 65536 at a time, of each rank's half from its begin on.
+TEST_F(EngineStep, ABadGradientFarBehindIsFound) {
+  constexpr int64_t kPiece = 65536, kNumel = 4 * kPiece - 64;  // b fills the rest
+  const at::Tensor good = torch::ones({kNumel}), good_b = torch::ones({3, 1});
+  for (const auto& [ranks, threads] : {std::pair(1, 1), {1, 3}, {2, 1}, {2, 2}}) {
+    options.adam_threads = threads;
+    on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
+      auto model = std::make_shared<LineImpl>(kNumel);
+      Engine engine(model, options, std::move(comm));
+      const auto first_bad = [&](const at::Tensor& gradient, const at::Tensor& of_b) {
+        engine.backward(engine.forward(model, gradient, of_b), 1);
+        return engine.step().first_bad;
+      };
+      for (const int64_t place : {kPiece - 1, kPiece, 2 * kPiece - 1, 2 * kPiece,
+                                  3 * kPiece - 1, 3 * kPiece, kNumel - 1}) {
+        at::Tensor gradient = good.clone();
+        gradient[place] = place % 2 == 0 ? NAN : INFINITY;
+        EXPECT_EQ(first_bad(gradient, good_b * NAN), "w") << place << ", ranks " << ranks;
+      }
+      EXPECT_EQ(first_bad(good, good_b * NAN), "b") << ranks;
       EXPECT_EQ(first_bad(good, good_b), "");
     });
   }

@@ -280,6 +280,31 @@ TEST(InitFunctions, WhatTheyLeaveIsForRulesThenForTheConstructor) {
   EXPECT_FALSE(who.contains("head.weight"));  // tied
 }
 
+// A rule may know the head's name alone; draws go by the first name all the same.
+TEST(InitRulesOfTiedParameters, CountUnderEveryName) {
+  Options options = quiet();
+  options.param_init = [](const InitCall& call) {
+    if (auto* block = dynamic_cast<BlockImpl*>(&call.module))
+      block->scale.zero_(), block->table.zero_();
+    return InitDone::kLeftRest;
+  };
+  const auto embedding = [&](const std::string& pattern, int ranks, std::string& who) {
+    options.init = {{pattern, normal(0, 0.5)}, {"embedding.*", constant(9)}};
+    std::vector<InitEntry> report;
+    const Values values = values_of(options, ranks, &report);
+    for (const InitEntry& entry : report) {
+      if (entry.fqn == "embedding.weight") who = entry.who;
+    }
+    return values.at("embedding.weight");
+  };
+  std::string who;
+  const at::Tensor by_first_name = embedding("embedding.weight", 1, who);
+  for (const int ranks : {1, 2}) {
+    EXPECT_TRUE(torch::equal(embedding("head.weight", ranks, who), by_first_name));
+    EXPECT_EQ(who, "rule head.weight");
+  }
+}
+
 // --- types
 
 Options with_types() {
