@@ -27,6 +27,8 @@ ROPES = {
                                original_max_position_embeddings=4096),
     "yarn_attention_factor": dict(rope_type="yarn", rope_theta=10000.0, factor=8.0, attention_factor=1.5,
                                   original_max_position_embeddings=2048),
+    # A ramp from pair 4 to behind the last value.
+    "yarn_long_ramp": dict(rope_type="yarn", rope_theta=10.0, factor=4.0, original_max_position_embeddings=800),
     # Nothing between short waves and long ones: the ramp's ends are one, at 0 or just before pair 2.
     "yarn_no_ramp_at_0": dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=6),
     "yarn_no_ramp_at_2": dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, beta_fast=65.227, beta_slow=65.227,

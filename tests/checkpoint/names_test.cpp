@@ -18,7 +18,7 @@ TEST(NamesTest, RefusesWhatCannotBeStored) {
   for (const auto& name :
        {""s, "."s, ".."s, "../x"s, "/abs"s, "a/b"s, "a\0b"s, "a\nb"s, "\x1b[31m"s,
         "\x7f"s, "\xc2\x85"s, "\xff"s, "\xc0\x80"s, "\xed\xa0\x80"s, "\xf4\x90\x80\x80"s,
-        "\xe2\x82"s, std::string(1025, 'x')}) {
+        "\xe2\x82"s, "\xe0\x80\xaf"s, "\xf0\x80\x80\xaf"s, std::string(1025, 'x')}) {
     EXPECT_THROW(check_name(name), CheckpointError) << printable(name);
   }
 }
@@ -26,6 +26,10 @@ TEST(NamesTest, RefusesWhatCannotBeStored) {
 TEST(NamesTest, ErrorsAreSafeToPrint) {
   const std::string text = error_of([] { check_name("evil\x1b[2J\xff", "m.json"); });
   EXPECT_EQ(text, "m.json: evil\\x1b[2J\\xff: the name has a control character");
+}
+
+TEST(NamesTest, BytesAreShownAsTheyAre) {
+  EXPECT_EQ(printable("\xc3(\x85\x01"), "\\xc3(\\x85\\x01");
 }
 
 TEST(NamesTest, LongTextsAreCut) {

@@ -1,8 +1,10 @@
 #include "checkpoint/writer.h"
 
+#include <filesystem>
 #include <thread>
 
 #include "checkpoint/find.h"
+#include "checkpoint/format.h"
 #include "checkpoint/io.h"
 #include "checkpoint/verify.h"
 #include "support.h"
@@ -85,6 +87,21 @@ TEST_F(WriterTest, SlicesMayComeLateAndInAnyOrder) {
   writer.write(1, model[1].bytes.data());
   writer.write(0, model[0].bytes.data());
   EXPECT_TRUE(holds(commit(OpenRun(run), folder, {writer.finish()}, {.step = 1}), model));
+}
+
+TEST_F(WriterTest, AShardThatAnotherProgramChangesIsNamed) {
+  const TestModel model = {make_tensor(Kind::kParam, "a", DType::kFp32, {700})};
+  for (const int64_t change : {-1, 1}) {
+    const std::string folder = prepare(OpenRun(run), 1);
+    ShardWriter writer(folder, 0, 1, slices_of(model, 0, 1));
+    writer.write(0);
+    const std::filesystem::path shard = folder + "/" + shard_file(0, 1);
+    std::filesystem::resize_file(shard, std::filesystem::file_size(shard) + change);
+    EXPECT_NE(error_of([&] { writer.finish(); }).find("another program"),
+              std::string::npos)
+        << change;
+    discard(OpenRun(run), folder);
+  }
 }
 
 TEST_F(WriterTest, RanksMayBeThreadsOfOneProcess) {

@@ -174,6 +174,30 @@ TEST_P(ChunksTest, InputsThatSomeMicroBatchesUseGetTheirGradient) {
   }
 }
 
+// Rows of a positive sum have a gradient, the others are as good as constants.
+struct SomeRowsImpl : nn::Module {
+  SomeRowsImpl() { w = register_parameter("w", values({3}, 0.5, 2)); }
+  at::Tensor forward(const at::Tensor& x) {
+    std::vector<at::Tensor> rows;
+    for (const at::Tensor& row : x.unbind())
+      rows.push_back(row.sum().item<float>() > 0 ? row * w : row.detach() * 2);
+    return torch::stack(rows);
+  }
+  at::Tensor w;
+};
+
+TEST_P(ChunksTest, AResultNeedsAGradientIfAnyMicroBatchSaysSo) {
+  // The last row; the first; all but the last.
+  for (const std::vector<double>& signs :
+       {std::vector<double>{1, 1, -1, 1}, {-1, 1, -1, -1}, {-1, -1, 1, -1}}) {
+    expect_plain_numbers([] { return std::make_shared<HolderImpl<SomeRowsImpl>>(); },
+                         [&](auto forward, const at::Tensor& x) {
+                           const at::Tensor sign = torch::tensor(signs).view({4, 1});
+                           return forward(x * sign.to(at::kFloat)).pow(2).sum();
+                         });
+  }
+}
+
 // ---- sums in fp32
 
 struct CountsImpl : nn::Module {

@@ -1,6 +1,7 @@
 // Units that compute in fp16: the plain module's bits, and the loss scale around it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -239,7 +240,8 @@ TEST_F(EngineFp16, TheScaleSavesGradientsThatFp16Loses) {
 TEST_F(EngineFp16, ResumesTheScaleOnAnyNumberOfRanks) {
   options.deterministic = true;
   options.loss_scale = {.init = 1 << 24, .window = 5};
-  const std::string folder = (fs::temp_directory_path() / "zero_fp16_test").string();
+  const std::string folder =
+      (fs::temp_directory_path() / ("zero_fp16_" + std::to_string(getpid()))).string();
   fs::remove_all(folder);
   std::string path;
   LossScaleState saved;

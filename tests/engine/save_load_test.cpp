@@ -11,6 +11,7 @@
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/safetensors_writer.h"
 #include "tests/engine/training.h"
 #include "zero/deferred_init.h"
 #include "zero/errors.h"
@@ -378,6 +379,62 @@ TEST_F(SaveLoad, TiedWeightsAreStoredOnce) {
   int64_t numel = 0;
   each_rank(1, [&](Engine& engine, auto&) { numel = engine.num_parameters(); });
   EXPECT_LT(bytes, numel * 12 + (1 << 20));
+}
+
+// One weight of two names: which comes first is the model's own business.
+struct PairImpl : torch::nn::Module {
+  explicit PairImpl(bool head_comes_first) {
+    const torch::nn::Linear linear(torch::nn::LinearOptions(20, 20).bias(false));
+    auto head = std::make_shared<torch::nn::Module>("Head");
+    head->register_parameter("weight", linear->weight);
+    if (head_comes_first) register_module("head", head);
+    register_module("linear", linear);
+    if (!head_comes_first) register_module("head", head);
+  }
+};
+
+class TiedPair : public SaveLoad {
+ protected:
+  void each_rank(int ranks, bool head_comes_first,
+                 const std::function<void(Engine&)>& body) {
+    on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
+      Options plain;
+      plain.device = DeviceChoice::kCpu;
+      Engine engine(std::make_shared<PairImpl>(head_comes_first), plain, std::move(comm));
+      body(engine);
+    });
+  }
+  const at::Tensor weight = torch::linspace(-1, 1, 400).view({20, 20});
+};
+
+TEST_F(TiedPair, IsFoundUnderItsOtherName) {
+  each_rank(2, false, [&](Engine& engine) {
+    engine.set_full_parameter("linear.weight", weight);
+    save(engine, {});
+  });
+  each_rank(2, true, [&](Engine& engine) {
+    const SavedState state = load_checkpoint(engine, path);
+    EXPECT_TRUE(torch::equal(engine.full_parameter("head.weight"), weight));
+    EXPECT_THAT(state.missing, ::testing::IsEmpty());
+    EXPECT_THAT(state.extra, ::testing::IsEmpty());
+  });
+}
+
+TEST_F(TiedPair, MayStandInAFileUnderBothNames) {
+  fs::create_directories(run);
+  const DType fp32 = DType::kFp32;
+  checkpoint::SafetensorsWriter writer(
+      run, {{"head.weight", fp32, {20, 20}}, {"linear.weight", fp32, {20, 20}}}, 1 << 30);
+  const std::span<const float> values(weight.const_data_ptr<float>(), 400);
+  writer.write("head.weight", 0, values);
+  writer.write("linear.weight", 0, values);
+  writer.finish();
+  for (const int ranks : {1, 2, 3}) {
+    each_rank(ranks, false, [&](Engine& engine) {
+      EXPECT_THAT(load_safetensors(engine, run, {}), ::testing::IsEmpty());
+      EXPECT_TRUE(torch::equal(engine.full_parameter("linear.weight"), weight));
+    });
+  }
 }
 
 struct NormedImpl : torch::nn::Module {

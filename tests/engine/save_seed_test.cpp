@@ -14,6 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 namespace nn = torch::nn;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 using Params = std::map<std::string, std::vector<float>>;
@@ -91,6 +92,14 @@ TEST_F(SaveSeed, APartThatNothingInitializesIsRefused) {
   EXPECT_THAT(error_of([&] { save_seed(model, Options(), run, {}); }),
               HasSubstr("where: lone"));
   EXPECT_FALSE(fs::exists(run));
+}
+
+TEST_F(SaveSeed, ValuesThatAreNotFiniteAreRefused) {
+  for (const double value : {INFINITY, -INFINITY, NAN}) {
+    options.init.insert(options.init.begin(), {"transformer.wpe.*", constant(value)});
+    EXPECT_THAT(error_of([&] { seed(); }),
+                AllOf(HasSubstr("not finite"), HasSubstr("transformer.wpe.weight")));
+  }
 }
 
 // ---- layers that come and go

@@ -50,6 +50,13 @@ TEST(LrSchedule, WsdDecaysForAsLongAsItIsTold) {
   EXPECT_DOUBLE_EQ(learning_rate(s, 80), 0.55);
 }
 
+TEST(LrSchedule, WsdBeginsToDecayWhereTheWarmUpEnds) {
+  LrSchedule s = schedule(Kind::kWsd, 50);
+  s.decay_steps = 80;
+  EXPECT_DOUBLE_EQ(learning_rate(s, 50), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 75), 0.55);
+}
+
 TEST(LrSchedule, WarmUpMayFillTheWholeRun) {
   for (const Kind kind : {Kind::kLinear, Kind::kCosine, Kind::kWsd}) {
     const LrSchedule s = schedule(kind, 100, 100);

@@ -209,6 +209,46 @@ TEST_P(UnitContract, AParameterChangedThroughDataIsNamed) {
             });
 }
 
+// A unit has two parts: what is trained, and what is frozen.
+TEST_P(UnitContract, AllPartsOfAUnitGetTheirValuesBack) {
+  struct DoublesImpl : ScaleImpl {
+    DoublesImpl() { b = register_parameter("b", values({3}, 3, 4)); }
+    at::Tensor forward(const at::Tensor& x) {
+      w.data().mul_(2);
+      b.data().mul_(2);
+      return x * w + b;
+    }
+    at::Tensor b;
+  };
+  if (ranks() == 1 && !recomputes()) GTEST_SKIP() << "written to its shard";
+  options.groups = {{"unit.b", 1, {}, true}};
+  each_rank([] { return std::make_shared<HolderImpl<DoublesImpl>>(); },
+            [&](Engine& engine, auto& model) {
+              EXPECT_THAT(error_of([&] {
+                            engine.forward(model, values({4, 3}));
+                          }),
+                          HasSubstr("changes a parameter in place"));
+              expect_near(engine.full_parameter("unit.w"), values({3}, 0.5, 2));
+              expect_near(engine.full_parameter("unit.b"), values({3}, 3, 4));
+            });
+}
+
+TEST_P(UnitContract, OneRanksRootMayChangeItsWeights) {
+  struct ClampsImpl : ScaleImpl {
+    at::Tensor forward(const at::Tensor& x) {
+      w.data().clamp_(0.6, 0.9);
+      return (x * w).sum();
+    }
+  };
+  if (ranks() > 1) GTEST_SKIP() << "gathers copies";
+  each_rank([] { return std::make_shared<ClampsImpl>(); },
+            [&](Engine& engine, auto& model) {
+              engine.backward(engine.forward(model, values({4, 3})), 1);
+              expect_near(engine.full_parameter("w"),
+                          values({3}, 0.5, 2).clamp(0.6, 0.9));
+            });
+}
+
 // ---- frozen
 
 TEST_P(UnitContract, AFrozenBackboneCostsNothingInBackward) {
@@ -255,6 +295,31 @@ struct TwiceHeldImpl : nn::Module {
 
 TEST_P(UnitContract, AUnitMayStandInsideAnotherAndOutsideOfIt) {
   expect_plain_numbers([] { return std::make_shared<TwiceHeldImpl>(); },
+                       [](auto forward, const at::Tensor& x) { return forward(x); });
+}
+
+// The inner one's weight is the outer one's, too, and is used outside of both.
+struct TiedTwiceImpl : nn::Module {
+  struct OuterImpl : nn::Module {
+    OuterImpl() {
+      inner = register_module("inner", Unit<ReluImpl>::make());
+      tied = register_parameter("tied", inner->w);
+    }
+    at::Tensor forward(const at::Tensor& x) { return inner(x * tied); }
+    Unit<ReluImpl> inner;
+    at::Tensor tied;
+  };
+  TiedTwiceImpl() {
+    outer = register_module("outer", Unit<OuterImpl>::make());
+    again = register_module("again", outer->inner);
+  }
+  at::Tensor forward(const at::Tensor& x) { return again(outer(x) + x).pow(2).sum(); }
+  Unit<OuterImpl> outer;
+  Unit<ReluImpl> again;
+};
+
+TEST_P(UnitContract, ATiedWeightOfAUnitInTwoPlacesIsThereInBoth) {
+  expect_plain_numbers([] { return std::make_shared<TiedTwiceImpl>(); },
                        [](auto forward, const at::Tensor& x) { return forward(x); });
 }
 

@@ -118,6 +118,23 @@ TEST_P(UnitContract, RootMayReturnItsParameter) {
             });
 }
 
+TEST_P(UnitContract, WhatShowsWeightsLosesItsMemoryWithThem) {
+  struct KeepsImpl : ScaleImpl {
+    at::Tensor forward(const at::Tensor& x) {
+      kept = w.detach();
+      return x * w;
+    }
+    at::Tensor kept;
+  };
+  each_rank([] { return std::make_shared<HolderImpl<KeepsImpl>>(); },
+            [&](Engine& engine, auto& model) {
+              const at::Tensor loss = engine.forward(model, values({4, 3})).sum();
+              EXPECT_EQ(model->unit->kept.storage().data(), nullptr);
+              engine.backward(loss, 1);
+              EXPECT_EQ(model->unit->kept.storage().data(), nullptr);
+            });
+}
+
 // ---- in place, detached, constant
 
 struct InPlaceImpl : ScaleImpl {

@@ -1,6 +1,7 @@
 // What the families make of config.json, against what transformers makes of it.
 #include <gtest/gtest.h>
 
+#include "examples/models/config_reader.h"
 #include "examples/models/families.h"
 #include "examples/models/llama.h"
 #include "launcher/settings/chosen_model.h"
@@ -34,6 +35,19 @@ std::map<std::string, std::vector<int64_t>> parameters_of(const json& config,
     shapes[item.key()] = item.value().sizes().vec();
   }
   return shapes;
+}
+
+TEST(Configs, LimitsOfNumbersAreIncluded) {
+  const json config = {{"least", 3}, {"most", 5}, {"below", 2}, {"above", 6}};
+  const ConfigReader reader(config, "test");
+  EXPECT_EQ(reader.integer("least", 3, 5), 3);
+  EXPECT_EQ(reader.integer("most", 3, 5), 5);
+  EXPECT_THROW(reader.integer("below", 3, 5), Error);
+  EXPECT_THROW(reader.integer("above", 3, 5), Error);
+  EXPECT_EQ(reader.number("least", 3, 5), 3);
+  EXPECT_EQ(reader.number("most", 3, 5), 5);
+  EXPECT_THROW(reader.number("below", 3, 5), Error);
+  EXPECT_THROW(reader.number("above", 3, 5), Error);
 }
 
 TEST(Configs, PublishedModelsAreTheOnesThatTransformersMakes) {

@@ -53,8 +53,9 @@ INSTANTIATE_TEST_SUITE_P(Types, RotaryTables,
                                            "default_theta_1000000", "linear", "llama3",
                                            "llama3_factor_32", "yarn", "yarn_betas",
                                            "yarn_not_truncated", "yarn_attention_factor",
-                                           "yarn_mscale", "yarn_no_ramp_at_0",
-                                           "yarn_no_ramp_at_2", "gpt_neox"),
+                                           "yarn_mscale", "yarn_long_ramp",
+                                           "yarn_no_ramp_at_0", "yarn_no_ramp_at_2",
+                                           "gpt_neox"),
                          [](const auto& info) { return info.param; });
 
 RotaryOptions read(const json& rope) {

@@ -73,6 +73,14 @@ TEST(ExactSumTest, RoundsOnceToNearestEven) {
   EXPECT_EQ(sum_of({0x1p300, 0x1p247, 0x1p-290}).value(), 0x1p300 + 0x1p248);
 }
 
+TEST(ExactSumTest, EqualSumsHaveEqualLimbsUpToTheTop) {
+  for (int exponent = 290; exponent < 340; ++exponent) {
+    const double summand = std::ldexp(1.0, exponent - 1);
+    EXPECT_EQ(limbs_of(sum_of({summand, summand})), limbs_of(sum_of({2 * summand})))
+        << exponent;
+  }
+}
+
 TEST(ExactSumTest, ManyAddsOfTheLargestMantissaCarryRightly) {
   const double summand = std::nextafter(2.0, 0.0);
   ExactSum sum;

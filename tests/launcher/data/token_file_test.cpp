@@ -57,6 +57,11 @@ TEST_F(TokenFileTest, DescribesLargeNumbersReadably) {
   EXPECT_EQ(source.describe(), "text, 1 file, 1,234,567 tokens");
 }
 
+TEST_F(TokenFileTest, ATextMayBeginAsATableDoes) {
+  const TokenSource source({write("a.txt", "PAR1 begins and ends a parquet table")});
+  EXPECT_EQ(source.describe(), "text, 1 file, 37 tokens");
+}
+
 TEST_F(TokenFileTest, ReadsAnyRangeAcrossFiles) {
   write("c/1", "abc");
   write("c/2", "d");

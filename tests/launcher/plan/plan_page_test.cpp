@@ -19,7 +19,8 @@ PlanAnswer answer(int64_t room) {
   answer.plan.shape.keys.layers = "n_layer";
   answer.plan.shape.config = {{"n_layer", 12}};
   answer.plan.num_parameters = 124439808;
-  answer.plan.num_ranks = answer.plan.ranks_on_node = 2;
+  answer.plan.num_ranks = 6;
+  answer.plan.ranks_on_node = 2;
   answer.plan.engine = {{"masters", "host", kGiB}, {"gather ring", "device", kGiB}};
   answer.plan.activations = kGiB;
   return answer;
@@ -28,6 +29,7 @@ PlanAnswer answer(int64_t room) {
 TEST(PlanPage, ShowsEveryOwnerPerRankAndPerNode) {
   const std::string page = to_page(answer(8 * kGiB));
   EXPECT_THAT(page, HasSubstr("124,439,808 parameters"));
+  EXPECT_THAT(page, HasSubstr("6, 2 of them on a node"));
   EXPECT_THAT(page,
               HasSubstr("host     masters                    1.0 GiB      2.0 GiB"));
   EXPECT_THAT(page, HasSubstr("gather ring"));

@@ -80,6 +80,14 @@ TEST_F(TensorboardTest, HoldsAVersionAStartAndScalars) {
                                    25));
 }
 
+TEST_F(TensorboardTest, NumbersOfSevenBitsAreOneByte) {
+  TensorboardFile(folder.path("events"), 127).write(128, {});
+  const auto events = events_in(folder.read(*files().begin()));
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[1], "\x10\x7f\x3a\x02\x08\x01");
+  EXPECT_EQ(events[2], std::string("\x10\x80\x01\x2a\x00", 5));
+}
+
 TEST_F(TensorboardTest, EachStartHasAFileBehindTheOthers) {
   for (int start = 0; start < 5; ++start)
     TensorboardFile(folder.path("events"), start).write(10, {{"start", start}});
