@@ -139,6 +139,14 @@ std::string shown(const nlohmann::json& value) {
   return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
 }
 
+std::optional<int64_t> integer_in(const nlohmann::json& value, int64_t min, int64_t max) {
+  const bool is_too_large =
+      value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX};
+  if (!value.is_number_integer() || is_too_large) return std::nullopt;
+  const auto number = value.get<int64_t>();
+  return number >= min && number <= max ? std::optional(number) : std::nullopt;
+}
+
 const nlohmann::json& Fields::any(const char* key) {
   const auto found = object_.find(key);
   if (found == object_.end()) fail(text_of("has no \"", key, "\""));
@@ -147,14 +155,10 @@ const nlohmann::json& Fields::any(const char* key) {
 }
 
 int64_t Fields::integer(const char* key, int64_t min, int64_t max) {
-  const auto& value = any(key);
-  const bool fits = value.is_number_integer() &&
-                    (!value.is_number_unsigned() ||
-                     value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)) &&
-                    value.get<int64_t>() >= min && value.get<int64_t>() <= max;
-  if (!fits)
+  const auto value = integer_in(any(key), min, max);
+  if (!value)
     fail(text_of("has \"", key, "\" that is no integer from ", min, " to ", max));
-  return value.get<int64_t>();
+  return *value;
 }
 
 const nlohmann::json& Fields::typed(const char* key, Type type, const char* name) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,10 @@ nlohmann::json parse_strictly(std::string_view text, const std::string& file);
 
 // A value as a text of printable ASCII for an error, cut where it is long.
 std::string shown(const nlohmann::json& value);
+
+// An integer of this range; nullopt: anything else.
+std::optional<int64_t> integer_in(const nlohmann::json& value, int64_t min,
+                                  int64_t max = INT64_MAX);
 
 // More members of an object, or values in one member, are not read by parse_members().
 constexpr size_t kMaxJsonMembers = size_t{1} << 18;

@@ -95,10 +95,9 @@ T named(Fields& fields, const char* key, std::optional<T> (*lookup)(std::string_
 Shape shape_from(Fields& fields) {
   Shape shape;
   for (const auto& dim : fields.array("shape")) {
-    if (!dim.is_number_unsigned() || dim.get<uint64_t>() > INT64_MAX) {
-      fields.fail("has a dimension that is no integer from 0");
-    }
-    shape.push_back(dim.get<int64_t>());
+    const auto size = integer_in(dim, 0);
+    if (!size) fields.fail("has a dimension that is no integer from 0");
+    shape.push_back(*size);
   }
   if (!checked_numel(shape)) fields.fail("has an impossible shape");
   return shape;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 
 #include "base/files.h"
 #include "base/processes.h"
@@ -58,9 +59,8 @@ bool links_are_unknown(int error) {
 }
 
 std::string own_pid_namespace() {
-  char target[64] = {};
-  const ssize_t length = ::readlink("/proc/self/ns/pid", target, sizeof(target) - 1);
-  return length > 0 ? target : "";
+  std::error_code none;  // the text is empty then
+  return std::filesystem::read_symlink("/proc/self/ns/pid", none).string();
 }
 
 // 0: there is no such process, or a dead one.

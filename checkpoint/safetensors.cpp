@@ -63,10 +63,9 @@ int64_t checked_header_bytes(const File& file, int64_t file_bytes) {
 std::vector<int64_t> counts(Fields& fields, const char* key) {
   std::vector<int64_t> values;
   for (const auto& value : fields.array(key)) {
-    // Beyond int64_t it turns negative.
-    if (!value.is_number_integer() || value.get<int64_t>() < 0)
-      fields.fail(text_of("has a \"", key, "\" with what is no count"));
-    values.push_back(value.get<int64_t>());
+    const auto count = integer_in(value, 0);
+    if (!count) fields.fail(text_of("has a \"", key, "\" with what is no count"));
+    values.push_back(*count);
   }
   return values;
 }

@@ -12,10 +12,16 @@
 namespace zero {
 namespace {
 
-constexpr std::string_view kNames[] = {"adamw", "sgd", "lion", "adagrad"};
-constexpr std::string_view kMoments[] = {"exp_avg", "exp_avg_sq"};
-constexpr std::string_view kMomentum[] = {"momentum_buffer"};
-constexpr std::string_view kSum[] = {"sum"};
+struct Words {
+  std::string_view name, states[kMaxStates];
+  size_t num_states;
+};
+
+// In the order of the enum.
+constexpr Words kWords[] = {{"adamw", {"exp_avg", "exp_avg_sq"}, 2},
+                            {"sgd", {"momentum_buffer"}, 1},
+                            {"lion", {"exp_avg"}, 1},
+                            {"adagrad", {"sum"}, 1}};
 
 void check_field(const char* name, double value, double below, const char* range) {
   if (value >= 0 && value < below) return;  // false for NaN
@@ -71,27 +77,18 @@ AdagradRule adagrad_rule(const OptimizerOptions& options, double lr, float grad_
 }  // namespace
 
 const char* name_of(Optimizer optimizer) {
-  return kNames[static_cast<size_t>(optimizer)].data();
+  return kWords[static_cast<size_t>(optimizer)].name.data();
 }
 
 std::optional<Optimizer> optimizer_named(std::string_view name) {
-  const auto found = std::ranges::find(kNames, name);
-  if (found == std::end(kNames)) return std::nullopt;
-  return static_cast<Optimizer>(found - std::begin(kNames));
+  const auto found = std::ranges::find(kWords, name, &Words::name);
+  if (found == std::end(kWords)) return std::nullopt;
+  return static_cast<Optimizer>(found - std::begin(kWords));
 }
 
 std::span<const std::string_view> states_of(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::kAdamW:
-      return kMoments;
-    case Optimizer::kSgd:
-      return kMomentum;
-    case Optimizer::kLion:
-      return std::span(kMoments).first(1);
-    case Optimizer::kAdagrad:
-      return kSum;
-  }
-  return {};
+  const Words& words = kWords[static_cast<size_t>(optimizer)];
+  return {words.states, words.num_states};
 }
 
 void check(const OptimizerOptions& options, double lr) {

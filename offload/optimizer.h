@@ -133,7 +133,7 @@ std::optional<Optimizer> optimizer_named(std::string_view name);
 inline constexpr int kMaxStates = 2;
 std::span<const std::string_view> states_of(Optimizer optimizer);
 
-// Its constants. Each optimizer reads those that its own header names.
+// Its constants. Each optimizer reads those that its rule tells of.
 struct OptimizerOptions {
   Optimizer kind = Optimizer::kAdamW;
   double beta1 = 0.9;

@@ -322,8 +322,7 @@ std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
       const Trace::Span span("write shard");
       std::vector<Slice> slices = slices_of(engine, buffers, state);
       stretch.expect(bytes_of(slices));
-      report =
-          to_text(write_shard(temporary, ranks.rank(), ranks.size(), std::move(slices)));
+      report = to_text(write_shard(temporary, ranks.rank(), ranks.size(), slices));
     });
     const std::vector<std::string> reports = engine.control().gather(report);
     std::string path;

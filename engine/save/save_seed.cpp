@@ -97,8 +97,7 @@ std::string save_seed(torch::nn::Module& model, const Options& options,
       replace ? checkpoint::Existing::kReplace : checkpoint::Existing::kRefuse;
   const std::string temporary = checkpoint::prepare(open, 0, existing);
   try {
-    return checkpoint::commit(open, temporary,
-                              {write_shard(temporary, 0, 1, std::move(slices))},
+    return checkpoint::commit(open, temporary, {write_shard(temporary, 0, 1, slices)},
                               info_of(scanned, state), existing);
   } catch (...) {
     checkpoint::discard(open, temporary);

@@ -31,15 +31,10 @@ void ConfigReader::require(bool holds, const std::string& problem,
 }
 
 int64_t ConfigReader::integer(const std::string& key, int64_t min, int64_t max) const {
-  const std::string allowed =
-      "an integer from " + std::to_string(min) + " to " + std::to_string(max);
-  const nlohmann::json& value = at(key);
-  if (!value.is_number_integer()) refuse(key, allowed);
-  if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX)
-    refuse(key, allowed);
-  const auto number = value.get<int64_t>();
-  if (number < min || number > max) refuse(key, allowed);
-  return number;
+  const auto value = checkpoint::integer_in(at(key), min, max);
+  if (!value)
+    refuse(key, "an integer from " + std::to_string(min) + " to " + std::to_string(max));
+  return *value;
 }
 
 int64_t ConfigReader::integer_or(const std::string& key, int64_t otherwise, int64_t min,

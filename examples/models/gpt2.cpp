@@ -116,8 +116,7 @@ json preset(int64_t layers, int64_t dim, int64_t heads) {
 
 json small_preset(int64_t layers, int64_t dim, int64_t heads, int64_t positions) {
   json config = preset(layers, dim, heads);
-  config["vocab_size"] = nullptr;
-  config["n_positions"] = positions;
+  config.update({{"vocab_size", nullptr}, {"n_positions", positions}});
   return config;
 }
 

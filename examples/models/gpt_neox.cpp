@@ -99,13 +99,9 @@ class NeoXLayerImpl : public nn::Module {
 };
 
 std::shared_ptr<Decoder> make_neox(const NeoXConfig& config) {
-  return make_decoder<NeoXLayerImpl>({.trunk = "gpt_neox",
-                                      .embedding = "embed_in",
-                                      .dropout = "emb_dropout",
-                                      .blocks = "layers",
-                                      .norm = "final_layer_norm",
-                                      .head = "embed_out"},
-                                     config);
+  return make_decoder<NeoXLayerImpl>(
+      {"gpt_neox", "embed_in", "emb_dropout", "layers", "final_layer_norm", "embed_out"},
+      config);
 }
 
 InitRules neox_init_rules(const NeoXConfig& config) {

@@ -95,13 +95,8 @@ at::Tensor RmsNormImpl::forward(const at::Tensor& x) {
 }
 
 std::shared_ptr<Decoder> make_llama(const LlamaConfig& config) {
-  return make_decoder<LlamaLayerImpl, RmsNorm>({.trunk = "model",
-                                                .embedding = "embed_tokens",
-                                                .dropout = nullptr,
-                                                .blocks = "layers",
-                                                .norm = "norm",
-                                                .head = "lm_head"},
-                                               config);
+  return make_decoder<LlamaLayerImpl, RmsNorm>(
+      {"model", "embed_tokens", nullptr, "layers", "norm", "lm_head"}, config);
 }
 
 }  // namespace zero

@@ -134,12 +134,9 @@ std::vector<TensorBatch> batches_of(const std::vector<const StoredTensor*>& para
 }
 
 // The values of a batch.
-class Values {
- public:
-  float* data() const { return reinterpret_cast<float*>(bytes_.data()); }
-
- private:
-  checkpoint::Buffer bytes_{kBatchNumel * sizeof(float)};
+struct Values {
+  float* data() const { return reinterpret_cast<float*>(bytes.data()); }
+  const checkpoint::Buffer bytes{kBatchNumel * sizeof(float)};
 };
 
 void read_batch(checkpoint::Reader& reader, const TensorBatch& batch,
