@@ -124,7 +124,7 @@ TEST_F(EngineStandinTest, TheEnginesBytesAreThePlans) {
   train(1, options, work,
         {.before_step_end = {}, .after_step = [](Engine& engine, Gpt2Impl&, int) {
            expect_planned_bytes(engine);
-           Gpt2 unsharded(small_gpt2());
+           const auto unsharded = std::make_shared<Gpt2Impl>(small_gpt2());
            int64_t told = 0;
            for (const MemoryEntry& entry : plan(*unsharded, engine.options(), 1))
              told += entry.bytes;

@@ -71,7 +71,7 @@ TEST_F(PinStandinTest, TransfersPinTheCopyAlone) {
   const int64_t all = pinned_bytes;
   train_with(Pin::kTransfers);
   int64_t shards = 0, copy = 0;
-  Gpt2 model(small_gpt2());
+  const auto model = std::make_shared<Gpt2Impl>(small_gpt2());
   for (const MemoryEntry& entry : plan(*model, options, 1)) {
     if (entry.tier != "host" || entry.owner == "accumulation" ||
         entry.owner == "gradient landing")
