@@ -8,6 +8,7 @@ namespace zero {
 
 UpdateQueue::UpdateQueue(const Workplace& at)
     : at_(at),
+      rank_(at.comm.rank()),
       updated_(at.plan.units.size()),
       gpu_stream_(at.memory.has_state_on_gpu() || at.memory.has_weights_on_gpu()
                       ? at.device.make_stream("device updates")
@@ -109,7 +110,7 @@ void UpdateQueue::add_part(int index, const Values& values,
                           .copy_bf16 = is_fp16 ? nullptr : shard.copy,
                           .copy_fp16 = is_fp16 ? shard.copy : nullptr,
                           .numel = part.layout.shard_numel};
-  for (const ParamPiece& piece : pieces_of(part.layout, at_.comm.rank())) {
+  for (const ParamPiece& piece : pieces_of(part.layout, rank_)) {
     const ParamRule& rule = at_.plan.rules[part.params[piece.param]];
     OptimizerOptions optimizer = at_.options.optimizer;
     optimizer.weight_decay = rule.weight_decay;

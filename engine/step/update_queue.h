@@ -56,6 +56,7 @@ class UpdateQueue {
   void add_part(int part, const Values& values, std::vector<Update>& updates) const;
 
   const Workplace at_;
+  const int rank_;              // known while updates end after the ranks have parted
   std::vector<Event> updated_;  // of each unit
   Event on_host_, on_gpu_;
   // They go first: they use what is above.

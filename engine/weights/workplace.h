@@ -11,7 +11,8 @@ namespace zero {
 
 class ShardKernels;
 
-// What weights, gradients and updates work with; it outlives them.
+// What weights, gradients and updates work with; it outlives them, but for `comm`, which
+// an engine leaves when its streams are done and updates may still run.
 struct Workplace {
   const UnitPlan& plan;
   const MemoryPlan& memory;

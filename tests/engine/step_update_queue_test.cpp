@@ -33,7 +33,7 @@ class UpdateQueueTest : public ::testing::Test {
   const MemoryPlan memory = make_memory_plan(plan, options, 1);
   const std::unique_ptr<Device> device = make_host_device();
   ShardStore shards{plan, memory, *device};
-  const std::unique_ptr<Collectives> comm = make_lone_collectives();
+  std::unique_ptr<Collectives> comm = make_lone_collectives();
   ThreadPool threads{1};
   const Workplace at{plan, memory, options, shards, *device, *comm, threads};
 };
@@ -64,6 +64,17 @@ TEST_F(UpdateQueueTest, ASerialOneIsDoneAtOnce) {
     EXPECT_TRUE(queue.updated(p).query());
     EXPECT_TRUE(is_updated(p));
   }
+}
+
+// An engine that ends: its ranks part while the last updates run.
+TEST_F(UpdateQueueTest, UpdatesOutliveTheCollectives) {
+  UpdateQueue queue(at);
+  for (int p = 0; p < 3; ++p) std::fill_n(shards[p].grad, 8, 1.0f);
+  set_delays({{"update", 50}});
+  queue.begin(1, 0.5, 1);
+  comm.reset();
+  queue.finish();
+  EXPECT_TRUE(is_updated(2));
 }
 
 TEST_F(UpdateQueueTest, AUnitWithoutAnUpdateIsReady) {
