@@ -11,7 +11,7 @@ add_library(zero::engine ALIAS zero_engine)
 add_library(zero::launcher ALIAS zero_launcher)
 
 set(zero_libraries zero_base zero_offload zero_checkpoint zero_engine_core zero_torch zero_engine zero_data
-                   zero_launcher_core zero_verbs zero_launcher)
+                   zero_launcher_core zero_launcher)
 foreach(library ${zero_libraries})
   string(REPLACE "zero_" "" short_name ${library})
   set_target_properties(${library} PROPERTIES EXPORT_NAME ${short_name})

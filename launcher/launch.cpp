@@ -6,22 +6,18 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "checkpoint/io.h"
 #include "engine/watch/activity.h"
-#include "launcher/bench/benches.h"
 #include "launcher/commands/verbs.h"
-#include "launcher/doctor/finding.h"
 #include "launcher/process/process.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/run/failure.h"
 #include "launcher/run/progress.h"
-#include "launcher/selftest/outcome.h"
 #include "launcher/settings/command_line.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/help.h"
@@ -33,23 +29,6 @@ namespace zero {
 namespace {
 
 using namespace launcher;
-
-// What verbs do.
-using Run = int (*)(const VerbCall& call);
-const std::map<std::string, Run> kRuns = {{"train", train},
-                                          {"seed", seed},
-                                          {"plan", plan},
-                                          {"eval", eval},
-                                          {"generate", generate_text},
-                                          {"inspect", inspect},
-                                          {"verify", verify},
-                                          {"diff", diff},
-                                          {"report", report},
-                                          {"export", export_folder},
-                                          {"bench", bench},
-                                          {"doctor", doctor},
-                                          {"selftest", selftest},
-                                          {"hello", hello}};
 
 std::string overview() {
   std::string text =
@@ -92,17 +71,13 @@ int print_once(const std::string& page, int rank, std::FILE* stream = stdout) {
   return static_cast<int>(ExitCode::kDone);
 }
 
-Run run_of(const std::string& verb) {
-  const auto found = kRuns.find(verb);
-  if (found == kRuns.end()) throw unknown_verb(verb);
-  return found->second;
+const Verb& known_verb(const std::string& name) {
+  const Verb& verb = find_verb(name);
+  return verb.run ? verb : throw unknown_verb(name);
 }
 
-std::string page_of(const std::string& verb) {
-  if (verb == "bench") return bench_help(verb);
-  if (verb == "doctor") return doctor_help(verb);
-  if (verb == "selftest") return selftest_help(verb);
-  return settings_help(verb);
+std::string page_of(const Verb& verb) {
+  return verb.own_page ? verb.own_page() : settings_help(verb);
 }
 
 // What is told without a verb: `help [VERB]`, `completion bash`, `--version`.
@@ -114,8 +89,7 @@ std::optional<std::string> page_for(const std::vector<std::string>& words,
   if (first == "--help" || first == "-h") return overview();
   if (first == "help") {
     if (second.empty()) return overview();
-    run_of(second);  // or it is no verb
-    return page_of(second);
+    return page_of(known_verb(second));
   }
   if (first != "completion") return std::nullopt;
   if (second != "bash")
@@ -129,7 +103,7 @@ std::optional<std::string> page_for(const std::vector<std::string>& words,
 int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
              const std::vector<std::string>& environment,
              const std::optional<AnnouncedWorld>& announced) {
-  const Run run = run_of(words[0]);
+  const Verb& verb = known_verb(words[0]);
   const std::string kind = kind_behind(words);
   CommandLine line =
       read_command_line({words.begin() + (kind.empty() ? 1 : 2), words.end()}, words[0]);
@@ -137,7 +111,7 @@ int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
   line.kind = kind;
   append(line.problems, check_flags(line, words[0]));
   const VerbCall call{line, models, environment, announced};
-  if (line.help) return print_once(page_of(words[0]), call.rank());
+  if (line.help) return print_once(page_of(verb), call.rank());
   set_loudness(line.quiet     ? Loudness::kQuiet
                : line.verbose ? Loudness::kVerbose
                               : Loudness::kUsual);
@@ -149,10 +123,18 @@ int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
     for (const std::string& name : unread_variables(environment))
       warn(printable(name) + " is set, and no setting of that name is known: not read");
   }
-  return run(call);
+  return verb.run(call);
 }
 
 }  // namespace
+
+const std::vector<Verb>& launcher::verb_table() {
+  static const std::vector<Verb> verbs = {
+      train_verb(),   seed_verb(),   plan_verb(),     eval_verb(),   generate_verb(),
+      inspect_verb(), verify_verb(), diff_verb(),     report_verb(), export_verb(),
+      bench_verb(),   doctor_verb(), selftest_verb(), hello_verb()};
+  return verbs;
+}
 
 int launch(int argc, char** argv, const ModelFamilies& models) {
   guard_streams();

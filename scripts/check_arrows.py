@@ -38,10 +38,9 @@ ROOMS = {
 # Where LibTorch is at home: in rooms of its own and, of other rooms, in a folder torch/. What else is in these floors
 # reaches it by no way, so that it, and its tests, compile in seconds.
 TORCH = ["engine/include/zero/unit.h", "engine/include/zero/visit_tensors.h", "engine/init/", "engine/save/", "engine/unit/",
-         "examples/", "launcher/bench/plain_loop.cpp", "launcher/doctor/torch_version.cpp",
-         "launcher/process/process_setup.cpp", "launcher/run/runner.cpp"]
-TORCH_FOLDER = re.compile(r"engine/([^/]+|.+/torch/.+)")  # in the hall, or of a room
-WITHOUT_TORCH = ["base/", "checkpoint/", "engine/", "launcher/data/", "launcher/model.h", "launcher/settings/", "offload/"]
+         "examples/", "launcher/program.cpp"]
+TORCH_FOLDER = re.compile(r"engine/[^/]+|(engine|launcher)/.+/torch/.+")  # in the hall, or of a room
+WITHOUT_TORCH = ["base/", "checkpoint/", "engine/", "launcher/", "offload/"]
 
 # Where the headers of a library may be included, by what their names begin with.
 HOMES = {
@@ -143,7 +142,7 @@ def problems_of(root):
         for mark, name in includes[path]:
             if problem := (problem_of_library if mark == "<" else problem_of_ours)(path, name):
                 problems.append(f"{path}: {name} {problem}")
-        if begins(path, WITHOUT_TORCH) and not is_torch(path) and (way := way_to_torch(path, includes, set())):
+        if begins(path, WITHOUT_TORCH) and not is_torch(path) and len(way := way_to_torch(path, includes, set())) > 2:
             problems.append(f"{path} reaches torch: {' -> '.join(way)}")
         if begins(path, WITHOUT_CUDA) and not begins(path, CUDA_HOMES) and (
                 words := {*CUDA.findall(MESSAGE.sub("", text))} - OF_USERS):

@@ -178,7 +178,7 @@ class SharedTransport final : public Transport {
       const auto round = first_round + static_cast<uint32_t>(i);
       if (i + 1 < num_rounds) post(call, round + 1, piece(i + 1), write);
       wait_for_others(call, &RankState::posted, round + 1);
-      take(round, piece(i), read);
+      read_slots(round, piece(i), read);
     }
     num_rounds_ += static_cast<uint32_t>(num_rounds);
   }
@@ -191,7 +191,7 @@ class SharedTransport final : public Transport {
     area_.state(rank()).posted.advance();
   }
 
-  void take(uint32_t round, SlotPart piece, const Reader& read) {
+  void read_slots(uint32_t round, SlotPart piece, const Reader& read) {
     read(piece, [&](int rank) { return area_.slot(rank, round); });
     area_.state(rank()).taken.advance();
     Activity::here().sign();

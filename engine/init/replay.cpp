@@ -177,7 +177,7 @@ c10::Storage Replay::start_of(const RecordedValue& value) {
 
 // A storage with that value, to be changed. It is made again if the value as it was is
 // wanted once more: never by the call that changes it, which took all it takes at once.
-c10::Storage Replay::take(const ValuePtr& value) {
+c10::Storage Replay::storage_to_change(const ValuePtr& value) {
   c10::Storage storage = storage_of(value);
   storages_.erase(key_of(*value));
   return storage;
@@ -208,7 +208,7 @@ void Replay::run(const RecordedCall& call) {
     if (!arguments[i].alias_info() || !arguments[i].alias_info()->isWrite()) continue;
     for (const at::Tensor& tensor : tensors_in(call.arguments[i])) {
       const ValuePtr value = recorded_value(tensor);
-      if (!used.contains(value.get())) used[value.get()] = take(value);
+      if (!used.contains(value.get())) used[value.get()] = storage_to_change(value);
       results.push_back(used[value.get()]);
     }
   }

@@ -49,7 +49,7 @@ class Replay {
   using Key = std::pair<const void*, size_t>;  // a call and a place of it; or a value
   static Key key_of(const RecordedValue& value);
   c10::Storage start_of(const RecordedValue& value);
-  c10::Storage take(const ValuePtr& value);
+  c10::Storage storage_to_change(const ValuePtr& value);
   void run(const RecordedCall& call);
   void draw(const RecordedCall& call, const at::Tensor& target, torch::jit::Stack& stack);
 

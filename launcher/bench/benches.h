@@ -46,7 +46,7 @@ BenchOptions read_bench_options(const BenchKind& kind, const CommandLine& line,
                                 const ModelFamilies& models);
 
 // The page of `zero_launch bench --help`.
-std::string bench_help(const std::string& verb);
+std::string bench_help();
 
 // ---- the kinds
 

@@ -169,7 +169,7 @@ BenchOptions read_bench_options(const BenchKind& kind, const CommandLine& line,
   return options;
 }
 
-std::string bench_help(const std::string&) {
+std::string bench_help() {
   std::string page = fmt::format(
       "zero_launch bench {} [--flag value]...\n"
       "mpirun -n RANKS zero_launch bench step|comm ...\n\n"

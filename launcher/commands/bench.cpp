@@ -14,8 +14,9 @@ void print_rows(const std::vector<Row>& rows, const CommandLine& line) {
   std::fputs(text.c_str(), stdout);
 }
 
-}  // namespace
-
+// Time one thing beside its limit; print a table, or with --json an array of rows. adam
+// and checkpoint are about one process: of several ranks the first measures, the others
+// leave.
 int bench(const VerbCall& call) {
   const BenchKind& kind = find_bench_kind(call.line);
   const BenchOptions options =
@@ -41,6 +42,17 @@ int bench(const VerbCall& call) {
     if (world.rank() == 0) print_rows(rows, call.line);
     return ExitCode::kDone;
   });
+}
+
+}  // namespace
+
+Verb bench_verb() {
+  return {.name = "bench",
+          .summary = "what this machine does, each beside its limit (adam, step, ...)",
+          .run = bench,
+          .lines = {{"--json"}, {"--rounds"}, {"--size"}},
+          .own_page = bench_help,
+          .settings = kAllSettings};
 }
 
 }  // namespace zero::launcher

@@ -6,7 +6,11 @@
 #include "zero/errors.h"
 
 namespace zero::launcher {
+namespace {
 
+constexpr int kDifferent = 1;
+
+// Two of them, tensor by tensor. kDone when all are equal, kDifferent when not.
 int diff(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const CommandLine& line = call.line;
@@ -15,6 +19,27 @@ int diff(const VerbCall& call) {
                                         {line.fqns, line.state}, call.models);
   std::fputs((line.json ? to_line(found) : to_page(found)).c_str(), stdout);
   return found.are_equal() ? static_cast<int>(ExitCode::kDone) : kDifferent;
+}
+
+}  // namespace
+
+Verb diff_verb() {
+  return {.name = "diff",
+          .summary = "two of them, tensor by tensor (diff A B)",
+          .run = diff,
+          .head = "zero_launch diff A B [--fqn GLOB...] [--state] [--json]",
+          .lines = {{"A, B",
+                     "each a step's folder, or a run's or seed's: its newest checkpoint; "
+                     "or a folder of Hugging Face"},
+                    kFqnLine,
+                    kStateLine,
+                    kJsonLine},
+          .notes =
+              "\nExit code 0: all are equal, in type, shape and every bit; 1: they "
+              "differ; 2 and more: an error.\n"
+              "relative is the largest difference by A's largest magnitude, relative "
+              "norm the L2 norm of the differences by A's.\n",
+          .takes_two = true};
 }
 
 }  // namespace zero::launcher

@@ -48,8 +48,8 @@ Diagnosis diagnose(const std::string& out, const MpiFacts& mpi) {
   return all;
 }
 
-}  // namespace
-
+// What this machine offers and measures, each finding with its cure. kDone when nothing
+// is bad, else kEnvironment. Under an mpirun or srun of the user's its ranks are tried.
 int doctor(const VerbCall& call) {
   const std::string out = out_of(call.line);
   MpiFacts mpi;
@@ -70,6 +70,7 @@ int doctor(const VerbCall& call) {
                                                             : ExitCode::kEnvironment);
 }
 
+// What ranks that the doctor starts do: find each other. No verb for people.
 int hello(const VerbCall& call) {
   require_no_settings(call.line, "hello");
   check_start(call.environment, call.announced, 0);
@@ -80,5 +81,17 @@ int hello(const VerbCall& call) {
     return ExitCode::kDone;
   });
 }
+
+}  // namespace
+
+Verb doctor_verb() {
+  return {.name = "doctor",
+          .summary = "what this machine offers, each finding with its cure",
+          .run = doctor,
+          .lines = {{"--json"}},
+          .own_page = doctor_help};
+}
+
+Verb hello_verb() { return {.name = "hello", .run = hello}; }
 
 }  // namespace zero::launcher

@@ -51,8 +51,7 @@ ExportOptions options_of(const CommandLine& line) {
   return options;
 }
 
-}  // namespace
-
+// A checkpoint's model as a folder that transformers loads.
 int export_folder(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const ExportOptions options = options_of(call.line);
@@ -65,6 +64,25 @@ int export_folder(const VerbCall& call) {
                       ? "; the run has no tokenizer's files"
                       : fmt::format("; {}", fmt::join(exported.companions, ", "))));
   return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace
+
+Verb export_verb() {
+  return {.name = "export",
+          .summary =
+              "a checkpoint's model as a folder for Hugging Face (--from DIR --to DIR)",
+          .run = export_folder,
+          .head = "zero_launch export --from DIR --to DIR [--dtype fp32|bf16|fp16]",
+          .lines = {{"--from DIR", "a step's folder, or a run's: its newest checkpoint"},
+                    {"--to DIR",
+                     "a new folder, which from_pretrained() of transformers loads"},
+                    {"--dtype fp32|bf16|fp16",
+                     "of the weights; left out: that of the weights that the run started "
+                     "from, else fp32"},
+                    {"--max-shard-size BYTES", "the most in a file of weights [5GiB]"},
+                    {"--replace", "a model that is in the folder"}},
+          .folder = kStepFolder};
 }
 
 }  // namespace zero::launcher

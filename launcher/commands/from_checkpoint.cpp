@@ -243,14 +243,14 @@ void evaluate_on(const std::vector<std::string>& paths, LoadedModel& loaded) {
                   sampler.num_samples(), loaded.checkpoint.folder));
 }
 
-}  // namespace
-
+// The loss of a checkpoint's model on data.
 int eval(const VerbCall& call) {
   return use_checkpoint("eval", call, [&](LoadedModel& loaded) {
     evaluate_on(data_for(call.line, loaded.settings), loaded);
   });
 }
 
+// A prompt, continued by a checkpoint's model.
 int generate_text(const VerbCall& call) {
   return use_checkpoint("generate", call, [](LoadedModel& loaded) {
     const bool is_first = loaded.batch.rank == 0;
@@ -262,6 +262,48 @@ int generate_text(const VerbCall& call) {
                 kNeverStopped, show);
     if (is_first) print_line("");
   });
+}
+
+// Settings of a process that holds a model, whatever it does with it.
+const std::string kMachine =
+    "ranks hosts device share_gpu tf32 threads adam_threads bind hang_timeout "
+    "host_memory device_memory ignore_plan dtype master offload device_state_fraction "
+    "pin prefetch wrap_min_numel reshard_after_forward allow_extra allow_missing seq_len "
+    "model_config chaos delay trace_comm deterministic recompute";
+
+constexpr char kCheckpoints[] = "the checkpoint's, then ";
+
+const VerbLine kFromLine = {"--from DIR",
+                            "a step's folder, or a run's: its newest checkpoint; or a "
+                            "model's folder of Hugging Face"};
+
+}  // namespace
+
+Verb eval_verb() {
+  return {.name = "eval",
+          .summary = "the loss of a model on data (--from DIR)",
+          .run = eval,
+          .head = head_with_settings("eval", "--from DIR [--data PATH...]", kCheckpoints),
+          .lines = {kConfigLine, kFromLine},
+          .settings =
+              kMachine + " seed data bytes eval_data eval_samples micro_batch loss_chunk",
+          .folder = kStepOrModelFolder};
+}
+
+Verb generate_verb() {
+  return {
+      .name = "generate",
+      .summary = "a prompt, continued by a model (--from DIR)",
+      .run = generate_text,
+      .head = head_with_settings("generate", "--from DIR --sample PROMPT", kCheckpoints),
+      .lines = {kConfigLine, kFromLine},
+      .settings = kMachine +
+                  " micro_batch loss_chunk sample sample_tokens sample_temperature seed",
+      // What it does with a prompt is what a run does with a sample.
+      .own_flags = {{"--prompt", "sample"},
+                    {"--num-tokens", "sample_tokens"},
+                    {"--temperature", "sample_temperature"}},
+      .folder = kStepOrModelFolder};
 }
 
 }  // namespace zero::launcher

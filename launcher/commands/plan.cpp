@@ -97,8 +97,7 @@ void write_settings(const std::string& path, const PlanAnswer& answer) {
   }
 }
 
-}  // namespace
-
+// Will this configuration fit, and what would? kDone when it does, else kEnvironment.
 int plan(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const int num_ranks = call.announced ? std::max(1, call.announced->size) : 1;
@@ -118,6 +117,19 @@ int plan(const VerbCall& call) {
       call.line.json ? to_json(answer).dump() + "\n" : to_page(answer);
   std::fputs(text.c_str(), stdout);
   return static_cast<int>(answer.all_fits() ? ExitCode::kDone : ExitCode::kEnvironment);
+}
+
+}  // namespace
+
+Verb plan_verb() {
+  return {.name = "plan",
+          .summary = "will it fit? memory by owner, what would fit, the largest model",
+          .run = plan,
+          .head = head_with_settings("plan", "[--config FILE]"),
+          .lines = {kConfigLine,
+                    {"--json", "print one JSON object instead of the table"},
+                    {"--write FILE", "write the settings that fit as such a file"}},
+          .settings = kAllSettings};
 }
 
 }  // namespace zero::launcher

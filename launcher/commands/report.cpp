@@ -68,8 +68,8 @@ void write_page(const std::string& path, const std::string& page) {
   }
 }
 
-}  // namespace
-
+// A page in HTML of what a run has told so far. Throws Error(kUsage) where there is no
+// run, Error(kCheckpoint) where the page cannot be written.
 int report(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const CommandLine& line = call.line;
@@ -82,6 +82,18 @@ int report(const VerbCall& call) {
                          history.steps.empty() ? 0 : history.steps.back().step, to,
                          short_bytes(static_cast<int64_t>(page.size()))));
   return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace
+
+Verb report_verb() {
+  return {.name = "report",
+          .summary = "a page of curves, samples and settings of a run (report DIR)",
+          .run = report,
+          .head = "zero_launch report DIR [--to FILE]",
+          .lines = {{"DIR", "a run's folder; the run may be at work"},
+                    {"--to FILE", "the page, for a browser [DIR/report.html]"}},
+          .folder = "the folder of a run, its --out"};
 }
 
 }  // namespace zero::launcher

@@ -46,8 +46,8 @@ SavedRun run_of(const Settings& settings, ModelShape& shape) {
   return run;
 }
 
-}  // namespace
-
+// The first values of a new model as a checkpoint without moments, written by one process
+// that never holds the model.
 int seed(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const Settings settings = read_settings(call.line, call.environment,
@@ -66,6 +66,22 @@ int seed(const VerbCall& call) {
   print_line(fmt::format("seed {} of {} in {:.2f} s: {}", settings.seed, family.name,
                          seconds.count(), path));
   return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace
+
+Verb seed_verb() {
+  return {.name = "seed",
+          .summary = "the first values of a model, for any number of ranks (--out DIR)",
+          .run = seed,
+          .head =
+              "zero_launch seed --out DIR [--model NAME] [--preset NAME] [--seed N]..."
+              "\n\nSettings are read as train reads them; these count here.",
+          .lines = {kConfigLine},
+          .settings =
+              "model preset layers dim heads kv_heads ffn_dim vocab model_config "
+              "dropout data bytes seq_len seed out adam_threads",
+          .has_groups = false};
 }
 
 }  // namespace zero::launcher

@@ -90,8 +90,8 @@ void write_report(const std::string& path, const std::string& text) {
   }
 }
 
-}  // namespace
-
+// The exactness that is promised, tried on this machine with the user's settings made
+// small; a report to send. kDone when all is kept, else kTraining.
 int selftest(const VerbCall& call) {
   catch_stop_signals();
   if (call.announced)
@@ -125,6 +125,17 @@ int selftest(const VerbCall& call) {
   if (!line.to.empty()) write_report(line.to, text);
   std::fputs((line.json ? to_json_line(report) : "\n" + text).c_str(), stdout);
   return static_cast<int>(are_kept ? ExitCode::kDone : ExitCode::kTraining);
+}
+
+}  // namespace
+
+Verb selftest_verb() {
+  return {.name = "selftest",
+          .summary = "the promised exactness, tried on this machine; a report to send",
+          .run = selftest,
+          .lines = {{"--to"}, {"--json"}},
+          .own_page = selftest_help,
+          .settings = kAllSettings};
 }
 
 }  // namespace zero::launcher

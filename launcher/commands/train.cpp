@@ -21,8 +21,6 @@ void check_ranks(const Settings& settings, int num_ranks) {
   if (!problems.empty()) throw to_error(problems, "train");
 }
 
-}  // namespace
-
 int train(const VerbCall& call) {
   catch_stop_signals();
   const Settings settings =
@@ -47,6 +45,18 @@ int train(const VerbCall& call) {
     check_ranks(settings, world.size());
     return training.run();
   });
+}
+
+}  // namespace
+
+Verb train_verb() {
+  return {.name = "train",
+          .summary = "train a language model, its state sharded over all ranks",
+          .run = train,
+          .head = head_with_settings("train", "--data PATH... --out DIR"),
+          .lines = {kConfigLine,
+                    {"--print-config", "print all settings as such a file, and leave"}},
+          .settings = kAllSettings};
 }
 
 }  // namespace zero::launcher

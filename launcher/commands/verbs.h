@@ -6,6 +6,7 @@
 #include "launcher/model.h"
 #include "launcher/process/world.h"
 #include "launcher/settings/command_line.h"
+#include "launcher/settings/verb_table.h"
 
 namespace zero::launcher {
 
@@ -19,57 +20,44 @@ struct VerbCall {
   int rank() const { return announced ? announced->rank : 0; }
 };
 
-// The verbs return the process's exit code. They throw what is wrong before ranks know
-// each other, and report all else themselves.
+// Each verb: what it takes, its page, what it does.
+Verb train_verb();
+Verb seed_verb();
+Verb plan_verb();
+Verb eval_verb();
+Verb generate_verb();
+Verb inspect_verb();
+Verb verify_verb();
+Verb diff_verb();
+Verb report_verb();
+Verb export_verb();
+Verb bench_verb();
+Verb doctor_verb();
+Verb selftest_verb();
+Verb hello_verb();  // what ranks that the doctor starts do; not for people
 
-int train(const VerbCall& call);
+// What several of them say.
 
-// The first values of a new model as a checkpoint without moments, written by one process
-// that never holds the model.
-int seed(const VerbCall& call);
+inline constexpr char kStepFolder[] = "a run's folder or one of its steps";
+inline constexpr char kStepOrModelFolder[] =
+    "a run's folder, one of its steps, or a model's folder of Hugging Face";
 
-// Will this configuration fit, and what would? kDone when it does, else kEnvironment.
-int plan(const VerbCall& call);
+inline const VerbLine kConfigLine = {"--config FILE", "read settings from this file"},
+                      kJsonLine = {"--json", "print one JSON object"},
+                      kFqnLine = {"--fqn GLOB...",
+                                  "tensors of these names; * stands for any text"},
+                      kStateLine = {"--state",
+                                    "what the optimizer keeps, and user bytes, too"};
 
-// The loss of a checkpoint's model on data.
-int eval(const VerbCall& call);
-
-// A prompt, continued by a checkpoint's model.
-int generate_text(const VerbCall& call);
-
-// What a checkpoint, or a folder of Hugging Face, holds: a table, or with --json an
-// object.
-int inspect(const VerbCall& call);
-
-// Two of them, tensor by tensor. kDone when all are equal, kDifferent when not.
-constexpr int kDifferent = 1;
-int diff(const VerbCall& call);
-
-// Read every byte of a checkpoint, or of all of a run's, and compare it with the hash
-// that was recorded. kDone when all is sound, else kCheckpoint.
-int verify(const VerbCall& call);
-
-// A page in HTML of what a run has told so far. Throws Error(kUsage) where there is no
-// run, Error(kCheckpoint) where the page cannot be written.
-int report(const VerbCall& call);
-
-// What this machine offers and measures, each finding with its cure. kDone when nothing
-// is bad, else kEnvironment. Under an mpirun or srun of the user's its ranks are tried.
-int doctor(const VerbCall& call);
-
-// What ranks that the doctor starts do: find each other. No verb for people.
-int hello(const VerbCall& call);
-
-// The exactness that is promised, tried on this machine with the user's settings made
-// small; a report to send. kDone when all is kept, else kTraining.
-int selftest(const VerbCall& call);
-
-// A checkpoint's model as a folder that transformers loads.
-int export_folder(const VerbCall& call);
-
-// Time one thing beside its limit; print a table, or with --json an array of rows. adam
-// and checkpoint are about one process: of several ranks the first measures, the others
-// leave.
-int bench(const VerbCall& call);
+// The head of a page. `between`: what counts between given settings and defaults.
+inline std::string head_with_settings(const std::string& verb, const std::string& flags,
+                                      const std::string& between = "") {
+  return "zero_launch " + verb + " " + flags + " [--any-setting value]...\n" +
+         "mpirun -n RANKS zero_launch " + verb + " ...\n\n" +
+         "A setting is the flag --seq-len, the environment variable ZERO_SEQ_LEN, or the "
+         "key seq_len of a file in TOML;\n"
+         "the first of these that is given counts, then " +
+         between + "the default in brackets.";
+}
 
 }  // namespace zero::launcher

@@ -5,8 +5,11 @@
 #include "zero/errors.h"
 
 namespace zero::launcher {
+namespace {
 
-// Each folder is told of when it is done.
+// Read every byte of a checkpoint, or of all of a run's, and compare it with the hash
+// that was recorded; tell of each folder when it is done. kDone when all is sound, else
+// kCheckpoint.
 int verify(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const CommandLine& line = call.line;
@@ -21,6 +24,18 @@ int verify(const VerbCall& call) {
   }
   if (line.json) print_line(to_line(folders, reports));
   return static_cast<int>(are_sound ? ExitCode::kDone : ExitCode::kCheckpoint);
+}
+
+}  // namespace
+
+Verb verify_verb() {
+  return {
+      .name = "verify",
+      .summary = "every byte of a checkpoint, or of all of a run's (verify DIR)",
+      .run = verify,
+      .head = "zero_launch verify DIR [--json]",
+      .lines = {{"DIR", "a step's folder, or a run's: all its checkpoints"}, kJsonLine},
+      .folder = kStepFolder};
 }
 
 }  // namespace zero::launcher

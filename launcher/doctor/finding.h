@@ -203,6 +203,6 @@ std::string to_page(const Diagnosis& diagnosis, double seconds);
 std::string to_line(const Diagnosis& diagnosis, double seconds);
 
 // The page of `zero_launch doctor --help`.
-std::string doctor_help(const std::string& verb);
+std::string doctor_help();
 
 }  // namespace zero::launcher

@@ -80,7 +80,7 @@ std::string to_line(const Diagnosis& diagnosis, double seconds) {
   return json_text(object) + "\n";
 }
 
-std::string doctor_help(const std::string&) {
+std::string doctor_help() {
   return "zero_launch doctor [--out DIR] [--json]\n"
          "mpirun -n RANKS zero_launch doctor         your own mpirun, or srun, is "
          "tried\n\n"

@@ -81,7 +81,7 @@ std::string without(std::string text,
   return text;
 }
 
-std::string selftest_help(const std::string&) {
+std::string selftest_help() {
   return "zero_launch selftest [--config FILE] [--any-setting value]... [--to FILE] "
          "[--json]\n\n"
          "Trains a small model again and again, on 1, 2 and 4 ranks of this machine, and "

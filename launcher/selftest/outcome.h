@@ -38,6 +38,6 @@ std::string without(std::string text,
                     const std::vector<std::pair<std::string, std::string>>& names);
 
 // The page of `zero_launch selftest --help`.
-std::string selftest_help(const std::string& verb);
+std::string selftest_help();
 
 }  // namespace zero::launcher

@@ -70,8 +70,7 @@ std::string setting_line(const Setting& setting, const Settings& defaults) {
                    setting.help + default_of(setting, defaults));
 }
 
-std::string settings_help(const std::string& name) {
-  const Verb& verb = find_verb(name);
+std::string settings_help(const Verb& verb) {
   std::string page = verb.head + "\n\n", group;
   for (const VerbLine& line : verb.lines) page += help_line(line.left, line.right);
   page += common_lines() + (verb.has_groups ? "" : "\n") + verb.notes;

@@ -4,12 +4,13 @@
 
 #include "launcher/model.h"
 #include "launcher/settings/setting_table.h"
+#include "launcher/settings/verb_table.h"
 
 namespace zero::launcher {
 
 // The page of `zero_launch train --help`: flags, and every setting by group, with default
 // and meaning.
-std::string settings_help(const std::string& verb);
+std::string settings_help(const Verb& verb);
 
 // "  --seq-len N              tokens of a sample [256]\n"; a long left side pushes the
 // right one to a new line.

@@ -12,15 +12,25 @@ struct VerbLine {
   std::string left, right = {};  // "--fqn GLOB...", "tensors of these names"
 };
 
-// What a verb takes, and its page. What it does is told in launcher/commands.
+struct VerbCall;  // launcher/commands/verbs.h
+
+inline constexpr char kAllSettings[] = "all";
+
+// What a verb takes, its page, and what it does. Each is told in a file of its own, in
+// launcher/commands.
 struct Verb {
   std::string name, summary = {};  // without the latter it is not for people
+  // Returns the process's exit code. Throws what is wrong before ranks know each other,
+  // and reports all else itself.
+  int (*run)(const VerbCall& call) = nullptr;
   // The page: its head, its flags, what stands behind them.
   std::string head = {};
   std::vector<VerbLine> lines = {};
   std::string notes = {};
-  // Keys of the settings that change what it does, or "all". Flags of others are refused;
-  // a file and the environment may hold a whole run's. None: it reads them itself.
+  std::string (*own_page)() = nullptr;  // instead of that
+  // Keys of the settings that change what it does, or kAllSettings. Flags of others are
+  // refused; a file and the environment may hold a whole run's. None: it reads them
+  // itself.
   std::string settings = {};
   bool has_groups = true;                             // the page tells them by group
   std::map<std::string, std::string> own_flags = {};  // of some, by their key
@@ -32,7 +42,7 @@ struct Verb {
   size_t num_folders() const { return takes_two ? 2 : folder.empty() ? 0 : 1; }
 };
 
-// In the order of the overview.
+// In the order of the overview: launcher/launch.cpp has it.
 const std::vector<Verb>& verb_table();
 
 // Of verbs for people.

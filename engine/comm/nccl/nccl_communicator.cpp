@@ -108,7 +108,7 @@ void NcclCommunicator::call(const std::string& doing,
   }
   const Activity::Waiting waiting(doing);
   try {
-    settle(doing, result);
+    wait_until_queued(doing, result);
   } catch (...) {
     end(std::current_exception());
     throw;
@@ -119,7 +119,7 @@ void NcclCommunicator::call(const std::string& doing,
 
 // Until it has queued its work. After a failure that is when it can queue none any more:
 // the caller may give up stream and memory.
-void NcclCommunicator::settle(const std::string& doing, ncclResult_t result) {
+void NcclCommunicator::wait_until_queued(const std::string& doing, ncclResult_t result) {
   while (result == ncclInProgress) {
     std::this_thread::sleep_for(kBetweenQuestions);
     std::unique_lock lock(mutex_);

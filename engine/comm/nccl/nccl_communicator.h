@@ -50,7 +50,7 @@ class NcclCommunicator : NoCopy {
 
   void join(Ranks& ranks);
   ncclResult_t state();
-  void settle(const std::string& doing, ncclResult_t result);
+  void wait_until_queued(const std::string& doing, ncclResult_t result);
   bool finish();
   void keep_watch(std::stop_token stop);
   void abort();

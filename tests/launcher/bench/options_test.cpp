@@ -64,7 +64,7 @@ TEST(BenchOptions, BelongToBenchAlone) {
 }
 
 TEST(BenchOptions, EachKindUsesSettingsThatThereAre) {
-  const std::string page = bench_help("bench");
+  const std::string page = bench_help();
   for (const BenchKind& kind : bench_kinds()) {
     EXPECT_THAT(page, HasSubstr("\n" + kind.name + ": "));
     for (const std::string& key : kind.settings) EXPECT_NE(find_setting(key), nullptr);
