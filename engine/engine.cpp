@@ -44,6 +44,10 @@ void Engine::backward(const at::Tensor& loss_sum, int64_t num_targets) {
 }
 void Engine::discard_gradients() { impl_->step.discard(); }
 StepReport Engine::step() { return impl_->step.finish(); }
+void Engine::set_learning_rate(double lr) { impl_->step.set_learning_rate(lr); }
+void Engine::require_own(const torch::nn::Module& module) const {
+  impl_->forward.require_own(module);
+}
 
 int Engine::rank() const { return impl_->own.comm->rank(); }
 int Engine::size() const { return impl_->own.comm->size(); }

@@ -122,6 +122,20 @@ void EngineForward::require_requires_grad() const {
   }
 }
 
+void EngineForward::require_own(const torch::nn::Module& module) const {
+  if (&module == own_.root.get()) return;
+  std::unordered_set<const c10::TensorImpl*> ours;
+  for (const at::Tensor& tensor : own_.model.tensors)
+    ours.insert(tensor.unsafeGetTensorImpl());
+  for (const auto& item : module.named_parameters()) {
+    const at::Tensor& param = item.value();
+    if (!param.defined() || !param.requires_grad()) continue;
+    if (ours.contains(param.unsafeGetTensorImpl())) continue;
+    reject("forward() of a module with a parameter that this engine does not train",
+           item.key(), "pass the model that the engine was made with, or a part of it");
+  }
+}
+
 void EngineForward::require_no_others() const {
   const std::vector<at::Tensor> params = own_.root->parameters();
   if (std::ranges::all_of(params, is_flat)) return;

@@ -36,6 +36,8 @@ class EngineForward {
   void end_step() { num_forwards_ = num_forwards_without_grad_ = 0; }
 
   void require_requires_grad() const;
+  // Throws Error(kUsage) for a module with parameters that nobody would train.
+  void require_own(const torch::nn::Module& module) const;
   bool has_pending() { return pending_.any(units_.phase.weights_version); }
   void release_root();
   void release_unneeded_root();

@@ -1,4 +1,6 @@
 // Parameters, gradients and buffers as others see them: whole, or this rank's share.
+#include <ATen/MemoryOverlap.h>
+
 #include <optional>
 
 #include "engine/device/torch/compute_type.h"
@@ -83,7 +85,7 @@ std::vector<BufferView> Engine::buffers() {
   for (size_t i = 0; i < impl_->own.model.buffers.size(); ++i) {
     const at::Tensor& buffer = impl_->own.model.buffers[i];
     const std::optional<DType> dtype = dtype_of(buffer.scalar_type());
-    if (!dtype || !buffer.is_contiguous()) continue;
+    if (!dtype) continue;
     views.push_back({impl_->own.model.buffer_fqns[i], buffer.sizes().vec(), *dtype});
   }
   return views;
@@ -94,6 +96,10 @@ void Engine::set_buffer(const std::string& fqn, const at::Tensor& value) {
   require_shape("the buffer", fqn, value, buffer.sizes());
   const torch::NoGradGuard no_grad;
   impl_->values.require_first_value(fqn, value, /*may_be_infinite=*/true);
+  if (buffer.cpu().equal(value.to(buffer.scalar_type()).cpu())) return;
+  // An expanded buffer cannot hold other values as it is.
+  if (at::has_internal_overlap(buffer) == at::MemOverlap::Yes)
+    buffer.set_data(buffer.contiguous());
   buffer.copy_(value);
 }
 
@@ -127,6 +133,9 @@ void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value)
     reject("set_full_parameter between a forward and its backward", fqn,
            "call backward first, or let go of what forward returned");
   const at::Tensor full = value.detach().to(at::kCPU, at::kFloat).contiguous();
+  if (!full.isfinite().all().item<bool>())
+    reject("values that are not finite in fp32", fqn,
+           "look at what the value was made of");
   values.require_first_value(impl_->own.model.params[param].fqn, full,
                              /*may_be_infinite=*/false);
   impl_->own.updates->finish();

@@ -94,23 +94,30 @@ void EngineStep::backward(const at::Tensor& loss_sum, int64_t num_targets) {
 void EngineStep::run_backward(const at::Tensor& loss_sum) {
   forward_.require_requires_grad();
   const GraphWalk walk = walk_graph({loss_sum});
+  std::vector<at::Tensor> others = units_.borders.other_leaves(walk.ends, 0, nullptr);
   std::vector<std::pair<int, BackwardPass::CallId>> calls;
   for (UnitCall* call : walk.calls) {
     call->require_backward();
-    if (call->belongs_to(units_.phase)) calls.emplace_back(call->unit(), call);
+    if (!call->belongs_to(units_.phase)) continue;
+    calls.emplace_back(call->unit(), call);
+    const auto& inside = call->other_leaves();
+    others.insert(others.end(), inside.begin(), inside.end());
   }
+  if (calls.empty() && others.size() == walk.ends.leaves.size())
+    refuse_loss("the loss reaches no parameter of this engine",
+                "compute it from what this engine's forward() returned");
   forward_.begin_backward(walk.nodes);
   drop_stray_gradients();
   // Of units that forward did not use, too: gradients get new values.
   own_.updates->finish_before_compute();
   gradient_ = Gradient::kBroken;  // unless all of it is done
   const Scoped in_backward(units_.phase.now, Phase::Now::kBackward);
-  InputLeaves inputs(walk.nodes, own_.model.tensors, divisor());
+  OtherLeaves leaves(others, divisor());
   units_.pass.begin(calls);
   const at::AutoGradMode with_grad(true);  // whatever the caller's guard says
   loss_sum.div(divisor()).backward();
   units_.pass.end();
-  inputs.finish();
+  leaves.finish();
   gradient_ = Gradient::kOpen;
   forward_.end_backward();
 }
@@ -185,6 +192,14 @@ void EngineStep::require_passes() const {
            "Engine::step", kPlanPasses);
 }
 
+// Nothing would be learned, but weights would decay.
+void EngineStep::require_targets() const {
+  if (target_total_ > 0) return;
+  reject("step() without a target on any rank", "Engine::step",
+         "leave out batches whose targets are all masked; discard_gradients() forgets "
+         "this one");
+}
+
 StepReport EngineStep::finish() {
   units_.phase.require_idle("step()");
   require_whole();
@@ -197,7 +212,8 @@ StepReport EngineStep::finish() {
   StepReport report;
   report.num_targets = static_cast<int64_t>(target_total_);
   report.loss = target_total_ > 0 ? loss_total_ / target_total_ : 0;
-  report.lr = learning_rate(own_.options.schedule, num_steps_);
+  require_targets();
+  report.lr = lr_.value_or(learning_rate(own_.options.schedule, num_steps_));
   report.grad_norm = norm_.reduce(mean_factor(), *own_.control);
   const bool is_finite = std::isfinite(report.grad_norm) && std::isfinite(report.loss);
   is_finite ? update(report) : skip(report);
@@ -236,6 +252,13 @@ void EngineStep::set_num_steps(int64_t steps, int64_t optimizer_start) {
            "zero::Engine", "0 <= optimizer_start <= steps");
   num_steps_ = steps;
   optimizer_start_ = optimizer_start;
+}
+
+void EngineStep::set_learning_rate(double lr) {
+  if (!std::isfinite(lr) || lr < 0)
+    reject("a learning rate of " + std::to_string(lr), "Engine::set_learning_rate",
+           "0 or more");
+  lr_ = lr;
 }
 
 void EngineStep::set_loss_scale(const LossScaleState& state) {

@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/engine_forward.h"
@@ -35,6 +36,7 @@ class EngineStep {
   int64_t num_steps() const { return num_steps_; }
   int64_t optimizer_start() const { return optimizer_start_; }
   void set_num_steps(int64_t steps, int64_t optimizer_start);
+  void set_learning_rate(double lr);
   const LossScaleState& loss_scale() const { return loss_scale_; }
   void set_loss_scale(const LossScaleState& state);
 
@@ -45,6 +47,7 @@ class EngineStep {
 
   void require_room() const;
   void require_passes() const;
+  void require_targets() const;
   void run_backward(const at::Tensor& loss_sum);
   void drop_stray_gradients();
   void share_losses();
@@ -60,6 +63,7 @@ class EngineStep {
   int64_t num_steps_ = 0;
   int64_t optimizer_start_ = 0;  // num_steps_ when the optimizer's state was new
   LossScaleState loss_scale_;    // of this step; 1 but in fp16
+  std::optional<double> lr_;     // instead of the schedule's
   Gradient gradient_ = Gradient::kOpen;
   // Of this rank's passes since the last step.
   std::vector<at::Tensor> losses_;  // scalars of type double

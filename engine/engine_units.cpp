@@ -49,6 +49,7 @@ std::vector<UnitRole> roles_of(const UnitPlan& plan, const ScannedModel& model,
 
 EngineUnits::EngineUnits(EngineResources& of_engine)
     : own(of_engine),
+      borders(own.model, own.plan),
       weights(own.workplace(), own.model.tensors, *own.comm_stream,
               own.updates->all_updated()),
       pass(own.plan, *own.gradients, weights) {
@@ -85,9 +86,9 @@ void EngineUnits::attach() {
       model.hooks[d]->runner = std::make_shared<MergedUnit>(fqn, own.options.dtype);
       continue;
     }
-    attached_.push_back(
-        std::make_shared<AttachedUnit>(unit, fqn, *model.modules[d], roles[unit], here,
-                                       own.options, phase, weights, pass, activations));
+    attached_.push_back(std::make_shared<AttachedUnit>(
+        unit, fqn, *model.modules[d], roles[unit], here, own.options, phase, borders,
+        weights, pass, activations));
     model.hooks[d]->runner = attached_.back();
   }
   for (size_t i = 0; i < model.tensors.size(); ++i) {

@@ -5,6 +5,7 @@
 #include "engine/engine_resources.h"
 #include "engine/step/torch/backward_pass.h"
 #include "engine/unit/attached_unit.h"
+#include "engine/unit/unit_borders.h"
 #include "engine/weights/torch/activation_store.h"
 #include "engine/weights/torch/weight_streamer.h"
 
@@ -20,6 +21,7 @@ struct EngineUnits {
 
   EngineResources& own;
   Phase phase;
+  const UnitBorders borders;
   WeightStreamer weights;
   BackwardPass pass;
   std::shared_ptr<ActivationStore> activations;  // null: they stay where they are

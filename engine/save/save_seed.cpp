@@ -47,12 +47,12 @@ Slice slice_of(const ScannedModel& model, size_t param, const Options& options,
   return slice;
 }
 
-// Those that an engine would save.
+// Those that an engine would save; each is contiguous.
 void add_buffers(const std::vector<at::Tensor>& buffers,
                  const std::vector<std::string>& fqns, std::vector<Slice>& slices) {
   for (size_t i = 0; i < buffers.size(); ++i) {
     const std::optional<DType> dtype = dtype_of(buffers[i].scalar_type());
-    if (!dtype || !buffers[i].is_contiguous()) continue;
+    if (!dtype) continue;
     slices.push_back({{Kind::kBuffer, fqns[i], *dtype, buffers[i].sizes().vec()},
                       0,
                       buffers[i].numel(),
@@ -87,7 +87,9 @@ std::string save_seed(torch::nn::Module& model, const Options& options,
   std::vector<Slice> slices;
   for (size_t i = 0; i < scanned.params.size(); ++i)
     slices.push_back(slice_of(scanned, i, options, functions, threads));
-  add_buffers(scanned.buffers, scanned.buffer_fqns, slices);
+  std::vector<at::Tensor> buffers;
+  for (const at::Tensor& buffer : scanned.buffers) buffers.push_back(buffer.contiguous());
+  add_buffers(buffers, scanned.buffer_fqns, slices);
 
   Activity::Stretch stretch("saving first values");
   stretch.expect(bytes_of(slices));

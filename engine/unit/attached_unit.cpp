@@ -11,8 +11,8 @@ namespace zero {
 
 AttachedUnit::AttachedUnit(int index, std::string fqn, torch::nn::Module& module,
                            UnitRole role, c10::Device device, const Options& options,
-                           const Phase& phase, WeightStreamer& weights,
-                           BackwardPass& pass,
+                           const Phase& phase, const UnitBorders& borders,
+                           WeightStreamer& weights, BackwardPass& pass,
                            std::shared_ptr<ActivationStore> activations)
     : index_(index),
       fqn_(std::move(fqn)),
@@ -24,6 +24,7 @@ AttachedUnit::AttachedUnit(int index, std::string fqn, torch::nn::Module& module
                       : 0),
       chunks_change_buffers_(options.micro_batches_change_buffers),
       phase_(phase),
+      borders_(borders),
       weights_(weights),
       pass_(pass),
       activations_(std::move(activations)),

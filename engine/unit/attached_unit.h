@@ -8,6 +8,7 @@
 
 #include "engine/step/torch/backward_pass.h"
 #include "engine/unit/call_seed.h"
+#include "engine/unit/unit_borders.h"
 #include "engine/unit/unit_buffers.h"
 #include "engine/weights/torch/activation_store.h"
 #include "engine/weights/torch/weight_streamer.h"
@@ -64,7 +65,7 @@ class AttachedUnit : public UnitRunner,
   // device.
   AttachedUnit(int index, std::string fqn, torch::nn::Module& module, UnitRole role,
                c10::Device device, const Options& options, const Phase& phase,
-               WeightStreamer& weights, BackwardPass& pass,
+               const UnitBorders& borders, WeightStreamer& weights, BackwardPass& pass,
                std::shared_ptr<ActivationStore> activations);
 
   std::vector<at::Tensor> run(const UnitBody& body,
@@ -100,6 +101,7 @@ class AttachedUnit : public UnitRunner,
   const int64_t chunk_rows_;  // of a kernel pass; 0: the whole input at once
   const bool chunks_change_buffers_;
   const Phase& phase_;
+  const UnitBorders& borders_;
   WeightStreamer& weights_;
   BackwardPass& pass_;
   const std::shared_ptr<ActivationStore> activations_;

@@ -1,6 +1,7 @@
 #include "engine/unit/inner_graph.h"
 
-#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <algorithm>
+#include <unordered_set>
 
 namespace zero {
 namespace {
@@ -24,6 +25,9 @@ Roots roots_of(const std::vector<at::Tensor>& outputs,
 
 // Where a gradient leaves the graph.
 struct InnerGraph::Entrance : torch::autograd::Node {
+  explicit Entrance(const std::string& of) : unit(of) {}
+
+  const std::string unit;
   at::Tensor grad;
   torch::autograd::variable_list apply(torch::autograd::variable_list&& grads) override {
     grad = std::move(grads[0]);
@@ -31,7 +35,21 @@ struct InnerGraph::Entrance : torch::autograd::Node {
   }
 };
 
-InnerGraph::InnerGraph(const UnitBody& body, const std::vector<at::Tensor>& inputs,
+bool InnerGraph::is_entrance(const torch::autograd::Node& node) {
+  return dynamic_cast<const Entrance*>(&node) != nullptr;
+}
+
+const std::string& InnerGraph::unit_of(const torch::autograd::Node& entrance) {
+  return dynamic_cast<const Entrance&>(entrance).unit;
+}
+
+bool InnerGraph::owns(const torch::autograd::Node& entrance) const {
+  return std::ranges::any_of(entrances_,
+                             [&](const auto& own) { return own.get() == &entrance; });
+}
+
+InnerGraph::InnerGraph(const std::string& unit, const UnitBody& body,
+                       const std::vector<at::Tensor>& inputs,
                        const std::vector<bool>& wants_grad) {
   at::AutoGradMode enable(true);
   std::vector<at::Tensor> entering;
@@ -40,7 +58,7 @@ InnerGraph::InnerGraph(const UnitBody& body, const std::vector<at::Tensor>& inpu
     entering.push_back(inputs[i].detach());
     probes_.push_back(inputs[i].detach());
     versions.push_back(entering[i]._version());
-    entrances_.push_back(wants_grad[i] ? std::make_shared<Entrance>() : nullptr);
+    entrances_.push_back(wants_grad[i] ? std::make_shared<Entrance>(unit) : nullptr);
     if (!wants_grad[i]) continue;
     const uint32_t number = entrances_[i]->add_input_metadata(entering[i]);
     torch::autograd::impl::set_gradient_edge(entering[i], {entrances_[i], number});
@@ -83,26 +101,23 @@ std::vector<at::Tensor> InnerGraph::input_grads(
   return grads;
 }
 
-InputLeaves::InputLeaves(const std::unordered_set<torch::autograd::Node*>& nodes,
-                         const std::vector<at::Tensor>& params, double divisor)
+OtherLeaves::OtherLeaves(const std::vector<at::Tensor>& leaves, double divisor)
     : divisor_(divisor) {
-  std::unordered_set<const c10::TensorImpl*> own;
-  for (const at::Tensor& param : params) own.insert(param.unsafeGetTensorImpl());
-  for (torch::autograd::Node* node : nodes) {
-    const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node);
-    if (!leaf || own.contains(leaf->variable.unsafeGetTensorImpl())) continue;
-    leaves_.push_back(leaf->variable);
-    grads_before_.push_back(leaf->variable.grad());
+  std::unordered_set<const c10::TensorImpl*> seen;
+  for (const at::Tensor& leaf : leaves) {
+    if (!seen.insert(leaf.unsafeGetTensorImpl()).second) continue;
+    leaves_.push_back(leaf);
+    grads_before_.push_back(leaf.grad());
     leaves_.back().mutable_grad().reset();
   }
 }
 
-InputLeaves::~InputLeaves() {
+OtherLeaves::~OtherLeaves() {
   for (size_t i = 0; i < leaves_.size(); ++i)
     leaves_[i].mutable_grad() = grads_before_[i];
 }
 
-void InputLeaves::finish() {
+void OtherLeaves::finish() {
   const torch::NoGradGuard no_grad;
   for (size_t i = 0; i < leaves_.size(); ++i) {
     const at::Tensor grad = leaves_[i].grad();

@@ -3,7 +3,7 @@
 #include <torch/torch.h>
 
 #include <memory>
-#include <unordered_set>
+#include <string>
 #include <vector>
 
 #include "base/no_copy.h"
@@ -17,9 +17,14 @@ namespace zero {
 // change them in place, as it may without an engine.
 class InnerGraph {
  public:
-  // Run the body with gradients wanted for the inputs so marked.
-  InnerGraph(const UnitBody& body, const std::vector<at::Tensor>& inputs,
-             const std::vector<bool>& wants_grad);
+  // Run the body of the unit of that name with gradients wanted for the inputs so marked.
+  InnerGraph(const std::string& unit, const UnitBody& body,
+             const std::vector<at::Tensor>& inputs, const std::vector<bool>& wants_grad);
+
+  // Nodes where inputs enter, of any graph or of this one; and their unit.
+  static bool is_entrance(const torch::autograd::Node& node);
+  static const std::string& unit_of(const torch::autograd::Node& entrance);
+  bool owns(const torch::autograd::Node& entrance) const;
 
   // What the body returned, then the inputs that it changed in place.
   const std::vector<at::Tensor>& outputs() const { return outputs_; }
@@ -42,15 +47,15 @@ class InnerGraph {
   std::vector<size_t> changed_;
 };
 
-// The leaves of a graph that are no parameters of the engine: inputs that require grad.
+// Leaves of a graph that are no parameters of the engine: inputs that require grad, and
+// tensors of the caller's inside units.
 //
 // An engine's backward runs on loss / divisor; these leaves get the gradient of the loss
 // itself, added to what they have, as torch does.
-class InputLeaves : NoCopy {
+class OtherLeaves : NoCopy {
  public:
-  InputLeaves(const std::unordered_set<torch::autograd::Node*>& nodes,
-              const std::vector<at::Tensor>& params, double divisor);
-  ~InputLeaves();  // without finish(): they have what they had
+  OtherLeaves(const std::vector<at::Tensor>& leaves, double divisor);
+  ~OtherLeaves();  // without finish(): they have what they had
 
   void finish();
 

@@ -1,5 +1,6 @@
 #include "engine/unit/model_scan.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <c10/util/Type.h>
 
 #include <algorithm>
@@ -113,6 +114,47 @@ class Scanner {
   std::map<c10::TensorImpl*, size_t> seen_params_;
 };
 
+// Each is trained as values of its own, which they must be. A deferred or released
+// parameter has a storage, but no memory.
+void require_own_memory(const ScannedModel& model) {
+  struct Range {
+    const void* storage;  // where it has no memory
+    const char* begin;
+    const char* end;
+    const std::string* fqn;
+  };
+  std::vector<Range> ranges;
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const at::Tensor& tensor = model.tensors[i];
+    const std::string& fqn = model.params[i].fqn;
+    if (tensor.layout() != at::kStrided)
+      reject("a sparse parameter", fqn, "register its dense value");
+    if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes)
+      reject("elements of a parameter share memory, as those of an expanded one do", fqn,
+             "register a contiguous() copy of it, or the small one that it was made of");
+    if (tensor.numel() == 0) continue;
+    c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
+    const auto* memory =
+        static_cast<const char*>(storage->_mutable_data_ptr_no_checks().get());
+    const char* begin = memory + tensor.storage_offset() * tensor.element_size();
+    int64_t last = 0;
+    for (int64_t d = 0; d < tensor.dim(); ++d)
+      last += (tensor.size(d) - 1) * tensor.stride(d);
+    ranges.push_back({memory ? nullptr : storage, begin,
+                      begin + (last + 1) * tensor.element_size(), &fqn});
+  }
+  std::ranges::sort(ranges, {}, [](const Range& range) {
+    return std::pair(range.storage, range.begin);
+  });
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    const Range &before = ranges[i - 1], &after = ranges[i];
+    if (after.storage != before.storage || after.begin >= before.end) continue;
+    reject("parameters share memory, and would be trained as two",
+           *before.fqn + ", " + *after.fqn,
+           "register one tensor under both names, which ties them, or give each a copy");
+  }
+}
+
 // As make_unit_plan() asks of parameters.
 void check_buffer_names(const ScannedModel& model) {
   std::set<std::string> names;
@@ -140,6 +182,7 @@ ScannedModel scan_model(torch::nn::Module& root) {
   if (!wrong.empty())
     reject("parameters must be float, bfloat16 or half", wrong,
            "register other tensors as buffers");
+  require_own_memory(model);
   check_buffer_names(model);
   return model;
 }

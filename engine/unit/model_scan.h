@@ -21,8 +21,9 @@ struct ScannedModel {
   std::vector<at::Tensor> buffers;
 };
 
-// Throws Error(kUsage) naming every parameter that is not a floating-point tensor, and a
-// buffer whose name cannot be a checkpoint's key, or is a parameter's.
+// Throws Error(kUsage) naming every parameter that is not a dense floating-point tensor
+// with memory of its own, and a buffer whose name cannot be a checkpoint's key, or is a
+// parameter's.
 ScannedModel scan_model(torch::nn::Module& root);
 
 }  // namespace zero

@@ -105,10 +105,13 @@ std::vector<at::Tensor> UnitCall::run_chunk(int64_t chunk) {
   UnitBuffers::Watch buffers = unit.buffers_.watch(!unit.is_known(modes_));
   const JoinMarks marks;
   // With its graph even where that is thrown away: a body may ask what needs a gradient.
-  auto graph = std::make_unique<InnerGraph>(body_, inputs, wants_grad_);
+  auto graph = std::make_unique<InnerGraph>(unit.fqn_, body_, inputs, wants_grad_);
   std::vector<at::Tensor> results(
       graph->outputs().begin(),
       graph->outputs().begin() + static_cast<std::ptrdiff_t>(graph->num_results()));
+  const auto others = unit.borders_.other_leaves(walk_graph(graph->outputs()).ends,
+                                                 unit.index_, graph.get());
+  other_leaves_.insert(other_leaves_.end(), others.begin(), others.end());
   outputs_.learn(*graph, marks, inputs_, was_cast_);
   if (!unit.recomputes_) graphs_.push_back(std::move(graph));
   if (outputs_.changes_inputs() && (chunking_.count > 1 || !may_change_inputs_))
@@ -231,7 +234,7 @@ std::unique_ptr<InnerGraph> UnitCall::recompute(const std::vector<at::Tensor>& a
     for (at::Tensor& input : inputs) input = input.clone();
   }
   const Scoped recomputing(unit.num_recomputing_, unit.num_recomputing_ + 1);
-  auto graph = std::make_unique<InnerGraph>(body_, inputs, wants_grad_);
+  auto graph = std::make_unique<InnerGraph>(unit.fqn_, body_, inputs, wants_grad_);
   if (seed.end_state() != traces_[chunk].generator_state)
     reject(
         "recomputing drew other random numbers than the forward: another thread "
@@ -249,6 +252,7 @@ std::unique_ptr<InnerGraph> UnitCall::recompute(const std::vector<at::Tensor>& a
 void UnitCall::release() {
   is_released_ = true;
   graphs_.clear();
+  other_leaves_.clear();
   kept_inputs_.clear();
   traces_.clear();
 }
@@ -277,23 +281,26 @@ GraphWalk walk_graph(const std::vector<at::Tensor>& roots) {
   const auto visit = [&](torch::autograd::Node* node) {
     if (node && walk.nodes.insert(node).second) open.push_back(node);
   };
-  const auto enter = [&](const at::Tensor& tensor) {
-    visit(torch::autograd::impl::gradient_edge(tensor).function.get());
+  const auto enter = [&](const std::vector<at::Tensor>& tensors) {
+    for (const at::Tensor& tensor : tensors)
+      if (tensor.requires_grad())
+        visit(torch::autograd::impl::gradient_edge(tensor).function.get());
   };
-  for (const at::Tensor& root : roots) {
-    if (root.requires_grad()) enter(root);
-  }
-  while (!open.empty()) {
-    torch::autograd::Node* node = open.back();
-    open.pop_back();
-    for (const auto& edge : node->next_edges()) visit(edge.function.get());
-    if (auto* unit = dynamic_cast<torch::autograd::CppNode<UnitNode>*>(node)) {
-      UnitCall& call = UnitNode::call_of(&unit->ctx_);
-      walk.calls.push_back(&call);
-      for (const at::Tensor& output : call.kept_outputs()) {
-        if (output.requires_grad()) enter(output);
-      }
+  const auto follow = [&](GraphEnds* ends) {
+    while (!open.empty()) {
+      torch::autograd::Node* node = open.back();
+      open.pop_back();
+      if (ends) ends->add(*node);
+      for (const auto& edge : node->next_edges()) visit(edge.function.get());
+      if (auto* unit = dynamic_cast<torch::autograd::CppNode<UnitNode>*>(node))
+        walk.calls.push_back(&UnitNode::call_of(&unit->ctx_));
     }
+  };
+  enter(roots);
+  follow(&walk.ends);
+  for (size_t i = 0; i < walk.calls.size(); ++i) {
+    enter(walk.calls[i]->kept_outputs());
+    follow(nullptr);
   }
   return walk;
 }

@@ -9,6 +9,7 @@
 #include "engine/unit/chunks.h"
 #include "engine/unit/inner_graph.h"
 #include "engine/unit/kept_inputs.h"
+#include "engine/unit/unit_borders.h"
 #include "engine/unit/unit_buffers.h"
 #include "engine/unit/unit_outputs.h"
 
@@ -39,6 +40,8 @@ class UnitCall : public torch::CustomClassHolder {
   bool belongs_to(const Phase& phase) const;  // is this its engine's?
   // Roots of the graphs it keeps: calls of inner units are found from there.
   std::vector<at::Tensor> kept_outputs() const;
+  // Of its graphs, kept or not: tensors of the caller's that require grad.
+  const std::vector<at::Tensor>& other_leaves() const { return other_leaves_; }
 
  private:
   friend struct UnitNode;
@@ -68,6 +71,7 @@ class UnitCall : public torch::CustomClassHolder {
 
   std::vector<at::Tensor> inputs_;  // the caller's; let go after forward
   std::vector<bool> wants_grad_, was_cast_;
+  std::vector<at::Tensor> other_leaves_;
 
   UnitOutputs outputs_;
   KeptInputs kept_inputs_;                           // for recomputation
@@ -77,10 +81,12 @@ class UnitCall : public torch::CustomClassHolder {
 };
 
 // The calls of units in the graph that a backward from `roots` would run through, those
-// inside kept graphs included, and every node seen on the way.
+// inside kept graphs included, every node seen on the way, and where the graph of the
+// roots itself ends.
 struct GraphWalk {
   std::vector<UnitCall*> calls;
   std::unordered_set<torch::autograd::Node*> nodes;
+  GraphEnds ends;
 };
 GraphWalk walk_graph(const std::vector<at::Tensor>& roots);
 

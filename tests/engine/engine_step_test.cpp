@@ -430,16 +430,33 @@ TEST_F(EngineStep, GroupsSetLearningRateAndDecay) {
     EXPECT_NEAR(w[i], expected[i].item<float>(), 1e-6) << i;
 }
 
-TEST_F(EngineStep, NoTargetsMeanNoGradient) {
+TEST_F(EngineStep, NoTargetsOnAnyRankAreNoStep) {
+  options.optimizer.weight_decay = 0.1;
+  options.weight_decay_on = WeightDecayOn::kAll;
   on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
     auto model = std::make_shared<LineImpl>();
+    const int is_first = comm->rank() == 0;
     Engine engine(model, options, std::move(comm));
-    engine.backward(engine.forward(model, gradient * 0, torch::zeros({3, 1})), 0);
-    const StepReport report = engine.step();
-    EXPECT_EQ(report.num_targets, 0);
-    EXPECT_EQ(report.grad_norm, 0);
-    EXPECT_FALSE(report.skipped);
+    engine.backward(engine.forward(model, gradient, torch::zeros({3, 1})), 0);
+    EXPECT_THROW(engine.step(), Error);
+    EXPECT_TRUE(engine.full_parameter("w").equal(LineImpl().w.detach()));
+    engine.discard_gradients();
+    engine.backward(engine.forward(model, gradient, torch::zeros({3, 1})), is_first);
+    EXPECT_EQ(engine.step().num_targets, 1);
   });
+}
+
+TEST_F(EngineStep, TheCallersRateCountsInsteadOfTheSchedules) {
+  auto model = std::make_shared<LineImpl>();
+  Engine engine(model, options, nullptr);
+  EXPECT_THROW(engine.set_learning_rate(-1), Error);
+  EXPECT_THROW(engine.set_learning_rate(NAN), Error);
+  for (const double lr : {0.0, 0.25}) {
+    engine.set_learning_rate(lr);
+    engine.backward(engine.forward(model, gradient, torch::zeros({3, 1})), 1);
+    EXPECT_EQ(engine.step().lr, lr);
+    EXPECT_EQ(engine.full_parameter("w").equal(LineImpl().w.detach()), lr == 0);
+  }
 }
 
 TEST_F(EngineStep, MisuseIsNamed) {

@@ -95,10 +95,13 @@ class Engine : NoCopy {
   // Run model->forward(args...) with the root unit gathered, and keep it gathered until
   // backward() if gradients are on. Tensor arguments are brought to device(), those of
   // type float cast to the type that the model computes in. Throws Error(kUsage) before
-  // anything runs: inside another forward, after a backward() that failed, or when
-  // requires_grad of a parameter is not what the engine was made with.
+  // anything runs: inside another forward, after a backward() that failed, when
+  // requires_grad of a parameter is not what the engine was made with, or for a module
+  // with parameters that want a gradient and are not this engine's.
   template <class Model, class... Args>
   auto forward(Model& model, Args&&... args) {
+    if constexpr (requires { static_cast<const torch::nn::Module&>(*model); })
+      require_own(*model);
     ForwardScope scope(*this);
     if constexpr (std::is_void_v<decltype(model->forward(
                       scope.cast(std::forward<Args>(args))...))>) {
@@ -128,7 +131,9 @@ class Engine : NoCopy {
   //
   // Units of other engines that the graph runs through pass gradients on and keep none
   // for their parameters; so do this engine's in any backward but this one. Throws
-  // Error(kUsage) before anything changes when the graph is of an older step. An
+  // Error(kUsage) before anything changes when the graph is of an older step, when it
+  // reaches no parameter of this engine, and when a gradient went past the results of a
+  // unit, which alone pass it on (a member that forward has set). An
   // exception from the backward itself (a unit's body threw when it was recomputed)
   // leaves the step's gradient undefined: then all but discard_gradients() and the
   // destructor throw.
@@ -137,10 +142,15 @@ class Engine : NoCopy {
   // Forget all backward() calls since the last step. Collective.
   void discard_gradients();
 
-  // Finish the gradient of all backward() calls since the last step, clip, update. With
+  // Finish the gradient of all backward() calls since the last step, clip, update. Throws
+  // Error(kUsage), on every rank, where all of them together have no targets. With
   // Options::overlap_updates the update itself goes on in a thread of its own; every call
   // here that reads what it writes waits for it.
   StepReport step();
+  // The learning rate of the steps to come, instead of that of Options::schedule; the
+  // same on every rank. Throws Error(kUsage) for a negative one. A checkpoint does not
+  // hold it. Local.
+  void set_learning_rate(double lr);
 
   // --- local
   int rank() const;
@@ -164,7 +174,7 @@ class Engine : NoCopy {
   std::vector<ShardView> shards();
   // One of them, under any name of the parameter. Throws Error(kUsage) for no parameter.
   ShardView local_shard(const std::string& fqn);
-  std::vector<BufferView> buffers();  // contiguous ones, of types that checkpoints know
+  std::vector<BufferView> buffers();  // of types that checkpoints know
   // Replace one by a tensor of the same shape. Throws Error(kUsage) for no buffer, or
   // another shape.
   void set_buffer(const std::string& fqn, const at::Tensor& value);
@@ -196,7 +206,7 @@ class Engine : NoCopy {
   // Error(kUsage) without Options::init_report.
   const std::vector<InitEntry>& init_report() const;
   // Replace it, from the same full value on every rank; collective. Throws Error(kUsage)
-  // for a wrong shape.
+  // for a wrong shape, and values that are not finite in fp32.
   void set_full_parameter(const std::string& fqn, const at::Tensor& value);
   // While the engine awaits values: give those parameters whose FQN matches one of the
   // globs the values that Source::kInit gives them; masters_changed() ends the wait, and
@@ -234,6 +244,8 @@ class Engine : NoCopy {
    private:
     Engine& engine_;
   };
+
+  void require_own(const torch::nn::Module& module) const;
 
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -1,0 +1,153 @@
+// What would train other numbers than the model's is refused by name, and the engine goes
+// on as if it had not been asked.
+#include "tests/engine/small_models.h"
+#include "zero/deferred_init.h"
+
+namespace zero::testing::engine_refusals_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+namespace nn = torch::nn;
+
+class EngineRefusals : public ::testing::TestWithParam<int> {
+ protected:
+  EngineRefusals() {
+    options.adam_threads = 1;
+    options.device = DeviceChoice::kCpu;
+  }
+  template <class Model>
+  std::string complaint(const std::shared_ptr<Model>& model) {
+    return error_of([&] {
+      on_ranks(1, [&](std::unique_ptr<Ranks> comm) {
+        Engine(model, options, std::move(comm));
+      });
+    });
+  }
+  Options options;
+};
+
+INSTANTIATE_TEST_SUITE_P(, EngineRefusals, ::testing::Values(1, 2));
+
+struct PairImpl : nn::Module {
+  explicit PairImpl(const std::function<void(at::Tensor& a, at::Tensor& b)>& change) {
+    a = values({4, 3}), b = values({4, 3});
+    change(a, b);
+    register_parameter("a", a);
+    register_parameter("b", b);
+  }
+  at::Tensor a, b;
+};
+
+TEST_F(EngineRefusals, ParametersThatShareMemoryAreNamedBoth) {
+  const auto told = [&](const std::function<void(at::Tensor&, at::Tensor&)>& change) {
+    return complaint(std::make_shared<PairImpl>(change));
+  };
+  const auto both = AllOf(HasSubstr("share memory"), HasSubstr("a, b"));
+  EXPECT_THAT(told([](at::Tensor& a, at::Tensor& b) { b.set_data(a.data()); }), both);
+  EXPECT_THAT(told([](at::Tensor& a, at::Tensor& b) {
+                b = a.view({3, 4}).detach();
+              }),
+              both);
+  EXPECT_THAT(told([](at::Tensor& a, at::Tensor& b) {
+                b = torch::from_blob(a.data_ptr<float>() + 11, {1});
+              }),
+              both);
+  EXPECT_EQ(told([](at::Tensor& a, at::Tensor& b) {
+              const at::Tensor whole = values({8, 3});
+              a = whole.narrow(0, 0, 4).detach(), b = whole.narrow(0, 4, 4).detach();
+            }),
+            "no error");
+}
+
+TEST_F(EngineRefusals, ADeferredParameterThatShowsAnotherIsNamedToo) {
+  std::shared_ptr<PairImpl> model;
+  {
+    const DeferredInit guard;
+    model = std::make_shared<PairImpl>([](at::Tensor& a, at::Tensor& b) {
+      b = a.view({3, 4}).detach();
+    });
+  }
+  EXPECT_THAT(complaint(model), AllOf(HasSubstr("share memory"), HasSubstr("a, b")));
+}
+
+TEST_F(EngineRefusals, AParameterThatIsNotDenseIsNamed) {
+  EXPECT_THAT(complaint(std::make_shared<PairImpl>([](at::Tensor&, at::Tensor& b) {
+                b = values({3}).expand({4, 3});
+              })),
+              AllOf(HasSubstr("expanded"), HasSubstr("b")));
+  EXPECT_THAT(complaint(std::make_shared<PairImpl>(
+                  [](at::Tensor&, at::Tensor& b) { b = torch::eye(3).to_sparse(); })),
+              AllOf(HasSubstr("sparse"), HasSubstr("b")));
+}
+
+TEST_P(EngineRefusals, AForwardOfAnotherModelIsNamed) {
+  struct WrapperImpl : nn::Module {
+    at::Tensor forward(const at::Tensor& x) { return model->forward(x) * 2; }
+    std::shared_ptr<MlpImpl> model;
+  };
+  on_ranks(GetParam(), [&](std::unique_ptr<Ranks> comm) {
+    auto model = std::make_shared<MlpImpl>(), other = std::make_shared<MlpImpl>();
+    Engine engine(model, options, std::move(comm));
+    EXPECT_THAT(error_of([&] {
+                  engine.forward(other, values({4, 3}));
+                }),
+                HasSubstr("embed"));
+    auto wrapper = std::make_shared<WrapperImpl>();
+    wrapper->model = wrapper->register_module("model", model);
+    engine.backward(engine.forward(wrapper, values({4, 3})), 1);
+    EXPECT_FALSE(engine.step().skipped);
+  });
+}
+
+TEST_P(EngineRefusals, ALossThatReachesNoParameterIsNamed) {
+  on_ranks(GetParam(), [&](std::unique_ptr<Ranks> comm) {
+    auto model = std::make_shared<MlpImpl>();
+    Engine engine(model, options, std::move(comm));
+    const at::Tensor x = values({4, 3}).requires_grad_();
+    EXPECT_THAT(error_of([&] { engine.backward(x.sum(), 1); }),
+                HasSubstr("reaches no parameter"));
+    EXPECT_FALSE(x.grad().defined());
+    engine.backward(engine.forward(model, x), 1);
+    EXPECT_FALSE(engine.step().skipped);
+  });
+}
+
+TEST_P(EngineRefusals, AValueThatIsNotFiniteIsNoParameter) {
+  on_ranks(GetParam(), [&](std::unique_ptr<Ranks> comm) {
+    auto model = std::make_shared<MlpImpl>();
+    Engine engine(model, options, std::move(comm));
+    for (const double bad : {double(NAN), double(INFINITY), 1e300})
+      EXPECT_THAT(
+          error_of([&] {
+            engine.set_full_parameter("embed", torch::full({3, 3}, bad, at::kDouble));
+          }),
+          AllOf(HasSubstr("not finite"), HasSubstr("embed")));
+    EXPECT_TRUE(engine.full_parameter("embed").equal(values({3, 3})));
+  });
+}
+
+struct LayoutsImpl : nn::Module {
+  LayoutsImpl() {
+    w = register_parameter("w", values({3}));
+    turned = register_buffer("turned", values({2, 3}).t());
+    wide = register_buffer("wide", values({3}).expand({2, 3}));
+  }
+  at::Tensor w, turned, wide;
+};
+
+TEST_P(EngineRefusals, BuffersOfAnyLayoutAreSetAsTheyAreRead) {
+  on_ranks(GetParam(), [&](std::unique_ptr<Ranks> comm) {
+    auto model = std::make_shared<LayoutsImpl>();
+    Engine engine(model, options, std::move(comm));
+    ASSERT_EQ(engine.buffers().size(), 2u);
+    for (const BufferView& view : engine.buffers()) {
+      const at::Tensor value = values(view.shape, 2, 7);
+      engine.set_buffer(view.fqn, value);
+      EXPECT_TRUE(engine.averaged_buffer(view.fqn).equal(value)) << view.fqn;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace zero::testing::engine_refusals_test
