@@ -62,11 +62,13 @@ std::vector<std::string> compare(const std::vector<StoredTensor>& expected,
 void require_none(const std::vector<std::string>& differences,
                   const std::string& checkpoint) {
   if (differences.empty()) return;
-  std::string text = std::to_string(differences.size()) + " differences from the model";
+  const size_t count = differences.size();
+  std::string text =
+      text_of(count, count == 1 ? " difference" : " differences", " from the model");
   for (const auto& difference : differences) text += "\n  " + difference;
   throw CheckpointError(checkpoint, "", text,
-                        "load it into the model it was saved from, or allow missing and "
-                        "extra names");
+                        "load it into the model it was saved from, of the same sizes, or "
+                        "allow missing and extra names");
 }
 
 }  // namespace zero::checkpoint

@@ -57,6 +57,12 @@ int64_t Engine::optimizer_start() const { return impl_->step.optimizer_start(); 
 void Engine::set_num_steps(int64_t steps, int64_t optimizer_start) {
   impl_->step.set_num_steps(steps, optimizer_start);
 }
+int64_t Engine::optimizer_start(const std::string& fqn) const {
+  return impl_->step.optimizer_start(impl_->values.find(fqn));
+}
+void Engine::set_optimizer_start(const std::string& fqn, int64_t start) {
+  impl_->step.set_optimizer_start(impl_->values.find(fqn), start);
+}
 const LossScaleState& Engine::loss_scale() const { return impl_->step.loss_scale(); }
 void Engine::set_loss_scale(const LossScaleState& state) {
   impl_->step.set_loss_scale(state);

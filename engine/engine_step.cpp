@@ -48,6 +48,7 @@ EngineStep::EngineStep(EngineResources& own, EngineUnits& units, EngineForward& 
       units_(units),
       forward_(forward),
       values_(values),
+      starts_(own.model.params.size(), 0),
       norm_(own.options.norm) {
   if (own.options.dtype == DType::kFp16) loss_scale_.scale = own.options.loss_scale.init;
 }
@@ -146,6 +147,7 @@ void EngineStep::finish_gradients() {
   if (gradient_ == Gradient::kFinished) return;
   forward_.release_unneeded_root();
   share_losses();
+  share_used();
   norm_ = own_.gradients->finish();
   loss_total_ = target_total_ = 0;
   for (size_t i = 0; i < sums_.size(); i += 2) {
@@ -166,6 +168,12 @@ void EngineStep::share_losses() {
   // Where reductions run, too: ranks that made other calls find out here.
   own_.comm->all_reduce(std::span<double>(sums_), SumOrder::kTree, "losses",
                         own_.reduce_stream());
+}
+
+void EngineStep::share_used() {
+  if (own_.options.unused == Unused::kZeros) return;
+  used_ = own_.gradients->used();
+  own_.control->all_reduce(std::span<int64_t>(used_), ReduceOp::kMax, "used parameters");
 }
 
 // Backward runs on loss_sum / divisor(). The scale is a power of two: what it multiplies
@@ -231,7 +239,13 @@ StepReport EngineStep::finish() {
 void EngineStep::update(StepReport& report) {
   report.clip_coef = clip_coefficient(report.grad_norm, own_.options.clip);
   const auto factor = static_cast<float>(mean_factor() * report.clip_coef);
-  own_.updates->begin(num_steps_ - optimizer_start_ + 1, report.lr, factor);
+  std::vector<int64_t> numbers;
+  for (size_t i = 0; i < starts_.size(); ++i) {
+    const bool is_left = own_.options.unused == Unused::kLeave && used_[i] == 0;
+    numbers.push_back(is_left ? 0 : num_steps_ - starts_[i] + 1);
+    starts_[i] += is_left;  // its count stands still
+  }
+  own_.updates->begin(std::move(numbers), report.lr, factor);
   ++num_steps_;
   forward_.weights_changed();
 }
@@ -252,6 +266,15 @@ void EngineStep::set_num_steps(int64_t steps, int64_t optimizer_start) {
            "zero::Engine", "0 <= optimizer_start <= steps");
   num_steps_ = steps;
   optimizer_start_ = optimizer_start;
+  std::ranges::fill(starts_, optimizer_start);
+}
+
+void EngineStep::set_optimizer_start(size_t param, int64_t start) {
+  if (start < 0 || start > num_steps_)
+    reject("an optimizer's start of " + std::to_string(start),
+           own_.model.params[param].fqn,
+           "0 to num_steps() = " + std::to_string(num_steps_));
+  starts_[param] = start;
 }
 
 void EngineStep::set_learning_rate(double lr) {

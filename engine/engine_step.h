@@ -34,8 +34,11 @@ class EngineStep {
   size_t num_passes() const { return losses_.size(); }
 
   int64_t num_steps() const { return num_steps_; }
+  // Of all parameters that set_optimizer_start() has not named, and of each.
   int64_t optimizer_start() const { return optimizer_start_; }
+  int64_t optimizer_start(size_t param) const { return starts_[param]; }
   void set_num_steps(int64_t steps, int64_t optimizer_start);
+  void set_optimizer_start(size_t param, int64_t start);
   void set_learning_rate(double lr);
   const LossScaleState& loss_scale() const { return loss_scale_; }
   void set_loss_scale(const LossScaleState& state);
@@ -51,6 +54,7 @@ class EngineStep {
   void run_backward(const at::Tensor& loss_sum);
   void drop_stray_gradients();
   void share_losses();
+  void share_used();
   void update(StepReport& report);
   void skip(StepReport& report);
   void forget();
@@ -62,6 +66,7 @@ class EngineStep {
   EngineValues& values_;
   int64_t num_steps_ = 0;
   int64_t optimizer_start_ = 0;  // num_steps_ when the optimizer's state was new
+  std::vector<int64_t> starts_;  // the same of each parameter
   LossScaleState loss_scale_;    // of this step; 1 but in fp16
   std::optional<double> lr_;     // instead of the schedule's
   Gradient gradient_ = Gradient::kOpen;
@@ -73,6 +78,8 @@ class EngineStep {
   // Once gradients are finished: of all ranks, and this rank's share.
   double loss_total_ = 0, target_total_ = 0;
   GradientNorm norm_;
+  std::vector<int64_t> used_;  // with kLeave: of each parameter, did any rank's pass use
+                               // it?
 };
 
 }  // namespace zero

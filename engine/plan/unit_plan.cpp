@@ -62,12 +62,26 @@ int group_of(const std::vector<ParamGroup>& groups, const std::string& fqn) {
   return -1;
 }
 
-int group_of(const std::vector<ParamGroup>& groups, const ParamDescription& param) {
-  const int group = group_of(groups, param.names.front());
+bool are_alike(const ParamGroup& a, const ParamGroup& b) {
+  if (a.frozen || b.frozen) return a.frozen && b.frozen;
+  return a.lr_scale == b.lr_scale && a.weight_decay == b.weight_decay;
+}
+
+// Any name of a tied parameter counts. `used` gets all groups that one is in.
+int group_of(const std::vector<ParamGroup>& groups, const ParamDescription& param,
+             std::set<int>& used) {
+  int group = -1;
+  std::string matched;
   for (const std::string& name : param.names) {
-    if (group_of(groups, name) == group) continue;
-    reject("one tied parameter is in two parameter groups",
-           param.names.front() + " and " + name, "let one pattern match both names");
+    const int other = group_of(groups, name);
+    if (other < 0) continue;
+    used.insert(other);
+    if (group >= 0 && !are_alike(groups[group], groups[other]))
+      reject("one tied parameter is in two parameter groups that differ",
+             matched + " in '" + groups[group].pattern + "', " + name + " in '" +
+                 groups[other].pattern + "'",
+             "let one group name it, under any of its names");
+    if (group < 0) group = other, matched = name;
   }
   return group;
 }
@@ -89,8 +103,7 @@ std::vector<ParamRule> make_rules(const std::vector<ParamDescription>& params,
   std::vector<ParamRule> rules;
   std::set<int> used;
   for (const ParamDescription& param : params) {
-    const int group = group_of(options.groups, param);
-    used.insert(group);
+    const int group = group_of(options.groups, param, used);
     rules.push_back(rule_of(param, group, options));
   }
   for (size_t i = 0; i < options.groups.size(); ++i) {

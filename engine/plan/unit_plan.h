@@ -82,8 +82,9 @@ void check_fqn(const std::string& fqn);
 //
 // A parameter with names in several units belongs to their closest common ancestor.
 // Holders that AutoWrap does not select are merged into their nearest selected ancestor.
-// Throws Error(kUsage) when a group's pattern matches nothing, when the names of a tied
-// parameter fall into different groups, or when a name cannot be a checkpoint's key.
+// A group holds for a tied parameter under any of its names. Throws Error(kUsage) when a
+// group's pattern matches nothing, when the names of a tied parameter fall into groups
+// that differ, or when a name cannot be a checkpoint's key.
 UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
                         const std::vector<ParamDescription>& params,
                         const Options& options, int world_size);

@@ -32,7 +32,8 @@ using checkpoint::Kind;
 using checkpoint::Slice;
 using checkpoint::StoredTensor;
 
-// Among the manifest's numbers of the engine; absent: 0.
+// Among the manifest's numbers of the engine; absent: 0. With "/FQN" behind it: of a
+// parameter, where it differs.
 const std::string kOptimizerStart = "optimizer_start";
 // Of fp16 alone; absent: the scale of a new run.
 const std::string kLossScale = "loss_scale", kCleanSteps = "loss_scale_clean_steps";
@@ -116,12 +117,26 @@ checkpoint::StepInfo info_of(Engine& engine, const SavedState& state) {
   }
   for (const ShardView& view : engine.shards()) {
     for (const std::string& alias : view.aliases) info.aliases[alias] = view.fqn;
+    const int64_t start = engine.optimizer_start(view.fqn);
+    if (!view.state.empty() && start != engine.optimizer_start())
+      info.engine[kOptimizerStart + "/" + view.fqn] = static_cast<double>(start);
   }
   return info;
 }
 
 bool reads_state(const LoadOptions& options) {
   return options.with_optimizer && !options.fresh_optimizer;
+}
+
+bool has_state(const checkpoint::Reader& reader, const std::string& fqn) {
+  return std::ranges::any_of(checkpoint::kStateKinds, [&](Kind kind) {
+    return reader.manifest().find(kind, fqn) != nullptr;
+  });
+}
+
+// It was frozen when the checkpoint was saved, or was not there: its state begins.
+bool begins_anew(const ShardView& view, const checkpoint::Reader& reader) {
+  return !view.state.empty() && !has_state(reader, view.fqn);
 }
 
 std::vector<StoredTensor> expected_tensors(Engine& engine, const LoadOptions& options) {
@@ -154,17 +169,24 @@ void refuse_weights_alone(const std::vector<StoredTensor>& expected,
 
 void check_fits(Engine& engine, const checkpoint::Reader& reader,
                 const std::string& folder, const LoadOptions& options) {
-  const checkpoint::Allowances allowed{options.allow_missing, options.allow_extra};
-  const std::vector<StoredTensor> expected = expected_tensors(engine, options);
-  const std::vector<std::string> differences =
-      compare(expected, reader.manifest(), reads_state(options), allowed);
-  if (!differences.empty()) refuse_weights_alone(expected, reader, folder);
-  checkpoint::require_none(differences, folder);
+  std::vector<StoredTensor> expected = expected_tensors(engine, options);
+  refuse_weights_alone(expected, reader, folder);
+  // State may come and go with a parameter's being frozen.
+  checkpoint::Allowances allowed{options.allow_missing, options.allow_extra};
+  for (const ShardView& view : engine.shards()) {
+    if (view.frozen) allowed.extra.push_back(view.fqn);
+    if (!begins_anew(view, reader)) continue;
+    std::erase_if(expected, [&](const StoredTensor& tensor) {
+      return tensor.fqn == view.fqn && tensor.kind != Kind::kParam;
+    });
+  }
+  checkpoint::require_none(
+      compare(expected, reader.manifest(), reads_state(options), allowed), folder);
 }
 
 // What the options let pass; to be asked when all else fits.
 void tell_differences(Engine& engine, const checkpoint::Reader& reader,
-                      SavedState& state) {
+                      const LoadOptions& options, SavedState& state) {
   std::set<std::pair<Kind, std::string>> known;
   const auto find = [&](Kind kind, const std::string& fqn) {
     const StoredTensor* found = reader.manifest().find(kind, fqn);
@@ -172,7 +194,12 @@ void tell_differences(Engine& engine, const checkpoint::Reader& reader,
     return found;
   };
   for (const ShardView& view : engine.shards()) {
-    if (!find(Kind::kParam, view.fqn)) state.missing.push_back(view.fqn);
+    if (!find(Kind::kParam, view.fqn))
+      state.missing.push_back(view.fqn);
+    else if (reads_state(options) && begins_anew(view, reader))
+      state.thawed.push_back(view.fqn);
+    else if (reads_state(options) && view.frozen && has_state(reader, view.fqn))
+      state.frozen.push_back(view.fqn);
   }
   for (const BufferView& view : engine.buffers()) find(Kind::kBuffer, view.fqn);
   for (const StoredTensor& tensor : reader.manifest().tensors) {
@@ -200,13 +227,26 @@ void require_same_optimizer(Engine& engine, const checkpoint::Reader& reader,
 void require_known_numbers(const checkpoint::Reader& reader, const std::string& folder) {
   std::string unknown;
   for (const auto& [name, number] : reader.manifest().engine) {
-    if (name != kOptimizerStart && name != kLossScale && name != kCleanSteps)
+    if (name != kOptimizerStart && !name.starts_with(kOptimizerStart + "/") &&
+        name != kLossScale && name != kCleanSteps)
       unknown += (unknown.empty() ? "" : ", ") + printable(name);
   }
   if (unknown.empty()) return;
   throw checkpoint::CheckpointError(
       folder, "", "the engine that saved it had what this one does not know: " + unknown,
       "load it with the program that saved it, or with a newer one");
+}
+
+// A whole checkpoint of something else is not a damaged one: Error, not CheckpointError.
+void require_fit(Engine& engine, const checkpoint::Reader& reader,
+                 const std::string& folder, const LoadOptions& options) {
+  try {
+    require_known_numbers(reader, folder);
+    require_same_optimizer(engine, reader, folder, options);
+    check_fits(engine, reader, folder, options);
+  } catch (const checkpoint::CheckpointError& error) {
+    throw Error(ExitCode::kCheckpoint, error.problem(), error.file(), error.cure());
+  }
 }
 
 // Of the manifest's numbers of the engine, which must be in [0, highest]; absent: 0.
@@ -220,6 +260,30 @@ int64_t number_of(const checkpoint::Reader& reader, const std::string& folder,
   throw checkpoint::CheckpointError(folder, "",
                                     name + " is " + std::to_string(found->second),
                                     "0 to " + std::to_string(highest));
+}
+
+// Of parameters whose state began at another step than that of the others.
+std::map<std::string, int64_t> starts_of(Engine& engine, const checkpoint::Reader& reader,
+                                         const std::string& folder,
+                                         const LoadOptions& options) {
+  std::map<std::string, int64_t> starts;
+  if (!reads_state(options)) return starts;
+  const int64_t step = reader.manifest().step;
+  for (const ShardView& view : engine.shards()) {
+    if (view.state.empty()) continue;
+    if (begins_anew(view, reader)) {
+      starts[view.fqn] = step;
+      continue;
+    }
+    std::vector<std::string> names = view.aliases;
+    names.push_back(view.fqn);
+    for (const std::string& name : names) {
+      const std::string key = kOptimizerStart + "/" + name;
+      if (reader.manifest().engine.contains(key))
+        starts[view.fqn] = number_of(reader, folder, key, step);
+    }
+  }
+  return starts;
 }
 
 // Where a run goes on in fp16 that was saved in fp16.
@@ -255,7 +319,7 @@ void read_tensors(Engine& engine, checkpoint::Reader& reader,
   for (const ShardView& view : engine.shards()) {
     for (const auto& [kind, values] : arrays_of(view, reads_state(options)))
       read_slice(reader, view, kind, values);
-    if (!options.fresh_optimizer) continue;
+    if (!options.fresh_optimizer && !begins_anew(view, reader)) continue;
     for (const auto& [name, values] : view.state) {
       values.set_all(
           [](int64_t, std::span<float> part) { std::ranges::fill(part, 0.0f); });
@@ -348,16 +412,16 @@ SavedState load_checkpoint(Engine& engine, const std::string& folder,
   Activity::Stretch stretch("loading " + folder);
   std::unique_ptr<checkpoint::Reader> reader;
   int64_t start = 0;
+  std::map<std::string, int64_t> starts;
   std::optional<LossScaleState> scale;
   SavedState state;
   ranks.run([&] {
     reader = std::make_unique<checkpoint::Reader>(folder);
-    require_known_numbers(*reader, folder);
-    require_same_optimizer(engine, *reader, folder, options);
-    check_fits(engine, *reader, folder, options);
+    require_fit(engine, *reader, folder, options);
     start = number_of(*reader, folder, kOptimizerStart, reader->manifest().step);
+    starts = starts_of(engine, *reader, folder, options);
     scale = loss_scale_of(engine, *reader, folder, options);
-    tell_differences(engine, *reader, state);
+    tell_differences(engine, *reader, options, state);
   });
   if (scale) engine.set_loss_scale(*scale);
   if (engine.awaits_values() && !state.missing.empty()) engine.initialize(state.missing);
@@ -370,6 +434,7 @@ SavedState load_checkpoint(Engine& engine, const std::string& folder,
     engine.set_num_steps(state.step, options.fresh_optimizer ? state.step : start);
   else
     engine.set_num_steps(0);
+  for (const auto& [fqn, own] : starts) engine.set_optimizer_start(fqn, own);
   engine.masters_changed();
   return state;
 }

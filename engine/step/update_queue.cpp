@@ -22,16 +22,19 @@ std::vector<const Event*> UpdateQueue::all_updated() const {
 }
 
 void UpdateQueue::touch() {
+  const Values all{
+      std::make_shared<std::vector<int64_t>>(at_.plan.rules.size(), /*number=*/1)};
   for (size_t u = 0; u < at_.plan.units.size(); ++u) {
     if (!at_.memory.homes[u].state_on_gpu)
-      zero::touch(updates_of(static_cast<int>(u), {}), at_.threads);
+      zero::touch(updates_of(static_cast<int>(u), all), at_.threads);
   }
 }
 
-void UpdateQueue::begin(int64_t step, double lr, float grad_factor) {
+void UpdateQueue::begin(std::vector<int64_t> numbers, double lr, float grad_factor) {
+  const Values values{std::make_shared<std::vector<int64_t>>(std::move(numbers)), lr,
+                      grad_factor};
   stream_->enqueue([] { delay_point("adam"); });
-  for (size_t u = 0; u < at_.plan.units.size(); ++u)
-    queue(static_cast<int>(u), {step, lr, grad_factor});
+  for (size_t u = 0; u < at_.plan.units.size(); ++u) queue(static_cast<int>(u), values);
   if (gpu_stream_) gpu_stream_->record(on_gpu_);
   if (!at_.options.overlap_updates) finish();
 }
@@ -111,12 +114,15 @@ void UpdateQueue::add_part(int index, const Values& values,
                           .copy_fp16 = is_fp16 ? shard.copy : nullptr,
                           .numel = part.layout.shard_numel};
   for (const ParamPiece& piece : pieces_of(part.layout, rank_)) {
-    const ParamRule& rule = at_.plan.rules[part.params[piece.param]];
+    const int param = part.params[piece.param];
+    const int64_t number = (*values.numbers)[param];
+    if (number == 0) continue;
+    const ParamRule& rule = at_.plan.rules[param];
     OptimizerOptions optimizer = at_.options.optimizer;
     optimizer.weight_decay = rule.weight_decay;
-    updates.push_back({part_of(whole, piece.shard_begin, piece.shard_begin + piece.numel),
-                       make_rule(optimizer, values.lr * rule.lr_scale, values.step,
-                                 values.grad_factor)});
+    updates.push_back(
+        {part_of(whole, piece.shard_begin, piece.shard_begin + piece.numel),
+         make_rule(optimizer, values.lr * rule.lr_scale, number, values.grad_factor)});
   }
 }
 

@@ -25,11 +25,12 @@ class UpdateQueue {
   // Touch all shards with the threads that will sweep them, before anybody else does.
   void touch();
 
-  // Queue the update of all shards; the one before must be finished. `step` counts from
-  // 1, the first one that the optimizer's state sees; `grad_factor` is what stored
-  // gradient sums are multiplied with (divisor and clipping). Nobody computes with the
-  // weights of before any more: the caller has waited for that.
-  void begin(int64_t step, double lr, float grad_factor);
+  // Queue the update of all shards; the one before must be finished. `numbers`: of each
+  // ParamDescription, which update of its optimizer's state this is, counted from 1; 0
+  // leaves it alone. `grad_factor` is what stored gradient sums are multiplied with
+  // (divisor and clipping). Nobody computes with the weights of before any more: the
+  // caller has waited for that.
+  void begin(std::vector<int64_t> numbers, double lr, float grad_factor);
 
   // Reached when the latest update of this unit is done.
   const Event& updated(int unit) const { return updated_[unit]; }
@@ -44,7 +45,7 @@ class UpdateQueue {
  private:
   // What all updates of a step have in common.
   struct Values {
-    int64_t step = 1;
+    std::shared_ptr<const std::vector<int64_t>> numbers;
     double lr = 0;
     float grad_factor = 1;
   };

@@ -86,6 +86,11 @@ std::vector<std::string> differences_of(const SavedState& state) {
     lines.push_back(line_of("missing in the checkpoint, so new", state.missing));
   if (!state.extra.empty())
     lines.push_back(line_of("in the checkpoint and not read", state.extra));
+  if (!state.thawed.empty())
+    lines.push_back(
+        line_of("trained again, with moments that start at zero", state.thawed));
+  if (!state.frozen.empty())
+    lines.push_back(line_of("frozen now, their moments are dropped", state.frozen));
   return lines;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -163,6 +164,10 @@ void Training::build_engine() {
   options.source = Source::kCheckpoint;  // what is loaded is not made before
   options.init_report = !settings_.init_report.empty();
   engine_ = std::make_unique<Engine>(model_->module(), options, std::move(ranks));
+  const auto shards = engine_->shards();
+  if (std::ranges::all_of(shards, &ShardView::frozen))
+    throw Error(ExitCode::kUsage, "every parameter is frozen: nothing would be trained",
+                "--freeze", "patterns that leave some; names look like " + shards[0].fqn);
   runner_ = std::make_unique<Runner>(*model_, *engine_);
 }
 

@@ -116,6 +116,10 @@ Group optimizer() {
                    o.groups.push_back({.pattern = glob, .frozen = true});
                }),
            "GLOB", "parameters that stay as they are, by name"),
+      choice(KEY(unused), {"zeros", "leave"},
+             "what a step does to a parameter that nothing used; zeros: weight decay and "
+             "moments go on; leave: nothing, as torch",
+             TO(unused)),
   };
 }
 

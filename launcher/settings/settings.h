@@ -65,6 +65,7 @@ struct Settings {
   std::string weight_decay_on = "matrices";
   double clip = 1;
   std::vector<std::string> freeze;
+  std::string unused = "zeros";
 
   // --- run
   int64_t ranks = 0;

@@ -185,7 +185,8 @@ std::vector<float> train_behind(const Options& options, const HostDeviceOptions&
       std::ranges::copy(grads[unit], shards[unit].grad);
       for (const float grad : grads[unit]) norm += std::abs(grad);
     }
-    updates.begin(step + 1, 0.1 / (step + 1), 1 / norm);
+    updates.begin(std::vector<int64_t>(plan.rules.size(), step + 1), 0.1 / (step + 1),
+                  1 / norm);
     weights.invalidate();
   }
   updates.finish();

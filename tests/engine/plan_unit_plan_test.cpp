@@ -72,11 +72,26 @@ TEST_F(UnitPlanTest, GivesTiedParametersToTheClosestCommonAncestor) {
   EXPECT_THAT(names(p, 0), ::testing::ElementsAre("wte.weight", "blocks.0.w"));
 }
 
-TEST_F(UnitPlanTest, RefusesATiedParameterInTwoGroups) {
+TEST_F(UnitPlanTest, ATiedParameterIsInAGroupUnderAnyOfItsNames) {
   params[1].names = {"blocks.0.w", "blocks.1.tied"};
   params[1].units = {1, 2};
-  options.groups = {{"blocks.0.*", 0.5, {}, false}};
-  EXPECT_THAT(error(), AllOf(HasSubstr("blocks.0.w"), HasSubstr("blocks.1.tied")));
+  for (const char* name : {"blocks.0.w", "blocks.1.tied"}) {
+    options.groups = {{name, 0.5, {}, false}};
+    EXPECT_EQ(plan().rules[1].lr_scale, 0.5) << name;
+  }
+  options.groups = {{"blocks.0.w", 2, {}, true}, {"blocks.1.tied", 1, {}, true}};
+  EXPECT_TRUE(plan().rules[1].frozen) << "by both, which is no contradiction";
+}
+
+TEST_F(UnitPlanTest, RefusesATiedParameterInTwoGroupsThatDiffer) {
+  params[1].names = {"blocks.0.w", "blocks.1.tied"};
+  params[1].units = {1, 2};
+  for (const ParamGroup& other : {ParamGroup{"blocks.1.tied", 1, {}, true},
+                                  ParamGroup{"blocks.1.tied", 1, {}, false},
+                                  ParamGroup{"blocks.1.tied", 0.5, 0.25, false}}) {
+    options.groups = {{"blocks.0.*", 0.5, {}, false}, other};
+    EXPECT_THAT(error(), AllOf(HasSubstr("blocks.0.w"), HasSubstr("blocks.1.tied")));
+  }
 }
 
 TEST_F(UnitPlanTest, WrapsByType) {

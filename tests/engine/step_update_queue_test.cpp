@@ -27,6 +27,10 @@ class UpdateQueueTest : public ::testing::Test {
     return {shards[part].master, shards[part].master + 8};
   }
   bool is_updated(int part) { return masters(part)[0] != 0; }
+  // The first update of each parameter.
+  std::vector<int64_t> first() const {
+    return std::vector<int64_t>(plan.rules.size(), 1);
+  }
 
   Options options;
   const UnitPlan plan = plan_of_two_units(options);
@@ -42,7 +46,7 @@ TEST_F(UpdateQueueTest, UnitsFollowOneAnotherWhileTheCallerGoesOn) {
   UpdateQueue queue(at);
   for (int p = 0; p < 3; ++p) std::fill_n(shards[p].grad, 8, 1.0f);
   set_delays({{"update", 300}});
-  queue.begin(1, 0.5, 1);
+  queue.begin(first(), 0.5, 1);
   EXPECT_FALSE(queue.updated(0).query());
   queue.updated(0).synchronize();
   EXPECT_TRUE(is_updated(0));
@@ -59,7 +63,7 @@ TEST_F(UpdateQueueTest, ASerialOneIsDoneAtOnce) {
   UpdateQueue queue(at);
   for (int p = 0; p < 3; ++p) std::fill_n(shards[p].grad, 8, 1.0f);
   set_delays({{"update", 20}});
-  queue.begin(1, 0.5, 1);
+  queue.begin(first(), 0.5, 1);
   for (int p = 0; p < 3; ++p) {
     EXPECT_TRUE(queue.updated(p).query());
     EXPECT_TRUE(is_updated(p));
@@ -71,9 +75,21 @@ TEST_F(UpdateQueueTest, UpdatesOutliveTheCollectives) {
   UpdateQueue queue(at);
   for (int p = 0; p < 3; ++p) std::fill_n(shards[p].grad, 8, 1.0f);
   set_delays({{"update", 50}});
-  queue.begin(1, 0.5, 1);
+  queue.begin(first(), 0.5, 1);
   comm.reset();
   queue.finish();
+  EXPECT_TRUE(is_updated(2));
+}
+
+TEST_F(UpdateQueueTest, AParameterOfNumberZeroIsLeftAlone) {
+  UpdateQueue queue(at);
+  for (int p = 0; p < 3; ++p) std::fill_n(shards[p].grad, 8, 1.0f);
+  std::vector<int64_t> numbers = first();
+  numbers[plan.parts[1].params[0]] = 0;
+  queue.begin(numbers, 0.5, 1);
+  queue.finish();
+  EXPECT_TRUE(is_updated(0));
+  EXPECT_FALSE(is_updated(1));
   EXPECT_TRUE(is_updated(2));
 }
 

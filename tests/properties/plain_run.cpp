@@ -253,10 +253,7 @@ class PlainRun {
     see_buffers();
   }
 
-  at::Tensor mean_gradient(size_t i) const {
-    return num_targets_ > 0 ? gradient_[i] / num_targets_
-                            : torch::zeros_like(gradient_[i]);
-  }
+  at::Tensor mean_gradient(size_t i) const { return gradient_[i] / num_targets_; }
 
   void look() {
     size_t i = 0;
@@ -283,8 +280,7 @@ class PlainRun {
       adamw_->step();
       adamw_->zero_grad();
     }
-    see_all("loss of the step",
-            torch::tensor(num_targets_ > 0 ? loss_total_ / num_targets_ : 0));
+    see_all("loss of the step", torch::tensor(loss_total_ / num_targets_));
     see_all("number of targets", torch::tensor(num_targets_));
     see_all("norm", torch::tensor(norm));
     see_all("clip_coef", torch::tensor(clip));

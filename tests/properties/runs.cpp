@@ -95,8 +95,9 @@ std::pair<at::Tensor, at::Tensor> data_of(const Case& of, const Step& step, int 
           numbers({kRows, kWidth}, hash_key(key, "c"))};
 }
 
+// A step needs one at least, on whichever rank.
 int64_t num_targets_of(const Step& step, int rank) {
-  return static_cast<int64_t>(hash_key(step.pick, rank) % 4);
+  return static_cast<int64_t>(hash_key(step.pick, rank) % 4) + (rank == 0);
 }
 
 at::Tensor new_value(const Step& step, at::IntArrayRef shape) {

@@ -191,6 +191,37 @@ TEST_F(Resume, AnOverriddenSettingMayChange) {
   EXPECT_EQ(run(0, train("a", {"--steps=5", "--lr=0.01"})).rc, 0);
 }
 
+TEST_F(Resume, WhatIsTrainedMayChangeAndIsSaid) {
+  const auto go_on = [&](const std::string& steps, const Words& flags) {
+    Words all = {"--steps=" + steps, "--resume=must", "--override", "freeze"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    return run(0, train("a", all));
+  };
+  run(0, train("a", {"--steps=2", "--freeze", "transformer.h.0.*"}));
+  const Outcome thawed = go_on("3", {});
+  EXPECT_EQ(thawed.rc, 0) << thawed.err;
+  EXPECT_THAT(thawed.out,
+              HasSubstr("trained again, with moments that start at zero: 12 ("));
+  const Outcome frozen = go_on("4", {"--freeze=transformer.ln_f.*"});
+  EXPECT_EQ(frozen.rc, 0) << frozen.err;
+  EXPECT_THAT(frozen.out, HasSubstr("frozen now, their moments are dropped: 2 ("));
+  const Outcome all = go_on("5", {"--freeze=*"});
+  EXPECT_EQ(all.rc, 2);
+  EXPECT_THAT(all.err, HasSubstr("every parameter is frozen"));
+}
+
+TEST_F(Resume, AnotherShapeIsNamedWithBothAndIsNoDamage) {
+  run(0, train("a", {"--steps=2"}));
+  Words words = train("a", {"--steps=4", "--override", "seq_len"});
+  *std::ranges::find(words, "--seq-len=16") = "--seq-len=8";
+  const Outcome outcome = run(0, words);
+  EXPECT_EQ(outcome.rc, 5);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("shape params/transformer.wpe.weight: the model has (8"));
+  EXPECT_THAT(outcome.err, HasSubstr("the checkpoint has ("));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("damaged")));
+}
+
 TEST_F(Resume, EveryOptimizerAndStorageGoesOnWithTheSameBits) {
   const std::map<std::string, Words> kinds = {
       {"sgd", {"--optimizer=sgd"}},

@@ -162,6 +162,11 @@ class Engine : NoCopy {
   int64_t optimizer_start() const;
   // After loading a checkpoint. Throws Error(kUsage) unless 0 <= start <= steps.
   void set_num_steps(int64_t steps, int64_t optimizer_start = 0);
+  // The same of one parameter, under any of its names: later than of the others where it
+  // was frozen before, and by one more for each step that Unused::kLeave left it alone.
+  // set_num_steps() sets all.
+  int64_t optimizer_start(const std::string& fqn) const;
+  void set_optimizer_start(const std::string& fqn, int64_t start);
   // Where the scale of an fp16 engine stands; of others it is 1 and stays so. Between
   // steps, after loading a checkpoint, it can be set: one below the options' smallest
   // becomes that. Throws Error(kUsage) for what is no scale, or another than 1

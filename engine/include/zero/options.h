@@ -58,8 +58,14 @@ enum class WeightDecayOn {
   kAll
 };  // matrices: parameters with two or more dimensions
 
-// Parameters whose FQN matches `pattern` (a glob: * any text, ? any character) and no
-// earlier group's.
+// What a step does to a parameter that got no gradient in any pass on any rank. kZeros: it
+// had one of zeros, so that weight decay and moments go on. kLeave: nothing, as torch does
+// after its zero_grad(); its own count of updates, which AdamW's bias correction reads,
+// stands still.
+enum class Unused { kZeros, kLeave };
+
+// Parameters of which an FQN matches `pattern` (a glob: * any text, ? any character) and
+// no earlier group's.
 struct ParamGroup {
   std::string pattern;
   double lr_scale = 1;
@@ -105,6 +111,7 @@ struct Options {
   LrSchedule schedule;
   double clip = 0;  // largest global gradient norm; 0: no clipping
   NormType norm = NormType::kL2;
+  Unused unused = Unused::kZeros;
   // First match wins; a pattern that matches nothing is an error.
   std::vector<ParamGroup> groups;
   // How deferred parameters start: what a function makes of its module's, else what the

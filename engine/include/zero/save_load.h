@@ -27,6 +27,10 @@ struct SavedState {
   // Of load_checkpoint() alone, FQNs that it was allowed to differ in: parameters that
   // the checkpoint lacks, parameters and buffers that the model lacks.
   std::vector<std::string> missing = {}, extra = {};
+  // Of load_checkpoint() alone: parameters that were frozen when the checkpoint was saved
+  // and are trained now, so that their optimizer's state begins, all zeros; and the other
+  // way round, so that it was dropped.
+  std::vector<std::string> thawed = {}, frozen = {};
 };
 
 struct LoadOptions {
@@ -63,10 +67,14 @@ std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
 // What the checkpoint is allowed to lack keeps its values; an engine that awaits values
 // (Source::kCheckpoint) initializes it.
 //
-// Missing, extra and misshapen FQNs are listed in one error, before anything of the
-// engine is changed; so are numbers of the engine that saved it (FORMAT.md's "engine")
-// that this one does not know. Damaged bytes are found while reading: then every rank
-// throws, and the engine must load something else before it goes on.
+// A parameter that was frozen and is trained now begins with a state of zeros and its own
+// count of updates; the state of one that is frozen now is dropped. SavedState tells.
+//
+// Missing, extra and misshapen FQNs are listed in one Error(kCheckpoint), before anything
+// of the engine is changed; so are numbers of the engine that saved it (FORMAT.md's
+// "engine") that this one does not know. Damage is a CheckpointError. Damaged bytes are
+// found while reading: then every rank throws, and the engine must load something else
+// before it goes on.
 SavedState load_checkpoint(Engine& engine, const std::string& folder,
                            const LoadOptions& options = {});
 

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cassert>
 
 #include "engine/device/host_device.h"
@@ -47,6 +48,7 @@ GradientShards::GradientShards(const Workplace& at, Stream& stream)
       gpu_sums_(adds_on_gpu_in_place(at.memory) ? at.device.compute_stream() : stream),
       ring_(at.plan, at.memory.gradient_ring, wire_, at.device),
       parts_(at.plan.parts.size(), PartState(at.options.norm)),
+      used_(at.plan.rules.size(), 0),
       worker_(at.device.has_own_memory() ? at.device.make_worker("gradients") : nullptr),
       sums_(worker_ ? *worker_ : as_host_stream(stream)) {
   if (at.memory.landing_bytes > 0) make_landings(at.memory.landing_bytes);
@@ -102,6 +104,7 @@ void GradientShards::collect(int part, const std::vector<at::Tensor>& params) {
   for (size_t i = 0; i < params.size(); ++i) {
     at::Tensor grad = take_grad(params[i]);
     if (!grad.defined()) continue;
+    used_[at_.plan.parts[part].params[i]] = 1;
     held[i] = held[i].defined() ? held[i].to(at::kFloat).add_(grad) : std::move(grad);
   }
 }
@@ -211,6 +214,7 @@ void GradientShards::discard() {
 }
 
 void GradientShards::forget() {
+  std::ranges::fill(used_, 0);
   for (PartState& state : parts_) {
     state.num_passes = 0;
     state.held.clear();

@@ -43,6 +43,8 @@ class GradientShards {
   // Wait for all reductions and forget what was collected and reduced in this step.
   void discard();
 
+  // Of each ParamDescription: did it get a gradient here in this step? 0 or 1.
+  const std::vector<int64_t>& used() const { return used_; }
   int64_t num_reductions() const { return num_reductions_; }
   // Of them, what this rank gave other ranks.
   int64_t reduced_bytes() const { return reduced_bytes_; }
@@ -108,6 +110,7 @@ class GradientShards {
   std::optional<Pinned> pinned_landings_;
   std::list<Landing> landings_;  // in the order in which they were taken last
   Event collected_;
+  std::vector<int64_t> used_;
   int64_t num_reductions_ = 0;
   int64_t reduced_bytes_ = 0;
   // It goes first: it may still add.
