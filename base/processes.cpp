@@ -3,8 +3,10 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 namespace zero {
 
@@ -23,6 +25,19 @@ ProcessState state_of_process(int64_t pid) {
   for (int field = 4; field < 22; ++field) fields >> skipped;
   fields >> state.start_time;
   return state;
+}
+
+// Of /proc/self/task/TID/schedstat the second number: nanoseconds on the run queue.
+double seconds_without_core(const std::string& root) {
+  std::error_code error;
+  double seconds = 0;
+  for (const auto& task :
+       std::filesystem::directory_iterator(root + "/proc/self/task", error)) {
+    std::ifstream file(task.path() / "schedstat");
+    double running = 0, waiting = 0;
+    if (file >> running >> waiting) seconds += waiting / 1e9;
+  }
+  return seconds;
 }
 
 std::string host_name() {

@@ -18,4 +18,8 @@ ProcessState state_of_process(int64_t pid);
 
 std::string host_name();
 
+// Seconds for which threads of this process, those that still run, were ready and had no
+// core, so far; 0 where the kernel does not tell. `root` is where /proc is looked for.
+double seconds_without_core(const std::string& root = "");
+
 }  // namespace zero

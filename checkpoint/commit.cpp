@@ -10,6 +10,7 @@
 #include "checkpoint/find.h"
 #include "checkpoint/format.h"
 #include "checkpoint/h5_files.h"
+#include "checkpoint/own_files.h"
 #include "checkpoint/ranges.h"
 #include "checkpoint/slices.h"
 
@@ -18,6 +19,10 @@ namespace {
 
 void refuse_existing(const Folder& run, int64_t step, Existing existing) {
   const std::string name = step_folder(step);
+  if (run.has(name) && !run.has_folder(name))
+    throw CheckpointError(run.path_of(name), "",
+                          "is no folder of this run's, and stays as it is",
+                          "move it away: the checkpoint of this step needs the name");
   if (existing == Existing::kReplace || !run.has(name)) return;
   if (!flaw_of(run, step).empty()) return;
   throw CheckpointError(run.path_of(name), "", "this step has been saved already",
@@ -93,11 +98,10 @@ std::string take_place_of(const OpenRun& run, const std::string& temporary,
 }
 
 // Only a hint for people and scripts: failing to leave it does not undo a checkpoint.
+// Where people have a `latest` of their own, it stays.
 void leave_hint(const OpenRun& run, const std::string& step) {
   try {
-    const std::string temporary = temporary_name(kLatestFile);
-    write_text(run.folder(), temporary, step + "\n", run.io());
-    run.rename(temporary, kLatestFile);
+    replace_text(run.folder(), kLatestFile, step + "\n", kStepPrefix, run.io());
   } catch (const CheckpointError&) {
   }
 }

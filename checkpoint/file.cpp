@@ -162,6 +162,12 @@ bool Folder::has_folder(const std::string& name) const {
   return look(name, status) && S_ISDIR(status.st_mode);
 }
 
+bool Folder::leads_to_folder(const std::string& name) const {
+  require_plain(name);
+  struct stat status {};
+  return ::fstatat(descriptor_, name.c_str(), &status, 0) == 0 && S_ISDIR(status.st_mode);
+}
+
 bool Folder::look(const std::string& name, struct stat& status) const {
   require_plain(name);
   return ::fstatat(descriptor_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;

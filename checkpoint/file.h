@@ -57,7 +57,8 @@ class Folder {
   int64_t size_of(const std::string& name) const;  // of a regular file; throws otherwise
   bool has(const std::string& name) const;         // anything, also a dangling link
   bool has_folder(const std::string& name) const;  // not through a link
-  std::vector<std::string> names() const;          // sorted, without "." and ".."
+  bool leads_to_folder(const std::string& name) const;  // be it through a link
+  std::vector<std::string> names() const;               // sorted, without "." and ".."
   void sync(Io& io) const;
 
   // A file or a link.

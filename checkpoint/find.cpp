@@ -29,7 +29,8 @@ std::vector<StepFolder> list_steps(const Folder& run) {
   std::vector<StepFolder> steps;
   for (const auto& name : run.names()) {
     const auto step = step_of(name);
-    if (step && run.has_folder(name)) steps.push_back({*step, run.path_of(name)});
+    if (step && run.leads_to_folder(name))
+      steps.push_back({*step, run.path_of(name), !run.has_folder(name)});
   }
   std::ranges::sort(steps, {}, &StepFolder::step);
   return steps;
@@ -43,10 +44,11 @@ std::string flaw_of(const StepFolder& folder) {
   }
 }
 
-// Through the run's folder, so that a link named like a step is not followed.
 std::string flaw_of(const Folder& run, int64_t step) {
   try {
-    const Folder opened = run.subfolder(step_folder(step));
+    const std::string name = step_folder(step);
+    const Folder opened =
+        run.has_folder(name) ? run.subfolder(name) : Folder(run.path_of(name));
     const auto damages = check_files(opened, load_manifest(opened));
     if (damages.empty()) return "";
     const std::string first = damages.front().without_cure();
@@ -55,6 +57,14 @@ std::string flaw_of(const Folder& run, int64_t step) {
   } catch (const CheckpointError& error) {
     return error.without_cure();
   }
+}
+
+std::vector<int64_t> misnamed_steps(const Folder& run) {
+  std::vector<int64_t> steps;
+  for (const auto& name : run.names())
+    if (step_of(name) && !run.leads_to_folder(name)) steps.push_back(*step_of(name));
+  std::ranges::sort(steps);
+  return steps;
 }
 
 std::optional<StepFolder> newest_complete(const std::string& run,

@@ -12,11 +12,12 @@ class Folder;
 struct StepFolder {
   int64_t step = 0;
   std::string path;
+  bool is_link = false;  // to where people have moved it: read, and never removed
 };
 
-// List the folders that call themselves checkpoints in a run's folder, oldest first;
-// files and links of such names are somebody else's. A run that does not exist yet has
-// none.
+// List the folders that call themselves checkpoints in a run's folder, and links to such,
+// oldest first; files of such names are somebody else's. A run that does not exist yet
+// has none.
 std::vector<StepFolder> list_steps(const std::string& run);
 std::vector<StepFolder> list_steps(const Folder& run);
 
@@ -24,6 +25,10 @@ std::vector<StepFolder> list_steps(const Folder& run);
 // manifest with its hash and at every file's size; verify() looks at every byte.
 std::string flaw_of(const StepFolder& folder);
 std::string flaw_of(const Folder& run, int64_t step);
+
+// Of what has the name of a checkpoint and is none, such as a file, a pipe, or a link
+// that leads nowhere: the steps, in order.
+std::vector<int64_t> misnamed_steps(const Folder& run);
 
 // Find the newest complete checkpoint. For each newer one that is damaged, why it was
 // passed over is appended to `passed_over` (if given), naming the file.

@@ -3,12 +3,12 @@
 #include <cassert>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <random>
 
 namespace zero::checkpoint {
 namespace {
 
-constexpr std::string_view kStepPrefix = "step_";
 constexpr std::string_view kTemporaryPrefix = "zero.tmp.";
 const std::string kReplaced = "replaced";
 constexpr size_t kNonceDigits = 16;
@@ -40,7 +40,7 @@ std::string step_folder(int64_t step) {
 std::optional<int64_t> step_of(std::string_view folder) {
   if (!folder.starts_with(kStepPrefix)) return std::nullopt;
   int64_t step = 0;
-  std::from_chars(folder.data() + kStepPrefix.size(), folder.data() + folder.size(),
+  std::from_chars(folder.data() + std::strlen(kStepPrefix), folder.data() + folder.size(),
                   step);
   // Its own name to the last digit: what is no number is none's.
   return step >= 0 && step_folder(step) == folder ? std::optional(step) : std::nullopt;
@@ -74,7 +74,7 @@ std::string temporary_name(const std::string& what) {
 bool is_temporary(std::string_view name) { return what_of_temporary(name).has_value(); }
 
 std::string replaced_name(int64_t step) {
-  return temporary_name(kReplaced + step_folder(step).substr(kStepPrefix.size()));
+  return temporary_name(kReplaced + step_folder(step).substr(std::strlen(kStepPrefix)));
 }
 
 std::optional<int64_t> replaced_step_of(std::string_view name) {

@@ -23,6 +23,7 @@ constexpr char kVirtualFile[] = "checkpoint.h5";
 constexpr char kLatestFile[] = "latest";
 constexpr char kLockFile[] = "run.lock";
 constexpr char kProbeFile[] = "probe";
+constexpr char kStepPrefix[] = "step_";
 
 std::string step_folder(int64_t step);                    // "step_000000000100"
 std::optional<int64_t> step_of(std::string_view folder);  // nullopt: another name

@@ -20,17 +20,17 @@ namespace zero::checkpoint {
 class Io {
  public:
   virtual ~Io() = default;
-  // A new file, never an old one.
+  // A new file, never an old one; as the umask allows.
   virtual int create(int folder, const char* name) {
     constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    return ::openat(folder, name, kFlags, 0644);
+    return ::openat(folder, name, kFlags, 0666);
   }
   virtual ssize_t pwrite(int file, const void* data, size_t bytes, off_t offset) {
     return ::pwrite(file, data, bytes, offset);
   }
   virtual int fsync(int file_or_folder) { return ::fsync(file_or_folder); }
   virtual int mkdir(int folder, const char* name) {
-    return ::mkdirat(folder, name, 0755);
+    return ::mkdirat(folder, name, 0777);
   }
   // Never over an old one.
   virtual int link(int folder, const char* from, const char* to) {

@@ -31,7 +31,7 @@ std::vector<int64_t> steps_to_remove(const OpenRun& run, const Retention& retent
   auto steps = list_steps(run.folder());
   for (; !steps.empty(); steps.pop_back()) {
     const int64_t step = steps.back().step;
-    if (step >= newest) continue;
+    if (step >= newest || steps.back().is_link) continue;
     const bool stays = retention.keep_every > 0 && step % retention.keep_every == 0;
     if (num_whole < retention.keep) {
       num_whole += flaw_of(run.folder(), step).empty();
@@ -44,11 +44,14 @@ std::vector<int64_t> steps_to_remove(const OpenRun& run, const Retention& retent
 
 }  // namespace
 
-void tidy(const OpenRun& run) {
+std::vector<std::string> tidy(const OpenRun& run) {
+  std::vector<std::string> removed;
   for (const std::string& name : run.folder().names()) {
-    if (is_temporary(name) && !takes_name_back(run, name)) run.remove(name);
+    if (!is_temporary(name) || takes_name_back(run, name)) continue;
+    if (run.remove(name)) removed.push_back(name);
   }
   run.folder().sync(run.io());
+  return removed;
 }
 
 std::string set_aside(const OpenRun& run, int64_t step) {

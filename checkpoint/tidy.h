@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "checkpoint/open_run.h"
 
@@ -10,8 +11,8 @@ namespace zero::checkpoint {
 // Finish or undo what a killed save or purge has left in a run: a step that was about to
 // be replaced gets its name back, temporary files and folders go. Whoever takes the run's
 // lock does this; no save may be under way. Nothing is touched but names that
-// temporary_name() gives.
-void tidy(const OpenRun& run);
+// temporary_name() gives. Returns the names that went.
+std::vector<std::string> tidy(const OpenRun& run);
 
 // Give a damaged step a name that no reader takes for a checkpoint,
 // "step_000000000100.damaged"; returns that name. Nothing of it is removed.

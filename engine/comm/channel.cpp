@@ -1,5 +1,6 @@
 #include "engine/comm/channel.h"
 
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 
@@ -12,7 +13,14 @@ namespace zero {
 // A file that several channels write to, each line whole.
 class CallTrace {
  public:
-  explicit CallTrace(const std::string& path) : path_(path), file_(path) {
+  explicit CallTrace(const std::string& path) : path_(path) {
+    // A pipe would wait for its reader.
+    std::error_code error;
+    const auto status = std::filesystem::status(path, error);
+    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+      throw Error(ExitCode::kEnvironment, "the trace of collectives needs a regular file",
+                  path, "name a new one");
+    file_.open(path);
     require_good();
   }
 

@@ -131,8 +131,9 @@ SilentProcess::Step StepBench::make_plain(bool with_optimizer) const {
 std::vector<Row> StepBench::run(const World& world) {
   const std::vector<int> cpus =
       fair_share(cpuset_of_node(), world.local_rank(), world.local_size());
-  const int num_threads = choose_threads(static_cast<int>(options_.settings.threads),
-                                         false, static_cast<int>(cpus.size()));
+  const int num_threads = choose_threads(
+      static_cast<int>(options_.settings.threads), false,
+      threads_of_variable(process_environment()), static_cast<int>(cpus.size()));
   std::vector<Row> rows = against_silence(world, first_of(cpus, num_threads));
   if (world.size() > 1) return rows;
   if (cpus.size() < 2) {

@@ -3,11 +3,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/files.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
-#include "checkpoint/format.h"
-#include "checkpoint/io.h"
+#include "checkpoint/own_files.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/report/page.h"
 #include "launcher/run/console.h"
@@ -50,21 +48,11 @@ void write_page(const std::string& path, const std::string& page) {
   if (!fs::is_directory(above, error))
     throw Error(ExitCode::kUsage, no_folder("--to", above), path,
                 "--to FILE in a folder that is there");
-  checkpoint::Io& io = checkpoint::system_io();
-  const std::string copy = checkpoint::temporary_name("report");
   try {
-    const checkpoint::Folder folder(above);
-    try {
-      checkpoint::write_text(folder, copy, page, io);
-      if (io.rename(folder.descriptor(), copy.c_str(), name.c_str()) != 0)
-        throw_errno(folder.path_of(copy), "rename to " + name, errno);
-    } catch (const checkpoint::CheckpointError&) {
-      io.unlink(folder.descriptor(), copy.c_str(), false);
-      throw;
-    }
+    checkpoint::replace_text(checkpoint::Folder(above), name, page, kReportBegin);
   } catch (const checkpoint::CheckpointError& error) {
     throw Error(ExitCode::kCheckpoint, "the report cannot be written: " + error.problem(),
-                path, "--to FILE in a folder that is there, with room");
+                path, "--to FILE: a new one in a folder with room, or an older report");
   }
 }
 

@@ -4,12 +4,16 @@
 #include <memory>
 
 #include "checkpoint/find.h"
+#include "checkpoint/run_lock.h"
+#include "checkpoint/tidy.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/data/batches.h"
 #include "launcher/data/token_file.h"
 #include "launcher/data/token_source.h"
+#include "launcher/process/process.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
+#include "launcher/run/run_folder.h"
 #include "launcher/run/runner.h"
 #include "launcher/run/saved_run.h"
 #include "launcher/settings/chosen_model.h"
@@ -26,6 +30,15 @@ void require_no_steps(const std::string& out) {
   if (steps.empty()) return;
   throw Error(ExitCode::kUsage, fmt::format("{} checkpoint(s) are there", steps.size()),
               out, "another --out");
+}
+
+// Its lock, held while the seed is written; what a killed seed has left goes.
+std::unique_ptr<checkpoint::RunLock> take_folder(const std::string& out) {
+  checkpoint::make_run_folder(out);
+  auto lock = std::make_unique<checkpoint::RunLock>(out, job_id(process_environment()));
+  for (const std::string& name : checkpoint::tidy(*lock))
+    tell("removed what a seed that was killed had left: " + out + "/" + name);
+  return lock;
 }
 
 // As the run that starts from it will have it: --vocab, else the preset's, else the
@@ -59,6 +72,7 @@ int seed(const VerbCall& call) {
   SavedState state;
   state.config = to_text(run_of(settings, shape));
   state.position = to_text(Progress());
+  const auto lock = take_folder(settings.out);
   const std::unique_ptr<LanguageModel> model = make_deferred(family, shape);
   const Options options = engine_options(settings, one_pass(1, 1, 0), shape, family);
   const std::string path = save_seed(*model->module(), options, settings.out, state);

@@ -1,9 +1,13 @@
 #include "launcher/huggingface/export.h"
 
+#include <sys/file.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <filesystem>
 #include <future>
+#include <optional>
 
 #include "base/files.h"
 #include "checkpoint/buffer.h"
@@ -15,6 +19,7 @@
 #include "engine/watch/activity.h"
 #include "launcher/data/token_file.h"
 #include "launcher/huggingface/model_folder.h"
+#include "launcher/run/console.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/run/saved_run.h"
 #include "launcher/settings/chosen_model.h"
@@ -205,17 +210,40 @@ Exported write_weights(checkpoint::Reader& reader, const std::string& folder, DT
   return exported;
 }
 
+constexpr char kWhat[] = "export";
+
+// What killed exports have left beside this target. One that is at work holds its folder.
+void remove_left_behind(const std::string& target) {
+  const auto [above, name] = checkpoint::split_path(target);
+  std::error_code error;
+  if (!fs::is_directory(above, error)) return;
+  const checkpoint::Folder folder(above);
+  for (const std::string& left : folder.names()) {
+    const bool is_of_target =
+        left.starts_with(name + ".") && folder.has_folder(left) &&
+        checkpoint::is_temporary(left.substr(name.size() + 1)) &&
+        left.substr(name.size() + 1).starts_with(std::string("zero.tmp.") + kWhat);
+    if (!is_of_target) continue;
+    const checkpoint::Folder inner = folder.subfolder(left);
+    if (::flock(inner.descriptor(), LOCK_EX | LOCK_NB) != 0) continue;
+    fs::remove_all(folder.path_of(left), error);
+    tell("removed what an export that was killed had left: " + folder.path_of(left));
+  }
+}
+
 // Beside its target until it is whole.
 class PartialFolder {
  public:
   explicit PartialFolder(const std::string& target)
-      : path_(target + "." + checkpoint::temporary_name("export")) {
+      : path_(target + "." + checkpoint::temporary_name(kWhat)) {
     std::error_code error;
     fs::create_directories(path_, error);
     if (error) {
       throw Error(ExitCode::kUsage, "cannot make the folder: " + error.message(), target,
                   "--to DIR: a new folder where files may be written");
     }
+    held_.emplace(path_);
+    ::flock(held_->descriptor(), LOCK_EX | LOCK_NB);
   }
   ~PartialFolder() {
     std::error_code error;
@@ -227,11 +255,16 @@ class PartialFolder {
 
  private:
   const std::string path_;
+  std::optional<checkpoint::Folder> held_;
 };
 
+// By the names that from_pretrained() looks for; "model-mine.safetensors" is none.
 bool is_weights(const std::string& name) {
-  return name == "model.safetensors" || name == "model.safetensors.index.json" ||
-         (name.starts_with("model-") && name.ends_with(".safetensors"));
+  int part = 0, parts = 0, length = 0;
+  const bool is_part = std::sscanf(name.c_str(), "model-%5d-of-%5d.safetensors%n", &part,
+                                   &parts, &length) == 2 &&
+                       length == static_cast<int>(name.size());
+  return is_part || name == "model.safetensors" || name == "model.safetensors.index.json";
 }
 
 // A rename is atomic; into a folder that is there files move one by one, config.json
@@ -245,6 +278,8 @@ void publish(const std::string& partial, const std::string& to) {
     return;
   }
   const checkpoint::Folder from(partial), target(to);
+  for (const std::string& name : target.names())
+    if (is_weights(name) || from.has(name)) target.open(name);  // or it stays as it is
   std::vector<std::string> names = from.names();
   std::ranges::stable_partition(names,
                                 [](const auto& name) { return name != "config.json"; });
@@ -288,6 +323,7 @@ Exported export_model(const ExportOptions& given, const ModelFamilies& models) {
   checkpoint::Reader reader(options.from);
   const Subject subject = subject_of(reader, options.from, models);
   const DType dtype = options.dtype.value_or(dtype_of_source(subject.source));
+  remove_left_behind(options.to);
   const PartialFolder partial(options.to);
   Exported exported = write_weights(reader, partial.path(), dtype, options);
   const std::string source = source_folder(checkpoint::split_path(options.from).folder);

@@ -231,7 +231,11 @@ void copy_files(const std::string& from, const std::vector<std::string>& names,
   const checkpoint::Folder source(from), target(to);
   for (const std::string& name : names) {
     const std::string bytes = checkpoint::read_text(source, name, kLargest);
-    if (target.has(name)) target.unlink(name, io);
+    if (target.has(name)) {
+      if (checkpoint::read_text(target, name, kLargest) == bytes) continue;
+      throw Error(ExitCode::kUsage, "another file of that name is there, and it stays",
+                  target.path_of(name), "move it away, or another --out");
+    }
     checkpoint::write_text(target, name, bytes, io);
   }
   target.sync(io);

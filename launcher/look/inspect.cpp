@@ -18,6 +18,7 @@
 #include "launcher/run/lines.h"
 #include "launcher/run/saved_run.h"
 #include "launcher/settings/chosen_model.h"
+#include "launcher/settings/shallow_json.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -230,8 +231,8 @@ std::string to_line(const Inspection& inspection) {
     object["ranks"] = about.world_size;
     object["aliases"] = about.aliases;
     object["engine"] = about.engine;
-    object["position"] = Row::parse(about.position);
-    object["config"] = Row::parse(about.config);
+    object["position"] = parse_shallow<Row>(about.position);
+    object["config"] = parse_shallow<Row>(about.config);
   }
   object["tensors"] = rows_of(inspection);
   return json_text(object) + "\n";

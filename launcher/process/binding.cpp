@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "launcher/process/process.h"
 #include "launcher/process/process_setup.h"
+#include "launcher/settings/values.h"
 #include "offload/topology.h"
 
 namespace zero::launcher {
@@ -33,9 +35,17 @@ Cores take_cores(int local_rank, int local_size, bool may_bind) {
   return cores;
 }
 
-int choose_threads(int asked_for, bool is_deterministic, int share) {
+int choose_threads(int asked_for, bool is_deterministic, int by_variable, int share) {
   if (asked_for > 0) return asked_for;
-  return is_deterministic ? 1 : std::max(1, share);
+  if (is_deterministic) return 1;
+  return std::max(1, by_variable > 0 ? by_variable : share);
+}
+
+int threads_of_variable(const std::vector<std::string>& environment) {
+  constexpr int64_t kMost = 4096;  // as --threads
+  const std::string text = variable(environment, "OMP_NUM_THREADS").value_or("");
+  const auto threads = parse_integer(text.substr(0, text.find(',')));
+  return threads && *threads >= 1 && *threads <= kMost ? static_cast<int>(*threads) : 0;
 }
 
 ThreadsAgain choose_threads_again(int64_t saved, bool are_asked_for, int chosen,

@@ -30,9 +30,13 @@ struct Cores {
 // To be called before the first thread that computes.
 Cores take_cores(int local_rank, int local_size, bool may_bind);
 
-// Threads of the model's arithmetic: as asked for, else the share; one for reproducible
-// runs, as the order of sums in a matrix product depends on their number.
-int choose_threads(int asked_for, bool is_deterministic, int share);
+// Threads of the model's arithmetic: as asked for; else one for reproducible runs, as the
+// order of sums in a matrix product depends on their number; else as OMP_NUM_THREADS
+// says (0: it does not); else the share.
+int choose_threads(int asked_for, bool is_deterministic, int by_variable, int share);
+
+// What OMP_NUM_THREADS says of the outermost level, "4" or "4,2"; 0: no number.
+int threads_of_variable(const std::vector<std::string>& environment);
 
 // The same for a run that goes on, whose checkpoint was made with `saved` (0: it does not
 // tell): those again, unless others were asked for or no rank's cores can run so many.
@@ -49,7 +53,8 @@ ThreadChoice choose_adam_threads(int asked_for);
 
 struct ProcessSetup {
   Cores cores;
-  int threads = 1;  // of the model's arithmetic
+  int threads = 1;             // of the model's arithmetic
+  bool are_asked_for = false;  // by a setting or the environment
 };
 
 // Cores, threads, torch's seed and the delays of tests, as the settings say; and what

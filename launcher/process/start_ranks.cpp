@@ -1,14 +1,15 @@
 #include "launcher/process/start_ranks.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
+#include "base/files.h"
 #include "launcher/process/process.h"
 #include "launcher/process/stop.h"
 #include "launcher/run/console.h"
@@ -57,9 +58,11 @@ class Job {
       warn("saving and stopping; once more leaves at once");
       mpirun_.signal(SIGUSR1);
     } else if (!has_left_file_ && Clock::now() - told_at_ > kPatience) {
-      const bool can_be_seen =
-          !ranks_.stop_file.empty() && !std::filesystem::exists(ranks_.stop_file);
-      if (can_be_seen) has_left_file_ = std::ofstream(ranks_.stop_file).is_open();
+      // A new one, which no link of that name leads elsewhere.
+      const Descriptor file(::open(ranks_.stop_file.c_str(),
+                                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                                   0666));
+      has_left_file_ = file >= 0;
       told_at_ = Clock::now();
     }
   }

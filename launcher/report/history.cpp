@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "launcher/run/lines.h"
+#include "launcher/settings/shallow_json.h"
 
 namespace zero::launcher {
 namespace {
@@ -105,7 +106,7 @@ bool add_record(History& history, const json& record) {
 History read_history(std::istream& log) {
   History history;
   for (std::string line; std::getline(log, line) && !log.eof();) {
-    const json record = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const json record = parse_shallow(line);
     history.num_bad_lines += !add_record(history, record);
   }
   return history;

@@ -327,7 +327,7 @@ for (const chart of document.querySelectorAll(".chart")) {
 
 std::string report_page(const History& history, const std::string& name) {
   const std::string title = text(name);
-  return "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+  return kReportBegin + std::string("\n<meta charset=\"utf-8\">\n") +
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
          "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n<title>" +

@@ -7,6 +7,11 @@
 
 namespace zero::launcher {
 
+// How each of our pages begins.
+inline constexpr char kReportBegin[] =
+    "<!doctype html>\n<html lang=\"en\">\n<head>\n"
+    "<meta name=\"generator\" content=\"zero_launch report\">";
+
 // A page that shows a run: HTML of one file, which asks nothing of any network.
 std::string report_page(const History& history, const std::string& name);
 

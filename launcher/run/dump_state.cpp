@@ -8,6 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/error.h"
+#include "checkpoint/own_files.h"
 #include "zero/engine.h"
 #include "zero/errors.h"
 
@@ -74,6 +76,9 @@ void dump_state(const std::string& folder, Engine& engine,
   check_written(index, path + ".json");
 }
 
+// Of the list of a model with any parameter.
+constexpr char kInitReportBegin[] = "[\n {\n  \"fqn\": \"";
+
 void write_init_report(const std::string& path, const std::vector<InitEntry>& entries) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const InitEntry& entry : entries) {
@@ -85,12 +90,13 @@ void write_init_report(const std::string& path, const std::vector<InitEntry>& en
     if (entry.num_infinite > 0) item["infinite"] = entry.num_infinite;
     list.push_back(std::move(item));
   }
-  std::ofstream file(path);
-  file << list.dump(1) << '\n';
-  file.close();
-  if (!file)
-    throw Error(ExitCode::kEnvironment, "the report of first values cannot be written",
-                path, "--init-report FILE in a folder that is there, with room");
+  try {
+    checkpoint::replace_text(path, list.dump(1) + "\n", kInitReportBegin);
+  } catch (const checkpoint::CheckpointError& error) {
+    throw Error(ExitCode::kEnvironment,
+                "the report of first values cannot be written: " + error.problem(), path,
+                "--init-report FILE: a new one in a folder that is there, with room");
+  }
 }
 
 }  // namespace zero::launcher

@@ -22,18 +22,6 @@
 namespace zero::launcher {
 namespace {
 
-// Nothing where that is no file, as a pipe, whose writer one would wait for.
-std::vector<std::string> columns_in(const std::string& path) {
-  std::error_code error;
-  std::string line;
-  if (std::filesystem::is_regular_file(path, error)) {
-    std::ifstream file(path);
-    std::getline(file, line);
-  }
-  if (line.ends_with('\r')) line.pop_back();
-  return line.empty() ? std::vector<std::string>() : split(line, ',');
-}
-
 std::string cell_of(const nlohmann::ordered_json& number) {
   const bool is_finite = !number.is_number_float() || std::isfinite(number.get<double>());
   return is_finite ? number.dump() : "nan";
@@ -127,6 +115,17 @@ std::string new_path(const std::string& folder) {
 
 }  // namespace
 
+std::vector<std::string> columns_of_csv(const std::string& path) {
+  std::error_code error;
+  std::string line;
+  if (std::filesystem::is_regular_file(path, error)) {
+    std::ifstream file(path);
+    std::getline(file, line);
+  }
+  if (line.ends_with('\r')) line.pop_back();
+  return line.empty() ? std::vector<std::string>() : split(line, ',');
+}
+
 CsvFile::CsvFile(const std::string& path, std::vector<std::string> columns)
     : path_(path), new_columns_(std::move(columns)), file_(path) {}
 
@@ -136,7 +135,7 @@ bool CsvFile::has_columns() {
     columns_ = new_columns_;
     return file_.append(fmt::format("{}", fmt::join(columns_, ",")));
   }
-  if (columns_.empty()) columns_ = columns_in(path_);
+  if (columns_.empty()) columns_ = columns_of_csv(path_);
   return !columns_.empty();
 }
 

@@ -38,6 +38,10 @@ class AppendFile {
   bool has_warned_ = false;
 };
 
+// What the first line of a table names; nothing where there is none, or no file, as of a
+// pipe, whose writer one would wait for.
+std::vector<std::string> columns_of_csv(const std::string& path);
+
 // Append rows of numbers to a table whose first line names its columns.
 //
 // A file that is there keeps its columns, whoever made it. Nothing here throws: see

@@ -85,6 +85,12 @@ void append(AppendFile& file, const Json& record) {
 
 }  // namespace
 
+bool is_csv_of_ours(const std::string& path) {
+  const std::vector<std::string> columns = columns_of_csv(path);
+  return columns.size() > 2 && columns.front() == "step" &&
+         columns[columns.size() - 2] == "eval_loss" && columns.back() == "eval_ppl";
+}
+
 Metrics::Metrics(const Settings& settings, int64_t num_steps)
     : jsonl_(settings.out + "/metrics.jsonl") {
   const auto is_asked_for = [&](const char* format) {

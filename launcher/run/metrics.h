@@ -29,6 +29,9 @@ struct EvalRecord {
   double seconds = 0;
 };
 
+// Whether a table has the columns that a run gives it: then it is a run's.
+bool is_csv_of_ours(const std::string& path);
+
 // Write metrics.jsonl, and if asked for metrics.csv and tensorboard/, in the run's
 // folder.
 //

@@ -17,8 +17,11 @@
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/format.h"
+#include "checkpoint/own_files.h"
 #include "checkpoint/ranges.h"
 #include "launcher/run/console.h"
+#include "launcher/run/metrics.h"
+#include "launcher/settings/shallow_json.h"
 #include "launcher/settings/values.h"
 
 namespace zero::launcher {
@@ -28,7 +31,7 @@ using nlohmann::json;
 
 // {} for what is no record: it stays as it is.
 json record_of(const std::string& line) {
-  json record = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  json record = parse_shallow(line);
   return record.is_object() ? record : json::object();
 }
 
@@ -47,9 +50,17 @@ bool is_save_of(const json& record, int64_t step, int64_t num_batches) {
          integer(record, "batches") == num_batches;
 }
 
+// Each of ours has the time of day, but one that tells of lost lines.
+bool is_ours(const json& record) {
+  const auto wall = record.find("wall");
+  return (wall != record.end() && wall->is_number()) ||
+         (type_of(record) == "gap" && integer(record, "lost") > 0);
+}
+
 // Whether a record tells what will be done again. An evaluation or a sample after the
 // last save was one of the saved state.
 bool is_redone(const json& record, int64_t step, bool is_behind_save) {
+  if (!is_ours(record)) return false;
   const std::string type = type_of(record);
   const bool is_of_later_step = integer(record, "step") > step;
   if (type == "eval" || type == "sample") return is_of_later_step;
@@ -181,6 +192,7 @@ int64_t cut_jsonl(const std::string& path, int64_t step, int64_t num_batches) {
 }
 
 int64_t cut_csv(const std::string& path, int64_t step) {
+  if (!is_csv_of_ours(path)) return 0;
   return Log(path).cut([&](const std::string& row) {
     const auto number = parse_integer(row.substr(0, row.find(',')));
     if (!number) return Fate::kStays;
@@ -234,6 +246,27 @@ std::optional<LinesFromEnd::Line> LinesFromEnd::next() {
 int64_t cut_metrics(const std::string& folder, int64_t step, int64_t num_batches) {
   cut_csv(folder + "/metrics.csv", step);
   return cut_jsonl(folder + "/metrics.jsonl", step, num_batches);
+}
+
+std::vector<std::string> set_metrics_aside(const std::string& folder) {
+  bool has_saved = false;
+  const std::string log = folder + "/metrics.jsonl";
+  Log(log).look([&](const std::string& line) {
+    const json record = record_of(line);
+    has_saved = is_ours(record) && type_of(record) == "save";
+    return !has_saved;
+  });
+  std::vector<std::string> names;
+  if (!has_saved) return names;
+  try {
+    const checkpoint::Folder open(folder);
+    names.push_back(checkpoint::set_file_aside(open, "metrics.jsonl"));
+    if (is_csv_of_ours(folder + "/metrics.csv"))
+      names.push_back(checkpoint::set_file_aside(open, "metrics.csv"));
+  } catch (const checkpoint::CheckpointError& error) {
+    warn(fmt::format("the metrics of an earlier run stay in {}: {}", log, error.what()));
+  }
+  return names;
 }
 
 bool has_end_record(const std::string& folder, int64_t step) {

@@ -8,6 +8,7 @@
 #include "engine/watch/activity.h"
 #include "launcher/data/token_source.h"
 #include "launcher/settings/chosen_model.h"
+#include "launcher/settings/shallow_json.h"
 #include "zero/errors.h"
 #include "zero/ranks.h"
 
@@ -20,7 +21,7 @@ using nlohmann::json;
 template <class Read>
 auto parse(const std::string& text, const std::string& where, Read read) {
   try {
-    return read(json::parse(text));
+    return read(parse_shallow(text));
   } catch (const json::exception&) {
     throw Error(ExitCode::kCheckpoint, "this is no checkpoint of zero_launch train",
                 where, "a checkpoint that zero_launch train has written");

@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/error.h"
+#include "checkpoint/own_files.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 
@@ -37,14 +35,8 @@ Json event_of(const Trace::Event& event, int rank, size_t thread) {
           {"dur", microseconds(event.end_ns - event.begin_ns)}};
 }
 
-// errno tells why not.
-bool write_whole(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".tmp";
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  return file && std::rename(temporary.c_str(), path.c_str()) == 0;
-}
+// How each of ours begins, as to_chrome() makes it.
+constexpr char kTraceBegin[] = "[\n{\"ph\":\"M\",\"name\":\"process_name\"";
 
 }  // namespace
 
@@ -81,10 +73,11 @@ void StepTrace::end(int64_t step) {
 
 void StepTrace::write() {
   is_recording_ = false;
-  if (!write_whole(path_, to_chrome(Trace::finish(), rank_))) {
-    warn(fmt::format("{} could not be written: {}", path_, std::strerror(errno)));
-  } else if (rank_ == 0) {
-    tell("trace, a file for each rank: " + path_);
+  try {
+    checkpoint::replace_text(path_, to_chrome(Trace::finish(), rank_), kTraceBegin);
+    if (rank_ == 0) tell("trace, a file for each rank: " + path_);
+  } catch (const checkpoint::CheckpointError& error) {
+    warn(fmt::format("{} could not be written: {}", path_, error.problem()));
   }
 }
 

@@ -3,11 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+
+#include "base/processes.h"
 
 namespace zero::launcher {
 namespace {
 
 std::string percent(double share) { return fmt::format("{:.0f}%", 100 * share); }
+
+constexpr char kOthersCure[] =
+    "end what else runs on this machine, or leave it cores: fewer --threads or --ranks";
 
 // In the order of Bound.
 struct Told {
@@ -25,7 +31,12 @@ const Told kTold[] = {
      "a larger --global-batch updates less often, --grad-dtype bf16 and "
      "--state-dtype bf16 read less"},
     {"what is beside the model, as reading data",
-     "what is beside the model, as reading data", ""}};
+     "what is beside the model, as reading data", ""},
+    {"cores that others use", "cores that others use", kOthersCure}};
+
+std::string without_core(double share) {
+  return fmt::format("threads without a core {}", percent(share));
+}
 
 }  // namespace
 
@@ -45,6 +56,7 @@ void MeanShares::add(const Shares& shares, double seconds) {
 }
 
 Bound bound_by(const Shares& shares) {
+  if (shares.without_core > 0.25) return Bound::kCores;
   if (shares.compute + shares.waiting < 0.5) return Bound::kData;
   const double longest =
       std::max({shares.compute, shares.weights, shares.gradients, shares.optimizer});
@@ -69,9 +81,40 @@ std::string to_text(const Shares& shares, bool on_gpu) {
 std::string bound_sentence(const Shares& shares, bool on_gpu) {
   const auto& [on_gpu_name, on_cpu_name, cure] =
       kTold[static_cast<size_t>(bound_by(shares))];
-  return fmt::format("bound by: {} ({}, waiting {}){}",
+  const bool lacks_cores = bound_by(shares) == Bound::kCores;
+  return fmt::format("bound by: {} ({}, waiting {}{}){}",
                      on_gpu ? on_gpu_name : on_cpu_name, to_text(shares, on_gpu),
-                     percent(shares.waiting), cure.empty() ? "" : "; " + cure);
+                     percent(shares.waiting),
+                     lacks_cores ? ", " + without_core(shares.without_core) : "",
+                     cure.empty() ? "" : "; " + cure);
 }
+
+CoreWatch::CoreWatch() : begin_(now()), last_(begin_) {}
+
+CoreWatch::Point CoreWatch::now() {
+  return {std::chrono::steady_clock::now(), seconds_without_core()};
+}
+
+// Threads that have ended took their seconds with them.
+double CoreWatch::share_between(const Point& from, const Point& to) {
+  const double seconds = std::chrono::duration<double>(to.time - from.time).count();
+  return seconds > 0 ? std::max(0.0, to.without_core - from.without_core) / seconds : 0;
+}
+
+std::optional<std::string> CoreWatch::look() {
+  constexpr auto kBetweenLooks = std::chrono::seconds(10);
+  if (has_warned_ || std::chrono::steady_clock::now() - last_.time < kBetweenLooks)
+    return std::nullopt;
+  const Point before = std::exchange(last_, now());
+  has_warned_ = share_between(before, last_) > 0.5;
+  if (!has_warned_) return std::nullopt;
+  return fmt::format(
+      "this machine is busy with something else: in {:.0f} s threads waited {:.0f} s for "
+      "a core; {}",
+      std::chrono::duration<double>(last_.time - before.time).count(),
+      last_.without_core - before.without_core, kOthersCure);
+}
+
+double CoreWatch::share() const { return share_between(begin_, now()); }
 
 }  // namespace zero::launcher

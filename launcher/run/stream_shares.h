@@ -1,4 +1,6 @@
 #pragma once
+#include <chrono>
+#include <optional>
 #include <string>
 
 #include "zero/reports.h"
@@ -10,6 +12,9 @@ namespace zero::launcher {
 struct Shares {
   double compute = 0, waiting = 0;  // of the stream that computes
   double weights = 0, gradients = 0, optimizer = 0;
+  // Threads of this process that were ready to run and had no core, all together: others
+  // had it.
+  double without_core = 0;
 };
 
 // Nothing where no time went by.
@@ -28,10 +33,11 @@ class MeanShares {
 };
 
 // What a step would have to do faster to be faster.
-enum class Bound { kCompute, kWeights, kGradients, kOptimizer, kData };
+enum class Bound { kCompute, kWeights, kGradients, kOptimizer, kData, kCores };
 
-// What is busy for the longest time: what overlaps hides behind it. Data where the stream
-// that computes is neither busy nor waiting for half of the time.
+// What is busy for the longest time: what overlaps hides behind it. Cores where threads
+// wait for one for a quarter of the time; data where the stream that computes is neither
+// busy nor waiting for half of it.
 Bound bound_by(const Shares& shares);
 
 // "gpu 71% h2d 22% adam 7%", or "cpu 96% gather 3% adam 4%"; kinds of less than half a
@@ -41,5 +47,28 @@ std::string to_text(const Shares& shares, bool on_gpu);
 // "bound by: weights on their way to the GPU (gpu 45% h2d 93% adam 7%, waiting 50%); a
 // larger --micro-batch, ...", or compute, which has no such cure.
 std::string bound_sentence(const Shares& shares, bool on_gpu);
+
+// How long this process's threads wait for cores that others have.
+class CoreWatch {
+ public:
+  CoreWatch();
+
+  // A warning, once, where that was half of the time since the last look; looks every ten
+  // seconds.
+  std::optional<std::string> look();
+  double share() const;  // of the time since the beginning
+
+ private:
+  struct Point {
+    std::chrono::steady_clock::time_point time;
+    double without_core = 0;
+  };
+  static Point now();
+  static double share_between(const Point& from, const Point& to);
+
+  const Point begin_;
+  Point last_;
+  bool has_warned_ = false;
+};
 
 }  // namespace zero::launcher

@@ -9,6 +9,8 @@
 
 #include "base/processes.h"
 #include "checkpoint/file.h"
+#include "checkpoint/find.h"
+#include "checkpoint/format.h"
 #include "engine/comm/agreement.h"
 #include "engine/watch/activity.h"
 #include "launcher/data/sampler.h"
@@ -249,7 +251,7 @@ void Training::take_over_threads(int64_t saved) {
   int64_t num_cores = std::ssize(process_.cores.cpus);
   engine_->control().all_reduce({&num_cores, 1}, ReduceOp::kMin, "cores");
   const auto [threads, note] =
-      choose_threads_again(saved, settings_.threads > 0, process_.threads, num_cores);
+      choose_threads_again(saved, process_.are_asked_for, process_.threads, num_cores);
   set_threads(threads);
   process_.threads = threads;
   identity_.threads = threads;
@@ -281,6 +283,19 @@ void Training::announce() {
   tell_more("all settings:\n" + to_toml(settings_));
 }
 
+// Hours before the save that would find its name taken.
+void Training::require_free_names() const {
+  const checkpoint::Folder& folder = folder_->run().folder();
+  for (const int64_t step : checkpoint::misnamed_steps(folder)) {
+    if (step <= engine_->num_steps() || step > settings_.steps) continue;
+    throw Error(ExitCode::kUsage,
+                "it has the name of a checkpoint that this run may save, and is neither "
+                "one nor a link to one",
+                folder.path_of(checkpoint::step_folder(step)),
+                "move it away, or another --out");
+  }
+}
+
 Stop Training::begin() {
   save_pace_.note_save(process_age(), 0);
   note_cost_of_signals();
@@ -290,7 +305,10 @@ Stop Training::begin() {
   };
   has_ended_ = is_finished() && engine_->control().largest(is_recorded(), "ended") > 0;
   if (has_ended_) return Stop::kNo;
-  if (is_first_rank()) announce_start();
+  if (is_first_rank()) {
+    require_free_names();
+    announce_start();
+  }
   return look_at_model();
 }
 
@@ -298,6 +316,12 @@ Stop Training::begin() {
 void Training::announce_start() {
   const int64_t step = engine_->num_steps();
   const bool is_fresh = started_from_.empty();
+  for (const std::string& name :
+       is_fresh ? set_metrics_aside(settings_.out) : std::vector<std::string>())
+    tell(
+        fmt::format("metrics of an earlier run, whose checkpoints are gone, are kept as "
+                    "{}/{}",
+                    settings_.out, name));
   const int64_t num_cut =
       cut_metrics(settings_.out, is_fresh ? -1 : step, progress_.num_batches);
   metrics_ = std::make_unique<Metrics>(settings_, step);

@@ -61,6 +61,7 @@ class Training {
   ExitCode finish();
 
   void take_over_threads(int64_t saved);
+  void require_free_names() const;
   void announce_start();
   void record_run();
   bool is_finished() const;
@@ -121,11 +122,12 @@ class Training {
   SavePace save_pace_;
   bool save_is_due_ = false;
   bool is_evaluating_ = false;
-  bool has_ended_ = false;      // before this process
-  bool signals_cost_ = false;   // mpirun may not wait for the save; rank 0
-  int64_t saved_step_ = 0;      // of the newest checkpoint; 0: there is none
-  std::vector<double> losses_;  // of this process's steps
-  MeanShares shares_;           // of the same, but for the first, which warms up
+  bool has_ended_ = false;          // before this process
+  bool signals_cost_ = false;       // mpirun may not wait for the save; rank 0
+  int64_t saved_step_ = 0;          // of the newest checkpoint; 0: there is none
+  std::vector<double> losses_;      // of this process's steps
+  std::optional<CoreWatch> cores_;  // since the first step
+  MeanShares shares_;               // of the same, but for the first, which warms up
   Eta eta_;
 };
 

@@ -44,6 +44,7 @@ std::string name_of(Stop reason) {
 
 ExitCode Training::train_steps() {
   StepTrace trace(settings_.trace, settings_.out, world_.rank());
+  cores_.emplace();
   while (!is_finished()) {
     trace.begin(engine_->num_steps() + 1);
     const auto begin = Clock::now();
@@ -63,6 +64,7 @@ ExitCode Training::train_steps() {
     log_step({report, seconds, engine_->uses_gpu(), engine_->traffic() - traffic_before,
               shares, free_host_bytes().value_or(-1), peak_resident_bytes()});
     check_progress(report);
+    if (const auto warning = cores_->look(); warning && is_first_rank()) warn(*warning);
     const Stop stop = agree_on_next();
     if (stop != Stop::kNo && !is_finished()) return leave(stop);
     if (const Stop left = look_at_model(); left != Stop::kNo) return leave(left);
@@ -284,7 +286,11 @@ void Training::tell_use() {
   const MemoryUse use = largest_use(engine_->control(), engine_->allocated_bytes(),
                                     engine_->offloaded_activations().pinned);
   if (!is_first_rank()) return;
-  if (shares_.has_any()) tell(bound_sentence(shares_.mean(), engine_->uses_gpu()));
+  if (shares_.has_any()) {
+    Shares shares = shares_.mean();
+    shares.without_core = cores_->share();
+    tell(bound_sentence(shares, engine_->uses_gpu()));
+  }
   tell(to_text(plan_, use));
   metrics_->note("memory", {{"step", engine_->num_steps()},
                             {"engine_planned", plan_.engine_bytes()},

@@ -10,6 +10,7 @@
 #include "launcher/look/diff.h"
 #include "launcher/run/lines.h"
 #include "launcher/selftest/lab.h"
+#include "launcher/settings/shallow_json.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -93,7 +94,7 @@ std::vector<json> numbers_of(const std::string& run) {
   if (!file) throw Error(ExitCode::kCheckpoint, "a run has left no metrics.jsonl", run);
   std::vector<json> numbers;
   for (std::string line; std::getline(file, line);) {
-    const json record = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const json record = parse_shallow(line);
     if (!record.is_object())
       throw Error(ExitCode::kCheckpoint, "metrics.jsonl holds a line that is no record",
                   run);

@@ -44,7 +44,8 @@ TEST_F(CompareTest, OneErrorListsAll) {
       "  extra params/blocks.0.w: the checkpoint has (3)\n"
       "  shape params/wte: the model has (4, 3), the checkpoint has (4, 2)\n"
       "  type params/half: the model has fp16, the checkpoint has bf16; load it into "
-      "the model it was saved from, or allow missing and extra names");
+      "the model it was saved from, of the same sizes, or allow missing and extra "
+      "names");
 }
 
 TEST_F(CompareTest, PatternsAllowWhatIsWanted) {

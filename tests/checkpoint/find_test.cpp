@@ -1,7 +1,12 @@
 #include "checkpoint/find.h"
 
+#include <gmock/gmock.h>
+
 #include <filesystem>
 
+#include "checkpoint/error.h"
+#include "checkpoint/file.h"
+#include "checkpoint/tidy.h"
 #include "support.h"
 
 namespace zero::checkpoint::testing::find_test {
@@ -55,11 +60,40 @@ TEST_F(FindTest, PassesOverWhatIsNotComplete) {
   write_file(run + "/step_000000000011", "a file");
   std::vector<std::string> passed_over;
   EXPECT_EQ(newest(&passed_over), 1);
-  ASSERT_EQ(passed_over.size(), 3u);  // links and files are somebody else's
-  EXPECT_NE(passed_over[0].find("is of step 2"), std::string::npos);
-  EXPECT_NE(passed_over[1].find("step_000000000004/manifest.json: is missing"),
+  ASSERT_EQ(passed_over.size(), 4u);  // files are somebody else's
+  EXPECT_NE(passed_over[0].find("is of step 1"), std::string::npos);
+  EXPECT_NE(passed_over[1].find("is of step 2"), std::string::npos);
+  EXPECT_NE(passed_over[2].find("step_000000000004/manifest.json: is missing"),
             std::string::npos);
-  EXPECT_NE(passed_over[2].find(shard_file(1, 2) + ": is missing"), std::string::npos);
+  EXPECT_NE(passed_over[3].find(shard_file(1, 2) + ": is missing"), std::string::npos);
+}
+
+TEST_F(FindTest, ACheckpointThatWasMovedAndLinkedBackIsReadAndStays) {
+  for (const int64_t step : {1, 2}) save(small_model(), {.step = step});
+  const std::string moved = run + ".moved", name = run + "/step_000000000001";
+  fs::rename(name, moved);
+  fs::create_directory_symlink(moved, name);
+  EXPECT_EQ(flaw_of(Folder(run), 1), "");
+  EXPECT_TRUE(list_steps(run)[0].is_link);
+  EXPECT_EQ(purge(OpenRun(run), {.keep = 1}, 2), 0);
+  EXPECT_TRUE(fs::is_symlink(name));
+  EXPECT_TRUE(fs::exists(moved + "/manifest.json"));
+  fs::remove_all(run + "/step_000000000002");
+  EXPECT_EQ(newest(), 1);
+  fs::remove_all(moved);
+}
+
+TEST_F(FindTest, WhatHasAStepsNameAndIsNoneIsNamed) {
+  save(small_model(), {.step = 1});
+  EXPECT_THAT(misnamed_steps(Folder(run)), ::testing::IsEmpty());
+  write_file(run + "/step_000000000002", "mine");
+  EXPECT_THAT(misnamed_steps(Folder(run)), ::testing::ElementsAre(2));
+  EXPECT_THAT(error_of([&] { save(small_model(), {.step = 2}); }),
+              ::testing::HasSubstr("is no folder of this run's"));
+  EXPECT_EQ(read_file(run + "/step_000000000002"), "mine");
+  fs::remove(run + "/step_000000000002");
+  fs::create_symlink("nowhere", run + "/step_000000000003");
+  EXPECT_THAT(misnamed_steps(Folder(run)), ::testing::ElementsAre(3));
 }
 
 TEST_F(FindTest, TheHintIsWrittenAndNeverBelieved) {
@@ -79,9 +113,11 @@ TEST_F(FindTest, TheHintIsWrittenAndNeverBelieved) {
   fs::create_symlink("../outside", hint);
   EXPECT_EQ(newest(), 2);
   save(small_model(), {.step = 3});
-  EXPECT_FALSE(fs::is_symlink(hint));
+  EXPECT_TRUE(fs::is_symlink(hint)) << "people's own";
   EXPECT_EQ(read_file(run + "/../outside"), "keep");
-  EXPECT_EQ(read_file(hint), "step_000000000003\n");
+  fs::remove(hint);
+  save(small_model(), {.step = 4});
+  EXPECT_EQ(read_file(hint), "step_000000000004\n");
 }
 
 TEST_F(FindTest, NothingCompleteIsNothing) {

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/files.h"
+#include "base/processes.h"
 
 namespace zero::system_files_test {
 namespace {
@@ -33,6 +34,14 @@ class SystemFilesTest : public ::testing::Test {
 
   std::string root;
 };
+
+TEST_F(SystemFilesTest, SecondsThatThreadsWaitedForACore) {
+  EXPECT_EQ(seconds_without_core(root), 0);
+  write("/proc/self/task/7/schedstat", "9000000000 1500000000 3\n");
+  write("/proc/self/task/8/schedstat", "1 500000000 3\n");
+  write("/proc/self/task/9/schedstat", "");
+  EXPECT_EQ(seconds_without_core(root), 2);
+}
 
 TEST_F(SystemFilesTest, NumbersAndLines) {
   EXPECT_EQ(read_number(write("/a", "12 34\n")), 12);

@@ -120,6 +120,29 @@ TEST_F(DamagedCheckpoint, AFileOfSuchANameIsSomebodyElses) {
   EXPECT_EQ(outcome.rc, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("resumed step 4"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("passed over")));
+  const Outcome refused = run(2, train("a", {"--steps=10"}));
+  EXPECT_EQ(refused.rc, 2);
+  EXPECT_THAT(refused.err, HasSubstr("name of a checkpoint that this run may save"));
+  EXPECT_EQ(read_file(path("a/step_000000000009")), "notes");
+}
+
+TEST_F(DamagedCheckpoint, OneThatWasMovedAndLinkedBackIsGoneOnFromAndStays) {
+  std::filesystem::rename(path("a/step_000000000004"), path("moved"));
+  std::filesystem::create_directory_symlink(path("moved"), path("a/step_000000000004"));
+  const Outcome outcome = run(2, train("a", {"--steps=6", "--keep=1"}));
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("resumed step 4"));
+  EXPECT_TRUE(has("a/step_000000000004/manifest.json"));
+}
+
+TEST_F(DamagedCheckpoint, MetricsOfARunWhoseCheckpointsAreGoneAreKept) {
+  for (const std::string& step : checkpoints("a"))
+    std::filesystem::rename(path("a/" + step), path("moved_" + step));
+  const std::string before = read_file(path("a/metrics.jsonl"));
+  const Outcome outcome = run(2, train("a", {"--steps=1"}));
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("are kept as " + path("a/metrics.jsonl.1")));
+  EXPECT_EQ(read_file(path("a/metrics.jsonl.1")), before);
 }
 
 // A crash between the last save and the end of the evaluation behind it.

@@ -42,8 +42,14 @@ TEST_F(Report, OfARunThatEnded) {
 TEST_F(Report, IsMadeAnewWhileTheRunGoesOn) {
   auto program = start(0, train("a", {"--steps=1000000"}));
   ASSERT_TRUE(wait_for_step("a", 3));
-  const std::string to = write("page.html", "an older one");
-  EXPECT_EQ(report({"--from", path("a"), "--to", to}).rc, 0);
+  const std::string to = write("page.html", "mine");
+  const Outcome refused = report({"--from", path("a"), "--to", to});
+  EXPECT_EQ(refused.rc, 5);
+  EXPECT_THAT(refused.err, HasSubstr("zero has not written"));
+  EXPECT_EQ(read_file(to), "mine");
+  std::filesystem::remove(to);
+  for (int again = 0; again < 2; ++again)
+    EXPECT_EQ(report({"--from", path("a"), "--to", to}).rc, 0);
   EXPECT_THAT(read_file(to), HasSubstr("No end is recorded"));
   EXPECT_FALSE(has("a/report.html"));
 }

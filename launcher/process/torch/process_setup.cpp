@@ -12,6 +12,7 @@
 #include "engine/device/gpu.h"
 #include "engine/device/host_device.h"
 #include "launcher/doctor/finding.h"
+#include "launcher/process/process.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/settings/values.h"
@@ -66,8 +67,11 @@ void set_threads(int num_threads) { at::set_num_threads(num_threads); }
 ProcessSetup set_up_process(const Settings& settings, const World& world) {
   ProcessSetup setup;
   setup.cores = take_cores(world.local_rank(), world.local_size(), settings.bind);
+  const int by_variable = threads_of_variable(process_environment());
   setup.threads = choose_threads(static_cast<int>(settings.threads),
-                                 settings.deterministic, setup.cores.share);
+                                 settings.deterministic, by_variable, setup.cores.share);
+  setup.are_asked_for =
+      settings.threads > 0 || (by_variable > 0 && !settings.deterministic);
   const int64_t num_cores = sysconf(_SC_NPROCESSORS_ONLN);
   if (settings.threads > num_cores && world.rank() == 0)
     warn("threads is " + std::to_string(settings.threads) + " on " +

@@ -143,9 +143,16 @@ TEST(Binding, OthersStayAsTheyAre) {
 }
 
 TEST(Binding, ThreadsAreTheShareOrOneOrAsAskedFor) {
-  EXPECT_EQ(choose_threads(0, false, 6), 6);
-  EXPECT_EQ(choose_threads(0, true, 6), 1);
-  EXPECT_EQ(choose_threads(3, true, 6), 3);
+  EXPECT_EQ(threads_of_variable({"OMP_NUM_THREADS=3"}), 3);
+  EXPECT_EQ(threads_of_variable({"OMP_NUM_THREADS=2,4"}), 2);
+  for (const char* none :
+       {"OMP_NUM_THREADS=", "OMP_NUM_THREADS=x", "OMP_NUM_THREADS=0", "A=1"})
+    EXPECT_EQ(threads_of_variable({none}), 0) << none;
+  EXPECT_EQ(choose_threads(0, false, 0, 6), 6);
+  EXPECT_EQ(choose_threads(0, false, 2, 6), 2);
+  EXPECT_EQ(choose_threads(3, false, 2, 6), 3);
+  EXPECT_EQ(choose_threads(0, true, 2, 6), 1);
+  EXPECT_EQ(choose_threads(3, true, 0, 6), 3);
 }
 
 std::pair<int, std::string> again(int64_t saved, bool are_asked_for, int chosen,

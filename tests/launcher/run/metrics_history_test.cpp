@@ -10,17 +10,19 @@
 namespace zero::launcher::metrics_history_test {
 namespace {
 
+const std::string kWall = ",\"wall\":1.5}\n";
+
 std::string step(int64_t number, const std::string& more = "") {
-  return R"({"type":"step","step":)" + std::to_string(number) + more + "}\n";
+  return R"({"type":"step","step":)" + std::to_string(number) + more + kWall;
 }
 
 std::string save(int64_t number, int64_t batches) {
   return R"({"type":"save","step":)" + std::to_string(number) + R"(,"batches":)" +
-         std::to_string(batches) + "}\n";
+         std::to_string(batches) + kWall;
 }
 
 std::string eval(int64_t number) {
-  return R"({"type":"eval","step":)" + std::to_string(number) + "}\n";
+  return R"({"type":"eval","step":)" + std::to_string(number) + kWall;
 }
 
 const std::string kRun = "{\"type\":\"run\"}\n";
@@ -43,7 +45,7 @@ TEST(CutJsonl, LaterStepsGoAndRunsStay) {
 // A sample is drawn before the save of its step, as evaluations are made.
 TEST(CutJsonl, SamplesOfLaterStepsGo) {
   const auto sample = [](int64_t number) {
-    return R"({"type":"sample","step":)" + std::to_string(number) + "}\n";
+    return R"({"type":"sample","step":)" + std::to_string(number) + kWall;
   };
   const std::string before = step(1) + step(2) + sample(2) + save(2, 2) + sample(2);
   EXPECT_EQ(cut_jsonl(before + step(3) + sample(3) + save(3, 3), 2, 2), before);
@@ -130,10 +132,42 @@ TEST(CutMetrics, WhatIsNoFileStaysAsItIs) {
 TEST(CutMetrics, ReplacesBothFiles) {
   const TempFolder folder;
   folder.write("metrics.jsonl", step(1) + save(1, 1) + step(2) + step(3) + "torn");
-  folder.write("metrics.csv", "step\n1\n2\n3\n");
+  const std::string columns = "step,loss,eval_loss,eval_ppl\n";
+  folder.write("metrics.csv", columns + "1\n2\n3\n");
   EXPECT_EQ(cut_metrics(folder.path(""), 1, 1), 2);
   EXPECT_EQ(folder.read("metrics.jsonl"), step(1) + save(1, 1));
-  EXPECT_EQ(folder.read("metrics.csv"), "step\n1\n");
+  EXPECT_EQ(folder.read("metrics.csv"), columns + "1\n");
+}
+
+TEST(CutMetrics, OthersTablesAndRecordsStay) {
+  const TempFolder folder;
+  const std::string theirs = "{\"type\":\"step\",\"step\":7,\"reward\":1}\n";
+  folder.write("metrics.jsonl", step(1) + save(1, 1) + theirs + step(2));
+  folder.write("metrics.csv", "step,reward\n1,2\n7,3\n");
+  EXPECT_EQ(cut_metrics(folder.path(""), 1, 1), 1);
+  EXPECT_EQ(folder.read("metrics.jsonl"), step(1) + save(1, 1) + theirs);
+  EXPECT_EQ(folder.read("metrics.csv"), "step,reward\n1,2\n7,3\n");
+}
+
+// nlohmann's values are destroyed by recursion.
+TEST(CutMetrics, ADeepLineIsNoRecord) {
+  const std::string deep = std::string(100000, '[') + std::string(100000, ']') + "\n";
+  EXPECT_EQ(cut_jsonl(step(1) + save(1, 1) + deep + step(2), 1, 1),
+            step(1) + save(1, 1) + deep);
+}
+
+TEST(SetMetricsAside, WhereARunHadSavedAndNotWhereItHadNot) {
+  const TempFolder folder;
+  folder.write("metrics.jsonl", step(1));
+  EXPECT_THAT(set_metrics_aside(folder.path("")), ::testing::IsEmpty());
+  folder.write("metrics.jsonl", step(1) + save(1, 1) + step(2));
+  folder.write("metrics.jsonl.1", "mine");
+  folder.write("metrics.csv", "step,reward\n1,2\n");
+  EXPECT_THAT(set_metrics_aside(folder.path("")),
+              ::testing::ElementsAre("metrics.jsonl.2"));
+  EXPECT_EQ(folder.read("metrics.jsonl.2"), step(1) + save(1, 1) + step(2));
+  EXPECT_EQ(folder.read("metrics.jsonl.1"), "mine");
+  EXPECT_EQ(folder.read("metrics.csv"), "step,reward\n1,2\n");
 }
 
 bool has_end(const std::string& text) {

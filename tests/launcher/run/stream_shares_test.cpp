@@ -5,6 +5,7 @@
 namespace zero::launcher::stream_shares_test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -41,6 +42,17 @@ TEST(BoundBy, WhatIsBusyForTheLongestTime) {
   EXPECT_EQ(bound_by(shares(0.45, 0.5, 0.93, 0.4, 0.3)), Bound::kWeights);
   EXPECT_EQ(bound_by(shares(0.45, 0.5, 0.4, 0.8, 0.3)), Bound::kGradients);
   EXPECT_EQ(bound_by(shares(0.3, 0.7, 0.2, 0.2, 0.6)), Bound::kOptimizer);
+}
+
+TEST(BoundBy, CoresWhereThreadsWaitForThem) {
+  Shares busy = shares(0.91, 0.05, 0.9, 0.2, 0.3);
+  busy.without_core = 0.2;
+  EXPECT_EQ(bound_by(busy), Bound::kCompute);
+  busy.without_core = 0.96;
+  EXPECT_EQ(bound_by(busy), Bound::kCores);
+  EXPECT_THAT(bound_sentence(busy, false),
+              AllOf(HasSubstr("bound by: cores that others use"),
+                    HasSubstr("threads without a core 96%"), HasSubstr("--threads")));
 }
 
 TEST(BoundBy, DataWhereNobodyWaitsForTheModel) {
