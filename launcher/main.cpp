@@ -32,7 +32,7 @@ bool is_first_rank() {
 
 // But what a caller has this process ignore, as nohup does, stays ignored.
 void answer_signals(void (*handler)(int)) {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
     struct sigaction action {};
     sigaction(number, nullptr, &action);
     if (action.sa_handler == SIG_IGN) continue;

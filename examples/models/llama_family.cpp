@@ -1,4 +1,5 @@
 // Llama's configs: classes of model_type with their defaults, presets, first values.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/json.h"
@@ -69,6 +70,18 @@ std::vector<ConfigClass> llama_classes() {
   return classes;
 }
 
+// These models turn all values of a head. transformers leaves a fraction unread in the
+// default type, and fails with it in the others.
+void require_whole_heads(const ConfigReader& config) {
+  const json& rope = config.at("rope_parameters");
+  const json fraction = rope.value("partial_rotary_factor", json());
+  config.require(fraction.is_null() || fraction == 1.0 ||
+                     rope.value("rope_type", json("default")) == "default",
+                 "partial_rotary_factor is " + checkpoint::shown(fraction) +
+                     ", and these models turn all values of a head",
+                 "partial_rotary_factor: 1.0, or leave it out");
+}
+
 // Keys that a query of layer `i` sees; 0: all.
 std::vector<int64_t> read_windows(const ConfigReader& config, int64_t num_layers) {
   std::vector<int64_t> windows(num_layers, 0);
@@ -78,7 +91,15 @@ std::vector<int64_t> read_windows(const ConfigReader& config, int64_t num_layers
     windows.assign(num_layers, window);
     return windows;
   }
-  if (!config.boolean("use_sliding_window")) return windows;  // whatever layer_types says
+  if (!config.boolean("use_sliding_window")) {
+    const bool slides =
+        config.has("layer_types") &&
+        std::ranges::count(config.at("layer_types"), "sliding_attention") > 0;
+    config.require(!slides,
+                   "layer_types has sliding_attention, and use_sliding_window is false",
+                   "use_sliding_window: true, or layer_types of full_attention alone");
+    return windows;
+  }
   const int64_t first = config.integer("max_window_layers", 0, 1 << 30);
   for (int64_t i = first; i < num_layers; ++i) windows[i] = window;
   if (!config.has("layer_types")) return windows;
@@ -251,6 +272,7 @@ LlamaConfig llama_config(const ModelShape& shape) {
   }
   llama.windows = read_windows(config, llama.n_layer);
   llama.rotary = read_rotary(config, llama.head_dim);
+  require_whole_heads(config);
   return llama;
 }
 

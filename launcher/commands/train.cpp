@@ -1,14 +1,20 @@
 #include <cstdio>
+#include <optional>
 
+#include "checkpoint/find.h"
+#include "checkpoint/reader.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/process/start_ranks.h"
 #include "launcher/process/stop.h"
 #include "launcher/process/world.h"
+#include "launcher/run/console.h"
 #include "launcher/run/failure.h"
 #include "launcher/run/run_folder.h"
+#include "launcher/run/saved_run.h"
 #include "launcher/run/training.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/setting_table.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {
@@ -21,15 +27,39 @@ void check_ranks(const Settings& settings, int num_ranks) {
   if (!problems.empty()) throw to_error(problems, "train");
 }
 
+// The checkpoint of a run that is to go on with its own settings: --out names its folder,
+// and no data are given.
+std::optional<checkpoint::StepFolder> run_to_go_on(const VerbCall& call,
+                                                   ConfigContext context) {
+  context.is_complete = false;
+  try {
+    const Settings given = read_settings(call.line, call.environment, context);
+    if (given.out.empty() || !given.data.empty() || given.resume != "auto")
+      return std::nullopt;
+    return checkpoint::newest_complete(given.out);
+  } catch (const Error&) {  // told when all is read
+    return std::nullopt;
+  }
+}
+
 int train(const VerbCall& call) {
   catch_stop_signals();
-  const Settings settings =
-      read_settings(call.line, call.environment,
-                    {.num_ranks = call.announced ? call.announced->size : 1,
-                     .ranks_from = call.announced ? call.announced->source : "",
-                     .may_start_ranks = !call.announced,
-                     .is_complete = !call.line.print_config,
-                     .models = &call.models});
+  ConfigContext context{.num_ranks = call.announced ? call.announced->size : 1,
+                        .ranks_from = call.announced ? call.announced->source : "",
+                        .may_start_ranks = !call.announced,
+                        .is_complete = !call.line.print_config,
+                        .models = &call.models};
+  Settings of_run;
+  if (const auto step = run_to_go_on(call, context)) {
+    of_run = settings_to_go_on(
+        parse_saved_run(checkpoint::Reader(step->path).manifest().config, step->path)
+            .settings);
+    context.base = &of_run;
+    if (call.rank() == 0 && !call.line.print_config)
+      tell("settings that are not given are those of " + step->path +
+           "; device, ranks, threads and memory are chosen anew");
+  }
+  const Settings settings = read_settings(call.line, call.environment, context);
   if (call.line.print_config) {
     if (call.rank() == 0) std::fputs(to_toml(settings).c_str(), stdout);
     return static_cast<int>(ExitCode::kDone);

@@ -24,6 +24,7 @@ struct VerbCall {
 Verb train_verb();
 Verb seed_verb();
 Verb plan_verb();
+Verb presets_verb();
 Verb eval_verb();
 Verb generate_verb();
 Verb inspect_verb();

@@ -14,6 +14,7 @@
 #include <fstream>
 
 #include "base/files.h"
+#include "engine/watch/activity.h"
 #include "launcher/process/process.h"
 #include "launcher/process/world.h"
 #include "launcher/run/run_folder.h"
@@ -106,6 +107,13 @@ void catch_stop_signals() {
 }
 
 int stop_signal() { return first_signal; }
+
+void sign_unless_stopped(int64_t bytes) {
+  Activity::sign_here(bytes);
+  if (stop_signal() != 0)
+    throw Error(ExitCode::kInterrupted,
+                "stopped before the first step: nothing was lost");
+}
 
 void set_signal_note(const std::string& note) {
   std::string& next = current_note == &both_notes[0] ? both_notes[1] : both_notes[0];

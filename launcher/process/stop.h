@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,10 @@ void catch_stop_signals();
 
 // The signal that asked first; 0: none yet.
 int stop_signal();
+
+// Sign of work (Activity::sign_here) in what may take long before the first step. Throws
+// Error(kInterrupted) once a signal has asked to stop: there is nothing to save.
+void sign_unless_stopped(int64_t bytes);
 
 // A line for stderr at the first SIGTERM or SIGINT, for those who cannot wait for the end
 // of the step to be told; empty: none. One thread sets it.

@@ -7,8 +7,10 @@
 #include "base/processes.h"
 #include "engine/watch/activity.h"
 #include "launcher/data/token_source.h"
+#include "launcher/process/stop.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/shallow_json.h"
+#include "launcher/settings/values.h"
 #include "zero/errors.h"
 #include "zero/ranks.h"
 
@@ -88,7 +90,7 @@ DataIdentity agree_on_data(const data::TokenSource& source, bool reads_all,
   Activity::Stretch reading("reading the data");
   if (reads_all) reading.expect(source.num_bytes());
   const std::string hash =
-      reads_all ? fmt::format("{:016x}", source.content_hash(Activity::sign_here))
+      reads_all ? fmt::format("{:016x}", source.content_hash(sign_unless_stopped))
                 : std::string();
   const nlohmann::json mine = {hash, source.num_tokens()};
   const auto first = nlohmann::json::parse(ranks.broadcast(mine.dump()));
@@ -126,6 +128,17 @@ SavedRun parse_saved_run(const std::string& text, const std::string& where) {
     if (config.contains("source")) run.source = config.at("source");
     return run;
   });
+}
+
+Settings settings_to_go_on(const Settings& saved) {
+  json kept = to_json(saved);
+  constexpr char kOfOneStart[] =
+      "ranks hosts device share_gpu threads adam_threads bind hang_timeout host_memory "
+      "device_memory ignore_plan offload device_state_fraction pin offload_activations "
+      "out time_limit resume override allow_missing allow_extra take_over trace "
+      "init_report dump_state trace_comm delay chaos";
+  for (const std::string& key : split(kOfOneStart, ' ')) kept.erase(key);
+  return settings_from_json(kept, "the checkpoint");
 }
 
 const ModelFamily* find_family_of(const ModelFamilies& models, const SavedRun& run) {

@@ -133,8 +133,8 @@ void Training::open_data() {
   if (is_first_rank()) {  // reads every byte: once is enough
     Activity::Stretch reading("checking the data");
     reading.expect(source_->num_bytes() + (eval_source_ ? eval_source_->num_bytes() : 0));
-    source_->check_ids(shape_.vocab(), Activity::sign_here);
-    if (eval_source_) eval_source_->check_ids(shape_.vocab(), Activity::sign_here);
+    source_->check_ids(shape_.vocab(), sign_unless_stopped);
+    if (eval_source_) eval_source_->check_ids(shape_.vocab(), sign_unless_stopped);
   }
   if (!settings_.sample.empty())
     parse_prompt(settings_.sample, is_text(*source_), shape_.vocab());
@@ -175,6 +175,9 @@ void Training::build_engine() {
 
 void Training::open_folder() {
   identity_.settings = settings_;
+  // A later start may be in another folder.
+  for (auto* paths : {&identity_.settings.data, &identity_.settings.eval_data})
+    for (std::string& path : *paths) path = std::filesystem::absolute(path);
   identity_.data = agree_on_data(*source_, world_.local_rank() == 0, engine_->control());
   identity_.vocab = shape_.vocab();
   identity_.model = shape_.config;

@@ -240,9 +240,10 @@ Stop Training::evaluate_model() {
   if (!is_first_rank()) return Stop::kNo;
   metrics_->eval({progress_.last_evaluation, result->loss, result->num_targets,
                   seconds_since(begin)});
-  tell(fmt::format("eval {:>{}}/{} | loss {:.4f} | {} samples", progress_.last_evaluation,
-                   std::to_string(settings_.steps).size() + 1, settings_.steps,
-                   result->loss, num_samples));
+  print_line(fmt::format("eval {:>{}}/{} | loss {:.4f} | {} samples",
+                         progress_.last_evaluation,
+                         std::to_string(settings_.steps).size() + 1, settings_.steps,
+                         result->loss, num_samples));
   return Stop::kNo;
 }
 
@@ -260,8 +261,8 @@ Stop Training::draw_sample() {
   metrics_->note("sample", {{"step", progress_.last_sample},
                             {"prompt", sample->prompt},
                             {"text", sample->text}});
-  tell(fmt::format("sample at step {}:\n{}{}", progress_.last_sample, sample->prompt,
-                   sample->text));
+  print_line(fmt::format("sample at step {}:\n{}{}", progress_.last_sample,
+                         sample->prompt, sample->text));
   return Stop::kNo;
 }
 

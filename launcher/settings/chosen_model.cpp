@@ -150,6 +150,13 @@ const ModelFamily* find_family(const ModelFamilies& models, const std::string& n
   return found == models.end() ? nullptr : &*found;
 }
 
+const ModelFamily* family_of_preset(const ModelFamilies& models,
+                                    const std::string& name) {
+  const auto found = std::ranges::find_if(
+      models, [&](const ModelFamily& each) { return each.presets.contains(name); });
+  return found == models.end() ? nullptr : &*found;
+}
+
 const json* find_preset(const ModelFamily& family, const std::string& name) {
   const auto found = family.presets.find(name.empty() ? family.default_preset : name);
   return found == family.presets.end() ? nullptr : &found->second;

@@ -12,6 +12,9 @@ namespace zero::launcher {
 // The family that --model names; nullptr when there is none.
 const ModelFamily* find_family(const ModelFamilies& models, const std::string& name);
 
+// The family that has a preset of that name; nullptr: none.
+const ModelFamily* family_of_preset(const ModelFamilies& models, const std::string& name);
+
 // The family that has a config's "model_type"; nullptr: none, or it names none.
 const ModelFamily* family_of_config(const ModelFamilies& models,
                                     const nlohmann::json& config);

@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 
+#include "launcher/settings/chosen_model.h"
 #include "launcher/settings/setting_table.h"
 #include "launcher/settings/toml.h"
 #include "launcher/settings/values.h"
@@ -165,6 +166,12 @@ Settings read_settings(const CommandLine& line,
       append(problems, std::move(found));
     }
   }
+  // A preset says which family it is of.
+  const bool has_model = std::ranges::any_of(
+      sources, [](const RawValues& source) { return source.contains("model"); });
+  if (!context.base && context.models && !has_model && !settings.preset.empty())
+    if (const ModelFamily* family = family_of_preset(*context.models, settings.preset))
+      settings.model = family->name;
   const auto is_unread = [&](const std::string& key) {
     return file_is_unread || unread.contains(key);
   };

@@ -180,25 +180,20 @@ void check_model(const Settings& s, const ModelFamilies& models, Conflicts& foun
     return;
   }
   if (!find_preset(*family, s.preset)) {
-    const auto other = std::ranges::find_if(
-        models, [&](const ModelFamily& each) { return each.presets.contains(s.preset); });
-    if (other != models.end()) {
+    if (const ModelFamily* other = family_of_preset(models, s.preset)) {
       found.push_back({{"preset", "model"},
                        fmt::format("preset {} is a shape of model {}, and model is {}; "
                                    "allowed: with --model {}",
                                    s.preset, other->name, s.model, other->name)});
       return;
     }
-    for (const auto& [name, config] : family->presets) known.push_back(name);
-    std::string others;
-    for (const ModelFamily& each : models) {
-      if (&each != family && !each.presets.empty())
-        others += fmt::format("; {}, ... with --model {}", each.presets.begin()->first,
-                              each.name);
-    }
-    found.push_back(
-        {{"preset", "model"},
-         fmt::format("preset is \"{}\"{}{}", s.preset, offer(s.preset, known), others)});
+    for (const ModelFamily& each : models)
+      for (const auto& [name, config] : each.presets) known.push_back(name);
+    const std::string near = nearest(s.preset, known);
+    found.push_back({{"preset"},
+                     fmt::format("preset is \"{}\"{}; allowed: those that zero_launch "
+                                 "presets lists",
+                                 s.preset, near.empty() ? "" : "; nearest: " + near)});
     return;
   }
   check_new_model(*family, s, found);

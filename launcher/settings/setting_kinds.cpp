@@ -142,9 +142,13 @@ Setting boolean(Named<bool> named, std::string help) {
 Setting duration(Named<int64_t> named, std::string help) {
   const std::string allowed =
       "minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes "
-      "or days-hours:minutes:seconds, such as 23:30:00";
-  return of_word(named, {Type::kWords, "TIME", allowed, help}, parse_duration,
-                 format_duration);
+      "or days-hours:minutes:seconds, such as 23:30:00; or a time with units, such as "
+      "12h";
+  const auto parse = [](const std::string& word) {
+    const auto seconds = parse_duration(word);
+    return seconds ? seconds : parse_span(word);
+  };
+  return of_word(named, {Type::kWords, "TIME", allowed, help}, parse, format_duration);
 }
 
 Setting span(Named<int64_t> named, std::string help) {
@@ -157,8 +161,17 @@ Setting span(Named<int64_t> named, std::string help) {
 }
 
 Setting size(Named<int64_t> named, std::string help) {
-  const std::string allowed = "an amount such as 16GiB, 512MiB or 64G, or 0";
-  return of_word(named, {Type::kWords, "SIZE", allowed, help}, parse_size, format_size);
+  const std::string allowed =
+      "an amount with its unit, such as 16GiB, 512MiB or 64G, or 0; a bare number is "
+      "bytes, from 1048576 on";
+  // "80" is meant as GiB by whoever writes it.
+  const auto parse = [](const std::string& word) -> std::optional<int64_t> {
+    constexpr int64_t kFewest = 1 << 20;
+    const auto bytes = parse_size(word);
+    const bool is_bare = parse_integer(word).has_value();
+    return bytes && (!is_bare || *bytes == 0 || *bytes >= kFewest) ? bytes : std::nullopt;
+  };
+  return of_word(named, {Type::kWords, "SIZE", allowed, help}, parse, format_size);
 }
 
 Setting interval(Named<SaveInterval> named, std::string help) {

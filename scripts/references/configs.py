@@ -72,7 +72,6 @@ VARIANTS = {
     "qwen2: flag, window, no max_window_layers": QWEN2 | KEY_HEADS | dict(use_sliding_window=True, sliding_window=16),
     "qwen2: layer_types against max_window_layers": QWEN2 | KEY_HEADS | dict(
         use_sliding_window=True, sliding_window=16, max_window_layers=1, layer_types=MIXED),
-    "qwen2: layer_types without the flag": QWEN2 | KEY_HEADS | dict(sliding_window=16, layer_types=MIXED),
     "qwen3: nothing": dict(model_type="qwen3"),
     "qwen3: shape only": QWEN3 | MANY_HEADS,
     "qwen3: null head_dim": QWEN3 | KEY_HEADS | dict(head_dim=None),

@@ -50,6 +50,23 @@ TEST(Configs, LimitsOfNumbersAreIncluded) {
   EXPECT_THROW(reader.number("above", 3, 5), Error);
 }
 
+// As transformers fails with them.
+TEST(Configs, WhatTransformersFailsWithIsRefused) {
+  const json llama = {{"model_type", "llama"}},
+             qwen = {{"model_type", "qwen2"}, {"num_hidden_layers", 2}};
+  const auto refuses = [](json config, const json& more) {
+    config.update(more);
+    EXPECT_THROW(shape_of(config), Error) << config;
+  };
+  const json linear = {{"rope_type", "linear"}, {"factor", 2.0}};
+  EXPECT_NO_THROW(shape_of({{"model_type", "llama"}, {"rope_parameters", linear}}));
+  json partial = linear;
+  partial["partial_rotary_factor"] = 0.5;
+  refuses(llama, {{"rope_parameters", partial}});
+  refuses(qwen, {{"use_sliding_window", false},
+                 {"layer_types", {"full_attention", "sliding_attention"}}});
+}
+
 TEST(Configs, PublishedModelsAreTheOnesThatTransformersMakes) {
   const json all = read_json("configs.json");
   for (const auto& [name, entry] : all.items()) {

@@ -109,6 +109,27 @@ TEST_F(Resume, OtherThreadsAreSaidAndKept) {
   EXPECT_THAT(step(3, "3"), Not(HasSubstr("bits may differ")));
 }
 
+TEST_F(Resume, TheFolderAloneGoesOnWithTheRunsSettings) {
+  const State all = whole(0);
+  part(0, 4);
+  const Outcome outcome = run(0, verb("train", {"--out", path("parts"), "--steps=10",
+                                                "--dump-state", path("parts_state_10")}));
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("those of " + path("parts/step_000000000004")),
+                                 HasSubstr("resumed step 4")));
+  expect_same(all, after(10));
+  const Outcome finished = run(0, verb("train", {"--out", path("parts")}));
+  EXPECT_EQ(finished.rc, 0) << finished.err;
+  EXPECT_THAT(finished.out, HasSubstr("this run is finished"));
+  const Outcome other =
+      run(0, verb("train", {"--out", path("parts"), "--steps=12", "--lr=1"}));
+  EXPECT_EQ(other.rc, 2);
+  EXPECT_THAT(other.err, HasSubstr("lr was 0.0003, is 1"));
+  const Outcome none = run(0, verb("train", {"--out", path("nothing")}));
+  EXPECT_EQ(none.rc, 2);
+  EXPECT_THAT(none.err, HasSubstr("data is missing"));
+}
+
 TEST_F(Resume, AFreshStartIsSaid) {
   EXPECT_THAT(run(0, train("a", {"--steps=1"})).out, HasSubstr("fresh start"));
   EXPECT_THAT(run(0, train("a", {"--steps=2"})).out, HasSubstr("resumed step 1 from"));

@@ -194,7 +194,10 @@ TEST(Config, BadNumbersAreRefusedByName) {
               HasSubstr("allowed: two numbers from 0, below 1"));
   EXPECT_THAT(complaint({{"--betas", "0.9,1"}}),
               HasSubstr("allowed: two numbers from 0, below 1"));
-  EXPECT_THAT(complaint({{"--time-limit", "1h"}}), HasSubstr("such as 23:30:00"));
+  EXPECT_THAT(complaint({{"--time-limit", "1x"}}), HasSubstr("such as 23:30:00"));
+  for (const char* value : {"80", "1", "1048575"})
+    EXPECT_THAT(complaint({{"--device-memory", value}}), HasSubstr("with its unit"));
+  EXPECT_EQ(complaint({{"--host-memory", "1048576", "--time-limit", "12h"}}), "");
   EXPECT_THAT(complaint({{"--dtype", "fp8"}}),
               HasSubstr("dtype is \"fp8\"; allowed: fp32, bf16 or fp16"));
   for (const char* value :
@@ -355,11 +358,26 @@ TEST(Config, ModelsAndTheirShapes) {
   EXPECT_THAT(complaint({{"--model", "gpt-2"}}),
               HasSubstr("model is \"gpt-2\"; nearest: gpt2"));
   EXPECT_THAT(complaint({{"--preset", "gpt2-124"}}),
-              HasSubstr("nearest: gpt2-124m; allowed: gpt2-124m or gpt2-tiny"));
+              HasSubstr("nearest: gpt2-124m; allowed: those that zero_launch presets"));
   EXPECT_THAT(complaint({{"--heads", "5"}}),
               HasSubstr("dim 64 is no multiple of heads 5; nearest: dim 60 or 65"));
   EXPECT_THAT(complaint({{"--kv-heads", "3"}}),
               HasSubstr("heads 4 is no multiple of kv_heads 3"));
+}
+
+TEST(Config, APresetChoosesItsFamilyWhereNoModelIsGiven) {
+  ModelFamilies models = {some_models()[0], some_models()[0]};
+  models[1].name = "other";
+  models[1].presets = {{"other-1m", models[0].presets["gpt2-tiny"]}};
+  ConfigContext context;
+  context.models = &models;
+  const auto read = [&](std::vector<std::string> flags) {
+    flags.insert(flags.end(), {"--data", "d", "--out", "o", "--preset", "other-1m"});
+    return read_settings(read_command_line(flags), {}, context);
+  };
+  EXPECT_EQ(read({}).model, "other");
+  EXPECT_EQ(read({"--model", "other"}).model, "other");
+  EXPECT_THROW(read({"--model", "gpt2"}), Error);
 }
 
 TEST(Config, AProgramWithOneFamilyTrainsThatOne) {
