@@ -1,0 +1,44 @@
+#include "engine/save/saved_arrays.h"
+
+#include <span>
+#include <utility>
+
+namespace zero {
+
+using checkpoint::Kind;
+using checkpoint::Slice;
+using checkpoint::StoredTensor;
+
+std::vector<NamedArray> arrays_of(const ShardView& view, bool with_state) {
+  std::vector<NamedArray> arrays{{Kind::kParam, view.master}};
+  for (const StateView& state : view.state) {
+    if (with_state)
+      arrays.push_back({checkpoint::kind_named(state.name).value(), state.values});
+  }
+  return arrays;
+}
+
+std::vector<Slice> shard_slices(Engine& engine, bool with_state) {
+  std::vector<Slice> slices;
+  for (const ShardView& view : engine.shards()) {
+    for (const auto& [kind, values] : arrays_of(view, with_state)) {
+      Slice slice{{kind, view.fqn, DType::kFp32, view.shape},
+                  view.begin,
+                  static_cast<int64_t>(values.size())};
+      if (values.is_plain())
+        slice.data = values.span().data();
+      else
+        slice.fetch = [values = values](int64_t first, int64_t count, void* to) {
+          values.read(first, {static_cast<float*>(to), static_cast<size_t>(count)});
+        };
+      slices.push_back(std::move(slice));
+    }
+  }
+  return slices;
+}
+
+StoredTensor tensor_of(const BufferView& view) {
+  return {Kind::kBuffer, view.fqn, view.dtype, view.shape};
+}
+
+}  // namespace zero
