@@ -1,6 +1,4 @@
 // Parameters, gradients and buffers as others see them: whole, or this rank's share.
-#include <ATen/MemoryOverlap.h>
-
 #include <optional>
 
 #include "engine/device/torch/compute_type.h"
@@ -96,11 +94,7 @@ void Engine::set_buffer(const std::string& fqn, const at::Tensor& value) {
   require_shape("the buffer", fqn, value, buffer.sizes());
   const torch::NoGradGuard no_grad;
   impl_->values.require_first_value(fqn, value, /*may_be_infinite=*/true);
-  if (buffer.cpu().equal(value.to(buffer.scalar_type()).cpu())) return;
-  // An expanded buffer cannot hold other values as it is.
-  if (at::has_internal_overlap(buffer) == at::MemOverlap::Yes)
-    buffer.set_data(buffer.contiguous());
-  buffer.copy_(value);
+  write_buffer(buffer, value);
 }
 
 void Engine::masters_changed() {

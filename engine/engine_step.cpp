@@ -63,7 +63,8 @@ void EngineStep::require_whole() const {
 // for more passes than planned.
 void EngineStep::require_room() const {
   if (gradient_ == Gradient::kFinished)
-    refuse_loss("backward() after full_gradient()", "call step() first");
+    refuse_loss("backward() after full_gradient() or a step() that threw",
+                "call step() or discard_gradients() first");
   const Options& options = own_.options;
   const auto num_passes = static_cast<int64_t>(losses_.size());
   const bool has_fixed_passes =

@@ -1,5 +1,7 @@
 #include "engine/engine_values.h"
 
+#include <ATen/MemoryOverlap.h>
+
 #include <algorithm>
 #include <map>
 #include <span>
@@ -216,13 +218,20 @@ at::Tensor& EngineValues::buffer(const std::string& fqn) {
   reject("the model has no such buffer", fqn, "");
 }
 
+void write_buffer(at::Tensor buffer, const at::Tensor& value) {
+  if (buffer.cpu().equal(value.to(buffer.scalar_type()).cpu())) return;
+  if (at::has_internal_overlap(buffer) == at::MemOverlap::Yes)
+    buffer.set_data(buffer.contiguous());
+  buffer.copy_(value);
+}
+
 void EngineValues::average_buffers() {
   if (own_.control->size() == 1) return;
   const torch::NoGradGuard no_grad;
   for (size_t i = 0; i < own_.model.buffers.size(); ++i) {
     at::Tensor buffer = own_.model.buffers[i];
     const at::Tensor average = averaged_buffer(own_.model.buffer_fqns[i]);
-    if (!buffer.cpu().equal(average)) buffer.copy_(average);
+    write_buffer(buffer, average);
   }
 }
 

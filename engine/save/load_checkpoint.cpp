@@ -78,7 +78,10 @@ void check_fits(Engine& engine, const checkpoint::Reader& reader,
   // State may come and go with a parameter's being frozen.
   checkpoint::Allowances allowed{options.allow_missing, options.allow_extra};
   for (const ShardView& view : engine.shards()) {
-    if (view.frozen) allowed.extra.push_back(view.fqn);
+    if (view.frozen) {
+      allowed.extra.push_back(view.fqn);
+      allowed.extra.insert(allowed.extra.end(), view.aliases.begin(), view.aliases.end());
+    }
     if (!begins_anew(view, reader)) continue;
     std::erase_if(expected, [&](const StoredTensor& tensor) {
       return tensor.fqn == view.fqn && tensor.kind != Kind::kParam;

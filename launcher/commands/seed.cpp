@@ -37,7 +37,8 @@ std::unique_ptr<checkpoint::RunLock> take_folder(const std::string& out) {
   checkpoint::make_run_folder(out);
   auto lock = std::make_unique<checkpoint::RunLock>(out, job_id(process_environment()));
   for (const std::string& name : checkpoint::tidy(*lock))
-    tell("removed what a seed that was killed had left: " + out + "/" + name);
+    tell("removed what a process that was killed had left: " + out + "/" + name);
+  require_no_steps(out);  // one may have got its name back
   return lock;
 }
 

@@ -1,5 +1,7 @@
 #include <cstdio>
 #include <optional>
+#include <stdexcept>
+#include <string>
 
 #include "checkpoint/find.h"
 #include "checkpoint/reader.h"
@@ -31,13 +33,13 @@ void check_ranks(const Settings& settings, int num_ranks) {
 // and no data are given.
 std::optional<checkpoint::StepFolder> run_to_go_on(const VerbCall& call,
                                                    ConfigContext context) {
-  context.is_complete = false;
+  context.checks_fit = false;
   try {
     const Settings given = read_settings(call.line, call.environment, context);
-    if (given.out.empty() || !given.data.empty() || given.resume != "auto")
-      return std::nullopt;
+    const bool goes_on = given.resume == "auto" || given.resume == "must";
+    if (given.out.empty() || !given.data.empty() || !goes_on) return std::nullopt;
     return checkpoint::newest_complete(given.out);
-  } catch (const Error&) {  // told when all is read
+  } catch (const std::runtime_error&) {  // told when all is read
     return std::nullopt;
   }
 }
@@ -50,14 +52,13 @@ int train(const VerbCall& call) {
                         .is_complete = !call.line.print_config,
                         .models = &call.models};
   Settings of_run;
+  std::string from;  // the checkpoint that tells what is not given; empty: none
   if (const auto step = run_to_go_on(call, context)) {
     of_run = settings_to_go_on(
         parse_saved_run(checkpoint::Reader(step->path).manifest().config, step->path)
             .settings);
     context.base = &of_run;
-    if (call.rank() == 0 && !call.line.print_config)
-      tell("settings that are not given are those of " + step->path +
-           "; device, ranks, threads and memory are chosen anew");
+    from = step->path;
   }
   const Settings settings = read_settings(call.line, call.environment, context);
   if (call.line.print_config) {
@@ -68,6 +69,9 @@ int train(const VerbCall& call) {
   if (!call.announced && (settings.ranks > 1 || !settings.hosts.empty()))
     return start_ranks({static_cast<int>(settings.ranks), settings.hosts, call.line.words,
                         stop_file(settings.out)});
+  if (!from.empty() && call.rank() == 0)
+    tell("settings that are not given are those of " + from +
+         "; device, ranks, threads and memory are chosen anew");
   World world(call.announced);
   Training training(settings, call.models, world);
   return run_or_end(world, [&] {

@@ -224,10 +224,15 @@ void remove_left_behind(const std::string& target) {
         checkpoint::is_temporary(left.substr(name.size() + 1)) &&
         left.substr(name.size() + 1).starts_with(std::string("zero.tmp.") + kWhat);
     if (!is_of_target) continue;
-    const checkpoint::Folder inner = folder.subfolder(left);
-    if (::flock(inner.descriptor(), LOCK_EX | LOCK_NB) != 0) continue;
-    fs::remove_all(folder.path_of(left), error);
-    tell("removed what an export that was killed had left: " + folder.path_of(left));
+    try {
+      const checkpoint::Folder inner = folder.subfolder(left);
+      if (::flock(inner.descriptor(), LOCK_EX | LOCK_NB) != 0) continue;
+      fs::remove_all(folder.path_of(left), error);
+    } catch (const CheckpointError&) {  // somebody else's, or gone
+      continue;
+    }
+    if (!error)
+      tell("removed what an export that was killed had left: " + folder.path_of(left));
   }
 }
 

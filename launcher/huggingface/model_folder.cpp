@@ -12,6 +12,7 @@
 #include "checkpoint/find.h"
 #include "checkpoint/format.h"
 #include "checkpoint/json.h"
+#include "checkpoint/own_files.h"
 #include "checkpoint/reader.h"
 #include "engine/comm/agreement.h"
 #include "launcher/data/token_file.h"
@@ -236,7 +237,7 @@ void copy_files(const std::string& from, const std::vector<std::string>& names,
       throw Error(ExitCode::kUsage, "another file of that name is there, and it stays",
                   target.path_of(name), "move it away, or another --out");
     }
-    checkpoint::write_text(target, name, bytes, io);
+    checkpoint::replace_text(target, name, bytes, "", io);  // whole, or not there
   }
   target.sync(io);
 }

@@ -23,6 +23,7 @@
 #include "launcher/run/metrics.h"
 #include "launcher/settings/shallow_json.h"
 #include "launcher/settings/values.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {
@@ -264,7 +265,9 @@ std::vector<std::string> set_metrics_aside(const std::string& folder) {
     if (is_csv_of_ours(folder + "/metrics.csv"))
       names.push_back(checkpoint::set_file_aside(open, "metrics.csv"));
   } catch (const checkpoint::CheckpointError& error) {
-    warn(fmt::format("the metrics of an earlier run stay in {}: {}", log, error.what()));
+    throw Error(ExitCode::kCheckpoint,
+                "the metrics of an earlier run cannot be kept: " + error.problem(),
+                error.file(), "move them away, or another --out");
   }
   return names;
 }

@@ -32,7 +32,7 @@ const Told kTold[] = {
      "--state-dtype bf16 read less"},
     {"what is beside the model, as reading data",
      "what is beside the model, as reading data", ""},
-    {"cores that others use", "cores that others use", kOthersCure}};
+    {"cores that are taken", "cores that are taken", kOthersCure}};
 
 std::string without_core(double share) {
   return fmt::format("threads without a core {}", percent(share));
@@ -109,8 +109,7 @@ std::optional<std::string> CoreWatch::look() {
   has_warned_ = share_between(before, last_) > 0.5;
   if (!has_warned_) return std::nullopt;
   return fmt::format(
-      "this machine is busy with something else: in {:.0f} s threads waited {:.0f} s for "
-      "a core; {}",
+      "too few cores are free: in {:.0f} s threads waited {:.0f} s for one; {}",
       std::chrono::duration<double>(last_.time - before.time).count(),
       last_.without_core - before.without_core, kOthersCure);
 }

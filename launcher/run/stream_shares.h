@@ -12,8 +12,8 @@ namespace zero::launcher {
 struct Shares {
   double compute = 0, waiting = 0;  // of the stream that computes
   double weights = 0, gradients = 0, optimizer = 0;
-  // Threads of this process that were ready to run and had no core, all together: others
-  // had it.
+  // Threads of this process that were ready to run and had no core, all together: other
+  // processes had it, or threads of this one.
   double without_core = 0;
 };
 
@@ -48,7 +48,7 @@ std::string to_text(const Shares& shares, bool on_gpu);
 // larger --micro-batch, ...", or compute, which has no such cure.
 std::string bound_sentence(const Shares& shares, bool on_gpu);
 
-// How long this process's threads wait for cores that others have.
+// How long this process's threads wait for cores that are taken.
 class CoreWatch {
  public:
   CoreWatch();

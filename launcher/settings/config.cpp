@@ -178,7 +178,9 @@ Settings read_settings(const CommandLine& line,
   ConfigContext actual = context;
   if (context.may_start_ranks && settings.ranks > 0)
     actual.num_ranks = static_cast<int>(settings.ranks);
-  for (const Conflict& conflict : find_conflicts(settings, actual)) {
+  const std::vector<Conflict> conflicts =
+      context.checks_fit ? find_conflicts(settings, actual) : std::vector<Conflict>();
+  for (const Conflict& conflict : conflicts) {
     // With a default in the place of what could not be read, a conflict says nothing.
     if (std::ranges::none_of(conflict.keys, is_unread))
       problems.push_back({conflict.text, origins_of(conflict, sources, context)});

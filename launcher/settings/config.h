@@ -17,6 +17,7 @@ struct ConfigContext {
   bool may_start_ranks = false;  // the setting `ranks` beats num_ranks
   bool is_complete = true;       // false: what a run cannot do without may be missing
                                  // (--print-config)
+  bool checks_fit = true;  // false: values may not fit together, as a base is to come
   const ModelFamilies* models = nullptr;  // nullptr: model names are not checked
 };
 

@@ -125,6 +125,14 @@ TEST_F(Resume, TheFolderAloneGoesOnWithTheRunsSettings) {
       run(0, verb("train", {"--out", path("parts"), "--steps=12", "--lr=1"}));
   EXPECT_EQ(other.rc, 2);
   EXPECT_THAT(other.err, HasSubstr("lr was 0.0003, is 1"));
+  // The cure that is told; and settings that only fit the run's own.
+  const Outcome overridden =
+      run(0, verb("train", {"--out", path("parts"), "--steps=11", "--lr=1",
+                            "--resume=must", "--override", "lr"}));
+  EXPECT_EQ(overridden.rc, 0) << overridden.err;
+  const Outcome fewer = run(0, verb("train", {"--out", path("parts"), "--steps=12",
+                                              "--lr=1", "--micro-batch=8"}));
+  EXPECT_EQ(fewer.rc, 0) << fewer.err;
   const Outcome none = run(0, verb("train", {"--out", path("nothing")}));
   EXPECT_EQ(none.rc, 2);
   EXPECT_THAT(none.err, HasSubstr("data is missing"));

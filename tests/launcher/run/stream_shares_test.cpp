@@ -51,7 +51,7 @@ TEST(BoundBy, CoresWhereThreadsWaitForThem) {
   busy.without_core = 0.96;
   EXPECT_EQ(bound_by(busy), Bound::kCores);
   EXPECT_THAT(bound_sentence(busy, false),
-              AllOf(HasSubstr("bound by: cores that others use"),
+              AllOf(HasSubstr("bound by: cores that are taken"),
                     HasSubstr("threads without a core 96%"), HasSubstr("--threads")));
 }
 
