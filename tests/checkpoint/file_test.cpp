@@ -70,6 +70,13 @@ TEST_F(FileTest, AFailedFsyncIsNotTriedAgain) {
   EXPECT_EQ(io.num_calls, 3);
 }
 
+TEST_F(FileTest, AnInterruptedFsyncIsTriedAgain) {
+  FaultyIo io;
+  io.interrupt_every = 2;  // a write, then the fsync
+  write_text(Folder(run), "a", text, io);
+  EXPECT_EQ(io.num_calls, 3) << "create, write and an fsync that was not interrupted";
+}
+
 TEST_F(FileTest, OnlyRegularFilesAreOpened) {
   write_file(run + "/real", text);
   std::filesystem::create_symlink("real", run + "/link");

@@ -181,6 +181,7 @@ TEST(ManifestTest, AliasesMustMeanAParameter) {
   flaw_after([](Manifest& m) { m.aliases = {{"head", "head"}}; });
   flaw_after([](Manifest& m) { m.aliases = {{"a", "b"}, {"b", "a"}}; });
   flaw_after([](Manifest& m) { m.aliases = {{"w", "w"}}; });
+  flaw_after([](Manifest& m) { m.aliases = {{"e", "w"}}; });  // "e" has a state
   flaw_after([](Manifest& m) { m.aliases = {{"a/b", "w"}}; });
 }
 

@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -101,6 +103,18 @@ TEST(HostArenaTest, LiveBytesCountArenasThatLive) {
     EXPECT_EQ(live_bytes() - before, HostArena::padded(1000) + 64);
   }
   EXPECT_EQ(live_bytes(), before);
+}
+
+TEST(HostArenaTest, ADeadArenaGivesItsPagesBack) {
+  const auto is_mapped = [](std::byte* page) {
+    unsigned char is_resident = 0;
+    return mincore(page, 1, &is_resident) == 0;
+  };
+  auto arena = std::make_unique<HostArena>("short", 1 << 20);
+  std::byte* const first = arena->allocate("first", 1 << 20);
+  EXPECT_TRUE(is_mapped(first));
+  arena.reset();
+  EXPECT_FALSE(is_mapped(first));
 }
 
 }  // namespace

@@ -159,6 +159,18 @@ TEST_F(Export, GivesTheFolderBack) {
             metrics("a", "step").at(0)["loss"].get<double>());
 }
 
+TEST_F(Export, KnowsEachKeyByOneName) {
+  edit(copy("gpt2", "gpt2") + "/config.json", [](json& config) {
+    config["num_attention_heads"] = config["n_head"];
+    config.erase("n_head");
+  });
+  trained(0, path("gpt2"), "b", {"--steps=1", "--lr=0"});
+  EXPECT_EQ(exported("c", {}, "b").rc, 0);
+  const json config = json::parse(read_file(path("c/config.json")));
+  EXPECT_TRUE(config.contains("n_head"));
+  EXPECT_FALSE(config.contains("num_attention_heads"));
+}
+
 TEST_F(Export, InSmallFiles) {
   const Outcome outcome = exported("b", {"--max-shard-size=20KiB"});
   EXPECT_THAT(outcome.out, HasSubstr("5 file(s)")) << outcome.err;

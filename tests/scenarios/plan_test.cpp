@@ -158,12 +158,13 @@ TEST_F(Plan, ARunThatDoesNotFitIsRefusedBeforeItTakesAnything) {
 }
 
 TEST_F(Plan, ActivationsThatMayBeTooMuchAreAWarning) {
-  const json told = plan_json({"--preset=gpt2-10m", "--micro-batch=8"});
-  const auto engine = told["engine_bytes_per_rank"].get<int64_t>();
+  const json told = plan_json({"--preset=gpt2-10m", "--micro-batch=4", "--ranks=2"});
+  const auto engine = told["engine_bytes_per_rank"].get<int64_t>(),
+             activations = told["activation_bytes_per_rank"].get<int64_t>();
   const Outcome outcome =
-      run(0, {ZERO_LAUNCH, "train", "--preset=gpt2-10m", "--micro-batch=8", "--steps=1",
+      run(2, {ZERO_LAUNCH, "train", "--preset=gpt2-10m", "--micro-batch=4", "--steps=1",
               "--global-batch=8", "--data=" + path("data.txt"), "--out=" + path("a"),
-              "--host-memory=" + std::to_string(engine + 1000)});
+              "--host-memory=" + std::to_string(2 * engine + activations)});
   EXPECT_EQ(outcome.rc, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("memory may not suffice"));
 }

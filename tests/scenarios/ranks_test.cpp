@@ -85,6 +85,20 @@ TEST_F(OwnRanks, CtrlCTwiceLeaves) {
   EXPECT_TRUE(wait_until([&] { return pids_with(path("a")).empty(); }));
 }
 
+// It was left for a step that takes longer than ranks are given to hear of a signal.
+TEST_F(OwnRanks, TheFileStopGoesWithRanksThatDie) {
+  auto program = start_endless({"--delay=adam=60000"});
+  ASSERT_TRUE(wait_until(
+      [&] { return program->out_so_far().find("fresh start") != std::string::npos; }));
+  program->send(SIGINT);
+  ASSERT_TRUE(wait_until([&] { return has("a/STOP"); }));
+  for (const pid_t pid : pids_with(path("a"))) {
+    if (variable_of(pid, "OMPI_COMM_WORLD_RANK") == "1") kill(pid, SIGKILL);
+  }
+  EXPECT_EQ(program->wait().rc, 130);
+  EXPECT_FALSE(has("a/STOP"));
+}
+
 // As schedulers do; a step takes longer than an mpirun of one's own would wait.
 TEST_F(OwnRanks, TermToEveryProcessSavesAndStops) {
   auto program = start_endless({"--delay=adam=1500"});

@@ -350,10 +350,18 @@ TEST_F(Resume, OtherDataIsNoticedAndMovedDataIsNot) {
 }
 
 TEST_F(Resume, AChangedBatchUsesNoSampleTwice) {
-  run(0, train("a", {"--steps=3"}));
-  Words words = train("a", {"--steps=5", "--override", "global_batch"});
-  *std::ranges::find(words, "--global-batch=8") = "--global-batch=4";
-  EXPECT_EQ(run(0, words).rc, 0);
+  const auto smaller = [&](const std::string& out, const Words& flags) {
+    Words words = train(out, flags);
+    *std::ranges::find(words, "--global-batch=8") = "--global-batch=4";
+    return words;
+  };
+  run(0, train("a", {"--steps=3", "--lr=0"}));
+  EXPECT_EQ(
+      run(0, smaller("a", {"--steps=5", "--lr=0", "--override", "global_batch"})).rc, 0);
+  EXPECT_EQ(run(0, smaller("b", {"--steps=8", "--lr=0"})).rc, 0);  // as many samples
+  const auto resumed = metrics("a", "step"), whole = metrics("b", "step");
+  EXPECT_EQ(resumed.at(3)["loss"], whole.at(6)["loss"]);
+  EXPECT_EQ(resumed.at(4)["loss"], whole.at(7)["loss"]);
   const std::string manifest = read_file(path("a/step_000000000005/manifest.json"));
   EXPECT_THAT(manifest, HasSubstr("\"num_samples\":32"));
 }

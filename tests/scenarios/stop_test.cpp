@@ -324,6 +324,28 @@ TEST_F(Stopping, OverflowsAtTheSmallestLossScaleEndTheRun) {
   }
 }
 
+// Every second step is of what the model knows; others' gradients overflow.
+TEST_F(Stopping, AGoodStepBetweenBadOnesEndsTheirRow) {
+  std::string text(4 * 128 + 1, 'z');  // 128 tokens a step, and what comes next
+  for (const size_t step : {1, 3}) text.replace(step * 128, 129, 129, 'a');
+  const std::string known = write("known.txt", std::string(2000, 'a')),
+                    mixed = write("mixed.txt", text);
+  const auto on = [&](const std::string& data, const std::string& out, Words flags) {
+    flags.insert(flags.end(), {"--shuffle=false", "--clip=0"});
+    Words words = train(out, flags);
+    *std::ranges::find(words, path("data.txt")) = data;
+    return run(0, words);
+  };
+  EXPECT_EQ(on(known, "known", {"--steps=60", "--lr=1e-2"}).rc, 0);
+  const Outcome outcome =
+      on(mixed, "a", {"--init-from", path("known"), "--dtype=fp16", "--steps=2", "--lr=0",
+                      "--loss-scale-init=4194304", "--loss-scale-min=4194304",
+                      "--max-bad-steps=2"});
+  EXPECT_EQ(outcome.rc, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(read_file(path("a/" + last_of(checkpoints("a")) + "/manifest.json")),
+              HasSubstr("\"num_bad\":2"));
+}
+
 TEST_F(Stopping, SkippedStepsCountOnAcrossAResume) {
   const Words bad = {"--lr=1e30", "--clip=0", "--max-bad-steps=0", "--steps=1000000",
                      "--delay=adam=5"};

@@ -21,6 +21,14 @@ TEST(Generate, TemperatureDrawsByProbability) {
   EXPECT_EQ(choose_token(logits, 1, 0.9999999999), 1);
 }
 
+TEST(Generate, AHigherTemperatureEvensProbabilitiesOut) {
+  const std::vector<float> logits = {0, 2};
+  EXPECT_EQ(choose_token(logits, 2, 0.26), 0);  // 1 : e
+  EXPECT_EQ(choose_token(logits, 2, 0.28), 1);
+  EXPECT_EQ(choose_token(logits, 0.5, 0.017), 0);  // 1 : e^4
+  EXPECT_EQ(choose_token(logits, 0.5, 0.019), 1);
+}
+
 TEST(Generate, FeedsTokensBackUpToTheContext) {
   std::vector<int64_t> lengths;
   const auto counting = [&](std::span<const int64_t> tokens) {

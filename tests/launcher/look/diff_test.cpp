@@ -19,6 +19,7 @@ using checkpoint::testing::small_model;
 using checkpoint::testing::TestModel;
 using checkpoint::testing::TestTensor;
 using nlohmann::json;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -69,6 +70,14 @@ TEST_F(Diff, TheSameModelOfOtherRanksIsEqual) {
   EXPECT_TRUE(diff.are_equal());
   EXPECT_EQ(diff.tensors.size(), small_model().size());
   EXPECT_THAT(to_page(diff), HasSubstr("23 tensor(s): 23 equal\n"));
+}
+
+TEST_F(Diff, NewerStepsThatAreDamagedAreTold) {
+  put("b", {floats("w", {1})});
+  fs::create_directory(put("a", {floats("w", {1})}) + "/step_000000000200");
+  const FolderDiff diff = compare();
+  EXPECT_THAT(diff.passed_over, ElementsAre(HasSubstr("step_000000000200")));
+  EXPECT_THAT(to_page(diff), HasSubstr("newer, but damaged: "));
 }
 
 TEST_F(Diff, OneBitOfTheLastValueIsADifference) {

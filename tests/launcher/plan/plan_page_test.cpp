@@ -84,6 +84,8 @@ TEST(PlanPage, TellsWhatAStepMoves) {
   of_one.plan.step = {3 * kGiB, 2 * kGiB, 0, 0};
   EXPECT_THAT(to_page(of_one),
               HasSubstr("a step   3.0 GiB to the GPU, 2.0 GiB from it, per rank\n"));
+  EXPECT_EQ(to_json(of_one)["step_bytes_per_rank"]["h2d"], 3 * kGiB);
+  EXPECT_EQ(to_json(of_one)["step_bytes_per_rank"]["d2h"], 2 * kGiB);
   of_one.plan.step = {0, 0, 5 * kGiB, kGiB};
   EXPECT_THAT(to_page(of_one), HasSubstr("a step   5.0 GiB gathered from other ranks, "
                                          "1.0 GiB reduced with them, per rank\n"));

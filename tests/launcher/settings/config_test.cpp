@@ -158,6 +158,14 @@ TEST(Config, WhatIsPinnedIsForAGpu) {
   EXPECT_EQ(settings_of({{"--pin", "all", "--device", "cpu"}}).pin, "all");
 }
 
+TEST(Config, Tf32IsForFp32OnAGpu) {
+  EXPECT_TRUE(settings_of({{"--tf32"}}).tf32);
+  EXPECT_THAT(complaint({{"--tf32", "--dtype", "bf16"}}),
+              HasSubstr("tf32 belongs to dtype fp32, not to bf16"));
+  EXPECT_THAT(complaint({{"--tf32", "--device", "cpu"}}),
+              HasSubstr("tf32 is for a GPU, and device is cpu"));
+}
+
 TEST(Config, OnlyWhatAGpuIsGivenToRecomputeGoesToTheHost) {
   const auto offloads = [](std::vector<std::string> flags) {
     flags.insert(flags.begin(), "--offload-activations");
