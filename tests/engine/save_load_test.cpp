@@ -310,8 +310,7 @@ TEST_F(SaveLoad, NumbersOfAnEngineThatKnowsMoreAreRefusedByName) {
 TEST_F(SaveLoad, DeletedLayersLoadWhenAllowed) {
   train_and_save(1, 1);
   config.n_layer = 2;
-  EXPECT_THROW(state_of(1, [&](Engine& e, auto&) { load_checkpoint(e, path); }),
-               Error);
+  EXPECT_THROW(state_of(1, [&](Engine& e, auto&) { load_checkpoint(e, path); }), Error);
   const Trained loaded = state_of(1, [&](Engine& engine, auto&) {
     LoadOptions allowed;
     allowed.allow_extra = {"transformer.h.2.*"};
