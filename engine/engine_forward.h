@@ -38,6 +38,9 @@ class EngineForward {
   void require_requires_grad() const;
   // Throws Error(kUsage) for a module with parameters that nobody would train.
   void require_own(const torch::nn::Module& module) const;
+  bool has_results_in(const std::unordered_set<torch::autograd::Node*>& nodes) const {
+    return pending_.has_results_in(nodes);
+  }
   bool has_pending() { return pending_.any(units_.phase.weights_version); }
   void release_root();
   void release_unneeded_root();

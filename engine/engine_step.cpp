@@ -105,7 +105,9 @@ void EngineStep::run_backward(const at::Tensor& loss_sum) {
     const auto& inside = call->other_leaves();
     others.insert(others.end(), inside.begin(), inside.end());
   }
-  if (calls.empty() && others.size() == walk.ends.leaves.size())
+  // One of a forward may reach none, where all that it used is frozen.
+  if (calls.empty() && others.size() == walk.ends.leaves.size() &&
+      !forward_.has_results_in(walk.nodes))
     refuse_loss("the loss reaches no parameter of this engine",
                 "compute it from what this engine's forward() returned");
   forward_.begin_backward(walk.nodes);

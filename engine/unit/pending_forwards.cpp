@@ -40,6 +40,15 @@ void PendingForwards::begin_backward(
   for (End* end : reached) end->has_had_backward = true;
 }
 
+bool PendingForwards::has_results_in(
+    const std::unordered_set<torch::autograd::Node*>& nodes) const {
+  return std::ranges::any_of(forwards_, [&](const Forward& forward) {
+    return std::ranges::any_of(forward.ends, [&](const End& end) {
+      return nodes.contains(end.node.lock().get());
+    });
+  });
+}
+
 bool PendingForwards::any(int64_t weights_version) {
   const auto is_open = [](const End& end) {
     return !end.has_had_backward && !end.node.expired();

@@ -23,6 +23,8 @@ class PendingForwards {
                       int64_t weights_version);
 
   bool any(int64_t weights_version);  // on these weights
+  // Whether results of any of them are among `nodes`.
+  bool has_results_in(const std::unordered_set<torch::autograd::Node*>& nodes) const;
 
  private:
   struct End {
