@@ -42,9 +42,9 @@ void answer_signals(void (*handler)(int)) {
 }
 
 // Threads of OpenMP that wait for each other spin, by default for milliseconds, and take
-// the core from the one that they wait for where another process has the other core: a
-// step then takes ten times as long. A short spin costs nothing there, and yields no less
-// on a quiet machine (scripts/bench/busy_machine.py). OpenMP reads it when it is loaded.
+// the core from the one that they wait for where another process has the other core.
+// After a short spin they yield; scripts/bench/busy_machine.py compares the policies.
+// OpenMP reads this when it is loaded.
 void let_waiting_threads_yield() {
   if (!std::getenv("OMP_WAIT_POLICY") && !std::getenv("GOMP_SPINCOUNT"))
     setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
