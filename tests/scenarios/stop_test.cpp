@@ -338,9 +338,9 @@ TEST_F(Stopping, AGoodStepBetweenBadOnesEndsTheirRow) {
   };
   EXPECT_EQ(on(known, "known", {"--steps=60", "--lr=1e-2"}).rc, 0);
   const Outcome outcome =
-      on(mixed, "a", {"--init-from", path("known"), "--dtype=fp16", "--steps=2", "--lr=0",
-                      "--loss-scale-init=4194304", "--loss-scale-min=4194304",
-                      "--max-bad-steps=2"});
+      on(mixed, "a",
+         {"--init-from", path("known"), "--dtype=fp16", "--steps=2", "--lr=0",
+          "--loss-scale-init=4194304", "--loss-scale-min=4194304", "--max-bad-steps=2"});
   EXPECT_EQ(outcome.rc, 0) << outcome.out << outcome.err;
   EXPECT_THAT(read_file(path("a/" + last_of(checkpoints("a")) + "/manifest.json")),
               HasSubstr("\"num_bad\":2"));

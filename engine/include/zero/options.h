@@ -58,10 +58,10 @@ enum class WeightDecayOn {
   kAll
 };  // matrices: parameters with two or more dimensions
 
-// What a step does to a parameter that got no gradient in any pass on any rank. kZeros: it
-// had one of zeros, so that weight decay and moments go on. kLeave: nothing, as torch does
-// after its zero_grad(); its own count of updates, which AdamW's bias correction reads,
-// stands still.
+// What a step does to a parameter that got no gradient in any pass on any rank. kZeros:
+// it had one of zeros, so that weight decay and moments go on. kLeave: nothing, as torch
+// does after its zero_grad(); its own count of updates, which AdamW's bias correction
+// reads, stands still.
 enum class Unused { kZeros, kLeave };
 
 // Parameters of which an FQN matches `pattern` (a glob: * any text, ? any character) and
