@@ -10,7 +10,7 @@
 
 namespace zero {
 
-// Fields 3 and 22 of /proc/PID/stat, counted after the program's name, which may hold
+// Fields 3, 4 and 22 of /proc/PID/stat, counted after the program's name, which may hold
 // anything.
 ProcessState state_of_process(int64_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
@@ -21,10 +21,22 @@ ProcessState state_of_process(int64_t pid) {
   std::istringstream fields(line.substr(name_end + 1));
   ProcessState state;
   std::string skipped;
-  fields >> state.letter;
-  for (int field = 4; field < 22; ++field) fields >> skipped;
+  fields >> state.letter >> state.parent;
+  for (int field = 5; field < 22; ++field) fields >> skipped;
   fields >> state.start_time;
   return state;
+}
+
+std::vector<int64_t> children_of(int64_t pid) {
+  std::vector<int64_t> children;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const int64_t child = std::stoll(name);
+    if (state_of_process(child).parent == pid) children.push_back(child);
+  }
+  return children;
 }
 
 // Of /proc/self/task/TID/schedstat the second number: nanoseconds on the run queue.

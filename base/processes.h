@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace zero {
 
 // What /proc says of a process of this host (of this PID namespace).
 struct ProcessState {
   char letter = '?';       // R runs, S sleeps, T is stopped, ... as in proc(5)
+  int64_t parent = 0;      // its number
   int64_t start_time = 0;  // in clock ticks since boot; 0: /proc says nothing
 
   // A zombie only waits to be buried.
@@ -15,6 +17,9 @@ struct ProcessState {
 };
 
 ProcessState state_of_process(int64_t pid);
+
+// The processes whose parent is `pid`, dead ones that nobody has waited for among them.
+std::vector<int64_t> children_of(int64_t pid);
 
 std::string host_name();
 

@@ -24,6 +24,8 @@ void tell_and_leave(int signal) {
 }
 
 bool is_first_rank() {
+  if (const char* self = std::getenv("ZERO_STARTER"))
+    return std::string_view(self).starts_with("0 ");
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"}) {
     if (const char* rank = std::getenv(name)) return rank == std::string_view("0");
   }
@@ -39,6 +41,11 @@ void answer_signals(void (*handler)(int)) {
     action.sa_handler = handler;
     sigaction(number, &action, nullptr);
   }
+  // One that came earlier was held by whoever started this process.
+  sigset_t held;
+  sigemptyset(&held);
+  sigaddset(&held, SIGUSR1);
+  sigprocmask(SIG_UNBLOCK, &held, nullptr);
 }
 
 // Threads of OpenMP that wait for each other spin, by default for milliseconds, and take

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
-#include <list>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -14,9 +12,9 @@
 
 #include "base/processes.h"
 #include "base/text.h"
-#include "engine/comm/mpi_transport.h"
 #include "engine/watch/activity.h"
 #include "zero/errors.h"
+#include "zero/ranks.h"
 
 namespace zero {
 namespace {
@@ -28,8 +26,6 @@ constexpr Seconds kTick{0.5};
 // A process that was stopped has not waited: each look counts for two ticks at most.
 constexpr double kLongestLook = 1;
 constexpr Seconds kLastWords{1};  // for all ranks to print theirs
-
-enum class Kind : int64_t { kQuestion, kAnswer, kLeave };
 
 // "stopped" for a process of this host, as /proc tells; empty: it does not.
 std::string describe_process(int64_t pid) {
@@ -46,50 +42,29 @@ std::string describe_process(int64_t pid) {
 
 class HangWatch::Watcher {
  public:
-  Watcher(const HangLimits& limits, HangReaction reaction)
+  Watcher(Ranks& ranks, std::unique_ptr<HangPost> post, const HangLimits& limits,
+          HangReaction reaction)
       : reaction_(std::move(reaction)),
-        comm_(duplicate_of(MPI_COMM_WORLD)),
-        rank_(place_in(comm_).rank),
-        size_(place_in(comm_).size),
-        processes_(size_),
+        post_(std::move(post)),
+        rank_(ranks.rank()),
+        size_(ranks.size()),
+        own_host_(host_name()),
         judge_(rank_, size_, limits),
         is_asked_(size_) {
-    Process own;
-    own.pid = getpid();
-    host_name().copy(own.host, sizeof own.host - 1);
-    check_mpi(MPI_Allgather(&own, sizeof own, MPI_BYTE, processes_.data(), sizeof own,
-                            MPI_BYTE, comm_),
-              "MPI_Allgather");
+    hosts_ = ranks.gather(own_host_);
+    for (const std::string& pid : ranks.gather(std::to_string(getpid())))
+      pids_.push_back(std::stoll(pid));
     thread_ = std::jthread([this](std::stop_token stop) { watch(stop); });
   }
 
-  // Questions to a rank that left first may never arrive: MPI_Finalize drops them, and
-  // they must live until then.
   ~Watcher() {
     thread_.request_stop();
     wake_.notify_all();
     thread_.join();
-    if (!sent_.empty()) new std::list<Sent>(std::move(sent_));
   }
 
  private:
-  // Where a rank runs.
-  struct Process {
-    int64_t pid = 0;
-    char host[64] = {};
-  };
-
-  struct Message {
-    Kind kind = Kind::kQuestion;
-    uint64_t signs = 0;
-    int64_t is_waiting = 0;
-    char where[232] = {};
-  };
-
-  struct Sent {
-    Message message;
-    MPI_Request request = MPI_REQUEST_NULL;
-  };
+  using Kind = HangMessage::Kind;
 
   static std::string here() { return Activity::here().state().where; }
 
@@ -102,7 +77,7 @@ class HangWatch::Watcher {
       try {
         look(std::min(Seconds(now - last).count(), kLongestLook));
       } catch (const Error&) {
-        return;  // MPI is of no more use: another thread finds out as well, and tells
+        return;  // no more use: another thread finds out as well, and tells
       }
       last = now;
     }
@@ -122,52 +97,28 @@ class HangWatch::Watcher {
     for (int peer = 0; peer < size_; ++peer) {
       if (peer == rank_ || is_asked_[peer]) continue;
       is_asked_[peer] = true;
-      send(peer, {});
+      post_->send(peer, {});
     }
   }
 
   void listen() {
-    while (true) {
-      int is_there = 0;
-      MPI_Status status;
-      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, 0, comm_, &is_there, &status), "MPI_Iprobe");
-      if (!is_there) break;
-      Message message;
-      check_mpi(MPI_Recv(&message, sizeof message, MPI_BYTE, status.MPI_SOURCE, 0, comm_,
-                         MPI_STATUS_IGNORE),
-                "MPI_Recv");
+    while (const auto letter = post_->receive()) {
+      const auto& [sender, message] = *letter;
       if (message.kind == Kind::kLeave) leave();
       if (message.kind == Kind::kQuestion) {
-        answer(status.MPI_SOURCE);
+        answer(sender);
       } else {
-        is_asked_[status.MPI_SOURCE] = false;
-        judge_.hear(status.MPI_SOURCE,
-                    {message.signs, message.is_waiting != 0, message.where});
+        is_asked_[sender] = false;
+        judge_.hear(sender, {message.signs, message.is_waiting != 0, message.where});
       }
     }
-    std::erase_if(sent_, [](Sent& sent) {
-      int is_done = 0;
-      check_mpi(MPI_Test(&sent.request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
-      return is_done != 0;
-    });
   }
 
   void answer(int peer) {
     const Activity::State state = Activity::here().state();
-    Message message;
-    message.kind = Kind::kAnswer;
-    message.signs = state.signs;
-    message.is_waiting = state.call != 0;
+    HangMessage message{Kind::kAnswer, state.signs, state.call != 0, {}};
     state.where.copy(message.where, sizeof message.where - 1);
-    send(peer, message);
-  }
-
-  void send(int peer, const Message& message) {
-    Sent& sent = sent_.emplace_back();
-    sent.message = message;
-    check_mpi(
-        MPI_Isend(&sent.message, sizeof message, MPI_BYTE, peer, 0, comm_, &sent.request),
-        "MPI_Isend");
+    post_->send(peer, message);
   }
 
   void name_missing() {
@@ -179,14 +130,12 @@ class HangWatch::Watcher {
 
   // "rank 3 (host a, pid 12": what else is known of it may follow.
   std::string name_of(int peer) const {
-    const Process& process = processes_[peer];
-    return text_of("rank ", peer, " (host ", process.host, ", pid ", process.pid);
+    return text_of("rank ", peer, " (host ", hosts_[peer], ", pid ", pids_[peer]);
   }
 
   std::string description_of(int peer) const {
-    const Process& process = processes_[peer];
-    const bool is_here = std::strcmp(process.host, processes_[rank_].host) == 0;
-    const std::string state = is_here ? describe_process(process.pid) : "";
+    const bool is_here = hosts_[peer] == own_host_;
+    const std::string state = is_here ? describe_process(pids_[peer]) : "";
     const std::string doing =
         peer == rank_        ? "gives no sign of work, in " + here()
         : judge_.hears(peer) ? "gives no sign of work, in " + judge_.word_of(peer).where
@@ -195,10 +144,8 @@ class HangWatch::Watcher {
   }
 
   void leave_all() {
-    Message message;
-    message.kind = Kind::kLeave;
     for (int peer = 0; peer < size_; ++peer) {
-      if (peer != rank_) send(peer, message);
+      if (peer != rank_) post_->send(peer, {Kind::kLeave, 0, 0, {}});
     }
     leave();
   }
@@ -211,19 +158,22 @@ class HangWatch::Watcher {
   }
 
   const HangReaction reaction_;
-  MPI_Comm comm_;
+  const std::unique_ptr<HangPost> post_;
   const int rank_, size_;
-  std::vector<Process> processes_;
+  const std::string own_host_;
+  std::vector<std::string> hosts_;  // by rank
+  std::vector<int64_t> pids_;
   HangJudge judge_;
   std::vector<bool> is_asked_;  // and has not answered yet
-  std::list<Sent> sent_;        // still under way
   std::mutex mutex_;
   std::condition_variable_any wake_;
   std::jthread thread_;  // last: ends before what it uses
 };
 
-HangWatch::HangWatch(const HangLimits& limits, HangReaction reaction)
-    : watcher_(std::make_unique<Watcher>(limits, std::move(reaction))) {}
+HangWatch::HangWatch(Ranks& ranks, std::unique_ptr<HangPost> post,
+                     const HangLimits& limits, HangReaction reaction)
+    : watcher_(std::make_unique<Watcher>(ranks, std::move(post), limits,
+                                         std::move(reaction))) {}
 HangWatch::~HangWatch() = default;
 
 }  // namespace zero

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine/comm/hang_judge.h"
+#include "engine/comm/hang_post.h"
 
 namespace zero {
 
@@ -15,13 +16,14 @@ struct HangReaction {
 
 // Name the ranks that keep the others waiting, and end all when it takes too long.
 //
-// A thread of each rank answers the others' questions where it is (Activity), by messages
-// of MPI of its own, so that ranks on other hosts are heard like those of this one. A
-// rank that does not answer has died, was stopped, or cannot be reached.
+// A thread of each rank answers the others' questions where it is (Activity), by a post
+// of its own, so that a rank is heard whatever its other threads wait for. One that does
+// not answer has died, was stopped, or cannot be reached.
 class HangWatch {
  public:
-  // Of all ranks of the world; collective. MPI must outlive it.
-  HangWatch(const HangLimits& limits, HangReaction reaction);
+  // Of all ranks of the world, which are needed here alone; collective.
+  HangWatch(Ranks& ranks, std::unique_ptr<HangPost> post, const HangLimits& limits,
+            HangReaction reaction);
   ~HangWatch();
 
  private:

@@ -6,6 +6,7 @@
 #include "engine/step/addition.h"
 #include "launcher/bench/benches.h"
 #include "launcher/process/process_setup.h"
+#include "launcher/process/world.h"
 #include "offload/fastest_threads.h"
 #include "offload/host_arena.h"
 #include "offload/sweep.h"
@@ -152,7 +153,7 @@ std::vector<Row> rows_of(UpdateArrays& arrays, int num_units, int num_threads,
 
 std::vector<Row> bench_adam(const BenchOptions& options) {
   const Settings& settings = options.settings;
-  const Cores cores = take_cores(0, 1, settings.bind);
+  const Cores cores = take_cores(World(std::nullopt), settings.bind);
   const int most =
       settings.threads > 0 ? static_cast<int>(settings.threads) : cores.share;
   std::vector<Row> rows;

@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kAlignedBytes = 256;
 
 std::vector<Row> measure_comm(const BenchOptions& options, const World& world) {
-  take_cores(world.local_rank(), world.local_size(), options.settings.bind);
+  take_cores(world, options.settings.bind);
   const std::unique_ptr<Ranks> ranks = world.make_ranks();
   const std::unique_ptr<Collectives> collectives = ranks->make_collectives();
   const std::unique_ptr<Stream> stream = make_inline_stream("bench");

@@ -4,6 +4,7 @@
 
 #include "launcher/process/process.h"
 #include "launcher/process/process_setup.h"
+#include "launcher/process/world.h"
 #include "launcher/settings/values.h"
 #include "offload/topology.h"
 
@@ -19,18 +20,30 @@ std::optional<std::vector<int>> wider_affinity(const std::vector<int>& current,
   return share;
 }
 
-Cores take_cores(int local_rank, int local_size, bool may_bind) {
-  const std::vector<int> before = current_affinity(), node_cpus = cpuset_of_node();
+std::optional<std::vector<int>> own_affinity(const std::vector<int>& open_cpus,
+                                             int local_rank, int local_size) {
+  if (std::ssize(open_cpus) < local_size) return std::nullopt;
+  return fair_share(open_cpus, local_rank, local_size);
+}
+
+Cores take_cores(const World& world, bool may_bind) {
+  const int rank = world.local_rank(), size = world.local_size();
+  const std::vector<int> before = current_affinity();
+  std::vector<int> node_cpus = cpuset_of_node();
+  // Whoever started the starter may have chosen among them.
+  if (world.is_started_here())
+    std::erase_if(node_cpus, [&](int cpu) { return !std::ranges::count(before, cpu); });
   Cores cores{before, 1, format_cpus(before)};
-  if (may_bind) {
-    const auto wider = wider_affinity(before, node_cpus, local_rank, local_size);
-    if (wider && try_bind(*wider)) {
-      cores.cpus = *wider;
-      cores.note =
-          fmt::format("{} (was pinned to {})", format_cpus(*wider), format_cpus(before));
-    }
+  const auto better = world.is_started_here()
+                          ? own_affinity(node_cpus, rank, size)
+                          : wider_affinity(before, node_cpus, rank, size);
+  if (may_bind && better && try_bind(*better)) {
+    cores.cpus = *better;
+    cores.note = format_cpus(*better);
+    if (!world.is_started_here())
+      cores.note += fmt::format(" (was pinned to {})", format_cpus(before));
   }
-  const size_t fair = fair_share(node_cpus, local_rank, local_size).size();
+  const size_t fair = fair_share(node_cpus, rank, size).size();
   cores.share = static_cast<int>(std::min(cores.cpus.size(), fair));
   return cores;
 }

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/files.h"
+#include "base/processes.h"
 #include "launcher/process/stop.h"
 #include "launcher/run/progress.h"
 #include "zero/errors.h"
@@ -48,7 +49,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
   prepare();
   execvpe(words[0], words, variables);
-  _exit(127);
+  _exit(kCannotStart);
 }
 
 std::string text_in(int file) {
@@ -119,13 +120,26 @@ void Child::end() {
     if (has_ended()) return;
     std::this_thread::sleep_for(kLook);
   }
+  kill_now();
+}
+
+void Child::kill_now() {
+  if (has_ended_) return;
   kill(-pid_, SIGKILL);
   waitpid(pid_, &status_, 0);
   has_ended_ = true;
 }
 
 int Child::code() const {
-  return WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
+  return WIFEXITED(status_) ? WEXITSTATUS(status_) : kSignalled + WTERMSIG(status_);
+}
+
+void kill_descendants() {
+  for (auto children = children_of(getpid()); !children.empty();
+       children = children_of(getpid())) {
+    for (const int64_t child : children) kill(static_cast<pid_t>(child), SIGKILL);
+    for (const int64_t child : children) waitpid(static_cast<pid_t>(child), nullptr, 0);
+  }
 }
 
 ChildOutcome run_child(const std::vector<std::string>& words,

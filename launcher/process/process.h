@@ -23,8 +23,10 @@ int64_t peak_resident_bytes();
 // This program's own file.
 std::string path_of_this_program();
 
+constexpr int kCannotStart = 127, kSignalled = 128;  // as a shell says it
+
 struct ChildOutcome {
-  int code = 0;  // 127: it cannot be started; 128 + N: signal N has ended it
+  int code = 0;  // kCannotStart; kSignalled + N: signal N has ended it
   bool is_late = false;
   std::string text;  // standard output and error, as they came
   double seconds = 0;
@@ -51,13 +53,19 @@ class Child {
   bool has_ended();
   void signal(int number) const;  // to it alone
   void end();                     // it and its group, in a second or two
+  void kill_now();                // it and its group, unless it has ended
   int code() const;               // as ChildOutcome has it, when it has ended
+  pid_t pid() const { return pid_; }
 
  private:
   pid_t pid_;
   int status_ = 0;
   bool has_ended_ = false;
 };
+
+// Kill all children of this process, and what becomes a child by that, as the children of
+// a dead mpirun do; for a process that has set PR_SET_CHILD_SUBREAPER.
+void kill_descendants();
 
 // Start a process and wait for it.
 //

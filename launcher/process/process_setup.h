@@ -26,9 +26,15 @@ struct Cores {
   std::string note;  // "0-3 (was pinned to 0)"
 };
 
-// Widen this process where wider_affinity() says so and `may_bind`; tell what it may use.
-// To be called before the first thread that computes.
-Cores take_cores(int local_rank, int local_size, bool may_bind);
+// The CPUs of a rank that nobody has pinned: its fair share of those that are open to all
+// of them; nothing where there are more ranks than CPUs.
+std::optional<std::vector<int>> own_affinity(const std::vector<int>& open_cpus,
+                                             int local_rank, int local_size);
+
+// Widen this process where wider_affinity() says so, pin one that was started here to
+// own_affinity(), both if `may_bind`; tell what it may use. To be called before the first
+// thread that computes.
+Cores take_cores(const World& world, bool may_bind);
 
 // Threads of the model's arithmetic: as asked for; else one for reproducible runs, as the
 // order of sums in a matrix product depends on their number; else as OMP_NUM_THREADS

@@ -1,148 +1,36 @@
 #include "launcher/process/start_ranks.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
 #include <filesystem>
-#include <thread>
 
-#include "base/files.h"
+#include "launcher/process/local_ranks.h"
+#include "launcher/process/mpirun.h"
 #include "launcher/process/process.h"
 #include "launcher/process/stop.h"
 #include "launcher/run/console.h"
+#include "launcher/settings/values.h"
 #include "offload/affinity.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {
 
-using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
-
-constexpr auto kGlance = 20ms;
-// mpirun passes a signal on to the ranks that it has started: one that came too early is
-// lost, and the file STOP says it again.
-constexpr auto kPatience = 3s;
-
-// Schedulers send SIGTERM to all processes of a job at once, and mpirun would give its
-// ranks one second. They hear it themselves, and those of other hosts from the starter.
-void shield_from_stop_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-}
-
-// The ranks, and what they are told.
-class Job {
- public:
-  Job(Child& mpirun, const RanksToStart& ranks) : mpirun_(mpirun), ranks_(ranks) {}
-
-  int wait() {
-    while (!mpirun_.has_ended()) {
-      if (stop_signal() != 0) pass_on();
-      std::this_thread::sleep_for(kGlance);
-    }
-    if (has_left_file_) unlink(ranks_.stop_file.c_str());
-    return judge(mpirun_.code());
-  }
-
- private:
-  void pass_on() {
-    if (!was_told_) {
-      was_told_ = true;
-      told_at_ = Clock::now();
-      warn("saving and stopping; once more leaves at once");
-      mpirun_.signal(SIGUSR1);
-    } else if (!has_left_file_ && Clock::now() - told_at_ > kPatience) {
-      // A new one, which no link of that name leads elsewhere.
-      const Descriptor file(::open(ranks_.stop_file.c_str(),
-                                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                                   0666));
-      has_left_file_ = file >= 0;
-      told_at_ = Clock::now();
-    }
-  }
-
-  // A rank that was not ready yet dies of the signal.
-  int judge(int code) const {
-    if (code == 127) {
-      throw Error(ExitCode::kEnvironment, "mpirun cannot be started", "--ranks",
-                  "install OpenMPI (openmpi-bin), or leave --ranks out");
-    }
-    if (code >= 128 + NSIG) {  // an error of mpirun's own, below zero
-      throw Error(
-          ExitCode::kEnvironment,
-          fmt::format("mpirun could not go on (code {}): a host may be gone", code),
-          "--ranks", "the same command again; train goes on from its last checkpoint");
-    }
-    const bool is_mpiruns = code == 1, has_died = code > 128;
-    if (was_told_ && (is_mpiruns || has_died)) {
-      warn("stopped before a step was done: nothing was lost");
-      return static_cast<int>(ExitCode::kInterrupted);
-    }
-    if (is_mpiruns) {  // no code of ours
-      const std::string hosts = ranks_.hosts.empty() ? "" : " --hostfile " + ranks_.hosts;
-      throw Error(ExitCode::kEnvironment,
-                  fmt::format("mpirun could not run {} ranks", ranks_.count), "--ranks",
-                  fmt::format("mpirun -n {}{} true tells why", ranks_.count, hosts));
-    }
-    if (has_died && code != static_cast<int>(ExitCode::kInterrupted)) {
-      warn(
-          fmt::format("a rank was ended by signal {} ({}); the same command goes on from "
-                      "the last checkpoint",
-                      code - 128, strsignal(code - 128)));
-    }
-    return code;
-  }
-
-  Child& mpirun_;
-  const RanksToStart& ranks_;
-  bool was_told_ = false, has_left_file_ = false;
-  Clock::time_point told_at_;
-};
+// What schedulers name an allocation's hosts by, and a user mpirun's.
+constexpr const char* kHostLists[] = {"PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "PE_HOSTFILE",
+                                      "OMPI_MCA_orte_default_hostfile"};
 
 }  // namespace
 
-std::vector<std::string> mpirun_words(const RanksToStart& ranks,
-                                      const std::string& program,
-                                      const std::vector<std::string>& environment) {
-  std::vector<std::string> words = {"mpirun", "--quiet", "-n",
-                                    std::to_string(ranks.count)};
-  if (ranks.hosts.empty()) {
-    words.push_back("--oversubscribe");
-  } else {
-    words.insert(words.end(), {"--hostfile", ranks.hosts});
-    for (const std::string& entry : environment) {
-      if (entry.starts_with("ZERO_"))
-        words.insert(words.end(), {"-x", entry.substr(0, entry.find('='))});
-    }
-  }
-  words.push_back(program);
-  words.insert(words.end(), ranks.words.begin(), ranks.words.end());
-  return words;
-}
-
-std::vector<std::string> mpirun_variables(const std::vector<std::string>& environment,
-                                          bool is_root) {
-  std::vector<std::string> variables = {
-      "OMPI_MCA_btl_vader_single_copy_mechanism=none",  // forbidden in containers
-      // A host without power or cable says nothing: ask after half a minute, not hours.
-      "OMPI_MCA_oob_tcp_keepalive_time=10",
-      "OMPI_MCA_oob_tcp_keepalive_intvl=5",
-      "OMPI_MCA_oob_tcp_keepalive_probes=3",
-  };
-  if (is_root) {
-    variables.insert(variables.end(),
-                     {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
-  }
-  std::erase_if(variables, [&](const std::string& entry) {
-    return variable(environment, entry.substr(0, entry.find('='))).has_value();
-  });
-  return variables;
+bool has_several_hosts(const RanksToStart& ranks,
+                       const std::vector<std::string>& environment) {
+  if (!ranks.hosts.empty()) return true;
+  const auto nodes =
+      parse_integer(variable(environment, "SLURM_JOB_NUM_NODES").value_or("1"));
+  return nodes.value_or(1) > 1 || std::ranges::any_of(kHostLists, [&](const char* name) {
+           return variable(environment, name).has_value();
+         });
 }
 
 int start_ranks(const RanksToStart& ranks) {
@@ -150,16 +38,13 @@ int start_ranks(const RanksToStart& ranks) {
   if (!ranks.hosts.empty() && !std::filesystem::is_regular_file(ranks.hosts, error))
     throw Error(ExitCode::kUsage, "there is no such file", ranks.hosts,
                 "--hosts FILE, a line for each host: name slots=N");
+  const std::vector<std::string> environment = process_environment();
+  let_starter_end();
+  if (has_several_hosts(ranks, environment)) return start_by_mpirun(ranks, environment);
   const auto num_cores = std::ssize(current_affinity());
-  if (ranks.hosts.empty() && ranks.count > num_cores)
+  if (ranks.count > num_cores)
     warn(fmt::format("{} ranks share {} core(s)", ranks.count, num_cores));
-  std::vector<std::string> variables = process_environment();
-  const auto words = mpirun_words(ranks, path_of_this_program(), variables);
-  const auto more = mpirun_variables(variables, geteuid() == 0);
-  variables.insert(variables.end(), more.begin(), more.end());
-  // It passes SIGUSR1 on: the ranks save and stop.
-  Child mpirun(words, variables, SIGUSR1, shield_from_stop_signals);
-  return Job(mpirun, ranks).wait();
+  return start_here(ranks, environment);
 }
 
 }  // namespace zero::launcher

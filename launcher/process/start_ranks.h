@@ -12,22 +12,18 @@ struct RanksToStart {
   std::string stop_file;           // empty: the verb knows none
 };
 
-// The command that starts them: mpirun with what a user should not have to know. Other
-// hosts get the ZERO_ variables among `environment`.
-std::vector<std::string> mpirun_words(const RanksToStart& ranks,
-                                      const std::string& program,
-                                      const std::vector<std::string>& environment);
-// Variables for it, "NAME=value", besides those that are set: root, containers.
-std::vector<std::string> mpirun_variables(const std::vector<std::string>& environment,
-                                          bool is_root);
+// Are there other hosts than this one: those of --hosts, or of a scheduler's allocation?
+bool has_several_hosts(const RanksToStart& ranks,
+                       const std::vector<std::string>& environment);
 
-// Start the ranks under mpirun and wait for them; returns the exit code.
+// Start the ranks and wait for them; returns the exit code. Those of this host are our
+// own processes (local_ranks.h); on several hosts mpirun starts them (mpirun.h).
 //
-// mpirun has a process group of its own, so that the terminal's signals come here; when
-// this process is killed, the ranks save and stop. The first signal asks the ranks to
-// save and stop (75, or 130 with a line when there was nothing to save yet), a second one
-// leaves at once (130). Call catch_stop_signals() before. Throws Error(kEnvironment)
-// without mpirun.
+// Ranks have process groups of their own, so that the terminal's signals come here; when
+// this process is killed, they save and stop. The first signal asks them to save and stop
+// (75, or 130 with a line when there was nothing to save yet), a second one ends them and
+// this process at once (130). Call catch_stop_signals() before. Throws
+// Error(kEnvironment) where they cannot be started.
 int start_ranks(const RanksToStart& ranks);
 
 }  // namespace zero::launcher

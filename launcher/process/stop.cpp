@@ -14,6 +14,7 @@
 #include <fstream>
 
 #include "base/files.h"
+#include "engine/comm/started_ranks.h"
 #include "engine/watch/activity.h"
 #include "launcher/process/process.h"
 #include "launcher/process/world.h"
@@ -32,6 +33,7 @@ std::atomic<const std::string*> current_note = nullptr;
 
 std::atomic<int> first_signal = 0;
 std::atomic<int64_t> first_ms = 0;
+std::atomic<bool> is_starter = false, is_urgent = false;
 static_assert(std::atomic<int64_t>::is_always_lock_free);
 
 int64_t now_ms() {
@@ -52,7 +54,8 @@ void note_signal(int signal) {
     if (note) [[maybe_unused]]
       const ssize_t ignored = write(2, note->data(), note->size());
   } else if (now - first_ms.load() >= kDuplicateMs) {
-    _exit(static_cast<int>(ExitCode::kInterrupted));
+    is_urgent = true;
+    if (!is_starter) _exit(static_cast<int>(ExitCode::kInterrupted));
   }
   errno = error;
 }
@@ -89,8 +92,10 @@ bool blocks_sigterm(int pid) {
 // Empty where no signal reaches all ranks, as on the far side of an ssh.
 std::string signal_command(const Starter& starter,
                            const std::vector<std::string>& environment) {
-  const bool is_alone = !announced_world(environment);
-  if (is_alone) return fmt::format("kill -USR1 {}", starter.pid);
+  const auto world = announced_world(environment);
+  if (world && world->source == kStarterVariable)
+    return fmt::format("kill -USR1 {}", starter.parent);
+  if (!world) return fmt::format("kill -USR1 {}", starter.pid);
   if (is_launcher(starter.parent_name))
     return fmt::format("kill -USR1 {}", starter.parent);
   const auto job = variable(environment, "SLURM_JOB_ID"),
@@ -107,6 +112,10 @@ void catch_stop_signals() {
 }
 
 int stop_signal() { return first_signal; }
+
+void let_starter_end() { is_starter = true; }
+
+bool is_stop_urgent() { return is_urgent; }
 
 void sign_unless_stopped(int64_t bytes) {
   Activity::sign_here(bytes);

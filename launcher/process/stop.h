@@ -15,6 +15,11 @@ void catch_stop_signals();
 // The signal that asked first; 0: none yet.
 int stop_signal();
 
+// From now on a second signal does not end this process by itself: is_stop_urgent()
+// tells, and whoever has started other processes ends them first.
+void let_starter_end();
+bool is_stop_urgent();
+
 // Sign of work (Activity::sign_here) in what may take long before the first step. Throws
 // Error(kInterrupted) once a signal has asked to stop: there is nothing to save.
 void sign_unless_stopped(int64_t bytes);

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <limits>
 
 #include "engine/comm/hang_watch.h"
 #include "engine/comm/mpi_ranks.h"
+#include "engine/comm/started_ranks.h"
 #include "launcher/process/process.h"
 #include "launcher/run/console.h"
 #include "launcher/settings/values.h"
+#include "zero/ranks.h"
 
 namespace zero::launcher {
 namespace {
@@ -35,6 +38,10 @@ std::optional<int> number_in(const std::vector<std::string>& environment,
 
 std::optional<AnnouncedWorld> announced_world(
     const std::vector<std::string>& environment) {
+  if (const auto starter = variable(environment, kStarterVariable)) {
+    if (const auto self = started_rank(*starter))
+      return AnnouncedWorld{kStarterVariable, self->size, self->rank};
+  }
   for (const auto& [size_name, rank_name] : kSources) {
     const auto size = number_in(environment, size_name);
     if (size && *size > 0)
@@ -104,18 +111,33 @@ void check_start(const std::vector<std::string>& environment,
 
 World::World(const std::optional<AnnouncedWorld>& announced) {
   if (!announced) return;
+  if (announced->source == kStarterVariable) {
+    started_ = join_started_ranks(*started_rank());
+    rank_ = local_rank_ = started_->rank();
+    size_ = local_size_ = started_->size();
+    return;
+  }
   mpi_ = std::make_unique<MpiSession>();
   check_world_size(*announced, mpi_->size());
+  rank_ = mpi_->rank();
+  size_ = mpi_->size();
+  local_rank_ = mpi_->local_rank();
+  local_size_ = mpi_->local_size();
 }
 
-World::~World() = default;
+// A starter ends all ranks when one of them leaves with another code than 0.
+World::~World() {
+  if (!started_ || std::uncaught_exceptions() > 0) return;
+  try {
+    started_->barrier("the end of the program");
+  } catch (const Error&) {
+    // another rank is gone: the starter sees that, too
+  }
+}
 
-int World::rank() const { return mpi_ ? mpi_->rank() : 0; }
-int World::size() const { return mpi_ ? mpi_->size() : 1; }
-int World::local_rank() const { return mpi_ ? mpi_->local_rank() : 0; }
-int World::local_size() const { return mpi_ ? mpi_->local_size() : 1; }
-
-std::unique_ptr<Ranks> World::make_ranks() const { return make_world_ranks(mpi_.get()); }
+std::unique_ptr<Ranks> World::make_ranks() const {
+  return started_ ? started_->duplicate() : make_world_ranks(mpi_.get());
+}
 
 // A short limit is for trials: ranks are named before it is over.
 void World::watch(int64_t give_up) {
@@ -123,9 +145,11 @@ void World::watch(int64_t give_up) {
   HangLimits limits;
   limits.give_up = static_cast<double>(give_up);
   if (give_up > 0) limits.notice = std::min(limits.notice, limits.give_up / 2);
+  const std::unique_ptr<Ranks> ranks = make_ranks();
   watch_ = std::make_unique<HangWatch>(
-      limits, HangReaction{[](const std::string& line) { warn(printable(line)); },
-                           [] { std::_Exit(static_cast<int>(ExitCode::kHang)); }});
+      *ranks, started_ ? make_shared_hang_post(*ranks) : make_mpi_hang_post(), limits,
+      HangReaction{[](const std::string& line) { warn(printable(line)); },
+                   [] { std::_Exit(static_cast<int>(ExitCode::kHang)); }});
 }
 
 void World::abort(ExitCode code) {

@@ -25,9 +25,10 @@ struct AnnouncedWorld {
 
 // Nothing when this process was started by itself. `environment` holds "NAME=value".
 //
-// Read in this order: mpirun of OpenMPI; srun (the step's tasks, not the job's: a batch
-// script is one process and sees the job's too); mpiexec of MPICH and Intel, whose ranks
-// this program cannot join but must not mistake for processes of their own; PMIx.
+// Read in this order: --ranks of this program; mpirun of OpenMPI; srun (the step's tasks,
+// not the job's: a batch script is one process and sees the job's too); mpiexec of MPICH
+// and Intel, whose ranks this program cannot join but must not mistake for processes of
+// their own; PMIx.
 std::optional<AnnouncedWorld> announced_world(const std::vector<std::string>& environment);
 
 // The most ranks on one node, as mpirun or srun tell it; else all may be on this one.
@@ -41,18 +42,21 @@ void check_start(const std::vector<std::string>& environment,
 
 // The ranks of this run and this process's place among them.
 //
-// A process that nobody announced as a rank is alone and never touches MPI. Otherwise MPI
-// is initialised here and ended by the destructor. Throws Error(kEnvironment) when MPI
-// has not as many ranks as were announced: each of them would train by itself.
+// A process that nobody announced as a rank is alone, and those of --ranks share memory:
+// neither touches MPI. Otherwise MPI is initialised here and ended by the destructor.
+// Throws Error(kEnvironment) when MPI has not as many ranks as were announced: each of
+// them would train by itself.
 class World {
  public:
   explicit World(const std::optional<AnnouncedWorld>& announced);
   ~World();
 
-  int rank() const;
-  int size() const;
-  int local_rank() const;  // among the ranks of this host
-  int local_size() const;
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  int local_rank() const { return local_rank_; }  // among the ranks of this host
+  int local_size() const { return local_size_; }
+  // By --ranks of this program, which pins no rank to cores.
+  bool is_started_here() const { return started_ != nullptr; }
 
   // All ranks; collective.
   std::unique_ptr<Ranks> make_ranks() const;
@@ -65,7 +69,9 @@ class World {
   [[noreturn]] void abort(ExitCode code);
 
  private:
-  std::unique_ptr<MpiSession> mpi_;  // null: alone
+  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
+  std::unique_ptr<MpiSession> mpi_;  // null: alone, or started here
+  std::unique_ptr<Ranks> started_;   // null: not started here
   std::unique_ptr<HangWatch> watch_;
 };
 

@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 
+#include "engine/comm/started_ranks.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/setting_table.h"
 #include "launcher/settings/toml.h"
@@ -22,9 +23,10 @@
 namespace zero::launcher {
 namespace {
 
-// Variables of the scripts that build and start this program.
-constexpr std::array kForeignVariables = {"ZERO_TORCH", "ZERO_VENV", "ZERO_BUILD",
-                                          "ZERO_CUDA", "ZERO_TARGET"};
+// Variables of the scripts that build this program, and of whoever starts ranks.
+constexpr std::array<std::string_view, 6> kForeignVariables = {
+    "ZERO_TORCH", "ZERO_VENV",   "ZERO_BUILD",
+    "ZERO_CUDA",  "ZERO_TARGET", kStarterVariable};
 
 // "" for one that is nothing like a setting.
 std::string advice_for_variable(const std::string& name) {

@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <string>
 
 #include "engine/comm/mpi_ranks.h"
+#include "engine/comm/started_ranks.h"
 #include "zero/errors.h"
 
 namespace zero::comm_default_test {
@@ -43,6 +45,28 @@ TEST_F(AnnouncedRanksTest, WhatIsNoNumberOfRanksIsRefused) {
     announce("OMPI_COMM_WORLD_SIZE", text);
     EXPECT_THROW(announced_ranks(), Error) << text;
   }
+}
+
+TEST(StartedRank, IsWhatItsStarterSays) {
+  const StarterMemory memory(3);
+  const std::string variable = memory.variable_for(2);
+  const std::string text = variable.substr(variable.find('=') + 1);
+  EXPECT_FALSE(started_rank(text)) << "this process is the starter, not a child of it";
+  std::string of_parent = text;
+  const std::string own = std::to_string(getpid());
+  of_parent.replace(of_parent.find(own), own.size(), std::to_string(getppid()));
+  const auto self = started_rank(of_parent);
+  ASSERT_TRUE(self);
+  EXPECT_EQ(self->rank, 2);
+  EXPECT_EQ(self->size, 3);
+  EXPECT_GT(self->slot_bytes, 0);
+  EXPECT_EQ(self->memory.words[0], getpid());
+}
+
+TEST(StartedRank, OtherWordsAreRefused) {
+  for (const std::string text : {"", "1", "3 3 1 4096 1 2 3 4", "-1 2 1 4096 1 2 3 4",
+                                 "0 2 1 4096 1 2 3 4 5", "0 2 1 0 1 2 3 4", "a"})
+    EXPECT_THROW(started_rank(text), Error) << text;
 }
 
 }  // namespace

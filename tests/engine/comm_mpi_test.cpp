@@ -2,29 +2,11 @@
 // Exits with 1 on every rank if any rank saw a failure.
 #include <gtest/gtest.h>
 
-#include <cstdio>
-
 #include "engine/comm/mpi_ranks.h"
-#include "engine/comm/mpi_transport.h"
 #include "tests/engine/comm_suite.h"
 
 namespace zero::comm_mpi_test {
 namespace {
-
-// Rank 0 prints as usual; the others only their failures.
-class FailurePrinter : public ::testing::EmptyTestEventListener {
- public:
-  explicit FailurePrinter(int rank) : rank_(rank) {}
-  void OnTestPartResult(const ::testing::TestPartResult& result) override {
-    if (!result.failed()) return;
-    std::fprintf(stderr, "[rank %d] %s:%d: %s\n", rank_,
-                 result.file_name() ? result.file_name() : "?", result.line_number(),
-                 result.message());
-  }
-
- private:
-  int rank_;
-};
 
 Backend mpi_backend(const std::string& name, const MpiSession& session,
                     const MpiRanksOptions& options) {
@@ -45,18 +27,6 @@ TEST_F(MpiSessionTest, WorldHoldsAllRanks) {
   auto world = make_world_ranks(&session);
   EXPECT_EQ(world->rank(), session.rank());
   EXPECT_EQ(world->size(), session.size());
-}
-
-int run_tests(MpiSession& session) {
-  auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
-  if (session.rank() != 0) {
-    delete listeners.Release(listeners.default_result_printer());
-    listeners.Append(new FailurePrinter(session.rank()));
-  }
-  int has_failed = RUN_ALL_TESTS();
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &has_failed, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD),
-            "MPI_Allreduce");
-  return has_failed;
 }
 
 // Parameters are made after MPI_Init, so that they know the number of ranks.
@@ -83,5 +53,5 @@ int main(int argc, char** argv) {
   zero::MpiSession session;
   zero::comm_mpi_test::session_of_tests = &session;
   ::testing::InitGoogleTest(&argc, argv);
-  return zero::comm_mpi_test::run_tests(session);
+  return zero::run_tests_of_rank(*zero::make_world_ranks(&session));
 }

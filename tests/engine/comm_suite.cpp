@@ -1,11 +1,12 @@
 // What every backend must do. The programs that run it: comm_threads_test.cpp,
-// comm_mpi_test.cpp.
+// comm_mpi_test.cpp, comm_started_test.cpp.
 #include "tests/engine/comm_suite.h"
 
 #include <gmock/gmock.h>
 
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -53,6 +54,33 @@ void run_rank(const Backend::Rank& body, Ranks& ranks) {
   } catch (const std::exception& error) {
     ADD_FAILURE() << "rank " << ranks.rank() << " threw: " << error.what();
   }
+}
+
+namespace {
+
+class FailurePrinter : public ::testing::EmptyTestEventListener {
+ public:
+  explicit FailurePrinter(int rank) : rank_(rank) {}
+  void OnTestPartResult(const ::testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    std::fprintf(stderr, "[rank %d] %s:%d: %s\n", rank_,
+                 result.file_name() ? result.file_name() : "?", result.line_number(),
+                 result.message());
+  }
+
+ private:
+  int rank_;
+};
+
+}  // namespace
+
+int run_tests_of_rank(Ranks& world) {
+  auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
+  if (world.rank() != 0) {
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new FailurePrinter(world.rank()));
+  }
+  return static_cast<int>(world.largest(RUN_ALL_TESTS(), "failures"));
 }
 
 namespace {

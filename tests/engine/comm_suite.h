@@ -57,6 +57,10 @@ Error error_of(const std::function<void()>& call);
 // Run a rank's body; what it throws becomes a test failure.
 void run_rank(const Backend::Rank& body, Ranks& ranks);
 
+// Run the tests of this process, a rank of `world`: rank 0 prints as usual, the others
+// only their failures. 1 on every rank if any rank saw a failure.
+int run_tests_of_rank(Ranks& world);
+
 class RanksTest : public ::testing::TestWithParam<Backend> {
  protected:
   int size() const { return GetParam().size; }

@@ -20,12 +20,7 @@ class Hang : public Scenario {
     return start(0, train("a", flags));
   }
 
-  pid_t rank_1() const {
-    for (const pid_t pid : pids_with(path("a"))) {
-      if (variable_of(pid, "OMPI_COMM_WORLD_RANK") == "1") return pid;
-    }
-    return 0;
-  }
+  pid_t rank_1() const { return pid_of_rank(1, path("a")); }
 
   // `words`, with a variable in rank 1 alone.
   static Words in_rank_1(const std::string& variable, const Words& words) {

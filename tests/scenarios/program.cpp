@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
+#include <sstream>
 #include <thread>
 
 namespace zero::scenarios {
@@ -120,6 +122,43 @@ std::string variable_of(pid_t pid, const std::string& name) {
   if (found == all.npos) return "";
   const size_t begin = found + wanted.size();
   return all.substr(begin, all.find('\0', begin) - begin);
+}
+
+pid_t pid_of_rank(int rank, const std::string& text) {
+  const std::string name = std::to_string(rank);
+  for (const pid_t pid : pids_with(text)) {
+    if (variable_of(pid, "OMPI_COMM_WORLD_RANK") == name ||
+        variable_of(pid, "ZERO_STARTER").starts_with(name + " "))
+      return pid;
+  }
+  return 0;
+}
+
+// Lines of /proc/PID/net/tcp and tcp6: local address, state 0A (listening) and inode are
+// fields 2, 4 and 10.
+std::vector<std::string> open_ports_of(const std::string& text) {
+  std::vector<std::string> ports;
+  for (const pid_t pid : pids_with(text)) {
+    const std::string folder = "/proc/" + std::to_string(pid);
+    std::set<std::string> own;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(folder + "/fd", error))
+      own.insert(std::filesystem::read_symlink(entry.path(), error));
+    for (const char* table : {"/net/tcp", "/net/tcp6"}) {
+      std::istringstream lines(read_file(folder + table));
+      for (std::string line; std::getline(lines, line);) {
+        std::istringstream words(line);
+        std::vector<std::string> fields(std::istream_iterator<std::string>(words), {});
+        if (fields.size() < 10 || fields[3] != "0A") continue;
+        const bool is_loopback =
+            fields[1].starts_with("0100007F") ||
+            fields[1].starts_with("00000000000000000000000001000000");
+        if (!is_loopback && own.contains("socket:[" + fields[9] + "]"))
+          ports.push_back(fields[1]);
+      }
+    }
+  }
+  return ports;
 }
 
 void pause_a_little() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }

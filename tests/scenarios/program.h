@@ -48,8 +48,15 @@ class Program {
 // Live processes whose command line has this text.
 std::vector<pid_t> pids_with(const std::string& text);
 
-// "OMPI_COMM_WORLD_RANK" of another process; empty: it has none.
+// A variable of another process; empty: it has none.
 std::string variable_of(pid_t pid, const std::string& name);
+
+// The rank whose command line has this text, started by --ranks or by mpirun; 0: none.
+pid_t pid_of_rank(int rank, const std::string& text);
+
+// Where processes listen for others than this host, "0.0.0.0:4711", of those with this
+// text in their command line.
+std::vector<std::string> open_ports_of(const std::string& text);
 
 // Until `condition` holds; false when that takes too long.
 template <class Condition>

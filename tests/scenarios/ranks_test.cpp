@@ -1,12 +1,15 @@
-// `train --ranks N`: an mpirun of its own, which a person never meets.
+// `train --ranks N`: ranks of this host are processes of the program, without MPI; those
+// of several hosts have an mpirun of its own, which a person never meets.
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 
 #include "tests/scenarios/scenario.h"
 
 namespace zero::scenarios::ranks_test {
 namespace {
 
+namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
@@ -85,29 +88,55 @@ TEST_F(OwnRanks, CtrlCTwiceLeaves) {
   EXPECT_TRUE(wait_until([&] { return pids_with(path("a")).empty(); }));
 }
 
-// It was left for a step that takes longer than ranks are given to hear of a signal.
-TEST_F(OwnRanks, TheFileStopGoesWithRanksThatDie) {
-  auto program = start_endless({"--delay=adam=60000"});
-  ASSERT_TRUE(wait_until(
-      [&] { return program->out_so_far().find("fresh start") != std::string::npos; }));
-  program->send(SIGINT);
-  ASSERT_TRUE(wait_until([&] { return has("a/STOP"); }));
-  for (const pid_t pid : pids_with(path("a"))) {
-    if (variable_of(pid, "OMPI_COMM_WORLD_RANK") == "1") kill(pid, SIGKILL);
+// Whatever is under way, and whoever has started the ranks.
+TEST_F(OwnRanks, CtrlCTwiceLeavesNoProcessAndNoFile) {
+  const std::string hosts = write("hosts", "localhost slots=2\n");
+  for (const Words& more : {Words{}, Words{"--hosts", hosts}}) {
+    Words flags = {"--delay=adam=60000"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    auto program = start_endless(flags);
+    ASSERT_TRUE(wait_until(
+        [&] { return program->out_so_far().find("fresh start") != std::string::npos; }));
+    program->send(SIGTERM);
+    ASSERT_TRUE(more.empty() || wait_until([&] { return has("a/STOP"); }));
+    for (int i = 0; i < 40; ++i) pause_a_little();
+    program->send(SIGTERM);
+    EXPECT_EQ(program->wait().rc, 130);
+    EXPECT_THAT(pids_with(path("a")), ::testing::IsEmpty());
+    EXPECT_FALSE(has("a/STOP"));
   }
-  EXPECT_EQ(program->wait().rc, 130);
-  EXPECT_FALSE(has("a/STOP"));
+}
+
+TEST_F(OwnRanks, OfOneHostOpenNoPortAndLoadNoMpi) {
+  auto program = start_endless();
+  ASSERT_TRUE(wait_for_step("a", 3)) << program->out_so_far();
+  EXPECT_THAT(open_ports_of(path("a")), ::testing::IsEmpty());
+  for (int rank = 0; rank < 2; ++rank) {
+    const pid_t pid = pid_of_rank(rank, path("a"));
+    ASSERT_GT(pid, 0);
+    const std::string maps = read_file("/proc/" + std::to_string(pid) + "/maps");
+    EXPECT_FALSE(maps.empty());
+    EXPECT_EQ(maps.find("libmpi"), maps.npos);
+  }
+  program->send(SIGINT);
+  EXPECT_EQ(program->wait().rc, 75);
 }
 
 // As schedulers do; a step takes longer than an mpirun of one's own would wait.
 TEST_F(OwnRanks, TermToEveryProcessSavesAndStops) {
-  auto program = start_endless({"--delay=adam=1500"});
-  ASSERT_TRUE(wait_for_step("a", 1)) << program->out_so_far();
-  for (const pid_t pid : pids_with(path("a"))) kill(pid, SIGTERM);
-  const Outcome outcome = program->wait();
-  EXPECT_EQ(outcome.rc, 75) << outcome.out << outcome.err;
-  EXPECT_THAT(outcome.err, Not(HasSubstr("lost"))) << "this mpirun waits";
-  EXPECT_EQ(num_checkpoints(), 1u);
+  const std::string hosts = write("hosts", "localhost slots=2\n");
+  for (const Words& more : {Words{}, Words{"--hosts", hosts}}) {
+    Words flags = {"--delay=adam=1500"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    auto program = start_endless(flags);
+    ASSERT_TRUE(wait_for_step("a", 1)) << program->out_so_far();
+    for (const pid_t pid : pids_with(path("a"))) kill(pid, SIGTERM);
+    const Outcome outcome = program->wait();
+    EXPECT_EQ(outcome.rc, 75) << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.err, Not(HasSubstr("lost"))) << "this mpirun waits";
+    EXPECT_EQ(num_checkpoints(), 1u);
+    fs::remove_all(path("a"));
+  }
 }
 
 // At any moment from the first on.
@@ -143,12 +172,12 @@ TEST_F(OwnRanks, AKilledStarterEndsItsRanks) {
 TEST_F(OwnRanks, AKilledRankEndsTheRun) {
   auto program = start_endless({"--save-every=2"});
   ASSERT_TRUE(wait_until([&] { return !metrics("a", "save").empty(); }));
-  for (const pid_t pid : pids_with(path("a"))) {
-    if (variable_of(pid, "OMPI_COMM_WORLD_RANK") == "1") kill(pid, SIGKILL);
-  }
+  kill(pid_of_rank(1, path("a")), SIGKILL);
   const Outcome outcome = program->wait();
   EXPECT_EQ(outcome.rc, 137);
-  EXPECT_THAT(outcome.err, HasSubstr("a rank was ended by signal 9"));
+  EXPECT_THAT(outcome.err, HasSubstr("rank 1 (pid "));
+  EXPECT_THAT(outcome.err, HasSubstr("was ended by signal 9 (Killed)"));
+  EXPECT_THAT(outcome.err, HasSubstr("goes on from the last checkpoint"));
   const std::string more = "--steps=" + std::to_string(last_of(steps("a")) + 2);
   const Outcome again = run(0, train("a", {more, "--ranks=2"}));
   EXPECT_EQ(again.rc, 0) << again.err;

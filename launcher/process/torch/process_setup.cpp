@@ -66,7 +66,7 @@ void set_threads(int num_threads) { at::set_num_threads(num_threads); }
 
 ProcessSetup set_up_process(const Settings& settings, const World& world) {
   ProcessSetup setup;
-  setup.cores = take_cores(world.local_rank(), world.local_size(), settings.bind);
+  setup.cores = take_cores(world, settings.bind);
   const int by_variable = threads_of_variable(process_environment());
   setup.threads = choose_threads(static_cast<int>(settings.threads),
                                  settings.deterministic, by_variable, setup.cores.share);

@@ -1,6 +1,6 @@
-#include "launcher/process/start_ranks.h"
-
 #include <gmock/gmock.h>
+
+#include "launcher/process/mpirun.h"
 
 namespace zero::launcher::start_ranks_test {
 namespace {
@@ -28,6 +28,14 @@ TEST(StartRanks, WhatTheUserHasSetStays) {
   EXPECT_THAT(mpirun_variables({}, true), Contains("OMPI_ALLOW_RUN_AS_ROOT=1"));
   EXPECT_THAT(mpirun_variables({"OMPI_ALLOW_RUN_AS_ROOT=1"}, true),
               Not(Contains("OMPI_ALLOW_RUN_AS_ROOT=1")));
+}
+
+TEST(StartRanks, MpirunIsForSeveralHosts) {
+  const RanksToStart here{2, "", {}, ""}, elsewhere{2, "hosts.txt", {}, ""};
+  EXPECT_FALSE(has_several_hosts(here, {"HOME=/", "SLURM_JOB_NUM_NODES=1"}));
+  EXPECT_TRUE(has_several_hosts(elsewhere, {}));
+  EXPECT_TRUE(has_several_hosts(here, {"SLURM_JOB_NUM_NODES=2"}));
+  EXPECT_TRUE(has_several_hosts(here, {"PBS_NODEFILE=/var/nodes"}));
 }
 
 }  // namespace

@@ -135,6 +135,12 @@ TEST(Binding, ARankPinnedToOneCoreGetsItsShare) {
               Optional(::testing::SizeIs(8)));
 }
 
+TEST(Binding, ARankThatWasStartedHereGetsItsShare) {
+  EXPECT_THAT(own_affinity({0, 1, 2, 3}, 1, 2), Optional(ElementsAre(2, 3)));
+  EXPECT_THAT(own_affinity({5}, 0, 1), Optional(ElementsAre(5)));
+  EXPECT_FALSE(own_affinity({0, 1}, 2, 3)) << "more ranks than CPUs";
+}
+
 TEST(Binding, OthersStayAsTheyAre) {
   EXPECT_FALSE(wider_affinity({0}, {0, 1}, 0, 2));                    // has its share
   EXPECT_FALSE(wider_affinity({0, 1, 2}, {0, 1, 2, 3, 4, 5}, 0, 1));  // somebody chose

@@ -1,0 +1,148 @@
+#include "launcher/process/local_ranks.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "checkpoint/find.h"
+#include "engine/comm/started_ranks.h"
+#include "launcher/process/process.h"
+#include "launcher/process/stop.h"
+#include "launcher/run/console.h"
+#include "zero/errors.h"
+
+namespace zero::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+using Instant = std::chrono::steady_clock::time_point;
+
+constexpr auto kBlink = 10ms;
+// Ranks end together: who is done waits for the others before it leaves.
+constexpr auto kToEnd = 60s;
+constexpr auto kToTell = 1s;  // for the first rank to say that nothing was lost
+
+// A signal that comes before the program has its handlers waits until then. A terminal
+// that stops processes in the background when they write does not stop ranks.
+void hold_stop_signal() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  ::signal(SIGTTOU, SIG_IGN);
+}
+
+std::vector<std::string> variables_of_ranks(std::vector<std::string> environment) {
+  std::erase_if(environment, [](const std::string& entry) {
+    return entry.starts_with(std::string(kStarterVariable) + "=");
+  });
+  // The ranks of one host need no network; NCCL opens a port even so.
+  if (!variable(environment, "NCCL_SOCKET_IFNAME"))
+    environment.emplace_back("NCCL_SOCKET_IFNAME=lo");
+  return environment;
+}
+
+class LocalJob {
+ public:
+  LocalJob(const RanksToStart& asked, const std::vector<std::string>& environment)
+      : asked_(asked), memory_(asked.count) {
+    std::vector<std::string> words = asked.words;
+    words.insert(words.begin(), path_of_this_program());
+    std::vector<std::string> variables = variables_of_ranks(environment);
+    variables.emplace_back();
+    for (int rank = 0; rank < asked.count; ++rank) {
+      variables.back() = memory_.variable_for(rank);
+      ranks_.push_back(
+          std::make_unique<Child>(words, variables, SIGUSR1, hold_stop_signal));
+    }
+  }
+
+  int wait() {
+    while (!is_stop_urgent() && !has_failed() && !have_ended()) {
+      if (stop_signal() != 0 && !was_told_) pass_on();
+      std::this_thread::sleep_for(kBlink);
+    }
+    if (failed_ && code_of(*failed_) == static_cast<int>(ExitCode::kInterrupted))
+      wait_for_words();
+    for (const auto& rank : ranks_) rank->kill_now();
+    if (is_stop_urgent()) return static_cast<int>(ExitCode::kInterrupted);
+    return failed_ ? judge(*failed_) : code_of(0);
+  }
+
+ private:
+  int code_of(size_t rank) const { return ranks_[rank]->code(); }
+
+  void pass_on() {
+    was_told_ = true;
+    warn("saving and stopping; once more leaves at once");
+    for (const auto& rank : ranks_) rank->signal(SIGUSR1);
+  }
+
+  static bool is_good(int code) {
+    return code == static_cast<int>(ExitCode::kDone) ||
+           code == static_cast<int>(ExitCode::kRequeue);
+  }
+
+  // Notes the lowest rank that has ended as it should not.
+  bool has_failed() {
+    for (size_t rank = 0; rank < ranks_.size() && !failed_; ++rank) {
+      if (ranks_[rank]->has_ended() && !is_good(code_of(rank))) failed_ = rank;
+    }
+    return failed_.has_value();
+  }
+
+  // All of them, or those that are left take too long.
+  bool have_ended() {
+    size_t num_ended = 0;
+    for (const auto& rank : ranks_) num_ended += rank->has_ended();
+    if (num_ended == 0) return false;
+    if (first_end_ == Instant()) first_end_ = std::chrono::steady_clock::now();
+    return num_ended == ranks_.size() ||
+           std::chrono::steady_clock::now() - first_end_ > kToEnd;
+  }
+
+  void wait_for_words() {
+    for (const auto begin = std::chrono::steady_clock::now();
+         !ranks_[0]->has_ended() && std::chrono::steady_clock::now() - begin < kToTell;)
+      std::this_thread::sleep_for(kBlink);
+  }
+
+  int judge(size_t rank) const {
+    const int code = code_of(rank);
+    if (code == kCannotStart)
+      throw Error(ExitCode::kEnvironment, "a rank cannot be started",
+                  path_of_this_program(), "the program's file must stay where it is");
+    if (code > kSignalled && code != static_cast<int>(ExitCode::kInterrupted))
+      tell_signal(rank, code - kSignalled);
+    return code;
+  }
+
+  void tell_signal(size_t rank, int signal) const {
+    std::string text = fmt::format("rank {} (pid {}) was ended by signal {} ({})", rank,
+                                   ranks_[rank]->pid(), signal, strsignal(signal));
+    if (signal == SIGKILL) text += ", as the kernel does when memory is short";
+    const auto folder = std::filesystem::path(asked_.stop_file).parent_path().string();
+    if (!folder.empty() && checkpoint::newest_complete(folder))
+      text += "; the same command goes on from the last checkpoint";
+    warn(text);
+  }
+
+  const RanksToStart& asked_;
+  const StarterMemory memory_;
+  std::vector<std::unique_ptr<Child>> ranks_;
+  bool was_told_ = false;
+  std::optional<size_t> failed_;
+  Instant first_end_;
+};
+
+}  // namespace
+
+int start_here(const RanksToStart& ranks, const std::vector<std::string>& environment) {
+  return LocalJob(ranks, environment).wait();
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,162 @@
+#include "launcher/process/mpirun.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "base/files.h"
+#include "launcher/process/process.h"
+#include "launcher/process/stop.h"
+#include "launcher/run/console.h"
+#include "zero/errors.h"
+
+namespace zero::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kGlance = 20ms;
+// mpirun passes a signal on to the ranks that it has started: one that came too early is
+// lost, and the file STOP says it again.
+constexpr auto kPatience = 3s;
+
+// Schedulers send SIGTERM to all processes of a job at once, and mpirun would give its
+// ranks one second. They hear it themselves, and those of other hosts from the starter.
+void shield_from_stop_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+}
+
+// The ranks, and what they are told.
+class MpirunJob {
+ public:
+  MpirunJob(Child& mpirun, const RanksToStart& ranks) : mpirun_(mpirun), ranks_(ranks) {}
+
+  int wait() {
+    while (!mpirun_.has_ended() && !is_stop_urgent()) {
+      if (stop_signal() != 0) pass_on();
+      std::this_thread::sleep_for(kGlance);
+    }
+    const bool has_ended = mpirun_.has_ended();
+    if (!has_ended) mpirun_.kill_now();
+    kill_descendants();
+    if (has_left_file_) unlink(ranks_.stop_file.c_str());
+    return has_ended ? judge(mpirun_.code()) : static_cast<int>(ExitCode::kInterrupted);
+  }
+
+ private:
+  void pass_on() {
+    if (!was_told_) {
+      was_told_ = true;
+      told_at_ = std::chrono::steady_clock::now();
+      warn("saving and stopping; once more leaves at once");
+      mpirun_.signal(SIGUSR1);
+    } else if (!has_left_file_ &&
+               std::chrono::steady_clock::now() - told_at_ > kPatience) {
+      // A new one, which no link of that name leads elsewhere.
+      const Descriptor file(::open(ranks_.stop_file.c_str(),
+                                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                                   0666));
+      has_left_file_ = file >= 0;
+      told_at_ = std::chrono::steady_clock::now();
+    }
+  }
+
+  // A rank that was not ready yet dies of the signal.
+  int judge(int code) const {
+    if (code == 127) {
+      throw Error(ExitCode::kEnvironment, "mpirun cannot be started", "--ranks",
+                  "install OpenMPI (openmpi-bin), or leave --ranks out");
+    }
+    if (code >= 128 + NSIG) {  // an error of mpirun's own, below zero
+      throw Error(
+          ExitCode::kEnvironment,
+          fmt::format("mpirun could not go on (code {}): a host may be gone", code),
+          "--ranks", "the same command again; train goes on from its last checkpoint");
+    }
+    const bool is_mpiruns = code == 1, has_died = code > 128;
+    if (was_told_ && (is_mpiruns || has_died)) {
+      warn("stopped before a step was done: nothing was lost");
+      return static_cast<int>(ExitCode::kInterrupted);
+    }
+    if (is_mpiruns) {  // no code of ours
+      const std::string hosts = ranks_.hosts.empty() ? "" : " --hostfile " + ranks_.hosts;
+      throw Error(ExitCode::kEnvironment,
+                  fmt::format("mpirun could not run {} ranks", ranks_.count), "--ranks",
+                  fmt::format("mpirun -n {}{} true tells why", ranks_.count, hosts));
+    }
+    if (has_died && code != static_cast<int>(ExitCode::kInterrupted)) {
+      warn(
+          fmt::format("a rank was ended by signal {} ({}); the same command goes on from "
+                      "the last checkpoint",
+                      code - 128, strsignal(code - 128)));
+    }
+    return code;
+  }
+
+  Child& mpirun_;
+  const RanksToStart& ranks_;
+  bool was_told_ = false, has_left_file_ = false;
+  std::chrono::steady_clock::time_point told_at_;
+};
+
+}  // namespace
+
+std::vector<std::string> mpirun_words(const RanksToStart& ranks,
+                                      const std::string& program,
+                                      const std::vector<std::string>& environment) {
+  std::vector<std::string> words = {"mpirun", "--quiet", "-n",
+                                    std::to_string(ranks.count)};
+  if (ranks.hosts.empty()) {
+    words.push_back("--oversubscribe");
+  } else {
+    words.insert(words.end(), {"--hostfile", ranks.hosts});
+    for (const std::string& entry : environment) {
+      if (entry.starts_with("ZERO_"))
+        words.insert(words.end(), {"-x", entry.substr(0, entry.find('='))});
+    }
+  }
+  words.push_back(program);
+  words.insert(words.end(), ranks.words.begin(), ranks.words.end());
+  return words;
+}
+
+std::vector<std::string> mpirun_variables(const std::vector<std::string>& environment,
+                                          bool is_root) {
+  std::vector<std::string> variables = {
+      "OMPI_MCA_btl_vader_single_copy_mechanism=none",  // forbidden in containers
+      // A host without power or cable says nothing: ask after half a minute, not hours.
+      "OMPI_MCA_oob_tcp_keepalive_time=10",
+      "OMPI_MCA_oob_tcp_keepalive_intvl=5",
+      "OMPI_MCA_oob_tcp_keepalive_probes=3",
+  };
+  if (is_root) {
+    variables.insert(variables.end(),
+                     {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
+  }
+  std::erase_if(variables, [&](const std::string& entry) {
+    return variable(environment, entry.substr(0, entry.find('='))).has_value();
+  });
+  return variables;
+}
+
+int start_by_mpirun(const RanksToStart& ranks,
+                    const std::vector<std::string>& environment) {
+  std::vector<std::string> variables = environment;
+  const auto words = mpirun_words(ranks, path_of_this_program(), variables);
+  const auto more = mpirun_variables(variables, geteuid() == 0);
+  variables.insert(variables.end(), more.begin(), more.end());
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // whoever loses mpirun becomes a child of ours
+  // It passes SIGUSR1 on: the ranks save and stop.
+  Child mpirun(words, variables, SIGUSR1, shield_from_stop_signals);
+  return MpirunJob(mpirun, ranks).wait();
+}
+
+}  // namespace zero::launcher
