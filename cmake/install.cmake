@@ -10,7 +10,7 @@ include(CMakePackageConfigHelpers)
 add_library(zero::engine ALIAS zero_engine)
 add_library(zero::launcher ALIAS zero_launcher)
 
-set(zero_libraries zero_base zero_offload zero_checkpoint zero_engine_core zero_torch zero_engine zero_data
+set(zero_libraries zero_base zero_offload zero_checkpoint zero_engine_core zero_mpi zero_torch zero_engine zero_data
                    zero_launcher_core zero_launcher)
 foreach(library ${zero_libraries})
   string(REPLACE "zero_" "" short_name ${library})
@@ -18,10 +18,10 @@ foreach(library ${zero_libraries})
   target_compile_features(${library} INTERFACE cxx_std_20)
 endforeach()
 # Users link MPI's C library alone, whose header would pull in C++ bindings.
-target_compile_definitions(zero_engine_core INTERFACE $<INSTALL_INTERFACE:OMPI_SKIP_MPICXX>)
+target_compile_definitions(zero_mpi INTERFACE $<INSTALL_INTERFACE:OMPI_SKIP_MPICXX>)
 
 set(zero_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/zero)
-install(TARGETS zero_launch zero_program)
+install(TARGETS zero_launch zero_program zero_mpi_part)
 if(ZERO_HAS_CUDA)
   install(TARGETS zero_cuda)
 endif()

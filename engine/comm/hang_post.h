@@ -33,7 +33,4 @@ class HangPost {
 // Through memory that these ranks share, those of started_ranks.h; collective.
 std::unique_ptr<HangPost> make_shared_hang_post(Ranks& ranks);
 
-// By messages of MPI, of all its ranks; collective. MPI must outlive it.
-std::unique_ptr<HangPost> make_mpi_hang_post();
-
 }  // namespace zero

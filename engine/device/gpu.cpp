@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "base/part.h"
 #include "zero/errors.h"
 
 namespace zero {
@@ -41,29 +42,9 @@ bool driver_has_gpu() {
   return !init || init(0) != kNoDevice;
 }
 
-// Where the program, or whatever this code is part of, lies; "" where nobody knows.
-std::string own_folder() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&num_gpus), &info) == 0 || !info.dli_fname)
-    return "";
-  return std::filesystem::path(info.dli_fname).parent_path();
-}
-
-// Beside the program's library, in lib/ beside its bin/, or where the system looks.
-void* open_library(std::string& reasons) {
-  const std::filesystem::path here = own_folder();
-  for (const std::filesystem::path& path :
-       {here / kLibrary, here / "../lib" / kLibrary, std::filesystem::path(kLibrary)}) {
-    if (path.has_parent_path() && !std::filesystem::exists(path)) continue;
-    if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-    reasons += (reasons.empty() ? "" : "; ") + std::string(dlerror());
-  }
-  return nullptr;
-}
-
 void* load_library() {
   std::string reasons;
-  void* const library = open_library(reasons);
+  void* const library = open_part(kLibrary, reasons);
   if (library) return library;
   refuse("the part of this program for GPUs cannot be loaded (" + reasons + ")", kLibrary,
          "build it with scripts/build.sh -DZERO_CUDA=ON");

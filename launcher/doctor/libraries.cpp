@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "checkpoint/h5_files.h"
-#include "engine/comm/mpi_ranks.h"
+#include "engine/comm/mpi.h"
 #include "launcher/doctor/finding.h"
 #include "offload/thread_pool.h"
 

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "base/processes.h"
-#include "engine/comm/mpi_ranks.h"
+#include "engine/comm/mpi.h"
 #include "launcher/doctor/finding.h"
 #include "launcher/process/mpirun.h"
 #include "launcher/process/process.h"

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "engine/comm/hang_watch.h"
-#include "engine/comm/mpi_ranks.h"
+#include "engine/comm/mpi.h"
 #include "engine/comm/started_ranks.h"
 #include "launcher/process/process.h"
 #include "launcher/run/console.h"

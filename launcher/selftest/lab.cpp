@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "launcher/data/token_file.h"
+#include "launcher/process/mpirun.h"
 #include "launcher/process/process.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/setting_table.h"
@@ -125,6 +126,8 @@ Lab::Lab(const Settings& settings, std::vector<std::string> environment)
     : folder_(make_folder()), environment_(std::move(environment)) {
   std::erase_if(environment_,
                 [](const std::string& entry) { return entry.starts_with("ZERO_"); });
+  const auto more = mpirun_variables(environment_, geteuid() == 0);
+  environment_.insert(environment_.end(), more.begin(), more.end());
   write(path("data.txt"), text_of_trial(1, 20'000));
   write(path("eval.txt"), text_of_trial(2, 5'000));
   Settings with_data = settings;
@@ -151,13 +154,20 @@ std::string Lab::eval(const std::string& run) const {
 }
 
 std::string Lab::start(int num_ranks, std::vector<std::string> words) const {
-  words.insert(words.begin(), path_of_this_program());
-  words.push_back(fmt::format("--ranks={}", num_ranks));
+  const std::string program = path_of_this_program();
+  if (num_ranks == 1) {
+    words.insert(words.begin(), program);
+    words.push_back("--ranks=1");
+  } else {
+    words = mpirun_words({num_ranks, "", words, ""}, program, environment_);
+  }
   const ChildOutcome outcome = run_child(words, environment_, kRunLimit);
   if (outcome.is_late)
     throw Error(
         ExitCode::kEnvironment,
         fmt::format("{} rank(s) were not done in {:.0f} s", num_ranks, kRunLimit));
+  if (outcome.code == 127)
+    throw Error(ExitCode::kEnvironment, "mpirun cannot be started");
   if (outcome.code != 0)
     throw Error(ExitCode::kTraining,
                 fmt::format("{} rank(s) ended with code {}: {}", num_ranks, outcome.code,

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "engine/comm/mpi_ranks.h"
+#include "engine/comm/mpi.h"
 #include "engine/comm/started_ranks.h"
 #include "zero/errors.h"
 

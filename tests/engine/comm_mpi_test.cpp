@@ -2,7 +2,7 @@
 // Exits with 1 on every rank if any rank saw a failure.
 #include <gtest/gtest.h>
 
-#include "engine/comm/mpi_ranks.h"
+#include "engine/comm/mpi.h"
 #include "tests/engine/comm_suite.h"
 
 namespace zero::comm_mpi_test {

@@ -207,6 +207,12 @@ TEST_F(OwnRanks, HostsThatCannotBeUsedAreTold) {
   EXPECT_EQ(none.rc, 2);
   EXPECT_THAT(none.err, HasSubstr("no such file"));
   EXPECT_EQ(run(0, train("a", {"--steps=2", "--hosts", hosts})).rc, 2);
+  const std::string far = write("far", "localhost slots=1\nnohost.invalid slots=1\n");
+  const Outcome nowhere = run(0, train("a", {"--steps=2", "--ranks=2", "--hosts", far}));
+  EXPECT_EQ(nowhere.rc, 3);
+  EXPECT_THAT(nowhere.err, HasSubstr("nohost.invalid: its name leads nowhere"));
+  EXPECT_EQ(run(0, verb("doctor", {"--hosts", far})).rc, 3);
+  EXPECT_THAT(run(0, verb("doctor", {"--hosts", hosts})).out, HasSubstr("is this host"));
   EXPECT_FALSE(has("a"));
 }
 

@@ -1,4 +1,4 @@
-#include "engine/comm/mpi_transport.h"
+#include "engine/comm/mpi/mpi_transport.h"
 
 #include <sched.h>
 

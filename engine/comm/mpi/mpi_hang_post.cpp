@@ -1,7 +1,7 @@
 #include <list>
 
 #include "engine/comm/hang_post.h"
-#include "engine/comm/mpi_transport.h"
+#include "engine/comm/mpi/mpi_transport.h"
 
 namespace zero {
 namespace {
@@ -57,6 +57,6 @@ class MpiHangPost final : public HangPost {
 
 }  // namespace
 
-std::unique_ptr<HangPost> make_mpi_hang_post() { return std::make_unique<MpiHangPost>(); }
+std::unique_ptr<HangPost> make_mpi_post() { return std::make_unique<MpiHangPost>(); }
 
 }  // namespace zero

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "engine/comm/hang_post.h"
 #include "engine/comm/transport.h"
 
 namespace zero {
@@ -29,5 +30,8 @@ Place local_place_in(MPI_Comm comm);
 // max_message_bytes, so that counts fit an int and the scratch memory of a reduction
 // stays bounded.
 std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, int64_t max_message_bytes);
+
+// Of all ranks of MPI; collective.
+std::unique_ptr<HangPost> make_mpi_post();
 
 }  // namespace zero

@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "base/no_copy.h"
+#include "engine/comm/hang_post.h"
 #include "engine/comm/transport.h"
 #include "zero/errors.h"
 
+// MPI, of which nothing is loaded before ranks of it are asked for.
 namespace zero {
 
 // MPI for the lifetime of a program, and this process's place in it.
@@ -16,7 +18,7 @@ namespace zero {
 // Initialises MPI with threads unless the caller has done so, and finalises only what it
 // initialised. While an exception passes through it does not finalise, as that would wait
 // for the other ranks: mpirun then ends them. Throws Error(kEnvironment) if MPI cannot be
-// used from several threads.
+// loaded, or used from several threads.
 class MpiSession : NoCopy {
  public:
   MpiSession();
@@ -31,7 +33,7 @@ class MpiSession : NoCopy {
   [[noreturn]] void abort(ExitCode code);
 
  private:
-  bool is_owner_ = false;
+  bool is_owner_;
   int num_exceptions_;
   Place place_, local_;
 };
@@ -57,6 +59,9 @@ std::unique_ptr<Ranks> make_mpi_ranks(const MpiRanksOptions& options = {});
 // All ranks of the program. Without a session, or alone in it: one rank that needs no
 // MPI. Collective.
 std::unique_ptr<Ranks> make_world_ranks(const MpiSession* session);
+
+// Messages of the watches of all ranks; collective. MPI must outlive it.
+std::unique_ptr<HangPost> make_mpi_hang_post();
 
 // Versions of OpenMPI: the headers that this was built with, "4.1.4", and what the
 // library that is loaded says of itself, in a line. MPI need not be initialised.
