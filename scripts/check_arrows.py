@@ -67,7 +67,7 @@ MESSAGE = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 OF_USERS = {"CUDA_VISIBLE_DEVICES", "kCuda"}
 
 # The system's, beside all of sys/ and linux/ and what has neither a folder nor a ".h".
-SYSTEM = {"cpuid.h", "dirent.h", "dlfcn.h", "emmintrin.h", "fcntl.h", "immintrin.h", "limits.h", "malloc.h", "pthread.h", "sched.h",
+SYSTEM = {"cpuid.h", "dirent.h", "dlfcn.h", "emmintrin.h", "fcntl.h", "immintrin.h", "limits.h", "malloc.h", "netdb.h", "pthread.h", "sched.h",
           "signal.h", "stdio.h", "time.h", "unistd.h"}
 
 HOUSE = ("base/", "offload/", "checkpoint/", "engine/", "launcher/", "examples/")

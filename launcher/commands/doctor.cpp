@@ -4,6 +4,7 @@
 
 #include "launcher/commands/verbs.h"
 #include "launcher/doctor/finding.h"
+#include "launcher/doctor/hosts.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/run/failure.h"
@@ -12,20 +13,29 @@
 namespace zero::launcher {
 namespace {
 
-// The folder that --out names, which is the one setting that the verb takes.
-std::string out_of(const CommandLine& line) {
+// The two settings that the verb takes.
+struct LookWish {
+  std::string out = ".";  // the folder whose disk is looked at
+  std::string hosts;      // a hostfile, whose hosts alone are looked at; empty: this one
+};
+
+LookWish read_asked(const CommandLine& line) {
   Problems problems = line.problems;
-  std::string out = ".";
+  LookWish asked;
   for (const auto& [key, value] : line.flags) {
-    if (key == "out" && value.words.size() == 1 && !value.words[0].empty())
-      out = value.words[0];
+    const bool is_one = value.words.size() == 1 && !value.words[0].empty();
+    if (key == "out" && is_one)
+      asked.out = value.words[0];
+    else if (key == "hosts" && is_one)
+      asked.hosts = value.words[0];
     else
-      problems.push_back({"doctor takes --out DIR and no other setting", value.origin});
+      problems.push_back(
+          {"doctor takes --out DIR, --hosts FILE and no other setting", value.origin});
   }
   if (!line.config_file.empty())
     problems.push_back({"doctor reads no file of settings", "--config"});
   if (!problems.empty()) throw to_error(problems, "doctor");
-  return out;
+  return asked;
 }
 
 Findings look_at_memory() {
@@ -51,16 +61,22 @@ Diagnosis diagnose(const std::string& out, const MpiFacts& mpi) {
 // What this machine offers and measures, each finding with its cure. kDone when nothing
 // is bad, else kEnvironment. Under an mpirun or srun of the user's its ranks are tried.
 int doctor(const VerbCall& call) {
-  const std::string out = out_of(call.line);
+  const LookWish asked = read_asked(call.line);
   MpiFacts mpi;
   Diagnosis diagnosis;
   const double seconds = seconds_of([&] {
+    if (!asked.hosts.empty()) {
+      diagnosis = {{"hosts", call.rank() == 0
+                                 ? look_at_hosts(asked.hosts, call.environment)
+                                 : Findings()}};
+      return;
+    }
     if (call.rank() == 0) mpi = read_mpi(call.environment, call.announced);
     if (call.announced)
       mpi.hello = join_hello(call.environment, *call.announced);
     else if (!mpi.mpirun.empty())
       mpi.hello = say_hello(call.environment);
-    if (call.rank() == 0) diagnosis = diagnose(out, mpi);
+    if (call.rank() == 0) diagnosis = diagnose(asked.out, mpi);
   });
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const std::string text =

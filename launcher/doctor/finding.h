@@ -133,8 +133,8 @@ std::string chosen_in(const std::string& line);
 // What became of ranks that were to say hello.
 struct Hello {
   int num_ranks = 2;
-  std::string by = "--ranks 2";  // who has started them
-  double limit = 0;              // seconds that they had
+  std::string by = "mpirun";  // who has started them
+  double limit = 0;           // seconds that they had
   ChildOutcome outcome;
   std::string cure;  // of the fault, where that is known
 };

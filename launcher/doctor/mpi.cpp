@@ -1,3 +1,5 @@
+#include "engine/comm/mpi.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -8,7 +10,6 @@
 #include <sstream>
 
 #include "base/processes.h"
-#include "engine/comm/mpi.h"
 #include "launcher/doctor/finding.h"
 #include "launcher/process/mpirun.h"
 #include "launcher/process/process.h"
@@ -50,7 +51,7 @@ Finding judge_mpirun(const MpiFacts& facts) {
   if (facts.mpirun.empty() && facts.announced)
     return {Mark::kOk, "mpirun", "not in PATH, and not needed here"};
   if (facts.mpirun.empty())
-    return {Mark::kNote, "mpirun", "not in PATH: one rank alone can train",
+    return {Mark::kNote, "mpirun", "not in PATH: ranks of this host alone can train",
             "apt-get install openmpi-bin; " + other};
   if (facts.mpirun.find("Open MPI") == std::string::npos &&
       facts.mpirun.find("OpenRTE") == std::string::npos)

@@ -82,11 +82,14 @@ std::string to_line(const Diagnosis& diagnosis, double seconds) {
 
 std::string doctor_help() {
   return "zero_launch doctor [--out DIR] [--json]\n"
+         "zero_launch doctor --hosts FILE            the hosts of --ranks N --hosts "
+         "FILE\n"
          "mpirun -n RANKS zero_launch doctor         your own mpirun, or srun, is "
          "tried\n\n"
          "What this machine offers, each with a mark: ok, note (it may be better, or may "
          "surprise), bad.\n\n" +
          help_line("--out DIR", "the folder whose disk is looked at and timed [.]") +
+         help_line("--hosts FILE", "look at these hosts alone: name, ssh, program") +
          help_line("--json", "print one JSON object") + help_line("--help", "this page") +
          "\nExit code 0: nothing is bad; 3: something is.\n";
 }

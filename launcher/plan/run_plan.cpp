@@ -21,26 +21,6 @@
 namespace zero::launcher {
 namespace {
 
-// By name; a host that tells no slots has one for each core, as mpirun takes it.
-std::map<std::string, int> slots_of_hosts(const std::string& path) {
-  std::ifstream file(path);
-  std::map<std::string, int> slots;
-  for (std::string line; std::getline(file, line);) {
-    line.resize(std::min(line.find('#'), line.size()));
-    std::istringstream words(line);
-    std::string name;
-    if (!(words >> name)) continue;
-    int here = static_cast<int>(std::thread::hardware_concurrency());
-    for (std::string word; words >> word;) {
-      if (word.starts_with("slots=")) here = std::atoi(word.c_str() + 6);
-    }
-    slots[name] += std::clamp(here, 1, 1 << 20);
-  }
-  if (slots.empty())
-    throw Error(ExitCode::kUsage, "no host is listed", path, "--hosts FILE: one a line");
-  return slots;
-}
-
 // ---- where shards lie
 
 constexpr int kSteps = 64;  // of a fraction
@@ -140,6 +120,25 @@ std::string describe_offload(const std::string& offload,
   if (fraction > 0)
     text += fmt::format(", and keeps {:.0f}% of the states", 100 * fraction);
   return text + fmt::format(" (offload {})", offload);
+}
+
+std::map<std::string, int> slots_of_hosts(const std::string& path) {
+  std::ifstream file(path);
+  std::map<std::string, int> slots;
+  for (std::string line; std::getline(file, line);) {
+    line.resize(std::min(line.find('#'), line.size()));
+    std::istringstream words(line);
+    std::string name;
+    if (!(words >> name)) continue;
+    int here = static_cast<int>(std::thread::hardware_concurrency());
+    for (std::string word; words >> word;) {
+      if (word.starts_with("slots=")) here = std::atoi(word.c_str() + 6);
+    }
+    slots[name] += std::clamp(here, 1, 1 << 20);
+  }
+  if (slots.empty())
+    throw Error(ExitCode::kUsage, "no host is listed", path, "--hosts FILE: one a line");
+  return slots;
 }
 
 int ranks_on_fullest(const std::string& hosts_file, int num_ranks) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -85,9 +86,12 @@ bool fits_on_gpu(const RunPlan& plan, int64_t gpu_room);
 // What goes through a model at once under these settings.
 PassShape pass_shape(const Settings& settings, int num_ranks);
 
-// The most ranks that mpirun puts on one of the hosts that a file lists ("name slots=4" a
-// line; without slots, one a core of a machine like this one). Throws Error(kUsage) for a
-// file without hosts, or that cannot be read.
+// The slots of the hosts that a file of mpirun lists ("name slots=4" a line; without
+// slots, one a core of a machine like this one), by name. Throws Error(kUsage) for a file
+// without hosts, or that cannot be read.
+std::map<std::string, int> slots_of_hosts(const std::string& path);
+
+// The most ranks that mpirun puts on one of them. Throws as slots_of_hosts().
 int ranks_on_fullest(const std::string& hosts_file, int num_ranks);
 
 // Wish::gpu_room of a rank that computes on GPU `gpu`, if there is one, under these

@@ -6,10 +6,12 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "base/files.h"
+#include "launcher/doctor/hosts.h"
 #include "launcher/process/process.h"
 #include "launcher/process/stop.h"
 #include "launcher/run/console.h"
@@ -149,6 +151,11 @@ std::vector<std::string> mpirun_variables(const std::vector<std::string>& enviro
 
 int start_by_mpirun(const RanksToStart& ranks,
                     const std::vector<std::string>& environment) {
+  if (std::ranges::count(ranks.words, ":") > 0)
+    throw Error(ExitCode::kUsage,
+                "a lone ':' cannot be passed on: mpirun takes it for its own", "--ranks",
+                "another value; or without --hosts");
+  if (!ranks.hosts.empty()) require_hosts(ranks.hosts, environment);
   std::vector<std::string> variables = environment;
   const auto words = mpirun_words(ranks, path_of_this_program(), variables);
   const auto more = mpirun_variables(variables, geteuid() == 0);

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <exception>
 #include <limits>
+#include <mutex>
+#include <thread>
 
 #include "engine/comm/hang_watch.h"
 #include "engine/comm/mpi.h"
@@ -34,6 +38,43 @@ std::optional<int> number_in(const std::vector<std::string>& environment,
               "the environment", "start with mpirun or srun, or unset it");
 }
 
+// Until ranks that MPI connects have found each other: rank 0 says what it waits for, and
+// every rank ends in the end.
+class ConnectWatch {
+ public:
+  explicit ConnectWatch(const AnnouncedWorld& announced)
+      : thread_([this, announced](std::stop_token stop) { watch(stop, announced); }) {}
+
+ private:
+  static constexpr std::chrono::seconds kPatient{15}, kAtMost{600};
+
+  void watch(std::stop_token stop, const AnnouncedWorld& announced) {
+    std::unique_lock guard(mutex_);
+    const auto is_over = [&](std::chrono::seconds time) {
+      return wake_.wait_for(guard, stop, time, [&] { return stop.stop_requested(); });
+    };
+    if (is_over(kPatient)) return;
+    const std::string ranks =
+        announced.size > 0 ? fmt::format("{} ranks", announced.size) : "the ranks";
+    if (announced.rank == 0) {
+      warn(fmt::format(
+          "waiting for {} to find each other, {} s so far; hosts with several "
+          "networks need the one that joins them: "
+          "OMPI_MCA_btl_tcp_if_include and OMPI_MCA_oob_tcp_if_include",
+          ranks, kPatient.count()));
+    }
+    if (is_over(kAtMost - kPatient)) return;
+    if (announced.rank == 0)
+      warn(fmt::format("{} have not found each other in {} s: this run ends", ranks,
+                       kAtMost.count()));
+    std::_Exit(static_cast<int>(ExitCode::kHang));
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;  // last: ends before what it uses
+};
+
 }  // namespace
 
 std::optional<AnnouncedWorld> announced_world(
@@ -48,7 +89,8 @@ std::optional<AnnouncedWorld> announced_world(
       return AnnouncedWorld{size_name, *size,
                             number_in(environment, rank_name).value_or(0)};
   }
-  if (const auto rank = number_in(environment, "PMIX_RANK"))
+  const bool is_pmix = variable(environment, "PMIX_NAMESPACE").has_value();
+  if (const auto rank = number_in(environment, "PMIX_RANK"); rank && is_pmix)
     return AnnouncedWorld{"PMIX_RANK", 0, *rank};
   return std::nullopt;
 }
@@ -117,6 +159,7 @@ World::World(const std::optional<AnnouncedWorld>& announced) {
     size_ = local_size_ = started_->size();
     return;
   }
+  const ConnectWatch watch(*announced);
   mpi_ = std::make_unique<MpiSession>();
   check_world_size(*announced, mpi_->size());
   rank_ = mpi_->rank();

@@ -28,7 +28,8 @@ struct AnnouncedWorld {
 // Read in this order: --ranks of this program; mpirun of OpenMPI; srun (the step's tasks,
 // not the job's: a batch script is one process and sees the job's too); mpiexec of MPICH
 // and Intel, whose ranks this program cannot join but must not mistake for processes of
-// their own; PMIx.
+// their own; PMIx, where a name space stands beside the rank: a rank alone is left over
+// from somebody else.
 std::optional<AnnouncedWorld> announced_world(const std::vector<std::string>& environment);
 
 // The most ranks on one node, as mpirun or srun tell it; else all may be on this one.

@@ -82,6 +82,16 @@ TEST_F(Hang, ARankThatIsBusyElsewhereIsNamedWithItsPlace) {
   EXPECT_THAT(outcome.err, HasSubstr("rank 0 (host "));
 }
 
+TEST_F(Hang, RanksThatDoNotFindEachOtherSayWhatTheyWaitFor) {
+  Words words = {"bash", "-c", "[ $OMPI_COMM_WORLD_RANK != 1 ] || sleep 17; exec \"$@\"",
+                 "bash"};
+  const Words train_words = train("a", {"--steps=1"});
+  words.insert(words.end(), train_words.begin(), train_words.end());
+  const Outcome outcome = run(2, words);
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("waiting for 2 ranks to find each other, 15 s"));
+}
+
 TEST_F(Hang, SlowWorkThatSignsIsNone) {
   // The passes of rank 1 take longer than anybody may be silent, each of them does not.
   const Words words =

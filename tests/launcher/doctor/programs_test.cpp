@@ -35,7 +35,7 @@ MpiFacts good_mpi() {
 TEST(DoctorMpi, TheSameSeriesAndAHelloAreWell) {
   expect_all_ok(good_mpi());
   EXPECT_THAT(found(judge(good_mpi()), "hello").text,
-              HasSubstr("hello from 2 ranks on 1 host, 0.5 s (--ranks 2)"));
+              HasSubstr("hello from 2 ranks on 1 host, 0.5 s (mpirun)"));
 }
 
 TEST(DoctorMpi, AnotherMpirun) {
