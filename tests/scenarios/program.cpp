@@ -29,6 +29,7 @@ void redirect(int stream, const std::string& path) {
                          const std::vector<std::string>& variables,
                          const std::string& log) {
   setpgid(0, 0);
+  signal(SIGINT, SIG_DFL);  // ignored by what a script starts in the background
   redirect(STDOUT_FILENO, log + ".out");
   redirect(STDERR_FILENO, log + ".err");
   for (const std::string& variable : variables) {
