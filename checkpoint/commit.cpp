@@ -86,11 +86,7 @@ std::string take_place_of(const OpenRun& run, const std::string& temporary,
                           int64_t step) {
   const std::string name = step_folder(step);
   run.check();
-  const int folder = run.folder().descriptor();
-  if (run.io().exchange(folder, temporary.c_str(), name.c_str()) == 0) return temporary;
-  const bool is_offered = errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP;
-  if (is_offered)
-    throw_errno(run.folder().path_of(name), "exchange with " + temporary, errno);
+  if (exchange_ours(run.folder(), temporary, name, run.io())) return temporary;
   const std::string aside = replaced_name(step);
   run.rename(name, aside);
   run.rename(temporary, name);

@@ -157,6 +157,11 @@ bool Folder::has(const std::string& name) const {
   return look(name, status);
 }
 
+bool Folder::has_file(const std::string& name) const {
+  struct stat status {};
+  return look(name, status) && S_ISREG(status.st_mode);
+}
+
 bool Folder::has_folder(const std::string& name) const {
   struct stat status {};
   return look(name, status) && S_ISDIR(status.st_mode);
@@ -193,12 +198,6 @@ std::vector<std::string> Folder::names() const {
 
 void Folder::sync(Io& io) const {
   sync_descriptor(descriptor_, path_, "make the folder durable (fsync)", io);
-}
-
-void Folder::remove(const std::string& name, bool is_folder, Io& io) const {
-  require_plain(name);
-  if (io.unlink(descriptor_, name.c_str(), is_folder) != 0)
-    throw_errno(path_of(name), "remove", errno);
 }
 
 std::string read_text(const Folder& folder, const std::string& name, int64_t max_bytes) {

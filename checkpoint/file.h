@@ -56,15 +56,11 @@ class Folder {
   File create(const std::string& name, Io& io) const;
   int64_t size_of(const std::string& name) const;  // of a regular file; throws otherwise
   bool has(const std::string& name) const;         // anything, also a dangling link
+  bool has_file(const std::string& name) const;    // a regular one, not through a link
   bool has_folder(const std::string& name) const;  // not through a link
   bool leads_to_folder(const std::string& name) const;  // be it through a link
   std::vector<std::string> names() const;               // sorted, without "." and ".."
   void sync(Io& io) const;
-
-  // A file or a link.
-  void unlink(const std::string& name, Io& io) const { remove(name, false, io); }
-  // An empty one.
-  void remove_folder(const std::string& name, Io& io) const { remove(name, true, io); }
 
   std::string path_of(const std::string& name) const { return path_ + "/" + name; }
   const std::string& path() const { return path_; }
@@ -73,7 +69,6 @@ class Folder {
  private:
   Folder(int descriptor, std::string path);
   bool look(const std::string& name, struct stat& status) const;  // false: see errno
-  void remove(const std::string& name, bool is_folder, Io& io) const;
 
   Descriptor descriptor_;
   std::string path_;

@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
+#include "checkpoint/own_files.h"
 
 namespace zero::checkpoint {
 
@@ -26,23 +27,12 @@ void OpenRun::check() const {
 
 void OpenRun::rename(const std::string& from, const std::string& to) const {
   check();
-  if (io_.rename(folder_.descriptor(), from.c_str(), to.c_str()) != 0)
-    throw_errno(folder_.path_of(from), "rename to " + to, errno);
+  rename_ours(folder_, from, to, io_);
 }
 
 bool OpenRun::remove(const std::string& name) const {
   check();
-  if (!folder_.has_folder(name)) {
-    folder_.unlink(name, io_);
-    return true;
-  }
-  const Folder inner = folder_.subfolder(name);
-  for (const std::string& file : inner.names()) {
-    if (belongs_to_checkpoint(file) && !inner.has_folder(file)) inner.unlink(file, io_);
-  }
-  if (!inner.names().empty()) return false;
-  folder_.remove_folder(name, io_);
-  return true;
+  return remove_ours(folder_, name, belongs_to_checkpoint, io_);
 }
 
 void make_run_folder(const std::string& path, Io& io) {

@@ -20,8 +20,8 @@ class OpenRun {
 
   void rename(const std::string& from, const std::string& to) const;
 
-  // Remove one of our files, or a folder with the files that a checkpoint has. False: the
-  // folder stays, as somebody else's files are in it.
+  // Remove one of our files, or a folder with the files that a checkpoint has. False: it
+  // stays, as it is neither, or somebody else's files are in it.
   bool remove(const std::string& name) const;
 
   const Folder& folder() const { return folder_; }

@@ -16,6 +16,7 @@
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
 #include "checkpoint/json.h"
+#include "checkpoint/own_files.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -28,23 +29,32 @@ struct Found {
   Life life = Life::kUnknown;
 };
 
+[[noreturn]] void refuse_foreign(const Folder& folder) {
+  throw CheckpointError(folder.path_of(kLockFile), "",
+                        "is no lock that zero has made, and stays as it is",
+                        "if no other job works in this folder, move it away");
+}
+
+// The kernel of the holder's machine knows whether its process, which has locked the
+// file, is still there.
+Life life_by_kernel(const File& file) {
+  if (::flock(file.descriptor(), LOCK_SH | LOCK_NB) == 0) return Life::kGone;
+  return errno == EWOULDBLOCK ? Life::kAlive : Life::kUnknown;
+}
+
 // Ours are whole from the start: what cannot be read is somebody else's.
 Found read_lock(const Folder& folder, const std::string& name, const LockHolder& self) {
+  if (folder.has(name) && !folder.has_file(name)) refuse_foreign(folder);
   const File file = folder.open(name);
   std::string text(static_cast<size_t>(std::min(file.size_bytes(), kMaxLockBytes)), '\0');
   file.read(text.data(), text.size(), 0);
   const auto holder = parse_holder(text);
-  if (!holder) {
-    LockHolder unknown;
-    unknown.host = "an unknown host (the lock is damaged)";
-    unknown.heartbeat = self.heartbeat;
-    return {unknown, Life::kUnknown};
-  }
+  if (!holder) refuse_foreign(folder);
   Life life = life_of(*holder, self);
-  // Another container of this machine: the kernel knows whether the file is still held.
+  // Another container of this machine.
   const bool can_ask =
       life == Life::kUnknown && holder->holds_file && holder->boot_id == self.boot_id;
-  if (can_ask && ::flock(file.descriptor(), LOCK_SH | LOCK_NB) == 0) life = Life::kGone;
+  if (can_ask) life = life_by_kernel(file);
   return {*holder, life};
 }
 
@@ -87,12 +97,13 @@ RunLock::RunLock(const std::string& run, const LockHolder& self, TakeOver take_o
 }
 
 RunLock::~RunLock() {
-  if (is_ours()) io().unlink(folder().descriptor(), kLockFile, false);
+  if (is_ours()) discard_file(folder(), kLockFile, io());
 }
 
 void RunLock::refuse(const LockHolder& holder, Life life) const {
   const std::string job =
       holder.job_id.empty() ? "" : ", job " + printable(holder.job_id);
+  const bool is_elsewhere = holder.pid_namespace != self_.pid_namespace;
   const int64_t age = std::max<int64_t>(0, seconds_since_1970() - holder.heartbeat);
   throw CheckpointError(
       folder().path_of(kLockFile), "",
@@ -100,6 +111,7 @@ void RunLock::refuse(const LockHolder& holder, Life life) const {
               printable(holder.host), job, ", heard of ", age, " seconds ago"),
       life == Life::kAlive
           ? text_of("it is alive: stop it (kill ", holder.pid,
+                    is_elsewhere ? " in its container" : "",
                     "), or choose another folder")
           : "stop it, or choose another folder; if it is gone, the same command with "
             "--take-over");
@@ -119,21 +131,20 @@ bool RunLock::try_create() {
     if (is_named) file_ = std::move(file);
     return is_named;
   } catch (const CheckpointError&) {
-    io().unlink(folder().descriptor(), temporary.c_str(), false);
+    discard_file(folder(), temporary, io());
     throw;
   }
 }
 
 bool RunLock::try_name(const std::string& temporary) {
-  const int run = folder().descriptor();
-  const bool is_linked = io().link(run, temporary.c_str(), kLockFile) == 0;
+  const bool is_linked = link_ours(folder(), temporary, kLockFile, io());
   const int error = errno;
   if (!is_linked && links_are_unknown(error)) {
     // The second best: nobody else has asked for the name a moment ago.
-    rename(temporary, kLockFile);
+    OpenRun::rename(temporary, kLockFile);
     return true;
   }
-  io().unlink(run, temporary.c_str(), false);
+  discard_file(folder(), temporary, io());
   if (!is_linked && error != EEXIST)
     throw_errno(folder().path_of(kLockFile), "create", error);
   return is_linked;
@@ -144,22 +155,31 @@ bool RunLock::try_name(const std::string& temporary) {
 void RunLock::take_over() {
   const std::string aside = temporary_name("lock");
   try {
-    const Found found = read_lock(folder(), kLockFile, self_);
-    if (!may_take_over(found, self_, take_over_)) refuse(found.holder, found.life);
+    require_dead(kLockFile);
+    rename_ours(folder(), kLockFile, aside, io());
   } catch (const CheckpointError&) {
     if (!folder().has(kLockFile)) return;  // it was given back meanwhile
     throw;
   }
-  const int run = folder().descriptor();
-  if (io().rename(run, kLockFile, aside.c_str()) != 0) {
-    if (errno == ENOENT) return;
-    throw_errno(folder().path_of(kLockFile), "take over the lock", errno);
+  try {
+    require_dead(aside);
+  } catch (const CheckpointError&) {
+    put_back(aside);
+    throw;
   }
-  const Found moved = read_lock(folder(), aside, self_);
-  const bool is_right = may_take_over(moved, self_, take_over_);
-  if (!is_right) io().link(run, aside.c_str(), kLockFile);
-  io().unlink(run, aside.c_str(), false);
-  if (!is_right) refuse(moved.holder, moved.life);
+  discard_file(folder(), aside, io());
+}
+
+void RunLock::require_dead(const std::string& name) const {
+  const Found found = read_lock(folder(), name, self_);
+  if (!may_take_over(found, self_, take_over_)) refuse(found.holder, found.life);
+}
+
+void RunLock::put_back(const std::string& aside) const {
+  const bool is_linked = link_ours(folder(), aside, kLockFile, io());
+  if (!is_linked && links_are_unknown(errno))
+    return rename_ours(folder(), aside, kLockFile, io());
+  discard_file(folder(), aside, io());
 }
 
 // The name still stands for the file that we created.

@@ -44,9 +44,10 @@ enum class TakeOver { kFromTheDead, kAlways };
 //
 // A file run.lock says who holds it; it is there whole or not at all. A lock is taken
 // over when its process is known to be gone, or is not known to live and belongs to our
-// own requeued job or `take_over` says so. A process that is alive on this host keeps it
-// whatever happens. Otherwise CheckpointError names host and process and what to do.
-// Destruction gives the lock back.
+// own requeued job or `take_over` says so. A process that is alive on this machine keeps
+// it whatever happens, and so does anything of that name that is no lock of ours.
+// Otherwise CheckpointError names host and process and what to do. Destruction gives the
+// lock back.
 class RunLock : public OpenRun {
  public:
   // `job_id` is the scheduler's (SLURM_JOB_ID, ...), empty when there is none. The run's
@@ -68,6 +69,8 @@ class RunLock : public OpenRun {
   bool try_create();
   bool try_name(const std::string& temporary);
   void take_over();
+  void require_dead(const std::string& name) const;
+  void put_back(const std::string& aside) const;
   bool is_ours() const;
   [[noreturn]] void refuse(const LockHolder& holder, Life life) const;
 

@@ -5,16 +5,10 @@
 #include "checkpoint/error.h"
 #include "checkpoint/find.h"
 #include "checkpoint/format.h"
+#include "checkpoint/own_files.h"
 
 namespace zero::checkpoint {
 namespace {
-
-// `name` with the first number behind it that nobody has: "name", "name.2", ...
-std::string free_name(const Folder& run, const std::string& name) {
-  std::string result = name;
-  for (int i = 2; run.has(result); ++i) result = name + "." + std::to_string(i);
-  return result;
-}
 
 // True: the kill came between the two renames of a replacement, and is undone.
 bool takes_name_back(const OpenRun& run, const std::string& name) {

@@ -1,7 +1,7 @@
 #include "engine/comm/channel.h"
 
-#include <filesystem>
-#include <fstream>
+#include <cerrno>
+#include <cstdio>
 #include <mutex>
 
 #include "engine/device/host_device.h"
@@ -10,38 +10,36 @@
 
 namespace zero {
 
-// A file that several channels write to, each line whole.
+// A new file that several channels write to, each line whole.
 class CallTrace {
  public:
-  explicit CallTrace(const std::string& path) : path_(path) {
-    // A pipe would wait for its reader.
-    std::error_code error;
-    const auto status = std::filesystem::status(path, error);
-    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-      throw Error(ExitCode::kEnvironment, "the trace of collectives needs a regular file",
-                  path, "name a new one");
-    file_.open(path);
-    require_good();
+  explicit CallTrace(const std::string& path)
+      : path_(path), file_(std::fopen(path.c_str(), "wxe"), &std::fclose) {
+    if (!file_ && errno == EEXIST)
+      throw Error(ExitCode::kEnvironment, "something of that name is there, and it stays",
+                  path, "name a new file for the trace of collectives");
+    require(file_ != nullptr);
   }
 
   void write(const RankCall& call, const std::string& tag) {
     std::lock_guard lock(mutex_);
     // Flushed: the line before a crash is the one that matters.
-    file_ << call.sequence << ' ' << name_of(call.operation) << ' ' << tag << ' '
-          << call.bytes << std::endl;
-    require_good();
+    std::fprintf(file_.get(), "%llu %s %s %lld\n",
+                 static_cast<unsigned long long>(call.sequence), name_of(call.operation),
+                 tag.c_str(), static_cast<long long>(call.bytes));
+    require(std::fflush(file_.get()) == 0);
   }
 
  private:
-  void require_good() const {
-    if (file_) return;
+  void require(bool is_good) const {
+    if (is_good) return;
     throw Error(ExitCode::kEnvironment, "cannot write the trace of collectives", path_,
                 "name a file in a folder that exists, on a disk that is not full");
   }
 
   std::string path_;
   std::mutex mutex_;
-  std::ofstream file_;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
 Channel::Channel(std::unique_ptr<Transport> transport, std::shared_ptr<CallTrace> trace)

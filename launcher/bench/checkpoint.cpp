@@ -1,16 +1,14 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
 
 #include "checkpoint/commit.h"
+#include "checkpoint/format.h"
+#include "checkpoint/own_files.h"
+#include "checkpoint/own_folder.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
 #include "launcher/bench/benches.h"
-#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {
@@ -18,34 +16,11 @@ namespace {
 using checkpoint::Kind;
 
 constexpr int64_t kNumTensors = 12;  // of each kind, as a block has
-
-// A folder that goes away with this object.
-class OwnFolder {
- public:
-  explicit OwnFolder(const std::string& above) : path_(above + "/zero_bench_XXXXXX") {
-    if (!mkdtemp(path_.data())) {
-      throw Error(ExitCode::kCheckpoint,
-                  std::string("cannot make a folder: ") + std::strerror(errno), above,
-                  "--out DIR: a folder that is there and may be written");
-    }
-  }
-  ~OwnFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  OwnFolder(const OwnFolder&) = delete;
-  OwnFolder& operator=(const OwnFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+constexpr char kPlain[] = "plain";   // the file that is the limit
 
 // What is read next comes from the disk, as far as the system listens.
-void forget_pages(const checkpoint::Folder& folder) {
-  for (const std::string& name : folder.names())
-    posix_fadvise(folder.open(name).descriptor(), 0, 0, POSIX_FADV_DONTNEED);
+void forget_pages(const checkpoint::File& file) {
+  posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
 }
 
 // Masters and moments, and the two ways to the disk and back.
@@ -69,7 +44,7 @@ class State {
   int64_t num_bytes() const { return std::ssize(values_) * 4; }
 
   double save() {
-    if (!saved_.empty()) std::filesystem::remove_all(saved_);
+    if (!saved_.empty()) run_.remove(checkpoint::step_folder(step_));
     ++step_;
     return seconds_of([this] {
       const std::string temporary = checkpoint::prepare(run_, step_);
@@ -79,7 +54,8 @@ class State {
   }
 
   double load() {
-    forget_pages(checkpoint::Folder(saved_));
+    const checkpoint::Folder folder(saved_);
+    for (const std::string& name : folder.names()) forget_pages(folder.open(name));
     return seconds_of([this] {
       checkpoint::Reader reader(saved_);
       float* data = values_.data();
@@ -91,12 +67,11 @@ class State {
   }
 
   double write_plain() {
-    std::filesystem::remove_all(plain_path());
-    std::filesystem::create_directory(plain_path());
-    return seconds_of([this] {
-      checkpoint::Io& io = checkpoint::system_io();
-      const checkpoint::Folder folder(plain_path());
-      checkpoint::File file = folder.create("plain", io);
+    const checkpoint::Folder& folder = run_.folder();
+    checkpoint::Io& io = run_.io();
+    if (folder.has(kPlain)) checkpoint::remove_file(folder, kPlain);
+    return seconds_of([&, this] {
+      checkpoint::File file = folder.create(kPlain, io);
       file.write(values_.data(), num_bytes(), 0, io);
       file.sync(io);
       folder.sync(io);
@@ -104,15 +79,12 @@ class State {
   }
 
   double read_plain() {
-    const checkpoint::Folder folder(plain_path());
-    forget_pages(folder);
-    return seconds_of(
-        [&, this] { folder.open("plain").read(values_.data(), num_bytes(), 0); });
+    const checkpoint::File file = run_.folder().open(kPlain);
+    forget_pages(file);
+    return seconds_of([&, this] { file.read(values_.data(), num_bytes(), 0); });
   }
 
  private:
-  std::string plain_path() const { return run_.path() + "/plain"; }
-
   const checkpoint::OpenRun run_;
   const int64_t tensor_numel_;
   std::vector<float> values_;
@@ -125,7 +97,8 @@ class State {
 
 std::vector<Row> bench_checkpoint(const BenchOptions& options) {
   const std::string& out = options.settings.out;
-  const OwnFolder folder(out.empty() ? "." : out);
+  const checkpoint::OwnFolder folder(out.empty() ? "." : out,
+                                     checkpoint::temporary_name("bench"));
   State state(folder.path(), options.size);
   const std::vector<Seconds> seconds =
       alternate({[&] { return state.write_plain(); }, [&] { return state.save(); },

@@ -75,7 +75,8 @@ SelftestResult try_promise(const Promise& promise) {
 // Nobody's file is written over, and that is told before two minutes are over.
 void require_new_file(const std::string& path) {
   std::error_code ignored;
-  if (!path.empty() && std::filesystem::exists(path, ignored))
+  if (!path.empty() &&
+      std::filesystem::exists(std::filesystem::symlink_status(path, ignored)))
     throw Error(ExitCode::kUsage, "something of that name is there", path,
                 "--to FILE: a new one");
 }

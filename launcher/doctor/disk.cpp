@@ -11,7 +11,9 @@
 
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
+#include "checkpoint/format.h"
 #include "checkpoint/io.h"
+#include "checkpoint/own_files.h"
 #include "launcher/doctor/finding.h"
 #include "launcher/run/lines.h"
 
@@ -41,9 +43,9 @@ std::vector<uint64_t> noise() {
 void measure(const fs::path& path, DiskFacts& facts) {
   checkpoint::Io& io = checkpoint::system_io();
   const checkpoint::Folder folder(path);
-  const std::string name = fmt::format("zero_doctor_{}", getpid());
+  const std::string name = checkpoint::temporary_name("doctor");
   checkpoint::File file = folder.create(name, io);
-  folder.unlink(name, io);
+  checkpoint::discard_file(folder, name, io);
   std::vector<uint64_t> piece = noise();
   const int64_t most = std::min(kMostBytes, facts.free / 4);
   while (facts.bytes + kBlockBytes <= most && facts.write_seconds < kWritePatience) {

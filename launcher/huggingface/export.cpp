@@ -7,13 +7,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <future>
-#include <optional>
 
-#include "base/files.h"
 #include "checkpoint/buffer.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/format.h"
+#include "checkpoint/open_run.h"
+#include "checkpoint/own_files.h"
+#include "checkpoint/own_folder.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors_writer.h"
 #include "engine/watch/activity.h"
@@ -210,6 +211,20 @@ Exported write_weights(checkpoint::Reader& reader, const std::string& folder, DT
   return exported;
 }
 
+// By the names that from_pretrained() looks for; "model-mine.safetensors" is none.
+bool is_weights(const std::string& name) {
+  int part = 0, parts = 0, length = 0;
+  const bool is_part = std::sscanf(name.c_str(), "model-%5d-of-%5d.safetensors%n", &part,
+                                   &parts, &length) == 2 &&
+                       length == static_cast<int>(name.size());
+  return is_part || name == "model.safetensors" || name == "model.safetensors.index.json";
+}
+
+bool is_of_model(const std::string& name) {
+  return is_weights(name) || name == "config.json" || is_companion(name) ||
+         checkpoint::is_temporary(name);
+}
+
 constexpr char kWhat[] = "export";
 
 // What killed exports have left beside this target. One that is at work holds its folder.
@@ -227,74 +242,47 @@ void remove_left_behind(const std::string& target) {
     try {
       const checkpoint::Folder inner = folder.subfolder(left);
       if (::flock(inner.descriptor(), LOCK_EX | LOCK_NB) != 0) continue;
-      fs::remove_all(folder.path_of(left), error);
+      if (!checkpoint::remove_ours(folder, left, is_of_model)) continue;
     } catch (const CheckpointError&) {  // somebody else's, or gone
       continue;
     }
-    if (!error)
-      tell("removed what an export that was killed had left: " + folder.path_of(left));
+    tell("removed what an export that was killed had left: " + folder.path_of(left));
   }
 }
 
-// Beside its target until it is whole.
-class PartialFolder {
- public:
-  explicit PartialFolder(const std::string& target)
-      : path_(target + "." + checkpoint::temporary_name(kWhat)) {
-    std::error_code error;
-    fs::create_directories(path_, error);
-    if (error) {
-      throw Error(ExitCode::kUsage, "cannot make the folder: " + error.message(), target,
-                  "--to DIR: a new folder where files may be written");
-    }
-    held_.emplace(path_);
-    ::flock(held_->descriptor(), LOCK_EX | LOCK_NB);
-  }
-  ~PartialFolder() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  PartialFolder(const PartialFolder&) = delete;
-  PartialFolder& operator=(const PartialFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  const std::string path_;
-  std::optional<checkpoint::Folder> held_;
-};
-
-// By the names that from_pretrained() looks for; "model-mine.safetensors" is none.
-bool is_weights(const std::string& name) {
-  int part = 0, parts = 0, length = 0;
-  const bool is_part = std::sscanf(name.c_str(), "model-%5d-of-%5d.safetensors%n", &part,
-                                   &parts, &length) == 2 &&
-                       length == static_cast<int>(name.size());
-  return is_part || name == "model.safetensors" || name == "model.safetensors.index.json";
+// Beside its target until it is whole; held, so that no other export takes it for left
+// behind.
+checkpoint::OwnFolder make_partial(const std::string& target) try {
+  const auto [above, name] = checkpoint::split_path(target);
+  checkpoint::make_run_folder(above);
+  return {above, name + "." + checkpoint::temporary_name(kWhat)};
+} catch (const CheckpointError& error) {
+  throw Error(ExitCode::kUsage, "cannot make the folder: " + error.problem(), target,
+              "--to DIR: a new folder where files may be written");
 }
 
 // A rename is atomic; into a folder that is there files move one by one, config.json
 // last.
 void publish(const std::string& partial, const std::string& to) {
   checkpoint::Io& io = checkpoint::system_io();
-  std::error_code error;
-  if (!fs::exists(to, error)) {
-    fs::rename(partial, to, error);
-    if (error) throw_errno(to, "rename " + partial, error.value());
-    return;
-  }
-  const checkpoint::Folder from(partial), target(to);
+  const auto [above, name_of_target] = checkpoint::split_path(to);
+  const checkpoint::Folder parent(above), from(partial);
+  const std::string name_of_partial = checkpoint::split_path(partial).name;
+  if (!parent.has(name_of_target))
+    return checkpoint::rename_ours(parent, name_of_partial, name_of_target, io);
+  const checkpoint::Folder target(to);
   for (const std::string& name : target.names())
     if (is_weights(name) || from.has(name)) target.open(name);  // or it stays as it is
   std::vector<std::string> names = from.names();
   std::ranges::stable_partition(names,
                                 [](const auto& name) { return name != "config.json"; });
   for (const std::string& name : target.names()) {
-    if (is_weights(name) || name == "config.json") target.unlink(name, io);
+    if (is_weights(name) || name == "config.json")
+      checkpoint::remove_file(target, name, io);
   }
-  for (const std::string& name : names) {
-    fs::rename(from.path_of(name), target.path_of(name), error);
-    if (error) throw_errno(target.path_of(name), "rename", error.value());
-  }
+  for (const std::string& name : names)
+    checkpoint::rename_ours(parent, name_of_partial + "/" + name,
+                            name_of_target + "/" + name, io);
   target.sync(io);
 }
 
@@ -329,14 +317,15 @@ Exported export_model(const ExportOptions& given, const ModelFamilies& models) {
   const Subject subject = subject_of(reader, options.from, models);
   const DType dtype = options.dtype.value_or(dtype_of_source(subject.source));
   remove_left_behind(options.to);
-  const PartialFolder partial(options.to);
+  const checkpoint::OwnFolder partial = make_partial(options.to);
+  ::flock(partial.folder().descriptor(), LOCK_EX | LOCK_NB);
   Exported exported = write_weights(reader, partial.path(), dtype, options);
   const std::string source = source_folder(checkpoint::split_path(options.from).folder);
   if (fs::is_directory(source)) {
     exported.companions = companions_in(source);
     copy_files(source, exported.companions, partial.path());
   }
-  const checkpoint::Folder folder(partial.path());
+  const checkpoint::Folder& folder = partial.folder();
   checkpoint::write_text(folder, "config.json",
                          config_to_write(subject, dtype).dump(2) + "\n",
                          checkpoint::system_io());

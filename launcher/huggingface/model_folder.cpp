@@ -214,6 +214,10 @@ ModelFolder judge_config(const json& source, const std::string& path,
   return folder;
 }
 
+bool is_companion(const std::string& name) {
+  return std::ranges::find(kCompanions, name) != std::end(kCompanions);
+}
+
 std::vector<std::string> companions_in(const std::string& path) {
   const checkpoint::Folder folder(path);
   std::vector<std::string> names;

@@ -42,8 +42,11 @@ ModelFolder read_model_folder(const std::string& path, const ModelFamilies& mode
 ModelFolder judge_config(const nlohmann::json& source, const std::string& path,
                          const ModelFamilies& models);
 
-// Names of the small files that go with the weights, of those that are there: tokenizer,
+// Whether it is the name of a small file that goes with weights: of a tokenizer,
 // generation_config.json.
+bool is_companion(const std::string& name);
+
+// Of those, the names of the ones that are there.
 std::vector<std::string> companions_in(const std::string& path);
 
 // Copy files byte for byte into a folder that is made if need be; those that are there

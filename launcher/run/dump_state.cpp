@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "checkpoint/error.h"
+#include "checkpoint/file.h"
 #include "checkpoint/own_files.h"
 #include "zero/engine.h"
 #include "zero/errors.h"
@@ -24,60 +25,79 @@ std::vector<std::string> in_hex(std::span<const double> values) {
   return texts;
 }
 
-// Append values; returns the offset where they begin.
-int64_t write_values(std::ofstream& file, const StoredValues& stored) {
-  const std::vector<float> values = stored.read_all();
-  const int64_t offset = file.tellp();
-  file.write(reinterpret_cast<const char*>(values.data()),
-             static_cast<std::streamsize>(values.size() * sizeof(float)));
-  return offset;
-}
+// How each file of values begins, and each index and list of first values.
+constexpr std::string_view kValuesBegin = "zero fp32 state\n";
+constexpr char kIndexBegin[] = "{\n \"rank\": ";
+constexpr char kInitReportBegin[] = "[\n {\n  \"fqn\": \"";  // of any parameter
 
-Json write_shard(std::ofstream& file, const ShardView& shard) {
+// What is appended to a file.
+class Values {
+ public:
+  explicit Values(checkpoint::File& file) : file_(file) {
+    append(kValuesBegin.data(), kValuesBegin.size());
+  }
+  // Returns the offset where they begin.
+  int64_t append(const StoredValues& stored) {
+    const std::vector<float> values = stored.read_all();
+    const int64_t begin = end_;
+    append(values.data(), values.size() * sizeof(float));
+    return begin;
+  }
+
+ private:
+  void append(const void* data, size_t bytes) {
+    file_.write(data, bytes, end_, checkpoint::system_io());
+    end_ += static_cast<int64_t>(bytes);
+  }
+
+  checkpoint::File& file_;
+  int64_t end_ = 0;
+};
+
+Json write_shard(Values& values, const ShardView& shard) {
   Json json = {{"fqn", shard.fqn},
                {"shape", shard.shape},
                {"begin", shard.begin},
                {"numel", shard.master.size()},
                {"frozen", shard.frozen},
                {"aliases", shard.aliases},
-               {"master", write_values(file, shard.master)}};
+               {"master", values.append(shard.master)}};
   for (const StateView& state : shard.state)
-    json[state.name] = write_values(file, state.values);
+    json[state.name] = values.append(state.values);
   return json;
 }
 
-void check_written(std::ofstream& file, const std::string& path) {
-  file.close();
-  if (!file) {
-    throw Error(ExitCode::kCheckpoint,
-                fmt::format("cannot write: {}", std::strerror(errno)), path,
-                "another folder for --dump-state");
-  }
-}
-
-}  // namespace
-
-void dump_state(const std::string& folder, Engine& engine,
-                std::span<const double> losses) {
-  std::filesystem::create_directories(folder);
-  const std::string path = fmt::format("{}/rank_{:05}", folder, engine.rank());
+void write_state(const checkpoint::Folder& folder, Engine& engine,
+                 std::span<const double> losses) {
+  const std::string name = fmt::format("rank_{:05}", engine.rank());
   Json json = {{"rank", engine.rank()},
                {"size", engine.size()},
                {"step", engine.num_steps()},
                {"losses", in_hex(losses)},
                {"parameters", Json::array()}};
 
-  std::ofstream values(path + ".bin", std::ios::binary | std::ios::trunc);
-  for (const ShardView& shard : engine.shards())
-    json["parameters"].push_back(write_shard(values, shard));
-  check_written(values, path + ".bin");
-  std::ofstream index(path + ".json", std::ios::trunc);
-  index << json.dump(1) << '\n';
-  check_written(index, path + ".json");
+  checkpoint::replace_file(folder, name + ".bin", kValuesBegin,
+                           [&](checkpoint::File& file) {
+                             Values values(file);
+                             for (const ShardView& shard : engine.shards())
+                               json["parameters"].push_back(write_shard(values, shard));
+                           });
+  checkpoint::replace_text(folder, name + ".json", json.dump(1) + "\n", kIndexBegin);
 }
 
-// Of the list of a model with any parameter.
-constexpr char kInitReportBegin[] = "[\n {\n  \"fqn\": \"";
+}  // namespace
+
+void dump_state(const std::string& folder, Engine& engine,
+                std::span<const double> losses) try {
+  std::filesystem::create_directories(folder);
+  write_state(checkpoint::Folder(folder), engine, losses);
+} catch (const checkpoint::CheckpointError& error) {
+  throw Error(ExitCode::kCheckpoint, error.problem(), error.file(),
+              "another folder for --dump-state");
+} catch (const std::filesystem::filesystem_error& error) {
+  throw Error(ExitCode::kCheckpoint, "cannot make the folder: " + error.code().message(),
+              folder, "another folder for --dump-state");
+}
 
 void write_init_report(const std::string& path, const std::vector<InitEntry>& entries) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();

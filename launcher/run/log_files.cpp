@@ -27,16 +27,32 @@ std::string cell_of(const nlohmann::ordered_json& number) {
   return is_finite ? number.dump() : "nan";
 }
 
-// A regular file alone, which errno tells else. O_NONBLOCK: a pipe must not keep a run
-// waiting for its reader.
-bool open_file(const std::string& path, std::optional<Descriptor>& file) {
+// A log may have been moved elsewhere and linked back: then it begins as ours do.
+bool leads_to_ours(const std::string& path, const std::string& begin) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;
+  std::string found(begin.size(), '\0');
+  return std::ifstream(path).read(found.data(), std::ssize(found)) && found == begin;
+}
+
+// A regular file alone, which errno tells else, and no link but to one of ours.
+// O_NONBLOCK: a pipe must not keep a run waiting for its reader.
+bool open_file(const std::string& path, const std::string& begin,
+               std::optional<Descriptor>& file) {
+  const int how = leads_to_ours(path, begin) ? 0 : O_CREAT | O_NOFOLLOW;
   file.emplace(
-      open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666));
+      open(path.c_str(), O_RDWR | O_APPEND | O_NONBLOCK | O_CLOEXEC | how, 0666));
   struct stat status;
   if (*file >= 0 && fstat(*file, &status) == 0 && S_ISREG(status.st_mode)) return true;
   if (*file >= 0) errno = EINVAL;
   file.reset();
   return false;
+}
+
+// Somebody else's last line has no end.
+bool is_cut_off(int descriptor, int64_t size) {
+  char last = '\n';
+  return size > 0 && pread(descriptor, &last, 1, size - 1) == 1 && last != '\n';
 }
 
 // Half a line would make the file unreadable.
@@ -127,7 +143,7 @@ std::vector<std::string> columns_of_csv(const std::string& path) {
 }
 
 CsvFile::CsvFile(const std::string& path, std::vector<std::string> columns)
-    : path_(path), new_columns_(std::move(columns)), file_(path) {}
+    : path_(path), new_columns_(std::move(columns)), file_(path, new_columns_.front()) {}
 
 // Whether there is a first line, which is written where there is none.
 bool CsvFile::has_columns() {
@@ -151,11 +167,11 @@ void CsvFile::write(const nlohmann::ordered_json& numbers) {
   if (num_filled > 1) file_.append(fmt::format("{}", fmt::join(row, ",")));
 }
 
-AppendFile::AppendFile(std::string path, std::string end)
-    : path_(std::move(path)), end_(std::move(end)) {}
+AppendFile::AppendFile(std::string path, std::string begin, std::string end)
+    : path_(std::move(path)), begin_(std::move(begin)), end_(std::move(end)) {}
 
 bool AppendFile::append(const std::string& record) {
-  if (try_append(record + end_)) {
+  if (try_append(record)) {
     num_lost_ = 0;
     return true;
   }
@@ -173,9 +189,12 @@ bool AppendFile::is_empty() const {
   return stat(path_.c_str(), &status) != 0 || status.st_size == 0;
 }
 
-bool AppendFile::try_append(const std::string& text) {
-  if (!file_ && !open_file(path_, file_)) return false;
+bool AppendFile::try_append(const std::string& record) {
+  if (!file_ && !open_file(path_, begin_, file_)) return false;
   const int64_t size_before = lseek(*file_, 0, SEEK_END);
+  const bool is_line = !end_.empty();
+  const std::string text =
+      (is_line && is_cut_off(*file_, size_before) ? end_ : "") + record + end_;
   for (size_t done = 0; done < text.size();) {
     const ssize_t written = ::write(*file_, text.data() + done, text.size() - done);
     if (written > 0) {
@@ -208,7 +227,7 @@ uint32_t crc32c(std::string_view bytes) {
 }
 
 TensorboardFile::TensorboardFile(const std::string& folder, int64_t first_step)
-    : file_(new_path(folder), "") {
+    : file_(new_path(folder), "", "") {
   file_.append(framed(version_event()) + framed(start_event(first_step)));
 }
 

@@ -16,11 +16,12 @@ namespace zero::launcher {
 // Append records to a file that the run can do without.
 //
 // Nothing here throws or stops: when a record cannot be written whole, the file keeps its
-// last complete one, one warning goes to stderr, and later ones are tried again.
+// last complete one, one warning goes to stderr, and later ones are tried again. A link
+// is followed to a file of ours alone.
 class AppendFile {
  public:
-  // `end` is written behind each record.
-  explicit AppendFile(std::string path, std::string end = "\n");
+  // `begin` is how a file of ours begins; `end` is written behind each record.
+  AppendFile(std::string path, std::string begin, std::string end = "\n");
 
   // Written through to the system; false when it was lost.
   bool append(const std::string& record);
@@ -30,9 +31,9 @@ class AppendFile {
   int64_t num_lost() const { return num_lost_; }
 
  private:
-  bool try_append(const std::string& text);
+  bool try_append(const std::string& record);
 
-  const std::string path_, end_;
+  const std::string path_, begin_, end_;
   std::optional<Descriptor> file_;  // once it could be opened
   int64_t num_lost_ = 0;
   bool has_warned_ = false;

@@ -92,7 +92,7 @@ bool is_csv_of_ours(const std::string& path) {
 }
 
 Metrics::Metrics(const Settings& settings, int64_t num_steps)
-    : jsonl_(settings.out + "/metrics.jsonl") {
+    : jsonl_(settings.out + "/metrics.jsonl", kRecordBegin) {
   const auto is_asked_for = [&](const char* format) {
     return std::ranges::count(settings.metrics, format) > 0;
   };

@@ -29,6 +29,9 @@ struct EvalRecord {
   double seconds = 0;
 };
 
+// How each line of metrics.jsonl begins.
+constexpr char kRecordBegin[] = "{\"type\":\"";
+
 // Whether a table has the columns that a run gives it: then it is a run's.
 bool is_csv_of_ours(const std::string& path);
 

@@ -11,12 +11,12 @@
 #include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <vector>
 
 #include "base/files.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
-#include "checkpoint/format.h"
 #include "checkpoint/own_files.h"
 #include "checkpoint/ranges.h"
 #include "launcher/run/console.h"
@@ -69,6 +69,16 @@ bool is_redone(const json& record, int64_t step, bool is_behind_save) {
   return type == "gap" && is_behind_save;
 }
 
+// What a kill has left of one of our lines.
+bool is_torn_record(const std::string& line) {
+  const std::string_view begin = kRecordBegin;
+  return line.starts_with(begin) || begin.starts_with(line);
+}
+
+bool is_torn_row(const std::string& line) {
+  return line.find_first_not_of("0123456789") == line.find(',');
+}
+
 enum class Fate { kStays, kGoes, kEnough };  // enough: this line and all before stay
 
 // A log that is cut from its end. Whatever fails leaves it as it was, or with some of the
@@ -94,19 +104,20 @@ class Log {
     while (line && (line->is_torn || goes_on(line->text))) line = lines.next();
   }
 
-  // `judge` says of each line, the last one first, what becomes of it. Torn lines go.
-  // Returns the number of lines that went.
+  // `judge` says of each line, the last one first, what becomes of it. A torn one goes if
+  // it `is_ours`. Returns the number of lines that went.
   template <class Judge>
-  int64_t cut(Judge judge) {
+  int64_t cut(bool (*is_ours)(const std::string&), Judge judge) {
     int64_t num_cut = 0, first_cut = size_;
     std::vector<std::string> kept;  // the last one first
     size_t num_behind = 0;          // of those, behind the first line that goes
     LinesFromEnd lines(descriptor_, size_);
     for (auto line = lines.next(); line; line = lines.next()) {
-      const Fate fate = line->is_torn ? Fate::kGoes : judge(line->text);
+      const Fate fate =
+          line->is_torn && is_ours(line->text) ? Fate::kGoes : judge(line->text);
       if (fate == Fate::kEnough) break;
       if (fate == Fate::kStays) {
-        kept.push_back(line->text + '\n');
+        kept.push_back(line->text + (line->is_torn ? "" : "\n"));
         continue;
       }
       num_cut += !line->is_torn;
@@ -142,23 +153,16 @@ class Log {
   void write_anew(int64_t begin, const std::string& text) const {
     const auto [above, name] = checkpoint::split_path(std::filesystem::canonical(path_));
     const checkpoint::Folder folder(above);
-    const std::string copy = checkpoint::temporary_name("metrics");
     checkpoint::Io& io = checkpoint::system_io();
-    try {
-      checkpoint::File file = folder.create(copy, io);
+    const auto write = [&](checkpoint::File& file) {
       checkpoint::copy_ranges(folder.open(name), {{0, begin}}, file, io);
       file.write(text.data(), text.size(), begin, io);
       struct stat old {};
       if (::fstat(descriptor_, &old) != 0 ||
           ::fchmod(file.descriptor(), old.st_mode) != 0)
-        throw_errno(folder.path_of(copy), "give it the log's mode", errno);
-      file.sync(io);
-      if (io.rename(folder.descriptor(), copy.c_str(), name.c_str()) != 0)
-        throw_errno(folder.path_of(copy), "rename to " + name, errno);
-    } catch (const checkpoint::CheckpointError&) {
-      io.unlink(folder.descriptor(), copy.c_str(), false);
-      throw;
-    }
+        throw_errno(file.path(), "give it the log's mode", errno);
+    };
+    checkpoint::replace_file(folder, name, "", write, io);
   }
 
   void tell(const std::string& why) const {
@@ -183,7 +187,7 @@ int64_t cut_jsonl(const std::string& path, int64_t step, int64_t num_batches) {
     has_save = is_save_of(record, step, num_batches);
     return !has_save && !is_of_earlier_step(record, step);
   });
-  return log.cut([&](const std::string& line) {
+  return log.cut(is_torn_record, [&](const std::string& line) {
     const json record = record_of(line);
     const bool is_enough = has_save ? is_save_of(record, step, num_batches)
                                     : is_of_earlier_step(record, step + 1);
@@ -194,7 +198,7 @@ int64_t cut_jsonl(const std::string& path, int64_t step, int64_t num_batches) {
 
 int64_t cut_csv(const std::string& path, int64_t step) {
   if (!is_csv_of_ours(path)) return 0;
-  return Log(path).cut([&](const std::string& row) {
+  return Log(path).cut(is_torn_row, [&](const std::string& row) {
     const auto number = parse_integer(row.substr(0, row.find(',')));
     if (!number) return Fate::kStays;
     return *number > step ? Fate::kGoes : Fate::kEnough;

@@ -1,7 +1,6 @@
 #include "launcher/run/run_folder.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -14,6 +13,7 @@
 #include "checkpoint/file.h"
 #include "checkpoint/find.h"
 #include "checkpoint/format.h"
+#include "checkpoint/own_files.h"
 #include "checkpoint/tidy.h"
 #include "launcher/process/process.h"
 #include "zero/errors.h"
@@ -26,6 +26,8 @@ using namespace std::chrono_literals;
 
 // Names that stay the same when the scheduler starts a job again: mpirun's own are none.
 constexpr std::array kJobVariables = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"};
+
+constexpr char kStopFile[] = "STOP";
 
 constexpr int kLooks = 10;  // a network file system may show a new file late
 constexpr auto kPause = 200ms;
@@ -111,19 +113,15 @@ std::vector<std::string> RunFolder::set_aside_behind(int64_t step) const {
 }
 
 // A file that `touch` has made; a folder of that name is somebody's own.
-bool RunFolder::has_stop_file() const {
-  std::error_code error;
-  return std::filesystem::is_regular_file(
-      std::filesystem::symlink_status(stop_file(path_), error));
-}
+bool RunFolder::has_stop_file() const { return run().folder().has_file(kStopFile); }
 
 void RunFolder::remove_stop_file() const {
-  if (has_stop_file()) ::unlink(stop_file(path_).c_str());
+  if (has_stop_file()) checkpoint::discard_file(run().folder(), kStopFile, run().io());
 }
 
 std::string source_folder(const std::string& folder) { return folder + "/source"; }
 
-std::string stop_file(const std::string& folder) { return folder + "/STOP"; }
+std::string stop_file(const std::string& folder) { return folder + "/" + kStopFile; }
 
 void check_shared(const std::string& folder, const std::string& seen_as, Ranks& ranks) {
   if (ranks.size() == 1) return;
@@ -137,7 +135,7 @@ void check_shared(const std::string& folder, const std::string& seen_as, Ranks& 
   ranks.barrier("nonce written");
   find_word(seen_as, word);
   ranks.barrier("nonce read");
-  if (is_first) checkpoint::Folder(folder).unlink(word, checkpoint::system_io());
+  if (is_first) checkpoint::remove_file(checkpoint::Folder(folder), word);
 }
 
 }  // namespace zero::launcher

@@ -4,15 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
+#include <exception>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
 
+#include "checkpoint/format.h"
 #include "launcher/data/token_file.h"
 #include "launcher/process/mpirun.h"
 #include "launcher/process/process.h"
@@ -28,20 +26,11 @@ namespace fs = std::filesystem;
 constexpr double kRunLimit = 300;  // seconds that a run may take; it is none of the
                                    // promises
 
-std::string make_folder() {
-  std::error_code error;
-  std::string pattern =
-      (fs::temp_directory_path(error) / "zero_selftest_XXXXXX").string();
-  if (!error && mkdtemp(pattern.data())) return pattern;
-  throw Error(ExitCode::kCheckpoint,
-              std::string("cannot make a folder: ") +
-                  (error ? error.message() : std::strerror(errno)),
-              "TMPDIR", "TMPDIR=DIR: a folder that is there and may be written");
-}
-
-void write(const std::string& path, const std::string& text) {
-  if (std::ofstream(path) << text << std::flush) return;
-  throw Error(ExitCode::kCheckpoint, "cannot write a file", path, "TMPDIR=DIR");
+checkpoint::OwnFolder make_folder() try {
+  return {fs::temp_directory_path(), checkpoint::temporary_name("selftest")};
+} catch (const std::exception& error) {
+  throw Error(ExitCode::kCheckpoint, error.what(), "TMPDIR",
+              "TMPDIR=DIR: a folder that is there and may be written");
 }
 
 // The line that says what went wrong: ours, else the last one.
@@ -128,17 +117,15 @@ Lab::Lab(const Settings& settings, std::vector<std::string> environment)
                 [](const std::string& entry) { return entry.starts_with("ZERO_"); });
   const auto more = mpirun_variables(environment_, geteuid() == 0);
   environment_.insert(environment_.end(), more.begin(), more.end());
-  write(path("data.txt"), text_of_trial(1, 20'000));
-  write(path("eval.txt"), text_of_trial(2, 5'000));
+  const auto write = [&](const char* name, const std::string& text) {
+    checkpoint::write_text(folder_.folder(), name, text, checkpoint::system_io());
+  };
+  write("data.txt", text_of_trial(1, 20'000));
+  write("eval.txt", text_of_trial(2, 5'000));
   Settings with_data = settings;
   with_data.data = {path("data.txt")};
   with_data.eval_data = {path("eval.txt")};
-  write(path("run.toml"), to_toml(with_data));
-}
-
-Lab::~Lab() {
-  std::error_code ignored;
-  if (!is_kept_) fs::remove_all(folder_, ignored);
+  write("run.toml", to_toml(with_data));
 }
 
 void Lab::train(const std::string& run, int num_ranks,

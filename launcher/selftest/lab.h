@@ -3,24 +3,25 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/own_folder.h"
 #include "launcher/model.h"
 #include "launcher/settings/settings.h"
 
 namespace zero::launcher {
 
-// A folder of its own with data, in which this very program trains.
+// A folder of its own with data, in which this very program trains. It goes with the
+// object, unless it is kept.
 class Lab {
  public:
   // Throws Error(kCheckpoint) where no folder can be made (TMPDIR, else /tmp).
   // `environment`: of the runs; settings in it do not count.
   Lab(const Settings& settings, std::vector<std::string> environment);
-  ~Lab();  // the folder goes, unless it is kept
-  Lab(const Lab&) = delete;
-  Lab& operator=(const Lab&) = delete;
 
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
-  const std::string& folder() const { return folder_; }
-  void keep() { is_kept_ = true; }
+  std::string path(const std::string& name) const {
+    return folder_.folder().path_of(name);
+  }
+  const std::string& folder() const { return folder_.path(); }
+  void keep() { folder_.keep(); }
 
   // A run, or more of it: one rank by itself, several under mpirun. Throws Error that has
   // the run's own words when it does not end well, and as run_child() does.
@@ -33,9 +34,8 @@ class Lab {
  private:
   std::string start(int num_ranks, std::vector<std::string> words) const;
 
-  std::string folder_;
+  checkpoint::OwnFolder folder_;
   std::vector<std::string> environment_;
-  bool is_kept_ = false;
 };
 
 // What the runs of a selftest have in common.

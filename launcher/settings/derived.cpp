@@ -1,5 +1,7 @@
 #include "launcher/settings/derived.h"
 
+#include <string>
+
 #include "launcher/settings/setting_table.h"
 
 namespace zero::launcher {
@@ -18,6 +20,8 @@ Options engine_options(const Settings& settings, const BatchPlan& batch,
   const bool is_unit_major = options.accumulate == Accumulate::kUnit;
   options.init = family.init_rules(shape);
   options.nominal_targets = static_cast<double>(settings.micro_batch * shape.seq_len);
+  if (!options.trace_comm.empty() && batch.ranks > 1)
+    options.trace_comm += '.' + std::to_string(batch.rank);
   options.micro_batches_per_rank = is_unit_major ? 1 : num_passes(batch);
   return options;
 }

@@ -269,7 +269,8 @@ Group tests() {
   return {
       text(KEY(dump_state), "DIR",
            "write masters, moments and losses at the end, bit for bit"),
-      text(KEY(trace_comm, TO(trace_comm)), "FILE", "write one line per collective"),
+      text(KEY(trace_comm, TO(trace_comm)), "FILE",
+           "a new file with one line per collective; FILE.RANK of several ranks"),
       list(KEY(delay), "POINT=MS", "make points of the code slow"),
       integer(KEY(chaos, TO(chaos_seed)), 0, kMany,
               "seed of random delays in every stream; 0: none"),

@@ -91,17 +91,6 @@ TEST_F(FileTest, OnlyRegularFilesAreOpened) {
   }
 }
 
-TEST_F(FileTest, UnlinkingIsForFilesAndDoesNotFollowLinks) {
-  std::filesystem::create_directories(run + "/tree/deep");
-  write_file(run + "/keep", text);
-  std::filesystem::create_symlink("keep", run + "/link");
-  const Folder folder(run);
-  EXPECT_THROW(folder.unlink("tree", system_io()), CheckpointError);
-  EXPECT_THROW(folder.remove_folder("tree", system_io()), CheckpointError);
-  folder.unlink("link", system_io());
-  EXPECT_EQ(files_of(run), (std::vector<std::string>{"keep", "tree"}));
-}
-
 TEST_F(FileTest, ReadingPastTheEndIsAnError) {
   write_file(run + "/a", text);
   char out[100];

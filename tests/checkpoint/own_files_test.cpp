@@ -5,6 +5,8 @@
 
 #include <filesystem>
 
+#include "checkpoint/error.h"
+#include "checkpoint/own_folder.h"
 #include "support.h"
 
 namespace zero::checkpoint::testing::own_files_test {
@@ -43,6 +45,78 @@ TEST_F(OwnFiles, AnythingElseStaysAndIsNamed) {
   EXPECT_EQ(Folder(run).names(), before);
   EXPECT_EQ(read_file(run + "/theirs"), "theirs");
   EXPECT_TRUE(fs::is_symlink(run + "/link"));
+}
+
+TEST_F(OwnFiles, AWriteThatFailsLeavesTheOldOne) {
+  write_file(run + "/page", "ours: old");
+  const auto fail = [](File&) { throw CheckpointError("page", "", "no idea"); };
+  EXPECT_THAT(error_of([&] { replace_file(Folder(run), "page", "ours: ", fail); }),
+              HasSubstr("no idea"));
+  EXPECT_EQ(read_file(run + "/page"), "ours: old");
+  EXPECT_EQ(Folder(run).names().size(), 1u);
+}
+
+class Removal : public OwnFiles {
+ protected:
+  // Things of every kind that are no file.
+  Removal() {
+    fs::create_directories(run + "/folder/deep");
+    write_file(run + "/keep", "keep");
+    fs::create_symlink("keep", run + "/link");
+    fs::create_symlink("nowhere", run + "/dangling");
+    EXPECT_EQ(mkfifo((run + "/pipe").c_str(), 0600), 0);
+  }
+  const std::vector<std::string> others = {"folder", "link", "dangling", "pipe"};
+};
+
+TEST_F(Removal, IsForRegularFiles) {
+  const Folder folder(run);
+  write_file(run + "/mine", "");
+  remove_file(folder, "mine");
+  const auto before = folder.names();
+  EXPECT_FALSE(folder.has("mine"));
+  for (const std::string& name : others)
+    EXPECT_THAT(error_of([&] { remove_file(folder, name); }),
+                HasSubstr(run + "/" + name));
+  EXPECT_EQ(folder.names(), before);
+}
+
+TEST_F(Removal, TakesOurFilesOfAFolderAndTheFolderWithThem) {
+  const auto belongs = [](std::string_view name) { return name == "a" || name == "b"; };
+  const auto remove = [&](const std::string& name) {
+    return remove_ours(Folder(run), name, belongs);
+  };
+  write_file(run + "/folder/a", "");
+  fs::create_symlink("../keep", run + "/folder/b");
+  write_file(run + "/folder/theirs", "");
+  EXPECT_FALSE(remove("folder"));
+  EXPECT_THAT(files_of(run + "/folder"), ::testing::ElementsAre("b", "deep", "theirs"));
+  for (const char* name : {"link", "dangling", "pipe"}) EXPECT_FALSE(remove(name));
+  EXPECT_EQ(read_file(run + "/keep"), "keep");
+
+  fs::create_directory(run + "/mine");
+  write_file(run + "/mine/a", "");
+  EXPECT_TRUE(remove("mine"));
+  EXPECT_FALSE(fs::exists(run + "/mine"));
+}
+
+TEST_F(Removal, OfAnOwnFolderTakesAllAndFollowsNoLink) {
+  {
+    const OwnFolder mine(run, "mine");
+    EXPECT_EQ(mine.path(), run + "/mine");
+    fs::create_directories(mine.path() + "/a/b");
+    write_file(mine.path() + "/a/b/file", "");
+    fs::create_directory_symlink("../folder", mine.path() + "/link");
+  }
+  EXPECT_FALSE(fs::exists(run + "/mine"));
+  EXPECT_TRUE(fs::exists(run + "/folder/deep"));
+}
+
+TEST_F(Removal, AnOwnFolderIsNewAndMayStay) {
+  EXPECT_THAT(error_of([&] { OwnFolder(run, "folder"); }), HasSubstr(run + "/folder"));
+  EXPECT_TRUE(fs::exists(run + "/folder/deep"));
+  { OwnFolder(run, "mine").keep(); }
+  EXPECT_TRUE(fs::exists(run + "/mine"));
 }
 
 TEST_F(OwnFiles, AFileThatIsSetAsideGetsAFreeName) {

@@ -1,6 +1,7 @@
 #include "checkpoint/run_lock.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -135,10 +136,25 @@ TEST_F(RunLockTest, OurOwnRequeuedJobGoesOn) {
   EXPECT_NO_THROW(RunLock(run, "42"));
 }
 
-TEST_F(RunLockTest, ADamagedLockIsNotOurs) {
+TEST_F(RunLockTest, WhatIsNoLockOfOursStays) {
+  const auto expect_stays = [&] {
+    const auto status = std::filesystem::symlink_status(lock).type();
+    for (const TakeOver take_over : {TakeOver::kFromTheDead, TakeOver::kAlways}) {
+      EXPECT_THAT(error_of([&] { RunLock(run, "", take_over); }),
+                  HasSubstr("run.lock: is no lock that zero has made"));
+      EXPECT_EQ(std::filesystem::symlink_status(lock).type(), status);
+      EXPECT_EQ(files_of(run).size(), 1u);
+    }
+    std::filesystem::remove(lock);
+  };
   write_file(lock, "{\"host\":");
-  EXPECT_THAT(refusal(), HasSubstr("the lock is damaged"));
-  EXPECT_NO_THROW(RunLock(run, "", TakeOver::kAlways));
+  expect_stays();
+  std::filesystem::create_symlink("nowhere", lock);
+  expect_stays();
+  std::filesystem::create_directory(lock);
+  expect_stays();
+  ASSERT_EQ(::mkfifo(lock.c_str(), 0600), 0);
+  expect_stays();
 }
 
 // A container was killed and started again: the kernel has let go of its file.
@@ -148,6 +164,10 @@ TEST_F(RunLockTest, AnotherContainersLockFallsWithItsProcess) {
   {
     const RunLock held(run, holder, TakeOver::kFromTheDead);
     EXPECT_THAT(refusal(), HasSubstr("another job"));
+    EXPECT_THAT(error_of([&] { RunLock(run, "", TakeOver::kAlways); }),
+                HasSubstr("in its container"))
+        << "the kernel says that it is alive";
+    EXPECT_NO_THROW(held.check());
   }
   holder.holds_file = true;
   leave(holder);

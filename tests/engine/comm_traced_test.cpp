@@ -77,5 +77,14 @@ TEST_F(CallTraceTest, AFileThatCannotBeWrittenIsNamed) {
   EXPECT_THROW(make_one_rank()->trace_to(folder_ / "absent" / "trace"), Error);
 }
 
+TEST_F(CallTraceTest, WhatIsThereStays) {
+  std::ofstream(folder_ / "trace") << "theirs\n";
+  EXPECT_THROW(traced(), Error);
+  EXPECT_THAT(lines(), ElementsAre("theirs"));
+  std::filesystem::create_symlink(folder_ / "nowhere", folder_ / "link");
+  EXPECT_THROW(make_one_rank()->trace_to(folder_ / "link"), Error);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "nowhere"));
+}
+
 }  // namespace
 }  // namespace zero::comm_traced_test

@@ -65,9 +65,10 @@ class Sources : public ::testing::TestWithParam<int> {
       Source source, const std::function<Model(int rank)>& make,
       const Body& body = [](Engine&, Model&) {}) {
     Trained all;
-    Options mine = options;
-    mine.source = source;
     on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
+      Options mine = options;
+      mine.source = source;
+      if (!mine.trace_comm.empty()) mine.trace_comm += std::to_string(comm->rank());
       Model model = make(comm->rank());
       Engine engine(model, mine, std::move(comm));
       body(engine, model);
@@ -124,12 +125,15 @@ TEST_P(Sources, RankZeroMustHaveWhatItSends) {
 }
 
 TEST_P(Sources, EveryRankKeepsItsSliceAndSendsNothing) {
-  options.trace_comm = run + "_trace";
+  options.trace_comm = run + "_trace_" + std::to_string(ranks()) + "_";
   EXPECT_EQ(params(Source::kEveryRank, [&](int) { return full(); }), values_of_full());
-  std::ifstream trace(options.trace_comm);
-  const std::string calls(std::istreambuf_iterator<char>(trace), {});
-  EXPECT_THAT(calls, Not(HasSubstr("broadcast")));
-  fs::remove(options.trace_comm);
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const std::string path = options.trace_comm + std::to_string(rank);
+    std::ifstream trace(path);
+    const std::string calls(std::istreambuf_iterator<char>(trace), {});
+    EXPECT_THAT(calls, Not(HasSubstr("broadcast")));
+    fs::remove(path);
+  }
 }
 
 TEST_P(Sources, WeightsThatAreNotRankZerosAreNamed) {

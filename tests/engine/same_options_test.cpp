@@ -1,3 +1,6 @@
+#include <unistd.h>
+
+#include <cstdio>
 #include <map>
 
 #include "engine/options/check_options.h"
@@ -124,7 +127,9 @@ TEST_F(SameOptions, ThreadsTracesAndChaosMayDiffer) {
   const auto change = [](Options& o) {
     o.adam_threads = 2;
     o.chaos_seed = 5;
-    o.trace_comm = ::testing::TempDir() + "same_options_trace";
+    o.trace_comm =
+        ::testing::TempDir() + "same_options_trace_" + std::to_string(getpid());
+    std::remove(o.trace_comm.c_str());
   };
   for (const std::string& text : errors({unchanged, change})) EXPECT_EQ(text, "no error");
 }

@@ -1,5 +1,7 @@
 // Parameters and buffers of units (docs/units.md): the numbers of the plain module, or an
 // error by name before anything has changed.
+#include <cstdio>
+
 #include "engine/device/torch/compute_type.h"
 #include "tests/engine/small_models.h"
 
@@ -261,6 +263,7 @@ TEST_P(UnitContract, AFrozenBackboneCostsNothingInBackward) {
   on_ranks(ranks(), [&](std::unique_ptr<Ranks> comm) {
     Options mine = options;
     mine.trace_comm += "_" + std::to_string(comm->rank());
+    std::remove(mine.trace_comm.c_str());
     auto model = std::make_shared<MlpImpl>();
     Engine engine(model, mine, std::move(comm));
     for (int pass = 0; pass < 2; ++pass) {

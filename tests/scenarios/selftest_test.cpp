@@ -26,7 +26,7 @@ class Selftest : public Scenario {
   int64_t num_left() const {
     int64_t number = 0;
     for (const auto& entry : fs::directory_iterator(path("tmp")))
-      number += entry.path().filename().string().starts_with("zero_selftest");
+      number += entry.path().filename().string().starts_with("zero.tmp.selftest.");
     return number;
   }
   // An mpirun that gives ranks another seed: a machine on which ranks together train

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -46,6 +47,32 @@ TEST_F(CsvFileTest, APipeIsNotWaitedFor) {
   write({{"step", 1}, {"loss", 2}});
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               ::testing::HasSubstr("cannot write"));
+}
+
+TEST_F(CsvFileTest, ALinkIsFollowedToATableOfOursAlone) {
+  folder.write("ours.csv", "step,loss,eval\n");
+  folder.write("theirs", "secrets\n");
+  const auto lead_to = [&](const std::string& name) {
+    std::filesystem::remove(folder.path("a.csv"));
+    std::filesystem::create_symlink(name, folder.path("a.csv"));
+    write({{"step", 1}, {"loss", 2}});
+  };
+  lead_to("ours.csv");
+  EXPECT_EQ(folder.read("ours.csv"), "step,loss,eval\n1,2,\n");
+  ::testing::internal::CaptureStderr();
+  lead_to("theirs");
+  lead_to("nowhere");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::HasSubstr("a.csv: Too many levels of symbolic links"));
+  EXPECT_EQ(folder.read("theirs"), "secrets\n");
+  EXPECT_FALSE(std::filesystem::exists(folder.path("nowhere")));
+}
+
+// Whoever wrote it may go on with it.
+TEST_F(CsvFileTest, ALastLineWithoutAnEndKeepsItsPlace) {
+  folder.write("a.csv", "step,loss,eval\n1,2,");
+  write({{"step", 2}, {"loss", 3}});
+  EXPECT_EQ(text(), "step,loss,eval\n1,2,\n2,3,\n");
 }
 
 }  // namespace

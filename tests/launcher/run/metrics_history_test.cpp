@@ -106,7 +106,13 @@ TEST(CutJsonl, OnlyTheEndIsRead) {
 TEST(CutJsonl, AnEmptyLineAndNothingAtAll) {
   EXPECT_EQ(cut_jsonl("", 1, 1), "");
   EXPECT_EQ(cut_jsonl("\n\n" + step(2) + "\n", 1, 1), "\n\n\n");
-  EXPECT_EQ(cut_jsonl("torn", 1, 1), "");
+  EXPECT_EQ(cut_jsonl("{\"typ", 1, 1), "");
+}
+
+// Of another tool, which may go on with it.
+TEST(CutJsonl, ATornLineOfOthersStays) {
+  EXPECT_EQ(cut_jsonl("theirs", 1, 1), "theirs");
+  EXPECT_EQ(cut_jsonl(step(1) + step(2) + "theirs", 1, 1), step(1) + "theirs");
 }
 
 // Who is killed meanwhile leaves the log as it was: no line is ever written over another.
@@ -131,7 +137,8 @@ TEST(CutMetrics, WhatIsNoFileStaysAsItIs) {
 
 TEST(CutMetrics, ReplacesBothFiles) {
   const TempFolder folder;
-  folder.write("metrics.jsonl", step(1) + save(1, 1) + step(2) + step(3) + "torn");
+  folder.write("metrics.jsonl",
+               step(1) + save(1, 1) + step(2) + step(3) + "{\"type\":\"st");
   const std::string columns = "step,loss,eval_loss,eval_ppl\n";
   folder.write("metrics.csv", columns + "1\n2\n3\n");
   EXPECT_EQ(cut_metrics(folder.path(""), 1, 1), 2);

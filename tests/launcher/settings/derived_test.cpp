@@ -191,7 +191,7 @@ std::vector<Row> rows_of_output() {
       {"sample_tokens", "5"},
       {"sample_temperature", "0.5"},
       {"dump_state", "d"},
-      {"trace_comm", "f", {line("trace_comm", "f")}},
+      {"trace_comm", "f", {line("trace_comm", "f.0")}},  // of a rank
       {"delay", "forward=5"},
       {"chaos", "5", {line("chaos_seed", 5)}},
   };

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+
+#include "checkpoint/file.h"
+
+namespace zero::checkpoint {
+
+// A new folder that goes with all that is in it when this object does. Links in it are
+// not followed.
+class OwnFolder {
+ public:
+  // Throws CheckpointError where something of that name is there.
+  OwnFolder(const std::string& above, const std::string& name, Io& io = system_io());
+  ~OwnFolder();
+  OwnFolder(const OwnFolder&) = delete;
+  OwnFolder& operator=(const OwnFolder&) = delete;
+
+  // It stays.
+  void keep() { is_kept_ = true; }
+
+  const Folder& folder() const { return folder_; }
+  const std::string& path() const { return folder_.path(); }
+
+ private:
+  const Folder above_;
+  const std::string name_;
+  Io& io_;
+  const Folder folder_;
+  bool is_kept_ = false;
+};
+
+}  // namespace zero::checkpoint
