@@ -36,7 +36,7 @@ set(zero_parts ${CMAKE_INSTALL_INCLUDEDIR}/zero/parts)  # zero_library() tells u
 set(zero_headers
   base/dtype.h base/files.h base/host_device.h base/names.h base/no_copy.h
   checkpoint/error.h checkpoint/find.h
-  launcher/launch.h launcher/model.h
+  launcher/launch.h launcher/model.h launcher/run_log.h
   offload/exact_sum.h offload/optimizer.h offload/stored_values.h)
 foreach(header ${zero_headers})
   get_filename_component(folder ${header} DIRECTORY)

@@ -31,7 +31,7 @@ ROOMS = {
     "engine/save/": [*MIDDLE, "checkpoint/", "engine/init/", "engine/unit/"],
     "engine/": ["base/", "engine/", "offload/"],  # the sources of Engine
     "launcher/": ["base/", "checkpoint/", "engine/", "offload/"],
-    "examples/": ["base/", "checkpoint/", "engine/", "launcher/model.h"],
+    "examples/": ["base/", "checkpoint/", "engine/", "launcher/model.h", "launcher/run_log.h"],
     "launcher/program.cpp": ["examples/", "launcher/launch.h"],  # the composition root
 }
 

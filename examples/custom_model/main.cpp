@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "checkpoint/find.h"
+#include "launcher/run_log.h"
 
 namespace nn = torch::nn;
 namespace F = torch::nn::functional;
@@ -94,12 +95,14 @@ int main(int argc, char** argv) {
     std::memcpy(&samples_seen, saved.user.at("samples_seen").data(), sizeof samples_seen);
   }
 
+  zero::RunLog log(run, engine);  // `zero_launch report RUN_FOLDER` makes a page of it
   while (engine.num_steps() < steps) {
     for (int64_t m = engine.rank(); m < kMicroBatches; m += engine.size()) {
       const auto [samples, labels] = micro_batch(engine.num_steps() * kMicroBatches + m);
       engine.backward(engine.forward(model, samples, labels), kRows);
     }
     const zero::StepReport report = engine.step();
+    log.step(report);
     samples_seen += report.num_targets;
     if (engine.rank() == 0)
       std::printf("step %ld loss %.17g\n", report.step, report.loss);
@@ -110,6 +113,7 @@ int main(int argc, char** argv) {
     const torch::NoGradGuard no_grad;
     const auto [samples, labels] = micro_batch(UINT64_MAX);
     const double loss = engine.forward(model, samples, labels).item<double>() / kRows;
+    log.eval(loss, kRows);
     if (engine.rank() == 0)
       std::printf("evaluation loss %.17g after %ld samples\n", loss, samples_seen);
   }
@@ -120,4 +124,5 @@ int main(int argc, char** argv) {
   state.user["samples_seen"] = {bytes, bytes + sizeof samples_seen};
   const std::string path = zero::save_checkpoint(engine, run, state, /*replace=*/true);
   if (engine.rank() == 0) std::printf("saved %s\n", path.c_str());
+  log.end();
 }

@@ -28,6 +28,7 @@
 #include "launcher/run/metrics_history.h"
 #include "launcher/run/resume.h"
 #include "launcher/run/run_folder.h"
+#include "launcher/run/run_record.h"
 #include "launcher/run/runner.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/setting_table.h"
@@ -342,20 +343,13 @@ void Training::announce_start() {
 
 // What it is, and where it runs.
 void Training::record_run() {
-  auto hosts = nlohmann::ordered_json::object();
-  for (const std::string& host : hosts_) hosts[host] = hosts.value(host, 0) + 1;
-  metrics_->note("run", {{"world",
-                          {{"size", world_.size()},
-                           {"hosts", hosts},
-                           {"device", engine_->uses_gpu() ? "GPU" : "CPU"},
-                           {"threads", process_.threads},
-                           {"adam_threads", adam_threads_.threads},
-                           {"parameters", engine_->num_parameters()},
-                           {"units", engine_->num_units()}}},
-                         {"family", family_->name},
-                         {"memory", to_json(engine_->memory())},
-                         {"activations", plan_.activations},
-                         {"config", to_json(settings_)}});
+  nlohmann::ordered_json record = run_record(*engine_, hosts_);
+  record["world"].update(nlohmann::ordered_json(
+      {{"threads", process_.threads}, {"adam_threads", adam_threads_.threads}}));
+  record.update(nlohmann::ordered_json({{"family", family_->name},
+                                        {"activations", plan_.activations},
+                                        {"config", to_json(settings_)}}));
+  metrics_->note("run", record);
 }
 
 bool Training::is_finished() const { return engine_->num_steps() >= settings_.steps; }

@@ -14,13 +14,13 @@
 #include "launcher/data/sampler.h"
 #include "launcher/inference/evaluate.h"
 #include "launcher/inference/generate.h"
-#include "launcher/process/process.h"
 #include "launcher/process/stop.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/run/memory_check.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/run/runner.h"
+#include "launcher/run/step_meter.h"
 #include "launcher/run/step_trace.h"
 #include "launcher/run/training.h"
 #include "zero/engine.h"
@@ -48,12 +48,10 @@ ExitCode Training::train_steps() {
   while (!is_finished()) {
     trace.begin(engine_->num_steps() + 1);
     const auto begin = Clock::now();
-    const Traffic traffic_before = engine_->traffic();
-    const StreamSeconds busy_before = engine_->stream_seconds();
+    const StepMeter meter(*engine_);
     const StepReport report = train_batch(progress_.num_batches);
-    const double seconds = seconds_since(begin);
-    const Shares shares = shares_of(engine_->stream_seconds() - busy_before, seconds);
-    if (!losses_.empty()) shares_.add(shares, seconds);
+    const StepRecord record = meter.record(report);
+    if (!losses_.empty()) shares_.add(record.shares, record.seconds);
     ++progress_.num_batches;
     progress_.num_samples += batch_.global_batch;
     progress_.num_bad += report.skipped;
@@ -61,8 +59,7 @@ ExitCode Training::train_steps() {
     const bool is_bad = report.skipped && report.loss_scale <= settings_.loss_scale_min;
     progress_.num_bad_in_a_row = is_bad ? progress_.num_bad_in_a_row + 1 : 0;
     losses_.push_back(report.loss);
-    log_step({report, seconds, engine_->uses_gpu(), engine_->traffic() - traffic_before,
-              shares, free_host_bytes().value_or(-1), peak_resident_bytes()});
+    log_step(record);
     check_progress(report);
     if (const auto warning = cores_->look(); warning && is_first_rank()) warn(*warning);
     const Stop stop = agree_on_next();

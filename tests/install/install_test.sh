@@ -73,6 +73,11 @@ assert losses[-1] < 0.8 * losses[0], losses
 PY
 echo "ok: the model learns"
 
+prefix/bin/zero_launch report whole >report.txt || fail "no report of an own program: $(cat report.txt)"
+grep -q "report of 12 steps" report.txt || fail "the report tells of other steps: $(cat report.txt)"
+[ "$(grep -c '"type":"step"' half.4/metrics.jsonl)" = 12 ] || fail "a resumed log has other steps"
+echo "ok: an own program's log is reported as a run"
+
 for ((i = 0; i < 200; ++i)); do echo "the cat sat on the mat and the dog sat on the cat"; done >text.txt
 quietly own_train mpirun -n 2 own_family/build/own_family train --data text.txt --out bigram \
   --steps 5 --global-batch 4 --micro-batch 2
