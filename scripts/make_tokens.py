@@ -3,6 +3,7 @@
 
     scripts/make_tokens.py --tokenizer models/Llama-3.2-1B --out corpus.tok corpus/ more.jsonl
     scripts/make_tokens.py --tokenizer models/Llama-3.2-1B --decode corpus.tok > corpus.txt
+    zero_launch generate runs/mine --prompt "5 17 3" | scripts/make_tokens.py --tokenizer DIR --decode -
 
 Needs PyPI's tokenizers. Every file is a document, and every line of a .jsonl file; each is encoded as transformers does, with
 what the tokenizer puts around a text, and ends in the separator. Memory is bounded, whatever the corpus.
@@ -174,7 +175,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokenizer", required=True, help="a model's folder, or its tokenizer.json")
     parser.add_argument("--out", help="the token file to write")
-    parser.add_argument("--decode", metavar="FILE", help="print a token file's text")
+    parser.add_argument("--decode", metavar="FILE", help="print the text of a token file, or of numbers of tokens; - is standard input")
     parser.add_argument("--field", default="text", help="the key of a JSONL line's text (text)")
     parser.add_argument("--separator", metavar="TOKEN",
                         help="behind each document, or none; the model's end of text, if not given")

@@ -73,12 +73,26 @@ class TokenWriter:
                 os.remove(path + ".part")
 
 
+def numbers_in(text, where):
+    """Tokens as people write them, with blanks between them."""
+    words = text.split()
+    if not words or not all(word.isdigit() for word in words):
+        raise Problem("these are neither numbers of tokens nor a token file that make_tokens.py has written", where)
+    return [int(word) for word in words]
+
+
 def read_tokens(path, block=1 << 16):
-    """Arrays of up to `block` tokens."""
+    """Lists of tokens, up to `block` of a token file. Of a text, or of standard input (-), the numbers that it holds."""
+    if path == "-":
+        yield numbers_in(sys.stdin.buffer.read(), "standard input")
+        return
     with open(path, "rb") as file:
         head = file.read(HEADER_BYTES)
-        magic, version, width, count = struct.unpack_from("<8s3i", head.ljust(24, b"\0"))
-        if magic != MAGIC or version not in (1, 2) or width not in (2, 4):
+        if not head.startswith(MAGIC):
+            yield numbers_in(head + file.read(), path)
+            return
+        _, version, width, count = struct.unpack_from("<8s3i", head.ljust(24, b"\0"))
+        if version not in (1, 2) or width not in (2, 4):
             raise Problem("this is no token file that make_tokens.py has written", path)
         if os.path.getsize(path) != HEADER_BYTES + width * count:
             raise Problem(f"the header announces {count} tokens of {width} bytes, the file has "

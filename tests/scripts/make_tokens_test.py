@@ -96,8 +96,8 @@ class MakeTokensTest(unittest.TestCase):
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         return path
 
-    def run_script(self, *arguments):
-        return subprocess.run([sys.executable, SCRIPT, "--tokenizer", self.path, *map(str, arguments)], capture_output=True)
+    def run_script(self, *arguments, **options):
+        return subprocess.run([sys.executable, SCRIPT, "--tokenizer", self.path, *map(str, arguments)], capture_output=True, **options)
 
     def make(self, *arguments):
         result = self.run_script("--out", self.out, *arguments)
@@ -184,6 +184,15 @@ class MakeTokensTest(unittest.TestCase):
         self.make(self.write("a.txt", text))
         back = self.run_script("--decode", self.out).stdout.decode()
         self.assertEqual(back, BEGIN + text + END)
+
+    def test_decode_reads_numbers_as_generate_prints_them(self):
+        numbers = " ".join(map(str, self.tokenizer.encode("the quick").ids)) + "\n"
+        for file, options in ((self.write("ids.txt", numbers), {}), ("-", {"input": numbers.encode()})):
+            self.assertEqual(self.run_script("--decode", file, **options).stdout.decode(), BEGIN + "the quick")
+        for other in ("", "5 x\n"):
+            result = self.run_script("--decode", self.write("ids.txt", other))
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("neither numbers of tokens nor a token file", result.stderr.decode())
 
     def test_invalid_text_is_told_by_line_and_byte(self):
         where = "line 3, byte 10"
