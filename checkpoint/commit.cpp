@@ -93,11 +93,15 @@ std::string take_place_of(const OpenRun& run, const std::string& temporary,
   return aside;
 }
 
+void write_hint(const OpenRun& run, const char* file, const std::string& step) {
+  replace_text(run.folder(), file, step + "\n", kStepPrefix, run.io());
+}
+
 // Only a hint for people and scripts: failing to leave it does not undo a checkpoint.
 // Where people have a `latest` of their own, it stays.
 void leave_hint(const OpenRun& run, const std::string& step) {
   try {
-    replace_text(run.folder(), kLatestFile, step + "\n", kStepPrefix, run.io());
+    write_hint(run, kLatestFile, step);
   } catch (const CheckpointError&) {
   }
 }
@@ -155,6 +159,11 @@ bool has_hint(const OpenRun& run, int64_t step) {
   } catch (const CheckpointError&) {
     return false;
   }
+}
+
+void name_best(const OpenRun& run, int64_t step) {
+  run.check();
+  write_hint(run, kBestFile, step_folder(step));
 }
 
 void discard(const OpenRun& run, const std::string& temporary) noexcept {

@@ -40,6 +40,10 @@ std::string commit(const OpenRun& run, const std::string& temporary,
 // it can, and is silent where it cannot.
 bool has_hint(const OpenRun& run, int64_t step);
 
+// Make the file `best` name this step, for people and scripts. Throws CheckpointError
+// where it cannot, or where a file of that name is somebody's own.
+void name_best(const OpenRun& run, int64_t step);
+
 // Remove the temporary folder of a failed save. Never throws: what cannot be removed is
 // left to tidy().
 void discard(const OpenRun& run, const std::string& temporary) noexcept;

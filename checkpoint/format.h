@@ -21,6 +21,7 @@ constexpr int kMaxDims = 32;          // HDF5's limit
 constexpr char kManifestFile[] = "manifest.json";
 constexpr char kVirtualFile[] = "checkpoint.h5";
 constexpr char kLatestFile[] = "latest";
+constexpr char kBestFile[] = "best";
 constexpr char kLockFile[] = "run.lock";
 constexpr char kProbeFile[] = "probe";
 constexpr char kStepPrefix[] = "step_";

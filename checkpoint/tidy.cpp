@@ -26,7 +26,8 @@ std::vector<int64_t> steps_to_remove(const OpenRun& run, const Retention& retent
   for (; !steps.empty(); steps.pop_back()) {
     const int64_t step = steps.back().step;
     if (step >= newest || steps.back().is_link) continue;
-    const bool stays = retention.keep_every > 0 && step % retention.keep_every == 0;
+    const bool stays = step == retention.best ||
+                       (retention.keep_every > 0 && step % retention.keep_every == 0);
     if (num_whole < retention.keep) {
       num_whole += flaw_of(run.folder(), step).empty();
     } else if (!stays) {

@@ -21,6 +21,7 @@ std::string set_aside(const OpenRun& run, int64_t step);
 struct Retention {
   int keep = 1;            // whole checkpoints, counted from the newest; at least 1
   int64_t keep_every = 0;  // steps that are multiples of it stay for ever; 0: none do
+  int64_t best = -1;       // a step that stays; -1: none
 };
 
 // Remove a run's older checkpoints. Returns how many went.

@@ -35,6 +35,18 @@ TEST_F(CommitTest, TheHintNamesTheStepOrIsMissed) {
   EXPECT_FALSE(has_hint(OpenRun(run), 3));
 }
 
+TEST_F(CommitTest, TheBestIsNamedUnlessTheFileIsSomebodys) {
+  save(small_model(), {.step = 3});
+  for (const int64_t step : {3, 4}) {
+    name_best(OpenRun(run), step);
+    EXPECT_EQ(read_file(run + "/best"), step_folder(step) + "\n");
+  }
+  write_file(run + "/best", "my notes");
+  EXPECT_THAT(error_of([&] { name_best(OpenRun(run), 5); }),
+              HasSubstr("zero has not written"));
+  EXPECT_EQ(read_file(run + "/best"), "my notes");
+}
+
 TEST_F(CommitTest, TheSameCheckpointHasTheSameBytes) {
   const auto one = save(small_model(), {.step = 1});
   fs::rename(one, run + "/aside");

@@ -54,6 +54,14 @@ TEST_F(PurgeTest, EveryMthStaysForEver) {
   EXPECT_EQ(steps(), (std::vector<int64_t>{3, 6, 7}));
 }
 
+TEST_F(PurgeTest, TheBestStaysBesideTheNewest) {
+  save_steps(5);
+  EXPECT_EQ(purge(OpenRun(run), {.keep = 2, .best = 2}, 5), 2);
+  EXPECT_EQ(steps(), (std::vector<int64_t>{2, 4, 5}));
+  EXPECT_EQ(purge(OpenRun(run), {.keep = 2, .best = 5}, 5), 1);
+  EXPECT_EQ(steps(), (std::vector<int64_t>{4, 5}));
+}
+
 TEST_F(PurgeTest, SomethingIsAlwaysKept) {
   save_steps(1);
   EXPECT_THROW(purge(OpenRun(run), {.keep = 0}, 1), CheckpointError);
