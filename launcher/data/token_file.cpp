@@ -102,6 +102,10 @@ TokenFile::TokenFile(const std::string& path, std::string name, bool keep_mapped
   if (is_text() && !takes_any_bytes) require_text(file_);
 }
 
+std::optional<TextKind> TokenFile::odd_kind() const {
+  return is_text() ? kind_of_text(head_of_text(file_)) : std::nullopt;
+}
+
 void TokenFile::read(int64_t begin, int64_t count, int64_t* out) const {
   assert(begin >= 0 && count >= 0 && begin <= num_tokens() - count);
   const int64_t num_stored = std::clamp<int64_t>(layout_.num_tokens - begin, 0, count);

@@ -1,9 +1,11 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "launcher/data/mapped_file.h"
+#include "launcher/data/text_kind.h"
 #include "launcher/data/token_layout.h"
 
 namespace zero::data {
@@ -29,6 +31,8 @@ class TokenFile {
   const TokenLayout& layout() const { return layout_; }
   int64_t size_bytes() const { return file_.size_bytes(); }
   int64_t num_tokens() const { return layout_.num_tokens + (is_text() ? 1 : 0); }
+  // Of a text that looks as if something else were meant to be learned.
+  std::optional<TextKind> odd_kind() const;
 
   // Copy tokens [begin, begin + count) to `out`. Throws DataError when the file changed.
   void read(int64_t begin, int64_t count, int64_t* out) const;

@@ -190,13 +190,17 @@ TokenLayout detect_layout(const MappedFile& file) {
   return {TokenKind::kText, 0, 1, head.file_bytes, 257};
 }
 
-void require_text(const MappedFile& file) {
+std::string head_of_text(const MappedFile& file) {
   constexpr int64_t kLookedAt = 64 << 10;
-  if (file.size_bytes() == 0) return;
+  if (file.size_bytes() == 0) return "";
   const auto bytes = file.view();
-  const std::string_view head(
-      reinterpret_cast<const char*>(bytes.get()),
-      static_cast<size_t>(std::min(kLookedAt, file.size_bytes())));
+  return {reinterpret_cast<const char*>(bytes.get()),
+          static_cast<size_t>(std::min(kLookedAt, file.size_bytes()))};
+}
+
+void require_text(const MappedFile& file) {
+  if (file.size_bytes() == 0) return;
+  const std::string head = head_of_text(file);
   const int64_t num_last = std::min<int64_t>(8, file.size_bytes());
   const auto last = file.view(file.size_bytes() - num_last);
   const std::string_view tail(reinterpret_cast<const char*>(last.get()),

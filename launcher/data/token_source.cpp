@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <filesystem>
+#include <map>
 #include <system_error>
 
 #include "launcher/data/mapped_file.h"
@@ -144,6 +145,31 @@ std::string TokenSource::where() const {
   const std::string& first = files_.front().path();
   if (num_files() == 1) return first;
   return fmt::format("{} and {} more", first, fmt::group_digits(num_files() - 1));
+}
+
+std::vector<std::string> TokenSource::warnings() const {
+  struct Found {
+    std::string path, cure;
+    int64_t count = 0;
+  };
+  std::map<std::string, Found> kinds;
+  for (const TokenFile& file : files_) {
+    const auto kind = file.odd_kind();
+    if (!kind) continue;
+    Found& found = kinds[kind->name];
+    if (found.count++ == 0) found = {file.path(), kind->cure, 1};
+  }
+  std::vector<std::string> lines;
+  for (const auto& [name, found] : kinds)
+    lines.push_back(fmt::format(
+        "{}{} looks like {}; its bytes are learned as they are. What to do instead: {}. "
+        "--bytes, if it is meant so",
+        found.path,
+        found.count == 1
+            ? ""
+            : fmt::format(" (and {} more)", fmt::group_digits(found.count - 1)),
+        name, found.cure));
+  return lines;
 }
 
 void TokenSource::read(int64_t begin, int64_t count, int64_t* out) const {

@@ -33,6 +33,10 @@ class TokenSource {
   // The first path and the number of others, to say in an error where the data lies.
   std::string where() const;
 
+  // A line for each kind of text whose bytes are hardly meant to be learned (TextKind):
+  // the first such file, how many there are, and a cure. Reads 64 KiB of each file.
+  std::vector<std::string> warnings() const;
+
   // Copy tokens [begin, begin + count) to `out`, across files. Throws DataError when a
   // file it reads changed.
   void read(int64_t begin, int64_t count, int64_t* out) const;

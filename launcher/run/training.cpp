@@ -135,6 +135,9 @@ void Training::open_data() {
     Activity::Stretch reading("checking the data");
     reading.expect(source_->num_bytes() + (eval_source_ ? eval_source_->num_bytes() : 0));
     source_->check_ids(shape_.vocab(), sign_unless_stopped);
+    for (const std::string& line :
+         settings_.bytes ? std::vector<std::string>() : source_->warnings())
+      warn(line);
     if (eval_source_) eval_source_->check_ids(shape_.vocab(), sign_unless_stopped);
   }
   if (!settings_.sample.empty())

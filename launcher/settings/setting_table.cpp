@@ -56,7 +56,10 @@ Group model() {
 Group data() {
   return {
       list(KEY(data), "PATH", "text files, folders of them, or token files"),
-      boolean(KEY(bytes), "learn the bytes of any file, also of what is no text"),
+      boolean(
+          KEY(bytes),
+          "learn the bytes of any file, also of what is no text or looks like JSONL or "
+          "HTML"),
       integer(KEY(seq_len), 0, 1 << 24, "tokens of a sample; 0: the preset's"),
       boolean(KEY(shuffle), "a new order of samples in every epoch"),
       list(KEY(eval_data), "PATH", "data for the evaluation loss"),
