@@ -223,16 +223,30 @@ const std::vector<std::string>& data_for(const CommandLine& line,
                                                                    : settings.eval_data;
 }
 
-void evaluate_on(const std::vector<std::string>& paths, LoadedModel& loaded) {
+// Of the run's own data, those that it held out, if any.
+data::Sampler sampler_for(const CommandLine& line, const LoadedModel& loaded,
+                          const data::TokenSource& source) {
+  const int64_t seq_len = loaded.shape.seq_len;
+  const Settings& settings = loaded.settings;
+  const bool is_own = !line.flags.contains("data") && settings.eval_data.empty();
+  data::SamplerOptions options{seq_len, false, 0};
+  if (is_own)
+    options.range =
+        data::split_samples(data::count_samples(source, seq_len), settings.eval_fraction)
+            .held_out;
+  return {source, options};
+}
+
+void evaluate_on(const CommandLine& line, LoadedModel& loaded) {
   const bool is_first = loaded.batch.rank == 0;
   const ModelShape& shape = loaded.shape;
-  const data::TokenSource source(paths, loaded.settings.bytes);
+  const data::TokenSource source(data_for(line, loaded.settings), loaded.settings.bytes);
   const std::string& weights = loaded.checkpoint.is_model_folder
                                    ? loaded.checkpoint.folder
                                    : loaded.settings.init_from;
   if (!weights.empty()) refuse_text(source, shape.vocab(), weights);
   if (is_first) source.check_ids(shape.vocab());
-  const data::Sampler sampler(source, {shape.seq_len, false, 0});
+  const data::Sampler sampler = sampler_for(line, loaded, source);
   const int64_t num_samples = samples_to_evaluate(sampler, loaded.settings);
   const Evaluation result = *evaluate(*loaded.runner, loaded.engine->control(), sampler,
                                       loaded.batch, shape.seq_len, num_samples);
@@ -245,9 +259,8 @@ void evaluate_on(const std::vector<std::string>& paths, LoadedModel& loaded) {
 
 // The loss of a checkpoint's model on data.
 int eval(const VerbCall& call) {
-  return use_checkpoint("eval", call, [&](LoadedModel& loaded) {
-    evaluate_on(data_for(call.line, loaded.settings), loaded);
-  });
+  return use_checkpoint("eval", call,
+                        [&](LoadedModel& loaded) { evaluate_on(call.line, loaded); });
 }
 
 // A prompt, continued by a checkpoint's model.

@@ -108,6 +108,7 @@ int plan(const VerbCall& call) {
                      .ranks_from = call.announced ? call.announced->source : "",
                      .may_start_ranks = true,
                      .is_complete = false,
+                     .may_begin = true,
                      .models = &call.models});
   const Asked asked = asked_model(settings, call.models);
   const PlanAnswer answer =

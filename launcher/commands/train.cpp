@@ -11,6 +11,7 @@
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/run/failure.h"
+#include "launcher/run/resume.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/run/saved_run.h"
 #include "launcher/run/training.h"
@@ -29,17 +30,40 @@ void check_ranks(const Settings& settings, int num_ranks) {
   if (!problems.empty()) throw to_error(problems, "train");
 }
 
-// The checkpoint of a run that is to go on with its own settings: --out names its folder,
-// and no data are given.
-std::optional<checkpoint::StepFolder> run_to_go_on(const VerbCall& call,
-                                                   ConfigContext context) {
+// And not a folder.
+bool is_keyword(const std::string& resume) {
+  return resume == "auto" || resume == "must" || resume == "never";
+}
+
+// The checkpoint from which the run would go on; empty: it begins.
+std::string checkpoint_of(const Settings& given) {
+  if (!is_keyword(given.resume)) return find_checkpoint(given.resume, "--resume");
+  if (given.out.empty() || given.resume == "never") return "";
+  const auto newest = checkpoint::newest_complete(given.out);
+  return newest ? newest->path : "";
+}
+
+// A run that goes on.
+struct EarlierRun {
+  std::string checkpoint;
+  Settings settings;
+  bool tells_all = false;  // --out names its folder, and no data are given
+};
+
+// What is wrong with settings, or with a checkpoint beside data, is told later.
+std::optional<EarlierRun> find_earlier_run(const VerbCall& call, ConfigContext context) {
   context.checks_fit = false;
+  EarlierRun run;
   try {
     const Settings given = read_settings(call.line, call.environment, context);
-    const bool goes_on = given.resume == "auto" || given.resume == "must";
-    if (given.out.empty() || !given.data.empty() || !goes_on) return std::nullopt;
-    return checkpoint::newest_complete(given.out);
-  } catch (const std::runtime_error&) {  // told when all is read
+    run.checkpoint = checkpoint_of(given);
+    if (run.checkpoint.empty()) return std::nullopt;
+    run.tells_all = given.data.empty() && is_keyword(given.resume);
+    const std::string config = checkpoint::Reader(run.checkpoint).manifest().config;
+    run.settings = settings_to_go_on(parse_saved_run(config, run.checkpoint).settings);
+    return run;
+  } catch (const std::runtime_error&) {
+    if (run.tells_all) throw;
     return std::nullopt;
   }
 }
@@ -50,16 +74,11 @@ int train(const VerbCall& call) {
                         .ranks_from = call.announced ? call.announced->source : "",
                         .may_start_ranks = !call.announced,
                         .is_complete = !call.line.print_config,
+                        .may_begin = true,
                         .models = &call.models};
-  Settings of_run;
-  std::string from;  // the checkpoint that tells what is not given; empty: none
-  if (const auto step = run_to_go_on(call, context)) {
-    of_run = settings_to_go_on(
-        parse_saved_run(checkpoint::Reader(step->path).manifest().config, step->path)
-            .settings);
-    context.base = &of_run;
-    from = step->path;
-  }
+  const std::optional<EarlierRun> earlier = find_earlier_run(call, context);
+  if (earlier)
+    (earlier->tells_all ? context.base : context.going_on) = &earlier->settings;
   const Settings settings = read_settings(call.line, call.environment, context);
   if (call.line.print_config) {
     if (call.rank() == 0) std::fputs(to_toml(settings).c_str(), stdout);
@@ -69,8 +88,8 @@ int train(const VerbCall& call) {
   if (!call.announced && (settings.ranks > 1 || !settings.hosts.empty()))
     return start_ranks({static_cast<int>(settings.ranks), settings.hosts, call.line.words,
                         stop_file(settings.out)});
-  if (!from.empty() && call.rank() == 0)
-    tell("settings that are not given are those of " + from +
+  if (context.base && call.rank() == 0)
+    tell("settings that are not given are those of " + earlier->checkpoint +
          "; device, ranks, threads and memory are chosen anew");
   World world(call.announced);
   Training training(settings, call.models, world);

@@ -35,6 +35,8 @@ uint64_t encrypt(uint64_t value, uint64_t key, int half_bits) {
   return (left << half_bits) | right;
 }
 
+}  // namespace
+
 int64_t count_samples(const TokenSource& source, int64_t seq_len) {
   if (seq_len < 1) {
     throw DataError(fmt::format("a sample of {} tokens is asked for", seq_len),
@@ -51,7 +53,13 @@ int64_t count_samples(const TokenSource& source, int64_t seq_len) {
                                             source.num_tokens() - 1));
 }
 
-}  // namespace
+Split split_samples(int64_t num_samples, double fraction) {
+  constexpr int64_t kFewest = 100, kMost = 1000;
+  if (fraction == 0 || num_samples < kFewest) return {{0, num_samples}, {}};
+  const auto share = static_cast<int64_t>(static_cast<double>(num_samples) * fraction);
+  const int64_t held_out = std::clamp<int64_t>(share, 1, kMost);
+  return {{0, num_samples - held_out}, {num_samples - held_out, held_out}};
+}
 
 int64_t shuffled_place(int64_t i, int64_t n, uint64_t seed, uint64_t epoch) {
   assert(0 <= i && i < n);
@@ -68,7 +76,10 @@ int64_t shuffled_place(int64_t i, int64_t n, uint64_t seed, uint64_t epoch) {
 Sampler::Sampler(const TokenSource& source, const SamplerOptions& options)
     : source_(source),
       options_(options),
-      num_samples_(count_samples(source, options.seq_len)) {}
+      num_samples_(options.range.count > 0 ? options.range.count
+                                           : count_samples(source, options.seq_len)) {
+  assert(options.range.first + num_samples_ <= count_samples(source, options.seq_len));
+}
 
 int64_t Sampler::sample_number(int64_t global_index) const {
   assert(global_index >= 0);
@@ -79,7 +90,8 @@ int64_t Sampler::sample_number(int64_t global_index) const {
 }
 
 void Sampler::sample(int64_t global_index, int64_t* tokens) const {
-  const int64_t begin = sample_number(global_index) * options_.seq_len;
+  const int64_t number = options_.range.first + sample_number(global_index);
+  const int64_t begin = number * options_.seq_len;
   source_.read(begin, options_.seq_len + 1, tokens);
 }
 

@@ -15,11 +15,28 @@ class TokenSource;
 // Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002.
 int64_t shuffled_place(int64_t i, int64_t n, uint64_t seed, uint64_t epoch);
 
+// Samples [first, first + count) of a source, in the order of its tokens.
+struct SampleRange {
+  int64_t first = 0, count = 0;
+};
+
 struct SamplerOptions {
   int64_t seq_len = 1024;  // L
   bool shuffle = true;     // a new order in every epoch; false: the order of the tokens
   uint64_t seed = 0;
+  SampleRange range = {};  // without a count: all
 };
+
+// What a run trains on, and what is held out for evaluations: the end of the data, that
+// fraction of all samples, at least 1 and at most 1,000; none of fewer than 100.
+struct Split {
+  SampleRange trained, held_out;
+};
+Split split_samples(int64_t num_samples, double fraction);
+
+// The samples of a source, each of seq_len tokens and a target. Throws DataError when it
+// holds less than one.
+int64_t count_samples(const TokenSource& source, int64_t seq_len);
 
 // Address training samples by a global index that counts on through all epochs.
 //
@@ -30,13 +47,13 @@ struct SamplerOptions {
 class Sampler {
  public:
   // `source` must outlive the sampler. Throws DataError when it holds less than one
-  // sample.
+  // sample; it holds those that are asked for.
   Sampler(const TokenSource& source, const SamplerOptions& options);
 
   int64_t num_samples() const { return num_samples_; }  // per epoch
   int64_t epoch(int64_t global_index) const { return global_index / num_samples_; }
 
-  // The sample's number in token order, in [0, num_samples()).
+  // The sample's number in token order among these, in [0, num_samples()).
   int64_t sample_number(int64_t global_index) const;
 
   // Write the sample's tokens to (L + 1). Throws DataError when a file changed. Safe from

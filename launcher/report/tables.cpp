@@ -8,6 +8,7 @@
 #include "launcher/report/page.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
+#include "launcher/settings/new_run.h"
 #include "launcher/settings/setting_table.h"
 
 namespace zero::launcher {
@@ -101,11 +102,23 @@ std::string utc_time(double wall) {
                      fmt::gmtime(static_cast<std::time_t>(wall)));
 }
 
+// Of a run with these settings; another version may have written them.
+Settings defaults_of(const json& config) {
+  json known = json::object();
+  for (const char* key : {"steps", "eval_data", "deterministic"})
+    if (config.contains(key)) known[key] = config[key];
+  try {
+    return defaults_beside(settings_from_json(known, "metrics.jsonl"));
+  } catch (const Error&) {
+    return defaults_beside({});
+  }
+}
+
 std::string settings_tables(const History& history) {
   const json config = last_start(history, "/config");
   if (!config.is_object()) return "";
   std::string changed, others, group;
-  const Settings defaults;
+  const Settings defaults = defaults_of(config);
   for (const Setting& setting : setting_table()) {
     if (!config.contains(setting.key)) continue;
     const json& value = config[setting.key];

@@ -51,6 +51,17 @@ std::string data_text(const BannerFacts& facts) {
                          static_cast<double>(facts.batch.global_batch));
 }
 
+// Nothing for settings by which nothing is evaluated.
+std::string evaluation_lines(const Settings& settings, const BannerFacts& facts) {
+  std::string text;
+  if (facts.num_held_out > 0)
+    text = fmt::format("the last {} samples of the data, held out: never trained on",
+                       fmt::group_digits(facts.num_held_out));
+  else if (settings.eval_fraction > 0)
+    text = "none: of fewer than 100 samples none are held out (--eval-data PATH...)";
+  return text.empty() ? "" : labelled("eval", text);
+}
+
 std::string batch_text(const BannerFacts& facts) {
   const BatchPlan& batch = facts.batch;
   return fmt::format("{} samples a step = {} ranks x {} passes x {} samples; {} tokens",
@@ -130,8 +141,9 @@ std::string banner(const Settings& settings, const BannerFacts& facts) {
          labelled("hosts", describe_hosts(facts.hosts)) +
          labelled("device", device_text(settings, facts)) +
          labelled("model", model_text(settings, facts)) +
-         labelled("data", data_text(facts)) + labelled("batch", batch_text(facts)) +
-         memory_lines(facts) + labelled("output", settings.out + "/metrics.jsonl") +
+         labelled("data", data_text(facts)) + evaluation_lines(settings, facts) +
+         labelled("batch", batch_text(facts)) + memory_lines(facts) +
+         labelled("output", settings.out + "/metrics.jsonl") +
          labelled("saves", saves_text(settings)) +
          labelled("stop", facts.stop_command + " saves and stops");
 }

@@ -26,6 +26,7 @@ struct BannerFacts {
   int num_units = 0;
   std::string data;  // "text, 143 files, 1,234,567 tokens"
   int64_t samples_per_epoch = 0;
+  int64_t num_held_out = 0;  // of the data, for evaluations
   BatchPlan batch;
   std::vector<MemoryEntry> memory;  // of rank 0
   int64_t activations = -1;         // estimated; -1: nobody knows

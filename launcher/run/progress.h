@@ -67,6 +67,38 @@ class SavePace {
   double last_end_ = 0, last_took_ = 0;
 };
 
+// Says when the next evaluation is due, where no number of steps does: so seldom that
+// evaluations take at most kLargestShare of the time of the steps.
+class EvalPace {
+ public:
+  static constexpr double kLargestShare = 0.02;
+
+  // The first one is taken to cost as much as `first_cost` steps, whatever the clock
+  // says.
+  explicit EvalPace(double first_cost) : first_cost_(first_cost) {}
+
+  void note_step(double seconds) {
+    ++num_steps_;
+    seconds_ += seconds;
+  }
+  void note_evaluation(double seconds) {
+    cost_ = seconds;
+    seconds_ = 0;
+  }
+  // Of a save that an evaluation has brought about.
+  void note_save(double seconds) { cost_ += seconds; }
+  bool is_due() const {
+    constexpr double kWait = (1 - kLargestShare) / kLargestShare;
+    return cost_ < 0 ? static_cast<double>(num_steps_) >= kWait * first_cost_
+                     : seconds_ >= kWait * cost_;
+  }
+
+ private:
+  const double first_cost_;
+  int64_t num_steps_ = 0;
+  double seconds_ = 0, cost_ = -1;  // since the last evaluation, and of it; -1: none yet
+};
+
 // Says when a run must save to be done before its time is over.
 //
 // What is kept back is the longest step so far and the time of the last save; before the

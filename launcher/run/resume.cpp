@@ -50,7 +50,11 @@ Resumed load(Engine& engine, const std::string& folder, const SavedRun& now) {
     const checkpoint::Reader reader(folder);
     const SavedRun before = parse_saved_run(reader.manifest().config, folder);
     refuse_seed(before, folder);
-    check_same_run(before, now, folder);
+    SavedRun asked = now;
+    // Nothing is left to be trained at any rate.
+    if (asked.settings.steps <= reader.manifest().step)
+      asked.settings.steps = before.settings.steps;
+    check_same_run(before, asked, folder);
     optimizer = before.settings.optimizer;
   });
   optimizer = engine.control().broadcast(optimizer);
@@ -67,8 +71,12 @@ Resumed load(Engine& engine, const std::string& folder, const SavedRun& now) {
     tell(fmt::format("optimizer was {}, is {}: its state starts afresh", optimizer,
                      now.settings.optimizer));
   }
-  return {folder, parse_progress(state.position, folder),
-          parse_saved_run(state.config, folder).threads};
+  const SavedRun before = parse_saved_run(state.config, folder);
+  Resumed resumed{folder, parse_progress(state.position, folder), before.threads};
+  if (!evaluates_as(before.settings, now.settings)) resumed.progress.best_step = -1;
+  const std::string rate = changed_rate(before.settings, now.settings, state.step);
+  if (engine.rank() == 0 && now.settings.steps > state.step && !rate.empty()) tell(rate);
+  return resumed;
 }
 
 }  // namespace

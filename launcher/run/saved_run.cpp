@@ -9,9 +9,12 @@
 #include "launcher/data/token_source.h"
 #include "launcher/process/stop.h"
 #include "launcher/settings/chosen_model.h"
+#include "launcher/settings/derived.h"
 #include "launcher/settings/shallow_json.h"
 #include "launcher/settings/values.h"
 #include "zero/errors.h"
+#include "zero/lr_schedule.h"
+#include "zero/options.h"
 #include "zero/ranks.h"
 
 namespace zero::launcher {
@@ -51,14 +54,18 @@ constexpr Count kCounts[] = {{"num_batches", &Progress::num_batches, 0},
                              {"num_bad", &Progress::num_bad, 0},
                              {"num_bad_in_a_row", &Progress::num_bad_in_a_row, 0},
                              {"last_evaluation", &Progress::last_evaluation, -1},
-                             {"last_sample", &Progress::last_sample, -1, true}};
+                             {"last_sample", &Progress::last_sample, -1, true},
+                             {"best_step", &Progress::best_step, -1, true}};
 
 std::string describe(const DataIdentity& data) {
   return fmt::format("{} tokens with hash {}", data.num_tokens, data.hash);
 }
 
-// A rate that falls towards the end of the run is another one when the end moves.
-bool follows_steps(const Settings& settings) { return settings.schedule != "constant"; }
+// A rate that falls towards the end of the run is another one when the end moves. With a
+// later end it only rises, which a line tells.
+bool ends_earlier(const Settings& before, const Settings& now) {
+  return now.schedule != "constant" && now.steps < before.steps;
+}
 
 // As it is given on a command line: a list of TOML has brackets and blanks.
 std::string given_before(const Setting& setting, std::string value) {
@@ -157,6 +164,7 @@ ModelShape shape_of_run(const ModelFamily& family, const SavedRun& run,
 std::string to_text(const Progress& progress) {
   json position;
   for (const Count& count : kCounts) position[count.key] = progress.*count.member;
+  position["best_loss"] = progress.best_loss;
   return position.dump();
 }
 
@@ -167,6 +175,8 @@ Progress parse_progress(const std::string& text, const std::string& where) {
       if (position.contains(key) || !is_newer)
         progress.*member = count_in(position, key, lowest);
     }
+    if (position.contains("best_loss"))
+      position.at("best_loss").get_to(progress.best_loss);
     return progress;
   });
 }
@@ -182,7 +192,7 @@ std::vector<ChangedSetting> differences(const SavedRun& before, const SavedRun& 
   }
   if (before.data != now.data)
     changes.push_back({"data", describe(before.data), describe(now.data)});
-  if (before.settings.steps != now.settings.steps && follows_steps(now.settings)) {
+  if (ends_earlier(before.settings, now.settings)) {
     changes.push_back({"steps", std::to_string(before.settings.steps),
                        std::to_string(now.settings.steps)});
   }
@@ -213,6 +223,20 @@ void check_same_run(const SavedRun& before, const SavedRun& now,
   if (can_change)
     cure += "; or --resume must --override" + keys + ", to go on with the new ones";
   throw Error(ExitCode::kUsage, text, where, cure + "; or another --out, to start anew");
+}
+
+std::string changed_rate(const Settings& before, const Settings& now, int64_t step) {
+  const double was = learning_rate(told_options(before).schedule, step);
+  const double is = learning_rate(told_options(now).schedule, step);
+  if (before.steps == now.steps || was == is) return "";
+  return fmt::format(
+      "steps was {}, is {}, under schedule {}: the rate of step {} was {:.1e}, is {:.1e}",
+      before.steps, now.steps, now.schedule, step + 1, was, is);
+}
+
+bool evaluates_as(const Settings& before, const Settings& now) {
+  return before.eval_data == now.eval_data && before.eval_samples == now.eval_samples &&
+         before.eval_fraction == now.eval_fraction;
 }
 
 }  // namespace zero::launcher

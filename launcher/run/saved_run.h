@@ -68,12 +68,21 @@ struct Progress {
   int64_t num_bad_in_a_row = 0;  // just now; in fp16 at the smallest loss scale
   int64_t last_evaluation = -1;  // step
   int64_t last_sample = -1;      // step
+  int64_t best_step = -1;        // whose evaluation had the lowest loss; -1: none is kept
+  double best_loss = 0;          // of that step
 
   bool operator==(const Progress&) const = default;
 };
 
 std::string to_text(const Progress& progress);
 Progress parse_progress(const std::string& text, const std::string& where);
+
+// "steps was 240, is 280, under schedule cosine: the rate of step 241 was 0.0e+00, is
+// 1.2e-04": a run goes on after `step` with a later end. Empty: the rate is the same.
+std::string changed_rate(const Settings& before, const Settings& now, int64_t step);
+
+// Whether losses of both runs' evaluations can be compared.
+bool evaluates_as(const Settings& before, const Settings& now);
 
 // What makes `now` another run than `before`, as text: "lr was 0.001, is 0.01". Settings
 // that `now.settings.overrides` names are allowed; data that only moved is the same.

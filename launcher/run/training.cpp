@@ -110,8 +110,6 @@ void Training::choose_model() {
 void Training::open_data() {
   batch_ = {settings_.global_batch, settings_.micro_batch, world_.size(), world_.rank()};
   choose_model();
-  const auto seed = static_cast<uint64_t>(settings_.seed);
-
   source_ = std::make_unique<data::TokenSource>(settings_.data, settings_.bytes);
   if (shape_.vocab() == 0 && source_->vocab_size() > 0)
     shape_.config["vocab_size"] = source_->vocab_size();
@@ -121,16 +119,7 @@ void Training::open_data() {
   }
   if (!settings_.init_from.empty())
     refuse_text(*source_, shape_.vocab(), settings_.init_from);
-  sampler_ = std::make_unique<data::Sampler>(
-      *source_, data::SamplerOptions{shape_.seq_len, settings_.shuffle, seed});
-  if (!settings_.eval_data.empty()) {
-    eval_source_ =
-        std::make_unique<data::TokenSource>(settings_.eval_data, settings_.bytes);
-    if (!settings_.init_from.empty())
-      refuse_text(*eval_source_, shape_.vocab(), settings_.init_from);
-    eval_sampler_ = std::make_unique<data::Sampler>(
-        *eval_source_, data::SamplerOptions{shape_.seq_len, false, seed});
-  }
+  make_samplers();
   if (is_first_rank()) {  // reads every byte: once is enough
     Activity::Stretch reading("checking the data");
     reading.expect(source_->num_bytes() + (eval_source_ ? eval_source_->num_bytes() : 0));
@@ -142,6 +131,41 @@ void Training::open_data() {
   }
   if (!settings_.sample.empty())
     parse_prompt(settings_.sample, is_text(*source_), shape_.vocab());
+}
+
+void Training::make_samplers() {
+  const auto seed = static_cast<uint64_t>(settings_.seed);
+  const int64_t num_samples = data::count_samples(*source_, shape_.seq_len);
+  const data::Split split = data::split_samples(num_samples, settings_.eval_fraction);
+  const auto make = [&](const data::TokenSource& source, bool shuffle,
+                        const data::SampleRange& range) {
+    const data::SamplerOptions options{shape_.seq_len, shuffle, seed, range};
+    return std::make_unique<data::Sampler>(source, options);
+  };
+  sampler_ = make(*source_, settings_.shuffle, split.trained);
+  if (split.held_out.count > 0) eval_sampler_ = make(*source_, false, split.held_out);
+  if (settings_.eval_data.empty()) return require_evaluation(num_samples);
+  eval_source_ =
+      std::make_unique<data::TokenSource>(settings_.eval_data, settings_.bytes);
+  if (!settings_.init_from.empty())
+    refuse_text(*eval_source_, shape_.vocab(), settings_.init_from);
+  eval_sampler_ = make(*eval_source_, false, {});
+}
+
+// Where the user relies on it.
+void Training::require_evaluation(int64_t num_samples) const {
+  if (eval_sampler_ || settings_.eval_fraction == 0) return;
+  const std::string setting = settings_.keep_best        ? "keep_best"
+                              : settings_.eval_every > 0 ? "eval_every"
+                              : settings_.eval_samples != Settings().eval_samples
+                                  ? "eval_samples"
+                                  : "";
+  if (setting.empty()) return;
+  throw Error(ExitCode::kUsage,
+              fmt::format("{} needs data to evaluate on, and of {} samples none are held "
+                          "out",
+                          setting, num_samples),
+              source_->where(), "--eval-data PATH...; or data of 100 samples or more");
 }
 
 void Training::build_engine() {
@@ -280,6 +304,7 @@ void Training::announce() {
   facts.num_units = engine_->num_units();
   facts.data = source_->describe();
   facts.samples_per_epoch = sampler_->num_samples();
+  facts.num_held_out = eval_sampler_ && !eval_source_ ? eval_sampler_->num_samples() : 0;
   facts.batch = batch_;
   facts.memory = engine_->memory();
   facts.activations = plan_.activations;
@@ -305,6 +330,9 @@ void Training::require_free_names() const {
 
 Stop Training::begin() {
   save_pace_.note_save(process_age(), 0);
+  if (eval_sampler_ && settings_.eval_every == 0 && !settings_.deterministic)
+    eval_pace_.emplace(steps_of_evaluation());
+  evaluation_is_due_ = wants_evaluation();
   note_cost_of_signals();
   // Without that record a crash came between the last save and the end of what follows.
   const auto is_recorded = [&] {
@@ -316,7 +344,9 @@ Stop Training::begin() {
     require_free_names();
     announce_start();
   }
-  return look_at_model();
+  const Stop stop = look_at_model();
+  if (save_is_due_) save();
+  return stop;
 }
 
 // What an earlier process told about steps that come now is taken back first.

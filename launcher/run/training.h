@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,8 @@ class Training {
   ExitCode train_steps();
   ExitCode finish();
 
+  void make_samplers();
+  void require_evaluation(int64_t num_samples) const;
   void take_over_threads(int64_t saved);
   void require_free_names() const;
   void announce_start();
@@ -77,7 +80,13 @@ class Training {
   Stop wish_to_stop() const;
   ExitCode leave(Stop reason);
   bool is_due(int64_t every, int64_t last) const;
-  bool evaluation_is_due() const;
+  // How many steps have as many samples as an evaluation.
+  double steps_of_evaluation() const;
+  // Of rank 0, before all know.
+  bool wants_evaluation() const;
+  void note_evaluation(double loss, double seconds);
+  void record_evaluation(const EvalRecord& record, int64_t num_samples);
+  void name_best();
   // An evaluation and a sample, where they are due. Anything but kNo: asked for
   // meanwhile, and what was done was left.
   Stop look_at_model();
@@ -105,7 +114,8 @@ class Training {
   ThreadChoice adam_threads_;
   std::unique_ptr<data::TokenSource> source_,
       eval_source_;  // eval: null without --eval-data
-  std::unique_ptr<data::Sampler> sampler_, eval_sampler_;
+  std::unique_ptr<data::Sampler> sampler_,
+      eval_sampler_;  // eval: null where there are no samples for it
   std::unique_ptr<LanguageModel> model_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Runner> runner_;
@@ -120,7 +130,9 @@ class Training {
                                 // none
   TimeLimit time_limit_;
   SavePace save_pace_;
+  std::optional<EvalPace> eval_pace_;  // none: by the step, or at the end only
   bool save_is_due_ = false;
+  bool evaluation_is_due_ = false;
   bool is_evaluating_ = false;
   bool has_ended_ = false;          // before this process
   bool signals_cost_ = false;       // mpirun may not wait for the save; rank 0

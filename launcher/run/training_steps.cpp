@@ -3,6 +3,7 @@
 
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -59,6 +60,7 @@ ExitCode Training::train_steps() {
     const bool is_bad = report.skipped && report.loss_scale <= settings_.loss_scale_min;
     progress_.num_bad_in_a_row = is_bad ? progress_.num_bad_in_a_row + 1 : 0;
     losses_.push_back(report.loss);
+    if (eval_pace_) eval_pace_->note_step(record.seconds);
     log_step(record);
     check_progress(report);
     if (const auto warning = cores_->look(); warning && is_first_rank()) warn(*warning);
@@ -123,7 +125,8 @@ void Training::check_progress(const StepReport& report) {
 // Nothing is written twice: a step that was not finite changes the place in the data
 // alone, and that is saved again under the same step.
 void Training::save() {
-  if (saved_batches_ == progress_.num_batches) return;
+  save_is_due_ = false;
+  if (saved_batches_ == progress_.num_batches) return name_best();
   const auto begin = Clock::now();
   SavedState state;
   state.step = engine_->num_steps();
@@ -135,11 +138,12 @@ void Training::save() {
   const std::string path = save_checkpoint(*engine_, run, state, /*replace=*/true);
   saved_batches_ = progress_.num_batches;
   saved_step_ = state.step;
-  save_is_due_ = false;
   note_cost_of_signals();
-  time_limit_.note_save(seconds_since(begin));
-  save_pace_.note_save(process_age(), seconds_since(begin));
-  if (is_first_rank()) record_save(path, seconds_since(begin));
+  const double seconds = seconds_since(begin);
+  time_limit_.note_save(seconds);
+  save_pace_.note_save(process_age(), seconds);
+  if (eval_pace_ && progress_.best_step == state.step) eval_pace_->note_save(seconds);
+  if (is_first_rank()) record_save(path, seconds);
 }
 
 void Training::record_save(const std::string& path, double seconds) {
@@ -152,26 +156,44 @@ void Training::record_save(const std::string& path, double seconds) {
   if (!checkpoint::has_hint(folder_->run(), step))
     warn(fmt::format("{}/latest could not be written: it does not name step {}",
                      settings_.out, step));
+  name_best();
   if (settings_.keep == 0) return;
   try {
-    checkpoint::purge(folder_->run(),
-                      {static_cast<int>(settings_.keep), settings_.keep_every}, step);
+    checkpoint::purge(
+        folder_->run(),
+        {static_cast<int>(settings_.keep), settings_.keep_every, progress_.best_step},
+        step);
   } catch (const checkpoint::CheckpointError& error) {
     warn(fmt::format("older checkpoints could not be removed: {}", error.what()));
+  }
+}
+
+// Once the checkpoint of this step is there.
+void Training::name_best() {
+  const int64_t step = engine_->num_steps();
+  if (!is_first_rank() || !settings_.keep_best || progress_.best_step != step) return;
+  try {
+    checkpoint::name_best(folder_->run(), step);
+  } catch (const checkpoint::CheckpointError& error) {
+    warn(fmt::format("{}/best does not name step {}: {}", settings_.out, step,
+                     error.what()));
   }
 }
 
 // ---- stopping
 
 // One exchange tells every rank what any of them knows: whether to stop and, by the first
-// rank's clock, whether a save is due.
+// rank's clock, whether a save and an evaluation are due.
 Stop Training::agree_on_next() {
   const int64_t stop = static_cast<int64_t>(wish_to_stop());
-  const bool is_due =
+  const bool saves =
       is_first_rank() && save_pace_.is_due(engine_->num_steps(), process_age());
-  const int64_t wish = engine_->control().largest(2 * stop + is_due, "stop");
-  save_is_due_ = save_is_due_ || wish % 2 == 1;
-  return static_cast<Stop>(wish / 2);
+  const bool evaluates = is_first_rank() && wants_evaluation();
+  const int64_t wish =
+      engine_->control().largest(4 * stop + 2 * saves + evaluates, "stop");
+  save_is_due_ = save_is_due_ || wish / 2 % 2 == 1;
+  evaluation_is_due_ = wish % 2 == 1;
+  return static_cast<Stop>(wish / 4);
 }
 
 Stop Training::wish_to_stop() const {
@@ -179,11 +201,7 @@ Stop Training::wish_to_stop() const {
   if (!is_first_rank()) return Stop::kNo;
   folder_->check_ours();
   double due = 0;
-  if (evaluation_is_due() && !is_evaluating_) {
-    const int64_t num_samples = samples_to_evaluate(*eval_sampler_, settings_);
-    due = time_limit_.evaluation(static_cast<double>(num_samples) /
-                                 static_cast<double>(batch_.global_batch));
-  }
+  if (wants_evaluation()) due = time_limit_.evaluation(steps_of_evaluation());
   if (time_limit_.is_near(process_age(), due)) return Stop::kTimeLimit;
   return folder_->has_stop_file() ? Stop::kStopFile : Stop::kNo;
 }
@@ -207,12 +225,22 @@ bool Training::is_due(int64_t every, int64_t last) const {
   return every > 0 && step > 0 && step % every == 0 && last != step;
 }
 
-bool Training::evaluation_is_due() const {
-  return eval_sampler_ && is_due(settings_.eval_every, progress_.last_evaluation);
+double Training::steps_of_evaluation() const {
+  return static_cast<double>(samples_to_evaluate(*eval_sampler_, settings_)) /
+         static_cast<double>(batch_.global_batch);
+}
+
+// The checkpoint of the last step may be the best.
+bool Training::wants_evaluation() const {
+  if (!eval_sampler_ || is_evaluating_) return false;
+  if (settings_.keep_best && is_finished())
+    return progress_.last_evaluation != engine_->num_steps();
+  return eval_pace_ ? eval_pace_->is_due()
+                    : is_due(settings_.eval_every, progress_.last_evaluation);
 }
 
 Stop Training::look_at_model() {
-  const Stop stop = evaluation_is_due() ? evaluate_model() : Stop::kNo;
+  const Stop stop = evaluation_is_due_ ? evaluate_model() : Stop::kNo;
   const bool wants_sample = is_due(settings_.sample_every, progress_.last_sample);
   return stop == Stop::kNo && wants_sample ? draw_sample() : stop;
 }
@@ -232,16 +260,37 @@ Stop Training::evaluate_model() {
                });
   is_evaluating_ = false;
   if (!result) return stop;
-  progress_.last_evaluation = engine_->num_steps();
-  time_limit_.note_evaluation(seconds_since(begin));
-  if (!is_first_rank()) return Stop::kNo;
-  metrics_->eval({progress_.last_evaluation, result->loss, result->num_targets,
-                  seconds_since(begin)});
-  print_line(fmt::format("eval {:>{}}/{} | loss {:.4f} | {} samples",
-                         progress_.last_evaluation,
-                         std::to_string(settings_.steps).size() + 1, settings_.steps,
-                         result->loss, num_samples));
+  const double seconds = seconds_since(begin);
+  note_evaluation(result->loss, seconds);
+  if (is_first_rank())
+    record_evaluation(
+        {progress_.last_evaluation, result->loss, result->num_targets, seconds},
+        num_samples);
   return Stop::kNo;
+}
+
+void Training::record_evaluation(const EvalRecord& record, int64_t num_samples) {
+  metrics_->eval(record);
+  // What was not asked for is no result.
+  const bool is_asked_for = !settings_.eval_data.empty() || settings_.eval_every > 0;
+  const auto say = is_asked_for ? print_line : tell;
+  const bool is_best = settings_.keep_best && progress_.best_step == record.step;
+  say(fmt::format("eval {:>{}}/{} | loss {:.4f} | {} samples{}", record.step,
+                  std::to_string(settings_.steps).size() + 1, settings_.steps,
+                  record.loss, num_samples, is_best ? " | best so far" : ""));
+}
+
+// The same on all ranks, but for the seconds. A best one is saved at once.
+void Training::note_evaluation(double loss, double seconds) {
+  progress_.last_evaluation = engine_->num_steps();
+  evaluation_is_due_ = false;
+  time_limit_.note_evaluation(seconds);
+  if (eval_pace_) eval_pace_->note_evaluation(seconds);
+  const bool is_best = progress_.best_step < 0 || loss < progress_.best_loss;
+  if (!settings_.keep_best || !std::isfinite(loss) || !is_best) return;
+  progress_.best_step = progress_.last_evaluation;
+  progress_.best_loss = loss;
+  save_is_due_ = true;
 }
 
 // All ranks draw the same tokens; nothing of the model or of the training changes.
@@ -267,6 +316,7 @@ ExitCode Training::finish() {
   const int64_t step = engine_->num_steps();
   Stop stop = progress_.last_evaluation == step ? Stop::kNo : evaluate_model();
   if (stop != Stop::kNo) return leave(stop);
+  if (save_is_due_) save();
   engine_->average_buffers();
   const bool has_sample = settings_.sample.empty() || progress_.last_sample == step;
   stop = has_sample ? Stop::kNo : draw_sample();
@@ -274,6 +324,9 @@ ExitCode Training::finish() {
   tell_use();
   if (!is_first_rank()) return ExitCode::kDone;
   folder_->remove_stop_file();
+  if (settings_.keep_best && progress_.best_step > 0)
+    tell(fmt::format("best: step {}, evaluation loss {:.4f}; {}/best names it",
+                     progress_.best_step, progress_.best_loss, settings_.out));
   metrics_->note("end", {{"step", engine_->num_steps()}});
   return ExitCode::kDone;
 }

@@ -177,6 +177,7 @@ Trial make_trial(const Settings& asked, const ModelFamilies& models, int num_gpu
   settings.save_every = {.steps = Trial::kHalf, .seconds = 0};
   settings.eval_every = Trial::kHalf;
   settings.eval_samples = 8;
+  settings.eval_fraction = 0;
   settings.global_batch = 8;
   settings.micro_batch = 2;  // one pass for each of four ranks
   settings.deterministic = true;

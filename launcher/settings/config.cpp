@@ -15,6 +15,7 @@
 
 #include "engine/comm/started_ranks.h"
 #include "launcher/settings/chosen_model.h"
+#include "launcher/settings/new_run.h"
 #include "launcher/settings/setting_table.h"
 #include "launcher/settings/toml.h"
 #include "launcher/settings/values.h"
@@ -168,12 +169,16 @@ Settings read_settings(const CommandLine& line,
       append(problems, std::move(found));
     }
   }
+  const auto is_given = [&](const std::string& key) {
+    return std::ranges::any_of(
+        sources, [&](const RawValues& source) { return source.contains(key); });
+  };
   // A preset says which family it is of.
-  const bool has_model = std::ranges::any_of(
-      sources, [](const RawValues& source) { return source.contains("model"); });
-  if (!context.base && context.models && !has_model && !settings.preset.empty())
+  if (!context.base && context.models && !is_given("model") && !settings.preset.empty())
     if (const ModelFamily* family = family_of_preset(*context.models, settings.preset))
       settings.model = family->name;
+  if (!context.base && context.may_begin)
+    choose_for_run(settings, context.going_on, is_given);
   const auto is_unread = [&](const std::string& key) {
     return file_is_unread || unread.contains(key);
   };

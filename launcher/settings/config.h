@@ -18,6 +18,9 @@ struct ConfigContext {
   bool is_complete = true;       // false: what a run cannot do without may be missing
                                  // (--print-config)
   bool checks_fit = true;  // false: values may not fit together, as a base is to come
+  // Without a base: a run may begin, or goes on as `going_on` did (new_run.h).
+  bool may_begin = false;
+  const Settings* going_on = nullptr;
   const ModelFamilies* models = nullptr;  // nullptr: model names are not checked
 };
 

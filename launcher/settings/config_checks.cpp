@@ -237,12 +237,20 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   check_optimizer(s, found);
   check_device(s, found);
   const Settings defaults;
+  add_if(!s.eval_data.empty() && s.eval_fraction > 0, found,
+         {"eval_data", "eval_fraction"},
+         fmt::format("eval_fraction {} holds out samples of data, and eval_data is there "
+                     "to evaluate on; allowed: one of them",
+                     s.eval_fraction));
   const auto needs_eval_data = [&](bool is_set, const std::string& key) {
-    add_if(is_set && s.eval_data.empty(), found, {key, "eval_data"},
-           key + " needs data to evaluate on (--eval-data PATH...)");
+    add_if(
+        is_set && s.eval_data.empty() && s.eval_fraction == 0, found,
+        {key, "eval_data", "eval_fraction"},
+        key + " needs data to evaluate on (--eval-data PATH..., or --eval-fraction F)");
   };
   needs_eval_data(s.eval_every > 0, "eval_every");
   needs_eval_data(s.eval_samples != defaults.eval_samples, "eval_samples");
+  needs_eval_data(s.keep_best, "keep_best");
   const auto needs_sample = [&](bool is_set, const std::string& key) {
     add_if(is_set && s.sample.empty(), found, {key, "sample"},
            key + " needs a text to be continued (--sample PROMPT)");

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "launcher/settings/new_run.h"
 #include "launcher/settings/plain_flags.h"
 #include "launcher/settings/setting_table.h"
 #include "launcher/settings/values.h"
@@ -78,7 +79,7 @@ std::string settings_help(const Verb& verb) {
     if (!verb.takes(setting)) continue;
     if (verb.has_groups && setting.group != group)
       page += fmt::format("\n{}\n", group = setting.group);
-    page += setting_line(setting, Settings());
+    page += setting_line(setting, defaults_beside({}));
   }
   return page;
 }

@@ -63,7 +63,13 @@ Group data() {
       integer(KEY(seq_len), 0, 1 << 24, "tokens of a sample; 0: the preset's"),
       boolean(KEY(shuffle), "a new order of samples in every epoch"),
       list(KEY(eval_data), "PATH", "data for the evaluation loss"),
-      integer(KEY(eval_every), 0, kMany, "steps between evaluations; 0: at the end only"),
+      number(KEY(eval_fraction), 1,
+             "fraction of data, its end, that is held out for the evaluation loss and "
+             "never trained on: at most 1000 samples, none of fewer than 100; by default "
+             "none with eval_data or deterministic; 0: none"),
+      integer(KEY(eval_every), 0, kMany,
+              "steps between evaluations; 0: so many that evaluations take at most 2% of "
+              "the time, with deterministic at the end only"),
       integer(KEY(eval_samples), 0, kMany, "samples of an evaluation; 0: all"),
   };
 }
@@ -91,8 +97,9 @@ Group optimizer() {
              "learning rate at the end of linear, cosine and wsd"),
       choice(KEY(schedule), {"constant", "linear", "cosine", "wsd"},
              "course of the learning rate; wsd: warm up, stay, decay", TO(schedule.kind)),
-      integer(KEY(warmup_steps, TO(schedule.warmup_steps)), 0, kMany,
-              "steps in which the rate rises"),
+      integer(
+          KEY(warmup_steps, TO(schedule.warmup_steps)), 0, kMany,
+          "steps in which the rate rises; by default 2% of steps, with constant none"),
       integer(KEY(decay_steps, TO(schedule.decay_steps)), 0, kMany,
               "last steps of wsd; 0: a fifth of all"),
       two_fractions(
@@ -241,6 +248,9 @@ Group output() {
       integer(KEY(keep), 0, 1 << 20, "whole checkpoints kept; 0: all"),
       integer(KEY(keep_every), 0, kMany,
               "checkpoints of steps that are multiples of it stay for ever; 0: none"),
+      boolean(KEY(keep_best),
+              "save at each evaluation with a lower loss than all before, and keep that "
+              "checkpoint until another is the best; the file best names it"),
       text(KEY(resume), "auto|must|never|DIR",
            "continue from the newest checkpoint, or from DIR"),
       list({"override", &Settings::overrides}, "KEY",
@@ -285,8 +295,8 @@ Group tests() {
 // A resumed run that differs in one of these would be another run.
 bool defines_run(const Setting& setting) {
   static const std::vector<std::string> groups = {"model", "optimizer", "precision"};
-  static const std::vector<std::string> others = {"data", "seq_len", "shuffle",
-                                                  "global_batch", "seed"};
+  static const std::vector<std::string> others = {
+      "data", "seq_len", "shuffle", "eval_fraction", "global_batch", "seed"};
   return std::ranges::count(groups, setting.group) > 0 ||
          std::ranges::count(others, setting.key) > 0;
 }

@@ -20,7 +20,7 @@ struct StepRange {
 };
 
 // Everything `train` can be told, with defaults. What each one means and allows is
-// written once, in setting_table.cpp.
+// written once, in setting_table.cpp; what a new run chooses instead, in new_run.h.
 struct Settings {
   // --- model
   std::string model = "gpt2";
@@ -41,6 +41,7 @@ struct Settings {
   int64_t seq_len = 0;
   bool shuffle = true;
   std::vector<std::string> eval_data;
+  double eval_fraction = 0;
   int64_t eval_every = 0;
   int64_t eval_samples = 64;
 
@@ -112,6 +113,7 @@ struct Settings {
   SaveInterval save_every = {.steps = 0, .seconds = 600};
   int64_t keep = 2;
   int64_t keep_every = 0;
+  bool keep_best = false;
   std::string resume = "auto";
   std::vector<std::string> overrides;
   std::vector<std::string> allow_missing;

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 MODEL = "--layers 4 --dim 128 --heads 4 --seq-len 128 --dtype bf16".split()
-WORK = "--global-batch 8 --micro-batch 8 --lr 1e-3 --warmup-steps 20 --recompute none --metrics jsonl".split()
+WORK = "--global-batch 8 --micro-batch 8 --lr 1e-3 --schedule constant --warmup-steps 20 --recompute none --metrics jsonl".split()
 WAYS = ["", "--master split", "--state-dtype bf16", "--grad-dtype bf16", "--master split --state-dtype bf16 --grad-dtype bf16"]
 
 

@@ -28,7 +28,7 @@ def step_seconds(program, model, policy, folder):
     environment = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
     subprocess.run([program, "train", *MODELS[model], "--data", Path(folder) / "text", "--out", out, "--steps", str(STEPS),
                     "--global-batch", "2", "--micro-batch", "2", "--seq-len", "128", "--threads", "2", "--adam-threads", "1",
-                    "--schedule", "constant", "--save-every", "0", "--resume", "never", "--quiet"],
+                    "--schedule", "constant", "--eval-fraction", "0", "--save-every", "0", "--resume", "never", "--quiet"],
                    env=environment | POLICIES[policy], check=True, stdout=subprocess.DEVNULL)
     records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     subprocess.run(["rm", "-r", out], check=True)

@@ -9,7 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = ROOT / "engine"  # real text, which every checkout has
 
-COMMON = ["--model", "gpt2", "--seed", "1", "--data", str(TEXT), "--resume", "never"]
+COMMON = ["--model", "gpt2", "--seed", "1", "--data", str(TEXT), "--resume", "never", "--schedule", "constant",
+          "--eval-fraction", "0"]
 OF_EIGHT = [*COMMON, "--global-batch", "8", "--micro-batch", "4"]
 # Of train runs that are compared: small, without dropout, the same on any device.
 SMALL = [*OF_EIGHT, "--layers", "4", "--dim", "128", "--heads", "4", "--seq-len", "64", "--steps", "12"]

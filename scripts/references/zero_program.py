@@ -24,7 +24,7 @@ class Program:
 
     def train(self, folder, data, out, **flags):
         """The records of a run's steps, from the weights in `folder`. Step s takes samples s * batch and the next."""
-        self.run("train", "--shuffle=false", init_from=folder, data=data, out=out, threads=1, device="cpu", **flags)
+        self.run("train", "--shuffle=false", "--schedule=constant", "--eval-fraction=0", init_from=folder, data=data, out=out, threads=1, device="cpu", **flags)
         records = map(json.loads, (Path(out) / "metrics.jsonl").read_text().splitlines())
         return [record for record in records if record["type"] == "step"]
 

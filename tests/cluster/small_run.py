@@ -12,7 +12,7 @@ from private_world import FOLDER
 PROGRAM, *CHOSEN = sys.argv[1:] or ["build/bin/zero_launch"]
 PROGRAM = Path(PROGRAM).absolute()
 SETTINGS = {"data": FOLDER / "data.txt", "layers": 2, "dim": 32, "heads": 2, "seq_len": 16, "global_batch": 8,
-            "micro_batch": 2, "threads": 1, "adam_threads": 1}
+            "micro_batch": 2, "threads": 1, "adam_threads": 1, "schedule": "constant", "eval_fraction": 0}
 
 
 def prepare():

@@ -8,7 +8,8 @@ from program import Program
 
 # A model with few tensors: most have no moments, so that a save makes few calls.
 MODEL = ["--layers=1", "--dim=32", "--heads=2", "--seq-len=16", "--global-batch=4", "--micro-batch=1",
-         "--freeze=transformer.h.*", "--threads=1", "--adam-threads=1", "--save-every=1", "--resume=auto"]
+         "--freeze=transformer.h.*", "--threads=1", "--adam-threads=1", "--save-every=1", "--resume=auto",
+         "--schedule=constant", "--eval-fraction=0"]
 
 # What others may have put into a run's folder, some of it under names that look like the program's own.
 FOREIGN = ["tmp.notes", "tmp.dir/x", "zero.tmp.mine", "step_000000000007",

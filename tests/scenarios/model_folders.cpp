@@ -51,7 +51,8 @@ Words ModelFolders::train_from(const std::string& folder, const std::string& out
   Words words =
       verb("train", {"--init-from", folder, "--data", path("tokens.bin"), "--out",
                      path(out), "--seq-len=24", "--global-batch=4", "--micro-batch=1",
-                     "--seed=73", "--threads=1", "--adam-threads=1"});
+                     "--seed=73", "--threads=1", "--adam-threads=1",
+                     "--schedule=constant", "--eval-fraction=0"});
   words.insert(words.end(), flags.begin(), flags.end());
   return words;
 }

@@ -322,16 +322,59 @@ TEST_F(Resume, AnUnknownOverrideIsRefused) {
   EXPECT_THAT(outcome.err, HasSubstr("lrr"));
 }
 
-TEST_F(Resume, MoreStepsUnderADecayingScheduleWantAnOverride) {
-  const Words cosine = {"--schedule=cosine", "--steps=4"};
-  run(0, train("a", cosine));
-  const Words longer = {"--schedule=cosine", "--steps=6"};
-  const Outcome refused = run(0, train("a", longer));
+TEST_F(Resume, MoreStepsRaiseADecayingRateAndFewerWantAnOverride) {
+  const auto to = [&](const std::string& steps, const Words& more = {}) {
+    Words flags = {"--schedule=cosine", "--steps=" + steps};
+    flags.insert(flags.end(), more.begin(), more.end());
+    return run(0, train("a", flags));
+  };
+  to("4", {"--save-every=2", "--keep=0"});
+  std::filesystem::remove_all(path("a/step_000000000004"));
+  const Outcome refused = to("3");
   EXPECT_EQ(refused.rc, 2);
   EXPECT_THAT(refused.err, HasSubstr("--override steps"));
-  Words overridden = longer;
-  overridden.insert(overridden.end(), {"--override", "steps"});
-  EXPECT_EQ(run(0, train("a", overridden)).rc, 0);
+  const Outcome longer = to("8");
+  EXPECT_EQ(longer.rc, 0) << longer.err;
+  EXPECT_THAT(longer.out, HasSubstr("steps was 4, is 8, under schedule cosine: the rate "
+                                    "of step 3 was 1.5e-04, is 2.6e-04"));
+}
+
+// What a run chose when it began stays, whatever is chosen for new ones.
+TEST_F(Resume, WhatIsNotGivenIsTheCheckpoints) {
+  const auto begin_and_go_on = [&](const std::string& out, const Words& flags) {
+    Words words = train(out, flags);
+    EXPECT_EQ(run(0, words).rc, 0);
+    std::erase_if(words, [](const std::string& word) {
+      return word.starts_with("--schedule") || word.starts_with("--eval-fraction");
+    });
+    *std::ranges::find(words, "--steps=100") = "--steps=150";
+    return run(2, words);
+  };
+  const Outcome old = begin_and_go_on("old", {"--steps=100"});
+  EXPECT_EQ(old.rc, 0) << old.err;
+  EXPECT_THAT(old.out, Not(HasSubstr("held out")));
+  EXPECT_EQ(last_of(metrics("old", "step"))["lr"], 3e-4);
+  const Words chosen = {"--steps=100", "--schedule=linear", "--eval-fraction=0.1"};
+  const Outcome other = begin_and_go_on("other", chosen);
+  EXPECT_EQ(other.rc, 0) << other.err;
+  EXPECT_THAT(other.out, HasSubstr("the last 125 samples of the data, held out"));
+  EXPECT_EQ(last_of(metrics("other", "run"))["config"]["warmup_steps"], 2);
+}
+
+TEST_F(Resume, TheBestCheckpointIsKeptAndNamed) {
+  const Words flags = {"--steps=8",      "--lr=0.3", "--clip=0",   "--eval-fraction=0.1",
+                       "--eval-every=1", "--keep=1", "--keep-best"};
+  const Outcome outcome = run(2, train("a", flags));
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+  const auto evaluations = metrics("a", "eval");
+  const auto best = std::ranges::min_element(evaluations, {}, [](const auto& record) {
+    return record["loss"].template get<double>();
+  });
+  ASSERT_LT((*best)["step"], 8) << "at such a rate the loss should rise";
+  const std::string name = "step_00000000000" + (*best)["step"].dump();
+  EXPECT_THAT(checkpoints("a"), ElementsAre(name, "step_000000000008"));
+  EXPECT_EQ(read_file(path("a/best")), name + "\n");
+  EXPECT_THAT(outcome.out, HasSubstr("best: step " + (*best)["step"].dump() + ", "));
 }
 
 TEST_F(Resume, OtherDataIsNoticedAndMovedDataIsNot) {

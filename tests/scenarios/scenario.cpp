@@ -42,6 +42,11 @@ void append(Words& words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
 }
 
+bool names(const Words& words, const std::string& flag) {
+  return std::ranges::any_of(
+      words, [&](const std::string& word) { return word.starts_with(flag); });
+}
+
 int64_t product(const json& shape) {
   int64_t numel = 1;
   for (const auto& size : shape) numel *= size.get<int64_t>();
@@ -100,6 +105,9 @@ Words Scenario::train(const std::string& out, const Words& flags) const {
                      "--dim=32", "--heads=2", "--seq-len=16", "--global-batch=8",
                      "--micro-batch=2", "--threads=1", "--adam-threads=1"});
   append(words, flags);
+  // So a run of fewer steps is the beginning of a longer one.
+  for (const std::string flag : {"--schedule=constant", "--eval-fraction=0"})
+    if (!names(flags, flag.substr(0, flag.find('=')))) words.push_back(flag);
   return words;
 }
 

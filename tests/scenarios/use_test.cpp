@@ -52,6 +52,15 @@ TEST_F(UseOfACheckpoint, EvalIsWhatTrainingSaid) {
   EXPECT_THAT(eval(2, {"--from", path("a")}).out, HasSubstr(with_six_digits(loss)));
 }
 
+TEST_F(UseOfACheckpoint, EvalTakesWhatTheRunHasHeldOut) {
+  EXPECT_EQ(run(2, train("b", {"--steps=2", "--eval-fraction=0.1"})).rc, 0);
+  const double loss = last_of(metrics("b", "eval"))["loss"];
+  const std::string own = eval(1, {"--from", path("b")}).out;
+  EXPECT_THAT(own, AllOf(HasSubstr(with_six_digits(loss)), HasSubstr("of 125 samples")));
+  const std::string all = eval(1, {"--from", path("b"), "--data", path("data.txt")}).out;
+  EXPECT_THAT(all, HasSubstr("of 1250 samples"));
+}
+
 TEST_F(UseOfACheckpoint, EvalOfAnEarlierStepAndOtherData) {
   const std::string other = write("other.txt", std::string(200, 'x'));
   const Outcome outcome =

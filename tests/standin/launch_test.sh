@@ -6,7 +6,7 @@ program=$1 library=$2 standin=$3 driver=$4 profiler=$5
 source "$(dirname "$0")/machine.sh"
 launch=$folder/bin/zero_launch
 
-shape=(--layers 2 --dim 64 --heads 2 --seq-len 128 --global-batch 4 --micro-batch 2)
+shape=(--layers 2 --dim 64 --heads 2 --seq-len 128 --global-batch 4 --micro-batch 2 --schedule constant)
 
 # train RUN DEVICE STEPS [more flags]: every loss and norm, of all its steps so far.
 train() {

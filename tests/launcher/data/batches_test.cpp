@@ -36,6 +36,30 @@ TEST(Batches, EverySampleOnceOnAnyNumberOfRanks) {
   }
 }
 
+// With the tests of Sampler, for which a sample is trained on or held out: on 1 and 2
+// ranks a run trains on the same ones.
+TEST(Batches, OneAndTwoRanksTrainOnTheSameSamplesOfAPart) {
+  const TempFolder folder;
+  const data::TokenSource source({folder.write("a.txt", std::string(400, 'a'))});
+  const data::Split split = data::split_samples(data::count_samples(source, 2), 0.02);
+  const data::Sampler sampler(source, {.seq_len = 2, .range = split.trained});
+  const auto numbers = [&](int ranks) {
+    std::multiset<int64_t> all;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const BatchPlan plan{8, 2, ranks, rank};
+      for (int64_t i = 0; i < num_passes(plan) * 50; ++i) {
+        const int64_t first =
+            first_sample(plan, i / num_passes(plan), i % num_passes(plan));
+        all.insert(sampler.sample_number(first));
+        all.insert(sampler.sample_number(first + 1));
+      }
+    }
+    return all;
+  };
+  EXPECT_EQ(numbers(1), numbers(2));
+  EXPECT_EQ(*numbers(2).rbegin(), 195);  // of 200, 4 are held out
+}
+
 class BatchesOfText : public ::testing::Test {
  protected:
   TempFolder folder;

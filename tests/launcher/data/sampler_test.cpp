@@ -123,6 +123,42 @@ TEST_F(SamplerTest, EverySampleOnceForAnyNumberOfRanks) {
   EXPECT_EQ(samples_of_steps(3, 6), one_rank);
 }
 
+TEST_F(SamplerTest, ASplitHoldsOutTheEnd) {
+  const auto held_out = [](int64_t num_samples, double fraction) {
+    const Split split = split_samples(num_samples, fraction);
+    EXPECT_EQ(split.trained.first, 0);
+    EXPECT_EQ(split.trained.count + split.held_out.count, num_samples);
+    EXPECT_EQ(split.held_out.first, split.held_out.count > 0 ? split.trained.count : 0);
+    return split.held_out.count;
+  };
+  EXPECT_EQ(held_out(1000, 0.02), 20);
+  EXPECT_EQ(held_out(1000, 0), 0);
+  EXPECT_EQ(held_out(99, 0.02), 0);
+  EXPECT_EQ(held_out(100, 0.02), 2);
+  EXPECT_EQ(held_out(100, 0.001), 1);
+  EXPECT_EQ(held_out(100, 0.999), 99);
+  EXPECT_EQ(held_out(int64_t{1} << 40, 0.02), 1000);
+}
+
+// Each sample is trained on or held out, through two epochs and whoever deals them out.
+TEST_F(SamplerTest, NoTrainedSampleIsHeldOut) {
+  const auto source = counting(241);
+  const Split split = split_samples(count_samples(source, 2), 0.1);
+  ASSERT_EQ(split.held_out.count, 12);
+  const Sampler trained(source, {.seq_len = 2, .seed = 8, .range = split.trained});
+  const Sampler held_out(source,
+                         {.seq_len = 2, .shuffle = false, .range = split.held_out});
+  std::map<int64_t, int> uses;
+  for (int64_t i = 0; i < 2 * split.trained.count; ++i)
+    ++uses[sample(trained, 2, i).front()];
+  EXPECT_EQ(uses.size(), 108u);
+  for (const auto& [first, count] : uses) EXPECT_EQ(count, 2) << "token " << first;
+  for (int64_t i = 0; i < split.held_out.count; ++i) {
+    EXPECT_FALSE(uses.contains(sample(held_out, 2, i).front()));
+    EXPECT_EQ(sample(held_out, 2, i).front(), 216 + 2 * i);
+  }
+}
+
 TEST_F(SamplerTest, MayBeAskedFromSeveralThreads) {
   const auto source = counting(4001);
   const Sampler sampler(source, {.seq_len = 4, .shuffle = true, .seed = 1});

@@ -12,6 +12,7 @@ namespace zero::launcher::lines_test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(StepLine, IsReadAtAGlance) {
   StepRecord record;
@@ -84,6 +85,17 @@ TEST(Banner, TellsTheRun) {
         "2 with 3 thread(s) each", "adam threads 5\n", "runs/x/metrics.jsonl"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
+}
+
+TEST(Banner, TellsWhatIsHeldOut) {
+  Settings settings;
+  BannerFacts facts;
+  EXPECT_THAT(banner(settings, facts), Not(HasSubstr("held out")));
+  settings.eval_fraction = 0.02;
+  EXPECT_THAT(banner(settings, facts), HasSubstr("of fewer than 100 samples none are"));
+  facts.num_held_out = 1000;
+  EXPECT_THAT(banner(settings, facts),
+              HasSubstr("  eval     the last 1,000 samples of the data, held out"));
 }
 
 TEST(Banner, TellsWhereTheModelIsComputed) {

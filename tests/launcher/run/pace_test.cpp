@@ -34,5 +34,34 @@ TEST(SavePace, NothingAskedForIsNeverDue) {
   EXPECT_FALSE(SavePace({.steps = 0, .seconds = 0}).is_due(100, 1e9));
 }
 
+void note_steps(EvalPace& pace, int count, double seconds) {
+  for (int i = 0; i < count; ++i) pace.note_step(seconds);
+}
+
+TEST(EvalPace, TheFirstOneComesAtAStepThatNoClockDecides) {
+  for (const double seconds : {0.0, 1e6}) {
+    EvalPace pace(2);
+    note_steps(pace, 97, seconds);
+    EXPECT_FALSE(pace.is_due());
+    note_steps(pace, 1, seconds);
+    EXPECT_TRUE(pace.is_due());
+  }
+}
+
+TEST(EvalPace, OthersTakeAFiftiethOfTheTimeAtMostWithTheirSaves) {
+  EvalPace pace(2);
+  note_steps(pace, 98, 1);
+  pace.note_evaluation(2);
+  EXPECT_FALSE(pace.is_due());
+  note_steps(pace, 97, 1);
+  EXPECT_FALSE(pace.is_due());
+  note_steps(pace, 1, 1);
+  EXPECT_TRUE(pace.is_due());  // 2 of 100 seconds
+  pace.note_save(1);
+  EXPECT_FALSE(pace.is_due());
+  note_steps(pace, 49, 1);
+  EXPECT_TRUE(pace.is_due());
+}
+
 }  // namespace
 }  // namespace zero::launcher::pace_test

@@ -67,8 +67,22 @@ TEST(SavedRun, CountsThatNoRunHasAreRefused) {
   }
 }
 
+// They held nothing out and trained on all of the data.
+TEST(SavedRun, OlderOnesTellOfNoFractionHeldOut) {
+  nlohmann::json config = nlohmann::json::parse(to_text(some_run()));
+  ASSERT_EQ(config["settings"].erase("eval_fraction"), 1u);
+  ASSERT_EQ(config["settings"].erase("schedule"), 1u);
+  const SavedRun older = parse_saved_run(config.dump(), "");
+  EXPECT_EQ(older.settings.eval_fraction, 0);
+  EXPECT_EQ(older.settings.schedule, "constant");
+  EXPECT_THAT(changed_keys(older, some_run()), IsEmpty());
+  SavedRun now = some_run();
+  now.settings.eval_fraction = 0.02;
+  EXPECT_THAT(changed_keys(older, now), ::testing::ElementsAre("eval_fraction"));
+}
+
 TEST(Progress, ComesBack) {
-  const Progress progress = {7, 56, 2, 1, 4, 6};
+  const Progress progress = {7, 56, 2, 1, 4, 6, 3, 2.125};
   EXPECT_EQ(parse_progress(to_text(progress), ""), progress);
   EXPECT_THROW(parse_progress("{}", ""), Error);
 }
@@ -76,7 +90,7 @@ TEST(Progress, ComesBack) {
 TEST(Progress, OlderOnesTellOfNoSample) {
   const std::string older = R"({"num_batches":7,"num_samples":56,"num_bad":2,)"
                             R"("num_bad_in_a_row":1,"last_evaluation":4)";
-  EXPECT_EQ(parse_progress(older + "}", ""), (Progress{7, 56, 2, 1, 4, -1}));
+  EXPECT_EQ(parse_progress(older + "}", ""), (Progress{7, 56, 2, 1, 4, -1, -1, 0}));
   EXPECT_THROW(parse_progress(older + ",\"last_sample\":-2}", ""), Error);
 }
 
@@ -142,12 +156,44 @@ TEST(Differences, DataIsItsContentsAndNotItsPlace) {
   EXPECT_THAT(changed_keys(some_run(), now), ::testing::ElementsAre("data"));
 }
 
-TEST(Differences, StepsBelongToADecayingSchedule) {
+TEST(Differences, FewerStepsBelongToADecayingSchedule) {
   SavedRun before = some_run();
   before.settings.schedule = "cosine";
   SavedRun now = before;
-  now.settings.steps += 10;
+  now.settings.steps = before.settings.steps - 1;
   EXPECT_THAT(changed_keys(before, now), ::testing::ElementsAre("steps"));
+  now.settings.steps = before.settings.steps + 1;
+  EXPECT_THAT(changed_keys(before, now), IsEmpty());
+  now.settings.steps = before.settings.steps - 1;
+  now.settings.schedule = before.settings.schedule = "constant";
+  EXPECT_THAT(changed_keys(before, now), IsEmpty());
+}
+
+TEST(ChangedRate, IsToldWhereMoreStepsRaiseIt) {
+  Settings before;
+  before.schedule = "cosine";
+  before.lr = 1e-3;
+  before.warmup_steps = 10;
+  before.steps = 110;
+  Settings now = before;
+  EXPECT_EQ(changed_rate(before, now, 60), "");
+  now.lr = 2e-3;
+  EXPECT_EQ(changed_rate(before, now, 60), "") << "who changed it knows";
+  now.lr = before.lr;
+  now.steps = 210;
+  EXPECT_EQ(changed_rate(before, now, 110),
+            "steps was 110, is 210, under schedule cosine: the rate of step 111 was "
+            "0.0e+00, is 5.0e-04");
+  EXPECT_EQ(changed_rate(before, now, 5), "") << "it is warming up";
+}
+
+TEST(EvaluatesAs, TheSameSamplesAlone) {
+  const Settings before;
+  Settings now;
+  now.eval_every = 5;
+  EXPECT_TRUE(evaluates_as(before, now));
+  now.eval_samples = 5;
+  EXPECT_FALSE(evaluates_as(before, now));
 }
 
 TEST(CheckSameRun, ListsAllWithTheCure) {

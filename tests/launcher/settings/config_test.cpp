@@ -407,7 +407,12 @@ TEST(Config, SettingsThatContradictEachOther) {
       complaint({{"--schedule", "cosine", "--warmup-steps", "9", "--steps", "8"}}),
       HasSubstr("above steps 8"));
   EXPECT_THAT(complaint({{"--decay-steps", "9"}}), HasSubstr("belongs to schedule wsd"));
-  EXPECT_THAT(complaint({{"--eval-every", "9"}}), HasSubstr("needs data to evaluate on"));
+  for (const char* flag : {"--eval-every=9", "--eval-samples=9", "--keep-best"})
+    EXPECT_THAT(complaint({{flag}}), HasSubstr("needs data to evaluate on"));
+  EXPECT_EQ(complaint({{"--keep-best", "--eval-fraction=0.1"}}), "");
+  EXPECT_EQ(complaint({{"--eval-fraction=0", "--eval-data=e"}}), "");
+  EXPECT_THAT(complaint({{"--eval-fraction=0.1", "--eval-data=e"}}),
+              HasSubstr("allowed: one of them (--eval-data, --eval-fraction)"));
   EXPECT_THAT(complaint({{"--sample-every", "9"}}), HasSubstr("needs a text"));
   EXPECT_EQ(complaint({{"--sample-every", "9", "--sample", "a"}}), "");
   EXPECT_THAT(complaint({{"--delay", "x"}}), HasSubstr("allowed: POINT=MILLISECONDS"));

@@ -48,6 +48,8 @@ Settings settings_of(const Words& words) {
   const ModelFamilies models = some_models();
   ConfigContext context;
   context.num_ranks = words.num_ranks;
+  context.may_begin = words.may_begin;
+  context.going_on = words.going_on;
   context.models = &models;
   std::vector<std::string> flags = words.flags;
   flags.insert(flags.end(), {"--data", "d", "--out", "o"});

@@ -35,6 +35,8 @@ struct Words {
   std::vector<std::string> flags;  // --data d --out o are added
   std::vector<std::string> environment = {};
   int num_ranks = 1;
+  bool may_begin = false;
+  const Settings* going_on = nullptr;
 };
 std::string complaint(const Words& words);
 Settings settings_of(const Words& words);

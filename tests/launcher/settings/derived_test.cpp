@@ -85,6 +85,7 @@ std::vector<Row> rows_of_models() {
       {"seq_len", "16", {line("nominal_targets", 4.0 * 16)}},
       {"shuffle", "false"},
       {"eval_data", "d"},
+      {"eval_fraction", "0.5"},
       {"eval_every", "5"},
       {"eval_samples", "5"},
       {"global_batch", "64", {line("micro_batches_per_rank", 8)}},
@@ -173,10 +174,12 @@ std::vector<Row> rows_of_runs() {
 
 std::vector<Row> rows_of_output() {
   return {
+      // of the user
       {"out", "d"},
       {"save_every", "5"},
       {"keep", "5"},
       {"keep_every", "5"},
+      {"keep_best", "true"},
       {"resume", "must"},
       {"override", "lr"},
       {"allow_missing", "a*"},
@@ -190,6 +193,7 @@ std::vector<Row> rows_of_output() {
       {"sample_every", "5"},
       {"sample_tokens", "5"},
       {"sample_temperature", "0.5"},
+      // of tests
       {"dump_state", "d"},
       {"trace_comm", "f", {line("trace_comm", "f.0")}},  // of a rank
       {"delay", "forward=5"},

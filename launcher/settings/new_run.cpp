@@ -1,0 +1,40 @@
+#include "launcher/settings/new_run.h"
+
+namespace zero::launcher {
+namespace {
+
+constexpr int64_t kStepsPerWarmupStep = 50;
+constexpr double kHeldOut = 0.02;
+
+int64_t usual_warmup(const Settings& settings) {
+  return settings.schedule == "constant" ? 0 : settings.steps / kStepsPerWarmupStep;
+}
+
+// Evaluations by the clock would make runs on other numbers of ranks differ.
+double usual_fraction(const Settings& settings) {
+  return settings.eval_data.empty() && !settings.deterministic ? kHeldOut : 0;
+}
+
+}  // namespace
+
+void choose_for_run(Settings& settings, const Settings* going_on,
+                    const IsGiven& is_given) {
+  if (!is_given("schedule")) settings.schedule = going_on ? going_on->schedule : "cosine";
+  if (!is_given("warmup_steps"))
+    settings.warmup_steps = going_on ? going_on->warmup_steps : usual_warmup(settings);
+  if (!is_given("eval_fraction"))
+    settings.eval_fraction =
+        going_on ? going_on->eval_fraction : usual_fraction(settings);
+}
+
+Settings defaults_beside(const Settings& settings) {
+  Settings beside = settings;
+  choose_for_run(beside, nullptr, [](const std::string&) { return false; });
+  Settings defaults;
+  defaults.schedule = beside.schedule;
+  defaults.warmup_steps = beside.warmup_steps;
+  defaults.eval_fraction = beside.eval_fraction;
+  return defaults;
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,26 @@
+#pragma once
+#include <functional>
+#include <string>
+
+#include "launcher/settings/settings.h"
+
+namespace zero::launcher {
+
+// What a run that begins does where nobody says otherwise. The defaults of Settings are
+// those of the library, and of checkpoints from before these were chosen.
+//
+//   schedule       cosine
+//   warmup_steps   2% of steps; constant: 0
+//   eval_fraction  0.02; with eval_data or deterministic: 0
+
+using IsGiven = std::function<bool(const std::string& key)>;
+
+// Choose those that are not given: as the run that goes on has them, or, where `going_on`
+// is nullptr, as above.
+void choose_for_run(Settings& settings, const Settings* going_on,
+                    const IsGiven& is_given);
+
+// The default of every setting in a run with these.
+Settings defaults_beside(const Settings& settings);
+
+}  // namespace zero::launcher

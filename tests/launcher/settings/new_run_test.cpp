@@ -1,0 +1,66 @@
+#include "launcher/settings/new_run.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/launcher/settings/configs.h"
+
+namespace zero::launcher::new_run_test {
+namespace {
+
+// `train` with these flags, beside --data d --out o.
+Settings begun(const std::vector<std::string>& flags) {
+  return settings_of({.flags = flags, .may_begin = true});
+}
+
+// The same where a run goes on that had these settings.
+Settings gone_on(const std::vector<std::string>& flags, const Settings& before) {
+  return settings_of({.flags = flags, .may_begin = true, .going_on = &before});
+}
+
+TEST(NewRun, DecaysAlongACosineAfterAFiftiethOfWarmup) {
+  const Settings usual = begun({});
+  EXPECT_EQ(usual.schedule, "cosine");
+  EXPECT_EQ(usual.warmup_steps, 20);
+  EXPECT_EQ(begun({"--steps=99"}).warmup_steps, 1);
+  EXPECT_EQ(begun({"--warmup-steps=7"}).warmup_steps, 7);
+  EXPECT_EQ(begun({"--schedule=linear"}).warmup_steps, 20);
+  EXPECT_EQ(begun({"--schedule=constant"}).warmup_steps, 0);
+}
+
+TEST(NewRun, HoldsOutAFiftiethUnlessItIsEvaluatedOtherwise) {
+  EXPECT_EQ(begun({}).eval_fraction, 0.02);
+  EXPECT_EQ(begun({"--eval-data=e"}).eval_fraction, 0);
+  EXPECT_EQ(begun({"--deterministic"}).eval_fraction, 0);
+  EXPECT_EQ(begun({"--deterministic", "--eval-fraction=0.1"}).eval_fraction, 0.1);
+  EXPECT_EQ(begun({"--eval-fraction=0"}).eval_fraction, 0);
+}
+
+TEST(NewRun, OneThatGoesOnDoesAsBefore) {
+  Settings before;
+  EXPECT_EQ(gone_on({}, before).schedule, "constant");
+  EXPECT_EQ(gone_on({}, before).warmup_steps, 0);
+  EXPECT_EQ(gone_on({}, before).eval_fraction, 0);
+  before.schedule = "linear";
+  before.warmup_steps = 3;
+  before.eval_fraction = 0.25;
+  const Settings now = gone_on({"--steps=5000"}, before);
+  EXPECT_EQ(now.schedule, "linear");
+  EXPECT_EQ(now.warmup_steps, 3);
+  EXPECT_EQ(now.eval_fraction, 0.25);
+  EXPECT_EQ(gone_on({"--schedule=cosine"}, before).schedule, "cosine");
+}
+
+TEST(NewRun, OtherVerbsChooseNothing) { EXPECT_EQ(settings_of({}).schedule, "constant"); }
+
+TEST(DefaultsBeside, AreThoseThatARunWouldHaveChosen) {
+  Settings settings;
+  settings.steps = 500;
+  settings.lr = 1;
+  EXPECT_EQ(defaults_beside(settings).warmup_steps, 10);
+  EXPECT_EQ(defaults_beside(settings).lr, Settings().lr);
+  settings.deterministic = true;
+  EXPECT_EQ(defaults_beside(settings).eval_fraction, 0);
+}
+
+}  // namespace
+}  // namespace zero::launcher::new_run_test
