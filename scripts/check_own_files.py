@@ -27,8 +27,7 @@ EXCEPTIONS = {
     "checkpoint/io.h": ({"renameat", "renameat2", "linkat", "unlinkat"}, "offers the kernel's calls to checkpoint/own_files"),
     "checkpoint/own_files.cpp": ({"io.rename", "io.exchange", "io.unlink", "io.link"}, "is the place"),
     "engine/comm/neighbours.cpp": ({"ftruncate"}, "sizes memory that has no name"),
-    "launcher/process/start_ranks.cpp": ({"unlink"}, "removes the file STOP that it has made"),
-    "launcher/process/stop.cpp": ({"unlink"}, "removes that file in a handler of signals, which may call the kernel alone"),
+    "launcher/process/mpirun.cpp": ({"unlink"}, "removes the file STOP that it has made"),
     "launcher/run/log_files.cpp": ({"O_CREAT", "ftruncate"}, "appends, and takes half a record of its own back"),
     "launcher/run/metrics_history.cpp": ({"ftruncate"}, "takes records of its own back"),
 }
@@ -98,8 +97,8 @@ def self_test():
             failures.append(f"self-test: of '{line}' expected {expected}, found {found}")
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "launcher/process").mkdir(parents=True)
-        (Path(folder) / "launcher/process/stop.cpp").write_text("int a;")
-        if "EXCEPTIONS: launcher/process/stop.cpp does not call unlink any more" not in problems_of(Path(folder)):
+        (Path(folder) / "launcher/process/mpirun.cpp").write_text("int a;")
+        if "EXCEPTIONS: launcher/process/mpirun.cpp does not call unlink any more" not in problems_of(Path(folder)):
             failures.append("self-test: an exception that nobody needs passes")
     return failures
 
