@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/unit/discarded_graph.h"
 #include "zero/errors.h"
 
 namespace zero {
@@ -38,6 +39,11 @@ struct Wanted {
   bool hidden = false, weight = false, bias = false;
   bool any() const { return hidden || weight || bias; }
 };
+
+Wanted wanted_of(const at::Tensor& hidden, const at::Tensor& weight,
+                 const std::optional<at::Tensor>& bias) {
+  return {hidden.requires_grad(), weight.requires_grad(), bias && bias->requires_grad()};
+}
 
 at::Tensor zeros_like_sum(const at::Tensor& parameter, at::ScalarType type) {
   return at::zeros(parameter.sizes(), parameter.options().dtype(type));
@@ -99,11 +105,15 @@ struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
                             const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias,
                             const at::Tensor& targets, int64_t chunk) {
-    const Pass pass = pass_over(
-        hidden, weight, bias, targets, chunk,
-        {hidden.requires_grad(), weight.requires_grad(), bias && bias->requires_grad()});
-    context->save_for_backward({pass.hidden_grad, pass.weight_grad, pass.bias_grad});
     context->saved_data["raise"] = raised_by(hidden.scalar_type());
+    context->saved_data["chunk"] = chunk;
+    const bool waits = DiscardedGraph::is_here();
+    const Pass pass = pass_over(hidden, weight, bias, targets, chunk,
+                                waits ? Wanted{} : wanted_of(hidden, weight, bias));
+    context->saved_data["waits"] = waits;
+    context->save_for_backward(
+        waits ? variable_list{hidden, weight, bias.value_or(at::Tensor()), targets}
+              : grads_of(pass));
     return pass.loss;
   }
 
@@ -111,10 +121,25 @@ struct ChunkedLoss : torch::autograd::Function<ChunkedLoss> {
     require(!torch::GradMode::is_enabled(), "create_graph through it",
             "it has first derivatives only: for second ones make all logits");
     // Autograd converts what comes to the type of what it belongs to.
-    const variable_list grads = context->get_saved_variables();
+    const variable_list saved = context->get_saved_variables();
+    const variable_list grads =
+        context->saved_data["waits"].toBool()
+            ? late_grads(saved, context->saved_data["chunk"].toInt())
+            : saved;
     const at::Tensor factor = loss_grad[0] / context->saved_data["raise"].toDouble();
     return {scaled(grads[0], factor), scaled(grads[1], factor), scaled(grads[2], factor),
             at::Tensor(), at::Tensor()};
+  }
+
+  static variable_list grads_of(const Pass& pass) {
+    return {pass.hidden_grad, pass.weight_grad, pass.bias_grad};
+  }
+  // Of a body that asks for them within a run whose graph is thrown away.
+  static variable_list late_grads(const variable_list& inputs, int64_t chunk) {
+    const std::optional<at::Tensor> bias =
+        inputs[2].defined() ? std::optional(inputs[2]) : std::nullopt;
+    return grads_of(pass_over(inputs[0], inputs[1], bias, inputs[3], chunk,
+                              wanted_of(inputs[0], inputs[1], bias)));
   }
 };
 

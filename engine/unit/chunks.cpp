@@ -40,12 +40,12 @@ Chunking chunking_of(const std::vector<UnitInput>& inputs, int64_t rows_per_chun
   const at::Tensor* leader = rows_per_chunk > 0 ? leader_of(inputs) : nullptr;
   if (!leader || leader->dim() == 0) return chunking;
   const int64_t rows = leader->size(0);
+  if (rows <= rows_per_chunk) return chunking;
   if (rows % rows_per_chunk != 0)
     reject("a batch of " + rows_text(rows) + " does not divide into micro-batches of " +
                std::to_string(rows_per_chunk),
            fqn, "pass a multiple of the micro-batch, or --accumulate model");
-  chunking.count = std::max<int64_t>(1, rows / rows_per_chunk);
-  if (chunking.count == 1) return chunking;
+  chunking.count = rows / rows_per_chunk;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const at::Tensor& tensor = inputs[i].tensor;
     const bool has_rows = tensor.dim() > 0 && tensor.size(0) == rows;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/unit/attached_unit.h"
+#include "engine/unit/discarded_graph.h"
 #include "engine/watch/activity.h"
 #include "engine/watch/trace.h"
 #include "offload/random.h"
@@ -105,6 +106,7 @@ std::vector<at::Tensor> UnitCall::run_chunk(int64_t chunk) {
   UnitBuffers::Watch buffers = unit.buffers_.watch(!unit.is_known(modes_));
   const JoinMarks marks;
   // With its graph even where that is thrown away: a body may ask what needs a gradient.
+  const DiscardedGraph discarded(unit.recomputes_);
   auto graph = std::make_unique<InnerGraph>(unit.fqn_, body_, inputs, wants_grad_);
   std::vector<at::Tensor> results(
       graph->outputs().begin(),

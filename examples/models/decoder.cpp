@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/processor.h"
 #include "zero/chunked_loss.h"
 #include "zero/reports.h"
 
@@ -13,9 +14,11 @@ namespace {
 namespace F = torch::nn::functional;
 
 // Smaller ends are not worth collectives of their own.
+bool are_units(bool is_tied, double numel) { return !is_tied && numel >= 1 << 20; }
+
 bool are_units(const DecoderConfig& config) {
-  constexpr int64_t kLarge = 1 << 20;
-  return !config.has_tied_head && config.vocab_size * config.n_embd >= kLarge;
+  const auto numel = static_cast<double>(config.vocab_size * config.n_embd);
+  return are_units(config.has_tied_head, numel);
 }
 
 TokenEmbedding make_embedding(const DecoderConfig& config) {
@@ -31,15 +34,6 @@ Head make_head(const DecoderConfig& config, const TokenEmbedding& embedding) {
               config.loss_chunk);
 }
 
-// Elsewhere LibTorch multiplies by itself.
-bool onednn_has_bf16() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512bw");
-#else
-  return true;
-#endif
-}
-
 // What torch keeps of a pass, as sizes of (rows, columns) tensors.
 class Activations {
  public:
@@ -53,7 +47,8 @@ class Activations {
         num_heads_(static_cast<double>(shape.heads())),
         vocab_(static_cast<double>(shape.vocab())),
         seq_len_(static_cast<double>(shape.seq_len)),
-        chunk_(std::min(static_cast<double>(shape.loss_chunk), tokens_)),
+        head_tokens_(are_units(sizes.is_tied, vocab_ * dim_) ? unit_tokens_ : tokens_),
+        chunk_(std::min(static_cast<double>(shape.loss_chunk), head_tokens_)),
         drops_(shape.dropout > 0) {}
 
   // In the host's memory: what the blocks that recompute were given.
@@ -104,10 +99,20 @@ class Activations {
            (num_blocks - num_recomputed_of(num_blocks)) * block(tokens_);
   }
 
+  // A head that is a unit and works on rows by and by keeps what its backward needs for
+  // all of them where it does not recompute: it comes after the embedding and the blocks.
+  double num_kept_heads() const {
+    const bool recomputes =
+        num_recomputed_of(num_layers_ + 2) > num_recomputed_of(num_layers_ + 1);
+    return recomputes ? 1 : tokens_ / head_tokens_;
+  }
+  // The gradients of its weights from the rows before, in fp32.
+  double head_sum() const { return head_tokens_ < tokens_ ? 4 * vocab_ * dim_ : 0; }
   // The logits' softmax, its gradient, and the logits' own: (tokens, vocab) fp32 each.
   double loss() const {
     if (chunk_ > 0) return chunked_loss();
-    return kept(num_layers_) + stream(tokens_) + 12 * tokens_ * vocab_;
+    return kept(num_layers_) + stream(tokens_) +
+           (8 + 4 * num_kept_heads()) * head_tokens_ * vocab_ + head_sum();
   }
   // In chunks: the logits of one, their fp32 and its softmax; the gradients of the stream
   // and, in fp32 until it is handed over, of the head.
@@ -115,7 +120,8 @@ class Activations {
     const bool is_fp32 = pass_.element_bytes == 4;
     const double scores = chunk_ * vocab_ * (is_fp32 ? 8 : 10);
     const double handed_over = is_fp32 ? 0 : head_weights();
-    return kept(num_layers_) + 2 * stream(tokens_) + 4 * vocab_ * dim_ +
+    return kept(num_layers_) + 2 * stream(tokens_) +
+           4 * num_kept_heads() * vocab_ * dim_ + head_sum() +
            std::max(scores, handed_over);
   }
   // The GELU's gradient beside all that the last block keeps.
@@ -142,13 +148,13 @@ class Activations {
   // oneDNN's products in bf16 take this at least: 58 KiB with AMX, 64 with AVX-512, 114
   // with its instructions for bf16.
   double scratch() const {
-    return pass_.element_bytes == 2 && onednn_has_bf16() ? 96 << 10 : 0;
+    return pass_.element_bytes == 2 && onednn_has_16_bits() ? 96 << 10 : 0;
   }
 
   const DecoderSizes sizes_;
   const PassShape pass_;
   const double tokens_, unit_tokens_, num_layers_, dim_, num_heads_, vocab_, seq_len_,
-      chunk_;
+      head_tokens_, chunk_;
   const bool drops_;
 };
 
@@ -247,7 +253,7 @@ at::Tensor Decoder::logits_of(const at::Tensor& hidden) {
 at::Tensor Decoder::logits(const at::Tensor& tokens) { return logits_of(hidden(tokens)); }
 
 at::Tensor Decoder::forward(const at::Tensor& tokens, const at::Tensor& targets) {
-  return head_(hidden(tokens), targets);
+  return head_(batched(hidden(tokens)), batched(targets));
 }
 
 DecoderSizes gelu_block_sizes(const DecoderConfig& config, int num_kept) {

@@ -54,7 +54,7 @@ class MaybeUnit {
 
   template <class... Args>
   auto operator()(Args&&... args) {
-    return unit_.is_empty() ? block_->forward(std::forward<Args>(args)...)
+    return unit_.is_empty() ? block_->forward(unmarked(std::forward<Args>(args))...)
                             : unit_(std::forward<Args>(args)...);
   }
   Block* operator->() const { return block_.get(); }

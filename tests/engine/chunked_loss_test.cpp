@@ -359,5 +359,53 @@ TEST_F(ChunkedLossInEngine, AHeadOfItsOwnIsRecomputedAndReleased) {
   }
 }
 
+// The gradient of a weight is larger than all else that a pass makes.
+TEST_F(ChunkedLossInEngine, ARecomputedHeadMakesItsGradientsInBackwardAlone) {
+  const Case given = some_case(at::kFloat, 24);
+  Options options;
+  for (const Recompute recompute : {Recompute::kUnit, Recompute::kNone}) {
+    options.recompute = recompute;
+    auto model = std::make_shared<ClassifierImpl>(/*chunk=*/5);
+    Engine engine(model, options);
+    const auto forward = [&] {
+      engine.backward(engine.forward(model, given.hidden, given.targets), 24);
+    };
+    forward();  // the first one compares weights as well
+    at::Tensor loss;
+    auto& watcher = WatchingAllocator::instance();
+    const size_t largest = watcher.largest_during(
+        [&] { loss = engine.forward(model, given.hidden, given.targets); });
+    const bool has_grad = largest >= kVocab * kDim * sizeof(float);
+    EXPECT_EQ(has_grad, recompute == Recompute::kNone) << largest;
+    engine.backward(loss, 24);
+  }
+}
+
+// Takes a step against the gradient of its input within forward.
+struct StepsImpl : HeadImpl {
+  using HeadImpl::HeadImpl;
+  at::Tensor forward(const at::Tensor& hidden, const at::Tensor& targets) {
+    at::Tensor probe = hidden.detach().requires_grad_();
+    const at::Tensor slope =
+        torch::autograd::grad({HeadImpl::forward(probe, targets)}, {probe})[0];
+    return HeadImpl::forward(hidden - slope, targets);
+  }
+};
+
+TEST_F(ChunkedLossInEngine, ABodyMayTakeAGradientOfItsOwn) {
+  const Case given = some_case(at::kFloat, 24);
+  StepsImpl plain(5);
+  const at::Tensor hidden = given.hidden.clone().requires_grad_();
+  plain.forward(hidden, given.targets).backward();
+
+  auto model = std::make_shared<HolderImpl<StepsImpl>>(5);
+  Options options;
+  Engine engine(model, options);
+  const at::Tensor same = given.hidden.clone().requires_grad_();
+  engine.backward(engine.forward(model, same, given.targets), 1);
+  expect_near(engine.full_gradient("unit.weight"), plain.weight.grad(), 2e-6, 2e-6);
+  expect_near(same.grad(), hidden.grad(), 2e-6, 2e-6);
+}
+
 }  // namespace
 }  // namespace zero::testing::chunked_loss_test

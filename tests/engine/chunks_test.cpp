@@ -141,6 +141,15 @@ TEST_P(ChunksTest, ABatchThatDoesNotDivideIsNamed) {
                  "a batch of 4 rows does not divide into micro-batches of 3");
 }
 
+TEST_P(ChunksTest, FewerRowsThanAMicroBatchGoAtOnce) {
+  options.micro_batch = 8;
+  each_rank([] { return std::make_shared<HolderImpl<SumsImpl>>(); },
+            [&](Engine& engine, auto& model) {
+              engine.forward(model, values({3, 3}));
+              EXPECT_EQ(model->unit->rows, 3);
+            });
+}
+
 // Rows with a positive sum use the other arguments; others do not even touch them.
 struct PicksImpl : ScaleImpl {
   at::Tensor forward(const at::Tensor& x, const at::Tensor& bias, const at::Tensor& row) {

@@ -5,7 +5,10 @@
 
 #include <cmath>
 
+#include "examples/models/llama.h"
+#include "tests/engine/training.h"
 #include "tests/examples/references.h"
+#include "zero/deferred_init.h"
 
 namespace zero::decoder_test {
 namespace {
@@ -102,6 +105,93 @@ TEST(Head, AFrozenBiasGetsNoGradient) {
   head.forward(given.hidden, given.targets).backward();
   EXPECT_FALSE(head.bias.grad().defined());
   EXPECT_TRUE(head.weight.grad().defined());
+}
+
+// A decoder whose embedding and head are large enough to be units, unless they are tied.
+class DecoderInEngine : public ::testing::TestWithParam<bool> {
+ protected:
+  DecoderInEngine() {
+    config_.vocab_size = 1 << 17;
+    config_.n_embd = config_.n_inner = 8;
+    config_.n_positions = 0;
+    config_.n_layer = 1;
+    config_.n_head = config_.num_kv_heads = 2;
+    config_.head_dim = config_.rotary.dim = 4;
+    config_.has_tied_head = GetParam();
+    config_.has_head_bias = true;
+    options_.init = {{"*norm.weight", ones()}, {"*", normal(0, 0.3)}};
+    options_.schedule.lr = 1e-3;
+    options_.optimizer.eps = 1e-3;  // rounding of small gradients stays small
+    options_.nominal_targets = static_cast<double>(kSeqLen);
+    options_.adam_threads = 1;
+    options_.device = DeviceChoice::kCpu;
+  }
+
+  // A step of `kRows` rows in all, as many at a time as a forward takes.
+  void step(Engine& engine, const std::shared_ptr<Decoder>& model, int64_t at_once) {
+    const int64_t own = kRows / engine.size(), first = engine.rank() * own;
+    for (int64_t row = first; row < first + own; row += at_once) {
+      const at::Tensor text = text_.narrow(0, row, at_once);
+      engine.backward(
+          engine.forward(model, text.narrow(1, 0, kSeqLen), text.narrow(1, 1, kSeqLen)),
+          at_once * kSeqLen);
+    }
+  }
+
+  std::shared_ptr<Decoder> deferred_llama() const {
+    const DeferredInit guard;
+    return make_llama(config_);
+  }
+
+  testing::Trained train(int ranks, Accumulate accumulate) {
+    Options options = options_;
+    options.accumulate = accumulate;
+    const bool is_unit_major = accumulate == Accumulate::kUnit;
+    options.micro_batch = is_unit_major ? 1 : 0;
+    testing::Trained run;
+    testing::on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
+      const int64_t at_once = is_unit_major ? kRows / comm->size() : 1;
+      const auto model = deferred_llama();
+      Engine engine(model, options, std::move(comm));
+      for (int i = 0; i < 2; ++i) {
+        step(engine, model, at_once);
+        const StepReport report = engine.step();
+        if (engine.rank() != 0) continue;
+        run.losses.push_back(report.loss);
+        run.norms.push_back(report.grad_norm);
+      }
+      testing::collect_shards(engine, run);
+    });
+    return run;
+  }
+
+  static constexpr int64_t kRows = 4, kSeqLen = 5;
+  LlamaConfig config_;
+  Options options_;
+  const at::Tensor text_ =
+      (torch::arange(kRows * (kSeqLen + 1)) * 7919 % (1 << 17)).view({kRows, kSeqLen + 1});
+};
+
+INSTANTIATE_TEST_SUITE_P(Tied, DecoderInEngine, ::testing::Bool());
+
+TEST_P(DecoderInEngine, WholeBatchesPerUnitTrainAlike) {
+  const testing::Trained reference = train(1, Accumulate::kModel);
+  for (const int64_t chunk : {0, 3}) {
+    config_.loss_chunk = chunk;
+    for (const int ranks : {1, 2})
+      testing::expect_close(train(ranks, Accumulate::kUnit), reference);
+  }
+}
+
+// What is kept from the forward and what is made again has the same bits.
+TEST_P(DecoderInEngine, RecomputationOfTheHeadChangesNoBit) {
+  for (const int64_t chunk : {0, 3}) {
+    config_.loss_chunk = chunk;
+    options_.recompute = Recompute::kUnit;
+    const testing::Trained recomputed = train(1, Accumulate::kUnit);
+    options_.recompute = Recompute::kNone;
+    testing::expect_same(recomputed, train(1, Accumulate::kUnit));
+  }
 }
 
 }  // namespace

@@ -14,8 +14,9 @@ namespace zero {
 // none, targets (...) int64, of which -1 are ignored -> scalar fp32. Logits are made in
 // the type of hidden, the softmax is fp32; for fp64 all of it is. Gradients of hidden,
 // weight and bias, as far as they are needed, are made in the same pass and wait for
-// backward, those of weight and bias summed over chunks in fp32. `weight` itself is not
-// kept: a unit may release it. First derivatives only.
+// backward, those of weight and bias summed over chunks in fp32; in a unit that is
+// recomputed they are made in its recomputation alone. `weight` itself is not kept: a
+// unit may release it. First derivatives only.
 //
 // Throws Error(kUsage) when sizes do not fit together, or chunk is below 1.
 at::Tensor chunked_loss(const at::Tensor& hidden, const at::Tensor& weight,

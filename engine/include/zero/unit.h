@@ -69,15 +69,6 @@ inline constexpr bool is_marked = false;
 template <class T>
 inline constexpr bool is_marked<Marked<T>> = true;
 
-// The argument without its mark, as forward() takes it.
-template <class T>
-decltype(auto) bare(T&& argument) {
-  if constexpr (is_marked<std::decay_t<T>>) {
-    return (std::forward<T>(argument).value);
-  } else {
-    return std::forward<T>(argument);
-  }
-}
 template <class T>
 Rows rows_of(const T& argument) {
   if constexpr (is_marked<T>) return argument.rows;
@@ -124,6 +115,17 @@ detail::Marked<std::decay_t<T>> batched(T&& value) {
 template <class T>
 detail::Marked<std::decay_t<T>> shared(T&& value) {
   return {std::forward<T>(value), Rows::kShared};
+}
+
+// An argument without its mark, as forward() takes it: what stands in for a unit calls
+// `block->forward(unmarked(std::forward<Args>(args))...)`.
+template <class T>
+decltype(auto) unmarked(T&& argument) {
+  if constexpr (detail::is_marked<std::decay_t<T>>) {
+    return (std::forward<T>(argument).value);
+  } else {
+    return std::forward<T>(argument);
+  }
 }
 
 // Say inside a unit's forward how the values of a result from several micro-batches
@@ -178,12 +180,13 @@ class Unit : public torch::nn::ModuleHolder<Block> {
     Block& block = *this->get();
     auto* hook = dynamic_cast<UnitHook*>(&block);
     using Result =
-        std::decay_t<decltype(block.forward(detail::bare(std::forward<Args>(args))...))>;
+        std::decay_t<decltype(block.forward(unmarked(std::forward<Args>(args))...))>;
     static_assert(!std::is_void_v<Result>,
                   "zero::Unit: forward must return what it computes");
     static_assert(
-        requires(detail::Kept<decltype(detail::bare(std::forward<Args>(args)))> &
-                 ... kept) { block.forward(std::move(kept)...); },
+        requires(detail::Kept<decltype(unmarked(std::forward<Args>(args)))> & ... kept) {
+          block.forward(std::move(kept)...);
+        },
         "zero::Unit: forward must take its arguments by value or by const reference: the "
         "engine runs it on copies, and what it assigned to the caller's would be lost");
     static_assert(
@@ -193,7 +196,7 @@ class Unit : public torch::nn::ModuleHolder<Block> {
         "pair or tuple, or give the struct a member "
         "`void visit_tensors(auto&& visit) { visit(a); ... }`");
     if (!hook->runner)
-      return Result(block.forward(detail::bare(std::forward<Args>(args))...));
+      return Result(block.forward(unmarked(std::forward<Args>(args))...));
     return run<Result>(*hook->runner, std::forward<Args>(args)...);
   }
 
@@ -201,10 +204,9 @@ class Unit : public torch::nn::ModuleHolder<Block> {
   template <class Result, class... Args>
   Result run(UnitRunner& runner, Args&&... args) {
     using Arguments =
-        std::tuple<detail::Kept<decltype(detail::bare(std::forward<Args>(args)))>...>;
+        std::tuple<detail::Kept<decltype(unmarked(std::forward<Args>(args)))>...>;
     const std::array<Rows, sizeof...(Args)> rows{detail::rows_of(args)...};
-    auto arguments =
-        std::make_shared<Arguments>(detail::bare(std::forward<Args>(args))...);
+    auto arguments = std::make_shared<Arguments>(unmarked(std::forward<Args>(args))...);
     std::vector<UnitInput> inputs;
     size_t index = 0;
     const auto add = [&](auto& argument) {
