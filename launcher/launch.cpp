@@ -14,6 +14,7 @@
 #include "engine/watch/activity.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/doctor/finding.h"
+#include "launcher/process/kernel_caches.h"
 #include "launcher/process/process.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
@@ -139,6 +140,7 @@ const std::vector<Verb>& launcher::verb_table() {
 
 int launch(int argc, char** argv, const ModelFamilies& models) {
   guard_streams();
+  bound_kernel_caches();
   std::signal(SIGCHLD, SIG_DFL);  // where a caller ignores it, nobody learns how ranks
                                   // end
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc),

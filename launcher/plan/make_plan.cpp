@@ -2,6 +2,7 @@
 #include "engine/options/check_options.h"
 #include "launcher/data/batches.h"
 #include "launcher/plan/run_plan.h"
+#include "launcher/process/kernel_caches.h"
 #include "launcher/run/runner.h"
 #include "launcher/settings/derived.h"
 #include "zero/engine.h"
@@ -32,8 +33,9 @@ RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, LanguageModel&
   plan.offload = wish.settings.offload;
   plan.device_state_fraction = wish.settings.device_state_fraction;
   plan.engine = zero::plan(*model.module(), options_of(wish, family), wish.num_ranks);
-  if (!family.activation_bytes) return plan;
   const PassShape pass = pass_shape(wish.settings, wish.num_ranks);
+  if (!plan.on_gpu) plan.kernels = kernel_cache_bytes(pass.element_bytes);
+  if (!family.activation_bytes) return plan;
   ModelShape other = shape;
   other.loss_chunk = other_loss_chunk(shape.loss_chunk);
   const ActivationBytes activations = family.activation_bytes(shape, pass);

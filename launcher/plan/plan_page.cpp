@@ -38,6 +38,7 @@ std::string table(const RunPlan& plan) {
     text += row(plan, "device", "activations, about", plan.activations);
   if (plan.offloaded > 0)
     text += row(plan, "host", "offloaded inputs, about", plan.offloaded);
+  if (plan.kernels > 0) text += row(plan, "host", "kernels, at most", plan.kernels);
   if (plan.program > 0) text += row(plan, "host", "program, about", plan.program);
   if (!plan.on_gpu) return text + row(plan, "", "all", plan.rank_bytes());
   return text + row(plan, "device", "CUDA itself, about", kCudaBytes) +
@@ -174,6 +175,7 @@ json to_json(const PlanAnswer& answer) {
       {"activation_bytes_per_rank", is_known ? json(plan.activations) : json()},
       {"offloaded_bytes_per_rank", is_known ? json(plan.offloaded) : json()},
       {"other_loss", is_known ? other_loss : json()},
+      {"kernel_bytes_per_rank", plan.kernels},
       {"program_bytes_per_rank", plan.program},
       {"step_bytes_per_rank",
        {{"h2d", plan.step.to_device},

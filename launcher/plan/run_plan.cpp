@@ -67,7 +67,7 @@ int64_t RunPlan::engine_host_bytes() const { return engine_bytes() - engine_gpu_
 
 int64_t RunPlan::rank_bytes() const {
   const int64_t known = std::max<int64_t>(activations, 0) + offloaded;
-  return engine_bytes() + known + program + (on_gpu ? kCudaBytes : 0);
+  return engine_bytes() + known + kernels + program + (on_gpu ? kCudaBytes : 0);
 }
 
 int64_t RunPlan::gpu_bytes() const {

@@ -35,8 +35,9 @@ struct RunPlan {
   int64_t activations = -1;         // estimated; -1: the model's family tells nothing
   int64_t other_activations = -1;   // with the loss the other way: see other_loss_chunk
   int64_t offloaded = 0;            // estimated: inputs of units in the host's memory
-  int64_t program = 0;              // estimated: libraries, MPI, buffers
-  bool on_gpu = false;              // else the host computes, whose all bytes are
+  int64_t kernels = 0;  // at most: what LibTorch has compiled for shapes that it met
+  int64_t program = 0;  // estimated: libraries, MPI, buffers
+  bool on_gpu = false;  // else the host computes, whose all bytes are
   // What became of settings that left it open: see choose_offload().
   std::string offload = "all", device_state_fraction = "0";
 

@@ -122,6 +122,19 @@ TEST_F(OwnRanks, OfOneHostOpenNoPortAndLoadNoMpi) {
   EXPECT_EQ(program->wait().rc, 75);
 }
 
+TEST_F(OwnRanks, KeepFewKernelsOfShapesThatTheyMet) {
+  auto program = start_endless({});
+  ASSERT_TRUE(wait_for_step("a", 1)) << program->out_so_far();
+  int num_ranks = 0;
+  for (const pid_t pid : pids_with(path("a"))) {
+    if (variable_of(pid, "OMPI_COMM_WORLD_RANK").empty()) continue;
+    ++num_ranks;
+    EXPECT_EQ(variable_of(pid, "LRU_CACHE_CAPACITY"), "128");
+    EXPECT_EQ(variable_of(pid, "ONEDNN_PRIMITIVE_CACHE_CAPACITY"), "128");
+  }
+  EXPECT_EQ(num_ranks, 2);
+}
+
 // As schedulers do; a step takes longer than an mpirun of one's own would wait.
 TEST_F(OwnRanks, TermToEveryProcessSavesAndStops) {
   const std::string hosts = write("hosts", "localhost slots=2\n");

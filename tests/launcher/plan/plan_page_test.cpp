@@ -36,6 +36,16 @@ TEST(PlanPage, ShowsEveryOwnerPerRankAndPerNode) {
   EXPECT_THAT(page, HasSubstr("activations, about"));
   EXPECT_THAT(page, HasSubstr("fits: 6.0 GiB needed, 8.0 GiB free on this host"));
   EXPECT_THAT(page, Not(HasSubstr("nearest")));
+  EXPECT_THAT(page, Not(HasSubstr("kernels")));
+}
+
+TEST(PlanPage, CountsTheKernelsThatAreKept) {
+  PlanAnswer with = answer(8 * kGiB);
+  with.plan.kernels = kGiB / 2;
+  EXPECT_THAT(to_page(with),
+              HasSubstr("host     kernels, at most         512.0 MiB      1.0 GiB"));
+  EXPECT_THAT(to_page(with), HasSubstr("fits: 7.0 GiB needed"));
+  EXPECT_EQ(to_json(with)["kernel_bytes_per_rank"], kGiB / 2);
 }
 
 TEST(PlanPage, TellsWhatATiedPairCosts) {

@@ -21,8 +21,10 @@ TEST(RunPlan, SumsOverOwnersAndRanks) {
   EXPECT_EQ(plan.node_bytes(), 260);
   plan.offloaded = 5;
   EXPECT_EQ(plan.rank_bytes(), 135);
+  plan.kernels = 11;
+  EXPECT_EQ(plan.rank_bytes(), 146);
   plan.activations = -1;  // not known
-  plan.offloaded = 0;
+  plan.offloaded = plan.kernels = 0;
   EXPECT_EQ(plan.rank_bytes(), 123);
 }
 
