@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "launcher/process/say_in_handler.h"
 #include "zero/errors.h"
 
 namespace {
@@ -18,8 +19,7 @@ constexpr std::string_view kNothingLost = "zero: stopped: nothing was lost\n";
 void leave(int) { _exit(static_cast<int>(zero::ExitCode::kInterrupted)); }
 
 void tell_and_leave(int signal) {
-  [[maybe_unused]] const ssize_t ignored =
-      write(STDERR_FILENO, kNothingLost.data(), kNothingLost.size());
+  zero::launcher::say_in_handler(kNothingLost);
   leave(signal);
 }
 

@@ -81,7 +81,8 @@ class MpirunJob {
       throw Error(
           ExitCode::kEnvironment,
           fmt::format("mpirun could not go on (code {}): a host may be gone", code),
-          "--ranks", "the same command again; train goes on from its last checkpoint");
+          "--ranks",
+          "the same command again; train goes on from a checkpoint, if there is one");
     }
     const bool is_mpiruns = code == 1, has_died = code > 128;
     if (was_told_ && (is_mpiruns || has_died)) {
@@ -97,7 +98,7 @@ class MpirunJob {
     if (has_died && code != static_cast<int>(ExitCode::kInterrupted)) {
       warn(
           fmt::format("a rank was ended by signal {} ({}); the same command goes on from "
-                      "the last checkpoint",
+                      "the last checkpoint, if there is one",
                       code - 128, strsignal(code - 128)));
     }
     return code;

@@ -16,6 +16,7 @@
 
 #include "base/files.h"
 #include "base/processes.h"
+#include "base/text.h"
 #include "launcher/process/stop.h"
 #include "launcher/run/progress.h"
 #include "zero/errors.h"
@@ -88,6 +89,20 @@ std::string path_of_this_program() {
 
 void throw_by_errno(const std::string& problem) {
   throw Error(ExitCode::kEnvironment, problem + ": " + std::strerror(errno));
+}
+
+void allow_open_files(int64_t least) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) throw_by_errno("cannot read a limit");
+  const auto needed = static_cast<rlim_t>(least);
+  if (limit.rlim_cur >= needed) return;
+  if (limit.rlim_max < needed)
+    throw Error(ExitCode::kEnvironment,
+                text_of("a process may have ", limit.rlim_max,
+                        " files open at a time, and ", least, " are needed"),
+                "ulimit -n", text_of("ulimit -n ", least, ", or fewer ranks"));
+  limit.rlim_cur = needed;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) throw_by_errno("cannot raise ulimit -n");
 }
 
 Child::Child(std::vector<std::string> words, std::vector<std::string> variables,

@@ -23,6 +23,10 @@ int64_t peak_resident_bytes();
 // This program's own file.
 std::string path_of_this_program();
 
+// Let this process and those that it starts have `least` files open at a time. Throws
+// Error(kEnvironment) where the system allows fewer: some programs wait for ever then.
+void allow_open_files(int64_t least);
+
 constexpr int kCannotStart = 127, kSignalled = 128;  // as a shell says it
 
 struct ChildOutcome {

@@ -21,6 +21,9 @@ namespace {
 constexpr const char* kHostLists[] = {"PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "PE_HOSTFILE",
                                       "OMPI_MCA_orte_default_hostfile"};
 
+// With fewer mpirun stands still.
+constexpr int64_t kFilesOfStarter = 64, kFilesOfRank = 8;
+
 }  // namespace
 
 bool has_several_hosts(const RanksToStart& ranks,
@@ -39,6 +42,7 @@ int start_ranks(const RanksToStart& ranks) {
     throw Error(ExitCode::kUsage, "there is no such file", ranks.hosts,
                 "--hosts FILE, a line for each host: name slots=N");
   const std::vector<std::string> environment = process_environment();
+  allow_open_files(kFilesOfStarter + kFilesOfRank * ranks.count);
   let_starter_end();
   if (has_several_hosts(ranks, environment)) return start_by_mpirun(ranks, environment);
   const auto num_cores = std::ssize(current_affinity());

@@ -17,6 +17,7 @@
 #include "engine/comm/started_ranks.h"
 #include "engine/watch/activity.h"
 #include "launcher/process/process.h"
+#include "launcher/process/say_in_handler.h"
 #include "launcher/process/world.h"
 #include "launcher/run/run_folder.h"
 #include "zero/errors.h"
@@ -51,8 +52,7 @@ void note_signal(int signal) {
     first_signal = signal;
     const std::string* note =
         signal == SIGTERM || signal == SIGINT ? current_note.load() : nullptr;
-    if (note) [[maybe_unused]]
-      const ssize_t ignored = write(2, note->data(), note->size());
+    if (note) say_in_handler(*note);
   } else if (now - first_ms.load() >= kDuplicateMs) {
     is_urgent = true;
     if (!is_starter) _exit(static_cast<int>(ExitCode::kInterrupted));

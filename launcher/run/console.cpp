@@ -2,17 +2,21 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
 
 #include "base/names.h"
+#include "launcher/process/stop.h"
 
 namespace zero::launcher {
 namespace {
@@ -22,17 +26,22 @@ std::string status;  // guarded by mutex
 Loudness loudness = Loudness::kUsual;
 std::atomic<bool> is_line_open = false;  // of stdout: a status would stand in it
 
-void write(std::FILE* file, const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), file);
-  std::fflush(file);
-  std::clearerr(file);
+// Waits until somebody takes what is printed, but not once a signal has asked to stop:
+// then the run must save and end. Errors are told by write().
+bool is_taken(int stream) {
+  constexpr int kLookMs = 100;
+  while (true) {
+    pollfd one{stream, POLLOUT, 0};
+    if (poll(&one, 1, kLookMs) > 0) return true;
+    if (stop_signal() != 0) return false;
+  }
 }
 
 void show_status(const std::string& line) {
   if (line == status) return;
   winsize size{};
   const bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-  write(stderr, "\r\033[K" + line.substr(0, is_known ? size.ws_col - 1 : 79));
+  write_out(stderr, "\r\033[K" + line.substr(0, is_known ? size.ws_col - 1 : 79));
   status = line;
 }
 
@@ -45,7 +54,7 @@ void clear_status() {
 
 void write_line(std::FILE* file, const std::string& line) {
   clear_status();
-  write(file, line + '\n');
+  write_out(file, line + '\n');
   if (file == stdout) is_line_open = false;
 }
 
@@ -60,25 +69,39 @@ void guard_streams() {
   }
 }
 
+// A pipe that can be written at all takes PIPE_BUF bytes without waiting.
+void write_out(std::FILE* file, std::string_view text) {
+  std::fflush(file);
+  const int stream = fileno(file);
+  while (!text.empty() && is_taken(stream)) {
+    const ssize_t done =
+        ::write(stream, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
+    if (done >= 0)
+      text.remove_prefix(static_cast<size_t>(done));
+    else if (errno != EINTR && errno != EAGAIN)
+      return;
+  }
+}
+
 void print_line(const std::string& line) { write_line(stdout, line); }
 void print_text(const std::string& text) {
   clear_status();
-  write(stdout, text);
+  write_out(stdout, text);
   is_line_open = !text.ends_with('\n');
 }
 
 void warn(const std::string& line) {
-  write_line(stderr, painted("zero:", Colour::kYellow, stderr) + " " + line);
+  write_line(stderr, painted("zero:", Colour::kYellow, stderr) + " " + printable(line));
 }
 
 void set_loudness(Loudness value) { loudness = value; }
 
 void tell(const std::string& line) {
-  if (loudness != Loudness::kQuiet) print_line(line);
+  if (loudness != Loudness::kQuiet) print_line(printable(line));
 }
 
 void tell_more(const std::string& line) {
-  if (loudness == Loudness::kVerbose) print_line(line);
+  if (loudness == Loudness::kVerbose) print_line(printable(line));
 }
 
 std::string painted(const std::string& text, Colour colour, std::FILE* stream) {

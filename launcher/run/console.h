@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 namespace zero::launcher {
 
@@ -10,12 +11,15 @@ namespace zero::launcher {
 // Before the first file is opened: one that took the place of a closed stdout would get
 // its lines.
 void guard_streams();
-void print_line(const std::string& line);  // stdout, at once
+// At once. While nobody takes it, as of a full pipe or a terminal that was stopped, it is
+// waited; but what is not taken after a signal has asked to stop is lost.
+void write_out(std::FILE* file, std::string_view text);
+void print_line(const std::string& line);  // stdout
 void print_text(const std::string& text);  // the same without an end of line
-void warn(const std::string& line);        // stderr
+void warn(const std::string& line);        // stderr, as printable() makes it
 
 // What goes on, which --quiet leaves out, and what --verbose adds to it. Lines that were
-// asked for, such as a verb's result, are always printed.
+// asked for, such as a verb's result, are always printed. Both are made printable().
 enum class Loudness { kQuiet, kUsual, kVerbose };
 void set_loudness(Loudness loudness);
 void tell(const std::string& line);

@@ -60,9 +60,7 @@ void print_error(const Error& error) {
   set_status("");
   const std::string shown =
       painted("zero:", Colour::kRed, stderr) + " " + error.what() + "\n";
-  std::fflush(stdout);
-  std::fwrite(shown.data(), 1, shown.size(), stderr);
-  std::fflush(stderr);
+  write_out(stderr, shown);
 }
 
 }  // namespace

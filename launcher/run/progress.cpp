@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <condition_variable>
 #include <csignal>
@@ -93,8 +94,9 @@ std::jthread tell_progress() {
   return thread;
 }
 
+// The clock of a machine that was moved to another may jump back.
 double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+  return std::max(0.0, std::chrono::duration<double>(Clock::now() - begin).count());
 }
 
 double wall_seconds() {

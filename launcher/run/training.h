@@ -74,6 +74,8 @@ class Training {
   void log_step(const StepRecord& record);
   void check_progress(const StepReport& report);
   void save();
+  bool is_linked_here() const;
+  void keep_linked();
   void record_save(const std::string& path, double seconds);
   void note_cost_of_signals();
   Stop agree_on_next();

@@ -10,6 +10,8 @@
 
 #include "checkpoint/commit.h"
 #include "checkpoint/error.h"
+#include "checkpoint/file.h"
+#include "checkpoint/format.h"
 #include "checkpoint/tidy.h"
 #include "engine/watch/trace.h"
 #include "launcher/data/sampler.h"
@@ -127,6 +129,7 @@ void Training::check_progress(const StepReport& report) {
 void Training::save() {
   save_is_due_ = false;
   if (saved_batches_ == progress_.num_batches) return name_best();
+  if (engine_->control().largest(is_linked_here(), "linked") > 0) return keep_linked();
   const auto begin = Clock::now();
   SavedState state;
   state.step = engine_->num_steps();
@@ -144,6 +147,23 @@ void Training::save() {
   save_pace_.note_save(process_age(), seconds);
   if (eval_pace_ && progress_.best_step == state.step) eval_pace_->note_save(seconds);
   if (is_first_rank()) record_save(path, seconds);
+}
+
+// The checkpoint that this run has loaded was moved away and linked back.
+bool Training::is_linked_here() const {
+  const int64_t step = engine_->num_steps();
+  if (!is_first_rank() || step != saved_step_) return false;
+  const checkpoint::Folder& folder = folder_->run().folder();
+  const std::string name = checkpoint::step_folder(step);
+  return folder.leads_to_folder(name) && !folder.has_folder(name);
+}
+
+// It stays: batches after it that did not count are skipped again by a resume.
+void Training::keep_linked() {
+  saved_batches_ = progress_.num_batches;
+  if (is_first_rank())
+    tell(fmt::format("step {} is saved already, behind a link that stays: {}/{}",
+                     saved_step_, settings_.out, checkpoint::step_folder(saved_step_)));
 }
 
 void Training::record_save(const std::string& path, double seconds) {

@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -60,6 +63,26 @@ TEST(Child, AskedToStopItEndsTheChildFirst) {
   asker.join();
   catch_stop_signals();  // forgets the one that came
   forget_stop_signals();
+}
+
+// In a process of its own: a limit that was lowered stays.
+TEST(OpenFiles, AreAllowedAsFarAsTheSystemDoes) {
+  const auto with_limit = [](rlim_t soft, rlim_t hard) {
+    const rlimit limit{soft, hard};
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) std::exit(9);
+    try {
+      allow_open_files(70);
+    } catch (const Error& error) {
+      std::fputs(error.what(), stderr);
+      std::exit(static_cast<int>(error.code()));
+    }
+    rlimit now{};
+    getrlimit(RLIMIT_NOFILE, &now);
+    std::exit(now.rlim_cur >= 70 ? 0 : 1);
+  };
+  EXPECT_EXIT(with_limit(30, 100), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(with_limit(80, 100), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(with_limit(30, 50), ::testing::ExitedWithCode(3), "50 files open");
 }
 
 }  // namespace

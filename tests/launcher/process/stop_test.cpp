@@ -1,6 +1,7 @@
 // Signals, the time limit, and what the banner says about them.
 #include "launcher/process/stop.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "launcher/process/say_in_handler.h"
 #include "launcher/run/progress.h"
 
 namespace zero::launcher::stop_test {
@@ -80,6 +82,24 @@ TEST_F(StopSignals, ThoseWhoCannotWaitAreTold) {
   EXPECT_EQ(told_at(SIGTERM), "a step is lost\n");
   EXPECT_EQ(told_at(SIGINT), "a step is lost\n");
   EXPECT_EQ(told_at(SIGUSR1), "");
+}
+
+// A handler that waited for a reader would wait for ever.
+TEST_F(StopSignals, WhatNobodyTakesIsNotSaid) {
+  const auto say_to = [](int file, bool has_reader) {
+    int ends[2];
+    if (pipe(ends) != 0 || dup2(ends[1], file) != file) std::exit(1);
+    fcntl(file, F_SETFL, O_NONBLOCK);
+    while (write(file, "x", 1) == 1) {
+    }
+    fcntl(file, F_SETFL, 0);
+    if (!has_reader) close(ends[0]);
+    alarm(60);
+    say_in_handler("a step is lost");
+    std::exit(0);
+  };
+  EXPECT_EXIT(say_to(STDERR_FILENO, true), ExitedWithCode(0), "");
+  EXPECT_EXIT(say_to(STDERR_FILENO, false), ExitedWithCode(0), "");
 }
 
 TEST(TimeLimit, KeepsTheLongestStepAndASaveBack) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 namespace zero::launcher::progress_test {
 namespace {
 
@@ -20,6 +22,10 @@ TEST(ProgressLine, TellsShareAmountAndWhatIsLeft) {
 TEST(ProgressLine, NothingIsDoneBeforeItIs) {
   const Activity::Progress nearly{1, "x", 999, 1000};
   EXPECT_TRUE(progress_line(nearly, 1).starts_with("x: 99 %"));
+}
+
+TEST(SecondsSince, AreNeverNegative) {
+  EXPECT_EQ(seconds_since(std::chrono::steady_clock::now() + std::chrono::hours(1)), 0);
 }
 
 TEST(ProgressPace, ATerminalIsToldAfterASecondAndFromThenOnAlways) {
