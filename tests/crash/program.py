@@ -63,7 +63,11 @@ class Program:
 
     def train(self, run, ranks, words, faults=None):
         ordered = {} if faults is None else self.variables(run, ranks, faults)
-        process = subprocess.Popen(self.command(run, ranks, words), env=os.environ | ordered, text=True,
+        return self.start(self.command(run, ranks, words), run, ordered)
+
+    def start(self, command, run, variables=None):
+        """Wait for a command, and for all processes that name `run`."""
+        process = subprocess.Popen([str(word) for word in command], env=os.environ | (variables or {}), text=True,
                                    errors="replace", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, start_new_session=True)
         is_late = False
