@@ -15,6 +15,7 @@
 #include "launcher/process/process.h"
 #include "launcher/process/stop.h"
 #include "launcher/run/console.h"
+#include "launcher/settings/config.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -161,6 +162,8 @@ int start_by_mpirun(const RanksToStart& ranks,
   const auto words = mpirun_words(ranks, path_of_this_program(), variables);
   const auto more = mpirun_variables(variables, geteuid() == 0);
   variables.insert(variables.end(), more.begin(), more.end());
+  if (const size_t width = width_of_stdout(); width != kNoEnd)
+    variables.push_back(fmt::format("{}={}", kColumnsVariable, width));
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // whoever loses mpirun becomes a child of ours
   // It passes SIGUSR1 on: the ranks save and stop.
   Child mpirun(words, variables, SIGUSR1, shield_from_stop_signals);

@@ -13,10 +13,13 @@
 #include <csignal>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <string_view>
 
 #include "base/names.h"
 #include "launcher/process/stop.h"
+#include "launcher/settings/config.h"
+#include "launcher/settings/values.h"
 
 namespace zero::launcher {
 namespace {
@@ -37,11 +40,17 @@ bool is_taken(int stream) {
   }
 }
 
+// Of a terminal that knows it.
+std::optional<size_t> terminal_columns(int stream) {
+  winsize size{};
+  const bool is_known = ioctl(stream, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return is_known ? std::optional<size_t>(size.ws_col) : std::nullopt;
+}
+
 void show_status(const std::string& line) {
   if (line == status) return;
-  winsize size{};
-  const bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-  write_out(stderr, "\r\033[K" + line.substr(0, is_known ? size.ws_col - 1 : 79));
+  write_out(stderr, "\r\033[K" +
+                        line.substr(0, terminal_columns(STDERR_FILENO).value_or(80) - 1));
   status = line;
 }
 
@@ -102,6 +111,13 @@ void tell(const std::string& line) {
 
 void tell_more(const std::string& line) {
   if (loudness == Loudness::kVerbose) print_line(printable(line));
+}
+
+size_t width_of_stdout() {
+  if (const auto columns = terminal_columns(STDOUT_FILENO)) return *columns;
+  const char* told = std::getenv(kColumnsVariable);
+  const int64_t columns = told ? parse_integer(told).value_or(0) : 0;
+  return columns > 1 ? static_cast<size_t>(columns) : kNoEnd;
 }
 
 std::string painted(const std::string& text, Colour colour, std::FILE* stream) {

@@ -25,6 +25,12 @@ void set_loudness(Loudness loudness);
 void tell(const std::string& line);
 void tell_more(const std::string& line);
 
+// How many columns a line of stdout has, for what is made to fit: those of its terminal,
+// or of the terminal of the process that started this rank. A file and a pipe have no
+// end: kNoEnd.
+constexpr size_t kNoEnd = -1;
+size_t width_of_stdout();
+
 // Text in bold and a colour where the stream is a terminal and NO_COLOR is not set.
 enum class Colour { kRed = 31, kGreen = 32, kYellow = 33 };
 std::string painted(const std::string& text, Colour colour, std::FILE* stream);

@@ -2,11 +2,13 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "launcher/settings/values.h"
 
@@ -122,6 +124,32 @@ std::string device_text(const Settings& settings, const BannerFacts& facts) {
                                        unused.size() > 1 ? "are" : "is"));
 }
 
+std::string skip_text(const StepRecord& r) {
+  return std::isfinite(r.loss)
+             ? fmt::format(" | skipped: the gradient of {} is not finite", r.first_bad)
+             : " | skipped: the loss is not finite";
+}
+
+// A part of a line, and how much it matters.
+struct LinePart {
+  static constexpr int kAlways = 100;
+  std::string text;
+  int weight = kAlways;
+};
+
+std::string joined_within(std::vector<LinePart> parts, size_t width) {
+  const auto line = [&] {
+    return fmt::format("{}",
+                       fmt::join(parts | std::views::transform(&LinePart::text), ""));
+  };
+  while (line().size() > width) {
+    const auto least = std::ranges::min_element(parts, {}, &LinePart::weight);
+    if (least->weight == LinePart::kAlways) break;
+    parts.erase(least);
+  }
+  return line();
+}
+
 }  // namespace
 
 std::string describe_threads(const ThreadChoice& choice) {
@@ -148,26 +176,25 @@ std::string banner(const Settings& settings, const BannerFacts& facts) {
          labelled("stop", facts.stop_command + " saves and stops");
 }
 
-std::string step_line(const StepRecord& r, int64_t num_steps, double eta_seconds) {
-  const int width = static_cast<int>(fmt::formatted_size("{}", num_steps)) + 1;
+std::string step_line(const StepRecord& r, int64_t num_steps, double eta_seconds,
+                      size_t width) {
+  const int digits = static_cast<int>(fmt::formatted_size("{}", num_steps)) + 1;
   const double tokens_per_second =
       r.seconds > 0 ? static_cast<double>(r.num_targets) / r.seconds : 0;
-  const std::string shares = to_text(r.shares, r.uses_gpu);
-  std::string line = fmt::format(
-      "step {:>{}}/{} | loss {:.4f} | norm {:.2f} | lr {:.1e} | {:.0f} ms{} | {} tok/s | "
-      "{}eta {}",
-      r.step, width, num_steps, r.loss, r.grad_norm, r.lr, r.seconds * 1e3,
-      shares.empty() ? "" : " (" + shares + ")", short_count(tokens_per_second),
-      r.host_bytes_peak > 0 ? fmt::format("peak {} | ", short_bytes(r.host_bytes_peak))
-                            : "",
-      short_duration(eta_seconds));
-  if (r.loss_scale > 0) line += fmt::format(" | scale {}", r.loss_scale);
-  if (r.skipped) {
-    line += std::isfinite(r.loss)
-                ? fmt::format(" | skipped: the gradient of {} is not finite", r.first_bad)
-                : " | skipped: the loss is not finite";
-  }
-  return line;
+  const std::string shares = to_text(r.shares, r.uses_gpu),
+                    peak = r.host_bytes_peak > 0 ? short_bytes(r.host_bytes_peak) : "";
+  return joined_within(
+      {{fmt::format("step {:>{}}/{} | loss {:.4f}", r.step, digits, num_steps, r.loss)},
+       {fmt::format(" | norm {:.2f}", r.grad_norm), 3},
+       {fmt::format(" | lr {:.1e}", r.lr), 4},
+       {fmt::format(" | {:.0f} ms", r.seconds * 1e3), 5},
+       {shares.empty() ? "" : " (" + shares + ")", 1},
+       {fmt::format(" | {} tok/s", short_count(tokens_per_second)), 6},
+       {peak.empty() ? "" : " | peak " + peak, 2},
+       {" | eta " + short_duration(eta_seconds), 7},
+       {r.loss_scale > 0 ? fmt::format(" | scale {}", r.loss_scale) : ""},
+       {r.skipped ? skip_text(r) : ""}},
+      width);
 }
 
 std::string shape_text(const ModelShape& shape) {
@@ -176,7 +203,7 @@ std::string shape_text(const ModelShape& shape) {
 }
 
 std::string labelled(const std::string& label, const std::string& text) {
-  return fmt::format("  {:<9}{}\n", label, text);
+  return fmt::format("  {:<{}}{}\n", label, kTextColumn - 2, text);
 }
 
 std::string json_text(const nlohmann::ordered_json& value) {

@@ -6,6 +6,7 @@
 
 #include "launcher/data/batches.h"
 #include "launcher/model.h"
+#include "launcher/run/console.h"
 #include "launcher/run/metrics.h"
 #include "launcher/settings/settings.h"
 #include "offload/fastest_threads.h"
@@ -39,13 +40,16 @@ std::string banner(const Settings& settings, const BannerFacts& facts);
 std::string describe_threads(const ThreadChoice& choice);
 
 // "step    12/1000 | loss 3.2826 | norm 1.04 | lr 3.0e-04 | 709 ms (gpu 71% h2d 22%
-// adam 7%) | 38.3k tok/s | peak 1.2 GiB | eta 28m"
-std::string step_line(const StepRecord& record, int64_t num_steps, double eta_seconds);
+// adam 7%) | 38.3k tok/s | peak 1.2 GiB | eta 28m"; of a wider one than `width` what
+// matters least is left out, never step, loss and what is wrong.
+std::string step_line(const StepRecord& record, int64_t num_steps, double eta_seconds,
+                      size_t width = kNoEnd);
 
 // "12 layers, dim 768, 12 heads, vocabulary 50257"
 std::string shape_text(const ModelShape& shape);
 
-// A line of a page: "  ranks    2 with ...".
+// A line of a page: "  ranks    2 with ...". Its text begins in kTextColumn.
+constexpr size_t kTextColumn = 11;
 std::string labelled(const std::string& label, const std::string& text);
 
 // In one line, whatever bytes its texts hold.

@@ -32,6 +32,7 @@
 #include "launcher/run/runner.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/setting_table.h"
+#include "launcher/settings/values.h"
 #include "zero/engine.h"
 #include "zero/errors.h"
 #include "zero/ranks.h"
@@ -311,7 +312,7 @@ void Training::announce() {
   const Starter starter = starter_of_this_process();
   facts.stop_command = stop_command(starter, process_environment(), settings_.out);
   signals_cost_ = is_impatient(starter);
-  tell(banner(settings_, facts));
+  tell(wrapped(banner(settings_, facts), width_of_stdout(), kTextColumn));
   tell_more("all settings:\n" + to_toml(settings_));
 }
 

@@ -26,6 +26,7 @@
 #include "launcher/run/step_meter.h"
 #include "launcher/run/step_trace.h"
 #include "launcher/run/training.h"
+#include "launcher/settings/values.h"
 #include "zero/engine.h"
 #include "zero/errors.h"
 #include "zero/save_load.h"
@@ -104,7 +105,8 @@ void Training::log_step(const StepRecord& record) {
                         record.skipped || record.step == settings_.steps;
   if (is_shown)
     tell(step_line(record, settings_.steps,
-                   eta_.remaining_seconds(settings_.steps - record.step)));
+                   eta_.remaining_seconds(settings_.steps - record.step),
+                   width_of_stdout()));
 }
 
 void Training::check_progress(const StepReport& report) {
@@ -360,9 +362,9 @@ void Training::tell_use() {
   if (shares_.has_any()) {
     Shares shares = shares_.mean();
     shares.without_core = cores_->share();
-    tell(bound_sentence(shares, engine_->uses_gpu()));
+    tell(wrapped(bound_sentence(shares, engine_->uses_gpu()), width_of_stdout()));
   }
-  tell(to_text(plan_, use));
+  tell(wrapped(to_text(plan_, use), width_of_stdout()));
   metrics_->note("memory", {{"step", engine_->num_steps()},
                             {"engine_planned", plan_.engine_bytes()},
                             {"engine_allocated", use.engine},

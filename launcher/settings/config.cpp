@@ -25,9 +25,9 @@ namespace zero::launcher {
 namespace {
 
 // Variables of the scripts that build this program, and of whoever starts ranks.
-constexpr std::array<std::string_view, 6> kForeignVariables = {
-    "ZERO_TORCH", "ZERO_VENV",   "ZERO_BUILD",
-    "ZERO_CUDA",  "ZERO_TARGET", kStarterVariable};
+constexpr std::array<std::string_view, 7> kForeignVariables = {
+    "ZERO_TORCH",  "ZERO_VENV",      "ZERO_BUILD",    "ZERO_CUDA",
+    "ZERO_TARGET", kColumnsVariable, kStarterVariable};
 
 // "" for one that is nothing like a setting.
 std::string advice_for_variable(const std::string& name) {

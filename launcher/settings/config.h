@@ -8,6 +8,9 @@
 
 namespace zero::launcher {
 
+// In which the starter of ranks tells them how wide its terminal is.
+inline constexpr char kColumnsVariable[] = "ZERO_TERMINAL_COLUMNS";
+
 // What a configuration must fit.
 struct ConfigContext {
   std::string verb = "train";      // the others use a model, and have no batch to divide

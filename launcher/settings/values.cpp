@@ -1,6 +1,7 @@
 #include "launcher/settings/values.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -69,6 +70,40 @@ constexpr Unit kSizes[] = {{"", 1},
                            {"MB", 1000000},
                            {"GB", 1000000000},
                            {"TB", 1000000000000}};
+
+// What stands between line ends; behind the last one, too.
+std::vector<std::string> split_lines(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0, end = 0; end != text.npos; begin = end + 1) {
+    end = text.find('\n', begin);
+    lines.push_back(text.substr(begin, end - begin));
+  }
+  return lines;
+}
+
+size_t margin_of(const std::string& line) {
+  return std::min(line.find_first_not_of(' '), line.size());
+}
+
+// The last blank between words that leaves no more than `width` before it, else the first
+// one; npos: there is none.
+size_t place_to_break(const std::string& line, size_t width) {
+  const size_t last = line.rfind(' ', width);
+  const bool is_between = last != line.npos && last > margin_of(line);
+  return is_between ? last : line.find(' ', std::max(width, margin_of(line)));
+}
+
+std::string wrapped_line(std::string line, size_t width, size_t indent) {
+  std::string done;
+  while (line.size() > width) {
+    const size_t end = place_to_break(line, width);
+    if (end == line.npos) break;
+    const std::string rest = line.substr(end + 1);
+    done += line.substr(0, end) + '\n';
+    line = std::string(indent, ' ') + rest.substr(margin_of(rest));
+  }
+  return done + line;
+}
 
 }  // namespace
 
@@ -199,6 +234,13 @@ std::string alternatives(const std::vector<std::string>& words) {
   std::string text = fmt::format("{}", fmt::join(words, ", "));
   if (words.size() > 1) text.replace(text.size() - words.back().size() - 2, 2, " or ");
   return text;
+}
+
+std::string wrapped(const std::string& text, size_t width, std::optional<size_t> indent) {
+  std::vector<std::string> lines = split_lines(text);
+  for (std::string& line : lines)
+    line = wrapped_line(line, width, indent.value_or(margin_of(line)));
+  return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
 bool is_utf8(std::string_view text) {

@@ -44,6 +44,12 @@ std::vector<std::string> split(std::string_view text, char separator);
 // {"a", "b", "c"} -> "a, b or c"
 std::string alternatives(const std::vector<std::string>& words);
 
+constexpr size_t kPageWidth = 80;
+// Each line broken at blanks so that none is wider, where words allow it. What goes on
+// stands behind `indent` blanks, or below where its line begins.
+std::string wrapped(const std::string& text, size_t width = kPageWidth,
+                    std::optional<size_t> indent = {});
+
 bool is_utf8(std::string_view text);
 
 }  // namespace zero::launcher

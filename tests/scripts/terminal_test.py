@@ -4,14 +4,17 @@
     tests/scripts/terminal_test.py build/bin/zero_launch
 """
 
+import fcntl
 import os
 import pty
 import re
 import select
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 from pathlib import Path
@@ -29,8 +32,9 @@ def environment(**more):
 class Terminal:
     """A program on a terminal of its own, with all it writes."""
 
-    def __init__(self, words, **variables):
+    def __init__(self, words, columns=0, **variables):
         self.ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
         self.program = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment(**variables))
         os.close(theirs)
         self.text = ""
@@ -98,6 +102,16 @@ class TerminalTest(unittest.TestCase):
         shown = re.sub(r"\r\033\[K", "", text).replace("\r\n", "\n")
         self.assertNotIn(COLOUR, shown)
         self.assertIn("step 3/3", re.sub(" +", " ", shown))
+
+    def test_lines_of_a_run_fit_the_terminal_and_are_whole_in_a_pipe(self):
+        """The ranks write into a pipe: who started them tells how wide the terminal is."""
+        terminal = Terminal([PROGRAM, "train", "--data", str(self.path / "data.txt"), "--out", str(self.path / "narrow"),
+                             "--ranks=2", "--steps=3", *SMALL], columns=50)
+        self.assertEqual(terminal.end(), 0, terminal.text)
+        shown = re.sub(r"\r\033\[K", "", terminal.text).replace("\r\n", "\n").splitlines()
+        self.assertEqual([line for line in shown if len(line) > 50 and "/" not in line], [], "a path has no blanks to break at")
+        self.assertRegex("\n".join(shown), r"step +3/3 \| loss [0-9.]+ \| .*eta 0s")
+        self.assertRegex(self.usual, r"step +3/3 \| loss [0-9.]+ \| norm [0-9.]+ \| lr .* ms \(.*tok/s \| peak .*eta 0s")
 
     def test_quiet_tells_less_and_verbose_more(self):
         self.assertIn("zero_launch train\n", self.usual)

@@ -46,6 +46,24 @@ TEST(StepLine, IsReadAtAGlance) {
               HasSubstr("skipped: the loss is not finite"));
 }
 
+TEST(StepLine, LeavesOutWhatMattersLeastWhereItIsNarrow) {
+  StepRecord record;
+  record.step = 12;
+  record.loss = 3.28261;
+  record.seconds = 0.709;
+  record.host_bytes_peak = int64_t{3} << 29;
+  record.shares = {.compute = 0.71};
+  const std::string whole = step_line(record, 1000, 1680);
+  const auto within = [&](size_t width) { return step_line(record, 1000, 1680, width); };
+  EXPECT_EQ(within(whole.size()), whole);
+  EXPECT_THAT(within(whole.size() - 1), HasSubstr("| 709 ms | 0 tok/s | peak 1.5 GiB |"));
+  EXPECT_EQ(within(80),
+            "step    12/1000 | loss 3.2826 | lr 0.0e+00 | 709 ms | 0 tok/s | eta 28m");
+  EXPECT_EQ(within(40), "step    12/1000 | loss 3.2826 | eta 28m");
+  record.loss_scale = 8;
+  EXPECT_EQ(within(20), "step    12/1000 | loss 3.2826 | scale 8") << "never less";
+}
+
 TEST(StepLine, ShortNumbers) {
   EXPECT_EQ(short_count(999), "999");
   EXPECT_EQ(short_count(999960), "1.0M");

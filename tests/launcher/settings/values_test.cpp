@@ -105,5 +105,19 @@ TEST(Values, Sizes) {
     EXPECT_EQ(parse_size(format_size(bytes)), bytes);
 }
 
+TEST(Wrapped, BreaksAtTheLastBlankThatFits) {
+  EXPECT_EQ(wrapped("one two three", 8), "one two\nthree");
+  EXPECT_EQ(wrapped("one two", 7), "one two");
+  EXPECT_EQ(wrapped("  one two", 6), "  one\n  two") << "below where it begins";
+  EXPECT_EQ(wrapped("one two", 6, 4), "one\n    two");
+  EXPECT_EQ(wrapped("incomprehensible one", 8), "incomprehensible\none");
+  EXPECT_EQ(wrapped("incomprehensible", 8), "incomprehensible");
+}
+
+TEST(Wrapped, KeepsLinesAndTheirEnds) {
+  EXPECT_EQ(wrapped("a  b\n\n c\n", 8), "a  b\n\n c\n");
+  EXPECT_EQ(wrapped("", 8), "");
+}
+
 }  // namespace
 }  // namespace zero::launcher::values_test
