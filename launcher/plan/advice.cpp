@@ -143,6 +143,22 @@ std::optional<Fit> on_more_nodes(const Wish& wish, const Planner& plan) {
   return std::nullopt;
 }
 
+// As many ranks as now, fewer of them on a node: where a batch cannot be cut into more.
+std::optional<Fit> on_roomier_nodes(const Wish& wish, const Planner& plan) {
+  for (const int nodes : kNodes) {
+    Wish spread = wish;
+    spread.ranks_on_node = (wish.ranks_on_node + nodes - 1) / nodes;
+    if (nodes > wish.ranks_on_node) break;
+    const std::optional<Wish> saving = with_few_savers(spread, plan);
+    if (!saving) continue;
+    Fit fit = make_fit(wish, *saving, plan(*saving));
+    const int ranks = saving->ranks_on_node;
+    fit.num_nodes = (wish.num_ranks + ranks - 1) / ranks;
+    return fit;
+  }
+  return std::nullopt;
+}
+
 // `heads` heads of the same width (or as many times the width, where there are none), and
 // as many layers as keep the proportions. Nothing where heads and those of keys do not
 // divide, or no setting allows so much.
@@ -170,6 +186,10 @@ std::optional<ModelShape> scaled(const ModelShape& shape, int64_t heads) {
   return divides ? std::optional(result) : std::nullopt;
 }
 
+bool changes_ranks(const Fit& fit) {
+  return std::ranges::count(fit.changes, "ranks", &ChangedSetting::key) > 0;
+}
+
 }  // namespace
 
 bool fits(const RunPlan& plan, const Wish& wish) {
@@ -185,7 +205,8 @@ std::optional<Fit> nearest_fit(const Wish& wish, const Planner& plan) {
     if (const auto saving = attempt(wish, plan))
       return make_fit(wish, *saving, plan(*saving));
   }
-  return on_more_nodes(wish, plan);
+  if (auto fit = on_more_nodes(wish, plan)) return fit;
+  return on_roomier_nodes(wish, plan);
 }
 
 std::optional<RunPlan> largest_fit(const Wish& wish, const Planner& plan) {
@@ -224,7 +245,12 @@ std::string memory_advice(const Wish& wish, const Planner& plan) {
 
 std::string to_text(const Fit& fit) {
   std::string text;
-  if (fit.num_nodes > 1) text = fmt::format("{} nodes like this one:", fit.num_nodes);
+  if (fit.num_nodes > 1) {
+    text = fmt::format("{} nodes like this one", fit.num_nodes);
+    if (!changes_ranks(fit))
+      text += fmt::format(", with {} of the ranks each", fit.wish.ranks_on_node);
+    if (!fit.changes.empty()) text += ":";
+  }
   for (const ChangedSetting& change : fit.changes) {
     text += fmt::format("{}{} {}", text.empty() ? "" : " ",
                         flag_of(*find_setting(change.key)), change.after);

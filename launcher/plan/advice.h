@@ -22,9 +22,9 @@ struct Fit {
 bool fits(const RunPlan& plan, const Wish& wish);
 
 // The settings nearest to `wish` that fit: one change where one suffices, else as few as
-// do, else fewer ranks, else more nodes. All of them train the same model on the same
-// batches. More nodes are tried in
-// growing numbers up to 1024; nothing when not even those would do.
+// do, else fewer ranks, else more nodes, with more ranks or, where the batch does not
+// allow them, with the same. All of them train the same model on the same batches. More
+// nodes are tried in growing numbers up to 1024; nothing when not even those would do.
 std::optional<Fit> nearest_fit(const Wish& wish, const Planner& plan);
 
 // The largest model of the same proportions (layers to width, width of a head) that fits.
@@ -34,7 +34,8 @@ std::optional<RunPlan> largest_fit(const Wish& wish, const Planner& plan);
 // What to try where `wish` does not fit: its nearest_fit, or the ways out beside it.
 std::string memory_advice(const Wish& wish, const Planner& plan);
 
-// "--recompute unit --micro-batch 1", or "3 nodes like this one: --ranks 6"
+// "--recompute unit --micro-batch 1", "3 nodes like this one: --ranks 6", or "2 nodes like
+// this one, with 4 of the ranks each"
 std::string to_text(const Fit& fit);
 
 }  // namespace zero::launcher

@@ -129,6 +129,7 @@ json fit_json(const Fit& fit) {
   }
   return {{"changes", changes},
           {"nodes", fit.num_nodes},
+          {"ranks_per_node", fit.plan.ranks_on_node},
           {"bytes_per_node", fit.plan.node_bytes()},
           {"gpu_bytes_per_rank", fit.plan.gpu_bytes()}};
 }
@@ -142,6 +143,9 @@ std::string to_page(const PlanAnswer& answer) {
                                 answer.wish.settings.dtype);
   text += labelled("ranks", fmt::format("{}, {} of them on a node", plan.num_ranks,
                                         plan.ranks_on_node));
+  text += labelled("batch",
+                   fmt::format("{} samples, {} a pass", answer.wish.settings.global_batch,
+                               answer.wish.settings.micro_batch));
   text += labelled("device", device_text(answer));
   text += table(plan);
   text += tied_line(plan);

@@ -124,6 +124,10 @@ namespace {
 std::string origins_of(const Conflict& conflict, const RawValues (&sources)[3],
                        const ConfigContext& context) {
   std::string all, named;
+int64_t next_multiple(int64_t value, int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
   for (const std::string& key : conflict.keys) {
     std::string origin = key == "ranks" ? context.ranks_from : "";
     for (const RawValues& source : sources)
@@ -190,6 +194,11 @@ Settings read_settings(const CommandLine& line,
   for (const Conflict& conflict : conflicts) {
     // With a default in the place of what could not be read, a conflict says nothing.
     if (std::ranges::none_of(conflict.keys, is_unread))
+  const bool has_batch = std::ranges::any_of(
+      sources, [](const RawValues& source) { return source.contains("global_batch"); });
+  if (context.verb == "plan" && !context.base && !has_batch && actual.num_ranks > 0)
+    settings.global_batch =
+        next_multiple(settings.global_batch, settings.micro_batch * actual.num_ranks);
       problems.push_back({conflict.text, origins_of(conflict, sources, context)});
   }
   if (!problems.empty()) throw to_error(problems, context.verb);

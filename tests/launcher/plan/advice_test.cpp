@@ -120,6 +120,22 @@ TEST(Advice, MoreNodesWhereNothingElseHelps) {
   EXPECT_TRUE(fits(fit->plan, fit->wish));
 }
 
+// A batch of four samples feeds no more than four ranks.
+TEST(Advice, TheSameRanksOnMoreNodesWhereTheBatchAllowsNoMore) {
+  Wish wish = wish_for(kState * 3 / 4);
+  wish.num_ranks = wish.ranks_on_node = 4;
+  wish.settings.ranks = wish.settings.global_batch = 4;
+  wish.settings.micro_batch = 1;
+  wish.settings.recompute = "unit";
+  wish.settings.prefetch = 0;
+  const auto fit = nearest_fit(wish, plan_of);
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(fit->num_nodes, 2);
+  EXPECT_EQ(fit->wish.num_ranks, 4);
+  EXPECT_EQ(to_text(*fit), "2 nodes like this one, with 2 of the ranks each");
+  EXPECT_TRUE(fits(fit->plan, fit->wish));
+}
+
 TEST(Advice, NothingWhereNoNodeHoldsARing) {
   Wish wish = wish_for(kMiB);
   EXPECT_FALSE(nearest_fit(wish, plan_of));

@@ -305,6 +305,19 @@ TEST(Config, AVerbRefusesFlagsThatItDoesNotUseAndLeavesOthersAlone) {
 }
 
 TEST(Config, AllProblemsAtOnce) {
+// Who asks whether 24 ranks fit need not know that 32 samples do not feed them.
+TEST(Config, APlanWithoutABatchTakesOneThatItsRanksDivide) {
+  const auto batch_of = [](const std::vector<std::string>& words) {
+    return read_settings(read_command_line(words, "plan"), {},
+                         {.verb = "plan", .may_start_ranks = true, .is_complete = false})
+        .global_batch;
+  };
+  EXPECT_EQ(batch_of({"--ranks", "8"}), 32);
+  EXPECT_EQ(batch_of({"--ranks", "24"}), 96);
+  EXPECT_EQ(batch_of({"--ranks", "24", "--micro-batch", "1"}), 48);
+  EXPECT_THROW(batch_of({"--ranks", "24", "--global-batch", "32"}), Error);
+}
+
   TempFolder folder;
   const std::string file = folder.write("run.toml", "seq_lenn = 3\nclip = \"a\"\n");
   const std::string said =
