@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
@@ -56,19 +57,38 @@ void write_page(const std::string& path, const std::string& page) {
   }
 }
 
-// A page in HTML of what a run has told so far. Throws Error(kUsage) where there is no
-// run, Error(kCheckpoint) where the page cannot be written.
+// All of them, named by their folders; by their paths where two folders are named alike.
+std::vector<NamedHistory> histories_of(const CommandLine& line) {
+  std::vector<std::string> paths = {line.from};
+  paths.insert(paths.end(), line.folders.begin(), line.folders.end());
+  std::set<std::string> names;
+  for (const std::string& path : paths) names.insert(name_of(path));
+  std::vector<NamedHistory> runs;
+  for (const std::string& path : paths)
+    runs.push_back(
+        {names.size() == paths.size() ? name_of(path) : path, history_of(path)});
+  return runs;
+}
+
+// A page in HTML of what a run has told so far, or several. Throws Error(kUsage) where
+// there is no run, Error(kCheckpoint) where the page cannot be written.
 int report(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const CommandLine& line = call.line;
   require_no_settings(line, "report");
-  const History history = history_of(line.from);
+  if (!line.folders.empty() && line.to.empty())
+    throw Error(ExitCode::kUsage, "a page of several runs has no folder of its own",
+                "zero_launch report A B", "--to FILE");
+  const std::vector<NamedHistory> runs = histories_of(line);
   const std::string to = line.to.empty() ? line.from + "/report.html" : line.to;
-  const std::string page = report_page(history, name_of(line.from));
+  const std::string page = runs.size() == 1 ? report_page(runs[0].history, runs[0].name)
+                                            : comparison_page(runs);
   write_page(to, page);
-  print_line(fmt::format("report of {} steps: {} ({})",
-                         history.steps.empty() ? 0 : history.steps.back().step, to,
-                         short_bytes(static_cast<int64_t>(page.size()))));
+  print_line(fmt::format("report of {}: {} ({})",
+                         runs.size() == 1
+                             ? fmt::format("{} steps", runs[0].history.last_step())
+                             : fmt::format("{} runs", runs.size()),
+                         to, short_bytes(static_cast<int64_t>(page.size()))));
   return static_cast<int>(ExitCode::kDone);
 }
 
@@ -76,12 +96,16 @@ int report(const VerbCall& call) {
 
 Verb report_verb() {
   return {.name = "report",
-          .summary = "a page of curves, samples and settings of a run (report DIR)",
+          .summary = "a page of curves, samples and settings of runs (report DIR...)",
           .run = report,
-          .head = "zero_launch report DIR [--to FILE]",
+          .head =
+              "zero_launch report DIR [--to FILE]\n"
+              "zero_launch report A B... --to FILE",
           .lines = {{"DIR", "a run's folder; the run may be at work"},
+                    {"A B...", "up to six runs, side by side"},
                     {"--to FILE", "the page, for a browser [DIR/report.html]"}},
-          .folder = "the folder of a run, its --out"};
+          .folder = "the folder of a run, its --out",
+          .num_more = kMostRuns - 1};
 }
 
 }  // namespace zero::launcher

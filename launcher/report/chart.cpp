@@ -6,7 +6,10 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <span>
+
+#include "launcher/run/lines.h"
 
 namespace zero::launcher {
 namespace {
@@ -35,6 +38,12 @@ struct Frame {
   double tick_base = 0;  // of vertical ticks that are powers
 };
 
+// Two numbers so near that no round one lies between them: as an average of equal ones
+// is.
+bool is_rounding(double low, double high) {
+  return high - low <= 1e-12 * std::max(std::abs(low), std::abs(high));
+}
+
 void widen(Axis& axis) {
   if (axis.is_log) {
     const double margin = 0.05 * (std::log(axis.high) - std::log(axis.low));
@@ -44,8 +53,9 @@ void widen(Axis& axis) {
     return;
   }
   const double span = axis.high - axis.low;
-  const double margin =
-      span > 0 ? 0.05 * span : std::max(std::abs(axis.high) * 0.1, 1e-12);
+  const double margin = is_rounding(axis.low, axis.high)
+                            ? std::max(std::abs(axis.high) * 0.1, 1e-12)
+                            : 0.05 * span;
   // What is never negative is not drawn as if it could be.
   const bool touches_zero = axis.low >= 0 && axis.low <= margin;
   axis.low = touches_zero ? 0 : axis.low - margin;
@@ -165,6 +175,11 @@ std::string labels(const Frame& frame) {
   return text;
 }
 
+std::string axis_titles(const Chart& chart) {
+  return fmt::format("<span class=\"of-x\">step</span><span class=\"of-y\">{}</span>",
+                     escaped(chart.axis));
+}
+
 std::string legend(const Chart& chart) {
   if (chart.lines.size() < 2) return "";
   std::string text;
@@ -184,13 +199,21 @@ std::string number_list(const Series& series, double Point::*member, int digits)
   return fmt::format("[{}]", fmt::join(numbers, ","));
 }
 
+// In JSON, without what could end the script around it.
+std::string text_for_script(const std::string& text) {
+  std::string safe;
+  for (const char c : json_text(text)) safe += c == '<' ? "\\u003c" : std::string(1, c);
+  return safe;
+}
+
 // For the script: {"x": [first, last], "lines": [{"name": ..., "x": [...], "y": [...]}]}
 std::string numbers(const Chart& chart, const Frame& frame) {
   std::string lines;
   for (const Line& line : chart.lines) {
-    lines += fmt::format(R"({}{{"name":"{}","x":{},"y":{}}})", lines.empty() ? "" : ",",
-                         line.name, number_list(line.series, &Point::x, 15),
-                         number_list(line.series, &Point::y, 6));
+    lines +=
+        fmt::format(R"({}{{"name":{},"x":{},"y":{}}})", lines.empty() ? "" : ",",
+                    text_for_script(line.name), number_list(line.series, &Point::x, 15),
+                    number_list(line.series, &Point::y, 6));
   }
   return fmt::format(
       R"(<script type="application/json">{{"x":[{:.15g},{:.15g}],"lines":[{}]}}</script>)",
@@ -202,7 +225,8 @@ std::string numbers(const Chart& chart, const Frame& frame) {
 std::vector<double> round_ticks(double low, double high, int most) {
   std::vector<double> ticks;
   const double span = high - low;
-  if (!(span > 0) || !std::isfinite(span) || most < 1) return ticks;
+  if (!(span > 0) || !std::isfinite(span) || most < 1 || is_rounding(low, high))
+    return ticks;
   double unit = std::pow(10, std::floor(std::log10(span / most)));
   for (const double factor : {1.0, 2.0, 5.0, 10.0, 20.0}) {
     const double step = factor * unit;
@@ -276,20 +300,21 @@ Series decimate(const Series& series, double low, double high, int num_buckets) 
   return fewer;
 }
 
-Series smooth(const Series& series, int64_t num_around) {
-  std::vector<double> sums = {0};
-  std::vector<int64_t> counts = {0};
-  for (const Point& point : series) {
-    sums.push_back(sums.back() + (is_gap(point) ? 0 : point.y));
-    counts.push_back(counts.back() + !is_gap(point));
-  }
-  Series result = series;
+int64_t steps_to_average(const Series& series) {
+  constexpr int64_t kFewest = 50, kPart = 50;
   const int64_t size = std::ssize(series);
-  for (int64_t i = 0; i < size; ++i) {
-    if (is_gap(series[i])) continue;
-    const int64_t reach = std::min({num_around, i, size - 1 - i});
-    const int64_t begin = i - reach, end = i + reach + 1;
-    result[i].y = (sums[end] - sums[begin]) / (counts[end] - counts[begin]);
+  return size < kFewest ? 0 : std::max<int64_t>(2, size / kPart);
+}
+
+Series average(const Series& series, int64_t num_steps) {
+  const double kept = 1 - 1 / static_cast<double>(num_steps);
+  double sum = 0, weight = 0;
+  Series result = series;
+  for (Point& point : result) {
+    if (is_gap(point)) continue;
+    sum = kept * sum + point.y;
+    weight = kept * weight + 1;
+    point.y = sum / weight;
   }
   return result;
 }
@@ -306,7 +331,7 @@ std::string to_html(const Chart& chart, const Steps& steps) {
   std::string paths;
   for (const Line& line : drawn.lines) {
     paths += path_element("line " + line.style, path_of(line.series, frame));
-    if (std::ssize(line.series) <= kMostDots && line.style == "dots")
+    if (std::ssize(line.series) <= kMostDots && line.style.starts_with("dots"))
       paths += path_element("points " + line.style, dots_of(line.series, frame));
   }
   return fmt::format(
@@ -315,8 +340,8 @@ std::string to_html(const Chart& chart, const Steps& steps) {
       "preserveAspectRatio=\"none\" aria-hidden=\"true\">{}{}{}</svg>{}"
       "<i class=\"cursor\"></i><output></output></div>\n{}</figure>\n",
       chart.is_wide ? " wide" : "", escaped(chart.title), escaped(chart.unit),
-      legend(drawn), grid(frame), marks(steps, frame), paths, labels(frame),
-      numbers(drawn, frame));
+      legend(drawn), grid(frame), marks(steps, frame), paths,
+      labels(frame) + axis_titles(chart), numbers(drawn, frame));
 }
 
 std::string grouped(int64_t count) { return fmt::format("{}", fmt::group_digits(count)); }

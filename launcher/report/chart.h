@@ -20,19 +20,23 @@ std::string tick_label(double value, const std::vector<double>& ticks);
 // smallest and the largest, so that spikes stay, and a gap where there was one.
 Series decimate(const Series& series, double low, double high, int num_buckets);
 
-// The mean of the points around each, as many before as behind: fewer near the ends.
-// Gaps stay, and count for nothing.
-Series smooth(const Series& series, int64_t num_around);
+// Over how many steps a line is averaged, a fiftieth of them; 0: it is too short for
+// that.
+int64_t steps_to_average(const Series& series);
+// The mean of each point and of all before it, where each step back counts 1 / num_steps
+// less. It is divided by what really counts, so that the first ones are not drawn to
+// zero. Gaps stay, and count for nothing.
+Series average(const Series& series, int64_t num_steps);
 
 struct Line {
   std::string name;   // in the legend
-  std::string style;  // class of CSS: "raw", "smooth", "dots"
+  std::string style;  // classes of CSS: "raw", "smooth", "dots", "run0"
   Series series;
 };
 
 struct Chart {
-  std::string title, unit;
-  std::vector<Line> lines;
+  std::string title, unit, axis;  // the last stands at the vertical one
+  std::vector<Line> lines = {};
   double log_base = 0;  // of the vertical axis; 0: it is linear
   bool from_zero = false;
   bool is_wide = false;

@@ -133,6 +133,16 @@ Series History::series(double StepRow::*member) const {
   return has_any ? all : Series();
 }
 
+double History::sum(double StepRow::*member) const {
+  double sum = 0;
+  for (const StepRow& row : steps) {
+    if (std::isfinite(row.*member)) sum += row.*member;
+  }
+  return sum;
+}
+
+int64_t History::last_step() const { return steps.empty() ? 0 : steps.back().step; }
+
 std::vector<double> History::skipped_at() const {
   std::vector<double> at;
   for (const StepRow& row : steps) {

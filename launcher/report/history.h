@@ -56,7 +56,14 @@ struct History {
 
   // Of the updates; what no row has told is an empty series.
   Series series(double StepRow::*member) const;
-  std::vector<double> skipped_at() const;  // between the steps around each
+  double sum(double StepRow::*member) const;  // of what is finite
+  int64_t last_step() const;                  // 0: there is none
+  std::vector<double> skipped_at() const;     // between the steps around each
+};
+
+struct NamedHistory {
+  std::string name;
+  History history;
 };
 
 // A last line without an end is being written, and passed over.

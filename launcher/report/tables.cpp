@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <set>
 
 #include "launcher/report/chart.h"
 #include "launcher/report/page.h"
@@ -206,6 +207,45 @@ std::string starts_table(const History& history) {
                           head("hosts") + head("device") + head("threads", true) +
                           head("Adam's threads", true) + head("changed settings"),
                       rows);
+}
+
+std::string runs_table(const std::vector<NamedHistory>& runs) {
+  std::string rows;
+  for (const auto& [name, history] : runs) {
+    const double seconds = history.sum(&StepRow::seconds),
+                 tokens = history.sum(&StepRow::tokens);
+    const auto& evaluations = history.evaluations;
+    rows += row(
+        cell(name) + number_cell(grouped(history.last_step())) +
+        number_cell(short_count(tokens)) + number_cell(short_duration(seconds)) +
+        number_cell(seconds > 0 ? short_count(tokens / seconds) : "") +
+        number_cell(history.steps.empty() ? ""
+                                          : short_number(training_loss(history).first)) +
+        number_cell(evaluations.empty() ? "" : short_number(evaluations.back().loss)));
+  }
+  return table(head("run") + head("steps", true) + head("tokens", true) +
+                   head("time in steps", true) + head("tokens/s", true) +
+                   head("training loss", true) + head("evaluation loss", true),
+               rows);
+}
+
+std::string differing_settings(const std::vector<NamedHistory>& runs) {
+  std::string heads = head("setting"), rows;
+  for (const NamedHistory& run : runs) heads += head(page_text(run.name));
+  for (const Setting& setting : setting_table()) {
+    if (setting.key == "out") continue;  // which names the runs
+    std::set<std::string> values;
+    std::string cells = "<td><code>" + setting.key + "</code></td>";
+    for (const NamedHistory& run : runs) {
+      const json config = last_start(run.history, "/config");
+      const std::string value =
+          config.is_object() ? value_text(config.value(setting.key, json())) : "";
+      values.insert(value);
+      cells += cell(value);
+    }
+    if (values.size() > 1) rows += row(cells);
+  }
+  return table(heads, rows);
 }
 
 // The last three in sight; of many that came before, some from each part of the run.

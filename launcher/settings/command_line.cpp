@@ -69,7 +69,7 @@ class Reader {
         if (has_one_dash(word)) following_words();
       }
     }
-    if (verb_.num_folders() == 1) take_folder_as_from();
+    if (!verb_.folder.empty()) take_folder_as_from();
     return std::move(line_);
   }
 
@@ -102,9 +102,10 @@ class Reader {
     if (verb_.name == "generate")
       return fmt::format("\"{}\" stands alone; a prompt stands behind --prompt", word);
     if (verb_.num_folders() > 0)
-      return fmt::format(
-          "\"{}\" is one folder too many; {}", word,
-          verb_.num_folders() == 1 ? "diff A B compares two" : "diff compares two");
+      return fmt::format("\"{}\" is one folder too many; {}", word,
+                         verb_.num_more > 0         ? "more would hide one another"
+                         : verb_.num_folders() == 1 ? "diff A B compares two"
+                                                    : "diff compares two");
     if (list_before_)
       return fmt::format(
           "\"{}\" stands alone; {} is one list with commas, without blanks", word,
@@ -129,7 +130,7 @@ class Reader {
           fmt::format("from is given twice, as {} and {}", line_.from, line_.folders[0]),
           "--from");
     line_.from = line_.folders[0];
-    line_.folders.clear();
+    line_.folders.erase(line_.folders.begin());
   }
 
   // --flag or --flag=value

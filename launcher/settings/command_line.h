@@ -13,7 +13,7 @@ struct CommandLine {
   RawValues flags;          // with all the words that each was given
   std::string config_file;  // --config FILE; empty: none
   std::string from;         // --from DIR, or DIR alone; empty: none
-  std::vector<std::string> folders;  // that stand alone where a verb takes two: diff A B
+  std::vector<std::string> folders;  // that stand alone behind it, or both: diff A B
   std::string to;                    // --to DIR; empty: none
   std::string max_shard_size;        // --max-shard-size BYTES; empty: as export does
   std::string write;                 // --write FILE; empty: none

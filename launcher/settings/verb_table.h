@@ -36,10 +36,11 @@ struct Verb {
   std::map<std::string, std::string> own_flags = {};  // of some, by their key
   std::string folder = {};  // that stands alone, or behind --from; empty: none does
   bool takes_two = false;   // folders that stand alone
+  size_t num_more = 0;      // folders that may stand behind the one
 
   bool takes(const Setting& setting) const;
   bool takes(const std::string& flag) const;  // that is no setting
-  size_t num_folders() const { return takes_two ? 2 : folder.empty() ? 0 : 1; }
+  size_t num_folders() const { return takes_two ? 2 : folder.empty() ? 0 : 1 + num_more; }
 };
 
 // In the order of the overview: launcher/launch.cpp has it.

@@ -38,6 +38,11 @@ addEventListener("load", () => {
     text: Math.min(...[...document.querySelectorAll("p, td, dd, dt, .area span, figcaption")].filter(visible)
                    .map((e) => parseFloat(getComputedStyle(e).fontSize))),
     colours: [getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color],
+    titles: [...document.querySelectorAll(".of-x, .of-y")].map((e) => e.textContent),
+    tiles: Math.max(...[...document.querySelectorAll(".tiles div")].map((e) => e.getBoundingClientRect().bottom))
+           === document.querySelector(".tiles div:last-child").getBoundingClientRect().bottom
+           && Math.abs(document.querySelector(".tiles").getBoundingClientRect().right
+                       - document.querySelector(".tiles div:last-child").getBoundingClientRect().right) < 2,
     scripts: document.scripts.length, injected: window.injected === true,
     outside: [...document.querySelectorAll(".area span")].filter((e) => {
       const label = e.getBoundingClientRect();
@@ -165,7 +170,7 @@ class ReportPageTest(unittest.TestCase):
         self.assertLess(page.stat().st_size, 700_000)
         answers = self.answers(page, 1200)
         self.assertEqual(answers["charts"][-1], "Loss scale")
-        self.assertRegex(answers["told"], r"^step [23]\d,\d{3}\ntraining [\d.]+\nmean of [\d,]+ steps [\d.]+\nevaluation ")
+        self.assertRegex(answers["told"], r"^step [23]\d,\d{3}\ntraining [\d.]+\naverage of about 2,000 steps \(exponential\) [\d.]+\nevaluation ")
         self.picture(page, "light.png", 1200, 2600)
 
     def test_in_the_dark(self):
@@ -178,7 +183,18 @@ class ReportPageTest(unittest.TestCase):
 
     def test_on_a_phone(self):
         page = self.report("phone", records(300, fp16=True))
-        self.assertEqual(len(self.answers(page, 360)["charts"]), 6)
+        answers = self.answers(page, 360)
+        self.assertEqual(len(answers["charts"]), 6)
+        self.assertTrue(answers["tiles"], "the last tile ends where the row does")
+        self.assertEqual(answers["titles"][:4], ["step", "loss", "step", "norm"])
+
+    def test_two_runs(self):
+        for name, steps in (("one", 300), ("other", 200)):
+            self.report(name, records(steps, seed=steps))
+        page = self.path / "both.html"
+        subprocess.run([PROGRAM, "report", self.path / "one", self.path / "other", "--to", page], check=True, capture_output=True)
+        self.assertIn("<h1>one and other</h1>", page.read_text())
+        self.picture(page, "both.png", 1200, 1600)
 
     def test_on_paper(self):
         page = self.report("paper", records(300))

@@ -43,6 +43,7 @@ TEST(RoundTicks, NeedTwoEndsInOrder) {
   EXPECT_THAT(round_ticks(2, 1, 6), IsEmpty());
   EXPECT_THAT(round_ticks(kNan, 1, 6), IsEmpty());
   EXPECT_THAT(round_ticks(0, kInfinite, 6), IsEmpty());
+  EXPECT_THAT(round_ticks(3.25, std::nextafter(3.25, 4), 6), IsEmpty());
 }
 
 TEST(PowerTicks, AreEquallyFarApart) {
@@ -95,19 +96,28 @@ TEST(Decimate, KeepsAGap) {
   EXPECT_EQ(fewer.size(), 21u);
 }
 
-TEST(Smooth, IsTheMeanOfWhatIsAround) {
-  const Series series = {{0, 1}, {1, 4}, {2, 7}, {3, kNan}, {4, 1}, {5, 3}};
-  const Series smoothed = smooth(series, 1);
-  EXPECT_EQ(smoothed[0].y, 1) << "nothing before";
-  EXPECT_EQ(smoothed[1].y, 4);
-  EXPECT_EQ(smoothed[2].y, 5.5) << "the gap does not count";
-  EXPECT_TRUE(std::isnan(smoothed[3].y));
-  EXPECT_EQ(smoothed[4].y, 2);
-  EXPECT_EQ(smoothed[5].y, 3);
+TEST(Average, CountsNewerPointsMore) {
+  const Series series = {{0, 4}, {1, 1}, {2, kNan}, {3, 8}};
+  const Series averaged = average(series, 2);
+  EXPECT_EQ(averaged[0].y, 4) << "not half of it, as if zeros came before";
+  EXPECT_EQ(averaged[1].y, (0.5 * 4 + 1) / 1.5);
+  EXPECT_TRUE(std::isnan(averaged[2].y));
+  EXPECT_EQ(averaged[3].y, (0.25 * 4 + 0.5 * 1 + 8) / 1.75) << "the gap does not count";
+}
+
+TEST(Average, OfTheSameIsTheSameFromEndToEnd) {
+  for (const Point& point : average(Series(100, {0, 3}), 10))
+    EXPECT_DOUBLE_EQ(point.y, 3);
+}
+
+TEST(Average, IsForLongLines) {
+  EXPECT_EQ(steps_to_average(Series(49)), 0);
+  EXPECT_EQ(steps_to_average(Series(50)), 2);
+  EXPECT_EQ(steps_to_average(Series(5000)), 100);
 }
 
 std::string drawn(const Series& series, const Steps& steps = {0, 4, {}, {}}) {
-  return to_html({"a < b", "unit", {{"a", "", series}}}, steps);
+  return to_html({"a < b", "unit", "c < d", {{"a", "", series}}}, steps);
 }
 
 TEST(Chart, DrawsALineInPieces) {
@@ -116,6 +126,16 @@ TEST(Chart, DrawsALineInPieces) {
   EXPECT_THAT(html, HasSubstr("d=\"M0 954.55L250 45.455M750 45.455L1000 954.55\""));
   EXPECT_THAT(html, HasSubstr(R"({"x":[0,4],"lines":[{"name":"a","x":[0,1,2,3,4],)"
                               R"("y":[1,2,null,2,1]}]})"));
+}
+
+TEST(Chart, NamesItsAxes) {
+  EXPECT_THAT(drawn({{0, 1}, {1, 2}}), HasSubstr("<span class=\"of-x\">step</span><span "
+                                                 "class=\"of-y\">c &lt; d</span>"));
+}
+
+TEST(Chart, ANameDoesNotEndTheScript) {
+  const Chart chart = {"a", "", "", {{"\"</script>", "", {{0, 1}}}}};
+  EXPECT_THAT(to_html(chart, {}), HasSubstr(R"("name":"\"\u003c/script>")"));
 }
 
 TEST(Chart, OnePointIsADot) {
@@ -134,13 +154,15 @@ TEST(Chart, MarksWhatIsWithin) {
 }
 
 TEST(Chart, EveryNumberIsFinite) {
-  for (const Series& series : std::vector<Series>{{{0, 0}, {4, 0}},
-                                                  {{0, -5}, {4, -5}},
-                                                  {{0, 1e-300}, {4, 1e300}},
-                                                  {{0, 1e18}, {4, 1e18 + 1e3}}}) {
+  for (const Series& series :
+       std::vector<Series>{{{0, 0}, {4, 0}},
+                           {{0, -5}, {4, -5}},
+                           {{0, 1e-300}, {4, 1e300}},
+                           {{0, 1e18}, {4, 1e18 + 1e3}},
+                           {{0, 3.25}, {4, std::nextafter(3.25, 4)}}}) {
     for (const double base : {0, 2, 10}) {
       const std::string html =
-          to_html({"a", "", {{"a", "", series}}, base}, {0, 4, {}, {}});
+          to_html({"a", "", "", {{"a", "", series}}, base}, {0, 4, {}, {}});
       EXPECT_THAT(html, Not(HasSubstr("nan")));
       EXPECT_THAT(html, Not(HasSubstr("inf")));
     }

@@ -73,6 +73,45 @@ TEST(ReportPage, BeginsWithWhatMattersMost) {
               HasSubstr("<dt>evaluation loss</dt><dd>2.75<small>at step 2</small>"));
 }
 
+// One noisy step is no result.
+TEST(ReportPage, OfALongRunTheLossIsAnAverage) {
+  std::vector<json> records = {some_start()};
+  for (int64_t number = 1; number <= 100; ++number) records.push_back(step(number));
+  records.back()["loss"] = 9.25;  // the average: 3.25 + 6 * 0.5 / (1 - 0.5^100)
+  const std::string page = page_of(records);
+  EXPECT_THAT(page, HasSubstr("<dt>training loss</dt><dd>6.25<small>average of about 2 "
+                              "steps</small>"));
+  EXPECT_THAT(page, HasSubstr(">average of about 2 steps (exponential)</span>"));
+  records.back()["loss"] = nullptr;
+  EXPECT_THAT(page_of(records), HasSubstr("<dt>training loss</dt><dd>not finite<small>of "
+                                          "the last step"));
+}
+
+History history_of(const std::vector<json>& records) {
+  std::stringstream log;
+  for (const json& record : records) log << record.dump() << '\n';
+  return read_history(log);
+}
+
+TEST(ComparisonPage, HasALineAndARowForEachRun) {
+  json other = some_start();
+  other["config"]["lr"] = 0.25;
+  const std::string page = comparison_page(
+      {{"a", history_of({some_start(), step(1), step(2)})},
+       {"<b>",
+        history_of({other, step(1), {{"type", "eval"}, {"step", 1}, {"loss", 2.5}}})}});
+  EXPECT_THAT(page, HasSubstr("<h1>a and &lt;b&gt;</h1>"));
+  for (const char* line : {"class=\"line run0\"", "class=\"line run1\""})
+    EXPECT_THAT(page, HasSubstr(line));
+  EXPECT_THAT(page, HasSubstr("class=\"points dots run1\"")) << "its evaluation";
+  EXPECT_THAT(page, HasSubstr("<td>a</td><td class=\"number\">2</td>"));
+  EXPECT_THAT(page, HasSubstr("<td>&lt;b&gt;</td><td class=\"number\">1</td>"));
+  EXPECT_THAT(page, HasSubstr("<td class=\"number\">2.5</td></tr>"));
+  EXPECT_THAT(page,
+              HasSubstr("<tr><td><code>lr</code></td><td>0.125</td><td>0.25</td></tr>"));
+  EXPECT_THAT(page, Not(HasSubstr("<code>steps</code>"))) << "is the same";
+}
+
 TEST(ReportPage, TellsHowARunCameToAnEnd) {
   EXPECT_THAT(page_of({some_start(), step(1)}), HasSubstr("No end is recorded"));
   EXPECT_THAT(page_of({some_start(),
