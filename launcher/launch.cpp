@@ -22,6 +22,7 @@
 #include "launcher/run/progress.h"
 #include "launcher/settings/command_line.h"
 #include "launcher/settings/config.h"
+#include "launcher/settings/foreign_names.h"
 #include "launcher/settings/help.h"
 #include "launcher/settings/names.h"
 #include "launcher/settings/plain_flags.h"
@@ -32,33 +33,19 @@ namespace {
 
 using namespace launcher;
 
-std::string overview() {
-  std::string text =
-      "zero_launch VERB [--setting value]...        one process\n"
-      "zero_launch VERB --ranks N ...               N of them on this machine\n"
-      "mpirun -n N zero_launch VERB ...             the same, by your own mpirun or "
-      "srun\n\n";
-  for (const Verb& verb : verb_table())
-    if (!verb.summary.empty())
-      text += fmt::format("  {:<10}{}\n", verb.name, verb.summary);
-  return text +
-         "\nzero_launch help VERB tells more about each; zero_launch --version, which "
-         "this "
-         "is;\neval \"$(zero_launch completion bash)\" lets bash complete verbs and "
-         "flags.\n";
-}
-
 Error unknown_verb(const std::string& word) {
   if (word.starts_with("--") && nearest(word, {"--version", "--help"}).empty())
     return {ExitCode::kUsage, fmt::format("a verb stands before {}", word),
             "command line", "zero_launch train ...; zero_launch --help lists the verbs"};
   std::vector<std::string> names = verb_names();
   for (const char* other : {"help", "completion", "--version"}) names.emplace_back(other);
-  const std::string near = nearest(word, names);
-  return {
-      ExitCode::kUsage,
-      fmt::format("\"{}\" is no verb{}", word, near.empty() ? "" : "; nearest: " + near),
-      "command line", "zero_launch --help lists the verbs"};
+  const std::string foreign = foreign_verb_advice(word), near = nearest(word, names);
+  const std::string advice = !foreign.empty()          ? "; " + foreign
+                             : word.ends_with(".toml") ? "; here: train --config " + word
+                             : !near.empty()           ? "; nearest: " + near
+                                                       : "";
+  return {ExitCode::kUsage, fmt::format("\"{}\" is no verb{}", word, advice),
+          "command line", "zero_launch --help lists the verbs"};
 }
 
 // `adam` in `bench adam --json`; no other verb has kinds.
@@ -76,10 +63,6 @@ int print_once(const std::string& page, int rank, std::FILE* stream = stdout) {
 const Verb& known_verb(const std::string& name) {
   const Verb& verb = find_verb(name);
   return verb.run ? verb : throw unknown_verb(name);
-}
-
-std::string page_of(const Verb& verb) {
-  return verb.own_page ? verb.own_page() : settings_help(verb);
 }
 
 // What is told without a verb: `help [VERB]`, `completion bash`, `--version`.

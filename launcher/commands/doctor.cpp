@@ -104,7 +104,7 @@ Verb doctor_verb() {
   return {.name = "doctor",
           .summary = "what this machine offers, each finding with its cure",
           .run = doctor,
-          .lines = {{"--json"}},
+          .lines = {{"--out"}, {"--json"}},
           .own_page = doctor_help};
 }
 

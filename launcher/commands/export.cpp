@@ -24,7 +24,9 @@ ExportOptions options_of(const CommandLine& line) {
     problems.push_back({"export takes no settings but dtype", "--config"});
   for (const auto& [key, value] : line.flags) {
     if (key != "dtype") {
-      problems.push_back({"export takes no settings but dtype", value.origin});
+      problems.push_back({key == "out" ? "the new folder stands behind --to"
+                                       : "export takes no settings but dtype",
+                          value.origin});
       continue;
     }
     options.dtype = value.words.size() == 1 ? dtype_named(value.words[0]) : std::nullopt;
@@ -69,20 +71,20 @@ int export_folder(const VerbCall& call) {
 }  // namespace
 
 Verb export_verb() {
-  return {.name = "export",
-          .summary =
-              "a checkpoint's model as a folder for Hugging Face (--from DIR --to DIR)",
-          .run = export_folder,
-          .head = "zero_launch export --from DIR --to DIR [--dtype fp32|bf16|fp16]",
-          .lines = {{"--from DIR", "a step's folder, or a run's: its newest checkpoint"},
-                    {"--to DIR",
-                     "a new folder, which from_pretrained() of transformers loads"},
-                    {"--dtype fp32|bf16|fp16",
-                     "of the weights; left out: that of the weights that the run started "
-                     "from, else fp32"},
-                    {"--max-shard-size BYTES", "the most in a file of weights [5GiB]"},
-                    {"--replace", "a model that is in the folder"}},
-          .folder = kStepFolder};
+  return {
+      .name = "export",
+      .summary = "a checkpoint's model for Hugging Face (export DIR --to DIR)",
+      .run = export_folder,
+      .head = "zero_launch export DIR --to DIR [--dtype fp32|bf16|fp16]",
+      .lines = {{"DIR, --from DIR", "a step's folder, or a run's: its newest checkpoint"},
+                {"--to DIR",
+                 "a new folder, which from_pretrained() of transformers loads"},
+                {"--dtype fp32|bf16|fp16",
+                 "of the weights; left out: that of the weights that the run started "
+                 "from, else fp32"},
+                {"--max-shard-size BYTES", "the most in a file of weights [5GiB]"},
+                {"--replace", "a model that is in the folder"}},
+      .folder = kStepFolder};
 }
 
 }  // namespace zero::launcher

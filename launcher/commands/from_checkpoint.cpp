@@ -286,18 +286,18 @@ const std::string kMachine =
 
 constexpr char kCheckpoints[] = "the checkpoint's, then ";
 
-const VerbLine kFromLine = {"--from DIR",
-                            "a step's folder, or a run's: its newest checkpoint; or a "
-                            "model's folder of Hugging Face"};
+const VerbLine kDirLine = {"DIR, --from DIR",
+                           "a step's folder, or a run's: its newest checkpoint; or a "
+                           "model's folder of Hugging Face"};
 
 }  // namespace
 
 Verb eval_verb() {
   return {.name = "eval",
-          .summary = "the loss of a model on data (--from DIR)",
+          .summary = "the loss of a model on data (eval DIR --data PATH...)",
           .run = eval,
-          .head = head_with_settings("eval", "--from DIR [--data PATH...]", kCheckpoints),
-          .lines = {kConfigLine, kFromLine},
+          .head = head_with_settings("eval", "DIR [--data PATH...]", kCheckpoints),
+          .lines = {kDirLine, kConfigLine},
           .settings =
               kMachine + " seed data bytes eval_data eval_samples micro_batch loss_chunk",
           .folder = kStepOrModelFolder};
@@ -306,10 +306,14 @@ Verb eval_verb() {
 Verb generate_verb() {
   return {
       .name = "generate",
-      .summary = "a prompt, continued by a model (--from DIR)",
+      .summary = "a prompt, continued by a model (generate DIR --prompt TEXT)",
       .run = generate_text,
-      .head = head_with_settings("generate", "--from DIR --sample PROMPT", kCheckpoints),
-      .lines = {kConfigLine, kFromLine},
+      .head = head_with_settings("generate", "DIR --prompt TEXT", kCheckpoints),
+      .lines = {kDirLine,
+                {"--prompt TEXT", "the text that is continued"},
+                {"--num-tokens N", "tokens that are added"},
+                {"--temperature X", "0: always the likeliest token"},
+                kConfigLine},
       .settings = kMachine +
                   " micro_batch loss_chunk sample sample_tokens sample_temperature seed",
       // What it does with a prompt is what a run does with a sample.

@@ -56,8 +56,7 @@ inline std::string head_with_settings(const std::string& verb, const std::string
   return "zero_launch " + verb + " " + flags + " [--any-setting value]...\n" +
          "mpirun -n RANKS zero_launch " + verb + " ...\n\n" +
          "A setting is the flag --seq-len, the environment variable ZERO_SEQ_LEN, or the "
-         "key seq_len of a file in TOML;\n"
-         "the first of these that is given counts, then " +
+         "key seq_len of a file in TOML; the first of these that is given counts, then " +
          between + "the default in brackets.";
 }
 

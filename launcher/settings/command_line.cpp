@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "launcher/settings/names.h"
+#include "launcher/settings/name_advice.h"
 #include "launcher/settings/plain_flags.h"
 #include "launcher/settings/setting_table.h"
 #include "launcher/settings/values.h"
@@ -34,24 +34,6 @@ const Setting* setting_of_negation(const std::string& flag) {
   return setting && setting->type == RawValue::Type::kBoolean ? setting : nullptr;
 }
 
-// "here: @lr" is "here: --lr" on a command line.
-std::string spelled(const std::string& advice, Spelling spelling) {
-  std::string text;
-  for (size_t i = 0; i < advice.size();) {
-    if (advice[i] != '@') {
-      text += advice[i++];
-      continue;
-    }
-    const size_t end = std::min(
-        advice.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", i + 1), advice.size());
-    const std::string key = advice.substr(i + 1, end - i - 1);
-    const Setting* setting = find_setting(key);
-    text += setting ? spelling(*setting) : key;
-    i = end;
-  }
-  return text;
-}
-
 class Reader {
  public:
   Reader(const std::vector<std::string>& words, const std::string& verb)
@@ -62,11 +44,12 @@ class Reader {
       const std::string& word = words_[next_++];
       if (is_flag(word)) {
         read_flag(word);
-      } else if (line_.folders.size() < verb_.num_folders() && !word.empty()) {
+      } else if (line_.folders.size() < verb_.num_folders() && !word.empty() &&
+                 !has_one_dash(word)) {
         line_.folders.push_back(word);
       } else {
         problem(stray(word), "command line");
-        if (has_one_dash(word)) following_words();
+        if (has_one_dash(word)) skip_values();
       }
     }
     if (!verb_.folder.empty()) take_folder_as_from();
@@ -75,19 +58,13 @@ class Reader {
 
  private:
   std::string advice_on(const std::string& flag) const {
-    static const std::vector<std::string> numbers = {"--max-new-tokens", "--max-tokens",
-                                                     "--max-length"};
-    if (verb_.name == "generate" && std::ranges::count(numbers, flag) > 0)
-      return "; here: --num-tokens";
     const bool is_negation = flag.starts_with("--no-");
     const Setting* negated =
         is_negation ? find_setting("--" + flag.substr(5), flag_of) : nullptr;
     if (negated)
       return fmt::format("; {} is no switch: {} {}", negated->key, flag_of(*negated),
                          negated->placeholder);
-    const std::string advice = advice_for(flag.substr(2), flag_of);
-    const std::string own = nearest(flag, plain_flags_of(verb_.name));
-    return advice.empty() && own.starts_with("--") ? "; nearest: " + own : advice;
+    return advice_for_flag(flag.substr(2), verb_);
   }
 
   std::string stray(const std::string& word) const {
@@ -110,6 +87,10 @@ class Reader {
       return fmt::format(
           "\"{}\" stands alone; {} is one list with commas, without blanks", word,
           flag_of(*list_before_));
+    if (word.ends_with(".toml") || word.ends_with(".py") || word.ends_with(".yaml"))
+      return fmt::format(
+          "\"{}\" stands alone; a file of settings, in TOML, stands behind --config",
+          word);
     std::error_code error;
     const bool may_be_data =
         verb_.takes(*find_setting("data")) && std::filesystem::exists(word, error);
@@ -151,7 +132,7 @@ class Reader {
     } else {
       problem(fmt::format("unknown flag {}{}", word.substr(0, equals), advice_on(flag)),
               "command line");
-      following_words();
+      skip_values();
     }
   }
 
@@ -232,6 +213,13 @@ class Reader {
     all.insert(all.end(), words.begin(), words.end());
   }
 
+  // Those of an unknown flag; what looks like a flag is told, too.
+  void skip_values() {
+    while (next_ < words_.size() && !is_flag(words_[next_]) &&
+           !has_one_dash(words_[next_]))
+      ++next_;
+  }
+
   // The words up to the next flag, at most so many.
   std::vector<std::string> following_words(size_t most = -1) {
     std::vector<std::string> words;
@@ -264,17 +252,6 @@ void require_no_settings(const CommandLine& line, const std::string& verb) {
   if (!line.flags.empty() || !line.config_file.empty())
     problems.push_back({verb + " takes no settings", "command line"});
   if (!problems.empty()) throw to_error(problems, verb);
-}
-
-std::string advice_for(const std::string& name, Spelling spelling) {
-  if (const std::string advice = foreign_name_advice(name); !advice.empty())
-    return "; " + spelled(advice, spelling);
-  std::vector<std::string> keys;
-  for (const Setting& setting : setting_table()) keys.push_back(setting.key);
-  const std::string key = nearest(name, keys);
-  if (!key.empty()) return "; nearest: " + spelling(*find_setting(key));
-  const std::string foreign = nearly_foreign_name_advice(name);
-  return foreign.empty() ? "" : "; " + spelled(foreign, spelling);
 }
 
 }  // namespace zero::launcher

@@ -41,8 +41,4 @@ CommandLine read_command_line(const std::vector<std::string>& words,
 // other problems of the command line.
 void require_no_settings(const CommandLine& line, const std::string& verb);
 
-// What an unknown name could mean: "; nearest: seq_len" in that spelling (key_of,
-// flag_of, variable_of), "; here: lr" or "".
-std::string advice_for(const std::string& name, Spelling spelling);
-
 }  // namespace zero::launcher

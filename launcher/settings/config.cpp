@@ -15,6 +15,8 @@
 
 #include "engine/comm/started_ranks.h"
 #include "launcher/settings/chosen_model.h"
+#include "launcher/settings/foreign_names.h"
+#include "launcher/settings/name_advice.h"
 #include "launcher/settings/new_run.h"
 #include "launcher/settings/setting_table.h"
 #include "launcher/settings/toml.h"
@@ -29,11 +31,14 @@ constexpr std::array<std::string_view, 7> kForeignVariables = {
     "ZERO_TORCH",  "ZERO_VENV",      "ZERO_BUILD",    "ZERO_CUDA",
     "ZERO_TARGET", kColumnsVariable, kStarterVariable};
 
-// "" for one that is nothing like a setting.
+// "" for one that is nothing like a setting. Short names of other tools, such as
+// ZERO_STAGE, may well be meant for these.
 std::string advice_for_variable(const std::string& name) {
+  constexpr size_t kShort = 5;
   std::string key = name.substr(5);
   std::ranges::transform(key, key.begin(),
                          [](unsigned char c) { return std::tolower(c); });
+  if (key.size() <= kShort && !foreign_name_advice(key).empty()) return "";
   return advice_for(key, variable_of);
 }
 
@@ -119,15 +124,15 @@ std::vector<std::string> unread_variables(const std::vector<std::string>& enviro
 
 namespace {
 
+int64_t next_multiple(int64_t value, int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
 // Where the settings that do not fit together were set: "--lr, a.toml line 2". Of many,
 // those that the text names.
 std::string origins_of(const Conflict& conflict, const RawValues (&sources)[3],
                        const ConfigContext& context) {
   std::string all, named;
-int64_t next_multiple(int64_t value, int64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-
   for (const std::string& key : conflict.keys) {
     std::string origin = key == "ranks" ? context.ranks_from : "";
     for (const RawValues& source : sources)
@@ -189,16 +194,16 @@ Settings read_settings(const CommandLine& line,
   ConfigContext actual = context;
   if (context.may_start_ranks && settings.ranks > 0)
     actual.num_ranks = static_cast<int>(settings.ranks);
-  const std::vector<Conflict> conflicts =
-      context.checks_fit ? find_conflicts(settings, actual) : std::vector<Conflict>();
-  for (const Conflict& conflict : conflicts) {
-    // With a default in the place of what could not be read, a conflict says nothing.
-    if (std::ranges::none_of(conflict.keys, is_unread))
   const bool has_batch = std::ranges::any_of(
       sources, [](const RawValues& source) { return source.contains("global_batch"); });
   if (context.verb == "plan" && !context.base && !has_batch && actual.num_ranks > 0)
     settings.global_batch =
         next_multiple(settings.global_batch, settings.micro_batch * actual.num_ranks);
+  const std::vector<Conflict> conflicts =
+      context.checks_fit ? find_conflicts(settings, actual) : std::vector<Conflict>();
+  for (const Conflict& conflict : conflicts) {
+    // With a default in the place of what could not be read, a conflict says nothing.
+    if (std::ranges::none_of(conflict.keys, is_unread))
       problems.push_back({conflict.text, origins_of(conflict, sources, context)});
   }
   if (!problems.empty()) throw to_error(problems, context.verb);

@@ -225,7 +225,7 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   add_if(seeds && !s.init_from.empty(), found, {"init_from"},
          "seed makes new weights; those of init_from are there");
   add_if(context.verb == "generate" && s.sample.empty(), found, {"sample"},
-         "sample is missing; allowed: a text to be continued (--sample PROMPT)");
+         "sample is missing; allowed: a text to be continued (--prompt TEXT)");
   if (context.models) check_model(s, *context.models, found);
   check_hang(s, found);
   check_delays(s, found);

@@ -16,7 +16,7 @@
 namespace zero::launcher {
 namespace {
 
-constexpr size_t kHelpColumn = 36;
+constexpr size_t kHelpColumn = 28, kVerbColumn = 12;
 
 std::string placeholder_of(const Setting& setting) {
   return setting.is_list && !setting.is_split_at_commas ? setting.placeholder + "..."
@@ -33,6 +33,19 @@ std::string default_of(const Setting& setting, const Settings& defaults) {
   return text.empty() ? "" : " [" + text + "]";
 }
 
+// A long left side pushes the right one below it.
+std::string column_line(std::string left, const std::string& right, size_t column) {
+  if (left.size() + 2 > column) left.append("\n").append(column, ' ');
+  return wrapped(fmt::format("{:<{}}{}", left, column, right), kPageWidth, column) + "\n";
+}
+
+// Of a flag that a verb calls otherwise than train does.
+std::string own_default(const Verb& verb, const VerbLine& line) {
+  const auto own = verb.own_flags.find(split(line.left, ' ')[0]);
+  return own == verb.own_flags.end() ? ""
+                                     : default_of(*find_setting(own->second), Settings());
+}
+
 // Of every verb.
 std::string common_lines() {
   return help_line("-q, --quiet", "print results, warnings and errors alone") +
@@ -41,14 +54,6 @@ std::string common_lines() {
 }
 
 using Words = std::vector<std::string>;
-
-Words flags_of_verb(const std::string& verb) {
-  Words flags = plain_flags_of(verb);
-  for (const Setting& setting : setting_table()) {
-    if (find_verb(verb).takes(setting)) flags.push_back(flag_of(setting));
-  }
-  return flags;
-}
 
 // By flag: "fp32|bf16|fp16" is what a placeholder says of those that have a few.
 std::map<std::string, Words> known_values(const ModelFamilies& models) {
@@ -71,12 +76,32 @@ std::string setting_line(const Setting& setting, const Settings& defaults) {
                    setting.help + default_of(setting, defaults));
 }
 
+std::string overview() {
+  std::string page =
+      "zero_launch VERB [--setting value]...     one process\n"
+      "zero_launch VERB --ranks N ...            N of them on this machine\n"
+      "mpirun -n N zero_launch VERB ...          the same, by your own mpirun or "
+      "srun\n\n";
+  for (const Verb& verb : verb_table())
+    if (!verb.summary.empty())
+      page += column_line("  " + verb.name, verb.summary, kVerbColumn);
+  return page +
+         "\nzero_launch help VERB tells more about each, zero_launch --version which it "
+         "is;\n"
+         "eval \"$(zero_launch completion bash)\" lets bash complete verbs and flags.\n";
+}
+
+std::string page_of(const Verb& verb) {
+  return wrapped(verb.own_page ? verb.own_page() : settings_help(verb));
+}
+
 std::string settings_help(const Verb& verb) {
   std::string page = verb.head + "\n\n", group;
-  for (const VerbLine& line : verb.lines) page += help_line(line.left, line.right);
+  for (const VerbLine& line : verb.lines)
+    page += help_line(line.left, line.right + own_default(verb, line));
   page += common_lines() + (verb.has_groups ? "" : "\n") + verb.notes;
   for (const Setting& setting : setting_table()) {
-    if (!verb.takes(setting)) continue;
+    if (!verb.takes(setting) || !verb.own_flag(setting.key).empty()) continue;
     if (verb.has_groups && setting.group != group)
       page += fmt::format("\n{}\n", group = setting.group);
     page += setting_line(setting, defaults_beside({}));
@@ -85,9 +110,7 @@ std::string settings_help(const Verb& verb) {
 }
 
 std::string help_line(const std::string& left, const std::string& right) {
-  std::string line = "  " + left;
-  if (line.size() + 2 > kHelpColumn) line.append("\n").append(kHelpColumn, ' ');
-  return fmt::format("{:<{}}{}\n", line, kHelpColumn, right);
+  return column_line("  " + left, right, kHelpColumn);
 }
 
 std::string bash_completion(const ModelFamilies& models) {
@@ -95,7 +118,7 @@ std::string bash_completion(const ModelFamilies& models) {
   std::string flags, values;
   for (const std::string& verb : verbs)
     flags += fmt::format("    {}) flags=\"{}\" ;;\n", verb,
-                         fmt::join(flags_of_verb(verb), " "));
+                         fmt::join(flags_of_verb(find_verb(verb)), " "));
   for (const auto& [flag, words] : known_values(models))
     values += fmt::format("    {}) words=\"{}\" ;;\n", flag, fmt::join(words, " "));
   return "_zero_launch() {\n"

@@ -4,20 +4,17 @@
 
 namespace zero::launcher {
 
-// The candidate that `name` most likely means, or "" when none is near: at most a third
-// of its letters (two in a short word) added, dropped, changed or swapped; else the
-// shortest that has a word which begins with it. '-' and '_' are the same.
+// Is one a slip of the other? At most two letters added, dropped, changed or swapped with
+// their neighbour; one in a short name, unless no letter is another. '-' and '_' are the
+// same.
+bool is_near(const std::string& name, const std::string& other);
+
+// The candidate that `name` most likely means: the nearest; where none is near, the
+// shortest that has a word which begins with it; else "".
 std::string nearest(const std::string& name, const std::vector<std::string>& candidates);
 
 // "; nearest: adam; allowed: adam, step or comm", where one is near.
 std::string offer(const std::string& name, const std::vector<std::string>& known);
-
-// What a setting of another tool is called here, as advice, our names marked: "here:
-// @global_batch, samples of a step on all ranks together". "" for names that no tool we
-// know has.
-std::string foreign_name_advice(const std::string& name);
-// The same for a name that is misspelt: "learning_rate: here: @lr".
-std::string nearly_foreign_name_advice(const std::string& name);
 
 // The allowed word that another one most likely means, as nearest() or in the words of
 // other tools: fp32 for float32. "" when none does.

@@ -77,10 +77,14 @@ Problems check_flags(const CommandLine& line, const std::string& name) {
   return problems;
 }
 
-std::vector<std::string> plain_flags_of(const std::string& verb) {
+std::vector<std::string> flags_of_verb(const Verb& verb) {
   std::vector<std::string> names;
   for (const PlainFlag& flag : kPlainFlags)
-    if (find_verb(verb).takes(flag.name)) names.push_back(flag.name);
+    if (verb.takes(flag.name)) names.push_back(flag.name);
+  for (const auto& [flag, key] : verb.own_flags) names.push_back(flag);
+  for (const Setting& setting : setting_table())
+    if (verb.takes(setting) || verb.takes(flag_of(setting)))
+      names.push_back(flag_of(setting));
   return names;
 }
 

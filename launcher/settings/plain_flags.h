@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "launcher/settings/command_line.h"
+#include "launcher/settings/verb_table.h"
 
 namespace zero::launcher {
 
@@ -24,7 +25,7 @@ const PlainFlag* find_flag(const std::string& name);
 // folders that are missing where a verb needs them.
 Problems check_flags(const CommandLine& line, const std::string& verb);
 
-// The flags of a verb that are no settings.
-std::vector<std::string> plain_flags_of(const std::string& verb);
+// All flags that a verb takes, those of settings included.
+std::vector<std::string> flags_of_verb(const Verb& verb);
 
 }  // namespace zero::launcher

@@ -6,6 +6,12 @@
 
 namespace zero::launcher {
 
+std::string Verb::own_flag(const std::string& key) const {
+  const auto found =
+      std::ranges::find(own_flags, key, [](const auto& own) { return own.second; });
+  return found == own_flags.end() ? "" : found->first;
+}
+
 bool Verb::takes(const Setting& setting) const {
   return settings == kAllSettings ||
          std::ranges::count(split(settings, ' '), setting.key) > 0;

@@ -38,6 +38,8 @@ struct Verb {
   bool takes_two = false;   // folders that stand alone
   size_t num_more = 0;      // folders that may stand behind the one
 
+  // As the verb's own flag calls it; "" where it has the name that it has elsewhere.
+  std::string own_flag(const std::string& key) const;
   bool takes(const Setting& setting) const;
   bool takes(const std::string& flag) const;  // that is no setting
   size_t num_folders() const { return takes_two ? 2 : folder.empty() ? 0 : 1 + num_more; }

@@ -29,13 +29,8 @@ TEST(Names, ValuesInTheWordsOfOthers) {
   EXPECT_EQ(nearest_value("float16", types), "fp16");
   EXPECT_EQ(nearest_value("fp8", types), "") << "as near to two";
   EXPECT_EQ(nearest_value("cosin", {"constant", "linear", "cosine"}), "cosine");
+  EXPECT_EQ(nearest_value("adamw_torch", {"adamw", "sgd"}), "adamw");
   EXPECT_EQ(nearest_value("every:0", {"unit", "none", "every:K"}), "");
-}
-
-TEST(Names, AForeignNameMayBeMisspelt) {
-  EXPECT_EQ(nearly_foreign_name_advice("lerning-rate"),
-            "perhaps learning_rate; here: @lr");
-  EXPECT_EQ(nearly_foreign_name_advice("xyzzy"), "");
 }
 
 TEST(Names, NothingIsOfferedFromAfar) {
@@ -44,10 +39,14 @@ TEST(Names, NothingIsOfferedFromAfar) {
   EXPECT_EQ(nearest("", kNames), "");
 }
 
-TEST(Names, ForeignNamesInEitherSpelling) {
-  EXPECT_EQ(foreign_name_advice("learning-rate"), "here: @lr");
-  EXPECT_EQ(foreign_name_advice("learning_rate"), "here: @lr");
-  EXPECT_EQ(foreign_name_advice("lr"), "");
+TEST(Names, OneSlipInAShortNameTwoInALongOne) {
+  EXPECT_TRUE(is_near("setps", "steps"));
+  EXPECT_TRUE(is_near("dypte", "dtype")) << "the same letters";
+  EXPECT_FALSE(is_near("stop", "steps"));
+  EXPECT_FALSE(is_near("bias", "betas"));
+  EXPECT_TRUE(is_near("warmpu-step", "warmup_steps"));
+  EXPECT_FALSE(is_near("warmpu-ste", "warmup_steps"));
+  EXPECT_FALSE(is_near("x", "y")) << "nothing would be left of it";
 }
 
 }  // namespace
