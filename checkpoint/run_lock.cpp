@@ -49,7 +49,12 @@ Found read_lock(const Folder& folder, const std::string& name, const LockHolder&
   std::string text(static_cast<size_t>(std::min(file.size_bytes(), kMaxLockBytes)), '\0');
   file.read(text.data(), text.size(), 0);
   const auto holder = parse_holder(text);
-  if (!holder) refuse_foreign(folder);
+  if (!holder) {
+    LockHolder unknown;
+    unknown.host = "an unknown host (the lock is damaged)";
+    unknown.heartbeat = self.heartbeat;
+    return {unknown, Life::kUnknown};
+  }
   Life life = life_of(*holder, self);
   // Another container of this machine.
   const bool can_ask =

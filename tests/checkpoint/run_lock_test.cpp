@@ -136,7 +136,13 @@ TEST_F(RunLockTest, OurOwnRequeuedJobGoesOn) {
   EXPECT_NO_THROW(RunLock(run, "42"));
 }
 
-TEST_F(RunLockTest, WhatIsNoLockOfOursStays) {
+TEST_F(RunLockTest, ADamagedLockIsTakenByWhoSaysSo) {
+  write_file(lock, "{\"host\":");
+  EXPECT_THAT(refusal(), HasSubstr("the lock is damaged"));
+  EXPECT_NO_THROW(RunLock(run, "", TakeOver::kAlways));
+}
+
+TEST_F(RunLockTest, WhatIsNoFileStays) {
   const auto expect_stays = [&] {
     const auto status = std::filesystem::symlink_status(lock).type();
     for (const TakeOver take_over : {TakeOver::kFromTheDead, TakeOver::kAlways}) {
@@ -147,8 +153,6 @@ TEST_F(RunLockTest, WhatIsNoLockOfOursStays) {
     }
     std::filesystem::remove(lock);
   };
-  write_file(lock, "{\"host\":");
-  expect_stays();
   std::filesystem::create_symlink("nowhere", lock);
   expect_stays();
   std::filesystem::create_directory(lock);

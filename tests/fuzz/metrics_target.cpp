@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "launcher/run/metrics.h"
 #include "launcher/run/metrics_history.h"
 #include "tests/fuzz/target.h"
 #include "tests/launcher/settings/configs.h"
@@ -43,8 +44,13 @@ bool are_some_of(const Lines& some, const Lines& all) {
   return next == some.end();
 }
 
+std::string torn_line_of(const std::string& text) {
+  return text.substr(text.rfind('\n') + 1);
+}
+
 void claim_some_are_left(const std::string& after, const std::string& before) {
-  claim(after.empty() || after.back() == '\n', "no line is torn");
+  const std::string torn = torn_line_of(after);
+  claim(torn.empty() || torn == torn_line_of(before), "no line is torn anew");
   claim(are_some_of(lines_of(after), lines_of(before)), "no line is changed");
 }
 
@@ -86,6 +92,8 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   claim(cut({"", text}).csv == text || text.starts_with("step,"), "others' tables stay");
   claim_some_are_left(after.jsonl, before.jsonl);
   claim_some_are_left(after.csv, before.csv);
+  claim(!torn_line_of(after.jsonl).starts_with(zero::launcher::kRecordBegin),
+        "no torn record of ours is left");
   claim(cut(after) == after, "there is nothing more to cut");
   claim_steps_stay_without_save(after.jsonl, before.jsonl);
   claim_blocks_do_not_matter(before, after);
