@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include "checkpoint/commit.h"
+#include "checkpoint/error.h"
 #include "checkpoint/format.h"
 #include "checkpoint/own_files.h"
 #include "checkpoint/own_folder.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/writer.h"
 #include "launcher/bench/benches.h"
+#include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {
@@ -93,12 +95,21 @@ class State {
   int64_t step_ = 0;
 };
 
+checkpoint::OwnFolder make_bench_folder(const std::string& above) try {
+  return {above, checkpoint::temporary_name("bench")};
+} catch (const checkpoint::CheckpointError& error) {
+  const std::string& problem = error.problem();  // "cannot open the folder: ..."
+  throw Error(ExitCode::kCheckpoint,
+              "cannot make a folder" +
+                  problem.substr(std::min(problem.find(':'), problem.size())),
+              above, "--out DIR: a folder that is there and may be written");
+}
+
 }  // namespace
 
 std::vector<Row> bench_checkpoint(const BenchOptions& options) {
   const std::string& out = options.settings.out;
-  const checkpoint::OwnFolder folder(out.empty() ? "." : out,
-                                     checkpoint::temporary_name("bench"));
+  const checkpoint::OwnFolder folder = make_bench_folder(out.empty() ? "." : out);
   State state(folder.path(), options.size);
   const std::vector<Seconds> seconds =
       alternate({[&] { return state.write_plain(); }, [&] { return state.save(); },
