@@ -17,10 +17,16 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// Of a process that --ranks or mpirun has started; empty: it is none.
+std::string rank_of_process() {
+  const std::string started = variable("ZERO_STARTER");
+  return started.empty() ? variable("OMPI_COMM_WORLD_RANK")
+                         : started.substr(0, started.find(' '));
+}
+
 struct Plan {
   std::string folder = variable("FAULT_FOLDER");
-  bool is_meant =
-      !folder.empty() && variable("FAULT_RANK") == variable("OMPI_COMM_WORLD_RANK");
+  bool is_meant = !folder.empty() && variable("FAULT_RANK") == rank_of_process();
   std::string kind = variable("FAULT_KIND");
   long at = std::atol(variable("FAULT_AT").c_str());
   bool has_exchange = std::getenv("FAULT_NO_EXCHANGE") == nullptr;

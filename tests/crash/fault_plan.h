@@ -4,7 +4,7 @@
 // The faults that the environment orders, for one process:
 //
 //   FAULT_FOLDER        only calls on this path and below it count; absolute, without links
-//   FAULT_RANK          only the process whose OMPI_COMM_WORLD_RANK this is; empty: one
+//   FAULT_RANK          only the process that is this rank; empty: one
 //                       that has none
 //   FAULT_AT            the call that meets the fault, from 1 on; 0: none
 //   FAULT_KIND          kill: SIGKILL before the call; tear: SIGKILL with half of it
