@@ -6,9 +6,10 @@
 """
 
 import re
-import sys
 import tempfile
 from pathlib import Path
+
+from house import FLOORS, read, run
 
 # Who may include whom, floor by floor. The longest name that a file's path begins with is its room. A room may include
 # itself and what begins with a name behind it, which is never a room further down.
@@ -70,7 +71,6 @@ OF_USERS = {"CUDA_VISIBLE_DEVICES", "kCuda"}
 SYSTEM = {"cpuid.h", "dirent.h", "dlfcn.h", "emmintrin.h", "fcntl.h", "immintrin.h", "limits.h", "malloc.h", "netdb.h", "poll.h",
           "pthread.h", "sched.h", "signal.h", "stdio.h", "time.h", "unistd.h"}
 
-HOUSE = ("base/", "offload/", "checkpoint/", "engine/", "launcher/", "examples/")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -80,12 +80,6 @@ def begins(path, names):
 
 def longest(path, names):
     return max((name for name in names if path.startswith(name)), key=len, default=None)
-
-
-def read(root):
-    """Of each source: its text."""
-    return {str(path.relative_to(root)): path.read_text() for floor in HOUSE for path in sorted((root / floor).rglob("*"))
-            if path.suffix in (".h", ".cpp", ".cu")}
 
 
 def stairs_up():
@@ -100,7 +94,7 @@ def stairs_up():
 
 def problem_of_ours(path, name):
     room = longest(path, ROOMS)
-    if not begins(name, HOUSE):
+    if not begins(name, FLOORS):
         return "is not of the house"
     if longest(name, ROOMS) == room or begins(name, ROOMS[room]):
         return ""
@@ -198,7 +192,4 @@ def self_test():
 
 
 if __name__ == "__main__":
-    problems = self_test() if sys.argv[1:] == ["--self-test"] else problems_of(Path(__file__).resolve().parent.parent)
-    for line in problems:
-        print(line, file=sys.stderr)
-    sys.exit(1 if problems else 0)
+    run(problems_of, self_test)

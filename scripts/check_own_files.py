@@ -6,9 +6,10 @@
 """
 
 import re
-import sys
 import tempfile
 from pathlib import Path
+
+from house import read, run
 
 # The system's and the library's calls that change what has a name, and those that open it for writing. O_CREAT beside
 # O_EXCL makes a new file, and so does fopen() with an "x".
@@ -32,7 +33,6 @@ EXCEPTIONS = {
     "launcher/run/metrics_history.cpp": ({"ftruncate"}, "takes records of its own back"),
 }
 
-HOUSE = ("base/", "offload/", "checkpoint/", "engine/", "launcher/", "examples/")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 
@@ -57,8 +57,7 @@ def calls_in(text):
 
 
 def problems_of(root):
-    sources = {str(path.relative_to(root)): path.read_text() for floor in HOUSE for path in sorted((root / floor).rglob("*"))
-               if path.suffix in (".h", ".cpp", ".cu")}
+    sources = read(root)
     problems = [] if sources else [f"no sources in {root}"]
     used = set()
     for path, text in sources.items():
@@ -104,7 +103,4 @@ def self_test():
 
 
 if __name__ == "__main__":
-    problems = self_test() if sys.argv[1:] == ["--self-test"] else problems_of(Path(__file__).resolve().parent.parent)
-    for line in problems:
-        print(line, file=sys.stderr)
-    sys.exit(1 if problems else 0)
+    run(problems_of, self_test)
