@@ -45,7 +45,7 @@ enum class TakeOver { kFromTheDead, kAlways };
 // A file run.lock says who holds it; it is there whole or not at all. A lock is taken
 // over when its process is known to be gone, or is not known to live and belongs to our
 // own requeued job or `take_over` says so. A process that is alive on this machine keeps
-// it whatever happens, and so does anything of that name that is no lock of ours.
+// it whatever happens, and so does anything of that name that is no file.
 // Otherwise CheckpointError names host and process and what to do. Destruction gives the
 // lock back.
 class RunLock : public OpenRun {
