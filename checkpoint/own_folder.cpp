@@ -1,5 +1,7 @@
 #include "checkpoint/own_folder.h"
 
+#include <fcntl.h>
+
 #include <cerrno>
 
 #include "base/files.h"
@@ -9,16 +11,20 @@
 namespace zero::checkpoint {
 namespace {
 
-Folder make_folder(const Folder& above, const std::string& name, Io& io) {
-  if (io.mkdir(above.descriptor(), name.c_str()) != 0)
-    throw_errno(above.path_of(name), "create the folder", errno);
-  return above.subfolder(name);
+// By its path, so that a folder above that is not there is the same error as any other.
+Folder make_below(const std::string& above, const std::string& name, Io& io) {
+  const std::string path = above + "/" + name;
+  if (io.mkdir(AT_FDCWD, path.c_str()) != 0) throw_errno(path, "make a folder", errno);
+  return Folder(above);
 }
 
 }  // namespace
 
 OwnFolder::OwnFolder(const std::string& above, const std::string& name, Io& io)
-    : above_(above), name_(name), io_(io), folder_(make_folder(above_, name, io)) {}
+    : above_(make_below(above, name, io)),
+      name_(name),
+      io_(io),
+      folder_(above_.subfolder(name)) {}
 
 OwnFolder::~OwnFolder() {
   if (!is_kept_ && above_.has_folder(name_)) discard_tree(above_, name_, io_);

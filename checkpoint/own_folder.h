@@ -10,7 +10,7 @@ namespace zero::checkpoint {
 // not followed.
 class OwnFolder {
  public:
-  // Throws CheckpointError where something of that name is there.
+  // Throws CheckpointError, "cannot make a folder: ...".
   OwnFolder(const std::string& above, const std::string& name, Io& io = system_io());
   ~OwnFolder();
   OwnFolder(const OwnFolder&) = delete;

@@ -98,11 +98,8 @@ class State {
 checkpoint::OwnFolder make_bench_folder(const std::string& above) try {
   return {above, checkpoint::temporary_name("bench")};
 } catch (const checkpoint::CheckpointError& error) {
-  const std::string& problem = error.problem();  // "cannot open the folder: ..."
-  throw Error(ExitCode::kCheckpoint,
-              "cannot make a folder" +
-                  problem.substr(std::min(problem.find(':'), problem.size())),
-              above, "--out DIR: a folder that is there and may be written");
+  throw Error(ExitCode::kCheckpoint, error.problem(), above,
+              "--out DIR: a folder that is there and may be written");
 }
 
 }  // namespace

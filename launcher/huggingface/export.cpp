@@ -257,7 +257,7 @@ checkpoint::OwnFolder make_partial(const std::string& target) try {
   checkpoint::make_run_folder(above);
   return {above, name + "." + checkpoint::temporary_name(kWhat)};
 } catch (const CheckpointError& error) {
-  throw Error(ExitCode::kUsage, "cannot make the folder: " + error.problem(), target,
+  throw Error(ExitCode::kUsage, error.problem(), target,
               "--to DIR: a new folder where files may be written");
 }
 

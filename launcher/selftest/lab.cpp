@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
 
+#include "checkpoint/error.h"
 #include "checkpoint/format.h"
 #include "launcher/data/token_file.h"
 #include "launcher/process/mpirun.h"
@@ -26,11 +26,17 @@ namespace fs = std::filesystem;
 constexpr double kRunLimit = 300;  // seconds that a run may take; it is none of the
                                    // promises
 
+[[noreturn]] void refuse_folder(const std::string& problem) {
+  throw Error(ExitCode::kCheckpoint, problem, "TMPDIR",
+              "TMPDIR=DIR: a folder that is there and may be written");
+}
+
 checkpoint::OwnFolder make_folder() try {
   return {fs::temp_directory_path(), checkpoint::temporary_name("selftest")};
-} catch (const std::exception& error) {
-  throw Error(ExitCode::kCheckpoint, error.what(), "TMPDIR",
-              "TMPDIR=DIR: a folder that is there and may be written");
+} catch (const checkpoint::CheckpointError& error) {
+  refuse_folder(error.problem());
+} catch (const fs::filesystem_error& error) {
+  refuse_folder("cannot make a folder: " + error.code().message());
 }
 
 // The line that says what went wrong: ours, else the last one.
