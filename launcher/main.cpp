@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "engine/comm/started_ranks.h"
 #include "launcher/process/say_in_handler.h"
 #include "zero/errors.h"
 
@@ -24,7 +25,7 @@ void tell_and_leave(int signal) {
 }
 
 bool is_first_rank() {
-  if (const char* self = std::getenv("ZERO_STARTER"))
+  if (const char* self = std::getenv(zero::kStarterVariable))
     return std::string_view(self).starts_with("0 ");
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"}) {
     if (const char* rank = std::getenv(name)) return rank == std::string_view("0");

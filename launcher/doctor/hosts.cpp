@@ -17,7 +17,6 @@ namespace zero::launcher {
 namespace {
 
 constexpr double kReachLimit = 15;  // seconds
-constexpr int kSshFailed = 255;
 
 bool is_this_host(const std::string& name) {
   const std::string own = host_name();

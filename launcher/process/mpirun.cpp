@@ -74,18 +74,18 @@ class MpirunJob {
 
   // A rank that was not ready yet dies of the signal.
   int judge(int code) const {
-    if (code == 127) {
+    if (code == kCannotStart) {
       throw Error(ExitCode::kEnvironment, "mpirun cannot be started", "--ranks",
                   "install OpenMPI (openmpi-bin), or leave --ranks out");
     }
-    if (code >= 128 + NSIG) {  // an error of mpirun's own, below zero
+    if (code >= kSignalled + NSIG) {  // an error of mpirun's own, below zero
       throw Error(
           ExitCode::kEnvironment,
           fmt::format("mpirun could not go on (code {}): a host may be gone", code),
           "--ranks",
           "the same command again; train goes on from a checkpoint, if there is one");
     }
-    const bool is_mpiruns = code == 1, has_died = code > 128;
+    const bool is_mpiruns = code == 1, has_died = code > kSignalled;
     if (was_told_ && (is_mpiruns || has_died)) {
       warn("stopped before a step was done: nothing was lost");
       return static_cast<int>(ExitCode::kInterrupted);
@@ -100,7 +100,7 @@ class MpirunJob {
       warn(
           fmt::format("a rank was ended by signal {} ({}); the same command goes on from "
                       "the last checkpoint, if there is one",
-                      code - 128, strsignal(code - 128)));
+                      code - kSignalled, strsignal(code - kSignalled)));
     }
     return code;
   }

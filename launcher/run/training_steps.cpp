@@ -131,7 +131,9 @@ void Training::check_progress(const StepReport& report) {
 void Training::save() {
   save_is_due_ = false;
   if (saved_batches_ == progress_.num_batches) return name_best();
-  if (engine_->control().largest(is_linked_here(), "linked") > 0) return keep_linked();
+  if (engine_->num_steps() == saved_step_ &&
+      engine_->control().largest(is_linked_here(), "linked") > 0)
+    return keep_linked();
   const auto begin = Clock::now();
   SavedState state;
   state.step = engine_->num_steps();
@@ -153,10 +155,9 @@ void Training::save() {
 
 // The checkpoint that this run has loaded was moved away and linked back.
 bool Training::is_linked_here() const {
-  const int64_t step = engine_->num_steps();
-  if (!is_first_rank() || step != saved_step_) return false;
+  if (!is_first_rank()) return false;
   const checkpoint::Folder& folder = folder_->run().folder();
-  const std::string name = checkpoint::step_folder(step);
+  const std::string name = checkpoint::step_folder(saved_step_);
   return folder.leads_to_folder(name) && !folder.has_folder(name);
 }
 

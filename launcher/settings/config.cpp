@@ -194,9 +194,8 @@ Settings read_settings(const CommandLine& line,
   ConfigContext actual = context;
   if (context.may_start_ranks && settings.ranks > 0)
     actual.num_ranks = static_cast<int>(settings.ranks);
-  const bool has_batch = std::ranges::any_of(
-      sources, [](const RawValues& source) { return source.contains("global_batch"); });
-  if (context.verb == "plan" && !context.base && !has_batch && actual.num_ranks > 0)
+  if (context.verb == "plan" && !context.base && !is_given("global_batch") &&
+      actual.num_ranks > 0)
     settings.global_batch =
         next_multiple(settings.global_batch, settings.micro_batch * actual.num_ranks);
   const std::vector<Conflict> conflicts =

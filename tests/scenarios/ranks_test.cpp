@@ -22,6 +22,16 @@ class OwnRanks : public Scenario {
     return start(0, train("a", flags));
   }
 
+  // By this program, and by its mpirun.
+  std::vector<Words> ways_to_start() const {
+    return {{}, {"--hosts", write("hosts", "localhost slots=2\n")}};
+  }
+
+  static bool begins(const Program& program) {
+    return wait_until(
+        [&] { return program.out_so_far().find("fresh start") != std::string::npos; });
+  }
+
   size_t num_checkpoints() const { return has("a") ? checkpoints("a").size() : 0; }
 
   static bool says_mpirun(const Outcome& outcome) {
@@ -78,8 +88,7 @@ TEST_F(OwnRanks, AClosedTerminalSavesAndStops) {
 
 TEST_F(OwnRanks, CtrlCTwiceLeaves) {
   auto program = start_endless({"--delay=adam=4000"});
-  ASSERT_TRUE(wait_until(
-      [&] { return program->out_so_far().find("fresh start") != std::string::npos; }));
+  ASSERT_TRUE(begins(*program));
   program->send(SIGINT);
   for (int i = 0; i < 40; ++i) pause_a_little();
   program->send(SIGINT);
@@ -90,15 +99,13 @@ TEST_F(OwnRanks, CtrlCTwiceLeaves) {
 
 // Whatever is under way, and whoever has started the ranks.
 TEST_F(OwnRanks, CtrlCTwiceLeavesNoProcessAndNoFile) {
-  const std::string hosts = write("hosts", "localhost slots=2\n");
-  for (const Words& more : {Words{}, Words{"--hosts", hosts}}) {
-    Words flags = {"--delay=adam=60000"};
-    flags.insert(flags.end(), more.begin(), more.end());
+  for (Words flags : ways_to_start()) {
+    const bool is_here = flags.empty();
+    flags.push_back("--delay=adam=60000");
     auto program = start_endless(flags);
-    ASSERT_TRUE(wait_until(
-        [&] { return program->out_so_far().find("fresh start") != std::string::npos; }));
+    ASSERT_TRUE(begins(*program));
     program->send(SIGTERM);
-    ASSERT_TRUE(more.empty() || wait_until([&] { return has("a/STOP"); }));
+    ASSERT_TRUE(is_here || wait_until([&] { return has("a/STOP"); }));
     for (int i = 0; i < 40; ++i) pause_a_little();
     program->send(SIGTERM);
     EXPECT_EQ(program->wait().rc, 130);
@@ -135,10 +142,8 @@ TEST_F(OwnRanks, KeepFewKernelsOfShapesThatTheyMet) {
 
 // As schedulers do; a step takes longer than an mpirun of one's own would wait.
 TEST_F(OwnRanks, TermToEveryProcessSavesAndStops) {
-  const std::string hosts = write("hosts", "localhost slots=2\n");
-  for (const Words& more : {Words{}, Words{"--hosts", hosts}}) {
-    Words flags = {"--delay=adam=1500"};
-    flags.insert(flags.end(), more.begin(), more.end());
+  for (Words flags : ways_to_start()) {
+    flags.push_back("--delay=adam=1500");
     auto program = start_endless(flags);
     ASSERT_TRUE(wait_for_step("a", 1)) << program->out_so_far();
     for (const pid_t pid : pids_with(path("a"))) kill(pid, SIGTERM);

@@ -373,7 +373,8 @@ TEST_F(StateStandinTest, WhatCannotBeIsRefused) {
   EXPECT_THAT(refusal(there, work, 1), HasSubstr("offload none belongs to adamw"));
   there = at(kHomes[2]);
   there.optimizer.kind = Optimizer::kLion;
-  EXPECT_THAT(refusal(there, work, 1), HasSubstr("GPUs update with that alone, not with lion"));
+  EXPECT_THAT(refusal(there, work, 1),
+              HasSubstr("GPUs update with that alone, not with lion"));
   there = at(kHomes[2]);
   there.device_state_fraction = 1.5;
   EXPECT_THAT(refusal(there, work, 1), HasSubstr("device_state_fraction is 1.5"));
