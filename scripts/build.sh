@@ -13,4 +13,4 @@ cmake -S "$zero_root" -B "$zero_build" -G Ninja -DZERO_TORCH="$(zero_torch)" "$@
   exit 3
 }
 read -ra targets <<<"${ZERO_TARGET:-all}"
-cmake --build "$zero_build" --target "${targets[@]}"
+cmake --build "$zero_build" --parallel "$(nproc)" --target "${targets[@]}"

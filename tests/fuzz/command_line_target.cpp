@@ -6,13 +6,16 @@
 #include "tests/fuzz/settings_claims.h"
 #include "tests/fuzz/target.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+namespace zero::fuzz::command_line {
+
+void target(const std::string& text) {
   std::vector<std::string> words, environment;
-  std::istringstream lines(zero::fuzz::text_of(data, size));
+  std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);)
     (line.starts_with("ZERO_") ? environment : words).push_back(line);
-  auto command_line = zero::launcher::read_command_line(words);
+  auto command_line = launcher::read_command_line(words);
   command_line.config_file.clear();  // whatever lies there is not part of the input
-  zero::fuzz::claim_settings(command_line, environment);
-  return 0;
+  claim_settings(command_line, environment);
 }
+
+}  // namespace zero::fuzz::command_line

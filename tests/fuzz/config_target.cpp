@@ -2,7 +2,8 @@
 #include "tests/fuzz/settings_claims.h"
 #include "tests/fuzz/target.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  zero::fuzz::claim_config(zero::fuzz::text_of(data, size));
-  return 0;
-}
+namespace zero::fuzz::config {
+
+void target(const std::string& text) { claim_config(text); }
+
+}  // namespace zero::fuzz::config

@@ -8,7 +8,7 @@
 #include "tests/fuzz/target.h"
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::fuzz {
+namespace zero::fuzz::lock {
 namespace {
 
 using namespace checkpoint;
@@ -48,16 +48,14 @@ bool takes_over(const std::string& text, TakeOver take_over) {
 }
 
 }  // namespace
-}  // namespace zero::fuzz
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace zero::fuzz;
-  const std::string text = text_of(data, size);
+void target(const std::string& text) {
   claim_writes_itself(text);
   const bool from_the_dead = takes_over(text, TakeOver::kFromTheDead);
   const bool always = takes_over(text, TakeOver::kAlways);
   claim(always || !from_the_dead, "--take-over takes what may be taken");
   claim(parse_holder(text) || !from_the_dead, "a damaged lock is not taken");
   claim(parse_holder(text) || always, "--take-over takes a damaged lock");
-  return 0;
 }
+
+}  // namespace zero::fuzz::lock

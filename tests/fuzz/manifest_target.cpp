@@ -8,7 +8,7 @@
 #include "checkpoint/manifest.h"
 #include "tests/fuzz/target.h"
 
-namespace zero::fuzz {
+namespace zero::fuzz::manifest {
 namespace {
 
 using namespace checkpoint;
@@ -51,11 +51,10 @@ void claim_manifest(const std::string& text) {
 }
 
 }  // namespace
-}  // namespace zero::fuzz
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string text = zero::fuzz::text_of(data, size);
-  zero::fuzz::claim_manifest(text);
-  zero::fuzz::claim_manifest(zero::fuzz::sealed(text));
-  return 0;
+void target(const std::string& text) {
+  claim_manifest(text);
+  claim_manifest(sealed(text));
 }
+
+}  // namespace zero::fuzz::manifest

@@ -7,7 +7,7 @@
 #include "tests/fuzz/target.h"
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::fuzz {
+namespace zero::fuzz::metrics {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -83,19 +83,17 @@ void claim_blocks_do_not_matter(const Cut& before, const Cut& after) {
 }
 
 }  // namespace
-}  // namespace zero::fuzz
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace zero::fuzz;
-  const std::string text = text_of(data, size);
+void target(const std::string& text) {
   const Cut before = {text, kColumns + text}, after = cut(before);
   claim(cut({"", text}).csv == text || text.starts_with("step,"), "others' tables stay");
   claim_some_are_left(after.jsonl, before.jsonl);
   claim_some_are_left(after.csv, before.csv);
-  claim(!torn_line_of(after.jsonl).starts_with(zero::launcher::kRecordBegin),
+  claim(!torn_line_of(after.jsonl).starts_with(launcher::kRecordBegin),
         "no torn record of ours is left");
   claim(cut(after) == after, "there is nothing more to cut");
   claim_steps_stay_without_save(after.jsonl, before.jsonl);
   claim_blocks_do_not_matter(before, after);
-  return 0;
 }
+
+}  // namespace zero::fuzz::metrics

@@ -8,7 +8,7 @@
 #include "tests/fuzz/target.h"
 #include "zero/errors.h"
 
-namespace zero::fuzz {
+namespace zero::fuzz::model_config {
 namespace {
 
 using namespace launcher;
@@ -57,17 +57,15 @@ void claim_model(const ModelFolder& folder) {
 }
 
 }  // namespace
-}  // namespace zero::fuzz
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace zero::fuzz;
+void target(const std::string& text) {
   try {
-    const auto source =
-        zero::checkpoint::parse_strictly(text_of(data, size), "config.json");
-    claim_model(zero::launcher::judge_config(source, "folder", families()));
-  } catch (const zero::checkpoint::CheckpointError&) {
-  } catch (const zero::Error& error) {
-    claim(error.code() == zero::ExitCode::kUsage, "a refused model is an error of usage");
+    const auto source = checkpoint::parse_strictly(text, "config.json");
+    claim_model(launcher::judge_config(source, "folder", families()));
+  } catch (const checkpoint::CheckpointError&) {
+  } catch (const Error& error) {
+    claim(error.code() == ExitCode::kUsage, "a refused model is an error of usage");
   }
-  return 0;
 }
+
+}  // namespace zero::fuzz::model_config

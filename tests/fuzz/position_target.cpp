@@ -7,7 +7,7 @@
 #include "tests/fuzz/target.h"
 #include "zero/errors.h"
 
-namespace zero::fuzz {
+namespace zero::fuzz::position {
 namespace {
 
 using namespace launcher;
@@ -43,16 +43,14 @@ void claim_or_refused(Claim claim_part, const std::string& text) {
 }
 
 }  // namespace
-}  // namespace zero::fuzz
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace zero::fuzz;
+void target(const std::string& text) {
   try {
-    const auto manifest =
-        zero::checkpoint::parse_strictly(text_of(data, size), "manifest.json");
+    const auto manifest = checkpoint::parse_strictly(text, "manifest.json");
     claim_or_refused(claim_run, part(manifest, "config"));
     claim_or_refused(claim_progress, part(manifest, "position"));
-  } catch (const zero::checkpoint::CheckpointError&) {
+  } catch (const checkpoint::CheckpointError&) {
   }
-  return 0;
 }
+
+}  // namespace zero::fuzz::position

@@ -12,7 +12,7 @@
 #include "tests/fuzz/target.h"
 #include "tests/launcher/settings/configs.h"
 
-namespace zero::fuzz {
+namespace zero::fuzz::safetensors {
 namespace {
 
 using namespace checkpoint;
@@ -105,14 +105,13 @@ void claim_index(const std::string& text) {
 }
 
 }  // namespace
-}  // namespace zero::fuzz
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string bytes = zero::fuzz::text_of(data, size);
+void target(const std::string& bytes) {
   if (bytes.starts_with('{')) {
-    zero::fuzz::claim_index(bytes);
+    claim_index(bytes);
   } else {
-    zero::fuzz::claim_file(bytes);
+    claim_file(bytes);
   }
-  return 0;
 }
+
+}  // namespace zero::fuzz::safetensors
