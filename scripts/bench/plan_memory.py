@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Is the memory that a run takes the memory that its plan tells?
+
+    scripts/bench/plan_memory.py [PROGRAM [RUNS [NAME...]]]     build/bin/zero_launch, 3 runs, all configurations
+
+Of each configuration: what `plan` calls "all", and the largest memory that runs of 60 steps have had, looked at every 20 ms:
+that of a control group without the file cache, where one can be made (as root), else the shares of all processes of the run
+(Pss, without mapped files). Prints a table; the ratio is the median's. Takes about an hour and a half.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SECONDS = 0.02
+STEPS = 60
+SMALL = ["--global-batch", "4", "--micro-batch", "2", "--seq-len", "128"]
+WIDE = ["--layers", "6", "--dim", "512", "--heads", "8", "--global-batch", "8", "--micro-batch", "4", "--seq-len", "256"]
+TWO = ["--ranks", "2"]
+CONFIGURATIONS = {
+    "gpt2-2m": ["--preset", "gpt2-2m", *SMALL],
+    "gpt2-2m, 2 ranks": ["--preset", "gpt2-2m", *SMALL, *TWO],
+    "gpt2 27M": ["--model", "gpt2", "--vocab", "8192", *WIDE],
+    "gpt2 27M, 2 ranks": ["--model", "gpt2", "--vocab", "8192", *WIDE, *TWO],
+    "gpt2 27M, split": ["--model", "gpt2", "--vocab", "8192", *WIDE, "--dtype", "bf16", "--master", "split"],
+    "llama 30M, loss in chunks, 2 ranks": ["--model", "llama", "--vocab", "8192", *WIDE, *TWO, "--loss-chunk", "128"],
+    "llama 30M, recompute": ["--model", "llama", "--vocab", "8192", *WIDE, "--recompute", "unit"],
+    "llama 30M, unit by unit": ["--model", "llama", "--vocab", "8192", *WIDE, "--accumulate", "unit"],
+    "gpt_neox 30M, 4 ranks": ["--model", "gpt_neox", "--vocab", "8192", *WIDE[:-4], "--micro-batch", "2", "--seq-len", "256", "--ranks", "4"],
+    "gptj-1m": ["--preset", "gptj-1m", *SMALL],
+    "gpt2 117M": ["--preset", "gpt2-124m", "--vocab", "50257", "--global-batch", "1", "--micro-batch", "1", "--seq-len", "64"],
+    "gpt2 117M, 2 ranks, bf16 moments": ["--preset", "gpt2-124m", "--vocab", "50257", "--global-batch", "2", "--micro-batch", "1",
+                                          "--seq-len", "64", "--state-dtype", "bf16", *TWO],
+}
+
+
+def number_in(path, name=None):
+    text = path.read_text()
+    return int(text if name is None else dict(line.split()[:2] for line in text.splitlines())[name])
+
+
+class Group:
+    """A control group for one run."""
+
+    def __init__(self):
+        self.is_v2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
+        names = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+        own = next(path for _, controllers, path in names if controllers == ("" if self.is_v2 else "memory"))
+        above = Path("/sys/fs/cgroup" if self.is_v2 else "/sys/fs/cgroup/memory" + own)
+        self.folder = above / f"zero_plan_memory_{os.getpid()}"
+        self.folder.mkdir()
+
+    def enter(self):
+        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+
+    def used(self):
+        if self.is_v2:
+            return number_in(self.folder / "memory.current") - number_in(self.folder / "memory.stat", "file") + number_in(
+                self.folder / "memory.stat", "shmem")
+        stat = self.folder / "memory.stat"
+        return number_in(self.folder / "memory.usage_in_bytes") - number_in(stat, "total_cache") + number_in(stat, "total_shmem")
+
+    def close(self):
+        for _ in range(100):
+            try:
+                return self.folder.rmdir()
+            except OSError:
+                time.sleep(0.05)
+
+
+class Shares:
+    """Without such groups: all processes of the session that a run is started in."""
+
+    def enter(self):
+        os.setsid()
+
+    def used(self):
+        total = 0
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if os.getsid(int(folder.name)) == self.child:
+                    rows = dict(line.split()[:2] for line in (folder / "smaps_rollup").read_text().splitlines()[1:])
+                    total += 1024 * (int(rows["Pss_Anon:"]) + int(rows["Pss_Shmem:"]))
+            except (OSError, KeyError):
+                pass  # it has ended, or is no process
+        return total
+
+    def close(self):
+        pass
+
+
+def new_group():
+    try:
+        return Group()
+    except (OSError, StopIteration):
+        return Shares()
+
+
+def planned(program, settings):
+    text = subprocess.run([program, "plan", "--json", *settings], stdout=subprocess.PIPE, check=False, text=True).stdout
+    return json.loads(text)
+
+
+def run(program, settings, data, steps):
+    """The exit code, the most memory in bytes, and the output."""
+    group = new_group()
+    try:
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as output:
+            child = subprocess.Popen([program, "train", *settings, "--data", data, "--out", Path(folder) / "run", "--steps",
+                                      str(steps), "--save-every", "0"],
+                                     stdout=output, stderr=subprocess.STDOUT, preexec_fn=group.enter)
+            group.child, most = child.pid, 0
+            while child.poll() is None:
+                most = max(most, group.used())
+                time.sleep(SECONDS)
+            output.seek(0)
+            return child.returncode, most, output.read()
+    finally:
+        group.close()
+
+
+def table(program, data, runs, names):
+    print("| configuration | ranks | planned MiB | measured MiB | measured by planned |\n|---|---|---|---|---|")
+    for name in names:
+        plan = planned(program, CONFIGURATIONS[name])
+        peaks = []
+        for _ in range(runs):
+            code, most, output = run(program, CONFIGURATIONS[name], data, STEPS)
+            if code:
+                raise SystemExit(f"{name}: exit code {code}\n{output}")
+            peaks.append(most)
+        all_bytes, peak = plan["bytes_per_node"], statistics.median(peaks)
+        print(f"| {name} | {plan['ranks_per_node']} | {all_bytes / 2**20:.0f} | {peak / 2**20:.0f} | {peak / all_bytes:.2f} |", flush=True)
+
+
+def main():
+    program = sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/bin/zero_launch"
+    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+    names = sys.argv[3:] or list(CONFIGURATIONS)
+    if unknown := [name for name in names if name not in CONFIGURATIONS]:
+        raise SystemExit(f"{unknown[0]!r} is none of: " + "; ".join(CONFIGURATIONS))
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "text"
+        data.write_text("All work and no play makes Jack a dull boy.\n" * 20000)
+        table(program, data, runs, names)
+
+
+if __name__ == "__main__":
+    main()
