@@ -10,10 +10,10 @@
 #include <map>
 #include <string>
 
-#define ZERO_FUZZ_TARGETS(X)                                                \
-  X(config)                                                                 \
-  X(command_line) X(manifest) X(position) X(metrics) X(lock) X(safetensors) \
-      X(model_config)
+#define ZERO_FUZZ_TARGETS(X) \
+  X(config)                  \
+  X(command_line)            \
+  X(manifest) X(position) X(metrics) X(lock) X(safetensors) X(model_config)
 #define ZERO_FUZZ_DECLARE(name)         \
   namespace zero::fuzz::name {          \
   void target(const std::string& text); \
