@@ -31,7 +31,8 @@ void EngineForward::begin(int64_t num_steps, size_t num_passes) {
   units_.phase.now = Phase::Now::kForward;
   stretch_.emplace("forward");
   // Values are compared in the first.
-  root_watch_ = units_.weights.watch(0, /*compares_values=*/!root_watch_.has_value());
+  root_watch_ = units_.weights.watch(0, /*compares_values=*/!root_watch_.has_value(),
+                                     /*may_restore=*/false);
   if (trains) pending_.begin_forward(units_.phase.weights_version);
   seed_.emplace(key(num_steps, num_passes), trains || own_.root->is_training(),
                 own_.torch_device());

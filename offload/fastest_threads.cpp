@@ -17,7 +17,7 @@
 namespace zero {
 namespace {
 
-constexpr int64_t kNumParams = 4 << 20;  // four arrays of them are 64 MiB
+constexpr int64_t kMostParams = 4 << 20;  // four arrays of them are 64 MiB
 constexpr size_t kFewestRounds = 3, kMostRounds = 9;
 constexpr double kSecondsOfRounds = 0.08;  // no more rounds than the fewest after that
 
@@ -25,25 +25,27 @@ constexpr double kSecondsOfRounds = 0.08;  // no more rounds than the fewest aft
 // never leave the cache.
 class Scratch {
  public:
-  explicit Scratch(ThreadPool& threads) {
-    for (float*& array : arrays_)
-      array = arena_.allocate_array<float>("scratch", kNumParams);
-    threads.parallel_for(kNumParams, kUpdateChunkNumel,
-                         [this](int64_t begin, int64_t end) {
-                           for (float* array : arrays_)
-                             std::fill(array + begin, array + end, 1.0f);
-                         });
+  Scratch(ThreadPool& threads, int64_t most_bytes)
+      : numel_(std::clamp<int64_t>(most_bytes / (4 * kAligned) * kAligned / 4,
+                                   kAligned / 4, kMostParams)) {
+    for (float*& array : arrays_) array = arena_.allocate_array<float>("scratch", numel_);
+    threads.parallel_for(numel_, kUpdateChunkNumel, [this](int64_t begin, int64_t end) {
+      for (float* array : arrays_) std::fill(array + begin, array + end, 1.0f);
+    });
   }
 
   UpdatePiece piece() const {
     return {.grad = arrays_[0],
             .master = arrays_[1],
             .state = {arrays_[2], arrays_[3]},
-            .numel = kNumParams};
+            .numel = numel_};
   }
 
  private:
-  HostArena arena_{"threads to try", 4 * kNumParams* int64_t{sizeof(float)}};
+  static constexpr int64_t kAligned = 64;  // bytes of an array
+
+  int64_t numel_;
+  HostArena arena_{"threads to try", 4 * numel_* int64_t{sizeof(float)}};
   std::array<float*, 4> arrays_;
 };
 
@@ -67,10 +69,10 @@ double median(std::vector<double> values) {
 }  // namespace
 
 // In turn, so that whatever else the machine does in this moment meets all of them.
-std::vector<ThreadRate> thread_rates(const std::vector<int>& counts) {
+std::vector<ThreadRate> thread_rates(const std::vector<int>& counts, int64_t most_bytes) {
   std::vector<std::unique_ptr<ThreadPool>> pools;
   for (const int count : counts) pools.push_back(std::make_unique<ThreadPool>(count));
-  const Scratch scratch(*pools.back());  // and starts the threads
+  const Scratch scratch(*pools.back(), most_bytes);  // and starts the threads
 
   std::vector<std::vector<double>> seconds(counts.size());
   const auto begin = Clock::now();
@@ -86,11 +88,11 @@ std::vector<ThreadRate> thread_rates(const std::vector<int>& counts) {
   return rates;
 }
 
-ThreadChoice fastest_threads() {
+ThreadChoice fastest_threads(int64_t most_bytes) {
   const std::vector<int> counts =
       threads_to_try(static_cast<int>(current_affinity().size()));
   if (counts.size() == 1) return {};
-  std::vector<ThreadRate> rates = thread_rates(counts);
+  std::vector<ThreadRate> rates = thread_rates(counts, most_bytes);
   return {fewest_of_the_fastest(rates), std::move(rates)};
 }
 

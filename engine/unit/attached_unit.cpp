@@ -93,7 +93,7 @@ at::Tensor AttachedUnit::cast(const at::Tensor& input) const {
 WeightWatch AttachedUnit::watch_weights() {
   const bool compares_values = !has_compared_weights_;
   has_compared_weights_ = true;
-  return weights_.watch(index_, compares_values);
+  return weights_.watch(index_, compares_values, /*may_restore=*/recomputes_);
 }
 
 void AttachedUnit::require_same_weights(const WeightWatch& watch) {

@@ -119,17 +119,19 @@ Options options_for_use(const LoadedModel& loaded, const Settings& settings,
 // What the GPU keeps of it, where that is left open, is what fits beside the activations
 // of a training pass, of which a forward has fewer.
 RunPlan plan_for_use(const LoadedModel& loaded, const ModelFamily& family,
-                     const World& world, int64_t gpu_room) {
+                     const Wish& wish) {
   const auto plan_with = [&](const Settings& settings) {
     RunPlan plan;
-    plan.ranks_on_node = world.local_size();
-    plan.on_gpu = gpu_room > 0;
+    plan.ranks_on_node = wish.ranks_on_node;
+    plan.on_gpu = wish.gpu_room > 0;
+    plan.is_forward_alone = true;
+    plan.program = wish.program;
     plan.offload = settings.offload;
     plan.device_state_fraction = settings.device_state_fraction;
     plan.engine = zero::plan(*loaded.model->module(),
-                             options_for_use(loaded, settings, family), world.size());
+                             options_for_use(loaded, settings, family), wish.num_ranks);
     if (family.activation_bytes) {
-      PassShape pass = pass_shape(settings, world.size());
+      PassShape pass = pass_shape(settings, wish.num_ranks);
       pass.rows = settings.micro_batch;
       plan.activations = family.activation_bytes(loaded.shape, pass).computed;
     }
@@ -137,11 +139,11 @@ RunPlan plan_for_use(const LoadedModel& loaded, const ModelFamily& family,
   };
   const Options asked = options_for_use(loaded, loaded.settings, family);
   const bool may_stay =
-      gpu_room > 0 &&
-      may_keep_shards(expected_unit_memory(asked, world.size()), world.size());
+      wish.gpu_room > 0 &&
+      may_keep_shards(expected_unit_memory(asked, wish.num_ranks), wish.num_ranks);
   const MayStay weights_alone{may_stay, false};
   return plan_with(choose_offload(loaded.settings, weights_alone, [&](const Settings& s) {
-    return fits_on_gpu(plan_with(s), gpu_room);
+    return fits_on_gpu(plan_with(s), wish.gpu_room);
   }));
 }
 
@@ -152,12 +154,14 @@ void load(LoadedModel& loaded, const ModelFamily& family, const World& world,
   loaded.shape.dropout = 0;
   loaded.batch = one_pass(loaded.settings.micro_batch, ranks->size(), ranks->rank());
   loaded.model = make_deferred(family, loaded.shape);
-  const int64_t gpu_room = -ranks->largest(-room_on_gpu(loaded.settings, *ranks), "room");
-  const RunPlan plan = plan_for_use(loaded, family, world, gpu_room);
+  Wish wish{loaded.settings, loaded.shape, world.size(), world.local_size()};
+  wish.gpu_room = -ranks->largest(-room_on_gpu(loaded.settings, *ranks), "room");
+  wish.program = largest_program(*ranks, largest_product(wish));
+  const RunPlan plan = plan_for_use(loaded, family, wish);
   loaded.settings.offload = plan.offload;
   loaded.settings.device_state_fraction = plan.device_state_fraction;
   const Options options = options_for_use(loaded, loaded.settings, family);
-  require_memory(*ranks, world, plan, loaded.settings, gpu_room,
+  require_memory(*ranks, world, plan, loaded.settings, wish.gpu_room,
                  [] { return "more nodes, or --ignore-plan to start all the same"; });
   loaded.engine =
       std::make_unique<Engine>(loaded.model->module(), options, std::move(ranks));

@@ -12,11 +12,13 @@
 #include "launcher/plan/advice.h"
 #include "launcher/plan/plan_page.h"
 #include "launcher/plan/run_plan.h"
+#include "launcher/process/process_setup.h"
 #include "launcher/run/console.h"
 #include "launcher/run/runner.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/setting_table.h"
+#include "offload/affinity.h"
 #include "offload/topology.h"
 #include "zero/errors.h"
 
@@ -54,7 +56,15 @@ Wish wish_for(const Settings& settings, const ModelShape& shape, const VerbCall&
                 "--device cuda",
                 "--device-memory SIZE plans for a GPU of that size; or --device cpu");
   }
-  wish.room = settings.host_memory > 0 ? settings.host_memory : available_memory_bytes();
+  const int64_t starter = own_bytes("self");
+  const int cores = static_cast<int>(current_affinity().size());
+  set_threads(choose_threads(static_cast<int>(settings.threads), settings.deterministic,
+                             threads_of_variable(call.environment),
+                             std::max(1, cores / wish.ranks_on_node)));
+  wish.program = measure_program(largest_product(wish));
+  if (!call.announced) wish.program.starter = wish.num_ranks > 1 ? starter : 0;
+  wish.room = settings.host_memory > 0 ? settings.host_memory
+                                       : available_memory_bytes() + own_bytes("self");
   return wish;
 }
 
@@ -62,12 +72,10 @@ PlanAnswer answer_for(const Wish& wish, const ModelFamily& family) {
   // Plans for many settings of few shapes: modules are made once for each shape in a row.
   std::unique_ptr<LanguageModel> model;
   ModelShape shape;
-  const Planner plan = [&, program = program_bytes()](const Wish& each) {
+  const Planner plan = [&](const Wish& each) {
     if (!model || !(shape == each.shape)) model = make_deferred(family, each.shape);
     shape = each.shape;
-    RunPlan made = make_plan(each, family, *model);
-    made.program = program;
-    return made;
+    return make_plan(each, family, *model);
   };
   PlanAnswer answer;
   answer.wish = wish;

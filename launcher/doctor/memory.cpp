@@ -156,8 +156,8 @@ MemoryFacts read_memory() {
   facts.huge_pages = chosen_in(read_line("/sys/kernel/mm/transparent_hugepage/enabled"));
   constexpr int64_t kEnough = 256 * kMiB;
   if (facts.free > kEnough)
-    facts.rates =
-        thread_rates(threads_to_try(static_cast<int>(current_affinity().size())));
+    facts.rates = thread_rates(
+        threads_to_try(static_cast<int>(current_affinity().size())), kEnough);
   return facts;
 }
 

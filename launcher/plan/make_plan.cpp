@@ -21,6 +21,12 @@ Options options_of(const Wish& wish, const ModelFamily& family) {
   return engine_options(settings, batch, wish.shape, family);
 }
 
+// Found with models of 2 to 96 layers. The kernel describes 512 bytes by one.
+int64_t object_bytes(const ModelShape& shape, int64_t host_bytes) {
+  constexpr int64_t kOfAnyRun = 14 << 20, kOfALayer = 128 << 10, kDescribed = 512;
+  return kOfAnyRun + kOfALayer * shape.layers() + host_bytes / kDescribed;
+}
+
 // With settings that leave nothing open.
 RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, LanguageModel& model) {
   const ModelShape& shape = wish.shape;
@@ -34,7 +40,10 @@ RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, LanguageModel&
   plan.device_state_fraction = wish.settings.device_state_fraction;
   plan.engine = zero::plan(*model.module(), options_of(wish, family), wish.num_ranks);
   const PassShape pass = pass_shape(wish.settings, wish.num_ranks);
-  if (!plan.on_gpu) plan.kernels = kernel_cache_bytes(pass.element_bytes);
+  plan.program = wish.program;
+  if (!plan.on_gpu)
+    plan.kernels = kernel_cache_bytes(pass.element_bytes, wish.settings.sample_every > 0);
+  plan.objects = object_bytes(shape, plan.engine_host_bytes());
   if (!family.activation_bytes) return plan;
   ModelShape other = shape;
   other.loss_chunk = other_loss_chunk(shape.loss_chunk);

@@ -18,16 +18,19 @@ std::string model_text(const RunPlan& plan) {
                      fmt::group_digits(plan.num_parameters));
 }
 
-// A row of the table; the second sum is that of the fullest node.
+std::string row(const std::string& tier, const std::string& owner,
+                const std::string& of_rank, const std::string& of_node) {
+  return fmt::format("  {:<8} {:<22} {:>11}  {:>11}\n", tier, owner, of_rank, of_node);
+}
+
+// The second sum is that of the fullest node.
 std::string row(const RunPlan& plan, const std::string& tier, const std::string& owner,
                 int64_t bytes) {
-  return fmt::format("  {:<8} {:<22} {:>11}  {:>11}\n", tier, owner, short_bytes(bytes),
-                     short_bytes(bytes * plan.ranks_on_node));
+  return row(tier, owner, short_bytes(bytes), short_bytes(bytes * plan.ranks_on_node));
 }
 
 std::string table(const RunPlan& plan) {
-  std::string text = fmt::format("  {:<8} {:<22} {:>11}  {:>11}\n", "tier", "owner",
-                                 "per rank", "per node");
+  std::string text = row("tier", "owner", "per rank", "per node");
   for (const MemoryEntry& entry : plan.engine)
     text += row(plan, entry.tier, entry.owner, entry.bytes);
   text += row(plan, "", "engine, exactly", plan.engine_bytes());
@@ -39,11 +42,16 @@ std::string table(const RunPlan& plan) {
   if (plan.offloaded > 0)
     text += row(plan, "host", "offloaded inputs, about", plan.offloaded);
   if (plan.kernels > 0) text += row(plan, "host", "kernels, at most", plan.kernels);
-  if (plan.program > 0) text += row(plan, "host", "program, about", plan.program);
-  if (!plan.on_gpu) return text + row(plan, "", "all", plan.rank_bytes());
-  return text + row(plan, "device", "CUDA itself, about", kCudaBytes) +
-         row(plan, "host", "all", plan.rank_bytes() - plan.gpu_bytes()) +
-         row(plan, "device", "all", plan.gpu_bytes());
+  if (plan.objects > 0) text += row(plan, "host", "small objects, about", plan.objects);
+  if (plan.program.rank > 0)
+    text += row(plan, "host", "program, measured", plan.program.rank);
+  if (plan.program.starter > 0)
+    text += row("host", "starter of the ranks", "", short_bytes(plan.program.starter));
+  if (plan.on_gpu) text += row(plan, "device", "CUDA itself, about", kCudaBytes);
+  text += row(plan.on_gpu ? "host" : "", "all",
+              short_bytes(plan.rank_bytes() - plan.gpu_bytes()),
+              short_bytes(plan.node_bytes()));
+  return plan.on_gpu ? text + row(plan, "device", "all", plan.gpu_bytes()) : text;
 }
 
 // What activations would be with the loss made the other way.
@@ -180,7 +188,9 @@ json to_json(const PlanAnswer& answer) {
       {"offloaded_bytes_per_rank", is_known ? json(plan.offloaded) : json()},
       {"other_loss", is_known ? other_loss : json()},
       {"kernel_bytes_per_rank", plan.kernels},
-      {"program_bytes_per_rank", plan.program},
+      {"object_bytes_per_rank", plan.objects},
+      {"program_bytes_per_rank", plan.program.rank},
+      {"starter_bytes", plan.program.starter},
       {"step_bytes_per_rank",
        {{"h2d", plan.step.to_device},
         {"d2h", plan.step.from_device},

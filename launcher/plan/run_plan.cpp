@@ -1,6 +1,7 @@
 #include "launcher/plan/run_plan.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -67,7 +68,8 @@ int64_t RunPlan::engine_host_bytes() const { return engine_bytes() - engine_gpu_
 
 int64_t RunPlan::rank_bytes() const {
   const int64_t known = std::max<int64_t>(activations, 0) + offloaded;
-  return engine_bytes() + known + kernels + program + (on_gpu ? kCudaBytes : 0);
+  return engine_bytes() + known + kernels + objects + program.rank +
+         (on_gpu ? kCudaBytes : 0);
 }
 
 int64_t RunPlan::gpu_bytes() const {
@@ -75,10 +77,15 @@ int64_t RunPlan::gpu_bytes() const {
   return engine_gpu_bytes() + std::max<int64_t>(activations, 0) + kCudaBytes;
 }
 
+int64_t RunPlan::program_bytes() const {
+  return program.rank * ranks_on_node + program.starter;
+}
+
 int64_t RunPlan::node_bytes() const {
   int64_t bytes = 0;
   const bool is_too_much =
-      __builtin_mul_overflow(rank_bytes() - gpu_bytes(), ranks_on_node, &bytes);
+      __builtin_mul_overflow(rank_bytes() - gpu_bytes(), ranks_on_node, &bytes) ||
+      __builtin_add_overflow(bytes, program.starter, &bytes);
   return is_too_much ? std::numeric_limits<int64_t>::max() : bytes;
 }
 
@@ -168,8 +175,28 @@ int64_t room_on_gpu(const Settings& settings, Ranks& ranks) {
   return room_on_gpu(settings, gpu, ranks.local_size());
 }
 
-int64_t program_bytes() {
-  return read_field("/proc/self/status", "RssAnon:").value_or(0) * 1024;  // "123 kB"
+int64_t own_bytes(const std::string& pid) {
+  return read_field("/proc/" + pid + "/status", "RssAnon:").value_or(0) * 1024;  // "1 kB"
+}
+
+Product largest_product(const Wish& wish) {
+  if (wish.gpu_room > 0) return {};
+  const ModelShape& shape = wish.shape;
+  const int64_t rows = pass_shape(wish.settings, wish.num_ranks).rows_in_units;
+  return {rows * shape.seq_len, shape.dim(),
+          std::max({4 * shape.dim(), shape.ffn_dim(), shape.vocab()})};
+}
+
+ProgramBytes measure_program(const Product& largest) {
+  try_product(largest);
+  return {own_bytes("self"), own_bytes(std::to_string(getppid()))};
+}
+
+ProgramBytes largest_program(Ranks& ranks, const Product& largest) {
+  const ProgramBytes own = measure_program(largest);
+  const int64_t rank = ranks.largest(own.rank, "program bytes");
+  if (ranks.size() == 1) return {rank, 0};
+  return {rank, ranks.largest(own.starter, "starter bytes")};
 }
 
 }  // namespace zero::launcher

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/model.h"
+#include "launcher/process/process_setup.h"
 #include "launcher/settings/settings.h"
 #include "zero/reports.h"
 
@@ -15,6 +16,12 @@ class Ranks;
 
 namespace zero::launcher {
 
+// What is held before there is a model, measured where a run is to be: in bytes.
+struct ProgramBytes {
+  int64_t rank = 0;     // of a rank: the program, its libraries, buffers of products
+  int64_t starter = 0;  // of the process that started the ranks
+};
+
 // What is to be planned, and the memory of a node that it must fit.
 struct Wish {
   Settings settings;
@@ -22,6 +29,7 @@ struct Wish {
   int num_ranks = 1, ranks_on_node = 1;
   int64_t room = 0;      // bytes
   int64_t gpu_room = 0;  // bytes of a GPU's memory that each rank has; 0: it has none
+  ProgramBytes program = {};
 };
 
 // What a run takes of memory, known before it takes any.
@@ -36,8 +44,10 @@ struct RunPlan {
   int64_t other_activations = -1;   // with the loss the other way: see other_loss_chunk
   int64_t offloaded = 0;            // estimated: inputs of units in the host's memory
   int64_t kernels = 0;  // at most: what LibTorch has compiled for shapes that it met
-  int64_t program = 0;  // estimated: libraries, MPI, buffers
-  bool on_gpu = false;  // else the host computes, whose all bytes are
+  int64_t objects = 0;  // estimated: modules, threads, a save, the kernel's page tables
+  ProgramBytes program = {};      // the starter's once a node
+  bool on_gpu = false;            // else the host computes, whose all bytes are
+  bool is_forward_alone = false;  // which has fewer activations than these
   // What became of settings that left it open: see choose_offload().
   std::string offload = "all", device_state_fraction = "0";
 
@@ -45,8 +55,9 @@ struct RunPlan {
   // In the host's memory, and in a GPU's.
   int64_t engine_host_bytes() const;
   int64_t engine_gpu_bytes() const;
-  int64_t rank_bytes() const;  // all of one rank's, wherever
-  int64_t gpu_bytes() const;   // of that, in a GPU's memory
+  int64_t rank_bytes() const;     // all of one rank's, wherever
+  int64_t program_bytes() const;  // of a node
+  int64_t gpu_bytes() const;      // of that, in a GPU's memory
   int64_t node_bytes() const;  // in the host's memory, of all ranks of the fullest node
 };
 
@@ -61,7 +72,6 @@ constexpr int64_t other_loss_chunk(int64_t chunk) { return chunk > 0 ? 0 : kLoss
 
 // Plan settings that fit together, for `model`, which has the wish's shape and may be
 // deferred: nothing is allocated. What they leave open is chosen (RunPlan::offload).
-// RunPlan::program stays 0.
 RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& model);
 
 // What a GPU may keep: weights, and states, too.
@@ -103,7 +113,17 @@ int64_t room_on_gpu(const Settings& settings, int gpu, int ranks_on_node);
 // The same for this rank, on the GPU that its engine will take. Collective.
 int64_t room_on_gpu(const Settings& settings, Ranks& ranks);
 
-// What this process holds for itself, as a rank of a run would.
-int64_t program_bytes();
+// Of a pass; empty where a GPU computes.
+Product largest_product(const Wish& wish);
+
+// Of this process as a rank, whose threads are set, and of the one that started it. Tries
+// the largest product of a pass first: see try_product().
+ProgramBytes measure_program(const Product& largest);
+
+// The same of the rank that holds most. Collective.
+ProgramBytes largest_program(Ranks& ranks, const Product& largest);
+
+// The memory of a process that is no file's, in bytes; "self" is this one.
+int64_t own_bytes(const std::string& pid);
 
 }  // namespace zero::launcher

@@ -73,9 +73,9 @@ ThreadsAgain choose_threads_again(int64_t saved, bool are_asked_for, int chosen,
                               saved, num_cores, num_cores == 1 ? "" : "s", chosen)};
 }
 
-ThreadChoice choose_adam_threads(int asked_for) {
+ThreadChoice choose_adam_threads(int asked_for, int64_t most_bytes) {
   if (asked_for > 0) return {asked_for, {}};
-  return fastest_threads();
+  return fastest_threads(most_bytes);
 }
 
 }  // namespace zero::launcher

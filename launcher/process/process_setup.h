@@ -53,9 +53,9 @@ struct ThreadsAgain {
 ThreadsAgain choose_threads_again(int64_t saved, bool are_asked_for, int chosen,
                                   int64_t num_cores);
 
-// Threads of the optimizer: as asked for, else as many as this machine needs, measured.
-// They decide no bit.
-ThreadChoice choose_adam_threads(int asked_for);
+// Threads of the optimizer: as asked for, else as many as this machine needs, measured in
+// at most `most_bytes` of memory. They decide no bit.
+ThreadChoice choose_adam_threads(int asked_for, int64_t most_bytes);
 
 struct ProcessSetup {
   Cores cores;
@@ -71,6 +71,16 @@ ProcessSetup set_up_process(const Settings& settings, const World& world);
 
 // Other threads of torch, for this process.
 void set_threads(int num_threads);
+
+// A product of matrices: [rows, depth] times [depth, width].
+struct Product {
+  int64_t rows = 0, depth = 0, width = 0;
+};
+
+// Let the library of matrix products take the buffers that it keeps for the largest
+// product of a run: some for each thread, up to a size. Smaller products need no others
+// then. Takes a tenth of a second, and no time for a product that is empty.
+void try_product(const Product& largest);
 
 // The most bytes that tensors have held at one time.
 int64_t peak_tensor_bytes();

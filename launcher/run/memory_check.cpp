@@ -20,12 +20,12 @@
 namespace zero::launcher {
 namespace {
 
-std::string need_text(const RunPlan& plan, int64_t of_one_rank, int64_t room,
+std::string need_text(const RunPlan& plan, int64_t of_host, int64_t room,
                       const Settings& settings) {
   const bool is_limit = room == settings.host_memory;
-  return fmt::format("{} on this host ({} rank(s) of {}), {} {}",
-                     short_bytes(of_one_rank * plan.ranks_on_node), plan.ranks_on_node,
-                     short_bytes(of_one_rank), short_bytes(room),
+  return fmt::format("{} on this host ({} rank(s) of {}), {} {}", short_bytes(of_host),
+                     plan.ranks_on_node, short_bytes(of_host / plan.ranks_on_node),
+                     short_bytes(room),
                      is_limit ? "is allowed by host_memory" : "is free");
 }
 
@@ -45,16 +45,19 @@ std::optional<int64_t> free_host_bytes() {
   }
 }
 
-int64_t room_on_host(const Settings& settings) {
-  const int64_t room = free_host_bytes().value_or(std::numeric_limits<int64_t>::max());
+int64_t room_on_host(const Settings& settings, int64_t held) {
+  const std::optional<int64_t> free = free_host_bytes();
+  const int64_t room = free ? *free + held : std::numeric_limits<int64_t>::max();
   return settings.host_memory > 0 ? std::min(room, settings.host_memory) : room;
 }
 
 void require_memory(Ranks& ranks, const World& world, const RunPlan& plan,
                     const Settings& settings, int64_t gpu_room,
                     const std::function<std::string()>& advice) {
-  const int64_t room = room_on_host(settings);
-  const int64_t engine = plan.engine_host_bytes();
+  const int64_t room = room_on_host(settings, plan.program_bytes());
+  const int64_t engine = plan.engine_host_bytes() * plan.ranks_on_node;
+  const int64_t all = plan.node_bytes();
+  const int64_t needed = plan.is_forward_alone ? engine : all;
   Agreement(ranks, "memory").run([&] {
     if (settings.ignore_plan) return;
     if (plan.engine_gpu_bytes() > gpu_room) {
@@ -63,21 +66,23 @@ void require_memory(Ranks& ranks, const World& world, const RunPlan& plan,
                       gpu_text(plan.engine_gpu_bytes(), gpu_room, settings),
                   "host " + host_name(), advice());
     }
-    if (engine * plan.ranks_on_node <= room) return;
+    if (needed <= room) return;
+    const std::string what = engine > room
+                                 ? "the engine takes "
+                                 : "engine, activations and program take about ";
     throw Error(
         ExitCode::kEnvironment,
-        "memory does not suffice: the engine takes " +
-            need_text(plan, engine, room, settings),
+        "memory does not suffice: " + what +
+            need_text(plan, engine > room ? engine : needed, room, settings),
         "host " + host_name(),
         (room == settings.host_memory ? "a larger --host-memory, or " : "") + advice());
   });
-  const int64_t all = plan.rank_bytes() - plan.gpu_bytes() - plan.program;
   if (world.local_rank() == 0 && plan.gpu_bytes() > gpu_room) {
     warn("a GPU's memory may not suffice: engine, activations and CUDA take about " +
          gpu_text(plan.gpu_bytes(), gpu_room, settings));
   }
-  if (world.local_rank() == 0 && all * plan.ranks_on_node > room) {
-    warn("memory may not suffice: engine and activations take about " +
+  if (world.local_rank() == 0 && all > room) {
+    warn("memory may not suffice: engine, activations and program take about " +
          need_text(plan, all, room, settings));
   }
 }

@@ -18,9 +18,9 @@ class World;
 // Compare the plan of all ranks of this host with what is free here and on its GPUs,
 // before anything is taken; collective.
 //
-// On every rank throws Error(kEnvironment) that ends in `advice` when the engines' own
-// bytes do not fit somewhere, unless settings.ignore_plan. Where estimated activations
-// alone are too much, a host warns.
+// On every rank throws Error(kEnvironment) that ends in `advice` when the plan's bytes do
+// not fit somewhere, unless settings.ignore_plan: a host warns then. It warns, too, where
+// activations alone are too much for a GPU, or for a forward alone.
 void require_memory(Ranks& ranks, const World& world, const RunPlan& plan,
                     const Settings& settings, int64_t gpu_room,
                     const std::function<std::string()>& advice);
@@ -28,8 +28,9 @@ void require_memory(Ranks& ranks, const World& world, const RunPlan& plan,
 // What is free on this host; nothing where the system does not tell.
 std::optional<int64_t> free_host_bytes();
 
-// What a run may take of this host: what is free, at most settings.host_memory.
-int64_t room_on_host(const Settings& settings);
+// What a run may take of this host: what is free, and what its programs hold already; at
+// most settings.host_memory.
+int64_t room_on_host(const Settings& settings, int64_t held);
 
 // What became of a plan, in bytes; of the rank that took most.
 struct MemoryUse {

@@ -175,18 +175,18 @@ void Training::build_engine() {
   const auto plan = [&](const Wish& wish) { return make_plan(wish, *family_, *model_); };
   // All choose alike: by the rank that has least.
   const auto smallest = [&](int64_t bytes) { return -ranks->largest(-bytes, "room"); };
-  const Wish wish{settings_,
-                  shape_,
-                  world_.size(),
-                  world_.local_size(),
-                  smallest(room_on_host(settings_)),
-                  smallest(room_on_gpu(settings_, *ranks))};
+  Wish wish{settings_, shape_, world_.size(), world_.local_size()};
+  wish.gpu_room = smallest(room_on_gpu(settings_, *ranks));
+  wish.program = largest_program(*ranks, largest_product(wish));
+  const int64_t held = wish.program.rank * wish.ranks_on_node + wish.program.starter;
+  wish.room = smallest(room_on_host(settings_, held));
   plan_ = plan(wish);
   require_memory(*ranks, world_, plan_, settings_, wish.gpu_room,
                  [&] { return memory_advice(wish, plan); });
   // All at the same time: in a step, too, the ranks of a host share its memory.
   ranks->barrier("adam threads");
-  adam_threads_ = choose_adam_threads(static_cast<int>(settings_.adam_threads));
+  adam_threads_ = choose_adam_threads(static_cast<int>(settings_.adam_threads),
+                                      plan_.engine_host_bytes());
   Settings chosen = settings_;
   chosen.offload = plan_.offload;
   chosen.device_state_fraction = plan_.device_state_fraction;

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <thread>
 
+#include "base/hash.h"
 #include "engine/device/host_device.h"
 #include "zero/ranks.h"
 
@@ -19,8 +20,8 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 
-constexpr int64_t kNumel = 64;
-constexpr int kNumUnits = 4;  // with the root
+constexpr int64_t kNumel = (1 << 18) + 64;  // over 1 MiB
+constexpr int kNumUnits = 4;                // with the root
 
 void be_slow() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
 
@@ -136,22 +137,24 @@ TEST(WeightStreamerTest, AWatchIsOfTheGatheredWeights) {
   model.stream().enqueue(be_slow);
   const WeightStreamer::Unsharded unsharded(model.weights(), 3,
                                             WeightStreamer::Direction::kForward);
-  const WeightWatch watch = model.weights().watch(3, /*compares_values=*/true);
-  const auto* values = reinterpret_cast<const float*>(watch.values.data());
-  EXPECT_THAT(std::vector<float>(values, values + kNumel), Each(3));
+  const WeightWatch watch = model.weights().watch(3, /*compares_values=*/true, false);
+  const std::vector<float> threes(kNumel, 3);
+  EXPECT_THAT(watch.hashes, ElementsAre(hash_of(threes.data(), 4 * kNumel)));
   EXPECT_EQ(model.weights().first_changed(3, watch), "");
 }
 
 TEST(WeightStreamerTest, WhatAQueuedBodyChangesIsSeen) {
-  Streamed model(0);
-  const WeightStreamer::Unsharded unsharded(model.weights(), 2,
-                                            WeightStreamer::Direction::kForward);
-  const WeightWatch watch = model.weights().watch(2, /*compares_values=*/true);
-  model.compute().enqueue([weights = model.param(2)] {
-    be_slow();
-    weights[kNumel - 1] = 5;
-  });
-  EXPECT_EQ(model.weights().first_changed(2, watch), "b.w");
+  for (const int64_t changed : {int64_t{0}, kNumel - 1}) {
+    Streamed model(0);
+    const WeightStreamer::Unsharded unsharded(model.weights(), 2,
+                                              WeightStreamer::Direction::kForward);
+    const WeightWatch watch = model.weights().watch(2, /*compares_values=*/true, false);
+    model.compute().enqueue([changed, weights = model.param(2)] {
+      be_slow();
+      weights[changed] = 5;
+    });
+    EXPECT_EQ(model.weights().first_changed(2, watch), "b.w");
+  }
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ TEST(FewestOfTheFastestTest, NinetyFivePercentAreEnough) {
 TEST(FastestThreadsTest, TriesTheCpusOfItsThread) {
   const int64_t before = live_bytes();
   const std::vector<int> cpus = current_affinity();
-  const ThreadChoice choice = fastest_threads();
+  const ThreadChoice choice = fastest_threads(1 << 20);
   if (cpus.size() == 1) {
     EXPECT_THAT(choice.rates, IsEmpty());
   } else {
@@ -57,7 +57,7 @@ TEST(FastestThreadsTest, TriesTheCpusOfItsThread) {
 TEST(FastestThreadsTest, OneCpuNeedsNoMeasurement) {
   std::thread([] {
     bind_process({current_affinity().front()});
-    const ThreadChoice choice = fastest_threads();
+    const ThreadChoice choice = fastest_threads(1 << 20);
     EXPECT_EQ(choice.threads, 1);
     EXPECT_THAT(choice.rates, IsEmpty());
   }).join();

@@ -163,16 +163,33 @@ TEST_F(Plan, ARunThatDoesNotFitIsRefusedBeforeItTakesAnything) {
   EXPECT_THAT(forced.out, HasSubstr("planned"));
 }
 
-TEST_F(Plan, ActivationsThatMayBeTooMuchAreAWarning) {
-  const json told = plan_json({"--preset=gpt2-10m", "--micro-batch=4", "--ranks=2"});
-  const auto engine = told["engine_bytes_per_rank"].get<int64_t>(),
-             activations = told["activation_bytes_per_rank"].get<int64_t>();
-  const Outcome outcome =
-      run(2, {ZERO_LAUNCH, "train", "--preset=gpt2-10m", "--micro-batch=4", "--steps=1",
-              "--global-batch=8", "--data=" + path("data.txt"), "--out=" + path("a"),
-              "--host-memory=" + std::to_string(2 * engine + activations)});
-  EXPECT_EQ(outcome.rc, 0) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("memory may not suffice"));
+// What the plan tells is a limit, to a twentieth: with the program and its starter.
+TEST_F(Plan, ARunNeedsWhatThePlanTells) {
+  const Words shape = {"--preset=gpt2-10m", "--micro-batch=4", "--global-batch=8",
+                       "--ranks=2"};
+  const auto all = plan_json(shape)["bytes_per_node"].get<double>();
+  const auto with_room = [&](double room, const Words& more) {
+    Words words = {ZERO_LAUNCH,
+                   "train",
+                   "--steps=1",
+                   "--data=" + path("data.txt"),
+                   "--out=" + path("a"),
+                   "--host-memory=" + std::to_string(static_cast<int64_t>(room))};
+    words.insert(words.end(), shape.begin(), shape.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return run(0, words);
+  };
+  const Outcome refused = with_room(0.95 * all, {});
+  EXPECT_EQ(refused.rc, 3);
+  EXPECT_THAT(refused.err, HasSubstr("engine, activations and program take about"));
+  EXPECT_FALSE(has("a"));
+  const Outcome forced = with_room(0.95 * all, {"--ignore-plan"});
+  EXPECT_EQ(forced.rc, 0) << forced.err;
+  EXPECT_THAT(forced.err, HasSubstr("memory may not suffice"));
+  std::filesystem::remove_all(path("a"));
+  const Outcome runs = with_room(1.05 * all, {});
+  EXPECT_EQ(runs.rc, 0) << runs.err;
+  EXPECT_THAT(runs.err, Not(HasSubstr("memory may not suffice")));
 }
 
 // A control group of its own for a program; version 1, and root, or there is none.

@@ -2,24 +2,27 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 
+#include "base/hash.h"
 #include "engine/device/torch/compute_type.h"
 
 namespace zero {
 namespace {
 
-// Read what the compute stream will have left there, which may run behind its caller.
-std::vector<std::byte> read_values(const void* memory, int64_t bytes, Stream& compute) {
-  std::vector<std::byte> values(bytes);
-  compute.copy(values.data(), memory, bytes);
-  compute.synchronize();
-  return values;
-}
-
-bool has_values(const at::Tensor& param, const std::byte* values, Stream& compute) {
-  const auto now = read_values(param.const_data_ptr(), param.nbytes(), compute);
-  return std::memcmp(now.data(), values, now.size()) == 0;
+// Of what the compute stream will have left there, which may run behind its caller.
+uint64_t hash_values(const at::Tensor& param, Stream& compute) {
+  constexpr int64_t kAtOnce = 1 << 20;
+  const auto* const data = static_cast<const std::byte*>(param.const_data_ptr());
+  const auto num_bytes = static_cast<int64_t>(param.nbytes());
+  std::vector<std::byte> values(std::min(num_bytes, kAtOnce));
+  Hasher hash;
+  for (int64_t begin = 0; begin < num_bytes; begin += kAtOnce) {
+    const int64_t bytes = std::min(num_bytes - begin, kAtOnce);
+    compute.copy(values.data(), data + begin, bytes);
+    compute.synchronize();
+    hash.add(values.data(), bytes);
+  }
+  return hash.digest();
 }
 
 }  // namespace
@@ -92,41 +95,47 @@ void WeightStreamer::invalidate() {
   root_.invalidate();
 }
 
-WeightWatch WeightStreamer::watch(int unit, bool compares_values) const {
+WeightWatch WeightStreamer::watch(int unit, bool compares_values,
+                                  bool may_restore) const {
   WeightWatch watch;
+  int64_t num_bytes = 0;
   for (const FlatParams* part : units_[unit].parts) {
-    for (const at::Tensor& param : part->params())
+    num_bytes += part->bytes();
+    for (const at::Tensor& param : part->params()) {
       watch.versions.push_back(param._version());
-    if (!compares_values) continue;
-    const auto values = read_values(part->memory(), part->bytes(), compute_);
-    watch.values.insert(watch.values.end(), values.begin(), values.end());
+      if (compares_values) watch.hashes.push_back(hash_values(param, compute_));
+    }
   }
+  if (!compares_values || !may_restore || !units_[unit].is_in_place) return watch;
+  watch.values = at::empty({num_bytes}, at::kByte);
+  auto* values = static_cast<std::byte*>(watch.values.mutable_data_ptr());
+  for (const FlatParams* part : units_[unit].parts) {
+    compute_.copy(values, part->memory(), part->bytes());
+    values += part->bytes();
+  }
+  compute_.synchronize();
   return watch;
 }
 
 std::string WeightStreamer::first_changed(int unit, const WeightWatch& watch) const {
   size_t index = 0;
-  const std::byte* values = watch.values.data();
   for (const FlatParams* part : units_[unit].parts) {
     for (size_t i = 0; i < part->params().size(); ++i, ++index) {
       const at::Tensor& param = part->params()[i];
-      const int64_t begin =
-          static_cast<const std::byte*>(param.const_data_ptr()) - part->memory();
       const bool is_same =
-          values == nullptr || has_values(param, values + begin, compute_);
+          watch.hashes.empty() || hash_values(param, compute_) == watch.hashes[index];
       if (!is_same || static_cast<int64_t>(param._version()) != watch.versions[index])
         return part->fqn(i);
     }
-    if (values) values += part->bytes();
   }
   return "";
 }
 
 void WeightStreamer::restore(int unit, const WeightWatch& watch) {
   if (!units_[unit].is_in_place) return ring_of(unit).forget(unit);
-  const std::byte* values = watch.values.data();
+  if (!watch.values.defined()) return;
+  const auto* values = static_cast<const std::byte*>(watch.values.const_data_ptr());
   for (const FlatParams* part : units_[unit].parts) {
-    if (values == nullptr) return;
     compute_.copy(part->memory(), values, part->bytes());
     values += part->bytes();
   }

@@ -13,7 +13,8 @@ namespace zero {
 // What gathered weights were like before somebody's forward ran.
 struct WeightWatch {
   std::vector<int64_t> versions;  // of all parameters, part by part
-  std::vector<std::byte> values;  // of the same, if they are compared
+  std::vector<uint64_t> hashes;   // of their values, if these are compared
+  at::Tensor values;  // bytes, part by part, if restore() is to write them back
 };
 
 // Give units their full weights and take them away again, gathering the next unit while
@@ -52,8 +53,9 @@ class WeightStreamer {
   void invalidate();
 
   // Of an unsharded unit: what its parameters are now; the FQN of the first that is not
-  // any more ("" if none); and undo the change, or forget what was gathered.
-  WeightWatch watch(int unit, bool compares_values) const;
+  // any more ("" if none); and undo the change, or forget what was gathered. Values in
+  // place come back only where watch() was told that restore() may be called.
+  WeightWatch watch(int unit, bool compares_values, bool may_restore) const;
   std::string first_changed(int unit, const WeightWatch& watch) const;
   void restore(int unit, const WeightWatch& watch);
 

@@ -12,57 +12,84 @@
 #include "engine/device/gpu.h"
 #include "engine/device/host_device.h"
 #include "launcher/doctor/finding.h"
+#include "launcher/process/kept_memory.h"
 #include "launcher/process/process.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/settings/values.h"
+#include "offload/host_arena.h"
 
 namespace zero::launcher {
 namespace {
 
-// Whatever torch allocates with, and a count beside it.
-class CountingAllocator final : public c10::Allocator {
+// Small tensors come from where torch takes them, large ones from memory that is kept.
+class TensorAllocator final : public c10::Allocator {
  public:
-  explicit CountingAllocator(c10::Allocator& allocator) : allocator_(allocator) {}
-
   c10::DataPtr allocate(size_t bytes) override {
-    void* memory = allocator_.raw_allocate(bytes);
-    count_up(static_cast<int64_t>(::malloc_usable_size(memory)));
+    void* memory = bytes < kLarge ? nullptr : large_.lend(static_cast<int64_t>(bytes));
+    if (!memory) {
+      memory = small_.raw_allocate(bytes);
+      count(static_cast<int64_t>(::malloc_usable_size(memory)));
+    }
     return {memory, memory, &release, c10::Device(c10::DeviceType::CPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, size_t bytes) const override {
     default_copy_data(to, from, bytes);
   }
-  int64_t peak() const { return peak_.load(std::memory_order_relaxed); }
+  int64_t peak() const {
+    return peak_.load(std::memory_order_relaxed) + large_.use().most;
+  }
 
-  static CountingAllocator& instance() {
+  static TensorAllocator& instance() {
     // Tensors may go after all else has.
-    static auto* counter = new CountingAllocator(*c10::GetDefaultCPUAllocator());
-    return *counter;
+    static auto* allocator = new TensorAllocator;
+    return *allocator;
   }
 
  private:
+  static constexpr size_t kLarge = 64 << 10;
+
   static void release(void* memory) {
-    CountingAllocator& counter = instance();
-    counter.live_.fetch_sub(static_cast<int64_t>(::malloc_usable_size(memory)),
-                            std::memory_order_relaxed);
-    counter.allocator_.raw_deallocate(memory);
+    TensorAllocator& here = instance();
+    if (here.large_.has(memory))
+      return here.large_.take_back(static_cast<std::byte*>(memory));
+    here.count(-static_cast<int64_t>(::malloc_usable_size(memory)));
+    here.small_.raw_deallocate(memory);
   }
-  void count_up(int64_t bytes) {
+  void count(int64_t bytes) {
     const int64_t now = live_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     int64_t before = peak_.load(std::memory_order_relaxed);
     while (before < now && !peak_.compare_exchange_weak(before, now)) {
     }
   }
 
-  c10::Allocator& allocator_;
+  c10::Allocator& small_ = *c10::GetDefaultCPUAllocator();
+  KeptMemory large_{4 * sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE)};
   std::atomic<int64_t> live_{0}, peak_{0};
 };
 
 }  // namespace
 
 void set_threads(int num_threads) { at::set_num_threads(num_threads); }
+
+void try_product(const Product& largest) {
+  // Larger ones take no more.
+  const int64_t rows = std::min<int64_t>(largest.rows, 512 * at::get_num_threads()),
+                depth = std::min<int64_t>(largest.depth, 512),
+                width = std::min<int64_t>(largest.width, 8192);
+  if (rows * depth * width == 0) return;
+  constexpr int64_t kAligned = 64;
+  HostArena arena("a product",
+                  (rows * depth + depth * width + rows * width) * 4 + 3 * kAligned);
+  const auto matrix = [&](int64_t height, int64_t columns) {
+    float* const values = arena.allocate_array<float>("a matrix", height * columns);
+    return at::from_blob(values, {height, columns});
+  };
+  const at::Tensor left = matrix(rows, depth), right = matrix(width, depth);
+  at::Tensor product = matrix(rows, width);
+  at::mm_out(product, left, right.t());
+}
 
 ProcessSetup set_up_process(const Settings& settings, const World& world) {
   ProcessSetup setup;
@@ -77,7 +104,7 @@ ProcessSetup set_up_process(const Settings& settings, const World& world) {
     warn("threads is " + std::to_string(settings.threads) + " on " +
          std::to_string(num_cores) + " cores: they take turns, which is slower");
   constexpr uint8_t kAboveTheDefault = 1;
-  c10::SetCPUAllocator(&CountingAllocator::instance(), kAboveTheDefault);
+  c10::SetCPUAllocator(&TensorAllocator::instance(), kAboveTheDefault);
   set_threads(setup.threads);
   // LibTorch looks for its part for CUDA once.
   const bool is_cpu = settings.device == "cpu" || num_gpus() == 0;
@@ -95,6 +122,6 @@ ProcessSetup set_up_process(const Settings& settings, const World& world) {
   return setup;
 }
 
-int64_t peak_tensor_bytes() { return CountingAllocator::instance().peak(); }
+int64_t peak_tensor_bytes() { return TensorAllocator::instance().peak(); }
 
 }  // namespace zero::launcher

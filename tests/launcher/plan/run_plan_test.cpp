@@ -1,6 +1,7 @@
 #include "launcher/plan/run_plan.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include "launcher/plan/advice.h"
 #include "tests/launcher/settings/configs.h"
@@ -14,7 +15,7 @@ TEST(RunPlan, SumsOverOwnersAndRanks) {
   RunPlan plan;
   plan.engine = {{"masters", "host", 100}, {"ring", "device", 20}};
   plan.activations = 7;
-  plan.program = 3;
+  plan.program = {.rank = 3, .starter = 0};
   plan.ranks_on_node = 2;
   EXPECT_EQ(plan.engine_bytes(), 120);
   EXPECT_EQ(plan.rank_bytes(), 130);
@@ -23,9 +24,15 @@ TEST(RunPlan, SumsOverOwnersAndRanks) {
   EXPECT_EQ(plan.rank_bytes(), 135);
   plan.kernels = 11;
   EXPECT_EQ(plan.rank_bytes(), 146);
+  plan.objects = 13;
+  EXPECT_EQ(plan.rank_bytes(), 159);
   plan.activations = -1;  // not known
-  plan.offloaded = plan.kernels = 0;
+  plan.offloaded = plan.kernels = plan.objects = 0;
   EXPECT_EQ(plan.rank_bytes(), 123);
+  plan.program.starter = 4;  // one on each node
+  EXPECT_EQ(plan.rank_bytes(), 123);
+  EXPECT_EQ(plan.program_bytes(), 2 * 3 + 4);
+  EXPECT_EQ(plan.node_bytes(), 2 * 123 + 4);
 }
 
 TEST(RunPlan, AGpuHasMemoryOfItsOwn) {
@@ -33,7 +40,7 @@ TEST(RunPlan, AGpuHasMemoryOfItsOwn) {
   plan.engine = {{"masters", "host", 100}, {"ring", "device", 20}};
   plan.activations = 7;
   plan.offloaded = 5;
-  plan.program = 3;
+  plan.program = {.rank = 3, .starter = 0};
   plan.ranks_on_node = 2;
   EXPECT_EQ(plan.gpu_bytes(), 0);
   EXPECT_EQ(plan.engine_host_bytes(), 120);
@@ -106,7 +113,38 @@ TEST(RunPlan, AFileWithoutHostsIsRefused) {
   EXPECT_THROW(ranks_on_fullest(folder.path("absent"), 2), Error);
 }
 
-TEST(RunPlan, ThisProcessTakesSomething) { EXPECT_GT(program_bytes(), 1 << 20); }
+TEST(RunPlan, TheLargestProductOfAPass) {
+  Wish wish;
+  wish.shape.config = {{"n_embd", 64}, {"vocab_size", 100}, {"n_inner", 300}};
+  wish.shape.keys = {.dim = "n_embd", .ffn_dim = "n_inner"};
+  wish.shape.seq_len = 16;
+  wish.settings.global_batch = 8;
+  wish.settings.micro_batch = 2;
+  const auto expect = [&](int64_t rows, int64_t width) {
+    const Product product = largest_product(wish);
+    EXPECT_EQ(product.rows, rows);
+    EXPECT_EQ(product.depth, 64);
+    EXPECT_EQ(product.width, width);
+  };
+  expect(2 * 16, 300);
+  wish.settings.accumulate = "unit";  // passes are of units, too
+  expect(2 * 16, 300);
+  wish.shape.config["n_inner"] = nullptr;
+  expect(2 * 16, 4 * 64);
+  wish.shape.config["vocab_size"] = 1000;
+  expect(2 * 16, 1000);
+  wish.gpu_room = 1;
+  EXPECT_EQ(largest_product(wish).rows, 0);
+}
+
+TEST(RunPlan, AProgramIsMeasured) {
+  const ProgramBytes program = measure_program({4, 8, 16});
+  EXPECT_GT(program.rank, 8 << 20);
+  EXPECT_GE(own_bytes("self"), program.rank * 9 / 10);
+  EXPECT_EQ(own_bytes(std::to_string(getpid())) >> 22, own_bytes("self") >> 22);
+  EXPECT_EQ(program.starter, own_bytes(std::to_string(getppid())));
+  EXPECT_EQ(own_bytes("0"), 0);
+}
 
 }  // namespace
 }  // namespace zero::launcher::run_plan_test

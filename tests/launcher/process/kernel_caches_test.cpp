@@ -49,8 +49,10 @@ TEST_F(KernelCaches, WhatIsSetStays) {
 }
 
 TEST_F(KernelCaches, KernelsAreOfProductsIn16Bits) {
-  EXPECT_EQ(kernel_cache_bytes(4), 0);
-  EXPECT_TRUE(kernel_cache_bytes(2) == 0 || kernel_cache_bytes(2) >= 64 << 20);
+  EXPECT_EQ(kernel_cache_bytes(4, true), 0);
+  const int64_t growing = kernel_cache_bytes(2, true);
+  EXPECT_TRUE(growing == 0 || growing >= 64 << 20);
+  EXPECT_EQ(kernel_cache_bytes(2, false), growing / 4);
 }
 
 }  // namespace

@@ -194,14 +194,14 @@ TEST(Binding, OtherThreadsThatAreSetAreSaid) {
 }
 
 TEST(Binding, ThreadsOfTheOptimizerThatAreSetAreNotMeasured) {
-  const ThreadChoice choice = choose_adam_threads(4096);
+  const ThreadChoice choice = choose_adam_threads(4096, 1 << 20);
   EXPECT_EQ(choice.threads, 4096);
   EXPECT_THAT(choice.rates, IsEmpty());
 }
 
 TEST(Binding, ThreadsOfTheOptimizerAreMeasured) {
   const int num_cpus = static_cast<int>(current_affinity().size());
-  EXPECT_EQ(choose_adam_threads(0).rates.size(),
+  EXPECT_EQ(choose_adam_threads(0, 1 << 20).rates.size(),
             num_cpus == 1 ? 0 : threads_to_try(num_cpus).size());
 }
 
