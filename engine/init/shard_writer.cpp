@@ -1,6 +1,7 @@
 #include "engine/init/shard_writer.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -64,6 +65,12 @@ void ValueSums::read(std::span<const int64_t> words, InitEntry& entry) {
   const auto numel = static_cast<double>(entry.numel);
   entry.mean = (value_of(0) - value_of(1)) / numel;
   entry.std = std::sqrt(std::max(0.0, value_of(2) / numel - entry.mean * entry.mean));
+}
+
+void ValueSums::tell(InitEntry& entry) {
+  std::array<int64_t, kNumWords> words = {};
+  store(words);
+  read(words, entry);
 }
 
 ShardWriter::ShardWriter(const ScannedModel& model, const UnitPlan& plan,

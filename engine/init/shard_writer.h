@@ -29,6 +29,7 @@ class ValueSums {
   static constexpr size_t kNumWords = 3 * ExactSum::kNumLimbs + 3;
   void store(std::span<int64_t> words);  // to be summed over ranks
   static void read(std::span<const int64_t> words, InitEntry& entry);
+  void tell(InitEntry& entry);  // without other ranks
 
  private:
   ExactSum positive_, negative_, squares_;

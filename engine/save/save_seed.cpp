@@ -24,25 +24,42 @@ namespace {
 using checkpoint::Kind;
 using checkpoint::Slice;
 
+// A parameter's values while they are written.
+struct Making {
+  SetValues set;
+  ValueSums sums;
+};
+
+// `entry`: of the report; null: there is none.
 Slice slice_of(const ScannedModel& model, size_t param, const Options& options,
-               InitFunctions& functions, ThreadPool& threads) {
+               InitFunctions& functions, ThreadPool& threads, InitEntry* entry) {
   const ParamDescription& of = model.params[param];
   const int64_t numel = model.tensors[param].numel();
   Slice slice{{Kind::kParam, of.fqn, DType::kFp32, of.shape}, 0, numel};
   // Made when its first element is asked for, and gone with its last.
-  auto set = std::make_shared<SetValues>();
-  slice.fetch = [&, param, numel, set, fqn = of.fqn](int64_t first, int64_t count,
-                                                     void* to) {
+  auto making = std::make_shared<Making>();
+  const auto begin_values = [&, param, entry, making, fqn = of.fqn] {
+    FirstValues values = first_values(model, param, options, functions);
+    making->set = std::move(values.set);
+    if (entry)
+      *entry = {.fqn = fqn, .who = values.who, .distribution = values.distribution};
+  };
+  if (entry && numel == 0) begin_values();
+  slice.fetch = [&, begin_values, numel, entry, making, fqn = of.fqn](
+                    int64_t first, int64_t count, void* to) {
     Activity::here().sign();
-    if (!*set) *set = first_values(model, param, options, functions).set;
+    if (!making->set) begin_values();
     const std::span<float> values(static_cast<float*>(to), static_cast<size_t>(count));
     threads.parallel_for(count, 1 << 16, [&](int64_t begin, int64_t end) {
-      (*set)(first + begin, values.subspan(begin, end - begin));
+      making->set(first + begin, values.subspan(begin, end - begin));
     });
-    if (first + count == numel) *set = {};
     if (!std::isfinite(max_abs(values.data(), count)))
       reject("first values that are not finite", fqn,
              "look at what its constructor, function or rule makes");
+    if (entry) making->sums.add(first, values);
+    if (first + count < numel) return;
+    if (entry) making->sums.tell(*entry);
+    *making = {};
   };
   return slice;
 }
@@ -74,7 +91,8 @@ checkpoint::StepInfo info_of(const ScannedModel& model, const SavedState& state)
 }  // namespace
 
 std::string save_seed(torch::nn::Module& model, const Options& options,
-                      const std::string& run, const SavedState& state, bool replace) {
+                      const std::string& run, const SavedState& state, bool replace,
+                      std::vector<InitEntry>* report) {
   const ScannedModel scanned = scan_model(model);
   if (options.post_init)
     reject("post_init needs an engine, and a seed is made without", "save_seed()",
@@ -82,11 +100,14 @@ std::string save_seed(torch::nn::Module& model, const Options& options,
   name_deferred(scanned);
   InitFunctions functions(scanned, options, /*are_called=*/true);
   require_known(scanned, options, functions);
-  fill_buffers(scanned, options, functions, *make_one_rank());
+  const std::vector<InitEntry> of_buffers =
+      fill_buffers(scanned, options, functions, *make_one_rank());
   ThreadPool threads(options.adam_threads);
+  std::vector<InitEntry> entries(options.init_report ? scanned.params.size() : 0);
   std::vector<Slice> slices;
   for (size_t i = 0; i < scanned.params.size(); ++i)
-    slices.push_back(slice_of(scanned, i, options, functions, threads));
+    slices.push_back(slice_of(scanned, i, options, functions, threads,
+                              entries.empty() ? nullptr : &entries[i]));
   std::vector<at::Tensor> buffers;
   for (const at::Tensor& buffer : scanned.buffers) buffers.push_back(buffer.contiguous());
   add_buffers(buffers, scanned.buffer_fqns, slices);
@@ -99,8 +120,13 @@ std::string save_seed(torch::nn::Module& model, const Options& options,
       replace ? checkpoint::Existing::kReplace : checkpoint::Existing::kRefuse;
   const std::string temporary = checkpoint::prepare(open, 0, existing);
   try {
-    return checkpoint::commit(open, temporary, {write_shard(temporary, 0, 1, slices)},
-                              info_of(scanned, state), existing);
+    const checkpoint::ShardReport written = write_shard(temporary, 0, 1, slices);
+    if (report) {
+      *report = std::move(entries);
+      report->insert(report->end(), of_buffers.begin(), of_buffers.end());
+    }
+    return checkpoint::commit(open, temporary, {written}, info_of(scanned, state),
+                              existing);
   } catch (...) {
     checkpoint::discard(open, temporary);
     throw;

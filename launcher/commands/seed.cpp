@@ -12,6 +12,7 @@
 #include "launcher/data/token_source.h"
 #include "launcher/process/process.h"
 #include "launcher/run/console.h"
+#include "launcher/run/dump_state.h"
 #include "launcher/run/lines.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/run/runner.h"
@@ -75,8 +76,12 @@ int seed(const VerbCall& call) {
   state.position = to_text(Progress());
   const auto lock = take_folder(settings.out);
   const std::unique_ptr<LanguageModel> model = make_deferred(family, shape);
-  const Options options = engine_options(settings, one_pass(1, 1, 0), shape, family);
-  const std::string path = save_seed(*model->module(), options, settings.out, state);
+  Options options = engine_options(settings, one_pass(1, 1, 0), shape, family);
+  options.init_report = !settings.init_report.empty();
+  std::vector<InitEntry> report;
+  const std::string path = save_seed(*model->module(), options, settings.out, state,
+                                     /*replace=*/false, &report);
+  if (options.init_report) write_init_report(settings.init_report, report);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   print_line(fmt::format("seed {} of {} in {:.2f} s: {}", settings.seed, family.name,
                          seconds.count(), path));
@@ -95,7 +100,7 @@ Verb seed_verb() {
           .lines = {kConfigLine},
           .settings =
               "model preset layers dim heads kv_heads ffn_dim vocab model_config "
-              "dropout data bytes seq_len seed out adam_threads",
+              "dropout data bytes seq_len seed out init_report adam_threads",
           .has_groups = false};
 }
 

@@ -16,7 +16,9 @@
 #include "launcher/run/saved_run.h"
 #include "launcher/run/training.h"
 #include "launcher/settings/config.h"
+#include "launcher/settings/origins.h"
 #include "launcher/settings/setting_table.h"
+#include "launcher/settings/values.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -89,8 +91,9 @@ int train(const VerbCall& call) {
     return start_ranks({static_cast<int>(settings.ranks), settings.hosts, call.line.words,
                         stop_file(settings.out)});
   if (context.base && call.rank() == 0)
-    tell("settings that are not given are those of " + earlier->checkpoint +
-         "; device, ranks, threads and memory are chosen anew");
+    tell(wrapped(origins_text(given_values(call.line, call.environment),
+                              earlier->settings, earlier->checkpoint),
+                 width_of_stdout(), 2));
   World world(call.announced);
   Training training(settings, call.models, world);
   return run_or_end(world, [&] {

@@ -128,9 +128,11 @@ int64_t next_multiple(int64_t value, int64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
+using Sources = std::array<RawValues, 3>;
+
 // Where the settings that do not fit together were set: "--lr, a.toml line 2". Of many,
 // those that the text names.
-std::string origins_of(const Conflict& conflict, const RawValues (&sources)[3],
+std::string origins_of(const Conflict& conflict, const Sources& sources,
                        const ConfigContext& context) {
   std::string all, named;
   for (const std::string& key : conflict.keys) {
@@ -146,21 +148,39 @@ std::string origins_of(const Conflict& conflict, const RawValues (&sources)[3],
   return named.empty() ? all : named;
 }
 
+// Each source replaces what those before it have set; a mistake is told even where it is
+// replaced.
+Sources read_sources(const CommandLine& line, const std::vector<std::string>& environment,
+                     Problems& problems, bool& file_is_unread) {
+  Sources sources;
+  const size_t before = problems.size();
+  if (!line.config_file.empty())
+    sources[0] = values_from_file(line.config_file, problems);
+  file_is_unread = sources[0].empty() && problems.size() > before;
+  sources[1] = values_from_environment(environment, problems);
+  sources[2] = line.flags;
+  return sources;
+}
+
 }  // namespace
+
+RawValues given_values(const CommandLine& line,
+                       const std::vector<std::string>& environment) {
+  Problems told_elsewhere;
+  bool file_is_unread = false;
+  RawValues given;
+  for (const RawValues& source :
+       read_sources(line, environment, told_elsewhere, file_is_unread))
+    for (const auto& [key, raw] : source) given[key] = raw;
+  return given;
+}
 
 Settings read_settings(const CommandLine& line,
                        const std::vector<std::string>& environment,
                        const ConfigContext& context) {
   Problems problems = line.problems;
-  // Each source replaces what those before it have set; a mistake is told even where it
-  // is replaced.
-  RawValues sources[3];
-  if (!line.config_file.empty())
-    sources[0] = values_from_file(line.config_file, problems);
-  const bool file_is_unread =
-      sources[0].empty() && problems.size() > line.problems.size();
-  sources[1] = values_from_environment(environment, problems);
-  sources[2] = line.flags;
+  bool file_is_unread = false;
+  const Sources sources = read_sources(line, environment, problems, file_is_unread);
   for (const auto& [key, raw] : line.flags) {
     if (!find_verb(context.verb).takes(*find_setting(key)))
       problems.push_back(

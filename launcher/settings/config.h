@@ -4,6 +4,7 @@
 
 #include "launcher/model.h"
 #include "launcher/settings/command_line.h"
+#include "launcher/settings/setting_table.h"
 #include "launcher/settings/settings.h"
 
 namespace zero::launcher {
@@ -36,6 +37,11 @@ struct ConfigContext {
 Settings read_settings(const CommandLine& line,
                        const std::vector<std::string>& environment,
                        const ConfigContext& context);
+
+// Those that are given, by flag, else environment, else file. What is wrong with them is
+// read_settings()'s to tell.
+RawValues given_values(const CommandLine& line,
+                       const std::vector<std::string>& environment);
 
 // Variables that begin as ours do and are like no setting: others' perhaps, for a
 // warning. Those that are like one are an error of read_settings().

@@ -44,6 +44,28 @@ class SaveSeed : public SeedFolder {
   Options options = small_options({});
 };
 
+TEST_F(SaveSeed, ReportsWhatAnEngineReports) {
+  config.vocab_size = 20000;  // its embedding is written in more than one part
+  options.seed = 7;
+  options.init = {{"*.ln_1.weight", normal(1, 0.5)}};
+  options.init_report = true;
+  std::vector<InitEntry> expected, report;
+  on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
+    const bool is_first = comm->rank() == 0;
+    const Engine engine(deferred_gpt2(config), options, std::move(comm));
+    if (is_first) expected = engine.init_report();
+  });
+  save_seed(*deferred_gpt2(config), options, run, {}, /*replace=*/false, &report);
+  ASSERT_EQ(report.size(), expected.size());
+  for (size_t i = 0; i < report.size(); ++i) {
+    const auto fields = [](const InitEntry& entry) {
+      return std::tuple(entry.fqn, entry.is_buffer, entry.who, entry.distribution,
+                        entry.numel, entry.mean, entry.std, entry.checksum);
+    };
+    EXPECT_EQ(fields(report[i]), fields(expected[i])) << expected[i].fqn;
+  }
+}
+
 TEST_F(SaveSeed, LoadsOnAnyNumberOfRanksAsAStartWithoutIt) {
   config.vocab_size = 20000;  // its embedding is written in more than one part
   options.seed = 7;
