@@ -82,7 +82,7 @@ sup { font-size: .7em; line-height: 0; }
 .cursor { display: none; position: absolute; top: 0; bottom: 0; width: 1px; background: var(--mark); pointer-events: none; }
 output {
   display: none; position: absolute; top: .25rem; padding: .3rem .5rem; z-index: 1; pointer-events: none;
-  font-size: .78rem; line-height: 1.4; white-space: pre; background: var(--page); border: 1px solid var(--rule);
+  font-size: .78rem; line-height: 1.4; white-space: pre-line; background: var(--page); border: 1px solid var(--rule);
 }
 .scroll { overflow-x: auto; margin: .5rem 0; }
 table { border-collapse: collapse; font-size: .88rem; }
