@@ -42,7 +42,8 @@ RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, LanguageModel&
   const PassShape pass = pass_shape(wish.settings, wish.num_ranks);
   plan.program = wish.program;
   if (!plan.on_gpu)
-    plan.kernels = kernel_cache_bytes(pass.element_bytes, wish.settings.sample_every > 0);
+    plan.kernels = kernel_cache_bytes(
+        pass.element_bytes, family.has_new_shapes || wish.settings.sample_every > 0);
   plan.objects = object_bytes(shape, plan.engine_host_bytes());
   if (!family.activation_bytes) return plan;
   ModelShape other = shape;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Is the memory that a run takes the memory that its plan tells?
 
-    scripts/bench/plan_memory.py [PROGRAM [RUNS [NAME...]]]     build/bin/zero_launch, 3 runs, all configurations
+    ZERO_TARGET="zero_launch mixture_of_experts" scripts/build.sh
+    scripts/bench/plan_memory.py [FOLDER [RUNS [NAME...]]]     the programs' (build/bin), 3 runs, all configurations
 
 Of each configuration: what `plan` calls "all", and the largest memory that runs of 60 steps have had, looked at every 20 ms:
 memory that is no file's, shared memory and page tables, of a control group, where one can be made (as root), else of all
@@ -24,6 +25,7 @@ STEPS = 60
 SMALL = ["--global-batch", "4", "--micro-batch", "2", "--seq-len", "128"]
 WIDE = ["--layers", "6", "--dim", "512", "--heads", "8", "--global-batch", "8", "--micro-batch", "4", "--seq-len", "256"]
 TWO = ["--ranks", "2"]
+EXPERTS = "experts 51M, bf16"  # of examples/mixture_of_experts, which stands beside zero_launch
 CONFIGURATIONS = {
     "gpt2-2m": ["--preset", "gpt2-2m", *SMALL],
     "gpt2-2m, 2 ranks": ["--preset", "gpt2-2m", *SMALL, *TWO],
@@ -35,6 +37,7 @@ CONFIGURATIONS = {
     "llama 30M, unit by unit": ["--model", "llama", "--vocab", "8192", *WIDE, "--accumulate", "unit"],
     "gpt_neox 30M, 4 ranks": ["--model", "gpt_neox", "--vocab", "8192", *WIDE[:-4], "--micro-batch", "2", "--seq-len", "256", "--ranks", "4"],
     "gptj-1m": ["--preset", "gptj-1m", *SMALL],
+    EXPERTS: ["--dtype", "bf16", "--vocab", "257", "--global-batch", "4", "--micro-batch", "4", "--seq-len", "256"],
     "gpt2 117M": ["--preset", "gpt2-124m", "--vocab", "50257", "--global-batch", "1", "--micro-batch", "1", "--seq-len", "64"],
     "gpt2 117M, 2 ranks, bf16 moments": ["--preset", "gpt2-124m", "--vocab", "50257", "--global-batch", "2", "--micro-batch", "1",
                                           "--seq-len", "64", "--state-dtype", "bf16", *TWO],
@@ -142,9 +145,10 @@ def with_limit(program, name, data, limit):
     return "refused" if code == 3 and "memory does not suffice" in output else f"exit code {code}"
 
 
-def table(program, data, runs, names):
+def table(folder, data, runs, names):
     print("| configuration | ranks | planned MiB | measured MiB | measured by planned | limit of 1.05 | of 0.95 |\n|---|---|---|---|---|---|---|")
     for name in names:
+        program = folder / ("mixture_of_experts" if name == EXPERTS else "zero_launch")
         plan = planned(program, CONFIGURATIONS[name])
         peaks = []
         for _ in range(runs):
@@ -158,7 +162,7 @@ def table(program, data, runs, names):
 
 
 def main():
-    program = sys.argv[1] if len(sys.argv) > 1 else ROOT / "build/bin/zero_launch"
+    programs = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build/bin"
     runs = int(sys.argv[2]) if len(sys.argv) > 2 else 3
     names = sys.argv[3:] or list(CONFIGURATIONS)
     if unknown := [name for name in names if name not in CONFIGURATIONS]:
@@ -166,7 +170,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "text"
         data.write_text("All work and no play makes Jack a dull boy.\n" * 20000)
-        table(program, data, runs, names)
+        table(programs, data, runs, names)
 
 
 if __name__ == "__main__":
