@@ -77,18 +77,6 @@ FoundCheckpoint find_saved_run(const std::string& from, const ModelFamilies& mod
   return {folder, parse_saved_run(agreed[1], folder), agreed[2]};
 }
 
-// What belonged to the machine or to a test of the training run stays behind.
-Settings settings_for_use(const Settings& of_run) {
-  json kept = to_json(of_run);
-  constexpr char kOfMachine[] =
-      "threads adam_threads device ranks hosts bind hang_timeout host_memory "
-      "device_memory tf32 ignore_plan offload_activations offload "
-      "device_state_fraction pin dump_state trace_comm delay chaos allow_missing "
-      "allow_extra";
-  for (const std::string& key : split(kOfMachine, ' ')) kept.erase(key);
-  return settings_from_json(kept, "the checkpoint");
-}
-
 // A model out of a checkpoint, for use and not for training: its weights are sharded over
 // the ranks, without gradients and optimizer state.
 struct LoadedModel {

@@ -90,6 +90,18 @@ std::string explain(const ChangedSetting& change, const std::string& schedule) {
   return text;
 }
 
+// Without what belongs to a machine or to tests, and without these.
+Settings settings_without(const std::string& more, const Settings& saved) {
+  const std::string keys =
+      "ranks hosts device threads adam_threads bind hang_timeout host_memory "
+      "device_memory ignore_plan offload device_state_fraction pin offload_activations "
+      "allow_missing allow_extra dump_state trace_comm delay chaos " +
+      more;
+  json kept = to_json(saved);
+  for (const std::string& key : split(keys, ' ')) kept.erase(key);
+  return settings_from_json(kept, "the checkpoint");
+}
+
 }  // namespace
 
 DataIdentity agree_on_data(const data::TokenSource& source, bool reads_all,
@@ -137,15 +149,13 @@ SavedRun parse_saved_run(const std::string& text, const std::string& where) {
   });
 }
 
+Settings settings_for_use(const Settings& saved) {
+  return settings_without("tf32", saved);
+}
+
 Settings settings_to_go_on(const Settings& saved) {
-  json kept = to_json(saved);
-  constexpr char kOfOneStart[] =
-      "ranks hosts device share_gpu threads adam_threads bind hang_timeout host_memory "
-      "device_memory ignore_plan offload device_state_fraction pin offload_activations "
-      "out time_limit resume override allow_missing allow_extra take_over trace "
-      "init_report dump_state trace_comm delay chaos";
-  for (const std::string& key : split(kOfOneStart, ' ')) kept.erase(key);
-  return settings_from_json(kept, "the checkpoint");
+  return settings_without(
+      "share_gpu out time_limit resume override take_over trace init_report", saved);
 }
 
 const ModelFamily* find_family_of(const ModelFamilies& models, const SavedRun& run) {

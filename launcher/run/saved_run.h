@@ -56,8 +56,10 @@ ModelShape shape_of_run(const ModelFamily& family, const SavedRun& run,
 // Throws Error(kCheckpoint) that names `where`.
 SavedRun parse_saved_run(const std::string& text, const std::string& where);
 
-// The settings of a run that goes on by `train --out DIR` alone: the checkpoint's,
-// without what belongs to a machine, to one start, or to tests.
+// The checkpoint's settings without what belongs to a machine or to tests: of another use
+// of its model, and of a run that goes on by `train --out DIR` alone, which lacks what
+// belongs to one start, too.
+Settings settings_for_use(const Settings& saved);
 Settings settings_to_go_on(const Settings& saved);
 
 // Where a run stands beside the engine's own state: its `position`.
