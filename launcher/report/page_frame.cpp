@@ -60,7 +60,7 @@ figcaption { font-size: .9rem; }
 .run0 { --run: var(--line); } .run1 { --run: var(--dots); } .run2 { --run: #2e8b57; }
 .run3 { --run: #b5489a; } .run4 { --run: #a08000; } .run5 { --run: #7a7f87; }
 .key[class*="run"]::before { border-color: var(--run); }
-.area { position: relative; height: 11rem; margin: .6rem .9rem 2.6rem 4.4rem; }
+.area { position: relative; clear: both; height: 11rem; margin: .6rem .9rem 2.6rem 4.4rem; }
 .wide .area { height: 19rem; }
 .area svg { display: block; width: 100%; height: 100%; overflow: visible; border-bottom: 1px solid var(--mark); }
 .area path { fill: none; vector-effect: non-scaling-stroke; stroke-linejoin: round; stroke-linecap: round; }

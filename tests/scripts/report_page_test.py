@@ -44,6 +44,8 @@ addEventListener("load", () => {
            && Math.abs(document.querySelector(".tiles").getBoundingClientRect().right
                        - document.querySelector(".tiles div:last-child").getBoundingClientRect().right) < 2,
     scripts: document.scripts.length, injected: window.injected === true,
+    shifted: [...document.querySelectorAll(".area")].filter((e) =>  // lines beside their labels
+      Math.abs(e.getBoundingClientRect().top - e.querySelector("svg").getBoundingClientRect().top) > 1).length,
     outside: [...document.querySelectorAll(".area span")].filter((e) => {
       const label = e.getBoundingClientRect();
       return label.left < 0 || label.right > innerWidth + 1; }).length,
@@ -144,6 +146,7 @@ class ReportPageTest(unittest.TestCase):
         self.assertEqual(answers["width"], width)
         self.assertFalse(answers["injected"])
         self.assertEqual(answers["outside"], 0)
+        self.assertEqual(answers["shifted"], 0)
         self.assertLessEqual(answers["wide"], answers["width"])
         self.assertGreaterEqual(answers["text"], 10)
         for across in answers["lines"]:
