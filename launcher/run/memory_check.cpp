@@ -104,7 +104,7 @@ std::string to_text(const RunPlan& plan, const MemoryUse& use) {
                         short_bytes(plan.offloaded), short_bytes(use.offloaded));
   return fmt::format(
       "memory of a rank: engine {} planned, {} allocated; activations {}{} at most; "
-      "{}process {} at most",
+      "{}process {} at most, with pages of its files",
       short_bytes(plan.engine_bytes()), short_bytes(use.engine), activations,
       short_bytes(use.activations), offloaded, short_bytes(use.process));
 }

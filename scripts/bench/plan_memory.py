@@ -23,19 +23,21 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SECONDS = 0.02
 STEPS = 60
 SMALL = ["--global-batch", "4", "--micro-batch", "2", "--seq-len", "128"]
-WIDE = ["--layers", "6", "--dim", "512", "--heads", "8", "--global-batch", "8", "--micro-batch", "4", "--seq-len", "256"]
+SHAPE = ["--vocab", "8192", "--layers", "6", "--dim", "512", "--heads", "8", "--seq-len", "256"]
+WIDE = [*SHAPE, "--global-batch", "4", "--micro-batch", "4"]
+WIDE_TWICE = [*SHAPE, "--global-batch", "8", "--micro-batch", "4"]  # passes, or ranks
 TWO = ["--ranks", "2"]
 EXPERTS = "experts 51M, bf16"  # of examples/mixture_of_experts, which stands beside zero_launch
 CONFIGURATIONS = {
     "gpt2-2m": ["--preset", "gpt2-2m", *SMALL],
     "gpt2-2m, 2 ranks": ["--preset", "gpt2-2m", *SMALL, *TWO],
-    "gpt2 27M": ["--model", "gpt2", "--vocab", "8192", *WIDE],
-    "gpt2 27M, 2 ranks": ["--model", "gpt2", "--vocab", "8192", *WIDE, *TWO],
-    "gpt2 27M, split": ["--model", "gpt2", "--vocab", "8192", *WIDE, "--dtype", "bf16", "--master", "split"],
-    "llama 30M, loss in chunks, 2 ranks": ["--model", "llama", "--vocab", "8192", *WIDE, *TWO, "--loss-chunk", "128"],
-    "llama 30M, recompute": ["--model", "llama", "--vocab", "8192", *WIDE, "--recompute", "unit"],
-    "llama 30M, unit by unit": ["--model", "llama", "--vocab", "8192", *WIDE, "--accumulate", "unit"],
-    "gpt_neox 30M, 4 ranks": ["--model", "gpt_neox", "--vocab", "8192", *WIDE[:-4], "--micro-batch", "2", "--seq-len", "256", "--ranks", "4"],
+    "gpt2 27M": ["--model", "gpt2", *WIDE],
+    "gpt2 27M, 2 ranks": ["--model", "gpt2", *WIDE_TWICE, *TWO],
+    "gpt2 27M, split": ["--model", "gpt2", *WIDE, "--dtype", "bf16", "--master", "split"],
+    "llama 30M, loss in chunks, 2 ranks": ["--model", "llama", *WIDE_TWICE, *TWO, "--loss-chunk", "128"],
+    "llama 30M, recompute": ["--model", "llama", *WIDE, "--recompute", "unit"],
+    "llama 30M, unit by unit": ["--model", "llama", *WIDE_TWICE, "--accumulate", "unit"],
+    "gpt_neox 30M, 4 ranks": ["--model", "gpt_neox", *SHAPE, "--global-batch", "8", "--micro-batch", "2", "--ranks", "4"],
     "gptj-1m": ["--preset", "gptj-1m", *SMALL],
     EXPERTS: ["--dtype", "bf16", "--vocab", "257", "--global-batch", "4", "--micro-batch", "4", "--seq-len", "256"],
     "gpt2 117M": ["--preset", "gpt2-124m", "--vocab", "50257", "--global-batch", "1", "--micro-batch", "1", "--seq-len", "64"],
