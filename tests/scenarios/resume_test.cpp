@@ -115,8 +115,9 @@ TEST_F(Resume, TheFolderAloneGoesOnWithTheRunsSettings) {
   const Outcome outcome = run(0, verb("train", {"--out", path("parts"), "--steps=10",
                                                 "--dump-state", path("parts_state_10")}));
   EXPECT_EQ(outcome.rc, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("those of " + path("parts/step_000000000004")),
-                                 HasSubstr("resumed step 4")));
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("of " + path("parts/step_000000000004") + ": data "),
+                    HasSubstr("resumed step 4")));
   expect_same(all, after(10));
   const Outcome finished = run(0, verb("train", {"--out", path("parts")}));
   EXPECT_EQ(finished.rc, 0) << finished.err;
