@@ -75,6 +75,16 @@ TEST_F(CommitTest, ACommittedStepIsRefused) {
   EXPECT_TRUE(leftovers_of(run).empty());
 }
 
+TEST_F(CommitTest, AStepThatIsSavedMeanwhileStays) {
+  const TestModel model = small_model(1), late = small_model(2);
+  const std::string folder = prepare(OpenRun(run), 100);
+  const auto report = write_shard(folder, 0, 1, slices_of(late, 0, 1));
+  const auto path = save(model);
+  EXPECT_THAT(error_of([&] { commit(OpenRun(run), folder, {report}, {.step = 100}); }),
+              HasSubstr("saved already"));
+  EXPECT_TRUE(holds(path, model));
+}
+
 TEST_F(CommitTest, ACommittedStepIsReplacedWhenAsked) {
   const TestModel model = small_model(2);
   save(small_model(1), {.world_size = 4});

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <utility>
 
 #include "support.h"
 
@@ -58,6 +59,23 @@ TEST_F(FileTest, AFullDiskSaysWhatIsNeeded) {
   const std::string error = error_of([&] { write_text(Folder(run), "a", text, io); });
   EXPECT_NE(error.find(run + "/a"), std::string::npos) << error;
   EXPECT_NE(error.find("needs 43 bytes"), std::string::npos) << error;
+  EXPECT_NE(error.find("No space left"), std::string::npos) << error;
+}
+
+// As some file systems tell that there is no room.
+class FullOnceIo : public Io {
+ public:
+  ssize_t pwrite(int file, const void* data, size_t bytes, off_t offset) override {
+    return std::exchange(is_full_, false) ? 0 : Io::pwrite(file, data, bytes, offset);
+  }
+
+ private:
+  bool is_full_ = true;
+};
+
+TEST_F(FileTest, AWriteThatTakesNoBytesIsNotTriedAgain) {
+  FullOnceIo io;
+  const std::string error = error_of([&] { write_text(Folder(run), "a", text, io); });
   EXPECT_NE(error.find("No space left"), std::string::npos) << error;
 }
 

@@ -1,6 +1,10 @@
 #include "checkpoint/verify.h"
 
+#include <sys/fsuid.h>
+#include <unistd.h>
+
 #include <filesystem>
+#include <fstream>
 
 #include "support.h"
 
@@ -72,6 +76,23 @@ TEST_F(VerifyTest, EveryChunkOfALargeTensorIsRead) {
   }
   EXPECT_EQ(report.damages[first ? 0 : kNumChunks].fqn(), "small");
   EXPECT_EQ(report.damages.back().fqn(), "");  // the layout
+}
+
+TEST_F(VerifyTest, AFileThatCannotBeOpenedIsToldOnce) {
+  namespace fs = std::filesystem;
+  const auto path = save(small_model(), {.world_size = 1});
+  const std::string shard = path + "/" + shard_file(0, 1);
+  fs::permissions(shard, fs::perms::none);
+  for (fs::path folder = path; folder != fs::path(run).parent_path().parent_path();
+       folder = folder.parent_path())
+    fs::permissions(folder, fs::perms(0755));
+  ::setfsuid(65534);  // root opens everything; threads that are to come inherit it
+  const bool is_open = std::ifstream(shard).is_open();
+  const auto report = verify(path);
+  ::setfsuid(::geteuid());
+  if (is_open) GTEST_SKIP() << "this user opens everything";
+  ASSERT_EQ(report.damages.size(), 1u);
+  EXPECT_EQ(report.damages[0].file(), shard);
 }
 
 TEST_F(VerifyTest, NoFolderIsAnError) {
