@@ -76,5 +76,18 @@ TEST(Agreement, ForeignExceptionsAreTold) {
   });
 }
 
+TEST(Agreement, WhatEitherRankLacksIsTold) {
+  on_ranks(2, [](Ranks& ranks) {
+    Lines lines;
+    lines.add(ranks.rank() == 0 ? "a" : "b", 1);
+    try {
+      require_same_lines(lines, "different", "cure", ranks);
+      ADD_FAILURE() << ranks.rank();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.problem(), "different: a (rank 1), b (rank 1)");
+    }
+  });
+}
+
 }  // namespace
 }  // namespace zero::comm_agreement_test

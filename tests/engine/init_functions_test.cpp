@@ -238,6 +238,30 @@ TEST(FirstValues, RulesAreForParametersThatHaveMemoryToo) {
   EXPECT_EQ(scale_with(options), 1);
 }
 
+TEST(InitFunctions, MayWriteWhatHasMemory) {
+  struct ScaleImpl : nn::Module {
+    ScaleImpl() { scale = register_parameter("scale", torch::tensor(2.66f)); }
+    at::Tensor scale;
+  };
+  struct RootImpl : nn::Module {
+    RootImpl() {
+      register_module("linear", nn::Linear(6, 8));
+      register_module("own", std::make_shared<ScaleImpl>());
+    }
+  };
+  Options options = quiet();
+  options.param_init = [](const InitCall& call) {
+    if (auto* own = dynamic_cast<ScaleImpl*>(&call.module)) own->scale.fill_(5);
+    return InitDone::kLeftRest;
+  };
+  std::shared_ptr<RootImpl> model;
+  {
+    const DeferredInit guard;
+    model = std::make_shared<RootImpl>();
+  }
+  EXPECT_EQ(Engine(model, options).full_parameter("own.scale").item<float>(), 5);
+}
+
 TEST(InitFunctions, MustWriteAllOrSaySo) {
   Options options = quiet();
   options.param_init = [](const InitCall& call) {

@@ -137,6 +137,14 @@ TEST_F(UnitPlanTest, FirstMatchingGroupWins) {
   EXPECT_THAT(names(p, 0), ::testing::IsEmpty());
 }
 
+TEST_F(UnitPlanTest, AGroupThawsNothing) {
+  params[1].requires_grad = false;
+  options.groups = {{"blocks.0.*", 0.5, {}, false}};
+  const UnitPlan p = plan();
+  EXPECT_THAT(names(p, 1, /*is_frozen=*/true), ::testing::ElementsAre("blocks.0.w"));
+  EXPECT_THAT(names(p, 1), ::testing::ElementsAre("blocks.0.b"));
+}
+
 TEST_F(UnitPlanTest, KeepsSomeParametersInFp32) {
   params[2].stays_fp32 = true;
   EXPECT_EQ(plan().units[1].parts.size(), 1u);  // all are

@@ -123,6 +123,24 @@ TEST_F(SameOptions, GroupsOfOnePatternDifferInWhatTheySay) {
   }
 }
 
+TEST_F(SameOptions, RulesOfOnePatternDifferInWhatTheySay) {
+  using Kind = InitSpec::Kind;
+  const auto rule = [](const InitSpec& spec) {
+    return [spec](Options& o) { o.init = {{"w", spec}}; };
+  };
+  const auto first = rule({Kind::kUniform, 1, 2, 3, 4, 5, 6});
+  for (const InitSpec& other :
+       std::vector<InitSpec>{{Kind::kNormal, 1, 2, 3, 4, 5, 6},
+                             {Kind::kUniform, 0, 2, 3, 4, 5, 6},
+                             {Kind::kUniform, 1, 0, 3, 4, 5, 6},
+                             {Kind::kUniform, 1, 2, 0, 4, 5, 6},
+                             {Kind::kUniform, 1, 2, 3, 0, 5, 6},
+                             {Kind::kUniform, 1, 2, 3, 4, 0, 6},
+                             {Kind::kUniform, 1, 2, 3, 4, 5, 0}}) {
+    EXPECT_THAT(errors({first, rule(other)})[0], HasSubstr("init 'w' (rank 1)"));
+  }
+}
+
 TEST_F(SameOptions, ThreadsTracesAndChaosMayDiffer) {
   const auto change = [](Options& o) {
     o.adam_threads = 2;

@@ -351,6 +351,15 @@ TEST_F(SaveLoad, ASecondSaveOfAStepIsRefusedOnEveryRank) {
   });
 }
 
+TEST_F(SaveLoad, ASaveThatFailsLeavesNothing) {
+  each_rank(2, [&](Engine& engine, auto&) {
+    SavedState state;
+    state.config = "{";
+    EXPECT_THROW(save_checkpoint(engine, run, state), checkpoint::CheckpointError);
+  });
+  EXPECT_TRUE(fs::is_empty(run));
+}
+
 TEST_F(SaveLoad, RanksThatAskForDifferentStepsAllFail) {
   int throws = 0;
   std::mutex mutex;
@@ -417,6 +426,20 @@ TEST_F(TiedPair, IsFoundUnderItsOtherName) {
     EXPECT_TRUE(torch::equal(engine.full_parameter("head.weight"), weight));
     EXPECT_THAT(state.missing, ::testing::IsEmpty());
     EXPECT_THAT(state.extra, ::testing::IsEmpty());
+  });
+}
+
+TEST_F(TiedPair, ItsStartIsFoundUnderItsOtherName) {
+  each_rank(2, false, [&](Engine& engine) {
+    engine.set_num_steps(3);
+    engine.set_optimizer_start("linear.weight", 2);
+    SavedState state;
+    state.step = 3;
+    save(engine, state);
+  });
+  each_rank(2, true, [&](Engine& engine) {
+    load_checkpoint(engine, path);
+    EXPECT_EQ(engine.optimizer_start("head.weight"), 2);
   });
 }
 

@@ -121,6 +121,7 @@ TEST_F(SaveSeed, ValuesThatAreNotFiniteAreRefused) {
     options.init.insert(options.init.begin(), {"transformer.wpe.*", constant(value)});
     EXPECT_THAT(error_of([&] { seed(); }),
                 AllOf(HasSubstr("not finite"), HasSubstr("transformer.wpe.weight")));
+    EXPECT_TRUE(fs::is_empty(run));
   }
 }
 

@@ -11,7 +11,7 @@ namespace zero::step_addition_test {
 namespace {
 
 // More than a chunk, and not a multiple of one.
-constexpr int64_t kNumel = (1 << 15) + 64 + 7;
+constexpr int64_t kNumel = (1 << 16) + 64 + 7;
 
 std::vector<float> values(float scale) {
   std::vector<float> all(kNumel);
@@ -93,6 +93,16 @@ TEST_P(AdditionTest, PartsAddUpToTheWhole) {
     add_up(parts, begin, end, threads);
   EXPECT_EQ(sum, expected);
   EXPECT_EQ(reduced(norm), reduced(of_whole));
+}
+
+TEST_P(AdditionTest, ANaNAnywhereIsInTheLargest) {
+  for (const int64_t place : {int64_t{0}, kNumel - 1}) {
+    std::vector<float> odd = right;
+    odd[place] = std::nanf("");
+    GradientNorm largest(NormType::kInf);
+    add_up({.right = odd.data(), .norm = &largest}, 0, kNumel, threads);
+    EXPECT_TRUE(std::isnan(reduced(largest))) << place;
+  }
 }
 
 TEST_P(AdditionTest, RoundsHoldsTheSameInFp32) {

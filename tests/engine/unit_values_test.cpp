@@ -169,6 +169,19 @@ TEST_P(UnitContract, InputsMayBeChangedInPlace) {
                        });
 }
 
+TEST_P(UnitContract, WhatChangesAnInputMayHaveAGradientAskedForTwice) {
+  each_rank([] { return std::make_shared<HolderImpl<InPlaceImpl>>(); },
+            [&](Engine& engine, auto& model) {
+              const at::Tensor x = values({4, 3}).requires_grad_();
+              const at::Tensor loss = engine.forward(model, x * 2).sin().sum();
+              const auto grad = [&] {
+                return torch::autograd::grad({loss}, {x}, {}, /*retain_graph=*/true)[0];
+              };
+              const at::Tensor first = grad().clone();
+              EXPECT_TRUE(torch::equal(grad(), first));
+            });
+}
+
 TEST_P(UnitContract, ResultsMayBeChangedInPlace) {
   expect_plain_numbers([] { return std::make_shared<HolderImpl<AffineImpl>>(); },
                        [](auto forward, const at::Tensor& x) {

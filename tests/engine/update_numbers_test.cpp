@@ -169,6 +169,18 @@ TEST_P(UpdateNumbers, ThawedAndFrozenOnesAreTold) {
   EXPECT_THAT(told.frozen, ElementsAre("units.1.w"));
 }
 
+TEST_P(UpdateNumbers, AFreshOptimizerCountsAnewForWhatHadThawedToo) {
+  if (GetParam() > 1) GTEST_SKIP() << "once is enough";
+  expect_as_torch({{1, {"embed"}}, {1}});
+  Engine engine(std::make_shared<OptionalImpl>(), options, make_one_rank());
+  load_checkpoint(engine, step_folder(2));
+  EXPECT_EQ(engine.optimizer_start("embed"), 1);
+  LoadOptions fresh;
+  fresh.fresh_optimizer = true;
+  load_checkpoint(engine, step_folder(2), fresh);
+  EXPECT_EQ(engine.optimizer_start("embed"), 2);
+}
+
 TEST_P(UpdateNumbers, AnEngineThatHasTrainedForgetsTheMomentsOfWhatThaws) {
   on_ranks(GetParam(), [&](std::unique_ptr<Ranks> comm) {
     Options frozen = options;
