@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "examples/models/config_reader.h"
 #include "tests/examples/references.h"
 #include "zero/errors.h"
@@ -97,6 +99,16 @@ json modern(json config) {
 }
 
 // In the order of precedence that transformers has.
+// As transformers: one of the two alone counts for nothing.
+TEST(Rotary, AnMscaleNeedsTheOther) {
+  const json yarn = {{"rope_type", "yarn"}, {"factor", 40.0}};
+  for (const char* key : {"mscale", "mscale_all_dim"}) {
+    json rope = yarn;
+    rope[key] = 2.0;
+    EXPECT_EQ(read(rope).attention_factor, 0.1 * std::log(40.0) + 1) << key;
+  }
+}
+
 TEST(Rotary, OldKeysBecomeOne) {
   EXPECT_EQ(modern({{"rope_theta", 5.0}}), (json{{"rope_theta", 5.0}}));
   EXPECT_EQ(modern({{"rope_theta", 5.0}, {"rope_scaling", nullptr}}),

@@ -396,6 +396,19 @@ TEST_F(Resume, TheBestCheckpointIsKeptAndNamed) {
   EXPECT_THAT(outcome.out, HasSubstr("best: step " + (*best)["step"].dump() + ", "));
 }
 
+TEST_F(Resume, WhatIsBestOnOtherDataBeginsAnew) {
+  const auto best = [&](const char* steps, const std::string& file) {
+    const std::string data = write(file, read_file(path("data.txt")));
+    const Outcome outcome = run(0, train("a", {steps, "--lr=0", "--keep-best",
+                                               "--eval-samples=8", "--eval-data", data}));
+    EXPECT_EQ(outcome.rc, 0) << outcome.err;
+    return read_file(path("a/best"));
+  };
+  EXPECT_EQ(best("--steps=1", "one.txt"), "step_000000000001\n");
+  EXPECT_EQ(best("--steps=2", "one.txt"), "step_000000000001\n") << "it is no better";
+  EXPECT_EQ(best("--steps=3", "other.txt"), "step_000000000003\n");
+}
+
 TEST_F(Resume, OtherDataIsNoticedAndMovedDataIsNot) {
   run(0, train("a", {"--steps=2"}));
   const std::string text = read_file(path("data.txt"));

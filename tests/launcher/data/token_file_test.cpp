@@ -176,6 +176,7 @@ TEST_F(TokenFileTest, RefusesForeignMagicAndVersions) {
   expect_refused(write("d.bin", llmq({1}, 9, 2, 8)),
                  {"bytes per token 8", "expected 2 or 4", "d.bin, byte 12"});
   expect_refused(write("e.bin", llmq({1}, -5)), {"vocabulary -5", "e.bin, byte 20"});
+  expect_refused(write("g.bin", llmq({1}, 0)), {"vocabulary 0", "expected at least 1"});
   expect_refused(
       write("f.bin", llmc_header(20240522, 1, 4)),
       {"wrong magic 20240522", "20240520 or 20240801", "f.bin, byte 0", "evaluation"});

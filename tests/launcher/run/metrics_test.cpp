@@ -118,6 +118,7 @@ TEST_F(MetricsTest, WhatIsNotFiniteIsNull) {
   Metrics(settings({"csv"}), 0).step(record);
   EXPECT_TRUE(lines().at(0)["loss"].is_null());
   EXPECT_EQ(lines().at(0)["first_bad"], "loss");
+  EXPECT_EQ(lines().at(0)["updates_per_second"], 0);
   EXPECT_THAT(folder.read("metrics.csv"), HasSubstr("\n1,nan,nan,"));
 }
 
