@@ -339,7 +339,6 @@ ExitCode Training::finish() {
   const int64_t step = engine_->num_steps();
   Stop stop = progress_.last_evaluation == step ? Stop::kNo : evaluate_model();
   if (stop != Stop::kNo) return leave(stop);
-  if (save_is_due_) save();
   engine_->average_buffers();
   const bool has_sample = settings_.sample.empty() || progress_.last_sample == step;
   stop = has_sample ? Stop::kNo : draw_sample();
