@@ -8,21 +8,18 @@
 #include <iterator>
 
 namespace zero::launcher {
-namespace {
 
-int64_t whole_pages(int64_t bytes) {
+int64_t KeptMemory::bytes_of(int64_t bytes) {
   static const int64_t page = sysconf(_SC_PAGESIZE);
   return (std::max<int64_t>(bytes, 1) + page - 1) / page * page;
 }
 
-}  // namespace
-
 KeptMemory::KeptMemory(int64_t bytes) {
-  void* const range = mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE,
+  void* const range = mmap(nullptr, bytes_of(bytes), PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) return;
   start_ = static_cast<std::byte*>(range);
-  bytes_ = whole_pages(bytes);
+  bytes_ = bytes_of(bytes);
   put(start_, {bytes_, State::kFresh});
 }
 
@@ -41,7 +38,7 @@ KeptMemory::Use KeptMemory::use() const {
 }
 
 std::byte* KeptMemory::lend(int64_t bytes) {
-  bytes = whole_pages(bytes);
+  bytes = bytes_of(bytes);
   const std::lock_guard lock(mutex_);
   std::byte* block = lend_from(State::kKept, bytes);
   const bool is_fresh = !block;
@@ -53,12 +50,13 @@ std::byte* KeptMemory::lend(int64_t bytes) {
   return block;
 }
 
-void KeptMemory::take_back(std::byte* start) {
+int64_t KeptMemory::take_back(std::byte* start) {
   const std::lock_guard lock(mutex_);
   const Block block = take_out(blocks_.find(start));
   assert(block.state == State::kLent);
   use_.lent -= block.bytes;
   put(start, {block.bytes, State::kKept});
+  return block.bytes;
 }
 
 // Of the smallest free block of this state that suffices.

@@ -24,10 +24,13 @@ class KeptMemory {
   KeptMemory(const KeptMemory&) = delete;
   KeptMemory& operator=(const KeptMemory&) = delete;
 
+  // Whole pages: what a block of so many bytes takes.
+  static int64_t bytes_of(int64_t bytes);
+
   // A block of whole pages, whose values are of no meaning; null where no room is left.
   std::byte* lend(int64_t bytes);
-  // Of lend(), and only that.
-  void take_back(std::byte* block);
+  // Of lend(), and only that. Returns its bytes.
+  int64_t take_back(std::byte* block);
 
   bool has(const void* memory) const;
 

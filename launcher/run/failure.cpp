@@ -31,7 +31,7 @@ const std::string kMemoryCure =
 
 // torch appends where in its sources the check stands, and a stack.
 std::string without_stack(const std::string& text) {
-  return text.substr(0, std::min(text.find("\nException raised from"), text.find('\n')));
+  return text.substr(0, text.find('\n'));
 }
 
 Error describe_other(const std::string& text) {

@@ -224,9 +224,10 @@ std::string short_count(double count) {
 
 std::string short_duration(double seconds) {
   if (!(seconds >= 0) || seconds > 3.6e9) return "?";
-  const auto total = std::llround(seconds);
+  auto total = std::llround(seconds);
   if (total < 60) return fmt::format("{}s", total);
-  if (total < 3600) return fmt::format("{}m", (total + 30) / 60);
+  if (total < 3570) return fmt::format("{}m", (total + 30) / 60);
+  total = std::max(total, 3600LL);
   if (total < 86400) return fmt::format("{}h{:02}m", total / 3600, total / 60 % 60);
   return fmt::format("{}d{:02}h", total / 86400, total / 3600 % 24);
 }

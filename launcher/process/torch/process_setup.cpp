@@ -26,8 +26,11 @@ namespace {
 class TensorAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
-    void* memory = bytes < kLarge ? nullptr : large_.lend(static_cast<int64_t>(bytes));
-    if (!memory) {
+    const auto size = static_cast<int64_t>(bytes);
+    void* memory = bytes < kLarge ? nullptr : large_.lend(size);
+    if (memory) {
+      count(KeptMemory::bytes_of(size));
+    } else {
       memory = small_.raw_allocate(bytes);
       count(static_cast<int64_t>(::malloc_usable_size(memory)));
     }
@@ -37,9 +40,7 @@ class TensorAllocator final : public c10::Allocator {
   void copy_data(void* to, const void* from, size_t bytes) const override {
     default_copy_data(to, from, bytes);
   }
-  int64_t peak() const {
-    return peak_.load(std::memory_order_relaxed) + large_.use().most;
-  }
+  int64_t peak() const { return peak_.load(std::memory_order_relaxed); }
 
   static TensorAllocator& instance() {
     // Tensors may go after all else has.
@@ -53,7 +54,7 @@ class TensorAllocator final : public c10::Allocator {
   static void release(void* memory) {
     TensorAllocator& here = instance();
     if (here.large_.has(memory))
-      return here.large_.take_back(static_cast<std::byte*>(memory));
+      return here.count(-here.large_.take_back(static_cast<std::byte*>(memory)));
     here.count(-static_cast<int64_t>(::malloc_usable_size(memory)));
     here.small_.raw_deallocate(memory);
   }

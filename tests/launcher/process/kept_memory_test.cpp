@@ -39,7 +39,7 @@ TEST(KeptMemory, WhatComesBackIsLentAgainBeforeFreshPages) {
   KeptMemory memory(16 * kPage);
   std::byte* const first = memory.lend(4 * kPage);
   memory.lend(kPage);
-  memory.take_back(first);
+  EXPECT_EQ(memory.take_back(first), 4 * kPage);
   EXPECT_EQ(memory.use().kept, 4 * kPage);
   EXPECT_EQ(memory.lend(3 * kPage), first);
   EXPECT_EQ(memory.use().kept, kPage);

@@ -68,6 +68,8 @@ TEST(StepLine, ShortNumbers) {
   EXPECT_EQ(short_count(999), "999");
   EXPECT_EQ(short_count(999960), "1.0M");
   EXPECT_EQ(short_duration(59), "59s");
+  EXPECT_EQ(short_duration(3569), "59m");
+  EXPECT_EQ(short_duration(3570), "1h00m");
   EXPECT_EQ(short_duration(3700), "1h01m");
   EXPECT_EQ(short_duration(90000), "1d01h");
   EXPECT_EQ(short_duration(-1), "?");
