@@ -17,7 +17,7 @@ busy=$!
 trap 'kill $busy; rm -rf "$here"' EXIT
 git clone -q "$zero_root" "$here/zero"
 cd "$here/zero"
-mkdir my_text && cp docs/*.md launcher/README.md engine/README.md my_text/
+mkdir my_text && cp docs/*.md checkpoint/FORMAT.md CONTRIBUTING.md my_text/
 
 # Run a command; its exit code must be this one. Prints a row: the seconds, and the last line of its output.
 row() {
