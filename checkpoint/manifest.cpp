@@ -137,7 +137,8 @@ int64_t largest_manifest(const Folder& folder) {
   constexpr int64_t kOfAnyCheckpoint = int64_t{4} << 20;
   int64_t bytes = kOfAnyCheckpoint;
   for (const auto& name : folder.names()) {
-    if (looks_like_shard(name)) bytes += folder.size_of(name) / 2;
+    if (looks_like_shard(name) && folder.has_file(name))  // others are told as damage
+      bytes += folder.size_of(name) / 2;
   }
   return std::min(bytes, kMaxManifestBytes);
 }

@@ -73,11 +73,11 @@ class Worker {
       verify_rest(stretch);
   }
 
-  // False: it is missing, which is among check_files' findings.
+  // False: there is no such regular file, which is among check_files' findings.
   bool open(const FileEntry& file) {
     if (opened_ == &file) return true;
     opened_ = nullptr;
-    if (!folder_.has(file.name)) return false;
+    if (!folder_.has_file(file.name)) return false;
     file_.emplace(folder_.open(file.name));
     opened_ = &file;
     return true;

@@ -47,6 +47,18 @@ TEST_F(VerifyTest, AllDamageIsListed) {
   EXPECT_EQ(report.damages[2].file(), path + "/" + shard_file(2, 3));
 }
 
+TEST_F(VerifyTest, AShardThatIsALinkHidesNoOtherDamage) {
+  const auto path = save(small_model(), {.world_size = 3});
+  const std::string first = path + "/" + shard_file(0, 3);
+  std::filesystem::rename(first, path + "/elsewhere");
+  std::filesystem::create_symlink("elsewhere", first);
+  std::filesystem::remove(path + "/" + shard_file(1, 3));
+  const auto report = verify(path);
+  ASSERT_EQ(report.damages.size(), 2u);
+  EXPECT_EQ(report.damages[0].file(), first);
+  EXPECT_EQ(report.damages[1].file(), path + "/" + shard_file(1, 3));
+}
+
 // Read by several threads, told in the order of the files' bytes.
 TEST_F(VerifyTest, EveryChunkOfALargeTensorIsRead) {
   constexpr int64_t kNumChunks = 40;
