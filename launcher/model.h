@@ -113,8 +113,8 @@ struct ModelFamily {
   // The model has a parameter for each position: a sample is never longer than those, and
   // a new model has as many as its samples are long.
   bool learns_positions = false;
-  // Sizes of products differ from pass to pass, as in a mixture of experts: LibTorch keeps
-  // more kernels, which a plan counts.
+  // Sizes of products differ from pass to pass, as in a mixture of experts: LibTorch
+  // keeps more kernels, which a plan counts.
   bool has_new_shapes = false;
   // Bring keys of older config.json up to date, before defaults fill what is missing.
   // Null: there are none.

@@ -20,6 +20,8 @@ namespace zero::launcher {
 struct ProgramBytes {
   int64_t rank = 0;     // of a rank: the program, its libraries, buffers of products
   int64_t starter = 0;  // of the process that started the ranks
+
+  int64_t of_node(int num_ranks) const { return rank * num_ranks + starter; }
 };
 
 // What is to be planned, and the memory of a node that it must fit.

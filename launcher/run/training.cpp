@@ -178,8 +178,7 @@ void Training::build_engine() {
   Wish wish{settings_, shape_, world_.size(), world_.local_size()};
   wish.gpu_room = smallest(room_on_gpu(settings_, *ranks));
   wish.program = largest_program(*ranks, largest_product(wish));
-  const int64_t held = wish.program.rank * wish.ranks_on_node + wish.program.starter;
-  wish.room = smallest(room_on_host(settings_, held));
+  wish.room = smallest(room_on_host(settings_, wish.program.of_node(wish.ranks_on_node)));
   plan_ = plan(wish);
   require_memory(*ranks, world_, plan_, settings_, wish.gpu_room,
                  [&] { return memory_advice(wish, plan); });

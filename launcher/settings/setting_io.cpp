@@ -72,15 +72,6 @@ std::string problem_text(const Setting& setting, const RawValue& raw) {
                      near.empty() ? "" : "; nearest: " + near, setting.allowed);
 }
 
-// A value that has been through JSON, by whomever.
-RawValue raw_of(const nlohmann::json& value) {
-  RawValue raw;
-  raw.is_array = value.is_array();
-  for (const auto& element : raw.is_array ? value : nlohmann::json{value})
-    raw.words.push_back(word_of(element));
-  return raw;
-}
-
 // JSON's strings, numbers, booleans and arrays of them are TOML as well, but for one
 // character that stands in strings alone.
 std::string toml_of(const Setting& setting, const Settings& settings) {
@@ -132,6 +123,14 @@ const Setting* find_setting(const std::string& text, Spelling spelling) {
 
 std::string word_of(const nlohmann::json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+RawValue raw_of(const nlohmann::json& value) {
+  RawValue raw;
+  raw.is_array = value.is_array();
+  for (const auto& element : raw.is_array ? value : nlohmann::json{value})
+    raw.words.push_back(word_of(element));
+  return raw;
 }
 
 Problems assign(const Setting& setting, const RawValue& raw, Settings& settings) {

@@ -77,6 +77,8 @@ Problems assign(const Setting& setting, const RawValue& raw, Settings& settings)
 
 // A value as people write it: a text without its quotes.
 std::string word_of(const nlohmann::json& value);
+// The same of each element of a list; it may have been through JSON by whomever.
+RawValue raw_of(const nlohmann::json& value);
 
 // {"seq_len": 256, ...}: goes into metrics and checkpoints, and comes back.
 nlohmann::json to_json(const Settings& settings);

@@ -87,8 +87,8 @@ SavedState load_checkpoint(Engine& engine, const std::string& folder,
 // they are written, so that no more of the model than its buffers is in memory, and one
 // parameter that is replayed, or the module of one init function. Those are called more
 // than once. Options::post_init is refused: it needs an engine.
-// Of `state` config and position are kept. With Options::init_report, `report` becomes what
-// Engine::init_report() of such an engine tells. Throws Error(kUsage) for parameters
+// Of `state` config and position are kept. With Options::init_report, `report` becomes
+// what Engine::init_report() of such an engine tells. Throws Error(kUsage) for parameters
 // without a rule, and CheckpointError.
 std::string save_seed(torch::nn::Module& model, const Options& options,
                       const std::string& run, const SavedState& state,
