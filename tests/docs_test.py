@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Is what the pages say still so? Tests and files that they name exist, links lead somewhere, lines are short."""
+"""Is what the pages say still so? Tests and files that they name exist, links lead somewhere, lines are short,
+and the top level is tidy."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("base", "checkpoint", "docs", "engine", "examples", "launcher", "offload", "scripts", "tests")
 PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))])
 LONGEST_LINE = 100
+TOP = ("CMakeLists.txt", "CMakePresets.json", "CONTRIBUTING.md", "Dockerfile", "LICENSE", "NOTICE", "README.md")
 
 
 def known_tests():
@@ -93,7 +96,15 @@ def problems_of_files():
                 yield f"{page.relative_to(ROOT)}: there is no {name}"
 
 
-problems = [*problems_of_units(), *problems_of_files(), *problems_of_links(), *problems_of_lines()]
+def problems_of_top():
+    """The top level holds the project's files alone: no package that a download has left there."""
+    names = subprocess.run(["git", "ls-tree", "--name-only", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout
+    for name in names.splitlines():
+        if (ROOT / name).is_file() and not name.startswith(".") and name not in TOP:
+            yield f"{name}: does not belong to the top level (tests/docs_test.py)"
+
+
+problems = [*problems_of_top(), *problems_of_units(), *problems_of_files(), *problems_of_links(), *problems_of_lines()]
 for line in problems:
     print(line, file=sys.stderr)
 sys.exit(1 if problems else 0)
