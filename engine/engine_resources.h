@@ -62,7 +62,7 @@ struct EngineResources {
   std::shared_ptr<Collectives> host_comm;  // over the host's memory; may be the same
   std::unique_ptr<ShardStore> shards;
   std::list<Pinned> pinned_shards;
-  std::unique_ptr<ShardKernels> kernels;  // null where no state is on a GPU
+  std::unique_ptr<ShardKernels> kernels;  // null where no GPU trains
   std::unique_ptr<UpdateQueue> updates;
   std::unique_ptr<GradientShards> gradients;
   // They go first: they write into what is above. Where one rank's device has its own

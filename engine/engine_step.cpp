@@ -67,8 +67,7 @@ void EngineStep::require_room() const {
                 "call step() or discard_gradients() first");
   const Options& options = own_.options;
   const auto num_passes = static_cast<int64_t>(losses_.size());
-  const bool has_fixed_passes =
-      options.deterministic || (options.grad_dtype != DType::kFp32 && num_passes == 1);
+  const bool has_fixed_passes = options.deterministic || own_.memory.rounds_gradients();
   if (!has_fixed_passes || num_passes != options.micro_batches_per_rank) return;
   refuse_loss(
       "backward() number " + std::to_string(num_passes + 1) + " of a step, " +

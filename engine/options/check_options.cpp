@@ -154,6 +154,13 @@ void check_offload(const Options& options, int world_size, UnitMemory where,
             place + " is for a GPU, device is cpu: all is in the host's memory there");
   refuse_if(is_host && is_share, found, {"device_state_fraction", "device"},
             "device_state_fraction is for a GPU, device is cpu");
+  const bool is_sum = options.grad_sums == GradSums::kDevice;
+  refuse_if(is_host && is_sum, found, {"grad_sums", "device"},
+            "grad_sums device is for a GPU, device is cpu");
+  refuse_if(!is_host && !may_keep_shards(where, world_size) && is_sum, found,
+            {"grad_sums", "share_gpu"},
+            "grad_sums device where ranks add gradients up in the host's memory",
+            "grad_sums host, or a GPU for each rank and NCCL");
   refuse_if(!is_host && !may_keep_shards(where, world_size) && (is_place || is_share),
             found, {"offload", "device_state_fraction", "share_gpu"},
             (is_place ? place : "a device_state_fraction") +
@@ -279,9 +286,9 @@ void add_behaviour(Lines& lines, const Options& options) {
 }
 
 void add_memory(Lines& lines, const Options& options) {
-  SAME(device), SAME(share_gpu), SAME(pin), SAME(overlap_updates), SAME(prefetch),
-      SAME(reshard_after_forward), SAME(offload_activations), SAME(offload_min_bytes),
-      SAME(accumulate), SAME(micro_batch), SAME(stream_always);
+  SAME(device), SAME(share_gpu), SAME(pin), SAME(grad_sums), SAME(overlap_updates),
+      SAME(prefetch), SAME(reshard_after_forward), SAME(offload_activations),
+      SAME(offload_min_bytes), SAME(accumulate), SAME(micro_batch), SAME(stream_always);
   lines.add("offload", options.offload, options.device_state_fraction)
       .add("recompute", options.recompute.every)
       .add("auto_wrap.min_numel", options.auto_wrap.min_numel);

@@ -11,6 +11,7 @@ namespace {
 
 // Enough that a piece's copy and its exchange take longer than to start them.
 constexpr int64_t kExchangeBytes = 32 << 20;
+constexpr int64_t kLandingBytes = 4 << 20;
 
 int64_t full_bytes(const UnitPlan& plan, const PlannedUnit& unit) {
   int64_t bytes = 0;
@@ -24,16 +25,20 @@ int deepest(const UnitPlan& plan) {
   return depth;
 }
 
-// Of gradients in fp32 that lie there.
-int64_t trainable_bytes(const UnitPlan& plan, const std::vector<UnitHome>& homes,
-                        bool on_gpu) {
+// In fp32, of gradients whose units' home is such a one.
+template <class Predicate>
+int64_t gradient_bytes(const UnitPlan& plan, const std::vector<UnitHome>& homes,
+                       const Predicate& is_meant) {
   int64_t bytes = 0;
   for (const PlannedPart& part : plan.parts) {
-    if (!part.is_frozen && homes[part.unit].state_on_gpu == on_gpu)
+    if (!part.is_frozen && is_meant(homes[part.unit]))
       bytes += shard_bytes(part.layout.shard_numel, 4);
   }
   return bytes;
 }
+
+// The states are the host's, and the sums are not.
+bool sums_leave(const UnitHome& home) { return home.sums_on_gpu && !home.state_on_gpu; }
 
 // Units in forward order: the first ones are waited for first, and the root's update
 // cannot hide behind anything.
@@ -57,6 +62,9 @@ std::vector<UnitHome> homes_of(const UnitPlan& plan, const Options& options,
         has_gpu && (home.state_on_gpu || options.offload != Offload::kAll);
     home.in_place =
         world_size == 1 && !options.stream_always && home.weights_on_gpu == has_gpu;
+    home.sums_on_gpu =
+        home.state_on_gpu || (has_gpu && options.grad_sums == GradSums::kDevice &&
+                              options.micro_batches_per_rank > 1);
   }
   return homes;
 }
@@ -67,9 +75,12 @@ bool reduces_by_pieces(const Options& options) {
          (options.deterministic || options.reduce_dtype != DType::kFp32);
 }
 
-// The step's gradient can be kept in its own type where one pass makes it.
-DType kept_gradients(const Options& options) {
-  return options.micro_batches_per_rank == 1 ? options.grad_dtype : DType::kFp32;
+// The step's gradient can be kept in its own type where nothing is added to it there.
+DType kept_gradients(const Options& options, const std::vector<UnitHome>& homes,
+                     bool on_gpu) {
+  const bool is_whole = options.micro_batches_per_rank == 1 ||
+                        (!on_gpu && std::ranges::any_of(homes, sums_leave));
+  return is_whole ? options.grad_dtype : DType::kFp32;
 }
 
 // Of shards whose masters lie there.
@@ -103,8 +114,8 @@ std::vector<ShardArray> shard_arrays(const UnitPlan& plan, const Options& option
       arrays.push_back(
           {std::string(states[i]), ShardRole::kState, options.state_dtype, trained, i});
     }
-    arrays.push_back(
-        {"gradients", ShardRole::kGradient, kept_gradients(options), trained});
+    arrays.push_back({"gradients", ShardRole::kGradient,
+                      kept_gradients(options, homes, on_gpu), trained});
   }
   add_masters(/*is_frozen=*/true);
   if (options.dtype != DType::kFp32) {
@@ -149,28 +160,57 @@ void add_shards(MemoryPlan& memory, const UnitPlan& plan) {
   }
 }
 
-// Where gradients are added that do not go straight into their shards.
-void add_accumulation(MemoryPlan& memory, const UnitPlan& plan, const Options& options,
-                      int world_size, bool has_own_memory) {
-  if (options.inference) return;
-  const int64_t of_host = largest_gradient_shard(plan, memory.homes, /*on_gpu=*/false);
-  const int64_t of_gpu = largest_gradient_shard(plan, memory.homes, /*on_gpu=*/true);
+// Elements of the largest shard with a gradient that is added up in the host's memory, or
+// on the GPU; 0: there is none.
+int64_t largest_gradient_shard(const UnitPlan& plan, const std::vector<UnitHome>& homes,
+                               bool on_gpu) {
+  int64_t numel = 0;
+  for (const PlannedPart& part : plan.parts) {
+    if (!part.is_frozen && homes[part.unit].sums_on_gpu == on_gpu)
+      numel = std::max(numel, part.layout.shard_numel);
+  }
+  return numel;
+}
+
+// Where gradients are added up in the host's memory that do not go straight into their
+// shards.
+void add_accumulation(MemoryPlan& memory, const UnitPlan& plan, bool lands_there) {
+  const int64_t numel = largest_gradient_shard(plan, memory.homes, /*on_gpu=*/false);
+  if (numel == 0) return;
+  if (!lands_there) memory.landing_bytes = std::min(shard_bytes(numel, 4), kLandingBytes);
+  if (!lands_there && memory.num_counter_levels == 0) return;
+  const auto is_here = [](const UnitHome& home) { return !home.sums_on_gpu; };
+  memory.scratch_numel = numel;
+  memory.accumulation_bytes =
+      shard_bytes(numel, 4) +
+      gradient_bytes(plan, memory.homes, is_here) * memory.num_counter_levels;
+}
+
+// The same on a GPU. One rank's gradient is added as it lies in its slot; what ranks have
+// summed passes through the scratch shard.
+void add_gpu_accumulation(MemoryPlan& memory, const UnitPlan& plan, bool lands_there) {
+  const auto is_there = [](const UnitHome& home) { return home.sums_on_gpu; };
   const int levels = memory.num_counter_levels;
-  const bool is_all_in_place = !has_own_memory && memory.adds_in_place(0);
-  if (of_host > 0 && !is_all_in_place) {
-    memory.accumulation_bytes =
-        shard_bytes(of_host, 4) + trainable_bytes(plan, memory.homes, false) * levels;
-    if (has_own_memory) {
-      // What ranks have summed is fp32.
-      const DType landed = world_size > 1 ? DType::kFp32 : options.reduce_dtype;
-      memory.landing_bytes = shard_bytes(of_host, size_of(landed));
-    }
-  }
-  // One rank's gradient is added as it lies in its slot.
-  if (of_gpu > 0 && (world_size > 1 || levels > 0)) {
-    memory.gpu_accumulation_bytes =
-        shard_bytes(of_gpu, 4) + trainable_bytes(plan, memory.homes, true) * levels;
-  }
+  int64_t numel = largest_gradient_shard(plan, memory.homes, /*on_gpu=*/true);
+  if (lands_there)
+    numel = std::max(numel, largest_gradient_shard(plan, memory.homes, false));
+  if (lands_there || levels > 0) memory.gpu_scratch_numel = numel;
+  memory.gpu_accumulation_bytes =
+      shard_bytes(memory.gpu_scratch_numel, 4) +
+      (levels > 0 ? gradient_bytes(plan, memory.homes, is_there) * levels
+                  : gradient_bytes(plan, memory.homes, sums_leave));
+}
+
+// Where gradients are on their way. Ranks sum them in the host's memory, or on their GPUs
+// by NCCL; a rank alone has them where it computes.
+void add_accumulations(MemoryPlan& memory, const UnitPlan& plan, int world_size,
+                       UnitMemory where) {
+  const bool is_alone = world_size == 1;
+  const bool is_by_host = where == UnitMemory::kGpuByHost && !is_alone;
+  const bool has_own_memory = where != UnitMemory::kHost;
+  if (has_own_memory || !memory.adds_in_place(0))
+    add_accumulation(memory, plan, !has_own_memory || is_by_host);
+  if (has_own_memory) add_gpu_accumulation(memory, plan, !is_alone && !is_by_host);
 }
 
 }  // namespace
@@ -197,20 +237,16 @@ bool MemoryPlan::adds_in_place(int unit) const {
   return gradient_in_place && home.in_place && home.state_on_gpu == home.weights_on_gpu;
 }
 
+bool MemoryPlan::rounds_gradients() const {
+  return std::ranges::any_of(shard_arrays, [](const ShardArray& array) {
+    return array.role == ShardRole::kGradient && array.dtype != DType::kFp32;
+  });
+}
+
 int64_t MemoryPlan::total_bytes() const {
   int64_t total = 0;
   for (const MemoryEntry& entry : entries) total += entry.bytes;
   return total;
-}
-
-int64_t largest_gradient_shard(const UnitPlan& plan, const std::vector<UnitHome>& homes,
-                               bool on_gpu) {
-  int64_t numel = 0;
-  for (const PlannedPart& part : plan.parts) {
-    if (!part.is_frozen && homes[part.unit].state_on_gpu == on_gpu)
-      numel = std::max(numel, part.layout.shard_numel);
-  }
-  return numel;
 }
 
 int64_t shard_bytes(int64_t numel, int64_t element_bytes) {
@@ -250,7 +286,9 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int wo
     }
     memory.gradient_ring = make_slot_plan(sizes, 2);
   }
-  add_accumulation(memory, plan, options, world_size, has_own_memory);
+  memory.has_kernels =
+      has_own_memory && (!options.inference || memory.has_state_on_gpu());
+  if (!options.inference) add_accumulations(memory, plan, world_size, where);
   if (has_own_memory && world_size > 1 &&
       (where == UnitMemory::kGpuByHost || reduces_by_pieces(options)))
     memory.exchange_bytes = std::max<int64_t>(kExchangeBytes, 1024 * world_size);
@@ -259,7 +297,7 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int wo
   };
   add("accumulation", "host", memory.accumulation_bytes);
   add("accumulation", "device", memory.gpu_accumulation_bytes);
-  if (memory.has_state_on_gpu()) add("gradient norm", "device", kGpuNormBytes);
+  if (memory.has_kernels) add("gradient norm", "device", kGpuNormBytes);
   add("gradient landing", "host", kNumLandings * memory.landing_bytes);
   add("exchange", where == UnitMemory::kGpu ? "device" : "host", memory.exchange_bytes);
   add("root weights", "device", memory.root_weights.bytes());

@@ -20,6 +20,7 @@ struct UnitHome {
   bool state_on_gpu = false;    // masters, states and gradients, which the GPU updates
   bool weights_on_gpu = false;  // in compute precision
   bool in_place = false;        // computed on as they lie there: nothing is gathered
+  bool sums_on_gpu = false;     // gradients are added up there
 };
 
 // One array of this rank's shard of each of some parts.
@@ -45,10 +46,12 @@ struct MemoryPlan {
   SlotPlan root_weights;       // of the root unit, which stays gathered
   SlotPlan gradient_ring;      // of parts
   int num_counter_levels = 0;  // of deterministic accumulation; 0: one running sum
-  // The counter's levels and a scratch shard: of gradients in the host's memory, and of
-  // those on the GPU.
+  // The counter's levels and a scratch shard: of gradients added up in the host's memory,
+  // and of those on the GPU; there also sums whose states are the host's.
   int64_t accumulation_bytes = 0, gpu_accumulation_bytes = 0;
+  int64_t scratch_numel = 0, gpu_scratch_numel = 0;
   int64_t landing_bytes = 0;  // one of the places where a device's gradients arrive
+  bool has_kernels = false;   // a GPU works on gradients, or on states
   // What ranks with GPUs exchange passes through there: in their own memory, or the
   // host's.
   int64_t exchange_bytes = 0;
@@ -59,12 +62,13 @@ struct MemoryPlan {
   bool has_state_on_gpu() const;
   bool has_weights_on_gpu() const;  // without state there
   bool adds_in_place(int unit) const;
+  bool rounds_gradients() const;  // are finished ones kept in 2 bytes?
   int64_t total_bytes() const;
 };
 
 constexpr int64_t kGpuNormBytes = 256;  // where a GPU adds a gradient's norm up
 
-constexpr int kNumLandings = 2;  // one is filled while the other is added
+constexpr int kNumLandings = 4;  // some are filled while others are added
 
 // Where units are computed: in the host's memory, or in that of GPUs, whose ranks talk to
 // each other by NCCL, or by way of the host's memory.
@@ -72,11 +76,6 @@ enum class UnitMemory { kHost, kGpu, kGpuByHost };
 
 MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int world_size,
                             UnitMemory where = UnitMemory::kHost);
-
-// Elements of the largest shard that has a gradient, in the host's memory or on the GPU;
-// 0: none has.
-int64_t largest_gradient_shard(const UnitPlan& plan, const std::vector<UnitHome>& homes,
-                               bool on_gpu);
 
 // Bytes of one shard allocation, with the arena's padding.
 int64_t shard_bytes(int64_t numel, int64_t element_bytes);

@@ -9,10 +9,10 @@
 namespace zero {
 namespace {
 
-// Is it what a GPU is sent of this part? Weights in compute precision: the 16-bit copy,
-// or else the masters.
-bool is_sent(const ShardArray& array, const PlannedPart& part) {
-  return array.role == ShardRole::kCopy ||
+// Is it what copies touch of this part? Gradients, and weights in compute precision: the
+// 16-bit copy, or else the masters.
+bool is_copied(const ShardArray& array, const PlannedPart& part) {
+  return array.role == ShardRole::kCopy || array.role == ShardRole::kGradient ||
          (array.role == ShardRole::kMaster && part.dtype == DType::kFp32);
 }
 
@@ -39,7 +39,7 @@ std::vector<ByteRange> pinned_ranges(const UnitPlan& plan, const MemoryPlan& mem
       const PlannedPart& planned = plan.parts[part];
       const int64_t begin = end;
       end += shard_bytes(planned.layout.shard_numel, size_of(array.dtype));
-      if (pin == Pin::kAll || is_sent(array, planned))
+      if (pin == Pin::kAll || is_copied(array, planned))
         add_pages(ranges, {begin, end}, page_bytes);
     }
   }

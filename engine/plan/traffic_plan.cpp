@@ -1,6 +1,7 @@
 #include "engine/plan/traffic_plan.h"
 
 #include "engine/plan/unit_plan.h"
+#include "zero/options.h"
 
 namespace zero {
 
@@ -26,6 +27,21 @@ std::vector<int64_t> gathers_of_step(const UnitPlan& plan, const MemoryPlan& mem
   return gathers;
 }
 
+namespace {
+
+// Of a gradient that leaves the GPU on its way to the update, per element: as autograd
+// made it where nobody else adds to it, as a step keeps it where it leaves once.
+int64_t bytes_out(const PlannedPart& part, const Options& options, bool is_alone,
+                  bool is_whole) {
+  const bool is_plain = part.unit == 0 || options.accumulate == Accumulate::kModel;
+  const bool is_bf16 = (is_whole && options.grad_dtype == DType::kBf16) ||
+                       (is_alone && (options.reduce_dtype == DType::kBf16 ||
+                                     (is_plain && part.dtype == DType::kBf16)));
+  return is_bf16 ? 2 : 4;
+}
+
+}  // namespace
+
 Traffic make_traffic_plan(const UnitPlan& plan, const MemoryPlan& memory,
                           const Options& options, int world_size, UnitMemory where) {
   const bool is_alone = world_size == 1;
@@ -45,13 +61,16 @@ Traffic make_traffic_plan(const UnitPlan& plan, const MemoryPlan& memory,
     const int64_t wire = part.layout.numel * size_of(options.reduce_dtype);
     const int64_t num_passes = options.micro_batches_per_rank;
     step.reduced += num_passes * (wire - wire / world_size);
-    // What ranks have summed is fp32, and this rank's share of it.
-    if (where != UnitMemory::kHost && !home.state_on_gpu)
-      step.from_device += num_passes * (is_alone || where == UnitMemory::kGpuByHost
-                                            ? wire
-                                            : part.layout.shard_numel * 4);
+    if (where == UnitMemory::kHost || home.state_on_gpu) continue;
+    const bool is_by_host = where == UnitMemory::kGpuByHost && !is_alone;
+    const bool is_whole = num_passes == 1 || home.sums_on_gpu;
+    step.from_device +=
+        is_by_host
+            ? num_passes * wire
+            : (is_whole ? 1 : num_passes) * part.layout.shard_numel *
+                  bytes_out(part, options, is_alone && !home.sums_on_gpu, is_whole);
   }
-  if (memory.has_state_on_gpu()) step.from_device += kGpuNormBytes;
+  if (memory.has_kernels) step.from_device += kGpuNormBytes;
   return step;
 }
 

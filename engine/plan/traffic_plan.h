@@ -14,9 +14,10 @@ namespace zero {
 std::vector<int64_t> gathers_of_step(const UnitPlan& plan, const MemoryPlan& memory,
                                      const Options& options);
 
-// What one rank moves in such a step. Exact for a model whose units hold no other units
-// and are each called once in a forward; but an engine's first step looks at weights on a
-// GPU besides, and one behind an evaluation finds some of them still gathered.
+// What one rank moves in such a step. Exact for a model whose units hold no other units,
+// are each called once in a forward and, with Accumulate::kUnit, for more rows than a
+// micro-batch; but an engine's first step looks at weights on a GPU besides, and one
+// behind an evaluation finds some of them still gathered.
 Traffic make_traffic_plan(const UnitPlan& plan, const MemoryPlan& memory,
                           const Options& options, int world_size,
                           UnitMemory where = UnitMemory::kHost);

@@ -63,6 +63,20 @@ void add_block(const Addition& all, int64_t begin, int64_t end, GradientNorm* no
 
 }  // namespace
 
+void Addition::point_to(const void* values, DType type) {
+  right = type == DType::kFp32 ? static_cast<const float*>(values) : nullptr;
+  right_bf16 = type == DType::kFp32 ? nullptr : static_cast<const uint16_t*>(values);
+}
+
+Addition from(Addition addition, int64_t begin) {
+  addition.left = advance(addition.left, begin);
+  addition.right = advance(addition.right, begin);
+  addition.right_bf16 = advance(addition.right_bf16, begin);
+  addition.sum = advance(addition.sum, begin);
+  addition.sum_bf16 = advance(addition.sum_bf16, begin);
+  return addition;
+}
+
 void add_up(const Addition& all, int64_t first, int64_t last, ThreadPool& threads) {
   std::mutex mutex;
   threads.parallel_for(last - first, kChunkNumel, [&](int64_t from, int64_t to) {

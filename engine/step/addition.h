@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 
+#include "base/dtype.h"
 #include "engine/step/gradient_norm.h"
 #include "offload/thread_pool.h"
 
@@ -18,7 +19,13 @@ struct Addition {
   // Gets the sum, as it was stored, while it is at hand; or null. Arrays then begin on a
   // 64-element boundary of their layout.
   GradientNorm* norm = nullptr;
+
+  // The right side is `values`, of a type of kFp32 or kBf16.
+  void point_to(const void* values, DType type);
 };
+
+// The same of what comes from element `begin` on, a multiple of 64.
+Addition from(Addition addition, int64_t begin);
 
 // Do it to elements [begin, end), each operation in fp32: the same bits on any number of
 // threads. With a norm, `begin` is a multiple of 64.

@@ -11,8 +11,8 @@
 
 namespace zero {
 
-// What a step does to shards that lie in a GPU's memory, queued on its streams: with the
-// bits of the host's loops.
+// What a step does to gradients and shards in a GPU's memory, queued on its streams: with
+// the bits of the host's loops.
 class ShardKernels {
  public:
   virtual ~ShardKernels() = default;
@@ -20,14 +20,18 @@ class ShardKernels {
   // As add_up() of all `numel` elements; a norm counts towards take_norm(), whichever it
   // is. One stream at a time.
   virtual void add_up(const Addition& addition, int64_t numel, Stream& stream) = 0;
+  // Count `values` (numel, kFp32 or kBf16) towards it: they begin on a 64-element
+  // boundary of their layout.
+  virtual void add_to_norm(const void* values, DType type, int64_t numel,
+                           Stream& stream) = 0;
   // The norm of all that was added since the last time. Waits for the stream.
   virtual GradientNorm take_norm(Stream& stream) = 0;
 
   // As update(). Rules are AdamW's, or it throws std::invalid_argument.
   virtual void update(std::span<const Update> updates, Stream& stream) = 0;
 
-  // copy (numel) = master (numel) in bf16 or fp16.
-  virtual void round(uint16_t* copy, DType type, const float* master, int64_t numel,
+  // copy (numel) = values (numel) in bf16 or fp16.
+  virtual void round(uint16_t* copy, DType type, const float* values, int64_t numel,
                      Stream& stream) = 0;
 };
 

@@ -68,6 +68,12 @@ StoredValues PartShard::states(int index, int64_t begin, int64_t numel) const {
   return StoredValues::in_bf16(state_bf16[index] + begin, numel).in(gpu);
 }
 
+void PartShard::hold_gradient(DType type) {
+  void* const memory = gradient_memory();
+  grad = type == DType::kFp32 ? static_cast<float*>(memory) : nullptr;
+  grad_bf16 = type == DType::kFp32 ? nullptr : static_cast<uint16_t*>(memory);
+}
+
 StoredValues PartShard::gradients(int64_t begin, int64_t numel) const {
   if (grad) return StoredValues(grad + begin, numel).in(gpu);
   if (!grad_bf16) return {};

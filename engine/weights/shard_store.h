@@ -25,7 +25,8 @@ struct PartShard {
   // The optimizer's, as many as it has, in one of two types.
   float* state[kMaxStates] = {};
   uint16_t* state_bf16[kMaxStates] = {};
-  // This step's gradient, summed over ranks and micro-batches, in one of two types.
+  // This step's gradient, summed over ranks and micro-batches, in one of two types: see
+  // hold_gradient().
   float* grad = nullptr;
   uint16_t* grad_bf16 = nullptr;
   // Master in the part's 16-bit type; null for a part that computes in fp32.
@@ -38,6 +39,12 @@ struct PartShard {
   // In compute precision: what lies beside the masters, or instead what a GPU has of it.
   void* own_weights() const { return copy ? static_cast<void*>(copy) : master; }
   void* weights() const { return weights_on_gpu ? weights_on_gpu : own_weights(); }
+
+  // From now on the gradient's memory holds this type, kFp32 or kBf16; memory that was
+  // planned for bf16 holds nothing else.
+  void hold_gradient(DType type);
+  void* gradient_memory() const { return grad ? static_cast<void*>(grad) : grad_bf16; }
+
   // Elements [begin, begin + numel).
   StoredValues masters(int64_t begin, int64_t numel) const;
   StoredValues states(int index, int64_t begin, int64_t numel) const;

@@ -21,7 +21,7 @@ struct Workplace {
   Device& device;
   Collectives& comm;
   ThreadPool& threads;
-  ShardKernels* kernels = nullptr;  // null where no state is on a GPU
+  ShardKernels* kernels = nullptr;  // null where no GPU trains
 };
 
 }  // namespace zero

@@ -78,24 +78,54 @@ TEST_F(TrafficPlanTest, RanksOfHostsExchangeAllButTheirOwn) {
   EXPECT_EQ(step(2), (Traffic{0, 0, (kWeights + 4 * 256) * 2 / 2, kGradients * 2}));
 }
 
+// Of one GPU in bf16, whose weights come over as often as they are needed.
+Traffic out(int64_t gradient_bytes) {
+  return {kWeights * 2, gradient_bytes + kGpuNormBytes, 0, 0};
+}
+
 TEST_F(TrafficPlanTest, OneGpuGetsWeightsAndGivesGradients) {
   options_.dtype = DType::kBf16;
-  EXPECT_EQ(step(1, UnitMemory::kGpu), (Traffic{kWeights * 2, kGradients * 4, 0, 0}));
-  options_.reduce_dtype = DType::kBf16;
-  EXPECT_EQ(step(1, UnitMemory::kGpu), (Traffic{kWeights * 2, kGradients * 2, 0, 0}));
+  EXPECT_EQ(step(1, UnitMemory::kGpu), out(kGradients * 2));  // as autograd made them
+  options_.dtype = DType::kFp32;
+  EXPECT_EQ(step(1, UnitMemory::kGpu).from_device, kGradients * 4 + kGpuNormBytes);
+  options_.grad_dtype = DType::kBf16;
+  EXPECT_EQ(step(1, UnitMemory::kGpu).from_device, kGradients * 2 + kGpuNormBytes);
+}
+
+// Of units that work through several micro-batches, sums in fp32 leave, of the root what
+// autograd made.
+TEST_F(TrafficPlanTest, UnitByUnitAGpuGivesSums) {
+  options_.dtype = DType::kBf16;
+  options_.accumulate = Accumulate::kUnit;
+  EXPECT_EQ(step(1, UnitMemory::kGpu), out(kRoot * 2 + (kGradients - kRoot) * 4));
+  options_.grad_dtype = DType::kBf16;
+  EXPECT_EQ(step(1, UnitMemory::kGpu), out(kGradients * 2));
+}
+
+TEST_F(TrafficPlanTest, SeveralPassesLeaveAGpuOneByOneOrAsOneSum) {
+  options_.dtype = DType::kBf16;
+  options_.reshard_after_forward = false;
+  options_.micro_batches_per_rank = 3;
+  EXPECT_EQ(step(1, UnitMemory::kGpu).from_device, kGradients * 2 * 3 + kGpuNormBytes);
+  options_.grad_sums = GradSums::kDevice;
+  EXPECT_EQ(step(1, UnitMemory::kGpu).from_device, kGradients * 4 + kGpuNormBytes);
+  options_.grad_dtype = DType::kBf16;
+  EXPECT_EQ(step(1, UnitMemory::kGpu).from_device, kGradients * 2 + kGpuNormBytes);
+  EXPECT_EQ(step(2, UnitMemory::kGpu).from_device, kGradients + kGpuNormBytes);
 }
 
 TEST_F(TrafficPlanTest, SeveralGpusCopyTheirOwnSharesAndSumsInFp32) {
   options_.dtype = options_.reduce_dtype = DType::kBf16;
-  EXPECT_EQ(step(2, UnitMemory::kGpu), (Traffic{kWeights * 2 / 2, kGradients * 4 / 2,
-                                                kWeights * 2 / 2, kGradients * 2 / 2}));
+  EXPECT_EQ(step(2, UnitMemory::kGpu),
+            (Traffic{kWeights * 2 / 2, kGradients * 4 / 2 + kGpuNormBytes,
+                     kWeights * 2 / 2, kGradients * 2 / 2}));
 }
 
 TEST_F(TrafficPlanTest, ByWayOfTheHostEverythingIsCopied) {
   options_.dtype = options_.reduce_dtype = DType::kBf16;
-  EXPECT_EQ(
-      step(2, UnitMemory::kGpuByHost),
-      (Traffic{kWeights * 2, kGradients * 2, kWeights * 2 / 2, kGradients * 2 / 2}));
+  EXPECT_EQ(step(2, UnitMemory::kGpuByHost),
+            (Traffic{kWeights * 2, kGradients * 2 + kGpuNormBytes, kWeights * 2 / 2,
+                     kGradients * 2 / 2}));
 }
 
 TEST_F(TrafficPlanTest, FrozenWeightsHaveNoGradients) {

@@ -96,6 +96,7 @@ inline void expect_planned_traffic_throughout(int ranks, const Options& base) {
     if (base.device != DeviceChoice::kCuda) break;
     expect_planned("with shards elsewhere", [&](Options& options) {
       options.offload = offload;
+      options.grad_sums = offload == Offload::kNone ? GradSums::kHost : GradSums::kDevice;
       options.device_state_fraction = offload == Offload::kAll ? 0.97 : 0;
       options.dtype = DType::kBf16;
       options.micro_batches_per_rank = 2;

@@ -1,5 +1,6 @@
-// Masters, states and weights that lie on a GPU, some or all: not a bit changes, whoever
-// makes the update. The GPU is the stand-in, whose kernels run the code of a real one's.
+// Masters, states, weights and sums of gradients that lie on a GPU, some or all: not a
+// bit changes, whoever makes the update. The GPU is the stand-in, whose kernels run the
+// code of a real one's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,11 +22,14 @@ struct Home {
   const char* name;
   Offload offload;
   double fraction;
+  GradSums sums = GradSums::kHost;
 };
 constexpr Home kHomes[] = {{"weights", Offload::kOptimizer, 0},
                            {"all", Offload::kNone, 0},
                            {"half", Offload::kAll, 0.6},
-                           {"weights and half", Offload::kOptimizer, 0.6}};
+                           {"weights and half", Offload::kOptimizer, 0.6},
+                           {"sums", Offload::kAll, 0, GradSums::kDevice},
+                           {"half and sums", Offload::kAll, 0.6, GradSums::kDevice}};
 
 class StateStandinTest : public ::testing::Test {
  protected:
@@ -34,6 +38,7 @@ class StateStandinTest : public ::testing::Test {
     there.device = DeviceChoice::kCuda;
     there.offload = home.offload;
     there.device_state_fraction = home.fraction;
+    there.grad_sums = home.sums;
     return there;
   }
 
@@ -99,8 +104,17 @@ TEST_F(StateStandinTest, OtherPassesThanPlanned) {
     }
     return norms;
   };
-  const std::vector<double> on_host = norms_of(options);
-  for (const Home& home : kHomes) EXPECT_EQ(norms_of(at(home)), on_host) << home.name;
+  for (const int num_planned : {2, 1}) {
+    for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+      options.dtype = dtype;
+      options.micro_batches_per_rank = num_planned;
+      const std::vector<double> on_host = norms_of(options);
+      for (const Home& home : kHomes)
+        EXPECT_EQ(norms_of(at(home)), on_host)
+            << home.name << ", planned " << num_planned;
+      EXPECT_EQ(norms_of(at({"all on the host", Offload::kAll, 0})), on_host);
+    }
+  }
 }
 
 TEST_F(StateStandinTest, InBf16) {

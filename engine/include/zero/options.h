@@ -29,8 +29,10 @@ enum class Accumulate { kModel, kUnit };
 enum class Offload { kAll, kOptimizer, kNone };
 
 // What of the shards in the host's memory is pinned for a GPU: all, at once; or what its
-// copies touch, which are the weights in compute precision that it is sent.
+// copies touch, which are the weights in compute precision that it is sent, and gradients.
 enum class Pin { kAll, kTransfers };
+
+enum class GradSums { kHost, kDevice };
 
 // Which units make their activations again in backward instead of keeping them. Of the
 // leaves, which are the units that hold no other one, in the plan's order: the first one,
@@ -170,6 +172,10 @@ struct Options {
   // Changes no bit. kNone needs AdamW; both others than kAll need GPUs that ranks do not
   // share.
   Offload offload = Offload::kAll;
+  // Changes no bit. Where a GPU's gradients of several passes are added up whose states
+  // are the host's: there, or on the GPU, which takes 4 bytes a parameter and sends each
+  // gradient once a step.
+  GradSums grad_sums = GradSums::kHost;
   // Shards of the first units lie on the GPU as with Offload::kNone, as many units as
   // hold no more than this share of all parameters. In [0, 1]; above 0 as kNone.
   double device_state_fraction = 0;

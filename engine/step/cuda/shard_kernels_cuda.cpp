@@ -43,7 +43,16 @@ class CudaShardKernels final : public ShardKernels {
     queue_add(sum, type, all.rounds, all.left,
               has_bf16 ? static_cast<const void*>(all.right_bf16) : all.right,
               has_bf16 ? DType::kBf16 : DType::kFp32, numel, cuda);
-    if (all.norm) add_norm(sum, type, numel, cuda);
+    if (all.norm) add_to_norm(sum, type, numel, stream);
+  }
+
+  void add_to_norm(const void* values, DType type, int64_t numel,
+                   Stream& stream) override {
+    cudaStream_t const cuda = use(stream);
+    if (type_ == NormType::kInf)
+      queue_max_abs(&sum_->largest, values, type, numel, cuda);
+    else
+      queue_leaf_sums(sum_->limbs.data(), values, type, type_, numel, cuda);
   }
 
   GradientNorm take_norm(Stream& stream) override {
@@ -65,19 +74,12 @@ class CudaShardKernels final : public ShardKernels {
     }
   }
 
-  void round(uint16_t* copy, DType type, const float* master, int64_t numel,
+  void round(uint16_t* copy, DType type, const float* values, int64_t numel,
              Stream& stream) override {
-    queue_cast(copy, type, master, DType::kFp32, numel, use(stream));
+    queue_cast(copy, type, values, DType::kFp32, numel, use(stream));
   }
 
  private:
-  void add_norm(const void* values, DType type, int64_t numel, cudaStream_t cuda) {
-    if (type_ == NormType::kInf)
-      queue_max_abs(&sum_->largest, values, type, numel, cuda);
-    else
-      queue_leaf_sums(sum_->limbs.data(), values, type, type_, numel, cuda);
-  }
-
   Device& gpu_;
   const NormType type_;
   NormSum* const sum_;  // in the GPU's memory

@@ -7,9 +7,8 @@
 
 namespace zero {
 
-GradientRing::GradientRing(const UnitPlan& plan, const SlotPlan& slots, DType wire,
-                           Device& device)
-    : plan_(plan), class_of_(slots.class_of), wire_(wire), device_(device) {
+GradientRing::GradientRing(const UnitPlan& plan, const SlotPlan& slots, Device& device)
+    : plan_(plan), class_of_(slots.class_of), device_(device) {
   for (const SlotPlan::Class& of : slots.classes) {
     std::list<Slot>& same_size = slots_.emplace_back();
     for (int i = 0; i < of.num_slots; ++i) same_size.emplace_back(device, of.slot_bytes);
@@ -26,37 +25,39 @@ GradientRing::Slot& GradientRing::next_slot(int part) {
   return slots.back();
 }
 
-GradientRing::Slot& GradientRing::fill(int part,
-                                       const std::vector<at::Tensor>& gradients) {
+GradientRing::Slot& GradientRing::fill(int part, const std::vector<at::Tensor>& gradients,
+                                       DType type) {
   Slot& slot = next_slot(part);
+  slot.type = type;
   const torch::NoGradGuard no_grad;
   const Trace::Span span("fill", plan_.parts[part].tag);
   const FlatLayout& layout = plan_.parts[part].layout;
-  clear_padding(slot.arena.data(), layout);
+  clear_padding(slot, layout);
   for (size_t i = 0; i < layout.params.size(); ++i) {
-    at::Tensor wire = param_in(slot.arena.data(), layout, i);
-    gradients[i].defined() ? wire.copy_(gradients[i]) : wire.zero_();
+    at::Tensor place = param_in(slot, layout, i);
+    gradients[i].defined() ? place.copy_(gradients[i]) : place.zero_();
   }
   return slot;
 }
 
-at::Tensor GradientRing::param_in(std::byte* full, const FlatLayout& layout,
+at::Tensor GradientRing::param_in(const Slot& slot, const FlatLayout& layout,
                                   size_t param) const {
   const c10::Device device = tensor_device(device_.gpu_index());
-  return at::for_blob(full + layout.offsets[param] * size_of(wire_),
+  return at::for_blob(slot.arena.data() + layout.offsets[param] * size_of(slot.type),
                       layout.params[param].shape)
-      .options(at::device(device).dtype(scalar_type(wire_)))
+      .options(at::device(device).dtype(scalar_type(slot.type)))
       .target_device(device)
       .make_tensor();
 }
 
-void GradientRing::clear_padding(std::byte* full, const FlatLayout& layout) const {
+void GradientRing::clear_padding(const Slot& slot, const FlatLayout& layout) const {
+  const int64_t element = size_of(slot.type);
   for (size_t i = 0; i < layout.params.size(); ++i) {
     const int64_t begin = layout.offsets[i] + layout.params[i].numel();
     const int64_t end =
         i + 1 < layout.params.size() ? layout.offsets[i + 1] : layout.numel;
-    device_.compute_stream().set_bytes(full + begin * size_of(wire_), 0,
-                                       (end - begin) * size_of(wire_));
+    device_.compute_stream().set_bytes(slot.arena.data() + begin * element, 0,
+                                       (end - begin) * element);
   }
 }
 

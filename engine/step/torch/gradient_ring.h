@@ -13,8 +13,8 @@ class Tensor;
 
 namespace zero {
 
-// Where full gradients are laid out in the device's memory as the wire wants them: slots
-// of a few sizes, of each size taken in turn.
+// Where full gradients are laid out in the device's memory: slots of a few sizes, of each
+// size taken in turn.
 class GradientRing {
  public:
   struct Slot {
@@ -23,23 +23,24 @@ class GradientRing {
 
     const DeviceArena arena;
     const int64_t bytes;
-    Event idle;  // to be recorded when nobody reads it any more
+    DType type = DType::kFp32;  // of what it was filled with
+    Event idle;                 // to be recorded when nobody reads it any more
   };
 
-  GradientRing(const UnitPlan& plan, const SlotPlan& slots, DType wire, Device& device);
+  GradientRing(const UnitPlan& plan, const SlotPlan& slots, Device& device);
 
-  // The part's gradients (in layout order; undefined ones are zeros) in the slot that was
-  // taken first. The compute stream waits until it is idle.
-  Slot& fill(int part, const std::vector<at::Tensor>& gradients);
+  // The part's gradients (in layout order; undefined ones are zeros) as `type`, kFp32 or
+  // kBf16 and no larger than the wire's, in the next slot.
+  Slot& fill(int part, const std::vector<at::Tensor>& gradients, DType type);
+  // The slot that was taken first. The compute stream waits until it is idle.
+  Slot& next_slot(int part);
 
  private:
-  Slot& next_slot(int part);
-  at::Tensor param_in(std::byte* full, const FlatLayout& layout, size_t param) const;
-  void clear_padding(std::byte* full, const FlatLayout& layout) const;
+  at::Tensor param_in(const Slot& slot, const FlatLayout& layout, size_t param) const;
+  void clear_padding(const Slot& slot, const FlatLayout& layout) const;
 
   const UnitPlan& plan_;
   const std::vector<int> class_of_;  // of each part
-  const DType wire_;
   Device& device_;
   // Of each class: in the order in which they were taken last.
   std::vector<std::list<Slot>> slots_;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 
+#include "base/dtype.h"
 #include "engine/device/host_device.h"
 #include "engine/watch/trace.h"
 
@@ -24,12 +26,19 @@ bool is_done_there(const Addition& addition) {
   return lands_in_sum(addition) && !addition.norm;
 }
 
-// One rank's gradients, as the compute stream leaves them.
-bool adds_on_gpu_in_place(const MemoryPlan& memory) {
-  for (int u = 0; u < std::ssize(memory.homes); ++u) {
-    if (memory.homes[u].state_on_gpu && memory.adds_in_place(u)) return true;
+// Backwards, in place: each value takes the room of two.
+void widen(void* memory, int64_t numel) {
+  auto* const bytes = static_cast<std::byte*>(memory);
+  for (int64_t i = numel; i-- > 0;) {
+    uint16_t narrow = 0;
+    std::memcpy(&narrow, bytes + i * 2, sizeof narrow);
+    const float wide = bf16_to_float(narrow);
+    std::memcpy(bytes + i * 4, &wide, sizeof wide);
   }
-  return false;
+}
+
+bool is_bf16(const at::Tensor& gradient) {
+  return gradient.scalar_type() == at::kBFloat16;
 }
 
 // Moves the gradient out of the parameter; undefined if it has none.
@@ -45,19 +54,46 @@ GradientShards::GradientShards(const Workplace& at, Stream& stream)
     : at_(at),
       wire_(at.options.reduce_dtype),
       stream_(stream),
-      gpu_sums_(adds_on_gpu_in_place(at.memory) ? at.device.compute_stream() : stream),
-      ring_(at.plan, at.memory.gradient_ring, wire_, at.device),
+      gpu_sums_(at.kernels && at.comm.size() == 1 ? at.device.compute_stream() : stream),
+      ring_(at.plan, at.memory.gradient_ring, at.device),
       parts_(at.plan.parts.size(), PartState(at.options.norm)),
       used_(at.plan.rules.size(), 0),
       worker_(at.device.has_own_memory() ? at.device.make_worker("gradients") : nullptr),
       sums_(worker_ ? *worker_ : as_host_stream(stream)) {
-  if (at.memory.landing_bytes > 0) make_landings(at.memory.landing_bytes);
+  if (at.memory.landing_bytes > 0)
+    landing_ = std::make_unique<GradientLanding>(at.device, stream, *worker_, at.threads,
+                                                 at.memory.landing_bytes);
   make_accumulation();
-  for (size_t p = 0; p < parts_.size(); ++p)
-    parts_[p].land = is_on_gpu(p) ? &GradientShards::land_on_gpu
-                     : worker_    ? &GradientShards::land_by_worker
-                                  : &GradientShards::land_on_host;
+  for (int p = 0; p < std::ssize(parts_); ++p) {
+    parts_[p].land = land_of(p);
+    parts_[p].kept = at.shards[p].grad_bf16 ? DType::kBf16 : DType::kFp32;
+  }
 }
+
+GradientShards::Land GradientShards::land_of(int part) const {
+  if (is_on_gpu(part)) return &GradientShards::land_on_gpu;
+  return landing_ ? &GradientShards::land_from_gpu : &GradientShards::land_on_host;
+}
+
+const UnitHome& GradientShards::home_of(int part) const {
+  return at_.memory.homes[at_.plan.parts[part].unit];
+}
+
+bool GradientShards::leaves(int part) const {
+  return home_of(part).sums_on_gpu && !home_of(part).state_on_gpu;
+}
+
+bool GradientShards::is_whole(const PartState& state) const {
+  return state.num_passes == 0 && completes(state);
+}
+
+Stream& GradientShards::sums_of(int part) {
+  if (is_on_gpu(part)) return gpu_sums_;
+  return sums_;
+}
+
+// The training thread needs the cores of ranks that compute on them.
+ThreadPool& GradientShards::adders() { return worker_ ? at_.threads : this_thread(); }
 
 void GradientShards::make_accumulation() {
   if (at_.memory.accumulation_bytes > 0)
@@ -71,29 +107,21 @@ void GradientShards::make_accumulation() {
     if (!on_gpu) return accumulation_->allocate_array<float>(name, numel);
     return reinterpret_cast<float*>(gpu_accumulation_->allocate(numel * 4));
   };
-  for (const bool on_gpu : {false, true}) {
-    if (on_gpu ? gpu_accumulation_ != nullptr : accumulation_ != nullptr) {
-      scratch_[on_gpu] = array(
-          on_gpu, "scratch", largest_gradient_shard(at_.plan, at_.memory.homes, on_gpu));
-    }
-  }
+  if (at_.memory.scratch_numel > 0)
+    scratch_[0] = array(/*on_gpu=*/false, "scratch", at_.memory.scratch_numel);
+  if (at_.memory.gpu_scratch_numel > 0)
+    scratch_[1] = array(/*on_gpu=*/true, "scratch", at_.memory.gpu_scratch_numel);
   for (int p = 0; p < std::ssize(parts_); ++p) {
     const PlannedPart& part = at_.plan.parts[p];
-    for (int level = 0; level < at_.memory.num_counter_levels && !part.is_frozen;
-         ++level) {
+    if (part.is_frozen) continue;
+    for (int level = 0; level < at_.memory.num_counter_levels; ++level) {
       parts_[p].levels.push_back(array(is_on_gpu(p),
                                        part.tag + " level " + std::to_string(level),
                                        part.layout.shard_numel));
     }
+    if (leaves(p) && parts_[p].levels.empty())
+      parts_[p].sum = array(/*on_gpu=*/true, part.tag + " sum", part.layout.shard_numel);
   }
-}
-
-void GradientShards::make_landings(int64_t bytes) {
-  landing_arena_ = std::make_unique<HostArena>("gradient landing", kNumLandings * bytes);
-  for (int i = 0; i < kNumLandings; ++i)
-    landings_.emplace_back().memory = landing_arena_->allocate("landing", bytes);
-  pinned_landings_.emplace(at_.device, landing_arena_->data(),
-                           landing_arena_->capacity_bytes());
 }
 
 void GradientShards::collect(int part, const std::vector<at::Tensor>& params) {
@@ -119,24 +147,41 @@ void GradientShards::reduce(int part) {
   if (at_.memory.adds_in_place(at_.plan.parts[part].unit))
     add_in_place(part);
   else
-    push_pass(part, ring_.fill(part, state.held));
+    push_pass(part, ring_.fill(part, state.held, type_in_slot(part)));
   state.held.clear();
   ++state.num_passes;
 }
 
+// What leaves a GPU as one rank's alone goes as autograd made it, or as it will be kept;
+// what is added up among ranks as the options say.
+DType GradientShards::type_in_slot(int part) const {
+  const PartState& state = parts_[part];
+  const bool is_alone = at_.comm.size() == 1 && at_.device.has_own_memory();
+  if (!is_alone || wire_ == DType::kBf16) return wire_;
+  if (is_whole(state) && state.kept == DType::kBf16) return DType::kBf16;
+  const bool is_as_made = at_.plan.parts[part].dtype == DType::kBf16 &&
+                          std::ranges::all_of(state.held, [](const at::Tensor& gradient) {
+                            return !gradient.defined() || is_bf16(gradient);
+                          });
+  return is_as_made ? DType::kBf16 : DType::kFp32;
+}
+
 // What goes into the part's sum, from its element `offset` on.
-Addition GradientShards::into_sum(size_t part, int64_t offset) const {
+Addition GradientShards::into_sum(int part, int64_t offset) const {
   const PartShard& shard = at_.shards[part];
+  if (leaves(part)) return {.sum = parts_[part].sum};
   Addition addition;
   if (shard.grad) addition.sum = shard.grad + offset;
   if (shard.grad_bf16) addition.sum_bf16 = shard.grad_bf16 + offset;
   return addition;
 }
 
-// After this addition the sum is the step's gradient.
-void GradientShards::finish_in(Addition& addition, PartState& state) const {
+// After this addition the sum is the step's gradient. One that leaves is finished on its
+// way.
+void GradientShards::finish_in(Addition& addition, int part) {
+  if (leaves(part)) return;
   addition.rounds = at_.options.grad_dtype == DType::kBf16;
-  addition.norm = &state.norm;
+  addition.norm = &parts_[part].norm;
 }
 
 // One rank: straight into the sum.
@@ -150,24 +195,22 @@ void GradientShards::add_in_place(int part) {
     Addition addition = into_sum(part, layout.offsets[i]);
     if (state.num_passes > 0) addition.left = addition.sum;
     if (grad.defined()) {
-      const bool is_bf16 = grad.scalar_type() == at::kBFloat16;
-      grad = (is_bf16 ? grad : grad.to(at::kFloat)).contiguous();
-      if (is_bf16)
-        addition.right_bf16 = static_cast<const uint16_t*>(grad.const_data_ptr());
-      else
-        addition.right = grad.const_data_ptr<float>();
+      grad = (is_bf16(grad) ? grad : grad.to(at::kFloat)).contiguous();
+      addition.point_to(grad.const_data_ptr(),
+                        is_bf16(grad) ? DType::kBf16 : DType::kFp32);
     }
-    if (completes(state)) finish_in(addition, state);
+    if (completes(state)) finish_in(addition, part);
     add(part, addition, layout.params[i].numel());
   }
 }
 
 int64_t GradientShards::host_bytes() const {
   return (accumulation_ ? accumulation_->capacity_bytes() : 0) +
-         (landing_arena_ ? landing_arena_->capacity_bytes() : 0);
+         (landing_ ? landing_->host_bytes() : 0);
 }
 
 GradientNorm GradientShards::finish() {
+  GradientNorm on_gpu = norm_on_gpu();
   wait();
   GradientNorm norm(at_.options.norm);
   // All have had as many passes: what a GPU has added up so far is of no use, either.
@@ -175,13 +218,20 @@ GradientNorm GradientShards::finish() {
   for (int p = 0; p < std::ssize(parts_); ++p) {
     if (needs_another_pass(p)) open.push_back(p);
   }
-  if (at_.kernels && !open.empty()) at_.kernels->take_norm(gpu_sums_);
   for (const int part : open) finish_part(part);
-  if (!open.empty()) wait();
+  if (!open.empty()) {
+    on_gpu = norm_on_gpu();
+    wait();
+  }
   for (const PartState& state : parts_) norm.merge(state.norm);
-  if (at_.kernels) norm.merge(at_.kernels->take_norm(gpu_sums_));
+  norm.merge(on_gpu);
   forget();
   return norm;
+}
+
+// Of what was queued there. Waits for it.
+GradientNorm GradientShards::norm_on_gpu() {
+  return at_.kernels ? at_.kernels->take_norm(gpu_sums_) : GradientNorm(at_.options.norm);
 }
 
 // Where there were not as many passes as planned, the sum is read once more.
@@ -194,22 +244,25 @@ bool GradientShards::needs_another_pass(int part) const {
 void GradientShards::finish_part(int p) {
   PartState& state = parts_[p];
   state.norm = GradientNorm(at_.options.norm);
-  if (!state.levels.empty()) return fold_levels(p, state.num_passes);
-  Addition addition = into_sum(p);
-  if (state.num_passes > 0) addition.left = addition.sum;
-  finish_in(addition, state);
-  add(p, addition, at_.plan.parts[p].layout.shard_numel);
+  if (state.levels.empty()) {
+    Addition addition = into_sum(p);
+    if (state.num_passes > 0) addition.left = addition.sum;
+    finish_in(addition, p);
+    add(p, addition, at_.plan.parts[p].layout.shard_numel);
+  } else {
+    fold_levels(p, state.num_passes);
+  }
+  if (leaves(p)) bring_sum(p, ring_.next_slot(p));
 }
 
 void GradientShards::wait() {
   stream_.synchronize();
   sums_.synchronize();
-  if (at_.kernels) gpu_sums_.synchronize();
 }
 
 void GradientShards::discard() {
+  norm_on_gpu();
   wait();
-  if (at_.kernels) at_.kernels->take_norm(gpu_sums_);
   forget();
 }
 
@@ -224,14 +277,25 @@ void GradientShards::forget() {
 
 void GradientShards::push_pass(int part, GradientRing::Slot& slot) {
   PartState& state = parts_[part];
-  const PlannedPart& planned = at_.plan.parts[part];
+  const auto span =
+      at_.device.timed(stream_, Work::kGradients, "reduce", at_.plan.parts[part].tag);
+  if (&gpu_sums_ == &stream_ || !at_.kernels) hand_over();
+  Stream& reader = (this->*state.land)(part, slot, of_next_pass(part));
+  const bool is_brought = leaves(part) && completes(state);
+  if (!is_brought) release(slot, reader);
+  if (!state.levels.empty()) carry(part);
+  if (is_brought) bring_sum(part, slot);
+}
+
+// What was computed comes before what is queued on the stream next.
+void GradientShards::hand_over() {
   at_.device.compute_stream().record(collected_);
   stream_.wait(collected_);
-  const auto span = at_.device.timed(stream_, Work::kGradients, "reduce", planned.tag);
-  (this->*state.land)(part, slot.arena.data(), of_next_pass(part));
-  at_.device.poison(slot.arena.data(), slot.bytes, stream_);
-  stream_.record(slot.idle);
-  if (!state.levels.empty()) carry(part);
+}
+
+void GradientShards::release(GradientRing::Slot& slot, Stream& reader) {
+  at_.device.poison(slot.arena.data(), slot.bytes, reader);
+  reader.record(slot.idle);
 }
 
 // Into the sum, or the counter's lowest level; its next one, while that is taken, comes
@@ -242,83 +306,121 @@ Addition GradientShards::of_next_pass(int part) {
     assert((state.num_passes >> state.levels.size()) == 0);
     return {.sum = state.num_passes % 2 == 0 ? state.levels[0] : scratch_of(part)};
   }
+  hold_sum(part);
   Addition addition = into_sum(part);
   if (state.num_passes > 0) addition.left = addition.sum;
-  if (completes(state)) finish_in(addition, state);
+  if (completes(state)) finish_in(addition, part);
   return addition;
 }
 
-// In the device's own memory: pieces are added as ranks have summed them.
-void GradientShards::land_on_host(int part, void* full, Addition addition) {
+// What came whole, and narrow, is added to after all.
+void GradientShards::hold_sum(int part) {
+  PartShard& shard = at_.shards[part];
+  const PartState& state = parts_[part];
+  if (leaves(part)) return;
+  if (state.num_passes > 0 && shard.grad_bf16 && state.kept == DType::kFp32) {
+    stream_.record(arrived_);
+    sums_.wait(arrived_);
+    sums_.enqueue(
+        [memory = shard.gradient_memory(),
+         numel = at_.plan.parts[part].layout.shard_numel] { widen(memory, numel); });
+  }
+  shard.hold_gradient(state.kept);
+}
+
+// In memory of the host: pieces are added as ranks have summed them. A counter's carry is
+// the worker's, where GPUs compute.
+Stream& GradientShards::land_on_host(int part, GradientRing::Slot& slot,
+                                     Addition addition) {
   float* const target = lands_in_sum(addition) ? addition.sum : scratch_of(part);
   SummedPiece add_piece;
   if (!is_done_there(addition)) {
     addition.right = target;
-    add_piece = [=, &planned = at_.plan.parts[part]](int64_t begin, int64_t end) {
+    add_piece = [=, this, &planned = at_.plan.parts[part]](int64_t begin, int64_t end) {
       const Trace::Span span("sum", planned.tag);
-      add_up(addition, begin, end, this_thread());
+      add_up(addition, begin, end, adders());
     };
   }
-  sum_over_ranks(part, full, target, add_piece);
+  if (worker_) stream_.wait(added_);
+  sum_over_ranks(part, slot, target, add_piece);
+  if (worker_) {
+    stream_.record(arrived_);
+    sums_.wait(arrived_);
+  }
+  return stream_;
 }
 
-// From a device with its own memory into a landing, and added from there by the worker:
-// while the one is added the next comes over.
-void GradientShards::land_by_worker(int part, void* full, Addition addition) {
-  landings_.splice(landings_.end(), landings_, landings_.begin());
-  Landing& landing = landings_.back();
-  stream_.wait(landing.added);
+// Whole to where the update reads it, or piece by piece to be added.
+Stream& GradientShards::land_from_gpu(int part, GradientRing::Slot& slot,
+                                      Addition addition) {
+  Values values{slot.arena.data(), slot.type};
   if (at_.comm.size() > 1) {
-    auto* const landed = reinterpret_cast<float*>(landing.memory);
-    sum_over_ranks(part, full, landed);
-    addition.right = landed;
-  } else {
-    stream_.copy(landing.memory, full,
-                 at_.plan.parts[part].layout.shard_numel * size_of(wire_));
-    point_to(addition, landing.memory);
+    sum_over_ranks(part, slot, scratch_[1]);
+    values = {scratch_[1], DType::kFp32};
   }
-  stream_.record(landing.arrived);
-  sums_.wait(landing.arrived);
-  queue_sum(part, addition);
-  sums_.record(landing.added);
+  if (is_whole(parts_[part])) return bring(part, values, slot);
+  if (at_.comm.size() == 1) hand_over();
+  const PlannedPart& planned = at_.plan.parts[part];
+  landing_->add(addition, values.memory, values.type, planned.layout.shard_numel,
+                planned.tag);
+  return stream_;
 }
 
 // What ranks have summed, or one rank's gradient as it lies there, by kernels.
-void GradientShards::land_on_gpu(int part, void* full, Addition addition) {
+Stream& GradientShards::land_on_gpu(int part, GradientRing::Slot& slot,
+                                    Addition addition) {
   if (at_.comm.size() > 1) {
     float* const target = lands_in_sum(addition) ? addition.sum : scratch_of(part);
-    sum_over_ranks(part, full, target);
-    if (is_done_there(addition)) return;
+    sum_over_ranks(part, slot, target);
+    if (is_done_there(addition)) return stream_;
     addition.right = target;
   } else {
-    point_to(addition, full);
+    addition.point_to(slot.arena.data(), slot.type);
   }
   queue_sum(part, addition);
+  return gpu_sums_;
 }
 
-void GradientShards::sum_over_ranks(int part, void* full, float* shard,
-                                    const SummedPiece& then) {
+// The step's gradient, from the GPU to where the update reads it; rounded in the slot, if
+// at all. Returns the stream in which that is read last.
+Stream& GradientShards::bring(int part, Values values, GradientRing::Slot& slot) {
+  const int64_t numel = at_.plan.parts[part].layout.shard_numel;
+  if (parts_[part].kept == DType::kBf16 && values.type == DType::kFp32) {
+    auto* const rounded = reinterpret_cast<uint16_t*>(slot.arena.data());
+    at_.kernels->round(rounded, DType::kBf16, static_cast<const float*>(values.memory),
+                       numel, gpu_sums_);
+    values = {rounded, DType::kBf16};
+  }
+  {
+    const Trace::Span span("norm", at_.plan.parts[part].tag);
+    at_.kernels->add_to_norm(values.memory, values.type, numel, gpu_sums_);
+  }
+  if (&gpu_sums_ != &stream_) hand_over();
+  PartShard& shard = at_.shards[part];
+  shard.hold_gradient(values.type);
+  stream_.copy(shard.gradient_memory(), values.memory, numel * size_of(values.type));
+  return values.memory == slot.arena.data() ? stream_ : gpu_sums_;
+}
+
+void GradientShards::bring_sum(int part, GradientRing::Slot& slot) {
+  release(slot, bring(part, {parts_[part].sum, DType::kFp32}, slot));
+}
+
+void GradientShards::sum_over_ranks(int part, const GradientRing::Slot& slot,
+                                    float* shard, const SummedPiece& then) {
   const PlannedPart& planned = at_.plan.parts[part];
   const SumOrder order = at_.options.deterministic ? SumOrder::kTree : SumOrder::kAny;
-  at_.comm.reduce_scatter(full, shard, planned.layout.shard_numel, wire_, order,
-                          planned.tag, stream_, then);
+  at_.comm.reduce_scatter(slot.arena.data(), shard, planned.layout.shard_numel, slot.type,
+                          order, planned.tag, stream_, then);
 }
 
-// As it is on the wire.
-void GradientShards::point_to(Addition& addition, const void* gradient) const {
-  if (wire_ == DType::kFp32)
-    addition.right = static_cast<const float*>(gradient);
-  else
-    addition.right_bf16 = static_cast<const uint16_t*>(gradient);
-}
-
-// On a thread of its own: the training thread needs its cores. Or by the GPU.
+// On a thread of its own, or by the GPU.
 void GradientShards::queue_sum(int part, const Addition& addition) {
   const PlannedPart& planned = at_.plan.parts[part];
   if (is_on_gpu(part)) return add(part, addition, planned.layout.shard_numel);
-  sums_.enqueue([=, &planned] {
+  sums_.enqueue([=, this, &planned] {
     const Trace::Span span("sum", planned.tag);
-    add_up(addition, 0, planned.layout.shard_numel, this_thread());
+    add_up(addition, 0, planned.layout.shard_numel, adders());
   });
 }
 
@@ -341,16 +443,19 @@ void GradientShards::carry(int part) {
     sums_of(part).copy(state.levels[level], scratch,
                        at_.plan.parts[part].layout.shard_numel * 4);
   if (completes(state)) fold_levels(part, state.num_passes + 1);
+  if (worker_ && !landing_) sums_.record(added_);
 }
 
 // The counter's levels, the lowest first, become the sum; the last of them finishes it.
+// One that leaves becomes the highest.
 void GradientShards::fold_levels(int part, int64_t num_passes) {
   PartState& state = parts_[part];
   Addition addition = into_sum(part);
   for (size_t level = 0; level < state.levels.size(); ++level) {
     if (!(num_passes >> level & 1)) continue;
     addition.left = state.levels[level];
-    if (num_passes >> (level + 1) == 0) finish_in(addition, state);
+    if (leaves(part)) addition.sum = state.sum = state.levels[level];
+    if (num_passes >> (level + 1) == 0) finish_in(addition, part);
     queue_sum(part, addition);
     addition.right = addition.sum;
   }

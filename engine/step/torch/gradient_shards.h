@@ -1,12 +1,11 @@
 #pragma once
 #include <cstdint>
-#include <list>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "engine/device/device_arena.h"
 #include "engine/step/addition.h"
+#include "engine/step/gradient_landing.h"
 #include "engine/step/shard_kernels.h"
 #include "engine/step/torch/gradient_ring.h"
 #include "engine/weights/workplace.h"
@@ -21,12 +20,15 @@ namespace zero {
 // ring is taken for the reduction alone. A reduced pass is added to a running sum, or, in
 // deterministic mode, enters a binary counter of partial sums, which together with the
 // pair tree over ranks is one tree over all micro-batches: the same bits on 1, 2, 4 ...
-// ranks. Reductions run on the given stream, while the training thread goes on; where the
-// device has its own memory, they end in landings of the host, from which a worker adds,
-// or, where a part's state lies in that memory, they stay there, and kernels add.
+// ranks. Reductions run on the given stream, while the training thread goes on.
+//
+// A gradient leaves a GPU once where it can: if one pass makes it, or if passes are added
+// up there, it goes straight to where the update reads it, as one rank's autograd made it
+// or as Options::grad_dtype says. Else each pass leaves, and the host adds.
 //
 // The pass that completes a part's sum, number Options::micro_batches_per_rank, also
-// takes its norm; where there are fewer or more, finish() reads the sums once more.
+// takes its norm, where the sum is; where there are fewer or more, finish() reads the
+// sums once more.
 class GradientShards {
  public:
   GradientShards(const Workplace& at, Stream& stream);
@@ -51,43 +53,60 @@ class GradientShards {
   int64_t host_bytes() const;
 
  private:
-  // Where a device's gradient arrives in the host's memory, on its way into the sum.
-  struct Landing {
-    std::byte* memory = nullptr;
-    Event arrived, added;
+  // Of this rank's share of a part, or of all of it.
+  struct Values {
+    const void* memory = nullptr;
+    DType type = DType::kFp32;
   };
-  // Does the addition with what ranks have summed of `full` as its right side.
-  using Land = void (GradientShards::*)(int part, void* full, Addition addition);
+  // Does the addition with what ranks have summed of a pass as its right side. Returns
+  // the stream in which the slot is read last.
+  using Land = Stream& (GradientShards::*)(int part, GradientRing::Slot& slot,
+                                           Addition addition);
   struct PartState {
     explicit PartState(NormType type) : norm(type) {}
 
     int64_t num_passes = 0;        // reduced in this step
     std::vector<at::Tensor> held;  // of each parameter: this pass's gradient so far
     std::vector<float*> levels;    // of the counter: level k holds 2^k passes
-    GradientNorm norm;    // of the sum, once the last planned pass has entered it
-    Land land = nullptr;  // on the host, by its worker, or on the GPU
+    float* sum = nullptr;  // on the GPU, of a state in the host's memory; or else its own
+    DType kept = DType::kFp32;  // what the memory of the part's gradient is for
+    GradientNorm norm;          // of the sum, once the last planned pass has entered it
+    Land land = nullptr;        // where the sum is
   };
 
   void make_accumulation();
-  void make_landings(int64_t bytes);
-  bool is_on_gpu(int part) const { return at_.shards[part].gpu != nullptr; }
+  Land land_of(int part) const;
+  bool is_on_gpu(int part) const { return home_of(part).sums_on_gpu; }
+  const UnitHome& home_of(int part) const;
+  // Is the sum made on the GPU, and read by the host's update?
+  bool leaves(int part) const;
+  // Does this pass make the whole gradient?
+  bool is_whole(const PartState& state) const;
   float* scratch_of(int part) const { return scratch_[is_on_gpu(part)]; }
-  Stream& sums_of(int part) { return is_on_gpu(part) ? gpu_sums_ : sums_; }
+  Stream& sums_of(int part);
+  ThreadPool& adders();
+  DType type_in_slot(int part) const;
   void add_in_place(int part);
   void push_pass(int part, GradientRing::Slot& slot);
+  void hand_over();
+  void release(GradientRing::Slot& slot, Stream& reader);
   Addition of_next_pass(int part);
-  void land_on_host(int part, void* full, Addition addition);
-  void land_by_worker(int part, void* full, Addition addition);
-  void land_on_gpu(int part, void* full, Addition addition);
-  void sum_over_ranks(int part, void* full, float* shard, const SummedPiece& then = {});
-  void point_to(Addition& addition, const void* gradient) const;
+  void hold_sum(int part);
+  Stream& land_on_host(int part, GradientRing::Slot& slot, Addition addition);
+  Stream& land_from_gpu(int part, GradientRing::Slot& slot, Addition addition);
+  Stream& land_on_gpu(int part, GradientRing::Slot& slot, Addition addition);
+  Stream& bring(int part, Values values, GradientRing::Slot& slot);
+  void bring_sum(int part, GradientRing::Slot& slot);
+  void sum_over_ranks(int part, const GradientRing::Slot& slot, float* shard,
+                      const SummedPiece& then = {});
   void queue_sum(int part, const Addition& addition);
   void add(int part, const Addition& addition, int64_t numel);
   void carry(int part);
-  Addition into_sum(size_t part, int64_t offset = 0) const;
-  void finish_in(Addition& addition, PartState& state) const;
+  Addition into_sum(int part, int64_t offset = 0) const;
+  void finish_in(Addition& addition, int part);
   void fold_levels(int part, int64_t num_passes);
   void finish_part(int part);
+  GradientNorm norm_on_gpu();
   void wait();
   void forget();
   bool needs_another_pass(int part) const;
@@ -98,7 +117,8 @@ class GradientShards {
   const Workplace at_;
   const DType wire_;
   Stream& stream_;
-  Stream& gpu_sums_;  // where a GPU adds
+  // Where a GPU adds: beside what it computes if ranks talk, else behind it.
+  Stream& gpu_sums_;
   GradientRing ring_;
   std::vector<PartState> parts_;
   std::unique_ptr<HostArena> accumulation_;
@@ -106,13 +126,11 @@ class GradientShards {
   // One shard of the largest part, in the host's memory and on the GPU: a pass on its way
   // into the sum.
   float* scratch_[2] = {};
-  std::unique_ptr<HostArena> landing_arena_;
-  std::optional<Pinned> pinned_landings_;
-  std::list<Landing> landings_;  // in the order in which they were taken last
-  Event collected_;
+  Event collected_, arrived_, added_;
   std::vector<int64_t> used_;
   int64_t num_reductions_ = 0;
   int64_t reduced_bytes_ = 0;
+  std::unique_ptr<GradientLanding> landing_;  // where each pass leaves a GPU
   // It goes first: it may still add.
   std::unique_ptr<HostStream> worker_;  // of a device with its own memory
   HostStream& sums_;  // where shards are added: the stream, or the worker
