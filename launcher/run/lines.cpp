@@ -74,16 +74,21 @@ std::string batch_text(const BannerFacts& facts) {
 
 std::string saves_text(const Settings& settings) {
   const auto [steps, seconds] = settings.save_every;
+  const std::string end = settings.save_at_end ? "and" : "not";
   if (seconds > 0) {
     return fmt::format(
-        "every {} (less often if they take over 5% of the time) and at the end; that is "
+        "every {} (less often if they take over 5% of the time), {} at the end; that is "
         "what a crash can cost",
-        format_span(seconds));
+        format_span(seconds), end);
   }
   if (steps > 0)
-    return fmt::format("every {} steps, and at the end; a crash costs up to {} steps",
-                       steps, steps);
-  return "at the end alone; a crash costs the whole run (--save-every 10min)";
+    return fmt::format("every {} steps, {} at the end; a crash costs up to {} steps",
+                       steps, end, steps);
+  if (settings.save_at_end)
+    return "at the end alone; a crash costs the whole run (--save-every 10min)";
+  return settings.keep_best ? "the best evaluation, and where it is asked to stop"
+                            : "only where it is asked to stop: a run that ends leaves no "
+                              "model (--save-every 10min)";
 }
 
 std::string memory_lines(const BannerFacts& facts) {

@@ -254,15 +254,16 @@ int64_t cut_metrics(const std::string& folder, int64_t step, int64_t num_batches
 }
 
 std::vector<std::string> set_metrics_aside(const std::string& folder) {
-  bool has_saved = false;
+  bool is_worth_it = false;
   const std::string log = folder + "/metrics.jsonl";
   Log(log).look([&](const std::string& line) {
     const json record = record_of(line);
-    has_saved = is_ours(record) && type_of(record) == "save";
-    return !has_saved;
+    is_worth_it =
+        is_ours(record) && (type_of(record) == "save" || type_of(record) == "end");
+    return !is_worth_it;
   });
   std::vector<std::string> names;
-  if (!has_saved) return names;
+  if (!is_worth_it) return names;
   try {
     const checkpoint::Folder open(folder);
     names.push_back(checkpoint::set_file_aside(open, "metrics.jsonl"));

@@ -17,8 +17,9 @@ namespace zero::launcher {
 int64_t cut_metrics(const std::string& folder, int64_t step, int64_t num_batches);
 
 // Before a run that begins in a folder: keep the metrics of an earlier one that has saved
-// checkpoints, which are not there any more, under other names, which are returned.
-// Without a save they are of a run that crashed at its beginning, and nothing happens.
+// checkpoints, which are not there any more, or has ended without one, under other names,
+// which are returned. Else they are of a run that crashed at its beginning, and nothing
+// happens.
 // Throws Error(kCheckpoint) where they cannot be kept.
 std::vector<std::string> set_metrics_aside(const std::string& folder);
 

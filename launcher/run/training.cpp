@@ -356,7 +356,7 @@ void Training::announce_start() {
   for (const std::string& name :
        is_fresh ? set_metrics_aside(settings_.out) : std::vector<std::string>())
     tell(
-        fmt::format("metrics of an earlier run, whose checkpoints are gone, are kept as "
+        fmt::format("metrics of an earlier run, which left no checkpoint, are kept as "
                     "{}/{}",
                     settings_.out, name));
   const int64_t num_cut =

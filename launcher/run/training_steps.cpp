@@ -70,7 +70,7 @@ ExitCode Training::train_steps() {
     const Stop stop = agree_on_next();
     if (stop != Stop::kNo && !is_finished()) return leave(stop);
     if (const Stop left = look_at_model(); left != Stop::kNo) return leave(left);
-    if (save_is_due_ || is_finished()) save();
+    if (save_is_due_ || (is_finished() && settings_.save_at_end)) save();
     trace.end(engine_->num_steps());
     time_limit_.note_step(seconds_since(begin));
   }
@@ -349,6 +349,11 @@ ExitCode Training::finish() {
   if (settings_.keep_best && progress_.best_step > 0)
     tell(fmt::format("best: step {}, evaluation loss {:.4f}; {}/best names it",
                      progress_.best_step, progress_.best_loss, settings_.out));
+  if (saved_batches_ != progress_.num_batches)
+    tell(fmt::format("step {} is not saved (--save-at-end=false); {}", step,
+                     saved_step_ > 0
+                         ? fmt::format("the newest checkpoint is of step {}", saved_step_)
+                         : "there is no checkpoint"));
   metrics_->note("end", {{"step", engine_->num_steps()}});
   return ExitCode::kDone;
 }

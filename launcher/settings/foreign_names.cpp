@@ -189,11 +189,16 @@ const Translations kSameHere = {
     {"here: @resume never, in a folder without checkpoints; nothing is written over",
      "overwrite_output_dir overwrite force from_scratch fresh restart"},
     {"here: @save_every",
-     "save_steps save_interval save_strategy save_interval_updates checkpoint_interval "
+     "save_steps save_interval save_interval_updates checkpoint_interval "
      "checkpoint_every save_freq checkpointing_steps"},
+    {"here: @save_every, with 0 and @save_at_end=false for no checkpoint at all",
+     "save_strategy no_save disable_checkpointing enable_checkpointing checkpointing "
+     "enable_checkpoint skip_save save_checkpoints"},
+    {"here: @save_at_end",
+     "save_last no_last_checkpoints no_last_checkpoint save_final save_final_model "
+     "save_last_checkpoint save_on_exit"},
     {"not needed: a run saves at its end, and by @save_every",
      "always_save_checkpoint no_save_optim save_safetensors save_on_each_node"},
-    {"here: @save_every 0, which saves at the end only", "no_save disable_checkpointing"},
     {"here: @keep",
      "save_total_limit keep_last_epochs keep_interval_updates keep_last_n_checkpoints "
      "max_checkpoints checkpoints_total_limit"},

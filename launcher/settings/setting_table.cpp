@@ -245,6 +245,8 @@ Group output() {
       interval(KEY(save_every),
                "steps or time between checkpoints, a time stretched so that saves take "
                "at most 5% of it; 0: at the end only"),
+      boolean(KEY(save_at_end),
+              "save the last step, too; a run that is asked to stop saves in any case"),
       integer(KEY(keep), 0, 1 << 20, "whole checkpoints kept; 0: all"),
       integer(KEY(keep_every), 0, kMany,
               "checkpoints of steps that are multiples of it stay for ever; 0: none"),

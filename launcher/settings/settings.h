@@ -111,6 +111,7 @@ struct Settings {
   // --- output
   std::string out;
   SaveInterval save_every = {.steps = 0, .seconds = 600};
+  bool save_at_end = true;
   int64_t keep = 2;
   int64_t keep_every = 0;
   bool keep_best = false;

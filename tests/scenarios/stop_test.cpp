@@ -99,7 +99,7 @@ TEST_F(Stopping, TheFileStopIsHonouredAndRemoved) {
 
 TEST_F(Stopping, TheTimeLimit) {
   const Outcome outcome =
-      run(2, train("a", kEndless + Words{"--time-limit", "00:00:03"}));
+      run(2, train("a", kEndless + Words{"--time-limit=00:00:03", "--no-save-at-end"}));
   EXPECT_THAT(outcome.out, HasSubstr("stopped by the time limit"));
   const double begin = metrics("a", "run")[0]["wall"],
                end = metrics("a", "stop")[0]["wall"];
@@ -270,6 +270,16 @@ TEST_F(Stopping, EveryMthCheckpointStays) {
       0);
   EXPECT_EQ(checkpoints("a"),
             (Words{"step_000000000003", "step_000000000006", "step_000000000007"}));
+}
+
+TEST_F(Stopping, TheLastStepIsSavedUnlessToldOtherwise) {
+  const Outcome outcome =
+      run(0, train("a", {"--steps=5", "--save-every=3", "--save-at-end=false"}));
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+  EXPECT_EQ(checkpoints("a"), Words{"step_000000000003"});
+  EXPECT_THAT(outcome.out, HasSubstr("step 5 is not saved (--save-at-end=false); the "
+                                     "newest checkpoint is of step 3"));
+  EXPECT_THAT(metrics("a", "end"), SizeIs(1));
 }
 
 TEST_F(Stopping, TheClockSavesWhereNobodyCountsSteps) {

@@ -118,6 +118,18 @@ TEST(Banner, TellsWhatIsHeldOut) {
               HasSubstr("  eval     the last 1,000 samples of the data, held out"));
 }
 
+TEST(Banner, TellsWhenTheRunSaves) {
+  Settings settings;
+  const auto saves = [&] { return banner(settings, {}); };
+  EXPECT_THAT(saves(), HasSubstr("of the time), and at the end; that is"));
+  settings.save_at_end = false;
+  EXPECT_THAT(saves(), HasSubstr("of the time), not at the end; that is"));
+  settings.save_every = {.steps = 5, .seconds = 0};
+  EXPECT_THAT(saves(), HasSubstr("every 5 steps, not at the end; a crash costs"));
+  settings.save_every = {.steps = 0, .seconds = 0};
+  EXPECT_THAT(saves(), HasSubstr("a run that ends leaves no model"));
+}
+
 TEST(Banner, TellsWhereTheModelIsComputed) {
   Settings settings;
   BannerFacts facts;

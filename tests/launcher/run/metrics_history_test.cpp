@@ -177,6 +177,15 @@ TEST(SetMetricsAside, WhereARunHadSavedAndNotWhereItHadNot) {
   EXPECT_EQ(folder.read("metrics.csv"), "step,reward\n1,2\n");
 }
 
+TEST(SetMetricsAside, OfARunThatSavedOrEnded) {
+  const TempFolder folder;
+  folder.write("metrics.jsonl", step(1));
+  EXPECT_THAT(set_metrics_aside(folder.path("")), ::testing::IsEmpty());
+  folder.write("metrics.jsonl", step(1) + R"({"type":"end","step":1)" + kWall);
+  EXPECT_THAT(set_metrics_aside(folder.path("")),
+              ::testing::ElementsAre("metrics.jsonl.1"));
+}
+
 bool has_end(const std::string& text) {
   const TempFolder folder;
   folder.write("metrics.jsonl", text);

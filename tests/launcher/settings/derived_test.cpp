@@ -177,6 +177,7 @@ std::vector<Row> rows_of_output() {
       // of the user
       {"out", "d"},
       {"save_every", "5"},
+      {"save_at_end", "false"},
       {"keep", "5"},
       {"keep_every", "5"},
       {"keep_best", "true"},
