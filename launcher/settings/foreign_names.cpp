@@ -190,7 +190,8 @@ const Translations kSameHere = {
      "overwrite_output_dir overwrite force from_scratch fresh restart"},
     {"here: @save_every",
      "save_steps save_interval save_interval_updates checkpoint_interval "
-     "checkpoint_every save_freq checkpointing_steps"},
+     "checkpoint_every save_freq checkpointing_steps "
+     "no_epoch_checkpoints"},
     {"here: @save_every, with 0 and @save_at_end=false for no checkpoint at all",
      "save_strategy no_save disable_checkpointing enable_checkpointing checkpointing "
      "enable_checkpoint skip_save save_checkpoints"},
@@ -199,6 +200,9 @@ const Translations kSameHere = {
      "save_last_checkpoint save_on_exit"},
     {"not needed: a run saves at its end, and by @save_every",
      "always_save_checkpoint no_save_optim save_safetensors save_on_each_node"},
+    {"here: @keep_best, by the loss of evaluations",
+     "load_best_model_at_end metric_for_best_model greater_is_better save_best "
+     "keep_best_checkpoints best_checkpoint_metric save_only_best save_best_only"},
     {"here: @keep",
      "save_total_limit keep_last_epochs keep_interval_updates keep_last_n_checkpoints "
      "max_checkpoints checkpoints_total_limit"},
@@ -279,9 +283,6 @@ const Translations kNotHere = {
      "zero_quantized_weights zero_quantized_gradients cache_type_k cache_type_v ctk ctv"},
     {"not here: train trains; zero_launch eval and generate do the rest",
      "do_train do_eval do_predict eval_only train_only predict_only test"},
-    {"not here: a run keeps its newest checkpoints; metrics.jsonl tells which was best",
-     "load_best_model_at_end metric_for_best_model greater_is_better save_best "
-     "keep_best_checkpoints best_checkpoint_metric no_epoch_checkpoints"},
     {"not here: touch OUT/STOP, Ctrl-C or @time_limit stop a run, which saves",
      "early_stopping patience early_stopping_patience stop exit_interval"},
     {"not here: the loss is plain cross entropy",
