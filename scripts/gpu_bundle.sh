@@ -2,8 +2,9 @@
 # Put the program, the tests for GPUs and the libraries that a machine with a GPU may lack (MPI, TBB, HDF5 ...) into one
 # folder, so that they run there without being built, against the PyTorch that is installed there:
 #
-#   scripts/gpu_bundle.sh FOLDER       here: builds, then fills FOLDER, which must not exist; about 45 MiB
-#   FOLDER/run zero_launch train ...   there: finds PyTorch by `python3 -c "import torch"`, or in ZERO_TORCH
+#   scripts/gpu_bundle.sh FOLDER       here: builds, then fills FOLDER, which must not exist; about 50 MiB
+#   FOLDER/run zero_launch train ...   there: finds the PyTorch of python3, or the one in ZERO_TORCH
+#   FOLDER/run mpirun -n 2 zero_launch train ...
 #
 # scripts/gpu_check.sh --bundle FOLDER measures a GPU with it. LibTorch and NVIDIA's libraries stay behind: PyTorch's wheel
 # of the same release brings them, that of CUDA 13.
@@ -24,8 +25,7 @@ cp "$zero_build"/tests/gpu_tests "$zero_build"/tests/gpu_kernel_tests "$folder/b
 plugins="$(ompi_info --path pkglibdir --parsable | cut -d: -f3)"
 mpi="$folder/mpi"
 mkdir -p "$mpi/bin" "$mpi/share" "$mpi/$(dirname "${plugins#/usr/}")"
-cp "$(realpath "$(command -v mpirun)")" "$mpi/bin/orterun"
-cp "$(realpath "$(command -v orted)")" "$mpi/bin/orted"
+for tool in mpirun orted; do cp "$(realpath "$(command -v $tool)")" "$mpi/bin/$tool"; done
 cp -r /usr/share/openmpi "$mpi/share/openmpi"
 mkdir -p "$mpi/${plugins#/usr/}"
 cp "$plugins"/*.so "$mpi/${plugins#/usr/}/"
@@ -43,8 +43,10 @@ cat > "$folder/run" <<'RUN'
 #!/usr/bin/env bash
 # run PROGRAM ...: a program of this bundle, with its libraries and the PyTorch of this machine.
 set -euo pipefail
+[ $# -gt 0 ] || { echo "usage: run PROGRAM [WORD]..." >&2; exit 2; }
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-torch="${ZERO_TORCH:-$(python3 -c 'import os, torch; print(os.path.dirname(torch.__file__))' 2>/dev/null || true)}"
+find_torch='import importlib.util; print(importlib.util.find_spec("torch").submodule_search_locations[0])'
+torch="${ZERO_TORCH:-$(python3 -c "$find_torch" 2>/dev/null || true)}"  # found, not imported: that takes seconds
 if [ ! -e "$torch/lib/libtorch_cuda.so" ]; then
   echo "run: no PyTorch for CUDA in '$torch' (ZERO_TORCH, else python3's); install it, or set ZERO_TORCH" >&2
   exit 3
@@ -54,10 +56,7 @@ for folder in "$torch"/../nvidia/*/lib; do libraries="$libraries:$folder"; done
 export LD_LIBRARY_PATH="$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" PATH="$here/bin:$here/mpi/bin:$PATH"
 export OPAL_PREFIX="$here/mpi" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_plm_rsh_agent=
-program="$1"
-shift
-[ "$program" != mpirun ] || program=orterun
-exec "$program" "$@"
+exec "$@"
 RUN
 chmod +x "$folder/run"
 say "$folder: $(du -sh "$folder" | cut -f1)"
