@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Check and measure everything that needs a GPU, in under eight minutes, the most telling first:
+# Check and measure what needs a GPU, in at most eight minutes, in order of worth:
 #
 #   scripts/gpu_check.sh OUT                    build, then check
 #   scripts/gpu_check.sh OUT --bundle FOLDER    what scripts/gpu_bundle.sh put there: nothing is built

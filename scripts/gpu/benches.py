@@ -1,4 +1,5 @@
-"""Stages of scripts/gpu_check.sh that compare: offloading with none of it, memory with its plan, PyTorch with us."""
+"""Stages of scripts/gpu_check.sh that measure: what the machine does, steps beside what was foretold, PyTorch beside us."""
+import dataclasses
 import json
 import statistics
 import subprocess
@@ -6,27 +7,39 @@ import sys
 import threading
 from pathlib import Path
 
+import foretell
+
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = ROOT / "engine"  # real text, which every checkout has
 
-COMMON = ["--model", "gpt2", "--seed", "1", "--data", str(TEXT), "--resume", "never", "--schedule", "constant",
-          "--eval-fraction", "0"]
-OF_EIGHT = [*COMMON, "--global-batch", "8", "--micro-batch", "4"]
+COMMON = ["--seed", "1", "--data", str(TEXT), "--resume", "never", "--schedule", "constant", "--eval-fraction", "0",
+          "--save-every", "0", "--save-at-end=false"]
+OF_EIGHT = [*COMMON, "--model", "gpt2", "--global-batch", "8", "--micro-batch", "4"]
 # Of train runs that are compared: small, without dropout, the same on any device.
 SMALL = [*OF_EIGHT, "--layers", "4", "--dim", "128", "--heads", "4", "--seq-len", "64", "--steps", "12"]
 # For a test, whose GPU is made of threads.
-DRY = ["--layers", "2", "--dim", "64", "--heads", "2", "--seq-len", "32", "--steps", "4", "--threads", "1"]
-ROWS = 32  # of 1024 tokens
-FIRST = 3  # step that is measured
-WAYS = {"none": ["--offload", "none"], "optimizer": ["--offload", "optimizer"], "all": ["--offload", "all"],
-        "half": ["--offload", "all", "--device-state-fraction", "0.5"]}
+DRY = ["--layers", "2", "--dim", "64", "--heads", "2", "--seq-len", "32", "--threads", "1"]
+WAYS = {"none": ["--offload", "none"], "all": ["--offload", "all"],
+        "half": ["--offload", "all", "--device-state-fraction", "0.5"], "auto": ["--offload", "auto"]}
+SPLIT = {"half": WAYS["half"], "most on the GPU": ["--offload", "all", "--device-state-fraction", "auto"]}
+
+# Of train runs that are measured. A vocabulary of 32,000, untied, so that embedding and head are units like others.
+LLAMA_3B = ["--preset", "llama-3b", "--vocab", "32000", "--model-config", "tie_word_embeddings=false"]
+LEAN = ["--master", "split", "--grad-dtype", "bf16"]  # 14 bytes a parameter
+LLAMA_7B = ["--preset", "llama2-7b", *LEAN]
+QWEN_14B = ["--preset", "qwen3-14b", *LEAN]
+SEQ_LEN = 4096
+FIRST, STEPS = 2, 5  # steps 3 and 4 are measured, step 5 may be traced
+LOSS_CHUNK = 8192
 
 
-def large(check, rows=ROWS):
-    """Of train runs that are measured; in a dry run small ones, which a test has time for."""
-    shape = DRY if check.is_dry else ["--preset", "gpt2-124m", "--seq-len", "1024", "--steps", "12"]
-    return [*COMMON, *shape, "--global-batch", str(8 if check.is_dry else rows), "--micro-batch", "8", "--clip", "1",
-            "--dtype", "bf16", "--device", "cuda"]
+def large(check, shape, thousands, unit_major=False):
+    """So many thousand tokens a step, in one pass; or unit by unit, 8k a pass."""
+    samples = thousands * 1024 // SEQ_LEN
+    sizes = [*DRY, "--model", "llama", "--vocab", "257"] if check.is_dry else [*shape, "--seq-len", str(SEQ_LEN)]
+    passes = ["--micro-batch", "2", "--accumulate", "unit"] if unit_major else ["--micro-batch", str(samples)]
+    return [*COMMON, *sizes, *passes, "--global-batch", str(samples), "--steps", str(STEPS), "--clip", "1",
+            "--dtype", "bf16", "--loss-chunk", str(LOSS_CHUNK), "--device", "cuda"]
 
 
 def losses(steps):
@@ -34,19 +47,52 @@ def losses(steps):
 
 
 def offload_parity(check):
-    """Wherever shards lie: the same losses and norms, bit by bit."""
-    runs_of = [*OF_EIGHT, *DRY] if check.is_dry else SMALL
+    """Wherever shards lie: the same losses and norms, bit by bit; and again in a second run."""
+    runs_of = [*OF_EIGHT, *DRY, "--steps", "4"] if check.is_dry else SMALL
     flags = [*runs_of, "--device", "cuda", "--dtype", "bf16", "--clip", "1", "--deterministic"]
-    runs = {way: check.train(way, flags + more) for way, more in WAYS.items()}
+    ways = {**WAYS, "optimizer": ["--offload", "optimizer"], "none again": WAYS["none"]}
+    runs = {way: check.train(way, flags + more) for way, more in ways.items() if way != "auto"}
     told = {way: [(step["loss"], step["grad_norm"]) for step in steps] for way, steps in runs.items()}
-    others = [way for way in WAYS if told[way] != told["none"]]
+    others = [way for way in runs if told[way] != told["none"]]
     assert not others, f"not the bits of none: {', '.join(others)}"
     assert losses(runs["none"])[-1] < losses(runs["none"])[0], f"nothing was learnt: {losses(runs['none'])}"
-    return {"the same bits": ", ".join(WAYS), "steps": len(runs["none"])}
+    return {"the same bits": ", ".join(runs), "steps": len(runs["none"])}
 
+
+# ---- what the machine does
+
+def bench(check, kind, *flags):
+    rows = check.run([*check.program("zero_launch"), "bench", kind, "--json", *flags]).strip().splitlines()[-1]
+    return json.loads(rows)
+
+
+def peer(check, *flags):
+    """What scripts/gpu/torch_peer.py printed."""
+    command = [sys.executable, str(ROOT / "scripts/gpu/torch_peer.py"), *flags] + ["--dry"] * check.is_dry
+    return json.loads(check.run(command).strip().splitlines()[-1])
+
+
+def machine_speeds(check):
+    """Copies, the host's update and addition, products: what foretells the seconds of a step."""
+    size, rounds = ("1M", "1") if check.is_dry else ("256M", "2")
+    transfer = bench(check, "transfer", "--size", size, "--rounds", rounds)
+    adam = bench(check, "adam", "--size", size, "--rounds", rounds)
+    gpu = peer(check, "--speeds")
+    check.product_flops = gpu["flops"]
+    check.machine = foretell.machine_of(transfer, adam, gpu["flops"] * foretell.REACHED, gpu["hbm"])
+    machine = check.machine
+    return {"GB/s to the GPU, from it, of its memory": f"{machine.to_gpu / 1e9:.1f}, {machine.from_gpu / 1e9:.1f}, "
+                                                       f"{machine.hbm / 1e9:.0f}",
+            "GB/s of the host's update, of its addition": f"{machine.adam / 1e9:.1f}, {machine.sum / 1e9:.1f}",
+            "TFLOP/s of a product": round(gpu["flops"] / 1e12)}
+
+
+# ---- steps
 
 def plan(check, flags):
-    return json.loads(check.run([*check.program("zero_launch"), "plan", *flags, "--json"]).strip().splitlines()[-1])
+    """What does not fit has exit code 3."""
+    text = check.run([*check.program("zero_launch"), "plan", *flags, "--json"], allowed=(0, 3))
+    return json.loads(text.strip().splitlines()[-1])
 
 
 class GpuMemory:
@@ -65,72 +111,110 @@ class GpuMemory:
         self.peak -= self.before
 
     def watch(self):
-        while not self.ended.wait(0.2):
+        while True:
             self.peak = max(self.peak, self.used())
+            if self.ended.wait(0.5):
+                return
 
     @staticmethod
     def used():
         query = ["nvidia-smi", "--id=0", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
-        return int(subprocess.run(query, capture_output=True, text=True, check=True).stdout) << 20
+        try:
+            return int(subprocess.run(query, capture_output=True, text=True, check=True).stdout) << 20
+        except FileNotFoundError:
+            return 0
 
 
-def memory(check):
-    """The engine's bytes are the plan's; all that the GPU holds is no more than a tenth above it."""
-    check.run(["nvidia-smi", "-L"])  # where there is none this is skipped
-    result, too_much = {}, []
-    for way in ("none", "all"):
-        flags = [*large(check), *WAYS[way]]
-        planned = plan(check, flags)["gpu_bytes_per_rank"]
-        with GpuMemory() as gpu:
-            records = check.records("memory", flags)
-        told = next(record for record in records if record["type"] == "memory")
-        assert told["engine_allocated"] == told["engine_planned"], f"the engine took {told['engine_allocated']} bytes"
-        result[f"{way}: MiB planned, measured"] = f"{planned >> 20}, {gpu.peak >> 20}"
-        if gpu.peak > 1.1 * planned:
-            too_much.append(way)
-    assert not too_much, f"{result}: too much with {', '.join(too_much)}"
-    return result
+def arithmetic_of(planned, flags):
+    """A plan, as the arithmetic takes it."""
+    value = lambda flag: flags[flags.index(flag) + 1]
+    samples, micro_batch = int(value("--global-batch")), int(value("--micro-batch"))
+    seq_len = planned["model"]["seq_len"]
+    run = foretell.Run(tokens=samples * seq_len, passes=samples // micro_batch, seq_len=seq_len,
+                       accumulate="unit" if "--accumulate" in flags else "model", offload=planned["offload"],
+                       fraction=planned["device_state_fraction"], update_bytes=26 if "--grad-dtype" in flags else 30)
+    return foretell.model_of(planned["model"]["config"]), run
 
 
-def step_seconds(check, flags):
-    """Of the median step, the first ones left out."""
-    return statistics.median(step["seconds"] for step in check.train("speed", flags)[FIRST:])
+def measure(check, way, flags, planned, trace):
+    """A row of the report, and the problems of its memory."""
+    with GpuMemory() as gpu:
+        more = ["--trace", f"steps={STEPS}:{STEPS}"] if trace else []
+        records = check.records(check.name, flags + more, keep="trace_*")
+    told = next(record for record in records if record["type"] == "memory")
+    steps = [record for record in records if record["type"] == "step"][FIRST:STEPS - 1]
+    median = lambda key: statistics.median(step[key] for step in steps)
+    model, run = arithmetic_of(planned, flags)
+    work = sum(unit.forward + unit.backward for unit in foretell.units_of(model, run))
+    row = {"run": check.name, "offload": way, "seconds": median("seconds"), "model": model, "arithmetic": run,
+           "TFLOP/s": work / median("seconds") / 1e12, "waits": median("share_waiting"),
+           "MiB planned": planned["gpu_bytes_per_rank"] >> 20, "MiB": gpu.peak >> 20}
+    problems = []
+    if told["engine_allocated"] != told["engine_planned"]:
+        problems.append(f"{way}: the engine took {told['engine_allocated']} bytes, planned {told['engine_planned']}")
+    if gpu.peak > 1.1 * planned["gpu_bytes_per_rank"]:
+        problems.append(f"{way}: {row['MiB']} MiB of the GPU, planned {row['MiB planned']}")
+    return row, problems
 
 
-def half_of_the_states(check, rows):
-    """--device-state-fraction auto, where the GPU has room for about half of them."""
-    none, every = (plan(check, [*large(check, rows), *WAYS[way]])["gpu_bytes_per_rank"] for way in ("none", "all"))
-    room = int((none + every) / 2 / 0.9)  # auto leaves a tenth
-    return ["--offload", "all", "--device-state-fraction", "auto", "--device-memory", str(room)]
+def foretold(check, row, none):
+    """Seconds from the machine's speeds alone; and the speed against none, from the speed that its layers were seen to reach."""
+    if none:
+        row["of none"] = none / row["seconds"]
+    if not check.machine:
+        return
+    seconds = lambda machine, **more: foretell.step_seconds(machine, row["model"], dataclasses.replace(row["arithmetic"], **more))
+    row["seconds foretold"] = seconds(check.machine)
+    if none:
+        base = seconds(check.machine, offload="none", fraction=0)
+        seen = dataclasses.replace(check.machine, flops=check.machine.flops * base / none)
+        row["of none foretold"] = seconds(seen, offload="none", fraction=0) / seconds(seen)
 
 
-def offload_speed(rows, goals):
-    """Steps with everything in the host's memory against steps with nothing there, in turn."""
+def steps_of(shape, thousands, unit_major=False, ways=WAYS, trace=None):
+    """Steps with everything on the GPU, and with less there, where each fits: rows of the report."""
     def body(check):
-        ways = {"none": WAYS["none"], "all": WAYS["all"], "fraction auto": half_of_the_states(check, rows)}
-        seconds = {way: [] for way in ways}
-        for _ in range(2):
-            for way, flags in ways.items():
-                seconds[way].append(step_seconds(check, [*large(check, rows), *flags]))
-        result = {"none, ms": round(statistics.median(seconds["none"]) * 1e3, 1)}
-        for way, goal in goals.items():
-            ratio = statistics.median(a / b for a, b in zip(seconds["none"], seconds[way]))
-            result[f"{way}, of none's speed"] = f"{ratio:.3f} (goal {goal})"
-        return result
+        flags, others, problems, none, seen = large(check, shape, thousands, unit_major), {}, [], None, {}
+        for way, more in ways.items():
+            planned = plan(check, flags + more)
+            chosen = planned["offload"], planned["device_state_fraction"]
+            if not planned["fits"]:
+                others[way] = "does not fit"
+            elif chosen in seen:
+                others[way] = f"chooses what {seen[chosen]} has"
+            else:
+                seen[chosen] = way
+                try:
+                    row, found = measure(check, way, flags + more, planned, way == trace)
+                except RuntimeError as error:  # which others need not have
+                    problems.append(f"{way}: {error}")
+                    continue
+                none = row["seconds"] if way == "none" else none
+                foretold(check, row, none)
+                check.rows.append(row)
+                check.write()
+                problems += found
+        assert not problems, "; ".join(problems)
+        if not seen:
+            raise check.Skipped("nothing fits")
+        return {"measured": ", ".join(seen.values()), **others}
     return body
 
 
-def against_pytorch(ours, theirs, name):
-    """Tokens per second in turn with PyTorch; medians, the first steps left out."""
+def against_pytorch(way, theirs, name):
+    """A step's seconds beside PyTorch's, the same model and batch."""
     def body(check):
-        flags = [*large(check), "--recompute", "none", *ours]
-        peer = [sys.executable, str(ROOT / "scripts/gpu/torch_peer.py"), *theirs] + ["--dry"] * check.is_dry
-        speeds = {"ours": [], "peer": []}
-        for _ in range(2):
-            speeds["ours"] += [step["tokens_per_second"] for step in check.train("speed", flags)[FIRST:]]
-            speeds["peer"] += json.loads(check.run(peer).strip().splitlines()[-1])["tokens_per_second"]
-        own, other = statistics.median(speeds["ours"]), statistics.median(speeds["peer"])
-        return {"tokens/s": round(own), name: round(other), "ratio": round(own / other, 3)}
+        flags = large(check, LLAMA_3B, 32) + WAYS[way]
+        shape = plan(check, flags)["model"]
+        own = next((row["seconds"] for row in check.rows if (row["run"], row["offload"]) == ("3B 32k", way)), None)
+        if own is None:
+            own = statistics.median(step["seconds"] for step in check.train("ours", flags)[FIRST:])
+        words = {**{key: shape[key] for key in ("layers", "dim", "heads", "kv_heads", "ffn_dim", "vocab", "seq_len")},
+                 "samples": 8, "micro_batch": 8, "loss_chunk": LOSS_CHUNK, "steps": STEPS}
+        told = peer(check, *theirs, *(f"--{key.replace('_', '-')}={value}" for key, value in words.items()))
+        other = statistics.median(told["seconds"][FIRST:])
+        return {"ours, s a step": round(own, 3), f"{name}, s a step": round(other, 3),
+                "our speed by theirs": round(other / own, 3)}
     return body
 
 

@@ -1,8 +1,9 @@
-"""What scripts/gpu_check.sh does: stages that need a GPU, each of them a command with a judgement of what it printed.
+"""What scripts/gpu_check.sh does: stages that need a GPU, each of them commands with a judgement of what they printed.
 
 Results are written after each stage, so that whatever ends this early leaves what there was.
 """
 import argparse
+import importlib.metadata
 import json
 import os
 import shutil
@@ -12,9 +13,29 @@ import time
 from pathlib import Path
 
 import benches
-from benches import ROOT, SMALL, losses
+from benches import LLAMA_3B, LLAMA_7B, QWEN_14B, ROOT, SMALL, losses, steps_of
 
 LOGGED = 200_000  # characters of what a command printed, from its end
+MINUTES = 8
+HEAD = """# Check of a GPU
+
+{machine}
+
+| stage | | seconds | |
+|---|---|---|---|
+{stages}
+"""
+STEPS = """
+## Steps
+
+Foretold seconds are scripts/gpu/foretell.py's, from this machine's copies, additions, updates and products. The speed against
+`none` is foretold from the seconds that `none` took. `waits` is the part of a step in which the GPU waits for weights, for room
+for gradients, or at the end of a step.
+
+| run | offload | s a step | foretold | of none | foretold | TFLOP/s | waits | MiB of the GPU | planned |
+|---|---|---|---|---|---|---|---|---|---|
+{rows}
+"""
 
 
 class Skipped(Exception):
@@ -22,6 +43,8 @@ class Skipped(Exception):
 
 
 class Check:
+    Skipped = Skipped
+
     def __init__(self, arguments):
         self.out = Path(arguments.out)
         self.out.mkdir(parents=True, exist_ok=True)
@@ -29,9 +52,11 @@ class Check:
         self.bundle = arguments.bundle and Path(arguments.bundle).resolve()
         self.build = Path(arguments.build)
         self.is_dry = arguments.dry
-        self.deadline = time.monotonic() + arguments.minutes * 60
+        self.patience = arguments.minutes / MINUTES
+        self.deadline = self.stage_ends = time.monotonic() + arguments.minutes * 60
         self.log = open(self.out / "check.log", "w")
-        self.stages = []
+        self.stages, self.rows = [], []
+        self.machine = None  # its speeds, once they are measured
 
     def program(self, name):
         if self.bundle:
@@ -39,11 +64,9 @@ class Check:
         folder = "tests" if name.endswith("_tests") else "bin"
         return ["mpirun"] if name == "mpirun" else [str(self.build / folder / name)]
 
-    def run(self, command, seconds=180):
-        """What the command printed. Throws RuntimeError with its end unless it succeeded."""
-        left = self.deadline - time.monotonic()
-        if left < 5:
-            raise Skipped("no time is left")
+    def run(self, command, allowed=(0,)):
+        """What the command printed, in what is left of the stage's time. Throws RuntimeError for another exit code."""
+        left = self.stage_ends - time.monotonic()
         self.log.write("\n$ " + " ".join(command) + "\n")
         self.log.flush()
         try:
@@ -52,42 +75,50 @@ class Check:
         except FileNotFoundError as error:
             raise Skipped(f"{error.filename} is not here") from None
         try:
-            text, _ = process.communicate(timeout=min(seconds, left))
+            text, _ = process.communicate(timeout=max(0, left))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
             text, _ = process.communicate()
-            if left <= seconds:
+            if self.stage_ends == self.deadline:
                 raise Skipped("no time was left to finish it") from None
-            text += f"\nended after {min(seconds, left):.0f} s\n"
+            text += f"\nthe stage's time was over: it was ended after {left:.0f} s\n"
         self.log.write(text[-LOGGED:])
         self.log.flush()
         if process.returncode == 77:
             raise Skipped(text.strip().splitlines()[-1])
-        if process.returncode != 0:
+        if process.returncode not in allowed:
             raise RuntimeError(f"exit code {process.returncode}: " + " / ".join(text.strip().splitlines()[-3:]))
         return text
 
-    def records(self, name, flags, ranks=1):
-        """What a training run wrote of itself."""
-        out = self.scratch / name
+    def records(self, name, flags, ranks=1, keep=""):
+        """What a training run wrote of itself. Its files of the pattern `keep` stay, in OUT."""
+        out = self.scratch / name.replace(" ", "_")
         shutil.rmtree(out, ignore_errors=True)
         start = [] if ranks == 1 else self.program("mpirun") + ["-n", str(ranks)]
-        program = self.program("zero_launch")
-        if start and self.bundle:
-            program = ["zero_launch"]
+        program = ["zero_launch"] if start and self.bundle else self.program("zero_launch")
         self.run(start + program + ["train", "--out", str(out), *flags])
-        records = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
-        shutil.rmtree(out, ignore_errors=True)  # checkpoints are large
-        return list(records)
+        records = list(map(json.loads, (out / "metrics.jsonl").read_text().splitlines()))
+        for path in out.glob(keep) if keep else ():
+            shutil.move(path, self.out / path.name)
+        shutil.rmtree(out, ignore_errors=True)
+        return records
 
     def train(self, name, flags, ranks=1):
         """The step records of a training run."""
         return [record for record in self.records(name, flags, ranks) if record["type"] == "step"]
 
-    def stage(self, name, body):
+    def stage(self, name, body, seconds):
+        """A stage is begun where at least half of its time is left."""
         begin = time.monotonic()
+        self.name = name
+        seconds *= self.patience
+        left = self.deadline - begin
+        self.stage_ends = min(begin + seconds, self.deadline)
         try:
-            result, status = body(self) or {}, "passed"
+            if left < seconds / 2:
+                result, status = {"reason": f"{left:.0f} s were left, and it may take {seconds:.0f}"}, "left out"
+            else:
+                result, status = body(self) or {}, "passed"
         except Skipped as reason:
             result, status = {"reason": str(reason)}, "skipped"
         except Exception as error:  # a stage that fails must not end the others
@@ -97,23 +128,44 @@ class Check:
         self.write()
 
     def write(self):
-        (self.out / "report.json").write_text(json.dumps(self.stages, indent=1) + "\n")
-        rows = ["| stage | | seconds | |", "|---|---|---|---|"]
-        for stage in self.stages:
-            told = "; ".join(f"{key}: {value}" for key, value in stage.items()
-                             if key not in ("stage", "status", "seconds"))
-            rows.append(f"| {stage['stage']} | {stage['status']} | {stage['seconds']} | {told} |")
-        (self.out / "report.md").write_text("\n".join(rows) + "\n")
+        rows = [{key: value for key, value in row.items() if key not in ("model", "arithmetic")} for row in self.rows]
+        (self.out / "report.json").write_text(json.dumps({"stages": self.stages, "steps": rows}, indent=1) + "\n")
+        (self.out / "report.md").write_text(self.report())
+
+    def report(self):
+        def told(stage):
+            return "; ".join(f"{key}: {value}" for key, value in stage.items() if key not in ("stage", "status", "seconds"))
+
+        def number(row, key, digits):
+            return f"{row[key]:.{digits}f}" if key in row else ""
+
+        stages = [f"| {stage['stage']} | {stage['status']} | {stage['seconds']} | {told(stage)} |" for stage in self.stages
+                  if stage["stage"] != "machine"]
+        rows = [f"| {row['run']} | {row['offload']} | " + " | ".join(
+                    number(row, key, digits) for key, digits in
+                    (("seconds", 3), ("seconds foretold", 3), ("of none", 3), ("of none foretold", 3), ("TFLOP/s", 0),
+                     ("waits", 2), ("MiB", 0), ("MiB planned", 0))) + " |" for row in self.rows]
+        machine = [f"* {key}: {value}" for stage in self.stages if stage["stage"] == "machine" for key, value in stage.items()
+                   if key != "stage"]
+        text = HEAD.format(machine="\n".join(machine) or "The machine was not looked at.", stages="\n".join(stages))
+        return text + (STEPS.format(rows="\n".join(rows)) if rows else "")
 
 
 def machine(check):
+    """A first look: what is here, and its speeds."""
     query = "name,driver_version,memory.total,pcie.link.gen.current,pcie.link.width.current"
-    gpu = check.run(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]).strip().splitlines()
+    gpus = check.run(["sh", "-c", f"nvidia-smi --query-gpu={query} --format=csv,noheader || true"]).strip().splitlines()
+    seen = check.run(["sh", "-c", 'nvidia-smi; lscpu; free -g; df -h "$1"; true', "sh", str(check.out)])  # in check.log, too
     commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    torch = subprocess.run([sys.executable, "-c", "import torch; print(torch.__version__)"], capture_output=True,
-                           text=True)
-    return {"gpu": gpu[0], "gpus": len(gpu), "torch": torch.stdout.strip(), "commit": commit.stdout.strip(),
-            "cores": os.cpu_count(), "date": time.strftime("%Y-%m-%d")}
+    try:
+        torch = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        torch = "none"
+    cpu = next((line.split(":")[1].strip() for line in seen.splitlines() if line.startswith("Model name")), "")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
+    return {"gpus": "; ".join(gpus), "processor": f"{cpu}, {len(os.sched_getaffinity(0))} CPUs, {memory} GiB",
+            "torch": torch, "commit": commit.stdout.strip(), "date": time.strftime("%Y-%m-%d"),
+            **benches.machine_speeds(check)}
 
 
 def tests(name, gtest_filter="*"):
@@ -140,14 +192,6 @@ def parity(dtype, tolerance):
     return body
 
 
-def repeated(check):
-    flags = [*SMALL, "--device", "cuda", "--deterministic"]
-    one, other = check.train("one", flags), check.train("other", flags)
-    same = [(a["loss"], a["grad_norm"]) for a in one] == [(b["loss"], b["grad_norm"]) for b in other]
-    assert same, f"two runs differ by {largest_difference(one, other)}"
-    return {"steps": len(one)}
-
-
 def two_ranks(check):
     flags = [*SMALL, "--device", "cuda", "--share-gpu"]
     difference = largest_difference(check.train("two", flags, ranks=2), check.train("alone", flags))
@@ -167,24 +211,27 @@ def sanitizer(check):
     check.run(command)
 
 
-# The most telling first.
+# In order of worth, what is right before what is fast; with the seconds that each may take at most.
 STAGES = {
-    "machine": machine,
-    "kernels": tests("gpu_kernel_tests"),
-    "device": tests("gpu_tests", "*DeviceTest*"),
-    "engine": tests("gpu_tests", "-*DeviceTest*"),
-    "offload parity": benches.offload_parity,
-    "parity fp32": parity("fp32", 1e-3),
-    "parity bf16": parity("bf16", 5e-2),
-    "memory": benches.memory,
-    "offload speed 32k": benches.offload_speed(32, {"fraction auto": 0.97, "all": 0.97}),
-    "FSDP2 offload": benches.against_pytorch(["--offload", "all"], ["--fsdp2"], "PyTorch, FSDP2 with CPUOffloadPolicy"),
-    "offload speed 128k": benches.offload_speed(128, {"fraction auto": 0.99, "all": 0.99}),
-    "speed": benches.against_pytorch([], [], "PyTorch, all on the GPU"),
-    "largest model": benches.largest_model,
-    "deterministic twice": repeated,
-    "two ranks on one GPU": two_ranks,
-    "compute-sanitizer": sanitizer,
+    "machine": (machine, 60),
+    "kernels": (tests("gpu_kernel_tests"), 60),
+    "device": (tests("gpu_tests", "*DeviceTest*"), 60),
+    "engine": (tests("gpu_tests", "-*DeviceTest*"), 90),
+    "offload parity": (benches.offload_parity, 60),
+    "parity fp32": (parity("fp32", 1e-3), 40),
+    "parity bf16": (parity("bf16", 5e-2), 40),
+    "two ranks on one GPU": (two_ranks, 40),
+    "3B 32k": (steps_of(LLAMA_3B, 32, trace="all"), 150),
+    "FSDP2 offload": (benches.against_pytorch("all", ["--fsdp2"], "PyTorch, FSDP2 with CPUOffloadPolicy"), 90),
+    "3B 128k unit-major": (steps_of(LLAMA_3B, 128, unit_major=True), 240),
+    "3B 8k": (steps_of(LLAMA_3B, 8), 120),
+    "7B 32k": (steps_of(LLAMA_7B, 32), 240),
+    "PyTorch": (benches.against_pytorch("none", [], "PyTorch, all on the GPU"), 60),
+    "3B 128k": (steps_of(LLAMA_3B, 128), 240),
+    "3B 32k unit-major": (steps_of(LLAMA_3B, 32, unit_major=True), 150),
+    "14.8B 8k": (steps_of(QWEN_14B, 8, ways=benches.SPLIT), 180),
+    "largest model": (benches.largest_model, 20),
+    "compute-sanitizer": (sanitizer, 120),
 }
 
 
@@ -194,25 +241,28 @@ def main():
     parser.add_argument("--bundle", help="a folder that gpu_bundle.sh made")
     parser.add_argument("--build", default=str(ROOT / "build"), help=argparse.SUPPRESS)
     parser.add_argument("--dry", action="store_true", help=argparse.SUPPRESS)  # small runs, for a test
-    parser.add_argument("--minutes", type=float, default=8, help="what is not begun by then is skipped [8]")
+    parser.add_argument("--minutes", type=float, default=MINUTES,
+                        help=f"in all; each stage's own time grows and shrinks with it [{MINUTES}]")
     parser.add_argument("--only", action="append", choices=list(STAGES), help="this stage; may be said again")
     arguments = parser.parse_args()
     check = Check(arguments)
     try:
-        check.run(check.program("gpu_tests") + ["--gtest_filter=-*"], seconds=60)
+        check.run(check.program("gpu_tests") + ["--gtest_filter=-*"])
     except Skipped as reason:
         print(f"gpu_check.sh: {reason}", file=sys.stderr)
         sys.exit(3)
     except RuntimeError as error:
         print(f"gpu_check.sh: the tests for GPUs do not start: {error}", file=sys.stderr)
         sys.exit(1)
-    for name, body in STAGES.items():
+    for name, (body, seconds) in STAGES.items():
         if not arguments.only or name in arguments.only:
-            check.stage(name, body)
-    states = [stage["status"] for stage in check.stages]
+            check.stage(name, body, seconds)
     print((check.out / "report.md").read_text(), end="")
     shutil.rmtree(check.scratch, ignore_errors=True)
-    sys.exit("failed" in states)
+    left_out = [stage["stage"] for stage in check.stages if stage["status"] == "left out"]
+    if left_out:
+        print(f"gpu_check.sh: no time was left for: {', '.join(left_out)} (--only STAGE, --minutes N)", file=sys.stderr)
+    sys.exit(any(stage["status"] == "failed" for stage in check.stages))
 
 
 if __name__ == "__main__":

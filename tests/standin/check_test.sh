@@ -17,7 +17,7 @@ tool "$folder/tools/nvidia-smi" 'case "$*" in *memory.used*) echo 7 ;; *) echo "
 tool "$folder/tools/compute-sanitizer" 'shift 2; exec "$@"'
 cp "$(dirname "$standin")/gpu_tests" "$folder/bin/"
 export PATH="$folder/tools:$zero_venv/bin:$PATH"  # of that Python, which has PyTorch
-check() { "$source/scripts/gpu_check.sh" "$folder/check" --bundle "$folder" --dry "$@"; }
+check() { "$source/scripts/gpu_check.sh" "$folder/check" --bundle "$folder" --dry --minutes 60 "$@"; }
 
 # Tests of their own are those of the GPU.
 stages=$(python3 -c 'import sys; sys.path.insert(0, sys.argv[1]); import check; print(*check.STAGES, sep="\n")' \
@@ -27,18 +27,27 @@ while read -r stage; do only+=(--only "$stage"); done <<<"$stages"
 check "${only[@]}" >"$folder/check.md" || fail "$(cat "$folder/check.md")"
 python3 - "$folder/check/report.json" "$stages" <<'EOF'
 import json, sys
-stages = json.load(open(sys.argv[1]))
+report = json.load(open(sys.argv[1]))
+stages = report["stages"]
 assert [stage["stage"] for stage in stages] == sys.argv[2].splitlines(), stages
 assert all(stage["status"] == "passed" for stage in stages), stages
 told = {stage["stage"]: stage for stage in stages}
 assert float(told["parity fp32"]["largest difference of losses"]) == 0, told
+ways = {}
+for row in report["steps"]:
+    ways.setdefault(row["run"], []).append(row["offload"])
+    assert row["seconds foretold"] > 0, row
+    assert row["run"].startswith("14.8B") or row["of none foretold"] > 0, row
+assert ways.pop("14.8B 8k") == ["half", "most on the GPU"], ways
+assert ways == {run: ["none", "all", "half"] for run in told if run[:2] in ("3B", "7B")}, ways  # auto is none
 EOF
+[ -s "$folder/check/trace_00000.json" ] || fail "no trace: $(ls "$folder/check")"
 
-# What is wrong is told: other bits, and memory beyond the plan.
+# What is wrong is told: memory beyond the plan.
 tool "$folder/tools/nvidia-smi" "echo x >>$folder/asked; echo \$((\$(wc -l <$folder/asked) * 4000))"
 code=0
-check --only memory >"$folder/memory.md" || code=$?
-[ $code -eq 1 ] && grep -q "too much with none, all" "$folder/memory.md" || fail "$code: $(cat "$folder/memory.md")"
+check --only "3B 8k" >"$folder/memory.md" || code=$?
+[ $code -eq 1 ] && grep -q "all: .* MiB of the GPU, planned" "$folder/memory.md" || fail "$code: $(cat "$folder/memory.md")"
 
 code=0
 LD_LIBRARY_PATH= check >"$folder/none.log" 2>&1 || code=$?
