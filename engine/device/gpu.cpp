@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -66,10 +67,18 @@ const GpuLibrary& gpu_library() {
   return library;
 }
 
+// LibTorch reads the variable once, at the first product of the process, and refuses
+// products under Options::deterministic without it.
+int count_gpus() {
+  if (!driver_has_gpu()) return 0;
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  return gpu_library().count_devices();
+}
+
 }  // namespace
 
 int num_gpus() {
-  static const int count = driver_has_gpu() ? gpu_library().count_devices() : 0;
+  static const int count = count_gpus();
   return count;
 }
 

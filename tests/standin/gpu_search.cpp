@@ -1,6 +1,7 @@
-// Says what a program finds that looks for a GPU: a number, or an error and its exit
-// code.
+// Says what a program finds that looks for a GPU: a number and what cuBLAS will be told,
+// or an error and its exit code.
 #include <cstdio>
+#include <cstdlib>
 
 #include "engine/device/gpu.h"
 #include "zero/errors.h"
@@ -9,7 +10,8 @@ int main() {
   try {
     const int count = zero::num_gpus();
     if (count > 0) zero::make_gpu(count - 1);
-    std::printf("%d\n", count);
+    const char* const workspace = std::getenv("CUBLAS_WORKSPACE_CONFIG");
+    std::printf("%d %s\n", count, workspace ? workspace : "unset");
     return 0;
   } catch (const zero::Error& error) {
     std::printf("%s\n", error.what());

@@ -4,7 +4,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <mutex>
 
 #include "zero/options.h"
@@ -76,7 +75,6 @@ GpuArithmetic::GpuArithmetic(const Options& options) {
   State state = *before;
   state.cublas_tf32 = state.cudnn_tf32 = options.tf32;
   if (options.deterministic) {
-    setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
     state.is_deterministic = state.cudnn_is_deterministic = true;
     state.only_warns = state.cudnn_tries = false;
     state.fills_memory = false;  // nobody reads what nobody wrote
