@@ -82,11 +82,15 @@ def is_script(test):
     return shlex.split(test)[0].endswith(".py")
 
 
+def place_of_program(words):
+    return 3 if words[0] == "mpirun" else 0
+
+
 def target_of(test):
     words = shlex.split(test)
     if is_script(test):
         return "zero_launch"
-    return Path(words[3] if words[0] == "mpirun" else words[0]).name
+    return Path(words[place_of_program(words)]).name
 
 
 def end(process):
@@ -140,7 +144,7 @@ class Scratch:
         words = shlex.split(test)
         if is_script(test):
             return [str(self.tree / words[0]), str(self.build_folder / "bin/zero_launch"), *words[1:]]
-        program = words.index(target_of(test))
+        program = place_of_program(words)
         words[program] = str(self.build_folder / "tests" / words[program])
         return words
 
