@@ -10,8 +10,8 @@
 namespace zero {
 
 // Own one block of a device's memory, and deal it out, as HostArena does with the host's:
-// every piece starts on a 64-byte boundary, and nothing is given back before the arena
-// ends. What lies in it is not set.
+// every piece starts on a boundary of 256 bytes, as CUDA's own memory does, and nothing
+// is given back before the arena ends. What lies in it is not set.
 class DeviceArena : NoCopy {
  public:
   // Throws Error(kEnvironment), as Device::allocate().
@@ -23,7 +23,7 @@ class DeviceArena : NoCopy {
   ~DeviceArena() { device_.free(memory_); }
 
   std::byte* allocate(int64_t bytes) {
-    constexpr int64_t kBoundary = 64;
+    constexpr int64_t kBoundary = 256;
     bytes = (bytes + kBoundary - 1) / kBoundary * kBoundary;
     assert(bytes <= end_ - next_);
     return std::exchange(next_, next_ + bytes);

@@ -6,10 +6,11 @@
 
 namespace zero {
 
-// Every parameter and every shard starts on a boundary of this many elements: shards are
-// aligned for SIMD, and the 64-element leaves of the gradient norm never straddle two
-// ranks.
-inline constexpr int64_t kAlignNumel = 64;
+// Every parameter and every shard starts on a boundary of this many elements, 256 bytes
+// in 16 bits: as far as cuBLAS looks at an address to choose a product's steps. So
+// weights give the same bits in a slot and where their shard lies. Shards are aligned for
+// SIMD, and the 64-element leaves of the gradient norm never straddle two ranks.
+inline constexpr int64_t kAlignNumel = 128;
 
 inline int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -23,7 +24,7 @@ struct ParamShape {
 
 // Where the parameters of one unit lie in its flat tensor.
 //
-//   [ param 0 | pad to 64 | param 1 | pad to 64 | ... | pad to world_size * 64 ]
+//   [ param 0 | pad to 128 | param 1 | pad to 128 | ... | pad to world_size * 128 ]
 //
 // Rank r owns elements [r * shard_numel, (r + 1) * shard_numel). Padding is zero in
 // weights, gradients and moments.

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "base/dtype.h"
 #include "engine/plan/flat_layout.h"
 
 namespace zero::plan_flat_layout_test {
@@ -37,10 +38,11 @@ TEST(FlatLayout, EveryElementHasExactlyOneOwner) {
 }
 
 TEST(FlatLayout, AlignsParametersAndShards) {
-  const FlatLayout layout = lay_out({{"a", {65}}, {"b", {1}}}, 3);
-  EXPECT_EQ(layout.offsets, (std::vector<int64_t>{0, 128}));
-  EXPECT_EQ(layout.numel, 192);
-  EXPECT_EQ(layout.shard_numel, 64);
+  const FlatLayout layout = lay_out({{"a", {129}}, {"b", {1}}}, 3);
+  EXPECT_EQ(layout.offsets, (std::vector<int64_t>{0, 256}));
+  EXPECT_EQ(layout.numel, 384);
+  EXPECT_EQ(layout.shard_numel, 128);
+  EXPECT_EQ(kAlignNumel * size_of(DType::kBf16), 256) << "what cuBLAS looks at";
 }
 
 TEST(FlatLayout, OffsetsDoNotDependOnTheNumberOfRanks) {
@@ -59,7 +61,7 @@ TEST(FlatLayout, ARankMayOwnNothing) {
 TEST(FlatLayout, NothingAndEmptyParametersAreLegal) {
   EXPECT_EQ(lay_out({}, 4).numel, 0);
   const FlatLayout layout = lay_out({{"none", {0, 5}}, {"a", {2}}}, 2);
-  EXPECT_EQ(layout.numel, 128);
+  EXPECT_EQ(layout.numel, 256);
   EXPECT_EQ(pieces_of(layout, 0).front().param, 1);
 }
 

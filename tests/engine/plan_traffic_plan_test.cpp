@@ -8,10 +8,10 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// A root of 128 elements and units of so many; two ranks share them without padding.
+// A root of 256 elements and units of so many; two ranks share them without padding.
 class TrafficPlanTest : public ::testing::Test {
  protected:
-  static constexpr int kRoot = 128;
+  static constexpr int kRoot = 256;
 
   explicit TrafficPlanTest(std::vector<int64_t> numels = {256, 256, 256, 256})
       : numels_(std::move(numels)) {}
@@ -67,8 +67,8 @@ TEST_F(TrafficPlanTest, OneRankOnTheHostMovesNothing) {
   EXPECT_EQ(step(1), Traffic());
 }
 
-// Of 1152 elements some are gathered twice, all are reduced once.
-constexpr int64_t kWeights = 128 + 6 * 256, kGradients = 128 + 4 * 256;
+// Of 1280 elements some are gathered twice, all are reduced once.
+constexpr int64_t kWeights = 256 + 6 * 256, kGradients = 256 + 4 * 256;
 
 TEST_F(TrafficPlanTest, RanksOfHostsExchangeAllButTheirOwn) {
   EXPECT_EQ(step(2), (Traffic{0, 0, kWeights * 4 / 2, kGradients * 4 / 2}));

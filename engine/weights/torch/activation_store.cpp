@@ -155,7 +155,7 @@ OffloadedBytes ActivationStore::bytes() const {
 // Kernels may give other bits where a tensor lies otherwise in memory: what comes back
 // has the strides and the alignment of what went. Weights come and go by themselves.
 bool ActivationStore::may_go_out(const at::Tensor& input) const {
-  constexpr uintptr_t kAlignment = 64;
+  constexpr uintptr_t kAlignment = 256;
   return input.device() == tensor_device(device_.gpu_index()) &&
          input.layout() == at::kStrided && !input.is_conj() && !input.is_neg() &&
          !input.is_quantized() && static_cast<int64_t>(input.nbytes()) >= min_bytes_ &&
