@@ -131,7 +131,7 @@ RunPlan plan_for_use(const LoadedModel& loaded, const ModelFamily& family,
       may_keep_shards(expected_unit_memory(asked, wish.num_ranks), wish.num_ranks);
   const MayStay weights_alone{may_stay, false};
   return plan_with(choose_offload(loaded.settings, weights_alone, [&](const Settings& s) {
-    return fits_on_gpu(plan_with(s), wish.gpu_room);
+    return HasRoom{fits_on_gpu(plan_with(s), wish.gpu_room), true};
   }));
 }
 

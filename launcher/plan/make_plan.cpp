@@ -75,7 +75,7 @@ RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& mo
   told.settings = choose_offload(wish.settings, what, [&](const Settings& settings) {
     told.settings = settings;
     const RunPlan plan = plan_as_told(told, family, model);
-    return fits_on_gpu(plan, wish.gpu_room) && plan.node_bytes() <= wish.room;
+    return HasRoom{fits_on_gpu(plan, wish.gpu_room), plan.node_bytes() <= wish.room};
   });
   RunPlan plan = plan_as_told(told, family, model);
   plan.step =

@@ -38,13 +38,13 @@ Settings with_fraction(Settings settings, int step) {
   return settings;
 }
 
-// `settings` fit without any.
+// Of those that the GPU has room for; it has without any.
 Settings with_largest_fraction(const Settings& settings,
-                               const std::function<bool(const Settings&)>& fits) {
+                               const std::function<HasRoom(const Settings&)>& fits) {
   int fitting = 0, too_much = kSteps + 1;
   while (too_much - fitting > 1) {
     const int middle = (fitting + too_much) / 2;
-    (fits(with_fraction(settings, middle)) ? fitting : too_much) = middle;
+    (fits(with_fraction(settings, middle)).gpu ? fitting : too_much) = middle;
   }
   return with_fraction(settings, fitting);
 }
@@ -100,7 +100,7 @@ PassShape pass_shape(const Settings& settings, int num_ranks) {
 }
 
 Settings choose_offload(const Settings& settings, const MayStay& may_stay,
-                        const std::function<bool(const Settings&)>& fits) {
+                        const std::function<HasRoom(const Settings&)>& fits) {
   const bool is_open = settings.device_state_fraction == "auto";
   Settings chosen = settings;
   for (const std::string& way : ways_of(settings, may_stay)) {
@@ -110,8 +110,10 @@ Settings choose_offload(const Settings& settings, const MayStay& may_stay,
     if (is_open || (!has_fraction && settings.offload == "auto"))
       chosen.device_state_fraction = "0";
     const bool is_asked = may_stay.weights && (settings.offload == "auto" || is_open);
-    if (!is_asked || !fits(chosen)) continue;
-    return is_open && has_fraction ? with_largest_fraction(chosen, fits) : chosen;
+    if (!is_asked || !fits(chosen).gpu) continue;
+    const Settings largest =
+        is_open && has_fraction ? with_largest_fraction(chosen, fits) : chosen;
+    if (fits(largest).host) return largest;
   }
   return chosen;
 }

@@ -82,12 +82,17 @@ struct MayStay {
   bool states = false;   // not those of an optimizer that GPUs have no kernel for
 };
 
+// Who has room for a plan.
+struct HasRoom {
+  bool gpu = false, host = false;
+};
+
 // Decide what settings leave open of where shards lie: "auto" of offload, and of
 // device_state_fraction. The fastest comes first: what keeps most on the GPU of all that
-// `fits`, and with it as large a fraction, in steps of 1/64. Where nothing fits, all goes
-// to the host.
+// both have room for, and with it as large a fraction, in steps of 1/64, which may be
+// what makes room in the host. Where nothing fits, all goes to the host.
 Settings choose_offload(const Settings& settings, const MayStay& may_stay,
-                        const std::function<bool(const Settings&)>& fits);
+                        const std::function<HasRoom(const Settings&)>& fits);
 
 // Of a GPU, for people: "which keeps weights (offload optimizer)"
 std::string describe_offload(const std::string& offload,

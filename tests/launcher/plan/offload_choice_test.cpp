@@ -9,18 +9,20 @@ namespace {
 
 constexpr MayStay kAll{true, true};
 
-// States take 6 parts of a hundred of the GPU's room each, weights 1 part each.
-bool fits(const Settings& settings, int num_units) {
+// States take 6 parts of a hundred of the GPU's room each, weights 1 part each; elsewhere
+// states take as much of the host's.
+HasRoom fits(const Settings& settings, int num_units, double host_room) {
   const double fraction =
       settings.offload == "none" ? 1 : std::atof(settings.device_state_fraction.c_str());
   const double states = 6 * num_units * fraction;
   const double weights = settings.offload == "all" ? num_units * fraction : num_units;
-  return states + weights <= 100;
+  return {states + weights <= 100, 6 * num_units - states <= host_room};
 }
 
-Settings chosen(Settings settings, const MayStay& may_stay, int num_units) {
+Settings chosen(Settings settings, const MayStay& may_stay, int num_units,
+                double host_room = 1e9) {
   return choose_offload(settings, may_stay,
-                        [&](const Settings& s) { return fits(s, num_units); });
+                        [&](const Settings& s) { return fits(s, num_units, host_room); });
 }
 
 TEST(OffloadChoice, TheFastestThatFits) {
@@ -48,10 +50,21 @@ TEST(OffloadChoice, AsLargeAFractionAsFits) {
   const Settings some = chosen(settings, kAll, 20);  // 20 of weights: 80 of 120 are left
   EXPECT_EQ(some.offload, "optimizer");
   EXPECT_EQ(some.device_state_fraction, "0.65625");  // 42/64
-  EXPECT_TRUE(fits(some, 20));
+  EXPECT_TRUE(fits(some, 20, 1e9).gpu);
   settings.offload = "all";
   EXPECT_EQ(chosen(settings, kAll, 20).device_state_fraction, "0.703125");  // 45/64
   EXPECT_EQ(chosen(settings, kAll, 14).device_state_fraction, "1");
+}
+
+TEST(OffloadChoice, AFractionThatMakesRoomInTheHost) {
+  Settings settings;
+  settings.device_state_fraction = "auto";
+  settings.offload = "all";
+  EXPECT_EQ(chosen(settings, kAll, 20, /*host_room=*/36).device_state_fraction,
+            "0.703125");
+  EXPECT_EQ(chosen(settings, kAll, 20, /*host_room=*/35).device_state_fraction, "0");
+  settings.offload = "auto";  // weights, too: fewer states are left for the host
+  EXPECT_EQ(chosen(settings, kAll, 20, 36).offload, "all");
 }
 
 TEST(OffloadChoice, WhatIsToldStays) {
