@@ -27,7 +27,7 @@ SPLIT = {"half": WAYS["half"], "most on the GPU": ["--offload", "all", "--device
 LLAMA_3B = ["--preset", "llama-3b", "--vocab", "32000", "--model-config", "tie_word_embeddings=false"]
 LEAN = ["--master", "split", "--grad-dtype", "bf16"]  # 14 bytes a parameter
 LLAMA_7B = ["--preset", "llama2-7b", *LEAN]
-QWEN_14B = ["--preset", "qwen3-14b", *LEAN]
+QWEN_14B = ["--preset", "qwen3-14b", *LEAN, "--state-dtype", "bf16"]  # 10 bytes
 SEQ_LEN = 4096
 FIRST, STEPS = 2, 5  # steps 3 and 4 are measured, step 5 may be traced
 LOSS_CHUNK = 8192
@@ -130,9 +130,10 @@ def arithmetic_of(planned, flags):
     value = lambda flag: flags[flags.index(flag) + 1]
     samples, micro_batch = int(value("--global-batch")), int(value("--micro-batch"))
     seq_len = planned["model"]["seq_len"]
+    gradient, masters, states = (2, 8, 8) if "--state-dtype" in flags else (2, 8, 16) if "--master" in flags else (4, 10, 16)
     run = foretell.Run(tokens=samples * seq_len, passes=samples // micro_batch, seq_len=seq_len,
                        accumulate="unit" if "--accumulate" in flags else "model", offload=planned["offload"],
-                       fraction=planned["device_state_fraction"], update_bytes=26 if "--grad-dtype" in flags else 30)
+                       fraction=planned["device_state_fraction"], update_bytes=gradient + masters + states)
     return foretell.model_of(planned["model"]["config"]), run
 
 
