@@ -116,6 +116,9 @@ struct ModelFamily {
   // Sizes of products differ from pass to pass, as in a mixture of experts: LibTorch
   // keeps more kernels, which a plan counts.
   bool has_new_shapes = false;
+  // Units treat the rows of a batch alone, and mark what has none (unit.h): they may work
+  // through it in parts.
+  bool has_batched_units = false;
   // Bring keys of older config.json up to date, before defaults fill what is missing.
   // Null: there are none.
   std::function<void(nlohmann::json& config)> modernise = nullptr;

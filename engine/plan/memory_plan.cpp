@@ -40,12 +40,12 @@ int64_t gradient_bytes(const UnitPlan& plan, const std::vector<UnitHome>& homes,
 // The states are the host's, and the sums are not.
 bool sums_leave(const UnitHome& home) { return home.sums_on_gpu && !home.state_on_gpu; }
 
-// Units in forward order: the first ones are waited for first, and the root's update
-// cannot hide behind anything.
+// Units in forward order, each that has room in the fraction: the first ones are waited
+// for first, and the root's update cannot hide behind anything.
 std::vector<UnitHome> homes_of(const UnitPlan& plan, const Options& options,
                                int world_size, bool has_gpu) {
   std::vector<int64_t> numels(plan.units.size());
-  int64_t total = 0, so_far = 0;
+  int64_t total = 0, kept = 0;
   for (const PlannedPart& part : plan.parts) {
     numels[part.unit] += part.layout.numel;
     total += part.layout.numel;
@@ -53,11 +53,11 @@ std::vector<UnitHome> homes_of(const UnitPlan& plan, const Options& options,
   std::vector<UnitHome> homes(plan.units.size());
   for (size_t u = 0; u < homes.size(); ++u) {
     UnitHome& home = homes[u];
-    so_far += numels[u];
-    const bool is_among_first =
-        numels[u] > 0 && static_cast<double>(so_far) <=
+    const bool is_within =
+        numels[u] > 0 && static_cast<double>(kept + numels[u]) <=
                              options.device_state_fraction * static_cast<double>(total);
-    home.state_on_gpu = has_gpu && (options.offload == Offload::kNone || is_among_first);
+    if (is_within) kept += numels[u];
+    home.state_on_gpu = has_gpu && (options.offload == Offload::kNone || is_within);
     home.weights_on_gpu =
         has_gpu && (home.state_on_gpu || options.offload != Offload::kAll);
     home.in_place =

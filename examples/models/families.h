@@ -36,6 +36,7 @@ std::unique_ptr<LanguageModel> as_language_model(std::shared_ptr<Decoder> decode
 template <class Read, class Make, class Rules, class Sizes>
 void set_model(ModelFamily& family, const Read& read, const Make& make,
                const Rules& init_rules, const Sizes& sizes) {
+  family.has_batched_units = true;
   family.check = [=](const ModelShape& shape) { read(shape); };
   family.make = [=](const ModelShape& shape) {
     return as_language_model(make(read(shape)));

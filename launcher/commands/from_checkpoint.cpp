@@ -116,6 +116,7 @@ RunPlan plan_for_use(const LoadedModel& loaded, const ModelFamily& family,
     plan.program = wish.program;
     plan.offload = settings.offload;
     plan.device_state_fraction = settings.device_state_fraction;
+    plan.accumulate = settings.accumulate;
     plan.engine = zero::plan(*loaded.model->module(),
                              options_for_use(loaded, settings, family), wish.num_ranks);
     if (family.activation_bytes) {
@@ -146,8 +147,7 @@ void load(LoadedModel& loaded, const ModelFamily& family, const World& world,
   wish.gpu_room = -ranks->largest(-room_on_gpu(loaded.settings, *ranks), "room");
   wish.program = largest_program(*ranks, largest_product(wish));
   const RunPlan plan = plan_for_use(loaded, family, wish);
-  loaded.settings.offload = plan.offload;
-  loaded.settings.device_state_fraction = plan.device_state_fraction;
+  loaded.settings = as_planned(loaded.settings, plan);
   const Options options = options_for_use(loaded, loaded.settings, family);
   require_memory(*ranks, world, plan, loaded.settings, wish.gpu_room,
                  [] { return "more nodes, or --ignore-plan to start all the same"; });

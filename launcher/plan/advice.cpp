@@ -58,9 +58,10 @@ bool offload_inputs(Wish& wish) {
 bool keep_less(Wish& wish) {
   const bool is_told =
       wish.settings.offload == "none" || wish.settings.offload == "optimizer" ||
+      wish.settings.grad_sums == "device" ||
       parse_fraction(wish.settings.device_state_fraction).value_or(0) > 0;
   if (!is_told || wish.gpu_room == 0) return false;
-  wish.settings.offload = "auto";
+  wish.settings.offload = wish.settings.grad_sums = "auto";
   wish.settings.device_state_fraction = "0";
   return true;
 }

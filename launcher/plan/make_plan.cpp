@@ -15,10 +15,12 @@ namespace {
 // choice is ours.
 constexpr double kPlannedShare = 0.9;
 
+BatchPlan batch_of(const Wish& wish) {
+  return {wish.settings.global_batch, wish.settings.micro_batch, wish.num_ranks, 0};
+}
+
 Options options_of(const Wish& wish, const ModelFamily& family) {
-  const Settings& settings = wish.settings;
-  const BatchPlan batch{settings.global_batch, settings.micro_batch, wish.num_ranks, 0};
-  return engine_options(settings, batch, wish.shape, family);
+  return engine_options(wish.settings, batch_of(wish), wish.shape, family);
 }
 
 // Found with models of 2 to 96 layers. The kernel describes 512 bytes by one.
@@ -38,6 +40,8 @@ RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, LanguageModel&
   plan.num_parameters = count_parameters(model);
   plan.offload = wish.settings.offload;
   plan.device_state_fraction = wish.settings.device_state_fraction;
+  plan.accumulate = wish.settings.accumulate;
+  plan.grad_sums = wish.settings.grad_sums;
   plan.engine = zero::plan(*model.module(), options_of(wish, family), wish.num_ranks);
   const PassShape pass = pass_shape(wish.settings, wish.num_ranks);
   plan.program = wish.program;
@@ -72,11 +76,14 @@ RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& mo
   const UnitMemory where = expected_unit_memory(asked, wish.num_ranks);
   const bool may_stay = wish.gpu_room > 0 && may_keep_shards(where, wish.num_ranks);
   const MayStay what{may_stay, may_stay && gpus_update_with(asked.optimizer.kind)};
-  told.settings = choose_offload(wish.settings, what, [&](const Settings& settings) {
+  const auto fits = [&](const Settings& settings) {
     told.settings = settings;
     const RunPlan plan = plan_as_told(told, family, model);
     return HasRoom{fits_on_gpu(plan, wish.gpu_room), plan.node_bytes() <= wish.room};
-  });
+  };
+  told.settings = choose_passes(wish.settings, what,
+                                family.has_batched_units && !wish.settings.deterministic,
+                                num_passes(batch_of(wish)), fits);
   RunPlan plan = plan_as_told(told, family, model);
   plan.step =
       zero::plan_traffic(*model.module(), options_of(told, family), wish.num_ranks);

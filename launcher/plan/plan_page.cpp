@@ -117,8 +117,7 @@ std::string device_text(const PlanAnswer& answer) {
   const RunPlan& plan = answer.plan;
   if (!plan.on_gpu) return "CPU";
   if (answer.wish.settings.share_gpu) return "a GPU, which ranks may share";
-  return "a GPU for each rank, " +
-         describe_offload(plan.offload, plan.device_state_fraction);
+  return "a GPU for each rank, " + describe_offload(plan);
 }
 
 json shape_json(const RunPlan& plan) {
@@ -202,6 +201,8 @@ json to_json(const PlanAnswer& answer) {
       {"device", plan.on_gpu ? "gpu" : "cpu"},
       {"offload", plan.offload},
       {"device_state_fraction", parse_fraction(plan.device_state_fraction).value_or(0)},
+      {"accumulate", plan.accumulate},
+      {"grad_sums", plan.grad_sums},
       {"gpu_bytes_per_rank", plan.gpu_bytes()},
       {"gpu_bytes_available", answer.wish.gpu_room},
       {"engine_fits", answer.engine_fits()},

@@ -118,15 +118,52 @@ Settings choose_offload(const Settings& settings, const MayStay& may_stay,
   return chosen;
 }
 
-std::string describe_offload(const std::string& offload,
-                             const std::string& device_state_fraction) {
-  std::string text = offload == "none"        ? "which keeps weights and states"
-                     : offload == "optimizer" ? "which keeps weights"
-                                              : "to which weights stream";
-  const double fraction = parse_fraction(device_state_fraction).value_or(0);
+Settings choose_passes(const Settings& settings, const MayStay& may_stay, bool has_rows,
+                       int64_t num_passes,
+                       const std::function<HasRoom(const Settings&)>& fits) {
+  const auto has_room = [&](const Settings& with) {
+    const HasRoom room = fits(with);
+    return room.gpu && room.host;
+  };
+  const bool is_several = num_passes > 1 && may_stay.weights;
+  Settings usual = settings;
+  if (settings.accumulate == "auto") usual.accumulate = "model";
+  if (settings.grad_sums == "auto") usual.grad_sums = "host";
+  usual = choose_offload(usual, may_stay, fits);
+  if (settings.accumulate == "auto" && is_several && has_rows && usual.offload == "all") {
+    Settings by_unit = usual;
+    by_unit.accumulate = "unit";
+    by_unit.device_state_fraction = settings.device_state_fraction;
+    by_unit = choose_offload(by_unit, may_stay, fits);
+    if (has_room(by_unit)) return by_unit;
+  }
+  Settings on_gpu = usual;
+  on_gpu.grad_sums = "device";
+  const bool pays = is_several && usual.accumulate != "unit" && usual.offload != "none";
+  return settings.grad_sums == "auto" && pays && has_room(on_gpu) ? on_gpu : usual;
+}
+
+Settings as_planned(Settings settings, const RunPlan& plan) {
+  settings.offload = plan.offload;
+  settings.device_state_fraction = plan.device_state_fraction;
+  settings.accumulate = plan.accumulate;
+  settings.grad_sums = plan.grad_sums;
+  return settings;
+}
+
+std::string describe_offload(const RunPlan& plan) {
+  std::string text = plan.offload == "none"        ? "which keeps weights and states"
+                     : plan.offload == "optimizer" ? "which keeps weights"
+                                                   : "to which weights stream";
+  const double fraction = parse_fraction(plan.device_state_fraction).value_or(0);
   if (fraction > 0)
     text += fmt::format(", and keeps {:.0f}% of the states", 100 * fraction);
-  return text + fmt::format(" (offload {})", offload);
+  text += fmt::format(" (offload {})", plan.offload);
+  if (plan.accumulate == "unit")
+    text += "; units take all passes at once (accumulate unit)";
+  else if (plan.grad_sums == "device")
+    text += "; passes are added up there (grad_sums device)";
+  return text;
 }
 
 std::map<std::string, int> slots_of_hosts(const std::string& path) {

@@ -50,8 +50,9 @@ struct RunPlan {
   ProgramBytes program = {};      // the starter's once a node
   bool on_gpu = false;            // else the host computes, whose all bytes are
   bool is_forward_alone = false;  // which has fewer activations than these
-  // What became of settings that left it open: see choose_offload().
+  // What became of settings that left it open: see choose_offload(), choose_passes().
   std::string offload = "all", device_state_fraction = "0";
+  std::string accumulate = "model", grad_sums = "host";
 
   int64_t engine_bytes() const;  // of one rank, wherever they are
   // In the host's memory, and in a GPU's.
@@ -76,6 +77,9 @@ constexpr int64_t other_loss_chunk(int64_t chunk) { return chunk > 0 ? 0 : kLoss
 // deferred: nothing is allocated. What they leave open is chosen (RunPlan::offload).
 RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& model);
 
+// The settings with what a plan made of those that leave it open.
+Settings as_planned(Settings settings, const RunPlan& plan);
+
 // What a GPU may keep: weights, and states, too.
 struct MayStay {
   bool weights = false;  // not where there is no GPU, or ranks share it
@@ -94,9 +98,16 @@ struct HasRoom {
 Settings choose_offload(const Settings& settings, const MayStay& may_stay,
                         const std::function<HasRoom(const Settings&)>& fits);
 
+// The same, and of how `num_passes` of a step come together: "auto" of accumulate, and of
+// grad_sums. Where weights stream to a GPU, units work through all passes at once, if the
+// model's may (`has_rows`); else passes are added up on the GPU. Both only where there is
+// room, the former before states.
+Settings choose_passes(const Settings& settings, const MayStay& may_stay, bool has_rows,
+                       int64_t num_passes,
+                       const std::function<HasRoom(const Settings&)>& fits);
+
 // Of a GPU, for people: "which keeps weights (offload optimizer)"
-std::string describe_offload(const std::string& offload,
-                             const std::string& device_state_fraction);
+std::string describe_offload(const RunPlan& plan);
 
 // Does so much fit there that nobody asked for? Not where activations are unknown.
 bool fits_on_gpu(const RunPlan& plan, int64_t gpu_room);

@@ -103,16 +103,21 @@ std::string utc_time(double wall) {
                      fmt::gmtime(static_cast<std::time_t>(wall)));
 }
 
-// Of a run with these settings; another version may have written them.
+// Of a run with these settings, which tell what auto became; another version may have
+// written them.
 Settings defaults_of(const json& config) {
   json known = json::object();
-  for (const char* key : {"steps", "eval_data", "deterministic"})
+  for (const char* key : {"steps", "eval_data", "deterministic", "device", "share_gpu",
+                          "optimizer", "offload"})
     if (config.contains(key)) known[key] = config[key];
+  Settings defaults;
   try {
-    return defaults_beside(settings_from_json(known, "metrics.jsonl"));
+    defaults = settings_from_json(known, "metrics.jsonl");
   } catch (const Error&) {
-    return defaults_beside({});
   }
+  defaults = defaults_beside(defaults);
+  defaults.accumulate = Settings().accumulate;
+  return defaults;
 }
 
 std::string settings_tables(const History& history) {

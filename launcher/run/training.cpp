@@ -186,10 +186,9 @@ void Training::build_engine() {
   ranks->barrier("adam threads");
   adam_threads_ = choose_adam_threads(static_cast<int>(settings_.adam_threads),
                                       plan_.engine_host_bytes());
-  Settings chosen = settings_;
-  chosen.offload = plan_.offload;
-  chosen.device_state_fraction = plan_.device_state_fraction;
-  Options options = engine_options(chosen, batch_, shape_, *family_);
+  settings_.accumulate = plan_.accumulate;  // is kept on resume
+  Options options =
+      engine_options(as_planned(settings_, plan_), batch_, shape_, *family_);
   options.adam_threads = adam_threads_.threads;
   options.source = Source::kCheckpoint;  // what is loaded is not made before
   options.init_report = !settings_.init_report.empty();
@@ -296,8 +295,7 @@ void Training::announce() {
   if (!is_first_rank()) return;
   facts.threads = process_.threads;
   facts.adam_threads = adam_threads_;
-  if (engine_->uses_gpu())
-    facts.gpu = "a GPU, " + describe_offload(plan_.offload, plan_.device_state_fraction);
+  if (engine_->uses_gpu()) facts.gpu = "a GPU, " + describe_offload(plan_);
   facts.family = family_->name;
   facts.shape = shape_;
   facts.num_parameters = engine_->num_parameters();

@@ -101,7 +101,7 @@ class Training {
   void report_first_values();
   void read_checkpoint(const std::string& path);
 
-  const Settings& settings_;
+  Settings settings_;  // constant once the engine is built
   const ModelFamilies& models_;
   World& world_;
 

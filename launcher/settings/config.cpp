@@ -208,6 +208,9 @@ Settings read_settings(const CommandLine& line,
       settings.model = family->name;
   if (!context.base && context.may_begin)
     choose_for_run(settings, context.going_on, is_given);
+  if (context.may_begin) choose_for_machine(settings, is_given);
+  if (context.base && settings.accumulate == "auto")
+    settings.accumulate = context.base->accumulate;
   const auto is_unread = [&](const std::string& key) {
     return file_is_unread || unread.contains(key);
   };

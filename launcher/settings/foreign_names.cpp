@@ -87,6 +87,8 @@ const Translations kSameHere = {
      "forward_prefetch backward_prefetch limit_all_gathers fsdp_backward_prefetch "
      "fsdp_forward_prefetch stage3_prefetch_bucket_size stage3_max_live_parameters "
      "overlap_comm overlap_param_gather stage3_max_reuse_distance"},
+    {"here: @grad_sums",
+     "offload_grads offload_gradients cpu_offload_gradients grad_offload"},
     {"here: @pin", "pin_memory cpu_offload_pin_memory mlock"},
     {"here: @accumulate", "accumulate_allreduce_grads_in_fp32 fsdp_no_sync no_sync"},
     {"not needed: what nothing used is found; @unused says what a step does to it",

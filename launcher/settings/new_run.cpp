@@ -15,10 +15,18 @@ double usual_fraction(const Settings& settings) {
   return settings.eval_data.empty() && !settings.deterministic ? kHeldOut : 0;
 }
 
+bool may_keep_states(const Settings& settings) {
+  return settings.device != "cpu" && !settings.share_gpu && settings.optimizer == "adamw";
+}
+
 }  // namespace
 
 void choose_for_run(Settings& settings, const Settings* going_on,
                     const IsGiven& is_given) {
+  // What auto became is kept: the other way rounds otherwise.
+  if (going_on && (!is_given("accumulate") || settings.accumulate == "auto"))
+    settings.accumulate = going_on->accumulate;
+  if (!going_on && !is_given("accumulate")) settings.accumulate = "auto";
   if (!is_given("schedule")) settings.schedule = going_on ? going_on->schedule : "cosine";
   if (!is_given("warmup_steps"))
     settings.warmup_steps = going_on ? going_on->warmup_steps : usual_warmup(settings);
@@ -27,13 +35,23 @@ void choose_for_run(Settings& settings, const Settings* going_on,
         going_on ? going_on->eval_fraction : usual_fraction(settings);
 }
 
+void choose_for_machine(Settings& settings, const IsGiven& is_given) {
+  const bool is_open = settings.offload == "auto" && may_keep_states(settings);
+  if (is_open && !is_given("device_state_fraction"))
+    settings.device_state_fraction = "auto";
+}
+
 Settings defaults_beside(const Settings& settings) {
   Settings beside = settings;
-  choose_for_run(beside, nullptr, [](const std::string&) { return false; });
+  const IsGiven nothing = [](const std::string&) { return false; };
+  choose_for_run(beside, nullptr, nothing);
+  choose_for_machine(beside, nothing);
   Settings defaults;
+  defaults.accumulate = beside.accumulate;
   defaults.schedule = beside.schedule;
   defaults.warmup_steps = beside.warmup_steps;
   defaults.eval_fraction = beside.eval_fraction;
+  defaults.device_state_fraction = beside.device_state_fraction;
   return defaults;
 }
 

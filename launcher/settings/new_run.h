@@ -9,9 +9,11 @@ namespace zero::launcher {
 // What a run that begins does where nobody says otherwise. The defaults of Settings are
 // those of the library, and of checkpoints from before these were chosen.
 //
+//   accumulate     auto
 //   schedule       cosine
 //   warmup_steps   2% of steps; constant: 0
 //   eval_fraction  0.02; with eval_data or deterministic: 0
+//   device_state_fraction  auto; where no GPU keeps states, or offload is told: 0
 
 using IsGiven = std::function<bool(const std::string& key)>;
 
@@ -19,6 +21,9 @@ using IsGiven = std::function<bool(const std::string& key)>;
 // is nullptr, as above.
 void choose_for_run(Settings& settings, const Settings* going_on,
                     const IsGiven& is_given);
+
+// Choose what is not given of those that a run chooses anew whenever it begins.
+void choose_for_machine(Settings& settings, const IsGiven& is_given);
 
 // The default of every setting in a run with these.
 Settings defaults_beside(const Settings& settings);

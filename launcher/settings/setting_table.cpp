@@ -78,10 +78,14 @@ Group batch() {
   return {
       integer(KEY(global_batch), 1, 1 << 30, "samples of a step, all ranks together"),
       integer(KEY(micro_batch, "micro_batch"), 1, 1 << 24, "samples of one kernel pass"),
-      choice(KEY(accumulate), {"model", "unit"},
+      choice(KEY(accumulate), {"auto", "model", "unit"},
              "model: a pass through the model per micro-batch; unit: weights gathered "
-             "once per step",
-             TO(accumulate)),
+             "once per step; auto: unit where weights stream to a GPU in several passes "
+             "and it fits, else model",
+             "accumulate",
+             [](Options& o, size_t word) {
+               o.accumulate = word == 2 ? Accumulate::kUnit : Accumulate::kModel;
+             }),
       integer(KEY(loss_chunk), 0, 1 << 30,
               "tokens whose logits the loss makes at once, with less memory and a loss "
               "that is the same but for rounding; 0: all"),
@@ -224,6 +228,14 @@ Group sharding() {
                constexpr Offload kMeant[] = {Offload::kAll, Offload::kNone,
                                              Offload::kOptimizer, Offload::kAll};
                o.offload = kMeant[word];
+             }),
+      choice(KEY(grad_sums), {"auto", "host", "device"},
+             "where a step's passes are added up whose state is in host memory: there, "
+             "or on the GPU, which then sends each gradient once; auto: on the GPU where "
+             "they fit. No number changes",
+             "grad_sums",
+             [](Options& o, size_t word) {
+               o.grad_sums = word == 2 ? GradSums::kDevice : GradSums::kHost;
              }),
       fraction_or_auto(
           KEY(device_state_fraction, AS(device_state_fraction, parse_fraction)),

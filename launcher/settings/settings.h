@@ -104,6 +104,7 @@ struct Settings {
   std::string recompute = "unit";
   bool offload_activations = false;
   std::string offload = "auto";
+  std::string grad_sums = "auto";
   std::string device_state_fraction = "0";
   std::string pin = "all";
   int64_t wrap_min_numel = 0;

@@ -130,10 +130,11 @@ def arithmetic_of(planned, flags):
     value = lambda flag: flags[flags.index(flag) + 1]
     samples, micro_batch = int(value("--global-batch")), int(value("--micro-batch"))
     seq_len = planned["model"]["seq_len"]
-    gradient, masters, states = (2, 8, 8) if "--state-dtype" in flags else (2, 8, 16) if "--master" in flags else (4, 10, 16)
+    masters, states = 8 if "--master" in flags else 10, 8 if "--state-dtype" in flags else 16
     run = foretell.Run(tokens=samples * seq_len, passes=samples // micro_batch, seq_len=seq_len,
-                       accumulate="unit" if "--accumulate" in flags else "model", offload=planned["offload"],
-                       fraction=planned["device_state_fraction"], update_bytes=gradient + masters + states)
+                       accumulate=planned["accumulate"], sums=planned["grad_sums"], offload=planned["offload"],
+                       gradient_bytes=2 if "--grad-dtype" in flags else 0, fraction=planned["device_state_fraction"],
+                       update_bytes=masters + states)
     return foretell.model_of(planned["model"]["config"]), run
 
 

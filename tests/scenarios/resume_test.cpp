@@ -377,7 +377,9 @@ TEST_F(Resume, WhatIsNotGivenIsTheCheckpoints) {
   const Outcome other = begin_and_go_on("other", chosen);
   EXPECT_EQ(other.rc, 0) << other.err;
   EXPECT_THAT(other.out, HasSubstr("the last 125 samples of the data, held out"));
-  EXPECT_EQ(last_of(metrics("other", "run"))["config"]["warmup_steps"], 2);
+  const json config = last_of(metrics("other", "run"))["config"];
+  EXPECT_EQ(config["warmup_steps"], 2);
+  EXPECT_EQ(config["accumulate"], "model");  // of a CPU auto
 }
 
 TEST_F(Resume, TheBestCheckpointIsKeptAndNamed) {

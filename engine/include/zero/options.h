@@ -176,8 +176,9 @@ struct Options {
   // are the host's: there, or on the GPU, which takes 4 bytes a parameter and sends each
   // gradient once a step.
   GradSums grad_sums = GradSums::kHost;
-  // Shards of the first units lie on the GPU as with Offload::kNone, as many units as
-  // hold no more than this share of all parameters. In [0, 1]; above 0 as kNone.
+  // Shards of the first units lie on the GPU as with Offload::kNone, each unit that
+  // together with those before holds no more than this share of all parameters. In
+  // [0, 1]; above 0 as kNone.
   double device_state_fraction = 0;
   // Changes no bit. kTransfers takes no more of what a host lets programs pin than it
   // must.

@@ -81,11 +81,98 @@ TEST(OffloadChoice, WhatIsToldStays) {
 }
 
 TEST(OffloadChoice, ForPeople) {
-  EXPECT_EQ(describe_offload("none", "0"),
-            "which keeps weights and states (offload none)");
-  EXPECT_EQ(describe_offload("optimizer", "0.25"),
+  const auto described = [](const char* offload, const char* fraction,
+                            const char* accumulate = "model", const char* sums = "host") {
+    RunPlan plan;
+    plan.offload = offload;
+    plan.device_state_fraction = fraction;
+    plan.accumulate = accumulate;
+    plan.grad_sums = sums;
+    return describe_offload(plan);
+  };
+  EXPECT_EQ(described("none", "0"), "which keeps weights and states (offload none)");
+  EXPECT_EQ(described("optimizer", "0.25"),
             "which keeps weights, and keeps 25% of the states (offload optimizer)");
-  EXPECT_EQ(describe_offload("all", "0"), "to which weights stream (offload all)");
+  EXPECT_EQ(described("all", "0"), "to which weights stream (offload all)");
+  EXPECT_EQ(described("all", "0", "unit"),
+            "to which weights stream (offload all); units take all passes at once "
+            "(accumulate unit)");
+  EXPECT_EQ(described("all", "0", "model", "device"),
+            "to which weights stream (offload all); passes are added up there "
+            "(grad_sums device)");
+}
+
+// Of several passes.
+class PassChoice : public ::testing::Test {
+ protected:
+  PassChoice() {
+    settings.offload = "all";
+    settings.accumulate = "auto";
+  }
+  // "accumulate, grad_sums"
+  std::string chosen() {
+    const Settings made =
+        choose_passes(settings, may_stay, has_rows, num_passes, [&](const Settings& s) {
+          return HasRoom{s.accumulate == "unit"    ? has_room_for_units
+                         : s.grad_sums == "device" ? has_room_for_sums
+                                                   : true,
+                         true};
+        });
+    return made.accumulate + ", " + made.grad_sums;
+  }
+
+  Settings settings;
+  MayStay may_stay = kAll;
+  bool has_rows = true, has_room_for_units = true, has_room_for_sums = true;
+  int64_t num_passes = 4;
+};
+
+TEST_F(PassChoice, UnitByUnitWhereWeightsStream) {
+  EXPECT_EQ(chosen(), "unit, host");
+  settings.offload = "optimizer";
+  EXPECT_EQ(chosen(), "model, device");
+  settings.offload = "none";
+  EXPECT_EQ(chosen(), "model, host");
+}
+
+TEST_F(PassChoice, ElseSumsOnTheGpu) {
+  has_rows = false;
+  EXPECT_EQ(chosen(), "model, device");
+  has_room_for_sums = false;
+  EXPECT_EQ(chosen(), "model, host");
+  has_rows = has_room_for_sums = true;
+  has_room_for_units = false;
+  EXPECT_EQ(chosen(), "model, device");
+}
+
+// Room for units is taken before that for states.
+TEST_F(PassChoice, UnitByUnitBesideFewerStates) {
+  settings.device_state_fraction = "auto";
+  const Settings made = choose_passes(settings, kAll, true, 4, [&](const Settings& s) {
+    const double states = std::atof(s.device_state_fraction.c_str());
+    return HasRoom{states + (s.accumulate == "unit" ? 0.5 : 0.0) <= 1, true};
+  });
+  EXPECT_EQ(made.accumulate, "unit");
+  EXPECT_EQ(made.device_state_fraction, "0.5");
+}
+
+TEST_F(PassChoice, OfOnePassNothing) {
+  num_passes = 1;
+  EXPECT_EQ(chosen(), "model, host");
+}
+
+TEST_F(PassChoice, WithoutAGpuNothing) {
+  may_stay = {};
+  EXPECT_EQ(chosen(), "model, host");
+}
+
+TEST_F(PassChoice, WhatIsToldStays) {
+  settings.accumulate = "model";
+  settings.grad_sums = "host";
+  EXPECT_EQ(chosen(), "model, host");
+  settings.accumulate = "unit";
+  settings.grad_sums = "device";
+  EXPECT_EQ(chosen(), "unit, device");
 }
 
 }  // namespace

@@ -96,6 +96,7 @@ std::vector<Row> rows_of_models() {
        "unit",
        {line("accumulate", Accumulate::kUnit), line("micro_batch", 4),
         line("micro_batches_per_rank", 1)}},
+      {"accumulate", "auto"},  // as model, until the launcher has chosen
       {"loss_chunk", "5"},
   };
 }
@@ -167,6 +168,8 @@ std::vector<Row> rows_of_runs() {
       {"offload", "all"},  // as auto, until the launcher has chosen
       {"device_state_fraction", "0.5", {line("offload", Offload::kAll, 0.5)}},
       {"device_state_fraction", "auto"},
+      {"grad_sums", "device", {line("grad_sums", GradSums::kDevice)}},
+      {"grad_sums", "host"},  // as auto, until the launcher has chosen
       {"pin", "transfers", {line("pin", Pin::kTransfers)}},
       {"wrap_min_numel", "5", {line("auto_wrap.min_numel", 5)}},
   };

@@ -50,6 +50,31 @@ TEST(NewRun, OneThatGoesOnDoesAsBefore) {
   EXPECT_EQ(gone_on({"--schedule=cosine"}, before).schedule, "cosine");
 }
 
+// On a GPU auto may become unit, which rounds otherwise than model.
+TEST(NewRun, PassesComeTogetherAsBefore) {
+  EXPECT_EQ(begun({}).accumulate, "auto");
+  EXPECT_EQ(begun({"--accumulate=model"}).accumulate, "model");
+  Settings before;
+  before.accumulate = "unit";
+  EXPECT_EQ(gone_on({}, before).accumulate, "unit");
+  EXPECT_EQ(gone_on({"--accumulate=auto"}, before).accumulate, "unit");
+  EXPECT_EQ(gone_on({"--accumulate=model"}, before).accumulate, "model");
+  EXPECT_EQ(gone_on({}, Settings()).accumulate, "model");
+}
+
+TEST(NewRun, AsManyStatesAsFitStayOnAGpu) {
+  const auto fraction = [](const std::vector<std::string>& flags) {
+    return begun(flags).device_state_fraction;
+  };
+  EXPECT_EQ(fraction({}), "auto");
+  EXPECT_EQ(fraction({"--device-state-fraction=0"}), "0");
+  EXPECT_EQ(fraction({"--offload=all"}), "0");
+  EXPECT_EQ(fraction({"--device=cpu"}), "0");
+  EXPECT_EQ(fraction({"--device=cuda", "--share-gpu"}), "0");
+  EXPECT_EQ(fraction({"--optimizer=sgd"}), "0");
+  EXPECT_EQ(gone_on({}, Settings()).device_state_fraction, "auto");
+}
+
 TEST(NewRun, OtherVerbsChooseNothing) { EXPECT_EQ(settings_of({}).schedule, "constant"); }
 
 TEST(DefaultsBeside, AreThoseThatARunWouldHaveChosen) {
