@@ -39,6 +39,8 @@ bool driver_has_gpu() {
            "install NVIDIA's driver, in a container let its runtime bring it (docker run "
            "--gpus all)");
   }
+  // Streams share 8 connections else, and one that waits for the host holds up others.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
   const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
   return !init || init(0) != kNoDevice;
 }

@@ -42,6 +42,7 @@ struct Block {
 struct Gpu {
   std::mutex mutex;
   uint64_t chaos_seed = 0;
+  std::map<int, std::shared_ptr<std::mutex>> turns;  // of each device's host functions
   int major = 9, minor = 0;
   int64_t memory_bytes = 1 << 30;
   cudaError_t count_error = cudaSuccess;
@@ -147,6 +148,14 @@ Queue default_queue(int device) {
 
 Queue queue_of(cudaStream_t stream) {
   return stream ? stream->queue : default_queue(device_of_thread);
+}
+
+// A GPU runs functions of the host one after the other, in any order.
+std::shared_ptr<std::mutex> turn_of_host_functions(int device) {
+  const std::lock_guard lock(gpu().mutex);
+  auto& turn = gpu().turns[device];
+  if (!turn) turn = std::make_shared<std::mutex>();
+  return turn;
 }
 
 // Runs unless the GPU is broken; a planned failure breaks it.
@@ -463,7 +472,9 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
                                void* argument) {
   if (const cudaError_t error = begin("cudaLaunchHostFunc")) return answer(error);
   const standin::CallNumber call = standin::note_wait(standin::lane_of(stream));
+  const auto turn = standin::turn_of_host_functions(standin::device_of_thread);
   standin::add_to(standin::queue_of(stream), "cudaLaunchHostFunc", [=] {
+    const std::lock_guard lock(*turn);
     const standin::Running running(call);
     function(argument);
   });

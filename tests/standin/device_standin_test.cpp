@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <future>
 #include <thread>
+#include <utility>
 
 #include "engine/device/cuda/cuda_device.h"
 #include "tests/engine/device_suite.h"
@@ -164,6 +166,8 @@ TEST_F(CudaDeviceTest, EveryCallsRefusalIsThrown) {
   Event recorded, of_host, event;
   std::vector<float> values(10);
   a->record(recorded);
+  std::promise<void> opened;
+  worker->enqueue([&] { opened.get_future().wait(); });
   worker->record(of_host);
   int* cell = static_cast<int*>(device_->allocate("cell", sizeof(int)));
   const std::vector<std::pair<std::string, std::function<void()>>> calls = {
@@ -172,7 +176,11 @@ TEST_F(CudaDeviceTest, EveryCallsRefusalIsThrown) {
       {"cudaEventRecord", [&] { a->record(event); }},
       {"cudaStreamWaitEvent", [&] { a->wait(recorded); }},
       {"cudaLaunchHostFunc", [&] { a->wait(of_host); }},
-      {"cudaStreamSynchronize", [&] { a->synchronize(); }},
+      {"cudaStreamSynchronize",
+       [&, is_open = false]() mutable {
+         if (!std::exchange(is_open, true)) opened.set_value();
+         a->synchronize();
+       }},
       {"cudaStreamCreateWithFlags", [&] { device_->make_stream("b"); }},
       {"cudaHostRegister",
        [&] {
@@ -185,6 +193,30 @@ TEST_F(CudaDeviceTest, EveryCallsRefusalIsThrown) {
     EXPECT_EQ(error_of(call).code(), ExitCode::kEnvironment) << name;
     call();
   }
+}
+
+TEST_F(CudaDeviceTest, AWaitForWhatTheHostHasDoneCostsTheGpuNothing) {
+  make();
+  auto a = device_->make_stream("a");
+  auto worker = device_->make_worker("worker");
+  Event done;
+  worker->record(done);
+  worker->synchronize();
+  standin::fail_next("cudaLaunchHostFunc", cudaErrorUnknown);
+  a->wait(done);
+  a->synchronize();
+}
+
+TEST_F(CudaDeviceTest, AFailureOfTheHostThatIsOverReachesWhoWaits) {
+  make();
+  auto a = device_->make_stream("a");
+  auto worker = device_->make_worker("worker");
+  Event failed;
+  worker->enqueue([] { throw std::runtime_error("it broke"); });
+  worker->record(failed);
+  EXPECT_THROW(failed.synchronize(), std::runtime_error);
+  a->wait(failed);
+  EXPECT_THROW(a->synchronize(), std::runtime_error);
 }
 
 TEST_F(CudaDeviceTest, AnErrorOfTheGpuReachesWhoWaits) {

@@ -3,8 +3,9 @@
 // communicator's id.
 //
 // What NCCL does not promise is not kept here either: a call is queued only when it has
-// been asked for often enough, sums are in no tree's order, and whoever waits for a rank
-// that is gone waits until the communicator is aborted.
+// been asked for often enough, one of a group is never done at once, sums are in no
+// tree's order, and whoever waits for a rank that is gone waits until the communicator is
+// aborted.
 #include <fcntl.h>
 #include <nccl.h>
 #include <sys/mman.h>
@@ -164,7 +165,7 @@ thread_local std::vector<Message> messages;
 ncclResult_t add_message(Message message) {
   if (!is_in_group) return ncclInvalidUsage;
   messages.push_back(std::move(message));
-  return ncclSuccess;
+  return ncclInProgress;
 }
 
 }  // namespace

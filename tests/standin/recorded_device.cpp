@@ -14,7 +14,8 @@ class RecordedPoint final : public zero::Point {
  public:
   explicit RecordedPoint(std::shared_ptr<const zero::Point> point)
       : point_(std::move(point)) {}
-  bool is_reached() const override { return point_->is_reached(); }
+  // So that what is recorded does not depend on when anything runs.
+  bool is_reached() const override { return false; }
   void wait() const override {
     note_host_wait(this);
     point_->wait();

@@ -14,6 +14,11 @@
 namespace zero {
 namespace {
 
+// A call of a communicator that does not block may say that it is not done yet.
+bool is_under_way(ncclResult_t result) {
+  return result == ncclSuccess || result == ncclInProgress;
+}
+
 class NcclCollectives final : public Collectives {
  public:
   NcclCollectives(Ranks& ranks, Device& gpu, std::byte* exchange, int64_t exchange_bytes)
@@ -141,15 +146,15 @@ class NcclCollectives final : public Collectives {
       const int64_t count = std::min(piece, numel - offset);
       queue(call, [&](ncclComm_t comm) {
         ncclResult_t result = ncclGroupStart();
-        for (int peer = 0; peer < size() && result == ncclSuccess; ++peer) {
+        for (int peer = 0; peer < size() && is_under_way(result); ++peer) {
           result = ncclSend(full + (peer * numel + offset) * element, count * element,
                             ncclUint8, peer, comm, cuda.handle());
-          if (result != ncclSuccess) break;
+          if (!is_under_way(result)) break;
           result = ncclRecv(exchange_ + peer * piece * element, count * element,
                             ncclUint8, peer, comm, cuda.handle());
         }
         const ncclResult_t ended = ncclGroupEnd();
-        return result == ncclSuccess ? ended : result;
+        return is_under_way(result) ? ended : result;
       });
       queue_tree_sum(sums, exchange_, type, size(), piece, count, cuda.handle());
       cuda.copy(shard + offset, sums, count * 4);

@@ -58,13 +58,17 @@ class CudaStamp final : public Stamp {
   mutable std::optional<int64_t> ns_;
 };
 
+void wait_for(CudaContext& context, const Point& point) {
+  try {
+    point.wait();
+  } catch (...) {
+    context.fail(std::current_exception());
+  }
+}
+
 void wait_on_host(void* argument) {
   auto& wait = *static_cast<CudaContext::HostWait*>(argument);
-  try {
-    wait.point->wait();
-  } catch (...) {
-    wait.context->fail(std::current_exception());
-  }
+  wait_for(*wait.context, *wait.point);
   wait.context->remove(wait);
 }
 
@@ -212,6 +216,10 @@ void CudaStream::wait(const Event& event) {
   const auto* ours = dynamic_cast<const CudaPoint*>(point.get());
   if (ours && ours->is_of(*context_)) {
     check_cuda(cudaStreamWaitEvent(stream_, ours->event()), "a wait of stream " + name_);
+    return;
+  }
+  if (point->is_reached()) {  // a failure of it is told all the same
+    wait_for(*context_, *point);
     return;
   }
   CudaContext::HostWait& wait = context_->add_wait(point);
