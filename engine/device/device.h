@@ -128,6 +128,10 @@ class Device : NoCopy {
   // NaN, so that a late reader is noticed; otherwise does nothing.
   virtual void poison(void* memory, int64_t bytes, Stream& stream) = 0;
 
+  // A number that tells what the stream's work has left there, an even number of bytes,
+  // from other values in the same place. Blocks the host until that is done.
+  virtual uint64_t hash(const void* memory, int64_t bytes, Stream& stream) = 0;
+
  private:
   StreamClock clock_;
 };

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/hash.h"
 #include "engine/device/blocks.h"
 #include "zero/errors.h"
 
@@ -74,6 +75,10 @@ class HostDevice final : public Device {
   void pin(void*, int64_t) override {}
   void unpin(void*) override {}
 
+  uint64_t hash(const void* memory, int64_t bytes, Stream& stream) override {
+    stream.synchronize();
+    return hash_of(memory, bytes);
+  }
   void poison(void* memory, int64_t bytes, Stream& stream) override {
     if (options_.chaos_seed != 0) stream.set_bytes(memory, kNanByte, bytes);
   }

@@ -200,6 +200,17 @@ TEST_P(DeviceTest, AWorkerWaitsForTheDeviceAndTheDeviceForIt) {
   EXPECT_EQ(read(*in, cell), 23);
 }
 
+TEST_P(DeviceTest, AHashIsOfWhatTheStreamHasLeftThere) {
+  auto a = stream("a");
+  int* cell = new_int();
+  write(*a, cell, 20);
+  const uint64_t of_20 = device_->hash(cell, sizeof(int), *a);
+  write(*a, cell, 21);
+  EXPECT_NE(device_->hash(cell, sizeof(int), *a), of_20);
+  write(*a, cell, 20);
+  EXPECT_EQ(device_->hash(cell, sizeof(int), *a), of_20);
+}
+
 TEST_P(DeviceTest, AnEventNeverRecordedIsReached) {
   Event event;
   auto a = stream("a");

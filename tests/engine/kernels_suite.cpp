@@ -505,6 +505,32 @@ TEST(NormKernels, FindTheLargestMagnitude) {
   }
 }
 
+// --- hashes
+
+TEST(HashKernel, TellsEveryBitAndPlace) {
+  for (const int64_t numel : kNumels) {
+    std::vector<uint16_t> values = rounded(uniform_values(numel, 21, 1.0f));
+    const auto hash = [&] {
+      const GpuArray<uint16_t> gpu(values);
+      const GpuArray<uint64_t> sum(std::vector<uint64_t>{0});
+      queue_hash(sum.data(), gpu.data(), numel * 2, nullptr);
+      return sum.read()[0];
+    };
+    const uint64_t before = hash();
+    EXPECT_EQ(hash(), before);
+    for (const int64_t place : {int64_t{0}, numel / 2, numel - 1}) {
+      values[place] ^= 1;
+      EXPECT_NE(hash(), before) << place << " of " << numel;
+      values[place] ^= 1;
+    }
+    if (numel < 2) continue;
+    values[0] = 1, values[numel - 1] = 2;
+    const uint64_t in_order = hash();
+    std::swap(values[0], values[numel - 1]);
+    EXPECT_NE(hash(), in_order) << numel;
+  }
+}
+
 // --- streams
 
 TEST(KernelsInAStream, RunOneAfterTheOther) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "engine/device/host_device.h"
 #include "tests/engine/training.h"
 #include "tests/standin/gpu_of_tests.h"
 #include "zero/errors.h"
@@ -136,6 +137,7 @@ TEST_F(EngineStandinTest, TheEnginesBytesAreThePlans) {
 TEST_F(EngineStandinTest, AnErrorOfTheGpuEndsTheRun) {
   constexpr int kIllegalAddress = 700;
   options.device = DeviceChoice::kCuda;
+  set_delays({{"update", 20}});  // so that the GPU has to wait for it
   for (const char* call : {"cudaMemcpyAsync", "cudaLaunchHostFunc", "kernel"}) {
     of_standin<void()>("standin_reset")();
     Hooks hooks;
@@ -157,6 +159,7 @@ TEST_F(EngineStandinTest, AnErrorOfTheGpuEndsTheRun) {
     }
     EXPECT_EQ(ask_standin("standin_num_left"), 0) << call;
   }
+  set_delays({});
 }
 
 // Each with a GPU of its own.

@@ -48,6 +48,11 @@ void run_thread(MaxAbs kernel, bool takes_groups, int64_t thread) {
   *kernel.largest = std::bit_cast<float>(std::max(before, kernel.found));
 }
 
+void run_thread(HashSum kernel, bool takes_groups, int64_t thread) {
+  run_share(kernel, takes_groups, thread, kNumThreads);
+  *kernel.sum += kernel.found;
+}
+
 // In limbs of its own, apart from each other.
 void run_thread(LeafSums kernel, bool takes_groups, int64_t thread) {
   int64_t* const total = kernel.limbs;
@@ -89,6 +94,9 @@ void launch(const LeafSums& kernel, cudaStream_t stream) {
 }
 void launch(const MaxAbs& kernel, cudaStream_t stream) {
   launch_elements(kernel, "a largest magnitude", stream);
+}
+void launch(const HashSum& kernel, cudaStream_t stream) {
+  launch_elements(kernel, "a hash", stream);
 }
 
 }  // namespace zero

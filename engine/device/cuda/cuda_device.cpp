@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/device/cuda/cuda_stream.h"
+#include "engine/device/cuda/kernels.h"
 #include "engine/device/host_device.h"
 
 namespace zero {
@@ -22,6 +23,7 @@ class CudaDevice final : public Device {
   }
   ~CudaDevice() override {
     for (void* memory : context_->blocks().left()) cudaFree(memory);
+    if (hash_) cudaFree(hash_);
   }
 
   int gpu_index() const override { return index_; }
@@ -63,6 +65,17 @@ class CudaDevice final : public Device {
   }
   void unpin(void* memory) override { cudaHostUnregister(memory); }
 
+  uint64_t hash(const void* memory, int64_t bytes, Stream& stream) override {
+    context_->use();
+    if (!hash_) check_cuda(cudaMalloc(&hash_, sizeof(uint64_t)), "allocating a hash");
+    uint64_t found = 0;
+    stream.set_bytes(hash_, 0, sizeof found);
+    queue_hash(static_cast<uint64_t*>(hash_), memory, bytes,
+               as_cuda_stream(stream).handle());
+    stream.copy(&found, hash_, sizeof found);
+    stream.synchronize();
+    return found;
+  }
   void poison(void* memory, int64_t bytes, Stream& stream) override {
     if (options_.chaos_seed != 0) stream.set_bytes(memory, kNanByte, bytes);
   }
@@ -89,6 +102,7 @@ class CudaDevice final : public Device {
   const int index_;
   const std::shared_ptr<CudaContext> context_;
   CudaStream compute_;
+  void* hash_ = nullptr;  // in the GPU's memory, once there was one
 };
 
 void require_architecture(int index) {

@@ -311,4 +311,32 @@ struct MaxAbs : Elementwise {
   }
 };
 
+// --- hashes
+
+// One to one (the end of splitmix64).
+ZERO_HOST_DEVICE uint64_t mixed(uint64_t bits) {
+  bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9u;
+  bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
+  return bits ^ bits >> 31;
+}
+
+// Each thread adds what it finds, mixed with its place, in any order.
+struct HashSum : Elementwise {
+  const uint16_t* values = nullptr;
+  uint64_t* sum = nullptr;
+  uint64_t found = 0;
+
+  template <int kNum>
+  ZERO_HOST_DEVICE void run(int64_t begin) {
+    const auto group = read_group<kNum>(values + begin);
+    uint64_t word = 0;
+    for (int j = 0; j < kNum; ++j) word = word << 16 | group.values[j];
+    found += mixed(word + mixed(static_cast<uint64_t>(begin) + 1));
+  }
+  template <class Visit>
+  void arrays(const Visit& visit) {
+    visit(values, numel), visit(sum, 1);
+  }
+};
+
 }  // namespace zero

@@ -64,4 +64,9 @@ void queue_max_abs(float* largest, const void* values, DType type, int64_t numel
   queue(MaxAbs{{numel}, from_array(values, type), largest}, stream);
 }
 
+void queue_hash(uint64_t* hash, const void* values, int64_t bytes, cudaStream_t stream) {
+  assert(bytes % 2 == 0);
+  queue(HashSum{{bytes / 2}, static_cast<const uint16_t*>(values), hash}, stream);
+}
+
 }  // namespace zero

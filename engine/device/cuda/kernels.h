@@ -52,4 +52,8 @@ void queue_leaf_sums(int64_t* limbs, const void* values, DType type, NormType no
 void queue_max_abs(float* largest, const void* values, DType type, int64_t numel,
                    cudaStream_t stream);
 
+// *hash += a number that tells `values` (bytes, a multiple of 2) from others in the same
+// place; equal ones at pointers of one alignment give the same.
+void queue_hash(uint64_t* hash, const void* values, int64_t bytes, cudaStream_t stream);
+
 }  // namespace zero

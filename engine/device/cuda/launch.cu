@@ -32,7 +32,16 @@ __global__ void __launch_bounds__(kThreads) run_max(MaxAbs kernel, bool takes_gr
     atomicMax(reinterpret_cast<unsigned*>(kernel.largest), largest);
 }
 
-// Integers: any order of additions gives the same sum.
+// Integers: any order of additions gives the same sum, here and below.
+__global__ void __launch_bounds__(kThreads) run_hash(HashSum kernel, bool takes_groups) {
+  run_own_share<kThreads>(kernel, takes_groups);
+  auto found = static_cast<unsigned long long>(kernel.found);
+  for (int half = 16; half > 0; half /= 2)
+    found += __shfl_down_sync(~0u, found, half);
+  if (threadIdx.x % 32 == 0)
+    atomicAdd(reinterpret_cast<unsigned long long*>(kernel.sum), found);
+}
+
 __global__ void __launch_bounds__(kLeafThreads)
     run_leaves(LeafSums kernel, bool takes_groups) {
   constexpr int kNumLimbs = ExactSum::kNumLimbs;
@@ -104,6 +113,13 @@ void launch(const MaxAbs& kernel, cudaStream_t stream) {
   const int blocks = num_blocks_of(kernel.numel, takes_groups, kMaxReducingBlocks);
   run_max<<<blocks, kThreads, 0, stream>>>(kernel, takes_groups);
   check_launch("a largest magnitude");
+}
+
+void launch(const HashSum& kernel, cudaStream_t stream) {
+  const bool takes_groups = can_take_groups(kernel);
+  const int blocks = num_blocks_of(kernel.numel, takes_groups, kMaxReducingBlocks);
+  run_hash<<<blocks, kThreads, 0, stream>>>(kernel, takes_groups);
+  check_launch("a hash");
 }
 
 }  // namespace zero

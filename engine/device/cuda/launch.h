@@ -15,6 +15,7 @@ void launch(const Sum& kernel, cudaStream_t stream);
 void launch(const AdamW& kernel, cudaStream_t stream);
 void launch(const LeafSums& kernel, cudaStream_t stream);
 void launch(const MaxAbs& kernel, cudaStream_t stream);
+void launch(const HashSum& kernel, cudaStream_t stream);
 
 // Whether all arrays of a kernel allow groups.
 template <class Kernel>

@@ -3,29 +3,9 @@
 #include <algorithm>
 #include <cassert>
 
-#include "base/hash.h"
 #include "engine/device/torch/compute_type.h"
 
 namespace zero {
-namespace {
-
-// Of what the compute stream will have left there, which may run behind its caller.
-uint64_t hash_values(const at::Tensor& param, Stream& compute) {
-  constexpr int64_t kAtOnce = 1 << 20;
-  const auto* const data = static_cast<const std::byte*>(param.const_data_ptr());
-  const auto num_bytes = static_cast<int64_t>(param.nbytes());
-  std::vector<std::byte> values(std::min(num_bytes, kAtOnce));
-  Hasher hash;
-  for (int64_t begin = 0; begin < num_bytes; begin += kAtOnce) {
-    const int64_t bytes = std::min(num_bytes - begin, kAtOnce);
-    compute.copy(values.data(), data + begin, bytes);
-    compute.synchronize();
-    hash.add(values.data(), bytes);
-  }
-  return hash.digest();
-}
-
-}  // namespace
 
 WeightStreamer::WeightStreamer(const Workplace& at, const std::vector<at::Tensor>& params,
                                Stream& stream, const std::vector<const Event*>& ready)
@@ -95,6 +75,11 @@ void WeightStreamer::invalidate() {
   root_.invalidate();
 }
 
+uint64_t WeightStreamer::hash_values(const at::Tensor& param) const {
+  return device_.hash(param.const_data_ptr(), static_cast<int64_t>(param.nbytes()),
+                      compute_);
+}
+
 WeightWatch WeightStreamer::watch(int unit, bool compares_values,
                                   bool may_restore) const {
   WeightWatch watch;
@@ -103,11 +88,12 @@ WeightWatch WeightStreamer::watch(int unit, bool compares_values,
     num_bytes += part->bytes();
     for (const at::Tensor& param : part->params()) {
       watch.versions.push_back(param._version());
-      if (compares_values) watch.hashes.push_back(hash_values(param, compute_));
+      if (compares_values) watch.hashes.push_back(hash_values(param));
     }
   }
   if (!compares_values || !may_restore || !units_[unit].is_in_place) return watch;
-  watch.values = at::empty({num_bytes}, at::kByte);
+  watch.values = at::empty(
+      {num_bytes}, at::device(tensor_device(device_.gpu_index())).dtype(at::kByte));
   auto* values = static_cast<std::byte*>(watch.values.mutable_data_ptr());
   for (const FlatParams* part : units_[unit].parts) {
     compute_.copy(values, part->memory(), part->bytes());
@@ -123,7 +109,7 @@ std::string WeightStreamer::first_changed(int unit, const WeightWatch& watch) co
     for (size_t i = 0; i < part->params().size(); ++i, ++index) {
       const at::Tensor& param = part->params()[i];
       const bool is_same =
-          watch.hashes.empty() || hash_values(param, compute_) == watch.hashes[index];
+          watch.hashes.empty() || hash_values(param) == watch.hashes[index];
       if (!is_same || static_cast<int64_t>(param._version()) != watch.versions[index])
         return part->fqn(i);
     }

@@ -78,6 +78,7 @@ class WeightStreamer {
     int num_users = 0;
   };
 
+  uint64_t hash_values(const at::Tensor& param) const;
   void prefetch_after(int unit, Direction direction);
   GatherRing& ring_of(int unit) { return unit == 0 ? root_ : ring_; }
 
