@@ -74,4 +74,22 @@ ZERO_HOST_DEVICE uint16_t float_to_fp16(float value) {
   return static_cast<uint16_t>(magnitude > 0x7f800000u ? 0x7e00u : half);
 }
 
+// Convert half precision, kept as its 16 bits, to float: exactly.
+//
+// The exponent is moved to float's place; infinity and NaN need it moved twice. A
+// subnormal is its mantissa above 2^-14, less 2^-14: no float here is subnormal, so that
+// a processor that takes those for zero gives the same.
+ZERO_HOST_DEVICE float fp16_to_float(uint16_t half) {
+  constexpr uint32_t kShift = (127u - 15u) << 23;
+  constexpr uint32_t kLowest = 0x38800000u;  // 2^-14
+  const uint32_t moved = (half & 0x7fffu) << 13;
+  const uint32_t exponent = moved & 0x0f800000u;
+  const uint32_t normal = moved + kShift;
+  const auto subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(moved | kLowest) -
+                                                 std::bit_cast<float>(kLowest));
+  uint32_t bits = exponent == 0 ? subnormal : normal;
+  bits = exponent == 0x0f800000u ? normal + kShift : bits;
+  return std::bit_cast<float>(bits | (half & 0x8000u) << 16);
+}
+
 }  // namespace zero

@@ -1,4 +1,3 @@
-#include <cpuid.h>
 #include <immintrin.h>
 
 #include <limits>
@@ -9,8 +8,7 @@
 #include "offload/random_loop.h"
 #include "offload/sweep_loop.h"
 #include "offload/update_loop.h"
-
-#define ZERO_AVX512 "avx512f,avx512bw,avx512dq,avx512vl"
+#include "offload/x86.h"
 
 namespace zero {
 namespace {
@@ -120,19 +118,6 @@ struct Avx512 {
     fill_loop(draw, key, begin, values, random_words_avx2);
   }
 };
-
-// With it every such CPU has F16C, but a virtual machine may hide that.
-bool has_avx2() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) &&
-         (c & bit_F16C) != 0;
-}
-
-bool has_avx512() {
-  return has_avx2() && __builtin_cpu_supports("avx512f") &&
-         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl");
-}
 
 }  // namespace
 

@@ -20,6 +20,7 @@ ROOMS = {
     "offload/": ["base/"],
     "checkpoint/": ["base/"],
     "engine/include/": ["base/", "offload/"],  # what users include: "zero/engine.h"
+    "engine/layers/": LOW,
     "engine/watch/": LOW,
     "engine/plan/": LOW,
     "engine/device/": [*LOW, "engine/watch/"],

@@ -1,0 +1,35 @@
+#pragma once
+
+namespace at {
+class Tensor;
+}
+
+// Parts of a transformer's layers as functions: one pass forward, one backward, and few
+// tensors kept between.
+//
+// Each gives what the expression of LibTorch beside it gives, with its roundings: sums
+// and exponentials differ in the last bits, everything else in none. fp32, bf16, fp16 and
+// fp64 tensors of a CPU are computed by passes of ours, with LibTorch's number of
+// threads, and the same bits with any number; all others, and derivatives of higher
+// order, by that expression.
+namespace zero {
+
+// x (..., dim), weight (dim) -> (..., dim): divide by the root of the mean square, in
+// fp32, round to the type of x, and multiply by weight. Keeps x, weight, and a number of
+// each row.
+//
+//   weight * (x.to(fp32) * rsqrt(x.to(fp32).square().mean(-1) + eps)).to(type of x)
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
+
+// silu(gate) * up. Keeps both.
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
+
+// x (B, H, T, D), cos and sin (T, n) of its type: turn n pairs (a, b) of each head's
+// first 2 n values, to (a cos - b sin, b cos + a sin); the rest stays. Pairs are those
+// that lie n apart, or side by side. Keeps cos and sin.
+at::Tensor rotate_halves(const at::Tensor& x, const at::Tensor& cos,
+                         const at::Tensor& sin);
+at::Tensor rotate_pairs(const at::Tensor& x, const at::Tensor& cos,
+                        const at::Tensor& sin);
+
+}  // namespace zero

@@ -1,0 +1,121 @@
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "base/host_device.h"
+
+// What layers do to one element. Nothing here may depend on an instruction set; compile
+// with -ffp-contract=off.
+namespace zero {
+
+// Elements as they lie in memory; those of fp32 and fp64 are float and double.
+struct Bf16 {
+  uint16_t bits;
+};
+struct Fp16 {
+  uint16_t bits;
+};
+
+// What an element is computed in: fp64 in itself, all others in fp32.
+template <class T>
+struct WideOf {
+  using Type = float;
+};
+template <>
+struct WideOf<double> {
+  using Type = double;
+};
+template <class T>
+using Wide = typename WideOf<T>::Type;
+
+ZERO_HOST_DEVICE float wide(float value) { return value; }
+ZERO_HOST_DEVICE double wide(double value) { return value; }
+ZERO_HOST_DEVICE float wide(Bf16 value) { return bf16_to_float(value.bits); }
+ZERO_HOST_DEVICE float wide(Fp16 value) { return fp16_to_float(value.bits); }
+
+ZERO_HOST_DEVICE void put(float value, float& to) { to = value; }
+ZERO_HOST_DEVICE void put(double value, double& to) { to = value; }
+ZERO_HOST_DEVICE void put(float value, Bf16& to) { to.bits = float_to_bf16(value); }
+ZERO_HOST_DEVICE void put(float value, Fp16& to) { to.bits = float_to_fp16(value); }
+
+// What a tensor of T between two operators would do to a value.
+template <class T>
+ZERO_HOST_DEVICE Wide<T> rounded(Wide<T> value) {
+  T stored;
+  put(value, stored);
+  return wide(stored);
+}
+
+// e^x, at most 1 ulp off: 2^k e^r with |r| <= ln 2 / 2. Coefficients are those of
+// Cephes' expf.
+ZERO_HOST_DEVICE float exp_of(float x) {
+  constexpr float kRound = 12582912;  // 1.5 * 2^23: what is added to it becomes whole
+  x = x > 89 ? 89 : x;                // infinity from 88.73 on
+  x = x < -104 ? -104 : x;            // nothing is left
+  const float shifted = x * 1.44269504f + kRound;
+  const float k = shifted - kRound;
+  const float r = (x - k * 0.693359375f) - k * -2.12194440e-4f;  // ln 2 in two parts
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  const float power = (p * (r * r) + r) + 1;
+  // Two factors: one alone would leave float's range before the result does.
+  const auto whole = static_cast<int32_t>(std::bit_cast<uint32_t>(shifted) -
+                                          std::bit_cast<uint32_t>(kRound));
+  const auto low = static_cast<uint32_t>(whole >> 1);
+  const uint32_t high = static_cast<uint32_t>(whole) - low;
+  return power * std::bit_cast<float>((low + 127) << 23) *
+         std::bit_cast<float>((high + 127) << 23);
+}
+ZERO_HOST_DEVICE double exp_of(double x) { return std::exp(x); }
+
+// Of a row with this mean of squares.
+template <class W>
+ZERO_HOST_DEVICE W rms_scale(W mean_square, W eps) {
+  return 1 / std::sqrt(mean_square + eps);
+}
+
+template <class T>
+ZERO_HOST_DEVICE void rms_norm_element(T x, T weight, Wide<T> scale, T& y) {
+  put(wide(weight) * rounded<T>(wide(x) * scale), y);
+}
+
+// The gradient of x, where `mean` is that of grad * weight * x * scale in the row.
+template <class T>
+ZERO_HOST_DEVICE void rms_norm_gradient(T grad, T weight, T x, Wide<T> scale,
+                                        Wide<T> mean, T& x_grad) {
+  put(scale * (wide(grad) * wide(weight) - wide(x) * scale * mean), x_grad);
+}
+
+template <class T>
+ZERO_HOST_DEVICE void swiglu_element(T gate, T up, T& y) {
+  const Wide<T> x = wide(gate);
+  put(rounded<T>(x / (1 + exp_of(-x))) * wide(up), y);
+}
+
+template <class T>
+ZERO_HOST_DEVICE void swiglu_gradient(T grad, T gate, T up, T& gate_grad, T& up_grad) {
+  const Wide<T> x = wide(gate), below = 1 + exp_of(-x), sigmoid = 1 / below;
+  const Wide<T> silu_grad = rounded<T>(wide(grad) * wide(up));
+  put(wide(grad) * rounded<T>(x / below), up_grad);
+  put(silu_grad * sigmoid * (1 + x * (1 - sigmoid)), gate_grad);
+}
+
+// To (a cos + b minus_sin, b cos + a sin). Both products are rounded, as between two
+// operators. A difference beside a sum is what gcc 12 fuses with the products on AVX-512,
+// whatever it was told.
+template <class T>
+ZERO_HOST_DEVICE void rotate_pair(T a, T b, T cos, Wide<T> sin, Wide<T> minus_sin,
+                                  T& to_a, T& to_b) {
+  const Wide<T> c = wide(cos);
+  put(rounded<T>(wide(a) * c) + rounded<T>(wide(b) * minus_sin), to_a);
+  put(rounded<T>(wide(b) * c) + rounded<T>(wide(a) * sin), to_b);
+}
+
+}  // namespace zero

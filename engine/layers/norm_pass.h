@@ -1,0 +1,132 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/host_device.h"
+#include "engine/layers/elements.h"
+
+namespace zero {
+
+// The sum of term(0) ... term(n - 1), in an order that depends on n alone: lanes that
+// compilers turn into vectors, span by span.
+template <class W, class Term>
+[[gnu::always_inline]] inline W sum_in_lanes(int64_t n, const Term& term) {
+  constexpr int64_t kLanes = 32, kSpan = 1024;
+  W sum = 0;
+  for (int64_t begin = 0; begin < n; begin += kSpan) {
+    const int64_t end = std::min(n, begin + kSpan);
+    W lanes[kLanes] = {};
+    int64_t i = begin;
+    for (; i + kLanes <= end; i += kLanes) {
+      for (int64_t j = 0; j < kLanes; ++j) lanes[j] += term(i + j);
+    }
+    for (int64_t j = 0; i + j < end; ++j) lanes[j] += term(i + j);
+    for (int64_t width = kLanes / 2; width > 0; width /= 2) {
+      for (int64_t j = 0; j < width; ++j) lanes[j] += lanes[j + width];
+    }
+    sum += lanes[0];
+  }
+  return sum;
+}
+
+// A pass is its arrays, and run(begin, end): what is done to that part of them.
+
+// rms_norm() of rows that lie end to end.
+template <class T>
+struct RmsNormPass {
+  const T* x;       // (rows, dim)
+  const T* weight;  // (dim)
+  T* y;             // (rows, dim)
+  Wide<T>* scales;  // (rows), or null
+  int64_t dim;
+  Wide<T> eps;
+
+  [[gnu::always_inline]] void run(int64_t begin, int64_t end) const {
+    for (int64_t row = begin; row < end; ++row) {
+      const T* __restrict in = x + row * dim;
+      T* __restrict out = y + row * dim;
+      const auto square = [=](int64_t i) __attribute__((always_inline)) {
+        return wide(in[i]) * wide(in[i]);
+      };
+      const Wide<T> sum = sum_in_lanes<Wide<T>>(dim, square);
+      const Wide<T> scale = rms_scale<Wide<T>>(sum / static_cast<Wide<T>>(dim), eps);
+      if (scales) scales[row] = scale;
+      for (int64_t i = 0; i < dim; ++i) rms_norm_element(in[i], weight[i], scale, out[i]);
+    }
+  }
+};
+
+// Rows whose gradients of the weight one sum holds.
+inline constexpr int64_t kRowsOfSum = 32;
+
+// Its gradients, by blocks of kRowsOfSum rows.
+template <class T>
+struct RmsNormBackwardPass {
+  const T *x, *weight, *grad;  // (rows, dim), (dim), (rows, dim)
+  const Wide<T>* scales;       // (rows)
+  T* x_grad;                   // (rows, dim), or null
+  Wide<T>* sums;               // (blocks, dim): weight's; or null
+  int64_t num_rows, dim;
+
+  [[gnu::always_inline]] void run(int64_t begin, int64_t end) const {
+    for (int64_t block = begin; block < end; ++block) {
+      const int64_t first = block * kRowsOfSum;
+      const int64_t last = std::min(num_rows, first + kRowsOfSum);
+      Wide<T>* sum = sums ? sums + block * dim : nullptr;
+      if (sum) std::fill_n(sum, dim, Wide<T>{0});
+      for (int64_t row = first; row < last; ++row) {
+        if (x_grad) give_x(row);
+        if (sum) add_weight(row, sum);
+      }
+    }
+  }
+
+ private:
+  [[gnu::always_inline]] void give_x(int64_t row) const {
+    const T* __restrict in = x + row * dim;
+    const T* __restrict given = grad + row * dim;
+    const T* __restrict factors = weight;
+    T* __restrict out = x_grad + row * dim;
+    const Wide<T> scale = scales[row];
+    const auto product = [=](int64_t i) __attribute__((always_inline)) {
+      return wide(given[i]) * wide(factors[i]) * (wide(in[i]) * scale);
+    };
+    const Wide<T> mean = sum_in_lanes<Wide<T>>(dim, product) / static_cast<Wide<T>>(dim);
+    for (int64_t i = 0; i < dim; ++i)
+      rms_norm_gradient(given[i], factors[i], in[i], scale, mean, out[i]);
+  }
+  [[gnu::always_inline]] void add_weight(int64_t row, Wide<T>* __restrict sum) const {
+    const T* __restrict in = x + row * dim;
+    const T* __restrict given = grad + row * dim;
+    const Wide<T> scale = scales[row];
+    for (int64_t i = 0; i < dim; ++i)
+      sum[i] += wide(given[i]) * rounded<T>(wide(in[i]) * scale);
+  }
+};
+
+// What the blocks' sums come to, by tiles of kColumnsOfTile columns: in fp64, so that any
+// number of blocks costs no precision.
+inline constexpr int64_t kColumnsOfTile = 64;
+
+template <class T>
+struct SumBlocksPass {
+  const Wide<T>* sums;  // (blocks, dim)
+  T* sum;               // (dim)
+  int64_t num_blocks, dim;
+
+  [[gnu::always_inline]] void run(int64_t begin, int64_t end) const {
+    for (int64_t tile = begin; tile < end; ++tile) {
+      const int64_t first = tile * kColumnsOfTile;
+      const int64_t columns = std::min(dim - first, kColumnsOfTile);
+      double totals[kColumnsOfTile] = {};
+      for (int64_t block = 0; block < num_blocks; ++block) {
+        for (int64_t i = 0; i < columns; ++i) totals[i] += sums[block * dim + first + i];
+      }
+      for (int64_t i = 0; i < columns; ++i)
+        put(static_cast<Wide<T>>(totals[i]), sum[first + i]);
+    }
+  }
+};
+
+}  // namespace zero

@@ -1,0 +1,49 @@
+#include "engine/layers/torch/passes.h"
+
+#include <ATen/autocast_mode.h>
+
+namespace zero {
+namespace {
+
+// Of tensors of the host that are just that: no other backend, no conjugate, no wrapper.
+bool has_plain_keys(const at::Tensor& tensor) {
+  const c10::DispatchKeySet own = tensor.key_set() -
+                                  c10::autograd_dispatch_keyset_with_ADInplaceOrView -
+                                  c10::autocast_dispatch_keyset;
+  return own == c10::DispatchKeySet(c10::DispatchKey::CPU);
+}
+
+bool is_of_passes(at::ScalarType type) {
+  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf ||
+         type == at::kDouble;
+}
+
+bool somebody_listens() {
+  const c10::DispatchKeySet heard =
+      c10::impl::tls_local_dispatch_key_set().included_ - c10::default_included_set;
+  return !heard.empty() || at::autocast::is_autocast_enabled(at::kCPU);
+}
+
+}  // namespace
+
+bool are_plain(std::initializer_list<at::Tensor> tensors) {
+  const at::ScalarType type = tensors.begin()->scalar_type();
+  return is_of_passes(type) && !somebody_listens() &&
+         std::ranges::all_of(tensors, [&](const at::Tensor& tensor) {
+           return tensor.scalar_type() == type && tensor.numel() > 0 &&
+                  has_plain_keys(tensor) && !tensor._fw_grad(/*level=*/0).defined();
+         });
+}
+
+at::Tensor end_to_end(const at::Tensor& tensor) {
+  const bool is_so =
+      tensor.is_non_overlapping_and_dense() && tensor.dim() > 0 && tensor.stride(-1) == 1;
+  return is_so ? tensor : tensor.contiguous();
+}
+
+at::Tensor laid_out_as(const at::Tensor& like, const at::Tensor& tensor) {
+  if (tensor.strides() == like.strides()) return tensor;
+  return at::empty_like(like).copy_(tensor);
+}
+
+}  // namespace zero

@@ -1,0 +1,117 @@
+// How far results are from LibTorch's, and from exact ones.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/layers/kernels.h"
+#include "tests/engine/layers/layer_story.h"
+
+namespace zero::testing::exactness_test {
+namespace {
+
+constexpr at::ScalarType kTypes[] = {at::kFloat, at::kBFloat16, at::kHalf};
+
+LayerStory story_of(const std::string& name) {
+  for (LayerStory& each : layer_stories())
+    if (each.name == name) return each;
+  return {};
+}
+
+// Of no sum, and no exponential: the expression's own bits.
+TEST(LayerExactness, RotationsHaveTheBitsOfTheExpression) {
+  at::manual_seed(1);
+  for (const std::string name : {"rotate_halves", "rotate_pairs"}) {
+    const LayerStory story = story_of(name);
+    for (const at::ScalarType type : kTypes) {
+      const Tensors inputs = in_type(story.inputs(23, 17), type);
+      EXPECT_TRUE(same_bits(story.ours(inputs), story.eager(inputs))) << name << type;
+      EXPECT_TRUE(same_bits(gradients_of(story.ours, inputs, 1),
+                            gradients_of(story.eager, inputs, 1)))
+          << name << type;
+    }
+  }
+}
+
+// Exponentials differ by 2 values of fp32, and so by 1 of a shorter type at most.
+TEST(LayerExactness, SwigluIsNextToTheExpression) {
+  at::manual_seed(2);
+  const LayerStory story = story_of("swiglu");
+  for (const at::ScalarType type : kTypes) {
+    const Tensors inputs = in_type(story.inputs(64, 500), type);
+    EXPECT_LE(ulps_between(story.ours(inputs), story.eager(inputs)),
+              type == at::kFloat ? 2 : 1)
+        << type;
+  }
+}
+
+void expect_as_exact(const at::Tensor& ours, const at::Tensor& eager,
+                     const at::Tensor& exact, const std::string& what) {
+  EXPECT_LE(error_of(ours, exact), 1.5 * error_of(eager, exact) + 1e-30) << what;
+}
+
+TEST(LayerExactness, ErrorsAreThoseOfTheExpression) {
+  at::manual_seed(3);
+  for (const std::string name : {"rms_norm", "swiglu"}) {
+    const LayerStory story = story_of(name);
+    for (const at::ScalarType type : kTypes) {
+      for (const auto& [rows, width] : {std::pair(2000, 64), {3, 4096}, {100, 384}}) {
+        const Tensors inputs = in_type(story.inputs(rows, width), type);
+        const Tensors wide = in_type(inputs, at::kDouble);
+        const std::string what = name + " " + c10::toString(type) + " " +
+                                 std::to_string(rows) + " x " + std::to_string(width);
+        expect_as_exact(story.ours(inputs), story.eager(inputs), story.eager(wide), what);
+        const Tensors exact = gradients_of(story.eager, wide, 2);
+        const Tensors ours = gradients_of(story.ours, inputs, 2);
+        const Tensors eager = gradients_of(story.eager, inputs, 2);
+        for (size_t i = 0; i < 2; ++i)
+          expect_as_exact(ours[i], eager[i], exact[i], what + ", gradient");
+      }
+    }
+  }
+}
+
+// Sums and exponentials differ far below what short types can tell.
+TEST(LayerExactness, ShortTypesHaveNearlyAllBitsOfTheExpression) {
+  at::manual_seed(4);
+  for (const std::string name : {"rms_norm", "swiglu"}) {
+    const LayerStory story = story_of(name);
+    for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+      const Tensors inputs = in_type(story.inputs(50, 300), type);
+      const at::Tensor is_same = story.ours(inputs) == story.eager(inputs);
+      EXPECT_GT(is_same.to(at::kDouble).mean().item<double>(), 0.99) << name << type;
+    }
+  }
+}
+
+TEST(LayerExactness, AnExponentialIsWithinAnUlp) {
+  double largest = 0;
+  for (float x = -87; x < 88.7f; x += 0.00137f) {
+    const double exact = std::exp(static_cast<double>(x));
+    const float close = static_cast<float>(exact);
+    const double ulp = std::nextafter(close, INFINITY) - close;
+    largest = std::max(largest, std::fabs(exp_of(x) - exact) / ulp);
+  }
+  EXPECT_LE(largest, 1);
+}
+
+TEST(LayerExactness, ExponentialsEndWhereFloatsDo) {
+  EXPECT_EQ(exp_of(0.f), 1);
+  EXPECT_EQ(exp_of(88.8f), INFINITY);
+  EXPECT_EQ(exp_of(INFINITY), INFINITY);
+  EXPECT_TRUE(std::isfinite(exp_of(88.7f)));
+  EXPECT_EQ(exp_of(-104.5f), 0);
+  EXPECT_EQ(exp_of(-INFINITY), 0);
+  EXPECT_GT(exp_of(-103.f), 0) << "the least of all floats";
+  EXPECT_TRUE(std::isnan(exp_of(NAN)));
+}
+
+TEST(LayerExactness, WhatIsNotFiniteIsWhatTheExpressionMakesOfIt) {
+  const LayerStory story = story_of("swiglu");
+  const at::Tensor gate =
+      at::tensor({INFINITY, -INFINITY, NAN, -100.f, 100.f, -1e30f, 0.f, -0.f});
+  const Tensors inputs = {gate, at::ones({8}, at::kFloat)};
+  EXPECT_TRUE(at::allclose(story.ours(inputs), story.eager(inputs), 1e-6, 0, true));
+}
+
+}  // namespace
+}  // namespace zero::testing::exactness_test
