@@ -34,6 +34,15 @@ Head make_head(const DecoderConfig& config, const TokenEmbedding& embedding) {
               config.loss_chunk);
 }
 
+// Does LibTorch compute it by its flash kernels, which read keys and values of a group
+// once for all its queries? What it computes otherwise copies them for each.
+bool flash_takes(const at::Tensor& q, const at::Tensor& mask, double dropout) {
+  if (q.is_cpu()) return dropout == 0;
+  const bool has_16_bits =
+      q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf;
+  return has_16_bits && !mask.defined();
+}
+
 // What torch keeps of a pass, as sizes of (rows, columns) tensors.
 class Activations {
  public:
@@ -193,16 +202,20 @@ at::Tensor split_heads(const at::Tensor& x, int64_t num_heads) {
 
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   const at::Tensor& mask, double dropout) {
-  const int64_t group = q.size(1) / k.size(1);
-  const auto repeated = [&](const at::Tensor& x) {
-    return group == 1 ? x : x.unsqueeze(2).expand({-1, -1, group, -1, -1}).flatten(1, 2);
-  };
   const std::optional<at::Tensor> seen =
       mask.defined() ? std::optional(mask) : std::nullopt;
-  return at::scaled_dot_product_attention(q, repeated(k), repeated(v), seen, dropout,
-                                          /*is_causal=*/!mask.defined())
-      .transpose(1, 2)
-      .flatten(2);
+  const auto call = [&](const at::Tensor& queries, bool has_groups) {
+    return at::scaled_dot_product_attention(queries, k, v, seen, dropout,
+                                            /*is_causal=*/!mask.defined(),
+                                            /*scale=*/{}, has_groups);
+  };
+  const int64_t num_kv_heads = k.size(1), group = q.size(1) / num_kv_heads;
+  if (group == 1 || flash_takes(q, mask, dropout))
+    return call(q, group > 1).transpose(1, 2).flatten(2);
+  const at::Tensor grouped = q.unflatten(1, {num_kv_heads, group});
+  std::vector<at::Tensor> parts;  // (B, Hk, T, D), of each query of a group
+  for (int64_t i = 0; i < group; ++i) parts.push_back(call(grouped.select(2, i), false));
+  return at::stack(parts, 2).flatten(1, 2).transpose(1, 2).flatten(2);
 }
 
 Trunk::Trunk(const DecoderNames& names, const DecoderConfig& config)

@@ -113,7 +113,7 @@ InitRules neox_init_rules(const NeoXConfig& config) {
 // Norms' inputs and outputs, queries and keys as they come and rotated, values, and what
 // attention makes of them.
 DecoderSizes neox_sizes(const NeoXConfig& config, const PassShape&) {
-  return gelu_block_sizes(config, config.is_parallel ? 10 : 11);
+  return gelu_block_sizes(config, config.is_parallel ? 9 : 10);
 }
 
 json pythia(int64_t layers, int64_t dim, int64_t heads, int64_t vocab = 50304) {

@@ -86,10 +86,10 @@ InitRules gptj_init_rules(const DecoderConfig& config) {
           {"*", normal(0, config.initializer_range)}};
 }
 
-// The norm's input and output, queries, keys and values, the first two rotated, and what
+// The norm's input and output, queries and keys as they were rotated, values, and what
 // attention makes of them.
 DecoderSizes gptj_sizes(const DecoderConfig& config, const PassShape&) {
-  return gelu_block_sizes(config, 7);
+  return gelu_block_sizes(config, 6);
 }
 
 void gptj_resize(json& config) {

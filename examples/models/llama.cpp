@@ -1,5 +1,7 @@
 #include "examples/models/llama.h"
 
+#include "zero/layers.h"
+
 namespace zero {
 namespace {
 
@@ -53,7 +55,7 @@ class LlamaMlpImpl : public nn::Module {
     down_proj = register_module("down_proj", linear(inner, dim, config.has_mlp_bias));
   }
   at::Tensor forward(const at::Tensor& x) {  // (B, T, C) -> (B, T, C)
-    return down_proj(at::silu(gate_proj(x)) * up_proj(x));
+    return down_proj(swiglu(gate_proj(x), up_proj(x)));
   }
 
  private:
@@ -88,11 +90,7 @@ RmsNormImpl::RmsNormImpl(int64_t dim, double eps) : eps_(eps) {
   weight = register_parameter("weight", torch::ones({dim}));
 }
 
-at::Tensor RmsNormImpl::forward(const at::Tensor& x) {
-  const at::Tensor wide = x.to(at::kFloat);
-  const at::Tensor scale = at::rsqrt(wide.square().mean(-1, /*keepdim=*/true) + eps_);
-  return weight * (wide * scale).to(x.scalar_type());
-}
+at::Tensor RmsNormImpl::forward(const at::Tensor& x) { return rms_norm(x, weight, eps_); }
 
 std::shared_ptr<Decoder> make_llama(const LlamaConfig& config) {
   return make_decoder<LlamaLayerImpl, RmsNorm>(

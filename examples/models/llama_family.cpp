@@ -150,16 +150,20 @@ InitRules llama_init_rules(const LlamaConfig& config) {
           {"*", normal(0, config.initializer_range)}};
 }
 
-// What a layer keeps for its backward: of each norm its input, the normalised input twice
-// and in fp32; queries, rotated and as they went in, keys and values as often as queries
-// use them, what attention makes of them; gate, its SiLU, up and their product.
+// What a layer keeps for its backward: of each norm its input, a number of each row and
+// its output; queries and keys as they were rotated, values, what attention makes of
+// them; gate, up and their product. With dropout LibTorch copies keys and values for each
+// query that uses them.
 DecoderSizes llama_sizes(const LlamaConfig& c, const PassShape& pass) {
   const auto dim = static_cast<double>(c.n_embd), inner = static_cast<double>(c.inner()),
              q = static_cast<double>(c.q_dim()), kv = static_cast<double>(c.kv_dim());
-  const double wide = pass.element_bytes == 4 ? 1 : 4.0 / pass.element_bytes;
+  const auto num_head_rows = static_cast<double>(c.n_head + c.num_kv_heads);
+  const double num_rows = 2 + (c.has_qk_norm ? num_head_rows : 0);
+  const double keys = c.dropout > 0 ? q : kv;
   return {.inner = 2 * inner,
-          .kept_per_token = 2 * (2 + wide) * dim + 5 * q + 4 * inner +
-                            (c.has_qk_norm ? (1 + wide) * (q + kv) : 0),
+          .kept_per_token = 4 * dim + 2 * (q + keys) + 3 * inner +
+                            (c.has_qk_norm ? q + kv : 0) +
+                            num_rows * 4 / pass.element_bytes,
           .weights = 2 * dim * (q + kv) + 3 * dim * inner,
           .masks_stream = false,
           .is_tied = c.has_tied_head};

@@ -87,11 +87,6 @@ void move_in(json& config, const std::string& key, json& rope, const std::string
   config.erase(found);
 }
 
-at::Tensor joined(const at::Tensor& turned, const at::Tensor& x, int64_t dim) {
-  const int64_t rest = x.size(-1) - dim;
-  return rest == 0 ? turned : at::cat({turned, x.narrow(-1, dim, rest)}, -1);
-}
-
 }  // namespace
 
 void modernise_rotary(json& config, const std::string& theta_key,
@@ -203,24 +198,6 @@ const RotaryAngles& RotaryTable::angles(int64_t length, const at::Tensor& like) 
   angles_.cos = (turns.cos() * options_.attention_factor).to(like.options());
   angles_.sin = (turns.sin() * options_.attention_factor).to(like.options());
   return angles_;
-}
-
-at::Tensor rotate_halves(const at::Tensor& x, const RotaryAngles& angles) {
-  const int64_t half = angles.cos.size(-1);
-  const at::Tensor a = x.narrow(-1, 0, half), b = x.narrow(-1, half, half);
-  return joined(
-      at::cat({a * angles.cos - b * angles.sin, b * angles.cos + a * angles.sin}, -1), x,
-      2 * half);
-}
-
-at::Tensor rotate_neighbours(const at::Tensor& x, const RotaryAngles& angles) {
-  const int64_t half = angles.cos.size(-1);
-  const at::Tensor pairs = x.narrow(-1, 0, 2 * half).unflatten(-1, {half, 2});
-  const at::Tensor a = pairs.select(-1, 0), b = pairs.select(-1, 1);
-  return joined(
-      at::stack({a * angles.cos - b * angles.sin, b * angles.cos + a * angles.sin}, -1)
-          .flatten(-2),
-      x, 2 * half);
 }
 
 }  // namespace zero

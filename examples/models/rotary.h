@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "zero/layers.h"
+
 namespace zero {
 
 class ConfigReader;
@@ -63,7 +65,11 @@ class RotaryTable {
 
 // Turn x (B, H, T, D), of each head the first values: pairs are those that lie half of
 // `dim` apart (Llama, NeoX), or side by side (GPT-J).
-at::Tensor rotate_halves(const at::Tensor& x, const RotaryAngles& angles);
-at::Tensor rotate_neighbours(const at::Tensor& x, const RotaryAngles& angles);
+inline at::Tensor rotate_halves(const at::Tensor& x, const RotaryAngles& angles) {
+  return rotate_halves(x, angles.cos, angles.sin);
+}
+inline at::Tensor rotate_neighbours(const at::Tensor& x, const RotaryAngles& angles) {
+  return rotate_pairs(x, angles.cos, angles.sin);
+}
 
 }  // namespace zero

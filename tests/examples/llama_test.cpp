@@ -25,7 +25,11 @@ TEST(RmsNorm, IsRoundedBeforeItIsScaled) {
     const at::Tensor x = torch::randn({5, 7, 48}).to(type);
     const at::Tensor found = norm.forward(x);
     EXPECT_EQ(found.scalar_type(), type);
-    EXPECT_TRUE(torch::equal(found, formula(x, norm.weight, 0.01))) << type;
+    const at::Tensor expected = formula(x, norm.weight, 0.01);
+    if (type == torch::kFloat32)  // sums are in another order
+      EXPECT_TRUE(torch::allclose(found, expected, 3e-7, 0));
+    else
+      EXPECT_TRUE(torch::equal(found, expected)) << type;
   }
 }
 
