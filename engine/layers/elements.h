@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "base/dtype.h"
 #include "base/host_device.h"
@@ -49,15 +50,16 @@ ZERO_HOST_DEVICE Wide<T> rounded(Wide<T> value) {
   return wide(stored);
 }
 
-// e^x, at most 1 ulp off: 2^k e^r with |r| <= ln 2 / 2. Coefficients are those of
-// Cephes' expf.
+// e^x, at most 1 ulp off: 2^k e^r with |r| <= ln 2 / 2. Below -87 as at -87, which is
+// nothing beside 1. Coefficients are those of Cephes' expf.
 ZERO_HOST_DEVICE float exp_of(float x) {
-  constexpr float kRound = 12582912;  // 1.5 * 2^23: what is added to it becomes whole
-  x = x > 89 ? 89 : x;                // infinity from 88.73 on
-  x = x < -104 ? -104 : x;            // nothing is left
-  const float shifted = x * 1.44269504f + kRound;
+  constexpr float kRound = 12582912;       // 1.5 * 2^23: what is added becomes whole
+  constexpr float kLargest = 88.7228317f;  // of those whose exponential is finite
+  const float bounded = x < -87 ? -87 : x;
+  const float shifted = bounded * 1.44269504f + kRound;
   const float k = shifted - kRound;
-  const float r = (x - k * 0.693359375f) - k * -2.12194440e-4f;  // ln 2 in two parts
+  const float r = (bounded - k * 0.693359375f) - k * -2.12194440e-4f;  // two parts of ln
+                                                                       // 2
   float p = 1.9875691500e-4f;
   p = p * r + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
@@ -65,13 +67,11 @@ ZERO_HOST_DEVICE float exp_of(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   const float power = (p * (r * r) + r) + 1;
-  // Two factors: one alone would leave float's range before the result does.
-  const auto whole = static_cast<int32_t>(std::bit_cast<uint32_t>(shifted) -
-                                          std::bit_cast<uint32_t>(kRound));
-  const auto low = static_cast<uint32_t>(whole >> 1);
-  const uint32_t high = static_cast<uint32_t>(whole) - low;
-  return power * std::bit_cast<float>((low + 127) << 23) *
-         std::bit_cast<float>((high + 127) << 23);
+  // Times 2^k, in its exponent: within float's range up to kLargest.
+  const uint32_t bits =
+      std::bit_cast<uint32_t>(power) + (std::bit_cast<uint32_t>(shifted) << 23);
+  const float above = x + std::numeric_limits<float>::infinity();  // or not a number
+  return x <= kLargest ? std::bit_cast<float>(bits) : above;
 }
 ZERO_HOST_DEVICE double exp_of(double x) { return std::exp(x); }
 

@@ -30,6 +30,13 @@ template <class W, class Term>
   return sum;
 }
 
+// Ask for a row that comes soon: its memory is read while others are computed.
+template <class T>
+[[gnu::always_inline]] inline void ask_for(const T* row, int64_t dim) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < dim; i += kLine) __builtin_prefetch(row + i);
+}
+
 // A pass is its arrays, and run(begin, end): what is done to that part of them.
 
 // rms_norm() of rows that lie end to end.
@@ -52,6 +59,7 @@ struct RmsNormPass {
       const Wide<T> sum = sum_in_lanes<Wide<T>>(dim, square);
       const Wide<T> scale = rms_scale<Wide<T>>(sum / static_cast<Wide<T>>(dim), eps);
       if (scales) scales[row] = scale;
+      if (row + 1 < end) ask_for(in + dim, dim);
       for (int64_t i = 0; i < dim; ++i) rms_norm_element(in[i], weight[i], scale, out[i]);
     }
   }
