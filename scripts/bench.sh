@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measure what docs/performance.md tells, and print it in Markdown.
 #
-#   scripts/bench.sh [adam|step|comm|checkpoint|ranks|accuracy]...    all without a word; half an hour on two cores
+#   scripts/bench.sh [adam|layer|step|comm|checkpoint|ranks|accuracy]...    all without a word; half an hour on two cores
 #
 # ranks: two ranks in turn with two processes that do not talk, FSDP2 and DDP. accuracy: what masters, states and gradients
 # in fewer bits do to the loss. ROUNDS sets how many rounds there are, and CHECKPOINT_DIR where checkpoints are written.
@@ -21,6 +21,7 @@ bench() {  # words of zero_launch bench: the command and its table
 }
 
 adam() { bench adam; }
+layer() { bench layer; }
 step() { for dtype in fp32 bf16; do bench step --dtype "$dtype"; done; }
 comm() { bench comm --ranks 2; }
 checkpoint() { bench checkpoint --out "${CHECKPOINT_DIR:-/tmp}"; }
@@ -54,11 +55,11 @@ accuracy() {
 
 for kind in "${@:-all}"; do
   case "$kind" in
-    all | adam | step | comm | checkpoint | ranks | accuracy) ;;
-    *) echo "usage: scripts/bench.sh [adam|step|comm|checkpoint|ranks|accuracy]..." >&2; exit 2 ;;
+    all | adam | layer | step | comm | checkpoint | ranks | accuracy) ;;
+    *) echo "usage: scripts/bench.sh [adam|layer|step|comm|checkpoint|ranks|accuracy]..." >&2; exit 2 ;;
   esac
 done
 echo "$(date -u +%F), commit $(git -C "$zero_root" describe --always --dirty), $(nproc) cores of" \
   "$(sed -n 's/^model name\s*: //p' /proc/cpuinfo | head -1), torch $torch_version"
-[ "${*:-all}" = all ] && set -- adam step comm checkpoint ranks accuracy
+[ "${*:-all}" = all ] && set -- adam layer step comm checkpoint ranks accuracy
 for kind in "$@"; do "$kind"; done

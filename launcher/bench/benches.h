@@ -26,7 +26,7 @@ struct BenchKind {
   bool takes(const std::string& setting) const;
 };
 
-// adam, step, init, comm, checkpoint, transfer.
+// adam, layer, step, init, comm, checkpoint, transfer.
 const std::vector<BenchKind>& bench_kinds();
 
 // What one kind is told.
@@ -58,6 +58,11 @@ std::string bench_help();
 // 24, each of 12 tensors that have the sizes of a transformer's block, on 1, 2, 4 ... all
 // threads.
 std::vector<Row> bench_adam(const BenchOptions& options);
+
+// Time each function of zero/layers.h, forward and backward, in fp32 and bf16, in turn
+// with its expression of LibTorch ("eager_seconds"). The limit is memory: what a sum of
+// two arrays into fresh memory takes for the bytes that the function must read and write.
+std::vector<Row> bench_layer(const BenchOptions& options);
 
 // Time a checkpoint of `options.size` bytes of masters and moments, saved and loaded by
 // this process alone, against a plain file of the same bytes, written with fsync and

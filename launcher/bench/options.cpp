@@ -35,6 +35,14 @@ Settings step_defaults() {
   return settings;
 }
 
+// What a rank of several has.
+Settings layer_defaults() {
+  Settings settings;
+  settings.threads = 1;
+  settings.device = "cpu";
+  return settings;
+}
+
 std::vector<BenchKind> make_kinds() {
   return {
       {.name = "adam",
@@ -43,6 +51,14 @@ std::vector<BenchKind> make_kinds() {
        .settings = {"threads", "bind"},
        .default_rounds = 15,
        .size_help = "of each fp32 array",
+       .default_size = bytes_beyond_caches()},
+      {.name = "layer",
+       .summary = "the parts of layers that models are made of, forward and backward, "
+                  "against LibTorch's operators and the speed of memory",
+       .settings = {"threads", "bind"},
+       .defaults = layer_defaults(),
+       .default_rounds = 15,
+       .size_help = "of a function's first input",
        .default_size = bytes_beyond_caches()},
       {.name = "step",
        .summary = "training steps against silent processes, one for each rank, that run "

@@ -14,9 +14,8 @@ void print_rows(const std::vector<Row>& rows, const CommandLine& line) {
   std::fputs(text.c_str(), stdout);
 }
 
-// Time one thing beside its limit; print a table, or with --json an array of rows. adam
-// and checkpoint are about one process: of several ranks the first measures, the others
-// leave.
+// Time one thing beside its limit; print a table, or with --json an array of rows. Some
+// kinds are about one process: of several ranks the first measures, the others leave.
 int bench(const VerbCall& call) {
   const BenchKind& kind = find_bench_kind(call.line);
   const BenchOptions options =
@@ -24,6 +23,7 @@ int bench(const VerbCall& call) {
   if (!kind.takes("ranks")) {  // is about one process
     if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
     const auto measure = kind.name == "adam"         ? bench_adam
+                         : kind.name == "layer"      ? bench_layer
                          : kind.name == "checkpoint" ? bench_checkpoint
                                                      : bench_transfer;
     print_rows(measure(options), call.line);

@@ -42,7 +42,7 @@ TEST(BenchOptions, AreTheKindsOwnUnlessTold) {
 TEST(BenchOptions, AnUnknownKindHasANearestOne) {
   EXPECT_THAT(bench_complaint("adm", {}), HasSubstr("nearest: adam"));
   EXPECT_THAT(bench_complaint("", {}),
-              HasSubstr("allowed: adam, step, init, comm, checkpoint or transfer"));
+              HasSubstr("allowed: adam, layer, step, init, comm, checkpoint or transfer"));
 }
 
 TEST(BenchOptions, AllThatIsWrongIsToldAtOnce) {
