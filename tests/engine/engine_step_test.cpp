@@ -282,6 +282,22 @@ TEST_F(EngineStep, OnlyMatricesDecayUnlessAllShall) {
 
 // ---- what a step is the gradient of
 
+// Of fewer and of more backwards than planned, the norm is that of all.
+TEST_F(EngineStep, TheNormIsOfAllPassesHoweverManyWerePlanned) {
+  std::vector<double> norms;
+  for (const int64_t num_planned : {1, 3, 5}) {
+    options.micro_batches_per_rank = num_planned;
+    auto model = std::make_shared<LineImpl>();
+    Engine engine(model, options, make_one_rank());
+    for (int pass = 0; pass < 3; ++pass) {
+      engine.backward(engine.forward(model, gradient * (1 << pass), torch::ones({3, 1})),
+                      3);
+    }
+    norms.push_back(engine.step().grad_norm);
+  }
+  EXPECT_THAT(norms, ::testing::Each(norms[1]));
+}
+
 TEST_F(EngineStep, MicroBatchesAddUpToTheMeanOverTargets) {
   for (const int ranks : {1, 2}) {
     for (const bool deterministic : {false, true}) {
