@@ -1,0 +1,173 @@
+// How one pass of a part gets into its sum, and a sum that leaves a GPU to the host.
+#include <torch/torch.h>
+
+#include <cassert>
+#include <cstring>
+
+#include "base/dtype.h"
+#include "engine/step/torch/gradient_shards.h"
+#include "engine/watch/trace.h"
+
+namespace zero {
+namespace {
+
+// What ranks have summed may land right there: nothing was in the sum before.
+bool lands_in_sum(const Addition& addition) { return addition.sum && !addition.left; }
+// And nothing is left to do then.
+bool is_done_there(const Addition& addition) {
+  return lands_in_sum(addition) && !addition.norm;
+}
+
+// Backwards, in place: each value takes the room of two.
+void widen(void* memory, int64_t numel) {
+  auto* const bytes = static_cast<std::byte*>(memory);
+  for (int64_t i = numel; i-- > 0;) {
+    uint16_t narrow = 0;
+    std::memcpy(&narrow, bytes + i * 2, sizeof narrow);
+    const float wide = bf16_to_float(narrow);
+    std::memcpy(bytes + i * 4, &wide, sizeof wide);
+  }
+}
+
+}  // namespace
+
+void GradientShards::push_pass(int part, GradientRing::Slot& slot) {
+  PartState& state = parts_[part];
+  const auto span =
+      at_.device.timed(stream_, Work::kGradients, "reduce", at_.plan.parts[part].tag);
+  if (&gpu_sums_ == &stream_ || !at_.kernels) hand_over();
+  Stream& reader = (this->*state.land)(part, slot, of_next_pass(part));
+  const bool is_brought = leaves(part) && completes(state);
+  if (!is_brought) release(slot, reader);
+  if (!state.levels.empty()) carry(part);
+  if (is_brought) bring_sum(part, slot);
+}
+
+// What was computed comes before what is queued on the stream next.
+void GradientShards::hand_over() {
+  at_.device.compute_stream().record(collected_);
+  stream_.wait(collected_);
+}
+
+void GradientShards::release(GradientRing::Slot& slot, Stream& reader) {
+  at_.device.poison(slot.arena.data(), slot.bytes, reader);
+  reader.record(slot.idle);
+}
+
+// Into the sum, or the counter's lowest level; its next one, while that is taken, comes
+// as carry.
+Addition GradientShards::of_next_pass(int part) {
+  PartState& state = parts_[part];
+  if (!state.levels.empty()) {
+    assert((state.num_passes >> state.levels.size()) == 0);
+    return {.sum = state.num_passes % 2 == 0 ? state.levels[0] : scratch_of(part)};
+  }
+  hold_sum(part);
+  Addition addition = into_sum(part);
+  if (state.num_passes > 0) addition.left = addition.sum;
+  if (completes(state)) finish_in(addition, part);
+  return addition;
+}
+
+// What came whole, and narrow, is added to after all.
+void GradientShards::hold_sum(int part) {
+  PartShard& shard = at_.shards[part];
+  const PartState& state = parts_[part];
+  if (leaves(part)) return;
+  if (state.num_passes > 0 && shard.grad_bf16 && state.kept == DType::kFp32) {
+    stream_.record(arrived_);
+    sums_.wait(arrived_);
+    sums_.enqueue(
+        [memory = shard.gradient_memory(),
+         numel = at_.plan.parts[part].layout.shard_numel] { widen(memory, numel); });
+  }
+  shard.hold_gradient(state.kept);
+}
+
+// In memory of the host: pieces are added as ranks have summed them. A counter's carry is
+// the worker's, where GPUs compute.
+Stream& GradientShards::land_on_host(int part, GradientRing::Slot& slot,
+                                     Addition addition) {
+  float* const target = lands_in_sum(addition) ? addition.sum : scratch_of(part);
+  SummedPiece add_piece;
+  if (!is_done_there(addition)) {
+    addition.right = target;
+    add_piece = [=, this, &planned = at_.plan.parts[part]](int64_t begin, int64_t end) {
+      const Trace::Span span("sum", planned.tag);
+      add_up(addition, begin, end, adders());
+    };
+  }
+  if (worker_) stream_.wait(added_);
+  sum_over_ranks(part, slot, target, add_piece);
+  if (worker_) {
+    stream_.record(arrived_);
+    sums_.wait(arrived_);
+  }
+  return stream_;
+}
+
+// Whole to where the update reads it, or piece by piece to be added.
+Stream& GradientShards::land_from_gpu(int part, GradientRing::Slot& slot,
+                                      Addition addition) {
+  Values values{slot.arena.data(), slot.type};
+  if (at_.comm.size() > 1) {
+    sum_over_ranks(part, slot, scratch_[1]);
+    values = {scratch_[1], DType::kFp32};
+  }
+  if (is_whole(parts_[part])) return bring(part, values, slot);
+  if (at_.comm.size() == 1) hand_over();
+  const PlannedPart& planned = at_.plan.parts[part];
+  landing_->add(addition, values.memory, values.type, planned.layout.shard_numel,
+                planned.tag);
+  return stream_;
+}
+
+// What ranks have summed, or one rank's gradient as it lies there, by kernels.
+Stream& GradientShards::land_on_gpu(int part, GradientRing::Slot& slot,
+                                    Addition addition) {
+  if (at_.comm.size() > 1) {
+    float* const target = lands_in_sum(addition) ? addition.sum : scratch_of(part);
+    sum_over_ranks(part, slot, target);
+    if (is_done_there(addition)) return stream_;
+    addition.right = target;
+  } else {
+    addition.point_to(slot.arena.data(), slot.type);
+  }
+  queue_sum(part, addition);
+  return gpu_sums_;
+}
+
+// The step's gradient, from the GPU to where the update reads it; rounded in the slot, if
+// at all. Returns the stream in which that is read last.
+Stream& GradientShards::bring(int part, Values values, GradientRing::Slot& slot) {
+  const int64_t numel = at_.plan.parts[part].layout.shard_numel;
+  if (parts_[part].kept == DType::kBf16 && values.type == DType::kFp32) {
+    auto* const rounded = reinterpret_cast<uint16_t*>(slot.arena.data());
+    at_.kernels->round(rounded, DType::kBf16, static_cast<const float*>(values.memory),
+                       numel, gpu_sums_);
+    values = {rounded, DType::kBf16};
+  }
+  {
+    const Trace::Span span("norm", at_.plan.parts[part].tag);
+    at_.kernels->add_to_norm(values.memory, values.type, numel, gpu_sums_);
+  }
+  if (&gpu_sums_ != &stream_) hand_over();
+  PartShard& shard = at_.shards[part];
+  shard.hold_gradient(values.type);
+  stream_.copy(shard.gradient_memory(), values.memory, numel * size_of(values.type));
+  return values.memory == slot.arena.data() ? stream_ : gpu_sums_;
+}
+
+void GradientShards::bring_sum(int part, GradientRing::Slot& slot) {
+  release(slot, bring(part, {parts_[part].sum, DType::kFp32}, slot));
+}
+
+void GradientShards::sum_over_ranks(int part, const GradientRing::Slot& slot,
+                                    float* shard, const SummedPiece& then) {
+  const PlannedPart& planned = at_.plan.parts[part];
+  const SumOrder order = at_.options.deterministic ? SumOrder::kTree : SumOrder::kAny;
+  at_.comm.reduce_scatter(slot.arena.data(), shard, planned.layout.shard_numel, slot.type,
+                          order, planned.tag, stream_, then);
+}
+
+}  // namespace zero
