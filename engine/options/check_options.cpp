@@ -156,7 +156,7 @@ void check_offload(const Options& options, int world_size, UnitMemory where,
             "device_state_fraction is for a GPU, device is cpu");
   const bool is_sum = options.grad_sums == GradSums::kDevice;
   refuse_if(is_host && is_sum, found, {"grad_sums", "device"},
-            "grad_sums device is for a GPU, device is cpu");
+            "grad_sums device is for a GPU, device is cpu", "grad_sums host");
   refuse_if(!is_host && !may_keep_shards(where, world_size) && is_sum, found,
             {"grad_sums", "share_gpu"},
             "grad_sums device where ranks add gradients up in the host's memory",
