@@ -194,7 +194,8 @@ TEST_P(DeviceTest, AWorkerWaitsForTheDeviceAndTheDeviceForIt) {
   worker->enqueue([&] { value += 3; });
   worker->record(added);
   EXPECT_FALSE(added.query());
-  gate.open();  // a GPU runs one function of the host at a time
+  gate.open();
+  out->synchronize();  // a GPU runs one function of the host at a time
   in->wait(added);
   in->copy(cell, &value, sizeof(int));
   EXPECT_EQ(read(*in, cell), 23);
