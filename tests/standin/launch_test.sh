@@ -6,7 +6,7 @@ program=$1 library=$2 standin=$3 driver=$4 profiler=$5
 source "$(dirname "$0")/machine.sh"
 launch=$folder/bin/zero_launch
 
-shape=(--layers 2 --dim 64 --heads 2 --seq-len 128 --global-batch 4 --micro-batch 2 --schedule constant)
+shape=(--layers 2 --dim 64 --heads 2 --seq-len 128 --global-batch 4 --micro-batch 2 --schedule constant --accumulate model)
 
 # train RUN DEVICE STEPS [more flags]: every loss and norm, of all its steps so far.
 train() {
@@ -74,7 +74,7 @@ for line in open(sys.argv[1]):
         begun[thread].pop()
 assert not any(begun.values()), begun
 for name in ("forward transformer.h.1", "recompute transformer.h.0", "backward transformer.h.1", "step", "step 2",
-             "update transformer.h.1", "sum transformer.h.0"):
+             "update transformer.h.1", "norm transformer.h.0"):
     assert name in names, (name, names)
 events = json.load(open(sys.argv[2]))
 lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
