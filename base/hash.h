@@ -7,11 +7,26 @@
 #include <string>
 #include <string_view>
 
+#include "base/host_device.h"
+
 struct XXH3_state_s;
 
-// XXH3, 64 bits: it finds accidents, not forgeries.
 namespace zero {
 
+// A number's bits spread over all of them, one to one: the finalizer of splitmix64
+// (Steele, Lea, Flood: "Fast splittable pseudorandom number generators").
+ZERO_HOST_DEVICE uint64_t mixed(uint64_t bits) {
+  bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9u;
+  bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
+  return bits ^ bits >> 31;
+}
+
+// What splitmix64 draws in this state.
+ZERO_HOST_DEVICE uint64_t splitmix(uint64_t state) {
+  return mixed(state + 0x9e3779b97f4a7c15u);
+}
+
+// XXH3, 64 bits: it finds accidents, not forgeries.
 uint64_t hash_of(const void* data, size_t bytes);
 
 // Hash bytes that come in several parts.

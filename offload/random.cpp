@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/hash.h"
 #include "offload/kernels.h"
 
 namespace zero {
@@ -11,12 +12,6 @@ namespace {
 // The probability that a normal number is below z; precise for small ones.
 double probability_below(double z) {
   return 0.5 * std::erfc(-z * std::numbers::sqrt2 / 2);
-}
-
-uint64_t mix(uint64_t x) {  // the finaliser of splitmix64
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
 }
 
 }  // namespace
@@ -54,11 +49,9 @@ void fill_random(const Draw& draw, uint64_t key, int64_t begin, std::span<float>
 uint64_t hash_key(uint64_t seed, std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a over the name, mixed with the seed
   for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
-  return mix(hash ^ mix(seed + 0x9e3779b97f4a7c15u));
+  return mixed(hash ^ splitmix(seed));
 }
 
-uint64_t hash_key(uint64_t seed, uint64_t value) {
-  return mix(mix(seed + 0x9e3779b97f4a7c15u) + value);
-}
+uint64_t hash_key(uint64_t seed, uint64_t value) { return mixed(splitmix(seed) + value); }
 
 }  // namespace zero

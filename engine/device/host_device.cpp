@@ -99,15 +99,6 @@ int delay_of(std::string_view name) {
   return found == delays_ms.end() ? 0 : found->second;
 }
 
-// Finalizer of splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
-// generators").
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
 }  // namespace
 
 std::unique_ptr<Device> make_host_device(const HostDeviceOptions& options) {
@@ -134,7 +125,7 @@ void delay_point(std::string_view name) {
 }
 
 Chaos::Chaos(uint64_t seed, const std::string& stream_name, int64_t max_delay_us)
-    : seed_(seed == 0 ? 0 : mix(seed ^ std::hash<std::string>()(stream_name)) | 1),
+    : seed_(seed == 0 ? 0 : splitmix(seed ^ std::hash<std::string>()(stream_name)) | 1),
       max_delay_us_(max_delay_us) {}
 
 void Chaos::delay() {
@@ -144,7 +135,7 @@ void Chaos::delay() {
 
 int64_t Chaos::draw_us() {
   if (seed_ == 0 || max_delay_us_ <= 0) return 0;
-  const uint64_t draw = mix(seed_ + num_operations_.fetch_add(1));
+  const uint64_t draw = splitmix(seed_ + num_operations_.fetch_add(1));
   // Half of them run at once: late and early operations must meet.
   return draw & 1 ? 0 : static_cast<int64_t>((draw >> 1) % (max_delay_us_ + 1));
 }

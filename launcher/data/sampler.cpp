@@ -7,6 +7,7 @@
 #include <cassert>
 #include <utility>
 
+#include "base/hash.h"
 #include "launcher/data/mapped_file.h"
 #include "launcher/data/token_source.h"
 
@@ -15,20 +16,12 @@ namespace {
 
 constexpr int kNumRounds = 8;
 
-// SplitMix64's step: a bijection in which every input bit reaches every output bit.
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
 // One of 4^half_bits numbers for another.
 uint64_t encrypt(uint64_t value, uint64_t key, int half_bits) {
   const uint64_t mask = (uint64_t{1} << half_bits) - 1;
   uint64_t left = value >> half_bits, right = value & mask;
   for (uint64_t round = 0; round < kNumRounds; ++round) {
-    const uint64_t scrambled = mix(mix(key + round) ^ right) & mask;
+    const uint64_t scrambled = splitmix(splitmix(key + round) ^ right) & mask;
     left ^= scrambled;
     std::swap(left, right);
   }
@@ -65,7 +58,7 @@ int64_t shuffled_place(int64_t i, int64_t n, uint64_t seed, uint64_t epoch) {
   assert(0 <= i && i < n);
   const auto range = static_cast<uint64_t>(n);
   const int half_bits = std::max(1, static_cast<int>(std::bit_width(range - 1) + 1) / 2);
-  const uint64_t key = mix(mix(seed) + epoch);
+  const uint64_t key = splitmix(splitmix(seed) + epoch);
   auto value = static_cast<uint64_t>(i);
   do {
     value = encrypt(value, key, half_bits);

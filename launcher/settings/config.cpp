@@ -208,9 +208,10 @@ Settings read_settings(const CommandLine& line,
       settings.model = family->name;
   if (!context.base && context.may_begin)
     choose_for_run(settings, context.going_on, is_given);
-  if (context.may_begin) choose_for_machine(settings, is_given);
-  if (context.base && settings.accumulate == "auto")
-    settings.accumulate = context.base->accumulate;
+  if (context.may_begin) {
+    choose_accumulate(settings, context.base ? context.base : context.going_on, is_given);
+    choose_for_machine(settings, is_given);
+  }
   const auto is_unread = [&](const std::string& key) {
     return file_is_unread || unread.contains(key);
   };

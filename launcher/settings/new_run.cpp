@@ -23,16 +23,18 @@ bool may_keep_states(const Settings& settings) {
 
 void choose_for_run(Settings& settings, const Settings* going_on,
                     const IsGiven& is_given) {
-  // What auto became is kept: the other way rounds otherwise.
-  if (going_on && (!is_given("accumulate") || settings.accumulate == "auto"))
-    settings.accumulate = going_on->accumulate;
-  if (!going_on && !is_given("accumulate")) settings.accumulate = "auto";
   if (!is_given("schedule")) settings.schedule = going_on ? going_on->schedule : "cosine";
   if (!is_given("warmup_steps"))
     settings.warmup_steps = going_on ? going_on->warmup_steps : usual_warmup(settings);
   if (!is_given("eval_fraction"))
     settings.eval_fraction =
         going_on ? going_on->eval_fraction : usual_fraction(settings);
+}
+
+void choose_accumulate(Settings& settings, const Settings* before,
+                       const IsGiven& is_given) {
+  if (!is_given("accumulate")) settings.accumulate = "auto";
+  if (before && settings.accumulate == "auto") settings.accumulate = before->accumulate;
 }
 
 void choose_for_machine(Settings& settings, const IsGiven& is_given) {
@@ -45,6 +47,7 @@ Settings defaults_beside(const Settings& settings) {
   Settings beside = settings;
   const IsGiven nothing = [](const std::string&) { return false; };
   choose_for_run(beside, nullptr, nothing);
+  choose_accumulate(beside, nullptr, nothing);
   choose_for_machine(beside, nothing);
   Settings defaults;
   defaults.accumulate = beside.accumulate;

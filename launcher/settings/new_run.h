@@ -22,6 +22,11 @@ using IsGiven = std::function<bool(const std::string& key)>;
 void choose_for_run(Settings& settings, const Settings* going_on,
                     const IsGiven& is_given);
 
+// The same of how passes come together; auto counts as not given where a run goes on: it
+// is kept as what it became, since the other way rounds otherwise.
+void choose_accumulate(Settings& settings, const Settings* before,
+                       const IsGiven& is_given);
+
 // Choose what is not given of those that a run chooses anew whenever it begins.
 void choose_for_machine(Settings& settings, const IsGiven& is_given);
 

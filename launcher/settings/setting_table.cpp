@@ -28,6 +28,12 @@ using Group = std::vector<Setting>;
 #define TO(place) \
   "" #place,      \
       [](Options& o, const auto& v) { o.place = static_cast<decltype(o.place)>(v); }
+// Of a choice whose first word is auto: the first of the options' values stands for it,
+// too, until the launcher has chosen.
+#define TO_BEHIND_AUTO(place)                                              \
+  "" #place, [](Options& o, size_t word) {                                 \
+    o.place = static_cast<decltype(o.place)>(word == 0 ? word : word - 1); \
+  }
 #define AS(place, parse)                              \
   "" #place, [](Options& o, const auto& v) {          \
     o.place = parse(v).value_or(decltype(o.place)()); \
@@ -82,10 +88,7 @@ Group batch() {
              "model: a pass through the model per micro-batch; unit: weights gathered "
              "once per step; auto: unit where weights stream to a GPU in several passes "
              "and it fits, else model",
-             "accumulate",
-             [](Options& o, size_t word) {
-               o.accumulate = word == 2 ? Accumulate::kUnit : Accumulate::kModel;
-             }),
+             TO_BEHIND_AUTO(accumulate)),
       integer(KEY(loss_chunk), 0, 1 << 30,
               "tokens whose logits the loss makes at once, with less memory and a loss "
               "that is the same but for rounding; 0: all"),
@@ -233,10 +236,7 @@ Group sharding() {
              "where a step's passes are added up whose state is in host memory: there, "
              "or on the GPU, which then sends each gradient once; auto: on the GPU where "
              "they fit. No number changes",
-             "grad_sums",
-             [](Options& o, size_t word) {
-               o.grad_sums = word == 2 ? GradSums::kDevice : GradSums::kHost;
-             }),
+             TO_BEHIND_AUTO(grad_sums)),
       fraction_or_auto(
           KEY(device_state_fraction, AS(device_state_fraction, parse_fraction)),
           "of the parameters: the first units with so many have masters and states on "

@@ -14,11 +14,6 @@
 namespace zero {
 namespace {
 
-// A call of a communicator that does not block may say that it is not done yet.
-bool is_under_way(ncclResult_t result) {
-  return result == ncclSuccess || result == ncclInProgress;
-}
-
 class NcclCollectives final : public Collectives {
  public:
   NcclCollectives(Ranks& ranks, Device& gpu, std::byte* exchange, int64_t exchange_bytes)

@@ -29,8 +29,7 @@ Error nccl_error(ncclResult_t result, const std::string& details,
 }
 
 void check(ncclResult_t result, const std::string& doing) {
-  if (result != ncclSuccess && result != ncclInProgress)
-    throw nccl_error(result, ncclGetLastError(nullptr), doing);
+  if (!is_under_way(result)) throw nccl_error(result, ncclGetLastError(nullptr), doing);
 }
 
 // What names the communicator, made by the first rank.
@@ -67,7 +66,7 @@ void NcclCommunicator::join(Ranks& ranks) {
   do {
     std::this_thread::sleep_for(kBetweenJoins);
     if (result == ncclInProgress) result = state();
-    told[0] = result != ncclSuccess && result != ncclInProgress;
+    told[0] = !is_under_way(result);
     told[1] = result == ncclInProgress;
     ranks.all_reduce(std::span(told), ReduceOp::kMax, "joining NCCL");
   } while (told[0] == 0 && told[1] == 1);

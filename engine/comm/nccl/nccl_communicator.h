@@ -16,6 +16,11 @@ namespace zero {
 
 class Ranks;
 
+// NCCL's calls return at once: one that has not failed may say that it is not done yet.
+inline bool is_under_way(ncclResult_t result) {
+  return result == ncclSuccess || result == ncclInProgress;
+}
+
 // One communicator of NCCL, which never keeps anybody waiting for a rank that is gone.
 //
 // NCCL's calls return at once and are asked until they have queued their work; a thread

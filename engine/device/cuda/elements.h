@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "base/hash.h"
 #include "base/host_device.h"
 #include "offload/exact_sum.h"
 #include "offload/leaf_loop.h"
@@ -312,13 +313,6 @@ struct MaxAbs : Elementwise {
 };
 
 // --- hashes
-
-// One to one (the end of splitmix64).
-ZERO_HOST_DEVICE uint64_t mixed(uint64_t bits) {
-  bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9u;
-  bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
-  return bits ^ bits >> 31;
-}
 
 // Each thread adds what it finds, mixed with its place, in any order.
 struct HashSum : Elementwise {

@@ -36,8 +36,7 @@ __global__ void __launch_bounds__(kThreads) run_max(MaxAbs kernel, bool takes_gr
 __global__ void __launch_bounds__(kThreads) run_hash(HashSum kernel, bool takes_groups) {
   run_own_share<kThreads>(kernel, takes_groups);
   auto found = static_cast<unsigned long long>(kernel.found);
-  for (int half = 16; half > 0; half /= 2)
-    found += __shfl_down_sync(~0u, found, half);
+  for (int half = 16; half > 0; half /= 2) found += __shfl_down_sync(~0u, found, half);
   if (threadIdx.x % 32 == 0)
     atomicAdd(reinterpret_cast<unsigned long long*>(kernel.sum), found);
 }

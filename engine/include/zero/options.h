@@ -29,7 +29,8 @@ enum class Accumulate { kModel, kUnit };
 enum class Offload { kAll, kOptimizer, kNone };
 
 // What of the shards in the host's memory is pinned for a GPU: all, at once; or what its
-// copies touch, which are the weights in compute precision that it is sent, and gradients.
+// copies touch, which are the weights in compute precision that it is sent, and
+// gradients.
 enum class Pin { kAll, kTransfers };
 
 enum class GradSums { kHost, kDevice };

@@ -62,15 +62,6 @@ bool GradientShards::leaves(int part) const {
   return home_of(part).sums_on_gpu && !home_of(part).state_on_gpu;
 }
 
-bool GradientShards::is_whole(const PartState& state) const {
-  return state.num_passes == 0 && completes(state);
-}
-
-Stream& GradientShards::sums_of(int part) {
-  if (is_on_gpu(part)) return gpu_sums_;
-  return sums_;
-}
-
 // The training thread needs the cores of ranks that compute on them.
 ThreadPool& GradientShards::adders() { return worker_ ? at_.threads : this_thread(); }
 

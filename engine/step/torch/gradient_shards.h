@@ -81,9 +81,13 @@ class GradientShards {
   // Is the sum made on the GPU, and read by the host's update?
   bool leaves(int part) const;
   // Does this pass make the whole gradient?
-  bool is_whole(const PartState& state) const;
+  bool is_whole(const PartState& state) const {
+    return state.num_passes == 0 && completes(state);
+  }
   float* scratch_of(int part) const { return scratch_[is_on_gpu(part)]; }
-  Stream& sums_of(int part);
+  Stream& sums_of(int part) { return is_on_gpu(part) ? gpu_sums_ : sums_; }
+  // Does a GPU add in the stream in which it computes?
+  bool adds_behind_compute() const { return &gpu_sums_ != &stream_; }
   ThreadPool& adders();
   DType type_in_slot(int part) const;
   void add_in_place(int part);

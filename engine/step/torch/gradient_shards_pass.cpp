@@ -35,7 +35,7 @@ void GradientShards::push_pass(int part, GradientRing::Slot& slot) {
   PartState& state = parts_[part];
   const auto span =
       at_.device.timed(stream_, Work::kGradients, "reduce", at_.plan.parts[part].tag);
-  if (&gpu_sums_ == &stream_ || !at_.kernels) hand_over();
+  if (!adds_behind_compute()) hand_over();
   Stream& reader = (this->*state.land)(part, slot, of_next_pass(part));
   const bool is_brought = leaves(part) && completes(state);
   if (!is_brought) release(slot, reader);
@@ -115,7 +115,7 @@ Stream& GradientShards::land_from_gpu(int part, GradientRing::Slot& slot,
     values = {scratch_[1], DType::kFp32};
   }
   if (is_whole(parts_[part])) return bring(part, values, slot);
-  if (at_.comm.size() == 1) hand_over();
+  if (adds_behind_compute()) hand_over();
   const PlannedPart& planned = at_.plan.parts[part];
   landing_->add(addition, values.memory, values.type, planned.layout.shard_numel,
                 planned.tag);
@@ -151,7 +151,7 @@ Stream& GradientShards::bring(int part, Values values, GradientRing::Slot& slot)
     const Trace::Span span("norm", at_.plan.parts[part].tag);
     at_.kernels->add_to_norm(values.memory, values.type, numel, gpu_sums_);
   }
-  if (&gpu_sums_ != &stream_) hand_over();
+  if (adds_behind_compute()) hand_over();
   PartShard& shard = at_.shards[part];
   shard.hold_gradient(values.type);
   stream_.copy(shard.gradient_memory(), values.memory, numel * size_of(values.type));
