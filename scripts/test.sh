@@ -29,6 +29,7 @@ ZERO_TARGET="$targets" "$zero_root/scripts/build.sh"
 set_mpi_environment
 export CUDA_VISIBLE_DEVICES=    # tests of CPU ranks are that on any machine; those labelled gpu see them all
 export OMP_WAIT_POLICY=passive  # idle threads leave the cores to the tests beside them
+export GTEST_BRIEF=1            # a suite that fails tells of its failed tests alone
 results="$zero_build/test_results.xml"
 code=0
 ctest --test-dir "$zero_build" -j "$(nproc)" --output-on-failure --no-tests=error --output-junit "$results" \

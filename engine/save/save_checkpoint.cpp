@@ -124,7 +124,10 @@ std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
     });
     return engine.control().broadcast(path);
   } catch (...) {
-    if (ranks.is_first()) checkpoint::discard(*run, temporary);
+    if (ranks.is_first()) {
+      checkpoint::discard(*run, temporary);
+      run->check();  // whose files cannot be found, had the folder moved meanwhile
+    }
     throw;
   }
 }

@@ -11,6 +11,7 @@
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/open_run.h"
 #include "checkpoint/safetensors_writer.h"
 #include "tests/engine/training.h"
 #include "zero/deferred_init.h"
@@ -358,6 +359,33 @@ TEST_F(SaveLoad, ASaveThatFailsLeavesNothing) {
     EXPECT_THROW(save_checkpoint(engine, run, state), checkpoint::CheckpointError);
   });
   EXPECT_TRUE(fs::is_empty(run));
+}
+
+// Its folder moves when a save has begun.
+class MovingRun : public checkpoint::OpenRun {
+ public:
+  explicit MovingRun(const std::string& path) : OpenRun(path) {}
+  void check() const override {
+    OpenRun::check();
+    fs::rename(path(), path() + "_moved");
+  }
+};
+
+TEST_F(SaveLoad, OfARunWhoseFolderMovesMeanwhileIsRefusedForThat) {
+  fs::create_directory(run);
+  each_rank(2, [&](Engine& engine, auto&) {
+    std::unique_ptr<MovingRun> moving;
+    if (engine.rank() == 0) moving = std::make_unique<MovingRun>(run);
+    try {
+      save_checkpoint(engine, moving.get(), SavedState());
+      FAIL() << "was saved";
+    } catch (const checkpoint::CheckpointError& error) {
+      if (engine.rank() > 0) return;
+      EXPECT_THAT(error.what(), HasSubstr("was moved, replaced or removed"));
+    }
+  });
+  EXPECT_FALSE(fs::exists(run));
+  fs::remove_all(run + "_moved");
 }
 
 TEST_F(SaveLoad, RanksThatAskForDifferentStepsAllFail) {

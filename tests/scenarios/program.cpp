@@ -29,7 +29,6 @@ void redirect(int stream, const std::string& path) {
                          const std::vector<std::string>& variables,
                          const std::string& log) {
   setpgid(0, 0);
-  signal(SIGINT, SIG_DFL);  // ignored by what a script starts in the background
   redirect(STDOUT_FILENO, log + ".out");
   redirect(STDERR_FILENO, log + ".err");
   for (const std::string& variable : variables) {
@@ -64,7 +63,11 @@ std::string folder_of(const std::string& path) {
 
 Program::Program(const std::vector<std::string>& words,
                  const std::vector<std::string>& variables, const std::string& log)
-    : log_(log), pid_(fork()) {
+    : log_(log) {
+  // A script ignores one in the background, nohup the other.
+  signal(SIGINT, SIG_DFL);
+  signal(SIGHUP, SIG_DFL);
+  pid_ = fork();
   if (pid_ == 0) become(words, variables, log);
   setpgid(pid_, pid_);
 }
