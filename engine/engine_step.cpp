@@ -87,12 +87,12 @@ void EngineStep::backward(const at::Tensor& loss_sum, int64_t num_targets) {
   // A copy, which nobody changes, and nobody reads before step().
   const at::Tensor loss = loss_sum.detach().reshape({}).to(
       own_.torch_device(), at::kDouble, may_go_on(loss_sum), /*copy=*/true);
-  run_backward(loss_sum);
+  run_backward(loss_sum, num_targets);
   losses_.push_back(loss);
   targets_.push_back(static_cast<double>(num_targets));
 }
 
-void EngineStep::run_backward(const at::Tensor& loss_sum) {
+void EngineStep::run_backward(const at::Tensor& loss_sum, int64_t num_targets) {
   forward_.require_requires_grad();
   const GraphWalk walk = walk_graph({loss_sum});
   std::vector<at::Tensor> others = units_.borders.other_leaves(walk.ends, 0, nullptr);
@@ -114,6 +114,7 @@ void EngineStep::run_backward(const at::Tensor& loss_sum) {
   // Of units that forward did not use, too: gradients get new values.
   own_.updates->finish_before_compute();
   gradient_ = Gradient::kBroken;  // unless all of it is done
+  expect_update(num_targets);
   const Scoped in_backward(units_.phase.now, Phase::Now::kBackward);
   OtherLeaves leaves(others, divisor());
   units_.pass.begin(calls);
@@ -125,6 +126,20 @@ void EngineStep::run_backward(const at::Tensor& loss_sum) {
   forward_.end_backward();
 }
 
+// The last backward of a step lets units be updated as it finishes their gradients: all
+// is known by then but what it will be clipped with.
+void EngineStep::expect_update(int64_t num_targets) {
+  const auto num_passes = static_cast<int64_t>(losses_.size()) + 1;
+  if (!own_.memory.has_drafts() || num_passes != own_.options.micro_batches_per_rank)
+    return;
+  int64_t total = num_targets;
+  for (const double targets : targets_) total += static_cast<int64_t>(targets);
+  own_.control->all_reduce(std::span(&total, 1), ReduceOp::kSum, "targets");
+  if (total == 0) return;
+  own_.updates->expect(update_numbers(), learning_rate_now(),
+                       static_cast<float>(mean_factor(static_cast<double>(total))));
+}
+
 // What other backwards left in .grad is nobody's.
 void EngineStep::drop_stray_gradients() {
   for (const at::Tensor& tensor : own_.model.tensors) tensor.mutable_grad().reset();
@@ -133,6 +148,7 @@ void EngineStep::drop_stray_gradients() {
 void EngineStep::discard() {
   units_.phase.require_idle("discard_gradients()");
   own_.gradients->discard();
+  own_.updates->drop_drafts();
   drop_stray_gradients();
   forget();
   forward_.release_unneeded_root();
@@ -185,8 +201,8 @@ double EngineStep::divisor() const {
 }
 
 // Sums of loss_sum / divisor() become a mean over all targets.
-double EngineStep::mean_factor() const {
-  return target_total_ > 0 ? divisor() / target_total_ : 0;
+double EngineStep::mean_factor(double num_targets) const {
+  return num_targets > 0 ? divisor() / num_targets : 0;
 }
 
 void EngineStep::require_passes() const {
@@ -223,7 +239,7 @@ StepReport EngineStep::finish() {
   report.num_targets = static_cast<int64_t>(target_total_);
   report.loss = target_total_ > 0 ? loss_total_ / target_total_ : 0;
   require_targets();
-  report.lr = lr_.value_or(learning_rate(own_.options.schedule, num_steps_));
+  report.lr = learning_rate_now();
   report.grad_norm = norm_.reduce(mean_factor(), *own_.control);
   const bool is_finite = std::isfinite(report.grad_norm) && std::isfinite(report.loss);
   is_finite ? update(report) : skip(report);
@@ -237,17 +253,30 @@ StepReport EngineStep::finish() {
   return report;
 }
 
+double EngineStep::learning_rate_now() const {
+  return lr_.value_or(learning_rate(own_.options.schedule, num_steps_));
+}
+
+// Of each parameter's optimizer state.
+std::vector<int64_t> EngineStep::update_numbers() const {
+  std::vector<int64_t> numbers;
+  for (const int64_t start : starts_) numbers.push_back(num_steps_ - start + 1);
+  return numbers;
+}
+
 // The next forward waits for each unit's own update.
 void EngineStep::update(StepReport& report) {
   report.clip_coef = clip_coefficient(report.grad_norm, own_.options.clip);
   const auto factor = static_cast<float>(mean_factor() * report.clip_coef);
-  std::vector<int64_t> numbers;
-  for (size_t i = 0; i < starts_.size(); ++i) {
-    const bool is_left = own_.options.unused == Unused::kLeave && used_[i] == 0;
-    numbers.push_back(is_left ? 0 : num_steps_ - starts_[i] + 1);
-    starts_[i] += is_left;  // its count stands still
+  std::vector<int64_t> numbers = update_numbers();
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (own_.options.unused == Unused::kZeros || used_[i] > 0) continue;
+    numbers[i] = 0;
+    ++starts_[i];  // its count stands still
   }
   own_.updates->begin(std::move(numbers), report.lr, factor);
+  report.num_drafts = own_.updates->num_drafts();
+  report.num_drafts_taken = own_.updates->num_taken();
   ++num_steps_;
   forward_.weights_changed();
 }
@@ -255,6 +284,7 @@ void EngineStep::update(StepReport& report) {
 void EngineStep::skip(StepReport& report) {
   report.skipped = true;
   report.clip_coef = 0;
+  own_.updates->drop_drafts();
   std::vector<std::string> fqns;
   for (const ParamDescription& param : own_.model.params) fqns.push_back(param.fqn);
   report.first_bad = first_non_finite(own_.plan, fqns, *own_.shards, *own_.control);

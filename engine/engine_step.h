@@ -27,7 +27,7 @@ class EngineStep {
   // global order. Then shards hold the step's gradients: sums that mean_factor() makes
   // means over all targets.
   void finish_gradients();
-  double mean_factor() const;
+  double mean_factor() const { return mean_factor(target_total_); }
 
   // Throws after a backward that did: nobody knows what of the gradient is there.
   void require_whole() const;
@@ -51,14 +51,18 @@ class EngineStep {
   void require_room() const;
   void require_passes() const;
   void require_targets() const;
-  void run_backward(const at::Tensor& loss_sum);
+  void run_backward(const at::Tensor& loss_sum, int64_t num_targets);
+  void expect_update(int64_t num_targets);
   void drop_stray_gradients();
+  double learning_rate_now() const;
+  std::vector<int64_t> update_numbers() const;
   void share_losses();
   void share_used();
   void update(StepReport& report);
   void skip(StepReport& report);
   void forget();
   double divisor() const;
+  double mean_factor(double num_targets) const;
 
   EngineResources& own_;
   EngineUnits& units_;

@@ -51,8 +51,8 @@ EngineUnits::EngineUnits(EngineResources& of_engine)
     : own(of_engine),
       borders(own.model, own.plan),
       weights(own.workplace(), own.model.tensors, *own.comm_stream,
-              own.updates->all_updated()),
-      pass(own.plan, *own.gradients, weights) {
+              [this](int unit) -> const Event& { return own.updates->ready(unit); }),
+      pass(own.plan, *own.gradients, weights, *own.updates) {
   if (own.options.offload_activations && !own.options.inference)
     activations = std::make_shared<ActivationStore>(*own.device, own.options);
   if (own.device_memory() > 0)

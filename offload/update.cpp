@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -27,7 +28,12 @@ void check_piece(const UpdatePiece& piece, int num_states) {
   for (int i = 0; i < num_states; ++i) {
     if (!piece.state[i] == !piece.state_bf16[i] || !piece.state[i] != !piece.state[0])
       throw std::invalid_argument("update: give state or state_bf16, all of one kind");
+    if (piece.old_master && (!piece.old_state[i] != !piece.state[i] ||
+                             !piece.old_state_bf16[i] != !piece.state_bf16[i]))
+      throw std::invalid_argument("update: old_master without the states' old values");
   }
+  if (piece.old_master && piece.master_low)
+    throw std::invalid_argument("update: old_master for masters in halves");
 }
 
 namespace {
@@ -57,6 +63,29 @@ void share_out(std::span<const Update> updates, ThreadPool& pool, const Work& wo
   });
 }
 
+// Few enough that they are in the first-level cache still when they are updated.
+constexpr int64_t kOldBlock = 1024;
+
+template <typename T>
+void copy_to(T* values, const T* old, int64_t numel) {
+  if (old) std::memcpy(values, old, numel * sizeof(T));
+}
+
+// As the loops do it, which know no old values: these are copied a block before.
+void update_piece(const UpdatePiece& piece, const UpdateRule& rule) {
+  if (!piece.old_master) return fastest_kernels().update(piece, rule);
+  for (int64_t begin = 0; begin < piece.numel; begin += kOldBlock) {
+    const UpdatePiece block =
+        part_of(piece, begin, std::min(begin + kOldBlock, piece.numel));
+    copy_to(block.master, block.old_master, block.numel);
+    for (int i = 0; i < kMaxStates; ++i) {
+      copy_to(block.state[i], block.old_state[i], block.numel);
+      copy_to(block.state_bf16[i], block.old_state_bf16[i], block.numel);
+    }
+    fastest_kernels().update(block, rule);
+  }
+}
+
 // One byte of each page is read and written back.
 template <typename T>
 void touch(T* array, int64_t numel) {
@@ -78,6 +107,11 @@ UpdatePiece part_of(const UpdatePiece& piece, int64_t begin, int64_t end) {
           .state = {advance(piece.state[0], begin), advance(piece.state[1], begin)},
           .state_bf16 = {advance(piece.state_bf16[0], begin),
                          advance(piece.state_bf16[1], begin)},
+          .old_master = advance(piece.old_master, begin),
+          .old_state = {advance(piece.old_state[0], begin),
+                        advance(piece.old_state[1], begin)},
+          .old_state_bf16 = {advance(piece.old_state_bf16[0], begin),
+                             advance(piece.old_state_bf16[1], begin)},
           .copy_bf16 = advance(piece.copy_bf16, begin),
           .copy_fp16 = advance(piece.copy_fp16, begin),
           .numel = end - begin};
@@ -85,7 +119,7 @@ UpdatePiece part_of(const UpdatePiece& piece, int64_t begin, int64_t end) {
 
 void update(std::span<const Update> updates, ThreadPool& pool) {
   for (const Update& each : updates) check_piece(each.piece, num_states_of(each.rule));
-  share_out(updates, pool, fastest_kernels().update);
+  share_out(updates, pool, update_piece);
 }
 
 void touch(std::span<const Update> updates, ThreadPool& pool) {
@@ -96,6 +130,10 @@ void touch(std::span<const Update> updates, ThreadPool& pool) {
     touch(piece.master_low, piece.numel);
     for (float* state : piece.state) touch(state, piece.numel);
     for (uint16_t* state : piece.state_bf16) touch(state, piece.numel);
+    touch(const_cast<float*>(piece.old_master), piece.numel);
+    for (const float* old : piece.old_state) touch(const_cast<float*>(old), piece.numel);
+    for (const uint16_t* old : piece.old_state_bf16)
+      touch(const_cast<uint16_t*>(old), piece.numel);
     touch(piece.copy_bf16, piece.numel);
     touch(piece.copy_fp16, piece.numel);
   });

@@ -21,6 +21,11 @@ struct UpdatePiece {
   uint16_t* master_low = nullptr;       // (numel) their low halves
   float* state[kMaxStates] = {};        // (numel) each, updated; as many as the rule has
   uint16_t* state_bf16[kMaxStates] = {};  // or else these
+  // Where masters and states are read that are then written to those above, and stay as
+  // they are. Of the same types; null: they are read where they are written.
+  const float* old_master = nullptr;
+  const float* old_state[kMaxStates] = {};
+  const uint16_t* old_state_bf16[kMaxStates] = {};
   // (numel) written: master in 16 bits, in one of two types; both may be null.
   uint16_t* copy_bf16 = nullptr;
   uint16_t* copy_fp16 = nullptr;
@@ -37,7 +42,8 @@ struct Update {
 };
 
 // Throw std::invalid_argument for a negative numel, no gradient or two of them, a master
-// or one of the rule's states that is missing or there twice, or two copies.
+// or one of the rule's states that is missing or there twice, two copies, or old values
+// of which one is missing, or of halves.
 void check_piece(const UpdatePiece& piece, int num_states);
 
 // Do one step on all pieces in one sweep: each byte is read once and written once.

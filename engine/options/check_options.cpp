@@ -128,6 +128,12 @@ void check_storage(const Options& options, OptionProblems& found) {
             found, {"master", "dtype"},
             text_of("master split belongs to dtype bf16, which is its high half, not to ",
                     name_of(options.dtype)));
+  refuse_if(options.speculate_bytes > 0 && options.master == MasterStorage::kSplit, found,
+            {"speculate_bytes", "master"}, "speculation with master split",
+            "master fp32: of masters in halves there is one place");
+  refuse_if(options.speculate_bytes > 0 && !options.overlap_updates, found,
+            {"speculate_bytes", "overlap_updates"}, "speculation without overlap_updates",
+            "overlap_updates true");
   if (options.state_dtype == DType::kFp32) return;
   const OptimizerOptions& optimizer = options.optimizer;
   const bool is_sgd = optimizer.kind == Optimizer::kSgd,
@@ -219,6 +225,8 @@ void check_numbers(const Options& options, OptionProblems& found) {
           "a number >= 0; 0 does not clip");
   require(options.device_memory >= 0, found, "device_memory", options.device_memory,
           "bytes of a GPU; 0: what it has");
+  require(options.speculate_bytes >= 0, found, "speculate_bytes", options.speculate_bytes,
+          "0 or more bytes");
   require(options.prefetch >= 0, found, "prefetch", options.prefetch, "0 or more units");
   require(targets > 1e-30 && targets < 1e30, found, "nominal_targets", targets,
           "a positive number, such as micro-batch times sequence length");
@@ -287,8 +295,9 @@ void add_behaviour(Lines& lines, const Options& options) {
 
 void add_memory(Lines& lines, const Options& options) {
   SAME(device), SAME(share_gpu), SAME(pin), SAME(grad_sums), SAME(overlap_updates),
-      SAME(prefetch), SAME(reshard_after_forward), SAME(offload_activations),
-      SAME(offload_min_bytes), SAME(accumulate), SAME(micro_batch), SAME(stream_always);
+      SAME(speculate_bytes), SAME(prefetch), SAME(reshard_after_forward),
+      SAME(offload_activations), SAME(offload_min_bytes), SAME(accumulate),
+      SAME(micro_batch), SAME(stream_always);
   lines.add("offload", options.offload, options.device_state_fraction)
       .add("recompute", options.recompute.every)
       .add("auto_wrap.min_numel", options.auto_wrap.min_numel);

@@ -69,6 +69,33 @@ std::vector<UnitHome> homes_of(const UnitPlan& plan, const Options& options,
   return homes;
 }
 
+// Of this rank's masters and states.
+int64_t draft_bytes(const UnitPlan& plan, const Options& options, int unit) {
+  const auto num_states = std::ssize(states_of(options.optimizer.kind));
+  int64_t bytes = 0;
+  for (const int p : plan.units[unit].parts) {
+    const int64_t numel = plan.parts[p].layout.shard_numel;
+    if (!plan.parts[p].is_frozen)
+      bytes += shard_bytes(numel, 4) +
+               num_states * shard_bytes(numel, size_of(options.state_dtype));
+  }
+  return bytes;
+}
+
+// Units in forward order, each that has room: while forward is at them, it need not wait
+// for the updates of others. The root's gradient comes last, so it gains the least.
+void choose_drafts(const UnitPlan& plan, const Options& options,
+                   std::vector<UnitHome>& homes) {
+  const int num_units = static_cast<int>(homes.size());
+  int64_t left = options.inference ? 0 : options.speculate_bytes;
+  for (int i = 1; i <= num_units; ++i) {
+    UnitHome& home = homes[i % num_units];
+    const int64_t bytes = draft_bytes(plan, options, i % num_units);
+    home.has_draft = !home.state_on_gpu && bytes > 0 && bytes <= left;
+    if (home.has_draft) left -= bytes;
+  }
+}
+
 // NCCL alone sums fp32 in an order of its own.
 bool reduces_by_pieces(const Options& options) {
   return !options.inference &&
@@ -127,9 +154,29 @@ std::vector<ShardArray> shard_arrays(const UnitPlan& plan, const Options& option
   return arrays;
 }
 
+// Of masters and states of units that have one.
+std::vector<ShardArray> draft_arrays(const UnitPlan& plan,
+                                     const std::vector<UnitHome>& homes,
+                                     const std::vector<ShardArray>& arrays) {
+  std::vector<ShardArray> drafts;
+  for (ShardArray draft : arrays) {
+    std::erase_if(draft.parts, [&](int part) {
+      return plan.parts[part].is_frozen || !homes[plan.parts[part].unit].has_draft;
+    });
+    draft.owner = "drafts";
+    draft.is_draft = true;
+    const bool is_meant =
+        draft.role == ShardRole::kMaster || draft.role == ShardRole::kState;
+    if (is_meant && !draft.parts.empty()) drafts.push_back(draft);
+  }
+  return drafts;
+}
+
 std::vector<ShardArray> all_shard_arrays(const UnitPlan& plan, const Options& options,
                                          const std::vector<UnitHome>& homes) {
   std::vector<ShardArray> arrays = shard_arrays(plan, options, homes, /*on_gpu=*/false);
+  for (const ShardArray& draft : draft_arrays(plan, homes, arrays))
+    arrays.push_back(draft);
   for (const ShardArray& array : shard_arrays(plan, options, homes, /*on_gpu=*/true))
     arrays.push_back(array);
   for (const DType dtype : {options.dtype, DType::kFp32}) {
@@ -232,6 +279,10 @@ bool MemoryPlan::has_weights_on_gpu() const {
   });
 }
 
+bool MemoryPlan::has_drafts() const {
+  return std::ranges::any_of(homes, &UnitHome::has_draft);
+}
+
 bool MemoryPlan::adds_in_place(int unit) const {
   const UnitHome& home = homes[unit];
   return gradient_in_place && home.in_place && home.state_on_gpu == home.weights_on_gpu;
@@ -258,6 +309,7 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int wo
   const bool has_own_memory = where != UnitMemory::kHost;
   MemoryPlan memory;
   memory.homes = homes_of(plan, options, world_size, has_own_memory);
+  choose_drafts(plan, options, memory.homes);
   memory.shard_arrays = all_shard_arrays(plan, options, memory.homes);
   add_shards(memory, plan);
 

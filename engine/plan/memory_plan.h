@@ -21,6 +21,7 @@ struct UnitHome {
   bool weights_on_gpu = false;  // in compute precision
   bool in_place = false;        // computed on as they lie there: nothing is gathered
   bool sums_on_gpu = false;     // gradients are added up there
+  bool has_draft = false;  // of its next masters and states (Options::speculate_bytes)
 };
 
 // One array of this rank's shard of each of some parts.
@@ -31,6 +32,7 @@ struct ShardArray {
   std::vector<int> parts;
   int state = 0;  // of kState: which of the optimizer's
   bool on_gpu = false;
+  bool is_draft = false;  // of what it would be behind the next update
 
   int64_t bytes(const UnitPlan& plan) const;
 };
@@ -61,6 +63,7 @@ struct MemoryPlan {
 
   bool has_state_on_gpu() const;
   bool has_weights_on_gpu() const;  // without state there
+  bool has_drafts() const;
   bool adds_in_place(int unit) const;
   bool rounds_gradients() const;  // are finished ones kept in 2 bytes?
   int64_t total_bytes() const;

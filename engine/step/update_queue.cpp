@@ -1,8 +1,12 @@
 #include "engine/step/update_queue.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "engine/device/host_device.h"
 #include "engine/step/shard_kernels.h"
 #include "engine/watch/activity.h"
+#include "offload/convert.h"
 
 namespace zero {
 
@@ -10,31 +14,34 @@ UpdateQueue::UpdateQueue(const Workplace& at)
     : at_(at),
       rank_(at.comm.rank()),
       updated_(at.plan.units.size()),
+      drafted_(at.plan.units.size(), false),
       gpu_stream_(at.memory.has_state_on_gpu() || at.memory.has_weights_on_gpu()
                       ? at.device.make_stream("device updates")
                       : nullptr),
       stream_(at.device.make_worker("updates")) {}
 
-std::vector<const Event*> UpdateQueue::all_updated() const {
-  std::vector<const Event*> events;
-  for (const Event& event : updated_) events.push_back(&event);
-  return events;
-}
-
 void UpdateQueue::touch() {
   const Values all{
       std::make_shared<std::vector<int64_t>>(at_.plan.rules.size(), /*number=*/1)};
   for (size_t u = 0; u < at_.plan.units.size(); ++u) {
-    if (!at_.memory.homes[u].state_on_gpu)
-      zero::touch(updates_of(static_cast<int>(u), all), at_.threads);
+    const UnitHome& home = at_.memory.homes[u];
+    if (!home.state_on_gpu)
+      zero::touch(
+          updates_of(static_cast<int>(u), all, home.has_draft ? To::kDraft : To::kShard),
+          at_.threads);
   }
 }
 
 void UpdateQueue::begin(std::vector<int64_t> numbers, double lr, float grad_factor) {
   const Values values{std::make_shared<std::vector<int64_t>>(std::move(numbers)), lr,
                       grad_factor};
+  num_drafts_ = static_cast<int>(std::ranges::count(drafted_, true));
+  num_taken_ = 0;
   stream_->enqueue([] { delay_point("adam"); });
-  for (size_t u = 0; u < at_.plan.units.size(); ++u) queue(static_cast<int>(u), values);
+  for (int u = 0; u < std::ssize(updated_); ++u)
+    is_drafted(u, values) ? take_draft(u) : queue(u, values);
+  drafted_.assign(drafted_.size(), false);
+  expected_ = {};
   if (gpu_stream_) gpu_stream_->record(on_gpu_);
   if (!at_.options.overlap_updates) finish();
 }
@@ -43,18 +50,99 @@ void UpdateQueue::queue(int unit, const Values& values) {
   const std::string& fqn = at_.plan.units[unit].fqn;
   if (at_.memory.homes[unit].state_on_gpu) {
     const auto span = at_.device.timed(*gpu_stream_, Work::kOptimizer, "update", fqn);
-    at_.kernels->update(updates_of(unit, values), *gpu_stream_);
+    at_.kernels->update(updates_of(unit, values, To::kShard), *gpu_stream_);
     gpu_stream_->record(updated_[unit]);
     return;
   }
-  const bool is_copied = at_.memory.homes[unit].weights_on_gpu;
-  if (is_copied) stream_->wait(updated_[unit]);  // the copy before has been read
+  wait_for_copy(unit);
   {
     const auto span = at_.device.timed(*stream_, Work::kOptimizer, "update", fqn);
-    stream_->enqueue([=, this] { update(unit, values); });
+    stream_->enqueue([=, this, updates = updates_of(unit, values, To::kShard)] {
+      update(unit, updates, "update ");
+    });
   }
-  if (is_copied) return bring_weights(unit);
+  announce(unit);
+}
+
+// Until what a GPU keeps of the weights of before has been read.
+void UpdateQueue::wait_for_copy(int unit) {
+  if (at_.memory.homes[unit].weights_on_gpu) stream_->wait(updated_[unit]);
+}
+
+// What is queued by now is the unit's update.
+void UpdateQueue::announce(int unit) {
+  if (at_.memory.homes[unit].weights_on_gpu) return bring_weights(unit);
   stream_->record(updated_[unit]);
+}
+
+void UpdateQueue::expect(std::vector<int64_t> numbers, double lr, float grad_factor) {
+  expected_ = {std::make_shared<std::vector<int64_t>>(std::move(numbers)), lr,
+               grad_factor};
+}
+
+bool UpdateQueue::may_draft(int unit) const {
+  return expected_.numbers && at_.memory.homes[unit].has_draft;
+}
+
+void UpdateQueue::draft(int unit, const std::vector<const Event*>& after) {
+  for (const Event* event : after) stream_->wait(*event);
+  wait_for_copy(unit);
+  const std::string& fqn = at_.plan.units[unit].fqn;
+  const auto span = at_.device.timed(*stream_, Work::kOptimizer, "draft", fqn);
+  stream_->enqueue([=, this, updates = updates_of(unit, expected_, To::kDraft)] {
+    update(unit, updates, "draft ");
+  });
+  drafted_[unit] = true;
+}
+
+// Is its draft what the step was going to make?
+bool UpdateQueue::is_drafted(int unit, const Values& values) const {
+  if (!drafted_[unit] || values.lr != expected_.lr ||
+      values.grad_factor != expected_.grad_factor)
+    return false;
+  for (const int part : at_.plan.units[unit].parts) {
+    for (const int param : at_.plan.parts[part].params) {
+      if ((*values.numbers)[param] != (*expected_.numbers)[param]) return false;
+    }
+  }
+  return true;
+}
+
+void UpdateQueue::take_draft(int unit) {
+  for (const int part : at_.plan.units[unit].parts) {
+    if (!at_.plan.parts[part].is_frozen) at_.shards[part].take_draft();
+  }
+  ++num_taken_;
+  announce(unit);
+}
+
+// Masters and states are as they were; the weights in 16 bits are made of them again.
+void UpdateQueue::drop_draft(int unit) {
+  drafted_[unit] = false;
+  for (const int p : at_.plan.units[unit].parts) {
+    const PlannedPart& part = at_.plan.parts[p];
+    if (part.is_frozen || !at_.shards[p].copy) continue;
+    stream_->enqueue([=, this, &shard = at_.shards[p], numel = part.layout.shard_numel,
+                      convert = part.dtype == DType::kFp16 ? convert_to_fp16
+                                                           : convert_to_bf16] {
+      at_.threads.parallel_for(numel, kUpdateChunkNumel, [&](int64_t begin, int64_t end) {
+        convert(shard.master + begin, shard.copy + begin, end - begin);
+      });
+    });
+  }
+  stream_->record(updated_[unit]);
+}
+
+void UpdateQueue::drop_drafts() {
+  for (int u = 0; u < std::ssize(drafted_); ++u) {
+    if (drafted_[u]) drop_draft(u);
+  }
+  expected_ = {};
+}
+
+const Event& UpdateQueue::ready(int unit) {
+  if (drafted_[unit]) drop_draft(unit);
+  return updated_[unit];
 }
 
 // Behind their update, to where the GPU keeps them.
@@ -74,45 +162,56 @@ void UpdateQueue::bring_weights(int unit) {
 }
 
 void UpdateQueue::finish() {
+  drop_drafts();
   stream_->synchronize();
   if (gpu_stream_) gpu_stream_->synchronize();
 }
 
 void UpdateQueue::finish_before_compute() {
+  drop_drafts();
   stream_->synchronize();
   at_.device.compute_stream().wait(on_gpu_);
 }
 
-void UpdateQueue::update(int unit, const Values& values) {
+void UpdateQueue::update(int unit, const std::vector<Update>& updates,
+                         const char* doing) {
   const std::string& fqn = at_.plan.units[unit].fqn;
-  const Activity::Stretch stretch("update " + (fqn.empty() ? "(root)" : fqn));
+  const Activity::Stretch stretch(doing + (fqn.empty() ? "(root)" : fqn));
   delay_point("update");
-  zero::update(updates_of(unit, values), at_.threads);
+  zero::update(updates, at_.threads);
 }
 
-std::vector<Update> UpdateQueue::updates_of(int unit, const Values& values) const {
+std::vector<Update> UpdateQueue::updates_of(int unit, const Values& values, To to) const {
   std::vector<Update> updates;
   for (const int part : at_.plan.units[unit].parts) {
-    if (!at_.plan.parts[part].is_frozen) add_part(part, values, updates);
+    if (!at_.plan.parts[part].is_frozen) add_part(part, values, to, updates);
   }
   return updates;
 }
 
 // Each parameter has its own learning rate and weight decay; padding is left alone.
-void UpdateQueue::add_part(int index, const Values& values,
+void UpdateQueue::add_part(int index, const Values& values, To to,
                            std::vector<Update>& updates) const {
   const PlannedPart& part = at_.plan.parts[index];
   const PartShard& shard = at_.shards[index];
   const bool is_fp16 = part.dtype == DType::kFp16;
-  const UpdatePiece whole{.grad = shard.grad,
-                          .grad_bf16 = shard.grad_bf16,
-                          .master = shard.master,
-                          .master_low = shard.master_low,
-                          .state = {shard.state[0], shard.state[1]},
-                          .state_bf16 = {shard.state_bf16[0], shard.state_bf16[1]},
-                          .copy_bf16 = is_fp16 ? nullptr : shard.copy,
-                          .copy_fp16 = is_fp16 ? shard.copy : nullptr,
-                          .numel = part.layout.shard_numel};
+  UpdatePiece whole{.grad = shard.grad,
+                    .grad_bf16 = shard.grad_bf16,
+                    .master = shard.master,
+                    .master_low = shard.master_low,
+                    .state = {shard.state[0], shard.state[1]},
+                    .state_bf16 = {shard.state_bf16[0], shard.state_bf16[1]},
+                    .copy_bf16 = is_fp16 ? nullptr : shard.copy,
+                    .copy_fp16 = is_fp16 ? shard.copy : nullptr,
+                    .numel = part.layout.shard_numel};
+  if (to == To::kDraft) {
+    whole.old_master = std::exchange(whole.master, shard.draft_master);
+    for (int i = 0; i < kMaxStates; ++i) {
+      whole.old_state[i] = std::exchange(whole.state[i], shard.draft_state[i]);
+      whole.old_state_bf16[i] =
+          std::exchange(whole.state_bf16[i], shard.draft_state_bf16[i]);
+    }
+  }
   for (const ParamPiece& piece : pieces_of(part.layout, rank_)) {
     const int param = part.params[piece.param];
     const int64_t number = (*values.numbers)[param];

@@ -16,6 +16,12 @@ namespace zero {
 // begin() until finish(), or, of one unit, until its event. The training thread alone
 // drives it.
 //
+// Units with room for it (UnitHome::has_draft) may be updated in a draft before, while
+// the backward is at others: as if nothing was clipped, aside from their masters and
+// states. begin() takes the drafts that are what it was going to make, and makes the
+// others. Of the weights in 16 bits, which nobody reads between a unit's backward and the
+// next forward, there is no second place: a draft that is thrown away makes them again.
+//
 // Units whose state lies on a GPU are updated there, in a stream of its own; where a GPU
 // keeps the weights alone, they follow their update in the same stream.
 class UpdateQueue {
@@ -32,15 +38,29 @@ class UpdateQueue {
   // caller has waited for that.
   void begin(std::vector<int64_t> numbers, double lr, float grad_factor);
 
-  // Reached when the latest update of this unit is done.
-  const Event& updated(int unit) const { return updated_[unit]; }
-  std::vector<const Event*> all_updated() const;  // of each unit
+  // Until begin(), drafts may be made, with what it is expected to be told.
+  void expect(std::vector<int64_t> numbers, double lr, float grad_factor);
+  bool may_draft(int unit) const;
+  // Queue the draft of a unit whose gradient is there behind these events, and whose
+  // weights nobody reads any more.
+  void draft(int unit, const std::vector<const Event*>& after);
+  // From now on the step will be another one than expected, or none.
+  void drop_drafts();
 
-  // Block until all of it is done.
+  // Reached when the unit's weights have their values. One who asks this reads them: a
+  // draft of the unit is thrown away.
+  const Event& ready(int unit);
+
+  // Block until all of it is done. Who asks this looks at masters and states, or changes
+  // them: drafts are thrown away.
   void finish();
   // The same of the host's part; what is queued on the compute stream later comes after
   // the GPU's.
   void finish_before_compute();
+
+  // Of the units of the latest step, how many had a draft, and how many it took.
+  int num_drafts() const { return num_drafts_; }
+  int num_taken() const { return num_taken_; }
 
  private:
   // What all updates of a step have in common.
@@ -50,16 +70,28 @@ class UpdateQueue {
     float grad_factor = 1;
   };
 
+  // In place, or from there to where a draft is.
+  enum class To { kShard, kDraft };
+
   void queue(int unit, const Values& values);
+  bool is_drafted(int unit, const Values& values) const;
+  void take_draft(int unit);
+  void drop_draft(int unit);
+  void wait_for_copy(int unit);
+  void announce(int unit);
   void bring_weights(int unit);
-  void update(int unit, const Values& values);
-  std::vector<Update> updates_of(int unit, const Values& values) const;
-  void add_part(int part, const Values& values, std::vector<Update>& updates) const;
+  void update(int unit, const std::vector<Update>& updates, const char* doing);
+  std::vector<Update> updates_of(int unit, const Values& values, To to) const;
+  void add_part(int part, const Values& values, To to,
+                std::vector<Update>& updates) const;
 
   const Workplace at_;
   const int rank_;              // known while updates end after the ranks have parted
   std::vector<Event> updated_;  // of each unit
   Event on_host_, on_gpu_;
+  Values expected_;            // of drafts; numbers are null where none may be made
+  std::vector<bool> drafted_;  // of each unit, since the last step
+  int num_drafts_ = 0, num_taken_ = 0;
   // They go first: they use what is above.
   std::unique_ptr<Stream> gpu_stream_;  // null where the GPU keeps nothing
   std::unique_ptr<HostStream> stream_;

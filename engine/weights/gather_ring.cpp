@@ -9,7 +9,11 @@ namespace zero {
 
 GatherRing::GatherRing(Device& device, Collectives& comm, Stream& stream,
                        const std::string& name, const SlotPlan& plan)
-    : device_(device), comm_(comm), stream_(stream), class_of_(plan.class_of) {
+    : device_(device),
+      comm_(comm),
+      stream_(stream),
+      class_of_(plan.class_of),
+      gathered_(plan.class_of.size()) {
   for (size_t c = 0; c < plan.classes.size(); ++c) {
     for (int i = 0; i < plan.classes[c].num_slots; ++i) {
       Slot& slot = slots_.emplace_back();
@@ -55,7 +59,7 @@ void* GatherRing::acquire(const GatherSource& source) {
   slot->last_use = ++clock_;
   const auto span = device_.timed(device_.compute_stream(), Work::kWaiting, "wait for",
                                   source.parts.front().tag);
-  device_.compute_stream().wait(slot->gathered);
+  device_.compute_stream().wait(gathered_[source.unit]);
   return slot->memory;
 }
 
@@ -107,7 +111,7 @@ void GatherRing::gather(Slot& slot, const GatherSource& source) {
   slot.unit = source.unit;
   slot.last_use = ++clock_;
   stream_.wait(slot.idle);
-  stream_.wait(*source.ready);
+  stream_.wait(source.ready());
   device_.poison(slot.memory, slot.bytes, stream_);
   const std::string& tag = source.parts.front().tag;
   const auto span = device_.timed(stream_, Work::kWeights, "gather", tag);
@@ -118,7 +122,7 @@ void GatherRing::gather(Slot& slot, const GatherSource& source) {
     gathered_bytes_ += part.shard_bytes * (comm_.size() - 1);
   }
   assert(full <= static_cast<std::byte*>(slot.memory) + slot.bytes);
-  stream_.record(slot.gathered);
+  stream_.record(gathered_[source.unit]);
   ++num_gathers_;
 }
 

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,8 @@ struct GatherSource {
   };
   int unit = -1;
   std::vector<Part> parts;
-  const Event* ready = nullptr;  // reached when the shards have their values
+  // Asked when they are about to be read: reached when the shards have their values.
+  std::function<const Event&()> ready;
 };
 
 // Keep the full weights of a few units in device memory, in slots that are used again and
@@ -49,6 +51,8 @@ class GatherRing : NoCopy {
   void release(int unit) noexcept;
   // Forget all contents: the weights changed. No slot may be in use.
   void invalidate();
+  // Reached when the latest gather of this unit has read the shards.
+  const Event& gathered(int unit) const { return gathered_[unit]; }
   // The contents of the unit's slot, which is in use, were changed: gather them again
   // next time.
   void forget(int unit);
@@ -67,7 +71,7 @@ class GatherRing : NoCopy {
     bool is_awaited = false;  // prefetched, not yet acquired
     bool is_stale = false;    // no use after the last release
     int64_t last_use = 0;
-    Event gathered, idle;
+    Event idle;
   };
 
   Slot* find(int unit);
@@ -78,6 +82,7 @@ class GatherRing : NoCopy {
   Collectives& comm_;
   Stream& stream_;
   const std::vector<int> class_of_;  // of each unit
+  std::vector<Event> gathered_;      // of each unit
   std::deque<Slot> slots_;           // which stay where they are
   int64_t clock_ = 0;
   int64_t num_gathers_ = 0;

@@ -1,6 +1,8 @@
 #include "engine/weights/shard_store.h"
 
 #include <mutex>
+#include <tuple>
+#include <utility>
 
 #include "engine/device/device_arena.h"
 #include "engine/plan/memory_plan.h"
@@ -45,10 +47,14 @@ void place(std::byte* bytes, const ShardArray& array, PartShard& shard) {
   auto* halves = reinterpret_cast<uint16_t*>(bytes);
   const bool is_plain = array.dtype == DType::kFp32;
   const ShardRole role = array.role;
-  if (role == ShardRole::kMaster) shard.master = floats;
+  const auto [master, state, state_bf16] =
+      array.is_draft
+          ? std::tie(shard.draft_master, shard.draft_state, shard.draft_state_bf16)
+          : std::tie(shard.master, shard.state, shard.state_bf16);
+  if (role == ShardRole::kMaster) master = floats;
   if (role == ShardRole::kMasterLow) shard.master_low = halves;
-  if (role == ShardRole::kState && is_plain) shard.state[array.state] = floats;
-  if (role == ShardRole::kState && !is_plain) shard.state_bf16[array.state] = halves;
+  if (role == ShardRole::kState && is_plain) state[array.state] = floats;
+  if (role == ShardRole::kState && !is_plain) state_bf16[array.state] = halves;
   if (role == ShardRole::kGradient && is_plain) shard.grad = floats;
   if (role == ShardRole::kGradient && !is_plain) shard.grad_bf16 = halves;
   if (role == ShardRole::kCopy) shard.copy = halves;
@@ -66,6 +72,12 @@ StoredValues PartShard::states(int index, int64_t begin, int64_t numel) const {
   if (state[index]) return StoredValues(state[index] + begin, numel).in(gpu);
   if (!state_bf16[index]) return {};
   return StoredValues::in_bf16(state_bf16[index] + begin, numel).in(gpu);
+}
+
+void PartShard::take_draft() {
+  std::swap(master, draft_master);
+  std::swap(state, draft_state);
+  std::swap(state_bf16, draft_state_bf16);
 }
 
 void PartShard::hold_gradient(DType type) {

@@ -25,6 +25,10 @@ struct PartShard {
   // The optimizer's, as many as it has, in one of two types.
   float* state[kMaxStates] = {};
   uint16_t* state_bf16[kMaxStates] = {};
+  // Where an update leaves them that is not in place, if there is such a place.
+  float* draft_master = nullptr;
+  float* draft_state[kMaxStates] = {};
+  uint16_t* draft_state_bf16[kMaxStates] = {};
   // This step's gradient, summed over ranks and micro-batches, in one of two types: see
   // hold_gradient().
   float* grad = nullptr;
@@ -39,6 +43,9 @@ struct PartShard {
   // In compute precision: what lies beside the masters, or instead what a GPU has of it.
   void* own_weights() const { return copy ? static_cast<void*>(copy) : master; }
   void* weights() const { return weights_on_gpu ? weights_on_gpu : own_weights(); }
+
+  // From now on masters and states are what an update left there.
+  void take_draft();
 
   // From now on the gradient's memory holds this type, kFp32 or kBf16; memory that was
   // planned for bf16 holds nothing else.

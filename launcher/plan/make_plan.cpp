@@ -5,6 +5,7 @@
 #include "launcher/process/kernel_caches.h"
 #include "launcher/run/runner.h"
 #include "launcher/settings/derived.h"
+#include "launcher/settings/values.h"
 #include "zero/engine.h"
 #include "zero/errors.h"
 
@@ -42,6 +43,7 @@ RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, LanguageModel&
   plan.device_state_fraction = wish.settings.device_state_fraction;
   plan.accumulate = wish.settings.accumulate;
   plan.grad_sums = wish.settings.grad_sums;
+  plan.speculate = wish.settings.speculate;
   plan.engine = zero::plan(*model.module(), options_of(wish, family), wish.num_ranks);
   const PassShape pass = pass_shape(wish.settings, wish.num_ranks);
   plan.program = wish.program;
@@ -85,6 +87,13 @@ RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& mo
                                 family.has_batched_units && !wish.settings.deterministic,
                                 num_passes(batch_of(wish)), fits);
   RunPlan plan = plan_as_told(told, family, model);
+  if (told.settings.speculate == "auto") {
+    const int64_t room = plan.on_gpu ? room_for_drafts(plan, wish.room) : 0;
+    told.settings.speculate = room > 0 ? format_size(room) : "off";
+    plan = plan_as_told(told, family, model);
+    const int64_t taken = plan.draft_bytes();
+    plan.speculate = taken > 0 ? format_size(taken) : "off";
+  }
   plan.step =
       zero::plan_traffic(*model.module(), options_of(told, family), wish.num_ranks);
   return plan;

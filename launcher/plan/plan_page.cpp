@@ -203,6 +203,7 @@ json to_json(const PlanAnswer& answer) {
       {"device_state_fraction", parse_fraction(plan.device_state_fraction).value_or(0)},
       {"accumulate", plan.accumulate},
       {"grad_sums", plan.grad_sums},
+      {"speculate_bytes_per_rank", plan.draft_bytes()},
       {"gpu_bytes_per_rank", plan.gpu_bytes()},
       {"gpu_bytes_available", answer.wish.gpu_room},
       {"engine_fits", answer.engine_fits()},

@@ -51,6 +51,13 @@ Settings with_largest_fraction(const Settings& settings,
 
 }  // namespace
 
+int64_t RunPlan::draft_bytes() const {
+  int64_t bytes = 0;
+  for (const MemoryEntry& entry : engine)
+    bytes += entry.owner == "drafts" ? entry.bytes : 0;
+  return bytes;
+}
+
 int64_t RunPlan::engine_bytes() const {
   int64_t bytes = 0;
   for (const MemoryEntry& entry : engine) bytes += entry.bytes;
@@ -148,7 +155,16 @@ Settings as_planned(Settings settings, const RunPlan& plan) {
   settings.device_state_fraction = plan.device_state_fraction;
   settings.accumulate = plan.accumulate;
   settings.grad_sums = plan.grad_sums;
+  settings.speculate = plan.speculate;
   return settings;
+}
+
+// A part is left to others, as of what a GPU has.
+int64_t room_for_drafts(const RunPlan& plan, int64_t host_room) {
+  constexpr double kShare = 0.9;
+  const int64_t left =
+      static_cast<int64_t>(kShare * static_cast<double>(host_room)) - plan.node_bytes();
+  return std::max<int64_t>(left / plan.ranks_on_node, 0);
 }
 
 std::string describe_offload(const RunPlan& plan) {
@@ -163,6 +179,11 @@ std::string describe_offload(const RunPlan& plan) {
     text += "; units take all passes at once (accumulate unit)";
   else if (plan.grad_sums == "device")
     text += "; passes are added up there (grad_sums device)";
+  if (plan.draft_bytes() > 0)
+    text += fmt::format(
+        "; updates begin in backward, with {} for their drafts "
+        "(speculate {})",
+        short_bytes(plan.draft_bytes()), plan.speculate);
   return text;
 }
 

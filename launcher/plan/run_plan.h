@@ -53,7 +53,9 @@ struct RunPlan {
   // What became of settings that left it open: see choose_offload(), choose_passes().
   std::string offload = "all", device_state_fraction = "0";
   std::string accumulate = "model", grad_sums = "host";
+  std::string speculate = "off";
 
+  int64_t draft_bytes() const;  // of one rank's speculation
   int64_t engine_bytes() const;  // of one rank, wherever they are
   // In the host's memory, and in a GPU's.
   int64_t engine_host_bytes() const;
@@ -105,6 +107,10 @@ Settings choose_offload(const Settings& settings, const MayStay& may_stay,
 Settings choose_passes(const Settings& settings, const MayStay& may_stay, bool has_rows,
                        int64_t num_passes,
                        const std::function<HasRoom(const Settings&)>& fits);
+
+// What is left of the host's memory for what a plan without speculation leaves free, of
+// one rank; 0 where it is too little for "auto" to make use of it.
+int64_t room_for_drafts(const RunPlan& plan, int64_t host_room);
 
 // Of a GPU, for people: "which keeps weights (offload optimizer)"
 std::string describe_offload(const RunPlan& plan);

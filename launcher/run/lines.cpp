@@ -135,6 +135,12 @@ std::string skip_text(const StepRecord& r) {
              : " | skipped: the loss is not finite";
 }
 
+// Updates that were begun in the backward.
+std::string drafts_text(const StepRecord& r) {
+  if (r.num_drafts == 0) return "";
+  return fmt::format(" | drafts {}/{}", r.num_drafts_taken, r.num_drafts);
+}
+
 // A part of a line, and how much it matters.
 struct LinePart {
   static constexpr int kAlways = 100;
@@ -196,6 +202,7 @@ std::string step_line(const StepRecord& r, int64_t num_steps, double eta_seconds
        {shares.empty() ? "" : " (" + shares + ")", 1},
        {fmt::format(" | {} tok/s", short_count(tokens_per_second)), 6},
        {peak.empty() ? "" : " | peak " + peak, 2},
+       {drafts_text(r), 2},
        {" | eta " + short_duration(eta_seconds), 7},
        {r.loss_scale > 0 ? fmt::format(" | scale {}", r.loss_scale) : ""},
        {r.skipped ? skip_text(r) : ""}},

@@ -41,6 +41,10 @@ Json to_json(const StepRecord& r) {
                {"share_gradients", r.shares.gradients},
                {"share_optimizer", r.shares.optimizer}};
   if (r.loss_scale > 0) json["loss_scale"] = r.loss_scale;
+  if (r.num_drafts > 0) {
+    json["drafts"] = r.num_drafts;
+    json["drafts_taken"] = r.num_drafts_taken;
+  }
   if (r.skipped) {
     json["skipped"] = true;
     json["first_bad"] = r.first_bad;

@@ -19,6 +19,12 @@ bool may_keep_states(const Settings& settings) {
   return settings.device != "cpu" && !settings.share_gpu && settings.optimizer == "adamw";
 }
 
+// On CPU ranks backward and updates need the same cores.
+bool may_speculate(const Settings& settings) {
+  return settings.device != "cpu" && settings.offload != "none" &&
+         settings.master == "fp32" && settings.overlap_updates;
+}
+
 }  // namespace
 
 void choose_for_run(Settings& settings, const Settings* going_on,
@@ -41,6 +47,7 @@ void choose_for_machine(Settings& settings, const IsGiven& is_given) {
   const bool is_open = settings.offload == "auto" && may_keep_states(settings);
   if (is_open && !is_given("device_state_fraction"))
     settings.device_state_fraction = "auto";
+  if (may_speculate(settings) && !is_given("speculate")) settings.speculate = "auto";
 }
 
 Settings defaults_beside(const Settings& settings) {
@@ -55,6 +62,7 @@ Settings defaults_beside(const Settings& settings) {
   defaults.warmup_steps = beside.warmup_steps;
   defaults.eval_fraction = beside.eval_fraction;
   defaults.device_state_fraction = beside.device_state_fraction;
+  defaults.speculate = beside.speculate;
   return defaults;
 }
 

@@ -14,6 +14,7 @@ namespace zero::launcher {
 //   warmup_steps   2% of steps; constant: 0
 //   eval_fraction  0.02; with eval_data or deterministic: 0
 //   device_state_fraction  auto; where no GPU keeps states, or offload is told: 0
+//   speculate      auto; on CPU ranks, or where the engine would refuse it: off
 
 using IsGiven = std::function<bool(const std::string& key)>;
 

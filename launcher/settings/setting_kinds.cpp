@@ -164,14 +164,8 @@ Setting size(Named<int64_t> named, std::string help) {
   const std::string allowed =
       "an amount with its unit, such as 16GiB, 512MiB or 64G, or 0; a bare number is "
       "bytes, from 1048576 on";
-  // "80" is meant as GiB by whoever writes it.
-  const auto parse = [](const std::string& word) -> std::optional<int64_t> {
-    constexpr int64_t kFewest = 1 << 20;
-    const auto bytes = parse_size(word);
-    const bool is_bare = parse_integer(word).has_value();
-    return bytes && (!is_bare || *bytes == 0 || *bytes >= kFewest) ? bytes : std::nullopt;
-  };
-  return of_word(named, {Type::kWords, "SIZE", allowed, help}, parse, format_size);
+  return of_word(named, {Type::kWords, "SIZE", allowed, help}, parse_told_size,
+                 format_size);
 }
 
 Setting interval(Named<SaveInterval> named, std::string help) {
@@ -224,6 +218,14 @@ Setting fraction_or_auto(Named<std::string> named, std::string help) {
   return of_text(
       named, {Type::kWords, "F|auto", "a number from 0 to 1, or auto", help},
       [](const std::string& word) { return word == "auto" || parse_fraction(word); });
+}
+
+Setting size_or_auto(Named<std::string> named, std::string help) {
+  return of_text(
+      named,
+      {Type::kWords, "auto|off|SIZE",
+       "auto, off, or an amount with its unit, such as 16GiB or 512MiB", help},
+      [](const std::string& word) { return word == "auto" || parse_size_or_off(word); });
 }
 
 Setting list(Named<Words> named, std::string placeholder, std::string help) {

@@ -241,6 +241,11 @@ Group sharding() {
           KEY(device_state_fraction, AS(device_state_fraction, parse_fraction)),
           "of the parameters: the first units with so many have masters and states on "
           "the GPU whatever offload says; auto: as many as fit"),
+      size_or_auto(
+          KEY(speculate, AS(speculate_bytes, parse_size_or_off)),
+          "host memory of a rank for updates that are made while backward is at other "
+          "units, and thrown away where the gradient is clipped; auto: what a machine "
+          "with a GPU has left. No number changes"),
       choice(
           KEY(pin), {"all", "transfers"},
           "what of the shards in host memory is pinned for a GPU; transfers: only what "

@@ -106,6 +106,7 @@ struct Settings {
   std::string offload = "auto";
   std::string grad_sums = "auto";
   std::string device_state_fraction = "0";
+  std::string speculate = "off";
   std::string pin = "all";
   int64_t wrap_min_numel = 0;
 

@@ -173,6 +173,17 @@ std::optional<int64_t> parse_size(std::string_view text) {
   return bytes < kLargest ? std::optional(static_cast<int64_t>(bytes)) : std::nullopt;
 }
 
+std::optional<int64_t> parse_told_size(std::string_view text) {
+  constexpr int64_t kFewest = 1 << 20;
+  const auto bytes = parse_size(text);
+  const bool is_bare = parse_integer(text).has_value();
+  return bytes && (!is_bare || *bytes == 0 || *bytes >= kFewest) ? bytes : std::nullopt;
+}
+
+std::optional<int64_t> parse_size_or_off(std::string_view text) {
+  return text == "off" ? 0 : parse_told_size(text);
+}
+
 std::optional<int64_t> parse_recompute(std::string_view text) {
   constexpr std::string_view kPrefix = "every:";
   constexpr int64_t kMost = 1 << 20;

@@ -28,6 +28,12 @@ std::optional<int64_t> parse_size(std::string_view text);
 // "every:3" 3.
 std::optional<int64_t> parse_recompute(std::string_view text);
 
+// An amount of memory as a setting takes it, in bytes: with its unit, or 0, or a bare
+// number from 1 MiB on ("80" is meant as GiB by whoever writes it).
+std::optional<int64_t> parse_told_size(std::string_view text);
+// The same, or "off", which is 0.
+std::optional<int64_t> parse_size_or_off(std::string_view text);
+
 // A number from 0 to 1.
 std::optional<double> parse_fraction(std::string_view text);
 

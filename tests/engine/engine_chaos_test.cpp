@@ -151,7 +151,8 @@ std::vector<float> train_behind(const Options& options, const HostDeviceOptions&
   for (at::Tensor& param : params) param = torch::zeros({kNumel});
   const Workplace at{plan, memory, options, shards, *device, *comm, threads};
   UpdateQueue updates(at);
-  WeightStreamer weights(at, params, *stream, updates.all_updated());
+  WeightStreamer weights(at, params, *stream,
+                         [&](int unit) -> const Event& { return updates.ready(unit); });
 
   HostStream& compute = as_host_stream(device->compute_stream());
   const auto run = [&](int unit, WeightStreamer::Direction direction,

@@ -45,7 +45,9 @@ class GatherRingTest : public ::testing::Test {
   }
 
   GatherSource source(int unit) const {
-    return {unit, {{shards_[unit].data(), kBytes, "unit"}}, &updated_};
+    return {unit, {{shards_[unit].data(), kBytes, "unit"}}, [this]() -> const Event& {
+              return updated_;
+            }};
   }
   void queue(Stream& stream, std::function<void()> operation) {
     as_host_stream(stream).enqueue(std::move(operation));

@@ -65,6 +65,29 @@ TEST_F(MemoryPlanTest, PassesLandInPieces) {
   EXPECT_EQ(bytes(plan(UnitMemory::kGpuByHost, 2), "accumulation", "host"), root / 2 * 4);
 }
 
+// Of masters and two states, 12 bytes a parameter; the root comes last.
+TEST_F(MemoryPlanTest, DraftsOfTheFirstUnitsThatHaveRoom) {
+  const auto drafts = [&] {
+    std::vector<bool> all;
+    for (const UnitHome& home : plan().homes) all.push_back(home.has_draft);
+    return all;
+  };
+  EXPECT_THAT(drafts(), ::testing::Each(false));
+  options.speculate_bytes = 2 * 1024 * 12;
+  EXPECT_THAT(drafts(), ElementsAre(false, true, true, false));
+  EXPECT_EQ(bytes(plan(), "drafts", "host"), options.speculate_bytes);
+  numels[1] = 2048;  // passed over
+  EXPECT_THAT(drafts(), ElementsAre(false, true, false, true));
+  options.speculate_bytes = 1 << 20;
+  EXPECT_THAT(drafts(), ::testing::Each(true));
+  options.device_state_fraction = 0.4;  // of the root and the first unit
+  EXPECT_THAT(drafts(), ElementsAre(false, false, true, true));
+  options.state_dtype = DType::kBf16;
+  EXPECT_EQ(bytes(plan(), "drafts", "host"), (2048 + 1024) * 8);
+  options.inference = true;
+  EXPECT_THAT(drafts(), ::testing::Each(false));
+}
+
 TEST_F(MemoryPlanTest, SumsOnTheGpuTakeFourBytesAParameter) {
   options.grad_sums = GradSums::kDevice;
   EXPECT_EQ(bytes(plan(), "accumulation", "device"), 0) << "one pass is no sum";

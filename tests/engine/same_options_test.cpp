@@ -86,6 +86,7 @@ TEST_F(SameOptions, EveryOptionThatMattersIsComparedAndNamed) {
       {"device", [](Options& o) { o.device = DeviceChoice::kAuto; }},
       {"pin", [](Options& o) { o.pin = Pin::kTransfers; }},
       {"overlap_updates", [](Options& o) { o.overlap_updates = false; }},
+      {"speculate_bytes", [](Options& o) { o.speculate_bytes = 1; }},
       {"prefetch", [](Options& o) { o.prefetch = 2; }},
       {"reshard_after_forward", [](Options& o) { o.reshard_after_forward = false; }},
       {"recompute", [](Options& o) { o.recompute = Recompute::kNone; }},

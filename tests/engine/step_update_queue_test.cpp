@@ -47,13 +47,13 @@ TEST_F(UpdateQueueTest, UnitsFollowOneAnotherWhileTheCallerGoesOn) {
   for (int p = 0; p < 3; ++p) std::fill_n(shards[p].grad, 8, 1.0f);
   set_delays({{"update", 300}});
   queue.begin(first(), 0.5, 1);
-  EXPECT_FALSE(queue.updated(0).query());
-  queue.updated(0).synchronize();
+  EXPECT_FALSE(queue.ready(0).query());
+  queue.ready(0).synchronize();
   EXPECT_TRUE(is_updated(0));
-  EXPECT_FALSE(queue.updated(1).query());
-  queue.updated(1).synchronize();
+  EXPECT_FALSE(queue.ready(1).query());
+  queue.ready(1).synchronize();
   EXPECT_TRUE(is_updated(1));
-  EXPECT_FALSE(queue.updated(2).query());
+  EXPECT_FALSE(queue.ready(2).query());
   queue.finish();
   EXPECT_TRUE(is_updated(2));
 }
@@ -65,7 +65,7 @@ TEST_F(UpdateQueueTest, ASerialOneIsDoneAtOnce) {
   set_delays({{"update", 20}});
   queue.begin(first(), 0.5, 1);
   for (int p = 0; p < 3; ++p) {
-    EXPECT_TRUE(queue.updated(p).query());
+    EXPECT_TRUE(queue.ready(p).query());
     EXPECT_TRUE(is_updated(p));
   }
 }
@@ -94,8 +94,8 @@ TEST_F(UpdateQueueTest, AParameterOfNumberZeroIsLeftAlone) {
 }
 
 TEST_F(UpdateQueueTest, AUnitWithoutAnUpdateIsReady) {
-  const UpdateQueue queue(at);
-  EXPECT_TRUE(queue.updated(2).query());
+  UpdateQueue queue(at);
+  EXPECT_TRUE(queue.ready(2).query());
 }
 
 // --- in an engine

@@ -54,11 +54,9 @@ class Streamed {
       ready_.push_back(std::make_unique<Event>());
     }
     stream_ = device_->make_stream("communication");
-    std::vector<const Event*> ready;
-    for (const auto& event : ready_) ready.push_back(event.get());
     weights_ = std::make_unique<WeightStreamer>(
         Workplace{plan_, memory_, options_, shards_, *device_, *comm_, threads_}, params_,
-        *stream_, ready);
+        *stream_, [this](int unit) -> const Event& { return *ready_[unit]; });
   }
   ~Streamed() { stream_->synchronize(); }
 

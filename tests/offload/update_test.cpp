@@ -112,6 +112,38 @@ TEST(UpdateTest, AWrongPieceIsRefusedBeforeAnyChanges) {
   refused([&](UpdatePiece& piece) {
     piece.state[1] = nullptr, piece.state_bf16[1] = halves;
   });
+  const float old[3] = {};
+  refused([&](UpdatePiece& piece) { piece.old_master = piece.old_state[0] = old; });
+  refused([&](UpdatePiece& piece) {
+    piece.old_master = old, piece.old_state[0] = piece.old_state[1] = old;
+    piece.master = nullptr, piece.master_low = halves;
+  });
+}
+
+// Whatever lay there before, and in blocks on both sides of a cached one.
+TEST(UpdateTest, FromOldValuesItWritesTheBitsOfAnUpdateInPlace) {
+  ThreadPool pool(2);
+  for (const int64_t numel : {1, 1024, 1025, 200000}) {
+    for (const Optimizer kind : kAll) {
+      const UpdateRule rule = make_rule({.kind = kind}, 1e-2, 3, 0.5f);
+      const Owner old(numel, 1);
+      Owner in_place = old, aside(numel, 9);
+      const Update changed = in_place.with(rule);
+      update({&changed, 1}, pool);
+      aside.grad = old.grad;
+      Update written = aside.with(rule);
+      written.piece.old_master = old.state.master.data();
+      written.piece.old_state[0] = old.state.exp_avg.data();
+      written.piece.old_state[1] = old.state.exp_avg_sq.data();
+      const Owner before = old;
+      update({&written, 1}, pool);
+      expect_same(old, before);
+      EXPECT_EQ(bits_of(aside.state.master), bits_of(in_place.state.master));
+      EXPECT_EQ(bits_of(aside.state.exp_avg), bits_of(in_place.state.exp_avg));
+      EXPECT_EQ(bits_of(aside.state.exp_avg_sq), bits_of(in_place.state.exp_avg_sq));
+      EXPECT_EQ(aside.state.copy, in_place.state.copy);
+    }
+  }
 }
 
 // A rule reads no state beyond its own.

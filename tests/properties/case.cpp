@@ -113,6 +113,7 @@ std::map<std::string, int> make_settings(Random& random) {
   set("x_needs_grad", 20, 0);
   if (!settings.contains("x_needs_grad")) set("head", 40, 0);
   set("other_speed", 25, 1);
+  set("speculate", 50, 1 + random.below(2));
   return settings;
 }
 
@@ -227,6 +228,7 @@ const std::map<std::string, int>& usual_settings() {
                                                    {"offload", 0},
                                                    {"home", 0},
                                                    {"fp16", 0},
+                                                   {"speculate", 0},
                                                    {"other_speed", 0}};
   return settings;
 }

@@ -126,6 +126,7 @@ Case with_other_speed(Case of) {
   flip("chaos", 0, 1);
   flip("offload", 0, 1);
   flip("home", 0, 2);
+  flip("speculate", 0, 2);
   bool may_flip_recompute = true;
   for (const Event& event : of.events)
     may_flip_recompute = may_flip_recompute && event.what != Do::kThrowInBackward;

@@ -84,6 +84,8 @@ Options options_of(const Case& of) {
     options.micro_batch = of.setting("micro_batch");
   }
   options.auto_wrap.min_numel = of.setting("min_numel");
+  constexpr int64_t kRoom[] = {0, 2000, 1 << 20};  // none, for some units, for all
+  options.speculate_bytes = kRoom[of.setting("speculate")];
   options.chaos_seed = of.setting("chaos") ? of.seed + 1 : 0;
   options.stream_always = of.setting("stream_always");
   return options;

@@ -3,6 +3,7 @@
 // LibTorch's operators are the host's (torch_cuda.cpp).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
@@ -85,6 +86,29 @@ TEST_F(EngineStandinTest, AnyPrefetch) {
 TEST_F(EngineStandinTest, UpdatesInsideTheStep) {
   options.overlap_updates = false;
   expect_same_as_on_the_host();
+}
+
+// Of steps half of which are clipped.
+TEST_F(EngineStandinTest, DraftsOfUpdatesInAnyStep) {
+  work.micro_batches = 2;
+  options.micro_batches_per_rank = 2;
+  options.speculate_bytes = 1 << 30;
+  for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+    options.dtype = dtype;
+    options.clip = 0;
+    std::vector<double> norms = train(1, options, work).norms;
+    std::ranges::sort(norms);
+    options.clip = norms[norms.size() / 2];
+    expect_same_as_on_the_host();
+    for (const Offload offload : {Offload::kAll, Offload::kOptimizer}) {
+      Options there = options;
+      there.offload = offload;
+      there.chaos_seed = 1;
+      Options without = options;
+      without.speculate_bytes = 0;
+      expect_same(train_on_gpu(there, work), train(1, without, work));
+    }
+  }
 }
 
 TEST_F(EngineStandinTest, ChaosChangesNoBit) {

@@ -20,7 +20,9 @@ TEST(GatherRingOnAGpu, ASlotWhoseReadersAreNotKnownIsNotFilledAgain) {
   const std::array<float, 16> shard{};
   const Event updated;
   const auto source = [&](int unit) {
-    return GatherSource{unit, {{shard.data(), sizeof shard, "unit"}}, &updated};
+    return GatherSource{unit,
+                        {{shard.data(), sizeof shard, "unit"}},
+                        [&]() -> const Event& { return updated; }};
   };
   const SlotPlan one_slot = {{{sizeof shard, 1}}, {0, 0}};
   GatherRing ring(*device, *comm, *stream, "ring", one_slot);

@@ -57,8 +57,9 @@ struct Case {
 void PrintTo(const Case& given, std::ostream* to) { *to << given.name; }
 
 // Steps are marked at their begin, and the last one at its end. The third is looked at:
-// by then each is as the one before.
-constexpr int kNumSteps = 4, kStep = 2;
+// by then each is as the one before, or, where masters and drafts change places, as the
+// one before that.
+constexpr int kNumSteps = 6, kStep = 2;
 
 // Of one rank; the first is recorded.
 Schedule run(const Case& given, std::unique_ptr<Ranks> ranks) {
@@ -135,6 +136,30 @@ TEST(StepSchedule, IsTheListInTheReadme) {
       << indented(list);
 }
 
+// From a lane to an entry: the `number`th in a step of this lane, name and memory.
+struct Edge {
+  std::string name;
+  Case of;
+  std::string from_lane, lane, what, memory = "";
+  int number = 0;
+};
+void PrintTo(const Edge& edge, std::ostream* to) { *to << edge.name; }
+
+size_t find_entry(const Schedule& schedule, const Edge& edge) {
+  int left = edge.number;
+  for (size_t i = schedule.marks[kStep]; i < schedule.marks[kStep + 1]; ++i) {
+    const Entry& entry = schedule.entries[i];
+    const bool uses_memory =
+        edge.memory.empty() ||
+        std::ranges::any_of(entry.accesses, [&](const standin::Access& access) {
+          return access.name == edge.memory;
+        });
+    if (entry.lane == edge.lane && entry.what == edge.what && uses_memory && left-- == 0)
+      return i;
+  }
+  throw std::runtime_error("no such entry: " + edge.lane + " " + edge.what);
+}
+
 // The training thread waits for the GPU in step() alone, for losses and gradients; and in
 // a backward for the updates, which are the host's.
 TEST(StepSchedule, TheTrainingThreadWaitsForNothingElse) {
@@ -159,6 +184,22 @@ TEST(StepSchedule, TheTrainingThreadWaitsForNothingElse) {
   }
 }
 
+// A unit is updated while the one below it is still at its backward.
+TEST(StepSchedule, DraftsAreMadeBesideTheBackward) {
+  const Schedule schedule =
+      record({"", 1, -1, [](Options& options) { options.speculate_bytes = 1 << 20; }});
+  const Ordering ordering(schedule);
+  for (const int block : {2, 1}) {
+    const size_t draft = find_entry(
+        schedule, {"", {}, "", "updates", "draft blocks." + std::to_string(block)});
+    const size_t backward = find_entry(
+        schedule,
+        {"", {}, "", "compute", "backward blocks." + std::to_string(block - 1)});
+    EXPECT_LT(draft, backward);
+    EXPECT_FALSE(ordering.is_before(draft, backward));
+  }
+}
+
 // The NaN that it writes into slots is ordered, too.
 TEST(StepSchedule, OrdersWhatChaosWrites) {
   EXPECT_THAT(find_races(record(
@@ -172,7 +213,8 @@ class StepSchedules : public ::testing::TestWithParam<Case> {};
 
 TEST_P(StepSchedules, AreTheSameInEveryStep) {
   const Schedule schedule = record(GetParam());
-  EXPECT_EQ(text_of(schedule, kStep), text_of(schedule, kStep + 1));
+  const bool drafts = GetParam().name.starts_with("Drafts");
+  EXPECT_EQ(text_of(schedule, kStep), text_of(schedule, kStep + (drafts ? 2 : 1)));
 }
 
 TEST_P(StepSchedules, OrderAllUsesOfMemory) {
@@ -202,6 +244,13 @@ const Case kRoundedSums = {"RoundedSumsOnTheGpu", 2, -1, [](Options& options) {
                              options.grad_sums = GradSums::kDevice;
                              options.grad_dtype = DType::kBf16;
                            }};
+
+const Case kDrafts = {"Drafts", 1, -1, [](Options& options) {
+                        options.speculate_bytes = 1 << 20;
+                        options.clip = 0;
+                      }};
+const Case kDraftsOfThreePasses = {"DraftsOfThreePasses", 3, -1, kDrafts.change};
+const Case kDraftsSkipping = {"DraftsSkippingTheLastUnit", 1, 2, kDrafts.change};
 
 const Case kCases[] = {
     {"OnePass"},
@@ -254,6 +303,36 @@ const Case kCases[] = {
        options.offload = Offload::kOptimizer;
        options.stream_always = true;
      }},
+    kDrafts,
+    kDraftsOfThreePasses,
+    kDraftsSkipping,
+    {"DraftsSkippingTheFirstUnit", 1, 0, kDrafts.change},
+    {"DraftsOfSome", 1, -1,
+     [](Options& options) {
+       kDrafts.change(options);
+       options.speculate_bytes = 2 * kWidth * kWidth * 12;
+     }},
+    {"DraftsThatAreClipped", 1, -1,
+     [](Options& options) {
+       kDrafts.change(options);
+       options.clip = 1e-3;
+     }},
+    {"DraftsInFp32", 1, -1,
+     [](Options& options) {
+       kDrafts.change(options);
+       options.dtype = DType::kFp32;
+     }},
+    {"DraftsOfSumsOnTheGpu", 2, -1,
+     [](Options& options) {
+       kDrafts.change(options);
+       options.grad_sums = GradSums::kDevice;
+     }},
+    {"DraftsAndWeightsOnTheGpu", 1, -1,
+     [](Options& options) {
+       kDrafts.change(options);
+       options.offload = Offload::kOptimizer;
+     }},
+    {"DraftsOfTwoRanks", 2, -1, kDrafts.change, 2},
     kSkippingTheLast,
     {"SkippingTheFirstUnit", 1, 0},
     {"SkippingTheSecondUnit", 2, 1},
@@ -263,30 +342,6 @@ INSTANTIATE_TEST_SUITE_P(, StepSchedules, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param.name; });
 
 // --- what each edge is for
-
-// From a lane to an entry: the `number`th in a step of this lane, name and memory.
-struct Edge {
-  std::string name;
-  Case of;
-  std::string from_lane, lane, what, memory = "";
-  int number = 0;
-};
-void PrintTo(const Edge& edge, std::ostream* to) { *to << edge.name; }
-
-size_t find_entry(const Schedule& schedule, const Edge& edge) {
-  int left = edge.number;
-  for (size_t i = schedule.marks[kStep]; i < schedule.marks[kStep + 1]; ++i) {
-    const Entry& entry = schedule.entries[i];
-    const bool uses_memory =
-        edge.memory.empty() ||
-        std::ranges::any_of(entry.accesses, [&](const standin::Access& access) {
-          return access.name == edge.memory;
-        });
-    if (entry.lane == edge.lane && entry.what == edge.what && uses_memory && left-- == 0)
-      return i;
-  }
-  throw std::runtime_error("no such entry: " + edge.lane + " " + edge.what);
-}
 
 Schedule without(Schedule schedule, size_t entry, const std::string& from_lane) {
   const size_t num_removed = std::erase_if(
@@ -365,6 +420,13 @@ const Edge kNeeded[] = {
      "gradient ring"},
     {"AReducedShardLandsWhereTheLastWasAdded", kTwoRanks, "gradients", "communication",
      "copy", "landing", 4},
+    {"ADraftWaitsForItsGradient", kDrafts, "copy out", "updates", "draft blocks.1"},
+    {"ADraftWaitsForTheSum", kDraftsOfThreePasses, "gradients", "updates",
+     "draft blocks.1"},
+    {"ADraftWaitsForReadersOfTheWeights", kDraftsSkipping, "communication", "updates",
+     "draft blocks.2"},
+    {"AGatherWaitsForADraft", kDrafts, "updates", "communication", "copy",
+     "(root) bf16 copy"},
     {"WeightsThatStayFollowTheirUpdate", kWeights, "updates", "device updates", "copy",
      "blocks.1 bf16 copy"},
     {"AForwardWaitsForWeightsThatStay", kWeights, "device updates", "compute",
@@ -401,6 +463,12 @@ TEST_P(StepSchedules, HaveNoEdgeForNothing) {
   }
   if (GetParam().num_ranks > 1)  // a norm, too
     std::erase(for_nothing, "training waits for communication");
+  // Whether a draft is taken is known when the norm is, which a wait tells before.
+  const std::string name = GetParam().name;
+  if (name.starts_with("Drafts")) {
+    std::erase(for_nothing, "training waits for copy out");
+    std::erase(for_nothing, "training waits for gradients");
+  }
   EXPECT_THAT(for_nothing,
               ::testing::Each(::testing::AnyOf("training waits for updates",
                                                "training waits for compute")));

@@ -174,8 +174,8 @@ class Engine : NoCopy {
   const LossScaleState& loss_scale() const;
   void set_loss_scale(const LossScaleState& state);
   int64_t num_parameters() const;  // unique, unsharded elements
-  // This rank's slices, in FQN order of the module; valid until the engine goes, at rest
-  // until the next step().
+  // This rank's slices, in FQN order of the module; valid and at rest until the next
+  // step(), behind which they may lie elsewhere (Options::speculate_bytes).
   std::vector<ShardView> shards();
   // One of them, under any name of the parameter. Throws Error(kUsage) for no parameter.
   ShardView local_shard(const std::string& fqn);

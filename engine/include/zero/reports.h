@@ -17,6 +17,9 @@ struct StepReport {
   // What the loss was multiplied with in backward; the numbers here are without it. 0:
   // nothing, as the dtype is not fp16.
   int64_t loss_scale = 0;
+  // Units whose update was made during the backward (Options::speculate_bytes), and of
+  // them those where that was the update of this step.
+  int num_drafts = 0, num_drafts_taken = 0;
   // Loss or gradient was not finite: nothing was changed, step did not advance. In fp16
   // that is usual now and then; the next step has a smaller scale.
   bool skipped = false;

@@ -3,10 +3,11 @@
 namespace zero {
 
 BackwardPass::BackwardPass(const UnitPlan& plan, GradientShards& gradients,
-                           WeightStreamer& weights)
+                           WeightStreamer& weights, UpdateQueue& updates)
     : plan_(plan),
       gradients_(gradients),
       weights_(weights),
+      updates_(updates),
       waiting_(plan.units.size()) {}
 
 void BackwardPass::begin(const std::vector<std::pair<int, CallId>>& calls) {
@@ -36,8 +37,17 @@ void BackwardPass::reduce_ready(bool all) {
   for (; next_ >= 0; --next_) {
     const bool is_ready = all || (next_ > 0 && waiting_[next_].empty());
     if (!is_ready) return;
-    for (const int part : plan_.units[next_].parts) gradients_.reduce(part);
+    reduce(next_);
   }
+}
+
+void BackwardPass::reduce(int unit) {
+  for (const int part : plan_.units[unit].parts) gradients_.reduce(part);
+  // A root is used as long as another graph may need it.
+  if (!updates_.may_draft(unit) || weights_.is_used_in_place(unit)) return;
+  std::vector<const Event*> after = gradients_.arrival();
+  after.push_back(&weights_.gathered(unit));
+  updates_.draft(unit, after);
 }
 
 }  // namespace zero

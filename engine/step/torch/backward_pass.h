@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/step/torch/gradient_shards.h"
+#include "engine/step/update_queue.h"
 #include "engine/weights/torch/weight_streamer.h"
 
 namespace zero {
@@ -19,7 +20,8 @@ class BackwardPass {
   // Any address that tells one call from another.
   using CallId = const void*;
 
-  BackwardPass(const UnitPlan& plan, GradientShards& gradients, WeightStreamer& weights);
+  BackwardPass(const UnitPlan& plan, GradientShards& gradients, WeightStreamer& weights,
+               UpdateQueue& updates);
 
   // The calls of units that will get a backward.
   void begin(const std::vector<std::pair<int, CallId>>& calls);
@@ -30,10 +32,12 @@ class BackwardPass {
 
  private:
   void reduce_ready(bool all);
+  void reduce(int unit);
 
   const UnitPlan& plan_;
   GradientShards& gradients_;
   WeightStreamer& weights_;
+  UpdateQueue& updates_;
   std::vector<std::set<CallId>> waiting_;  // of each unit: calls without a backward yet
   int next_ = 0;                           // unit to be reduced next
 };

@@ -179,6 +179,12 @@ int64_t GradientShards::host_bytes() const {
          (landing_ ? landing_->host_bytes() : 0);
 }
 
+std::vector<const Event*> GradientShards::arrival() {
+  stream_.record(here_);
+  if (worker_) sums_.record(summed_);
+  return {&here_, &summed_};
+}
+
 GradientNorm GradientShards::finish() {
   GradientNorm on_gpu = norm_on_gpu();
   wait();

@@ -39,6 +39,8 @@ class GradientShards {
   // Queue the reduction of what was collected in this pass; nothing collected counts as
   // zeros.
   void reduce(int part);
+  // Reached when all that was reduced so far is in its shard.
+  std::vector<const Event*> arrival();
   // Wait for all reductions; then the gradient of every PartShard is that of the step,
   // and the result is this rank's share of its norm. Begins the next step.
   GradientNorm finish();
@@ -131,6 +133,7 @@ class GradientShards {
   // into the sum.
   float* scratch_[2] = {};
   Event collected_, arrived_, added_;
+  Event here_, summed_;  // as arrival() says
   std::vector<int64_t> used_;
   int64_t num_reductions_ = 0;
   int64_t reduced_bytes_ = 0;

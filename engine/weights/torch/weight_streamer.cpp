@@ -8,8 +8,11 @@
 namespace zero {
 
 WeightStreamer::WeightStreamer(const Workplace& at, const std::vector<at::Tensor>& params,
-                               Stream& stream, const std::vector<const Event*>& ready)
-    : num_prefetch_(at.options.prefetch),
+                               Stream& stream,
+                               const std::function<const Event&(int)>& ready)
+    : plan_(at.plan),
+      shards_(at.shards),
+      num_prefetch_(at.options.prefetch),
       compute_(at.device.compute_stream()),
       device_(at.device),
       units_(at.plan.units.size()),
@@ -18,7 +21,7 @@ WeightStreamer::WeightStreamer(const Workplace& at, const std::vector<at::Tensor
   // The model is touched last: until here, what fails leaves it as it was.
   for (size_t u = 0; u < units_.size(); ++u) {
     units_[u].source.unit = static_cast<int>(u);
-    units_[u].source.ready = ready[u];
+    units_[u].source.ready = [=]() -> const Event& { return ready(static_cast<int>(u)); };
     units_[u].is_in_place = at.memory.homes[u].in_place;
   }
   for (size_t p = 0; p < at.plan.parts.size(); ++p) {
@@ -34,9 +37,18 @@ WeightStreamer::WeightStreamer(const Workplace& at, const std::vector<at::Tensor
     }
     UnitWeights& unit = units_[part.unit];
     unit.parts.push_back(parts_.back().get());
-    unit.source.parts.push_back({at.shards[p].weights(),
-                                 part.layout.shard_numel * size_of(part.dtype),
-                                 part.tag});
+    unit.source.parts.push_back(
+        {nullptr, part.layout.shard_numel * size_of(part.dtype), part.tag});
+  }
+  find_shards();
+}
+
+void WeightStreamer::find_shards() {
+  for (size_t u = 0; u < units_.size(); ++u) {
+    auto source = units_[u].source.parts.begin();
+    for (const int part : plan_.units[u].parts) {
+      if (plan_.parts[part].layout.numel > 0) source++->shard = shards_[part].weights();
+    }
   }
 }
 
@@ -48,7 +60,7 @@ void WeightStreamer::unshard(int index, Direction direction) {
     if (unit.is_in_place) {
       const std::string& tag = unit.source.parts.front().tag;
       const auto span = device_.timed(compute_, Work::kWaiting, "wait for", tag);
-      compute_.wait(*unit.source.ready);
+      compute_.wait(unit.source.ready());
     } else {
       full = static_cast<std::byte*>(ring_of(index).acquire(unit.source));
     }
@@ -73,6 +85,7 @@ void WeightStreamer::invalidate() {
   assert(std::ranges::none_of(units_, &UnitWeights::num_users));
   ring_.invalidate();
   root_.invalidate();
+  find_shards();
 }
 
 uint64_t WeightStreamer::hash_values(const at::Tensor& param) const {

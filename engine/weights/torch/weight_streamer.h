@@ -41,10 +41,10 @@ class WeightStreamer {
     const int unit_;
   };
 
-  // `params`: of each ParamDescription of the plan; they are changed. `ready`: of each
-  // unit, reached when its shards have their values.
+  // `params`: of each ParamDescription of the plan; they are changed. `ready`: asked for
+  // a unit whose shards are about to be read, reached when they have their values.
   WeightStreamer(const Workplace& at, const std::vector<at::Tensor>& params,
-                 Stream& stream, const std::vector<const Event*>& ready);
+                 Stream& stream, const std::function<const Event&(int unit)>& ready);
 
   // Nested calls are counted: the unit stays until the last reshard().
   void unshard(int unit, Direction direction);
@@ -59,6 +59,11 @@ class WeightStreamer {
   std::string first_changed(int unit, const WeightWatch& watch) const;
   void restore(int unit, const WeightWatch& watch);
 
+  // Reached when the latest gather of this unit has read its shards.
+  const Event& gathered(int unit) { return ring_of(unit).gathered(unit); }
+  bool is_used_in_place(int unit) const {
+    return units_[unit].is_in_place && units_[unit].num_users > 0;
+  }
   bool is_in_place(int unit) const { return units_[unit].is_in_place; }
   int64_t num_gathers() const;
   int64_t gathered_bytes() const;
@@ -78,10 +83,13 @@ class WeightStreamer {
     int num_users = 0;
   };
 
+  void find_shards();
   uint64_t hash_values(const at::Tensor& param) const;
   void prefetch_after(int unit, Direction direction);
   GatherRing& ring_of(int unit) { return unit == 0 ? root_ : ring_; }
 
+  const UnitPlan& plan_;
+  ShardStore& shards_;
   const int num_prefetch_;
   Stream& compute_;
   Device& device_;

@@ -170,6 +170,8 @@ std::vector<Row> rows_of_runs() {
       {"device_state_fraction", "auto"},
       {"grad_sums", "device", {line("grad_sums", GradSums::kDevice)}},
       {"grad_sums", "host"},  // as auto, until the launcher has chosen
+      {"speculate", "3MiB", {line("speculate_bytes", int64_t{3} << 20)}},
+      {"speculate", "auto"},  // until the launcher has chosen
       {"pin", "transfers", {line("pin", Pin::kTransfers)}},
       {"wrap_min_numel", "5", {line("auto_wrap.min_numel", 5)}},
   };
