@@ -52,7 +52,7 @@ class Run:
     sums: str = "host"             # where several passes are added up; or "device"
     gradient_bytes: int = 0        # of a parameter, on its way to the host; 0: of bf16 as autograd makes it, of sums fp32
     update_bytes: int = 26         # that the host's update moves for a parameter beside its gradient
-    speculate: int = 0             # 1: a unit is updated as soon as its gradient is there (not in the engine)
+    speculate: int = 0             # 1: each unit is updated as soon as its gradient is there, and nothing is clipped
 
 
 @dataclass
@@ -152,7 +152,8 @@ class Steps:
             self.new[i] = self.kernels.do((self.run.update_bytes + 4) * unit.numel / self.machine.hbm, after)
             return
         is_sum_of_host = not self.is_whole and self.run.sums == "host"
-        moved = self.run.update_bytes + (4 if is_sum_of_host else self.gradient_bytes)
+        moved = self.run.update_bytes + (12 if self.run.speculate else 0)  # drafts lie elsewhere: they are read first, too
+        moved += (4 if is_sum_of_host else self.gradient_bytes)
         self.new[i] = self.updates.do(moved * unit.numel / self.machine.adam, after)
         if unit.home == "optimizer":
             self.new[i] = self.to_gpu.do(2 * unit.numel / self.machine.to_gpu, self.new[i])
@@ -233,11 +234,12 @@ def self_test():
                       (2, {"passes": 3, "accumulate": "unit", "gradient_bytes": 2})):
         assert near(way("all", machine=slow_bus, **more), out * numel / machine.from_gpu), more
 
-    # What helps never hurts, and the order of the ways is what one expects.
+    # What helps never hurts, but drafts, which move more, where updates alone take all the time; and the order of the ways is what one expects.
     for tokens in (8192, 32768, 131072):
         base = [way(name, tokens=tokens) for name in WAYS]
         assert all(a < 1.01 * b for a, b in zip(base, base[1:])), base
-        for better in ({"speculate": 1}, {"gradient_bytes": 2}):
+        helpful = ({"gradient_bytes": 2}, {"speculate": 1})[:1 if tokens < 32768 else 2]
+        for better in helpful:
             assert way("all", tokens=tokens, passes=4, **better) <= way("all", tokens=tokens, passes=4) * 1.0001, better
     assert way("all", passes=8, accumulate="unit") < way("all", passes=8)
     assert model_of({"hidden_size": 8, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 3,
