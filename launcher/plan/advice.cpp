@@ -54,6 +54,10 @@ bool offload_inputs(Wish& wish) {
   return wish.gpu_room > 0 && wish.settings.recompute != "none" &&
          change(wish.settings.offload_activations, true);
 }
+bool draft_nothing(Wish& wish) {
+  return wish.settings.speculate != "auto" &&
+         change(wish.settings.speculate, std::string("off"));
+}
 // What a GPU was told to keep.
 bool keep_less(Wish& wish) {
   const bool is_told =
@@ -66,13 +70,15 @@ bool keep_less(Wish& wish) {
   return true;
 }
 bool split_master(Wish& wish) {
-  return wish.settings.dtype == "bf16" &&
-         change(wish.settings.master, std::string("split"));
+  const bool may_split =
+      wish.settings.dtype == "bf16" && change(wish.settings.master, std::string("split"));
+  if (may_split) wish.settings.speculate = "off";
+  return may_split;
 }
 
-constexpr Saver kSavers[] = {keep_less,         recompute,      split_pass,
-                             accumulate_models, gather_one,     reshard,
-                             chunk_loss,        offload_inputs, split_master};
+constexpr Saver kSavers[] = {draft_nothing,     keep_less,   recompute, split_pass,
+                             accumulate_models, gather_one,  reshard,   chunk_loss,
+                             offload_inputs,    split_master};
 
 Fit make_fit(const Wish& before, const Wish& after, RunPlan plan) {
   Fit fit{after, std::move(plan), {}, 1};

@@ -38,6 +38,14 @@ for way in none optimizer all; do
   grep -q "keeps 50% of the states" "$folder/keep_$way.log" || fail "$way: $(grep device "$folder/keep_$way.log")"
   diff "$folder/cpu.losses" "$folder/keep_$way.losses" || fail "$way: the GPU trains otherwise"
 done
+# Updates begin in backward where the host has room, and change nothing.
+drafts='updates begin in backward, with .* for their drafts (speculate '
+train drafts cuda 6 --offload all >"$folder/drafts.losses"
+diff "$folder/cpu.losses" "$folder/drafts.losses" || fail "the GPU trains otherwise with drafts"
+grep -q "$drafts" "$folder/drafts.log" || fail "$(grep device "$folder/drafts.log")"
+grep -q '| drafts [0-9]*/3 |' "$folder/drafts.log" || fail "$(cat "$folder/drafts.log")"
+train plain cuda 3 --offload all --speculate off >/dev/null
+! grep -q drafts "$folder/plain.log" || fail "$(grep drafts "$folder/plain.log")"
 # moved RUN [flags]: what its steps moved is what the plan says.
 moved() {
   "$launch" plan --json --device cuda "${@:2}" "${shape[@]}" >"$folder/plan.json"

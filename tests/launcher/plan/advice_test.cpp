@@ -179,6 +179,18 @@ TEST(Advice, AModelWithoutHeadsGrowsAsWell) {
 
 TEST(Advice, NoModelFitsNothing) { EXPECT_FALSE(largest_fit(wish_for(1000), plan_of)); }
 
+TEST(Advice, DraftsThatWereToldGoFirst) {
+  Wish wish = wish_for(kState + 100 * kMiB);
+  wish.settings.speculate = "1GiB";
+  const auto plan = [](const Wish& each) {
+    RunPlan planned = plan_of(each);
+    if (each.settings.speculate != "off")
+      planned.engine.push_back({"drafts", "host", 1 << 30});
+    return planned;
+  };
+  EXPECT_EQ(to_text(*nearest_fit(wish, plan)), "--speculate off");
+}
+
 TEST(Advice, AGpuThatWasToldToKeepTooMuchChooses) {
   Wish wish = wish_for(kState + 100 * kMiB);
   wish.gpu_room = 1000 * kMiB;

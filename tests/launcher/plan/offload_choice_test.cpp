@@ -97,6 +97,12 @@ TEST(OffloadChoice, ForPeople) {
   EXPECT_EQ(described("all", "0", "unit"),
             "to which weights stream (offload all); units take all passes at once "
             "(accumulate unit)");
+  RunPlan drafting;
+  drafting.speculate = "3MiB";
+  drafting.engine = {{"masters", "host", 1 << 20}, {"drafts", "host", 3 << 20}};
+  EXPECT_EQ(describe_offload(drafting),
+            "to which weights stream (offload all); updates begin in backward, with 3.0 "
+            "MiB for their drafts (speculate 3MiB)");
   EXPECT_EQ(described("all", "0", "model", "device"),
             "to which weights stream (offload all); passes are added up there "
             "(grad_sums device)");

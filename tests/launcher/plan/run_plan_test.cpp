@@ -50,6 +50,8 @@ TEST(RunPlan, AGpuHasMemoryOfItsOwn) {
   EXPECT_EQ(plan.gpu_bytes(), 27 + kCudaBytes);
   EXPECT_EQ(plan.node_bytes(), 2 * (100 + 5 + 3));
   EXPECT_EQ(plan.rank_bytes(), 135 + kCudaBytes);
+  EXPECT_EQ(room_for_drafts(plan, 1000), (900 - 2 * 108) / 2);
+  EXPECT_EQ(room_for_drafts(plan, 200), 0);
   Wish wish;
   wish.room = 216;
   wish.gpu_room = 27 + kCudaBytes;

@@ -75,6 +75,21 @@ TEST(NewRun, AsManyStatesAsFitStayOnAGpu) {
   EXPECT_EQ(gone_on({}, Settings()).device_state_fraction, "auto");
 }
 
+TEST(NewRun, UpdatesBeginInBackwardWhereAGpuMayTrain) {
+  const auto speculate = [](const std::vector<std::string>& flags) {
+    return begun(flags).speculate;
+  };
+  EXPECT_EQ(speculate({}), "auto");
+  EXPECT_EQ(speculate({"--optimizer=sgd"}), "auto");
+  EXPECT_EQ(speculate({"--speculate=off"}), "off");
+  EXPECT_EQ(speculate({"--device=cpu"}), "off");
+  EXPECT_EQ(speculate({"--device=cpu", "--speculate=2GiB"}), "2GiB");
+  EXPECT_EQ(speculate({"--offload=none"}), "off");
+  EXPECT_EQ(speculate({"--dtype=bf16", "--master=split"}), "off");
+  EXPECT_EQ(speculate({"--overlap-updates=false"}), "off");
+  EXPECT_EQ(gone_on({}, Settings()).speculate, "auto");
+}
+
 TEST(NewRun, OtherVerbsChooseNothing) { EXPECT_EQ(settings_of({}).schedule, "constant"); }
 
 TEST(DefaultsBeside, AreThoseThatARunWouldHaveChosen) {
