@@ -15,6 +15,7 @@ from house import FLOORS, read, run
 # itself and what begins with a name behind it, which is never a room further down.
 LOW = ["base/", "engine/include/", "offload/"]
 MIDDLE = [*LOW, "engine/comm/", "engine/device/", "engine/plan/", "engine/watch/"]
+PASSES = [f"engine/layers/{name}.h" for name in ("gpu_passes", "norm_pass", "rotate_pass", "swiglu_pass")]  # of layers
 ROOMS = {
     "base/": [],
     "offload/": ["base/"],
@@ -23,7 +24,8 @@ ROOMS = {
     "engine/layers/": LOW,
     "engine/watch/": LOW,
     "engine/plan/": LOW,
-    "engine/device/": [*LOW, "engine/watch/"],
+    "engine/device/": [*LOW, *PASSES, "engine/watch/"],
+    "engine/layers/torch/": [*LOW, "engine/device/", "engine/layers/"],
     "engine/comm/": [*LOW, "engine/device/", "engine/plan/", "engine/watch/"],
     "engine/weights/": MIDDLE,
     "engine/step/": [*MIDDLE, "engine/weights/"],

@@ -86,11 +86,23 @@ ZERO_HOST_DEVICE void rms_norm_element(T x, T weight, Wide<T> scale, T& y) {
   put(wide(weight) * rounded<T>(wide(x) * scale), y);
 }
 
-// The gradient of x, where `mean` is that of grad * weight * x * scale in the row.
+// Its mean in the row is what the gradient of x takes.
+template <class T>
+ZERO_HOST_DEVICE Wide<T> rms_norm_product(T grad, T weight, T x, Wide<T> scale) {
+  return wide(grad) * wide(weight) * (wide(x) * scale);
+}
+
+// The gradient of x, of whose row `mean` is the mean of rms_norm_product().
 template <class T>
 ZERO_HOST_DEVICE void rms_norm_gradient(T grad, T weight, T x, Wide<T> scale,
                                         Wide<T> mean, T& x_grad) {
   put(scale * (wide(grad) * wide(weight) - wide(x) * scale * mean), x_grad);
+}
+
+// What a row adds to the gradient of the weight.
+template <class T>
+ZERO_HOST_DEVICE Wide<T> rms_norm_weight_gradient(T grad, T x, Wide<T> scale) {
+  return wide(grad) * rounded<T>(wide(x) * scale);
 }
 
 template <class T>

@@ -8,21 +8,23 @@
 
 namespace zero {
 
+// The order of a row's sum: lanes of every 32nd element, span by span.
+inline constexpr int64_t kRowLanes = 32, kRowSpan = 1024;
+
 // The sum of term(0) ... term(n - 1), in an order that depends on n alone: lanes that
 // compilers turn into vectors, span by span.
 template <class W, class Term>
 [[gnu::always_inline]] inline W sum_in_lanes(int64_t n, const Term& term) {
-  constexpr int64_t kLanes = 32, kSpan = 1024;
   W sum = 0;
-  for (int64_t begin = 0; begin < n; begin += kSpan) {
-    const int64_t end = std::min(n, begin + kSpan);
-    W lanes[kLanes] = {};
+  for (int64_t begin = 0; begin < n; begin += kRowSpan) {
+    const int64_t end = std::min(n, begin + kRowSpan);
+    W lanes[kRowLanes] = {};
     int64_t i = begin;
-    for (; i + kLanes <= end; i += kLanes) {
-      for (int64_t j = 0; j < kLanes; ++j) lanes[j] += term(i + j);
+    for (; i + kRowLanes <= end; i += kRowLanes) {
+      for (int64_t j = 0; j < kRowLanes; ++j) lanes[j] += term(i + j);
     }
     for (int64_t j = 0; i + j < end; ++j) lanes[j] += term(i + j);
-    for (int64_t width = kLanes / 2; width > 0; width /= 2) {
+    for (int64_t width = kRowLanes / 2; width > 0; width /= 2) {
       for (int64_t j = 0; j < width; ++j) lanes[j] += lanes[j + width];
     }
     sum += lanes[0];
@@ -98,7 +100,7 @@ struct RmsNormBackwardPass {
     T* __restrict out = x_grad + row * dim;
     const Wide<T> scale = scales[row];
     const auto product = [=](int64_t i) __attribute__((always_inline)) {
-      return wide(given[i]) * wide(factors[i]) * (wide(in[i]) * scale);
+      return rms_norm_product(given[i], factors[i], in[i], scale);
     };
     const Wide<T> mean = sum_in_lanes<Wide<T>>(dim, product) / static_cast<Wide<T>>(dim);
     for (int64_t i = 0; i < dim; ++i)
@@ -109,7 +111,7 @@ struct RmsNormBackwardPass {
     const T* __restrict given = grad + row * dim;
     const Wide<T> scale = scales[row];
     for (int64_t i = 0; i < dim; ++i)
-      sum[i] += wide(given[i]) * rounded<T>(wide(in[i]) * scale);
+      sum[i] += rms_norm_weight_gradient(given[i], in[i], scale);
   }
 };
 

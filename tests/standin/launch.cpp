@@ -3,38 +3,14 @@
 
 #include <algorithm>
 #include <bit>
-#include <type_traits>
-#include <vector>
 
 #include "engine/device/cuda/cuda_stream.h"
-#include "tests/standin/standin.h"
+#include "tests/standin/kernel_arrays.h"
 
 namespace zero {
 namespace {
 
 constexpr int64_t kNumThreads = 5;  // of a GPU; one after the other
-
-// The same kernel, with arrays that the host can reach; false if there are others.
-template <class Kernel>
-bool reach_arrays(Kernel& kernel) {
-  bool all = true;
-  kernel.arrays([&]<class T>(T*& array, int64_t numel) {
-    if (!array) return;
-    array = reinterpret_cast<T*>(standin::reach(array, numel * int64_t{sizeof(T)}));
-    all = all && array;
-  });
-  return all;
-}
-
-template <class Kernel>
-std::vector<standin::Access> accesses_of(Kernel kernel) {
-  std::vector<standin::Access> accesses;
-  kernel.arrays([&]<class T>(T* array, int64_t numel) {
-    if (array)
-      accesses.push_back({array, numel * int64_t{sizeof(T)}, !std::is_const_v<T>});
-  });
-  return accesses;
-}
 
 // What a thread does; what it finds goes where all threads' goes.
 template <class Kernel>
@@ -65,14 +41,10 @@ void run_thread(LeafSums kernel, bool takes_groups, int64_t thread) {
 
 template <class Kernel>
 void launch_elements(const Kernel& kernel, const char* name, cudaStream_t stream) {
-  const int result = standin::launch(stream, accesses_of(kernel), [given = kernel] {
-    const bool takes_groups = can_take_groups(given);
-    Kernel kernel = given;
-    if (!reach_arrays(kernel)) return;
+  standin::launch_kernel(kernel, name, stream, [](const auto& reached, bool groups) {
     for (int64_t thread = 0; thread < kNumThreads; ++thread)
-      run_thread(kernel, takes_groups, thread);
+      run_thread(reached, groups, thread);
   });
-  check_cuda(static_cast<cudaError_t>(result), std::string("launching ") + name);
 }
 
 }  // namespace

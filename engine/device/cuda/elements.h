@@ -1,11 +1,11 @@
 #pragma once
 #include <bit>
-#include <cassert>
 #include <cstdint>
 
 #include "base/dtype.h"
 #include "base/hash.h"
 #include "base/host_device.h"
+#include "engine/device/cuda/groups.h"
 #include "offload/exact_sum.h"
 #include "offload/leaf_loop.h"
 #include "offload/update_loop.h"
@@ -21,25 +21,6 @@
 namespace zero {
 
 inline constexpr int kGroup = 4;  // 16 bytes of fp32
-
-// Neighbours in an array, read and written at once. A GPU fails where they do not begin
-// at a multiple of their size; the stand-in's asserts do.
-template <class T, int kNum>
-struct alignas(sizeof(T) * kNum) Group {
-  T values[kNum];
-};
-
-template <int kNum, class T>
-ZERO_HOST_DEVICE Group<T, kNum> read_group(const T* from) {
-  assert(reinterpret_cast<uintptr_t>(from) % sizeof(Group<T, kNum>) == 0);
-  return *reinterpret_cast<const Group<T, kNum>*>(from);
-}
-
-template <int kNum, class T>
-ZERO_HOST_DEVICE void write_group(T* to, const Group<T, kNum>& group) {
-  assert(reinterpret_cast<uintptr_t>(to) % sizeof(Group<T, kNum>) == 0);
-  *reinterpret_cast<Group<T, kNum>*>(to) = group;
-}
 
 // An array of fp32, or else of bf16.
 template <class Float, class Half>

@@ -17,16 +17,6 @@ void launch(const LeafSums& kernel, cudaStream_t stream);
 void launch(const MaxAbs& kernel, cudaStream_t stream);
 void launch(const HashSum& kernel, cudaStream_t stream);
 
-// Whether all arrays of a kernel allow groups.
-template <class Kernel>
-bool can_take_groups(Kernel kernel) {
-  bool are_aligned = kernel.takes_groups();
-  kernel.arrays([&](const auto* array, int64_t) {
-    if (reinterpret_cast<uintptr_t>(array) % 16 != 0) are_aligned = false;
-  });
-  return are_aligned;
-}
-
 // A thread mostly has one item: for each loop that it unrolled, the compiler would divide
 // 64-bit numbers first.
 #ifdef __CUDA_ARCH__

@@ -1,0 +1,68 @@
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "engine/device/cuda/cuda_stream.h"
+#include "engine/device/cuda/layer_kernels.h"
+
+namespace zero {
+namespace {
+
+constexpr int kTermBytes = kRowSpan * sizeof(float);  // of a warp
+
+// The block that the calling thread belongs to.
+struct GpuBlock {
+  int64_t index;
+  int num_threads;
+  float *terms, *sums;
+
+  template <class Work>
+  __device__ void each_thread(const Work& work) {
+    work(static_cast<int>(threadIdx.x));
+    __syncthreads();
+  }
+  template <class Term>
+  __device__ void sum_warps(const Term& term) {
+    float sum = term(static_cast<int>(threadIdx.x));
+    for (int half = kRowLanes / 2; half > 0; half /= 2)
+      sum += __shfl_down_sync(~0u, sum, half);
+    if (threadIdx.x % kRowLanes == 0) sums[threadIdx.x / kRowLanes] = sum;
+    __syncthreads();
+  }
+};
+
+template <int kNum, class Kernel>
+__global__ void __launch_bounds__(kMaxThreads) run_block(Kernel kernel) {
+  extern __shared__ __align__(64) float terms[];
+  __shared__ float sums[kMaxWarps];
+  GpuBlock block{blockIdx.x, static_cast<int>(blockDim.x), terms, sums};
+  kernel.template run<kNum>(block);
+}
+
+struct GpuLauncher {
+  template <class Kernel>
+  static void launch(const Kernel& kernel, void* stream) {
+    if (can_take_groups(kernel))
+      launch_by<Kernel::kGroup>(kernel, static_cast<cudaStream_t>(stream));
+    else
+      launch_by<1>(kernel, static_cast<cudaStream_t>(stream));
+    check_cuda(cudaGetLastError(), std::string("launching ") + Kernel::kName);
+  }
+
+ private:
+  template <int kNum, class Kernel>
+  static void launch_by(const Kernel& kernel, cudaStream_t stream) {
+    const int threads = kernel.num_threads(kNum);
+    const int bytes = Kernel::kSumsRows ? threads / kRowLanes * kTermBytes : 0;
+    const auto blocks = static_cast<unsigned>(kernel.num_blocks(kNum));
+    run_block<kNum><<<blocks, threads, bytes, stream>>>(kernel);
+  }
+};
+
+}  // namespace
+}  // namespace zero
+
+const zero::GpuPasses* zero_gpu_passes() {
+  static const zero::GpuPasses passes = zero::gpu_passes_of<zero::GpuLauncher>();
+  return &passes;
+}

@@ -1,0 +1,86 @@
+#pragma once
+#include <cstdint>
+
+#include "engine/device/cuda/groups.h"
+#include "engine/layers/norm_pass.h"
+
+// Kernels in which the threads of a block work together, written for GPU and host alike.
+//
+// A kernel is arrays(visit) and takes_groups() as in groups.h, and
+//     kName               what it is, for messages
+//     kSumsRows           whether it calls sum_in_block()
+//     kGroup              elements that are taken at once, where that can be; else one is
+//     num_blocks(group)   how many blocks of how many threads, a multiple of kRowLanes,
+//     num_threads(group)  it needs when so many are taken
+//     run<kNum>(block)    what one of them does
+//
+// A block is its `index`, `num_threads`, memory that its threads share (`terms`, kRowSpan
+// of each warp, and `sums`, one of each warp), and
+//     each_thread(work)   calls work(thread) in each; when that is over, all have
+//                         finished, and see what the others wrote
+//     sum_warps(term)     the same, and sums[w] is the sum of term(thread) in warp w: the
+//                         halves of its threads are added until one is left
+// A GPU's is in launch_layers.cu; the stand-in's runs one thread after the other. So
+// nothing may depend on which thread is first, and only what follows each_thread() or
+// sum_warps() may read what another thread wrote.
+#ifdef __CUDACC__
+#define ZERO_IN_KERNEL __device__ __forceinline__
+#define ZERO_UNROLLED _Pragma("unroll")
+#else
+#define ZERO_IN_KERNEL inline
+#define ZERO_UNROLLED
+#endif
+
+namespace zero {
+
+// As many as lie in 16 bytes.
+template <class T>
+inline constexpr int kGroupOf = 16 / static_cast<int>(sizeof(T));
+
+inline constexpr int kMaxWarps = 8;
+inline constexpr int kMaxThreads = kMaxWarps * static_cast<int>(kRowLanes);
+
+// The least that do `items` things at once, of those that may be.
+ZERO_HOST_DEVICE int threads_for(int64_t items) {
+  const int64_t warps = (items + kRowLanes - 1) / kRowLanes;
+  return static_cast<int>((warps < kMaxWarps ? warps : kMaxWarps) * kRowLanes);
+}
+
+// Sum terms(i) over a row, in the order of sum_in_lanes(): a warp has a span, a thread
+// one of its lanes. terms(i) is a Group of those of elements [i, i + kNum), and is called
+// where such a group begins: its thread leaves the terms to those that add them.
+template <int kNum, class Block, class Terms>
+ZERO_IN_KERNEL float sum_in_block(Block& block, int64_t dim, const Terms& terms) {
+  constexpr int kLanes = kRowLanes, kSpan = kRowSpan, kRounds = kSpan / (kLanes * kNum);
+  const int num_warps = block.num_threads / kLanes;
+  float sum = 0;
+  for (int64_t begin = 0; begin < dim; begin += int64_t{num_warps} * kSpan) {
+    block.each_thread([&](int thread) {
+      const int64_t first = begin + thread / kLanes * kSpan;
+      float* const own = block.terms + thread / kLanes * kSpan;
+      Group<float, kNum> found[kRounds];  // all of them are asked for before one is used
+      ZERO_UNROLLED
+      for (int round = 0; round < kRounds; ++round) {
+        const int i = (round * kLanes + thread % kLanes) * kNum;
+        if (first + i < dim) found[round] = terms(first + i);
+      }
+      ZERO_UNROLLED
+      for (int round = 0; round < kRounds; ++round) {
+        const int i = (round * kLanes + thread % kLanes) * kNum;
+        if (first + i < dim) write_group(own + i, found[round]);
+      }
+    });
+    block.sum_warps([&](int thread) {
+      const int64_t left = dim - begin - thread / kLanes * kSpan;
+      const float* const own = block.terms + thread / kLanes * kSpan;
+      float lane = 0;
+      for (int i = thread % kLanes; i < kSpan && i < left; i += kLanes) lane += own[i];
+      return lane;
+    });
+    for (int warp = 0; warp < num_warps && begin + warp * kSpan < dim; ++warp)
+      sum += block.sums[warp];
+  }
+  return sum;
+}
+
+}  // namespace zero

@@ -1,0 +1,49 @@
+#pragma once
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+
+#include "engine/layers/norm_pass.h"
+#include "engine/layers/rotate_pass.h"
+#include "engine/layers/swiglu_pass.h"
+
+namespace zero {
+
+// Queue a pass over `numel` items in a stream of the calling thread's GPU. Its arrays lie
+// in that GPU's memory, begin anywhere, and do not overlap.
+template <class Pass>
+using QueuePass = void(const Pass& pass, int64_t numel, void* stream);
+
+template <class... Passes>
+using QueuePasses = std::tuple<QueuePass<Passes>*...>;
+
+template <class T>
+using QueuePassesOf =
+    QueuePasses<RmsNormPass<T>, RmsNormBackwardPass<T>, SumBlocksPass<T>, SwiGluPass<T>,
+                SwiGluBackwardPass<T>, RotatePass<T, Pairs::kHalves>,
+                RotatePass<T, Pairs::kNeighbours>>;
+
+// The passes that a GPU runs: with the bits of the host's, and the same items.
+struct GpuPasses {
+  using Queues = decltype(std::tuple_cat(QueuePassesOf<float>(), QueuePassesOf<Bf16>(),
+                                         QueuePassesOf<Fp16>()));
+  Queues queues;
+
+  // Throws Error(kEnvironment) when the GPU refuses it, or has failed before.
+  template <class Pass>
+  void queue(const Pass& pass, int64_t numel, void* stream) const {
+    std::get<QueuePass<Pass>*>(queues)(pass, numel, stream);
+  }
+
+  // Is it one of them?
+  template <class Pass>
+  static constexpr bool kHave =
+      []<class... Queue>(std::type_identity<std::tuple<Queue...>>) {
+        return (std::is_same_v<Queue, QueuePass<Pass>*> || ...);
+      }(std::type_identity<Queues>());
+};
+
+}  // namespace zero
+
+// What the library for GPUs offers for it.
+extern "C" const zero::GpuPasses* zero_gpu_passes();
