@@ -2,6 +2,8 @@
 // threads (tests/standin), and with a real one (tests/gpu).
 #include <cmath>
 #include <cstring>
+#include <type_traits>
+#include <vector>
 
 #include "engine/layers/gpu_passes.h"
 #include "engine/layers/kernels.h"
@@ -169,25 +171,27 @@ TYPED_TEST(LayerKernels, Gates) {
 
 struct Heads {
   int64_t heads, dim, half;
-  int64_t gap = 0;     // behind each head of x
-  int64_t offset = 0;  // of x
+  int64_t gap = 0, y_gap = 0;  // behind each head of x, and of y
+  int64_t offset = 0;          // of x
 };
 
 // Two samples at 3 positions, which lie position by position in x and head by head in y.
 template <class T, Pairs kPairs>
 void expect_same_rotation(const Heads& of) {
-  const auto& [heads, dim, half, gap, offset] = of;
-  SCOPED_TRACE(::testing::Message() << heads << " heads of " << dim << " and " << gap
-                                    << ", " << half << " turned, from " << offset);
-  const int64_t numel = 2 * heads * 3 * dim, far = dim + gap;
-  Both<T> x(some_values<T>(2 * heads * 3 * far, 0.1), offset), y(Values<T>(numel), 0);
+  const auto& [heads, dim, half, gap, y_gap, offset] = of;
+  SCOPED_TRACE(::testing::Message()
+               << heads << " heads of " << dim << " and " << gap << " to " << y_gap
+               << ", " << half << " turned, from " << offset);
+  const int64_t far = dim + gap, y_far = dim + y_gap;
+  Both<T> x(some_values<T>(6 * heads * far, 0.1), offset);
+  Both<T> y(Values<T>(6 * heads * y_far), 0);
   Both<T> cos(some_values<T>(3 * half, 0.4), 0), sin(some_values<T>(3 * half, 0.5), 0);
   RotatePass<T, kPairs> host{.x = x.host(),
                              .cos = cos.host(),
                              .sin = sin.host(),
                              .y = y.host(),
                              .from = {3 * heads * far, far, heads * far},
-                             .to = {3 * heads * dim, 3 * dim, dim},
+                             .to = {3 * heads * y_far, 3 * y_far, y_far},
                              .num_heads = heads,
                              .length = 3,
                              .dim = dim,
@@ -201,9 +205,10 @@ void expect_same_rotation(const Heads& of) {
   y.expect_same("y");
 }
 
-const Heads kHeads[] = {{1, 2, 1},   {5, 16, 8},     {40, 64, 32},     {5, 48, 16},
-                        {3, 75, 37}, {5, 40, 20},    {5, 44, 16},      {5, 64, 32, 8},
-                        {2, 40, 4},  {5, 64, 32, 3}, {5, 64, 32, 0, 1}};
+const Heads kHeads[] = {{1, 2, 1},         {5, 16, 8},        {40, 64, 32},
+                        {5, 48, 16},       {3, 75, 37},       {5, 40, 20},
+                        {5, 44, 16, 4, 4}, {5, 64, 32, 8},    {2, 40, 4},
+                        {8, 64, 32, 3},    {5, 64, 32, 0, 3}, {5, 64, 32, 0, 0, 1}};
 
 TYPED_TEST(LayerKernels, RotationsOfHalves) {
   for (const Heads& of : kHeads) expect_same_rotation<TypeParam, Pairs::kHalves>(of);

@@ -1,6 +1,7 @@
 // In the place of engine/device/cuda/launch_layers.cu: blocks run one after the other,
 // and of a block each thread's share, last ones first: nothing may depend on who is
 // first.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 

@@ -398,6 +398,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     return getStream(device);
   }
   c10::Stream exchangeStream(c10::Stream) const override { return getStream(this_gpu()); }
+  void* getStreamNativeHandle(c10::Stream) const override { return nullptr; }
   c10::DeviceIndex deviceCount() const noexcept override {
     return static_cast<c10::DeviceIndex>(standin::num_gpus());
   }

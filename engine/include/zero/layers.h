@@ -10,8 +10,9 @@ class Tensor;
 // Each gives what the expression of LibTorch beside it gives, with its roundings: sums
 // and exponentials differ in the last bits, everything else in none. fp32, bf16, fp16 and
 // fp64 tensors of a CPU are computed by passes of ours, with LibTorch's number of
-// threads, and the same bits with any number; all others, and derivatives of higher
-// order, by that expression.
+// threads, and the same bits with any number; fp32, bf16 and fp16 tensors of a GPU by
+// kernels that give these bits, in LibTorch's current stream; all others, and derivatives
+// of higher order, by that expression.
 namespace zero {
 
 // x (..., dim), weight (dim) -> (..., dim): divide by the root of the mean square, in

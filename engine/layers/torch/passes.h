@@ -15,6 +15,8 @@ namespace zero {
 // one type that passes have, with elements, and nothing but autograd listens to what is
 // done to them: neither autocast nor forward derivatives nor transforms.
 bool are_plain(std::initializer_list<at::Tensor> tensors);
+// The same of tensors on one device of this type.
+bool are_plain_on(c10::DeviceType device, std::initializer_list<at::Tensor> tensors);
 
 // Itself where its elements lie end to end, in whatever order of its dimensions, and the
 // last dimension's beside each other; else a copy.

@@ -1,5 +1,5 @@
 #include "engine/layers/torch/eager.h"
-#include "engine/layers/torch/passes.h"
+#include "engine/layers/torch/placed_passes.h"
 #include "zero/layers.h"
 
 namespace zero {
@@ -20,7 +20,7 @@ at::Tensor normalised(const at::Tensor& x, const at::Tensor& weight, double eps,
                               elements_of<Wide<T>>(scales),
                               dim,
                               static_cast<Wide<T>>(eps)};
-    run_pass(pass, x.numel() / dim, dim);
+    run_pass_at(x, pass, x.numel() / dim, dim);
   });
   return y;
 }
@@ -50,11 +50,12 @@ variable_list norm_gradients(const at::Tensor& x, const at::Tensor& weight,
                                       elements_of<Wide<T>>(sums),
                                       rows,
                                       dim};
-    run_pass(pass, blocks, kRowsOfSum * dim);
+    run_pass_at(x, pass, blocks, kRowsOfSum * dim);
     if (!weight_grad.defined()) return;
     const SumBlocksPass<T> sum{const_elements_of<Wide<T>>(sums),
                                elements_of<T>(weight_grad), blocks, dim};
-    run_pass(sum, (dim + kColumnsOfTile - 1) / kColumnsOfTile, blocks * kColumnsOfTile);
+    run_pass_at(x, sum, (dim + kColumnsOfTile - 1) / kColumnsOfTile,
+                blocks * kColumnsOfTile);
   });
   return {x_grad, weight_grad};
 }
@@ -72,7 +73,7 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
   static variable_list backward(AutogradContext* context, variable_list grad) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &scales = saved[2];
-    const bool is_ours = !torch::GradMode::is_enabled() && are_plain({grad[0]});
+    const bool is_ours = !torch::GradMode::is_enabled() && passes_take({grad[0]});
     variable_list grads =
         is_ours
             ? norm_gradients(x, weight, scales, grad[0])
@@ -88,7 +89,7 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
   const bool fits = x.dim() > 0 && weight.dim() == 1 && weight.size(0) == x.size(-1);
-  if (!fits || !weight.is_contiguous() || !are_plain({x, weight}))
+  if (!fits || !weight.is_contiguous() || !passes_take({x, weight}))
     return eager::rms_norm(x, weight, eps);
   const at::Tensor rows = end_to_end(x);
   const bool needs_grad =

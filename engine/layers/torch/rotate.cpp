@@ -1,5 +1,5 @@
 #include "engine/layers/torch/eager.h"
-#include "engine/layers/torch/passes.h"
+#include "engine/layers/torch/placed_passes.h"
 #include "zero/layers.h"
 
 namespace zero {
@@ -30,7 +30,7 @@ at::Tensor turned(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& 
                                      .half = cos.size(1),
                                      .direction = static_cast<Wide<T>>(direction),
                                      .opposite = static_cast<Wide<T>>(-direction)};
-    run_pass(pass, x.size(0) * x.size(2), x.size(1) * x.size(3));
+    run_pass_at(x, pass, x.size(0) * x.size(2), x.size(1) * x.size(3));
   });
   return y;
 }
@@ -62,7 +62,7 @@ bool can_turn(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin)
   return x.dim() == 4 && cos.dim() == 2 && cos.sizes() == sin.sizes() &&
          cos.size(0) == x.size(2) && 2 * cos.size(1) <= x.size(3) &&
          cos.is_contiguous() && sin.is_contiguous() && !cos.requires_grad() &&
-         !sin.requires_grad() && are_plain({x, cos, sin});
+         !sin.requires_grad() && passes_take({x, cos, sin});
 }
 
 template <Pairs kPairs>

@@ -1,5 +1,5 @@
 #include "engine/layers/torch/eager.h"
-#include "engine/layers/torch/passes.h"
+#include "engine/layers/torch/placed_passes.h"
 #include "zero/layers.h"
 
 namespace zero {
@@ -14,7 +14,7 @@ at::Tensor gated(const at::Tensor& gate, const at::Tensor& up) {
   for_type(gate.scalar_type(), [&]<class T>() {
     const SwiGluPass<T> pass{const_elements_of<T>(gate), const_elements_of<T>(up),
                              elements_of<T>(y)};
-    run_pass(pass, gate.numel(), 1);
+    run_pass_at(gate, pass, gate.numel(), 1);
   });
   return y;
 }
@@ -27,7 +27,7 @@ variable_list gate_gradients(const at::Tensor& gate, const at::Tensor& up,
     const SwiGluBackwardPass<T> pass{const_elements_of<T>(grad),
                                      const_elements_of<T>(gate), const_elements_of<T>(up),
                                      elements_of<T>(gate_grad), elements_of<T>(up_grad)};
-    run_pass(pass, gate.numel(), 1);
+    run_pass_at(gate, pass, gate.numel(), 1);
   });
   return {gate_grad, up_grad};
 }
@@ -41,7 +41,7 @@ struct SwiGluFunction : torch::autograd::Function<SwiGluFunction> {
 
   static variable_list backward(AutogradContext* context, variable_list grad) {
     const variable_list saved = context->get_saved_variables();
-    const bool is_ours = !torch::GradMode::is_enabled() && are_plain({grad[0]});
+    const bool is_ours = !torch::GradMode::is_enabled() && passes_take({grad[0]});
     return is_ours ? gate_gradients(saved[0], saved[1], grad[0])
                    : expression_gradients(saved, grad[0], [&] {
                        return eager::swiglu(saved[0], saved[1]);
@@ -52,7 +52,7 @@ struct SwiGluFunction : torch::autograd::Function<SwiGluFunction> {
 }  // namespace
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
-  if (gate.sizes() != up.sizes() || !are_plain({gate, up}))
+  if (gate.sizes() != up.sizes() || !passes_take({gate, up}))
     return eager::swiglu(gate, up);
   at::Tensor gates = end_to_end(gate), ups = end_to_end(up);
   if (gates.strides() != ups.strides()) gates = gate.contiguous(), ups = up.contiguous();

@@ -30,8 +30,9 @@ LayerStory of_gates() {
 
 // Two samples of three heads, laid out position by position; the head's last value is
 // not turned.
-template <class Ours, class Eager>
-LayerStory of_heads(const std::string& name, Ours ours, Eager eager) {
+using Rotate = at::Tensor(const at::Tensor& x, const at::Tensor& cos,
+                          const at::Tensor& sin);
+LayerStory of_heads(const std::string& name, Rotate* ours, Rotate* eager) {
   return {name, [=](const Tensors& in) { return ours(in[0], in[1], in[2]); },
           [=](const Tensors& in) { return eager(in[0], in[1], in[2]); },
           [](int64_t rows, int64_t width) {
@@ -65,6 +66,12 @@ Tensors in_type(const Tensors& inputs, at::ScalarType type) {
   return result;
 }
 
+Tensors on_device(const Tensors& inputs, c10::Device device) {
+  Tensors result;
+  for (const at::Tensor& input : inputs) result.push_back(input.detach().to(device));
+  return result;
+}
+
 Tensors gradients_of(const LayerFunction& function, const Tensors& inputs,
                      size_t num_needed) {
   Tensors leaves = inputs;
@@ -72,7 +79,7 @@ Tensors gradients_of(const LayerFunction& function, const Tensors& inputs,
   for (size_t i = 0; i < num_needed; ++i) leaves[i].requires_grad_();
   const at::Tensor y = function(leaves);
   const at::Tensor weights =
-      at::sin(at::arange(y.numel(), at::kDouble)).view(y.sizes()).to(y.scalar_type());
+      at::sin(at::arange(y.numel(), at::kDouble)).view(y.sizes()).to(y.options());
   Tensors needed(leaves.begin(),
                  leaves.begin() + static_cast<std::ptrdiff_t>(num_needed));
   return torch::autograd::grad({y}, needed, {weights});
@@ -83,7 +90,7 @@ int64_t ulps_between(const at::Tensor& a, const at::Tensor& b) {
 }
 
 double error_of(const at::Tensor& value, const at::Tensor& exact) {
-  return (value.to(at::kDouble) - exact).norm().item<double>();
+  return (value.to(at::kCPU, at::kDouble) - exact).norm().item<double>();
 }
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) { return torch::equal(a, b); }

@@ -26,8 +26,9 @@ std::vector<LayerStory> layer_stories();
 
 using LayerFunction = std::function<at::Tensor(const Tensors& inputs)>;
 
-// Copies of another type.
+// Copies of another type, or elsewhere.
 Tensors in_type(const Tensors& inputs, at::ScalarType type);
+Tensors on_device(const Tensors& inputs, c10::Device device);
 
 // Gradients of the first `num_needed` inputs, of a loss that weighs each element.
 Tensors gradients_of(const LayerFunction& function, const Tensors& inputs,
@@ -36,7 +37,7 @@ Tensors gradients_of(const LayerFunction& function, const Tensors& inputs,
 // The most values of their type that lie between two elements.
 int64_t ulps_between(const at::Tensor& a, const at::Tensor& b);
 
-// How far a value is from one in fp64, all elements together.
+// How far a value is from one in fp64 on the host, all elements together.
 double error_of(const at::Tensor& value, const at::Tensor& exact);
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b);

@@ -1,0 +1,74 @@
+// A model whose layers are ours, on a GPU and on the host: the same bits.
+#include <gtest/gtest.h>
+
+#include "examples/models/llama.h"
+#include "tests/engine/training.h"
+#include "tests/standin/gpu_of_tests.h"
+#include "zero/layers.h"
+
+namespace zero::testing::layers_standin_test {
+namespace {
+
+// Grouped queries, norms of heads.
+LlamaConfig small_llama() {
+  LlamaConfig config;
+  config.vocab_size = 17;
+  config.n_embd = 32;
+  config.n_inner = 40;
+  config.n_positions = 0;
+  config.n_layer = 2;
+  config.n_head = 4;
+  config.num_kv_heads = 2;
+  config.head_dim = config.rotary.dim = 16;
+  config.has_qk_norm = true;
+  return config;
+}
+
+struct Seen {
+  std::vector<double> losses, norms;
+};
+
+Seen train_on(DeviceChoice device, DType dtype) {
+  Options options;
+  options.device = device;
+  options.dtype = dtype;
+  options.adam_threads = 1;
+  options.schedule.lr = 0.01;
+  options.stream_always = true;
+  options.chaos_seed = device == DeviceChoice::kCuda ? 3 : 0;
+  const auto model = make_llama(small_llama());
+  at::manual_seed(1);
+  for (at::Tensor& weight : model->parameters()) weight.data().normal_(0.1, 0.3);
+  Engine engine(model, options);
+  Seen seen;
+  for (int step = 0; step < 3; ++step) {
+    const auto [tokens, targets] = batch_of({.rows = 2, .seq_len = 9}, 17, step, 0);
+    engine.backward(engine.forward(model, tokens, targets), targets.numel());
+    const StepReport report = engine.step();
+    seen.losses.push_back(report.loss);
+    seen.norms.push_back(report.grad_norm);
+  }
+  return seen;
+}
+
+TEST(LlamaOnAGpu, HasTheBitsOfTheHost) {
+  for (const DType dtype : {DType::kFp32, DType::kBf16, DType::kFp16}) {
+    const Seen on_gpu = train_on(DeviceChoice::kCuda, dtype);
+    const Seen on_host = train_on(DeviceChoice::kCpu, dtype);
+    EXPECT_EQ(on_gpu.losses, on_host.losses) << name_of(dtype);
+    EXPECT_EQ(on_gpu.norms, on_host.norms) << name_of(dtype);
+  }
+}
+
+// Its kernels run in the stream that its memory is used in.
+TEST(LayersOnAnotherGpu, HaveTheBitsOfTheHost) {
+  at::manual_seed(2);
+  const at::Tensor gate = at::randn({40, 50}, at::kFloat), up = at::randn_like(gate);
+  const at::Tensor expected = swiglu(gate, up);
+  const c10::Device gpu(c10::kCUDA, 1);
+  for (int time = 0; time < 30; ++time)
+    EXPECT_TRUE(torch::equal(swiglu(gate.to(gpu), up.to(gpu)).cpu(), expected));
+}
+
+}  // namespace
+}  // namespace zero::testing::layers_standin_test
