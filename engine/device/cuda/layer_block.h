@@ -46,29 +46,37 @@ ZERO_HOST_DEVICE int threads_for(int64_t items) {
   return static_cast<int>((warps < kMaxWarps ? warps : kMaxWarps) * kRowLanes);
 }
 
+// What a thread leaves of a warp's span, which `left` elements are left for: every group
+// of its own. Of a whole span it asks for all memory before it uses any.
+template <int kNum, class Terms>
+ZERO_IN_KERNEL void leave_terms(float* span, int lane, int64_t left, const Terms& terms) {
+  constexpr int kStep = kRowLanes * kNum, kRounds = kRowSpan / kStep;
+  if (left < kRowSpan) {
+    for (int i = lane * kNum; i < left; i += kStep) write_group(span + i, terms(i));
+    return;
+  }
+  Group<float, kNum> found[kRounds];
+  ZERO_UNROLLED
+  for (int round = 0; round < kRounds; ++round)
+    found[round] = terms(lane * kNum + round * kStep);
+  ZERO_UNROLLED
+  for (int round = 0; round < kRounds; ++round)
+    write_group(span + lane * kNum + round * kStep, found[round]);
+}
+
 // Sum terms(i) over a row, in the order of sum_in_lanes(): a warp has a span, a thread
 // one of its lanes. terms(i) is a Group of those of elements [i, i + kNum), and is called
 // where such a group begins: its thread leaves the terms to those that add them.
 template <int kNum, class Block, class Terms>
 ZERO_IN_KERNEL float sum_in_block(Block& block, int64_t dim, const Terms& terms) {
-  constexpr int kLanes = kRowLanes, kSpan = kRowSpan, kRounds = kSpan / (kLanes * kNum);
+  constexpr int kLanes = kRowLanes, kSpan = kRowSpan;
   const int num_warps = block.num_threads / kLanes;
   float sum = 0;
   for (int64_t begin = 0; begin < dim; begin += int64_t{num_warps} * kSpan) {
     block.each_thread([&](int thread) {
       const int64_t first = begin + thread / kLanes * kSpan;
-      float* const own = block.terms + thread / kLanes * kSpan;
-      Group<float, kNum> found[kRounds];  // all of them are asked for before one is used
-      ZERO_UNROLLED
-      for (int round = 0; round < kRounds; ++round) {
-        const int i = (round * kLanes + thread % kLanes) * kNum;
-        if (first + i < dim) found[round] = terms(first + i);
-      }
-      ZERO_UNROLLED
-      for (int round = 0; round < kRounds; ++round) {
-        const int i = (round * kLanes + thread % kLanes) * kNum;
-        if (first + i < dim) write_group(own + i, found[round]);
-      }
+      leave_terms<kNum>(block.terms + thread / kLanes * kSpan, thread % kLanes,
+                        dim - first, [&](int i) { return terms(first + i); });
     });
     block.sum_warps([&](int thread) {
       const int64_t left = dim - begin - thread / kLanes * kSpan;
