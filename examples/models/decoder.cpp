@@ -37,10 +37,11 @@ Head make_head(const DecoderConfig& config, const TokenEmbedding& embedding) {
 // Does LibTorch compute it by its flash kernels, which read keys and values of a group
 // once for all its queries? What it computes otherwise copies them for each.
 bool flash_takes(const at::Tensor& q, const at::Tensor& mask, double dropout) {
+  constexpr int64_t kMaxHeadDim = 256;  // of GPUs
   if (q.is_cpu()) return dropout == 0;
   const bool has_16_bits =
       q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf;
-  return has_16_bits && !mask.defined();
+  return has_16_bits && !mask.defined() && q.size(-1) <= kMaxHeadDim;
 }
 
 // What torch keeps of a pass, as sizes of (rows, columns) tensors.

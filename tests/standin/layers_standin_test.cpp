@@ -61,6 +61,23 @@ TEST(LlamaOnAGpu, HasTheBitsOfTheHost) {
   }
 }
 
+// The stand-in refuses groups that LibTorch would copy keys and values for.
+TEST(GroupedQueriesOnAGpu, CopyNoKeysAndHaveTheBitsOfTheHost) {
+  const c10::Device gpu(c10::kCUDA, 0);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const int64_t head_dim : {16, 256, 264}) {
+      const at::Tensor q = at::randn({2, 6, 5, head_dim}).to(type),
+                       k = at::randn({2, 2, 5, head_dim}).to(type), v = at::randn_like(k);
+      for (const at::Tensor& mask : {at::Tensor(), window_mask(5, 3, at::kCPU)}) {
+        const at::Tensor there = mask.defined() ? mask.to(gpu) : mask;
+        EXPECT_TRUE(torch::equal(attend(q.to(gpu), k.to(gpu), v.to(gpu), there, 0).cpu(),
+                                 attend(q, k, v, mask, 0)))
+            << type << " " << head_dim << " " << mask.defined();
+      }
+    }
+  }
+}
+
 // Its kernels come after what is queued there, as its memory does.
 TEST(LayersOnAnotherGpu, HaveTheBitsOfTheHost) {
   at::manual_seed(2);

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <mutex>
 
@@ -342,17 +343,38 @@ at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   return to;
 }
 
+// Flash kernels for GPUs share a group's keys and values among its queries; whatever else
+// LibTorch computes attention by copies them for each.
+void check_groups(const at::Tensor& query, const at::Tensor& key, bool has_mask,
+                  bool enable_gqa) {
+  const bool has_16_bits =
+      query.scalar_type() == at::kBFloat16 || query.scalar_type() == at::kHalf;
+  const bool is_flash = has_16_bits && !has_mask && query.size(-1) <= 256;
+  TORCH_CHECK(enable_gqa ? is_flash : query.size(-3) == key.size(-3),
+              "keys and values would be copied for each query of their group");
+}
+
+// What is added to scores of type `type`.
+std::optional<at::Tensor> added_mask(const std::optional<at::Tensor>& mask,
+                                     at::ScalarType type) {
+  if (!mask || !mask->defined() || mask->scalar_type() != at::kBool) return mask;
+  return at::zeros_like(*mask, mask->options().dtype(type))
+      .masked_fill_(mask->logical_not(), -std::numeric_limits<double>::infinity());
+}
+
 // LibTorch chooses one of GPUs here; the host's numbers are those of its own.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key,
                      const at::Tensor& value, const std::optional<at::Tensor>& mask,
                      double dropout, bool is_causal, std::optional<double> scale,
                      bool enable_gqa) {
+  check_groups(query, key, mask && mask->defined(), enable_gqa);
   if (dropout > 0) {
     return std::get<0>(at::_scaled_dot_product_attention_math(
         query, key, value, mask, dropout, is_causal, {}, scale, enable_gqa));
   }
   return std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(
-      query, key, value, dropout, is_causal, mask, scale));
+      query, key, value, dropout, is_causal, added_mask(mask, query.scalar_type()),
+      scale));
 }
 
 TORCH_LIBRARY_IMPL(_, CUDA, library) {
