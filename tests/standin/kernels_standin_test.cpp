@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "engine/device/cuda/kernels.h"
+#include "engine/layers/gpu_passes.h"
 #include "offload/exact_sum.h"
 #include "tests/engine/kernels_suite.h"
 #include "tests/standin/standin.h"
@@ -69,12 +70,42 @@ TEST_F(KernelsOnABadGpu, ALaunchThatIsRefusedThrows) {
   EXPECT_EQ(limbs.read(), std::vector<int64_t>(ExactSum::kNumLimbs, 77));
 }
 
+TEST_F(KernelsOnABadGpu, APassThatIsRefusedThrows) {
+  const GpuArray<float> memory(32);
+  float* const at = memory.data();
+  const auto expect_refused = [](const auto& pass, const std::string& name) {
+    standin::fail_next("cudaLaunchKernel", cudaErrorInvalidValue);
+    try {
+      zero_gpu_passes()->queue(pass, 1, nullptr);
+      ADD_FAILURE() << name << ": nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kEnvironment);
+      EXPECT_EQ(error.where(), "launching " + name);
+    }
+  };
+  expect_refused(RmsNormPass<float>{at, at + 8, at + 16, nullptr, 8, 0}, "a norm");
+  expect_refused(SumBlocksPass<float>{at, at + 8, 1, 8}, "a sum of blocks");
+  expect_refused(SwiGluPass<float>{at, at + 8, at + 16}, "SwiGLU");
+  EXPECT_EQ(memory.read(), std::vector<float>(32, 77));
+}
+
+TEST_F(KernelsOnABadGpu, APassMayNotLeaveItsMemory) {
+  float* memory = nullptr;
+  cudaMalloc(reinterpret_cast<void**>(&memory), 7 * sizeof(float));
+  const GpuArray<float> weight(4), y(8);
+  zero_gpu_passes()->queue(
+      RmsNormPass<float>{memory, weight.data(), y.data(), nullptr, 4, 0}, 2, nullptr);
+  EXPECT_EQ(wait(), cudaErrorIllegalAddress);
+  cudaFree(memory);
+}
+
 TEST_F(KernelsOnABadGpu, NothingIsQueuedForNothing) {
   standin::fail_next("cudaLaunchKernel", cudaErrorInvalidValue);
   const GpuArray<float> memory(32);
   const GpuArray<int64_t> limbs(ExactSum::kNumLimbs);
   for (const Call& call : calls_on(memory.data(), limbs.data()))
     EXPECT_NO_THROW(call.queue(0)) << call.name;
+  EXPECT_NO_THROW(zero_gpu_passes()->queue(SwiGluPass<float>{}, 0, nullptr));
 }
 
 TEST_F(KernelsOnABadGpu, AKernelThatFailsBreaksTheGpu) {

@@ -22,7 +22,7 @@
 //                         halves of its threads are added until one is left
 // A GPU's is in launch_layers.cu; the stand-in's runs one thread after the other. So
 // nothing may depend on which thread is first, and only what follows each_thread() or
-// sum_warps() may read what another thread wrote.
+// sum_warps() may read what another thread wrote. ZERO_IN_KERNEL marks such code.
 #ifdef __CUDACC__
 #define ZERO_IN_KERNEL __device__ __forceinline__
 #define ZERO_UNROLLED _Pragma("unroll")
@@ -46,8 +46,8 @@ ZERO_HOST_DEVICE int threads_for(int64_t items) {
   return static_cast<int>((warps < kMaxWarps ? warps : kMaxWarps) * kRowLanes);
 }
 
-// What a thread leaves of a warp's span, which `left` elements are left for: every group
-// of its own. Of a whole span it asks for all memory before it uses any.
+// Leave a thread's terms in its warp's span: every 32nd group, of the `left` elements
+// that the row still has. For a whole span it asks for all memory before it uses any.
 template <int kNum, class Terms>
 ZERO_IN_KERNEL void leave_terms(float* span, int lane, int64_t left, const Terms& terms) {
   constexpr int kStep = kRowLanes * kNum, kRounds = kRowSpan / kStep;
