@@ -169,6 +169,15 @@ TEST_F(CommitTest, TheCallersJsonMustBeJson) {
   EXPECT_TRUE(leftovers_of(run).empty());
 }
 
+// In the manifest they lie one level deeper.
+TEST_F(CommitTest, WhatCouldNotBeReadIsNotWritten) {
+  const std::string deep =
+      std::string(kMaxJsonDepth, '[') + std::string(kMaxJsonDepth, ']');
+  EXPECT_THAT(error_of([&] { save(small_model(), {.position = deep}); }),
+              HasSubstr("manifest.json: is nested too deeply"));
+  EXPECT_TRUE(files_of(run).empty());
+}
+
 TEST_F(CommitTest, DiscardTouchesOnlyTemporaryFolders) {
   const auto path = save(small_model());
   const OpenRun open(run);

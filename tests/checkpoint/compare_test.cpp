@@ -8,6 +8,7 @@ namespace zero::checkpoint::testing::compare_test {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 class CompareTest : public CheckpointTest {
  protected:
@@ -46,6 +47,15 @@ TEST_F(CompareTest, OneErrorListsAll) {
       "  type params/half: the model has fp16, the checkpoint has bf16; load it into "
       "the model it was saved from, of the same sizes, or allow missing and extra "
       "names");
+}
+
+TEST_F(CompareTest, DifferencesAreCounted) {
+  EXPECT_THAT(error_of([] { require_none({"a"}, "x"); }),
+              HasSubstr("x: 1 difference from the model\n  a;"));
+  EXPECT_THAT(error_of([] {
+                require_none({"a", "b"}, "x");
+              }),
+              HasSubstr("x: 2 differences from the model\n  a\n  b;"));
 }
 
 TEST_F(CompareTest, PatternsAllowWhatIsWanted) {

@@ -1,6 +1,9 @@
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/text.h"
 #include "checkpoint/find.h"
 #include "checkpoint/ranges.h"
 #include "checkpoint/verify.h"
@@ -104,7 +107,20 @@ TEST_F(CorruptionTest, DamageElsewhereDoesNotSpoilARead) {
   flip(path + "/" + piece.file, piece.offset);
   Reader reader(path);
   EXPECT_NO_THROW(reader.read_all(Kind::kParam, "scale"));
-  EXPECT_THROW(reader.read_all(Kind::kExpAvg, "scale"), CheckpointError);
+  const std::string what =
+      text_of(path, "/", piece.file, ": scale: exp_avg is damaged: bytes ", piece.offset,
+              " to ", piece.offset + piece.bytes - 1, " do not have the hash");
+  EXPECT_THAT(error_of([&] { reader.read_all(Kind::kExpAvg, "scale"); }),
+              ::testing::StartsWith(what));
+}
+
+TEST_F(CorruptionTest, DamagedParametersAreValues) {
+  const auto path = save(small_model());
+  const Manifest manifest = Reader(path).manifest();
+  const Piece& piece = manifest.find(Kind::kParam, "scale")->pieces.at(0);
+  flip(path + "/" + piece.file, piece.offset);
+  EXPECT_THAT(error_of([&] { Reader(path).read_all(Kind::kParam, "scale"); }),
+              ::testing::HasSubstr("scale: the values are damaged: bytes "));
 }
 
 TEST_F(CorruptionTest, NoFileMayChangeItsSize) {

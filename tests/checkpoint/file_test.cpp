@@ -1,5 +1,6 @@
 #include "checkpoint/file.h"
 
+#include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -62,6 +63,12 @@ TEST_F(FileTest, AFullDiskSaysWhatIsNeeded) {
   EXPECT_NE(error.find("No space left"), std::string::npos) << error;
 }
 
+TEST_F(FileTest, AQuotaThatIsFullHasTheCureOfADisk) {
+  for (const int error : {ENOSPC, EDQUOT})
+    EXPECT_THAT(error_of([&] { throw_errno("a", "write", error); }),
+                ::testing::EndsWith("; free some space, or keep fewer checkpoints"));
+}
+
 // As some file systems tell that there is no room.
 class FullOnceIo : public Io {
  public:
@@ -114,6 +121,20 @@ TEST_F(FileTest, ReadingPastTheEndIsAnError) {
   char out[100];
   const std::string error = error_of([&] { Folder(run).open("a").read(out, 44, 0); });
   EXPECT_NE(error.find("is cut off"), std::string::npos) << error;
+}
+
+TEST_F(FileTest, ATextHasSoManyBytesAtMost) {
+  write_file(run + "/a", text);
+  EXPECT_EQ(read_text(Folder(run), "a", 43), text);
+  EXPECT_EQ(error_of([&] { read_text(Folder(run), "a", 42); }),
+            run + "/a: has 43 bytes, the most is 42");
+}
+
+TEST_F(FileTest, WhatCannotBeExaminedIsNotMissing) {
+  const std::string name(300, 'x');  // longer than any file's
+  EXPECT_EQ(error_of([&] { Folder(run).size_of(name); }),
+            run + "/" + name + ": cannot examine: File name too long");
+  EXPECT_EQ(error_of([&] { Folder(run).size_of("a"); }), run + "/a: is missing");
 }
 
 TEST_F(FileTest, PathsAreSplit) {

@@ -96,6 +96,28 @@ TEST_F(FindTest, WhatHasAStepsNameAndIsNoneIsNamed) {
   EXPECT_THAT(misnamed_steps(Folder(run)), ::testing::ElementsAre(3));
 }
 
+TEST_F(FindTest, MisnamedStepsComeInOrder) {
+  for (const int64_t step : {1000000000000, 200000000000})
+    write_file(run + "/" + step_folder(step), "mine");
+  EXPECT_THAT(misnamed_steps(Folder(run)),
+              ::testing::ElementsAre(200000000000, 1000000000000));
+}
+
+TEST_F(FindTest, AFlawIsTheFirstDamageAndHowManyMoreThereAre) {
+  const std::string path = save(small_model(), {.step = 1});
+  fs::remove(path + "/" + shard_file(0, 2));
+  EXPECT_EQ(flaw_of(Folder(run), 1), path + "/" + shard_file(0, 2) + ": is missing");
+  fs::remove(path + "/" + shard_file(1, 2));
+  EXPECT_EQ(flaw_of(Folder(run), 1),
+            path + "/" + shard_file(0, 2) + ": is missing (and 1 more)");
+}
+
+TEST_F(FindTest, AFlawTellsNoCure) {
+  fs::create_symlink("loop", run + "/loop");
+  EXPECT_EQ(flaw_of({1, run + "/loop/" + step_folder(1)}),
+            run + "/loop: cannot open the folder: Too many levels of symbolic links");
+}
+
 TEST_F(FindTest, TheHintIsWrittenAndNeverBelieved) {
   save(small_model(), {.step = 1});
   save(small_model(), {.step = 2});

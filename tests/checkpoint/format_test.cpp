@@ -30,7 +30,8 @@ TEST(FormatTest, OnlyExactFileNamesAreOurs) {
     EXPECT_TRUE(belongs_to_checkpoint(name)) << name;
   for (const char* name :
        {"shard_0_of_4.h5", "shard_00000_of_00004.h5.bak", "shard_00000_of_00004.h5~",
-        "shard_000-1_of_00004.h5", "shard_00000_of_00004", "manifest.json~", "notes"}) {
+        "shard_000-1_of_00004.h5", "shard_-0001_of_00004.h5", "shard_00001_of_-0004.h5",
+        "shard_00000_of_00004", "manifest.json~", "notes"}) {
     EXPECT_FALSE(belongs_to_checkpoint(name)) << name;
   }
 }

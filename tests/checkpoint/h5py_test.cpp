@@ -117,6 +117,15 @@ TEST_F(H5pyTest, AMissingShardShowsAsNan) {
             "True\n");
 }
 
+TEST_F(H5pyTest, NamesAreUtf8) {
+  const auto path = save({make_tensor(Kind::kParam, "w", DType::kFp32, {4})});
+  EXPECT_EQ(python(path,
+                   "group = h5py.File(path + '/checkpoint.h5')['params']\n"
+                   "link = group.id.links.get_info(b'w')\n"
+                   "print(link.cset == h5py.h5t.CSET_UTF8)\n"),
+            "True\n");
+}
+
 TEST_F(H5pyTest, HalvesAreFloats) {
   TestModel model = {
       {Kind::kParam, "b", DType::kBf16, {2}, {'\x80', '\x3f', '\x20', '\xc1'}},

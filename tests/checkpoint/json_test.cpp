@@ -1,5 +1,7 @@
 #include "checkpoint/json.h"
 
+#include <gmock/gmock.h>
+
 #include "support.h"
 
 namespace zero::checkpoint::testing::json_test {
@@ -13,6 +15,25 @@ TEST(JsonTest, RefusesWhatIsNotStrict) {
         std::string()}) {
     EXPECT_THROW(parse_strictly(text, "x"), CheckpointError) << text.substr(0, 40);
   }
+}
+
+TEST(JsonTest, IsNestedSoDeepAndNoDeeper) {
+  const auto nested = [](size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
+  EXPECT_NO_THROW(parse_strictly(nested(kMaxJsonDepth), "x"));
+  EXPECT_EQ(error_of([&] { parse_strictly(nested(kMaxJsonDepth + 1), "x"); }),
+            "x: is nested too deeply");
+}
+
+TEST(JsonTest, TellsWhereItEnds) {
+  EXPECT_THAT(error_of([] { parse_strictly("{", "x"); }),
+              ::testing::StartsWith("x: is not JSON: parse error at line 1"));
+}
+
+TEST(JsonTest, LongValuesAreShownInPart) {
+  EXPECT_EQ(shown(std::string(58, 'a')), '"' + std::string(58, 'a') + '"');
+  EXPECT_EQ(shown(std::string(59, 'a')), '"' + std::string(59, 'a') + "...");
 }
 
 TEST(JsonTest, TheSameKeyInOtherObjectsIsFine) {
@@ -71,12 +92,14 @@ TEST(JsonTest, FieldsHaveTypesAndRanges) {
   Fields fields(json, "x", "");
   EXPECT_EQ(fields.integer("i", 0, 7), 7);
   EXPECT_THROW(fields.integer("i", 0, 6), CheckpointError);
-  EXPECT_THROW(fields.integer("big", 0, INT64_MAX), CheckpointError);
+  EXPECT_THROW(fields.integer("big", INT64_MIN, INT64_MAX), CheckpointError);
   EXPECT_THROW(fields.integer("float", 0, 10), CheckpointError);
   EXPECT_THROW(fields.integer("neg", 0, 10), CheckpointError);
   EXPECT_THROW(fields.integer("s", 0, 10), CheckpointError);
   EXPECT_THROW(fields.text("n"), CheckpointError);
   EXPECT_THROW(fields.text("absent"), CheckpointError);
+  EXPECT_EQ(error_of([&] { Fields(json, "x", "tensors[3]").text("absent"); }),
+            "x: tensors[3] has no \"absent\"");
 }
 
 TEST(JsonTest, UnknownFieldsAreRefused) {

@@ -1,6 +1,7 @@
 #include "checkpoint/manifest.h"
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "support.h"
 
 namespace zero::checkpoint::testing::manifest_test {
@@ -53,6 +54,18 @@ TEST(ManifestTest, ComesBackAsItWas) {
   EXPECT_EQ(manifest.find(Kind::kParam, "head"), manifest.find(Kind::kParam, "w"));
   EXPECT_EQ(manifest.find(Kind::kBuffer, "w"), nullptr);
   EXPECT_EQ(manifest.find(Kind::kParam, "nobody"), nullptr);
+}
+
+TEST(ManifestTest, AnAliasStandsForNoBuffer) {
+  Manifest manifest = example();
+  manifest.tensors.push_back({Kind::kBuffer, "w", DType::kFp32, {0}});
+  EXPECT_EQ(manifest.find(Kind::kBuffer, "head"), nullptr);
+}
+
+TEST(ManifestTest, AFileHasOneHash) {
+  const std::string text = edited("\"xxh3\":\"0000000000000002\"",
+                                  "\"xxh3\":\"00000000000000020000000000000003\"");
+  EXPECT_EQ(error_of([&] { parse_manifest(text, "m"); }), "m: files[1] has not one hash");
 }
 
 TEST(ManifestTest, ItsHashGuardsEveryByte) {
@@ -140,7 +153,8 @@ TEST(ManifestTest, TensorNamesAreChecked) {
                                 "m"),
                  CheckpointError);
   }
-  flaw_after([](Manifest& m) { m.tensors[1] = m.tensors[0]; });  // twice
+  EXPECT_EQ(flaw_after([](Manifest& m) { m.tensors[1] = m.tensors[0]; }),
+            "m: w: is listed twice or out of order");
 }
 
 TEST(ManifestTest, TheNumberOfFilesIsTheWorldSize) {
@@ -154,18 +168,51 @@ TEST(ManifestTest, TheNumberOfFilesIsTheWorldSize) {
 }
 
 TEST(ManifestTest, PiecesMustTileTheTensorInsideTheirFile) {
-  using M = Manifest;
-  const auto pieces = [](M& m) -> std::vector<Piece>& { return m.tensors[0].pieces; };
-  flaw_after([&](M& m) { pieces(m).pop_back(); });
-  flaw_after([&](M& m) { pieces(m)[1].begin = 5; });
-  flaw_after([&](M& m) { std::swap(pieces(m)[0], pieces(m)[1]); });
-  flaw_after([&](M& m) { pieces(m)[1].bytes = 20; });
-  flaw_after([&](M& m) { pieces(m)[1].bytes = 15; });
-  flaw_after([&](M& m) { pieces(m)[1].offset = 8192 - 15; });
-  flaw_after([&](M& m) { pieces(m)[1].offset = INT64_MAX; });
-  flaw_after([&](M& m) { pieces(m)[1].hashes.push_back(1); });
-  flaw_after([&](M& m) { pieces(m)[1].hashes.clear(); });
-  flaw_after([&](M& m) { pieces(m)[1].file = kVirtualFile; });
+  const std::string second = shard_file(1, 2);
+  const auto flaw = [](const std::function<void(std::vector<Piece>&)>& change) {
+    return flaw_after([&](Manifest& m) { change(m.tensors[0].pieces); });
+  };
+  using Pieces = std::vector<Piece>;
+  EXPECT_EQ(flaw([](Pieces& p) { p.pop_back(); }),
+            "m: w: has pieces for 6 of its 10 elements");
+  EXPECT_EQ(flaw([](Pieces& p) { p[1].begin = 5; }),
+            "m: w: has a piece at element 5 where 6 comes next");
+  EXPECT_EQ(flaw([](Pieces& p) { p[1].begin = 7; }),
+            "m: w: has a piece at element 7 where 6 comes next");
+  EXPECT_EQ(flaw([](Pieces& p) { std::swap(p[0], p[1]); }),
+            "m: w: has a piece at element 6 where 0 comes next");
+  for (const int64_t bytes : {20, 15}) {
+    EXPECT_EQ(flaw([&](Pieces& p) { p[1].bytes = bytes; }),
+              text_of("m: w: has a piece of ", bytes, " bytes, 4 elements are left"));
+  }
+  for (const int64_t offset : {int64_t{8192 - 15}, INT64_MAX}) {
+    EXPECT_EQ(flaw([&](Pieces& p) { p[1].offset = offset; }),
+              "m: w: has a piece outside of " + second);
+  }
+  Manifest before_file = example();  // as a writer might make it: JSON has none
+  before_file.tensors[0].pieces[1].offset = -4;
+  EXPECT_EQ(error_of([&] { check_manifest(before_file, "m"); }),
+            "m: w: has a piece outside of " + second);
+  EXPECT_EQ(flaw([](Pieces& p) { p[1].hashes.push_back(1); }),
+            "m: w: has 2 hashes for a piece of 1 chunks");
+  EXPECT_EQ(flaw([](Pieces& p) { p[1].hashes.clear(); }),
+            "m: w: has 0 hashes for a piece of 1 chunks");
+  EXPECT_EQ(
+      flaw([](Pieces& p) { p[1].file = kVirtualFile; }),
+      "m: w: has a piece in \"checkpoint.h5\", which is no shard of this checkpoint");
+}
+
+TEST(ManifestTest, BuffersLieInTheFirstShard) {
+  const auto flaw_in = [](int rank) {
+    Manifest manifest = example();
+    manifest.tensors.push_back({Kind::kBuffer,
+                                "mask",
+                                DType::kFp32,
+                                {2},
+                                {{shard_file(rank, 2), 0, 5000, 8, {13}}}});
+    return error_of([&] { parse_manifest(to_text(manifest), "m"); });
+  };
+  EXPECT_EQ(flaw_in(1), "m: mask: is replicated and not in the first shard");
 }
 
 TEST(ManifestTest, PiecesMustNotShareBytes) {
@@ -183,6 +230,11 @@ TEST(ManifestTest, AliasesMustMeanAParameter) {
   flaw_after([](Manifest& m) { m.aliases = {{"w", "w"}}; });
   flaw_after([](Manifest& m) { m.aliases = {{"e", "w"}}; });  // "e" has a state
   flaw_after([](Manifest& m) { m.aliases = {{"a/b", "w"}}; });
+  EXPECT_EQ(flaw_after([](Manifest& m) {
+              m.tensors.insert(m.tensors.begin(), {Kind::kParam, "v", DType::kFp32, {0}});
+              m.aliases = {{"v", "w"}};
+            }),
+            "m: v: is an alias and a tensor");
 }
 
 TEST(ManifestTest, ReportsComeBackAsTheyWere) {
@@ -195,6 +247,29 @@ TEST(ManifestTest, ReportsComeBackAsTheyWere) {
        {Kind::kParam, "nothing of it", DType::kFp32, {2}}}};
   EXPECT_EQ(to_text(parse_report(to_text(report))), to_text(report));
   EXPECT_THROW(parse_report("{}"), CheckpointError);
+}
+
+// Nobody looks at a report again before its shapes are multiplied.
+TEST(ManifestTest, ReportsAreAsStrict) {
+  const std::string name = shard_file(0, 1);
+  const ShardReport report{
+      0,
+      1,
+      {name, 999, 77},
+      {{Kind::kParam, "w", DType::kFp16, {2}, {{name, 0, 8, 4, {5}}}}}};
+  const std::string text = to_text(report);
+  const std::pair<std::string, std::string> edits[] = {
+      {"\"bytes\":4", "\"bytes\":0"},
+      {"\"shape\":[2]", "\"shape\":[4294967296,4294967296]"},
+      {"\"files\":[{",
+       "\"files\":[{\"name\":\"x\",\"bytes\":1,\"xxh3\":\"0000000000000001\"},{"},
+      {"\"rank\":0", "\"rank\":-1"}};
+  for (const auto& [from, to] : edits) {
+    std::string bad = text;
+    ASSERT_NE(bad.find(from), std::string::npos) << from;
+    bad.replace(bad.find(from), from.size(), to);
+    EXPECT_THROW(parse_report(bad), CheckpointError) << to;
+  }
 }
 
 }  // namespace

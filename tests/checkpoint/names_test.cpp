@@ -28,12 +28,21 @@ TEST(NamesTest, ErrorsAreSafeToPrint) {
   EXPECT_EQ(text, "m.json: evil\\x1b[2J\\xff: the name has a control character");
 }
 
+TEST(NamesTest, HalfACharacterMayBeTheBeginningOfOne) {
+  for (const char* half : {"\xc3", "\xe2\x82", "\xf0\x9f\x98"})
+    EXPECT_TRUE(first_character(half).is_cut) << printable(half);
+  for (const char* none : {"\xe2x", "\xff", "\x82", "a"})
+    EXPECT_FALSE(first_character(none).is_cut) << printable(none);
+}
+
 TEST(NamesTest, BytesAreShownAsTheyAre) {
   EXPECT_EQ(printable("\xc3(\x85\x01"), "\\xc3(\\x85\\x01");
 }
 
 TEST(NamesTest, LongTextsAreCut) {
-  EXPECT_LT(printable(std::string(1 << 20, 'x')).size(), 4096u);
+  const std::string cut = printable(std::string(1 << 20, 'x'));
+  EXPECT_LT(cut.size(), 4096u);
+  EXPECT_TRUE(cut.ends_with("x..."));
 }
 
 }  // namespace

@@ -56,6 +56,42 @@ TEST_F(OwnFiles, AWriteThatFailsLeavesTheOldOne) {
   EXPECT_EQ(Folder(run).names().size(), 1u);
 }
 
+TEST_F(OwnFiles, AFileThatComesMeanwhileStays) {
+  const auto write = [&](File&) { write_file(run + "/page", "theirs"); };
+  EXPECT_THAT(error_of([&] { replace_file(Folder(run), "page", "ours: ", write); }),
+              HasSubstr("zero has not written"));
+  EXPECT_EQ(read_file(run + "/page"), "theirs");
+  EXPECT_EQ(Folder(run).names().size(), 1u);
+}
+
+TEST_F(OwnFiles, AFileOfNothingButItsBeginningIsOurs) {
+  write_file(run + "/page", "ours: ");
+  replace("page");
+  EXPECT_EQ(read_file(run + "/page"), "ours: new");
+}
+
+class NoExchangeIo : public Io {
+ public:
+  explicit NoExchangeIo(int error) : error_(error) {}
+  int exchange(int, const char*, const char*) override {
+    errno = error_;
+    return -1;
+  }
+
+ private:
+  const int error_;
+};
+
+TEST_F(OwnFiles, NotEveryFileSystemExchangesNames) {
+  for (const int error : {EINVAL, ENOSYS, EOPNOTSUPP}) {
+    NoExchangeIo io(error);
+    EXPECT_FALSE(exchange_ours(Folder(run), "a", "b", io)) << error;
+  }
+  NoExchangeIo broken(EIO);
+  EXPECT_THAT(error_of([&] { exchange_ours(Folder(run), "a", "b", broken); }),
+              HasSubstr("cannot exchange with a"));
+}
+
 class Removal : public OwnFiles {
  protected:
   // Things of every kind that are no file.

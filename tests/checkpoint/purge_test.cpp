@@ -82,6 +82,17 @@ TEST_F(PurgeTest, WhatPeoplePutBesideIsNotTouched) {
   EXPECT_EQ(steps(), std::vector<int64_t>{2});
 }
 
+TEST_F(PurgeTest, WhatWasLeftBeforeStays) {
+  save_steps(2);
+  fs::create_directory(run + "/step_000000000001.left");
+  write_file(run + "/step_000000000001/notes.txt", "mine");
+  EXPECT_EQ(purge(OpenRun(run), {.keep = 1}, 2), 1);
+  EXPECT_TRUE(files_of(run + "/step_000000000001.left").empty());
+  ASSERT_EQ(leftovers_of(run).size(), 1u);
+  EXPECT_EQ(files_of(run + "/" + leftovers_of(run)[0]),
+            std::vector<std::string>{"notes.txt"});
+}
+
 TEST_F(PurgeTest, ARunThatWasMovedIsLeftAlone) {
   save_steps(2);
   const OpenRun open(run);

@@ -89,6 +89,42 @@ TEST_F(RunLockTest, AFarHolderIsBelievedUntilOneSaysOtherwise) {
   EXPECT_NO_THROW(RunLock(run, "", TakeOver::kAlways));
 }
 
+TEST_F(RunLockTest, AClockAheadWasHeardOfJustNow) {
+  leave(far_holder(-1000));
+  EXPECT_THAT(refusal(), HasSubstr("far-away, heard of 0 seconds ago"));
+}
+
+TEST_F(RunLockTest, AProcessThatWasNeverThereHoldsNothing) {
+  LockHolder holder = dead_holder();
+  holder.pid_start = 0;
+  EXPECT_EQ(life_of(holder, this_process("")), Life::kGone);
+}
+
+class NoLinkIo : public Io {
+ public:
+  explicit NoLinkIo(int error) : error_(error) {}
+  int link(int, const char*, const char*) override {
+    errno = error_;
+    return -1;
+  }
+
+ private:
+  const int error_;
+};
+
+TEST_F(RunLockTest, NotEveryFileSystemHasLinks) {
+  for (const int error : {EPERM, ENOSYS, EOPNOTSUPP, EMLINK}) {
+    NoLinkIo io(error);
+    const RunLock mine(run, "7", TakeOver::kFromTheDead, io);
+    EXPECT_NO_THROW(mine.check()) << error;
+    EXPECT_THAT(refusal(), HasSubstr("job 7"));
+  }
+  NoLinkIo broken(EIO);
+  EXPECT_THAT(error_of([&] { RunLock(run, "", TakeOver::kFromTheDead, broken); }),
+              HasSubstr("cannot create"));
+  EXPECT_TRUE(files_of(run).empty());
+}
+
 TEST_F(RunLockTest, NobodyTakesALockFromALivingProcess) {
   LockHolder self = this_process("");
   self.heartbeat -= 1000000;  // stopped since, or the clock has jumped

@@ -148,6 +148,21 @@ TEST_F(SafetensorsFolderTest, MissingFilesAreAllNamed) {
                                       "model-00003-of-00003.safetensors"));
 }
 
+TEST_F(SafetensorsFolderTest, OfManyMissingFilesFiftyAreNamed) {
+  std::string index = "{\"weight_map\":{";
+  for (int i = 100; i < 151; ++i)
+    index += text_of(i > 100 ? "," : "", "\"", i, "\":\"", i, ".safetensors\"");
+  write_file(run + "/" + kIndex, index + "}}");
+  EXPECT_THAT(open_error(), HasSubstr(", 149.safetensors and 1 more; was a download"));
+}
+
+TEST_F(SafetensorsFolderTest, DamageHasACure) {
+  write_file(run + "/model.safetensors", "1234567");
+  EXPECT_THAT(open_error(), HasSubstr("; copy or download the folder again"));
+  write_file(run + "/model.safetensors", "version https://git-lfs.github.com/spec/v1\n");
+  EXPECT_THAT(open_error(), HasSubstr("; fetch the file itself: git lfs pull"));
+}
+
 TEST_F(SafetensorsFolderTest, TensorsThatTheIndexHasWrongAreAllNamed) {
   write_three_files();
   write_file(run + "/" + kIndex, R"({"weight_map":{

@@ -65,7 +65,8 @@ TEST(SlicesTest, EveryRankMustReportOnce) {
             std::string::npos);
   reports = reports_of({{0, 5}, {5, 5}});
   reports.pop_back();
-  EXPECT_THROW(join_slices(reports), CheckpointError);
+  EXPECT_NE(error_of([&] { join_slices(reports); }).find("comes from rank 0 of 2"),
+            std::string::npos);
   EXPECT_THROW(join_slices({}), CheckpointError);
 }
 

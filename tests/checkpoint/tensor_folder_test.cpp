@@ -31,7 +31,8 @@ TEST_F(TensorFolderTest, ACheckpointIsReadWhateverItsWorldSize) {
   const TestModel model = small_model();
   TensorFolder folder(save(model, {.world_size = 3}));
   EXPECT_TRUE(folder.is_checkpoint());
-  EXPECT_EQ(folder.files().size(), 4u);
+  ASSERT_EQ(folder.files().size(), 4u);
+  EXPECT_EQ(folder.files()[1], run + "/step_000000000100/" + shard_file(0, 3));
   for (const auto& tensor : model) {
     const StoredTensor& stored = *folder.manifest().find(tensor.kind, tensor.fqn);
     std::vector<char> bytes(tensor.bytes.size());
@@ -59,7 +60,8 @@ TEST_F(TensorFolderTest, SafetensorsAreParametersSortedByName) {
   write_safetensors();
   TensorFolder folder(run);
   EXPECT_FALSE(folder.is_checkpoint());
-  EXPECT_EQ(folder.files().size(), 2u);
+  EXPECT_THAT(folder.files(), ElementsAre(run + "/model-00001-of-00002.safetensors",
+                                          run + "/model-00002-of-00002.safetensors"));
   const auto& tensors = folder.manifest().tensors;
   ASSERT_EQ(tensors.size(), 2u);
   EXPECT_EQ(tensors[0].fqn, "a");

@@ -36,6 +36,9 @@ TEST_F(WriterTest, BadSlicesAreNamed) {
   bad.begin = 5;
   EXPECT_EQ(write_error({bad}),
             "w: params: rank 0 has 4 elements from 5, the shape (8) has 8");
+  bad.begin = -1;
+  EXPECT_EQ(write_error({bad}),
+            "w: params: rank 0 has 4 elements from -1, the shape (8) has 8");
   bad = good;
   bad.tensor.shape = {-8};
   EXPECT_EQ(write_error({bad}), "w: params: the shape (-8) is not possible");
@@ -48,6 +51,23 @@ TEST_F(WriterTest, BadSlicesAreNamed) {
             std::string::npos);
   bad.tensor.shape = {4};
   EXPECT_NE(write_error({bad}, 1).find("let rank 0 alone give it"), std::string::npos);
+}
+
+class CountingIo : public Io {
+ public:
+  int num_syncs = 0;
+  int fsync(int file) override {
+    ++num_syncs;
+    return Io::fsync(file);
+  }
+};
+
+TEST_F(WriterTest, AFewMebibytesAreSyncedOnce) {
+  const TestModel model = {
+      make_tensor(Kind::kParam, "w", DType::kFp32, {3 * kChunkBytes / 4})};
+  CountingIo io;
+  write_shard(prepare(OpenRun(run), 1), 0, 1, slices_of(model, 0, 1), io);
+  EXPECT_EQ(io.num_syncs, 1);
 }
 
 int num_pieces = 0;

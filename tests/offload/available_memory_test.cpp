@@ -85,6 +85,12 @@ TEST_F(AvailableMemoryTest, GroupsThatAreNotVisibleDoNotLimit) {
   EXPECT_EQ(available(), 5000);
 }
 
+TEST_F(AvailableMemoryTest, ALimitWhoseUseNobodyTellsDoesNotLimit) {
+  write("/proc/self/cgroup", "0::/job\n");
+  write("/sys/fs/cgroup/job/memory.max", "5000\n");
+  EXPECT_EQ(available(), kWholeMachine);
+}
+
 TEST_F(AvailableMemoryTest, FileCacheCountsAsFree) {
   write("/proc/self/cgroup", "0::/job\n");
   group_v2("/job", "5000", "4000");

@@ -91,7 +91,8 @@ TEST(HostArenaTest, ImpossibleSizesThrow) {
   EXPECT_THROW(HostArena("negative", -1), std::invalid_argument);
   EXPECT_THROW(arena.allocate("negative", -1), std::invalid_argument);
   EXPECT_THROW(arena.allocate("more than all", kMost), std::invalid_argument);
-  EXPECT_THROW(arena.allocate_array<float>("overflow", kMost / 2), std::invalid_argument);
+  for (const int64_t numel : {kMost / 2, kMost / 2 + 2})  // times 4: -4, and 4
+    EXPECT_THROW(arena.allocate_array<float>("overflow", numel), std::invalid_argument);
   EXPECT_THROW(arena.allocate_array<float>("negative", -5), std::invalid_argument);
 }
 

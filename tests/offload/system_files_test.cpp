@@ -60,6 +60,8 @@ TEST_F(SystemFilesTest, GroupsOfBothVersionsFromTheInnermostOn) {
                                              "1 /sys/fs/cgroup/cpu", "2 /sys/fs/cgroup"};
   EXPECT_EQ(folders("cpu"), expected);
   EXPECT_EQ(folders("memory"), std::vector<std::string>{"2 /sys/fs/cgroup"});
+  write("/proc/self/cgroup", "0::none\n0::/\n");
+  EXPECT_EQ(folders("cpu"), std::vector<std::string>{"2 /sys/fs/cgroup"});
 }
 
 }  // namespace

@@ -164,7 +164,10 @@ int64_t num_missing_pages(const HostArena& arena) {
   return std::ranges::count_if(is_there, [](unsigned char page) { return !(page & 1); });
 }
 
-TEST(UpdateTest, TouchTakesEveryPageAndChangesNothing) {
+// One piece may have a copy in bf16 or in fp16.
+class TouchTest : public ::testing::TestWithParam<uint16_t * UpdatePiece::*> {};
+
+TEST_P(TouchTest, TakesEveryPageAndChangesNothing) {
   constexpr int64_t kNumel = 300001;
   HostArena arena("arrays",
                   4 * HostArena::padded(kNumel * 4) + HostArena::padded(kNumel * 2));
@@ -173,7 +176,7 @@ TEST(UpdateTest, TouchTakesEveryPageAndChangesNothing) {
   one.piece.master = arena.allocate_array<float>("master", kNumel);
   for (float*& state : one.piece.state)
     state = arena.allocate_array<float>("state", kNumel);
-  one.piece.copy_bf16 = arena.allocate_array<uint16_t>("copy", kNumel);
+  one.piece.*GetParam() = arena.allocate_array<uint16_t>("copy", kNumel);
   one.piece.master[100000] = 7;
   EXPECT_GT(num_missing_pages(arena), 0);
   for (const int num_threads : {2, 1}) {
@@ -184,6 +187,10 @@ TEST(UpdateTest, TouchTakesEveryPageAndChangesNothing) {
     EXPECT_EQ(std::count(one.piece.master, one.piece.master + kNumel, 0), kNumel - 1);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Copies, TouchTest,
+                         ::testing::Values(&UpdatePiece::copy_bf16,
+                                           &UpdatePiece::copy_fp16));
 
 }  // namespace
 }  // namespace zero::update_test
