@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "zero/errors.h"
 
@@ -112,6 +117,123 @@ TEST(CheckOptions, LossScalesThatWouldRoundOrNeverMove) {
   EXPECT_THAT(scales({.window = 0}), ElementsAre("loss_scale_window is 0"));
 }
 
+// What is wrong after a change to options that are good for one GPU.
+std::vector<std::string> problems_on_gpu(const std::function<void(Options&)>& change) {
+  Options options;
+  change(options);
+  std::vector<std::string> all;
+  for (const OptionProblem& problem : problems_of(options, 1, UnitMemory::kGpu))
+    all.push_back(problem.what);
+  return all;
+}
+
+TEST(CheckOptions, NumbersHaveRanges) {
+  const auto problem = [](const std::function<void(Options&)>& change) {
+    const std::vector<std::string> all = problems_on_gpu(change);
+    return all.size() == 1 ? all[0] : std::to_string(all.size()) + " problems";
+  };
+  EXPECT_EQ(problem([](Options& o) { o.device_state_fraction = 1.5; }),
+            "device_state_fraction is 1.5");
+  EXPECT_EQ(problem([](Options& o) { o.clip = -1; }), "clip is -1");
+  EXPECT_EQ(problem([](Options& o) { o.device_memory = -1; }), "device_memory is -1");
+  EXPECT_EQ(problem([](Options& o) { o.offload_min_bytes = -1; }),
+            "offload_min_bytes is -1");
+  EXPECT_EQ(problem([](Options& o) { o.nominal_targets = 0; }), "nominal_targets is 0");
+  EXPECT_EQ(problem([](Options& o) { o.micro_batches_per_rank = 0; }),
+            "micro_batches_per_rank is 0");
+  EXPECT_EQ(problem([](Options& o) { o.recompute.every = -1; }), "recompute.every is -1");
+  for (const int threads : {-1, 4097})
+    EXPECT_EQ(problem([&](Options& o) { o.adam_threads = threads; }),
+              "adam_threads is " + std::to_string(threads));
+  EXPECT_THAT(problems_on_gpu([](Options& o) { o.adam_threads = 4096; }), IsEmpty());
+}
+
+TEST(CheckOptions, GroupsAreCheckedWithTheirOwnNumbers) {
+  const auto with_group = [](double lr_scale, std::optional<double> decay) {
+    return problems_on_gpu([&](Options& o) {
+      o.groups = {{"h.*", lr_scale, decay, false}};
+    });
+  };
+  EXPECT_THAT(with_group(0.5, 0.2), IsEmpty());
+  EXPECT_THAT(with_group(-1, {}),
+              ElementsAre("parameter group 'h.*': lr is -0.0003, must be in [0, inf)"));
+  EXPECT_THAT(
+      with_group(1, -1),
+      ElementsAre("parameter group 'h.*': weight_decay is -1, must be in [0, inf)"));
+  EXPECT_THAT(with_group(1, 1e35),
+              ElementsAre("parameter group 'h.*': learning rate times weight decay is "
+                          "beyond what a float holds"));
+}
+
+TEST(CheckOptions, WhatBelongsToAnotherTypeIsRefused) {
+  EXPECT_THAT(problems_on_gpu([](Options& o) { o.loss_scale.init = 4; }),
+              ElementsAre("loss_scale_init belongs to dtype fp16, not to fp32"));
+  EXPECT_THAT(problems_on_gpu([](Options& o) { o.master = MasterStorage::kSplit; }),
+              ElementsAre("master split belongs to dtype bf16, which is its high half, "
+                          "not to fp32"));
+}
+
+TEST(CheckOptions, MeansInBf16MustBeAbleToFall) {
+  const auto with_betas = [](double beta1, double beta2) {
+    return problems_on_gpu([&](Options& o) {
+      o.state_dtype = DType::kBf16;
+      o.optimizer.beta1 = beta1;
+      o.optimizer.beta2 = beta2;
+    });
+  };
+  EXPECT_THAT(with_betas(0.9, kLargestBf16Beta), IsEmpty());
+  for (const auto& [beta1, beta2] : {std::pair(0.9, 0.999), std::pair(0.999, 0.9)})
+    EXPECT_THAT(with_betas(beta1, beta2),
+                ElementsAre("state_dtype bf16 with betas of up to 0.999"));
+}
+
+TEST(CheckOptions, FunctionsMakeNoValuesThatAreThere) {
+  for (const Source source : {Source::kRank0, Source::kEveryRank}) {
+    Options options;
+    options.source = source;
+    EXPECT_THAT(problems(options), IsEmpty());
+    options.init_types.emplace_back();
+    EXPECT_THAT(problems(options), ElementsAre("init functions with a source that holds "
+                                               "the model's values already"));
+  }
+}
+
+TEST(CheckOptions, UnitsAddUpRowsInAnOrderOfTheirOwn) {
+  Options options;
+  options.accumulate = Accumulate::kUnit;
+  EXPECT_THAT(problems(options), ElementsAre("accumulate unit without micro_batch"));
+  options.micro_batch = 1;
+  EXPECT_THAT(problems(options), IsEmpty());
+  options.deterministic = true;
+  EXPECT_THAT(problems(options), ElementsAre("deterministic mode with accumulate unit"));
+}
+
+TEST(CheckOptions, WhereNothingIsTrainedNothingIsUpdatedOrRecomputed) {
+  const auto change = [](Options& o) {
+    o.optimizer.kind = Optimizer::kSgd;
+    o.offload = Offload::kNone;
+  };
+  EXPECT_EQ(problems_on_gpu(change).size(), 1u);
+  EXPECT_THAT(problems_on_gpu([&](Options& o) { change(o), o.inference = true; }),
+              IsEmpty());
+  Options options;
+  options.offload_activations = true;
+  EXPECT_EQ(problems(options).size(), 1u);
+  options.inference = true;
+  EXPECT_THAT(problems(options), IsEmpty());
+}
+
+TEST(CheckOptions, ActivationsAreOffloadedForRecomputation) {
+  const auto recomputed = [](Recompute recompute) {
+    return problems_on_gpu([&](Options& o) {
+      o.offload_activations = true;
+      o.recompute = recompute;
+    });
+  };
+  EXPECT_THAT(recomputed(Recompute::kUnit), IsEmpty());
+  EXPECT_EQ(recomputed(Recompute::kNone).size(), 1u);
+}
+
 TEST(CheckOptions, DeterministicSumsNeedAPowerOfTwoOfRanks) {
   Options options;
   options.deterministic = true;
@@ -121,6 +243,7 @@ TEST(CheckOptions, DeterministicSumsNeedAPowerOfTwoOfRanks) {
   EXPECT_FALSE(are_refused(1));
   EXPECT_FALSE(are_refused(8));
   EXPECT_TRUE(are_refused(3));
+  EXPECT_TRUE(are_refused(6));
   EXPECT_TRUE(are_refused(12));
 }
 

@@ -76,6 +76,19 @@ TEST(Agreement, ForeignExceptionsAreTold) {
   });
 }
 
+TEST(Agreement, AllRanksThatDifferAreTold) {
+  on_ranks(3, [](Ranks& ranks) {
+    Lines lines;
+    lines.add("lr", ranks.rank()).add("clip", ranks.rank() / 2);
+    try {
+      require_same_lines(lines, "different", "cure", ranks);
+      ADD_FAILURE() << ranks.rank();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.problem(), "different: clip (rank 2), lr (ranks 1, 2)");
+    }
+  });
+}
+
 TEST(Agreement, WhatEitherRankLacksIsTold) {
   on_ranks(2, [](Ranks& ranks) {
     Lines lines;

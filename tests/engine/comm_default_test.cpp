@@ -48,7 +48,7 @@ TEST_F(AnnouncedRanksTest, WhatIsNoNumberOfRanksIsRefused) {
 }
 
 TEST(StartedRank, IsWhatItsStarterSays) {
-  const StarterMemory memory(3);
+  const StarterMemory memory(3, 8192);
   const std::string variable = memory.variable_for(2);
   const std::string text = variable.substr(variable.find('=') + 1);
   EXPECT_FALSE(started_rank(text)) << "this process is the starter, not a child of it";
@@ -59,7 +59,7 @@ TEST(StartedRank, IsWhatItsStarterSays) {
   ASSERT_TRUE(self);
   EXPECT_EQ(self->rank, 2);
   EXPECT_EQ(self->size, 3);
-  EXPECT_GT(self->slot_bytes, 0);
+  EXPECT_EQ(self->slot_bytes, 8192);
   EXPECT_EQ(self->memory.words[0], getpid());
 }
 

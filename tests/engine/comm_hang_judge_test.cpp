@@ -67,6 +67,15 @@ TEST_F(HangJudgeTest, SignsOfWorkKeepTheClocksAtZero) {
   EXPECT_FALSE(judge.gives_up());
 }
 
+TEST_F(HangJudgeTest, AnAnswerCountsForThreeSeconds) {
+  pass(5);
+  answers[1] = false;
+  pass(2);
+  EXPECT_TRUE(judge.hears(1));
+  pass(1);
+  EXPECT_FALSE(judge.hears(1));
+}
+
 TEST_F(HangJudgeTest, APauseIsNoHang) {
   answers[1] = works[1] = false;
   pass(5);
@@ -132,6 +141,20 @@ TEST_F(HangJudgeTest, OnlyTheLowestOfThoseThatWaitNames) {
     alone.pass(1, kCall);
     alone.hear(2, {1, true, ""});
     const std::vector<int> now = alone.to_name();
+    by_second.insert(by_second.end(), now.begin(), now.end());
+  }
+  EXPECT_THAT(by_second, ElementsAre(0));
+}
+
+// It waited before it died.
+TEST_F(HangJudgeTest, ARankThatDiedNamesNobody) {
+  HangJudge second(1, 3, kLimits);
+  std::vector<int> by_second;
+  for (int i = 0; i < 40; ++i) {
+    second.pass(1, kCall);
+    if (i == 0) second.hear(0, {1, true, ""});
+    second.hear(2, {1, true, ""});
+    const std::vector<int> now = second.to_name();
     by_second.insert(by_second.end(), now.begin(), now.end());
   }
   EXPECT_THAT(by_second, ElementsAre(0));

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/comm/channel.h"
 #include "engine/comm/collectives.h"
 #include "engine/comm/shared_transport.h"
 #include "engine/comm/thread_ranks.h"
@@ -91,6 +92,59 @@ TEST(ThreadRanksTest, TheReasonTravelsFromRankToRank) {
                 }),
                 HasSubstr("its communicator was closed\n  where: all_gather 'blocks.0'"));
   });
+}
+
+TEST(ThreadRanksTest, TheFirstReasonToLeaveIsToldAndItsFirstLine) {
+  const auto groups = make_thread_ranks(2);
+  Transport& leaving = groups[1]->channel().transport();
+  leaving.leave("out of memory\n  in a long stack");
+  leaving.leave("its communicator was closed");
+  EXPECT_EQ(error_of([&] { groups[0]->barrier("b"); }).problem(),
+            "rank 1 has left: out of memory");
+}
+
+TEST(ThreadRanksTest, CollectivesThatGoReleaseTheOthers) {
+  const auto groups = make_thread_ranks(2);
+  std::unique_ptr<Collectives> collectives[2];
+  std::jthread second([&] { collectives[1] = groups[1]->make_collectives(); });
+  collectives[0] = groups[0]->make_collectives();
+  second.join();
+  collectives[1].reset();
+  const auto device = make_host_device();
+  char shard = 0, full[2] = {};
+  EXPECT_THAT(error_of([&] {
+                collectives[0]->all_gather(&shard, full, 1, "a",
+                                           device->compute_stream());
+              }).problem(),
+              HasSubstr("rank 1 has left"));
+}
+
+TEST(ThreadRanksTest, RanksThatSumInOtherOrdersDiverge) {
+  on_threads(2, 0, [](std::unique_ptr<Ranks> ranks) {
+    const auto comm = ranks->make_collectives();
+    const auto device = make_host_device();
+    const SumOrder order = comm->rank() == 0 ? SumOrder::kTree : SumOrder::kAny;
+    float full[128] = {}, shard[64];
+    EXPECT_EQ(error_of([&] {
+                comm->reduce_scatter(full, shard, 64, DType::kFp32, order, "a",
+                                     device->compute_stream(), {});
+              }).code(),
+              ExitCode::kDiverged);
+  });
+}
+
+TEST(LoneCollectives, CopyWhatIsElsewhereAndReduceNothing) {
+  const auto device = make_host_device();
+  Stream& stream = device->compute_stream();
+  const auto lone = make_lone_collectives();
+  float shard[2] = {3, 4}, full[2] = {};
+  lone->all_gather(shard, full, sizeof shard, "a", stream);
+  EXPECT_EQ(full[1], 4);
+  lone->all_gather(full, full, sizeof full, "a", stream);
+  EXPECT_EQ(full[1], 4);
+  double value = 5;
+  lone->all_reduce(std::span(&value, 1), SumOrder::kTree, "a", stream);
+  EXPECT_EQ(value, 5);
 }
 
 TEST(ThreadRanksTest, ARankThatLeavesAfterItsLastCallDisturbsNobody) {

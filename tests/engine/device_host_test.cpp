@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/device/blocks.h"
 #include "engine/device/device.h"
 #include "engine/device/host_device.h"
 #include "tests/engine/device_suite.h"
@@ -161,6 +162,35 @@ TEST_F(HostDeviceTest, InlineStreamsThrowToTheirCaller) {
   int from = 4, to = 0;
   inline_stream->copy(&to, &from, sizeof(int));  // and go on
   EXPECT_EQ(to, 4);
+}
+
+TEST_F(HostDeviceTest, AThreadHasTheBeginningOfALongName) {
+  char name[16] = "";
+  const auto worker = stream("communication of gradients");
+  enqueue(*worker, [&] { pthread_getname_np(pthread_self(), name, sizeof name); });
+  worker->synchronize();
+  EXPECT_STREQ(name, "communication o");
+}
+
+TEST_F(HostDeviceTest, LargeBlocksBeginOnHugePages) {
+  constexpr int64_t kHugePage = 2 << 20;
+  for (const int64_t bytes : {kHugePage, 5 * kHugePage + 1}) {
+    void* memory = device_->allocate("large", bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % kHugePage, 0u) << bytes;
+    device_->free(memory);
+  }
+}
+
+TEST(Blocks, AreToldByOwnerTheLargestFirst) {
+  char memory[3];
+  Blocks blocks;
+  EXPECT_EQ(blocks.by_owner(), "nothing");
+  blocks.add(&memory[0], "ring", 1 << 20);
+  blocks.add(&memory[1], "shards", 3 << 20);
+  blocks.add(&memory[2], "ring", 1 << 20);
+  EXPECT_EQ(blocks.by_owner(), "shards 3 MiB, ring 2 MiB");
+  blocks.remove(&memory[1]);
+  EXPECT_EQ(blocks.bytes(), 2 << 20);
 }
 
 // The delays of a stream's first operations, in microseconds.

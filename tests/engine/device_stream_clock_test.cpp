@@ -88,7 +88,7 @@ class StampCounter : public Stream {
   struct Kept : Stamp {
     explicit Kept(StampCounter& counter) : of(counter) { ++of.num_made, ++of.num_kept; }
     ~Kept() override { --of.num_kept; }
-    std::optional<int64_t> ns() const override { return 1; }
+    std::optional<int64_t> ns() const override { return Trace::now_ns(); }
     StampCounter& of;
   };
   const std::string name_ = "everywhere";
@@ -111,7 +111,10 @@ TEST_F(StreamClockTest, APartIsStampedForATraceAlone) {
   Trace::start();
   { const StreamClock::Span span(clock_, stream, Work::kPart, "forward", "blocks.3"); }
   EXPECT_EQ(stream.num_made, 2);
-  Trace::finish();
+  clock_.seconds();  // looks through the stamps
+  const auto lanes = Trace::finish();
+  ASSERT_EQ(lanes.size(), 1u);
+  EXPECT_EQ(lanes[0].thread, "GPU everywhere");
 }
 
 TEST(StreamSeconds, OfAStepAreTheDifferenceOfTwoCounts) {

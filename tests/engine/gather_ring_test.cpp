@@ -163,6 +163,20 @@ TEST_F(GatherRingTest, WhatIsInvalidStaysForABodyThatIsQueued) {
   EXPECT_THAT(seen(), ElementsAre(1, 10));
 }
 
+TEST_F(GatherRingTest, WhatIsInvalidIsWaitedForByNobody) {
+  ring_->prefetch(source(1));
+  ring_->prefetch(source(2));  // finds no slot: somebody waits for unit 1
+  EXPECT_EQ(ring_->num_gathers(), 1);
+  ring_->invalidate();
+  ring_->prefetch(source(2));
+  EXPECT_EQ(ring_->num_gathers(), 2);
+}
+
+TEST_F(GatherRingTest, OneRankGathersItsOwnBytesAlone) {
+  run(1);
+  EXPECT_EQ(ring_->gathered_bytes(), 0);
+}
+
 TEST_F(GatherRingTest, WhatIsForgottenStaysForABodyThatIsQueued) {
   queue_body(ring_->acquire(source(1)), be_slow);
   ring_->forget(1);

@@ -92,6 +92,16 @@ TEST(InitSpec, KaimingIsBoundByTheRootOfFanIn) {
   EXPECT_EQ(kaiming_uniform(0).b, 0);
 }
 
+TEST(InitSpec, TellsItsNumbersAndItsZeros) {
+  EXPECT_EQ(to_string(truncated_normal(0, 0.5, -1, 2)),
+            "truncated_normal(0, 0.5, -1, 2)");
+  InitSpec spec = uniform(-1, 1);
+  EXPECT_EQ(to_string(spec), "uniform(-1, 1)");
+  spec.zero_row_begin = 0;
+  spec.zero_row_end = 5;
+  EXPECT_EQ(to_string(spec), "uniform(-1, 1), zeros from 0 to 5");
+}
+
 TEST(InitSpec, ZeroesThePaddingRow) {
   InitSpec spec = normal(0, 1);
   spec.zero_row_begin = 10;

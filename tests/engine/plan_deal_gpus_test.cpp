@@ -17,6 +17,13 @@ TEST(DealGpus, InTurnWhereAllIsOneNodeOrNobodyTells) {
   EXPECT_THAT(deal_gpus({0, 0}, {0}), ElementsAre(0, 0));
 }
 
+TEST(ChooseGpu, ShardsStayWhereRanksNeedNotSendThemByTheHost) {
+  EXPECT_TRUE(may_keep_shards(UnitMemory::kGpu, 2));
+  EXPECT_TRUE(may_keep_shards(UnitMemory::kGpuByHost, 1));
+  EXPECT_FALSE(may_keep_shards(UnitMemory::kGpuByHost, 2));
+  EXPECT_FALSE(may_keep_shards(UnitMemory::kHost, 1));
+}
+
 TEST(DealGpus, OfTheRanksOwnNode) {
   EXPECT_THAT(deal_gpus({0, 1}, {0, 0, 1, 1}), ElementsAre(0, 2));
   EXPECT_THAT(deal_gpus({1, 0}, {0, 1}), ElementsAre(1, 0));

@@ -48,6 +48,65 @@ TEST_F(MemoryPlanTest, AFractionTakesTheFirstUnits) {
   EXPECT_THAT(on_gpu(), ElementsAre(true, false, false, false));
 }
 
+TEST_F(MemoryPlanTest, WeightsMayStayWhereTheirStateDoesNot) {
+  EXPECT_FALSE(plan().homes[1].weights_on_gpu);
+  EXPECT_EQ(bytes(plan(), "weights", "device"), 0);
+  options.offload = Offload::kOptimizer;
+  EXPECT_TRUE(plan().homes[1].weights_on_gpu);
+  EXPECT_FALSE(plan().homes[1].state_on_gpu);
+  EXPECT_EQ(bytes(plan(), "weights", "device"), 4 * 1024 * 4);
+  EXPECT_FALSE(plan().adds_in_place(1)) << "the gradient leaves for the host";
+  options.dtype = DType::kBf16;
+  EXPECT_EQ(bytes(plan(), "weights", "device"), 4 * 1024 * 2);
+  options.offload = Offload::kNone;
+  EXPECT_TRUE(plan().homes[1].state_on_gpu);
+  EXPECT_EQ(bytes(plan(), "weights", "device"), 0) << "they lie beside the state";
+}
+
+TEST_F(MemoryPlanTest, OneRankStreamsWhereItIsToldTo) {
+  EXPECT_TRUE(plan(UnitMemory::kHost).homes[1].in_place);
+  options.stream_always = true;
+  EXPECT_FALSE(plan(UnitMemory::kHost).homes[1].in_place);
+}
+
+TEST_F(MemoryPlanTest, WhatNcclDoesNotSumAsWeDoIsExchanged) {
+  const auto exchanged = [&](UnitMemory where, int world_size, const char* tier) {
+    return bytes(plan(where, world_size), "exchange", tier);
+  };
+  EXPECT_EQ(exchanged(UnitMemory::kGpu, 2, "device"), 0);
+  options.reduce_dtype = DType::kBf16;
+  EXPECT_EQ(exchanged(UnitMemory::kGpu, 2, "device"), 32 << 20);
+  EXPECT_EQ(exchanged(UnitMemory::kGpu, 1, "device"), 0);
+  options.reduce_dtype = DType::kFp32;
+  EXPECT_EQ(exchanged(UnitMemory::kGpuByHost, 2, "host"), 32 << 20);
+  EXPECT_EQ(exchanged(UnitMemory::kGpuByHost, 40000, "host"), 1024 * 40000)
+      << "a leaf for each of many ranks";
+}
+
+TEST_F(MemoryPlanTest, ACounterHasALevelForEachBit) {
+  options.deterministic = true;
+  for (const auto& [passes, levels] :
+       {std::pair(1, 0), std::pair(2, 2), std::pair(3, 2), std::pair(4, 3)}) {
+    options.micro_batches_per_rank = passes;
+    EXPECT_EQ(plan().num_counter_levels, levels) << passes;
+  }
+}
+
+TEST_F(MemoryPlanTest, KernelsAreForWhatAGpuTrainsOrKeeps) {
+  EXPECT_TRUE(plan().has_kernels);
+  EXPECT_FALSE(plan(UnitMemory::kHost).has_kernels);
+  options.inference = true;
+  EXPECT_FALSE(plan().has_kernels);
+  options.offload = Offload::kNone;
+  EXPECT_TRUE(plan().has_kernels);
+}
+
+TEST_F(MemoryPlanTest, FrozenUnitsTakeNoSlotOfGradients) {
+  EXPECT_EQ(bytes(plan(), "gradient ring", "device"), 2 * 1024 * 4);
+  options.groups = {{"h.*", 1, {}, /*frozen=*/true}};
+  EXPECT_EQ(bytes(plan(), "gradient ring", "device"), 1024 * 4);
+}
+
 TEST_F(MemoryPlanTest, AUnitThatIsTooLargeIsPassedOver) {
   options.device_state_fraction = 0.5;
   root = 1 << 20;

@@ -36,6 +36,10 @@ TEST(SlotPlan, NeighboursInSizeStayTogether) {
   EXPECT_THAT(plan.classes, ElementsAre(Class{100, 2}));
 }
 
+TEST(SlotPlan, OfEqualPlansThatWithFewerClassesIsTaken) {
+  EXPECT_THAT(make_slot_plan({2, 1, 1}, 2).classes, ElementsAre(Class{2, 2}));
+}
+
 TEST(SlotPlan, UsersThatAreAllHeldHaveTheirOwnSizes) {
   EXPECT_EQ(make_slot_plan({7, 9, 9, 100}, 4).bytes(), 7 + 9 + 9 + 100);
 }

@@ -92,6 +92,12 @@ TEST_F(TrafficPlanTest, OneGpuGetsWeightsAndGivesGradients) {
   EXPECT_EQ(step(1, UnitMemory::kGpu).from_device, kGradients * 2 + kGpuNormBytes);
 }
 
+TEST_F(TrafficPlanTest, WeightsThatStayFollowTheirUpdate) {
+  options_.offload = Offload::kOptimizer;
+  EXPECT_EQ(step(1, UnitMemory::kGpu),
+            (Traffic{kGradients * 4, kGradients * 4 + kGpuNormBytes, 0, 0}));
+}
+
 // Of units that work through several micro-batches, sums in fp32 leave, of the root what
 // autograd made.
 TEST_F(TrafficPlanTest, UnitByUnitAGpuGivesSums) {

@@ -92,6 +92,8 @@ TEST_F(UnitPlanTest, RefusesATiedParameterInTwoGroupsThatDiffer) {
     options.groups = {{"blocks.0.*", 0.5, {}, false}, other};
     EXPECT_THAT(error(), AllOf(HasSubstr("blocks.0.w"), HasSubstr("blocks.1.tied")));
   }
+  options.groups = {{"blocks.0.w", 1, {}, true}, {"blocks.1.tied", 1, {}, false}};
+  EXPECT_THAT(error(), HasSubstr("two parameter groups that differ"));
 }
 
 TEST_F(UnitPlanTest, WrapsByType) {
@@ -159,17 +161,25 @@ TEST_F(UnitPlanTest, KeepsSomeParametersInFp32) {
 
 TEST_F(UnitPlanTest, RefusesAGroupWithoutParameters) {
   options.groups = {{"blocks.7.*", 1, {}, false}};
-  EXPECT_THAT(error(), HasSubstr("blocks.7.*"));
+  EXPECT_THAT(error(), HasSubstr("'blocks.7.*' matches no parameter\n"));
   options.groups = {{"*", 1, {}, false}, {"blocks.0.b", 2, {}, false}};
-  EXPECT_THAT(error(), HasSubstr("blocks.0.b"));
+  EXPECT_THAT(error(), HasSubstr("'blocks.0.b' matches no parameter that patterns before "
+                                 "it have left"));
 }
 
 TEST_F(UnitPlanTest, RefusesNamesThatCannotBeKeys) {
   for (const std::string& bad :
        {std::string("a/b"), std::string("a\0b", 3), std::string("a..b"),
-        std::string("\xff\xfe"), std::string("tab\t"), std::string(1025, 'x'),
-        std::string("\x1b[31m"), std::string()}) {
+        std::string(".a"), std::string("a."), std::string("\xff\xfe"),
+        std::string("tab\t"), std::string(1025, 'x'), std::string("\x1b[31m"),
+        std::string()}) {
     EXPECT_THROW(check_fqn(bad), Error) << printable(bad);
+  }
+  try {
+    check_fqn(std::string(100, 'x') + '/');
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.where(), std::string(64, 'x') + "...");
   }
   for (const std::string& good :
        std::vector<std::string>{"layers.1.weight", "größe", "a b", "x[0]"})

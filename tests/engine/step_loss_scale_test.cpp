@@ -46,6 +46,13 @@ TEST(LossScale, GrowsNoFurtherThanTheLargest) {
               ElementsAre(1 << 23, 1 << 24, 1 << 24, 1 << 24));
 }
 
+TEST(LossScale, IsAPowerOfTwoThatIsNotTooLarge) {
+  for (const int64_t good : {int64_t{1}, int64_t{2}, kLargestLossScale})
+    EXPECT_TRUE(is_loss_scale(good)) << good;
+  for (const int64_t bad : {int64_t{0}, int64_t{-2}, int64_t{3}, 2 * kLargestLossScale})
+    EXPECT_FALSE(is_loss_scale(bad)) << bad;
+}
+
 // As after a resume with another window or another smallest scale.
 TEST(LossScale, WhatAnotherRunKeptGoesOn) {
   EXPECT_EQ(next({64, 1999}, false, {.window = 10}), (LossScaleState{128, 0}));

@@ -114,6 +114,7 @@ TEST(Trace, WhatNoThreadDoesHasALaneOfItsOwn) {
   EXPECT_THAT(names(lanes[0].events), ElementsAre("forward", "backward"));
   EXPECT_EQ(lanes[0].events[0].end_ns, now + 2);
   EXPECT_THAT(names(lanes[1].events), ElementsAre("gather"));
+  Trace::add("GPU compute", {"late", Trace::now_ns(), Trace::now_ns()});
   EXPECT_THAT(Trace::finish(), IsEmpty());
 }
 
