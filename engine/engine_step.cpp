@@ -148,7 +148,6 @@ void EngineStep::drop_stray_gradients() {
 void EngineStep::discard() {
   units_.phase.require_idle("discard_gradients()");
   own_.gradients->discard();
-  own_.updates->drop_drafts();
   drop_stray_gradients();
   forget();
   forward_.release_unneeded_root();
@@ -284,7 +283,6 @@ void EngineStep::update(StepReport& report) {
 void EngineStep::skip(StepReport& report) {
   report.skipped = true;
   report.clip_coef = 0;
-  own_.updates->drop_drafts();
   std::vector<std::string> fqns;
   for (const ParamDescription& param : own_.model.params) fqns.push_back(param.fqn);
   report.first_bad = first_non_finite(own_.plan, fqns, *own_.shards, *own_.control);

@@ -19,8 +19,9 @@ namespace zero {
 // Units with room for it (UnitHome::has_draft) may be updated in a draft before, while
 // the backward is at others: as if nothing was clipped, aside from their masters and
 // states. begin() takes the drafts that are what it was going to make, and makes the
-// others. Of the weights in 16 bits, which nobody reads between a unit's backward and the
-// next forward, there is no second place: a draft that is thrown away makes them again.
+// others. Where it does not come, they stay until somebody asks. Of the weights in 16
+// bits, which nobody reads between a unit's backward and the next forward, there is no
+// second place: a draft that is thrown away makes them again.
 //
 // Units whose state lies on a GPU are updated there, in a stream of its own; where a GPU
 // keeps the weights alone, they follow their update in the same stream.
@@ -44,8 +45,6 @@ class UpdateQueue {
   // Queue the draft of a unit whose gradient is there behind these events, and whose
   // weights nobody reads any more.
   void draft(int unit, const std::vector<const Event*>& after);
-  // From now on the step will be another one than expected, or none.
-  void drop_drafts();
 
   // Reached when the unit's weights have their values. One who asks this reads them: a
   // draft of the unit is thrown away.
@@ -76,6 +75,7 @@ class UpdateQueue {
   void queue(int unit, const Values& values);
   bool is_drafted(int unit, const Values& values) const;
   void take_draft(int unit);
+  void drop_drafts();
   void drop_draft(int unit);
   void wait_for_copy(int unit);
   void announce(int unit);
