@@ -29,7 +29,7 @@ ROOMS = {
     "engine/comm/": [*LOW, "engine/device/", "engine/plan/", "engine/watch/"],
     "engine/weights/": MIDDLE,
     "engine/step/": [*MIDDLE, "engine/weights/"],
-    "engine/unit/": [*MIDDLE, "engine/step/", "engine/weights/"],
+    "engine/unit/": [*MIDDLE, "engine/layers/", "engine/step/", "engine/weights/"],
     "engine/options/": [*MIDDLE, "engine/unit/"],
     "engine/init/": [*MIDDLE, "engine/unit/", "engine/weights/"],
     "engine/save/": [*MIDDLE, "checkpoint/", "engine/init/", "engine/unit/"],

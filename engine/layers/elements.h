@@ -50,12 +50,12 @@ ZERO_HOST_DEVICE Wide<T> rounded(Wide<T> value) {
   return wide(stored);
 }
 
-// e^x, at most 1 ulp off: 2^k e^r with |r| <= ln 2 / 2. Below -87 as at -87, which is
-// nothing beside 1. Coefficients are those of Cephes' expf.
+// e^x, at most 1 ulp off: 2^k e^r with |r| <= ln 2 / 2. Below -87 it is 0: what floats
+// hold there is nothing beside 1. Coefficients are those of Cephes' expf.
 ZERO_HOST_DEVICE float exp_of(float x) {
-  constexpr float kRound = 12582912;       // 1.5 * 2^23: what is added becomes whole
-  constexpr float kLargest = 88.7228317f;  // of those whose exponential is finite
-  const float bounded = x < -87 ? -87 : x;
+  constexpr float kRound = 12582912;  // 1.5 * 2^23: what is added becomes whole
+  constexpr float kLeast = -87, kLargest = 88.7228317f;  // the exponential is finite
+  const float bounded = x < kLeast ? kLeast : x;
   const float shifted = bounded * 1.44269504f + kRound;
   const float k = shifted - kRound;
   const float r = (bounded - k * 0.693359375f) - k * -2.12194440e-4f;  // two parts of ln
@@ -70,8 +70,9 @@ ZERO_HOST_DEVICE float exp_of(float x) {
   // Times 2^k, in its exponent: within float's range up to kLargest.
   const uint32_t bits =
       std::bit_cast<uint32_t>(power) + (std::bit_cast<uint32_t>(shifted) << 23);
+  const float within = x < kLeast ? 0 : std::bit_cast<float>(bits);
   const float above = x + std::numeric_limits<float>::infinity();  // or not a number
-  return x <= kLargest ? std::bit_cast<float>(bits) : above;
+  return x <= kLargest ? within : above;
 }
 ZERO_HOST_DEVICE double exp_of(double x) { return std::exp(x); }
 
@@ -117,6 +118,21 @@ ZERO_HOST_DEVICE void swiglu_gradient(T grad, T gate, T up, T& gate_grad, T& up_
   const Wide<T> silu_grad = rounded<T>(wide(grad) * wide(up));
   put(wide(grad) * rounded<T>(x / below), up_grad);
   put(silu_grad * sigmoid * (1 + x * (1 - sigmoid)), gate_grad);
+}
+
+// A logit's share of its row's sum of exponentials, which are those of the distance to
+// the row's largest logit.
+template <class T>
+ZERO_HOST_DEVICE Wide<T> softmax_term(T logit, Wide<T> largest) {
+  return exp_of(wide(logit) - largest);
+}
+
+// The loss's gradient of a logit that is not the target, by 1 / the row's sum times the
+// loss's own gradient; that of the target is less by the latter.
+template <class T>
+ZERO_HOST_DEVICE void cross_entropy_gradient(T logit, Wide<T> largest, Wide<T> scale,
+                                             Wide<T> less, T& grad) {
+  put(softmax_term(logit, largest) * scale - less, grad);
 }
 
 // To (a cos + b minus_sin, b cos + a sin). Both products are rounded, as between two

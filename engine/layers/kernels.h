@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "engine/layers/cross_entropy_pass.h"
 #include "engine/layers/norm_pass.h"
 #include "engine/layers/rotate_pass.h"
 #include "engine/layers/swiglu_pass.h"
@@ -22,7 +23,8 @@ template <class T>
 using RunPassesOf =
     RunPasses<RmsNormPass<T>, RmsNormBackwardPass<T>, SumBlocksPass<T>, SwiGluPass<T>,
               SwiGluBackwardPass<T>, RotatePass<T, Pairs::kHalves>,
-              RotatePass<T, Pairs::kNeighbours>>;
+              RotatePass<T, Pairs::kNeighbours>, CrossEntropyPass<T>,
+              CrossEntropyBackwardPass<T>>;
 
 // All passes of all types, compiled for one instruction set.
 struct LayerKernels {

@@ -3,41 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/host_device.h"
 #include "engine/layers/elements.h"
+#include "engine/layers/rows.h"
 
 namespace zero {
-
-// The order of a row's sum: lanes of every 32nd element, span by span.
-inline constexpr int64_t kRowLanes = 32, kRowSpan = 1024;
-
-// The sum of term(0) ... term(n - 1), in an order that depends on n alone: lanes that
-// compilers turn into vectors, span by span.
-template <class W, class Term>
-[[gnu::always_inline]] inline W sum_in_lanes(int64_t n, const Term& term) {
-  W sum = 0;
-  for (int64_t begin = 0; begin < n; begin += kRowSpan) {
-    const int64_t end = std::min(n, begin + kRowSpan);
-    W lanes[kRowLanes] = {};
-    int64_t i = begin;
-    for (; i + kRowLanes <= end; i += kRowLanes) {
-      for (int64_t j = 0; j < kRowLanes; ++j) lanes[j] += term(i + j);
-    }
-    for (int64_t j = 0; i + j < end; ++j) lanes[j] += term(i + j);
-    for (int64_t width = kRowLanes / 2; width > 0; width /= 2) {
-      for (int64_t j = 0; j < width; ++j) lanes[j] += lanes[j + width];
-    }
-    sum += lanes[0];
-  }
-  return sum;
-}
-
-// Ask for a row that comes soon: its memory is read while others are computed.
-template <class T>
-[[gnu::always_inline]] inline void ask_for(const T* row, int64_t dim) {
-  constexpr int64_t kLine = 64 / sizeof(T);
-  for (int64_t i = 0; i < dim; i += kLine) __builtin_prefetch(row + i);
-}
 
 // A pass is its arrays, and run(begin, end): what is done to that part of them.
 

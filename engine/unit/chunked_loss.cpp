@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/layers/torch/cross_entropy.h"
 #include "engine/unit/discarded_graph.h"
 #include "zero/errors.h"
 
@@ -49,13 +50,25 @@ at::Tensor zeros_like_sum(const at::Tensor& parameter, at::ScalarType type) {
   return at::zeros(parameter.sizes(), parameter.options().dtype(type));
 }
 
-// From log probabilities (rows, vocab) to the gradient of the logits, in their place:
-// probabilities less one at the target, nothing where it is ignored.
-at::Tensor logits_grad(at::Tensor& log_probs, const at::Tensor& targets) {
-  const at::Tensor grad = log_probs.exp_(), rows = targets.unsqueeze(1);
-  grad.scatter_add_(1, rows.clamp_min(0),
-                    at::full({}, -1, grad.options()).expand_as(rows));
-  return grad.masked_fill_(rows == kIgnored, 0);
+// The loss of logits (rows, vocab), of which nobody else knows. With `factor`, they
+// become their gradient times it: probabilities less one at the target, nothing where it
+// is ignored.
+at::Tensor loss_of(at::Tensor& logits, const at::Tensor& targets,
+                   std::optional<double> factor) {
+  if (takes_cross_entropy(logits, targets)) {
+    const at::Tensor kept = factor ? numbers_of_rows(logits) : at::Tensor();
+    const double loss = cross_entropy_sum(logits, targets, kept);
+    if (factor) become_gradient(logits, targets, kept, *factor);
+    return at::scalar_tensor(loss, at::kDouble);
+  }
+  logits = at::log_softmax(logits, 1);
+  const at::Tensor loss = at::nll_loss(logits, targets, {}, at::Reduction::Sum, kIgnored);
+  if (!factor) return loss;
+  const at::Tensor rows = targets.unsqueeze(1);
+  logits.exp_().scatter_add_(1, rows.clamp_min(0),
+                             at::full({}, -1, logits.options()).expand_as(rows));
+  logits.masked_fill_(rows == kIgnored, 0).mul_(*factor);
+  return loss;
 }
 
 Pass pass_over(const at::Tensor& hidden, const at::Tensor& weight,
@@ -72,12 +85,10 @@ Pass pass_over(const at::Tensor& hidden, const at::Tensor& weight,
     const int64_t rows = std::min(chunk, hidden.size(0) - begin);
     const at::Tensor part = hidden.narrow(0, begin, rows);           // (rows, dim)
     const at::Tensor part_targets = targets.narrow(0, begin, rows);  // (rows)
-    at::Tensor log_probs =                                           // (rows, vocab)
-        at::log_softmax(at::linear(part, weight, bias).to(type), 1);
-    loss += at::nll_loss(log_probs, part_targets, {}, at::Reduction::Sum, kIgnored);
+    at::Tensor grad = at::linear(part, weight, bias).to(type);       // (rows, vocab)
+    loss +=
+        loss_of(grad, part_targets, wanted.any() ? std::optional(raise) : std::nullopt);
     if (!wanted.any()) continue;
-    at::Tensor grad = logits_grad(log_probs, part_targets);
-    if (raise != 1) grad.mul_(raise);
     if (wanted.hidden)
       pass.hidden_grad.narrow(0, begin, rows)
           .copy_(at::mm(grad.to(weight.scalar_type()), weight));

@@ -6,6 +6,7 @@
 
 #include "base/processor.h"
 #include "zero/chunked_loss.h"
+#include "zero/layers.h"
 #include "zero/reports.h"
 
 namespace zero {
@@ -118,17 +119,22 @@ class Activations {
   }
   // The gradients of its weights from the rows before, in fp32.
   double head_sum() const { return head_tokens_ < tokens_ ? 4 * vocab_ * dim_ : 0; }
-  // The logits' softmax, its gradient, and the logits' own: (tokens, vocab) fp32 each.
+  // The logits, which become their gradient, and the gradients of stream and head. On a
+  // GPU: the logits' softmax, its gradient, and their own, (tokens, vocab) fp32 each.
   double loss() const {
     if (chunk_ > 0) return chunked_loss();
-    return kept(num_layers_) + stream(tokens_) +
-           (8 + 4 * num_kept_heads()) * head_tokens_ * vocab_ + head_sum();
+    const double scores = head_tokens_ * vocab_;
+    const double all =
+        pass_.on_gpu ? (8 + 4 * num_kept_heads()) * scores
+                     : num_kept_heads() * pass_.element_bytes * scores + head_weights();
+    return kept(num_layers_) + 2 * stream(tokens_) + all + head_sum();
   }
-  // In chunks: the logits of one, their fp32 and its softmax; the gradients of the stream
-  // and, in fp32 until it is handed over, of the head.
+  // In chunks: the logits of one, their fp32, which becomes the gradient, and on a GPU
+  // its softmax; the gradients of the stream and, in fp32 until it is handed over, of the
+  // head.
   double chunked_loss() const {
     const bool is_fp32 = pass_.element_bytes == 4;
-    const double scores = chunk_ * vocab_ * (is_fp32 ? 8 : 10);
+    const double scores = chunk_ * vocab_ * ((is_fp32 ? 4 : 6) + (pass_.on_gpu ? 4 : 0));
     const double handed_over = is_fp32 ? 0 : head_weights();
     return kept(num_layers_) + 2 * stream(tokens_) +
            4 * num_kept_heads() * vocab_ * dim_ + head_sum() +
@@ -183,11 +189,11 @@ at::Tensor HeadImpl::forward(const at::Tensor& hidden, const at::Tensor& targets
   if (targets.defined() && loss_chunk_ > 0) {
     return sum_of_chunks(chunked_loss(hidden, weight, bias, targets, loss_chunk_));
   }
-  const at::Tensor scores = F::linear(hidden, weight, bias);
-  if (!targets.defined()) return scores;
-  return sum_of_chunks(F::cross_entropy(
-      scores.to(at::kFloat).view({-1, scores.size(-1)}), targets.reshape(-1),
-      F::CrossEntropyFuncOptions().ignore_index(-1).reduction(torch::kSum)));
+  if (!targets.defined()) return F::linear(hidden, weight, bias);
+  // Logits that are no view may become their gradient.
+  const at::Tensor loss =
+      cross_entropy(F::linear(hidden.flatten(0, -2), weight, bias), targets.reshape(-1));
+  return sum_of_chunks(loss.to(at::kFloat));
 }
 
 at::Tensor window_mask(int64_t length, int64_t window, c10::Device device) {

@@ -1,6 +1,7 @@
 // The loss in chunks against the loss of all logits.
 #include "zero/chunked_loss.h"
 
+#include <ATen/autocast_mode.h>
 #include <c10/core/CPUAllocator.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include "tests/engine/training.h"
 #include "tests/engine/unit_contract.h"
 #include "zero/errors.h"
+#include "zero/layers.h"
 
 namespace zero::testing::chunked_loss_test {
 namespace {
@@ -118,8 +120,19 @@ TEST(ChunkedLoss, EqualsTheWholeWhateverTheChunk) {
 TEST(ChunkedLoss, OneChunkOfAllIsTheWholeLossBitForBit) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const Case given = some_case(type);
-    EXPECT_TRUE(at::equal(in_chunks(given, kTokens).loss, whole(given).loss));
+    const at::Tensor logits = at::linear(given.hidden, given.weight);
+    EXPECT_TRUE(at::equal(in_chunks(given, kTokens).loss,
+                          cross_entropy(logits.to(at::kFloat), given.targets)));
   }
+}
+
+// It computes as on a GPU, by LibTorch's operators, with products in bf16.
+TEST(ChunkedLoss, UnderAutocastIsNearTheWhole) {
+  const Case given = some_case();
+  at::autocast::set_autocast_enabled(at::kCPU, true);
+  const Result found = in_chunks(given, 8);
+  at::autocast::set_autocast_enabled(at::kCPU, false);
+  expect_near(found, whole(given), 2e-2, 2e-2);
 }
 
 TEST(ChunkedLoss, DoublesStayDoubles) {

@@ -38,4 +38,11 @@ at::Tensor rotate_pairs(const at::Tensor& x, const at::Tensor& cos,
   return joined(at::stack({a * cos - b * sin, b * cos + a * sin}, -1).flatten(-2), x);
 }
 
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
+  const at::ScalarType type = at::promote_types(logits.scalar_type(), at::kFloat);
+  return at::cross_entropy_loss(
+      logits.to(type).reshape({targets.numel(), logits.size(-1)}), targets.reshape(-1),
+      {}, at::Reduction::Sum, /*ignore_index=*/-1);
+}
+
 }  // namespace zero::eager

@@ -31,7 +31,9 @@ at::Tensor random(at::IntArrayRef sizes, at::ScalarType type) {
 // The first input of each has so many elements, or a few less.
 std::vector<LayerCase> layer_cases(int64_t numel, at::ScalarType type) {
   constexpr int64_t kWidth = 1024, kHeads = 16, kHeadDim = 64, kLength = 512;
+  constexpr int64_t kClasses = 32768;
   const int64_t rows = std::max<int64_t>(1, numel / kWidth);
+  const int64_t rows_of_logits = std::max<int64_t>(1, numel / kClasses);
   const int64_t samples = std::max<int64_t>(1, rows / kLength);
   const at::Tensor wide = random({rows, kWidth}, type);
   const at::Tensor heads = random({samples, kLength, kHeads, kHeadDim}, type);
@@ -57,7 +59,14 @@ std::vector<LayerCase> layer_cases(int64_t numel, at::ScalarType type) {
           {"rotate_pairs",
            [](const Tensors& in) { return rotate_pairs(in[0], in[1], in[2]); },
            [](const Tensors& in) { return eager::rotate_pairs(in[0], in[1], in[2]); },
-           turned, 2, 2}};
+           turned, 2, 2},
+          {"cross_entropy",
+           [](const Tensors& in) { return cross_entropy(in[0], in[1]); },
+           [](const Tensors& in) { return eager::cross_entropy(in[0], in[1]); },
+           {random({rows_of_logits, kClasses}, type),
+            at::randint(kClasses, {rows_of_logits}, at::kLong)},
+           1,
+           2}};
 }
 
 Contestant forward_of(Layer layer, const Tensors& inputs) {

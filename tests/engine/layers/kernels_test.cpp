@@ -28,12 +28,13 @@ template <class T>
 struct Written {
   Values<T> first, second;
   Values<Wide<T>> wide;
+  Values<double> exact;
   bool operator==(const Written& other) const {
     const auto same = [](const auto& a, const auto& b) {
       return std::memcmp(a.data(), b.data(), a.size() * sizeof(a[0])) == 0;
     };
     return same(first, other.first) && same(second, other.second) &&
-           same(wide, other.wide);
+           same(wide, other.wide) && same(exact, other.exact);
   }
 };
 
@@ -52,7 +53,7 @@ class LayerKernelsOf : public ::testing::Test {
     std::vector<Written<T>> all;
     for (const LayerKernels& kernels : layer_kernels()) {
       Written<T> written{Values<T>(kRows * kDim), Values<T>(kRows * kDim),
-                         Values<Wide<T>>(kRows * kDim)};
+                         Values<Wide<T>>(kRows * kDim), Values<double>(kRows)};
       kernels.run(make(written), 0, numel);
       all.push_back(written);
       EXPECT_TRUE(all.back() == all.front()) << kernels.isa;
@@ -112,6 +113,22 @@ TYPED_TEST(LayerKernelsOf, Gates) {
   this->expect_same(numel, [this](Written<T>& to) {
     return SwiGluBackwardPass<T>{this->grad.data(), this->x.data(), this->x.data(),
                                  to.first.data(), to.second.data()};
+  });
+}
+
+TYPED_TEST(LayerKernelsOf, Losses) {
+  using T = TypeParam;
+  std::vector<int64_t> targets(this->kRows, -1);
+  for (int64_t i = 0; i < this->kRows; i += 2) targets[i] = i % this->kDim;
+  this->expect_same(this->kRows, [&, this](Written<T>& to) {
+    return CrossEntropyPass<T>{this->x.data(), targets.data(), to.exact.data(),
+                               to.wide.data(), this->kDim};
+  });
+  const Values<Wide<T>> kept(this->kRows * kNumbersOfRow, Wide<T>(0.3));
+  this->expect_same(this->kRows, [&, this](Written<T>& to) {
+    to.first = this->x;
+    return CrossEntropyBackwardPass<T>{to.first.data(), targets.data(), kept.data(),
+                                       Wide<T>(0.7), this->kDim};
   });
 }
 

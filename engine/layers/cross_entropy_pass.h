@@ -1,0 +1,80 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "engine/layers/elements.h"
+#include "engine/layers/rows.h"
+
+namespace zero {
+
+// What a row of logits keeps beside them, in numbers.
+inline constexpr int64_t kNumbersOfRow = 2;  // the largest logit, 1 / sum of exponentials
+
+// cross_entropy() of rows of logits that lie end to end. A target below 0 is none.
+template <class T>
+struct CrossEntropyPass {
+  const T* logits;         // (rows, classes)
+  const int64_t* targets;  // (rows)
+  double* losses;          // (rows)
+  Wide<T>* kept;           // (rows, kNumbersOfRow), or null
+  int64_t classes;
+
+  [[gnu::always_inline]] void run(int64_t begin, int64_t end) const {
+    for (int64_t row = begin; row < end; ++row) {
+      losses[row] = 0;
+      if (targets[row] >= 0) take(row);
+    }
+  }
+
+ private:
+  [[gnu::always_inline]] void take(int64_t row) const {
+    const T* __restrict in = logits + row * classes;
+    const auto value = [=](int64_t i) __attribute__((always_inline)) {
+      return wide(in[i]);
+    };
+    const Wide<T> largest = largest_in_lanes<Wide<T>>(classes, value);
+    const auto term = [=](int64_t i) __attribute__((always_inline)) {
+      return softmax_term(in[i], largest);
+    };
+    const Wide<T> sum = sum_in_lanes<Wide<T>>(classes, term);
+    losses[row] = std::log(double{sum}) + (double{largest} - wide(in[targets[row]]));
+    if (!kept) return;
+    kept[row * kNumbersOfRow] = largest;
+    kept[row * kNumbersOfRow + 1] = 1 / sum;
+  }
+};
+
+// Its gradient times `factor`, in the place of the logits.
+template <class T>
+struct CrossEntropyBackwardPass {
+  T* logits;               // (rows, classes)
+  const int64_t* targets;  // (rows)
+  const Wide<T>* kept;     // (rows, kNumbersOfRow)
+  Wide<T> factor;
+  int64_t classes;
+
+  [[gnu::always_inline]] void run(int64_t begin, int64_t end) const {
+    for (int64_t row = begin; row < end; ++row) {
+      if (targets[row] >= 0)
+        turn(row);
+      else
+        std::fill_n(logits + row * classes, classes, T{});
+    }
+  }
+
+ private:
+  [[gnu::always_inline]] void turn(int64_t row) const {
+    T* const values = logits + row * classes;
+    const Wide<T> largest = kept[row * kNumbersOfRow];
+    const Wide<T> scale = kept[row * kNumbersOfRow + 1] * factor;
+    T of_target;
+    cross_entropy_gradient(values[targets[row]], largest, scale, factor, of_target);
+    for (int64_t i = 0; i < classes; ++i)
+      cross_entropy_gradient(values[i], largest, scale, Wide<T>{0}, values[i]);
+    values[targets[row]] = of_target;
+  }
+};
+
+}  // namespace zero
