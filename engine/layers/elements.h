@@ -120,6 +120,32 @@ ZERO_HOST_DEVICE void swiglu_gradient(T grad, T gate, T up, T& gate_grad, T& up_
   put(silu_grad * sigmoid * (1 + x * (1 - sigmoid)), gate_grad);
 }
 
+// GELU, 0.5 x (1 + tanh(u)) with u = sqrt(2 / pi) (x + 0.044715 x^3), is x times
+// 1 / (1 + e^-2u), which does not cancel where tanh is next to -1. This is e^-|2u|.
+template <class W>
+ZERO_HOST_DEVICE W gelu_power(W x) {
+  constexpr W kTwice = static_cast<W>(1.5957691216057307118);  // 2 sqrt(2 / pi)
+  const W twice = kTwice * (x + static_cast<W>(0.044715) * (x * x * x));
+  return exp_of(twice < 0 ? twice : -twice);
+}
+
+template <class T>
+ZERO_HOST_DEVICE void gelu_element(T x, T& y) {
+  const Wide<T> w = wide(x), power = gelu_power(w);
+  put(w * ((w < 0 ? power : 1) / (1 + power)), y);
+}
+
+template <class T>
+ZERO_HOST_DEVICE void gelu_gradient(T grad, T x, T& x_grad) {
+  using W = Wide<T>;
+  constexpr W kTwice = static_cast<W>(1.5957691216057307118);
+  constexpr W kCubic = static_cast<W>(0.21406444881780073389);  // 3 * 0.044715 kTwice
+  const W w = wide(x), power = gelu_power(w), part = 1 / (1 + power);
+  const W share = (w < 0 ? power : 1) * part;
+  const W slope = power * part * part * (kTwice + kCubic * (w * w));  // of the share
+  put(wide(grad) * (share + w * slope), x_grad);
+}
+
 // A logit's share of its row's sum of exponentials, which are those of the distance to
 // the row's largest logit.
 template <class T>

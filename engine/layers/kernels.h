@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/layers/cross_entropy_pass.h"
+#include "engine/layers/gelu_pass.h"
 #include "engine/layers/norm_pass.h"
 #include "engine/layers/rotate_pass.h"
 #include "engine/layers/swiglu_pass.h"
@@ -24,7 +25,7 @@ using RunPassesOf =
     RunPasses<RmsNormPass<T>, RmsNormBackwardPass<T>, SumBlocksPass<T>, SwiGluPass<T>,
               SwiGluBackwardPass<T>, RotatePass<T, Pairs::kHalves>,
               RotatePass<T, Pairs::kNeighbours>, CrossEntropyPass<T>,
-              CrossEntropyBackwardPass<T>>;
+              CrossEntropyBackwardPass<T>, GeluPass<T>, GeluBackwardPass<T>>;
 
 // All passes of all types, compiled for one instruction set.
 struct LayerKernels {

@@ -11,6 +11,7 @@
 
 #include "examples/models/rotary.h"
 #include "launcher/model.h"
+#include "zero/layers.h"
 #include "zero/unit.h"
 
 // What decoders have in common: all but their blocks, and parts of those.
@@ -127,7 +128,8 @@ class GeluMlpImpl : public torch::nn::Module {
     register_module("dropout", dropout_);
   }
   at::Tensor forward(const at::Tensor& x) {  // (B, T, C) -> (B, T, C)
-    return dropout_(out_(at::gelu(in_(x), gelu_)));
+    const at::Tensor inner = in_(x);
+    return dropout_(out_(gelu_ == "tanh" ? gelu_tanh(inner) : at::gelu(inner, gelu_)));
   }
 
  private:

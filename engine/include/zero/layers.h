@@ -25,6 +25,10 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
 // silu(gate) * up. Keeps both.
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 
+// GELU as GPT-2 has it, gelu(x, "tanh"). Keeps x. That by the error function is fast in
+// LibTorch.
+at::Tensor gelu_tanh(const at::Tensor& x);
+
 // x (B, H, T, D), cos and sin (T, n) of its type: turn n pairs (a, b) of each head's
 // first 2 n values, to (a cos - b sin, b cos + a sin); the rest stays. Pairs are those
 // that lie n apart, or side by side. Keeps cos and sin.

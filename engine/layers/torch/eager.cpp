@@ -38,6 +38,8 @@ at::Tensor rotate_pairs(const at::Tensor& x, const at::Tensor& cos,
   return joined(at::stack({a * cos - b * sin, b * cos + a * sin}, -1).flatten(-2), x);
 }
 
+at::Tensor gelu_tanh(const at::Tensor& x) { return at::gelu(x, "tanh"); }
+
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
   const at::ScalarType type = at::promote_types(logits.scalar_type(), at::kFloat);
   return at::cross_entropy_loss(

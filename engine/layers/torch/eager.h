@@ -14,6 +14,7 @@ at::Tensor rotate_halves(const at::Tensor& x, const at::Tensor& cos,
                          const at::Tensor& sin);
 at::Tensor rotate_pairs(const at::Tensor& x, const at::Tensor& cos,
                         const at::Tensor& sin);
+at::Tensor gelu_tanh(const at::Tensor& x);
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets);
 
 }  // namespace zero::eager

@@ -116,6 +116,17 @@ TYPED_TEST(LayerKernelsOf, Gates) {
   });
 }
 
+TYPED_TEST(LayerKernelsOf, Gelus) {
+  using T = TypeParam;
+  const int64_t numel = std::ssize(this->x);
+  this->expect_same(numel, [this](Written<T>& to) {
+    return GeluPass<T>{this->x.data(), to.first.data()};
+  });
+  this->expect_same(numel, [this](Written<T>& to) {
+    return GeluBackwardPass<T>{this->grad.data(), this->x.data(), to.first.data()};
+  });
+}
+
 TYPED_TEST(LayerKernelsOf, Losses) {
   using T = TypeParam;
   std::vector<int64_t> targets(this->kRows, -1);

@@ -28,6 +28,15 @@ LayerStory of_gates() {
           2};
 }
 
+LayerStory of_gelu() {
+  return {"gelu_tanh", [](const Tensors& in) { return gelu_tanh(in[0]); },
+          [](const Tensors& in) { return eager::gelu_tanh(in[0]); },
+          [](int64_t rows, int64_t width) {
+            return Tensors{random({rows, width}) * 3};
+          },
+          1};
+}
+
 // Two samples of three heads, laid out position by position; the head's last value is
 // not turned.
 using Rotate = at::Tensor(const at::Tensor& x, const at::Tensor& cos,
@@ -55,7 +64,7 @@ at::Tensor ordinals_of(const at::Tensor& values) {
 }  // namespace
 
 std::vector<LayerStory> layer_stories() {
-  return {of_rows(), of_gates(),
+  return {of_rows(), of_gates(), of_gelu(),
           of_heads("rotate_halves", rotate_halves, eager::rotate_halves),
           of_heads("rotate_pairs", rotate_pairs, eager::rotate_pairs)};
 }

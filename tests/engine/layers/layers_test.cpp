@@ -164,6 +164,7 @@ TEST_P(Layers, TakeTensorsWithoutMemory) {
 
 TEST_P(Layers, TakeSeveralTypes) {
   Tensors inputs = in_type(story.inputs(3, 8), at::kFloat);
+  if (inputs.size() == 1) return;
   inputs[1] = inputs[1].to(at::kBFloat16);
   EXPECT_TRUE(same_bits(story.ours(inputs), story.eager(inputs)));
 }
@@ -181,7 +182,7 @@ TEST_P(Layers, HaveSecondDerivatives) {
   const auto second = [&](const LayerFunction& function) {
     Tensors leaves = inputs;
     leaves[0] = inputs[0].detach().requires_grad_();
-    leaves[1] = inputs[1].detach().requires_grad_(story.num_needed > 1);
+    if (story.num_needed > 1) leaves[1] = inputs[1].detach().requires_grad_();
     const at::Tensor grad = at::ones_like(inputs[0]).requires_grad_();
     const at::Tensor y = function(leaves);
     const at::Tensor first =
