@@ -189,6 +189,13 @@ TEST_F(SamplerTest, RefusesDataShorterThanOneSample) {
   expect_error([&] { Sampler(source, {.seq_len = 8}); },
                {"8 tokens", "shorter than one sample of 8 inputs and a target",
                 path("counting.bin"), "--seq-len 7 at most"});
+  const auto alone = counting(1);
+  try {
+    Sampler(alone, {.seq_len = 8});
+    ADD_FAILURE();
+  } catch (const DataError& error) {
+    EXPECT_EQ(error.cure(), "more data there");
+  }
   write("c/1", "a");
   write("c/2", "b");
   const TokenSource folder({path("c")});

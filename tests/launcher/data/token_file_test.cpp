@@ -139,6 +139,9 @@ TEST_F(TokenFileTest, RefusesPathsThatCannotBeOpened) {
   expect_refused(path("loop"), {"cannot be read", path("loop")});
   expect_refused("/dev/zero",
                  {"neither a file nor a folder", "/dev/zero", "write the tokens"});
+  expect_error([] { TokenSource({"https://a.b/c.txt"}); },
+               {"does not exist", "download it first, and name the file"});
+  expect_error([] { TokenSource({"a,b"}); }, {"blanks between them: a b"});
   expect_error([] { TokenSource(std::vector<std::string>{}); },
                {"no data", "--data PATH"});
 }
@@ -267,6 +270,12 @@ TEST_F(TokenIdTest, FindsABadIdBehindTheFirstChunk) {
   const auto file = write("big.bin", bytes_of(ids));
   expect_error([&] { TokenSource({file}).check_ids(7); },
                {"token id 7 ", file + ", byte " + std::to_string((18 << 20) - 2) + "\n"});
+}
+
+TEST_F(TokenIdTest, AnIdOf256EndsATextWhereOneEndsAlone) {
+  const auto file = write("a.bin", bytes_of<uint16_t>({1, 256}));
+  expect_error([&] { TokenSource({file}).check_ids(256); },
+               {"token id 256 does not fit", file + ", byte 2"});
 }
 
 TEST_F(TokenIdTest, FindsABadIdInALaterFile) {

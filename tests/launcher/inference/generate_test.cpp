@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <limits>
+
 #include "zero/errors.h"
 
 namespace zero::launcher::generate_test {
@@ -12,6 +15,12 @@ using ::testing::ElementsAre;
 TEST(Generate, GreedyTakesTheLikeliest) {
   const std::vector<float> logits = {0, 3, 1};
   EXPECT_EQ(choose_token(logits, 0, 0.999), 1);
+}
+
+TEST(Generate, WhatIsNotFiniteIsTakenAndNotDrawnFrom) {
+  const float infinite = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(choose_token(std::vector<float>{0, infinite, 1}, 1, 0.999), 1);
+  EXPECT_EQ(choose_token(std::vector<float>{NAN, NAN, NAN}, 1, 0.999), 0);
 }
 
 TEST(Generate, TemperatureDrawsByProbability) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -93,6 +94,15 @@ TEST_F(Diff, OneBitOfTheLastValueIsADifference) {
   EXPECT_EQ(w["of"], 5'000'000);
   EXPECT_NEAR(w["largest"], 2.4e-7, 1e-8);
   EXPECT_NEAR(w["relative"], 1.2e-7, 1e-8);
+}
+
+TEST_F(Diff, WhatIsNotFiniteIsADifferenceWithoutADistance) {
+  put("a", {floats("w", {1, NAN})});
+  put("b", {floats("w", {1, 2})});
+  const json w = tensor(compare(), "w");
+  EXPECT_EQ(w["verdict"], "differs");
+  EXPECT_EQ(w["not_finite"], 1);
+  EXPECT_EQ(w["largest"], 0);
 }
 
 TEST_F(Diff, WhatOneSideLacksIsNamed) {

@@ -97,6 +97,15 @@ TEST(Select, AnAliasStandsForItsParameter) {
               ElementsAre("params/a.weight", "exp_avg/a.weight", "user/notes"));
 }
 
+TEST(Select, AnAliasMeansNoBufferOfThatName) {
+  Manifest manifest;
+  manifest.tensors = {{Kind::kParam, "w", DType::kFp32, {1}},
+                      {Kind::kBuffer, "w", DType::kFp32, {1}}};
+  manifest.aliases = {{"head", "w"}};
+  EXPECT_EQ(selected_tensors(manifest, {{"head"}, false}).size(), 1u);
+  EXPECT_EQ(selected_tensors(manifest, {{"w"}, false}).size(), 2u);
+}
+
 std::string lost(const std::vector<std::string>& globs, bool with_state = false) {
   const Manifest manifest = some_tensors();
   try {
@@ -111,6 +120,8 @@ std::string lost(const std::vector<std::string>& globs, bool with_state = false)
 TEST(RequireMatches, EachGlobWithTheNearestName) {
   EXPECT_EQ(lost({"a.*", "head.weight", "mask"}), "");
   EXPECT_EQ(lost({"a.weigth"}), "a.weigth matches no tensor; nearest: a.weight");
+  EXPECT_EQ(lost({"***a.weigth***"}),
+            "***a.weigth*** matches no tensor; nearest: a.weight");
   EXPECT_EQ(lost({"*.mlp.bais.*"}),
             "*.mlp.bais.* matches no tensor; nearest: bias, as in a.bias");
   EXPECT_EQ(lost({"xyz*", "mask", "q"}),

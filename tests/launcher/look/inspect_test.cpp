@@ -108,6 +108,16 @@ TEST_F(Inspect, NormsAreThoseOfTheWholeTensor) {
   EXPECT_EQ(tensor["nan"], 0);
 }
 
+TEST_F(Inspect, WhereNothingIsFiniteNothingIsLeast) {
+  const float nan = NAN;
+  const char* bytes = reinterpret_cast<const char*>(&nan);
+  save({{Kind::kParam, "w", DType::kFp32, {1}, {bytes, bytes + 4}}});
+  const json tensor = object_of(look({}, true))["tensors"][0];
+  for (const char* key : {"min", "max", "mean"})
+    EXPECT_TRUE(tensor[key].is_null()) << key;
+  EXPECT_EQ(tensor["nan"], 1);
+}
+
 TEST_F(Inspect, ValuesAreReadForNormsAlone) {
   const std::string path = save(model_of(1), {.world_size = 1});
   const std::string shard = path + "/" + checkpoint::shard_file(0, 1);

@@ -105,6 +105,7 @@ TEST(Distance, IsRelativeToTheFirst) {
   EXPECT_EQ(distance.relative(), 0.5);
   EXPECT_DOUBLE_EQ(distance.relative_norm(), std::sqrt(5.0) / 5);
   EXPECT_EQ(distance_of<float>(DType::kFp32, {0}, {1}).relative(), kInf);
+  EXPECT_EQ(distance_of<float>(DType::kFp32, {0}, {0}).relative(), 0);
 }
 
 // Blocks that are equal count for what differences are relative to.
@@ -129,6 +130,7 @@ TEST(Distance, WhatIsNotFiniteHasNone) {
   EXPECT_EQ(distance.num_different, 3);
   EXPECT_EQ(distance.num_not_finite, 2);
   EXPECT_EQ(distance.largest, 2);
+  EXPECT_EQ(distance_of<float>(DType::kFp32, {kInf, 5}, {1, 7}).largest, 2);
 }
 
 TEST(Distance, OfTwoTypesIsThatOfTheNumbers) {

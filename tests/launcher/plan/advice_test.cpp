@@ -136,6 +136,56 @@ TEST(Advice, TheSameRanksOnMoreNodesWhereTheBatchAllowsNoMore) {
   EXPECT_TRUE(fits(fit->plan, fit->wish));
 }
 
+TEST(Advice, OddRanksAreDealtToNodesThatHaveRoomForMostOfThem) {
+  Wish wish = wish_for(kState * 3 / 4);
+  wish.num_ranks = wish.ranks_on_node = 3;
+  wish.settings.ranks = wish.settings.global_batch = 3;
+  wish.settings.micro_batch = 1;
+  wish.settings.recompute = "unit";
+  wish.settings.prefetch = 0;
+  const auto fit = nearest_fit(wish, plan_of);
+  ASSERT_TRUE(fit);
+  EXPECT_EQ(to_text(*fit), "2 nodes like this one, with 2 of the ranks each");
+}
+
+TEST(Advice, FewerRanksAreForOneNodeAlone) {
+  Wish wish = wish_for(kState + 8 * kMiB);
+  wish.num_ranks = 4;
+  wish.ranks_on_node = 2;
+  wish.settings.ranks = 4;
+  for (; wish.room > kState / 4; wish.room -= kState / 16) {
+    const auto fit = nearest_fit(wish, plan_of);
+    EXPECT_TRUE(!fit || fit->wish.num_ranks >= 4) << wish.room;
+  }
+}
+
+TEST(Advice, InputsAreOffloadedWhereTheyAreRecomputedFrom) {
+  Wish wish = wish_for(kState + 100 * kMiB);
+  wish.gpu_room = 1000 * kMiB + kCudaBytes;
+  const auto plan = [](const Wish& each) {
+    RunPlan planned = plan_of(each);
+    planned.on_gpu = true;
+    planned.activations = each.settings.offload_activations ? 0 : 1001 * kMiB;
+    return planned;
+  };
+  const auto fit = nearest_fit(wish, plan);
+  ASSERT_TRUE(fit);
+  EXPECT_TRUE(fit->wish.settings.offload_activations);
+  EXPECT_NE(fit->wish.settings.recompute, "none");
+}
+
+TEST(Advice, TheHeadsOfKeysDivideTheHeads) {
+  Wish wish = wish_for(kState);
+  wish.shape.keys.kv_heads = "kv_heads";
+  wish.shape.config["kv_heads"] = 4;
+  for (int64_t room = kState; room < 8 * kState; room += kState / 2) {
+    wish.room = room;
+    const auto largest = largest_fit(wish, plan_of);
+    ASSERT_TRUE(largest);
+    EXPECT_EQ(largest->shape.heads() % largest->shape.kv_heads(), 0) << room;
+  }
+}
+
 TEST(Advice, NothingWhereNoNodeHoldsARing) {
   Wish wish = wish_for(kMiB);
   EXPECT_FALSE(nearest_fit(wish, plan_of));

@@ -39,6 +39,29 @@ TEST(PlanPage, ShowsEveryOwnerPerRankAndPerNode) {
   EXPECT_THAT(page, Not(HasSubstr("kernels")));
 }
 
+TEST(PlanPage, TellsWhatTheVerdictRestsOn) {
+  PlanAnswer of = answer(8 * kGiB);
+  of.wish.settings.host_memory = 8 * kGiB;
+  EXPECT_THAT(to_page(of), HasSubstr("fits: 6.0 GiB needed, 8.0 GiB (--host-memory)\n"));
+  of.plan.activations = -1;
+  EXPECT_THAT(to_page(of), HasSubstr("fits, activations apart: 4.0 GiB needed"));
+}
+
+TEST(PlanPage, AStarterIsALineWhereThereIsOne) {
+  PlanAnswer of = answer(8 * kGiB);
+  EXPECT_THAT(to_page(of), Not(HasSubstr("starter")));
+  of.plan.program.starter = kGiB;
+  EXPECT_THAT(to_page(of),
+              HasSubstr("host     starter of the ranks                    1.0 GiB\n"));
+}
+
+TEST(PlanPage, TheSumOfAHostHasNothingOfItsGpus) {
+  PlanAnswer of = answer(8 * kGiB);
+  of.plan.on_gpu = true;
+  EXPECT_THAT(to_page(of),
+              HasSubstr("host     all                        1.0 GiB      2.0 GiB\n"));
+}
+
 TEST(PlanPage, CountsTheKernelsThatAreKept) {
   PlanAnswer with = answer(8 * kGiB);
   with.plan.kernels = kGiB / 2;

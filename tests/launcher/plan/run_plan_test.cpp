@@ -35,6 +35,18 @@ TEST(RunPlan, SumsOverOwnersAndRanks) {
   EXPECT_EQ(plan.node_bytes(), 2 * 123 + 4);
 }
 
+TEST(RunPlan, WhatNoNumberHoldsFitsNowhere) {
+  RunPlan plan;
+  plan.engine = {{"masters", "host", 100}};
+  plan.ranks_on_node = 1;
+  plan.program = {.rank = 0, .starter = INT64_MAX - 50};
+  EXPECT_EQ(plan.node_bytes(), INT64_MAX);
+  plan.engine[0].bytes = INT64_MAX / 2;
+  plan.program.starter = 0;
+  plan.ranks_on_node = 3;
+  EXPECT_EQ(plan.node_bytes(), INT64_MAX);
+}
+
 TEST(RunPlan, AGpuHasMemoryOfItsOwn) {
   RunPlan plan;
   plan.engine = {{"masters", "host", 100}, {"ring", "device", 20}};
@@ -96,6 +108,9 @@ TEST(RunPlan, APassIsAMicroBatchOrAllOfThem) {
   settings.offload_activations = true;
   EXPECT_EQ(pass_shape(settings, 2).recompute_every, 3);
   EXPECT_TRUE(pass_shape(settings, 2).offloads);
+  settings.global_batch = 2;
+  EXPECT_EQ(pass_shape(settings, 1).rows_in_units, 2) << "no more than there are";
+  EXPECT_EQ(pass_shape(settings, 3).rows, 1) << "a batch that does not divide";
 }
 
 TEST(RunPlan, TheFullestHost) {
@@ -107,6 +122,7 @@ TEST(RunPlan, TheFullestHost) {
   EXPECT_EQ(fullest("# two\na slots=2\n\nb slots=8 # more\n", 6), 6);
   EXPECT_EQ(fullest("a slots=2 max_slots=8\na slots=1\n", 8), 3);
   EXPECT_EQ(fullest("a\n", 1), 1);
+  EXPECT_EQ(fullest("a slots=0\nb slots=-3\n", 6), 1);
 }
 
 TEST(RunPlan, AFileWithoutHostsIsRefused) {

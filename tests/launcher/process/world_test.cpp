@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "launcher/process/process.h"
 #include "launcher/process/process_setup.h"
 #include "offload/affinity.h"
 
@@ -124,6 +125,8 @@ TEST(World, FourAnnouncedAndOneInMpiIsRefused) {
   EXPECT_THAT(refusal({"PMIX_RANK", 0, 1}, 1), HasSubstr("MPI sees 1"));
 }
 
+TEST(Process, ItsPeakIsInBytes) { EXPECT_GT(peak_resident_bytes(), 1 << 20); }
+
 TEST(World, AloneWithoutMpi) {
   World world(std::nullopt);
   EXPECT_EQ(world.rank(), 0);
@@ -153,8 +156,8 @@ TEST(Binding, OthersStayAsTheyAre) {
 TEST(Binding, ThreadsAreTheShareOrOneOrAsAskedFor) {
   EXPECT_EQ(threads_of_variable({"OMP_NUM_THREADS=3"}), 3);
   EXPECT_EQ(threads_of_variable({"OMP_NUM_THREADS=2,4"}), 2);
-  for (const char* none :
-       {"OMP_NUM_THREADS=", "OMP_NUM_THREADS=x", "OMP_NUM_THREADS=0", "A=1"})
+  for (const char* none : {"OMP_NUM_THREADS=", "OMP_NUM_THREADS=x", "OMP_NUM_THREADS=0",
+                           "OMP_NUM_THREADS=4097", "A=1"})
     EXPECT_EQ(threads_of_variable({none}), 0) << none;
   EXPECT_EQ(choose_threads(0, false, 0, 6), 6);
   EXPECT_EQ(choose_threads(0, false, 2, 6), 2);

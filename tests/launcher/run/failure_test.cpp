@@ -37,6 +37,8 @@ TEST(Report, EveryOtherKindHasACode) {
       described(checkpoint::CheckpointError("f.h5", "w", "is short", "restore it"));
   EXPECT_EQ(checkpoint.code(), ExitCode::kCheckpoint);
   EXPECT_EQ(checkpoint.where(), "f.h5, w");
+  EXPECT_EQ(checkpoint.problem(), "it is short");
+  EXPECT_EQ(described(checkpoint::CheckpointError("f.h5", "", "x")).where(), "f.h5");
   EXPECT_EQ(described(HostMemoryError("x")).code(), ExitCode::kEnvironment);
   EXPECT_EQ(described(std::bad_alloc()).code(), ExitCode::kEnvironment);
   EXPECT_EQ(described(std::runtime_error("x")).code(), ExitCode::kTraining);

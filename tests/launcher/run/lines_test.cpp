@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "launcher/run/console.h"
+#include "tests/launcher/settings/configs.h"
 
 namespace zero::launcher::lines_test {
 namespace {
@@ -25,6 +26,9 @@ TEST(StepLine, IsReadAtAGlance) {
   EXPECT_EQ(step_line(record, 1000, 1680),
             "step    12/1000 | loss 3.2826 | norm 1.04 | lr 3.0e-04 | 709 ms | 38.3k "
             "tok/s | eta 28m");
+  StepRecord at_once = record;
+  at_once.seconds = 0;
+  EXPECT_THAT(step_line(at_once, 1000, 1680), HasSubstr("| 0 ms | 0 tok/s |"));
   record.host_bytes_peak = int64_t{3} << 29;
   EXPECT_THAT(step_line(record, 1000, 1680),
               HasSubstr("38.3k tok/s | peak 1.5 GiB | eta 28m"));
@@ -105,6 +109,22 @@ TEST(Banner, TellsTheRun) {
         "2 with 3 thread(s) each", "adam threads 5\n", "runs/x/metrics.jsonl"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
+}
+
+TEST(Banner, TellsWhatIsKnownOfActivations) {
+  BannerFacts facts;
+  EXPECT_THAT(banner({}, facts), HasSubstr("rank 0 in all, activations apart\n"));
+  facts.activations = 3 << 20;
+  EXPECT_THAT(banner({}, facts),
+              HasSubstr("rank 0 in all, and about 3.0 MiB of activations\n"));
+}
+
+TEST(NoFolder, SaysWhatIsThere) {
+  const TempFolder folder;
+  EXPECT_EQ(no_folder("--from", folder.path("a")),
+            "--from names a folder that does not exist");
+  EXPECT_EQ(no_folder("--from", folder.write("a", "")),
+            "--from names a file, not a folder");
 }
 
 TEST(Banner, TellsWhatIsHeldOut) {

@@ -73,6 +73,8 @@ TEST(CutJsonl, LinesThatWereLostBehindTheSaveAreDoneAgain) {
   const std::string gap = "{\"type\":\"gap\",\"lost\":2}\n";
   EXPECT_EQ(cut_jsonl(step(1) + gap + save(1, 1) + gap, 1, 1),
             step(1) + gap + save(1, 1));
+  EXPECT_EQ(cut_jsonl(step(1) + gap + step(2), 1, 1), step(1) + gap)
+      << "nobody knows where the save was";
 }
 
 TEST(CutJsonl, WithoutTheSaveTheStepsNumberDecides) {
@@ -154,6 +156,13 @@ TEST(CutMetrics, OthersTablesAndRecordsStay) {
   EXPECT_EQ(cut_metrics(folder.path(""), 1, 1), 1);
   EXPECT_EQ(folder.read("metrics.jsonl"), step(1) + save(1, 1) + theirs);
   EXPECT_EQ(folder.read("metrics.csv"), "step,reward\n1,2\n7,3\n");
+  for (const std::string theirs :
+       {"time,eval_loss,eval_ppl\n1,2,3\n7,3,4\n",
+        "step,eval_loss,eval_ppl\n1,2,3\nnotes, without an end"}) {
+    folder.write("metrics.csv", theirs);
+    cut_metrics(folder.path(""), 1, 1);
+    EXPECT_EQ(folder.read("metrics.csv"), theirs);
+  }
 }
 
 // nlohmann's values are destroyed by recursion.
@@ -179,6 +188,8 @@ TEST(SetMetricsAside, WhereARunHadSavedAndNotWhereItHadNot) {
 
 TEST(SetMetricsAside, OfARunThatSavedOrEnded) {
   const TempFolder folder;
+  folder.write("metrics.jsonl", "{\"type\":\"save\",\"step\":1}\n");
+  EXPECT_THAT(set_metrics_aside(folder.path("")), ::testing::IsEmpty()) << "not ours";
   folder.write("metrics.jsonl", step(1));
   EXPECT_THAT(set_metrics_aside(folder.path("")), ::testing::IsEmpty());
   folder.write("metrics.jsonl", step(1) + R"({"type":"end","step":1)" + kWall);

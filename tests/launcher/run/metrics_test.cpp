@@ -197,6 +197,8 @@ TEST_F(MetricsTest, AFullDiskLosesLinesAndIsCounted) {
   EXPECT_EQ(lines()[1]["type"], "gap");
   EXPECT_EQ(lines()[1]["lost"], 2);
   EXPECT_EQ(lines()[2]["step"], 4);
+  metrics.step(some_step(5));
+  EXPECT_EQ(lines().size(), 4u) << "nothing more was lost";
 }
 
 TEST_F(MetricsTest, AnUnwritableFolderDoesNotStopTheRun) {

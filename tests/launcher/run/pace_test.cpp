@@ -34,6 +34,32 @@ TEST(SavePace, NothingAskedForIsNeverDue) {
   EXPECT_FALSE(SavePace({.steps = 0, .seconds = 0}).is_due(100, 1e9));
 }
 
+TEST(TimeLimit, KeepsBackTheLongestStepAndASave) {
+  TimeLimit limit(100);
+  limit.note_step(10);
+  limit.note_step(5);
+  EXPECT_FALSE(limit.is_near(79));
+  EXPECT_TRUE(limit.is_near(80)) << "a step, and as long for the first save";
+  limit.note_save(2);
+  EXPECT_FALSE(limit.is_near(87));
+  EXPECT_TRUE(limit.is_near(88));
+  EXPECT_TRUE(limit.is_near(68, 20)) << "with what is due before";
+}
+
+TEST(TimeLimit, OfNoneIsNeverNear) {
+  TimeLimit limit(0);
+  limit.note_step(10);
+  EXPECT_FALSE(limit.is_near(1e9));
+}
+
+TEST(TimeLimit, AnEvaluationTakesAsLongAsItsStepsOrAsTheLastOne) {
+  TimeLimit limit(100);
+  limit.note_step(10);
+  EXPECT_EQ(limit.evaluation(1.5), 15);
+  limit.note_evaluation(4);
+  EXPECT_EQ(limit.evaluation(1.5), 4);
+}
+
 void note_steps(EvalPace& pace, int count, double seconds) {
   for (int i = 0; i < count; ++i) pace.note_step(seconds);
 }

@@ -194,6 +194,12 @@ TEST(EvaluatesAs, TheSameSamplesAlone) {
   EXPECT_TRUE(evaluates_as(before, now));
   now.eval_samples = 5;
   EXPECT_FALSE(evaluates_as(before, now));
+  now = before;
+  now.eval_data = {"elsewhere"};
+  EXPECT_FALSE(evaluates_as(before, now));
+  now = before;
+  now.eval_fraction = 0.5;
+  EXPECT_FALSE(evaluates_as(before, now));
 }
 
 TEST(CheckSameRun, ListsAllWithTheCure) {
@@ -210,6 +216,30 @@ TEST(CheckSameRun, ListsAllWithTheCure) {
     EXPECT_THAT(error.problem(), HasSubstr("dim was 0, is 64"));
     EXPECT_EQ(error.cure(),
               "the old values: --dim 0 --lr 0.125; or another --out, to start anew");
+  }
+}
+
+TEST(CheckSameRun, ASizeThatIsLeftToThePresetIsNotGiven) {
+  SavedRun before = some_run();
+  before.settings.dim = 64;
+  try {
+    check_same_run(before, some_run(), "runs/a/step_1");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.problem(), HasSubstr("dim was 64, is not given now"));
+  }
+}
+
+TEST(CheckSameRun, OtherDataAreNoValueToBeGiven) {
+  SavedRun now = some_run();
+  now.data.num_tokens = 999;
+  try {
+    check_same_run(some_run(), now, "runs/a/step_1");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cure(),
+              "the old data; or --resume must --override data, to go on with the new "
+              "ones; or another --out, to start anew");
   }
 }
 

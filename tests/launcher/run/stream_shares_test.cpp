@@ -46,8 +46,10 @@ TEST(BoundBy, WhatIsBusyForTheLongestTime) {
 
 TEST(BoundBy, CoresWhereThreadsWaitForThem) {
   Shares busy = shares(0.91, 0.05, 0.9, 0.2, 0.3);
-  busy.without_core = 0.2;
+  busy.without_core = 0.25;
   EXPECT_EQ(bound_by(busy), Bound::kCompute);
+  busy.without_core = 0.26;
+  EXPECT_EQ(bound_by(busy), Bound::kCores);
   busy.without_core = 0.96;
   EXPECT_EQ(bound_by(busy), Bound::kCores);
   EXPECT_THAT(bound_sentence(busy, false),
@@ -58,6 +60,11 @@ TEST(BoundBy, CoresWhereThreadsWaitForThem) {
 TEST(BoundBy, DataWhereNobodyWaitsForTheModel) {
   EXPECT_EQ(bound_by(shares(0.3, 0.1, 0.9, 0.1, 0.1)), Bound::kData);
   EXPECT_EQ(bound_by(shares(0.3, 0.3, 0.1, 0.1, 0.1)), Bound::kCompute);
+}
+
+TEST(Shares, OfHalfAPercentAreTold) {
+  EXPECT_EQ(to_text(shares(0.5, 0.1, 0.012, 0.004, 0), true), "gpu 50% h2d 1%");
+  EXPECT_EQ(to_text(shares(0, 0, 0, 0, 0), true), "");
 }
 
 TEST(BoundBy, IsASentenceWithACure) {
