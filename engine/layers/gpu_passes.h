@@ -3,6 +3,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "engine/layers/gelu_pass.h"
 #include "engine/layers/norm_pass.h"
 #include "engine/layers/rotate_pass.h"
 #include "engine/layers/swiglu_pass.h"
@@ -21,7 +22,7 @@ template <class T>
 using QueuePassesOf =
     QueuePasses<RmsNormPass<T>, RmsNormBackwardPass<T>, SumBlocksPass<T>, SwiGluPass<T>,
                 SwiGluBackwardPass<T>, RotatePass<T, Pairs::kHalves>,
-                RotatePass<T, Pairs::kNeighbours>>;
+                RotatePass<T, Pairs::kNeighbours>, GeluPass<T>, GeluBackwardPass<T>>;
 
 // The passes that a GPU runs: with the bits of the host's, and the same items.
 struct GpuPasses {

@@ -169,6 +169,22 @@ TYPED_TEST(LayerKernels, Gates) {
   }
 }
 
+TYPED_TEST(LayerKernels, Gelus) {
+  using T = TypeParam;
+  for (const int64_t numel : {1, 7, 8, 9, 2048, 2055, 5000}) {
+    for (const int64_t offset : {0, 1, 8}) {
+      SCOPED_TRACE(::testing::Message() << numel << " from " << offset);
+      auto x = this->read(numel, 0.1, offset), grad = this->read(numel, 0.4);
+      auto y = this->written(numel), x_grad = this->written(numel, offset);
+      this->run(GeluPass<T>{x.host(), y.host()}, {x.gpu(), y.gpu()}, numel);
+      y.expect_same("y");
+      this->run(GeluBackwardPass<T>{grad.host(), x.host(), x_grad.host()},
+                {grad.gpu(), x.gpu(), x_grad.gpu()}, numel);
+      x_grad.expect_same("x");
+    }
+  }
+}
+
 struct Heads {
   int64_t heads, dim, half;
   int64_t gap = 0, y_gap = 0;  // behind each head of x, and of y

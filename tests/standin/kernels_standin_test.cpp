@@ -86,6 +86,7 @@ TEST_F(KernelsOnABadGpu, APassThatIsRefusedThrows) {
   expect_refused(RmsNormPass<float>{at, at + 8, at + 16, nullptr, 8, 0}, "a norm");
   expect_refused(SumBlocksPass<float>{at, at + 8, 1, 8}, "a sum of blocks");
   expect_refused(SwiGluPass<float>{at, at + 8, at + 16}, "SwiGLU");
+  expect_refused(GeluPass<float>{at, at + 8}, "GELU");
   EXPECT_EQ(memory.read(), std::vector<float>(32, 77));
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include "engine/device/cuda/gelu_kernels.h"
 #include "engine/device/cuda/norm_kernels.h"
 #include "engine/device/cuda/rotate_kernel.h"
 #include "engine/device/cuda/swiglu_kernels.h"
@@ -25,6 +26,14 @@ SwiGluKernel<T> kernel_of(const SwiGluPass<T>& pass, int64_t numel) {
 }
 template <class T>
 SwiGluBackwardKernel<T> kernel_of(const SwiGluBackwardPass<T>& pass, int64_t numel) {
+  return {pass, numel};
+}
+template <class T>
+GeluKernel<T> kernel_of(const GeluPass<T>& pass, int64_t numel) {
+  return {pass, numel};
+}
+template <class T>
+GeluBackwardKernel<T> kernel_of(const GeluBackwardPass<T>& pass, int64_t numel) {
   return {pass, numel};
 }
 template <class T, Pairs kPairs>

@@ -1,30 +1,8 @@
 #pragma once
-#include "engine/device/cuda/layer_block.h"
+#include "engine/device/cuda/each_element.h"
 #include "engine/layers/swiglu_pass.h"
 
 namespace zero {
-
-// Those that do the same to each element: a thread has a group, or what is left of one.
-template <class Own>
-struct EachElement {
-  int64_t numel = 0;
-
-  bool takes_groups() const { return true; }
-  int64_t num_blocks(int group) const {
-    return (numel + kMaxThreads * group - 1) / (kMaxThreads * group);
-  }
-  int num_threads(int) const { return kMaxThreads; }
-
-  template <int kNum, class Block>
-  ZERO_IN_KERNEL void run(Block& block) const {
-    const Own& own = static_cast<const Own&>(*this);
-    block.each_thread([&](int thread) {
-      const int64_t begin = (block.index * kMaxThreads + thread) * kNum;
-      if (begin + kNum <= numel) return own.template give<kNum>(begin);
-      for (int64_t i = begin; i < numel; ++i) own.template give<1>(i);
-    });
-  }
-};
 
 template <class T>
 struct SwiGluKernel : EachElement<SwiGluKernel<T>> {

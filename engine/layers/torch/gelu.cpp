@@ -1,5 +1,5 @@
 #include "engine/layers/torch/eager.h"
-#include "engine/layers/torch/passes.h"
+#include "engine/layers/torch/placed_passes.h"
 #include "zero/layers.h"
 
 namespace zero {
@@ -12,7 +12,8 @@ using torch::autograd::variable_list;
 at::Tensor gelu_of(const at::Tensor& x) {
   const at::Tensor y = at::empty_like(x);
   for_type(x.scalar_type(), [&]<class T>() {
-    run_pass(GeluPass<T>{const_elements_of<T>(x), elements_of<T>(y)}, x.numel(), 1);
+    const GeluPass<T> pass{const_elements_of<T>(x), elements_of<T>(y)};
+    run_pass_at(x, pass, x.numel(), 1);
   });
   return y;
 }
@@ -22,7 +23,7 @@ at::Tensor gelu_gradient_of(const at::Tensor& x, const at::Tensor& given) {
   for_type(x.scalar_type(), [&]<class T>() {
     const GeluBackwardPass<T> pass{const_elements_of<T>(grad), const_elements_of<T>(x),
                                    elements_of<T>(x_grad)};
-    run_pass(pass, x.numel(), 1);
+    run_pass_at(x, pass, x.numel(), 1);
   });
   return x_grad;
 }
@@ -35,7 +36,7 @@ struct GeluFunction : torch::autograd::Function<GeluFunction> {
 
   static variable_list backward(AutogradContext* context, variable_list grad) {
     const variable_list saved = context->get_saved_variables();
-    const bool is_ours = !torch::GradMode::is_enabled() && are_plain({grad[0]});
+    const bool is_ours = !torch::GradMode::is_enabled() && passes_take({grad[0]});
     return is_ours ? variable_list{gelu_gradient_of(saved[0], grad[0])}
                    : expression_gradients(saved, grad[0],
                                           [&] { return eager::gelu_tanh(saved[0]); });
@@ -45,7 +46,7 @@ struct GeluFunction : torch::autograd::Function<GeluFunction> {
 }  // namespace
 
 at::Tensor gelu_tanh(const at::Tensor& x) {
-  if (!are_plain({x})) return eager::gelu_tanh(x);
+  if (!passes_take({x})) return eager::gelu_tanh(x);
   const at::Tensor elements = end_to_end(x);
   return torch::GradMode::is_enabled() && x.requires_grad()
              ? GeluFunction::apply(elements)
