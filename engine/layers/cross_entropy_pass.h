@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 #include "engine/layers/elements.h"
@@ -34,15 +33,37 @@ struct CrossEntropyPass {
     const auto value = [=](int64_t i) __attribute__((always_inline)) {
       return wide(in[i]);
     };
-    const Wide<T> largest = largest_in_lanes<Wide<T>>(classes, value);
+    // Of two zeros it may be either, unless one is added.
+    const Wide<T> largest = largest_in_lanes<Wide<T>>(classes, value) + 0;
     const auto term = [=](int64_t i) __attribute__((always_inline)) {
       return softmax_term(in[i], largest);
     };
     const Wide<T> sum = sum_in_lanes<Wide<T>>(classes, term);
-    losses[row] = std::log(double{sum}) + (double{largest} - wide(in[targets[row]]));
+    losses[row] = row_loss(sum, largest, wide(in[targets[row]]));
     if (!kept) return;
     kept[row * kNumbersOfRow] = largest;
     kept[row * kNumbersOfRow + 1] = 1 / sum;
+  }
+};
+
+// What rows' losses lie in while they are added: every 256th in the same lane.
+inline constexpr int64_t kLossLanes = 256;
+
+// The sum of all losses, which it may write over: one item. Its order depends on their
+// number alone.
+struct SumLossesPass {
+  double* losses;  // (rows)
+  double* sum;
+  int64_t rows;
+
+  [[gnu::always_inline]] void run(int64_t begin, int64_t end) const {
+    if (begin == end) return;
+    double lanes[kLossLanes] = {};
+    for (int64_t i = 0; i < rows; ++i) lanes[i % kLossLanes] += losses[i];
+    for (int64_t width = kLossLanes / 2; width > 0; width /= 2) {
+      for (int64_t j = 0; j < width; ++j) lanes[j] += lanes[j + width];
+    }
+    *sum = lanes[0];
   }
 };
 
@@ -52,7 +73,7 @@ struct CrossEntropyBackwardPass {
   T* logits;               // (rows, classes)
   const int64_t* targets;  // (rows)
   const Wide<T>* kept;     // (rows, kNumbersOfRow)
-  Wide<T> factor;
+  const Wide<T>* factor;   // where it lies
   int64_t classes;
 
   [[gnu::always_inline]] void run(int64_t begin, int64_t end) const {
@@ -67,10 +88,10 @@ struct CrossEntropyBackwardPass {
  private:
   [[gnu::always_inline]] void turn(int64_t row) const {
     T* const values = logits + row * classes;
-    const Wide<T> largest = kept[row * kNumbersOfRow];
-    const Wide<T> scale = kept[row * kNumbersOfRow + 1] * factor;
+    const Wide<T> largest = kept[row * kNumbersOfRow], times = *factor;
+    const Wide<T> scale = kept[row * kNumbersOfRow + 1] * times;
     T of_target;
-    cross_entropy_gradient(values[targets[row]], largest, scale, factor, of_target);
+    cross_entropy_gradient(values[targets[row]], largest, scale, times, of_target);
     for (int64_t i = 0; i < classes; ++i)
       cross_entropy_gradient(values[i], largest, scale, Wide<T>{0}, values[i]);
     values[targets[row]] = of_target;

@@ -153,6 +153,35 @@ ZERO_HOST_DEVICE Wide<T> softmax_term(T logit, Wide<T> largest) {
   return exp_of(wide(logit) - largest);
 }
 
+// The natural logarithm of a sum of at least 1, as fdlibm computes it: libraries of hosts
+// and GPUs differ in the last bit.
+ZERO_HOST_DEVICE double log_of(double x) {
+  constexpr double kLn2High = 6.93147180369123816490e-01;
+  constexpr double kLn2Low = 1.90821492927058770002e-10;
+  constexpr uint64_t kOne = 0x3FF0000000000000, kRootOfHalf = 0x3FE6A09E667F3BCD;
+  // x = 2^k (1 + f), with 1 + f between the roots of 1/2 and of 2.
+  const uint64_t shifted = std::bit_cast<uint64_t>(x) + (kOne - kRootOfHalf);
+  const auto k = static_cast<double>(static_cast<int64_t>(shifted >> 52) - 1023);
+  const uint64_t fraction = shifted & 0x000FFFFFFFFFFFFF;
+  const double f = std::bit_cast<double>(fraction + kRootOfHalf) - 1;
+  const double s = f / (2 + f), z = s * s, w = z * z;
+  const double even = w * (3.999999999940941908e-01 +
+                           w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01));
+  const double odd =
+      z * (6.666666666666735130e-01 +
+           w * (2.857142874366239149e-01 +
+                w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01)));
+  const double half = 0.5 * f * f;
+  const double log =
+      k * kLn2High - ((half - (s * (half + (even + odd)) + k * kLn2Low)) - f);
+  return x < std::numeric_limits<double>::infinity() ? log : x;  // or not a number
+}
+
+template <class W>
+ZERO_HOST_DEVICE double row_loss(W sum, W largest, W of_target) {
+  return log_of(double{sum}) + (double{largest} - double{of_target});
+}
+
 // The loss's gradient of a logit that is not the target, by 1 / the row's sum times the
 // loss's own gradient; that of the target is less by the latter.
 template <class T>

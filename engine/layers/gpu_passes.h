@@ -3,6 +3,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "engine/layers/cross_entropy_pass.h"
 #include "engine/layers/gelu_pass.h"
 #include "engine/layers/norm_pass.h"
 #include "engine/layers/rotate_pass.h"
@@ -22,12 +23,14 @@ template <class T>
 using QueuePassesOf =
     QueuePasses<RmsNormPass<T>, RmsNormBackwardPass<T>, SumBlocksPass<T>, SwiGluPass<T>,
                 SwiGluBackwardPass<T>, RotatePass<T, Pairs::kHalves>,
-                RotatePass<T, Pairs::kNeighbours>, GeluPass<T>, GeluBackwardPass<T>>;
+                RotatePass<T, Pairs::kNeighbours>, GeluPass<T>, GeluBackwardPass<T>,
+                CrossEntropyPass<T>, CrossEntropyBackwardPass<T>>;
 
 // The passes that a GPU runs: with the bits of the host's, and the same items.
 struct GpuPasses {
-  using Queues = decltype(std::tuple_cat(QueuePassesOf<float>(), QueuePassesOf<Bf16>(),
-                                         QueuePassesOf<Fp16>()));
+  using Queues =
+      decltype(std::tuple_cat(QueuePassesOf<float>(), QueuePassesOf<Bf16>(),
+                              QueuePassesOf<Fp16>(), QueuePasses<SumLossesPass>()));
   Queues queues;
 
   // Throws Error(kEnvironment) when the GPU refuses it, or has failed before.

@@ -30,7 +30,8 @@ using RunPassesOf =
 // All passes of all types, compiled for one instruction set.
 struct LayerKernels {
   using Runs = decltype(std::tuple_cat(RunPassesOf<float>(), RunPassesOf<Bf16>(),
-                                       RunPassesOf<Fp16>(), RunPassesOf<double>()));
+                                       RunPassesOf<Fp16>(), RunPassesOf<double>(),
+                                       RunPasses<SumLossesPass>()));
   const char* isa;
   Runs runs;
 

@@ -57,9 +57,10 @@ at::Tensor loss_of(at::Tensor& logits, const at::Tensor& targets,
                    std::optional<double> factor) {
   if (takes_cross_entropy(logits, targets)) {
     const at::Tensor kept = factor ? numbers_of_rows(logits) : at::Tensor();
-    const double loss = cross_entropy_sum(logits, targets, kept);
-    if (factor) become_gradient(logits, targets, kept, *factor);
-    return at::scalar_tensor(loss, at::kDouble);
+    const at::Tensor loss = cross_entropy_sum(logits, targets, kept);
+    if (factor)
+      become_gradient(logits, targets, kept, at::full({}, *factor, logits.options()));
+    return loss;
   }
   logits = at::log_softmax(logits, 1);
   const at::Tensor loss = at::nll_loss(logits, targets, {}, at::Reduction::Sum, kIgnored);

@@ -119,22 +119,18 @@ class Activations {
   }
   // The gradients of its weights from the rows before, in fp32.
   double head_sum() const { return head_tokens_ < tokens_ ? 4 * vocab_ * dim_ : 0; }
-  // The logits, which become their gradient, and the gradients of stream and head. On a
-  // GPU: the logits' softmax, its gradient, and their own, (tokens, vocab) fp32 each.
+  // The logits, which become their gradient, and the gradients of stream and head.
   double loss() const {
     if (chunk_ > 0) return chunked_loss();
     const double scores = head_tokens_ * vocab_;
-    const double all =
-        pass_.on_gpu ? (8 + 4 * num_kept_heads()) * scores
-                     : num_kept_heads() * pass_.element_bytes * scores + head_weights();
-    return kept(num_layers_) + 2 * stream(tokens_) + all + head_sum();
+    return kept(num_layers_) + 2 * stream(tokens_) +
+           num_kept_heads() * pass_.element_bytes * scores + head_weights() + head_sum();
   }
-  // In chunks: the logits of one, their fp32, which becomes the gradient, and on a GPU
-  // its softmax; the gradients of the stream and, in fp32 until it is handed over, of the
-  // head.
+  // In chunks: the logits of one, their fp32, which becomes the gradient; the gradients
+  // of the stream and, in fp32 until it is handed over, of the head.
   double chunked_loss() const {
     const bool is_fp32 = pass_.element_bytes == 4;
-    const double scores = chunk_ * vocab_ * ((is_fp32 ? 4 : 6) + (pass_.on_gpu ? 4 : 0));
+    const double scores = chunk_ * vocab_ * (is_fp32 ? 4 : 6);
     const double handed_over = is_fp32 ? 0 : head_weights();
     return kept(num_layers_) + 2 * stream(tokens_) +
            4 * num_kept_heads() * vocab_ * dim_ + head_sum() +

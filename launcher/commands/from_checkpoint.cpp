@@ -122,7 +122,6 @@ RunPlan plan_for_use(const LoadedModel& loaded, const ModelFamily& family,
     if (family.activation_bytes) {
       PassShape pass = pass_shape(settings, wish.num_ranks);
       pass.rows = settings.micro_batch;
-      pass.on_gpu = plan.on_gpu;
       plan.activations = family.activation_bytes(loaded.shape, pass).computed;
     }
     return plan;

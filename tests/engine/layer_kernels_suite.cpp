@@ -14,7 +14,7 @@ namespace {
 
 // Bits of an element, which GpuArray compares.
 template <class T>
-using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, float>;
+using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, T>;
 
 template <class T>
 using Values = std::vector<Bits<T>>;
@@ -182,6 +182,72 @@ TYPED_TEST(LayerKernels, Gelus) {
                 {grad.gpu(), x.gpu(), x_grad.gpu()}, numel);
       x_grad.expect_same("x");
     }
+  }
+}
+
+// Classes; with `ignores`, every third is none.
+Values<int64_t> some_targets(int64_t rows, int64_t classes, bool ignores) {
+  Values<int64_t> targets(rows);
+  for (int64_t row = 0; row < rows; ++row)
+    targets[row] = ignores && row % 3 == 2 ? -1 : classes - 1 - 7 * row % classes;
+  return targets;
+}
+
+TYPED_TEST(LayerKernels, Losses) {
+  using T = TypeParam;
+  for (const auto& [rows, classes, offset] : kRows) {
+    SCOPED_TRACE(::testing::Message() << rows << " x " << classes << " from " << offset);
+    auto logits = this->read(rows * classes, 0.1, offset);
+    Both<int64_t> some(some_targets(rows, classes, true), 0),
+        all(some_targets(rows, classes, false), 0);
+    Both<double> alone(Values<double>(rows), 0), losses(Values<double>(rows), 0);
+    this->run(
+        CrossEntropyPass<T>{logits.host(), some.host(), alone.host(), nullptr, classes},
+        {logits.gpu(), some.gpu(), alone.gpu(), nullptr, classes}, rows);
+    alone.expect_same("losses alone");
+    // Rows that are ignored keep nothing.
+    Both<float> kept(Values<float>(rows * kNumbersOfRow), 0), factor({1.f / 3}, 0);
+    this->run(CrossEntropyPass<T>{logits.host(), all.host(), losses.host(), kept.host(),
+                                  classes},
+              {logits.gpu(), all.gpu(), losses.gpu(), kept.gpu(), classes}, rows);
+    losses.expect_same("losses"), kept.expect_same("what is kept");
+    this->run(CrossEntropyBackwardPass<T>{logits.host(), some.host(), kept.host(),
+                                          factor.host(), classes},
+              {logits.gpu(), some.gpu(), kept.gpu(), factor.gpu(), classes}, rows);
+    logits.expect_same("gradients");
+  }
+}
+
+TYPED_TEST(LayerKernels, LossesBesideZerosOfBothSigns) {
+  Values<TypeParam> values(64);
+  const auto set = [&](int64_t i, float value) {
+    TypeParam element;
+    put(value, element);
+    std::memcpy(&values[i], &element, sizeof element);
+  };
+  for (int64_t i = 0; i < 64; ++i) set(i, -1);
+  set(1, -0.f), set(32, 0);
+  Both<TypeParam> logits(values, 0);
+  Both<int64_t> targets({1}, 0);
+  Both<double> losses({0}, 0);
+  Both<float> kept(Values<float>(kNumbersOfRow), 0);
+  this->run({logits.host(), targets.host(), losses.host(), kept.host(), 64},
+            CrossEntropyPass<TypeParam>{logits.gpu(), targets.gpu(), losses.gpu(),
+                                        kept.gpu(), 64},
+            1);
+  losses.expect_same("losses"), kept.expect_same("what is kept");
+}
+
+TEST(SumsOfLosses, HaveTheHostsBits) {
+  for (const int64_t rows : {1, 3, 128, 255, 256, 257, 5000}) {
+    SCOPED_TRACE(rows);
+    Values<double> losses(rows);
+    for (int64_t row = 0; row < rows; ++row)
+      losses[row] = 3 + std::sin(static_cast<double>(row));
+    Both<double> given(losses, 0), sum({0}, 0);
+    baseline_layer_kernels().run(SumLossesPass{given.host(), sum.host(), rows}, 0, 1);
+    zero_gpu_passes()->queue(SumLossesPass{given.gpu(), sum.gpu(), rows}, 1, nullptr);
+    sum.expect_same("sum");
   }
 }
 

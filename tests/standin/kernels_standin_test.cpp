@@ -72,6 +72,7 @@ TEST_F(KernelsOnABadGpu, ALaunchThatIsRefusedThrows) {
 
 TEST_F(KernelsOnABadGpu, APassThatIsRefusedThrows) {
   const GpuArray<float> memory(32);
+  const GpuArray<double> exact(2);
   float* const at = memory.data();
   const auto expect_refused = [](const auto& pass, const std::string& name) {
     standin::fail_next("cudaLaunchKernel", cudaErrorInvalidValue);
@@ -87,7 +88,22 @@ TEST_F(KernelsOnABadGpu, APassThatIsRefusedThrows) {
   expect_refused(SumBlocksPass<float>{at, at + 8, 1, 8}, "a sum of blocks");
   expect_refused(SwiGluPass<float>{at, at + 8, at + 16}, "SwiGLU");
   expect_refused(GeluPass<float>{at, at + 8}, "GELU");
+  expect_refused(SumLossesPass{exact.data(), exact.data() + 1, 1}, "a sum of losses");
   EXPECT_EQ(memory.read(), std::vector<float>(32, 77));
+}
+
+TEST_F(KernelsOnABadGpu, ATargetThatIsNoClassBreaksTheGpu) {
+  for (const int64_t target : {-1, 7, 8, -2, -100}) {
+    standin::reset();
+    const GpuArray<int64_t> targets(std::vector<int64_t>{target}, 0);
+    const GpuArray<float> row(std::vector<float>(8, 1), 0);
+    const GpuArray<double> loss(1);
+    zero_gpu_passes()->queue(
+        CrossEntropyPass<float>{row.data(), targets.data(), loss.data(), nullptr, 8}, 1,
+        nullptr);
+    const bool is_fine = target == -1 || target == 7;
+    EXPECT_EQ(wait(), is_fine ? cudaSuccess : cudaErrorIllegalAddress) << target;
+  }
 }
 
 TEST_F(KernelsOnABadGpu, APassMayNotLeaveItsMemory) {

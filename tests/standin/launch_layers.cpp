@@ -15,10 +15,10 @@ namespace {
 struct SharedMemory {
   static constexpr int kAtOnce = 16;
   std::vector<Group<float, kAtOnce>> terms;
-  std::vector<float> sums;
+  std::vector<float> folds;
 
   SharedMemory(bool sums_rows, int num_warps)
-      : terms(sums_rows ? num_warps * kRowSpan / kAtOnce : 0), sums(num_warps, NAN) {
+      : terms(sums_rows ? num_warps * kRowSpan / kAtOnce : 0), folds(num_warps, NAN) {
     for (auto& group : terms) std::fill_n(group.values, kAtOnce, NAN);
   }
 };
@@ -26,23 +26,25 @@ struct SharedMemory {
 struct BlockOfThreads {
   int64_t index;
   int num_threads;
-  float *terms, *sums;
+  float *terms, *folds;
 
   template <class Work>
   void each_thread(const Work& work) {
     for (int thread = num_threads - 1; thread >= 0; --thread) work(thread);
   }
-  template <class Term>
-  void sum_warps(const Term& term) {
+  template <class Term, class Join>
+  void fold_warps(const Term& term, const Join& join) {
     std::vector<float> found(num_threads);
     each_thread([&](int thread) { found[thread] = term(thread); });
     for (int half = kRowLanes / 2; half > 0; half /= 2) {
       for (int thread = 0; thread < num_threads; ++thread)
-        if (thread % kRowLanes < half) found[thread] += found[thread + half];
+        if (thread % kRowLanes < half)
+          found[thread] = join(found[thread], found[thread + half]);
     }
     for (int thread = 0; thread < num_threads; thread += kRowLanes)
-      sums[thread / kRowLanes] = found[thread];
+      folds[thread / kRowLanes] = found[thread];
   }
+  void fail() { standin::reach(nullptr, 1); }
 };
 
 template <int kNum, class Kernel>
@@ -51,7 +53,7 @@ void run_blocks(const Kernel& kernel) {
   for (int64_t block = kernel.num_blocks(kNum) - 1; block >= 0; --block) {
     SharedMemory shared(Kernel::kSumsRows, num_threads / kRowLanes);
     float* const terms = shared.terms.empty() ? nullptr : shared.terms[0].values;
-    BlockOfThreads threads{block, num_threads, terms, shared.sums.data()};
+    BlockOfThreads threads{block, num_threads, terms, shared.folds.data()};
     kernel.template run<kNum>(threads);
   }
 }

@@ -4,6 +4,7 @@
 #include "examples/models/llama.h"
 #include "tests/engine/training.h"
 #include "tests/standin/gpu_of_tests.h"
+#include "zero/chunked_loss.h"
 #include "zero/layers.h"
 
 namespace zero::testing::layers_standin_test {
@@ -74,6 +75,39 @@ TEST(GroupedQueriesOnAGpu, CopyNoKeysAndHaveTheBitsOfTheHost) {
                                  attend(q, k, v, mask, 0)))
             << type << " " << head_dim << " " << mask.defined();
       }
+    }
+  }
+}
+
+// The loss, and the gradients of hidden and weight, each way.
+std::vector<at::Tensor> losses_of(const at::Tensor& hidden, const at::Tensor& weight,
+                                  const at::Tensor& targets, int64_t chunk) {
+  const at::Tensor x = hidden.detach().requires_grad_();
+  const at::Tensor w = weight.detach().requires_grad_();
+  const at::Tensor loss = chunk > 0 ? chunked_loss(x, w, targets, chunk)
+                                    : cross_entropy(at::linear(x, w), targets);
+  auto all = torch::autograd::grad({loss}, {x, w});
+  all.push_back(loss.detach());
+  return all;
+}
+
+// Of sizes whose products the host computes alike wherever their memory lies.
+TEST(LossOnAGpu, InChunksHasTheBitsOfTheHostAndWaitsForNothing) {
+  const c10::Device gpu(c10::kCUDA, 0);
+  at::manual_seed(3);
+  const at::Tensor targets = at::randint(-1, 64, {32}, at::kLong);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    const at::Tensor hidden = at::randn({32, 16}).to(type),
+                     weight = at::randn({64, 16}).to(type);
+    for (const int64_t chunk : {0, 8, 32}) {
+      const auto on_host = losses_of(hidden, weight, targets, chunk);
+      const at::Tensor x = hidden.to(gpu), w = weight.to(gpu), there = targets.to(gpu);
+      const int waits = ask_standin("standin_num_host_waits");
+      const auto on_gpu = losses_of(x, w, there, chunk);
+      EXPECT_EQ(ask_standin("standin_num_host_waits"), waits) << type << " " << chunk;
+      for (size_t i = 0; i < on_host.size(); ++i)
+        EXPECT_TRUE(torch::equal(on_gpu[i].cpu(), on_host[i]))
+            << type << " " << chunk << " " << i;
     }
   }
 }

@@ -14,28 +14,29 @@ constexpr int kTermBytes = kRowSpan * sizeof(float);  // of a warp
 struct GpuBlock {
   int64_t index;
   int num_threads;
-  float *terms, *sums;
+  float *terms, *folds;
 
   template <class Work>
   __device__ void each_thread(const Work& work) {
     work(static_cast<int>(threadIdx.x));
     __syncthreads();
   }
-  template <class Term>
-  __device__ void sum_warps(const Term& term) {
-    float sum = term(static_cast<int>(threadIdx.x));
+  template <class Term, class Join>
+  __device__ void fold_warps(const Term& term, const Join& join) {
+    float fold = term(static_cast<int>(threadIdx.x));
     for (int half = kRowLanes / 2; half > 0; half /= 2)
-      sum += __shfl_down_sync(~0u, sum, half);
-    if (threadIdx.x % kRowLanes == 0) sums[threadIdx.x / kRowLanes] = sum;
+      fold = join(fold, __shfl_down_sync(~0u, fold, half));
+    if (threadIdx.x % kRowLanes == 0) folds[threadIdx.x / kRowLanes] = fold;
     __syncthreads();
   }
+  __device__ void fail() { __trap(); }
 };
 
 template <int kNum, class Kernel>
 __global__ void __launch_bounds__(kMaxThreads) run_block(Kernel kernel) {
   extern __shared__ __align__(64) float terms[];
-  __shared__ float sums[kMaxWarps];
-  GpuBlock block{blockIdx.x, static_cast<int>(blockDim.x), terms, sums};
+  __shared__ float folds[kMaxWarps];
+  GpuBlock block{blockIdx.x, static_cast<int>(blockDim.x), terms, folds};
   kernel.template run<kNum>(block);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 
 #include "engine/device/cuda/groups.h"
 #include "engine/layers/norm_pass.h"
@@ -15,14 +16,17 @@
 //     run<kNum>(block)    what one of them does
 //
 // A block is its `index`, `num_threads`, memory that its threads share (`terms`, kRowSpan
-// of each warp, and `sums`, one of each warp), and
+// of each warp, and `folds`, one of each warp), and
 //     each_thread(work)   calls work(thread) in each; when that is over, all have
 //                         finished, and see what the others wrote
-//     sum_warps(term)     the same, and sums[w] is the sum of term(thread) in warp w: the
-//                         halves of its threads are added until one is left
+//     fold_warps(term,    the same, and folds[w] is what join(a, b) makes of term(thread)
+//                join)    in warp w: the halves of its threads are joined until one is
+//                         left
+//     fail()              breaks the GPU, as an access to memory that is not there does;
+//                         the kernel may go on
 // A GPU's is in launch_layers.cu; the stand-in's runs one thread after the other. So
 // nothing may depend on which thread is first, and only what follows each_thread() or
-// sum_warps() may read what another thread wrote. ZERO_IN_KERNEL marks such code.
+// fold_warps() may read what another thread wrote. ZERO_IN_KERNEL marks such code.
 #ifdef __CUDACC__
 #define ZERO_IN_KERNEL __device__ __forceinline__
 #define ZERO_UNROLLED _Pragma("unroll")
@@ -46,6 +50,11 @@ ZERO_HOST_DEVICE int threads_for(int64_t items) {
   return static_cast<int>((warps < kMaxWarps ? warps : kMaxWarps) * kRowLanes);
 }
 
+// A warp for each span of a row, as far as a block has warps.
+ZERO_HOST_DEVICE int threads_of_row(int64_t dim) {
+  return threads_for((dim + kRowSpan - 1) / kRowSpan * kRowLanes);
+}
+
 // Leave a thread's terms in its warp's span: every 32nd group, of the `left` elements
 // that the row still has. For a whole span it asks for all memory before it uses any.
 template <int kNum, class Terms>
@@ -64,6 +73,14 @@ ZERO_IN_KERNEL void leave_terms(float* span, int lane, int64_t left, const Terms
     write_group(span + lane * kNum + round * kStep, found[round]);
 }
 
+struct Plus {
+  ZERO_HOST_DEVICE float operator()(float a, float b) const { return a + b; }
+};
+// Of what is no number, the other.
+struct Larger {
+  ZERO_HOST_DEVICE float operator()(float a, float b) const { return b > a ? b : a; }
+};
+
 // Sum terms(i) over a row, in the order of sum_in_lanes(): a warp has a span, a thread
 // one of its lanes. terms(i) is a Group of those of elements [i, i + kNum), and is called
 // where such a group begins: its thread leaves the terms to those that add them.
@@ -78,17 +95,41 @@ ZERO_IN_KERNEL float sum_in_block(Block& block, int64_t dim, const Terms& terms)
       leave_terms<kNum>(block.terms + thread / kLanes * kSpan, thread % kLanes,
                         dim - first, [&](int i) { return terms(first + i); });
     });
-    block.sum_warps([&](int thread) {
-      const int64_t left = dim - begin - thread / kLanes * kSpan;
-      const float* const own = block.terms + thread / kLanes * kSpan;
-      float lane = 0;
-      for (int i = thread % kLanes; i < kSpan && i < left; i += kLanes) lane += own[i];
-      return lane;
-    });
+    block.fold_warps(
+        [&](int thread) {
+          const int64_t left = dim - begin - thread / kLanes * kSpan;
+          const float* const own = block.terms + thread / kLanes * kSpan;
+          float lane = 0;
+          for (int i = thread % kLanes; i < kSpan && i < left; i += kLanes)
+            lane += own[i];
+          return lane;
+        },
+        Plus());
     for (int warp = 0; warp < num_warps && begin + warp * kSpan < dim; ++warp)
-      sum += block.sums[warp];
+      sum += block.folds[warp];
   }
   return sum;
+}
+
+// The largest of values(i), Groups as above, over a row, but those that are no numbers.
+template <int kNum, class Block, class Values>
+ZERO_IN_KERNEL float largest_in_block(Block& block, int64_t dim, const Values& values) {
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  const Larger larger;
+  block.fold_warps(
+      [&](int thread) {
+        float largest = kNone;
+        for (int64_t i = thread * kNum; i < dim; i += block.num_threads * kNum) {
+          const Group<float, kNum> found = values(i);
+          for (int j = 0; j < kNum; ++j) largest = larger(largest, found.values[j]);
+        }
+        return largest;
+      },
+      larger);
+  float largest = kNone;
+  for (int warp = 0; warp < block.num_threads / static_cast<int>(kRowLanes); ++warp)
+    largest = larger(largest, block.folds[warp]);
+  return largest;
 }
 
 }  // namespace zero

@@ -1,4 +1,5 @@
 #pragma once
+#include "engine/device/cuda/cross_entropy_kernels.h"
 #include "engine/device/cuda/gelu_kernels.h"
 #include "engine/device/cuda/norm_kernels.h"
 #include "engine/device/cuda/rotate_kernel.h"
@@ -35,6 +36,16 @@ GeluKernel<T> kernel_of(const GeluPass<T>& pass, int64_t numel) {
 template <class T>
 GeluBackwardKernel<T> kernel_of(const GeluBackwardPass<T>& pass, int64_t numel) {
   return {pass, numel};
+}
+template <class T>
+CrossEntropyKernel<T> kernel_of(const CrossEntropyPass<T>& pass, int64_t num_rows) {
+  return {pass, num_rows};
+}
+inline SumLossesKernel kernel_of(const SumLossesPass& pass, int64_t) { return {pass}; }
+template <class T>
+CrossEntropyBackwardKernel<T> kernel_of(const CrossEntropyBackwardPass<T>& pass,
+                                        int64_t num_rows) {
+  return {pass, num_rows};
 }
 template <class T, Pairs kPairs>
 RotateKernel<T, kPairs> kernel_of(const RotatePass<T, kPairs>& pass, int64_t positions) {

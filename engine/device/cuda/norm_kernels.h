@@ -3,11 +3,6 @@
 
 namespace zero {
 
-// A warp for each span of a row, as far as a block has warps.
-ZERO_HOST_DEVICE int threads_of_row(int64_t dim) {
-  return threads_for((dim + kRowSpan - 1) / kRowSpan * kRowLanes);
-}
-
 // A block has a row.
 template <class T>
 struct RmsNormKernel {

@@ -39,7 +39,8 @@ at::Tensor rotate_pairs(const at::Tensor& x, const at::Tensor& cos,
 
 // logits (..., classes), targets (...) int64, of which -1 are ignored -> scalar, in fp32
 // for short types: the sum of the cross entropies. Keeps the logits and two numbers of
-// each row. Backward turns the logits into their gradient where nobody else has them.
+// each row. Backward turns the logits into their gradient where nobody else has them. A
+// target that is neither a class nor -1 throws; on a GPU it breaks that, as LibTorch's.
 //
 //   cross_entropy(logits.to(fp32).view({-1, classes}), targets.view(-1), sum, ignore -1)
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets);

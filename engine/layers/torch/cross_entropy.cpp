@@ -1,9 +1,7 @@
 #include "engine/layers/torch/cross_entropy.h"
 
-#include <numeric>
-
 #include "engine/layers/torch/eager.h"
-#include "engine/layers/torch/passes.h"
+#include "engine/layers/torch/placed_passes.h"
 #include "zero/layers.h"
 
 namespace zero {
@@ -19,9 +17,8 @@ void check_targets(const at::Tensor& targets, int64_t num_classes) {
                       " is none of ", num_classes, " classes, and not -1");
 }
 
-at::Tensor as_loss(double sum, const at::Tensor& logits) {
-  return at::scalar_tensor(
-      sum, logits.options().dtype(at::promote_types(logits.scalar_type(), at::kFloat)));
+at::ScalarType loss_type(const at::Tensor& logits) {
+  return at::promote_types(logits.scalar_type(), at::kFloat);
 }
 
 // Is a node that runs for the last time the only one to know what it saved? The count is
@@ -36,13 +33,13 @@ struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
                             const at::Tensor& targets) {
     const at::Tensor kept = numbers_of_rows(logits);
     context->save_for_backward({logits, targets, kept});
-    return as_loss(cross_entropy_sum(logits, targets, kept), logits);
+    return cross_entropy_sum(logits, targets, kept).to(loss_type(logits));
   }
 
   static variable_list backward(AutogradContext* context, variable_list grad) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &logits = saved[0], &targets = saved[1], &kept = saved[2];
-    if (torch::GradMode::is_enabled() || !are_plain({grad[0]})) {
+    if (torch::GradMode::is_enabled() || !passes_take({grad[0]})) {
       variable_list grads = expression_gradients(
           {logits}, grad[0], [&] { return eager::cross_entropy(logits, targets); });
       grads.emplace_back();  // of targets
@@ -50,7 +47,7 @@ struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
     }
     const at::Tensor result =
         is_unknown_to_others(logits) ? logits.variable_data() : logits.clone();
-    become_gradient(result, targets, kept, grad[0].item<double>());
+    become_gradient(result, targets, kept, grad[0]);
     return {result, at::Tensor()};
   }
 };
@@ -58,39 +55,43 @@ struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
 }  // namespace
 
 bool takes_cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
-  return logits.dim() > 0 && targets.scalar_type() == at::kLong && targets.is_cpu() &&
+  return logits.dim() > 0 && targets.scalar_type() == at::kLong &&
+         targets.device() == logits.device() &&
          targets.sizes() == logits.sizes().slice(0, logits.dim() - 1) &&
-         are_plain({logits});
+         passes_take({logits});
 }
 
 at::Tensor numbers_of_rows(const at::Tensor& logits) {
-  return at::empty(
-      {logits.numel() / logits.size(-1), kNumbersOfRow},
-      logits.options().dtype(at::promote_types(logits.scalar_type(), at::kFloat)));
+  return at::empty({logits.numel() / logits.size(-1), kNumbersOfRow},
+                   logits.options().dtype(loss_type(logits)));
 }
 
-double cross_entropy_sum(const at::Tensor& logits, const at::Tensor& targets,
-                         const at::Tensor& kept) {
-  const int64_t num_classes = logits.size(-1);
-  check_targets(targets, num_classes);
-  std::vector<double> losses(targets.numel());
+at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& targets,
+                             const at::Tensor& kept) {
+  const int64_t num_classes = logits.size(-1), rows = targets.numel();
+  if (targets.is_cpu()) check_targets(targets, num_classes);
+  const at::TensorOptions exact = logits.options().dtype(at::kDouble);
+  const at::Tensor losses = at::empty({rows}, exact), sum = at::empty({}, exact);
   for_type(logits.scalar_type(), [&]<class T>() {
-    const CrossEntropyPass<T> pass{const_elements_of<T>(logits),
-                                   targets.const_data_ptr<int64_t>(), losses.data(),
-                                   elements_of<Wide<T>>(kept), num_classes};
-    run_pass(pass, targets.numel(), num_classes);
+    const CrossEntropyPass<T> pass{
+        const_elements_of<T>(logits), targets.const_data_ptr<int64_t>(),
+        elements_of<double>(losses), elements_of<Wide<T>>(kept), num_classes};
+    run_pass_at(logits, pass, rows, num_classes);
   });
-  return std::accumulate(losses.begin(), losses.end(), 0.);
+  const SumLossesPass total{elements_of<double>(losses), elements_of<double>(sum), rows};
+  run_pass_at(logits, total, 1, rows);
+  return sum;
 }
 
 void become_gradient(const at::Tensor& logits, const at::Tensor& targets,
-                     const at::Tensor& kept, double factor) {
+                     const at::Tensor& kept, const at::Tensor& factor) {
   const int64_t num_classes = logits.size(-1);
   for_type(logits.scalar_type(), [&]<class T>() {
     const CrossEntropyBackwardPass<T> pass{
         elements_of<T>(logits), targets.const_data_ptr<int64_t>(),
-        const_elements_of<Wide<T>>(kept), static_cast<Wide<T>>(factor), num_classes};
-    run_pass(pass, targets.numel(), num_classes);
+        const_elements_of<Wide<T>>(kept), const_elements_of<Wide<T>>(factor),
+        num_classes};
+    run_pass_at(logits, pass, targets.numel(), num_classes);
   });
 }
 
@@ -99,7 +100,7 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
   const at::Tensor rows = logits.contiguous(), row_targets = targets.contiguous();
   return torch::GradMode::is_enabled() && logits.requires_grad()
              ? CrossEntropyFunction::apply(rows, row_targets)
-             : as_loss(cross_entropy_sum(rows, row_targets, {}), logits);
+             : cross_entropy_sum(rows, row_targets, {}).to(loss_type(logits));
 }
 
 }  // namespace zero

@@ -129,6 +129,20 @@ TEST(LayerExactness, ExponentialsEndWhereFloatsDo) {
   EXPECT_TRUE(std::isnan(exp_of(std::bit_cast<float>(0x7fc00001u)))) << "one more";
 }
 
+TEST(LayerExactness, ALogarithmIsWithinAnUlp) {
+  long double largest = 0;
+  for (double x = 1; x < 1e9; x *= 1.00037) {
+    const long double exact = std::log(static_cast<long double>(x));
+    const auto close = static_cast<double>(exact);
+    const long double ulp = std::nextafter(close, INFINITY) - close;
+    largest = std::max(largest, std::fabs(log_of(x) - exact) / ulp);
+  }
+  EXPECT_LE(largest, 1);
+  EXPECT_EQ(log_of(1), 0);
+  EXPECT_EQ(log_of(INFINITY), INFINITY);
+  EXPECT_TRUE(std::isnan(log_of(NAN)));
+}
+
 TEST(LayerExactness, WhatIsNotFiniteIsWhatTheExpressionMakesOfIt) {
   const at::Tensor gate =
       at::tensor({INFINITY, -INFINITY, NAN, -100.f, 100.f, -1e30f, 0.f, -0.f});

@@ -136,10 +136,18 @@ TYPED_TEST(LayerKernelsOf, Losses) {
                                to.wide.data(), this->kDim};
   });
   const Values<Wide<T>> kept(this->kRows * kNumbersOfRow, Wide<T>(0.3));
+  const Wide<T> factor = 0.7;
   this->expect_same(this->kRows, [&, this](Written<T>& to) {
     to.first = this->x;
     return CrossEntropyBackwardPass<T>{to.first.data(), targets.data(), kept.data(),
-                                       Wide<T>(0.7), this->kDim};
+                                       &factor, this->kDim};
+  });
+}
+
+TYPED_TEST(LayerKernelsOf, SumsOfLosses) {
+  this->expect_same(1, [this](Written<TypeParam>& to) {
+    to.exact = some_values<double>(3000, 0.4);
+    return SumLossesPass{to.exact.data(), &to.exact[2999], 2999};
   });
 }
 
