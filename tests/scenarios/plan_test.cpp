@@ -84,7 +84,7 @@ TEST_F(Plan, AGpuKeepsWhatFits) {
     return plan_json(all);
   };
   std::vector<std::string> ways;
-  for (const char* size : {"16GiB", "6GiB", "5GiB", "4GiB", "3500MiB", "3GiB"}) {
+  for (const char* size : {"16GiB", "5GiB", "3500MiB", "3GiB", "2750MiB", "2500MiB"}) {
     const json told = planned({std::string("--device-memory=") + size});
     if (!told["fits"]) continue;
     if (ways.empty() || ways.back() != told["offload"]) ways.push_back(told["offload"]);
@@ -95,7 +95,7 @@ TEST_F(Plan, AGpuKeepsWhatFits) {
   }
   EXPECT_THAT(ways, ::testing::ElementsAre("none", "optimizer", "all"));
   const json some =
-      planned({"--device-memory=5GiB", "--device-state-fraction=auto", "--offload=all"});
+      planned({"--device-memory=3GiB", "--device-state-fraction=auto", "--offload=all"});
   EXPECT_GT(some["device_state_fraction"], 0);
   EXPECT_LT(some["device_state_fraction"], 1);
   EXPECT_THAT(plan({"--preset=gpt2-124m", "--device=cuda", "--device-memory=16GiB"}).out,
