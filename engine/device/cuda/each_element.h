@@ -3,9 +3,13 @@
 
 namespace zero {
 
-// Those that do the same to each element: a thread has a group, or what is left of one.
-template <class Own>
+// Those that do the same to each element: a thread has a group, or what is left of one,
+// of which Own::give<kNum>(i) takes elements [i, i + kNum).
+template <class Own, class T, class Pass>
 struct EachElement {
+  static constexpr bool kSumsRows = false;
+  static constexpr int kGroup = kGroupOf<T>;
+  Pass pass;
   int64_t numel = 0;
 
   bool takes_groups() const { return true; }

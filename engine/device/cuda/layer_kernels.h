@@ -23,19 +23,19 @@ SumBlocksKernel<T> kernel_of(const SumBlocksPass<T>& pass, int64_t) {
 }
 template <class T>
 SwiGluKernel<T> kernel_of(const SwiGluPass<T>& pass, int64_t numel) {
-  return {pass, numel};
+  return {{pass, numel}};
 }
 template <class T>
 SwiGluBackwardKernel<T> kernel_of(const SwiGluBackwardPass<T>& pass, int64_t numel) {
-  return {pass, numel};
+  return {{pass, numel}};
 }
 template <class T>
 GeluKernel<T> kernel_of(const GeluPass<T>& pass, int64_t numel) {
-  return {pass, numel};
+  return {{pass, numel}};
 }
 template <class T>
 GeluBackwardKernel<T> kernel_of(const GeluBackwardPass<T>& pass, int64_t numel) {
-  return {pass, numel};
+  return {{pass, numel}};
 }
 template <class T>
 CrossEntropyKernel<T> kernel_of(const CrossEntropyPass<T>& pass, int64_t num_rows) {
