@@ -5,6 +5,7 @@
 #include "launcher/process/kernel_caches.h"
 #include "launcher/run/runner.h"
 #include "launcher/settings/derived.h"
+#include "launcher/settings/new_run.h"
 #include "launcher/settings/values.h"
 #include "zero/engine.h"
 #include "zero/errors.h"
@@ -88,11 +89,14 @@ RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& mo
                                 num_passes(batch_of(wish)), fits);
   RunPlan plan = plan_as_told(told, family, model);
   if (told.settings.speculate == "auto") {
-    const int64_t room = plan.on_gpu ? room_for_drafts(plan, wish.room) : 0;
-    told.settings.speculate = room > 0 ? format_size(room) : "off";
-    plan = plan_as_told(told, family, model);
+    const bool may = plan.on_gpu && may_speculate(told.settings);
+    const int64_t room = may ? room_for_drafts(plan, wish.room) : 0;
+    if (room > 0) {
+      told.settings.speculate = format_size(room);
+      plan = plan_as_told(told, family, model);
+    }
     const int64_t taken = plan.draft_bytes();
-    plan.speculate = taken > 0 ? format_size(taken) : "off";
+    plan.speculate = told.settings.speculate = taken > 0 ? format_size(taken) : "off";
   }
   plan.step =
       zero::plan_traffic(*model.module(), options_of(told, family), wish.num_ranks);

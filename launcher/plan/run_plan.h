@@ -55,7 +55,7 @@ struct RunPlan {
   std::string accumulate = "model", grad_sums = "host";
   std::string speculate = "off";
 
-  int64_t draft_bytes() const;  // of one rank's speculation
+  int64_t draft_bytes() const;   // of one rank's speculation
   int64_t engine_bytes() const;  // of one rank, wherever they are
   // In the host's memory, and in a GPU's.
   int64_t engine_host_bytes() const;

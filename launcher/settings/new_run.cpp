@@ -19,13 +19,12 @@ bool may_keep_states(const Settings& settings) {
   return settings.device != "cpu" && !settings.share_gpu && settings.optimizer == "adamw";
 }
 
-// On CPU ranks backward and updates need the same cores.
+}  // namespace
+
 bool may_speculate(const Settings& settings) {
   return settings.device != "cpu" && settings.offload != "none" &&
          settings.master == "fp32" && settings.overlap_updates;
 }
-
-}  // namespace
 
 void choose_for_run(Settings& settings, const Settings* going_on,
                     const IsGiven& is_given) {

@@ -28,6 +28,10 @@ void choose_for_run(Settings& settings, const Settings* going_on,
 void choose_accumulate(Settings& settings, const Settings* before,
                        const IsGiven& is_given);
 
+// May "auto" of speculate become more than off? Not on CPU ranks, where backward and
+// updates need the same cores, nor where the engine refuses it.
+bool may_speculate(const Settings& settings);
+
 // Choose what is not given of those that a run chooses anew whenever it begins.
 void choose_for_machine(Settings& settings, const IsGiven& is_given);
 
