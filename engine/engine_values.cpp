@@ -14,7 +14,6 @@
 #include "engine/init/full_model.h"
 #include "engine/options/check_options.h"
 #include "engine/unit/attached_unit.h"
-#include "offload/convert.h"
 #include "zero/errors.h"
 
 namespace zero {
@@ -170,12 +169,11 @@ void EngineValues::refresh_copies() {
     const PartShard& shard = (*own_.shards)[p];
     const DType type = own_.plan.parts[p].dtype;
     const int64_t numel = own_.plan.parts[p].layout.shard_numel;
-    const auto convert = type == DType::kFp16 ? convert_to_fp16 : convert_to_bf16;
     const bool has_copy = shard.copy && shard.master;
     if (has_copy && shard.gpu)
       own_.kernels->round(shard.copy, type, shard.master, numel, compute);
     else if (has_copy)
-      convert(shard.master, shard.copy, numel);
+      shard.renew_copy(type, numel, own_.threads);
     if (shard.weights_on_gpu)
       compute.copy(shard.weights_on_gpu, shard.own_weights(), numel * size_of(type));
   }

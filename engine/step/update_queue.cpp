@@ -6,7 +6,6 @@
 #include "engine/device/host_device.h"
 #include "engine/step/shard_kernels.h"
 #include "engine/watch/activity.h"
-#include "offload/convert.h"
 
 namespace zero {
 
@@ -122,12 +121,8 @@ void UpdateQueue::drop_draft(int unit) {
   for (const int p : at_.plan.units[unit].parts) {
     const PlannedPart& part = at_.plan.parts[p];
     if (part.is_frozen || !at_.shards[p].copy) continue;
-    stream_->enqueue([=, this, &shard = at_.shards[p], numel = part.layout.shard_numel,
-                      convert = part.dtype == DType::kFp16 ? convert_to_fp16
-                                                           : convert_to_bf16] {
-      at_.threads.parallel_for(numel, kUpdateChunkNumel, [&](int64_t begin, int64_t end) {
-        convert(shard.master + begin, shard.copy + begin, end - begin);
-      });
+    stream_->enqueue([this, &part, &shard = at_.shards[p]] {
+      shard.renew_copy(part.dtype, part.layout.shard_numel, at_.threads);
     });
   }
   stream_->record(updated_[unit]);
@@ -205,11 +200,11 @@ void UpdateQueue::add_part(int index, const Values& values, To to,
                     .copy_fp16 = is_fp16 ? shard.copy : nullptr,
                     .numel = part.layout.shard_numel};
   if (to == To::kDraft) {
-    whole.old_master = std::exchange(whole.master, shard.draft_master);
+    whole.old_master = std::exchange(whole.master, shard.draft.master);
     for (int i = 0; i < kMaxStates; ++i) {
-      whole.old_state[i] = std::exchange(whole.state[i], shard.draft_state[i]);
+      whole.old_state[i] = std::exchange(whole.state[i], shard.draft.state[i]);
       whole.old_state_bf16[i] =
-          std::exchange(whole.state_bf16[i], shard.draft_state_bf16[i]);
+          std::exchange(whole.state_bf16[i], shard.draft.state_bf16[i]);
     }
   }
   for (const ParamPiece& piece : pieces_of(part.layout, rank_)) {

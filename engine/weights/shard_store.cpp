@@ -1,12 +1,14 @@
 #include "engine/weights/shard_store.h"
 
 #include <mutex>
-#include <tuple>
 #include <utility>
 
 #include "engine/device/device_arena.h"
 #include "engine/plan/memory_plan.h"
 #include "engine/plan/unit_plan.h"
+#include "offload/convert.h"
+#include "offload/thread_pool.h"
+#include "offload/update.h"
 
 namespace zero {
 namespace {
@@ -47,14 +49,11 @@ void place(std::byte* bytes, const ShardArray& array, PartShard& shard) {
   auto* halves = reinterpret_cast<uint16_t*>(bytes);
   const bool is_plain = array.dtype == DType::kFp32;
   const ShardRole role = array.role;
-  const auto [master, state, state_bf16] =
-      array.is_draft
-          ? std::tie(shard.draft_master, shard.draft_state, shard.draft_state_bf16)
-          : std::tie(shard.master, shard.state, shard.state_bf16);
-  if (role == ShardRole::kMaster) master = floats;
+  UpdatedValues& updated = array.is_draft ? shard.draft : shard;
+  if (role == ShardRole::kMaster) updated.master = floats;
   if (role == ShardRole::kMasterLow) shard.master_low = halves;
-  if (role == ShardRole::kState && is_plain) state[array.state] = floats;
-  if (role == ShardRole::kState && !is_plain) state_bf16[array.state] = halves;
+  if (role == ShardRole::kState && is_plain) updated.state[array.state] = floats;
+  if (role == ShardRole::kState && !is_plain) updated.state_bf16[array.state] = halves;
   if (role == ShardRole::kGradient && is_plain) shard.grad = floats;
   if (role == ShardRole::kGradient && !is_plain) shard.grad_bf16 = halves;
   if (role == ShardRole::kCopy) shard.copy = halves;
@@ -74,10 +73,13 @@ StoredValues PartShard::states(int index, int64_t begin, int64_t numel) const {
   return StoredValues::in_bf16(state_bf16[index] + begin, numel).in(gpu);
 }
 
-void PartShard::take_draft() {
-  std::swap(master, draft_master);
-  std::swap(state, draft_state);
-  std::swap(state_bf16, draft_state_bf16);
+void PartShard::take_draft() { std::swap(static_cast<UpdatedValues&>(*this), draft); }
+
+void PartShard::renew_copy(DType type, int64_t numel, ThreadPool& threads) const {
+  const auto convert = type == DType::kFp16 ? convert_to_fp16 : convert_to_bf16;
+  threads.parallel_for(numel, kUpdateChunkNumel, [&](int64_t begin, int64_t end) {
+    convert(master + begin, copy + begin, end - begin);
+  });
 }
 
 void PartShard::hold_gradient(DType type) {

@@ -12,23 +12,25 @@ namespace zero {
 
 class Device;
 class DeviceArena;
+class ThreadPool;
 struct MemoryPlan;
 struct UnitPlan;
+
+// What an update writes of a part, in fp32 or in the types that the plan tells.
+struct UpdatedValues {
+  float* master = nullptr;
+  // The optimizer's, as many as it has, in one of two types.
+  float* state[kMaxStates] = {};
+  uint16_t* state_bf16[kMaxStates] = {};
+};
 
 // This rank's share of one PlannedPart, in the host's memory or a GPU's. Lengths are the
 // layout's shard_numel; all start as zero. What the plan has no array for is null: a
 // frozen part has a master alone, and there are neither states nor gradients for
 // inference.
-struct PartShard {
-  float* master = nullptr;         // or else
-  uint16_t* master_low = nullptr;  // its low half, whose high one is the copy
-  // The optimizer's, as many as it has, in one of two types.
-  float* state[kMaxStates] = {};
-  uint16_t* state_bf16[kMaxStates] = {};
-  // Where an update leaves them that is not in place, if there is such a place.
-  float* draft_master = nullptr;
-  float* draft_state[kMaxStates] = {};
-  uint16_t* draft_state_bf16[kMaxStates] = {};
+struct PartShard : UpdatedValues {
+  uint16_t* master_low = nullptr;  // instead of a master: its low half, beside the copy
+  UpdatedValues draft;             // where an update leaves them that is not in place
   // This step's gradient, summed over ranks and micro-batches, in one of two types: see
   // hold_gradient().
   float* grad = nullptr;
@@ -46,6 +48,9 @@ struct PartShard {
 
   // From now on masters and states are what an update left there.
   void take_draft();
+  // Make the copy of the masters, `numel` of each, on these threads. Both are whole, and
+  // the host's.
+  void renew_copy(DType type, int64_t numel, ThreadPool& threads) const;
 
   // From now on the gradient's memory holds this type, kFp32 or kBf16; memory that was
   // planned for bf16 holds nothing else.
