@@ -120,15 +120,19 @@ TEST(Advice, MoreNodesWhereNothingElseHelps) {
   EXPECT_TRUE(fits(fit->plan, fit->wish));
 }
 
-// A batch of four samples feeds no more than four ranks.
-TEST(Advice, TheSameRanksOnMoreNodesWhereTheBatchAllowsNoMore) {
+// On one node with too little room, and a batch of so many samples: it feeds no more.
+Wish wish_of_all_ranks(int ranks) {
   Wish wish = wish_for(kState * 3 / 4);
-  wish.num_ranks = wish.ranks_on_node = 4;
-  wish.settings.ranks = wish.settings.global_batch = 4;
+  wish.num_ranks = wish.ranks_on_node = ranks;
+  wish.settings.ranks = wish.settings.global_batch = ranks;
   wish.settings.micro_batch = 1;
   wish.settings.recompute = "unit";
   wish.settings.prefetch = 0;
-  const auto fit = nearest_fit(wish, plan_of);
+  return wish;
+}
+
+TEST(Advice, TheSameRanksOnMoreNodesWhereTheBatchAllowsNoMore) {
+  const auto fit = nearest_fit(wish_of_all_ranks(4), plan_of);
   ASSERT_TRUE(fit);
   EXPECT_EQ(fit->num_nodes, 2);
   EXPECT_EQ(fit->wish.num_ranks, 4);
@@ -137,13 +141,7 @@ TEST(Advice, TheSameRanksOnMoreNodesWhereTheBatchAllowsNoMore) {
 }
 
 TEST(Advice, OddRanksAreDealtToNodesThatHaveRoomForMostOfThem) {
-  Wish wish = wish_for(kState * 3 / 4);
-  wish.num_ranks = wish.ranks_on_node = 3;
-  wish.settings.ranks = wish.settings.global_batch = 3;
-  wish.settings.micro_batch = 1;
-  wish.settings.recompute = "unit";
-  wish.settings.prefetch = 0;
-  const auto fit = nearest_fit(wish, plan_of);
+  const auto fit = nearest_fit(wish_of_all_ranks(3), plan_of);
   ASSERT_TRUE(fit);
   EXPECT_EQ(to_text(*fit), "2 nodes like this one, with 2 of the ranks each");
 }
