@@ -76,6 +76,11 @@ ZERO_HOST_DEVICE float exp_of(float x) {
 }
 ZERO_HOST_DEVICE double exp_of(double x) { return std::exp(x); }
 
+template <class T>
+ZERO_HOST_DEVICE void add_element(T a, T b, T& sum) {
+  put(wide(a) + wide(b), sum);
+}
+
 // Of a row with this mean of squares.
 template <class W>
 ZERO_HOST_DEVICE W rms_scale(W mean_square, W eps) {

@@ -10,7 +10,7 @@ namespace zero {
 
 // A pass is its arrays, and run(begin, end): what is done to that part of them.
 
-// rms_norm() of rows that lie end to end.
+// rms_norm() of rows that lie end to end, or of sums of two.
 template <class T>
 struct RmsNormPass {
   const T* x;       // (rows, dim)
@@ -19,10 +19,13 @@ struct RmsNormPass {
   Wide<T>* scales;  // (rows), or null
   int64_t dim;
   Wide<T> eps;
+  const T* added = nullptr;  // (rows, dim): the norm is that of total = x + added
+  T* total = nullptr;        // (rows, dim)
 
   [[gnu::always_inline]] void run(int64_t begin, int64_t end) const {
     for (int64_t row = begin; row < end; ++row) {
-      const T* __restrict in = x + row * dim;
+      if (added) add(row);
+      const T* __restrict in = (added ? total : x) + row * dim;
       T* __restrict out = y + row * dim;
       const auto square = [=](int64_t i) __attribute__((always_inline)) {
         return wide(in[i]) * wide(in[i]);
@@ -30,9 +33,17 @@ struct RmsNormPass {
       const Wide<T> sum = sum_in_lanes<Wide<T>>(dim, square);
       const Wide<T> scale = rms_scale<Wide<T>>(sum / static_cast<Wide<T>>(dim), eps);
       if (scales) scales[row] = scale;
-      if (row + 1 < end) ask_for(in + dim, dim);
+      if (row + 1 < end) ask_for(x + (row + 1) * dim, dim);
       for (int64_t i = 0; i < dim; ++i) rms_norm_element(in[i], weight[i], scale, out[i]);
     }
+  }
+
+ private:
+  [[gnu::always_inline]] void add(int64_t row) const {
+    const T* __restrict a = x + row * dim;
+    const T* __restrict b = added + row * dim;
+    T* __restrict sum = total + row * dim;
+    for (int64_t i = 0; i < dim; ++i) add_element(a[i], b[i], sum[i]);
   }
 };
 
@@ -47,6 +58,7 @@ struct RmsNormBackwardPass {
   T* x_grad;                   // (rows, dim), or null
   Wide<T>* sums;               // (blocks, dim): weight's; or null
   int64_t num_rows, dim;
+  const T* more = nullptr;  // (rows, dim): what else x_grad gets, or null
 
   [[gnu::always_inline]] void run(int64_t begin, int64_t end) const {
     for (int64_t block = begin; block < end; ++block) {
@@ -74,6 +86,9 @@ struct RmsNormBackwardPass {
     const Wide<T> mean = sum_in_lanes<Wide<T>>(dim, product) / static_cast<Wide<T>>(dim);
     for (int64_t i = 0; i < dim; ++i)
       rms_norm_gradient(given[i], factors[i], in[i], scale, mean, out[i]);
+    if (!more) return;
+    const T* __restrict others = more + row * dim;
+    for (int64_t i = 0; i < dim; ++i) add_element(out[i], others[i], out[i]);
   }
   [[gnu::always_inline]] void add_weight(int64_t row, Wide<T>* __restrict sum) const {
     const T* __restrict in = x + row * dim;

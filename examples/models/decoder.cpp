@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "base/processor.h"
 #include "zero/chunked_loss.h"
@@ -33,16 +32,6 @@ Head make_head(const DecoderConfig& config, const TokenEmbedding& embedding) {
     return Head(false, embedding->weight, config.has_head_bias, config.loss_chunk);
   return Head(are_units(config), config.n_embd, config.vocab_size, config.has_head_bias,
               config.loss_chunk);
-}
-
-// Does LibTorch compute it by its flash kernels, which read keys and values of a group
-// once for all its queries? What it computes otherwise copies them for each.
-bool flash_takes(const at::Tensor& q, const at::Tensor& mask, double dropout) {
-  constexpr int64_t kMaxHeadDim = 256;  // of GPUs
-  if (q.is_cpu()) return dropout == 0;
-  const bool has_16_bits =
-      q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf;
-  return has_16_bits && !mask.defined() && q.size(-1) <= kMaxHeadDim;
 }
 
 // What torch keeps of a pass, as sizes of (rows, columns) tensors.
@@ -192,33 +181,13 @@ at::Tensor HeadImpl::forward(const at::Tensor& hidden, const at::Tensor& targets
   return sum_of_chunks(loss.to(at::kFloat));
 }
 
-at::Tensor window_mask(int64_t length, int64_t window, c10::Device device) {
-  if (window <= 0 || window >= length) return {};
-  const at::Tensor positions = torch::arange(length, device);
-  const at::Tensor behind = positions.unsqueeze(1) - positions;  // of a query to a key
-  return (behind >= 0).logical_and(behind < window);
-}
-
 at::Tensor split_heads(const at::Tensor& x, int64_t num_heads) {
   return x.unflatten(-1, {num_heads, x.size(-1) / num_heads}).transpose(1, 2);
 }
 
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                  const at::Tensor& mask, double dropout) {
-  const std::optional<at::Tensor> seen =
-      mask.defined() ? std::optional(mask) : std::nullopt;
-  const auto call = [&](const at::Tensor& queries, bool has_groups) {
-    return at::scaled_dot_product_attention(queries, k, v, seen, dropout,
-                                            /*is_causal=*/!mask.defined(),
-                                            /*scale=*/{}, has_groups);
-  };
-  const int64_t num_kv_heads = k.size(1), group = q.size(1) / num_kv_heads;
-  if (group == 1 || flash_takes(q, mask, dropout))
-    return call(q, group > 1).transpose(1, 2).flatten(2);
-  const at::Tensor grouped = q.unflatten(1, {num_kv_heads, group});
-  std::vector<at::Tensor> parts;  // (B, Hk, T, D), of each query of a group
-  for (int64_t i = 0; i < group; ++i) parts.push_back(call(grouped.select(2, i), false));
-  return at::stack(parts, 2).flatten(1, 2).transpose(1, 2).flatten(2);
+                  int64_t window, double dropout) {
+  return causal_attention(q, k, v, window, dropout).transpose(1, 2).flatten(2);
 }
 
 Trunk::Trunk(const DecoderNames& names, const DecoderConfig& config)
@@ -242,14 +211,9 @@ at::Tensor Trunk::embed(const at::Tensor& tokens) {
 }
 
 std::vector<Positions> Trunk::positions_in(const at::Tensor& x) {
-  const int64_t length = x.size(1);
-  const RotaryAngles angles = rotary_.angles(length, x);
-  std::map<int64_t, at::Tensor> masks;  // by window
+  const RotaryAngles angles = rotary_.angles(x.size(1), x);
   std::vector<Positions> positions;
-  for (const int64_t window : windows_) {
-    if (!masks.contains(window)) masks[window] = window_mask(length, window, x.device());
-    positions.push_back({angles, masks[window]});
-  }
+  for (const int64_t window : windows_) positions.push_back({angles, window});
   return positions;
 }
 

@@ -94,17 +94,12 @@ class TokenEmbeddingImpl : public torch::nn::EmbeddingImpl {
 using Head = MaybeUnit<HeadImpl>;
 using TokenEmbedding = MaybeUnit<TokenEmbeddingImpl>;
 
-// A causal one, for windows of so many keys, the query's own included; 0: no window.
-// Undefined where the window is no shorter than the sample.
-at::Tensor window_mask(int64_t length, int64_t window, c10::Device device);
-
-// q (B, H, T, D), k and v (B, Hk, T, D), of which each serves H / Hk heads in a row ->
-// (B, T, H * D). An undefined mask: causal.
-at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                  const at::Tensor& mask, double dropout);
-
 // (B, T, H * D) -> (B, H, T, D)
 at::Tensor split_heads(const at::Tensor& x, int64_t num_heads);
+
+// causal_attention() whose heads lie beside each other again: (B, T, H * D).
+at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                  int64_t window, double dropout);
 
 class LayerNormImpl : public torch::nn::LayerNormImpl {
  public:
@@ -143,8 +138,8 @@ using GeluMlp = torch::nn::ModuleHolder<GeluMlpImpl<Linear>>;
 // What a block is told of positions, the same for all rows.
 struct Positions {
   RotaryAngles angles;  // undefined where nothing rotates
-  at::Tensor mask;      // of attend()
-  void visit_tensors(auto&& visit) { visit(angles.cos), visit(angles.sin), visit(mask); }
+  int64_t window;       // of attend()
+  void visit_tensors(auto&& visit) { visit(angles.cos), visit(angles.sin); }
 };
 
 // What a decoder's parts are called, in its files. Without a name: there is no dropout.

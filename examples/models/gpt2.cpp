@@ -45,7 +45,7 @@ class Gpt2AttentionImpl : public nn::Module {
   at::Tensor forward(const at::Tensor& x) {  // (B, T, C) -> (B, T, C)
     const std::vector<at::Tensor> qkv = c_attn(x).split(x.size(2), 2);
     const auto heads = [&](const at::Tensor& t) { return split_heads(t, num_heads_); };
-    return resid_dropout(c_proj(attend(heads(qkv[0]), heads(qkv[1]), heads(qkv[2]), {},
+    return resid_dropout(c_proj(attend(heads(qkv[0]), heads(qkv[1]), heads(qkv[2]), 0,
                                        is_training() ? dropout_ : 0.0)));
   }
 

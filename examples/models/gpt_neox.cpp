@@ -58,7 +58,7 @@ class NeoXAttentionImpl : public nn::Module {
     const std::vector<at::Tensor> qkv =
         split_heads(query_key_value(x), num_heads_).chunk(3, -1);
     return dense(attend(rotate_halves(qkv[0], angles), rotate_halves(qkv[1], angles),
-                        qkv[2], {}, is_training() ? dropout_ : 0));
+                        qkv[2], 0, is_training() ? dropout_ : 0));
   }
 
  private:

@@ -45,7 +45,7 @@ class GptJAttentionImpl : public nn::Module {
     };
     const at::Tensor y = attend(rotate_neighbours(heads(q_proj), angles),
                                 rotate_neighbours(heads(k_proj), angles), heads(v_proj),
-                                {}, is_training() ? dropout_ : 0);
+                                0, is_training() ? dropout_ : 0);
     return resid_dropout(out_proj(y));
   }
 

@@ -35,7 +35,7 @@ class LlamaAttentionImpl : public nn::Module {
     const at::Tensor v = split_heads(v_proj(x), num_kv_heads_);
     if (q_norm) q = q_norm(q), k = k_norm(k);
     return o_proj(attend(rotate_halves(q, angles), rotate_halves(k, angles), v,
-                         positions.mask, is_training() ? dropout_ : 0));
+                         positions.window, is_training() ? dropout_ : 0));
   }
 
  private:
@@ -73,9 +73,10 @@ class LlamaLayerImpl : public nn::Module {
     post_attention_layernorm = register_module("post_attention_layernorm", norm());
   }
   // x (B, T, C) -> (B, T, C)
-  at::Tensor forward(at::Tensor x, const Positions& positions) {
-    x = x + self_attn(input_layernorm(x), positions);
-    return x + mlp(post_attention_layernorm(x));
+  at::Tensor forward(const at::Tensor& x, const Positions& positions) {
+    const auto [sum, y] =
+        post_attention_layernorm->of_sum(x, self_attn(input_layernorm(x), positions));
+    return sum + mlp(y);
   }
 
  private:
@@ -91,6 +92,11 @@ RmsNormImpl::RmsNormImpl(int64_t dim, double eps) : eps_(eps) {
 }
 
 at::Tensor RmsNormImpl::forward(const at::Tensor& x) { return rms_norm(x, weight, eps_); }
+
+std::pair<at::Tensor, at::Tensor> RmsNormImpl::of_sum(const at::Tensor& x,
+                                                      const at::Tensor& added) {
+  return add_rms_norm(x, added, weight, eps_);
+}
 
 std::shared_ptr<Decoder> make_llama(const LlamaConfig& config) {
   return make_decoder<LlamaLayerImpl, RmsNorm>(

@@ -33,6 +33,8 @@ class RmsNormImpl : public torch::nn::Module {
  public:
   RmsNormImpl(int64_t dim, double eps);
   at::Tensor forward(const at::Tensor& x);  // (..., dim) -> the same
+  // x + added, and its norm.
+  std::pair<at::Tensor, at::Tensor> of_sum(const at::Tensor& x, const at::Tensor& added);
 
   at::Tensor weight;  // (dim)
 

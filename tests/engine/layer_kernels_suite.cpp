@@ -122,6 +122,31 @@ TYPED_TEST(LayerKernels, GradientsOfNorms) {
   }
 }
 
+TYPED_TEST(LayerKernels, NormsOfSumsAndTheirGradients) {
+  using T = TypeParam;
+  for (const auto& [rows, dim, offset] : kRows) {
+    SCOPED_TRACE(::testing::Message() << rows << " x " << dim << " from " << offset);
+    const int64_t blocks = (rows + kRowsOfSum - 1) / kRowsOfSum;
+    auto x = this->read(rows * dim, 0.1), weight = this->read(dim, 0.3);
+    auto added = this->read(rows * dim, 0.2, offset);
+    auto y = this->written(rows * dim), total = this->written(rows * dim, offset);
+    this->run(
+        RmsNormPass<T>{x.host(), weight.host(), y.host(), nullptr, dim, 1e-5f,
+                       added.host(), total.host()},
+        {x.gpu(), weight.gpu(), y.gpu(), nullptr, dim, 1e-5f, added.gpu(), total.gpu()},
+        rows);
+    y.expect_same("y"), total.expect_same("total");
+    auto scales = this->wide(rows, 0.7);
+    auto x_grad = this->written(rows * dim);
+    this->run(RmsNormBackwardPass<T>{x.host(), weight.host(), x.host(), scales.host(),
+                                     x_grad.host(), nullptr, rows, dim, added.host()},
+              {x.gpu(), weight.gpu(), x.gpu(), scales.gpu(), x_grad.gpu(), nullptr, rows,
+               dim, added.gpu()},
+              blocks);
+    x_grad.expect_same("x");
+  }
+}
+
 TYPED_TEST(LayerKernels, GradientsOfNormsThatAreNotAllNeeded) {
   using T = TypeParam;
   auto x = this->read(33 * 40, 0.1), grad = this->read(33 * 40, 0.2);

@@ -21,7 +21,7 @@ TEST(Attend, EachKeyHeadServesHeadsInARow) {
   const at::Tensor k = torch::randn({2, 2, 5, 4}, torch::kFloat64);
   const at::Tensor v = torch::randn({2, 2, 5, 4}, torch::kFloat64);
   for (const double dropout : {0., 1e-15}) {
-    const at::Tensor found = attend(q, k, v, {}, dropout);
+    const at::Tensor found = attend(q, k, v, 0, dropout);
     ASSERT_EQ(found.sizes(), (std::vector<int64_t>{2, 5, 24}));
     for (int64_t head = 0; head < 6; ++head) {
       const at::Tensor scores =
@@ -33,17 +33,6 @@ TEST(Attend, EachKeyHeadServesHeadsInARow) {
           << head;
     }
   }
-}
-
-TEST(WindowMask, ShowsTheLastKeysUpToTheQuerysOwn) {
-  const at::Tensor mask = window_mask(6, 3, torch::kCPU);
-  for (int64_t query = 0; query < 6; ++query) {
-    for (int64_t key = 0; key < 6; ++key)
-      EXPECT_EQ(mask[query][key].item<bool>(), key <= query && key > query - 3);
-  }
-  for (const int64_t window : {0, 6, 7})
-    EXPECT_FALSE(window_mask(6, window, torch::kCPU).defined()) << window;
-  EXPECT_TRUE(window_mask(6, 5, torch::kCPU).defined());
 }
 
 constexpr int64_t kTokens = 600, kDim = 12, kVocab = 29;

@@ -52,7 +52,7 @@ TEST_F(Bench, UpdatesOfOneUnitAndOfManyOnOneThreadAndOnAll) {
 
 TEST_F(Bench, PartsOfLayersForwardAndBackward) {
   const auto told = rows(0, {"layer", "--size=1MiB"});
-  ASSERT_EQ(told.size(), 2u * 6 * 2);
+  ASSERT_EQ(told.size(), 2u * 8 * 2);
   EXPECT_EQ(told[0]["name"], "rms_norm forward");
   EXPECT_EQ(told[0]["elements"], 1 << 18);
   EXPECT_GT(told[0]["eager_seconds"], 0);

@@ -243,6 +243,11 @@ void* allocate_uncounted(int64_t bytes) {
   return address;
 }
 
+bool is_of_program(const void* memory) {
+  const std::lock_guard lock(gpu().mutex);
+  return holds(gpu().blocks, static_cast<const std::byte*>(memory), 1);
+}
+
 std::byte* translate(const void* memory) {
   auto* address = static_cast<std::byte*>(const_cast<void*>(memory));
   {

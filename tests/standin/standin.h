@@ -70,6 +70,8 @@ int take_failure_when_run(const std::string& call);
 
 // Memory of the device that is not counted, and stays when there is a new GPU.
 void* allocate_uncounted(int64_t bytes);
+// Does it lie in what the program allocated there, not LibTorch?
+bool is_of_program(const void* memory);
 // Where the host reads and writes what the program calls `memory`. Only for what runs in
 // a stream, or once that has been waited for.
 std::byte* translate(const void* memory);

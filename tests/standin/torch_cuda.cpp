@@ -275,6 +275,19 @@ void call_on_host(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
 }
 
+// cublasLt is told how matrices are aligned, up to 256 bytes, and chooses its algorithm
+// by that: the engine's weights would give other bits where they lie otherwise.
+void check_alignment(const c10::FunctionSchema& schema, const torch::jit::Stack& given) {
+  if (schema.name() != "aten::mm" && schema.name() != "aten::addmm") return;
+  for (const c10::IValue& value : given) {
+    if (!value.isTensor() || !value.toTensor().is_cuda()) continue;
+    const void* const memory = value.toTensor().const_data_ptr();
+    TORCH_CHECK(
+        !standin::is_of_program(memory) || reinterpret_cast<uintptr_t>(memory) % 256 == 0,
+        "a weight does not lie at a multiple of 256 bytes");
+  }
+}
+
 void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const at::AutoDispatchBelowADInplaceOrView guard;
   const c10::FunctionSchema& schema = op.schema();
@@ -282,6 +295,7 @@ void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
       stack->end() - static_cast<std::ptrdiff_t>(schema.arguments().size());
   const torch::jit::Stack given(begin, stack->end());
   note_operator(schema, given);
+  check_alignment(schema, given);
   Arguments arguments;
   torch::jit::Stack for_host;
   for (const c10::IValue& value : given) for_host.push_back(arguments.replace(value));

@@ -19,8 +19,9 @@ struct RmsNormKernel {
   template <int kNum, class Block>
   ZERO_IN_KERNEL void run(Block& block) const {
     const int64_t dim = pass.dim, row = block.index;
-    const T* const in = pass.x + row * dim;
+    const T* const in = (pass.added ? pass.total : pass.x) + row * dim;
     const float sum = sum_in_block<kNum>(block, dim, [&](int64_t i) {
+      if (pass.added) add<kNum>(row * dim + i);
       const auto x = read_group<kNum>(in + i);
       Group<float, kNum> squares;
       for (int j = 0; j < kNum; ++j)
@@ -44,6 +45,18 @@ struct RmsNormKernel {
   void arrays(const Visit& visit) {
     visit(pass.x, num_rows * pass.dim), visit(pass.weight, pass.dim);
     visit(pass.y, num_rows * pass.dim), visit(pass.scales, num_rows);
+    visit(pass.added, num_rows * pass.dim), visit(pass.total, num_rows * pass.dim);
+  }
+
+ private:
+  // Whoever reads these elements behind the row's sum comes behind a barrier.
+  template <int kNum>
+  ZERO_IN_KERNEL void add(int64_t i) const {
+    const auto x = read_group<kNum>(pass.x + i), added = read_group<kNum>(pass.added + i);
+    Group<T, kNum> sum;
+    for (int j = 0; j < kNum; ++j)
+      add_element(x.values[j], added.values[j], sum.values[j]);
+    write_group(pass.total + i, sum);
   }
 };
 
@@ -77,7 +90,7 @@ struct RmsNormBackwardKernel {
     const int64_t numel = pass.num_rows * pass.dim;
     visit(pass.x, numel), visit(pass.weight, pass.dim), visit(pass.grad, numel);
     visit(pass.scales, pass.num_rows), visit(pass.x_grad, numel);
-    visit(pass.sums, blocks * pass.dim);
+    visit(pass.sums, blocks * pass.dim), visit(pass.more, numel);
   }
 
  private:
@@ -111,6 +124,11 @@ struct RmsNormBackwardKernel {
       for (int j = 0; j < kNum; ++j)
         rms_norm_gradient(grad.values[j], weight.values[j], x.values[j], scale, mean,
                           x_grad.values[j]);
+      if (pass.more) {
+        const auto more = read_group<kNum>(pass.more + row * pass.dim + i);
+        for (int j = 0; j < kNum; ++j)
+          add_element(x_grad.values[j], more.values[j], x_grad.values[j]);
+      }
       write_group(pass.x_grad + row * pass.dim + i, x_grad);
     }
     if (!pass.sums) return;

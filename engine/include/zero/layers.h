@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+#include <utility>
 
 namespace at {
 class Tensor;
@@ -22,6 +24,11 @@ namespace zero {
 //   weight * (x.to(fp32) * rsqrt(x.to(fp32).square().mean(-1) + eps)).to(type of x)
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
 
+// x + added, and rms_norm() of it. Keeps the sum, weight, and a number of each row.
+std::pair<at::Tensor, at::Tensor> add_rms_norm(const at::Tensor& x,
+                                               const at::Tensor& added,
+                                               const at::Tensor& weight, double eps);
+
 // silu(gate) * up. Keeps both.
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 
@@ -44,5 +51,25 @@ at::Tensor rotate_pairs(const at::Tensor& x, const at::Tensor& cos,
 //
 //   cross_entropy(logits.to(fp32).view({-1, classes}), targets.view(-1), sum, ignore -1)
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets);
+
+// q (B, H, T, D), k and v (B, Hk, T, D), of which each serves H / Hk heads in a row ->
+// (B, H, T, D): a query sees the last `window` keys up to its own, with 0 all of them.
+// Keeps all four, and a number of each query.
+//
+// LibTorch's flash kernels compute it, which keep no scores: with a window and on the
+// host a part of the queries at a time, so that a token costs what its window does;
+// without dropout there, and of short types and heads up to 192 on a GPU. Else by
+//
+//   scaled_dot_product_attention(q, k, v, mask, dropout)
+at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            int64_t window = 0, double dropout = 0);
+
+// The same of rows that hold several documents, none of which sees another, nor has a
+// bit of its results from another. `document_ends` (B, n), int64 in the host's memory:
+// where the documents of each row end; the last ends with the row, and may stand more
+// than once.
+at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const at::Tensor& document_ends, int64_t window = 0,
+                            double dropout = 0);
 
 }  // namespace zero

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 
 namespace at {
 class Tensor;
@@ -16,5 +17,8 @@ at::Tensor rotate_pairs(const at::Tensor& x, const at::Tensor& cos,
                         const at::Tensor& sin);
 at::Tensor gelu_tanh(const at::Tensor& x);
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets);
+// `ends` may be undefined, the window 0.
+at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const at::Tensor& ends, int64_t window, double dropout);
 
 }  // namespace zero::eager

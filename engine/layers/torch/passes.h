@@ -31,7 +31,7 @@ T* elements_of(const at::Tensor& tensor) {
 }
 template <class T>
 const T* const_elements_of(const at::Tensor& tensor) {
-  return static_cast<const T*>(tensor.const_data_ptr());
+  return tensor.defined() ? static_cast<const T*>(tensor.const_data_ptr()) : nullptr;
 }
 
 // Call work.template operator()<T>() for the type of elements.

@@ -28,7 +28,17 @@ at::Tensor random(at::IntArrayRef sizes, at::ScalarType type) {
   return at::randn(sizes).to(type).requires_grad_();
 }
 
-// The first input of each has so many elements, or a few less.
+// Of one sample, and few heads: attention without a window takes the square of its
+// length.
+constexpr int64_t kSeenKeys = 256;
+at::Tensor attention_heads(int64_t numel, at::ScalarType type) {
+  constexpr int64_t kLength = 8 * kSeenKeys, kHeadDim = 64, kMaxHeads = 16;
+  const int64_t heads = std::clamp<int64_t>(numel / (kLength * kHeadDim), 1, kMaxHeads);
+  const at::Tensor tokens = at::randn({1, kLength, heads, kHeadDim}).to(type);
+  return tokens.transpose(1, 2).requires_grad_();
+}
+
+// The first input of each has so many elements, or a few less; but that of attention.
 std::vector<LayerCase> layer_cases(int64_t numel, at::ScalarType type) {
   constexpr int64_t kWidth = 1024, kHeads = 16, kHeadDim = 64, kLength = 512;
   constexpr int64_t kClasses = 32768;
@@ -40,39 +50,55 @@ std::vector<LayerCase> layer_cases(int64_t numel, at::ScalarType type) {
   const at::Tensor turns = at::randn({kLength, kHeadDim / 2});
   const Tensors turned = {heads.detach().transpose(1, 2).requires_grad_(),
                           turns.cos().to(type), turns.sin().to(type)};
-  return {{"rms_norm",
-           [](const Tensors& in) { return rms_norm(in[0], in[1], 1e-5); },
-           [](const Tensors& in) { return eager::rms_norm(in[0], in[1], 1e-5); },
-           {wide, random({kWidth}, type)},
-           2,
-           3},
-          {"swiglu",
-           [](const Tensors& in) { return swiglu(in[0], in[1]); },
-           [](const Tensors& in) { return eager::swiglu(in[0], in[1]); },
-           {wide, random({rows, kWidth}, type)},
-           3,
-           5},
-          {"gelu_tanh",
-           [](const Tensors& in) { return gelu_tanh(in[0]); },
-           [](const Tensors& in) { return eager::gelu_tanh(in[0]); },
-           {wide},
-           2,
-           3},
-          {"rotate_halves",
-           [](const Tensors& in) { return rotate_halves(in[0], in[1], in[2]); },
-           [](const Tensors& in) { return eager::rotate_halves(in[0], in[1], in[2]); },
-           turned, 2, 2},
-          {"rotate_pairs",
-           [](const Tensors& in) { return rotate_pairs(in[0], in[1], in[2]); },
-           [](const Tensors& in) { return eager::rotate_pairs(in[0], in[1], in[2]); },
-           turned, 2, 2},
-          {"cross_entropy",
-           [](const Tensors& in) { return cross_entropy(in[0], in[1]); },
-           [](const Tensors& in) { return eager::cross_entropy(in[0], in[1]); },
-           {random({rows_of_logits, kClasses}, type),
-            at::randint(kClasses, {rows_of_logits}, at::kLong)},
-           1,
-           2}};
+  return {
+      {"rms_norm",
+       [](const Tensors& in) { return rms_norm(in[0], in[1], 1e-5); },
+       [](const Tensors& in) { return eager::rms_norm(in[0], in[1], 1e-5); },
+       {wide, random({kWidth}, type)},
+       2,
+       3},
+      {"add_rms_norm",
+       [](const Tensors& in) { return add_rms_norm(in[0], in[1], in[2], 1e-5).second; },
+       [](const Tensors& in) { return eager::rms_norm(in[0] + in[1], in[2], 1e-5); },
+       {wide, random({rows, kWidth}, type), random({kWidth}, type)},
+       4,
+       3},
+      {"swiglu",
+       [](const Tensors& in) { return swiglu(in[0], in[1]); },
+       [](const Tensors& in) { return eager::swiglu(in[0], in[1]); },
+       {wide, random({rows, kWidth}, type)},
+       3,
+       5},
+      {"gelu_tanh",
+       [](const Tensors& in) { return gelu_tanh(in[0]); },
+       [](const Tensors& in) { return eager::gelu_tanh(in[0]); },
+       {wide},
+       2,
+       3},
+      {"rotate_halves",
+       [](const Tensors& in) { return rotate_halves(in[0], in[1], in[2]); },
+       [](const Tensors& in) { return eager::rotate_halves(in[0], in[1], in[2]); },
+       turned, 2, 2},
+      {"rotate_pairs",
+       [](const Tensors& in) { return rotate_pairs(in[0], in[1], in[2]); },
+       [](const Tensors& in) { return eager::rotate_pairs(in[0], in[1], in[2]); }, turned,
+       2, 2},
+      {"attention in a window",
+       [](const Tensors& in) { return causal_attention(in[0], in[1], in[2], kSeenKeys); },
+       [](const Tensors& in) {
+         return eager::causal_attention(in[0], in[1], in[2], {}, kSeenKeys, 0);
+       },
+       {attention_heads(numel, type), attention_heads(numel, type),
+        attention_heads(numel, type)},
+       4,
+       8},
+      {"cross_entropy",
+       [](const Tensors& in) { return cross_entropy(in[0], in[1]); },
+       [](const Tensors& in) { return eager::cross_entropy(in[0], in[1]); },
+       {random({rows_of_logits, kClasses}, type),
+        at::randint(kClasses, {rows_of_logits}, at::kLong)},
+       1,
+       2}};
 }
 
 Contestant forward_of(Layer layer, const Tensors& inputs) {

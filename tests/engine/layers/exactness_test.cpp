@@ -54,7 +54,7 @@ void expect_as_exact(const at::Tensor& ours, const at::Tensor& eager,
 
 TEST(LayerExactness, ErrorsAreThoseOfTheExpression) {
   at::manual_seed(3);
-  for (const std::string name : {"rms_norm", "swiglu", "gelu_tanh"}) {
+  for (const std::string name : {"rms_norm", "add_rms_norm", "swiglu", "gelu_tanh"}) {
     const LayerStory story = story_of(name);
     for (const at::ScalarType type : kTypes) {
       for (const auto& [rows, width] : {std::pair(2000, 64), {3, 4096}, {100, 384}}) {

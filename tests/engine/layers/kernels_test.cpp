@@ -90,9 +90,23 @@ TYPED_TEST(LayerKernelsOf, Norms) {
   });
 }
 
+TYPED_TEST(LayerKernelsOf, NormsOfSums) {
+  using T = TypeParam;
+  this->expect_same(this->kRows, [this](Written<T>& to) {
+    return RmsNormPass<T>{this->x.data(),    this->weight.data(), to.first.data(),
+                          to.wide.data(),    this->kDim,          Wide<T>(1e-5),
+                          this->grad.data(), to.second.data()};
+  });
+}
+
 TYPED_TEST(LayerKernelsOf, GradientsOfNorms) {
   using T = TypeParam;
   const Values<Wide<T>> scales(this->kRows, Wide<T>(0.7));
+  this->expect_same(3, [&](Written<T>& to) {
+    return RmsNormBackwardPass<T>{this->x.data(), this->weight.data(), this->grad.data(),
+                                  scales.data(),  to.first.data(),     nullptr,
+                                  this->kRows,    this->kDim,          this->x.data()};
+  });
   this->expect_same(3, [&](Written<T>& to) {
     return RmsNormBackwardPass<T>{this->x.data(), this->weight.data(), this->grad.data(),
                                   scales.data(),  to.first.data(),     to.wide.data(),

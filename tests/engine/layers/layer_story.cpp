@@ -19,6 +19,23 @@ LayerStory of_rows() {
           2};
 }
 
+LayerStory of_sums() {
+  return {"add_rms_norm",
+          [](const Tensors& in) {
+            const auto [total, y] = add_rms_norm(in[0], in[1], in[2], 1e-5);
+            return total + y;
+          },
+          [](const Tensors& in) {
+            const at::Tensor total = in[0] + in[1];
+            return total + eager::rms_norm(total, in[2], 1e-5);
+          },
+          [](int64_t rows, int64_t width) {
+            return Tensors{random({rows, width}), random({rows, width}),
+                           1 + random({width}) / 4};
+          },
+          3};
+}
+
 LayerStory of_gates() {
   return {"swiglu", [](const Tensors& in) { return swiglu(in[0], in[1]); },
           [](const Tensors& in) { return eager::swiglu(in[0], in[1]); },
@@ -64,7 +81,10 @@ at::Tensor ordinals_of(const at::Tensor& values) {
 }  // namespace
 
 std::vector<LayerStory> layer_stories() {
-  return {of_rows(), of_gates(), of_gelu(),
+  return {of_rows(),
+          of_sums(),
+          of_gates(),
+          of_gelu(),
           of_heads("rotate_halves", rotate_halves, eager::rotate_halves),
           of_heads("rotate_pairs", rotate_pairs, eager::rotate_pairs)};
 }

@@ -6,6 +6,7 @@
 
 #include <tuple>
 
+#include "engine/layers/torch/eager.h"
 #include "tests/engine/layers/layer_story.h"
 
 namespace zero::testing::layers_test {
@@ -203,6 +204,42 @@ TEST_P(Layers, KeepNoResult) {
   y.reset();
   EXPECT_TRUE(storage.expired());
   loss.backward();
+}
+
+// Where only one of the two is used, too.
+TEST(AddRmsNorm, HasTheBitsOfASumAndItsNorm) {
+  at::manual_seed(4);
+  for (const at::ScalarType type : kTypes) {
+    const Tensors inputs =
+        in_type({at::randn({70, 33}), at::randn({70, 33}), at::rand({33})}, type);
+    for (const auto& [of_total, of_norm] : {std::pair(1., 1.), {3., 0.}, {0., 2.}}) {
+      const auto used = [&](const at::Tensor& total, const at::Tensor& y) {
+        return of_total == 0  ? y * of_norm
+               : of_norm == 0 ? total * of_total
+                              : at::cat({total.sin(), y}, -1);
+      };
+      const LayerFunction at_once = [&](const Tensors& in) {
+        const auto [total, y] = add_rms_norm(in[0], in[1], in[2], 1e-5);
+        return used(total, y);
+      };
+      const LayerFunction apart = [&](const Tensors& in) {
+        const at::Tensor total = in[0] + in[1];
+        return used(total, rms_norm(total, in[2], 1e-5));
+      };
+      EXPECT_TRUE(same_bits(at_once(inputs), apart(inputs))) << type;
+      const size_t num_needed = of_norm == 0 ? 2 : 3;
+      EXPECT_TRUE(same_bits(gradients_of(at_once, inputs, num_needed),
+                            gradients_of(apart, inputs, num_needed)))
+          << type << " " << of_total << " " << of_norm;
+    }
+  }
+}
+
+TEST(AddRmsNorm, RepeatsWhatIsAddedAsASumDoes) {
+  const at::Tensor x = at::randn({4, 6}), row = at::randn({6}), weight = at::rand({6});
+  const auto [total, y] = add_rms_norm(x, row, weight, 1e-5);
+  EXPECT_TRUE(same_bits(total, x + row));
+  EXPECT_TRUE(same_bits(y, eager::rms_norm(x + row, weight, 1e-5)));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Layers, ::testing::ValuesIn(layer_stories()),
