@@ -46,29 +46,40 @@ Wanted wanted_of(const at::Tensor& hidden, const at::Tensor& weight,
   return {hidden.requires_grad(), weight.requires_grad(), bias && bias->requires_grad()};
 }
 
+// sum (n, m) += a (rows, n)^T b (rows, m), whose elements may be shorter: a product of
+// their type would round what every chunk has of the sum.
+void add_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
+  const at::ScalarType type = sum.scalar_type();
+  at::Tensor out = sum;
+  if (a.is_cpu() || a.scalar_type() == type)
+    out.addmm_(a.to(type).t(), b.to(type));
+  else
+    at::addmm_out(out, sum, a.t(), b, type);
+}
+
 at::Tensor zeros_like_sum(const at::Tensor& parameter, at::ScalarType type) {
   return at::zeros(parameter.sizes(), parameter.options().dtype(type));
 }
 
-// The loss of logits (rows, vocab), of which nobody else knows. With `factor`, they
-// become their gradient times it: probabilities less one at the target, nothing where it
-// is ignored.
+// The loss of logits (rows, vocab), of which nobody else knows, of the sums' type. With
+// `factor`, they become their gradient times it: probabilities less one at the target,
+// nothing where it is ignored.
 at::Tensor loss_of(at::Tensor& logits, const at::Tensor& targets,
                    std::optional<double> factor) {
   if (takes_cross_entropy(logits, targets)) {
     const at::Tensor kept = factor ? numbers_of_rows(logits) : at::Tensor();
     const at::Tensor loss = cross_entropy_sum(logits, targets, kept);
-    if (factor)
-      become_gradient(logits, targets, kept, at::full({}, *factor, logits.options()));
+    const at::TensorOptions wide = logits.options().dtype(sum_type(logits));
+    if (factor) become_gradient(logits, targets, kept, at::full({}, *factor, wide));
     return loss;
   }
-  logits = at::log_softmax(logits, 1);
-  const at::Tensor loss = at::nll_loss(logits, targets, {}, at::Reduction::Sum, kIgnored);
+  at::Tensor grad = at::log_softmax(logits, 1, sum_type(logits));
+  const at::Tensor loss = at::nll_loss(grad, targets, {}, at::Reduction::Sum, kIgnored);
   if (!factor) return loss;
   const at::Tensor rows = targets.unsqueeze(1);
-  logits.exp_().scatter_add_(1, rows.clamp_min(0),
-                             at::full({}, -1, logits.options()).expand_as(rows));
-  logits.masked_fill_(rows == kIgnored, 0).mul_(*factor);
+  grad.exp_().scatter_add_(1, rows.clamp_min(0),
+                           at::full({}, -1, grad.options()).expand_as(rows));
+  logits = grad.masked_fill_(rows == kIgnored, 0).mul_(*factor).to(logits.scalar_type());
   return loss;
 }
 
@@ -86,16 +97,14 @@ Pass pass_over(const at::Tensor& hidden, const at::Tensor& weight,
     const int64_t rows = std::min(chunk, hidden.size(0) - begin);
     const at::Tensor part = hidden.narrow(0, begin, rows);           // (rows, dim)
     const at::Tensor part_targets = targets.narrow(0, begin, rows);  // (rows)
-    at::Tensor grad = at::linear(part, weight, bias).to(type);       // (rows, vocab)
+    at::Tensor grad = at::linear(part, weight, bias);                // (rows, vocab)
     loss +=
         loss_of(grad, part_targets, wanted.any() ? std::optional(raise) : std::nullopt);
     if (!wanted.any()) continue;
     if (wanted.hidden)
-      pass.hidden_grad.narrow(0, begin, rows)
-          .copy_(at::mm(grad.to(weight.scalar_type()), weight));
-    // A product in 16 bits would round every chunk's share of the sum.
-    if (wanted.weight) pass.weight_grad.addmm_(grad.t(), part.to(type));
-    if (wanted.bias) pass.bias_grad += grad.sum(0);
+      pass.hidden_grad.narrow(0, begin, rows).copy_(at::mm(grad, weight));
+    if (wanted.weight) add_product(pass.weight_grad, grad, part);
+    if (wanted.bias) pass.bias_grad += grad.sum(0, /*keepdim=*/false, type);
   }
   pass.loss = loss.to(type);
   return pass;

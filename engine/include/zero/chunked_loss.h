@@ -11,10 +11,10 @@ namespace zero {
 // ever having all logits: those of `chunk` tokens are made, used and forgotten.
 //
 // hidden (..., dim), weight (vocab, dim) and bias (vocab) of the same type, undefined:
-// none, targets (...) int64, of which -1 are ignored -> scalar fp32. Logits are made in
-// the type of hidden, the softmax is fp32; for fp64 all of it is. Gradients of hidden,
-// weight and bias, as far as they are needed, are made in the same pass and wait for
-// backward, those of weight and bias summed over chunks in fp32; in a unit that is
+// none, targets (...) int64, of which -1 are ignored -> scalar fp32. Logits and their
+// gradient are of the type of hidden, the softmax is fp32, of fp64 fp64. Gradients of
+// hidden, weight and bias, as far as they are needed, are made in the same pass and wait
+// for backward, those of weight and bias summed over chunks in fp32; in a unit that is
 // recomputed they are made in its recomputation alone. `weight` itself is not kept: a
 // unit may release it. First derivatives only.
 //
