@@ -40,13 +40,16 @@ int64_t gradient_bytes(const UnitPlan& plan, const std::vector<UnitHome>& homes,
 // The states are the host's, and the sums are not.
 bool sums_leave(const UnitHome& home) { return home.sums_on_gpu && !home.state_on_gpu; }
 
-// Units in forward order, each that has room in the fraction: the first ones are waited
-// for first, and the root's update cannot hide behind anything.
+// Units in forward order, each that has room in the fraction of what is trained: their
+// gradients come last and their weights are needed first, so that their updates are
+// waited for longest. The root's cannot hide behind anything, those of frozen units are
+// none.
 std::vector<UnitHome> homes_of(const UnitPlan& plan, const Options& options,
                                int world_size, bool has_gpu) {
   std::vector<int64_t> numels(plan.units.size());
   int64_t total = 0, kept = 0;
   for (const PlannedPart& part : plan.parts) {
+    if (part.is_frozen) continue;
     numels[part.unit] += part.layout.numel;
     total += part.layout.numel;
   }

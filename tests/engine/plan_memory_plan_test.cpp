@@ -48,6 +48,14 @@ TEST_F(MemoryPlanTest, AFractionTakesTheFirstUnits) {
   EXPECT_THAT(on_gpu(), ElementsAre(true, false, false, false));
 }
 
+TEST_F(MemoryPlanTest, AFractionIsOfWhatIsTrained) {
+  options.device_state_fraction = 0.5;
+  options.groups = {{"h.0.*", 1, {}, /*frozen=*/true}};
+  EXPECT_THAT(on_gpu(), ElementsAre(true, false, false, false));
+  options.device_state_fraction = 0.67;
+  EXPECT_THAT(on_gpu(), ElementsAre(true, false, true, false));
+}
+
 TEST_F(MemoryPlanTest, WeightsMayStayWhereTheirStateDoesNot) {
   EXPECT_FALSE(plan().homes[1].weights_on_gpu);
   EXPECT_EQ(bytes(plan(), "weights", "device"), 0);

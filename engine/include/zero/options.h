@@ -178,8 +178,8 @@ struct Options {
   // gradient once a step.
   GradSums grad_sums = GradSums::kHost;
   // Shards of the first units lie on the GPU as with Offload::kNone, each unit that
-  // together with those before holds no more than this share of all parameters. In
-  // [0, 1]; above 0 as kNone.
+  // together with those before holds no more than this share of the parameters that are
+  // trained. In [0, 1]; above 0 as kNone.
   double device_state_fraction = 0;
   // Changes no bit. Bytes of the host's memory in which a rank keeps what masters and
   // states of units would be behind the next update, made while backward is at other
