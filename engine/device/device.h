@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -20,6 +21,15 @@ class Point : NoCopy {
   virtual bool is_reached() const = 0;
   // Blocks the host until it is. Throws the failure of the work before it.
   virtual void wait() const = 0;
+};
+
+// A place in the work of one of the host's threads.
+class HostPoint : public Point {
+ public:
+  // Call it once the point is reached, with the failure of the work before it, in the
+  // thread that gets there; here and now if it is. It must not throw.
+  using Reached = std::function<void(std::exception_ptr failure)>;
+  virtual void tell(Reached reached) const = 0;
 };
 
 // What streams tell each other how far they are by, of whatever devices.

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "engine/device/host_device.h"
 #include "engine/watch/trace.h"
@@ -17,17 +18,30 @@
 namespace zero {
 namespace {
 
-class HostPoint final : public Point {
+class WorkerPoint final : public HostPoint {
  public:
-  explicit HostPoint(std::string stream) : stream_(std::move(stream)) {}
+  explicit WorkerPoint(std::string stream) : stream_(std::move(stream)) {}
 
   void reach(std::exception_ptr failure) {
-    std::lock_guard lock(mutex_);
-    assert(!is_reached_);
-    is_reached_ = true;
-    failure_ = std::move(failure);
-    // Under the lock: the last waiter may destroy us as soon as it is released.
-    changed_.notify_all();
+    std::vector<Reached> told;
+    {
+      std::lock_guard lock(mutex_);
+      assert(!is_reached_);
+      is_reached_ = true;
+      failure_ = failure;
+      told.swap(told_);
+      // Under the lock: the last waiter may destroy us as soon as it is released.
+      changed_.notify_all();
+    }
+    for (const Reached& reached : told) reached(failure);
+  }
+
+  void tell(Reached reached) const override {
+    {
+      std::lock_guard lock(mutex_);
+      if (!is_reached_) return told_.push_back(std::move(reached));
+    }
+    reached(failure_);
   }
 
   bool is_reached() const override {
@@ -50,6 +64,7 @@ class HostPoint final : public Point {
   mutable std::condition_variable changed_;
   bool is_reached_ = false;
   std::exception_ptr failure_;
+  mutable std::vector<Reached> told_;  // guarded by mutex_
 };
 
 class HostStamp final : public Stamp {
@@ -113,7 +128,7 @@ class WorkerStream final : public NamedStream {
     push([this, operation = std::move(operation)] { run(operation); });
   }
   void record(Event& event) override {
-    const auto point = std::make_shared<HostPoint>(name_);
+    const auto point = std::make_shared<WorkerPoint>(name_);
     event.renew(point);
     push([this, point] { point->reach(failure_); });
   }

@@ -148,6 +148,40 @@ TEST_F(HostDeviceTest, AnEventRecordedBeforeAFailureIsGood) {
   EXPECT_EQ(failure_of([&] { a->synchronize(); }), "later");
 }
 
+TEST_F(HostDeviceTest, APointTellsOnceItIsReached) {
+  auto a = stream("a");
+  std::promise<void> opened;
+  enqueue(*a, [&] { opened.get_future().wait(); });
+  Event event;
+  a->record(event);
+  const auto& point = dynamic_cast<const HostPoint&>(*event.latest());
+  std::atomic<int> num_told = 0;
+  const auto count = [&](const std::exception_ptr& failure) {
+    EXPECT_FALSE(failure);
+    ++num_told;
+  };
+  point.tell(count);
+  point.tell(count);
+  EXPECT_EQ(num_told, 0);
+  opened.set_value();
+  a->synchronize();
+  EXPECT_EQ(num_told, 2);
+  point.tell(count);
+  EXPECT_EQ(num_told, 3);
+}
+
+TEST_F(HostDeviceTest, APointTellsTheFailureBeforeIt) {
+  auto a = stream("a");
+  fail(*a, "no memory");
+  Event event;
+  a->record(event);
+  EXPECT_EQ(failure_of([&] { a->synchronize(); }), "no memory");
+  std::exception_ptr told;
+  dynamic_cast<const HostPoint&>(*event.latest())
+      .tell([&](const std::exception_ptr& failure) { told = failure; });
+  EXPECT_EQ(failure_of([&] { std::rethrow_exception(told); }), "no memory");
+}
+
 TEST_F(HostDeviceTest, AStreamFinishesItsQueueBeforeItEnds) {
   std::atomic<int> num_run = 0;
   auto a = stream("a");

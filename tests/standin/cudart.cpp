@@ -1,9 +1,12 @@
 // CUDA's runtime, as far as the engine knows it, on the host.
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cassert>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -11,6 +14,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -52,7 +56,8 @@ struct Gpu {
   std::map<std::string, cudaError_t> fail_next, fail_when_run;
   std::set<cudaStream_t> streams;
   std::map<const std::byte*, int64_t> pinned;  // their bytes
-  int num_events = 0, num_host_waits = 0, num_unpinned_copies = 0;
+  bool has_wait_values = true, takes_wait_values = true;
+  int num_events = 0, num_gates = 0, num_host_waits = 0, num_unpinned_copies = 0;
   std::map<int, std::shared_ptr<zero::HostStream>> default_queues;  // by device
   cudaError_t broken = cudaSuccess;  // for good, as after a kernel's error
 };
@@ -185,6 +190,25 @@ cudaError_t broken() {
   return gpu().broken;
 }
 
+// cuStreamWaitValue32: until the number there has come as far as `value`, however often
+// it began anew.
+CUresult wait_for_value(CUstream stream, CUdeviceptr address, cuuint32_t value,
+                        unsigned flags) {
+  if (const cudaError_t error = begin("cuStreamWaitValue32"))
+    return static_cast<CUresult>(error);
+  if (!gpu().takes_wait_values || flags != CU_STREAM_WAIT_VALUE_GEQ)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  if (value == 0) return CUDA_SUCCESS;  // every number has come to it
+  note_wait(lane_of(stream));
+  const std::atomic_ref<uint32_t> number(*reinterpret_cast<uint32_t*>(address));
+  add_to(queue_of(stream), "cuStreamWaitValue32", [=] {
+    while (broken() == cudaSuccess &&
+           static_cast<int32_t>(number.load(std::memory_order_acquire) - value) < 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+  });
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 void reset() {
@@ -203,6 +227,10 @@ void set_capability(int major, int minor) {
   gpu().minor = minor;
 }
 void set_memory(int64_t bytes) { gpu().memory_bytes = bytes; }
+void set_wait_values(bool has, bool takes) {
+  gpu().has_wait_values = has;
+  gpu().takes_wait_values = takes;
+}
 void set_numa_nodes(std::vector<int> nodes) { gpu().nodes = std::move(nodes); }
 void set_count_error(int error, int count) {
   gpu().count_error = static_cast<cudaError_t>(error);
@@ -220,6 +248,10 @@ void fail_when_run(const std::string& call, int error) {
 int num_streams() { return static_cast<int>(gpu().streams.size()); }
 int num_events() { return gpu().num_events; }
 int num_pinned() { return static_cast<int>(gpu().pinned.size()); }
+int num_gates() {
+  const std::lock_guard lock(gpu().mutex);
+  return gpu().num_gates;
+}
 int64_t pinned_bytes() {
   const std::lock_guard lock(gpu().mutex);
   int64_t total = 0;
@@ -403,6 +435,31 @@ cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned) {
           .pinned.insert({static_cast<std::byte*>(memory), static_cast<int64_t>(bytes)})
           .second;
   return answer(is_new ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered);
+}
+
+cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned flags) {
+  if (const cudaError_t error = begin("cudaHostAlloc")) return answer(error);
+  if ((flags & cudaHostAllocMapped) == 0) return answer(cudaErrorInvalidValue);
+  const std::lock_guard lock(gpu().mutex);
+  ++gpu().num_gates;
+  *memory = std::malloc(bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void* memory) {
+  const std::lock_guard lock(gpu().mutex);
+  --gpu().num_gates;
+  std::free(memory);
+  return answer(gpu().broken);
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function,
+                                             unsigned, unsigned long long,
+                                             cudaDriverEntryPointQueryResult* result) {
+  const bool has = gpu().has_wait_values && std::string(symbol) == "cuStreamWaitValue32";
+  *function = has ? reinterpret_cast<void*>(&standin::wait_for_value) : nullptr;
+  *result = has ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
 }
 
 cudaError_t cudaHostUnregister(void* memory) {

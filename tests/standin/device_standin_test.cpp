@@ -23,17 +23,20 @@ std::unique_ptr<Device> make_device(uint64_t chaos_seed) {
   return make_cuda_device(0, {.chaos_seed = chaos_seed});
 }
 
+// Of streams that wait for numbers, or for functions of the host.
+DeviceMaker maker(const std::string& name, uint64_t delays, bool has_wait_values) {
+  return {name, [=](uint64_t chaos_seed) {
+            standin::set_chaos(delays);
+            standin::set_wait_values(has_wait_values, /*takes=*/true);
+            return make_device(chaos_seed);
+          }};
+}
+
 INSTANTIATE_TEST_SUITE_P(Standin, DeviceTest,
-                         ::testing::Values(DeviceMaker{"in_time",
-                                                       [](uint64_t chaos_seed) {
-                                                         standin::set_chaos(0);
-                                                         return make_device(chaos_seed);
-                                                       }},
-                                           DeviceMaker{"late",
-                                                       [](uint64_t chaos_seed) {
-                                                         standin::set_chaos(7);
-                                                         return make_device(chaos_seed);
-                                                       }}),
+                         ::testing::Values(maker("in_time", 0, true),
+                                           maker("late", 7, true),
+                                           maker("in_time_by_functions", 0, false),
+                                           maker("late_by_functions", 7, false)),
                          [](const auto& info) { return info.param.name; });
 
 class CudaDeviceTest : public ::testing::Test {
@@ -71,11 +74,13 @@ TEST_F(CudaDeviceTest, GivesBackWhatItTook) {
     a->record(other);
     device_->compute_stream().wait(one);
     EXPECT_EQ(standin::num_streams(), 1);
+    EXPECT_EQ(standin::num_gates(), 2) << "compute's, too";
     EXPECT_EQ(standin::num_events(), 2 + kClock);
     EXPECT_EQ(standin::allocated_bytes(), 1000);
   }
   device_.reset();
   EXPECT_EQ(standin::num_streams(), 0);
+  EXPECT_EQ(standin::num_gates(), 0);
   EXPECT_EQ(standin::num_events(), 0);
   EXPECT_EQ(standin::allocated_bytes(), 0);
 }
@@ -162,6 +167,9 @@ TEST_F(CudaDeviceTest, WhatCudaRefusesSaysWhatWasBeingDone) {
 TEST_F(CudaDeviceTest, EveryCallsRefusalIsThrown) {
   make();
   auto a = device_->make_stream("a");
+  standin::set_wait_values(/*has=*/true, /*takes=*/false);
+  auto by_functions = device_->make_stream("by functions");
+  standin::set_wait_values(/*has=*/true, /*takes=*/true);
   auto worker = device_->make_worker("worker");
   Event recorded, of_host, event;
   std::vector<float> values(10);
@@ -175,7 +183,8 @@ TEST_F(CudaDeviceTest, EveryCallsRefusalIsThrown) {
       {"cudaMemsetAsync", [&] { a->set_bytes(cell, 0, 4); }},
       {"cudaEventRecord", [&] { a->record(event); }},
       {"cudaStreamWaitEvent", [&] { a->wait(recorded); }},
-      {"cudaLaunchHostFunc", [&] { a->wait(of_host); }},
+      {"cuStreamWaitValue32", [&] { a->wait(of_host); }},
+      {"cudaLaunchHostFunc", [&] { by_functions->wait(of_host); }},
       {"cudaStreamSynchronize",
        [&, is_open = false]() mutable {
          if (!std::exchange(is_open, true)) opened.set_value();
@@ -203,8 +212,56 @@ TEST_F(CudaDeviceTest, AWaitForWhatTheHostHasDoneCostsTheGpuNothing) {
   worker->record(done);
   worker->synchronize();
   standin::fail_next("cudaLaunchHostFunc", cudaErrorUnknown);
+  standin::fail_next("cuStreamWaitValue32", cudaErrorUnknown);
   a->wait(done);
   a->synchronize();
+}
+
+// Two threads of the host, of which the second is ready first.
+TEST_F(CudaDeviceTest, WaitsForTheHostEndInTheOrderOfTheStream) {
+  for (const bool has : {true, false}) {
+    standin::set_wait_values(has, /*takes=*/true);
+    make();
+    auto a = device_->make_stream("a");
+    auto first = device_->make_worker("first"), second = device_->make_worker("second");
+    std::promise<void> opened;
+    Event of_first, of_second, behind_first, behind_both;
+    first->enqueue([&] { opened.get_future().wait(); });
+    first->record(of_first);
+    std::promise<void> closed;
+    second->enqueue([&] { closed.get_future().wait(); });
+    second->record(of_second);
+    a->wait(of_first);
+    a->record(behind_first);
+    a->wait(of_second);
+    a->record(behind_both);
+    closed.set_value();
+    second->synchronize();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(behind_first.query()) << has;
+    opened.set_value();
+    a->synchronize();
+    EXPECT_TRUE(behind_both.query());
+  }
+}
+
+TEST_F(CudaDeviceTest, AFailureOfTheHostReachesWhoWaitedForIt) {
+  for (const bool has : {true, false}) {
+    standin::set_wait_values(has, /*takes=*/true);
+    make();
+    auto a = device_->make_stream("a");
+    auto worker = device_->make_worker("worker");
+    std::promise<void> opened;
+    Event failed;
+    worker->enqueue([&] {
+      opened.get_future().wait();
+      throw std::runtime_error("it broke");
+    });
+    worker->record(failed);
+    a->wait(failed);
+    opened.set_value();
+    EXPECT_THROW(a->synchronize(), std::runtime_error) << has;
+  }
 }
 
 TEST_F(CudaDeviceTest, AFailureOfTheHostThatIsOverReachesWhoWaits) {

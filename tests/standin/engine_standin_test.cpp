@@ -162,12 +162,14 @@ TEST_F(EngineStandinTest, AnErrorOfTheGpuEndsTheRun) {
   constexpr int kIllegalAddress = 700;
   options.device = DeviceChoice::kCuda;
   set_delays({{"update", 20}});  // so that the GPU has to wait for it
-  for (const char* call : {"cudaMemcpyAsync", "cudaLaunchHostFunc", "kernel"}) {
+  for (const std::string call :
+       {"cudaMemcpyAsync", "cuStreamWaitValue32", "cudaLaunchHostFunc", "kernel"}) {
     of_standin<void()>("standin_reset")();
+    of_standin<void(bool)>("standin_set_wait_values")(call != "cudaLaunchHostFunc");
     Hooks hooks;
     hooks.before_step_end = [&](Engine&, Gpt2Impl&, int step) {
       if (step == 1)
-        of_standin<void(const char*, int)>("standin_fail_when_run")(call,
+        of_standin<void(const char*, int)>("standin_fail_when_run")(call.c_str(),
                                                                     kIllegalAddress);
     };
     try {

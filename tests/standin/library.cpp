@@ -42,6 +42,7 @@ int64_t standin_pinned_bytes() { return standin::pinned_bytes(); }
 void standin_set_numa_nodes(const std::vector<int>& nodes) {
   standin::set_numa_nodes(nodes);
 }
+void standin_set_wait_values(bool has) { standin::set_wait_values(has, /*takes=*/true); }
 void standin_fail_next(const char* call, int error) { standin::fail_next(call, error); }
 void standin_fail_when_run(const char* call, int error) {
   standin::fail_when_run(call, error);
@@ -60,6 +61,6 @@ void standin_note_access(const void* memory, int64_t bytes, bool writes) {
 }
 int standin_num_left() {
   return standin::num_streams() + standin::num_events() + standin::num_pinned() +
-         static_cast<int>(standin::allocated_bytes());
+         standin::num_gates() + static_cast<int>(standin::allocated_bytes());
 }
 }

@@ -10,19 +10,24 @@ namespace standin {
 namespace {
 
 // A place in a worker's queue. Who waits for it is known when it waits.
-class RecordedPoint final : public zero::Point {
+class RecordedPoint final : public zero::HostPoint {
  public:
-  explicit RecordedPoint(std::shared_ptr<const zero::Point> point)
-      : point_(std::move(point)) {}
+  explicit RecordedPoint(const std::shared_ptr<const zero::Point>& point)
+      : point_(std::dynamic_pointer_cast<const zero::HostPoint>(point)) {}
   // So that what is recorded does not depend on when anything runs.
   bool is_reached() const override { return false; }
   void wait() const override {
     note_host_wait(this);
     point_->wait();
   }
+  // By a wait of the GPU, which was queued just now.
+  void tell(Reached reached) const override {
+    note_after(latest_wait(), this);
+    point_->tell(std::move(reached));
+  }
 
  private:
-  const std::shared_ptr<const zero::Point> point_;
+  const std::shared_ptr<const zero::HostPoint> point_;
 };
 
 // Its thread has a name that another rank's has not.

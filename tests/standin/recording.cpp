@@ -31,7 +31,7 @@ Recorder& recorder() {
   return instance;
 }
 
-thread_local CallNumber running = 0;
+thread_local CallNumber running = 0, latest = 0;
 
 // As the Trace knows it.
 std::string name_of_this_thread() {
@@ -131,8 +131,10 @@ void note_let_go(const std::string& lane, const Access& memory) {
 CallNumber note_wait(const std::string& lane) {
   if (!is_recording()) return 0;
   const std::lock_guard lock(recorder().mutex);
-  return add(Kind::kWait, lane);
+  return latest = add(Kind::kWait, lane);
 }
+
+CallNumber latest_wait() { return latest; }
 
 void note_record(const std::string& lane, const void* event) {
   if (!is_recording()) return;

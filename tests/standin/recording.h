@@ -64,6 +64,7 @@ void note_record(const std::string& lane, const void* event);
 
 // The call waits for this event's latest record.
 void note_after(CallNumber wait, const void* event);
+CallNumber latest_wait();  // that this thread noted
 // So does what runs in this thread (Running), or else the training thread itself: for the
 // event, or for all that is in a lane.
 void note_host_wait(const void* event);

@@ -12,11 +12,14 @@
 #define cudaEventRecord standin_cudaEventRecord
 #define cudaEventSynchronize standin_cudaEventSynchronize
 #define cudaFree standin_cudaFree
+#define cudaFreeHost standin_cudaFreeHost
 #define cudaGetDeviceCount standin_cudaGetDeviceCount
 #define cudaGetDeviceProperties standin_cudaGetDeviceProperties
+#define cudaGetDriverEntryPointByVersion standin_cudaGetDriverEntryPointByVersion
 #define cudaGetErrorName standin_cudaGetErrorName
 #define cudaGetErrorString standin_cudaGetErrorString
 #define cudaGetLastError standin_cudaGetLastError
+#define cudaHostAlloc standin_cudaHostAlloc
 #define cudaHostRegister standin_cudaHostRegister
 #define cudaHostUnregister standin_cudaHostUnregister
 #define cudaLaunchHostFunc standin_cudaLaunchHostFunc

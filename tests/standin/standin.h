@@ -26,9 +26,11 @@ void set_current_device(int device);
 
 void set_chaos(uint64_t seed);  // of streams made from now on; 0: no delays
 
-void set_capability(int major, int minor);    // 9.0 unless said
-void set_memory(int64_t bytes);               // 1 GiB unless said
-void set_count_error(int error, int count);   // what cudaGetDeviceCount answers
+void set_capability(int major, int minor);   // 9.0 unless said
+void set_memory(int64_t bytes);              // 1 GiB unless said
+void set_count_error(int error, int count);  // what cudaGetDeviceCount answers
+// Has the driver cuStreamWaitValue32, and does it take it? Both unless said.
+void set_wait_values(bool has, bool takes);
 void set_numa_nodes(std::vector<int> nodes);  // of each GPU; unknown unless said
 // The next call of this name, "cudaMemcpyAsync", fails with this error; when it is
 // queued, or, asynchronously, when it would have run: then CUDA's every later call does.
@@ -40,6 +42,7 @@ int num_streams();
 int num_events();
 int64_t allocated_bytes();
 int num_pinned();
+int num_gates();  // in memory that cudaHostAlloc gave
 int64_t pinned_bytes();
 
 // Copies from or to memory of the host that was not pinned: a GPU would wait for them.

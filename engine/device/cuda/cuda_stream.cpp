@@ -167,9 +167,10 @@ void CudaContext::throw_failure() const {
 CudaStream::CudaStream(std::shared_ptr<CudaContext> context, std::string name, Kind kind)
     : context_(std::move(context)), name_(std::move(name)) {
   context_->use();
-  if (kind == Kind::kDefault) return;
-  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
-             "making stream " + name_);
+  if (kind == Kind::kOwn)
+    check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
+               "making stream " + name_);
+  gate_ = StreamGate::make(stream_);
 }
 
 CudaStream::~CudaStream() {
@@ -222,9 +223,19 @@ void CudaStream::wait(const Event& event) {
     wait_for(*context_, *point);
     return;
   }
+  const auto* of_host = dynamic_cast<const HostPoint*>(point.get());
+  if (gate_ && of_host) return wait_at_gate(*of_host);
   CudaContext::HostWait& wait = context_->add_wait(point);
   check_cuda(cudaLaunchHostFunc(stream_, &wait_on_host, &wait),
              "a wait of stream " + name_);
+}
+
+void CudaStream::wait_at_gate(const HostPoint& point) {
+  const int64_t wait = gate_->queue_wait(stream_, "a wait of stream " + name_);
+  point.tell([wait, gate = gate_, context = context_](std::exception_ptr failure) {
+    if (failure) context->fail(std::move(failure));
+    gate->open(wait);
+  });
 }
 
 void CudaStream::synchronize() {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/device/blocks.h"
+#include "engine/device/cuda/stream_gate.h"
 #include "engine/device/device.h"
 #include "engine/watch/trace.h"
 #include "zero/errors.h"
@@ -105,9 +106,12 @@ class CudaStream final : public Stream {
   std::shared_ptr<CudaContext> shared_context() const { return context_; }
 
  private:
+  void wait_at_gate(const HostPoint& point);
+
   const std::shared_ptr<CudaContext> context_;
   const std::string name_;
   cudaStream_t stream_ = nullptr;
+  std::shared_ptr<StreamGate> gate_;  // or none
 };
 
 // The same stream, seen as one of CUDA's. It must be one.
