@@ -192,6 +192,15 @@ TEST_F(Export, InBf16) {
   EXPECT_EQ(json::parse(read_file(path("b/config.json")))["dtype"], "bfloat16");
 }
 
+TEST_F(Export, InFp16) {
+  EXPECT_EQ(exported("b", {"--dtype=fp16"}).rc, 0);
+  const json config = json::parse(read_file(path("b/config.json")));
+  EXPECT_EQ(config["dtype"], "float16");
+  EXPECT_EQ(config["torch_dtype"], "float16");
+  const std::string header = read_file(path("b/model.safetensors")).substr(0, 4096);
+  EXPECT_THAT(header, AllOf(HasSubstr("\"F16\""), Not(HasSubstr("\"F32\""))));
+}
+
 TEST_F(Export, OfAModelThatCameFromNowhere) {
   ASSERT_EQ(run(0, train("new", {"--steps=1"})).rc, 0);
   const Outcome outcome = exported("b", {}, "new");
