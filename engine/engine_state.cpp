@@ -101,7 +101,6 @@ void Engine::masters_changed() {
   Impl& impl = *impl_;
   impl.units.phase.require_idle("masters_changed()");
   impl.own.updates->finish();
-  impl.forward.release_root();
   impl.own.comm_stream->synchronize();
   impl.values.refresh_copies();
   impl.forward.weights_changed();

@@ -72,8 +72,7 @@ class StagedCollectives final : public Collectives {
 
   void all_reduce(std::span<double> values, SumOrder order, const std::string& tag,
                   Stream& stream) override {
-    begin(stream);
-    host_->all_reduce(values, order, tag, *worker_);
+    host_->all_reduce(values, order, tag, *worker_);  // they are the host's already
     hand_over(done_, *worker_, stream);
   }
 

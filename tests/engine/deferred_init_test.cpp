@@ -362,6 +362,29 @@ TEST(DeferredInit, WhatIsCopiedIsEqual) {
 
 // --- what cannot be
 
+// An operator of the user's that draws, of which nobody knows what it returns.
+std::tuple<at::Tensor, int64_t> draw_some(const at::Tensor& x) {
+  return {torch::randn(x.sizes()), 3};
+}
+TORCH_LIBRARY(zero_deferred_test, library) {
+  library.def("draw_some(Tensor x) -> (Tensor, int)", {at::Tag::nondeterministic_seeded});
+}
+TORCH_LIBRARY_IMPL(zero_deferred_test, CPU, library) {
+  library.impl("draw_some", &draw_some);
+}
+
+TEST(DeferredInit, DrawsOfUnknownShapeAreRefused) {
+  const auto op = c10::Dispatcher::singleton()
+                      .findSchemaOrThrow("zero_deferred_test::draw_some", "")
+                      .typed<std::tuple<at::Tensor, int64_t>(const at::Tensor&)>();
+  EXPECT_THAT(error_of([&] {
+                first_values([&](nn::Module& m) {
+                  param(m, "w", std::get<0>(op.call(torch::empty({4}))));
+                });
+              }),
+              AllOf(HasSubstr("draw_some"), HasSubstr("shape is random")));
+}
+
 TEST(DeferredInit, WhatCannotBeRememberedIsNamed) {
   const auto refused = [](const Build& build) {
     return error_of([&] { first_values(build); });

@@ -296,17 +296,25 @@ TEST_F(EngineFp16, ResumesTheScaleOnAnyNumberOfRanks) {
   load_checkpoint(fresh, path, weights);
   EXPECT_EQ(fresh.loss_scale(), (LossScaleState{1 << 16, 0}));
   // Nor does a manifest that nobody wrote become a scale.
-  checkpoint::Manifest manifest = checkpoint::load_manifest(checkpoint::Folder(path));
-  for (const double bad : {3.0, 0.0, -1.0, 1e9}) {
-    manifest.engine["loss_scale"] = bad;
-    std::ofstream(path + "/manifest.json") << to_text(manifest);
+  const checkpoint::Manifest manifest =
+      checkpoint::load_manifest(checkpoint::Folder(path));
+  const auto expect_refused = [&](const std::string& name, double number,
+                                  const std::string& text) {
+    checkpoint::Manifest other = manifest;
+    other.engine[name] = number;
+    std::ofstream(path + "/manifest.json") << to_text(other);
     try {
       load_checkpoint(fresh, path);
-      ADD_FAILURE() << bad;
-    } catch (const checkpoint::CheckpointError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("loss_scale is"));
+      ADD_FAILURE() << name << " " << number;
+    } catch (const std::runtime_error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(text));
     }
-  }
+  };
+  for (const double bad : {3.0, 0.0, -1.0, 1e9})
+    expect_refused("loss_scale", bad, "loss_scale is");
+  // Nor is a number of a later engine left out.
+  for (const std::string name : {"loss_scales", "optimizer_starts"})
+    expect_refused(name, 1, "does not know: " + name);
   fs::remove_all(folder);
 }
 
