@@ -207,6 +207,35 @@ TEST_P(ChunksTest, AResultNeedsAGradientIfAnyMicroBatchSaysSo) {
   }
 }
 
+// ---- units in units
+
+struct RowsImpl : ScaleImpl {
+  at::Tensor forward(const at::Tensor& x) {
+    rows.push_back(x.size(0));
+    return x * w;
+  }
+  std::vector<int64_t> rows;  // of each call
+};
+struct HoldsRowsImpl : nn::Module {
+  HoldsRowsImpl() { inner = register_module("inner", Unit<RowsImpl>::make()); }
+  at::Tensor forward(const at::Tensor& x) {
+    rows.push_back(x.size(0));
+    return inner(x);
+  }
+  Unit<RowsImpl> inner{nullptr};
+  std::vector<int64_t> rows;
+};
+
+// Or the inner one's weights would come for each of them.
+TEST_P(ChunksTest, AUnitThatHoldsAnotherTakesItsRowsAtOnce) {
+  each_rank([] { return std::make_shared<HolderImpl<HoldsRowsImpl>>(); },
+            [&](Engine& engine, auto& model) {
+              engine.forward(model, torch::ones({4, 3}));
+              EXPECT_EQ(model->unit->rows, std::vector<int64_t>{4});
+              EXPECT_EQ(model->unit->inner->rows, (std::vector<int64_t>{1, 1, 1, 1}));
+            });
+}
+
 // ---- sums in fp32
 
 struct CountsImpl : nn::Module {
