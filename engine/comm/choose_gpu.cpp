@@ -45,17 +45,8 @@ bool share(const std::map<std::string, std::vector<int>>& ranks_on, bool may_sha
   return is_shared;
 }
 
-// What a rank sees of its host.
-struct View {
-  std::string host = "-";
-  int local_rank = 0;
-  int node = -1;                        // its own NUMA node
-  std::vector<std::string> identities;  // of the GPUs
-  std::vector<int> gpu_nodes;
-};
-
-View look(int local_rank) {
-  View view{host_name(), local_rank, -1, {}, {}};
+HostView look(int local_rank) {
+  HostView view{host_name(), local_rank, -1, {}, {}};
   const int count = num_gpus();
   for (int gpu = 0; gpu < count; ++gpu) {
     view.identities.push_back(identity_of_gpu(gpu));
@@ -65,7 +56,7 @@ View look(int local_rank) {
   return view;
 }
 
-std::string to_text(const View& view) {
+std::string to_text(const HostView& view) {
   std::ostringstream text;
   text << view.host << ' ' << view.local_rank << ' ' << view.node;
   for (size_t gpu = 0; gpu < view.identities.size(); ++gpu)
@@ -73,8 +64,8 @@ std::string to_text(const View& view) {
   return text.str();
 }
 
-View parse_view(const std::string& text) {
-  View view;
+HostView parse_view(const std::string& text) {
+  HostView view;
   std::istringstream words(text);
   words >> view.host >> view.local_rank >> view.node;
   std::string identity;
@@ -85,14 +76,26 @@ View parse_view(const std::string& text) {
   return view;
 }
 
-// In turn where the ranks of this host do not see the same GPUs: then somebody has dealt
-// them out already.
-int nearest_gpu(const View& mine, const std::vector<std::string>& all) {
+// What this rank sees, and which of its GPUs it takes; -1: none.
+std::pair<HostView, int> find(DeviceChoice device, Ranks& ranks) {
+  HostView mine;
+  Agreement(ranks, "looking for GPUs").run([&] {
+    if (device != DeviceChoice::kCpu) mine = look(ranks.local_rank());
+  });
+  std::vector<HostView> all;
+  for (const std::string& text : ranks.gather(to_text(mine)))
+    all.push_back(parse_view(text));
+  const int index = mine.identities.empty() ? -1 : nearest_gpu(mine, all);
+  return {std::move(mine), index};
+}
+
+}  // namespace
+
+int nearest_gpu(const HostView& mine, const std::vector<HostView>& all) {
   std::map<int, int> node_of;  // by local rank
   int num_here = 0;
   bool see_the_same = true;
-  for (const std::string& text : all) {
-    const View view = parse_view(text);
+  for (const HostView& view : all) {
     if (view.host != mine.host) continue;
     ++num_here;
     node_of[view.local_rank] = view.node;
@@ -106,19 +109,6 @@ int nearest_gpu(const View& mine, const std::vector<std::string>& all) {
   for (const auto& [local_rank, node] : node_of) nodes.push_back(node);
   return deal_gpus(nodes, mine.gpu_nodes)[mine.local_rank];
 }
-
-// What this rank sees, and which of its GPUs it takes; -1: none.
-std::pair<View, int> find(DeviceChoice device, Ranks& ranks) {
-  View mine;
-  Agreement(ranks, "looking for GPUs").run([&] {
-    if (device != DeviceChoice::kCpu) mine = look(ranks.local_rank());
-  });
-  const std::vector<std::string> all = ranks.gather(to_text(mine));
-  const int index = mine.identities.empty() ? -1 : nearest_gpu(mine, all);
-  return {std::move(mine), index};
-}
-
-}  // namespace
 
 int find_gpu(DeviceChoice device, Ranks& ranks) { return find(device, ranks).second; }
 

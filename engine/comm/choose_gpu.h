@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "engine/plan/memory_plan.h"
@@ -45,5 +46,18 @@ UnitMemory expected_unit_memory(const Options& options, int world_size);
 // unknown. The GPU of each rank.
 std::vector<int> deal_gpus(const std::vector<int>& rank_nodes,
                            const std::vector<int>& gpu_nodes);
+
+// What a rank sees of its host.
+struct HostView {
+  std::string host = "-";
+  int local_rank = 0;
+  int node = -1;                        // its own NUMA node
+  std::vector<std::string> identities;  // of the GPUs
+  std::vector<int> gpu_nodes;
+};
+
+// The one of the GPUs that `mine` sees which is its rank's. In turn where the ranks of
+// its host do not see the same ones: then somebody has dealt them out already.
+int nearest_gpu(const HostView& mine, const std::vector<HostView>& all);
 
 }  // namespace zero

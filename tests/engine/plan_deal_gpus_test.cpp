@@ -24,6 +24,43 @@ TEST(ChooseGpu, ShardsStayWhereRanksNeedNotSendThemByTheHost) {
   EXPECT_FALSE(may_keep_shards(UnitMemory::kHost, 1));
 }
 
+HostView view(const std::string& host, int local_rank, int node,
+              std::vector<std::string> gpus) {
+  return {host, local_rank, node, std::move(gpus), {0, 1}};
+}
+
+TEST(NearestGpu, IsDealtAmongTheRanksOfTheHost) {
+  const std::vector<HostView> all = {view("a", 0, 1, {"x", "y"}),
+                                     view("b", 0, 0, {"z", "w"}),
+                                     view("a", 1, 0, {"x", "y"})};
+  EXPECT_EQ(nearest_gpu(all[0], all), 1);
+  EXPECT_EQ(nearest_gpu(all[1], all), 0);
+  EXPECT_EQ(nearest_gpu(all[2], all), 0);
+}
+
+// Whichever rank it is that sees others.
+TEST(NearestGpu, IsTheNextOneWhereRanksDoNotSeeTheSame) {
+  for (int other = 0; other < 3; ++other) {
+    std::vector<HostView> all;
+    for (int rank = 0; rank < 3; ++rank)
+      all.push_back(view("a", rank, 1 - rank % 2,
+                         rank == other ? std::vector<std::string>{"z", "w"}
+                                       : std::vector<std::string>{"x", "y"}));
+    for (int rank = 0; rank < 3; ++rank)
+      EXPECT_EQ(nearest_gpu(all[rank], all), rank % 2) << rank << " " << other;
+  }
+}
+
+TEST(NearestGpu, IsTheNextOneWhereRanksAreNotNumbered) {
+  const std::vector<HostView> twice = {view("a", 0, 1, {"x", "y"}),
+                                       view("a", 0, 1, {"x", "y"})};
+  EXPECT_EQ(nearest_gpu(twice[0], twice), 0);
+  const std::vector<HostView> gap = {view("a", 0, 1, {"x", "y"}),
+                                     view("a", 3, 0, {"x", "y"})};
+  EXPECT_EQ(nearest_gpu(gap[0], gap), 0);
+  EXPECT_EQ(nearest_gpu(gap[1], gap), 1);
+}
+
 TEST(DealGpus, OfTheRanksOwnNode) {
   EXPECT_THAT(deal_gpus({0, 1}, {0, 0, 1, 1}), ElementsAre(0, 2));
   EXPECT_THAT(deal_gpus({1, 0}, {0, 1}), ElementsAre(1, 0));
