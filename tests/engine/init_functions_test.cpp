@@ -304,6 +304,35 @@ TEST(InitFunctions, WhatTheyLeaveIsForRulesThenForTheConstructor) {
   EXPECT_FALSE(who.contains("head.weight"));  // tied
 }
 
+struct CountedImpl : nn::Module {
+  CountedImpl() {
+    w = register_parameter("w", torch::empty({2}));
+    steps = register_buffer("steps", torch::zeros({2}));
+    table = register_buffer("table", torch::zeros({2}));
+  }
+  at::Tensor forward(const at::Tensor& x) { return (x * w).sum(); }
+  at::Tensor w, steps, table;
+};
+
+TEST(InitReport, ABufferThatAFunctionLeftHasItsConstructorsValues) {
+  Options options = quiet();
+  options.param_init = [](const InitCall& call) {
+    if (auto* counted = dynamic_cast<CountedImpl*>(&call.module))
+      counted->w.fill_(2), counted->table.fill_(3);
+    return InitDone::kLeftRest;
+  };
+  const auto model = [] {
+    const DeferredInit guard;
+    return std::make_shared<CountedImpl>();
+  }();
+  Engine engine(model, options);
+  std::map<std::string, std::string> who;
+  for (const InitEntry& entry : engine.init_report()) who[entry.fqn] = entry.who;
+  EXPECT_THAT(who["w"], HasSubstr("function of"));
+  EXPECT_THAT(who["table"], HasSubstr("function of"));
+  EXPECT_EQ(who["steps"], "constructor");
+}
+
 // A rule may know the head's name alone; draws go by the first name all the same.
 TEST(InitRulesOfTiedParameters, CountUnderEveryName) {
   Options options = quiet();
