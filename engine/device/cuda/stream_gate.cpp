@@ -44,6 +44,7 @@ std::shared_ptr<StreamGate> StreamGate::make(cudaStream_t stream) {
 StreamGate::~StreamGate() { cudaFreeHost(number_); }
 
 int64_t StreamGate::queue_wait(cudaStream_t stream, const std::string& doing) {
+  const std::lock_guard lock(queueing_);
   const CUresult result = queue_wait_for(stream, last_ + 1);
   check_cuda(static_cast<cudaError_t>(result), doing);  // they have the same numbers
   return ++last_;

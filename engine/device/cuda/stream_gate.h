@@ -24,7 +24,8 @@ class StreamGate : NoCopy {
   static std::shared_ptr<StreamGate> make(cudaStream_t stream);
   ~StreamGate();
 
-  // Queue a wait. Throws Error(kEnvironment) that says what was being done.
+  // Queue a wait. From any thread. Throws Error(kEnvironment) that says what was being
+  // done.
   int64_t queue_wait(cudaStream_t stream, const std::string& doing);
   // That wait may end, once those before it may. From any thread.
   void open(int64_t wait);
@@ -39,9 +40,10 @@ class StreamGate : NoCopy {
   CUresult queue_wait_for(cudaStream_t stream, int64_t value) const;
 
   WaitValue* const wait_value_;
-  uint32_t* const number_;  // pinned: the low half of `passed_`
-  int64_t last_ = 0;        // of the waits that were queued
-  std::mutex mutex_;
+  uint32_t* const number_;   // pinned: the low half of `passed_`
+  std::mutex queueing_;      // waits are queued in the order of their numbers
+  int64_t last_ = 0;         // guarded by queueing_: of the waits that were queued
+  std::mutex mutex_;         // never held while CUDA is called: it may wait for open()
   int64_t passed_ = 0;       // guarded by mutex_
   std::set<int64_t> early_;  // guarded by mutex_: that may end, unlike one before them
 };
