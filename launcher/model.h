@@ -73,6 +73,7 @@ struct PassShape {
   // Which units make their activations again in backward: as Recompute::every.
   int64_t recompute_every = 1;
   bool offloads = false;  // the inputs of those are kept in the host's memory
+  bool on_gpu = false;
 };
 
 // What a pass takes beside the engine's own bytes.

@@ -115,11 +115,12 @@ class Activations {
     return kept(num_layers_) + 2 * stream(tokens_) +
            num_kept_heads() * pass_.element_bytes * scores + head_weights() + head_sum();
   }
-  // In chunks: the logits of one, their fp32, which becomes the gradient; the gradients
-  // of the stream and, in fp32 until it is handed over, of the head.
+  // In chunks: the logits of one, which become their gradient, and on a CPU its fp32; the
+  // gradients of the stream and, in fp32 until it is handed over, of the head.
   double chunked_loss() const {
     const bool is_fp32 = pass_.element_bytes == 4;
-    const double scores = chunk_ * vocab_ * (is_fp32 ? 4 : 6);
+    const double widened = is_fp32 || pass_.on_gpu ? 0 : 4;
+    const double scores = chunk_ * vocab_ * (pass_.element_bytes + widened);
     const double handed_over = is_fp32 ? 0 : head_weights();
     return kept(num_layers_) + 2 * stream(tokens_) +
            4 * num_kept_heads() * vocab_ * dim_ + head_sum() +

@@ -47,6 +47,7 @@ RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, LanguageModel&
   plan.speculate = wish.settings.speculate;
   plan.engine = zero::plan(*model.module(), options_of(wish, family), wish.num_ranks);
   PassShape pass = pass_shape(wish.settings, wish.num_ranks);
+  pass.on_gpu = plan.on_gpu;
   plan.program = wish.program;
   if (!plan.on_gpu)
     plan.kernels = kernel_cache_bytes(

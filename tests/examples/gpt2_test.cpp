@@ -278,6 +278,24 @@ TEST_F(Gpt2FamilyTest, BlocksThatAreNotRecomputedKeepTheirActivations) {
   EXPECT_EQ(bytes(1, true).offloaded, 12 * input);
 }
 
+// A CPU's product of 16 bits has no longer result, so that the gradient is widened.
+TEST_F(Gpt2FamilyTest, AChunkedLossKeepsScoresOf16Bits) {
+  launcher::Settings settings;
+  settings.preset = "gpt2-124m";
+  ModelShape shape = shape_with(settings);
+  shape.loss_chunk = 1024;
+  const auto bytes = [&](int64_t element_bytes, bool on_gpu) {
+    return family_
+        .activation_bytes(shape, {.rows = 1,
+                                  .rows_in_units = 1,
+                                  .element_bytes = element_bytes,
+                                  .on_gpu = on_gpu})
+        .computed;
+  };
+  EXPECT_EQ(bytes(2, false) - bytes(2, true), 4 * 1024 * shape.vocab());
+  EXPECT_EQ(bytes(4, false), bytes(4, true));
+}
+
 TEST_F(Gpt2FamilyTest, AShapeReachesTheModel) {
   launcher::Settings settings;
   settings.vocab = 300, settings.ffn_dim = 100, settings.seq_len = 9;
