@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/layers/torch/cross_entropy.h"
+#include "engine/layers/torch/passes.h"
 #include "engine/unit/discarded_graph.h"
 #include "zero/errors.h"
 
@@ -20,11 +21,6 @@ constexpr int64_t kIgnored = -1;  // among the targets
 // the loss: many of the logits' are too small for fp16, and none is above 1. A power of
 // two; what comes of it is infinite only where weights are above 32.
 double raised_by(at::ScalarType hidden) { return hidden == at::kHalf ? 1024 : 1; }
-
-// At least fp32.
-at::ScalarType sum_type(const at::Tensor& tensor) {
-  return at::promote_types(tensor.scalar_type(), at::kFloat);
-}
 
 // What a pass over the chunks leaves; gradients are those of the loss, raised_by() its
 // type, undefined where nobody needs them.
@@ -61,7 +57,7 @@ at::Tensor zeros_like_sum(const at::Tensor& parameter, at::ScalarType type) {
   return at::zeros(parameter.sizes(), parameter.options().dtype(type));
 }
 
-// The loss of logits (rows, vocab), of which nobody else knows, of the sums' type. With
+// The loss, of the sums' type, of logits (rows, vocab) that nobody else knows. With
 // `factor`, they become their gradient times it: probabilities less one at the target,
 // nothing where it is ignored.
 at::Tensor loss_of(at::Tensor& logits, const at::Tensor& targets,
@@ -69,11 +65,11 @@ at::Tensor loss_of(at::Tensor& logits, const at::Tensor& targets,
   if (takes_cross_entropy(logits, targets)) {
     const at::Tensor kept = factor ? numbers_of_rows(logits) : at::Tensor();
     const at::Tensor loss = cross_entropy_sum(logits, targets, kept);
-    const at::TensorOptions wide = logits.options().dtype(sum_type(logits));
+    const at::TensorOptions wide = logits.options().dtype(wide_type(logits));
     if (factor) become_gradient(logits, targets, kept, at::full({}, *factor, wide));
     return loss;
   }
-  at::Tensor grad = at::log_softmax(logits, 1, sum_type(logits));
+  at::Tensor grad = at::log_softmax(logits, 1, wide_type(logits));
   const at::Tensor loss = at::nll_loss(grad, targets, {}, at::Reduction::Sum, kIgnored);
   if (!factor) return loss;
   const at::Tensor rows = targets.unsqueeze(1);
@@ -86,7 +82,7 @@ at::Tensor loss_of(at::Tensor& logits, const at::Tensor& targets,
 Pass pass_over(const at::Tensor& hidden, const at::Tensor& weight,
                const std::optional<at::Tensor>& bias, const at::Tensor& targets,
                int64_t chunk, const Wanted& wanted) {
-  const at::ScalarType type = sum_type(hidden);
+  const at::ScalarType type = wide_type(hidden);
   const double raise = raised_by(hidden.scalar_type());
   at::Tensor loss = at::zeros({}, hidden.options().dtype(at::kDouble));
   Pass pass;

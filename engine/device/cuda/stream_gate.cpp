@@ -1,7 +1,5 @@
 #include "engine/device/cuda/stream_gate.h"
 
-#include <cuda.h>
-
 #include <atomic>
 
 #include "engine/device/cuda/cuda_stream.h"

@@ -2,7 +2,6 @@
 
 #include "engine/layers/torch/eager.h"
 #include "engine/layers/torch/placed_passes.h"
-#include "zero/errors.h"
 #include "zero/layers.h"
 
 namespace zero {
@@ -24,16 +23,16 @@ int64_t queries_at_once(int64_t window) {
   return std::clamp<int64_t>(window / 2, 64, 256);
 }
 
-// Of a document, or of rows that are one.
-void add_stretches(Stretch whole, int64_t window, std::vector<Stretch>& stretches) {
-  const int64_t begin = whole.begin, end = whole.end;
+// Of [begin, end) of these rows: a document, or rows that are one.
+void add_stretches(int64_t row, int64_t num_rows, int64_t begin, int64_t end,
+                   int64_t window, std::vector<Stretch>& stretches) {
   if (begin == end) return;
   const int64_t first = window > 0 ? std::min(end, begin + window) : end;
-  stretches.push_back({whole.row, whole.num_rows, begin, first, begin, true});
+  stretches.push_back({row, num_rows, begin, first, begin, true});
   const int64_t step = queries_at_once(window);
   for (int64_t at = first; at < end; at += step)
-    stretches.push_back({whole.row, whole.num_rows, at, std::min(end, at + step),
-                         at - window + 1, false});
+    stretches.push_back(
+        {row, num_rows, at, std::min(end, at + step), at - window + 1, false});
 }
 
 std::vector<Stretch> stretches_of(const at::Tensor& q, const at::Tensor& ends,
@@ -41,13 +40,13 @@ std::vector<Stretch> stretches_of(const at::Tensor& q, const at::Tensor& ends,
   const int64_t rows = q.size(0), length = q.size(2);
   std::vector<Stretch> stretches;
   if (!ends.defined()) {
-    add_stretches({0, rows, 0, length, 0, true}, window, stretches);
+    add_stretches(0, rows, 0, length, window, stretches);
     return stretches;
   }
   const auto end_of = ends.accessor<int64_t, 2>();
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t begin = 0, i = 0; i < ends.size(1); begin = end_of[row][i++])
-      add_stretches({row, 1, begin, end_of[row][i], begin, true}, window, stretches);
+      add_stretches(row, 1, begin, end_of[row][i], window, stretches);
   }
   return stretches;
 }
@@ -96,10 +95,6 @@ class Stretches {
   at::Tensor mask_;  // of as many queries as a stretch has at most
 };
 
-at::ScalarType sums_type(const at::Tensor& x) {
-  return at::promote_types(x.scalar_type(), at::kFloat);
-}
-
 // (B, H, T, ...), beside each other as (B, T, H, ...)
 at::Tensor empty_heads(at::IntArrayRef sizes, const at::TensorOptions& options) {
   std::vector<int64_t> lying(sizes.begin(), sizes.end());
@@ -115,7 +110,7 @@ struct Attended {
 Attended attend_by_stretches(const at::Tensor& q, const at::Tensor& k,
                              const at::Tensor& v, const Stretches& stretches) {
   const Attended all{empty_heads(q.sizes(), q.options()),
-                     empty_heads(q.sizes().slice(0, 3), q.options().dtype(sums_type(q)))};
+                     empty_heads(q.sizes().slice(0, 3), q.options().dtype(wide_type(q)))};
   for (const Stretch& each : stretches) {
     const auto [values, sums] = at::_scaled_dot_product_flash_attention_for_cpu(
         Stretches::queries(q, each), Stretches::keys(k, each), Stretches::keys(v, each),
@@ -135,7 +130,7 @@ variable_list gradients_by_stretches(const at::Tensor& given, const at::Tensor& 
                                      const at::Tensor& k, const at::Tensor& v,
                                      const Attended& all, const Stretches& stretches) {
   const at::Tensor grad = with_dense_heads(given), q_grad = at::empty_like(q);
-  const at::Tensor k_sum = at::zeros(k.sizes(), k.options().dtype(sums_type(k)));
+  const at::Tensor k_sum = at::zeros(k.sizes(), k.options().dtype(wide_type(k)));
   const at::Tensor v_sum = at::zeros_like(k_sum);
   for (const Stretch& each : stretches) {
     const auto [of_q, of_k, of_v] =

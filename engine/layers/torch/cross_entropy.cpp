@@ -17,10 +17,6 @@ void check_targets(const at::Tensor& targets, int64_t num_classes) {
                       " is none of ", num_classes, " classes, and not -1");
 }
 
-at::ScalarType loss_type(const at::Tensor& logits) {
-  return at::promote_types(logits.scalar_type(), at::kFloat);
-}
-
 // Is a node that runs for the last time the only one to know what it saved? The count is
 // of the node and of what the caller took out of it.
 bool is_unknown_to_others(const at::Tensor& saved) {
@@ -33,7 +29,7 @@ struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
                             const at::Tensor& targets) {
     const at::Tensor kept = numbers_of_rows(logits);
     context->save_for_backward({logits, targets, kept});
-    return cross_entropy_sum(logits, targets, kept).to(loss_type(logits));
+    return cross_entropy_sum(logits, targets, kept).to(wide_type(logits));
   }
 
   static variable_list backward(AutogradContext* context, variable_list grad) {
@@ -63,7 +59,7 @@ bool takes_cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
 
 at::Tensor numbers_of_rows(const at::Tensor& logits) {
   return at::empty({logits.numel() / logits.size(-1), kNumbersOfRow},
-                   logits.options().dtype(loss_type(logits)));
+                   logits.options().dtype(wide_type(logits)));
 }
 
 at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& targets,
@@ -100,7 +96,7 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
   const at::Tensor rows = logits.contiguous(), row_targets = targets.contiguous();
   return torch::GradMode::is_enabled() && logits.requires_grad()
              ? CrossEntropyFunction::apply(rows, row_targets)
-             : cross_entropy_sum(rows, row_targets, {}).to(loss_type(logits));
+             : cross_entropy_sum(rows, row_targets, {}).to(wide_type(logits));
 }
 
 }  // namespace zero

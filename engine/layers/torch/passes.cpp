@@ -41,6 +41,10 @@ bool are_plain_on(c10::DeviceType device, std::initializer_list<at::Tensor> tens
          });
 }
 
+at::ScalarType wide_type(const at::Tensor& tensor) {
+  return at::promote_types(tensor.scalar_type(), at::kFloat);
+}
+
 at::Tensor end_to_end(const at::Tensor& tensor) {
   const bool is_so =
       tensor.is_non_overlapping_and_dense() && tensor.dim() > 0 && tensor.stride(-1) == 1;

@@ -18,6 +18,9 @@ bool are_plain(std::initializer_list<at::Tensor> tensors);
 // The same of tensors on one device of this type.
 bool are_plain_on(c10::DeviceType device, std::initializer_list<at::Tensor> tensors);
 
+// What is summed and computed in: fp32, of fp64 fp64.
+at::ScalarType wide_type(const at::Tensor& tensor);
+
 // Itself where its elements lie end to end, in whatever order of its dimensions, and the
 // last dimension's beside each other; else a copy.
 at::Tensor end_to_end(const at::Tensor& tensor);

@@ -33,10 +33,6 @@ at::Tensor normalised(const Input& input, const at::Tensor& weight, double eps,
   return y;
 }
 
-at::ScalarType wide_type(const at::Tensor& x) {
-  return at::promote_types(x.scalar_type(), at::kFloat);
-}
-
 // Those of x and weight; undefined where they are not needed. That of x gets `more`,
 // which may be undefined, too.
 variable_list norm_gradients(const at::Tensor& x, const at::Tensor& weight,
