@@ -241,18 +241,8 @@ TEST_P(RecomputedDraws, TheModeIsThatOfTheForward) {
   }
 }
 
-// A draw that comes between forward and recompute only, from a thread of the user's.
-struct DisturbedImpl : ScaledDropsImpl {
-  at::Tensor forward(const at::Tensor& x) {
-    if (!was_disturbed) std::thread([] { torch::rand({3}); }).join();
-    was_disturbed = true;
-    return ScaledDropsImpl::forward(x);
-  }
-  bool was_disturbed = false;
-};
-
 int train_disturbed(const Options& options) {
-  auto model = std::make_shared<HolderImpl<DisturbedImpl>>();
+  auto model = std::make_shared<HolderImpl<DisturbedImpl<ScaledDropsImpl>>>();
   Engine engine(model, options, nullptr);
   const at::Tensor y = engine.forward(model, torch::ones({2, 64}));
   const std::string error = error_of([&] { engine.backward(y.sum(), 1); });

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -110,6 +111,18 @@ class UnitContract : public ::testing::TestWithParam<std::tuple<int, Recompute>>
   }
 
   Options options;
+};
+
+// In its first forward alone a thread of the user's draws on the host: not in the
+// recomputation of that.
+template <class Module>
+struct DisturbedImpl : Module {
+  at::Tensor forward(const at::Tensor& x) {
+    if (!was_disturbed) std::thread([] { torch::rand({3}); }).join();
+    was_disturbed = true;
+    return Module::forward(x);
+  }
+  bool was_disturbed = false;
 };
 
 }  // namespace zero::testing

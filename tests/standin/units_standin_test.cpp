@@ -4,7 +4,6 @@
 #include <torch/torch.h>
 
 #include <filesystem>
-#include <thread>
 
 #include "tests/engine/small_models.h"
 #include "tests/standin/gpu_of_tests.h"
@@ -174,20 +173,10 @@ TEST(UnitsOnAGpu, TheCallersGeneratorsStayAsTheyAre) {
 }
 
 // The loss is read in step(); until then it may be used for something else.
-// A thread of the user's that draws on the host between a forward and its recomputation.
-struct DisturbedImpl : NormedImpl {
-  at::Tensor forward(const at::Tensor& x) {
-    if (!was_disturbed) std::thread([] { torch::rand({3}); }).join();
-    was_disturbed = true;
-    return NormedImpl::forward(x);
-  }
-  bool was_disturbed = false;
-};
-
 int train_disturbed() {
   Options options = options_on(DeviceChoice::kCuda);
   options.recompute = Recompute::kUnit;
-  auto model = std::make_shared<HolderImpl<DisturbedImpl>>();
+  auto model = std::make_shared<HolderImpl<DisturbedImpl<NormedImpl>>>();
   Engine engine(model, options);
   const at::Tensor y = engine.forward(model, values({4, 3}));
   const std::string error = error_of([&] { engine.backward(y.sum(), 1); });
