@@ -49,8 +49,9 @@ void Engine::require_own(const torch::nn::Module& module) const {
   impl_->forward.require_own(module);
 }
 
-int Engine::rank() const { return impl_->own.comm->rank(); }
-int Engine::size() const { return impl_->own.comm->size(); }
+int Engine::rank() const { return impl_->own.control->rank(); }
+int Engine::size() const { return impl_->own.control->size(); }
+const Mesh& Engine::mesh() const { return impl_->own.mesh(); }
 Ranks& Engine::control() { return *impl_->own.control; }
 int64_t Engine::num_steps() const { return impl_->step.num_steps(); }
 int64_t Engine::optimizer_start() const { return impl_->step.optimizer_start(); }
@@ -83,8 +84,10 @@ int64_t Engine::allocated_bytes() const {
 
 Traffic Engine::traffic() const {
   const Device::Copied copied = impl_->own.device->copied();
-  return {copied.in, copied.out, impl_->units.weights.gathered_bytes(),
-          impl_->own.gradients->reduced_bytes()};
+  const MeshBytes gathered = impl_->units.weights.gathered_bytes();
+  const MeshBytes reduced = impl_->own.gradients->reduced_bytes();
+  return {copied.in, copied.out, gathered.total(), reduced.total(),
+          bytes_across(gathered + reduced, impl_->own.mesh(), impl_->own.far)};
 }
 
 StreamSeconds Engine::stream_seconds() { return impl_->own.device->clock().seconds(); }

@@ -12,8 +12,9 @@ namespace zero {
 // What random numbers inside this forward depend on.
 uint64_t EngineForward::key(int64_t num_steps, size_t num_passes) {
   const bool trains = torch::GradMode::is_enabled();
-  const auto micro_batch =
-      static_cast<uint64_t>(num_passes) * own_.comm->size() + own_.comm->rank();
+  const auto micro_batch = static_cast<uint64_t>(
+      own_.mesh().micro_batch(own_.rank(), static_cast<int64_t>(num_passes),
+                              own_.options.micro_batches_per_rank));
   return forward_seed(own_.options.seed, num_steps, micro_batch, trains,
                       trains ? num_forwards_++ : num_forwards_without_grad_++);
 }
@@ -102,9 +103,9 @@ void EngineForward::release_unneeded_root() {
   if (!has_pending()) release_root();
 }
 
-void EngineForward::weights_changed() {
+void EngineForward::weights_changed(bool frozen_too) {
   release_root();
-  units_.weights.invalidate();
+  units_.weights.invalidate(frozen_too);
   ++units_.phase.weights_version;
   for (const at::Tensor& tensor : own_.model.tensors)
     tensor.unsafeGetTensorImpl()->bump_version();

@@ -44,8 +44,9 @@ class EngineForward {
   bool has_pending() { return pending_.any(units_.phase.weights_version); }
   void release_root();
   void release_unneeded_root();
-  // What was gathered is old, and graphs that were made with it are, too.
-  void weights_changed();
+  // What was gathered is old, and graphs that were made with it are, too. Have frozen
+  // parameters changed as well?
+  void weights_changed(bool frozen_too);
 
  private:
   // Who needs the root's weights: a forward without gradients until it ends, one with

@@ -33,6 +33,25 @@ std::unique_ptr<Ranks> choose_ranks(std::unique_ptr<Ranks> given,
   return ranks;
 }
 
+// Groups of a host's ranks are told as a number, which is the same on all hosts.
+Options with_host_groups(Options options, Ranks& ranks) {
+  if (options.shard_ranks != kRanksOfHost) return options;
+  options.shard_ranks = ranks.local_size();
+  int64_t found[] = {ranks.local_size(), -ranks.local_size(),
+                     ranks.rank() % ranks.local_size() != ranks.local_rank()};
+  ranks.all_reduce(std::span(found), ReduceOp::kMax, "ranks of each host");
+  const std::string where = "--shard-over host (Options::shard_ranks)";
+  if (found[0] != -found[1])
+    reject("hosts have different numbers of ranks: " + std::to_string(-found[1]) +
+               " and " + std::to_string(found[0]),
+           where, "start as many ranks on each host; or shard over all");
+  if (found[2] != 0)
+    reject("the ranks of a host are not neighbours", where,
+           "mpirun --map-by slot (the default) numbers them host by host; or shard over "
+           "all");
+  return options;
+}
+
 torch::nn::Module& require_model(const std::shared_ptr<torch::nn::Module>& model) {
   if (!model) reject("no model", "zero::Engine", "pass a module");
   if (c10::InferenceMode::is_enabled())
@@ -62,8 +81,8 @@ EngineResources::EngineResources(std::shared_ptr<torch::nn::Module> module,
                                  const Options& given_options,
                                  std::unique_ptr<Ranks> given)
     : root(std::move(module)),
-      options(given_options),
-      control(choose_ranks(std::move(given), options)),
+      control(choose_ranks(std::move(given), given_options)),
+      options(with_host_groups(given_options, *control)),
       gpu(choose_gpu(options, *control)),
       device(make_device(options, gpu)),
       threads(checked_threads(options)),
@@ -72,15 +91,16 @@ EngineResources::EngineResources(std::shared_ptr<torch::nn::Module> module,
   check(options, control->size(), unit_memory(gpu));
   require_free(model);
   if (device->has_own_memory()) arithmetic.emplace(options);
-  plan = make_unit_plan(model.units, model.params, options, control->size());
-  memory = make_memory_plan(plan, options, control->size(), unit_memory(gpu));
+  plan = make_unit_plan(model.units, model.params, options,
+                        Mesh(control->size(), options.shard_ranks));
+  memory = make_memory_plan(plan, options, unit_memory(gpu));
   make_collectives();
   comm_stream = device->make_stream("communication");
   // What several ranks exchange is waited for in callbacks, which a GPU may run one after
   // the other, whatever their streams.
   if (device->has_own_memory() && control->size() == 1)
     out_stream = device->make_stream("copy out");
-  shards = std::make_unique<ShardStore>(plan, memory, *device);
+  shards = std::make_unique<ShardStore>(plan, memory, *device, rank());
   if (memory.has_kernels) kernels = make_shard_kernels(*device, options.norm);
   updates = std::make_unique<UpdateQueue>(workplace());
   updates->touch();
@@ -91,6 +111,12 @@ EngineResources::EngineResources(std::shared_ptr<torch::nn::Module> module,
 EngineResources::~EngineResources() {
   wait_for_streams();
   comm.reset();
+  across.reset();
+}
+
+void EngineResources::share(std::span<double> values, const std::string& tag) {
+  comm->all_reduce(values, SumOrder::kTree, tag, reduce_stream());
+  if (across) across->all_reduce(values, SumOrder::kTree, tag, reduce_stream());
 }
 
 // Nothing may write into memory that goes away then.
@@ -107,7 +133,10 @@ void EngineResources::wait_for_streams() noexcept {
 // Whole parameters are gathered in the host's memory, whatever the device.
 void EngineResources::make_collectives() {
   host_comm = control->make_collectives();
-  if (!device->has_own_memory()) {
+  far.in_group = control->size() - control->local_size();
+  if (mesh().num_groups() > 1) {
+    make_groups();
+  } else if (!device->has_own_memory()) {
     comm = host_comm;
   } else if (control->size() == 1) {
     comm = make_lone_collectives();
@@ -124,6 +153,14 @@ void EngineResources::make_collectives() {
     const std::span<std::byte> all(exchange->data(), exchange->capacity_bytes());
     comm = make_staged_collectives(control->make_collectives(), *device, all);
   }
+}
+
+void EngineResources::make_groups() {
+  const std::unique_ptr<Ranks> group = control->split(mesh().group_of(rank()));
+  const std::unique_ptr<Ranks> members = control->split(mesh().member_of(rank()));
+  comm = group->make_collectives();
+  across = members->make_collectives();
+  far = {group->size() - group->local_size(), members->size() - members->local_size()};
 }
 
 void EngineResources::pin_shards() {

@@ -4,6 +4,8 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "engine/comm/choose_gpu.h"
@@ -31,8 +33,14 @@ struct EngineResources {
   void wait_for_streams() noexcept;
   Stream& reduce_stream() { return out_stream ? *out_stream : *comm_stream; }
   Workplace workplace() {
-    return {plan, memory, options, *shards, *device, *comm, threads, kernels.get()};
+    return {plan,  memory,  options,       *shards, *device,
+            *comm, threads, kernels.get(), rank(),  across.get()};
   }
+  int rank() const { return control->rank(); }
+  const Mesh& mesh() const { return plan.mesh; }
+  // Queue the sums of values over all ranks, each of which one rank alone has: with the
+  // reductions, so that ranks that made other calls find out there.
+  void share(std::span<double> values, const std::string& tag);
   // On the compute stream.
   StreamClock::Span timed(Work work, std::string_view what) {
     return device->timed(device->compute_stream(), work, what);
@@ -44,9 +52,9 @@ struct EngineResources {
   }
 
   const std::shared_ptr<torch::nn::Module> root;
-  const Options options;
   const std::unique_ptr<Ranks> control;  // small values that the training thread waits
                                          // for
+  const Options options;                 // in numbers: the ranks of a host are counted
   const GpuChoice gpu;
   std::optional<GpuArithmetic> arithmetic;  // where a GPU computes
   const std::unique_ptr<Device> device;
@@ -58,8 +66,11 @@ struct EngineResources {
   std::unique_ptr<HostArena> exchange;
   std::optional<Pinned> pinned_exchange;
   std::unique_ptr<DeviceArena> exchange_of_gpu;
-  std::shared_ptr<Collectives> comm;       // weights and gradients, on the streams below
-  std::shared_ptr<Collectives> host_comm;  // over the host's memory; may be the same
+  // Weights and gradients, on the streams below, of this rank's group; and where there
+  // are several, of its members in all groups.
+  std::shared_ptr<Collectives> comm, across;
+  FarRanks far;
+  std::shared_ptr<Collectives> host_comm;  // of all, over the host's memory; may be comm
   std::unique_ptr<ShardStore> shards;
   std::list<Pinned> pinned_shards;
   std::unique_ptr<ShardKernels> kernels;  // null where no GPU trains
@@ -71,6 +82,7 @@ struct EngineResources {
 
  private:
   void make_collectives();
+  void make_groups();
   void pin_shards();
 };
 

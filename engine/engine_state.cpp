@@ -25,28 +25,34 @@ struct Plans {
   MemoryPlan memory;
 };
 
-Plans make_plans(torch::nn::Module& model, const Options& options, int world_size) {
+Plans make_plans(torch::nn::Module& model, Options options, int world_size,
+                 int ranks_of_host) {
   if (world_size < 1)
     reject("a plan for " + std::to_string(world_size) + " ranks", "zero::plan",
            "1 or more");
+  if (options.shard_ranks == kRanksOfHost)
+    options.shard_ranks = ranks_of_host > 0 ? ranks_of_host : world_size;
   const UnitMemory where = expected_unit_memory(options, world_size);
   check(options, world_size, where);
   const ScannedModel scanned = scan_model(model);
-  UnitPlan units = make_unit_plan(scanned.units, scanned.params, options, world_size);
-  MemoryPlan memory = make_memory_plan(units, options, world_size, where);
+  UnitPlan units = make_unit_plan(scanned.units, scanned.params, options,
+                                  Mesh(world_size, options.shard_ranks));
+  MemoryPlan memory = make_memory_plan(units, options, where);
   return {where, std::move(units), std::move(memory)};
 }
 
 }  // namespace
 
 std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
-                              int world_size) {
-  return make_plans(model, options, world_size).memory.entries;
+                              int world_size, int ranks_of_host) {
+  return make_plans(model, options, world_size, ranks_of_host).memory.entries;
 }
 
-Traffic plan_traffic(torch::nn::Module& model, const Options& options, int world_size) {
-  const Plans plans = make_plans(model, options, world_size);
-  return make_traffic_plan(plans.units, plans.memory, options, world_size, plans.where);
+Traffic plan_traffic(torch::nn::Module& model, const Options& options, int world_size,
+                     int ranks_of_host) {
+  const Plans plans = make_plans(model, options, world_size, ranks_of_host);
+  return make_traffic_plan(plans.units, plans.memory, options, plans.where,
+                           ranks_of_host);
 }
 
 std::vector<ShardView> Engine::shards() {
@@ -103,7 +109,7 @@ void Engine::masters_changed() {
   impl.own.updates->finish();
   impl.own.comm_stream->synchronize();
   impl.values.refresh_copies();
-  impl.forward.weights_changed();
+  impl.forward.weights_changed(/*frozen_too=*/true);
   if (impl.values.end_wait()) impl.values.run_post_init(*this);
 }
 

@@ -67,13 +67,16 @@ void EngineStep::require_room() const {
                 "call step() or discard_gradients() first");
   const Options& options = own_.options;
   const auto num_passes = static_cast<int64_t>(losses_.size());
-  const bool has_fixed_passes = options.deterministic || own_.memory.rounds_gradients();
+  const bool has_groups = own_.mesh().num_groups() > 1;
+  const bool has_fixed_passes =
+      options.deterministic || has_groups || own_.memory.rounds_gradients();
   if (!has_fixed_passes || num_passes != options.micro_batches_per_rank) return;
-  refuse_loss(
-      "backward() number " + std::to_string(num_passes + 1) + " of a step, " +
-          (options.deterministic ? "in deterministic mode" : "with grad_dtype bf16") +
-          " planned for " + std::to_string(num_passes),
-      kPlanPasses);
+  refuse_loss("backward() number " + std::to_string(num_passes + 1) + " of a step, " +
+                  (options.deterministic ? "in deterministic mode"
+                   : has_groups          ? "with several groups of ranks"
+                                         : "with grad_dtype bf16") +
+                  " planned for " + std::to_string(num_passes),
+              kPlanPasses);
 }
 
 void EngineStep::backward(const at::Tensor& loss_sum, int64_t num_targets) {
@@ -175,16 +178,16 @@ void EngineStep::finish_gradients() {
 }
 
 void EngineStep::share_losses() {
-  const size_t size = own_.comm->size(), rank = own_.comm->rank();
-  sums_.assign(2 * size * losses_.size(), 0.0);
+  const Mesh& mesh = own_.mesh();
+  const auto num_passes = std::ssize(losses_);
+  sums_.assign(2 * mesh.size * num_passes, 0.0);
   const at::Tensor own = losses_.empty() ? at::Tensor() : at::stack(losses_).cpu();
-  for (size_t p = 0; p < losses_.size(); ++p) {
-    sums_[2 * (p * size + rank)] = own.const_data_ptr<double>()[p];
-    sums_[2 * (p * size + rank) + 1] = targets_[p];
+  for (int64_t p = 0; p < num_passes; ++p) {
+    const int64_t place = 2 * mesh.micro_batch(own_.rank(), p, num_passes);
+    sums_[place] = own.const_data_ptr<double>()[p];
+    sums_[place + 1] = targets_[p];
   }
-  // Where reductions run, too: ranks that made other calls find out here.
-  own_.comm->all_reduce(std::span<double>(sums_), SumOrder::kTree, "losses",
-                        own_.reduce_stream());
+  own_.share(sums_, "losses");
 }
 
 void EngineStep::share_used() {
@@ -277,7 +280,7 @@ void EngineStep::update(StepReport& report) {
   report.num_drafts = own_.updates->num_drafts();
   report.num_drafts_taken = own_.updates->num_taken();
   ++num_steps_;
-  forward_.weights_changed();
+  forward_.weights_changed(/*frozen_too=*/false);
 }
 
 void EngineStep::skip(StepReport& report) {

@@ -77,7 +77,7 @@ class EngineStep {
   // Of this rank's passes since the last step.
   std::vector<at::Tensor> losses_;  // scalars of type double
   std::vector<double> targets_;
-  // Of all ranks, while they are told: (passes, ranks, {loss, targets}).
+  // Of all ranks, while they are told: (micro-batches, {loss, targets}).
   std::vector<double> sums_;
   // Once gradients are finished: of all ranks, and this rank's share.
   double loss_total_ = 0, target_total_ = 0;

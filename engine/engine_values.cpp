@@ -194,6 +194,18 @@ EngineValues::Home EngineValues::home_of(size_t param) const {
   return {(*own_.shards)[part], own_.plan.parts[part].layout, index};
 }
 
+namespace {
+
+// Every rank's slice, one behind the other, as they lie in a unit's flat tensor.
+at::Tensor in_slice_order(const at::Tensor& by_rank, const Mesh& mesh) {
+  if (mesh.num_groups() == 1) return by_rank;
+  return by_rank.view({mesh.num_groups(), mesh.group, -1})
+      .transpose(0, 1)
+      .reshape({by_rank.numel()});
+}
+
+}  // namespace
+
 at::Tensor EngineValues::gather_full(size_t param, ValuesOf values_of) {
   const auto [part, layout, index] = home_of(param);
   const StoredValues shard = (part.*values_of)(0, layout.shard_numel);
@@ -201,11 +213,12 @@ at::Tensor EngineValues::gather_full(size_t param, ValuesOf values_of) {
       shard.is_plain() ? std::vector<float>() : shard.read_all();
   const float* const values = shard.is_plain() ? shard.span().data() : read.data();
   const ParamShape& shape = layout.params[index];
-  const at::Tensor flat = at::empty({layout.numel}, at::kFloat);
+  const at::Tensor by_rank = at::empty({layout.numel}, at::kFloat);
   const auto stream = make_inline_stream("whole parameters");
-  own_.host_comm->all_gather(values, flat.data_ptr<float>(), layout.shard_numel * 4,
+  own_.host_comm->all_gather(values, by_rank.data_ptr<float>(), layout.shard_numel * 4,
                              shape.fqn, *stream);
   stream->synchronize();
+  const at::Tensor flat = in_slice_order(by_rank, layout.mesh);
   return flat.narrow(0, layout.offsets[index], shape.numel()).clone().view(shape.shape);
 }
 

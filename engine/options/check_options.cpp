@@ -233,6 +233,34 @@ void check_numbers(const Options& options, OptionProblems& found) {
   require(passes >= 1, found, "micro_batches_per_rank", passes, "1 or more");
 }
 
+// Sums over groups are the top of the tree whose middle are the passes of each.
+void check_groups(const Options& options, int world_size, bool is_host,
+                  OptionProblems& found) {
+  const int group = options.shard_ranks;
+  const bool divides = group >= 0 && (group == 0 || world_size % group == 0);
+  refuse_if(
+      !divides, found, {"shard_ranks", "world_size"},
+      text_of("weights sharded over groups of ", group, " of ", world_size, " ranks"),
+      "a number that divides the ranks; 0: all of them");
+  if (!divides || group == 0 || group == world_size) return;
+  refuse_if(!is_host, found, {"shard_ranks", "device"},
+            text_of("weights sharded over groups of ", group, " of ", world_size,
+                    " ranks that compute on GPUs"),
+            "0 (all of them): groups are for CPU ranks so far");
+  refuse_if(options.speculate_bytes > 0, found, {"speculate_bytes", "shard_ranks"},
+            "drafts of updates with several groups of ranks", "0, or shard over all");
+  const auto passes = static_cast<uint64_t>(options.micro_batches_per_rank);
+  refuse_if(options.deterministic && !std::has_single_bit(passes), found,
+            {"deterministic", "micro_batches_per_rank", "shard_ranks"},
+            text_of("deterministic with several groups of ranks works on 1, 2, 4, 8, ... "
+                    "micro-batches of each, there are ",
+                    passes));
+  refuse_if(options.deterministic && options.reduce_dtype != DType::kFp32, found,
+            {"deterministic", "reduce_dtype", "shard_ranks"},
+            "deterministic with sums in 16 bits between groups of ranks",
+            "fp32: the sums of groups would be rounded once more");
+}
+
 void check_sums(const Options& options, int world_size, OptionProblems& found) {
   const bool is_unit_major = options.accumulate == Accumulate::kUnit;
   refuse_if(is_unit_major && options.micro_batch < 1, found,
@@ -294,10 +322,10 @@ void add_behaviour(Lines& lines, const Options& options) {
 }
 
 void add_memory(Lines& lines, const Options& options) {
-  SAME(device), SAME(share_gpu), SAME(pin), SAME(grad_sums), SAME(overlap_updates),
-      SAME(speculate_bytes), SAME(prefetch), SAME(reshard_after_forward),
-      SAME(offload_activations), SAME(offload_min_bytes), SAME(accumulate),
-      SAME(micro_batch), SAME(stream_always);
+  SAME(device), SAME(share_gpu), SAME(pin), SAME(grad_sums), SAME(shard_ranks),
+      SAME(overlap_updates), SAME(speculate_bytes), SAME(prefetch),
+      SAME(reshard_after_forward), SAME(offload_activations), SAME(offload_min_bytes),
+      SAME(accumulate), SAME(micro_batch), SAME(stream_always);
   lines.add("offload", options.offload, options.device_state_fraction)
       .add("recompute", options.recompute.every)
       .add("auto_wrap.min_numel", options.auto_wrap.min_numel);
@@ -325,6 +353,7 @@ std::vector<OptionProblem> problems_of(const Options& options, int world_size,
   refuse_if(is_host && options.pin == Pin::kTransfers, found, {"pin", "device"},
             "pin transfers is for a GPU, device is cpu: nothing is pinned there");
   check_activations(options, is_host, found);
+  check_groups(options, world_size, is_host, found);
   check_sums(options, world_size, found);
   return found;
 }

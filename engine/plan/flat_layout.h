@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "zero/mesh.h"
+
 namespace zero {
 
 // Every parameter and every shard starts on a boundary of this many elements, 256 bytes
@@ -24,18 +26,26 @@ struct ParamShape {
 
 // Where the parameters of one unit lie in its flat tensor.
 //
-//   [ param 0 | pad to 128 | param 1 | pad to 128 | ... | pad to world_size * 128 ]
+//   [ param 0 | pad to 128 | param 1 | pad to 128 | ... | pad to ranks * 128 ]
 //
-// Rank r owns elements [r * shard_numel, (r + 1) * shard_numel). Padding is zero in
-// weights, gradients and moments.
+// A rank owns one slice of shard_numel elements, and has group_numel of the weights that
+// its group gathers: member s of every group those from s * group_numel on. Padding is
+// zero in weights, gradients and moments.
 struct FlatLayout {
   std::vector<ParamShape> params;
   std::vector<int64_t> offsets;  // of each parameter in the flat tensor
-  int64_t numel = 0;             // with all padding: world_size * shard_numel
+  Mesh mesh;
+  int64_t numel = 0;  // with all padding: ranks * shard_numel
   int64_t shard_numel = 0;
+  int64_t group_numel = 0;
+
+  // The first element of a rank's slice.
+  int64_t begin_of(int rank) const { return mesh.slice_of(rank) * shard_numel; }
+  // The same among the weights that it has for its group.
+  int64_t begin_in_group(int rank) const { return mesh.group_of(rank) * shard_numel; }
 };
 
-FlatLayout lay_out(std::vector<ParamShape> params, int world_size);
+FlatLayout lay_out(std::vector<ParamShape> params, const Mesh& mesh);
 
 // The part of one parameter that lies in one rank's shard.
 struct ParamPiece {

@@ -25,14 +25,14 @@ int deepest(const UnitPlan& plan) {
   return depth;
 }
 
-// In fp32, of gradients whose units' home is such a one.
+// In fp32, of sums of passes whose units' home is such a one.
 template <class Predicate>
 int64_t gradient_bytes(const UnitPlan& plan, const std::vector<UnitHome>& homes,
                        const Predicate& is_meant) {
   int64_t bytes = 0;
   for (const PlannedPart& part : plan.parts) {
     if (!part.is_frozen && is_meant(homes[part.unit]))
-      bytes += shard_bytes(part.layout.shard_numel, 4);
+      bytes += shard_bytes(part.layout.group_numel, 4);
   }
   return bytes;
 }
@@ -45,7 +45,7 @@ bool sums_leave(const UnitHome& home) { return home.sums_on_gpu && !home.state_o
 // waited for longest. The root's cannot hide behind anything, those of frozen units are
 // none.
 std::vector<UnitHome> homes_of(const UnitPlan& plan, const Options& options,
-                               int world_size, bool has_gpu) {
+                               bool has_gpu) {
   std::vector<int64_t> numels(plan.units.size());
   int64_t total = 0, kept = 0;
   for (const PlannedPart& part : plan.parts) {
@@ -64,7 +64,7 @@ std::vector<UnitHome> homes_of(const UnitPlan& plan, const Options& options,
     home.weights_on_gpu =
         has_gpu && (home.state_on_gpu || options.offload != Offload::kAll);
     home.in_place =
-        world_size == 1 && !options.stream_always && home.weights_on_gpu == has_gpu;
+        plan.mesh.group == 1 && !options.stream_always && home.weights_on_gpu == has_gpu;
     home.sums_on_gpu =
         home.state_on_gpu || (has_gpu && options.grad_sums == GradSums::kDevice &&
                               options.micro_batches_per_rank > 1);
@@ -106,9 +106,10 @@ bool reduces_by_pieces(const Options& options) {
 }
 
 // The step's gradient can be kept in its own type where nothing is added to it there.
-DType kept_gradients(const Options& options, const std::vector<UnitHome>& homes,
-                     bool on_gpu) {
+DType kept_gradients(const UnitPlan& plan, const Options& options,
+                     const std::vector<UnitHome>& homes, bool on_gpu) {
   const bool is_whole = options.micro_batches_per_rank == 1 ||
+                        plan.mesh.num_groups() > 1 ||
                         (!on_gpu && std::ranges::any_of(homes, sums_leave));
   return is_whole ? options.grad_dtype : DType::kFp32;
 }
@@ -145,7 +146,7 @@ std::vector<ShardArray> shard_arrays(const UnitPlan& plan, const Options& option
           {std::string(states[i]), ShardRole::kState, options.state_dtype, trained, i});
     }
     arrays.push_back({"gradients", ShardRole::kGradient,
-                      kept_gradients(options, homes, on_gpu), trained});
+                      kept_gradients(plan, options, homes, on_gpu), trained});
   }
   add_masters(/*is_frozen=*/true);
   if (options.dtype != DType::kFp32) {
@@ -175,6 +176,18 @@ std::vector<ShardArray> draft_arrays(const UnitPlan& plan,
   return drafts;
 }
 
+// What a rank's group gathers, it has for all of the group's slices.
+int64_t numel_in(const ShardArray& array, const PlannedPart& part,
+                 const std::vector<UnitHome>& homes) {
+  const UnitHome& home = homes[part.unit];
+  const bool has_masters = array.role == ShardRole::kMaster && !array.is_draft;
+  const bool has_weights =
+      home.weights_on_gpu && !home.state_on_gpu
+          ? array.role == ShardRole::kWeights
+          : array.role == ShardRole::kCopy || (has_masters && part.dtype == DType::kFp32);
+  return has_weights ? part.layout.group_numel : part.layout.shard_numel;
+}
+
 std::vector<ShardArray> all_shard_arrays(const UnitPlan& plan, const Options& options,
                                          const std::vector<UnitHome>& homes) {
   std::vector<ShardArray> arrays = shard_arrays(plan, options, homes, /*on_gpu=*/false);
@@ -192,11 +205,15 @@ std::vector<ShardArray> all_shard_arrays(const UnitPlan& plan, const Options& op
     if (!weights.parts.empty()) arrays.push_back(weights);
     if (options.dtype == DType::kFp32) break;
   }
+  for (ShardArray& array : arrays) {
+    for (const int part : array.parts)
+      array.numels.push_back(numel_in(array, plan.parts[part], homes));
+  }
   return arrays;
 }
 
 // Arrays of one owner in one place are one entry.
-void add_shards(MemoryPlan& memory, const UnitPlan& plan) {
+void add_shards(MemoryPlan& memory) {
   for (const ShardArray& array : memory.shard_arrays) {
     const std::string tier = array.on_gpu ? "device" : "host";
     const auto found =
@@ -204,20 +221,20 @@ void add_shards(MemoryPlan& memory, const UnitPlan& plan) {
           return entry.owner == array.owner && entry.tier == tier;
         });
     if (found != memory.entries.end())
-      found->bytes += array.bytes(plan);
+      found->bytes += array.bytes();
     else
-      memory.entries.push_back({array.owner, tier, array.bytes(plan)});
+      memory.entries.push_back({array.owner, tier, array.bytes()});
   }
 }
 
-// Elements of the largest shard with a gradient that is added up in the host's memory, or
-// on the GPU; 0: there is none.
-int64_t largest_gradient_shard(const UnitPlan& plan, const std::vector<UnitHome>& homes,
-                               bool on_gpu) {
+// Elements of the largest sum of passes that is made in the host's memory, or on the GPU;
+// 0: there is none.
+int64_t largest_sum(const UnitPlan& plan, const std::vector<UnitHome>& homes,
+                    bool on_gpu) {
   int64_t numel = 0;
   for (const PlannedPart& part : plan.parts) {
     if (!part.is_frozen && homes[part.unit].sums_on_gpu == on_gpu)
-      numel = std::max(numel, part.layout.shard_numel);
+      numel = std::max(numel, part.layout.group_numel);
   }
   return numel;
 }
@@ -225,15 +242,16 @@ int64_t largest_gradient_shard(const UnitPlan& plan, const std::vector<UnitHome>
 // Where gradients are added up in the host's memory that do not go straight into their
 // shards.
 void add_accumulation(MemoryPlan& memory, const UnitPlan& plan, bool lands_there) {
-  const int64_t numel = largest_gradient_shard(plan, memory.homes, /*on_gpu=*/false);
+  const int64_t numel = largest_sum(plan, memory.homes, /*on_gpu=*/false);
   if (numel == 0) return;
   if (!lands_there) memory.landing_bytes = std::min(shard_bytes(numel, 4), kLandingBytes);
-  if (!lands_there && memory.num_counter_levels == 0) return;
+  const int num_sums =
+      std::max(memory.num_counter_levels, plan.mesh.num_groups() > 1 ? 1 : 0);
+  if (!lands_there && num_sums == 0) return;
   const auto is_here = [](const UnitHome& home) { return !home.sums_on_gpu; };
   memory.scratch_numel = numel;
   memory.accumulation_bytes =
-      shard_bytes(numel, 4) +
-      gradient_bytes(plan, memory.homes, is_here) * memory.num_counter_levels;
+      shard_bytes(numel, 4) + gradient_bytes(plan, memory.homes, is_here) * num_sums;
 }
 
 // The same on a GPU. One rank's gradient is added as it lies in its slot; what ranks have
@@ -241,9 +259,8 @@ void add_accumulation(MemoryPlan& memory, const UnitPlan& plan, bool lands_there
 void add_gpu_accumulation(MemoryPlan& memory, const UnitPlan& plan, bool lands_there) {
   const auto is_there = [](const UnitHome& home) { return home.sums_on_gpu; };
   const int levels = memory.num_counter_levels;
-  int64_t numel = largest_gradient_shard(plan, memory.homes, /*on_gpu=*/true);
-  if (lands_there)
-    numel = std::max(numel, largest_gradient_shard(plan, memory.homes, false));
+  int64_t numel = largest_sum(plan, memory.homes, /*on_gpu=*/true);
+  if (lands_there) numel = std::max(numel, largest_sum(plan, memory.homes, false));
   if (lands_there || levels > 0) memory.gpu_scratch_numel = numel;
   memory.gpu_accumulation_bytes =
       shard_bytes(memory.gpu_scratch_numel, 4) +
@@ -253,23 +270,25 @@ void add_gpu_accumulation(MemoryPlan& memory, const UnitPlan& plan, bool lands_t
 
 // Where gradients are on their way. Ranks sum them in the host's memory, or on their GPUs
 // by NCCL; a rank alone has them where it computes.
-void add_accumulations(MemoryPlan& memory, const UnitPlan& plan, int world_size,
-                       UnitMemory where) {
-  const bool is_alone = world_size == 1;
+void add_accumulations(MemoryPlan& memory, const UnitPlan& plan, UnitMemory where) {
+  const bool is_alone = plan.mesh.size == 1;
   const bool is_by_host = where == UnitMemory::kGpuByHost && !is_alone;
   const bool has_own_memory = where != UnitMemory::kHost;
-  if (has_own_memory || !memory.adds_in_place(0))
+  if (has_own_memory || !memory.adds_in_place(0) || plan.mesh.num_groups() > 1)
     add_accumulation(memory, plan, !has_own_memory || is_by_host);
   if (has_own_memory) add_gpu_accumulation(memory, plan, !is_alone && !is_by_host);
 }
 
 }  // namespace
 
-int64_t ShardArray::bytes(const UnitPlan& plan) const {
-  int64_t bytes = 0;
-  for (const int part : parts)
-    bytes += shard_bytes(plan.parts[part].layout.shard_numel, size_of(dtype));
-  return bytes;
+int64_t ShardArray::bytes(size_t i) const {
+  return shard_bytes(numels[i], size_of(dtype));
+}
+
+int64_t ShardArray::bytes() const {
+  int64_t total = 0;
+  for (size_t i = 0; i < parts.size(); ++i) total += bytes(i);
+  return total;
 }
 
 bool MemoryPlan::has_state_on_gpu() const {
@@ -307,14 +326,14 @@ int64_t shard_bytes(int64_t numel, int64_t element_bytes) {
   return round_up(numel * element_bytes, 64);
 }
 
-MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int world_size,
+MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
                             UnitMemory where) {
   const bool has_own_memory = where != UnitMemory::kHost;
   MemoryPlan memory;
-  memory.homes = homes_of(plan, options, world_size, has_own_memory);
+  memory.homes = homes_of(plan, options, has_own_memory);
   choose_drafts(plan, options, memory.homes);
   memory.shard_arrays = all_shard_arrays(plan, options, memory.homes);
-  add_shards(memory, plan);
+  add_shards(memory);
 
   const int num_inner = static_cast<int>(plan.units.size()) - 1;
   std::vector<int64_t> unit_bytes;  // of what is gathered
@@ -343,10 +362,11 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int wo
   }
   memory.has_kernels =
       has_own_memory && (!options.inference || memory.has_state_on_gpu());
-  if (!options.inference) add_accumulations(memory, plan, world_size, where);
-  if (has_own_memory && world_size > 1 &&
+  if (!options.inference) add_accumulations(memory, plan, where);
+  const int64_t num_ranks = plan.mesh.size;
+  if (has_own_memory && num_ranks > 1 &&
       (where == UnitMemory::kGpuByHost || reduces_by_pieces(options)))
-    memory.exchange_bytes = std::max<int64_t>(kExchangeBytes, 1024 * world_size);
+    memory.exchange_bytes = std::max<int64_t>(kExchangeBytes, 1024 * num_ranks);
   const auto add = [&](const std::string& owner, const std::string& tier, int64_t bytes) {
     if (bytes > 0) memory.entries.push_back({owner, tier, bytes});
   };

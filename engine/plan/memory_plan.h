@@ -24,7 +24,8 @@ struct UnitHome {
   bool has_draft = false;  // of its next masters and states (Options::speculate_bytes)
 };
 
-// One array of this rank's shard of each of some parts.
+// One array of this rank's shard of each of some parts; where the ranks of its group
+// gather from it, of all that this rank has for them.
 struct ShardArray {
   std::string owner;  // as in MemoryEntry
   ShardRole role;
@@ -32,9 +33,12 @@ struct ShardArray {
   std::vector<int> parts;
   int state = 0;  // of kState: which of the optimizer's
   bool on_gpu = false;
-  bool is_draft = false;  // of what it would be behind the next update
+  bool is_draft = false;             // of what it would be behind the next update
+  std::vector<int64_t> numels = {};  // of each of the parts
 
-  int64_t bytes(const UnitPlan& plan) const;
+  // Of the memory of the i-th part, and of all.
+  int64_t bytes(size_t i) const;
+  int64_t bytes() const;
 };
 
 // Every byte the engine will allocate on one rank, by owner and tier, known before
@@ -77,7 +81,7 @@ constexpr int kNumLandings = 4;  // some are filled while others are added
 // each other by NCCL, or by way of the host's memory.
 enum class UnitMemory { kHost, kGpu, kGpuByHost };
 
-MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options, int world_size,
+MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
                             UnitMemory where = UnitMemory::kHost);
 
 // Bytes of one shard allocation, with the arena's padding.

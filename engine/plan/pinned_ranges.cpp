@@ -35,11 +35,10 @@ std::vector<ByteRange> pinned_ranges(const UnitPlan& plan, const MemoryPlan& mem
   int64_t end = 0;
   for (const ShardArray& array : memory.shard_arrays) {
     if (array.on_gpu) continue;
-    for (const int part : array.parts) {
-      const PlannedPart& planned = plan.parts[part];
+    for (size_t i = 0; i < array.parts.size(); ++i) {
       const int64_t begin = end;
-      end += shard_bytes(planned.layout.shard_numel, size_of(array.dtype));
-      if (pin == Pin::kAll || is_copied(array, planned))
+      end += array.bytes(i);
+      if (pin == Pin::kAll || is_copied(array, plan.parts[array.parts[i]]))
         add_pages(ranges, {begin, end}, page_bytes);
     }
   }

@@ -43,24 +43,29 @@ int64_t bytes_out(const PlannedPart& part, const Options& options, bool is_alone
 }  // namespace
 
 Traffic make_traffic_plan(const UnitPlan& plan, const MemoryPlan& memory,
-                          const Options& options, int world_size, UnitMemory where) {
-  const bool is_alone = world_size == 1;
+                          const Options& options, UnitMemory where, int ranks_of_host) {
+  const Mesh& mesh = plan.mesh;
+  const bool is_alone = mesh.size == 1;
   const std::vector<int64_t> gathers = gathers_of_step(plan, memory, options);
   Traffic step;
+  MeshBytes gathered, reduced;
   for (const PlannedPart& part : plan.parts) {
-    const int64_t full = full_bytes(part), shard = full / world_size;
+    const int64_t full = full_bytes(part), shard = full / mesh.size;
+    const int64_t of_group = full / mesh.group;
     const UnitHome& home = memory.homes[part.unit];
     const bool keeps_weights_alone = home.weights_on_gpu && !home.state_on_gpu;
-    step.gathered += gathers[part.unit] * (full - shard);
+    gathered.in_group += gathers[part.unit] * (full - of_group);
     // Other ranks' shards come over NCCL, or through the host's memory.
     if (where != UnitMemory::kHost && !home.weights_on_gpu)
       step.to_device +=
-          gathers[part.unit] * (where == UnitMemory::kGpuByHost ? full : shard);
+          gathers[part.unit] * (where == UnitMemory::kGpuByHost ? full : of_group);
     if (part.is_frozen) continue;
+    gathered.between_groups += of_group - shard;
     if (keeps_weights_alone) step.to_device += shard;  // behind its update
     const int64_t wire = part.layout.numel * size_of(options.reduce_dtype);
     const int64_t num_passes = options.micro_batches_per_rank;
-    step.reduced += num_passes * (wire - wire / world_size);
+    reduced.in_group += num_passes * (wire - wire / mesh.group);
+    reduced.between_groups += wire / mesh.group - wire / mesh.size;
     if (where == UnitMemory::kHost || home.state_on_gpu) continue;
     const bool is_by_host = where == UnitMemory::kGpuByHost && !is_alone;
     const bool is_whole = num_passes == 1 || home.sums_on_gpu;
@@ -71,6 +76,9 @@ Traffic make_traffic_plan(const UnitPlan& plan, const MemoryPlan& memory,
                   bytes_out(part, options, is_alone && !home.sums_on_gpu, is_whole);
   }
   if (memory.has_kernels) step.from_device += kGpuNormBytes;
+  step.gathered = gathered.total();
+  step.reduced = reduced.total();
+  step.across = bytes_across(gathered + reduced, mesh, far_ranks(mesh, ranks_of_host));
   return step;
 }
 

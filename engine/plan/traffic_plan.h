@@ -19,7 +19,7 @@ std::vector<int64_t> gathers_of_step(const UnitPlan& plan, const MemoryPlan& mem
 // micro-batch; but an engine's first step looks at weights on a GPU besides, and one
 // behind an evaluation finds some of them still gathered.
 Traffic make_traffic_plan(const UnitPlan& plan, const MemoryPlan& memory,
-                          const Options& options, int world_size,
-                          UnitMemory where = UnitMemory::kHost);
+                          const Options& options, UnitMemory where = UnitMemory::kHost,
+                          int ranks_of_host = 0);
 
 }  // namespace zero

@@ -133,7 +133,7 @@ int planned_depth(const UnitPlan& plan, const std::vector<UnitDescription>& unit
 
 // Lay out what the rules say of each parameter: per unit at most one part of each kind.
 void add_parts(UnitPlan& plan, const std::vector<UnitDescription>& units,
-               const std::vector<ParamDescription>& params, DType dtype, int world_size) {
+               const std::vector<ParamDescription>& params, DType dtype) {
   // Trainable before frozen, the unit's type before fp32.
   using Kind = std::tuple<int, bool, bool>;  // unit, is frozen, stays fp32
   std::map<Kind, std::vector<int>> params_of;
@@ -154,7 +154,7 @@ void add_parts(UnitPlan& plan, const std::vector<UnitDescription>& units,
     const std::string& fqn = plan.units[unit].fqn;
     plan.units[unit].parts.push_back(static_cast<int>(plan.parts.size()));
     plan.parts.push_back({unit, is_frozen, stays_fp32 ? DType::kFp32 : dtype,
-                          lay_out(std::move(shapes), world_size), of_part,
+                          lay_out(std::move(shapes), plan.mesh), of_part,
                           (fqn.empty() ? "(root)" : fqn) +
                               (is_frozen ? " (frozen)" : "") +
                               (stays_fp32 ? " (fp32)" : "")});
@@ -176,7 +176,7 @@ void check_fqn(const std::string& fqn) {
 
 UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
                         const std::vector<ParamDescription>& params,
-                        const Options& options, int world_size) {
+                        const Options& options, const Mesh& mesh) {
   assert(!units.empty() && units.front().parent == -1);
   std::set<std::string> names;
   for (const ParamDescription& param : params) {
@@ -190,6 +190,7 @@ UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
   check_wrap_types(units, options.auto_wrap);
 
   UnitPlan plan;
+  plan.mesh = mesh;
   plan.rules = make_rules(params, options);
   const std::vector<int64_t> numels = subtree_numels(units, params);
   for (size_t i = 0; i < units.size(); ++i) {
@@ -206,7 +207,7 @@ UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
   for (PlannedUnit& unit : plan.units)
     unit.depth = planned_depth(plan, units, unit.description);
 
-  add_parts(plan, units, params, options.dtype, world_size);
+  add_parts(plan, units, params, options.dtype);
   return plan;
 }
 

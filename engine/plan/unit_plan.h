@@ -69,6 +69,7 @@ struct UnitPlan {
   // Of each ParamDescription.
   std::vector<ParamRule> rules;
   std::vector<ParamPlace> places;
+  Mesh mesh;
 };
 
 // Bytes of the gathered weights, by all ranks together.
@@ -78,7 +79,7 @@ int64_t full_bytes(const PlannedPart& part);
 // has no empty components.
 void check_fqn(const std::string& fqn);
 
-// Decide which unit owns each parameter, and lay the units out for `world_size` ranks.
+// Decide which unit owns each parameter, and lay the units out for these ranks.
 //
 // A parameter with names in several units belongs to their closest common ancestor.
 // Holders that AutoWrap does not select are merged into their nearest selected ancestor.
@@ -87,6 +88,6 @@ void check_fqn(const std::string& fqn);
 // that differ, or when a name cannot be a checkpoint's key.
 UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
                         const std::vector<ParamDescription>& params,
-                        const Options& options, int world_size);
+                        const Options& options, const Mesh& mesh);
 
 }  // namespace zero

@@ -11,7 +11,6 @@ namespace zero {
 
 UpdateQueue::UpdateQueue(const Workplace& at)
     : at_(at),
-      rank_(at.comm.rank()),
       updated_(at.plan.units.size()),
       drafted_(at.plan.units.size(), false),
       gpu_stream_(at.memory.has_state_on_gpu() || at.memory.has_weights_on_gpu()
@@ -207,7 +206,7 @@ void UpdateQueue::add_part(int index, const Values& values, To to,
           std::exchange(whole.state_bf16[i], shard.draft.state_bf16[i]);
     }
   }
-  for (const ParamPiece& piece : pieces_of(part.layout, rank_)) {
+  for (const ParamPiece& piece : pieces_of(part.layout, at_.rank)) {
     const int param = part.params[piece.param];
     const int64_t number = (*values.numbers)[param];
     if (number == 0) continue;

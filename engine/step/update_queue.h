@@ -86,7 +86,6 @@ class UpdateQueue {
                 std::vector<Update>& updates) const;
 
   const Workplace at_;
-  const int rank_;              // known while updates end after the ranks have parted
   std::vector<Event> updated_;  // of each unit
   Event on_host_, on_gpu_;
   Values expected_;            // of drafts; numbers are null where none may be made

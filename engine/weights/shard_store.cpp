@@ -13,10 +13,10 @@
 namespace zero {
 namespace {
 
-int64_t arena_bytes(const UnitPlan& plan, const MemoryPlan& memory, bool on_gpu) {
+int64_t arena_bytes(const MemoryPlan& memory, bool on_gpu) {
   int64_t bytes = 0;
   for (const ShardArray& array : memory.shard_arrays)
-    bytes += array.on_gpu == on_gpu ? array.bytes(plan) : 0;
+    bytes += array.on_gpu == on_gpu ? array.bytes() : 0;
   return bytes;
 }
 
@@ -94,25 +94,28 @@ StoredValues PartShard::gradients(int64_t begin, int64_t numel) const {
   return StoredValues::in_bf16(grad_bf16 + begin, numel).in(gpu);
 }
 
-ShardStore::ShardStore(const UnitPlan& plan, const MemoryPlan& memory, Device& device)
-    : arena_(std::make_unique<HostArena>("shards", arena_bytes(plan, memory, false))),
+ShardStore::ShardStore(const UnitPlan& plan, const MemoryPlan& memory, Device& device,
+                       int rank)
+    : arena_(std::make_unique<HostArena>("shards", arena_bytes(memory, false))),
       shards_(plan.parts.size()) {
-  if (const int64_t bytes = arena_bytes(plan, memory, true); bytes > 0) {
+  if (const int64_t bytes = arena_bytes(memory, true); bytes > 0) {
     gpu_arena_ = std::make_unique<DeviceArena>(device, "shards", bytes);
     device.compute_stream().set_bytes(gpu_arena_->data(), 0, bytes);
     gpu_ = std::make_unique<GpuMemoryOf>(device.compute_stream());
   }
   for (const ShardArray& array : memory.shard_arrays) {
-    for (const int part : array.parts) {
+    for (size_t i = 0; i < array.parts.size(); ++i) {
+      const int part = array.parts[i];
       const PlannedPart& planned = plan.parts[part];
-      const int64_t bytes = planned.layout.shard_numel * size_of(array.dtype);
-      if (array.on_gpu) {
-        place(gpu_arena_->allocate(bytes), array, shards_[part]);
-        if (array.role != ShardRole::kWeights) shards_[part].gpu = gpu_.get();
-      } else {
-        place(arena_->allocate(planned.tag + " " + array.owner, bytes), array,
-              shards_[part]);
-      }
+      const int64_t bytes = array.numels[i] * size_of(array.dtype);
+      std::byte* const memory_of_part =
+          array.on_gpu ? gpu_arena_->allocate(bytes)
+                       : arena_->allocate(planned.tag + " " + array.owner, bytes);
+      const bool is_for_group = array.numels[i] != planned.layout.shard_numel;
+      const int64_t begin = is_for_group ? planned.layout.begin_in_group(rank) : 0;
+      place(memory_of_part + begin * size_of(array.dtype), array, shards_[part]);
+      if (array.on_gpu && array.role != ShardRole::kWeights)
+        shards_[part].gpu = gpu_.get();
     }
   }
 }

@@ -24,7 +24,7 @@ struct UpdatedValues {
   uint16_t* state_bf16[kMaxStates] = {};
 };
 
-// This rank's share of one PlannedPart, in the host's memory or a GPU's. Lengths are the
+// This rank's slice of one PlannedPart, in the host's memory or a GPU's. Lengths are the
 // layout's shard_numel; all start as zero. What the plan has no array for is null: a
 // frozen part has a master alone, and there are neither states nor gradients for
 // inference.
@@ -43,6 +43,7 @@ struct PartShard : UpdatedValues {
   void* weights_on_gpu = nullptr;
 
   // In compute precision: what lies beside the masters, or instead what a GPU has of it.
+  // It is a part of what the rank has for its group.
   void* own_weights() const { return copy ? static_cast<void*>(copy) : master; }
   void* weights() const { return weights_on_gpu ? weights_on_gpu : own_weights(); }
 
@@ -67,7 +68,7 @@ struct PartShard : UpdatedValues {
 // in the device's memory.
 class ShardStore {
  public:
-  ShardStore(const UnitPlan& plan, const MemoryPlan& memory, Device& device);
+  ShardStore(const UnitPlan& plan, const MemoryPlan& memory, Device& device, int rank);
   ~ShardStore();  // of an arena that is not known here
 
   PartShard& operator[](size_t part) { return shards_[part]; }

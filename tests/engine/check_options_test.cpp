@@ -234,6 +234,37 @@ TEST(CheckOptions, ActivationsAreOffloadedForRecomputation) {
   EXPECT_EQ(recomputed(Recompute::kNone).size(), 1u);
 }
 
+TEST(CheckOptions, GroupsOfRanksAreEqual) {
+  Options options;
+  const auto are_refused = [&](int group, UnitMemory where = UnitMemory::kHost) {
+    options.shard_ranks = group;
+    return !problems_of(options, 6, where).empty();
+  };
+  for (const int group : {0, 1, 2, 3, 6}) EXPECT_FALSE(are_refused(group)) << group;
+  for (const int group : {-2, 4, 5, 12}) EXPECT_TRUE(are_refused(group)) << group;
+  EXPECT_FALSE(are_refused(6, UnitMemory::kGpu));
+  EXPECT_TRUE(are_refused(3, UnitMemory::kGpu));
+  options.speculate_bytes = 1;
+  EXPECT_FALSE(are_refused(6));
+  EXPECT_TRUE(are_refused(3));
+}
+
+TEST(CheckOptions, DeterministicSumsOfGroupsArePartsOfOneTree) {
+  Options options;
+  options.deterministic = true;
+  options.shard_ranks = 2;
+  const auto are_refused = [&](int64_t passes, DType wire = DType::kFp32) {
+    options.micro_batches_per_rank = passes;
+    options.reduce_dtype = wire;
+    return !problems_of(options, 4, UnitMemory::kHost).empty();
+  };
+  EXPECT_FALSE(are_refused(4));
+  EXPECT_TRUE(are_refused(3));
+  EXPECT_TRUE(are_refused(4, DType::kBf16));
+  options.shard_ranks = 4;
+  EXPECT_FALSE(are_refused(3, DType::kBf16));
+}
+
 TEST(CheckOptions, DeterministicSumsNeedAPowerOfTwoOfRanks) {
   Options options;
   options.deterministic = true;

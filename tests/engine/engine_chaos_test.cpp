@@ -141,10 +141,10 @@ UnitPlan plan_of_units(const Options& options) {
 // bodies see of weights, and the masters in the end.
 std::vector<float> train_behind(const Options& options, const HostDeviceOptions& host) {
   const UnitPlan plan = plan_of_units(options);
-  const MemoryPlan memory = make_memory_plan(plan, options, 1);
+  const MemoryPlan memory = make_memory_plan(plan, options);
   const auto comm = make_one_rank()->make_collectives();
   const auto device = make_host_device(host);
-  ShardStore shards(plan, memory, *device);
+  ShardStore shards(plan, memory, *device, /*rank=*/0);
   const auto stream = device->make_stream("communication");
   ThreadPool threads(1);
   std::vector<at::Tensor> params(kNumUnits);
@@ -188,7 +188,7 @@ std::vector<float> train_behind(const Options& options, const HostDeviceOptions&
     }
     updates.begin(std::vector<int64_t>(plan.rules.size(), step + 1), 0.1 / (step + 1),
                   1 / norm);
-    weights.invalidate();
+    weights.invalidate(/*frozen_too=*/false);
   }
   updates.finish();
   stream->synchronize();  // gathers end before their ring

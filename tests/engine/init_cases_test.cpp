@@ -293,7 +293,7 @@ TEST_P(InitCases, PaddingStaysZero) {
     const UnitPlan plan =
         make_unit_plan(scanned.units, scanned.params, options, comm->size());
     const auto device = make_host_device();
-    ShardStore shards(plan, make_memory_plan(plan, options, comm->size()), *device);
+    ShardStore shards(plan, make_memory_plan(plan, options), *device, comm->rank());
     InitFunctions functions(scanned, options, /*are_called=*/true);
     ThreadPool threads(1);
     fill_shards(scanned, plan, options, shards, functions, *comm, threads);

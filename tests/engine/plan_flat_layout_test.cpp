@@ -37,6 +37,24 @@ TEST(FlatLayout, EveryElementHasExactlyOneOwner) {
   }
 }
 
+// What one member of all groups owns, group by group, is what it has for its group.
+TEST(FlatLayout, SlicesOfAMemberAreNeighbours) {
+  const FlatLayout layout = lay_out({{"a", {1000}}}, Mesh(6, 2));
+  EXPECT_EQ(layout.numel, 6 * 256);
+  EXPECT_EQ(layout.shard_numel, 256);
+  EXPECT_EQ(layout.group_numel, 3 * 256);
+  const int64_t expected[] = {0, 3, 1, 4, 2, 5};
+  for (int rank = 0; rank < 6; ++rank) {
+    EXPECT_EQ(layout.begin_of(rank), expected[rank] * 256);
+    EXPECT_EQ(layout.begin_in_group(rank), rank / 2 * 256);
+    const int64_t member = rank % 2;
+    EXPECT_EQ(layout.begin_of(rank),
+              member * layout.group_numel + layout.begin_in_group(rank));
+  }
+  EXPECT_EQ(pieces_of(layout, 2).front().param_begin, 256);
+  EXPECT_EQ(pieces_of(layout, 1).front().numel, 1000 - 3 * 256);
+}
+
 TEST(FlatLayout, AlignsParametersAndShards) {
   const FlatLayout layout = lay_out({{"a", {129}}, {"b", {1}}}, 3);
   EXPECT_EQ(layout.offsets, (std::vector<int64_t>{0, 256}));

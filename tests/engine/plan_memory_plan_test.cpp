@@ -21,7 +21,7 @@ class MemoryPlanTest : public ::testing::Test {
       params.push_back({name, {numels[u]}, {name}, {static_cast<int>(u) + 1}, true});
     }
     return make_memory_plan(make_unit_plan(units, params, options, world_size), options,
-                            world_size, where);
+                            where);
   }
   // Of each unit: does its state lie on the GPU?
   std::vector<bool> on_gpu() {

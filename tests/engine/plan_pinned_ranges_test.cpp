@@ -23,7 +23,7 @@ class PinnedRanges : public ::testing::Test {
   }
   std::vector<ByteRange> pinned(Pin pin, int64_t page_bytes = kPage) {
     const UnitPlan plan = make_unit_plan(units, params, options, 1);
-    memory = make_memory_plan(plan, options, 1, UnitMemory::kGpu);
+    memory = make_memory_plan(plan, options, UnitMemory::kGpu);
     return pinned_ranges(plan, memory, pin, page_bytes);
   }
 

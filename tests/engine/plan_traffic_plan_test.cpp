@@ -16,7 +16,7 @@ class TrafficPlanTest : public ::testing::Test {
   explicit TrafficPlanTest(std::vector<int64_t> numels = {256, 256, 256, 256})
       : numels_(std::move(numels)) {}
 
-  void plan(int world_size, UnitMemory where) {
+  void plan(const Mesh& mesh, UnitMemory where) {
     std::vector<UnitDescription> units{{"", "Model", -1}};
     std::vector<ParamDescription> params{
         {"wte", {kRoot}, {"wte"}, {0}, /*requires_grad=*/true}};
@@ -25,16 +25,17 @@ class TrafficPlanTest : public ::testing::Test {
       units.push_back({fqn, "Block", 0});
       params.push_back({name, {numels_[u]}, {name}, {static_cast<int>(u) + 1}, true});
     }
-    plan_ = make_unit_plan(units, params, options_, world_size);
-    memory_ = make_memory_plan(plan_, options_, world_size, where);
+    plan_ = make_unit_plan(units, params, options_, mesh);
+    memory_ = make_memory_plan(plan_, options_, where);
   }
   std::vector<int64_t> gathers() {
     plan(2, UnitMemory::kHost);
     return gathers_of_step(plan_, memory_, options_);
   }
-  Traffic step(int world_size, UnitMemory where = UnitMemory::kHost) {
-    plan(world_size, where);
-    return make_traffic_plan(plan_, memory_, options_, world_size, where);
+  Traffic step(const Mesh& mesh, UnitMemory where = UnitMemory::kHost,
+               int ranks_of_host = 0) {
+    plan(mesh, where);
+    return make_traffic_plan(plan_, memory_, options_, where, ranks_of_host);
   }
 
   std::vector<int64_t> numels_;
@@ -141,6 +142,37 @@ TEST_F(TrafficPlanTest, FrozenWeightsHaveNoGradients) {
 
 TEST(Traffic, OfAStepIsTheDifferenceOfTwoCounts) {
   EXPECT_EQ((Traffic{9, 8, 7, 6}) - (Traffic{1, 2, 3, 4}), (Traffic{8, 6, 4, 2}));
+}
+
+// With G ranks on a host, of W, and M bytes of all weights as of all gradients: sharded
+// over all, (2 M + M) (W - G) / W; over the ranks of a host, (M + M) (W - G) / (G W).
+TEST_F(TrafficPlanTest, GroupsOfAHostLetLittleTravelBetweenHosts) {
+  options_.prefetch = 0;
+  numels_ = {1024, 1024, 1024, 1024};
+  const auto across = [&](int group) {
+    return step(Mesh(8, group), UnitMemory::kHost, /*ranks_of_host=*/4).across;
+  };
+  // But the root and the last unit are gathered once: see gathers_of_step().
+  const int64_t all = 5 * 4096, twice = 3 * 4096;
+  plan(8, UnitMemory::kHost);
+  EXPECT_EQ(plan_.parts[0].layout.numel, 1024);
+  EXPECT_EQ(across(8), (all + twice + all) * (8 - 4) / 8);
+  EXPECT_EQ(across(4), (all + all) * (8 - 4) / (4 * 8));
+  EXPECT_EQ(across(2), (all + all) / 8 * 2);  // two groups on a host, two elsewhere
+  EXPECT_EQ(across(1), (all + all) / 8 * 4);
+  EXPECT_EQ(step(Mesh(8, 4), UnitMemory::kHost, 8).across, 0);
+}
+
+TEST_F(TrafficPlanTest, GroupsExchangeOnceAStepWhateverThePasses) {
+  options_.micro_batches_per_rank = 3;
+  const Traffic all = step(4), groups = step(Mesh(4, 2));
+  const int64_t model = 5 * 512 * 4;  // with padding to four ranks
+  const std::vector<int64_t> gathered = gathers_of_step(plan_, memory_, options_);
+  int64_t full = 0;
+  for (const int64_t count : gathered) full += count * 512 * 4;
+  EXPECT_EQ(groups.gathered, full / 2 + model / 4);
+  EXPECT_EQ(groups.reduced, 3 * model / 2 + model / 4);
+  EXPECT_EQ(all.reduced, 3 * model * 3 / 4);
 }
 
 }  // namespace

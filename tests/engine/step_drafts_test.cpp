@@ -51,9 +51,9 @@ class Drafts : public ::testing::Test {
 
   const Options options = bf16_with_room();
   const UnitPlan plan = plan_of(options);
-  const MemoryPlan memory = make_memory_plan(plan, options, 1);
+  const MemoryPlan memory = make_memory_plan(plan, options);
   const std::unique_ptr<Device> device = make_host_device();
-  ShardStore shards{plan, memory, *device};
+  ShardStore shards{plan, memory, *device, /*rank=*/0};
   const std::unique_ptr<Collectives> comm = make_lone_collectives();
   ThreadPool threads{1};
   UpdateQueue queue{Workplace{plan, memory, options, shards, *device, *comm, threads}};

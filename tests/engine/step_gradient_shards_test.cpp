@@ -71,9 +71,9 @@ class GradientShardsTest : public ::testing::Test {
 
   const Options options_ = streamed();
   const UnitPlan plan_ = plan_of_units();
-  const MemoryPlan memory_ = make_memory_plan(plan_, options_, 1);
+  const MemoryPlan memory_ = make_memory_plan(plan_, options_);
   const std::unique_ptr<Device> device_ = make_host_device({.async_compute = true});
-  ShardStore shards_{plan_, memory_, *device_};
+  ShardStore shards_{plan_, memory_, *device_, /*rank=*/0};
   const std::unique_ptr<Collectives> comm_ = make_one_rank()->make_collectives();
   ThreadPool threads_{1};
   std::vector<at::Tensor> params_;

@@ -34,9 +34,9 @@ class UpdateQueueTest : public ::testing::Test {
 
   Options options;
   const UnitPlan plan = plan_of_two_units(options);
-  const MemoryPlan memory = make_memory_plan(plan, options, 1);
+  const MemoryPlan memory = make_memory_plan(plan, options);
   const std::unique_ptr<Device> device = make_host_device();
-  ShardStore shards{plan, memory, *device};
+  ShardStore shards{plan, memory, *device, /*rank=*/0};
   std::unique_ptr<Collectives> comm = make_lone_collectives();
   ThreadPool threads{1};
   const Workplace at{plan, memory, options, shards, *device, *comm, threads};

@@ -351,7 +351,9 @@ Trained train(int ranks, const Options& given, const Work& work, const Hooks& ho
     auto model = deferred_gpt2(config);
     Engine engine(model, options, std::move(comm));
     for (int step = 0; step < work.steps; ++step) {
-      for (int m = rank; m < work.micro_batches; m += ranks) {
+      for (int64_t p = 0; p < options.micro_batches_per_rank; ++p) {
+        const auto m = static_cast<int>(
+            engine.mesh().micro_batch(rank, p, options.micro_batches_per_rank));
         const auto [tokens, targets] = batch_of(work, config.vocab_size, step, m);
         const at::Tensor loss = engine.forward(model, tokens, targets);
         engine.backward(loss, targets.ge(0).sum().item<int64_t>());

@@ -95,9 +95,9 @@ class Streamed {
 
   const Options options_;
   const UnitPlan plan_ = plan_of(options_);
-  const MemoryPlan memory_ = make_memory_plan(plan_, options_, 1);
+  const MemoryPlan memory_ = make_memory_plan(plan_, options_);
   const std::unique_ptr<Device> device_;
-  ShardStore shards_{plan_, memory_, *device_};
+  ShardStore shards_{plan_, memory_, *device_, /*rank=*/0};
   const std::unique_ptr<Collectives> comm_ = make_one_rank()->make_collectives();
   ThreadPool threads_{1};
   std::vector<at::Tensor> params_;
@@ -124,7 +124,8 @@ TEST(WeightStreamerTest, ChaosChangesNothingThatABodySees) {
       model.forward();
       model.backward();
       expected.insert(expected.end(), {1, 2, 3, 3, 2, 1});
-      model.weights().invalidate();  // the compute stream is still behind
+      model.weights().invalidate(/*frozen_too=*/false);  // the compute stream is still
+                                                         // behind
     }
     EXPECT_THAT(model.seen(), ElementsAreArray(expected)) << seed;
   }

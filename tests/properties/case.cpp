@@ -154,8 +154,9 @@ std::vector<Event> make_events(Random& random, const Case& of) {
     const int num_events = random.below(10);
     for (int i = 0; i < num_events; ++i) events.push_back(make_event(random));
     if (random.chance(30)) events.push_back({Do::kDiscard});
-    const int passes = of.setting("deterministic") ? of.setting("micro_batches_per_rank")
-                                                   : 1 + random.below(2);
+    const int planned = of.setting("micro_batches_per_rank");
+    int passes = of.setting("deterministic") ? planned : 1 + random.below(2);
+    if (of.setting("group") > 0) passes = std::min(passes, planned);
     for (int pass = 0; pass < passes; ++pass) {
       events.push_back({Do::kForward, random.below(1000), random.chance(40)});
       events.push_back({Do::kBackward, random.below(1000)});
@@ -229,6 +230,7 @@ const std::map<std::string, int>& usual_settings() {
                                                    {"home", 0},
                                                    {"fp16", 0},
                                                    {"speculate", 0},
+                                                   {"group", 0},
                                                    {"other_speed", 0}};
   return settings;
 }
@@ -246,8 +248,14 @@ Case make_case(uint64_t seed, int ranks, bool may_draw) {
   if (ranks > 0) result.ranks = ranks;
   result.may_draw = may_draw || result.ranks == 1;
   result.settings = make_settings(random);
+  // Of their own, so that the other numbers of a seed stay what they are.
+  Random of_groups(seed + 0x6e);
+  const int group = 1 + of_groups.below(2);
+  if (of_groups.chance(40) && group < result.ranks && result.ranks % group == 0) {
+    result.settings["group"] = group;
+    result.settings["speculate"] = 0;
+  }
   if (!may_be_deterministic(result)) result.settings.erase("deterministic");
-  // Of its own, so that the other numbers of a seed stay what they are.
   Random of_type(seed + 0x16);
   if (of_type.chance(20)) result.settings["fp16"] = 1 << of_type.below(10);
   result.model = ModelMaker(random, result).make_root();
@@ -256,7 +264,9 @@ Case make_case(uint64_t seed, int ranks, bool may_draw) {
 }
 
 bool may_be_deterministic(const Case& of) {
+  const int passes = of.setting("group") > 0 ? of.setting("micro_batches_per_rank") : 1;
   return std::has_single_bit(static_cast<unsigned>(of.ranks)) &&
+         std::has_single_bit(static_cast<unsigned>(passes)) &&
          of.setting("micro_batch") == 0;
 }
 

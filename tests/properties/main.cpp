@@ -37,6 +37,7 @@ struct Arguments {
   Case make(uint64_t seed, int num_ranks, bool may_draw) const {
     Case result = make_case(seed, num_ranks, may_draw);
     if (on_gpu) result.settings["gpu"] = 1;
+    if (on_gpu) result.settings.erase("group");
     return result;
   }
 };
@@ -126,7 +127,7 @@ Case with_other_speed(Case of) {
   flip("chaos", 0, 1);
   flip("offload", 0, 1);
   flip("home", 0, 2);
-  flip("speculate", 0, 2);
+  if (of.setting("group") == 0) flip("speculate", 0, 2);
   bool may_flip_recompute = true;
   for (const Event& event : of.events)
     may_flip_recompute = may_flip_recompute && event.what != Do::kThrowInBackward;

@@ -181,8 +181,10 @@ class PlainRun {
     x.set_requires_grad(trains && case_.setting("x_needs_grad"));
     std::optional<CallSeed> seed;
     if (case_.may_draw) {
-      seed.emplace(forward_seed(options_.seed, num_steps_,
-                                num_passes_ * case_.ranks + rank, trains,
+      const int64_t micro_batch =
+          Mesh(case_.ranks, options_.shard_ranks)
+              .micro_batch(rank, num_passes_, options_.micro_batches_per_rank);
+      seed.emplace(forward_seed(options_.seed, num_steps_, micro_batch, trains,
                                 trains ? num_forwards_ : num_forwards_without_grad_));
     }
     const at::AutoGradMode mode(trains);

@@ -71,6 +71,7 @@ Options options_of(const Case& of) {
   options.deterministic = of.setting("deterministic");
   options.micro_batches_per_rank = of.setting("micro_batches_per_rank");
   options.average_buffers_each_step = of.setting("average_each_step");
+  options.shard_ranks = of.setting("group");
   options.prefetch = of.setting("prefetch");
   options.reshard_after_forward = of.setting("reshard");
   options.recompute.every = of.setting("recompute");

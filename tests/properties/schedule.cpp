@@ -19,8 +19,10 @@ class Scheduler {
                      0),
         has_skip_(count(of.model, Kind::kSkip) > 0),
         has_head_(of.setting("head")),
-        num_planned_(of.setting("deterministic") ? of.setting("micro_batches_per_rank")
-                                                 : 1 << 30) {}
+        is_deterministic_(of.setting("deterministic")),
+        num_planned_(is_deterministic_ || of.setting("group") > 0
+                         ? of.setting("micro_batches_per_rank")
+                         : 1 << 30) {}
 
   std::vector<Step> run() {
     for (size_t i = 0; i < case_.events.size(); ++i) {
@@ -148,7 +150,7 @@ class Scheduler {
 
   void add_step(Step& step) {
     step.is_refused =
-        num_passes_ == 0 || (num_planned_ < 1 << 30 && num_passes_ != num_planned_);
+        num_passes_ == 0 || (is_deterministic_ && num_passes_ != num_planned_);
     steps_.push_back(step);
     if (step.is_refused) return;
     for (const Open& open : open_) old_.push_back(open.number);
@@ -187,6 +189,7 @@ class Scheduler {
   const Case& case_;
   const bool has_buffers_, has_skip_;
   const bool has_head_;  // else there may be no parameter to look at
+  const bool is_deterministic_;
   const int num_planned_;
   int event_ = 0, num_losses_ = 0, num_passes_ = 0, num_saved_ = 0;
   bool is_training_ = true, has_looked_ = false;

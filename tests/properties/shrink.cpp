@@ -57,6 +57,7 @@ std::vector<Case> smaller(const Case& value) {
   for (int ranks = 1; ranks < value.ranks; ++ranks) {
     change([&](Case& other) {
       other.ranks = ranks;
+      if (ranks % std::max(1, other.setting("group")) != 0) other.settings.erase("group");
       if (!may_be_deterministic(other)) other.settings.erase("deterministic");
     });
   }

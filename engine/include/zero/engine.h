@@ -9,6 +9,7 @@
 
 #include "base/no_copy.h"
 #include "offload/stored_values.h"
+#include "zero/mesh.h"
 #include "zero/options.h"
 #include "zero/ranks.h"
 #include "zero/reports.h"
@@ -56,15 +57,17 @@ struct BufferView {
 };
 
 // Every byte that an Engine allocates on each of `world_size` ranks, told without
-// allocating any; the model may be deferred. Throws Error(kUsage) as the Engine would.
+// allocating any; the model may be deferred. `ranks_of_host` are on one host; 0: all are.
+// Throws Error(kUsage) as the Engine would.
 std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
-                              int world_size);
+                              int world_size, int ranks_of_host = 0);
 
 // What each of that many ranks moves in a step of Options::micro_batches_per_rank
 // backward() calls, in the same way. Exact for a model whose units hold no other units
 // and are each called once in a forward; an engine's first step looks at weights on a GPU
 // besides.
-Traffic plan_traffic(torch::nn::Module& model, const Options& options, int world_size);
+Traffic plan_traffic(torch::nn::Module& model, const Options& options, int world_size,
+                     int ranks_of_host = 0);
 
 // Train a module whose state is sharded over ranks.
 //
@@ -155,6 +158,7 @@ class Engine : NoCopy {
   // --- local
   int rank() const;
   int size() const;
+  const Mesh& mesh() const;   // how the ranks share the model
   Ranks& control();           // for the caller's own small exchanges
   int64_t num_steps() const;  // updates done
   // num_steps() when the optimizer's state was new, all zeros: 0, unless it started

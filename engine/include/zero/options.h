@@ -103,6 +103,9 @@ enum class Source {
   kCheckpoint
 };
 
+// Options::shard_ranks: those of a host.
+inline constexpr int kRanksOfHost = -1;
+
 // Everything an Engine can be told. The first part changes results, the second only speed
 // and memory.
 struct Options {
@@ -164,6 +167,12 @@ struct Options {
   bool micro_batches_change_buffers = false;
 
   // --- speed and memory
+  // Neighbouring ranks that gather weights from each other (see zero/mesh.h); 0: all.
+  // Divides the number of ranks. With fewer, less travels between hosts, and each rank
+  // holds more of the weights. Masters and the optimizer's state are sharded over all
+  // ranks, whatever this is. Micro-batches are dealt as Mesh::micro_batch says; with
+  // `deterministic` the bits are those of one rank.
+  int shard_ranks = 0;
   DeviceChoice device = DeviceChoice::kAuto;
   // Let ranks compute on one GPU where there are fewer than ranks.
   bool share_gpu = false;

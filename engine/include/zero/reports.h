@@ -55,13 +55,15 @@ struct Traffic {
   // Of gradients, in reduce-scatters: what this rank gave of its own to the other ranks,
   // in the type that travels.
   int64_t reduced = 0;
+  // Of both, what came from or went to ranks of other hosts.
+  int64_t across = 0;
 
   bool operator==(const Traffic&) const = default;
 };
 
 inline Traffic operator-(const Traffic& a, const Traffic& b) {
   return {a.to_device - b.to_device, a.from_device - b.from_device,
-          a.gathered - b.gathered, a.reduced - b.reduced};
+          a.gathered - b.gathered, a.reduced - b.reduced, a.across - b.across};
 }
 
 // What became of the inputs of units that an engine keeps in the host's memory until

@@ -59,6 +59,7 @@ const UnitHome& GradientShards::home_of(int part) const {
 }
 
 bool GradientShards::leaves(int part) const {
+  if (at_.across) return true;
   return home_of(part).sums_on_gpu && !home_of(part).state_on_gpu;
 }
 
@@ -85,12 +86,11 @@ void GradientShards::make_accumulation() {
     const PlannedPart& part = at_.plan.parts[p];
     if (part.is_frozen) continue;
     for (int level = 0; level < at_.memory.num_counter_levels; ++level) {
-      parts_[p].levels.push_back(array(is_on_gpu(p),
-                                       part.tag + " level " + std::to_string(level),
-                                       part.layout.shard_numel));
+      parts_[p].levels.push_back(array(
+          is_on_gpu(p), part.tag + " level " + std::to_string(level), numel_of_sum(p)));
     }
     if (leaves(p) && parts_[p].levels.empty())
-      parts_[p].sum = array(/*on_gpu=*/true, part.tag + " sum", part.layout.shard_numel);
+      parts_[p].sum = array(is_on_gpu(p), part.tag + " sum", numel_of_sum(p));
   }
 }
 
@@ -111,13 +111,13 @@ void GradientShards::reduce(int part) {
   if (at_.plan.parts[part].is_frozen || at_.plan.parts[part].layout.numel == 0) return;
   PartState& state = parts_[part];
   ++num_reductions_;
-  reduced_bytes_ +=
-      (at_.comm.size() - 1) * at_.plan.parts[part].layout.shard_numel * size_of(wire_);
+  reduced_bytes_.in_group += (at_.comm.size() - 1) * numel_of_sum(part) * size_of(wire_);
   state.held.resize(at_.plan.parts[part].layout.params.size());
-  if (at_.memory.adds_in_place(at_.plan.parts[part].unit))
+  if (is_in_place(part))
     add_in_place(part);
   else
     push_pass(part, ring_.fill(part, state.held, type_in_slot(part)));
+  if (at_.across && is_in_place(part) && completes(state)) add_groups(part, nullptr);
   state.held.clear();
   ++state.num_passes;
 }
@@ -139,7 +139,7 @@ DType GradientShards::type_in_slot(int part) const {
 // What goes into the part's sum, from its element `offset` on.
 Addition GradientShards::into_sum(int part, int64_t offset) const {
   const PartShard& shard = at_.shards[part];
-  if (leaves(part)) return {.sum = parts_[part].sum};
+  if (leaves(part)) return {.sum = parts_[part].sum + offset};
   Addition addition;
   if (shard.grad) addition.sum = shard.grad + offset;
   if (shard.grad_bf16) addition.sum_bf16 = shard.grad_bf16 + offset;
@@ -154,7 +154,7 @@ void GradientShards::finish_in(Addition& addition, int part) {
   addition.norm = &parts_[part].norm;
 }
 
-// One rank: straight into the sum.
+// Of one rank, or a group of one: straight into the sum.
 void GradientShards::add_in_place(int part) {
   const torch::NoGradGuard no_grad;
   const Trace::Span span("sum", at_.plan.parts[part].tag);
@@ -224,11 +224,12 @@ void GradientShards::finish_part(int p) {
     Addition addition = into_sum(p);
     if (state.num_passes > 0) addition.left = addition.sum;
     finish_in(addition, p);
-    add(p, addition, at_.plan.parts[p].layout.shard_numel);
+    add(p, addition, numel_of_sum(p));
   } else {
     fold_levels(p, state.num_passes);
   }
-  if (leaves(p)) bring_sum(p, ring_.next_slot(p));
+  if (!leaves(p)) return;
+  is_in_place(p) ? add_groups(p, nullptr) : bring_sum(p, ring_.next_slot(p));
 }
 
 void GradientShards::wait() {
@@ -253,11 +254,11 @@ void GradientShards::forget() {
 
 // On a thread of its own, or by the GPU.
 void GradientShards::queue_sum(int part, const Addition& addition) {
-  const PlannedPart& planned = at_.plan.parts[part];
-  if (is_on_gpu(part)) return add(part, addition, planned.layout.shard_numel);
-  sums_.enqueue([=, this, &planned] {
+  const int64_t numel = numel_of_sum(part);
+  if (is_on_gpu(part)) return add(part, addition, numel);
+  sums_.enqueue([=, this, &planned = at_.plan.parts[part]] {
     const Trace::Span span("sum", planned.tag);
-    add_up(addition, 0, planned.layout.shard_numel, adders());
+    add_up(addition, 0, numel, adders());
   });
 }
 
@@ -276,9 +277,7 @@ void GradientShards::carry(int part) {
   size_t level = 0;
   for (; state.num_passes >> level & 1; ++level)
     queue_sum(part, {.left = state.levels[level], .right = scratch, .sum = scratch});
-  if (level > 0)
-    sums_of(part).copy(state.levels[level], scratch,
-                       at_.plan.parts[part].layout.shard_numel * 4);
+  if (level > 0) sums_of(part).copy(state.levels[level], scratch, numel_of_sum(part) * 4);
   if (completes(state)) fold_levels(part, state.num_passes + 1);
   if (worker_ && !landing_) sums_.record(added_);
 }

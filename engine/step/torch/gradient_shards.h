@@ -26,6 +26,10 @@ namespace zero {
 // up there, it goes straight to where the update reads it, as one rank's autograd made it
 // or as Options::grad_dtype says. Else each pass leaves, and the host adds.
 //
+// Where there are several groups of ranks, all of this makes the sums of one group: of
+// group_numel elements. Behind the last pass they are added up over groups, into this
+// rank's slice.
+//
 // The pass that completes a part's sum, number Options::micro_batches_per_rank, also
 // takes its norm, where the sum is; where there are fewer or more, finish() reads the
 // sums once more.
@@ -51,7 +55,7 @@ class GradientShards {
   const std::vector<int64_t>& used() const { return used_; }
   int64_t num_reductions() const { return num_reductions_; }
   // Of them, what this rank gave other ranks.
-  int64_t reduced_bytes() const { return reduced_bytes_; }
+  MeshBytes reduced_bytes() const { return reduced_bytes_; }
   int64_t host_bytes() const;
 
  private:
@@ -70,7 +74,8 @@ class GradientShards {
     int64_t num_passes = 0;        // reduced in this step
     std::vector<at::Tensor> held;  // of each parameter: this pass's gradient so far
     std::vector<float*> levels;    // of the counter: level k holds 2^k passes
-    float* sum = nullptr;  // on the GPU, of a state in the host's memory; or else its own
+    // On the GPU, of a state in the host's memory; or of a group; or else its own.
+    float* sum = nullptr;
     DType kept = DType::kFp32;  // what the memory of the part's gradient is for
     GradientNorm norm;          // of the sum, once the last planned pass has entered it
     Land land = nullptr;        // where the sum is
@@ -79,9 +84,13 @@ class GradientShards {
   void make_accumulation();
   Land land_of(int part) const;
   bool is_on_gpu(int part) const { return home_of(part).sums_on_gpu; }
+  bool is_in_place(int part) const {
+    return at_.memory.adds_in_place(at_.plan.parts[part].unit);
+  }
   const UnitHome& home_of(int part) const;
-  // Is the sum made on the GPU, and read by the host's update?
+  // Is the sum made on the GPU, and read by the host's update? Or is it a group's?
   bool leaves(int part) const;
+  int64_t numel_of_sum(int part) const { return at_.plan.parts[part].layout.group_numel; }
   // Does this pass make the whole gradient?
   bool is_whole(const PartState& state) const {
     return state.num_passes == 0 && completes(state);
@@ -103,6 +112,10 @@ class GradientShards {
   Stream& land_on_gpu(int part, GradientRing::Slot& slot, Addition addition);
   Stream& bring(int part, Values values, GradientRing::Slot& slot);
   void bring_sum(int part, GradientRing::Slot& slot);
+  void add_groups(int part, GradientRing::Slot* slot);
+  SumOrder order() const {
+    return at_.options.deterministic ? SumOrder::kTree : SumOrder::kAny;
+  }
   void sum_over_ranks(int part, const GradientRing::Slot& slot, float* shard,
                       const SummedPiece& then = {});
   void queue_sum(int part, const Addition& addition);
@@ -136,7 +149,7 @@ class GradientShards {
   Event here_, summed_;  // as arrival() says
   std::vector<int64_t> used_;
   int64_t num_reductions_ = 0;
-  int64_t reduced_bytes_ = 0;
+  MeshBytes reduced_bytes_;
   std::unique_ptr<GradientLanding> landing_;  // where each pass leaves a GPU
   // It goes first: it may still add.
   std::unique_ptr<HostStream> worker_;  // of a device with its own memory

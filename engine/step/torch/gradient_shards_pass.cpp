@@ -117,8 +117,7 @@ Stream& GradientShards::land_from_gpu(int part, GradientRing::Slot& slot,
   if (is_whole(parts_[part])) return bring(part, values, slot);
   if (adds_behind_compute()) hand_over();
   const PlannedPart& planned = at_.plan.parts[part];
-  landing_->add(addition, values.memory, values.type, planned.layout.shard_numel,
-                planned.tag);
+  landing_->add(addition, values.memory, values.type, numel_of_sum(part), planned.tag);
   return stream_;
 }
 
@@ -140,7 +139,7 @@ Stream& GradientShards::land_on_gpu(int part, GradientRing::Slot& slot,
 // The step's gradient, from the GPU to where the update reads it; rounded in the slot, if
 // at all. Returns the stream in which that is read last.
 Stream& GradientShards::bring(int part, Values values, GradientRing::Slot& slot) {
-  const int64_t numel = at_.plan.parts[part].layout.shard_numel;
+  const int64_t numel = numel_of_sum(part);
   if (parts_[part].kept == DType::kBf16 && values.type == DType::kFp32) {
     auto* const rounded = reinterpret_cast<uint16_t*>(slot.arena.data());
     at_.kernels->round(rounded, DType::kBf16, static_cast<const float*>(values.memory),
@@ -159,15 +158,41 @@ Stream& GradientShards::bring(int part, Values values, GradientRing::Slot& slot)
 }
 
 void GradientShards::bring_sum(int part, GradientRing::Slot& slot) {
+  if (at_.across) return add_groups(part, &slot);
   release(slot, bring(part, {parts_[part].sum, DType::kFp32}, slot));
+}
+
+// A group's sum, with those of the others, becomes the gradient of this rank's slice. In
+// 16 bits it travels from the slot.
+void GradientShards::add_groups(int part, GradientRing::Slot* slot) {
+  const PlannedPart& planned = at_.plan.parts[part];
+  PartShard& shard = at_.shards[part];
+  shard.hold_gradient(parts_[part].kept);
+  void* full = parts_[part].sum;
+  if (wire_ == DType::kBf16) {
+    full = slot->arena.data();
+    queue_sum(part,
+              {.right = parts_[part].sum, .sum_bf16 = static_cast<uint16_t*>(full)});
+  }
+  Addition addition{
+      .sum = shard.grad, .sum_bf16 = shard.grad_bf16, .norm = &parts_[part].norm};
+  float* const target = shard.grad ? shard.grad : scratch_of(part);
+  addition.right = target;
+  at_.across->reduce_scatter(full, target, planned.layout.shard_numel, wire_, order(),
+                             planned.tag, stream_,
+                             [=, this, &planned](int64_t begin, int64_t end) {
+                               const Trace::Span span("sum", planned.tag);
+                               add_up(addition, begin, end, adders());
+                             });
+  reduced_bytes_.between_groups +=
+      (at_.across->size() - 1) * planned.layout.shard_numel * size_of(wire_);
+  if (slot) release(*slot, stream_);
 }
 
 void GradientShards::sum_over_ranks(int part, const GradientRing::Slot& slot,
                                     float* shard, const SummedPiece& then) {
-  const PlannedPart& planned = at_.plan.parts[part];
-  const SumOrder order = at_.options.deterministic ? SumOrder::kTree : SumOrder::kAny;
-  at_.comm.reduce_scatter(slot.arena.data(), shard, planned.layout.shard_numel, slot.type,
-                          order, planned.tag, stream_, then);
+  at_.comm.reduce_scatter(slot.arena.data(), shard, numel_of_sum(part), slot.type,
+                          order(), at_.plan.parts[part].tag, stream_, then);
 }
 
 }  // namespace zero

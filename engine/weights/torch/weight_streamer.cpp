@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "engine/device/torch/compute_type.h"
 
@@ -10,18 +11,24 @@ namespace zero {
 WeightStreamer::WeightStreamer(const Workplace& at, const std::vector<at::Tensor>& params,
                                Stream& stream,
                                const std::function<const Event&(int)>& ready)
-    : plan_(at.plan),
+    : at_(at),
+      plan_(at.plan),
       shards_(at.shards),
       num_prefetch_(at.options.prefetch),
+      stream_(stream),
+      updated_(ready),
       compute_(at.device.compute_stream()),
       device_(at.device),
       units_(at.plan.units.size()),
+      is_behind_(at.plan.parts.size(), true),
       ring_(at.device, at.comm, stream, "gather ring", at.memory.gather_ring),
       root_(at.device, at.comm, stream, "root weights", at.memory.root_weights) {
   // The model is touched last: until here, what fails leaves it as it was.
   for (size_t u = 0; u < units_.size(); ++u) {
     units_[u].source.unit = static_cast<int>(u);
-    units_[u].source.ready = [=]() -> const Event& { return ready(static_cast<int>(u)); };
+    units_[u].source.ready = [=, this]() -> const Event& {
+      return exchanged(static_cast<int>(u));
+    };
     units_[u].is_in_place = at.memory.homes[u].in_place;
   }
   for (size_t p = 0; p < at.plan.parts.size(); ++p) {
@@ -38,7 +45,7 @@ WeightStreamer::WeightStreamer(const Workplace& at, const std::vector<at::Tensor
     UnitWeights& unit = units_[part.unit];
     unit.parts.push_back(parts_.back().get());
     unit.source.parts.push_back(
-        {nullptr, part.layout.shard_numel * size_of(part.dtype), part.tag});
+        {nullptr, part.layout.group_numel * size_of(part.dtype), part.tag});
   }
   find_shards();
 }
@@ -47,9 +54,37 @@ void WeightStreamer::find_shards() {
   for (size_t u = 0; u < units_.size(); ++u) {
     auto source = units_[u].source.parts.begin();
     for (const int part : plan_.units[u].parts) {
-      if (plan_.parts[part].layout.numel > 0) source++->shard = shards_[part].weights();
+      if (plan_.parts[part].layout.numel > 0) source++->shard = weights_of_group(part);
     }
   }
+}
+
+// All that this rank has for its group; its own slice is a part of it.
+std::byte* WeightStreamer::weights_of_group(int part) const {
+  const PlannedPart& planned = plan_.parts[part];
+  return static_cast<std::byte*>(shards_[part].weights()) -
+         planned.layout.begin_in_group(at_.rank) * size_of(planned.dtype);
+}
+
+// Reached when the unit's weights have their values, those that other groups update too.
+const Event& WeightStreamer::exchanged(int unit) {
+  const Event& updated = updated_(unit);
+  if (!at_.across) return updated;
+  Event& exchanged = units_[unit].exchanged;
+  bool is_first = true;
+  for (const int part : plan_.units[unit].parts) {
+    const PlannedPart& planned = plan_.parts[part];
+    if (!is_behind_[part] || planned.layout.numel == 0) continue;
+    if (std::exchange(is_first, false)) stream_.wait(updated);
+    const auto span = device_.timed(stream_, Work::kWeights, "exchange", planned.tag);
+    const int64_t bytes = planned.layout.shard_numel * size_of(planned.dtype);
+    at_.across->all_gather(shards_[part].weights(), weights_of_group(part), bytes,
+                           planned.tag, stream_);
+    exchanged_bytes_ += (at_.across->size() - 1) * bytes;
+    is_behind_[part] = false;
+  }
+  if (!is_first) stream_.record(exchanged);
+  return exchanged;
 }
 
 void WeightStreamer::unshard(int index, Direction direction) {
@@ -81,8 +116,11 @@ void WeightStreamer::reshard(int index) {
   if (!unit.is_in_place) ring_of(index).release(index);
 }
 
-void WeightStreamer::invalidate() {
+void WeightStreamer::invalidate(bool frozen_too) {
   assert(std::ranges::none_of(units_, &UnitWeights::num_users));
+  for (size_t p = 0; p < is_behind_.size(); ++p) {
+    if (frozen_too || !plan_.parts[p].is_frozen) is_behind_[p] = true;
+  }
   ring_.invalidate();
   root_.invalidate();
   find_shards();
@@ -145,8 +183,8 @@ int64_t WeightStreamer::num_gathers() const {
   return ring_.num_gathers() + root_.num_gathers();
 }
 
-int64_t WeightStreamer::gathered_bytes() const {
-  return ring_.gathered_bytes() + root_.gathered_bytes();
+MeshBytes WeightStreamer::gathered_bytes() const {
+  return {ring_.gathered_bytes() + root_.gathered_bytes(), exchanged_bytes_};
 }
 
 // The next units in module order, or the previous ones in backward. The root comes first
@@ -156,8 +194,13 @@ void WeightStreamer::prefetch_after(int index, Direction direction) {
   int left = num_prefetch_;
   for (int next = index + step;
        left > 0 && next > 0 && next < static_cast<int>(units_.size()); next += step) {
-    if (units_[next].parts.empty() || units_[next].is_in_place) continue;
-    ring_.prefetch(units_[next].source);
+    if (units_[next].parts.empty()) continue;
+    if (units_[next].is_in_place) {
+      if (!at_.across) continue;
+      units_[next].source.ready();  // what other groups update comes meanwhile
+    } else {
+      ring_.prefetch(units_[next].source);
+    }
     --left;
   }
 }

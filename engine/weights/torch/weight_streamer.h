@@ -49,8 +49,9 @@ class WeightStreamer {
   // Nested calls are counted: the unit stays until the last reshard().
   void unshard(int unit, Direction direction);
   void reshard(int unit);
-  // The shards changed: gathered weights are stale. No unit may be unsharded.
-  void invalidate();
+  // The shards changed, of frozen parts too or of the others alone: gathered weights are
+  // stale. No unit may be unsharded.
+  void invalidate(bool frozen_too);
 
   // Of an unsharded unit: what its parameters are now; the FQN of the first that is not
   // any more ("" if none); and undo the change, or forget what was gathered. Values in
@@ -66,7 +67,7 @@ class WeightStreamer {
   }
   bool is_in_place(int unit) const { return units_[unit].is_in_place; }
   int64_t num_gathers() const;
-  int64_t gathered_bytes() const;
+  MeshBytes gathered_bytes() const;
   // For a trace: what a unit does on the compute stream until the end of the scope.
   StreamClock::Span drawn(std::string_view what, std::string_view whom) {
     return device_.timed(compute_, Work::kPart, what, whom);
@@ -81,20 +82,29 @@ class WeightStreamer {
     GatherSource source;
     bool is_in_place = false;
     int num_users = 0;
+    Event exchanged;
   };
 
   void find_shards();
+  std::byte* weights_of_group(int part) const;
+  const Event& exchanged(int unit);
   uint64_t hash_values(const at::Tensor& param) const;
   void prefetch_after(int unit, Direction direction);
   GatherRing& ring_of(int unit) { return unit == 0 ? root_ : ring_; }
 
+  const Workplace at_;
   const UnitPlan& plan_;
   ShardStore& shards_;
   const int num_prefetch_;
+  Stream& stream_;  // where ranks talk
+  const std::function<const Event&(int unit)> updated_;
   Stream& compute_;
   Device& device_;
   std::vector<std::unique_ptr<FlatParams>> parts_;
   std::vector<UnitWeights> units_;
+  std::vector<bool> is_behind_;  // of each part: have other groups changed their slices
+                                 // since this rank got them last?
+  int64_t exchanged_bytes_ = 0;
   GatherRing ring_;  // of all units but the root
   GatherRing root_;  // one slot
 };
