@@ -112,11 +112,17 @@ EngineResources::~EngineResources() {
   wait_for_streams();
   comm.reset();
   across.reset();
+  across_host.reset();
 }
 
 void EngineResources::share(std::span<double> values, const std::string& tag) {
   comm->all_reduce(values, SumOrder::kTree, tag, reduce_stream());
-  if (across) across->all_reduce(values, SumOrder::kTree, tag, reduce_stream());
+  if (!across_host) return;
+  if (!device->has_own_memory())
+    return across_host->all_reduce(values, SumOrder::kTree, tag, reduce_stream());
+  reduce_stream().synchronize();
+  const auto stream = make_inline_stream(tag);
+  across_host->all_reduce(values, SumOrder::kTree, tag, *stream);
 }
 
 // Nothing may write into memory that goes away then.
@@ -133,34 +139,38 @@ void EngineResources::wait_for_streams() noexcept {
 // Whole parameters are gathered in the host's memory, whatever the device.
 void EngineResources::make_collectives() {
   host_comm = control->make_collectives();
+  if (memory.has_groups) return make_groups();
   far.in_group = control->size() - control->local_size();
-  if (mesh().num_groups() > 1) {
-    make_groups();
-  } else if (!device->has_own_memory()) {
-    comm = host_comm;
-  } else if (control->size() == 1) {
-    comm = make_lone_collectives();
-  } else if (unit_memory(gpu) == UnitMemory::kGpu) {
-    if (memory.exchange_bytes > 0)
-      exchange_of_gpu =
-          std::make_unique<DeviceArena>(*device, "exchange", memory.exchange_bytes);
-    comm = make_nccl_collectives(*control, *device,
-                                 exchange_of_gpu ? exchange_of_gpu->data() : nullptr,
-                                 memory.exchange_bytes);
-  } else {
-    exchange = std::make_unique<HostArena>("exchange", memory.exchange_bytes);
-    pinned_exchange.emplace(*device, exchange->data(), exchange->capacity_bytes());
-    const std::span<std::byte> all(exchange->data(), exchange->capacity_bytes());
-    comm = make_staged_collectives(control->make_collectives(), *device, all);
-  }
+  comm = device->has_own_memory() ? collectives_of_gpus(*control) : host_comm;
 }
 
 void EngineResources::make_groups() {
   const std::unique_ptr<Ranks> group = control->split(mesh().group_of(rank()));
   const std::unique_ptr<Ranks> members = control->split(mesh().member_of(rank()));
-  comm = group->make_collectives();
-  across = members->make_collectives();
   far = {group->size() - group->local_size(), members->size() - members->local_size()};
+  across_host = members->make_collectives();
+  const bool is_host = !device->has_own_memory();
+  comm = is_host ? group->make_collectives() : collectives_of_gpus(*group);
+  if (is_host) across = across_host;
+  if (unit_memory(gpu) == UnitMemory::kGpu) across = collectives_of_gpus(*members);
+}
+
+// Over the memory that units are computed in. All of them exchange through one place, in
+// one stream.
+std::shared_ptr<Collectives> EngineResources::collectives_of_gpus(Ranks& ranks) {
+  if (ranks.size() == 1) return make_lone_collectives();
+  if (unit_memory(gpu) == UnitMemory::kGpu) {
+    if (memory.exchange_bytes > 0 && !exchange_of_gpu)
+      exchange_of_gpu =
+          std::make_unique<DeviceArena>(*device, "exchange", memory.exchange_bytes);
+    return make_nccl_collectives(ranks, *device,
+                                 exchange_of_gpu ? exchange_of_gpu->data() : nullptr,
+                                 memory.exchange_bytes);
+  }
+  exchange = std::make_unique<HostArena>("exchange", memory.exchange_bytes);
+  pinned_exchange.emplace(*device, exchange->data(), exchange->capacity_bytes());
+  const std::span<std::byte> all(exchange->data(), exchange->capacity_bytes());
+  return make_staged_collectives(ranks.make_collectives(), *device, all);
 }
 
 void EngineResources::pin_shards() {

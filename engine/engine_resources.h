@@ -33,8 +33,8 @@ struct EngineResources {
   void wait_for_streams() noexcept;
   Stream& reduce_stream() { return out_stream ? *out_stream : *comm_stream; }
   Workplace workplace() {
-    return {plan,  memory,  options,       *shards, *device,
-            *comm, threads, kernels.get(), rank(),  across.get()};
+    return {plan,    memory,        options, *shards,      *device,          *comm,
+            threads, kernels.get(), rank(),  across.get(), across_host.get()};
   }
   int rank() const { return control->rank(); }
   const Mesh& mesh() const { return plan.mesh; }
@@ -68,7 +68,7 @@ struct EngineResources {
   std::unique_ptr<DeviceArena> exchange_of_gpu;
   // Weights and gradients, on the streams below, of this rank's group; and where there
   // are several, of its members in all groups.
-  std::shared_ptr<Collectives> comm, across;
+  std::shared_ptr<Collectives> comm, across, across_host;
   FarRanks far;
   std::shared_ptr<Collectives> host_comm;  // of all, over the host's memory; may be comm
   std::unique_ptr<ShardStore> shards;
@@ -83,6 +83,7 @@ struct EngineResources {
  private:
   void make_collectives();
   void make_groups();
+  std::shared_ptr<Collectives> collectives_of_gpus(Ranks& ranks);
   void pin_shards();
 };
 

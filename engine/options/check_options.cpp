@@ -234,8 +234,7 @@ void check_numbers(const Options& options, OptionProblems& found) {
 }
 
 // Sums over groups are the top of the tree whose middle are the passes of each.
-void check_groups(const Options& options, int world_size, bool is_host,
-                  OptionProblems& found) {
+void check_groups(const Options& options, int world_size, OptionProblems& found) {
   const int group = options.shard_ranks;
   const bool divides = group >= 0 && (group == 0 || world_size % group == 0);
   refuse_if(
@@ -243,10 +242,6 @@ void check_groups(const Options& options, int world_size, bool is_host,
       text_of("weights sharded over groups of ", group, " of ", world_size, " ranks"),
       "a number that divides the ranks; 0: all of them");
   if (!divides || group == 0 || group == world_size) return;
-  refuse_if(!is_host, found, {"shard_ranks", "device"},
-            text_of("weights sharded over groups of ", group, " of ", world_size,
-                    " ranks that compute on GPUs"),
-            "0 (all of them): groups are for CPU ranks so far");
   refuse_if(options.speculate_bytes > 0, found, {"speculate_bytes", "shard_ranks"},
             "drafts of updates with several groups of ranks", "0, or shard over all");
   const auto passes = static_cast<uint64_t>(options.micro_batches_per_rank);
@@ -353,7 +348,7 @@ std::vector<OptionProblem> problems_of(const Options& options, int world_size,
   refuse_if(is_host && options.pin == Pin::kTransfers, found, {"pin", "device"},
             "pin transfers is for a GPU, device is cpu: nothing is pinned there");
   check_activations(options, is_host, found);
-  check_groups(options, world_size, is_host, found);
+  check_groups(options, world_size, found);
   check_sums(options, world_size, found);
   return found;
 }

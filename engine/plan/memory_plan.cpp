@@ -45,7 +45,12 @@ bool sums_leave(const UnitHome& home) { return home.sums_on_gpu && !home.state_o
 // waited for longest. The root's cannot hide behind anything, those of frozen units are
 // none.
 std::vector<UnitHome> homes_of(const UnitPlan& plan, const Options& options,
-                               bool has_gpu) {
+                               UnitMemory where) {
+  const bool has_gpu = where != UnitMemory::kHost;
+  // Sums of groups are added up where one pass leaves them.
+  const bool are_groups_on_gpu = where == UnitMemory::kGpu &&
+                                 plan.mesh.num_groups() > 1 &&
+                                 options.micro_batches_per_rank == 1;
   std::vector<int64_t> numels(plan.units.size());
   int64_t total = 0, kept = 0;
   for (const PlannedPart& part : plan.parts) {
@@ -65,9 +70,9 @@ std::vector<UnitHome> homes_of(const UnitPlan& plan, const Options& options,
         has_gpu && (home.state_on_gpu || options.offload != Offload::kAll);
     home.in_place =
         plan.mesh.group == 1 && !options.stream_always && home.weights_on_gpu == has_gpu;
-    home.sums_on_gpu =
-        home.state_on_gpu || (has_gpu && options.grad_sums == GradSums::kDevice &&
-                              options.micro_batches_per_rank > 1);
+    home.sums_on_gpu = home.state_on_gpu || are_groups_on_gpu ||
+                       (has_gpu && options.grad_sums == GradSums::kDevice &&
+                        options.micro_batches_per_rank > 1);
   }
   return homes;
 }
@@ -241,17 +246,19 @@ int64_t largest_sum(const UnitPlan& plan, const std::vector<UnitHome>& homes,
 
 // Where gradients are added up in the host's memory that do not go straight into their
 // shards.
-void add_accumulation(MemoryPlan& memory, const UnitPlan& plan, bool lands_there) {
+void add_accumulation(MemoryPlan& memory, const UnitPlan& plan, const Options& options,
+                      bool lands_there) {
   const int64_t numel = largest_sum(plan, memory.homes, /*on_gpu=*/false);
   if (numel == 0) return;
   if (!lands_there) memory.landing_bytes = std::min(shard_bytes(numel, 4), kLandingBytes);
-  const int num_sums =
-      std::max(memory.num_counter_levels, plan.mesh.num_groups() > 1 ? 1 : 0);
+  const int num_sums = std::max(memory.num_counter_levels, memory.has_group_sums ? 1 : 0);
   if (!lands_there && num_sums == 0) return;
   const auto is_here = [](const UnitHome& home) { return !home.sums_on_gpu; };
-  memory.scratch_numel = numel;
-  memory.accumulation_bytes =
-      shard_bytes(numel, 4) + gradient_bytes(plan, memory.homes, is_here) * num_sums;
+  // Sums of groups travel from there in 16 bits.
+  const bool are_rounded = memory.has_groups && options.reduce_dtype != DType::kFp32;
+  memory.scratch_numel = are_rounded ? numel + numel / 2 : numel;
+  memory.accumulation_bytes = shard_bytes(memory.scratch_numel, 4) +
+                              gradient_bytes(plan, memory.homes, is_here) * num_sums;
 }
 
 // The same on a GPU. One rank's gradient is added as it lies in its slot; what ranks have
@@ -261,21 +268,24 @@ void add_gpu_accumulation(MemoryPlan& memory, const UnitPlan& plan, bool lands_t
   const int levels = memory.num_counter_levels;
   int64_t numel = largest_sum(plan, memory.homes, /*on_gpu=*/true);
   if (lands_there) numel = std::max(numel, largest_sum(plan, memory.homes, false));
-  if (lands_there || levels > 0) memory.gpu_scratch_numel = numel;
+  if (lands_there || levels > 0 || memory.has_groups) memory.gpu_scratch_numel = numel;
   memory.gpu_accumulation_bytes =
       shard_bytes(memory.gpu_scratch_numel, 4) +
-      (levels > 0 ? gradient_bytes(plan, memory.homes, is_there) * levels
-                  : gradient_bytes(plan, memory.homes, sums_leave));
+      (levels > 0              ? gradient_bytes(plan, memory.homes, is_there) * levels
+       : memory.has_group_sums ? gradient_bytes(plan, memory.homes, is_there)
+       : memory.has_groups     ? 0
+                               : gradient_bytes(plan, memory.homes, sums_leave));
 }
 
 // Where gradients are on their way. Ranks sum them in the host's memory, or on their GPUs
 // by NCCL; a rank alone has them where it computes.
-void add_accumulations(MemoryPlan& memory, const UnitPlan& plan, UnitMemory where) {
-  const bool is_alone = plan.mesh.size == 1;
+void add_accumulations(MemoryPlan& memory, const UnitPlan& plan, const Options& options,
+                       UnitMemory where) {
+  const bool is_alone = plan.mesh.group == 1;
   const bool is_by_host = where == UnitMemory::kGpuByHost && !is_alone;
   const bool has_own_memory = where != UnitMemory::kHost;
-  if (has_own_memory || !memory.adds_in_place(0) || plan.mesh.num_groups() > 1)
-    add_accumulation(memory, plan, !has_own_memory || is_by_host);
+  if (has_own_memory || !memory.adds_in_place(0))
+    add_accumulation(memory, plan, options, !has_own_memory || is_by_host);
   if (has_own_memory) add_gpu_accumulation(memory, plan, !is_alone && !is_by_host);
 }
 
@@ -330,7 +340,7 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
                             UnitMemory where) {
   const bool has_own_memory = where != UnitMemory::kHost;
   MemoryPlan memory;
-  memory.homes = homes_of(plan, options, has_own_memory);
+  memory.homes = homes_of(plan, options, where);
   choose_drafts(plan, options, memory.homes);
   memory.shard_arrays = all_shard_arrays(plan, options, memory.homes);
   add_shards(memory);
@@ -349,8 +359,10 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
     memory.num_counter_levels =
         std::bit_width(static_cast<uint64_t>(options.micro_batches_per_rank));
   }
-  memory.gradient_in_place =
-      memory.num_counter_levels == 0 && options.reduce_dtype == DType::kFp32;
+  memory.has_groups = plan.mesh.num_groups() > 1;
+  memory.has_group_sums = memory.has_groups && options.micro_batches_per_rank > 1;
+  memory.gradient_in_place = !memory.has_groups && memory.num_counter_levels == 0 &&
+                             options.reduce_dtype == DType::kFp32;
   if (!options.inference) {
     std::vector<int64_t> sizes;
     for (const PlannedPart& part : plan.parts) {
@@ -362,10 +374,11 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
   }
   memory.has_kernels =
       has_own_memory && (!options.inference || memory.has_state_on_gpu());
-  if (!options.inference) add_accumulations(memory, plan, where);
+  if (!options.inference) add_accumulations(memory, plan, options, where);
   const int64_t num_ranks = plan.mesh.size;
   if (has_own_memory && num_ranks > 1 &&
-      (where == UnitMemory::kGpuByHost || reduces_by_pieces(options)))
+      ((where == UnitMemory::kGpuByHost && plan.mesh.group > 1) ||
+       (where == UnitMemory::kGpu && reduces_by_pieces(options))))
     memory.exchange_bytes = std::max<int64_t>(kExchangeBytes, 1024 * num_ranks);
   const auto add = [&](const std::string& owner, const std::string& tier, int64_t bytes) {
     if (bytes > 0) memory.entries.push_back({owner, tier, bytes});

@@ -48,12 +48,15 @@ struct MemoryPlan {
   std::vector<UnitHome> homes;  // of each unit
   // All masters first, then all states ...: what the optimizer streams lies together.
   std::vector<ShardArray> shard_arrays;
-  SlotPlan gather_ring;        // of units but the root
-  SlotPlan root_weights;       // of the root unit, which stays gathered
-  SlotPlan gradient_ring;      // of parts
-  int num_counter_levels = 0;  // of deterministic accumulation; 0: one running sum
+  SlotPlan gather_ring;         // of units but the root
+  SlotPlan root_weights;        // of the root unit, which stays gathered
+  SlotPlan gradient_ring;       // of parts
+  int num_counter_levels = 0;   // of deterministic accumulation; 0: one running sum
+  bool has_groups = false;      // of ranks: what one has summed is added up over all
+  bool has_group_sums = false;  // of several passes
   // The counter's levels and a scratch shard: of gradients added up in the host's memory,
-  // and of those on the GPU; there also sums whose states are the host's.
+  // and of those on the GPU; there also sums whose states are the host's. Of groups, in
+  // both, sums of several passes.
   int64_t accumulation_bytes = 0, gpu_accumulation_bytes = 0;
   int64_t scratch_numel = 0, gpu_scratch_numel = 0;
   int64_t landing_bytes = 0;  // one of the places where a device's gradients arrive

@@ -45,7 +45,7 @@ int64_t bytes_out(const PlannedPart& part, const Options& options, bool is_alone
 Traffic make_traffic_plan(const UnitPlan& plan, const MemoryPlan& memory,
                           const Options& options, UnitMemory where, int ranks_of_host) {
   const Mesh& mesh = plan.mesh;
-  const bool is_alone = mesh.size == 1;
+  const bool is_alone = mesh.group == 1;
   const std::vector<int64_t> gathers = gathers_of_step(plan, memory, options);
   Traffic step;
   MeshBytes gathered, reduced;
@@ -69,11 +69,14 @@ Traffic make_traffic_plan(const UnitPlan& plan, const MemoryPlan& memory,
     if (where == UnitMemory::kHost || home.state_on_gpu) continue;
     const bool is_by_host = where == UnitMemory::kGpuByHost && !is_alone;
     const bool is_whole = num_passes == 1 || home.sums_on_gpu;
+    // A group's sum, or what all groups' sums make of it.
+    const bool is_slice = !memory.has_groups || home.sums_on_gpu;
     step.from_device +=
-        is_by_host
-            ? num_passes * wire
-            : (is_whole ? 1 : num_passes) * part.layout.shard_numel *
-                  bytes_out(part, options, is_alone && !home.sums_on_gpu, is_whole);
+        is_by_host ? num_passes * wire
+                   : (is_whole ? 1 : num_passes) *
+                         (is_slice ? part.layout.shard_numel : part.layout.group_numel) *
+                         bytes_out(part, options, is_alone && !home.sums_on_gpu,
+                                   is_whole && is_slice);
   }
   if (memory.has_kernels) step.from_device += kGpuNormBytes;
   step.gathered = gathered.total();

@@ -11,8 +11,8 @@ namespace zero {
 
 class ShardKernels;
 
-// What weights, gradients and updates work with; it outlives them, but for `comm` and
-// `across`, which an engine leaves when its streams are done and updates may still run.
+// What weights, gradients and updates work with; it outlives them, but for collectives,
+// which an engine leaves when its streams are done and updates may still run.
 struct Workplace {
   const UnitPlan& plan;
   const MemoryPlan& memory;
@@ -23,7 +23,10 @@ struct Workplace {
   ThreadPool& threads;
   ShardKernels* kernels = nullptr;  // null where no GPU trains
   int rank = 0;
-  Collectives* across = nullptr;  // of the same member of all groups; null: there is one
+  // Of the same member of all groups, where there are several: over the device's memory,
+  // unless ranks share GPUs, and over the host's, which may be the same.
+  Collectives* across = nullptr;
+  Collectives* across_host = nullptr;
 };
 
 }  // namespace zero

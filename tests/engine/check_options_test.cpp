@@ -236,14 +236,12 @@ TEST(CheckOptions, ActivationsAreOffloadedForRecomputation) {
 
 TEST(CheckOptions, GroupsOfRanksAreEqual) {
   Options options;
-  const auto are_refused = [&](int group, UnitMemory where = UnitMemory::kHost) {
+  const auto are_refused = [&](int group) {
     options.shard_ranks = group;
-    return !problems_of(options, 6, where).empty();
+    return !problems_of(options, 6, UnitMemory::kHost).empty();
   };
   for (const int group : {0, 1, 2, 3, 6}) EXPECT_FALSE(are_refused(group)) << group;
   for (const int group : {-2, 4, 5, 12}) EXPECT_TRUE(are_refused(group)) << group;
-  EXPECT_FALSE(are_refused(6, UnitMemory::kGpu));
-  EXPECT_TRUE(are_refused(3, UnitMemory::kGpu));
   options.speculate_bytes = 1;
   EXPECT_FALSE(are_refused(6));
   EXPECT_TRUE(are_refused(3));

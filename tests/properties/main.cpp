@@ -37,7 +37,6 @@ struct Arguments {
   Case make(uint64_t seed, int num_ranks, bool may_draw) const {
     Case result = make_case(seed, num_ranks, may_draw);
     if (on_gpu) result.settings["gpu"] = 1;
-    if (on_gpu) result.settings.erase("group");
     return result;
   }
 };

@@ -44,10 +44,12 @@ std::string difference(const at::Tensor& value, const at::Tensor& expected, bool
 
 // Where a GPU's shards lie: 0 is the usual place.
 void set_home(Options& options, int home) {
+  const bool is_odd = options.seed % 2 == 1;
   constexpr Offload kOffloads[] = {Offload::kAll, Offload::kOptimizer, Offload::kNone,
                                    Offload::kAll, Offload::kOptimizer};
   options.offload = kOffloads[home];
   options.device_state_fraction = home >= 3 ? 0.5 : 0;
+  options.grad_sums = is_odd ? GradSums::kDevice : GradSums::kHost;
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ class NcclCollectives final : public Collectives {
       return ncclReduceScatter(full, own, numel, ncclFloat32, ncclSum, comm,
                                cuda.handle());
     });
-    cuda.copy(shard, own, numel * 4);
+    if (shard != own) cuda.copy(shard, own, numel * 4);
   }
 
   // Every rank gets all ranks' values of its part, as many at a time as there is room

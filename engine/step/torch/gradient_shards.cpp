@@ -33,7 +33,9 @@ GradientShards::GradientShards(const Workplace& at, Stream& stream)
     : at_(at),
       wire_(at.options.reduce_dtype),
       stream_(stream),
-      gpu_sums_(at.kernels && at.comm.size() == 1 ? at.device.compute_stream() : stream),
+      gpu_sums_(at.kernels && at.comm.size() == 1 && !at.memory.has_groups
+                    ? at.device.compute_stream()
+                    : stream),
       ring_(at.plan, at.memory.gradient_ring, at.device),
       parts_(at.plan.parts.size(), PartState(at.options.norm)),
       used_(at.plan.rules.size(), 0),
@@ -59,7 +61,7 @@ const UnitHome& GradientShards::home_of(int part) const {
 }
 
 bool GradientShards::leaves(int part) const {
-  if (at_.across) return true;
+  if (has_groups()) return true;
   return home_of(part).sums_on_gpu && !home_of(part).state_on_gpu;
 }
 
@@ -89,7 +91,8 @@ void GradientShards::make_accumulation() {
       parts_[p].levels.push_back(array(
           is_on_gpu(p), part.tag + " level " + std::to_string(level), numel_of_sum(p)));
     }
-    if (leaves(p) && parts_[p].levels.empty())
+    if (leaves(p) && parts_[p].levels.empty() &&
+        (!has_groups() || at_.memory.has_group_sums))
       parts_[p].sum = array(is_on_gpu(p), part.tag + " sum", numel_of_sum(p));
   }
 }
@@ -113,11 +116,10 @@ void GradientShards::reduce(int part) {
   ++num_reductions_;
   reduced_bytes_.in_group += (at_.comm.size() - 1) * numel_of_sum(part) * size_of(wire_);
   state.held.resize(at_.plan.parts[part].layout.params.size());
-  if (is_in_place(part))
+  if (at_.memory.adds_in_place(at_.plan.parts[part].unit))
     add_in_place(part);
   else
     push_pass(part, ring_.fill(part, state.held, type_in_slot(part)));
-  if (at_.across && is_in_place(part) && completes(state)) add_groups(part, nullptr);
   state.held.clear();
   ++state.num_passes;
 }
@@ -128,7 +130,7 @@ DType GradientShards::type_in_slot(int part) const {
   const PartState& state = parts_[part];
   const bool is_alone = at_.comm.size() == 1 && at_.device.has_own_memory();
   if (!is_alone || wire_ == DType::kBf16) return wire_;
-  if (is_whole(state) && state.kept == DType::kBf16) return DType::kBf16;
+  if (is_whole(state) && state.kept == DType::kBf16 && !has_groups()) return DType::kBf16;
   const bool is_as_made = at_.plan.parts[part].dtype == DType::kBf16 &&
                           std::ranges::all_of(state.held, [](const at::Tensor& gradient) {
                             return !gradient.defined() || is_bf16(gradient);
@@ -139,7 +141,7 @@ DType GradientShards::type_in_slot(int part) const {
 // What goes into the part's sum, from its element `offset` on.
 Addition GradientShards::into_sum(int part, int64_t offset) const {
   const PartShard& shard = at_.shards[part];
-  if (leaves(part)) return {.sum = parts_[part].sum + offset};
+  if (leaves(part)) return {.sum = parts_[part].sum};
   Addition addition;
   if (shard.grad) addition.sum = shard.grad + offset;
   if (shard.grad_bf16) addition.sum_bf16 = shard.grad_bf16 + offset;
@@ -154,7 +156,7 @@ void GradientShards::finish_in(Addition& addition, int part) {
   addition.norm = &parts_[part].norm;
 }
 
-// Of one rank, or a group of one: straight into the sum.
+// One rank: straight into the sum.
 void GradientShards::add_in_place(int part) {
   const torch::NoGradGuard no_grad;
   const Trace::Span span("sum", at_.plan.parts[part].tag);
@@ -228,8 +230,7 @@ void GradientShards::finish_part(int p) {
   } else {
     fold_levels(p, state.num_passes);
   }
-  if (!leaves(p)) return;
-  is_in_place(p) ? add_groups(p, nullptr) : bring_sum(p, ring_.next_slot(p));
+  if (leaves(p)) bring_sum(p, ring_.next_slot(p));
 }
 
 void GradientShards::wait() {

@@ -84,12 +84,10 @@ class GradientShards {
   void make_accumulation();
   Land land_of(int part) const;
   bool is_on_gpu(int part) const { return home_of(part).sums_on_gpu; }
-  bool is_in_place(int part) const {
-    return at_.memory.adds_in_place(at_.plan.parts[part].unit);
-  }
   const UnitHome& home_of(int part) const;
   // Is the sum made on the GPU, and read by the host's update? Or is it a group's?
   bool leaves(int part) const;
+  bool has_groups() const { return at_.memory.has_groups; }
   int64_t numel_of_sum(int part) const { return at_.plan.parts[part].layout.group_numel; }
   // Does this pass make the whole gradient?
   bool is_whole(const PartState& state) const {
@@ -110,9 +108,10 @@ class GradientShards {
   Stream& land_on_host(int part, GradientRing::Slot& slot, Addition addition);
   Stream& land_from_gpu(int part, GradientRing::Slot& slot, Addition addition);
   Stream& land_on_gpu(int part, GradientRing::Slot& slot, Addition addition);
-  Stream& bring(int part, Values values, GradientRing::Slot& slot);
+  Stream& bring(int part, Values values, GradientRing::Slot& slot, int64_t numel);
   void bring_sum(int part, GradientRing::Slot& slot);
-  void add_groups(int part, GradientRing::Slot* slot);
+  void add_groups(int part);
+  void add_groups_on_gpu(int part, GradientRing::Slot& slot);
   SumOrder order() const {
     return at_.options.deterministic ? SumOrder::kTree : SumOrder::kAny;
   }

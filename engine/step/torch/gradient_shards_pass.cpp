@@ -63,6 +63,7 @@ Addition GradientShards::of_next_pass(int part) {
     return {.sum = state.num_passes % 2 == 0 ? state.levels[0] : scratch_of(part)};
   }
   hold_sum(part);
+  if (has_groups() && is_whole(state)) state.sum = scratch_of(part);
   Addition addition = into_sum(part);
   if (state.num_passes > 0) addition.left = addition.sum;
   if (completes(state)) finish_in(addition, part);
@@ -114,7 +115,8 @@ Stream& GradientShards::land_from_gpu(int part, GradientRing::Slot& slot,
     sum_over_ranks(part, slot, scratch_[1]);
     values = {scratch_[1], DType::kFp32};
   }
-  if (is_whole(parts_[part])) return bring(part, values, slot);
+  if (is_whole(parts_[part]) && !has_groups())
+    return bring(part, values, slot, numel_of_sum(part));
   if (adds_behind_compute()) hand_over();
   const PlannedPart& planned = at_.plan.parts[part];
   landing_->add(addition, values.memory, values.type, numel_of_sum(part), planned.tag);
@@ -138,8 +140,8 @@ Stream& GradientShards::land_on_gpu(int part, GradientRing::Slot& slot,
 
 // The step's gradient, from the GPU to where the update reads it; rounded in the slot, if
 // at all. Returns the stream in which that is read last.
-Stream& GradientShards::bring(int part, Values values, GradientRing::Slot& slot) {
-  const int64_t numel = numel_of_sum(part);
+Stream& GradientShards::bring(int part, Values values, GradientRing::Slot& slot,
+                              int64_t numel) {
   if (parts_[part].kept == DType::kBf16 && values.type == DType::kFp32) {
     auto* const rounded = reinterpret_cast<uint16_t*>(slot.arena.data());
     at_.kernels->round(rounded, DType::kBf16, static_cast<const float*>(values.memory),
@@ -158,35 +160,65 @@ Stream& GradientShards::bring(int part, Values values, GradientRing::Slot& slot)
 }
 
 void GradientShards::bring_sum(int part, GradientRing::Slot& slot) {
-  if (at_.across) return add_groups(part, &slot);
-  release(slot, bring(part, {parts_[part].sum, DType::kFp32}, slot));
+  if (has_groups() && is_on_gpu(part)) return add_groups_on_gpu(part, slot);
+  if (has_groups()) {
+    release(slot, stream_);
+    return add_groups(part);
+  }
+  release(slot, bring(part, {parts_[part].sum, DType::kFp32}, slot, numel_of_sum(part)));
 }
 
 // A group's sum, with those of the others, becomes the gradient of this rank's slice. In
-// 16 bits it travels from the slot.
-void GradientShards::add_groups(int part, GradientRing::Slot* slot) {
+// 16 bits it travels from behind the scratch shard.
+void GradientShards::add_groups(int part) {
   const PlannedPart& planned = at_.plan.parts[part];
   PartShard& shard = at_.shards[part];
-  shard.hold_gradient(parts_[part].kept);
-  void* full = parts_[part].sum;
+  PartState& state = parts_[part];
+  Collectives& across = *at_.across_host;
+  shard.hold_gradient(state.kept);
+  void* full = state.sum;
   if (wire_ == DType::kBf16) {
-    full = slot->arena.data();
-    queue_sum(part,
-              {.right = parts_[part].sum, .sum_bf16 = static_cast<uint16_t*>(full)});
+    auto* const rounded =
+        reinterpret_cast<uint16_t*>(scratch_[0] + at_.memory.scratch_numel / 3 * 2);
+    queue_sum(part, {.right = state.sum, .sum_bf16 = rounded});
+    full = rounded;
   }
-  Addition addition{
-      .sum = shard.grad, .sum_bf16 = shard.grad_bf16, .norm = &parts_[part].norm};
-  float* const target = shard.grad ? shard.grad : scratch_of(part);
+  const int64_t numel = planned.layout.shard_numel;
+  Addition addition{.sum = shard.grad, .sum_bf16 = shard.grad_bf16, .norm = &state.norm};
+  float* const target = shard.grad ? shard.grad : state.sum + across.rank() * numel;
   addition.right = target;
-  at_.across->reduce_scatter(full, target, planned.layout.shard_numel, wire_, order(),
-                             planned.tag, stream_,
-                             [=, this, &planned](int64_t begin, int64_t end) {
-                               const Trace::Span span("sum", planned.tag);
-                               add_up(addition, begin, end, adders());
-                             });
-  reduced_bytes_.between_groups +=
-      (at_.across->size() - 1) * planned.layout.shard_numel * size_of(wire_);
-  if (slot) release(*slot, stream_);
+  across.reduce_scatter(full, target, numel, wire_, order(), planned.tag, sums_,
+                        [=, this, &planned](int64_t begin, int64_t end) {
+                          const Trace::Span span("sum", planned.tag);
+                          add_up(addition, begin, end, adders());
+                        });
+  reduced_bytes_.between_groups += (across.size() - 1) * numel * size_of(wire_);
+  if (worker_ && !landing_) sums_.record(added_);
+}
+
+// The same on a GPU, where it travels from the slot in 16 bits.
+void GradientShards::add_groups_on_gpu(int part, GradientRing::Slot& slot) {
+  const PlannedPart& planned = at_.plan.parts[part];
+  PartShard& shard = at_.shards[part];
+  PartState& state = parts_[part];
+  Collectives& across = *at_.across;
+  void* full = state.sum;
+  if (wire_ == DType::kBf16) {
+    full = slot.arena.data();
+    at_.kernels->round(static_cast<uint16_t*>(full), wire_, state.sum, numel_of_sum(part),
+                       stream_);
+  }
+  const int64_t numel = planned.layout.shard_numel;
+  float* const own = state.sum + across.rank() * numel;
+  across.reduce_scatter(full, own, numel, wire_, order(), planned.tag, stream_);
+  reduced_bytes_.between_groups += (across.size() - 1) * numel * size_of(wire_);
+  if (!home_of(part).state_on_gpu)
+    return release(slot, bring(part, {own, DType::kFp32}, slot, numel));
+  shard.hold_gradient(state.kept);
+  at_.kernels->add_up(
+      {.right = own, .sum = shard.grad, .sum_bf16 = shard.grad_bf16, .norm = &state.norm},
+      numel, stream_);
+  release(slot, stream_);
 }
 
 void GradientShards::sum_over_ranks(int part, const GradientRing::Slot& slot,

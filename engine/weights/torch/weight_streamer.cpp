@@ -22,7 +22,10 @@ WeightStreamer::WeightStreamer(const Workplace& at, const std::vector<at::Tensor
       units_(at.plan.units.size()),
       is_behind_(at.plan.parts.size(), true),
       ring_(at.device, at.comm, stream, "gather ring", at.memory.gather_ring),
-      root_(at.device, at.comm, stream, "root weights", at.memory.root_weights) {
+      root_(at.device, at.comm, stream, "root weights", at.memory.root_weights),
+      exchanges_(at.across_host && at.device.has_own_memory()
+                     ? at.device.make_worker("exchanges")
+                     : nullptr) {
   // The model is touched last: until here, what fails leaves it as it was.
   for (size_t u = 0; u < units_.size(); ++u) {
     units_[u].source.unit = static_cast<int>(u);
@@ -69,22 +72,28 @@ std::byte* WeightStreamer::weights_of_group(int part) const {
 // Reached when the unit's weights have their values, those that other groups update too.
 const Event& WeightStreamer::exchanged(int unit) {
   const Event& updated = updated_(unit);
-  if (!at_.across) return updated;
+  if (!at_.across_host) return updated;
+  const bool is_on_gpu = at_.memory.homes[unit].weights_on_gpu;
+  Stream& stream = exchanges_ && !is_on_gpu ? *exchanges_ : stream_;
   Event& exchanged = units_[unit].exchanged;
   bool is_first = true;
   for (const int part : plan_.units[unit].parts) {
-    const PlannedPart& planned = plan_.parts[part];
-    if (!is_behind_[part] || planned.layout.numel == 0) continue;
-    if (std::exchange(is_first, false)) stream_.wait(updated);
-    const auto span = device_.timed(stream_, Work::kWeights, "exchange", planned.tag);
-    const int64_t bytes = planned.layout.shard_numel * size_of(planned.dtype);
-    at_.across->all_gather(shards_[part].weights(), weights_of_group(part), bytes,
-                           planned.tag, stream_);
-    exchanged_bytes_ += (at_.across->size() - 1) * bytes;
-    is_behind_[part] = false;
+    if (!is_behind_[part] || plan_.parts[part].layout.numel == 0) continue;
+    if (std::exchange(is_first, false)) stream.wait(updated);
+    exchange(part, is_on_gpu ? *at_.across : *at_.across_host, stream);
   }
-  if (!is_first) stream_.record(exchanged);
+  if (!is_first) stream.record(exchanged);
   return exchanged;
+}
+
+void WeightStreamer::exchange(int part, Collectives& among, Stream& stream) {
+  const PlannedPart& planned = plan_.parts[part];
+  const auto span = device_.timed(stream, Work::kWeights, "exchange", planned.tag);
+  const int64_t bytes = planned.layout.shard_numel * size_of(planned.dtype);
+  among.all_gather(shards_[part].weights(), weights_of_group(part), bytes, planned.tag,
+                   stream);
+  exchanged_bytes_ += (among.size() - 1) * bytes;
+  is_behind_[part] = false;
 }
 
 void WeightStreamer::unshard(int index, Direction direction) {
@@ -196,7 +205,7 @@ void WeightStreamer::prefetch_after(int index, Direction direction) {
        left > 0 && next > 0 && next < static_cast<int>(units_.size()); next += step) {
     if (units_[next].parts.empty()) continue;
     if (units_[next].is_in_place) {
-      if (!at_.across) continue;
+      if (!at_.across_host) continue;
       units_[next].source.ready();  // what other groups update comes meanwhile
     } else {
       ring_.prefetch(units_[next].source);

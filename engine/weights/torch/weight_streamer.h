@@ -88,6 +88,7 @@ class WeightStreamer {
   void find_shards();
   std::byte* weights_of_group(int part) const;
   const Event& exchanged(int unit);
+  void exchange(int part, Collectives& among, Stream& stream);
   uint64_t hash_values(const at::Tensor& param) const;
   void prefetch_after(int unit, Direction direction);
   GatherRing& ring_of(int unit) { return unit == 0 ? root_ : ring_; }
@@ -107,6 +108,8 @@ class WeightStreamer {
   int64_t exchanged_bytes_ = 0;
   GatherRing ring_;  // of all units but the root
   GatherRing root_;  // one slot
+  // It goes first. Where a host's memory is exchanged for a GPU; or else null.
+  std::unique_ptr<HostStream> exchanges_;
 };
 
 }  // namespace zero
