@@ -236,23 +236,24 @@ void check_numbers(const Options& options, OptionProblems& found) {
 // Sums over groups are the top of the tree whose middle are the passes of each.
 void check_groups(const Options& options, int world_size, OptionProblems& found) {
   const int group = options.shard_ranks;
+  if (group == kRanksOfHost) return;  // an engine makes a number of it first
   const bool divides = group >= 0 && (group == 0 || world_size % group == 0);
-  refuse_if(
-      !divides, found, {"shard_ranks", "world_size"},
-      text_of("weights sharded over groups of ", group, " of ", world_size, " ranks"),
-      "a number that divides the ranks; 0: all of them");
+  const std::string told = text_of("shard_over ", group);
+  refuse_if(!divides, found, {"shard_ranks", "world_size"},
+            text_of(told, " does not divide the ", world_size, " ranks"),
+            "a number that does, or all (Options::shard_ranks = 0)");
   if (!divides || group == 0 || group == world_size) return;
   refuse_if(options.speculate_bytes > 0, found, {"speculate_bytes", "shard_ranks"},
-            "drafts of updates with several groups of ranks", "0, or shard over all");
+            "speculate with " + told, "speculate off, or shard_over all");
+  if (!options.deterministic) return;
   const auto passes = static_cast<uint64_t>(options.micro_batches_per_rank);
-  refuse_if(options.deterministic && !std::has_single_bit(passes), found,
+  refuse_if(!std::has_single_bit(passes), found,
             {"deterministic", "micro_batches_per_rank", "shard_ranks"},
-            text_of("deterministic with several groups of ranks works on 1, 2, 4, 8, ... "
-                    "micro-batches of each, there are ",
-                    passes));
-  refuse_if(options.deterministic && options.reduce_dtype != DType::kFp32, found,
+            text_of("deterministic with ", told,
+                    " works on 1, 2, 4, 8, ... passes of each rank, there are ", passes));
+  refuse_if(options.reduce_dtype != DType::kFp32, found,
             {"deterministic", "reduce_dtype", "shard_ranks"},
-            "deterministic with sums in 16 bits between groups of ranks",
+            "deterministic with " + told + " and reduce_dtype bf16",
             "fp32: the sums of groups would be rounded once more");
 }
 

@@ -117,8 +117,9 @@ RunPlan plan_for_use(const LoadedModel& loaded, const ModelFamily& family,
     plan.offload = settings.offload;
     plan.device_state_fraction = settings.device_state_fraction;
     plan.accumulate = settings.accumulate;
-    plan.engine = zero::plan(*loaded.model->module(),
-                             options_for_use(loaded, settings, family), wish.num_ranks);
+    plan.engine =
+        zero::plan(*loaded.model->module(), options_for_use(loaded, settings, family),
+                   wish.num_ranks, wish.ranks_on_node);
     if (family.activation_bytes) {
       PassShape pass = pass_shape(settings, wish.num_ranks);
       pass.rows = settings.micro_batch;
@@ -273,7 +274,8 @@ int generate_text(const VerbCall& call) {
 const std::string kMachine =
     "ranks hosts device share_gpu tf32 threads adam_threads bind hang_timeout "
     "host_memory device_memory ignore_plan dtype master offload device_state_fraction "
-    "pin prefetch wrap_min_numel reshard_after_forward allow_extra allow_missing seq_len "
+    "shard_over pin prefetch wrap_min_numel reshard_after_forward allow_extra "
+    "allow_missing seq_len "
     "model_config chaos delay trace_comm deterministic recompute";
 
 constexpr char kCheckpoints[] = "the checkpoint's, then ";

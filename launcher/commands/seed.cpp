@@ -78,6 +78,7 @@ int seed(const VerbCall& call) {
   const std::unique_ptr<LanguageModel> model = make_deferred(family, shape);
   Options options = engine_options(settings, one_pass(1, 1, 0), shape, family);
   options.init_report = !settings.init_report.empty();
+  options.shard_ranks = 0;  // of the ranks that will read it
   std::vector<InitEntry> report;
   const std::string path = save_seed(*model->module(), options, settings.out, state,
                                      /*replace=*/false, &report);

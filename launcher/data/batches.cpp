@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "launcher/data/sampler.h"
+#include "zero/mesh.h"
 
 namespace zero::launcher {
 
@@ -15,8 +16,9 @@ int64_t num_passes(const BatchPlan& plan) {
 }
 
 int64_t first_sample(const BatchPlan& plan, int64_t batch, int64_t pass) {
+  const Mesh mesh(plan.ranks, plan.group);
   return plan.begin + batch * plan.global_batch +
-         (pass * plan.ranks + plan.rank) * plan.micro_batch;
+         mesh.micro_batch(plan.rank, pass, num_passes(plan)) * plan.micro_batch;
 }
 
 int64_t Batch::num_targets() const {

@@ -9,14 +9,16 @@ class Sampler;
 namespace zero::launcher {
 
 // How the samples of a global batch are dealt out: it is cut into micro-batches, and
-// micro-batch p * ranks + r is pass p of rank r. So which samples train together depends
-// on neither the number of ranks nor the order of time.
+// micro-batch p * ranks + r is pass p of rank r, or, where ranks form groups, as
+// Mesh::micro_batch() says. So which samples train together depends on neither the number
+// of ranks nor the order of time.
 struct BatchPlan {
   int64_t global_batch = 1;  // samples; a multiple of micro_batch * ranks
   int64_t micro_batch = 1;
   int ranks = 1;
   int rank = 0;
   int64_t begin = 0;  // global index of the sample that batch 0 begins with
+  int group = 0;      // ranks that gather weights from each other; 0: all
 };
 
 // A batch of one pass for each rank.

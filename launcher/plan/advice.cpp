@@ -7,6 +7,7 @@
 
 #include "launcher/settings/config.h"
 #include "launcher/settings/values.h"
+#include "zero/options.h"
 
 namespace zero::launcher {
 namespace {
@@ -34,6 +35,16 @@ bool recompute(Wish& wish) {
   return false;
 }
 bool reshard(Wish& wish) { return change(wish.settings.reshard_after_forward, true); }
+// Over the next more ranks that divide them.
+bool shard_wider(Wish& wish) {
+  const int told = parse_shard_over(wish.settings.shard_over).value();
+  int group = told == kRanksOfHost ? wish.ranks_on_node : told;
+  if (group == 0 || group >= wish.num_ranks) return false;
+  while (wish.num_ranks % ++group != 0) {
+  }
+  wish.settings.shard_over = group == wish.num_ranks ? "all" : std::to_string(group);
+  return true;
+}
 bool gather_one(Wish& wish) { return change(wish.settings.prefetch, int64_t{0}); }
 bool accumulate_models(Wish& wish) {
   return change(wish.settings.accumulate, std::string("model"));
@@ -76,9 +87,9 @@ bool split_master(Wish& wish) {
   return may_split;
 }
 
-constexpr Saver kSavers[] = {draft_nothing,     keep_less,   recompute, split_pass,
-                             accumulate_models, gather_one,  reshard,   chunk_loss,
-                             offload_inputs,    split_master};
+constexpr Saver kSavers[] = {draft_nothing, shard_wider,       keep_less,   recompute,
+                             split_pass,    accumulate_models, gather_one,  reshard,
+                             chunk_loss,    offload_inputs,    split_master};
 
 Fit make_fit(const Wish& before, const Wish& after, RunPlan plan) {
   Fit fit{after, std::move(plan), {}, 1};

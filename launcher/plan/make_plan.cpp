@@ -45,7 +45,8 @@ RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, LanguageModel&
   plan.accumulate = wish.settings.accumulate;
   plan.grad_sums = wish.settings.grad_sums;
   plan.speculate = wish.settings.speculate;
-  plan.engine = zero::plan(*model.module(), options_of(wish, family), wish.num_ranks);
+  plan.engine = zero::plan(*model.module(), options_of(wish, family), wish.num_ranks,
+                           wish.ranks_on_node);
   PassShape pass = pass_shape(wish.settings, wish.num_ranks);
   pass.on_gpu = plan.on_gpu;
   plan.program = wish.program;
@@ -99,8 +100,8 @@ RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& mo
     const int64_t taken = plan.draft_bytes();
     plan.speculate = told.settings.speculate = taken > 0 ? format_size(taken) : "off";
   }
-  plan.step =
-      zero::plan_traffic(*model.module(), options_of(told, family), wish.num_ranks);
+  plan.step = zero::plan_traffic(*model.module(), options_of(told, family),
+                                 wish.num_ranks, wish.ranks_on_node);
   return plan;
 }
 

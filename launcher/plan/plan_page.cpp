@@ -84,6 +84,7 @@ std::string traffic_line(const RunPlan& plan) {
   add(plan.step.from_device, " from it");
   add(plan.step.gathered, " gathered from other ranks");
   add(plan.step.reduced, " reduced with them");
+  add(plan.step.across, " of both between hosts");
   return text.empty() ? "" : labelled("a step", text + ", per rank");
 }
 
@@ -194,7 +195,8 @@ json to_json(const PlanAnswer& answer) {
        {{"h2d", plan.step.to_device},
         {"d2h", plan.step.from_device},
         {"gathered", plan.step.gathered},
-        {"reduced", plan.step.reduced}}},
+        {"reduced", plan.step.reduced},
+        {"across_hosts", plan.step.across}}},
       {"bytes_per_rank", plan.rank_bytes()},
       {"bytes_per_node", plan.node_bytes()},
       {"bytes_available", answer.wish.room},

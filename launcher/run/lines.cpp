@@ -11,6 +11,7 @@
 #include <ranges>
 
 #include "launcher/settings/values.h"
+#include "zero/mesh.h"
 
 namespace zero::launcher {
 namespace {
@@ -172,12 +173,22 @@ std::string describe_threads(const ThreadChoice& choice) {
   return std::to_string(choice.threads) + (rates.empty() ? "" : " (" + rates + ")");
 }
 
+// Nothing where all ranks are one group.
+std::string groups_line(const BatchPlan& batch) {
+  const Mesh mesh(batch.ranks, batch.group);
+  return mesh.num_groups() == 1
+             ? ""
+             : labelled("groups", fmt::format("{} of {} ranks each, which gather weights "
+                                              "from each other",
+                                              mesh.num_groups(), mesh.group));
+}
+
 std::string banner(const Settings& settings, const BannerFacts& facts) {
   return "zero_launch train\n" +
          labelled("ranks", fmt::format("{} with {} thread(s) each; {}", facts.batch.ranks,
                                        facts.threads, describe_cores(facts.cores))) +
          labelled("", "adam threads " + describe_threads(facts.adam_threads)) +
-         labelled("hosts", describe_hosts(facts.hosts)) +
+         groups_line(facts.batch) + labelled("hosts", describe_hosts(facts.hosts)) +
          labelled("device", device_text(settings, facts)) +
          labelled("model", model_text(settings, facts)) +
          labelled("data", data_text(facts)) + evaluation_lines(settings, facts) +

@@ -35,6 +35,7 @@ Json to_json(const StepRecord& r) {
                {"bytes_d2h", r.traffic.from_device},
                {"bytes_gathered", r.traffic.gathered},
                {"bytes_reduced", r.traffic.reduced},
+               {"bytes_across_hosts", r.traffic.across},
                {"share_compute", r.shares.compute},
                {"share_waiting", r.shares.waiting},
                {"share_weights", r.shares.weights},

@@ -110,6 +110,8 @@ void Training::choose_model() {
 
 void Training::open_data() {
   batch_ = {settings_.global_batch, settings_.micro_batch, world_.size(), world_.rank()};
+  const int group = parse_shard_over(settings_.shard_over).value();
+  batch_.group = group == kRanksOfHost ? world_.local_size() : group;
   choose_model();
   source_ = std::make_unique<data::TokenSource>(settings_.data, settings_.bytes);
   if (shape_.vocab() == 0 && source_->vocab_size() > 0)

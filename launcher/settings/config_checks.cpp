@@ -96,6 +96,8 @@ void check_device(const Settings& s, Conflicts& found) {
 // What the engine refuses, on GPUs where --device cpu does not say otherwise.
 Conflicts refused_by_engine(const Settings& s, int num_ranks) {
   Options options = told_options(s);
+  options.micro_batches_per_rank =
+      std::max<int64_t>(1, s.global_batch / (s.micro_batch * num_ranks));
   if (s.device_state_fraction == "auto") options.device_state_fraction = 1;  // or less
   const UnitMemory where = s.device == "cpu" ? UnitMemory::kHost : UnitMemory::kGpu;
   Conflicts found;

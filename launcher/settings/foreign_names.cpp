@@ -66,9 +66,9 @@ const Translations kSameHere = {
     {"here: @reduce_dtype", "communication_data_type grad_reduce_in_fp32"},
     {"here: @grad_dtype", "grad_accum_dtype main_grads_dtype"},
     // sharding and memory
-    {"not needed: weights, gradients and optimizer state are always sharded over ranks; "
-     "see @reshard_after_forward",
-     "sharding_strategy zero_hpz_partition_size mics_shard_size"},
+    {"here: @shard_over with host, or N neighbours that gather weights from each other",
+     "shard_factor sharding_factor hybrid hybrid_shard hsdp mics_shard_size no_shard "
+     "zero_hpz_partition_size data_parallel_shard_degree dp_shard dp_replicate"},
     {"here: @recompute with unit, which is the default, or every:2",
      "checkpoint_activations gradient_checkpointing activation_checkpointing "
      "recompute_activations gradient_checkpointing_kwargs fsdp_activation_checkpointing "
@@ -242,7 +242,9 @@ const Translations kSameHere = {
 
 // What needs no setting, or does not exist, with what to do instead.
 const Translations kNotHere = {
-    {"not needed: weights, gradients and optimizer state are always sharded over ranks",
+    {"not needed: weights, gradients and optimizer state are always sharded over ranks; "
+     "weights with @shard_over host over those of a host, with 1 not at all",
+     "full_shard shard_grad_op sharding_strategy fsdp_sharding_strategy "
      "zero_optimization zero_stage fsdp ddp_backend stage deepspeed deepspeed_config "
      "zero use_distributed_optimizer fsdp_config accelerator_config ddp zero_sharding "
      "use_sharded_state flatten_parameters use_orig_params sync_module_states "

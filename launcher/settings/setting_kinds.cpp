@@ -228,6 +228,12 @@ Setting size_or_auto(Named<std::string> named, std::string help) {
       [](const std::string& word) { return word == "auto" || parse_size_or_off(word); });
 }
 
+Setting ranks_of_group(Named<std::string> named, std::string help) {
+  return of_text(
+      named, {Type::kWords, "all|host|N", "all, host, or a number of ranks from 1", help},
+      [](const std::string& word) { return !!parse_shard_over(word); });
+}
+
 Setting list(Named<Words> named, std::string placeholder, std::string help) {
   const std::string allowed = "words in UTF-8, none of them empty";
   return of_words(named, {Type::kString, placeholder, allowed, help},

@@ -211,6 +211,11 @@ Group precision() {
 
 Group sharding() {
   return {
+      ranks_of_group(
+          KEY(shard_over, AS(shard_ranks, parse_shard_over)),
+          "ranks that hold the weights together and gather them from each other: all; "
+          "those of a host, so that little travels between hosts; or so many "
+          "neighbours. Optimizer state is sharded over all in any case"),
       boolean(KEY(reshard_after_forward, TO(reshard_after_forward)),
               "release weights between forward and backward"),
       integer(KEY(prefetch, TO(prefetch)), 0, 64, "units gathered ahead"),

@@ -98,6 +98,7 @@ struct Settings {
   int64_t loss_scale_min = 1;
 
   // --- sharding
+  std::string shard_over = "all";
   bool reshard_after_forward = true;
   int64_t prefetch = 1;
   bool overlap_updates = true;

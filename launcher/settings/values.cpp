@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/names.h"
+#include "zero/options.h"
 
 namespace zero::launcher {
 namespace {
@@ -182,6 +183,15 @@ std::optional<int64_t> parse_told_size(std::string_view text) {
 
 std::optional<int64_t> parse_size_or_off(std::string_view text) {
   return text == "off" ? 0 : parse_told_size(text);
+}
+
+std::optional<int> parse_shard_over(std::string_view text) {
+  constexpr int64_t kMost = 99999;
+  if (text == "all") return 0;
+  if (text == "host") return kRanksOfHost;
+  const auto ranks = parse_integer(text);
+  if (!ranks || *ranks < 1 || *ranks > kMost) return std::nullopt;
+  return static_cast<int>(*ranks);
 }
 
 std::optional<int64_t> parse_recompute(std::string_view text) {

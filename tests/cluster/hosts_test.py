@@ -60,6 +60,22 @@ class TwoHosts(small_run.Case):
         subprocess.run(hosts.words_on("alpha", *words), check=True, timeout=60, **SILENT)
         self.assert_same_numbers("one", self.out)
 
+    def test_groups_of_a_host_let_little_travel(self):
+        """With W ranks, G on a host, and M bytes of all weights as of all gradients: (M + M) (W - G) / (G W)."""
+        self.finish(self.start("one", "--deterministic", steps=20, **dump("one_state")))
+        of_step = {}
+        for group in "all", "host":
+            out = f"{self.out}_{group}"
+            words = "--ranks=4", f"--hosts={HOSTFILE}", "--deterministic", f"--shard-over={group}"
+            self.finish(self.start(out, *words, steps=20, **dump(f"{out}_state")))
+            self.assertEqual([record["loss"] for record in small_run.records("one", "step")],
+                             [record["loss"] for record in small_run.records(out, "step")])
+            of_step[group] = small_run.records(out, "step")[-1]
+        full = of_step["all"]["bytes_reduced"] * 4 // 3  # a rank gives three of its four parts to others
+        gathered = of_step["all"]["bytes_gathered"] * 4 // 3
+        self.assertEqual(of_step["all"]["bytes_across_hosts"], (gathered + full) * 2 // 4)
+        self.assertEqual(of_step["host"]["bytes_across_hosts"], (full + full) * 2 // (2 * 4))
+
     def test_ctrl_c_saves_and_the_run_goes_on(self):
         process = self.start_on_both()
         small_run.wait_for_step(self.out, 3)

@@ -54,6 +54,8 @@ const auto kBackends =
                       thread_backend(2, 4096), thread_backend(5, 4096));
 INSTANTIATE_TEST_SUITE_P(Local, RanksTest, kBackends,
                          [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Eight, RanksTest, ::testing::Values(thread_backend(8)),
+                         [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Local, CollectivesTest, kBackends,
                          [](const auto& info) { return info.param.name; });
 

@@ -1,14 +1,21 @@
 // Ranks in groups that gather weights among themselves: the numbers of one rank.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 #include "engine/device/host_device.h"
 #include "tests/engine/traffic_story.h"
 #include "tests/engine/training.h"
 #include "zero/errors.h"
+#include "zero/save_load.h"
 
 namespace zero::testing::engine_groups_test {
 namespace {
 
+namespace fs = std::filesystem;
+
+// Ranks, and of them in a group.
 constexpr std::pair<int, int> kPairs[] = {{1, 1}, {2, 1}, {2, 2}, {4, 1}, {4, 2},
                                           {4, 4}, {8, 1}, {8, 2}, {8, 4}, {8, 8}};
 
@@ -133,6 +140,54 @@ TEST_F(EngineGroups, FrozenWeightsThatAreSetAreSeenByAllGroups) {
   };
   EXPECT_EQ(loss_after_set(4, 2), loss_after_set(1, 0));
   EXPECT_EQ(loss_after_set(4, 1), loss_after_set(1, 0));
+}
+
+// All ordered pairs: what ranks in some groups save, any others go on with.
+TEST_F(EngineGroups, AnyGroupsGoOnWithWhatOthersSaved) {
+  options.deterministic = true;
+  Gpt2Config tiny = small_gpt2();
+  tiny.n_layer = 1;
+  const fs::path folder =
+      fs::temp_directory_path() / ("zero_groups_" + std::to_string(getpid()));
+  // One step more than `from`, if there is one, saved to `to` or returned.
+  const auto step_on = [&](const std::pair<int, int>& mesh, const fs::path& from,
+                           const fs::path& to) {
+    Trained run;
+    options.shard_ranks = mesh.second;
+    options.micro_batches_per_rank = work.micro_batches / mesh.first;
+    on_ranks(mesh.first, [&](std::unique_ptr<Ranks> comm) {
+      const int rank = comm->rank();
+      const auto model = deferred_gpt2(tiny);
+      Engine engine(model, options, std::move(comm));
+      if (!from.empty()) load_checkpoint(engine, from);
+      for (int64_t p = 0; p < options.micro_batches_per_rank; ++p) {
+        const auto m = static_cast<int>(
+            engine.mesh().micro_batch(rank, p, options.micro_batches_per_rank));
+        const auto [tokens, targets] =
+            batch_of(work, tiny.vocab_size, from.empty() ? 0 : 1, m);
+        engine.backward(engine.forward(model, tokens, targets), targets.numel());
+      }
+      engine.step();
+      if (to.empty()) return collect_shards(engine, run);
+      SavedState state;
+      state.step = 1;
+      save_checkpoint(engine, to.string(), state);
+    });
+    return run;
+  };
+  const auto folder_of = [&](const std::pair<int, int>& mesh) {
+    return folder / (std::to_string(mesh.first) + "_" + std::to_string(mesh.second));
+  };
+  for (const auto& mesh : kPairs) step_on(mesh, {}, folder_of(mesh));
+  const Trained expected = step_on({1, 1}, folder_of({1, 1}) / "step_000000000001", {});
+  for (const auto& saved : kPairs) {
+    for (const auto& loaded : kPairs) {
+      SCOPED_TRACE(folder_of(saved).filename().string() + " by " +
+                   folder_of(loaded).filename().string());
+      expect_same(step_on(loaded, folder_of(saved) / "step_000000000001", {}), expected);
+    }
+  }
+  fs::remove_all(folder);
 }
 
 TEST_F(EngineGroups, FrozenWeightsAreExchangedOnce) {

@@ -66,8 +66,8 @@ TEST_F(Resume, AnyNumberOfRanksContinuesADeterministicRun) {
   const State all = whole(0, {"--deterministic"});
   part(2, 3, {"--deterministic"});
   part(0, 5, {"--deterministic"});
-  part(4, 8, {"--deterministic"});
-  part(2, 10, {"--deterministic"});
+  part(4, 8, {"--deterministic", "--shard-over=2"});
+  part(2, 10, {"--deterministic", "--shard-over=1"});
   expect_same(all, after(10));
   EXPECT_EQ(steps("parts"), steps("whole"));
 }

@@ -21,6 +21,19 @@ TEST(Batches, MicroBatchesAreDealtOutInTurn) {
   EXPECT_EQ(first_sample(second_of_two, 5, 2), 70);
 }
 
+// Groups have the micro-batches of their passes one behind the other.
+TEST(Batches, GroupsOfRanksHaveNeighbours) {
+  const auto firsts = [](int rank) {
+    const BatchPlan plan{
+        .global_batch = 8, .micro_batch = 1, .ranks = 4, .rank = rank, .group = 2};
+    return std::vector{first_sample(plan, 1, 0), first_sample(plan, 1, 1)};
+  };
+  EXPECT_THAT(firsts(0), ElementsAre(8, 10));
+  EXPECT_THAT(firsts(1), ElementsAre(9, 11));
+  EXPECT_THAT(firsts(2), ElementsAre(12, 14));
+  EXPECT_THAT(firsts(3), ElementsAre(13, 15));
+}
+
 TEST(Batches, EverySampleOnceOnAnyNumberOfRanks) {
   for (int ranks : {1, 2, 3, 4, 6}) {
     std::multiset<int64_t> firsts;

@@ -239,6 +239,25 @@ TEST(Advice, DraftsThatWereToldGoFirst) {
   EXPECT_EQ(to_text(*nearest_fit(wish, plan)), "--speculate off");
 }
 
+TEST(Advice, GroupsThatHoldTooMuchOfTheWeightsBecomeWider) {
+  Wish wish = wish_for(0);
+  wish.num_ranks = wish.ranks_on_node = wish.settings.ranks = 4;
+  wish.settings.recompute = "unit";
+  const auto plan = [](const Wish& each) {
+    RunPlan planned = plan_of(each);
+    const int group = parse_shard_over(each.settings.shard_over).value();
+    planned.engine.push_back(
+        {"weights", "host", 240 * kMiB / (group > 0 ? group : each.num_ranks)});
+    return planned;
+  };
+  wish.settings.shard_over = "2";
+  wish.room = plan(wish).node_bytes();
+  EXPECT_TRUE(fits(plan(wish), wish));
+  wish.settings.shard_over = "1";
+  EXPECT_FALSE(fits(plan(wish), wish));
+  EXPECT_EQ(to_text(*nearest_fit(wish, plan)), "--shard-over 2");
+}
+
 TEST(Advice, AGpuThatWasToldToKeepTooMuchChooses) {
   Wish wish = wish_for(kState + 100 * kMiB);
   wish.gpu_room = 1000 * kMiB;
