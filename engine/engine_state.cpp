@@ -55,6 +55,18 @@ Traffic plan_traffic(torch::nn::Module& model, const Options& options, int world
                            ranks_of_host);
 }
 
+std::vector<GroupShare> plan_groups(torch::nn::Module& model, const Options& options) {
+  const ScannedModel scanned = scan_model(model);
+  const UnitPlan units = make_unit_plan(scanned.units, scanned.params, options, 1);
+  std::vector<GroupShare> shares(options.groups.size() + 1);
+  for (size_t i = 0; i < scanned.params.size(); ++i) {
+    GroupShare& share = units.groups[i] < 0 ? shares.back() : shares[units.groups[i]];
+    ++share.num_parameters;
+    share.numel += scanned.tensors[i].numel();
+  }
+  return shares;
+}
+
 std::vector<ShardView> Engine::shards() {
   impl_->own.updates->finish();
   std::vector<ShardView> views(impl_->own.model.params.size());

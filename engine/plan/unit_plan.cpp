@@ -98,24 +98,23 @@ ParamRule rule_of(const ParamDescription& param, int group, const Options& optio
   return rule;
 }
 
-std::vector<ParamRule> make_rules(const std::vector<ParamDescription>& params,
-                                  const Options& options) {
-  std::vector<ParamRule> rules;
+void add_rules(UnitPlan& plan, const std::vector<ParamDescription>& params,
+               const Options& options) {
   std::set<int> used;
   for (const ParamDescription& param : params) {
     const int group = group_of(options.groups, param, used);
-    rules.push_back(rule_of(param, group, options));
+    plan.groups.push_back(group);
+    plan.rules.push_back(rule_of(param, group, options));
   }
   for (size_t i = 0; i < options.groups.size(); ++i) {
     if (used.contains(static_cast<int>(i))) continue;
     const ParamGroup& group = options.groups[i];
     reject("'" + group.pattern + "' matches no parameter" +
                (i > 0 ? " that patterns before it have left" : ""),
-           group.frozen ? "--freeze, or a frozen parameter group" : "parameter groups",
+           "--group or --freeze (Options::groups)",
            "* stands for any text; names look like " +
                (params.empty() ? std::string("...") : params.front().fqn));
   }
-  return rules;
 }
 
 // How many planned units enclose this one where it lies deepest.
@@ -191,7 +190,7 @@ UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
 
   UnitPlan plan;
   plan.mesh = mesh;
-  plan.rules = make_rules(params, options);
+  add_rules(plan, params, options);
   const std::vector<int64_t> numels = subtree_numels(units, params);
   for (size_t i = 0; i < units.size(); ++i) {
     if (i > 0 && !is_selected(units[i], numels[i], options.auto_wrap)) {

@@ -68,6 +68,7 @@ struct UnitPlan {
   std::vector<int> unit_of;
   // Of each ParamDescription.
   std::vector<ParamRule> rules;
+  std::vector<int> groups;  // of Options::groups; -1: none holds for it
   std::vector<ParamPlace> places;
   Mesh mesh;
 };

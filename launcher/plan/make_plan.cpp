@@ -71,6 +71,26 @@ bool fits_on_gpu(const RunPlan& plan, int64_t gpu_room) {
                                       kPlannedShare * static_cast<double>(gpu_room);
 }
 
+namespace {
+
+// Those of --freeze come first.
+std::vector<std::pair<std::string, GroupShare>> groups_of(const Wish& wish,
+                                                          const ModelFamily& family,
+                                                          LanguageModel& model) {
+  std::vector<std::string> words;
+  for (const std::string& glob : wish.settings.freeze) words.push_back(glob + ": freeze");
+  for (const std::string& rule : wish.settings.group) words.push_back(rule);
+  std::vector<std::pair<std::string, GroupShare>> groups;
+  if (words.empty()) return groups;
+  words.emplace_back("all others");
+  const std::vector<GroupShare> shares =
+      plan_groups(*model.module(), options_of(wish, family));
+  for (size_t i = 0; i < words.size(); ++i) groups.emplace_back(words[i], shares[i]);
+  return groups;
+}
+
+}  // namespace
+
 RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& model) {
   constexpr int64_t kMostParameters = int64_t{1} << 50;
   if (count_parameters(model) > kMostParameters)
@@ -100,6 +120,7 @@ RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& mo
     const int64_t taken = plan.draft_bytes();
     plan.speculate = told.settings.speculate = taken > 0 ? format_size(taken) : "off";
   }
+  plan.groups = groups_of(wish, family, model);
   plan.step = zero::plan_traffic(*model.module(), options_of(told, family),
                                  wish.num_ranks, wish.ranks_on_node);
   return plan;

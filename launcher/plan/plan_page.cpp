@@ -74,6 +74,27 @@ std::string tied_line(const RunPlan& plan) {
                               "backward");
 }
 
+// In the order in which they are asked.
+std::string group_lines(const RunPlan& plan) {
+  std::string text;
+  for (const auto& [words, share] : plan.groups) {
+    text += labelled(text.empty() ? "groups" : "",
+                     fmt::format("{}: {} parameter(s), {} values", words,
+                                 fmt::group_digits(share.num_parameters),
+                                 fmt::group_digits(share.numel)));
+  }
+  return text;
+}
+
+json groups_json(const RunPlan& plan) {
+  json groups = json::array();
+  for (const auto& [words, share] : plan.groups) {
+    groups.push_back(
+        {{"group", words}, {"parameters", share.num_parameters}, {"numel", share.numel}});
+  }
+  return groups;
+}
+
 // What one rank's weights and gradients are on the way for.
 std::string traffic_line(const RunPlan& plan) {
   std::string text;
@@ -159,6 +180,7 @@ std::string to_page(const PlanAnswer& answer) {
   text += tied_line(plan);
   text += loss_line(plan);
   text += traffic_line(plan);
+  text += group_lines(plan);
   text += labelled("verdict", verdict(answer));
   if (!answer.all_fits()) {
     text +=
@@ -180,6 +202,7 @@ json to_json(const PlanAnswer& answer) {
                            {"activation_bytes_per_rank", plan.other_activations}};
   return {
       {"model", shape_json(plan)},
+      {"groups", groups_json(plan)},
       {"ranks", plan.num_ranks},
       {"ranks_per_node", plan.ranks_on_node},
       {"engine", to_json(plan.engine)},

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/model.h"
@@ -54,6 +55,9 @@ struct RunPlan {
   std::string offload = "all", device_state_fraction = "0";
   std::string accumulate = "model", grad_sums = "host";
   std::string speculate = "off";
+  // Of each group of parameters, as settings word it, and of the others; none where there
+  // are no groups.
+  std::vector<std::pair<std::string, GroupShare>> groups;
 
   int64_t draft_bytes() const;   // of one rank's speculation
   int64_t engine_bytes() const;  // of one rank, wherever they are

@@ -67,12 +67,14 @@ bool ends_earlier(const Settings& before, const Settings& now) {
   return now.schedule != "constant" && now.steps < before.steps;
 }
 
-// As it is given on a command line: a list of TOML has brackets and blanks.
-std::string given_before(const Setting& setting, std::string value) {
-  if (value.starts_with('[')) {
-    std::erase_if(value, [](char c) { return c == '[' || c == ']' || c == ' '; });
-  }
-  return " " + flag_of(setting) + " " + value;
+// As it is given on a command line: words of a list of TOML.
+std::string given_before(const Setting& setting, const std::string& value) {
+  const json list = json::parse(value, nullptr, /*allow_exceptions=*/false);
+  if (!list.is_array()) return " " + flag_of(setting) + " " + value;
+  std::vector<std::string> words;
+  for (const json& word : list) words.push_back(word.dump());
+  return fmt::format(" {} {}", flag_of(setting),
+                     fmt::join(words, setting.is_split_at_commas ? "," : " "));
 }
 
 std::string explain(const ChangedSetting& change, const std::string& schedule) {

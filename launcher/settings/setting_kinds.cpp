@@ -240,6 +240,11 @@ Setting list(Named<Words> named, std::string placeholder, std::string help) {
                   [](const std::string& word) { return !word.empty() && is_utf8(word); });
 }
 
+Setting rules(Named<Words> named, std::string form, std::string help,
+              std::function<bool(const std::string&)> is_rule) {
+  return of_words(named, {Type::kString, "RULE", form, help}, std::move(is_rule));
+}
+
 Setting choices(Named<Words> named, const Words& choices, std::string help) {
   Setting setting =
       of_words(named,

@@ -52,6 +52,9 @@ Setting fraction_or_auto(Named<std::string> named, std::string help);
 Setting size_or_auto(Named<std::string> named, std::string help);
 Setting ranks_of_group(Named<std::string> named, std::string help);
 Setting list(Named<Words> named, std::string placeholder, std::string help);
+// "GLOB: key=value key": what of the form `is_rule` takes; `form` shows it.
+Setting rules(Named<Words> named, std::string form, std::string help,
+              std::function<bool(const std::string&)> is_rule);
 // A list of some of the choices, with commas between them.
 Setting choices(Named<Words> named, const Words& choices, std::string help);
 

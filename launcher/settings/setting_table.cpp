@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "launcher/settings/rules.h"
 #include "launcher/settings/setting_kinds.h"
 #include "launcher/settings/values.h"
 #include "zero/loss_scale.h"
@@ -133,6 +134,15 @@ Group optimizer() {
                    o.groups.push_back({.pattern = glob, .frozen = true});
                }),
            "GLOB", "parameters that stay as they are, by name"),
+      rules(KEY(group, "groups",
+                [](Options& o, const auto& rules) {
+                  for (const std::string& rule : rules)
+                    if (const auto group = parse_group(rule)) o.groups.push_back(*group);
+                }),
+            "\"GLOB: lr=0.1x weight_decay=0 freeze\", one of the three at least",
+            "what holds for parameters by name, as \"GLOB: lr=0.1x weight_decay=0 "
+            "freeze\"; the first that matches counts, and plan tells what each has",
+            [](const std::string& rule) { return !!parse_group(rule); }),
       choice(KEY(unused), {"zeros", "leave"},
              "what a step does to a parameter that nothing used; zeros: weight decay and "
              "moments go on; leave: nothing, as torch",

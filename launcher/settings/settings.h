@@ -65,7 +65,7 @@ struct Settings {
   double weight_decay = 0.1;
   std::string weight_decay_on = "matrices";
   double clip = 1;
-  std::vector<std::string> freeze;
+  std::vector<std::string> freeze, group;
   std::string unused = "zeros";
 
   // --- run

@@ -224,5 +224,20 @@ TEST_P(EngineConstruction, FrozenOnesNeedNoGradientWhateverTheyCameWith) {
   });
 }
 
+TEST(PlanGroups, CountsWhatEachGroupHoldsForAndTheRest) {
+  ModelImpl model;
+  Options options;
+  options.groups = {{"unit.*", 0.5}};
+  const std::vector<GroupShare> shares = plan_groups(model, options);
+  ASSERT_EQ(shares.size(), 2u);
+  for (const GroupShare& share : shares) {
+    EXPECT_EQ(share.num_parameters, 1);
+    EXPECT_EQ(share.numel, 3);
+  }
+  options.groups = {{"*", 2}};
+  EXPECT_EQ(plan_groups(model, options)[0].numel, 6);
+  EXPECT_EQ(plan_groups(model, options)[1].num_parameters, 0);
+}
+
 }  // namespace
 }  // namespace zero::testing::engine_construction_test

@@ -69,6 +69,9 @@ std::vector<MemoryEntry> plan(torch::nn::Module& model, const Options& options,
 Traffic plan_traffic(torch::nn::Module& model, const Options& options, int world_size,
                      int ranks_of_host = 0);
 
+// Of each of Options::groups, and of what is in none, in the same way.
+std::vector<GroupShare> plan_groups(torch::nn::Module& model, const Options& options);
+
 // Train a module whose state is sharded over ranks.
 //
 //   Engine engine(model, options);                  // every rank keeps 1/N of masters and moments

@@ -93,6 +93,12 @@ struct InitEntry {
   bool after_post_init = false;  // post_init wrote it again; numbers are those of before
 };
 
+// What one of Options::groups holds for; the last one of a list is all others.
+struct GroupShare {
+  int64_t num_parameters = 0;
+  int64_t numel = 0;
+};
+
 // What an engine allocates, by owner.
 struct MemoryEntry {
   std::string owner;  // "masters", "exp_avg", "gather ring", ...

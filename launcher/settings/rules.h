@@ -1,0 +1,15 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "zero/options.h"
+
+namespace zero::launcher {
+
+// Settings that say something of what a name's pattern matches: "GLOB: key=value key
+// ...", with spaces or commas between. Nothing for text of another form.
+
+// "*.bias: lr=0.1x weight_decay=0 freeze": one of the three at least.
+std::optional<ParamGroup> parse_group(const std::string& text);
+
+}  // namespace zero::launcher
