@@ -44,7 +44,7 @@ at::Tensor& EngineForward::cast(at::Tensor& argument) {
   const c10::Device device = own_.torch_device();
   const at::Tensor here =
       argument.device() == device ? argument : argument.to(device, may_go_on(argument));
-  const at::Tensor tensor = in_compute_type(here, own_.options.dtype);
+  const at::Tensor tensor = in_compute_type(here, own_.plan.units[0].dtype);
   return tensor.is_same(argument) ? argument : cast_arguments_.emplace_back(tensor);
 }
 

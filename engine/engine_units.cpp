@@ -83,12 +83,12 @@ void EngineUnits::attach() {
     const int unit = plan.unit_of[d];
     const std::string& fqn = model.units[d].fqn;
     if (plan.units[unit].description != static_cast<int>(d)) {
-      model.hooks[d]->runner = std::make_shared<MergedUnit>(fqn, own.options.dtype);
+      model.hooks[d]->runner = std::make_shared<MergedUnit>(fqn, plan.units[unit].dtype);
       continue;
     }
     attached_.push_back(std::make_shared<AttachedUnit>(
-        unit, fqn, *model.modules[d], roles[unit], here, own.options, phase, borders,
-        weights, pass, activations));
+        unit, plan.units[unit], *model.modules[d], roles[unit], here, own.options, phase,
+        borders, weights, pass, activations));
     model.hooks[d]->runner = attached_.back();
   }
   for (size_t i = 0; i < model.tensors.size(); ++i) {

@@ -184,6 +184,30 @@ void check_offload(const Options& options, int world_size, UnitMemory where,
                 optimizer + " in the host's memory");
 }
 
+// What holds for some units is as good as what holds for all.
+void check_units(const Options& options, int world_size, UnitMemory where,
+                 OptionProblems& found) {
+  for (const UnitOption& option : options.unit_options) {
+    const DType dtype = option.dtype.value_or(options.dtype);
+    const bool may_be = dtype == DType::kFp32 || dtype == options.dtype ||
+                        (dtype == DType::kBf16 && options.dtype == DType::kFp32);
+    refuse_if(!may_be, found, {"unit_options", "dtype"},
+              text_of("unit '", option.pattern, "' of dtype ", name_of(dtype),
+                      " where dtype is ", name_of(options.dtype)),
+              "fp32, or bf16 where dtype is fp32");
+    if (!option.offload || *option.offload == options.offload) continue;
+    Options of_unit = options;
+    of_unit.offload = *option.offload;
+    OptionProblems problems;
+    check_offload(of_unit, world_size, where, problems);
+    for (OptionProblem& problem : problems) {
+      problem.options.emplace_back("unit_options");
+      problem.what = "unit '" + option.pattern + "': " + problem.what;
+      found.push_back(std::move(problem));
+    }
+  }
+}
+
 void check_activations(const Options& options, bool is_host, OptionProblems& found) {
   if (!options.offload_activations || options.inference) return;
   refuse_if(is_host, found, {"offload_activations", "device"},
@@ -279,56 +303,6 @@ void throw_first(const OptionProblems& problems) {
   throw Error(ExitCode::kUsage, problems[0].what, "engine options", problems[0].allowed);
 }
 
-void add_schedule(Lines& lines, const LrSchedule& schedule) {
-  lines.add("schedule", schedule.kind)
-      .add("lr", schedule.lr)
-      .add("min_lr", schedule.min_lr)
-      .add("warmup_steps", schedule.warmup_steps)
-      .add("total_steps", schedule.total_steps)
-      .add("decay_steps", schedule.decay_steps);
-}
-
-// An option under its own name.
-#define SAME(option) lines.add(#option, options.option)
-
-void add_behaviour(Lines& lines, const Options& options) {
-  const OptimizerOptions& optimizer = options.optimizer;
-  const LossScaleOptions& scale = options.loss_scale;
-  SAME(seed), SAME(source), SAME(weight_decay_on), SAME(clip), SAME(norm), SAME(unused),
-      SAME(dtype), SAME(reduce_dtype), SAME(grad_dtype), SAME(master), SAME(state_dtype),
-      SAME(nominal_targets), SAME(tf32), SAME(deterministic),
-      SAME(micro_batches_per_rank), SAME(inference), SAME(average_buffers_each_step),
-      SAME(micro_batches_change_buffers);
-  lines.add("optimizer", optimizer.kind)
-      .add("betas", optimizer.beta1, optimizer.beta2)
-      .add("eps", optimizer.eps)
-      .add("weight_decay", optimizer.weight_decay)
-      .add("momentum", optimizer.momentum, optimizer.nesterov)
-      .add("loss_scale", scale.init, scale.window, scale.min);
-  for (const ParamGroup& group : options.groups) {
-    lines.add("group '" + group.pattern + "'", group.lr_scale,
-              group.weight_decay.value_or(-1), group.frozen);
-  }
-  lines.add("init functions", static_cast<bool>(options.param_init),
-            options.init_types.size(), static_cast<bool>(options.post_init));
-  for (const auto& [pattern, spec] : options.init) {
-    lines.add("init '" + pattern + "'", spec.kind, spec.a, spec.b, spec.low, spec.high,
-              spec.zero_row_begin, spec.zero_row_end);
-  }
-}
-
-void add_memory(Lines& lines, const Options& options) {
-  SAME(device), SAME(share_gpu), SAME(pin), SAME(grad_sums), SAME(shard_ranks),
-      SAME(overlap_updates), SAME(speculate_bytes), SAME(prefetch),
-      SAME(reshard_after_forward), SAME(offload_activations), SAME(offload_min_bytes),
-      SAME(accumulate), SAME(micro_batch), SAME(stream_always);
-  lines.add("offload", options.offload, options.device_state_fraction)
-      .add("recompute", options.recompute.every)
-      .add("auto_wrap.min_numel", options.auto_wrap.min_numel);
-  for (const std::string& type : options.auto_wrap.types)
-    lines.add("auto_wrap.type", type);
-}
-
 }  // namespace
 
 bool gpus_update_with(Optimizer optimizer) { return optimizer == Optimizer::kAdamW; }
@@ -346,6 +320,7 @@ std::vector<OptionProblem> problems_of(const Options& options, int world_size,
   check_storage(options, found);
   check_numbers(options, found);
   check_offload(options, world_size, where, found);
+  check_units(options, world_size, where, found);
   refuse_if(is_host && options.pin == Pin::kTransfers, found, {"pin", "device"},
             "pin transfers is for a GPU, device is cpu: nothing is pinned there");
   check_activations(options, is_host, found);
@@ -364,22 +339,5 @@ int checked_threads(const Options& options) {
   throw_first(found);
   return options.adam_threads;
 }
-
-Lines shared_lines(const Options& options) {
-  Lines lines;
-  add_schedule(lines, options.schedule);
-  add_behaviour(lines, options);
-  add_memory(lines, options);
-  return lines;
-}
-
-Lines own_lines(const Options& options) {
-  Lines lines;
-  SAME(init_report), SAME(device_memory), SAME(adam_threads), SAME(chaos_seed),
-      SAME(trace_comm);
-  return lines;
-}
-
-#undef SAME
 
 }  // namespace zero

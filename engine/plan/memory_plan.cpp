@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "engine/plan/unit_homes.h"
 #include "engine/plan/unit_plan.h"
 #include "zero/options.h"
 
@@ -40,70 +41,6 @@ int64_t gradient_bytes(const UnitPlan& plan, const std::vector<UnitHome>& homes,
 // The states are the host's, and the sums are not.
 bool sums_leave(const UnitHome& home) { return home.sums_on_gpu && !home.state_on_gpu; }
 
-// Units in forward order, each that has room in the fraction of what is trained: their
-// gradients come last and their weights are needed first, so that their updates are
-// waited for longest. The root's cannot hide behind anything, those of frozen units are
-// none.
-std::vector<UnitHome> homes_of(const UnitPlan& plan, const Options& options,
-                               UnitMemory where) {
-  const bool has_gpu = where != UnitMemory::kHost;
-  // Sums of groups are added up where one pass leaves them.
-  const bool are_groups_on_gpu = where == UnitMemory::kGpu &&
-                                 plan.mesh.num_groups() > 1 &&
-                                 options.micro_batches_per_rank == 1;
-  std::vector<int64_t> numels(plan.units.size());
-  int64_t total = 0, kept = 0;
-  for (const PlannedPart& part : plan.parts) {
-    if (part.is_frozen) continue;
-    numels[part.unit] += part.layout.numel;
-    total += part.layout.numel;
-  }
-  std::vector<UnitHome> homes(plan.units.size());
-  for (size_t u = 0; u < homes.size(); ++u) {
-    UnitHome& home = homes[u];
-    const bool is_within =
-        numels[u] > 0 && static_cast<double>(kept + numels[u]) <=
-                             options.device_state_fraction * static_cast<double>(total);
-    if (is_within) kept += numels[u];
-    home.state_on_gpu = has_gpu && (options.offload == Offload::kNone || is_within);
-    home.weights_on_gpu =
-        has_gpu && (home.state_on_gpu || options.offload != Offload::kAll);
-    home.in_place =
-        plan.mesh.group == 1 && !options.stream_always && home.weights_on_gpu == has_gpu;
-    home.sums_on_gpu = home.state_on_gpu || are_groups_on_gpu ||
-                       (has_gpu && options.grad_sums == GradSums::kDevice &&
-                        options.micro_batches_per_rank > 1);
-  }
-  return homes;
-}
-
-// Of this rank's masters and states.
-int64_t draft_bytes(const UnitPlan& plan, const Options& options, int unit) {
-  const auto num_states = std::ssize(states_of(options.optimizer.kind));
-  int64_t bytes = 0;
-  for (const int p : plan.units[unit].parts) {
-    const int64_t numel = plan.parts[p].layout.shard_numel;
-    if (!plan.parts[p].is_frozen)
-      bytes += shard_bytes(numel, 4) +
-               num_states * shard_bytes(numel, size_of(options.state_dtype));
-  }
-  return bytes;
-}
-
-// Units in forward order, each that has room: while forward is at them, it need not wait
-// for the updates of others. The root's gradient comes last, so it gains the least.
-void choose_drafts(const UnitPlan& plan, const Options& options,
-                   std::vector<UnitHome>& homes) {
-  const int num_units = static_cast<int>(homes.size());
-  int64_t left = options.inference ? 0 : options.speculate_bytes;
-  for (int i = 1; i <= num_units; ++i) {
-    UnitHome& home = homes[i % num_units];
-    const int64_t bytes = draft_bytes(plan, options, i % num_units);
-    home.has_draft = !home.state_on_gpu && bytes > 0 && bytes <= left;
-    if (home.has_draft) left -= bytes;
-  }
-}
-
 // NCCL alone sums fp32 in an order of its own.
 bool reduces_by_pieces(const Options& options) {
   return !options.inference &&
@@ -122,16 +59,15 @@ DType kept_gradients(const UnitPlan& plan, const Options& options,
 // Of shards whose masters lie there.
 std::vector<ShardArray> shard_arrays(const UnitPlan& plan, const Options& options,
                                      const std::vector<UnitHome>& homes, bool on_gpu) {
-  std::vector<int> trained, copied;
+  std::vector<int> trained;
   // Masters of parts that are trained, and of those that are frozen; whole and split.
   std::vector<int> whole[2], split[2];
   for (int p = 0; p < std::ssize(plan.parts); ++p) {
     if (homes[plan.parts[p].unit].state_on_gpu != on_gpu) continue;
     const bool is_frozen = plan.parts[p].is_frozen;
-    const bool has_copy = plan.parts[p].dtype != DType::kFp32;
-    const bool is_split = has_copy && options.master == MasterStorage::kSplit;
+    const bool is_split =
+        plan.parts[p].dtype != DType::kFp32 && options.master == MasterStorage::kSplit;
     if (!is_frozen) trained.push_back(p);
-    if (has_copy) copied.push_back(p);
     (is_split ? split : whole)[is_frozen].push_back(p);
   }
   std::vector<ShardArray> arrays;
@@ -139,7 +75,7 @@ std::vector<ShardArray> shard_arrays(const UnitPlan& plan, const Options& option
     if (!whole[is_frozen].empty())
       arrays.push_back({"masters", ShardRole::kMaster, DType::kFp32, whole[is_frozen]});
     if (!split[is_frozen].empty()) {
-      arrays.push_back({"low halves of masters", ShardRole::kMasterLow, options.dtype,
+      arrays.push_back({"low halves of masters", ShardRole::kMasterLow, DType::kBf16,
                         split[is_frozen]});
     }
   };
@@ -154,9 +90,13 @@ std::vector<ShardArray> shard_arrays(const UnitPlan& plan, const Options& option
                       kept_gradients(plan, options, homes, on_gpu), trained});
   }
   add_masters(/*is_frozen=*/true);
-  if (options.dtype != DType::kFp32) {
-    arrays.push_back({name_of(options.dtype) + std::string(" copy"), ShardRole::kCopy,
-                      options.dtype, copied});
+  for (const DType dtype : {DType::kBf16, DType::kFp16}) {
+    ShardArray copies{name_of(dtype) + std::string(" copy"), ShardRole::kCopy, dtype, {}};
+    for (int p = 0; p < std::ssize(plan.parts); ++p) {
+      const bool is_here = homes[plan.parts[p].unit].state_on_gpu == on_gpu;
+      if (is_here && plan.parts[p].dtype == dtype) copies.parts.push_back(p);
+    }
+    arrays.push_back(std::move(copies));
   }
   std::erase_if(arrays, [](const ShardArray& array) { return array.parts.empty(); });
   for (ShardArray& array : arrays) array.on_gpu = on_gpu;
@@ -200,7 +140,7 @@ std::vector<ShardArray> all_shard_arrays(const UnitPlan& plan, const Options& op
     arrays.push_back(draft);
   for (const ShardArray& array : shard_arrays(plan, options, homes, /*on_gpu=*/true))
     arrays.push_back(array);
-  for (const DType dtype : {options.dtype, DType::kFp32}) {
+  for (const DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
     ShardArray weights{"weights", ShardRole::kWeights, dtype, {}, 0, /*on_gpu=*/true};
     for (int p = 0; p < std::ssize(plan.parts); ++p) {
       const UnitHome& home = homes[plan.parts[p].unit];
@@ -208,7 +148,6 @@ std::vector<ShardArray> all_shard_arrays(const UnitPlan& plan, const Options& op
         weights.parts.push_back(p);
     }
     if (!weights.parts.empty()) arrays.push_back(weights);
-    if (options.dtype == DType::kFp32) break;
   }
   for (ShardArray& array : arrays) {
     for (const int part : array.parts)
@@ -340,21 +279,25 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
                             UnitMemory where) {
   const bool has_own_memory = where != UnitMemory::kHost;
   MemoryPlan memory;
-  memory.homes = homes_of(plan, options, where);
-  choose_drafts(plan, options, memory.homes);
+  memory.homes = make_homes(plan, options, where);
   memory.shard_arrays = all_shard_arrays(plan, options, memory.homes);
   add_shards(memory);
 
   const int num_inner = static_cast<int>(plan.units.size()) - 1;
-  std::vector<int64_t> unit_bytes;  // of what is gathered
-  for (size_t u = 0; u < plan.units.size(); ++u)
-    unit_bytes.push_back(memory.homes[u].in_place ? 0 : full_bytes(plan, plan.units[u]));
-  memory.root_weights = make_slot_plan({unit_bytes.front()}, 1);
-  unit_bytes.front() = 0;
+  // Of what is gathered and released, and of what stays gathered.
+  std::vector<int64_t> unit_bytes(plan.units.size()), kept_bytes(plan.units.size());
+  int64_t root_bytes = 0;
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    int64_t& bytes = u == 0                   ? root_bytes
+                     : plan.units[u].reshards ? unit_bytes[u]
+                                              : kept_bytes[u];
+    bytes = memory.homes[u].in_place ? 0 : full_bytes(plan, plan.units[u]);
+  }
+  memory.root_weights = make_slot_plan({root_bytes}, 1);
   const int num_at_once =
       deepest(plan) + std::min(num_inner - deepest(plan), options.prefetch);
-  memory.gather_ring =
-      make_slot_plan(unit_bytes, options.reshard_after_forward ? num_at_once : num_inner);
+  memory.gather_ring = make_slot_plan(unit_bytes, num_at_once);
+  memory.kept_weights = make_slot_plan(kept_bytes, num_inner);
   if (options.deterministic && options.micro_batches_per_rank > 1) {
     memory.num_counter_levels =
         std::bit_width(static_cast<uint64_t>(options.micro_batches_per_rank));
@@ -389,7 +332,7 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
   add("gradient landing", "host", kNumLandings * memory.landing_bytes);
   add("exchange", where == UnitMemory::kGpu ? "device" : "host", memory.exchange_bytes);
   add("root weights", "device", memory.root_weights.bytes());
-  add("gather ring", "device", memory.gather_ring.bytes());
+  add("gather ring", "device", memory.gather_ring.bytes() + memory.kept_weights.bytes());
   add("gradient ring", "device", memory.gradient_ring.bytes());
   return memory;
 }

@@ -8,6 +8,7 @@
 
 #include "base/names.h"
 #include "base/text.h"
+#include "engine/plan/unit_options.h"
 #include "zero/errors.h"
 
 namespace zero {
@@ -132,14 +133,15 @@ int planned_depth(const UnitPlan& plan, const std::vector<UnitDescription>& unit
 
 // Lay out what the rules say of each parameter: per unit at most one part of each kind.
 void add_parts(UnitPlan& plan, const std::vector<UnitDescription>& units,
-               const std::vector<ParamDescription>& params, DType dtype) {
+               const std::vector<ParamDescription>& params) {
   // Trainable before frozen, the unit's type before fp32.
   using Kind = std::tuple<int, bool, bool>;  // unit, is frozen, stays fp32
   std::map<Kind, std::vector<int>> params_of;
   for (size_t i = 0; i < params.size(); ++i) {
-    const bool stays_fp32 = params[i].stays_fp32 && dtype != DType::kFp32;
-    params_of[{plan.unit_of[owner_of(units, params[i])], plan.rules[i].frozen, stays_fp32}]
-        .push_back(static_cast<int>(i));
+    const int unit = plan.unit_of[owner_of(units, params[i])];
+    const bool stays_fp32 =
+        params[i].stays_fp32 && plan.units[unit].dtype != DType::kFp32;
+    params_of[{unit, plan.rules[i].frozen, stays_fp32}].push_back(static_cast<int>(i));
   }
   plan.places.resize(params.size());
   for (const auto& [kind, of_part] : params_of) {
@@ -152,11 +154,11 @@ void add_parts(UnitPlan& plan, const std::vector<UnitDescription>& units,
     }
     const std::string& fqn = plan.units[unit].fqn;
     plan.units[unit].parts.push_back(static_cast<int>(plan.parts.size()));
-    plan.parts.push_back({unit, is_frozen, stays_fp32 ? DType::kFp32 : dtype,
-                          lay_out(std::move(shapes), plan.mesh), of_part,
-                          (fqn.empty() ? "(root)" : fqn) +
-                              (is_frozen ? " (frozen)" : "") +
-                              (stays_fp32 ? " (fp32)" : "")});
+    plan.parts.push_back(
+        {unit, is_frozen, stays_fp32 ? DType::kFp32 : plan.units[unit].dtype,
+         lay_out(std::move(shapes), plan.mesh), of_part,
+         (fqn.empty() ? "(root)" : fqn) + (is_frozen ? " (frozen)" : "") +
+             (stays_fp32 ? " (fp32)" : "")});
   }
 }
 
@@ -206,7 +208,8 @@ UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
   for (PlannedUnit& unit : plan.units)
     unit.depth = planned_depth(plan, units, unit.description);
 
-  add_parts(plan, units, params, options.dtype);
+  add_unit_options(plan, units, options);
+  add_parts(plan, units, params);
   return plan;
 }
 

@@ -51,6 +51,11 @@ struct PlannedUnit {
   int description = 0;     // index of its UnitDescription
   int depth = 0;           // of nesting, at its deepest place; the root is 0
   std::vector<int> parts;  // indices of its PlannedParts, trainable ones first
+  // As Options says of all units, and UnitOption of this one.
+  DType dtype = DType::kFp32;
+  DType outer_dtype = DType::kFp32;  // of the unit around it; the root's own
+  bool reshards = true;
+  Offload offload = Offload::kAll;
 };
 
 // Where a parameter lies.

@@ -9,15 +9,17 @@
 
 namespace zero {
 
-AttachedUnit::AttachedUnit(int index, std::string fqn, torch::nn::Module& module,
-                           UnitRole role, c10::Device device, const Options& options,
-                           const Phase& phase, const UnitBorders& borders,
-                           WeightStreamer& weights, BackwardPass& pass,
+AttachedUnit::AttachedUnit(int index, const PlannedUnit& planned,
+                           torch::nn::Module& module, UnitRole role, c10::Device device,
+                           const Options& options, const Phase& phase,
+                           const UnitBorders& borders, WeightStreamer& weights,
+                           BackwardPass& pass,
                            std::shared_ptr<ActivationStore> activations)
     : index_(index),
-      fqn_(std::move(fqn)),
+      fqn_(planned.fqn),
       recomputes_(role.recomputes),
-      dtype_(options.dtype),
+      dtype_(planned.dtype),
+      outer_dtype_(planned.outer_dtype),
       device_(device),
       chunk_rows_(role.is_leaf && options.accumulate == Accumulate::kUnit
                       ? options.micro_batch
@@ -35,14 +37,15 @@ std::vector<at::Tensor> AttachedUnit::run(const UnitBody& body,
                                           std::vector<UnitInput> inputs) {
   check_attached();
   delay_point("forward");
-  if (!torch::GradMode::is_enabled()) return run_inference(body, inputs);
+  if (!torch::GradMode::is_enabled()) return cast_back(run_inference(body, inputs));
   // In backward its gradient might come too late, but for one that calls itself.
   if (phase_.now != Phase::Now::kForward && num_recomputing_ == 0)
     reject("a unit was called with gradients outside of forward", fqn_,
            "engine.forward(model, ...) instead of model->forward(...), or "
            "torch::NoGradGuard");
-  return c10::make_intrusive<UnitCall>(shared_from_this(), body, std::move(inputs))
-      ->forward();
+  return cast_back(
+      c10::make_intrusive<UnitCall>(shared_from_this(), body, std::move(inputs))
+          ->forward());
 }
 
 std::vector<at::Tensor> AttachedUnit::run_inference(
@@ -85,7 +88,19 @@ void AttachedUnit::refuse_changed_input(bool in_chunks) const {
 }
 
 at::Tensor AttachedUnit::cast(const at::Tensor& input) const {
-  return in_compute_type(input, dtype_);
+  const bool is_of_outer = dtype_ != outer_dtype_ && input.defined() &&
+                           input.scalar_type() == scalar_type(outer_dtype_);
+  return is_of_outer ? input.to(scalar_type(dtype_)) : in_compute_type(input, dtype_);
+}
+
+// To the type around this unit.
+std::vector<at::Tensor> AttachedUnit::cast_back(std::vector<at::Tensor> results) const {
+  if (dtype_ == outer_dtype_) return results;
+  for (at::Tensor& result : results) {
+    if (result.defined() && result.scalar_type() == scalar_type(dtype_))
+      result = result.to(scalar_type(outer_dtype_));
+  }
+  return results;
 }
 
 // Values are compared once, after that autograd's versions: writing through .data moves

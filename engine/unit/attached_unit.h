@@ -61,12 +61,12 @@ struct UnitRole {
 class AttachedUnit : public UnitRunner,
                      public std::enable_shared_from_this<AttachedUnit> {
  public:
-  // The module's buffers are on `device`. `activations`: null where inputs stay on the
-  // device.
-  AttachedUnit(int index, std::string fqn, torch::nn::Module& module, UnitRole role,
-               c10::Device device, const Options& options, const Phase& phase,
-               const UnitBorders& borders, WeightStreamer& weights, BackwardPass& pass,
-               std::shared_ptr<ActivationStore> activations);
+  // Its index in the plan, and what stands there. The module's buffers are on `device`.
+  // `activations`: null where inputs stay on the device.
+  AttachedUnit(int index, const PlannedUnit& planned, torch::nn::Module& module,
+               UnitRole role, c10::Device device, const Options& options,
+               const Phase& phase, const UnitBorders& borders, WeightStreamer& weights,
+               BackwardPass& pass, std::shared_ptr<ActivationStore> activations);
 
   std::vector<at::Tensor> run(const UnitBody& body,
                               std::vector<UnitInput> inputs) override;
@@ -78,6 +78,7 @@ class AttachedUnit : public UnitRunner,
   friend class UnitCall;
   void check_attached() const;
   at::Tensor cast(const at::Tensor& input) const;
+  std::vector<at::Tensor> cast_back(std::vector<at::Tensor> results) const;
   std::vector<at::Tensor> run_inference(const UnitBody& body,
                                         const std::vector<UnitInput>& inputs);
 
@@ -96,7 +97,7 @@ class AttachedUnit : public UnitRunner,
   const int index_;
   const std::string fqn_;
   const bool recomputes_;
-  const DType dtype_;
+  const DType dtype_, outer_dtype_;
   const c10::Device device_;
   const int64_t chunk_rows_;  // of a kernel pass; 0: the whole input at once
   const bool chunks_change_buffers_;

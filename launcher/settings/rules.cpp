@@ -43,6 +43,18 @@ std::optional<Rule> parse_rule(const std::string& text) {
   return rule;
 }
 
+// What the key's word means; false for a word that means nothing.
+template <class T>
+bool take_word(Rule& rule, const std::string& key, const std::map<std::string, T>& words,
+               std::optional<T>& value) {
+  const auto word = rule.take(key);
+  if (!word) return true;
+  const auto found = words.find(*word);
+  if (found == words.end()) return false;
+  value = found->second;
+  return true;
+}
+
 // "0.1x": what the learning rate is multiplied with.
 std::optional<double> parse_factor(const std::string& text) {
   if (!text.ends_with('x')) return std::nullopt;
@@ -51,6 +63,24 @@ std::optional<double> parse_factor(const std::string& text) {
 }
 
 }  // namespace
+
+std::optional<UnitOption> parse_unit(const std::string& text) {
+  static const std::map<std::string, DType> types = {{"fp32", DType::kFp32},
+                                                     {"bf16", DType::kBf16}};
+  static const std::map<std::string, Offload> places = {
+      {"none", Offload::kNone},
+      {"optimizer", Offload::kOptimizer},
+      {"all", Offload::kAll}};
+  static const std::map<std::string, bool> truths = {{"true", true}, {"false", false}};
+  std::optional<Rule> rule = parse_rule(text);
+  if (!rule) return std::nullopt;
+  UnitOption option{.pattern = rule->glob};
+  if (!take_word(*rule, "dtype", types, option.dtype) ||
+      !take_word(*rule, "reshard", truths, option.reshard) ||
+      !take_word(*rule, "offload", places, option.offload))
+    return std::nullopt;
+  return rule->values.empty() ? std::optional(option) : std::nullopt;
+}
 
 std::optional<ParamGroup> parse_group(const std::string& text) {
   std::optional<Rule> rule = parse_rule(text);

@@ -12,4 +12,7 @@ namespace zero::launcher {
 // "*.bias: lr=0.1x weight_decay=0 freeze": one of the three at least.
 std::optional<ParamGroup> parse_group(const std::string& text);
 
+// "h.0: dtype=fp32 reshard=false offload=none": one of the three at least.
+std::optional<UnitOption> parse_unit(const std::string& text);
+
 }  // namespace zero::launcher

@@ -209,6 +209,18 @@ Group precision() {
       choice(KEY(state_dtype, AS(state_dtype, dtype_named)), {"fp32", "bf16"},
              "the optimizer's state in memory; bf16 takes half, and is rounded in each "
              "step"),
+      rules(
+          KEY(unit, "unit_options",
+              [](Options& o, const auto& rules) {
+                for (const std::string& rule : rules)
+                  if (const auto option = parse_unit(rule))
+                    o.unit_options.push_back(*option);
+              }),
+          "\"GLOB: dtype=fp32|bf16 reshard=true|false offload=none|optimizer|all\", one "
+          "of the three at least",
+          "what holds for units by name, as \"h.0: dtype=fp32 reshard=false "
+          "offload=none\"; (root) is what is outside of units",
+          [](const std::string& rule) { return !!parse_unit(rule); }),
       integer(KEY(loss_scale_init, TO(loss_scale.init)), 1, kLargestLossScale,
               "what the loss of fp16 is multiplied with at first, a power of two; a step "
               "whose gradient overflows is skipped and halves it"),

@@ -93,6 +93,7 @@ struct Settings {
   std::string grad_dtype = "fp32";
   std::string master = "fp32";
   std::string state_dtype = "fp32";
+  std::vector<std::string> unit;
   int64_t loss_scale_init = 1 << 16;
   int64_t loss_scale_window = 2000;
   int64_t loss_scale_min = 1;

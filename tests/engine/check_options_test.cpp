@@ -234,6 +234,24 @@ TEST(CheckOptions, ActivationsAreOffloadedForRecomputation) {
   EXPECT_EQ(recomputed(Recompute::kNone).size(), 1u);
 }
 
+TEST(CheckOptions, WhatHoldsForSomeUnitsIsCheckedAsForAll) {
+  Options options;
+  options.unit_options = {{"a", DType::kBf16}};
+  EXPECT_THAT(problems(options), IsEmpty());
+  options.dtype = DType::kFp16;
+  EXPECT_THAT(problems(options),
+              ElementsAre("unit 'a' of dtype bf16 where dtype is fp16"));
+  options.unit_options = {{"a", DType::kFp32}};
+  EXPECT_THAT(problems(options), IsEmpty());
+  options.unit_options = {{"a", {}, {}, Offload::kNone}};
+  EXPECT_THAT(problems(options),
+              ElementsAre(::testing::HasSubstr("unit 'a': offload none is for a GPU")));
+  EXPECT_THAT(problems_on_gpu([](Options& o) {
+                o.unit_options = {{"a", {}, {}, Offload::kNone}};
+              }),
+              IsEmpty());
+}
+
 TEST(CheckOptions, GroupsOfRanksAreEqual) {
   Options options;
   const auto are_refused = [&](int group) {

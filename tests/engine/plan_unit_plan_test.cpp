@@ -62,6 +62,27 @@ TEST_F(UnitPlanTest, GivesEachParameterToItsInnermostUnit) {
   EXPECT_EQ(p.units[3].depth, 2);
 }
 
+TEST_F(UnitPlanTest, WhatHoldsForSomeUnitsIsTheirs) {
+  options.dtype = DType::kBf16;
+  options.offload = Offload::kAll;
+  options.unit_options = {{"blocks.1", DType::kFp32, false},
+                          {"blocks.*", {}, {}, Offload::kOptimizer},
+                          {"(root)", {}, {}, Offload::kNone}};
+  const UnitPlan p = plan();
+  const auto [root, first, second, inner] =
+      std::tie(p.units[0], p.units[1], p.units[2], p.units[3]);
+  EXPECT_EQ(second.dtype, DType::kFp32);
+  EXPECT_EQ(second.outer_dtype, DType::kBf16);
+  EXPECT_EQ(inner.dtype, DType::kBf16);
+  EXPECT_EQ(inner.outer_dtype, DType::kFp32);
+  EXPECT_THAT(names(p, 2), ::testing::ElementsAre("blocks.1.w"));
+  EXPECT_TRUE(first.reshards);
+  EXPECT_FALSE(second.reshards);
+  EXPECT_EQ(root.offload, Offload::kNone);
+  EXPECT_EQ(first.offload, Offload::kOptimizer);
+  EXPECT_EQ(inner.offload, Offload::kOptimizer);
+}
+
 TEST_F(UnitPlanTest, GivesTiedParametersToTheClosestCommonAncestor) {
   params[3].names = {"blocks.1.w", "blocks.1.inner.tied"};
   params[3].units = {2, 3};

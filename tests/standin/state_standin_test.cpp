@@ -75,6 +75,24 @@ TEST_F(StateStandinTest, TheBitsOfTheHost) {
   expect_same_everywhere();
 }
 
+// By name, beside what holds for the others.
+TEST_F(StateStandinTest, SomeUnitsLieElsewhere) {
+  for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+    options.dtype = dtype;
+    const Trained on_host = train(2, options, work);
+    Options there = options;
+    there.device = DeviceChoice::kCuda;
+    there.unit_options = {{"*.h.0", {}, {}, Offload::kNone},
+                          {"*.h.1", {}, {}, Offload::kOptimizer}};
+    of_standin<void()>("standin_reset")();
+    expect_same(train(2, there, work,
+                      {.before_step_end = {},
+                       .after_step = [](Engine& engine, Gpt2Impl&,
+                                        int) { expect_planned_bytes(engine); }}),
+                on_host);
+  }
+}
+
 TEST_F(StateStandinTest, OnePassAStep) {
   pass_once_a_step();
   expect_same_everywhere();

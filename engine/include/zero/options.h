@@ -77,6 +77,19 @@ struct ParamGroup {
   bool frozen = false;                      // neither gradient nor optimizer state
 };
 
+// What holds for the units whose FQN matches `pattern`; "(root)" is the name of what is
+// outside of units. What is unset is as Options says. A pattern that matches no unit, or
+// one that AutoWrap has merged, is an error, and so are two that say different things of
+// one unit.
+struct UnitOption {
+  std::string pattern;
+  // Of weights and activations inside; floats of the type around the unit are cast at its
+  // border, both ways. fp32, or bf16 where Options::dtype is fp32.
+  std::optional<DType> dtype = {};
+  std::optional<bool> reshard = {};     // as Options::reshard_after_forward
+  std::optional<Offload> offload = {};  // as Options::offload
+};
+
 // A mean that keeps more of itself in each step cannot fall in bf16, whose steps are
 // about half a percent.
 inline constexpr double kLargestBf16Beta = 0.99;
@@ -146,6 +159,7 @@ struct Options {
   // Checkpoints hold fp32. Refused where a step would change less than bf16 can tell:
   // Adagrad, and betas or momentum above kLargestBf16Beta.
   DType state_dtype = DType::kFp32;
+  std::vector<UnitOption> unit_options;
   double nominal_targets = 1;  // backward runs on loss_sum / nominal_targets (see
                                // Engine::backward): micro-batch times sequence length is
                                // a good value

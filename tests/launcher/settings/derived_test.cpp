@@ -170,6 +170,7 @@ std::vector<Row> rows_of_runs() {
       {"device_state_fraction", "auto"},
       {"grad_sums", "device", {line("grad_sums", GradSums::kDevice)}},
       {"grad_sums", "host"},  // as auto, until the launcher has chosen
+      {"unit", "h.0: dtype=bf16 reshard=false", {line("unit 'h.0'", 2, 0, -1)}},
       {"group", "*.bias: lr=0.5x", {line("group '*.bias'", 0.5, -1.0, false)}},
       {"shard_over", "host", {line("shard_ranks", kRanksOfHost)}},
       {"shard_over", "4", {line("shard_ranks", 4)}},

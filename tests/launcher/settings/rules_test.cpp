@@ -19,6 +19,23 @@ TEST(Rules, AGroupSaysWhatHoldsForIts) {
   EXPECT_FALSE(slow->frozen);
 }
 
+TEST(Rules, AUnitSaysWhatIsInside) {
+  const auto all = parse_unit("h.0: dtype=fp32, reshard=false, offload=optimizer");
+  ASSERT_TRUE(all);
+  EXPECT_EQ(all->pattern, "h.0");
+  EXPECT_EQ(all->dtype, DType::kFp32);
+  EXPECT_EQ(all->reshard, false);
+  EXPECT_EQ(all->offload, Offload::kOptimizer);
+  const auto one = parse_unit("(root): offload=none");
+  ASSERT_TRUE(one);
+  EXPECT_FALSE(one->dtype);
+  EXPECT_FALSE(one->reshard);
+  EXPECT_EQ(one->offload, Offload::kNone);
+  for (const std::string text : {"h.0", "h.0: dtype=fp16", "h.0: reshard", "h.0: lr=1x",
+                                 "h.0: offload=host", "h.0: dtype=fp32 dtype=fp32"})
+    EXPECT_FALSE(parse_unit(text)) << text;
+}
+
 TEST(Rules, OtherFormsAreNone) {
   for (const std::string text :
        {"", "*.bias", "*.bias:", ": freeze", "*.bias: lr=0.1", "*.bias: lr=x",
