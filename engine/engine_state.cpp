@@ -111,7 +111,7 @@ void Engine::set_buffer(const std::string& fqn, const at::Tensor& value) {
   at::Tensor& buffer = impl_->values.buffer(fqn);
   require_shape("the buffer", fqn, value, buffer.sizes());
   const torch::NoGradGuard no_grad;
-  impl_->values.require_first_value(fqn, value, /*may_be_infinite=*/true);
+  impl_->values.require_first_value(fqn, value);
   write_buffer(buffer, value);
 }
 
@@ -147,8 +147,7 @@ void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value)
   if (!full.isfinite().all().item<bool>())
     reject("values that are not finite in fp32", fqn,
            "look at what the value was made of");
-  values.require_first_value(impl_->own.model.params[param].fqn, full,
-                             /*may_be_infinite=*/false);
+  values.require_first_value(impl_->own.model.params[param].fqn, full);
   impl_->own.updates->finish();
   if (const auto piece = piece_of(layout, rank(), index)) {
     const std::span<const float> own(full.data_ptr<float>() + piece->param_begin,

@@ -149,15 +149,10 @@ void EngineValues::run_post_init(Engine& engine) {
   own_.options.post_init(engine, *own_.root);
 }
 
-void EngineValues::require_first_value(const std::string& fqn, const at::Tensor& value,
-                                       bool may_be_infinite) {
+void EngineValues::require_first_value(const std::string& fqn, const at::Tensor& value) {
   if (state_ != State::kInPostInit) return;
-  const at::Tensor is_wrong =
-      may_be_infinite ? value.isnan() : value.isfinite().logical_not();
-  if (is_wrong.any().item<bool>())
-    reject(may_be_infinite ? "post_init writes NaN"
-                           : "post_init writes values that are not finite",
-           fqn, "look at what Options::post_init makes");
+  if (value.isnan().any().item<bool>())
+    reject("post_init writes NaN", fqn, "look at what Options::post_init makes");
   for (InitEntry& entry : init_report_) {
     if (entry.fqn == fqn) entry.after_post_init = true;
   }

@@ -38,10 +38,9 @@ class EngineValues {
   // initialised instead of loaded.
   bool end_wait();
   void run_post_init(Engine& engine);
-  // What post_init writes counts as a first value: throws Error(kUsage) for one that is
-  // none. The numbers of the report are those of before.
-  void require_first_value(const std::string& fqn, const at::Tensor& value,
-                           bool may_be_infinite);
+  // What post_init writes counts as a first value: throws Error(kUsage) for NaN. The
+  // numbers of the report are those of before.
+  void require_first_value(const std::string& fqn, const at::Tensor& value);
   // Makes copies in compute precision again, from masters at rest.
   void refresh_copies();
 

@@ -1,6 +1,7 @@
 #include "checkpoint/h5_files.h"
 
 #include <gtest/gtest.h>
+#include <hdf5.h>
 
 #include "base/files.h"
 
@@ -26,6 +27,34 @@ TEST(H5Files, ManyTensorsTakeLittleMemory) {
   const File image = make_virtual_image(many_tensors(3000), {});
   EXPECT_GT(image.size_bytes(), 100 * first);
   EXPECT_LT(own_bytes() - before, 10 << 20);
+}
+
+// Others read values as HDF5 says that they are.
+TEST(H5Files, TypesAreThoseOfTheValues) {
+  for (const DType dtype : {DType::kFp64, DType::kFp32, DType::kBf16, DType::kFp16,
+                            DType::kInt64, DType::kInt32, DType::kUint8, DType::kBool}) {
+    SCOPED_TRACE(name_of(dtype));
+    const int64_t bytes = 2 * size_of(dtype);
+    const File image =
+        make_virtual_image({{.kind = Kind::kBuffer,
+                             .fqn = "b",
+                             .dtype = dtype,
+                             .shape = {2},
+                             .pieces = {{"shard_0_of_1.h5", 0, 0, bytes, {}}}}},
+                           {});
+    const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_fapl_stdio(access);
+    const hid_t file = H5Fopen(image.path().c_str(), H5F_ACC_RDONLY, access);
+    const hid_t dataset = H5Dopen2(file, "buffers/b", H5P_DEFAULT);
+    const hid_t type = H5Dget_type(dataset);
+    EXPECT_EQ(H5Tget_size(type), size_of(dtype));
+    EXPECT_EQ(H5Tget_class(type), is_floating(dtype) ? H5T_FLOAT : H5T_INTEGER);
+    if (!is_floating(dtype)) {
+      const bool is_signed = dtype == DType::kInt64 || dtype == DType::kInt32;
+      EXPECT_EQ(H5Tget_sign(type), is_signed ? H5T_SGN_2 : H5T_SGN_NONE);
+    }
+    H5Tclose(type), H5Dclose(dataset), H5Fclose(file), H5Pclose(access);
+  }
 }
 
 }  // namespace

@@ -49,6 +49,21 @@ TEST(Agreement, TheLowestRanksErrorIsEverybodys) {
   });
 }
 
+TEST(Agreement, ACheckpointErrorNamesItsRankWhereThereAreOthers) {
+  for (const int size : {1, 2}) {
+    on_ranks(size, [](Ranks& ranks) {
+      try {
+        Agreement(ranks, "test").run([&] {
+          if (ranks.rank() == 0) throw CheckpointError("file", "fqn", "problem", "cure");
+        });
+        ADD_FAILURE() << ranks.rank();
+      } catch (const CheckpointError& error) {
+        EXPECT_EQ(error.problem(), ranks.size() == 1 ? "problem" : "rank 0: problem");
+      }
+    });
+  }
+}
+
 TEST(Agreement, AnErrorKeepsItsExitCode) {
   on_ranks(2, [](Ranks& ranks) {
     try {

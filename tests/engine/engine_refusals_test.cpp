@@ -127,6 +127,21 @@ TEST_P(EngineRefusals, AValueThatIsNotFiniteIsNoParameter) {
   });
 }
 
+TEST_P(EngineRefusals, AnOptimizersStartIsNoLaterThanTheLastStep) {
+  on_ranks(GetParam(), [&](std::unique_ptr<Ranks> comm) {
+    auto model = std::make_shared<MlpImpl>();
+    Engine engine(model, options, std::move(comm));
+    engine.set_num_steps(2);
+    for (const int start : {-1, 3})
+      EXPECT_THAT(error_of([&] { engine.set_optimizer_start("embed", start); }),
+                  AllOf(HasSubstr("start of " + std::to_string(start)),
+                        HasSubstr("embed"), HasSubstr("num_steps() = 2")));
+    EXPECT_EQ(engine.optimizer_start("embed"), 0);
+    engine.set_optimizer_start("embed", 2);
+    EXPECT_EQ(engine.optimizer_start("embed"), 2);
+  });
+}
+
 struct LayoutsImpl : nn::Module {
   LayoutsImpl() {
     w = register_parameter("w", values({3}));

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "engine/device/torch/compute_type.h"
+#include "engine/unit/model_scan.h"
 #include "tests/engine/small_models.h"
 
 namespace zero::testing::unit_state_test {
@@ -93,6 +94,21 @@ TEST_P(UnitContract, BatchNormIn16BitsIsWhatItIsInLibTorch) {
           }());
         });
   }
+}
+
+TEST(NormsWithStatistics, StayFp32) {
+  const auto stays = [](nn::Module& norm) {
+    return scan_model(norm).params.at(0).stays_fp32;
+  };
+  const auto options =
+      nn::InstanceNorm1dOptions(3).affine(true).track_running_stats(true);
+  EXPECT_TRUE(stays(*nn::BatchNorm1d(3)));
+  EXPECT_TRUE(stays(*nn::BatchNorm2d(3)));
+  EXPECT_TRUE(stays(*nn::BatchNorm3d(3)));
+  EXPECT_TRUE(stays(*nn::InstanceNorm1d(options)));
+  EXPECT_TRUE(stays(*nn::InstanceNorm2d(options)));
+  EXPECT_TRUE(stays(*nn::InstanceNorm3d(options)));
+  EXPECT_FALSE(stays(*nn::LayerNorm(nn::LayerNormOptions({3}))));
 }
 
 struct PowerImpl : nn::Module {  // as spectral norm keeps a vector that each forward

@@ -169,6 +169,17 @@ TEST_P(UnitContract, InputsMayBeChangedInPlace) {
                        });
 }
 
+TEST_P(UnitContract, ALeafMayNotBeChangedInPlace) {
+  each_rank([] { return std::make_shared<HolderImpl<InPlaceImpl>>(); },
+            [&](Engine& engine, auto& model) {
+              const at::Tensor x = values({4, 3}).requires_grad_();
+              EXPECT_THAT(error_of([&] { engine.forward(model, x); }),
+                          HasSubstr("which is a leaf that requires grad"));
+              engine.backward(engine.forward(model, x * 2).sum(), 1);
+              EXPECT_FALSE(engine.step().skipped);
+            });
+}
+
 TEST_P(UnitContract, WhatChangesAnInputMayHaveAGradientAskedForTwice) {
   each_rank([] { return std::make_shared<HolderImpl<InPlaceImpl>>(); },
             [&](Engine& engine, auto& model) {

@@ -208,6 +208,7 @@ TEST(Configs, WhatIsNotHereIsRefusedByName) {
       {{{"model_type", "gpt2"}, {"scale_attn_by_inverse_layer_idx", true}},
        "scale_attn_by_inverse_layer_idx"},
       {{{"model_type", "gptj"}, {"rotary_dim", 300}}, "rotary_dim"},
+      {{{"model_type", "gptj"}, {"rotary_dim", 63}}, "rotary_dim is odd"},
       {{{"model_type", "gpt_neox"}, {"hidden_act", "relu"}}, "relu"}};
   for (const auto& [config, part] : cases)
     EXPECT_NE(complaint(config).find(part), std::string::npos)

@@ -242,6 +242,17 @@ TEST(AddRmsNorm, RepeatsWhatIsAddedAsASumDoes) {
   EXPECT_TRUE(same_bits(y, eager::rms_norm(x + row, weight, 1e-5)));
 }
 
+TEST(SwiGlu, TakesTwoLayoutsAtOnce) {
+  at::manual_seed(5);
+  const at::Tensor gate = at::randn({3, 4, 8}), x = at::randn({3, 4, 8});
+  const Tensors mixed = {gate, x.transpose(0, 1).contiguous().transpose(0, 1)};
+  const Tensors plain = {gate, x};
+  const LayerFunction function = [](const Tensors& in) { return swiglu(in[0], in[1]); };
+  EXPECT_TRUE(same_bits(function(mixed), function(plain)));
+  EXPECT_TRUE(
+      same_bits(gradients_of(function, mixed, 2), gradients_of(function, plain, 2)));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Layers, ::testing::ValuesIn(layer_stories()),
                          [](const auto& each) { return each.param.name; });
 
