@@ -14,10 +14,20 @@ const Translations& not_here() {
        "fsdp_sync_module_states fsdp_use_orig_params data_parallel ddp_broadcast_buffers "
        "fsdp_version zero3"},
       {"not needed: every layer is a unit, gathered and released by itself",
-       "auto_wrap_policy fsdp_auto_wrap_policy fsdp_transformer_layer_cls_to_wrap "
+       "auto_wrap auto_setup_fsdp auto_wrap_policy fsdp_auto_wrap_policy "
+       "fsdp_transformer_layer_cls_to_wrap "
        "transformer_layer_cls_to_wrap bucket_cap_mb ddp_bucket_cap_mb reduce_bucket_size "
        "allgather_bucket_size contiguous_gradients sub_group_size "
        "round_robin_gradients gradient_as_bucket_view"},
+      {"not needed: each rank makes its part of the weights in place; a library's own "
+       "functions are Options::param_init",
+       "param_init_fn"},
+      {"not needed: ranks, and whether there are GPUs, are found; see @device and @ranks",
+       "plugins strategy accelerator trainer"},
+      {"not needed: what the data are is seen from them",
+       "dataset_impl required_batch_size_multiple skip_invalid_size_inputs_valid_test"},
+      {"not here: no model of zero_launch has a batch norm",
+       "sync_bn sync_bn_type sync_batchnorm convert_sync_batchnorm"},
       {"not needed: a checkpoint has full tensors; zero_launch export makes a folder for "
        "Hugging Face of it",
        "stage3_gather_16bit_weights_on_model_save state_dict_type fsdp_state_dict_type "

@@ -7,7 +7,8 @@ const Translations& same_here() {
       // batch and steps
       {"here: @global_batch, the samples of a step on all ranks together; the number of "
        "accumulated passes is global_batch / (micro_batch * ranks)",
-       "gradient_accumulation_steps update_freq train_batch_size grad_accum total_batch "
+       "gradient_accumulation_steps accumulate_grad_batches update_freq train_batch_size "
+       "grad_accum total_batch "
        "grad_accum_steps grad_accumulation_steps global_batch_size batch_size bs batch "
        "total_batch_size tokens_per_batch rampup_batch_size"},
       {"here: @micro_batch, the samples of one kernel pass",
@@ -33,7 +34,8 @@ const Translations& same_here() {
       {"here: @betas, both in one", "adam_beta1 adam_beta2 beta1 beta2 beta"},
       {"here: @eps", "adam_eps adam_epsilon epsilon"},
       {"here: @clip",
-       "max_grad_norm gradient_clipping clip_grad grad_clip clip_norm clip_grad_norm "
+       "max_grad_norm gradient_clip_val clip_grad_norm_ gradient_clipping clip_grad "
+       "grad_clip clip_norm clip_grad_norm "
        "max_norm"},
       {"here: @weight_decay", "wd adam_weight_decay weight_decay_rate"},
       {"here: @min_lr", "lr_end end_learning_rate min_learning_rate final_lr lr_min"},
@@ -51,6 +53,11 @@ const Translations& same_here() {
        "compute_dtype param_dtype mp_policy fp16_opt_level half_precision_backend "
        "fp16_backend memory_efficient_fp16 memory_efficient_bf16 fp16_full_eval "
        "bf16_full_eval autocast"},
+      {"here: @unit 'GLOB: dtype=fp32' for some layers",
+       "keep_in_fp32_modules keep_batchnorm_fp32 fp32_modules "
+       "mixed_precision_ignored_modules"},
+      {"here: @eval_fraction, with 0 for no evaluation",
+       "disable_validation no_validation skip_eval"},
       {"here: @reduce_dtype", "communication_data_type grad_reduce_in_fp32"},
       {"here: @grad_dtype", "grad_accum_dtype main_grads_dtype"},
       // sharding and memory

@@ -1,6 +1,7 @@
 #include "launcher/settings/foreign_names.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "launcher/settings/foreign_tables.h"
 #include "launcher/settings/names.h"
@@ -9,9 +10,13 @@
 namespace zero::launcher {
 namespace {
 
-std::string normalized_name(std::string name) {
-  std::ranges::replace(name, '-', '_');
-  return name;
+// Files of other tools have keys within keys: the last one counts.
+std::string normalized_name(const std::string& name) {
+  std::string last = name.substr(name.rfind('.') + 1);
+  std::ranges::replace(last, '-', '_');
+  std::ranges::transform(last, last.begin(),
+                         [](unsigned char c) { return std::tolower(c); });
+  return last;
 }
 
 }  // namespace

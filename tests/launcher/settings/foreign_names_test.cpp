@@ -2,8 +2,14 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <fstream>
+#include <regex>
+
 #include "launcher/settings/command_line.h"
 #include "launcher/settings/name_advice.h"
+#include "launcher/settings/names.h"
+#include "launcher/settings/setting_table.h"
 
 namespace zero::launcher::foreign_names_test {
 namespace {
@@ -21,6 +27,34 @@ TEST(ForeignNames, InEitherSpelling) {
   EXPECT_THAT(foreign_name_advice("learning-rate"), ElementsAre("here: @lr"));
   EXPECT_THAT(foreign_name_advice("learning_rate"), ElementsAre("here: @lr"));
   EXPECT_THAT(foreign_name_advice("lr"), IsEmpty());
+}
+
+TEST(ForeignNames, InKeysOfOtherFiles) {
+  EXPECT_THAT(foreign_name_advice("optimizer.params.learning_rate"),
+              ElementsAre("here: @lr"));
+  EXPECT_THAT(foreign_name_advice("AUTO_SETUP_FSDP"), Not(IsEmpty()));
+}
+
+// What docs/coming-from.md has on the left, in backticks: flags, keys and words of ours.
+TEST(ForeignNames, AreThoseOfThePage) {
+  std::ifstream page(ZERO_SOURCE_DIR "/docs/coming-from.md");
+  const std::regex name("`(?:--)?([A-Za-z0-9_.-]+)[^`]*`");
+  int num_names = 0;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("| ")) continue;
+    const std::string left = line.substr(0, line.find('|', 1));
+    for (std::sregex_iterator i(left.begin(), left.end(), name), end; i != end; ++i) {
+      const std::string word = (*i)[1];
+      ++num_names;
+      std::string flag = word.substr(word.rfind('.') + 1);
+      std::ranges::replace(flag, '_', '-');
+      const bool is_ours =
+          find_setting("--" + (flag.starts_with("no-") ? flag.substr(3) : flag), flag_of);
+      const bool is_a_value = !nearest_value(word, {"adamw", "linear"}).empty();
+      EXPECT_TRUE(is_ours || is_a_value || !foreign_name_advice(word).empty()) << word;
+    }
+  }
+  EXPECT_GT(num_names, 90);
 }
 
 TEST(ForeignNames, MayBeMisspelt) {
