@@ -25,7 +25,7 @@ const Translations& not_here() {
       {"not needed: ranks, and whether there are GPUs, are found; see @device and @ranks",
        "plugins strategy accelerator trainer"},
       {"not needed: what the data are is seen from them",
-       "dataset_impl required_batch_size_multiple skip_invalid_size_inputs_valid_test"},
+       "dataset_impl required_batch_size_multiple"},
       {"not here: no model of zero_launch has a batch norm",
        "sync_bn sync_bn_type sync_batchnorm convert_sync_batchnorm"},
       {"not needed: a checkpoint has full tensors; zero_launch export makes a folder for "
