@@ -117,6 +117,7 @@ RunPlan plan_for_use(const LoadedModel& loaded, const ModelFamily& family,
     plan.offload = settings.offload;
     plan.device_state_fraction = settings.device_state_fraction;
     plan.accumulate = settings.accumulate;
+    plan.prefetch = settings.prefetch;
     plan.engine =
         zero::plan(*loaded.model->module(), options_for_use(loaded, settings, family),
                    wish.num_ranks, wish.ranks_on_node);

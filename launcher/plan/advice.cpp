@@ -45,7 +45,10 @@ bool shard_wider(Wish& wish) {
   wish.settings.shard_over = group == wish.num_ranks ? "all" : std::to_string(group);
   return true;
 }
-bool gather_one(Wish& wish) { return change(wish.settings.prefetch, int64_t{0}); }
+bool gather_one(Wish& wish) {
+  return wish.settings.prefetch != "auto" &&
+         change(wish.settings.prefetch, std::string("0"));
+}
 bool accumulate_models(Wish& wish) {
   return change(wish.settings.accumulate, std::string("model"));
 }
@@ -209,10 +212,6 @@ bool changes_ranks(const Fit& fit) {
 }
 
 }  // namespace
-
-bool fits(const RunPlan& plan, const Wish& wish) {
-  return plan.node_bytes() <= wish.room && plan.gpu_bytes() <= wish.gpu_room;
-}
 
 std::optional<Fit> nearest_fit(const Wish& wish, const Planner& plan) {
   for (const Saver saver : kSavers) {

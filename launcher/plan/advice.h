@@ -19,8 +19,6 @@ struct Fit {
   int num_nodes = 1;  // like the one that was asked about; more than 1: too small alone
 };
 
-bool fits(const RunPlan& plan, const Wish& wish);
-
 // The settings nearest to `wish` that fit: one change where one suffices, else as few as
 // do, else fewer ranks, else more nodes, with more ranks or, where the batch does not
 // allow them, with the same. All of them train the same model on the same batches. More

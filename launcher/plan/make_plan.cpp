@@ -45,6 +45,7 @@ RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, LanguageModel&
   plan.accumulate = wish.settings.accumulate;
   plan.grad_sums = wish.settings.grad_sums;
   plan.speculate = wish.settings.speculate;
+  plan.prefetch = wish.settings.prefetch;
   plan.engine = zero::plan(*model.module(), options_of(wish, family), wish.num_ranks,
                            wish.ranks_on_node);
   PassShape pass = pass_shape(wish.settings, wish.num_ranks);
@@ -106,10 +107,17 @@ RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& mo
     const RunPlan plan = plan_as_told(told, family, model);
     return HasRoom{fits_on_gpu(plan, wish.gpu_room), plan.node_bytes() <= wish.room};
   };
-  told.settings = choose_passes(wish.settings, what,
-                                family.has_batched_units && !wish.settings.deterministic,
-                                num_passes(batch_of(wish)), fits);
-  RunPlan plan = plan_as_told(told, family, model);
+  const bool has_rows = family.has_batched_units && !wish.settings.deterministic;
+  const auto plan_with = [&](const std::string& prefetch) {
+    Settings settings = wish.settings;
+    settings.prefetch = prefetch;
+    told.settings =
+        choose_passes(settings, what, has_rows, num_passes(batch_of(wish)), fits);
+    return plan_as_told(told, family, model);
+  };
+  const bool may_choose = wish.settings.prefetch == "auto";
+  RunPlan plan = plan_with(may_choose ? "1" : wish.settings.prefetch);
+  if (may_choose && wish.room > 0 && !launcher::fits(plan, wish)) plan = plan_with("0");
   if (told.settings.speculate == "auto") {
     const bool may = plan.on_gpu && may_speculate(told.settings);
     const int64_t room = may ? room_for_drafts(plan, wish.room) : 0;

@@ -176,6 +176,8 @@ std::string to_page(const PlanAnswer& answer) {
                    fmt::format("{} samples, {} a pass", answer.wish.settings.global_batch,
                                answer.wish.settings.micro_batch));
   text += labelled("device", device_text(answer));
+  if (plan.prefetch == "0")
+    text += labelled("prefetch", "0: units are gathered when they are needed");
   text += table(plan);
   text += tied_line(plan);
   text += loss_line(plan);
@@ -228,6 +230,7 @@ json to_json(const PlanAnswer& answer) {
       {"device_state_fraction", parse_fraction(plan.device_state_fraction).value_or(0)},
       {"accumulate", plan.accumulate},
       {"grad_sums", plan.grad_sums},
+      {"prefetch", parse_prefetch(plan.prefetch).value_or(1)},
       {"speculate_bytes_per_rank", plan.draft_bytes()},
       {"gpu_bytes_per_rank", plan.gpu_bytes()},
       {"gpu_bytes_available", answer.wish.gpu_room},

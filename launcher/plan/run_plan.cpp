@@ -150,12 +150,17 @@ Settings choose_passes(const Settings& settings, const MayStay& may_stay, bool h
   return settings.grad_sums == "auto" && pays && has_room(on_gpu) ? on_gpu : usual;
 }
 
+bool fits(const RunPlan& plan, const Wish& wish) {
+  return plan.node_bytes() <= wish.room && plan.gpu_bytes() <= wish.gpu_room;
+}
+
 Settings as_planned(Settings settings, const RunPlan& plan) {
   settings.offload = plan.offload;
   settings.device_state_fraction = plan.device_state_fraction;
   settings.accumulate = plan.accumulate;
   settings.grad_sums = plan.grad_sums;
   settings.speculate = plan.speculate;
+  settings.prefetch = plan.prefetch;
   return settings;
 }
 

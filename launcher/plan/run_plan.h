@@ -54,7 +54,7 @@ struct RunPlan {
   // What became of settings that left it open: see choose_offload(), choose_passes().
   std::string offload = "all", device_state_fraction = "0";
   std::string accumulate = "model", grad_sums = "host";
-  std::string speculate = "off";
+  std::string speculate = "off", prefetch = "1";
   // Of each group of parameters, as settings word it, and of the others; none where there
   // are no groups.
   std::vector<std::pair<std::string, GroupShare>> groups;
@@ -118,6 +118,8 @@ int64_t room_for_drafts(const RunPlan& plan, int64_t host_room);
 
 // Of a GPU, for people: "which keeps weights (offload optimizer)"
 std::string describe_offload(const RunPlan& plan);
+
+bool fits(const RunPlan& plan, const Wish& wish);
 
 // Does so much fit there that nobody asked for? Not where activations are unknown.
 bool fits_on_gpu(const RunPlan& plan, int64_t gpu_room);

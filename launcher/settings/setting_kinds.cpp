@@ -228,6 +228,12 @@ Setting size_or_auto(Named<std::string> named, std::string help) {
       [](const std::string& word) { return word == "auto" || parse_size_or_off(word); });
 }
 
+Setting units_ahead(Named<std::string> named, std::string help) {
+  return of_text(named,
+                 {Type::kWords, "auto|N", "auto, or an integer from 0 to 64", help},
+                 [](const std::string& word) { return !!parse_prefetch(word); });
+}
+
 Setting ranks_of_group(Named<std::string> named, std::string help) {
   return of_text(
       named, {Type::kWords, "all|host|N", "all, host, or a number of ranks from 1", help},

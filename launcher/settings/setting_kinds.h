@@ -50,6 +50,7 @@ Setting recomputation(Named<std::string> named, std::string help);
 Setting fraction_or_auto(Named<std::string> named, std::string help);
 // An amount of memory, "auto" or "off".
 Setting size_or_auto(Named<std::string> named, std::string help);
+Setting units_ahead(Named<std::string> named, std::string help);
 Setting ranks_of_group(Named<std::string> named, std::string help);
 Setting list(Named<Words> named, std::string placeholder, std::string help);
 // "GLOB: key=value key": what of the form `is_rule` takes; `form` shows it.

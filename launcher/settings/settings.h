@@ -101,7 +101,7 @@ struct Settings {
   // --- sharding
   std::string shard_over = "all";
   bool reshard_after_forward = true;
-  int64_t prefetch = 1;
+  std::string prefetch = "auto";
   bool overlap_updates = true;
   std::string recompute = "unit";
   bool offload_activations = false;

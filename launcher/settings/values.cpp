@@ -185,6 +185,14 @@ std::optional<int64_t> parse_size_or_off(std::string_view text) {
   return text == "off" ? 0 : parse_told_size(text);
 }
 
+std::optional<int> parse_prefetch(std::string_view text) {
+  constexpr int64_t kMost = 64;
+  if (text == "auto") return 1;
+  const auto units = parse_integer(text);
+  if (!units || *units < 0 || *units > kMost) return std::nullopt;
+  return static_cast<int>(*units);
+}
+
 std::optional<int> parse_shard_over(std::string_view text) {
   constexpr int64_t kMost = 99999;
   if (text == "all") return 0;

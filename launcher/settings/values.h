@@ -33,6 +33,8 @@ std::optional<int64_t> parse_recompute(std::string_view text);
 std::optional<int64_t> parse_told_size(std::string_view text);
 // The same, or "off", which is 0.
 std::optional<int64_t> parse_size_or_off(std::string_view text);
+// "auto" is 1, which an engine does while nobody knows better.
+std::optional<int> parse_prefetch(std::string_view text);
 // "all", "host", "8": as Options::shard_ranks.
 std::optional<int> parse_shard_over(std::string_view text);
 

@@ -5,7 +5,7 @@
 
 First what weights, gradients and optimizer state take of a rank beside 16 bytes a parameter over the ranks, the row of
 full sharding of table 1 in Rajbhandari et al., "ZeRO", SC 2020: bf16 weights and gradients, fp32 masters and moments.
-Then models on GPUs of 32 and 80 GiB, eight on a host, reduced in bf16 and without prefetch.
+Then models on GPUs of 32 and 80 GiB, eight on a host, reduced in bf16.
 """
 
 import json
@@ -49,7 +49,7 @@ def print_machines():
         a_host = min(ranks, 8)
         made = plan(*MODELS[name], ranks, "--global-batch", batch, "--seq-len", 2050, "--model-config",
                     "tie_word_embeddings=false", "--device", "cuda", "--device-memory", f"{gpu}GiB", "--host-memory",
-                    f"{host * ranks // a_host}GiB", "--loss-chunk", 1024, "--prefetch", 0, "--reduce-dtype", "bf16")
+                    f"{host * ranks // a_host}GiB", "--loss-chunk", 1024, "--reduce-dtype", "bf16")
         in_host = made["bytes_per_node"] / ranks
         print(f"| {name} | {made['model']['parameters']:,} | {ranks:,} | {made['gpu_bytes_per_rank'] / 2**30:.1f} GiB "
               f"| {gpu} GiB | {in_host / 2**30:.1f} GiB of {host / a_host:.0f} | {'yes' if made['fits'] else 'no'} |")

@@ -29,7 +29,8 @@ RunPlan plan_of(const Wish& wish) {
   plan.num_parameters = shape.layers() * layer;
   plan.engine = {
       {"state", "host", 16 * plan.num_parameters / wish.num_ranks},
-      {"ring", "device", wish.num_ranks == 1 ? 0 : 4 * layer * (1 + settings.prefetch)}};
+      {"ring", "device",
+       wish.num_ranks == 1 ? 0 : 4 * layer * (1 + *parse_prefetch(settings.prefetch))}};
   plan.activations = settings.micro_batch * shape.dim() * 1024 *
                      kept_layers(shape.layers(), *parse_recompute(settings.recompute));
   return plan;
@@ -40,6 +41,7 @@ Wish wish_for(int64_t room) {
   wish.shape.keys = {.layers = "layers", .dim = "dim", .heads = "heads"};
   wish.shape.config = {{"layers", 8}, {"dim", 512}, {"heads", 8}};
   wish.settings.recompute = "none";
+  wish.settings.prefetch = "1";
   wish.settings.micro_batch = 8;
   wish.settings.global_batch = 32;
   wish.room = room;
@@ -127,7 +129,7 @@ Wish wish_of_all_ranks(int ranks) {
   wish.settings.ranks = wish.settings.global_batch = ranks;
   wish.settings.micro_batch = 1;
   wish.settings.recompute = "unit";
-  wish.settings.prefetch = 0;
+  wish.settings.prefetch = "0";
   return wish;
 }
 

@@ -26,5 +26,25 @@ TEST(MakePlan, CountsMoreKernelsWhereSamplesAreDrawn) {
   }
 }
 
+TEST(MakePlan, GathersNothingAheadWhereThatAloneHasNoRoom) {
+  const ModelFamily family = gpt2_family();
+  Settings settings;
+  settings.vocab = 256;
+  settings.global_batch = 8;
+  const ModelShape shape = new_shape(family, settings);
+  const auto model = make_deferred(family, shape);
+  const auto plan_of = [&](const std::string& prefetch, int64_t room) {
+    settings.prefetch = prefetch;
+    return make_plan({settings, shape, 2, 2, room}, family, *model);
+  };
+  const int64_t usual = plan_of("1", 0).node_bytes(),
+                least = plan_of("0", 0).node_bytes();
+  ASSERT_LT(least, usual);
+  EXPECT_EQ(plan_of("auto", usual).prefetch, "1");
+  EXPECT_EQ(plan_of("auto", usual - 1).prefetch, "0");
+  EXPECT_EQ(plan_of("auto", usual - 1).node_bytes(), least);
+  EXPECT_EQ(plan_of("1", usual - 1).prefetch, "1") << "as it was told";
+}
+
 }  // namespace
 }  // namespace zero::launcher::make_plan_test

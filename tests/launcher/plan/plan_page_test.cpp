@@ -169,7 +169,7 @@ TEST(PlanPage, JsonHasTheSameNumbers) {
   EXPECT_EQ(json["fits"], false);
   EXPECT_EQ(json["engine"][1]["owner"], "gather ring");
   EXPECT_EQ(json["nearest"]["nodes"], 2);
-  EXPECT_EQ(json["nearest"]["changes"]["prefetch"], 1);  // of the wish that fits
+  EXPECT_EQ(json["nearest"]["changes"]["prefetch"], "auto");  // of the wish that fits
   EXPECT_TRUE(json["largest"].is_null());
 }
 

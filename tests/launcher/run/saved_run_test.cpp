@@ -129,7 +129,7 @@ TEST(Differences, MachineAndCourseOfTheRunMayChange) {
   SavedRun now = some_run();
   now.settings.steps = 99;
   now.settings.threads = 3;
-  now.settings.prefetch = 0;
+  now.settings.prefetch = "0";
   now.settings.recompute = "none";
   now.settings.save_every = {.steps = 5, .seconds = 0};
   now.settings.out = "elsewhere";

@@ -48,7 +48,7 @@ TEST(MakeTrial, WhatIsNoQuestionOfPlaceStays) {
   EXPECT_EQ(trial.settings.lr, 0.25);
   EXPECT_EQ(trial.settings.recompute, "every:2");
   EXPECT_EQ(trial.settings.master, "split");
-  EXPECT_EQ(trial.settings.prefetch, 3);
+  EXPECT_EQ(trial.settings.prefetch, "3");
 }
 
 TEST(MakeTrial, WhatCannotBeComparedGoes) {

@@ -551,7 +551,7 @@ TEST(Config, ChangedSettingsAreThoseThatDefineARun) {
   Settings before, after;
   after.lr = 1;
   after.seed = 2;
-  after.prefetch = 3;
+  after.prefetch = "3";
   after.steps = 4;
   after.micro_batch = 5;
   after.loss_chunk = 6;
