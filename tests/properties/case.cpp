@@ -249,7 +249,7 @@ Case make_case(uint64_t seed, int ranks, bool may_draw) {
   result.may_draw = may_draw || result.ranks == 1;
   result.settings = make_settings(random);
   // Of their own, so that the other numbers of a seed stay what they are.
-  Random of_groups(seed + 0x6e);
+  Random of_groups(seed + 0x6f);
   const int group = 1 + of_groups.below(2);
   if (of_groups.chance(40) && group < result.ranks && result.ranks % group == 0) {
     result.settings["group"] = group;
