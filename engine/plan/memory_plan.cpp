@@ -296,8 +296,8 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
   memory.root_weights = make_slot_plan({root_bytes}, 1);
   const int num_at_once =
       deepest(plan) + std::min(num_inner - deepest(plan), options.prefetch);
-  memory.gather_ring = make_slot_plan(unit_bytes, num_at_once);
-  memory.kept_weights = make_slot_plan(kept_bytes, num_inner);
+  memory.gather_ring = join(make_slot_plan(unit_bytes, num_at_once),
+                            make_slot_plan(kept_bytes, num_inner));
   if (options.deterministic && options.micro_batches_per_rank > 1) {
     memory.num_counter_levels =
         std::bit_width(static_cast<uint64_t>(options.micro_batches_per_rank));
@@ -332,7 +332,7 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
   add("gradient landing", "host", kNumLandings * memory.landing_bytes);
   add("exchange", where == UnitMemory::kGpu ? "device" : "host", memory.exchange_bytes);
   add("root weights", "device", memory.root_weights.bytes());
-  add("gather ring", "device", memory.gather_ring.bytes() + memory.kept_weights.bytes());
+  add("gather ring", "device", memory.gather_ring.bytes());
   add("gradient ring", "device", memory.gradient_ring.bytes());
   return memory;
 }

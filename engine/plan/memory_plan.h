@@ -48,8 +48,9 @@ struct MemoryPlan {
   std::vector<UnitHome> homes;  // of each unit
   // All masters first, then all states ...: what the optimizer streams lies together.
   std::vector<ShardArray> shard_arrays;
-  SlotPlan gather_ring;         // of units but the root,
-  SlotPlan kept_weights;        // and of those that stay gathered from forward on
+  // Of units but the root: those that stay gathered from forward on have classes of
+  // their own.
+  SlotPlan gather_ring;
   SlotPlan root_weights;        // of the root unit, which stays gathered
   SlotPlan gradient_ring;       // of parts
   int num_counter_levels = 0;   // of deterministic accumulation; 0: one running sum

@@ -57,4 +57,13 @@ SlotPlan make_slot_plan(const std::vector<int64_t>& sizes, int num_slots) {
   return plan;
 }
 
+SlotPlan join(SlotPlan one, const SlotPlan& other) {
+  const int num_before = static_cast<int>(one.classes.size());
+  one.classes.insert(one.classes.end(), other.classes.begin(), other.classes.end());
+  for (size_t user = 0; user < one.class_of.size(); ++user) {
+    if (other.class_of[user] >= 0) one.class_of[user] = num_before + other.class_of[user];
+  }
+  return one;
+}
+
 }  // namespace zero

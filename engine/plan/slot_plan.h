@@ -10,7 +10,7 @@ struct SlotPlan {
     int64_t slot_bytes = 0;
     int num_slots = 0;
   };
-  std::vector<Class> classes;  // the largest first
+  std::vector<Class> classes;  // the largest first, of what was planned at once
   std::vector<int> class_of;   // of each user; -1: it needs no slot
 
   int64_t bytes() const;
@@ -21,5 +21,8 @@ struct SlotPlan {
 // whoever may hold `num_slots` of one size at once may do so of any sizes. `sizes`: bytes
 // of each user; those of 0 need no slot.
 SlotPlan make_slot_plan(const std::vector<int64_t>& sizes, int num_slots);
+
+// One ring of both, which have the same users: each needs a slot in one of them at most.
+SlotPlan join(SlotPlan one, const SlotPlan& other);
 
 }  // namespace zero

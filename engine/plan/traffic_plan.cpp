@@ -5,34 +5,25 @@
 
 namespace zero {
 
-namespace {
-
-// Of the units of one ring.
-void count_gathers(const SlotPlan& ring, int64_t num_passes,
-                   std::vector<int64_t>& gathers) {
+std::vector<int64_t> gathers_of_step(const UnitPlan& plan, const MemoryPlan& memory,
+                                     const Options& options) {
+  const int64_t num_passes = options.micro_batches_per_rank;
+  const SlotPlan& ring = memory.gather_ring;
   std::vector<int64_t> num_users(ring.classes.size()), num_before(ring.classes.size());
   for (const int c : ring.class_of) {
     if (c >= 0) ++num_users[c];
   }
+  std::vector<int64_t> gathers(plan.units.size());
+  gathers.front() = memory.homes.front().in_place ? 0 : 1;
   for (size_t u = 1; u < gathers.size(); ++u) {
     const int c = ring.class_of[u];
-    if (c < 0) continue;  // it has no weights, or they are there, or elsewhere
+    if (c < 0) continue;  // it has no weights, or they are there
     const int64_t place = num_before[c]++, num_slots = ring.classes[c].num_slots;
     const bool is_found_in_backward = place >= num_users[c] - num_slots;
     const bool is_found_in_forward = place < num_slots;
     gathers[u] = 1 + (is_found_in_backward ? 0 : num_passes) +
                  (is_found_in_forward ? 0 : num_passes - 1);
   }
-}
-
-}  // namespace
-
-std::vector<int64_t> gathers_of_step(const UnitPlan& plan, const MemoryPlan& memory,
-                                     const Options& options) {
-  std::vector<int64_t> gathers(plan.units.size());
-  gathers.front() = memory.homes.front().in_place ? 0 : 1;
-  for (const SlotPlan* ring : {&memory.gather_ring, &memory.kept_weights})
-    count_gathers(*ring, options.micro_batches_per_rank, gathers);
   return gathers;
 }
 

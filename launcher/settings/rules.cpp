@@ -1,7 +1,7 @@
 #include "launcher/settings/rules.h"
 
+#include <algorithm>
 #include <map>
-#include <string_view>
 #include <utility>
 
 #include "base/names.h"
@@ -30,12 +30,12 @@ std::optional<Rule> parse_rule(const std::string& text) {
   if (colon == 0 || colon == text.npos || !is_utf8(text)) return std::nullopt;
   Rule rule{text.substr(0, colon), {}};
   std::string rest = text.substr(colon + 1);
-  for (char& c : rest) c = c == ',' ? ' ' : c;
+  std::ranges::replace(rest, ',', ' ');
   for (const std::string& word : split(rest, ' ')) {
     if (word.empty()) continue;
     const size_t equals = std::min(word.find('='), word.size());
     std::string key = word.substr(0, equals);
-    for (char& c : key) c = c == '-' ? '_' : c;
+    std::ranges::replace(key, '-', '_');
     const std::string value = equals < word.size() ? word.substr(equals + 1) : "";
     if (!rule.values.emplace(key, value).second) return std::nullopt;
   }

@@ -80,5 +80,14 @@ TEST(SlotPlan, IsTheSmallestOfAll) {
   }
 }
 
+TEST(SlotPlan, JoinedUsersKeepTheirClasses) {
+  const SlotPlan joined =
+      join(make_slot_plan({100, 0, 100}, 1), make_slot_plan({0, 100, 0}, 2));
+  EXPECT_EQ(joined.bytes(), 200);
+  EXPECT_EQ(joined.class_of, (std::vector<int>{0, 1, 0}));
+  EXPECT_EQ(join(make_slot_plan({0}, 1), make_slot_plan({0}, 2)).class_of,
+            std::vector<int>{-1});
+}
+
 }  // namespace
 }  // namespace zero

@@ -1,5 +1,5 @@
-// Groups of ranks that compute on GPUs: the bits of the host, wherever shards lie and sums
-// are made. The GPUs are the stand-in.
+// Groups of ranks that compute on GPUs: the bits of the host, wherever shards lie and
+// sums are made. The GPUs are the stand-in.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,11 +39,11 @@ class GroupsStandinTest : public ::testing::Test {
 
   Trained train_at(const Options& there) {
     of_standin<void()>("standin_reset")();
-    return train(4, there, work,
-                 {.before_step_end = {},
-                  .after_step = [](Engine& engine, Gpt2Impl&, int) {
-                    expect_planned_bytes(engine);
-                  }});
+    return train(
+        4, there, work,
+        {.before_step_end = {}, .after_step = [](Engine& engine, Gpt2Impl&, int) {
+           expect_planned_bytes(engine);
+         }});
   }
 
   void expect_bits_of_the_host() {

@@ -22,7 +22,6 @@ WeightStreamer::WeightStreamer(const Workplace& at, const std::vector<at::Tensor
       units_(at.plan.units.size()),
       is_behind_(at.plan.parts.size(), true),
       ring_(at.device, at.comm, stream, "gather ring", at.memory.gather_ring),
-      kept_(at.device, at.comm, stream, "kept weights", at.memory.kept_weights),
       root_(at.device, at.comm, stream, "root weights", at.memory.root_weights),
       exchanges_(at.across_host && at.device.has_own_memory()
                      ? at.device.make_worker("exchanges")
@@ -132,7 +131,6 @@ void WeightStreamer::invalidate(bool frozen_too) {
     if (frozen_too || !plan_.parts[p].is_frozen) is_behind_[p] = true;
   }
   ring_.invalidate();
-  kept_.invalidate();
   root_.invalidate();
   find_shards();
 }
@@ -191,12 +189,11 @@ void WeightStreamer::restore(int unit, const WeightWatch& watch) {
 }
 
 int64_t WeightStreamer::num_gathers() const {
-  return ring_.num_gathers() + kept_.num_gathers() + root_.num_gathers();
+  return ring_.num_gathers() + root_.num_gathers();
 }
 
 MeshBytes WeightStreamer::gathered_bytes() const {
-  return {ring_.gathered_bytes() + kept_.gathered_bytes() + root_.gathered_bytes(),
-          exchanged_bytes_};
+  return {ring_.gathered_bytes() + root_.gathered_bytes(), exchanged_bytes_};
 }
 
 // The next units in module order, or the previous ones in backward. The root comes first
@@ -211,7 +208,7 @@ void WeightStreamer::prefetch_after(int index, Direction direction) {
       if (!at_.across_host) continue;
       units_[next].source.ready();  // what other groups update comes meanwhile
     } else {
-      ring_of(next).prefetch(units_[next].source);
+      ring_.prefetch(units_[next].source);
     }
     --left;
   }

@@ -91,9 +91,7 @@ class WeightStreamer {
   void exchange(int part, Collectives& among, Stream& stream);
   uint64_t hash_values(const at::Tensor& param) const;
   void prefetch_after(int unit, Direction direction);
-  GatherRing& ring_of(int unit) {
-    return unit == 0 ? root_ : plan_.units[unit].reshards ? ring_ : kept_;
-  }
+  GatherRing& ring_of(int unit) { return unit == 0 ? root_ : ring_; }
 
   const Workplace at_;
   const UnitPlan& plan_;
@@ -108,8 +106,8 @@ class WeightStreamer {
   std::vector<bool> is_behind_;  // of each part: have other groups changed their slices
                                  // since this rank got them last?
   int64_t exchanged_bytes_ = 0;
-  GatherRing ring_, kept_;  // of all units but the root: released, or kept
-  GatherRing root_;         // one slot
+  GatherRing ring_;  // of all units but the root
+  GatherRing root_;  // one slot
   // It goes first. Where a host's memory is exchanged for a GPU; or else null.
   std::unique_ptr<HostStream> exchanges_;
 };
