@@ -24,7 +24,6 @@ using Instant = std::chrono::steady_clock::time_point;
 constexpr auto kBlink = 10ms;
 // Ranks end together: who is done waits for the others before it leaves.
 constexpr auto kToEnd = 60s;
-constexpr auto kToTell = 1s;  // for the first rank to say that nothing was lost
 
 // A signal that comes before the program has its handlers waits until then. A terminal
 // that stops processes in the background when they write does not stop ranks.
@@ -66,8 +65,6 @@ class LocalJob {
       if (stop_signal() != 0 && !was_told_) pass_on();
       std::this_thread::sleep_for(kBlink);
     }
-    if (failed_ && code_of(*failed_) == static_cast<int>(ExitCode::kInterrupted))
-      wait_for_words();
     for (const auto& rank : ranks_) rank->kill_now();
     if (is_stop_urgent()) return static_cast<int>(ExitCode::kInterrupted);
     return failed_ ? judge(*failed_) : code_of(0);
@@ -105,18 +102,14 @@ class LocalJob {
            std::chrono::steady_clock::now() - first_end_ > kToEnd;
   }
 
-  void wait_for_words() {
-    for (const auto begin = std::chrono::steady_clock::now();
-         !ranks_[0]->has_ended() && std::chrono::steady_clock::now() - begin < kToTell;)
-      std::this_thread::sleep_for(kBlink);
-  }
-
   int judge(size_t rank) const {
     const int code = code_of(rank);
     if (code == kCannotStart)
       throw Error(ExitCode::kEnvironment, "a rank cannot be started",
                   path_of_this_program(), "the program's file must stay where it is");
-    if (code > kSignalled && code != static_cast<int>(ExitCode::kInterrupted))
+    if (code == static_cast<int>(ExitCode::kInterrupted) && stop_signal() != 0)
+      warn("stopped: nothing was lost");
+    else if (code > kSignalled)
       tell_signal(rank, code - kSignalled);
     return code;
   }

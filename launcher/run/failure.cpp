@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "checkpoint/error.h"
+#include "engine/comm/started_ranks.h"
 #include "launcher/process/stop.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
@@ -57,6 +58,7 @@ std::string joined(const std::string& file, const std::string& fqn) {
 //   where: --lr
 //   try:   zero_launch train --help lists every setting and what it allows
 void print_error(const Error& error) {
+  if (error.code() == ExitCode::kInterrupted && started_rank()) return;  // it will
   set_status("");
   const std::string shown =
       painted("zero:", Colour::kRed, stderr) + " " + error.what() + "\n";
