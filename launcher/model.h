@@ -18,35 +18,52 @@ class Module;
 
 namespace zero {
 
-// A language model as the launcher's verbs need it; examples/models holds some.
-class LanguageModel {
+// A model as the launcher's verbs need it; examples/ holds some.
+class Model {
  public:
-  virtual ~LanguageModel() = default;
+  virtual ~Model() = default;
   virtual std::shared_ptr<torch::nn::Module> module() = 0;
-  // tokens, targets (micro_batch, seq_len) int64 -> scalar fp32: sum of cross entropies;
-  // targets of -1 are ignored.
-  virtual at::Tensor loss_sum(const at::Tensor& tokens, const at::Tensor& targets) = 0;
+  // Inputs, and targets (micro_batch, targets of a row) int64 -> scalar fp32: sum of
+  // cross entropies; targets of -1 are ignored.
+  virtual at::Tensor loss_sum(const at::Tensor& inputs, const at::Tensor& targets) = 0;
+};
+
+// Of Task::kLanguage: inputs are tokens (micro_batch, seq_len) int64.
+class LanguageModel : public Model {
+ public:
   // tokens (batch, length) int64 -> (batch, vocab) fp32: logits of the token that follows
   // the last one.
   virtual at::Tensor next_logits(const at::Tensor& tokens) = 0;
 };
 
+// Of Task::kImages: inputs are images (micro_batch, 3, size, size) fp32, targets
+// (micro_batch, 1) their classes.
+class ImageModel : public Model {
+ public:
+  // images -> (micro_batch, classes) fp32.
+  virtual at::Tensor logits(const at::Tensor& images) = 0;
+};
+
+// What samples of a family are, and what it tells of them.
+enum class Task { kLanguage, kImages };
+
 // Under which keys a family's config has what --layers, --dim ... stand for. Empty: the
-// family has no such thing, and refuses the setting. The vocabulary's key is "vocab_size"
-// in every family.
+// family has no such thing, and refuses the setting.
 struct ConfigKeys {
   std::string layers = {}, dim = {}, heads = {}, kv_heads = {}, ffn_dim = {};
-  std::string positions = {};  // the longest sample that the model is made for
+  std::string positions = {};        // the longest sample that the model is made for
+  std::string vocab = "vocab_size";  // how many different targets there are
+  std::string image_size = {};       // pixels of a side; of Task::kImages
   bool operator==(const ConfigKeys&) const = default;
 };
 
 // The shape of a model, and how it is trained. `config` is the family's own: the keys and
 // meanings are those of its config.json at Hugging Face, where it is known there. null:
-// to be worked out from the others; of vocab_size: what the data needs.
+// to be worked out from the others; of the vocabulary: what the data needs.
 struct ModelShape {
   nlohmann::json config = nlohmann::json::object();
   ConfigKeys keys = {};
-  int64_t seq_len = 0;  // tokens of a sample
+  int64_t seq_len = 0;  // tokens of a sample; 1 of an image, which has one target
   double dropout = 0;
   int64_t loss_chunk = 0;  // tokens whose logits the loss makes at once; 0: all
   bool operator==(const ModelShape&) const = default;
@@ -62,7 +79,9 @@ struct ModelShape {
   int64_t heads() const { return integer(keys.heads); }
   int64_t kv_heads() const { return integer(keys.kv_heads); }
   int64_t ffn_dim() const { return integer(keys.ffn_dim); }
-  int64_t vocab() const { return integer("vocab_size"); }
+  int64_t vocab() const { return integer(keys.vocab); }
+  void set_vocab(int64_t vocab) { config[keys.vocab] = vocab; }
+  int64_t image_size() const { return integer(keys.image_size); }
 };
 
 // One pass of training through a model, for its memory to be estimated.
@@ -106,6 +125,7 @@ struct ConfigClass {
 // One family of models that --model can name.
 struct ModelFamily {
   std::string name;  // "llama"
+  Task task = Task::kLanguage;
   ConfigKeys keys = {};
   // Of presets that name no "model_type", the first. None: configs are what presets say.
   std::vector<ConfigClass> classes = {};
@@ -131,7 +151,7 @@ struct ModelFamily {
   // Throws Error(kUsage) for sizes that do not fit together, in the config's words.
   std::function<void(const ModelShape&)> check = nullptr;
   // Of a shape that check() allows. Called under DeferredInit: costs no memory.
-  std::function<std::unique_ptr<LanguageModel>(const ModelShape&)> make;
+  std::function<std::unique_ptr<Model>(const ModelShape&)> make;
   std::function<InitRules(const ModelShape&)> init_rules;
   // Null: nobody knows.
   std::function<ActivationBytes(const ModelShape&, const PassShape&)> activation_bytes =

@@ -27,7 +27,7 @@ BenchOfRanks bench_init(const BenchOptions& options, const ModelFamilies& models
     Row row;
     for (int64_t round = 0; round < options.rounds; ++round) {
       const int64_t before = peak_resident_bytes();
-      std::unique_ptr<LanguageModel> model;
+      std::unique_ptr<Model> model;
       build.push_back(seconds_of([&] { model = make_deferred(family, shape); }));
       const int64_t built = peak_resident_bytes();
       ranks->barrier("bench");

@@ -15,7 +15,7 @@ namespace zero::launcher {
 // forward and backward alone. With it: torch's AdamW on fp32 masters behind torch's
 // clipping; 16-bit weights are copies, made anew after every step.
 using PlainStep = std::function<void(const Batch& batch)>;
-PlainStep make_plain_step(std::unique_ptr<LanguageModel> model, const std::string& dtype,
+PlainStep make_plain_step(std::unique_ptr<Model> model, const std::string& dtype,
                           bool with_optimizer);
 
 }  // namespace zero::launcher

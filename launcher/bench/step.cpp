@@ -40,7 +40,7 @@ double seconds_together(double seconds, Ranks& ranks) {
 // Tokens that nobody has written; the same for the same seed.
 Batch made_up_batch(int64_t rows, const ModelShape& shape, uint64_t seed) {
   std::mt19937_64 random(seed);
-  Batch batch = empty_batch(rows, shape.seq_len);
+  Batch batch = data::empty_batch(rows, shape.seq_len);
   const auto token = [&] {
     return static_cast<int64_t>(random() % static_cast<uint64_t>(shape.vocab()));
   };
@@ -89,7 +89,7 @@ class EngineLoop {
 
   const ModelShape shape_;
   const int64_t rows_;
-  std::unique_ptr<LanguageModel> model_;
+  std::unique_ptr<Model> model_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Runner> runner_;
   uint64_t num_batches_ = 0;
@@ -238,7 +238,7 @@ std::vector<Row> StepBench::hidden_updates(const std::vector<int>& cpus) {
 
 ModelShape shape_of_bench(const ModelFamily& family, const Settings& settings) {
   ModelShape shape = new_shape(family, settings);
-  if (shape.vocab() == 0) shape.config["vocab_size"] = data::TokenFile::kTextVocab;
+  if (shape.vocab() == 0) shape.set_vocab(data::TokenFile::kTextVocab);
   return shape;
 }
 

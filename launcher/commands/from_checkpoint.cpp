@@ -9,8 +9,8 @@
 #include "checkpoint/reader.h"
 #include "engine/comm/choose_gpu.h"
 #include "launcher/commands/verbs.h"
-#include "launcher/data/sampler.h"
-#include "launcher/data/token_source.h"
+#include "launcher/data/source.h"
+#include "launcher/data/token_file.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/inference/evaluate.h"
 #include "launcher/inference/generate.h"
@@ -24,6 +24,7 @@
 #include "launcher/run/resume.h"
 #include "launcher/run/runner.h"
 #include "launcher/run/saved_run.h"
+#include "launcher/settings/chosen_data.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/derived.h"
@@ -46,12 +47,14 @@ struct FoundCheckpoint {
 };
 
 // As if a run had just started from it.
-SavedRun run_from(const ModelFolder& model) {
+SavedRun run_from(const ModelFolder& model, const ModelFamilies& models) {
   SavedRun run;
   run.settings.model = model.family;
   run.model = model.config;
-  run.vocab = model.config.at("vocab_size").get<int64_t>();
-  run.is_text = run.vocab == data::TokenFile::kTextVocab;
+  const ModelFamily& family = *find_family(models, model.family);
+  run.vocab = model.config.at(family.keys.vocab).get<int64_t>();
+  run.is_text =
+      family.task == Task::kLanguage && run.vocab == data::TokenFile::kTextVocab;
   return run;
 }
 
@@ -63,7 +66,7 @@ FoundCheckpoint find_saved_run(const std::string& from, const ModelFamilies& mod
   std::string found;
   if (ranks.rank() == 0) {
     if (is_model_folder(from)) {
-      const SavedRun run = run_from(read_model_folder(from, models, "--from"));
+      const SavedRun run = run_from(read_model_folder(from, models, "--from"), models);
       found = json({from, to_text(run), true}).dump();
     } else {
       const std::string folder = find_checkpoint(
@@ -81,18 +84,18 @@ FoundCheckpoint find_saved_run(const std::string& from, const ModelFamilies& mod
 // the ranks, without gradients and optimizer state.
 struct LoadedModel {
   FoundCheckpoint checkpoint;
+  const ModelFamily* family = nullptr;
   Settings settings;  // the checkpoint's, with what the command line changes
   ModelShape shape;
   BatchPlan batch;  // a pass for each rank
   int64_t step = 0;
-  std::unique_ptr<LanguageModel> model;
+  std::unique_ptr<Model> model;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<Runner> runner;
 };
 
-Options options_for_use(const LoadedModel& loaded, const Settings& settings,
-                        const ModelFamily& family) {
-  Options options = engine_options(settings, loaded.batch, loaded.shape, family);
+Options options_for_use(const LoadedModel& loaded, const Settings& settings) {
+  Options options = engine_options(settings, loaded.batch, loaded.shape, *loaded.family);
   options.source = Source::kCheckpoint;
   options.inference = true;
   options.deterministic = false;  // this is about gradients; forward is the same anywhere
@@ -106,8 +109,8 @@ Options options_for_use(const LoadedModel& loaded, const Settings& settings,
 
 // What the GPU keeps of it, where that is left open, is what fits beside the activations
 // of a training pass, of which a forward has fewer.
-RunPlan plan_for_use(const LoadedModel& loaded, const ModelFamily& family,
-                     const Wish& wish) {
+RunPlan plan_for_use(const LoadedModel& loaded, const Wish& wish) {
+  const ModelFamily& family = *loaded.family;
   const auto plan_with = [&](const Settings& settings) {
     RunPlan plan;
     plan.ranks_on_node = wish.ranks_on_node;
@@ -118,9 +121,8 @@ RunPlan plan_for_use(const LoadedModel& loaded, const ModelFamily& family,
     plan.device_state_fraction = settings.device_state_fraction;
     plan.accumulate = settings.accumulate;
     plan.prefetch = settings.prefetch;
-    plan.engine =
-        zero::plan(*loaded.model->module(), options_for_use(loaded, settings, family),
-                   wish.num_ranks, wish.ranks_on_node);
+    plan.engine = zero::plan(*loaded.model->module(), options_for_use(loaded, settings),
+                             wish.num_ranks, wish.ranks_on_node);
     if (family.activation_bytes) {
       PassShape pass = pass_shape(settings, wish.num_ranks);
       pass.rows = settings.micro_batch;
@@ -128,7 +130,7 @@ RunPlan plan_for_use(const LoadedModel& loaded, const ModelFamily& family,
     }
     return plan;
   };
-  const Options asked = options_for_use(loaded, loaded.settings, family);
+  const Options asked = options_for_use(loaded, loaded.settings);
   const bool may_stay =
       wish.gpu_room > 0 &&
       may_keep_shards(expected_unit_memory(asked, wish.num_ranks), wish.num_ranks);
@@ -139,8 +141,8 @@ RunPlan plan_for_use(const LoadedModel& loaded, const ModelFamily& family,
 }
 
 // Collective.
-void load(LoadedModel& loaded, const ModelFamily& family, const World& world,
-          std::unique_ptr<Ranks> ranks) {
+void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks) {
+  const ModelFamily& family = *loaded.family;
   loaded.shape = shape_of_run(family, loaded.checkpoint.run, loaded.settings);
   loaded.shape.dropout = 0;
   loaded.batch = one_pass(loaded.settings.micro_batch, ranks->size(), ranks->rank());
@@ -148,9 +150,9 @@ void load(LoadedModel& loaded, const ModelFamily& family, const World& world,
   Wish wish{loaded.settings, loaded.shape, world.size(), world.local_size()};
   wish.gpu_room = -ranks->largest(-room_on_gpu(loaded.settings, *ranks), "room");
   wish.program = largest_program(*ranks, largest_product(wish));
-  const RunPlan plan = plan_for_use(loaded, family, wish);
+  const RunPlan plan = plan_for_use(loaded, wish);
   loaded.settings = as_planned(loaded.settings, plan);
-  const Options options = options_for_use(loaded, loaded.settings, family);
+  const Options options = options_for_use(loaded, loaded.settings);
   require_memory(*ranks, world, plan, loaded.settings, wish.gpu_room,
                  [] { return "more nodes, or --ignore-plan to start all the same"; });
   loaded.engine =
@@ -203,8 +205,8 @@ int use_checkpoint(const std::string& verb, const VerbCall& call,
         line, call.environment, {.verb = verb, .base = &base, .models = &call.models});
     world.watch(loaded.settings.hang_timeout);
     set_up_process(loaded.settings, world);
-    load(loaded, *find_family_of(call.models, loaded.checkpoint.run), world,
-         std::move(ranks));
+    loaded.family = find_family_of(call.models, loaded.checkpoint.run);
+    load(loaded, world, std::move(ranks));
     use(loaded);
     return ExitCode::kDone;
   });
@@ -218,37 +220,40 @@ const std::vector<std::string>& data_for(const CommandLine& line,
 }
 
 // Of the run's own data, those that it held out, if any.
-data::Sampler sampler_for(const CommandLine& line, const LoadedModel& loaded,
-                          const data::TokenSource& source) {
-  const int64_t seq_len = loaded.shape.seq_len;
+std::unique_ptr<data::Samples> samples_for(const CommandLine& line,
+                                           const LoadedModel& loaded,
+                                           const data::Source& source) {
+  const data::SampleShape shape = sample_shape(loaded.shape);
   const Settings& settings = loaded.settings;
   const bool is_own = !line.flags.contains("data") && settings.eval_data.empty();
-  data::SamplerOptions options{seq_len, false, 0};
+  data::SampleOrder order{.shuffle = false};
   if (is_own)
-    options.range =
-        data::split_samples(data::count_samples(source, seq_len), settings.eval_fraction)
-            .held_out;
-  return {source, options};
+    order.range =
+        data::split_samples(source.num_samples(shape), settings.eval_fraction).held_out;
+  return source.samples(shape, order);
 }
 
 void evaluate_on(const CommandLine& line, LoadedModel& loaded) {
   const bool is_first = loaded.batch.rank == 0;
   const ModelShape& shape = loaded.shape;
-  const data::TokenSource source(data_for(line, loaded.settings), loaded.settings.bytes);
+  const std::unique_ptr<data::Source> source =
+      open_source(*loaded.family, data_for(line, loaded.settings), loaded.settings);
   const std::string& weights = loaded.checkpoint.is_model_folder
                                    ? loaded.checkpoint.folder
                                    : loaded.settings.init_from;
-  if (!weights.empty()) refuse_text(source, shape.vocab(), weights);
-  if (is_first) source.check_ids(shape.vocab());
-  const data::Sampler sampler = sampler_for(line, loaded, source);
-  const int64_t num_samples = samples_to_evaluate(sampler, loaded.settings);
-  const Evaluation result = *evaluate(*loaded.runner, loaded.engine->control(), sampler,
-                                      loaded.batch, shape.seq_len, num_samples);
+  if (!weights.empty() && loaded.family->task == Task::kLanguage)
+    refuse_text(*source, shape.vocab(), weights);
+  if (is_first) source->check_ids(shape.vocab());
+  const std::unique_ptr<data::Samples> samples = samples_for(line, loaded, *source);
+  const int64_t num_samples = samples_to_evaluate(*samples, loaded.settings);
+  const Evaluation result = *evaluate(*loaded.runner, loaded.engine->control(), *samples,
+                                      loaded.batch, num_samples);
   if (!is_first) return;
-  print_line(
-      fmt::format("eval step {} | loss {:.6f} | ppl {:.4f} | {} of {} samples | {}",
-                  loaded.step, result.loss, std::exp(result.loss), num_samples,
-                  sampler.num_samples(), loaded.checkpoint.folder));
+  print_line(fmt::format(
+      "eval step {} | loss {:.6f} | {} | {} of {} samples | {}", loaded.step, result.loss,
+      result.accuracy ? fmt::format("accuracy {:.2f} %", 100 * *result.accuracy)
+                      : fmt::format("ppl {:.4f}", std::exp(result.loss)),
+      num_samples, samples->num_samples(), loaded.checkpoint.folder));
 }
 
 // The loss of a checkpoint's model on data.

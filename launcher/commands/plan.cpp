@@ -7,7 +7,6 @@
 #include "checkpoint/file.h"
 #include "checkpoint/io.h"
 #include "launcher/commands/verbs.h"
-#include "launcher/data/token_source.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/plan/advice.h"
 #include "launcher/plan/plan_page.h"
@@ -15,6 +14,7 @@
 #include "launcher/process/process_setup.h"
 #include "launcher/run/console.h"
 #include "launcher/run/runner.h"
+#include "launcher/settings/chosen_data.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/setting_table.h"
@@ -40,11 +40,10 @@ Asked asked_model(const Settings& settings, const ModelFamilies& models) {
   return {&family, shape_of(family, folder.config, settings)};
 }
 
-Wish wish_for(const Settings& settings, const ModelShape& shape, const VerbCall& call,
+Wish wish_for(const Settings& settings, const Asked& asked, const VerbCall& call,
               int num_ranks) {
-  Wish wish{settings, shape};
-  if (wish.shape.vocab() == 0)
-    wish.shape.config["vocab_size"] = data::vocab_of_data(settings.data, settings.bytes);
+  Wish wish{settings, asked.shape};
+  fit_to_data(wish.shape, *asked.family, settings);
   wish.num_ranks = settings.ranks > 0 ? static_cast<int>(settings.ranks) : num_ranks;
   wish.ranks_on_node =
       settings.hosts.empty()
@@ -70,7 +69,7 @@ Wish wish_for(const Settings& settings, const ModelShape& shape, const VerbCall&
 
 PlanAnswer answer_for(const Wish& wish, const ModelFamily& family) {
   // Plans for many settings of few shapes: modules are made once for each shape in a row.
-  std::unique_ptr<LanguageModel> model;
+  std::unique_ptr<Model> model;
   ModelShape shape;
   const Planner plan = [&](const Wish& each) {
     if (!model || !(shape == each.shape)) model = make_deferred(family, each.shape);
@@ -120,7 +119,7 @@ int plan(const VerbCall& call) {
                      .models = &call.models});
   const Asked asked = asked_model(settings, call.models);
   const PlanAnswer answer =
-      answer_for(wish_for(settings, asked.shape, call, num_ranks), *asked.family);
+      answer_for(wish_for(settings, asked, call, num_ranks), *asked.family);
   if (!call.line.write.empty()) write_settings(call.line.write, answer);
   const std::string text =
       call.line.json ? to_json(answer).dump() + "\n" : to_page(answer);

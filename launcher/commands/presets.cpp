@@ -27,9 +27,8 @@ PresetRow row_of(const ModelFamily& family, const std::string& name) {
   settings.model = family.name;
   settings.preset = name;
   Wish wish{settings, new_shape(family, settings)};
-  if (wish.shape.vocab() == 0)
-    wish.shape.config["vocab_size"] = data::TokenFile::kTextVocab;
-  const std::unique_ptr<LanguageModel> model = make_deferred(family, wish.shape);
+  if (wish.shape.vocab() == 0) wish.shape.set_vocab(data::TokenFile::kTextVocab);
+  const std::unique_ptr<Model> model = make_deferred(family, wish.shape);
   const RunPlan plan = make_plan(wish, family, *model);
   return {family.name, name, plan.num_parameters, plan.engine_bytes()};
 }

@@ -9,7 +9,6 @@
 #include "launcher/commands/verbs.h"
 #include "launcher/data/batches.h"
 #include "launcher/data/token_file.h"
-#include "launcher/data/token_source.h"
 #include "launcher/process/process.h"
 #include "launcher/run/console.h"
 #include "launcher/run/dump_state.h"
@@ -17,6 +16,7 @@
 #include "launcher/run/run_folder.h"
 #include "launcher/run/runner.h"
 #include "launcher/run/saved_run.h"
+#include "launcher/settings/chosen_data.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/derived.h"
@@ -45,18 +45,13 @@ std::unique_ptr<checkpoint::RunLock> take_folder(const std::string& out) {
 
 // As the run that starts from it will have it: --vocab, else the preset's, else the
 // data's, else that of text.
-SavedRun run_of(const Settings& settings, ModelShape& shape) {
-  constexpr int64_t kText = data::TokenFile::kTextVocab;
-  if (shape.vocab() == 0)
-    shape.config["vocab_size"] = data::vocab_of_data(settings.data, settings.bytes);
-  if (shape.vocab() == 0) {
-    throw Error(ExitCode::kUsage, "vocab is missing, and these files do not tell it",
-                settings.data.front(), "--vocab N");
-  }
+SavedRun run_of(const ModelFamily& family, const Settings& settings, ModelShape& shape) {
+  fit_to_data(shape, family, settings);
   SavedRun run;
   run.settings = settings;
   run.vocab = shape.vocab();
-  run.is_text = run.vocab == kText;
+  run.is_text =
+      family.task == Task::kLanguage && run.vocab == data::TokenFile::kTextVocab;
   run.model = shape.config;
   return run;
 }
@@ -72,10 +67,10 @@ int seed(const VerbCall& call) {
   const ModelFamily& family = *find_family(call.models, settings.model);
   ModelShape shape = new_shape(family, settings);
   SavedState state;
-  state.config = to_text(run_of(settings, shape));
+  state.config = to_text(run_of(family, settings, shape));
   state.position = to_text(Progress());
   const auto lock = take_folder(settings.out);
-  const std::unique_ptr<LanguageModel> model = make_deferred(family, shape);
+  const std::unique_ptr<Model> model = make_deferred(family, shape);
   Options options = engine_options(settings, one_pass(1, 1, 0), shape, family);
   options.init_report = !settings.init_report.empty();
   options.shard_ranks = 0;  // of the ranks that will read it

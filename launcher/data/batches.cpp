@@ -1,8 +1,7 @@
 #include "launcher/data/batches.h"
 
-#include <algorithm>
+#include <vector>
 
-#include "launcher/data/sampler.h"
 #include "zero/mesh.h"
 
 namespace zero::launcher {
@@ -21,32 +20,15 @@ int64_t first_sample(const BatchPlan& plan, int64_t batch, int64_t pass) {
          mesh.micro_batch(plan.rank, pass, num_passes(plan)) * plan.micro_batch;
 }
 
-int64_t Batch::num_targets() const {
-  return std::ssize(targets) - std::ranges::count(targets, -1);
-}
-
-Batch empty_batch(int64_t rows, int64_t seq_len) {
-  const size_t numel = rows * seq_len;
-  return {rows, seq_len, std::vector<int64_t>(numel, 0), std::vector<int64_t>(numel, -1)};
-}
-
-void read_row(const data::Sampler& sampler, int64_t global_index, int64_t row,
-              Batch& batch) {
-  std::vector<int64_t> tokens(batch.seq_len + 1);
-  sampler.sample(global_index, tokens.data());
-  const int64_t offset = row * batch.seq_len;
-  std::copy_n(tokens.begin(), batch.seq_len, batch.inputs.begin() + offset);
-  std::copy_n(tokens.begin() + 1, batch.seq_len, batch.targets.begin() + offset);
-}
-
-Batch read_passes(const data::Sampler& sampler, const BatchPlan& plan, int64_t seq_len,
-                  int64_t batch, int64_t first_pass, int64_t count) {
-  Batch rows = empty_batch(count * plan.micro_batch, seq_len);
-  for (int64_t row = 0; row < rows.rows; ++row) {
-    const int64_t pass = first_pass + row / plan.micro_batch;
-    read_row(sampler, first_sample(plan, batch, pass) + row % plan.micro_batch, row,
-             rows);
+Batch read_passes(const data::Samples& samples, const BatchPlan& plan, int64_t batch,
+                  int64_t first_pass, int64_t count) {
+  std::vector<int64_t> indices;
+  for (int64_t pass = first_pass; pass < first_pass + count; ++pass) {
+    const int64_t first = first_sample(plan, batch, pass);
+    for (int64_t i = 0; i < plan.micro_batch; ++i) indices.push_back(first + i);
   }
+  Batch rows = samples.empty_batch(std::ssize(indices));
+  samples.read(indices, rows);
   return rows;
 }
 

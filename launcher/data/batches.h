@@ -1,12 +1,11 @@
 #pragma once
 #include <cstdint>
-#include <vector>
 
-namespace zero::data {
-class Sampler;
-}
+#include "launcher/data/samples.h"
 
 namespace zero::launcher {
+
+using data::Batch;
 
 // How the samples of a global batch are dealt out: it is cut into micro-batches, and
 // micro-batch p * ranks + r is pass p of rank r, or, where ranks form groups, as
@@ -30,23 +29,8 @@ int64_t num_passes(const BatchPlan& plan);
 // number (0, 1, ...).
 int64_t first_sample(const BatchPlan& plan, int64_t batch, int64_t pass);
 
-// Samples as a model takes them.
-struct Batch {
-  int64_t rows = 0, seq_len = 0;
-  std::vector<int64_t> inputs;   // (rows, seq_len)
-  std::vector<int64_t> targets;  // (rows, seq_len), -1: counts for nothing
-  int64_t num_targets() const;
-};
-
-// A batch of `rows` rows that hold nothing but ignored targets.
-Batch empty_batch(int64_t rows, int64_t seq_len);
-
-// Put the sample with that global index into a row.
-void read_row(const data::Sampler& sampler, int64_t global_index, int64_t row,
-              Batch& batch);
-
 // So many passes of this rank, one below the other.
-Batch read_passes(const data::Sampler& sampler, const BatchPlan& plan, int64_t seq_len,
-                  int64_t batch, int64_t first_pass, int64_t count);
+Batch read_passes(const data::Samples& samples, const BatchPlan& plan, int64_t batch,
+                  int64_t first_pass, int64_t count);
 
 }  // namespace zero::launcher

@@ -1,18 +1,14 @@
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 
 #include "launcher/data/mapped_file.h"
+#include "launcher/data/source.h"
 #include "launcher/data/text_kind.h"
 #include "launcher/data/token_layout.h"
 
 namespace zero::data {
-
-// Told of each piece of a file that was read, by what reads whole files: a watchdog may
-// ask whether this process still moves.
-using OnRead = std::function<void(int64_t bytes)>;
 
 // One file of tokens. A text ends in one more token than it has bytes: kEndOfText.
 //

@@ -201,9 +201,4 @@ uint64_t TokenSource::content_hash(const OnRead& on_read) const {
   return hash;
 }
 
-int64_t vocab_of_data(const std::vector<std::string>& paths, bool takes_any_bytes) {
-  return paths.empty() ? TokenFile::kTextVocab
-                       : TokenSource(paths, takes_any_bytes).vocab_size();
-}
-
 }  // namespace zero::data

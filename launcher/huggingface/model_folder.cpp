@@ -274,8 +274,7 @@ void refuse_allowances(const Settings& settings, const std::string& folder) {
               folder, "leave them out");
 }
 
-void refuse_text(const data::TokenSource& source, int64_t vocab,
-                 const std::string& folder) {
+void refuse_text(const data::Source& source, int64_t vocab, const std::string& folder) {
   constexpr int64_t kText = data::TokenFile::kTextVocab;
   if (source.vocab_size() != kText || vocab == kText) return;
   throw Error(ExitCode::kUsage,

@@ -13,7 +13,7 @@ class Ranks;
 
 // Models as folders of Hugging Face: config.json, safetensors, tokenizer files.
 namespace zero::data {
-class TokenSource;
+class Source;
 }
 namespace zero::launcher {
 
@@ -70,7 +70,6 @@ void refuse_allowances(const Settings& settings, const std::string& folder);
 
 // Throw Error(kUsage) for text, unless bytes are the tokens of the model in `folder`,
 // with the command that makes token files.
-void refuse_text(const data::TokenSource& source, int64_t vocab,
-                 const std::string& folder);
+void refuse_text(const data::Source& source, int64_t vocab, const std::string& folder);
 
 }  // namespace zero::launcher

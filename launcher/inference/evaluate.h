@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "launcher/data/batches.h"
-#include "launcher/data/sampler.h"
+#include "launcher/data/samples.h"
 #include "launcher/settings/settings.h"
 
 namespace zero {
@@ -18,17 +18,17 @@ class Runner;
 struct Evaluation {
   double loss = 0;  // mean over all targets
   int64_t num_targets = 0;
+  std::optional<double> accuracy = {};  // of images: the share of right ones
 };
 
 // The samples of an evaluation: as many as the settings say, or all.
-int64_t samples_to_evaluate(const data::Sampler& sampler, const Settings& settings);
+int64_t samples_to_evaluate(const data::Samples& samples, const Settings& settings);
 
 // The mean loss over the first `num_samples` samples. Collective; the ranks share the
 // work, and get the same bits whatever their number. Between passes `is_stopped` is asked
 // (collectively, if at all); nothing is the result then.
 std::optional<Evaluation> evaluate(
-    Runner& runner, Ranks& ranks, const data::Sampler& sampler, const BatchPlan& plan,
-    int64_t seq_len, int64_t num_samples,
-    const std::function<bool()>& is_stopped = [] { return false; });
+    Runner& runner, Ranks& ranks, const data::Samples& samples, const BatchPlan& plan,
+    int64_t num_samples, const std::function<bool()>& is_stopped = [] { return false; });
 
 }  // namespace zero::launcher

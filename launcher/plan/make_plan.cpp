@@ -32,7 +32,7 @@ int64_t object_bytes(const ModelShape& shape, int64_t host_bytes) {
 }
 
 // With settings that leave nothing open.
-RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, LanguageModel& model) {
+RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, Model& model) {
   const ModelShape& shape = wish.shape;
   RunPlan plan;
   plan.shape = shape;
@@ -77,7 +77,7 @@ namespace {
 // Those of --freeze come first.
 std::vector<std::pair<std::string, GroupShare>> groups_of(const Wish& wish,
                                                           const ModelFamily& family,
-                                                          LanguageModel& model) {
+                                                          Model& model) {
   std::vector<std::string> words;
   for (const std::string& glob : wish.settings.freeze) words.push_back(glob + ": freeze");
   for (const std::string& rule : wish.settings.group) words.push_back(rule);
@@ -92,7 +92,7 @@ std::vector<std::pair<std::string, GroupShare>> groups_of(const Wish& wish,
 
 }  // namespace
 
-RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& model) {
+RunPlan make_plan(const Wish& wish, const ModelFamily& family, Model& model) {
   constexpr int64_t kMostParameters = int64_t{1} << 50;
   if (count_parameters(model) > kMostParameters)
     throw Error(ExitCode::kUsage, "no machine holds a model of over 10^15 parameters", "",

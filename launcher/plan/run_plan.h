@@ -81,7 +81,7 @@ constexpr int64_t other_loss_chunk(int64_t chunk) { return chunk > 0 ? 0 : kLoss
 
 // Plan settings that fit together, for `model`, which has the wish's shape and may be
 // deferred: nothing is allocated. What they leave open is chosen (RunPlan::offload).
-RunPlan make_plan(const Wish& wish, const ModelFamily& family, LanguageModel& model);
+RunPlan make_plan(const Wish& wish, const ModelFamily& family, Model& model);
 
 // The settings with what a plan made of those that leave it open.
 Settings as_planned(Settings settings, const RunPlan& plan);

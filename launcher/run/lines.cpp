@@ -225,6 +225,10 @@ std::string shape_text(const ModelShape& shape) {
                      shape.dim(), shape.heads(), shape.vocab());
 }
 
+std::string accuracy_text(const std::optional<double>& accuracy) {
+  return accuracy ? fmt::format(" | accuracy {:.2f} %", 100 * *accuracy) : "";
+}
+
 std::string labelled(const std::string& label, const std::string& text) {
   return fmt::format("  {:<{}}{}\n", label, kTextColumn - 2, text);
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ std::string describe_threads(const ThreadChoice& choice);
 // matters least is left out, never step, loss and what is wrong.
 std::string step_line(const StepRecord& record, int64_t num_steps, double eta_seconds,
                       size_t width = kNoEnd);
+
+// " | accuracy 95.12 %"; empty: none.
+std::string accuracy_text(const std::optional<double>& accuracy);
 
 // "12 layers, dim 768, 12 heads, vocabulary 50257"
 std::string shape_text(const ModelShape& shape);

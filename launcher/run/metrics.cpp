@@ -117,15 +117,20 @@ void Metrics::step(const StepRecord& record) {
 }
 
 void Metrics::eval(const EvalRecord& r) {
-  if (tensorboard_) tensorboard_->write(r.step, {{"eval/loss", r.loss}});
+  if (tensorboard_) {
+    tensorboard_->write(r.step, {{"eval/loss", r.loss}});
+    if (r.accuracy) tensorboard_->write(r.step, {{"eval/accuracy", *r.accuracy}});
+  }
   if (csv_)
     csv_->write(
         {{"step", r.step}, {"eval_loss", r.loss}, {"eval_ppl", std::exp(r.loss)}});
-  note("eval", {{"step", r.step},
-                {"loss", r.loss},
-                {"ppl", std::exp(r.loss)},
-                {"tokens", r.tokens},
-                {"seconds", r.seconds}});
+  nlohmann::ordered_json record = {{"step", r.step},
+                                   {"loss", r.loss},
+                                   {"ppl", std::exp(r.loss)},
+                                   {"tokens", r.tokens},
+                                   {"seconds", r.seconds}};
+  if (r.accuracy) record["accuracy"] = *r.accuracy;
+  note("eval", record);
 }
 
 void Metrics::note(const std::string& type, const nlohmann::ordered_json& record) {

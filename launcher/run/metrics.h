@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "launcher/run/log_files.h"
@@ -27,6 +28,7 @@ struct EvalRecord {
   double loss = 0;  // mean over all targets
   int64_t tokens = 0;
   double seconds = 0;
+  std::optional<double> accuracy = {};  // of images: the share of right ones
 };
 
 // How each line of metrics.jsonl begins.

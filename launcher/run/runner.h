@@ -13,37 +13,43 @@ class Engine;
 
 namespace zero::launcher {
 
-// (rows, columns) int64, a copy.
-at::Tensor to_tensor(std::span<const int64_t> values, int64_t rows, int64_t columns);
+// Of a batch, copies.
+at::Tensor inputs_of(const Batch& batch);
+at::Tensor targets_of(const Batch& batch);
 
 // A model that takes no memory yet.
-std::unique_ptr<LanguageModel> make_deferred(const ModelFamily& family,
-                                             const ModelShape& shape);
+std::unique_ptr<Model> make_deferred(const ModelFamily& family, const ModelShape& shape);
 
 // All parameters, tied ones once.
-std::vector<at::Tensor> parameters_of(LanguageModel& model);
+std::vector<at::Tensor> parameters_of(Model& model);
 
 // Elements of all parameters, tied ones counted once.
-int64_t count_parameters(LanguageModel& model);
+int64_t count_parameters(Model& model);
 
-// Run a language model through the engine, on batches that know nothing of tensors: the
+// What a forward says of a batch with targets.
+struct Scores {
+  double loss_sum = 0;      // over all targets
+  int64_t num_correct = 0;  // rows whose target had the largest logit; of images
+};
+
+// Run a model through the engine, on batches that know nothing of tensors: the
 // one place of a run that speaks torch. All calls are collective.
 class Runner {
  public:
   // Both must outlive this object.
-  Runner(LanguageModel& model, Engine& engine) : model_(model), engine_(engine) {}
+  Runner(Model& model, Engine& engine) : model_(model), engine_(engine) {}
 
   // Forward and backward: adds to the gradient of the step.
   void train(const Batch& batch);
 
-  // Without gradients and dropout: the sum of the losses of all targets.
-  double loss_sum(const Batch& batch);
+  // Without gradients and dropout.
+  Scores scores(const Batch& batch);
 
-  // The same for the logits (vocab) of the token that follows these.
+  // The same for the logits (vocab) of the token that follows these; of a LanguageModel.
   std::vector<float> next_logits(std::span<const int64_t> tokens);
 
  private:
-  LanguageModel& model_;
+  Model& model_;
   Engine& engine_;
 };
 

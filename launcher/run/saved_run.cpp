@@ -108,21 +108,20 @@ Settings settings_without(const std::string& more, const Settings& saved) {
 
 }  // namespace
 
-DataIdentity agree_on_data(const data::TokenSource& source, bool reads_all,
-                           Ranks& ranks) {
+DataIdentity agree_on_data(const data::Source& source, bool reads_all, Ranks& ranks) {
   Activity::Stretch reading("reading the data");
   if (reads_all) reading.expect(source.num_bytes());
   const std::string hash =
       reads_all ? fmt::format("{:016x}", source.content_hash(sign_unless_stopped))
                 : std::string();
-  const nlohmann::json mine = {hash, source.num_tokens()};
+  const nlohmann::json mine = {hash, source.num_items()};
   const auto first = nlohmann::json::parse(ranks.broadcast(mine.dump()));
   const DataIdentity identity = {first[0], first[1]};
-  if (source.num_tokens() == identity.num_tokens && (!reads_all || hash == identity.hash))
+  if (source.num_items() == identity.num_tokens && (!reads_all || hash == identity.hash))
     return identity;
   throw Error(ExitCode::kData,
               fmt::format("the data on host {} is not rank 0's: {} tokens there, {} here",
-                          host_name(), identity.num_tokens, source.num_tokens()),
+                          host_name(), identity.num_tokens, source.num_items()),
               source.where(), "the same files on every host");
 }
 
@@ -171,7 +170,7 @@ ModelShape shape_of_run(const ModelFamily& family, const SavedRun& run,
                         const Settings& settings) {
   ModelShape shape = run.model.empty() ? new_shape(family, settings)
                                        : shape_of(family, run.model, settings);
-  shape.config["vocab_size"] = run.vocab;
+  shape.set_vocab(run.vocab);
   return shape;
 }
 

@@ -11,7 +11,7 @@
 namespace zero {
 class Ranks;
 namespace data {
-class TokenSource;
+class Source;
 }
 }  // namespace zero
 
@@ -19,8 +19,8 @@ namespace zero::launcher {
 
 // Which data a run is trained on, wherever it lies.
 struct DataIdentity {
-  std::string hash;  // of names, sizes and contents; 16 hexadecimal digits
-  int64_t num_tokens = 0;
+  std::string hash;        // of names, sizes and contents; 16 hexadecimal digits
+  int64_t num_tokens = 0;  // or images
 
   bool operator==(const DataIdentity&) const = default;
 };
@@ -29,7 +29,7 @@ struct DataIdentity {
 //
 // The first rank of each host reads every byte, the others compare sizes alone. Throws
 // Error(kData) on a rank whose data is another.
-DataIdentity agree_on_data(const data::TokenSource& source, bool reads_all, Ranks& ranks);
+DataIdentity agree_on_data(const data::Source& source, bool reads_all, Ranks& ranks);
 
 // What a checkpoint tells about the run that wrote it: its `config`.
 struct SavedRun {

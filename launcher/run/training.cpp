@@ -13,9 +13,8 @@
 #include "checkpoint/format.h"
 #include "engine/comm/agreement.h"
 #include "engine/watch/activity.h"
-#include "launcher/data/sampler.h"
+#include "launcher/data/source.h"
 #include "launcher/data/token_file.h"
-#include "launcher/data/token_source.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/inference/generate.h"
 #include "launcher/plan/advice.h"
@@ -30,6 +29,7 @@
 #include "launcher/run/run_folder.h"
 #include "launcher/run/run_record.h"
 #include "launcher/run/runner.h"
+#include "launcher/settings/chosen_data.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/setting_table.h"
 #include "launcher/settings/values.h"
@@ -41,8 +41,9 @@
 namespace zero::launcher {
 namespace {
 
-bool is_text(const data::TokenSource& source) {
-  return source.vocab_size() == data::TokenFile::kTextVocab;
+bool is_text(const ModelFamily& family, const data::Source& source) {
+  return family.task == Task::kLanguage &&
+         source.vocab_size() == data::TokenFile::kTextVocab;
 }
 
 }  // namespace
@@ -113,16 +114,10 @@ void Training::open_data() {
   const int group = parse_shard_over(settings_.shard_over).value();
   batch_.group = group == kRanksOfHost ? world_.local_size() : group;
   choose_model();
-  source_ = std::make_unique<data::TokenSource>(settings_.data, settings_.bytes);
-  if (shape_.vocab() == 0 && source_->vocab_size() > 0)
-    shape_.config["vocab_size"] = source_->vocab_size();
-  if (shape_.vocab() == 0) {
-    throw Error(ExitCode::kUsage, "vocab is missing, and these files do not tell it",
-                source_->where(), "--vocab N");
-  }
-  if (!settings_.init_from.empty())
-    refuse_text(*source_, shape_.vocab(), settings_.init_from);
-  make_samplers();
+  source_ = open_source(*family_, settings_.data, settings_);
+  fit_to_data(shape_, *source_);
+  refuse_other_tokens(*source_);
+  make_samples();
   if (is_first_rank()) {  // reads every byte: once is enough
     Activity::Stretch reading("checking the data");
     reading.expect(source_->num_bytes() + (eval_source_ ? eval_source_->num_bytes() : 0));
@@ -133,31 +128,34 @@ void Training::open_data() {
     if (eval_source_) eval_source_->check_ids(shape_.vocab(), sign_unless_stopped);
   }
   if (!settings_.sample.empty())
-    parse_prompt(settings_.sample, is_text(*source_), shape_.vocab());
+    parse_prompt(settings_.sample, is_text(*family_, *source_), shape_.vocab());
 }
 
-void Training::make_samplers() {
+// Weights that are there belong to tokens of their own.
+void Training::refuse_other_tokens(const data::Source& source) const {
+  if (!settings_.init_from.empty() && family_->task == Task::kLanguage)
+    refuse_text(source, shape_.vocab(), settings_.init_from);
+}
+
+void Training::make_samples() {
   const auto seed = static_cast<uint64_t>(settings_.seed);
-  const int64_t num_samples = data::count_samples(*source_, shape_.seq_len);
+  const data::SampleShape shape = sample_shape(shape_);
+  const int64_t num_samples = source_->num_samples(shape);
   const data::Split split = data::split_samples(num_samples, settings_.eval_fraction);
-  const auto make = [&](const data::TokenSource& source, bool shuffle,
-                        const data::SampleRange& range) {
-    const data::SamplerOptions options{shape_.seq_len, shuffle, seed, range};
-    return std::make_unique<data::Sampler>(source, options);
-  };
-  sampler_ = make(*source_, settings_.shuffle, split.trained);
-  if (split.held_out.count > 0) eval_sampler_ = make(*source_, false, split.held_out);
+  data::SampleShape trained = shape;
+  trained.is_augmented = settings_.augment;
+  samples_ = source_->samples(trained, {settings_.shuffle, seed, split.trained});
+  if (split.held_out.count > 0)
+    eval_samples_ = source_->samples(shape, {false, seed, split.held_out});
   if (settings_.eval_data.empty()) return require_evaluation(num_samples);
-  eval_source_ =
-      std::make_unique<data::TokenSource>(settings_.eval_data, settings_.bytes);
-  if (!settings_.init_from.empty())
-    refuse_text(*eval_source_, shape_.vocab(), settings_.init_from);
-  eval_sampler_ = make(*eval_source_, false, {});
+  eval_source_ = open_source(*family_, settings_.eval_data, settings_);
+  refuse_other_tokens(*eval_source_);
+  eval_samples_ = eval_source_->samples(shape, {false, seed});
 }
 
 // Where the user relies on it.
 void Training::require_evaluation(int64_t num_samples) const {
-  if (eval_sampler_ || settings_.eval_fraction == 0) return;
+  if (eval_samples_ || settings_.eval_fraction == 0) return;
   const std::string setting = settings_.keep_best        ? "keep_best"
                               : settings_.eval_every > 0 ? "eval_every"
                               : settings_.eval_samples != Settings().eval_samples
@@ -210,7 +208,7 @@ void Training::open_folder() {
   identity_.data = agree_on_data(*source_, world_.local_rank() == 0, engine_->control());
   identity_.vocab = shape_.vocab();
   identity_.model = shape_.config;
-  identity_.is_text = is_text(*source_);
+  identity_.is_text = is_text(*family_, *source_);
   identity_.threads = process_.threads;
   const auto take_over = settings_.take_over ? checkpoint::TakeOver::kAlways
                                              : checkpoint::TakeOver::kFromTheDead;
@@ -303,8 +301,8 @@ void Training::announce() {
   facts.num_parameters = engine_->num_parameters();
   facts.num_units = engine_->num_units();
   facts.data = source_->describe();
-  facts.samples_per_epoch = sampler_->num_samples();
-  facts.num_held_out = eval_sampler_ && !eval_source_ ? eval_sampler_->num_samples() : 0;
+  facts.samples_per_epoch = samples_->num_samples();
+  facts.num_held_out = eval_samples_ && !eval_source_ ? eval_samples_->num_samples() : 0;
   facts.batch = batch_;
   facts.memory = engine_->memory();
   facts.activations = plan_.activations;
@@ -330,7 +328,7 @@ void Training::require_free_names() const {
 
 Stop Training::begin() {
   save_pace_.note_save(process_age(), 0);
-  if (eval_sampler_ && settings_.eval_every == 0 && !settings_.deterministic)
+  if (eval_samples_ && settings_.eval_every == 0 && !settings_.deterministic)
     eval_pace_.emplace(steps_of_evaluation());
   evaluation_is_due_ = wants_evaluation();
   note_cost_of_signals();

@@ -21,8 +21,8 @@ class Engine;
 class Ranks;
 enum class ExitCode : int;
 namespace data {
-class Sampler;
-class TokenSource;
+class Samples;
+class Source;
 }  // namespace data
 }  // namespace zero
 
@@ -61,7 +61,8 @@ class Training {
   ExitCode train_steps();
   ExitCode finish();
 
-  void make_samplers();
+  void refuse_other_tokens(const data::Source& source) const;
+  void make_samples();
   void require_evaluation(int64_t num_samples) const;
   void take_over_threads(int64_t saved);
   void require_free_names() const;
@@ -114,11 +115,11 @@ class Training {
   ModelShape shape_;
   RunPlan plan_;
   ThreadChoice adam_threads_;
-  std::unique_ptr<data::TokenSource> source_,
+  std::unique_ptr<data::Source> source_,
       eval_source_;  // eval: null without --eval-data
-  std::unique_ptr<data::Sampler> sampler_,
-      eval_sampler_;  // eval: null where there are no samples for it
-  std::unique_ptr<LanguageModel> model_;
+  std::unique_ptr<data::Samples> samples_,
+      eval_samples_;  // eval: null where there are none for it
+  std::unique_ptr<Model> model_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<RunFolder> folder_;

@@ -14,7 +14,7 @@
 #include "checkpoint/format.h"
 #include "checkpoint/tidy.h"
 #include "engine/watch/trace.h"
-#include "launcher/data/sampler.h"
+#include "launcher/data/samples.h"
 #include "launcher/inference/evaluate.h"
 #include "launcher/inference/generate.h"
 #include "launcher/process/stop.h"
@@ -81,7 +81,7 @@ StepReport Training::train_batch(int64_t batch) {
   const Trace::Span span("step", std::to_string(engine_->num_steps() + 1));
   const int64_t at_once = settings_.accumulate == "unit" ? num_passes(batch_) : 1;
   for (int64_t pass = 0; pass < num_passes(batch_); pass += at_once)
-    runner_->train(read_passes(*sampler_, batch_, shape_.seq_len, batch, pass, at_once));
+    runner_->train(read_passes(*samples_, batch_, batch, pass, at_once));
   return engine_->step();
 }
 
@@ -249,13 +249,13 @@ bool Training::is_due(int64_t every, int64_t last) const {
 }
 
 double Training::steps_of_evaluation() const {
-  return static_cast<double>(samples_to_evaluate(*eval_sampler_, settings_)) /
+  return static_cast<double>(samples_to_evaluate(*eval_samples_, settings_)) /
          static_cast<double>(batch_.global_batch);
 }
 
 // The checkpoint of the last step may be the best.
 bool Training::wants_evaluation() const {
-  if (!eval_sampler_ || is_evaluating_) return false;
+  if (!eval_samples_ || is_evaluating_) return false;
   if (settings_.keep_best && is_finished())
     return progress_.last_evaluation != engine_->num_steps();
   return eval_pace_ ? eval_pace_->is_due()
@@ -269,26 +269,25 @@ Stop Training::look_at_model() {
 }
 
 Stop Training::evaluate_model() {
-  if (!eval_sampler_) return Stop::kNo;
+  if (!eval_samples_) return Stop::kNo;
   Stop stop = Stop::kNo;
   engine_->average_buffers();
   const auto begin = Clock::now();
-  const int64_t num_samples = samples_to_evaluate(*eval_sampler_, settings_);
+  const int64_t num_samples = samples_to_evaluate(*eval_samples_, settings_);
   is_evaluating_ = true;
   const std::optional<Evaluation> result =
-      evaluate(*runner_, engine_->control(), *eval_sampler_, batch_, shape_.seq_len,
-               num_samples, [&] {
-                 stop = agree_on_next();
-                 return stop != Stop::kNo;
-               });
+      evaluate(*runner_, engine_->control(), *eval_samples_, batch_, num_samples, [&] {
+        stop = agree_on_next();
+        return stop != Stop::kNo;
+      });
   is_evaluating_ = false;
   if (!result) return stop;
   const double seconds = seconds_since(begin);
   note_evaluation(result->loss, seconds);
   if (is_first_rank())
-    record_evaluation(
-        {progress_.last_evaluation, result->loss, result->num_targets, seconds},
-        num_samples);
+    record_evaluation({progress_.last_evaluation, result->loss, result->num_targets,
+                       seconds, result->accuracy},
+                      num_samples);
   return Stop::kNo;
 }
 
@@ -298,9 +297,10 @@ void Training::record_evaluation(const EvalRecord& record, int64_t num_samples) 
   const bool is_asked_for = !settings_.eval_data.empty() || settings_.eval_every > 0;
   const auto say = is_asked_for ? print_line : tell;
   const bool is_best = settings_.keep_best && progress_.best_step == record.step;
-  say(fmt::format("eval {:>{}}/{} | loss {:.4f} | {} samples{}", record.step,
+  say(fmt::format("eval {:>{}}/{} | loss {:.4f}{} | {} samples{}", record.step,
                   std::to_string(settings_.steps).size() + 1, settings_.steps,
-                  record.loss, num_samples, is_best ? " | best so far" : ""));
+                  record.loss, accuracy_text(record.accuracy), num_samples,
+                  is_best ? " | best so far" : ""));
 }
 
 // The same on all ranks, but for the seconds. A best one is saved at once.

@@ -81,7 +81,7 @@ std::vector<Size> sizes_of(const ModelFamily& family, const Settings& s) {
   std::vector<Size> sizes = {
       {"layers", s.layers, keys.layers},    {"dim", s.dim, keys.dim},
       {"heads", s.heads, keys.heads},       {"kv_heads", s.kv_heads, keys.kv_heads},
-      {"ffn_dim", s.ffn_dim, keys.ffn_dim}, {"vocab", s.vocab, "vocab_size"}};
+      {"ffn_dim", s.ffn_dim, keys.ffn_dim}, {"vocab", s.vocab, keys.vocab}};
   std::erase_if(sizes, [](const Size& size) { return size.value == 0; });
   for (const Size& size : sizes) {
     if (size.key.empty())
@@ -135,7 +135,8 @@ ModelShape shape_with(const ModelFamily& family, json config, const Settings& se
   shape.keys = family.keys;
   shape.dropout = settings.dropout;
   shape.loss_chunk = settings.loss_chunk;
-  const int64_t positions = shape.integer(family.keys.positions);
+  const int64_t positions =
+      family.task == Task::kImages ? 1 : shape.integer(family.keys.positions);
   shape.seq_len =
       settings.seq_len > 0 ? settings.seq_len : std::min(positions, kLongestUnasked);
   if (shape.seq_len == 0)
@@ -207,6 +208,23 @@ std::vector<std::string> unread_keys(const ModelFamily& family, json given) {
   return unread;
 }
 
+void refuse_of_other_task(const ModelFamily& family, const Settings& s) {
+  const bool is_of_images = family.task == Task::kImages;
+  const std::vector<std::pair<const char*, bool>> given = {
+      {"seq_len", is_of_images && s.seq_len > 0},
+      {"bytes", is_of_images && s.bytes},
+      {"loss_chunk", is_of_images && s.loss_chunk > 0},
+      {"sample", is_of_images && !s.sample.empty()},
+      {"augment", !is_of_images && !s.augment}};
+  for (const auto& [setting, is_given] : given) {
+    if (is_given)
+      throw wrong(family,
+                  fmt::format("{} is no setting of a model for {}", setting,
+                              is_of_images ? "images" : "language"),
+                  fmt::format("leave {} out", flag_of(*find_setting(setting))));
+  }
+}
+
 ModelShape new_shape(const ModelFamily& family, const Settings& settings) {
   const json& preset = *find_preset(family, settings.preset);
   json config = complete_config(family, preset);
@@ -234,6 +252,7 @@ ModelShape new_shape(const ModelFamily& family, const Settings& settings) {
 
 ModelShape shape_of(const ModelFamily& family, const json& config,
                     const Settings& settings) {
+  refuse_of_other_task(family, settings);
   std::vector<std::string> others, flags;
   for (const Size& size : sizes_of(family, settings)) {
     const json value = config.value(size.key, json());

@@ -35,6 +35,9 @@ nlohmann::json complete_config(const ModelFamily& family, nlohmann::json given);
 // model: a word about each is due.
 std::vector<std::string> unread_keys(const ModelFamily& family, nlohmann::json given);
 
+// Throws Error(kUsage) for a setting that counts for another task than the family's.
+void refuse_of_other_task(const ModelFamily& family, const Settings& settings);
+
 // A new model: its preset, with every setting that is given (not 0) in its place. The
 // vocabulary stays null where neither tells it. Both throw Error(kUsage) for settings
 // that the family does not have, or that do not fit it.

@@ -149,7 +149,7 @@ void check_shape(const ModelFamily& family, const ModelShape& shape, Conflicts& 
                      kv_heads, divisors_of(heads)));
   if (!found.empty() || !family.check) return;
   ModelShape with_vocab = shape;
-  if (shape.vocab() == 0) with_vocab.config["vocab_size"] = 1;  // the data's
+  if (shape.vocab() == 0) with_vocab.set_vocab(1);  // the data's
   family.check(with_vocab);
 }
 
@@ -157,11 +157,13 @@ void check_shape(const ModelFamily& family, const ModelShape& shape, Conflicts& 
 void check_new_model(const ModelFamily& family, const Settings& s, Conflicts& found) {
   Conflicts of_shape;
   try {
+    refuse_of_other_task(family, s);
     check_shape(family, new_shape(family, s), of_shape);
   } catch (const Error& error) {
-    found.push_back({{"model", "preset", "layers", "dim", "heads", "kv_heads", "ffn_dim",
-                      "vocab", "model_config", "seq_len"},
-                     error.problem() + "; " + error.cure()});
+    found.push_back(
+        {{"model", "preset", "layers", "dim", "heads", "kv_heads", "ffn_dim", "vocab",
+          "model_config", "seq_len", "augment", "bytes", "loss_chunk", "sample"},
+         error.problem() + "; " + error.cure()});
   }
   found.insert(found.end(), of_shape.begin(), of_shape.end());
 }

@@ -62,13 +62,18 @@ Group model() {
 
 Group data() {
   return {
-      list(KEY(data), "PATH", "text files, folders of them, or token files"),
+      list(KEY(data), "PATH",
+           "text files, folders of them, or token files; of a family for images a folder "
+           "of class folders, or files of CIFAR or NumPy"),
       boolean(
           KEY(bytes),
           "learn the bytes of any file, also of what is no text or looks like JSONL or "
           "HTML"),
       integer(KEY(seq_len), 0, 1 << 24, "tokens of a sample; 0: the preset's"),
       boolean(KEY(shuffle), "a new order of samples in every epoch"),
+      boolean(KEY(augment),
+              "cut and mirror images at random in training, each time "
+              "otherwise; in evaluations their middle counts"),
       list(KEY(eval_data), "PATH", "data for the evaluation loss"),
       number(KEY(eval_fraction), 1,
              "fraction of data, its end, that is held out for the evaluation loss and "
@@ -343,7 +348,7 @@ Group tests() {
 bool defines_run(const Setting& setting) {
   static const std::vector<std::string> groups = {"model", "optimizer", "precision"};
   static const std::vector<std::string> others = {
-      "data", "seq_len", "shuffle", "eval_fraction", "global_batch", "seed"};
+      "data", "seq_len", "shuffle", "augment", "eval_fraction", "global_batch", "seed"};
   return std::ranges::count(groups, setting.group) > 0 ||
          std::ranges::count(others, setting.key) > 0;
 }

@@ -40,6 +40,7 @@ struct Settings {
   bool bytes = false;
   int64_t seq_len = 0;
   bool shuffle = true;
+  bool augment = true;
   std::vector<std::string> eval_data;
   double eval_fraction = 0;
   int64_t eval_every = 0;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "launcher/settings/chosen_model.h"
+#include "tests/examples/language_model.h"
 #include "tests/examples/references.h"
 
 namespace zero::families_test {
@@ -51,7 +52,7 @@ class Families : public ::testing::TestWithParam<std::string> {
   }
   // With weights that let every part be felt, the same for each.
   std::unique_ptr<LanguageModel> model(double dropout) const {
-    auto model = family_.make(shape(dropout));
+    auto model = as_language(family_.make(shape(dropout)));
     const torch::NoGradGuard no_grad;
     torch::manual_seed(3);
     for (at::Tensor& weight : model->module()->parameters()) weight.normal_(0, 0.3);

@@ -9,6 +9,7 @@
 
 #include "examples/models/families.h"
 #include "launcher/settings/chosen_model.h"
+#include "tests/examples/language_model.h"
 #include "tests/examples/references.h"
 #include "zero/errors.h"
 
@@ -242,7 +243,7 @@ TEST_F(Gpt2FamilyTest, TheNextTokensLogitsAreThoseOfTheLastPlace) {
   settings.layers = 2, settings.dim = 12, settings.heads = 3, settings.vocab = 11;
   settings.seq_len = 7;
   const ModelShape shape = shape_with(settings);
-  auto language_model = family_.make(shape);
+  auto language_model = as_language(family_.make(shape));
   auto& gpt2 = dynamic_cast<Gpt2Impl&>(*language_model->module());
   for (at::Tensor& weight : gpt2.parameters()) weight.normal_(0, 0.5);
   gpt2.eval();
@@ -301,7 +302,7 @@ TEST_F(Gpt2FamilyTest, AShapeReachesTheModel) {
   settings.vocab = 300, settings.ffn_dim = 100, settings.seq_len = 9;
   settings.dropout = 0.25;
   const ModelShape shape = shape_with(settings);
-  const auto language_model = family_.make(shape);
+  const auto language_model = as_language(family_.make(shape));
   const auto weights = language_model->module()->named_parameters();
   using Sizes = std::vector<int64_t>;
   EXPECT_EQ(weights["transformer.wte.weight"].sizes(), (Sizes{300, 384}));

@@ -8,6 +8,7 @@
 
 #include "examples/models/families.h"
 #include "launcher/settings/chosen_model.h"
+#include "tests/examples/language_model.h"
 #include "zero/deferred_init.h"
 #include "zero/engine.h"
 
@@ -38,7 +39,7 @@ class FunctionsFor : public ::testing::TestWithParam<const char*> {
     ModelShape shape = launcher::new_shape(family, {});
     shape.config["vocab_size"] = 257;
     const DeferredInit guard;
-    return family.make(shape);
+    return as_language(family.make(shape));
   }
 };
 

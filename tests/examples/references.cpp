@@ -7,6 +7,7 @@
 #include "checkpoint/safetensors_folder.h"
 #include "examples/models/families.h"
 #include "launcher/settings/chosen_model.h"
+#include "tests/examples/language_model.h"
 
 namespace zero {
 namespace {
@@ -42,7 +43,7 @@ Reference::Reference(const std::string& name)
 }
 
 std::unique_ptr<LanguageModel> Reference::model() const {
-  auto made = family.make(shape);
+  auto made = as_language(family.make(shape));
   fill(*made->module());
   return made;
 }

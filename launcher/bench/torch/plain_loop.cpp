@@ -13,8 +13,7 @@ namespace {
 
 class PlainLoop {
  public:
-  PlainLoop(std::unique_ptr<LanguageModel> model, at::ScalarType dtype,
-            bool with_optimizer)
+  PlainLoop(std::unique_ptr<Model> model, at::ScalarType dtype, bool with_optimizer)
       : model_(std::move(model)),
         has_copies_(dtype != at::kFloat),
         params_(parameters_of(*model_)) {
@@ -31,9 +30,7 @@ class PlainLoop {
   }
 
   void step(const Batch& batch) {
-    const at::Tensor loss_sum =
-        model_->loss_sum(to_tensor(batch.inputs, batch.rows, batch.seq_len),
-                         to_tensor(batch.targets, batch.rows, batch.seq_len));
+    const at::Tensor loss_sum = model_->loss_sum(inputs_of(batch), targets_of(batch));
     (loss_sum / static_cast<double>(batch.num_targets())).backward();
     if (optimizer_) update();
     for (at::Tensor& p : params_) p.mutable_grad().reset();
@@ -50,7 +47,7 @@ class PlainLoop {
       params_[i].copy_(masters_[i]);
   }
 
-  std::unique_ptr<LanguageModel> model_;
+  std::unique_ptr<Model> model_;
   const bool has_copies_;
   std::vector<at::Tensor> params_, masters_;
   std::unique_ptr<torch::optim::AdamW> optimizer_;  // null: there is none
@@ -58,7 +55,7 @@ class PlainLoop {
 
 }  // namespace
 
-PlainStep make_plain_step(std::unique_ptr<LanguageModel> model, const std::string& dtype,
+PlainStep make_plain_step(std::unique_ptr<Model> model, const std::string& dtype,
                           bool with_optimizer) {
   const auto loop = std::make_shared<PlainLoop>(
       std::move(model), scalar_type(dtype_named(dtype).value()), with_optimizer);

@@ -13,21 +13,26 @@ namespace {
 
 // What the engine calls: an object with a forward().
 struct Loss {
-  LanguageModel& model;
-  at::Tensor forward(const at::Tensor& tokens, const at::Tensor& targets) {
-    return model.loss_sum(tokens, targets);
+  Model& model;
+  at::Tensor forward(const at::Tensor& inputs, const at::Tensor& targets) {
+    return model.loss_sum(inputs, targets);
   }
 };
 
-struct Logits {
+struct NextLogits {
   LanguageModel& model;
   at::Tensor forward(const at::Tensor& tokens) { return model.next_logits(tokens); }
+};
+
+struct ImageLogits {
+  ImageModel& model;
+  at::Tensor forward(const at::Tensor& images) { return model.logits(images); }
 };
 
 // No gradients and no dropout, until the end of the scope.
 class Inference {
  public:
-  explicit Inference(LanguageModel& model) : module_(model.module()) { module_->eval(); }
+  explicit Inference(Model& model) : module_(model.module()) { module_->eval(); }
   ~Inference() { module_->train(); }
   Inference(const Inference&) = delete;
   Inference& operator=(const Inference&) = delete;
@@ -37,28 +42,48 @@ class Inference {
   torch::NoGradGuard no_grad_;
 };
 
-at::Tensor loss_of(LanguageModel& model, Engine& engine, const Batch& batch) {
+at::Tensor loss_of(Model& model, Engine& engine, const Batch& batch) {
   Loss loss{model};
   auto* callable = &loss;
-  return engine.forward(callable, to_tensor(batch.inputs, batch.rows, batch.seq_len),
-                        to_tensor(batch.targets, batch.rows, batch.seq_len));
+  return engine.forward(callable, inputs_of(batch), targets_of(batch));
+}
+
+template <class T>
+at::Tensor to_tensor(std::span<const T> values, const std::vector<int64_t>& shape) {
+  at::Tensor tensor = torch::empty(shape, c10::CppTypeToScalarType<T>::value);
+  std::copy(values.begin(), values.end(), tensor.data_ptr<T>());
+  return tensor;
+}
+
+// One forward for both.
+Scores scores_of(const at::Tensor& logits, const at::Tensor& targets) {
+  namespace F = torch::nn::functional;
+  const auto options =
+      F::CrossEntropyFuncOptions().reduction(torch::kSum).ignore_index(-1);
+  const at::Tensor classes = targets.to(logits.device()).flatten();
+  return {F::cross_entropy(logits, classes, options).item<double>(),
+          logits.argmax(1).eq(classes).sum().item<int64_t>()};
 }
 
 }  // namespace
 
-at::Tensor to_tensor(std::span<const int64_t> values, int64_t rows, int64_t columns) {
-  at::Tensor tensor = torch::empty({rows, columns}, torch::kInt64);
-  std::copy(values.begin(), values.end(), tensor.data_ptr<int64_t>());
-  return tensor;
+at::Tensor inputs_of(const Batch& batch) {
+  if (batch.image_size == 0)
+    return to_tensor<int64_t>(batch.inputs, {batch.rows, batch.seq_len});
+  return to_tensor<float>(batch.pixels,
+                          {batch.rows, 3, batch.image_size, batch.image_size});
 }
 
-std::unique_ptr<LanguageModel> make_deferred(const ModelFamily& family,
-                                             const ModelShape& shape) {
+at::Tensor targets_of(const Batch& batch) {
+  return to_tensor<int64_t>(batch.targets, {batch.rows, batch.seq_len});
+}
+
+std::unique_ptr<Model> make_deferred(const ModelFamily& family, const ModelShape& shape) {
   DeferredInit without_memory;
   return family.make(shape);
 }
 
-std::vector<at::Tensor> parameters_of(LanguageModel& model) {
+std::vector<at::Tensor> parameters_of(Model& model) {
   std::set<const at::TensorImpl*> seen;
   std::vector<at::Tensor> parameters = model.module()->parameters();
   std::erase_if(parameters, [&](const at::Tensor& parameter) {
@@ -67,7 +92,7 @@ std::vector<at::Tensor> parameters_of(LanguageModel& model) {
   return parameters;
 }
 
-int64_t count_parameters(LanguageModel& model) {
+int64_t count_parameters(Model& model) {
   int64_t count = 0;
   for (const at::Tensor& parameter : parameters_of(model)) {
     if (__builtin_add_overflow(count, parameter.numel(), &count))
@@ -80,17 +105,21 @@ void Runner::train(const Batch& batch) {
   engine_.backward(loss_of(model_, engine_, batch), batch.num_targets());
 }
 
-double Runner::loss_sum(const Batch& batch) {
+Scores Runner::scores(const Batch& batch) {
   Inference inference(model_);
-  return loss_of(model_, engine_, batch).item<double>();
+  auto* const of_images = dynamic_cast<ImageModel*>(&model_);
+  if (!of_images) return {loss_of(model_, engine_, batch).item<double>()};
+  ImageLogits logits{*of_images};
+  auto* callable = &logits;
+  return scores_of(engine_.forward(callable, inputs_of(batch)), targets_of(batch));
 }
 
 std::vector<float> Runner::next_logits(std::span<const int64_t> tokens) {
   Inference inference(model_);
-  Logits logits{model_};
+  NextLogits logits{dynamic_cast<LanguageModel&>(model_)};
   auto* callable = &logits;
   const at::Tensor result =
-      engine_.forward(callable, to_tensor(tokens, 1, std::ssize(tokens)))
+      engine_.forward(callable, to_tensor(tokens, {1, std::ssize(tokens)}))
           .to(torch::kCPU, torch::kFloat32)
           .contiguous();
   const float* values = result.data_ptr<float>();

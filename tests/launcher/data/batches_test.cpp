@@ -77,11 +77,11 @@ class BatchesOfText : public ::testing::Test {
  protected:
   TempFolder folder;
   data::TokenSource source{{folder.write("a.txt", "abcdefghijklmnopqrstuvwxyz")}};
-  data::Sampler sampler{source, data::SamplerOptions{2, false, 0}};
+  std::unique_ptr<data::Samples> samples = source.samples({2}, {.shuffle = false});
 };
 
 TEST_F(BatchesOfText, TargetsAreTheNextTokens) {
-  const Batch batch = read_passes(sampler, {4, 2, 1, 0}, 2, 0, 1, 1);
+  const Batch batch = read_passes(*samples, {4, 2, 1, 0}, 0, 1, 1);
   EXPECT_THAT(batch.inputs, ElementsAre('e', 'f', 'g', 'h'));
   EXPECT_THAT(batch.targets, ElementsAre('f', 'g', 'h', 'i'));
   EXPECT_EQ(batch.num_targets(), 4);
@@ -89,17 +89,19 @@ TEST_F(BatchesOfText, TargetsAreTheNextTokens) {
 
 TEST_F(BatchesOfText, AllPassesAreThePassesInOrder) {
   const BatchPlan plan{8, 2, 2, 1};
-  const Batch all = read_passes(sampler, plan, 2, 0, 0, num_passes(plan));
+  const Batch all = read_passes(*samples, plan, 0, 0, num_passes(plan));
   EXPECT_EQ(all.rows, 4);
   std::vector<int64_t> joined;
   for (int64_t pass = 0; pass < 2; ++pass) {
-    const Batch one = read_passes(sampler, plan, 2, 0, pass, 1);
+    const Batch one = read_passes(*samples, plan, 0, pass, 1);
     joined.insert(joined.end(), one.inputs.begin(), one.inputs.end());
   }
   EXPECT_EQ(all.inputs, joined);
 }
 
-TEST(Batches, EmptyRowsCountForNothing) { EXPECT_EQ(empty_batch(2, 3).num_targets(), 0); }
+TEST(Batches, EmptyRowsCountForNothing) {
+  EXPECT_EQ(data::empty_batch(2, 3).num_targets(), 0);
+}
 
 }  // namespace
 }  // namespace zero::launcher::batches_test

@@ -84,6 +84,7 @@ std::vector<Row> rows_of_models() {
       {"bytes", "true"},
       {"seq_len", "16", {line("nominal_targets", 4.0 * 16)}},
       {"shuffle", "false"},
+      {"augment", "false"},
       {"eval_data", "d"},
       {"eval_fraction", "0.5"},
       {"eval_every", "5"},

@@ -1,0 +1,52 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/data/samples.h"
+
+namespace zero::data {
+
+// Told of each piece of a file that was read, by what reads whole files: a watchdog may
+// ask whether this process still moves.
+using OnRead = std::function<void(int64_t bytes)>;
+
+// Which samples of a source, in which order.
+struct SampleOrder {
+  bool shuffle = true;  // a new order in every epoch
+  uint64_t seed = 0;
+  SampleRange range = {};  // without a count: all
+};
+
+// What --data PATH... names: files of tokens, or of images. const members may be called
+// from several threads; all of them throw DataError when a file changed.
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  virtual int64_t num_items() const = 0;  // tokens, or images
+  // How many different targets the data imply; 0: they do not tell.
+  virtual int64_t vocab_size() const = 0;
+  // One line for people: "text, 143 files, 1,234,567 tokens".
+  virtual std::string describe() const = 0;
+  // The first path and the number of others, to say in an error where the data lies.
+  virtual std::string where() const = 0;
+  // A line for each kind of file that is hardly what was meant.
+  virtual std::vector<std::string> warnings() const = 0;
+  virtual int64_t num_bytes() const = 0;  // of all files
+  // Throws DataError with file and place of the first target that is not below
+  // `vocab_size`.
+  virtual void check_ids(int64_t vocab_size, const OnRead& on_read = {}) const = 0;
+  // Identity of the data: XXH3 over the files' names below the given paths, sizes and
+  // contents, in order. The same wherever the data lies. Reads every byte, at each call.
+  virtual uint64_t content_hash(const OnRead& on_read = {}) const = 0;
+  // Throws DataError when the data hold less than one sample.
+  virtual int64_t num_samples(const SampleShape& shape) const = 0;
+  // This object must outlive them.
+  virtual std::unique_ptr<Samples> samples(const SampleShape& shape,
+                                           const SampleOrder& order) const = 0;
+};
+
+}  // namespace zero::data

@@ -1,0 +1,28 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/data/source.h"
+#include "launcher/model.h"
+#include "launcher/settings/settings.h"
+
+// Which data settings ask for, as a family's task reads them.
+namespace zero::launcher {
+
+// Throws DataError.
+std::unique_ptr<data::Source> open_source(const ModelFamily& family,
+                                          const std::vector<std::string>& paths,
+                                          const Settings& settings);
+
+// What these data decide of a new model that its config leaves open: the vocabulary.
+// Throws Error(kUsage) where they do not tell it.
+void fit_to_data(ModelShape& shape, const data::Source& source);
+
+// The same of --data, which may be missing: then of what such a model is made for.
+void fit_to_data(ModelShape& shape, const ModelFamily& family, const Settings& settings);
+
+// The samples that a model of that shape takes.
+data::SampleShape sample_shape(const ModelShape& shape);
+
+}  // namespace zero::launcher
