@@ -8,13 +8,9 @@
 #include <limits>
 #include <utility>
 
-#include "base/hash.h"
-
 namespace zero::data {
 namespace {
 
-// Between two looks whether the file changed.
-constexpr int64_t kChunkBytes = int64_t{8} << 20;
 constexpr int64_t kBlock = 4096;  // tokens compared at once; divides a chunk
 
 template <typename T>
@@ -50,19 +46,6 @@ int64_t find_exceeding(const unsigned char* bytes, int64_t count, T last_id) {
     if (load<T>(bytes, i) > last_id) return i;
   }
   return -1;
-}
-
-// Call visit(bytes, offset, num_bytes) for consecutive parts of the file from `begin` to
-// its end.
-template <typename Visit>
-void for_each_chunk(const MappedFile& file, int64_t begin, const OnRead& on_read,
-                    Visit visit) {
-  for (int64_t offset = begin; offset < file.size_bytes(); offset += kChunkBytes) {
-    const auto bytes = file.view(offset);
-    const int64_t num_bytes = std::min(kChunkBytes, file.size_bytes() - offset);
-    visit(bytes.get(), offset, num_bytes);
-    if (on_read) on_read(num_bytes);
-  }
 }
 
 // `least`: the vocabulary that the whole file needs at least, as far as that is known.
@@ -133,16 +116,7 @@ void TokenFile::check_ids(int64_t vocab_size, const OnRead& on_read) const {
 }
 
 uint64_t TokenFile::content_hash(uint64_t seed, const OnRead& on_read) const {
-  Hasher hasher(seed);
-  // Both lengths go first: no two files can then give one stream of bytes.
-  const int64_t lengths[] = {std::ssize(name_), file_.size_bytes()};
-  hasher.add(lengths, sizeof(lengths));
-  hasher.add(name_.data(), name_.size());
-  for_each_chunk(file_, 0, on_read,
-                 [&](const unsigned char* bytes, int64_t, int64_t num_bytes) {
-                   hasher.add(bytes, static_cast<size_t>(num_bytes));
-                 });
-  return hasher.digest();
+  return hash_file(file_, name_, seed, on_read);
 }
 
 }  // namespace zero::data

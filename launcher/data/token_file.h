@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "launcher/data/file_chunks.h"
 #include "launcher/data/mapped_file.h"
 #include "launcher/data/source.h"
 #include "launcher/data/text_kind.h"

@@ -1,0 +1,25 @@
+#pragma once
+#include <string>
+#include <system_error>
+#include <vector>
+
+namespace zero::data {
+
+struct ListedFile {
+  std::string path;  // opens the file
+  std::string name;  // the path below the listed folder, or the bare file name: moves
+                     // with the data
+  bool from_folder = false;  // found in a folder, not asked for by name
+};
+
+// Throws DataError for a path of data that the system refuses, with a cure.
+[[noreturn]] void throw_unreadable(const std::string& path, const std::error_code& error);
+
+// Does the name begin with a dot?
+bool is_hidden(const std::string& path);
+
+// The regular files in a folder, at any depth, sorted bytewise by name. Hidden names are
+// left out; symbolic links are not followed. Throws DataError for what cannot be read.
+std::vector<ListedFile> list_folder(const std::string& folder);
+
+}  // namespace zero::data
