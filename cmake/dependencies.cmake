@@ -3,6 +3,8 @@ find_package(Threads REQUIRED)
 find_package(TBB REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
 find_path(ZERO_TOMLPLUSPLUS toml++/toml.h REQUIRED)  # headers alone, in the compiler's own path
 
 find_package(HDF5 REQUIRED COMPONENTS C)

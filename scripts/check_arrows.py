@@ -60,6 +60,9 @@ HOMES = {
     "cuda": ["engine/device/cuda/"],
     "nvtx3/": ["engine/device/cuda/"],
     "fmt/": ["launcher/"],
+    "jerror.h": ["launcher/data/images/"],
+    "jpeglib.h": ["launcher/data/images/"],
+    "png.h": ["launcher/data/images/"],
     "toml++/": ["launcher/settings/"],
     "sanitizer/": ["offload/happens_before.h"],
 }

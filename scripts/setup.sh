@@ -17,6 +17,7 @@ packages=(
   libtbb-dev libhwloc-dev                                # threads, topology
   libhdf5-dev hdf5-tools libxxhash-dev                   # checkpoints
   nlohmann-json3-dev libfmt-dev libtomlplusplus-dev      # launcher
+  libjpeg-dev libpng-dev                                 # images
   libgtest-dev libgmock-dev                              # tests
   python3 python3-venv python3-h5py                      # torch wheel; reading checkpoints
 )

@@ -28,6 +28,22 @@ void throw_unreadable(const std::string& path, const std::error_code& error) {
                   path, "check this path, and the permissions of every folder above it");
 }
 
+std::vector<FolderEntry> entries_of(const std::string& folder) {
+  std::vector<FolderEntry> entries;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const fs::file_status status = entry->symlink_status(error);
+    if (is_hidden(name) || !(fs::is_directory(status) || fs::is_regular_file(status)))
+      continue;
+    entries.push_back({name, fs::is_directory(status)});
+  }
+  if (error) throw_unreadable(folder, error);
+  std::ranges::sort(entries, {}, &FolderEntry::name);
+  return entries;
+}
+
 std::vector<ListedFile> list_folder(const std::string& folder) {
   std::vector<ListedFile> files;
   std::error_code error;

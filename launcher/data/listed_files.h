@@ -18,6 +18,16 @@ struct ListedFile {
 // Does the name begin with a dot?
 bool is_hidden(const std::string& path);
 
+// What lies in a folder itself.
+struct FolderEntry {
+  std::string name;
+  bool is_folder = false;  // or a regular file
+};
+
+// The files and folders in a folder, sorted bytewise by name. Hidden names, symbolic
+// links and all else are left out. Throws DataError for what cannot be read.
+std::vector<FolderEntry> entries_of(const std::string& folder);
+
 // The regular files in a folder, at any depth, sorted bytewise by name. Hidden names are
 // left out; symbolic links are not followed. Throws DataError for what cannot be read.
 std::vector<ListedFile> list_folder(const std::string& folder);

@@ -1,0 +1,61 @@
+#include "launcher/data/images/image_sampler.h"
+
+#include <cassert>
+#include <exception>
+#include <vector>
+
+#include "offload/thread_pool.h"
+
+namespace zero::data {
+
+int64_t mixed_place(int64_t place, int64_t num_images) {
+  constexpr uint64_t kSeed = 0x1a6e5;  // of runs that go on: a change mixes held-out
+                                       // images in
+  return shuffled_place(place, num_images, kSeed, 0);
+}
+
+ImageSampler::ImageSampler(const ImageSource& source, const ImageSamplerOptions& options)
+    : source_(source),
+      options_(options),
+      num_samples_(options.range.count > 0 ? options.range.count : source.num_images()) {
+  assert(options.range.first + num_samples_ <= source.num_images());
+}
+
+int64_t ImageSampler::num_pixels() const {
+  return 3 * options_.augmentation.size * options_.augmentation.size;
+}
+
+int64_t ImageSampler::image_number(int64_t global_index) const {
+  assert(global_index >= 0);
+  int64_t place = global_index % num_samples_;
+  if (options_.shuffle)
+    place = shuffled_place(place, num_samples_, options_.seed,
+                           static_cast<uint64_t>(epoch(global_index)));
+  if (options_.range.count == 0) return place;
+  return mixed_place(options_.range.first + place, source_.num_images());
+}
+
+void ImageSampler::read(int64_t global_index, float* pixels, int64_t* label) const {
+  const int64_t number = image_number(global_index);
+  const Image image = source_.read(number);
+  const ViewKey key{options_.seed, epoch(global_index), number};
+  const View view = view_of(image.height, image.width, options_.augmentation, key);
+  write_pixels(image, view, options_.augmentation, pixels);
+  *label = source_.label(number);
+}
+
+void ImageSampler::read_rows(std::span<const int64_t> global_indices, float* pixels,
+                             int64_t* labels, ThreadPool& threads) const {
+  std::vector<std::exception_ptr> errors(global_indices.size());
+  threads.parallel_for(std::ssize(global_indices), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) try {
+        read(global_indices[row], pixels + row * num_pixels(), labels + row);
+      } catch (...) {
+        errors[row] = std::current_exception();
+      }
+  });
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+}
+
+}  // namespace zero::data

@@ -1,0 +1,56 @@
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "launcher/data/images/image_source.h"
+#include "launcher/data/images/image_view.h"
+#include "launcher/data/sampler.h"
+
+namespace zero {
+class ThreadPool;
+}
+
+namespace zero::data {
+
+struct ImageSamplerOptions {
+  Augmentation augmentation = {};
+  bool shuffle = true;  // a new order in every epoch
+  uint64_t seed = 0;    // of the order and of the views
+  // A part of the data as split_samples() makes them, in mixed_place()'s order. Without a
+  // count: all, in the order of the data.
+  SampleRange range = {};
+};
+
+// The number of the image at that place of a fixed mixture of them, the same for all
+// seeds. Images of one class lie together in the data, so its end alone would be a poor
+// sample of it to hold out.
+int64_t mixed_place(int64_t place, int64_t num_images);
+
+// Address views of images by a global index that counts on through all epochs, as Sampler
+// does. The index decides image and view; neither ranks, threads nor time do.
+class ImageSampler {
+ public:
+  // `source` must outlive the sampler.
+  ImageSampler(const ImageSource& source, const ImageSamplerOptions& options);
+
+  int64_t num_samples() const { return num_samples_; }  // per epoch
+  int64_t epoch(int64_t global_index) const { return global_index / num_samples_; }
+  int64_t num_pixels() const;                        // of a view: 3 * size * size
+  int64_t image_number(int64_t global_index) const;  // in the source
+
+  // Write a view's pixels to (3, size, size), and its label. Throws DataError for an
+  // image that is damaged or changed. Safe from several threads.
+  void read(int64_t global_index, float* pixels, int64_t* label) const;
+
+  // Read one view for each index into a row of (rows, 3, size, size) and of (rows), by
+  // all threads. Of several errors the lowest row's is thrown.
+  void read_rows(std::span<const int64_t> global_indices, float* pixels, int64_t* labels,
+                 ThreadPool& threads) const;
+
+ private:
+  const ImageSource& source_;
+  ImageSamplerOptions options_;
+  int64_t num_samples_;
+};
+
+}  // namespace zero::data

@@ -1,0 +1,72 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "launcher/data/images/image_part.h"
+
+namespace zero::data {
+
+// Images of several paths, in the order given, as one long row: what --data PATH... names
+// for a model that looks at images. Each path is
+//
+//   a folder of class folders     JPEG and PNG: FOLDER/cat/1.jpg
+//   a folder or file of CIFAR     data_batch_*.bin, train.bin; a file by its own name
+//   a folder of arrays            images.npy and labels.npy
+//
+// All must be of one kind and have the same classes. Without labels a folder of JPEG and
+// PNG files, and one such file, do as well. Nothing is decoded before it is asked for.
+// const members may be called from several threads.
+class ImageSource {
+ public:
+  // Throws DataError for every path that cannot be used.
+  explicit ImageSource(const std::vector<std::string>& paths,
+                       ImageLabels labels = ImageLabels::kRequired);
+
+  int64_t num_images() const { return ends_.back(); }
+  int64_t num_classes() const { return std::ssize(class_names_); }  // 0: no labels
+  const std::vector<std::string>& class_names() const { return class_names_; }
+
+  int64_t label(int64_t i) const;  // in [0, num_classes()), or kNoLabel
+
+  // The path below the given one, or the file and the number in it: "test.bin:17".
+  std::string name(int64_t i) const;
+
+  // Throws DataError with the file's name for an image that is damaged or changed.
+  Image read(int64_t i) const;
+
+  // One line for people: "JPEG and PNG, 1,234 images, 10 classes".
+  std::string describe() const;
+
+  // The first path and the number of others, to say in an error where the data lies.
+  std::string where() const;
+
+  // A line for each path with files that are left out.
+  std::vector<std::string> warnings() const;
+
+  int64_t num_bytes() const;  // of all files
+
+  // Throws DataError for files that are no images by their first bytes, or whose length
+  // changed. Reads little: an image may still be found damaged when it is decoded.
+  void check(const OnRead& on_read = {}) const;
+
+  // Identity of the data: XXH3 over names, sizes and contents of the files, in order. The
+  // same wherever the data lies. Reads every byte, at each call.
+  uint64_t content_hash(const OnRead& on_read = {}) const;
+
+ private:
+  struct Place {
+    const ImagePart& part;
+    int64_t i;  // in it
+  };
+  Place place(int64_t i) const;
+  void add_path(const std::string& path, ImageLabels labels);
+  void check_alike() const;
+
+  // Constant after construction.
+  ImageParts parts_;
+  std::vector<int64_t> ends_;  // number behind each part's last image
+  std::vector<std::string> class_names_;
+};
+
+}  // namespace zero::data
