@@ -39,9 +39,6 @@ SafeTensors checked(const std::vector<SafeTensorSpec>& specs, const std::string&
     };
     check_name(spec.name, folder);
     if (spec.name == "__metadata__") fail("is no name for a tensor: the format uses it");
-    if (!is_floating(spec.dtype))
-      fail(text_of("is of type ", name_of(spec.dtype),
-                   ", only floating-point is written"));
     if (!checked_numel(spec.shape))
       fail("the shape " + to_string(spec.shape) + " is not possible");
     if (!tensors.emplace(spec.name, SafeTensor{spec.dtype, spec.shape}).second)
@@ -117,13 +114,13 @@ void SafetensorsWriter::create_file(const std::string& name, SafeTensors tensors
              io_);
 }
 
-void SafetensorsWriter::write(const std::string& name, int64_t begin,
-                              std::span<const float> values) {
+// Elements that are written now, and were not yet.
+const SafeTensor& SafetensorsWriter::take(const std::string& name, int64_t begin,
+                                          int64_t numel) {
   const auto found = tensors_.find(name);
   if (found == tensors_.end())
     throw CheckpointError(folder_.path(), name, "is not among the tensors to write");
   const SafeTensor& tensor = found->second;
-  const auto numel = static_cast<int64_t>(values.size());
   if (begin < 0 || begin > tensor.numel() || numel > tensor.numel() - begin) {
     throw CheckpointError(folder_.path(), name,
                           text_of("has ", tensor.numel(), " elements, ", numel,
@@ -134,7 +131,25 @@ void SafetensorsWriter::write(const std::string& name, int64_t begin,
                           text_of("some of the elements ", begin, " to ",
                                   begin + numel - 1, " are given twice"));
   }
+  return tensor;
+}
+
+void SafetensorsWriter::write(const std::string& name, int64_t begin,
+                              std::span<const float> values) {
+  const SafeTensor& tensor = take(name, begin, static_cast<int64_t>(values.size()));
+  if (!is_floating(tensor.dtype))
+    throw CheckpointError(
+        folder_.path(), name,
+        text_of("is of type ", name_of(tensor.dtype), ", floats are written"));
   write_values(tensor, begin, values);
+}
+
+void SafetensorsWriter::write_stored(const std::string& name, const void* values) {
+  const auto found = tensors_.find(name);
+  const int64_t numel = found == tensors_.end() ? 0 : found->second.numel();
+  const SafeTensor& tensor = take(name, 0, numel);
+  files_[tensor.file].write(values, static_cast<size_t>(tensor.num_bytes()),
+                            tensor.offset, io_);
 }
 
 void SafetensorsWriter::write_values(const SafeTensor& tensor, int64_t begin,

@@ -14,7 +14,7 @@
 
 namespace zero::checkpoint {
 
-// A tensor that is going to be written: F64, F32, F16 or BF16.
+// A tensor that is going to be written; what write() takes: F64, F32, F16 or BF16.
 struct SafeTensorSpec {
   std::string name;
   DType dtype = DType::kFp32;
@@ -39,6 +39,9 @@ class SafetensorsWriter {
   // even; NaN stays NaN. Each element is written once.
   void write(const std::string& name, int64_t begin, std::span<const float> values);
 
+  // Write a whole tensor of any type, as it is stored.
+  void write_stored(const std::string& name, const void* values);
+
   // After every element of every tensor.
   void finish();
 
@@ -46,6 +49,7 @@ class SafetensorsWriter {
 
  private:
   void create_file(const std::string& name, SafeTensors tensors);
+  const SafeTensor& take(const std::string& name, int64_t begin, int64_t numel);
   void write_values(const SafeTensor& tensor, int64_t begin,
                     std::span<const float> values);
   void write_index();

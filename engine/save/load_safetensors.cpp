@@ -1,3 +1,6 @@
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -8,6 +11,7 @@
 #include "checkpoint/error.h"
 #include "checkpoint/safetensors_folder.h"
 #include "engine/comm/agreement.h"
+#include "engine/device/torch/compute_type.h"
 #include "engine/watch/activity.h"
 #include "zero/engine.h"
 #include "zero/save_load.h"
@@ -21,38 +25,64 @@ using checkpoint::SafetensorsFolder;
 // Which tensors of the folder belong to each shard.
 struct Sources {
   std::vector<std::vector<std::string>> of_shard;  // more than one: tied, under each name
+  std::vector<std::string> of_buffer;
   std::vector<std::string> dead;
   std::vector<std::string> problems;
 };
 
-Sources find_sources(const std::vector<ShardView>& shards,
-                     const checkpoint::SafeTensors& tensors,
-                     const SafetensorsNames& names) {
-  Sources sources;
-  std::set<std::string> used;
-  for (const ShardView& shard : shards) {
-    std::vector<std::string> fqns = shard.aliases;
-    fqns.insert(fqns.begin(), shard.fqn);
-    std::vector<std::string>& found = sources.of_shard.emplace_back();
+class Finder {
+ public:
+  Finder(const checkpoint::SafeTensors& tensors, const SafetensorsNames& names)
+      : tensors_(tensors), names_(names) {}
+
+  // The names in the folder of a tensor with these FQNs.
+  std::vector<std::string> find(const std::vector<std::string>& fqns,
+                                const std::vector<int64_t>& shape) {
+    std::vector<std::string> found;
     for (const std::string& fqn : fqns) {
-      const bool has_prefix = !names.prefix.empty() && fqn.starts_with(names.prefix);
-      const std::string bare = has_prefix ? fqn.substr(names.prefix.size()) : fqn;
+      const bool has_prefix = !names_.prefix.empty() && fqn.starts_with(names_.prefix);
+      const std::string bare = has_prefix ? fqn.substr(names_.prefix.size()) : fqn;
       for (const std::string& name : std::set{fqn, bare}) {
-        const auto tensor = tensors.find(name);
-        if (tensor == tensors.end()) continue;
+        const auto tensor = tensors_.find(name);
+        if (tensor == tensors_.end()) continue;
         used.insert(name);
         found.push_back(name);
-        if (tensor->second.shape != shard.shape) {
-          sources.problems.push_back(
-              name + " is " + checkpoint::to_string(tensor->second.shape) +
-              ", the model's is " + checkpoint::to_string(shard.shape));
+        if (tensor->second.shape != shape) {
+          problems.push_back(name + " is " + checkpoint::to_string(tensor->second.shape) +
+                             ", the model's is " + checkpoint::to_string(shape));
         }
       }
     }
-    if (found.empty()) sources.problems.push_back(shard.fqn + " is missing");
+    if (found.empty()) problems.push_back(fqns.front() + " is missing");
+    return found;
   }
+
+  std::set<std::string> used;
+  std::vector<std::string> problems;
+
+ private:
+  const checkpoint::SafeTensors& tensors_;
+  const SafetensorsNames& names_;
+};
+
+Sources find_sources(const std::vector<ShardView>& shards,
+                     const std::vector<BufferView>& buffers,
+                     const checkpoint::SafeTensors& tensors,
+                     const SafetensorsNames& names) {
+  Sources sources;
+  Finder finder(tensors, names);
+  for (const ShardView& shard : shards) {
+    std::vector<std::string> fqns = shard.aliases;
+    fqns.insert(fqns.begin(), shard.fqn);
+    sources.of_shard.push_back(finder.find(fqns, shard.shape));
+  }
+  for (const BufferView& buffer : buffers) {
+    const auto found = finder.find({buffer.fqn}, buffer.shape);
+    sources.of_buffer.push_back(found.empty() ? "" : found.front());
+  }
+  sources.problems = finder.problems;
   for (const auto& [name, tensor] : tensors) {
-    if (used.contains(name)) continue;
+    if (finder.used.contains(name)) continue;
     const bool is_dead = matches_any(names.dead, name);
     auto& list = is_dead ? sources.dead : sources.problems;
     list.push_back(printable(name) + (is_dead ? "" : " is not in the model"));
@@ -102,6 +132,15 @@ void read(SafetensorsFolder& folder, const ShardView& shard, const std::string& 
   });
 }
 
+// The same on all ranks, each of which has it whole.
+void read(SafetensorsFolder& folder, Engine& engine, const BufferView& buffer,
+          const std::string& name) {
+  const DType stored = folder.tensors().at(name).dtype;
+  const at::Tensor value = at::empty(buffer.shape, scalar_type(stored));
+  folder.read_stored(name, 0, value.numel(), value.mutable_data_ptr());
+  engine.set_buffer(buffer.fqn, value.to(scalar_type(buffer.dtype)));
+}
+
 }  // namespace
 
 std::vector<std::string> load_safetensors(Engine& engine, const std::string& folder,
@@ -109,11 +148,12 @@ std::vector<std::string> load_safetensors(Engine& engine, const std::string& fol
   Agreement ranks(engine.control(), "read weights of " + folder);
   Activity::Stretch stretch("reading " + folder);
   const std::vector<ShardView> shards = engine.shards();
+  const std::vector<BufferView> buffers = engine.buffers();
   std::unique_ptr<SafetensorsFolder> files;
   Sources sources;
   ranks.run([&] {
     files = std::make_unique<SafetensorsFolder>(folder);
-    sources = find_sources(shards, files->tensors(), names);
+    sources = find_sources(shards, buffers, files->tensors(), names);
     if (!sources.problems.empty()) refuse(folder, sources.problems);
     for (size_t i = 0; i < shards.size(); ++i)
       require_equal(*files, shards[i], sources.of_shard[i]);
@@ -126,6 +166,8 @@ std::vector<std::string> load_safetensors(Engine& engine, const std::string& fol
     stretch.expect(bytes);
     for (size_t i = 0; i < shards.size(); ++i)
       read(*files, shards[i], sources.of_shard[i].front());
+    for (size_t i = 0; i < buffers.size(); ++i)
+      read(*files, engine, buffers[i], sources.of_buffer[i]);
   });
   engine.masters_changed();
   return sources.dead;

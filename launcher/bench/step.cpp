@@ -7,17 +7,18 @@
 #include "launcher/bench/benches.h"
 #include "launcher/bench/plain_loop.h"
 #include "launcher/bench/silent_process.h"
-#include "launcher/data/token_file.h"
 #include "launcher/process/process.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 #include "launcher/run/runner.h"
+#include "launcher/settings/chosen_data.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/derived.h"
 #include "offload/topology.h"
 #include "zero/engine.h"
+#include "zero/errors.h"
 #include "zero/ranks.h"
 
 namespace zero::launcher {
@@ -237,8 +238,12 @@ std::vector<Row> StepBench::hidden_updates(const std::vector<int>& cpus) {
 }  // namespace
 
 ModelShape shape_of_bench(const ModelFamily& family, const Settings& settings) {
+  if (family.task != Task::kLanguage)
+    throw Error(ExitCode::kUsage, "bench is for models of language",
+                "--model " + family.name,
+                "train, whose lines tell the time of each step");
   ModelShape shape = new_shape(family, settings);
-  if (shape.vocab() == 0) shape.set_vocab(data::TokenFile::kTextVocab);
+  fit_to_data(shape, family, Settings());
   return shape;
 }
 

@@ -1,4 +1,4 @@
-// The verbs that use a checkpoint's model: eval, generate.
+// The verbs that measure a checkpoint's model, or let it write: eval, generate.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "checkpoint/reader.h"
 #include "engine/comm/choose_gpu.h"
-#include "launcher/commands/verbs.h"
+#include "launcher/commands/use_checkpoint.h"
 #include "launcher/data/source.h"
 #include "launcher/data/token_file.h"
 #include "launcher/huggingface/model_folder.h"
@@ -36,189 +36,6 @@
 namespace zero::launcher {
 namespace {
 
-using nlohmann::json;
-
-// What a checkpoint says about itself; the same on every rank. A folder of Hugging Face
-// is one without a run.
-struct FoundCheckpoint {
-  std::string folder;
-  SavedRun run;
-  bool is_model_folder = false;
-};
-
-// As if a run had just started from it.
-SavedRun run_from(const ModelFolder& model, const ModelFamilies& models) {
-  SavedRun run;
-  run.settings.model = model.family;
-  run.model = model.config;
-  const ModelFamily& family = *find_family(models, model.family);
-  run.vocab = model.config.at(family.keys.vocab).get<int64_t>();
-  run.is_text =
-      family.task == Task::kLanguage && run.vocab == data::TokenFile::kTextVocab;
-  return run;
-}
-
-// The step's folder `from`, or the newest one of a run's folder, or a model's folder;
-// collective. Rank 0 alone looks, as a run may just be saving. Throws Error(kUsage) that
-// names --from.
-FoundCheckpoint find_saved_run(const std::string& from, const ModelFamilies& models,
-                               Ranks& ranks) {
-  std::string found;
-  if (ranks.rank() == 0) {
-    if (is_model_folder(from)) {
-      const SavedRun run = run_from(read_model_folder(from, models, "--from"), models);
-      found = json({from, to_text(run), true}).dump();
-    } else {
-      const std::string folder = find_checkpoint(
-          from, "--from",
-          "a run's folder, one of its steps, or a model's folder of Hugging Face");
-      found = json({folder, checkpoint::Reader(folder).manifest().config, false}).dump();
-    }
-  }
-  const json agreed = json::parse(ranks.broadcast(found));
-  const std::string folder = agreed[0];
-  return {folder, parse_saved_run(agreed[1], folder), agreed[2]};
-}
-
-// A model out of a checkpoint, for use and not for training: its weights are sharded over
-// the ranks, without gradients and optimizer state.
-struct LoadedModel {
-  FoundCheckpoint checkpoint;
-  const ModelFamily* family = nullptr;
-  Settings settings;  // the checkpoint's, with what the command line changes
-  ModelShape shape;
-  BatchPlan batch;  // a pass for each rank
-  int64_t step = 0;
-  std::unique_ptr<Model> model;
-  std::unique_ptr<Engine> engine;
-  std::unique_ptr<Runner> runner;
-};
-
-Options options_for_use(const LoadedModel& loaded, const Settings& settings) {
-  Options options = engine_options(settings, loaded.batch, loaded.shape, *loaded.family);
-  options.source = Source::kCheckpoint;
-  options.inference = true;
-  options.deterministic = false;  // this is about gradients; forward is the same anywhere
-  options.accumulate = Accumulate::kModel;
-  options.micro_batch = 0;
-  // What belonged to the type that the run computed in.
-  if (options.dtype != DType::kFp16) options.loss_scale = {};
-  if (options.dtype != DType::kBf16) options.master = MasterStorage::kFp32;
-  return options;
-}
-
-// What the GPU keeps of it, where that is left open, is what fits beside the activations
-// of a training pass, of which a forward has fewer.
-RunPlan plan_for_use(const LoadedModel& loaded, const Wish& wish) {
-  const ModelFamily& family = *loaded.family;
-  const auto plan_with = [&](const Settings& settings) {
-    RunPlan plan;
-    plan.ranks_on_node = wish.ranks_on_node;
-    plan.on_gpu = wish.gpu_room > 0;
-    plan.is_forward_alone = true;
-    plan.program = wish.program;
-    plan.offload = settings.offload;
-    plan.device_state_fraction = settings.device_state_fraction;
-    plan.accumulate = settings.accumulate;
-    plan.prefetch = settings.prefetch;
-    plan.engine = zero::plan(*loaded.model->module(), options_for_use(loaded, settings),
-                             wish.num_ranks, wish.ranks_on_node);
-    if (family.activation_bytes) {
-      PassShape pass = pass_shape(settings, wish.num_ranks);
-      pass.rows = settings.micro_batch;
-      plan.activations = family.activation_bytes(loaded.shape, pass).computed;
-    }
-    return plan;
-  };
-  const Options asked = options_for_use(loaded, loaded.settings);
-  const bool may_stay =
-      wish.gpu_room > 0 &&
-      may_keep_shards(expected_unit_memory(asked, wish.num_ranks), wish.num_ranks);
-  const MayStay weights_alone{may_stay, false};
-  return plan_with(choose_offload(loaded.settings, weights_alone, [&](const Settings& s) {
-    return HasRoom{fits_on_gpu(plan_with(s), wish.gpu_room), true};
-  }));
-}
-
-// Collective.
-void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks) {
-  const ModelFamily& family = *loaded.family;
-  loaded.shape = shape_of_run(family, loaded.checkpoint.run, loaded.settings);
-  loaded.shape.dropout = 0;
-  loaded.batch = one_pass(loaded.settings.micro_batch, ranks->size(), ranks->rank());
-  loaded.model = make_deferred(family, loaded.shape);
-  Wish wish{loaded.settings, loaded.shape, world.size(), world.local_size()};
-  wish.gpu_room = -ranks->largest(-room_on_gpu(loaded.settings, *ranks), "room");
-  wish.program = largest_program(*ranks, largest_product(wish));
-  const RunPlan plan = plan_for_use(loaded, wish);
-  loaded.settings = as_planned(loaded.settings, plan);
-  const Options options = options_for_use(loaded, loaded.settings);
-  require_memory(*ranks, world, plan, loaded.settings, wish.gpu_room,
-                 [] { return "more nodes, or --ignore-plan to start all the same"; });
-  loaded.engine =
-      std::make_unique<Engine>(loaded.model->module(), options, std::move(ranks));
-  const std::string& folder = loaded.checkpoint.folder;
-  if (loaded.checkpoint.is_model_folder) {
-    refuse_allowances(loaded.settings, folder);
-    const ConfigClass& of = *find_class(family, loaded.shape.config);
-    load_safetensors(*loaded.engine, folder, {of.prefix, of.dead});
-  } else {
-    LoadOptions weights_alone = allowances_of(loaded.settings);
-    weights_alone.with_optimizer = false;
-    const SavedState state = load_checkpoint(*loaded.engine, folder, weights_alone);
-    loaded.step = state.step;
-    if (loaded.batch.rank == 0) {
-      for (const std::string& line : differences_of(state)) warn(line);
-    }
-  }
-  loaded.runner = std::make_unique<Runner>(*loaded.model, *loaded.engine);
-}
-
-// --ranks and --hosts, which count before anything of the checkpoint is known.
-RanksToStart asked_ranks(const CommandLine& line) {
-  RanksToStart ranks{0, "", line.words, ""};
-  for (const auto& [key, value] : line.flags) {
-    if (value.words.size() != 1) continue;  // told with all other problems
-    if (key == "ranks")
-      ranks.count = static_cast<int>(parse_integer(value.words[0]).value_or(0));
-    if (key == "hosts") ranks.hosts = value.words[0];
-  }
-  return ranks;
-}
-
-// The frame of both verbs: find the checkpoint named by --from, read settings from it and
-// the command line, load the model, use it.
-int use_checkpoint(const std::string& verb, const VerbCall& call,
-                   const std::function<void(LoadedModel& loaded)>& use) {
-  const CommandLine& line = call.line;
-  if (!line.problems.empty()) throw to_error(line.problems, verb);
-  const RanksToStart to_start = asked_ranks(line);
-  if (!call.announced && to_start.count > 1) return start_ranks(to_start);
-  World world(call.announced);
-  // Stands while an error is told: to take it down could mean to wait for other ranks.
-  LoadedModel loaded;
-  return run_or_end(world, [&] {
-    std::unique_ptr<Ranks> ranks = world.make_ranks();
-    loaded.checkpoint = find_saved_run(line.from, call.models, *ranks);
-    const Settings base = settings_for_use(loaded.checkpoint.run.settings);
-    loaded.settings = read_settings(
-        line, call.environment, {.verb = verb, .base = &base, .models = &call.models});
-    world.watch(loaded.settings.hang_timeout);
-    set_up_process(loaded.settings, world);
-    loaded.family = find_family_of(call.models, loaded.checkpoint.run);
-    load(loaded, world, std::move(ranks));
-    use(loaded);
-    return ExitCode::kDone;
-  });
-}
-
-// --data, else what the run itself was evaluated on, else what it was trained on.
-const std::vector<std::string>& data_for(const CommandLine& line,
-                                         const Settings& settings) {
-  return line.flags.contains("data") || settings.eval_data.empty() ? settings.data
-                                                                   : settings.eval_data;
-}
-
 // Of the run's own data, those that it held out, if any.
 std::unique_ptr<data::Samples> samples_for(const CommandLine& line,
                                            const LoadedModel& loaded,
@@ -243,6 +60,7 @@ void evaluate_on(const CommandLine& line, LoadedModel& loaded) {
                                    : loaded.settings.init_from;
   if (!weights.empty() && loaded.family->task == Task::kLanguage)
     refuse_text(*source, shape.vocab(), weights);
+  require_classes(*source, loaded.checkpoint.run.classes);
   if (is_first) source->check_ids(shape.vocab());
   const std::unique_ptr<data::Samples> samples = samples_for(line, loaded, *source);
   const int64_t num_samples = samples_to_evaluate(*samples, loaded.settings);
@@ -265,6 +83,7 @@ int eval(const VerbCall& call) {
 // A prompt, continued by a checkpoint's model.
 int generate_text(const VerbCall& call) {
   return use_checkpoint("generate", call, [](LoadedModel& loaded) {
+    require_task(loaded, Task::kLanguage, "generate");
     const bool is_first = loaded.batch.rank == 0;
     const auto show = [&](const std::string& piece) {
       if (is_first) print_text(piece);
@@ -275,20 +94,6 @@ int generate_text(const VerbCall& call) {
     if (is_first) print_line("");
   });
 }
-
-// Settings of a process that holds a model, whatever it does with it.
-const std::string kMachine =
-    "ranks hosts device share_gpu tf32 threads adam_threads bind hang_timeout "
-    "host_memory device_memory ignore_plan dtype master offload device_state_fraction "
-    "shard_over pin prefetch wrap_min_numel reshard_after_forward allow_extra "
-    "allow_missing seq_len "
-    "model_config chaos delay trace_comm deterministic recompute";
-
-constexpr char kCheckpoints[] = "the checkpoint's, then ";
-
-const VerbLine kDirLine = {"DIR, --from DIR",
-                           "a step's folder, or a run's: its newest checkpoint; or a "
-                           "model's folder of Hugging Face"};
 
 }  // namespace
 

@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/commands/verbs.h"
-#include "launcher/data/token_file.h"
 #include "launcher/plan/run_plan.h"
 #include "launcher/run/lines.h"
 #include "launcher/run/runner.h"
+#include "launcher/settings/chosen_data.h"
 #include "launcher/settings/chosen_model.h"
 #include "zero/errors.h"
 
@@ -27,7 +27,7 @@ PresetRow row_of(const ModelFamily& family, const std::string& name) {
   settings.model = family.name;
   settings.preset = name;
   Wish wish{settings, new_shape(family, settings)};
-  if (wish.shape.vocab() == 0) wish.shape.set_vocab(data::TokenFile::kTextVocab);
+  fit_to_data(wish.shape, family, settings);
   const std::unique_ptr<Model> model = make_deferred(family, wish.shape);
   const RunPlan plan = make_plan(wish, family, *model);
   return {family.name, name, plan.num_parameters, plan.engine_bytes()};
@@ -66,7 +66,7 @@ int presets(const VerbCall& call) {
   text +=
       "\nmemory: of one rank that trains it in fp32, without activations; zero_launch "
       "plan --preset NAME tells all.\nOf a model that leaves its vocabulary to the data, "
-      "that of text.\n";
+      "that of text, or 1000 classes.\n";
   std::fputs((call.line.json ? json_text(list) + "\n" : text).c_str(), stdout);
   return static_cast<int>(ExitCode::kDone);
 }

@@ -107,7 +107,7 @@ int train(const VerbCall& call) {
 
 Verb train_verb() {
   return {.name = "train",
-          .summary = "train a language model, its state sharded over all ranks",
+          .summary = "train a model, its state sharded over all ranks",
           .run = train,
           .head = head_with_settings("train", "--data PATH... --out DIR"),
           .lines = {kConfigLine,

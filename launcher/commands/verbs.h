@@ -27,6 +27,7 @@ Verb plan_verb();
 Verb presets_verb();
 Verb eval_verb();
 Verb generate_verb();
+Verb predict_verb();
 Verb inspect_verb();
 Verb verify_verb();
 Verb diff_verb();

@@ -13,9 +13,9 @@ namespace zero::data {
 // Samples as a model takes them: rows of tokens, or of images.
 struct Batch {
   int64_t rows = 0;
-  int64_t seq_len = 0;           // targets of a row; of an image 1
-  std::vector<int64_t> inputs;   // (rows, seq_len); of images empty
-  std::vector<int64_t> targets;  // (rows, seq_len), -1: counts for nothing
+  int64_t seq_len = 0;                // targets of a row; of an image 1
+  std::vector<int64_t> inputs = {};   // (rows, seq_len); of images empty
+  std::vector<int64_t> targets = {};  // (rows, seq_len), -1: counts for nothing
   int64_t image_size = 0;
   std::vector<float> pixels = {};  // (rows, 3, image_size, image_size); of tokens empty
 

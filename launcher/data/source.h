@@ -1,17 +1,13 @@
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "launcher/data/file_chunks.h"
 #include "launcher/data/samples.h"
 
 namespace zero::data {
-
-// Told of each piece of a file that was read, by what reads whole files: a watchdog may
-// ask whether this process still moves.
-using OnRead = std::function<void(int64_t bytes)>;
 
 // Which samples of a source, in which order.
 struct SampleOrder {
@@ -29,6 +25,10 @@ class Source {
   virtual int64_t num_items() const = 0;  // tokens, or images
   // How many different targets the data imply; 0: they do not tell.
   virtual int64_t vocab_size() const = 0;
+  // Names of the targets; empty: they have none.
+  virtual std::vector<std::string> class_names() const = 0;
+  // The side of images for a model that is made for these; 0: they do not tell.
+  virtual int64_t image_size() const = 0;
   // One line for people: "text, 143 files, 1,234,567 tokens".
   virtual std::string describe() const = 0;
   // The first path and the number of others, to say in an error where the data lies.

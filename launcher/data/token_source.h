@@ -27,6 +27,8 @@ class TokenSource : public Source {
   int64_t num_items() const override { return num_tokens(); }
   // 257 for text, the header's for LLMQ, otherwise 0 (not told).
   int64_t vocab_size() const override;
+  std::vector<std::string> class_names() const override { return {}; }
+  int64_t image_size() const override { return 0; }
   std::string describe() const override;
   std::string where() const override;
   // A line for each kind of text whose bytes are hardly meant to be learned (TextKind):

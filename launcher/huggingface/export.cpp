@@ -103,6 +103,15 @@ std::vector<const StoredTensor*> parameters_in(const checkpoint::Manifest& manif
   return parameters;
 }
 
+// They keep their type, as running statistics do.
+std::vector<const StoredTensor*> buffers_in(const checkpoint::Manifest& manifest) {
+  std::vector<const StoredTensor*> buffers;
+  for (const StoredTensor& tensor : manifest.tensors) {
+    if (tensor.kind == checkpoint::Kind::kBuffer) buffers.push_back(&tensor);
+  }
+  return buffers;
+}
+
 // Elements [begin, begin + numel) of a tensor.
 struct TensorPart {
   const StoredTensor* tensor = nullptr;
@@ -194,6 +203,9 @@ Exported write_weights(checkpoint::Reader& reader, const std::string& folder, DT
   std::vector<checkpoint::SafeTensorSpec> specs;
   for (const StoredTensor* tensor : parameters)
     specs.push_back({tensor->fqn, dtype, tensor->shape});
+  const auto buffers = buffers_in(reader.manifest());
+  for (const StoredTensor* tensor : buffers)
+    specs.push_back({tensor->fqn, tensor->dtype, tensor->shape});
   checkpoint::SafetensorsWriter writer(folder, specs, options.max_file_bytes);
   Exported exported;
   exported.dtype = dtype;
@@ -205,8 +217,14 @@ Exported write_weights(checkpoint::Reader& reader, const std::string& folder, DT
   Activity::Stretch stretch("export");
   stretch.expect(read_bytes + exported.num_bytes);
   copy(reader, batches_of(parameters), writer);
+  for (const StoredTensor* tensor : buffers) {
+    const checkpoint::Buffer values(static_cast<size_t>(tensor->num_bytes()));
+    reader.read(tensor->kind, tensor->fqn, 0, tensor->numel(), values.data());
+    writer.write_stored(tensor->fqn, values.data());
+    exported.num_bytes += tensor->num_bytes();
+  }
   writer.finish();
-  exported.num_tensors = std::ssize(parameters);
+  exported.num_tensors = std::ssize(specs);
   exported.files = writer.files();
   return exported;
 }

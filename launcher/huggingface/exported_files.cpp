@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "checkpoint/error.h"
+#include "checkpoint/format.h"
 #include "checkpoint/open_run.h"
 #include "checkpoint/own_files.h"
 #include "launcher/huggingface/model_folder.h"

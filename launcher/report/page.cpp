@@ -55,10 +55,16 @@ std::string tile(const std::string& name, const std::string& value,
                      more.empty() ? "" : "<small>" + page_text(more) + "</small>");
 }
 
+// The targets of a step.
+std::string what_is_counted(const History& history) {
+  return last_start(history, "/task") == "images" ? "images" : "tokens";
+}
+
 std::string tiles(const History& history) {
   const json planned = last_start(history, "/config/steps");
   const double seconds = history.sum(&StepRow::seconds),
-               tokens = history.sum(&StepRow::tokens);
+               targets = history.sum(&StepRow::tokens);
+  const std::string samples = what_is_counted(history);
   std::string loss, over, eval, eval_step;
   if (!history.steps.empty()) {
     const auto [value, num_steps] = training_loss(history);
@@ -74,9 +80,9 @@ std::string tiles(const History& history) {
          tile(
              "steps", grouped(history.last_step()),
              planned.is_number_integer() ? "of " + grouped(planned.get<int64_t>()) : "") +
-         tile("tokens", short_count(tokens)) +
+         tile(samples, short_count(targets)) +
          tile("time in steps", short_duration(seconds)) +
-         tile("tokens/s", seconds > 0 ? short_count(tokens / seconds) : "",
+         tile(samples + "/s", seconds > 0 ? short_count(targets / seconds) : "",
               "on average") +
          tile("training loss", loss, over) + tile("evaluation loss", eval, eval_step) +
          "</dl>\n";
@@ -115,7 +121,7 @@ Steps steps_of(const History& history) {
 }
 
 // What changes from step to step, and, of a long run, its average.
-std::vector<Line> lines_of(const char* name, const Series& series) {
+std::vector<Line> lines_of(const std::string& name, const Series& series) {
   const int64_t num_steps = steps_to_average(series);
   if (num_steps == 0) return {{name, "", series}};
   return {{name, "raw", series},
@@ -144,7 +150,7 @@ bool spans_decades(Series series) {
 
 std::string charts(const History& history) {
   const Steps steps = steps_of(history);
-  const auto chart = [&](const char* title, const char* unit, const char* axis,
+  const auto chart = [&](const char* title, const char* unit, const std::string& axis,
                          std::vector<Line> lines, double log_base = 0) {
     return to_html({.title = title,
                     .unit = unit,
@@ -155,13 +161,15 @@ std::string charts(const History& history) {
                    steps);
   };
   const Series norm = history.series(&StepRow::grad_norm);
+  const std::string samples = what_is_counted(history);
   return "<div class=\"charts\">\n" + loss_chart(history, steps) +
          chart("Gradient norm", "before clipping", "norm", lines_of("norm", norm),
                spans_decades(norm) ? 10 : 0) +
          chart("Learning rate", "", "rate",
                {{"rate", "", history.series(&StepRow::lr)}}) +
-         chart("Tokens per second", "", "tokens/s",
-               lines_of("tokens/s", history.series(&StepRow::tokens_per_second))) +
+         chart(samples == "images" ? "Images per second" : "Tokens per second", "",
+               samples + "/s",
+               lines_of(samples + "/s", history.series(&StepRow::tokens_per_second))) +
          chart("Free memory", "of rank 0's host", "GiB",
                lines_of("GiB", history.series(&StepRow::host_gib_free))) +
          chart("Loss scale", "", "scale",

@@ -46,20 +46,31 @@ std::string model_text(const Settings& settings, const BannerFacts& facts) {
                      facts.num_units, settings.dtype);
 }
 
+bool is_of_images(const ModelShape& shape) { return !shape.keys.image_size.empty(); }
+
 std::string data_text(const BannerFacts& facts) {
-  return fmt::format("{}; {} samples of {} tokens = {:.1f} steps make an epoch",
-                     facts.data, fmt::group_digits(facts.samples_per_epoch),
-                     facts.shape.seq_len,
+  const std::string samples =
+      is_of_images(facts.shape)
+          ? "images"
+          : fmt::format("samples of {} tokens", facts.shape.seq_len);
+  return fmt::format("{}; {} {} = {:.1f} steps make an epoch", facts.data,
+                     fmt::group_digits(facts.samples_per_epoch), samples,
                      static_cast<double>(facts.samples_per_epoch) /
                          static_cast<double>(facts.batch.global_batch));
+}
+
+std::string held_out_text(int64_t count, bool is_of_images) {
+  const std::string number = fmt::format("{}", fmt::group_digits(count));
+  return is_of_images ? number + " images"
+                      : "the last " + number + " samples of the data";
 }
 
 // Nothing for settings by which nothing is evaluated.
 std::string evaluation_lines(const Settings& settings, const BannerFacts& facts) {
   std::string text;
   if (facts.num_held_out > 0)
-    text = fmt::format("the last {} samples of the data, held out: never trained on",
-                       fmt::group_digits(facts.num_held_out));
+    text = fmt::format("{}, held out: never trained on",
+                       held_out_text(facts.num_held_out, is_of_images(facts.shape)));
   else if (settings.eval_fraction > 0)
     text = "none: of fewer than 100 samples none are held out (--eval-data PATH...)";
   return text.empty() ? "" : labelled("eval", text);
@@ -67,10 +78,14 @@ std::string evaluation_lines(const Settings& settings, const BannerFacts& facts)
 
 std::string batch_text(const BannerFacts& facts) {
   const BatchPlan& batch = facts.batch;
-  return fmt::format("{} samples a step = {} ranks x {} passes x {} samples; {} tokens",
+  const std::string tokens =
+      is_of_images(facts.shape)
+          ? ""
+          : fmt::format("; {} tokens",
+                        fmt::group_digits(batch.global_batch * facts.shape.seq_len));
+  return fmt::format("{} samples a step = {} ranks x {} passes x {} samples{}",
                      batch.global_batch, batch.ranks, num_passes(batch),
-                     batch.micro_batch,
-                     fmt::group_digits(batch.global_batch * facts.shape.seq_len));
+                     batch.micro_batch, tokens);
 }
 
 std::string saves_text(const Settings& settings) {
@@ -199,9 +214,9 @@ std::string banner(const Settings& settings, const BannerFacts& facts) {
 }
 
 std::string step_line(const StepRecord& r, int64_t num_steps, double eta_seconds,
-                      size_t width) {
+                      size_t width, const std::string& unit) {
   const int digits = static_cast<int>(fmt::formatted_size("{}", num_steps)) + 1;
-  const double tokens_per_second =
+  const double targets_per_second =
       r.seconds > 0 ? static_cast<double>(r.num_targets) / r.seconds : 0;
   const std::string shares = to_text(r.shares, r.uses_gpu),
                     peak = r.host_bytes_peak > 0 ? short_bytes(r.host_bytes_peak) : "";
@@ -211,7 +226,7 @@ std::string step_line(const StepRecord& r, int64_t num_steps, double eta_seconds
        {fmt::format(" | lr {:.1e}", r.lr), 4},
        {fmt::format(" | {:.0f} ms", r.seconds * 1e3), 5},
        {shares.empty() ? "" : " (" + shares + ")", 1},
-       {fmt::format(" | {} tok/s", short_count(tokens_per_second)), 6},
+       {fmt::format(" | {} {}/s", short_count(targets_per_second), unit), 6},
        {peak.empty() ? "" : " | peak " + peak, 2},
        {drafts_text(r), 2},
        {" | eta " + short_duration(eta_seconds), 7},
@@ -221,6 +236,9 @@ std::string step_line(const StepRecord& r, int64_t num_steps, double eta_seconds
 }
 
 std::string shape_text(const ModelShape& shape) {
+  if (is_of_images(shape))
+    return fmt::format("{} blocks, {} classes, images of {} x {}", shape.layers(),
+                       shape.vocab(), shape.image_size(), shape.image_size());
   return fmt::format("{} layers, dim {}, {} heads, vocabulary {}", shape.layers(),
                      shape.dim(), shape.heads(), shape.vocab());
 }

@@ -42,14 +42,15 @@ std::string describe_threads(const ThreadChoice& choice);
 
 // "step    12/1000 | loss 3.2826 | norm 1.04 | lr 3.0e-04 | 709 ms (gpu 71% h2d 22%
 // adam 7%) | 38.3k tok/s | peak 1.2 GiB | eta 28m"; of a wider one than `width` what
-// matters least is left out, never step, loss and what is wrong.
+// matters least is left out, never step, loss and what is wrong. `unit`: of targets.
 std::string step_line(const StepRecord& record, int64_t num_steps, double eta_seconds,
-                      size_t width = kNoEnd);
+                      size_t width = kNoEnd, const std::string& unit = "tok");
 
 // " | accuracy 95.12 %"; empty: none.
 std::string accuracy_text(const std::optional<double>& accuracy);
 
-// "12 layers, dim 768, 12 heads, vocabulary 50257"
+// "12 layers, dim 768, 12 heads, vocabulary 50257", or "16 blocks, 1000 classes, images
+// of 224 x 224"
 std::string shape_text(const ModelShape& shape);
 
 // A line of a page: "  ranks    2 with ...". Its text begins in kTextColumn.

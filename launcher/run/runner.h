@@ -45,6 +45,9 @@ class Runner {
   // Without gradients and dropout.
   Scores scores(const Batch& batch);
 
+  // The same for the logits (rows, classes) of images; of an ImageModel.
+  std::vector<float> logits(const Batch& batch);
+
   // The same for the logits (vocab) of the token that follows these; of a LanguageModel.
   std::vector<float> next_logits(std::span<const int64_t> tokens);
 

@@ -126,14 +126,15 @@ DataIdentity agree_on_data(const data::Source& source, bool reads_all, Ranks& ra
 }
 
 std::string to_text(const SavedRun& run) {
-  return json({{"settings", to_json(run.settings)},
+  json text = {{"settings", to_json(run.settings)},
                {"data", {{"hash", run.data.hash}, {"tokens", run.data.num_tokens}}},
                {"vocab", run.vocab},
                {"is_text", run.is_text},
                {"threads", run.threads},
                {"model", run.model},
-               {"source", run.source}})
-      .dump();
+               {"source", run.source}};
+  if (!run.classes.empty()) text["classes"] = run.classes;
+  return text.dump();
 }
 
 SavedRun parse_saved_run(const std::string& text, const std::string& where) {
@@ -148,6 +149,7 @@ SavedRun parse_saved_run(const std::string& text, const std::string& where) {
     if (config.contains("model"))
       run.model = config.at("model").get_ref<const json::object_t&>();
     if (config.contains("source")) run.source = config.at("source");
+    if (config.contains("classes")) config.at("classes").get_to(run.classes);
     return run;
   });
 }

@@ -40,11 +40,12 @@ struct SavedRun {
   int64_t threads = 0;   // of the model, on rank 0; 0: older ones do not tell
   // The model's complete config; empty: older ones do not tell, settings do.
   nlohmann::json model = nlohmann::json::object();
+  std::vector<std::string> classes;  // names of targets; empty: they have none
   nlohmann::json source = nullptr;  // config.json of --init-from, as it stood there
 };
 
 // {"settings": {...}, "data": {"hash": .., "tokens": ..}, "vocab": 257, "is_text": true,
-//  "threads": 2, "model": {"n_layer": 6, ...}, "source": null}
+//  "threads": 2, "model": {"n_layer": 6, ...}, "source": null}; of images "classes", too
 std::string to_text(const SavedRun& run);
 // The family of its model; nullptr: not among these.
 const ModelFamily* find_family_of(const ModelFamilies& models, const SavedRun& run);

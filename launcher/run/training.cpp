@@ -150,6 +150,7 @@ void Training::make_samples() {
   if (settings_.eval_data.empty()) return require_evaluation(num_samples);
   eval_source_ = open_source(*family_, settings_.eval_data, settings_);
   refuse_other_tokens(*eval_source_);
+  require_classes(*eval_source_, source_->class_names());
   eval_samples_ = eval_source_->samples(shape, {false, seed});
 }
 
@@ -208,6 +209,7 @@ void Training::open_folder() {
   identity_.data = agree_on_data(*source_, world_.local_rank() == 0, engine_->control());
   identity_.vocab = shape_.vocab();
   identity_.model = shape_.config;
+  identity_.classes = source_->class_names();
   identity_.is_text = is_text(*family_, *source_);
   identity_.threads = process_.threads;
   const auto take_over = settings_.take_over ? checkpoint::TakeOver::kAlways
@@ -377,9 +379,11 @@ void Training::record_run() {
   nlohmann::ordered_json record = run_record(*engine_, hosts_);
   record["world"].update(nlohmann::ordered_json(
       {{"threads", process_.threads}, {"adam_threads", adam_threads_.threads}}));
-  record.update(nlohmann::ordered_json({{"family", family_->name},
-                                        {"activations", plan_.activations},
-                                        {"config", to_json(settings_)}}));
+  record.update(nlohmann::ordered_json(
+      {{"family", family_->name},
+       {"task", family_->task == Task::kImages ? "images" : "language"},
+       {"activations", plan_.activations},
+       {"config", to_json(settings_)}}));
   metrics_->note("run", record);
 }
 

@@ -106,7 +106,7 @@ void Training::log_step(const StepRecord& record) {
   if (is_shown)
     tell(step_line(record, settings_.steps,
                    eta_.remaining_seconds(settings_.steps - record.step),
-                   width_of_stdout()));
+                   width_of_stdout(), family_->task == Task::kImages ? "img" : "tok"));
 }
 
 void Training::check_progress(const StepReport& report) {

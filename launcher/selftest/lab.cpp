@@ -85,6 +85,9 @@ void shrink_model(const ModelFamily& family, Trial& trial) {
   constexpr int64_t kMostLayers = 2, kLongest = 32,
                     kTextVocab = data::TokenFile::kTextVocab;
   Settings& settings = trial.settings;
+  if (family.task != Task::kLanguage)
+    throw Error(ExitCode::kUsage, "selftest is for models of language",
+                "--model " + family.name, "another --model");
   if (!has_size(settings)) settings.preset = smallest_preset(family);
   const ModelShape shape = new_shape(family, settings);
   const auto change = [&](const char* name, int64_t before, int64_t after,

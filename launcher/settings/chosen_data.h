@@ -15,12 +15,16 @@ std::unique_ptr<data::Source> open_source(const ModelFamily& family,
                                           const std::vector<std::string>& paths,
                                           const Settings& settings);
 
-// What these data decide of a new model that its config leaves open: the vocabulary.
+// What these data decide of a new model that its config leaves open: the vocabulary, and
+// the size of images.
 // Throws Error(kUsage) where they do not tell it.
 void fit_to_data(ModelShape& shape, const data::Source& source);
 
 // The same of --data, which may be missing: then of what such a model is made for.
 void fit_to_data(ModelShape& shape, const ModelFamily& family, const Settings& settings);
+
+// Throws Error(kData) unless the data have these classes; none: nobody knows them.
+void require_classes(const data::Source& source, const std::vector<std::string>& classes);
 
 // The samples that a model of that shape takes.
 data::SampleShape sample_shape(const ModelShape& shape);

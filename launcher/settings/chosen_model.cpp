@@ -221,7 +221,10 @@ void refuse_of_other_task(const ModelFamily& family, const Settings& s) {
       throw wrong(family,
                   fmt::format("{} is no setting of a model for {}", setting,
                               is_of_images ? "images" : "language"),
-                  fmt::format("leave {} out", flag_of(*find_setting(setting))));
+                  fmt::format("leave {} out{}", flag_of(*find_setting(setting)),
+                              std::string_view(setting) == "sample"
+                                  ? "; zero_launch predict tells the classes of images"
+                                  : ""));
   }
 }
 

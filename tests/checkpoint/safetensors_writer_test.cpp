@@ -154,11 +154,33 @@ TEST_F(SafetensorsWriterTest, TensorsThatCannotBeWrittenAreNamed) {
     return error_of([&] { SafetensorsWriter writer(run, {specs[0], spec}, INT64_MAX); });
   };
   EXPECT_THAT(refused(specs[0]), HasSubstr("wte: is given twice"));
-  EXPECT_THAT(refused({"i", DType::kInt64, {1}}), HasSubstr("i: is of type int64"));
   EXPECT_THAT(refused({"n", DType::kFp32, {-1}}), HasSubstr("n: the shape (-1)"));
   EXPECT_THAT(refused({"__metadata__", DType::kFp32, {1}}), HasSubstr("the format uses"));
   EXPECT_THAT(refused({"a\nb", DType::kFp32, {1}}), HasSubstr("a\\x0ab: "));
   EXPECT_TRUE(files_of(run).empty());
+}
+
+TEST_F(SafetensorsWriterTest, WholeNumbersAreWrittenAsTheyAreStored) {
+  const std::vector<int64_t> numbers = {-1, int64_t{1} << 53, 7};
+  SafetensorsWriter writer(run, {specs[0], {"i", DType::kInt64, {3}}}, INT64_MAX);
+  writer.write("wte", 0, values);
+  EXPECT_THAT(error_of([&] { writer.write("wte", 0, values); }),
+              HasSubstr("given twice"));
+  writer.write_stored("i", numbers.data());
+  EXPECT_THAT(error_of([&] { writer.write_stored("i", numbers.data()); }),
+              HasSubstr("given twice"));
+  EXPECT_THAT(error_of([&] { writer.write_stored("j", numbers.data()); }),
+              HasSubstr("j: is not among"));
+  writer.finish();
+  std::vector<int64_t> read(3);
+  SafetensorsFolder(run).read_stored("i", 0, 3, read.data());
+  EXPECT_EQ(read, numbers);
+}
+
+TEST_F(SafetensorsWriterTest, FloatsAreNotWrittenAsWholeNumbers) {
+  SafetensorsWriter writer(run, {{"i", DType::kInt64, {3}}}, INT64_MAX);
+  EXPECT_THAT(error_of([&] { writer.write("i", 0, first(3)); }),
+              HasSubstr("i: is of type int64"));
 }
 
 TEST_F(SafetensorsWriterTest, AnotherModelInTheFolderIsLeftAlone) {

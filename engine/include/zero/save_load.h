@@ -100,7 +100,7 @@ struct SafetensorsNames {
   std::vector<std::string> dead;  // globs of tensors that nobody needs: old buffers
 };
 
-// Set all parameters to the weights of a folder in the safetensors format, such as those
+// Set all parameters and buffers to the tensors of a folder in the safetensors format, such as those
 // at Hugging Face; the optimizer's state and num_steps() stay. Collective.
 //
 // Each rank reads only its own slices, straight into its shards. A tied parameter may

@@ -149,7 +149,17 @@ int64_t ImageSource::num_bytes() const {
   return bytes;
 }
 
-void ImageSource::check(const OnRead& on_read) const {
+int64_t ImageSource::image_size() const {
+  constexpr int64_t kLargest = 224;
+  const Image first = read(0);
+  return first.height == first.width && first.height <= kLargest ? first.height : 0;
+}
+
+void ImageSource::check_ids(int64_t vocab_size, const OnRead& on_read) const {
+  if (num_classes() > vocab_size)
+    throw DataError(
+        fmt::format("the data have {} classes, the model {}", num_classes(), vocab_size),
+        where(), fmt::format("--vocab {}, or data with fewer classes", num_classes()));
   for (const auto& part : parts_) part->check(on_read);
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "launcher/data/images/image_part.h"
+#include "launcher/data/source.h"
 
 namespace zero::data {
 
@@ -17,7 +18,7 @@ namespace zero::data {
 // All must be of one kind and have the same classes. Without labels a folder of JPEG and
 // PNG files, and one such file, do as well. Nothing is decoded before it is asked for.
 // const members may be called from several threads.
-class ImageSource {
+class ImageSource : public Source {
  public:
   // Throws DataError for every path that cannot be used.
   explicit ImageSource(const std::vector<std::string>& paths,
@@ -25,7 +26,12 @@ class ImageSource {
 
   int64_t num_images() const { return ends_.back(); }
   int64_t num_classes() const { return std::ssize(class_names_); }  // 0: no labels
-  const std::vector<std::string>& class_names() const { return class_names_; }
+
+  int64_t num_items() const override { return num_images(); }
+  int64_t vocab_size() const override { return num_classes(); }
+  std::vector<std::string> class_names() const override { return class_names_; }
+  // That of the first image, if it is a square of at most 224 x 224.
+  int64_t image_size() const override;
 
   int64_t label(int64_t i) const;  // in [0, num_classes()), or kNoLabel
 
@@ -35,24 +41,20 @@ class ImageSource {
   // Throws DataError with the file's name for an image that is damaged or changed.
   Image read(int64_t i) const;
 
-  // One line for people: "JPEG and PNG, 1,234 images, 10 classes".
-  std::string describe() const;
-
-  // The first path and the number of others, to say in an error where the data lies.
-  std::string where() const;
-
+  // "JPEG and PNG, 1,234 images, 10 classes"
+  std::string describe() const override;
+  std::string where() const override;
   // A line for each path with files that are left out.
-  std::vector<std::string> warnings() const;
-
-  int64_t num_bytes() const;  // of all files
-
-  // Throws DataError for files that are no images by their first bytes, or whose length
-  // changed. Reads little: an image may still be found damaged when it is decoded.
-  void check(const OnRead& on_read = {}) const;
-
-  // Identity of the data: XXH3 over names, sizes and contents of the files, in order. The
-  // same wherever the data lies. Reads every byte, at each call.
-  uint64_t content_hash(const OnRead& on_read = {}) const;
+  std::vector<std::string> warnings() const override;
+  int64_t num_bytes() const override;
+  // Throws DataError for more classes, for files that are no images by their first bytes,
+  // or whose length changed. Reads little: an image may still be found damaged when it is
+  // decoded.
+  void check_ids(int64_t vocab_size, const OnRead& on_read = {}) const override;
+  uint64_t content_hash(const OnRead& on_read = {}) const override;
+  int64_t num_samples(const SampleShape&) const override { return num_images(); }
+  std::unique_ptr<Samples> samples(const SampleShape& shape,
+                                   const SampleOrder& order) const override;
 
  private:
   struct Place {

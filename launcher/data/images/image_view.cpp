@@ -109,7 +109,10 @@ View cropped_view(int64_t height, int64_t width, const Augmentation& augmentatio
                   const ViewKey& key) {
   const int64_t size = augmentation.size;
   if (augmentation.crop == Crop::kCentre) return centre_view(height, width, size);
-  if (augmentation.crop == Crop::kPadded) return padded_view(height, width, size, key);
+  const bool has_size = height == size && width == size;
+  if (augmentation.crop == Crop::kPadded ||
+      (augmentation.crop == Crop::kRandom && has_size))
+    return padded_view(height, width, size, key);
   return {.box = random_box(height, width, augmentation.min_scale, key),
           .height = size,
           .width = size};

@@ -11,6 +11,7 @@ enum class Crop {
   kCentre,   // for evaluations: the shorter side becomes size * 256/224, then the centre;
              // an image of the size itself stays as it is
   kResized,  // any part of the image that is a rectangle near to a square, resized
+  kRandom,   // kPadded for images that have the size, else kResized
   kPadded    // for images that have the size: kPadding black pixels around, then any
              // square; of others the shorter side becomes the size first
 };

@@ -48,6 +48,18 @@ at::Tensor loss_of(Model& model, Engine& engine, const Batch& batch) {
   return engine.forward(callable, inputs_of(batch), targets_of(batch));
 }
 
+at::Tensor logits_of(Model& model, Engine& engine, const Batch& batch) {
+  ImageLogits logits{dynamic_cast<ImageModel&>(model)};
+  auto* callable = &logits;
+  return engine.forward(callable, inputs_of(batch));
+}
+
+std::vector<float> to_vector(const at::Tensor& tensor) {
+  const at::Tensor result = tensor.to(torch::kCPU, torch::kFloat32).contiguous();
+  const float* values = result.data_ptr<float>();
+  return {values, values + result.numel()};
+}
+
 template <class T>
 at::Tensor to_tensor(std::span<const T> values, const std::vector<int64_t>& shape) {
   at::Tensor tensor = torch::empty(shape, c10::CppTypeToScalarType<T>::value);
@@ -107,23 +119,20 @@ void Runner::train(const Batch& batch) {
 
 Scores Runner::scores(const Batch& batch) {
   Inference inference(model_);
-  auto* const of_images = dynamic_cast<ImageModel*>(&model_);
-  if (!of_images) return {loss_of(model_, engine_, batch).item<double>()};
-  ImageLogits logits{*of_images};
-  auto* callable = &logits;
-  return scores_of(engine_.forward(callable, inputs_of(batch)), targets_of(batch));
+  if (batch.image_size == 0) return {loss_of(model_, engine_, batch).item<double>()};
+  return scores_of(logits_of(model_, engine_, batch), targets_of(batch));
+}
+
+std::vector<float> Runner::logits(const Batch& batch) {
+  Inference inference(model_);
+  return to_vector(logits_of(model_, engine_, batch));
 }
 
 std::vector<float> Runner::next_logits(std::span<const int64_t> tokens) {
   Inference inference(model_);
   NextLogits logits{dynamic_cast<LanguageModel&>(model_)};
   auto* callable = &logits;
-  const at::Tensor result =
-      engine_.forward(callable, to_tensor(tokens, {1, std::ssize(tokens)}))
-          .to(torch::kCPU, torch::kFloat32)
-          .contiguous();
-  const float* values = result.data_ptr<float>();
-  return {values, values + result.numel()};
+  return to_vector(engine_.forward(callable, to_tensor(tokens, {1, std::ssize(tokens)})));
 }
 
 }  // namespace zero::launcher

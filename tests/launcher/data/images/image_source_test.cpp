@@ -24,7 +24,7 @@ TEST_F(ImageFolderTest, ClassesAndFilesAreSorted) {
   EXPECT_EQ(source.describe(), "JPEG and PNG, 3 images, 2 classes");
   EXPECT_EQ(source.where(), path("two"));
   EXPECT_THAT(source.warnings(), ::testing::IsEmpty());
-  source.check();
+  source.check_ids(1000);
 }
 
 // "a-b" comes before "a/": by class all the same.
@@ -105,7 +105,7 @@ TEST_F(ImageFolderTest, ADamagedImageIsNamed) {
   const std::string damaged = jpeg(picture(40, 40)).substr(0, 900);
   write("two/a/0.jpg", damaged);
   const ImageSource source({path("two")});
-  source.check();
+  source.check_ids(1000);
   expect_error([&] { source.read(0); }, {"damaged", path("two/a/0.jpg")});
 }
 
@@ -113,16 +113,16 @@ TEST_F(ImageFolderTest, ACheckFindsWhatIsNoImage) {
   two_classes();
   write("two/b/4.png", "not a picture");
   const ImageSource source({path("two")});
-  expect_error([&] { source.check(); }, {"neither JPEG nor PNG", path("two/b/4.png")});
+  expect_error([&] { source.check_ids(1000); }, {"neither JPEG nor PNG", path("two/b/4.png")});
   write("two/b/4.png", "");
-  expect_error([&] { ImageSource({path("two")}).check(); }, {"image file is empty"});
+  expect_error([&] { ImageSource({path("two")}).check_ids(1000); }, {"image file is empty"});
 }
 
 TEST_F(ImageFolderTest, AChangedImageIsNoticed) {
   const ImageSource source({two_classes()});
   write("two/a/1.png", png(picture(15, 14)));
   expect_error([&] { source.read(0); }, {"changed since this run", path("two/a/1.png")});
-  expect_error([&] { source.check(); }, {"changed since this run"});
+  expect_error([&] { source.check_ids(1000); }, {"changed since this run"});
 }
 
 TEST_F(ImageFolderTest, TheHashIsThatOfNamesAndContents) {

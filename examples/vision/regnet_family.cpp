@@ -1,0 +1,171 @@
+#include <zero/deferred_init.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "examples/models/config_reader.h"
+#include "examples/vision/families.h"
+#include "examples/vision/regnet.h"
+
+namespace zero {
+namespace {
+
+namespace nn = torch::nn;
+namespace F = torch::nn::functional;
+
+using nlohmann::json;
+
+RegNetConfig regnet_config(const ModelShape& shape) {
+  const ConfigReader config(shape.config, "regnet");
+  RegNetConfig regnet;
+  regnet.depth = config.integer("depth", 1, 1 << 10);
+  regnet.w_0 = config.integer("w_0", 8, 1 << 14);
+  regnet.w_a = config.number("w_a", 0, 1 << 14);
+  regnet.w_m = config.number("w_m", 1 + 1e-6, 1 << 10);
+  regnet.group_width = config.integer("group_width", 1, 1 << 14);
+  regnet.bottleneck_multiplier = config.number("bottleneck_multiplier", 1e-3, 1e3);
+  regnet.se_ratio = config.number("se_ratio", 0, 1);
+  regnet.stem_width = config.integer("stem_width", 1, 1 << 14);
+  regnet.num_classes = config.integer("num_classes", 1, 1 << 24);
+  config.integer_or("image_size", 0, 8, 1 << 12);
+  config.require(regnet.w_0 % 8 == 0, "w_0 is no multiple of 8", "w_0: 8, 16, ...");
+  return regnet;
+}
+
+class RegNetModel : public ImageModel {
+ public:
+  explicit RegNetModel(const RegNetConfig& config) : net_(config) {}
+
+  std::shared_ptr<nn::Module> module() override { return net_.ptr(); }
+  at::Tensor logits(const at::Tensor& images) override {
+    return net_(images).to(at::kFloat);
+  }
+  at::Tensor loss_sum(const at::Tensor& images, const at::Tensor& targets) override {
+    return F::cross_entropy(
+        logits(images), targets.flatten(),
+        F::CrossEntropyFuncOptions().reduction(torch::kSum).ignore_index(-1));
+  }
+
+ private:
+  RegNet net_;
+};
+
+// As torchvision starts them: convolutions by what they give out, their biases as torch
+// does.
+InitRules regnet_init_rules(const ModelShape& shape) {
+  const DeferredInit without_memory;
+  InitRules rules;
+  for (const auto& item : RegNet(regnet_config(shape))->named_modules()) {
+    const auto* conv = item.value()->as<nn::Conv2d>();
+    if (!conv) continue;
+    const auto& options = conv->options;
+    const int64_t kernel = (*options.kernel_size())[0] * (*options.kernel_size())[1];
+    rules.emplace_back(
+        item.key() + ".weight",
+        normal(0, std::sqrt(2.0 / static_cast<double>(kernel * options.out_channels()))));
+    if (options.bias())
+      rules.emplace_back(item.key() + ".bias",
+                         kaiming_uniform(kernel * options.in_channels()));
+  }
+  rules.emplace_back("fc.weight", normal(0, 0.01));
+  rules.emplace_back("*.bias", zeros());
+  rules.emplace_back("*", ones());  // of norms
+  return rules;
+}
+
+int64_t halved(int64_t size) { return (size + 1) / 2; }
+
+// What torch keeps of a pass, in elements of a sample: each block's input, and what it
+// keeps for its backward: two of each convolution, which its norm reads and writes.
+ActivationBytes regnet_activation_bytes(const ModelShape& shape, const PassShape& pass) {
+  const RegNetConfig config = regnet_config(shape);
+  int64_t size = halved(std::max<int64_t>(shape.image_size(), 8));
+  int64_t width = config.stem_width, kept = 2 * width * size * size, offloaded = 0;
+  int64_t number = 0, largest = 0;
+  for (const RegNetStage& stage : stages_of(config)) {
+    for (int64_t i = 0; i < stage.depth; ++i, ++number) {
+      const int64_t input = width * size * size;
+      const int64_t before = stage.width * size * size;
+      if (i == 0) size = halved(size);
+      const int64_t block = 3 * before + 6 * stage.width * size * size;
+      width = stage.width;
+      largest = std::max(largest, block);
+      if (pass.recompute_every == 0 || number % pass.recompute_every != 0) {
+        kept += input + block;
+      } else if (pass.offloads) {
+        offloaded += input;
+      } else {
+        kept += input;
+      }
+    }
+  }
+  const int64_t bytes = pass.rows * pass.element_bytes;
+  return {(kept + largest) * bytes, offloaded * bytes};
+}
+
+struct Shape {
+  const char* name;
+  int64_t depth, w_0;
+  double w_a, w_m;
+  int64_t group_width;
+};
+
+// Their table of appendix D, as torchvision has it. The first of each is ours.
+constexpr std::array kX = {Shape{"regnetx_tiny", 4, 16, 12, 2, 8},
+                           Shape{"regnetx_400mf", 22, 24, 24.48, 2.54, 16},
+                           Shape{"regnetx_800mf", 16, 56, 35.73, 2.28, 16},
+                           Shape{"regnetx_1.6gf", 18, 80, 34.01, 2.25, 24},
+                           Shape{"regnetx_3.2gf", 25, 88, 26.31, 2.25, 48},
+                           Shape{"regnetx_8gf", 23, 80, 49.56, 2.88, 120},
+                           Shape{"regnetx_16gf", 22, 216, 55.59, 2.1, 128},
+                           Shape{"regnetx_32gf", 23, 320, 69.86, 2.0, 168}};
+constexpr std::array kY = {Shape{"regnety_tiny", 4, 16, 12, 2, 8},
+                           Shape{"regnety_400mf", 16, 48, 27.89, 2.09, 8},
+                           Shape{"regnety_800mf", 14, 56, 38.84, 2.4, 16},
+                           Shape{"regnety_1.6gf", 27, 48, 20.71, 2.65, 24},
+                           Shape{"regnety_3.2gf", 21, 80, 42.63, 2.66, 24},
+                           Shape{"regnety_8gf", 17, 192, 76.82, 2.19, 56},
+                           Shape{"regnety_16gf", 18, 200, 106.23, 2.48, 112},
+                           Shape{"regnety_32gf", 20, 232, 115.89, 2.53, 232},
+                           Shape{"regnety_128gf", 27, 456, 160.83, 2.52, 264}};
+
+json preset(const Shape& shape, double se_ratio) {
+  return {{"depth", shape.depth}, {"w_0", shape.w_0},
+          {"w_a", shape.w_a},     {"w_m", shape.w_m},
+          {"se_ratio", se_ratio}, {"group_width", shape.group_width}};
+}
+
+}  // namespace
+
+ModelFamily regnet_family() {
+  ModelFamily family;
+  family.name = "regnet";
+  family.task = Task::kImages;
+  family.keys = {.layers = "depth", .vocab = "num_classes", .image_size = "image_size"};
+  const RegNetConfig usual;
+  family.classes = {{"torchvision_regnet",
+                     "RegNet",
+                     {{"depth", usual.depth},
+                      {"w_0", usual.w_0},
+                      {"w_a", usual.w_a},
+                      {"w_m", usual.w_m},
+                      {"group_width", usual.group_width},
+                      {"bottleneck_multiplier", usual.bottleneck_multiplier},
+                      {"se_ratio", usual.se_ratio},
+                      {"stem_width", usual.stem_width},
+                      {"num_classes", nullptr},
+                      {"image_size", nullptr}}}};
+  for (const Shape& shape : kX) family.presets[shape.name] = preset(shape, 0);
+  for (const Shape& shape : kY) family.presets[shape.name] = preset(shape, 0.25);
+  family.default_preset = "regnety_400mf";
+  family.check = [](const ModelShape& shape) { regnet_config(shape); };
+  family.make = [](const ModelShape& shape) {
+    return std::make_unique<RegNetModel>(regnet_config(shape));
+  };
+  family.init_rules = regnet_init_rules;
+  family.activation_bytes = regnet_activation_bytes;
+  return family;
+}
+
+}  // namespace zero

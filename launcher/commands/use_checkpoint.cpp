@@ -1,0 +1,213 @@
+#include "launcher/commands/use_checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/reader.h"
+#include "engine/comm/choose_gpu.h"
+#include "launcher/data/source.h"
+#include "launcher/data/token_file.h"
+#include "launcher/huggingface/model_folder.h"
+#include "launcher/inference/evaluate.h"
+#include "launcher/inference/generate.h"
+#include "launcher/plan/run_plan.h"
+#include "launcher/process/process_setup.h"
+#include "launcher/process/start_ranks.h"
+#include "launcher/process/world.h"
+#include "launcher/run/console.h"
+#include "launcher/run/failure.h"
+#include "launcher/run/memory_check.h"
+#include "launcher/run/resume.h"
+#include "launcher/run/runner.h"
+#include "launcher/run/saved_run.h"
+#include "launcher/settings/chosen_data.h"
+#include "launcher/settings/chosen_model.h"
+#include "launcher/settings/config.h"
+#include "launcher/settings/derived.h"
+#include "launcher/settings/values.h"
+#include "zero/engine.h"
+#include "zero/ranks.h"
+#include "zero/save_load.h"
+
+namespace zero::launcher {
+namespace {
+
+using nlohmann::json;
+
+// As if a run had just started from it.
+SavedRun run_from(const ModelFolder& model, const ModelFamilies& models) {
+  SavedRun run;
+  run.settings.model = model.family;
+  run.model = model.config;
+  const ModelFamily& family = *find_family(models, model.family);
+  run.vocab = model.config.at(family.keys.vocab).get<int64_t>();
+  run.is_text =
+      family.task == Task::kLanguage && run.vocab == data::TokenFile::kTextVocab;
+  return run;
+}
+
+// The step's folder `from`, or the newest one of a run's folder, or a model's folder;
+// collective. Rank 0 alone looks, as a run may just be saving. Throws Error(kUsage) that
+// names --from.
+FoundCheckpoint find_saved_run(const std::string& from, const ModelFamilies& models,
+                               Ranks& ranks) {
+  std::string found;
+  if (ranks.rank() == 0) {
+    if (is_model_folder(from)) {
+      const SavedRun run = run_from(read_model_folder(from, models, "--from"), models);
+      found = json({from, to_text(run), true}).dump();
+    } else {
+      const std::string folder = find_checkpoint(
+          from, "--from",
+          "a run's folder, one of its steps, or a model's folder of Hugging Face");
+      found = json({folder, checkpoint::Reader(folder).manifest().config, false}).dump();
+    }
+  }
+  const json agreed = json::parse(ranks.broadcast(found));
+  const std::string folder = agreed[0];
+  return {folder, parse_saved_run(agreed[1], folder), agreed[2]};
+}
+
+Options options_for_use(const LoadedModel& loaded, const Settings& settings) {
+  Options options = engine_options(settings, loaded.batch, loaded.shape, *loaded.family);
+  options.source = Source::kCheckpoint;
+  options.inference = true;
+  options.deterministic = false;  // this is about gradients; forward is the same anywhere
+  options.accumulate = Accumulate::kModel;
+  options.micro_batch = 0;
+  // What belonged to the type that the run computed in.
+  if (options.dtype != DType::kFp16) options.loss_scale = {};
+  if (options.dtype != DType::kBf16) options.master = MasterStorage::kFp32;
+  return options;
+}
+
+// What the GPU keeps of it, where that is left open, is what fits beside the activations
+// of a training pass, of which a forward has fewer.
+RunPlan plan_for_use(const LoadedModel& loaded, const Wish& wish) {
+  const ModelFamily& family = *loaded.family;
+  const auto plan_with = [&](const Settings& settings) {
+    RunPlan plan;
+    plan.ranks_on_node = wish.ranks_on_node;
+    plan.on_gpu = wish.gpu_room > 0;
+    plan.is_forward_alone = true;
+    plan.program = wish.program;
+    plan.offload = settings.offload;
+    plan.device_state_fraction = settings.device_state_fraction;
+    plan.accumulate = settings.accumulate;
+    plan.prefetch = settings.prefetch;
+    plan.engine = zero::plan(*loaded.model->module(), options_for_use(loaded, settings),
+                             wish.num_ranks, wish.ranks_on_node);
+    if (family.activation_bytes) {
+      PassShape pass = pass_shape(settings, wish.num_ranks);
+      pass.rows = settings.micro_batch;
+      plan.activations = family.activation_bytes(loaded.shape, pass).computed;
+    }
+    return plan;
+  };
+  const Options asked = options_for_use(loaded, loaded.settings);
+  const bool may_stay =
+      wish.gpu_room > 0 &&
+      may_keep_shards(expected_unit_memory(asked, wish.num_ranks), wish.num_ranks);
+  const MayStay weights_alone{may_stay, false};
+  return plan_with(choose_offload(loaded.settings, weights_alone, [&](const Settings& s) {
+    return HasRoom{fits_on_gpu(plan_with(s), wish.gpu_room), true};
+  }));
+}
+
+// Collective.
+void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks) {
+  const ModelFamily& family = *loaded.family;
+  loaded.shape = shape_of_run(family, loaded.checkpoint.run, loaded.settings);
+  loaded.shape.dropout = 0;
+  loaded.batch = one_pass(loaded.settings.micro_batch, ranks->size(), ranks->rank());
+  loaded.model = make_deferred(family, loaded.shape);
+  Wish wish{loaded.settings, loaded.shape, world.size(), world.local_size()};
+  wish.gpu_room = -ranks->largest(-room_on_gpu(loaded.settings, *ranks), "room");
+  wish.program = largest_program(*ranks, largest_product(wish));
+  const RunPlan plan = plan_for_use(loaded, wish);
+  loaded.settings = as_planned(loaded.settings, plan);
+  const Options options = options_for_use(loaded, loaded.settings);
+  require_memory(*ranks, world, plan, loaded.settings, wish.gpu_room,
+                 [] { return "more nodes, or --ignore-plan to start all the same"; });
+  loaded.engine =
+      std::make_unique<Engine>(loaded.model->module(), options, std::move(ranks));
+  const std::string& folder = loaded.checkpoint.folder;
+  if (loaded.checkpoint.is_model_folder) {
+    refuse_allowances(loaded.settings, folder);
+    const ConfigClass& of = *find_class(family, loaded.shape.config);
+    load_safetensors(*loaded.engine, folder, {of.prefix, of.dead});
+  } else {
+    LoadOptions weights_alone = allowances_of(loaded.settings);
+    weights_alone.with_optimizer = false;
+    const SavedState state = load_checkpoint(*loaded.engine, folder, weights_alone);
+    loaded.step = state.step;
+    if (loaded.batch.rank == 0) {
+      for (const std::string& line : differences_of(state)) warn(line);
+    }
+  }
+  loaded.runner = std::make_unique<Runner>(*loaded.model, *loaded.engine);
+}
+
+// --ranks and --hosts, which count before anything of the checkpoint is known.
+RanksToStart asked_ranks(const CommandLine& line) {
+  RanksToStart ranks{0, "", line.words, ""};
+  for (const auto& [key, value] : line.flags) {
+    if (value.words.size() != 1) continue;  // told with all other problems
+    if (key == "ranks")
+      ranks.count = static_cast<int>(parse_integer(value.words[0]).value_or(0));
+    if (key == "hosts") ranks.hosts = value.words[0];
+  }
+  return ranks;
+}
+
+}  // namespace
+
+int use_checkpoint(const std::string& verb, const VerbCall& call,
+                   const std::function<void(LoadedModel& loaded)>& use) {
+  const CommandLine& line = call.line;
+  if (!line.problems.empty()) throw to_error(line.problems, verb);
+  const RanksToStart to_start = asked_ranks(line);
+  if (!call.announced && to_start.count > 1) return start_ranks(to_start);
+  World world(call.announced);
+  // Stands while an error is told: to take it down could mean to wait for other ranks.
+  LoadedModel loaded;
+  return run_or_end(world, [&] {
+    std::unique_ptr<Ranks> ranks = world.make_ranks();
+    loaded.checkpoint = find_saved_run(line.from, call.models, *ranks);
+    const Settings base = settings_for_use(loaded.checkpoint.run.settings);
+    loaded.settings = read_settings(
+        line, call.environment, {.verb = verb, .base = &base, .models = &call.models});
+    world.watch(loaded.settings.hang_timeout);
+    set_up_process(loaded.settings, world);
+    loaded.family = find_family_of(call.models, loaded.checkpoint.run);
+    load(loaded, world, std::move(ranks));
+    use(loaded);
+    return ExitCode::kDone;
+  });
+}
+
+void require_task(const LoadedModel& loaded, Task task, const std::string& verb) {
+  if (loaded.family->task == task) return;
+  const bool is_of_images = loaded.family->task == Task::kImages;
+  throw Error(ExitCode::kUsage,
+              fmt::format("{} is not for models of {}, as {} is", verb,
+                          is_of_images ? "images" : "language", loaded.family->name),
+              loaded.checkpoint.folder,
+              is_of_images
+                  ? "zero_launch predict DIR --data PATH... tells classes, and "
+                    "zero_launch eval the loss"
+                  : "zero_launch generate DIR --prompt TEXT continues a text, and "
+                    "zero_launch eval tells the loss");
+}
+
+const std::vector<std::string>& data_for(const CommandLine& line,
+                                         const Settings& settings) {
+  return line.flags.contains("data") || settings.eval_data.empty() ? settings.data
+                                                                   : settings.eval_data;
+}
+
+}  // namespace zero::launcher
