@@ -1,7 +1,9 @@
 #include <cstdio>
-// Wants FILE.
+// Those below want FILE.
 #include <jerror.h>
 #include <jpeglib.h>
+
+#include <algorithm>
 
 #include "launcher/data/images/decode.h"
 #include "launcher/data/images/way_back.h"

@@ -2,7 +2,7 @@
 #include <png.h>
 
 #include <cstdio>
-// Wants FILE.
+// What follows wants FILE.
 #include <jpeglib.h>
 
 #include "launcher/data/images/image_source.h"
