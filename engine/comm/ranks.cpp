@@ -40,6 +40,16 @@ int64_t Ranks::largest(int64_t value, const std::string& tag) {
   return value;
 }
 
+void Ranks::all_gather(std::span<const double> own, std::span<double> all,
+                       const std::string& tag) {
+  const int64_t bytes = std::ssize(own) * 8;
+  constexpr int kVariant = 16;  // not to be taken for texts
+  const RankCall call = channel_->next_call(Operation::kAllGather, kVariant, bytes, tag);
+  channel_->run(call, [&](Transport& transport) {
+    transport.all_gather(call, own.data(), all.data(), bytes);
+  });
+}
+
 void Ranks::broadcast(void* data, int64_t bytes, int root, const std::string& tag) {
   const RankCall call = channel_->next_call(Operation::kBroadcast, root, bytes, tag);
   channel_->run(

@@ -360,6 +360,19 @@ TEST_P(RanksTest, TellTexts) {
   });
 }
 
+TEST_P(RanksTest, TellNumbers) {
+  on_every_rank([](Ranks& ranks) {
+    for (const size_t numel : {0, 1, 1000}) {
+      std::vector<double> all(ranks.size() * numel), expected;
+      for (int rank = 0; rank < ranks.size(); ++rank)
+        expected.insert(expected.end(), numel, rank + 0.5);
+      const std::vector<double> own(numel, ranks.rank() + 0.5);
+      ranks.all_gather(own, all, "numbers");
+      EXPECT_EQ(all, expected);
+    }
+  });
+}
+
 // All of them, in every backend of these tests.
 TEST_P(RanksTest, ShareAHost) {
   on_every_rank([](Ranks& ranks) {

@@ -38,6 +38,9 @@ class Ranks : NoCopy {
   void all_reduce(std::span<int64_t> values, ReduceOp op, const std::string& tag);
   void all_reduce(std::span<double> values, ReduceOp op, const std::string& tag);
   int64_t largest(int64_t value, const std::string& tag);
+  // all (size() * own.size()) = every rank's `own`, in the order of the ranks.
+  void all_gather(std::span<const double> own, std::span<double> all,
+                  const std::string& tag);
 
   void broadcast(void* data, int64_t bytes, int root, const std::string& tag);
   // What `root` says, on every rank; the others' texts do not matter.
