@@ -8,6 +8,7 @@
 #include "engine/device/host_device.h"
 #include "engine/options/check_options.h"
 #include "engine/plan/pinned_ranges.h"
+#include "engine/unit/batch_norm_ranks.h"
 #include "engine/weights/torch/flat_params.h"
 #include "zero/errors.h"
 
@@ -90,6 +91,7 @@ EngineResources::EngineResources(std::shared_ptr<torch::nn::Module> module,
   require_same_options(options, model, *control);
   check(options, control->size(), unit_memory(gpu));
   require_free(model);
+  require_synced_batch_norms(*root, options);
   if (device->has_own_memory()) arithmetic.emplace(options);
   plan = make_unit_plan(model.units, model.params, options,
                         Mesh(control->size(), options.shard_ranks));

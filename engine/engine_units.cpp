@@ -91,6 +91,8 @@ void EngineUnits::attach() {
         borders, weights, pass, activations));
     model.hooks[d]->runner = attached_.back();
   }
+  if (own.options.sync_batch_norm && own.control->size() > 1)
+    synced_.emplace(*own.root, *own.control);
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     model.tensors[i].set_requires_grad(!plan.rules[i].frozen);
   }

@@ -1,10 +1,12 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/engine_resources.h"
 #include "engine/step/torch/backward_pass.h"
 #include "engine/unit/attached_unit.h"
+#include "engine/unit/batch_norm_ranks.h"
 #include "engine/unit/unit_borders.h"
 #include "engine/weights/torch/activation_store.h"
 #include "engine/weights/torch/weight_streamer.h"
@@ -30,6 +32,7 @@ struct EngineUnits {
   void attach();
 
   std::vector<std::shared_ptr<AttachedUnit>> attached_;
+  std::optional<SyncedBatchNorms> synced_;
 };
 
 }  // namespace zero

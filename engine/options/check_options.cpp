@@ -291,6 +291,9 @@ void check_sums(const Options& options, int world_size, OptionProblems& found) {
             "deterministic mode with accumulate unit",
             "accumulate model: units add up their micro-batches in another order than "
             "ranks share them out");
+  refuse_if(options.sync_batch_norm, found, {"deterministic", "sync_batch_norm"},
+            "deterministic mode with sync_batch_norm",
+            "one of them: what is normalised together grows with the number of ranks");
   // Sums over ranks are a tree of pairs, and only then is it a part of one rank's tree.
   refuse_if(
       !std::has_single_bit(static_cast<unsigned>(world_size)), found,

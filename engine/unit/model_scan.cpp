@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "engine/unit/batch_norm_ranks.h"
 #include "zero/errors.h"
 
 namespace zero {
@@ -39,9 +40,7 @@ class Scanner {
   // Batch norm and its kind compute in the type of their running statistics.
   static bool has_statistics(const torch::nn::Module& module) {
     using namespace torch::nn;
-    return dynamic_cast<const BatchNorm1dImpl*>(&module) ||
-           dynamic_cast<const BatchNorm2dImpl*>(&module) ||
-           dynamic_cast<const BatchNorm3dImpl*>(&module) ||
+    return is_plain_batch_norm(module) || dynamic_cast<const BatchNormBase*>(&module) ||
            dynamic_cast<const InstanceNorm1dImpl*>(&module) ||
            dynamic_cast<const InstanceNorm2dImpl*>(&module) ||
            dynamic_cast<const InstanceNorm3dImpl*>(&module);

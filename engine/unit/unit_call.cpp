@@ -4,6 +4,7 @@
 
 #include "engine/unit/attached_unit.h"
 #include "engine/unit/discarded_graph.h"
+#include "engine/unit/exchange_tape.h"
 #include "engine/watch/activity.h"
 #include "engine/watch/trace.h"
 #include "offload/random.h"
@@ -107,6 +108,8 @@ std::vector<at::Tensor> UnitCall::run_chunk(int64_t chunk) {
   const JoinMarks marks;
   // With its graph even where that is thrown away: a body may ask what needs a gradient.
   const DiscardedGraph discarded(unit.recomputes_);
+  std::vector<at::Tensor> exchanged;
+  const ExchangeTape tape(unit.recomputes_ ? &exchanged : nullptr, unit.fqn_);
   auto graph = std::make_unique<InnerGraph>(unit.fqn_, body_, inputs, wants_grad_);
   std::vector<at::Tensor> results(
       graph->outputs().begin(),
@@ -121,7 +124,8 @@ std::vector<at::Tensor> UnitCall::run_chunk(int64_t chunk) {
   if (chunking_.count > 1) unit.require_same_buffers(buffers);
   if (unit.recomputes_ && chunking_.count > 1) results = without_graphs(results);
   if (unit.recomputes_)
-    traces_.push_back({unit.buffers_.learn(std::move(buffers)), seed.end_state()});
+    traces_.push_back({unit.buffers_.learn(std::move(buffers)), seed.end_state(),
+                       std::move(exchanged)});
   return results;
 }
 
@@ -236,7 +240,9 @@ std::unique_ptr<InnerGraph> UnitCall::recompute(const std::vector<at::Tensor>& a
     for (at::Tensor& input : inputs) input = input.clone();
   }
   const Scoped recomputing(unit.num_recomputing_, unit.num_recomputing_ + 1);
+  const ExchangeTape tape(traces_[chunk].exchanged, unit.fqn_);
   auto graph = std::make_unique<InnerGraph>(unit.fqn_, body_, inputs, wants_grad_);
+  tape.require_end();
   if (seed.end_state() != traces_[chunk].generator_state)
     reject(
         "recomputing drew other random numbers than the forward: another thread "

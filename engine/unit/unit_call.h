@@ -49,6 +49,7 @@ class UnitCall : public torch::CustomClassHolder {
   struct Trace {
     UnitBuffers::Before buffers;
     uint64_t generator_state = 0;
+    std::vector<at::Tensor> exchanged;  // what it got from the other ranks
   };
 
   uint64_t seed_of(int64_t chunk) const;

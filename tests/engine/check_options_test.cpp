@@ -208,6 +208,15 @@ TEST(CheckOptions, UnitsAddUpRowsInAnOrderOfTheirOwn) {
   EXPECT_THAT(problems(options), ElementsAre("deterministic mode with accumulate unit"));
 }
 
+// On one rank a batch norm sees half of what two of them see together.
+TEST(CheckOptions, DeterministicModeHasNoSynchronisedBatchNorm) {
+  Options options;
+  options.sync_batch_norm = true;
+  EXPECT_THAT(problems(options), IsEmpty());
+  options.deterministic = true;
+  EXPECT_THAT(problems(options), ElementsAre("deterministic mode with sync_batch_norm"));
+}
+
 TEST(CheckOptions, WhereNothingIsTrainedNothingIsUpdatedOrRecomputed) {
   const auto change = [](Options& o) {
     o.optimizer.kind = Optimizer::kSgd;

@@ -75,6 +75,7 @@ TEST_F(SameOptions, EveryOptionThatMattersIsComparedAndNamed) {
        [](Options& o) { o.average_buffers_each_step = true; }},
       {"micro_batches_change_buffers",
        [](Options& o) { o.micro_batches_change_buffers = true; }},
+      {"sync_batch_norm", [](Options& o) { o.sync_batch_norm = true; }},
       {"group 'w'",
        [](Options& o) {
          o.groups = {{"w", 2, {}, false}};

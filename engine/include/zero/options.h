@@ -179,6 +179,10 @@ struct Options {
   bool average_buffers_each_step = false;
   // With Accumulate::kUnit: let units change buffers (batch norm) once per micro-batch.
   bool micro_batches_change_buffers = false;
+  // Let zero::BatchNorm2d and its sisters normalise the batch of all ranks together while
+  // training (see zero/batch_norm.h). Refused for a model with batch norms of torch::nn,
+  // or with none.
+  bool sync_batch_norm = false;
 
   // --- speed and memory
   // Neighbouring ranks that gather weights from each other (see zero/mesh.h); 0: all.
