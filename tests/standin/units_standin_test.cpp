@@ -7,6 +7,7 @@
 
 #include "tests/engine/small_models.h"
 #include "tests/standin/gpu_of_tests.h"
+#include "zero/batch_norm.h"
 #include "zero/engine.h"
 #include "zero/save_load.h"
 
@@ -80,6 +81,54 @@ TEST(UnitsOnAGpu, BuffersAndDropoutAreTheHosts) {
   for (const Recompute recompute : {Recompute::kUnit, Recompute::kNone}) {
     expect_same(train_normed_on(DeviceChoice::kCuda, recompute),
                 train_normed_on(DeviceChoice::kCpu, recompute));
+  }
+}
+
+struct SyncedImpl : torch::nn::Module {
+  SyncedImpl() { norm = register_module("norm", BatchNorm1d(3)); }
+  at::Tensor forward(const at::Tensor& x) { return norm(x).relu(); }
+  BatchNorm1d norm{nullptr};
+};
+
+// Of the first of two ranks, which have 3 and 5 rows: gradients and buffers.
+std::map<std::string, at::Tensor> norm_on(DeviceChoice device, const Options& given) {
+  std::map<std::string, at::Tensor> seen;
+  on_ranks(2, [&](std::unique_ptr<Ranks> ranks) {
+    const int rank = ranks->rank();
+    Options options = given;
+    options.device = device;
+    options.sync_batch_norm = true;
+    auto model = std::make_shared<HolderImpl<SyncedImpl>>();
+    Engine engine(model, options, std::move(ranks));
+    const at::Tensor x = values({3 + 2 * rank, 3}, rank, 3).requires_grad_();
+    for (int step = 0; step < 2; ++step) {
+      const at::Tensor y = engine.forward(model, x);
+      engine.backward(y.to(at::kFloat).pow(3).sum(), 1);
+      EXPECT_EQ(y.device(), engine.device());
+      engine.step();
+    }
+    std::map<std::string, at::Tensor> mine{{"x", x.grad()}};
+    for (const auto& name : {"unit.norm.weight", "unit.norm.bias"})
+      mine[name] = engine.full_parameter(name);
+    for (const BufferView& buffer : engine.buffers())
+      mine[buffer.fqn] = engine.averaged_buffer(buffer.fqn);
+    if (rank == 0) seen = mine;
+  });
+  return seen;
+}
+
+TEST(UnitsOnAGpu, BatchNormsOverRanksAreTheHosts) {
+  for (const Recompute recompute : {Recompute::kUnit, Recompute::kNone}) {
+    for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+      Options options = options_on(DeviceChoice::kCpu);
+      options.recompute = recompute;
+      options.dtype = dtype;
+      const auto expected = norm_on(DeviceChoice::kCpu, options);
+      const auto seen = norm_on(DeviceChoice::kCuda, options);
+      ASSERT_EQ(seen.size(), 6U);
+      for (const auto& [name, value] : expected)
+        EXPECT_TRUE(torch::equal(seen.at(name), value)) << name;
+    }
   }
 }
 
