@@ -24,19 +24,6 @@ class Scanner {
   }
 
  private:
-  // The class a Unit was asked to hold, or the module's own, without namespaces.
-  static std::string class_name(const torch::nn::Module& module) {
-    std::string name = c10::demangle(typeid(module).name());
-    const std::string wrapper = "UnitModule<";
-    if (const size_t at = name.find(wrapper); at != std::string::npos) {
-      name = name.substr(at + wrapper.size());
-      name = name.substr(0, name.find_last_of('>'));
-    }
-    const size_t templated = name.find('<');
-    const size_t colon = name.rfind("::", templated);
-    return colon == std::string::npos ? name : name.substr(colon + 2);
-  }
-
   // Batch norm and its kind compute in the type of their running statistics.
   static bool has_statistics(const torch::nn::Module& module) {
     using namespace torch::nn;
@@ -61,7 +48,7 @@ class Scanner {
     }
     for (const auto& item : module.named_children()) {
       torch::nn::Module& child = *item.value();
-      auto* hook = dynamic_cast<UnitHook*>(&child);
+      UnitHook* const hook = hook_of(child);
       int inner = unit;
       if (hook && seen_units_.contains(hook)) {
         inner = seen_units_[hook];
@@ -168,6 +155,18 @@ void check_buffer_names(const ScannedModel& model) {
 }
 
 }  // namespace
+
+std::string class_name(const torch::nn::Module& module) {
+  std::string name = c10::demangle(typeid(module).name());
+  const std::string wrapper = "UnitModule<";
+  if (const size_t at = name.find(wrapper); at != std::string::npos) {
+    name = name.substr(at + wrapper.size());
+    name = name.substr(0, name.find_last_of('>'));
+  }
+  const size_t templated = name.find('<');
+  const size_t colon = name.rfind("::", templated);
+  return colon == std::string::npos ? name : name.substr(colon + 2);
+}
 
 ScannedModel scan_model(torch::nn::Module& root) {
   ScannedModel model = Scanner().scan(root);

@@ -11,7 +11,7 @@ namespace zero {
 
 // A module tree as the planner needs it, and what the plan's indices stand for.
 struct ScannedModel {
-  // The root first, then zero::Unit holders in module order.
+  // The root first, then units in module order.
   std::vector<UnitDescription> units;
   std::vector<UnitHook*> hooks;             // of each unit; null for the root
   std::vector<torch::nn::Module*> modules;  // of each unit
@@ -20,6 +20,10 @@ struct ScannedModel {
   std::vector<std::string> buffer_fqns;
   std::vector<at::Tensor> buffers;
 };
+
+// The class of a module without namespaces; of a zero::Unit's, the one it was asked to
+// hold.
+std::string class_name(const torch::nn::Module& module);
 
 // Throws Error(kUsage) naming every parameter that is not a dense floating-point tensor
 // with memory of its own, and a buffer whose name cannot be a checkpoint's key, or is a

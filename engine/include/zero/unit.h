@@ -46,6 +46,10 @@ class UnitHook {
   std::shared_ptr<UnitRunner> runner;
 };
 
+// That of a module which zero::Unit made or zero::wrap() made a unit of; null: none. It
+// lives as long as the module.
+UnitHook* hook_of(torch::nn::Module& module);
+
 namespace detail {
 
 template <class Block>
@@ -135,6 +139,66 @@ at::Tensor sum_of_chunks(const at::Tensor& result);
 at::Tensor mean_of_chunks(const at::Tensor& result);
 at::Tensor same_in_chunks(const at::Tensor& result);
 
+namespace detail {
+
+// Run a block by the engine's runner, on copies of its arguments.
+template <class Result, class Block, class... Args>
+Result run_unit(const std::shared_ptr<Block>& block, UnitRunner& runner, Args&&... args) {
+  using Arguments = std::tuple<Kept<decltype(unmarked(std::forward<Args>(args)))>...>;
+  const std::array<Rows, sizeof...(Args)> rows{rows_of(args)...};
+  auto arguments = std::make_shared<Arguments>(unmarked(std::forward<Args>(args))...);
+  std::vector<UnitInput> inputs;
+  size_t index = 0;
+  const auto add = [&](auto& argument) {
+    for (at::Tensor& tensor : take_tensors(argument))
+      inputs.push_back({std::move(tensor), rows[index]});
+    ++index;
+  };
+  std::apply([&](auto&... argument) { (add(argument), ...); }, *arguments);
+
+  auto result = std::make_shared<std::optional<Result>>();
+  const UnitBody body = [block, arguments,
+                         result](const std::vector<at::Tensor>& tensors) {
+    auto call = *arguments;
+    put_tensors(call, tensors.data());
+    // Arguments are handed over: what forward changes about a copy would be lost.
+    Result value = std::apply(
+        [&](auto&... argument) { return block->forward(std::move(argument)...); }, call);
+    std::vector<at::Tensor> outputs = take_tensors(value);
+    result->emplace(std::move(value));
+    return outputs;
+  };
+  const std::vector<at::Tensor> outputs = runner.run(body, std::move(inputs));
+  Result value = std::move(**result);
+  result->reset();
+  put_tensors(value, outputs.data());
+  return value;
+}
+
+// Call a block as a unit; a plain forward without a runner.
+template <class Block, class... Args>
+auto call_unit(const std::shared_ptr<Block>& block, UnitRunner* runner, Args&&... args) {
+  using Result =
+      std::decay_t<decltype(block->forward(unmarked(std::forward<Args>(args))...))>;
+  static_assert(!std::is_void_v<Result>,
+                "zero::Unit: forward must return what it computes");
+  static_assert(
+      requires(Kept<decltype(unmarked(std::forward<Args>(args)))> & ... kept) {
+        block->forward(std::move(kept)...);
+      },
+      "zero::Unit: forward must take its arguments by value or by const reference: the "
+      "engine runs it on copies, and what it assigned to the caller's would be lost");
+  static_assert(TensorsOf<Result>::are_known,
+                "zero::Unit: the engine cannot see the tensors in what forward returns, "
+                "and would lose their gradients: use optional, vector, array, map, "
+                "pair or tuple, or give the struct a member "
+                "`void visit_tensors(auto&& visit) { visit(a); ... }`");
+  if (!runner) return Result(block->forward(unmarked(std::forward<Args>(args))...));
+  return run_unit<Result>(block, *runner, std::forward<Args>(args)...);
+}
+
+}  // namespace detail
+
 // Hold a module whose parameters travel together: gathered before its forward and
 // backward, released after.
 //
@@ -177,63 +241,9 @@ class Unit : public torch::nn::ModuleHolder<Block> {
 
   template <class... Args>
   auto operator()(Args&&... args) {
-    Block& block = *this->get();
-    auto* hook = dynamic_cast<UnitHook*>(&block);
-    using Result =
-        std::decay_t<decltype(block.forward(unmarked(std::forward<Args>(args))...))>;
-    static_assert(!std::is_void_v<Result>,
-                  "zero::Unit: forward must return what it computes");
-    static_assert(
-        requires(detail::Kept<decltype(unmarked(std::forward<Args>(args)))> & ... kept) {
-          block.forward(std::move(kept)...);
-        },
-        "zero::Unit: forward must take its arguments by value or by const reference: the "
-        "engine runs it on copies, and what it assigned to the caller's would be lost");
-    static_assert(
-        detail::TensorsOf<Result>::are_known,
-        "zero::Unit: the engine cannot see the tensors in what forward returns, "
-        "and would lose their gradients: use optional, vector, array, map, "
-        "pair or tuple, or give the struct a member "
-        "`void visit_tensors(auto&& visit) { visit(a); ... }`");
-    if (!hook->runner)
-      return Result(block.forward(unmarked(std::forward<Args>(args))...));
-    return run<Result>(*hook->runner, std::forward<Args>(args)...);
-  }
-
- private:
-  template <class Result, class... Args>
-  Result run(UnitRunner& runner, Args&&... args) {
-    using Arguments =
-        std::tuple<detail::Kept<decltype(unmarked(std::forward<Args>(args)))>...>;
-    const std::array<Rows, sizeof...(Args)> rows{detail::rows_of(args)...};
-    auto arguments = std::make_shared<Arguments>(unmarked(std::forward<Args>(args))...);
-    std::vector<UnitInput> inputs;
-    size_t index = 0;
-    const auto add = [&](auto& argument) {
-      for (at::Tensor& tensor : detail::take_tensors(argument))
-        inputs.push_back({std::move(tensor), rows[index]});
-      ++index;
-    };
-    std::apply([&](auto&... argument) { (add(argument), ...); }, *arguments);
-
-    auto result = std::make_shared<std::optional<Result>>();
-    const UnitBody body = [module = this->ptr(), arguments,
-                           result](const std::vector<at::Tensor>& tensors) {
-      auto call = *arguments;
-      detail::put_tensors(call, tensors.data());
-      // Arguments are handed over: what forward changes about a copy would be lost.
-      Result value = std::apply(
-          [&](auto&... argument) { return module->forward(std::move(argument)...); },
-          call);
-      std::vector<at::Tensor> outputs = detail::take_tensors(value);
-      result->emplace(std::move(value));
-      return outputs;
-    };
-    const std::vector<at::Tensor> outputs = runner.run(body, std::move(inputs));
-    Result value = std::move(**result);
-    result->reset();
-    detail::put_tensors(value, outputs.data());
-    return value;
+    auto* hook = dynamic_cast<UnitHook*>(this->get());
+    return detail::call_unit(this->ptr(), hook->runner.get(),
+                             std::forward<Args>(args)...);
   }
 };
 

@@ -18,7 +18,9 @@ c10::Storage storage_without_memory(int64_t bytes, c10::Device device) {
 c10::Storage poison_storage(int64_t bytes, c10::Device device, const std::string& fqn) {
   c10::Storage storage = storage_without_memory(bytes, device);
   storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
-      fqn + " is released: call the block through its zero::Unit");
+      fqn +
+      " is released: call the block through its zero::Unit, or zero::units_of() of its "
+      "list");
   return storage;
 }
 
