@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/engine_impl.h"
+#include "engine/unit/ignored_params.h"
 
 namespace zero {
 
@@ -79,7 +80,7 @@ int64_t Engine::allocated_bytes() const {
   const EngineResources& own = impl_->own;
   return own.shards->bytes() + own.gradients->host_bytes() +
          (own.exchange ? own.exchange->capacity_bytes() : 0) +
-         own.device->allocated_bytes();
+         own.device->allocated_bytes() + ignored_bytes(own.model, own.options);
 }
 
 Traffic Engine::traffic() const {
@@ -100,6 +101,8 @@ OffloadedBytes Engine::offloaded_activations() const {
 int64_t Engine::num_parameters() const {
   int64_t numel = 0;
   for (const at::Tensor& tensor : impl_->own.model.tensors) numel += tensor.numel();
+  for (const IgnoredParam& param : impl_->own.model.ignored)
+    numel += param.tensor.numel();
   return numel;
 }
 

@@ -129,6 +129,8 @@ void EngineForward::require_own(const torch::nn::Module& module) const {
   std::unordered_set<const c10::TensorImpl*> ours;
   for (const at::Tensor& tensor : own_.model.tensors)
     ours.insert(tensor.unsafeGetTensorImpl());
+  for (const IgnoredParam& param : own_.model.ignored)
+    ours.insert(param.tensor.unsafeGetTensorImpl());
   for (const auto& item : module.named_parameters()) {
     const at::Tensor& param = item.value();
     if (!param.defined() || !param.requires_grad()) continue;
@@ -139,10 +141,14 @@ void EngineForward::require_own(const torch::nn::Module& module) const {
 }
 
 void EngineForward::require_no_others() const {
-  const std::vector<at::Tensor> params = own_.root->parameters();
-  if (std::ranges::all_of(params, is_flat)) return;
+  const auto is_ours = [&](const at::Tensor& tensor) {
+    return is_flat(tensor) ||
+           std::ranges::any_of(own_.model.ignored, [&](const IgnoredParam& param) {
+             return param.tensor.is_same(tensor);
+           });
+  };
   for (const auto& item : own_.root->named_parameters()) {
-    if (is_flat(item.value())) continue;
+    if (is_ours(item.value())) continue;
     reject("a parameter came after the engine was made", item.key(),
            "register all modules first, or make another engine");
   }

@@ -9,6 +9,7 @@
 #include "engine/options/check_options.h"
 #include "engine/plan/pinned_ranges.h"
 #include "engine/unit/batch_norm_ranks.h"
+#include "engine/unit/ignored_params.h"
 #include "engine/weights/torch/flat_params.h"
 #include "zero/errors.h"
 
@@ -87,7 +88,7 @@ EngineResources::EngineResources(std::shared_ptr<torch::nn::Module> module,
       gpu(choose_gpu(options, *control)),
       device(make_device(options, gpu)),
       threads(checked_threads(options)),
-      model(scan_model(require_model(root))) {
+      model(scan_model(require_model(root), options.ignored)) {
   require_same_options(options, model, *control);
   check(options, control->size(), unit_memory(gpu));
   require_free(model);
@@ -96,6 +97,7 @@ EngineResources::EngineResources(std::shared_ptr<torch::nn::Module> module,
   plan = make_unit_plan(model.units, model.params, options,
                         Mesh(control->size(), options.shard_ranks));
   memory = make_memory_plan(plan, options, unit_memory(gpu));
+  add_ignored(memory.entries, model, options, device->has_own_memory());
   make_collectives();
   comm_stream = device->make_stream("communication");
   // What several ranks exchange is waited for in callbacks, which a GPU may run one after

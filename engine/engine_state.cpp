@@ -5,6 +5,7 @@
 #include "engine/engine_impl.h"
 #include "engine/options/check_options.h"
 #include "engine/plan/traffic_plan.h"
+#include "engine/unit/ignored_params.h"
 #include "zero/errors.h"
 
 namespace zero {
@@ -34,10 +35,11 @@ Plans make_plans(torch::nn::Module& model, Options options, int world_size,
     options.shard_ranks = ranks_of_host > 0 ? ranks_of_host : world_size;
   const UnitMemory where = expected_unit_memory(options, world_size);
   check(options, world_size, where);
-  const ScannedModel scanned = scan_model(model);
+  const ScannedModel scanned = scan_model(model, options.ignored);
   UnitPlan units = make_unit_plan(scanned.units, scanned.params, options,
                                   Mesh(world_size, options.shard_ranks));
   MemoryPlan memory = make_memory_plan(units, options, where);
+  add_ignored(memory.entries, scanned, options, where != UnitMemory::kHost);
   return {where, std::move(units), std::move(memory)};
 }
 
@@ -56,7 +58,7 @@ Traffic plan_traffic(torch::nn::Module& model, const Options& options, int world
 }
 
 std::vector<GroupShare> plan_groups(torch::nn::Module& model, const Options& options) {
-  const ScannedModel scanned = scan_model(model);
+  const ScannedModel scanned = scan_model(model, options.ignored);
   const UnitPlan units = make_unit_plan(scanned.units, scanned.params, options, 1);
   std::vector<GroupShare> shares(options.groups.size() + 1);
   for (size_t i = 0; i < scanned.params.size(); ++i) {
@@ -102,7 +104,12 @@ std::vector<BufferView> Engine::buffers() {
     const at::Tensor& buffer = impl_->own.model.buffers[i];
     const std::optional<DType> dtype = dtype_of(buffer.scalar_type());
     if (!dtype) continue;
-    views.push_back({impl_->own.model.buffer_fqns[i], buffer.sizes().vec(), *dtype});
+    BufferView view{impl_->own.model.buffer_fqns[i], buffer.sizes().vec(), *dtype};
+    if (const IgnoredParam* param = impl_->own.model.ignored_of(i)) {
+      view.is_parameter = true;
+      view.aliases.assign(param->names.begin() + 1, param->names.end());
+    }
+    views.push_back(std::move(view));
   }
   return views;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/device/host_device.h"
+#include "engine/step/torch/ignored_gradients.h"
 #include "engine/unit/inner_graph.h"
 #include "engine/unit/unit_call.h"
 #include "zero/errors.h"
@@ -143,6 +144,19 @@ void EngineStep::expect_update(int64_t num_targets) {
                        static_cast<float>(mean_factor(static_cast<double>(total))));
 }
 
+// Of Options::ignored, those whose gradients are averaged.
+std::vector<at::Tensor> EngineStep::averaged_params() const {
+  std::vector<at::Tensor> params;
+  for (const IgnoredParam& param : own_.model.ignored) {
+    if (param.averaged) params.push_back(param.tensor);
+  }
+  return params;
+}
+
+void EngineStep::drop_averaged_gradients() {
+  for (const at::Tensor& param : averaged_params()) param.mutable_grad().reset();
+}
+
 // What other backwards left in .grad is nobody's.
 void EngineStep::drop_stray_gradients() {
   for (const at::Tensor& tensor : own_.model.tensors) tensor.mutable_grad().reset();
@@ -152,6 +166,7 @@ void EngineStep::discard() {
   units_.phase.require_idle("discard_gradients()");
   own_.gradients->discard();
   drop_stray_gradients();
+  drop_averaged_gradients();
   forget();
   forward_.release_unneeded_root();
 }
@@ -277,6 +292,7 @@ void EngineStep::update(StepReport& report) {
     ++starts_[i];  // its count stands still
   }
   own_.updates->begin(std::move(numbers), report.lr, factor);
+  average_gradients(averaged_params(), 1 / target_total_, *own_.control);
   report.num_drafts = own_.updates->num_drafts();
   report.num_drafts_taken = own_.updates->num_taken();
   ++num_steps_;
@@ -286,6 +302,7 @@ void EngineStep::update(StepReport& report) {
 void EngineStep::skip(StepReport& report) {
   report.skipped = true;
   report.clip_coef = 0;
+  drop_averaged_gradients();
   std::vector<std::string> fqns;
   for (const ParamDescription& param : own_.model.params) fqns.push_back(param.fqn);
   report.first_bad = first_non_finite(own_.plan, fqns, *own_.shards, *own_.control);

@@ -60,6 +60,8 @@ class EngineStep {
   void share_used();
   void update(StepReport& report);
   void skip(StepReport& report);
+  std::vector<at::Tensor> averaged_params() const;
+  void drop_averaged_gradients();
   void forget();
   double divisor() const;
   double mean_factor(double num_targets) const;

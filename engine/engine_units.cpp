@@ -76,7 +76,7 @@ void EngineUnits::attach() {
   const UnitPlan& plan = own.plan;
   const c10::Device here = own.torch_device();
   for (at::Tensor& buffer : model.buffers) {
-    if (buffer.device() != here) buffer.set_data(buffer.to(here));
+    if (buffer.device() != here) buffer.set_data(buffer.detach().to(here));
   }
   const std::vector<UnitRole> roles = roles_of(plan, model, own.options);
   for (size_t d = 1; d < model.units.size(); ++d) {

@@ -180,6 +180,11 @@ size_t EngineValues::find(const std::string& fqn) const {
   for (size_t i = 0; i < params.size(); ++i) {
     if (std::ranges::count(params[i].names, fqn) > 0) return i;
   }
+  for (const IgnoredParam& param : own_.model.ignored) {
+    if (std::ranges::count(param.names, fqn) > 0)
+      reject("a parameter that Options::ignored leaves to the caller", fqn,
+             "its tensor in the module; averaged_buffer() and set_buffer()");
+  }
   reject("the model has no such parameter", fqn,
          params.empty() ? "" : "names look like " + params.front().fqn);
 }
@@ -235,6 +240,7 @@ void EngineValues::average_buffers() {
   if (own_.control->size() == 1) return;
   const torch::NoGradGuard no_grad;
   for (size_t i = 0; i < own_.model.buffers.size(); ++i) {
+    if (own_.model.ignored_of(i)) continue;
     at::Tensor buffer = own_.model.buffers[i];
     const at::Tensor average = averaged_buffer(own_.model.buffer_fqns[i]);
     write_buffer(buffer, average);
@@ -243,7 +249,7 @@ void EngineValues::average_buffers() {
 
 at::Tensor EngineValues::averaged_buffer(const std::string& fqn) {
   const int size = own_.control->size();
-  const at::Tensor values = buffer(fqn).to(at::kCPU);
+  const at::Tensor values = buffer(fqn).detach().to(at::kCPU);
   const torch::NoGradGuard no_grad;
   if (size == 1 || values.numel() == 0 || values.is_complex()) return values.clone();
   const auto reduced = [&](ReduceOp op) {

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -55,12 +56,11 @@ at::Tensor replayed(const ScannedModel& model, size_t param, uint64_t seed) {
 }
 
 // The first rule for one of a parameter's names; null: none.
-const std::pair<std::string, InitSpec>* rule_for(const ParamDescription& param,
+const std::pair<std::string, InitSpec>* rule_for(const std::vector<std::string>& names,
                                                  const InitRules& rules) {
   const auto found = std::ranges::find_if(rules, [&](const auto& rule) {
-    return std::ranges::any_of(param.names, [&](const std::string& name) {
-      return glob_match(rule.first, name);
-    });
+    return std::ranges::any_of(
+        names, [&](const std::string& name) { return glob_match(rule.first, name); });
   });
   return found == rules.end() ? nullptr : &*found;
 }
@@ -82,7 +82,7 @@ void require_written(const ScannedModel& model) {
 bool is_taken_from_rank_0(const ScannedModel& model, size_t param,
                           const Options& options) {
   return !is_deferred(model.tensors[param]) &&
-         !(rule_for(model.params[param], options.init) &&
+         !(rule_for(model.params[param].names, options.init) &&
            std::ranges::any_of(model.tensors, is_deferred));
 }
 
@@ -96,7 +96,7 @@ std::optional<FirstValues> known_values(const ScannedModel& model, size_t param,
     return {{"rank 0", "", copier_of(tensor.detach().cpu())}};
   if (const auto values = functions.values_of(param))
     return {{"function of " + *functions.module_of(param), "", copier_of(*values)}};
-  if (const auto* rule = rule_for(model.params[param], options.init)) {
+  if (const auto* rule = rule_for(model.params[param].names, options.init)) {
     return {{"rule " + rule->first, to_string(rule->second),
              drawn_from({rule->second, model.params[param].fqn}, options.seed)}};
   }
@@ -104,6 +104,35 @@ std::optional<FirstValues> known_values(const ScannedModel& model, size_t param,
     return {{"constructor", to_string(spec->spec), drawn_from(*spec, options.seed)}};
   if (has_no_values(tensor)) return {};
   return {{"constructor", "", copier_of(replayed(model, param, options.seed))}};
+}
+
+// Of a deferred parameter that stays whole: as that of one which does not.
+struct WholeStart {
+  size_t buffer;
+  std::string who;
+  RecordedSpec spec;
+};
+
+std::vector<WholeStart> starts_of_ignored(const ScannedModel& model,
+                                          const InitRules& rules) {
+  std::vector<WholeStart> starts;
+  for (size_t i = 0; i < model.buffers.size(); ++i) {
+    const IgnoredParam* param = model.ignored_of(i);
+    if (!param || !is_deferred(param->tensor)) continue;
+    const std::string& fqn = model.buffer_fqns[i];
+    if (const auto* rule = rule_for(param->names, rules))
+      starts.push_back({i, "rule " + rule->first, {rule->second, fqn}});
+    else if (const auto spec = recorded_spec(param->tensor))
+      starts.push_back({i, "constructor", *spec});
+  }
+  return starts;
+}
+
+void fill_whole(at::Tensor tensor, const RecordedSpec& from, uint64_t seed) {
+  const at::Tensor values = at::empty(tensor.sizes(), at::kFloat);
+  fill(from.spec, seed, from.name, 0,
+       {values.data_ptr<float>(), static_cast<size_t>(values.numel())});
+  tensor.copy_(values);
 }
 
 InitEntry entry_of(const at::Tensor& buffer, const std::string& fqn,
@@ -140,7 +169,7 @@ void require_known(const ScannedModel& model, const Options& options,
   for (size_t i = 0; i < model.params.size(); ++i) {
     if (!which.empty() && !which[i]) continue;
     if (has_no_values(model.tensors[i]) && !functions.module_of(i) &&
-        !rule_for(model.params[i], options.init))
+        !rule_for(model.params[i].names, options.init))
       unknown += (unknown.empty() ? "" : ", ") + model.params[i].fqn;
   }
   if (!unknown.empty()) refuse_unknown(unknown);
@@ -201,10 +230,17 @@ std::vector<InitEntry> fill_buffers(const ScannedModel& model, const Options& op
   Agreement all(ranks, "buffers");
   std::vector<InitEntry> entries;
   std::string nan;
+  std::map<size_t, std::string> writers;
   all.run([&] {
+    const std::vector<WholeStart> starts = starts_of_ignored(model, options.init);
     if (are == BuffersAre::kFirstValues) functions.run_rest();
     for (const at::Tensor& buffer : model.buffers) {
       if (is_deferred(buffer)) Replay(options.seed).give_memory(buffer);
+    }
+    for (const auto& [buffer, who, spec] : starts) {
+      if (functions.writer_of_buffer(buffer)) continue;
+      fill_whole(model.buffers[buffer], spec, options.seed);
+      writers[buffer] = who;
     }
     if (are == BuffersAre::kFirstValues) require_written(model);
   });
@@ -221,8 +257,8 @@ std::vector<InitEntry> fill_buffers(const ScannedModel& model, const Options& op
       nan += (nan.empty() ? "" : ", ") + fqn;
     if (!options.init_report) continue;
     const std::string* writer = functions.writer_of_buffer(i);
-    entries.push_back(
-        entry_of(buffer, fqn, writer ? "function of " + *writer : "constructor"));
+    const std::string who = writers.contains(i) ? writers[i] : "constructor";
+    entries.push_back(entry_of(buffer, fqn, writer ? "function of " + *writer : who));
   }
   all.run([&] {
     if (nan.empty()) return;

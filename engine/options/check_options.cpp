@@ -287,6 +287,13 @@ void check_sums(const Options& options, int world_size, OptionProblems& found) {
             {"accumulate", "micro_batch"}, "accumulate unit without micro_batch",
             "the rows of a kernel pass, 1 or more");
   if (!options.deterministic) return;
+  refuse_if(options.micro_batches_per_rank > 1 &&
+                std::ranges::any_of(options.ignored, &Ignored::averaged),
+            found, {"deterministic", "ignored", "micro_batches_per_rank"},
+            "deterministic mode with gradients of ignored parameters that are averaged, "
+            "and several passes",
+            "micro_batches_per_rank 1: autograd adds passes up in another order than "
+            "ranks share them out");
   refuse_if(is_unit_major, found, {"deterministic", "accumulate"},
             "deterministic mode with accumulate unit",
             "accumulate model: units add up their micro-batches in another order than "

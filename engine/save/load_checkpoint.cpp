@@ -77,11 +77,16 @@ void check_fits(Engine& engine, const checkpoint::Reader& reader,
   refuse_weights_alone(expected, reader, folder);
   // State may come and go with a parameter's being frozen.
   checkpoint::Allowances allowed{options.allow_missing, options.allow_extra};
+  const auto allow_state = [&](const std::string& fqn,
+                               const std::vector<std::string>& aliases) {
+    allowed.extra.push_back(fqn);
+    allowed.extra.insert(allowed.extra.end(), aliases.begin(), aliases.end());
+  };
+  for (const BufferView& view : engine.buffers()) {
+    if (view.is_parameter) allow_state(view.fqn, view.aliases);
+  }
   for (const ShardView& view : engine.shards()) {
-    if (view.frozen) {
-      allowed.extra.push_back(view.fqn);
-      allowed.extra.insert(allowed.extra.end(), view.aliases.begin(), view.aliases.end());
-    }
+    if (view.frozen) allow_state(view.fqn, view.aliases);
     if (!begins_anew(view, reader)) continue;
     std::erase_if(expected, [&](const StoredTensor& tensor) {
       return tensor.fqn == view.fqn && tensor.kind != Kind::kParam;
@@ -108,7 +113,7 @@ void tell_differences(Engine& engine, const checkpoint::Reader& reader,
     else if (reads_state(options) && view.frozen && has_state(reader, view.fqn))
       state.frozen.push_back(view.fqn);
   }
-  for (const BufferView& view : engine.buffers()) find(Kind::kBuffer, view.fqn);
+  for (const BufferView& view : engine.buffers()) find(tensor_of(view).kind, view.fqn);
   for (const StoredTensor& tensor : reader.manifest().tensors) {
     const bool counts = tensor.kind == Kind::kParam || tensor.kind == Kind::kBuffer;
     if (counts && !known.contains({tensor.kind, tensor.fqn}))
@@ -233,10 +238,11 @@ void read_tensors(Engine& engine, checkpoint::Reader& reader,
     }
   }
   for (const BufferView& buffer : engine.buffers()) {
-    const StoredTensor* stored = reader.manifest().find(Kind::kBuffer, buffer.fqn);
+    const auto [kind, fqn, dtype, shape, pieces] = tensor_of(buffer);
+    const StoredTensor* stored = reader.manifest().find(kind, fqn);
     if (stored == nullptr) continue;
-    const at::Tensor value = at::empty(buffer.shape, scalar_type(buffer.dtype));
-    reader.read(Kind::kBuffer, buffer.fqn, 0, stored->numel(), value.mutable_data_ptr());
+    const at::Tensor value = at::empty(shape, scalar_type(dtype));
+    reader.read(kind, fqn, 0, stored->numel(), value.mutable_data_ptr());
     engine.set_buffer(buffer.fqn, value);
   }
 }

@@ -126,6 +126,21 @@ void require_equal(SafetensorsFolder& folder, const ShardView& shard,
   }
 }
 
+// Parameters that every rank has whole, as shards of one rank; `values` owns them.
+std::vector<ShardView> whole_shards(Engine& engine, std::vector<at::Tensor>& values) {
+  std::vector<ShardView> shards;
+  for (const BufferView& view : engine.buffers()) {
+    if (!view.is_parameter) continue;
+    at::Tensor& value = values.emplace_back(at::empty(view.shape, at::kFloat));
+    ShardView& shard = shards.emplace_back();
+    shard.fqn = view.fqn;
+    shard.shape = view.shape;
+    shard.master = {value.data_ptr<float>(), value.numel()};
+    shard.aliases = view.aliases;
+  }
+  return shards;
+}
+
 void read(SafetensorsFolder& folder, const ShardView& shard, const std::string& name) {
   shard.master.set_all([&](int64_t begin, std::span<float> part) {
     folder.read(name, shard.begin + begin, part);
@@ -147,8 +162,13 @@ std::vector<std::string> load_safetensors(Engine& engine, const std::string& fol
                                           const SafetensorsNames& names) {
   Agreement ranks(engine.control(), "read weights of " + folder);
   Activity::Stretch stretch("reading " + folder);
-  const std::vector<ShardView> shards = engine.shards();
-  const std::vector<BufferView> buffers = engine.buffers();
+  std::vector<at::Tensor> values;
+  const std::vector<ShardView> whole = whole_shards(engine, values);
+  std::vector<ShardView> shards = engine.shards();
+  const size_t num_sharded = shards.size();
+  shards.insert(shards.end(), whole.begin(), whole.end());
+  std::vector<BufferView> buffers = engine.buffers();
+  std::erase_if(buffers, &BufferView::is_parameter);
   std::unique_ptr<SafetensorsFolder> files;
   Sources sources;
   ranks.run([&] {
@@ -168,6 +188,8 @@ std::vector<std::string> load_safetensors(Engine& engine, const std::string& fol
       read(*files, shards[i], sources.of_shard[i].front());
     for (size_t i = 0; i < buffers.size(); ++i)
       read(*files, engine, buffers[i], sources.of_buffer[i]);
+    for (size_t i = 0; i < values.size(); ++i)
+      engine.set_buffer(shards[num_sharded + i].fqn, values[i]);
   });
   engine.masters_changed();
   return sources.dead;

@@ -7,6 +7,7 @@
 #include "checkpoint/open_run.h"
 #include "checkpoint/writer.h"
 #include "engine/comm/agreement.h"
+#include "engine/device/torch/compute_type.h"
 #include "engine/save/saved_arrays.h"
 #include "engine/watch/activity.h"
 #include "engine/watch/trace.h"
@@ -23,13 +24,15 @@ using checkpoint::StoredTensor;
 // Statistics that every rank kept of its own data are stored as one; the run's own stay.
 struct SavedBuffer {
   BufferView view;
-  at::Tensor value;  // contiguous, as the view describes it
+  at::Tensor value;  // contiguous, as it is stored
 };
 
 std::vector<SavedBuffer> saved_buffers(Engine& engine) {
   std::vector<SavedBuffer> saved;
-  for (const BufferView& view : engine.buffers())
-    saved.push_back({view, engine.averaged_buffer(view.fqn).contiguous()});
+  for (const BufferView& view : engine.buffers()) {
+    const at::Tensor value = engine.averaged_buffer(view.fqn).contiguous();
+    saved.push_back({view, value.to(scalar_type(tensor_of(view).dtype))});
+  }
   return saved;
 }
 
@@ -57,6 +60,9 @@ checkpoint::StepInfo info_of(Engine& engine, const SavedState& state) {
   if (engine.options().dtype == DType::kFp16) {
     info.engine[kLossScale] = static_cast<double>(engine.loss_scale().scale);
     info.engine[kCleanSteps] = static_cast<double>(engine.loss_scale().num_clean);
+  }
+  for (const BufferView& view : engine.buffers()) {
+    for (const std::string& alias : view.aliases) info.aliases[alias] = view.fqn;
   }
   for (const ShardView& view : engine.shards()) {
     for (const std::string& alias : view.aliases) info.aliases[alias] = view.fqn;

@@ -10,6 +10,7 @@
 #include "checkpoint/writer.h"
 #include "engine/device/torch/compute_type.h"
 #include "engine/init/fill_shards.h"
+#include "engine/save/saved_arrays.h"
 #include "engine/unit/model_scan.h"
 #include "engine/watch/activity.h"
 #include "offload/exact_sum.h"
@@ -64,17 +65,23 @@ Slice slice_of(const ScannedModel& model, size_t param, const Options& options,
   return slice;
 }
 
-// Those that an engine would save; each is contiguous.
-void add_buffers(const std::vector<at::Tensor>& buffers,
-                 const std::vector<std::string>& fqns, std::vector<Slice>& slices) {
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    const std::optional<DType> dtype = dtype_of(buffers[i].scalar_type());
+// Those that an engine would save, as it would.
+struct SeedBuffer {
+  checkpoint::StoredTensor tensor;
+  at::Tensor values;  // contiguous
+};
+
+std::vector<SeedBuffer> buffers_of(const ScannedModel& model) {
+  std::vector<SeedBuffer> buffers;
+  for (size_t i = 0; i < model.buffers.size(); ++i) {
+    const at::Tensor buffer = model.buffers[i].detach();
+    const std::optional<DType> dtype = dtype_of(buffer.scalar_type());
     if (!dtype) continue;
-    slices.push_back({{Kind::kBuffer, fqns[i], *dtype, buffers[i].sizes().vec()},
-                      0,
-                      buffers[i].numel(),
-                      buffers[i].const_data_ptr()});
+    const auto stored = tensor_of({model.buffer_fqns[i], buffer.sizes().vec(), *dtype,
+                                   model.ignored_of(i) != nullptr});
+    buffers.push_back({stored, buffer.to(scalar_type(stored.dtype)).contiguous()});
   }
+  return buffers;
 }
 
 checkpoint::StepInfo info_of(const ScannedModel& model, const SavedState& state) {
@@ -85,6 +92,10 @@ checkpoint::StepInfo info_of(const ScannedModel& model, const SavedState& state)
     for (size_t i = 1; i < param.names.size(); ++i)
       info.aliases[param.names[i]] = param.fqn;
   }
+  for (const IgnoredParam& param : model.ignored) {
+    for (size_t i = 1; i < param.names.size(); ++i)
+      info.aliases[param.names[i]] = param.names.front();
+  }
   return info;
 }
 
@@ -93,7 +104,7 @@ checkpoint::StepInfo info_of(const ScannedModel& model, const SavedState& state)
 std::string save_seed(torch::nn::Module& model, const Options& options,
                       const std::string& run, const SavedState& state, bool replace,
                       std::vector<InitEntry>* report) {
-  const ScannedModel scanned = scan_model(model);
+  const ScannedModel scanned = scan_model(model, options.ignored);
   if (options.post_init)
     reject("post_init needs an engine, and a seed is made without", "save_seed()",
            "Engine and save_checkpoint() instead");
@@ -108,9 +119,9 @@ std::string save_seed(torch::nn::Module& model, const Options& options,
   for (size_t i = 0; i < scanned.params.size(); ++i)
     slices.push_back(slice_of(scanned, i, options, functions, threads,
                               entries.empty() ? nullptr : &entries[i]));
-  std::vector<at::Tensor> buffers;
-  for (const at::Tensor& buffer : scanned.buffers) buffers.push_back(buffer.contiguous());
-  add_buffers(buffers, scanned.buffer_fqns, slices);
+  const std::vector<SeedBuffer> buffers = buffers_of(scanned);
+  for (const auto& [tensor, values] : buffers)
+    slices.push_back({tensor, 0, values.numel(), values.const_data_ptr()});
 
   Activity::Stretch stretch("saving first values");
   stretch.expect(bytes_of(slices));

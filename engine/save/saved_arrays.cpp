@@ -38,6 +38,7 @@ std::vector<Slice> shard_slices(Engine& engine, bool with_state) {
 }
 
 StoredTensor tensor_of(const BufferView& view) {
+  if (view.is_parameter) return {Kind::kParam, view.fqn, DType::kFp32, view.shape};
   return {Kind::kBuffer, view.fqn, view.dtype, view.shape};
 }
 

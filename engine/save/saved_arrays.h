@@ -28,6 +28,7 @@ std::vector<NamedArray> arrays_of(const ShardView& view, bool with_state);
 // The same of all parameters, as slices of their tensors.
 std::vector<checkpoint::Slice> shard_slices(Engine& engine, bool with_state);
 
+// A buffer is stored in its type; a parameter that is whole as any other one, in fp32.
 checkpoint::StoredTensor tensor_of(const BufferView& view);
 
 }  // namespace zero

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "engine/unit/batch_norm_ranks.h"
+#include "engine/unit/ignored_params.h"
 #include "zero/errors.h"
 
 namespace zero {
@@ -168,7 +169,7 @@ std::string class_name(const torch::nn::Module& module) {
   return colon == std::string::npos ? name : name.substr(colon + 2);
 }
 
-ScannedModel scan_model(torch::nn::Module& root) {
+ScannedModel scan_model(torch::nn::Module& root, const std::vector<Ignored>& ignored) {
   ScannedModel model = Scanner().scan(root);
   std::string wrong;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
@@ -181,6 +182,7 @@ ScannedModel scan_model(torch::nn::Module& root) {
     reject("parameters must be float, bfloat16 or half", wrong,
            "register other tensors as buffers");
   require_own_memory(model);
+  leave_out(model, ignored);
   check_buffer_names(model);
   return model;
 }

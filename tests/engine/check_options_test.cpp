@@ -217,6 +217,20 @@ TEST(CheckOptions, DeterministicModeHasNoSynchronisedBatchNorm) {
   EXPECT_THAT(problems(options), ElementsAre("deterministic mode with sync_batch_norm"));
 }
 
+TEST(CheckOptions, PassesOfIgnoredParametersAddUpInAnOrderOfTheirOwn) {
+  Options options;
+  options.deterministic = true;
+  options.micro_batches_per_rank = 2;
+  options.ignored = {{"a", false}};
+  EXPECT_THAT(problems(options), IsEmpty());
+  options.ignored.push_back({"b"});
+  EXPECT_THAT(problems(options),
+              ElementsAre("deterministic mode with gradients of ignored parameters that "
+                          "are averaged, and several passes"));
+  options.micro_batches_per_rank = 1;
+  EXPECT_THAT(problems(options), IsEmpty());
+}
+
 TEST(CheckOptions, WhereNothingIsTrainedNothingIsUpdatedOrRecomputed) {
   const auto change = [](Options& o) {
     o.optimizer.kind = Optimizer::kSgd;

@@ -114,6 +114,14 @@ TEST_F(SameOptions, EachDifferenceIsListedWithItsRanks) {
   }
 }
 
+TEST_F(SameOptions, IgnoredParametersDifferInWhatBecomesOfTheirGradients) {
+  const auto ignored = [](bool averaged) {
+    return [averaged](Options& o) { o.ignored = {{"w", averaged}}; };
+  };
+  for (const std::string& text : errors({ignored(true), ignored(false)}))
+    EXPECT_THAT(text, HasSubstr("different options: ignored 'w' (rank 1)\n"));
+}
+
 TEST_F(SameOptions, GroupsOfOnePatternDifferInWhatTheySay) {
   const auto group = [](const ParamGroup& group) {
     return [group](Options& o) { o.groups = {group}; };

@@ -153,6 +153,26 @@ TEST(UnitsOnAGpu, LargeBuffersCountAForwardOnce) {
   EXPECT_TRUE(torch::equal(means[0], means[1]));
 }
 
+// Their gradients, and what a checkpoint would hold of them.
+TEST(UnitsOnAGpu, IgnoredParametersAreTheHosts) {
+  std::vector<at::Tensor> seen;
+  for (const DeviceChoice device : {DeviceChoice::kCpu, DeviceChoice::kCuda}) {
+    Options options = options_on(device);
+    options.ignored = {{"embed"}};
+    auto model = std::make_shared<MlpImpl>();
+    Engine engine(model, options);
+    EXPECT_EQ(model->embed.device(), engine.device());
+    expect_planned_bytes(engine);
+    engine.backward(engine.forward(model, values({2, 3})), 4);
+    engine.step();
+    EXPECT_EQ(model->embed.grad().device(), engine.device());
+    seen.push_back(model->embed.grad().cpu());
+    seen.push_back(engine.averaged_buffer("embed"));
+  }
+  EXPECT_TRUE(torch::equal(seen[2], seen[0]));
+  EXPECT_TRUE(torch::equal(seen[3], seen[1]));
+}
+
 TEST(UnitsOnAGpu, DropoutInAttentionIsTheHosts) {
   Work work;
   work.steps = 2;

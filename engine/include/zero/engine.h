@@ -49,11 +49,14 @@ struct ShardView {
   std::vector<std::string> aliases;  // other FQNs of the same (tied) parameter
 };
 
-// A buffer of the module (a running mean, a rotary table): whole on every rank.
+// What is whole on every rank: a buffer of the module (a running mean, a rotary table),
+// or a parameter that Options::ignored leaves so.
 struct BufferView {
   std::string fqn;
   std::vector<int64_t> shape;
   DType dtype;
+  bool is_parameter = false;              // an ignored one
+  std::vector<std::string> aliases = {};  // its other FQNs
 };
 
 // Every byte that an Engine allocates on each of `world_size` ranks, told without
@@ -186,7 +189,9 @@ class Engine : NoCopy {
   std::vector<ShardView> shards();
   // One of them, under any name of the parameter. Throws Error(kUsage) for no parameter.
   ShardView local_shard(const std::string& fqn);
-  std::vector<BufferView> buffers();  // of types that checkpoints know
+  // Of types that checkpoints know; ignored parameters are among them in all calls about
+  // buffers but average_buffers(), and in no call about parameters.
+  std::vector<BufferView> buffers();
   // Replace one by a tensor of the same shape. Throws Error(kUsage) for no buffer, or
   // another shape.
   void set_buffer(const std::string& fqn, const at::Tensor& value);

@@ -90,6 +90,18 @@ struct UnitOption {
   std::optional<Offload> offload = {};  // as Options::offload
 };
 
+// Parameters that an engine leaves whole on every rank, as ordinary leaves of the module
+// in their own type. They start as rank 0's and are saved as others are. Their gradients
+// arrive in .grad, of the sum of losses; their optimizer is the caller's. Norm, clipping
+// and the checks of values do not see them.
+struct Ignored {
+  // Glob over the FQNs of parameters, or of modules above them: "head" is all of it.
+  std::string pattern;
+  // step() makes .grad the mean over all targets of all ranks, as engines have it, and
+  // drops it where the step is skipped; false: it stays what this rank's passes added up.
+  bool averaged = true;
+};
+
 // A mean that keeps more of itself in each step cannot fall in bf16, whose steps are
 // about half a percent.
 inline constexpr double kLargestBf16Beta = 0.99;
@@ -133,6 +145,8 @@ struct Options {
   Unused unused = Unused::kZeros;
   // First match wins; a pattern that matches nothing is an error.
   std::vector<ParamGroup> groups;
+  // The same. Groups and units do not see them.
+  std::vector<Ignored> ignored;
   // How deferred parameters start: what a function makes of its module's, else what the
   // first rule says that matches, else what the constructor did. Where a checkpoint
   // follows, functions are called for what it lacks; where a full model is there, never.
