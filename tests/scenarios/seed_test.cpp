@@ -51,6 +51,14 @@ TEST_F(Seed, RunsFromItAreThoseWithoutIt) {
   EXPECT_NE(trained(1, "three", {"--init-from", path("other")}).losses, without.losses);
 }
 
+TEST_F(Seed, ItsInitReportIsThatOfARun) {
+  EXPECT_EQ(seed("seed", {"--seed=5", "--init-report", path("of_seed.json")}).rc, 0);
+  trained(2, "run", {"--init-report", path("of_run.json")});
+  const std::string report = read_file(path("of_seed.json"));
+  EXPECT_THAT(report, HasSubstr("transformer.h.1."));
+  EXPECT_EQ(report, read_file(path("of_run.json")));
+}
+
 TEST_F(Seed, OtherVerbsTakeIt) {
   EXPECT_EQ(seed("seed", {}).rc, 0);
   const Words from = {"--from", path("seed")};
