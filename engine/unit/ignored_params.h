@@ -3,6 +3,7 @@
 
 #include "engine/unit/model_scan.h"
 #include "zero/options.h"
+#include "zero/reports.h"
 
 namespace zero {
 

@@ -68,7 +68,7 @@ ConvNormImpl::ConvNormImpl(int64_t in, int64_t out, const ConvNormOptions& optio
                                               .padding((options.kernel - 1) / 2)
                                               .groups(options.groups)
                                               .bias(false)));
-  norm_ = register_module("1", nn::BatchNorm2d(out));
+  norm_ = register_module("1", BatchNorm2d(out));
 }
 
 at::Tensor ConvNormImpl::forward(const at::Tensor& x) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <torch/torch.h>
+#include <zero/batch_norm.h>
 #include <zero/unit.h>
 
 #include <string>
@@ -42,7 +43,7 @@ class ConvNormImpl : public torch::nn::Module {
  private:
   const bool has_relu_;
   torch::nn::Conv2d conv_{nullptr};
-  torch::nn::BatchNorm2d norm_{nullptr};
+  BatchNorm2d norm_{nullptr};
 };
 TORCH_MODULE(ConvNorm);
 

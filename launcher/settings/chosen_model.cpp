@@ -215,7 +215,8 @@ void refuse_of_other_task(const ModelFamily& family, const Settings& s) {
       {"bytes", is_of_images && s.bytes},
       {"loss_chunk", is_of_images && s.loss_chunk > 0},
       {"sample", is_of_images && !s.sample.empty()},
-      {"augment", !is_of_images && !s.augment}};
+      {"augment", !is_of_images && !s.augment},
+      {"sync_bn", !is_of_images && s.sync_bn}};
   for (const auto& [setting, is_given] : given) {
     if (is_given)
       throw wrong(family,

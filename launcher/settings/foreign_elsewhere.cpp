@@ -26,8 +26,6 @@ const Translations& not_here() {
        "plugins strategy accelerator trainer"},
       {"not needed: what the data are is seen from them",
        "dataset_impl required_batch_size_multiple"},
-      {"not here: no model of zero_launch has a batch norm",
-       "sync_bn sync_bn_type sync_batchnorm convert_sync_batchnorm"},
       {"not needed: a checkpoint has full tensors; zero_launch export makes a folder for "
        "Hugging Face of it",
        "stage3_gather_16bit_weights_on_model_save state_dict_type fsdp_state_dict_type "

@@ -154,7 +154,13 @@ const Translations& same_here() {
        "attn_pdrop"},
       {"here: @loss_chunk, for a loss with less memory",
        "use_liger_kernel chunked_loss fused_cross_entropy cross_entropy_loss_fusion"},
-      {"here: @freeze", "freeze_layers frozen trainable unfreeze ignored_modules"},
+      {"here: @sync_bn, of models of images; a library's own is "
+       "Options::sync_batch_norm with zero::BatchNorm2d",
+       "sync_bn_type sync_batchnorm sync_batch_norm syncbatchnorm "
+       "convert_sync_batchnorm syncbn"},
+      {"here: @freeze; a library's own is Options::ignored",
+       "ignored_modules ignored_states ignored_params ignored_parameters"},
+      {"here: @freeze", "freeze_layers frozen trainable unfreeze"},
       {"here: @group 'GLOB: lr=0.1x weight_decay=0'",
        "param_groups parameter_groups no_weight_decay layer_decay lr_mult"},
       // data

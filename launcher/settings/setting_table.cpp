@@ -57,6 +57,8 @@ Group model() {
       list(KEY(model_config), "KEY=VALUE",
            "other keys of the model's config, named as in its config.json"),
       number(KEY(dropout), 1, "fraction of activations dropped in training"),
+      boolean(KEY(sync_bn, TO(sync_batch_norm)),
+              "batch norms see the samples of all ranks together"),
   };
 }
 

@@ -34,6 +34,7 @@ struct Settings {
   int64_t vocab = 0;
   std::vector<std::string> model_config;
   double dropout = 0;
+  bool sync_bn = false;
 
   // --- data
   std::vector<std::string> data;

@@ -157,5 +157,11 @@ void expect_theirs(const Run& run, double tolerance) {
 
 TEST(RegNet, LossesOfTenStepsAreTorchvisions) { expect_theirs(train_on(1, {}), 1e-5); }
 
+TEST(RegNet, TwoRanksThatSynchroniseTrainAsOne) {
+  Options options;
+  options.sync_batch_norm = true;
+  expect_theirs(train_on(2, options), 2e-5);
+}
+
 }  // namespace
 }  // namespace zero::regnet_test

@@ -80,6 +80,7 @@ std::vector<Row> rows_of_models() {
       {"vocab", "5"},
       {"model_config", "n_positions=64", {line("nominal_targets", 4.0 * 64)}},
       {"dropout", "0.5"},
+      {"sync_bn", "true", {line("sync_batch_norm", true)}},
       {"data", "d"},
       {"bytes", "true"},
       {"seq_len", "16", {line("nominal_targets", 4.0 * 16)}},
