@@ -33,6 +33,19 @@ def problems_of_units():
         yield from (f"docs/units.md: {test} is no test" for test in tests if test not in known)
 
 
+def problems_of_features():
+    """Every feature of docs/coming-from.md names its tests."""
+    known = known_tests()
+    rows = (ROOT / "docs/coming-from.md").read_text().partition("| feature | test |")[2].splitlines()[2:]
+    if not rows:
+        yield "docs/coming-from.md has no features"
+    for row in rows:
+        tests = re.findall(r"`(\w+\.\w+)`", row)
+        if not tests:
+            yield f"docs/coming-from.md: '{row}' names no test"
+        yield from (f"docs/coming-from.md: {test} is no test" for test in tests if test not in known)
+
+
 def prose_of(page):
     """(number, line) of the lines outside of code, tables and comments."""
     is_fenced = is_code = is_comment = False
@@ -104,7 +117,8 @@ def problems_of_top():
             yield f"{name}: does not belong to the top level (tests/docs_test.py)"
 
 
-problems = [*problems_of_top(), *problems_of_units(), *problems_of_files(), *problems_of_links(), *problems_of_lines()]
+problems = [*problems_of_top(), *problems_of_units(), *problems_of_features(), *problems_of_files(), *problems_of_links(),
+            *problems_of_lines()]
 for line in problems:
     print(line, file=sys.stderr)
 sys.exit(1 if problems else 0)

@@ -53,18 +53,22 @@ ExportOptions options_of(const CommandLine& line) {
   return options;
 }
 
+// What stands beside the weights, or should.
+std::string companions_text(const Exported& exported) {
+  if (!exported.companions.empty())
+    return fmt::format("; {}", fmt::join(exported.companions, ", "));
+  return exported.is_of_language ? "; the run has no tokenizer's files" : "";
+}
+
 // A checkpoint's model as a folder that transformers loads.
 int export_folder(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const ExportOptions options = options_of(call.line);
   const Exported exported = export_model(options, call.models);
-  print_line(
-      fmt::format("exported {} to {}: {} tensors of {}, {} in {} file(s){}", options.from,
-                  options.to, exported.num_tensors, name_of(exported.dtype),
-                  short_bytes(exported.num_bytes), exported.files.size(),
-                  exported.companions.empty()
-                      ? "; the run has no tokenizer's files"
-                      : fmt::format("; {}", fmt::join(exported.companions, ", "))));
+  print_line(fmt::format("exported {} to {}: {} tensors of {}, {} in {} file(s){}",
+                         options.from, options.to, exported.num_tensors,
+                         name_of(exported.dtype), short_bytes(exported.num_bytes),
+                         exported.files.size(), companions_text(exported)));
   return static_cast<int>(ExitCode::kDone);
 }
 

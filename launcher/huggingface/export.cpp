@@ -263,6 +263,7 @@ Exported export_model(const ExportOptions& given, const ModelFamilies& models) {
   const checkpoint::OwnFolder partial = make_partial(options.to);
   ::flock(partial.folder().descriptor(), LOCK_EX | LOCK_NB);
   Exported exported = write_weights(reader, partial.path(), dtype, options);
+  exported.is_of_language = subject.family->task == Task::kLanguage;
   const std::string source = source_folder(checkpoint::split_path(options.from).folder);
   if (fs::is_directory(source)) {
     exported.companions = companions_in(source);

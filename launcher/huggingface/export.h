@@ -22,6 +22,7 @@ struct Exported {
   int64_t num_tensors = 0, num_bytes = 0;
   std::vector<std::string> files;       // of weights
   std::vector<std::string> companions;  // copied: tokenizer and the like
+  bool is_of_language = false;          // and wants a tokenizer
   DType dtype = DType::kFp32;
 };
 

@@ -148,6 +148,18 @@ TEST_F(Images, WhatIsLearnedIsPredictedOnAnyRanks) {
   EXPECT_THAT(again.err, HasSubstr("there already"));
 }
 
+// Pictures that a script draws, on two ranks that normalise together.
+TEST_F(Images, ShapesAreLearned) {
+  done(0, {"python3", ZERO_REFERENCES "/../../scripts/make_shapes.py", path("shapes"),
+           "--count", "2000"});
+  done(0, verb("train", {"--model=regnet", "--preset=regnety_tiny", "--data",
+                         path("shapes"), "--out", path("a"), "--ranks=2", "--threads=1",
+                         "--sync-bn", "--steps=600", "--global-batch=64",
+                         "--micro-batch=32", "--lr=0.02", "--weight-decay=0.0001",
+                         "--eval-fraction=0.05", "--eval-samples=0", "--eval-every=600"}));
+  EXPECT_GT(metrics("a", "eval").back()["accuracy"].get<double>(), 0.95);
+}
+
 // Running statistics travel with the weights.
 TEST_F(Images, AnExportIsTheModel) {
   done(0, learn("a", {"--steps=4"}));
