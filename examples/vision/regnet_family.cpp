@@ -76,32 +76,44 @@ InitRules regnet_init_rules(const ModelShape& shape) {
 
 int64_t halved(int64_t size) { return (size + 1) / 2; }
 
-// What torch keeps of a pass, in elements of a sample: each block's input, and what it
-// keeps for its backward: two of each convolution, which its norm reads and writes.
+// What a block takes, in elements: of a sample its input, what torch keeps for its
+// backward, and gradients meanwhile; and its weights.
+struct BlockSizes {
+  int64_t input = 0, kept = 0, passing = 0, weights = 0;
+};
+
+// `in` channels of a side of `size`; the 3x3 divides that by the stride. Each norm keeps
+// what a convolution gives, and the next convolution what a ReLU gives.
+BlockSizes sizes_of(const RegNetStage& stage, int64_t in, int64_t size, int64_t stride) {
+  const int64_t before = stage.width * size * size;
+  const int64_t after = stage.width * (size / stride) * (size / stride);
+  return {in * size * size, 2 * before + 4 * after, 2 * std::max(before, after),
+          stage.width * (2 * in + stage.width + 9 * stage.group_width)};
+}
+
+// The stem, and where backward is at the block that takes most: the inputs of all
+// blocks, what those keep that do not recompute, and its gradients of weights, beside
+// copies that the library orders anew.
 ActivationBytes regnet_activation_bytes(const ModelShape& shape, const PassShape& pass) {
   const RegNetConfig config = regnet_config(shape);
   int64_t size = halved(std::max<int64_t>(shape.image_size(), 8));
-  int64_t width = config.stem_width, kept = 2 * width * size * size, offloaded = 0;
-  int64_t number = 0, largest = 0;
+  int64_t width = config.stem_width, number = 0;
+  int64_t kept = 2 * width * size * size, offloaded = 0, largest = 0;
   for (const RegNetStage& stage : stages_of(config)) {
     for (int64_t i = 0; i < stage.depth; ++i, ++number) {
-      const int64_t input = width * size * size;
-      const int64_t before = stage.width * size * size;
-      if (i == 0) size = halved(size);
-      const int64_t block = 3 * before + 6 * stage.width * size * size;
+      const BlockSizes block = sizes_of(stage, width, size, i == 0 ? 2 : 1);
+      const bool recomputes =
+          pass.recompute_every > 0 && number % pass.recompute_every == 0;
+      (recomputes && pass.offloads ? offloaded : kept) += block.input;
+      if (!recomputes) kept += block.kept;
+      const int64_t at_once = block.passing + (recomputes ? block.kept : 0);
+      largest = std::max(largest, at_once * pass.rows + 2 * block.weights);
       width = stage.width;
-      largest = std::max(largest, block);
-      if (pass.recompute_every == 0 || number % pass.recompute_every != 0) {
-        kept += input + block;
-      } else if (pass.offloads) {
-        offloaded += input;
-      } else {
-        kept += input;
-      }
+      if (i == 0) size = halved(size);
     }
   }
-  const int64_t bytes = pass.rows * pass.element_bytes;
-  return {(kept + largest) * bytes, offloaded * bytes};
+  return {(kept * pass.rows + largest) * pass.element_bytes,
+          offloaded * pass.rows * pass.element_bytes};
 }
 
 struct Shape {
