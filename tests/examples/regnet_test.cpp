@@ -163,5 +163,28 @@ TEST(RegNet, TwoRanksThatSynchroniseTrainAsOne) {
   expect_theirs(train_on(2, options), 2e-5);
 }
 
+TEST(RegNet, APassTakesMoreOfMoreRowsAndLessWhereItRecomputes) {
+  const ModelFamily family = regnet_family();
+  ModelShape shape = shape_of("regnety_400mf", 10);
+  shape.config["image_size"] = 64;
+  const auto bytes = [&](const PassShape& pass) {
+    const ActivationBytes of = family.activation_bytes(shape, pass);
+    return std::pair(of.computed, of.offloaded);
+  };
+  const auto [all, none_goes] = bytes({.rows = 8, .recompute_every = 0});
+  const auto [few, still_none] = bytes({.rows = 8, .recompute_every = 1});
+  const auto [fewest, inputs] =
+      bytes({.rows = 8, .recompute_every = 1, .offloads = true});
+  EXPECT_LT(2 * few, 3 * all);
+  EXPECT_EQ(none_goes + still_none, 0);
+  EXPECT_EQ(few, fewest + inputs);
+  EXPECT_EQ(inputs,
+            8 * family
+                    .activation_bytes(shape,
+                                      {.rows = 1, .recompute_every = 1, .offloads = true})
+                    .offloaded);
+  EXPECT_EQ(2 * bytes({.rows = 8, .element_bytes = 2}).first, few);
+}
+
 }  // namespace
 }  // namespace zero::regnet_test

@@ -1,7 +1,7 @@
 // From settings to the shape of a model: a new one, and one that is there.
 #include "launcher/settings/chosen_model.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "zero/errors.h"
 
@@ -270,6 +270,47 @@ TEST(Settings, ThatAFamilyDoesNotHaveAreRefused) {
   settings.kv_heads = 2;
   EXPECT_EQ(complaint_of_new(settings), "kv_heads is no setting of this model");
   EXPECT_EQ(complaint_of(settings), "kv_heads is no setting of this model");
+}
+
+// Seldom meant, and never of use.
+TEST(Settings, ThatAreForAnotherTaskAreRefused) {
+  const auto refused_by = [](Task task) {
+    std::vector<std::string> words;
+    ModelFamily family = some_family();
+    family.task = task;
+    const std::vector<std::function<void(Settings&)>> changes = {
+        [](Settings& s) { s.seq_len = 8; },    [](Settings& s) { s.bytes = true; },
+        [](Settings& s) { s.loss_chunk = 8; }, [](Settings& s) { s.dropout = 0.5; },
+        [](Settings& s) { s.sample = "x"; },   [](Settings& s) { s.augment = false; },
+        [](Settings& s) { s.sync_bn = true; }};
+    for (const auto& change : changes) {
+      Settings settings;
+      change(settings);
+      try {
+        refuse_of_other_task(family, settings);
+      } catch (const Error& error) {
+        words.push_back(error.problem().substr(0, error.problem().find(' ')));
+      }
+    }
+    return words;
+  };
+  using ::testing::ElementsAre;
+  EXPECT_THAT(refused_by(Task::kImages),
+              ElementsAre("seq_len", "bytes", "loss_chunk", "dropout", "sample"));
+  EXPECT_THAT(refused_by(Task::kLanguage), ElementsAre("augment", "sync_bn"));
+}
+
+TEST(ModelForImages, HasOneTargetARowAndAKeyForItsClasses) {
+  ModelFamily family = some_family();
+  family.task = Task::kImages;
+  family.keys = {.layers = "n_layer", .vocab = "n_inner", .image_size = "n_embd"};
+  Settings settings;
+  settings.vocab = 5;
+  settings.model_config = {"n_embd=48"};
+  const ModelShape shape = new_shape(family, settings);
+  EXPECT_EQ(shape.seq_len, 1);
+  EXPECT_EQ(shape.vocab(), 5);
+  EXPECT_EQ(shape.image_size(), 48);
 }
 
 }  // namespace
