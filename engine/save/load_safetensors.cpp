@@ -25,7 +25,7 @@ using checkpoint::SafetensorsFolder;
 // Which tensors of the folder belong to each shard.
 struct Sources {
   std::vector<std::vector<std::string>> of_shard;  // more than one: tied, under each name
-  std::vector<std::string> of_buffer;
+  std::vector<std::string> of_buffer;              // none, or one for each
   std::vector<std::string> dead;
   std::vector<std::string> problems;
 };
@@ -76,7 +76,11 @@ Sources find_sources(const std::vector<ShardView>& shards,
     fqns.insert(fqns.begin(), shard.fqn);
     sources.of_shard.push_back(finder.find(fqns, shard.shape));
   }
+  // Of a folder without any they stay as they are: tables that every model makes anew.
+  const bool has_any = std::ranges::any_of(
+      buffers, [&](const BufferView& buffer) { return tensors.contains(buffer.fqn); });
   for (const BufferView& buffer : buffers) {
+    if (!has_any) break;
     const auto found = finder.find({buffer.fqn}, buffer.shape);
     sources.of_buffer.push_back(found.empty() ? "" : found.front());
   }
@@ -186,7 +190,7 @@ std::vector<std::string> load_safetensors(Engine& engine, const std::string& fol
     stretch.expect(bytes);
     for (size_t i = 0; i < shards.size(); ++i)
       read(*files, shards[i], sources.of_shard[i].front());
-    for (size_t i = 0; i < buffers.size(); ++i)
+    for (size_t i = 0; i < sources.of_buffer.size(); ++i)
       read(*files, engine, buffers[i], sources.of_buffer[i]);
     for (size_t i = 0; i < values.size(); ++i)
       engine.set_buffer(shards[num_sharded + i].fqn, values[i]);

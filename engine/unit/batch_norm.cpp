@@ -157,6 +157,9 @@ at::Tensor BatchNormBase::run(const at::Tensor& x, bool is_training, int64_t lea
            "an input of " + std::to_string(most_dims) +
                " dimensions: batch, channels, and so on");
   if (is_training && ranks) return run_synced(x);
+  if (is_training && x.numel() == x.size(1) && x.numel() > 0)
+    reject("a batch norm in training, and there is 1 value per channel",
+           description(most_dims - 2), "2 or more: a larger batch, or eval()");
   const bool tracks = options.track_running_stats();
   const double momentum = is_training && tracks ? count_batch() : 0.0;
   return torch::nn::functional::detail::batch_norm(x, running_mean, running_var, weight,

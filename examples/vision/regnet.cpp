@@ -40,11 +40,15 @@ RegNetStage fitted(const RegNetConfig& config, int64_t width, int64_t depth) {
   return {static_cast<int64_t>(static_cast<double>(fitting) / ratio), depth, group};
 }
 
-int64_t inner_width(const RegNetConfig& config, const RegNetStage& stage) {
-  return std::llround(static_cast<double>(stage.width) * config.bottleneck_multiplier);
+}  // namespace
+
+int64_t inner_width(const RegNetConfig& config, int64_t width) {
+  return std::llround(static_cast<double>(width) * config.bottleneck_multiplier);
 }
 
-}  // namespace
+int64_t squeezed_width(const RegNetConfig& config, int64_t in) {
+  return std::llround(config.se_ratio * static_cast<double>(in));
+}
 
 std::vector<RegNetStage> stages_of(const RegNetConfig& config) {
   std::vector<RegNetStage> stages;
@@ -88,7 +92,7 @@ at::Tensor SqueezeExcitationImpl::forward(const at::Tensor& x) {
 
 RegNetBlockImpl::RegNetBlockImpl(const RegNetConfig& config, const RegNetStage& stage,
                                  int64_t in, int64_t stride) {
-  const int64_t inner = inner_width(config, stage), out = stage.width;
+  const int64_t inner = inner_width(config, stage.width), out = stage.width;
   if (in != out || stride != 1)
     proj_ = register_module(
         "proj", ConvNorm(in, out, ConvNormOptions{.stride = stride, .has_relu = false}));
@@ -97,8 +101,7 @@ RegNetBlockImpl::RegNetBlockImpl(const RegNetConfig& config, const RegNetStage& 
   b_ = f->register_module(
       "b", ConvNorm(inner, inner, ConvNormOptions{3, stride, inner / stage.group_width}));
   if (config.se_ratio > 0) {
-    const int64_t squeezed = std::llround(config.se_ratio * static_cast<double>(in));
-    se_ = f->register_module("se", SqueezeExcitation(inner, squeezed));
+    se_ = f->register_module("se", SqueezeExcitation(inner, squeezed_width(config, in)));
   }
   c_ = f->register_module("c", ConvNorm(inner, out, ConvNormOptions{.has_relu = false}));
 }

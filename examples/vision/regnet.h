@@ -30,6 +30,10 @@ struct RegNetStage {
 
 std::vector<RegNetStage> stages_of(const RegNetConfig& config);
 
+// Channels of a block's 3x3; those that it squeezes to, where so many go in.
+int64_t inner_width(const RegNetConfig& config, int64_t width);
+int64_t squeezed_width(const RegNetConfig& config, int64_t in);
+
 // conv and norm, and a ReLU, as entries 0 and 1 of a torchvision Conv2dNormActivation.
 struct ConvNormOptions {
   int64_t kernel = 1, stride = 1, groups = 1;

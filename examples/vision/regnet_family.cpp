@@ -1,5 +1,3 @@
-#include <zero/deferred_init.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,6 +14,23 @@ namespace F = torch::nn::functional;
 
 using nlohmann::json;
 
+// That each convolution has channels, and not too many.
+void require_widths(const ConfigReader& config, const RegNetConfig& regnet) {
+  constexpr double kWidest = 1 << 16;
+  const double widest =
+      static_cast<double>(regnet.w_0) + regnet.w_a * static_cast<double>(regnet.depth);
+  config.require(
+      widest * regnet.w_m * std::max(1.0, regnet.bottleneck_multiplier) <= kWidest,
+      "blocks are more than 65536 wide", "a smaller depth, w_a or w_m");
+  config.require(inner_width(regnet, regnet.w_0 / 2) > 0,
+                 "bottleneck_multiplier leaves a block without channels",
+                 "a larger bottleneck_multiplier");
+  config.require(regnet.se_ratio == 0 ||
+                     squeezed_width(regnet, std::min(regnet.stem_width, regnet.w_0)) > 0,
+                 "se_ratio squeezes all channels away",
+                 "se_ratio 0, or larger; or a larger stem_width");
+}
+
 RegNetConfig regnet_config(const ModelShape& shape) {
   const ConfigReader config(shape.config, "regnet");
   RegNetConfig regnet;
@@ -30,6 +45,7 @@ RegNetConfig regnet_config(const ModelShape& shape) {
   regnet.num_classes = config.integer("num_classes", 1, 1 << 24);
   config.integer_or("image_size", 0, 8, 1 << 12);
   config.require(regnet.w_0 % 8 == 0, "w_0 is no multiple of 8", "w_0: 8, 16, ...");
+  require_widths(config, regnet);
   return regnet;
 }
 
@@ -51,24 +67,41 @@ class RegNetModel : public ImageModel {
   RegNet net_;
 };
 
-// As torchvision starts them: convolutions by what they give out, their biases as torch
-// does.
+// As torchvision starts convolutions: by what they give out.
+InitSpec of_conv(int64_t kernel, int64_t out) {
+  return normal(0, std::sqrt(2.0 / static_cast<double>(kernel * kernel * out)));
+}
+
+// Of the first block of a stage, or of the others, whose input is as wide as the stage.
+void add_squeezing(InitRules& rules, const std::string& blocks, int64_t inner,
+                   int64_t squeezed) {
+  const std::string fc1 = blocks + ".f.se.fc1.", fc2 = blocks + ".f.se.fc2.";
+  rules.emplace_back(fc1 + "weight", of_conv(1, squeezed));
+  rules.emplace_back(fc1 + "bias", kaiming_uniform(inner));
+  rules.emplace_back(fc2 + "weight", of_conv(1, inner));
+  rules.emplace_back(fc2 + "bias", kaiming_uniform(squeezed));
+}
+
 InitRules regnet_init_rules(const ModelShape& shape) {
-  const DeferredInit without_memory;
-  InitRules rules;
-  for (const auto& item : RegNet(regnet_config(shape))->named_modules()) {
-    const auto* conv = item.value()->as<nn::Conv2d>();
-    if (!conv) continue;
-    const auto& options = conv->options;
-    const int64_t kernel = (*options.kernel_size())[0] * (*options.kernel_size())[1];
-    rules.emplace_back(
-        item.key() + ".weight",
-        normal(0, std::sqrt(2.0 / static_cast<double>(kernel * options.out_channels()))));
-    if (options.bias())
-      rules.emplace_back(item.key() + ".bias",
-                         kaiming_uniform(kernel * options.in_channels()));
+  const RegNetConfig config = regnet_config(shape);
+  InitRules rules = {{"stem.0.weight", of_conv(3, config.stem_width)},
+                     {"fc.weight", normal(0, 0.01)}};
+  int64_t in = config.stem_width, number = 0;
+  for (const RegNetStage& stage : stages_of(config)) {
+    const std::string name = "block" + std::to_string(++number);
+    const std::string blocks = "trunk_output." + name + "." + name + "-";
+    const int64_t inner = inner_width(config, stage.width);
+    for (const char* conv : {"*.proj.0.weight", "*.f.c.0.weight"})
+      rules.emplace_back(blocks + conv, of_conv(1, stage.width));
+    rules.emplace_back(blocks + "*.f.a.0.weight", of_conv(1, inner));
+    rules.emplace_back(blocks + "*.f.b.0.weight", of_conv(3, inner));
+    if (config.se_ratio > 0) {
+      add_squeezing(rules, blocks + "0", inner, squeezed_width(config, in));
+      if (stage.depth > 1)
+        add_squeezing(rules, blocks + "*", inner, squeezed_width(config, stage.width));
+    }
+    in = stage.width;
   }
-  rules.emplace_back("fc.weight", normal(0, 0.01));
   rules.emplace_back("*.bias", zeros());
   rules.emplace_back("*", ones());  // of norms
   return rules;

@@ -1,12 +1,16 @@
 // The class of each image, as a checkpoint's model sees it.
 #include "launcher/inference/predict.h"
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/own_files.h"
 #include "launcher/commands/use_checkpoint.h"
 #include "launcher/data/images/image_source.h"
-#include "launcher/run/console.h"
 #include "launcher/settings/chosen_data.h"
 #include "zero/errors.h"
 
@@ -18,14 +22,29 @@ using checkpoint::CheckpointError;
 // Told of pieces of the whole, one after the other.
 using Write = std::function<void(const std::string& bytes)>;
 
+void require_new(const checkpoint::Folder& folder, const std::string& name) {
+  if (folder.has(name))
+    throw CheckpointError(folder.path_of(name), "", "is there already");
+}
+
+[[noreturn]] void refuse_to_write(const std::string& why, const std::string& where) {
+  throw Error(ExitCode::kEnvironment, "predictions cannot be written: " + why, where,
+              "room on the disk");
+}
+
 // Nobody's file is written over, and a file has its name when it is whole.
 void write_new_file(const std::string& path,
                     const std::function<void(const Write&)>& produce) {
   const auto [above, name] = checkpoint::split_path(path);
+  std::optional<checkpoint::Folder> folder;
   try {
-    const checkpoint::Folder folder(above);
-    if (folder.has(name)) throw CheckpointError(path, "", "is there already");
-    checkpoint::replace_file(folder, name, "", [&](checkpoint::File& file) {
+    require_new(folder.emplace(above), name);
+  } catch (const CheckpointError& error) {
+    throw Error(ExitCode::kUsage, "it " + error.problem(), path,
+                "--out FILE: a new one, in a folder that is there");
+  }
+  try {
+    checkpoint::replace_file(*folder, name, "", [&](checkpoint::File& file) {
       int64_t end = 0;
       produce([&](const std::string& bytes) {
         file.write(bytes.data(), bytes.size(), end, checkpoint::system_io());
@@ -33,9 +52,14 @@ void write_new_file(const std::string& path,
       });
     });
   } catch (const CheckpointError& error) {
-    throw Error(ExitCode::kUsage, "it " + error.problem(), path,
-                "--out FILE: a new one, in a folder that is there");
+    refuse_to_write(error.problem(), path);
   }
+}
+
+void write_to_stdout(const std::string& bytes) {
+  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size() ||
+      std::fflush(stdout) != 0)
+    refuse_to_write(std::strerror(errno), "standard output");
 }
 
 std::unique_ptr<PredictionFormat> format_of(const std::string& path,
@@ -65,7 +89,7 @@ void predict_on(const CommandLine& line, LoadedModel& loaded) {
   if (loaded.batch.rank > 0)
     produce([](const std::string&) {});
   else if (path.empty())
-    produce(print_text);
+    produce(write_to_stdout);
   else
     write_new_file(path, produce);
 }

@@ -38,6 +38,19 @@ namespace {
 
 using nlohmann::json;
 
+// Names of classes, as Hugging Face keeps them; none: the config has none.
+std::vector<std::string> classes_in(const json& source) {
+  std::vector<std::string> names;
+  const auto labels = source.find("id2label");
+  if (labels == source.end() || !labels->is_object()) return names;
+  for (size_t i = 0; i < labels->size(); ++i) {
+    const auto name = labels->find(std::to_string(i));
+    if (name == labels->end() || !name->is_string()) return {};
+    names.push_back(*name);
+  }
+  return names;
+}
+
 // As if a run had just started from it.
 SavedRun run_from(const ModelFolder& model, const ModelFamilies& models) {
   SavedRun run;
@@ -45,6 +58,7 @@ SavedRun run_from(const ModelFolder& model, const ModelFamilies& models) {
   run.model = model.config;
   const ModelFamily& family = *find_family(models, model.family);
   run.vocab = model.config.at(family.keys.vocab).get<int64_t>();
+  if (family.task == Task::kImages) run.classes = classes_in(model.source);
   run.is_text =
       family.task == Task::kLanguage && run.vocab == data::TokenFile::kTextVocab;
   return run;
@@ -123,6 +137,7 @@ void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks)
   const ModelFamily& family = *loaded.family;
   loaded.shape = shape_of_run(family, loaded.checkpoint.run, loaded.settings);
   loaded.shape.dropout = 0;
+  require_image_size(loaded.shape, loaded.checkpoint.folder);
   loaded.batch = one_pass(loaded.settings.micro_batch, ranks->size(), ranks->rank());
   loaded.model = make_deferred(family, loaded.shape);
   Wish wish{loaded.settings, loaded.shape, world.size(), world.local_size()};

@@ -43,6 +43,7 @@ struct Subject {
   json config;  // complete
   json source;  // config.json of the weights that the run started from; null: none
   bool is_text = false;
+  std::vector<std::string> classes;
 };
 
 Subject subject_of(const checkpoint::Reader& reader, const std::string& from,
@@ -58,6 +59,7 @@ Subject subject_of(const checkpoint::Reader& reader, const std::string& from,
   subject.config = shape_of_run(*subject.family, run, run.settings).config;
   subject.source = run.source;
   subject.is_text = run.is_text;
+  subject.classes = run.classes;
   return subject;
 }
 
@@ -83,6 +85,8 @@ json config_to_write(const Subject& subject, DType dtype) {
   config.update(subject.config);
   config["architectures"] = {of.architecture};
   config["dtype"] = config["torch_dtype"] = torch_name(dtype);
+  for (size_t i = 0; i < subject.classes.size(); ++i)
+    config["id2label"][std::to_string(i)] = subject.classes[i];
   if (subject.family->age) subject.family->age(config);
   if (subject.source.is_object()) return config;
   // Otherwise defaults of the class would count, which are other models'.

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <ranges>
+
 #include "launcher/data/images/image_source.h"
 #include "launcher/data/token_source.h"
 #include "zero/errors.h"
@@ -20,6 +23,24 @@ bool lacks_image_size(const ModelShape& shape) {
 void set_image_size(ModelShape& shape, int64_t size) {
   if (lacks_image_size(shape))
     shape.config[shape.keys.image_size] = size > 0 ? size : kUsualImageSize;
+}
+
+std::string shown_classes(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 8;
+  const std::string few =
+      fmt::format("{}", fmt::join(names | std::views::take(kMost), ", "));
+  return names.size() <= kMost ? few
+                               : fmt::format("{} and {} more", few, names.size() - kMost);
+}
+
+[[noreturn]] void refuse_classes(const std::vector<std::string>& here,
+                                 const std::vector<std::string>& there,
+                                 const std::string& where) {
+  throw Error(
+      ExitCode::kData,
+      fmt::format("the classes are other ones than the model's: {} here, {} there",
+                  shown_classes(here), shown_classes(there)),
+      where, "data with the model's classes: folders of the same names");
 }
 
 }  // namespace
@@ -50,15 +71,21 @@ void fit_to_data(ModelShape& shape, const ModelFamily& family, const Settings& s
   set_image_size(shape, kUsualImageSize);
 }
 
+// Where the largest labels are missing the names end earlier.
 void require_classes(const data::Source& source,
                      const std::vector<std::string>& classes) {
   const std::vector<std::string> here = source.class_names();
-  if (classes.empty() || here == classes) return;
-  throw Error(
-      ExitCode::kData,
-      fmt::format("the classes are other ones than the model's: {} here, {} there",
-                  fmt::join(here, ", "), fmt::join(classes, ", ")),
-      source.where(), "data with a folder for each of the model's classes");
+  const bool is_part = here.size() <= classes.size() &&
+                       std::ranges::equal(here, classes | std::views::take(here.size()));
+  if (!classes.empty() && !is_part) refuse_classes(here, classes, source.where());
+}
+
+void require_image_size(const ModelShape& shape, const std::string& where) {
+  if (lacks_image_size(shape))
+    throw Error(
+        ExitCode::kUsage,
+        fmt::format("{} is missing: this model does not tell it", shape.keys.image_size),
+        where, fmt::format("--model-config {}=N", shape.keys.image_size));
 }
 
 data::SampleShape sample_shape(const ModelShape& shape) {

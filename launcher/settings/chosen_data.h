@@ -23,8 +23,12 @@ void fit_to_data(ModelShape& shape, const data::Source& source);
 // The same of --data, which may be missing: then of what such a model is made for.
 void fit_to_data(ModelShape& shape, const ModelFamily& family, const Settings& settings);
 
-// Throws Error(kData) unless the data have these classes; none: nobody knows them.
+// Throws Error(kData) unless the data have these classes, or the first of them; none:
+// nobody knows them.
 void require_classes(const data::Source& source, const std::vector<std::string>& classes);
+
+// Throws Error(kUsage) for a model of images that does not tell their size.
+void require_image_size(const ModelShape& shape, const std::string& where);
 
 // The samples that a model of that shape takes.
 data::SampleShape sample_shape(const ModelShape& shape);

@@ -215,6 +215,7 @@ void refuse_of_other_task(const ModelFamily& family, const Settings& s) {
       {"bytes", is_of_images && s.bytes},
       {"loss_chunk", is_of_images && s.loss_chunk > 0},
       {"dropout", is_of_images && s.dropout > 0},
+      {"accumulate", is_of_images && s.accumulate == "unit"},
       {"sample", is_of_images && !s.sample.empty()},
       {"augment", !is_of_images && !s.augment},
       {"sync_bn", !is_of_images && s.sync_bn}};

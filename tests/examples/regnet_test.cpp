@@ -163,6 +163,40 @@ TEST(RegNet, TwoRanksThatSynchroniseTrainAsOne) {
   expect_theirs(train_on(2, options), 2e-5);
 }
 
+TEST(RegNet, ConvolutionsStartByWhatTheyGiveOut) {
+  const ModelFamily family = regnet_family();
+  const ModelShape shape = shape_of("regnety_400mf", 10);
+  const InitRules rules = family.init_rules(shape);
+  const DeferredInit without_memory;
+  const auto model = family.make(shape);
+  for (const auto& item : model->module()->named_modules()) {
+    const auto* conv = item.value()->as<torch::nn::Conv2d>();
+    if (!conv) continue;
+    const int64_t kernel = (*conv->options.kernel_size())[0];
+    const auto fan_out =
+        static_cast<double>(kernel * kernel * conv->options.out_channels());
+    EXPECT_EQ(to_string(rule_for(rules, item.key() + ".weight")),
+              to_string(normal(0, std::sqrt(2.0 / fan_out))))
+        << item.key();
+    if (conv->options.bias()) {
+      EXPECT_EQ(to_string(rule_for(rules, item.key() + ".bias")),
+                to_string(kaiming_uniform(conv->options.in_channels())))
+          << item.key();
+    }
+  }
+}
+
+TEST(RegNet, WidthsWithoutChannelsAreRefused) {
+  const ModelFamily family = regnet_family();
+  for (const json& change :
+       {json{{"bottleneck_multiplier", 0.01}}, json{{"se_ratio", 0.0001}},
+        json{{"w_a", 16000}}, json{{"w_m", 1000}}, json{{"w_0", 12}}}) {
+    ModelShape shape = shape_of("regnety_400mf", 10);
+    shape.config.update(change);
+    EXPECT_THROW(family.check(shape), Error) << change;
+  }
+}
+
 TEST(RegNet, APassTakesMoreOfMoreRowsAndLessWhereItRecomputes) {
   const ModelFamily family = regnet_family();
   ModelShape shape = shape_of("regnety_400mf", 10);

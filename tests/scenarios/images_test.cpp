@@ -152,11 +152,12 @@ TEST_F(Images, WhatIsLearnedIsPredictedOnAnyRanks) {
 TEST_F(Images, ShapesAreLearned) {
   done(0, {"python3", ZERO_REFERENCES "/../../scripts/make_shapes.py", path("shapes"),
            "--count", "2000"});
-  done(0, verb("train", {"--model=regnet", "--preset=regnety_tiny", "--data",
-                         path("shapes"), "--out", path("a"), "--ranks=2", "--threads=1",
-                         "--sync-bn", "--steps=600", "--global-batch=64",
-                         "--micro-batch=32", "--lr=0.02", "--weight-decay=0.0001",
-                         "--eval-fraction=0.05", "--eval-samples=0", "--eval-every=600"}));
+  done(0,
+       verb("train", {"--model=regnet", "--preset=regnety_tiny", "--data", path("shapes"),
+                      "--out", path("a"), "--ranks=2", "--threads=1", "--sync-bn",
+                      "--steps=600", "--global-batch=64", "--micro-batch=32", "--lr=0.02",
+                      "--weight-decay=0.0001", "--eval-fraction=0.05", "--eval-samples=0",
+                      "--eval-every=600"}));
   EXPECT_GT(metrics("a", "eval").back()["accuracy"].get<double>(), 0.95);
 }
 
@@ -190,6 +191,35 @@ TEST_F(Images, OtherClassesAreRefused) {
   ASSERT_THAT(lines, SizeIs(2));
   EXPECT_EQ(lines[1]["image"], "horse/1.png");
   EXPECT_THAT(lines[1]["class"], ::testing::AnyOf("cat", "dog"));
+}
+
+// Its classes, too, and what a config.json that people write may lack.
+TEST_F(Images, AnExportKnowsItsClasses) {
+  fs::create_directories(path("pets/cat"));
+  fs::create_directories(path("pets/dog"));
+  write("pets/cat/1.png", kPicture);
+  write("pets/dog/1.png", kPicture);
+  const Words first = {"--model=regnet",   "--preset=regnetx_tiny", "--steps=1",
+                       "--global-batch=2", "--micro-batch=2",       "--threads=1"};
+  Words words = verb("train", {"--data", path("pets"), "--out", path("a")});
+  words.insert(words.end(), first.begin(), first.end());
+  done(0, words);
+  done(0, verb("export", {path("a"), "--to", path("model")}));
+  const Words asked = {path("model"), "--data", path("pets/cat")};
+  const auto lines = lines_of(done(0, verb("predict", asked)).out);
+  EXPECT_THAT(last_of(lines)["class"], ::testing::AnyOf("cat", "dog"));
+  json config = json::parse(content_of(path("model/config.json")));
+  config.erase("image_size");
+  write("model/config.json", config.dump());
+  const Outcome refused = run(0, verb("predict", asked));
+  EXPECT_EQ(refused.rc, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--model-config image_size=N"));
+  fs::create_directories(path("pets/b\xfe"));
+  write("pets/b\xfe/1.png", kPicture);
+  const Outcome unnamed = run(
+      0, verb("train", {"--data", path("pets"), "--out", path("b"), "--model=regnet"}));
+  EXPECT_EQ(unnamed.rc, 6);
+  EXPECT_THAT(unnamed.err, HasSubstr("class b\\xfe"));
 }
 
 TEST_F(Images, WhatIsForAnotherTaskIsRefused) {

@@ -100,8 +100,9 @@ struct SafetensorsNames {
   std::vector<std::string> dead;  // globs of tensors that nobody needs: old buffers
 };
 
-// Set all parameters and buffers to the tensors of a folder in the safetensors format, such as those
-// at Hugging Face; the optimizer's state and num_steps() stay. Collective.
+// Set all parameters to the tensors of a folder in the safetensors format, such as those
+// at Hugging Face, and all buffers if it has any of them; the optimizer's state and
+// num_steps() stay. Collective.
 //
 // Each rank reads only its own slices, straight into its shards. A tied parameter may
 // stand there under any of its names; under several, they must be equal. Returns the

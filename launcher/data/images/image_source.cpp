@@ -6,6 +6,8 @@
 #include <cassert>
 #include <filesystem>
 
+#include "base/names.h"
+#include "base/text.h"
 #include "launcher/data/images/cifar_file.h"
 #include "launcher/data/images/image_folder.h"
 #include "launcher/data/images/npy_images.h"
@@ -75,6 +77,11 @@ ImageSource::ImageSource(const std::vector<std::string>& paths, ImageLabels labe
       class_names_ = part->class_names();
   }
   check_alike();
+  for (const std::string& name : class_names_) {
+    if (const std::string flaw = flaw_of_name(name); !flaw.empty())
+      throw DataError("the name of class " + printable(name) + " " + flaw, where(),
+                      "another name, in UTF-8");
+  }
 }
 
 void ImageSource::add_path(const std::string& path, ImageLabels labels) {

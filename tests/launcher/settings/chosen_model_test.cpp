@@ -278,11 +278,14 @@ TEST(Settings, ThatAreForAnotherTaskAreRefused) {
     std::vector<std::string> words;
     ModelFamily family = some_family();
     family.task = task;
-    const std::vector<std::function<void(Settings&)>> changes = {
-        [](Settings& s) { s.seq_len = 8; },    [](Settings& s) { s.bytes = true; },
-        [](Settings& s) { s.loss_chunk = 8; }, [](Settings& s) { s.dropout = 0.5; },
-        [](Settings& s) { s.sample = "x"; },   [](Settings& s) { s.augment = false; },
-        [](Settings& s) { s.sync_bn = true; }};
+    const std::vector<std::function<void(Settings&)>> changes = {[](Settings& s) { s.seq_len = 8; },
+                                                                 [](Settings& s) { s.bytes = true; },
+                                                                 [](Settings& s) { s.loss_chunk = 8; },
+                                                                 [](Settings& s) { s.dropout = 0.5; },
+                                                                 [](Settings& s) { s.accumulate = "unit"; },
+                                                                 [](Settings& s) { s.sample = "x"; },
+                                                                 [](Settings& s) { s.augment = false; },
+                                                                 [](Settings& s) { s.sync_bn = true; }};
     for (const auto& change : changes) {
       Settings settings;
       change(settings);
@@ -295,8 +298,8 @@ TEST(Settings, ThatAreForAnotherTaskAreRefused) {
     return words;
   };
   using ::testing::ElementsAre;
-  EXPECT_THAT(refused_by(Task::kImages),
-              ElementsAre("seq_len", "bytes", "loss_chunk", "dropout", "sample"));
+  EXPECT_THAT(refused_by(Task::kImages), ElementsAre("seq_len", "bytes", "loss_chunk",
+                                                     "dropout", "accumulate", "sample"));
   EXPECT_THAT(refused_by(Task::kLanguage), ElementsAre("augment", "sync_bn"));
 }
 
