@@ -156,9 +156,9 @@ TEST_F(Images, ShapesAreLearned) {
   const auto program = start(
       0, verb("train", {"--model=regnet", "--preset=regnety_tiny", "--data",
                         path("shapes"), "--out", path("a"), "--ranks=2", "--threads=1",
-                        "--sync-bn", "--steps=500", "--global-batch=64",
+                        "--sync-bn", "--steps=700", "--global-batch=64",
                         "--micro-batch=32", "--lr=0.02", "--weight-decay=0.0001",
-                        "--eval-fraction=0.05", "--eval-samples=0", "--eval-every=500"}));
+                        "--eval-fraction=0.05", "--eval-samples=0", "--eval-every=700"}));
   const Outcome outcome = program->wait(std::chrono::seconds(400));
   ASSERT_EQ(outcome.rc, 0) << outcome.err;
   EXPECT_GT(last_of(metrics("a", "eval"))["accuracy"].get<double>(), 0.95);
