@@ -4,34 +4,17 @@
 #include <cmath>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 
-#include "checkpoint/reader.h"
-#include "engine/comm/choose_gpu.h"
 #include "launcher/commands/use_checkpoint.h"
 #include "launcher/data/source.h"
-#include "launcher/data/token_file.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/inference/evaluate.h"
 #include "launcher/inference/generate.h"
-#include "launcher/plan/run_plan.h"
-#include "launcher/process/process_setup.h"
-#include "launcher/process/start_ranks.h"
-#include "launcher/process/world.h"
 #include "launcher/run/console.h"
-#include "launcher/run/failure.h"
-#include "launcher/run/memory_check.h"
-#include "launcher/run/resume.h"
 #include "launcher/run/runner.h"
-#include "launcher/run/saved_run.h"
 #include "launcher/settings/chosen_data.h"
-#include "launcher/settings/chosen_model.h"
-#include "launcher/settings/config.h"
-#include "launcher/settings/derived.h"
-#include "launcher/settings/values.h"
 #include "zero/engine.h"
 #include "zero/ranks.h"
-#include "zero/save_load.h"
 
 namespace zero::launcher {
 namespace {
@@ -58,8 +41,7 @@ void evaluate_on(const CommandLine& line, LoadedModel& loaded) {
   const std::string& weights = loaded.checkpoint.is_model_folder
                                    ? loaded.checkpoint.folder
                                    : loaded.settings.init_from;
-  if (!weights.empty() && loaded.family->task == Task::kLanguage)
-    refuse_text(*source, shape.vocab(), weights);
+  if (!weights.empty()) refuse_text(*loaded.family, *source, shape.vocab(), weights);
   require_classes(*source, loaded.checkpoint.run.classes);
   if (is_first) source->check_ids(shape.vocab());
   const std::unique_ptr<data::Samples> samples = samples_for(line, loaded, *source);

@@ -8,7 +8,6 @@
 #include "checkpoint/tidy.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/data/batches.h"
-#include "launcher/data/token_file.h"
 #include "launcher/process/process.h"
 #include "launcher/run/console.h"
 #include "launcher/run/dump_state.h"
@@ -50,8 +49,7 @@ SavedRun run_of(const ModelFamily& family, const Settings& settings, ModelShape&
   SavedRun run;
   run.settings = settings;
   run.vocab = shape.vocab();
-  run.is_text =
-      family.task == Task::kLanguage && run.vocab == data::TokenFile::kTextVocab;
+  run.is_text = is_text(family, run.vocab);
   run.model = shape.config;
   return run;
 }

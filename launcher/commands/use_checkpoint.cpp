@@ -2,18 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/reader.h"
 #include "engine/comm/choose_gpu.h"
-#include "launcher/data/source.h"
-#include "launcher/data/token_file.h"
 #include "launcher/huggingface/model_folder.h"
-#include "launcher/inference/evaluate.h"
-#include "launcher/inference/generate.h"
 #include "launcher/plan/run_plan.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/process/start_ranks.h"
@@ -59,8 +54,7 @@ SavedRun run_from(const ModelFolder& model, const ModelFamilies& models) {
   const ModelFamily& family = *find_family(models, model.family);
   run.vocab = model.config.at(family.keys.vocab).get<int64_t>();
   if (family.task == Task::kImages) run.classes = classes_in(model.source);
-  run.is_text =
-      family.task == Task::kLanguage && run.vocab == data::TokenFile::kTextVocab;
+  run.is_text = is_text(family, run.vocab);
   return run;
 }
 

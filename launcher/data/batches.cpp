@@ -1,5 +1,7 @@
 #include "launcher/data/batches.h"
 
+#include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "zero/mesh.h"
@@ -30,6 +32,19 @@ Batch read_passes(const data::Samples& samples, const BatchPlan& plan, int64_t b
   Batch rows = samples.empty_batch(std::ssize(indices));
   samples.read(indices, rows);
   return rows;
+}
+
+int64_t samples_in(int64_t index, int64_t rows, int64_t num_samples) {
+  return std::clamp<int64_t>(num_samples - index * rows, 0, rows);
+}
+
+Batch read_micro_batch(const data::Samples& samples, int64_t rows, int64_t index,
+                       int64_t num_samples) {
+  Batch batch = samples.empty_batch(rows);
+  std::vector<int64_t> indices(samples_in(index, rows, num_samples));
+  std::iota(indices.begin(), indices.end(), index * rows);
+  samples.read(indices, batch);
+  return batch;
 }
 
 }  // namespace zero::launcher

@@ -33,4 +33,12 @@ int64_t first_sample(const BatchPlan& plan, int64_t batch, int64_t pass);
 Batch read_passes(const data::Samples& samples, const BatchPlan& plan, int64_t batch,
                   int64_t first_pass, int64_t count);
 
+// How many of `num_samples` are in micro-batch `index`, of that many rows.
+int64_t samples_in(int64_t index, int64_t rows, int64_t num_samples);
+
+// That micro-batch: what lies behind the last sample is filled with targets that count
+// for nothing.
+Batch read_micro_batch(const data::Samples& samples, int64_t rows, int64_t index,
+                       int64_t num_samples);
+
 }  // namespace zero::launcher

@@ -20,6 +20,7 @@
 #include "launcher/run/lines.h"
 #include "launcher/run/resume.h"
 #include "launcher/run/saved_run.h"
+#include "launcher/settings/chosen_data.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/names.h"
 #include "launcher/settings/values.h"
@@ -274,9 +275,9 @@ void refuse_allowances(const Settings& settings, const std::string& folder) {
               folder, "leave them out");
 }
 
-void refuse_text(const data::Source& source, int64_t vocab, const std::string& folder) {
-  constexpr int64_t kText = data::TokenFile::kTextVocab;
-  if (source.vocab_size() != kText || vocab == kText) return;
+void refuse_text(const ModelFamily& family, const data::Source& source, int64_t vocab,
+                 const std::string& folder) {
+  if (!is_text(family, source.vocab_size()) || is_text(family, vocab)) return;
   throw Error(ExitCode::kUsage,
               "this is text, whose bytes are not the tokens of the model in " + folder,
               source.where(),

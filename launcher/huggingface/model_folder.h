@@ -70,6 +70,7 @@ void refuse_allowances(const Settings& settings, const std::string& folder);
 
 // Throw Error(kUsage) for text, unless bytes are the tokens of the model in `folder`,
 // with the command that makes token files.
-void refuse_text(const data::Source& source, int64_t vocab, const std::string& folder);
+void refuse_text(const ModelFamily& family, const data::Source& source, int64_t vocab,
+                 const std::string& folder);
 
 }  // namespace zero::launcher

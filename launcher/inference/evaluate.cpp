@@ -14,18 +14,6 @@ namespace {
 
 int64_t divide_up(int64_t count, int64_t by) { return (count + by - 1) / by; }
 
-// Micro-batch `index`: what lies behind the last sample is filled with targets that count
-// for nothing.
-Batch read_micro_batch(const data::Samples& samples, int64_t rows, int64_t index,
-                       int64_t num_samples) {
-  Batch batch = samples.empty_batch(rows);
-  const int64_t first = index * rows;
-  std::vector<int64_t> indices(std::clamp<int64_t>(num_samples - first, 0, rows));
-  std::iota(indices.begin(), indices.end(), first);
-  samples.read(indices, batch);
-  return batch;
-}
-
 }  // namespace
 
 int64_t samples_to_evaluate(const data::Samples& samples, const Settings& settings) {

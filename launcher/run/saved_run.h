@@ -41,7 +41,7 @@ struct SavedRun {
   // The model's complete config; empty: older ones do not tell, settings do.
   nlohmann::json model = nlohmann::json::object();
   std::vector<std::string> classes;  // names of targets; empty: they have none
-  nlohmann::json source = nullptr;  // config.json of --init-from, as it stood there
+  nlohmann::json source = nullptr;   // config.json of --init-from, as it stood there
 };
 
 // {"settings": {...}, "data": {"hash": .., "tokens": ..}, "vocab": 257, "is_text": true,

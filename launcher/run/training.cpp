@@ -39,14 +39,6 @@
 #include "zero/save_load.h"
 
 namespace zero::launcher {
-namespace {
-
-bool is_text(const ModelFamily& family, const data::Source& source) {
-  return family.task == Task::kLanguage &&
-         source.vocab_size() == data::TokenFile::kTextVocab;
-}
-
-}  // namespace
 
 Training::Training(const Settings& settings, const ModelFamilies& models, World& world)
     : settings_(settings),
@@ -128,13 +120,14 @@ void Training::open_data() {
     if (eval_source_) eval_source_->check_ids(shape_.vocab(), sign_unless_stopped);
   }
   if (!settings_.sample.empty())
-    parse_prompt(settings_.sample, is_text(*family_, *source_), shape_.vocab());
+    parse_prompt(settings_.sample, is_text(*family_, source_->vocab_size()),
+                 shape_.vocab());
 }
 
 // Weights that are there belong to tokens of their own.
 void Training::refuse_other_tokens(const data::Source& source) const {
-  if (!settings_.init_from.empty() && family_->task == Task::kLanguage)
-    refuse_text(source, shape_.vocab(), settings_.init_from);
+  if (!settings_.init_from.empty())
+    refuse_text(*family_, source, shape_.vocab(), settings_.init_from);
 }
 
 void Training::make_samples() {
@@ -210,7 +203,7 @@ void Training::open_folder() {
   identity_.vocab = shape_.vocab();
   identity_.model = shape_.config;
   identity_.classes = source_->class_names();
-  identity_.is_text = is_text(*family_, *source_);
+  identity_.is_text = is_text(*family_, source_->vocab_size());
   identity_.threads = process_.threads;
   const auto take_over = settings_.take_over ? checkpoint::TakeOver::kAlways
                                              : checkpoint::TakeOver::kFromTheDead;

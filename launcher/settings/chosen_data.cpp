@@ -21,8 +21,7 @@ bool lacks_image_size(const ModelShape& shape) {
 }
 
 void set_image_size(ModelShape& shape, int64_t size) {
-  if (lacks_image_size(shape))
-    shape.config[shape.keys.image_size] = size > 0 ? size : kUsualImageSize;
+  shape.config[shape.keys.image_size] = size > 0 ? size : kUsualImageSize;
 }
 
 std::string shown_classes(const std::vector<std::string>& names) {
@@ -52,8 +51,12 @@ std::unique_ptr<data::Source> open_source(const ModelFamily& family,
   return std::make_unique<data::TokenSource>(paths, settings.bytes);
 }
 
+bool is_text(const ModelFamily& family, int64_t vocab) {
+  return family.task == Task::kLanguage && vocab == data::TokenFile::kTextVocab;
+}
+
 void fit_to_data(ModelShape& shape, const data::Source& source) {
-  set_image_size(shape, source.image_size());
+  if (lacks_image_size(shape)) set_image_size(shape, source.image_size());
   if (shape.vocab() == 0 && source.vocab_size() > 0) shape.set_vocab(source.vocab_size());
   if (shape.vocab() == 0) {
     throw Error(ExitCode::kUsage, "vocab is missing, and these files do not tell it",
@@ -68,7 +71,7 @@ void fit_to_data(ModelShape& shape, const ModelFamily& family, const Settings& s
   const bool is_of_images = family.task == Task::kImages;
   if (shape.vocab() == 0)
     shape.set_vocab(is_of_images ? kUsualClasses : data::TokenFile::kTextVocab);
-  set_image_size(shape, kUsualImageSize);
+  if (lacks_image_size(shape)) set_image_size(shape, kUsualImageSize);
 }
 
 // Where the largest labels are missing the names end earlier.

@@ -15,6 +15,9 @@ std::unique_ptr<data::Source> open_source(const ModelFamily& family,
                                           const std::vector<std::string>& paths,
                                           const Settings& settings);
 
+// Are so many tokens those of text, whose bytes are learned?
+bool is_text(const ModelFamily& family, int64_t vocab);
+
 // What these data decide of a new model that its config leaves open: the vocabulary, and
 // the size of images.
 // Throws Error(kUsage) where they do not tell it.

@@ -113,9 +113,11 @@ TEST_F(ImageFolderTest, ACheckFindsWhatIsNoImage) {
   two_classes();
   write("two/b/4.png", "not a picture");
   const ImageSource source({path("two")});
-  expect_error([&] { source.check_ids(1000); }, {"neither JPEG nor PNG", path("two/b/4.png")});
+  expect_error([&] { source.check_ids(1000); },
+               {"neither JPEG nor PNG", path("two/b/4.png")});
   write("two/b/4.png", "");
-  expect_error([&] { ImageSource({path("two")}).check_ids(1000); }, {"image file is empty"});
+  expect_error([&] { ImageSource({path("two")}).check_ids(1000); },
+               {"image file is empty"});
 }
 
 TEST_F(ImageFolderTest, AChangedImageIsNoticed) {
