@@ -56,9 +56,12 @@ void write_new_file(const std::string& path,
   }
 }
 
+// Whoever reads them may have enough.
 void write_to_stdout(const std::string& bytes) {
-  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size() ||
-      std::fflush(stdout) != 0)
+  const bool is_written =
+      std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size() &&
+      std::fflush(stdout) == 0;
+  if (!is_written && errno != EPIPE)
     refuse_to_write(std::strerror(errno), "standard output");
 }
 
