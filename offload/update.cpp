@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/streaming_copy.h"
 #include "offload/kernels.h"
 #include "offload/thread_pool.h"
 
@@ -63,26 +64,59 @@ void share_out(std::span<const Update> updates, ThreadPool& pool, const Work& wo
   });
 }
 
-// Few enough that they are in the first-level cache still when they are updated.
+// Few enough that they stay in the first-level cache.
 constexpr int64_t kOldBlock = 1024;
 
-template <typename T>
-void copy_to(T* values, const T* old, int64_t numel) {
-  if (old) std::memcpy(values, old, numel * sizeof(T));
-}
+// Masters and states of a block, whose old values lie elsewhere.
+class Block {
+ public:
+  explicit Block(const UpdatePiece& piece) : piece_(piece), near_(piece) {
+    near_.master = take(masters_, piece.old_master);
+    for (int i = 0; i < kMaxStates; ++i) {
+      near_.state[i] = take(states_[i], piece.old_state[i]);
+      near_.state_bf16[i] = take(states_bf16_[i], piece.old_state_bf16[i]);
+    }
+  }
+  const UpdatePiece& near() const { return near_; }
 
-// As the loops do it, which know no old values: these are copied a block before.
+  // To where the new values belong, of which nothing need be read.
+  void write(StreamingCopy& copy) const {
+    put(copy, piece_.master, near_.master);
+    for (int i = 0; i < kMaxStates; ++i) {
+      put(copy, piece_.state[i], near_.state[i]);
+      put(copy, piece_.state_bf16[i], near_.state_bf16[i]);
+    }
+  }
+
+ private:
+  template <typename T>
+  T* take(T* values, const T* old) const {
+    if (!old) return nullptr;
+    std::memcpy(values, old, piece_.numel * sizeof(T));
+    return values;
+  }
+  template <typename T>
+  void put(StreamingCopy& copy, T* to, const T* values) const {
+    if (values) copy(to, values, piece_.numel * int64_t{sizeof(T)});
+  }
+
+  const UpdatePiece& piece_;
+  UpdatePiece near_;
+  alignas(64) float masters_[kOldBlock];
+  alignas(64) float states_[kMaxStates][kOldBlock];
+  alignas(64) uint16_t states_bf16_[kMaxStates][kOldBlock];
+};
+
+// As the loops do it, which know no old values.
 void update_piece(const UpdatePiece& piece, const UpdateRule& rule) {
   if (!piece.old_master) return fastest_kernels().update(piece, rule);
+  StreamingCopy copy;
   for (int64_t begin = 0; begin < piece.numel; begin += kOldBlock) {
-    const UpdatePiece block =
+    const UpdatePiece part =
         part_of(piece, begin, std::min(begin + kOldBlock, piece.numel));
-    copy_to(block.master, block.old_master, block.numel);
-    for (int i = 0; i < kMaxStates; ++i) {
-      copy_to(block.state[i], block.old_state[i], block.numel);
-      copy_to(block.state_bf16[i], block.old_state_bf16[i], block.numel);
-    }
-    fastest_kernels().update(block, rule);
+    Block block(part);
+    fastest_kernels().update(block.near(), rule);
+    block.write(copy);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/streaming_copy.h"
 #include "base/text.h"
 #include "engine/comm/host_memory.h"
 #include "engine/watch/activity.h"
@@ -45,7 +46,7 @@ class SharedTransport final : public Transport {
     exchange(
         call, shard_bytes, area_.slot_bytes(),
         [&](SlotPart piece, std::byte* own_slot) {
-          if (size() > 1) copy_past_caches(own_slot, from + piece.begin, piece.length);
+          if (size() > 1) StreamingCopy()(own_slot, from + piece.begin, piece.length);
           if (from != own_place)
             copy_bytes(own_place + piece.begin, from + piece.begin, piece.length);
         },
@@ -80,8 +81,8 @@ class SharedTransport final : public Transport {
         [&](SlotPart piece, std::byte* own_slot) {
           for (int peer = 0; peer < size(); ++peer) {
             if (peer == rank()) continue;
-            copy_past_caches(own_slot + part_of(peer, rank()), in_full(peer, piece),
-                             piece.length * element);
+            StreamingCopy()(own_slot + part_of(peer, rank()), in_full(peer, piece),
+                            piece.length * element);
           }
         },
         [&](SlotPart piece, const SlotOf& slot_of) {
@@ -99,7 +100,7 @@ class SharedTransport final : public Transport {
     exchange(
         call, bytes, area_.slot_bytes(),
         [&](SlotPart piece, std::byte* own_slot) {
-          if (rank() == root) copy_past_caches(own_slot, at + piece.begin, piece.length);
+          if (rank() == root) StreamingCopy()(own_slot, at + piece.begin, piece.length);
         },
         [&](SlotPart piece, const SlotOf& slot_of) {
           if (rank() != root) copy_bytes(at + piece.begin, slot_of(root), piece.length);

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+namespace zero {
+
+// Copies memory past the caches: for data that another core reads next, or nobody for
+// long. Plain stores read each line before they write it, and lines that a reader's cache
+// still holds cost 5 times as much: each has to be taken back from that core first.
+//
+// What it copied is visible to other threads after its end and this thread's next
+// release. Any alignment; lines of 64 bytes are written at once.
+class StreamingCopy {
+ public:
+  StreamingCopy() = default;
+  StreamingCopy(const StreamingCopy&) = delete;
+  StreamingCopy& operator=(const StreamingCopy&) = delete;
+  ~StreamingCopy();
+
+  void operator()(void* to, const void* from, int64_t bytes);
+};
+
+}  // namespace zero
