@@ -131,10 +131,12 @@ void EngineStep::run_backward(const at::Tensor& loss_sum, int64_t num_targets) {
 }
 
 // The last backward of a step lets units be updated as it finishes their gradients: all
-// is known by then but what it will be clipped with.
+// is known by then but what it will be clipped with. Where the step before was clipped,
+// this one probably will be, and no draft of it taken.
 void EngineStep::expect_update(int64_t num_targets) {
   const auto num_passes = static_cast<int64_t>(losses_.size()) + 1;
-  if (!own_.memory.has_drafts() || num_passes != own_.options.micro_batches_per_rank)
+  if (!own_.memory.has_drafts() || was_clipped_ ||
+      num_passes != own_.options.micro_batches_per_rank)
     return;
   int64_t total = num_targets;
   for (const double targets : targets_) total += static_cast<int64_t>(targets);
@@ -284,6 +286,7 @@ std::vector<int64_t> EngineStep::update_numbers() const {
 // The next forward waits for each unit's own update.
 void EngineStep::update(StepReport& report) {
   report.clip_coef = clip_coefficient(report.grad_norm, own_.options.clip);
+  was_clipped_ = report.clip_coef < 1;
   const auto factor = static_cast<float>(mean_factor() * report.clip_coef);
   std::vector<int64_t> numbers = update_numbers();
   for (size_t i = 0; i < numbers.size(); ++i) {

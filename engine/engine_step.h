@@ -76,6 +76,7 @@ class EngineStep {
   LossScaleState loss_scale_;    // of this step; 1 but in fp16
   std::optional<double> lr_;     // instead of the schedule's
   Gradient gradient_ = Gradient::kOpen;
+  bool was_clipped_ = false;  // the gradient of the latest update
   // Of this rank's passes since the last step.
   std::vector<at::Tensor> losses_;  // scalars of type double
   std::vector<double> targets_;

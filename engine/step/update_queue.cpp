@@ -12,7 +12,7 @@ namespace zero {
 UpdateQueue::UpdateQueue(const Workplace& at)
     : at_(at),
       updated_(at.plan.units.size()),
-      drafted_(at.plan.units.size(), false),
+      drafts_(at.plan.units.size()),
       gpu_stream_(at.memory.has_state_on_gpu() || at.memory.has_weights_on_gpu()
                       ? at.device.make_stream("device updates")
                       : nullptr),
@@ -33,12 +33,16 @@ void UpdateQueue::touch() {
 void UpdateQueue::begin(std::vector<int64_t> numbers, double lr, float grad_factor) {
   const Values values{std::make_shared<std::vector<int64_t>>(std::move(numbers)), lr,
                       grad_factor};
-  num_drafts_ = static_cast<int>(std::ranges::count(drafted_, true));
+  num_drafts_ =
+      static_cast<int>(std::ssize(drafts_) - std::ranges::count(drafts_, Draft()));
   num_taken_ = 0;
   stream_->enqueue([] { delay_point("adam"); });
-  for (int u = 0; u < std::ssize(updated_); ++u)
-    is_drafted(u, values) ? take_draft(u) : queue(u, values);
-  drafted_.assign(drafted_.size(), false);
+  for (int u = 0; u < std::ssize(updated_); ++u) {
+    const bool is_taken = is_drafted(u, values);
+    if (drafts_[u] && !is_taken) *drafts_[u] = false;
+    is_taken ? take_draft(u) : queue(u, values);
+  }
+  drafts_.assign(drafts_.size(), nullptr);
   expected_ = {};
   if (gpu_stream_) gpu_stream_->record(on_gpu_);
   if (!at_.options.overlap_updates) finish();
@@ -87,15 +91,16 @@ void UpdateQueue::draft(int unit, const std::vector<const Event*>& after) {
   wait_for_copy(unit);
   const std::string& fqn = at_.plan.units[unit].fqn;
   const auto span = at_.device.timed(*stream_, Work::kOptimizer, "draft", fqn);
+  const auto is_wanted = std::make_shared<std::atomic<bool>>(true);
   stream_->enqueue([=, this, updates = updates_of(unit, expected_, To::kDraft)] {
-    update(unit, updates, "draft ");
+    if (*is_wanted) update(unit, updates, "draft ");
   });
-  drafted_[unit] = true;
+  drafts_[unit] = is_wanted;
 }
 
 // Is its draft what the step was going to make?
 bool UpdateQueue::is_drafted(int unit, const Values& values) const {
-  if (!drafted_[unit] || values.lr != expected_.lr ||
+  if (!drafts_[unit] || values.lr != expected_.lr ||
       values.grad_factor != expected_.grad_factor)
     return false;
   for (const int part : at_.plan.units[unit].parts) {
@@ -116,7 +121,7 @@ void UpdateQueue::take_draft(int unit) {
 
 // Masters and states are as they were; the weights in 16 bits are made of them again.
 void UpdateQueue::drop_draft(int unit) {
-  drafted_[unit] = false;
+  drafts_[unit].reset();
   for (const int p : at_.plan.units[unit].parts) {
     const PlannedPart& part = at_.plan.parts[p];
     if (part.is_frozen || !at_.shards[p].copy) continue;
@@ -128,14 +133,14 @@ void UpdateQueue::drop_draft(int unit) {
 }
 
 void UpdateQueue::drop_drafts() {
-  for (int u = 0; u < std::ssize(drafted_); ++u) {
-    if (drafted_[u]) drop_draft(u);
+  for (int u = 0; u < std::ssize(drafts_); ++u) {
+    if (drafts_[u]) drop_draft(u);
   }
   expected_ = {};
 }
 
 const Event& UpdateQueue::ready(int unit) {
-  if (drafted_[unit]) drop_draft(unit);
+  if (drafts_[unit]) drop_draft(unit);
   return updated_[unit];
 }
 

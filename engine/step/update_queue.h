@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -19,7 +20,8 @@ namespace zero {
 // Units with room for it (UnitHome::has_draft) may be updated in a draft before, while
 // the backward is at others: as if nothing was clipped, aside from their masters and
 // states. begin() takes the drafts that are what it was going to make, and makes the
-// others. Where it does not come, they stay until somebody asks. Of the weights in 16
+// others, of which those that have not begun are left out. Where it does not come, they
+// stay until somebody asks. Of the weights in 16
 // bits, which nobody reads between a unit's backward and the next forward, there is no
 // second place: a draft that is thrown away makes them again.
 //
@@ -73,6 +75,9 @@ class UpdateQueue {
   enum class To { kShard, kDraft };
 
   void queue(int unit, const Values& values);
+  // False once nobody will take it.
+  using Draft = std::shared_ptr<std::atomic<bool>>;
+
   bool is_drafted(int unit, const Values& values) const;
   void take_draft(int unit);
   void drop_drafts();
@@ -89,7 +94,7 @@ class UpdateQueue {
   std::vector<Event> updated_;  // of each unit
   Event on_host_, on_gpu_;
   Values expected_;            // of drafts; numbers are null where none may be made
-  std::vector<bool> drafted_;  // of each unit, since the last step
+  std::vector<Draft> drafts_;  // of each unit, since the last step, or null
   int num_drafts_ = 0, num_taken_ = 0;
   // They go first: they use what is above.
   std::unique_ptr<Stream> gpu_stream_;  // null where the GPU keeps nothing

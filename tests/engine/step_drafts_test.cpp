@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <future>
 
 #include "engine/device/host_device.h"
 #include "engine/step/update_queue.h"
@@ -87,6 +88,22 @@ TEST_F(Drafts, AreMadeAgainWhereTheStepIsAnother) {
   draft_all();
   queue.begin({1, 2, 1}, 0.5, 1);  // one parameter counts its updates otherwise
   EXPECT_EQ(queue.num_taken(), 2);
+}
+
+TEST_F(Drafts, ThatHaveNotBegunAreLeftOutWhereNobodyTakesThem) {
+  std::promise<void> gate;
+  const std::unique_ptr<HostStream> gradients = device->make_worker("gradients");
+  gradients->enqueue([&] { gate.get_future().wait(); });
+  Event arrived;
+  gradients->record(arrived);
+  queue.expect({1, 1, 1}, 0.5, 1);
+  queue.draft(1, {&arrived});
+  const float old = shards[1].draft.master[0];
+  queue.begin({1, 1, 1}, 0.5, 0.25);
+  gate.set_value();
+  queue.finish();
+  EXPECT_EQ(shards[1].draft.master[0], old);
+  EXPECT_LT(master(1), 3);
 }
 
 TEST_F(Drafts, ThatAreDroppedLeaveAllAsItWas) {
@@ -245,6 +262,17 @@ TEST_F(DraftsOfAnEngine, AreNotTakenWhereTheGradientIsClipped) {
   make();
   pass(), pass();
   EXPECT_THAT(step(), ElementsAre(kNumUnits, 0));
+}
+
+TEST_F(DraftsOfAnEngine, AreNoneBehindAStepThatWasClipped) {
+  options.clip = 1;
+  make();
+  pass(1e4), pass(1e4);
+  EXPECT_THAT(step(), ElementsAre(kNumUnits, 0));
+  pass(1e-4), pass(1e-4);
+  EXPECT_THAT(step(), ElementsAre(0, 0));
+  pass(1e-4), pass(1e-4);
+  EXPECT_THAT(step(), ElementsAre(kNumUnits, kNumUnits));
 }
 
 TEST_F(DraftsOfAnEngine, AreNoneWhereAStepHasFewerPasses) {

@@ -101,7 +101,8 @@ class GradientShards {
   DType type_in_slot(int part) const;
   void add_in_place(int part);
   void push_pass(int part, GradientRing::Slot& slot);
-  void hand_over();
+  using Reduction = std::unique_ptr<StreamClock::Span>;
+  Reduction hand_over(int part);
   void release(GradientRing::Slot& slot, Stream& reader);
   Addition of_next_pass(int part);
   void hold_sum(int part);

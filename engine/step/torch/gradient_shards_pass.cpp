@@ -33,9 +33,8 @@ void widen(void* memory, int64_t numel) {
 
 void GradientShards::push_pass(int part, GradientRing::Slot& slot) {
   PartState& state = parts_[part];
-  const auto span =
-      at_.device.timed(stream_, Work::kGradients, "reduce", at_.plan.parts[part].tag);
-  if (!adds_behind_compute()) hand_over();
+  Reduction reduction;
+  if (!adds_behind_compute()) reduction = hand_over(part);
   Stream& reader = (this->*state.land)(part, slot, of_next_pass(part));
   const bool is_brought = leaves(part) && completes(state);
   if (!is_brought) release(slot, reader);
@@ -43,10 +42,13 @@ void GradientShards::push_pass(int part, GradientRing::Slot& slot) {
   if (is_brought) bring_sum(part, slot);
 }
 
-// What was computed comes before what is queued on the stream next.
-void GradientShards::hand_over() {
+// What was computed comes before what is queued on the stream next, which counts as this
+// part's reduction as long as the span lives.
+GradientShards::Reduction GradientShards::hand_over(int part) {
   at_.device.compute_stream().record(collected_);
   stream_.wait(collected_);
+  return std::make_unique<StreamClock::Span>(
+      at_.device.clock(), stream_, Work::kGradients, "reduce", at_.plan.parts[part].tag);
 }
 
 void GradientShards::release(GradientRing::Slot& slot, Stream& reader) {
@@ -117,7 +119,8 @@ Stream& GradientShards::land_from_gpu(int part, GradientRing::Slot& slot,
   }
   if (is_whole(parts_[part]) && !has_groups())
     return bring(part, values, slot, numel_of_sum(part));
-  if (adds_behind_compute()) hand_over();
+  Reduction reduction;
+  if (adds_behind_compute()) reduction = hand_over(part);
   const PlannedPart& planned = at_.plan.parts[part];
   landing_->add(addition, values.memory, values.type, numel_of_sum(part), planned.tag);
   return stream_;
@@ -152,7 +155,8 @@ Stream& GradientShards::bring(int part, Values values, GradientRing::Slot& slot,
     const Trace::Span span("norm", at_.plan.parts[part].tag);
     at_.kernels->add_to_norm(values.memory, values.type, numel, gpu_sums_);
   }
-  if (adds_behind_compute()) hand_over();
+  Reduction reduction;
+  if (adds_behind_compute()) reduction = hand_over(part);
   PartShard& shard = at_.shards[part];
   shard.hold_gradient(values.type);
   stream_.copy(shard.gradient_memory(), values.memory, numel * size_of(values.type));
