@@ -1,5 +1,7 @@
 #include "offload/fastest_threads.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -17,9 +19,16 @@
 namespace zero {
 namespace {
 
-constexpr int64_t kMostParams = 4 << 20;  // four arrays of them are 64 MiB
+constexpr int64_t kArrays = 4;
+constexpr int64_t kFewestBytes = 64 << 20;  // of all arrays
 constexpr size_t kFewestRounds = 3, kMostRounds = 9;
 constexpr double kSecondsOfRounds = 0.08;  // no more rounds than the fewest after that
+
+// Elements of an array: all of them are twice what the caches hold.
+int64_t most_params() {
+  const int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);  // -1: nobody knows
+  return std::max(kFewestBytes, 2 * cache) / kArrays / int64_t{sizeof(float)};
+}
 
 // The optimizer's arrays. Pages that nobody has written are all one and the same, and
 // never leave the cache.
@@ -27,7 +36,7 @@ class Scratch {
  public:
   Scratch(ThreadPool& threads, int64_t most_bytes)
       : numel_(std::clamp<int64_t>(most_bytes / (4 * kAligned) * kAligned / 4,
-                                   kAligned / 4, kMostParams)) {
+                                   kAligned / 4, most_params())) {
     for (float*& array : arrays_) array = arena_.allocate_array<float>("scratch", numel_);
     threads.parallel_for(numel_, kUpdateChunkNumel, [this](int64_t begin, int64_t end) {
       for (float* array : arrays_) std::fill(array + begin, array + end, 1.0f);
@@ -45,8 +54,8 @@ class Scratch {
   static constexpr int64_t kAligned = 64;  // bytes of an array
 
   int64_t numel_;
-  HostArena arena_{"threads to try", 4 * numel_* int64_t{sizeof(float)}};
-  std::array<float*, 4> arrays_;
+  HostArena arena_{"threads to try", kArrays* numel_* int64_t{sizeof(float)}};
+  std::array<float*, kArrays> arrays_;
 };
 
 using Clock = std::chrono::steady_clock;
@@ -91,7 +100,7 @@ std::vector<ThreadRate> thread_rates(const std::vector<int>& counts, int64_t mos
 ThreadChoice fastest_threads(int64_t most_bytes) {
   const std::vector<int> counts =
       threads_to_try(static_cast<int>(current_affinity().size()));
-  if (counts.size() == 1) return {};
+  if (counts.size() == 1 || most_bytes == 0) return {};
   std::vector<ThreadRate> rates = thread_rates(counts, most_bytes);
   return {fewest_of_the_fastest(rates), std::move(rates)};
 }

@@ -17,12 +17,13 @@ struct ThreadChoice {
 
 // Try what number of threads AdamW needs: one, two, four ... and as many as the calling
 // thread has CPUs sweep over scratch memory as the optimizer does over its state, without
-// its arithmetic: over 64 MiB, or `most_bytes` where that is less.
+// its arithmetic: over twice what the caches hold, at least 64 MiB, or `most_bytes` where
+// that is less.
 //
-// Takes a tenth of a second or two, and nothing where there is one CPU. Bind the process
-// before. Processes that share a memory do it at the same time, as they will share it in
-// every step; the results need not be equal, and change no bit of what is trained. Throws
-// HostMemoryError.
+// Takes a tenth of a second or a few, and nothing where there is one CPU or nothing to
+// update. Bind the process before. Processes that share a memory do it at the same time,
+// as they will share it in every step; the results need not be equal, and change no bit
+// of what is trained. Throws HostMemoryError.
 ThreadChoice fastest_threads(int64_t most_bytes);
 
 // What each of these numbers of threads moves so, measured in turn; the last one is the

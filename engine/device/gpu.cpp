@@ -77,6 +77,14 @@ int count_gpus() {
   return gpu_library().count_devices();
 }
 
+// Else LibTorch keeps blocks for tensors of other sizes than come later: a tenth of them,
+// or more.
+void let_torch_memory_grow() {
+  if (getenv("PYTORCH_ALLOC_CONF") || getenv("PYTORCH_CUDA_ALLOC_CONF")) return;
+  find_in_gpu_library<decltype(zero_let_torch_memory_grow)>(
+      "zero_let_torch_memory_grow")();
+}
+
 }  // namespace
 
 int num_gpus() {
@@ -101,6 +109,11 @@ void limit_torch_memory(int index, int64_t bytes) {
   limit_to(index,
            static_cast<double>(bytes) / static_cast<double>(memory_of_gpu(index).total));
 }
+TorchMemory peak_torch_memory() {
+  return find_in_gpu_library<decltype(zero_peak_torch_memory)>(
+      "zero_peak_torch_memory")();
+}
+
 void unlimit_torch_memory(int index) noexcept {
   try {
     limit_to(index, 1);
@@ -113,6 +126,7 @@ std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options) {
   const int count = num_gpus();
   if (index >= 0 && index < count) {
     Trace::set_listener(gpu_library().ranges);
+    let_torch_memory_grow();
     return gpu_library().make_device(index, options);
   }
   throw Error(ExitCode::kEnvironment,

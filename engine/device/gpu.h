@@ -29,6 +29,13 @@ Function* find_in_gpu_library(const char* name) {
 void limit_torch_memory(int index, int64_t bytes);
 void unlimit_torch_memory(int index) noexcept;
 
+// What LibTorch had of one GPU at most, so far, in bytes.
+struct TorchMemory {
+  int64_t tensors = 0;
+  int64_t reserved = 0;  // from CUDA, for tensors of before and after
+};
+TorchMemory peak_torch_memory();
+
 // What libzero_cuda.so offers: it is loaded only when a GPU is there, so that nobody else
 // pays for CUDA's libraries.
 struct GpuLibrary {
@@ -47,3 +54,7 @@ struct GpuLibrary {
 extern "C" const zero::GpuLibrary* zero_gpu_library();
 // Lets LibTorch have a fraction of the GPU's memory.
 extern "C" void zero_limit_torch_memory(int index, double fraction);
+// Lets its blocks there grow.
+extern "C" void zero_let_torch_memory_grow();
+// peak_torch_memory()
+extern "C" zero::TorchMemory zero_peak_torch_memory();

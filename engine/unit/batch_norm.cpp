@@ -76,9 +76,10 @@ struct SyncedNorm : torch::autograd::Function<SyncedNorm> {
     const double eps = context->saved_data["eps"].toDouble();
     // Sums over this rank's values: of dy * normalised x, and of dy.
     at::Tensor of_weight = at::zeros_like(mean), of_bias = at::zeros_like(mean);
+    const at::Tensor none = at::empty({0}, mean.options());  // GPUs take no null here
     if (x.numel() > 0)
       std::tie(std::ignore, of_weight, of_bias) =
-          at::native_batch_norm_backward(grads[0], x, weight, mean, var, {}, {},
+          at::native_batch_norm_backward(grads[0], x, weight, mean, var, none, none,
                                          /*train=*/false, eps, {false, true, true});
     at::Tensor of_x;
     if (context->needs_input_grad(0)) {

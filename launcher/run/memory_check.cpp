@@ -8,6 +8,7 @@
 
 #include "base/processes.h"
 #include "engine/comm/agreement.h"
+#include "engine/device/gpu.h"
 #include "launcher/process/process.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/process/world.h"
@@ -87,10 +88,13 @@ void require_memory(Ranks& ranks, const World& world, const RunPlan& plan,
   }
 }
 
-MemoryUse largest_use(Ranks& ranks, int64_t engine, int64_t offloaded) {
+MemoryUse largest_use(Ranks& ranks, int64_t engine, int64_t offloaded, bool on_gpu) {
+  const TorchMemory torch =
+      on_gpu ? peak_torch_memory() : TorchMemory{.tensors = peak_tensor_bytes()};
   return {ranks.largest(engine, "engine bytes"),
           ranks.largest(offloaded, "offloaded bytes"),
-          ranks.largest(peak_tensor_bytes(), "tensor bytes"),
+          ranks.largest(torch.tensors, "tensor bytes"),
+          ranks.largest(torch.reserved, "reserved bytes"),
           ranks.largest(peak_resident_bytes(), "process bytes")};
 }
 
@@ -102,11 +106,13 @@ std::string to_text(const RunPlan& plan, const MemoryUse& use) {
           ? ""
           : fmt::format("offloaded inputs {} planned, {} allocated; ",
                         short_bytes(plan.offloaded), short_bytes(use.offloaded));
+  const std::string reserved =
+      use.reserved == 0 ? "" : fmt::format(" ({} taken)", short_bytes(use.reserved));
   return fmt::format(
-      "memory of a rank: engine {} planned, {} allocated; activations {}{} at most; "
+      "memory of a rank: engine {} planned, {} allocated; activations {}{} at most{}; "
       "{}process {} at most, with pages of its files",
       short_bytes(plan.engine_bytes()), short_bytes(use.engine), activations,
-      short_bytes(use.activations), offloaded, short_bytes(use.process));
+      short_bytes(use.activations), reserved, offloaded, short_bytes(use.process));
 }
 
 }  // namespace zero::launcher

@@ -36,12 +36,13 @@ int64_t room_on_host(const Settings& settings, int64_t held);
 struct MemoryUse {
   int64_t engine = 0;       // allocated by the engine
   int64_t offloaded = 0;    // allocated by it for inputs of units, in the host's memory
-  int64_t activations = 0;  // held by tensors at most
+  int64_t activations = 0;  // held by tensors at most, on a GPU where one computes
+  int64_t reserved = 0;     // on a GPU, by LibTorch at most, with what it keeps for later
   int64_t process = 0;      // resident at most, all in all
 };
 
 // Collective; `engine` and `offloaded` are what this rank's engine allocated.
-MemoryUse largest_use(Ranks& ranks, int64_t engine, int64_t offloaded);
+MemoryUse largest_use(Ranks& ranks, int64_t engine, int64_t offloaded, bool on_gpu);
 
 std::string to_text(const RunPlan& plan, const MemoryUse& use);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/processes.h"
+#include "offload/affinity.h"
 
 namespace zero::launcher {
 namespace {
@@ -56,11 +57,11 @@ void MeanShares::add(const Shares& shares, double seconds) {
 }
 
 Bound bound_by(const Shares& shares) {
-  if (shares.without_core > 0.25) return Bound::kCores;
+  if (shares.without_core > 0.125) return Bound::kCores;
   if (shares.compute + shares.waiting < 0.5) return Bound::kData;
-  const double longest =
-      std::max({shares.compute, shares.weights, shares.gradients, shares.optimizer});
-  if (shares.compute == longest) return Bound::kCompute;
+  const double longest = std::max({shares.weights, shares.gradients, shares.optimizer});
+  const bool explains_waits = shares.waiting > 0.2 && longest > shares.waiting;
+  if (shares.compute >= longest && !explains_waits) return Bound::kCompute;
   if (shares.weights == longest) return Bound::kWeights;
   return shares.gradients == longest ? Bound::kGradients : Bound::kOptimizer;
 }
@@ -98,7 +99,10 @@ CoreWatch::Point CoreWatch::now() {
 // Threads that have ended took their seconds with them.
 double CoreWatch::share_between(const Point& from, const Point& to) {
   const double seconds = std::chrono::duration<double>(to.time - from.time).count();
-  return seconds > 0 ? std::max(0.0, to.without_core - from.without_core) / seconds : 0;
+  const auto cores = static_cast<double>(current_affinity().size());
+  return seconds > 0 && cores > 0
+             ? std::max(0.0, to.without_core - from.without_core) / seconds / cores
+             : 0;
 }
 
 std::optional<std::string> CoreWatch::look() {
@@ -106,7 +110,7 @@ std::optional<std::string> CoreWatch::look() {
   if (has_warned_ || std::chrono::steady_clock::now() - last_.time < kBetweenLooks)
     return std::nullopt;
   const Point before = std::exchange(last_, now());
-  has_warned_ = share_between(before, last_) > 0.5;
+  has_warned_ = share_between(before, last_) > 0.25;
   if (!has_warned_) return std::nullopt;
   return fmt::format(
       "too few cores are free: in {:.0f} s threads waited {:.0f} s for one; {}",

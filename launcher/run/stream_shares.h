@@ -12,8 +12,8 @@ namespace zero::launcher {
 struct Shares {
   double compute = 0, waiting = 0;  // of the stream that computes
   double weights = 0, gradients = 0, optimizer = 0;
-  // Threads of this process that were ready to run and had no core, all together: other
-  // processes had it, or threads of this one.
+  // Threads of this process that were ready to run and had no core, for each core that it
+  // may use: other processes had it, or threads of this one.
   double without_core = 0;
 };
 
@@ -35,8 +35,9 @@ class MeanShares {
 // What a step would have to do faster to be faster.
 enum class Bound { kCompute, kWeights, kGradients, kOptimizer, kData, kCores };
 
-// What is busy for the longest time: what overlaps hides behind it. Cores where threads
-// wait for one for a quarter of the time; data where the stream that computes is neither
+// What is busy for the longest time: what overlaps hides behind it; or what the stream
+// that computes waits for, where it waits for a fifth of the time. Cores where threads
+// wait for one for an eighth of the time; data where the stream that computes is neither
 // busy nor waiting for half of it.
 Bound bound_by(const Shares& shares);
 
@@ -53,8 +54,8 @@ class CoreWatch {
  public:
   CoreWatch();
 
-  // A warning, once, where that was half of the time since the last look; looks every ten
-  // seconds.
+  // A warning, once, where that was a quarter of the time since the last look; looks
+  // every ten seconds.
   std::optional<std::string> look();
   double share() const;  // of the time since the beginning
 

@@ -361,8 +361,9 @@ ExitCode Training::finish() {
 // What limits this rank's steps, which are like the others'; what was planned of memory,
 // and what it came to.
 void Training::tell_use() {
-  const MemoryUse use = largest_use(engine_->control(), engine_->allocated_bytes(),
-                                    engine_->offloaded_activations().pinned);
+  const MemoryUse use =
+      largest_use(engine_->control(), engine_->allocated_bytes(),
+                  engine_->offloaded_activations().pinned, engine_->uses_gpu());
   if (!is_first_rank()) return;
   if (shares_.has_any()) {
     Shares shares = shares_.mean();
@@ -375,6 +376,7 @@ void Training::tell_use() {
                             {"engine_allocated", use.engine},
                             {"activations_planned", plan_.activations},
                             {"activations_peak", use.activations},
+                            {"torch_reserved_peak", use.reserved},
                             {"offloaded_planned", plan_.offloaded},
                             {"offloaded_allocated", use.offloaded},
                             {"process_peak", use.process}});

@@ -20,6 +20,8 @@ double torch_fraction = -1;  // of the memory, that LibTorch may take; -1: nobod
 
 void zero_limit_torch_memory(int, double fraction) { torch_fraction = fraction; }
 
+void zero_let_torch_memory_grow() {}
+
 extern "C" {
 
 const zero::GpuLibrary* zero_gpu_library() {

@@ -21,6 +21,7 @@
 #include <map>
 #include <mutex>
 
+#include "engine/device/gpu.h"
 #include "tests/standin/standin.h"
 
 namespace {
@@ -48,6 +49,11 @@ class CachingAllocator final : public c10::Allocator {
     return {memory, memory, &give_back, gpu(device)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
+  // Bytes of tensors at most, and of all blocks.
+  zero::TorchMemory peak() {
+    const std::lock_guard lock(mutex_);
+    return peak_;
+  }
   void copy_data(void* to, const void* from, size_t bytes) const override {
     const auto size = static_cast<int64_t>(bytes);
     standin::note_work(standin::lane_of(nullptr),
@@ -62,8 +68,12 @@ class CachingAllocator final : public c10::Allocator {
 
   void* take(Size size) {
     const std::lock_guard lock(mutex_);
+    const auto bytes = static_cast<int64_t>(size.second);
+    in_use_ += bytes;
+    peak_.tensors = std::max(peak_.tensors, in_use_);
     std::vector<void*>& left = free_[size];
     if (left.empty()) {
+      peak_.reserved += bytes;
       void* const memory = standin::allocate_uncounted(static_cast<int64_t>(size.second));
       sizes_[memory] = size;
       return memory;
@@ -77,6 +87,8 @@ class CachingAllocator final : public c10::Allocator {
   std::mutex mutex_;
   std::map<Size, std::vector<void*>> free_;  // guarded by mutex_
   std::map<void*, Size> sizes_;              // guarded by mutex_
+  int64_t in_use_ = 0;                       // guarded by mutex_
+  zero::TorchMemory peak_;                   // guarded by mutex_
 };
 
 CachingAllocator& allocator() {
@@ -89,6 +101,7 @@ void CachingAllocator::give_back(void* memory) {
   const std::lock_guard lock(self.mutex_);
   const Size size = self.sizes_.at(memory);
   self.free_[size].push_back(memory);
+  self.in_use_ -= static_cast<int64_t>(size.second);
   standin::note_let_go(standin::lane_of(nullptr),
                        {memory, static_cast<int64_t>(size.second)});
 }
@@ -288,6 +301,16 @@ void check_alignment(const c10::FunctionSchema& schema, const torch::jit::Stack&
   }
 }
 
+// Kernels for GPUs ask whether these are empty.
+void check_saved_statistics(const c10::FunctionSchema& schema,
+                            const torch::jit::Stack& given) {
+  if (schema.name() != "aten::native_batch_norm_backward") return;
+  constexpr size_t kMean = 5, kInverseStd = 6;
+  for (const size_t i : {kMean, kInverseStd})
+    TORCH_CHECK(given[i].isTensor() && given[i].toTensor().defined(),
+                "save_mean should always be defined");
+}
+
 void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const at::AutoDispatchBelowADInplaceOrView guard;
   const c10::FunctionSchema& schema = op.schema();
@@ -296,6 +319,7 @@ void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const torch::jit::Stack given(begin, stack->end());
   note_operator(schema, given);
   check_alignment(schema, given);
+  check_saved_statistics(schema, given);
   Arguments arguments;
   torch::jit::Stack for_host;
   for (const c10::IValue& value : given) for_host.push_back(arguments.replace(value));
@@ -460,6 +484,8 @@ struct CudaHooks final : at::CUDAHooksInterface {
 };
 
 }  // namespace
+
+zero::TorchMemory zero_peak_torch_memory() { return allocator().peak(); }
 
 namespace at {
 C10_REGISTER_TYPED_CLASS(CUDAHooksRegistry, "CUDAHooks", CudaHooks)

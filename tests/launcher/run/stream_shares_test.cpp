@@ -44,11 +44,17 @@ TEST(BoundBy, WhatIsBusyForTheLongestTime) {
   EXPECT_EQ(bound_by(shares(0.3, 0.7, 0.2, 0.2, 0.6)), Bound::kOptimizer);
 }
 
+TEST(BoundBy, WhatIsWaitedForThoughComputationTakesLonger) {
+  EXPECT_EQ(bound_by(shares(0.6, 0.35, 0.1, 0.2, 0.5)), Bound::kOptimizer);
+  EXPECT_EQ(bound_by(shares(0.75, 0.2, 0.1, 0.2, 0.5)), Bound::kCompute);
+  EXPECT_EQ(bound_by(shares(0.6, 0.35, 0.1, 0.2, 0.3)), Bound::kCompute);
+}
+
 TEST(BoundBy, CoresWhereThreadsWaitForThem) {
   Shares busy = shares(0.91, 0.05, 0.9, 0.2, 0.3);
-  busy.without_core = 0.25;
+  busy.without_core = 0.125;
   EXPECT_EQ(bound_by(busy), Bound::kCompute);
-  busy.without_core = 0.26;
+  busy.without_core = 0.13;
   EXPECT_EQ(bound_by(busy), Bound::kCores);
   busy.without_core = 0.96;
   EXPECT_EQ(bound_by(busy), Bound::kCores);
