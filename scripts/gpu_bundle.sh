@@ -56,6 +56,8 @@ for folder in "$torch"/../nvidia/*/lib; do libraries="$libraries:$folder"; done
 export LD_LIBRARY_PATH="$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" PATH="$here/bin:$here/mpi/bin:$PATH"
 export OPAL_PREFIX="$here/mpi" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_plm_rsh_agent=
+# Parts of another release of PMIx that this machine may have are none of the bundle.
+export PMIX_MCA_mca_base_component_show_load_errors=0 PMIX_MCA_pcompress_base_silence_warning=1
 exec "$@"
 RUN
 chmod +x "$folder/run"

@@ -14,14 +14,20 @@ TEXT = ROOT / "engine"  # real text, which every checkout has
 
 COMMON = ["--seed", "1", "--data", str(TEXT), "--resume", "never", "--schedule", "constant", "--eval-fraction", "0",
           "--save-every", "0", "--save-at-end=false"]
-OF_EIGHT = [*COMMON, "--model", "gpt2", "--global-batch", "8", "--micro-batch", "4"]
+BATCH = ["--model", "gpt2", "--global-batch", "8", "--micro-batch", "4"]
+OF_EIGHT = [*COMMON, *BATCH]
 # Of train runs that are compared: small, without dropout, the same on any device.
-SMALL = [*OF_EIGHT, "--layers", "4", "--dim", "128", "--heads", "4", "--seq-len", "64", "--steps", "12"]
+SIZES = [*BATCH, "--layers", "4", "--dim", "128", "--heads", "4", "--seq-len", "64"]
+SMALL = [*COMMON, *SIZES, "--steps", "12"]
 # For a test, whose GPU is made of threads.
 DRY = ["--layers", "2", "--dim", "64", "--heads", "2", "--seq-len", "32", "--threads", "1"]
 WAYS = {"none": ["--offload", "none"], "all": ["--offload", "all"],
         "half": ["--offload", "all", "--device-state-fraction", "0.5"], "auto": ["--offload", "auto"]}
-SPLIT = {"half": WAYS["half"], "most on the GPU": ["--offload", "all", "--device-state-fraction", "auto"]}
+# What becomes of updates that begin in backward: of steps that are clipped they are made again.
+DRAFTS = {**WAYS, "all, without drafts": ["--offload", "all", "--speculate", "off"],
+          "all, clipped": ["--offload", "all", "--clip", "0.01"]}
+NOT_CLIPPED = ["--clip", "1000"]  # with a norm all the same, as in most steps of a training that goes well
+SPLIT = {"most on the GPU": ["--offload", "all", "--device-state-fraction", "auto"], "half": WAYS["half"]}
 
 # Of train runs that are measured. A vocabulary of 32,000, untied, so that embedding and head are units like others.
 LLAMA_3B = ["--preset", "llama-3b", "--vocab", "32000", "--model-config", "tie_word_embeddings=false"]
@@ -38,8 +44,16 @@ def large(check, shape, thousands, unit_major=False):
     samples = thousands * 1024 // SEQ_LEN
     sizes = [*DRY, "--model", "llama", "--vocab", "257"] if check.is_dry else [*shape, "--seq-len", str(SEQ_LEN)]
     passes = ["--micro-batch", "2", "--accumulate", "unit"] if unit_major else ["--micro-batch", str(samples)]
-    return [*COMMON, *sizes, *passes, "--global-batch", str(samples), "--steps", str(STEPS), "--clip", "1",
+    return [*COMMON, *sizes, *passes, "--global-batch", str(samples), "--steps", str(STEPS), "--lr", "1e-5",
             "--dtype", "bf16", "--loss-chunk", str(LOSS_CHUNK), "--device", "cuda"]
+
+
+def records_in(out):
+    return list(map(json.loads, (out / "metrics.jsonl").read_text().splitlines()))
+
+
+def steps_among(records):
+    return [record for record in records if record["type"] == "step"]
 
 
 def losses(steps):
@@ -134,7 +148,8 @@ def arithmetic_of(planned, flags):
     run = foretell.Run(tokens=samples * seq_len, passes=samples // micro_batch, seq_len=seq_len,
                        accumulate=planned["accumulate"], sums=planned["grad_sums"], offload=planned["offload"],
                        gradient_bytes=2 if "--grad-dtype" in flags else 0, fraction=planned["device_state_fraction"],
-                       update_bytes=masters + states)
+                       update_bytes=masters + states,
+                       speculate=int(planned["speculate_bytes_per_rank"] > 0 and value("--clip") == NOT_CLIPPED[1]))
     return foretell.model_of(planned["model"]["config"]), run
 
 
@@ -144,7 +159,7 @@ def measure(check, way, flags, planned, trace):
         more = ["--trace", f"steps={STEPS}:{STEPS}"] if trace else []
         records = check.records(check.name, flags + more, keep="trace_*")
     told = next(record for record in records if record["type"] == "memory")
-    steps = [record for record in records if record["type"] == "step"][FIRST:STEPS - 1]
+    steps = steps_among(records)[FIRST:STEPS - 1]
     median = lambda key: statistics.median(step[key] for step in steps)
     model, run = arithmetic_of(planned, flags)
     work = sum(unit.forward + unit.backward for unit in foretell.units_of(model, run))
@@ -178,8 +193,9 @@ def steps_of(shape, thousands, unit_major=False, ways=WAYS, trace=None):
     def body(check):
         flags, others, problems, none, seen = large(check, shape, thousands, unit_major), {}, [], None, {}
         for way, more in ways.items():
+            more = more if "--clip" in more else more + NOT_CLIPPED
             planned = plan(check, flags + more)
-            chosen = planned["offload"], planned["device_state_fraction"]
+            chosen = planned["offload"], planned["device_state_fraction"], planned["speculate_bytes_per_rank"], more[-1]
             if not planned["fits"]:
                 others[way] = "does not fit"
             elif chosen in seen:
@@ -206,7 +222,7 @@ def steps_of(shape, thousands, unit_major=False, ways=WAYS, trace=None):
 def against_pytorch(way, theirs, name):
     """A step's seconds beside PyTorch's, the same model and batch."""
     def body(check):
-        flags = large(check, LLAMA_3B, 32) + WAYS[way]
+        flags = large(check, LLAMA_3B, 32) + WAYS[way] + NOT_CLIPPED
         shape = plan(check, flags)["model"]
         own = next((row["seconds"] for row in check.rows if (row["run"], row["offload"]) == ("3B 32k", way)), None)
         if own is None:

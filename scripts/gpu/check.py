@@ -97,7 +97,7 @@ class Check:
         start = [] if ranks == 1 else self.program("mpirun") + ["-n", str(ranks)]
         program = ["zero_launch"] if start and self.bundle else self.program("zero_launch")
         self.run(start + program + ["train", "--out", str(out), *flags])
-        records = list(map(json.loads, (out / "metrics.jsonl").read_text().splitlines()))
+        records = benches.records_in(out)
         for path in out.glob(keep) if keep else ():
             shutil.move(path, self.out / path.name)
         shutil.rmtree(out, ignore_errors=True)
@@ -105,7 +105,7 @@ class Check:
 
     def train(self, name, flags, ranks=1):
         """The step records of a training run."""
-        return [record for record in self.records(name, flags, ranks) if record["type"] == "step"]
+        return benches.steps_among(self.records(name, flags, ranks))
 
     def stage(self, name, body, seconds):
         """A stage is begun where at least half of its time is left."""
@@ -199,6 +199,35 @@ def two_ranks(check):
     return {"largest difference of losses": f"{difference:.2e}"}
 
 
+def saves(check):
+    """A run that stops and goes on has the losses of one that did not, and its model speaks."""
+    sizes = [*benches.BATCH, *benches.DRY] if check.is_dry else benches.SIZES
+    flags = [*sizes, "--seed", "1", "--data", str(benches.TEXT), "--schedule", "constant", "--device", "cuda", "--dtype",
+             "bf16", "--deterministic"]
+    whole, parted = (str(check.scratch / name) for name in ("whole", "parted"))
+    train = lambda out, steps: check.run([*check.program("zero_launch"), "train", "--out", out, "--steps", str(steps), *flags])
+    train(whole, 8), train(parted, 4), train(parted, 8)
+    told = [losses(benches.steps_among(benches.records_in(Path(out)))) for out in (whole, parted)]
+    assert told[0] == told[1] and len(told[0]) == 8, f"losses differ: {told}"
+    text = check.run([*check.program("zero_launch"), "generate", parted, "--prompt", "int main", "--num-tokens", "20",
+                      "--device", "cuda"])
+    assert len(text) > 20, text
+    return {"steps": len(told[0]), "the same losses": "stopped after 4 and resumed"}
+
+
+def images(check):
+    """A RegNet on one rank, and with batch norms over two that share the GPU."""
+    shapes = check.scratch / "shapes"
+    check.run([sys.executable, str(ROOT / "scripts/make_shapes.py"), str(shapes), "--count", "64"])
+    flags = ["--seed", "1", "--data", str(shapes), "--model", "regnet", "--preset", "regnety_tiny", "--steps", "6",
+             "--global-batch", "16", "--resume", "never", "--schedule", "constant", "--eval-fraction", "0", "--save-every", "0",
+             "--save-at-end=false", "--device", "cuda", "--share-gpu", "--sync-bn"]
+    one, two = (check.train("images", [*flags, "--micro-batch", str(16 // ranks)], ranks) for ranks in (1, 2))
+    difference = largest_difference(one, two)
+    assert difference < 1e-2, f"losses differ by {difference}"
+    return {"largest difference of losses, two ranks and one": f"{difference:.2e}"}
+
+
 def sanitizer(check):
     program = shutil.which("compute-sanitizer")
     if not program:
@@ -221,15 +250,17 @@ STAGES = {
     "parity fp32": (parity("fp32", 1e-3), 40),
     "parity bf16": (parity("bf16", 5e-2), 40),
     "two ranks on one GPU": (two_ranks, 40),
-    "3B 32k": (steps_of(LLAMA_3B, 32, trace="all"), 150),
+    "saves": (saves, 40),
+    "images": (images, 40),
+    "3B 32k": (steps_of(LLAMA_3B, 32, ways=benches.DRAFTS, trace="all"), 150),
     "FSDP2 offload": (benches.against_pytorch("all", ["--fsdp2"], "PyTorch, FSDP2 with CPUOffloadPolicy"), 90),
-    "3B 128k unit-major": (steps_of(LLAMA_3B, 128, unit_major=True), 240),
-    "3B 8k": (steps_of(LLAMA_3B, 8), 120),
-    "7B 32k": (steps_of(LLAMA_7B, 32), 240),
     "PyTorch": (benches.against_pytorch("none", [], "PyTorch, all on the GPU"), 60),
+    "7B 32k": (steps_of(LLAMA_7B, 32), 240),
+    "14.8B 8k": (steps_of(QWEN_14B, 8, ways=benches.SPLIT), 180),
+    "3B 8k": (steps_of(LLAMA_3B, 8), 120),
+    "3B 128k unit-major": (steps_of(LLAMA_3B, 128, unit_major=True), 240),
     "3B 128k": (steps_of(LLAMA_3B, 128), 240),
     "3B 32k unit-major": (steps_of(LLAMA_3B, 32, unit_major=True), 150),
-    "14.8B 8k": (steps_of(QWEN_14B, 8, ways=benches.SPLIT), 180),
     "largest model": (benches.largest_model, 20),
     "compute-sanitizer": (sanitizer, 120),
 }

@@ -57,7 +57,8 @@ class CheckTest(unittest.TestCase):
         return self.stage(gpu_check.steps_of(gpu_check.LLAMA_3B, 8))
 
     def test_what_does_not_fit_is_not_run(self):
-        plan = {"fits": False, "offload": "all", "device_state_fraction": 0, "accumulate": "model", "grad_sums": "host"}
+        plan = {"fits": False, "offload": "all", "device_state_fraction": 0, "accumulate": "model", "grad_sums": "host",
+                "speculate_bytes_per_rank": 0}
         told = self.steps_of(f"print(json.dumps({plan})); sys.exit(3)")
         self.assertEqual((told["status"], told["reason"]), ("skipped", "nothing fits"))
 
@@ -67,7 +68,7 @@ way = words[words.index("--offload") + 1]
 if verb == "plan":
     config = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 8, "vocab_size": 9}
     print(json.dumps({"fits": True, "offload": way, "device_state_fraction": 0, "accumulate": "model",
-                      "grad_sums": "host", "gpu_bytes_per_rank": 1 << 30,
+                      "grad_sums": "host", "speculate_bytes_per_rank": 0, "gpu_bytes_per_rank": 1 << 30,
                       "model": {"seq_len": 4096, "config": config}}))
 elif way == "none":
     sys.exit("out of memory")
