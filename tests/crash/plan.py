@@ -72,5 +72,5 @@ def groups_of(options):
         for story in STORIES if ranks == 1 or not options.short else STORIES[:2]:
             for exchange in exchanges_of(story, ranks, options):
                 is_named = not options.only or options.only.startswith(story.prefix(ranks, exchange))
-                if is_named and options.ranks in (None, ranks) and options.story in (None, story.name):
+                if is_named and ranks in story.ranks and options.ranks in (None, ranks) and options.story in (None, story.name):
                     yield story, ranks, exchange

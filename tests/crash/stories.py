@@ -24,6 +24,7 @@ class Story:
     saves: tuple  # (step, batches) of each save, in order
     begins_at: tuple = (0, 0)  # the checkpoint that is there already
     code: int = 0  # of a run that nothing disturbs
+    ranks: tuple = (1, 2)  # how many it is tried on
 
     def words(self):
         return MODEL + list(self.flags)
@@ -47,6 +48,8 @@ STORIES = [
           ("--steps=3", "--keep=2"), saves=((3, 3),), begins_at=(2, 2)),
     Story("damaged", "the same, with a flipped bit in the newest checkpoint",
           ("--steps=3", "--keep=0"), saves=((2, 2), (3, 3)), begins_at=(1, 1)),
+    Story("groups", "as fresh, where each rank is a group and holds whole weights",
+          ("--steps=2", "--keep=1", "--shard-over=1"), saves=((1, 1), (2, 2)), ranks=(2,)),
 ]
 
 

@@ -158,3 +158,10 @@ train two_cpu cpu 4 --ranks 2 >"$folder/two_cpu.losses"
 train two_gpu cuda 4 --ranks 2 --share-gpu >"$folder/two_gpu.losses"
 diff "$folder/two_cpu.losses" "$folder/two_gpu.losses" || fail "two ranks on a GPU train otherwise"
 moved two_gpu --ranks 2 --share-gpu || fail "two ranks on a GPU move other bytes than planned"
+
+# Four ranks share two GPUs, in two groups.
+shape=("${shape[@]/#4/8}")  # samples a step
+train four_cpu cpu 4 --ranks 4 --shard-over 2 >"$folder/four_cpu.losses"
+STANDIN_GPUS=2 train four_gpu cuda 4 --ranks 4 --shard-over 2 --share-gpu >"$folder/four_gpu.losses"
+diff "$folder/four_cpu.losses" "$folder/four_gpu.losses" || fail "four ranks on two GPUs train otherwise"
+STANDIN_GPUS=2 moved four_gpu --ranks 4 --shard-over 2 --share-gpu || fail "four ranks on two GPUs move other bytes than planned"

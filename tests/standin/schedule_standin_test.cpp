@@ -56,11 +56,14 @@ struct Case {
 };
 void PrintTo(const Case& given, std::ostream* to) { *to << given.name; }
 
-bool has_drafts(const Case& given) {
+Options options_of(const Case& given) {
   Options options;
   given.change(options);
-  return options.speculate_bytes > 0;
+  return options;
 }
+
+bool has_drafts(const Case& given) { return options_of(given).speculate_bytes > 0; }
+bool has_groups(const Case& given) { return options_of(given).shard_ranks > 0; }
 
 // Steps are marked at their begin, and the last one at its end. The third is looked at:
 // by then each is as the one before, or, where masters and drafts change places, as the
@@ -339,6 +342,14 @@ const Case kCases[] = {
        options.offload = Offload::kOptimizer;
      }},
     {"DraftsOfTwoRanks", 2, -1, kDrafts.change, 2},
+    {"TwoGroups", 2, -1, [](Options& options) { options.shard_ranks = 1; }, 2},
+    {"TwoGroupsOfTwo", 1, -1, [](Options& options) { options.shard_ranks = 2; }, 4},
+    {"StatesOnTheGpusOfTwoGroups", 2, -1,
+     [](Options& options) {
+       options.shard_ranks = 1;
+       options.offload = Offload::kNone;
+     },
+     2},
     kSkippingTheLast,
     {"SkippingTheFirstUnit", 1, 0},
     {"SkippingTheSecondUnit", 2, 1},
@@ -469,6 +480,7 @@ TEST_P(StepSchedules, HaveNoEdgeForNothing) {
   }
   if (GetParam().num_ranks > 1)  // a norm, too
     std::erase(for_nothing, "training waits for communication");
+  if (has_groups(GetParam())) std::erase(for_nothing, "training waits for gradients");
   // Whether a draft is taken is known when the norm is, which a wait tells before.
   if (has_drafts(GetParam())) {
     std::erase(for_nothing, "training waits for copy out");
