@@ -97,8 +97,11 @@ void require_agreement(const WeightMap& missing, const std::vector<std::string>&
 
 }  // namespace
 
-SafetensorsFolder::SafetensorsFolder(const std::string& folder)
-    : folder_(folder), bounce_(static_cast<size_t>(kReadBytes)) {
+SafetensorsFolder::SafetensorsFolder(const std::string& folder,
+                                     std::function<bool(const std::string&)> counts)
+    : folder_(folder),
+      counts_(std::move(counts)),
+      bounce_(static_cast<size_t>(kReadBytes)) {
   try {
     read_headers();
   } catch (const CheckpointError& error) {
@@ -113,7 +116,7 @@ SafetensorsFolder::SafetensorsFolder(const std::string& folder)
 void SafetensorsFolder::read_headers() {
   if (folder_.has(kSafetensorsFile)) {
     files_ = {kSafetensorsFile};
-    tensors_ = read_safetensors_header(open(0));
+    tensors_ = read_header(0);
   } else if (folder_.has(kSafetensorsIndexFile)) {
     read_index();
   } else {
@@ -121,15 +124,22 @@ void SafetensorsFolder::read_headers() {
   }
 }
 
+SafeTensors SafetensorsFolder::read_header(size_t file) {
+  SafeTensors tensors = read_safetensors_header(open(file));
+  std::erase_if(tensors, [&](const auto& item) { return !counts_(item.first); });
+  return tensors;
+}
+
 void SafetensorsFolder::read_index() {
   const std::string index = folder_.path_of(kSafetensorsIndexFile);
   WeightMap missing = parse_index(
       read_text(folder_, kSafetensorsIndexFile, kMaxSafetensorsHeaderBytes), index);
+  std::erase_if(missing, [&](const auto& item) { return !counts_(item.first); });
   files_ = files_of(missing);
   require_files();
   std::vector<std::string> unknown;
   for (size_t i = 0; i < files_.size(); ++i) {
-    for (auto& [name, tensor] : read_safetensors_header(open(i))) {
+    for (auto& [name, tensor] : read_header(i)) {
       const auto expected = missing.find(name);
       if (expected == missing.end() || expected->second != files_[i]) {
         unknown.push_back(name + " (" + files_[i] + ")");

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,7 +26,11 @@ namespace zero::checkpoint {
 // same files.
 class SafetensorsFolder {
  public:
-  explicit SafetensorsFolder(const std::string& folder);
+  // Of tensors that do not count nothing is said, and files with nothing else may be
+  // missing.
+  explicit SafetensorsFolder(
+      const std::string& folder, std::function<bool(const std::string& name)> counts =
+                                     [](const std::string&) { return true; });
 
   const SafeTensors& tensors() const { return tensors_; }
   const std::vector<std::string>& files() const {
@@ -45,6 +50,7 @@ class SafetensorsFolder {
 
  private:
   void read_headers();
+  SafeTensors read_header(size_t file);
   void read_index();
   void require_files() const;
   // Throws where the tensor is not there, or shorter.
@@ -53,6 +59,7 @@ class SafetensorsFolder {
   const File& open(size_t file);
 
   Folder folder_;
+  std::function<bool(const std::string&)> counts_;
   std::vector<std::string> files_;
   SafeTensors tensors_;
   std::optional<File> file_;  // one at a time: a model may have more than a process may

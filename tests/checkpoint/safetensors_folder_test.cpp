@@ -148,6 +148,24 @@ TEST_F(SafetensorsFolderTest, MissingFilesAreAllNamed) {
                                       "model-00003-of-00003.safetensors"));
 }
 
+// Whoever wants one tensor needs neither the others nor their files.
+TEST_F(SafetensorsFolderTest, WhatDoesNotCountIsNotThere) {
+  const auto is_b = [](const std::string& name) { return name == "b"; };
+  const auto names = [&] {
+    const SafetensorsFolder folder(run, is_b);
+    return std::pair(folder.tensors().size(), folder.tensors().count("b"));
+  };
+  write({{"a", DType::kFp32, {4}}, {"b", DType::kFp32, {4}}}, INT64_MAX);
+  EXPECT_EQ(names(), std::pair(1UL, 1UL));
+  std::filesystem::remove(run + "/model.safetensors");
+  write_three_files();
+  EXPECT_EQ(names(), std::pair(1UL, 1UL));
+  std::filesystem::remove(run + "/model-00001-of-00003.safetensors");
+  EXPECT_EQ(names(), std::pair(1UL, 1UL));
+  std::filesystem::remove(run + "/model-00002-of-00003.safetensors");
+  EXPECT_THAT(error_of([&] { names(); }), HasSubstr("lacks files"));
+}
+
 TEST_F(SafetensorsFolderTest, OfManyMissingFilesFiftyAreNamed) {
   std::string index = "{\"weight_map\":{";
   for (int i = 100; i < 151; ++i)
