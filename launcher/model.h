@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -57,6 +58,10 @@ struct ConfigKeys {
   bool operator==(const ConfigKeys&) const = default;
 };
 
+// The key of a config that says which parts of its model there are, as a list of texts
+// such as "embed" and "layers=0:8". Without it the model is whole.
+inline constexpr char kParts[] = "model_parts";
+
 // The shape of a model, and how it is trained. `config` is the family's own: the keys and
 // meanings are those of its config.json at Hugging Face, where it is known there. null:
 // to be worked out from the others; of the vocabulary: what the data needs.
@@ -82,6 +87,13 @@ struct ModelShape {
   int64_t vocab() const { return integer(keys.vocab); }
   void set_vocab(int64_t vocab) { config[keys.vocab] = vocab; }
   int64_t image_size() const { return integer(keys.image_size); }
+  // Whether it has "embed", "norm" or "head": a whole model, whose config names no parts,
+  // has all.
+  bool has(const std::string& part) const {
+    const auto found = config.find(kParts);
+    return found == config.end() ||
+           std::find(found->begin(), found->end(), part) != found->end();
+  }
 };
 
 // One pass of training through a model, for its memory to be estimated.
@@ -140,6 +152,8 @@ struct ModelFamily {
   // Units treat the rows of a batch alone, and mark what has none (unit.h): they may work
   // through it in parts.
   bool has_batched_units = false;
+  // It reads kParts, and makes those alone, with the names that they have in the whole.
+  bool has_parts = false;
   // Bring keys of older config.json up to date, before defaults fill what is missing.
   // Null: there are none.
   std::function<void(nlohmann::json& config)> modernise = nullptr;

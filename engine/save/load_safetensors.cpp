@@ -2,6 +2,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <set>
 #include <span>
@@ -130,6 +131,15 @@ void require_equal(SafetensorsFolder& folder, const ShardView& shard,
   }
 }
 
+// Whether a tensor of the folder counts, by its name.
+std::function<bool(const std::string&)> counts_by(const SafetensorsNames& names) {
+  return [prefix = names.prefix,
+          others = std::set<std::string>(names.elsewhere.begin(), names.elsewhere.end())](
+             const std::string& name) {
+    return !others.contains(name) && !others.contains(prefix + name);
+  };
+}
+
 // Parameters that every rank has whole, as shards of one rank; `values` owns them.
 std::vector<ShardView> whole_shards(Engine& engine, std::vector<at::Tensor>& values) {
   std::vector<ShardView> shards;
@@ -176,7 +186,7 @@ std::vector<std::string> load_safetensors(Engine& engine, const std::string& fol
   std::unique_ptr<SafetensorsFolder> files;
   Sources sources;
   ranks.run([&] {
-    files = std::make_unique<SafetensorsFolder>(folder);
+    files = std::make_unique<SafetensorsFolder>(folder, counts_by(names));
     sources = find_sources(shards, buffers, files->tensors(), names);
     if (!sources.problems.empty()) refuse(folder, sources.problems);
     for (size_t i = 0; i < shards.size(); ++i)

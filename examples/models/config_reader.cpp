@@ -1,5 +1,6 @@
 #include "examples/models/config_reader.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -66,6 +67,14 @@ std::string ConfigReader::text(const std::string& key) const {
   const nlohmann::json& value = at(key);
   if (!value.is_string()) refuse(key, "a text");
   return value.get<std::string>();
+}
+
+std::vector<std::string> ConfigReader::texts(const std::string& key) const {
+  const nlohmann::json& value = at(key);
+  const auto is_text = [](const nlohmann::json& each) { return each.is_string(); };
+  if (!value.is_array() || !std::ranges::all_of(value, is_text))
+    refuse(key, "a list of texts");
+  return value;
 }
 
 }  // namespace zero

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 namespace zero {
 
@@ -22,6 +23,7 @@ class ConfigReader {
                    double max) const;
   bool boolean(const std::string& key) const;
   std::string text(const std::string& key) const;
+  std::vector<std::string> texts(const std::string& key) const;
 
   bool has(const std::string& key) const;  // and it is not null
   const nlohmann::json& at(const std::string& key) const;

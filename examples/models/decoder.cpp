@@ -5,6 +5,7 @@
 
 #include "base/processor.h"
 #include "zero/chunked_loss.h"
+#include "zero/errors.h"
 #include "zero/layers.h"
 #include "zero/reports.h"
 
@@ -22,12 +23,14 @@ bool are_units(const DecoderConfig& config) {
 }
 
 TokenEmbedding make_embedding(const DecoderConfig& config) {
+  if (!config.parts.embed) return {};
   torch::nn::EmbeddingOptions options(config.vocab_size, config.n_embd);
   options.padding_idx(config.padding_idx);
   return TokenEmbedding(are_units(config), options);
 }
 
 Head make_head(const DecoderConfig& config, const TokenEmbedding& embedding) {
+  if (!config.parts.head) return {};
   if (config.has_tied_head)
     return Head(false, embedding->weight, config.has_head_bias, config.loss_chunk);
   return Head(are_units(config), config.n_embd, config.vocab_size, config.has_head_bias,
@@ -42,7 +45,7 @@ class Activations {
         pass_(pass),
         tokens_(static_cast<double>(pass.rows * shape.seq_len)),
         unit_tokens_(static_cast<double>(pass.rows_in_units * shape.seq_len)),
-        num_layers_(static_cast<double>(shape.layers())),
+        num_layers_(sizes.num_layers),
         dim_(static_cast<double>(shape.dim())),
         num_heads_(static_cast<double>(shape.heads())),
         vocab_(static_cast<double>(shape.vocab())),
@@ -65,7 +68,9 @@ class Activations {
   double stream(double tokens) const { return tokens * dim_ * pass_.element_bytes; }
   double head_weights() const { return vocab_ * dim_ * pass_.element_bytes; }
   // The gradient of a tied head waits for that of the embedding.
-  double waiting_head() const { return sizes_.is_tied ? head_weights() : 0; }
+  double waiting_head() const {
+    return sizes_.is_tied && sizes_.has_head ? head_weights() : 0;
+  }
   double block_weights() const { return sizes_.weights * pass_.element_bytes; }
   double block(double tokens) const {
     const double sums = tokens * num_heads_ * 4;  // of attention's exponentials
@@ -110,6 +115,7 @@ class Activations {
   double head_sum() const { return head_tokens_ < tokens_ ? 4 * vocab_ * dim_ : 0; }
   // The logits, which become their gradient, and the gradients of stream and head.
   double loss() const {
+    if (!sizes_.has_head) return 0;
     if (chunk_ > 0) return chunked_loss();
     const double scores = head_tokens_ * vocab_;
     return kept(num_layers_) + 2 * stream(tokens_) +
@@ -140,6 +146,7 @@ class Activations {
   // The embedding's gradient, and of a tied head its own and their sum, which takes the
   // place of one that was made in chunks.
   double embedding() const {
+    if (!sizes_.has_embed) return 0;
     const double num_gradients = sizes_.is_tied ? (chunk_ > 0 ? 2 : 3) : 1;
     return num_gradients * head_weights() + 2 * stream(tokens_);
   }
@@ -161,6 +168,23 @@ class Activations {
 };
 
 }  // namespace
+
+void check_parts(const DecoderConfig& config) {
+  const auto require = [](bool holds, const std::string& what, const std::string& cure) {
+    if (!holds) throw Error(ExitCode::kUsage, what, "parts of the model", cure);
+  };
+  const DecoderParts& parts = config.parts;
+  const int64_t first = config.first_layer(), end = config.end_layer();
+  require(0 <= first && first <= end && end <= config.n_layer,
+          "layers=" + std::to_string(first) + ":" + std::to_string(end) +
+              " of a model with " + std::to_string(config.n_layer) + " layers",
+          "layers=A:B with 0 <= A < B <= " + std::to_string(config.n_layer));
+  require(parts.embed || parts.norm || parts.head || first < end, "the model has no part",
+          "one of embed, layers=A:B, norm and head at least");
+  require(!config.has_tied_head || parts.embed == parts.head,
+          "embed and head are one tensor in this model, and only one of them is there",
+          "both or neither; or tie_word_embeddings false, in a new model");
+}
 
 HeadImpl::HeadImpl(int64_t dim, int64_t vocab, bool has_bias, int64_t loss_chunk)
     : HeadImpl(torch::empty({vocab, dim}), has_bias, loss_chunk) {}
@@ -196,6 +220,8 @@ Trunk::Trunk(const DecoderNames& names, const DecoderConfig& config)
       windows_(config.windows.empty() ? std::vector<int64_t>(config.n_layer)
                                       : config.windows),
       rotary_(config.rotary) {
+  check_parts(config);
+  if (!embedding) return;
   register_module(names.embedding, embedding.ptr());
   if (config.n_positions > 0) {
     positions_ =
@@ -205,9 +231,10 @@ Trunk::Trunk(const DecoderNames& names, const DecoderConfig& config)
     dropout_ = register_module(names.dropout, torch::nn::Dropout(config.dropout));
 }
 
-at::Tensor Trunk::embed(const at::Tensor& tokens) {
-  at::Tensor x = embedding(tokens);
-  if (positions_) x = x + positions_(torch::arange(tokens.size(1), tokens.options()));
+at::Tensor Trunk::embed(const at::Tensor& inputs) {
+  if (!embedding) return inputs;
+  at::Tensor x = embedding(inputs);
+  if (positions_) x = x + positions_(torch::arange(inputs.size(1), inputs.options()));
   return dropout_ ? dropout_(x) : x;
 }
 
@@ -222,19 +249,20 @@ Decoder::Decoder(const DecoderNames& names, const DecoderConfig& config,
                  std::shared_ptr<Trunk> trunk)
     : trunk_(register_module(names.trunk, std::move(trunk))),
       head_(make_head(config, trunk_->embedding)) {
-  register_module(names.head, head_.ptr());
+  if (head_) register_module(names.head, head_.ptr());
 }
 
-at::Tensor Decoder::hidden(const at::Tensor& tokens) { return trunk_->forward(tokens); }
+at::Tensor Decoder::hidden(const at::Tensor& inputs) { return trunk_->forward(inputs); }
 
 at::Tensor Decoder::logits_of(const at::Tensor& hidden) {
   return head_(hidden, at::Tensor());
 }
 
-at::Tensor Decoder::logits(const at::Tensor& tokens) { return logits_of(hidden(tokens)); }
+at::Tensor Decoder::logits(const at::Tensor& inputs) { return logits_of(hidden(inputs)); }
 
-at::Tensor Decoder::forward(const at::Tensor& tokens, const at::Tensor& targets) {
-  return head_(batched(hidden(tokens)), batched(targets));
+at::Tensor Decoder::forward(const at::Tensor& inputs, const at::Tensor& targets) {
+  const at::Tensor x = hidden(inputs);
+  return head_ ? head_(batched(x), batched(targets)) : x;
 }
 
 DecoderSizes gelu_block_sizes(const DecoderConfig& config, int num_kept) {

@@ -17,6 +17,14 @@
 // What decoders have in common: all but their blocks, and parts of those.
 namespace zero {
 
+// Which parts of a decoder there are: all, or one stage of several. A stage without embed
+// takes the stream (B, T, C) in place of tokens, one without head gives it back.
+struct DecoderParts {
+  bool embed = true;  // with positions that have an embedding, and its dropout
+  bool norm = true, head = true;
+  int64_t first_layer = 0, end_layer = -1;  // [first, end); -1: to the last
+};
+
 // What the configs of all decoders say, in the words of GPT-2's and with its numbers.
 struct DecoderConfig {
   int64_t n_layer = 12, n_head = 12, n_embd = 768;
@@ -30,11 +38,18 @@ struct DecoderConfig {
   RotaryOptions rotary = {};          // dim 0: nothing rotates
   double dropout = 0;
   int64_t loss_chunk = 0;  // tokens whose logits the loss makes at once; 0: all
+  DecoderParts parts = {};
 
+  int64_t first_layer() const { return parts.first_layer; }
+  int64_t end_layer() const { return parts.end_layer < 0 ? n_layer : parts.end_layer; }
   int64_t inner() const { return n_inner > 0 ? n_inner : 4 * n_embd; }
 };
 
-// Hold a module as a unit of its own, or as a part of the unit around it.
+// Throws Error(kUsage) for layers that are not there, for no part at all, and for one of
+// embed and head where they are one tensor.
+void check_parts(const DecoderConfig& config);
+
+// Hold a module as a unit of its own, or as a part of the unit around it, or none.
 //
 //   embedding = MaybeUnit<torch::nn::EmbeddingImpl>(is_large, vocab, dim);
 //   register_module("embedding", embedding.ptr());
@@ -58,6 +73,7 @@ class MaybeUnit {
     return unit_.is_empty() ? block_->forward(unmarked(std::forward<Args>(args))...)
                             : unit_(std::forward<Args>(args)...);
   }
+  explicit operator bool() const { return block_ != nullptr; }
   Block* operator->() const { return block_.get(); }
   const std::shared_ptr<Block>& ptr() const { return block_; }
 
@@ -151,17 +167,19 @@ inline constexpr DecoderNames kGpt2Names = {"transformer", "wte",  "drop",
 
 // What stands before a decoder's head: embedding, blocks, final norm. The embedding and
 // the head are a unit each where they are two, and large; a tied pair belongs to what is
-// around both.
+// around both. Parts that the config leaves out are not there, and the others keep their
+// names.
 class Trunk : public torch::nn::Module {
  public:
   Trunk(const DecoderNames& names, const DecoderConfig& config);
-  // tokens (B, T) int64 -> the stream behind the last norm (B, T, C)
-  virtual at::Tensor forward(const at::Tensor& tokens) = 0;
+  // tokens (B, T) int64, without embed the stream (B, T, C) -> the stream behind the last
+  // part (B, T, C)
+  virtual at::Tensor forward(const at::Tensor& inputs) = 0;
 
   TokenEmbedding embedding;
 
  protected:
-  at::Tensor embed(const at::Tensor& tokens);                // (B, T) int64 -> (B, T, C)
+  at::Tensor embed(const at::Tensor& inputs);                // as forward() takes them
   std::vector<Positions> positions_in(const at::Tensor& x);  // for each block
 
  private:
@@ -178,15 +196,17 @@ class TrunkOf : public Trunk {
   template <class Config>
   TrunkOf(const DecoderNames& names, const Config& config) : Trunk(names, config) {
     register_module(names.blocks, blocks_);
-    for (int64_t i = 0; i < config.n_layer; ++i) blocks_->push_back(Unit<Block>(config));
-    norm_ = register_module(names.norm, Norm(config.n_embd, config.norm_epsilon));
+    for (int64_t i = config.first_layer(); i < config.end_layer(); ++i)
+      blocks_->insert(std::to_string(i), Unit<Block>(config));
+    if (config.parts.norm)
+      norm_ = register_module(names.norm, Norm(config.n_embd, config.norm_epsilon));
   }
-  at::Tensor forward(const at::Tensor& tokens) override {
-    at::Tensor x = embed(tokens);
+  at::Tensor forward(const at::Tensor& inputs) override {
+    at::Tensor x = embed(inputs);
     const std::vector<Positions> positions = positions_in(x);
     for (auto& block : *blocks_)
       x = block.value()(x, shared(positions[std::stoll(block.key())]));
-    return norm_(x);
+    return norm_ ? norm_(x) : x;
   }
 
  private:
@@ -199,12 +219,13 @@ class Decoder : public torch::nn::Module {
   Decoder(const DecoderNames& names, const DecoderConfig& config,
           std::shared_ptr<Trunk> trunk);
 
-  at::Tensor hidden(const at::Tensor& tokens);     // (B, T) -> (B, T, C), for the head
-  at::Tensor logits(const at::Tensor& tokens);     // (B, T) -> (B, T, V)
+  // Inputs are tokens (B, T) int64; of a stage without embed the stream (B, T, C).
+  at::Tensor hidden(const at::Tensor& inputs);     // -> (B, T, C), for what follows
+  at::Tensor logits(const at::Tensor& inputs);     // -> (B, T, V)
   at::Tensor logits_of(const at::Tensor& hidden);  // (..., C) -> (..., V)
-  // Sum over targets of the cross entropy, in fp32; a target of -1 is not one. tokens,
-  // targets (B, T) int64.
-  at::Tensor forward(const at::Tensor& tokens, const at::Tensor& targets);
+  // Sum over targets of the cross entropy, in fp32; a target of -1 is not one. targets
+  // (B, T) int64. Of a stage without head: hidden(), whatever the targets are.
+  at::Tensor forward(const at::Tensor& inputs, const at::Tensor& targets);
 
  private:
   const std::shared_ptr<Trunk> trunk_;
@@ -224,6 +245,8 @@ struct DecoderSizes {
   double weights = 0;         // of a layer
   bool masks_stream = true;   // dropout of the stream, beside that of attention
   bool is_tied = true;        // the head is the embedding
+  double num_layers = 0;      // of this stage
+  bool has_embed = true, has_head = true;
 };
 
 // Of blocks with a GeluMlp, which keep so many tensors of the stream's size, and the MLP

@@ -2,6 +2,10 @@
 
 #include <torch/torch.h>
 
+#include <cstdio>
+
+#include "checkpoint/json.h"
+
 namespace zero {
 namespace {
 
@@ -21,6 +25,31 @@ class DecoderLanguageModel : public LanguageModel {
  private:
   std::shared_ptr<Decoder> decoder_;
 };
+
+// False: it is no part, or one that is there already.
+bool add_part(DecoderParts& parts, const std::string& word) {
+  for (const auto& [name, part] :
+       {std::pair("embed", &parts.embed), {"norm", &parts.norm}, {"head", &parts.head}}) {
+    if (word == name) return !std::exchange(*part, true);
+  }
+  int first = 0, end = 0, length = 0;
+  const bool is_range =
+      std::sscanf(word.c_str(), "layers=%5d:%5d%n", &first, &end, &length) == 2 &&
+      length == std::ssize(word) && parts.end_layer == 0 && first < end;
+  if (is_range) parts.first_layer = first, parts.end_layer = end;
+  return is_range;
+}
+
+DecoderParts read_parts(const ConfigReader& config) {
+  if (!config.has(kParts)) return {};
+  DecoderParts parts{.embed = false, .norm = false, .head = false, .end_layer = 0};
+  for (const std::string& word : config.texts(kParts)) {
+    config.require(
+        add_part(parts, word), "parts has " + checkpoint::shown(word),
+        "a list of embed, layers=A:B (layers A to B - 1), norm and head, each once");
+  }
+  return parts;
+}
 
 }  // namespace
 
@@ -44,6 +73,8 @@ DecoderConfig read_decoder(const ConfigReader& config, const ModelShape& shape,
   decoder.has_tied_head = config.boolean("tie_word_embeddings");
   decoder.dropout = shape.dropout;
   decoder.loss_chunk = shape.loss_chunk;
+  decoder.parts = read_parts(config);
+  check_parts(decoder);
   return decoder;
 }
 
@@ -54,6 +85,13 @@ int64_t read_head_dim(const ConfigReader& config, const ModelShape& shape,
                      " does not divide into " + std::to_string(decoder.n_head) + " heads",
                  "a multiple of " + shape.keys.heads + others);
   return decoder.n_embd / decoder.n_head;
+}
+
+DecoderSizes of_stage(DecoderSizes sizes, const DecoderConfig& config) {
+  sizes.num_layers = static_cast<double>(config.end_layer() - config.first_layer());
+  sizes.has_embed = config.parts.embed;
+  sizes.has_head = config.parts.head;
+  return sizes;
 }
 
 std::unique_ptr<LanguageModel> as_language_model(std::shared_ptr<Decoder> decoder) {

@@ -31,19 +31,23 @@ int64_t read_head_dim(const ConfigReader& config, const ModelShape& shape,
 // The launcher's view of a decoder.
 std::unique_ptr<LanguageModel> as_language_model(std::shared_ptr<Decoder> decoder);
 
+// Of the parts that are there.
+DecoderSizes of_stage(DecoderSizes sizes, const DecoderConfig& config);
+
 // Let a family read a shape's config, and go on from that: make(config) is a decoder,
 // init_rules(config) are its first values, sizes(config, pass) are DecoderSizes.
 template <class Read, class Make, class Rules, class Sizes>
 void set_model(ModelFamily& family, const Read& read, const Make& make,
                const Rules& init_rules, const Sizes& sizes) {
-  family.has_batched_units = true;
+  family.has_batched_units = family.has_parts = true;
   family.check = [=](const ModelShape& shape) { read(shape); };
   family.make = [=](const ModelShape& shape) {
     return as_language_model(make(read(shape)));
   };
   family.init_rules = [=](const ModelShape& shape) { return init_rules(read(shape)); };
   family.activation_bytes = [=](const ModelShape& shape, const PassShape& pass) {
-    return decoder_activation_bytes(sizes(read(shape), pass), shape, pass);
+    const auto config = read(shape);
+    return decoder_activation_bytes(of_stage(sizes(config, pass), config), shape, pass);
   };
 }
 

@@ -13,6 +13,8 @@
 namespace zero::launcher {
 namespace {
 
+constexpr size_t kMostParts = 256;
+
 ExportOptions options_of(const CommandLine& line) {
   Problems problems = line.problems;
   ExportOptions options;
@@ -45,11 +47,15 @@ ExportOptions options_of(const CommandLine& line) {
            "--max-shard-size"});
   }
   if (!problems.empty()) throw to_error(problems, "export");
-  if (is_model_folder(line.from)) {
-    throw Error(ExitCode::kUsage, "--from names a folder of Hugging Face already",
-                line.from, "a run's folder or one of its steps");
+  std::vector<std::string> folders = line.folders;
+  folders.insert(folders.begin(), line.from);
+  for (const std::string& folder : folders) {
+    if (is_model_folder(folder)) {
+      throw Error(ExitCode::kUsage, "--from names a folder of Hugging Face already",
+                  folder, "a run's folder or one of its steps");
+    }
+    options.from.push_back(find_checkpoint(folder, "--from"));
   }
-  options.from = find_checkpoint(line.from, "--from");
   return options;
 }
 
@@ -66,9 +72,10 @@ int export_folder(const VerbCall& call) {
   const ExportOptions options = options_of(call.line);
   const Exported exported = export_model(options, call.models);
   print_line(fmt::format("exported {} to {}: {} tensors of {}, {} in {} file(s){}",
-                         options.from, options.to, exported.num_tensors,
-                         name_of(exported.dtype), short_bytes(exported.num_bytes),
-                         exported.files.size(), companions_text(exported)));
+                         fmt::join(options.from, " and "), options.to,
+                         exported.num_tensors, name_of(exported.dtype),
+                         short_bytes(exported.num_bytes), exported.files.size(),
+                         companions_text(exported)));
   return static_cast<int>(ExitCode::kDone);
 }
 
@@ -79,8 +86,13 @@ Verb export_verb() {
       .name = "export",
       .summary = "a checkpoint's model for Hugging Face (export DIR --to DIR)",
       .run = export_folder,
-      .head = "zero_launch export DIR --to DIR [--dtype fp32|bf16|fp16]",
+      .head =
+          "zero_launch export DIR --to DIR [--dtype fp32|bf16|fp16]\n"
+          "zero_launch export A B... --to DIR",
       .lines = {{"DIR, --from DIR", "a step's folder, or a run's: its newest checkpoint"},
+                {"A B...",
+                 "of each the same, with other parts (--parts) of one model, "
+                 "which becomes whole"},
                 {"--to DIR",
                  "a new folder, which from_pretrained() of transformers loads"},
                 {"--dtype fp32|bf16|fp16",
@@ -88,7 +100,8 @@ Verb export_verb() {
                  "from, else fp32"},
                 {"--max-shard-size BYTES", "the most in a file of weights [5GiB]"},
                 {"--replace", "a model that is in the folder"}},
-      .folder = kStepFolder};
+      .folder = kStepFolder,
+      .num_more = kMostParts - 1};
 }
 
 }  // namespace zero::launcher

@@ -93,7 +93,7 @@ Verb seed_verb() {
               "\n\nSettings are read as train reads them; these count here.",
           .lines = {kConfigLine},
           .settings =
-              "model preset layers dim heads kv_heads ffn_dim vocab model_config "
+              "model preset layers dim heads kv_heads ffn_dim vocab model_config parts "
               "dropout data bytes seq_len seed out init_report adam_threads",
           .has_groups = false};
 }

@@ -131,6 +131,7 @@ void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks)
   const ModelFamily& family = *loaded.family;
   loaded.shape = shape_of_run(family, loaded.checkpoint.run, loaded.settings);
   loaded.shape.dropout = 0;
+  require_loss(loaded.shape);
   require_image_size(loaded.shape, loaded.checkpoint.folder);
   loaded.batch = one_pass(loaded.settings.micro_batch, ranks->size(), ranks->rank());
   loaded.model = make_deferred(family, loaded.shape);

@@ -1,5 +1,6 @@
 #include "launcher/huggingface/export.h"
 
+#include <fmt/format.h>
 #include <sys/file.h>
 
 #include <algorithm>
@@ -11,14 +12,15 @@
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
 #include "checkpoint/format.h"
+#include "checkpoint/json.h"
 #include "checkpoint/open_run.h"
 #include "checkpoint/own_files.h"
 #include "checkpoint/own_folder.h"
-#include "checkpoint/reader.h"
 #include "checkpoint/safetensors_writer.h"
 #include "engine/watch/activity.h"
 #include "launcher/data/token_file.h"
 #include "launcher/huggingface/exported_files.h"
+#include "launcher/huggingface/held_tensors.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/run/console.h"
 #include "launcher/run/run_folder.h"
@@ -31,7 +33,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using checkpoint::CheckpointError;
-using checkpoint::StoredTensor;
+using checkpoint::shown;
 using nlohmann::json;
 
 constexpr int64_t kBatchNumel = int64_t{4} << 20;
@@ -46,9 +48,9 @@ struct Subject {
   std::vector<std::string> classes;
 };
 
-Subject subject_of(const checkpoint::Reader& reader, const std::string& from,
+Subject subject_of(const checkpoint::Manifest& manifest, const std::string& from,
                    const ModelFamilies& models) {
-  const SavedRun run = parse_saved_run(reader.manifest().config, from);
+  const SavedRun run = parse_saved_run(manifest.config, from);
   Subject subject;
   subject.family = find_family_of(models, run);
   if (!subject.family || subject.family->classes.empty()) {
@@ -61,6 +63,34 @@ Subject subject_of(const checkpoint::Reader& reader, const std::string& from,
   subject.is_text = run.is_text;
   subject.classes = run.classes;
   return subject;
+}
+
+// "n_layer is 4 and 6", of the first key that differs.
+std::string difference_of(const json& a, const json& b) {
+  for (const auto& [key, value] : a.items()) {
+    const json other = b.value(key, json());
+    if (other != value)
+      return fmt::format("{} is {} and {}", key, shown(value), shown(other));
+  }
+  return "one has more keys";
+}
+
+// The whole that several have the parts of.
+Subject joined_subject(const HeldTensors& held, const ModelFamilies& models) {
+  const std::vector<std::string>& folders = held.folders();
+  Subject whole = subject_of(held.manifest(0), folders[0], models);
+  if (folders.size() == 1) return whole;
+  whole.config.erase(kParts);
+  for (size_t i = 1; i < folders.size(); ++i) {
+    json config = subject_of(held.manifest(i), folders[i], models).config;
+    config.erase(kParts);
+    if (config == whole.config) continue;
+    throw Error(ExitCode::kUsage,
+                "they are of two models: " + difference_of(whole.config, config),
+                folders[0] + " and " + folders[i], "checkpoints of parts of one model");
+  }
+  held.require_all(*whole.family, whole.config);
+  return whole;
 }
 
 const char* torch_name(DType dtype) {
@@ -95,30 +125,18 @@ json config_to_write(const Subject& subject, DType dtype) {
   return config;
 }
 
-std::vector<const StoredTensor*> parameters_in(const checkpoint::Manifest& manifest,
-                                               const std::string& from) {
-  std::vector<const StoredTensor*> parameters;
-  for (const StoredTensor& tensor : manifest.tensors) {
-    if (tensor.kind != checkpoint::Kind::kParam) continue;
-    if (tensor.dtype != DType::kFp32)
-      throw CheckpointError(from, tensor.fqn, "its masters are not fp32");
-    parameters.push_back(&tensor);
+std::vector<HeldTensor> parameters_of(const HeldTensors& held) {
+  std::vector<HeldTensor> parameters = held.of_kind(checkpoint::Kind::kParam);
+  for (const auto& [reader, tensor] : parameters) {
+    if (tensor->dtype != DType::kFp32)
+      throw CheckpointError(held.folders()[0], tensor->fqn, "its masters are not fp32");
   }
   return parameters;
 }
 
-// They keep their type, as running statistics do.
-std::vector<const StoredTensor*> buffers_in(const checkpoint::Manifest& manifest) {
-  std::vector<const StoredTensor*> buffers;
-  for (const StoredTensor& tensor : manifest.tensors) {
-    if (tensor.kind == checkpoint::Kind::kBuffer) buffers.push_back(&tensor);
-  }
-  return buffers;
-}
-
 // Elements [begin, begin + numel) of a tensor.
 struct TensorPart {
-  const StoredTensor* tensor = nullptr;
+  HeldTensor held;
   int64_t begin = 0, numel = 0;
 };
 
@@ -131,11 +149,11 @@ int64_t room_of(int64_t numel) {
   return (numel + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-std::vector<TensorBatch> batches_of(const std::vector<const StoredTensor*>& parameters) {
+std::vector<TensorBatch> batches_of(const std::vector<HeldTensor>& parameters) {
   std::vector<TensorBatch> batches;
   int64_t room = 0;
-  for (const StoredTensor* tensor : parameters) {
-    const int64_t numel = tensor->numel();
+  for (const HeldTensor& held : parameters) {
+    const int64_t numel = held.tensor->numel();
     for (int64_t begin = 0; begin < numel;) {
       if (room == 0) {
         batches.emplace_back();
@@ -144,7 +162,7 @@ std::vector<TensorBatch> batches_of(const std::vector<const StoredTensor*>& para
       int64_t count = std::min(room, numel - begin);
       // A chunk that is cut in two is read and hashed twice.
       if (count < numel - begin) count = count / kChunkNumel * kChunkNumel;
-      if (count > 0) batches.back().push_back({tensor, begin, count});
+      if (count > 0) batches.back().push_back({held, begin, count});
       begin += count;
       room = begin < numel ? 0 : room - room_of(count);
     }
@@ -158,11 +176,10 @@ struct Values {
   const checkpoint::Buffer bytes{kBatchNumel * sizeof(float)};
 };
 
-void read_batch(checkpoint::Reader& reader, const TensorBatch& batch,
-                const Values& values) {
+void read_batch(const TensorBatch& batch, const Values& values) {
   float* next = values.data();
-  for (const auto& [tensor, begin, numel] : batch) {
-    reader.read(checkpoint::Kind::kParam, tensor->fqn, begin, numel, next);
+  for (const auto& [held, begin, numel] : batch) {
+    held.reader->read(checkpoint::Kind::kParam, held.tensor->fqn, begin, numel, next);
     next += room_of(numel);
   }
 }
@@ -170,26 +187,26 @@ void read_batch(checkpoint::Reader& reader, const TensorBatch& batch,
 void write_batch(checkpoint::SafetensorsWriter& writer, const TensorBatch& batch,
                  const Values& values) {
   const float* next = values.data();
-  for (const auto& [tensor, begin, numel] : batch) {
-    writer.write(tensor->fqn, begin, {next, static_cast<size_t>(numel)});
+  for (const auto& [held, begin, numel] : batch) {
+    writer.write(held.tensor->fqn, begin, {next, static_cast<size_t>(numel)});
     next += room_of(numel);
   }
 }
 
-void ask_for(checkpoint::Reader& reader, const TensorBatch& batch) {
-  for (const auto& [tensor, begin, numel] : batch)
-    reader.ask_for(checkpoint::Kind::kParam, tensor->fqn, begin, numel);
+void ask_for(const TensorBatch& batch) {
+  for (const auto& [held, begin, numel] : batch)
+    held.reader->ask_for(checkpoint::Kind::kParam, held.tensor->fqn, begin, numel);
 }
 
 // One batch is fetched from the disk, one is read, and one is written.
-void copy(checkpoint::Reader& reader, const std::vector<TensorBatch>& batches,
+void copy(const std::vector<TensorBatch>& batches,
           checkpoint::SafetensorsWriter& writer) {
   std::array<Values, 2> values;
   const auto start = [&](size_t i) {
     return std::async(std::launch::async, [&, i] {
-      if (i == 0) ask_for(reader, batches[i]);
-      if (i + 1 < batches.size()) ask_for(reader, batches[i + 1]);
-      read_batch(reader, batches[i], values[i % 2]);
+      if (i == 0) ask_for(batches[i]);
+      if (i + 1 < batches.size()) ask_for(batches[i + 1]);
+      read_batch(batches[i], values[i % 2]);
     });
   };
   std::future<void> reading;
@@ -201,29 +218,30 @@ void copy(checkpoint::Reader& reader, const std::vector<TensorBatch>& batches,
   }
 }
 
-Exported write_weights(checkpoint::Reader& reader, const std::string& folder, DType dtype,
+Exported write_weights(const HeldTensors& held, const std::string& folder, DType dtype,
                        const ExportOptions& options) {
-  const auto parameters = parameters_in(reader.manifest(), options.from);
+  const std::vector<HeldTensor> parameters = parameters_of(held);
   std::vector<checkpoint::SafeTensorSpec> specs;
-  for (const StoredTensor* tensor : parameters)
+  for (const auto& [reader, tensor] : parameters)
     specs.push_back({tensor->fqn, dtype, tensor->shape});
-  const auto buffers = buffers_in(reader.manifest());
-  for (const StoredTensor* tensor : buffers)
+  // They keep their type, as running statistics do.
+  const std::vector<HeldTensor> buffers = held.of_kind(checkpoint::Kind::kBuffer);
+  for (const auto& [reader, tensor] : buffers)
     specs.push_back({tensor->fqn, tensor->dtype, tensor->shape});
   checkpoint::SafetensorsWriter writer(folder, specs, options.max_file_bytes);
   Exported exported;
   exported.dtype = dtype;
   int64_t read_bytes = 0;
-  for (const StoredTensor* tensor : parameters) {
+  for (const auto& [reader, tensor] : parameters) {
     read_bytes += tensor->num_bytes();
     exported.num_bytes += tensor->numel() * size_of(dtype);
   }
   Activity::Stretch stretch("export");
   stretch.expect(read_bytes + exported.num_bytes);
-  copy(reader, batches_of(parameters), writer);
-  for (const StoredTensor* tensor : buffers) {
+  copy(batches_of(parameters), writer);
+  for (const auto& [reader, tensor] : buffers) {
     const checkpoint::Buffer values(static_cast<size_t>(tensor->num_bytes()));
-    reader.read(tensor->kind, tensor->fqn, 0, tensor->numel(), values.data());
+    reader->read(tensor->kind, tensor->fqn, 0, tensor->numel(), values.data());
     writer.write_stored(tensor->fqn, values.data());
     exported.num_bytes += tensor->num_bytes();
   }
@@ -249,6 +267,15 @@ void require_new(const ExportOptions& options) {
            "another --to, or --replace to replace a model in it");
 }
 
+// With the files that go with weights; of several the first that has them.
+std::string source_of(const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders) {
+    const std::string source = source_folder(checkpoint::split_path(folder).folder);
+    if (fs::is_directory(source)) return source;
+  }
+  return "";
+}
+
 std::string without_trailing_slash(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   return path;
@@ -260,16 +287,16 @@ Exported export_model(const ExportOptions& given, const ModelFamilies& models) {
   ExportOptions options = given;
   options.to = without_trailing_slash(given.to);
   require_new(options);
-  checkpoint::Reader reader(options.from);
-  const Subject subject = subject_of(reader, options.from, models);
+  const HeldTensors held(options.from);
+  const Subject subject = joined_subject(held, models);
   const DType dtype = options.dtype.value_or(dtype_of_source(subject.source));
   remove_left_behind(options.to);
   const checkpoint::OwnFolder partial = make_partial(options.to);
   ::flock(partial.folder().descriptor(), LOCK_EX | LOCK_NB);
-  Exported exported = write_weights(reader, partial.path(), dtype, options);
+  Exported exported = write_weights(held, partial.path(), dtype, options);
   exported.is_of_language = subject.family->task == Task::kLanguage;
-  const std::string source = source_folder(checkpoint::split_path(options.from).folder);
-  if (fs::is_directory(source)) {
+  const std::string source = source_of(options.from);
+  if (!source.empty()) {
     exported.companions = companions_in(source);
     copy_files(source, exported.companions, partial.path());
   }

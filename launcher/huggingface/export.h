@@ -10,7 +10,8 @@
 namespace zero::launcher {
 
 struct ExportOptions {
-  std::string from;            // a step's folder
+  // A step's folder; or several, each with other parts of one model (--parts).
+  std::vector<std::string> from;
   std::string to;              // a new folder
   std::optional<DType> dtype;  // unset: that of the weights that the run started from,
                                // else fp32
@@ -26,13 +27,14 @@ struct Exported {
   DType dtype = DType::kFp32;
 };
 
-// Write a checkpoint's model as a folder that from_pretrained() of transformers loads, in
-// version 4 and 5: safetensors, config.json in both styles, and the tokenizer's files
-// where the run has them. One process, in memory of a piece of a tensor.
+// Write a checkpoint's model, or the whole of several that have its parts, as a folder
+// that from_pretrained() of transformers loads, in version 4 and 5: safetensors,
+// config.json in both styles, and the tokenizer's files where the run has them. One
+// process, in memory of a piece of a tensor.
 //
 // The folder appears whole or not at all; with `replace` only files of its names are
-// replaced. Throws Error(kUsage) for a folder that is there, or a model that Hugging Face
-// does not know; CheckpointError.
+// replaced. Throws Error(kUsage) for a folder that is there, a model that Hugging Face
+// does not know, or parts that are not those of one model; CheckpointError.
 Exported export_model(const ExportOptions& options, const ModelFamilies& models);
 
 }  // namespace zero::launcher

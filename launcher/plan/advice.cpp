@@ -181,8 +181,8 @@ std::optional<Fit> on_roomier_nodes(const Wish& wish, const Planner& plan) {
 }
 
 // `heads` heads of the same width (or as many times the width, where there are none), and
-// as many layers as keep the proportions. Nothing where heads and those of keys do not
-// divide, or no setting allows so much.
+// as many layers as keep the proportions, and all parts. Nothing where heads and those of
+// keys do not divide, or no setting allows so much.
 std::optional<ModelShape> scaled(const ModelShape& shape, int64_t heads) {
   constexpr int64_t kMostLayers = 1 << 14, kWidest = 1 << 24;
   const int64_t before = std::max<int64_t>(1, shape.heads());
@@ -192,6 +192,7 @@ std::optional<ModelShape> scaled(const ModelShape& shape, int64_t heads) {
                      static_cast<double>(before)));
   };
   ModelShape result = shape;
+  result.config.erase(kParts);
   // Nothing takes the place of what is not there, or follows from the others.
   const auto put = [&](const std::string& key, int64_t size) {
     if (shape.integer(key) > 0) result.config[key] = size;

@@ -66,7 +66,9 @@ std::string loss_line(const RunPlan& plan) {
 // What a tied pair costs: the engine keeps the part around all units gathered, and the
 // pair belongs there.
 std::string tied_line(const RunPlan& plan) {
-  if (plan.shape.config.value("tie_word_embeddings", nlohmann::json()) != true) return "";
+  if (plan.shape.config.value("tie_word_embeddings", nlohmann::json()) != true ||
+      !plan.shape.has("embed"))
+    return "";
   const auto root = std::ranges::find(plan.engine, "root weights", &MemoryEntry::owner);
   if (root == plan.engine.end()) return "";
   return labelled("tied", "embedding and head are one: " + short_bytes(root->bytes) +

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <ranges>
 
+#include "launcher/settings/chosen_model.h"
 #include "launcher/settings/values.h"
 #include "zero/mesh.h"
 
@@ -239,8 +240,10 @@ std::string shape_text(const ModelShape& shape) {
   if (is_of_images(shape))
     return fmt::format("{} blocks, {} classes, images of {} x {}", shape.layers(),
                        shape.vocab(), shape.image_size(), shape.image_size());
-  return fmt::format("{} layers, dim {}, {} heads, vocabulary {}", shape.layers(),
-                     shape.dim(), shape.heads(), shape.vocab());
+  const std::string parts = parts_text(shape);
+  return fmt::format("{} layers, dim {}, {} heads, vocabulary {}{}", shape.layers(),
+                     shape.dim(), shape.heads(), shape.vocab(),
+                     parts.empty() ? "" : "; of that " + parts);
 }
 
 std::string accuracy_text(const std::optional<double>& accuracy) {

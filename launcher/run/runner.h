@@ -1,7 +1,9 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "launcher/data/batches.h"
@@ -19,6 +21,13 @@ at::Tensor targets_of(const Batch& batch);
 
 // A model that takes no memory yet.
 std::unique_ptr<Model> make_deferred(const ModelFamily& family, const ModelShape& shape);
+
+// All names of its parameters and buffers.
+std::set<std::string> names_in(Model& model);
+
+// Those of the whole model that a part of it does not have; of a whole one none.
+std::vector<std::string> names_of_other_parts(const ModelFamily& family,
+                                              const ModelShape& shape);
 
 // All parameters, tied ones once.
 std::vector<at::Tensor> parameters_of(Model& model);

@@ -106,6 +106,7 @@ void Training::open_data() {
   const int group = parse_shard_over(settings_.shard_over).value();
   batch_.group = group == kRanksOfHost ? world_.local_size() : group;
   choose_model();
+  require_loss(shape_);
   source_ = open_source(*family_, settings_.data, settings_);
   fit_to_data(shape_, *source_);
   refuse_other_tokens(*source_);
@@ -247,8 +248,8 @@ void Training::read_weights() {
   if (folder_of_weights_->is_checkpoint) return read_checkpoint(path);
   refuse_allowances(settings_, path);
   const ConfigClass& of = *find_class(*family_, folder_of_weights_->config);
-  const std::vector<std::string> dead =
-      load_safetensors(*engine_, path, {of.prefix, of.dead});
+  const std::vector<std::string> dead = load_safetensors(
+      *engine_, path, {of.prefix, of.dead, names_of_other_parts(*family_, shape_)});
   if (!is_first_rank()) return;
   tell(fmt::format("weights of {}", path));
   for (const std::string& name : first_few(dead))
@@ -262,6 +263,8 @@ void Training::read_weights() {
 void Training::read_checkpoint(const std::string& path) {
   LoadOptions options = allowances_of(settings_);
   options.with_optimizer = false;
+  for (std::string& name : names_of_other_parts(*family_, shape_))
+    options.allow_extra.push_back(std::move(name));
   const SavedState state = load_checkpoint(*engine_, path, options);
   if (!is_first_rank()) return;
   tell(fmt::format("weights of {}", path));

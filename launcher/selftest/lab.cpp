@@ -88,6 +88,7 @@ void shrink_model(const ModelFamily& family, Trial& trial) {
   if (family.task != Task::kLanguage)
     throw Error(ExitCode::kUsage, "selftest is for models of language",
                 "--model " + family.name, "another --model");
+  settings.parts.clear();
   if (!has_size(settings)) settings.preset = smallest_preset(family);
   const ModelShape shape = new_shape(family, settings);
   const auto change = [&](const char* name, int64_t before, int64_t after,

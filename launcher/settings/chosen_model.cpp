@@ -132,6 +132,11 @@ ModelShape shape_with(const ModelFamily& family, json config, const Settings& se
   constexpr int64_t kLongestUnasked = 2048;
   ModelShape shape;
   shape.config = std::move(config);
+  if (!settings.parts.empty()) {
+    if (!family.has_parts)
+      throw wrong(family, "parts is no setting of this model", "leave it out");
+    shape.config[kParts] = settings.parts;
+  }
   shape.keys = family.keys;
   shape.dropout = settings.dropout;
   shape.loss_chunk = settings.loss_chunk;
@@ -187,6 +192,7 @@ json complete_config(const ModelFamily& family, json given) {
   modernise(family, *of, given);
   json config = of->defaults;
   config["model_type"] = of->model_type;
+  if (family.has_parts && given.contains(kParts)) config[kParts] = nullptr;
   std::erase_if(given.get_ref<json::object_t&>(),
                 [&](const auto& item) { return !config.contains(item.first); });
   merge(family, config, given);
@@ -201,6 +207,7 @@ std::vector<std::string> unread_keys(const ModelFamily& family, json given) {
   std::vector<std::string> unread;
   for (const auto& [key, value] : given.items()) {
     const bool is_known = of->defaults.contains(key) || of->fixed.contains(key) ||
+                          (family.has_parts && key == kParts) ||
                           std::ranges::count(of->dropouts, key) > 0 ||
                           std::ranges::count(silent, key) > 0;
     if (!is_known && !value.is_null()) unread.push_back(key);
@@ -229,6 +236,23 @@ void refuse_of_other_task(const ModelFamily& family, const Settings& s) {
                                   ? "; zero_launch predict tells the classes of images"
                                   : ""));
   }
+}
+
+void require_loss(const ModelShape& shape) {
+  if (shape.has("embed") && shape.has("head")) return;
+  throw Error(ExitCode::kUsage,
+              fmt::format("of this model there are {} alone: without embed and head it "
+                          "has no loss and continues no text",
+                          parts_text(shape)),
+              "parts",
+              "parts with embed and head; the others go with seed, plan, inspect and "
+              "export, which joins them to a whole model");
+}
+
+std::string parts_text(const ModelShape& shape) {
+  const auto parts = shape.config.find(kParts);
+  if (parts == shape.config.end()) return "";
+  return fmt::format("{}", fmt::join(parts->get<std::vector<std::string>>(), ", "));
 }
 
 ModelShape new_shape(const ModelFamily& family, const Settings& settings) {

@@ -38,6 +38,13 @@ std::vector<std::string> unread_keys(const ModelFamily& family, nlohmann::json g
 // Throws Error(kUsage) for a setting that counts for another task than the family's.
 void refuse_of_other_task(const ModelFamily& family, const Settings& settings);
 
+// "embed, layers=0:8"; of a whole model "".
+std::string parts_text(const ModelShape& shape);
+
+// Throws Error(kUsage) for a model that lacks an end: it can be neither trained nor
+// asked.
+void require_loss(const ModelShape& shape);
+
 // A new model: its preset, with every setting that is given (not 0) in its place. The
 // vocabulary stays null where neither tells it. Both throw Error(kUsage) for settings
 // that the family does not have, or that do not fit it.

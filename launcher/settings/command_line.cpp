@@ -72,6 +72,10 @@ class Reader {
     if (has_one_dash(word)) return "unknown flag " + name + advice_on("-" + name);
     if (word.starts_with("\u2013") || word.starts_with("\u2014"))
       return fmt::format("\"{}\" begins with a long dash; a flag begins with --", word);
+    if (list_before_)
+      return fmt::format(
+          "\"{}\" stands alone; {} is one list with commas, without blanks", word,
+          flag_of(*list_before_));
     if (name != word && find_setting(name))
       return fmt::format("\"{}\" is no flag; here: {} {}", word,
                          flag_of(*find_setting(name)), word.substr(name.size() + 1));
@@ -83,10 +87,6 @@ class Reader {
                          verb_.num_more > 0         ? "more would hide one another"
                          : verb_.num_folders() == 1 ? "diff A B compares two"
                                                     : "diff compares two");
-    if (list_before_)
-      return fmt::format(
-          "\"{}\" stands alone; {} is one list with commas, without blanks", word,
-          flag_of(*list_before_));
     if (word.ends_with(".toml") || word.ends_with(".py") || word.ends_with(".yaml"))
       return fmt::format(
           "\"{}\" stands alone; a file of settings, in TOML, stands behind --config",

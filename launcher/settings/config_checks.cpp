@@ -161,8 +161,8 @@ void check_new_model(const ModelFamily& family, const Settings& s, Conflicts& fo
     check_shape(family, new_shape(family, s), of_shape);
   } catch (const Error& error) {
     found.push_back({{"model", "preset", "layers", "dim", "heads", "kv_heads", "ffn_dim",
-                      "vocab", "model_config", "seq_len", "augment", "sync_bn", "dropout",
-                      "bytes", "loss_chunk", "accumulate", "sample"},
+                      "vocab", "model_config", "parts", "seq_len", "augment", "sync_bn",
+                      "dropout", "bytes", "loss_chunk", "accumulate", "sample"},
                      error.problem() + "; " + error.cure()});
   }
   found.insert(found.end(), of_shape.begin(), of_shape.end());

@@ -246,6 +246,12 @@ Setting list(Named<Words> named, std::string placeholder, std::string help) {
                   [](const std::string& word) { return !word.empty() && is_utf8(word); });
 }
 
+Setting comma_list(Named<Words> named, std::string placeholder, std::string help) {
+  Setting setting = list(named, std::move(placeholder), std::move(help));
+  setting.is_split_at_commas = true;
+  return setting;
+}
+
 Setting rules(Named<Words> named, std::string form, std::string help,
               std::function<bool(const std::string&)> is_rule) {
   return of_words(named, {Type::kString, "RULE", form, help}, std::move(is_rule));

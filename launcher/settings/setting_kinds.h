@@ -53,6 +53,8 @@ Setting size_or_auto(Named<std::string> named, std::string help);
 Setting units_ahead(Named<std::string> named, std::string help);
 Setting ranks_of_group(Named<std::string> named, std::string help);
 Setting list(Named<Words> named, std::string placeholder, std::string help);
+// The same with commas between the words, as a flag too.
+Setting comma_list(Named<Words> named, std::string placeholder, std::string help);
 // "GLOB: key=value key": what of the form `is_rule` takes; `form` shows it.
 Setting rules(Named<Words> named, std::string form, std::string help,
               std::function<bool(const std::string&)> is_rule);

@@ -56,6 +56,10 @@ Group model() {
       integer(KEY(vocab), 0, 1 << 30, "vocabulary; 0: the preset's, else the data's"),
       list(KEY(model_config), "KEY=VALUE",
            "other keys of the model's config, named as in its config.json"),
+      comma_list(KEY(parts), "PART,...",
+                 "of the model those alone, with their names in the whole: embed, "
+                 "layers=0:8 (0 to 7), norm, head; training needs embed and head; empty: "
+                 "all that there are"),
       number(KEY(dropout), 1, "fraction of activations dropped in training"),
       boolean(KEY(sync_bn, TO(sync_batch_norm)),
               "batch norms see the samples of all ranks together"),

@@ -33,6 +33,7 @@ struct Settings {
   int64_t ffn_dim = 0;
   int64_t vocab = 0;
   std::vector<std::string> model_config;
+  std::vector<std::string> parts;
   double dropout = 0;
   bool sync_bn = false;
 

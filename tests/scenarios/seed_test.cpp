@@ -77,6 +77,40 @@ TEST_F(Seed, IsNoRunThatGoesOn) {
   refused(seed("seed", {}), "1 checkpoint(s) are there");
 }
 
+TEST_F(Seed, PartsOfAModelMakeTheWhole) {
+  const std::string untied = "tie_word_embeddings=false";
+  const auto seeded = [&](const std::string& out, Words flags) {
+    flags.insert(flags.end(), {"--seed=5", "--model-config", untied});
+    EXPECT_EQ(seed(out, flags).rc, 0);
+  };
+  seeded("whole", {});
+  seeded("first", {"--parts=embed,layers=0:1"});
+  seeded("second", {"--parts", "layers=1:2,norm,head"});
+  EXPECT_THAT(run(0, verb("inspect", {path("second")})).out,
+              HasSubstr("; of that layers=1:2, norm, head"));
+  EXPECT_EQ(run(0, verb("export", {path("whole"), "--to", path("a")})).rc, 0);
+  const Outcome joined =
+      run(0, verb("export", {path("first"), path("second"), "--to", path("b")}));
+  EXPECT_THAT(joined.out, HasSubstr("second/step_000000000000 to ")) << joined.err;
+  EXPECT_TRUE(read_file(path("a/model.safetensors")) ==
+              read_file(path("b/model.safetensors")));
+  // A part without an end is for other programs; a shallower model trains.
+  const Words words =
+      train("run", {"--init-from", path("b"), "--parts=embed,layers=1:2", "--steps=1"});
+  refused(run(2, words), "there are embed, layers=1:2 alone");
+  EXPECT_FALSE(has("run"));
+  refused(run(0, verb("eval", {path("first"), "--data", path("data.txt")})),
+          "there are embed, layers=0:1 alone");
+  const std::string most = "--parts=embed,layers=1:2,norm,head";
+  const State state = trained(2, "run", {"--init-from", path("b"), most});
+  EXPECT_THAT(told_, HasSubstr("of that embed, layers=1:2, norm, head"));
+  expect_same(state, trained(0, "other", {"--init-from", path("whole"), most}));
+  EXPECT_THAT(told_, HasSubstr("in the checkpoint and not read: 12 (transformer.h.0."));
+  const Outcome resumed = run(0, train("run", {"--steps=4", "--seed=5"}));
+  EXPECT_EQ(resumed.rc, 2) << "parts say which model it is";
+  EXPECT_THAT(resumed.err, HasSubstr("parts was"));
+}
+
 class InitFrom : public Seed {
  protected:
   InitFrom() { trained(2, "a", {"--save-every=2"}); }

@@ -98,6 +98,9 @@ std::string save_seed(torch::nn::Module& model, const Options& options,
 struct SafetensorsNames {
   std::string prefix;             // that older files leave out: "transformer."
   std::vector<std::string> dead;  // globs of tensors that nobody needs: old buffers
+  // FQNs of the whole model where this one is a part of it: their tensors, if they are
+  // there, are not looked at, nor are files that hold nothing else.
+  std::vector<std::string> elsewhere = {};
 };
 
 // Set all parameters to the tensors of a folder in the safetensors format, such as those

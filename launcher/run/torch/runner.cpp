@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
 #include <set>
 
@@ -93,6 +95,25 @@ at::Tensor targets_of(const Batch& batch) {
 std::unique_ptr<Model> make_deferred(const ModelFamily& family, const ModelShape& shape) {
   DeferredInit without_memory;
   return family.make(shape);
+}
+
+std::set<std::string> names_in(Model& model) {
+  std::set<std::string> names;
+  for (const auto& item : model.module()->named_parameters()) names.insert(item.key());
+  for (const auto& item : model.module()->named_buffers()) names.insert(item.key());
+  return names;
+}
+
+std::vector<std::string> names_of_other_parts(const ModelFamily& family,
+                                              const ModelShape& shape) {
+  if (!shape.config.contains(kParts)) return {};
+  ModelShape whole = shape;
+  whole.config.erase(kParts);
+  std::vector<std::string> names;
+  std::ranges::set_difference(names_in(*make_deferred(family, whole)),
+                              names_in(*make_deferred(family, shape)),
+                              std::back_inserter(names));
+  return names;
 }
 
 std::vector<at::Tensor> parameters_of(Model& model) {

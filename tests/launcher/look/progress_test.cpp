@@ -85,7 +85,7 @@ TEST_F(LookProgress, DiffTellsOfBothSides) {
 
 TEST_F(LookProgress, ExportTellsOfReadingAndWriting) {
   ExportOptions options;
-  options.from = step_;
+  options.from = {step_};
   options.to = run + "/../exported";
   options.dtype = DType::kBf16;
   ModelFamilies models = some_models();

@@ -218,6 +218,12 @@ TEST(Advice, TheLargestModelKeepsItsProportions) {
   EXPECT_FALSE(fits(plan_of(next), wish));
 }
 
+TEST(Advice, TheLargestModelIsWhole) {
+  Wish wish = wish_for(8 * kState);
+  wish.shape.config[kParts] = {"embed", "layers=0:1", "head"};
+  EXPECT_FALSE(largest_fit(wish, plan_of)->shape.config.contains(kParts));
+}
+
 TEST(Advice, AModelWithoutHeadsGrowsAsWell) {
   Wish wish = wish_for(8 * kState);
   wish.shape.keys.heads = "";

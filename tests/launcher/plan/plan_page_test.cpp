@@ -79,6 +79,8 @@ TEST(PlanPage, TellsWhatATiedPairCosts) {
   EXPECT_THAT(to_page(tied), Not(HasSubstr("tied")));
   tied.plan.shape.config["tie_word_embeddings"] = true;
   EXPECT_THAT(to_page(tied), HasSubstr("tied     embedding and head are one: 1.0 GiB"));
+  tied.plan.shape.config[kParts] = {"layers=0:1"};
+  EXPECT_THAT(to_page(tied), Not(HasSubstr("tied")));
 }
 
 TEST(PlanPage, TellsBothKindsOfMemoryWhereAGpuComputes) {

@@ -273,6 +273,49 @@ TEST(Settings, ThatAFamilyDoesNotHaveAreRefused) {
 }
 
 // Seldom meant, and never of use.
+// One that can be made in parts.
+ModelFamily with_parts() {
+  ModelFamily family = some_family();
+  family.has_parts = true;
+  return family;
+}
+
+Settings of_parts(const std::vector<std::string>& parts) {
+  Settings settings;
+  settings.parts = parts;
+  return settings;
+}
+
+TEST(ModelParts, StandInTheConfig) {
+  const ModelFamily family = with_parts();
+  const json parts = {"embed", "layers=0:2"};
+  EXPECT_EQ(new_shape(family, of_parts(parts)).config[kParts], parts);
+  EXPECT_FALSE(new_shape(family, Settings()).config.contains(kParts));
+  // Of a model that is there settings take a part, else it has those that it has.
+  const json config = complete_config(family, {{kParts, parts}});
+  EXPECT_EQ(config[kParts], parts);
+  EXPECT_EQ(shape_of(family, config, Settings()).config[kParts], parts);
+  EXPECT_EQ(shape_of(family, config, of_parts({"embed"})).config[kParts], json{"embed"});
+  EXPECT_TRUE(unread_keys(family, config).empty());
+}
+
+TEST(ModelParts, AreRefusedByOtherFamilies) {
+  EXPECT_EQ(complaint_of_new(of_parts({"embed"})), "parts is no setting of this model");
+  EXPECT_FALSE(complete_config(some_family(), {{kParts, {"embed"}}}).contains(kParts));
+}
+
+TEST(ModelParts, HaveALossWithBothEnds) {
+  const auto complaint_with = [](const std::vector<std::string>& parts) {
+    return complaint([&] { require_loss(new_shape(with_parts(), of_parts(parts))); });
+  };
+  EXPECT_EQ(complaint_with({}), "");
+  EXPECT_EQ(complaint_with({"head", "layers=1:2", "embed"}), "");
+  for (const char* end : {"embed", "head"})
+    EXPECT_EQ(complaint_with({"layers=0:1", end}),
+              "of this model there are layers=0:1, " + std::string(end) +
+                  " alone: without embed and head it has no loss and continues no text");
+}
+
 TEST(Settings, ThatAreForAnotherTaskAreRefused) {
   const auto refused_by = [](Task task) {
     std::vector<std::string> words;

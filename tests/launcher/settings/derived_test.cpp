@@ -41,6 +41,7 @@ TextLines lines_of(const Options& options) {
 Options options_of(const Settings& settings) {
   ModelFamily family = some_models()[0];
   family.keys.ffn_dim = "n_inner";
+  family.has_parts = true;
   family.init_rules = [](const ModelShape& shape) -> InitRules {
     return {{"*", normal(0, static_cast<double>(shape.layers()))}};
   };
@@ -79,6 +80,7 @@ std::vector<Row> rows_of_models() {
       {"ffn_dim", "3"},
       {"vocab", "5"},
       {"model_config", "n_positions=64", {line("nominal_targets", 4.0 * 64)}},
+      {"parts", "embed,layers=0:2,norm,head"},
       {"dropout", "0.5"},
       {"sync_bn", "true", {line("sync_batch_norm", true)}},
       {"data", "d"},
