@@ -247,11 +247,20 @@ TEST_F(PartsTest, StartWithTheWholesValues) {
 }
 
 TEST_F(PartsTest, ExportedTogetherAreTheWholesFiles) {
-  exported({seed("whole", {})}, "a");
+  const std::string whole = seed("whole", {});
   const std::string first = seed("first", kFirst), second = seed("second", kSecond);
+  const auto expect_same = [&](const std::string& a, const std::string& b) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path(a))) {
+      const std::string file = "/" + entry.path().filename().string();
+      EXPECT_TRUE(folder_.read(a + file) == folder_.read(b + file)) << file;
+    }
+  };
+  exported({whole}, "a");
   exported({second, first}, "b");
-  for (const std::string file : {"model.safetensors", "config.json"})
-    EXPECT_TRUE(folder_.read("a/" + file) == folder_.read("b/" + file)) << file;
+  expect_same("a", "b");
+  exported({whole}, "a_files", 50000);  // as tensors come
+  exported({second, first}, "b_files", 50000);
+  expect_same("a_files", "b_files");
   exported({first}, "c");
   EXPECT_EQ(json::parse(folder_.read("c/config.json"))[kParts], json(kFirst));
 }
