@@ -87,7 +87,7 @@ void EngineUnits::attach() {
       continue;
     }
     attached_.push_back(std::make_shared<AttachedUnit>(
-        unit, plan.units[unit], *model.modules[d], roles[unit], here, own.options, phase,
+        unit, plan.units[unit], model.modules[d], roles[unit], here, own.options, phase,
         borders, weights, pass, activations));
     model.hooks[d]->runner = attached_.back();
   }

@@ -127,7 +127,7 @@ void InitFunctions::own(Task& task, bool with_descendants) {
 
 void InitFunctions::add_each_module() {
   std::set<torch::nn::Module*> seen;
-  for (const auto& item : model_.modules.front()->named_modules()) {
+  for (const auto& item : model_.root().named_modules()) {
     if (!seen.insert(item.value().get()).second) continue;
     Task task{item.key(), item.value().get(), &options_.param_init};
     own(task, /*with_descendants=*/false);
@@ -138,7 +138,7 @@ void InitFunctions::add_each_module() {
 void InitFunctions::add_types() {
   std::set<torch::nn::Module*> seen;
   std::vector<std::string> overlaps;
-  for (const auto& item : model_.modules.front()->named_modules()) {
+  for (const auto& item : model_.root().named_modules()) {
     torch::nn::Module& module = *item.value();
     if (!seen.insert(&module).second) continue;
     std::vector<const InitType*> types;
@@ -173,7 +173,7 @@ void InitFunctions::add_types() {
 
 void InitFunctions::require_coverage() const {
   std::string list;
-  const auto modules = model_.modules.front()->named_modules();
+  const auto modules = model_.root().named_modules();
   const auto add = [&](const std::string& fqn) {
     const auto* owner = modules.find(owner_in(fqn));
     list += "\n  - " + fqn + (owner ? " of " + class_of(**owner) : "");

@@ -10,8 +10,8 @@
 namespace zero {
 
 AttachedUnit::AttachedUnit(int index, const PlannedUnit& planned,
-                           torch::nn::Module& module, UnitRole role, c10::Device device,
-                           const Options& options, const Phase& phase,
+                           const std::vector<torch::nn::Module*>& modules, UnitRole role,
+                           c10::Device device, const Options& options, const Phase& phase,
                            const UnitBorders& borders, WeightStreamer& weights,
                            BackwardPass& pass,
                            std::shared_ptr<ActivationStore> activations)
@@ -30,8 +30,8 @@ AttachedUnit::AttachedUnit(int index, const PlannedUnit& planned,
       weights_(weights),
       pass_(pass),
       activations_(std::move(activations)),
-      modes_(module),
-      buffers_(module) {}
+      modes_(modules),
+      buffers_(modules) {}
 
 std::vector<at::Tensor> AttachedUnit::run(const UnitBody& body,
                                           std::vector<UnitInput> inputs) {

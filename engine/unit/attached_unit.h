@@ -61,12 +61,13 @@ struct UnitRole {
 class AttachedUnit : public UnitRunner,
                      public std::enable_shared_from_this<AttachedUnit> {
  public:
-  // Its index in the plan, and what stands there. The module's buffers are on `device`.
+  // Its index in the plan, and what stands there. The modules' buffers are on `device`.
   // `activations`: null where inputs stay on the device.
-  AttachedUnit(int index, const PlannedUnit& planned, torch::nn::Module& module,
-               UnitRole role, c10::Device device, const Options& options,
-               const Phase& phase, const UnitBorders& borders, WeightStreamer& weights,
-               BackwardPass& pass, std::shared_ptr<ActivationStore> activations);
+  AttachedUnit(int index, const PlannedUnit& planned,
+               const std::vector<torch::nn::Module*>& modules, UnitRole role,
+               c10::Device device, const Options& options, const Phase& phase,
+               const UnitBorders& borders, WeightStreamer& weights, BackwardPass& pass,
+               std::shared_ptr<ActivationStore> activations);
 
   std::vector<at::Tensor> run(const UnitBody& body,
                               std::vector<UnitInput> inputs) override;

@@ -80,7 +80,9 @@ void CallSeed::enter(uint64_t seed, bool draws, c10::Device device) {
   }
 }
 
-ModuleModes::ModuleModes(torch::nn::Module& root) { add(root, modules_); }
+ModuleModes::ModuleModes(const std::vector<torch::nn::Module*>& roots) {
+  for (torch::nn::Module* root : roots) add(*root, modules_);
+}
 
 std::vector<bool> ModuleModes::current() const {
   std::vector<bool> modes;

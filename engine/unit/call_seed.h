@@ -52,10 +52,10 @@ class CallSeed : NoCopy {
   std::map<std::string, uint64_t> num_calls_;  // of inner units, by FQN
 };
 
-// train() or eval() of each module of a tree, to be given back for a recomputation.
+// train() or eval() of each module of some trees, to be given back for a recomputation.
 class ModuleModes {
  public:
-  explicit ModuleModes(torch::nn::Module& root);
+  explicit ModuleModes(const std::vector<torch::nn::Module*>& roots);
 
   std::vector<bool> current() const;  // is it training?
   // While it lives, the modules have `modes`.

@@ -19,8 +19,11 @@ class Scanner {
   ScannedModel scan(torch::nn::Module& root) {
     model_.units.push_back({"", class_name(root), -1});
     model_.hooks.push_back(nullptr);
-    model_.modules.push_back(&root);
+    model_.modules.push_back({&root});
+    find_units(root, "", 0);
+    find_companions();
     visit(root, "", 0);
+    require_companions();
     return std::move(model_);
   }
 
@@ -32,6 +35,58 @@ class Scanner {
            dynamic_cast<const InstanceNorm1dImpl*>(&module) ||
            dynamic_cast<const InstanceNorm2dImpl*>(&module) ||
            dynamic_cast<const InstanceNorm3dImpl*>(&module);
+  }
+
+  // Before values: one may travel with a unit that comes later.
+  void find_units(torch::nn::Module& module, const std::string& prefix, int unit) {
+    for (const auto& item : module.named_children()) {
+      torch::nn::Module& child = *item.value();
+      UnitHook* const hook = hook_of(child);
+      int inner = unit;
+      if (hook && seen_units_.contains(hook)) {
+        inner = seen_units_[hook];
+        add_holder(inner, unit);
+      } else if (hook) {
+        inner = static_cast<int>(model_.units.size());
+        seen_units_[hook] = inner;
+        model_.units.push_back({prefix + item.key(), class_name(child), unit});
+        model_.hooks.push_back(hook);
+        model_.modules.push_back({&child});
+      }
+      find_units(child, prefix + item.key() + ".", inner);
+    }
+  }
+
+  void find_companions() {
+    for (size_t u = 1; u < model_.hooks.size(); ++u) {
+      for (const auto& module : model_.hooks[u]->companions)
+        add_companion(*module, static_cast<int>(u));
+    }
+  }
+
+  void add_companion(torch::nn::Module& module, int unit) {
+    const auto [known, is_new] = companions_.try_emplace(&module, unit);
+    if (!is_new)
+      refuse_companion("travels with " + model_.units[known->second].fqn + ", too",
+                       module, unit);
+    for (const auto& inner : module.modules()) {
+      if (hook_of(*inner)) refuse_companion("is a unit, or holds one", module, unit);
+    }
+    model_.modules[unit].push_back(&module);
+  }
+
+  void require_companions() const {
+    for (const auto& [module, unit] : companions_) {
+      if (!seen_companions_.contains(module))
+        refuse_companion("is not in the model", *module, unit);
+    }
+  }
+
+  [[noreturn]] void refuse_companion(const std::string& problem,
+                                     const torch::nn::Module& module, int unit) const {
+    reject("a module that a unit takes along " + problem,
+           class_name(module) + " with " + model_.units[unit].fqn,
+           "Unit::take_along() a module that is registered beside the unit, once");
   }
 
   void visit(torch::nn::Module& module, const std::string& prefix, int unit) {
@@ -47,22 +102,17 @@ class Scanner {
       model_.buffer_fqns.push_back(prefix + item.key());
       model_.buffers.push_back(item.value());
     }
-    for (const auto& item : module.named_children()) {
-      torch::nn::Module& child = *item.value();
-      UnitHook* const hook = hook_of(child);
-      int inner = unit;
-      if (hook && seen_units_.contains(hook)) {
-        inner = seen_units_[hook];
-        add_holder(inner, unit);
-      } else if (hook) {
-        inner = static_cast<int>(model_.units.size());
-        seen_units_[hook] = inner;
-        model_.units.push_back({prefix + item.key(), class_name(child), unit});
-        model_.hooks.push_back(hook);
-        model_.modules.push_back(&child);
-      }
-      visit(child, prefix + item.key() + ".", inner);
-    }
+    for (const auto& item : module.named_children())
+      visit(*item.value(), prefix + item.key() + ".", owner_of(*item.value(), unit));
+  }
+
+  // The unit that a module belongs to, which is held by what belongs to `outer`.
+  int owner_of(torch::nn::Module& module, int outer) {
+    if (UnitHook* const hook = hook_of(module)) return seen_units_.at(hook);
+    const auto companion = companions_.find(&module);
+    if (companion == companions_.end()) return outer;
+    seen_companions_.insert(&module);
+    return companion->second;
   }
 
   // A unit in a second place: what encloses it now is what both places have in common.
@@ -98,6 +148,8 @@ class Scanner {
 
   ScannedModel model_;
   std::map<UnitHook*, int> seen_units_;
+  std::map<torch::nn::Module*, int> companions_;  // and the units that they travel with
+  std::set<torch::nn::Module*> seen_companions_;
   std::map<c10::TensorImpl*, size_t> seen_params_;
 };
 

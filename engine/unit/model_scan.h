@@ -20,8 +20,9 @@ struct IgnoredParam {
 struct ScannedModel {
   // The root first, then units in module order.
   std::vector<UnitDescription> units;
-  std::vector<UnitHook*> hooks;             // of each unit; null for the root
-  std::vector<torch::nn::Module*> modules;  // of each unit
+  std::vector<UnitHook*> hooks;  // of each unit; null for the root
+  // Of each unit: its own, then those that travel with it.
+  std::vector<std::vector<torch::nn::Module*>> modules;
   std::vector<ParamDescription> params;
   std::vector<at::Tensor> tensors;  // of each parameter
   std::vector<std::string> buffer_fqns;
@@ -29,6 +30,7 @@ struct ScannedModel {
   // Whole as buffers are, and the last of them.
   std::vector<IgnoredParam> ignored;
 
+  torch::nn::Module& root() const { return *modules.front().front(); }
   // Null: a buffer of the module's.
   const IgnoredParam* ignored_of(size_t buffer) const {
     const size_t num_own = buffers.size() - ignored.size();
@@ -41,8 +43,8 @@ struct ScannedModel {
 std::string class_name(const torch::nn::Module& module);
 
 // Throws Error(kUsage) naming every parameter that is not a dense floating-point tensor
-// with memory of its own, and a buffer whose name cannot be a checkpoint's key, or is a
-// parameter's; as leave_out(), too.
+// with memory of its own, a buffer whose name cannot be a checkpoint's key, or is a
+// parameter's, and a unit whose companions cannot travel with it; as leave_out(), too.
 ScannedModel scan_model(torch::nn::Module& root,
                         const std::vector<Ignored>& ignored = {});
 

@@ -54,14 +54,18 @@ void assign(const at::Tensor& to, const at::Tensor& from) {
 
 }  // namespace
 
-UnitBuffers::UnitBuffers(const torch::nn::Module& module) {
-  for (const auto& item : module.named_buffers()) {
-    if (!item.value().defined()) continue;
-    names_.push_back(item.key());
-    tensors_.push_back(item.value());
-    do_change_.push_back(item.value().nbytes() <= kSmallBytes);
-    are_on_host_ = are_on_host_ && item.value().is_cpu();
+UnitBuffers::UnitBuffers(const std::vector<torch::nn::Module*>& modules) {
+  for (const torch::nn::Module* module : modules) {
+    for (const auto& item : module->named_buffers()) add(item.key(), item.value());
   }
+}
+
+void UnitBuffers::add(const std::string& name, const at::Tensor& buffer) {
+  if (!buffer.defined()) return;
+  names_.push_back(name);
+  tensors_.push_back(buffer);
+  do_change_.push_back(buffer.nbytes() <= kSmallBytes);
+  are_on_host_ = are_on_host_ && buffer.is_cpu();
 }
 
 UnitBuffers::Watch UnitBuffers::watch(bool is_first_call) const {

@@ -9,7 +9,7 @@
 
 namespace zero {
 
-// The buffers of a unit's module, which a forward may change (running means, counters).
+// The buffers of a unit's modules, which a forward may change (running means, counters).
 //
 // A forward counts once: a unit that is recomputed sees in backward what its forward saw,
 // and leaves behind what was there before. Whether a forward changed a buffer is found
@@ -18,7 +18,7 @@ namespace zero {
 // autograd's versions tell the rest.
 class UnitBuffers {
  public:
-  explicit UnitBuffers(const torch::nn::Module& module);
+  explicit UnitBuffers(const std::vector<torch::nn::Module*>& modules);
 
   // What buffers were like when a forward began.
   struct Watch {
@@ -57,6 +57,7 @@ class UnitBuffers {
   };
 
  private:
+  void add(const std::string& name, const at::Tensor& buffer);
   bool has_changed(size_t i, const Watch& watch) const;
 
   std::vector<std::string> names_;

@@ -44,6 +44,9 @@ class UnitHook {
   virtual bool keeps_graph() const = 0;
   // Set while an engine is attached.
   std::shared_ptr<UnitRunner> runner;
+  // Modules beside the unit's own whose parameters are the unit's, too:
+  // Unit::take_along().
+  std::vector<std::shared_ptr<torch::nn::Module>> companions;
 };
 
 // That of a module which zero::Unit made or zero::wrap() made a unit of; null: none. It
@@ -141,9 +144,9 @@ at::Tensor same_in_chunks(const at::Tensor& result);
 
 namespace detail {
 
-// Run a block by the engine's runner, on copies of its arguments.
-template <class Result, class Block, class... Args>
-Result run_unit(const std::shared_ptr<Block>& block, UnitRunner& runner, Args&&... args) {
+// Run what a unit computes by the engine's runner, on copies of its arguments.
+template <class Result, class Forward, class... Args>
+Result run_unit(const Forward& forward, UnitRunner& runner, Args&&... args) {
   using Arguments = std::tuple<Kept<decltype(unmarked(std::forward<Args>(args)))>...>;
   const std::array<Rows, sizeof...(Args)> rows{rows_of(args)...};
   auto arguments = std::make_shared<Arguments>(unmarked(std::forward<Args>(args))...);
@@ -157,13 +160,13 @@ Result run_unit(const std::shared_ptr<Block>& block, UnitRunner& runner, Args&&.
   std::apply([&](auto&... argument) { (add(argument), ...); }, *arguments);
 
   auto result = std::make_shared<std::optional<Result>>();
-  const UnitBody body = [block, arguments,
+  const UnitBody body = [forward, arguments,
                          result](const std::vector<at::Tensor>& tensors) {
     auto call = *arguments;
     put_tensors(call, tensors.data());
     // Arguments are handed over: what forward changes about a copy would be lost.
     Result value = std::apply(
-        [&](auto&... argument) { return block->forward(std::move(argument)...); }, call);
+        [&](auto&... argument) { return forward(std::move(argument)...); }, call);
     std::vector<at::Tensor> outputs = take_tensors(value);
     result->emplace(std::move(value));
     return outputs;
@@ -175,16 +178,15 @@ Result run_unit(const std::shared_ptr<Block>& block, UnitRunner& runner, Args&&.
   return value;
 }
 
-// Call a block as a unit; a plain forward without a runner.
-template <class Block, class... Args>
-auto call_unit(const std::shared_ptr<Block>& block, UnitRunner* runner, Args&&... args) {
-  using Result =
-      std::decay_t<decltype(block->forward(unmarked(std::forward<Args>(args))...))>;
+// Call a function as a unit; as it is without a runner.
+template <class Forward, class... Args>
+auto call_as_unit(const Forward& forward, UnitRunner* runner, Args&&... args) {
+  using Result = std::decay_t<decltype(forward(unmarked(std::forward<Args>(args))...))>;
   static_assert(!std::is_void_v<Result>,
                 "zero::Unit: forward must return what it computes");
   static_assert(
       requires(Kept<decltype(unmarked(std::forward<Args>(args)))> & ... kept) {
-        block->forward(std::move(kept)...);
+        forward(std::move(kept)...);
       },
       "zero::Unit: forward must take its arguments by value or by const reference: the "
       "engine runs it on copies, and what it assigned to the caller's would be lost");
@@ -193,8 +195,18 @@ auto call_unit(const std::shared_ptr<Block>& block, UnitRunner* runner, Args&&..
                 "and would lose their gradients: use optional, vector, array, map, "
                 "pair or tuple, or give the struct a member "
                 "`void visit_tensors(auto&& visit) { visit(a); ... }`");
-  if (!runner) return Result(block->forward(unmarked(std::forward<Args>(args))...));
-  return run_unit<Result>(block, *runner, std::forward<Args>(args)...);
+  if (!runner) return Result(forward(unmarked(std::forward<Args>(args))...));
+  return run_unit<Result>(forward, *runner, std::forward<Args>(args)...);
+}
+
+// Call a block as a unit; a plain forward without a runner.
+template <class Block, class... Args>
+auto call_unit(const std::shared_ptr<Block>& block, UnitRunner* runner, Args&&... args) {
+  const auto forward = [block](auto&&... argument)
+      -> decltype(block->forward(std::forward<decltype(argument)>(argument)...)) {
+    return block->forward(std::forward<decltype(argument)>(argument)...);
+  };
+  return call_as_unit(forward, runner, std::forward<Args>(args)...);
 }
 
 }  // namespace detail
@@ -241,10 +253,28 @@ class Unit : public torch::nn::ModuleHolder<Block> {
 
   template <class... Args>
   auto operator()(Args&&... args) {
-    auto* hook = dynamic_cast<UnitHook*>(this->get());
-    return detail::call_unit(this->ptr(), hook->runner.get(),
+    return detail::call_unit(this->ptr(), hook().runner.get(),
                              std::forward<Args>(args)...);
   }
+
+  // Call the unit with another body than its forward: forward(args...), as a lambda of
+  // what is around the unit. It is kept and may run again until its backward is done.
+  template <class Forward, class... Args>
+  auto run(const Forward& forward, Args&&... args) {
+    return detail::call_as_unit(forward, hook().runner.get(),
+                                std::forward<Args>(args)...);
+  }
+
+  // Let a module that is registered elsewhere in the model travel with this unit: its
+  // parameters are gathered and released with the unit's, and their names stay. Only the
+  // unit's bodies may use it. Before an engine is made, which throws Error(kUsage) for
+  // one that is not in the model, is a unit, or travels with another unit.
+  void take_along(std::shared_ptr<torch::nn::Module> module) {
+    hook().companions.push_back(std::move(module));
+  }
+
+ private:
+  UnitHook& hook() { return dynamic_cast<UnitHook&>(*this->get()); }
 };
 
 // An ordered list of units whose names stay when others are erased: erasing "1" leaves
