@@ -71,6 +71,7 @@ struct ModelShape {
   int64_t seq_len = 0;  // tokens of a sample; 1 of an image, which has one target
   double dropout = 0;
   int64_t loss_chunk = 0;  // tokens whose logits the loss makes at once; 0: all
+  bool sublayers = false;  // units are attention and feed-forward, not layers
   bool operator==(const ModelShape&) const = default;
 
   // An integer of the config; 0 where it has none, or null.
@@ -154,6 +155,9 @@ struct ModelFamily {
   bool has_batched_units = false;
   // It reads kParts, and makes those alone, with the names that they have in the whole.
   bool has_parts = false;
+  // Its layers are made of attention and feed-forward, which ModelShape::sublayers makes
+  // units.
+  bool has_sublayers = false;
   // Bring keys of older config.json up to date, before defaults fill what is missing.
   // Null: there are none.
   std::function<void(nlohmann::json& config)> modernise = nullptr;

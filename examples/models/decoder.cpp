@@ -45,25 +45,46 @@ class Activations {
         pass_(pass),
         tokens_(static_cast<double>(pass.rows * shape.seq_len)),
         unit_tokens_(static_cast<double>(pass.rows_in_units * shape.seq_len)),
-        num_layers_(sizes.num_layers),
         dim_(static_cast<double>(shape.dim())),
         num_heads_(static_cast<double>(shape.heads())),
         vocab_(static_cast<double>(shape.vocab())),
         seq_len_(static_cast<double>(shape.seq_len)),
         head_tokens_(are_units(sizes.is_tied, vocab_ * dim_) ? unit_tokens_ : tokens_),
         chunk_(std::min(static_cast<double>(shape.loss_chunk), head_tokens_)),
-        drops_(shape.dropout > 0) {}
+        drops_(shape.dropout > 0),
+        units_(units_of_a_block(shape.sublayers)),
+        num_units_(sizes.num_layers * std::ssize(units_)) {}
 
-  // In the host's memory: what the blocks that recompute were given.
+  // In the host's memory: what the units that recompute were given.
   double offloaded() const {
-    return pass_.offloads ? num_recomputed() * stream(tokens_) : 0;
+    return pass_.offloads ? num_given(num_units_) * stream(tokens_) : 0;
   }
 
   double peak() const {
-    return std::max({loss(), last_block(), block_gradients(), embedding()});
+    return std::max({loss(), last_block(), unit_gradients(), embedding()});
   }
 
  private:
+  // A block's, or one of its halves.
+  struct Unit {
+    double kept;     // bytes of a token, for its backward
+    double given;    // tensors of the stream's size that are not another unit's as well
+    double width;    // elements of a token's widest gradient
+    double weights;  // elements
+  };
+  // In the model's order.
+  std::vector<Unit> units_of_a_block(bool sublayers) const {
+    const double mask = drops_ && sizes_.masks_stream ? stream(1) : 0;
+    const double of_mlp = sizes_.kept_in_mlp * pass_.element_bytes + mask;
+    const double of_attention =
+        (sizes_.kept_per_token - sizes_.kept_in_mlp) * pass_.element_bytes +
+        attention_weights() + mask;
+    if (!sublayers) return {{of_attention + of_mlp, 1, sizes_.inner, sizes_.weights}};
+    // Graphs hold what one half gives the other.
+    return {{of_attention, sizes_.given_to_attention, 3 * dim_,
+             sizes_.weights - sizes_.mlp_weights},
+            {of_mlp + stream(1), 1, sizes_.inner, sizes_.mlp_weights}};
+  }
   // (tokens, dim), as it goes from block to block
   double stream(double tokens) const { return tokens * dim_ * pass_.element_bytes; }
   double head_weights() const { return vocab_ * dim_ * pass_.element_bytes; }
@@ -71,45 +92,46 @@ class Activations {
   double waiting_head() const {
     return sizes_.is_tied && sizes_.has_head ? head_weights() : 0;
   }
-  double block_weights() const { return sizes_.weights * pass_.element_bytes; }
-  double block(double tokens) const {
-    const double sums = tokens * num_heads_ * 4;  // of attention's exponentials
-    return tokens * sizes_.kept_per_token * pass_.element_bytes +
-           (drops_ ? dropout(tokens) : sums);
-  }
-  // With dropout attention is computed as a whole, (heads, seq_len) for each token: its
-  // weights before and after, and what was dropped, with fp32 between in lower precision;
-  // and two masks of the stream, where it drops as well.
-  double dropout(double tokens) const {
-    const double weights = tokens * num_heads_ * seq_len_;
+  // Of a token: the sums of its exponentials. With dropout attention is computed as a
+  // whole, (heads, seq_len) for each token: its weights before and after, and what was
+  // dropped, with fp32 between in lower precision.
+  double attention_weights() const {
     const double widened = pass_.element_bytes == 4 ? 0 : 8;
-    return weights * (3 * pass_.element_bytes + widened) +
-           (sizes_.masks_stream ? 2 * stream(tokens) : 0);
+    return drops_ ? num_heads_ * seq_len_ * (3 * pass_.element_bytes + widened)
+                  : num_heads_ * 4;
   }
-  // Of the first so many blocks.
-  double num_recomputed_of(double num_blocks) const {
-    if (pass_.recompute_every == 0) return 0;
-    return std::ceil(num_blocks / static_cast<double>(pass_.recompute_every));
+  // Is it one of those, in the model's order?
+  bool recomputes(int64_t unit) const {
+    return pass_.recompute_every > 0 && unit % pass_.recompute_every == 0;
   }
-  double num_recomputed() const { return num_recomputed_of(num_layers_); }
-  bool recomputes_last() const {
-    return num_recomputed() > num_recomputed_of(num_layers_ - 1);
+  const Unit& unit_at(int64_t unit) const { return units_[unit % std::ssize(units_)]; }
+  // Tensors of the stream's size that were given to those of the first units that
+  // recompute.
+  double num_given(int64_t num_units) const {
+    double given = 0;
+    for (int64_t u = 0; u < num_units; ++u) given += recomputes(u) ? unit_at(u).given : 0;
+    return given;
   }
-  // Between the blocks: inputs of those that recompute, and what the others keep.
-  double kept(double num_blocks) const {
-    const double num_inputs = pass_.offloads
-                                  ? std::min<double>(num_recomputed(), kNumResidentCalls)
-                                  : num_recomputed();
-    return stream(tokens_) + num_inputs * stream(tokens_) +
-           (num_blocks - num_recomputed_of(num_blocks)) * block(tokens_);
+  // Between the units: inputs of those that recompute, and what the others keep.
+  double kept(int64_t num_units) const {
+    double bytes = stream(tokens_);
+    double num_inputs = num_given(num_units_);
+    if (pass_.offloads) num_inputs = std::min(num_inputs, num_resident());
+    for (int64_t u = 0; u < num_units; ++u)
+      bytes += recomputes(u) ? 0 : tokens_ * unit_at(u).kept;
+    return bytes + num_inputs * stream(tokens_);
+  }
+  // Of the calls whose inputs are on the device as well.
+  double num_resident() const {
+    double given = 0;
+    for (const Unit& unit : units_) given = std::max(given, unit.given);
+    return kNumResidentCalls * given;
   }
 
   // A head that is a unit and works on rows by and by keeps what its backward needs for
   // all of them where it does not recompute: it comes after the embedding and the blocks.
   double num_kept_heads() const {
-    const bool recomputes =
-        num_recomputed_of(num_layers_ + 2) > num_recomputed_of(num_layers_ + 1);
-    return recomputes ? 1 : tokens_ / head_tokens_;
+    return recomputes(num_units_ + 1) ? 1 : tokens_ / head_tokens_;
   }
   // The gradients of its weights from the rows before, in fp32.
   double head_sum() const { return head_tokens_ < tokens_ ? 4 * vocab_ * dim_ : 0; }
@@ -118,7 +140,7 @@ class Activations {
     if (!sizes_.has_head) return 0;
     if (chunk_ > 0) return chunked_loss();
     const double scores = head_tokens_ * vocab_;
-    return kept(num_layers_) + 2 * stream(tokens_) +
+    return kept(num_units_) + 2 * stream(tokens_) +
            num_kept_heads() * pass_.element_bytes * scores + head_weights() + head_sum();
   }
   // In chunks: the logits of one, which become their gradient, and on a CPU its fp32; the
@@ -128,20 +150,29 @@ class Activations {
     const double widened = is_fp32 || pass_.on_gpu ? 0 : 4;
     const double scores = chunk_ * vocab_ * (pass_.element_bytes + widened);
     const double handed_over = is_fp32 ? 0 : head_weights();
-    return kept(num_layers_) + 2 * stream(tokens_) +
-           4 * num_kept_heads() * vocab_ * dim_ + head_sum() +
-           std::max(scores, handed_over);
+    return kept(num_units_) + 2 * stream(tokens_) + 4 * num_kept_heads() * vocab_ * dim_ +
+           head_sum() + std::max(scores, handed_over);
   }
   // The GELU's gradient beside all that the last block keeps.
   double last_block() const {
-    const double recomputed =
-        recomputes_last() ? block(unit_tokens_) - stream(unit_tokens_) : 0;
-    return kept(num_layers_) + recomputed + joined() + scratch() +
-           2 * stream(unit_tokens_) + waiting_head() +
-           (unit_tokens_ + dim_) * sizes_.inner * pass_.element_bytes;
+    if (num_units_ == 0) return 0;
+    double largest = 0;
+    for (int64_t u = num_units_ - std::ssize(units_); u < num_units_; ++u) {
+      const Unit& unit = unit_at(u);
+      const double recomputed =
+          recomputes(u) ? unit_tokens_ * unit.kept - stream(unit_tokens_) : 0;
+      const double gradients = (unit_tokens_ + dim_) * unit.width * pass_.element_bytes;
+      largest = std::max(largest, recomputed + gradients);
+    }
+    return kept(num_units_) + joined() + scratch() + 2 * stream(unit_tokens_) +
+           waiting_head() + largest;
   }
-  double block_gradients() const {
-    return kept(num_layers_ - 1) + block_weights() + 2 * stream(tokens_) + waiting_head();
+  double unit_gradients() const {
+    if (num_units_ == 0) return 0;
+    double weights = 0;
+    for (const Unit& unit : units_) weights = std::max(weights, unit.weights);
+    return kept(num_units_ - 1) + weights * pass_.element_bytes + 2 * stream(tokens_) +
+           waiting_head();
   }
   // The embedding's gradient, and of a tied head its own and their sum, which takes the
   // place of one that was made in chunks.
@@ -162,9 +193,11 @@ class Activations {
 
   const DecoderSizes sizes_;
   const PassShape pass_;
-  const double tokens_, unit_tokens_, num_layers_, dim_, num_heads_, vocab_, seq_len_,
-      head_tokens_, chunk_;
+  const double tokens_, unit_tokens_, dim_, num_heads_, vocab_, seq_len_, head_tokens_,
+      chunk_;
   const bool drops_;
+  const std::vector<Unit> units_;
+  const int64_t num_units_;  // of this stage's blocks
 };
 
 }  // namespace
@@ -265,12 +298,15 @@ at::Tensor Decoder::forward(const at::Tensor& inputs, const at::Tensor& targets)
   return head_ ? head_(batched(x), batched(targets)) : x;
 }
 
-DecoderSizes gelu_block_sizes(const DecoderConfig& config, int num_kept) {
+DecoderSizes gelu_block_sizes(const DecoderConfig& config, int kept_in_attention,
+                              int kept_in_mlp) {
   const auto dim = static_cast<double>(config.n_embd);
   const auto inner = static_cast<double>(config.inner());
   return {.inner = inner,
-          .kept_per_token = num_kept * dim + 2 * inner,
+          .kept_per_token = (kept_in_attention + kept_in_mlp) * dim + 2 * inner,
+          .kept_in_mlp = kept_in_mlp * dim + 2 * inner,
           .weights = (4 * dim + 2 * inner) * dim,
+          .mlp_weights = 2 * inner * dim,
           .is_tied = config.has_tied_head};
 }
 

@@ -39,6 +39,8 @@ struct DecoderConfig {
   double dropout = 0;
   int64_t loss_chunk = 0;  // tokens whose logits the loss makes at once; 0: all
   DecoderParts parts = {};
+  // Units are attention and feed-forward, each with its norm, and not a block.
+  bool sublayers = false;
 
   int64_t first_layer() const { return parts.first_layer; }
   int64_t end_layer() const { return parts.end_layer < 0 ? n_layer : parts.end_layer; }
@@ -54,6 +56,8 @@ void check_parts(const DecoderConfig& config);
 //   embedding = MaybeUnit<torch::nn::EmbeddingImpl>(is_large, vocab, dim);
 //   register_module("embedding", embedding.ptr());
 //   x = embedding(tokens);
+//
+// run() and take_along() are those of a Unit.
 template <class Block>
 class MaybeUnit {
  public:
@@ -74,6 +78,14 @@ class MaybeUnit {
                             : unit_(std::forward<Args>(args)...);
   }
   explicit operator bool() const { return block_ != nullptr; }
+  template <class Forward, class... Args>
+  auto run(const Forward& forward, Args&&... args) {
+    return unit_.is_empty() ? forward(unmarked(std::forward<Args>(args))...)
+                            : unit_.run(forward, std::forward<Args>(args)...);
+  }
+  void take_along(std::shared_ptr<torch::nn::Module> module) {
+    if (!unit_.is_empty()) unit_.take_along(std::move(module));
+  }
   Block* operator->() const { return block_.get(); }
   const std::shared_ptr<Block>& ptr() const { return block_; }
 
@@ -149,7 +161,7 @@ class GeluMlpImpl : public torch::nn::Module {
   const std::string gelu_;  // as at::gelu() calls it
 };
 template <class Linear>
-using GeluMlp = torch::nn::ModuleHolder<GeluMlpImpl<Linear>>;
+using GeluMlp = MaybeUnit<GeluMlpImpl<Linear>>;
 
 // What a block is told of positions, the same for all rows.
 struct Positions {
@@ -189,28 +201,33 @@ class Trunk : public torch::nn::Module {
   torch::nn::Dropout dropout_{nullptr};
 };
 
-// A block is built from a Config, and its forward takes the stream and Positions.
+// A block is built from a Config, and its forward takes the stream and Positions: a unit,
+// or with DecoderConfig::sublayers what holds some.
 template <class Block, class Norm>
 class TrunkOf : public Trunk {
  public:
   template <class Config>
   TrunkOf(const DecoderNames& names, const Config& config) : Trunk(names, config) {
-    register_module(names.blocks, blocks_);
-    for (int64_t i = config.first_layer(); i < config.end_layer(); ++i)
-      blocks_->insert(std::to_string(i), Unit<Block>(config));
+    auto list = register_module(names.blocks, std::make_shared<torch::nn::Module>());
+    for (int64_t i = config.first_layer(); i < config.end_layer(); ++i) {
+      blocks_.emplace_back(!config.sublayers, config);
+      list->register_module(std::to_string(i), blocks_.back().ptr());
+    }
+    first_layer_ = config.first_layer();
     if (config.parts.norm)
       norm_ = register_module(names.norm, Norm(config.n_embd, config.norm_epsilon));
   }
   at::Tensor forward(const at::Tensor& inputs) override {
     at::Tensor x = embed(inputs);
     const std::vector<Positions> positions = positions_in(x);
-    for (auto& block : *blocks_)
-      x = block.value()(x, shared(positions[std::stoll(block.key())]));
+    for (size_t i = 0; i < blocks_.size(); ++i)
+      x = blocks_[i](x, shared(positions[first_layer_ + i]));
     return norm_ ? norm_(x) : x;
   }
 
  private:
-  UnitList<Block> blocks_;
+  std::vector<MaybeUnit<Block>> blocks_;
+  int64_t first_layer_ = 0;
   Norm norm_{nullptr};
 };
 
@@ -242,16 +259,22 @@ std::shared_ptr<Decoder> make_decoder(const DecoderNames& names, const Config& c
 struct DecoderSizes {
   double inner = 0;           // of a layer's widest activation, and its gradient
   double kept_per_token = 0;  // by a layer for its backward, dropout apart
+  double kept_in_mlp = 0;     // of them, by the feed-forward and its norm
   double weights = 0;         // of a layer
-  bool masks_stream = true;   // dropout of the stream, beside that of attention
-  bool is_tied = true;        // the head is the embedding
-  double num_layers = 0;      // of this stage
+  double mlp_weights = 0;     // of them, of the feed-forward
+  // Tensors of the stream's size that attention as a unit is given; the feed-forward is
+  // given another one.
+  double given_to_attention = 1;
+  bool masks_stream = true;  // dropout of the stream, beside that of attention
+  bool is_tied = true;       // the head is the embedding
+  int64_t num_layers = 0;    // of this stage
   bool has_embed = true, has_head = true;
 };
 
-// Of blocks with a GeluMlp, which keep so many tensors of the stream's size, and the MLP
-// before and after its GELU.
-DecoderSizes gelu_block_sizes(const DecoderConfig& config, int num_kept);
+// Of blocks with a GeluMlp: attention keeps so many tensors of the stream's size, the
+// feed-forward so many, and what is before and after its GELU.
+DecoderSizes gelu_block_sizes(const DecoderConfig& config, int kept_in_attention,
+                              int kept_in_mlp);
 
 // Estimate ModelFamily::activation_bytes, computed on a CPU.
 ActivationBytes decoder_activation_bytes(const DecoderSizes& sizes,

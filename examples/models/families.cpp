@@ -75,6 +75,7 @@ DecoderConfig read_decoder(const ConfigReader& config, const ModelShape& shape,
   decoder.loss_chunk = shape.loss_chunk;
   decoder.parts = read_parts(config);
   check_parts(decoder);
+  decoder.sublayers = shape.sublayers;
   return decoder;
 }
 
@@ -88,7 +89,7 @@ int64_t read_head_dim(const ConfigReader& config, const ModelShape& shape,
 }
 
 DecoderSizes of_stage(DecoderSizes sizes, const DecoderConfig& config) {
-  sizes.num_layers = static_cast<double>(config.end_layer() - config.first_layer());
+  sizes.num_layers = config.end_layer() - config.first_layer();
   sizes.has_embed = config.parts.embed;
   sizes.has_head = config.parts.head;
   return sizes;

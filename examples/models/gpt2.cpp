@@ -55,25 +55,35 @@ class Gpt2AttentionImpl : public nn::Module {
   Conv1D c_attn{nullptr}, c_proj{nullptr};
   nn::Dropout resid_dropout{nullptr};
 };
-TORCH_MODULE(Gpt2Attention);
 
 class Gpt2BlockImpl : public nn::Module {
  public:
   explicit Gpt2BlockImpl(const Gpt2Config& config) {
     ln_1 = register_module("ln_1", LayerNorm(config.n_embd, config.norm_epsilon));
-    attn = register_module("attn", Gpt2Attention(config));
+    attn = MaybeUnit<Gpt2AttentionImpl>(config.sublayers, config);
+    attn.take_along(ln_1.ptr());
+    register_module("attn", attn.ptr());
     ln_2 = register_module("ln_2", LayerNorm(config.n_embd, config.norm_epsilon));
-    mlp = register_module("mlp", GeluMlp<Conv1D>("c_fc", "c_proj", config));
+    mlp = GeluMlp<Conv1D>(config.sublayers, "c_fc", "c_proj", config);
+    mlp.take_along(ln_2.ptr());
+    register_module("mlp", mlp.ptr());
   }
-  at::Tensor forward(at::Tensor x, const Positions&) {  // (B, T, C) -> (B, T, C)
-    x = x + attn(ln_1(x));
-    return x + mlp(ln_2(x));
+  at::Tensor forward(const at::Tensor& x, const Positions&) {  // (B, T, C) -> (B, T, C)
+    const auto attention_half = [this](const at::Tensor& x) {
+      return attn->forward(ln_1(x));
+    };
+    const auto mlp_half = [this](const at::Tensor& x, at::Tensor y) {
+      y = x + y;
+      return y + mlp->forward(ln_2(y));
+    };
+    at::Tensor attended = attn.run(attention_half, x);
+    return mlp.run(mlp_half, x, batched(std::move(attended)));
   }
 
  private:
   LayerNorm ln_1{nullptr}, ln_2{nullptr};
-  Gpt2Attention attn{nullptr};
-  GeluMlp<Conv1D> mlp{nullptr};
+  MaybeUnit<Gpt2AttentionImpl> attn;
+  GeluMlp<Conv1D> mlp;
 };
 
 void check(const Gpt2Config& config) {
@@ -107,7 +117,7 @@ Gpt2Config gpt2_config(const ModelShape& shape) {
 
 // Norms' inputs and outputs, queries, keys, values and what attention makes of them.
 DecoderSizes gpt2_sizes(const Gpt2Config& config, const PassShape&) {
-  return gelu_block_sizes(config, 8);
+  return gelu_block_sizes(config, 6, 2);
 }
 
 json preset(int64_t layers, int64_t dim, int64_t heads) {

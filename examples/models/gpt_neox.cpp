@@ -66,7 +66,6 @@ class NeoXAttentionImpl : public nn::Module {
   const double dropout_;
   nn::Linear query_key_value{nullptr}, dense{nullptr};
 };
-TORCH_MODULE(NeoXAttention);
 
 class NeoXLayerImpl : public nn::Module {
  public:
@@ -76,26 +75,37 @@ class NeoXLayerImpl : public nn::Module {
     post_attention_layernorm = register_module("post_attention_layernorm", norm());
     post_attention_dropout =
         register_module("post_attention_dropout", nn::Dropout(config.dropout));
-    attention = register_module("attention", NeoXAttention(config));
-    mlp = register_module("mlp", GeluMlp<nn::Linear>("dense_h_to_4h", "dense_4h_to_h",
-                                                     config, config.gelu));
+    attention = MaybeUnit<NeoXAttentionImpl>(config.sublayers, config);
+    attention.take_along(input_layernorm.ptr());
+    attention.take_along(post_attention_dropout.ptr());
+    register_module("attention", attention.ptr());
+    mlp = GeluMlp<nn::Linear>(config.sublayers, "dense_h_to_4h", "dense_4h_to_h", config,
+                              config.gelu);
+    mlp.take_along(post_attention_layernorm.ptr());
+    register_module("mlp", mlp.ptr());
   }
 
   // x (B, T, C) -> (B, T, C)
   at::Tensor forward(const at::Tensor& x, const Positions& positions) {
-    const at::Tensor attended =
-        post_attention_dropout(attention(input_layernorm(x), positions.angles));
-    if (is_parallel_) return mlp(post_attention_layernorm(x)) + attended + x;
-    const at::Tensor y = attended + x;
-    return mlp(post_attention_layernorm(y)) + y;
+    const auto attention_half = [this](const at::Tensor& x, const Positions& positions) {
+      return post_attention_dropout(
+          attention->forward(input_layernorm(x), positions.angles));
+    };
+    const auto mlp_half = [this](const at::Tensor& x, const at::Tensor& attended) {
+      if (is_parallel_) return mlp->forward(post_attention_layernorm(x)) + attended + x;
+      const at::Tensor y = attended + x;
+      return mlp->forward(post_attention_layernorm(y)) + y;
+    };
+    at::Tensor attended = attention.run(attention_half, x, shared(positions));
+    return mlp.run(mlp_half, x, batched(std::move(attended)));
   }
 
  private:
   const bool is_parallel_;
   LayerNorm input_layernorm{nullptr}, post_attention_layernorm{nullptr};
   nn::Dropout post_attention_dropout{nullptr};
-  NeoXAttention attention{nullptr};
-  GeluMlp<nn::Linear> mlp{nullptr};
+  MaybeUnit<NeoXAttentionImpl> attention;
+  GeluMlp<nn::Linear> mlp;
 };
 
 std::shared_ptr<Decoder> make_neox(const NeoXConfig& config) {
@@ -113,7 +123,7 @@ InitRules neox_init_rules(const NeoXConfig& config) {
 // Norms' inputs and outputs, queries and keys as they come and rotated, values, and what
 // attention makes of them.
 DecoderSizes neox_sizes(const NeoXConfig& config, const PassShape&) {
-  return gelu_block_sizes(config, config.is_parallel ? 9 : 10);
+  return gelu_block_sizes(config, 8, config.is_parallel ? 1 : 2);
 }
 
 json pythia(int64_t layers, int64_t dim, int64_t heads, int64_t vocab = 50304) {

@@ -55,25 +55,37 @@ class GptJAttentionImpl : public nn::Module {
   nn::Linear k_proj{nullptr}, v_proj{nullptr}, q_proj{nullptr}, out_proj{nullptr};
   nn::Dropout resid_dropout{nullptr};
 };
-TORCH_MODULE(GptJAttention);
 
 class GptJBlockImpl : public nn::Module {
  public:
   explicit GptJBlockImpl(const DecoderConfig& config) {
     ln_1 = register_module("ln_1", LayerNorm(config.n_embd, config.norm_epsilon));
-    attn = register_module("attn", GptJAttention(config));
-    mlp = register_module("mlp", GeluMlp<nn::Linear>("fc_in", "fc_out", config));
+    attn = MaybeUnit<GptJAttentionImpl>(config.sublayers, config);
+    register_module("attn", attn.ptr());
+    mlp = GeluMlp<nn::Linear>(config.sublayers, "fc_in", "fc_out", config);
+    mlp.take_along(ln_1.ptr());
+    register_module("mlp", mlp.ptr());
   }
   // x (B, T, C) -> (B, T, C)
   at::Tensor forward(const at::Tensor& x, const Positions& positions) {
-    const at::Tensor y = ln_1(x);
-    return attn(y, positions.angles) + mlp(y) + x;
+    const auto mlp_half = [this](const at::Tensor& x) {
+      at::Tensor y = ln_1(x);
+      return std::pair(mlp->forward(y), y);
+    };
+    const auto attention_half = [this](const at::Tensor& x, const at::Tensor& y,
+                                       const at::Tensor& fed,
+                                       const Positions& positions) {
+      return attn->forward(y, positions.angles) + fed + x;
+    };
+    // In this order, so that y's gradient is summed alike in a layer and in halves.
+    const auto [fed, y] = mlp.run(mlp_half, x);
+    return attn.run(attention_half, x, batched(y), batched(fed), shared(positions));
   }
 
  private:
   LayerNorm ln_1{nullptr};
-  GptJAttention attn{nullptr};
-  GeluMlp<nn::Linear> mlp{nullptr};
+  MaybeUnit<GptJAttentionImpl> attn;
+  GeluMlp<nn::Linear> mlp;
 };
 
 std::shared_ptr<Decoder> make_gptj(const DecoderConfig& config) {
@@ -89,7 +101,9 @@ InitRules gptj_init_rules(const DecoderConfig& config) {
 // The norm's input and output, queries and keys as they were rotated, values, and what
 // attention makes of them.
 DecoderSizes gptj_sizes(const DecoderConfig& config, const PassShape&) {
-  return gelu_block_sizes(config, 6);
+  DecoderSizes sizes = gelu_block_sizes(config, 4, 2);
+  sizes.given_to_attention = 2;
+  return sizes;
 }
 
 void gptj_resize(json& config) {

@@ -44,7 +44,6 @@ class LlamaAttentionImpl : public nn::Module {
   nn::Linear q_proj{nullptr}, k_proj{nullptr}, v_proj{nullptr}, o_proj{nullptr};
   RmsNorm q_norm{nullptr}, k_norm{nullptr};  // Qwen3's
 };
-TORCH_MODULE(LlamaAttention);
 
 class LlamaMlpImpl : public nn::Module {
  public:
@@ -61,28 +60,37 @@ class LlamaMlpImpl : public nn::Module {
  private:
   nn::Linear gate_proj{nullptr}, up_proj{nullptr}, down_proj{nullptr};
 };
-TORCH_MODULE(LlamaMlp);
 
 class LlamaLayerImpl : public nn::Module {
  public:
   explicit LlamaLayerImpl(const LlamaConfig& config) {
     const auto norm = [&] { return RmsNorm(config.n_embd, config.norm_epsilon); };
-    self_attn = register_module("self_attn", LlamaAttention(config));
-    mlp = register_module("mlp", LlamaMlp(config));
+    self_attn = MaybeUnit<LlamaAttentionImpl>(config.sublayers, config);
+    register_module("self_attn", self_attn.ptr());
+    mlp = MaybeUnit<LlamaMlpImpl>(config.sublayers, config);
+    register_module("mlp", mlp.ptr());
     input_layernorm = register_module("input_layernorm", norm());
+    self_attn.take_along(input_layernorm.ptr());
     post_attention_layernorm = register_module("post_attention_layernorm", norm());
+    mlp.take_along(post_attention_layernorm.ptr());
   }
   // x (B, T, C) -> (B, T, C)
   at::Tensor forward(const at::Tensor& x, const Positions& positions) {
-    const auto [sum, y] =
-        post_attention_layernorm->of_sum(x, self_attn(input_layernorm(x), positions));
-    return sum + mlp(y);
+    const auto attention_half = [this](const at::Tensor& x, const Positions& positions) {
+      return self_attn->forward(input_layernorm(x), positions);
+    };
+    const auto mlp_half = [this](const at::Tensor& x, at::Tensor attended) {
+      const auto [sum, y] = post_attention_layernorm->of_sum(x, std::move(attended));
+      return sum + mlp->forward(y);
+    };
+    at::Tensor attended = self_attn.run(attention_half, x, shared(positions));
+    return mlp.run(mlp_half, x, batched(std::move(attended)));
   }
 
  private:
   RmsNorm input_layernorm{nullptr}, post_attention_layernorm{nullptr};
-  LlamaAttention self_attn{nullptr};
-  LlamaMlp mlp{nullptr};
+  MaybeUnit<LlamaAttentionImpl> self_attn;
+  MaybeUnit<LlamaMlpImpl> mlp;
 };
 
 }  // namespace
@@ -94,7 +102,7 @@ RmsNormImpl::RmsNormImpl(int64_t dim, double eps) : eps_(eps) {
 at::Tensor RmsNormImpl::forward(const at::Tensor& x) { return rms_norm(x, weight, eps_); }
 
 std::pair<at::Tensor, at::Tensor> RmsNormImpl::of_sum(const at::Tensor& x,
-                                                      const at::Tensor& added) {
+                                                      at::Tensor added) {
   return add_rms_norm(x, added, weight, eps_);
 }
 

@@ -34,7 +34,7 @@ class RmsNormImpl : public torch::nn::Module {
   RmsNormImpl(int64_t dim, double eps);
   at::Tensor forward(const at::Tensor& x);  // (..., dim) -> the same
   // x + added, and its norm.
-  std::pair<at::Tensor, at::Tensor> of_sum(const at::Tensor& x, const at::Tensor& added);
+  std::pair<at::Tensor, at::Tensor> of_sum(const at::Tensor& x, at::Tensor added);
 
   at::Tensor weight;  // (dim)
 

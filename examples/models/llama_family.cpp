@@ -164,7 +164,9 @@ DecoderSizes llama_sizes(const LlamaConfig& c, const PassShape& pass) {
           .kept_per_token = 4 * dim + 2 * (q + keys) + 3 * inner +
                             (c.has_qk_norm ? q + kv : 0) +
                             num_rows * 4 / pass.element_bytes,
+          .kept_in_mlp = 2 * dim + 3 * inner + 4. / pass.element_bytes,
           .weights = 2 * dim * (q + kv) + 3 * dim * inner,
+          .mlp_weights = 3 * dim * inner,
           .masks_stream = false,
           .is_tied = c.has_tied_head};
 }

@@ -53,7 +53,7 @@ const std::vector<std::string>& data_for(const CommandLine& line,
 inline const std::string kMachine =
     "ranks hosts device share_gpu tf32 threads adam_threads bind hang_timeout "
     "host_memory device_memory ignore_plan dtype master offload device_state_fraction "
-    "shard_over pin prefetch wrap_min_numel reshard_after_forward allow_extra "
+    "units shard_over pin prefetch wrap_min_numel reshard_after_forward allow_extra "
     "allow_missing seq_len "
     "model_config chaos delay trace_comm deterministic recompute";
 

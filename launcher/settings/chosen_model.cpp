@@ -140,6 +140,12 @@ ModelShape shape_with(const ModelFamily& family, json config, const Settings& se
   shape.keys = family.keys;
   shape.dropout = settings.dropout;
   shape.loss_chunk = settings.loss_chunk;
+  shape.sublayers = settings.units == "sublayer";
+  if (shape.sublayers && !family.has_sublayers)
+    throw wrong(family,
+                "units is \"sublayer\", and no layer of this model has attention and "
+                "feed-forward",
+                "--units layer");
   const int64_t positions =
       family.task == Task::kImages ? 1 : shape.integer(family.keys.positions);
   shape.seq_len =

@@ -162,7 +162,7 @@ void check_new_model(const ModelFamily& family, const Settings& s, Conflicts& fo
   } catch (const Error& error) {
     found.push_back({{"model", "preset", "layers", "dim", "heads", "kv_heads", "ffn_dim",
                       "vocab", "model_config", "parts", "seq_len", "augment", "sync_bn",
-                      "dropout", "bytes", "loss_chunk", "accumulate", "sample"},
+                      "dropout", "bytes", "loss_chunk", "accumulate", "sample", "units"},
                      error.problem() + "; " + error.cure()});
   }
   found.insert(found.end(), of_shape.begin(), of_shape.end());

@@ -244,6 +244,9 @@ Group precision() {
 
 Group sharding() {
   return {
+      choice(KEY(units), {"layer", "sublayer"},
+             "what is gathered together: a layer; its attention, then its feed-forward. "
+             "No number changes, but for what dropout drops"),
       ranks_of_group(
           KEY(shard_over, AS(shard_ranks, parse_shard_over)),
           "ranks that hold the weights together and gather them from each other: all; "

@@ -102,6 +102,7 @@ struct Settings {
   int64_t loss_scale_min = 1;
 
   // --- sharding
+  std::string units = "layer";
   std::string shard_over = "all";
   bool reshard_after_forward = true;
   std::string prefetch = "auto";

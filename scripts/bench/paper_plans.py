@@ -13,14 +13,18 @@ import subprocess
 import sys
 
 PROGRAM = sys.argv[1] if len(sys.argv) > 1 else "build/bin/zero_launch"
+RINGS = {"gather ring", "gradient ring"}
 STATE = {"masters", "exp_avg", "exp_avg_sq", "gradients", "bf16 copy"}
 # Layers, dim and heads of GPTs of about 7.5, 128 and 1000 billion parameters.
 SIZES = {"7.5B": (36, 4096, 32), "128B": (52, 14336, 112), "1T": (128, 25600, 160)}
 # The model of fairseq's tutorial on full sharding, GPT-3, and one of 1e12: with heads of their own.
 MODELS = {"13.1B": (40, 5120, 40), "175B": (96, 12288, 96), "1.0e12": (128, 25600, 160)}
-# Model, GPUs, GiB of each, GiB of a host, samples of a step.
-MACHINES = [("13.1B", 1, 32, 256, 8), ("13.1B", 8, 32, 256, 8), ("175B", 128, 32, 256, 128),
-            ("1.0e12", 1024, 80, 1024, 1024)]
+# Model, GPUs, GiB of each, GiB of a host, samples of a step, settings.
+HALVES, OFFLOADED = "--units sublayer", "--offload-activations"
+MACHINES = [("13.1B", 1, 32, 256, 8, ""), ("13.1B", 8, 32, 256, 8, ""), ("175B", 128, 32, 256, 128, ""),
+            ("175B", 128, 32, 256, 128, HALVES), ("175B", 128, 32, 256, 128, OFFLOADED),
+            ("175B", 128, 32, 256, 128, f"{HALVES} {OFFLOADED}"), ("1.0e12", 1024, 80, 1024, 1024, ""),
+            ("1.0e12", 1024, 80, 1024, 1024, HALVES)]
 
 
 def plan(layers, dim, heads, ranks, *words):
@@ -43,15 +47,18 @@ def print_zero_table():
 
 
 def print_machines():
-    print("| model | parameters | GPUs | of a GPU | of its memory | of host memory, a rank | fits |\n|---|---|---|---|---|---|---|")
-    for name, ranks, gpu, host, batch in MACHINES:
+    print("| model | parameters | GPUs | settings | rings | activations | of a GPU | of its memory | of host memory, a rank | fits |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for name, ranks, gpu, host, batch, settings in MACHINES:
         # Of the ranks that share a host, eight, each has a part of its memory.
         a_host = min(ranks, 8)
         made = plan(*MODELS[name], ranks, "--global-batch", batch, "--seq-len", 2050, "--model-config",
                     "tie_word_embeddings=false", "--device", "cuda", "--device-memory", f"{gpu}GiB", "--host-memory",
-                    f"{host * ranks // a_host}GiB", "--loss-chunk", 1024, "--reduce-dtype", "bf16")
+                    f"{host * ranks // a_host}GiB", "--loss-chunk", 1024, "--reduce-dtype", "bf16", *settings.split())
         in_host = made["bytes_per_node"] / ranks
-        print(f"| {name} | {made['model']['parameters']:,} | {ranks:,} | {made['gpu_bytes_per_rank'] / 2**30:.1f} GiB "
+        rings = sum(entry["bytes"] for entry in made["engine"] if entry["owner"] in RINGS)
+        print(f"| {name} | {made['model']['parameters']:,} | {ranks:,} | {f'`{settings}`' if settings else ''} | {rings / 2**30:.1f} GiB "
+              f"| {made['activation_bytes_per_rank'] / 2**30:.1f} GiB | {made['gpu_bytes_per_rank'] / 2**30:.1f} GiB "
               f"| {gpu} GiB | {in_host / 2**30:.1f} GiB of {host / a_host:.0f} | {'yes' if made['fits'] else 'no'} |")
 
 

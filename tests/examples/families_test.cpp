@@ -6,41 +6,13 @@
 #include "launcher/settings/chosen_model.h"
 #include "tests/examples/language_model.h"
 #include "tests/examples/references.h"
+#include "tests/examples/tiny_models.h"
 
 namespace zero::families_test {
 namespace {
 
 namespace nn = torch::nn;
 using nlohmann::json;
-
-const json kGpt = {{"vocab_size", 64}, {"n_embd", 16},  {"n_layer", 2},
-                   {"n_head", 2},      {"n_inner", 24}, {"initializer_range", 0.3}};
-const json kLlama = {{"vocab_size", 64},        {"hidden_size", 16},
-                     {"num_hidden_layers", 2},  {"num_attention_heads", 4},
-                     {"intermediate_size", 24}, {"initializer_range", 0.3}};
-
-json with(json config, const json& changes) {
-  config.update(changes);
-  return config;
-}
-
-// Small ones, with every parameter that a family can have.
-const std::map<std::string, json> kTiny = {
-    {"gpt2", with(kGpt, {{"model_type", "gpt2"}, {"tie_word_embeddings", false}})},
-    {"gptj", with(kGpt, {{"model_type", "gptj"}, {"rotary_dim", 4}})},
-    {"gpt_neox", with(kLlama, {{"model_type", "gpt_neox"}, {"rotary_pct", 0.5}})},
-    {"llama",
-     with(kLlama,
-          {{"model_type", "llama"}, {"attention_bias", true}, {"mlp_bias", true}})},
-    {"mistral", with(kLlama, {{"model_type", "mistral"}, {"num_key_value_heads", 1}})},
-    {"qwen2",
-     with(kLlama,
-          {{"model_type", "qwen2"}, {"num_key_value_heads", 2}, {"pad_token_id", -3}})},
-    {"qwen3", with(kLlama, {{"model_type", "qwen3"},
-                            {"num_key_value_heads", 2},
-                            {"head_dim", 8},
-                            {"attention_bias", true},
-                            {"pad_token_id", 5}})}};
 
 class Families : public ::testing::TestWithParam<std::string> {
  protected:

@@ -130,6 +130,10 @@ TEST_F(Plan, ARunTakesWhatWasPlanned) {
         Words{"--preset=gpt2-10m", "--recompute=every:2"},
         Words{"--preset=gpt2-10m", "--recompute=every:3"},
         Words{"--preset=gpt2-10m", "--dtype=bf16"},
+        Words{"--preset=gpt2-10m", "--units=sublayer"},
+        Words{"--preset=gpt2-10m", "--units=sublayer", "--recompute=none"},
+        Words{"--model=gptj", "--units=sublayer"},
+        Words{"--model=llama", "--units=sublayer", "--recompute=every:2"},
         Words{"--preset=gpt2-tiny", "--vocab=9000", "--loss-chunk=0"},
         Words{"--preset=gpt2-tiny", "--vocab=9000", "--loss-chunk=16"},
         Words{"--preset=gpt2-tiny", "--vocab=9000", "--loss-chunk=16", "--dtype=bf16"}}) {

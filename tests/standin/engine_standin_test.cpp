@@ -83,6 +83,20 @@ TEST_F(EngineStandinTest, AnyPrefetch) {
   }
 }
 
+// Against layers on the host.
+TEST_F(EngineStandinTest, AttentionAndFeedForwardAsUnits) {
+  Gpt2Config halves = small_gpt2();
+  halves.sublayers = true;
+  const Trained on_host = train(1, options, work);
+  options.device = DeviceChoice::kCuda;
+  for (const bool offloads : {false, true}) {
+    of_standin<void()>("standin_reset")();
+    options.offload_activations = offloads;
+    options.prefetch = offloads ? 3 : 1;
+    expect_same(train(1, options, work, {}, halves), on_host);
+  }
+}
+
 TEST_F(EngineStandinTest, UpdatesInsideTheStep) {
   options.overlap_updates = false;
   expect_same_as_on_the_host();

@@ -153,6 +153,7 @@ TEST(NewShape, IsThePresetWithTheSettingsInItsPlace) {
   EXPECT_EQ(new_shape(some_family(), settings).dim(), 640);
   settings.layers = 2, settings.vocab = 99, settings.seq_len = 16;
   settings.dropout = 0.5, settings.loss_chunk = 8;
+  EXPECT_FALSE(shape.sublayers);
   shape = new_shape(some_family(), settings);
   EXPECT_EQ(shape.layers(), 2);
   EXPECT_EQ(shape.vocab(), 99);
@@ -270,6 +271,20 @@ TEST(Settings, ThatAFamilyDoesNotHaveAreRefused) {
   settings.kv_heads = 2;
   EXPECT_EQ(complaint_of_new(settings), "kv_heads is no setting of this model");
   EXPECT_EQ(complaint_of(settings), "kv_heads is no setting of this model");
+}
+
+TEST(Units, AreHalvesOfLayersWhereAFamilyHasThem) {
+  Settings settings;
+  settings.units = "sublayer";
+  for (const std::string& complaint :
+       {complaint_of_new(settings), complaint_of(settings)}) {
+    EXPECT_EQ(complaint,
+              "units is \"sublayer\", and no layer of this model has attention "
+              "and feed-forward");
+  }
+  ModelFamily family = some_family();
+  family.has_sublayers = true;
+  EXPECT_TRUE(new_shape(family, settings).sublayers);
 }
 
 // Seldom meant, and never of use.

@@ -41,7 +41,7 @@ TextLines lines_of(const Options& options) {
 Options options_of(const Settings& settings) {
   ModelFamily family = some_models()[0];
   family.keys.ffn_dim = "n_inner";
-  family.has_parts = true;
+  family.has_parts = family.has_sublayers = true;
   family.init_rules = [](const ModelShape& shape) -> InitRules {
     return {{"*", normal(0, static_cast<double>(shape.layers()))}};
   };
@@ -181,6 +181,7 @@ std::vector<Row> rows_of_runs() {
       {"speculate", "3MiB", {line("speculate_bytes", int64_t{3} << 20)}},
       {"speculate", "auto"},  // until the launcher has chosen
       {"pin", "transfers", {line("pin", Pin::kTransfers)}},
+      {"units", "sublayer"},
       {"wrap_min_numel", "5", {line("auto_wrap.min_numel", 5)}},
   };
 }
