@@ -68,7 +68,7 @@ class Activations {
   // A block's, or one of its halves.
   struct Unit {
     double kept;     // bytes of a token, for its backward
-    double given;    // tensors of the stream's size that are not another unit's as well
+    double given;    // tensors of the stream's size
     double width;    // elements of a token's widest gradient
     double weights;  // elements
   };
@@ -80,11 +80,14 @@ class Activations {
         (sizes_.kept_per_token - sizes_.kept_in_mlp) * pass_.element_bytes +
         attention_weights() + mask;
     if (!sublayers) return {{of_attention + of_mlp, 1, sizes_.inner, sizes_.weights}};
-    // Graphs hold what one half gives the other.
+    // Graphs hold what one half gives the other beside the stream.
+    const double given = sizes_.given_to_attention + sizes_.given_to_mlp;
+    const double held = given > 2 ? stream(1) : 0;
     return {{of_attention, sizes_.given_to_attention, 3 * dim_,
              sizes_.weights - sizes_.mlp_weights},
-            {of_mlp + stream(1), 1, sizes_.inner, sizes_.mlp_weights}};
+            {of_mlp + held, sizes_.given_to_mlp, sizes_.inner, sizes_.mlp_weights}};
   }
+
   // (tokens, dim), as it goes from block to block
   double stream(double tokens) const { return tokens * dim_ * pass_.element_bytes; }
   double head_weights() const { return vocab_ * dim_ * pass_.element_bytes; }

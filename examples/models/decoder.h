@@ -262,9 +262,9 @@ struct DecoderSizes {
   double kept_in_mlp = 0;     // of them, by the feed-forward and its norm
   double weights = 0;         // of a layer
   double mlp_weights = 0;     // of them, of the feed-forward
-  // Tensors of the stream's size that attention as a unit is given; the feed-forward is
-  // given another one.
-  double given_to_attention = 1;
+  // Tensors of the stream's size that each is given as a unit, of which the first pass
+  // keeps copies.
+  double given_to_attention = 1, given_to_mlp = 2;
   bool masks_stream = true;  // dropout of the stream, beside that of attention
   bool is_tied = true;       // the head is the embedding
   int64_t num_layers = 0;    // of this stage

@@ -70,14 +70,12 @@ class Gpt2BlockImpl : public nn::Module {
   }
   at::Tensor forward(const at::Tensor& x, const Positions&) {  // (B, T, C) -> (B, T, C)
     const auto attention_half = [this](const at::Tensor& x) {
-      return attn->forward(ln_1(x));
+      return x + attn->forward(ln_1(x));
     };
-    const auto mlp_half = [this](const at::Tensor& x, at::Tensor y) {
-      y = x + y;
-      return y + mlp->forward(ln_2(y));
+    const auto mlp_half = [this](const at::Tensor& x) {
+      return x + mlp->forward(ln_2(x));
     };
-    at::Tensor attended = attn.run(attention_half, x);
-    return mlp.run(mlp_half, x, batched(std::move(attended)));
+    return mlp.run(mlp_half, attn.run(attention_half, x));
   }
 
  private:
@@ -117,7 +115,9 @@ Gpt2Config gpt2_config(const ModelShape& shape) {
 
 // Norms' inputs and outputs, queries, keys, values and what attention makes of them.
 DecoderSizes gpt2_sizes(const Gpt2Config& config, const PassShape&) {
-  return gelu_block_sizes(config, 6, 2);
+  DecoderSizes sizes = gelu_block_sizes(config, 6, 2);
+  sizes.given_to_mlp = 1;
+  return sizes;
 }
 
 json preset(int64_t layers, int64_t dim, int64_t heads) {

@@ -102,7 +102,7 @@ InitRules gptj_init_rules(const DecoderConfig& config) {
 // attention makes of them.
 DecoderSizes gptj_sizes(const DecoderConfig& config, const PassShape&) {
   DecoderSizes sizes = gelu_block_sizes(config, 4, 2);
-  sizes.given_to_attention = 2;
+  sizes.given_to_attention = 3, sizes.given_to_mlp = 1;
   return sizes;
 }
 
