@@ -296,7 +296,9 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
   memory.root_weights = make_slot_plan({root_bytes}, 1);
   const int num_at_once =
       deepest(plan) + std::min(num_inner - deepest(plan), options.prefetch);
-  memory.gather_ring = join(make_slot_plan(unit_bytes, num_at_once),
+  // Units that are not nested are used one after the other.
+  const AtOnce which = deepest(plan) > 1 ? AtOnce::kAny : AtOnce::kNeighbours;
+  memory.gather_ring = join(make_slot_plan(unit_bytes, num_at_once, which),
                             make_slot_plan(kept_bytes, num_inner));
   if (options.deterministic && options.micro_batches_per_rank > 1) {
     memory.num_counter_levels =
@@ -313,7 +315,7 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
                           ? 0
                           : part.layout.numel * size_of(options.reduce_dtype));
     }
-    memory.gradient_ring = make_slot_plan(sizes, 2);
+    memory.gradient_ring = make_slot_plan(sizes, 2, AtOnce::kNeighbours);
   }
   memory.has_kernels =
       has_own_memory && (!options.inference || memory.has_state_on_gpu());

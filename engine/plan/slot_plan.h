@@ -10,17 +10,20 @@ struct SlotPlan {
     int64_t slot_bytes = 0;
     int num_slots = 0;
   };
-  std::vector<Class> classes;  // the largest first, of what was planned at once
-  std::vector<int> class_of;   // of each user; -1: it needs no slot
+  std::vector<Class> classes;
+  std::vector<int> class_of;  // of each user; -1: it needs no slot
 
   int64_t bytes() const;
 };
 
+// Which users may hold slots at once: so many of any, or neighbours in their order.
+enum class AtOnce { kAny, kNeighbours };
+
 // The classes that take the fewest bytes, so that one large user does not set the size of
-// every slot. In each class as many slots as there are users, at most `num_slots`; so
-// whoever may hold `num_slots` of one size at once may do so of any sizes. `sizes`: bytes
-// of each user; those of 0 need no slot.
-SlotPlan make_slot_plan(const std::vector<int64_t>& sizes, int num_slots);
+// every slot. Each has as many slots as `num_at_once` users may need there. `sizes`:
+// bytes of each user; those of 0 need no slot.
+SlotPlan make_slot_plan(const std::vector<int64_t>& sizes, int num_at_once,
+                        AtOnce which = AtOnce::kAny);
 
 // One ring of both, which have the same users: each needs a slot in one of them at most.
 SlotPlan join(SlotPlan one, const SlotPlan& other);

@@ -80,6 +80,50 @@ TEST(SlotPlan, IsTheSmallestOfAll) {
   }
 }
 
+TEST(SlotPlan, NeighboursOfTwoSizesHaveASlotOfEach) {
+  const std::vector<int64_t> halves = {4, 8, 4, 8, 4, 8};
+  EXPECT_THAT(make_slot_plan(halves, 2).classes, ElementsAre(Class{8, 2}));
+  EXPECT_THAT(make_slot_plan(halves, 2, AtOnce::kNeighbours).classes,
+              ElementsAre(Class{8, 1}, Class{4, 1}));
+  EXPECT_THAT(make_slot_plan(halves, 3, AtOnce::kNeighbours).classes,
+              ElementsAre(Class{8, 3}));
+  EXPECT_THAT(make_slot_plan(halves, 1, AtOnce::kNeighbours).classes,
+              ElementsAre(Class{8, 1}));
+}
+
+TEST(SlotPlan, EndsThatAreNoNeighboursShareASlot) {
+  EXPECT_THAT(
+      make_slot_plan({100, 10, 0, 10, 10, 10, 100}, 2, AtOnce::kNeighbours).classes,
+      ElementsAre(Class{100, 1}, Class{10, 2}));
+  EXPECT_THAT(make_slot_plan({100, 0, 100}, 2, AtOnce::kNeighbours).classes,
+              ElementsAre(Class{100, 2}));
+}
+
+// Embedding and head beside halves of layers of other sizes.
+TEST(SlotPlan, NeighboursTakeSlotsInTurnWhereThatIsLess) {
+  const SlotPlan plan =
+      make_slot_plan({5, 4, 8, 0, 4, 8, 4, 8, 5}, 2, AtOnce::kNeighbours);
+  EXPECT_THAT(plan.classes, ElementsAre(Class{8, 1}, Class{5, 1}));
+  EXPECT_THAT(plan.class_of, ElementsAre(0, 1, 0, -1, 1, 0, 1, 0, 1));
+}
+
+// The slots of each class suffice for any neighbours, and one less does not.
+TEST(SlotPlan, OfNeighboursHasWhatTheyNeed) {
+  const std::vector<int64_t> sizes = {64, 3, 17, 64, 9, 33, 8, 17};
+  for (int num = 1; num <= 8; ++num) {
+    const SlotPlan plan = make_slot_plan(sizes, num, AtOnce::kNeighbours);
+    EXPECT_LE(plan.bytes(), make_slot_plan(sizes, num).bytes());
+    std::vector<int> most(plan.classes.size());
+    for (size_t begin = 0; begin + num <= sizes.size(); ++begin) {
+      std::vector<int> held(plan.classes.size());
+      for (int i = 0; i < num; ++i) ++held[plan.class_of[begin + i]];
+      for (size_t c = 0; c < held.size(); ++c) most[c] = std::max(most[c], held[c]);
+    }
+    for (size_t c = 0; c < most.size(); ++c)
+      EXPECT_EQ(plan.classes[c].num_slots, most[c]) << num;
+  }
+}
+
 TEST(SlotPlan, JoinedUsersKeepTheirClasses) {
   const SlotPlan joined =
       join(make_slot_plan({100, 0, 100}, 1), make_slot_plan({0, 100, 0}, 2));
