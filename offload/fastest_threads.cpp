@@ -20,14 +20,15 @@ namespace zero {
 namespace {
 
 constexpr int64_t kArrays = 4;
-constexpr int64_t kFewestBytes = 64 << 20;  // of all arrays
+constexpr int64_t kFewestBytes = 64 << 20, kMostBytes = 1 << 30;  // of all arrays
 constexpr size_t kFewestRounds = 3, kMostRounds = 9;
 constexpr double kSecondsOfRounds = 0.08;  // no more rounds than the fewest after that
 
 // Elements of an array: all of them are twice what the caches hold.
 int64_t most_params() {
   const int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);  // -1: nobody knows
-  return std::max(kFewestBytes, 2 * cache) / kArrays / int64_t{sizeof(float)};
+  return std::clamp(2 * cache, kFewestBytes, kMostBytes) / kArrays /
+         int64_t{sizeof(float)};
 }
 
 // The optimizer's arrays. Pages that nobody has written are all one and the same, and

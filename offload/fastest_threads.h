@@ -17,7 +17,7 @@ struct ThreadChoice {
 
 // Try what number of threads AdamW needs: one, two, four ... and as many as the calling
 // thread has CPUs sweep over scratch memory as the optimizer does over its state, without
-// its arithmetic: over twice what the caches hold, at least 64 MiB, or `most_bytes` where
+// its arithmetic: over twice what the caches hold, 64 MiB to 1 GiB, or `most_bytes` where
 // that is less.
 //
 // Takes a tenth of a second or a few, and nothing where there is one CPU or nothing to

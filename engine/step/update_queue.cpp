@@ -121,6 +121,7 @@ void UpdateQueue::take_draft(int unit) {
 
 // Masters and states are as they were; the weights in 16 bits are made of them again.
 void UpdateQueue::drop_draft(int unit) {
+  *drafts_[unit] = false;
   drafts_[unit].reset();
   for (const int p : at_.plan.units[unit].parts) {
     const PlannedPart& part = at_.plan.parts[p];

@@ -74,10 +74,10 @@ class UpdateQueue {
   // In place, or from there to where a draft is.
   enum class To { kShard, kDraft };
 
-  void queue(int unit, const Values& values);
   // False once nobody will take it.
   using Draft = std::shared_ptr<std::atomic<bool>>;
 
+  void queue(int unit, const Values& values);
   bool is_drafted(int unit, const Values& values) const;
   void take_draft(int unit);
   void drop_drafts();

@@ -59,18 +59,22 @@ class Scanner {
 
   void find_companions() {
     for (size_t u = 1; u < model_.hooks.size(); ++u) {
-      for (const auto& module : model_.hooks[u]->companions)
+      for (const auto& module : model_.hooks[u]->companions) {
+        if (!module)
+          reject("no module", "Unit::take_along() of " + model_.units[u].fqn,
+                 "give it one that is registered beside the unit");
         add_companion(*module, static_cast<int>(u));
+      }
     }
   }
 
   void add_companion(torch::nn::Module& module, int unit) {
-    const auto [known, is_new] = companions_.try_emplace(&module, unit);
-    if (!is_new)
-      refuse_companion("travels with " + model_.units[known->second].fqn + ", too",
-                       module, unit);
     for (const auto& inner : module.modules()) {
       if (hook_of(*inner)) refuse_companion("is a unit, or holds one", module, unit);
+      const auto [known, is_new] = companions_.try_emplace(inner.get(), unit);
+      if (!is_new)
+        refuse_companion("travels with " + model_.units[known->second].fqn + ", too",
+                         module, unit);
     }
     model_.modules[unit].push_back(&module);
   }

@@ -34,6 +34,7 @@ bool add_part(DecoderParts& parts, const std::string& word) {
   }
   int first = 0, end = 0, length = 0;
   const bool is_range =
+      word.find_first_of(" \t+") == std::string::npos &&
       std::sscanf(word.c_str(), "layers=%5d:%5d%n", &first, &end, &length) == 2 &&
       length == std::ssize(word) && parts.end_layer == 0 && first < end;
   if (is_range) parts.first_layer = first, parts.end_layer = end;

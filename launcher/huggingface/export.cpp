@@ -81,6 +81,7 @@ Subject joined_subject(const HeldTensors& held, const ModelFamilies& models) {
   Subject whole = subject_of(held.manifest(0), folders[0], models);
   if (folders.size() == 1) return whole;
   whole.config.erase(kParts);
+  if (whole.source.is_object()) whole.source.erase(kParts);
   for (size_t i = 1; i < folders.size(); ++i) {
     json config = subject_of(held.manifest(i), folders[i], models).config;
     config.erase(kParts);

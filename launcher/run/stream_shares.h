@@ -35,10 +35,10 @@ class MeanShares {
 // What a step would have to do faster to be faster.
 enum class Bound { kCompute, kWeights, kGradients, kOptimizer, kData, kCores };
 
-// What is busy for the longest time: what overlaps hides behind it; or what the stream
-// that computes waits for, where it waits for a fifth of the time. Cores where threads
-// wait for one for an eighth of the time; data where the stream that computes is neither
-// busy nor waiting for half of it.
+// What is busy for the longest time: what overlaps hides behind it. Where the stream that
+// computes waits for a fifth of the time, what else is, if that is longer than the wait.
+// Cores where threads wait for one for an eighth of the time; data where the stream that
+// computes is neither busy nor waiting for half of it.
 Bound bound_by(const Shares& shares);
 
 // "gpu 71% h2d 22% adam 7%", or "cpu 96% gather 3% adam 4%"; kinds of less than half a

@@ -251,14 +251,14 @@ void require_loss(const ModelShape& shape) {
                           "has no loss and continues no text",
                           parts_text(shape)),
               "parts",
-              "parts with embed and head; the others go with seed, plan, inspect and "
+              "--parts with embed and head; the others go with seed, plan, inspect and "
               "export, which joins them to a whole model");
 }
 
 std::string parts_text(const ModelShape& shape) {
-  const auto parts = shape.config.find(kParts);
-  if (parts == shape.config.end()) return "";
-  return fmt::format("{}", fmt::join(parts->get<std::vector<std::string>>(), ", "));
+  if (!shape.parts()) return "";
+  return fmt::format("{}",
+                     fmt::join(shape.parts()->get<std::vector<std::string>>(), ", "));
 }
 
 ModelShape new_shape(const ModelFamily& family, const Settings& settings) {

@@ -171,7 +171,7 @@ TEST(ChunkedLoss, In16BitsGradientsAreNoFartherFromTheTruth) {
       EXPECT_EQ(result.weight_grad.scalar_type(), at::kBFloat16);
       EXPECT_EQ(result.hidden_grad.scalar_type(), at::kBFloat16);
       EXPECT_LE(error_of(result.weight_grad, exact.weight_grad),
-                error_of(reference.weight_grad, exact.weight_grad));
+                1.01 * error_of(reference.weight_grad, exact.weight_grad));
       // Less the one rounding more that a factor between the powers of two costs.
       const double rounding = factor == 1.0 ? 1.01 : 1.3;
       EXPECT_LE(error_of(result.hidden_grad, exact.hidden_grad),

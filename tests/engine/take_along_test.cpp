@@ -136,6 +136,15 @@ TEST(ScanModel, RefusesWhatCannotTravel) {
   EXPECT_THAT(
       refused([](Norms& net) { net.mix_2.take_along(net.first.ptr()); }),
       AllOf(HasSubstr("travels with mix, too"), HasSubstr("LayerNormImpl with last")));
+  EXPECT_THAT(refused([](Norms& net) { net.mix_1.take_along(nullptr); }),
+              AllOf(HasSubstr("no module"), HasSubstr("take_along() of mix")));
+  EXPECT_THAT(refused([](Norms& net) {
+                const auto both =
+                    net.register_module("both", nn::Sequential(nn::Linear(3, 3)));
+                net.mix_1.take_along(both);
+                net.mix_2.take_along(both->ptr(0));
+              }),
+              HasSubstr("travels with mix, too"));
 }
 
 }  // namespace

@@ -178,13 +178,15 @@ class PartsTest : public ::testing::Test {
     return options;
   }
   // As the verb does it; returns the step's folder.
-  std::string seed(const std::string& name, const Parts& parts) const {
+  std::string seed(const std::string& name, const Parts& parts,
+                   const json& source = {}) const {
     const ModelShape shape = shape_of(parts);
     launcher::SavedRun run;
     run.settings = settings_;
     run.settings.parts = parts;
     run.vocab = shape.vocab();
     run.model = shape.config;
+    run.source = source;
     SavedState state;
     state.config = launcher::to_text(run);
     return save_seed(*launcher::make_deferred(family_, shape)->module(),
@@ -263,6 +265,12 @@ TEST_F(PartsTest, ExportedTogetherAreTheWholesFiles) {
   expect_same("a_files", "b_files");
   exported({first}, "c");
   EXPECT_EQ(json::parse(folder_.read("c/config.json"))[kParts], json(kFirst));
+}
+
+// Where a part was imported, its config.json is what the whole's is made of.
+TEST_F(PartsTest, ExportedTogetherAreNoPart) {
+  exported({seed("first", kFirst, {{kParts, kFirst}}), seed("second", kSecond)}, "whole");
+  EXPECT_FALSE(json::parse(folder_.read("whole/config.json")).contains(kParts));
 }
 
 TEST_F(PartsTest, AreJoinedOnlyToAWhole) {

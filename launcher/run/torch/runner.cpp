@@ -106,7 +106,7 @@ std::set<std::string> names_in(Model& model) {
 
 std::vector<std::string> names_of_other_parts(const ModelFamily& family,
                                               const ModelShape& shape) {
-  if (!shape.config.contains(kParts)) return {};
+  if (!shape.parts()) return {};
   ModelShape whole = shape;
   whole.config.erase(kParts);
   std::vector<std::string> names;

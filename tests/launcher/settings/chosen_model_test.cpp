@@ -287,7 +287,6 @@ TEST(Units, AreHalvesOfLayersWhereAFamilyHasThem) {
   EXPECT_TRUE(new_shape(family, settings).sublayers);
 }
 
-// Seldom meant, and never of use.
 // One that can be made in parts.
 ModelFamily with_parts() {
   ModelFamily family = some_family();
@@ -314,6 +313,15 @@ TEST(ModelParts, StandInTheConfig) {
   EXPECT_TRUE(unread_keys(family, config).empty());
 }
 
+TEST(ModelParts, ThatAreNullAreTheWhole) {
+  const ModelFamily family = with_parts();
+  const json config = complete_config(family, {{kParts, nullptr}});
+  const ModelShape shape = shape_of(family, config, Settings());
+  EXPECT_TRUE(shape.has("embed") && shape.has("head"));
+  EXPECT_EQ(parts_text(shape), "");
+  EXPECT_NO_THROW(require_loss(shape));
+}
+
 TEST(ModelParts, AreRefusedByOtherFamilies) {
   EXPECT_EQ(complaint_of_new(of_parts({"embed"})), "parts is no setting of this model");
   EXPECT_FALSE(complete_config(some_family(), {{kParts, {"embed"}}}).contains(kParts));
@@ -331,6 +339,7 @@ TEST(ModelParts, HaveALossWithBothEnds) {
                   " alone: without embed and head it has no loss and continues no text");
 }
 
+// Seldom meant, and never of use.
 TEST(Settings, ThatAreForAnotherTaskAreRefused) {
   const auto refused_by = [](Task task) {
     std::vector<std::string> words;
