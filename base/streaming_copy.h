@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "base/no_copy.h"
+
 namespace zero {
 
 // Copies memory past the caches: for data that another core reads next, or nobody for
@@ -10,13 +12,9 @@ namespace zero {
 //
 // What it copied is visible to other threads after its end and this thread's next
 // release. Any alignment; lines of 64 bytes are written at once.
-class StreamingCopy {
+class StreamingCopy : NoCopy {
  public:
-  StreamingCopy() = default;
-  StreamingCopy(const StreamingCopy&) = delete;
-  StreamingCopy& operator=(const StreamingCopy&) = delete;
   ~StreamingCopy();
-
   void operator()(void* to, const void* from, int64_t bytes);
 };
 

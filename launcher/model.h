@@ -91,7 +91,8 @@ struct ModelShape {
   // Whether it has "embed", "norm" or "head": a whole model, whose config names no parts,
   // has all.
   bool has(const std::string& part) const {
-    return !parts() || std::find(parts()->begin(), parts()->end(), part) != parts()->end();
+    return !parts() ||
+           std::find(parts()->begin(), parts()->end(), part) != parts()->end();
   }
   // Those that its config names; null: it is whole.
   const nlohmann::json* parts() const {

@@ -36,7 +36,7 @@ int64_t most_params() {
 class Scratch {
  public:
   Scratch(ThreadPool& threads, int64_t most_bytes)
-      : numel_(std::clamp<int64_t>(most_bytes / (4 * kAligned) * kAligned / 4,
+      : numel_(std::clamp<int64_t>(most_bytes / (kArrays * kAligned) * kAligned / 4,
                                    kAligned / 4, most_params())) {
     for (float*& array : arrays_) array = arena_.allocate_array<float>("scratch", numel_);
     threads.parallel_for(numel_, kUpdateChunkNumel, [this](int64_t begin, int64_t end) {

@@ -109,17 +109,17 @@ void limit_torch_memory(int index, int64_t bytes) {
   limit_to(index,
            static_cast<double>(bytes) / static_cast<double>(memory_of_gpu(index).total));
 }
-TorchMemory peak_torch_memory() {
-  return find_in_gpu_library<decltype(zero_peak_torch_memory)>(
-      "zero_peak_torch_memory")();
-}
-
 void unlimit_torch_memory(int index) noexcept {
   try {
     limit_to(index, 1);
   } catch (const std::exception&) {
     // the GPU is gone, and with it what was limited
   }
+}
+
+TorchMemory peak_torch_memory() {
+  return find_in_gpu_library<decltype(zero_peak_torch_memory)>(
+      "zero_peak_torch_memory")();
 }
 
 std::unique_ptr<Device> make_gpu(int index, const GpuOptions& options) {

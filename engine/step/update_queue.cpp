@@ -33,8 +33,8 @@ void UpdateQueue::touch() {
 void UpdateQueue::begin(std::vector<int64_t> numbers, double lr, float grad_factor) {
   const Values values{std::make_shared<std::vector<int64_t>>(std::move(numbers)), lr,
                       grad_factor};
-  num_drafts_ =
-      static_cast<int>(std::ssize(drafts_) - std::ranges::count(drafts_, Draft()));
+  num_drafts_ = static_cast<int>(std::ranges::count_if(
+      drafts_, [](const Draft& draft) { return draft != nullptr; }));
   num_taken_ = 0;
   stream_->enqueue([] { delay_point("adam"); });
   for (int u = 0; u < std::ssize(updated_); ++u) {

@@ -21,9 +21,9 @@ namespace zero {
 // the backward is at others: as if nothing was clipped, aside from their masters and
 // states. begin() takes the drafts that are what it was going to make, and makes the
 // others, of which those that have not begun are left out. Where it does not come, they
-// stay until somebody asks. Of the weights in 16
-// bits, which nobody reads between a unit's backward and the next forward, there is no
-// second place: a draft that is thrown away makes them again.
+// stay until somebody asks. Of the weights in 16 bits, which nobody reads between a
+// unit's backward and the next forward, there is no second place: a draft that is thrown
+// away makes them again.
 //
 // Units whose state lies on a GPU are updated there, in a stream of its own; where a GPU
 // keeps the weights alone, they follow their update in the same stream.

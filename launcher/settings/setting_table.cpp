@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "launcher/settings/rules.h"
 #include "launcher/settings/setting_kinds.h"
@@ -362,25 +363,19 @@ bool defines_run(const Setting& setting) {
          std::ranges::count(others, setting.key) > 0;
 }
 
-void add(std::vector<Setting>& table, const std::string& group, Group settings) {
-  for (Setting& setting : settings) {
-    setting.group = group;
-    setting.defines_run = defines_run(setting);
-    table.push_back(std::move(setting));
-  }
-}
-
 std::vector<Setting> make_table() {
+  const std::pair<const char*, Group> groups[] = {
+      {"model", model()},         {"data", data()},     {"batch", batch()},
+      {"optimizer", optimizer()}, {"run", run()},       {"precision", precision()},
+      {"sharding", sharding()},   {"output", output()}, {"tests", tests()}};
   std::vector<Setting> table;
-  add(table, "model", model());
-  add(table, "data", data());
-  add(table, "batch", batch());
-  add(table, "optimizer", optimizer());
-  add(table, "run", run());
-  add(table, "precision", precision());
-  add(table, "sharding", sharding());
-  add(table, "output", output());
-  add(table, "tests", tests());
+  for (const auto& [name, settings] : groups) {
+    for (Setting setting : settings) {
+      setting.group = name;
+      setting.defines_run = defines_run(setting);
+      table.push_back(std::move(setting));
+    }
+  }
   return table;
 }
 

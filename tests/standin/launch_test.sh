@@ -6,7 +6,7 @@ program=$1 library=$2 standin=$3 driver=$4 profiler=$5
 source "$(dirname "$0")/machine.sh"
 launch=$folder/bin/zero_launch
 
-shape=(--layers 2 --dim 64 --heads 2 --seq-len 128 --global-batch 4 --micro-batch 2 --schedule constant --accumulate model)
+shape=(--layers 2 --dim 64 --heads 2 --seq-len 128 --micro-batch 2 --schedule constant --accumulate model --global-batch 4)
 
 # train RUN DEVICE STEPS [more flags]: every loss and norm, of all its steps so far.
 train() {
@@ -160,7 +160,7 @@ diff "$folder/two_cpu.losses" "$folder/two_gpu.losses" || fail "two ranks on a G
 moved two_gpu --ranks 2 --share-gpu || fail "two ranks on a GPU move other bytes than planned"
 
 # Four ranks share two GPUs, in two groups.
-shape=("${shape[@]/#4/8}")  # samples a step
+shape[-1]=8  # samples of a step
 train four_cpu cpu 4 --ranks 4 --shard-over 2 >"$folder/four_cpu.losses"
 STANDIN_GPUS=2 train four_gpu cuda 4 --ranks 4 --shard-over 2 --share-gpu >"$folder/four_gpu.losses"
 diff "$folder/four_cpu.losses" "$folder/four_gpu.losses" || fail "four ranks on two GPUs train otherwise"

@@ -33,8 +33,7 @@ void widen(void* memory, int64_t numel) {
 
 void GradientShards::push_pass(int part, GradientRing::Slot& slot) {
   PartState& state = parts_[part];
-  Reduction reduction;
-  if (!adds_behind_compute()) reduction = hand_over(part);
+  const Reduction reduction = adds_behind_compute() ? nullptr : hand_over(part);
   Stream& reader = (this->*state.land)(part, slot, of_next_pass(part));
   const bool is_brought = leaves(part) && completes(state);
   if (!is_brought) release(slot, reader);
@@ -119,8 +118,7 @@ Stream& GradientShards::land_from_gpu(int part, GradientRing::Slot& slot,
   }
   if (is_whole(parts_[part]) && !has_groups())
     return bring(part, values, slot, numel_of_sum(part));
-  Reduction reduction;
-  if (adds_behind_compute()) reduction = hand_over(part);
+  const Reduction reduction = adds_behind_compute() ? hand_over(part) : nullptr;
   const PlannedPart& planned = at_.plan.parts[part];
   landing_->add(addition, values.memory, values.type, numel_of_sum(part), planned.tag);
   return stream_;
@@ -155,8 +153,7 @@ Stream& GradientShards::bring(int part, Values values, GradientRing::Slot& slot,
     const Trace::Span span("norm", at_.plan.parts[part].tag);
     at_.kernels->add_to_norm(values.memory, values.type, numel, gpu_sums_);
   }
-  Reduction reduction;
-  if (adds_behind_compute()) reduction = hand_over(part);
+  const Reduction reduction = adds_behind_compute() ? hand_over(part) : nullptr;
   PartShard& shard = at_.shards[part];
   shard.hold_gradient(values.type);
   stream_.copy(shard.gradient_memory(), values.memory, numel * size_of(values.type));
