@@ -1,6 +1,7 @@
 #include "base/processes.h"
 
 #include <limits.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -56,6 +57,12 @@ std::string host_name() {
   char name[HOST_NAME_MAX + 1] = {};
   ::gethostname(name, sizeof(name) - 1);
   return name;
+}
+
+double cpu_seconds_of_thread() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 }  // namespace zero

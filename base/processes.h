@@ -27,4 +27,7 @@ std::string host_name();
 // core, so far; 0 where the kernel does not tell. `root` is where /proc is looked for.
 double seconds_without_core(const std::string& root = "");
 
+// Seconds that the calling thread has computed, the kernel's work for it included.
+double cpu_seconds_of_thread();
+
 }  // namespace zero

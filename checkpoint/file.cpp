@@ -38,11 +38,42 @@ void sync_descriptor(int descriptor, const std::string& path, const char* action
   }
 }
 
+// Where memory must begin that goes to the disk as it is. Older systems do not tell.
+size_t alignment_for_disk(int descriptor) {
+  struct statx status {};
+  if (::statx(descriptor, "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) != 0 ||
+      (status.stx_mask & STATX_DIOALIGN) == 0)
+    return File::kBlockBytes;
+  const bool takes_blocks = status.stx_dio_offset_align > 0 &&
+                            File::kBlockBytes % status.stx_dio_offset_align == 0;
+  return takes_blocks ? status.stx_dio_mem_align : 0;
+}
+
+// A descriptor that goes past the system's cache until the end of the scope, if it can.
+class PastCache {
+ public:
+  explicit PastCache(int descriptor)
+      : descriptor_(descriptor), flags_(::fcntl(descriptor, F_GETFL)) {
+    is_on_ = flags_ >= 0 && ::fcntl(descriptor, F_SETFL, flags_ | O_DIRECT) == 0;
+  }
+  ~PastCache() {
+    if (is_on_) ::fcntl(descriptor_, F_SETFL, flags_);
+  }
+  PastCache(const PastCache&) = delete;
+  PastCache& operator=(const PastCache&) = delete;
+  bool is_on() const { return is_on_; }
+
+ private:
+  const int descriptor_, flags_;
+  bool is_on_ = false;
+};
+
 }  // namespace
 
 File::File(int descriptor, std::string path)
     : descriptor_(descriptor), path_(std::move(path)) {
   assert(descriptor_ >= 0);
+  direct_alignment_ = alignment_for_disk(descriptor_);
 }
 
 int64_t File::size_bytes() const {
@@ -92,6 +123,33 @@ void File::write(const void* data, size_t bytes, int64_t offset, Io& io) {
     offset += done;
     bytes -= static_cast<size_t>(done);
   }
+}
+
+bool File::takes(const void* data) const {
+  return direct_alignment_ == 0 ||
+         reinterpret_cast<uintptr_t>(data) % direct_alignment_ == 0;
+}
+
+void File::write_direct(const void* data, size_t bytes, int64_t offset, Io& io) {
+  size_t done = 0;
+  if (takes(data) && offset % kBlockBytes == 0)
+    done = try_direct(data, bytes - bytes % kBlockBytes, offset, io);
+  write(static_cast<const char*>(data) + done, bytes - done,
+        offset + static_cast<int64_t>(done), io);
+}
+
+// How many bytes went: all, some, or none where the file system knows no such writes.
+size_t File::try_direct(const void* data, size_t bytes, int64_t offset, Io& io) {
+  const PastCache past_cache(descriptor_);
+  if (bytes == 0 || direct_alignment_ == 0 || !past_cache.is_on()) return 0;
+  ssize_t done = 0;
+  do {
+    done = io.pwrite(descriptor_, data, bytes, offset);
+  } while (done < 0 && errno == EINTR);
+  if (done >= 0) return static_cast<size_t>(done);
+  if (errno != EINVAL) throw_write_error(bytes, offset, errno);
+  direct_alignment_ = 0;
+  return 0;
 }
 
 void File::throw_write_error(size_t bytes, int64_t offset, int error) const {

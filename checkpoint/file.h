@@ -23,6 +23,13 @@ class File {
   int64_t size_bytes() const;
   void read(void* out, size_t bytes, int64_t offset) const;  // throws when cut off
   void write(const void* data, size_t bytes, int64_t offset, Io& io);
+  // The same past the system's cache, which spares a copy of each byte: the blocks of
+  // kBlockBytes that are whole, if `offset` is that of a block and takes(data). What
+  // cannot go so, goes as write() does.
+  void write_direct(const void* data, size_t bytes, int64_t offset, Io& io);
+  static constexpr int64_t kBlockBytes = 4096;
+  // False: of memory that begins there write_direct() would rather have an aligned copy.
+  bool takes(const void* data) const;
   void sync(Io& io);
 
   // Hints; where they are not taken, nothing is lost. Let the system fetch bytes that
@@ -38,10 +45,12 @@ class File {
 
  private:
   [[noreturn]] void throw_write_error(size_t bytes, int64_t offset, int error) const;
+  size_t try_direct(const void* data, size_t bytes, int64_t offset, Io& io);
 
   Descriptor descriptor_;
   std::string path_;
   int64_t announced_bytes_ = 0;
+  size_t direct_alignment_;  // of memory that the disk takes; 0: it takes none
 };
 
 // A folder held open: whatever happens to its path, names are resolved inside it.

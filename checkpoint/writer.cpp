@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstring>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/text.h"
@@ -14,12 +16,15 @@
 namespace zero::checkpoint {
 namespace {
 
+// That go to the disk at once: a disk is faster with many.
+constexpr int64_t kBytesAtOnce = 4 * kChunkBytes;
+
 File create_shard(const std::string& folder, int rank, int world_size, Io& io) {
   assert(0 <= rank && rank < world_size && world_size <= kMaxWorldSize);
   return Folder(folder).create(shard_file(rank, world_size), io);
 }
 
-// Take what HDF5 wrote around the slices; the slices themselves come later.
+// The file's size, and what of it HDF5 wrote around the slices, which come later.
 ShardReport lay_out(const std::vector<Slice>& slices, int rank, int world_size,
                     File& file, Io& io) {
   const Layout layout = lay_out_shard(slices);
@@ -40,54 +45,75 @@ ShardReport lay_out(const std::vector<Slice>& slices, int rank, int world_size,
   return report;
 }
 
-// `chunk` is room for those that are fetched.
-const char* bytes_at(const Slice& slice, int64_t at, int64_t bytes,
-                     std::vector<char>& chunk) {
-  if (!slice.fetch) return static_cast<const char*>(slice.data) + at;
-  const int64_t element_bytes = size_of(slice.tensor.dtype);
-  chunk.resize(bytes);
-  slice.fetch(at / element_bytes, bytes / element_bytes, chunk.data());
-  return chunk.data();
-}
-
-// Syncs now and then, so that the last one does not stand still for minutes.
-void write_slices(const std::vector<Slice>& slices, ShardReport& report, File& file,
-                  Io& io) {
-  int64_t unsynced_bytes = 0;
-  std::vector<char> chunk;
-  for (size_t i = 0; i < slices.size(); ++i) {
-    assert(slices[i].fetch || slices[i].data || slices[i].numel == 0);
-    for (Piece& piece : report.tensors[i].pieces) {
-      for (int64_t at = 0; at < piece.bytes; at += kChunkBytes) {
-        const int64_t bytes = std::min(kChunkBytes, piece.bytes - at);
-        const char* from = bytes_at(slices[i], at, bytes, chunk);
-        piece.hashes.push_back(hash_of(from, bytes));
-        file.write(from, bytes, piece.offset + at, io);
-        note_work(bytes);
-        if ((unsynced_bytes += bytes) < kSyncBytes) continue;
-        file.sync(io);
-        unsynced_bytes = 0;
-      }
-    }
-  }
-  file.sync(io);
+std::vector<Slice> checked(std::vector<Slice> slices, int rank) {
+  check_slices(slices, rank);
+  return slices;
 }
 
 }  // namespace
 
-ShardReport write_shard(const std::string& folder, int rank, int world_size,
-                        const std::vector<Slice>& slices, Io& io) {
-  check_slices(slices, rank);
-  File file = create_shard(folder, rank, world_size, io);
-  ShardReport report = lay_out(slices, rank, world_size, file, io);
-  write_slices(slices, report, file, io);
-  if (file.size_bytes() != report.file.bytes) {
-    throw CheckpointError(file.path(), "",
-                          text_of("has ", file.size_bytes(), " bytes, ",
-                                  report.file.bytes, " were written"),
+ShardWriter::ShardWriter(const std::string& folder, int rank, int world_size,
+                         std::vector<Slice> slices, Io& io)
+    : slices_(checked(std::move(slices), rank)),
+      io_(io),
+      file_(create_shard(folder, rank, world_size, io)),
+      report_(lay_out(slices_, rank, world_size, file_, io)),
+      room_(kBytesAtOnce) {}
+
+void ShardWriter::write(int64_t index) {
+  const Slice& slice = slices_[index];
+  assert(slice.fetch || slice.data || slice.numel == 0);
+  for (Piece& piece : report_.tensors[index].pieces) {
+    for (int64_t at = 0; at < piece.bytes; at += kBytesAtOnce) {
+      const int64_t bytes = std::min(kBytesAtOnce, piece.bytes - at);
+      write_bytes(take(slice, at, bytes, piece), bytes, piece.offset + at);
+    }
+  }
+}
+
+// The bytes, whose hashes the piece gets, in the slice's own memory or in `room_`.
+const char* ShardWriter::take(const Slice& slice, int64_t at, int64_t bytes,
+                              Piece& piece) {
+  const char* from = static_cast<const char*>(slice.data) + at;
+  if (slice.fetch) {
+    const int64_t element_bytes = size_of(slice.tensor.dtype);
+    slice.fetch(at / element_bytes, bytes / element_bytes, room_.data());
+    from = room_.data();
+  }
+  const bool is_copied = !file_.takes(from);
+  for (int64_t done = 0; done < bytes; done += kChunkBytes) {
+    const int64_t chunk = std::min(kChunkBytes, bytes - done);
+    piece.hashes.push_back(hash_of(from + done, chunk));
+    if (is_copied) std::memcpy(room_.data() + done, from + done, chunk);
+  }
+  return is_copied ? room_.data() : from;
+}
+
+// Syncs now and then, so that the last one does not stand still for minutes.
+void ShardWriter::write_bytes(const char* from, int64_t bytes, int64_t offset) {
+  file_.write_direct(from, bytes, offset, io_);
+  note_work(bytes);
+  if ((unsynced_bytes_ += bytes) < kSyncBytes) return;
+  file_.sync(io_);
+  unsynced_bytes_ = 0;
+}
+
+ShardReport ShardWriter::finish() {
+  file_.sync(io_);
+  if (file_.size_bytes() != report_.file.bytes) {
+    throw CheckpointError(file_.path(), "",
+                          text_of("has ", file_.size_bytes(), " bytes, ",
+                                  report_.file.bytes, " were written"),
                           "does another program write there?");
   }
-  return report;
+  return std::move(report_);
+}
+
+ShardReport write_shard(const std::string& folder, int rank, int world_size,
+                        const std::vector<Slice>& slices, Io& io) {
+  ShardWriter writer(folder, rank, world_size, slices, io);
+  for (int64_t i = 0; i < writer.num_slices(); ++i) writer.write(i);
+  return writer.finish();
 }
 
 }  // namespace zero::checkpoint

@@ -44,7 +44,12 @@ void Engine::backward(const at::Tensor& loss_sum, int64_t num_targets) {
   impl_->step.backward(loss_sum, num_targets);
 }
 void Engine::discard_gradients() { impl_->step.discard(); }
-StepReport Engine::step() { return impl_->step.finish(); }
+StepReport Engine::step() {
+  StepReport report = impl_->step.finish();
+  impl_->saves.end_step();
+  return report;
+}
+Saves& Engine::saves() { return impl_->saves; }
 void Engine::set_learning_rate(double lr) { impl_->step.set_learning_rate(lr); }
 void Engine::require_own(const torch::nn::Module& module) const {
   impl_->forward.require_own(module);

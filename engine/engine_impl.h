@@ -6,6 +6,7 @@
 #include "engine/engine_step.h"
 #include "engine/engine_units.h"
 #include "engine/engine_values.h"
+#include "engine/save/saves.h"
 #include "zero/engine.h"
 
 namespace zero {
@@ -21,6 +22,7 @@ struct Engine::Impl {
   EngineUnits units{own};
   EngineForward forward{own, units};
   EngineStep step{own, units, forward, values};
+  Saves saves{own.workplace(), own.model.params, *own.updates, *own.control};
 };
 
 }  // namespace zero

@@ -6,6 +6,7 @@
 #include "engine/options/check_options.h"
 #include "engine/plan/traffic_plan.h"
 #include "engine/unit/ignored_params.h"
+#include "engine/weights/shard_views.h"
 #include "zero/errors.h"
 
 namespace zero {
@@ -70,32 +71,10 @@ std::vector<GroupShare> plan_groups(torch::nn::Module& model, const Options& opt
 }
 
 std::vector<ShardView> Engine::shards() {
-  impl_->own.updates->finish();
-  std::vector<ShardView> views(impl_->own.model.params.size());
-  for (size_t i = 0; i < views.size(); ++i) {
-    const ParamDescription& param = impl_->own.model.params[i];
-    views[i].fqn = param.fqn;
-    views[i].shape = param.shape;
-    views[i].aliases.assign(param.names.begin() + 1, param.names.end());
-    views[i].frozen = impl_->own.plan.rules[i].frozen;
-    if (views[i].frozen || impl_->own.options.inference) continue;
-    for (const std::string_view name : states_of(impl_->own.options.optimizer.kind))
-      views[i].state.push_back({std::string(name), {}});
-  }
-  for (size_t p = 0; p < impl_->own.plan.parts.size(); ++p) {
-    const PlannedPart& part = impl_->own.plan.parts[p];
-    const PartShard& shard = (*impl_->own.shards)[p];
-    for (const ParamPiece& piece : pieces_of(part.layout, rank())) {
-      ShardView& view = views[part.params[piece.param]];
-      view.begin = piece.param_begin;
-      view.master = shard.masters(piece.shard_begin, piece.numel);
-      for (size_t s = 0; s < view.state.size(); ++s) {
-        view.state[s].values =
-            shard.states(static_cast<int>(s), piece.shard_begin, piece.numel);
-      }
-    }
-  }
-  return views;
+  EngineResources& own = impl_->own;
+  impl_->saves.join();
+  own.updates->finish();
+  return shard_views(own.model.params, own.plan, *own.shards, own.options, rank());
 }
 
 std::vector<BufferView> Engine::buffers() {
@@ -125,6 +104,7 @@ void Engine::set_buffer(const std::string& fqn, const at::Tensor& value) {
 void Engine::masters_changed() {
   Impl& impl = *impl_;
   impl.units.phase.require_idle("masters_changed()");
+  impl.saves.join();
   impl.own.updates->finish();
   impl.own.comm_stream->synchronize();
   impl.values.refresh_copies();
@@ -155,6 +135,7 @@ void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value)
     reject("values that are not finite in fp32", fqn,
            "look at what the value was made of");
   values.require_first_value(impl_->own.model.params[param].fqn, full);
+  impl_->saves.join();
   impl_->own.updates->finish();
   if (const auto piece = piece_of(layout, rank(), index)) {
     const std::span<const float> own(full.data_ptr<float>() + piece->param_begin,

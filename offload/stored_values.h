@@ -47,6 +47,8 @@ class StoredValues {
   static StoredValues in_halves(uint16_t* high, uint16_t* low, int64_t numel);
   // The same, of arrays that lie there; null: they are here.
   StoredValues in(FarMemory* memory) const;
+  // The same values; if another memory has them, it is asked by this way.
+  StoredValues through(FarMemory& way) const { return far_ ? in(&way) : *this; }
 
   size_t size() const { return static_cast<size_t>(numel_); }
   bool empty() const { return numel_ == 0; }

@@ -33,7 +33,7 @@ ROOMS = {
     "engine/unit/": [*MIDDLE, "engine/layers/", "engine/step/", "engine/weights/"],
     "engine/options/": [*MIDDLE, "engine/unit/"],
     "engine/init/": [*MIDDLE, "engine/unit/", "engine/weights/"],
-    "engine/save/": [*MIDDLE, "checkpoint/", "engine/init/", "engine/unit/"],
+    "engine/save/": [*MIDDLE, "checkpoint/", "engine/init/", "engine/step/", "engine/unit/", "engine/weights/"],
     "engine/": ["base/", "engine/", "offload/"],  # the sources of Engine
     "launcher/": ["base/", "checkpoint/", "engine/", "offload/"],
     "examples/": ["base/", "checkpoint/", "engine/", "launcher/model.h", "launcher/run_log.h"],

@@ -62,6 +62,7 @@ bool StreamClock::is_over(const Entry& entry) {
   if (entry.work == Work::kWeights) seconds_.weights += seconds;
   if (entry.work == Work::kGradients) seconds_.gradients += seconds;
   if (entry.work == Work::kOptimizer) seconds_.optimizer += seconds;
+  if (entry.work == Work::kSaves) seconds_.saves += seconds;
   if (!entry.lane.empty()) Trace::add(entry.lane, {entry.name, *begin, *end});
   return true;
 }

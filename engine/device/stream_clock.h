@@ -31,7 +31,8 @@ enum class Work {
   kWeights,
   kGradients,
   kOptimizer,
-  kPart,  // nothing: a part of one of these, for the trace alone
+  kSaves,  // an update waits until a save has read what it writes
+  kPart,   // nothing: a part of one of these, for the trace alone
 };
 
 // Find out how long streams are at what they do, without waiting for them: their stamps

@@ -18,21 +18,27 @@ std::vector<NamedArray> arrays_of(const ShardView& view, bool with_state) {
   return arrays;
 }
 
+std::vector<Slice> slices_of(const ShardView& view, bool with_state) {
+  std::vector<Slice> slices;
+  for (const auto& [kind, values] : arrays_of(view, with_state)) {
+    Slice slice{{kind, view.fqn, DType::kFp32, view.shape},
+                view.begin,
+                static_cast<int64_t>(values.size())};
+    if (values.is_plain())
+      slice.data = values.span().data();
+    else
+      slice.fetch = [values = values](int64_t first, int64_t count, void* to) {
+        values.read(first, {static_cast<float*>(to), static_cast<size_t>(count)});
+      };
+    slices.push_back(std::move(slice));
+  }
+  return slices;
+}
+
 std::vector<Slice> shard_slices(Engine& engine, bool with_state) {
   std::vector<Slice> slices;
   for (const ShardView& view : engine.shards()) {
-    for (const auto& [kind, values] : arrays_of(view, with_state)) {
-      Slice slice{{kind, view.fqn, DType::kFp32, view.shape},
-                  view.begin,
-                  static_cast<int64_t>(values.size())};
-      if (values.is_plain())
-        slice.data = values.span().data();
-      else
-        slice.fetch = [values = values](int64_t first, int64_t count, void* to) {
-          values.read(first, {static_cast<float*>(to), static_cast<size_t>(count)});
-        };
-      slices.push_back(std::move(slice));
-    }
+    for (Slice& slice : slices_of(view, with_state)) slices.push_back(std::move(slice));
   }
   return slices;
 }

@@ -25,7 +25,8 @@ struct NamedArray {
 // A parameter's masters, and what the optimizer keeps if it is asked for.
 std::vector<NamedArray> arrays_of(const ShardView& view, bool with_state);
 
-// The same of all parameters, as slices of their tensors.
+// The same as slices of their tensors; of one parameter, and of all.
+std::vector<checkpoint::Slice> slices_of(const ShardView& view, bool with_state);
 std::vector<checkpoint::Slice> shard_slices(Engine& engine, bool with_state);
 
 // A buffer is stored in its type; a parameter that is whole as any other one, in fp32.

@@ -12,6 +12,7 @@ namespace zero {
 UpdateQueue::UpdateQueue(const Workplace& at)
     : at_(at),
       updated_(at.plan.units.size()),
+      readings_(at.plan.units.size()),
       drafts_(at.plan.units.size()),
       gpu_stream_(at.memory.has_state_on_gpu() || at.memory.has_weights_on_gpu()
                       ? at.device.make_stream("device updates")
@@ -51,12 +52,14 @@ void UpdateQueue::begin(std::vector<int64_t> numbers, double lr, float grad_fact
 void UpdateQueue::queue(int unit, const Values& values) {
   const std::string& fqn = at_.plan.units[unit].fqn;
   if (at_.memory.homes[unit].state_on_gpu) {
+    wait_for_reader(*gpu_stream_, unit, To::kShard);
     const auto span = at_.device.timed(*gpu_stream_, Work::kOptimizer, "update", fqn);
     at_.kernels->update(updates_of(unit, values, To::kShard), *gpu_stream_);
     gpu_stream_->record(updated_[unit]);
     return;
   }
   wait_for_copy(unit);
+  wait_for_reader(*stream_, unit, To::kShard);
   {
     const auto span = at_.device.timed(*stream_, Work::kOptimizer, "update", fqn);
     stream_->enqueue([=, this, updates = updates_of(unit, values, To::kShard)] {
@@ -64,6 +67,20 @@ void UpdateQueue::queue(int unit, const Values& values) {
     });
   }
   announce(unit);
+}
+
+void UpdateQueue::hold_back(int unit, const Event& read) {
+  readings_[unit].done.renew(read.latest());
+  readings_[unit].place = To::kShard;
+}
+
+// Of a save that takes longer than a step: it is told how long updates waited.
+void UpdateQueue::wait_for_reader(Stream& stream, int unit, To place) {
+  const Reading& reading = readings_[unit];
+  if (reading.place != place || reading.done.query()) return;
+  const auto span =
+      at_.device.timed(stream, Work::kSaves, "wait for save", at_.plan.units[unit].fqn);
+  stream.wait(reading.done);
 }
 
 // Until what a GPU keeps of the weights of before has been read.
@@ -89,6 +106,7 @@ bool UpdateQueue::may_draft(int unit) const {
 void UpdateQueue::draft(int unit, const std::vector<const Event*>& after) {
   for (const Event* event : after) stream_->wait(*event);
   wait_for_copy(unit);
+  wait_for_reader(*stream_, unit, To::kDraft);
   const std::string& fqn = at_.plan.units[unit].fqn;
   const auto span = at_.device.timed(*stream_, Work::kOptimizer, "draft", fqn);
   const auto is_wanted = std::make_shared<std::atomic<bool>>(true);
@@ -115,6 +133,8 @@ void UpdateQueue::take_draft(int unit) {
   for (const int part : at_.plan.units[unit].parts) {
     if (!at_.plan.parts[part].is_frozen) at_.shards[part].take_draft();
   }
+  To& place = readings_[unit].place;
+  place = place == To::kShard ? To::kDraft : To::kShard;
   ++num_taken_;
   announce(unit);
 }

@@ -48,6 +48,12 @@ class UpdateQueue {
   // weights nobody reads any more.
   void draft(int unit, const std::vector<const Event*>& after);
 
+  // Reached when the unit's masters and states are those of the latest begin().
+  const Event& updated(int unit) const { return updated_[unit]; }
+  // What is there then is read until `read` is reached, which is recorded by now: the
+  // next update or draft that would write there waits.
+  void hold_back(int unit, const Event& read);
+
   // Reached when the unit's weights have their values. One who asks this reads them: a
   // draft of the unit is thrown away.
   const Event& ready(int unit);
@@ -77,7 +83,14 @@ class UpdateQueue {
   // False once nobody will take it.
   using Draft = std::shared_ptr<std::atomic<bool>>;
 
+  // Masters and states of a unit that somebody reads.
+  struct Reading {
+    Event done;
+    To place = To::kShard;  // from where take_draft() may move them
+  };
+
   void queue(int unit, const Values& values);
+  void wait_for_reader(Stream& stream, int unit, To place);
   bool is_drafted(int unit, const Values& values) const;
   void take_draft(int unit);
   void drop_drafts();
@@ -91,7 +104,8 @@ class UpdateQueue {
                 std::vector<Update>& updates) const;
 
   const Workplace at_;
-  std::vector<Event> updated_;  // of each unit
+  std::vector<Event> updated_;     // of each unit
+  std::vector<Reading> readings_;  // of each unit
   Event on_host_, on_gpu_;
   Values expected_;            // of drafts; numbers are null where none may be made
   std::vector<Draft> drafts_;  // of each unit, since the last step, or null

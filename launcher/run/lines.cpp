@@ -108,6 +108,16 @@ std::string saves_text(const Settings& settings) {
                               "model (--save-every 10min)";
 }
 
+// "1.2 GiB each, beside the steps; the last one took 3.1 s"
+std::string cost_of_saves(const Settings& settings, const BannerFacts& facts) {
+  std::string text = fmt::format(
+      "{} each, {}", short_bytes(facts.checkpoint_bytes),
+      settings.save == "sync" ? "while steps wait (--save sync)" : "beside the steps");
+  if (facts.save_seconds >= 0)
+    text += fmt::format("; the last one took {:.1f} s", facts.save_seconds);
+  return text;
+}
+
 std::string memory_lines(const BannerFacts& facts) {
   std::string lines;
   int64_t sum = 0;
@@ -211,6 +221,7 @@ std::string banner(const Settings& settings, const BannerFacts& facts) {
          labelled("batch", batch_text(facts)) + memory_lines(facts) +
          labelled("output", settings.out + "/metrics.jsonl") +
          labelled("saves", saves_text(settings)) +
+         labelled("", cost_of_saves(settings, facts)) +
          labelled("stop", facts.stop_command + " saves and stops");
 }
 

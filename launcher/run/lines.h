@@ -32,6 +32,8 @@ struct BannerFacts {
   BatchPlan batch;
   std::vector<MemoryEntry> memory;  // of rank 0
   int64_t activations = -1;         // estimated; -1: nobody knows
+  int64_t checkpoint_bytes = 0;     // of all ranks
+  double save_seconds = -1;         // of the save before; -1: there was none
   std::string stop_command;         // "kill -USR1 1234, or touch runs/a/STOP"
 };
 

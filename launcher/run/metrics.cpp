@@ -40,7 +40,8 @@ Json to_json(const StepRecord& r) {
                {"share_waiting", r.shares.waiting},
                {"share_weights", r.shares.weights},
                {"share_gradients", r.shares.gradients},
-               {"share_optimizer", r.shares.optimizer}};
+               {"share_optimizer", r.shares.optimizer},
+               {"share_saves", r.shares.saves}};
   if (r.loss_scale > 0) json["loss_scale"] = r.loss_scale;
   if (r.num_drafts > 0) {
     json["drafts"] = r.num_drafts;

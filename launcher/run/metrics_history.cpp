@@ -46,8 +46,10 @@ std::string type_of(const json& record) {
   return found != record.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-bool is_save_of(const json& record, int64_t step, int64_t num_batches) {
-  return type_of(record) == "save" && integer(record, "step") == step &&
+// Of the save of that state: "saving" where it was asked for, "save" where it was there,
+// which may be some steps later.
+bool tells_of(const json& record, const char* type, int64_t step, int64_t num_batches) {
+  return type_of(record) == type && integer(record, "step") == step &&
          integer(record, "batches") == num_batches;
 }
 
@@ -65,7 +67,8 @@ bool is_redone(const json& record, int64_t step, bool is_behind_save) {
   const std::string type = type_of(record);
   const bool is_of_later_step = integer(record, "step") > step;
   if (type == "eval" || type == "sample") return is_of_later_step;
-  if (type == "step" || type == "save") return is_of_later_step || is_behind_save;
+  if (type == "step" || type == "saving" || type == "save")
+    return is_of_later_step || is_behind_save;
   return type == "gap" && is_behind_save;
 }
 
@@ -181,18 +184,25 @@ bool is_of_earlier_step(const json& record, int64_t step) {
 
 int64_t cut_jsonl(const std::string& path, int64_t step, int64_t num_batches) {
   Log log(path);
-  bool has_save = false;
+  const auto is = [&](const char* type, const json& record) {
+    return tells_of(record, type, step, num_batches);
+  };
+  // The first that is found of these ends what may go; older logs have no "saving".
+  bool has_begin = false, has_save = false;
   log.look([&](const std::string& line) {
     const json record = record_of(line);
-    has_save = is_save_of(record, step, num_batches);
-    return !has_save && !is_of_earlier_step(record, step);
+    has_begin = is("saving", record);
+    has_save = has_save || is("save", record);
+    return !has_begin && !is_of_earlier_step(record, step);
   });
+  const char* last = has_begin ? "saving" : "save";
   return log.cut(is_torn_record, [&](const std::string& line) {
     const json record = record_of(line);
-    const bool is_enough = has_save ? is_save_of(record, step, num_batches)
-                                    : is_of_earlier_step(record, step + 1);
+    const bool is_enough =
+        has_begin || has_save ? is(last, record) : is_of_earlier_step(record, step + 1);
     if (is_enough) return Fate::kEnough;
-    return is_redone(record, step, has_save) ? Fate::kGoes : Fate::kStays;
+    const bool goes = is_redone(record, step, has_begin || has_save);
+    return goes && !is("save", record) ? Fate::kGoes : Fate::kStays;
   });
 }
 
@@ -286,6 +296,18 @@ bool has_end_record(const std::string& folder, int64_t step) {
     return !is_end && type_of(record) != "step";
   });
   return has_ended;
+}
+
+double last_save_seconds(const std::string& folder) {
+  double seconds = -1;
+  Log(folder + "/metrics.jsonl").look([&](const std::string& line) {
+    const json record = record_of(line);
+    if (type_of(record) != "save" || !is_ours(record)) return true;
+    const auto found = record.find("seconds");
+    if (found != record.end() && found->is_number()) seconds = found->get<double>();
+    return false;
+  });
+  return seconds;
 }
 
 }  // namespace zero::launcher

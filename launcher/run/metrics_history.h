@@ -9,8 +9,8 @@ namespace zero::launcher {
 // Take back what the metrics of a run tell about steps behind a checkpoint: a run that
 // was cut off had done them, and the resumed one does them again.
 //
-// Records of steps, evaluations, samples and saves that came after the one of this save
-// go, or, without a record of the save, those of later steps; all others stay. Files are
+// Records of steps, evaluations, samples and saves that came after this save was asked
+// for go, or, where that is not told, those of later steps; all others stay. Files are
 // read from the end, as far back as that save, in little memory. Returns the number of
 // lines of metrics.jsonl that went. Throws nothing: a log that cannot be cut is told by a
 // warning.
@@ -26,6 +26,9 @@ std::vector<std::string> set_metrics_aside(const std::string& folder);
 // Whether a run of so many steps has come to its end, with all that follows the last
 // save.
 bool has_end_record(const std::string& folder, int64_t step);
+
+// How long the newest save took that the metrics of a run tell of; -1: they tell of none.
+double last_save_seconds(const std::string& folder);
 
 // The lines of a file, the last one first, in memory of one block and the longest line.
 class LinesFromEnd {

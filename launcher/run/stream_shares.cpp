@@ -43,8 +43,8 @@ std::string without_core(double share) {
 
 Shares shares_of(const StreamSeconds& busy, double seconds) {
   if (!(seconds > 0)) return {};
-  return {busy.compute / seconds, busy.waiting / seconds, busy.weights / seconds,
-          busy.gradients / seconds, busy.optimizer / seconds};
+  return {busy.compute / seconds,   busy.waiting / seconds,   busy.weights / seconds,
+          busy.gradients / seconds, busy.optimizer / seconds, busy.saves / seconds};
 }
 
 void MeanShares::add(const Shares& shares, double seconds) {
@@ -53,6 +53,7 @@ void MeanShares::add(const Shares& shares, double seconds) {
   sum_.weights += shares.weights * seconds;
   sum_.gradients += shares.gradients * seconds;
   sum_.optimizer += shares.optimizer * seconds;
+  sum_.saves += shares.saves * seconds;
   seconds_ += seconds;
 }
 
@@ -76,6 +77,7 @@ std::string to_text(const Shares& shares, bool on_gpu) {
   add(on_gpu ? "h2d" : "gather", shares.weights);
   add(on_gpu ? "d2h" : "reduce", shares.gradients);
   add("adam", shares.optimizer);
+  add("save", shares.saves);
   return text;
 }
 

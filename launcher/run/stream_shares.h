@@ -12,6 +12,7 @@ namespace zero::launcher {
 struct Shares {
   double compute = 0, waiting = 0;  // of the stream that computes
   double weights = 0, gradients = 0, optimizer = 0;
+  double saves = 0;  // updates waited for one
   // Threads of this process that were ready to run and had no core, for each core that it
   // may use: other processes had it, or threads of this one.
   double without_core = 0;
@@ -41,7 +42,7 @@ enum class Bound { kCompute, kWeights, kGradients, kOptimizer, kData, kCores };
 // computes is neither busy nor waiting for half of it.
 Bound bound_by(const Shares& shares);
 
-// "gpu 71% h2d 22% adam 7%", or "cpu 96% gather 3% adam 4%"; kinds of less than half a
+// "gpu 71% h2d 22% adam 7%", or "cpu 96% gather 3% adam 4% save 9%"; kinds of less than half a
 // percent are left out.
 std::string to_text(const Shares& shares, bool on_gpu);
 

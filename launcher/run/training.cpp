@@ -290,6 +290,7 @@ void Training::announce() {
   BannerFacts facts;
   facts.cores = engine_->control().gather(process_.cores.note);
   hosts_ = facts.hosts = engine_->control().gather(host_name());
+  facts.checkpoint_bytes = checkpoint_bytes();
   if (!is_first_rank()) return;
   facts.threads = process_.threads;
   facts.adam_threads = adam_threads_;
@@ -307,6 +308,7 @@ void Training::announce() {
   const Starter starter = starter_of_this_process();
   facts.stop_command = stop_command(starter, process_environment(), settings_.out);
   signals_cost_ = is_impatient(starter);
+  if (!started_from_.empty()) facts.save_seconds = last_save_seconds(settings_.out);
   tell(wrapped(banner(settings_, facts), width_of_stdout(), kTextColumn));
   tell_more("all settings:\n" + to_toml(settings_));
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 namespace zero {
 class Engine;
 class Ranks;
+class Save;
 enum class ExitCode : int;
 namespace data {
 class Samples;
@@ -74,11 +76,30 @@ class Training {
   StepReport train_batch(int64_t batch);
   void log_step(const StepRecord& record);
   void check_progress(const StepReport& report);
+
+  // In training_saves.cpp. A save that goes on beside the steps.
+  struct PendingSave {
+    std::shared_ptr<Save> save = nullptr;
+    int64_t step = 0, batches = 0, best_step = -1;
+    double held_before = 0;                  // StreamSeconds::saves
+    std::vector<std::string> warnings = {};  // of rank 0, behind its end
+  };
+  int64_t checkpoint_bytes() const;
+  bool is_save_due() const;
   void save();
+  void begin_save();
+  void follow_save(PendingSave& done) const;
+  void finish_save();
+  void finish_last_save();
+  void note_save(const PendingSave& done);
+  void record_save(const PendingSave& done, const std::string& path);
+  void record_failed_save(const std::exception& error);
   bool is_linked_here() const;
   void keep_linked();
-  void record_save(const std::string& path, double seconds);
+  void name_best() const;
+  void name_best(int64_t step, std::vector<std::string>& warnings) const;
   void note_cost_of_signals();
+
   Stop agree_on_next();
   Stop wish_to_stop() const;
   ExitCode leave(Stop reason);
@@ -89,7 +110,6 @@ class Training {
   bool wants_evaluation() const;
   void note_evaluation(double loss, double seconds);
   void record_evaluation(const EvalRecord& record, int64_t num_samples);
-  void name_best();
   // An evaluation and a sample, where they are due. Anything but kNo: asked for
   // meanwhile, and what was done was left.
   Stop look_at_model();
@@ -120,9 +140,10 @@ class Training {
   std::unique_ptr<data::Samples> samples_,
       eval_samples_;  // eval: null where there are none for it
   std::unique_ptr<Model> model_;
+  std::unique_ptr<RunFolder> folder_;  // before the engine, whose last save writes there
+  std::optional<PendingSave> pending_save_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Runner> runner_;
-  std::unique_ptr<RunFolder> folder_;
   std::vector<std::string> hosts_;    // of each rank; on rank 0
   std::unique_ptr<Metrics> metrics_;  // rank 0 only, from announce_start() on
   SavedRun identity_;                 // of this run, as its checkpoints tell it
@@ -140,6 +161,7 @@ class Training {
   bool has_ended_ = false;          // before this process
   bool signals_cost_ = false;       // mpirun may not wait for the save; rank 0
   int64_t saved_step_ = 0;          // of the newest checkpoint; 0: there is none
+  std::exception_ptr failed_save_;  // of the newest that was tried; null: it did not fail
   std::vector<double> losses_;      // of this process's steps
   std::optional<CoreWatch> cores_;  // since the first step
   MeanShares shares_;               // of the same, but for the first, which warms up

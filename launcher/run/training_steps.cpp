@@ -8,11 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "checkpoint/commit.h"
-#include "checkpoint/error.h"
-#include "checkpoint/file.h"
-#include "checkpoint/format.h"
-#include "checkpoint/tidy.h"
 #include "engine/watch/trace.h"
 #include "launcher/data/samples.h"
 #include "launcher/inference/evaluate.h"
@@ -29,7 +24,6 @@
 #include "launcher/settings/values.h"
 #include "zero/engine.h"
 #include "zero/errors.h"
-#include "zero/save_load.h"
 
 namespace zero::launcher {
 namespace {
@@ -65,6 +59,7 @@ ExitCode Training::train_steps() {
     losses_.push_back(report.loss);
     if (eval_pace_) eval_pace_->note_step(record.seconds);
     log_step(record);
+    if (pending_save_ && pending_save_->save->is_done()) finish_save();
     check_progress(report);
     if (const auto warning = cores_->look(); warning && is_first_rank()) warn(*warning);
     const Stop stop = agree_on_next();
@@ -83,18 +78,6 @@ StepReport Training::train_batch(int64_t batch) {
   for (int64_t pass = 0; pass < num_passes(batch_); pass += at_once)
     runner_->train(read_passes(*samples_, batch_, batch, pass, at_once));
   return engine_->step();
-}
-
-// A signal may come in the middle of a step that is longer than mpirun waits.
-void Training::note_cost_of_signals() {
-  if (!signals_cost_) return;
-  const std::string last =
-      saved_step_ > 0 ? fmt::format("step {}", saved_step_) : "the start";
-  set_signal_note(
-      fmt::format("zero: saving at the end of this step, if mpirun waits so long (a "
-                  "second); else the "
-                  "steps since {} are lost, and the same command goes on from there",
-                  last));
 }
 
 void Training::log_step(const StepRecord& record) {
@@ -124,93 +107,13 @@ void Training::check_progress(const StepReport& report) {
                   (is_scaled ? "; or dtype bf16, which has the range of fp32" : ""));
 }
 
-// ---- saving
-
-// Nothing is written twice: a step that was not finite changes the place in the data
-// alone, and that is saved again under the same step.
-void Training::save() {
-  save_is_due_ = false;
-  if (saved_batches_ == progress_.num_batches) return name_best();
-  if (engine_->num_steps() == saved_step_ &&
-      engine_->control().largest(is_linked_here(), "linked") > 0)
-    return keep_linked();
-  const auto begin = Clock::now();
-  SavedState state;
-  state.step = engine_->num_steps();
-  state.config = to_text(identity_);
-  state.position = to_text(progress_);
-  // A checkpoint of this step that is there already is a damaged one, passed over, or
-  // this run's own with fewer batches.
-  const checkpoint::OpenRun* run = is_first_rank() ? &folder_->run() : nullptr;
-  const std::string path = save_checkpoint(*engine_, run, state, /*replace=*/true);
-  saved_batches_ = progress_.num_batches;
-  saved_step_ = state.step;
-  note_cost_of_signals();
-  const double seconds = seconds_since(begin);
-  time_limit_.note_save(seconds);
-  save_pace_.note_save(process_age(), seconds);
-  if (eval_pace_ && progress_.best_step == state.step) eval_pace_->note_save(seconds);
-  if (is_first_rank()) record_save(path, seconds);
-}
-
-// The checkpoint that this run has loaded was moved away and linked back.
-bool Training::is_linked_here() const {
-  if (!is_first_rank()) return false;
-  const checkpoint::Folder& folder = folder_->run().folder();
-  const std::string name = checkpoint::step_folder(saved_step_);
-  return folder.leads_to_folder(name) && !folder.has_folder(name);
-}
-
-// It stays: batches after it that did not count are skipped again by a resume.
-void Training::keep_linked() {
-  saved_batches_ = progress_.num_batches;
-  if (is_first_rank())
-    tell(fmt::format("step {} is saved already, behind a link that stays: {}/{}",
-                     saved_step_, settings_.out, checkpoint::step_folder(saved_step_)));
-}
-
-void Training::record_save(const std::string& path, double seconds) {
-  const int64_t step = engine_->num_steps();
-  metrics_->note("save", {{"step", step},
-                          {"batches", progress_.num_batches},
-                          {"seconds", seconds},
-                          {"path", path}});
-  tell(fmt::format("saved step {} in {:.2f} s: {}", step, seconds, path));
-  if (!checkpoint::has_hint(folder_->run(), step))
-    warn(fmt::format("{}/latest could not be written: it does not name step {}",
-                     settings_.out, step));
-  name_best();
-  if (settings_.keep == 0) return;
-  try {
-    checkpoint::purge(
-        folder_->run(),
-        {static_cast<int>(settings_.keep), settings_.keep_every, progress_.best_step},
-        step);
-  } catch (const checkpoint::CheckpointError& error) {
-    warn(fmt::format("older checkpoints could not be removed: {}", error.what()));
-  }
-}
-
-// Once the checkpoint of this step is there.
-void Training::name_best() {
-  const int64_t step = engine_->num_steps();
-  if (!is_first_rank() || !settings_.keep_best || progress_.best_step != step) return;
-  try {
-    checkpoint::name_best(folder_->run(), step);
-  } catch (const checkpoint::CheckpointError& error) {
-    warn(fmt::format("{}/best does not name step {}: {}", settings_.out, step,
-                     error.what()));
-  }
-}
-
 // ---- stopping
 
 // One exchange tells every rank what any of them knows: whether to stop and, by the first
 // rank's clock, whether a save and an evaluation are due.
 Stop Training::agree_on_next() {
   const int64_t stop = static_cast<int64_t>(wish_to_stop());
-  const bool saves =
-      is_first_rank() && save_pace_.is_due(engine_->num_steps(), process_age());
+  const bool saves = is_first_rank() && is_save_due();
   const bool evaluates = is_first_rank() && wants_evaluation();
   const int64_t wish =
       engine_->control().largest(4 * stop + 2 * saves + evaluates, "stop");
@@ -231,6 +134,7 @@ Stop Training::wish_to_stop() const {
 
 ExitCode Training::leave(Stop reason) {
   save();
+  finish_last_save();
   tell_use();
   if (!is_first_rank()) return ExitCode::kRequeue;
   folder_->remove_stop_file();
@@ -343,6 +247,7 @@ ExitCode Training::finish() {
   const bool has_sample = settings_.sample.empty() || progress_.last_sample == step;
   stop = has_sample ? Stop::kNo : draw_sample();
   if (stop != Stop::kNo) return leave(stop);
+  finish_last_save();
   tell_use();
   if (!is_first_rank()) return ExitCode::kDone;
   folder_->remove_stop_file();

@@ -184,9 +184,9 @@ const Translations& same_here() {
        "keep_linebreaks tokenizer_model chat_template"},
       // output
       {"here: @out",
-       "output_dir out_dir save_dir save o log_dir output checkpoint_dir run_dir "
+       "output_dir out_dir save_dir o log_dir output checkpoint_dir run_dir "
        "default_root_dir checkpoint_out results_dir"},
-      {"here: @to", "output out_dir output_dir o outfile output_path save dest"},
+      {"here: @to", "output out_dir output_dir o outfile output_path dest"},
       {"here: @to FILE", "html page"},
       {"here: @fqn", "tensor tensors key keys name names filter param params layer"},
       {"here: @replace", "overwrite force f overwrite_output_dir yes y"},

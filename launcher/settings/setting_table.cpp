@@ -58,9 +58,8 @@ Group model() {
       list(KEY(model_config), "KEY=VALUE",
            "other keys of the model's config, named as in its config.json"),
       comma_list(KEY(parts), "PART,...",
-                 "of the model those alone, with their names in the whole: embed, "
-                 "layers=0:8 (0 to 7), norm, head; training needs embed and head; empty: "
-                 "all that there are"),
+                 "those of the model alone: embed, layers=0:8 (0 to 7), norm, head; "
+                 "training needs embed and head; empty: all that there are"),
       number(KEY(dropout), 1, "fraction of activations dropped in training"),
       boolean(KEY(sync_bn, TO(sync_batch_norm)),
               "batch norms see the samples of all ranks together"),
@@ -305,6 +304,11 @@ Group output() {
       interval(KEY(save_every),
                "steps or time between checkpoints, a time stretched so that saves take "
                "at most 5% of it; 0: at the end only"),
+      choice(KEY(save), {"async", "sync"},
+             "async: a checkpoint is written beside the steps that follow; sync: they "
+             "wait"),
+      choice(KEY(on_save_error), {"stop", "continue"},
+             "continue: a save that fails is a warning, and the next one tries again"),
       boolean(KEY(save_at_end),
               "save the last step, too; a run that is asked to stop saves in any case"),
       integer(KEY(keep), 0, 1 << 20, "whole checkpoints kept; 0: all"),
@@ -388,12 +392,6 @@ std::vector<Setting> make_table() {
 const std::vector<Setting>& setting_table() {
   static const std::vector<Setting> table = make_table();
   return table;
-}
-
-const Setting* find_setting(const std::string& key) {
-  const auto& table = setting_table();
-  const auto found = std::ranges::find(table, key, &Setting::key);
-  return found == table.end() ? nullptr : &*found;
 }
 
 }  // namespace zero::launcher

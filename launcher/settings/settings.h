@@ -119,6 +119,8 @@ struct Settings {
   // --- output
   std::string out;
   SaveInterval save_every = {.steps = 0, .seconds = 600};
+  std::string save = "async";
+  std::string on_save_error = "stop";
   bool save_at_end = true;
   int64_t keep = 2;
   int64_t keep_every = 0;

@@ -48,6 +48,8 @@ STORIES = [
           ("--steps=3", "--keep=2"), saves=((3, 3),), begins_at=(2, 2)),
     Story("damaged", "the same, with a flipped bit in the newest checkpoint",
           ("--steps=3", "--keep=0"), saves=((2, 2), (3, 3)), begins_at=(1, 1)),
+    Story("sync", "as fresh, where steps wait for saves",
+          ("--steps=2", "--keep=1", "--save=sync"), saves=((1, 1), (2, 2))),
     Story("groups", "as fresh, where each rank is a group and holds whole weights",
           ("--steps=2", "--keep=1", "--shard-over=1"), saves=((1, 1), (2, 2)), ranks=(2,)),
 ]
@@ -70,7 +72,7 @@ def flip_a_bit(file):
 
 def kill_in_third_save(program, run, ranks):
     """Steps 1 and 2 whole, step 3 all but named, a dead holder of the lock."""
-    words = MODEL + ["--keep=0"]
+    words = MODEL + ["--keep=0", "--save=sync"]
     program.train(run, ranks, words + ["--steps=2"]).expect(0)
     rehearsal, log = run.with_name("rehearsal"), run.with_name("rehearsal.calls")
     shutil.copytree(run, rehearsal)

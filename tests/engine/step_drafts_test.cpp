@@ -106,6 +106,32 @@ TEST_F(Drafts, ThatHaveNotBegunAreLeftOutWhereNobodyTakesThem) {
   EXPECT_LT(master(1), 3);
 }
 
+// What is read lies aside once a draft is taken: the next update leaves it alone, and the
+// next draft waits.
+TEST_F(Drafts, LeaveAloneWhatSomebodyReads) {
+  std::promise<void> gate;
+  const std::unique_ptr<HostStream> reader = device->make_worker("reader");
+  reader->enqueue([&] { gate.get_future().wait(); });
+  Event read;
+  reader->record(read);
+  const float* const is_read = shards[1].master;
+  for (int unit = 0; unit < 3; ++unit) queue.hold_back(unit, read);
+  draft_all();
+  queue.begin({1, 1, 1}, 0.5, 1);
+  EXPECT_EQ(queue.num_taken(), 3);
+  queue.begin({2, 2, 2}, 0.5, 1);  // in place
+  queue.finish();
+  EXPECT_LT(master(1), 3);
+  draft_all();
+  reader->enqueue([&] { EXPECT_EQ(is_read[0], 3); });
+  EXPECT_EQ(is_read[0], 3);
+  gate.set_value();
+  reader->synchronize();
+  queue.begin({1, 1, 1}, 0.5, 1);
+  queue.finish();
+  EXPECT_NE(is_read[0], 3);
+}
+
 TEST_F(Drafts, ThatAreDroppedLeaveAllAsItWas) {
   draft_all();
   queue.finish();

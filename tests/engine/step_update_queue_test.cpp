@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
+
 #include "engine/device/host_device.h"
 #include "engine/step/update_queue.h"
 #include "tests/engine/small_models.h"
@@ -91,6 +93,27 @@ TEST_F(UpdateQueueTest, AParameterOfNumberZeroIsLeftAlone) {
   EXPECT_TRUE(is_updated(0));
   EXPECT_FALSE(is_updated(1));
   EXPECT_TRUE(is_updated(2));
+}
+
+// A unit that somebody reads, and those behind it.
+TEST_F(UpdateQueueTest, AnUpdateWaitsForWhoReadsWhatItWrites) {
+  UpdateQueue queue(at);
+  for (int p = 0; p < 3; ++p) std::fill_n(shards[p].grad, 8, 1.0f);
+  std::promise<void> gate;
+  const std::unique_ptr<HostStream> reader = device->make_worker("reader");
+  reader->enqueue([&] { gate.get_future().wait(); });
+  Event read;
+  reader->record(read);
+  queue.hold_back(1, read);
+  queue.begin(first(), 0.5, 1);
+  queue.updated(0).synchronize();
+  EXPECT_TRUE(is_updated(0));
+  EXPECT_FALSE(queue.updated(1).query());
+  EXPECT_FALSE(is_updated(1));
+  gate.set_value();
+  queue.finish();
+  EXPECT_TRUE(is_updated(1));
+  EXPECT_GT(device->clock().seconds().saves, 0);
 }
 
 TEST_F(UpdateQueueTest, AUnitWithoutAnUpdateIsReady) {

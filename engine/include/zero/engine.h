@@ -26,6 +26,8 @@ class Module;
 
 namespace zero {
 
+class Saves;
+
 namespace detail {
 template <class T>
 struct TensorsOf;  // zero/visit_tensors.h
@@ -154,7 +156,8 @@ class Engine : NoCopy {
   // Finish the gradient of all backward() calls since the last step, clip, update. Throws
   // Error(kUsage), on every rank, where all of them together have no targets. With
   // Options::overlap_updates the update itself goes on in a thread of its own; every call
-  // here that reads what it writes waits for it.
+  // here that reads what it writes waits for it. Where a save_async() that failed is
+  // found out, its error is thrown at the end, once all of this is done.
   StepReport step();
   // The learning rate of the steps to come, instead of that of Options::schedule; the
   // same on every rank. Throws Error(kUsage) for a negative one. A checkpoint does not
@@ -185,7 +188,8 @@ class Engine : NoCopy {
   void set_loss_scale(const LossScaleState& state);
   int64_t num_parameters() const;  // unique, unsharded elements
   // This rank's slices, in FQN order of the module; valid and at rest until the next
-  // step(), behind which they may lie elsewhere (Options::speculate_bytes).
+  // step(), behind which they may lie elsewhere (Options::speculate_bytes). Waits for a
+  // save that goes on.
   std::vector<ShardView> shards();
   // One of them, under any name of the parameter. Throws Error(kUsage) for no parameter.
   ShardView local_shard(const std::string& fqn);
@@ -214,6 +218,9 @@ class Engine : NoCopy {
   // Made with Source::kCheckpoint, and nothing was loaded so far: whatever reads or sets
   // weights throws Error(kUsage).
   bool awaits_values() const;
+
+  // For save_load.h: what saves beside steps need.
+  Saves& saves();
 
   // The full, current value of a parameter as fp32 on the host, gathered to every rank;
   // collective.

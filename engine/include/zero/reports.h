@@ -38,11 +38,13 @@ struct StreamSeconds {
   // ring; a collective's time includes that for which it waits for other ranks.
   double weights = 0, gradients = 0;
   double optimizer = 0;
+  // Updates waited until a save had read what they write.
+  double saves = 0;
 };
 
 inline StreamSeconds operator-(const StreamSeconds& a, const StreamSeconds& b) {
-  return {a.compute - b.compute, a.waiting - b.waiting, a.weights - b.weights,
-          a.gradients - b.gradients, a.optimizer - b.optimizer};
+  return {a.compute - b.compute,     a.waiting - b.waiting,     a.weights - b.weights,
+          a.gradients - b.gradients, a.optimizer - b.optimizer, a.saves - b.saves};
 }
 
 // Bytes that one rank moved for its weights and gradients. What becomes of activations

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "base/no_copy.h"
 #include "zero/options.h"
 #include "zero/reports.h"
 
@@ -59,6 +62,53 @@ std::string save_checkpoint(Engine& engine, const std::string& run,
 // anew if it was moved; with a RunLock, nothing is written once the lock is lost.
 std::string save_checkpoint(Engine& engine, const checkpoint::OpenRun* run,
                             const SavedState& state, bool replace = false);
+
+struct SaveOptions {
+  bool replace = false;  // a checkpoint of the same step, instead of refusing
+  // A save that fails is an error of the step() that finds out: its update is done, and
+  // the run may go on. False: only wait() tells, and the next save.
+  bool step_throws = true;
+  // Called on rank 0 once the checkpoint is there, with its path, by the thread that
+  // saves; what it throws counts as the save's failure.
+  std::function<void(const std::string& path)> after = {};
+};
+
+// A checkpoint that is being written beside the steps.
+class Save : NoCopy {
+ public:
+  virtual ~Save() = default;
+  // Is it over, well or not? As the last step(), wait() or save found: the same on all
+  // ranks. Local.
+  virtual bool is_done() const = 0;
+  // Wait until it is over; its path, or what went wrong, which every rank throws.
+  // Collective.
+  virtual std::string wait() = 0;
+  // From save_async() to its end on this rank, once it is over, and what this rank's
+  // thread has computed for it. Local.
+  virtual double seconds() const = 0;
+  virtual double cpu_seconds() const = 0;
+};
+
+// The same beside the steps that follow, which go on at once: the checkpoint is, byte for
+// byte, the one that save_checkpoint() would write now. Collective.
+//
+// The state of a unit does not change between two updates. A thread writes it from where
+// it lies, unit by unit, each behind its update, and the unit's next update waits if it
+// has not been written by then. So nothing is copied, and training loses time only where
+// writing takes longer than a step: StreamSeconds::saves. Buffers, `state` and the
+// engine's own numbers are copied here.
+//
+// One save goes on at a time. Another one, wait(), load_checkpoint(), Engine::shards(),
+// set_full_parameter(), masters_changed() and the destructor wait for it first. What
+// earlier calls of shards() gave must not be written to before. The folder of `run` stays
+// open until it is over. A failure is told once: by wait(), by the step() that finds out,
+// or by the next save.
+std::shared_ptr<Save> save_async(Engine& engine, const std::string& run,
+                                 const SavedState& state,
+                                 const SaveOptions& options = {});
+std::shared_ptr<Save> save_async(Engine& engine, const checkpoint::OpenRun* run,
+                                 const SavedState& state,
+                                 const SaveOptions& options = {});
 
 // Read masters, the optimizer's state, buffers and the step of `folder`, whatever number
 // of ranks wrote it; each rank reads only the slices it owns. Collective. The state of

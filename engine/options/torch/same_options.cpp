@@ -1,6 +1,7 @@
 #include "base/hash.h"
 #include "engine/comm/agreement.h"
 #include "engine/options/check_options.h"
+#include "engine/unit/model_scan.h"
 #include "zero/deferred_init.h"
 
 namespace zero {

@@ -150,6 +150,17 @@ TEST(Banner, TellsWhenTheRunSaves) {
   EXPECT_THAT(saves(), HasSubstr("a run that ends leaves no model"));
 }
 
+TEST(Banner, TellsWhatASaveCosts) {
+  Settings settings;
+  BannerFacts facts;
+  facts.checkpoint_bytes = 3 << 20;
+  EXPECT_THAT(banner(settings, facts), HasSubstr("3.0 MiB each, beside the steps\n"));
+  settings.save = "sync";
+  facts.save_seconds = 2.25;
+  EXPECT_THAT(banner(settings, facts),
+              HasSubstr("while steps wait (--save sync); the last one took 2.2 s\n"));
+}
+
 TEST(Banner, TellsWhereTheModelIsComputed) {
   Settings settings;
   BannerFacts facts;

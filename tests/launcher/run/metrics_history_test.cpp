@@ -21,6 +21,11 @@ std::string save(int64_t number, int64_t batches) {
          std::to_string(batches) + kWall;
 }
 
+std::string saving(int64_t number, int64_t batches) {
+  return R"({"type":"saving","step":)" + std::to_string(number) + R"(,"batches":)" +
+         std::to_string(batches) + kWall;
+}
+
 std::string eval(int64_t number) {
   return R"({"type":"eval","step":)" + std::to_string(number) + kWall;
 }
@@ -59,6 +64,16 @@ TEST(CutJsonl, NothingGoesWhereNothingIsLater) {
 TEST(CutJsonl, AStepSkippedAfterTheSaveGoes) {
   const std::string before = step(1) + step(1, kSkipped) + save(1, 2);
   EXPECT_EQ(cut_jsonl(before + step(1, kSkipped), 1, 2), before);
+}
+
+// A save is told of where it was asked for and, some steps later, once it is there.
+TEST(CutJsonl, StepsBesideASaveGoAndItsRecordStays) {
+  const std::string before = step(1) + step(2) + saving(2, 2);
+  EXPECT_EQ(cut_jsonl(before + step(3) + save(2, 2) + step(4) + saving(4, 4), 2, 2),
+            before + save(2, 2));
+  EXPECT_EQ(cut_jsonl(before + step(3), 2, 2), before);
+  EXPECT_EQ(cut_jsonl(before + step(2, kSkipped) + save(2, 2), 2, 2),
+            before + save(2, 2));
 }
 
 // The same step was saved before and after a batch that was skipped.
@@ -126,6 +141,16 @@ TEST(CutJsonl, LinesThatMoveDoSoInACopy) {
   cut_metrics(folder.path(""), 1, 1);
   EXPECT_EQ(folder.read("metrics.jsonl"), step(1) + save(1, 1) + kRun);
   EXPECT_EQ(folder.read("before"), text);
+}
+
+TEST(LastSaveSeconds, AreTheNewestSaves) {
+  const TempFolder folder;
+  EXPECT_EQ(last_save_seconds(folder.path("")), -1);
+  const auto took = [](const char* seconds) {
+    return R"({"type":"save","step":1,"seconds":)" + std::string(seconds) + kWall;
+  };
+  folder.write("metrics.jsonl", took("1.5") + took("2.5") + step(2) + saving(2, 2));
+  EXPECT_EQ(last_save_seconds(folder.path("")), 2.5);
 }
 
 // A log must never end or hang a run.

@@ -73,7 +73,7 @@ TEST_F(MetricsTest, AStepHasAllItsDigits) {
 TEST_F(MetricsTest, AStepTellsWhatMovedAndWhatTookItsTime) {
   StepRecord record = some_step(12);
   record.traffic = {1, 2, 3, 4};
-  record.shares = {0.5, 0.25, 0.125, 0.0625, 0.75};
+  record.shares = {0.5, 0.25, 0.125, 0.0625, 0.75, 0.875};
   Metrics(settings(), 0).step(record);
   const json step = lines().at(0);
   EXPECT_EQ(step["bytes_h2d"], 1);
@@ -85,6 +85,7 @@ TEST_F(MetricsTest, AStepTellsWhatMovedAndWhatTookItsTime) {
   EXPECT_EQ(step["share_weights"], 0.125);
   EXPECT_EQ(step["share_gradients"], 0.0625);
   EXPECT_EQ(step["share_optimizer"], 0.75);
+  EXPECT_EQ(step["share_saves"], 0.875);
 }
 
 TEST_F(MetricsTest, OnlyFp16HasALossScale) {
@@ -138,7 +139,7 @@ TEST_F(MetricsTest, CsvHasEvaluationsInRowsOfTheirOwn) {
   std::string columns, eval, step;
   std::getline(std::getline(std::getline(csv, columns), eval), step);
   EXPECT_THAT(columns, StartsWith("step,loss,ppl,grad_norm,"));
-  EXPECT_THAT(columns, ::testing::EndsWith(",share_optimizer,eval_loss,eval_ppl"));
+  EXPECT_THAT(columns, ::testing::EndsWith(",share_saves,eval_loss,eval_ppl"));
   EXPECT_THAT(eval, ::testing::MatchesRegex("4,,+0.0,1.0"));
   EXPECT_THAT(step, StartsWith("5,0.30000000000000004,"));
   EXPECT_THAT(step, ::testing::EndsWith(",0.0,,"));

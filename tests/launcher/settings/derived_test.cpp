@@ -191,6 +191,8 @@ std::vector<Row> rows_of_output() {
       // of the user
       {"out", "d"},
       {"save_every", "5"},
+      {"save", "sync"},
+      {"on_save_error", "continue"},
       {"save_at_end", "false"},
       {"keep", "5"},
       {"keep_every", "5"},
