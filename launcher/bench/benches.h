@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,9 @@
 #include "launcher/settings/command_line.h"
 #include "launcher/settings/settings.h"
 
+namespace zero::checkpoint {
+class OwnFolder;
+}
 namespace zero::launcher {
 
 class World;
@@ -26,7 +30,7 @@ struct BenchKind {
   bool takes(const std::string& setting) const;
 };
 
-// adam, layer, step, init, comm, checkpoint, transfer.
+// adam, layer, step, init, comm, checkpoint, saves, transfer.
 const std::vector<BenchKind>& bench_kinds();
 
 // What one kind is told.
@@ -72,6 +76,10 @@ std::vector<Row> bench_layer(const BenchOptions& options);
 // Error(kCheckpoint) when that cannot be made.
 std::vector<Row> bench_checkpoint(const BenchOptions& options);
 
+// A folder of its own for what a bench writes, which goes away with its owner. Throws
+// Error(kCheckpoint).
+std::unique_ptr<checkpoint::OwnFolder> make_bench_folder(const std::string& above);
+
 // Time copies of `options.size` bytes between pinned memory of the host and each GPU, one
 // way, the other, and both at once, against memcpy. Throws Error(kEnvironment) without a
 // GPU.
@@ -93,6 +101,12 @@ BenchOfRanks bench_comm(const BenchOptions& options);
 // how much of the time of an update in step() the queue saves. After a throw, end all
 // ranks before the result goes.
 BenchOfRanks bench_step(const BenchOptions& options, const ModelFamilies& models);
+
+// Time checkpoints of an engine, all ranks together: saves that steps wait for, against a
+// plain file of each rank with the same bytes, hashed and written with fsync by one
+// thread; and steps beside a save, in turn with as many without: what training lost, and
+// the seconds that a rank's thread has computed, beside those of that plain thread.
+BenchOfRanks bench_saves(const BenchOptions& options, const ModelFamilies& models);
 
 // Build a model under DeferredInit and give it its first values, on all ranks together,
 // in an engine for inference. One row: seconds of both (medians), and what they took of

@@ -95,19 +95,20 @@ class State {
   int64_t step_ = 0;
 };
 
-checkpoint::OwnFolder make_bench_folder(const std::string& above) try {
-  return {above, checkpoint::temporary_name("bench")};
+}  // namespace
+
+std::unique_ptr<checkpoint::OwnFolder> make_bench_folder(const std::string& above) try {
+  return std::make_unique<checkpoint::OwnFolder>(above,
+                                                 checkpoint::temporary_name("bench"));
 } catch (const checkpoint::CheckpointError& error) {
   throw Error(ExitCode::kCheckpoint, error.problem(), above,
               "--out DIR: a folder that is there and may be written");
 }
 
-}  // namespace
-
 std::vector<Row> bench_checkpoint(const BenchOptions& options) {
   const std::string& out = options.settings.out;
-  const checkpoint::OwnFolder folder = make_bench_folder(out.empty() ? "." : out);
-  State state(folder.path(), options.size);
+  const auto folder = make_bench_folder(out.empty() ? "." : out);
+  State state(folder->path(), options.size);
   const std::vector<Seconds> seconds =
       alternate({[&] { return state.write_plain(); }, [&] { return state.save(); },
                  [&] { return state.read_plain(); }, [&] { return state.load(); }},

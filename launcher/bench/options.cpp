@@ -91,6 +91,15 @@ std::vector<BenchKind> make_kinds() {
        .default_rounds = 5,
        .size_help = "of masters and moments",
        .default_size = 512 * kMiB},
+      {.name = "saves",
+       .summary = "checkpoints of a model that steps wait for, against plain files with "
+                  "fsync, and beside steps: what training loses; in the folder --out "
+                  "(the current one)",
+       .settings = {"out", "model", "preset", "layers", "dim", "heads", "kv_heads",
+                    "ffn_dim", "vocab", "seq_len", "micro_batch", "ranks", "threads",
+                    "bind", "dtype", "master", "state_dtype"},
+       .defaults = layer_defaults(),
+       .default_rounds = 5},
       {.name = "transfer",
        .summary = "copies between pinned memory of the host and each GPU, one way and "
                   "both at once, against memcpy",

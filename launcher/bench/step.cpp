@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
-#include <random>
 #include <span>
 
 #include "launcher/bench/benches.h"
+#include "launcher/bench/engine_loop.h"
 #include "launcher/bench/plain_loop.h"
 #include "launcher/bench/silent_process.h"
 #include "launcher/process/process.h"
@@ -12,7 +12,6 @@
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
-#include "launcher/run/runner.h"
 #include "launcher/settings/chosen_data.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/derived.h"
@@ -37,64 +36,6 @@ double seconds_together(double seconds, Ranks& ranks) {
   ranks.all_reduce(std::span(&rate, 1), ReduceOp::kSum, "bench");
   return ranks.size() / rate;
 }
-
-// Tokens that nobody has written; the same for the same seed.
-Batch made_up_batch(int64_t rows, const ModelShape& shape, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  Batch batch = data::empty_batch(rows, shape.seq_len);
-  const auto token = [&] {
-    return static_cast<int64_t>(random() % static_cast<uint64_t>(shape.vocab()));
-  };
-  for (int64_t& input : batch.inputs) input = token();
-  for (int64_t& target : batch.targets) target = token();
-  return batch;
-}
-
-// Training steps of the engine, one micro-batch a step, for the clock alone.
-class EngineLoop {
- public:
-  // Of the settings, those that the engine knows count. Collective.
-  EngineLoop(const ModelFamily& family, const ModelShape& shape, const Settings& settings,
-             std::unique_ptr<Ranks> ranks)
-      : shape_(shape), rows_(settings.micro_batch), model_(make_deferred(family, shape)) {
-    const BatchPlan batch = one_pass(rows_, ranks->size(), ranks->rank());
-    const Options options = engine_options(settings, batch, shape, family);
-    engine_ = std::make_unique<Engine>(model_->module(), options, std::move(ranks));
-    runner_ = std::make_unique<Runner>(*model_, *engine_);
-  }
-
-  // Seconds of so many steps in a row: one step goes before them, so that the first of
-  // them finds queued updates as each does, and what the last one queues is waited for
-  // afterwards. Without updates gradients are made and forgotten. Collective.
-  double run(int64_t num_steps, bool with_updates = true) {
-    step(with_updates);
-    const double seconds = seconds_of([&] {
-      for (int64_t i = 0; i < num_steps; ++i) step(with_updates);
-    });
-    engine_->shards();  // waits for updates that are queued
-    return seconds;
-  }
-
-  Ranks& control() { return engine_->control(); }
-  int64_t tokens_per_step() const { return rows_ * shape_.seq_len; }  // of this rank
-
- private:
-  void step(bool with_updates) {
-    const uint64_t seed = num_batches_++ * engine_->size() + engine_->rank();
-    runner_->train(made_up_batch(rows_, shape_, seed));
-    if (with_updates)
-      engine_->step();
-    else
-      engine_->discard_gradients();
-  }
-
-  const ModelShape shape_;
-  const int64_t rows_;
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<Engine> engine_;
-  std::unique_ptr<Runner> runner_;
-  uint64_t num_batches_ = 0;
-};
 
 class StepBench {
  public:

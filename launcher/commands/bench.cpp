@@ -33,9 +33,10 @@ int bench(const VerbCall& call) {
   check_start(call.environment, call.announced, num_ranks);
   if (!call.announced && num_ranks > 1)
     return start_ranks({num_ranks, "", call.line.words, ""});
-  const BenchOfRanks measure = kind.name == "step"   ? bench_step(options, call.models)
-                               : kind.name == "init" ? bench_init(options, call.models)
-                                                     : bench_comm(options);
+  const BenchOfRanks measure = kind.name == "step"    ? bench_step(options, call.models)
+                               : kind.name == "init"  ? bench_init(options, call.models)
+                               : kind.name == "saves" ? bench_saves(options, call.models)
+                                                      : bench_comm(options);
   World world(call.announced);
   return run_or_end(world, [&] {
     const std::vector<Row> rows = measure(world);

@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "base/hash.h"
+#include "base/processes.h"
+#include "checkpoint/buffer.h"
+#include "checkpoint/file.h"
+#include "checkpoint/format.h"
+#include "checkpoint/open_run.h"
+#include "checkpoint/own_files.h"
+#include "checkpoint/own_folder.h"
+#include "engine/comm/agreement.h"
+#include "launcher/bench/benches.h"
+#include "launcher/bench/engine_loop.h"
+#include "launcher/process/process_setup.h"
+#include "launcher/process/world.h"
+#include "zero/engine.h"
+#include "zero/ranks.h"
+#include "zero/save_load.h"
+
+namespace zero::launcher {
+namespace {
+
+// This rank's masters and states, as a save writes them.
+int64_t bytes_of_shards(Engine& engine) {
+  size_t numel = 0;
+  for (const ShardView& view : engine.shards()) {
+    numel += view.master.size();
+    for (const StateView& state : view.state) numel += state.values.size();
+  }
+  return static_cast<int64_t>(numel * sizeof(float));
+}
+
+// What one thread takes to hash as many bytes and write them to a file of its own.
+class PlainWriter {
+ public:
+  PlainWriter(const std::string& folder, int64_t bytes)
+      : folder_(folder), name_(checkpoint::temporary_name("plain")), bytes_(bytes) {}
+
+  // Past the system's cache, or through it; with an fsync.
+  double write(bool is_direct) {
+    double seconds = 0;
+    std::thread([&] {
+      const double cpu = cpu_seconds_of_thread();
+      seconds = seconds_of([&] { write_file(is_direct); });
+      cpu_seconds_ = cpu_seconds_of_thread() - cpu;
+    }).join();
+    checkpoint::remove_file(folder_, name_);
+    return seconds;
+  }
+  double cpu_seconds() const { return cpu_seconds_; }
+
+ private:
+  void write_file(bool is_direct) {
+    checkpoint::File file = folder_.create(name_, checkpoint::system_io());
+    for (int64_t at = 0; at < bytes_; at += kAtOnce) {
+      const int64_t part = std::min(kAtOnce, bytes_ - at);
+      for (int64_t chunk = 0; chunk < part; chunk += checkpoint::kChunkBytes)
+        sum_ +=
+            hash_of(bytes(at) + chunk, std::min(checkpoint::kChunkBytes, part - chunk));
+      is_direct ? file.write_direct(bytes(at), part, at, checkpoint::system_io())
+                : file.write(bytes(at), part, at, checkpoint::system_io());
+    }
+    file.sync(checkpoint::system_io());
+  }
+  // Of memory that no cache holds.
+  const char* bytes(int64_t at) const { return room_.data() + at % kRoom; }
+
+  static constexpr int64_t kAtOnce = 4 << 20, kRoom = 256 << 20;
+  const checkpoint::Folder folder_;
+  const std::string name_;
+  const int64_t bytes_;
+  const checkpoint::Buffer room_{kRoom};
+  uint64_t sum_ = 0;
+  double cpu_seconds_ = 0;
+};
+
+// Checkpoints of an engine, each of another step, of which the last alone stays.
+class SavedSteps {
+ public:
+  // Collective.
+  SavedSteps(Engine& engine, const std::string& above) : engine_(engine) {
+    Agreement(engine.control(), "bench folder").run([&] {
+      if (engine.rank() == 0) folder_ = make_bench_folder(above);
+    });
+    path_ = engine.control().broadcast(folder_ ? folder_->path() : "");
+  }
+
+  const std::string& path() const { return path_; }
+  void remove_last() {
+    if (folder_ && step_ > 0)
+      checkpoint::OpenRun(path_).remove(checkpoint::step_folder(step_));
+  }
+  std::shared_ptr<Save> begin() {
+    SavedState state;
+    state.step = ++step_;
+    return save_async(engine_, path_, state);
+  }
+  // Seconds of one that is waited for.
+  double save() {
+    remove_last();
+    return seconds_of([this] { begin()->wait(); });
+  }
+
+ private:
+  Engine& engine_;
+  std::unique_ptr<checkpoint::OwnFolder> folder_;  // of rank 0
+  std::string path_;
+  int64_t step_ = 0;
+};
+
+std::vector<Row> measure_saves(const BenchOptions& options, const ModelFamilies& models,
+                               const World& world) {
+  take_cores(world, options.settings.bind);
+  set_threads(static_cast<int>(options.settings.threads));
+  const ModelFamily& family = *find_family(models, options.settings.model);
+  EngineLoop loop(family, shape_of_bench(family, options.settings), options.settings,
+                  world.make_ranks());
+  Engine& engine = loop.engine();
+  Ranks& ranks = loop.control();
+  const std::string& out = options.settings.out;
+  SavedSteps saved(engine, out.empty() ? "." : out);
+  const int64_t bytes = bytes_of_shards(engine);
+  PlainWriter plain(saved.path(), bytes);
+  loop.step();
+
+  // All ranks begin together, and the slowest counts.
+  const auto slowest = [&](std::function<double()> work) -> Contestant {
+    return [&, work = std::move(work)] {
+      ranks.barrier("bench");
+      double seconds = work();
+      ranks.all_reduce(std::span(&seconds, 1), ReduceOp::kMax, "bench");
+      return seconds;
+    };
+  };
+  const double of_save = slowest([&] { return saved.save(); })();
+  const double of_step = slowest([&] { return loop.run(2) / 2; })();
+  const auto num_steps = static_cast<int64_t>(std::ceil(2 * of_save / of_step)) + 1;
+
+  Seconds save_seconds, save_cpu, plain_cpu;
+  const std::vector<Seconds> seconds =
+      alternate({slowest([&] { return plain.write(false); }), slowest([&] {
+                   const double taken = plain.write(true);
+                   plain_cpu.push_back(plain.cpu_seconds());
+                   return taken;
+                 }),
+                 slowest([&] { return saved.save(); }),
+                 slowest([&] { return loop.run(num_steps); }), slowest([&] {
+                   saved.remove_last();
+                   loop.step();
+                   const auto save = saved.begin();
+                   const double taken = seconds_of([&] {
+                     for (int64_t i = 0; i < num_steps; ++i) loop.step();
+                   });
+                   save->wait();
+                   save_seconds.push_back(save->seconds());
+                   save_cpu.push_back(save->cpu_seconds());
+                   return taken;
+                 })},
+                options.rounds);
+  const bool direct_is_better = median(seconds[1]) < median(seconds[0]);
+  const int64_t all_bytes = bytes * ranks.size();
+  Row sync = with_result(
+      {{"name", "steps wait"}, {"ranks", ranks.size()}, {"bytes", all_bytes}}, seconds[2],
+      all_bytes,
+      direct_is_better ? "plain file past the cache" : "plain file through the cache",
+      seconds[direct_is_better ? 1 : 0]);
+  const double lost = median(seconds[4] - seconds[3]);
+  Row async = {{"name", "beside steps"},
+               {"ranks", ranks.size()},
+               {"bytes", all_bytes},
+               {"seconds", median(save_seconds)},
+               {"steps", num_steps},
+               {"steps_seconds", median(seconds[3])},
+               {"lost_seconds", lost},
+               {"lost_of_steps", lost / median(seconds[3])},
+               {"cpu_seconds", median(save_cpu)},
+               {"plain_cpu_seconds", median(plain_cpu)}};
+  return {std::move(sync), std::move(async)};
+}
+
+}  // namespace
+
+BenchOfRanks bench_saves(const BenchOptions& options, const ModelFamilies& models) {
+  return [options, &models](const World& world) {
+    return measure_saves(options, models, world);
+  };
+}
+
+}  // namespace zero::launcher
