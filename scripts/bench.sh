@@ -24,7 +24,31 @@ adam() { bench adam; }
 layer() { bench layer; }
 step() { for dtype in fp32 bf16; do bench step --dtype "$dtype"; done; }
 comm() { bench comm --ranks 2; }
-checkpoint() { bench checkpoint --out "${CHECKPOINT_DIR:-/tmp}"; }
+
+save_peer() {  # zero|torch|h5py|dcp ranks
+  local words=("$zero_root/scripts/bench/save_peers.py" "$1" --bytes 1485020160 --folder "${CHECKPOINT_DIR:-/tmp}")
+  case "$1" in
+    zero) ZERO_PROGRAM="$program" python3 "${words[@]}" --ranks "$2" ;;
+    torch) "$zero_venv/bin/python" -W ignore "${words[@]}" ;;
+    h5py) /usr/bin/python3 "${words[@]}" ;;  # whose package it is
+    dcp) OMP_NUM_THREADS=1 "$zero_venv/bin/python" -W ignore -m torch.distributed.run --standalone \
+      --nproc-per-node "$2" "${words[@]}" 2>/dev/null ;;
+  esac
+}
+
+checkpoint() {  # gpt2-124m with moments is 1.4 GiB
+  local out=(--out "${CHECKPOINT_DIR:-/tmp}")
+  bench checkpoint "${out[@]}" --size 1416MiB
+  for ranks in 1 2; do bench saves "${out[@]}" --preset gpt2-124m --seq-len 128 --ranks $ranks; done
+  echo
+  echo "    scripts/bench.sh checkpoint"
+  echo
+  for ((round = 0; round < ${ROUNDS:-5}; ++round)); do
+    for ranks in 1 2; do save_peer zero $ranks; save_peer dcp $ranks; done
+    save_peer torch
+    save_peer h5py
+  done | tables --medians
+}
 
 peer() {  # fsdp2|ddp dtype
   OMP_NUM_THREADS=1 "$zero_venv/bin/python" -W ignore -m torch.distributed.run --standalone --nproc-per-node 2 \

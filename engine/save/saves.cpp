@@ -31,6 +31,7 @@ class SaveInProgress final : public Save {
     block();
     return tell();
   }
+  std::exception_ptr error() const override { return is_known_ ? error_ : nullptr; }
   double seconds() const override {
     return std::chrono::duration<double>(ended_ - began_).count();
   }

@@ -115,7 +115,7 @@ Conflicts refused_by_engine(const Settings& s, int num_ranks) {
 
 void check_delays(const Settings& s, Conflicts& found) {
   static const std::vector<std::string> points = split(
-      "forward backward update adam comm.all_gather comm.reduce_scatter "
+      "forward backward update adam save comm.all_gather comm.reduce_scatter "
       "comm.all_reduce comm.broadcast comm.barrier comm.split comm.duplicate",
       ' ');
   for (const std::string& delay : s.delay) {

@@ -2,6 +2,7 @@
 
     tables.py < ROWS            one array of rows
     tables.py --rounds < LINES  an array a line, the limit of each round first: medians of what has one name
+    tables.py --medians < LINES  an array a line: medians of every number of what has one name and number of ranks
 """
 
 import json
@@ -43,4 +44,14 @@ def medians(lines):
             for key in sorted(speeds, key=lambda key: key[1:]) for name, kind, ranks in [key]]
 
 
-print_table(medians(sys.stdin) if sys.argv[1:] == ["--rounds"] else json.load(sys.stdin))
+def plain_medians(lines):
+    rounds = {}
+    for line in lines:
+        for row in json.loads(line):
+            rounds.setdefault((row["name"], row["ranks"]), []).append(row)
+    return [{key: statistics.median(row[key] for row in rows) if isinstance(rows[0][key], float) else rows[0][key]
+             for key in rows[0]} for rows in rounds.values()]
+
+
+MODES = {(): json.load, ("--rounds",): medians, ("--medians",): plain_medians}
+print_table(MODES[tuple(sys.argv[1:])](sys.stdin))

@@ -6,7 +6,9 @@
 //   FAULT_FOLDER        only calls on this path and below it count; absolute, without links
 //   FAULT_RANK          only the process that is this rank; empty: one
 //                       that has none
-//   FAULT_AT            the call that meets the fault, from 1 on; 0: none
+//   FAULT_AT            the call that meets the fault, counted from 1 on, those of the
+//                       thread that saves from 10001 on, as it works beside the others; 0:
+//                       none
 //   FAULT_KIND          kill: SIGKILL before the call; tear: SIGKILL with half of it
 //                       written; eio: the call fails once; enospc: from this call on, all
 //                       that need space fail

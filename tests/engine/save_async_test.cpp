@@ -178,6 +178,7 @@ TEST_F(TwoRanks, AllKnowAtTheSameStepThatItIsDone) {
     if (step < work.steps - 1) return;
     EXPECT_EQ(saves[rank]->wait(), run + "/step_000000000001");
     EXPECT_TRUE(saves[rank]->is_done());
+    EXPECT_EQ(saves[rank]->error(), nullptr);
     EXPECT_GT(saves[rank]->seconds(), 0);
   });
   EXPECT_FALSE(done[0].front());
@@ -203,6 +204,7 @@ TEST_F(TwoRanks, AFailureIsAnErrorOfTheStepThatFindsItOut) {
     EXPECT_THAT(error_of(step), HasSubstr("this step has been saved already"));
     EXPECT_EQ(engine.num_steps(), 1);
     EXPECT_TRUE(saves[rank]->is_done());
+    EXPECT_NE(saves[rank]->error(), nullptr);
     step();
     // The same of a save whose step shall not throw: the next save tells.
     save(engine, 7, {.step_throws = false});

@@ -185,11 +185,20 @@ TEST_F(DamagedCheckpoint, MetricsThatAreNoFileStopNobody) {
 }
 
 TEST_F(DamagedCheckpoint, AFileSizeLimitIsAnErrorLikeAFullDisk) {
-  std::string line = "ulimit -f 8; exec";
-  for (const std::string& word : train("a", {"--steps=6"})) line += " '" + word + "'";
-  const Outcome outcome = run(0, {"/bin/bash", "-c", line});
+  const auto run_limited = [&](const Words& flags) {
+    std::string line = "ulimit -f 8; exec";
+    for (const std::string& word : train("a", flags)) line += " '" + word + "'";
+    return run(0, {"/bin/bash", "-c", line});
+  };
+  const Outcome outcome = run_limited({"--steps=6"});
   EXPECT_EQ(outcome.rc, 5) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("File too large"));
+  // Each save tries again; that the last one fails is an error all the same.
+  const Outcome tries =
+      run_limited({"--steps=6", "--save-every=1", "--on-save-error=continue"});
+  EXPECT_EQ(tries.rc, 5) << tries.err;
+  EXPECT_THAT(tries.err, HasSubstr("step 5 is not saved, and the run goes on"));
+  EXPECT_THAT(tries.err, HasSubstr("step 6 is not saved, and the run goes on"));
   EXPECT_THAT(run(2, train("a", {"--steps=6"})).out, HasSubstr("resumed step 4"));
 }
 

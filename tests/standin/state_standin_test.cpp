@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <limits>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -73,6 +75,36 @@ class StateStandinTest : public ::testing::Test {
 TEST_F(StateStandinTest, TheBitsOfTheHost) {
   options.clip = 0.5;
   expect_same_everywhere();
+}
+
+// Its state leaves a GPU in a stream of its own, before the next update of each unit.
+TEST_F(StateStandinTest, ASaveBesideStepsHoldsTheStepItWasAskedForAt) {
+  const std::string run = ::testing::TempDir() + "state_standin_saves";
+  std::vector<std::shared_ptr<Save>> saves(2);
+  std::string path;
+  const auto after_step = [&](Engine& engine, Gpt2Impl&, int step) {
+    std::shared_ptr<Save>& save = saves[engine.rank()];
+    if (step == 0) save = save_async(engine, run, {.step = 1}, {.replace = true});
+    if (step == work.steps - 1) path = save->wait();
+  };
+  const auto manifest = [&] {
+    std::ostringstream text;
+    text << std::ifstream(path + "/manifest.json").rdbuf();
+    return text.str();
+  };
+  for (const int ranks : {1, 2}) {
+    const Hooks hooks{.before_step_end = {}, .after_step = after_step};
+    train(ranks, options, work, hooks);
+    const std::string of_host = manifest();
+    for (const Home& home : kHomes) {
+      SCOPED_TRACE(home.name + std::string(", ranks ") + std::to_string(ranks));
+      options.chaos_seed = 5;
+      train_at(home, ranks, hooks);
+      options.chaos_seed = 0;
+      EXPECT_EQ(manifest(), of_host);
+    }
+  }
+  std::filesystem::remove_all(run);
 }
 
 // By name, beside what holds for the others.

@@ -88,6 +88,10 @@ std::vector<GroupShare> plan_groups(torch::nn::Module& model, const Options& opt
 // what is outside every unit (the root unit) stays gathered from forward to the end of
 // backward.
 //
+// A save_async() (save_load.h) goes on beside all of this. Whoever would change what it
+// reads waits for it first: another save, a load, shards(), local_shard(),
+// masters_changed(), set_full_parameter() and the destructor.
+//
 // All calls but those marked "local" are collective: every rank makes them in the same
 // order. Not thread-safe.
 class Engine : NoCopy {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -26,8 +27,8 @@ struct SavedState {
   int64_t step = 0;                               // Engine::num_steps()
   std::string config = "{}";                      // JSON: the caller's settings
   std::string position = "{}";                    // JSON: the caller's place in the data
-  std::map<std::string, std::vector<char>> user;  // the caller's own bytes, by name; rank
-                                                  // 0's are kept
+  // The caller's own bytes, by name; rank 0's are kept.
+  std::map<std::string, std::vector<char>> user = {};
   // Of load_checkpoint() alone, FQNs that it was allowed to differ in: parameters that
   // the checkpoint lacks, parameters and buffers that the model lacks.
   std::vector<std::string> missing = {}, extra = {};
@@ -83,6 +84,8 @@ class Save : NoCopy {
   // Wait until it is over; its path, or what went wrong, which every rank throws.
   // Collective.
   virtual std::string wait() = 0;
+  // What went wrong; null: nothing, or nobody knows yet. Local.
+  virtual std::exception_ptr error() const = 0;
   // From save_async() to its end on this rank, once it is over, and what this rank's
   // thread has computed for it. Local.
   virtual double seconds() const = 0;
