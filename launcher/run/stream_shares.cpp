@@ -31,6 +31,7 @@ const Told kTold[] = {
     {"the optimizer", "the optimizer",
      "a larger --global-batch updates less often, --grad-dtype bf16 and "
      "--state-dtype bf16 read less"},
+    {"saves", "saves", "a longer --save-every, or a faster disk below --out"},
     {"what is beside the model, as reading data",
      "what is beside the model, as reading data", ""},
     {"cores that are taken", "cores that are taken", kOthersCure}};
@@ -60,9 +61,11 @@ void MeanShares::add(const Shares& shares, double seconds) {
 Bound bound_by(const Shares& shares) {
   if (shares.without_core > 0.125) return Bound::kCores;
   if (shares.compute + shares.waiting < 0.5) return Bound::kData;
-  const double longest = std::max({shares.weights, shares.gradients, shares.optimizer});
+  const double longest =
+      std::max({shares.weights, shares.gradients, shares.optimizer, shares.saves});
   const bool explains_waits = shares.waiting > 0.2 && longest > shares.waiting;
   if (shares.compute >= longest && !explains_waits) return Bound::kCompute;
+  if (shares.saves == longest) return Bound::kSaves;
   if (shares.weights == longest) return Bound::kWeights;
   return shares.gradients == longest ? Bound::kGradients : Bound::kOptimizer;
 }

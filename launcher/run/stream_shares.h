@@ -34,7 +34,7 @@ class MeanShares {
 };
 
 // What a step would have to do faster to be faster.
-enum class Bound { kCompute, kWeights, kGradients, kOptimizer, kData, kCores };
+enum class Bound { kCompute, kWeights, kGradients, kOptimizer, kSaves, kData, kCores };
 
 // What is busy for the longest time: what overlaps hides behind it. Where the stream that
 // computes waits for a fifth of the time, what else is, if that is longer than the wait.

@@ -41,9 +41,9 @@ TEST(BenchOptions, AreTheKindsOwnUnlessTold) {
 
 TEST(BenchOptions, AnUnknownKindHasANearestOne) {
   EXPECT_THAT(bench_complaint("adm", {}), HasSubstr("nearest: adam"));
-  EXPECT_THAT(
-      bench_complaint("", {}),
-      HasSubstr("allowed: adam, layer, step, init, comm, checkpoint or transfer"));
+  EXPECT_THAT(bench_complaint("", {}),
+              HasSubstr("allowed: adam, layer, step, init, comm, checkpoint, saves or "
+                        "transfer"));
 }
 
 TEST(BenchOptions, AllThatIsWrongIsToldAtOnce) {

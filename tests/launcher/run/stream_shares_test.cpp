@@ -50,6 +50,14 @@ TEST(BoundBy, WhatIsWaitedForThoughComputationTakesLonger) {
   EXPECT_EQ(bound_by(shares(0.6, 0.35, 0.1, 0.2, 0.3)), Bound::kCompute);
 }
 
+TEST(BoundBy, SavesThatUpdatesWaitFor) {
+  Shares held = shares(0.18, 0.82, 0.03, 0.03, 0.1);
+  held.saves = 0.78;
+  EXPECT_EQ(bound_by(held), Bound::kSaves);
+  EXPECT_THAT(bound_sentence(held, false), HasSubstr("bound by: saves (cpu 18%"));
+  EXPECT_EQ(shares_of({1, 1, 1, 1, 1, 0.5}, 2).saves, 0.25);
+}
+
 TEST(BoundBy, CoresWhereThreadsWaitForThem) {
   Shares busy = shares(0.91, 0.05, 0.9, 0.2, 0.3);
   busy.without_core = 0.125;
