@@ -102,7 +102,8 @@ class EvalPace {
 // Says when a run must save to be done before its time is over.
 //
 // What is kept back is the longest step so far and the time of the last save; before the
-// first save a step's time stands for it. So is an evaluation that is due.
+// first save a step's time stands for it. So is what is due before: an evaluation, and a
+// save that goes on.
 class TimeLimit {
  public:
   explicit TimeLimit(int64_t limit_seconds) : limit_(limit_seconds) {}  // 0: no limit
@@ -111,6 +112,7 @@ class TimeLimit {
   void note_save(double seconds) { last_save_ = seconds; }
   void note_evaluation(double seconds) { last_evaluation_ = seconds; }
 
+  double save() const { return last_save_ < 0 ? longest_step_ : last_save_; }
   // An evaluation of as many samples as `num_steps` steps have takes no longer than
   // these.
   double evaluation(double num_steps) const {
@@ -119,7 +121,7 @@ class TimeLimit {
   // `age_seconds`: how long the process has run; `due_seconds`: of what comes before the
   // next save besides a step.
   bool is_near(double age_seconds, double due_seconds = 0) const {
-    const double margin = longest_step_ + (last_save_ < 0 ? longest_step_ : last_save_);
+    const double margin = longest_step_ + save();
     return limit_ > 0 &&
            age_seconds + due_seconds + margin >= static_cast<double>(limit_);
   }

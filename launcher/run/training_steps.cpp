@@ -127,8 +127,8 @@ Stop Training::wish_to_stop() const {
   if (stop_signal() != 0) return Stop::kSignal;
   if (!is_first_rank()) return Stop::kNo;
   folder_->check_ours();
-  double due = 0;
-  if (wants_evaluation()) due = time_limit_.evaluation(steps_of_evaluation());
+  double due = pending_save_ ? time_limit_.save() : 0;
+  if (wants_evaluation()) due += time_limit_.evaluation(steps_of_evaluation());
   if (time_limit_.is_near(process_age(), due)) return Stop::kTimeLimit;
   return folder_->has_stop_file() ? Stop::kStopFile : Stop::kNo;
 }
