@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -100,6 +101,45 @@ void File::read(void* out, size_t bytes, int64_t offset) const {
   }
 }
 
+// Mapped without being touched: a read that may not wait (RWF_NOWAIT) would fetch them.
+bool File::is_cached(int64_t offset, int64_t bytes) const {
+  const int64_t begin = offset - offset % kBlockBytes;
+  const auto length = static_cast<size_t>(offset + bytes - begin);
+  void* mapped = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, descriptor_, begin);
+  if (mapped == MAP_FAILED) return false;
+  std::vector<unsigned char> pages((length + kBlockBytes - 1) / kBlockBytes);
+  const bool is_told = ::mincore(mapped, length, pages.data()) == 0;
+  ::munmap(mapped, length);
+  return is_told && std::ranges::all_of(pages, [](auto page) { return page & 1; });
+}
+
+bool File::takes(const void* data) const {
+  return direct_alignment_ == 0 ||
+         reinterpret_cast<uintptr_t>(data) % direct_alignment_ == 0;
+}
+
+void File::read_direct(void* out, size_t bytes, int64_t offset) {
+  size_t done = 0;
+  if (takes(out) && offset % kBlockBytes == 0)
+    done = try_read_direct(out, bytes - bytes % kBlockBytes, offset);
+  read(static_cast<char*>(out) + done, bytes - done, offset + static_cast<int64_t>(done));
+}
+
+// How many bytes came: all, some, or none where the file system knows no such reads.
+size_t File::try_read_direct(void* out, size_t bytes, int64_t offset) {
+  const PastCache past_cache(descriptor_);
+  if (bytes == 0 || direct_alignment_ == 0 || !past_cache.is_on()) return 0;
+  ssize_t done = 0;
+  do {
+    done = ::pread(descriptor_, out, bytes, offset);
+  } while (done < 0 && errno == EINTR);
+  if (done >= 0) return static_cast<size_t>(done);
+  if (errno != EINVAL)
+    throw_errno(path_, text_of("read ", bytes, " bytes at ", offset), errno);
+  direct_alignment_ = 0;
+  return 0;
+}
+
 // Of one call Linux fetches no more than what the disk takes at a time.
 void File::ask_for(int64_t offset, int64_t bytes) const {
   constexpr int64_t kBytesOfACall = int64_t{1} << 20;
@@ -125,21 +165,16 @@ void File::write(const void* data, size_t bytes, int64_t offset, Io& io) {
   }
 }
 
-bool File::takes(const void* data) const {
-  return direct_alignment_ == 0 ||
-         reinterpret_cast<uintptr_t>(data) % direct_alignment_ == 0;
-}
-
 void File::write_direct(const void* data, size_t bytes, int64_t offset, Io& io) {
   size_t done = 0;
   if (takes(data) && offset % kBlockBytes == 0)
-    done = try_direct(data, bytes - bytes % kBlockBytes, offset, io);
+    done = try_write_direct(data, bytes - bytes % kBlockBytes, offset, io);
   write(static_cast<const char*>(data) + done, bytes - done,
         offset + static_cast<int64_t>(done), io);
 }
 
 // How many bytes went: all, some, or none where the file system knows no such writes.
-size_t File::try_direct(const void* data, size_t bytes, int64_t offset, Io& io) {
+size_t File::try_write_direct(const void* data, size_t bytes, int64_t offset, Io& io) {
   const PastCache past_cache(descriptor_);
   if (bytes == 0 || direct_alignment_ == 0 || !past_cache.is_on()) return 0;
   ssize_t done = 0;

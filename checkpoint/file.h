@@ -22,13 +22,19 @@ class File {
 
   int64_t size_bytes() const;
   void read(void* out, size_t bytes, int64_t offset) const;  // throws when cut off
-  void write(const void* data, size_t bytes, int64_t offset, Io& io);
   // The same past the system's cache, which spares a copy of each byte: the blocks of
-  // kBlockBytes that are whole, if `offset` is that of a block and takes(data). What
-  // cannot go so, goes as write() does.
+  // kBlockBytes that are whole, if `offset` is that of a block and takes(out). What
+  // cannot come so, comes as by read().
+  void read_direct(void* out, size_t bytes, int64_t offset);
+  // Does the system have all these bytes in its cache? Fetches none. Of files that this
+  // user could not write it says yes.
+  bool is_cached(int64_t offset, int64_t bytes) const;
+  void write(const void* data, size_t bytes, int64_t offset, Io& io);
+  // The same past the cache, as far as read_direct() would.
   void write_direct(const void* data, size_t bytes, int64_t offset, Io& io);
   static constexpr int64_t kBlockBytes = 4096;
-  // False: of memory that begins there write_direct() would rather have an aligned copy.
+  // False: memory that begins there would rather have an aligned copy on its way from or
+  // to the disk.
   bool takes(const void* data) const;
   void sync(Io& io);
 
@@ -45,7 +51,8 @@ class File {
 
  private:
   [[noreturn]] void throw_write_error(size_t bytes, int64_t offset, int error) const;
-  size_t try_direct(const void* data, size_t bytes, int64_t offset, Io& io);
+  size_t try_write_direct(const void* data, size_t bytes, int64_t offset, Io& io);
+  size_t try_read_direct(void* out, size_t bytes, int64_t offset);
 
   Descriptor descriptor_;
   std::string path_;

@@ -1,20 +1,17 @@
 #include "checkpoint/verify.h"
 
 #include <algorithm>
-#include <atomic>
-#include <future>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
-#include <system_error>
-#include <thread>
 
 #include "base/text.h"
-#include "checkpoint/buffer.h"
+#include "checkpoint/chunk_reader.h"
 #include "checkpoint/error.h"
 #include "checkpoint/format.h"
 #include "checkpoint/ranges.h"
-#include "checkpoint/reader.h"
+#include "checkpoint/share_out.h"
 
 namespace zero::checkpoint {
 namespace {
@@ -28,7 +25,7 @@ struct Stretch {
   VerifyReport found = {};
 };
 
-constexpr size_t kChunksAtOnce = 16;
+constexpr size_t kChunksOfAStretch = 16;
 constexpr char kAnother[] = "use another checkpoint";
 
 // In the order of the files' bytes, what is between the values behind these.
@@ -37,32 +34,24 @@ void add_stretches(const FileEntry& file, const std::vector<PlacedPiece>& pieces
   std::vector<Range> taken;
   for (const auto& placed : pieces) {
     const size_t num_chunks = placed.piece->hashes.size();
-    for (size_t i = 0; i < num_chunks; i += kChunksAtOnce)
-      all.push_back({&file, placed, i, std::min(i + kChunksAtOnce, num_chunks)});
+    for (size_t i = 0; i < num_chunks; i += kChunksOfAStretch)
+      all.push_back({&file, placed, i, std::min(i + kChunksOfAStretch, num_chunks)});
     taken.push_back({placed.piece->offset, placed.piece->bytes});
   }
   all.push_back({.file = &file, .rest = gaps_between(std::move(taken), file.bytes)});
 }
 
-// Takes stretches until there are none, beside others that do so. Holds one file open.
-class Worker {
+// Verifies stretches; one a thread. Each stretch of a file that cannot be opened tells
+// so.
+class StretchReader {
  public:
-  Worker(const Folder& folder, std::vector<Stretch>& stretches, std::atomic<size_t>& next)
-      : folder_(folder), stretches_(stretches), next_(next) {}
+  explicit StretchReader(const Folder& folder) : folder_(folder), chunks_(folder) {}
 
-  void run() {
-    while (true) {
-      const size_t mine = next_++;
-      if (mine >= stretches_.size()) return;
-      verify(stretches_[mine]);
-    }
-  }
-
- private:
-  // Each stretch of a file that cannot be opened tells so.
   void verify(Stretch& stretch) {
+    const std::string& name = stretch.file->name;
+    if (!folder_.has_file(name)) return;  // which is among check_files' findings
     try {
-      if (!open(*stretch.file)) return;
+      chunks_.open(name);
     } catch (const CheckpointError& error) {
       stretch.found.damages.push_back(error);
       return;
@@ -73,25 +62,13 @@ class Worker {
       verify_rest(stretch);
   }
 
-  // False: there is no such regular file, which is among check_files' findings.
-  bool open(const FileEntry& file) {
-    if (opened_ == &file) return true;
-    opened_ = nullptr;
-    if (!folder_.has_file(file.name)) return false;
-    file_.emplace(folder_.open(file.name));
-    opened_ = &file;
-    return true;
-  }
-
+ private:
   void verify_chunks(Stretch& stretch) {
     const auto& [tensor, piece] = *stretch.placed;
-    const Range begin = chunk_range(*piece, stretch.first);
-    const Range end = chunk_range(*piece, stretch.last - 1);
-    file_->ask_for(begin.begin, end.begin + end.bytes - begin.begin);
     for (size_t i = stretch.first; i < stretch.last; ++i) {
       try {
-        read_chunk(*file_, *tensor, *piece, i, chunk_.data());
-        stretch.found.num_bytes += chunk_range(*piece, i).bytes;
+        chunks_.read(*tensor, *piece, i, i + 1, nullptr, Audience::kOne);
+        stretch.found.num_bytes += chunk_range(*piece, i, i + 1).bytes;
       } catch (const CheckpointError& error) {
         stretch.found.damages.push_back(error);
       }
@@ -100,12 +77,13 @@ class Worker {
 
   void verify_rest(Stretch& stretch) {
     stretch.found.num_files = 1;
+    const File& file = chunks_.open(stretch.file->name);
     try {
-      if (hash_ranges(*file_, stretch.rest) == stretch.file->hash) {
+      if (hash_ranges(file, stretch.rest) == stretch.file->hash) {
         for (const auto& range : stretch.rest) stretch.found.num_bytes += range.bytes;
         return;
       }
-      stretch.found.damages.push_back({file_->path(), "",
+      stretch.found.damages.push_back({file.path(), "",
                                        "the layout is damaged: the bytes between the "
                                        "values do not have the hash that "
                                        "was recorded",
@@ -116,29 +94,15 @@ class Worker {
   }
 
   const Folder& folder_;
-  std::vector<Stretch>& stretches_;
-  std::atomic<size_t>& next_;
-  const FileEntry* opened_ = nullptr;
-  std::optional<File> file_;
-  Buffer chunk_{kChunkBytes};
+  ChunkReader chunks_;
 };
 
-// As many threads as there are cores: hashing takes as long as reading what is in memory.
-// Where the system gives fewer, these do the work.
 void verify_stretches(const Folder& folder, std::vector<Stretch>& stretches) {
-  constexpr unsigned kFewest = 2, kMost = 16;
-  std::atomic<size_t> next = 0;
-  const auto work = [&] { Worker(folder, stretches, next).run(); };
-  std::vector<std::future<void>> others;
-  try {
-    for (unsigned i = std::clamp(std::thread::hardware_concurrency(), kFewest, kMost);
-         i > 1; --i)
-      others.push_back(std::async(std::launch::async, work));
-  } catch (const std::system_error&) {
-    // no more threads
-  }
-  work();
-  for (auto& other : others) other.get();
+  share_out(stretches.size(), [&]() -> Worker {
+    return [&, reader = std::make_shared<StretchReader>(folder)](size_t job) {
+      reader->verify(stretches[job]);
+    };
+  });
 }
 
 }  // namespace

@@ -216,27 +216,48 @@ std::optional<LossScaleState> loss_scale_of(const Engine& engine,
   return state;
 }
 
-void read_slice(checkpoint::Reader& reader, const ShardView& view, Kind kind,
-                const StoredValues& values) {
-  // Else it was allowed to be missing.
-  const bool is_there = reader.manifest().find(kind, view.fqn) != nullptr;
-  if (!is_there) return;
-  values.set_all([&](int64_t first, std::span<float> part) {
-    reader.read(kind, view.fqn, view.begin + first, std::ssize(part), part.data());
-  });
+// This rank's part of a tensor, for values that are plain or not.
+checkpoint::Wanted wanted_of(const ShardView& view, Kind kind,
+                             const StoredValues& values) {
+  checkpoint::Wanted wanted{kind, view.fqn, view.begin,
+                            static_cast<int64_t>(values.size())};
+  if (values.is_plain())
+    wanted.out = values.span().data();
+  else
+    wanted.store = [values](int64_t first, int64_t count, const void* from) {
+      values.write(first, {static_cast<const float*>(from), static_cast<size_t>(count)});
+    };
+  return wanted;
 }
 
-void read_tensors(Engine& engine, checkpoint::Reader& reader,
-                  const LoadOptions& options) {
+// Else it was allowed to be missing.
+bool is_there(const checkpoint::Reader& reader, Kind kind, const std::string& fqn) {
+  return reader.manifest().find(kind, fqn) != nullptr;
+}
+
+void read_shards(Engine& engine, checkpoint::Reader& reader, const LoadOptions& options) {
+  std::vector<checkpoint::Wanted> wanted;
   for (const ShardView& view : engine.shards()) {
-    for (const auto& [kind, values] : arrays_of(view, reads_state(options)))
-      read_slice(reader, view, kind, values);
+    for (const auto& [kind, values] : arrays_of(view, reads_state(options))) {
+      if (is_there(reader, kind, view.fqn))
+        wanted.push_back(wanted_of(view, kind, values));
+    }
+  }
+  reader.read_alone(wanted);
+}
+
+void clear_fresh_state(Engine& engine, const checkpoint::Reader& reader,
+                       const LoadOptions& options) {
+  for (const ShardView& view : engine.shards()) {
     if (!options.fresh_optimizer && !begins_anew(view, reader)) continue;
     for (const auto& [name, values] : view.state) {
       values.set_all(
           [](int64_t, std::span<float> part) { std::ranges::fill(part, 0.0f); });
     }
   }
+}
+
+void read_buffers(Engine& engine, checkpoint::Reader& reader) {
   for (const BufferView& buffer : engine.buffers()) {
     const auto [kind, fqn, dtype, shape, pieces] = tensor_of(buffer);
     const StoredTensor* stored = reader.manifest().find(kind, fqn);
@@ -280,7 +301,9 @@ SavedState load_checkpoint(Engine& engine, const std::string& folder,
   if (engine.awaits_values() && !state.missing.empty()) engine.initialize(state.missing);
   ranks.run([&] {
     stretch.expect(bytes_of(shard_slices(engine, reads_state(options))));
-    read_tensors(engine, *reader, options);
+    read_shards(engine, *reader, options);
+    clear_fresh_state(engine, *reader, options);
+    read_buffers(engine, *reader);
     read_state(*reader, state);
   });
   if (options.with_optimizer)

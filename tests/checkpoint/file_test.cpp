@@ -2,33 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <utility>
 
+#include "checkpoint/buffer.h"
+#include "read_calls.h"
 #include "support.h"
-
-namespace {
-
-// Of this thread's next reads; each interrupted one is followed by a short one.
-thread_local int num_interrupted_reads = 0;
-
-}  // namespace
-
-// Stands before the C library's: no signal interrupts a read of a regular file, but on
-// some network file systems.
-extern "C" ssize_t pread(int file, void* out, size_t bytes, off_t offset) {
-  if (num_interrupted_reads > 0 && num_interrupted_reads-- % 2 == 0) {
-    errno = EINTR;
-    return -1;
-  }
-  if (num_interrupted_reads > 0) bytes = std::min<size_t>(bytes, 5);
-  return ::syscall(SYS_pread64, file, out, bytes, offset);
-}
 
 namespace zero::checkpoint::testing::file_test {
 namespace {
@@ -48,9 +30,87 @@ TEST_F(FileTest, ShortAndInterruptedWritesAreContinued) {
 
 TEST_F(FileTest, ShortAndInterruptedReadsAreContinued) {
   write_file(run + "/a", text);
-  num_interrupted_reads = 6;
+  interrupt_reads(6);
   EXPECT_EQ(read_text(Folder(run), "a", 100), text);
-  EXPECT_EQ(num_interrupted_reads, 0) << "none was interrupted";
+  EXPECT_EQ(num_reads_to_interrupt(), 0) << "none was interrupted";
+}
+
+// Three blocks and some bytes.
+class DirectReadTest : public FileTest {
+ protected:
+  static constexpr int64_t kBlock = File::kBlockBytes;
+  DirectReadTest() {
+    for (int i = 0; i < 3 * kBlock + 100; ++i)
+      bytes.push_back(static_cast<char>(i % 251));
+    write_file(run + "/a", bytes);
+  }
+  // What read_direct() gives, put `beside` the begin of a block of memory.
+  std::string read(File& file, int64_t offset, int64_t num_bytes, int beside = 0) {
+    const Buffer out(static_cast<size_t>(num_bytes) + kBlock);
+    file.read_direct(out.data() + beside, num_bytes, offset);
+    return {out.data() + beside, static_cast<size_t>(num_bytes)};
+  }
+  std::string bytes;
+};
+
+TEST_F(DirectReadTest, GivesTheBytesOfAnyRange) {
+  File file = Folder(run).open("a");
+  for (const int64_t offset : {int64_t{0}, int64_t{7}, kBlock, kBlock + 512}) {
+    for (const int64_t num_bytes :
+         {int64_t{0}, int64_t{1}, kBlock, kBlock + 1, 3 * kBlock + 100 - offset}) {
+      for (const int beside : {0, 4, 512})
+        EXPECT_EQ(read(file, offset, num_bytes, beside), bytes.substr(offset, num_bytes))
+            << offset << " " << num_bytes << " " << beside;
+    }
+  }
+}
+
+TEST_F(DirectReadTest, TakesWholeBlocksPastTheCacheAndTheRestThroughIt) {
+  File file = Folder(run).open("a");
+  const WatchedReads reads;
+  read(file, 7, 2 * kBlock);
+  EXPECT_EQ(std::ranges::count(reads.calls(), true, &ReadCall::is_direct), 0);
+  read(file, kBlock, 2 * kBlock + 100);
+  const std::vector<ReadCall> calls = reads.calls();
+  if (calls.size() == 2) GTEST_SKIP() << "no direct reads here";
+  ASSERT_EQ(calls.size(), 3u);
+  EXPECT_TRUE(calls[1].is_direct);
+  EXPECT_EQ(calls[1].end, 3 * kBlock);
+  EXPECT_FALSE(calls[2].is_direct);
+  EXPECT_EQ(calls[2].begin, 3 * kBlock);
+}
+
+TEST_F(DirectReadTest, IsTriedOnceWhereItIsRefused) {
+  File file = Folder(run).open("a");
+  WatchedReads reads;
+  reads.refuse_direct();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(read(file, 0, kBlock), bytes.substr(0, kBlock));
+  const std::vector<ReadCall> calls = reads.calls();
+  EXPECT_LE(std::ranges::count(calls, true, &ReadCall::is_direct), 1);
+  EXPECT_EQ(std::ranges::count(calls, false, &ReadCall::is_direct), 3);
+}
+
+TEST_F(DirectReadTest, ContinuesInterruptedAndShortReads) {
+  File file = Folder(run).open("a");
+  interrupt_reads(6);
+  EXPECT_EQ(read(file, 0, 2 * kBlock), bytes.substr(0, 2 * kBlock));
+  EXPECT_EQ(num_reads_to_interrupt(), 0) << "none was interrupted";
+}
+
+TEST_F(DirectReadTest, SaysThatAFileIsCutOff) {
+  File file = Folder(run).open("a");
+  for (const int64_t offset : {int64_t{0}, 4 * kBlock})
+    EXPECT_NE(error_of([&] { read(file, offset, 4 * kBlock); }).find("is cut off"),
+              std::string::npos);
+}
+
+TEST_F(DirectReadTest, TheCacheIsAskedForWholeRanges) {
+  const File file = Folder(run).open("a");
+  EXPECT_TRUE(file.is_cached(0, std::ssize(bytes))) << "it was just written";
+  EXPECT_TRUE(file.is_cached(kBlock + 7, 1));
+  EXPECT_FALSE(file.is_cached(2 * kBlock, 4 * kBlock)) << "there is no such block";
+  const WatchedReads reads;  // nothing is cached
+  EXPECT_FALSE(file.is_cached(kBlock + 7, 1));
 }
 
 TEST_F(FileTest, AFullDiskSaysWhatIsNeeded) {
