@@ -38,7 +38,7 @@ save_peer() {  # zero|torch|h5py|dcp ranks
 
 checkpoint() {  # gpt2-124m with moments is 1.4 GiB
   local out=(--out "${CHECKPOINT_DIR:-/tmp}")
-  bench checkpoint "${out[@]}" --size 1416MiB
+  for ranks in 1 2; do bench checkpoint "${out[@]}" --size 1416MiB --ranks $ranks; done
   for ranks in 1 2; do bench saves "${out[@]}" --preset gpt2-124m --seq-len 128 --ranks $ranks; done
   echo
   echo "    scripts/bench.sh checkpoint"

@@ -68,14 +68,6 @@ std::vector<Row> bench_adam(const BenchOptions& options);
 // two arrays into fresh memory takes for the bytes that the function must read and write.
 std::vector<Row> bench_layer(const BenchOptions& options);
 
-// Time a checkpoint of `options.size` bytes of masters and moments, saved and loaded by
-// this process alone, against a plain file of the same bytes, written with fsync and
-// read. Both are read when the system has been told to forget their pages.
-//
-// Everything lies in a folder of its own in `settings.out`, which goes away. Throws
-// Error(kCheckpoint) when that cannot be made.
-std::vector<Row> bench_checkpoint(const BenchOptions& options);
-
 // A folder of its own for what a bench writes, which goes away with its owner. Throws
 // Error(kCheckpoint).
 std::unique_ptr<checkpoint::OwnFolder> make_bench_folder(const std::string& above);
@@ -91,6 +83,17 @@ using BenchOfRanks = std::function<std::vector<Row>(const World& world)>;
 // Time all_gather and reduce_scatter of `options.size` bytes in all against memcpy of as
 // many on each rank at once; the slowest rank counts.
 BenchOfRanks bench_comm(const BenchOptions& options);
+
+// Time a checkpoint of `options.size` bytes of masters and moments of all ranks: saved,
+// loaded by the same ranks, and, where they are several, one of a single rank loaded by
+// them, else verified. The limit is a plain file of each rank, as large as its part:
+// written with fsync, or read with one call; of reads through the system's cache and past
+// it the faster one. "cold": the system was told to forget their pages before; "warm":
+// they were read before. The slowest rank counts.
+//
+// Everything lies in a folder of its own in `settings.out`, which goes away. Throws
+// Error(kCheckpoint) when that cannot be made.
+BenchOfRanks bench_checkpoint(const BenchOptions& options);
 
 // Time training steps of all ranks against processes that do not talk, one beside each
 // rank, on the same cores in turn; and alone how much of the updates hides.

@@ -85,11 +85,11 @@ std::vector<BenchKind> make_kinds() {
        .size_help = "of what all ranks have together",
        .default_size = bytes_beyond_caches()},
       {.name = "checkpoint",
-       .summary = "saving and loading against a plain file of the same bytes, with "
-                  "fsync, in the folder --out (the current one)",
-       .settings = {"out"},
+       .summary = "saving, loading and verifying against plain files of the same bytes, "
+                  "with fsync, in the folder --out (the current one)",
+       .settings = {"out", "ranks"},
        .default_rounds = 5,
-       .size_help = "of masters and moments",
+       .size_help = "of masters and moments of all ranks",
        .default_size = 512 * kMiB},
       {.name = "saves",
        .summary = "checkpoints of a model that steps wait for, against plain files with "
@@ -197,7 +197,7 @@ BenchOptions read_bench_options(const BenchKind& kind, const CommandLine& line,
 std::string bench_help() {
   std::string page = fmt::format(
       "zero_launch bench {} [--flag value]...\n"
-      "mpirun -n RANKS zero_launch bench step|comm ...\n\n"
+      "mpirun -n RANKS zero_launch bench step|init|comm|checkpoint ...\n\n"
       "Measures beside each thing what it cannot be faster than, in turn with it.\n\n",
       fmt::join(names_of_kinds(), "|"));
   page += help_line("--json", "print one JSON array of rows instead of the table");

@@ -22,10 +22,9 @@ int bench(const VerbCall& call) {
       read_bench_options(kind, call.line, call.environment, call.models);
   if (!kind.takes("ranks")) {  // is about one process
     if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
-    const auto measure = kind.name == "adam"         ? bench_adam
-                         : kind.name == "layer"      ? bench_layer
-                         : kind.name == "checkpoint" ? bench_checkpoint
-                                                     : bench_transfer;
+    const auto measure = kind.name == "adam"    ? bench_adam
+                         : kind.name == "layer" ? bench_layer
+                                                : bench_transfer;
     print_rows(measure(options), call.line);
     return static_cast<int>(ExitCode::kDone);
   }
@@ -36,7 +35,8 @@ int bench(const VerbCall& call) {
   const BenchOfRanks measure = kind.name == "step"    ? bench_step(options, call.models)
                                : kind.name == "init"  ? bench_init(options, call.models)
                                : kind.name == "saves" ? bench_saves(options, call.models)
-                                                      : bench_comm(options);
+                               : kind.name == "comm"  ? bench_comm(options)
+                                                      : bench_checkpoint(options);
   World world(call.announced);
   return run_or_end(world, [&] {
     const std::vector<Row> rows = measure(world);
