@@ -90,10 +90,15 @@ void check_type(const std::string& name, DType type, std::initializer_list<DType
   require(std::ranges::count(known, type) > 0, found, name, name_of(type), names);
 }
 
+void check_gradient_type(const std::string& name, DType type, OptionProblems& found) {
+  require(type == DType::kFp32 || type == DType::kBf16, found, name, name_of(type),
+          kTypesOfGradients);
+}
+
 void check_types(const Options& options, OptionProblems& found) {
   check_type("dtype", options.dtype, {DType::kFp32, DType::kBf16, DType::kFp16}, found);
-  check_type("reduce_dtype", options.reduce_dtype, {DType::kFp32, DType::kBf16}, found);
-  check_type("grad_dtype", options.grad_dtype, {DType::kFp32, DType::kBf16}, found);
+  check_gradient_type("reduce_dtype", options.reduce_dtype, found);
+  check_gradient_type("grad_dtype", options.grad_dtype, found);
   check_type("state_dtype", options.state_dtype, {DType::kFp32, DType::kBf16}, found);
 }
 

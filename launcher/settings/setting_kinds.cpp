@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/options/check_options.h"
 #include "launcher/settings/values.h"
 
 namespace zero::launcher {
@@ -206,6 +207,12 @@ Setting choice(Named<std::string> named, const Words& choices, std::string help,
     tell(options, std::ranges::find(choices, word) - choices.begin());
   };
   return choice(named, choices, help);
+}
+
+Setting gradient_type(Named<std::string> named, std::string help) {
+  Setting setting = choice(named, {"fp32", "bf16"}, help);
+  setting.allowed = kTypesOfGradients;
+  return setting;
 }
 
 Setting recomputation(Named<std::string> named, std::string help) {

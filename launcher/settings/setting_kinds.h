@@ -45,6 +45,8 @@ Setting choice(Named<std::string> named, const Words& choices, std::string help)
 // One whose words are an enumerator's, in their order; the engine is told its number.
 Setting choice(Named<std::string> named, const Words& choices, std::string help,
                std::string option, std::function<void(Options&, size_t)> tell);
+// Of gradients.
+Setting gradient_type(Named<std::string> named, std::string help);
 // "unit", "none" or "every:K".
 Setting recomputation(Named<std::string> named, std::string help);
 Setting fraction_or_auto(Named<std::string> named, std::string help);

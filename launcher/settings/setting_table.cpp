@@ -208,11 +208,12 @@ Group precision() {
               "let GPUs take fp32 factors of products at 10 bits, which is faster"),
       choice(KEY(dtype, AS(dtype, dtype_named)), {"fp32", "bf16", "fp16"},
              "weights and activations; masters are always fp32; fp16 scales the loss"),
-      choice(KEY(reduce_dtype, AS(reduce_dtype, dtype_named)), {"fp32", "bf16"},
-             "gradients between ranks; sums are fp32"),
-      choice(KEY(grad_dtype, AS(grad_dtype, dtype_named)), {"fp32", "bf16"},
-             "the step's gradient as norm and optimizer read it; bf16 takes half the "
-             "memory where a rank has one micro-batch a step"),
+      gradient_type(KEY(reduce_dtype, AS(reduce_dtype, dtype_named)),
+                    "gradients between ranks; sums are fp32"),
+      gradient_type(
+          KEY(grad_dtype, AS(grad_dtype, dtype_named)),
+          "the step's gradient as norm and optimizer read it; bf16 takes half the "
+          "memory where a rank has one micro-batch a step"),
       choice(KEY(master), {"fp32", "split"},
              "how masters lie beside the bf16 copy; split: it is their high half, 2 "
              "bytes a parameter less, nothing lost",

@@ -173,6 +173,15 @@ TEST(CheckOptions, WhatBelongsToAnotherTypeIsRefused) {
                           "not to fp32"));
 }
 
+TEST(CheckOptions, GradientsInFp16AreRefusedWithTheReasonWhyBf16Serves) {
+  for (DType Options::*type : {&Options::reduce_dtype, &Options::grad_dtype}) {
+    Options options;
+    options.*type = DType::kFp16;
+    const OptionProblem only = problems_of(options, 1, UnitMemory::kHost).front();
+    EXPECT_EQ(only.allowed, kTypesOfGradients);
+  }
+}
+
 TEST(CheckOptions, MeansInBf16MustBeAbleToFall) {
   const auto with_betas = [](double beta1, double beta2) {
     return problems_on_gpu([&](Options& o) {
