@@ -20,8 +20,19 @@ const Translations& not_here() {
        "allgather_bucket_size contiguous_gradients sub_group_size "
        "round_robin_gradients gradient_as_bucket_view"},
       {"not needed: each rank makes its part of the weights in place; a library's own "
-       "functions are Options::param_init",
-       "param_init_fn"},
+       "functions are Options::param_init and post_init",
+       "param_init_fn post_param_init_fn"},
+      {"not needed: what nothing initialises is an error that names it",
+       "validate_params_and_buffers_inited"},
+      {"not needed: a library has whole parameters by Engine::full_parameter()",
+       "summon_full_params"},
+      {"not needed: buffers keep the type that the model gave them", "buffer_dtype"},
+      {"not needed: what goes into a unit is cast to its type, and sums are fp32",
+       "force_input_to_fp32 clear_autocast_cache"},
+      {"not needed: what is outside of units stays gathered while a graph may need it",
+       "disable_reshard_on_root"},
+      {"here: zero_launch seed, which writes first values; train makes them itself",
+       "create_seed_checkpoint"},
       {"not needed: ranks, and whether there are GPUs, are found; see @device and @ranks",
        "plugins strategy accelerator trainer"},
       {"not needed: what the data are is seen from them",
@@ -57,7 +68,7 @@ const Translations& not_here() {
        "load_in_8bit load_in_4bit quantization quantize bnb_4bit int8 fp8 bits "
        "zero_quantized_weights zero_quantized_gradients cache_type_k cache_type_v ctk "
        "ctv"},
-      {"not here: train trains; zero_launch eval and generate do the rest",
+      {"not here: train trains; zero_launch eval, generate and predict do the rest",
        "do_train do_eval do_predict eval_only train_only predict_only test"},
       {"not here: touch OUT/STOP, Ctrl-C or @time_limit stop a run, which saves",
        "early_stopping patience early_stopping_patience stop exit_interval"},
@@ -87,7 +98,8 @@ const Translations& not_here() {
       {"here: --verbose; @chaos and @trace_comm for the curious; a run always says what "
        "it does",
        "debug log_level log_level_replica verbosity logging_first_step loglevel"},
-      {"here: --quiet", "no_progress_bar disable_tqdm silent log_disable no_log"},
+      {"here: --quiet",
+       "no_progress_bar enable_progress_bar disable_tqdm silent log_disable no_log"},
       {"here: NO_COLOR=1 in the environment", "no_color color colour"},
       {"here: zero_launch plan, which says whether it fits; --print-config prints "
        "settings",

@@ -52,18 +52,21 @@ const Translations& same_here() {
        "fp16 bf16 fp32 mixed_precision precision torch_dtype amp half float16 bfloat16 "
        "compute_dtype param_dtype mp_policy fp16_opt_level half_precision_backend "
        "fp16_backend memory_efficient_fp16 memory_efficient_bf16 fp16_full_eval "
-       "bf16_full_eval autocast"},
+       "bf16_full_eval autocast amp_type amp_params"},
       {"here: @unit 'GLOB: dtype=fp32' for some layers",
        "keep_in_fp32_modules keep_batchnorm_fp32 fp32_modules "
        "mixed_precision_ignored_modules"},
       {"here: @eval_fraction, with 0 for no evaluation",
        "disable_validation no_validation skip_eval"},
-      {"here: @reduce_dtype", "communication_data_type grad_reduce_in_fp32"},
+      {"here: @reduce_dtype",
+       "communication_data_type grad_reduce_in_fp32 fp32_reduce_scatter"},
       {"here: @grad_dtype", "grad_accum_dtype main_grads_dtype"},
       // sharding and memory
       {"here: @shard_over with host, or N neighbours that gather weights from each other",
        "shard_factor sharding_factor hybrid hybrid_shard hsdp mics_shard_size no_shard "
-       "zero_hpz_partition_size data_parallel_shard_degree dp_shard dp_replicate"},
+       "zero_hpz_partition_size data_parallel_shard_degree dp_shard dp_replicate "
+       "data_parallel_replicate_degree sharded_data_parallel_degree "
+       "hybrid_shard_degree"},
       {"here: @recompute with unit, which is the default, or every:2",
        "checkpoint_activations gradient_checkpointing activation_checkpointing "
        "recompute_activations gradient_checkpointing_kwargs "
@@ -73,9 +76,11 @@ const Translations& same_here() {
       {"here: @offload with optimizer, or all for weights, too; on the CPU not needed",
        "cpu_offload offload_optimizer offload_param offload_params offload_policy "
        "move_params_to_cpu fsdp_offload_params fsdp_cpu_offload offload_states ngl "
+       "enable_cpu_offload "
        "n_gpu_layers gpu_layers max_memory device_map"},
       {"here: @offload_activations, beside @recompute",
-       "cpu_checkpointing activation_offloading partition_activations"},
+       "cpu_checkpointing activation_offloading partition_activations "
+       "sm_activation_offloading"},
       {"here: @wrap_min_numel",
        "min_num_params fsdp_min_num_params min_params_to_wrap "
        "stage3_param_persistence_threshold"},
@@ -84,8 +89,10 @@ const Translations& same_here() {
        "fsdp_forward_prefetch stage3_prefetch_bucket_size stage3_max_live_parameters "
        "overlap_comm overlap_param_gather stage3_max_reuse_distance"},
       {"here: @grad_sums",
-       "offload_grads offload_gradients cpu_offload_gradients grad_offload"},
+       "offload_grads offload_gradients cpu_offload_gradients grad_offload "
+       "move_grads_to_cpu"},
       {"here: @pin", "pin_memory cpu_offload_pin_memory mlock"},
+      {"here: @reshard_after_forward", "fsdp_reshard_after_forward"},
       {"here: @accumulate", "accumulate_allreduce_grads_in_fp32 fsdp_no_sync no_sync"},
       {"not needed: what nothing used is found; @unused says what a step does to it",
        "find_unused_parameters ddp_find_unused_parameters "
@@ -213,16 +220,20 @@ const Translations& same_here() {
        "save_total_limit keep_last_epochs keep_interval_updates keep_last_n_checkpoints "
        "max_checkpoints checkpoints_total_limit"},
       {"here: @log_every",
-       "logging_steps log_interval steps_per_print print_every logging_strategy"},
+       "logging_steps log_interval steps_per_print print_every logging_strategy "
+       "log_every_n_steps"},
       {"here: @eval_every",
        "eval_steps eval_interval eval_strategy evaluation_strategy validate_interval "
-       "validate_interval_updates val_interval val_loss_every val_check_interval"},
-      {"here: @eval_samples", "eval_iters max_eval_samples val_max_steps eval_batches"},
+       "validate_interval_updates val_interval val_loss_every val_check_interval "
+       "check_val_every_n_epoch"},
+      {"here: @eval_samples",
+       "eval_iters max_eval_samples val_max_steps eval_batches limit_val_batches"},
       {"here: @resume",
        "resume_from_checkpoint restore_file load resume_from resume_path load_dir "
        "load_ckpt continue ignore_data_skip reset_dataloader"},
       {"here: @resume must with @override, which names what may differ",
-       "reset_optimizer reset_lr_scheduler no_load_optim no_load_rng override_args"},
+       "reset_optimizer reset_lr_scheduler no_load_optim no_load_rng override_args "
+       "optimizer_overrides"},
       {"here: @metrics with jsonl, csv or tensorboard",
        "report_to logger wandb tensorboard tensorboard_dir logging_dir wandb_log "
        "tensorboard_logdir log_format csv mlflow comet aim"},

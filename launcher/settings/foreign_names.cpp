@@ -49,7 +49,7 @@ std::string foreign_verb_advice(const std::string& word) {
        "finetune fine-tune fine_tune tune sft"},
       {"here: train --data PATH... --out DIR", "run pretrain fit start launch learn"},
       {"here: generate DIR --prompt TEXT; a model continues a text",
-       "sample chat infer inference predict complete completions continue-text cli "
+       "sample chat infer inference complete completions continue-text cli "
        "text-generation talk ask"},
       {"not here: nothing listens; generate DIR --prompt TEXT continues a text",
        "serve server api web"},

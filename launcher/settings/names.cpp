@@ -104,6 +104,8 @@ std::string nearest_value(const std::string& word,
   const auto other = others.find(word);
   const bool is_known =
       other != others.end() && std::ranges::count(allowed, other->second) > 0;
+  if (is_known && word.find("cpu") != word.npos)
+    return other->second + ", with offload optimizer or all";
   if (is_known) return other->second;
   std::vector<std::string> words;  // "every:K" is none
   std::ranges::copy_if(allowed, std::back_inserter(words), [](const std::string& each) {

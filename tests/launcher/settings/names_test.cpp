@@ -30,6 +30,8 @@ TEST(Names, ValuesInTheWordsOfOthers) {
   EXPECT_EQ(nearest_value("fp8", types), "") << "as near to two";
   EXPECT_EQ(nearest_value("cosin", {"constant", "linear", "cosine"}), "cosine");
   EXPECT_EQ(nearest_value("adamw_torch", {"adamw", "sgd"}), "adamw");
+  EXPECT_EQ(nearest_value("cpu_adam", {"adamw", "sgd"}),
+            "adamw, with offload optimizer or all");
   EXPECT_EQ(nearest_value("every:0", {"unit", "none", "every:K"}), "");
 }
 
