@@ -460,45 +460,47 @@ TEST_P(RanksTest, SplitsByColor) {
   });
 }
 
-// Groups of neighbours, and of the same member of all groups: with both a rank has calls
-// on the way, in one order.
+void expect_mesh_works(const Mesh& mesh, int rank, Collectives& comm, Collectives& across,
+                       Stream& stream) {
+  ASSERT_EQ(comm.rank(), mesh.member_of(rank));
+  ASSERT_EQ(across.rank(), mesh.group_of(rank));
+  constexpr int64_t kNumel = 130;
+  Floats slices = values_of(mesh.slice_of(rank), kNumel);
+  Floats of_group(kNumel * across.size()), all(of_group.size() * mesh.group);
+  Floats sums = values_of(rank, kNumel * mesh.size), part(of_group.size()), own(kNumel);
+  const Drained drained(stream);
+  across.all_gather(slices.data(), of_group.data(), kNumel * 4, "a", stream);
+  comm.all_gather(of_group.data(), all.data(), std::ssize(of_group) * 4, "a", stream);
+  comm.reduce_scatter(sums.data(), part.data(), std::ssize(part), DType::kFp32,
+                      SumOrder::kTree, "a", stream);
+  across.reduce_scatter(part.data(), own.data(), kNumel, DType::kFp32, SumOrder::kTree,
+                        "a", stream);
+  stream.synchronize();
+  EXPECT_EQ(all, expected_full(mesh.size, kNumel)) << mesh.group;
+  // Of groups, and then of what they have.
+  std::vector<Floats> sums_of_groups;
+  for (int first = 0; first < mesh.size; first += mesh.group) {
+    std::vector<Floats> of_ranks;
+    for (int peer = first; peer < first + mesh.group; ++peer)
+      of_ranks.push_back(slice(values_of(peer, kNumel * mesh.size),
+                               mesh.slice_of(rank) * kNumel, kNumel));
+    sums_of_groups.push_back(tree_of(of_ranks));
+  }
+  EXPECT_EQ(bits_of(own), bits_of(tree_of(sums_of_groups))) << mesh.group;
+}
+
+// With both a rank has calls on the way, in one order.
 TEST_P(RanksTest, AMeshGathersAndReducesBothWays) {
   on_every_rank([](Ranks& ranks) {
     const auto device = make_host_device({.chaos_seed = 5});
+    const int rank = ranks.rank();
     for (int group = 1; group <= ranks.size(); ++group) {
       if (ranks.size() % group != 0) continue;
-      const auto stream = device->make_stream("mesh");
       const Mesh mesh(ranks.size(), group);
-      const int rank = ranks.rank();
+      const auto stream = device->make_stream("mesh");
       const auto comm = ranks.split(mesh.group_of(rank))->make_collectives();
       const auto across = ranks.split(mesh.member_of(rank))->make_collectives();
-      ASSERT_EQ(comm->rank(), mesh.member_of(rank));
-      ASSERT_EQ(across->rank(), mesh.group_of(rank));
-      constexpr int64_t kNumel = 130;
-      Floats slices = values_of(mesh.slice_of(rank), kNumel);
-      Floats of_group(kNumel * across->size()), all(of_group.size() * group);
-      Floats sums = values_of(rank, kNumel * ranks.size()), part(of_group.size());
-      Floats own(kNumel);
-      const Drained drained(*stream);
-      across->all_gather(slices.data(), of_group.data(), kNumel * 4, "a", *stream);
-      comm->all_gather(of_group.data(), all.data(), std::ssize(of_group) * 4, "a",
-                       *stream);
-      comm->reduce_scatter(sums.data(), part.data(), std::ssize(part), DType::kFp32,
-                           SumOrder::kTree, "a", *stream);
-      across->reduce_scatter(part.data(), own.data(), kNumel, DType::kFp32,
-                             SumOrder::kTree, "a", *stream);
-      stream->synchronize();
-      EXPECT_EQ(all, expected_full(ranks.size(), kNumel)) << group;
-      // Of groups, and then of what they have.
-      std::vector<Floats> sums_of_groups;
-      for (int first = 0; first < ranks.size(); first += group) {
-        std::vector<Floats> of_ranks;
-        for (int peer = first; peer < first + group; ++peer)
-          of_ranks.push_back(slice(values_of(peer, kNumel * ranks.size()),
-                                   mesh.slice_of(rank) * kNumel, kNumel));
-        sums_of_groups.push_back(tree_of(of_ranks));
-      }
-      EXPECT_EQ(bits_of(own), bits_of(tree_of(sums_of_groups))) << group;
+      expect_mesh_works(mesh, rank, *comm, *across, *stream);
     }
   });
 }

@@ -13,6 +13,8 @@
 
 namespace zero {
 
+struct Mesh;
+
 // A way to run several ranks, for the cases in comm_suite.cpp.
 struct Backend {
   using Rank = std::function<void(Ranks&)>;
@@ -53,6 +55,11 @@ class Drained {
 
 // Run `call`, which must throw a zero::Error, and return it.
 Error error_of(const std::function<void()>& call);
+
+// Gather and reduce among the ranks of a group (`comm`) and among the same member of all
+// groups (`across`), in one stream: what every rank then has.
+void expect_mesh_works(const Mesh& mesh, int rank, Collectives& comm, Collectives& across,
+                       Stream& stream);
 
 // Run a rank's body; what it throws becomes a test failure.
 void run_rank(const Backend::Rank& body, Ranks& ranks);

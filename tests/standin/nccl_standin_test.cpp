@@ -13,6 +13,7 @@
 #include "tests/engine/comm_suite.h"
 #include "tests/standin/standin.h"
 #include "zero/errors.h"
+#include "zero/mesh.h"
 
 namespace zero::nccl_standin_test {
 namespace {
@@ -88,6 +89,26 @@ TEST_F(NcclTest, SumsInAnyOrderAreCloseToThoseOfATree) {
     for (int64_t i = 0; i < numel; ++i) {
       const auto k = static_cast<double>((comm.rank() * numel + i) % 97);
       ASSERT_NEAR(shard[i], 1 / (k + 1) + 1 / (k + 2) + 1 / (k + 3), 1e-6) << i;
+    }
+  });
+}
+
+TEST_F(NcclTest, AMeshGathersAndReducesBothWays) {
+  on_threads(4, [](Ranks& ranks) {
+    constexpr int64_t kExchangeBytes = 4096;  // several pieces of most arrays
+    const auto gpu = make_cuda_device(ranks.rank(), {});
+    void* const exchange = gpu->allocate("exchange", kExchangeBytes);
+    const auto nccl = [&](int color) {
+      const auto some = ranks.split(color);
+      return std::unique_ptr<Collectives>(
+          zero_make_nccl_collectives(*some, *gpu, exchange, kExchangeBytes));
+    };
+    for (const int group : {1, 2, 4}) {
+      const Mesh mesh(4, group);
+      const auto stream = gpu->make_stream("mesh");
+      const auto comm = nccl(mesh.group_of(ranks.rank()));
+      const auto across = nccl(mesh.member_of(ranks.rank()));
+      expect_mesh_works(mesh, ranks.rank(), *comm, *across, *stream);
     }
   });
 }
