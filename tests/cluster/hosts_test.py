@@ -51,30 +51,43 @@ class TwoHosts(small_run.Case):
         self.finish(self.start_on_both(steps=20, **dump(f"{self.out}_state")))
         self.assert_same_numbers("one", self.out)
 
+    def own_mpirun(self, *words, map_by="slot", **more):
+        """Two ranks on each host, started by hand."""
+        mpirun = ["mpirun", "--host", "alpha:2,beta:2", "--map-by", map_by, "--mca", "btl", "tcp,self", "-n", 4]
+        for name in os.environ:
+            mpirun += ["-x", name] if name.startswith("ZERO_") else []
+        words = [*mpirun, PROGRAM, "train", *words, *flags(self.out, **more)]
+        return subprocess.Popen(hosts.words_on("alpha", *words), text=True, **SILENT)
+
     def test_own_mpirun(self):
         self.finish(self.start("one", "--ranks=4", "--deterministic", steps=20, **dump("one_state")))
-        words = ["mpirun", "--host", "alpha:2,beta:2", "--mca", "btl", "tcp,self", "-n", 4]
-        for name in os.environ:
-            words += ["-x", name] if name.startswith("ZERO_") else []
-        words += [PROGRAM, "train", "--deterministic", *flags(self.out, 20, **dump(f"{self.out}_state"))]
-        subprocess.run(hosts.words_on("alpha", *words), check=True, timeout=60, **SILENT)
+        self.finish(self.own_mpirun("--deterministic", steps=20, **dump(f"{self.out}_state")))
         self.assert_same_numbers("one", self.out)
 
     def test_groups_of_a_host_let_little_travel(self):
-        """With W ranks, G on a host, and M bytes of all weights as of all gradients: (M + M) (W - G) / (G W)."""
-        self.finish(self.start("one", "--deterministic", steps=20, **dump("one_state")))
+        self.count_bytes_of_groups("fp32", 4)
+
+    def test_weights_in_bf16_travel_in_half_the_bytes(self):
+        self.count_bytes_of_groups("bf16", 2)
+
+    def count_bytes_of_groups(self, dtype, size):
+        """With W ranks, G on a host, M_w and M_g bytes of all weights and gradients: (M_w + M_g) (W - G) / (G W)."""
+        words = "--deterministic", f"--dtype={dtype}"
+        one = f"{self.out}_one"
+        self.finish(self.start(one, *words, steps=5))
         of_step = {}
         for group in "all", "host":
             out = f"{self.out}_{group}"
-            words = "--ranks=4", f"--hosts={HOSTFILE}", "--deterministic", f"--shard-over={group}"
-            self.finish(self.start(out, *words, steps=20, **dump(f"{out}_state")))
-            self.assertEqual([record["loss"] for record in small_run.records("one", "step")],
+            self.finish(self.start(out, *words, "--ranks=4", f"--hosts={HOSTFILE}", f"--shard-over={group}", steps=5))
+            self.assertEqual([record["loss"] for record in small_run.records(one, "step")],
                              [record["loss"] for record in small_run.records(out, "step")])
             of_step[group] = small_run.records(out, "step")[-1]
-        full = of_step["all"]["bytes_reduced"] * 4 // 3  # a rank gives three of its four parts to others
-        gathered = of_step["all"]["bytes_gathered"] * 4 // 3
-        self.assertEqual(of_step["all"]["bytes_across_hosts"], (gathered + full) * 2 // 4)
-        self.assertEqual(of_step["host"]["bytes_across_hosts"], (full + full) * 2 // (2 * 4))
+        gradients = of_step["all"]["bytes_reduced"] * 4 // 3  # a rank gives three of its four parts to others
+        weights = gradients * size // 4
+        gathered = of_step["all"]["bytes_gathered"] * 4 // 3  # some of them twice
+        self.assertEqual(of_step["all"]["bytes_across_hosts"], (gathered + gradients) * 2 // 4)
+        self.assertLessEqual(gathered, 2 * weights)
+        self.assertEqual(of_step["host"]["bytes_across_hosts"], (weights + gradients) * 2 // (2 * 4))
 
     def test_ctrl_c_saves_and_the_run_goes_on(self):
         process = self.start_on_both()

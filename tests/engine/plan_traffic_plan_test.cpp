@@ -144,22 +144,27 @@ TEST(Traffic, OfAStepIsTheDifferenceOfTwoCounts) {
   EXPECT_EQ((Traffic{9, 8, 7, 6}) - (Traffic{1, 2, 3, 4}), (Traffic{8, 6, 4, 2}));
 }
 
-// With G ranks on a host, of W, and M bytes of all weights as of all gradients: sharded
-// over all, (2 M + M) (W - G) / W; over the ranks of a host, (M + M) (W - G) / (G W).
+// With G ranks on a host, of W, M_w bytes of all weights and M_g of all gradients:
+// sharded over all, (2 M_w + M_g) (W - G) / W; over a host's ranks, (M_w + M_g) (W - G) /
+// (G W).
 TEST_F(TrafficPlanTest, GroupsOfAHostLetLittleTravelBetweenHosts) {
   options_.prefetch = 0;
   numels_ = {1024, 1024, 1024, 1024};
   const auto across = [&](int group) {
     return step(Mesh(8, group), UnitMemory::kHost, /*ranks_of_host=*/4).across;
   };
-  // But the root and the last unit are gathered once: see gathers_of_step().
-  const int64_t all = 5 * 4096, twice = 3 * 4096;
-  plan(8, UnitMemory::kHost);
-  EXPECT_EQ(plan_.parts[0].layout.numel, 1024);
-  EXPECT_EQ(across(8), (all + twice + all) * (8 - 4) / 8);
-  EXPECT_EQ(across(4), (all + all) * (8 - 4) / (4 * 8));
-  EXPECT_EQ(across(2), (all + all) / 8 * 2);  // two groups on a host, two elsewhere
-  EXPECT_EQ(across(1), (all + all) / 8 * 4);
+  for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+    options_.dtype = dtype;
+    plan(8, UnitMemory::kHost);
+    ASSERT_EQ(plan_.parts[0].layout.numel, 1024) << "the root, padded";
+    // But the root and the last unit are gathered once: see gathers_of_step().
+    const int64_t weights = 5 * 1024 * size_of(dtype), twice = weights / 5 * 3;
+    const int64_t gradients = 5 * 1024 * 4;
+    EXPECT_EQ(across(8), (weights + twice + gradients) * (8 - 4) / 8);
+    EXPECT_EQ(across(4), (weights + gradients) * (8 - 4) / (4 * 8));
+    EXPECT_EQ(across(2), (weights + gradients) / 8 * 2);  // of four groups, two elsewhere
+    EXPECT_EQ(across(1), (weights + gradients) / 8 * 4);
+  }
   EXPECT_EQ(step(Mesh(8, 4), UnitMemory::kHost, 8).across, 0);
 }
 
