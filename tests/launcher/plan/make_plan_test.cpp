@@ -26,6 +26,21 @@ TEST(MakePlan, CountsMoreKernelsWhereSamplesAreDrawn) {
   }
 }
 
+// The model of fairseq's tutorial on full sharding, with a head of its own.
+TEST(MakePlan, CountsThirteenBillionParametersWithoutMemory) {
+  const ModelFamily family = gpt2_family();
+  Settings settings;
+  settings.layers = 40;
+  settings.dim = 5120;
+  settings.heads = 40;
+  settings.vocab = 50272;
+  settings.seq_len = 2050;
+  settings.model_config = {"tie_word_embeddings=false"};
+  const ModelShape shape = new_shape(family, settings);
+  const auto model = make_deferred(family, shape);
+  EXPECT_EQ(make_plan({settings, shape}, family, *model).num_parameters, 13'110'865'920);
+}
+
 TEST(MakePlan, GathersNothingAheadWhereThatAloneHasNoRoom) {
   const ModelFamily family = gpt2_family();
   Settings settings;

@@ -83,6 +83,25 @@ TEST(PlanPage, TellsWhatATiedPairCosts) {
   EXPECT_THAT(to_page(tied), Not(HasSubstr("tied")));
 }
 
+TEST(PlanPage, TellsWhatEachGroupHoldsForInTheirOrder) {
+  PlanAnswer of = answer(8 * kGiB);
+  EXPECT_THAT(to_page(of), Not(HasSubstr("groups")));
+  EXPECT_TRUE(to_json(of)["groups"].empty());
+  of.plan.groups = {{"*.bias: freeze", {24, 50000}},
+                    {"h.0.*: lr=0.1x", {4, 1234567}},
+                    {"all others", {100, 123155241}}};
+  EXPECT_THAT(to_page(of),
+              HasSubstr("groups   *.bias: freeze: 24 parameter(s), 50,000 values\n"
+                        "           h.0.*: lr=0.1x: 4 parameter(s), 1,234,567 values\n"
+                        "           all others: 100 parameter(s), 123,155,241 values\n"));
+  const nlohmann::json groups = to_json(of)["groups"];
+  ASSERT_EQ(groups.size(), 3U);
+  EXPECT_EQ(groups[1],
+            (nlohmann::json{
+                {"group", "h.0.*: lr=0.1x"}, {"parameters", 4}, {"numel", 1234567}}));
+  EXPECT_EQ(groups[2]["group"], "all others");
+}
+
 TEST(PlanPage, TellsBothKindsOfMemoryWhereAGpuComputes) {
   PlanAnswer small = answer(8 * kGiB);
   EXPECT_THAT(to_page(small), HasSubstr("device   CPU\n"));
