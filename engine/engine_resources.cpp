@@ -54,6 +54,12 @@ Options with_host_groups(Options options, Ranks& ranks) {
   return options;
 }
 
+// Compared as they were given: a number on one rank and kRanksOfHost on another differ.
+Options agreed_options(const Options& given, const ScannedModel& model, Ranks& ranks) {
+  require_same_options(given, model, ranks);
+  return with_host_groups(given, ranks);
+}
+
 torch::nn::Module& require_model(const std::shared_ptr<torch::nn::Module>& model) {
   if (!model) reject("no model", "zero::Engine", "pass a module");
   if (c10::InferenceMode::is_enabled())
@@ -84,12 +90,11 @@ EngineResources::EngineResources(std::shared_ptr<torch::nn::Module> module,
                                  std::unique_ptr<Ranks> given)
     : root(std::move(module)),
       control(choose_ranks(std::move(given), given_options)),
-      options(with_host_groups(given_options, *control)),
+      model(scan_model(require_model(root), given_options.ignored)),
+      options(agreed_options(given_options, model, *control)),
       gpu(choose_gpu(options, *control)),
       device(make_device(options, gpu)),
-      threads(checked_threads(options)),
-      model(scan_model(require_model(root), options.ignored)) {
-  require_same_options(options, model, *control);
+      threads(checked_threads(options)) {
   check(options, control->size(), unit_memory(gpu));
   require_free(model);
   require_synced_batch_norms(*root, options);

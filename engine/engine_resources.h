@@ -54,12 +54,12 @@ struct EngineResources {
   const std::shared_ptr<torch::nn::Module> root;
   const std::unique_ptr<Ranks> control;  // small values that the training thread waits
                                          // for
-  const Options options;                 // in numbers: the ranks of a host are counted
+  ScannedModel model;
+  const Options options;  // in numbers: the ranks of a host are counted
   const GpuChoice gpu;
   std::optional<GpuArithmetic> arithmetic;  // where a GPU computes
   const std::unique_ptr<Device> device;
   ThreadPool threads;
-  ScannedModel model;
   UnitPlan plan;
   MemoryPlan memory;
   // Of ranks with GPUs: in the host's memory, or in theirs.

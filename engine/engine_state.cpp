@@ -32,8 +32,14 @@ Plans make_plans(torch::nn::Module& model, Options options, int world_size,
   if (world_size < 1)
     reject("a plan for " + std::to_string(world_size) + " ranks", "zero::plan",
            "1 or more");
-  if (options.shard_ranks == kRanksOfHost)
+  if (options.shard_ranks == kRanksOfHost) {
     options.shard_ranks = ranks_of_host > 0 ? ranks_of_host : world_size;
+    if (world_size % options.shard_ranks != 0)
+      reject("hosts have different numbers of ranks: " + std::to_string(ranks_of_host) +
+                 " on one, " + std::to_string(world_size) + " in all",
+             "--shard-over host (Options::shard_ranks)",
+             "start as many ranks on each host; or shard over all");
+  }
   const UnitMemory where = expected_unit_memory(options, world_size);
   check(options, world_size, where);
   const ScannedModel scanned = scan_model(model, options.ignored);

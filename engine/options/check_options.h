@@ -38,8 +38,8 @@ void check(const Options& options, int world_size, UnitMemory where);
 // Do GPUs update with it? The states of others stay in the host's memory.
 bool gpus_update_with(Optimizer optimizer);
 
-// Options::adam_threads, checked alone: an engine needs its threads before its ranks have
-// compared their options.
+// Options::adam_threads, checked alone: an engine has its threads before it can check
+// what follows from where it computes.
 int checked_threads(const Options& options);
 
 // Every option as a line of its name and value; of a function, whether there is one.

@@ -45,6 +45,7 @@ Wish wish_for(const Settings& settings, const Asked& asked, const VerbCall& call
   Wish wish{settings, asked.shape};
   fit_to_data(wish.shape, *asked.family, settings);
   wish.num_ranks = settings.ranks > 0 ? static_cast<int>(settings.ranks) : num_ranks;
+  require_equal_hosts(settings, wish.num_ranks);
   wish.ranks_on_node =
       settings.hosts.empty()
           ? std::min(wish.num_ranks, announced_ranks_on_node(call.environment))

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
-#include <map>
 #include <sstream>
 #include <thread>
 
@@ -192,9 +191,9 @@ std::string describe_offload(const RunPlan& plan) {
   return text;
 }
 
-std::map<std::string, int> slots_of_hosts(const std::string& path) {
+std::vector<std::pair<std::string, int>> slots_of_hosts(const std::string& path) {
   std::ifstream file(path);
-  std::map<std::string, int> slots;
+  std::vector<std::pair<std::string, int>> slots;
   for (std::string line; std::getline(file, line);) {
     line.resize(std::min(line.find('#'), line.size()));
     std::istringstream words(line);
@@ -204,7 +203,13 @@ std::map<std::string, int> slots_of_hosts(const std::string& path) {
     for (std::string word; words >> word;) {
       if (word.starts_with("slots=")) here = std::atoi(word.c_str() + 6);
     }
-    slots[name] += std::clamp(here, 1, 1 << 20);
+    here = std::clamp(here, 1, 1 << 20);
+    const auto known =
+        std::ranges::find(slots, name, [](const auto& host) { return host.first; });
+    if (known == slots.end())
+      slots.emplace_back(name, here);
+    else
+      known->second += here;
   }
   if (slots.empty())
     throw Error(ExitCode::kUsage, "no host is listed", path, "--hosts FILE: one a line");
@@ -216,6 +221,24 @@ int ranks_on_fullest(const std::string& hosts_file, int num_ranks) {
   for (const auto& [name, slots] : slots_of_hosts(hosts_file))
     fullest = std::max(fullest, slots);
   return std::min(fullest, num_ranks);
+}
+
+// One host is filled after the other.
+void require_equal_hosts(const Settings& settings, int num_ranks) {
+  if (settings.hosts.empty() || settings.shard_over != "host") return;
+  int left = num_ranks, fewest = num_ranks, most = 0;
+  for (const auto& [name, slots] : slots_of_hosts(settings.hosts)) {
+    const int here = std::min(slots, left);
+    if (here == 0) break;
+    left -= here;
+    fewest = std::min(fewest, here);
+    most = std::max(most, here);
+  }
+  if (fewest == most) return;
+  throw Error(
+      ExitCode::kUsage,
+      fmt::format("hosts have different numbers of ranks: {} and {}", fewest, most),
+      "--shard-over host", "as many slots on each host; or --shard-over all");
 }
 
 int64_t room_on_gpu(const Settings& settings, int gpu, int ranks_on_node) {

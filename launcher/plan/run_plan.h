@@ -1,7 +1,6 @@
 #pragma once
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -128,12 +127,16 @@ bool fits_on_gpu(const RunPlan& plan, int64_t gpu_room);
 PassShape pass_shape(const Settings& settings, int num_ranks);
 
 // The slots of the hosts that a file of mpirun lists ("name slots=4" a line; without
-// slots, one a core of a machine like this one), by name. Throws Error(kUsage) for a file
-// without hosts, or that cannot be read.
-std::map<std::string, int> slots_of_hosts(const std::string& path);
+// slots, one a core of a machine like this one), as they come. Throws Error(kUsage) for a
+// file without hosts, or that cannot be read.
+std::vector<std::pair<std::string, int>> slots_of_hosts(const std::string& path);
 
 // The most ranks that mpirun puts on one of them. Throws as slots_of_hosts().
 int ranks_on_fullest(const std::string& hosts_file, int num_ranks);
+
+// Throw Error(kUsage) where ranks share weights with those of their host, and mpirun puts
+// more on one of the hosts than on another: no engine would start.
+void require_equal_hosts(const Settings& settings, int num_ranks);
 
 // Wish::gpu_room of a rank that computes on GPU `gpu`, if there is one, under these
 // settings; also 0 where a GPU is asked for, but none is here and no setting tells how

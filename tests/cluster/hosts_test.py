@@ -89,6 +89,18 @@ class TwoHosts(small_run.Case):
         self.assertLessEqual(gathered, 2 * weights)
         self.assertEqual(of_step["host"]["bytes_across_hosts"], (weights + gradients) * 2 // (2 * 4))
 
+    def test_groups_need_as_many_ranks_on_each_host(self):
+        uneven = FOLDER / "uneven"
+        uneven.write_text("alpha slots=1\nbeta slots=2\n")
+        words = "--ranks=3", f"--hosts={uneven}", "--shard-over=host"
+        self.assertIn("hosts have different numbers of ranks", self.finish(self.start(self.out, *words, global_batch=6), 2))
+        self.assert_nothing_runs()
+
+    def test_groups_need_ranks_in_the_order_of_hosts(self):
+        text = self.finish(self.own_mpirun("--shard-over=host", map_by="node"), 2)
+        self.assertIn("the ranks of a host are not neighbours", text)
+        self.assert_nothing_runs()
+
     def test_ctrl_c_saves_and_the_run_goes_on(self):
         process = self.start_on_both()
         small_run.wait_for_step(self.out, 3)

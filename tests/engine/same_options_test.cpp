@@ -84,6 +84,11 @@ TEST_F(SameOptions, EveryOptionThatMattersIsComparedAndNamed) {
        [](Options& o) {
          o.init = {{"*", normal(0, 1)}};
        }},
+      {"unit 'w'",
+       [](Options& o) {
+         o.unit_options = {{"w", DType::kBf16, {}, {}}};
+       }},
+      {"shard_ranks", [](Options& o) { o.shard_ranks = 1; }},
       {"device", [](Options& o) { o.device = DeviceChoice::kAuto; }},
       {"pin", [](Options& o) { o.pin = Pin::kTransfers; }},
       {"overlap_updates", [](Options& o) { o.overlap_updates = false; }},
@@ -102,6 +107,13 @@ TEST_F(SameOptions, EveryOptionThatMattersIsComparedAndNamed) {
     for (const std::string& text : errors({unchanged, change}))
       EXPECT_THAT(text, HasSubstr("different options: " + name + " (rank 1)\n"));
   }
+}
+
+TEST_F(SameOptions, RanksOfAHostAreNoNumberOfRanks) {
+  const auto of_host = [](Options& o) { o.shard_ranks = kRanksOfHost; };
+  const auto two = [](Options& o) { o.shard_ranks = 2; };
+  for (const std::string& text : errors({of_host, two}))
+    EXPECT_THAT(text, HasSubstr("different options: shard_ranks (rank 1)\n"));
 }
 
 TEST_F(SameOptions, EachDifferenceIsListedWithItsRanks) {

@@ -125,6 +125,28 @@ TEST(RunPlan, TheFullestHost) {
   EXPECT_EQ(fullest("a slots=0\nb slots=-3\n", 6), 1);
 }
 
+TEST(RunPlan, AHostsRanksShareWeightsWhereEachHostHasAsMany) {
+  const TempFolder folder;
+  const auto refused = [&](const std::string& hosts, int ranks,
+                           const std::string& group = "host") {
+    Settings settings;
+    settings.hosts = folder.write("hosts", hosts);
+    settings.shard_over = group;
+    try {
+      require_equal_hosts(settings, ranks);
+    } catch (const Error& error) {
+      return error.problem();
+    }
+    return std::string();
+  };
+  const std::string unequal = "a slots=4\nc slots=2\nb slots=2\n";
+  EXPECT_EQ(refused(unequal, 8), "hosts have different numbers of ranks: 2 and 4");
+  EXPECT_EQ(refused(unequal, 8, "2"), "");
+  EXPECT_EQ(refused(unequal, 4), "") << "the others get none";
+  EXPECT_EQ(refused("a slots=2\nb slots=4\n", 4), "") << "a host may have slots left";
+  EXPECT_EQ(refused("a slots=1\nb slots=2\na slots=1\n", 4), "");
+}
+
 TEST(RunPlan, AFileWithoutHostsIsRefused) {
   const TempFolder folder;
   EXPECT_THROW(ranks_on_fullest(folder.write("hosts", "# none\n"), 2), Error);
