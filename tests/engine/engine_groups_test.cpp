@@ -224,5 +224,18 @@ TEST_F(EngineGroups, TheRanksOfAHostMayBeTheGroup) {
   });
 }
 
+TEST_F(EngineGroups, HostsWithDifferentNumbersOfRanksArePlannedForByNobody) {
+  options.shard_ranks = kRanksOfHost;
+  const auto model = deferred_gpt2(small_gpt2());
+  EXPECT_FALSE(plan(*model, options, 4, /*ranks_of_host=*/2).empty());
+  try {
+    plan(*model, options, 3, /*ranks_of_host=*/2);
+    ADD_FAILURE() << "it was planned";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.problem(),
+              "hosts have different numbers of ranks: 2 on one, 3 in all");
+  }
+}
+
 }  // namespace
 }  // namespace zero::testing::engine_groups_test
