@@ -79,8 +79,20 @@ grep -q "report of 12 steps" report.txt || fail "the report tells of other steps
 echo "ok: an own program's log is reported as a run"
 
 for ((i = 0; i < 200; ++i)); do echo "the cat sat on the mat and the dog sat on the cat"; done >text.txt
-quietly own_train mpirun -n 2 own_family/build/own_family train --data text.txt --out bigram \
-  --steps 5 --global-batch 4 --micro-batch 2
+quietly own_train mpirun -n 2 own_family/build/own_family train --model bigram --data text.txt \
+  --out bigram --steps 5 --global-batch 4 --micro-batch 2
 quietly own_eval mpirun -n 1 own_family/build/own_family eval --from bigram --data text.txt
 quietly own_generate mpirun -n 1 own_family/build/own_family generate --from bigram --sample "the "
 echo "ok: the verbs train, eval and generate for an own family"
+
+# What the own model of images predicts is the same on any ranks, and right of pictures that it knows.
+quietly own_shapes python3 "$source_folder/scripts/make_shapes.py" shapes --count 40 --size 8
+quietly own_images mpirun -n 2 own_family/build/own_family train --model pixels --data shapes --out pixels \
+  --steps 200 --global-batch 20 --micro-batch 10 --lr 0.03 --no-augment
+for ranks in 1 2; do
+  quietly own_predict mpirun -n "$ranks" own_family/build/own_family predict --from pixels --data shapes --out "$ranks.jsonl"
+done
+cmp 1.jsonl 2.jsonl || fail "predictions of two ranks are not those of one"
+right="$(grep -cE '"image":"?[^"]*(circle|cross|square|triangle)/[^"]*".*"class":"\1"' 1.jsonl || true)"
+[ "$right" = 40 ] || fail "$right of 40 pictures are told: $(head -3 1.jsonl)"
+echo "ok: the verb predict for an own family of images"
