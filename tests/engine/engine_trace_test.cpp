@@ -11,6 +11,7 @@
 namespace zero::testing::engine_trace_test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::Field;
 using ::testing::HasSubstr;
@@ -74,6 +75,17 @@ TEST_F(EngineTrace, EachKindOfWorkIsThereWithItsUnit) {
   EXPECT_THAT(communication, Contains(StartsWith("all_gather 'transformer.h.1'")));
   EXPECT_THAT(communication, Contains(StartsWith("reduce_scatter 'transformer.h.1'")));
   EXPECT_THAT(communication, Contains("sum transformer.h.1"));
+}
+
+// Of groups of one rank: sums of a group, then those of all; and what others updated. A
+// rank has half of a unit's 50,432 values.
+TEST_F(EngineTrace, GroupsAreSeenToAddUpAndExchange) {
+  Options groups = options();
+  groups.shard_ranks = 1;
+  EXPECT_THAT(names(second_step(2, groups), "communication"),
+              AllOf(Contains("reduce_scatter 'transformer.h.1' (201728 bytes)"),
+                    Contains("reduce_scatter 'transformer.h.1' (100864 bytes)"),
+                    Contains("all_gather 'transformer.h.1' (100864 bytes)")));
 }
 
 TEST_F(EngineTrace, SpansOfAThreadLieBesideOrInsideOneAnother) {

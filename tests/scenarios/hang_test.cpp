@@ -84,6 +84,15 @@ TEST_F(Hang, ARankThatIsBusyElsewhereIsNamedWithItsPlace) {
   EXPECT_THAT(outcome.err, Not(ContainsRegex("rank 0 \\([^)]*\\) gives no sign")));
 }
 
+// Rank 0 waits for the sums of the other group: each rank is one.
+TEST_F(Hang, ARankOfAnotherGroupIsNamed) {
+  const Words words = train("a", {"--steps=3", "--hang-timeout=6s", "--shard-over=1"});
+  const Outcome outcome = run(2, in_rank_1("ZERO_DELAY=backward=120000", words));
+  EXPECT_EQ(outcome.rc, 86) << outcome.err;
+  EXPECT_THAT(outcome.err,
+              ContainsRegex("rank 1 \\([^)]*\\) gives no sign of work, in backward"));
+}
+
 TEST_F(Hang, RanksThatDoNotFindEachOtherSayWhatTheyWaitFor) {
   Words words = {"bash", "-c", "[ $OMPI_COMM_WORLD_RANK != 1 ] || sleep 17; exec \"$@\"",
                  "bash"};
