@@ -156,7 +156,7 @@ std::vector<Event> make_events(Random& random, const Case& of) {
     if (random.chance(30)) events.push_back({Do::kDiscard});
     const int planned = of.setting("micro_batches_per_rank");
     int passes = of.setting("deterministic") ? planned : 1 + random.below(2);
-    if (of.setting("group") > 0) passes = std::min(passes, planned);
+    if (has_groups(of)) passes = std::min(passes, planned);
     for (int pass = 0; pass < passes; ++pass) {
       events.push_back({Do::kForward, random.below(1000), random.chance(40)});
       events.push_back({Do::kBackward, random.below(1000)});
@@ -202,6 +202,13 @@ std::string to_string(const Node& node, int depth) {
   return text;
 }
 
+std::vector<int> divisors_of(int number) {
+  std::vector<int> all;
+  for (int each = 1; each <= number; ++each)
+    if (number % each == 0) all.push_back(each);
+  return all;
+}
+
 }  // namespace
 
 bool has_children(Kind kind) { return kind >= Kind::kSequence; }
@@ -240,6 +247,17 @@ int Case::setting(const std::string& name) const {
   return own == settings.end() ? usual_settings().at(name) : own->second;
 }
 
+bool has_groups(const Case& of) {
+  return of.setting("group") > 0 && of.setting("group") < of.ranks;
+}
+
+void set_group(Case& of, int group) {
+  of.settings.erase("group");
+  if (group > 0) of.settings["group"] = group;
+  if (has_groups(of)) of.settings["speculate"] = 0;
+  if (!may_be_deterministic(of)) of.settings.erase("deterministic");
+}
+
 Case make_case(uint64_t seed, int ranks, bool may_draw) {
   Random random(seed);
   Case result;
@@ -250,12 +268,9 @@ Case make_case(uint64_t seed, int ranks, bool may_draw) {
   result.settings = make_settings(random);
   // Of their own, so that the other numbers of a seed stay what they are.
   Random of_groups(seed + 0x6f);
-  const int group = 1 + of_groups.below(2);
-  if (of_groups.chance(40) && group < result.ranks && result.ranks % group == 0) {
-    result.settings["group"] = group;
-    result.settings["speculate"] = 0;
-  }
-  if (!may_be_deterministic(result)) result.settings.erase("deterministic");
+  const std::vector<int> groups = divisors_of(result.ranks);
+  const int group = groups[of_groups.below(static_cast<int>(groups.size()))];
+  set_group(result, of_groups.chance(40) ? group : 0);
   Random of_type(seed + 0x16);
   if (of_type.chance(20)) result.settings["fp16"] = 1 << of_type.below(10);
   result.model = ModelMaker(random, result).make_root();
@@ -264,7 +279,7 @@ Case make_case(uint64_t seed, int ranks, bool may_draw) {
 }
 
 bool may_be_deterministic(const Case& of) {
-  const int passes = of.setting("group") > 0 ? of.setting("micro_batches_per_rank") : 1;
+  const int passes = has_groups(of) ? of.setting("micro_batches_per_rank") : 1;
   return std::has_single_bit(static_cast<unsigned>(of.ranks)) &&
          std::has_single_bit(static_cast<unsigned>(passes)) &&
          of.setting("micro_batch") == 0;

@@ -87,6 +87,12 @@ const std::map<std::string, int>& usual_settings();
 // whether each has a random generator of its own.
 Case make_case(uint64_t seed, int ranks, bool may_draw);
 
+// Are there several? One of all ranks is as none.
+bool has_groups(const Case& of);
+
+// Shard over so many of the ranks, 0: all; without what does not go with it.
+void set_group(Case& of, int group);
+
 // Else it does not sum as the tree over micro-batches asks for.
 bool may_be_deterministic(const Case& of);
 

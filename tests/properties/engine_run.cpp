@@ -269,6 +269,7 @@ void expect_loaded(const Case& of, const Saved& saved, std::unique_ptr<Ranks> co
   Options options = options_of(of);
   options.deterministic = false;  // it may be three ranks
   if (comm->size() % std::max(1, options.shard_ranks) != 0) options.shard_ranks = 0;
+  if (options.shard_ranks > 0) options.speculate_bytes = 0;
   const auto model = std::make_shared<RootImpl>(of, /*key=*/77);
   Engine engine(model, options, std::move(comm));
   load_checkpoint(engine, saved.path);

@@ -2,6 +2,7 @@
 // LibTorch gives.
 //
 //   property_tests --seeds 0:500      cases of these seeds, on 1 to 4 threads
+//   property_tests --ranks 6 --group 3   of so many ranks, in groups of so many
 //   property_tests --show 17          the case of a seed
 //   property_tests --quick            stop at the first that fails, as it is
 //   property_tests --gpu              engines compute on GPUs, each rank on its own
@@ -31,12 +32,13 @@ constexpr int kTriesToShrink = 600;
 
 struct Arguments {
   uint64_t first = 0, last = 500;
-  int ranks = 0, jobs = 2;
+  int ranks = 0, group = -1, jobs = 2;  // group -1: any that divides the ranks
   bool only_shows = false, has_processes = false, stops = false, on_gpu = false;
 
   Case make(uint64_t seed, int num_ranks, bool may_draw) const {
     Case result = make_case(seed, num_ranks, may_draw);
     if (on_gpu) result.settings["gpu"] = 1;
+    if (group >= 0) set_group(result, group);
     return result;
   }
 };
@@ -45,8 +47,8 @@ struct Arguments {
   std::fprintf(
       stderr,
       "property_tests: %s\n"
-      "usage: property_tests [--seeds FIRST:END] [--ranks 1..8] [--jobs 1..64] "
-      "[--quick] [--gpu]\n"
+      "usage: property_tests [--seeds FIRST:END] [--ranks 1..8] [--group 0..8] "
+      "[--jobs 1..64] [--quick] [--gpu]\n"
       "       property_tests --show SEED [--ranks 1..8]\n"
       "       mpirun -n N property_tests --processes [--seeds FIRST:END] [--gpu]\n",
       what.c_str());
@@ -74,11 +76,13 @@ Arguments parse(int argc, char** argv) {
     if (name == "--quick") result.stops = true;
     if (name == "--gpu") result.on_gpu = true;
     if (name == "--processes" || name == "--quick" || name == "--gpu") continue;
-    if (name != "--seeds" && name != "--show" && name != "--ranks" && name != "--jobs")
+    if (name != "--seeds" && name != "--show" && name != "--ranks" && name != "--group" &&
+        name != "--jobs")
       refuse("unknown argument " + name);
     if (++i == argc) refuse(name + " needs a value");
     const std::string value = argv[i];
     if (name == "--ranks") result.ranks = static_cast<int>(number(name, value, 1, 8));
+    if (name == "--group") result.group = static_cast<int>(number(name, value, 0, 8));
     if (name == "--jobs") result.jobs = static_cast<int>(number(name, value, 1, 64));
     if (name == "--show") {
       result.only_shows = true;
@@ -126,7 +130,7 @@ Case with_other_speed(Case of) {
   flip("chaos", 0, 1);
   flip("offload", 0, 1);
   flip("home", 0, 2);
-  if (of.setting("group") == 0) flip("speculate", 0, 2);
+  if (!has_groups(of)) flip("speculate", 0, 2);
   bool may_flip_recompute = true;
   for (const Event& event : of.events)
     may_flip_recompute = may_flip_recompute && event.what != Do::kThrowInBackward;

@@ -20,7 +20,7 @@ class Scheduler {
         has_skip_(count(of.model, Kind::kSkip) > 0),
         has_head_(of.setting("head")),
         is_deterministic_(of.setting("deterministic")),
-        num_planned_(is_deterministic_ || of.setting("group") > 0
+        num_planned_(is_deterministic_ || has_groups(of)
                          ? of.setting("micro_batches_per_rank")
                          : 1 << 30) {}
 
