@@ -45,12 +45,19 @@ Character first_character(std::string_view text) {
 }
 
 // After a mismatch the last * takes one byte more.
-bool glob_match(std::string_view pattern, std::string_view name) {
-  size_t p = 0, n = 0, star = std::string_view::npos, taken = 0;
+bool glob_match(std::string_view pattern, std::string_view name,
+                std::vector<std::string_view>* stars) {
+  size_t p = 0, n = 0, star = std::string_view::npos, begin = 0, taken = 0;
+  const auto keep_star = [&] {
+    if (stars && star != std::string_view::npos)
+      stars->push_back(name.substr(begin, taken - begin));
+  };
+  if (stars) stars->clear();
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
+      keep_star();
       star = p++;
-      taken = n;
+      begin = taken = n;
     } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
       ++p, ++n;
     } else if (star != std::string_view::npos) {
@@ -60,7 +67,24 @@ bool glob_match(std::string_view pattern, std::string_view name) {
       return false;
     }
   }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+  if (pattern.find_first_not_of('*', p) != std::string_view::npos) return false;
+  keep_star();
+  if (stars) stars->resize(std::ranges::count(pattern, '*'));  // the last ones are empty
+  return true;
+}
+
+std::optional<std::string> renamed(std::string_view pattern, std::string_view name,
+                                   std::string_view to) {
+  std::vector<std::string_view> stars;
+  if (!glob_match(pattern, name, &stars)) return std::nullopt;
+  std::string result;
+  for (size_t i = 0, star = 0; i < to.size(); ++i) {
+    if (to[i] == '*' && star < stars.size())
+      result += stars[star++];
+    else
+      result += to[i];
+  }
+  return result;
 }
 
 bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +19,15 @@ std::string flaw_of_name(std::string_view name);
 
 // Does the name match the pattern? * stands for any text, ? for any one byte, all else
 // for itself: brackets are legal in names.
-bool glob_match(std::string_view pattern, std::string_view name);
+// `stars`: gets what each * stands for, the first ones as little as they can.
+bool glob_match(std::string_view pattern, std::string_view name,
+                std::vector<std::string_view>* stars = nullptr);
 bool matches_any(const std::vector<std::string>& patterns, std::string_view name);
+
+// What `to` calls a name that the pattern matches: each * there is what the pattern's *
+// in the same place stands for. None: it does not match.
+std::optional<std::string> renamed(std::string_view pattern, std::string_view name,
+                                   std::string_view to);
 
 // The UTF-8 character that a text begins with.
 struct Character {

@@ -5,6 +5,7 @@ find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
+find_package(ZLIB REQUIRED)
 find_path(ZERO_TOMLPLUSPLUS toml++/toml.h REQUIRED)  # headers alone, in the compiler's own path
 
 find_package(HDF5 REQUIRED COMPONENTS C)

@@ -54,6 +54,7 @@ HOMES = {
     "hwloc.h": ["offload/"],
     "hdf5.h": ["checkpoint/"],
     "xxhash.h": ["base/"],
+    "zlib.h": ["checkpoint/"],
     "nlohmann/": ["checkpoint/", "examples/", "launcher/"],
     "mpi.h": ["engine/comm/mpi/"],
     "nccl.h": ["engine/comm/nccl/"],

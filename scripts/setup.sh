@@ -15,7 +15,7 @@ packages=(
   g++ cmake ninja-build ccache pkg-config git            # build
   openmpi-bin libopenmpi-dev                             # ranks
   libtbb-dev libhwloc-dev                                # threads, topology
-  libhdf5-dev hdf5-tools libxxhash-dev                   # checkpoints
+  libhdf5-dev hdf5-tools libxxhash-dev zlib1g-dev        # checkpoints
   nlohmann-json3-dev libfmt-dev libtomlplusplus-dev      # launcher
   libjpeg-dev libpng-dev                                 # images
   libgtest-dev libgmock-dev                              # tests

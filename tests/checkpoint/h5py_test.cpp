@@ -1,6 +1,3 @@
-
-#include <array>
-#include <cstdio>
 #include <filesystem>
 
 #include "support.h"
@@ -9,30 +6,10 @@
 namespace zero::checkpoint::testing::h5py_test {
 namespace {
 
-constexpr char kPython[] = "/usr/bin/python3";
-
-// Run a program of Python in the root folder; its output, or "FAILED" and its output.
-std::string python(const std::string& path, const std::string& program) {
-  const std::string script = path + "/../script.py";
-  write_file(script,
-             "import h5py, numpy as np\n"
-             "path = '" +
-                 path + "'\n" + program);
-  const std::string command = "cd / && " + std::string(kPython) + " " + script + " 2>&1";
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  std::string output;
-  std::array<char, 4096> block;
-  while (const size_t bytes = std::fread(block.data(), 1, block.size(), pipe)) {
-    output.append(block.data(), bytes);
-  }
-  return ::pclose(pipe) == 0 ? output : "FAILED " + output;
-}
-
 class H5pyTest : public CheckpointTest {
  protected:
   void SetUp() override {
-    const std::string command = std::string(kPython) + " -c 'import h5py' 2>/dev/null";
-    if (std::system(command.c_str()) != 0) GTEST_SKIP() << "h5py is not installed";
+    if (!has_h5py()) GTEST_SKIP() << "h5py is not installed";
   }
 
   // All of checkpoint.h5 as h5py sees it: raw bytes in files named by kind and number.

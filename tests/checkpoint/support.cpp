@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -31,7 +33,30 @@ std::string base_folder() {
   return has_memory && !is_chosen ? "/dev/shm/" : ::testing::TempDir();
 }
 
+constexpr char kPython[] = "/usr/bin/python3";
+
 }  // namespace
+
+std::string python(const std::string& path, const std::string& program) {
+  const std::string script = path + "/../script.py";
+  write_file(script,
+             "import h5py, numpy as np\n"
+             "path = '" +
+                 path + "'\n" + program);
+  const std::string command = "cd / && " + std::string(kPython) + " " + script + " 2>&1";
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  std::string output;
+  std::array<char, 4096> block;
+  while (const size_t bytes = std::fread(block.data(), 1, block.size(), pipe)) {
+    output.append(block.data(), bytes);
+  }
+  return ::pclose(pipe) == 0 ? output : "FAILED " + output;
+}
+
+bool has_h5py() {
+  const std::string command = std::string(kPython) + " -c 'import h5py' 2>/dev/null";
+  return std::system(command.c_str()) == 0;
+}
 
 TestTensor make_tensor(Kind kind, const std::string& fqn, DType dtype, const Shape& shape,
                        int seed) {

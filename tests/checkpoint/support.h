@@ -74,6 +74,12 @@ std::string error_of(const std::function<void()>& action);
 
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, const std::string& bytes);
+
+// Run a program of Python in the root folder, which has h5py, np and `path`; its output,
+// or "FAILED" and its output.
+std::string python(const std::string& path, const std::string& program);
+bool has_h5py();
+
 std::vector<std::string> files_of(const std::string& folder);
 std::vector<std::string> leftovers_of(const std::string& run);  // is_temporary()
 

@@ -16,7 +16,7 @@ NOTICE = (ROOT / "NOTICE").read_text()
 # What a licence is known by in /usr/share/doc/PACKAGE/copyright.
 WORDS = {"Apache-2.0": "Apache", "BSD-3-Clause": "Redistribution and use", "BSD-2-Clause": "Redistribution and use",
          "MIT": "Permission is hereby granted", "IJG": "Independent JPEG Group",
-         "libpng-2.0": "PNG Reference Library"}
+         "libpng-2.0": "PNG Reference Library", "Zlib": "This software is provided 'as-is'"}
 
 
 def instructions():

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "checkpoint/h5.h"
+#include "checkpoint/h5_source.h"
+
+namespace zero::checkpoint {
+
+// A dataset, and how it is read.
+struct ListedDataset {
+  H5Dataset is;
+  std::string place;        // where hard links alone lead to it
+  int64_t cache_bytes = 0;  // the chunks that a row of it lies in; 0: it has none
+};
+
+// All datasets of an open HDF5 file, by path without the first '/', as H5Source promises
+// them. Nothing that leads to another file is followed, and no value is read. Errors name
+// the path, and not the file. Called within an H5Turn.
+std::map<std::string, ListedDataset> list_datasets(hid_t file);
+
+}  // namespace zero::checkpoint
