@@ -1,16 +1,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cmath>
-#include <optional>
 #include <span>
 #include <vector>
 
-#include "checkpoint/commit.h"
-#include "checkpoint/open_run.h"
-#include "checkpoint/writer.h"
-#include "engine/device/torch/compute_type.h"
+#include "checkpoint/slices.h"
 #include "engine/init/fill_shards.h"
-#include "engine/save/saved_arrays.h"
+#include "engine/save/step_zero.h"
 #include "engine/unit/model_scan.h"
 #include "engine/watch/activity.h"
 #include "offload/exact_sum.h"
@@ -65,40 +61,6 @@ Slice slice_of(const ScannedModel& model, size_t param, const Options& options,
   return slice;
 }
 
-// Those that an engine would save, as it would.
-struct SeedBuffer {
-  checkpoint::StoredTensor tensor;
-  at::Tensor values;  // contiguous
-};
-
-std::vector<SeedBuffer> buffers_of(const ScannedModel& model) {
-  std::vector<SeedBuffer> buffers;
-  for (size_t i = 0; i < model.buffers.size(); ++i) {
-    const at::Tensor buffer = model.buffers[i].detach();
-    const std::optional<DType> dtype = dtype_of(buffer.scalar_type());
-    if (!dtype) continue;
-    const auto stored = tensor_of({model.buffer_fqns[i], buffer.sizes().vec(), *dtype,
-                                   model.ignored_of(i) != nullptr});
-    buffers.push_back({stored, buffer.to(scalar_type(stored.dtype)).contiguous()});
-  }
-  return buffers;
-}
-
-checkpoint::StepInfo info_of(const ScannedModel& model, const SavedState& state) {
-  checkpoint::StepInfo info;
-  info.config = state.config;
-  info.position = state.position;
-  for (const ParamDescription& param : model.params) {
-    for (size_t i = 1; i < param.names.size(); ++i)
-      info.aliases[param.names[i]] = param.fqn;
-  }
-  for (const IgnoredParam& param : model.ignored) {
-    for (size_t i = 1; i < param.names.size(); ++i)
-      info.aliases[param.names[i]] = param.names.front();
-  }
-  return info;
-}
-
 }  // namespace
 
 std::string save_seed(torch::nn::Module& model, const Options& options,
@@ -119,29 +81,15 @@ std::string save_seed(torch::nn::Module& model, const Options& options,
   for (size_t i = 0; i < scanned.params.size(); ++i)
     slices.push_back(slice_of(scanned, i, options, functions, threads,
                               entries.empty() ? nullptr : &entries[i]));
-  const std::vector<SeedBuffer> buffers = buffers_of(scanned);
-  for (const auto& [tensor, values] : buffers)
-    slices.push_back({tensor, 0, values.numel(), values.const_data_ptr()});
-
   Activity::Stretch stretch("saving first values");
   stretch.expect(bytes_of(slices));
-  checkpoint::make_run_folder(run);
-  const checkpoint::OpenRun open(run);
-  const auto existing =
-      replace ? checkpoint::Existing::kReplace : checkpoint::Existing::kRefuse;
-  const std::string temporary = checkpoint::prepare(open, 0, existing);
-  try {
-    const checkpoint::ShardReport written = write_shard(temporary, 0, 1, slices);
-    if (report) {
-      *report = std::move(entries);
-      report->insert(report->end(), of_buffers.begin(), of_buffers.end());
-    }
-    return checkpoint::commit(open, temporary, {written}, info_of(scanned, state),
-                              existing);
-  } catch (...) {
-    checkpoint::discard(open, temporary);
-    throw;
+  const std::string path = write_step_zero(scanned, std::move(slices),
+                                           whole_tensors(scanned), run, state, replace);
+  if (report) {
+    *report = std::move(entries);
+    report->insert(report->end(), of_buffers.begin(), of_buffers.end());
   }
+  return path;
 }
 
 }  // namespace zero
