@@ -33,6 +33,7 @@ Verb verify_verb();
 Verb diff_verb();
 Verb report_verb();
 Verb export_verb();
+Verb import_verb();
 Verb bench_verb();
 Verb doctor_verb();
 Verb selftest_verb();

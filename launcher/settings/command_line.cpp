@@ -83,8 +83,9 @@ class Reader {
     if (verb_.name == "generate")
       return fmt::format("\"{}\" stands alone; a prompt stands behind --prompt", word);
     if (verb_.num_folders() > 0)
-      return fmt::format("\"{}\" is one folder too many; {}", word,
-                         verb_.num_more > 0         ? "more would hide one another"
+      return fmt::format("\"{}\" is one {} too many; {}", word, verb_.operand(),
+                         verb_.takes_file           ? "one alone is imported"
+                         : verb_.num_more > 0       ? "more would hide one another"
                          : verb_.num_folders() == 1 ? "diff A B compares two"
                                                     : "diff compares two");
     if (word.ends_with(".toml") || word.ends_with(".py") || word.ends_with(".yaml"))

@@ -20,6 +20,7 @@ struct CommandLine {
   std::string rounds;                // --rounds N; empty: as bench does
   std::string size;                  // --size BYTES; empty: as bench does
   std::vector<std::string> fqns;     // --fqn GLOB...; empty: all tensors
+  std::vector<std::string> maps;     // --map GLOB=NAME...; empty: none
   bool replace = false;
   bool norms = false;
   bool state = false;

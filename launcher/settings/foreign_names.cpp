@@ -56,7 +56,7 @@ std::string foreign_verb_advice(const std::string& word) {
       {"here: export DIR --to DIR makes a folder for Hugging Face, and train --init-from "
        "DIR reads one",
        "convert convert-hf to-hf merge consolidate save save_pretrained download "
-       "upload push import load"},
+       "upload push load"},
       {"here: presets lists models, and inspect DIR what a run or a model holds",
        "list ls models list-models"},
       {"here: inspect DIR", "info show describe stat stats summary print cat"},

@@ -21,6 +21,7 @@ const std::vector<PlainFlag> kPlainFlags = {
     {"--rounds", &CommandLine::rounds, "a number"},
     {"--size", &CommandLine::size, "bytes such as 256MiB"},
     {"--fqn", &CommandLine::fqns, "names of tensors, * and ? in them"},
+    {"--map", &CommandLine::maps, "GLOB=NAME, * and ? in them"},
     {"--help", &CommandLine::help},
     {"-h", &CommandLine::help},
     {"--verbose", &CommandLine::verbose},
@@ -57,12 +58,17 @@ Problems check_flags(const CommandLine& line, const std::string& name) {
   const Verb& verb = find_verb(name);
   Problems problems;
   // `--fqn GLOB DIR` takes DIR for a name.
+  const std::string list = !line.fqns.empty() ? "--fqn" : "--map";
   const std::string behind_a_list =
-      line.fqns.empty() ? ""
-                        : "; folders stand before --fqn, which takes all words behind it";
+      line.fqns.empty() && line.maps.empty()
+          ? ""
+          : fmt::format("; {}s stand before {}, which takes all words behind it",
+                        verb.operand(), list);
   if (!verb.folder.empty() && line.from.empty())
-    problems.push_back({"a folder is missing; allowed: " + verb.folder + behind_a_list,
-                        fmt::format("zero_launch {} DIR", name)});
+    problems.push_back(
+        {fmt::format("a {} is missing; allowed: {}{}", verb.operand(), verb.folder,
+                     behind_a_list),
+         fmt::format("zero_launch {} {}", name, verb.takes_file ? "FILE" : "DIR")});
   if (verb.takes_two && line.folders.size() < 2)
     problems.push_back(
         {fmt::format("{} of 2 folders are given{}", line.folders.size(), behind_a_list),

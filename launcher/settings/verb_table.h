@@ -35,6 +35,7 @@ struct Verb {
   bool has_groups = true;                             // the page tells them by group
   std::map<std::string, std::string> own_flags = {};  // of some, by their key
   std::string folder = {};  // that stands alone, or behind --from; empty: none does
+  bool takes_file = false;  // instead of a folder
   bool takes_two = false;   // folders that stand alone
   size_t num_more = 0;      // folders that may stand behind the one
 
@@ -42,6 +43,7 @@ struct Verb {
   std::string own_flag(const std::string& key) const;
   bool takes(const Setting& setting) const;
   bool takes(const std::string& flag) const;  // that is no setting
+  std::string operand() const { return takes_file ? "file" : "folder"; }
   size_t num_folders() const { return takes_two ? 2 : folder.empty() ? 0 : 1 + num_more; }
 };
 
