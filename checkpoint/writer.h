@@ -17,7 +17,7 @@ namespace zero::checkpoint {
 // the folder and begin anew. Any thread may use it, one at a time.
 class ShardWriter {
  public:
-  // Makes the file, and takes room in it for all slices.
+  // Makes the file, and plans the place of all slices in it.
   ShardWriter(const std::string& folder, int rank, int world_size,
               std::vector<Slice> slices, Io& io = system_io());
 

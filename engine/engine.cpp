@@ -92,7 +92,8 @@ Traffic Engine::traffic() const {
   const Device::Copied copied = impl_->own.device->copied();
   const MeshBytes gathered = impl_->units.weights.gathered_bytes();
   const MeshBytes reduced = impl_->own.gradients->reduced_bytes();
-  return {copied.in, copied.out, gathered.total(), reduced.total(),
+  const int64_t out = copied.out - impl_->saves.bytes_from_gpu();
+  return {copied.in, out, gathered.total(), reduced.total(),
           bytes_across(gathered + reduced, impl_->own.mesh(), impl_->own.far)};
 }
 

@@ -18,11 +18,6 @@ using checkpoint::Kind;
 using checkpoint::Slice;
 using checkpoint::StoredTensor;
 
-// Statistics that every rank kept of its own data are stored as one; the run's own stay.
-struct SaveJob::Buffer {
-  at::Tensor value;  // contiguous, as it is stored
-};
-
 namespace {
 
 checkpoint::StepInfo info_of(Engine& engine, const std::vector<ShardView>& views,
@@ -87,13 +82,14 @@ void SaveJob::add_slices(const std::vector<ShardView>& views,
   }
 }
 
+// Statistics that every rank kept of its own data are stored as one; the run's own stay.
 void SaveJob::add_buffers(Engine& engine) {
   for (const BufferView& view : engine.buffers()) {
     const StoredTensor tensor = tensor_of(view);
     const at::Tensor value = engine.averaged_buffer(view.fqn);
     if (!is_first_) continue;
-    buffers_.push_back({value.to(scalar_type(tensor.dtype)).contiguous()});
-    const at::Tensor& stored = buffers_.back().value;
+    const at::Tensor stored = value.to(scalar_type(tensor.dtype)).contiguous();
+    buffers_.push_back(stored);
     slices_.push_back({tensor, 0, stored.numel(), stored.const_data_ptr()});
     units_.push_back(0);
   }

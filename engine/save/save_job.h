@@ -1,7 +1,6 @@
 #pragma once
 #include <exception>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +11,9 @@
 #include "checkpoint/writer.h"
 #include "zero/save_load.h"
 
+namespace at {
+class Tensor;
+}
 namespace zero {
 
 class Point;
@@ -48,8 +50,6 @@ class SaveJob {
   int64_t num_bytes() const { return bytes_of(slices_); }  // of this rank
 
  private:
-  struct Buffer;
-
   void add_slices(const std::vector<ShardView>& views, const std::vector<int>& units);
   void add_buffers(Engine& engine);
   void add_user_bytes();
@@ -64,7 +64,7 @@ class SaveJob {
   const checkpoint::Existing existing_;
   const std::function<void(const std::string&)> after_;
   SavedState state_;
-  std::vector<Buffer> buffers_;
+  std::vector<at::Tensor> buffers_;  // as they are stored
   checkpoint::StepInfo info_;
   std::vector<checkpoint::Slice> slices_;
   std::vector<int> units_;  // of each slice; what was taken by value counts as the

@@ -90,8 +90,6 @@ class SaveInProgress final : public Save {
   bool is_known_ = false, is_told_ = false;
 };
 
-namespace {
-
 // What a GPU keeps, through a little pinned memory, in a stream that waits for nothing of
 // the training's.
 class WayOut final : public FarMemory {
@@ -104,21 +102,22 @@ class WayOut final : public FarMemory {
       const int64_t part = std::min(kRoomBytes, bytes - at);
       stream_.copy(room_.data(), static_cast<const char*>(there) + at, part);
       stream_.synchronize();
+      bytes_ += part;
       std::memcpy(static_cast<char*>(here) + at, room_.data(), part);
     }
   }
   void write(void*, const void*, int64_t) override {
     throw std::logic_error("a save writes nothing to a GPU");
   }
+  int64_t bytes() const { return bytes_; }
 
  private:
   static constexpr int64_t kRoomBytes = checkpoint::kChunkBytes;
   Stream& stream_;
   checkpoint::Buffer room_{kRoomBytes};
   const Pinned pinned_;
+  std::atomic<int64_t> bytes_{0};
 };
-
-}  // namespace
 
 Saves::Saves(const Workplace& at, const std::vector<ParamDescription>& params,
              UpdateQueue& updates, Ranks& control)
@@ -172,6 +171,8 @@ std::shared_ptr<Save> Saves::start(std::unique_ptr<SaveJob> job, bool step_throw
   last_ = save;
   return save;
 }
+
+int64_t Saves::bytes_from_gpu() const { return gpu_ ? gpu_->bytes() : 0; }
 
 void Saves::join() noexcept {
   if (last_) last_->block();

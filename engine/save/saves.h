@@ -13,6 +13,7 @@ namespace zero {
 class Save;
 class SaveInProgress;
 class SaveJob;
+class WayOut;
 
 // The saves of an engine, one at a time, which a thread of their own makes beside the
 // steps: unit by unit, each behind its update, and before its next one.
@@ -34,13 +35,13 @@ class Saves : NoCopy {
 
   // Blocks until this rank's part of the save has been written, or has failed. Local.
   void join() noexcept;
+  // Bytes that saves have taken from a GPU so far.
+  int64_t bytes_from_gpu() const;
   // All ranks find out whether it is done by now; throws as SaveOptions::step_throws
   // says. Collective.
   void end_step();
 
  private:
-  void make_thread();
-
   const Workplace at_;
   const std::vector<ParamDescription>& params_;
   UpdateQueue& updates_;
@@ -50,7 +51,7 @@ class Saves : NoCopy {
   // Made when they are first needed.
   std::unique_ptr<Ranks> ranks_;        // of the thread
   std::unique_ptr<Stream> gpu_stream_;  // on which the state of a GPU leaves
-  std::unique_ptr<FarMemory> gpu_;
+  std::unique_ptr<WayOut> gpu_;
   std::unique_ptr<HostStream> thread_;  // last: it uses what is above
 };
 

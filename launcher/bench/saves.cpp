@@ -38,7 +38,10 @@ int64_t bytes_of_shards(Engine& engine) {
 class PlainWriter {
  public:
   PlainWriter(const std::string& folder, int64_t bytes)
-      : folder_(folder), name_(checkpoint::temporary_name("plain")), bytes_(bytes) {}
+      : folder_(folder), name_(checkpoint::temporary_name("plain")), bytes_(bytes) {
+    std::fill_n(room_.data(), kRoom, '\1');  // else all of it is the kernel's page of
+                                             // zeros
+  }
 
   // Past the system's cache, or through it; with an fsync.
   double write(bool is_direct) {

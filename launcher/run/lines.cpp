@@ -94,7 +94,7 @@ std::string saves_text(const Settings& settings) {
   const std::string end = settings.save_at_end ? "and" : "not";
   if (seconds > 0) {
     return fmt::format(
-        "every {} (less often if they take over 5% of the time), {} at the end; that is "
+        "every {} (less often if they cost over 5% of the time), {} at the end; that is "
         "what a crash can cost",
         format_span(seconds), end);
   }

@@ -40,7 +40,8 @@ std::jthread tell_progress();
 
 // Says when the next checkpoint is due, by steps or by the clock of rank 0.
 //
-// By the clock, saves are stretched so that they take at most kLargestShare of the time.
+// By the clock, saves are stretched so that they cost at most kLargestShare of the time:
+// what training loses, which is less than they take where steps go on beside them.
 class SavePace {
  public:
   static constexpr double kLargestShare = 0.05;

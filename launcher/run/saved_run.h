@@ -63,6 +63,12 @@ SavedRun parse_saved_run(const std::string& text, const std::string& where);
 Settings settings_for_use(const Settings& saved);
 Settings settings_to_go_on(const Settings& saved);
 
+struct BestStep {
+  int64_t step = -1;
+  double loss = 0;
+  bool operator==(const BestStep&) const = default;
+};
+
 // Where a run stands beside the engine's own state: its `position`.
 struct Progress {
   int64_t num_batches = 0;       // taken from the data, those of skipped steps included
@@ -74,6 +80,11 @@ struct Progress {
   int64_t best_step = -1;        // whose evaluation had the lowest loss; -1: none is kept
   double best_loss = 0;          // of that step
 
+  BestStep best() const { return {best_step, best_loss}; }
+  void set_best(const BestStep& best) {
+    best_step = best.step;
+    best_loss = best.loss;
+  }
   bool operator==(const Progress&) const = default;
 };
 

@@ -220,6 +220,7 @@ void Training::load_progress() {
   }
   started_from_ = resumed->folder;
   progress_ = resumed->progress;
+  saved_best_ = progress_.best();
   saved_batches_ = progress_.num_batches;
   // The samples that were used before stay used, also when global_batch has changed.
   batch_.begin = progress_.num_samples - progress_.num_batches * batch_.global_batch;

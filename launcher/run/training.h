@@ -80,8 +80,10 @@ class Training {
   // In training_saves.cpp. A save that goes on beside the steps.
   struct PendingSave {
     std::shared_ptr<Save> save = nullptr;
-    int64_t step = 0, batches = 0, best_step = -1;
+    int64_t step = 0, batches = 0;
+    BestStep best = {};                      // the newest that there was then
     double held_before = 0;                  // StreamSeconds::saves
+    double waited = 0;                       // for its end, while no step ran
     std::vector<std::string> warnings = {};  // of rank 0, behind its end
   };
   int64_t checkpoint_bytes() const;
@@ -89,10 +91,12 @@ class Training {
   void save();
   void begin_save();
   void follow_save(PendingSave& done) const;
+  void finish_save(bool goes_on);
   void finish_save();
   void finish_last_save();
-  void note_save(const PendingSave& done);
-  void record_save(const PendingSave& done, const std::string& path);
+  double note_save(const PendingSave& done);
+  void note_failed_save(const PendingSave& failed);
+  void record_save(const PendingSave& done, const std::string& path, double lost);
   void record_failed_save(const std::exception& error);
   bool is_linked_here() const;
   void keep_linked();
@@ -126,7 +130,7 @@ class Training {
   const ModelFamilies& models_;
   World& world_;
 
-  // Constant after the step that makes them.
+  // Constant after the step that makes them, but for the save.
   ProcessSetup process_;
   BatchPlan batch_;
   const ModelFamily* family_ = nullptr;
@@ -161,6 +165,7 @@ class Training {
   bool has_ended_ = false;          // before this process
   bool signals_cost_ = false;       // mpirun may not wait for the save; rank 0
   int64_t saved_step_ = 0;          // of the newest checkpoint; 0: there is none
+  BestStep saved_best_;             // whose checkpoint is there
   std::exception_ptr failed_save_;  // of the newest that was tried; null: it did not fail
   std::vector<double> losses_;      // of this process's steps
   std::optional<CoreWatch> cores_;  // since the first step

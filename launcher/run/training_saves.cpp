@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/files.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
@@ -61,7 +62,7 @@ void Training::begin_save() {
     metrics_->note("saving", {{"step", state.step}, {"batches", progress_.num_batches}});
   pending_save_.emplace(PendingSave{.step = state.step,
                                     .batches = progress_.num_batches,
-                                    .best_step = progress_.best_step,
+                                    .best = progress_.best(),
                                     .held_before = engine_->stream_seconds().saves});
   // A checkpoint of this step that is there already is a damaged one, passed over, or
   // this run's own with fewer batches.
@@ -77,13 +78,13 @@ void Training::follow_save(PendingSave& done) const {
     done.warnings.push_back(
         fmt::format("{}/latest could not be written: it does not name step {}",
                     settings_.out, done.step));
-  if (settings_.keep_best && done.best_step == done.step)
+  if (settings_.keep_best && done.best.step == done.step)
     name_best(done.step, done.warnings);
   if (settings_.keep == 0) return;
   try {
     checkpoint::purge(
         folder_->run(),
-        {static_cast<int>(settings_.keep), settings_.keep_every, done.best_step},
+        {static_cast<int>(settings_.keep), settings_.keep_every, done.best.step},
         done.step);
   } catch (const checkpoint::CheckpointError& error) {
     done.warnings.push_back(
@@ -91,50 +92,67 @@ void Training::follow_save(PendingSave& done) const {
   }
 }
 
-// Wait for the save that goes on, if there is one, and tell of it.
-void Training::finish_save() {
+// Wait for the save that goes on, if there is one, and tell of it. Unless the run
+// `goes_on` whatever comes, what went wrong is thrown.
+void Training::finish_save(bool goes_on) {
   if (!pending_save_) return;
+  const auto begin = std::chrono::steady_clock::now();
   std::string path;
   try {
     path = pending_save_->save->wait();
-  } catch (const std::exception& error) {
-    if (settings_.on_save_error == "stop") throw;
+  } catch (const FileError& error) {
+    if (!goes_on) throw;
     if (is_first_rank()) record_failed_save(error);
-    failed_save_ = std::current_exception();
-    pending_save_.reset();
-    return save_pace_.note_save(process_age(), 0);
+    note_failed_save(*pending_save_);
+    return pending_save_.reset();
   }
-  failed_save_ = nullptr;
-  note_save(*pending_save_);
-  if (is_first_rank()) record_save(*pending_save_, path);
+  pending_save_->waited = seconds_since(begin);
+  const double lost = note_save(*pending_save_);
+  if (is_first_rank()) record_save(*pending_save_, path, lost);
   pending_save_.reset();
 }
 
+void Training::finish_save() { finish_save(settings_.on_save_error == "continue"); }
+
 // The run ends: nothing tries again what has failed.
 void Training::finish_last_save() {
-  finish_save();
+  finish_save(/*goes_on=*/false);
   if (failed_save_) std::rethrow_exception(failed_save_);
 }
 
-// The same on all ranks, but for seconds.
-void Training::note_save(const PendingSave& done) {
+// The same on all ranks, but for seconds; how many of them training has lost.
+double Training::note_save(const PendingSave& done) {
+  failed_save_ = nullptr;
   saved_batches_ = done.batches;
   saved_step_ = done.step;
+  saved_best_ = done.best;
   note_cost_of_signals();
-  const double seconds = done.save->seconds();
-  const double lost = settings_.save == "sync"
-                          ? seconds
-                          : engine_->stream_seconds().saves - done.held_before;
-  time_limit_.note_save(seconds);
+  const double held = engine_->stream_seconds().saves - done.held_before;
+  const double lost = held + done.waited;
+  Shares waiting;
+  waiting.waiting = waiting.saves = 1;
+  shares_.add(waiting, done.waited);
+  time_limit_.note_save(done.save->seconds());
   save_pace_.note_save(process_age(), lost);
-  if (eval_pace_ && done.best_step == done.step) eval_pace_->note_save(lost);
+  if (eval_pace_ && done.best.step == done.step) eval_pace_->note_save(lost);
+  return lost;
 }
 
-void Training::record_save(const PendingSave& done, const std::string& path) {
+// A best step that is not there is none: the one before stays what others are compared
+// with.
+void Training::note_failed_save(const PendingSave& failed) {
+  failed_save_ = std::current_exception();
+  if (progress_.best() == failed.best) progress_.set_best(saved_best_);
+  save_pace_.note_save(process_age(), 0);
+}
+
+void Training::record_save(const PendingSave& done, const std::string& path,
+                           double lost) {
   const double seconds = done.save->seconds();
   metrics_->note("save", {{"step", done.step},
                           {"batches", done.batches},
                           {"seconds", seconds},
+                          {"lost_seconds", lost},
                           {"path", path}});
   tell(fmt::format("saved step {} in {:.2f} s: {}", done.step, seconds, path));
   for (const std::string& warning : done.warnings) warn(warning);

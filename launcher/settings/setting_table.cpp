@@ -303,7 +303,7 @@ Group output() {
   return {
       text(KEY(out), "DIR", "the run's folder: checkpoints and metrics"),
       interval(KEY(save_every),
-               "steps or time between checkpoints, a time stretched so that saves take "
+               "steps or time between checkpoints, a time stretched so that saves cost "
                "at most 5% of it; 0: at the end only"),
       choice(KEY(save), {"async", "sync"},
              "async: a checkpoint is written beside the steps that follow; sync: they "

@@ -289,6 +289,29 @@ TEST_F(Stopping, TheClockSavesWhereNobodyCountsSteps) {
   EXPECT_EQ(program->wait().rc, 75);
 }
 
+// Somebody's file has the name of the checkpoint of step 80.
+TEST_F(Stopping, ABestStepThatIsNotSavedTakesNoOthersPlace) {
+  auto program =
+      start(0, train("a", {"--steps=1000000", "--delay=adam=20", "--eval-every=40",
+                           "--keep-best", "--save-every=50", "--keep=1",
+                           "--on-save-error=continue", "--eval-fraction=0.1"}));
+  const auto is_saved = [&](int64_t step) {
+    const auto saves = metrics("a", "save");
+    return std::ranges::any_of(saves,
+                               [&](const auto& each) { return each["step"] == step; });
+  };
+  ASSERT_TRUE(wait_until([&] { return is_saved(40); })) << program->err_so_far();
+  write("a/step_000000000080", "mine");
+  ASSERT_TRUE(wait_until([&] { return is_saved(100); }));
+  EXPECT_EQ(read_file(path("a/best")), "step_000000000040\n");
+  EXPECT_TRUE(has("a/step_000000000040/manifest.json"));
+  EXPECT_THAT(metrics("a", "save_failed"), SizeIs(1));
+  EXPECT_EQ(metrics("a", "save_failed")[0]["step"], 80);
+  EXPECT_EQ(read_file(path("a/step_000000000080")), "mine");
+  program->send(SIGTERM);
+  EXPECT_EQ(program->wait().rc, 75);
+}
+
 TEST_F(Stopping, ASecondRunIsKeptOut) {
   auto program = start_endless(0);
   const Outcome second = run(0, train("a", {"--steps=5"}));

@@ -72,6 +72,8 @@ TEST(CutJsonl, StepsBesideASaveGoAndItsRecordStays) {
   EXPECT_EQ(cut_jsonl(before + step(3) + save(2, 2) + step(4) + saving(4, 4), 2, 2),
             before + save(2, 2));
   EXPECT_EQ(cut_jsonl(before + step(3), 2, 2), before);
+  const std::string failed = R"({"type":"save_failed","step":3)" + kWall;
+  EXPECT_EQ(cut_jsonl(before + save(2, 2) + step(3) + failed, 2, 2), before + save(2, 2));
   EXPECT_EQ(cut_jsonl(before + step(2, kSkipped) + save(2, 2), 2, 2),
             before + save(2, 2));
 }
