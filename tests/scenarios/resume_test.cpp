@@ -383,7 +383,7 @@ TEST_F(Resume, WhatIsNotGivenIsTheCheckpoints) {
 }
 
 TEST_F(Resume, TheBestCheckpointIsKeptAndNamed) {
-  const Words flags = {"--steps=8",      "--lr=0.3", "--clip=0",   "--eval-fraction=0.1",
+  const Words flags = {"--steps=8",      "--lr=1",   "--clip=0",   "--eval-fraction=0.1",
                        "--eval-every=1", "--keep=1", "--keep-best"};
   const Outcome outcome = run(2, train("a", flags));
   EXPECT_EQ(outcome.rc, 0) << outcome.err;

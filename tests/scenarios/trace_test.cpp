@@ -34,7 +34,7 @@ class TracedRun : public Scenario {
 };
 
 TEST_F(TracedRun, EveryRankWritesItsOwnAndNothingElseChanges) {
-  const Words same = {"--steps=4", "--save-every=3"};
+  const Words same = {"--steps=4", "--save-every=3", "--save=sync"};
   const auto with = [&](const std::string& name, Words flags) {
     flags.insert(flags.end(), {"--dump-state", path(name + ".state")});
     flags.insert(flags.end(), same.begin(), same.end());
