@@ -85,7 +85,22 @@ TEST_F(Bench, CollectivesOfTheRanksThatThereAre) {
 TEST_F(Bench, ACheckpointThatLeavesNothing) {
   write("out/.keep", "");
   const auto told = rows(2, {"checkpoint", "--size=1MiB", "--out=" + path("out")});
-  EXPECT_THAT(names(told), ElementsAre("save", "load"));
+  EXPECT_THAT(names(told), ElementsAre("save", "load", "load from one rank's", "load",
+                                       "load from one rank's"));
+  EXPECT_EQ(told[1]["cache"], "cold");
+  EXPECT_EQ(told[3]["cache"], "warm");
+  EXPECT_THAT(run(0, {"ls", path("out")}).out, "");
+}
+
+TEST_F(Bench, SavesBesideStepsThatLeaveNothing) {
+  write("out/.keep", "");
+  const Outcome outcome =
+      bench(2, {"saves", "--layers=1", "--dim=32", "--heads=2", "--seq-len=16",
+                "--rounds=1", "--json", "--out=" + path("out")});
+  ASSERT_EQ(outcome.rc, 0) << outcome.err;
+  const std::vector<json> told = json::parse(outcome.out);
+  EXPECT_THAT(names(told), ElementsAre("steps wait", "beside steps"));
+  EXPECT_GT(told[1]["cpu_seconds"], 0);
   EXPECT_THAT(run(0, {"ls", path("out")}).out, "");
 }
 
