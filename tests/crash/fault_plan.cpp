@@ -67,10 +67,12 @@ bool is_thread_that_saves() {
   return std::string(name) == "saves";
 }
 
-// The same in each run, whatever other threads do meanwhile.
-long next_number() {
-  static std::atomic<long> num_calls = 0, num_of_saves = 10000;
-  return is_thread_that_saves() ? ++num_of_saves : ++num_calls;
+// The same in each run, whatever other threads do meanwhile, but for reads of shards.
+long next_number(Class what, const std::string& path) {
+  static std::atomic<long> num_calls = 0, num_of_saves = 10000, num_of_reads = 20000;
+  if (is_thread_that_saves()) return ++num_of_saves;
+  const bool is_read = what == Class::kLooks && path.ends_with(".h5");
+  return is_read ? ++num_of_reads : ++num_calls;
 }
 
 bool meets_fault(long number, Class what) {
@@ -95,7 +97,7 @@ void log_call(long number, const char* name, Class what, const std::string& path
 
 Fate count_call(const char* name, Class what, const std::string& path) {
   if (!plan().is_meant || !is_in_folder(path)) return Fate::kPass;
-  const long number = next_number();
+  const long number = next_number(what, path);
   const bool is_hit = meets_fault(number, what);
   log_call(number, name, what, path, is_hit);
   if (!is_hit) return Fate::kPass;

@@ -7,8 +7,9 @@
 //   FAULT_RANK          only the process that is this rank; empty: one
 //                       that has none
 //   FAULT_AT            the call that meets the fault, counted from 1 on, those of the
-//                       thread that saves from 10001 on, as it works beside the others; 0:
-//                       none
+//                       thread that saves from 10001 on, as it works beside the others,
+//                       and reads of shards, which several threads make, from 20001 on;
+//                       0: none
 //   FAULT_KIND          kill: SIGKILL before the call; tear: SIGKILL with half of it
 //                       written; eio: the call fails once; enospc: from this call on, all
 //                       that need space fail

@@ -10,6 +10,8 @@ from trial import Trial
 # The classes of calls that a fault can meet.
 KINDS = {"kill": ("changes", "grows", "syncs"), "tear": ("grows",), "eio": ("looks", "changes", "grows", "syncs"),
          "enospc": ("grows", "syncs")}
+# Threads decide how many more there are, and in which order.
+FIRST_READ_OF_A_SHARD = 20001
 TEMPORARY = re.compile(r"zero\.tmp\.(\w+)\.[0-9a-f]{16}")
 
 
@@ -42,7 +44,8 @@ def sample(calls, most, seed):
 
 
 def chosen_calls(calls, kind, seed, options):
-    meant = [call for call in calls if call[2] in KINDS[kind] and (kind != "tear" or "write" in call[1])]
+    meant = [call for call in calls if call[2] in KINDS[kind] and (kind != "tear" or "write" in call[1])
+             and int(call[0]) <= FIRST_READ_OF_A_SHARD]
     if options.short:
         return sample(meant, most=1 if "ranks2" in seed else 3, seed=seed)
     return meant if options.every or options.only else thinned(meant)
