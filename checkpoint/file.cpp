@@ -118,26 +118,34 @@ bool File::takes(const void* data) const {
          reinterpret_cast<uintptr_t>(data) % direct_alignment_ == 0;
 }
 
-void File::read_direct(void* out, size_t bytes, int64_t offset) {
-  size_t done = 0;
-  if (takes(out) && offset % kBlockBytes == 0)
-    done = try_read_direct(out, bytes - bytes % kBlockBytes, offset);
-  read(static_cast<char*>(out) + done, bytes - done, offset + static_cast<int64_t>(done));
-}
-
-// How many bytes came: all, some, or none where the file system knows no such reads.
-size_t File::try_read_direct(void* out, size_t bytes, int64_t offset) {
+// What `call` of as many whole blocks did past the cache: all bytes, some, or none where
+// the file system knows no such calls.
+template <class Call, class Fail>
+size_t File::past_cache(const void* memory, size_t bytes, int64_t offset,
+                        const Call& call, const Fail& fail) {
+  const size_t whole = bytes - bytes % kBlockBytes;
+  if (whole == 0 || direct_alignment_ == 0 || !takes(memory) || offset % kBlockBytes != 0)
+    return 0;
   const PastCache past_cache(descriptor_);
-  if (bytes == 0 || direct_alignment_ == 0 || !past_cache.is_on()) return 0;
+  if (!past_cache.is_on()) return 0;
   ssize_t done = 0;
   do {
-    done = ::pread(descriptor_, out, bytes, offset);
+    done = call(whole);
   } while (done < 0 && errno == EINTR);
   if (done >= 0) return static_cast<size_t>(done);
-  if (errno != EINVAL)
-    throw_errno(path_, text_of("read ", bytes, " bytes at ", offset), errno);
+  if (errno != EINVAL) fail(whole);
   direct_alignment_ = 0;
   return 0;
+}
+
+void File::read_direct(void* out, size_t bytes, int64_t offset) {
+  const size_t done = past_cache(
+      out, bytes, offset,
+      [&](size_t whole) { return ::pread(descriptor_, out, whole, offset); },
+      [&](size_t whole) {
+        throw_errno(path_, text_of("read ", whole, " bytes at ", offset), errno);
+      });
+  read(static_cast<char*>(out) + done, bytes - done, offset + static_cast<int64_t>(done));
 }
 
 // Of one call Linux fetches no more than what the disk takes at a time.
@@ -166,25 +174,12 @@ void File::write(const void* data, size_t bytes, int64_t offset, Io& io) {
 }
 
 void File::write_direct(const void* data, size_t bytes, int64_t offset, Io& io) {
-  size_t done = 0;
-  if (takes(data) && offset % kBlockBytes == 0)
-    done = try_write_direct(data, bytes - bytes % kBlockBytes, offset, io);
+  const size_t done = past_cache(
+      data, bytes, offset,
+      [&](size_t whole) { return io.pwrite(descriptor_, data, whole, offset); },
+      [&](size_t whole) { throw_write_error(whole, offset, errno); });
   write(static_cast<const char*>(data) + done, bytes - done,
         offset + static_cast<int64_t>(done), io);
-}
-
-// How many bytes went: all, some, or none where the file system knows no such writes.
-size_t File::try_write_direct(const void* data, size_t bytes, int64_t offset, Io& io) {
-  const PastCache past_cache(descriptor_);
-  if (bytes == 0 || direct_alignment_ == 0 || !past_cache.is_on()) return 0;
-  ssize_t done = 0;
-  do {
-    done = io.pwrite(descriptor_, data, bytes, offset);
-  } while (done < 0 && errno == EINTR);
-  if (done >= 0) return static_cast<size_t>(done);
-  if (errno != EINVAL) throw_write_error(bytes, offset, errno);
-  direct_alignment_ = 0;
-  return 0;
 }
 
 void File::throw_write_error(size_t bytes, int64_t offset, int error) const {

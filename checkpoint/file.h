@@ -51,8 +51,9 @@ class File {
 
  private:
   [[noreturn]] void throw_write_error(size_t bytes, int64_t offset, int error) const;
-  size_t try_write_direct(const void* data, size_t bytes, int64_t offset, Io& io);
-  size_t try_read_direct(void* out, size_t bytes, int64_t offset);
+  template <class Call, class Fail>
+  size_t past_cache(const void* memory, size_t bytes, int64_t offset, const Call& call,
+                    const Fail& fail);
 
   Descriptor descriptor_;
   std::string path_;

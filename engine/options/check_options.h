@@ -24,8 +24,7 @@ struct OptionProblem {
 // What reduce_dtype and grad_dtype may be, and why fp16 is not there.
 inline constexpr const char* kTypesOfGradients =
     "fp32 or bf16, which has the range of fp32 in the bytes of fp16: sums over ranks "
-    "need "
-    "no loss scale";
+    "need no loss scale";
 
 // Everything that keeps an engine on `world_size` ranks from working with these options
 // where they compute.

@@ -1,7 +1,6 @@
 #pragma once
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,9 +9,6 @@
 #include "launcher/settings/command_line.h"
 #include "launcher/settings/settings.h"
 
-namespace zero::checkpoint {
-class OwnFolder;
-}
 namespace zero::launcher {
 
 class World;
@@ -67,10 +63,6 @@ std::vector<Row> bench_adam(const BenchOptions& options);
 // with its expression of LibTorch ("eager_seconds"). The limit is memory: what a sum of
 // two arrays into fresh memory takes for the bytes that the function must read and write.
 std::vector<Row> bench_layer(const BenchOptions& options);
-
-// A folder of its own for what a bench writes, which goes away with its owner. Throws
-// Error(kCheckpoint).
-std::unique_ptr<checkpoint::OwnFolder> make_bench_folder(const std::string& above);
 
 // Time copies of `options.size` bytes between pinned memory of the host and each GPU, one
 // way, the other, and both at once, against memcpy. Throws Error(kEnvironment) without a

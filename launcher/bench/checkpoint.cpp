@@ -3,34 +3,21 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
-#include <span>
 #include <utility>
 
 #include "checkpoint/commit.h"
-#include "checkpoint/error.h"
 #include "checkpoint/format.h"
 #include "checkpoint/own_files.h"
-#include "checkpoint/own_folder.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/verify.h"
 #include "checkpoint/writer.h"
-#include "engine/comm/agreement.h"
+#include "launcher/bench/bench_ranks.h"
 #include "launcher/bench/benches.h"
 #include "launcher/process/world.h"
 #include "offload/host_arena.h"
-#include "zero/errors.h"
 #include "zero/ranks.h"
 
 namespace zero::launcher {
-
-std::unique_ptr<checkpoint::OwnFolder> make_bench_folder(const std::string& above) try {
-  return std::make_unique<checkpoint::OwnFolder>(above,
-                                                 checkpoint::temporary_name("bench"));
-} catch (const checkpoint::CheckpointError& error) {
-  throw Error(ExitCode::kCheckpoint, error.problem(), above,
-              "--out DIR: a folder that is there and may be written");
-}
-
 namespace {
 
 using checkpoint::Kind;
@@ -122,12 +109,8 @@ class State {
  private:
   int64_t own_bytes() const { return 3 * kNumTensors * part_numel_ * 4; }
 
-  // All ranks begin together, and the slowest counts.
   double slowest(const std::function<void()>& work) {
-    ranks_.barrier("bench");
-    double seconds = seconds_of(work);
-    ranks_.all_reduce(std::span(&seconds, 1), ReduceOp::kMax, "bench");
-    return seconds;
+    return slowest_of(ranks_, [&] { return seconds_of(work); })();
   }
 
   // This rank's part of each tensor of all ranks.
@@ -200,7 +183,6 @@ class State {
   int64_t step_ = 0;
 };
 
-
 struct Entry {
   std::string name, cache;  // what is compared with what: entries of the same cache
   Contestant work;
@@ -259,13 +241,8 @@ std::vector<Row> measure_state(State& state, const Ranks& ranks, int64_t num_rou
 
 std::vector<Row> measure_checkpoint(const BenchOptions& options, const World& world) {
   const std::unique_ptr<Ranks> ranks = world.make_ranks();
-  const std::string& out = options.settings.out;
-  std::unique_ptr<checkpoint::OwnFolder> folder;
-  Agreement(*ranks, "bench").run([&] {
-    if (world.rank() == 0) folder = make_bench_folder(out.empty() ? "." : out);
-  });
-  const std::string path = ranks->broadcast(folder ? folder->path() : "");
-  State state(path, options.size, *ranks);
+  const BenchFolder folder(options.settings.out, *ranks);
+  State state(folder.path(), options.size, *ranks);
   return measure_state(state, *ranks, options.rounds);
 }
 

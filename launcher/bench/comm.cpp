@@ -1,10 +1,10 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <span>
 
 #include "engine/comm/collectives.h"
 #include "engine/device/host_device.h"
+#include "launcher/bench/bench_ranks.h"
 #include "launcher/bench/benches.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/process/world.h"
@@ -26,14 +26,8 @@ std::vector<Row> measure_comm(const BenchOptions& options, const World& world) {
   std::vector<std::byte> full(num_bytes), copy(num_bytes);
   std::vector<std::byte> shard(2 * shard_bytes);  // sums of bf16 values are fp32
 
-  // All ranks begin together.
-  const auto slowest = [&](std::function<void()> work) -> Contestant {
-    return [&, work = std::move(work)] {
-      ranks->barrier("bench");
-      double seconds = seconds_of(work);
-      ranks->all_reduce(std::span(&seconds, 1), ReduceOp::kMax, "bench");
-      return seconds;
-    };
+  const auto slowest = [&](std::function<void()> work) {
+    return slowest_of(*ranks, [work = std::move(work)] { return seconds_of(work); });
   };
   const auto reduce_scatter = [&](DType type) {
     return slowest([&, type] {

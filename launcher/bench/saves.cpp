@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/processes.h"
@@ -11,8 +11,8 @@
 #include "checkpoint/format.h"
 #include "checkpoint/open_run.h"
 #include "checkpoint/own_files.h"
-#include "checkpoint/own_folder.h"
-#include "engine/comm/agreement.h"
+#include "engine/save/saved_arrays.h"
+#include "launcher/bench/bench_ranks.h"
 #include "launcher/bench/benches.h"
 #include "launcher/bench/engine_loop.h"
 #include "launcher/process/process_setup.h"
@@ -23,16 +23,6 @@
 
 namespace zero::launcher {
 namespace {
-
-// This rank's masters and states, as a save writes them.
-int64_t bytes_of_shards(Engine& engine) {
-  size_t numel = 0;
-  for (const ShardView& view : engine.shards()) {
-    numel += view.master.size();
-    for (const StateView& state : view.state) numel += state.values.size();
-  }
-  return static_cast<int64_t>(numel * sizeof(float));
-}
 
 // What one thread takes to hash as many bytes and write them to a file of its own.
 class PlainWriter {
@@ -85,22 +75,18 @@ class PlainWriter {
 class SavedSteps {
  public:
   // Collective.
-  SavedSteps(Engine& engine, const std::string& above) : engine_(engine) {
-    Agreement(engine.control(), "bench folder").run([&] {
-      if (engine.rank() == 0) folder_ = make_bench_folder(above);
-    });
-    path_ = engine.control().broadcast(folder_ ? folder_->path() : "");
-  }
+  SavedSteps(Engine& engine, const std::string& above)
+      : engine_(engine), folder_(above, engine.control()) {}
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return folder_.path(); }
   void remove_last() {
-    if (folder_ && step_ > 0)
-      checkpoint::OpenRun(path_).remove(checkpoint::step_folder(step_));
+    if (engine_.rank() == 0 && step_ > 0)
+      checkpoint::OpenRun(path()).remove(checkpoint::step_folder(step_));
   }
   std::shared_ptr<Save> begin() {
     SavedState state;
     state.step = ++step_;
-    return save_async(engine_, path_, state);
+    return save_async(engine_, path(), state);
   }
   // Seconds of one that is waited for.
   double save() {
@@ -110,8 +96,7 @@ class SavedSteps {
 
  private:
   Engine& engine_;
-  std::unique_ptr<checkpoint::OwnFolder> folder_;  // of rank 0
-  std::string path_;
+  const BenchFolder folder_;
   int64_t step_ = 0;
 };
 
@@ -124,20 +109,13 @@ std::vector<Row> measure_saves(const BenchOptions& options, const ModelFamilies&
                   world.make_ranks());
   Engine& engine = loop.engine();
   Ranks& ranks = loop.control();
-  const std::string& out = options.settings.out;
-  SavedSteps saved(engine, out.empty() ? "." : out);
-  const int64_t bytes = bytes_of_shards(engine);
+  SavedSteps saved(engine, options.settings.out);
+  const int64_t bytes = bytes_of(shard_slices(engine, /*with_state=*/true));
   PlainWriter plain(saved.path(), bytes);
   loop.step();
 
-  // All ranks begin together, and the slowest counts.
-  const auto slowest = [&](std::function<double()> work) -> Contestant {
-    return [&, work = std::move(work)] {
-      ranks.barrier("bench");
-      double seconds = work();
-      ranks.all_reduce(std::span(&seconds, 1), ReduceOp::kMax, "bench");
-      return seconds;
-    };
+  const auto slowest = [&](Contestant work) {
+    return slowest_of(ranks, std::move(work));
   };
   const double of_save = slowest([&] { return saved.save(); })();
   const double of_step = slowest([&] { return loop.run(2) / 2; })();

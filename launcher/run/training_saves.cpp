@@ -11,6 +11,7 @@
 #include "checkpoint/file.h"
 #include "checkpoint/format.h"
 #include "checkpoint/tidy.h"
+#include "engine/save/saved_arrays.h"
 #include "launcher/process/stop.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
@@ -24,12 +25,7 @@ namespace zero::launcher {
 
 // Masters and states of all ranks. Collective.
 int64_t Training::checkpoint_bytes() const {
-  size_t numel = 0;
-  for (const ShardView& view : engine_->shards()) {
-    numel += view.master.size();
-    for (const StateView& state : view.state) numel += state.values.size();
-  }
-  int64_t bytes = static_cast<int64_t>(numel) * size_of(DType::kFp32);
+  int64_t bytes = bytes_of(shard_slices(*engine_, /*with_state=*/true));
   engine_->control().all_reduce({&bytes, 1}, ReduceOp::kSum, "checkpoint");
   return bytes;
 }

@@ -7,6 +7,7 @@
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/derived.h"
+#include "launcher/settings/name_advice.h"
 #include "launcher/settings/names.h"
 #include "launcher/settings/setting_table.h"
 #include "launcher/settings/values.h"

@@ -24,9 +24,9 @@ class OpenRun;
 
 // What a checkpoint holds besides masters, the optimizer's state and buffers.
 struct SavedState {
-  int64_t step = 0;                               // Engine::num_steps()
-  std::string config = "{}";                      // JSON: the caller's settings
-  std::string position = "{}";                    // JSON: the caller's place in the data
+  int64_t step = 0;             // Engine::num_steps()
+  std::string config = "{}";    // JSON: the caller's settings
+  std::string position = "{}";  // JSON: the caller's place in the data
   // The caller's own bytes, by name; rank 0's are kept.
   std::map<std::string, std::vector<char>> user = {};
   // Of load_checkpoint() alone, FQNs that it was allowed to differ in: parameters that
