@@ -26,15 +26,19 @@ void check_piece(const UpdatePiece& piece, int num_states) {
     throw std::invalid_argument("update: master_low without copy_bf16, its other half");
   if (piece.copy_bf16 && piece.copy_fp16)
     throw std::invalid_argument("update: give copy_bf16 or copy_fp16, not both");
+  const bool has_old = piece.old_master || piece.old_master_low;
   for (int i = 0; i < num_states; ++i) {
     if (!piece.state[i] == !piece.state_bf16[i] || !piece.state[i] != !piece.state[0])
       throw std::invalid_argument("update: give state or state_bf16, all of one kind");
-    if (piece.old_master && (!piece.old_state[i] != !piece.state[i] ||
-                             !piece.old_state_bf16[i] != !piece.state_bf16[i]))
-      throw std::invalid_argument("update: old_master without the states' old values");
+    if (has_old && (!piece.old_state[i] != !piece.state[i] ||
+                    !piece.old_state_bf16[i] != !piece.state_bf16[i]))
+      throw std::invalid_argument("update: old masters without the states' old values");
   }
-  if (piece.old_master && piece.master_low)
-    throw std::invalid_argument("update: old_master for masters in halves");
+  if (has_old &&
+      (!piece.old_master_low != !piece.master_low || !piece.old_master != !piece.master))
+    throw std::invalid_argument("update: old masters are stored in another way");
+  if (!piece.old_master_low != !piece.old_high)
+    throw std::invalid_argument("update: old_master_low and old_high belong together");
 }
 
 namespace {
@@ -67,11 +71,13 @@ void share_out(std::span<const Update> updates, ThreadPool& pool, const Work& wo
 // Few enough that they stay in the first-level cache.
 constexpr int64_t kOldBlock = 1024;
 
-// Masters and states of a block, whose old values lie elsewhere.
+// Masters and states of a block, whose old values lie elsewhere. The high halves of
+// masters alone are changed in place.
 class Block {
  public:
   explicit Block(const UpdatePiece& piece) : piece_(piece), near_(piece) {
     near_.master = take(masters_, piece.old_master);
+    near_.master_low = take(low_, piece.old_master_low);
     for (int i = 0; i < kMaxStates; ++i) {
       near_.state[i] = take(states_[i], piece.old_state[i]);
       near_.state_bf16[i] = take(states_bf16_[i], piece.old_state_bf16[i]);
@@ -79,9 +85,13 @@ class Block {
   }
   const UpdatePiece& near() const { return near_; }
 
+  void keep_high(StreamingCopy& copy) const {
+    if (piece_.old_high) put(copy, piece_.old_high, piece_.copy_bf16);
+  }
   // To where the new values belong, of which nothing need be read.
   void write(StreamingCopy& copy) const {
     put(copy, piece_.master, near_.master);
+    put(copy, piece_.master_low, near_.master_low);
     for (int i = 0; i < kMaxStates; ++i) {
       put(copy, piece_.state[i], near_.state[i]);
       put(copy, piece_.state_bf16[i], near_.state_bf16[i]);
@@ -103,18 +113,21 @@ class Block {
   const UpdatePiece& piece_;
   UpdatePiece near_;
   alignas(64) float masters_[kOldBlock];
+  alignas(64) uint16_t low_[kOldBlock];
   alignas(64) float states_[kMaxStates][kOldBlock];
   alignas(64) uint16_t states_bf16_[kMaxStates][kOldBlock];
 };
 
 // As the loops do it, which know no old values.
 void update_piece(const UpdatePiece& piece, const UpdateRule& rule) {
-  if (!piece.old_master) return fastest_kernels().update(piece, rule);
+  if (!piece.old_master && !piece.old_master_low)
+    return fastest_kernels().update(piece, rule);
   StreamingCopy copy;
   for (int64_t begin = 0; begin < piece.numel; begin += kOldBlock) {
     const UpdatePiece part =
         part_of(piece, begin, std::min(begin + kOldBlock, piece.numel));
     Block block(part);
+    block.keep_high(copy);
     fastest_kernels().update(block.near(), rule);
     block.write(copy);
   }
@@ -142,10 +155,12 @@ UpdatePiece part_of(const UpdatePiece& piece, int64_t begin, int64_t end) {
           .state_bf16 = {advance(piece.state_bf16[0], begin),
                          advance(piece.state_bf16[1], begin)},
           .old_master = advance(piece.old_master, begin),
+          .old_master_low = advance(piece.old_master_low, begin),
           .old_state = {advance(piece.old_state[0], begin),
                         advance(piece.old_state[1], begin)},
           .old_state_bf16 = {advance(piece.old_state_bf16[0], begin),
                              advance(piece.old_state_bf16[1], begin)},
+          .old_high = advance(piece.old_high, begin),
           .copy_bf16 = advance(piece.copy_bf16, begin),
           .copy_fp16 = advance(piece.copy_fp16, begin),
           .numel = end - begin};
@@ -165,6 +180,8 @@ void touch(std::span<const Update> updates, ThreadPool& pool) {
     for (float* state : piece.state) touch(state, piece.numel);
     for (uint16_t* state : piece.state_bf16) touch(state, piece.numel);
     touch(const_cast<float*>(piece.old_master), piece.numel);
+    touch(const_cast<uint16_t*>(piece.old_master_low), piece.numel);
+    touch(piece.old_high, piece.numel);
     for (const float* old : piece.old_state) touch(const_cast<float*>(old), piece.numel);
     for (const uint16_t* old : piece.old_state_bf16)
       touch(const_cast<uint16_t*>(old), piece.numel);

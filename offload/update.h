@@ -24,8 +24,11 @@ struct UpdatePiece {
   // Where masters and states are read that are then written to those above, and stay as
   // they are. Of the same types; null: they are read where they are written.
   const float* old_master = nullptr;
+  const uint16_t* old_master_low = nullptr;
   const float* old_state[kMaxStates] = {};
   const uint16_t* old_state_bf16[kMaxStates] = {};
+  // (numel) written, with old_master_low: what copy_bf16 held, their high halves.
+  uint16_t* old_high = nullptr;
   // (numel) written: master in 16 bits, in one of two types; both may be null.
   uint16_t* copy_bf16 = nullptr;
   uint16_t* copy_fp16 = nullptr;
@@ -43,7 +46,7 @@ struct Update {
 
 // Throw std::invalid_argument for a negative numel, no gradient or two of them, a master
 // or one of the rule's states that is missing or there twice, two copies, or old values
-// of which one is missing, or of halves.
+// of which one is missing.
 void check_piece(const UpdatePiece& piece, int num_states);
 
 // Do one step on all pieces in one sweep: each byte is read once and written once.

@@ -133,9 +133,6 @@ void check_storage(const Options& options, OptionProblems& found) {
             found, {"master", "dtype"},
             text_of("master split belongs to dtype bf16, which is its high half, not to ",
                     name_of(options.dtype)));
-  refuse_if(options.speculate_bytes > 0 && options.master == MasterStorage::kSplit, found,
-            {"speculate_bytes", "master"}, "speculation with master split",
-            "master fp32: of masters in halves there is one place");
   refuse_if(options.speculate_bytes > 0 && !options.overlap_updates, found,
             {"speculate_bytes", "overlap_updates"}, "speculation without overlap_updates",
             "overlap_updates true");

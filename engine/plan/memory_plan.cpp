@@ -114,9 +114,14 @@ std::vector<ShardArray> draft_arrays(const UnitPlan& plan,
     });
     draft.owner = "drafts";
     draft.is_draft = true;
-    const bool is_meant =
-        draft.role == ShardRole::kMaster || draft.role == ShardRole::kState;
-    if (is_meant && !draft.parts.empty()) drafts.push_back(draft);
+    const bool is_meant = draft.role == ShardRole::kMaster ||
+                          draft.role == ShardRole::kMasterLow ||
+                          draft.role == ShardRole::kState;
+    if (!is_meant || draft.parts.empty()) continue;
+    drafts.push_back(draft);
+    if (draft.role != ShardRole::kMasterLow) continue;
+    draft.role = ShardRole::kOldHigh;
+    drafts.push_back(draft);
   }
   return drafts;
 }

@@ -12,8 +12,17 @@ namespace zero {
 struct Options;
 struct UnitPlan;
 
-// kWeights: what a GPU keeps of a unit whose masters are the host's.
-enum class ShardRole { kMaster, kMasterLow, kState, kGradient, kCopy, kWeights };
+// kOldHigh: where a draft leaves the high halves that it writes over; kWeights: what a
+// GPU keeps of a unit whose masters are the host's.
+enum class ShardRole {
+  kMaster,
+  kMasterLow,
+  kState,
+  kGradient,
+  kCopy,
+  kOldHigh,
+  kWeights
+};
 
 // Where one unit's shards lie, and what its gathers read.
 struct UnitHome {

@@ -45,7 +45,7 @@ std::vector<UnitHome> homes_of(const UnitPlan& plan, const Options& options,
   return homes;
 }
 
-// Of this rank's masters and states.
+// Of this rank's masters, whole or in halves, and states.
 int64_t draft_bytes(const UnitPlan& plan, const Options& options, int unit) {
   const auto num_states = std::ssize(states_of(options.optimizer.kind));
   int64_t bytes = 0;

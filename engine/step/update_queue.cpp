@@ -13,6 +13,7 @@ UpdateQueue::UpdateQueue(const Workplace& at)
     : at_(at),
       updated_(at.plan.units.size()),
       readings_(at.plan.units.size()),
+      late_(at.plan.units.size()),
       drafts_(at.plan.units.size()),
       gpu_stream_(at.memory.has_state_on_gpu() || at.memory.has_weights_on_gpu()
                       ? at.device.make_stream("device updates")
@@ -34,13 +35,13 @@ void UpdateQueue::touch() {
 void UpdateQueue::begin(std::vector<int64_t> numbers, double lr, float grad_factor) {
   const Values values{std::make_shared<std::vector<int64_t>>(std::move(numbers)), lr,
                       grad_factor};
-  num_drafts_ = static_cast<int>(std::ranges::count_if(
-      drafts_, [](const Draft& draft) { return draft != nullptr; }));
+  num_drafts_ = static_cast<int>(
+      std::ranges::count_if(drafts_, [](const auto& draft) { return draft != nullptr; }));
   num_taken_ = 0;
   stream_->enqueue([] { delay_point("adam"); });
   for (int u = 0; u < std::ssize(updated_); ++u) {
     const bool is_taken = is_drafted(u, values);
-    if (drafts_[u] && !is_taken) *drafts_[u] = false;
+    if (drafts_[u] && !is_taken) leave_draft(u);
     is_taken ? take_draft(u) : queue(u, values);
   }
   drafts_.assign(drafts_.size(), nullptr);
@@ -52,14 +53,14 @@ void UpdateQueue::begin(std::vector<int64_t> numbers, double lr, float grad_fact
 void UpdateQueue::queue(int unit, const Values& values) {
   const std::string& fqn = at_.plan.units[unit].fqn;
   if (at_.memory.homes[unit].state_on_gpu) {
-    wait_for_reader(*gpu_stream_, unit, To::kShard);
-    const auto span = at_.device.timed(*gpu_stream_, Work::kOptimizer, "update", fqn);
-    at_.kernels->update(updates_of(unit, values, To::kShard), *gpu_stream_);
-    gpu_stream_->record(updated_[unit]);
+    if (!readings_[unit].done.query())
+      late_[unit] = values;
+    else
+      queue_on_gpu(unit, values);
     return;
   }
   wait_for_copy(unit);
-  wait_for_reader(*stream_, unit, To::kShard);
+  wait_for_reader(unit, To::kShard);
   {
     const auto span = at_.device.timed(*stream_, Work::kOptimizer, "update", fqn);
     stream_->enqueue([=, this, updates = updates_of(unit, values, To::kShard)] {
@@ -69,18 +70,46 @@ void UpdateQueue::queue(int unit, const Values& values) {
   announce(unit);
 }
 
+void UpdateQueue::queue_on_gpu(int unit, const Values& values) {
+  const auto span = at_.device.timed(*gpu_stream_, Work::kOptimizer, "update",
+                                     at_.plan.units[unit].fqn);
+  at_.kernels->update(updates_of(unit, values, To::kShard), *gpu_stream_);
+  gpu_stream_->record(updated_[unit]);
+}
+
+void UpdateQueue::queue_late(int unit) {
+  if (!late_[unit].numbers) return;
+  {
+    const auto span = at_.device.timed(*gpu_stream_, Work::kSaves, "wait for save",
+                                       at_.plan.units[unit].fqn);
+    readings_[unit].done.synchronize();
+  }
+  queue_on_gpu(unit, std::exchange(late_[unit], {}));
+  gpu_stream_->record(on_gpu_);
+}
+
+void UpdateQueue::queue_all_late() {
+  for (int u = 0; u < std::ssize(late_); ++u) queue_late(u);
+}
+
+const Event& UpdateQueue::updated(int unit) {
+  queue_late(unit);
+  if (drafts_[unit] && has_halves(unit)) drop_draft(unit);
+  return updated_[unit];
+}
+
 void UpdateQueue::hold_back(int unit, const Event& read) {
   readings_[unit].done.renew(read.latest());
   readings_[unit].place = To::kShard;
 }
 
 // Of a save that takes longer than a step: it is told how long updates waited.
-void UpdateQueue::wait_for_reader(Stream& stream, int unit, To place) {
+void UpdateQueue::wait_for_reader(int unit, To place) {
   const Reading& reading = readings_[unit];
-  if (reading.place != place || reading.done.query()) return;
+  if ((reading.place != place && !has_halves(unit)) || reading.done.query()) return;
   const auto span =
-      at_.device.timed(stream, Work::kSaves, "wait for save", at_.plan.units[unit].fqn);
-  stream.wait(reading.done);
+      at_.device.timed(*stream_, Work::kSaves, "wait for save", at_.plan.units[unit].fqn);
+  stream_->wait(reading.done);
 }
 
 // Until what a GPU keeps of the weights of before has been read.
@@ -106,14 +135,15 @@ bool UpdateQueue::may_draft(int unit) const {
 void UpdateQueue::draft(int unit, const std::vector<const Event*>& after) {
   for (const Event* event : after) stream_->wait(*event);
   wait_for_copy(unit);
-  wait_for_reader(*stream_, unit, To::kDraft);
+  wait_for_reader(unit, To::kDraft);
   const std::string& fqn = at_.plan.units[unit].fqn;
   const auto span = at_.device.timed(*stream_, Work::kOptimizer, "draft", fqn);
-  const auto is_wanted = std::make_shared<std::atomic<bool>>(true);
+  const auto draft = drafts_[unit] = std::make_shared<Draft>();
   stream_->enqueue([=, this, updates = updates_of(unit, expected_, To::kDraft)] {
-    if (*is_wanted) update(unit, updates, "draft ");
+    if (!draft->is_wanted) return;
+    update(unit, updates, "draft ");
+    draft->is_made = true;
   });
-  drafts_[unit] = is_wanted;
 }
 
 // Is its draft what the step was going to make?
@@ -139,18 +169,36 @@ void UpdateQueue::take_draft(int unit) {
   announce(unit);
 }
 
-// Masters and states are as they were; the weights in 16 bits are made of them again.
+// Its update in place comes next. That needs masters as they were, and writes the rest.
+void UpdateQueue::leave_draft(int unit) {
+  drafts_[unit]->is_wanted = false;
+  if (has_halves(unit)) renew_copies(unit);
+}
+
+// Masters and states are as they were, and so are the weights in 16 bits.
 void UpdateQueue::drop_draft(int unit) {
-  *drafts_[unit] = false;
+  drafts_[unit]->is_wanted = false;
+  renew_copies(unit);
   drafts_[unit].reset();
-  for (const int p : at_.plan.units[unit].parts) {
-    const PlannedPart& part = at_.plan.parts[p];
-    if (part.is_frozen || !at_.shards[p].copy) continue;
-    stream_->enqueue([this, &part, &shard = at_.shards[p]] {
-      shard.renew_copy(part.dtype, part.layout.shard_numel, at_.threads);
-    });
-  }
   stream_->record(updated_[unit]);
+}
+
+void UpdateQueue::renew_copies(int unit) {
+  stream_->enqueue([this, unit, draft = drafts_[unit]] {
+    if (!draft->is_made) return;
+    for (const int p : at_.plan.units[unit].parts) {
+      const PlannedPart& part = at_.plan.parts[p];
+      if (!part.is_frozen && at_.shards[p].copy)
+        at_.shards[p].renew_copy(part.dtype, part.layout.shard_numel, at_.threads);
+    }
+  });
+}
+
+// Are there masters whose high halves are its weights?
+bool UpdateQueue::has_halves(int unit) const {
+  return std::ranges::any_of(at_.plan.units[unit].parts, [&](int part) {
+    return at_.shards[part].master_low != nullptr;
+  });
 }
 
 void UpdateQueue::drop_drafts() {
@@ -161,6 +209,7 @@ void UpdateQueue::drop_drafts() {
 }
 
 const Event& UpdateQueue::ready(int unit) {
+  queue_late(unit);
   if (drafts_[unit]) drop_draft(unit);
   return updated_[unit];
 }
@@ -183,12 +232,14 @@ void UpdateQueue::bring_weights(int unit) {
 
 void UpdateQueue::finish() {
   drop_drafts();
+  queue_all_late();
   stream_->synchronize();
   if (gpu_stream_) gpu_stream_->synchronize();
 }
 
 void UpdateQueue::finish_before_compute() {
   drop_drafts();
+  queue_all_late();
   stream_->synchronize();
   at_.device.compute_stream().wait(on_gpu_);
 }
@@ -226,6 +277,8 @@ void UpdateQueue::add_part(int index, const Values& values, To to,
                     .numel = part.layout.shard_numel};
   if (to == To::kDraft) {
     whole.old_master = std::exchange(whole.master, shard.draft.master);
+    whole.old_master_low = std::exchange(whole.master_low, shard.draft.master_low);
+    whole.old_high = shard.old_high;
     for (int i = 0; i < kMaxStates; ++i) {
       whole.old_state[i] = std::exchange(whole.state[i], shard.draft.state[i]);
       whole.old_state_bf16[i] =

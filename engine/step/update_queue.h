@@ -22,11 +22,15 @@ namespace zero {
 // states. begin() takes the drafts that are what it was going to make, and makes the
 // others, of which those that have not begun are left out. Where it does not come, they
 // stay until somebody asks. Of the weights in 16 bits, which nobody reads between a
-// unit's backward and the next forward, there is no second place: a draft that is thrown
-// away makes them again.
+// unit's backward and the next forward, there is no second place: whoever throws a draft
+// away makes them again of the masters, or of what the draft kept where they are halves
+// of masters.
 //
 // Units whose state lies on a GPU are updated there, in a stream of its own; where a GPU
-// keeps the weights alone, they follow their update in the same stream.
+// keeps the weights alone, they follow their update in the same stream. That stream never
+// waits for one who reads a unit's state, who copies it by the GPU, too: a driver may let
+// no thread in while another one waits for room behind all that a stream still has to do.
+// Such an update is queued late, by whoever asks for the unit next, once it was read.
 class UpdateQueue {
  public:
   explicit UpdateQueue(const Workplace& at);
@@ -48,8 +52,9 @@ class UpdateQueue {
   // weights nobody reads any more.
   void draft(int unit, const std::vector<const Event*>& after);
 
-  // Reached when the unit's masters and states are those of the latest begin().
-  const Event& updated(int unit) const { return updated_[unit]; }
+  // Reached when the unit's masters and states are those of the latest begin(). One who
+  // asks this reads them: a draft that writes high halves in place is thrown away.
+  const Event& updated(int unit);
   // What is there then is read until `read` is reached, which is recorded by now: the
   // next update or draft that would write there waits.
   void hold_back(int unit, const Event& read);
@@ -80,8 +85,10 @@ class UpdateQueue {
   // In place, or from there to where a draft is.
   enum class To { kShard, kDraft };
 
-  // False once nobody will take it.
-  using Draft = std::shared_ptr<std::atomic<bool>>;
+  struct Draft {
+    std::atomic<bool> is_wanted = true;  // until nobody will take it
+    bool is_made = false;                // the stream's
+  };
 
   // Masters and states of a unit that somebody reads.
   struct Reading {
@@ -90,11 +97,17 @@ class UpdateQueue {
   };
 
   void queue(int unit, const Values& values);
-  void wait_for_reader(Stream& stream, int unit, To place);
+  void queue_on_gpu(int unit, const Values& values);
+  void queue_late(int unit);
+  void queue_all_late();
+  void wait_for_reader(int unit, To place);
   bool is_drafted(int unit, const Values& values) const;
   void take_draft(int unit);
+  void leave_draft(int unit);
   void drop_drafts();
   void drop_draft(int unit);
+  void renew_copies(int unit);
+  bool has_halves(int unit) const;
   void wait_for_copy(int unit);
   void announce(int unit);
   void bring_weights(int unit);
@@ -106,9 +119,10 @@ class UpdateQueue {
   const Workplace at_;
   std::vector<Event> updated_;     // of each unit
   std::vector<Reading> readings_;  // of each unit
+  std::vector<Values> late_;       // of units whose update waits for its reader, or none
   Event on_host_, on_gpu_;
-  Values expected_;            // of drafts; numbers are null where none may be made
-  std::vector<Draft> drafts_;  // of each unit, since the last step, or null
+  Values expected_;  // of drafts; numbers are null where none may be made
+  std::vector<std::shared_ptr<Draft>> drafts_;  // of each unit, since the last step
   int num_drafts_ = 0, num_taken_ = 0;
   // They go first: they use what is above.
   std::unique_ptr<Stream> gpu_stream_;  // null where the GPU keeps nothing

@@ -1,5 +1,6 @@
 #include "engine/weights/shard_store.h"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -51,7 +52,8 @@ void place(std::byte* bytes, const ShardArray& array, PartShard& shard) {
   const ShardRole role = array.role;
   UpdatedValues& updated = array.is_draft ? shard.draft : shard;
   if (role == ShardRole::kMaster) updated.master = floats;
-  if (role == ShardRole::kMasterLow) shard.master_low = halves;
+  if (role == ShardRole::kMasterLow) updated.master_low = halves;
+  if (role == ShardRole::kOldHigh) shard.old_high = halves;
   if (role == ShardRole::kState && is_plain) updated.state[array.state] = floats;
   if (role == ShardRole::kState && !is_plain) updated.state_bf16[array.state] = halves;
   if (role == ShardRole::kGradient && is_plain) shard.grad = floats;
@@ -78,6 +80,7 @@ void PartShard::take_draft() { std::swap(static_cast<UpdatedValues&>(*this), dra
 void PartShard::renew_copy(DType type, int64_t numel, ThreadPool& threads) const {
   const auto convert = type == DType::kFp16 ? convert_to_fp16 : convert_to_bf16;
   threads.parallel_for(numel, kUpdateChunkNumel, [&](int64_t begin, int64_t end) {
+    if (old_high) return void(std::copy(old_high + begin, old_high + end, copy + begin));
     convert(master + begin, copy + begin, end - begin);
   });
 }

@@ -19,6 +19,7 @@ struct UnitPlan;
 // What an update writes of a part, in fp32 or in the types that the plan tells.
 struct UpdatedValues {
   float* master = nullptr;
+  uint16_t* master_low = nullptr;  // instead of a master: its low half, beside the copy
   // The optimizer's, as many as it has, in one of two types.
   float* state[kMaxStates] = {};
   uint16_t* state_bf16[kMaxStates] = {};
@@ -29,8 +30,8 @@ struct UpdatedValues {
 // frozen part has a master alone, and there are neither states nor gradients for
 // inference.
 struct PartShard : UpdatedValues {
-  uint16_t* master_low = nullptr;  // instead of a master: its low half, beside the copy
-  UpdatedValues draft;             // where an update leaves them that is not in place
+  UpdatedValues draft;           // where an update leaves them that is not in place
+  uint16_t* old_high = nullptr;  // where it leaves the copy of before, if that is a half
   // This step's gradient, summed over ranks and micro-batches, in one of two types: see
   // hold_gradient().
   float* grad = nullptr;
@@ -49,8 +50,8 @@ struct PartShard : UpdatedValues {
 
   // From now on masters and states are what an update left there.
   void take_draft();
-  // Make the copy of the masters, `numel` of each, on these threads. Both are whole, and
-  // the host's.
+  // Make the copy what it was before a draft, `numel` of it, on these threads: of the
+  // masters, or of what the draft left of it. All are the host's.
   void renew_copy(DType type, int64_t numel, ThreadPool& threads) const;
 
   // From now on the gradient's memory holds this type, kFp32 or kBf16; memory that was

@@ -84,10 +84,8 @@ bool keep_less(Wish& wish) {
   return true;
 }
 bool split_master(Wish& wish) {
-  const bool may_split =
-      wish.settings.dtype == "bf16" && change(wish.settings.master, std::string("split"));
-  if (may_split) wish.settings.speculate = "off";
-  return may_split;
+  return wish.settings.dtype == "bf16" &&
+         change(wish.settings.master, std::string("split"));
 }
 
 constexpr Saver kSavers[] = {draft_nothing, shard_wider,       keep_less,   recompute,

@@ -23,8 +23,7 @@ bool may_keep_states(const Settings& settings) {
 
 bool may_speculate(const Settings& settings) {
   return settings.device != "cpu" && settings.offload != "none" &&
-         settings.master == "fp32" && settings.overlap_updates &&
-         settings.shard_over == "all";
+         settings.overlap_updates && settings.shard_over == "all";
 }
 
 void choose_for_run(Settings& settings, const Settings* going_on,

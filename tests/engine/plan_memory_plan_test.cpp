@@ -151,6 +151,8 @@ TEST_F(MemoryPlanTest, DraftsOfTheFirstUnitsThatHaveRoom) {
   EXPECT_THAT(drafts(), ElementsAre(false, false, true, true));
   options.state_dtype = DType::kBf16;
   EXPECT_EQ(bytes(plan(), "drafts", "host"), (2048 + 1024) * 8);
+  options.dtype = DType::kBf16, options.master = MasterStorage::kSplit;
+  EXPECT_EQ(bytes(plan(), "drafts", "host"), (2048 + 1024) * 8);
   options.inference = true;
   EXPECT_THAT(drafts(), ::testing::Each(false));
 }

@@ -50,6 +50,13 @@ const Kept kKept[] = {{"plain", [](Options&) {}},
                          options.speculate_bytes = 1 << 20;
                          options.clip = 0;  // so that they are taken
                        }},
+                      {"drafts of halves",
+                       [](Options& options) {
+                         options.dtype = DType::kBf16;
+                         options.master = MasterStorage::kSplit;
+                         options.speculate_bytes = 1 << 20;
+                         options.clip = 0;
+                       }},
                       {"scaled", [](Options& options) {
                          options.dtype = DType::kFp16;
                          options.loss_scale = {.init = 2, .window = 1};  // another one

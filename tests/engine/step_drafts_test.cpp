@@ -19,11 +19,18 @@ using ::testing::ElementsAre;
 constexpr int64_t kNumel = 8;
 
 // Of three units, with eight numbers each in bf16.
-class Drafts : public ::testing::Test {
- protected:
-  static Options bf16_with_room() {
+struct DraftQueue {
+  explicit DraftQueue(MasterStorage master) : options(bf16_with_room(master)) {
+    for (int p = 0; p < 3; ++p) {
+      std::fill_n(shards[p].grad, kNumel, 1.0f);
+      shards[p].masters(0, kNumel).write(0, std::vector<float>(kNumel, 3.0f));
+      std::fill_n(shards[p].copy, kNumel, float_to_bf16(3.0f));
+    }
+  }
+  static Options bf16_with_room(MasterStorage master) {
     Options options;
     options.dtype = DType::kBf16;
+    options.master = master;
     options.speculate_bytes = 1 << 20;
     return options;
   }
@@ -36,21 +43,14 @@ class Drafts : public ::testing::Test {
     return make_unit_plan(units, params, options, 1);
   }
 
-  Drafts() {
-    for (int p = 0; p < 3; ++p) {
-      std::fill_n(shards[p].grad, kNumel, 1.0f);
-      std::fill_n(shards[p].master, kNumel, 3.0f);
-      std::fill_n(shards[p].copy, kNumel, float_to_bf16(3.0f));
-    }
-  }
   void draft_all(float factor = 1) {
     queue.expect({1, 1, 1}, 0.5, factor);
     for (const int unit : {2, 1, 0}) queue.draft(unit, {});
   }
-  float master(int part) { return shards[part].master[0]; }
+  float master(int part) { return shards[part].masters(0, kNumel).read_all()[0]; }
   float copy(int part) { return bf16_to_float(shards[part].copy[0]); }
 
-  const Options options = bf16_with_room();
+  const Options options;
   const UnitPlan plan = plan_of(options);
   const MemoryPlan memory = make_memory_plan(plan, options);
   const std::unique_ptr<Device> device = make_host_device();
@@ -60,22 +60,41 @@ class Drafts : public ::testing::Test {
   UpdateQueue queue{Workplace{plan, memory, options, shards, *device, *comm, threads}};
 };
 
-TEST_F(Drafts, ChangeNoMasterUntilTheyAreTaken) {
-  const float* const old = shards[1].master;
+class Drafts : public ::testing::TestWithParam<MasterStorage>, public DraftQueue {
+ protected:
+  Drafts() : DraftQueue(GetParam()) {}
+};
+
+class DraftsOfWholeMasters : public ::testing::Test, public DraftQueue {
+ protected:
+  DraftsOfWholeMasters() : DraftQueue(MasterStorage::kFp32) {}
+};
+
+class DraftsOfHalves : public ::testing::Test, public DraftQueue {
+ protected:
+  DraftsOfHalves() : DraftQueue(MasterStorage::kSplit) {}
+};
+
+TEST_P(Drafts, ChangeNoMasterUntilTheyAreTaken) {
+  const float* const old = shards[1].state[0];
   draft_all();
-  EXPECT_EQ(master(1), 3);
+  if (GetParam() == MasterStorage::kFp32) {
+    EXPECT_EQ(master(1), 3);
+  }
   queue.begin({1, 1, 1}, 0.5, 1);
-  EXPECT_NE(shards[1].master, old);
+  EXPECT_NE(shards[1].state[0], old);
   queue.finish();
   EXPECT_LT(master(1), 3);
-  EXPECT_EQ(copy(1), bf16_to_float(float_to_bf16(master(1))));
+  EXPECT_EQ(copy(1), GetParam() == MasterStorage::kFp32
+                         ? bf16_to_float(float_to_bf16(master(1)))
+                         : join_float(split_float(master(1)).high, 0));
   EXPECT_GT(shards[1].state[0][0], 0);
   EXPECT_GT(shards[1].state[1][0], 0);
   EXPECT_EQ(queue.num_drafts(), 3);
   EXPECT_EQ(queue.num_taken(), 3);
 }
 
-TEST_F(Drafts, AreMadeAgainWhereTheStepIsAnother) {
+TEST_P(Drafts, AreMadeAgainWhereTheStepIsAnother) {
   draft_all();
   queue.begin({1, 1, 1}, 0.5, 0.25);  // clipped
   queue.finish();
@@ -90,7 +109,7 @@ TEST_F(Drafts, AreMadeAgainWhereTheStepIsAnother) {
   EXPECT_EQ(queue.num_taken(), 2);
 }
 
-TEST_F(Drafts, ThatHaveNotBegunAreLeftOutWhereNobodyTakesThem) {
+TEST_P(Drafts, ThatHaveNotBegunAreLeftOutWhereNobodyTakesThem) {
   std::promise<void> gate;
   const std::unique_ptr<HostStream> gradients = device->make_worker("gradients");
   gradients->enqueue([&] { gate.get_future().wait(); });
@@ -98,17 +117,16 @@ TEST_F(Drafts, ThatHaveNotBegunAreLeftOutWhereNobodyTakesThem) {
   gradients->record(arrived);
   queue.expect({1, 1, 1}, 0.5, 1);
   queue.draft(1, {&arrived});
-  const float old = shards[1].draft.master[0];
   queue.begin({1, 1, 1}, 0.5, 0.25);
   gate.set_value();
   queue.finish();
-  EXPECT_EQ(shards[1].draft.master[0], old);
+  EXPECT_EQ(shards[1].draft.state[0][0], 0);
   EXPECT_LT(master(1), 3);
 }
 
 // What is read lies aside once a draft is taken: the next update leaves it alone, and the
 // next draft waits.
-TEST_F(Drafts, LeaveAloneWhatSomebodyReads) {
+TEST_F(DraftsOfWholeMasters, LeaveAloneWhatSomebodyReads) {
   std::promise<void> gate;
   const float* const is_read = shards[1].master;
   float seen = 0;
@@ -134,7 +152,7 @@ TEST_F(Drafts, LeaveAloneWhatSomebodyReads) {
   EXPECT_NE(is_read[0], 3);
 }
 
-TEST_F(Drafts, ThatAreDroppedLeaveAllAsItWas) {
+TEST_P(Drafts, ThatAreDroppedLeaveAllAsItWas) {
   draft_all();
   queue.finish();
   for (int p = 0; p < 3; ++p) {
@@ -147,7 +165,7 @@ TEST_F(Drafts, ThatAreDroppedLeaveAllAsItWas) {
   EXPECT_EQ(queue.num_drafts(), 0);
 }
 
-TEST_F(Drafts, OfAUnitThatIsReadIsDroppedAlone) {
+TEST_P(Drafts, OfAUnitThatIsReadIsDroppedAlone) {
   draft_all();
   queue.ready(1).synchronize();
   EXPECT_EQ(copy(1), 3);
@@ -155,6 +173,74 @@ TEST_F(Drafts, OfAUnitThatIsReadIsDroppedAlone) {
   EXPECT_EQ(queue.num_taken(), 2);
   queue.finish();
   EXPECT_EQ(master(1), master(2));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Drafts,
+                         ::testing::Values(MasterStorage::kFp32, MasterStorage::kSplit),
+                         [](const auto& info) {
+                           return info.param == MasterStorage::kSplit ? "halves"
+                                                                      : "whole_masters";
+                         });
+
+// Their high halves have one place: whoever reads them holds drafts and updates back,
+// wherever the rest of them is written.
+TEST_F(DraftsOfHalves, WaitForAnyReader) {
+  std::promise<void> gate;
+  const StoredValues is_read = shards[1].masters(0, kNumel);
+  std::vector<float> seen;
+  const std::unique_ptr<HostStream> reader = device->make_worker("reader");
+  reader->enqueue([&] {
+    gate.get_future().wait();
+    seen = is_read.read_all();
+  });
+  Event read;
+  reader->record(read);
+  queue.hold_back(1, read);
+  queue.expect({1, 1, 1}, 0.5, 1);
+  queue.draft(1, {});
+  queue.begin({1, 1, 1}, 0.5, 1);
+  EXPECT_EQ(queue.num_taken(), 1);
+  queue.begin({2, 2, 2}, 0.5, 1);
+  EXPECT_FALSE(queue.updated(1).query());
+  gate.set_value();
+  queue.finish();
+  EXPECT_THAT(seen, ::testing::Each(3.0f));
+}
+
+TEST_F(DraftsOfHalves, AreDroppedByASave) {
+  draft_all();
+  queue.updated(1).synchronize();
+  EXPECT_EQ(master(1), 3);
+  queue.begin({1, 1, 1}, 0.5, 1);
+  EXPECT_EQ(queue.num_taken(), 2);
+  queue.finish();
+  EXPECT_LT(master(1), 3);
+}
+
+// The update in place begins with the masters of before.
+TEST_F(DraftsOfHalves, AreUndoneWhereTheStepIsAnother) {
+  draft_all();
+  queue.begin({1, 1, 1}, 0.5, 0.25);
+  queue.finish();
+  DraftQueue without(MasterStorage::kSplit);
+  without.queue.begin({1, 1, 1}, 0.5, 0.25);
+  without.queue.finish();
+  for (int p = 0; p < 3; ++p) EXPECT_EQ(master(p), without.master(p));
+}
+
+// A draft that was never made has kept nothing.
+TEST_F(DraftsOfHalves, ThatHaveNotBegunAreNotUndone) {
+  std::promise<void> gate;
+  const std::unique_ptr<HostStream> gradients = device->make_worker("gradients");
+  gradients->enqueue([&] { gate.get_future().wait(); });
+  Event arrived;
+  gradients->record(arrived);
+  queue.expect({1, 1, 1}, 0.5, 1);
+  queue.draft(1, {&arrived});
+  const Event& ready = queue.ready(1);
+  gate.set_value();
+  ready.synchronize();
+  EXPECT_EQ(copy(1), 3);
 }
 
 // --- in an engine
@@ -210,10 +296,15 @@ class DraftsInAnEngine : public ::testing::TestWithParam<Reader> {
 };
 
 TEST_P(DraftsInAnEngine, ChangeNoBit) {
+  const std::pair<DType, MasterStorage> kinds[] = {{DType::kFp32, MasterStorage::kFp32},
+                                                   {DType::kBf16, MasterStorage::kFp32},
+                                                   {DType::kBf16, MasterStorage::kSplit},
+                                                   {DType::kFp16, MasterStorage::kFp32}};
   uint64_t seed = 0;
-  for (const DType dtype : {DType::kFp32, DType::kBf16, DType::kFp16}) {
+  for (const auto& [dtype, master] : kinds) {
     Options options = small_options(kWork);
     options.dtype = dtype;
+    options.master = master;
     options.clip = median_norm(options);
     for (const int ranks : {1, 2}) {
       const Trained expected = run(ranks, options);
@@ -222,8 +313,9 @@ TEST_P(DraftsInAnEngine, ChangeNoBit) {
         drafting.speculate_bytes = has_room ? 1 << 30 : 20000 / ranks;
         drafting.stream_always = has_room;
         drafting.chaos_seed = ++seed;
-        SCOPED_TRACE(name_of(dtype) + std::string(" ") + std::to_string(ranks) +
-                     " ranks, seed " + std::to_string(seed));
+        SCOPED_TRACE(name_of(dtype) +
+                     std::string(master == MasterStorage::kSplit ? " halves " : " ") +
+                     std::to_string(ranks) + " ranks, seed " + std::to_string(seed));
         expect_same(run(ranks, drafting), expected);
       }
     }
@@ -323,7 +415,10 @@ TEST_F(DraftsOfAnEngine, AreNotTakenWithAnotherRate) {
 }
 
 TEST_F(DraftsOfAnEngine, OfAStepThatIsSkippedOrForgottenLeaveNothing) {
-  for (const bool forgets : {false, true}) {
+  for (const int kind : {0, 1, 2, 3}) {
+    const bool forgets = kind % 2 == 1;
+    options.master = kind < 2 ? MasterStorage::kFp32 : MasterStorage::kSplit;
+    SCOPED_TRACE(kind);
     make();
     const std::vector<float> before = values();
     pass(), pass(forgets ? 1 : NAN);

@@ -118,6 +118,16 @@ TEST(UpdateTest, AWrongPieceIsRefusedBeforeAnyChanges) {
     piece.old_master = old, piece.old_state[0] = piece.old_state[1] = old;
     piece.master = nullptr, piece.master_low = halves;
   });
+  refused([&](UpdatePiece& piece) {
+    piece.old_master_low = piece.old_high = halves;
+    piece.old_state[0] = piece.old_state[1] = old;
+  });
+  const auto split = [&](UpdatePiece& piece) {
+    piece.master = nullptr, piece.master_low = halves;
+    piece.old_state[0] = piece.old_state[1] = old;
+  };
+  refused([&](UpdatePiece& piece) { split(piece), piece.old_master_low = halves; });
+  refused([&](UpdatePiece& piece) { split(piece), piece.old_high = halves; });
 }
 
 // Whatever lay there before, and in blocks on both sides of a cached one.
@@ -143,6 +153,36 @@ TEST(UpdateTest, FromOldValuesItWritesTheBitsOfAnUpdateInPlace) {
       EXPECT_EQ(bits_of(aside.state.exp_avg_sq), bits_of(in_place.state.exp_avg_sq));
       EXPECT_EQ(aside.state.copy, in_place.state.copy);
     }
+  }
+}
+
+// Their high halves have one place, and are left in another one.
+TEST(UpdateTest, FromOldHalvesItWritesTheBitsOfAnUpdateInPlace) {
+  ThreadPool pool(2);
+  for (const int64_t numel : {1, 1024, 1025, 200000}) {
+    const UpdateRule rule = make_rule({}, 1e-2, 3, 0.5f);
+    const auto halve = [&](Owner& owner, uint16_t* low) {
+      Update update = owner.with(rule);
+      update.piece.master = nullptr, update.piece.master_low = low;
+      return update;
+    };
+    const Owner old(numel, 1);
+    Owner in_place = old, aside = old;
+    aside.state.exp_avg.assign(numel, 7), aside.state.exp_avg_sq.assign(numel, 7);
+    std::vector<uint16_t> low(numel);
+    for (int64_t i = 0; i < numel; ++i) low[i] = static_cast<uint16_t>(i * 40503);
+    std::vector<uint16_t> changed_low = low, written_low(numel), old_high(numel);
+    const Update changed = halve(in_place, changed_low.data());
+    update({&changed, 1}, pool);
+    Update written = halve(aside, written_low.data());
+    written.piece.old_master_low = low.data();
+    written.piece.old_high = old_high.data();
+    written.piece.old_state[0] = old.state.exp_avg.data();
+    written.piece.old_state[1] = old.state.exp_avg_sq.data();
+    update({&written, 1}, pool);
+    EXPECT_EQ(written_low, changed_low);
+    EXPECT_EQ(old_high, old.state.copy);
+    expect_same(aside, in_place);
   }
 }
 

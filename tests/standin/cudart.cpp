@@ -58,6 +58,7 @@ struct Gpu {
   std::map<const std::byte*, int64_t> pinned;  // their bytes
   bool has_wait_values = true, takes_wait_values = true;
   int num_events = 0, num_gates = 0, num_host_waits = 0, num_unpinned_copies = 0;
+  std::atomic<int> num_stream_waits{0};
   std::map<int, std::shared_ptr<zero::HostStream>> default_queues;  // by device
   cudaError_t broken = cudaSuccess;  // for good, as after a kernel's error
 };
@@ -200,6 +201,7 @@ CUresult wait_for_value(CUstream stream, CUdeviceptr address, cuuint32_t value,
     return CUDA_ERROR_NOT_SUPPORTED;
   if (value == 0) return CUDA_SUCCESS;  // every number has come to it
   note_wait(lane_of(stream));
+  ++gpu().num_stream_waits;
   const std::atomic_ref<uint32_t> number(*reinterpret_cast<uint32_t*>(address));
   add_to(queue_of(stream), "cuStreamWaitValue32", [=] {
     while (broken() == cudaSuccess &&
@@ -261,6 +263,7 @@ int64_t pinned_bytes() {
 
 int num_unpinned_copies() { return gpu().num_unpinned_copies; }
 int num_host_waits() { return gpu().num_host_waits; }
+int num_stream_waits() { return gpu().num_stream_waits; }
 int64_t allocated_bytes() {
   const std::lock_guard lock(gpu().mutex);
   int64_t bytes = 0;

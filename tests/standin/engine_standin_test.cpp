@@ -107,8 +107,12 @@ TEST_F(EngineStandinTest, DraftsOfUpdatesInAnyStep) {
   work.micro_batches = 2;
   options.micro_batches_per_rank = 2;
   options.speculate_bytes = 1 << 30;
-  for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+  const std::pair<DType, MasterStorage> kinds[] = {{DType::kFp32, MasterStorage::kFp32},
+                                                   {DType::kBf16, MasterStorage::kFp32},
+                                                   {DType::kBf16, MasterStorage::kSplit}};
+  for (const auto& [dtype, master] : kinds) {
     options.dtype = dtype;
+    options.master = master;
     options.clip = 0;
     std::vector<double> norms = train(1, options, work).norms;
     std::ranges::sort(norms);

@@ -38,6 +38,7 @@ const zero::GpuLibrary* zero_gpu_library() {
 // What standin.h says, for a program that has loaded this library.
 void standin_reset() { standin::reset(); }
 int standin_num_host_waits() { return standin::num_host_waits(); }
+int standin_num_stream_waits() { return standin::num_stream_waits(); }
 int standin_num_unpinned_copies() { return standin::num_unpinned_copies(); }
 int standin_num_pinned() { return standin::num_pinned(); }
 int64_t standin_pinned_bytes() { return standin::pinned_bytes(); }

@@ -50,6 +50,8 @@ int num_unpinned_copies();
 
 // How often the host waited for the device (cudaStreamSynchronize, cudaEventSynchronize).
 int num_host_waits();
+// How often a stream was told to wait for the host (cuStreamWaitValue32).
+int num_stream_waits();
 
 // --- for kernels (launch.cpp)
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/device/host_device.h"
 #include "tests/engine/training.h"
 #include "tests/standin/gpu_of_tests.h"
 #include "zero/errors.h"
@@ -103,6 +104,30 @@ TEST_F(StateStandinTest, ASaveBesideStepsHoldsTheStepItWasAskedForAt) {
       options.chaos_seed = 0;
       EXPECT_EQ(manifest(), of_host);
     }
+  }
+  std::filesystem::remove_all(run);
+}
+
+// CUDA may let the thread that saves do nothing while a stream waits for it: what it
+// reads on the GPU is updated once it was read, by a thread that waited.
+TEST_F(StateStandinTest, NoStreamOfTheGpuWaitsForASave) {
+  const std::string run = ::testing::TempDir() + "state_standin_waits";
+  std::shared_ptr<Save> save;
+  int saved = 0;
+  const Hooks hooks{.before_step_end = {},
+                    .after_step = [&](Engine& engine, Gpt2Impl&, int step) {
+                      if (step == saved)
+                        save = save_async(engine, run, {.step = 1}, {.replace = true});
+                      if (step == work.steps - 1) save->wait();
+                    }};
+  const Home& all = kHomes[1];
+  const Trained without = train_at(all, 1);
+  for (const int step : {0, work.steps - 2}) {
+    saved = step;
+    set_delays({{"save", 5}});
+    expect_same(train_at(all, 1, hooks), without);
+    set_delays({});
+    EXPECT_EQ(ask_standin("standin_num_stream_waits"), 0);
   }
   std::filesystem::remove_all(run);
 }

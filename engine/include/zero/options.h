@@ -225,8 +225,7 @@ struct Options {
   // Changes no bit. Bytes of the host's memory in which a rank keeps what masters and
   // states of units would be behind the next update, made while backward is at other
   // units. A step whose gradient is not clipped takes them; else they are made again.
-  // Units in forward order, each that has room. Needs masters in fp32 and
-  // overlap_updates.
+  // Units in forward order, each that has room. Needs overlap_updates.
   int64_t speculate_bytes = 0;
   // Changes no bit. kTransfers takes no more of what a host lets programs pin than it
   // must.

@@ -85,7 +85,7 @@ TEST(NewRun, UpdatesBeginInBackwardWhereAGpuMayTrain) {
   EXPECT_EQ(speculate({"--device=cpu"}), "off");
   EXPECT_EQ(speculate({"--device=cpu", "--speculate=2GiB"}), "2GiB");
   EXPECT_EQ(speculate({"--offload=none"}), "off");
-  EXPECT_EQ(speculate({"--dtype=bf16", "--master=split"}), "off");
+  EXPECT_EQ(speculate({"--dtype=bf16", "--master=split"}), "auto");
   EXPECT_EQ(speculate({"--overlap-updates=false"}), "off");
   EXPECT_EQ(gone_on({}, Settings()).speculate, "auto");
 }
