@@ -12,8 +12,8 @@ import foretell
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = ROOT / "engine"  # real text, which every checkout has
 
-COMMON = ["--seed", "1", "--data", str(TEXT), "--resume", "never", "--schedule", "constant", "--eval-fraction", "0",
-          "--save-every", "0", "--save-at-end=false"]
+FROM_SEED = ["--seed", "1", "--data", str(TEXT), "--resume", "never", "--schedule", "constant", "--eval-fraction", "0"]
+COMMON = [*FROM_SEED, "--save-every", "0", "--save-at-end=false"]
 BATCH = ["--model", "gpt2", "--global-batch", "8", "--micro-batch", "4"]
 OF_EIGHT = [*COMMON, *BATCH]
 # Of train runs that are compared: small, without dropout, the same on any device.
@@ -21,31 +21,36 @@ SIZES = [*BATCH, "--layers", "4", "--dim", "128", "--heads", "4", "--seq-len", "
 SMALL = [*COMMON, *SIZES, "--steps", "12"]
 # For a test, whose GPU is made of threads.
 DRY = ["--layers", "2", "--dim", "64", "--heads", "2", "--seq-len", "32", "--threads", "1"]
+DRY_LLAMA = [*DRY, "--model", "llama", "--vocab", "257"]
 WAYS = {"none": ["--offload", "none"], "all": ["--offload", "all"],
         "half": ["--offload", "all", "--device-state-fraction", "0.5"], "auto": ["--offload", "auto"]}
 # What becomes of updates that begin in backward: of steps that are clipped they are made again.
 DRAFTS = {**WAYS, "all, without drafts": ["--offload", "all", "--speculate", "off"],
           "all, clipped": ["--offload", "all", "--clip", "0.01"]}
 NOT_CLIPPED = ["--clip", "1000"]  # with a norm all the same, as in most steps of a training that goes well
+ENDS = {way: WAYS[way] for way in ("none", "all")}
 SPLIT = {"most on the GPU": ["--offload", "all", "--device-state-fraction", "auto"], "half": WAYS["half"]}
 
 # Of train runs that are measured. A vocabulary of 32,000, untied, so that embedding and head are units like others.
 LLAMA_3B = ["--preset", "llama-3b", "--vocab", "32000", "--model-config", "tie_word_embeddings=false"]
 LEAN = ["--master", "split", "--grad-dtype", "bf16"]  # 14 bytes a parameter
 LLAMA_7B = ["--preset", "llama2-7b", *LEAN]
-QWEN_14B = ["--preset", "qwen3-14b", *LEAN, "--state-dtype", "bf16"]  # 10 bytes
+HALF_STATES = ["--state-dtype", "bf16"]  # 10 bytes
+QWEN_14B = ["--preset", "qwen3-14b", *LEAN, *HALF_STATES]
 SEQ_LEN = 4096
 FIRST, STEPS = 2, 5  # steps 3 and 4 are measured, step 5 may be traced
+LONG, LONG_STEPS = 128, 3  # so many thousand tokens make a long step: the last two are measured
 LOSS_CHUNK = 8192
+RATE = ["--lr", "1e-5", "--dtype", "bf16", "--loss-chunk", str(LOSS_CHUNK), "--device", "cuda"]
 
 
 def large(check, shape, thousands, unit_major=False):
     """So many thousand tokens a step, in one pass; or unit by unit, 8k a pass."""
     samples = thousands * 1024 // SEQ_LEN
-    sizes = [*DRY, "--model", "llama", "--vocab", "257"] if check.is_dry else [*shape, "--seq-len", str(SEQ_LEN)]
+    sizes = DRY_LLAMA if check.is_dry else [*shape, "--seq-len", str(SEQ_LEN)]
     passes = ["--micro-batch", "2", "--accumulate", "unit"] if unit_major else ["--micro-batch", str(samples)]
-    return [*COMMON, *sizes, *passes, "--global-batch", str(samples), "--steps", str(STEPS), "--lr", "1e-5",
-            "--dtype", "bf16", "--loss-chunk", str(LOSS_CHUNK), "--device", "cuda"]
+    steps = LONG_STEPS if thousands >= LONG else STEPS
+    return [*COMMON, *sizes, *passes, "--global-batch", str(samples), "--steps", str(steps), *RATE]
 
 
 def records_in(out):
@@ -145,12 +150,14 @@ def arithmetic_of(planned, flags):
     samples, micro_batch = int(value("--global-batch")), int(value("--micro-batch"))
     seq_len = planned["model"]["seq_len"]
     masters, states = 8 if "--master" in flags else 10, 8 if "--state-dtype" in flags else 16
+    model, drafts = foretell.model_of(planned["model"]["config"]), planned["speculate_bytes_per_rank"]
+    draft_bytes = 4 + states // 2  # of a parameter: its master, whole or in halves, and its states
     run = foretell.Run(tokens=samples * seq_len, passes=samples // micro_batch, seq_len=seq_len,
                        accumulate=planned["accumulate"], sums=planned["grad_sums"], offload=planned["offload"],
                        gradient_bytes=2 if "--grad-dtype" in flags else 0, fraction=planned["device_state_fraction"],
                        update_bytes=masters + states,
-                       speculate=int(planned["speculate_bytes_per_rank"] > 0 and value("--clip") == NOT_CLIPPED[1]))
-    return foretell.model_of(planned["model"]["config"]), run
+                       speculate=drafts / draft_bytes / model.numel() if value("--clip") == NOT_CLIPPED[1] else 0)
+    return model, run
 
 
 def measure(check, way, flags, planned, trace):
@@ -159,7 +166,8 @@ def measure(check, way, flags, planned, trace):
         more = ["--trace", f"steps={STEPS}:{STEPS}"] if trace else []
         records = check.records(check.name, flags + more, keep="trace_*")
     told = next(record for record in records if record["type"] == "memory")
-    steps = steps_among(records)[FIRST:STEPS - 1]
+    steps = steps_among(records)
+    steps = steps[FIRST:-1] if len(steps) == STEPS else steps[1:]
     median = lambda key: statistics.median(step[key] for step in steps)
     model, run = arithmetic_of(planned, flags)
     work = sum(unit.forward + unit.backward for unit in foretell.units_of(model, run))
@@ -192,7 +200,7 @@ def steps_of(shape, thousands, unit_major=False, ways=WAYS, trace=None):
     """Steps with everything on the GPU, and with less there, where each fits: rows of the report."""
     def body(check):
         flags, others, problems, none, seen = large(check, shape, thousands, unit_major), {}, [], None, {}
-        for way, more in ways.items():
+        for way, more in check.chosen(ways).items():
             more = more if "--clip" in more else more + NOT_CLIPPED
             planned = plan(check, flags + more)
             chosen = planned["offload"], planned["device_state_fraction"], planned["speculate_bytes_per_rank"], more[-1]
@@ -217,6 +225,27 @@ def steps_of(shape, thousands, unit_major=False, ways=WAYS, trace=None):
             raise check.Skipped("nothing fits")
         return {"measured": ", ".join(seen.values()), **others}
     return body
+
+
+def saves_beside_steps(check):
+    """Steps before a save and beside it, of a Llama of a billion parameters, with all its state on the GPU and with none of it."""
+    sizes = DRY_LLAMA if check.is_dry else [*LLAMA_3B, "--layers", "8", "--seq-len", str(SEQ_LEN)]
+    every = 4 if check.is_dry else 20
+    flags = [*FROM_SEED, *sizes, "--global-batch", "8", "--micro-batch", "8", *RATE, *NOT_CLIPPED, "--save-at-end=false",
+             "--save-every", str(every), "--steps", str(2 * every - 1)]
+    told = {}
+    for way, more in check.chosen(ENDS).items():
+        before, beside, save = [], [], None
+        for record in check.records(check.name, flags + more):
+            if record["type"] == "step" and save is None and record["step"] <= every:
+                before.append(record["seconds"])
+            elif record["type"] == "step" and save is None:
+                beside.append(record["seconds"])
+            save = record if record["type"] == "save" else save
+        median = statistics.median(before[FIRST:])
+        told[way] = (f"{median:.3f} s a step before; the save {save['seconds']:.2f} s; beside it {len(beside)} steps in "
+                     f"{sum(beside):.2f} s, {sum(beside) - len(beside) * median:.2f} s more")
+    return told
 
 
 def against_pytorch(way, theirs, name):

@@ -52,11 +52,16 @@ class Check:
         self.bundle = arguments.bundle and Path(arguments.bundle).resolve()
         self.build = Path(arguments.build)
         self.is_dry = arguments.dry
+        self.ways = arguments.way
         self.patience = arguments.minutes / MINUTES
         self.deadline = self.stage_ends = time.monotonic() + arguments.minutes * 60
         self.log = open(self.out / "check.log", "w")
         self.stages, self.rows = [], []
         self.machine = None  # its speeds, once they are measured
+
+    def chosen(self, ways):
+        """Of ways to train, those that were asked for."""
+        return {way: flags for way, flags in ways.items() if not self.ways or way in self.ways}
 
     def program(self, name):
         if self.bundle:
@@ -256,7 +261,10 @@ STAGES = {
     "FSDP2 offload": (benches.against_pytorch("all", ["--fsdp2"], "PyTorch, FSDP2 with CPUOffloadPolicy"), 90),
     "PyTorch": (benches.against_pytorch("none", [], "PyTorch, all on the GPU"), 60),
     "7B 32k": (steps_of(LLAMA_7B, 32), 240),
+    "7B 32k, moments in bf16": (steps_of([*LLAMA_7B, *benches.HALF_STATES], 32, ways=benches.ENDS), 150),
+    "saves beside steps": (benches.saves_beside_steps, 120),
     "14.8B 8k": (steps_of(QWEN_14B, 8, ways=benches.SPLIT), 180),
+    "7B 128k unit-major": (steps_of(LLAMA_7B, 128, unit_major=True, ways=benches.ENDS), 240),
     "3B 8k": (steps_of(LLAMA_3B, 8), 120),
     "3B 128k unit-major": (steps_of(LLAMA_3B, 128, unit_major=True), 240),
     "3B 128k": (steps_of(LLAMA_3B, 128), 240),
@@ -275,6 +283,8 @@ def main():
     parser.add_argument("--minutes", type=float, default=MINUTES,
                         help=f"in all; each stage's own time grows and shrinks with it [{MINUTES}]")
     parser.add_argument("--only", action="append", choices=list(STAGES), help="this stage; may be said again")
+    parser.add_argument("--way", action="append", choices=list(benches.DRAFTS), help="of measured runs, those with this choice "
+                        "of what stays on the GPU; may be said again")
     arguments = parser.parse_args()
     check = Check(arguments)
     try:

@@ -39,6 +39,12 @@ class Model:
     matrices: int = 3        # of the feed-forward layer: 2 in GPT-2, 3 with a gate
     tied: int = 0            # 1: the head is the embedding, and both are a part of the root
 
+    def layer_numel(self):
+        return 2 * self.dim * (self.dim + self.kv_dim) + self.matrices * self.dim * self.ffn_dim
+
+    def numel(self):
+        return self.layers * self.layer_numel() + (1 if self.tied else 2) * self.dim * self.vocab
+
 
 @dataclass
 class Run:
@@ -52,7 +58,7 @@ class Run:
     sums: str = "host"             # where several passes are added up; or "device"
     gradient_bytes: int = 0        # of a parameter, on its way to the host; 0: of bf16 as autograd makes it, of sums fp32
     update_bytes: int = 26         # that the host's update moves for a parameter beside its gradient
-    speculate: int = 0             # 1: each unit is updated as soon as its gradient is there, and nothing is clipped
+    speculate: float = 0.0         # of the parameters, in units that are updated as soon as their gradient is there; nothing is clipped
 
 
 @dataclass
@@ -61,11 +67,12 @@ class Unit:
     forward: float           # operations of a step
     backward: float          # the same, recomputation included
     home: str = "all"        # as --offload
+    has_draft: bool = False
 
 
 def units_of(model, run):
     """In the order of a forward; the last one is the head, which has no weights of its own where it is tied."""
-    layer = 2 * model.dim * (model.dim + model.kv_dim) + model.matrices * model.dim * model.ffn_dim
+    layer = model.layer_numel()
     head = model.dim * model.vocab
     attention = 2 * run.seq_len * model.dim  # a causal half, two products
     layer_work = run.tokens * (2 * layer + attention)
@@ -73,11 +80,15 @@ def units_of(model, run):
     units = [Unit(head, 0, 0)]
     units += [Unit(layer, layer_work, (2 + run.recompute) * layer_work) for _ in range(model.layers)]
     units += [Unit(0 if model.tied else head, head_work, 2 * head_work)]
-    kept, total = 0.0, sum(unit.numel for unit in units)
+    total = sum(unit.numel for unit in units)
+    kept, drafted = run.fraction * total, run.speculate * total  # what is left of them
     for unit in units:
-        has_room = kept + unit.numel <= run.fraction * total
-        kept += unit.numel if has_room else 0
-        unit.home = "none" if has_room else run.offload
+        if unit.numel <= kept:
+            unit.home, kept = "none", kept - unit.numel
+        else:
+            unit.home = run.offload
+        if unit.home != "none" and unit.numel <= drafted * 1.0001:
+            unit.has_draft, drafted = unit.numel > 0, drafted - unit.numel
     return units
 
 
@@ -143,7 +154,7 @@ class Steps:
         self.left[slot] = self.from_gpu.do(self.gradient_bytes * unit.numel / machine.from_gpu, laid_out)
         if not self.is_whole and not stays:  # in small pieces: a copy ends with its addition
             self.left[slot] = self.from_gpu.do(0, self.sums.do(OF_SUM * unit.numel / machine.sum, laid_out))
-        if is_last and run.speculate:
+        if is_last and unit.has_draft:
             self.update(i, self.left[slot])
 
     def update(self, i, after):
@@ -152,7 +163,7 @@ class Steps:
             self.new[i] = self.kernels.do((self.run.update_bytes + 4) * unit.numel / self.machine.hbm, after)
             return
         is_sum_of_host = not self.is_whole and self.run.sums == "host"
-        moved = self.run.update_bytes + (12 if self.run.speculate else 0)  # drafts are so much slower, as an H200's host showed
+        moved = self.run.update_bytes + (12 if unit.has_draft else 0)  # drafts are so much slower, as an H200's host showed
         moved += (4 if is_sum_of_host else self.gradient_bytes)
         self.new[i] = self.updates.do(moved * unit.numel / self.machine.adam, after)
         if unit.home == "optimizer":
@@ -171,7 +182,7 @@ class Steps:
                             lambda i: self.reduce(i, r == self.rounds - 1))
         end = self.compute.do(0, self.from_gpu.free, self.sums.free)
         for i, unit in enumerate(self.units):
-            if not self.run.speculate or unit.home == "none":
+            if not unit.has_draft:
                 self.update(i, end)
         return end
 
@@ -209,7 +220,8 @@ def machine_of(transfer, adam, flops, hbm):
 def self_test():
     near = lambda a, b: abs(a - b) < 1e-6 * abs(b)
     machine, model, run = Machine(), Model(), Run()
-    numel = sum(unit.numel for unit in units_of(model, run))
+    numel = model.numel()
+    assert near(numel, sum(unit.numel for unit in units_of(model, run)))
     assert 6.7e9 < numel < 6.8e9, numel
     way = lambda name, **more: step_seconds(
         more.pop("machine", machine), model, dataclasses.replace(run, offload=WAYS[name][0], fraction=WAYS[name][1], **more))

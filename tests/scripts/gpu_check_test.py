@@ -15,7 +15,8 @@ import foretell  # noqa: E402
 class CheckTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
-        self.check = gpu_check.Check(argparse.Namespace(out=self.folder.name, bundle=None, build="", dry=True, minutes=8))
+        self.check = gpu_check.Check(argparse.Namespace(out=self.folder.name, bundle=None, build="", dry=True, minutes=8,
+                                                            way=None))
 
     def tearDown(self):
         self.check.log.close()

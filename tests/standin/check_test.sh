@@ -40,7 +40,10 @@ for row in report["steps"]:
     assert row["run"].startswith("14.8B") or row["of none foretold"] > 0, row
 assert ways.pop("14.8B 8k") == ["most on the GPU", "half"], ways
 assert ways.pop("3B 32k") == ["none", "all", "half", "all, without drafts", "all, clipped"], ways
-others = [run for run in told if run[:2] in ("3B", "7B") and run != "3B 32k"]
+for run in "7B 32k, moments in bf16", "7B 128k unit-major":
+    assert ways.pop(run) == ["none", "all"], (run, ways)
+others = [run for run in told if run[:2] in ("3B", "7B") and run in ways]
+assert len(others) == 5, others
 assert ways == {run: ["none", "all", "half"] for run in others}, ways  # auto is none
 EOF
 [ -s "$folder/check/trace_00000.json" ] || fail "no trace: $(ls "$folder/check")"
