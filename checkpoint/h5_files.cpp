@@ -35,11 +35,7 @@ H5Handle make_link_options() {
   return options;
 }
 
-H5Handle open_group(hid_t file, Kind kind) {
-  const htri_t exists = H5Lexists(file, name_of(kind), H5P_DEFAULT);
-  if (check_h5(exists, "H5Lexists") > 0) {
-    return H5Handle(H5Gopen2(file, name_of(kind), H5P_DEFAULT), H5Gclose, "H5Gopen2");
-  }
+H5Handle make_group(hid_t file, Kind kind) {
   return H5Handle(H5Gcreate2(file, name_of(kind), H5P_DEFAULT,
                              make_timeless_options(H5P_GROUP_CREATE), H5P_DEFAULT),
                   H5Gclose, "H5Gcreate2");
@@ -73,18 +69,40 @@ class H5Image {
         H5Fclose, "H5Fcreate");
   }
 
-  hid_t file() const { return *file_; }
+  H5Handle add_dataset(const StoredTensor& tensor, hid_t space, hid_t options) {
+    return H5Handle(
+        H5Dcreate2(group(tensor.kind), tensor.fqn.c_str(), make_type(tensor.dtype), space,
+                   of_links_, options, H5P_DEFAULT),
+        H5Dclose, "H5Dcreate2");
+  }
+  void add_alias(const std::string& alias, const std::string& fqn) {
+    const hid_t params = group(Kind::kParam);
+    check_h5(H5Lcreate_hard(params, fqn.c_str(), params, alias.c_str(), of_links_,
+                            H5P_DEFAULT),
+             "H5Lcreate_hard");
+  }
 
   // Close it in HDF5; every other handle has been closed.
   File finish() {
+    for (auto& [kind, group] : groups_) group.close();
     file_->close();
     return std::move(memory_);
   }
 
  private:
+  hid_t group(Kind kind) {
+    auto found = groups_.find(kind);
+    if (found == groups_.end())
+      found = groups_.emplace(kind, make_group(*file_, kind)).first;
+    return found->second;
+  }
+
   H5Turn turn_;
   File memory_;
   std::unique_ptr<H5Handle> file_;
+  // Made once: with many tensors these would take longer than all else.
+  const H5Handle of_links_ = make_link_options();
+  std::map<Kind, H5Handle> groups_;
 };
 
 // ---- Our files.
@@ -98,13 +116,6 @@ H5Handle contiguous_options() {
   return options;
 }
 
-H5Handle add_dataset(hid_t file, const StoredTensor& tensor, hid_t space, hid_t options) {
-  const H5Handle group = open_group(file, tensor.kind);
-  return H5Handle(H5Dcreate2(group, tensor.fqn.c_str(), make_type(tensor.dtype), space,
-                             make_link_options(), options, H5P_DEFAULT),
-                  H5Dclose, "H5Dcreate2");
-}
-
 Shape visible_shape(const StoredTensor& tensor) {
   return tensor.shape.empty() ? Shape{1} : tensor.shape;
 }
@@ -114,9 +125,9 @@ Shape shape_in_shard(const StoredTensor& tensor, int64_t numel) {
   return is_replicated(tensor.kind) ? visible_shape(tensor) : Shape{numel};
 }
 
-int64_t add_slice(hid_t file, const Slice& slice) {
+int64_t add_slice(H5Image& image, const Slice& slice, hid_t options) {
   const H5Handle space = make_space(shape_in_shard(slice.tensor, slice.numel));
-  H5Handle dataset = add_dataset(file, slice.tensor, space, contiguous_options());
+  H5Handle dataset = image.add_dataset(slice.tensor, space, options);
   const haddr_t offset = H5Dget_offset(dataset);
   if (offset == HADDR_UNDEF) check_h5(-1, "H5Dget_offset");
   dataset.close();
@@ -168,35 +179,29 @@ void map_pieces(hid_t options, hid_t full, const StoredTensor& tensor) {
   check_h5(H5Sselect_all(full), "H5Sselect_all");
 }
 
-void add_tensor(hid_t file, const StoredTensor& tensor) {
+void add_tensor(H5Image& image, const StoredTensor& tensor) {
   const H5Handle full = make_space(visible_shape(tensor));
   const H5Handle options = make_timeless_options(H5P_DATASET_CREATE);
   if (!tensor.pieces.empty()) map_pieces(options, full, tensor);
-  add_dataset(file, tensor, full, options).close();
-}
-
-void add_alias(hid_t file, const std::string& alias, const std::string& fqn) {
-  const H5Handle group = open_group(file, Kind::kParam);
-  check_h5(H5Lcreate_hard(group, fqn.c_str(), group, alias.c_str(), make_link_options(),
-                          H5P_DEFAULT),
-           "H5Lcreate_hard");
+  image.add_dataset(tensor, full, options).close();
 }
 
 }  // namespace
 
 Layout lay_out_shard(const std::vector<Slice>& slices) {
   H5Image image(kAlignment);
+  const H5Handle options = contiguous_options();
   std::vector<int64_t> offsets;
   for (const auto& slice : slices)
-    offsets.push_back(slice.numel > 0 ? add_slice(image.file(), slice) : -1);
+    offsets.push_back(slice.numel > 0 ? add_slice(image, slice, options) : -1);
   return {image.finish(), std::move(offsets)};
 }
 
 File make_virtual_image(const std::vector<StoredTensor>& tensors,
                         const std::map<std::string, std::string>& aliases) {
   H5Image image(1);
-  for (const auto& tensor : tensors) add_tensor(image.file(), tensor);
-  for (const auto& [alias, fqn] : aliases) add_alias(image.file(), alias, fqn);
+  for (const auto& tensor : tensors) add_tensor(image, tensor);
+  for (const auto& [alias, fqn] : aliases) image.add_alias(alias, fqn);
   return image.finish();
 }
 
