@@ -2,6 +2,7 @@
 zero_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 torch_version=2.11.0
 cuda_version=13.0.88  # of the compiler, for the runtime that this torch brings
+tokenizers_version=0.23.3
 zero_venv="${ZERO_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/zero/torch-$torch_version}"
 zero_build="${ZERO_BUILD:-$zero_root/build}"
 

@@ -64,6 +64,17 @@ install_torch() {
   exec 9>&-
 }
 
+# For text that goes to a model of Hugging Face, and comes from it.
+install_tokenizers() {
+  [ -z "${ZERO_TORCH:-}" ] || return 0
+  [ ! -d "$(echo "$zero_venv"/lib/python3*/site-packages)/tokenizers" ] || return 0
+  (
+    exec 9>"$zero_venv.lock"
+    flock 9
+    "$zero_venv/bin/pip" install --quiet --disable-pip-version-check --retries 1 --timeout 15 "tokenizers==$tokenizers_version"
+  ) 2>/dev/null || say "PyPI's tokenizers cannot be had: going on without (models of Hugging Face speak in numbers)"
+}
+
 # Whether a CUDA toolkit has what cmake/cuda.cmake looks for.
 has_toolkit() {
   local nvcc
@@ -91,5 +102,6 @@ install_cuda_compiler() {
 
 install_packages
 install_torch
+install_tokenizers
 install_cuda_compiler
 say "ready"

@@ -1,7 +1,9 @@
 // The verbs that measure a checkpoint's model, or let it write: eval, generate.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <memory>
 
@@ -11,9 +13,12 @@
 #include "launcher/inference/evaluate.h"
 #include "launcher/inference/generate.h"
 #include "launcher/run/console.h"
+#include "launcher/run/run_folder.h"
 #include "launcher/run/runner.h"
 #include "launcher/settings/chosen_data.h"
+#include "launcher/text/tokenizer.h"
 #include "zero/engine.h"
+#include "zero/errors.h"
 #include "zero/ranks.h"
 
 namespace zero::launcher {
@@ -62,17 +67,58 @@ int eval(const VerbCall& call) {
                         [&](LoadedModel& loaded) { evaluate_on(call.line, loaded); });
 }
 
+// The tokenizer of a folder of Hugging Face, or of the one that a run began with; null:
+// there is none, or tokens are bytes.
+std::unique_ptr<Tokenizer> tokenizer_for(const VerbCall& call,
+                                         const LoadedModel& loaded) {
+  const FoundCheckpoint& from = loaded.checkpoint;
+  if (from.run.is_text) return nullptr;
+  const std::string path =
+      tokenizer_of(from.is_model_folder
+                       ? from.folder
+                       : source_folder(std::filesystem::path(from.folder).parent_path()));
+  return path.empty()
+             ? nullptr
+             : std::make_unique<Tokenizer>(path, tokenizer_command(call.environment));
+}
+
+// The first rank alone has a tokenizer; all get the numbers of a prompt's tokens.
+std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
+                            int64_t vocab, Ranks& ranks) {
+  std::string numbers = prompt;
+  if (tokenizer && !is_of_numbers(prompt)) {
+    const std::vector<int64_t> tokens = tokenizer->encode(prompt);
+    for (const int64_t token : tokens) {
+      if (token >= vocab)
+        throw Error(
+            ExitCode::kUsage,
+            fmt::format("the tokenizer makes token {} of the prompt, and the model's "
+                        "vocabulary is {}",
+                        token, vocab),
+            "tokenizer.json", "the one that the model was made with");
+    }
+    numbers = fmt::format("{}", fmt::join(tokens, " "));
+  }
+  return ranks.broadcast(numbers);
+}
+
 // A prompt, continued by a checkpoint's model.
 int generate_text(const VerbCall& call) {
-  return use_checkpoint("generate", call, [](LoadedModel& loaded) {
+  return use_checkpoint("generate", call, [&](LoadedModel& loaded) {
     require_task(loaded, Task::kLanguage, "generate");
     const bool is_first = loaded.batch.rank == 0;
+    const auto tokenizer = is_first ? tokenizer_for(call, loaded) : nullptr;
+    loaded.settings.sample =
+        agree_on_prompt(loaded.settings.sample, tokenizer.get(), loaded.shape.vocab(),
+                        loaded.engine->control());
+    NextText next;
+    if (tokenizer) next = std::bind_front(&Tokenizer::next, tokenizer.get());
     const auto show = [&](const std::string& piece) {
       if (is_first) print_text(piece);
     };
     sample_text(std::bind_front(&Runner::next_logits, loaded.runner.get()),
                 loaded.settings, loaded.shape, loaded.checkpoint.run.is_text,
-                kNeverStopped, show);
+                kNeverStopped, show, next);
     if (is_first) print_line("");
   });
 }

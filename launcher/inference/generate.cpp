@@ -87,7 +87,13 @@ std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text,
   return tokens;
 }
 
+bool is_of_numbers(const std::string& prompt) {
+  const std::vector<int64_t> tokens = parse_numbers(prompt);
+  return !tokens.empty() && std::ranges::all_of(tokens, [](int64_t t) { return t >= 0; });
+}
+
 std::string TokenWriter::add(int64_t token) {
+  if (next_) return printable(next_(token));
   if (!is_text_)
     return fmt::format("{}{}", std::exchange(has_any_, true) ? " " : "", token);
   if (has_ended_) return "";
@@ -115,8 +121,9 @@ std::string TokenWriter::whole_characters() {
 std::optional<GeneratedText> sample_text(const NextLogits& next_logits,
                                          const Settings& settings,
                                          const ModelShape& shape, bool is_text,
-                                         const IsStopped& is_stopped, const Show& show) {
-  TokenWriter writer(is_text);
+                                         const IsStopped& is_stopped, const Show& show,
+                                         const NextText& next) {
+  TokenWriter writer(is_text, next);
   GeneratedText all;
   const auto add = [&](std::string& to, const std::string& piece) {
     to += piece;

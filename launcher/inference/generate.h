@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/model.h"
@@ -38,16 +39,24 @@ std::optional<std::vector<int64_t>> generate(const std::vector<int64_t>& prompt,
 // Draw a token from softmax(logits / temperature), with `uniform` in [0, 1).
 int64_t choose_token(std::span<const float> logits, double temperature, double uniform);
 
-// How people write tokens: as text where bytes are tokens, else as numbers with blanks
+// How people write tokens: as text where bytes are tokens, or as numbers with blanks
 // between them. Throws Error(kUsage) for a prompt without tokens or with some that the
 // vocabulary lacks.
 std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text, int64_t vocab);
 
-// Write tokens so, piece by piece, as they come: characters of several bytes come whole.
-// Text ends at the first end-of-text token; what is not printable is shown as \xNN.
+// Is a prompt one of numbers, and so of tokens?
+bool is_of_numbers(const std::string& prompt);
+
+// What a tokenizer makes of one token more.
+using NextText = std::function<std::string(int64_t token)>;
+
+// Write tokens so, or as a tokenizer does, piece by piece, as they come: characters of
+// several bytes come whole. Text of bytes ends at the first end-of-text token; what is
+// not printable is shown as \xNN.
 class TokenWriter {
  public:
-  explicit TokenWriter(bool is_text) : is_text_(is_text) {}
+  explicit TokenWriter(bool is_text, NextText next = {})
+      : is_text_(is_text), next_(std::move(next)) {}
 
   std::string add(int64_t token);  // what can be shown with it
   std::string finish();            // what waited for more
@@ -56,6 +65,7 @@ class TokenWriter {
   std::string whole_characters();
 
   const bool is_text_;
+  const NextText next_;
   bool has_ended_ = false, has_any_ = false;
   std::string waiting_;  // the beginning of a character, perhaps
 };
@@ -67,11 +77,13 @@ struct GeneratedText {
 using Show = std::function<void(const std::string& piece)>;
 
 // The prompt `--sample` and what a model of that shape makes of it, which `show` gets
-// piece by piece; nothing when stopped. Throws Error(kUsage) for a prompt that is none.
+// piece by piece, as the writer has it; nothing when stopped. Throws Error(kUsage) for a
+// prompt that is none.
 std::optional<GeneratedText> sample_text(const NextLogits& next_logits,
                                          const Settings& settings,
                                          const ModelShape& shape, bool is_text,
                                          const IsStopped& is_stopped = kNeverStopped,
-                                         const Show& show = {});
+                                         const Show& show = {},
+                                         const NextText& next = {});
 
 }  // namespace zero::launcher

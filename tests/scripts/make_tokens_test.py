@@ -14,16 +14,9 @@ from array import array
 from pathlib import Path
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts/make_tokens.py"
-try:
-    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-except ImportError:
-    caches = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
-    others = [python for python in sorted(glob.glob(f"{caches}/zero/transformers-*/bin/python")) if python != sys.executable]
-    if "ZERO_NO_OTHER_PYTHON" in os.environ or not others:
-        print("skipped: no Python here has tokenizers (scripts/references.sh brings one)")
-        sys.exit(77)
-    os.environ["ZERO_NO_OTHER_PYTHON"] = "1"
-    os.execv(others[-1], [others[-1], *sys.argv])
+import python_with_tokenizers  # noqa: F401, E402  or this ends here
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers  # noqa: E402
 
 END, BEGIN = "<|end|>", "<|begin|>"
 WORDS = "the quick brown fox jumps, over 1234567 dogs. naïve cafés 東京都 🦊🦊 don't I'LL _x_ { } == -> \t tab".split(" ")

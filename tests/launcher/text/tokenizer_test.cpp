@@ -1,0 +1,78 @@
+#include "launcher/text/tokenizer.h"
+
+#include <gmock/gmock.h>
+
+#include "zero/errors.h"
+
+namespace zero::launcher::tokenizer_test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A shell as the tokenizer's process: what it does once it was asked to open its file.
+std::vector<std::string> shell(const std::string& answers) {
+  return {"sh", "-c", "read -r question; echo '{\"vocab\": 9}'; " + answers};
+}
+
+std::string error_of(const std::vector<std::string>& command, ExitCode code) {
+  try {
+    Tokenizer("t.json", command).encode("a");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Tokenizer, AsksInLinesOfJson) {
+  Tokenizer tokenizer("t.json", shell("read -r q; case \"$q\" in *'\"a \\\"b\\\"\\n\"'*) "
+                                      "echo '{\"ids\": [5, 1]}' ;; esac; "
+                                      "read -r q; echo '{\"text\": \"\\u00e4\"}'"));
+  EXPECT_THAT(tokenizer.encode("a \"b\"\n"), ElementsAre(5, 1));
+  EXPECT_EQ(tokenizer.next(7), "\xc3\xa4");
+}
+
+TEST(Tokenizer, TellsItsProblems) {
+  EXPECT_THAT(
+      error_of(
+          shell("read -r q; echo '{\"problem\": \"no such\", \"where\": \"t.json\"}'"),
+          ExitCode::kUsage),
+      HasSubstr("no such"));
+  EXPECT_THAT(
+      error_of(shell("read -r q; echo '{\"problem\": \"none here\", \"where\": \"p\", "
+                     "\"try\": \"pip\"}'"),
+               ExitCode::kEnvironment),
+      HasSubstr("pip"));
+}
+
+TEST(Tokenizer, NamesItsLastWordsWhenItDies) {
+  const std::string error =
+      error_of(shell("read -r q; echo 'Traceback:' >&2; echo 'it broke' >&2; exit 3"),
+               ExitCode::kEnvironment);
+  EXPECT_THAT(error, HasSubstr("has died"));
+  EXPECT_THAT(error, HasSubstr("it broke"));
+}
+
+TEST(Tokenizer, ThatCannotStartOrPrintsGarbageIsAnError) {
+  EXPECT_THAT(error_of({"/no/such/program"}, ExitCode::kEnvironment),
+              HasSubstr("cannot be started"));
+  EXPECT_THAT(error_of(shell("read -r q; echo garbage"), ExitCode::kEnvironment),
+              HasSubstr("no JSON: garbage"));
+  EXPECT_THAT(error_of(shell("read -r q; echo '{}'"), ExitCode::kEnvironment),
+              HasSubstr("without ids"));
+}
+
+TEST(Tokenizer, TakesTextAlone) {
+  Tokenizer tokenizer("t.json", shell("read -r q"));
+  EXPECT_THROW(tokenizer.encode("\xff"), Error);
+}
+
+TEST(Tokenizer, IsOfTheChosenPython) {
+  EXPECT_EQ(tokenizer_command({"ZERO_PYTHON=/my/python"}).front(), "/my/python");
+  EXPECT_NE(tokenizer_command({}).front(), "");
+  EXPECT_THAT(tokenizer_command({}).back(), HasSubstr("child.py"));
+}
+
+}  // namespace
+}  // namespace zero::launcher::tokenizer_test
