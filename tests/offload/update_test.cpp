@@ -166,7 +166,9 @@ TEST(UpdateTest, FromOldHalvesItWritesTheBitsOfAnUpdateInPlace) {
       update.piece.master = nullptr, update.piece.master_low = low;
       return update;
     };
-    const Owner old(numel, 1);
+    Owner old(numel, 1);
+    for (int64_t i = 0; i < numel; ++i)
+      old.state.copy[i] = float_to_bf16_reference(old.state.master[i]);
     Owner in_place = old, aside = old;
     aside.state.exp_avg.assign(numel, 7), aside.state.exp_avg_sq.assign(numel, 7);
     std::vector<uint16_t> low(numel);
