@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <future>
 #include <thread>
@@ -154,6 +155,7 @@ TEST_F(DraftsOfWholeMasters, LeaveAloneWhatSomebodyReads) {
   queue.finish();
   EXPECT_LT(master(1), 3);
   draft_all();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for one that won't wait
   gate.set_value();
   queue.begin({1, 1, 1}, 0.5, 1);
   queue.finish();

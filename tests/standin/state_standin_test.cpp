@@ -124,7 +124,7 @@ TEST_F(StateStandinTest, NoStreamOfTheGpuWaitsForASave) {
   const Trained without = train_at(all, 1);
   for (const int step : {0, work.steps - 2}) {
     saved = step;
-    set_delays({{"save", 5}});
+    set_delays({{"save", 100}});  // a unit, beside steps that are shorter
     expect_same(train_at(all, 1, hooks), without);
     set_delays({});
     EXPECT_EQ(ask_standin("standin_num_stream_waits"), 0);
