@@ -77,9 +77,15 @@ std::unique_ptr<Tokenizer> tokenizer_for(const VerbCall& call,
       tokenizer_of(from.is_model_folder
                        ? from.folder
                        : source_folder(std::filesystem::path(from.folder).parent_path()));
-  return path.empty()
-             ? nullptr
-             : std::make_unique<Tokenizer>(path, tokenizer_command(call.environment));
+  if (path.empty()) return nullptr;
+  try {
+    return std::make_unique<Tokenizer>(path, tokenizer_command(call.environment));
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kEnvironment || !is_of_numbers(loaded.settings.sample))
+      throw;
+    warn(fmt::format("tokens are shown as numbers: {}", error.what()));
+    return nullptr;
+  }
 }
 
 // The first rank alone has a tokenizer; all get the numbers of a prompt's tokens.

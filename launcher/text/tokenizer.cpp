@@ -70,13 +70,17 @@ class Tokenizer::Process {
     const std::string line = receive();
     json answer = json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!answer.is_object()) fail("answers what is no JSON: " + line.substr(0, 80));
-    if (answer.contains("problem"))
-      throw Error(answer.contains("where") && !answer.contains("try")
-                      ? ExitCode::kUsage
-                      : ExitCode::kEnvironment,
-                  answer.value("problem", ""), answer.value("where", words_),
-                  answer.value("try", ""));
+    if (answer.contains("problem")) tell(answer);
     return answer;
+  }
+  template <class T>
+  T ask(const json& question, const char* key) {
+    const json answer = ask(question);
+    try {
+      return answer.at(key).get<T>();
+    } catch (const json::exception&) {
+      fail(fmt::format("answers without {}: {}", key, answer.dump().substr(0, 80)));
+    }
   }
   [[noreturn]] void fail(const std::string& what) {
     const std::string last = tail_of(errors_);
@@ -97,6 +101,18 @@ class Tokenizer::Process {
           dup2(errors_, STDERR_FILENO);
         }) {
     theirs_.reset();  // else its death would not end what we read
+  }
+
+  // Of a file there is nothing to try.
+  [[noreturn]] void tell(const json& answer) const {
+    const auto text = [&](const char* key, const std::string& otherwise) {
+      const auto found = answer.find(key);
+      return found != answer.end() && found->is_string() ? found->get<std::string>()
+                                                         : otherwise;
+    };
+    const bool is_of_file = answer.contains("where") && !answer.contains("try");
+    throw Error(is_of_file ? ExitCode::kUsage : ExitCode::kEnvironment,
+                text("problem", answer.dump()), text("where", words_), text("try", ""));
   }
 
   [[noreturn]] void fail_by_death() {
@@ -143,7 +159,7 @@ class Tokenizer::Process {
 
 Tokenizer::Tokenizer(const std::string& path, const std::vector<std::string>& command)
     : process_(std::make_unique<Process>(command)) {
-  process_->ask({{"open", path}});
+  process_->ask<int64_t>({{"open", path}}, "vocab");
 }
 
 Tokenizer::~Tokenizer() = default;
@@ -151,13 +167,11 @@ Tokenizer::~Tokenizer() = default;
 std::vector<int64_t> Tokenizer::encode(const std::string& text) {
   if (!is_utf8(text))
     throw Error(ExitCode::kUsage, "the text is not valid UTF-8", "", "iconv -t utf-8");
-  const json answer = process_->ask({{"encode", text}});
-  if (!answer.contains("ids")) process_->fail("answers without ids");
-  return answer.at("ids").get<std::vector<int64_t>>();
+  return process_->ask<std::vector<int64_t>>({{"encode", text}}, "ids");
 }
 
 std::string Tokenizer::next(int64_t token) {
-  return process_->ask({{"next", token}}).value("text", "");
+  return process_->ask<std::string>({{"next", token}}, "text");
 }
 
 std::vector<std::string> tokenizer_command(const std::vector<std::string>& environment) {

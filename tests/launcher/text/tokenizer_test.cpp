@@ -61,6 +61,12 @@ TEST(Tokenizer, ThatCannotStartOrPrintsGarbageIsAnError) {
               HasSubstr("no JSON: garbage"));
   EXPECT_THAT(error_of(shell("read -r q; echo '{}'"), ExitCode::kEnvironment),
               HasSubstr("without ids"));
+  EXPECT_THAT(
+      error_of(shell("read -r q; echo '{\"ids\": \"a\"}'"), ExitCode::kEnvironment),
+      HasSubstr("without ids"));
+  EXPECT_THAT(
+      error_of(shell("read -r q; echo '{\"problem\": 7}'"), ExitCode::kEnvironment),
+      HasSubstr("7"));
 }
 
 TEST(Tokenizer, TakesTextAlone) {
