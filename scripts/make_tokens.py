@@ -15,6 +15,7 @@ import os
 import sys
 import time
 
+from tokens.child import load, vocabulary_of
 from tokens.documents import files_in, pieces_of
 from tokens.problem import Problem
 from tokens.token_files import MOST_TOKENS, TokenWriter, read_tokens
@@ -25,19 +26,16 @@ BATCH_CHARS, PIECE_CHARS = 1 << 21, 1 << 17
 def load_tokenizer(folder):
     """The tokenizer of a model's folder, or of a tokenizer.json; and the folder."""
     try:
-        from tokenizers import Tokenizer
+        import tokenizers
     except ImportError:
         raise Problem("Python has no tokenizers", sys.executable, "pip install tokenizers") from None
     path = os.path.join(folder, "tokenizer.json") if os.path.isdir(folder) else folder
     if not os.path.exists(path):
         raise Problem("there is no tokenizer.json", folder, "name a model's folder that has one with --tokenizer")
     try:
-        tokenizer = Tokenizer.from_file(path)
+        return load(tokenizers, path), os.path.dirname(path)
     except Exception as error:
         raise Problem(f"tokenizers cannot read this: {error}", path) from None
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer, os.path.dirname(path)
 
 
 def read_json(folder, name):
@@ -141,7 +139,7 @@ def make(arguments):
     separator, origin = separator_of(tokenizer, folder, arguments.separator)
     files = list(files_in(arguments.paths))
     progress = Progress(sum(os.path.getsize(file) for file in files) or 1)
-    vocabulary = max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+    vocabulary = vocabulary_of(tokenizer)
     writer = TokenWriter(arguments.out, vocabulary, arguments.tokens_per_file)
     try:
         pieces = (piece for file in files for piece in pieces_of(file, arguments.field, progress, arguments.piece_chars))

@@ -64,15 +64,21 @@ install_torch() {
   exec 9>&-
 }
 
+# Where the network is, without a long wait for it; others may do the same at once.
+pip_install() {
+  (
+    exec 9>"$zero_venv.lock"
+    flock 9
+    "$zero_venv/bin/pip" install --quiet --disable-pip-version-check --retries 1 --timeout 15 "$@"
+  ) 2>/dev/null
+}
+
 # For text that goes to a model of Hugging Face, and comes from it.
 install_tokenizers() {
   [ -z "${ZERO_TORCH:-}" ] || return 0
   [ ! -d "$(echo "$zero_venv"/lib/python3*/site-packages)/tokenizers" ] || return 0
-  (
-    exec 9>"$zero_venv.lock"
-    flock 9
-    "$zero_venv/bin/pip" install --quiet --disable-pip-version-check --retries 1 --timeout 15 "tokenizers==$tokenizers_version"
-  ) 2>/dev/null || say "PyPI's tokenizers cannot be had: going on without (models of Hugging Face speak in numbers)"
+  pip_install "tokenizers==$tokenizers_version" ||
+    say "PyPI's tokenizers cannot be had: going on without (models of Hugging Face speak in numbers)"
 }
 
 # Whether a CUDA toolkit has what cmake/cuda.cmake looks for.
@@ -92,12 +98,8 @@ install_cuda_compiler() {
   [ ! -x "$nvcc" ] || return 0
   has_toolkit && return 0
   say "installing CUDA's compiler $cuda_version into $zero_venv (100 MB)"
-  (
-    exec 9>"$zero_venv.lock"
-    flock 9
-    "$zero_venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --retries 1 --timeout 15 \
-      "nvidia-cuda-nvcc==$cuda_version" "nvidia-nvvm==$cuda_version" "nvidia-cuda-crt==$cuda_version"
-  ) 2>/dev/null || say "CUDA's compiler cannot be had: going on without the part for GPUs (libzero_cuda.so)"
+  pip_install --no-deps "nvidia-cuda-nvcc==$cuda_version" "nvidia-nvvm==$cuda_version" "nvidia-cuda-crt==$cuda_version" ||
+    say "CUDA's compiler cannot be had: going on without the part for GPUs (libzero_cuda.so)"
 }
 
 install_packages

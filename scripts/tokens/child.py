@@ -23,6 +23,17 @@ def refuse(event, arguments):
         raise RuntimeError(f"a tokenizer opens {arguments[0]}")
 
 
+def load(tokenizers, path):
+    tokenizer = tokenizers.Tokenizer.from_file(path)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def vocabulary_of(tokenizer):
+    return max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+
+
 class Child:
     def __init__(self, tokenizers):
         self.tokenizers = tokenizers
@@ -31,13 +42,11 @@ class Child:
     def open(self, path):
         ALLOWED.add(path)
         try:
-            self.tokenizer = self.tokenizers.Tokenizer.from_file(path)
+            self.tokenizer = load(self.tokenizers, path)
         except Exception as error:
             return {"problem": f"tokenizers cannot read this: {error}", "where": path}
-        self.tokenizer.no_truncation()
-        self.tokenizer.no_padding()
         self.stream = self.tokenizers.decoders.DecodeStream(skip_special_tokens=False)
-        return {"vocab": max(self.tokenizer.get_vocab(with_added_tokens=True).values()) + 1}
+        return {"vocab": vocabulary_of(self.tokenizer)}
 
     def encode(self, text):
         return {"ids": self.tokenizer.encode(text).ids}

@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
 """scripts/make_tokens.py against tokenizers itself. Skipped (77) where no Python has tokenizers."""
 
-import glob
 import json
-import os
 import random
 import struct
 import subprocess
@@ -14,8 +12,9 @@ from array import array
 from pathlib import Path
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts/make_tokens.py"
-import python_with_tokenizers  # noqa: F401, E402  or this ends here
+import other_python
 
+other_python.require("tokenizers", "torch", "transformers")
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers  # noqa: E402
 
 END, BEGIN = "<|end|>", "<|begin|>"

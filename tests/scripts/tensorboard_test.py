@@ -6,9 +6,7 @@
 For it, "python3 -m venv ~/.cache/zero/tensorboard-2.21.0", and there "bin/pip install tensorboard==2.21.0".
 """
 
-import glob
 import json
-import os
 import shutil
 import struct
 import subprocess
@@ -17,18 +15,11 @@ import tempfile
 import unittest
 from pathlib import Path
 
-try:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-except ImportError:
-    caches = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
-    others = [python for python in sorted(glob.glob(f"{caches}/zero/tensorboard-*/bin/python")) if python != sys.executable]
-    if "ZERO_NO_OTHER_PYTHON" in os.environ or not others:
-        print("skipped: no Python here has tensorboard")
-        sys.exit(77)
-    os.environ["ZERO_NO_OTHER_PYTHON"] = "1"
-    os.execv(others[-1], [others[-1], *sys.argv])
+import other_python
 
-os.environ.pop("ZERO_NO_OTHER_PYTHON", None)  # the program knows no such variable
+other_python.require("tensorboard", "tensorboard")
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: E402
+
 KEYS = {"train/loss": "loss", "train/grad_norm": "grad_norm", "train/lr": "lr", "train/step_seconds": "seconds",
         "train/tokens_per_second": "tokens_per_second"}
 

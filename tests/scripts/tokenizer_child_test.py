@@ -11,8 +11,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
-import python_with_tokenizers  # noqa: F401, E402  or this ends here
+import other_python
 
+other_python.require("tokenizers", "torch", "transformers")
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
