@@ -14,6 +14,14 @@
 
 namespace zero {
 
+namespace {
+
+bool has_old_values(const UpdatePiece& piece) {
+  return piece.old_master || piece.old_master_low;
+}
+
+}  // namespace
+
 void check_piece(const UpdatePiece& piece, int num_states) {
   if (piece.numel < 0)
     throw std::invalid_argument("update: numel is " + std::to_string(piece.numel));
@@ -26,7 +34,7 @@ void check_piece(const UpdatePiece& piece, int num_states) {
     throw std::invalid_argument("update: master_low without copy_bf16, its other half");
   if (piece.copy_bf16 && piece.copy_fp16)
     throw std::invalid_argument("update: give copy_bf16 or copy_fp16, not both");
-  const bool has_old = piece.old_master || piece.old_master_low;
+  const bool has_old = has_old_values(piece);
   for (int i = 0; i < num_states; ++i) {
     if (!piece.state[i] == !piece.state_bf16[i] || !piece.state[i] != !piece.state[0])
       throw std::invalid_argument("update: give state or state_bf16, all of one kind");
@@ -120,8 +128,7 @@ class Block {
 
 // As the loops do it, which know no old values.
 void update_piece(const UpdatePiece& piece, const UpdateRule& rule) {
-  if (!piece.old_master && !piece.old_master_low)
-    return fastest_kernels().update(piece, rule);
+  if (!has_old_values(piece)) return fastest_kernels().update(piece, rule);
   StreamingCopy copy;
   for (int64_t begin = 0; begin < piece.numel; begin += kOldBlock) {
     const UpdatePiece part =

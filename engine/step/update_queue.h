@@ -28,8 +28,8 @@ namespace zero {
 //
 // Units whose state lies on a GPU are updated there, in a stream of its own; where a GPU
 // keeps the weights alone, they follow their update in the same stream. That stream never
-// waits for one who reads a unit's state, who copies it by the GPU, too: a driver may let
-// no thread in while another one waits for room behind all that a stream still has to do.
+// waits for one who reads a unit's state, who copies it by the GPU, too: while a stream
+// waits for the host, a driver may hold up calls of any thread.
 // Such an update is queued late, by whoever asks for the unit next, once it was read.
 class UpdateQueue {
  public:

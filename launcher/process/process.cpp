@@ -53,14 +53,6 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   _exit(kCannotStart);
 }
 
-std::string text_in(int file) {
-  std::string text;
-  char block[4096];
-  for (ssize_t got; (got = pread(file, block, sizeof block, text.size())) > 0;)
-    text.append(block, got);
-  return text;
-}
-
 }  // namespace
 
 std::vector<std::string> process_environment() {
@@ -155,6 +147,14 @@ void kill_descendants() {
     for (const int64_t child : children) kill(static_cast<pid_t>(child), SIGKILL);
     for (const int64_t child : children) waitpid(static_cast<pid_t>(child), nullptr, 0);
   }
+}
+
+std::string text_in(int file) {
+  std::string text;
+  char block[4096];
+  for (ssize_t got; (got = pread(file, block, sizeof block, text.size())) > 0;)
+    text.append(block, got);
+  return text;
 }
 
 ChildOutcome run_child(const std::vector<std::string>& words,

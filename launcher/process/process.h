@@ -71,6 +71,9 @@ class Child {
 // a dead mpirun do; for a process that has set PR_SET_CHILD_SUBREAPER.
 void kill_descendants();
 
+// All that was written to such a file, wherever its writers are.
+std::string text_in(int file);
+
 // Start a process and wait for it.
 //
 // It is ended after `limit` seconds, and when this process is asked to stop (stop.h):

@@ -18,9 +18,9 @@
 #include <utility>
 
 #include "base/files.h"
-#include "base/names.h"
 #include "launcher/process/process.h"
 #include "launcher/process/stop.h"
+#include "launcher/settings/values.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -32,22 +32,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kPatience = std::chrono::seconds(60);  // with one answer
 constexpr int kLookMs = 100;
-constexpr size_t kMostLastWords = 400;
 
-std::string tail_of(int file) {
-  const off_t end = lseek(file, 0, SEEK_END);
-  const off_t begin = std::max<off_t>(0, end - static_cast<off_t>(kMostLastWords));
-  std::string text(static_cast<size_t>(end - begin), '\0');
-  const ssize_t got = pread(file, text.data(), text.size(), begin);
-  text.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
+std::string last_line(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text.substr(text.rfind('\n') + 1);
-}
-
-bool is_utf8(std::string_view text) {
-  Character next;
-  while ((next = first_character(text)).bytes > 0) text.remove_prefix(next.bytes);
-  return text.empty();
 }
 
 std::pair<int, int> make_sockets() {
@@ -83,7 +71,7 @@ class Tokenizer::Process {
     }
   }
   [[noreturn]] void fail(const std::string& what) {
-    const std::string last = tail_of(errors_);
+    const std::string last = last_line(text_in(errors_));
     throw Error(ExitCode::kEnvironment, "the tokenizer " + what, words_,
                 last.empty() ? "ZERO_PYTHON=FILE chooses another Python"
                              : "its last words: " + last);
@@ -131,7 +119,8 @@ class Tokenizer::Process {
 
   std::string receive() {
     const auto begin = Clock::now();
-    for (size_t end; (end = received_.find('\n')) == received_.npos;) {
+    size_t end = 0;
+    while ((end = received_.find('\n')) == received_.npos) {
       if (stop_signal() != 0)
         throw Error(ExitCode::kInterrupted, "stopped", "a tokenizer");
       if (Clock::now() - begin > kPatience) fail("does not answer");
@@ -143,7 +132,6 @@ class Tokenizer::Process {
       if (got <= 0) fail_by_death();
       received_.append(block, static_cast<size_t>(got));
     }
-    const size_t end = received_.find('\n');
     std::string line = received_.substr(0, end);
     received_.erase(0, end + 1);
     return line;

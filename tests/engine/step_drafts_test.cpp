@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <future>
 #include <thread>
 
@@ -20,6 +21,27 @@ namespace {
 using ::testing::ElementsAre;
 
 constexpr int64_t kNumel = 8;
+
+// What another thread does once it may.
+class Held {
+ public:
+  explicit Held(
+      Device& device, std::function<void()> work = [] {})
+      : worker_(device.make_worker("held")) {
+    worker_->enqueue([this, work = std::move(work)] {
+      gate_.get_future().wait();
+      work();
+    });
+    worker_->record(done_);
+  }
+  const Event& done() const { return done_; }
+  void let_go() { gate_.set_value(); }
+
+ private:
+  std::promise<void> gate_;
+  Event done_;
+  std::unique_ptr<HostStream> worker_;  // goes first
+};
 
 // Of three units, with eight numbers each in bf16.
 struct DraftQueue {
@@ -120,15 +142,11 @@ TEST_P(Drafts, AreMadeAgainWhereTheStepIsAnother) {
 }
 
 TEST_P(Drafts, ThatHaveNotBegunAreLeftOutWhereNobodyTakesThem) {
-  std::promise<void> gate;
-  const std::unique_ptr<HostStream> gradients = device->make_worker("gradients");
-  gradients->enqueue([&] { gate.get_future().wait(); });
-  Event arrived;
-  gradients->record(arrived);
+  Held gradient(*device);
   queue.expect({1, 1, 1}, 0.5, 1);
-  queue.draft(1, {&arrived});
+  queue.draft(1, {&gradient.done()});
   queue.begin({1, 1, 1}, 0.5, 0.25);
-  gate.set_value();
+  gradient.let_go();
   queue.finish();
   EXPECT_EQ(shards[1].draft.state[0][0], 0);
   EXPECT_LT(master(1), 3);
@@ -137,17 +155,10 @@ TEST_P(Drafts, ThatHaveNotBegunAreLeftOutWhereNobodyTakesThem) {
 // What is read lies aside once a draft is taken: the next update leaves it alone, and the
 // next draft waits.
 TEST_F(DraftsOfWholeMasters, LeaveAloneWhatSomebodyReads) {
-  std::promise<void> gate;
   const float* const is_read = shards[1].master;
   float seen = 0;
-  const std::unique_ptr<HostStream> reader = device->make_worker("reader");
-  reader->enqueue([&] {
-    gate.get_future().wait();
-    seen = is_read[0];
-  });
-  Event read;
-  reader->record(read);
-  for (int unit = 0; unit < 3; ++unit) queue.hold_back(unit, read);
+  Held reader(*device, [&] { seen = is_read[0]; });
+  for (int unit = 0; unit < 3; ++unit) queue.hold_back(unit, reader.done());
   draft_all();
   queue.begin({1, 1, 1}, 0.5, 1);
   EXPECT_EQ(queue.num_taken(), 3);
@@ -156,7 +167,7 @@ TEST_F(DraftsOfWholeMasters, LeaveAloneWhatSomebodyReads) {
   EXPECT_LT(master(1), 3);
   draft_all();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for one that won't wait
-  gate.set_value();
+  reader.let_go();
   queue.begin({1, 1, 1}, 0.5, 1);
   queue.finish();
   EXPECT_EQ(seen, 3);
@@ -197,24 +208,17 @@ INSTANTIATE_TEST_SUITE_P(Of, Drafts,
 // Their high halves have one place: whoever reads them holds drafts and updates back,
 // wherever the rest of them is written.
 TEST_F(DraftsOfHalves, WaitForAnyReader) {
-  std::promise<void> gate;
   const StoredValues is_read = shards[1].masters(0, kNumel);
   std::vector<float> seen;
-  const std::unique_ptr<HostStream> reader = device->make_worker("reader");
-  reader->enqueue([&] {
-    gate.get_future().wait();
-    seen = is_read.read_all();
-  });
-  Event read;
-  reader->record(read);
-  queue.hold_back(1, read);
+  Held reader(*device, [&] { seen = is_read.read_all(); });
+  queue.hold_back(1, reader.done());
   queue.expect({1, 1, 1}, 0.5, 1);
   queue.draft(1, {});
   queue.begin({1, 1, 1}, 0.5, 1);
   EXPECT_EQ(queue.num_taken(), 1);
   queue.begin({2, 2, 2}, 0.5, 1);
   EXPECT_FALSE(queue.updated(1).query());
-  gate.set_value();
+  reader.let_go();
   queue.finish();
   EXPECT_THAT(seen, ::testing::Each(3.0f));
 }
@@ -244,15 +248,11 @@ TEST_F(DraftsOfHalves, AreUndoneWhereTheStepIsAnother) {
 
 // A draft that was never made has kept nothing.
 TEST_F(DraftsOfHalves, ThatHaveNotBegunAreNotUndone) {
-  std::promise<void> gate;
-  const std::unique_ptr<HostStream> gradients = device->make_worker("gradients");
-  gradients->enqueue([&] { gate.get_future().wait(); });
-  Event arrived;
-  gradients->record(arrived);
+  Held gradient(*device);
   queue.expect({1, 1, 1}, 0.5, 1);
-  queue.draft(1, {&arrived});
+  queue.draft(1, {&gradient.done()});
   const Event& ready = queue.ready(1);
-  gate.set_value();
+  gradient.let_go();
   ready.synchronize();
   EXPECT_EQ(copy(1), 3);
 }
