@@ -29,7 +29,7 @@ install(TARGETS ${zero_libraries} EXPORT zero_targets)
 install(EXPORT zero_targets FILE zero-targets.cmake NAMESPACE zero:: DESTINATION ${zero_package_dir})
 
 # The tokenizer's process, which the program looks for beside itself.
-install(FILES scripts/tokens/child.py DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/zero/tokens)
+install(DIRECTORY scripts/tokens DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/zero FILES_MATCHING PATTERN "*.py")
 
 # The public headers of the engine, <zero/engine.h> and its like.
 install(DIRECTORY engine/include/zero DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")

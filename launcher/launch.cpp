@@ -115,10 +115,10 @@ int run_verb(const std::vector<std::string>& words, const ModelFamilies& models,
 
 const std::vector<Verb>& launcher::verb_table() {
   static const std::vector<Verb> verbs = {
-      train_verb(),    seed_verb(),    plan_verb(),    presets_verb(), eval_verb(),
-      generate_verb(), predict_verb(), inspect_verb(), verify_verb(),  diff_verb(),
-      report_verb(),   export_verb(),  import_verb(),  bench_verb(),   doctor_verb(),
-      selftest_verb(), hello_verb()};
+      train_verb(),  tokenize_verb(), seed_verb(),    plan_verb(),    presets_verb(),
+      eval_verb(),   generate_verb(), predict_verb(), inspect_verb(), verify_verb(),
+      diff_verb(),   report_verb(),   export_verb(),  import_verb(),  bench_verb(),
+      doctor_verb(), selftest_verb(), hello_verb()};
   return verbs;
 }
 

@@ -1,14 +1,14 @@
 // The verbs that measure a checkpoint's model, or let it write: eval, generate.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cmath>
-#include <filesystem>
 #include <functional>
 #include <memory>
 
+#include "checkpoint/file.h"
 #include "launcher/commands/use_checkpoint.h"
 #include "launcher/data/source.h"
+#include "launcher/data/token_source.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/inference/evaluate.h"
 #include "launcher/inference/generate.h"
@@ -16,6 +16,9 @@
 #include "launcher/run/run_folder.h"
 #include "launcher/run/runner.h"
 #include "launcher/settings/chosen_data.h"
+#include "launcher/text/prompt.h"
+#include "launcher/text/python_child.h"
+#include "launcher/text/text_options.h"
 #include "launcher/text/tokenizer.h"
 #include "zero/engine.h"
 #include "zero/errors.h"
@@ -38,11 +41,44 @@ std::unique_ptr<data::Samples> samples_for(const CommandLine& line,
   return source.samples(shape, order);
 }
 
+// The folder in which the run of a checkpoint is.
+std::string run_of(const FoundCheckpoint& checkpoint) {
+  return checkpoint::split_path(checkpoint.folder).folder;
+}
+
+// The tokenizer.json of --tokenizer, of a folder of Hugging Face, or of the run; "":
+// there is none, or tokens are bytes.
+std::string tokenizer_path(const LoadedModel& loaded) {
+  if (!loaded.settings.tokenizer.empty())
+    return require_tokenizer(loaded.settings.tokenizer, "--tokenizer");
+  const FoundCheckpoint& from = loaded.checkpoint;
+  if (from.run.is_text) return "";
+  return tokenizer_of(from.is_model_folder ? from.folder : source_folder(run_of(from)));
+}
+
+// Texts become tokens first, if there is a tokenizer.
+std::unique_ptr<data::Source> open_texts(const std::vector<std::string>& paths,
+                                         const LoadedModel& loaded) {
+  const std::string tokenizer = tokenizer_path(loaded);
+  if (tokenizer.empty()) return open_source(*loaded.family, paths, loaded.settings);
+  const std::string folder = loaded.checkpoint.is_model_folder
+                                 ? folder_of_user() + "/tokens"
+                                 : run_of(loaded.checkpoint) + "/tokens";
+  return open_source(
+      *loaded.family, paths, loaded.settings, [&](const data::TokenSource& texts) {
+        return tokenize(
+                   texts,
+                   text_options(loaded.settings, tokenizer, folder, loaded.shape.vocab()),
+                   loaded.is_first_of_host, loaded.engine->control())
+            .paths;
+      });
+}
+
 void evaluate_on(const CommandLine& line, LoadedModel& loaded) {
   const bool is_first = loaded.batch.rank == 0;
   const ModelShape& shape = loaded.shape;
   const std::unique_ptr<data::Source> source =
-      open_source(*loaded.family, data_for(line, loaded.settings), loaded.settings);
+      open_texts(data_for(line, loaded.settings), loaded);
   const std::string& weights = loaded.checkpoint.is_model_folder
                                    ? loaded.checkpoint.folder
                                    : loaded.settings.init_from;
@@ -67,19 +103,12 @@ int eval(const VerbCall& call) {
                         [&](LoadedModel& loaded) { evaluate_on(call.line, loaded); });
 }
 
-// The tokenizer of a folder of Hugging Face, or of the one that a run began with; null:
-// there is none, or tokens are bytes.
-std::unique_ptr<Tokenizer> tokenizer_for(const VerbCall& call,
-                                         const LoadedModel& loaded) {
-  const FoundCheckpoint& from = loaded.checkpoint;
-  if (from.run.is_text) return nullptr;
-  const std::string path =
-      tokenizer_of(from.is_model_folder
-                       ? from.folder
-                       : source_folder(std::filesystem::path(from.folder).parent_path()));
+// Null: there is none, or it cannot be had and the prompt needs none.
+std::unique_ptr<Tokenizer> tokenizer_for(const LoadedModel& loaded) {
+  const std::string path = tokenizer_path(loaded);
   if (path.empty()) return nullptr;
   try {
-    return std::make_unique<Tokenizer>(path, tokenizer_command(call.environment));
+    return std::make_unique<Tokenizer>(path, child_command(loaded.settings.python));
   } catch (const Error& error) {
     if (error.code() != ExitCode::kEnvironment || !is_of_numbers(loaded.settings.sample))
       throw;
@@ -88,43 +117,21 @@ std::unique_ptr<Tokenizer> tokenizer_for(const VerbCall& call,
   }
 }
 
-// The first rank alone has a tokenizer; all get the numbers of a prompt's tokens.
-std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
-                            int64_t vocab, Ranks& ranks) {
-  std::string numbers = prompt;
-  if (tokenizer && !is_of_numbers(prompt)) {
-    const std::vector<int64_t> tokens = tokenizer->encode(prompt);
-    for (const int64_t token : tokens) {
-      if (token >= vocab)
-        throw Error(
-            ExitCode::kUsage,
-            fmt::format("the tokenizer makes token {} of the prompt, and the model's "
-                        "vocabulary is {}",
-                        token, vocab),
-            "tokenizer.json", "the one that the model was made with");
-    }
-    numbers = fmt::format("{}", fmt::join(tokens, " "));
-  }
-  return ranks.broadcast(numbers);
-}
-
 // A prompt, continued by a checkpoint's model.
 int generate_text(const VerbCall& call) {
   return use_checkpoint("generate", call, [&](LoadedModel& loaded) {
     require_task(loaded, Task::kLanguage, "generate");
     const bool is_first = loaded.batch.rank == 0;
-    const auto tokenizer = is_first ? tokenizer_for(call, loaded) : nullptr;
+    const auto tokenizer = is_first ? tokenizer_for(loaded) : nullptr;
     loaded.settings.sample =
         agree_on_prompt(loaded.settings.sample, tokenizer.get(), loaded.shape.vocab(),
                         loaded.engine->control());
-    NextText next;
-    if (tokenizer) next = std::bind_front(&Tokenizer::next, tokenizer.get());
     const auto show = [&](const std::string& piece) {
       if (is_first) print_text(piece);
     };
     sample_text(std::bind_front(&Runner::next_logits, loaded.runner.get()),
                 loaded.settings, loaded.shape, loaded.checkpoint.run.is_text,
-                kNeverStopped, show, next);
+                kNeverStopped, show, speech_of(tokenizer.get()));
     if (is_first) print_line("");
   });
 }
@@ -137,29 +144,30 @@ Verb eval_verb() {
           .run = eval,
           .head = head_with_settings("eval", "DIR [--data PATH...]", kCheckpoints),
           .lines = {kDirLine, kConfigLine},
-          .settings =
-              kMachine + " seed data bytes eval_data eval_samples micro_batch loss_chunk",
+          .settings = kMachine +
+                      " seed data bytes tokenizer text_key separator token_cache python "
+                      "eval_data eval_samples micro_batch loss_chunk",
           .folder = kStepOrModelFolder};
 }
 
 Verb generate_verb() {
-  return {
-      .name = "generate",
-      .summary = "a prompt, continued by a model (generate DIR --prompt TEXT)",
-      .run = generate_text,
-      .head = head_with_settings("generate", "DIR --prompt TEXT", kCheckpoints),
-      .lines = {kDirLine,
-                {"--prompt TEXT", "the text that is continued"},
-                {"--num-tokens N", "tokens that are added"},
-                {"--temperature X", "0: always the likeliest token"},
-                kConfigLine},
-      .settings = kMachine +
-                  " micro_batch loss_chunk sample sample_tokens sample_temperature seed",
-      // What it does with a prompt is what a run does with a sample.
-      .own_flags = {{"--prompt", "sample"},
-                    {"--num-tokens", "sample_tokens"},
-                    {"--temperature", "sample_temperature"}},
-      .folder = kStepOrModelFolder};
+  return {.name = "generate",
+          .summary = "a prompt, continued by a model (generate DIR --prompt TEXT)",
+          .run = generate_text,
+          .head = head_with_settings("generate", "DIR --prompt TEXT", kCheckpoints),
+          .lines = {kDirLine,
+                    {"--prompt TEXT", "the text that is continued"},
+                    {"--num-tokens N", "tokens that are added"},
+                    {"--temperature X", "0: always the likeliest token"},
+                    kConfigLine},
+          .settings = kMachine +
+                      " tokenizer python micro_batch loss_chunk sample sample_tokens "
+                      "sample_temperature seed",
+          // What it does with a prompt is what a run does with a sample.
+          .own_flags = {{"--prompt", "sample"},
+                        {"--num-tokens", "sample_tokens"},
+                        {"--temperature", "sample_temperature"}},
+          .folder = kStepOrModelFolder};
 }
 
 }  // namespace zero::launcher

@@ -37,17 +37,18 @@ int seed(const VerbCall& call) {
 }  // namespace
 
 Verb seed_verb() {
-  return {.name = "seed",
-          .summary = "the first values of a model, for any number of ranks (--out DIR)",
-          .run = seed,
-          .head =
-              "zero_launch seed --out DIR [--model NAME] [--preset NAME] [--seed N]..."
-              "\n\nSettings are read as train reads them; these count here.",
-          .lines = {kConfigLine},
-          .settings =
-              "model preset layers dim heads kv_heads ffn_dim vocab model_config parts "
-              "dropout data bytes seq_len seed out init_report adam_threads",
-          .has_groups = false};
+  return {
+      .name = "seed",
+      .summary = "the first values of a model, for any number of ranks (--out DIR)",
+      .run = seed,
+      .head =
+          "zero_launch seed --out DIR [--model NAME] [--preset NAME] [--seed N]..."
+          "\n\nSettings are read as train reads them; these count here.",
+      .lines = {kConfigLine},
+      .settings =
+          "model preset layers dim heads kv_heads ffn_dim vocab model_config parts "
+          "dropout data bytes tokenizer python seq_len seed out init_report adam_threads",
+      .has_groups = false};
 }
 
 }  // namespace zero::launcher

@@ -134,6 +134,7 @@ void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks)
   require_loss(loaded.shape);
   require_image_size(loaded.shape, loaded.checkpoint.folder);
   loaded.batch = one_pass(loaded.settings.micro_batch, ranks->size(), ranks->rank());
+  loaded.is_first_of_host = world.local_rank() == 0;
   loaded.model = make_deferred(family, loaded.shape);
   Wish wish{loaded.settings, loaded.shape, world.size(), world.local_size()};
   wish.gpu_room = -ranks->largest(-room_on_gpu(loaded.settings, *ranks), "room");

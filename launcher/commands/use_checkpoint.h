@@ -31,6 +31,7 @@ struct LoadedModel {
   Settings settings;  // the checkpoint's, with what the command line changes
   ModelShape shape;
   BatchPlan batch;  // a pass for each rank
+  bool is_first_of_host = true;
   int64_t step = 0;
   std::unique_ptr<Model> model;
   std::unique_ptr<Engine> engine;

@@ -23,6 +23,7 @@ struct VerbCall {
 // Each verb: what it takes, its page, what it does.
 Verb train_verb();
 Verb seed_verb();
+Verb tokenize_verb();
 Verb plan_verb();
 Verb presets_verb();
 Verb eval_verb();

@@ -128,8 +128,8 @@ std::optional<TextKind> kind_of_text(std::string_view head) {
   if (is_html(head)) return TextKind{"HTML", "pandoc -f html -t plain FILE -o TEXT"};
   const std::vector<std::string_view> lines = lines_of_text(head);
   if (is_jsonl(lines))
-    return TextKind{"JSONL", "jq -r ." + key_of(lines[0]) +
-                                 " FILE > TEXT, or scripts/make_tokens.py"};
+    return TextKind{"JSONL",
+                    "jq -r ." + key_of(lines[0]) + " FILE > TEXT, or --tokenizer DIR"};
   if (is_table(head, ',')) return TextKind{"CSV", column_writer("")};
   if (is_table(head, ';')) return TextKind{"CSV", column_writer(", delimiter=';'")};
   if (is_table(head, '\t')) return TextKind{"TSV", column_writer(", delimiter='\\t'")};

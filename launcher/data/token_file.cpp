@@ -80,9 +80,11 @@ void check_ids_as(const MappedFile& file, int64_t begin, int64_t vocab_size,
 }  // namespace
 
 TokenFile::TokenFile(const std::string& path, std::string name, bool keep_mapped,
-                     bool takes_any_bytes)
+                     Texts texts)
     : file_(path, keep_mapped), layout_(detect_layout(file_)), name_(std::move(name)) {
-  if (is_text() && !takes_any_bytes) require_text(file_);
+  if (!is_text() || texts == Texts::kAny) return;
+  if (texts == Texts::kPlainOrGzip && is_packed(file_)) return;
+  require_text(file_);
 }
 
 std::optional<TextKind> TokenFile::odd_kind() const {

@@ -11,6 +11,13 @@
 
 namespace zero::data {
 
+// What a file may be that is of no kind of tokens.
+enum class Texts {
+  kPlain,        // text
+  kPlainOrGzip,  // or FILE.gz, which somebody unpacks
+  kAny,          // whatever it is
+};
+
 // One file of tokens. A text ends in one more token than it has bytes: kEndOfText.
 //
 // const members may be called from several threads.
@@ -20,9 +27,8 @@ class TokenFile {
   static constexpr int64_t kTextVocab = kEndOfText + 1;
 
   // `name` identifies the file in content hashes. Throws DataError as detect_layout and
-  // MappedFile do, and, unless it takes any bytes, as require_text.
-  TokenFile(const std::string& path, std::string name, bool keep_mapped,
-            bool takes_any_bytes);
+  // MappedFile do, and for other texts as require_text.
+  TokenFile(const std::string& path, std::string name, bool keep_mapped, Texts texts);
 
   const std::string& path() const { return file_.path(); }
   const TokenLayout& layout() const { return layout_; }

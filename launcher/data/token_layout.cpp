@@ -144,11 +144,14 @@ struct Kind {
 
 constexpr std::string_view kUnpack = "unpack it";
 constexpr std::string_view kExtract = "write its text column to a file";
+constexpr std::string_view kFromParquet =
+    "python3 -c \"import pandas; pandas.read_parquet('FILE').to_json('FILE.jsonl', "
+    "orient='records', lines=True)\", and a tokenizer for FILE.jsonl";
 constexpr Kind kKinds[] = {
     {"\x7f"
      "ELF",
      "a program", "name a text"},
-    {"PAR1", "a parquet table", kExtract, "PAR1"},
+    {"PAR1", "a parquet table", kFromParquet, "PAR1"},
     {"ARROW1\0\0"sv, "an Arrow table", kExtract},
     {"SQLite format 3\0"sv, "an SQLite database", kExtract},
     {"\x89HDF", "an HDF5 file", kExtract},
@@ -196,6 +199,10 @@ std::string head_of_text(const MappedFile& file) {
   const auto bytes = file.view();
   return {reinterpret_cast<const char*>(bytes.get()),
           static_cast<size_t>(std::min(kLookedAt, file.size_bytes()))};
+}
+
+bool is_packed(const MappedFile& file) {
+  return file.path().ends_with(".gz") && head_of_text(file).starts_with("\x1f\x8b");
 }
 
 void require_text(const MappedFile& file) {

@@ -32,6 +32,9 @@ TokenLayout detect_layout(const MappedFile& file);
 // The first 64 KiB of a file, as far as it has them.
 std::string head_of_text(const MappedFile& file);
 
+// Is it gzip, by name and first bytes?
+bool is_packed(const MappedFile& file);
+
 // Throws DataError for a file that begins as a program, an archive or a table does, or
 // holds a zero byte among its first 64 KiB: its bytes are no text to be learned.
 void require_text(const MappedFile& file);

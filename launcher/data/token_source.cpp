@@ -70,11 +70,11 @@ void check_same_kind(const TokenFile& first, const TokenFile& file) {
 
 }  // namespace
 
-TokenSource::TokenSource(const std::vector<std::string>& paths, bool takes_any_bytes) {
+TokenSource::TokenSource(const std::vector<std::string>& paths, Texts texts) {
   const auto listed = list_files(paths);
   const bool keep_mapped = listed.size() <= kMaxKeptMappings;
   for (const auto& entry : listed) {
-    TokenFile file(entry.path, entry.name, keep_mapped, takes_any_bytes);
+    TokenFile file(entry.path, entry.name, keep_mapped, texts);
     const bool is_empty_text =
         file.layout().kind == TokenKind::kText && file.layout().num_tokens == 0;
     if (entry.from_folder && is_empty_text) continue;
@@ -87,6 +87,16 @@ TokenSource::TokenSource(const std::vector<std::string>& paths, bool takes_any_b
     throw DataError("all files of the folder are empty", paths.front(),
                     "name another folder");
   }
+}
+
+std::vector<std::string> TokenSource::paths() const {
+  std::vector<std::string> paths;
+  for (const auto& file : files_) paths.push_back(file.path());
+  return paths;
+}
+
+bool TokenSource::is_text() const {
+  return files_.front().layout().kind == TokenKind::kText;
 }
 
 int64_t TokenSource::vocab_size() const {

@@ -16,13 +16,15 @@ namespace zero::data {
 // is read before it is asked for. const members may be called from several threads.
 class TokenSource : public Source {
  public:
-  // Throws DataError for every path or file that cannot be used, and, unless any bytes
-  // are taken, for what is neither text nor tokens. Empty texts in folders are left out.
+  // Throws DataError for every path or file that cannot be used, and for what is neither
+  // tokens nor such texts. Empty texts in folders are left out.
   explicit TokenSource(const std::vector<std::string>& paths,
-                       bool takes_any_bytes = false);
+                       Texts texts = Texts::kPlain);
 
   int64_t num_tokens() const { return ends_.back(); }
   int64_t num_files() const { return std::ssize(files_); }
+  std::vector<std::string> paths() const;  // of the files
+  bool is_text() const;                    // whose bytes are the tokens
 
   int64_t num_items() const override { return num_tokens(); }
   // 257 for text, the header's for LLMQ, otherwise 0 (not told).

@@ -228,22 +228,30 @@ std::vector<std::string> companions_in(const std::string& path) {
   return names;
 }
 
+bool is_of_tokenizer(const std::string& name) {
+  return is_companion(name) && name != "generation_config.json";
+}
+
 void copy_files(const std::string& from, const std::vector<std::string>& names,
                 const std::string& to) {
+  for (const std::string& name : names) copy_as(from + "/" + name, to, name);
+}
+
+void copy_as(const std::string& path, const std::string& to, const std::string& as) {
   constexpr int64_t kLargest = int64_t{1} << 30;
   checkpoint::Io& io = checkpoint::system_io();
   std::error_code error;
   fs::create_directories(to, error);
-  const checkpoint::Folder source(from), target(to);
-  for (const std::string& name : names) {
-    const std::string bytes = checkpoint::read_text(source, name, kLargest);
-    if (target.has(name)) {
-      if (checkpoint::read_text(target, name, kLargest) == bytes) continue;
-      throw Error(ExitCode::kUsage, "another file of that name is there, and it stays",
-                  target.path_of(name), "move it away, or another --out");
-    }
-    checkpoint::replace_text(target, name, bytes, "", io);  // whole, or not there
+  const auto [from, name] = checkpoint::split_path(path);
+  const checkpoint::Folder target(to);
+  const std::string bytes =
+      checkpoint::read_text(checkpoint::Folder(from), name, kLargest);
+  if (target.has(as)) {
+    if (checkpoint::read_text(target, as, kLargest) == bytes) return;
+    throw Error(ExitCode::kUsage, "another file of that name is there, and it stays",
+                target.path_of(as), "move it away, or another --out");
   }
+  checkpoint::replace_text(target, as, bytes, "", io);  // whole, or not there
   target.sync(io);
 }
 
@@ -281,10 +289,8 @@ void refuse_text(const ModelFamily& family, const data::Source& source, int64_t 
   throw Error(ExitCode::kUsage,
               "this is text, whose bytes are not the tokens of the model in " + folder,
               source.where(),
-              "token files of it, by scripts/make_tokens.py of zero's sources and the "
-              "model's tokenizer.json: make_tokens.py --tokenizer " +
-                  folder + " --out data.bin " + source.where() +
-                  "; then --data data.bin");
+              "--tokenizer DIR: a folder with the model's tokenizer.json, which this one "
+              "lacks");
 }
 
 }  // namespace zero::launcher

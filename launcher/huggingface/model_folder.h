@@ -46,13 +46,19 @@ ModelFolder judge_config(const nlohmann::json& source, const std::string& path,
 // generation_config.json.
 bool is_companion(const std::string& name);
 
+// One of a tokenizer: of those but generation_config.json.
+bool is_of_tokenizer(const std::string& name);
+
 // Of those, the names of the ones that are there.
 std::vector<std::string> companions_in(const std::string& path);
 
-// Copy files byte for byte into a folder that is made if need be; those that are there
-// are replaced.
+// Copy files byte for byte into a folder that is made if need be. Throws Error(kUsage)
+// where another file of that name is there.
 void copy_files(const std::string& from, const std::vector<std::string>& names,
                 const std::string& to);
+
+// The same of one file, which gets the name `as` there.
+void copy_as(const std::string& path, const std::string& to, const std::string& as);
 
 // The model of a folder that `--init-from` names: of Hugging Face, of a run, or one of
 // its steps. Throws as read_model_folder() and find_checkpoint() do.
@@ -68,8 +74,8 @@ ModelFolder agree_on_model(const Settings& settings, const ModelFamilies& models
 // Face does not know.
 void refuse_allowances(const Settings& settings, const std::string& folder);
 
-// Throw Error(kUsage) for text, unless bytes are the tokens of the model in `folder`,
-// with the command that makes token files.
+// Throw Error(kUsage) for text, unless bytes are the tokens of the model in `folder`:
+// nothing made tokens of it.
 void refuse_text(const ModelFamily& family, const data::Source& source, int64_t vocab,
                  const std::string& folder);
 

@@ -14,9 +14,7 @@
 #include "engine/comm/agreement.h"
 #include "engine/watch/activity.h"
 #include "launcher/data/source.h"
-#include "launcher/data/token_file.h"
 #include "launcher/huggingface/model_folder.h"
-#include "launcher/inference/generate.h"
 #include "launcher/plan/advice.h"
 #include "launcher/process/process.h"
 #include "launcher/process/stop.h"
@@ -76,94 +74,6 @@ void Training::tell_end() const {
 
 bool Training::is_first_rank() const { return world_.rank() == 0; }
 
-// A new one as settings say, or one that comes with its weights.
-void Training::choose_model() {
-  if (settings_.init_from.empty()) {
-    family_ = find_family(models_, settings_.model);
-    shape_ = new_shape(*family_, settings_);
-    return;
-  }
-  const std::unique_ptr<Ranks> ranks = world_.make_ranks();
-  ModelFolder model = agree_on_model(settings_, models_, *ranks);
-  family_ = find_family(models_, model.family);
-  if (settings_.model != Settings().model && settings_.model != model.family) {
-    throw Error(ExitCode::kUsage,
-                fmt::format("model is {}, and the folder has a model of family {}",
-                            settings_.model, model.family),
-                settings_.init_from, "leave --model out");
-  }
-  shape_ = shape_of(*family_, model.config, settings_);
-  identity_.source = model.source;
-  for (const std::string& note : model.notes) {
-    if (is_first_rank()) tell(note);
-  }
-  if (!model.path.empty())
-    folder_of_weights_ = std::make_unique<ModelFolder>(std::move(model));
-}
-
-void Training::open_data() {
-  batch_ = {settings_.global_batch, settings_.micro_batch, world_.size(), world_.rank()};
-  const int group = parse_shard_over(settings_.shard_over).value();
-  batch_.group = group == kRanksOfHost ? world_.local_size() : group;
-  choose_model();
-  require_loss(shape_);
-  source_ = open_source(*family_, settings_.data, settings_);
-  fit_to_data(shape_, *source_);
-  refuse_other_tokens(*source_);
-  make_samples();
-  if (is_first_rank()) {  // reads every byte: once is enough
-    Activity::Stretch reading("checking the data");
-    reading.expect(source_->num_bytes() + (eval_source_ ? eval_source_->num_bytes() : 0));
-    source_->check_ids(shape_.vocab(), sign_unless_stopped);
-    for (const std::string& line :
-         settings_.bytes ? std::vector<std::string>() : source_->warnings())
-      warn(line);
-    if (eval_source_) eval_source_->check_ids(shape_.vocab(), sign_unless_stopped);
-  }
-  if (!settings_.sample.empty())
-    parse_prompt(settings_.sample, is_text(*family_, source_->vocab_size()),
-                 shape_.vocab());
-}
-
-// Weights that are there belong to tokens of their own.
-void Training::refuse_other_tokens(const data::Source& source) const {
-  if (!settings_.init_from.empty())
-    refuse_text(*family_, source, shape_.vocab(), settings_.init_from);
-}
-
-void Training::make_samples() {
-  const auto seed = static_cast<uint64_t>(settings_.seed);
-  const data::SampleShape shape = sample_shape(shape_);
-  const int64_t num_samples = source_->num_samples(shape);
-  const data::Split split = data::split_samples(num_samples, settings_.eval_fraction);
-  data::SampleShape trained = shape;
-  trained.is_augmented = settings_.augment;
-  samples_ = source_->samples(trained, {settings_.shuffle, seed, split.trained});
-  if (split.held_out.count > 0)
-    eval_samples_ = source_->samples(shape, {false, seed, split.held_out});
-  if (settings_.eval_data.empty()) return require_evaluation(num_samples);
-  eval_source_ = open_source(*family_, settings_.eval_data, settings_);
-  refuse_other_tokens(*eval_source_);
-  require_classes(*eval_source_, source_->class_names());
-  eval_samples_ = eval_source_->samples(shape, {false, seed});
-}
-
-// Where the user relies on it.
-void Training::require_evaluation(int64_t num_samples) const {
-  if (eval_samples_ || settings_.eval_fraction == 0) return;
-  const std::string setting = settings_.keep_best        ? "keep_best"
-                              : settings_.eval_every > 0 ? "eval_every"
-                              : settings_.eval_samples != Settings().eval_samples
-                                  ? "eval_samples"
-                                  : "";
-  if (setting.empty()) return;
-  throw Error(ExitCode::kUsage,
-              fmt::format("{} needs data to evaluate on, and of {} samples none are held "
-                          "out",
-                          setting, num_samples),
-              source_->where(), "--eval-data PATH...; or data of 100 samples or more");
-}
-
 void Training::build_engine() {
   model_ = make_deferred(*family_, shape_);
   std::unique_ptr<Ranks> ranks = world_.make_ranks();
@@ -216,6 +126,7 @@ void Training::load_progress() {
   const std::optional<Resumed> resumed = resume(*engine_, identity_);
   if (!resumed) {
     read_weights();
+    if (is_first_rank()) keep_tokenizer();
     return report_first_values();
   }
   started_from_ = resumed->folder;
@@ -255,9 +166,7 @@ void Training::read_weights() {
   tell(fmt::format("weights of {}", path));
   for (const std::string& name : first_few(dead))
     tell(fmt::format("not read, as nobody needs it: {}", name));
-  std::vector<std::string> files = companions_in(path);
-  files.emplace_back("config.json");
-  copy_files(path, files, source_folder(settings_.out));
+  keep_source(path);
 }
 
 // Its weights and buffers; the optimizer and the steps begin.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launcher/data/batches.h"
+#include "launcher/inference/generate.h"
 #include "launcher/model.h"
 #include "launcher/plan/run_plan.h"
 #include "launcher/process/process_setup.h"
@@ -33,6 +34,7 @@ namespace zero::launcher {
 struct ModelFolder;
 class RunFolder;
 class Runner;
+class Tokenizer;
 class World;
 
 // Why a run ends before its last step.
@@ -63,6 +65,11 @@ class Training {
   ExitCode train_steps();
   ExitCode finish();
 
+  // In training_data.cpp.
+  std::unique_ptr<data::Source> open_data_at(const std::vector<std::string>& paths);
+  void prepare_sample();
+  void keep_source(const std::string& folder) const;
+  void keep_tokenizer() const;
   void refuse_other_tokens(const data::Source& source) const;
   void make_samples();
   void require_evaluation(int64_t num_samples) const;
@@ -119,6 +126,7 @@ class Training {
   Stop look_at_model();
   Stop evaluate_model();
   Stop draw_sample();
+  NextText speech();
   void tell_end() const;
   bool is_first_rank() const;
   void choose_model();
@@ -142,7 +150,10 @@ class Training {
   std::unique_ptr<data::Source> source_,
       eval_source_;  // eval: null without --eval-data
   std::unique_ptr<data::Samples> samples_,
-      eval_samples_;  // eval: null where there are none for it
+      eval_samples_;                    // eval: null where there are none for it
+  std::string tokenizer_;               // a tokenizer.json; empty: there is none
+  std::unique_ptr<Tokenizer> speaker_;  // of samples; rank 0, null: they are numbers
+  std::string sample_prompt_;  // as numbers of tokens, where there is a tokenizer
   std::unique_ptr<Model> model_;
   std::unique_ptr<RunFolder> folder_;  // before the engine, whose last save writes there
   std::optional<PendingSave> pending_save_;

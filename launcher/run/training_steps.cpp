@@ -22,6 +22,8 @@
 #include "launcher/run/step_trace.h"
 #include "launcher/run/training.h"
 #include "launcher/settings/values.h"
+#include "launcher/text/prompt.h"
+#include "launcher/text/tokenizer.h"
 #include "zero/engine.h"
 #include "zero/errors.h"
 
@@ -222,13 +224,38 @@ void Training::note_evaluation(double loss, double seconds) {
 }
 
 // All ranks draw the same tokens; nothing of the model or of the training changes.
+// No run ends because a tokenizer does.
+NextText Training::speech() {
+  const auto or_numbers = [this](const auto& speak, const auto& otherwise) {
+    try {
+      if (speaker_) return speak();
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::kInterrupted)
+        warn(fmt::format("samples are numbers from here on: {}", error.what()));
+      speaker_.reset();
+    }
+    return otherwise();
+  };
+  const auto next =
+      or_numbers([&] { return speech_of(speaker_.get()); }, [] { return NextText(); });
+  if (!next) return nullptr;
+  return [=](int64_t token) {
+    return or_numbers([&] { return next(token); },
+                      [&] { return fmt::format("<{}>", token); });
+  };
+}
+
 Stop Training::draw_sample() {
   Stop stop = Stop::kNo;
-  const auto sample = sample_text(std::bind_front(&Runner::next_logits, runner_.get()),
-                                  settings_, shape_, identity_.is_text, [&] {
-                                    stop = agree_on_next();
-                                    return stop != Stop::kNo;
-                                  });
+  Settings asked = settings_;
+  asked.sample = sample_prompt_;
+  const auto is_stopped = [&] {
+    stop = agree_on_next();
+    return stop != Stop::kNo;
+  };
+  const auto sample =
+      sample_text(std::bind_front(&Runner::next_logits, runner_.get()), asked, shape_,
+                  identity_.is_text, is_stopped, {}, speech());
   if (!sample) return stop;
   progress_.last_sample = engine_->num_steps();
   if (!is_first_rank()) return Stop::kNo;

@@ -8,6 +8,9 @@
 
 #include "launcher/data/images/image_source.h"
 #include "launcher/data/token_source.h"
+#include "launcher/text/python_child.h"
+#include "launcher/text/text_options.h"
+#include "launcher/text/tokenizer.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -46,9 +49,15 @@ std::string shown_classes(const std::vector<std::string>& names) {
 
 std::unique_ptr<data::Source> open_source(const ModelFamily& family,
                                           const std::vector<std::string>& paths,
-                                          const Settings& settings) {
+                                          const Settings& settings,
+                                          const Tokenize& tokenize) {
   if (family.task == Task::kImages) return std::make_unique<data::ImageSource>(paths);
-  return std::make_unique<data::TokenSource>(paths, settings.bytes);
+  const data::Texts texts = settings.bytes ? data::Texts::kAny
+                            : tokenize     ? data::Texts::kPlainOrGzip
+                                           : data::Texts::kPlain;
+  auto source = std::make_unique<data::TokenSource>(paths, texts);
+  if (!tokenize || settings.bytes || !source->is_text()) return source;
+  return std::make_unique<data::TokenSource>(tokenize(*source));
 }
 
 bool is_text(const ModelFamily& family, int64_t vocab) {
@@ -66,6 +75,11 @@ void fit_to_data(ModelShape& shape, const data::Source& source) {
 
 void fit_to_data(ModelShape& shape, const ModelFamily& family, const Settings& settings) {
   if (shape.vocab() > 0 && !lacks_image_size(shape)) return;
+  if (!settings.tokenizer.empty() && family.task == Task::kLanguage) {
+    const Tokenizer tokenizer(require_tokenizer(settings.tokenizer, "--tokenizer"),
+                              child_command(settings.python));
+    return shape.set_vocab(tokenizer.vocab());
+  }
   if (!settings.data.empty())
     return fit_to_data(shape, *open_source(family, settings.data, settings));
   const bool is_of_images = family.task == Task::kImages;

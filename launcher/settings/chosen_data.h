@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -7,13 +8,22 @@
 #include "launcher/model.h"
 #include "launcher/settings/settings.h"
 
+namespace zero::data {
+class TokenSource;
+}
+
 // Which data settings ask for, as a family's task reads them.
 namespace zero::launcher {
 
+// Token files of texts.
+using Tokenize = std::function<std::vector<std::string>(const data::TokenSource& texts)>;
+
+// Where nothing makes tokens of texts, or with --bytes, their bytes are the tokens.
 // Throws DataError.
 std::unique_ptr<data::Source> open_source(const ModelFamily& family,
                                           const std::vector<std::string>& paths,
-                                          const Settings& settings);
+                                          const Settings& settings,
+                                          const Tokenize& tokenize = {});
 
 // Are so many tokens those of text, whose bytes are learned?
 bool is_text(const ModelFamily& family, int64_t vocab);
@@ -23,7 +33,8 @@ bool is_text(const ModelFamily& family, int64_t vocab);
 // Throws Error(kUsage) where they do not tell it.
 void fit_to_data(ModelShape& shape, const data::Source& source);
 
-// The same of --data, which may be missing: then of what such a model is made for.
+// The same of --tokenizer or --data, which may be missing: then of what such a model is
+// made for.
 void fit_to_data(ModelShape& shape, const ModelFamily& family, const Settings& settings);
 
 // Throws Error(kData) unless the data have these classes, or the first of them; none:

@@ -226,6 +226,7 @@ void refuse_of_other_task(const ModelFamily& family, const Settings& s) {
   const std::vector<std::pair<const char*, bool>> given = {
       {"seq_len", is_of_images && s.seq_len > 0},
       {"bytes", is_of_images && s.bytes},
+      {"tokenizer", is_of_images && !s.tokenizer.empty()},
       {"loss_chunk", is_of_images && s.loss_chunk > 0},
       {"dropout", is_of_images && s.dropout > 0},
       {"accumulate", is_of_images && s.accumulate == "unit"},

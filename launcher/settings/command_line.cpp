@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "launcher/settings/foreign_names.h"
 #include "launcher/settings/name_advice.h"
 #include "launcher/settings/plain_flags.h"
 #include "launcher/settings/setting_table.h"
@@ -61,7 +62,7 @@ class Reader {
     const bool is_negation = flag.starts_with("--no-");
     const Setting* negated =
         is_negation ? find_setting("--" + flag.substr(5), flag_of) : nullptr;
-    if (negated)
+    if (negated && foreign_name_advice(flag.substr(2)).empty())
       return fmt::format("; {} is no switch: {} {}", negated->key, flag_of(*negated),
                          negated->placeholder);
     return advice_for_flag(flag.substr(2), verb_);

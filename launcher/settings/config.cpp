@@ -27,9 +27,9 @@ namespace zero::launcher {
 namespace {
 
 // Variables of the scripts that build this program, and of whoever starts ranks.
-constexpr std::array<std::string_view, 8> kForeignVariables = {
-    "ZERO_TORCH", "ZERO_PYTHON", "ZERO_VENV",      "ZERO_BUILD",
-    "ZERO_CUDA",  "ZERO_TARGET", kColumnsVariable, kStarterVariable};
+constexpr std::array<std::string_view, 7> kForeignVariables = {
+    "ZERO_TORCH",  "ZERO_VENV",      "ZERO_BUILD",    "ZERO_CUDA",
+    "ZERO_TARGET", kColumnsVariable, kStarterVariable};
 
 // "" for one that is nothing like a setting. Short names of other tools, such as
 // ZERO_STAGE, may well be meant for these.

@@ -78,6 +78,12 @@ void check_optimizer(const Settings& s, Conflicts& found) {
   belongs(s.nesterov != defaults.nesterov, "nesterov", {"sgd"});
 }
 
+void check_texts(const Settings& s, Conflicts& found) {
+  add_if(
+      s.bytes && !s.tokenizer.empty(), found, {"bytes", "tokenizer"},
+      "bytes learns the bytes of files, tokenizer makes tokens of them: leave one out");
+}
+
 void check_device(const Settings& s, Conflicts& found) {
   add_if(s.tf32 && s.device == "cpu", found, {"tf32", "device"},
          "tf32 is for a GPU, and device is cpu: leave it out");
@@ -161,9 +167,10 @@ void check_new_model(const ModelFamily& family, const Settings& s, Conflicts& fo
     refuse_of_other_task(family, s);
     check_shape(family, new_shape(family, s), of_shape);
   } catch (const Error& error) {
-    found.push_back({{"model", "preset", "layers", "dim", "heads", "kv_heads", "ffn_dim",
-                      "vocab", "model_config", "parts", "seq_len", "augment", "sync_bn",
-                      "dropout", "bytes", "loss_chunk", "accumulate", "sample", "units"},
+    found.push_back({{"model",     "preset",     "layers",     "dim",          "heads",
+                      "kv_heads",  "ffn_dim",    "vocab",      "model_config", "parts",
+                      "seq_len",   "augment",    "sync_bn",    "dropout",      "bytes",
+                      "tokenizer", "loss_chunk", "accumulate", "sample",       "units"},
                      error.problem() + "; " + error.cure()});
   }
   found.insert(found.end(), of_shape.begin(), of_shape.end());
@@ -240,6 +247,7 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   Conflicts refused = refused_by_engine(s, std::max(1, context.num_ranks));
   std::ranges::move(refused, std::back_inserter(found));
   check_optimizer(s, found);
+  check_texts(s, found);
   check_device(s, found);
   const Settings defaults;
   add_if(!s.eval_data.empty() && s.eval_fraction > 0, found,

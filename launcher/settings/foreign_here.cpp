@@ -185,10 +185,13 @@ const Translations& same_here() {
       {"here: @eval_data with files of their own; no part of --data is kept back",
        "validation_split_percentage split val_split train_split test_size"},
       {"here: @shuffle", "shuffle_data no_shuffle dataloader_shuffle"},
-      {"here: scripts/make_tokens.py, which turns text into token files; and @data",
-       "tokenizer tokenizer_name tokenizer_type tokenizer_path vocab_file merge_file "
-       "use_fast_tokenizer preprocessing_num_workers dataset_text_field text_column "
-       "keep_linebreaks tokenizer_model chat_template"},
+      {"here: @tokenizer with a folder that has a tokenizer.json",
+       "tokenizer_name tokenizer_type tokenizer_path vocab_file merge_file "
+       "use_fast_tokenizer tokenizer_model tokenizer_name_or_path tokenizer_file"},
+      {"here: @text_key", "dataset_text_field text_column json_keys text_field"},
+      {"here: @separator", "append_eod eos eod_token end_of_text"},
+      {"here: @token_cache", "dataset_cache_dir preprocessed_data_dir tokenized_path"},
+      {"here: nothing; all cores are used", "preprocessing_num_workers dataset_num_proc"},
       // output
       {"here: @out",
        "output_dir out_dir save_dir o log_dir output checkpoint_dir run_dir "

@@ -63,8 +63,9 @@ std::string foreign_verb_advice(const std::string& word) {
       {"here: verify DIR", "check fsck validate-checkpoint hash"},
       {"here: eval DIR --data PATH...",
        "test evaluate validate perplexity ppl score validation"},
-      {"here: scripts/make_tokens.py turns text into token files; bytes need none",
-       "tokenize tokenise prepare preprocess encode decode tokenizer data"},
+      {"here: tokenize --tokenizer DIR --data PATH...; train does it itself",
+       "tokenise prepare preprocess encode tokenizer data"},
+      {"here: scripts/make_tokens.py --decode FILE", "decode detokenize"},
       {"not here: weights are fp32, bf16 or fp16; export DIR --to DIR --dtype bf16 "
        "halves them",
        "quantize quantise gguf compress prune distill"},

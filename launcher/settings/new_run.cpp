@@ -34,6 +34,7 @@ void choose_for_run(Settings& settings, const Settings* going_on,
   if (!is_given("eval_fraction"))
     settings.eval_fraction =
         going_on ? going_on->eval_fraction : usual_fraction(settings);
+  if (going_on && !is_given("separator")) settings.separator = going_on->separator;
 }
 
 void choose_accumulate(Settings& settings, const Settings* before,

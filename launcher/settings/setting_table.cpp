@@ -1,96 +1,21 @@
 #include "launcher/settings/setting_table.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "launcher/settings/rules.h"
-#include "launcher/settings/setting_kinds.h"
+#include "launcher/settings/setting_groups.h"
 #include "launcher/settings/values.h"
 #include "zero/loss_scale.h"
 #include "zero/options.h"
 
-// The table itself: to add a setting, add a member to settings.h, a line here, and a row
-// in derived_test.cpp. Rules between settings are the engine's where it reads both
-// (check_options.cpp), else in config_checks.cpp.
+// The table itself, with data_settings.cpp: to add a setting, add a member to settings.h,
+// a line here or there, and a row in derived_test.cpp. Rules between settings are the
+// engine's where it reads both (check_options.cpp), else in config_checks.cpp.
 namespace zero::launcher {
 namespace {
 
-constexpr int64_t kMany = std::numeric_limits<int64_t>::max();
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
 // ---- group by group
-
-using Group = std::vector<Setting>;
-
-// A setting's name and member; behind them where the engine's options have its value, as
-// it is (TO) or as parse(value) gives it (AS).
-#define KEY(name, ...) \
-  { #name, &Settings::name __VA_OPT__(, ) __VA_ARGS__ }
-#define TO(place) \
-  "" #place,      \
-      [](Options& o, const auto& v) { o.place = static_cast<decltype(o.place)>(v); }
-// Of a choice whose first word is auto: the first of the options' values stands for it,
-// too, until the launcher has chosen.
-#define TO_BEHIND_AUTO(place)                                              \
-  "" #place, [](Options& o, size_t word) {                                 \
-    o.place = static_cast<decltype(o.place)>(word == 0 ? word : word - 1); \
-  }
-#define AS(place, parse)                              \
-  "" #place, [](Options& o, const auto& v) {          \
-    o.place = parse(v).value_or(decltype(o.place)()); \
-  }
-
-Group model() {
-  return {
-      text(KEY(model), "NAME", "family of models"),
-      text(KEY(preset), "NAME", "a shape of the family by name; empty: its default"),
-      text(KEY(init_from), "DIR",
-           "start from weights that are there, with their family and shape: a folder of "
-           "Hugging Face, what seed has written, a run or one of its steps"),
-      integer(KEY(layers), 0, 1 << 14, "blocks; 0: the preset's"),
-      integer(KEY(dim), 0, 1 << 24, "width; 0: the preset's"),
-      integer(KEY(heads), 0, 1 << 16, "attention heads; 0: the preset's"),
-      integer(KEY(kv_heads), 0, 1 << 16, "heads of keys and values; 0: the preset's"),
-      integer(KEY(ffn_dim), 0, 1 << 26,
-              "width of the feed-forward layer; 0: the preset's"),
-      integer(KEY(vocab), 0, 1 << 30, "vocabulary; 0: the preset's, else the data's"),
-      list(KEY(model_config), "KEY=VALUE",
-           "other keys of the model's config, named as in its config.json"),
-      comma_list(KEY(parts), "PART,...",
-                 "those of the model alone: embed, layers=0:8 (0 to 7), norm, head; "
-                 "training needs embed and head; empty: all that there are"),
-      number(KEY(dropout), 1, "fraction of activations dropped in training"),
-      boolean(KEY(sync_bn, TO(sync_batch_norm)),
-              "batch norms see the samples of all ranks together"),
-  };
-}
-
-Group data() {
-  return {
-      list(KEY(data), "PATH",
-           "text files, folders of them, or token files; of a family for images a folder "
-           "of class folders, or files of CIFAR or NumPy"),
-      boolean(
-          KEY(bytes),
-          "learn the bytes of any file, also of what is no text or looks like JSONL or "
-          "HTML"),
-      integer(KEY(seq_len), 0, 1 << 24, "tokens of a sample; 0: the preset's"),
-      boolean(KEY(shuffle), "a new order of samples in every epoch"),
-      boolean(KEY(augment),
-              "cut and mirror images at random in training, each time "
-              "otherwise; in evaluations their middle counts"),
-      list(KEY(eval_data), "PATH", "data for the evaluation loss"),
-      number(KEY(eval_fraction), 1,
-             "fraction of data, its end, that is held out for the evaluation loss and "
-             "never trained on: at most 1000 samples, none of fewer than 100; by default "
-             "none with eval_data or deterministic; 0: none"),
-      integer(KEY(eval_every), 0, kMany,
-              "steps between evaluations; 0: so many that evaluations take at most 2% of "
-              "the time, with deterministic at the end only"),
-      integer(KEY(eval_samples), 0, kMany, "samples of an evaluation; 0: all"),
-  };
-}
 
 Group batch() {
   return {
@@ -369,10 +294,15 @@ bool defines_run(const Setting& setting) {
 }
 
 std::vector<Setting> make_table() {
-  const std::pair<const char*, Group> groups[] = {
-      {"model", model()},         {"data", data()},     {"batch", batch()},
-      {"optimizer", optimizer()}, {"run", run()},       {"precision", precision()},
-      {"sharding", sharding()},   {"output", output()}, {"tests", tests()}};
+  const std::pair<const char*, Group> groups[] = {{"model", model_settings()},
+                                                  {"data", data_settings()},
+                                                  {"batch", batch()},
+                                                  {"optimizer", optimizer()},
+                                                  {"run", run()},
+                                                  {"precision", precision()},
+                                                  {"sharding", sharding()},
+                                                  {"output", output()},
+                                                  {"tests", tests()}};
   std::vector<Setting> table;
   for (const auto& [name, settings] : groups) {
     for (Setting setting : settings) {
@@ -383,10 +313,6 @@ std::vector<Setting> make_table() {
   }
   return table;
 }
-
-#undef KEY
-#undef TO
-#undef AS
 
 }  // namespace
 

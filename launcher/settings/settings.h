@@ -40,6 +40,11 @@ struct Settings {
   // --- data
   std::vector<std::string> data;
   bool bytes = false;
+  std::string tokenizer;
+  std::string text_key = "text";
+  std::string separator;
+  std::string token_cache;
+  std::string python;
   int64_t seq_len = 0;
   bool shuffle = true;
   bool augment = true;

@@ -1,26 +1,53 @@
 """A model's tokenizer, for a program that asks on standard input: a line of JSON for each question, and one for its answer.
 
-    {"open": PATH}     a tokenizer.json                       {"vocab": N}
-    {"encode": TEXT}   as transformers does, with what the    {"ids": [...]}
-                       tokenizer puts around a text
-    {"next": ID}       what one more token adds to a text,    {"text": TEXT}
-                       in whole characters
+    {"open": PATH}      a tokenizer.json                      {"vocab": N}
+    {"encode": TEXT}    as transformers does, with what the   {"ids": [...]}
+                        tokenizer puts around a text
+    {"next": ID}        what one more token adds to a text,   {"text": TEXT}
+                        in whole characters
+    {"restart": true}   the next token begins a text          {}
+    {"separator": WORD} what stands behind each document: a   {"ids": [...], "word": WORD,
+                        token, none, or "": the model's end     "shown": TEXT}
+                        of text; and what told it
+    {"tokenize":        text files and JSONL become a token   {"tokens": N, "documents": N,
+     {"files": [PATH],  file PATH, and more as it is long;     "files": [NAME]}
+      "out": PATH,      lines of {"read": N, "written": N}
+      "separator": IDS, come before, which tell how many
+      "text_key": KEY,  bytes there were since the last;
+      "below": N}}      no token is N or more
 
-What cannot be done is answered by {"problem": WHAT, "where": WHERE, "try": CURE}. It ends with its input. It opens no file
-but those that it was told, no socket, and starts no process.
+What cannot be done is answered by {"problem": WHAT, "where": WHERE, "try": CURE, "code": EXIT}. It ends with its input.
+It opens no file but those that it was told and what says more about them beside the tokenizer.json, no socket, and starts no
+process.
 """
+import errno
 import json
+import os
 import sys
+import time
+
+if __name__ == "__main__":  # `python3 -I` looks for nothing here
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tokens.corpus import separator_of, tokenize
+from tokens.problem import MachineProblem, Problem
+from tokens.token_files import TokenWriter
 
 ALLOWED = set()
+BESIDE = "tokenizer_config.json", "generation_config.json", "config.json"
+SECONDS_BETWEEN_NEWS = 0.2
 
 
 def refuse(event, arguments):
     """For sys.addaudithook: a tokenizer's file is read from anywhere and must not do more than that."""
     if event.startswith(("socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn")):
         raise RuntimeError(f"a tokenizer asks for {event}")
-    if event == "open" and arguments[0] not in ALLOWED:
+    if event == "open" and arguments[0] not in ALLOWED and not is_part(arguments[0]):
         raise RuntimeError(f"a tokenizer opens {arguments[0]}")
+
+
+def is_part(path):
+    """Of a token file that is asked for."""
+    return isinstance(path, str) and path.endswith(".part") and os.path.dirname(path) + "/" in ALLOWED
 
 
 def load(tokenizers, path):
@@ -34,18 +61,40 @@ def vocabulary_of(tokenizer):
     return max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
 
 
+def say(answer):
+    print(json.dumps(answer), flush=True)
+
+
+class News:
+    """How many bytes were read and written, a few times a second."""
+
+    def __init__(self, writer):
+        self.writer, self.read, self.told, self.last = writer, 0, 0, time.monotonic()
+
+    def __call__(self, num_bytes):
+        self.read += num_bytes
+        if time.monotonic() - self.last > SECONDS_BETWEEN_NEWS:
+            self.tell()
+
+    def tell(self):
+        written = self.writer.num_tokens * self.writer.bytes_per_token
+        say({"read": self.read, "written": written - self.told})
+        self.read, self.told, self.last = 0, written, time.monotonic()
+
+
 class Child:
     def __init__(self, tokenizers):
         self.tokenizers = tokenizers
-        self.tokenizer = self.stream = None
+        self.tokenizer = self.stream = self.folder = None
 
     def open(self, path):
-        ALLOWED.add(path)
+        self.folder = os.path.dirname(path)
+        ALLOWED.update([path, *(os.path.join(self.folder, name) for name in BESIDE)])
         try:
             self.tokenizer = load(self.tokenizers, path)
         except Exception as error:
-            return {"problem": f"tokenizers cannot read this: {error}", "where": path}
-        self.stream = self.tokenizers.decoders.DecodeStream(skip_special_tokens=False)
+            raise Problem(f"tokenizers cannot read this: {error}", path) from None
+        self.restart()
         return {"vocab": vocabulary_of(self.tokenizer)}
 
     def encode(self, text):
@@ -56,14 +105,43 @@ class Child:
             return {"text": f"<{token}>"}
         return {"text": self.stream.step(self.tokenizer, token) or ""}
 
+    def restart(self, _=None):
+        self.stream = self.tokenizers.decoders.DecodeStream(skip_special_tokens=False)
+        return {}
+
+    def separator(self, wanted):
+        separator = separator_of(self.tokenizer, self.folder, wanted)
+        word = self.tokenizer.id_to_token(separator.ids[0]) if separator.ids else "none"
+        return {"ids": separator.ids, "word": word, "shown": separator.shown(self.tokenizer)}
+
+    def tokenize(self, wanted):
+        ALLOWED.update([*wanted["files"], os.path.dirname(wanted["out"]) + "/"])
+        writer = TokenWriter(wanted["out"], vocabulary_of(self.tokenizer))
+        news = News(writer)
+        vocabulary = wanted["below"] if writer.vocabulary > wanted["below"] else None
+        try:
+            num_documents = tokenize(self.tokenizer, wanted["separator"], wanted["files"], writer, news, wanted["text_key"],
+                                     vocabulary=vocabulary)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise MachineProblem("the disk is full", wanted["out"], "--token-cache DIR, on a disk with room") from None
+        news.tell()
+        return {"tokens": writer.num_tokens, "documents": num_documents,
+                "files": [os.path.basename(path) for path in writer.paths]}
+
 
 def answers(child, lines):
     for line in lines:
         (verb, value), = json.loads(line).items()
         try:
             yield getattr(child, verb)(value)
+        except Problem as problem:
+            yield {"problem": problem.what, "where": problem.where, "try": problem.cure, "code": problem.code}
+        except OSError as error:
+            yield {"problem": f"the tokenizer cannot go on: {error.strerror}", "where": str(error.filename or "")}
         except Exception as error:
-            yield {"problem": f"the tokenizer failed: {error}"}
+            yield {"problem": f"the tokenizer failed: {type(error).__name__}: {error}"}
 
 
 def main():
@@ -71,12 +149,11 @@ def main():
         import tokenizers
         import tokenizers.decoders
     except ImportError:
-        print(json.dumps({"problem": "Python has no tokenizers", "where": sys.executable, "try": "pip install tokenizers"}),
-              flush=True)
+        say({"problem": "Python has no tokenizers", "where": sys.executable, "try": "pip install tokenizers"})
         return
     sys.addaudithook(refuse)
     for answer in answers(Child(tokenizers), sys.stdin):
-        print(json.dumps(answer), flush=True)
+        say(answer)
 
 
 if __name__ == "__main__":

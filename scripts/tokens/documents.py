@@ -1,11 +1,11 @@
 """Documents out of text files, folders and JSONL, each as pieces that encode as the whole would, in bounded memory."""
 import codecs
-import json
 import os
 import re
 from collections import namedtuple
 
-from tokens.problem import Problem, byte_of
+from tokens.json_lines import NO_UTF8, Input, Wrong, is_json_lines, read_lines, require_text
+from tokens.problem import DataProblem, Problem, byte_of
 
 BLOCK_BYTES = 1 << 20
 CONTEXT = 64  # characters
@@ -36,13 +36,20 @@ def files_below(folder):
             yield entry.path
 
 
-def pieces_of(path, field, on_read, piece_chars):
-    """The pieces of a file's documents: one document, or one per line of a .jsonl file.
+def pieces_of(path, key, on_read, piece_chars):
+    """The pieces of a file's documents: one document, or one per line of JSONL, which has its text in that key.
 
-    on_read(count) hears of each block of bytes.
+    on_read: as Input's.
     """
-    if path.endswith(".jsonl"):
-        for text in json_texts(path, field, on_read):
+    def text_of(record):
+        text = record.get(key)
+        if not isinstance(text, str):
+            raise Wrong(f'the line has no text in "{key}"', "name the key with --text-key")
+        require_text(text)
+        return text
+
+    if is_json_lines(path):
+        for text in read_lines(path, text_of, on_read):
             yield from cut([text], piece_chars)
     else:
         yield from cut(decoded_blocks(path, on_read), piece_chars)
@@ -52,51 +59,19 @@ def decoded_blocks(path, on_read):
     """A file's text, a block at a time. Invalid UTF-8 is told by line and byte."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     before, line = 0, 1  # bytes and lines of the blocks before
-    with open(path, "rb") as file:
+    with Input(path, on_read) as file:
         while True:
             block = file.read(BLOCK_BYTES)
             held = decoder.getstate()[0]
             try:
                 text = decoder.decode(block, final=not block)
             except UnicodeDecodeError as error:
-                at = before - len(held) + error.start
-                raise invalid_utf8(path, at, line + (held + block)[:error.start].count(b"\n")) from None
+                where = byte_of(path, before - len(held) + error.start, line + (held + block)[:error.start].count(b"\n"))
+                raise DataProblem(NO_UTF8[0], where, NO_UTF8[1]) from None
             if not block:
                 return
             yield text
             before, line = before + len(block), line + block.count(b"\n")
-            on_read(len(block))
-
-
-def json_texts(path, field, on_read):
-    """The `field` of each line's object."""
-    at = 0
-    with open(path, "rb") as file:
-        for line, raw in enumerate(file, 1):
-            where = byte_of(path, at, line)
-            try:
-                record = json.loads(raw.decode("utf-8")) if raw.strip() else None
-            except UnicodeDecodeError as error:
-                raise invalid_utf8(path, at + error.start, line) from None
-            except ValueError as error:
-                raise Problem(f"the line is no JSON: {error}", where) from None
-            at += len(raw)
-            on_read(len(raw))
-            if record is None:
-                continue
-            if not isinstance(record, dict) or not isinstance(record.get(field), str):
-                raise Problem(f'the line has no text in "{field}"', where, "name the key with --field")
-            try:
-                record[field].encode("utf-8")
-            except UnicodeEncodeError as error:
-                code = ord(record[field][error.start])
-                raise Problem(f"half of a surrogate pair, \\u{code:04x}, is no text", where) from None
-            yield record[field]
-
-
-def invalid_utf8(path, byte, line):
-    return Problem("the text is not valid UTF-8", byte_of(path, byte, line),
-                   "convert the file, for instance with iconv -t utf-8")
 
 
 def cut(blocks, piece_chars):

@@ -58,6 +58,8 @@ class TokenWriter:
     def _finish_file(self):
         self.file.seek(0)
         self.file.write(header(self.bytes_per_token, self.in_file, self.vocabulary))
+        self.file.flush()
+        os.fsync(self.file.fileno())
         self.file.close()
 
     def finish(self):

@@ -164,10 +164,10 @@ TEST_F(Refused, DataOfAnotherTokenizer) {
     return words;
   };
   refused(6, with_data(beyond), {"72", "vocabulary of 64", "beyond"});
-  refused(2, with_data(path("data.txt")), {"data.txt", "make_tokens.py --tokenizer"}, 2);
-  refuse_flags({"--eval-data", path("data.txt")}, {"data.txt", "make_tokens.py"});
+  refused(2, with_data(path("data.txt")), {"data.txt", "--tokenizer DIR"}, 2);
+  refuse_flags({"--eval-data", path("data.txt")}, {"data.txt", "--tokenizer DIR"});
   const Words eval = {"--from", path("llama"), "--data", path("data.txt")};
-  refused(2, verb("eval", eval), {"data.txt", "make_tokens.py"});
+  refused(2, verb("eval", eval), {"data.txt", "--tokenizer DIR"});
 }
 
 TEST_F(Refused, SettingsThatTheFolderTells) {

@@ -148,7 +148,7 @@ class MakeTokensTest(unittest.TestCase):
 
     def test_another_field_and_separator(self):
         lines = self.write("c.jsonl", '{"body": "one"}\n{"body": "two"}')
-        self.make(lines, "--field", "body", "--separator", "none")
+        self.make(lines, "--text-key", "body", "--separator", "none")
         self.assertEqual(self.tokens(), [t for t in self.expected("one", "two") if t != self.end])
 
     def test_end_of_text_of_config(self):
@@ -196,9 +196,19 @@ class MakeTokensTest(unittest.TestCase):
         start = "é\n".encode() * 500_000
         self.assertIn(f"line 500001, byte {len(start) + 1}", self.refused(self.write("a.txt", start + b"a\xe9\n")))
 
+    def test_several_wrong_lines_are_told_together(self):
+        good, bad = b'{"text": "a"}\n', b'{"txt": "a"}\n'
+        error = self.refused(self.write("a.jsonl", good + bad + good + b"[1]\n"))
+        for part in ("2 lines cannot be used", 'line 2, byte 14: the line has no text in "text"', "line 4, byte 41: the line holds no"):
+            self.assertIn(part, error)
+        many = self.refused(self.write("a.jsonl", bad * 30))
+        self.assertIn("at least 20 lines", many)
+        self.assertIn("line 20, ", many)
+        self.assertNotIn("line 21, ", many)
+
     def test_lines_that_are_no_documents(self):
         good = '{"text": "a"}\n'
-        for line, told in (("{", "no JSON"), ("[1]", 'no text in "text"'), ('{"text": 1}', 'no text in "text"'),
+        for line, told in (("{", "no JSON"), ("[1]", "no object"), ('{"text": 1}', 'no text in "text"'),
                            ('{"text": "\\ud800"}', "\\ud800")):
             with self.subTest(line=line):
                 error = self.refused(self.write("a.jsonl", good + line + "\n"))

@@ -3,6 +3,8 @@
 
 Argument: the program.
 """
+import array
+import gzip
 import json
 import os
 import subprocess
@@ -21,8 +23,8 @@ CHILD = ROOT / "scripts/tokens/child.py"
 PROGRAM = sys.argv.pop() if len(sys.argv) > 1 else None
 TEXT = "the quick brown fox jumps, 東京都 naïve 🦊"
 VOCABULARY = 300
-sys.path.insert(0, str(ROOT / "scripts/tokens"))
-import child  # noqa: E402
+sys.path.insert(0, str(ROOT / "scripts"))
+from tokens import child  # noqa: E402
 
 
 def make_tokenizer(path):
@@ -70,26 +72,89 @@ class TokenizerChildTest(unittest.TestCase):
         self.assertEqual(self.ask({"open": str(self.path)}, {"next": 9999})[1]["text"], "<9999>")
 
     def test_nothing_else_is_opened(self):
-        for event, arguments in (("socket.connect", ()), ("subprocess.Popen", ()), ("os.system", ()), ("open", ("/etc/passwd",))):
+        for event, arguments in (("socket.connect", ()), ("subprocess.Popen", ()), ("os.system", ()), ("open", ("/etc/passwd",)),
+                                 ("open", ("/etc/passwd.part",))):
             self.assertRaises(RuntimeError, child.refuse, event, arguments)
         child.refuse("import", ())
+
+    def tokenize(self, *texts, **options):
+        """Its answers; each text is a file."""
+        files = []
+        for number, (suffix, text) in enumerate(texts):
+            path = self.path.with_name(f"{number}{suffix}")
+            path.write_bytes(gzip.compress(text.encode()) if suffix.endswith(".gz") else text.encode())
+            files.append(str(path))
+        self.out = self.path.with_name("out.tok")
+        question = {"files": files, "out": str(self.out), "separator": [0], "text_key": "text", "below": 1 << 32, **options}
+        return self.ask({"open": str(self.path)}, {"tokenize": question})[1:]
+
+    def test_texts_become_a_token_file(self):
+        lines = json.dumps({"text": "the fox"}) + "\n" + json.dumps({"text": "a b"}) + "\n"
+        *news, done = self.tokenize((".txt", TEXT), (".jsonl", lines), (".json", lines), (".jsonl.gz", lines))
+        ids = [token for text in [TEXT, *["the fox", "a b"] * 3] for token in [*self.tokenizer.encode(text).ids, 0]]
+        self.assertEqual(list(array.array("H", self.out.read_bytes()[1024:])), ids)
+        self.assertEqual(done, {"tokens": len(ids), "documents": 7, "files": ["out.tok"]})
+        self.assertEqual(sum(line["written"] for line in news), 2 * len(ids))
+        self.assertEqual(sum(line["read"] for line in news), sum(p.stat().st_size for p in self.path.parent.glob("[0-9].*")))
+
+    def test_texts_that_cannot_be_used_are_told_by_line(self):
+        for texts, told, code in (([(".jsonl", "{}\n7\n")], "2 lines", 6), ([(".json", "[1]")], "a list", 6),
+                                  ([(".txt.gz", "")], "no text", 6)):
+            problem, = self.tokenize(*texts)
+            self.assertIn(told, problem["problem"])
+            self.assertEqual(problem["code"], code)
+        self.path.with_name("0.jsonl.gz").write_bytes(gzip.compress(b"{}" * 999)[:-9])
+        problem, = self.tokenize(files=[str(self.path.with_name("0.jsonl.gz"))])
+        self.assertIn("no whole gzip", problem["problem"])
+        problem, = self.tokenize((".txt", TEXT), below=100)
+        self.assertIn("vocabulary is 100", problem["problem"])
+        self.assertEqual(list(self.path.parent.glob("out*")), [])
+
+    def start(self, *words):
+        environment = {**os.environ, "ZERO_PYTHON": sys.executable}
+        done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, env=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.decode()
+
+    @unittest.skipUnless(PROGRAM, "no program")
+    def test_a_run_reads_texts_and_goes_on_by_its_own_tokenizer(self):
+        folder = Path(self.folder.name)
+        texts = folder / "texts.jsonl"
+        texts.write_text("".join(json.dumps({"text": "the quick brown fox " * n}) + "\n" for n in range(1, 40)))
+        run, tokens = folder / "run", folder / "tokens.tok"
+        given = ["--model", "llama", "--layers", "1", "--dim", "16", "--heads", "2", "--seq-len", "32", "--global-batch", "8"]
+        out = self.start("train", "--tokenizer", self.path, "--separator", "<|begin|>", "--data", texts, "--out", run, "--steps", "2",
+                         "--sample", "the", "--sample-tokens", "3", *given)
+        self.assertIn("39 texts", out)
+        self.assertIn("sample at step 2:\n<|begin|>the", out)
+        self.path.rename(folder / "moved.json")
+        self.assertIn("made before", self.start("train", "--out", run, "--steps", "4"))
+        # The same as with tokens that were made by hand.
+        subprocess.run([sys.executable, ROOT / "scripts/make_tokens.py", "--tokenizer", folder / "moved.json", "--separator", "<|begin|>",
+                        "--out", tokens, texts], check=True, capture_output=True)
+        other = folder / "other"
+        self.start("train", "--data", tokens, "--out", other, "--steps", "2", *given)
+        self.start("train", "--out", other, "--steps", "4")
+        losses = [[json.loads(line).get("loss") for line in (place / "metrics.jsonl").read_text().splitlines() if '"loss"' in line]
+                  for place in (run, other)]
+        self.assertEqual(*losses)
+        self.assertGreaterEqual(len(losses[0]), 4)
+        self.assertRegex(self.start("eval", run, "--data", texts), r"eval step 4 \| loss 5")
 
     @unittest.skipUnless(PROGRAM, "no program")
     def test_generate_speaks_by_the_folder(self):
         run, folder = (Path(self.folder.name) / name for name in ("run", "folder"))
-        environment = {**os.environ, "ZERO_PYTHON": sys.executable}
-        start = lambda *words: subprocess.run([PROGRAM, *map(str, words)], capture_output=True, check=True, env=environment).stdout
-        start("seed", "--out", run, "--model", "llama", "--layers", "1", "--dim", "16", "--heads", "2", "--vocab", VOCABULARY,
+        self.start("seed", "--out", run, "--model", "llama", "--layers", "1", "--dim", "16", "--heads", "2", "--vocab", VOCABULARY,
               "--seq-len", "64", "--seed", "1")
-        start("export", run, "--to", folder)
+        self.start("export", run, "--to", folder)
         prompt = "the quick 東"
         ids = self.tokenizer.encode(prompt).ids
         words = ["--num-tokens", "8", "--temperature", "0"]
-        numbers = start("generate", folder, "--prompt", " ".join(map(str, ids)), *words).split()
+        numbers = self.start("generate", folder, "--prompt", " ".join(map(str, ids)), *words).split()
         (folder / "tokenizer.json").write_bytes(self.path.read_bytes())
-        text = start("generate", folder, "--prompt", prompt, *words).decode()
+        text = self.start("generate", folder, "--prompt", prompt, *words)
         self.assertTrue(text.startswith("<|begin|>" + prompt), text)
-        of_numbers = start("generate", folder, "--prompt", " ".join(map(str, ids)), *words).decode()
+        of_numbers = self.start("generate", folder, "--prompt", " ".join(map(str, ids)), *words)
         self.assertEqual(of_numbers, text)
         self.assertEqual(list(map(int, numbers[:len(ids)])), ids)
 

@@ -33,9 +33,8 @@ TEST(TextKind, JsonLinesAreObjectsAlone) {
 
 TEST(TextKind, TheCureNamesTheUsualKey) {
   EXPECT_EQ(cure(times(2, "{\"id\":1,\"content\":\"x\"}\n")),
-            "jq -r .content FILE > TEXT, or scripts/make_tokens.py");
-  EXPECT_EQ(cure(times(2, "{\"a\":1}\n")),
-            "jq -r .KEY FILE > TEXT, or scripts/make_tokens.py");
+            "jq -r .content FILE > TEXT, or --tokenizer DIR");
+  EXPECT_EQ(cure(times(2, "{\"a\":1}\n")), "jq -r .KEY FILE > TEXT, or --tokenizer DIR");
 }
 
 TEST(TextKind, TablesHaveRecordsOfAsManyFields) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "launcher/text/python_child.h"
 #include "zero/errors.h"
 
 namespace zero::launcher::tokenizer_test {
@@ -35,9 +36,9 @@ TEST(Tokenizer, AsksInLinesOfJson) {
 
 TEST(Tokenizer, TellsItsProblems) {
   EXPECT_THAT(
-      error_of(
-          shell("read -r q; echo '{\"problem\": \"no such\", \"where\": \"t.json\"}'"),
-          ExitCode::kUsage),
+      error_of(shell("read -r q; echo '{\"problem\": \"no such\", \"where\": \"t.json\", "
+                     "\"code\": 2}'"),
+               ExitCode::kUsage),
       HasSubstr("no such"));
   EXPECT_THAT(
       error_of(shell("read -r q; echo '{\"problem\": \"none here\", \"where\": \"p\", "
@@ -75,9 +76,20 @@ TEST(Tokenizer, TakesTextAlone) {
 }
 
 TEST(Tokenizer, IsOfTheChosenPython) {
-  EXPECT_EQ(tokenizer_command({"ZERO_PYTHON=/my/python"}).front(), "/my/python");
-  EXPECT_NE(tokenizer_command({}).front(), "");
-  EXPECT_THAT(tokenizer_command({}).back(), HasSubstr("child.py"));
+  EXPECT_EQ(child_command("/my/python").front(), "/my/python");
+  EXPECT_NE(child_command("").front(), "");
+  EXPECT_THAT(child_command("").back(), HasSubstr("child.py"));
+}
+
+TEST(PythonChild, TellsNewsBeforeItsAnswer) {
+  PythonChild child({"sh", "-c",
+                     "read -r q; echo '{\"read\": 5}'; echo '{\"read\": 7}'; "
+                     "echo '{\"tokens\": 9}'"});
+  std::vector<int64_t> read;
+  const auto answer = child.ask(
+      {{"tokenize", 1}}, [&](const auto& news) { read.push_back(news.at("read")); });
+  EXPECT_THAT(read, ElementsAre(5, 7));
+  EXPECT_EQ(answer.at("tokens"), 9);
 }
 
 }  // namespace

@@ -1,0 +1,161 @@
+// What a run reads: its model's config, its data, the samples of these.
+#include <fmt/format.h>
+
+#include "checkpoint/file.h"
+#include "engine/watch/activity.h"
+#include "launcher/data/source.h"
+#include "launcher/data/token_source.h"
+#include "launcher/huggingface/model_folder.h"
+#include "launcher/inference/generate.h"
+#include "launcher/process/stop.h"
+#include "launcher/process/world.h"
+#include "launcher/run/console.h"
+#include "launcher/run/run_folder.h"
+#include "launcher/run/training.h"
+#include "launcher/settings/chosen_data.h"
+#include "launcher/settings/chosen_model.h"
+#include "launcher/settings/values.h"
+#include "launcher/text/prompt.h"
+#include "launcher/text/python_child.h"
+#include "launcher/text/text_options.h"
+#include "launcher/text/tokenizer.h"
+#include "zero/errors.h"
+#include "zero/ranks.h"
+
+namespace zero::launcher {
+
+// A new one as settings say, or one that comes with its weights.
+void Training::choose_model() {
+  if (settings_.init_from.empty()) {
+    family_ = find_family(models_, settings_.model);
+    shape_ = new_shape(*family_, settings_);
+    return;
+  }
+  const std::unique_ptr<Ranks> ranks = world_.make_ranks();
+  ModelFolder model = agree_on_model(settings_, models_, *ranks);
+  family_ = find_family(models_, model.family);
+  if (settings_.model != Settings().model && settings_.model != model.family) {
+    throw Error(ExitCode::kUsage,
+                fmt::format("model is {}, and the folder has a model of family {}",
+                            settings_.model, model.family),
+                settings_.init_from, "leave --model out");
+  }
+  shape_ = shape_of(*family_, model.config, settings_);
+  identity_.source = model.source;
+  for (const std::string& note : model.notes) {
+    if (is_first_rank()) tell(note);
+  }
+  if (!model.path.empty())
+    folder_of_weights_ = std::make_unique<ModelFolder>(std::move(model));
+}
+
+void Training::open_data() {
+  batch_ = {settings_.global_batch, settings_.micro_batch, world_.size(), world_.rank()};
+  const int group = parse_shard_over(settings_.shard_over).value();
+  batch_.group = group == kRanksOfHost ? world_.local_size() : group;
+  choose_model();
+  require_loss(shape_);
+  tokenizer_ = find_tokenizer(settings_);
+  source_ = open_data_at(settings_.data);
+  fit_to_data(shape_, *source_);
+  refuse_other_tokens(*source_);
+  make_samples();
+  if (is_first_rank()) {  // reads every byte: once is enough
+    Activity::Stretch reading("checking the data");
+    reading.expect(source_->num_bytes() + (eval_source_ ? eval_source_->num_bytes() : 0));
+    source_->check_ids(shape_.vocab(), sign_unless_stopped);
+    for (const std::string& line :
+         settings_.bytes ? std::vector<std::string>() : source_->warnings())
+      warn(line);
+    if (eval_source_) eval_source_->check_ids(shape_.vocab(), sign_unless_stopped);
+  }
+  if (!settings_.sample.empty()) prepare_sample();
+}
+
+// Texts become tokens first, if there is a tokenizer.
+std::unique_ptr<data::Source> Training::open_data_at(
+    const std::vector<std::string>& paths) {
+  if (tokenizer_.empty()) return open_source(*family_, paths, settings_);
+  return open_source(*family_, paths, settings_, [&](const data::TokenSource& texts) {
+    const std::unique_ptr<Ranks> ranks = world_.make_ranks();
+    const TokenizedText text = tokenize(
+        texts,
+        text_options(settings_, tokenizer_, settings_.out + "/tokens", shape_.vocab()),
+        world_.local_rank() == 0, *ranks);
+    if (is_first_rank()) tell(describe(text));
+    settings_.separator = text.separator;  // whatever becomes of the tokenizer's files
+    return text.paths;
+  });
+}
+
+// A prompt that cannot be read is an error before the first step.
+void Training::prepare_sample() {
+  const bool are_bytes = is_text(*family_, source_->vocab_size());
+  if (is_first_rank() && !tokenizer_.empty() && !are_bytes)
+    speaker_ = std::make_unique<Tokenizer>(tokenizer_, child_command(settings_.python));
+  const std::unique_ptr<Ranks> ranks = world_.make_ranks();
+  sample_prompt_ =
+      agree_on_prompt(settings_.sample, speaker_.get(), shape_.vocab(), *ranks);
+  parse_prompt(sample_prompt_, are_bytes, shape_.vocab());
+}
+
+// The small files of --init-from; those of another tokenizer come from there.
+void Training::keep_source(const std::string& folder) const {
+  std::vector<std::string> files = companions_in(folder);
+  if (!settings_.tokenizer.empty()) std::erase_if(files, is_of_tokenizer);
+  files.emplace_back("config.json");
+  copy_files(folder, files, source_folder(settings_.out));
+}
+
+// Of --tokenizer, into a run that begins.
+void Training::keep_tokenizer() const {
+  if (settings_.tokenizer.empty() || tokenizer_.empty()) return;
+  const auto [folder, name] = checkpoint::split_path(tokenizer_);
+  std::vector<std::string> files = companions_in(folder);
+  if (!settings_.init_from.empty())
+    std::erase_if(files, [](const auto& file) { return !is_of_tokenizer(file); });
+  copy_files(folder, files, source_folder(settings_.out));
+  if (name != "tokenizer.json")
+    copy_as(tokenizer_, source_folder(settings_.out), "tokenizer.json");
+}
+
+// Weights that are there belong to tokens of their own.
+void Training::refuse_other_tokens(const data::Source& source) const {
+  if (!settings_.init_from.empty())
+    refuse_text(*family_, source, shape_.vocab(), settings_.init_from);
+}
+
+void Training::make_samples() {
+  const auto seed = static_cast<uint64_t>(settings_.seed);
+  const data::SampleShape shape = sample_shape(shape_);
+  const int64_t num_samples = source_->num_samples(shape);
+  const data::Split split = data::split_samples(num_samples, settings_.eval_fraction);
+  data::SampleShape trained = shape;
+  trained.is_augmented = settings_.augment;
+  samples_ = source_->samples(trained, {settings_.shuffle, seed, split.trained});
+  if (split.held_out.count > 0)
+    eval_samples_ = source_->samples(shape, {false, seed, split.held_out});
+  if (settings_.eval_data.empty()) return require_evaluation(num_samples);
+  eval_source_ = open_data_at(settings_.eval_data);
+  refuse_other_tokens(*eval_source_);
+  require_classes(*eval_source_, source_->class_names());
+  eval_samples_ = eval_source_->samples(shape, {false, seed});
+}
+
+// Where the user relies on it.
+void Training::require_evaluation(int64_t num_samples) const {
+  if (eval_samples_ || settings_.eval_fraction == 0) return;
+  const std::string setting = settings_.keep_best        ? "keep_best"
+                              : settings_.eval_every > 0 ? "eval_every"
+                              : settings_.eval_samples != Settings().eval_samples
+                                  ? "eval_samples"
+                                  : "";
+  if (setting.empty()) return;
+  throw Error(ExitCode::kUsage,
+              fmt::format("{} needs data to evaluate on, and of {} samples none are held "
+                          "out",
+                          setting, num_samples),
+              source_->where(), "--eval-data PATH...; or data of 100 samples or more");
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,25 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "launcher/inference/generate.h"
+
+namespace zero {
+class Ranks;
+}
+
+namespace zero::launcher {
+
+class Tokenizer;
+
+// The numbers of a prompt's tokens, as text; what is one of numbers, and all without a
+// tokenizer, stays as it is. Collective: the first rank alone has a tokenizer. Throws
+// Error(kUsage) for tokens that the vocabulary lacks.
+std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
+                            int64_t vocab, Ranks& ranks);
+
+// How the tokenizer writes what a model says, from the begin of a text on. Without one
+// there is no such thing: null.
+NextText speech_of(Tokenizer* tokenizer);
+
+}  // namespace zero::launcher

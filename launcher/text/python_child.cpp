@@ -1,0 +1,145 @@
+#include "launcher/text/python_child.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <utility>
+
+#include "launcher/process/stop.h"
+
+namespace zero::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPatience = std::chrono::seconds(60);  // with one line
+constexpr int kLookMs = 100;
+
+std::string last_line(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+std::pair<int, int> make_sockets() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw_by_errno("cannot make sockets for a tokenizer");
+  return {ends[0], ends[1]};
+}
+
+}  // namespace
+
+PythonChild::PythonChild(const std::vector<std::string>& command)
+    : PythonChild(command, make_sockets()) {}
+
+PythonChild::PythonChild(const std::vector<std::string>& command,
+                         std::pair<int, int> ends)
+    : words_(fmt::format("{}", fmt::join(command, " "))),
+      ours_(ends.first),
+      theirs_(std::in_place, ends.second),
+      errors_(memfd_create("errors", MFD_CLOEXEC)),
+      child_(command, process_environment(), SIGKILL, [this] {
+        dup2(*theirs_, STDIN_FILENO);
+        dup2(*theirs_, STDOUT_FILENO);
+        dup2(errors_, STDERR_FILENO);
+      }) {
+  theirs_.reset();  // else its death would not end what we read
+}
+
+json PythonChild::ask(const json& question, const OnNews& on_news) {
+  send(question.dump() + "\n");
+  while (true) {
+    const std::string line = receive();
+    json answer = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!answer.is_object()) fail("answers what is no JSON: " + line.substr(0, 80));
+    if (answer.contains("problem")) tell(answer);
+    if (!on_news || !answer.contains("read")) return answer;
+    on_news(answer);
+  }
+}
+
+void PythonChild::fail(const std::string& what) {
+  const std::string last = last_line(text_in(errors_));
+  throw Error(
+      ExitCode::kEnvironment, "the tokenizer " + what, words_,
+      last.empty() ? "--python FILE chooses another Python" : "its last words: " + last);
+}
+
+void PythonChild::fail_by_lack(const char* key, const json& answer) {
+  fail(fmt::format("answers without {}: {}", key, answer.dump().substr(0, 80)));
+}
+
+void PythonChild::tell(const json& answer) const {
+  const auto text = [&](const char* key, const std::string& otherwise) {
+    const auto found = answer.find(key);
+    return found != answer.end() && found->is_string() ? found->get<std::string>()
+                                                       : otherwise;
+  };
+  const auto code = answer.find("code");
+  const bool is_of_data =
+      code != answer.end() && *code == static_cast<int>(ExitCode::kData);
+  const bool is_of_use =
+      code != answer.end() && *code == static_cast<int>(ExitCode::kUsage);
+  throw Error(is_of_data  ? ExitCode::kData
+              : is_of_use ? ExitCode::kUsage
+                          : ExitCode::kEnvironment,
+              text("problem", answer.dump()), text("where", words_), text("try", ""));
+}
+
+void PythonChild::fail_by_death() {
+  child_.end();
+  fail(child_.code() == kCannotStart ? "cannot be started" : "has died");
+}
+
+void PythonChild::send(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t sent = ::send(ours_, text.data(), text.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) fail_by_death();
+    text.remove_prefix(static_cast<size_t>(sent));
+  }
+}
+
+std::string PythonChild::receive() {
+  const auto begin = Clock::now();
+  size_t end = 0;
+  while ((end = received_.find('\n')) == received_.npos) {
+    if (stop_signal() != 0) throw Error(ExitCode::kInterrupted, "stopped", "a tokenizer");
+    if (Clock::now() - begin > kPatience) fail("does not answer");
+    pollfd ready{ours_, POLLIN, 0};
+    if (poll(&ready, 1, kLookMs) <= 0) continue;
+    char block[1 << 16];
+    const ssize_t got = read(ours_, block, sizeof block);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) fail_by_death();
+    received_.append(block, static_cast<size_t>(got));
+  }
+  std::string line = received_.substr(0, end);
+  received_.erase(0, end + 1);
+  return line;
+}
+
+std::vector<std::string> child_command(const std::string& python) {
+  const std::string chosen = !python.empty()           ? python
+                             : fs::exists(ZERO_PYTHON) ? ZERO_PYTHON
+                                                       : "python3";
+  const fs::path installed =
+      fs::path(path_of_this_program()).parent_path().parent_path() /
+      "share/zero/tokens/child.py";
+  const fs::path script = fs::exists(installed)
+                              ? installed
+                              : fs::path(ZERO_SOURCE_DIR "/scripts/tokens/child.py");
+  return {chosen, "-I", script.string()};
+}
+
+}  // namespace zero::launcher

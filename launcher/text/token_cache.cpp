@@ -1,0 +1,270 @@
+#include "launcher/text/token_cache.h"
+
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "base/hash.h"
+#include "base/processes.h"
+#include "checkpoint/error.h"
+#include "checkpoint/file.h"
+#include "checkpoint/format.h"
+#include "checkpoint/own_files.h"
+#include "checkpoint/own_folder.h"
+#include "engine/comm/agreement.h"
+#include "engine/watch/activity.h"
+#include "launcher/data/token_source.h"
+#include "launcher/process/stop.h"
+#include "launcher/run/console.h"
+#include "launcher/run/lines.h"
+#include "launcher/text/python_child.h"
+#include "zero/errors.h"
+
+namespace zero::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::CheckpointError;
+using checkpoint::Folder;
+using nlohmann::json;
+
+constexpr char kAbout[] = "about.json", kWhat[] = "tokens";
+constexpr int64_t kLargestAbout = int64_t{16} << 20;
+// Of what this writes: another number, other folders.
+constexpr int kFormat = 1;
+
+constexpr int64_t kNoVocab = int64_t{1} << 32;  // above any token
+
+// The files that decide what a tokenizer does: its own, and those that tell the end of a
+// text.
+constexpr const char* kBeside[] = {"tokenizer_config.json", "generation_config.json",
+                                   "config.json"};
+
+std::string hash_of_text(const std::string& text) {
+  return to_hex(hash_of(text.data(), text.size()));
+}
+
+std::string hash_of_file(const std::string& path) {
+  return to_hex(
+      data::hash_file(data::MappedFile(path, /*keep_mapped=*/false), "", /*seed=*/0));
+}
+
+// Where texts and their tokenizer are, and whether they have changed since.
+std::string stamp_of(const data::TokenSource& texts, const TextOptions& options) {
+  json all = {kFormat, options.separator, options.text_key,
+              hash_of_file(options.tokenizer)};
+  for (const char* name : kBeside) {
+    const fs::path path = fs::path(options.tokenizer).parent_path() / name;
+    all.push_back(fs::exists(path) ? hash_of_file(path) : "");
+  }
+  for (const std::string& path : texts.paths()) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) throw_errno(path, "look", errno);
+    all.push_back({fs::absolute(path).string(), status.st_size, status.st_mtim.tv_sec,
+                   status.st_mtim.tv_nsec, status.st_ino});
+  }
+  return hash_of_text(all.dump()) + ".seen";
+}
+
+// What decides the tokens.
+std::string key_of(const data::TokenSource& texts, const TextOptions& options,
+                   const json& separator) {
+  Activity::Stretch reading("looking whether the tokens are there");
+  reading.expect(texts.num_bytes());
+  const json all = {kFormat, separator, options.text_key, hash_of_file(options.tokenizer),
+                    to_hex(texts.content_hash(sign_unless_stopped))};
+  return hash_of_text(all.dump());
+}
+
+// In a folder of the cache; nothing: it is not whole, or not ours.
+std::optional<TokenizedText> read_entry(const Folder& cache, const std::string& key) {
+  if (!cache.has_folder(key)) return std::nullopt;
+  try {
+    const Folder entry = cache.subfolder(key);
+    const json about = json::parse(checkpoint::read_text(entry, kAbout, kLargestAbout));
+    TokenizedText text;
+    for (const json& file : about.at("files")) {
+      const std::string name = file.at(0);
+      if (entry.size_of(name) != file.at(1)) return std::nullopt;
+      text.paths.push_back(entry.path_of(name));
+    }
+    about.at("tokens").get_to(text.num_tokens);
+    about.at("documents").get_to(text.num_documents);
+    about.at("separator").get_to(text.separator);
+    about.at("separator_shown").get_to(text.separator_shown);
+    return text;
+  } catch (const json::exception&) {
+    return std::nullopt;
+  } catch (const CheckpointError&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<TokenizedText> find_seen(const Folder& cache, const std::string& stamp) {
+  if (!cache.has_file(stamp)) return std::nullopt;
+  constexpr int64_t kMost = 64;
+  return read_entry(cache, checkpoint::read_text(cache, stamp, kMost));
+}
+
+// Until the others that make tokens here are done; without locks at once.
+void lock(const Folder& cache) {
+  constexpr auto kPause = std::chrono::milliseconds(200);
+  for (bool is_told = false; ::flock(cache.descriptor(), LOCK_EX | LOCK_NB) != 0;) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) return;
+    if (!is_told) tell("waiting for another process that makes tokens: " + cache.path());
+    is_told = true;
+    sign_unless_stopped(0);
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+// A process that is at work holds its folder.
+void remove_left_behind(const Folder& cache) {
+  for (const std::string& name : cache.names()) {
+    if (!checkpoint::is_temporary(name) || !cache.has_folder(name)) continue;
+    const Folder left = cache.subfolder(name);
+    if (::flock(left.descriptor(), LOCK_EX | LOCK_NB) == 0)
+      checkpoint::discard_tree(cache, name, checkpoint::system_io());
+  }
+}
+
+// By what the first texts became.
+void require_room(const std::string& folder, int64_t read, int64_t written, int64_t all) {
+  const double needed = static_cast<double>(written) * static_cast<double>(all - read) /
+                        static_cast<double>(std::max<int64_t>(read, 1));
+  const auto room = static_cast<double>(fs::space(folder).available);
+  if (needed <= room) return;
+  throw Error(ExitCode::kEnvironment,
+              fmt::format("the tokens of these texts need about {} more, and {} are free",
+                          short_bytes(static_cast<int64_t>(needed)),
+                          short_bytes(static_cast<int64_t>(room))),
+              folder, "--token-cache DIR, on a disk with room");
+}
+
+// The tokenizer's process, and what it puts behind each text.
+struct Maker {
+  PythonChild child;
+  json separator;
+
+  explicit Maker(const TextOptions& options) : child(options.command) {
+    child.ask({{"open", options.tokenizer}});
+    separator = child.ask({{"separator", options.separator}});
+  }
+};
+
+json ask_for_tokens(Maker& maker, const data::TokenSource& texts,
+                    const TextOptions& options, const std::string& folder) {
+  Activity::Stretch making("tokenizing");
+  making.expect(texts.num_bytes());
+  int64_t read = 0, written = 0;
+  bool is_room_known = false;
+  const auto on_news = [&](const json& news) {
+    const auto more = news.value("read", int64_t{0});
+    read += more;
+    written += news.value("written", int64_t{0});
+    if (!is_room_known && written > 0) {
+      require_room(folder, read, written, texts.num_bytes());
+      is_room_known = true;
+    }
+    sign_unless_stopped(more);
+  };
+  return maker.child.ask({{"tokenize",
+                           {{"files", texts.paths()},
+                            {"out", folder + "/tokens.tok"},
+                            {"separator", maker.separator.at("ids")},
+                            {"text_key", options.text_key},
+                            {"below", options.vocab > 0 ? options.vocab : kNoVocab}}}},
+                         on_news);
+}
+
+void make(Maker& maker, const data::TokenSource& texts, const TextOptions& options,
+          const Folder& cache, const std::string& key) {
+  checkpoint::OwnFolder part(cache.path(), checkpoint::temporary_name(kWhat));
+  const Folder& folder = part.folder();
+  ::flock(folder.descriptor(), LOCK_EX | LOCK_NB);
+  const json made = ask_for_tokens(maker, texts, options, part.path());
+  json about = {{"tokens", made.value("tokens", int64_t{0})},
+                {"documents", made.value("documents", int64_t{0})},
+                {"separator", maker.separator.value("word", "")},
+                {"separator_shown", maker.separator.value("shown", "")},
+                {"texts", texts.paths()},
+                {"files", json::array()}};
+  for (const std::string& name : made.value("files", std::vector<std::string>()))
+    about["files"].push_back(json::array({name, folder.size_of(name)}));
+  checkpoint::write_text(folder, kAbout, about.dump(2) + "\n", checkpoint::system_io());
+  folder.sync(checkpoint::system_io());
+  if (cache.has(key)) return;  // another host was faster
+  checkpoint::rename_ours(cache, checkpoint::split_path(part.path()).name, key,
+                          checkpoint::system_io());
+  part.keep();
+}
+
+Folder open_cache(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error)
+    throw Error(ExitCode::kEnvironment,
+                "cannot make a folder for tokens: " + error.message(), path,
+                "--token-cache DIR, where files may be written");
+  return Folder(path);
+}
+
+}  // namespace
+
+TokenizedText tokenize(const data::TokenSource& texts, const TextOptions& options) {
+  const Folder cache = open_cache(options.cache);
+  const std::string stamp = stamp_of(texts, options);
+  if (auto seen = find_seen(cache, stamp)) return *seen;
+  lock(cache);
+  remove_left_behind(cache);
+  Maker maker(options);
+  const std::string key = key_of(texts, options, maker.separator.at("ids"));
+  auto found = read_entry(cache, key);
+  const bool is_new = !found;
+  if (is_new) {
+    make(maker, texts, options, cache, key);
+    found = read_entry(cache, key);
+  }
+  if (!found)
+    throw CheckpointError(cache.path_of(key), "", "these are no tokens of texts",
+                          "move it away, or another --token-cache");
+  checkpoint::replace_text(cache, stamp, key, "");
+  found->is_new = is_new;
+  return *found;
+}
+
+std::string describe(const TokenizedText& text) {
+  return fmt::format(
+      "{} tokens of {} text{}, separator {}: {}{}", fmt::group_digits(text.num_tokens),
+      fmt::group_digits(text.num_documents), text.num_documents == 1 ? "" : "s",
+      text.separator_shown, checkpoint::split_path(text.paths.at(0)).folder,
+      text.is_new ? "" : ", made before");
+}
+
+TokenizedText tokenize(const data::TokenSource& texts, const TextOptions& options,
+                       bool is_first_of_host, Ranks& ranks) {
+  std::optional<TokenizedText> mine;
+  Agreement(ranks, "tokens").run([&] {
+    if (is_first_of_host) mine = tokenize(texts, options);
+  });
+  const json first = json::parse(
+      ranks.broadcast(mine ? json({mine->paths, mine->num_tokens, mine->num_documents,
+                                   mine->separator, mine->separator_shown, mine->is_new})
+                                 .dump()
+                           : ""));
+  if (mine && json(mine->paths) != first[0])
+    throw Error(ExitCode::kData,
+                fmt::format("the texts on host {} are not rank 0's", host_name()),
+                texts.where(), "the same files on every host");
+  return {first[0], first[1], first[2], first[3], first[4], first[5]};
+}
+
+}  // namespace zero::launcher
