@@ -67,10 +67,8 @@ std::unique_ptr<data::Source> open_texts(const std::vector<std::string>& paths,
   return open_source(
       *loaded.family, paths, loaded.settings, [&](const data::TokenSource& texts) {
         return tokenize(
-                   texts,
-                   text_options(loaded.settings, tokenizer, folder, loaded.shape.vocab()),
-                   loaded.is_first_of_host, loaded.engine->control())
-            .paths;
+            texts, text_options(loaded.settings, tokenizer, folder, loaded.shape.vocab()),
+            loaded.is_first_of_host, loaded.engine->control());
       });
 }
 
@@ -146,6 +144,7 @@ Verb eval_verb() {
           .lines = {kDirLine, kConfigLine},
           .settings = kMachine +
                       " seed data bytes tokenizer text_key separator token_cache python "
+                      "train_on end_of_turn special_in_content chat_date too_long "
                       "eval_data eval_samples micro_batch loss_chunk",
           .folder = kStepOrModelFolder};
 }

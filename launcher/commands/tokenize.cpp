@@ -52,7 +52,9 @@ Verb tokenize_verb() {
               "zero_launch tokenize --tokenizer DIR --data PATH... --out DIR"
               "\n\nMakes the tokens that train with the same settings finds.",
           .lines = {kConfigLine},
-          .settings = "tokenizer data text_key separator token_cache python out",
+          .settings =
+              "tokenizer data text_key separator token_cache python train_on "
+              "end_of_turn special_in_content chat_date out",
           .has_groups = false};
 }
 

@@ -99,7 +99,7 @@ int train(const VerbCall& call) {
   return run_or_end(world, [&] {
     world.watch(settings.hang_timeout);
     check_ranks(settings, world.size());
-    return training.run();
+    return call.line.dry_run ? training.look_at_data() : training.run();
   });
 }
 
@@ -111,7 +111,8 @@ Verb train_verb() {
           .run = train,
           .head = head_with_settings("train", "--data PATH... --out DIR"),
           .lines = {kConfigLine,
-                    {"--print-config", "print all settings as such a file, and leave"}},
+                    {"--print-config", "print all settings as such a file, and leave"},
+                    {"--dry-run", "make tokens, show what will be trained, and leave"}},
           .settings = kAllSettings};
 }
 

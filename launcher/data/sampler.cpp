@@ -66,6 +66,13 @@ int64_t shuffled_place(int64_t i, int64_t n, uint64_t seed, uint64_t epoch) {
   return static_cast<int64_t>(value);
 }
 
+int64_t sample_place(int64_t global_index, int64_t n, bool shuffle, uint64_t seed) {
+  assert(global_index >= 0);
+  const int64_t place = global_index % n;
+  return shuffle ? shuffled_place(place, n, seed, static_cast<uint64_t>(global_index / n))
+                 : place;
+}
+
 Sampler::Sampler(const TokenSource& source, const SamplerOptions& options)
     : source_(source),
       options_(options),
@@ -75,11 +82,7 @@ Sampler::Sampler(const TokenSource& source, const SamplerOptions& options)
 }
 
 int64_t Sampler::sample_number(int64_t global_index) const {
-  assert(global_index >= 0);
-  const int64_t place = global_index % num_samples_;
-  if (!options_.shuffle) return place;
-  return shuffled_place(place, num_samples_, options_.seed,
-                        static_cast<uint64_t>(epoch(global_index)));
+  return sample_place(global_index, num_samples_, options_.shuffle, options_.seed);
 }
 
 void Sampler::sample(int64_t global_index, int64_t* tokens) const {

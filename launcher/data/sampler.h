@@ -15,6 +15,9 @@ class TokenSource;
 // Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002.
 int64_t shuffled_place(int64_t i, int64_t n, uint64_t seed, uint64_t epoch);
 
+// The number, in [0, n), of the sample with an index that counts on through all epochs.
+int64_t sample_place(int64_t global_index, int64_t n, bool shuffle, uint64_t seed);
+
 // Samples [first, first + count) of a source, in the order of its tokens.
 struct SampleRange {
   int64_t first = 0, count = 0;

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,13 @@ struct SampleOrder {
   bool shuffle = true;  // a new order in every epoch
   uint64_t seed = 0;
   SampleRange range = {};  // without a count: all
+};
+
+// A sample of which some tokens are trained.
+struct MarkedTokens {
+  std::vector<int64_t> tokens;
+  std::vector<bool> trained;  // each of them
+  std::string where;          // "a.jsonl, line 1"
 };
 
 // What --data PATH... names: files of tokens, or of images. const members may be called
@@ -35,6 +43,12 @@ class Source {
   virtual std::string where() const = 0;
   // A line for each kind of file that is hardly what was meant.
   virtual std::vector<std::string> warnings() const = 0;
+  // What becomes of some of the data in such samples, for people.
+  virtual std::vector<std::string> notes(const SampleShape&) const { return {}; }
+  // The first sample, to be shown; nothing: all of it is trained, or it has no tokens.
+  virtual std::optional<MarkedTokens> shown_sample(const SampleShape&) const {
+    return std::nullopt;
+  }
   virtual int64_t num_bytes() const = 0;  // of all files
   // Throws DataError with file and place of the first target that is not below
   // `vocab_size`.

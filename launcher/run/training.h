@@ -53,6 +53,8 @@ class Training {
 
   // kDone, or kRequeue when the run was asked to stop and has saved.
   ExitCode run();
+  // Its first part alone: what it would be trained on.
+  ExitCode look_at_data();
 
  private:
   // In this order.
@@ -68,6 +70,7 @@ class Training {
   // In training_data.cpp.
   std::unique_ptr<data::Source> open_data_at(const std::vector<std::string>& paths);
   void prepare_sample();
+  void show_sample();
   void keep_source(const std::string& folder) const;
   void keep_tokenizer() const;
   void refuse_other_tokens(const data::Source& source) const;

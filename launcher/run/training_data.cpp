@@ -69,7 +69,26 @@ void Training::open_data() {
       warn(line);
     if (eval_source_) eval_source_->check_ids(shape_.vocab(), sign_unless_stopped);
   }
+  if (is_first_rank()) show_sample();
   if (!settings_.sample.empty()) prepare_sample();
+}
+
+ExitCode Training::look_at_data() {
+  process_ = set_up_process(settings_, world_);
+  open_data();
+  if (!is_first_rank()) return ExitCode::kDone;
+  print_line("data " + source_->describe());
+  if (eval_source_) print_line("eval " + eval_source_->describe());
+  return ExitCode::kDone;
+}
+
+// Where only some of its tokens are trained.
+void Training::show_sample() {
+  const auto sample = source_->shown_sample(sample_shape(shape_));
+  if (!sample) return;
+  Tokenizer tokenizer(tokenizer_, child_command(settings_.python));
+  tell(fmt::format("what is trained of the first example ({}):\n{}", sample->where,
+                   marked_text(*sample, tokenizer)));
 }
 
 // Texts become tokens first, if there is a tokenizer.
@@ -83,8 +102,10 @@ std::unique_ptr<data::Source> Training::open_data_at(
         text_options(settings_, tokenizer_, settings_.out + "/tokens", shape_.vocab()),
         world_.local_rank() == 0, *ranks);
     if (is_first_rank()) tell(describe(text));
-    settings_.separator = text.separator;  // whatever becomes of the tokenizer's files
-    return text.paths;
+    // Whatever becomes of the tokenizer's files, and whenever the run goes on.
+    settings_.separator = text.separator;
+    if (text.are_examples && settings_.chat_date.empty()) settings_.chat_date = today();
+    return text;
   });
 }
 
@@ -129,6 +150,8 @@ void Training::make_samples() {
   const auto seed = static_cast<uint64_t>(settings_.seed);
   const data::SampleShape shape = sample_shape(shape_);
   const int64_t num_samples = source_->num_samples(shape);
+  if (is_first_rank())
+    for (const std::string& note : source_->notes(shape)) tell(note);
   const data::Split split = data::split_samples(num_samples, settings_.eval_fraction);
   data::SampleShape trained = shape;
   trained.is_augmented = settings_.augment;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "launcher/data/example_source.h"
 #include "launcher/data/images/image_source.h"
 #include "launcher/data/token_source.h"
 #include "launcher/text/python_child.h"
@@ -35,6 +36,12 @@ std::string shown_classes(const std::vector<std::string>& names) {
                                : fmt::format("{} and {} more", few, names.size() - kMost);
 }
 
+data::TooLong too_long_named(const std::string& word) {
+  return word == "drop"       ? data::TooLong::kDrop
+         : word == "truncate" ? data::TooLong::kTruncate
+                              : data::TooLong::kError;
+}
+
 [[noreturn]] void refuse_classes(const std::vector<std::string>& here,
                                  const std::vector<std::string>& there,
                                  const std::string& where) {
@@ -57,7 +64,12 @@ std::unique_ptr<data::Source> open_source(const ModelFamily& family,
                                            : data::Texts::kPlain;
   auto source = std::make_unique<data::TokenSource>(paths, texts);
   if (!tokenize || settings.bytes || !source->is_text()) return source;
-  return std::make_unique<data::TokenSource>(tokenize(*source));
+  const TokenizedText text = tokenize(*source);
+  if (!text.are_examples) return std::make_unique<data::TokenSource>(text.paths);
+  return std::make_unique<data::ExampleSource>(
+      data::ExampleFiles{text.paths, text.targets, text.index, source->paths(),
+                         text.shapes},
+      too_long_named(settings.too_long));
 }
 
 bool is_text(const ModelFamily& family, int64_t vocab) {

@@ -7,6 +7,7 @@
 #include "launcher/data/source.h"
 #include "launcher/model.h"
 #include "launcher/settings/settings.h"
+#include "launcher/text/token_cache.h"
 
 namespace zero::data {
 class TokenSource;
@@ -15,8 +16,8 @@ class TokenSource;
 // Which data settings ask for, as a family's task reads them.
 namespace zero::launcher {
 
-// Token files of texts.
-using Tokenize = std::function<std::vector<std::string>(const data::TokenSource& texts)>;
+// Makes them of texts.
+using Tokenize = std::function<TokenizedText(const data::TokenSource& texts)>;
 
 // Where nothing makes tokens of texts, or with --bytes, their bytes are the tokens.
 // Throws DataError.

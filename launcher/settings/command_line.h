@@ -26,6 +26,7 @@ struct CommandLine {
   bool state = false;
   bool json = false;
   bool print_config = false;
+  bool dry_run = false;
   bool help = false;
   bool verbose = false;
   bool quiet = false;

@@ -52,6 +52,16 @@ Group data_settings() {
       text(KEY(python), "FILE",
            "a Python that has tokenizers; by default the one of zero's LibTorch, else "
            "python3"),
+      choice(KEY(train_on), {"assistant", "last", "all"},
+             "of conversations: what the assistant says, its last turn, or all"),
+      text(KEY(end_of_turn), "TOKEN",
+           "that ends the assistant's turns; by default the first special token behind "
+           "them, or the end of text"),
+      choice(KEY(special_in_content), {"error", "text"},
+             "messages that spell special tokens of the tokenizer: refused, or text"),
+      date(KEY(chat_date), "that chat templates tell; by default the run's first day"),
+      choice(KEY(too_long), {"error", "drop", "truncate"},
+             "examples that are longer than a sample"),
       integer(KEY(seq_len), 0, 1 << 24, "tokens of a sample; 0: the preset's"),
       boolean(KEY(shuffle), "a new order of samples in every epoch"),
       boolean(KEY(augment),

@@ -35,6 +35,7 @@ void choose_for_run(Settings& settings, const Settings* going_on,
     settings.eval_fraction =
         going_on ? going_on->eval_fraction : usual_fraction(settings);
   if (going_on && !is_given("separator")) settings.separator = going_on->separator;
+  if (going_on && !is_given("chat_date")) settings.chat_date = going_on->chat_date;
 }
 
 void choose_accumulate(Settings& settings, const Settings* before,

@@ -32,7 +32,8 @@ const std::vector<PlainFlag> kPlainFlags = {
     {"--norms", &CommandLine::norms},
     {"--state", &CommandLine::state},
     {"--replace", &CommandLine::replace},
-    {"--print-config", &CommandLine::print_config}};
+    {"--print-config", &CommandLine::print_config},
+    {"--dry-run", &CommandLine::dry_run}};
 
 std::string verbs_with(const std::string& flag) {
   std::vector<std::string> names;

@@ -194,6 +194,11 @@ Setting text(Named<std::string> named, std::string placeholder, std::string help
   return of_text(named, {Type::kString, placeholder, "text in UTF-8", help}, is_utf8);
 }
 
+Setting date(Named<std::string> named, std::string help) {
+  return of_text(named, {Type::kString, "YYYY-MM-DD", "a date as 2026-11-26", help},
+                 [](const std::string& word) { return word.empty() || is_date(word); });
+}
+
 Setting choice(Named<std::string> named, const Words& choices, std::string help) {
   const std::string placeholder = fmt::format("{}", fmt::join(choices, "|"));
   return of_text(named, {Type::kString, placeholder, alternatives(choices), help},

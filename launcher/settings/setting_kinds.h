@@ -41,6 +41,8 @@ Setting interval(Named<SaveInterval> named, std::string help);
 // steps=FIRST:LAST, or an empty text.
 Setting step_range(Named<StepRange> named, std::string help);
 Setting text(Named<std::string> named, std::string placeholder, std::string help);
+// A day, or an empty text.
+Setting date(Named<std::string> named, std::string help);
 Setting choice(Named<std::string> named, const Words& choices, std::string help);
 // One whose words are an enumerator's, in their order; the engine is told its number.
 Setting choice(Named<std::string> named, const Words& choices, std::string help,

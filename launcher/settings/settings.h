@@ -45,6 +45,11 @@ struct Settings {
   std::string separator;
   std::string token_cache;
   std::string python;
+  std::string train_on = "assistant";
+  std::string end_of_turn;
+  std::string special_in_content = "error";
+  std::string chat_date;
+  std::string too_long = "error";
   int64_t seq_len = 0;
   bool shuffle = true;
   bool augment = true;

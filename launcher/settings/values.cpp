@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <map>
 
@@ -215,6 +216,22 @@ std::optional<int64_t> parse_recompute(std::string_view text) {
 std::optional<double> parse_fraction(std::string_view text) {
   const auto number = parse_number(text);
   return number && *number >= 0 && *number <= 1 ? number : std::nullopt;
+}
+
+bool is_date(std::string_view text) {
+  constexpr std::string_view kForm = "dddd-dd-dd";
+  const bool fits = std::ranges::equal(text, kForm, [](char c, char form) {
+    return form == '-' ? c == '-' : '0' <= c && c <= '9';
+  });
+  if (!fits) return false;
+  const auto number = [&](size_t begin, size_t count) {
+    return static_cast<int>(parse_integer(text.substr(begin, count)).value_or(0));
+  };
+  const std::chrono::year_month_day day{
+      std::chrono::year(number(0, 4)),
+      std::chrono::month(static_cast<unsigned>(number(5, 2))),
+      std::chrono::day(static_cast<unsigned>(number(8, 2)))};
+  return day.ok();
 }
 
 std::optional<std::pair<std::string, int>> parse_delay(std::string_view text) {

@@ -41,6 +41,9 @@ std::optional<int> parse_shard_over(std::string_view text);
 // A number from 0 to 1.
 std::optional<double> parse_fraction(std::string_view text);
 
+// A day that there is, as 2026-11-26.
+bool is_date(std::string_view text);
+
 // A point of the code and its delay in milliseconds, an hour at most: "gather=20".
 std::optional<std::pair<std::string, int>> parse_delay(std::string_view text);
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdio>
 #include <functional>
 
+#include "launcher/run/console.h"
 #include "launcher/text/tokenizer.h"
 #include "zero/errors.h"
 #include "zero/ranks.h"
@@ -34,6 +36,20 @@ NextText speech_of(Tokenizer* tokenizer) {
   if (!tokenizer) return nullptr;
   tokenizer->restart();
   return std::bind_front(&Tokenizer::next, tokenizer);
+}
+
+std::string marked_text(const data::MarkedTokens& sample, Tokenizer& tokenizer) {
+  std::string text;
+  for (size_t begin = 0, end = 0; begin < sample.tokens.size(); begin = end) {
+    const bool is_trained = sample.trained[begin];
+    while (end < sample.tokens.size() && sample.trained[end] == is_trained) ++end;
+    const std::string part =
+        tokenizer.decode({sample.tokens.begin() + static_cast<ptrdiff_t>(begin),
+                          sample.tokens.begin() + static_cast<ptrdiff_t>(end)});
+    const std::string coloured = painted(part, Colour::kGreen, stdout);
+    text += !is_trained ? part : coloured == part ? "⟦" + part + "⟧" : coloured;
+  }
+  return text;
 }
 
 }  // namespace zero::launcher

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <string>
 
+#include "launcher/data/source.h"
 #include "launcher/inference/generate.h"
 
 namespace zero {
@@ -21,5 +22,9 @@ std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
 // How the tokenizer writes what a model says, from the begin of a text on. Without one
 // there is no such thing: null.
 NextText speech_of(Tokenizer* tokenizer);
+
+// A sample's text, with what is trained of it in ⟦brackets⟧, or in a colour on a
+// terminal.
+std::string marked_text(const data::MarkedTokens& sample, Tokenizer& tokenizer);
 
 }  // namespace zero::launcher

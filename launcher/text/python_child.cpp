@@ -1,7 +1,6 @@
 #include "launcher/text/python_child.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -44,7 +43,7 @@ PythonChild::PythonChild(const std::vector<std::string>& command)
 
 PythonChild::PythonChild(const std::vector<std::string>& command,
                          std::pair<int, int> ends)
-    : words_(fmt::format("{}", fmt::join(command, " "))),
+    : program_(fs::path(command.front()).lexically_normal().string()),
       ours_(ends.first),
       theirs_(std::in_place, ends.second),
       errors_(memfd_create("errors", MFD_CLOEXEC)),
@@ -71,7 +70,7 @@ json PythonChild::ask(const json& question, const OnNews& on_news) {
 void PythonChild::fail(const std::string& what) {
   const std::string last = last_line(text_in(errors_));
   throw Error(
-      ExitCode::kEnvironment, "the tokenizer " + what, words_,
+      ExitCode::kEnvironment, "the tokenizer " + what, program_,
       last.empty() ? "--python FILE chooses another Python" : "its last words: " + last);
 }
 
@@ -93,7 +92,7 @@ void PythonChild::tell(const json& answer) const {
   throw Error(is_of_data  ? ExitCode::kData
               : is_of_use ? ExitCode::kUsage
                           : ExitCode::kEnvironment,
-              text("problem", answer.dump()), text("where", words_), text("try", ""));
+              text("problem", answer.dump()), text("where", program_), text("try", ""));
 }
 
 void PythonChild::fail_by_death() {

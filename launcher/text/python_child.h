@@ -48,7 +48,7 @@ class PythonChild {
   void send(std::string_view text);
   std::string receive();
 
-  const std::string words_;
+  const std::string program_;
   Descriptor ours_;
   std::optional<Descriptor> theirs_;
   Descriptor errors_;

@@ -1,5 +1,9 @@
 #include "launcher/text/text_options.h"
 
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <ctime>
 #include <filesystem>
 
 #include "checkpoint/file.h"
@@ -58,12 +62,20 @@ std::string find_tokenizer(const Settings& settings) {
 
 TextOptions text_options(const Settings& settings, const std::string& tokenizer,
                          const std::string& folder, int64_t vocab) {
-  return {tokenizer,
-          settings.separator,
-          settings.text_key,
-          settings.token_cache.empty() ? folder : settings.token_cache,
-          vocab,
-          child_command(settings.python)};
+  return {.tokenizer = tokenizer,
+          .separator = settings.separator,
+          .text_key = settings.text_key,
+          .train_on = settings.train_on,
+          .end_of_turn = settings.end_of_turn,
+          .special = settings.special_in_content,
+          .date = settings.chat_date.empty() ? today() : settings.chat_date,
+          .cache = settings.token_cache.empty() ? folder : settings.token_cache,
+          .vocab = vocab,
+          .command = child_command(settings.python)};
+}
+
+std::string today() {
+  return fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr)));
 }
 
 std::string folder_of_user() {

@@ -22,6 +22,9 @@ std::string find_tokenizer(const Settings& settings);
 TextOptions text_options(const Settings& settings, const std::string& tokenizer,
                          const std::string& folder, int64_t vocab = 0);
 
+// YYYY-MM-DD.
+std::string today();
+
 // Where this user's programs keep what can be made again: $XDG_CACHE_HOME/zero.
 std::string folder_of_user();
 

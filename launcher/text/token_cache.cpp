@@ -42,10 +42,10 @@ constexpr int kFormat = 1;
 
 constexpr int64_t kNoVocab = int64_t{1} << 32;  // above any token
 
-// The files that decide what a tokenizer does: its own, and those that tell the end of a
-// text.
+// The files beside a tokenizer that tell the end of a text, and how chats are written.
 constexpr const char* kBeside[] = {"tokenizer_config.json", "generation_config.json",
-                                   "config.json"};
+                                   "config.json", "special_tokens_map.json",
+                                   "chat_template.jinja"};
 
 std::string hash_of_text(const std::string& text) {
   return to_hex(hash_of(text.data(), text.size()));
@@ -56,14 +56,33 @@ std::string hash_of_file(const std::string& path) {
       data::hash_file(data::MappedFile(path, /*keep_mapped=*/false), "", /*seed=*/0));
 }
 
+json hashes_beside(const TextOptions& options) {
+  json hashes = json::array();
+  for (const char* name : kBeside) {
+    const fs::path path = fs::path(options.tokenizer).parent_path() / name;
+    hashes.push_back(fs::exists(path) ? hash_of_file(path) : "");
+  }
+  return hashes;
+}
+
+json manner_of(const TextOptions& options) {
+  return {{"train_on", options.train_on},
+          {"end_of_turn", options.end_of_turn},
+          {"special", options.special},
+          {"date", options.date}};
+}
+
+// Texts whose lines may be chats, in which a date may be told.
+bool has_lines(const std::string& path) {
+  const std::string bare = path.ends_with(".gz") ? path.substr(0, path.size() - 3) : path;
+  return bare.ends_with(".jsonl") || bare.ends_with(".ndjson") || bare.ends_with(".json");
+}
+
 // Where texts and their tokenizer are, and whether they have changed since.
 std::string stamp_of(const data::TokenSource& texts, const TextOptions& options) {
   json all = {kFormat, options.separator, options.text_key,
-              hash_of_file(options.tokenizer)};
-  for (const char* name : kBeside) {
-    const fs::path path = fs::path(options.tokenizer).parent_path() / name;
-    all.push_back(fs::exists(path) ? hash_of_file(path) : "");
-  }
+              hash_of_file(options.tokenizer), hashes_beside(options)};
+  if (std::ranges::any_of(texts.paths(), has_lines)) all.push_back(manner_of(options));
   for (const std::string& path : texts.paths()) {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0) throw_errno(path, "look", errno);
@@ -75,11 +94,15 @@ std::string stamp_of(const data::TokenSource& texts, const TextOptions& options)
 
 // What decides the tokens.
 std::string key_of(const data::TokenSource& texts, const TextOptions& options,
-                   const json& separator) {
+                   const json& look) {
   Activity::Stretch reading("looking whether the tokens are there");
   reading.expect(texts.num_bytes());
-  const json all = {kFormat, separator, options.text_key, hash_of_file(options.tokenizer),
-                    to_hex(texts.content_hash(sign_unless_stopped))};
+  json all = {kFormat, look.at("ids"), options.text_key, hash_of_file(options.tokenizer),
+              to_hex(texts.content_hash(sign_unless_stopped))};
+  if (look.at("examples").get<bool>()) {
+    all.push_back(manner_of(options));
+    all.push_back(hashes_beside(options));
+  }
   return hash_of_text(all.dump());
 }
 
@@ -99,6 +122,12 @@ std::optional<TokenizedText> read_entry(const Folder& cache, const std::string& 
     about.at("documents").get_to(text.num_documents);
     about.at("separator").get_to(text.separator);
     about.at("separator_shown").get_to(text.separator_shown);
+    about.at("examples").get_to(text.are_examples);
+    if (!text.are_examples) return text;
+    text.targets = entry.path_of("targets.u8");
+    text.index = entry.path_of("examples.idx");
+    text.shapes = fmt::format(
+        "{}", fmt::join(about.at("shapes").get<std::vector<std::string>>(), ", "));
     return text;
   } catch (const json::exception&) {
     return std::nullopt;
@@ -149,15 +178,20 @@ void require_room(const std::string& folder, int64_t read, int64_t written, int6
               folder, "--token-cache DIR, on a disk with room");
 }
 
-// The tokenizer's process, and what it puts behind each text.
+// The tokenizer's process, and what it knows before it makes tokens.
 struct Maker {
   PythonChild child;
-  json separator;
+  json look;
 
-  explicit Maker(const TextOptions& options) : child(options.command) {
+  Maker(const data::TokenSource& texts, const TextOptions& options)
+      : child(options.command) {
     child.ask({{"open", options.tokenizer}});
-    separator = child.ask({{"separator", options.separator}});
+    look = child.ask({{"look",
+                       {{"files", texts.paths()},
+                        {"separator", options.separator},
+                        {"text_key", options.text_key}}}});
   }
+  bool makes_examples() const { return look.at("examples").get<bool>(); }
 };
 
 json ask_for_tokens(Maker& maker, const data::TokenSource& texts,
@@ -176,13 +210,14 @@ json ask_for_tokens(Maker& maker, const data::TokenSource& texts,
     }
     sign_unless_stopped(more);
   };
-  return maker.child.ask({{"tokenize",
-                           {{"files", texts.paths()},
-                            {"out", folder + "/tokens.tok"},
-                            {"separator", maker.separator.at("ids")},
-                            {"text_key", options.text_key},
-                            {"below", options.vocab > 0 ? options.vocab : kNoVocab}}}},
-                         on_news);
+  json wanted = {{"files", texts.paths()},
+                 {"out", folder + "/tokens.tok"},
+                 {"separator", maker.look.at("ids")},
+                 {"text_key", options.text_key},
+                 {"below", options.vocab > 0 ? options.vocab : kNoVocab}};
+  if (!maker.makes_examples()) return maker.child.ask({{"tokenize", wanted}}, on_news);
+  wanted.update(manner_of(options));
+  return maker.child.ask({{"exemplify", wanted}}, on_news);
 }
 
 void make(Maker& maker, const data::TokenSource& texts, const TextOptions& options,
@@ -190,15 +225,13 @@ void make(Maker& maker, const data::TokenSource& texts, const TextOptions& optio
   checkpoint::OwnFolder part(cache.path(), checkpoint::temporary_name(kWhat));
   const Folder& folder = part.folder();
   ::flock(folder.descriptor(), LOCK_EX | LOCK_NB);
-  const json made = ask_for_tokens(maker, texts, options, part.path());
-  json about = {{"tokens", made.value("tokens", int64_t{0})},
-                {"documents", made.value("documents", int64_t{0})},
-                {"separator", maker.separator.value("word", "")},
-                {"separator_shown", maker.separator.value("shown", "")},
-                {"texts", texts.paths()},
-                {"files", json::array()}};
-  for (const std::string& name : made.value("files", std::vector<std::string>()))
-    about["files"].push_back(json::array({name, folder.size_of(name)}));
+  json about = ask_for_tokens(maker, texts, options, part.path());
+  about.update({{"separator", maker.look.at("word")},
+                {"separator_shown", maker.look.at("shown")},
+                {"examples", maker.makes_examples()},
+                {"texts", texts.paths()}});
+  for (json& file : about.at("files"))
+    file = json::array({file, folder.size_of(file.get<std::string>())});
   checkpoint::write_text(folder, kAbout, about.dump(2) + "\n", checkpoint::system_io());
   folder.sync(checkpoint::system_io());
   if (cache.has(key)) return;  // another host was faster
@@ -225,8 +258,8 @@ TokenizedText tokenize(const data::TokenSource& texts, const TextOptions& option
   if (auto seen = find_seen(cache, stamp)) return *seen;
   lock(cache);
   remove_left_behind(cache);
-  Maker maker(options);
-  const std::string key = key_of(texts, options, maker.separator.at("ids"));
+  Maker maker(texts, options);
+  const std::string key = key_of(texts, options, maker.look);
   auto found = read_entry(cache, key);
   const bool is_new = !found;
   if (is_new) {
@@ -242,11 +275,16 @@ TokenizedText tokenize(const data::TokenSource& texts, const TextOptions& option
 }
 
 std::string describe(const TokenizedText& text) {
+  const std::string folder = checkpoint::split_path(text.paths.at(0)).folder;
+  const std::string end = text.is_new ? "" : ", made before";
+  const char* plural = text.num_documents == 1 ? "" : "s";
+  if (text.are_examples)
+    return fmt::format(
+        "{} tokens of {} example{} ({}): {}{}", fmt::group_digits(text.num_tokens),
+        fmt::group_digits(text.num_documents), plural, text.shapes, folder, end);
   return fmt::format(
       "{} tokens of {} text{}, separator {}: {}{}", fmt::group_digits(text.num_tokens),
-      fmt::group_digits(text.num_documents), text.num_documents == 1 ? "" : "s",
-      text.separator_shown, checkpoint::split_path(text.paths.at(0)).folder,
-      text.is_new ? "" : ", made before");
+      fmt::group_digits(text.num_documents), plural, text.separator_shown, folder, end);
 }
 
 TokenizedText tokenize(const data::TokenSource& texts, const TextOptions& options,
@@ -255,16 +293,23 @@ TokenizedText tokenize(const data::TokenSource& texts, const TextOptions& option
   Agreement(ranks, "tokens").run([&] {
     if (is_first_of_host) mine = tokenize(texts, options);
   });
-  const json first = json::parse(
-      ranks.broadcast(mine ? json({mine->paths, mine->num_tokens, mine->num_documents,
-                                   mine->separator, mine->separator_shown, mine->is_new})
-                                 .dump()
-                           : ""));
-  if (mine && json(mine->paths) != first[0])
+  // Each rank reads what is told of them where it lies.
+  const json first = json::parse(ranks.broadcast(
+      mine
+          ? json({options.cache,
+                  checkpoint::split_path(checkpoint::split_path(mine->paths.at(0)).folder)
+                      .name,
+                  mine->is_new})
+                .dump()
+          : ""));
+  const std::string key = first[1];
+  auto found = read_entry(Folder(options.cache), key);
+  if (!found || (mine && mine->paths != found->paths))
     throw Error(ExitCode::kData,
                 fmt::format("the texts on host {} are not rank 0's", host_name()),
                 texts.where(), "the same files on every host");
-  return {first[0], first[1], first[2], first[3], first[4], first[5]};
+  found->is_new = first[2];
+  return *found;
 }
 
 }  // namespace zero::launcher

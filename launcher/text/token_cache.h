@@ -14,21 +14,28 @@ namespace zero::launcher {
 
 // How texts become tokens.
 struct TextOptions {
-  std::string tokenizer;             // a tokenizer.json
-  std::string separator;             // a token, "none", or "": the model's end of text
-  std::string text_key = "text";     // of a line of JSONL
+  std::string tokenizer;          // a tokenizer.json
+  std::string separator;          // a token, "none", or "": the model's end of text
+  std::string text_key = "text";  // of a line of JSONL
+  std::string train_on = "assistant";
+  std::string end_of_turn;           // a token; "": the first special one
+  std::string special = "error";     // tokens that contents spell: or "text"
+  std::string date;                  // of templates, YYYY-MM-DD
   std::string cache;                 // the folder for tokens
   int64_t vocab = 0;                 // the model's; 0: not known yet
   std::vector<std::string> command;  // starts the tokenizer (child_command())
 };
 
-// Token files of texts, in the order of their tokens.
+// Texts as tokens on disk: joined to one row, or examples with what is trained of them.
 struct TokenizedText {
-  std::vector<std::string> paths;
+  std::vector<std::string> paths;  // of token files, in the order of their tokens
   int64_t num_tokens = 0, num_documents = 0;
   std::string separator;        // a token, or "none"
   std::string separator_shown;  // its number and what told it, too
-  bool is_new = false;          // made just now
+  // Of examples, as data::ExampleFiles has them.
+  bool are_examples = false;
+  std::string targets, index, shapes;
+  bool is_new = false;  // made just now
 };
 
 // One line for people.
@@ -37,9 +44,10 @@ std::string describe(const TokenizedText& text);
 // Find the tokens of these texts in the cache, or make them.
 //
 // The cache has a folder for each set of texts: its name is the hash of their contents,
-// of the tokenizer and of the options. Files that are those of last time by path, size,
-// time and inode are not read again. Folders appear whole; two processes that want the
-// same tokens make them once, as far as the file system has locks.
+// of the tokenizer and of the options; of examples also of the chat template. Files that
+// are those of last time by path, size, time and inode are not read again. Folders appear
+// whole; two processes that want the same tokens make them once, as far as the file
+// system has locks.
 //
 // Throws Error(kData) for what cannot be read as text, with its lines; Error(kUsage) for
 // a tokenizer that is none, Error(kEnvironment) where the disk has no room, and as

@@ -20,6 +20,10 @@ std::vector<int64_t> Tokenizer::encode(const std::string& text) {
   return child_->ask<std::vector<int64_t>>({{"encode", text}}, "ids");
 }
 
+std::string Tokenizer::decode(const std::vector<int64_t>& tokens) {
+  return child_->ask<std::string>({{"decode", tokens}}, "text");
+}
+
 std::string Tokenizer::next(int64_t token) {
   return child_->ask<std::string>({{"next", token}}, "text");
 }

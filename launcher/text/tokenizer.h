@@ -24,6 +24,7 @@ class Tokenizer {
   std::vector<int64_t> encode(const std::string& text);
   // Above all ids of its tokens.
   int64_t vocab() const { return vocab_; }
+  std::string decode(const std::vector<int64_t>& tokens);
   // What one more token adds to a text, in whole characters; "" where it ends in one.
   // A text begins with this object, and at restart().
   std::string next(int64_t token);

@@ -6,15 +6,20 @@
     {"next": ID}        what one more token adds to a text,   {"text": TEXT}
                         in whole characters
     {"restart": true}   the next token begins a text          {}
-    {"separator": WORD} what stands behind each document: a   {"ids": [...], "word": WORD,
-                        token, none, or "": the model's end     "shown": TEXT}
-                        of text; and what told it
-    {"tokenize":        text files and JSONL become a token   {"tokens": N, "documents": N,
-     {"files": [PATH],  file PATH, and more as it is long;     "files": [NAME]}
+    {"decode": IDS}     the text of tokens                     {"text": TEXT}
+    {"look":            what stands behind each text: WORD is  {"ids": [...], "word": WORD,
+     {"files": [PATH],  a token, none, or "" for the model's    "shown": TEXT,
+      "separator": WORD, end of text; and whether the lines     "examples": BOOL}
+      "text_key": KEY}} of a file are no texts alone
+    {"tokenize":        text files and JSONL become a token    {"tokens": N, "documents": N,
+     {"files": [PATH],  file PATH, and more as it is long;      "files": [NAME]}
       "out": PATH,      lines of {"read": N, "written": N}
       "separator": IDS, come before, which tell how many
       "text_key": KEY,  bytes there were since the last;
       "below": N}}      no token is N or more
+    {"exemplify":       the same of lines that are examples,   ... "targets": N, "longest": N,
+     {..., "train_on":  with examples.py's other files beside   "shapes": [NAME]}
+      WORD, "end_of_turn": WORD, "date": DATE, "special": WORD}}
 
 What cannot be done is answered by {"problem": WHAT, "where": WHERE, "try": CURE, "code": EXIT}. It ends with its input.
 It opens no file but those that it was told and what says more about them beside the tokenizer.json, no socket, and starts no
@@ -29,11 +34,13 @@ import time
 if __name__ == "__main__":  # `python3 -I` looks for nothing here
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from tokens.corpus import separator_of, tokenize
+from tokens.examples import ExampleWriter, Manner, are_examples, make_examples
 from tokens.problem import MachineProblem, Problem
 from tokens.token_files import TokenWriter
 
 ALLOWED = set()
-BESIDE = "tokenizer_config.json", "generation_config.json", "config.json"
+LIBRARIES = tuple(os.path.join(prefix, "lib", "") for prefix in (sys.prefix, sys.base_prefix))
+BESIDE = "tokenizer_config.json", "generation_config.json", "config.json", "special_tokens_map.json", "chat_template.jinja"
 SECONDS_BETWEEN_NEWS = 0.2
 
 
@@ -41,8 +48,13 @@ def refuse(event, arguments):
     """For sys.addaudithook: a tokenizer's file is read from anywhere and must not do more than that."""
     if event.startswith(("socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn")):
         raise RuntimeError(f"a tokenizer asks for {event}")
-    if event == "open" and arguments[0] not in ALLOWED and not is_part(arguments[0]):
+    if event == "open" and arguments[0] not in ALLOWED and not is_part(arguments[0]) and not is_of_python(arguments[0]):
         raise RuntimeError(f"a tokenizer opens {arguments[0]}")
+
+
+def is_of_python(path):
+    """What is imported later."""
+    return isinstance(path, str) and path.endswith((".py", ".pyc")) and path.startswith(LIBRARIES)
 
 
 def is_part(path):
@@ -85,10 +97,10 @@ class News:
 class Child:
     def __init__(self, tokenizers):
         self.tokenizers = tokenizers
-        self.tokenizer = self.stream = self.folder = None
+        self.tokenizer = self.stream = self.folder = self.path = None
 
     def open(self, path):
-        self.folder = os.path.dirname(path)
+        self.folder, self.path = os.path.dirname(path), path
         ALLOWED.update([path, *(os.path.join(self.folder, name) for name in BESIDE)])
         try:
             self.tokenizer = load(self.tokenizers, path)
@@ -109,26 +121,44 @@ class Child:
         self.stream = self.tokenizers.decoders.DecodeStream(skip_special_tokens=False)
         return {}
 
-    def separator(self, wanted):
-        separator = separator_of(self.tokenizer, self.folder, wanted)
-        word = self.tokenizer.id_to_token(separator.ids[0]) if separator.ids else "none"
-        return {"ids": separator.ids, "word": word, "shown": separator.shown(self.tokenizer)}
+    def decode(self, ids):
+        return {"text": self.tokenizer.decode(ids, skip_special_tokens=False)}
 
-    def tokenize(self, wanted):
+    def look(self, wanted):
+        ALLOWED.update(wanted["files"])
+        separator = separator_of(self.tokenizer, self.folder, wanted["separator"])
+        word = self.tokenizer.id_to_token(separator.ids[0]) if separator.ids else "none"
+        return {"ids": separator.ids, "word": word, "shown": separator.shown(self.tokenizer),
+                "examples": are_examples(wanted["files"], wanted["text_key"])}
+
+    def make(self, wanted, work):
+        """What `work` makes of the files, a TokenWriter, News and the vocabulary that the model has, if it is smaller."""
         ALLOWED.update([*wanted["files"], os.path.dirname(wanted["out"]) + "/"])
         writer = TokenWriter(wanted["out"], vocabulary_of(self.tokenizer))
         news = News(writer)
         vocabulary = wanted["below"] if writer.vocabulary > wanted["below"] else None
         try:
-            num_documents = tokenize(self.tokenizer, wanted["separator"], wanted["files"], writer, news, wanted["text_key"],
-                                     vocabulary=vocabulary)
+            answer = work(writer, news, vocabulary)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             raise MachineProblem("the disk is full", wanted["out"], "--token-cache DIR, on a disk with room") from None
         news.tell()
-        return {"tokens": writer.num_tokens, "documents": num_documents,
-                "files": [os.path.basename(path) for path in writer.paths]}
+        return {"tokens": writer.num_tokens, "files": [os.path.basename(path) for path in writer.paths], **answer}
+
+    def tokenize(self, wanted):
+        def work(writer, news, vocabulary):
+            return {"documents": tokenize(self.tokenizer, wanted["separator"], wanted["files"], writer, news, wanted["text_key"],
+                                          vocabulary=vocabulary)}
+        return self.make(wanted, work)
+
+    def exemplify(self, wanted):
+        def work(tokens, news, vocabulary):
+            manner = Manner(**{name: wanted[name] for name in Manner._fields})
+            writer = ExampleWriter(tokens, os.path.dirname(wanted["out"]))
+            shapes = make_examples(self.tokenizer, self.folder, wanted["separator"], wanted["files"], writer, news, manner, vocabulary)
+            return {"documents": writer.num_examples, "targets": writer.num_targets, "longest": writer.longest, "shapes": shapes}
+        return self.make(wanted, work)
 
 
 def answers(child, lines):
@@ -137,7 +167,7 @@ def answers(child, lines):
         try:
             yield getattr(child, verb)(value)
         except Problem as problem:
-            yield {"problem": problem.what, "where": problem.where, "try": problem.cure, "code": problem.code}
+            yield {"problem": problem.what, "where": problem.where or child.path, "try": problem.cure, "code": problem.code}
         except OSError as error:
             yield {"problem": f"the tokenizer cannot go on: {error.strerror}", "where": str(error.filename or "")}
         except Exception as error:
@@ -149,8 +179,9 @@ def main():
         import tokenizers
         import tokenizers.decoders
     except ImportError:
-        say({"problem": "Python has no tokenizers", "where": sys.executable, "try": "pip install tokenizers"})
+        say({"problem": "this Python has no tokenizers", "try": "pip install tokenizers; or --python FILE, one that has them"})
         return
+    sys.dont_write_bytecode = True
     sys.addaudithook(refuse)
     for answer in answers(Child(tokenizers), sys.stdin):
         say(answer)

@@ -77,11 +77,11 @@ def batches(pieces):
         yield batch
 
 
-def encoded(tokenizer, pieces):
+def encoded(tokenizer, pieces, with_offsets=False):
     """Pairs of a batch and its encodings, which are made beside what uses them: tokenizers holds no lock of Python."""
     def encode(batch):
         # The fast way tells no offsets, which what follows on another piece needs.
-        is_fast = not any(piece.begin for piece in batch)
+        is_fast = not with_offsets and not any(piece.begin for piece in batch)
         call = tokenizer.encode_batch_fast if is_fast else tokenizer.encode_batch
         return batch, call([piece.text for piece in batch], add_special_tokens=False)
 

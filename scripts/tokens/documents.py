@@ -4,8 +4,9 @@ import os
 import re
 from collections import namedtuple
 
-from tokens.json_lines import NO_UTF8, Input, Wrong, is_json_lines, read_lines, require_text
+from tokens.json_lines import NO_UTF8, Input, is_json_lines, read_lines
 from tokens.problem import DataProblem, Problem, byte_of
+from tokens.shapes import from_text
 
 BLOCK_BYTES = 1 << 20
 CONTEXT = 64  # characters
@@ -41,15 +42,8 @@ def pieces_of(path, key, on_read, piece_chars):
 
     on_read: as Input's.
     """
-    def text_of(record):
-        text = record.get(key)
-        if not isinstance(text, str):
-            raise Wrong(f'the line has no text in "{key}"', "name the key with --text-key")
-        require_text(text)
-        return text
-
     if is_json_lines(path):
-        for text in read_lines(path, text_of, on_read):
+        for _, _, (text,) in read_lines(path, from_text(key), on_read):
             yield from cut([text], piece_chars)
     else:
         yield from cut(decoded_blocks(path, on_read), piece_chars)

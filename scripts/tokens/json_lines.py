@@ -65,7 +65,7 @@ def is_json_lines(path):
 def object_of(raw):
     """The object of a line; None: the line is empty. Raises Wrong."""
     try:
-        value = json.loads(raw.decode("utf-8")) if raw.strip() else None
+        value = json.loads(raw.decode("utf-8").rstrip()) if raw.strip() else None
     except UnicodeDecodeError as error:
         raise Wrong(*NO_UTF8, error.start) from None
     except (ValueError, RecursionError) as error:
@@ -83,16 +83,17 @@ def require_text(text):
         raise Wrong(f"half of a surrogate pair, \\u{ord(text[error.start]):04x}, is no text") from None
 
 
-def read_lines(path, use, on_read):
-    """What `use` makes of the object of each line, which may raise Wrong. on_read: as Input's."""
-    wrong, at = WrongLines(path), 0
+def read_lines(path, use, on_read, wrong=None):
+    """(line, byte, what `use` makes of its object) of each line. What raises Wrong is told at the end, or added to `wrong`."""
+    found, at = wrong or WrongLines(path), 0
     with Input(path, on_read) as file:
         for line, raw in enumerate(file, 1):
             try:
                 value = object_of(raw)
                 if value is not None:
-                    yield use(value)
+                    yield line, at, use(value)
             except Wrong as error:
-                wrong.add(line, at + error.byte, error.what, error.cure)
+                found.add(line, at + error.byte, error.what, error.cure)
             at += len(raw)
-    wrong.tell()
+    if not wrong:
+        found.tell()

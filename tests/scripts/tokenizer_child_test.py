@@ -142,6 +142,33 @@ class TokenizerChildTest(unittest.TestCase):
         self.assertRegex(self.start("eval", run, "--data", texts), r"eval step 4 \| loss 5")
 
     @unittest.skipUnless(PROGRAM, "no program")
+    def test_a_run_learns_what_the_assistant_says(self):
+        folder = Path(self.folder.name)
+        chats, run = folder / "chats.jsonl", folder / "run"
+        self.path.with_name("chat_template.jinja").write_text(
+            "{% for m in messages %}{{ m.role }}:\n{{ m.content }}<|begin|>{% endfor %}{{ strftime_now('%Y') }}")
+        turns = [[{"role": "user", "content": f"the {n} fox?"}, {"role": "assistant", "content": "quick " * n}] for n in range(1, 9)]
+        chats.write_text("".join(json.dumps({"messages": turn}) + "\n" for turn in turns))
+        # The words of the assistant and the end of its turn.
+        num_trained = sum(len(self.tokenizer.encode(turn[1]["content"], add_special_tokens=False)) + 1 for turn in turns)
+        given = ["--tokenizer", self.path, "--separator", "none", "--data", chats, "--model", "llama", "--layers", "1", "--dim", "16",
+                 "--heads", "2", "--seq-len", "128", "--global-batch", "8", "--micro-batch", "2", "--chat-date", "1999-02-28",
+                 "--schedule", "constant"]
+        shown = self.start("train", *given, "--out", folder / "dry", "--dry-run")
+        self.assertIn("user:\nthe 1 fox?<|begin|>assistant:\n\u27e6quick <|begin|>\u27e71999\n", shown)
+        self.assertIn("8 examples", shown)
+        self.assertIn(f"{num_trained} of them trained", shown)
+        self.start("train", *given, "--out", run, "--steps", "2", "--ranks", "2")
+        self.start("train", "--out", run, "--steps", "4")
+        self.start("train", *given, "--out", folder / "alone", "--steps", "4")
+        records = [[json.loads(line) for line in (place / "metrics.jsonl").read_text().splitlines()] for place in (run, folder / "alone")]
+        steps = [[record for record in some if record["type"] == "step"] for some in records]
+        self.assertEqual([record["tokens"] for record in steps[0]], [num_trained] * 4)
+        for one, other in zip(*steps):
+            self.assertAlmostEqual(one["loss"], other["loss"], delta=2e-5)
+        self.assertIn("8 of 8 samples", self.start("eval", run, "--data", chats))
+
+    @unittest.skipUnless(PROGRAM, "no program")
     def test_generate_speaks_by_the_folder(self):
         run, folder = (Path(self.folder.name) / name for name in ("run", "folder"))
         self.start("seed", "--out", run, "--model", "llama", "--layers", "1", "--dim", "16", "--heads", "2", "--vocab", VOCABULARY,

@@ -26,11 +26,8 @@ int64_t ImageSampler::num_pixels() const {
 }
 
 int64_t ImageSampler::image_number(int64_t global_index) const {
-  assert(global_index >= 0);
-  int64_t place = global_index % num_samples_;
-  if (options_.shuffle)
-    place = shuffled_place(place, num_samples_, options_.seed,
-                           static_cast<uint64_t>(epoch(global_index)));
+  const int64_t place =
+      sample_place(global_index, num_samples_, options_.shuffle, options_.seed);
   if (options_.range.count == 0) return place;
   return mixed_place(options_.range.first + place, source_.num_images());
 }

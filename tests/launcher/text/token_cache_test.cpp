@@ -31,7 +31,8 @@ while read -r question; do
       printf ab > "$out"
       echo '{"read": 3, "written": 2}'
       echo '{"tokens": 2, "documents": 1, "files": ["tokens.tok"]}' ;;
-    *'"separator"'*) echo '{"ids": [0], "word": "<e>", "shown": "<e> (0)"}' ;;
+    *'"look"'*)
+      echo '{"ids": [0], "word": "<e>", "shown": "<e> (0)", "examples": false}' ;;
     *) echo '{"vocab": 9}' ;;
   esac
 done)sh";
@@ -43,8 +44,9 @@ class TokenCache : public data::DataFiles {
  protected:
   void SetUp() override {
     DataFiles::SetUp();
-    options_ = {path("m/tokenizer.json"), "", "text", path("cache"), 0,
-                shell(path("log"))};
+    options_.tokenizer = path("m/tokenizer.json");
+    options_.cache = path("cache");
+    options_.command = shell(path("log"));
     write("m/tokenizer.json", "{}");
     write("a.txt", "abc");
   }

@@ -1,0 +1,212 @@
+#include "launcher/data/example_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "launcher/data/samples.h"
+
+namespace zero::data {
+namespace {
+
+constexpr int64_t kEntryBytes = 16;
+
+class ExampleSamples : public Samples {
+ public:
+  ExampleSamples(const ExampleSource& source, std::vector<int64_t> examples,
+                 int64_t seq_len, const SampleOrder& order)
+      : source_(source),
+        examples_(std::move(examples)),
+        seq_len_(seq_len),
+        order_(order),
+        num_samples_(order.range.count > 0 ? order.range.count : std::ssize(examples_)) {
+    assert(order.range.first + num_samples_ <= std::ssize(examples_));
+  }
+
+  int64_t num_samples() const override { return num_samples_; }
+
+  Batch empty_batch(int64_t rows) const override {
+    return data::empty_batch(rows, seq_len_);
+  }
+
+  void read(std::span<const int64_t> indices, Batch& batch) const override {
+    std::vector<int64_t> tokens(seq_len_ + 1);
+    std::vector<unsigned char> targets(seq_len_ + 1);
+    for (size_t row = 0; row < indices.size(); ++row) {
+      const int64_t place =
+          sample_place(indices[row], num_samples_, order_.shuffle, order_.seed);
+      const int64_t example = examples_[order_.range.first + place];
+      const int64_t count = std::min(source_.num_tokens(example), seq_len_ + 1);
+      source_.read(example, count, tokens.data(), targets.data());
+      const auto begin = static_cast<ptrdiff_t>(row) * seq_len_;
+      std::copy_n(tokens.begin(), count - 1, batch.inputs.begin() + begin);
+      for (int64_t i = 1; i < count; ++i)
+        if (targets[i] != 0) batch.targets[begin + i - 1] = tokens[i];
+    }
+  }
+
+ private:
+  const ExampleSource& source_;
+  const std::vector<int64_t> examples_;
+  const int64_t seq_len_;
+  const SampleOrder order_;
+  const int64_t num_samples_;
+};
+
+[[noreturn]] void throw_damaged(const MappedFile& file) {
+  throw DataError("these are no examples: the files do not fit together",
+                  at_byte(file.path(), 0),
+                  "delete their folder; the next start makes it");
+}
+
+std::string grouped(int64_t number) {
+  return fmt::format("{}", fmt::group_digits(number));
+}
+
+}  // namespace
+
+ExampleSource::ExampleSource(ExampleFiles files, TooLong too_long)
+    : files_(std::move(files)),
+      too_long_(too_long),
+      tokens_(files_.tokens),
+      targets_(files_.targets, /*keep_mapped=*/true),
+      index_(files_.index, /*keep_mapped=*/true),
+      num_examples_(index_.size_bytes() / kEntryBytes - 1) {
+  if (num_examples_ < 1 || index_.size_bytes() % kEntryBytes != 0) throw_damaged(index_);
+  if (targets_.size_bytes() != tokens_.num_tokens()) throw_damaged(targets_);
+  const Entry* entry = entries();
+  if (entry[0].begin != 0 || entry[num_examples_].begin != tokens_.num_tokens())
+    throw_damaged(index_);
+  const auto trained = targets_.view();
+  for (int64_t i = 0; i < num_examples_; ++i) {
+    const int64_t begin = entry[i].begin, end = entry[i + 1].begin;
+    if (begin >= end || end > tokens_.num_tokens()) throw_damaged(index_);
+    longest_ = std::max(longest_, end - begin);
+    num_targets_ += std::count(trained.get() + begin + 1, trained.get() + end, 1);
+  }
+}
+
+const ExampleSource::Entry* ExampleSource::entries() const {
+  return reinterpret_cast<const Entry*>(index_.view().get());
+}
+
+int64_t ExampleSource::num_tokens(int64_t example) const {
+  const Entry* entry = entries() + example;
+  return entry[1].begin - entry[0].begin;
+}
+
+void ExampleSource::read(int64_t example, int64_t count, int64_t* tokens,
+                         unsigned char* targets) const {
+  const int64_t begin = entries()[example].begin;
+  tokens_.read(begin, count, tokens);
+  std::memcpy(targets, targets_.view(begin).get(), static_cast<size_t>(count));
+}
+
+bool ExampleSource::has_target(int64_t example, int64_t seq_len) const {
+  const auto trained = targets_.view(entries()[example].begin);
+  const int64_t count = std::min(num_tokens(example), seq_len + 1);
+  return std::find(trained.get() + 1, trained.get() + count, 1) != trained.get() + count;
+}
+
+std::vector<int64_t> ExampleSource::kept(int64_t seq_len) const {
+  constexpr int64_t kMostTold = 20;
+  std::vector<int64_t> kept;
+  std::string told;
+  int64_t num_long = 0, longest = 0;
+  for (int64_t i = 0; i < num_examples_; ++i) {
+    const int64_t length = num_tokens(i);
+    const bool is_long = length > seq_len + 1;
+    if (!is_long || (too_long_ == TooLong::kTruncate && has_target(i, seq_len)))
+      kept.push_back(i);
+    if (!is_long) continue;
+    longest = std::max(longest, length);
+    const Entry& entry = entries()[i];
+    if (++num_long <= kMostTold)
+      told += fmt::format("\n  - {}, line {}: {} tokens", files_.texts.at(entry.file),
+                          entry.line, grouped(length));
+  }
+  if (num_long > 0 && too_long_ == TooLong::kError)
+    throw DataError(
+        fmt::format("{} of {} examples are longer than a sample of {} tokens:{}{}",
+                    grouped(num_long), grouped(num_examples_), seq_len, told,
+                    num_long > kMostTold ? "\n  - ..." : ""),
+        where(),
+        fmt::format("--seq-len {}; or --too-long drop, or truncate", longest - 1));
+  if (kept.empty())
+    throw DataError(fmt::format("no example fits into a sample of {} tokens", seq_len),
+                    where(), fmt::format("--seq-len {}", longest - 1));
+  return kept;
+}
+
+std::vector<std::string> ExampleSource::notes(const SampleShape& shape) const {
+  const int64_t num_kept = std::ssize(kept(shape.seq_len));
+  int64_t num_long = 0;
+  for (int64_t i = 0; i < num_examples_; ++i)
+    num_long += num_tokens(i) > shape.seq_len + 1;
+  if (num_long == 0) return {};
+  const int64_t num_left_out = num_examples_ - num_kept;
+  return {fmt::format("{} of {} examples are longer than {} tokens: {}{}",
+                      grouped(num_long), grouped(num_examples_), shape.seq_len,
+                      num_left_out < num_long
+                          ? fmt::format("{} are cut", grouped(num_long - num_left_out))
+                          : "all are left out",
+                      num_left_out > 0 && num_left_out < num_long
+                          ? fmt::format(", and {}, of which nothing trained would "
+                                        "remain, are left out",
+                                        grouped(num_left_out))
+                          : "")};
+}
+
+std::string ExampleSource::describe() const {
+  return fmt::format(
+      "{}, {} example{}, {} tokens, {} of them trained; the longest has {}",
+      files_.shapes, grouped(num_examples_), num_examples_ == 1 ? "" : "s",
+      grouped(num_items()), grouped(num_targets_), grouped(longest_));
+}
+
+std::string ExampleSource::where() const {
+  const size_t others = files_.texts.size() - 1;
+  return others == 0 ? files_.texts[0]
+                     : fmt::format("{} and {} more", files_.texts[0], others);
+}
+
+std::optional<MarkedTokens> ExampleSource::shown_sample(const SampleShape& shape) const {
+  const int64_t example = kept(shape.seq_len).front();
+  const int64_t count = std::min(num_tokens(example), shape.seq_len + 1);
+  MarkedTokens shown{std::vector<int64_t>(count), {}, {}};
+  std::vector<unsigned char> trained(count);
+  read(example, count, shown.tokens.data(), trained.data());
+  shown.trained.assign(trained.begin(), trained.end());
+  const Entry& entry = entries()[example];
+  shown.where = fmt::format("{}, line {}", files_.texts.at(entry.file), entry.line);
+  return shown;
+}
+
+int64_t ExampleSource::num_bytes() const {
+  return tokens_.num_bytes() + targets_.size_bytes() + index_.size_bytes();
+}
+
+void ExampleSource::check_ids(int64_t vocab_size, const OnRead& on_read) const {
+  tokens_.check_ids(vocab_size, on_read);
+}
+
+uint64_t ExampleSource::content_hash(const OnRead& on_read) const {
+  const uint64_t tokens = tokens_.content_hash(on_read);
+  return hash_file(index_, "index", hash_file(targets_, "targets", tokens, on_read),
+                   on_read);
+}
+
+int64_t ExampleSource::num_samples(const SampleShape& shape) const {
+  return std::ssize(kept(shape.seq_len));
+}
+
+std::unique_ptr<Samples> ExampleSource::samples(const SampleShape& shape,
+                                                const SampleOrder& order) const {
+  return std::make_unique<ExampleSamples>(*this, kept(shape.seq_len), shape.seq_len,
+                                          order);
+}
+
+}  // namespace zero::data

@@ -1,0 +1,225 @@
+"""Conversations, prompts with completions and texts become examples: tokens, and which of them are trained.
+
+Beside the token files there are targets.u8, a byte for each token, 1 where it is trained, and examples.idx: for each example
+the place of its first token (int64), the number of its file and its line (int32 each), all little-endian; then one more entry,
+whose place is behind the last token.
+"""
+import os
+import struct
+from collections import namedtuple
+from datetime import datetime
+
+from tokens.corpus import encoded, read_json, require_ids_below, template_of
+from tokens.documents import decoded_blocks
+from tokens.json_lines import Wrong, is_json_lines, read_lines
+from tokens.problem import DataProblem, WrongLines
+from tokens.shapes import Chat, Pair, Shape, Text, chat, shape_of
+from tokens.targets import begins_of, end_of_turn, ends_of, mask_of, special_tokens
+from tokens.template import ChatTemplate
+from tokens.turns import Rendered, Span, render
+
+GUARD = "\ufdd2"  # within a special token that a content spells
+
+# How text becomes examples. date: of strftime_now(). special: "error" or "text", for contents that spell special tokens.
+Manner = namedtuple("Manner", "text_key train_on end_of_turn date special")
+
+# A text to encode, as corpus.encoded() takes them, and what it came from.
+Line = namedtuple("Line", "text begin spans kind file line byte wrong")
+
+
+def first_shape(path, key):
+    """The name of what a file's first line holds. What is wrong is told later, of all lines."""
+    for _, _, record in read_lines(path, lambda record: record, lambda _: None, WrongLines(path)):
+        return shape_of(record, key)[0]
+    return key
+
+
+def are_examples(files, key):
+    """Or texts that are joined to one row of tokens."""
+    return any(is_json_lines(path) and first_shape(path, key) != key for path in files)
+
+
+class Reader:
+    """Files become Lines."""
+
+    def __init__(self, tokenizer, folder, separator, manner):
+        self.folder, self.manner, self.template = folder, manner, None
+        self.specials = sorted(special_tokens(tokenizer).values(), key=len, reverse=True)
+        self.tokenizer, self.ends = tokenizer, ends_of(tokenizer, separator, manner.end_of_turn)
+        self.shapes = {}
+
+    def lines(self, files, on_read, all_wrong):
+        for number, path in enumerate(files):
+            wrong = WrongLines(path)
+            all_wrong.append(wrong)
+            if not is_json_lines(path):
+                text = "".join(decoded_blocks(path, on_read))
+                yield Line(text, 0, [Span(0, len(text), False)], Text, number, 1, 0, wrong)
+                continue
+            shape = Shape(self.manner.text_key)
+            for line, byte, found in read_lines(path, lambda record: self.rendered(shape(record)), on_read, wrong):
+                kind, rendered = found
+                yield Line(rendered.text, 0, rendered.spans, kind, number, line, byte, wrong)
+            self.shapes[path] = shape.name
+
+    def rendered(self, sample):
+        if isinstance(sample, Text):
+            return Text, Rendered(sample.text, [Span(0, len(sample.text), False)])
+        if isinstance(sample, Pair):
+            text = sample.prompt + sample.completion
+            return Pair, Rendered(text, [Span(len(sample.prompt), len(text), False)])
+        if self.template is None:
+            self.template = ChatTemplate(self.folder, read_json, datetime.fromisoformat(self.manner.date))
+            self.ends = self.learn_ends()
+        return Chat, render(self.template, self.guarded(sample), self.manner.train_on)
+
+    def guarded(self, sample):
+        """Special tokens in contents are refused, or kept from being ones."""
+        def guard(value):
+            if isinstance(value, str):
+                for word in self.specials:
+                    if word in value:
+                        if self.manner.special != "text":
+                            raise Wrong(f"a message spells the special token {word}", "--special-in-content text, to learn it as text")
+                        value = value.replace(word, word[0] + GUARD + word[1:])
+            elif isinstance(value, list):
+                return [guard(item) for item in value]
+            elif isinstance(value, dict):
+                return {key: guard(item) for key, item in value.items()}
+            return value
+        return sample._replace(messages=[{key: guard(value) if key != "role" else value for key, value in message.items()}
+                                         for message in sample.messages])
+
+    def learn_ends(self):
+        """Turns that call tools may hold special tokens: such a turn ends as a plain one does."""
+        try:
+            probe = chat({}, [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])
+            text, spans = render(self.template, probe, "assistant")
+            encoding = self.tokenizer.encode(text, add_special_tokens=False)
+            last = end_of_turn(text, encoding.ids, begins_of(encoding.offsets), spans[-1], self.ends)
+            return self.ends._replace(closing={encoding.ids[last - 1]})
+        except Wrong:  # told of the lines themselves
+            return self.ends
+
+
+class GuardedEncoder:
+    """Encodes a text whose guarded special tokens are to stay text."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+        self.plain = type(tokenizer).from_str(tokenizer.to_str())
+        self.plain.encode_special_tokens = True
+        self.words = sorted(special_tokens(tokenizer).values(), key=len, reverse=True)
+
+    def __call__(self, text):
+        """The bare text, its ids and their offsets."""
+        bare, ids, offsets = "", [], []
+
+        def add(piece, tokenizer):
+            nonlocal bare
+            encoding = tokenizer.encode(piece, add_special_tokens=False)
+            ids.extend(encoding.ids)
+            offsets.extend((len(bare) + begin, len(bare) + end) for begin, end in encoding.offsets)
+            bare += piece
+
+        # Each part but the last ends in the first character of a special token, and the next one begins with the rest.
+        rest, *parts = text.split(GUARD)
+        for part in parts:
+            word = next(word for word in self.words if (rest[-1:] + part).startswith(word))
+            add(rest[:-1], self.tokenizer)
+            add(word, self.plain)
+            rest = part[len(word) - 1:]
+        add(rest, self.tokenizer)
+        return bare, ids, offsets
+
+
+def without_guards(text, spans):
+    """The spans in the bare text."""
+    return [span._replace(begin=span.begin - text.count(GUARD, 0, span.begin), end=span.end - text.count(GUARD, 0, span.end))
+            for span in spans]
+
+
+class Encoder:
+    """Lines and their encodings become tokens and masks."""
+
+    def __init__(self, tokenizer, separator, reader):
+        self.tokenizer, self.reader, self.guarded = tokenizer, reader, None
+        self.before, self.behind = template_of(tokenizer)
+        if self.behind[-len(separator):] != separator:
+            self.behind = self.behind + separator
+
+    def __call__(self, line, encoding):
+        text, ids, offsets, spans = line.text, encoding.ids, encoding.offsets, line.spans
+        if GUARD in text:
+            spans = without_guards(text, spans)
+            self.guarded = self.guarded or GuardedEncoder(self.tokenizer)
+            text, ids, offsets = self.guarded(text)
+        if line.kind is Chat and self.reader.manner.train_on != "all":
+            mask = mask_of(text, ids, offsets, spans, self.reader.ends)
+        else:
+            begins = begins_of(offsets)
+            mask = [any(span.begin <= begin < span.end for span in spans) for begin in begins[:-1]]
+        if line.kind is not Chat:
+            ids = self.before + ids + self.behind
+            mask = [line.kind is Text] * len(self.before) + mask + [True] * len(self.behind)
+        if not any(mask[1:]):
+            raise Wrong("nothing in it is trained")
+        return ids, mask
+
+
+class ExampleWriter:
+    def __init__(self, tokens, folder):
+        self.tokens = tokens
+        self.targets = open(os.path.join(folder, "targets.u8.part"), "wb")
+        self.index = open(os.path.join(folder, "examples.idx.part"), "wb")
+        self.num_examples = self.num_targets = self.longest = 0
+
+    def write(self, ids, mask, file, line):
+        self.index.write(struct.pack("<qii", self.tokens.num_tokens, file, line))
+        self.tokens.write(ids)
+        self.targets.write(bytes(mask))
+        self.num_examples += 1
+        self.num_targets += sum(mask[1:])
+        self.longest = max(self.longest, len(ids))
+
+    def finish(self):
+        self.index.write(struct.pack("<qii", self.tokens.num_tokens, -1, -1))
+        for file in (self.targets, self.index):
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+            os.rename(file.name, file.name.removesuffix(".part"))
+        self.tokens.finish()
+
+    def discard(self):
+        for file in (self.targets, self.index):
+            file.close()
+            if os.path.exists(file.name):
+                os.remove(file.name)
+        self.tokens.discard()
+
+
+def make_examples(tokenizer, folder, separator, files, writer, on_read, manner, vocabulary=None):
+    """Where anything goes wrong no file is left."""
+    all_wrong = []
+    try:
+        reader = Reader(tokenizer, folder, separator, manner)
+        encoder = Encoder(tokenizer, separator, reader)
+        for batch, encodings in encoded(tokenizer, reader.lines(files, on_read, all_wrong), with_offsets=True):
+            for line, encoding in zip(batch, encodings):
+                try:
+                    ids, mask = encoder(line, encoding)
+                except Wrong as error:
+                    line.wrong.add(line.line, line.byte, error.what, error.cure)
+                    continue
+                if vocabulary:
+                    require_ids_below(vocabulary, ids)
+                writer.write(ids, mask, line.file, line.line)
+        for wrong in all_wrong:
+            wrong.tell()
+        if not writer.num_examples:
+            raise DataProblem("there is nothing to learn", " ".join(files[:3]))
+        writer.finish()
+        return sorted(set(reader.shapes.values()))
+    finally:
+        writer.discard()

@@ -1,0 +1,134 @@
+"""What lines of JSONL may hold: texts, prompts with their completions, conversations."""
+import json
+from collections import namedtuple
+
+from tokens.json_lines import Wrong, require_text
+
+# One line to learn from. Text: all of it. Pair: the completion. Chat: what the assistant says.
+Text = namedtuple("Text", "text")
+Pair = namedtuple("Pair", "prompt completion")
+Chat = namedtuple("Chat", "messages tools documents given")  # given: more variables of the template
+
+ROLES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant", "model": "assistant",
+         "observation": "tool", "function_response": "tool"}
+
+
+def text_in(record, key):
+    text = record.get(key)
+    if not isinstance(text, str):
+        raise Wrong(f'the line has no text in "{key}"', "name the key with --text-key" if key == "text" else "")
+    require_text(text)
+    return text
+
+
+def content_of(message, number):
+    """A message's text; None where it only calls tools."""
+    content = message.get("content")
+    if isinstance(content, list):
+        for part in content:
+            if not isinstance(part, dict) or part.get("type", "text") != "text" or not isinstance(part.get("text"), str):
+                raise Wrong(f"message {number} has parts that are no text: {part!r:.60}")
+            require_text(part["text"])
+        return "".join(part["text"] for part in content)
+    if content is None and message.get("tool_calls"):
+        return None
+    if not isinstance(content, str):
+        raise Wrong(f"message {number} has no text as content")
+    require_text(content)
+    return content
+
+
+def checked(messages):
+    if not isinstance(messages, list) or not messages:
+        raise Wrong("there are no messages")
+    for number, message in enumerate(messages, 1):
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise Wrong(f"message {number} has no role")
+        content = content_of(message, number)
+        if message["role"] in ("user", "assistant") and not message.get("tool_calls") and not (content or "").strip():
+            raise Wrong(f"message {number}, of role {message['role']}, is empty")
+    if not any(message["role"] == "assistant" for message in messages):
+        raise Wrong("no message is of role assistant: there is nothing to learn")
+    return messages
+
+
+def chat(record, messages):
+    tools, documents, given = record.get("tools"), record.get("documents"), record.get("chat_template_kwargs") or {}
+    if isinstance(tools, str):
+        try:
+            tools = json.loads(tools)
+        except ValueError as error:
+            raise Wrong(f"tools is no JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise Wrong("chat_template_kwargs is no object")
+    return Chat(checked(messages), tools or None, documents, given)
+
+
+def from_conversations(record):
+    """{"from": "human", "value": TEXT}."""
+    messages = []
+    for number, turn in enumerate(record["conversations"] if isinstance(record["conversations"], list) else [], 1):
+        if not isinstance(turn, dict) or not isinstance(turn.get("from", turn.get("role")), str):
+            raise Wrong(f"message {number} has no role")
+        role = turn.get("from", turn.get("role"))
+        rest = {key: value for key, value in turn.items() if key not in ("from", "value")}
+        messages.append({**rest, "role": ROLES.get(role, role), "content": turn.get("value", turn.get("content"))})
+    if messages and isinstance(record.get("system"), str):
+        messages.insert(0, {"role": "system", "content": record["system"]})
+    return chat(record, messages)
+
+
+def from_pair(record):
+    """Texts, which are joined as they are, or messages."""
+    if isinstance(record["prompt"], list) and isinstance(record["completion"], list):
+        before = [{**message, "train": False} if isinstance(message, dict) else message for message in record["prompt"]]
+        return chat(record, before + record["completion"])
+    pair = Pair(text_in(record, "prompt"), text_in(record, "completion"))
+    if not pair.completion:
+        raise Wrong("the completion is empty: there is nothing to learn")
+    return pair
+
+
+def from_instruction(record):
+    more = record.get("input") or ""
+    if not isinstance(more, str):
+        raise Wrong('the line has no text in "input"')
+    asked = text_in(record, "instruction") + (f"\n\n{more}" if more else "")
+    messages = [{"role": "user", "content": asked}, {"role": "assistant", "content": text_in(record, "output")}]
+    if record.get("system"):
+        messages.insert(0, {"role": "system", "content": text_in(record, "system")})
+    return chat(record, messages)
+
+
+def from_text(key):
+    def read(record):
+        return Text(text_in(record, key))
+    return read
+
+
+def shape_of(record, key):
+    """The name of what a line holds, and what reads it; `key`: of a text."""
+    shapes = [("messages", {"messages"}, lambda record: chat(record, record["messages"])),
+              ("conversations", {"conversations"}, from_conversations),
+              ("prompt and completion", {"prompt", "completion"}, from_pair),
+              ("instruction, input and output", {"instruction", "output"}, from_instruction)]
+    if key != "text":
+        shapes.insert(0, (key, {key}, from_text(key)))
+    for name, keys, read in shapes:
+        if keys <= record.keys():
+            return name, keys, read
+    return key, {key}, from_text(key)
+
+
+class Shape:
+    """Of all lines of a file: that of the first."""
+
+    def __init__(self, key):
+        self.key, self.name = key, None
+
+    def __call__(self, record):
+        if self.name is None:
+            self.name, self.keys, self.read = shape_of(record, self.key)
+        if self.name != self.key and not self.keys <= record.keys():
+            raise Wrong(f"the line has no {self.name}, which the first line has")
+        return self.read(record)

@@ -1,0 +1,62 @@
+"""Which tokens are trained: those that begin in what the assistant says, and the one that ends it."""
+from collections import namedtuple
+
+from tokens.json_lines import Wrong
+from tokens.problem import Problem
+
+# Tokens that end a turn; those that end one that calls tools, among which there may be others; the user's own word, or None.
+Ends = namedtuple("Ends", "ids closing told")
+
+
+def ends_of(tokenizer, separator, word):
+    """Special tokens and the model's end of text, or the one that `word` names."""
+    if word:
+        number = tokenizer.token_to_id(word)
+        if number is None:
+            raise Problem(f"the tokenizer has no token {word}", cure="--end-of-turn TOKEN: one that it has")
+        return Ends({number}, {number}, word)
+    ids = set(special_tokens(tokenizer)) | set(separator)
+    return Ends(ids, ids, None)
+
+
+def special_tokens(tokenizer):
+    """Ids and words."""
+    return {number: token.content for number, token in tokenizer.get_added_tokens_decoder().items() if token.special}
+
+
+def begins_of(offsets):
+    """Where each token begins, and where the last one ends. Tokens follow each other: white space that offsets leave out is the next one's."""
+    begins, end = [], 0
+    for begin, stop in offsets:
+        begins.append(min(begin, end))
+        end = max(end, stop)
+    return [*begins, end]
+
+
+def end_of_turn(text, ids, begins, span, ends):
+    """Behind which token a span ends. begins: of the tokens, and where the text ends."""
+    inside = [k for k, begin in enumerate(begins[:-1]) if span.begin <= begin < span.end]
+    closed = next((k for k in reversed(inside) if ids[k] in ends.ids), None)
+    if closed is not None and not text[begins[closed + 1]:span.end].strip():
+        return inside[-1] + 1
+    closing = ends.closing if span.is_closed else ends.ids
+    for k, begin in enumerate(begins[:-1]):
+        if begin < span.end or ids[k] not in closing:
+            continue
+        if not span.is_closed and text[span.end:begin].strip():
+            break
+        return k + 1
+    raise Wrong("no token ends the assistant's turn" if ends.told is None else
+                f"the assistant's turn does not end in {ends.told}",
+                "--end-of-turn TOKEN; or a chat template that writes one")
+
+
+def mask_of(text, ids, offsets, spans, ends):
+    """True for each token that is trained."""
+    begins = begins_of(offsets)
+    mask = [False] * len(ids)
+    for span in spans:
+        last = end_of_turn(text, ids, begins, span, ends)
+        for k in range(last):
+            mask[k] = mask[k] or begins[k] >= span.begin
+    return mask

@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+"""Conversations become examples: texts and masks of templates in each manner, written down by hand. Skipped (77) where no Python
+has tokenizers. What is trained stands in [[brackets]]. Beside transformers, where this Python has it, texts are those of
+apply_chat_template."""
+import array
+import json
+import struct
+import sys
+import tempfile
+import unittest
+from datetime import datetime
+from pathlib import Path
+
+import other_python
+
+other_python.require("tokenizers", "torch", "transformers")
+other_python.require("jinja2", "torch", "transformers")
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+from tokens.corpus import read_json  # noqa: E402
+from tokens.examples import ExampleWriter, Manner, are_examples, make_examples  # noqa: E402
+from tokens.problem import Problem  # noqa: E402
+from tokens.template import ChatTemplate  # noqa: E402
+from tokens.shapes import Chat  # noqa: E402
+from tokens.token_files import TokenWriter  # noqa: E402
+
+END = "<|end|>"
+WORDS = [END, "<|user|>", "<|assistant|>", "<|system|>", "<|call|>"]
+
+PLAIN = """{% for m in messages %}<|{{ m['role'] }}|>
+{{ m['content'] }}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>
+{% endif %}"""
+TRIMS = PLAIN.replace("m['content'] }}", "m['content'] | trim }}")
+FIRST_WORDS = "{{ bos_token }}" + TRIMS  # of a tokenizer
+ENDS_ALL = PLAIN.replace("{% endif %}", "{% else %}{{ eos_token }}{% endif %}")  # as Phi 3
+SPACED = PLAIN.replace("}}<|end|>", "}}\n<|end|>")
+GENERATION = """{% for m in messages %}<|{{ m['role'] }}|>
+{% if m['role'] == 'assistant' %}{% generation %}{{ m['content'] + '<|end|>' }}
+{% endgeneration %}{% else %}{{ m['content'] }}<|end|>
+{% endif %}{% endfor %}"""
+NO_END = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
+SHOUTS = PLAIN.replace("m['content'] }}", "m['content'] | upper | replace('\\ufdd0', '') }}")
+# Earlier reasoning is dropped, as by Qwen 3: a text is not what it was with one turn less.
+FORGETS = """{% for m in messages %}<|{{ m['role'] }}|>
+{% set said = m['content'] %}{% if m['role'] == 'assistant' %}{% if '</think>' in said %}{% set said = said.split('</think>')[-1] %}{% endif %}
+{% if loop.last %}<think>{{ m['content'].split('</think>')[0].split('<think>')[-1] }}</think>{% endif %}{% endif %}{{ said }}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>
+{% endif %}"""
+CALLS = """{% for m in messages %}<|{{ m.role }}|>
+{% if m.content %}{{ m.content }}{% endif %}{% for c in m.tool_calls or [] %}<|call|>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
+<|call|>{% endfor %}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>
+{% endif %}"""
+PARTS = """{% for m in messages %}<|{{ m.role }}|>
+{% for part in m.content %}{{ part.text }}{% endfor %}<|end|>
+{% endfor %}"""
+REFUSES = "{% for m in messages %}{% if m.role not in ['user', 'assistant'] %}{{ raise_exception('no ' + m.role) }}{% endif %}{% endfor %}" + PLAIN
+KNOWS_TWO = "{% for m in messages %}{% if m.role in ['user', 'assistant'] %}<|{{ m.role }}|>\n{{ m.content }}<|end|>\n{% endif %}{% endfor %}"
+DATED = "{{ strftime_now('%d %B %Y') }}" + PLAIN
+
+TWO = [("user", "2 + 2?"), ("assistant", "It is 4."), ("user", "Sure?"), ("assistant", " Yes.\n")]
+
+
+def messages(*turns):
+    return {"messages": [{"role": role, "content": content} for role, content in turns]}
+
+
+class ExamplesTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = Path(self.folder.name)
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        tokenizer.train_from_iterator(["It is four. user assistant"] * 3, trainers.BpeTrainer(
+            vocab_size=320, special_tokens=WORDS, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+        self.tokenizer = tokenizer
+        (self.path / "tokenizer_config.json").write_text(json.dumps({"eos_token": END, "bos_token": "<|system|>"}))
+
+    def make(self, template, *records, raw=None, text_key="text", train_on="assistant", end_of_turn="", special="error", **_):
+        """The marked text of each example."""
+        (self.path / "chat_template.jinja").write_text(template)
+        data = self.path / "a.jsonl"
+        data.write_text(raw or "".join(json.dumps(record) + "\n" for record in records))
+        out = self.path / "tokens.tok"
+        for name in ("tokens.tok", "targets.u8", "examples.idx"):
+            (self.path / name).unlink(missing_ok=True)
+        writer = ExampleWriter(TokenWriter(str(out), self.tokenizer.get_vocab_size()), str(self.path))
+        self.shapes = make_examples(self.tokenizer, str(self.path), [0], [str(data)], writer, lambda _: None,
+                                    Manner(text_key, train_on, end_of_turn, "2026-11-26", special))
+        return self.marked()
+
+    def marked(self):
+        ids = array.array("H", (self.path / "tokens.tok").read_bytes()[1024:])
+        trained = (self.path / "targets.u8").read_bytes()
+        self.assertEqual(len(ids), len(trained))
+        entries = list(struct.iter_unpack("<qii", (self.path / "examples.idx").read_bytes()))
+        self.assertEqual(entries[-1], (len(ids), -1, -1))
+        self.lines = [line for _, _, line in entries[:-1]]
+        texts = []
+        for (begin, _, _), (end, _, _) in zip(entries, entries[1:]):
+            text, on = "", 0
+            for k in range(begin, end):
+                text += ("[[" if trained[k] else "]]") * (trained[k] != on) + self.tokenizer.decode([ids[k]], skip_special_tokens=False)
+                on = trained[k]
+            texts.append(text + "]]" * on)
+        return texts
+
+    def refused(self, template, *records, **options):
+        with self.assertRaises(Problem) as caught:
+            self.make(template, *records, **options)
+        for name in ("tokens.tok", "targets.u8", "examples.idx"):
+            self.assertEqual(list(self.path.glob(name + "*")), [])
+        return str(caught.exception)
+
+    def test_turns_and_their_ends_are_trained(self):
+        cases = {
+            "plain": (PLAIN, "<|user|>\n2 + 2?<|end|>\n<|assistant|>\n[[It is 4.<|end|>]]\n<|user|>\nSure?<|end|>\n<|assistant|>\n"
+                             "[[ Yes.\n<|end|>]]\n"),
+            "trims": (TRIMS, "<|user|>\n2 + 2?<|end|>\n<|assistant|>\n[[It is 4.<|end|>]]\n<|user|>\nSure?<|end|>\n<|assistant|>\n"
+                             "[[Yes.<|end|>]]\n"),
+            "begins": (FIRST_WORDS, "<|system|><|user|>\n2 + 2?<|end|>\n<|assistant|>\n[[It is 4.<|end|>]]\n<|user|>\nSure?<|end|>\n"
+                                    "<|assistant|>\n[[Yes.<|end|>]]\n"),
+            "ends": (ENDS_ALL, "<|user|>\n2 + 2?<|end|>\n<|assistant|>\n[[It is 4.<|end|>]]\n<|user|>\nSure?<|end|>\n<|assistant|>\n"
+                               "[[ Yes.\n<|end|>]]\n<|end|>"),
+            "white space before the end": (SPACED, "<|user|>\n2 + 2?\n<|end|>\n<|assistant|>\n[[It is 4.\n<|end|>]]\n<|user|>\nSure?\n"
+                                                   "<|end|>\n<|assistant|>\n[[ Yes.\n\n<|end|>]]\n"),
+            "generation": (GENERATION, "<|user|>\n2 + 2?<|end|>\n<|assistant|>\n[[It is 4.<|end|>\n]]<|user|>\nSure?<|end|>\n"
+                                       "<|assistant|>\n[[ Yes.\n<|end|>\n]]"),
+        }
+        for name, (template, expected) in cases.items():
+            with self.subTest(name):
+                self.assertEqual(self.make(template, messages(*TWO)), [expected])
+
+    def test_what_comes_before_the_content_is_the_models_own(self):
+        turns = ("user", "a"), ("assistant", "<think>x</think>b"), ("user", "c"), ("assistant", "<think>y</think>d")
+        self.assertEqual(self.make(FORGETS, messages(*turns)), [
+            "<|user|>\na<|end|>\n<|assistant|>\n[[b<|end|>]]\n<|user|>\nc<|end|>\n<|assistant|>\n[[<think>y</think>d<|end|>]]\n"])
+
+    def test_calls_of_tools(self):
+        record = messages(("user", "rain?"), ("assistant", None), ("tool", "no"), ("assistant", "None."))
+        record["messages"][1]["tool_calls"] = [{"type": "function", "function": {"name": "get", "arguments": {"at": "Ulm", "n": 1}}}]
+        self.assertEqual(self.make(CALLS, record), [
+            '<|user|>\nrain?<|end|>\n<|assistant|>\n[[<|call|>{"name": "get", "arguments": {"at": "Ulm", "n": 1}}\n<|call|><|end|>]]\n'
+            "<|tool|>\nno<|end|>\n<|assistant|>\n[[None.<|end|>]]\n"])
+
+    def test_which_turns(self):
+        last, both = "<|assistant|>\n[[ Yes.\n<|end|>]]\n", "[[It is 4.<|end|>]]"
+        for template in (PLAIN, GENERATION):
+            text, = self.make(template, messages(*TWO), train_on="last")
+            self.assertNotIn(both, text)
+            self.assertEqual(text.count("[["), 1)
+        self.assertTrue(self.make(PLAIN, messages(*TWO), train_on="last")[0].endswith(last))
+        record = messages(*TWO)
+        record["messages"][3]["train"] = False
+        text, = self.make(PLAIN, record)
+        self.assertIn(both, text)
+        self.assertEqual(text.count("[["), 1)
+        text, = self.make(PLAIN, messages(*TWO), train_on="all")
+        self.assertTrue(text.startswith("[[<|user|>") and text.endswith("\n]]"), text)
+
+    def test_other_shapes(self):
+        self.assertEqual(self.make("", {"prompt": "2+2=", "completion": "4"}), ["2+2=[[4<|end|>]]"])
+        asked = "<|user|>\nadd\n\n2 2<|end|>\n<|assistant|>\n[[4<|end|>]]\n"
+        self.assertEqual(self.make(PLAIN, {"instruction": "add", "input": "2 2", "output": "4"}), [asked])
+        self.assertEqual(self.shapes, ["instruction, input and output"])
+        self.assertEqual(self.make(PLAIN, {"conversations": [{"from": "human", "value": "add\n\n2 2"}, {"from": "gpt", "value": "4"}]}), [asked])
+        lists = {"prompt": [{"role": "user", "content": "add\n\n2 2"}], "completion": [{"role": "assistant", "content": "4"}]}
+        self.assertEqual(self.make(PLAIN, lists), [asked])
+        self.assertEqual(self.make("", {"text": "a", "messages": 1}, text_key="text", raw='{"prompt": "a", "completion": "b"}\n\n'), ["a[[b<|end|>]]"])
+
+    def test_parts_of_contents(self):
+        record = {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+                               {"role": "assistant", "content": [{"type": "text", "text": "c"}]}]}
+        expected = ["<|user|>\nab<|end|>\n<|assistant|>\n[[c<|end|>]]\n"]
+        self.assertEqual(self.make(PARTS, record), expected)
+        self.assertEqual(self.make(PLAIN, record), expected)
+        record["messages"][0]["content"][0]["type"] = "image"
+        self.assertIn("no text", self.refused(PLAIN, record))
+
+    def test_spelled_tokens(self):
+        record = messages(("user", "a <|end|> b"), ("assistant", "no <|call|>"))
+        self.assertIn("--special-in-content text", self.refused(PLAIN, record))
+        text, = self.make(PLAIN, record, special="text")
+        self.assertEqual(text, "<|user|>\na <|end|> b<|end|>\n<|assistant|>\n[[no <|call|><|end|>]]\n")
+        ids = array.array("H", (self.path / "tokens.tok").read_bytes()[1024:]).tolist()
+        self.assertEqual(ids.count(0), 2)  # of the template
+        self.assertNotIn(WORDS.index("<|call|>"), ids)
+
+    def test_the_day_is_the_one_that_was_given(self):
+        self.assertTrue(self.make(DATED, messages(*TWO))[0].startswith("26 November 2026<|user|>"))
+
+    def test_ends_of_turns_that_are_told(self):
+        self.assertIn("no token ends", self.refused(NO_END, messages(*TWO)))
+        self.assertIn("no token <no>", self.refused(PLAIN, messages(*TWO), end_of_turn="<no>"))
+        self.assertIn("does not end in <|call|>", self.refused(PLAIN, messages(*TWO), end_of_turn="<|call|>"))
+        self.assertIn("[[It is 4.<|end|>]]", self.make(PLAIN, messages(*TWO), end_of_turn=END)[0])
+
+    def test_wrong_lines(self):
+        good, nobody = messages(*TWO), messages(("user", "a"))
+        cases = {
+            "nothing to learn": (PLAIN, [good, nobody]), "is empty": (PLAIN, [good, messages(("user", ""), ("assistant", "a"))]),
+            "message 1 has no role": (PLAIN, [good, {"messages": [{"content": "a"}]}]), "no messages": (PLAIN, [good, {"messages": []}]),
+            "has no messages, which the first line has": (PLAIN, [good, {"text": "a"}]),
+            "refuses it: no pirate": (REFUSES, [good, messages(("pirate", "a"), ("assistant", "b"))]),
+            'does not know the role "pirate"': (KNOWS_TWO, [good, messages(("pirate", "ahoy!"), ("assistant", "b"))]),
+            "half of a surrogate pair": (PLAIN, [good, messages(("user", "\ud800"), ("assistant", "b"))]),
+            "no text as content": (PLAIN, [good, messages(("user", "a"), ("assistant", None))]),
+            "{% generation %}": (SHOUTS, [good]),
+        }
+        for told, (template, records) in cases.items():
+            with self.subTest(told):
+                error = self.refused(template, *records)
+                self.assertIn(told, error)
+                self.assertIn(f"a.jsonl, line {len(records)}", error)
+        self.assertIn("2 lines", self.refused(PLAIN, good, nobody, good, nobody))
+        self.assertIn("no chat template", self.without_template())
+        self.assertIn("the chat template is none", self.refused("{% for %}", good))
+
+    def without_template(self):
+        (self.path / "chat_template.jinja").unlink()
+        (self.path / "a.jsonl").write_text(json.dumps(messages(*TWO)))
+        with self.assertRaises(Problem) as caught:
+            ChatTemplate(str(self.path), read_json, datetime.now())
+        return str(caught.exception)
+
+    def test_files_of_texts_alone_are_no_examples(self):
+        for text, expected in (('{"text": "a"}\n', False), ('{"messages": []}\n', True), ('{"prompt": "a", "completion": "b"}', True)):
+            path = self.path / "b.jsonl"
+            path.write_text(text)
+            self.assertEqual(are_examples([str(path)], "text"), expected)
+        (self.path / "b.txt").write_text("messages")
+        self.assertFalse(are_examples([str(self.path / "b.txt")], "text"))
+
+    def test_a_template_is_kept_in_its_place(self):
+        for attack in ("{{ ''.__class__.__mro__ }}", "{{ messages.append(1) }}", "{% set n = namespace(_x=1) %}", "{{ dict.__init__ }}"):
+            with self.subTest(attack):
+                self.assertIn("refuses it" if "init" not in attack else "", self.refused(attack + NO_END, messages(*TWO)))
+
+    def test_texts_are_those_of_transformers(self):
+        try:
+            from transformers.utils.chat_template_utils import render_jinja_template
+        except ImportError:
+            self.skipTest("no transformers")
+        tools = [{"type": "function", "function": {"name": "get", "parameters": {"type": "object", "properties": {}}}}]
+        for template in (PLAIN, TRIMS, FIRST_WORDS, ENDS_ALL, SPACED, GENERATION, NO_END, FORGETS, CALLS, "{{ tools | tojson(indent=2) }}" + PLAIN,
+                         "{% for m in messages %}{% if loop.index > 2 %}{% break %}{% endif %}{{ m.content | default('', true) | tojson }}{% endfor %}"):
+            (self.path / "chat_template.jinja").write_text(template)
+            turns = messages(*TWO, ("user", "ä < & '"), ("assistant", "<think>ü</think>o"))["messages"]
+            turns[1]["reasoning_content"] = "well"
+            ours = ChatTemplate(str(self.path), read_json, datetime.now()).render(Chat(turns, tools, None, {}))
+            theirs, _ = render_jinja_template([turns], tools=tools, chat_template=template, eos_token=END, bos_token="<|system|>")
+            self.assertEqual([ours], theirs)
+
+
+if __name__ == "__main__":
+    unittest.main()
