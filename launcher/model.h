@@ -37,6 +37,16 @@ class LanguageModel : public Model {
   virtual at::Tensor next_logits(const at::Tensor& tokens) = 0;
 };
 
+// One whose rows may hold several documents, none of which sees another, and whose
+// positions begin anew.
+class DocumentModel : public LanguageModel {
+ public:
+  // loss_sum() of such rows. document_ends (micro_batch, n), int64 on the host: as of
+  // causal_attention() (<zero/layers.h>).
+  virtual at::Tensor packed_loss_sum(const at::Tensor& tokens, const at::Tensor& targets,
+                                     const at::Tensor& document_ends) = 0;
+};
+
 // Of Task::kImages: inputs are images (micro_batch, 3, size, size) fp32, targets
 // (micro_batch, 1) their classes.
 class ImageModel : public Model {
@@ -157,6 +167,8 @@ struct ModelFamily {
   // Units treat the rows of a batch alone, and mark what has none (unit.h): they may work
   // through it in parts.
   bool has_batched_units = false;
+  // Its models are DocumentModels.
+  bool takes_documents = false;
   // It reads kParts, and makes those alone, with the names that they have in the whole.
   bool has_parts = false;
   // Its layers are made of attention and feed-forward, which ModelShape::sublayers makes

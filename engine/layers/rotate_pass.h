@@ -20,10 +20,11 @@ struct HeadStrides {
 template <class T, Pairs kPairs>
 struct RotatePass {
   const T* x;
-  const T *cos, *sin;  // (T, half)
+  const T *cos, *sin;  // (T, half), or (B * T, half)
   T* y;
   HeadStrides from, to;  // of x and y
   int64_t num_heads, length, dim, half;
+  int64_t num_angles;  // rows of cos
   Wide<T> direction, opposite;
 
   [[gnu::always_inline]] void run(int64_t begin, int64_t end) const {
@@ -32,7 +33,7 @@ struct RotatePass {
       const T* in = x + row * from.batch + position * from.position;
       T* out = y + row * to.batch + position * to.position;
       for (int64_t head = 0; head < num_heads; ++head)
-        turn(in + head * from.head, position, out + head * to.head);
+        turn(in + head * from.head, i % num_angles, out + head * to.head);
     }
   }
 

@@ -247,8 +247,23 @@ at::Tensor split_heads(const at::Tensor& x, int64_t num_heads) {
 }
 
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                  int64_t window, double dropout) {
-  return causal_attention(q, k, v, window, dropout).transpose(1, 2).flatten(2);
+                  const Positions& positions, double dropout) {
+  return causal_attention(q, k, v, positions.document_ends, positions.window, dropout)
+      .transpose(1, 2)
+      .flatten(2);
+}
+
+at::Tensor places_in(const at::Tensor& document_ends, int64_t length) {
+  if (!document_ends.defined()) return {};
+  const int64_t rows = document_ends.size(0);
+  const at::Tensor places = torch::empty({rows, length}, torch::kLong);
+  const auto end_of = document_ends.accessor<int64_t, 2>();
+  auto place = places.accessor<int64_t, 2>();
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t i = 0, at = 0; i < document_ends.size(1); ++i)
+      for (int64_t begin = at; at < end_of[row][i]; ++at) place[row][at] = at - begin;
+  }
+  return places;
 }
 
 Trunk::Trunk(const DecoderNames& names, const DecoderConfig& config)
@@ -267,17 +282,28 @@ Trunk::Trunk(const DecoderNames& names, const DecoderConfig& config)
     dropout_ = register_module(names.dropout, torch::nn::Dropout(config.dropout));
 }
 
-at::Tensor Trunk::embed(const at::Tensor& inputs) {
+at::Tensor Trunk::embed(const at::Tensor& inputs, const at::Tensor& places) {
   if (!embedding) return inputs;
   at::Tensor x = embedding(inputs);
-  if (positions_) x = x + positions_(torch::arange(inputs.size(1), inputs.options()));
+  if (positions_)
+    x = x + positions_(places.defined()
+                           ? places.to(inputs.device())
+                           : torch::arange(inputs.size(1), inputs.options()));
   return dropout_ ? dropout_(x) : x;
 }
 
-std::vector<Positions> Trunk::positions_in(const at::Tensor& x) {
-  const RotaryAngles angles = rotary_.angles(x.size(1), x);
+std::vector<Positions> Trunk::positions_in(const at::Tensor& x,
+                                           const at::Tensor& document_ends,
+                                           const at::Tensor& places) {
+  RotaryAngles angles = rotary_.angles(x.size(1), x);
+  if (places.defined() && angles.cos.defined()) {
+    const at::Tensor rows = places.to(x.device()).flatten();
+    for (at::Tensor* part : {&angles.cos, &angles.sin})
+      *part = part->index_select(0, rows).view({x.size(0), x.size(1), -1});
+  }
   std::vector<Positions> positions;
-  for (const int64_t window : windows_) positions.push_back({angles, window});
+  for (const int64_t window : windows_)
+    positions.push_back({angles, window, document_ends});
   return positions;
 }
 
@@ -288,7 +314,9 @@ Decoder::Decoder(const DecoderNames& names, const DecoderConfig& config,
   if (head_) register_module(names.head, head_.ptr());
 }
 
-at::Tensor Decoder::hidden(const at::Tensor& inputs) { return trunk_->forward(inputs); }
+at::Tensor Decoder::hidden(const at::Tensor& inputs, const at::Tensor& document_ends) {
+  return trunk_->forward(inputs, document_ends);
+}
 
 at::Tensor Decoder::logits_of(const at::Tensor& hidden) {
   return head_(hidden, at::Tensor());
@@ -296,8 +324,9 @@ at::Tensor Decoder::logits_of(const at::Tensor& hidden) {
 
 at::Tensor Decoder::logits(const at::Tensor& inputs) { return logits_of(hidden(inputs)); }
 
-at::Tensor Decoder::forward(const at::Tensor& inputs, const at::Tensor& targets) {
-  const at::Tensor x = hidden(inputs);
+at::Tensor Decoder::forward(const at::Tensor& inputs, const at::Tensor& targets,
+                            const at::Tensor& document_ends) {
+  const at::Tensor x = hidden(inputs, document_ends);
   return head_ ? head_(batched(x), batched(targets)) : x;
 }
 

@@ -125,10 +125,6 @@ using TokenEmbedding = MaybeUnit<TokenEmbeddingImpl>;
 // (B, T, H * D) -> (B, H, T, D)
 at::Tensor split_heads(const at::Tensor& x, int64_t num_heads);
 
-// causal_attention() whose heads lie beside each other again: (B, T, H * D).
-at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                  int64_t window, double dropout);
-
 class LayerNormImpl : public torch::nn::LayerNormImpl {
  public:
   LayerNormImpl(int64_t dim, double epsilon)
@@ -163,12 +159,25 @@ class GeluMlpImpl : public torch::nn::Module {
 template <class Linear>
 using GeluMlp = MaybeUnit<GeluMlpImpl<Linear>>;
 
-// What a block is told of positions, the same for all rows.
+// What a block is told of positions, the same for all rows; or, where rows hold several
+// documents, whose positions begin anew, of each row.
 struct Positions {
-  RotaryAngles angles;  // undefined where nothing rotates
-  int64_t window;       // of attend()
-  void visit_tensors(auto&& visit) { visit(angles.cos), visit(angles.sin); }
+  RotaryAngles angles;       // undefined where nothing rotates
+  int64_t window;            // of causal_attention()
+  at::Tensor document_ends;  // (B, n), undefined: a row is a document
+  void visit_tensors(auto&& visit) {
+    visit(angles.cos), visit(angles.sin), visit(document_ends);
+  }
 };
+
+// As an argument of a unit.
+inline auto marked(const Positions& positions) {
+  return positions.document_ends.defined() ? batched(positions) : shared(positions);
+}
+
+// causal_attention() whose heads lie beside each other again: (B, T, H * D).
+at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                  const Positions& positions, double dropout);
 
 // What a decoder's parts are called, in its files. Without a name: there is no dropout.
 struct DecoderNames {
@@ -176,6 +185,10 @@ struct DecoderNames {
 };
 inline constexpr DecoderNames kGpt2Names = {"transformer", "wte",  "drop",
                                             "h",           "ln_f", "lm_head"};
+
+// Of documents that end there, the place of each token in its own: (B, T) int64, on the
+// host; undefined where the ends are.
+at::Tensor places_in(const at::Tensor& document_ends, int64_t length);
 
 // What stands before a decoder's head: embedding, blocks, final norm. The embedding and
 // the head are a unit each where they are two, and large; a tied pair belongs to what is
@@ -185,14 +198,19 @@ class Trunk : public torch::nn::Module {
  public:
   Trunk(const DecoderNames& names, const DecoderConfig& config);
   // tokens (B, T) int64, without embed the stream (B, T, C) -> the stream behind the last
-  // part (B, T, C)
-  virtual at::Tensor forward(const at::Tensor& inputs) = 0;
+  // part (B, T, C). document_ends: as of causal_attention(), or undefined.
+  virtual at::Tensor forward(const at::Tensor& inputs,
+                             const at::Tensor& document_ends) = 0;
 
   TokenEmbedding embedding;
 
  protected:
-  at::Tensor embed(const at::Tensor& inputs);                // as forward() takes them
-  std::vector<Positions> positions_in(const at::Tensor& x);  // for each block
+  // As forward() takes them; places (B, T): of each token in its document, or undefined.
+  at::Tensor embed(const at::Tensor& inputs, const at::Tensor& places);
+  // For each block.
+  std::vector<Positions> positions_in(const at::Tensor& x,
+                                      const at::Tensor& document_ends,
+                                      const at::Tensor& places);
 
  private:
   const std::vector<int64_t> windows_;
@@ -217,11 +235,12 @@ class TrunkOf : public Trunk {
     if (config.parts.norm)
       norm_ = register_module(names.norm, Norm(config.n_embd, config.norm_epsilon));
   }
-  at::Tensor forward(const at::Tensor& inputs) override {
-    at::Tensor x = embed(inputs);
-    const std::vector<Positions> positions = positions_in(x);
+  at::Tensor forward(const at::Tensor& inputs, const at::Tensor& document_ends) override {
+    const at::Tensor places = places_in(document_ends, inputs.size(1));
+    at::Tensor x = embed(inputs, places);
+    const std::vector<Positions> positions = positions_in(x, document_ends, places);
     for (size_t i = 0; i < blocks_.size(); ++i)
-      x = blocks_[i](x, shared(positions[first_layer_ + i]));
+      x = blocks_[i](x, marked(positions[first_layer_ + i]));
     return norm_ ? norm_(x) : x;
   }
 
@@ -237,12 +256,15 @@ class Decoder : public torch::nn::Module {
           std::shared_ptr<Trunk> trunk);
 
   // Inputs are tokens (B, T) int64; of a stage without embed the stream (B, T, C).
-  at::Tensor hidden(const at::Tensor& inputs);     // -> (B, T, C), for what follows
+  // -> (B, T, C), for what follows. Rows may hold several documents, as those of
+  // causal_attention(): positions begin anew in each.
+  at::Tensor hidden(const at::Tensor& inputs, const at::Tensor& document_ends = {});
   at::Tensor logits(const at::Tensor& inputs);     // -> (B, T, V)
   at::Tensor logits_of(const at::Tensor& hidden);  // (..., C) -> (..., V)
   // Sum over targets of the cross entropy, in fp32; a target of -1 is not one. targets
   // (B, T) int64. Of a stage without head: hidden(), whatever the targets are.
-  at::Tensor forward(const at::Tensor& inputs, const at::Tensor& targets);
+  at::Tensor forward(const at::Tensor& inputs, const at::Tensor& targets,
+                     const at::Tensor& document_ends = {});
 
  private:
   const std::shared_ptr<Trunk> trunk_;

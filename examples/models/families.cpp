@@ -9,7 +9,7 @@
 namespace zero {
 namespace {
 
-class DecoderLanguageModel : public LanguageModel {
+class DecoderLanguageModel : public DocumentModel {
  public:
   explicit DecoderLanguageModel(std::shared_ptr<Decoder> decoder)
       : decoder_(std::move(decoder)) {}
@@ -17,6 +17,10 @@ class DecoderLanguageModel : public LanguageModel {
   std::shared_ptr<torch::nn::Module> module() override { return decoder_; }
   at::Tensor loss_sum(const at::Tensor& tokens, const at::Tensor& targets) override {
     return decoder_->forward(tokens, targets);
+  }
+  at::Tensor packed_loss_sum(const at::Tensor& tokens, const at::Tensor& targets,
+                             const at::Tensor& document_ends) override {
+    return decoder_->forward(tokens, targets, document_ends);
   }
   at::Tensor next_logits(const at::Tensor& tokens) override {
     return decoder_->logits_of(decoder_->hidden(tokens).select(1, -1)).to(at::kFloat);

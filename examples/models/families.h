@@ -39,7 +39,8 @@ DecoderSizes of_stage(DecoderSizes sizes, const DecoderConfig& config);
 template <class Read, class Make, class Rules, class Sizes>
 void set_model(ModelFamily& family, const Read& read, const Make& make,
                const Rules& init_rules, const Sizes& sizes) {
-  family.has_batched_units = family.has_parts = family.has_sublayers = true;
+  family.has_batched_units = family.takes_documents = family.has_parts =
+      family.has_sublayers = true;
   family.check = [=](const ModelShape& shape) { read(shape); };
   family.make = [=](const ModelShape& shape) {
     return as_language_model(make(read(shape)));

@@ -42,11 +42,12 @@ class Gpt2AttentionImpl : public nn::Module {
     c_proj = register_module("c_proj", Conv1D(config.n_embd, config.n_embd));
     resid_dropout = register_module("resid_dropout", nn::Dropout(config.dropout));
   }
-  at::Tensor forward(const at::Tensor& x) {  // (B, T, C) -> (B, T, C)
+  // x (B, T, C) -> (B, T, C)
+  at::Tensor forward(const at::Tensor& x, const Positions& positions) {
     const std::vector<at::Tensor> qkv = c_attn(x).split(x.size(2), 2);
     const auto heads = [&](const at::Tensor& t) { return split_heads(t, num_heads_); };
-    return resid_dropout(c_proj(attend(heads(qkv[0]), heads(qkv[1]), heads(qkv[2]), 0,
-                                       is_training() ? dropout_ : 0.0)));
+    return resid_dropout(c_proj(attend(heads(qkv[0]), heads(qkv[1]), heads(qkv[2]),
+                                       positions, is_training() ? dropout_ : 0.0)));
   }
 
  private:
@@ -68,14 +69,15 @@ class Gpt2BlockImpl : public nn::Module {
     mlp.take_along(ln_2.ptr());
     register_module("mlp", mlp.ptr());
   }
-  at::Tensor forward(const at::Tensor& x, const Positions&) {  // (B, T, C) -> (B, T, C)
-    const auto attention_half = [this](const at::Tensor& x) {
-      return x + attn->forward(ln_1(x));
+  // x (B, T, C) -> (B, T, C)
+  at::Tensor forward(const at::Tensor& x, const Positions& positions) {
+    const auto attention_half = [this](const at::Tensor& x, const Positions& positions) {
+      return x + attn->forward(ln_1(x), positions);
     };
     const auto mlp_half = [this](const at::Tensor& x) {
       return x + mlp->forward(ln_2(x));
     };
-    return mlp.run(mlp_half, attn.run(attention_half, x));
+    return mlp.run(mlp_half, attn.run(attention_half, x, marked(positions)));
   }
 
  private:

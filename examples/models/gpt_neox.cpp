@@ -53,12 +53,13 @@ class NeoXAttentionImpl : public nn::Module {
   }
 
   // x (B, T, C) -> (B, T, C)
-  at::Tensor forward(const at::Tensor& x, const RotaryAngles& angles) {
+  at::Tensor forward(const at::Tensor& x, const Positions& positions) {
+    const RotaryAngles& angles = positions.angles;
     // (B, H, T, 3 D): rows of the matrix are queries, keys and values of head after head
     const std::vector<at::Tensor> qkv =
         split_heads(query_key_value(x), num_heads_).chunk(3, -1);
     return dense(attend(rotate_halves(qkv[0], angles), rotate_halves(qkv[1], angles),
-                        qkv[2], 0, is_training() ? dropout_ : 0));
+                        qkv[2], positions, is_training() ? dropout_ : 0));
   }
 
  private:
@@ -88,15 +89,14 @@ class NeoXLayerImpl : public nn::Module {
   // x (B, T, C) -> (B, T, C)
   at::Tensor forward(const at::Tensor& x, const Positions& positions) {
     const auto attention_half = [this](const at::Tensor& x, const Positions& positions) {
-      return post_attention_dropout(
-          attention->forward(input_layernorm(x), positions.angles));
+      return post_attention_dropout(attention->forward(input_layernorm(x), positions));
     };
     const auto mlp_half = [this](const at::Tensor& x, const at::Tensor& attended) {
       if (is_parallel_) return mlp->forward(post_attention_layernorm(x)) + attended + x;
       const at::Tensor y = attended + x;
       return mlp->forward(post_attention_layernorm(y)) + y;
     };
-    at::Tensor attended = attention.run(attention_half, x, shared(positions));
+    at::Tensor attended = attention.run(attention_half, x, marked(positions));
     return mlp.run(mlp_half, x, batched(std::move(attended)));
   }
 

@@ -39,13 +39,14 @@ class GptJAttentionImpl : public nn::Module {
   }
 
   // x (B, T, C) -> (B, T, C)
-  at::Tensor forward(const at::Tensor& x, const RotaryAngles& angles) {
+  at::Tensor forward(const at::Tensor& x, const Positions& positions) {
+    const RotaryAngles& angles = positions.angles;
     const auto heads = [&](nn::Linear& projection) {
       return split_heads(projection(x), num_heads_);
     };
     const at::Tensor y = attend(rotate_neighbours(heads(q_proj), angles),
                                 rotate_neighbours(heads(k_proj), angles), heads(v_proj),
-                                0, is_training() ? dropout_ : 0);
+                                positions, is_training() ? dropout_ : 0);
     return resid_dropout(out_proj(y));
   }
 
@@ -75,11 +76,11 @@ class GptJBlockImpl : public nn::Module {
     const auto attention_half = [this](const at::Tensor& x, const at::Tensor& y,
                                        const at::Tensor& fed,
                                        const Positions& positions) {
-      return attn->forward(y, positions.angles) + fed + x;
+      return attn->forward(y, positions) + fed + x;
     };
     // In this order, so that y's gradient is summed alike in a layer and in halves.
     const auto [fed, y] = mlp.run(mlp_half, x);
-    return attn.run(attention_half, x, batched(y), batched(fed), shared(positions));
+    return attn.run(attention_half, x, batched(y), batched(fed), marked(positions));
   }
 
  private:

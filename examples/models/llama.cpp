@@ -34,8 +34,8 @@ class LlamaAttentionImpl : public nn::Module {
     at::Tensor k = split_heads(k_proj(x), num_kv_heads_);
     const at::Tensor v = split_heads(v_proj(x), num_kv_heads_);
     if (q_norm) q = q_norm(q), k = k_norm(k);
-    return o_proj(attend(rotate_halves(q, angles), rotate_halves(k, angles), v,
-                         positions.window, is_training() ? dropout_ : 0));
+    return o_proj(attend(rotate_halves(q, angles), rotate_halves(k, angles), v, positions,
+                         is_training() ? dropout_ : 0));
   }
 
  private:
@@ -83,7 +83,7 @@ class LlamaLayerImpl : public nn::Module {
       const auto [sum, y] = post_attention_layernorm->of_sum(x, std::move(attended));
       return sum + mlp->forward(y);
     };
-    at::Tensor attended = self_attn.run(attention_half, x, shared(positions));
+    at::Tensor attended = self_attn.run(attention_half, x, marked(positions));
     return mlp.run(mlp_half, x, batched(std::move(attended)));
   }
 

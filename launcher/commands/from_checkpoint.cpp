@@ -31,7 +31,8 @@ namespace {
 std::unique_ptr<data::Samples> samples_for(const CommandLine& line,
                                            const LoadedModel& loaded,
                                            const data::Source& source) {
-  const data::SampleShape shape = sample_shape(loaded.shape);
+  const data::SampleShape shape =
+      sample_shape(*loaded.family, loaded.shape, loaded.settings);
   const Settings& settings = loaded.settings;
   const bool is_own = !line.flags.contains("data") && settings.eval_data.empty();
   data::SampleOrder order{.shuffle = false};
@@ -144,7 +145,7 @@ Verb eval_verb() {
           .lines = {kDirLine, kConfigLine},
           .settings = kMachine +
                       " seed data bytes tokenizer text_key separator token_cache python "
-                      "train_on end_of_turn special_in_content chat_date too_long "
+                      "train_on end_of_turn special_in_content chat_date too_long pack "
                       "eval_data eval_samples micro_batch loss_chunk",
           .folder = kStepOrModelFolder};
 }

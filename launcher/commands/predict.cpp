@@ -79,7 +79,8 @@ void predict_on(const CommandLine& line, LoadedModel& loaded) {
     throw Error(ExitCode::kUsage, "the images are missing", "predict",
                 "--data PATH...: images, or folders of them");
   const data::ImageSource source(loaded.settings.data, data::ImageLabels::kNone);
-  const auto samples = source.samples(sample_shape(loaded.shape), {.shuffle = false});
+  const auto samples = source.samples(
+      sample_shape(*loaded.family, loaded.shape, loaded.settings), {.shuffle = false});
   const std::string path = line.flags.contains("out") ? loaded.settings.out : "";
   const auto format = format_of(path, loaded, source);
   const auto produce = [&](const Write& write) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "launcher/data/packing.h"
 #include "launcher/data/samples.h"
 
 namespace zero::data {
@@ -14,46 +15,82 @@ namespace {
 
 constexpr int64_t kEntryBytes = 16;
 
+// Rows of examples, which may be several to a row.
 class ExampleSamples : public Samples {
  public:
   ExampleSamples(const ExampleSource& source, std::vector<int64_t> examples,
-                 int64_t seq_len, const SampleOrder& order)
+                 const SampleShape& shape, const SampleOrder& order)
       : source_(source),
         examples_(std::move(examples)),
-        seq_len_(seq_len),
+        seq_len_(shape.seq_len),
+        packs_(shape.packs),
         order_(order),
-        num_samples_(order.range.count > 0 ? order.range.count : std::ssize(examples_)) {
-    assert(order.range.first + num_samples_ <= std::ssize(examples_));
-  }
+        packing_(packs_ ? pack_best_fit(lengths(), seq_len_)
+                        : pack_alone(std::ssize(examples_))) {}
 
-  int64_t num_samples() const override { return num_samples_; }
+  int64_t num_samples() const override { return packing_.num_rows(); }
 
   Batch empty_batch(int64_t rows) const override {
-    return data::empty_batch(rows, seq_len_);
+    Batch batch = data::empty_batch(rows, seq_len_);
+    if (packs_) batch.document_ends.assign(rows, seq_len_);
+    return batch;
   }
 
   void read(std::span<const int64_t> indices, Batch& batch) const override {
-    std::vector<int64_t> tokens(seq_len_ + 1);
-    std::vector<unsigned char> targets(seq_len_ + 1);
+    std::vector<std::vector<int64_t>> ends(batch.rows, {seq_len_});
     for (size_t row = 0; row < indices.size(); ++row) {
       const int64_t place =
-          sample_place(indices[row], num_samples_, order_.shuffle, order_.seed);
-      const int64_t example = examples_[order_.range.first + place];
-      const int64_t count = std::min(source_.num_tokens(example), seq_len_ + 1);
-      source_.read(example, count, tokens.data(), targets.data());
-      const auto begin = static_cast<ptrdiff_t>(row) * seq_len_;
-      std::copy_n(tokens.begin(), count - 1, batch.inputs.begin() + begin);
-      for (int64_t i = 1; i < count; ++i)
-        if (targets[i] != 0) batch.targets[begin + i - 1] = tokens[i];
+          sample_place(indices[row], num_samples(), order_.shuffle, order_.seed);
+      ends[row] = read_row(place, batch, static_cast<int64_t>(row) * seq_len_);
     }
+    if (packs_) put_ends(ends, batch);
   }
 
  private:
+  // Places that an example takes in a row.
+  int64_t length(int64_t example) const {
+    return std::min(source_.num_tokens(example) - 1, seq_len_);
+  }
+  std::vector<int64_t> lengths() const {
+    std::vector<int64_t> lengths;
+    for (const int64_t example : examples_) lengths.push_back(length(example));
+    return lengths;
+  }
+
+  // Returns where its examples end, and the row.
+  std::vector<int64_t> read_row(int64_t place, Batch& batch, int64_t begin) const {
+    std::vector<int64_t> tokens(seq_len_ + 1), ends;
+    std::vector<unsigned char> targets(seq_len_ + 1);
+    int64_t at = 0;
+    for (const int64_t item : packing_.row(place)) {
+      const int64_t example = examples_[item], count = length(example);
+      source_.read(example, count + 1, tokens.data(), targets.data());
+      std::copy_n(tokens.begin(), count, batch.inputs.begin() + begin + at);
+      for (int64_t i = 0; i < count; ++i)
+        if (targets[i + 1] != 0) batch.targets[begin + at + i] = tokens[i + 1];
+      ends.push_back(at += count);
+    }
+    if (at < seq_len_) ends.push_back(seq_len_);
+    return ends;
+  }
+
+  void put_ends(const std::vector<std::vector<int64_t>>& ends, Batch& batch) const {
+    const size_t most =
+        std::ranges::max_element(ends, {}, [](auto& row) { return row.size(); })->size();
+    batch.document_ends.clear();
+    for (const std::vector<int64_t>& row : ends) {
+      batch.document_ends.insert(batch.document_ends.end(), row.begin(), row.end());
+      batch.document_ends.resize(batch.document_ends.size() + most - row.size(),
+                                 seq_len_);
+    }
+  }
+
   const ExampleSource& source_;
   const std::vector<int64_t> examples_;
   const int64_t seq_len_;
+  const bool packs_;
   const SampleOrder order_;
-  const int64_t num_samples_;
+  const Packing packing_;
 };
 
 [[noreturn]] void throw_damaged(const MappedFile& file) {
@@ -205,8 +242,13 @@ int64_t ExampleSource::num_samples(const SampleShape& shape) const {
 
 std::unique_ptr<Samples> ExampleSource::samples(const SampleShape& shape,
                                                 const SampleOrder& order) const {
-  return std::make_unique<ExampleSamples>(*this, kept(shape.seq_len), shape.seq_len,
-                                          order);
+  std::vector<int64_t> examples = kept(shape.seq_len);
+  if (order.range.count > 0) {
+    assert(order.range.first + order.range.count <= std::ssize(examples));
+    const auto first = examples.begin() + order.range.first;
+    examples = std::vector<int64_t>(first, first + order.range.count);
+  }
+  return std::make_unique<ExampleSamples>(*this, std::move(examples), shape, order);
 }
 
 }  // namespace zero::data

@@ -23,8 +23,9 @@ struct ExampleFiles {
 
 // Examples to learn from: each is a row of tokens of its own, some of which are trained.
 //
-// A sample is an example, filled up behind its end with targets that count for nothing.
-// An example of n tokens takes n - 1 places. const members may be called from several
+// A sample is an example, or several with SampleShape::packs, filled up behind its end
+// with targets that count for nothing. An example of n tokens takes n - 1 places. Ranges
+// count examples. const members may be called from several
 // threads.
 class ExampleSource : public Source {
  public:

@@ -16,6 +16,9 @@ struct Batch {
   int64_t seq_len = 0;                // targets of a row; of an image 1
   std::vector<int64_t> inputs = {};   // (rows, seq_len); of images empty
   std::vector<int64_t> targets = {};  // (rows, seq_len), -1: counts for nothing
+  // Of rows that hold several documents: (rows, n), where each ends; the last one ends
+  // with the row, and may stand more than once. Empty: a row is a document.
+  std::vector<int64_t> document_ends = {};
   int64_t image_size = 0;
   std::vector<float> pixels = {};  // (rows, 3, image_size, image_size); of tokens empty
 
@@ -30,6 +33,7 @@ Batch empty_batch(int64_t rows, int64_t seq_len);
 // How samples are made of data.
 struct SampleShape {
   int64_t seq_len = 0;     // of tokens
+  bool packs = false;      // several examples in a row of tokens
   int64_t image_size = 0;  // of images
   // Images are cut and mirrored at random, each time otherwise.
   bool is_augmented = false;

@@ -56,7 +56,8 @@ class Source {
   // Identity of the data: XXH3 over the files' names below the given paths, sizes and
   // contents, in order. The same wherever the data lies. Reads every byte, at each call.
   virtual uint64_t content_hash(const OnRead& on_read = {}) const = 0;
-  // Throws DataError when the data hold less than one sample.
+  // As ranges count them: of examples that are packed each is one. Throws DataError when
+  // the data hold less than one sample.
   virtual int64_t num_samples(const SampleShape& shape) const = 0;
   // This object must outlive them.
   virtual std::unique_ptr<Samples> samples(const SampleShape& shape,

@@ -18,6 +18,8 @@ namespace zero::launcher {
 // Of a batch, copies.
 at::Tensor inputs_of(const Batch& batch);
 at::Tensor targets_of(const Batch& batch);
+// (rows, n) int64; undefined: a row is a document.
+at::Tensor document_ends_of(const Batch& batch);
 
 // A model that takes no memory yet.
 std::unique_ptr<Model> make_deferred(const ModelFamily& family, const ModelShape& shape);

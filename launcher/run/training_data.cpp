@@ -84,7 +84,7 @@ ExitCode Training::look_at_data() {
 
 // Where only some of its tokens are trained.
 void Training::show_sample() {
-  const auto sample = source_->shown_sample(sample_shape(shape_));
+  const auto sample = source_->shown_sample(sample_shape(*family_, shape_, settings_));
   if (!sample) return;
   Tokenizer tokenizer(tokenizer_, child_command(settings_.python));
   tell(fmt::format("what is trained of the first example ({}):\n{}", sample->where,
@@ -148,7 +148,7 @@ void Training::refuse_other_tokens(const data::Source& source) const {
 
 void Training::make_samples() {
   const auto seed = static_cast<uint64_t>(settings_.seed);
-  const data::SampleShape shape = sample_shape(shape_);
+  const data::SampleShape shape = sample_shape(*family_, shape_, settings_);
   const int64_t num_samples = source_->num_samples(shape);
   if (is_first_rank())
     for (const std::string& note : source_->notes(shape)) tell(note);

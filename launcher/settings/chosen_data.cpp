@@ -117,8 +117,11 @@ void require_image_size(const ModelShape& shape, const std::string& where) {
         where, fmt::format("--model-config {}=N", shape.keys.image_size));
 }
 
-data::SampleShape sample_shape(const ModelShape& shape) {
-  return {shape.seq_len, shape.image_size()};
+data::SampleShape sample_shape(const ModelFamily& family, const ModelShape& shape,
+                               const Settings& settings) {
+  return {.seq_len = shape.seq_len,
+          .packs = settings.pack && family.takes_documents,
+          .image_size = shape.image_size()};
 }
 
 }  // namespace zero::launcher

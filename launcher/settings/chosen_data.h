@@ -45,7 +45,8 @@ void require_classes(const data::Source& source, const std::vector<std::string>&
 // Throws Error(kUsage) for a model of images that does not tell their size.
 void require_image_size(const ModelShape& shape, const std::string& where);
 
-// The samples that a model of that shape takes.
-data::SampleShape sample_shape(const ModelShape& shape);
+// The samples that a model of that family and shape takes.
+data::SampleShape sample_shape(const ModelFamily& family, const ModelShape& shape,
+                               const Settings& settings);
 
 }  // namespace zero::launcher

@@ -62,6 +62,9 @@ Group data_settings() {
       date(KEY(chat_date), "that chat templates tell; by default the run's first day"),
       choice(KEY(too_long), {"error", "drop", "truncate"},
              "examples that are longer than a sample"),
+      boolean(
+          KEY(pack),
+          "put several examples into a sample, none of which sees another; false: one"),
       integer(KEY(seq_len), 0, 1 << 24, "tokens of a sample; 0: the preset's"),
       boolean(KEY(shuffle), "a new order of samples in every epoch"),
       boolean(KEY(augment),

@@ -288,7 +288,7 @@ Group tests() {
 bool defines_run(const Setting& setting) {
   static const std::vector<std::string> groups = {"model", "optimizer", "precision"};
   static const std::vector<std::string> others = {
-      "data",    "too_long",      "seq_len",      "shuffle",
+      "data",    "too_long",      "pack",         "seq_len", "shuffle",
       "augment", "eval_fraction", "global_batch", "seed"};
   return std::ranges::count(groups, setting.group) > 0 ||
          std::ranges::count(others, setting.key) > 0;

@@ -50,6 +50,7 @@ struct Settings {
   std::string special_in_content = "error";
   std::string chat_date;
   std::string too_long = "error";
+  bool pack = true;
   int64_t seq_len = 0;
   bool shuffle = true;
   bool augment = true;

@@ -284,7 +284,7 @@ struct Heads {
 
 // Two samples at 3 positions, which lie position by position in x and head by head in y.
 template <class T, Pairs kPairs>
-void expect_same_rotation(const Heads& of) {
+void expect_same_rotation(const Heads& of, int64_t num_angles = 3) {
   const auto& [heads, dim, half, gap, y_gap, offset] = of;
   SCOPED_TRACE(::testing::Message()
                << heads << " heads of " << dim << " and " << gap << " to " << y_gap
@@ -292,7 +292,8 @@ void expect_same_rotation(const Heads& of) {
   const int64_t far = dim + gap, y_far = dim + y_gap;
   Both<T> x(some_values<T>(6 * heads * far, 0.1), offset);
   Both<T> y(Values<T>(6 * heads * y_far), 0);
-  Both<T> cos(some_values<T>(3 * half, 0.4), 0), sin(some_values<T>(3 * half, 0.5), 0);
+  Both<T> cos(some_values<T>(num_angles * half, 0.4), 0),
+      sin(some_values<T>(num_angles * half, 0.5), 0);
   RotatePass<T, kPairs> host{.x = x.host(),
                              .cos = cos.host(),
                              .sin = sin.host(),
@@ -303,6 +304,7 @@ void expect_same_rotation(const Heads& of) {
                              .length = 3,
                              .dim = dim,
                              .half = half,
+                             .num_angles = num_angles,
                              .direction = -1,
                              .opposite = 1};
   RotatePass<T, kPairs> gpu = host;
@@ -322,6 +324,11 @@ TYPED_TEST(LayerKernels, RotationsOfHalves) {
 }
 TYPED_TEST(LayerKernels, RotationsOfNeighbours) {
   for (const Heads& of : kHeads) expect_same_rotation<TypeParam, Pairs::kNeighbours>(of);
+}
+
+TYPED_TEST(LayerKernels, RotationsOfRowsWithPositionsOfTheirOwn) {
+  expect_same_rotation<TypeParam, Pairs::kHalves>({8, 64, 32}, 6);
+  expect_same_rotation<TypeParam, Pairs::kNeighbours>({5, 64, 32, 3}, 6);
 }
 
 TYPED_TEST(LayerKernels, NothingIsQueuedForNothing) {

@@ -21,7 +21,7 @@ TEST(Attend, EachKeyHeadServesHeadsInARow) {
   const at::Tensor k = torch::randn({2, 2, 5, 4}, torch::kFloat64);
   const at::Tensor v = torch::randn({2, 2, 5, 4}, torch::kFloat64);
   for (const double dropout : {0., 1e-15}) {
-    const at::Tensor found = attend(q, k, v, 0, dropout);
+    const at::Tensor found = attend(q, k, v, Positions{{}, 0, {}}, dropout);
     ASSERT_EQ(found.sizes(), (std::vector<int64_t>{2, 5, 24}));
     for (int64_t head = 0; head < 6; ++head) {
       const at::Tensor scores =

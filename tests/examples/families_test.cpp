@@ -98,6 +98,79 @@ TEST_P(Families, DropoutDropsInTrainingAlone) {
   }
 }
 
+// Two rows of documents; the second row ends in what nobody learns.
+struct Packed {
+  static constexpr int64_t kLength = 12;
+  const std::vector<std::vector<int64_t>> ends = {{3, 8, 9, 12}, {7, 12, 12, 12}};
+  at::Tensor tokens = torch::randint(64, {2, kLength}, torch::kLong);
+  at::Tensor targets = torch::randint(64, {2, kLength}, torch::kLong);
+
+  Packed() { targets[1].narrow(0, 7, 5).fill_(-1); }
+  at::Tensor document_ends() const {
+    return torch::stack({torch::tensor(ends[0]), torch::tensor(ends[1])});
+  }
+  // Of each document, by itself: its tokens and targets.
+  template <class Visit>
+  void each(const Visit& visit) const {
+    for (int64_t row = 0; row < 2; ++row) {
+      int64_t begin = 0;
+      for (const int64_t end : ends[row]) {
+        if (end > begin)
+          visit(tokens[row].slice(0, begin, end).unsqueeze(0),
+                targets[row].slice(0, begin, end).unsqueeze(0));
+        begin = end;
+      }
+    }
+  }
+};
+
+at::Tensor packed_loss(LanguageModel& model, const Packed& packed) {
+  return dynamic_cast<DocumentModel&>(model).packed_loss_sum(
+      packed.tokens, packed.targets, packed.document_ends());
+}
+
+std::vector<at::Tensor> gradients_of(Model& model) {
+  std::vector<at::Tensor> gradients;
+  for (at::Tensor& weight : model.module()->parameters()) {
+    gradients.push_back(weight.grad().clone());
+    weight.mutable_grad() = at::Tensor();
+  }
+  return gradients;
+}
+
+TEST_P(Families, PackedDocumentsAreThoseAlone) {
+  const auto model = this->model(0);
+  const Packed packed;
+  const at::Tensor loss = packed_loss(*model, packed);
+  loss.backward();
+  const std::vector<at::Tensor> together = gradients_of(*model);
+  double alone = 0;
+  packed.each([&](const at::Tensor& tokens, const at::Tensor& targets) {
+    const at::Tensor loss = model->loss_sum(tokens, targets);
+    loss.backward();
+    alone += loss.item<double>();
+  });
+  EXPECT_NEAR(loss.item<double>(), alone, 1e-4);
+  const std::vector<at::Tensor> apart = gradients_of(*model);
+  for (size_t i = 0; i < apart.size(); ++i)
+    EXPECT_LT((together[i] - apart[i]).abs().max().item<double>(), 2e-4) << i;
+}
+
+// Whatever a document says, its neighbour's loss has the same bits.
+TEST_P(Families, APackedDocumentKnowsNoOther) {
+  const auto model = this->model(0);
+  Packed packed;
+  packed.targets[0].narrow(0, 0, 3).fill_(-1);
+  packed.targets[0].narrow(0, 8, 4).fill_(-1);
+  const auto loss = [&] { return packed_loss(*model, packed).item<double>(); };
+  const double before = loss();
+  packed.tokens[0].narrow(0, 0, 3).copy_(torch::randint(64, {3}));
+  packed.tokens[0].narrow(0, 8, 4).copy_(torch::randint(64, {4}));
+  EXPECT_EQ(loss(), before);
+  packed.tokens[0][3] = 63 - packed.tokens[0][3];
+  EXPECT_NE(loss(), before);
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, Families,
                          ::testing::Values("gpt2", "gptj", "gpt_neox", "llama", "mistral",
                                            "qwen2", "qwen3"),

@@ -152,20 +152,24 @@ class TokenizerChildTest(unittest.TestCase):
         # The words of the assistant and the end of its turn.
         num_trained = sum(len(self.tokenizer.encode(turn[1]["content"], add_special_tokens=False)) + 1 for turn in turns)
         given = ["--tokenizer", self.path, "--separator", "none", "--data", chats, "--model", "llama", "--layers", "1", "--dim", "16",
-                 "--heads", "2", "--seq-len", "128", "--global-batch", "8", "--micro-batch", "2", "--chat-date", "1999-02-28",
+                 "--heads", "2", "--seq-len", "144", "--chat-date", "1999-02-28",
                  "--schedule", "constant"]
         shown = self.start("train", *given, "--out", folder / "dry", "--dry-run")
         self.assertIn("user:\nthe 1 fox?<|begin|>assistant:\n\u27e6quick <|begin|>\u27e71999\n", shown)
         self.assertIn("8 examples", shown)
         self.assertIn(f"{num_trained} of them trained", shown)
+        packed = self.start("train", *given, "--out", folder / "packed", "--steps", "4", "--global-batch", "2", "--micro-batch", "1")
+        self.assertIn("2 samples of 144 tokens", packed)
+        given += ["--pack=false", "--global-batch", "8", "--micro-batch", "2"]
         self.start("train", *given, "--out", run, "--steps", "2", "--ranks", "2")
         self.start("train", "--out", run, "--steps", "4")
         self.start("train", *given, "--out", folder / "alone", "--steps", "4")
-        records = [[json.loads(line) for line in (place / "metrics.jsonl").read_text().splitlines()] for place in (run, folder / "alone")]
+        records = [[json.loads(line) for line in (place / "metrics.jsonl").read_text().splitlines()] for place in (run, folder / "alone", folder / "packed")]
         steps = [[record for record in some if record["type"] == "step"] for some in records]
         self.assertEqual([record["tokens"] for record in steps[0]], [num_trained] * 4)
-        for one, other in zip(*steps):
+        for one, other, packed in zip(*steps):
             self.assertAlmostEqual(one["loss"], other["loss"], delta=2e-5)
+            self.assertAlmostEqual(packed["loss"], other["loss"], delta=2e-5)
         self.assertIn("8 of 8 samples", self.start("eval", run, "--data", chats))
 
     @unittest.skipUnless(PROGRAM, "no program")

@@ -29,6 +29,28 @@ train gpu auto 6 >"$folder/gpu.losses"
 diff "$folder/cpu.losses" "$folder/gpu.losses" || fail "the GPU trains otherwise"
 grep -q "device   a GPU" "$folder/gpu.log" || fail "the banner says: $(grep device "$folder/gpu.log")"
 
+# Rows that hold several conversations.
+python3 - "$folder" "$(dirname "$0")/../messages" <<'EOF'
+import sys
+sys.path.insert(0, sys.argv[2])
+from pathlib import Path
+from messages import make_tokenizer
+folder = Path(sys.argv[1])
+make_tokenizer(folder / "tok")
+(folder / "pairs.jsonl").write_text("".join('{"prompt": "%s: ", "completion": "%s"}\n' % (n, "so " * (n % 9 + 1)) for n in range(40)))
+EOF
+packed=(--layers 2 --dim 64 --heads 2 --seq-len 64 --micro-batch 2 --global-batch 4 --schedule constant --threads 1 --steps 4)
+for way in "cpu" "cuda --offload none" "cuda --offload all" "cuda --accumulate unit" "cuda --offload all --offload-activations"; do
+  rm -rf "$folder/packed"
+  # shellcheck disable=SC2086
+  "$launch" train --device $way --tokenizer "$folder/tok" --data "$folder/pairs.jsonl" --out "$folder/packed" "${packed[@]}" \
+    --model llama >"$folder/packed.log" || fail "packed, $way: $(tail -3 "$folder/packed.log")"
+  grep -o '"loss":[0-9.]*' "$folder/packed/metrics.jsonl" | cut -c1-13 >"$folder/packed.losses"
+  [ "$way" != cpu ] || cp "$folder/packed.losses" "$folder/packed_cpu.losses"
+  [ "$(wc -l <"$folder/packed.losses")" -ge 4 ] || fail "packed, $way: too few losses"
+  diff "$folder/packed_cpu.losses" "$folder/packed.losses" || fail "packed, $way: the GPU trains otherwise"
+done
+
 # Wherever shards lie it trains the same, and says so; a run goes on with them elsewhere.
 grep -q "which keeps weights and states (offload none)" "$folder/gpu.log" || fail "$(grep device "$folder/gpu.log")"
 for way in none optimizer all; do

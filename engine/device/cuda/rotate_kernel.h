@@ -37,7 +37,7 @@ struct RotateKernel {
         const T* const from = in + head * pass.from.head;
         T* const to = out + head * pass.to.head;
         if (begin < pass.half)
-          turn<kNum>(from, position * pass.half, begin, to);
+          turn<kNum>(from, block.index % pass.num_angles * pass.half, begin, to);
         else
           write_group(to + pass.half + begin, read_group<kNum>(from + pass.half + begin));
       }
@@ -46,7 +46,8 @@ struct RotateKernel {
   template <class Visit>
   void arrays(const Visit& visit) {
     visit(pass.x, numel_of(pass.from)), visit(pass.y, numel_of(pass.to));
-    visit(pass.cos, pass.length * pass.half), visit(pass.sin, pass.length * pass.half);
+    visit(pass.cos, pass.num_angles * pass.half),
+        visit(pass.sin, pass.num_angles * pass.half);
   }
 
  private:

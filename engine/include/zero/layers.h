@@ -36,8 +36,9 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 // LibTorch.
 at::Tensor gelu_tanh(const at::Tensor& x);
 
-// x (B, H, T, D), cos and sin (T, n) of its type: turn n pairs (a, b) of each head's
-// first 2 n values, to (a cos - b sin, b cos + a sin); the rest stays. Pairs are those
+// x (B, H, T, D), cos and sin (T, n) of its type, or (B, T, n) where rows have positions
+// of their own: turn n pairs (a, b) of each head's first 2 n values, to
+// (a cos - b sin, b cos + a sin); the rest stays. Pairs are those
 // that lie n apart, or side by side. Keeps cos and sin.
 at::Tensor rotate_halves(const at::Tensor& x, const at::Tensor& cos,
                          const at::Tensor& sin);

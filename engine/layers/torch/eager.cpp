@@ -11,6 +11,11 @@ at::Tensor joined(const at::Tensor& turned, const at::Tensor& x) {
   return rest == 0 ? turned : at::cat({turned, x.narrow(-1, dim, rest)}, -1);
 }
 
+// Angles (B, T, n) are those of all heads.
+at::Tensor of_heads(const at::Tensor& angles) {
+  return angles.dim() == 3 ? angles.unsqueeze(1) : angles;
+}
+
 // Which keys a query sees, (T, T) or (B, 1, T, T); undefined: all up to its own.
 at::Tensor seen_keys(const at::Tensor& q, const at::Tensor& ends, int64_t window) {
   if (window == 0 && !ends.defined()) return {};
@@ -48,15 +53,17 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
   return at::silu(gate) * up;
 }
 
-at::Tensor rotate_halves(const at::Tensor& x, const at::Tensor& cos,
-                         const at::Tensor& sin) {
+at::Tensor rotate_halves(const at::Tensor& x, const at::Tensor& given_cos,
+                         const at::Tensor& given_sin) {
+  const at::Tensor cos = of_heads(given_cos), sin = of_heads(given_sin);
   const int64_t half = cos.size(-1);
   const at::Tensor a = x.narrow(-1, 0, half), b = x.narrow(-1, half, half);
   return joined(at::cat({a * cos - b * sin, b * cos + a * sin}, -1), x);
 }
 
-at::Tensor rotate_pairs(const at::Tensor& x, const at::Tensor& cos,
-                        const at::Tensor& sin) {
+at::Tensor rotate_pairs(const at::Tensor& x, const at::Tensor& given_cos,
+                        const at::Tensor& given_sin) {
+  const at::Tensor cos = of_heads(given_cos), sin = of_heads(given_sin);
   const int64_t half = cos.size(-1);
   const at::Tensor pairs = x.narrow(-1, 0, 2 * half).unflatten(-1, {half, 2});
   const at::Tensor a = pairs.select(-1, 0), b = pairs.select(-1, 1);

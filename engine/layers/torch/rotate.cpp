@@ -27,7 +27,8 @@ at::Tensor turned(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& 
                                      .num_heads = x.size(1),
                                      .length = x.size(2),
                                      .dim = x.size(3),
-                                     .half = cos.size(1),
+                                     .half = cos.size(-1),
+                                     .num_angles = cos.numel() / cos.size(-1),
                                      .direction = static_cast<Wide<T>>(direction),
                                      .opposite = static_cast<Wide<T>>(-direction)};
     run_pass_at(x, pass, x.size(0) * x.size(2), x.size(1) * x.size(3));
@@ -59,8 +60,9 @@ struct RotateFunction : torch::autograd::Function<RotateFunction<kPairs>> {
 };
 
 bool can_turn(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
-  return x.dim() == 4 && cos.dim() == 2 && cos.sizes() == sin.sizes() &&
-         cos.size(0) == x.size(2) && 2 * cos.size(1) <= x.size(3) &&
+  const bool is_of_rows = cos.dim() == 3 && x.dim() == 4 && cos.size(0) == x.size(0);
+  return x.dim() == 4 && (cos.dim() == 2 || is_of_rows) && cos.sizes() == sin.sizes() &&
+         cos.size(-2) == x.size(2) && 2 * cos.size(-1) <= x.size(3) &&
          cos.is_contiguous() && sin.is_contiguous() && !cos.requires_grad() &&
          !sin.requires_grad() && passes_take({x, cos, sin});
 }

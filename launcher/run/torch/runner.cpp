@@ -16,8 +16,11 @@ namespace {
 // What the engine calls: an object with a forward().
 struct Loss {
   Model& model;
+  const at::Tensor document_ends;  // stays on the host; undefined: a row is a document
   at::Tensor forward(const at::Tensor& inputs, const at::Tensor& targets) {
-    return model.loss_sum(inputs, targets);
+    return document_ends.defined() ? dynamic_cast<DocumentModel&>(model).packed_loss_sum(
+                                         inputs, targets, document_ends)
+                                   : model.loss_sum(inputs, targets);
   }
 };
 
@@ -45,7 +48,7 @@ class Inference {
 };
 
 at::Tensor loss_of(Model& model, Engine& engine, const Batch& batch) {
-  Loss loss{model};
+  Loss loss{model, document_ends_of(batch)};
   auto* callable = &loss;
   return engine.forward(callable, inputs_of(batch), targets_of(batch));
 }
@@ -90,6 +93,12 @@ at::Tensor inputs_of(const Batch& batch) {
 
 at::Tensor targets_of(const Batch& batch) {
   return to_tensor<int64_t>(batch.targets, {batch.rows, batch.seq_len});
+}
+
+at::Tensor document_ends_of(const Batch& batch) {
+  if (batch.document_ends.empty()) return {};
+  return to_tensor<int64_t>(batch.document_ends,
+                            {batch.rows, std::ssize(batch.document_ends) / batch.rows});
 }
 
 std::unique_ptr<Model> make_deferred(const ModelFamily& family, const ModelShape& shape) {

@@ -23,7 +23,8 @@ LayerStory story_of(const std::string& name) {
 // Of no sum, and no exponential: the expression's own bits.
 TEST(LayerExactness, RotationsHaveTheBitsOfTheExpression) {
   at::manual_seed(1);
-  for (const std::string name : {"rotate_halves", "rotate_pairs"}) {
+  for (const std::string name : {"rotate_halves", "rotate_pairs", "rotate_halves_of_rows",
+                                 "rotate_pairs_of_rows"}) {
     const LayerStory story = story_of(name);
     for (const at::ScalarType type : kTypes) {
       const Tensors inputs = in_type(story.inputs(23, 17), type);

@@ -73,6 +73,7 @@ class LayerKernelsOf : public ::testing::Test {
                                    .length = 7,
                                    .dim = kDim,
                                    .half = 37,
+                                   .num_angles = 7,
                                    .direction = -1,
                                    .opposite = 1};
     });

@@ -69,6 +69,17 @@ LayerStory of_heads(const std::string& name, Rotate* ours, Rotate* eager) {
           1};
 }
 
+// Of rows that have positions of their own.
+LayerStory of_rows_of_heads(const std::string& name, Rotate* ours, Rotate* eager) {
+  LayerStory story = of_heads(name, ours, eager);
+  story.inputs = [](int64_t rows, int64_t width) {
+    const at::Tensor turns = random({2, rows, width});
+    return Tensors{random({2, rows, 3, 2 * width + 1}).transpose(1, 2), turns.cos(),
+                   turns.sin()};
+  };
+  return story;
+}
+
 // In the order of the values.
 at::Tensor ordinals_of(const at::Tensor& values) {
   const bool is_fp32 = values.scalar_type() == at::kFloat;
@@ -86,7 +97,9 @@ std::vector<LayerStory> layer_stories() {
           of_gates(),
           of_gelu(),
           of_heads("rotate_halves", rotate_halves, eager::rotate_halves),
-          of_heads("rotate_pairs", rotate_pairs, eager::rotate_pairs)};
+          of_heads("rotate_pairs", rotate_pairs, eager::rotate_pairs),
+          of_rows_of_heads("rotate_halves_of_rows", rotate_halves, eager::rotate_halves),
+          of_rows_of_heads("rotate_pairs_of_rows", rotate_pairs, eager::rotate_pairs)};
 }
 
 Tensors in_type(const Tensors& inputs, at::ScalarType type) {

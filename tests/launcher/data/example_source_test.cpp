@@ -118,6 +118,24 @@ TEST_F(ExampleSourceTest, ARangeHasItsOwn) {
   EXPECT_THAT(read(source(), 4, last).inputs, ElementsAre(9, 0, 0, 0));
 }
 
+// 2 + 1 places in one row, 4 in another.
+TEST_F(ExampleSourceTest, RowsMayHoldSeveral) {
+  const ExampleSource examples = source();
+  const auto samples =
+      examples.samples({.seq_len = 4, .packs = true}, {.shuffle = false});
+  ASSERT_EQ(samples->num_samples(), 2);
+  EXPECT_EQ(examples.num_samples({.seq_len = 4, .packs = true}), 3);
+  Batch batch = samples->empty_batch(3);
+  EXPECT_THAT(batch.document_ends, ElementsAre(4, 4, 4));
+  samples->read(std::vector<int64_t>{0, 1}, batch);
+  EXPECT_THAT(batch.inputs, ElementsAre(1, 2, 9, 0, 4, 5, 6, 7, 0, 0, 0, 0));
+  EXPECT_THAT(batch.targets, ElementsAre(-1, 3, 10, -1, -1, 6, -1, 8, -1, -1, -1, -1));
+  EXPECT_THAT(batch.document_ends, ElementsAre(2, 3, 4, 4, 4, 4, 4, 4, 4));
+  const auto last = examples.samples({.seq_len = 4, .packs = true},
+                                     {.shuffle = false, .range = {1, 2}});
+  EXPECT_EQ(last->num_samples(), 2);
+}
+
 TEST_F(ExampleSourceTest, OtherTargetsAndBordersAreOtherData) {
   const uint64_t hash = source().content_hash();
   EXPECT_EQ(source().content_hash(), hash);

@@ -97,6 +97,7 @@ std::vector<Row> rows_of_models() {
       {"chat_date", "2026-11-26"},
       {"too_long", "drop"},
       {"too_long", "truncate"},
+      {"pack", "false"},
       {"seq_len", "16", {line("nominal_targets", 4.0 * 16)}},
       {"shuffle", "false"},
       {"augment", "false"},
