@@ -122,14 +122,31 @@ int generate_text(const VerbCall& call) {
     require_task(loaded, Task::kLanguage, "generate");
     const bool is_first = loaded.batch.rank == 0;
     const auto tokenizer = is_first ? tokenizer_for(loaded) : nullptr;
-    loaded.settings.sample =
-        agree_on_prompt(loaded.settings.sample, tokenizer.get(), loaded.shape.vocab(),
-                        loaded.engine->control());
     const auto show = [&](const std::string& piece) {
       if (is_first) print_text(piece);
     };
-    sample_text(std::bind_front(&Runner::next_logits, loaded.runner.get()),
-                loaded.settings, loaded.shape, loaded.checkpoint.run.is_text,
+    const NextLogits next_logits =
+        std::bind_front(&Runner::next_logits, loaded.runner.get());
+    const Settings& settings = loaded.settings;
+    const auto given = call.line.flags.find("sample");
+    if (given != call.line.flags.end() && given->second.origin == "--chat") {
+      if (is_first && !tokenizer)
+        throw Error(ExitCode::kUsage, "there is no tokenizer, and so no chat template",
+                    loaded.checkpoint.folder, "--tokenizer DIR; or --prompt TEXT");
+      answer(settings.sample, settings.chat_date.empty() ? today() : settings.chat_date,
+             {settings.sample_tokens,
+              settings.sample_temperature,
+              static_cast<uint64_t>(settings.seed),
+              loaded.shape.seq_len,
+              {}},
+             next_logits, tokenizer.get(), loaded.engine->control(), show);
+      if (is_first) print_line("");
+      return;
+    }
+    loaded.settings.sample =
+        agree_on_prompt(loaded.settings.sample, tokenizer.get(), loaded.shape.vocab(),
+                        loaded.engine->control());
+    sample_text(next_logits, loaded.settings, loaded.shape, loaded.checkpoint.run.is_text,
                 kNeverStopped, show, speech_of(tokenizer.get()));
     if (is_first) print_line("");
   });
@@ -157,14 +174,19 @@ Verb generate_verb() {
           .head = head_with_settings("generate", "DIR --prompt TEXT", kCheckpoints),
           .lines = {kDirLine,
                     {"--prompt TEXT", "the text that is continued"},
+                    {"--chat TEXT",
+                     "what a user says, by the tokenizer's chat template; the "
+                     "model answers"},
                     {"--num-tokens N", "tokens that are added"},
                     {"--temperature X", "0: always the likeliest token"},
                     kConfigLine},
-          .settings = kMachine +
-                      " tokenizer python micro_batch loss_chunk sample sample_tokens "
-                      "sample_temperature seed",
+          .settings =
+              kMachine +
+              " tokenizer python chat_date micro_batch loss_chunk sample sample_tokens "
+              "sample_temperature seed",
           // What it does with a prompt is what a run does with a sample.
           .own_flags = {{"--prompt", "sample"},
+                        {"--chat", "sample"},
                         {"--num-tokens", "sample_tokens"},
                         {"--temperature", "sample_temperature"}},
           .folder = kStepOrModelFolder};

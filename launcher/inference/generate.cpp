@@ -59,6 +59,7 @@ std::optional<std::vector<int64_t>> generate(const std::vector<int64_t>& prompt,
     const std::vector<float> logits = next_logits(std::span(tokens).last(length));
     tokens.push_back(
         choose_token(logits, options.temperature, uniform_number(options.seed, i)));
+    if (std::ranges::count(options.ends, tokens.back()) > 0) break;
     if (on_token) on_token(tokens.back());
   }
   return std::vector(tokens.begin() + std::ssize(prompt), tokens.end());

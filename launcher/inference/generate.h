@@ -16,7 +16,8 @@ struct GenerateOptions {
   int64_t num_tokens = 200;
   double temperature = 0.8;  // 0: always the likeliest token
   uint64_t seed = 0;
-  int64_t context = 256;  // longest input of the model
+  int64_t context = 256;           // longest input of the model
+  std::vector<int64_t> ends = {};  // behind one of these no more follows
 };
 
 // Logits (vocab) of the token that follows these.
@@ -28,8 +29,9 @@ inline const IsStopped kNeverStopped = [] { return false; };
 // Told of each token as it is drawn.
 using OnToken = std::function<void(int64_t)>;
 
-// The tokens that follow the prompt, which has at least one. Always as many as asked for,
-// or nothing when stopped: next_logits may be a collective call.
+// The tokens that follow the prompt, which has at least one: as many as asked for, fewer
+// where one of GenerateOptions::ends comes, which is the last then and told to nobody; or
+// nothing when stopped. next_logits may be a collective call.
 std::optional<std::vector<int64_t>> generate(const std::vector<int64_t>& prompt,
                                              const GenerateOptions& options,
                                              const NextLogits& next_logits,

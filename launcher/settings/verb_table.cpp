@@ -1,15 +1,17 @@
 #include "launcher/settings/verb_table.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "launcher/settings/values.h"
 
 namespace zero::launcher {
 
 std::string Verb::own_flag(const std::string& key) const {
+  const auto reversed = own_flags | std::views::reverse;  // --prompt before --chat
   const auto found =
-      std::ranges::find(own_flags, key, [](const auto& own) { return own.second; });
-  return found == own_flags.end() ? "" : found->first;
+      std::ranges::find(reversed, key, [](const auto& own) { return own.second; });
+  return found == reversed.end() ? "" : found->first;
 }
 
 bool Verb::takes(const Setting& setting) const {

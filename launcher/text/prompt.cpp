@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "launcher/run/console.h"
 #include "launcher/text/tokenizer.h"
@@ -30,6 +31,23 @@ std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
     numbers = fmt::format("{}", fmt::join(tokens, " "));
   }
   return ranks.broadcast(numbers);
+}
+
+void answer(const std::string& words, const std::string& date, GenerateOptions options,
+            const NextLogits& next_logits, Tokenizer* tokenizer, Ranks& ranks,
+            const Show& show) {
+  nlohmann::json question;
+  if (tokenizer) {
+    const Tokenizer::Question asked = tokenizer->ask(words, date);
+    question = {asked.tokens, asked.ends};
+  }
+  question = nlohmann::json::parse(ranks.broadcast(question.dump()));
+  options.ends = question.at(1).get<std::vector<int64_t>>();
+  const NextText next = speech_of(tokenizer);
+  const auto on_token = [&](int64_t token) {
+    if (next) show(printable(next(token)));
+  };
+  generate(question.at(0), options, next_logits, kNeverStopped, on_token);
 }
 
 NextText speech_of(Tokenizer* tokenizer) {

@@ -19,6 +19,13 @@ class Tokenizer;
 std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
                             int64_t vocab, Ranks& ranks);
 
+// What a model answers to a user's words, which `show` gets piece by piece as the
+// tokenizer has it. Collective: the first rank alone has a tokenizer and a prompt. The
+// answer ends with its turn, or after options.num_tokens. Throws as Tokenizer::ask().
+void answer(const std::string& words, const std::string& date, GenerateOptions options,
+            const NextLogits& next_logits, Tokenizer* tokenizer, Ranks& ranks,
+            const Show& show);
+
 // How the tokenizer writes what a model says, from the begin of a text on. Without one
 // there is no such thing: null.
 NextText speech_of(Tokenizer* tokenizer);

@@ -20,6 +20,15 @@ std::vector<int64_t> Tokenizer::encode(const std::string& text) {
   return child_->ask<std::vector<int64_t>>({{"encode", text}}, "ids");
 }
 
+Tokenizer::Question Tokenizer::ask(const std::string& words, const std::string& date) {
+  if (!is_utf8(words))
+    throw Error(ExitCode::kUsage, "the text is not valid UTF-8", "", "iconv -t utf-8");
+  using Both = std::vector<std::vector<int64_t>>;
+  const auto both =
+      child_->ask<Both>({{"ask", {{"words", words}, {"date", date}}}}, "ids");
+  return {both.at(0), both.at(1)};
+}
+
 std::string Tokenizer::decode(const std::vector<int64_t>& tokens) {
   return child_->ask<std::string>({{"decode", tokens}}, "text");
 }

@@ -7,6 +7,9 @@
                         in whole characters
     {"restart": true}   the next token begins a text          {}
     {"decode": IDS}     the text of tokens                     {"text": TEXT}
+    {"ask": {"words":   a user's words by the chat template,   {"ids": [[...], [...]]}
+     TEXT, "date":      with what makes the model answer; and
+     DATE}}             the tokens that end an answer
     {"look":            what stands behind each text: WORD is  {"ids": [...], "word": WORD,
      {"files": [PATH],  a token, none, or "" for the model's    "shown": TEXT,
       "separator": WORD, end of text; and whether the lines     "examples": BOOL}
@@ -34,7 +37,8 @@ import time
 if __name__ == "__main__":  # `python3 -I` looks for nothing here
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from tokens.corpus import separator_of, tokenize
-from tokens.examples import ExampleWriter, Manner, are_examples, make_examples
+from tokens.examples import ExampleWriter, Manner, Reader, are_examples, make_examples
+from tokens.json_lines import Wrong
 from tokens.problem import MachineProblem, Problem
 from tokens.token_files import TokenWriter
 
@@ -123,6 +127,22 @@ class Child:
 
     def decode(self, ids):
         return {"text": self.tokenizer.decode(ids, skip_special_tokens=False)}
+
+    def ask(self, wanted):
+        separator = separator_of(self.tokenizer, self.folder, "none" if not self.has_end() else "")
+        reader = Reader(self.tokenizer, self.folder, separator.ids, Manner("text", "assistant", "", wanted["date"], "error"))
+        try:
+            text = reader.question(wanted["words"])
+        except Wrong as wrong:
+            raise Problem(wrong.what, cure="other words") from None
+        ids = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return {"ids": [ids, sorted(reader.ends.closing | set(separator.ids))]}
+
+    def has_end(self):
+        try:
+            return bool(separator_of(self.tokenizer, self.folder, "").ids)
+        except Problem:
+            return False
 
     def look(self, wanted):
         ALLOWED.update(wanted["files"])

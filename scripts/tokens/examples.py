@@ -68,10 +68,19 @@ class Reader:
         if isinstance(sample, Pair):
             text = sample.prompt + sample.completion
             return Pair, Rendered(text, [Span(len(sample.prompt), len(text), False)])
+        self.open_template()
+        return Chat, render(self.template, self.guarded(sample), self.manner.train_on)
+
+    def open_template(self):
         if self.template is None:
             self.template = ChatTemplate(self.folder, read_json, datetime.fromisoformat(self.manner.date))
             self.ends = self.learn_ends()
-        return Chat, render(self.template, self.guarded(sample), self.manner.train_on)
+
+    def question(self, words):
+        """A user's words, with what makes the model answer."""
+        self.open_template()
+        asked = self.guarded(Chat([{"role": "user", "content": words}], None, None, {}))
+        return self.template.render(asked, prompts=True)
 
     def guarded(self, sample):
         """Special tokens in contents are refused, or kept from being ones."""

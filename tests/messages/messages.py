@@ -13,7 +13,6 @@ temporary folders are replaced by words in angle brackets; empty lines, and what
 
 import argparse
 import difflib
-import json
 import os
 import re
 import shutil
@@ -26,30 +25,14 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "examples/chat"))
+from make_chats import make_tokenizer  # noqa: E402
+
 MODEL = "--layers 1 --dim 16 --heads 2 --seq-len 16 --global-batch 4 --micro-batch 2 --steps 2 --device cpu"
 DATA = "--data text.txt --out out"
 TIMEOUT = 60
-
-
-def make_tokenizer(folder):
-    """Bytes are tokens, by the names that byte-level tokenizers give them; and a chat template."""
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in plain]
-    names = {**{byte: chr(byte) for byte in plain}, **{byte: chr(256 + i) for i, byte in enumerate(others)}}
-    folder.mkdir()
-    (folder / "tokenizer.json").write_text(json.dumps({
-        "version": "1.0", "truncation": None, "padding": None, "normalizer": None, "post_processor": None,
-        "added_tokens": [{"id": 256, "content": "<|end|>", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
-                          "special": True}],
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
-        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
-        "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
-                  "fuse_unk": False, "byte_fallback": False, "vocab": {**{name: byte for byte, name in names.items()}, "<|end|>": 256},
-                  "merges": []}}))
-    (folder / "tokenizer_config.json").write_text('{"eos_token": "<|end|>"}')
-    (folder / "chat_template.jinja").write_text(
-        "{% for m in messages %}{% if m.role not in ['user', 'assistant'] %}{{ raise_exception('no ' + m.role) }}{% endif %}"
-        "{{ m.role }}: {{ m.content }}<|end|>\n{% endfor %}")
+REFUSES_OTHERS = ("{% for m in messages %}{% if m.role not in ['user', 'assistant'] %}{{ raise_exception('no ' + m.role) }}{% endif %}"
+                  "{{ m.role }}: {{ m.content }}<|end|>\n{% endfor %}")
 
 
 def make_fixtures(folder, program):
@@ -59,7 +42,7 @@ def make_fixtures(folder, program):
 
     (folder / "text.txt").write_text("It was a bright cold day in April, and the clocks were striking thirteen.\n" * 20)
     (folder / "empty.txt").write_text("")
-    make_tokenizer(folder / "tok")
+    make_tokenizer(folder / "tok", ["<|end|>"], REFUSES_OTHERS)
     turns = '{"messages": [{"role": "%s", "content": "%s"}, {"role": "assistant", "content": "%s"}]}\n'
     (folder / "chats.jsonl").write_text(turns % ("user", "2 + 2?", "4") * 3)
     (folder / "wrong.jsonl").write_bytes((turns % ("user", "2 + 2?", "4") + turns % ("pirate", "ahoy", "no") + turns % ("user", "", "no")

@@ -30,11 +30,11 @@ diff "$folder/cpu.losses" "$folder/gpu.losses" || fail "the GPU trains otherwise
 grep -q "device   a GPU" "$folder/gpu.log" || fail "the banner says: $(grep device "$folder/gpu.log")"
 
 # Rows that hold several conversations.
-python3 - "$folder" "$(dirname "$0")/../messages" <<'EOF'
+python3 - "$folder" "$(dirname "$0")/../../examples/chat" <<'EOF'
 import sys
 sys.path.insert(0, sys.argv[2])
 from pathlib import Path
-from messages import make_tokenizer
+from make_chats import make_tokenizer
 folder = Path(sys.argv[1])
 make_tokenizer(folder / "tok")
 (folder / "pairs.jsonl").write_text("".join('{"prompt": "%s: ", "completion": "%s"}\n' % (n, "so " * (n % 9 + 1)) for n in range(40)))

@@ -52,6 +52,21 @@ TEST(Generate, FeedsTokensBackUpToTheContext) {
   EXPECT_THAT(lengths, ElementsAre(2, 3, 3, 3));
 }
 
+TEST(Generate, EndsBehindATokenThatEndsIt) {
+  const auto counting = [](std::span<const int64_t> tokens) {
+    std::vector<float> logits(10, 0);
+    logits[(tokens.back() + 1) % 10] = 1;
+    return logits;
+  };
+  const GenerateOptions options{
+      .num_tokens = 9, .temperature = 0, .seed = 0, .context = 3, .ends = {5, 2}};
+  std::vector<int64_t> told;
+  const auto tell = [&](int64_t token) { told.push_back(token); };
+  EXPECT_THAT(*generate({7, 8}, options, counting, kNeverStopped, tell),
+              ElementsAre(9, 0, 1, 2));
+  EXPECT_THAT(told, ElementsAre(9, 0, 1));
+}
+
 TEST(Generate, MayBeStoppedBeforeEachToken) {
   int num_asked = 0, num_made = 0;
   const auto flat = [&](std::span<const int64_t>) {
