@@ -60,7 +60,8 @@ std::string tokenizer_path(const LoadedModel& loaded) {
 // Texts become tokens first, if there is a tokenizer.
 std::unique_ptr<data::Source> open_texts(const std::vector<std::string>& paths,
                                          const LoadedModel& loaded) {
-  const std::string tokenizer = tokenizer_path(loaded);
+  const std::string tokenizer =
+      agree_on_tokenizer(tokenizer_path(loaded), loaded.engine->control());
   if (tokenizer.empty()) return open_source(*loaded.family, paths, loaded.settings);
   const std::string folder = loaded.checkpoint.is_model_folder
                                  ? folder_of_user() + "/tokens"
@@ -81,9 +82,13 @@ void evaluate_on(const CommandLine& line, LoadedModel& loaded) {
   const std::string& weights = loaded.checkpoint.is_model_folder
                                    ? loaded.checkpoint.folder
                                    : loaded.settings.init_from;
-  if (!weights.empty()) refuse_text(*loaded.family, *source, shape.vocab(), weights);
+  if (!weights.empty() && tokenizer_path(loaded).empty())
+    refuse_text(*loaded.family, *source, shape.vocab(), weights);
   require_classes(*source, loaded.checkpoint.run.classes);
   if (is_first) source->check_ids(shape.vocab());
+  for (const std::string& note :
+       source->notes(sample_shape(*loaded.family, shape, loaded.settings)))
+    if (is_first) tell(note);
   const std::unique_ptr<data::Samples> samples = samples_for(line, loaded, *source);
   const int64_t num_samples = samples_to_evaluate(*samples, loaded.settings);
   const Evaluation result = *evaluate(*loaded.runner, loaded.engine->control(), *samples,
@@ -133,7 +138,7 @@ int generate_text(const VerbCall& call) {
       if (is_first && !tokenizer)
         throw Error(ExitCode::kUsage, "there is no tokenizer, and so no chat template",
                     loaded.checkpoint.folder, "--tokenizer DIR; or --prompt TEXT");
-      answer(settings.sample, settings.chat_date.empty() ? today() : settings.chat_date,
+      answer(settings.sample, text_options(settings, "", "", loaded.shape.vocab()),
              {settings.sample_tokens,
               settings.sample_temperature,
               static_cast<uint64_t>(settings.seed),
@@ -180,10 +185,10 @@ Verb generate_verb() {
                     {"--num-tokens N", "tokens that are added"},
                     {"--temperature X", "0: always the likeliest token"},
                     kConfigLine},
-          .settings =
-              kMachine +
-              " tokenizer python chat_date micro_batch loss_chunk sample sample_tokens "
-              "sample_temperature seed",
+          .settings = kMachine +
+                      " tokenizer python separator end_of_turn special_in_content "
+                      "chat_date micro_batch loss_chunk sample sample_tokens "
+                      "sample_temperature seed",
           // What it does with a prompt is what a run does with a sample.
           .own_flags = {{"--prompt", "sample"},
                         {"--chat", "sample"},

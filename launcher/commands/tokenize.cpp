@@ -31,14 +31,16 @@ int tokenize_texts(const VerbCall& call) {
   if (settings.tokenizer.empty())
     throw Error(ExitCode::kUsage, "the tokenizer is missing", "tokenize",
                 "--tokenizer DIR: a model's folder that has a tokenizer.json");
-  const data::TokenSource texts(settings.data, data::Texts::kPlainOrGzip);
-  if (!texts.is_text())
-    throw Error(ExitCode::kUsage, "these are tokens already", texts.where(),
-                "--data with text files, folders of them, or JSONL");
-  const TokenizedText text = tokenize(
-      texts, text_options(settings, require_tokenizer(settings.tokenizer, "--tokenizer"),
-                          place));
-  print_line(describe(text));
+  const TextOptions options =
+      text_options(settings, require_tokenizer(settings.tokenizer, "--tokenizer"), place);
+  for (const auto* paths : {&settings.data, &settings.eval_data}) {
+    if (paths->empty()) continue;
+    const data::TokenSource texts(*paths, data::Texts::kPlainOrGzip);
+    if (!texts.is_text())
+      throw Error(ExitCode::kUsage, "these are tokens already", texts.where(),
+                  "--data with text files, folders of them, or JSONL");
+    print_line(describe(tokenize(texts, options)));
+  }
   return static_cast<int>(ExitCode::kDone);
 }
 
@@ -53,7 +55,7 @@ Verb tokenize_verb() {
               "\n\nMakes the tokens that train with the same settings finds.",
           .lines = {kConfigLine},
           .settings =
-              "tokenizer data text_key separator token_cache python train_on "
+              "tokenizer data eval_data text_key separator token_cache python train_on "
               "end_of_turn special_in_content chat_date out",
           .has_groups = false};
 }

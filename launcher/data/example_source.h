@@ -32,8 +32,6 @@ class ExampleSource : public Source {
   // Throws DataError for files that do not fit together.
   ExampleSource(ExampleFiles files, TooLong too_long);
 
-  int64_t num_examples() const { return num_examples_; }
-
   int64_t num_items() const override { return tokens_.num_tokens(); }
   int64_t vocab_size() const override { return tokens_.vocab_size(); }
   std::vector<std::string> class_names() const override { return {}; }

@@ -105,8 +105,10 @@ void warn(const std::string& line) {
 
 void set_loudness(Loudness value) { loudness = value; }
 
-void tell(const std::string& line) {
-  if (loudness != Loudness::kQuiet) print_line(printable(line));
+void tell(const std::string& line) { tell_painted(printable(line)); }
+
+void tell_painted(const std::string& line) {
+  if (loudness != Loudness::kQuiet) print_line(line);
 }
 
 void tell_more(const std::string& line) {

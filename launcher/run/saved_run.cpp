@@ -98,7 +98,7 @@ Settings settings_without(const std::string& more, const Settings& saved) {
       "ranks hosts device threads adam_threads bind hang_timeout host_memory "
       "device_memory ignore_plan offload device_state_fraction grad_sums speculate pin "
       "shard_over "
-      "offload_activations tokenizer token_cache python "
+      "offload_activations tokenizer python "
       "allow_missing allow_extra dump_state trace_comm delay chaos " +
       more;
   json kept = to_json(saved);

@@ -114,7 +114,7 @@ void Training::open_folder() {
   identity_.vocab = shape_.vocab();
   identity_.model = shape_.config;
   identity_.classes = source_->class_names();
-  identity_.is_text = is_text(*family_, source_->vocab_size());
+  identity_.is_text = has_bytes();
   identity_.threads = process_.threads;
   const auto take_over = settings_.take_over ? checkpoint::TakeOver::kAlways
                                              : checkpoint::TakeOver::kFromTheDead;
@@ -180,8 +180,10 @@ void Training::read_checkpoint(const std::string& path) {
   tell(fmt::format("weights of {}", path));
   for (const std::string& line : differences_of(state)) tell(line);
   const std::string source = source_folder(checkpoint::split_path(path).folder);
-  if (std::filesystem::is_directory(source))
-    copy_files(source, checkpoint::Folder(source).names(), source_folder(settings_.out));
+  if (!std::filesystem::is_directory(source)) return;
+  std::vector<std::string> names = checkpoint::Folder(source).names();
+  if (!settings_.tokenizer.empty()) std::erase_if(names, is_of_tokenizer);
+  copy_files(source, names, source_folder(settings_.out));
 }
 
 // All ranks the same, as many as the one with the fewest cores can run.

@@ -70,7 +70,10 @@ class Training {
   // In training_data.cpp.
   std::unique_ptr<data::Source> open_data_at(const std::vector<std::string>& paths);
   void prepare_sample();
+  bool has_bytes() const;  // are the tokens of the data
   void show_sample();
+  void find_own_tokenizer();
+  std::unique_ptr<Tokenizer> open_tokenizer() const;
   void keep_source(const std::string& folder) const;
   void keep_tokenizer() const;
   void refuse_other_tokens(const data::Source& source) const;

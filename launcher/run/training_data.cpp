@@ -55,7 +55,7 @@ void Training::open_data() {
   batch_.group = group == kRanksOfHost ? world_.local_size() : group;
   choose_model();
   require_loss(shape_);
-  tokenizer_ = find_tokenizer(settings_);
+  find_own_tokenizer();
   source_ = open_data_at(settings_.data);
   fit_to_data(shape_, *source_);
   refuse_other_tokens(*source_);
@@ -86,9 +86,25 @@ ExitCode Training::look_at_data() {
 void Training::show_sample() {
   const auto sample = source_->shown_sample(sample_shape(*family_, shape_, settings_));
   if (!sample) return;
-  Tokenizer tokenizer(tokenizer_, child_command(settings_.python));
-  tell(fmt::format("what is trained of the first example ({}):\n{}", sample->where,
-                   marked_text(*sample, tokenizer)));
+  const auto tokenizer = open_tokenizer();
+  if (tokenizer)
+    tell_painted(fmt::format("what is trained of the first example ({}):\n{}",
+                             printable(sample->where), marked_text(*sample, *tokenizer)));
+}
+
+// The same on all ranks; and the day that templates tell, whenever the run goes on.
+void Training::find_own_tokenizer() {
+  tokenizer_ = find_tokenizer(settings_);
+  // All see what is in --out, but perhaps not other folders.
+  if (settings_.tokenizer.empty() && settings_.init_from.empty()) return;
+  const std::unique_ptr<Ranks> ranks = world_.make_ranks();
+  tokenizer_ = agree_on_tokenizer(tokenizer_, *ranks);
+  if (!tokenizer_.empty() && settings_.chat_date.empty())
+    settings_.chat_date = ranks->broadcast(today());
+}
+
+bool Training::has_bytes() const {
+  return tokenizer_.empty() && is_text(*family_, source_->vocab_size());
 }
 
 // Texts become tokens first, if there is a tokenizer.
@@ -102,22 +118,30 @@ std::unique_ptr<data::Source> Training::open_data_at(
         text_options(settings_, tokenizer_, settings_.out + "/tokens", shape_.vocab()),
         world_.local_rank() == 0, *ranks);
     if (is_first_rank()) tell(describe(text));
-    // Whatever becomes of the tokenizer's files, and whenever the run goes on.
+    // Whatever becomes of the tokenizer's files.
     settings_.separator = text.separator;
-    if (text.are_examples && settings_.chat_date.empty()) settings_.chat_date = today();
     return text;
   });
 }
 
+// Null where this machine has none: tokens that are there need none.
+std::unique_ptr<Tokenizer> Training::open_tokenizer() const {
+  try {
+    return std::make_unique<Tokenizer>(tokenizer_, child_command(settings_.python));
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kEnvironment) throw;
+    warn(fmt::format("tokens are not shown as text: {}", error.what()));
+    return nullptr;
+  }
+}
+
 // A prompt that cannot be read is an error before the first step.
 void Training::prepare_sample() {
-  const bool are_bytes = is_text(*family_, source_->vocab_size());
-  if (is_first_rank() && !tokenizer_.empty() && !are_bytes)
-    speaker_ = std::make_unique<Tokenizer>(tokenizer_, child_command(settings_.python));
+  if (is_first_rank() && !tokenizer_.empty()) speaker_ = open_tokenizer();
   const std::unique_ptr<Ranks> ranks = world_.make_ranks();
   sample_prompt_ =
       agree_on_prompt(settings_.sample, speaker_.get(), shape_.vocab(), *ranks);
-  parse_prompt(sample_prompt_, are_bytes, shape_.vocab());
+  parse_prompt(sample_prompt_, has_bytes(), shape_.vocab());
 }
 
 // The small files of --init-from; those of another tokenizer come from there.
@@ -135,6 +159,7 @@ void Training::keep_tokenizer() const {
   std::vector<std::string> files = companions_in(folder);
   if (!settings_.init_from.empty())
     std::erase_if(files, [](const auto& file) { return !is_of_tokenizer(file); });
+  if (name != "tokenizer.json") std::erase(files, "tokenizer.json");
   copy_files(folder, files, source_folder(settings_.out));
   if (name != "tokenizer.json")
     copy_as(tokenizer_, source_folder(settings_.out), "tokenizer.json");
@@ -142,7 +167,7 @@ void Training::keep_tokenizer() const {
 
 // Weights that are there belong to tokens of their own.
 void Training::refuse_other_tokens(const data::Source& source) const {
-  if (!settings_.init_from.empty())
+  if (!settings_.init_from.empty() && tokenizer_.empty())
     refuse_text(*family_, source, shape_.vocab(), settings_.init_from);
 }
 
@@ -162,6 +187,8 @@ void Training::make_samples() {
   eval_source_ = open_data_at(settings_.eval_data);
   refuse_other_tokens(*eval_source_);
   require_classes(*eval_source_, source_->class_names());
+  if (is_first_rank())
+    for (const std::string& note : eval_source_->notes(shape)) tell(note);
   eval_samples_ = eval_source_->samples(shape, {false, seed});
 }
 

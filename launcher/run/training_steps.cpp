@@ -223,7 +223,6 @@ void Training::note_evaluation(double loss, double seconds) {
   save_is_due_ = true;
 }
 
-// All ranks draw the same tokens; nothing of the model or of the training changes.
 // No run ends because a tokenizer does.
 NextText Training::speech() {
   const auto or_numbers = [this](const auto& speak, const auto& otherwise) {
@@ -245,6 +244,7 @@ NextText Training::speech() {
   };
 }
 
+// All ranks draw the same tokens; nothing of the model or of the training changes.
 Stop Training::draw_sample() {
   Stop stop = Stop::kNo;
   Settings asked = settings_;

@@ -51,7 +51,7 @@ const Translations& not_here() {
        "dataloader_prefetch_factor dataloader_persistent_workers no_mmap mmap cache_dir "
        "overwrite_cache"},
       {"not needed: samples are cut out of one stream of tokens, all of the same length",
-       "packing group_by_length dataloader_drop_last length_column_name "
+       "group_by_length dataloader_drop_last length_column_name "
        "remove_unused_columns label_names pad_token padding pad_to_max_length "
        "skip_invalid_size_inputs_valid_test sample_break_mode"},
       {"not needed: attention is LibTorch's own, the fastest kernel that fits",

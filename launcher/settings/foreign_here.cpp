@@ -188,6 +188,16 @@ const Translations& same_here() {
       {"here: @tokenizer with a folder that has a tokenizer.json",
        "tokenizer_name tokenizer_type tokenizer_path vocab_file merge_file "
        "use_fast_tokenizer tokenizer_model tokenizer_name_or_path tokenizer_file"},
+      {"here: @pack",
+       "packing sample_packing packed pack_sequences eval_packing neat_packing"},
+      {"here: @train_on",
+       "train_on_inputs train_on_input assistant_only_loss completion_only_loss "
+       "train_on_source train_on_prompt mask_history roles_to_train mask_prompt"},
+      {"here: @too_long",
+       "truncation truncation_mode truncation_strategy excess_length_strategy "
+       "allow_truncation"},
+      {"here: a chat_template.jinja in the folder of @tokenizer",
+       "chat_template chat_template_path template chat_template_jinja prompt_template"},
       {"here: @text_key", "dataset_text_field text_column json_keys text_field"},
       {"here: @separator", "append_eod eos eod_token end_of_text"},
       {"here: @token_cache", "dataset_cache_dir preprocessed_data_dir tokenized_path"},

@@ -7,38 +7,56 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "base/processes.h"
 #include "launcher/run/console.h"
+#include "launcher/text/token_cache.h"
 #include "launcher/text/tokenizer.h"
 #include "zero/errors.h"
 #include "zero/ranks.h"
 
 namespace zero::launcher {
+namespace {
+
+void require_known(const std::vector<int64_t>& tokens, int64_t vocab) {
+  for (const int64_t token : tokens) {
+    if (token >= vocab)
+      throw Error(
+          ExitCode::kUsage,
+          fmt::format("the tokenizer makes token {} of the prompt, and the model's "
+                      "vocabulary is {}",
+                      token, vocab),
+          "tokenizer.json", "the one that the model was made with");
+  }
+}
+
+}  // namespace
+
+std::string agree_on_tokenizer(const std::string& found, Ranks& ranks) {
+  const int64_t has = found.empty() ? 0 : 1;
+  if (ranks.largest(has, "tokenizer") == has) return found;
+  throw Error(ExitCode::kUsage,
+              fmt::format("host {} lacks the tokenizer that others have", host_name()),
+              "tokenizer.json", "the same folder on every host; or --tokenizer DIR");
+}
 
 std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
                             int64_t vocab, Ranks& ranks) {
   std::string numbers = prompt;
   if (tokenizer && !is_of_numbers(prompt)) {
     const std::vector<int64_t> tokens = tokenizer->encode(prompt);
-    for (const int64_t token : tokens) {
-      if (token >= vocab)
-        throw Error(
-            ExitCode::kUsage,
-            fmt::format("the tokenizer makes token {} of the prompt, and the model's "
-                        "vocabulary is {}",
-                        token, vocab),
-            "tokenizer.json", "the one that the model was made with");
-    }
+    require_known(tokens, vocab);
     numbers = fmt::format("{}", fmt::join(tokens, " "));
   }
   return ranks.broadcast(numbers);
 }
 
-void answer(const std::string& words, const std::string& date, GenerateOptions options,
+void answer(const std::string& words, const TextOptions& text, GenerateOptions options,
             const NextLogits& next_logits, Tokenizer* tokenizer, Ranks& ranks,
             const Show& show) {
   nlohmann::json question;
   if (tokenizer) {
-    const Tokenizer::Question asked = tokenizer->ask(words, date);
+    const Tokenizer::Question asked = tokenizer->ask(words, text);
+    require_known(asked.tokens, text.vocab);
     question = {asked.tokens, asked.ends};
   }
   question = nlohmann::json::parse(ranks.broadcast(question.dump()));
@@ -61,9 +79,9 @@ std::string marked_text(const data::MarkedTokens& sample, Tokenizer& tokenizer) 
   for (size_t begin = 0, end = 0; begin < sample.tokens.size(); begin = end) {
     const bool is_trained = sample.trained[begin];
     while (end < sample.tokens.size() && sample.trained[end] == is_trained) ++end;
-    const std::string part =
+    const std::string part = printable(
         tokenizer.decode({sample.tokens.begin() + static_cast<ptrdiff_t>(begin),
-                          sample.tokens.begin() + static_cast<ptrdiff_t>(end)});
+                          sample.tokens.begin() + static_cast<ptrdiff_t>(end)}));
     const std::string coloured = painted(part, Colour::kGreen, stdout);
     text += !is_trained ? part : coloured == part ? "⟦" + part + "⟧" : coloured;
   }

@@ -12,6 +12,7 @@ class Ranks;
 namespace zero::launcher {
 
 class Tokenizer;
+struct TextOptions;
 
 // The numbers of a prompt's tokens, as text; what is one of numbers, and all without a
 // tokenizer, stays as it is. Collective: the first rank alone has a tokenizer. Throws
@@ -22,9 +23,13 @@ std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
 // What a model answers to a user's words, which `show` gets piece by piece as the
 // tokenizer has it. Collective: the first rank alone has a tokenizer and a prompt. The
 // answer ends with its turn, or after options.num_tokens. Throws as Tokenizer::ask().
-void answer(const std::string& words, const std::string& date, GenerateOptions options,
+void answer(const std::string& words, const TextOptions& text, GenerateOptions options,
             const NextLogits& next_logits, Tokenizer* tokenizer, Ranks& ranks,
             const Show& show);
+
+// The same on all ranks: throws Error(kUsage) on a host that lacks the tokenizer which
+// others have. Collective.
+std::string agree_on_tokenizer(const std::string& found, Ranks& ranks);
 
 // How the tokenizer writes what a model says, from the begin of a text on. Without one
 // there is no such thing: null.

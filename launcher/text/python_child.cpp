@@ -21,7 +21,9 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPatience = std::chrono::seconds(60);  // with one line
+// With one line; and with one of long work, which may wait for a disk.
+constexpr auto kPatience = std::chrono::seconds(60),
+               kLongPatience = std::chrono::seconds(600);
 constexpr int kLookMs = 100;
 
 std::string last_line(std::string text) {
@@ -58,7 +60,7 @@ PythonChild::PythonChild(const std::vector<std::string>& command,
 json PythonChild::ask(const json& question, const OnNews& on_news) {
   send(question.dump() + "\n");
   while (true) {
-    const std::string line = receive();
+    const std::string line = receive(on_news ? kLongPatience : kPatience);
     json answer = json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!answer.is_object()) fail("answers what is no JSON: " + line.substr(0, 80));
     if (answer.contains("problem")) tell(answer);
@@ -109,12 +111,12 @@ void PythonChild::send(std::string_view text) {
   }
 }
 
-std::string PythonChild::receive() {
+std::string PythonChild::receive(std::chrono::seconds patience) {
   const auto begin = Clock::now();
   size_t end = 0;
   while ((end = received_.find('\n')) == received_.npos) {
     if (stop_signal() != 0) throw Error(ExitCode::kInterrupted, "stopped", "a tokenizer");
-    if (Clock::now() - begin > kPatience) fail("does not answer");
+    if (Clock::now() - begin > patience) fail("does not answer");
     pollfd ready{ours_, POLLIN, 0};
     if (poll(&ready, 1, kLookMs) <= 0) continue;
     char block[1 << 16];

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -46,7 +47,7 @@ class PythonChild {
   [[noreturn]] void fail_by_death();
   [[noreturn]] void tell(const nlohmann::json& answer) const;
   void send(std::string_view text);
-  std::string receive();
+  std::string receive(std::chrono::seconds patience);
 
   const std::string program_;
   Descriptor ours_;

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "base/hash.h"
@@ -24,6 +25,7 @@
 #include "launcher/process/stop.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
+#include "launcher/settings/values.h"
 #include "launcher/text/python_child.h"
 #include "zero/errors.h"
 
@@ -36,6 +38,7 @@ using checkpoint::Folder;
 using nlohmann::json;
 
 constexpr char kAbout[] = "about.json", kWhat[] = "tokens";
+constexpr char kBegin[] = "zero.tmp.tokens.";  // of temporary names of that
 constexpr int64_t kLargestAbout = int64_t{16} << 20;
 // Of what this writes: another number, other folders.
 constexpr int kFormat = 1;
@@ -43,9 +46,10 @@ constexpr int kFormat = 1;
 constexpr int64_t kNoVocab = int64_t{1} << 32;  // above any token
 
 // The files beside a tokenizer that tell the end of a text, and how chats are written.
-constexpr const char* kBeside[] = {"tokenizer_config.json", "generation_config.json",
-                                   "config.json", "special_tokens_map.json",
-                                   "chat_template.jinja"};
+constexpr const char* kBeside[] = {"tokenizer_config.json", "special_tokens_map.json",
+                                   "chat_template.jinja", "generation_config.json",
+                                   "config.json"};
+constexpr std::span kOfChats = std::span(kBeside).first<3>();
 
 std::string hash_of_text(const std::string& text) {
   return to_hex(hash_of(text.data(), text.size()));
@@ -56,20 +60,32 @@ std::string hash_of_file(const std::string& path) {
       data::hash_file(data::MappedFile(path, /*keep_mapped=*/false), "", /*seed=*/0));
 }
 
-json hashes_beside(const TextOptions& options) {
+json hashes_beside(const TextOptions& options, std::span<const char* const> names) {
   json hashes = json::array();
-  for (const char* name : kBeside) {
+  for (const char* name : names) {
     const fs::path path = fs::path(options.tokenizer).parent_path() / name;
     hashes.push_back(fs::exists(path) ? hash_of_file(path) : "");
   }
   return hashes;
 }
 
-json manner_of(const TextOptions& options) {
-  return {{"train_on", options.train_on},
-          {"end_of_turn", options.end_of_turn},
-          {"special", options.special},
-          {"date", options.date}};
+// Does the chat template tell one? It may be a key of tokenizer_config.json.
+bool tells_date(const TextOptions& options) {
+  const fs::path folder = fs::absolute(options.tokenizer).parent_path();
+  for (const char* name : {"chat_template.jinja", "tokenizer_config.json"}) {
+    if (!fs::exists(folder / name)) continue;
+    const std::string text =
+        checkpoint::read_text(Folder(folder.string()), name, int64_t{64} << 20);
+    if (text.find("strftime_now") != text.npos) return true;
+  }
+  return false;
+}
+
+// As far as it counts.
+json counted_manner(const TextOptions& options) {
+  json manner = manner_of(options);
+  if (!tells_date(options)) manner.erase("date");
+  return manner;
 }
 
 // Texts whose lines may be chats, in which a date may be told.
@@ -81,8 +97,9 @@ bool has_lines(const std::string& path) {
 // Where texts and their tokenizer are, and whether they have changed since.
 std::string stamp_of(const data::TokenSource& texts, const TextOptions& options) {
   json all = {kFormat, options.separator, options.text_key,
-              hash_of_file(options.tokenizer), hashes_beside(options)};
-  if (std::ranges::any_of(texts.paths(), has_lines)) all.push_back(manner_of(options));
+              hash_of_file(options.tokenizer), hashes_beside(options, kBeside)};
+  if (std::ranges::any_of(texts.paths(), has_lines))
+    all.push_back(counted_manner(options));
   for (const std::string& path : texts.paths()) {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0) throw_errno(path, "look", errno);
@@ -100,8 +117,8 @@ std::string key_of(const data::TokenSource& texts, const TextOptions& options,
   json all = {kFormat, look.at("ids"), options.text_key, hash_of_file(options.tokenizer),
               to_hex(texts.content_hash(sign_unless_stopped))};
   if (look.at("examples").get<bool>()) {
-    all.push_back(manner_of(options));
-    all.push_back(hashes_beside(options));
+    all.push_back(counted_manner(options));
+    all.push_back(hashes_beside(options, kOfChats));
   }
   return hash_of_text(all.dump());
 }
@@ -158,7 +175,9 @@ void lock(const Folder& cache) {
 // A process that is at work holds its folder.
 void remove_left_behind(const Folder& cache) {
   for (const std::string& name : cache.names()) {
-    if (!checkpoint::is_temporary(name) || !cache.has_folder(name)) continue;
+    const bool is_of_tokens = name.starts_with(kBegin);
+    if (!is_of_tokens || !checkpoint::is_temporary(name) || !cache.has_folder(name))
+      continue;
     const Folder left = cache.subfolder(name);
     if (::flock(left.descriptor(), LOCK_EX | LOCK_NB) == 0)
       checkpoint::discard_tree(cache, name, checkpoint::system_io());
@@ -240,6 +259,19 @@ void make(Maker& maker, const data::TokenSource& texts, const TextOptions& optio
   part.keep();
 }
 
+void refuse_damaged(const Folder& cache, const std::string& key) {
+  if (!cache.has(key)) return;
+  throw CheckpointError(cache.path_of(key), "", "these are no tokens of texts",
+                        "move it away, or another --token-cache");
+}
+
+// They are sent as JSON.
+void require_utf8(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths)
+    if (!is_utf8(path))
+      throw data::DataError("the name of a file is not valid UTF-8", path, "rename it");
+}
+
 Folder open_cache(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
@@ -253,6 +285,7 @@ Folder open_cache(const std::string& path) {
 }  // namespace
 
 TokenizedText tokenize(const data::TokenSource& texts, const TextOptions& options) {
+  require_utf8(texts.paths());
   const Folder cache = open_cache(options.cache);
   const std::string stamp = stamp_of(texts, options);
   if (auto seen = find_seen(cache, stamp)) return *seen;
@@ -263,15 +296,21 @@ TokenizedText tokenize(const data::TokenSource& texts, const TextOptions& option
   auto found = read_entry(cache, key);
   const bool is_new = !found;
   if (is_new) {
+    refuse_damaged(cache, key);
     make(maker, texts, options, cache, key);
     found = read_entry(cache, key);
   }
-  if (!found)
-    throw CheckpointError(cache.path_of(key), "", "these are no tokens of texts",
-                          "move it away, or another --token-cache");
+  if (!found) refuse_damaged(cache, key);
   checkpoint::replace_text(cache, stamp, key, "");
   found->is_new = is_new;
   return *found;
+}
+
+json manner_of(const TextOptions& options) {
+  return {{"train_on", options.train_on},
+          {"end_of_turn", options.end_of_turn},
+          {"special", options.special},
+          {"date", options.date}};
 }
 
 std::string describe(const TokenizedText& text) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ struct TokenizedText {
   std::string targets, index, shapes;
   bool is_new = false;  // made just now
 };
+
+// What decides how chats are written and trained, as the tokenizer's process takes it.
+nlohmann::json manner_of(const TextOptions& options);
 
 // One line for people.
 std::string describe(const TokenizedText& text);

@@ -4,6 +4,7 @@
 
 #include "launcher/settings/values.h"
 #include "launcher/text/python_child.h"
+#include "launcher/text/token_cache.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -20,12 +21,16 @@ std::vector<int64_t> Tokenizer::encode(const std::string& text) {
   return child_->ask<std::vector<int64_t>>({{"encode", text}}, "ids");
 }
 
-Tokenizer::Question Tokenizer::ask(const std::string& words, const std::string& date) {
+Tokenizer::Question Tokenizer::ask(const std::string& words, const TextOptions& options) {
   if (!is_utf8(words))
     throw Error(ExitCode::kUsage, "the text is not valid UTF-8", "", "iconv -t utf-8");
+  nlohmann::json question = manner_of(options);
+  question.update({{"words", words},
+                   {"separator", options.separator},
+                   {"text_key", options.text_key},
+                   {"date", options.date}});
   using Both = std::vector<std::vector<int64_t>>;
-  const auto both =
-      child_->ask<Both>({{"ask", {{"words", words}, {"date", date}}}}, "ids");
+  const auto both = child_->ask<Both>({{"ask", question}}, "ids");
   return {both.at(0), both.at(1)};
 }
 

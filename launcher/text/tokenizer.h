@@ -7,6 +7,7 @@
 namespace zero::launcher {
 
 class PythonChild;
+struct TextOptions;
 
 // A model's tokenizer, in a process of its own: PyPI's tokenizers, which transformers
 // uses, in Python (scripts/tokens/child.py).
@@ -25,12 +26,12 @@ class Tokenizer {
   // Above all ids of its tokens.
   int64_t vocab() const { return vocab_; }
   // A user's words as the chat template writes them, with what makes the model answer;
-  // and the tokens that end its answer. `date`: that templates tell. Throws Error(kUsage)
+  // and the tokens that end its answer, as these options train them. Throws Error(kUsage)
   // where there is no template, or it refuses them.
   struct Question {
     std::vector<int64_t> tokens, ends;
   };
-  Question ask(const std::string& words, const std::string& date);
+  Question ask(const std::string& words, const TextOptions& options);
   std::string decode(const std::vector<int64_t>& tokens);
   // What one more token adds to a text, in whole characters; "" where it ends in one.
   // A text begins with this object, and at restart().

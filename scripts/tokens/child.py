@@ -8,8 +8,9 @@
     {"restart": true}   the next token begins a text          {}
     {"decode": IDS}     the text of tokens                     {"text": TEXT}
     {"ask": {"words":   a user's words by the chat template,   {"ids": [[...], [...]]}
-     TEXT, "date":      with what makes the model answer; and
-     DATE}}             the tokens that end an answer
+     TEXT, "separator": with what makes the model answer; and
+     WORD, ...}}        the tokens that end an answer; the rest
+                        as of "exemplify"
     {"look":            what stands behind each text: WORD is  {"ids": [...], "word": WORD,
      {"files": [PATH],  a token, none, or "" for the model's    "shown": TEXT,
       "separator": WORD, end of text; and whether the lines     "examples": BOOL}
@@ -32,33 +33,43 @@ import errno
 import json
 import os
 import sys
+import sysconfig
 import time
 
 if __name__ == "__main__":  # `python3 -I` looks for nothing here
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from tokens.corpus import separator_of, tokenize
-from tokens.examples import ExampleWriter, Manner, Reader, are_examples, make_examples
+from tokens.examples import ExampleWriter, GuardedEncoder, Manner, Reader, are_examples, make_examples
 from tokens.json_lines import Wrong
 from tokens.problem import MachineProblem, Problem
 from tokens.token_files import TokenWriter
 
 ALLOWED = set()
-LIBRARIES = tuple(os.path.join(prefix, "lib", "") for prefix in (sys.prefix, sys.base_prefix))
+LIBRARIES = tuple(os.path.join(os.path.realpath(path), "") for path in [*sysconfig.get_paths().values(), *sys.path] if path)
 BESIDE = "tokenizer_config.json", "generation_config.json", "config.json", "special_tokens_map.json", "chat_template.jinja"
 SECONDS_BETWEEN_NEWS = 0.2
 
 
 def refuse(event, arguments):
     """For sys.addaudithook: a tokenizer's file is read from anywhere and must not do more than that."""
-    if event.startswith(("socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn")):
+    if event.startswith(("socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn", "ctypes.")):
         raise RuntimeError(f"a tokenizer asks for {event}")
-    if event == "open" and arguments[0] not in ALLOWED and not is_part(arguments[0]) and not is_of_python(arguments[0]):
+    if event in ("os.remove", "os.rename") and not is_part(arguments[0]):
+        raise RuntimeError(f"a tokenizer asks for {event} of {arguments[0]}")
+    if event == "open" and not may_open(*arguments):
         raise RuntimeError(f"a tokenizer opens {arguments[0]}")
+
+
+def may_open(path, mode, flags):
+    if is_part(path):
+        return True
+    writes = flags & (os.O_WRONLY | os.O_RDWR) if isinstance(flags, int) else set(mode or "r") & set("wax+")
+    return not writes and (path in ALLOWED or is_of_python(path))
 
 
 def is_of_python(path):
     """What is imported later."""
-    return isinstance(path, str) and path.endswith((".py", ".pyc")) and path.startswith(LIBRARIES)
+    return isinstance(path, str) and path.endswith((".py", ".pyc")) and os.path.realpath(path).startswith(LIBRARIES)
 
 
 def is_part(path):
@@ -98,6 +109,10 @@ class News:
         self.read, self.told, self.last = 0, written, time.monotonic()
 
 
+def manner_of(wanted):
+    return Manner(**{name: wanted[name] for name in Manner._fields})
+
+
 class Child:
     def __init__(self, tokenizers):
         self.tokenizers = tokenizers
@@ -129,20 +144,17 @@ class Child:
         return {"text": self.tokenizer.decode(ids, skip_special_tokens=False)}
 
     def ask(self, wanted):
-        separator = separator_of(self.tokenizer, self.folder, "none" if not self.has_end() else "")
-        reader = Reader(self.tokenizer, self.folder, separator.ids, Manner("text", "assistant", "", wanted["date"], "error"))
+        try:
+            ends = separator_of(self.tokenizer, self.folder, wanted["separator"]).ids
+        except Problem:  # then the template alone ends turns
+            ends = []
+        reader = Reader(self.tokenizer, self.folder, ends, manner_of(wanted))
         try:
             text = reader.question(wanted["words"])
         except Wrong as wrong:
-            raise Problem(wrong.what, cure="other words") from None
-        ids = self.tokenizer.encode(text, add_special_tokens=False).ids
-        return {"ids": [ids, sorted(reader.ends.closing | set(separator.ids))]}
-
-    def has_end(self):
-        try:
-            return bool(separator_of(self.tokenizer, self.folder, "").ids)
-        except Problem:
-            return False
+            raise Problem(wrong.what, cure=wrong.cure or "other words") from None
+        _, ids, _ = GuardedEncoder(self.tokenizer)(text)
+        return {"ids": [ids, sorted(reader.ends.closing | set(ends))]}
 
     def look(self, wanted):
         ALLOWED.update(wanted["files"])
@@ -174,7 +186,7 @@ class Child:
 
     def exemplify(self, wanted):
         def work(tokens, news, vocabulary):
-            manner = Manner(**{name: wanted[name] for name in Manner._fields})
+            manner = manner_of(wanted)
             writer = ExampleWriter(tokens, os.path.dirname(wanted["out"]))
             shapes = make_examples(self.tokenizer, self.folder, wanted["separator"], wanted["files"], writer, news, manner, vocabulary)
             return {"documents": writer.num_examples, "targets": writer.num_targets, "longest": writer.longest, "shapes": shapes}

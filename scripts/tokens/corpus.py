@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tokens.documents import pieces_of
 from tokens.problem import DataProblem, Problem
-from tokens.token_files import TokenWriter
 
 BATCH_CHARS, PIECE_CHARS = 1 << 20, 1 << 17
 BATCHES_AHEAD = 2  # while one is used these are made

@@ -15,10 +15,11 @@ from tokens.json_lines import Wrong, is_json_lines, read_lines
 from tokens.problem import DataProblem, WrongLines
 from tokens.shapes import Chat, Pair, Shape, Text, chat, shape_of
 from tokens.targets import begins_of, end_of_turn, ends_of, mask_of, special_tokens
-from tokens.template import ChatTemplate
+from tokens.template import BEGIN, DIGITS, END, ChatTemplate
 from tokens.turns import Rendered, Span, render
 
 GUARD = "\ufdd2"  # within a special token that a content spells
+MARKS = {BEGIN, END, GUARD, *DIGITS}
 
 # How text becomes examples. date: of strftime_now(). special: "error" or "text", for contents that spell special tokens.
 Manner = namedtuple("Manner", "text_key train_on end_of_turn date special")
@@ -86,6 +87,8 @@ class Reader:
         """Special tokens in contents are refused, or kept from being ones."""
         def guard(value):
             if isinstance(value, str):
+                if MARKS & set(value):
+                    raise Wrong("the line has characters from U+FDD0 to U+FDEF, which are none")
                 for word in self.specials:
                     if word in value:
                         if self.manner.special != "text":
@@ -96,8 +99,8 @@ class Reader:
             elif isinstance(value, dict):
                 return {key: guard(item) for key, item in value.items()}
             return value
-        return sample._replace(messages=[{key: guard(value) if key != "role" else value for key, value in message.items()}
-                                         for message in sample.messages])
+        messages = [{key: guard(value) if key != "role" else value for key, value in message.items()} for message in sample.messages]
+        return Chat(messages, guard(sample.tools), guard(sample.documents), guard(sample.given))
 
     def learn_ends(self):
         """Turns that call tools may hold special tokens: such a turn ends as a plain one does."""
@@ -159,7 +162,7 @@ class Encoder:
 
     def __call__(self, line, encoding):
         text, ids, offsets, spans = line.text, encoding.ids, encoding.offsets, line.spans
-        if GUARD in text:
+        if line.kind is Chat and GUARD in text:
             spans = without_guards(text, spans)
             self.guarded = self.guarded or GuardedEncoder(self.tokenizer)
             text, ids, offsets = self.guarded(text)
@@ -214,8 +217,12 @@ def make_examples(tokenizer, folder, separator, files, writer, on_read, manner, 
     try:
         reader = Reader(tokenizer, folder, separator, manner)
         encoder = Encoder(tokenizer, separator, reader)
+        current = None
         for batch, encodings in encoded(tokenizer, reader.lines(files, on_read, all_wrong), with_offsets=True):
             for line, encoding in zip(batch, encodings):
+                if current and current is not line.wrong:
+                    current.tell()
+                current = line.wrong
                 try:
                     ids, mask = encoder(line, encoding)
                 except Wrong as error:

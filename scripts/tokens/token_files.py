@@ -12,6 +12,7 @@ from tokens.problem import Problem
 
 MAGIC, VERSION, HEADER_BYTES = b"BIN.TOK\n", 2, 1024
 MOST_TOKENS = 2**31 - 1
+SYNC_TOKENS = 1 << 26  # so that no end waits for gigabytes
 
 
 def header(bytes_per_token, num_tokens, vocabulary):
@@ -41,7 +42,7 @@ class TokenWriter:
         self.paths.append(path)
         self.file = open(path + ".part", "wb")
         self.file.write(b"\0" * HEADER_BYTES)
-        self.in_file = 0
+        self.in_file = self.unsynced = 0
 
     def write(self, ids):
         begin = 0
@@ -52,14 +53,21 @@ class TokenWriter:
             part = ids[begin:begin + self.tokens_per_file - self.in_file]
             self.file.write(little_endian(array("H" if self.bytes_per_token == 2 else "I", part)))
             self.in_file += len(part)
+            self.unsynced += len(part)
+            if self.unsynced > SYNC_TOKENS:
+                self.sync()
             begin += len(part)
         self.num_tokens += len(ids)
+
+    def sync(self):
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.unsynced = 0
 
     def _finish_file(self):
         self.file.seek(0)
         self.file.write(header(self.bytes_per_token, self.in_file, self.vocabulary))
-        self.file.flush()
-        os.fsync(self.file.fileno())
+        self.sync()
         self.file.close()
 
     def finish(self):

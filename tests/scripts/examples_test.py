@@ -162,8 +162,25 @@ class ExamplesTest(unittest.TestCase):
         text, = self.make(PLAIN, messages(*TWO), train_on="all")
         self.assertTrue(text.startswith("[[<|user|>") and text.endswith("\n]]"), text)
 
+    def test_a_turn_without_a_prompt_of_its_own_is_not_the_one_before(self):
+        """As DeepSeek's, which write none behind a tool's answer."""
+        template = ("{% for m in messages %}{% if m.role == 'assistant' %}{% if messages[loop.index0 - 1].role != 'tool' %}<|assistant|>"
+                    "{% endif %}{{ m.content or '' }}{% for c in m.tool_calls or [] %}<|call|>{{ c.function.name }}{% endfor %}<|end|>"
+                    "{% else %}<|{{ m.role }}|>{{ m.content }}{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}")
+        record = messages(("user", "rain?"), ("assistant", None), ("tool", "no"), ("assistant", "None."))
+        record["messages"][1]["tool_calls"] = [{"type": "function", "function": {"name": "get", "arguments": {}}}]
+        before = "<|user|>rain?<|assistant|>"
+        self.assertEqual(self.make(template, record), [before + "[[<|call|>get<|end|>]]<|tool|>no[[None.<|end|>]]"])
+        self.assertEqual(self.make(template, record, train_on="last"), [before + "<|call|>get<|end|><|tool|>no[[None.<|end|>]]"])
+
+    def test_a_space_before_a_turn_is_its_own(self):
+        """Where no prompt is known: tokens join it to the first word."""
+        template = "{% for m in messages %}{% if m.role == 'user' %}<|user|>{{ m.content }}<|system|>{% else %} {{ m.content }}<|end|>{% endif %}{% endfor %}"
+        self.assertEqual(self.make(template, messages(("user", "a"), ("assistant", "It is"))), ["<|user|>a<|system|>[[ It is<|end|>]]"])
+
     def test_other_shapes(self):
         self.assertEqual(self.make("", {"prompt": "2+2=", "completion": "4"}), ["2+2=[[4<|end|>]]"])
+        self.assertEqual(self.make("", {"prompt": "\ufdd2", "completion": "4"})[0][-12:], "[[4<|end|>]]")
         asked = "<|user|>\nadd\n\n2 2<|end|>\n<|assistant|>\n[[4<|end|>]]\n"
         self.assertEqual(self.make(PLAIN, {"instruction": "add", "input": "2 2", "output": "4"}), [asked])
         self.assertEqual(self.shapes, ["instruction, input and output"])
@@ -188,6 +205,8 @@ class ExamplesTest(unittest.TestCase):
         self.assertEqual(text, "<|user|>\na <|end|> b<|end|>\n<|assistant|>\n[[no <|call|><|end|>]]\n")
         ids = array.array("H", (self.path / "tokens.tok").read_bytes()[1024:]).tolist()
         self.assertEqual(ids.count(0), 2)  # of the template
+        tools = {**messages(*TWO), "tools": [{"name": "<|call|>"}]}
+        self.assertIn("spells the special token <|call|>", self.refused(PLAIN, tools))
         self.assertNotIn(WORDS.index("<|call|>"), ids)
 
     def test_the_day_is_the_one_that_was_given(self):
@@ -208,6 +227,7 @@ class ExamplesTest(unittest.TestCase):
             "refuses it: no pirate": (REFUSES, [good, messages(("pirate", "a"), ("assistant", "b"))]),
             'does not know the role "pirate"': (KNOWS_TWO, [good, messages(("pirate", "ahoy!"), ("assistant", "b"))]),
             "half of a surrogate pair": (PLAIN, [good, messages(("user", "\ud800"), ("assistant", "b"))]),
+            "from U+FDD0": (PLAIN, [good, messages(("user", "\ufdd2"), ("assistant", "b"))]),
             "no text as content": (PLAIN, [good, messages(("user", "a"), ("assistant", None))]),
             "{% generation %}": (SHOUTS, [good]),
         }

@@ -72,10 +72,12 @@ class TokenizerChildTest(unittest.TestCase):
         self.assertEqual(self.ask({"open": str(self.path)}, {"next": 9999})[1]["text"], "<9999>")
 
     def test_nothing_else_is_opened(self):
-        for event, arguments in (("socket.connect", ()), ("subprocess.Popen", ()), ("os.system", ()), ("open", ("/etc/passwd",)),
-                                 ("open", ("/etc/passwd.part",))):
+        for event, arguments in (("socket.connect", ()), ("subprocess.Popen", ()), ("os.system", ()), ("ctypes.dlopen", ("a",)),
+                                 ("open", ("/etc/passwd", "r", os.O_RDONLY)), ("open", ("/etc/passwd.part", "w", os.O_WRONLY)),
+                                 ("open", (os.__file__, "w", os.O_WRONLY)), ("os.remove", ("/etc/passwd", -1))):
             self.assertRaises(RuntimeError, child.refuse, event, arguments)
         child.refuse("import", ())
+        child.refuse("open", (os.__file__, "r", os.O_RDONLY))
 
     def tokenize(self, *texts, **options):
         """Its answers; each text is a file."""
@@ -171,6 +173,20 @@ class TokenizerChildTest(unittest.TestCase):
             self.assertAlmostEqual(one["loss"], other["loss"], delta=2e-5)
             self.assertAlmostEqual(packed["loss"], other["loss"], delta=2e-5)
         self.assertIn("8 of 8 samples", self.start("eval", run, "--data", chats))
+        self.assertTrue(self.start("generate", run, "--chat", "the fox?", "--num-tokens", "3").endswith("\n"))
+
+    @unittest.skipUnless(PROGRAM, "no program")
+    def test_a_tokenizer_of_257_tokens_is_no_text_of_bytes(self):
+        sys.path.insert(0, str(ROOT / "examples/chat"))
+        from make_chats import make_tokenizer
+        folder = Path(self.folder.name)
+        make_tokenizer(folder / "tok", ["<|end|>"])
+        (folder / "a.jsonl").write_text(json.dumps({"text": "x" * 50}) + "\n" + json.dumps({"text": "y" * 50}) + "\n")
+        self.start("train", "--tokenizer", folder / "tok", "--data", folder / "a.jsonl", "--out", folder / "run", "--steps", "1",
+                   "--model", "llama", "--layers", "1", "--dim", "16", "--heads", "2", "--seq-len", "16", "--global-batch", "4")
+        # 102 tokens; of bytes there are 127.
+        self.assertIn("6 of 6 samples", self.start("eval", folder / "run"))
+        self.assertTrue(self.start("generate", folder / "run", "--prompt", "x", "--num-tokens", "2").startswith("x"))
 
     @unittest.skipUnless(PROGRAM, "no program")
     def test_generate_speaks_by_the_folder(self):
