@@ -73,6 +73,10 @@ std::string temporary_name(const std::string& what) {
 
 bool is_temporary(std::string_view name) { return what_of_temporary(name).has_value(); }
 
+bool is_temporary(std::string_view name, std::string_view what) {
+  return what_of_temporary(name) == what;
+}
+
 std::string replaced_name(int64_t step) {
   return temporary_name(kReplaced + step_folder(step).substr(std::strlen(kStepPrefix)));
 }

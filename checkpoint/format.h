@@ -37,6 +37,7 @@ bool belongs_to_checkpoint(std::string_view file);
 // "zero.tmp.WHAT.<16 hexadecimal digits>", `what` of lower-case letters and digits.
 std::string temporary_name(const std::string& what);
 bool is_temporary(std::string_view name);
+bool is_temporary(std::string_view name, std::string_view what);  // of that WHAT
 // For a step that another is about to replace.
 std::string replaced_name(int64_t step);
 std::optional<int64_t> replaced_step_of(std::string_view name);  // nullopt: none

@@ -111,14 +111,10 @@ int eval(const VerbCall& call) {
 std::unique_ptr<Tokenizer> tokenizer_for(const LoadedModel& loaded) {
   const std::string path = tokenizer_path(loaded);
   if (path.empty()) return nullptr;
-  try {
-    return std::make_unique<Tokenizer>(path, child_command(loaded.settings.python));
-  } catch (const Error& error) {
-    if (error.code() != ExitCode::kEnvironment || !is_of_numbers(loaded.settings.sample))
-      throw;
-    warn(fmt::format("tokens are shown as numbers: {}", error.what()));
-    return nullptr;
-  }
+  const std::vector<std::string> command = child_command(loaded.settings.python);
+  return is_of_numbers(loaded.settings.sample)
+             ? open_if_possible(path, command, "tokens are shown as numbers")
+             : std::make_unique<Tokenizer>(path, command);
 }
 
 // A prompt, continued by a checkpoint's model.

@@ -1,7 +1,3 @@
-#include <fmt/format.h>
-
-#include <chrono>
-
 #include "launcher/commands/verbs.h"
 #include "launcher/data/token_source.h"
 #include "launcher/process/stop.h"

@@ -111,80 +111,73 @@ ExampleSource::ExampleSource(ExampleFiles files, TooLong too_long)
       tokens_(files_.tokens),
       targets_(files_.targets, /*keep_mapped=*/true),
       index_(files_.index, /*keep_mapped=*/true),
+      entries_(reinterpret_cast<const Entry*>(index_.view().get())),
       num_examples_(index_.size_bytes() / kEntryBytes - 1) {
   if (num_examples_ < 1 || index_.size_bytes() % kEntryBytes != 0) throw_damaged(index_);
   if (targets_.size_bytes() != tokens_.num_tokens()) throw_damaged(targets_);
-  const Entry* entry = entries();
-  if (entry[0].begin != 0 || entry[num_examples_].begin != tokens_.num_tokens())
+  if (entries_[0].begin != 0 || entries_[num_examples_].begin != tokens_.num_tokens())
     throw_damaged(index_);
   const auto trained = targets_.view();
   for (int64_t i = 0; i < num_examples_; ++i) {
-    const int64_t begin = entry[i].begin, end = entry[i + 1].begin;
+    const int64_t begin = entries_[i].begin, end = entries_[i + 1].begin;
     if (begin >= end || end > tokens_.num_tokens()) throw_damaged(index_);
     longest_ = std::max(longest_, end - begin);
     num_targets_ += std::count(trained.get() + begin + 1, trained.get() + end, 1);
   }
 }
 
-const ExampleSource::Entry* ExampleSource::entries() const {
-  return reinterpret_cast<const Entry*>(index_.view().get());
-}
-
 int64_t ExampleSource::num_tokens(int64_t example) const {
-  const Entry* entry = entries() + example;
-  return entry[1].begin - entry[0].begin;
+  return entries_[example + 1].begin - entries_[example].begin;
 }
 
 void ExampleSource::read(int64_t example, int64_t count, int64_t* tokens,
                          unsigned char* targets) const {
-  const int64_t begin = entries()[example].begin;
+  index_.view();  // throws where it has changed
+  const int64_t begin = entries_[example].begin;
   tokens_.read(begin, count, tokens);
   std::memcpy(targets, targets_.view(begin).get(), static_cast<size_t>(count));
 }
 
 bool ExampleSource::has_target(int64_t example, int64_t seq_len) const {
-  const auto trained = targets_.view(entries()[example].begin);
+  const auto trained = targets_.view(entries_[example].begin);
   const int64_t count = std::min(num_tokens(example), seq_len + 1);
   return std::find(trained.get() + 1, trained.get() + count, 1) != trained.get() + count;
 }
 
-std::vector<int64_t> ExampleSource::kept(int64_t seq_len) const {
+ExampleSource::Kept ExampleSource::kept(int64_t seq_len) const {
   constexpr int64_t kMostTold = 20;
-  std::vector<int64_t> kept;
+  Kept kept;
   std::string told;
-  int64_t num_long = 0, longest = 0;
+  int64_t longest = 0;
   for (int64_t i = 0; i < num_examples_; ++i) {
     const int64_t length = num_tokens(i);
     const bool is_long = length > seq_len + 1;
     if (!is_long || (too_long_ == TooLong::kTruncate && has_target(i, seq_len)))
-      kept.push_back(i);
+      kept.examples.push_back(i);
     if (!is_long) continue;
     longest = std::max(longest, length);
-    const Entry& entry = entries()[i];
-    if (++num_long <= kMostTold)
+    const Entry& entry = entries_[i];
+    if (++kept.num_long <= kMostTold)
       told += fmt::format("\n  - {}, line {}: {} tokens", files_.texts.at(entry.file),
                           entry.line, grouped(length));
   }
-  if (num_long > 0 && too_long_ == TooLong::kError)
+  if (kept.num_long > 0 && too_long_ == TooLong::kError)
     throw DataError(
         fmt::format("{} of {} examples are longer than a sample of {} tokens:{}{}",
-                    grouped(num_long), grouped(num_examples_), seq_len, told,
-                    num_long > kMostTold ? "\n  - ..." : ""),
+                    grouped(kept.num_long), grouped(num_examples_), seq_len, told,
+                    kept.num_long > kMostTold ? "\n  - ..." : ""),
         where(),
         fmt::format("--seq-len {}; or --too-long drop, or truncate", longest - 1));
-  if (kept.empty())
+  if (kept.examples.empty())
     throw DataError(fmt::format("no example fits into a sample of {} tokens", seq_len),
                     where(), fmt::format("--seq-len {}", longest - 1));
   return kept;
 }
 
 std::vector<std::string> ExampleSource::notes(const SampleShape& shape) const {
-  const int64_t num_kept = std::ssize(kept(shape.seq_len));
-  int64_t num_long = 0;
-  for (int64_t i = 0; i < num_examples_; ++i)
-    num_long += num_tokens(i) > shape.seq_len + 1;
+  const auto [examples, num_long] = kept(shape.seq_len);
   if (num_long == 0) return {};
-  const int64_t num_left_out = num_examples_ - num_kept;
+  const int64_t num_left_out = num_examples_ - std::ssize(examples);
   return {fmt::format("{} of {} examples are longer than {} tokens: {}{}",
                       grouped(num_long), grouped(num_examples_), shape.seq_len,
                       num_left_out < num_long
@@ -211,13 +204,13 @@ std::string ExampleSource::where() const {
 }
 
 std::optional<MarkedTokens> ExampleSource::shown_sample(const SampleShape& shape) const {
-  const int64_t example = kept(shape.seq_len).front();
+  const int64_t example = kept(shape.seq_len).examples.front();
   const int64_t count = std::min(num_tokens(example), shape.seq_len + 1);
   MarkedTokens shown{std::vector<int64_t>(count), {}, {}};
   std::vector<unsigned char> trained(count);
   read(example, count, shown.tokens.data(), trained.data());
   shown.trained.assign(trained.begin(), trained.end());
-  const Entry& entry = entries()[example];
+  const Entry& entry = entries_[example];
   shown.where = fmt::format("{}, line {}", files_.texts.at(entry.file), entry.line);
   return shown;
 }
@@ -237,12 +230,12 @@ uint64_t ExampleSource::content_hash(const OnRead& on_read) const {
 }
 
 int64_t ExampleSource::num_samples(const SampleShape& shape) const {
-  return std::ssize(kept(shape.seq_len));
+  return std::ssize(kept(shape.seq_len).examples);
 }
 
 std::unique_ptr<Samples> ExampleSource::samples(const SampleShape& shape,
                                                 const SampleOrder& order) const {
-  std::vector<int64_t> examples = kept(shape.seq_len);
+  std::vector<int64_t> examples = kept(shape.seq_len).examples;
   if (order.range.count > 0) {
     assert(order.range.first + order.range.count <= std::ssize(examples));
     const auto first = examples.begin() + order.range.first;

@@ -63,16 +63,20 @@ class ExampleSource : public Source {
   };
   static_assert(sizeof(Entry) == 16);
 
-  const Entry* entries() const;
-  // Those that are samples of that length. Throws DataError for longer ones, if they are
-  // not allowed.
-  std::vector<int64_t> kept(int64_t seq_len) const;
+  // Those that are samples of that length, and how many are longer. Throws DataError for
+  // longer ones, if they are not allowed.
+  struct Kept {
+    std::vector<int64_t> examples;
+    int64_t num_long = 0;
+  };
+  Kept kept(int64_t seq_len) const;
   bool has_target(int64_t example, int64_t seq_len) const;
 
   const ExampleFiles files_;
   const TooLong too_long_;
   const TokenSource tokens_;
   const MappedFile targets_, index_;
+  const Entry* const entries_;  // of index_, which stays mapped
   const int64_t num_examples_;
   int64_t num_targets_ = 0, longest_ = 0;
 };

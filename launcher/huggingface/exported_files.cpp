@@ -47,8 +47,7 @@ void remove_left_behind(const std::string& target) {
   for (const std::string& left : folder.names()) {
     const bool is_of_target =
         left.starts_with(name + ".") && folder.has_folder(left) &&
-        checkpoint::is_temporary(left.substr(name.size() + 1)) &&
-        left.substr(name.size() + 1).starts_with(std::string("zero.tmp.") + kWhat);
+        checkpoint::is_temporary(left.substr(name.size() + 1), kWhat);
     if (!is_of_target) continue;
     try {
       const checkpoint::Folder inner = folder.subfolder(left);

@@ -124,15 +124,10 @@ std::unique_ptr<data::Source> Training::open_data_at(
   });
 }
 
-// Null where this machine has none: tokens that are there need none.
+// Tokens that are there need none.
 std::unique_ptr<Tokenizer> Training::open_tokenizer() const {
-  try {
-    return std::make_unique<Tokenizer>(tokenizer_, child_command(settings_.python));
-  } catch (const Error& error) {
-    if (error.code() != ExitCode::kEnvironment) throw;
-    warn(fmt::format("tokens are not shown as text: {}", error.what()));
-    return nullptr;
-  }
+  return open_if_possible(tokenizer_, child_command(settings_.python),
+                          "tokens are not shown as text");
 }
 
 // A prompt that cannot be read is an error before the first step.

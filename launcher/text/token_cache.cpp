@@ -38,7 +38,6 @@ using checkpoint::Folder;
 using nlohmann::json;
 
 constexpr char kAbout[] = "about.json", kWhat[] = "tokens";
-constexpr char kBegin[] = "zero.tmp.tokens.";  // of temporary names of that
 constexpr int64_t kLargestAbout = int64_t{16} << 20;
 // Of what this writes: another number, other folders.
 constexpr int kFormat = 1;
@@ -175,9 +174,7 @@ void lock(const Folder& cache) {
 // A process that is at work holds its folder.
 void remove_left_behind(const Folder& cache) {
   for (const std::string& name : cache.names()) {
-    const bool is_of_tokens = name.starts_with(kBegin);
-    if (!is_of_tokens || !checkpoint::is_temporary(name) || !cache.has_folder(name))
-      continue;
+    if (!checkpoint::is_temporary(name, kWhat) || !cache.has_folder(name)) continue;
     const Folder left = cache.subfolder(name);
     if (::flock(left.descriptor(), LOCK_EX | LOCK_NB) == 0)
       checkpoint::discard_tree(cache, name, checkpoint::system_io());

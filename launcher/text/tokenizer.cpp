@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "launcher/run/console.h"
 #include "launcher/settings/values.h"
 #include "launcher/text/python_child.h"
 #include "launcher/text/token_cache.h"
@@ -43,6 +44,18 @@ std::string Tokenizer::next(int64_t token) {
 }
 
 void Tokenizer::restart() { child_->ask({{"restart", true}}); }
+
+std::unique_ptr<Tokenizer> open_if_possible(const std::string& path,
+                                            const std::vector<std::string>& command,
+                                            const std::string& otherwise) {
+  try {
+    return std::make_unique<Tokenizer>(path, command);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kEnvironment) throw;
+    warn(otherwise + ": " + error.what());
+    return nullptr;
+  }
+}
 
 std::string tokenizer_of(const std::string& folder) {
   const std::string path = folder + "/tokenizer.json";

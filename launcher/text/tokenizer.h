@@ -43,6 +43,12 @@ class Tokenizer {
   int64_t vocab_;
 };
 
+// The same, but null where this machine cannot have one: then a line says what happens
+// `otherwise`.
+std::unique_ptr<Tokenizer> open_if_possible(const std::string& path,
+                                            const std::vector<std::string>& command,
+                                            const std::string& otherwise);
+
 // Where the folder keeps its tokenizer.json; "": it has none.
 std::string tokenizer_of(const std::string& folder);
 

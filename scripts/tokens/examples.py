@@ -8,13 +8,14 @@ import os
 import struct
 from collections import namedtuple
 from datetime import datetime
+from functools import cached_property
 
 from tokens.corpus import encoded, read_json, require_ids_below, template_of
 from tokens.documents import decoded_blocks
 from tokens.json_lines import Wrong, is_json_lines, read_lines
 from tokens.problem import DataProblem, WrongLines
 from tokens.shapes import Chat, Pair, Shape, Text, chat, shape_of
-from tokens.targets import begins_of, end_of_turn, ends_of, mask_of, special_tokens
+from tokens.targets import begins_of, end_of_turn, ends_of, mask_of, special_spellings
 from tokens.template import BEGIN, DIGITS, END, ChatTemplate
 from tokens.turns import Rendered, Span, render
 
@@ -45,7 +46,7 @@ class Reader:
 
     def __init__(self, tokenizer, folder, separator, manner):
         self.folder, self.manner, self.template = folder, manner, None
-        self.specials = sorted(special_tokens(tokenizer).values(), key=len, reverse=True)
+        self.specials = special_spellings(tokenizer)
         self.tokenizer, self.ends = tokenizer, ends_of(tokenizer, separator, manner.end_of_turn)
         self.shapes = {}
 
@@ -119,9 +120,17 @@ class GuardedEncoder:
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
-        self.plain = type(tokenizer).from_str(tokenizer.to_str())
-        self.plain.encode_special_tokens = True
-        self.words = sorted(special_tokens(tokenizer).values(), key=len, reverse=True)
+
+    @cached_property
+    def words(self):
+        return special_spellings(self.tokenizer)
+
+    @cached_property
+    def plain(self):
+        """A copy, which takes a second where there are many words."""
+        plain = type(self.tokenizer).from_str(self.tokenizer.to_str())
+        plain.encode_special_tokens = True
+        return plain
 
     def __call__(self, text):
         """The bare text, its ids and their offsets."""
@@ -155,7 +164,7 @@ class Encoder:
     """Lines and their encodings become tokens and masks."""
 
     def __init__(self, tokenizer, separator, reader):
-        self.tokenizer, self.reader, self.guarded = tokenizer, reader, None
+        self.reader, self.guarded = reader, GuardedEncoder(tokenizer)
         self.before, self.behind = template_of(tokenizer)
         if self.behind[-len(separator):] != separator:
             self.behind = self.behind + separator
@@ -164,7 +173,6 @@ class Encoder:
         text, ids, offsets, spans = line.text, encoding.ids, encoding.offsets, line.spans
         if line.kind is Chat and GUARD in text:
             spans = without_guards(text, spans)
-            self.guarded = self.guarded or GuardedEncoder(self.tokenizer)
             text, ids, offsets = self.guarded(text)
         if line.kind is Chat and self.reader.manner.train_on != "all":
             mask = mask_of(text, ids, offsets, spans, self.reader.ends)

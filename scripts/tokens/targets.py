@@ -24,6 +24,11 @@ def special_tokens(tokenizer):
     return {number: token.content for number, token in tokenizer.get_added_tokens_decoder().items() if token.special}
 
 
+def special_spellings(tokenizer):
+    """The longest first: one may begin another."""
+    return sorted(special_tokens(tokenizer).values(), key=len, reverse=True)
+
+
 def begins_of(offsets):
     """Where each token begins, and where the last one ends. Tokens follow each other: white space that offsets leave out is the next one's."""
     begins, end = [], 0
