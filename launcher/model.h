@@ -47,6 +47,18 @@ class DocumentModel : public LanguageModel {
                                      const at::Tensor& document_ends) = 0;
 };
 
+// One that tells what becomes of each target, so that evaluations know more than a loss.
+class ScoringModel {
+ public:
+  virtual ~ScoringModel() = default;
+  // Tokens and targets (micro_batch, seq_len) of a LanguageModel -> (micro_batch,
+  // seq_len, 2) fp32: the cross entropy of each target, and 1 where its logit is the
+  // largest; 0 and 0 where the target is -1. document_ends: as DocumentModel takes them,
+  // or undefined.
+  virtual at::Tensor target_scores(const at::Tensor& tokens, const at::Tensor& targets,
+                                   const at::Tensor& document_ends) = 0;
+};
+
 // Of Task::kImages: inputs are images (micro_batch, 3, size, size) fp32, targets
 // (micro_batch, 1) their classes.
 class ImageModel : public Model {

@@ -2,7 +2,8 @@
 # Make tests/references again: small models in Hugging Face's format, and what transformers and torchvision make of
 # theirs.
 #
-#   scripts/references.sh [CASE...]    all cases without a name; regnet alone: what torchvision makes of its RegNets
+#   scripts/references.sh [CASE...]    all cases without a name; regnet alone: what torchvision makes of its RegNets;
+#                                      fine_tuning alone: what three of the models learn of conversations
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 source "$zero_root/scripts/references/python.sh"
@@ -10,5 +11,10 @@ source "$zero_root/scripts/references/python.sh"
 python="$(transformers_python "$transformers_version")"
 export OMP_NUM_THREADS=1 TRANSFORMERS_OFFLINE=1 HF_HUB_OFFLINE=1
 cd "$zero_root/scripts/references"
-[ "$*" = regnet ] || "$python" make_fixtures.py "$zero_root/tests/references" "$@"
+case "$*" in
+  regnet | fine_tuning) ;;
+  *) "$python" make_fixtures.py "$zero_root/tests/references" "$@" ;;
+esac
+models="$zero_root/tests/references"
+[ $# -gt 0 ] && [ "$*" != fine_tuning ] || "$python" fine_tuning.py "$models" "$models/fine_tuning"
 [ $# -gt 0 ] && [ "$*" != regnet ] || "$(torchvision_python)" regnet.py "$zero_root/tests/references/regnet.json"

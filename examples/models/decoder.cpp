@@ -242,6 +242,23 @@ at::Tensor HeadImpl::forward(const at::Tensor& hidden, const at::Tensor& targets
   return sum_of_chunks(loss.to(at::kFloat));
 }
 
+at::Tensor HeadImpl::target_scores(const at::Tensor& hidden, const at::Tensor& targets) {
+  constexpr int64_t kAtOnce = 256;  // tokens whose logits are there
+  const at::Tensor rows = hidden.flatten(0, -2), wanted = targets.flatten();
+  const at::Tensor scores =
+      at::zeros({wanted.size(0), 2}, rows.options().dtype(at::kFloat));
+  for (int64_t begin = 0; begin < wanted.size(0); begin += kAtOnce) {
+    const auto part = [&](const at::Tensor& all) {
+      return all.slice(0, begin, std::min(begin + kAtOnce, wanted.size(0)));
+    };
+    const at::Tensor logits = F::linear(part(rows), weight, bias).to(at::kFloat);
+    part(scores).select(1, 0).copy_(at::cross_entropy_loss(
+        logits, part(wanted), {}, at::Reduction::None, /*ignore_index=*/-1));
+    part(scores).select(1, 1).copy_(logits.argmax(1).eq(part(wanted)));
+  }
+  return scores.view({hidden.size(0), hidden.size(1), 2});
+}
+
 at::Tensor split_heads(const at::Tensor& x, int64_t num_heads) {
   return x.unflatten(-1, {num_heads, x.size(-1) / num_heads}).transpose(1, 2);
 }
@@ -328,6 +345,14 @@ at::Tensor Decoder::forward(const at::Tensor& inputs, const at::Tensor& targets,
                             const at::Tensor& document_ends) {
   const at::Tensor x = hidden(inputs, document_ends);
   return head_ ? head_(batched(x), batched(targets)) : x;
+}
+
+at::Tensor Decoder::target_scores(const at::Tensor& tokens, const at::Tensor& targets,
+                                  const at::Tensor& document_ends) {
+  const auto scores = [this](const at::Tensor& hidden, const at::Tensor& targets) {
+    return head_->target_scores(hidden, targets);
+  };
+  return head_.run(scores, hidden(tokens, document_ends), targets);
 }
 
 DecoderSizes gelu_block_sizes(const DecoderConfig& config, int kept_in_attention,

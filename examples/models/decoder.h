@@ -105,6 +105,8 @@ class HeadImpl : public torch::nn::Module {
   // hidden (..., C) -> (..., V) in its type; with targets (...), of which -1 are ignored:
   // scalar, the sum of the cross entropies in fp32.
   at::Tensor forward(const at::Tensor& hidden, const at::Tensor& targets);
+  // hidden (B, T, C), targets (B, T) -> (B, T, 2) fp32, as ScoringModel gives them.
+  at::Tensor target_scores(const at::Tensor& hidden, const at::Tensor& targets);
 
   at::Tensor weight;  // (V, C)
   at::Tensor bias;    // (V), or undefined
@@ -265,6 +267,9 @@ class Decoder : public torch::nn::Module {
   // (B, T) int64. Of a stage without head: hidden(), whatever the targets are.
   at::Tensor forward(const at::Tensor& inputs, const at::Tensor& targets,
                      const at::Tensor& document_ends = {});
+  // The same of each target: (B, T, 2), as ScoringModel gives them. Needs the head.
+  at::Tensor target_scores(const at::Tensor& tokens, const at::Tensor& targets,
+                           const at::Tensor& document_ends);
 
  private:
   const std::shared_ptr<Trunk> trunk_;

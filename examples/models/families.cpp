@@ -9,7 +9,7 @@
 namespace zero {
 namespace {
 
-class DecoderLanguageModel : public DocumentModel {
+class DecoderLanguageModel : public DocumentModel, public ScoringModel {
  public:
   explicit DecoderLanguageModel(std::shared_ptr<Decoder> decoder)
       : decoder_(std::move(decoder)) {}
@@ -21,6 +21,10 @@ class DecoderLanguageModel : public DocumentModel {
   at::Tensor packed_loss_sum(const at::Tensor& tokens, const at::Tensor& targets,
                              const at::Tensor& document_ends) override {
     return decoder_->forward(tokens, targets, document_ends);
+  }
+  at::Tensor target_scores(const at::Tensor& tokens, const at::Tensor& targets,
+                           const at::Tensor& document_ends) override {
+    return decoder_->target_scores(tokens, targets, document_ends);
   }
   at::Tensor next_logits(const at::Tensor& tokens) override {
     return decoder_->logits_of(decoder_->hidden(tokens).select(1, -1)).to(at::kFloat);

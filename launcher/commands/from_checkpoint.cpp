@@ -1,7 +1,6 @@
 // The verbs that measure a checkpoint's model, or let it write: eval, generate.
 #include <fmt/format.h>
 
-#include <cmath>
 #include <functional>
 #include <memory>
 
@@ -13,6 +12,7 @@
 #include "launcher/inference/evaluate.h"
 #include "launcher/inference/generate.h"
 #include "launcher/run/console.h"
+#include "launcher/run/lines.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/run/runner.h"
 #include "launcher/settings/chosen_data.h"
@@ -94,11 +94,10 @@ void evaluate_on(const CommandLine& line, LoadedModel& loaded) {
   const Evaluation result = *evaluate(*loaded.runner, loaded.engine->control(), *samples,
                                       loaded.batch, num_samples);
   if (!is_first) return;
-  print_line(fmt::format(
-      "eval step {} | loss {:.6f} | {} | {} of {} samples | {}", loaded.step, result.loss,
-      result.accuracy ? fmt::format("accuracy {:.2f} %", 100 * *result.accuracy)
-                      : fmt::format("ppl {:.4f}", std::exp(result.loss)),
-      num_samples, samples->num_samples(), loaded.checkpoint.folder));
+  print_line(
+      fmt::format("eval step {} | {} | {} of {} samples | {}", loaded.step,
+                  evaluation_text(result.loss, result.accuracy, loaded.family->task, 6),
+                  num_samples, samples->num_samples(), loaded.checkpoint.folder));
 }
 
 // The loss of a checkpoint's model on data.

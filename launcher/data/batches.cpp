@@ -22,14 +22,19 @@ int64_t first_sample(const BatchPlan& plan, int64_t batch, int64_t pass) {
          mesh.micro_batch(plan.rank, pass, num_passes(plan)) * plan.micro_batch;
 }
 
+int64_t num_batches(int64_t begin, int64_t end, int64_t global_batch) {
+  return (end - begin + global_batch - 1) / global_batch;
+}
+
 Batch read_passes(const data::Samples& samples, const BatchPlan& plan, int64_t batch,
                   int64_t first_pass, int64_t count) {
   std::vector<int64_t> indices;
   for (int64_t pass = first_pass; pass < first_pass + count; ++pass) {
     const int64_t first = first_sample(plan, batch, pass);
-    for (int64_t i = 0; i < plan.micro_batch; ++i) indices.push_back(first + i);
+    for (int64_t i = 0; i < plan.micro_batch && first + i < plan.end; ++i)
+      indices.push_back(first + i);
   }
-  Batch rows = samples.empty_batch(std::ssize(indices));
+  Batch rows = samples.empty_batch(count * plan.micro_batch);
   samples.read(indices, rows);
   return rows;
 }

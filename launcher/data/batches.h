@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 
 #include "launcher/data/samples.h"
 
@@ -17,7 +18,8 @@ struct BatchPlan {
   int ranks = 1;
   int rank = 0;
   int64_t begin = 0;  // global index of the sample that batch 0 begins with
-  int group = 0;      // ranks that gather weights from each other; 0: all
+  int64_t end = std::numeric_limits<int64_t>::max();  // behind the last sample
+  int group = 0;  // ranks that gather weights from each other; 0: all
 };
 
 // A batch of one pass for each rank.
@@ -29,7 +31,11 @@ int64_t num_passes(const BatchPlan& plan);
 // number (0, 1, ...).
 int64_t first_sample(const BatchPlan& plan, int64_t batch, int64_t pass);
 
-// So many passes of this rank, one below the other.
+// How many batches samples [begin, end) make; the last one may be short.
+int64_t num_batches(int64_t begin, int64_t end, int64_t global_batch);
+
+// So many passes of this rank, one below the other. What would be behind the last sample
+// is empty.
 Batch read_passes(const data::Samples& samples, const BatchPlan& plan, int64_t batch,
                   int64_t first_pass, int64_t count);
 

@@ -30,7 +30,7 @@ std::optional<Evaluation> evaluate(Runner& runner, Ranks& ranks,
   const int64_t num_passes = divide_up(num_micro_batches, plan.ranks);
   std::vector<double> losses(num_passes * plan.ranks);
   std::array<int64_t, 2> counts = {};  // targets, right ones
-  bool is_of_images = false;
+  bool tells_right = true;
   const Activity::Stretch stretch("evaluation");
   for (int64_t pass = 0; pass < num_passes; ++pass) {
     if (pass > 0 && is_stopped()) return std::nullopt;
@@ -39,8 +39,8 @@ std::optional<Evaluation> evaluate(Runner& runner, Ranks& ranks,
     const Scores scores = runner.scores(batch);
     losses[index] = scores.loss_sum;
     counts[0] += batch.num_targets();
-    counts[1] += scores.num_correct;
-    is_of_images = batch.image_size > 0;
+    counts[1] += scores.num_correct.value_or(0);
+    tells_right = scores.num_correct.has_value();
   }
   // Each entry has one rank's loss and zeros: exact, so that the sum below does not
   // depend on the number of ranks.
@@ -52,7 +52,7 @@ std::optional<Evaluation> evaluate(Runner& runner, Ranks& ranks,
                          : 0;
   };
   Evaluation result{per_target(sum), counts[0]};
-  if (is_of_images) result.accuracy = per_target(counts[1]);
+  if (tells_right) result.accuracy = per_target(counts[1]);
   return result;
 }
 

@@ -18,7 +18,7 @@ class Runner;
 struct Evaluation {
   double loss = 0;  // mean over all targets
   int64_t num_targets = 0;
-  std::optional<double> accuracy = {};  // of images: the share of right ones
+  std::optional<double> accuracy = {};  // the share of right ones, where it is known
 };
 
 // The samples of an evaluation: as many as the settings say, or all.

@@ -49,15 +49,19 @@ std::string model_text(const Settings& settings, const BannerFacts& facts) {
 
 bool is_of_images(const ModelShape& shape) { return !shape.keys.image_size.empty(); }
 
-std::string data_text(const BannerFacts& facts) {
+std::string data_text(const Settings& settings, const BannerFacts& facts) {
   const std::string samples =
       is_of_images(facts.shape)
           ? "images"
           : fmt::format("samples of {} tokens", facts.shape.seq_len);
-  return fmt::format("{}; {} {} = {:.1f} steps make an epoch", facts.data,
-                     fmt::group_digits(facts.samples_per_epoch), samples,
-                     static_cast<double>(facts.samples_per_epoch) /
-                         static_cast<double>(facts.batch.global_batch));
+  std::string text = fmt::format("{}; {} {} = {:.1f} steps make an epoch", facts.data,
+                                 fmt::group_digits(facts.samples_per_epoch), samples,
+                                 static_cast<double>(facts.samples_per_epoch) /
+                                     static_cast<double>(facts.batch.global_batch));
+  if (settings.epochs > 0)
+    text += fmt::format("; {} epoch{} = {} steps", settings.epochs,
+                        settings.epochs == 1 ? "" : "s", settings.steps);
+  return text;
 }
 
 std::string held_out_text(int64_t count, bool is_of_images) {
@@ -217,9 +221,9 @@ std::string banner(const Settings& settings, const BannerFacts& facts) {
          groups_line(facts.batch) + labelled("hosts", describe_hosts(facts.hosts)) +
          labelled("device", device_text(settings, facts)) +
          labelled("model", model_text(settings, facts)) +
-         labelled("data", data_text(facts)) + evaluation_lines(settings, facts) +
-         labelled("batch", batch_text(facts)) + memory_lines(facts) +
-         labelled("output", settings.out + "/metrics.jsonl") +
+         labelled("data", data_text(settings, facts)) +
+         evaluation_lines(settings, facts) + labelled("batch", batch_text(facts)) +
+         memory_lines(facts) + labelled("output", settings.out + "/metrics.jsonl") +
          labelled("saves", saves_text(settings)) +
          labelled("", cost_of_saves(settings, facts)) +
          labelled("stop", facts.stop_command + " saves and stops");
@@ -257,8 +261,13 @@ std::string shape_text(const ModelShape& shape) {
                      parts.empty() ? "" : "; of that " + parts);
 }
 
-std::string accuracy_text(const std::optional<double>& accuracy) {
-  return accuracy ? fmt::format(" | accuracy {:.2f} %", 100 * *accuracy) : "";
+std::string evaluation_text(double loss, const std::optional<double>& accuracy, Task task,
+                            int digits) {
+  std::string text = fmt::format("loss {:.{}f}", loss, digits);
+  if (task == Task::kLanguage)
+    text += fmt::format(" | ppl {:.{}f}", std::exp(loss), digits - 2);
+  if (accuracy) text += fmt::format(" | accuracy {:.2f} %", 100 * *accuracy);
+  return text;
 }
 
 std::string labelled(const std::string& label, const std::string& text) {

@@ -48,8 +48,10 @@ std::string describe_threads(const ThreadChoice& choice);
 std::string step_line(const StepRecord& record, int64_t num_steps, double eta_seconds,
                       size_t width = kNoEnd, const std::string& unit = "tok");
 
-// " | accuracy 95.12 %"; empty: none.
-std::string accuracy_text(const std::optional<double>& accuracy);
+// "loss 3.1230 | ppl 22.71 | accuracy 38.10 %": of an evaluation, the loss with so many
+// digits behind the point; images have no perplexity.
+std::string evaluation_text(double loss, const std::optional<double>& accuracy, Task task,
+                            int digits);
 
 // "12 layers, dim 768, 12 heads, vocabulary 50257", or "16 blocks, 1000 classes, images
 // of 224 x 224"

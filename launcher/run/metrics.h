@@ -28,7 +28,7 @@ struct EvalRecord {
   double loss = 0;  // mean over all targets
   int64_t tokens = 0;
   double seconds = 0;
-  std::optional<double> accuracy = {};  // of images: the share of right ones
+  std::optional<double> accuracy = {};  // the share of right ones
 };
 
 // How each line of metrics.jsonl begins.

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -39,8 +40,9 @@ int64_t count_parameters(Model& model);
 
 // What a forward says of a batch with targets.
 struct Scores {
-  double loss_sum = 0;      // over all targets
-  int64_t num_correct = 0;  // rows whose target had the largest logit; of images
+  double loss_sum = 0;  // over all targets
+  // Those that had the largest logit; nothing: the model does not tell.
+  std::optional<int64_t> num_correct = {};
 };
 
 // Run a model through the engine, on batches that know nothing of tensors: the

@@ -135,6 +135,8 @@ void Training::load_progress() {
   saved_batches_ = progress_.num_batches;
   // The samples that were used before stay used, also when global_batch has changed.
   batch_.begin = progress_.num_samples - progress_.num_batches * batch_.global_batch;
+  if (settings_.epochs > 0) count_steps();
+  identity_.settings.steps = settings_.steps;
   saved_step_ = engine_->num_steps();
   take_over_threads(resumed->threads);
   if (!is_first_rank()) return;
@@ -297,6 +299,9 @@ void Training::record_run() {
   metrics_->note("run", record);
 }
 
-bool Training::is_finished() const { return engine_->num_steps() >= settings_.steps; }
+bool Training::is_finished() const {
+  return settings_.epochs > 0 ? progress_.num_samples >= batch_.end
+                              : engine_->num_steps() >= settings_.steps;
+}
 
 }  // namespace zero::launcher

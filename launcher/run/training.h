@@ -79,6 +79,7 @@ class Training {
   void refuse_other_tokens(const data::Source& source) const;
   void make_samples();
   void require_evaluation(int64_t num_samples) const;
+  void count_steps();
   void take_over_threads(int64_t saved);
   void require_free_names() const;
   void announce_start();

@@ -14,6 +14,7 @@
 #include "launcher/run/training.h"
 #include "launcher/settings/chosen_data.h"
 #include "launcher/settings/chosen_model.h"
+#include "launcher/settings/new_run.h"
 #include "launcher/settings/values.h"
 #include "launcher/text/prompt.h"
 #include "launcher/text/python_child.h"
@@ -60,6 +61,7 @@ void Training::open_data() {
   fit_to_data(shape_, *source_);
   refuse_other_tokens(*source_);
   make_samples();
+  if (settings_.epochs > 0) count_steps();
   if (is_first_rank()) {  // reads every byte: once is enough
     Activity::Stretch reading("checking the data");
     reading.expect(source_->num_bytes() + (eval_source_ ? eval_source_->num_bytes() : 0));
@@ -185,6 +187,21 @@ void Training::make_samples() {
   if (is_first_rank())
     for (const std::string& note : eval_source_->notes(shape)) tell(note);
   eval_samples_ = eval_source_->samples(shape, {false, seed});
+}
+
+// Of --epochs; of a run that goes on, those before included. A norm over a batch wants no
+// empty images: the last short batch of those is left out.
+void Training::count_steps() {
+  const int64_t all = settings_.epochs * samples_->num_samples();
+  const bool is_of_images = family_->task == Task::kImages;
+  batch_.end = is_of_images ? all / batch_.global_batch * batch_.global_batch : all;
+  if (batch_.end == 0)
+    throw Error(ExitCode::kUsage,
+                fmt::format("{} images are no batch of {}", all, batch_.global_batch),
+                source_->where(), "a smaller --global-batch, or more --epochs");
+  settings_.steps = progress_.num_batches +
+                    num_batches(progress_.num_samples, batch_.end, batch_.global_batch);
+  choose_warmup(settings_);
 }
 
 // Where the user relies on it.

@@ -1,6 +1,7 @@
 // What a run does from its first step on.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -21,11 +22,13 @@
 #include "launcher/run/step_meter.h"
 #include "launcher/run/step_trace.h"
 #include "launcher/run/training.h"
+#include "launcher/settings/derived.h"
 #include "launcher/settings/values.h"
 #include "launcher/text/prompt.h"
 #include "launcher/text/tokenizer.h"
 #include "zero/engine.h"
 #include "zero/errors.h"
+#include "zero/lr_schedule.h"
 
 namespace zero::launcher {
 namespace {
@@ -53,7 +56,8 @@ ExitCode Training::train_steps() {
     const StepRecord record = meter.record(report);
     if (!losses_.empty()) shares_.add(record.shares, record.seconds);
     ++progress_.num_batches;
-    progress_.num_samples += batch_.global_batch;
+    progress_.num_samples =
+        std::min(progress_.num_samples + batch_.global_batch, batch_.end);
     progress_.num_bad += report.skipped;
     // A smaller loss scale may be all that it takes.
     const bool is_bad = report.skipped && report.loss_scale <= settings_.loss_scale_min;
@@ -75,6 +79,10 @@ ExitCode Training::train_steps() {
 }
 
 StepReport Training::train_batch(int64_t batch) {
+  // The engine was made before it was known how many steps an earlier run had made.
+  if (settings_.epochs > 0)
+    engine_->set_learning_rate(
+        learning_rate(told_options(settings_).schedule, engine_->num_steps()));
   const Trace::Span span("step", std::to_string(engine_->num_steps() + 1));
   const int64_t at_once = settings_.accumulate == "unit" ? num_passes(batch_) : 1;
   for (int64_t pass = 0; pass < num_passes(batch_); pass += at_once)
@@ -204,10 +212,10 @@ void Training::record_evaluation(const EvalRecord& record, int64_t num_samples) 
   const bool is_asked_for = !settings_.eval_data.empty() || settings_.eval_every > 0;
   const auto say = is_asked_for ? print_line : tell;
   const bool is_best = settings_.keep_best && progress_.best_step == record.step;
-  say(fmt::format("eval {:>{}}/{} | loss {:.4f}{} | {} samples{}", record.step,
+  say(fmt::format("eval {:>{}}/{} | {} | {} samples{}", record.step,
                   std::to_string(settings_.steps).size() + 1, settings_.steps,
-                  record.loss, accuracy_text(record.accuracy), num_samples,
-                  is_best ? " | best so far" : ""));
+                  evaluation_text(record.loss, record.accuracy, family_->task, 4),
+                  num_samples, is_best ? " | best so far" : ""));
 }
 
 // The same on all ranks, but for the seconds. A best one is saved at once.

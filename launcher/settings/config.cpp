@@ -128,6 +128,19 @@ int64_t next_multiple(int64_t value, int64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
+// Steps and epochs say the same: one of them takes the other's place.
+Problems choose_length(const RawValues& given, Settings& settings) {
+  const auto steps = given.find("steps"), epochs = given.find("epochs");
+  if (epochs == given.end() && steps != given.end() && settings.steps > 0)
+    settings.epochs = 0;
+  if (epochs == given.end() || settings.epochs == 0) return {};
+  const bool are_both = steps != given.end() && settings.steps > 0;
+  settings.steps = 0;
+  if (!are_both) return {};
+  return {{"steps and epochs both say how long the run is; allowed: one of them",
+           steps->second.origin + ", " + epochs->second.origin}};
+}
+
 using Sources = std::array<RawValues, 3>;
 
 // Where the settings that do not fit together were set: "--lr, a.toml line 2". Of many,
@@ -197,6 +210,7 @@ Settings read_settings(const CommandLine& line,
       if (!found.empty()) unread.insert(key);
       append(problems, std::move(found));
     }
+    append(problems, choose_length(source, settings));
   }
   const auto is_given = [&](const std::string& key) {
     return std::ranges::any_of(

@@ -239,6 +239,8 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   add_if(context.verb == "generate" && s.sample.empty(), found, {"sample"},
          "sample is missing; allowed: a text to be continued (--prompt TEXT)");
   if (context.models) check_model(s, *context.models, found);
+  add_if(s.steps == 0 && s.epochs == 0, found, {"steps", "epochs"},
+         "steps is 0, and so is epochs; allowed: one of them above 0");
   check_hang(s, found);
   check_delays(s, found);
   if (!trains) return found;

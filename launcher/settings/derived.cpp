@@ -1,5 +1,7 @@
 #include "launcher/settings/derived.h"
 
+#include <algorithm>
+#include <limits>
 #include <string>
 
 #include "launcher/settings/setting_table.h"
@@ -10,6 +12,10 @@ Options told_options(const Settings& settings) {
   Options options;
   for (const Setting& setting : setting_table())
     if (setting.tell) setting.tell(settings, options);
+  if (settings.steps == 0) {  // the data will tell
+    options.schedule.total_steps = std::numeric_limits<int64_t>::max();
+    options.schedule.warmup_steps = std::max<int64_t>(0, settings.warmup_steps);
+  }
   if (options.accumulate == Accumulate::kUnit) options.micro_batch = settings.micro_batch;
   return options;
 }

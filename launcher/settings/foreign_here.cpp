@@ -19,9 +19,10 @@ const Translations& same_here() {
       {"here: @steps, the number of updates",
        "max_steps max_update max_iters train_iters num_steps num_train_steps iters "
        "iterations total_steps total_num_update num_iterations lr_decay_iters"},
+      {"here: @epochs", "num_train_epochs max_epoch max_epochs num_epochs epoch"},
       {"here: @steps, the number of updates; the banner of a run tells how many make an "
        "epoch",
-       "num_train_epochs max_epoch max_epochs num_epochs epochs epoch train_samples"},
+       "train_samples"},
       // optimizer
       {"here: @lr", "learning_rate l max_lr peak_lr base_lr"},
       {"here: @schedule", "lr_scheduler lr_scheduler_type lr_decay_style scheduler"},

@@ -4,11 +4,8 @@ namespace zero::launcher {
 namespace {
 
 constexpr int64_t kStepsPerWarmupStep = 50;
+constexpr int64_t kUsualWarmup = -1;
 constexpr double kHeldOut = 0.02;
-
-int64_t usual_warmup(const Settings& settings) {
-  return settings.schedule == "constant" ? 0 : settings.steps / kStepsPerWarmupStep;
-}
 
 // Evaluations by the clock would make runs on other numbers of ranks differ.
 double usual_fraction(const Settings& settings) {
@@ -30,12 +27,19 @@ void choose_for_run(Settings& settings, const Settings* going_on,
                     const IsGiven& is_given) {
   if (!is_given("schedule")) settings.schedule = going_on ? going_on->schedule : "cosine";
   if (!is_given("warmup_steps"))
-    settings.warmup_steps = going_on ? going_on->warmup_steps : usual_warmup(settings);
+    settings.warmup_steps = going_on ? going_on->warmup_steps : kUsualWarmup;
+  choose_warmup(settings);
   if (!is_given("eval_fraction"))
     settings.eval_fraction =
         going_on ? going_on->eval_fraction : usual_fraction(settings);
   if (going_on && !is_given("separator")) settings.separator = going_on->separator;
   if (going_on && !is_given("chat_date")) settings.chat_date = going_on->chat_date;
+}
+
+void choose_warmup(Settings& settings) {
+  if (settings.warmup_steps != kUsualWarmup || settings.steps == 0) return;
+  settings.warmup_steps =
+      settings.schedule == "constant" ? 0 : settings.steps / kStepsPerWarmupStep;
 }
 
 void choose_accumulate(Settings& settings, const Settings* before,

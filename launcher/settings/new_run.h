@@ -23,6 +23,9 @@ using IsGiven = std::function<bool(const std::string& key)>;
 void choose_for_run(Settings& settings, const Settings* going_on,
                     const IsGiven& is_given);
 
+// Where it is -1, what is usual, once the number of steps is known.
+void choose_warmup(Settings& settings);
+
 // The same of how passes come together; auto counts as not given where a run goes on: it
 // is kept as what it became, since the other way rounds otherwise.
 void choose_accumulate(Settings& settings, const Settings* before,

@@ -171,7 +171,9 @@ Settings settings_from_json(const nlohmann::json& json, const std::string& where
   return settings;
 }
 
-std::string to_toml(const Settings& settings) {
+std::string to_toml(const Settings& chosen) {
+  Settings settings = chosen;
+  if (settings.epochs > 0) settings.steps = 0;  // the data told
   std::string text = "# Every setting of zero_launch train.\n", group;
   for (const Setting& setting : setting_table()) {
     if (setting.group != group) text += fmt::format("\n# {}\n", group = setting.group);

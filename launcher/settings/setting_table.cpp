@@ -42,8 +42,9 @@ Group optimizer() {
       choice(KEY(schedule), {"constant", "linear", "cosine", "wsd"},
              "course of the learning rate; wsd: warm up, stay, decay", TO(schedule.kind)),
       integer(
-          KEY(warmup_steps, TO(schedule.warmup_steps)), 0, kMany,
-          "steps in which the rate rises; by default 2% of steps, with constant none"),
+          KEY(warmup_steps, TO(schedule.warmup_steps)), -1, kMany,
+          "steps in which the rate rises; -1, which is the default: 2% of steps, with "
+          "constant none"),
       integer(KEY(decay_steps, TO(schedule.decay_steps)), 0, kMany,
               "last steps of wsd; 0: a fifth of all"),
       two_fractions(
@@ -92,8 +93,11 @@ Group run() {
               "start so many, under an mpirun of its own; 0: this process, or those that "
               "mpirun or srun has started"),
       text(KEY(hosts), "FILE", "with ranks: the hosts, one a line"),
-      integer(KEY(steps, TO(schedule.total_steps)), 1, kMany,
-              "updates in all, those before a resume included"),
+      integer(KEY(steps, TO(schedule.total_steps)), 0, kMany,
+              "updates in all, those before a resume included; 0: as epochs says"),
+      integer(KEY(epochs), 0, 1 << 20,
+              "instead of steps: train on each sample so often; the last batch may be "
+              "short; 0: as steps says"),
       integer(KEY(seed, TO(seed)), 0, kMany,
               "of weights, dropout, sample order and generated text"),
       boolean(KEY(deterministic, TO(deterministic)),

@@ -85,7 +85,8 @@ struct Settings {
   // --- run
   int64_t ranks = 0;
   std::string hosts;
-  int64_t steps = 1000;
+  int64_t steps = 1000;  // 0: as many as epochs says
+  int64_t epochs = 0;
   int64_t seed = 0;
   bool deterministic = false;
   std::string device = "auto";

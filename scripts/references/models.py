@@ -76,7 +76,11 @@ def gradient_norm(model):
     return torch.stack([p.grad.double().norm() for p in model.parameters()]).norm().item()
 
 
-def train(model, batches):
+def mean_loss(model, samples):
+    return loss_sum(model, samples) / samples[:, 1:].numel()
+
+
+def train(model, batches, mean_loss=mean_loss):
     """Train by torch's AdamW, clipped to norm 1; yield each step's mean loss and norm before clipping."""
     parameters = list(model.parameters())
     optimizer = torch.optim.AdamW(
@@ -84,7 +88,7 @@ def train(model, batches):
          {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}], foreach=False, **ADAMW)
     for samples in batches:
         optimizer.zero_grad()
-        loss = loss_sum(model, samples) / samples[:, 1:].numel()
+        loss = mean_loss(model, samples)
         loss.backward()
         norm = gradient_norm(model)
         torch.nn.utils.clip_grad_norm_(parameters, CLIP, foreach=False)

@@ -29,6 +29,15 @@ struct NextLogits {
   at::Tensor forward(const at::Tensor& tokens) { return model.next_logits(tokens); }
 };
 
+// Of tokens.
+struct TargetScores {
+  ScoringModel& model;
+  const at::Tensor document_ends;
+  at::Tensor forward(const at::Tensor& inputs, const at::Tensor& targets) {
+    return model.target_scores(inputs, targets, document_ends);
+  }
+};
+
 struct ImageLogits {
   ImageModel& model;
   at::Tensor forward(const at::Tensor& images) { return model.logits(images); }
@@ -57,6 +66,12 @@ at::Tensor logits_of(Model& model, Engine& engine, const Batch& batch) {
   ImageLogits logits{dynamic_cast<ImageModel&>(model)};
   auto* callable = &logits;
   return engine.forward(callable, inputs_of(batch));
+}
+
+at::Tensor target_scores_of(ScoringModel& model, Engine& engine, const Batch& batch) {
+  TargetScores scores{model, document_ends_of(batch)};
+  auto* callable = &scores;
+  return engine.forward(callable, inputs_of(batch), targets_of(batch));
 }
 
 std::vector<float> to_vector(const at::Tensor& tensor) {
@@ -149,8 +164,14 @@ void Runner::train(const Batch& batch) {
 
 Scores Runner::scores(const Batch& batch) {
   Inference inference(model_);
-  if (batch.image_size == 0) return {loss_of(model_, engine_, batch).item<double>()};
-  return scores_of(logits_of(model_, engine_, batch), targets_of(batch));
+  if (batch.image_size > 0)
+    return scores_of(logits_of(model_, engine_, batch), targets_of(batch));
+  auto* scoring = dynamic_cast<ScoringModel*>(&model_);
+  if (!scoring) return {loss_of(model_, engine_, batch).item<double>()};
+  const at::Tensor sums = target_scores_of(*scoring, engine_, batch)
+                              .sum(at::IntArrayRef{0, 1}, false, at::kDouble)
+                              .cpu();
+  return {sums[0].item<double>(), static_cast<int64_t>(sums[1].item<double>())};
 }
 
 std::vector<float> Runner::logits(const Batch& batch) {

@@ -99,6 +99,20 @@ TEST_F(BatchesOfText, AllPassesAreThePassesInOrder) {
   EXPECT_EQ(all.inputs, joined);
 }
 
+TEST_F(BatchesOfText, BehindTheEndRowsAreEmpty) {
+  EXPECT_EQ(num_batches(0, 7, 4), 2);
+  EXPECT_EQ(num_batches(3, 7, 4), 1);
+  const auto targets = [&](int rank) {
+    return read_passes(
+               *samples,
+               {.global_batch = 4, .micro_batch = 2, .ranks = 2, .rank = rank, .end = 7},
+               1, 0, 1)
+        .targets;
+  };
+  EXPECT_THAT(targets(0), ElementsAre('j', 'k', 'l', 'm'));
+  EXPECT_THAT(targets(1), ElementsAre('n', 'o', -1, -1));
+}
+
 TEST(Batches, EmptyRowsCountForNothing) {
   EXPECT_EQ(data::empty_batch(2, 3).num_targets(), 0);
 }

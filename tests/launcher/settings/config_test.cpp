@@ -191,7 +191,7 @@ TEST(Config, BadNumbersAreRefusedByName) {
         << value;
   }
   for (const char* value : {"1.5", "-1", "99999999999999999999", "ten", "1e3"}) {
-    EXPECT_THAT(complaint({{"--steps", value}}), HasSubstr("allowed: an integer from 1"))
+    EXPECT_THAT(complaint({{"--steps", value}}), HasSubstr("allowed: an integer from 0"))
         << value;
   }
   for (const char* value : {"-1", "1.5", "all"}) {
@@ -327,10 +327,30 @@ TEST(Config, AllProblemsAtOnce) {
                  2});
   EXPECT_THAT(said, HasSubstr("7 settings cannot be used"));
   for (const char* part :
-       {"seq_lenn", "clip is", "lr is", "unknown flag --foo", "steps is \"0\"",
+       {"seq_lenn", "clip is", "lr is", "unknown flag --foo", "steps is 0",
         "ZERO_SEQ_LNE", "global_batch 33 is no multiple"}) {
     EXPECT_THAT(said, HasSubstr(part));
   }
+}
+
+// What comes later counts, as for one setting.
+TEST(Config, StepsAndEpochsTakeEachOthersPlace) {
+  const TempFolder folder;
+  const auto length = [&](const std::string& file, std::vector<std::string> flags,
+                          std::vector<std::string> variables = {}) {
+    flags.insert(flags.end(), {"--config", folder.write("a.toml", file)});
+    const Settings settings = settings_of({flags, variables});
+    return std::pair<int, int>(settings.steps, settings.epochs);
+  };
+  EXPECT_EQ(length("", {"--epochs", "3"}), std::pair(0, 3));
+  EXPECT_EQ(length("steps = 7\n", {"--epochs", "3"}), std::pair(0, 3));
+  EXPECT_EQ(length("epochs = 3\n", {"--steps", "7"}), std::pair(7, 0));
+  EXPECT_EQ(length("epochs = 3\n", {}, {"ZERO_STEPS=7"}), std::pair(7, 0));
+  EXPECT_EQ(length("epochs = 3\nsteps = 0\n", {}), std::pair(0, 3));  // as printed
+  EXPECT_EQ(length("epochs = 0\nsteps = 5\n", {}), std::pair(5, 0));
+  EXPECT_THAT(complaint({{"--epochs", "3", "--steps", "7"}}),
+              HasSubstr("allowed: one of them (--steps, --epochs)"));
+  EXPECT_THAT(complaint({{"--steps", "0"}}), HasSubstr("steps is 0, and so is epochs"));
 }
 
 TEST(Config, NoConflictIsSeenInWhatCouldNotBeRead) {

@@ -160,6 +160,7 @@ std::vector<Row> rows_of_runs() {
       {"ranks", "4"},
       {"hosts", "f"},
       {"steps", "50", {line("total_steps", 50)}},
+      {"epochs", "2"},
       {"seed", "5", {line("seed", 5)}},
       {"deterministic", "true", {line("deterministic", true)}},
       {"device", "cpu", {line("device", DeviceChoice::kCpu)}},

@@ -23,6 +23,11 @@ TEST(NewRun, DecaysAlongACosineAfterAFiftiethOfWarmup) {
   EXPECT_EQ(usual.warmup_steps, 20);
   EXPECT_EQ(begun({"--steps=99"}).warmup_steps, 1);
   EXPECT_EQ(begun({"--warmup-steps=7"}).warmup_steps, 7);
+  EXPECT_EQ(begun({"--warmup-steps=-1"}).warmup_steps, 20);
+  Settings by_epochs = begun({"--epochs=3"});
+  by_epochs.steps = 450;  // as the data tell
+  choose_warmup(by_epochs);
+  EXPECT_EQ(by_epochs.warmup_steps, 9);
   EXPECT_EQ(begun({"--schedule=linear"}).warmup_steps, 20);
   EXPECT_EQ(begun({"--schedule=constant"}).warmup_steps, 0);
 }
