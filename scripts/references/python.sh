@@ -1,6 +1,7 @@
 # Sourced after common.sh: Python with the libraries against which models are compared.
 transformers_version=5.23.0
 torchvision_version=0.26.0  # for the torch that is there
+trl_version=1.16.0  # for its chat templates
 transformers_4_version=4.57.6  # what many still use; exports must load there, too
 
 # Print the Python that has PACKAGE==VERSION and OTHERS; make its environment first where it is not there. torch is the

@@ -56,7 +56,7 @@ class Reader:
             all_wrong.append(wrong)
             if not is_json_lines(path):
                 text = "".join(decoded_blocks(path, on_read))
-                yield Line(text, 0, [Span(0, len(text), False)], Text, number, 1, 0, wrong)
+                yield Line(text, 0, [Span(0, len(text), None)], Text, number, 1, 0, wrong)
                 continue
             shape = Shape(self.manner.text_key)
             for line, byte, found in read_lines(path, lambda record: self.rendered(shape(record)), on_read, wrong):
@@ -66,10 +66,10 @@ class Reader:
 
     def rendered(self, sample):
         if isinstance(sample, Text):
-            return Text, Rendered(sample.text, [Span(0, len(sample.text), False)])
+            return Text, Rendered(sample.text, [Span(0, len(sample.text), None)])
         if isinstance(sample, Pair):
             text = sample.prompt + sample.completion
-            return Pair, Rendered(text, [Span(len(sample.prompt), len(text), False)])
+            return Pair, Rendered(text, [Span(len(sample.prompt), len(text), None)])
         self.open_template()
         return Chat, render(self.template, self.guarded(sample), self.manner.train_on)
 
@@ -156,8 +156,9 @@ class GuardedEncoder:
 
 def without_guards(text, spans):
     """The spans in the bare text."""
-    return [span._replace(begin=span.begin - text.count(GUARD, 0, span.begin), end=span.end - text.count(GUARD, 0, span.end))
-            for span in spans]
+    def place(at):
+        return at and at - text.count(GUARD, 0, at)
+    return [Span(*map(place, span)) for span in spans]
 
 
 class Encoder:

@@ -4,8 +4,9 @@ from collections import namedtuple
 from tokens.json_lines import Wrong
 from tokens.problem import Problem
 
-# Tokens that end a turn; those that end one that calls tools, among which there may be others; the user's own word, or None.
-Ends = namedtuple("Ends", "ids closing told")
+# Tokens that end a turn; those that end one that calls tools, among which there may be others; of both the model's own end of
+# text; the user's own word, or None.
+Ends = namedtuple("Ends", "ids closing of_text told")
 
 
 def ends_of(tokenizer, separator, word):
@@ -14,9 +15,9 @@ def ends_of(tokenizer, separator, word):
         number = tokenizer.token_to_id(word)
         if number is None:
             raise Problem(f"the tokenizer has no token {word}", cure="--end-of-turn TOKEN: one that it has")
-        return Ends({number}, {number}, word)
+        return Ends({number}, {number}, {number}, word)
     ids = set(special_tokens(tokenizer)) | set(separator)
-    return Ends(ids, ids, None)
+    return Ends(ids, ids, set(separator), None)
 
 
 def special_tokens(tokenizer):
@@ -38,19 +39,30 @@ def begins_of(offsets):
     return [*begins, end]
 
 
+def end_of_text(ids, k, ends):
+    """Where token k ends a turn: the model's end of text, if it follows behind nothing but special tokens; else k."""
+    for later in range(k, len(ids)):
+        if ids[later] in ends.of_text:
+            return later
+        if ids[later] not in ends.ids:
+            break
+    return k
+
+
 def end_of_turn(text, ids, begins, span, ends):
     """Behind which token a span ends. begins: of the tokens, and where the text ends."""
     inside = [k for k, begin in enumerate(begins[:-1]) if span.begin <= begin < span.end]
     closed = next((k for k in reversed(inside) if ids[k] in ends.ids), None)
     if closed is not None and not text[begins[closed + 1]:span.end].strip():
         return inside[-1] + 1
-    closing = ends.closing if span.is_closed else ends.ids
-    for k, begin in enumerate(begins[:-1]):
-        if begin < span.end or ids[k] not in closing:
-            continue
-        if not span.is_closed and text[span.end:begin].strip():
-            break
-        return k + 1
+    behind = [k for k, begin in enumerate(begins[:-1]) if begin >= span.end and ids[k] in ends.ids]
+    if span.limit is None:
+        found = [k for k in behind[:1] if not text[span.end:begins[k]].strip()]
+    else:
+        behind = [k for k in behind if begins[k] < span.limit]
+        found = [k for k in behind if ids[k] in ends.closing] or behind
+    if found:
+        return end_of_text(ids, found[0], ends) + 1
     raise Wrong("no token ends the assistant's turn" if ends.told is None else
                 f"the assistant's turn does not end in {ends.told}",
                 "--end-of-turn TOKEN; or a chat template that writes one")

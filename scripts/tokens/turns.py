@@ -3,15 +3,16 @@
 Templates with {% generation %} tell it. With others contents are rendered between marks. The text without marks must then be
 the one that is rendered without: templates trim, split and compare contents as they like.
 """
+import json
 import re
 from collections import namedtuple
 
 from tokens.json_lines import Wrong, require_text
 from tokens.template import BEGIN, DIGITS, END, MARK, mark
 
-# Characters [begin, end) of the text. is_closed: up to the end of the turn, whatever stands between; else there is white
-# space at most before that end.
-Span = namedtuple("Span", "begin end is_closed")
+# Characters [begin, end) of the text. limit: of a turn that calls tools, whatever stands between is its own up to the token
+# that ends it, which begins before `limit`. None: there is white space at most before that token.
+Span = namedtuple("Span", "begin end limit")
 Rendered = namedtuple("Rendered", "text spans")
 
 THOUGHT = re.compile("(</?think>)")
@@ -50,10 +51,14 @@ def marked(value, number, trimmed):
     return value
 
 
+def spoken_of(message):
+    """What the model says by it."""
+    return {key: value for key, value in message.items() if key in ("content", "reasoning_content", "thinking", "reasoning", "tool_calls")}
+
+
 def marked_messages(chat, numbers, trimmed):
-    keys = "content", "reasoning_content", "thinking", "reasoning", "tool_calls"
-    return [{key: marked(value, number, trimmed) if key in keys else value for key, value in message.items()}
-            if number in numbers else message for number, message in enumerate(chat.messages)]
+    return [{**message, **marked(spoken_of(message), number, trimmed)} if number in numbers else message
+            for number, message in enumerate(chat.messages)]
 
 
 def without_marks(text):
@@ -79,13 +84,17 @@ def told_spans(places):
         elif begins:
             begin = begins.pop()
             if not begins and place > begin:
-                spans.append(Span(begin, place, False))
+                spans.append(Span(begin, place, None))
     return spans
 
 
 def prompt_of_model(template, chat):
-    """What makes the model speak, as the template writes it behind what came before; "": it tells none."""
-    number = max(number for number, message in enumerate(chat.messages) if message["role"] == "assistant")
+    """What makes the model speak, as the template writes it before the last turn, else before the first; "": it tells none."""
+    spoken = [number for number, message in enumerate(chat.messages) if message["role"] == "assistant"]
+    return prompt_before(spoken[-1], template, chat) or prompt_before(spoken[0], template, chat)
+
+
+def prompt_before(number, template, chat):
     try:
         bare, longer = (template.render(chat, chat.messages[:number], prompts) for prompts in (False, True))
     except Wrong:  # of a conversation that ends there
@@ -108,22 +117,55 @@ def render_marked(template, chat, text, numbers):
                 f"...{text[max(at - 20, 0):at + 20]!r}", CURE)
 
 
+def headers(prompt, text, num_turns):
+    """How a turn of the model may begin, the longest first: as the prompt, or as it begins, where no other turn does."""
+    shorter = [prompt[:found.end()] for found in re.finditer("[>\\]\n]", prompt)]
+    return [prompt] * bool(prompt) + [header for header in reversed(shorter) if text.count(header) <= num_turns]
+
+
+def begin_of_turn(prompts, text, floor, begin):
+    """Behind what makes the model speak, between a turn's content and what came before; None: none of it is there."""
+    for prompt in prompts:
+        found = text.rfind(prompt, floor, begin)
+        if found >= 0:
+            return found + len(prompt)
+    return None
+
+
+def edges_of(places, number, message):
+    """The first and the last of a message's marks. What is written once more behind all of it, such as a call's name in the
+    answer, is not the turn's own."""
+    num_marked = json.dumps(marked(message, number, ""), ensure_ascii=False).count(mark(END, number))
+    mine = sorted((place, side) for side, of, place in places if of == number)
+    ends = [place for place, side in mine if side == END][:num_marked]
+    return mine[:1], ends[-1:]
+
+
+def limit_of_call(template, chat, text, number):
+    """Where the answer to a call begins; else where the text ends."""
+    answers = [later for later in range(number + 1, len(chat.messages)) if chat.messages[later].get("content")][:1]
+    bare, places = without_marks(template.render(chat, marked_messages(chat, answers, "")))
+    return min((place for _, _, place in places), default=len(text)) if bare == text else len(text)
+
+
 def marked_spans(template, chat, text, numbers):
     """Of the messages of these numbers, by marks."""
     places = render_marked(template, chat, text, numbers)
-    prompt, spans, floor = prompt_of_model(template, chat), [], 0
+    prompts, spans, floor = headers(prompt_of_model(template, chat), text, len(numbers)), [], 0
     for number in numbers:
-        mine = [(place, side) for side, of, place in places if of == number]
-        if not mine:
+        first, last = edges_of(places, number, spoken_of(chat.messages[number]))
+        if not first or not last:
             raise Wrong(f"the chat template leaves out message {number + 1}, of role assistant", CURE)
-        (begin, side), (end, _) = min(mine), max(mine)
+        (begin, side), = first
+        end, = last
         # What it says before its content, such as a thought, is the model's own, too.
-        behind = text.rfind(prompt, floor, begin) + len(prompt) if prompt and prompt in text[floor:begin] else None
+        behind = begin_of_turn(prompts, text, floor, begin)
         if behind is None and side != BEGIN:
             raise Wrong(f"nothing tells where message {number + 1} begins", CURE)
         if behind is None:  # many tokenizers join a space and the word behind it
             begin -= len(text[floor:begin]) - len(text[floor:begin].rstrip(" "))
-        spans.append(Span(begin if behind is None else behind, end, bool(chat.messages[number].get("tool_calls"))))
+        limit = limit_of_call(template, chat, text, number) if chat.messages[number].get("tool_calls") else None
+        spans.append(Span(begin if behind is None else behind, end, limit))
         floor = end
     return spans
 
@@ -157,7 +199,7 @@ def render(template, chat, train_on):
     require_text(text)
     require_known_roles(chat, text)
     if train_on == "all":
-        return Rendered(text, [Span(0, len(text), False)])
+        return Rendered(text, [Span(0, len(text), None)])
     spoken = [number for number, message in enumerate(chat.messages) if message["role"] == "assistant"]
     trained = [number for number in spoken if is_trained(chat.messages[number], number, chat.messages, train_on)]
     if not template.tells_spans:

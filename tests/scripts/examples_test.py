@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Conversations become examples: texts and masks of templates in each manner, written down by hand. Skipped (77) where no Python
-has tokenizers. What is trained stands in [[brackets]]. Beside transformers, where this Python has it, texts are those of
-apply_chat_template."""
+has tokenizers. What is trained stands in [[brackets]]."""
 import array
+import itertools
 import json
 import struct
 import sys
@@ -17,7 +17,8 @@ other_python.require("tokenizers", "torch", "transformers")
 other_python.require("jinja2", "torch", "transformers")
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: E402
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
 from tokens.corpus import read_json  # noqa: E402
 from tokens.examples import ExampleWriter, Manner, are_examples, make_examples  # noqa: E402
 from tokens.problem import Problem  # noqa: E402
@@ -26,7 +27,7 @@ from tokens.shapes import Chat  # noqa: E402
 from tokens.token_files import TokenWriter  # noqa: E402
 
 END = "<|end|>"
-WORDS = [END, "<|user|>", "<|assistant|>", "<|system|>", "<|call|>"]
+WORDS = [END, "<|user|>", "<|assistant|>", "<|system|>", "<|call|>", "<|tool|>", "<|stop|>"]
 
 PLAIN = """{% for m in messages %}<|{{ m['role'] }}|>
 {{ m['content'] }}<|end|>
@@ -102,11 +103,11 @@ class ExamplesTest(unittest.TestCase):
         self.lines = [line for _, _, line in entries[:-1]]
         texts = []
         for (begin, _, _), (end, _, _) in zip(entries, entries[1:]):
-            text, on = "", 0
-            for k in range(begin, end):
-                text += ("[[" if trained[k] else "]]") * (trained[k] != on) + self.tokenizer.decode([ids[k]], skip_special_tokens=False)
-                on = trained[k]
-            texts.append(text + "]]" * on)
+            text = ""
+            for on, run in itertools.groupby(range(begin, end), lambda k: trained[k]):
+                words = self.tokenizer.decode([ids[k] for k in run], skip_special_tokens=False)
+                text += f"[[{words}]]" if on else words
+            texts.append(text)
         return texts
 
     def refused(self, template, *records, **options):
@@ -260,20 +261,18 @@ class ExamplesTest(unittest.TestCase):
             with self.subTest(attack):
                 self.assertIn("refuses it" if "init" not in attack else "", self.refused(attack + NO_END, messages(*TWO)))
 
-    def test_texts_are_those_of_transformers(self):
-        try:
-            from transformers.utils.chat_template_utils import render_jinja_template
-        except ImportError:
-            self.skipTest("no transformers")
-        tools = [{"type": "function", "function": {"name": "get", "parameters": {"type": "object", "properties": {}}}}]
-        for template in (PLAIN, TRIMS, FIRST_WORDS, ENDS_ALL, SPACED, GENERATION, NO_END, FORGETS, CALLS, "{{ tools | tojson(indent=2) }}" + PLAIN,
-                         "{% for m in messages %}{% if loop.index > 2 %}{% break %}{% endif %}{{ m.content | default('', true) | tojson }}{% endfor %}"):
-            (self.path / "chat_template.jinja").write_text(template)
-            turns = messages(*TWO, ("user", "ä < & '"), ("assistant", "<think>ü</think>o"))["messages"]
-            turns[1]["reasoning_content"] = "well"
-            ours = ChatTemplate(str(self.path), read_json, datetime.now()).render(Chat(turns, tools, None, {}))
-            theirs, _ = render_jinja_template([turns], tools=tools, chat_template=template, eos_token=END, bos_token="<|system|>")
-            self.assertEqual([ours], theirs)
+    def test_texts_and_what_is_trained_are_those_of_transformers(self):
+        """By tests/references/chat_templates.json: templates that tell nothing, and the same with {% generation %}."""
+        for name, case in json.loads((ROOT / "tests/references/chat_templates.json").read_text()).items():
+            for conversation in case["conversations"]:
+                text, expected, at = conversation["text"], "", 0
+                for begin, end in conversation["spans"]:
+                    expected += text[at:begin] + "[[" + text[begin:end] + "]]"
+                    at = end
+                record = {key: value for key, value in conversation.items() if key in ("messages", "tools")}
+                for told in ("template", "generation"):
+                    with self.subTest(name, told=told):
+                        self.assertEqual(self.make(case[told], record), [expected + text[at:]])
 
 
 if __name__ == "__main__":
