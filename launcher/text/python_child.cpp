@@ -19,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using Clock = std::chrono::steady_clock;
 
 // With one line; and with one of long work, which may wait for a disk.
 constexpr auto kPatience = std::chrono::seconds(60),
@@ -102,23 +101,32 @@ void PythonChild::fail_by_death() {
   fail(child_.code() == kCannotStart ? "cannot be started" : "has died");
 }
 
+void PythonChild::wait_for(short event, Clock::time_point deadline) {
+  while (true) {
+    if (stop_signal() != 0) throw Error(ExitCode::kInterrupted, "stopped", "a tokenizer");
+    if (Clock::now() > deadline) fail("does not answer");
+    pollfd ready{ours_, event, 0};
+    if (poll(&ready, 1, kLookMs) > 0) return;
+  }
+}
+
 void PythonChild::send(std::string_view text) {
+  const auto deadline = Clock::now() + kPatience;
   while (!text.empty()) {
-    const ssize_t sent = ::send(ours_, text.data(), text.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
+    wait_for(POLLOUT, deadline);
+    const ssize_t sent =
+        ::send(ours_, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (sent <= 0) fail_by_death();
     text.remove_prefix(static_cast<size_t>(sent));
   }
 }
 
 std::string PythonChild::receive(std::chrono::seconds patience) {
-  const auto begin = Clock::now();
+  const auto deadline = Clock::now() + patience;
   size_t end = 0;
   while ((end = received_.find('\n')) == received_.npos) {
-    if (stop_signal() != 0) throw Error(ExitCode::kInterrupted, "stopped", "a tokenizer");
-    if (Clock::now() - begin > patience) fail("does not answer");
-    pollfd ready{ours_, POLLIN, 0};
-    if (poll(&ready, 1, kLookMs) <= 0) continue;
+    wait_for(POLLIN, deadline);
     char block[1 << 16];
     const ssize_t got = read(ours_, block, sizeof block);
     if (got < 0 && errno == EINTR) continue;

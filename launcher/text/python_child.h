@@ -41,11 +41,14 @@ class PythonChild {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   PythonChild(const std::vector<std::string>& command, std::pair<int, int> ends);
   [[noreturn]] void fail(const std::string& what);
   [[noreturn]] void fail_by_lack(const char* key, const nlohmann::json& answer);
   [[noreturn]] void fail_by_death();
   [[noreturn]] void tell(const nlohmann::json& answer) const;
+  void wait_for(short event, Clock::time_point deadline);
   void send(std::string_view text);
   std::string receive(std::chrono::seconds patience);
 

@@ -1,7 +1,13 @@
 #include "launcher/text/tokenizer.h"
 
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
+#include "launcher/process/stop.h"
 #include "launcher/text/python_child.h"
 #include "zero/errors.h"
 
@@ -90,6 +96,25 @@ TEST(PythonChild, TellsNewsBeforeItsAnswer) {
       {{"tokenize", 1}}, [&](const auto& news) { read.push_back(news.at("read")); });
   EXPECT_THAT(read, ElementsAre(5, 7));
   EXPECT_EQ(answer.at("tokens"), 9);
+}
+
+// More than a pipe holds, to a child that reads none of it.
+TEST(PythonChildDeathTest, IsLeftWhenAskedToStopAlsoWhileItIsAsked) {
+  const auto ask_and_leave = [] {
+    catch_stop_signals();
+    PythonChild child({"sleep", "60"});
+    const std::jthread killer([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      kill(getpid(), SIGTERM);
+    });
+    try {
+      child.ask({{"encode", std::string(1 << 22, 'a')}});
+    } catch (const Error& error) {
+      _exit(static_cast<int>(error.code()));
+    }
+  };
+  EXPECT_EXIT(ask_and_leave(),
+              ::testing::ExitedWithCode(static_cast<int>(ExitCode::kInterrupted)), "");
 }
 
 }  // namespace
