@@ -30,6 +30,7 @@ It opens no file but those that it was told and what says more about them beside
 process.
 """
 import errno
+import gc
 import json
 import os
 import sys
@@ -48,6 +49,7 @@ ALLOWED = set()
 LIBRARIES = tuple(os.path.join(os.path.realpath(path), "") for path in [*sysconfig.get_paths().values(), *sys.path] if path)
 BESIDE = "tokenizer_config.json", "generation_config.json", "config.json", "special_tokens_map.json", "chat_template.jinja"
 SECONDS_BETWEEN_NEWS = 0.2
+NEW_OBJECTS = 1_000_000  # between two looks for cycles
 
 
 def refuse(event, arguments):
@@ -214,6 +216,7 @@ def main():
         say({"problem": "this Python has no tokenizers", "try": "pip install tokenizers; or --python FILE, one that has them"})
         return
     sys.dont_write_bytecode = True
+    gc.set_threshold(NEW_OBJECTS)  # most are offsets of tokens, which no cycle holds
     sys.addaudithook(refuse)
     for answer in answers(Child(tokenizers), sys.stdin):
         say(answer)

@@ -15,7 +15,7 @@ from tokens.documents import decoded_blocks
 from tokens.json_lines import Wrong, is_json_lines, read_lines
 from tokens.problem import DataProblem, WrongLines
 from tokens.shapes import Chat, Pair, Shape, Text, chat, shape_of
-from tokens.targets import begins_of, end_of_turn, ends_of, mask_of, special_spellings
+from tokens.targets import end_of_turn, ends_of, first_from, mask_of, special_spellings, turns_of
 from tokens.template import BEGIN, DIGITS, END, ChatTemplate
 from tokens.turns import Rendered, Span, render
 
@@ -109,7 +109,7 @@ class Reader:
             probe = chat({}, [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])
             text, spans = render(self.template, probe, "assistant")
             encoding = self.tokenizer.encode(text, add_special_tokens=False)
-            last = end_of_turn(text, encoding.ids, begins_of(encoding.offsets), spans[-1], self.ends)
+            last = end_of_turn(text, encoding.ids, encoding.offsets, spans[-1], self.ends)
             return self.ends._replace(closing={encoding.ids[last - 1]})
         except Wrong:  # told of the lines themselves
             return self.ends
@@ -176,13 +176,13 @@ class Encoder:
             spans = without_guards(text, spans)
             text, ids, offsets = self.guarded(text)
         if line.kind is Chat and self.reader.manner.train_on != "all":
-            mask = mask_of(text, ids, offsets, spans, self.reader.ends)
+            trained = turns_of(text, ids, offsets, spans, self.reader.ends)
         else:
-            begins = begins_of(offsets)
-            mask = [any(span.begin <= begin < span.end for span in spans) for begin in begins[:-1]]
+            trained = [(first_from(offsets, span.begin), first_from(offsets, span.end)) for span in spans]
+        mask = mask_of(len(ids), trained)
         if line.kind is not Chat:
             ids = self.before + ids + self.behind
-            mask = [line.kind is Text] * len(self.before) + mask + [True] * len(self.behind)
+            mask = bytes([line.kind is Text]) * len(self.before) + mask + b"\1" * len(self.behind)
         if not any(mask[1:]):
             raise Wrong("nothing in it is trained")
         return ids, mask

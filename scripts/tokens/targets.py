@@ -30,13 +30,22 @@ def special_spellings(tokenizer):
     return sorted(special_tokens(tokenizer).values(), key=len, reverse=True)
 
 
-def begins_of(offsets):
-    """Where each token begins, and where the last one ends. Tokens follow each other: white space that offsets leave out is the next one's."""
-    begins, end = [], 0
-    for begin, stop in offsets:
-        begins.append(min(begin, end))
-        end = max(end, stop)
-    return [*begins, end]
+def begin_of(offsets, k):
+    """Where token k begins, and where the text ends: tokens follow each other, white space that offsets leave out is the next one's."""
+    before = offsets[k - 1][1] if k else 0
+    return min(offsets[k][0], before) if k < len(offsets) else before
+
+
+def first_from(offsets, place):
+    """The first token that begins there or later."""
+    low, high = 0, len(offsets)
+    while low < high:
+        middle = (low + high) // 2
+        if begin_of(offsets, middle) < place:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 def end_of_text(ids, k, ends):
@@ -49,31 +58,53 @@ def end_of_text(ids, k, ends):
     return k
 
 
-def end_of_turn(text, ids, begins, span, ends):
-    """Behind which token a span ends. begins: of the tokens, and where the text ends."""
-    inside = [k for k, begin in enumerate(begins[:-1]) if span.begin <= begin < span.end]
-    closed = next((k for k in reversed(inside) if ids[k] in ends.ids), None)
-    if closed is not None and not text[begins[closed + 1]:span.end].strip():
-        return inside[-1] + 1
-    behind = [k for k, begin in enumerate(begins[:-1]) if begin >= span.end and ids[k] in ends.ids]
-    if span.limit is None:
-        found = [k for k in behind[:1] if not text[span.end:begins[k]].strip()]
-    else:
-        behind = [k for k in behind if begins[k] < span.limit]
-        found = [k for k in behind if ids[k] in ends.closing] or behind
-    if found:
-        return end_of_text(ids, found[0], ends) + 1
+def is_closed(text, ids, offsets, span, last, ends):
+    """Whether a span has its end inside, and white space at most behind it."""
+    for k in reversed(range(last)):
+        if ids[k] in ends.ids:
+            return begin_of(offsets, k) >= span.begin
+        if text[begin_of(offsets, k):span.end].strip():
+            break
+    return False
+
+
+def end_behind(text, ids, offsets, k, span, ends):
+    """The token, k or a later one, that ends a span; None: there is none."""
+    of_call = None  # where none of those ends it that end plain turns
+    for k in range(k, len(ids)):
+        if ids[k] not in ends.ids:
+            continue
+        if span.limit is None:
+            return None if text[span.end:begin_of(offsets, k)].strip() else k
+        if begin_of(offsets, k) >= span.limit:
+            break
+        if ids[k] in ends.closing:
+            return k
+        of_call = k if of_call is None else of_call
+    return of_call
+
+
+def end_of_turn(text, ids, offsets, span, ends):
+    """Behind which token a span ends."""
+    last = first_from(offsets, span.end)
+    if is_closed(text, ids, offsets, span, last, ends):
+        return last
+    found = end_behind(text, ids, offsets, last, span, ends)
+    if found is not None:
+        return end_of_text(ids, found, ends) + 1
     raise Wrong("no token ends the assistant's turn" if ends.told is None else
                 f"the assistant's turn does not end in {ends.told}",
                 "--end-of-turn TOKEN; or a chat template that writes one")
 
 
-def mask_of(text, ids, offsets, spans, ends):
-    """True for each token that is trained."""
-    begins = begins_of(offsets)
-    mask = [False] * len(ids)
-    for span in spans:
-        last = end_of_turn(text, ids, begins, span, ends)
-        for k in range(last):
-            mask[k] = mask[k] or begins[k] >= span.begin
+def mask_of(num_tokens, stretches):
+    """A byte for each token: 1 in stretches of tokens [first, last), which are trained."""
+    mask = bytearray(num_tokens)
+    for first, last in stretches:
+        mask[first:last] = b"\1" * (last - first)
     return mask
+
+
+def turns_of(text, ids, offsets, spans, ends):
+    """The tokens [first, last) of each turn, its end included."""
+    return [(first_from(offsets, span.begin), end_of_turn(text, ids, offsets, span, ends)) for span in spans]

@@ -27,7 +27,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers  # noqa: E402
 from tokens.examples import Manner, Reader  # noqa: E402
 from tokens.json_lines import Wrong  # noqa: E402
 from tokens.shapes import chat  # noqa: E402
-from tokens.targets import mask_of  # noqa: E402
+from tokens.targets import turns_of  # noqa: E402
 from tokens.turns import prompt_of_model, render  # noqa: E402
 
 CACHES = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
@@ -63,10 +63,10 @@ def ours(template, messages):
     asked = chat({}, messages)
     rendered = render(reader.template, asked, "assistant")
     encoding = tokenizer.encode(rendered.text, add_special_tokens=False)
-    mask = mask_of(rendered.text, encoding.ids, encoding.offsets, rendered.spans, reader.ends)
     trained = [False] * len(rendered.text)
-    for (begin, end), is_trained in zip(encoding.offsets, mask):
-        trained[begin:end] = [is_trained or old for old in trained[begin:end]]
+    for first, last in turns_of(rendered.text, encoding.ids, encoding.offsets, rendered.spans, reader.ends):
+        for begin, end in encoding.offsets[first:last]:
+            trained[begin:end] = [True] * (end - begin)
     return rendered.text, trained, prompt_of_model(reader.template, asked)
 
 
