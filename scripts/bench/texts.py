@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How fast texts and conversations become tokens, beside encode_batch_fast of the same texts in Python.
 
-    scripts/bench/texts.py [--megabytes 30] [--rounds 5]     needs tokenizers; prints a table
+    scripts/bench/texts.py [--megabytes 30] [--rounds 5] | scripts/bench/tables.py     needs tokenizers
 
 Both start from JSONL and end in a file of tokens, a process each, in turn. "again" is a start that finds the tokens; its
 program starts included. Words are those of this project's pages, in any order; the tokenizer has learnt them.
@@ -16,8 +16,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-
-from tables import print_table
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("ZERO_PROGRAM", ROOT / "build/bin/zero_launch")
@@ -105,7 +103,7 @@ def main():
             data = folder / f"{kind}.jsonl"
             write_corpus(data, given.megabytes * 1e6, words, generator, record_of)
             rows.append(measure(kind, data, folder, given.rounds))
-    print_table(rows)
+    print(json.dumps(rows))
 
 
 if __name__ == "__main__":
