@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 
@@ -37,6 +39,13 @@ std::pair<int, int> make_sockets() {
   return {ends[0], ends[1]};
 }
 
+// The other ranks of the host wait for what it makes.
+void use_all_cores() {
+  cpu_set_t all;
+  std::memset(&all, 0xff, sizeof all);
+  sched_setaffinity(0, sizeof all, &all);
+}
+
 }  // namespace
 
 PythonChild::PythonChild(const std::vector<std::string>& command)
@@ -52,6 +61,7 @@ PythonChild::PythonChild(const std::vector<std::string>& command,
         dup2(*theirs_, STDIN_FILENO);
         dup2(*theirs_, STDOUT_FILENO);
         dup2(errors_, STDERR_FILENO);
+        use_all_cores();
       }) {
   theirs_.reset();  // else its death would not end what we read
 }

@@ -26,6 +26,7 @@
       WORD, "end_of_turn": WORD, "date": DATE, "special": WORD}}
 
 What cannot be done is answered by {"problem": WHAT, "where": WHERE, "try": CURE, "code": EXIT}. It ends with its input.
+Examples are made by several processes where there are many cores; `child.py N` chooses how many.
 It opens no file but those that it was told and what says more about them beside the tokenizer.json, no socket, and starts no
 process.
 """
@@ -40,10 +41,11 @@ import time
 if __name__ == "__main__":  # `python3 -I` looks for nothing here
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from tokens.corpus import separator_of, tokenize
-from tokens.examples import ExampleWriter, GuardedEncoder, Manner, Reader, are_examples, make_examples
-from tokens.json_lines import Wrong
+from tokens.examples import ExampleWriter, GuardedEncoder, Manner, Reader, Work, are_examples, make_examples, shapes_in
+from tokens.json_lines import Wrong, is_json_lines
 from tokens.problem import MachineProblem, Problem
 from tokens.token_files import TokenWriter
+from tokens.workers import done_by, done_here, num_workers, start_workers
 
 ALLOWED = set()
 LIBRARIES = tuple(os.path.join(os.path.realpath(path), "") for path in [*sysconfig.get_paths().values(), *sys.path] if path)
@@ -116,8 +118,8 @@ def manner_of(wanted):
 
 
 class Child:
-    def __init__(self, tokenizers):
-        self.tokenizers = tokenizers
+    def __init__(self, tokenizers, workers):
+        self.tokenizers, self.workers = tokenizers, workers
         self.tokenizer = self.stream = self.folder = self.path = None
 
     def open(self, path):
@@ -186,13 +188,38 @@ class Child:
                                           vocabulary=vocabulary)}
         return self.make(wanted, work)
 
+    def share(self, given, batches):
+        if self.workers:
+            return done_by(self.workers, (self.path, given), batches)
+        return done_here(Work(self.tokenizer, *given), batches)
+
     def exemplify(self, wanted):
         def work(tokens, news, vocabulary):
             manner = manner_of(wanted)
             writer = ExampleWriter(tokens, os.path.dirname(wanted["out"]))
-            shapes = make_examples(self.tokenizer, self.folder, wanted["separator"], wanted["files"], writer, news, manner, vocabulary)
-            return {"documents": writer.num_examples, "targets": writer.num_targets, "longest": writer.longest, "shapes": shapes}
+            files = wanted["files"]
+            shapes = shapes_in(files, manner.text_key)
+            given = self.folder, wanted["separator"], manner, shapes, vocabulary
+            make_examples(lambda batches: self.share(given, batches), files, writer, news)
+            return {"documents": writer.num_examples, "targets": writer.num_targets, "longest": writer.longest,
+                    "shapes": sorted({shape for shape, path in zip(shapes, files) if is_json_lines(path)})}
         return self.make(wanted, work)
+
+
+def work_of(tokenizers):
+    """As Worker wants it."""
+    def make(path, given):
+        keep_in_place()
+        child = Child(tokenizers, [])
+        child.open(path)
+        return Work(child.tokenizer, *given)
+    return make
+
+
+def keep_in_place():
+    sys.dont_write_bytecode = True
+    gc.set_threshold(NEW_OBJECTS)  # most are offsets of tokens, which no cycle holds
+    sys.addaudithook(refuse)
 
 
 def answers(child, lines):
@@ -215,10 +242,9 @@ def main():
     except ImportError:
         say({"problem": "this Python has no tokenizers", "try": "pip install tokenizers; or --python FILE, one that has them"})
         return
-    sys.dont_write_bytecode = True
-    gc.set_threshold(NEW_OBJECTS)  # most are offsets of tokens, which no cycle holds
-    sys.addaudithook(refuse)
-    for answer in answers(Child(tokenizers), sys.stdin):
+    workers = start_workers(work_of(tokenizers), int(sys.argv[1]) if len(sys.argv) > 1 else num_workers())
+    keep_in_place()
+    for answer in answers(Child(tokenizers, workers), sys.stdin):
         say(answer)
 
 

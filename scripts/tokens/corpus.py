@@ -5,14 +5,13 @@ around a text, and ends in the separator.
 """
 import json
 import os
-from collections import deque, namedtuple
-from concurrent.futures import ThreadPoolExecutor
+from collections import namedtuple
 
 from tokens.documents import pieces_of
 from tokens.problem import DataProblem, Problem
+from tokens.workers import batches_of, done_here
 
-BATCH_CHARS, PIECE_CHARS = 1 << 20, 1 << 17
-BATCHES_AHEAD = 2  # while one is used these are made
+PIECE_CHARS = 1 << 17
 
 
 class Separator(namedtuple("Separator", "ids origin")):
@@ -63,35 +62,13 @@ def template_of(tokenizer):
     return dressed[:before], dressed[before + len(bare):]
 
 
-def batches(pieces):
-    """Lists of pieces, as many characters at a time as keep all cores busy."""
-    batch, chars = [], 0
-    for piece in pieces:
-        batch.append(piece)
-        chars += len(piece.text)
-        if chars >= BATCH_CHARS:
-            yield batch
-            batch, chars = [], 0
-    if batch:
-        yield batch
-
-
-def encoded(tokenizer, pieces, with_offsets=False):
-    """Pairs of a batch and its encodings, which are made beside what uses them: tokenizers holds no lock of Python."""
+def encoded(tokenizer, pieces):
+    """Pairs of a batch and its encodings, which are made beside what uses them."""
     def encode(batch):
         # The fast way tells no offsets, which what follows on another piece needs.
-        is_fast = not with_offsets and not any(piece.begin for piece in batch)
-        call = tokenizer.encode_batch_fast if is_fast else tokenizer.encode_batch
+        call = tokenizer.encode_batch if any(piece.begin for piece in batch) else tokenizer.encode_batch_fast
         return batch, call([piece.text for piece in batch], add_special_tokens=False)
-
-    with ThreadPoolExecutor(BATCHES_AHEAD) as beside:
-        coming = deque()
-        for batch in batches(pieces):
-            coming.append(beside.submit(encode, batch))
-            if len(coming) > BATCHES_AHEAD:
-                yield coming.popleft().result()
-        while coming:
-            yield coming.popleft().result()
+    return done_here(encode, batches_of(pieces, lambda piece: len(piece.text)))
 
 
 def new_ids(piece, encoding):

@@ -6,18 +6,21 @@ whose place is behind the last token.
 """
 import os
 import struct
+from array import array
 from collections import namedtuple
 from datetime import datetime
 from functools import cached_property
+from threading import Lock
 
-from tokens.corpus import encoded, read_json, require_ids_below, template_of
+from tokens.corpus import read_json, require_ids_below, template_of
 from tokens.documents import decoded_blocks
-from tokens.json_lines import Wrong, is_json_lines, read_lines
+from tokens.json_lines import Input, Wrong, is_json_lines, object_of, read_lines
 from tokens.problem import DataProblem, WrongLines
-from tokens.shapes import Chat, Pair, Shape, Text, chat, shape_of
+from tokens.shapes import Chat, Pair, Text, chat, shape_named, shape_of
 from tokens.targets import end_of_turn, ends_of, first_from, mask_of, special_spellings, turns_of
 from tokens.template import BEGIN, DIGITS, END, ChatTemplate
 from tokens.turns import Rendered, Span, render
+from tokens.workers import batches_of
 
 GUARD = "\ufdd2"  # within a special token that a content spells
 MARKS = {BEGIN, END, GUARD, *DIGITS}
@@ -25,14 +28,17 @@ MARKS = {BEGIN, END, GUARD, *DIGITS}
 # How text becomes examples. date: of strftime_now(). special: "error" or "text", for contents that spell special tokens.
 Manner = namedtuple("Manner", "text_key train_on end_of_turn date special")
 
-# A text to encode, as corpus.encoded() takes them, and what it came from.
-Line = namedtuple("Line", "text begin spans kind file line byte wrong")
+# A text to encode, and what it came from: the number of its file, its line and the byte at which that begins.
+Line = namedtuple("Line", "text spans kind place")
+Place = namedtuple("Place", "file line byte")
+Example = namedtuple("Example", "ids mask place")
+WrongLine = namedtuple("WrongLine", "what cure place")
 
 
 def first_shape(path, key):
     """The name of what a file's first line holds. What is wrong is told later, of all lines."""
     for _, _, record in read_lines(path, lambda record: record, lambda _: None, WrongLines(path)):
-        return shape_of(record, key)[0]
+        return shape_of(record, key)
     return key
 
 
@@ -42,27 +48,12 @@ def are_examples(files, key):
 
 
 class Reader:
-    """Files become Lines."""
+    """What lines hold becomes texts."""
 
     def __init__(self, tokenizer, folder, separator, manner):
-        self.folder, self.manner, self.template = folder, manner, None
+        self.folder, self.manner, self.template, self.opening = folder, manner, None, Lock()
         self.specials = special_spellings(tokenizer)
         self.tokenizer, self.ends = tokenizer, ends_of(tokenizer, separator, manner.end_of_turn)
-        self.shapes = {}
-
-    def lines(self, files, on_read, all_wrong):
-        for number, path in enumerate(files):
-            wrong = WrongLines(path)
-            all_wrong.append(wrong)
-            if not is_json_lines(path):
-                text = "".join(decoded_blocks(path, on_read))
-                yield Line(text, 0, [Span(0, len(text), None)], Text, number, 1, 0, wrong)
-                continue
-            shape = Shape(self.manner.text_key)
-            for line, byte, found in read_lines(path, lambda record: self.rendered(shape(record)), on_read, wrong):
-                kind, rendered = found
-                yield Line(rendered.text, 0, rendered.spans, kind, number, line, byte, wrong)
-            self.shapes[path] = shape.name
 
     def rendered(self, sample):
         if isinstance(sample, Text):
@@ -74,9 +65,10 @@ class Reader:
         return Chat, render(self.template, self.guarded(sample), self.manner.train_on)
 
     def open_template(self):
-        if self.template is None:
-            self.template = ChatTemplate(self.folder, read_json, datetime.fromisoformat(self.manner.date))
-            self.ends = self.learn_ends()
+        with self.opening:
+            if self.template is None:
+                self.template = ChatTemplate(self.folder, read_json, datetime.fromisoformat(self.manner.date))
+                self.ends = self.learn_ends()
 
     def question(self, words):
         """A user's words, with what makes the model answer."""
@@ -161,16 +153,47 @@ def without_guards(text, spans):
     return [Span(*map(place, span)) for span in spans]
 
 
-class Encoder:
-    """Lines and their encodings become tokens and masks."""
+class Work:
+    """Raw lines become Examples. shapes: of each file, by name; vocabulary: what the model has, None: enough."""
 
-    def __init__(self, tokenizer, separator, reader):
-        self.reader, self.guarded = reader, GuardedEncoder(tokenizer)
+    def __init__(self, tokenizer, folder, separator, manner, shapes, vocabulary):
+        self.tokenizer, self.guarded, self.vocabulary = tokenizer, GuardedEncoder(tokenizer), vocabulary
+        self.reader = Reader(tokenizer, folder, separator, manner)
+        self.shapes = [shape_named(name, manner.text_key) for name in shapes]
         self.before, self.behind = template_of(tokenizer)
         if self.behind[-len(separator):] != separator:
             self.behind = self.behind + separator
 
-    def __call__(self, line, encoding):
+    def __call__(self, batch):
+        """(Place, bytes of a line, or the text of a file that is one) each -> Examples and WrongLines, without empty lines."""
+        lines = [self.read(place, raw) for place, raw in batch]
+        lines = [line for line in lines if line]
+        texts = [line.text for line in lines if isinstance(line, Line)]
+        encodings = iter(self.tokenizer.encode_batch(texts, add_special_tokens=False))
+        return [self.example(line, next(encodings)) if isinstance(line, Line) else line for line in lines]
+
+    def read(self, place, raw):
+        if isinstance(raw, str):
+            return Line(raw, [Span(0, len(raw), None)], Text, place)
+        try:
+            value = object_of(raw)
+            if value is None:
+                return None
+            kind, rendered = self.reader.rendered(self.shapes[place.file](value))
+            return Line(rendered.text, rendered.spans, kind, place)
+        except Wrong as error:
+            return WrongLine(error.what, error.cure, place._replace(byte=place.byte + error.byte))
+
+    def example(self, line, encoding):
+        try:
+            ids, mask = self.trained(line, encoding)
+        except Wrong as error:
+            return WrongLine(error.what, error.cure, line.place)
+        if self.vocabulary:
+            require_ids_below(self.vocabulary, ids)
+        return Example(array("I", ids), bytes(mask), line.place)
+
+    def trained(self, line, encoding):
         text, ids, offsets, spans = line.text, encoding.ids, encoding.offsets, line.spans
         if line.kind is Chat and GUARD in text:
             spans = without_guards(text, spans)
@@ -198,7 +221,7 @@ class ExampleWriter:
     def write(self, ids, mask, file, line):
         self.index.write(struct.pack("<qii", self.tokens.num_tokens, file, line))
         self.tokens.write(ids)
-        self.targets.write(bytes(mask))
+        self.targets.write(mask)
         self.num_examples += 1
         self.num_targets += sum(mask[1:])
         self.longest = max(self.longest, len(ids))
@@ -220,31 +243,42 @@ class ExampleWriter:
         self.tokens.discard()
 
 
-def make_examples(tokenizer, folder, separator, files, writer, on_read, manner, vocabulary=None):
-    """Where anything goes wrong no file is left."""
-    all_wrong = []
+def raw_lines(files, on_read):
+    """(Place, bytes of a line of JSONL, or the text of another file) each."""
+    for number, path in enumerate(files):
+        if not is_json_lines(path):
+            yield Place(number, 1, 0), "".join(decoded_blocks(path, on_read))
+            continue
+        at = 0
+        with Input(path, on_read) as file:
+            for line, raw in enumerate(file, 1):
+                yield Place(number, line, at), raw
+                at += len(raw)
+
+
+def shapes_in(files, key):
+    """A name for each file; texts that are no JSONL have that of a text."""
+    return [first_shape(path, key) if is_json_lines(path) else key for path in files]
+
+
+def make_examples(work, files, writer, on_read):
+    """work(batches): what Work makes of each. Where anything goes wrong no file is left."""
+    wrong = [WrongLines(path) for path in files]
     try:
-        reader = Reader(tokenizer, folder, separator, manner)
-        encoder = Encoder(tokenizer, separator, reader)
-        current = None
-        for batch, encodings in encoded(tokenizer, reader.lines(files, on_read, all_wrong), with_offsets=True):
-            for line, encoding in zip(batch, encodings):
-                if current and current is not line.wrong:
-                    current.tell()
-                current = line.wrong
-                try:
-                    ids, mask = encoder(line, encoding)
-                except Wrong as error:
-                    line.wrong.add(line.line, line.byte, error.what, error.cure)
-                    continue
-                if vocabulary:
-                    require_ids_below(vocabulary, ids)
-                writer.write(ids, mask, line.file, line.line)
-        for wrong in all_wrong:
-            wrong.tell()
+        current = 0
+        for made in work(batches_of(raw_lines(files, on_read), lambda line: len(line[1]))):
+            for line in made:
+                for number in range(current, line.place.file):
+                    wrong[number].tell()
+                current = line.place.file
+                if isinstance(line, WrongLine):
+                    wrong[current].add(line.place.line, line.place.byte, line.what, line.cure)
+                else:
+                    writer.write(line.ids, line.mask, current, line.place.line)
+        for number in range(current, len(files)):
+            wrong[number].tell()
         if not writer.num_examples:
             raise DataProblem("there is nothing to learn", " ".join(files[:3]))
         writer.finish()
-        return sorted(set(reader.shapes.values()))
     finally:
         writer.discard()

@@ -11,6 +11,9 @@ class Problem(Exception):
         lines = [what] + [f"  {name:6} {text}" for name, text in (("where:", where), ("try:", cure)) if text]
         super().__init__("\n".join(lines))
 
+    def __reduce__(self):  # for pickle
+        return type(self), (self.what, self.where, self.cure)
+
 
 class MachineProblem(Problem):
     code = 3

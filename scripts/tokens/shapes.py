@@ -106,29 +106,30 @@ def from_text(key):
     return read
 
 
-def shape_of(record, key):
-    """The name of what a line holds, and what reads it; `key`: of a text."""
-    shapes = [("messages", {"messages"}, lambda record: chat(record, record["messages"])),
-              ("conversations", {"conversations"}, from_conversations),
-              ("prompt and completion", {"prompt", "completion"}, from_pair),
-              ("instruction, input and output", {"instruction", "output"}, from_instruction)]
-    if key != "text":
-        shapes.insert(0, (key, {key}, from_text(key)))
-    for name, keys, read in shapes:
-        if keys <= record.keys():
-            return name, keys, read
-    return key, {key}, from_text(key)
-
-
-class Shape:
-    """Of all lines of a file: that of the first."""
-
-    def __init__(self, key):
-        self.key, self.name = key, None
+class Shape(namedtuple("Shape", "name keys read")):
+    """A name for people, the keys that a line must have, and what reads such a line."""
 
     def __call__(self, record):
-        if self.name is None:
-            self.name, self.keys, self.read = shape_of(record, self.key)
-        if self.name != self.key and not self.keys <= record.keys():
+        if not self.keys <= record.keys():
             raise Wrong(f"the line has no {self.name}, which the first line has")
         return self.read(record)
+
+
+def shapes_with(key):
+    """The first that a line has the keys of is its shape; a text, at last, whatever it has. key: of a text, which goes first
+    where the user named it."""
+    return [*([Shape(key, {key}, from_text(key))] if key != "text" else []),
+            Shape("messages", {"messages"}, lambda record: chat(record, record["messages"])),
+            Shape("conversations", {"conversations"}, from_conversations),
+            Shape("prompt and completion", {"prompt", "completion"}, from_pair),
+            Shape("instruction, input and output", {"instruction", "output"}, from_instruction),
+            Shape(key, set(), from_text(key))]
+
+
+def shape_of(record, key):
+    """The name of what a line holds."""
+    return next(shape.name for shape in shapes_with(key) if shape.keys <= record.keys())
+
+
+def shape_named(name, key):
+    return next(shape for shape in reversed(shapes_with(key)) if shape.name == name)

@@ -20,7 +20,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers  # 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 from tokens.corpus import read_json  # noqa: E402
-from tokens.examples import ExampleWriter, Manner, are_examples, make_examples  # noqa: E402
+from tokens.examples import ExampleWriter, Manner, Work, are_examples, make_examples, shapes_in  # noqa: E402
 from tokens.problem import Problem  # noqa: E402
 from tokens.template import ChatTemplate  # noqa: E402
 from tokens.shapes import Chat  # noqa: E402
@@ -90,8 +90,9 @@ class ExamplesTest(unittest.TestCase):
         for name in ("tokens.tok", "targets.u8", "examples.idx"):
             (self.path / name).unlink(missing_ok=True)
         writer = ExampleWriter(TokenWriter(str(out), self.tokenizer.get_vocab_size()), str(self.path))
-        self.shapes = make_examples(self.tokenizer, str(self.path), [0], [str(data)], writer, lambda _: None,
-                                    Manner(text_key, train_on, end_of_turn, "2026-11-26", special))
+        self.shapes = shapes_in([str(data)], text_key)
+        given = str(self.path), [0], Manner(text_key, train_on, end_of_turn, "2026-11-26", special), self.shapes, None
+        make_examples(lambda batches: map(Work(self.tokenizer, *given), batches), [str(data)], writer, lambda _: None)
         return self.marked()
 
     def marked(self):

@@ -19,7 +19,7 @@ other_python.require("jinja2", "torch", "transformers")
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
-from tokens.examples import ExampleWriter, Manner, make_examples  # noqa: E402
+from tokens.examples import ExampleWriter, Manner, Work, make_examples, shapes_in  # noqa: E402
 from tokens.problem import Problem  # noqa: E402
 from tokens.token_files import TokenWriter  # noqa: E402
 
@@ -111,8 +111,9 @@ class Maker:
         for made in OUTPUTS:
             (self.path / made).unlink(missing_ok=True)
         writer = ExampleWriter(TokenWriter(str(self.path / "tokens.tok"), self.tokenizer.get_vocab_size()), str(self.path))
-        make_examples(self.tokenizer, str(self.path), [0], [str(data)], writer, lambda _: None,
-                      Manner("text", "assistant", "", "2026-11-26", "error"))
+        work = Work(self.tokenizer, str(self.path), [0], Manner("text", "assistant", "", "2026-11-26", "error"),
+                    shapes_in([str(data)], "text"), None)
+        make_examples(lambda batches: map(work, batches), [str(data)], writer, lambda _: None)
         ids = array.array("H", (self.path / "tokens.tok").read_bytes()[1024:])
         trained = (self.path / "targets.u8").read_bytes()
         entries = list(struct.iter_unpack("<qii", (self.path / "examples.idx").read_bytes()))

@@ -7,6 +7,7 @@ import array
 import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,8 @@ TEXT = "the quick brown fox jumps, 東京都 naïve 🦊"
 VOCABULARY = 300
 sys.path.insert(0, str(ROOT / "scripts"))
 from tokens import child  # noqa: E402
+from tokens.problem import MachineProblem  # noqa: E402
+from tokens.workers import done_by, start_workers  # noqa: E402
 
 
 def make_tokenizer(path):
@@ -48,9 +51,9 @@ class TokenizerChildTest(unittest.TestCase):
     def tearDown(self):
         self.folder.cleanup()
 
-    def ask(self, *questions):
+    def ask(self, *questions, words=()):
         lines = "".join(json.dumps(question) + "\n" for question in questions)
-        done = subprocess.run([sys.executable, "-I", str(CHILD)], input=lines, capture_output=True, text=True, check=True)
+        done = subprocess.run([sys.executable, "-I", str(CHILD), *words], input=lines, capture_output=True, text=True, check=True)
         return list(map(json.loads, done.stdout.splitlines()))
 
     def test_ids_are_those_of_tokenizers_and_pieces_join_to_the_text(self):
@@ -111,6 +114,45 @@ class TokenizerChildTest(unittest.TestCase):
         problem, = self.tokenize((".txt", TEXT), below=100)
         self.assertIn("vocabulary is 100", problem["problem"])
         self.assertEqual(list(self.path.parent.glob("out*")), [])
+
+    def exemplify(self, files, workers, name):
+        """What is answered, and the bytes of what is made."""
+        out = self.path.parent / name
+        out.mkdir()
+        wanted = {"files": list(map(str, files)), "out": str(out / "tokens.tok"), "separator": [0], "text_key": "text", "below": 999,
+                  "train_on": "assistant", "end_of_turn": "", "date": "2026-11-26", "special": "error"}
+        answers = self.ask({"open": str(self.path)}, {"exemplify": wanted}, words=[str(workers)])
+        return answers[-1], {path.name: path.read_bytes() for path in out.iterdir()}
+
+    def test_several_processes_make_what_one_makes(self):
+        self.path.with_name("chat_template.jinja").write_text("{% for m in messages %}{{ m.role }}: {{ m.content }}<|begin|>{% endfor %}")
+        chats, pairs, text = (self.path.with_name(name) for name in ("a.jsonl", "b.jsonl", "c.txt"))
+        line = {"messages": [{"role": "user", "content": "fox " * 400}, {"role": "assistant", "content": "quick"}]}
+        chats.write_text("".join(json.dumps({"messages": [*line["messages"], {"role": "assistant", "content": f"brown {n}"}]}) + "\n"
+                                 for n in range(4000)))  # several batches
+        pairs.write_text('{"prompt": "the", "completion": "fox"}\n\n' * 3)
+        text.write_text("the quick brown fox")
+        alone, files = self.exemplify([chats, pairs, text], 0, "alone")
+        self.assertEqual(alone["documents"], 4004)
+        self.assertEqual(alone["shapes"], ["messages", "prompt and completion"])
+        shared, of_several = self.exemplify([chats, pairs, text], 3, "shared")
+        self.assertEqual(shared, alone)
+        self.assertEqual(of_several, files)
+        pairs.write_text('{"prompt": "the", "completion": "fox"}\n{"prompt": 1, "completion": "fox"}\n')
+        for workers in (0, 3):
+            problem, files = self.exemplify([chats, pairs], workers, f"wrong{workers}")
+            self.assertIn("b.jsonl, line 2", problem["where"])
+            self.assertEqual((problem["code"], files), (6, {}))
+
+    def test_a_process_that_dies_is_told(self):
+        workers = start_workers(lambda: lambda batch: os.kill(os.getpid(), signal.SIGKILL) if batch == [2] else batch, 2)
+        made = done_by(workers, (), [[0], [1], [2], [3]])
+        self.assertEqual([next(made), next(made)], [[0], [1]])
+        with self.assertRaisesRegex(MachineProblem, "has died"):
+            next(made)
+        for worker in workers:
+            worker.inbox.close()
+            worker.outbox.close()
 
     def start(self, *words):
         environment = {**os.environ, "ZERO_PYTHON": sys.executable}
