@@ -19,6 +19,8 @@ class Module;
 
 namespace zero {
 
+class KeyValues;
+
 // A model as the launcher's verbs need it; examples/ holds some.
 class Model {
  public:
@@ -57,6 +59,18 @@ class ScoringModel {
   // or undefined.
   virtual at::Tensor target_scores(const at::Tensor& tokens, const at::Tensor& targets,
                                    const at::Tensor& document_ends) = 0;
+};
+
+// One that reads each token once, where texts are made token by token.
+class ReadingModel {
+ public:
+  virtual ~ReadingModel() = default;
+  // A reading of so many rows, which has read nothing.
+  virtual std::shared_ptr<KeyValues> begin_reading(int64_t rows) = 0;
+  // tokens (rows, length) of a LanguageModel -> (rows, vocab) fp32: logits of the token
+  // that follows the last one of each row. Between the reading's begin() and end()
+  // (<zero/key_values.h>).
+  virtual at::Tensor next_logits(const at::Tensor& tokens, KeyValues& read) = 0;
 };
 
 // Of Task::kImages: inputs are images (micro_batch, 3, size, size) fp32, targets

@@ -18,7 +18,7 @@ struct Entry {
   nn::AnyModule* place;
 };
 
-struct Found {
+struct FoundNorms {
   std::vector<Entry> entries;
   std::vector<std::string> unreached;
 };
@@ -36,7 +36,7 @@ nn::AnyModule* place_in(nn::SequentialImpl* holder, const nn::Module& module) {
   return nullptr;
 }
 
-void find(nn::Module& module, const std::string& prefix, Found& found) {
+void find(nn::Module& module, const std::string& prefix, FoundNorms& found) {
   auto* holder = dynamic_cast<nn::SequentialImpl*>(&module);
   for (const auto& item : module.named_children()) {
     nn::Module& child = *item.value();
@@ -81,7 +81,7 @@ void require_no_engine(const nn::Module& root) {
 
 std::vector<std::string> convert_sync_batchnorm(nn::Module& root, Unreached unreached) {
   require_no_engine(root);
-  Found found;
+  FoundNorms found;
   if (is_plain_batch_norm(root)) found.unreached.emplace_back("the model itself");
   find(root, "", found);
   if (unreached == Unreached::kRefuse) require_reached(found.unreached);

@@ -1,6 +1,7 @@
 #include "examples/models/decoder.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "base/processor.h"
@@ -265,9 +266,11 @@ at::Tensor split_heads(const at::Tensor& x, int64_t num_heads) {
 
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   const Positions& positions, double dropout) {
-  return causal_attention(q, k, v, positions.document_ends, positions.window, dropout)
-      .transpose(1, 2)
-      .flatten(2);
+  const at::Tensor found =
+      positions.read
+          ? positions.read->attend(positions.layer, q, k, v, positions.window)
+          : causal_attention(q, k, v, positions.document_ends, positions.window, dropout);
+  return found.transpose(1, 2).flatten(2);
 }
 
 at::Tensor places_in(const at::Tensor& document_ends, int64_t length) {
@@ -311,8 +314,12 @@ at::Tensor Trunk::embed(const at::Tensor& inputs, const at::Tensor& places) {
 
 std::vector<Positions> Trunk::positions_in(const at::Tensor& x,
                                            const at::Tensor& document_ends,
-                                           const at::Tensor& places) {
-  RotaryAngles angles = rotary_.angles(x.size(1), x);
+                                           const at::Tensor& places, KeyValues* read) {
+  // Of a text that grows not for every token anew.
+  const int64_t length = read ? static_cast<int64_t>(std::bit_ceil(
+                                    static_cast<uint64_t>(read->end_of_places())))
+                              : x.size(1);
+  RotaryAngles angles = rotary_.angles(length, x);
   if (places.defined() && angles.cos.defined()) {
     const at::Tensor rows = places.to(x.device()).flatten();
     for (at::Tensor* part : {&angles.cos, &angles.sin})
@@ -320,19 +327,21 @@ std::vector<Positions> Trunk::positions_in(const at::Tensor& x,
   }
   std::vector<Positions> positions;
   for (const int64_t window : windows_)
-    positions.push_back({angles, window, document_ends});
+    positions.push_back({angles, window, document_ends, read, std::ssize(positions)});
   return positions;
 }
 
 Decoder::Decoder(const DecoderNames& names, const DecoderConfig& config,
                  std::shared_ptr<Trunk> trunk)
     : trunk_(register_module(names.trunk, std::move(trunk))),
-      head_(make_head(config, trunk_->embedding)) {
+      head_(make_head(config, trunk_->embedding)),
+      num_layers_(config.n_layer) {
   if (head_) register_module(names.head, head_.ptr());
 }
 
-at::Tensor Decoder::hidden(const at::Tensor& inputs, const at::Tensor& document_ends) {
-  return trunk_->forward(inputs, document_ends);
+at::Tensor Decoder::hidden(const at::Tensor& inputs, const at::Tensor& document_ends,
+                           KeyValues* read) {
+  return trunk_->forward(inputs, document_ends, read);
 }
 
 at::Tensor Decoder::logits_of(const at::Tensor& hidden) {
@@ -353,6 +362,13 @@ at::Tensor Decoder::target_scores(const at::Tensor& tokens, const at::Tensor& ta
     return head_->target_scores(hidden, targets);
   };
   return head_.run(scores, hidden(tokens, document_ends), targets);
+}
+
+at::Tensor Decoder::next_logits(const at::Tensor& tokens, KeyValues& read) {
+  const at::Tensor x = hidden(tokens, at::Tensor(), &read);
+  const at::Tensor last = read.last_tokens().to(x.device());
+  return logits_of(x.index({torch::arange(x.size(0), last.options()), last}))
+      .to(at::kFloat);
 }
 
 DecoderSizes gelu_block_sizes(const DecoderConfig& config, int kept_in_attention,

@@ -11,6 +11,7 @@
 
 #include "examples/models/rotary.h"
 #include "launcher/model.h"
+#include "zero/key_values.h"
 #include "zero/layers.h"
 #include "zero/unit.h"
 
@@ -167,6 +168,9 @@ struct Positions {
   RotaryAngles angles;       // undefined where nothing rotates
   int64_t window;            // of causal_attention()
   at::Tensor document_ends;  // (B, n), undefined: a row is a document
+  // Whose tokens came before, and into which of its layers the new ones go; null: none.
+  KeyValues* read = nullptr;
+  int64_t layer = 0;
   void visit_tensors(auto&& visit) {
     visit(angles.cos), visit(angles.sin), visit(document_ends);
   }
@@ -201,18 +205,19 @@ class Trunk : public torch::nn::Module {
   Trunk(const DecoderNames& names, const DecoderConfig& config);
   // tokens (B, T) int64, without embed the stream (B, T, C) -> the stream behind the last
   // part (B, T, C). document_ends: as of causal_attention(), or undefined.
-  virtual at::Tensor forward(const at::Tensor& inputs,
-                             const at::Tensor& document_ends) = 0;
+  // read: between its begin() and end(), or null.
+  virtual at::Tensor forward(const at::Tensor& inputs, const at::Tensor& document_ends,
+                             KeyValues* read) = 0;
 
   TokenEmbedding embedding;
 
  protected:
-  // As forward() takes them; places (B, T): of each token in its document, or undefined.
+  // As forward() takes them; places (B, T): of each token in its text, or undefined.
   at::Tensor embed(const at::Tensor& inputs, const at::Tensor& places);
   // For each block.
   std::vector<Positions> positions_in(const at::Tensor& x,
                                       const at::Tensor& document_ends,
-                                      const at::Tensor& places);
+                                      const at::Tensor& places, KeyValues* read);
 
  private:
   const std::vector<int64_t> windows_;
@@ -237,10 +242,12 @@ class TrunkOf : public Trunk {
     if (config.parts.norm)
       norm_ = register_module(names.norm, Norm(config.n_embd, config.norm_epsilon));
   }
-  at::Tensor forward(const at::Tensor& inputs, const at::Tensor& document_ends) override {
-    const at::Tensor places = places_in(document_ends, inputs.size(1));
+  at::Tensor forward(const at::Tensor& inputs, const at::Tensor& document_ends,
+                     KeyValues* read) override {
+    const at::Tensor places =
+        read ? read->places() : places_in(document_ends, inputs.size(1));
     at::Tensor x = embed(inputs, places);
-    const std::vector<Positions> positions = positions_in(x, document_ends, places);
+    const std::vector<Positions> positions = positions_in(x, document_ends, places, read);
     for (size_t i = 0; i < blocks_.size(); ++i)
       x = blocks_[i](x, marked(positions[first_layer_ + i]));
     return norm_ ? norm_(x) : x;
@@ -260,7 +267,8 @@ class Decoder : public torch::nn::Module {
   // Inputs are tokens (B, T) int64; of a stage without embed the stream (B, T, C).
   // -> (B, T, C), for what follows. Rows may hold several documents, as those of
   // causal_attention(): positions begin anew in each.
-  at::Tensor hidden(const at::Tensor& inputs, const at::Tensor& document_ends = {});
+  at::Tensor hidden(const at::Tensor& inputs, const at::Tensor& document_ends = {},
+                    KeyValues* read = nullptr);
   at::Tensor logits(const at::Tensor& inputs);     // -> (B, T, V)
   at::Tensor logits_of(const at::Tensor& hidden);  // (..., C) -> (..., V)
   // Sum over targets of the cross entropy, in fp32; a target of -1 is not one. targets
@@ -270,10 +278,14 @@ class Decoder : public torch::nn::Module {
   // The same of each target: (B, T, 2), as ScoringModel gives them. Needs the head.
   at::Tensor target_scores(const at::Tensor& tokens, const at::Tensor& targets,
                            const at::Tensor& document_ends);
+  // Logits (B, V) behind the last token that each row of a reading gets: tokens (B, T).
+  at::Tensor next_logits(const at::Tensor& tokens, KeyValues& read);
+  int64_t num_layers() const { return num_layers_; }
 
  private:
   const std::shared_ptr<Trunk> trunk_;
   Head head_;
+  const int64_t num_layers_;  // of the whole
 };
 
 template <class Block, class Norm = LayerNorm, class Config>

@@ -9,7 +9,9 @@
 namespace zero {
 namespace {
 
-class DecoderLanguageModel : public DocumentModel, public ScoringModel {
+class DecoderLanguageModel : public DocumentModel,
+                             public ScoringModel,
+                             public ReadingModel {
  public:
   explicit DecoderLanguageModel(std::shared_ptr<Decoder> decoder)
       : decoder_(std::move(decoder)) {}
@@ -28,6 +30,12 @@ class DecoderLanguageModel : public DocumentModel, public ScoringModel {
   }
   at::Tensor next_logits(const at::Tensor& tokens) override {
     return decoder_->logits_of(decoder_->hidden(tokens).select(1, -1)).to(at::kFloat);
+  }
+  std::shared_ptr<KeyValues> begin_reading(int64_t rows) override {
+    return std::make_shared<KeyValues>(rows, decoder_->num_layers());
+  }
+  at::Tensor next_logits(const at::Tensor& tokens, KeyValues& read) override {
+    return decoder_->next_logits(tokens, read);
   }
 
  private:

@@ -1,6 +1,7 @@
 // The verbs that measure a checkpoint's model, or let it write: eval, generate.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 
@@ -8,6 +9,7 @@
 #include "launcher/commands/use_checkpoint.h"
 #include "launcher/data/source.h"
 #include "launcher/data/token_source.h"
+#include "launcher/huggingface/generation_config.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/inference/evaluate.h"
 #include "launcher/inference/generate.h"
@@ -16,6 +18,7 @@
 #include "launcher/run/run_folder.h"
 #include "launcher/run/runner.h"
 #include "launcher/settings/chosen_data.h"
+#include "launcher/settings/config.h"
 #include "launcher/text/prompt.h"
 #include "launcher/text/python_child.h"
 #include "launcher/text/text_options.h"
@@ -116,6 +119,23 @@ std::unique_ptr<Tokenizer> tokenizer_for(const LoadedModel& loaded) {
              : std::make_unique<Tokenizer>(path, command);
 }
 
+GenerationConfig generation_of(const LoadedModel& loaded) {
+  const FoundCheckpoint& from = loaded.checkpoint;
+  const std::string folder =
+      from.is_model_folder ? from.folder : source_folder(run_of(from));
+  return std::filesystem::is_directory(folder) ? read_generation_config(folder)
+                                               : GenerationConfig();
+}
+
+void take_over_generation(const VerbCall& call, LoadedModel& loaded) {
+  const RawValues given = given_values(call.line, call.environment);
+  const auto is_given = [&](const std::string& key) { return given.contains(key); };
+  for (const std::string& line :
+       take_over(generation_of(loaded), loaded.checkpoint.is_model_folder, is_given,
+                 loaded.settings))
+    if (loaded.batch.rank == 0) tell(line);
+}
+
 // A prompt, continued by a checkpoint's model.
 int generate_text(const VerbCall& call) {
   return use_checkpoint("generate", call, [&](LoadedModel& loaded) {
@@ -125,30 +145,36 @@ int generate_text(const VerbCall& call) {
     const auto show = [&](const std::string& piece) {
       if (is_first) print_text(piece);
     };
-    const NextLogits next_logits =
-        std::bind_front(&Runner::next_logits, loaded.runner.get());
+    Ranks& ranks = loaded.engine->control();
+    take_over_generation(call, loaded);
     const Settings& settings = loaded.settings;
+    const std::unique_ptr<TextReader> reader = loaded.runner->reader(1);
+    const auto tell_end = [&](Finish finish) {
+      if (!is_first) return;
+      print_line("");
+      if (finish == Finish::kContext)
+        warn(fmt::format("the text ends by length: the context of {} tokens is full",
+                         loaded.shape.seq_len));
+    };
     const auto given = call.line.flags.find("sample");
     if (given != call.line.flags.end() && given->second.origin == "--chat") {
       if (is_first && !tokenizer)
         throw Error(ExitCode::kUsage, "there is no tokenizer, and so no chat template",
                     loaded.checkpoint.folder, "--tokenizer DIR; or --prompt TEXT");
-      answer(settings.sample, text_options(settings, "", "", loaded.shape.vocab()),
-             {settings.sample_tokens,
-              settings.sample_temperature,
-              static_cast<uint64_t>(settings.seed),
-              loaded.shape.seq_len,
-              {}},
-             next_logits, tokenizer.get(), loaded.engine->control(), show);
-      if (is_first) print_line("");
-      return;
+      return tell_end(answer(settings.sample,
+                             text_options(settings, "", "", loaded.shape.vocab()),
+                             generate_options(settings, loaded.shape, {}), *reader,
+                             tokenizer.get(), ranks, show));
     }
     loaded.settings.sample =
-        agree_on_prompt(loaded.settings.sample, tokenizer.get(), loaded.shape.vocab(),
-                        loaded.engine->control());
-    sample_text(next_logits, loaded.settings, loaded.shape, loaded.checkpoint.run.is_text,
-                kNeverStopped, show, speech_of(tokenizer.get()));
-    if (is_first) print_line("");
+        agree_on_prompt(settings.sample, tokenizer.get(), loaded.shape.vocab(), ranks);
+    const bool is_text = loaded.checkpoint.run.is_text;
+    const TokenRow ends = agree_on_ends(generation_of(loaded).ends, is_text,
+                                        tokenizer.get(), settings.separator, ranks);
+    const auto sees_stop = [&](bool saw) { return ranks.largest(saw, "stop text") > 0; };
+    tell_end(sample_text(*reader, settings, loaded.shape, is_text, kNeverStopped, show,
+                         speech_of(tokenizer.get()), ends, sees_stop)
+                 ->finish);
   });
 }
 
@@ -179,16 +205,30 @@ Verb generate_verb() {
                      "model answers"},
                     {"--num-tokens N", "tokens that are added"},
                     {"--temperature X", "0: always the likeliest token"},
+                    {"--top-k N, --top-p X, --min-p X", "draw from the likeliest alone"},
+                    {"--repetition-penalty X", "of tokens that the text has already"},
+                    {"--stop TEXT...", "end before one of these texts"},
+                    {"--greedy, --ignore-eos",
+                     "always the likeliest token; go on behind an end of text"},
                     kConfigLine},
           .settings = kMachine +
                       " tokenizer python separator end_of_turn special_in_content "
                       "chat_date micro_batch loss_chunk sample sample_tokens "
-                      "sample_temperature seed",
+                      "sample_temperature sample_greedy sample_top_k sample_top_p "
+                      "sample_min_p sample_repetition_penalty sample_stop "
+                      "sample_ignore_eos seed",
           // What it does with a prompt is what a run does with a sample.
           .own_flags = {{"--prompt", "sample"},
                         {"--chat", "sample"},
                         {"--num-tokens", "sample_tokens"},
-                        {"--temperature", "sample_temperature"}},
+                        {"--temperature", "sample_temperature"},
+                        {"--greedy", "sample_greedy"},
+                        {"--top-k", "sample_top_k"},
+                        {"--top-p", "sample_top_p"},
+                        {"--min-p", "sample_min_p"},
+                        {"--repetition-penalty", "sample_repetition_penalty"},
+                        {"--stop", "sample_stop"},
+                        {"--ignore-eos", "sample_ignore_eos"}},
           .folder = kStepOrModelFolder};
 }
 

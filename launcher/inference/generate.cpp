@@ -3,141 +3,136 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <sstream>
 #include <utility>
 
 #include "base/names.h"
-#include "launcher/data/token_file.h"
-#include "launcher/run/console.h"
-#include "launcher/settings/values.h"
 #include "offload/random.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {
 
-// In [0, 1), a function of the seed and the token's number alone.
-double uniform_number(uint64_t seed, int64_t index) {
+// In [0, 1), a function of the seed, the text's numbers and the token's place alone.
+double uniform_number(uint64_t seed, const TextBegin& begin, int64_t place) {
+  const uint64_t text = (uint64_t{begin.prompt} << 32) | begin.sample;
   const auto bits =
-      philox(hash_key(seed, "generated text"), static_cast<uint64_t>(index), 0);
+      philox(hash_key(seed, "generated text"), static_cast<uint64_t>(place), text);
   return std::ldexp(
       static_cast<double>(bits[0]) + std::ldexp(static_cast<double>(bits[1] >> 11), -21),
       -32);
 }
 
-std::vector<int64_t> parse_numbers(const std::string& prompt) {
-  std::vector<int64_t> tokens;
-  std::istringstream words(prompt);
-  for (std::string word; words >> word;)
-    tokens.push_back(parse_integer(word).value_or(-1));
-  return tokens;
+void require_room(const TextBegin& begin, int64_t context) {
+  const int64_t length = std::ssize(begin.tokens);
+  if (length < context) return;
+  throw Error(ExitCode::kUsage,
+              fmt::format("a prompt of {} tokens leaves no room in a context of {}",
+                          length, context),
+              "--prompt", "a shorter one");
 }
+
+// A row, while it is made.
+struct GrowingText {
+  const TextBegin& begin;
+  TokenRow text = begin.tokens;  // with what followed
+  std::optional<Finish> finish = {};
+
+  int64_t num_made() const { return std::ssize(text) - std::ssize(begin.tokens); }
+};
 
 }  // namespace
 
-int64_t choose_token(std::span<const float> logits, double temperature, double uniform) {
-  const auto likeliest = std::ranges::max_element(logits);
-  if (temperature == 0 || !std::isfinite(*likeliest)) return likeliest - logits.begin();
-  std::vector<double> cumulative;
-  double sum = 0;
-  for (float logit : logits)
-    cumulative.push_back(sum += std::exp((logit - *likeliest) / temperature));
-  const auto chosen = std::ranges::upper_bound(cumulative, uniform * sum);
-  return std::min<int64_t>(chosen - cumulative.begin(), std::ssize(logits) - 1);
+std::string to_text(Finish finish) {
+  constexpr std::array kNames = {"tokens", "end", "stop", "length"};
+  return kNames[static_cast<size_t>(finish)];
 }
 
-std::optional<std::vector<int64_t>> generate(const std::vector<int64_t>& prompt,
+std::optional<std::vector<TextEnd>> generate(const std::vector<TextBegin>& begins,
                                              const GenerateOptions& options,
-                                             const NextLogits& next_logits,
+                                             TextReader& reader,
                                              const IsStopped& is_stopped,
                                              const OnToken& on_token) {
-  std::vector<int64_t> tokens = prompt;
-  for (int64_t i = 0; i < options.num_tokens; ++i) {
+  std::vector<GrowingText> rows;
+  std::vector<TokenRow> more;
+  for (const TextBegin& begin : begins) {
+    require_room(begin, options.context);
+    rows.push_back({begin});
+    more.push_back(begin.tokens);
+    if (options.num_tokens == 0) rows.back().finish = Finish::kTokens;
+  }
+  const auto add_token = [&](GrowingText& row, const std::vector<float>& logits) {
+    const int64_t token =
+        choose_token(logits, row.text, options.sampling,
+                     uniform_number(options.seed, row.begin, row.num_made()));
+    if (std::ranges::count(options.ends, token) > 0) {
+      row.finish = Finish::kEnd;
+      return;
+    }
+    row.text.push_back(token);
+    if (on_token && on_token(&row - rows.data(), token))
+      row.finish = Finish::kStop;
+    else if (row.num_made() == options.num_tokens)
+      row.finish = Finish::kTokens;
+    else if (std::ssize(row.text) == options.context)
+      row.finish = Finish::kContext;
+  };
+  while (
+      !std::ranges::all_of(rows, [](const GrowingText& row) { return !!row.finish; })) {
     if (is_stopped()) return std::nullopt;
-    const int64_t length = std::min(std::ssize(tokens), options.context);
-    const std::vector<float> logits = next_logits(std::span(tokens).last(length));
-    tokens.push_back(
-        choose_token(logits, options.temperature, uniform_number(options.seed, i)));
-    if (std::ranges::count(options.ends, tokens.back()) > 0) break;
-    if (on_token) on_token(tokens.back());
+    const auto logits = reader.read(more);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      more[i].clear();
+      if (rows[i].finish) continue;
+      add_token(rows[i], logits[i]);
+      if (!rows[i].finish) more[i] = {rows[i].text.back()};
+    }
   }
-  return std::vector(tokens.begin() + std::ssize(prompt), tokens.end());
+  std::vector<TextEnd> ends;
+  for (const GrowingText& row : rows)
+    ends.push_back({{row.text.end() - row.num_made(), row.text.end()}, *row.finish});
+  return ends;
 }
 
-std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text,
-                                  int64_t vocab) {
-  const std::vector<unsigned char> bytes(prompt.begin(), prompt.end());
-  const std::vector<int64_t> tokens =
-      is_text ? std::vector<int64_t>(bytes.begin(), bytes.end()) : parse_numbers(prompt);
-  const bool fits = std::ranges::all_of(
-      tokens, [&](int64_t token) { return token >= 0 && token < vocab; });
-  if (tokens.empty() || !fits) {
-    throw Error(
-        ExitCode::kUsage,
-        is_text
-            ? fmt::format("sample is \"{}\", which this model has no tokens for", prompt)
-            : fmt::format("sample is \"{}\", and this model reads numbers of tokens",
-                          prompt),
-        "--sample",
-        is_text ? "a text"
-                : fmt::format("numbers below {} with blanks between them, such as "
-                              "--sample \"5 17 3\"",
-                              vocab));
-  }
-  return tokens;
+GenerateOptions generate_options(const Settings& settings, const ModelShape& shape,
+                                 const TokenRow& ends) {
+  return {.num_tokens = settings.sample_tokens,
+          .sampling = {.repetition_penalty = settings.sample_repetition_penalty,
+                       .temperature =
+                           settings.sample_greedy ? 0 : settings.sample_temperature,
+                       .top_k = settings.sample_top_k,
+                       .top_p = settings.sample_top_p,
+                       .min_p = settings.sample_min_p},
+          .seed = static_cast<uint64_t>(settings.seed),
+          .context = shape.seq_len,
+          .ends = settings.sample_ignore_eos ? TokenRow() : ends};
 }
 
-bool is_of_numbers(const std::string& prompt) {
-  const std::vector<int64_t> tokens = parse_numbers(prompt);
-  return !tokens.empty() && std::ranges::all_of(tokens, [](int64_t t) { return t >= 0; });
-}
-
-std::string TokenWriter::add(int64_t token) {
-  if (next_) return printable(next_(token));
-  if (!is_text_)
-    return fmt::format("{}{}", std::exchange(has_any_, true) ? " " : "", token);
-  if (has_ended_) return "";
-  if (token >= data::TokenFile::kEndOfText) {
-    has_ended_ = true;
-    return finish();
-  }
-  waiting_ += static_cast<char>(token);
-  return whole_characters();
-}
-
-std::string TokenWriter::finish() { return printable(std::exchange(waiting_, "")); }
-
-std::string TokenWriter::whole_characters() {
-  std::string shown;
-  while (!waiting_.empty()) {
-    const Character next = first_character(waiting_);
-    if (next.is_cut) break;
-    shown += printable(waiting_.substr(0, std::max<size_t>(next.bytes, 1)));
-    waiting_.erase(0, std::max<size_t>(next.bytes, 1));
-  }
-  return shown;
-}
-
-std::optional<GeneratedText> sample_text(const NextLogits& next_logits,
-                                         const Settings& settings,
+std::optional<GeneratedText> sample_text(TextReader& reader, const Settings& settings,
                                          const ModelShape& shape, bool is_text,
                                          const IsStopped& is_stopped, const Show& show,
-                                         const NextText& next) {
+                                         const NextText& next, const TokenRow& ends,
+                                         const std::function<bool(bool)>& sees_stop) {
   TokenWriter writer(is_text, next);
+  StoppedText stopped(settings.sample_stop);
   GeneratedText all;
   const auto add = [&](std::string& to, const std::string& piece) {
     to += piece;
     if (show && !piece.empty()) show(piece);
   };
-  const std::vector<int64_t> prompt =
-      parse_prompt(settings.sample, is_text, shape.vocab());
-  for (const int64_t token : prompt) add(all.prompt, writer.add(token));
-  const GenerateOptions options{settings.sample_tokens, settings.sample_temperature,
-                                static_cast<uint64_t>(settings.seed), shape.seq_len};
-  const auto add_token = [&](int64_t token) { add(all.text, writer.add(token)); };
-  if (!generate(prompt, options, next_logits, is_stopped, add_token)) return std::nullopt;
-  add(all.text, writer.finish());
+  TextBegin begin{parse_prompt(settings.sample, is_text, shape.vocab())};
+  for (const int64_t token : begin.tokens) add(all.prompt, writer.add(token));
+  const auto add_token = [&](int64_t, int64_t token) {
+    add(all.text, stopped.add(writer.add(token)));
+    return !settings.sample_stop.empty() && sees_stop(stopped.has_stopped());
+  };
+  const auto made = generate({begin}, generate_options(settings, shape, ends), reader,
+                             is_stopped, add_token);
+  if (!made) return std::nullopt;
+  add(all.text, stopped.add(writer.finish()));
+  if (!stopped.has_stopped()) add(all.text, stopped.finish());
+  all.finish = made->front().finish;
   return all;
 }
 

@@ -2,11 +2,12 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "launcher/inference/sampling.h"
+#include "launcher/inference/text_reader.h"
+#include "launcher/inference/token_writer.h"
 #include "launcher/model.h"
 #include "launcher/settings/settings.h"
 
@@ -14,78 +15,68 @@ namespace zero::launcher {
 
 struct GenerateOptions {
   int64_t num_tokens = 200;
-  double temperature = 0.8;  // 0: always the likeliest token
+  Sampling sampling = {};
   uint64_t seed = 0;
-  int64_t context = 256;           // longest input of the model
-  std::vector<int64_t> ends = {};  // behind one of these no more follows
+  int64_t context = 256;      // tokens that a text may have in all
+  std::vector<int64_t> ends;  // behind one of these no more follows
 };
 
-// Logits (vocab) of the token that follows these.
-using NextLogits = std::function<std::vector<float>(std::span<const int64_t>)>;
+// A text to be continued. Which numbers are drawn for it depends on the seed and on both
+// numbers.
+struct TextBegin {
+  TokenRow tokens;  // one at least
+  uint32_t prompt = 0, sample = 0;
+};
+
+// Why no more follows.
+enum class Finish {
+  kTokens,   // there are as many as were asked for
+  kEnd,      // one of GenerateOptions::ends came
+  kStop,     // as who was told of a token said
+  kContext,  // the context is full
+};
+// "tokens", "end", "stop", "length"
+std::string to_text(Finish finish);
+
+struct TextEnd {
+  TokenRow tokens;  // without the one that ended it
+  Finish finish = Finish::kTokens;
+};
 
 // Asked before each token; no more are made when it says so. May be a collective call.
 using IsStopped = std::function<bool()>;
 inline const IsStopped kNeverStopped = [] { return false; };
-// Told of each token as it is drawn.
-using OnToken = std::function<void(int64_t)>;
+// Told of each token of a row as it is drawn; true: it is the row's last. May be a
+// collective call.
+using OnToken = std::function<bool(int64_t row, int64_t token)>;
 
-// The tokens that follow the prompt, which has at least one: as many as asked for, fewer
-// where one of GenerateOptions::ends comes, which is the last then and told to nobody; or
-// nothing when stopped. next_logits may be a collective call.
-std::optional<std::vector<int64_t>> generate(const std::vector<int64_t>& prompt,
+// What follows each text, a row of the reader each, all at once; nothing when stopped.
+// Throws Error(kUsage) for texts that leave no room in the context.
+std::optional<std::vector<TextEnd>> generate(const std::vector<TextBegin>& begins,
                                              const GenerateOptions& options,
-                                             const NextLogits& next_logits,
+                                             TextReader& reader,
                                              const IsStopped& is_stopped = kNeverStopped,
                                              const OnToken& on_token = {});
 
-// Draw a token from softmax(logits / temperature), with `uniform` in [0, 1).
-int64_t choose_token(std::span<const float> logits, double temperature, double uniform);
-
-// How people write tokens: as text where bytes are tokens, or as numbers with blanks
-// between them. Throws Error(kUsage) for a prompt without tokens or with some that the
-// vocabulary lacks.
-std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text, int64_t vocab);
-
-// Is a prompt one of numbers, and so of tokens?
-bool is_of_numbers(const std::string& prompt);
-
-// What a tokenizer makes of one token more.
-using NextText = std::function<std::string(int64_t token)>;
-
-// Write tokens so, or as a tokenizer does, piece by piece, as they come: characters of
-// several bytes come whole. Text of bytes ends at the first end-of-text token; what is
-// not printable is shown as \xNN.
-class TokenWriter {
- public:
-  explicit TokenWriter(bool is_text, NextText next = {})
-      : is_text_(is_text), next_(std::move(next)) {}
-
-  std::string add(int64_t token);  // what can be shown with it
-  std::string finish();            // what waited for more
-
- private:
-  std::string whole_characters();
-
-  const bool is_text_;
-  const NextText next_;
-  bool has_ended_ = false, has_any_ = false;
-  std::string waiting_;  // the beginning of a character, perhaps
-};
+// By settings; `ends`: tokens that end a text.
+GenerateOptions generate_options(const Settings& settings, const ModelShape& shape,
+                                 const TokenRow& ends);
 
 // As people write tokens: one behind the other they are the whole.
 struct GeneratedText {
   std::string prompt, text;
+  Finish finish = Finish::kTokens;
 };
 using Show = std::function<void(const std::string& piece)>;
 
 // The prompt `--sample` and what a model of that shape makes of it, which `show` gets
-// piece by piece, as the writer has it; nothing when stopped. Throws Error(kUsage) for a
-// prompt that is none.
-std::optional<GeneratedText> sample_text(const NextLogits& next_logits,
-                                         const Settings& settings,
-                                         const ModelShape& shape, bool is_text,
-                                         const IsStopped& is_stopped = kNeverStopped,
-                                         const Show& show = {},
-                                         const NextText& next = {});
+// piece by piece, as the writer has it; nothing when stopped. `sees_stop`: whether any
+// rank saw a text that ends it; a collective call. Throws Error(kUsage) for a prompt that
+// is none.
+std::optional<GeneratedText> sample_text(
+    TextReader& reader, const Settings& settings, const ModelShape& shape, bool is_text,
+    const IsStopped& is_stopped = kNeverStopped, const Show& show = {},
+    const NextText& next = {}, const TokenRow& ends = {},
+    const std::function<bool(bool)>& sees_stop = [](bool saw) { return saw; });
 
 }  // namespace zero::launcher

@@ -3,11 +3,11 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "launcher/data/batches.h"
+#include "launcher/inference/text_reader.h"
 #include "launcher/model.h"
 
 namespace zero {
@@ -61,8 +61,8 @@ class Runner {
   // The same for the logits (rows, classes) of images; of an ImageModel.
   std::vector<float> logits(const Batch& batch);
 
-  // The same for the logits (vocab) of the token that follows these; of a LanguageModel.
-  std::vector<float> next_logits(std::span<const int64_t> tokens);
+  // The same for texts that are made token by token; of a LanguageModel.
+  std::unique_ptr<TextReader> reader(int64_t rows);
 
  private:
   Model& model_;

@@ -160,6 +160,7 @@ class Training {
       eval_samples_;                    // eval: null where there are none for it
   std::string tokenizer_;               // a tokenizer.json; empty: there is none
   std::unique_ptr<Tokenizer> speaker_;  // of samples; rank 0, null: they are numbers
+  std::vector<int64_t> sample_ends_;    // tokens that end one
   std::string sample_prompt_;  // as numbers of tokens, where there is a tokenizer
   std::unique_ptr<Model> model_;
   std::unique_ptr<RunFolder> folder_;  // before the engine, whose last save writes there

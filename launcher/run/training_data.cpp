@@ -139,6 +139,8 @@ void Training::prepare_sample() {
   sample_prompt_ =
       agree_on_prompt(settings_.sample, speaker_.get(), shape_.vocab(), *ranks);
   parse_prompt(sample_prompt_, has_bytes(), shape_.vocab());
+  sample_ends_ =
+      agree_on_ends({}, has_bytes(), speaker_.get(), settings_.separator, *ranks);
 }
 
 // The small files of --init-from; those of another tokenizer come from there.

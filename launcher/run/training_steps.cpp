@@ -261,9 +261,10 @@ Stop Training::draw_sample() {
     stop = agree_on_next();
     return stop != Stop::kNo;
   };
-  const auto sample =
-      sample_text(std::bind_front(&Runner::next_logits, runner_.get()), asked, shape_,
-                  identity_.is_text, is_stopped, {}, speech());
+  const auto sample = sample_text(
+      *runner_->reader(1), asked, shape_, identity_.is_text, is_stopped, {}, speech(),
+      sample_ends_,
+      [this](bool saw) { return engine_->control().largest(saw, "stop text") > 0; });
   if (!sample) return stop;
   progress_.last_sample = engine_->num_steps();
   if (!is_first_rank()) return Stop::kNo;

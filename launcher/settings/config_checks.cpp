@@ -241,6 +241,10 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   if (context.models) check_model(s, *context.models, found);
   add_if(s.steps == 0 && s.epochs == 0, found, {"steps", "epochs"},
          "steps is 0, and so is epochs; allowed: one of them above 0");
+  add_if(s.sample_repetition_penalty == 0, found, {"sample_repetition_penalty"},
+         "sample_repetition_penalty is 0; allowed: a number above 0, with 1 for none");
+  add_if(std::ranges::count(s.sample_stop, "") > 0, found, {"sample_stop"},
+         "sample_stop has an empty text, which ends everything; leave it out");
   check_hang(s, found);
   check_delays(s, found);
   if (!trains) return found;
@@ -273,6 +277,13 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   needs_sample(s.sample_every > 0, "sample_every");
   needs_sample(s.sample_tokens != defaults.sample_tokens, "sample_tokens");
   needs_sample(s.sample_temperature != defaults.sample_temperature, "sample_temperature");
+  needs_sample(s.sample_greedy, "sample_greedy");
+  needs_sample(s.sample_top_k != defaults.sample_top_k, "sample_top_k");
+  needs_sample(s.sample_top_p != defaults.sample_top_p, "sample_top_p");
+  needs_sample(s.sample_min_p != defaults.sample_min_p, "sample_min_p");
+  needs_sample(s.sample_repetition_penalty != defaults.sample_repetition_penalty,
+               "sample_repetition_penalty");
+  needs_sample(!s.sample_stop.empty(), "sample_stop");
   check_overrides(s, found);
   if (context.num_ranks > 0) check_batch(s, context.num_ranks, found);
   return found;

@@ -82,15 +82,10 @@ const Translations& not_here() {
       {"not needed: no rank ever holds a full copy of the model", "low_cpu_mem_usage"},
       {"not needed: what is printed goes to stdout, and numbers to OUT/metrics.jsonl",
        "tee redirects log_file"},
-      {"not here: a token is drawn from all of them, by its probability; see "
-       "@sample_temperature",
-       "top_k top_p num_beams repetition_penalty min_p repeat_penalty repeat_last_n "
-       "do_sample samplers mirostat typical_p presence_penalty frequency_penalty tfs "
-       "greedy beam"},
-      {"not here: text ends at @sample_tokens, at no word",
-       "stop eos stop_token eos_token_id reverse_prompt r ignore_eos stop_sequence "
-       "stop_word "
-       "stop_words"},
+      {"not here: tokens are drawn by @sample_temperature, @sample_top_k, @sample_top_p, "
+       "@sample_min_p and @sample_repetition_penalty",
+       "num_beams repeat_last_n samplers mirostat typical_p presence_penalty "
+       "frequency_penalty tfs beam"},
       {"not here: one text a call; another --seed gives another text",
        "num_samples num_return_sequences"},
       {"not here: a model continues a text; it holds no conversation",

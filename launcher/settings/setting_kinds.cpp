@@ -108,6 +108,14 @@ Setting integer(Named<int64_t> named, int64_t low, int64_t high, std::string hel
                  });
 }
 
+Setting share(Named<double> named, std::string help) {
+  return of_word(named, {Type::kNumber, "X", "a number from 0 to 1", help},
+                 [](const std::string& word) {
+                   const auto value = parse_number(word);
+                   return value && *value >= 0 && *value <= 1 ? value : std::nullopt;
+                 });
+}
+
 Setting number(Named<double> named, double high, std::string help) {
   const std::string allowed = std::isinf(high)
                                   ? "a finite number, 0 or more"

@@ -27,6 +27,8 @@ struct Named {
 Setting integer(Named<int64_t> named, int64_t low, int64_t high, std::string help);
 // A number in [0, high); any finite one from 0 on when `high` is infinite.
 Setting number(Named<double> named, double high, std::string help);
+// From 0 to 1, both included.
+Setting share(Named<double> named, std::string help);
 // Two numbers in [0, 1).
 Setting two_fractions(Named<std::array<double, 2>> named, std::string help);
 Setting boolean(Named<bool> named, std::string help);

@@ -271,6 +271,16 @@ Group output() {
               "steps between such continuations; 0: at the end only"),
       integer(KEY(sample_tokens), 0, 1 << 20, "tokens of that continuation"),
       number(KEY(sample_temperature), kInfinite, "0: always the likeliest token"),
+      boolean(KEY(sample_greedy), "always the likeliest token, whatever else is said"),
+      integer(KEY(sample_top_k), 0, 1 << 30,
+              "draw from so many of the likeliest tokens; 0: from all"),
+      share(KEY(sample_top_p), "draw from the likeliest that have this share together"),
+      share(KEY(sample_min_p), "draw from those with this share of the likeliest one's"),
+      number(KEY(sample_repetition_penalty), kInfinite,
+             "divide the logits of tokens that the text has by it, or multiply what is "
+             "below 0; 1: do not"),
+      list(KEY(sample_stop), "TEXT", "end a continuation before one of these texts"),
+      boolean(KEY(sample_ignore_eos), "go on behind a token that ends texts"),
   };
 }
 

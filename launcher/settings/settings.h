@@ -150,6 +150,13 @@ struct Settings {
   int64_t sample_every = 0;
   int64_t sample_tokens = 200;
   double sample_temperature = 0.8;
+  bool sample_greedy = false;
+  int64_t sample_top_k = 0;
+  double sample_top_p = 1;
+  double sample_min_p = 0;
+  double sample_repetition_penalty = 1;
+  std::vector<std::string> sample_stop;
+  bool sample_ignore_eos = false;
 
   // --- tests
   std::string dump_state;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/processes.h"
+#include "launcher/data/token_file.h"
 #include "launcher/run/console.h"
 #include "launcher/text/token_cache.h"
 #include "launcher/text/tokenizer.h"
@@ -50,9 +51,8 @@ std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
   return ranks.broadcast(numbers);
 }
 
-void answer(const std::string& words, const TextOptions& text, GenerateOptions options,
-            const NextLogits& next_logits, Tokenizer* tokenizer, Ranks& ranks,
-            const Show& show) {
+Finish answer(const std::string& words, const TextOptions& text, GenerateOptions options,
+              TextReader& reader, Tokenizer* tokenizer, Ranks& ranks, const Show& show) {
   nlohmann::json question;
   if (tokenizer) {
     const Tokenizer::Question asked = tokenizer->ask(words, text);
@@ -62,10 +62,21 @@ void answer(const std::string& words, const TextOptions& text, GenerateOptions o
   question = nlohmann::json::parse(ranks.broadcast(question.dump()));
   options.ends = question.at(1).get<std::vector<int64_t>>();
   const NextText next = speech_of(tokenizer);
-  const auto on_token = [&](int64_t token) {
+  const auto on_token = [&](int64_t, int64_t token) {
     if (next) show(printable(next(token)));
+    return false;
   };
-  generate(question.at(0), options, next_logits, kNeverStopped, on_token);
+  return generate({{question.at(0)}}, options, reader, kNeverStopped, on_token)
+      ->front()
+      .finish;
+}
+
+TokenRow agree_on_ends(const TokenRow& of_files, bool is_text, Tokenizer* tokenizer,
+                       const std::string& separator, Ranks& ranks) {
+  TokenRow ends = of_files;
+  if (ends.empty() && is_text) ends = {data::TokenFile::kEndOfText};
+  if (ends.empty() && tokenizer) ends = tokenizer->separator(separator);
+  return nlohmann::json::parse(ranks.broadcast(nlohmann::json(ends).dump()));
 }
 
 NextText speech_of(Tokenizer* tokenizer) {

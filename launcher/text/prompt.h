@@ -23,13 +23,17 @@ std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
 // What a model answers to a user's words, which `show` gets piece by piece as the
 // tokenizer has it. Collective: the first rank alone has a tokenizer and a prompt. The
 // answer ends with its turn, or after options.num_tokens. Throws as Tokenizer::ask().
-void answer(const std::string& words, const TextOptions& text, GenerateOptions options,
-            const NextLogits& next_logits, Tokenizer* tokenizer, Ranks& ranks,
-            const Show& show);
+Finish answer(const std::string& words, const TextOptions& text, GenerateOptions options,
+              TextReader& reader, Tokenizer* tokenizer, Ranks& ranks, const Show& show);
 
 // The same on all ranks: throws Error(kUsage) on a host that lacks the tokenizer which
 // others have. Collective.
 std::string agree_on_tokenizer(const std::string& found, Ranks& ranks);
+
+// The tokens that end a text: those of the model's files, else what stands behind the
+// texts that it has learnt. Collective: the first rank alone knows.
+TokenRow agree_on_ends(const TokenRow& of_files, bool is_text, Tokenizer* tokenizer,
+                       const std::string& separator, Ranks& ranks);
 
 // How the tokenizer writes what a model says, from the begin of a text on. Without one
 // there is no such thing: null.

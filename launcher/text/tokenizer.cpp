@@ -35,6 +35,17 @@ Tokenizer::Question Tokenizer::ask(const std::string& words, const TextOptions& 
   return {both.at(0), both.at(1)};
 }
 
+std::vector<int64_t> Tokenizer::separator(const std::string& word) {
+  const nlohmann::json wanted = {
+      {"files", nlohmann::json::array()}, {"separator", word}, {"text_key", "text"}};
+  try {
+    return child_->ask<std::vector<int64_t>>({{"look", wanted}}, "ids");
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kUsage || !word.empty()) throw;
+    return {};
+  }
+}
+
 std::string Tokenizer::decode(const std::vector<int64_t>& tokens) {
   return child_->ask<std::string>({{"decode", tokens}}, "text");
 }

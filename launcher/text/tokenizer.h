@@ -32,6 +32,9 @@ class Tokenizer {
     std::vector<int64_t> tokens, ends;
   };
   Question ask(const std::string& words, const TextOptions& options);
+  // What ends a text: of that word, a token or none, or "" for the model's own end of
+  // text. Nothing tells it: none.
+  std::vector<int64_t> separator(const std::string& word);
   std::string decode(const std::vector<int64_t>& tokens);
   // What one more token adds to a text, in whole characters; "" where it ends in one.
   // A text begins with this object, and at restart().

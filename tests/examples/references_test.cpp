@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/engine.h"
+#include "zero/key_values.h"
 #include "zero/unit.h"
 
 namespace zero::references_test {
@@ -116,6 +117,25 @@ TEST_P(References, TheLikeliestContinuationIsThatOfTransformers) {
     EXPECT_TRUE(is_equal || greedy["margins"][i] < 1e-5) << i;
     if (!is_equal) break;
     tokens = at::cat({tokens, next.unsqueeze(0)}, 1);
+  }
+}
+
+// The same where each token is read once.
+TEST_P(References, AReadingContinuesAsTransformers) {
+  const torch::NoGradGuard no_grad;
+  const auto model = reference_.model();
+  model->module()->eval();
+  auto& reading = dynamic_cast<ReadingModel&>(*model);
+  const json& greedy = reference_.numbers["greedy"];
+  const auto read = reading.begin_reading(1);
+  at::Tensor next = to_tensor(greedy["prompt"]).to(torch::kInt64).unsqueeze(0);
+  for (size_t i = 0; i < greedy["tokens"].size(); ++i) {
+    read->begin(std::vector{next.size(1)}, next.size(1));
+    next = reading.next_logits(next, *read).argmax(-1).unsqueeze(0);
+    read->end();
+    const bool is_equal = next.item<int64_t>() == greedy["tokens"][i];
+    EXPECT_TRUE(is_equal || greedy["margins"][i] < 1e-5) << i;
+    if (!is_equal) break;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 
+#include "launcher/run/torch/inference.h"
 #include "zero/deferred_init.h"
 #include "zero/engine.h"
 
@@ -24,11 +25,6 @@ struct Loss {
   }
 };
 
-struct NextLogits {
-  LanguageModel& model;
-  at::Tensor forward(const at::Tensor& tokens) { return model.next_logits(tokens); }
-};
-
 // Of tokens.
 struct TargetScores {
   ScoringModel& model;
@@ -41,19 +37,6 @@ struct TargetScores {
 struct ImageLogits {
   ImageModel& model;
   at::Tensor forward(const at::Tensor& images) { return model.logits(images); }
-};
-
-// No gradients and no dropout, until the end of the scope.
-class Inference {
- public:
-  explicit Inference(Model& model) : module_(model.module()) { module_->eval(); }
-  ~Inference() { module_->train(); }
-  Inference(const Inference&) = delete;
-  Inference& operator=(const Inference&) = delete;
-
- private:
-  std::shared_ptr<torch::nn::Module> module_;
-  torch::NoGradGuard no_grad_;
 };
 
 at::Tensor loss_of(Model& model, Engine& engine, const Batch& batch) {
@@ -179,11 +162,8 @@ std::vector<float> Runner::logits(const Batch& batch) {
   return to_vector(logits_of(model_, engine_, batch));
 }
 
-std::vector<float> Runner::next_logits(std::span<const int64_t> tokens) {
-  Inference inference(model_);
-  NextLogits logits{dynamic_cast<LanguageModel&>(model_)};
-  auto* callable = &logits;
-  return to_vector(engine_.forward(callable, to_tensor(tokens, {1, std::ssize(tokens)})));
+std::unique_ptr<TextReader> Runner::reader(int64_t rows) {
+  return make_text_reader(model_, engine_, rows);
 }
 
 }  // namespace zero::launcher

@@ -2,8 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include <cmath>
-#include <limits>
+#include <functional>
 
 #include "zero/errors.h"
 
@@ -12,73 +11,114 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(Generate, GreedyTakesTheLikeliest) {
-  const std::vector<float> logits = {0, 3, 1};
-  EXPECT_EQ(choose_token(logits, 0, 0.999), 1);
-}
-
-TEST(Generate, WhatIsNotFiniteIsTakenAndNotDrawnFrom) {
-  const float infinite = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(choose_token(std::vector<float>{0, infinite, 1}, 1, 0.999), 1);
-  EXPECT_EQ(choose_token(std::vector<float>{NAN, NAN, NAN}, 1, 0.999), 0);
-}
-
-TEST(Generate, TemperatureDrawsByProbability) {
-  const std::vector<float> logits = {0, 0, -1000};
-  EXPECT_EQ(choose_token(logits, 1, 0.49), 0);
-  EXPECT_EQ(choose_token(logits, 1, 0.51), 1);
-  EXPECT_EQ(choose_token(logits, 1, 0.9999999999), 1);
-}
-
-TEST(Generate, AHigherTemperatureEvensProbabilitiesOut) {
-  const std::vector<float> logits = {0, 2};
-  EXPECT_EQ(choose_token(logits, 2, 0.26), 0);  // 1 : e
-  EXPECT_EQ(choose_token(logits, 2, 0.28), 1);
-  EXPECT_EQ(choose_token(logits, 0.5, 0.017), 0);  // 1 : e^4
-  EXPECT_EQ(choose_token(logits, 0.5, 0.019), 1);
-}
-
-TEST(Generate, FeedsTokensBackUpToTheContext) {
-  std::vector<int64_t> lengths;
-  const auto counting = [&](std::span<const int64_t> tokens) {
-    lengths.push_back(std::ssize(tokens));
-    std::vector<float> logits(10, 0);
-    logits[(tokens.back() + 1) % 10] = 1;
+// Logits of a row by all of its tokens.
+class Reader : public TextReader {
+ public:
+  using Logits = std::function<std::vector<float>(const TokenRow&)>;
+  explicit Reader(Logits logits) : logits_(std::move(logits)) {}
+  std::vector<std::vector<float>> read(const std::vector<TokenRow>& more) override {
+    texts.resize(more.size());
+    std::vector<std::vector<float>> logits;
+    num_read.push_back(0);
+    for (size_t row = 0; row < more.size(); ++row) {
+      texts[row].insert(texts[row].end(), more[row].begin(), more[row].end());
+      num_read.back() += std::ssize(more[row]);
+      logits.push_back(more[row].empty() ? std::vector<float>() : logits_(texts[row]));
+    }
     return logits;
-  };
-  const GenerateOptions options{
-      .num_tokens = 4, .temperature = 0, .seed = 0, .context = 3};
-  EXPECT_THAT(*generate({7, 8}, options, counting), ElementsAre(9, 0, 1, 2));
-  EXPECT_THAT(lengths, ElementsAre(2, 3, 3, 3));
+  }
+  std::vector<TokenRow> texts;
+  std::vector<int64_t> num_read;  // at each call
+
+ private:
+  const Logits logits_;
+};
+
+std::vector<float> counting(const TokenRow& text) {
+  std::vector<float> logits(10, 0);
+  logits[(text.back() + 1) % 10] = 1;
+  return logits;
+}
+std::vector<float> flat(const TokenRow&) { return std::vector<float>(256, 0); }
+
+GenerateOptions greedy(int64_t num_tokens, int64_t context = 100) {
+  return {.num_tokens = num_tokens,
+          .sampling = {.temperature = 0},
+          .context = context,
+          .ends = {}};
+}
+GenerateOptions random(uint64_t seed, int64_t num_tokens = 20) {
+  return {.num_tokens = num_tokens,
+          .sampling = {.temperature = 1},
+          .seed = seed,
+          .context = 100,
+          .ends = {}};
 }
 
-TEST(Generate, EndsBehindATokenThatEndsIt) {
-  const auto counting = [](std::span<const int64_t> tokens) {
-    std::vector<float> logits(10, 0);
-    logits[(tokens.back() + 1) % 10] = 1;
-    return logits;
-  };
-  const GenerateOptions options{
-      .num_tokens = 9, .temperature = 0, .seed = 0, .context = 3, .ends = {5, 2}};
+std::vector<TextEnd> made_by(Reader reader, const std::vector<TextBegin>& begins,
+                             const GenerateOptions& options) {
+  return *generate(begins, options, reader);
+}
+
+TEST(Generate, ReadsEveryTokenOnce) {
+  Reader reader(counting);
+  const auto ends = *generate({{{7, 8}}}, greedy(4), reader);
+  EXPECT_THAT(ends[0].tokens, ElementsAre(9, 0, 1, 2));
+  EXPECT_EQ(ends[0].finish, Finish::kTokens);
+  EXPECT_THAT(reader.num_read, ElementsAre(2, 1, 1, 1));
+}
+
+TEST(Generate, AFullContextEndsIt) {
+  const auto ends = made_by(Reader(counting), {{{7, 8}}}, greedy(9, 4));
+  EXPECT_THAT(ends[0].tokens, ElementsAre(9, 0));
+  EXPECT_EQ(ends[0].finish, Finish::kContext);
+  EXPECT_EQ(to_text(ends[0].finish), "length");
+  EXPECT_THROW(made_by(Reader(counting), {{{7, 8}}}, greedy(9, 2)), Error);
+}
+
+TEST(Generate, EndsBeforeATokenThatEndsIt) {
+  GenerateOptions options = greedy(9);
+  options.ends = {5, 2};
+  Reader reader(counting);
   std::vector<int64_t> told;
-  const auto tell = [&](int64_t token) { told.push_back(token); };
-  EXPECT_THAT(*generate({7, 8}, options, counting, kNeverStopped, tell),
-              ElementsAre(9, 0, 1, 2));
+  const auto tell = [&](int64_t, int64_t token) {
+    told.push_back(token);
+    return false;
+  };
+  const auto ends = *generate({{{7, 8}}}, options, reader, kNeverStopped, tell);
+  EXPECT_THAT(ends[0].tokens, ElementsAre(9, 0, 1));
+  EXPECT_EQ(ends[0].finish, Finish::kEnd);
   EXPECT_THAT(told, ElementsAre(9, 0, 1));
 }
 
+TEST(Generate, EndsWhereWhoIsToldSaysSo) {
+  Reader reader(counting);
+  const auto ends = *generate({{{7}}}, greedy(9), reader, kNeverStopped,
+                              [](int64_t, int64_t token) { return token == 0; });
+  EXPECT_THAT(ends[0].tokens, ElementsAre(8, 9, 0));
+  EXPECT_EQ(ends[0].finish, Finish::kStop);
+}
+
+TEST(Generate, RowsEndEachByItself) {
+  GenerateOptions options = greedy(6);
+  options.ends = {3};
+  Reader reader(counting);
+  const auto ends = *generate({{{1}}, {{7, 8, 9}}, {{5}}}, options, reader);
+  EXPECT_THAT(ends[0].tokens, ElementsAre(2));
+  EXPECT_THAT(ends[1].tokens, ElementsAre(0, 1, 2));
+  EXPECT_THAT(ends[2].tokens, ElementsAre(6, 7, 8, 9, 0, 1));
+  EXPECT_THAT(reader.num_read, ElementsAre(5, 3, 2, 2, 1, 1));
+}
+
 TEST(Generate, MayBeStoppedBeforeEachToken) {
-  int num_asked = 0, num_made = 0;
-  const auto flat = [&](std::span<const int64_t>) {
-    ++num_made;
-    return std::vector<float>(256, 0);
-  };
-  EXPECT_FALSE(generate({0}, {.num_tokens = 9}, flat, [&] { return ++num_asked == 4; }));
-  EXPECT_EQ(num_made, 3);
+  int num_asked = 0;
+  Reader reader(flat);
+  EXPECT_FALSE(generate({{{0}}}, random(0, 9), reader, [&] { return ++num_asked == 4; }));
+  EXPECT_EQ(std::ssize(reader.num_read), 3);
 }
 
 TEST(Generate, APromptAndItsTextAreTheWhole) {
-  const auto next = [](std::span<const int64_t> tokens) {
+  const auto next = [](const TokenRow& tokens) {
     std::vector<float> logits(257, 0);
     logits[tokens.back() + 1] = 1;
     return logits;
@@ -90,24 +130,39 @@ TEST(Generate, APromptAndItsTextAreTheWhole) {
   shape.config["vocab_size"] = 257;
   shape.seq_len = 8;
   settings.sample = "ab";
-  const auto text = sample_text(next, settings, shape, true);
+  Reader reader(next), again(next), never(next), stopping(next);
+  const auto text = sample_text(reader, settings, shape, true);
   EXPECT_EQ(text->prompt, "ab");
   EXPECT_EQ(text->text, "cde");
   settings.sample = "7  8";
-  const auto numbers = sample_text(next, settings, shape, false);
+  const auto numbers = sample_text(again, settings, shape, false);
   EXPECT_EQ(numbers->prompt, "7 8");
   EXPECT_EQ(numbers->text, " 9 10 11");
-  EXPECT_FALSE(sample_text(next, settings, shape, false, [] { return true; }));
+  EXPECT_FALSE(sample_text(never, settings, shape, false, [] { return true; }));
+  settings.sample = "ab";
+  settings.sample_tokens = 5;
+  settings.sample_stop = {"xx", "ef"};
+  std::string shown;
+  const auto show = [&](const std::string& piece) { shown += piece; };
+  const auto ended = sample_text(stopping, settings, shape, true, kNeverStopped, show);
+  EXPECT_EQ(ended->text, "cd");
+  EXPECT_EQ(ended->finish, Finish::kStop);
+  EXPECT_EQ(shown, "abcd");
 }
 
-TEST(Generate, TheSeedDecides) {
-  const auto flat = [](std::span<const int64_t>) { return std::vector<float>(256, 0); };
-  const GenerateOptions options{
-      .num_tokens = 20, .temperature = 1, .seed = 1, .context = 8};
-  GenerateOptions other = options;
-  other.seed = 2;
-  EXPECT_EQ(generate({0}, options, flat), generate({0}, options, flat));
-  EXPECT_NE(generate({0}, options, flat), generate({0}, other, flat));
+TEST(Generate, SeedPromptSampleAndPlaceDecide) {
+  const auto drawn = [](uint64_t seed, uint32_t prompt, uint32_t sample) {
+    return made_by(Reader(flat), {{{0}, prompt, sample}}, random(seed))[0].tokens;
+  };
+  EXPECT_EQ(drawn(1, 0, 0), drawn(1, 0, 0));
+  EXPECT_NE(drawn(1, 0, 0), drawn(2, 0, 0));
+  EXPECT_NE(drawn(1, 0, 0), drawn(1, 1, 0));
+  EXPECT_NE(drawn(1, 0, 0), drawn(1, 0, 1));
+  const TokenRow some = drawn(1, 0, 0);
+  EXPECT_NE(some[0], some[1]);
+  // Whatever is made beside it.
+  const auto both = made_by(Reader(flat), {{{0}, 3, 1}, {{0}, 0, 0}}, random(1));
+  EXPECT_EQ(both[1].tokens, some);
 }
 
 TEST(Generate, PromptsAreTextOrNumbers) {
@@ -131,16 +186,6 @@ TEST(Generate, CharactersComeWholeAsTheyAreDrawn) {
   EXPECT_EQ(writer.finish(), "\\xc3");
 }
 
-TEST(Generate, TokensAreToldOneByOne) {
-  const auto flat = [](std::span<const int64_t>) { return std::vector<float>(256, 0); };
-  const GenerateOptions options{
-      .num_tokens = 5, .temperature = 1, .seed = 1, .context = 8};
-  std::vector<int64_t> told;
-  const auto drawn = generate({0}, options, flat, kNeverStopped,
-                              [&](int64_t token) { told.push_back(token); });
-  EXPECT_EQ(told, drawn);
-}
-
 TEST(Generate, TextEndsAtEndOfText) {
   const auto shown = [](const std::vector<int64_t>& tokens, bool is_text) {
     TokenWriter writer(is_text);
@@ -150,6 +195,21 @@ TEST(Generate, TextEndsAtEndOfText) {
   };
   EXPECT_EQ(shown({'h', 'i', 256, 'x'}, true), "hi");
   EXPECT_EQ(shown({5, 300}, false), "5 300");
+}
+
+TEST(Generate, AStopIsFoundAcrossPiecesAndNotShown) {
+  StoppedText text({"\n\nUser", "END"});
+  EXPECT_EQ(text.add("a\n"), "a");
+  EXPECT_EQ(text.add("b\n\nUs"), "\nb");
+  EXPECT_FALSE(text.has_stopped());
+  EXPECT_EQ(text.add("ing E"), "\n\nUsing ");
+  EXPECT_EQ(text.add("N"), "");
+  EXPECT_EQ(text.add("Dless"), "");
+  EXPECT_TRUE(text.has_stopped());
+  EXPECT_EQ(text.add("more"), "");
+  StoppedText open({"END"});
+  EXPECT_EQ(open.add("EN"), "");
+  EXPECT_EQ(open.finish(), "EN");
 }
 
 }  // namespace

@@ -224,6 +224,13 @@ std::vector<Row> rows_of_output() {
       {"sample_every", "5"},
       {"sample_tokens", "5"},
       {"sample_temperature", "0.5"},
+      {"sample_greedy", "true"},
+      {"sample_top_k", "5"},
+      {"sample_top_p", "0.5"},
+      {"sample_min_p", "0.5"},
+      {"sample_repetition_penalty", "2"},
+      {"sample_stop", "a"},
+      {"sample_ignore_eos", "true"},
       // of tests
       {"dump_state", "d"},
       {"trace_comm", "f", {line("trace_comm", "f.0")}},  // of a rank

@@ -1,0 +1,132 @@
+#include "launcher/huggingface/generation_config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/error.h"
+#include "checkpoint/file.h"
+#include "checkpoint/json.h"
+
+namespace zero::launcher {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kFile[] = "generation_config.json";
+
+// One JSON object of a folder; null: there is no such file.
+class JsonFile {
+ public:
+  JsonFile(const std::string& folder, const char* name) : path_(folder + "/" + name) {
+    constexpr int64_t kLargest = 1 << 20;
+    const checkpoint::Folder files(folder);
+    if (!files.has(name)) return;
+    object_ =
+        checkpoint::parse_strictly(checkpoint::read_text(files, name, kLargest), path_);
+    if (!object_.is_object()) fail("it is no object");
+  }
+
+  bool is_there() const { return object_.is_object(); }
+
+  std::optional<double> number(const char* key, double least, double most) const {
+    const json value = get(key);
+    if (value.is_null()) return {};
+    if (!value.is_number() || value.get<double>() < least || value.get<double>() > most)
+      fail(fmt::format("{} is {}; allowed: a number from {} to {}", key,
+                       checkpoint::shown(value), least, most));
+    return value.get<double>();
+  }
+
+  bool boolean(const char* key) const {
+    const json value = get(key);
+    if (!value.is_null() && !value.is_boolean())
+      fail(
+          fmt::format("{} is {}; allowed: true or false", key, checkpoint::shown(value)));
+    return value.is_boolean() && value.get<bool>();
+  }
+
+  // One or a list.
+  std::vector<int64_t> tokens(const char* key) const {
+    const json value = get(key);
+    if (value.is_null()) return {};
+    std::vector<int64_t> tokens;
+    for (const json& token : value.is_array() ? value : json::array({value})) {
+      if (!token.is_number_integer() || token < 0)
+        fail(fmt::format("{} is {}; allowed: numbers of tokens", key,
+                         checkpoint::shown(value)));
+      tokens.push_back(token);
+    }
+    return tokens;
+  }
+
+ private:
+  json get(const char* key) const {
+    return is_there() ? object_.value(key, json()) : json();
+  }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw checkpoint::CheckpointError(path_, "", what, "mend the file, or remove it");
+  }
+
+  const std::string path_;
+  json object_;
+};
+
+// What a drawn token depends on.
+constexpr const char* kDraws[] = {"sample_temperature", "sample_top_k", "sample_top_p",
+                                  "sample_min_p"};
+
+}  // namespace
+
+GenerationConfig read_generation_config(const std::string& folder) {
+  const JsonFile file(folder, kFile);
+  GenerationConfig config;
+  config.is_there = file.is_there();
+  config.samples = file.boolean("do_sample");
+  config.temperature = file.number("temperature", 0, 1e6);
+  config.top_p = file.number("top_p", 0, 1);
+  config.min_p = file.number("min_p", 0, 1);
+  config.repetition_penalty = file.number("repetition_penalty", 1e-6, 1e6);
+  if (const auto top_k = file.number("top_k", 0, 1 << 30))
+    config.top_k = static_cast<int64_t>(*top_k);
+  config.ends = file.tokens("eos_token_id");
+  if (config.ends.empty())
+    config.ends = JsonFile(folder, "config.json").tokens("eos_token_id");
+  return config;
+}
+
+std::vector<std::string> take_over(
+    const GenerationConfig& config, bool is_model_folder,
+    const std::function<bool(const std::string& key)>& is_given, Settings& settings) {
+  if (!config.is_there && !is_model_folder) return {};
+  std::vector<std::string> said;
+  const auto take = [&](const char* key, const auto& value, auto& to) {
+    if (!value || is_given(key)) return;
+    to = *value;
+    said.push_back(fmt::format("{} {}", std::string(key).substr(7), *value));
+  };
+  take("sample_repetition_penalty", config.repetition_penalty,
+       settings.sample_repetition_penalty);
+  const bool draws = config.samples || std::ranges::any_of(kDraws, is_given);
+  if (!draws) {
+    if (!is_given("sample_greedy")) settings.sample_greedy = true;
+    said.push_back("always the likeliest token");
+  } else if (config.samples) {
+    take("sample_temperature", std::optional(config.temperature.value_or(1)),
+         settings.sample_temperature);
+    take("sample_top_k", config.top_k, settings.sample_top_k);
+    take("sample_top_p", config.top_p, settings.sample_top_p);
+    take("sample_min_p", config.min_p, settings.sample_min_p);
+    if (!config.top_k && !is_given("sample_top_k"))
+      said.push_back("top_k off (transformers: 50)");
+  } else if (!is_given("sample_temperature")) {
+    settings.sample_temperature = 1;
+  }
+  if (said.empty()) return {};
+  return {fmt::format("{}: {}", config.is_there ? kFile : "no generation_config.json",
+                      fmt::join(said, ", "))};
+}
+
+}  // namespace zero::launcher

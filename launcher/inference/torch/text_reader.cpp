@@ -1,0 +1,117 @@
+#include "launcher/inference/text_reader.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "launcher/model.h"
+#include "launcher/run/torch/inference.h"
+#include "zero/engine.h"
+#include "zero/key_values.h"
+
+namespace zero::launcher {
+namespace {
+
+// What the engine calls.
+struct ReadLogits {
+  ReadingModel& model;
+  KeyValues& read;
+  at::Tensor forward(const at::Tensor& tokens) { return model.next_logits(tokens, read); }
+};
+
+struct WholeLogits {
+  LanguageModel& model;
+  at::Tensor forward(const at::Tensor& tokens) { return model.next_logits(tokens); }
+};
+
+std::vector<float> to_floats(const at::Tensor& row) {
+  const at::Tensor values = row.to(at::kCPU, at::kFloat).contiguous();
+  return {values.const_data_ptr<float>(),
+          values.const_data_ptr<float>() + values.numel()};
+}
+
+class ReadsOnce : public TextReader {
+ public:
+  ReadsOnce(Model& model, Engine& engine, ReadingModel& reading, int64_t rows,
+            int64_t tokens_at_once)
+      : model_(model),
+        engine_(engine),
+        reading_(reading),
+        tokens_at_once_(tokens_at_once),
+        read_(reading.begin_reading(rows)) {}
+
+  std::vector<std::vector<float>> read(const std::vector<TokenRow>& more) override {
+    const int64_t longest = std::ssize(*std::ranges::max_element(
+        more, {}, [](const TokenRow& row) { return row.size(); }));
+    std::vector<std::vector<float>> logits(more.size());
+    for (int64_t begin = 0; begin < longest; begin += tokens_at_once_)
+      read_part(more, begin, std::min(longest - begin, tokens_at_once_), logits);
+    return logits;
+  }
+
+ private:
+  // Tokens [begin, begin + length) of each row, as far as it has them.
+  void read_part(const std::vector<TokenRow>& more, int64_t begin, int64_t length,
+                 std::vector<std::vector<float>>& logits) {
+    const int64_t rows = std::ssize(more);
+    const at::Tensor tokens = torch::zeros({rows, length}, torch::kLong);
+    auto to = tokens.accessor<int64_t, 2>();
+    std::vector<int64_t> counts;
+    for (int64_t row = 0; row < rows; ++row) {
+      counts.push_back(std::clamp<int64_t>(std::ssize(more[row]) - begin, 0, length));
+      for (int64_t i = 0; i < counts[row]; ++i) to[row][i] = more[row][begin + i];
+    }
+    const Inference inference(model_);
+    read_->begin(counts, length);
+    ReadLogits callable{reading_, *read_};
+    auto* forward = &callable;
+    const at::Tensor found = engine_.forward(forward, tokens);
+    read_->end();
+    for (int64_t row = 0; row < rows; ++row)
+      if (counts[row] > 0 && begin + counts[row] == std::ssize(more[row]))
+        logits[row] = to_floats(found[row]);
+  }
+
+  Model& model_;
+  Engine& engine_;
+  ReadingModel& reading_;
+  const int64_t tokens_at_once_;
+  const std::shared_ptr<KeyValues> read_;
+};
+
+class ReadsAll : public TextReader {
+ public:
+  ReadsAll(LanguageModel& model, Engine& engine, int64_t rows)
+      : model_(model), engine_(engine), texts_(rows) {}
+
+  std::vector<std::vector<float>> read(const std::vector<TokenRow>& more) override {
+    const Inference inference(model_);
+    std::vector<std::vector<float>> logits(more.size());
+    for (size_t row = 0; row < more.size(); ++row) {
+      if (more[row].empty()) continue;
+      texts_[row].insert(texts_[row].end(), more[row].begin(), more[row].end());
+      WholeLogits callable{model_};
+      auto* forward = &callable;
+      logits[row] = to_floats(
+          engine_.forward(forward, at::tensor(texts_[row], at::kLong).unsqueeze(0))[0]);
+    }
+    return logits;
+  }
+
+ private:
+  LanguageModel& model_;
+  Engine& engine_;
+  std::vector<TokenRow> texts_;
+};
+
+}  // namespace
+
+std::unique_ptr<TextReader> make_text_reader(Model& model, Engine& engine, int64_t rows,
+                                             int64_t tokens_at_once) {
+  if (auto* reading = dynamic_cast<ReadingModel*>(&model))
+    return std::make_unique<ReadsOnce>(model, engine, *reading, rows, tokens_at_once);
+  return std::make_unique<ReadsAll>(dynamic_cast<LanguageModel&>(model), engine, rows);
+}
+
+}  // namespace zero::launcher

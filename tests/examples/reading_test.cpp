@@ -1,0 +1,116 @@
+// Models that read each token once, beside the same models that read whole texts.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "examples/models/families.h"
+#include "launcher/settings/chosen_model.h"
+#include "tests/examples/language_model.h"
+#include "tests/examples/references.h"
+#include "tests/examples/tiny_models.h"
+#include "zero/key_values.h"
+
+namespace zero::reading_test {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kVocab = 64, kPositions = 48;
+
+std::map<std::string, json> configs() {
+  std::map<std::string, json> configs = kTiny;
+  configs["mistral_window"] = with(kTiny.at("mistral"), {{"sliding_window", 7}});
+  configs["qwen2_windows"] = with(
+      kTiny.at("qwen2"),
+      {{"use_sliding_window", true}, {"sliding_window", 5}, {"max_window_layers", 1}});
+  return configs;
+}
+
+class Reading : public ::testing::TestWithParam<std::string> {
+ protected:
+  Reading() {
+    const json config = configs().at(GetParam());
+    const ModelFamily family = family_of(config);
+    launcher::Settings settings;
+    settings.seq_len = kPositions;
+    model_ = as_language(family.make(
+        launcher::shape_of(family, launcher::complete_config(family, config), settings)));
+    torch::manual_seed(3);
+    for (at::Tensor& weight : model_->module()->parameters()) weight.normal_(0, 0.3);
+    model_->module()->eval();
+  }
+
+  // The logits behind a text, read as a whole.
+  at::Tensor whole(const std::vector<int64_t>& text) {
+    return model_->next_logits(at::tensor(text, at::kLong).unsqueeze(0))[0];
+  }
+
+  void expect_same(const at::Tensor& logits, const std::vector<int64_t>& text) {
+    EXPECT_LT(largest_difference(logits, whole(text)), 2e-5) << "of " << text.size();
+  }
+
+  const torch::NoGradGuard no_grad_;
+  std::unique_ptr<LanguageModel> model_;
+};
+
+// Rows of any lengths, in chunks of any lengths, of which some give a row nothing.
+TEST_P(Reading, GivesTheLogitsOfWholeTexts) {
+  auto& reading = dynamic_cast<ReadingModel&>(*model_);
+  std::mt19937_64 random(1);
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % n); };
+  for (int trial = 0; trial < 9; ++trial) {
+    const int64_t rows = 1 + below(3);
+    const bool is_even = trial % 3 == 0;
+    std::vector<std::vector<int64_t>> texts(rows);
+    const auto read = reading.begin_reading(rows);
+    while (read->longest() < kPositions - 12) {
+      const int64_t length = trial % 2 == 0 && read->longest() > 8 ? 1 : 1 + below(11);
+      std::vector<int64_t> counts(rows, length);
+      if (!is_even)
+        for (int64_t& count : counts)
+          count = read->longest() == 0 ? 1 + below(length) : below(length + 1);
+      const at::Tensor tokens = torch::randint(kVocab, {rows, length}, at::kLong);
+      for (int64_t row = 0; row < rows; ++row)
+        for (int64_t i = 0; i < counts[row]; ++i)
+          texts[row].push_back(tokens[row][i].item<int64_t>());
+      read->begin(counts, length);
+      const at::Tensor logits = reading.next_logits(tokens, *read);
+      read->end();
+      for (int64_t row = 0; row < rows; ++row)
+        if (counts[row] > 0) expect_same(logits[row], texts[row]);
+      if (HasFailure()) return;
+    }
+    for (int64_t row = 0; row < rows; ++row)
+      EXPECT_EQ(read->lengths()[row], std::ssize(texts[row]));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Reading, ::testing::ValuesIn([] {
+                           std::vector<std::string> names;
+                           for (const auto& [name, config] : configs())
+                             names.push_back(name);
+                           return names;
+                         }()),
+                         [](const auto& test) { return test.param; });
+
+// A layer with a window keeps no more than it.
+TEST(KeyValuesMemory, IsOfTheWindow) {
+  KeyValues read(2, 1);
+  const std::vector<int64_t> counts = {100, 100};
+  read.begin(counts, 100);
+  const at::Tensor x = torch::randn({2, 4, 100, 8});
+  read.attend(0, x, x, x, 16);
+  read.end();
+  EXPECT_EQ(read.num_bytes(), 2 * 2 * 4 * 16 * 8 * 4);
+  EXPECT_EQ(read.longest(), 100);
+}
+
+TEST(KeyValuesMemory, RefusesCountsThatDoNotFit) {
+  KeyValues read(2, 1);
+  EXPECT_THROW(read.begin(std::vector<int64_t>{1}, 1), std::exception);
+  EXPECT_THROW(read.begin(std::vector<int64_t>{1, 3}, 2), std::exception);
+  EXPECT_THROW(read.begin(std::vector<int64_t>{-1, 1}, 2), std::exception);
+}
+
+}  // namespace
+}  // namespace zero::reading_test
