@@ -1,6 +1,7 @@
 // The verbs that measure a checkpoint's model, or let it write: eval, generate.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -136,45 +137,94 @@ void take_over_generation(const VerbCall& call, LoadedModel& loaded) {
     if (loaded.batch.rank == 0) tell(line);
 }
 
+// Of generate; the first rank speaks.
+class Speaker {
+ public:
+  explicit Speaker(LoadedModel& loaded)
+      : loaded_(loaded),
+        settings_(loaded.settings),
+        ranks_(loaded.engine->control()),
+        is_first_(loaded.batch.rank == 0),
+        tokenizer_(is_first_ ? tokenizer_for(loaded) : nullptr) {}
+
+  // What a user says, by the chat template.
+  void answer_user() {
+    if (is_first_ && !tokenizer_)
+      throw Error(ExitCode::kUsage, "there is no tokenizer, and so no chat template",
+                  loaded_.checkpoint.folder, "--tokenizer DIR; or --prompt TEXT");
+    TimedReader reader(loaded_.runner->reader(1));
+    tell_end(answer(settings_.sample,
+                    text_options(settings_, "", "", loaded_.shape.vocab()),
+                    generate_options(settings_, loaded_.shape, {}), reader,
+                    tokenizer_.get(), ranks_, show()));
+    if (is_first_) tell_more(reader.describe());
+  }
+
+  void continue_prompt() {
+    loaded_.settings.sample = agree_on_prompt(settings_.sample, tokenizer_.get(),
+                                              loaded_.shape.vocab(), ranks_);
+    const TextManner manner = this->manner();
+    const int64_t all = settings_.sample_count;
+    for (int64_t first = 0; first < all; first += kTextsAtOnce) {
+      const int64_t count = std::min(all - first, kTextsAtOnce);
+      TimedReader reader(loaded_.runner->reader(count));
+      const auto texts =
+          *sample_texts(reader, count, settings_, loaded_.shape, manner, first);
+      for (int64_t i = 0; i < count; ++i) {
+        if (is_first_ && all > 1)
+          print_text(fmt::format("--- {} of {}\n{}{}", first + i + 1, all,
+                                 texts[i].prompt, texts[i].text));
+        tell_end(texts[i].finish);
+      }
+      if (is_first_) tell_more(reader.describe());
+    }
+  }
+
+ private:
+  static constexpr int64_t kTextsAtOnce = 16;
+
+  Show show() const {
+    return [this](const std::string& piece) {
+      if (is_first_) print_text(piece);
+    };
+  }
+
+  TextManner manner() {
+    const bool is_text = loaded_.checkpoint.run.is_text;
+    return {
+        .is_text = is_text,
+        .ends = agree_on_ends(generation_of(loaded_).ends, is_text, tokenizer_.get(),
+                              settings_.separator, ranks_),
+        .show = settings_.sample_count == 1 ? show() : Show(),
+        .speech = [this](int64_t text) { return speech_of(tokenizer_.get(), text); },
+        .sees_stop = [this](bool saw) { return ranks_.largest(saw, "stop text") > 0; }};
+  }
+
+  void tell_end(Finish finish) const {
+    if (!is_first_) return;
+    print_line("");
+    if (finish == Finish::kContext)
+      warn(fmt::format("the text ends by length: the context of {} tokens is full",
+                       loaded_.shape.seq_len));
+  }
+
+  LoadedModel& loaded_;
+  const Settings& settings_;
+  Ranks& ranks_;
+  const bool is_first_;
+  const std::unique_ptr<Tokenizer> tokenizer_;
+};
+
 // A prompt, continued by a checkpoint's model.
 int generate_text(const VerbCall& call) {
   return use_checkpoint("generate", call, [&](LoadedModel& loaded) {
     require_task(loaded, Task::kLanguage, "generate");
-    const bool is_first = loaded.batch.rank == 0;
-    const auto tokenizer = is_first ? tokenizer_for(loaded) : nullptr;
-    const auto show = [&](const std::string& piece) {
-      if (is_first) print_text(piece);
-    };
-    Ranks& ranks = loaded.engine->control();
     take_over_generation(call, loaded);
-    const Settings& settings = loaded.settings;
-    const std::unique_ptr<TextReader> reader = loaded.runner->reader(1);
-    const auto tell_end = [&](Finish finish) {
-      if (!is_first) return;
-      print_line("");
-      if (finish == Finish::kContext)
-        warn(fmt::format("the text ends by length: the context of {} tokens is full",
-                         loaded.shape.seq_len));
-    };
+    Speaker speaker(loaded);
     const auto given = call.line.flags.find("sample");
-    if (given != call.line.flags.end() && given->second.origin == "--chat") {
-      if (is_first && !tokenizer)
-        throw Error(ExitCode::kUsage, "there is no tokenizer, and so no chat template",
-                    loaded.checkpoint.folder, "--tokenizer DIR; or --prompt TEXT");
-      return tell_end(answer(settings.sample,
-                             text_options(settings, "", "", loaded.shape.vocab()),
-                             generate_options(settings, loaded.shape, {}), *reader,
-                             tokenizer.get(), ranks, show));
-    }
-    loaded.settings.sample =
-        agree_on_prompt(settings.sample, tokenizer.get(), loaded.shape.vocab(), ranks);
-    const bool is_text = loaded.checkpoint.run.is_text;
-    const TokenRow ends = agree_on_ends(generation_of(loaded).ends, is_text,
-                                        tokenizer.get(), settings.separator, ranks);
-    const auto sees_stop = [&](bool saw) { return ranks.largest(saw, "stop text") > 0; };
-    tell_end(sample_text(*reader, settings, loaded.shape, is_text, kNeverStopped, show,
-                         speech_of(tokenizer.get()), ends, sees_stop)
-                 ->finish);
+    const bool is_chat =
+        given != call.line.flags.end() && given->second.origin == "--chat";
+    is_chat ? speaker.answer_user() : speaker.continue_prompt();
   });
 }
 
@@ -204,6 +254,7 @@ Verb generate_verb() {
                      "what a user says, by the tokenizer's chat template; the "
                      "model answers"},
                     {"--num-tokens N", "tokens that are added"},
+                    {"--num-samples N", "texts that are made of the prompt, together"},
                     {"--temperature X", "0: always the likeliest token"},
                     {"--top-k N, --top-p X, --min-p X", "draw from the likeliest alone"},
                     {"--repetition-penalty X", "of tokens that the text has already"},
@@ -211,16 +262,18 @@ Verb generate_verb() {
                     {"--greedy, --ignore-eos",
                      "always the likeliest token; go on behind an end of text"},
                     kConfigLine},
-          .settings = kMachine +
-                      " tokenizer python separator end_of_turn special_in_content "
-                      "chat_date micro_batch loss_chunk sample sample_tokens "
-                      "sample_temperature sample_greedy sample_top_k sample_top_p "
-                      "sample_min_p sample_repetition_penalty sample_stop "
-                      "sample_ignore_eos seed",
+          .settings =
+              kMachine +
+              " tokenizer python separator end_of_turn special_in_content "
+              "chat_date micro_batch loss_chunk sample sample_tokens "
+              "sample_count sample_temperature sample_greedy sample_top_k sample_top_p "
+              "sample_min_p sample_repetition_penalty sample_stop "
+              "sample_ignore_eos seed",
           // What it does with a prompt is what a run does with a sample.
           .own_flags = {{"--prompt", "sample"},
                         {"--chat", "sample"},
                         {"--num-tokens", "sample_tokens"},
+                        {"--num-samples", "sample_count"},
                         {"--temperature", "sample_temperature"},
                         {"--greedy", "sample_greedy"},
                         {"--top-k", "sample_top_k"},

@@ -109,31 +109,59 @@ GenerateOptions generate_options(const Settings& settings, const ModelShape& sha
           .ends = settings.sample_ignore_eos ? TokenRow() : ends};
 }
 
-std::optional<GeneratedText> sample_text(TextReader& reader, const Settings& settings,
-                                         const ModelShape& shape, bool is_text,
-                                         const IsStopped& is_stopped, const Show& show,
-                                         const NextText& next, const TokenRow& ends,
-                                         const std::function<bool(bool)>& sees_stop) {
-  TokenWriter writer(is_text, next);
-  StoppedText stopped(settings.sample_stop);
-  GeneratedText all;
-  const auto add = [&](std::string& to, const std::string& piece) {
+namespace {
+
+// One of several texts that grow from one prompt.
+struct SampledText {
+  TokenWriter writer;
+  StoppedText stopped;
+  Show show = {};
+  GeneratedText made = {};
+
+  void add(std::string& to, const std::string& piece) {
     to += piece;
     if (show && !piece.empty()) show(piece);
+  }
+  void add_token(int64_t token) { add(made.text, stopped.add(writer.add(token))); }
+  void finish(Finish finish) {
+    add(made.text, stopped.add(writer.finish()));
+    add(made.text, stopped.finish());
+    made.finish = finish;
+  }
+};
+
+}  // namespace
+
+std::optional<std::vector<GeneratedText>> sample_texts(TextReader& reader, int64_t count,
+                                                       const Settings& settings,
+                                                       const ModelShape& shape,
+                                                       const TextManner& manner,
+                                                       int64_t first_sample) {
+  const TokenRow prompt = parse_prompt(settings.sample, manner.is_text, shape.vocab());
+  std::vector<TextBegin> begins;
+  std::vector<SampledText> texts;
+  for (int64_t i = 0; i < count; ++i) {
+    begins.push_back({prompt, 0, static_cast<uint32_t>(first_sample + i)});
+    const NextText next = manner.speech ? manner.speech(i) : nullptr;
+    texts.push_back({TokenWriter(manner.is_text, next), StoppedText(settings.sample_stop),
+                     i == 0 ? manner.show : Show()});
+    for (const int64_t token : prompt)
+      texts[i].add(texts[i].made.prompt, texts[i].writer.add(token));
+  }
+  const auto add_token = [&](int64_t row, int64_t token) {
+    texts[row].add_token(token);
+    return !settings.sample_stop.empty() &&
+           manner.sees_stop(texts[row].stopped.has_stopped());
   };
-  TextBegin begin{parse_prompt(settings.sample, is_text, shape.vocab())};
-  for (const int64_t token : begin.tokens) add(all.prompt, writer.add(token));
-  const auto add_token = [&](int64_t, int64_t token) {
-    add(all.text, stopped.add(writer.add(token)));
-    return !settings.sample_stop.empty() && sees_stop(stopped.has_stopped());
-  };
-  const auto made = generate({begin}, generate_options(settings, shape, ends), reader,
-                             is_stopped, add_token);
-  if (!made) return std::nullopt;
-  add(all.text, stopped.add(writer.finish()));
-  if (!stopped.has_stopped()) add(all.text, stopped.finish());
-  all.finish = made->front().finish;
-  return all;
+  const auto ends = generate(begins, generate_options(settings, shape, manner.ends),
+                             reader, manner.is_stopped, add_token);
+  if (!ends) return std::nullopt;
+  std::vector<GeneratedText> made;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    texts[i].finish(ends->at(i).finish);
+    made.push_back(std::move(texts[i].made));
+  }
+  return made;
 }
 
 }  // namespace zero::launcher

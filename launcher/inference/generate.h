@@ -69,14 +69,25 @@ struct GeneratedText {
 };
 using Show = std::function<void(const std::string& piece)>;
 
-// The prompt `--sample` and what a model of that shape makes of it, which `show` gets
-// piece by piece, as the writer has it; nothing when stopped. `sees_stop`: whether any
-// rank saw a text that ends it; a collective call. Throws Error(kUsage) for a prompt that
-// is none.
-std::optional<GeneratedText> sample_text(
-    TextReader& reader, const Settings& settings, const ModelShape& shape, bool is_text,
-    const IsStopped& is_stopped = kNeverStopped, const Show& show = {},
-    const NextText& next = {}, const TokenRow& ends = {},
-    const std::function<bool(bool)>& sees_stop = [](bool saw) { return saw; });
+// How texts of a model are made, shown and ended.
+struct TextManner {
+  bool is_text = false;  // bytes are its tokens
+  TokenRow ends = {};    // tokens that end one
+  IsStopped is_stopped = kNeverStopped;
+  // Gets the first one piece by piece.
+  Show show = {};
+  // How a tokenizer writes each of them; null: as TokenWriter does without.
+  std::function<NextText(int64_t text)> speech = {};
+  // Whether any rank saw a text that ends it; a collective call.
+  std::function<bool(bool saw)> sees_stop = [](bool saw) { return saw; };
+};
+
+// The prompt `--sample` and what a model of that shape makes of it, as often as the
+// reader has rows; nothing when stopped. Throws Error(kUsage) for a prompt that is none.
+std::optional<std::vector<GeneratedText>> sample_texts(TextReader& reader, int64_t count,
+                                                       const Settings& settings,
+                                                       const ModelShape& shape,
+                                                       const TextManner& manner,
+                                                       int64_t first_sample = 0);
 
 }  // namespace zero::launcher

@@ -101,6 +101,8 @@ std::string StoppedText::add(const std::string& piece) {
   return shown;
 }
 
-std::string StoppedText::finish() { return std::exchange(waiting_, ""); }
+std::string StoppedText::finish() {
+  return has_stopped_ ? "" : std::exchange(waiting_, "");
+}
 
 }  // namespace zero::launcher

@@ -261,18 +261,23 @@ Stop Training::draw_sample() {
     stop = agree_on_next();
     return stop != Stop::kNo;
   };
-  const auto sample = sample_text(
-      *runner_->reader(1), asked, shape_, identity_.is_text, is_stopped, {}, speech(),
-      sample_ends_,
-      [this](bool saw) { return engine_->control().largest(saw, "stop text") > 0; });
-  if (!sample) return stop;
+  const TextManner manner{
+      .is_text = identity_.is_text,
+      .ends = sample_ends_,
+      .is_stopped = is_stopped,
+      .speech = [this](int64_t) { return speech(); },
+      .sees_stop =
+          [this](bool saw) { return engine_->control().largest(saw, "stop text") > 0; }};
+  const auto made = sample_texts(*runner_->reader(1), 1, asked, shape_, manner);
+  if (!made) return stop;
+  const GeneratedText& sample = made->front();
   progress_.last_sample = engine_->num_steps();
   if (!is_first_rank()) return Stop::kNo;
   metrics_->note("sample", {{"step", progress_.last_sample},
-                            {"prompt", sample->prompt},
-                            {"text", sample->text}});
-  print_line(fmt::format("sample at step {}:\n{}{}", progress_.last_sample,
-                         sample->prompt, sample->text));
+                            {"prompt", sample.prompt},
+                            {"text", sample.text}});
+  print_line(fmt::format("sample at step {}:\n{}{}", progress_.last_sample, sample.prompt,
+                         sample.text));
   return Stop::kNo;
 }
 

@@ -86,8 +86,6 @@ const Translations& not_here() {
        "@sample_min_p and @sample_repetition_penalty",
        "num_beams repeat_last_n samplers mirostat typical_p presence_penalty "
        "frequency_penalty tfs beam"},
-      {"not here: one text a call; another --seed gives another text",
-       "num_samples num_return_sequences"},
       {"not here: a model continues a text; it holds no conversation",
        "interactive conversation cnv chat sys system_prompt instruct jinja"},
       {"here: --verbose; @chaos and @trace_comm for the curious; a run always says what "

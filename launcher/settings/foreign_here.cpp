@@ -265,6 +265,7 @@ const Translations& same_here() {
       {"here: @sample_temperature", "temperature temp"},
       {"here: @sample_greedy, which is the opposite", "do_sample"},
       {"here: @sample_greedy", "greedy"},
+      {"here: @sample_count", "num_samples num_return_sequences"},
       {"here: @sample_top_k", "top_k"},
       {"here: @sample_top_p", "top_p"},
       {"here: @sample_min_p", "min_p"},

@@ -270,6 +270,7 @@ Group output() {
       integer(KEY(sample_every), 0, kMany,
               "steps between such continuations; 0: at the end only"),
       integer(KEY(sample_tokens), 0, 1 << 20, "tokens of that continuation"),
+      integer(KEY(sample_count), 1, 1 << 20, "texts that generate makes of a prompt"),
       number(KEY(sample_temperature), kInfinite, "0: always the likeliest token"),
       boolean(KEY(sample_greedy), "always the likeliest token, whatever else is said"),
       integer(KEY(sample_top_k), 0, 1 << 30,

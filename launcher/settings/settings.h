@@ -149,6 +149,7 @@ struct Settings {
   std::string sample;
   int64_t sample_every = 0;
   int64_t sample_tokens = 200;
+  int64_t sample_count = 1;
   double sample_temperature = 0.8;
   bool sample_greedy = false;
   int64_t sample_top_k = 0;

@@ -79,10 +79,10 @@ TokenRow agree_on_ends(const TokenRow& of_files, bool is_text, Tokenizer* tokeni
   return nlohmann::json::parse(ranks.broadcast(nlohmann::json(ends).dump()));
 }
 
-NextText speech_of(Tokenizer* tokenizer) {
+NextText speech_of(Tokenizer* tokenizer, int64_t text) {
   if (!tokenizer) return nullptr;
-  tokenizer->restart();
-  return std::bind_front(&Tokenizer::next, tokenizer);
+  if (text == 0) tokenizer->restart();
+  return std::bind_front(&Tokenizer::next, tokenizer, text);
 }
 
 std::string marked_text(const data::MarkedTokens& sample, Tokenizer& tokenizer) {

@@ -35,9 +35,10 @@ std::string agree_on_tokenizer(const std::string& found, Ranks& ranks);
 TokenRow agree_on_ends(const TokenRow& of_files, bool is_text, Tokenizer* tokenizer,
                        const std::string& separator, Ranks& ranks);
 
-// How the tokenizer writes what a model says, from the begin of a text on. Without one
-// there is no such thing: null.
-NextText speech_of(Tokenizer* tokenizer);
+// How the tokenizer writes what a model says, from the begin of a text on; of several
+// that grow together, each by its number, 0 first. Without one there is no such thing:
+// null.
+NextText speech_of(Tokenizer* tokenizer, int64_t text = 0);
 
 // A sample's text, with what is trained of it in ⟦brackets⟧, or in a colour on a
 // terminal.

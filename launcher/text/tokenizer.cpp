@@ -50,8 +50,8 @@ std::string Tokenizer::decode(const std::vector<int64_t>& tokens) {
   return child_->ask<std::string>({{"decode", tokens}}, "text");
 }
 
-std::string Tokenizer::next(int64_t token) {
-  return child_->ask<std::string>({{"next", token}}, "text");
+std::string Tokenizer::next(int64_t text, int64_t token) {
+  return child_->ask<std::string>({{"next", {text, token}}}, "text");
 }
 
 void Tokenizer::restart() { child_->ask({{"restart", true}}); }

@@ -36,9 +36,10 @@ class Tokenizer {
   // text. Nothing tells it: none.
   std::vector<int64_t> separator(const std::string& word);
   std::string decode(const std::vector<int64_t>& tokens);
-  // What one more token adds to a text, in whole characters; "" where it ends in one.
-  // A text begins with this object, and at restart().
-  std::string next(int64_t token);
+  // What one more token adds to a text, in whole characters; "" where it ends in one. Of
+  // several that grow together, each has a number. They begin with this object, and at
+  // restart().
+  std::string next(int64_t text, int64_t token);
   void restart();
 
  private:

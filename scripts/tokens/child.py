@@ -4,7 +4,8 @@
     {"encode": TEXT}    as transformers does, with what the   {"ids": [...]}
                         tokenizer puts around a text
     {"next": ID}        what one more token adds to a text,   {"text": TEXT}
-                        in whole characters
+                        in whole characters; [N, ID] of text
+                        N of several that grow together
     {"restart": true}   the next token begins a text          {}
     {"decode": IDS}     the text of tokens                     {"text": TEXT}
     {"ask": {"words":   a user's words by the chat template,   {"ids": [[...], [...]]}
@@ -120,7 +121,8 @@ def manner_of(wanted):
 class Child:
     def __init__(self, tokenizers, workers):
         self.tokenizers, self.workers = tokenizers, workers
-        self.tokenizer = self.stream = self.folder = self.path = None
+        self.tokenizer = self.folder = self.path = None
+        self.streams = {}
 
     def open(self, path):
         self.folder, self.path = os.path.dirname(path), path
@@ -135,13 +137,16 @@ class Child:
     def encode(self, text):
         return {"ids": self.tokenizer.encode(text).ids}
 
-    def next(self, token):
+    def next(self, of_text):
+        number, token = of_text if isinstance(of_text, list) else (0, of_text)
         if self.tokenizer.id_to_token(token) is None:  # of a vocabulary that was padded
             return {"text": f"<{token}>"}
-        return {"text": self.stream.step(self.tokenizer, token) or ""}
+        if number not in self.streams:
+            self.streams[number] = self.tokenizers.decoders.DecodeStream(skip_special_tokens=False)
+        return {"text": self.streams[number].step(self.tokenizer, token) or ""}
 
     def restart(self, _=None):
-        self.stream = self.tokenizers.decoders.DecodeStream(skip_special_tokens=False)
+        self.streams = {}
         return {}
 
     def decode(self, ids):

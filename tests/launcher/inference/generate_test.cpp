@@ -130,24 +130,30 @@ TEST(Generate, APromptAndItsTextAreTheWhole) {
   shape.config["vocab_size"] = 257;
   shape.seq_len = 8;
   settings.sample = "ab";
-  Reader reader(next), again(next), never(next), stopping(next);
-  const auto text = sample_text(reader, settings, shape, true);
-  EXPECT_EQ(text->prompt, "ab");
-  EXPECT_EQ(text->text, "cde");
+  const auto sample = [&](TextManner manner, int64_t count = 1) {
+    Reader reader(next);
+    return sample_texts(reader, count, settings, shape, manner);
+  };
+  const auto text = sample({.is_text = true});
+  EXPECT_EQ(text->front().prompt, "ab");
+  EXPECT_EQ(text->front().text, "cde");
   settings.sample = "7  8";
-  const auto numbers = sample_text(again, settings, shape, false);
-  EXPECT_EQ(numbers->prompt, "7 8");
-  EXPECT_EQ(numbers->text, " 9 10 11");
-  EXPECT_FALSE(sample_text(never, settings, shape, false, [] { return true; }));
+  const auto numbers = sample({});
+  EXPECT_EQ(numbers->front().prompt, "7 8");
+  EXPECT_EQ(numbers->front().text, " 9 10 11");
+  EXPECT_FALSE(sample({.is_stopped = [] { return true; }}));
   settings.sample = "ab";
   settings.sample_tokens = 5;
   settings.sample_stop = {"xx", "ef"};
   std::string shown;
-  const auto show = [&](const std::string& piece) { shown += piece; };
-  const auto ended = sample_text(stopping, settings, shape, true, kNeverStopped, show);
-  EXPECT_EQ(ended->text, "cd");
-  EXPECT_EQ(ended->finish, Finish::kStop);
-  EXPECT_EQ(shown, "abcd");
+  const auto ended = sample(
+      {.is_text = true, .show = [&](const std::string& piece) { shown += piece; }}, 2);
+  ASSERT_EQ(ended->size(), 2u);
+  for (const GeneratedText& each : *ended) {
+    EXPECT_EQ(each.text, "cd");
+    EXPECT_EQ(each.finish, Finish::kStop);
+  }
+  EXPECT_EQ(shown, "abcd") << "the first alone";
 }
 
 TEST(Generate, SeedPromptSampleAndPlaceDecide) {

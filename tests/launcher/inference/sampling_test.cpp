@@ -88,7 +88,8 @@ TEST(SamplingTest, APenaltyIsOfTokensThatAreThere) {
   EXPECT_EQ(choose({-1, -1.5F}, sampling, 0, {0}), 1);      // -2
 }
 
-// Where equal logits stand on the edge of top_p, which of them stays is a matter of order.
+// Where equal logits stand on the edge of top_p, which of them stays is a matter of
+// order.
 TEST(SamplingTest, FiltersAreThoseOfTransformers) {
   std::ifstream file(ZERO_SOURCE_DIR "/tests/references/sampling.json");
   for (const nlohmann::json& each : nlohmann::json::parse(file)) {

@@ -224,6 +224,7 @@ std::vector<Row> rows_of_output() {
       {"sample_every", "5"},
       {"sample_tokens", "5"},
       {"sample_temperature", "0.5"},
+      {"sample_count", "2"},
       {"sample_greedy", "true"},
       {"sample_top_k", "5"},
       {"sample_top_p", "0.5"},

@@ -37,7 +37,7 @@ TEST(Tokenizer, AsksInLinesOfJson) {
                                       "echo '{\"ids\": [5, 1]}' ;; esac; "
                                       "read -r q; echo '{\"text\": \"\\u00e4\"}'"));
   EXPECT_THAT(tokenizer.encode("a \"b\"\n"), ElementsAre(5, 1));
-  EXPECT_EQ(tokenizer.next(7), "\xc3\xa4");
+  EXPECT_EQ(tokenizer.next(0, 7), "\xc3\xa4");
 }
 
 TEST(Tokenizer, TellsItsProblems) {

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""How fast `zero_launch generate` makes tokens, beside transformers with its cache, in turn on as many threads.
+
+    scripts/bench/generate_peers.py [--rounds 5] [--threads 2] | scripts/bench/tables.py     needs transformers
+
+Of tokens behind the prompt; medians of rounds and of their ratios. "swept" is the speed at which the weights that a step reads would leave memory, of what a sum of as many bytes reaches.
+"""
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PROGRAM = os.environ.get("ZERO_PROGRAM", Path(__file__).resolve().parents[2] / "build/bin/zero_launch")
+# Preset, rows, tokens of each.
+CASES = [("gpt2-10m", 1, 200), ("qwen2.5-0.5b", 1, 32), ("qwen2.5-0.5b", 8, 16), ("qwen2.5-0.5b", 16, 16)]
+PROMPT = " ".join(map(str, range(5, 13)))
+
+
+def run(*words):
+    subprocess.run(list(map(str, words)), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def ours(folder, rows, count, threads):
+    """Tokens a second behind the prompt, as the program says."""
+    words = [PROGRAM, "generate", folder, "--prompt", PROMPT, "--num-tokens", count, "--num-samples", rows, "--threads", threads,
+             "--greedy", "--ignore-eos", "--device", "cpu", "--verbose"]
+    said = subprocess.run(list(map(str, words)), check=True, capture_output=True, text=True, errors="replace").stdout
+    return float(re.findall(r"more, ([0-9.]+) a second", said)[-1])
+
+
+class Peer:
+    def __init__(self, folder, threads):
+        import torch
+        import transformers
+        torch.set_num_threads(threads)
+        self.torch = torch
+        self.model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        # The head reads a tied embedding; an embedding of its own is read one row at a time.
+        self.bytes = sum(p.numel() * 4 for name, p in self.model.named_parameters()
+                         if self.model.config.tie_word_embeddings or "embed_tokens" not in name)
+
+    def seconds(self, rows, count):
+        tokens = self.torch.tensor([list(map(int, PROMPT.split()))] * rows)
+        begin = time.perf_counter()
+        with self.torch.no_grad():
+            self.model.generate(tokens, max_new_tokens=count, min_new_tokens=count, do_sample=False, pad_token_id=0)
+        return time.perf_counter() - begin
+
+    def sweep(self):
+        """Bytes a second of a sum over as many, the fastest of three."""
+        values, seconds = self.torch.ones(self.bytes // 4), []
+        for _ in range(3):
+            begin = time.perf_counter()
+            values.sum()
+            seconds.append(time.perf_counter() - begin)
+        return self.bytes / min(seconds)
+
+
+def measure(folder, peer, rows, count, given):
+    speeds, peers, ratios, swept = [], [], [], []
+    for _ in range(given.rounds):
+        mine = ours(folder, rows, count, given.threads)
+        theirs = (count - 1) * rows / (peer.seconds(rows, count) - peer.seconds(rows, 1))
+        speeds.append(mine)
+        peers.append(theirs)
+        ratios.append(mine / theirs)
+        swept.append(mine / rows * peer.bytes / peer.sweep())
+    return {"tokens per s": statistics.median(speeds), "transformers": statistics.median(peers), "of its speed": statistics.median(ratios),
+            "swept": statistics.median(swept)}
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--threads", type=int, default=2)
+    given = arguments.parse_args()
+    rows_of_table, peer, made = [], None, None
+    with tempfile.TemporaryDirectory() as name:
+        for preset, rows, count in CASES:
+            folder = Path(name) / preset
+            if preset != made:
+                run(PROGRAM, "seed", "--out", Path(name) / "seed" / preset, "--preset", preset, *(["--vocab", 257] if "10m" in preset else []))
+                run(PROGRAM, "export", Path(name) / "seed" / preset, "--to", folder)
+                peer, made = Peer(folder, given.threads), preset
+                peer.seconds(1, 4)
+            rows_of_table.append({"model": preset, "rows": rows, **measure(folder, peer, rows, count, given)})
+    print(json.dumps(rows_of_table))
+
+
+if __name__ == "__main__":
+    main()
