@@ -134,7 +134,7 @@ void take_over_generation(const VerbCall& call, LoadedModel& loaded) {
   for (const std::string& line :
        take_over(generation_of(loaded), loaded.checkpoint.is_model_folder, is_given,
                  loaded.settings))
-    if (loaded.batch.rank == 0) tell(line);
+    if (loaded.batch.rank == 0) tell_aside(line);
 }
 
 // Of generate; the first rank speaks.
@@ -152,24 +152,48 @@ class Speaker {
     if (is_first_ && !tokenizer_)
       throw Error(ExitCode::kUsage, "there is no tokenizer, and so no chat template",
                   loaded_.checkpoint.folder, "--tokenizer DIR; or --prompt TEXT");
-    TimedReader reader(loaded_.runner->reader(1));
-    tell_end(answer(settings_.sample,
-                    text_options(settings_, "", "", loaded_.shape.vocab()),
-                    generate_options(settings_, loaded_.shape, {}), reader,
-                    tokenizer_.get(), ranks_, show()));
-    if (is_first_) tell_more(reader.describe());
+    auto [tokens, ends] = agree_on_question(
+        settings_.sample, text_options(settings_, "", "", loaded_.shape.vocab()),
+        tokenizer_.get(), ranks_);
+    const TokenRow of_files = generation_of(loaded_).ends;
+    ends.insert(ends.end(), of_files.begin(), of_files.end());
+    make_texts(tokens, ends, /*shows_prompt=*/false);
   }
 
   void continue_prompt() {
-    loaded_.settings.sample = agree_on_prompt(settings_.sample, tokenizer_.get(),
-                                              loaded_.shape.vocab(), ranks_);
-    const TextManner manner = this->manner();
+    const bool is_text = loaded_.checkpoint.run.is_text;
+    const std::string prompt = agree_on_prompt(settings_.sample, tokenizer_.get(),
+                                               loaded_.shape.vocab(), ranks_);
+    const TokenRow ends = agree_on_ends(generation_of(loaded_).ends, is_text,
+                                        tokenizer_.get(), settings_.separator, ranks_);
+    make_texts(parse_prompt(prompt, is_text, loaded_.shape.vocab()), ends,
+               /*shows_prompt=*/true);
+  }
+
+ private:
+  static constexpr int64_t kTextsAtOnce = 16;
+
+  void make_texts(const TokenRow& prompt, const TokenRow& ends, bool shows_prompt) {
     const int64_t all = settings_.sample_count;
+    const auto show = [this](const std::string& piece) {
+      if (is_first_) print_text(piece);
+    };
+    const TextManner manner{
+        .is_text = loaded_.checkpoint.run.is_text,
+        .shows_prompt = shows_prompt,
+        .ends = ends,
+        .show = all == 1 ? Show(show) : Show(),
+        .speech = [this](int64_t text) { return speech_of(tokenizer_.get(), text); },
+        .sees_stop =
+            [this](bool saw) {
+              return ranks_.largest(is_first_ && saw, "stop text") > 0;
+            },
+        .agree = agreement_of(ranks_)};
     for (int64_t first = 0; first < all; first += kTextsAtOnce) {
       const int64_t count = std::min(all - first, kTextsAtOnce);
       TimedReader reader(loaded_.runner->reader(count));
       const auto texts =
-          *sample_texts(reader, count, settings_, loaded_.shape, manner, first);
+          *sample_texts(reader, prompt, count, settings_, loaded_.shape, manner, first);
       for (int64_t i = 0; i < count; ++i) {
         if (is_first_ && all > 1)
           print_text(fmt::format("--- {} of {}\n{}{}", first + i + 1, all,
@@ -178,26 +202,6 @@ class Speaker {
       }
       if (is_first_) tell_more(reader.describe());
     }
-  }
-
- private:
-  static constexpr int64_t kTextsAtOnce = 16;
-
-  Show show() const {
-    return [this](const std::string& piece) {
-      if (is_first_) print_text(piece);
-    };
-  }
-
-  TextManner manner() {
-    const bool is_text = loaded_.checkpoint.run.is_text;
-    return {
-        .is_text = is_text,
-        .ends = agree_on_ends(generation_of(loaded_).ends, is_text, tokenizer_.get(),
-                              settings_.separator, ranks_),
-        .show = settings_.sample_count == 1 ? show() : Show(),
-        .speech = [this](int64_t text) { return speech_of(tokenizer_.get(), text); },
-        .sees_stop = [this](bool saw) { return ranks_.largest(saw, "stop text") > 0; }};
   }
 
   void tell_end(Finish finish) const {

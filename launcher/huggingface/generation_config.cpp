@@ -100,6 +100,9 @@ GenerationConfig read_generation_config(const std::string& folder) {
 std::vector<std::string> take_over(
     const GenerationConfig& config, bool is_model_folder,
     const std::function<bool(const std::string& key)>& is_given, Settings& settings) {
+  const bool asks_to_draw = std::ranges::any_of(kDraws, is_given);
+  // What is asked for now beats what a run was told.
+  if (asks_to_draw && !is_given("sample_greedy")) settings.sample_greedy = false;
   if (!config.is_there && !is_model_folder) return {};
   std::vector<std::string> said;
   const auto take = [&](const char* key, const auto& value, auto& to) {
@@ -109,20 +112,20 @@ std::vector<std::string> take_over(
   };
   take("sample_repetition_penalty", config.repetition_penalty,
        settings.sample_repetition_penalty);
-  const bool draws = config.samples || std::ranges::any_of(kDraws, is_given);
-  if (!draws) {
-    if (!is_given("sample_greedy")) settings.sample_greedy = true;
-    said.push_back("always the likeliest token");
-  } else if (config.samples) {
-    take("sample_temperature", std::optional(config.temperature.value_or(1)),
+  if (!is_given("sample_greedy"))
+    settings.sample_greedy = !config.samples && !asks_to_draw;
+  if (settings.sample_greedy) {
+    if (!is_given("sample_greedy")) said.push_back("always the likeliest token");
+  } else {
+    const std::optional<double> one = 1;
+    take("sample_temperature",
+         config.samples && config.temperature ? config.temperature : one,
          settings.sample_temperature);
     take("sample_top_k", config.top_k, settings.sample_top_k);
     take("sample_top_p", config.top_p, settings.sample_top_p);
     take("sample_min_p", config.min_p, settings.sample_min_p);
-    if (!config.top_k && !is_given("sample_top_k"))
+    if (!config.top_k && !is_given("sample_top_k") && settings.sample_temperature > 0)
       said.push_back("top_k off (transformers: 50)");
-  } else if (!is_given("sample_temperature")) {
-    settings.sample_temperature = 1;
   }
   if (said.empty()) return {};
   return {fmt::format("{}: {}", config.is_there ? kFile : "no generation_config.json",

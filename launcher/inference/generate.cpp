@@ -53,7 +53,8 @@ std::optional<std::vector<TextEnd>> generate(const std::vector<TextBegin>& begin
                                              const GenerateOptions& options,
                                              TextReader& reader,
                                              const IsStopped& is_stopped,
-                                             const OnToken& on_token) {
+                                             const OnToken& on_token,
+                                             const Agree& agree) {
   std::vector<GrowingText> rows;
   std::vector<TokenRow> more;
   for (const TextBegin& begin : begins) {
@@ -62,10 +63,11 @@ std::optional<std::vector<TextEnd>> generate(const std::vector<TextBegin>& begin
     more.push_back(begin.tokens);
     if (options.num_tokens == 0) rows.back().finish = Finish::kTokens;
   }
-  const auto add_token = [&](GrowingText& row, const std::vector<float>& logits) {
-    const int64_t token =
-        choose_token(logits, row.text, options.sampling,
-                     uniform_number(options.seed, row.begin, row.num_made()));
+  const auto draw = [&](const GrowingText& row, const std::vector<float>& logits) {
+    return choose_token(logits, row.text, options.sampling,
+                        uniform_number(options.seed, row.begin, row.num_made()));
+  };
+  const auto add_token = [&](GrowingText& row, int64_t token) {
     if (std::ranges::count(options.ends, token) > 0) {
       row.finish = Finish::kEnd;
       return;
@@ -82,10 +84,14 @@ std::optional<std::vector<TextEnd>> generate(const std::vector<TextBegin>& begin
       !std::ranges::all_of(rows, [](const GrowingText& row) { return !!row.finish; })) {
     if (is_stopped()) return std::nullopt;
     const auto logits = reader.read(more);
+    TokenRow drawn;
+    for (size_t i = 0; i < rows.size(); ++i)
+      drawn.push_back(rows[i].finish ? 0 : draw(rows[i], logits[i]));
+    if (agree) drawn = agree(drawn);
     for (size_t i = 0; i < rows.size(); ++i) {
       more[i].clear();
       if (rows[i].finish) continue;
-      add_token(rows[i], logits[i]);
+      add_token(rows[i], drawn[i]);
       if (!rows[i].finish) more[i] = {rows[i].text.back()};
     }
   }
@@ -132,12 +138,9 @@ struct SampledText {
 
 }  // namespace
 
-std::optional<std::vector<GeneratedText>> sample_texts(TextReader& reader, int64_t count,
-                                                       const Settings& settings,
-                                                       const ModelShape& shape,
-                                                       const TextManner& manner,
-                                                       int64_t first_sample) {
-  const TokenRow prompt = parse_prompt(settings.sample, manner.is_text, shape.vocab());
+std::optional<std::vector<GeneratedText>> sample_texts(
+    TextReader& reader, const TokenRow& prompt, int64_t count, const Settings& settings,
+    const ModelShape& shape, const TextManner& manner, int64_t first_sample) {
   std::vector<TextBegin> begins;
   std::vector<SampledText> texts;
   for (int64_t i = 0; i < count; ++i) {
@@ -145,7 +148,7 @@ std::optional<std::vector<GeneratedText>> sample_texts(TextReader& reader, int64
     const NextText next = manner.speech ? manner.speech(i) : nullptr;
     texts.push_back({TokenWriter(manner.is_text, next), StoppedText(settings.sample_stop),
                      i == 0 ? manner.show : Show()});
-    for (const int64_t token : prompt)
+    for (const int64_t token : manner.shows_prompt ? prompt : TokenRow())
       texts[i].add(texts[i].made.prompt, texts[i].writer.add(token));
   }
   const auto add_token = [&](int64_t row, int64_t token) {
@@ -154,7 +157,7 @@ std::optional<std::vector<GeneratedText>> sample_texts(TextReader& reader, int64
            manner.sees_stop(texts[row].stopped.has_stopped());
   };
   const auto ends = generate(begins, generate_options(settings, shape, manner.ends),
-                             reader, manner.is_stopped, add_token);
+                             reader, manner.is_stopped, add_token, manner.agree);
   if (!ends) return std::nullopt;
   std::vector<GeneratedText> made;
   for (size_t i = 0; i < texts.size(); ++i) {

@@ -50,13 +50,18 @@ inline const IsStopped kNeverStopped = [] { return false; };
 // collective call.
 using OnToken = std::function<bool(int64_t row, int64_t token)>;
 
+// The first rank's tokens, which all take: unlike processors may draw others. A
+// collective call.
+using Agree = std::function<TokenRow(const TokenRow& mine)>;
+
 // What follows each text, a row of the reader each, all at once; nothing when stopped.
 // Throws Error(kUsage) for texts that leave no room in the context.
 std::optional<std::vector<TextEnd>> generate(const std::vector<TextBegin>& begins,
                                              const GenerateOptions& options,
                                              TextReader& reader,
                                              const IsStopped& is_stopped = kNeverStopped,
-                                             const OnToken& on_token = {});
+                                             const OnToken& on_token = {},
+                                             const Agree& agree = {});
 
 // By settings; `ends`: tokens that end a text.
 GenerateOptions generate_options(const Settings& settings, const ModelShape& shape,
@@ -72,7 +77,8 @@ using Show = std::function<void(const std::string& piece)>;
 // How texts of a model are made, shown and ended.
 struct TextManner {
   bool is_text = false;  // bytes are its tokens
-  TokenRow ends = {};    // tokens that end one
+  bool shows_prompt = true;
+  TokenRow ends = {};  // tokens that end one
   IsStopped is_stopped = kNeverStopped;
   // Gets the first one piece by piece.
   Show show = {};
@@ -80,14 +86,13 @@ struct TextManner {
   std::function<NextText(int64_t text)> speech = {};
   // Whether any rank saw a text that ends it; a collective call.
   std::function<bool(bool saw)> sees_stop = [](bool saw) { return saw; };
+  Agree agree = {};
 };
 
-// The prompt `--sample` and what a model of that shape makes of it, as often as the
-// reader has rows; nothing when stopped. Throws Error(kUsage) for a prompt that is none.
-std::optional<std::vector<GeneratedText>> sample_texts(TextReader& reader, int64_t count,
-                                                       const Settings& settings,
-                                                       const ModelShape& shape,
-                                                       const TextManner& manner,
-                                                       int64_t first_sample = 0);
+// A prompt and what a model of that shape makes of it, as often as the reader has rows;
+// nothing when stopped.
+std::optional<std::vector<GeneratedText>> sample_texts(
+    TextReader& reader, const TokenRow& prompt, int64_t count, const Settings& settings,
+    const ModelShape& shape, const TextManner& manner, int64_t first_sample = 0);
 
 }  // namespace zero::launcher

@@ -46,9 +46,8 @@ class TimedReader : public TextReader {
 };
 
 // Of a LanguageModel, without gradients and dropout. A ReadingModel reads each token
-// once, a long text in parts of so many tokens; any other one the whole text every time.
+// once, long texts in parts; any other one the whole text every time.
 // Both must outlive it.
-std::unique_ptr<TextReader> make_text_reader(Model& model, Engine& engine, int64_t rows,
-                                             int64_t tokens_at_once = 512);
+std::unique_ptr<TextReader> make_text_reader(Model& model, Engine& engine, int64_t rows);
 
 }  // namespace zero::launcher

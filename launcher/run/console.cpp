@@ -111,6 +111,10 @@ void tell_painted(const std::string& line) {
   if (loudness != Loudness::kQuiet) print_line(line);
 }
 
+void tell_aside(const std::string& line) {
+  if (loudness > Loudness::kQuiet) write_line(stderr, printable(line));
+}
+
 void tell_more(const std::string& line) {
   if (loudness == Loudness::kVerbose) print_line(printable(line));
 }

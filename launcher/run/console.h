@@ -24,6 +24,7 @@ enum class Loudness { kQuiet, kUsual, kVerbose };
 void set_loudness(Loudness loudness);
 void tell(const std::string& line);
 void tell_more(const std::string& line);
+void tell_aside(const std::string& line);    // as tell(), on stderr: stdout is a result
 void tell_painted(const std::string& line);  // as tell(), of printable parts
 
 // How many columns a line of stdout has, for what is made to fit: those of its terminal,

@@ -54,6 +54,9 @@ Resumed load(Engine& engine, const std::string& folder, const SavedRun& now) {
     // Nothing is left to be trained at any rate.
     if (asked.settings.steps <= reader.manifest().step)
       asked.settings.steps = before.settings.steps;
+    // Epochs count samples: how many steps they are follows from what was done.
+    if (before.settings.epochs > 0 && asked.settings.epochs >= before.settings.epochs)
+      asked.settings.steps = std::max(asked.settings.steps, before.settings.steps);
     check_same_run(before, asked, folder);
     optimizer = before.settings.optimizer;
   });

@@ -243,6 +243,7 @@ void check_same_run(const SavedRun& before, const SavedRun& now,
 std::string changed_rate(const Settings& before, const Settings& now, int64_t step) {
   const double was = learning_rate(told_options(before).schedule, step);
   const double is = learning_rate(told_options(now).schedule, step);
+  if (now.epochs > 0) return "";  // how many steps they are is not known yet
   if (before.steps == now.steps || was == is) return "";
   return fmt::format(
       "steps was {}, is {}, under schedule {}: the rate of step {} was {:.1e}, is {:.1e}",

@@ -64,9 +64,9 @@ ExitCode Training::run() {
 
 void Training::tell_end() const {
   std::string text = fmt::format(
-      "this run is finished: step {} of {} is in {}; a larger --steps "
-      "continues it",
-      engine_->num_steps(), settings_.steps, started_from_);
+      "this run is finished: step {} of {} is in {}; a larger {} continues it",
+      engine_->num_steps(), settings_.steps, started_from_,
+      settings_.epochs > 0 ? "--epochs" : "--steps");
   if (!settings_.sample.empty())
     text += fmt::format("; zero_launch generate --from {} draws a sample", settings_.out);
   tell(text);

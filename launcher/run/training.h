@@ -161,7 +161,7 @@ class Training {
   std::string tokenizer_;               // a tokenizer.json; empty: there is none
   std::unique_ptr<Tokenizer> speaker_;  // of samples; rank 0, null: they are numbers
   std::vector<int64_t> sample_ends_;    // tokens that end one
-  std::string sample_prompt_;  // as numbers of tokens, where there is a tokenizer
+  std::vector<int64_t> sample_prompt_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<RunFolder> folder_;  // before the engine, whose last save writes there
   std::optional<PendingSave> pending_save_;

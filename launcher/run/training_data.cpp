@@ -1,6 +1,8 @@
 // What a run reads: its model's config, its data, the samples of these.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "checkpoint/file.h"
 #include "engine/watch/activity.h"
 #include "launcher/data/source.h"
@@ -136,9 +138,15 @@ std::unique_ptr<Tokenizer> Training::open_tokenizer() const {
 void Training::prepare_sample() {
   if (is_first_rank() && !tokenizer_.empty()) speaker_ = open_tokenizer();
   const std::unique_ptr<Ranks> ranks = world_.make_ranks();
-  sample_prompt_ =
-      agree_on_prompt(settings_.sample, speaker_.get(), shape_.vocab(), *ranks);
-  parse_prompt(sample_prompt_, has_bytes(), shape_.vocab());
+  sample_prompt_ = parse_prompt(
+      agree_on_prompt(settings_.sample, speaker_.get(), shape_.vocab(), *ranks),
+      has_bytes(), shape_.vocab());
+  if (std::ssize(sample_prompt_) >= shape_.seq_len)
+    throw Error(
+        ExitCode::kUsage,
+        fmt::format("sample has {} tokens, which leaves no room in a context of {}",
+                    sample_prompt_.size(), shape_.seq_len),
+        "--sample", "a shorter text");
   sample_ends_ =
       agree_on_ends({}, has_bytes(), speaker_.get(), settings_.separator, *ranks);
 }
@@ -196,7 +204,10 @@ void Training::make_samples() {
 void Training::count_steps() {
   const int64_t all = settings_.epochs * samples_->num_samples();
   const bool is_of_images = family_->task == Task::kImages;
-  batch_.end = is_of_images ? all / batch_.global_batch * batch_.global_batch : all;
+  const int64_t left = std::max<int64_t>(0, all - progress_.num_samples);
+  batch_.end = is_of_images ? progress_.num_samples +
+                                  left / batch_.global_batch * batch_.global_batch
+                            : all;
   if (batch_.end == 0)
     throw Error(ExitCode::kUsage,
                 fmt::format("{} images are no batch of {}", all, batch_.global_batch),

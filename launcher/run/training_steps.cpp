@@ -255,20 +255,22 @@ NextText Training::speech() {
 // All ranks draw the same tokens; nothing of the model or of the training changes.
 Stop Training::draw_sample() {
   Stop stop = Stop::kNo;
-  Settings asked = settings_;
-  asked.sample = sample_prompt_;
   const auto is_stopped = [&] {
     stop = agree_on_next();
     return stop != Stop::kNo;
   };
-  const TextManner manner{
-      .is_text = identity_.is_text,
-      .ends = sample_ends_,
-      .is_stopped = is_stopped,
-      .speech = [this](int64_t) { return speech(); },
-      .sees_stop =
-          [this](bool saw) { return engine_->control().largest(saw, "stop text") > 0; }};
-  const auto made = sample_texts(*runner_->reader(1), 1, asked, shape_, manner);
+  const TextManner manner{.is_text = identity_.is_text,
+                          .ends = sample_ends_,
+                          .is_stopped = is_stopped,
+                          .speech = [this](int64_t) { return speech(); },
+                          .sees_stop =
+                              [this](bool saw) {
+                                return engine_->control().largest(is_first_rank() && saw,
+                                                                  "stop text") > 0;
+                              },
+                          .agree = agreement_of(engine_->control())};
+  const auto made =
+      sample_texts(*runner_->reader(1), sample_prompt_, 1, settings_, shape_, manner);
   if (!made) return stop;
   const GeneratedText& sample = made->front();
   progress_.last_sample = engine_->num_steps();

@@ -26,7 +26,7 @@ bool may_speculate(const Settings& settings) {
 void choose_for_run(Settings& settings, const Settings* going_on,
                     const IsGiven& is_given) {
   if (!is_given("schedule")) settings.schedule = going_on ? going_on->schedule : "cosine";
-  if (!is_given("warmup_steps"))
+  if (!is_given("warmup_steps") || settings.warmup_steps == kUsualWarmup)
     settings.warmup_steps = going_on ? going_on->warmup_steps : kUsualWarmup;
   choose_warmup(settings);
   if (!is_given("eval_fraction"))

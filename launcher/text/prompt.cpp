@@ -51,8 +51,8 @@ std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
   return ranks.broadcast(numbers);
 }
 
-Finish answer(const std::string& words, const TextOptions& text, GenerateOptions options,
-              TextReader& reader, Tokenizer* tokenizer, Ranks& ranks, const Show& show) {
+Tokenizer::Question agree_on_question(const std::string& words, const TextOptions& text,
+                                      Tokenizer* tokenizer, Ranks& ranks) {
   nlohmann::json question;
   if (tokenizer) {
     const Tokenizer::Question asked = tokenizer->ask(words, text);
@@ -60,15 +60,7 @@ Finish answer(const std::string& words, const TextOptions& text, GenerateOptions
     question = {asked.tokens, asked.ends};
   }
   question = nlohmann::json::parse(ranks.broadcast(question.dump()));
-  options.ends = question.at(1).get<std::vector<int64_t>>();
-  const NextText next = speech_of(tokenizer);
-  const auto on_token = [&](int64_t, int64_t token) {
-    if (next) show(printable(next(token)));
-    return false;
-  };
-  return generate({{question.at(0)}}, options, reader, kNeverStopped, on_token)
-      ->front()
-      .finish;
+  return {question.at(0), question.at(1)};
 }
 
 TokenRow agree_on_ends(const TokenRow& of_files, bool is_text, Tokenizer* tokenizer,
@@ -77,6 +69,13 @@ TokenRow agree_on_ends(const TokenRow& of_files, bool is_text, Tokenizer* tokeni
   if (ends.empty() && is_text) ends = {data::TokenFile::kEndOfText};
   if (ends.empty() && tokenizer) ends = tokenizer->separator(separator);
   return nlohmann::json::parse(ranks.broadcast(nlohmann::json(ends).dump()));
+}
+
+Agree agreement_of(Ranks& ranks) {
+  if (ranks.size() == 1) return nullptr;
+  return [&](const TokenRow& mine) -> TokenRow {
+    return nlohmann::json::parse(ranks.broadcast(nlohmann::json(mine).dump()));
+  };
 }
 
 NextText speech_of(Tokenizer* tokenizer, int64_t text) {

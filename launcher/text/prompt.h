@@ -4,6 +4,7 @@
 
 #include "launcher/data/source.h"
 #include "launcher/inference/generate.h"
+#include "launcher/text/tokenizer.h"
 
 namespace zero {
 class Ranks;
@@ -11,7 +12,6 @@ class Ranks;
 
 namespace zero::launcher {
 
-class Tokenizer;
 struct TextOptions;
 
 // The numbers of a prompt's tokens, as text; what is one of numbers, and all without a
@@ -20,11 +20,11 @@ struct TextOptions;
 std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
                             int64_t vocab, Ranks& ranks);
 
-// What a model answers to a user's words, which `show` gets piece by piece as the
-// tokenizer has it. Collective: the first rank alone has a tokenizer and a prompt. The
-// answer ends with its turn, or after options.num_tokens. Throws as Tokenizer::ask().
-Finish answer(const std::string& words, const TextOptions& text, GenerateOptions options,
-              TextReader& reader, Tokenizer* tokenizer, Ranks& ranks, const Show& show);
+// A user's words as the tokenizer's chat template writes them, and the tokens that end an
+// answer. Collective: the first rank alone has a tokenizer and words. Throws as
+// Tokenizer::ask().
+Tokenizer::Question agree_on_question(const std::string& words, const TextOptions& text,
+                                      Tokenizer* tokenizer, Ranks& ranks);
 
 // The same on all ranks: throws Error(kUsage) on a host that lacks the tokenizer which
 // others have. Collective.
@@ -34,6 +34,9 @@ std::string agree_on_tokenizer(const std::string& found, Ranks& ranks);
 // texts that it has learnt. Collective: the first rank alone knows.
 TokenRow agree_on_ends(const TokenRow& of_files, bool is_text, Tokenizer* tokenizer,
                        const std::string& separator, Ranks& ranks);
+
+// Of ranks that make one text.
+Agree agreement_of(Ranks& ranks);
 
 // How the tokenizer writes what a model says, from the begin of a text on; of several
 // that grow together, each by its number, 0 first. Without one there is no such thing:

@@ -3,6 +3,7 @@ import json
 import os
 import re
 import sys
+from threading import Lock
 
 from tokens.json_lines import Wrong
 from tokens.problem import MachineProblem, Problem
@@ -110,7 +111,7 @@ class ChatTemplate:
         text = read_template(folder, read_json)
         self.tells_spans = re.search(r"\{%-?\s*generation\s*-?%\}", text) is not None
         self.words = special_words(folder, read_json)
-        self.environment = environment(date)
+        self.environment, self.lock = environment(date), Lock()
         try:
             self.template = self.environment.from_string(text)
         except Exception as error:
@@ -118,9 +119,10 @@ class ChatTemplate:
 
     def render(self, chat, messages=None, prompts=False, tells_spans=False):
         """The text of a Chat, or of other messages in their place; `prompts`: with what makes the model speak."""
-        self.environment.tells_spans = tells_spans
         try:
-            return self.template.render(**{**self.words, **chat.given, "messages": list(map(with_reasoning, messages or chat.messages)),
-                                           "tools": chat.tools, "documents": chat.documents, "add_generation_prompt": prompts})
+            with self.lock:  # threads share the environment
+                self.environment.tells_spans = tells_spans
+                return self.template.render(**{**self.words, **chat.given, "messages": list(map(with_reasoning, messages or chat.messages)),
+                                               "tools": chat.tools, "documents": chat.documents, "add_generation_prompt": prompts})
         except Exception as error:  # of whatever a template does
             raise Wrong(f"the chat template refuses it: {str(error) or type(error).__name__}") from None

@@ -52,6 +52,12 @@ class Worker:
             raise error
         return answer
 
+    def forget(self):
+        try:
+            self.receive()
+        except Exception:
+            pass
+
     def fail(self):
         raise MachineProblem("a process that makes tokens has died", cure="look for what ended it, such as a lack of memory")
 
@@ -96,15 +102,23 @@ def done_by(workers, words, batches):
     for worker in workers:
         worker.send(Given(words))
     busy, idle = deque(), deque(workers)
-    for batch in batches:
-        if not idle:
-            yield busy[0].receive()
-            idle.append(busy.popleft())
-        worker = idle.popleft()
-        worker.send(batch)
-        busy.append(worker)
-    while busy:
-        yield busy.popleft().receive()
+
+    def next_answer():
+        idle.append(busy.popleft())
+        return idle[-1].receive()
+
+    try:
+        for batch in batches:
+            if not idle:
+                yield next_answer()
+            worker = idle.popleft()
+            worker.send(batch)
+            busy.append(worker)
+        while busy:
+            yield next_answer()
+    finally:
+        for worker in busy:  # who comes next wants answers of its own
+            worker.forget()
 
 
 def done_here(work, batches):

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace zero {
@@ -58,13 +59,14 @@ class KeyValues {
   // Of keys at such places (rows, n), -1: none: what each query does not see is -inf.
   at::Tensor mask_of(const at::Tensor& places_of_keys, int64_t window,
                      const at::Tensor& q) const;
-  at::Tensor places_in_ring(int64_t window, int64_t slots) const;
+  // Of a ring's keys, where each row has read `more` than its length: (rows, slots).
+  at::Tensor places_in_ring(int64_t window, int64_t slots, int64_t more) const;
 
   std::vector<int64_t> lengths_, counts_;
   int64_t length_ = 0;
   std::vector<Layer> layers_;
-  // Of this forward, for layers that are alike.
-  std::map<int64_t, at::Tensor> masks_;
+  // Of this forward, for layers that have one window and type.
+  std::map<std::pair<int64_t, at::ScalarType>, at::Tensor> masks_;
 };
 
 }  // namespace zero

@@ -142,9 +142,9 @@ at::Tensor KeyValues::attend(int64_t layer, const at::Tensor& q, const at::Tenso
   return attend_in_place(own, q, k, v, window);
 }
 
-at::Tensor KeyValues::places_in_ring(int64_t window, int64_t slots) const {
+at::Tensor KeyValues::places_in_ring(int64_t window, int64_t slots, int64_t more) const {
   return table(rows(), slots, [&](int64_t row, int64_t slot) {
-    const int64_t last = lengths_[row] - 1;
+    const int64_t last = lengths_[row] + more - 1;
     const int64_t place = last - (((last - slot) % window) + window) % window;
     return last < 0 || place < 0 ? -1 : place;
   });
@@ -170,15 +170,12 @@ at::Tensor KeyValues::attend_in_place(Layer& layer, const at::Tensor& q,
   const int64_t slots = wraps ? window : end_of_places();
   grow(layer, window, k);
   write(layer, k, v, wraps ? window : 0);
-  at::Tensor& mask = masks_[window];
+  at::Tensor& mask = masks_[{window, q.scalar_type()}];
   if (!mask.defined() && !(are_even() && length_ == 1)) {
-    // Of a ring, with the new tokens in it: each row has a query.
-    const at::Tensor of_keys = table(rows(), slots, [&](int64_t row, int64_t slot) {
-      if (!wraps) return slot;
-      const int64_t last = lengths_[row];
-      const int64_t place = last - (((last - slot) % window) + window) % window;
-      return place < 0 ? int64_t{-1} : place;
-    });
+    // A ring has the new token of each row.
+    const at::Tensor of_keys =
+        wraps ? places_in_ring(window, slots, 1)
+              : table(rows(), slots, [](int64_t, int64_t slot) { return slot; });
     mask = mask_of(of_keys, window, q);
   }
   return attend_to(q, layer.keys.narrow(2, 0, slots), layer.values.narrow(2, 0, slots),
@@ -190,9 +187,9 @@ at::Tensor KeyValues::attend_behind(Layer& layer, const at::Tensor& q,
                                     const at::Tensor& k, const at::Tensor& v,
                                     int64_t window) {
   const int64_t slots = std::min(layer.keys.size(2), window);
-  at::Tensor& mask = masks_[window];
+  at::Tensor& mask = masks_[{window, q.scalar_type()}];
   if (!mask.defined())
-    mask = mask_of(at::cat({places_in_ring(window, slots), places()}, 1), window, q);
+    mask = mask_of(at::cat({places_in_ring(window, slots, 0), places()}, 1), window, q);
   const auto all = [&](const at::Tensor& old, const at::Tensor& more) {
     return at::cat({old.narrow(2, 0, slots), more}, 2);
   };

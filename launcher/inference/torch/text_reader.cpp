@@ -107,10 +107,11 @@ class ReadsAll : public TextReader {
 
 }  // namespace
 
-std::unique_ptr<TextReader> make_text_reader(Model& model, Engine& engine, int64_t rows,
-                                             int64_t tokens_at_once) {
+std::unique_ptr<TextReader> make_text_reader(Model& model, Engine& engine, int64_t rows) {
+  constexpr int64_t kTokensAtOnce = 512;  // of all rows together
   if (auto* reading = dynamic_cast<ReadingModel*>(&model))
-    return std::make_unique<ReadsOnce>(model, engine, *reading, rows, tokens_at_once);
+    return std::make_unique<ReadsOnce>(model, engine, *reading, rows,
+                                       std::max<int64_t>(1, kTokensAtOnce / rows));
   return std::make_unique<ReadsAll>(dynamic_cast<LanguageModel&>(model), engine, rows);
 }
 

@@ -129,20 +129,21 @@ TEST(Generate, APromptAndItsTextAreTheWhole) {
   ModelShape shape;
   shape.config["vocab_size"] = 257;
   shape.seq_len = 8;
-  settings.sample = "ab";
+  std::string prompt = "ab";
   const auto sample = [&](TextManner manner, int64_t count = 1) {
     Reader reader(next);
-    return sample_texts(reader, count, settings, shape, manner);
+    return sample_texts(reader, parse_prompt(prompt, manner.is_text, 257), count,
+                        settings, shape, manner);
   };
   const auto text = sample({.is_text = true});
   EXPECT_EQ(text->front().prompt, "ab");
   EXPECT_EQ(text->front().text, "cde");
-  settings.sample = "7  8";
+  prompt = "7  8";
   const auto numbers = sample({});
   EXPECT_EQ(numbers->front().prompt, "7 8");
   EXPECT_EQ(numbers->front().text, " 9 10 11");
   EXPECT_FALSE(sample({.is_stopped = [] { return true; }}));
-  settings.sample = "ab";
+  prompt = "ab";
   settings.sample_tokens = 5;
   settings.sample_stop = {"xx", "ef"};
   std::string shown;
@@ -154,6 +155,11 @@ TEST(Generate, APromptAndItsTextAreTheWhole) {
     EXPECT_EQ(each.finish, Finish::kStop);
   }
   EXPECT_EQ(shown, "abcd") << "the first alone";
+  shown.clear();
+  sample({.is_text = true, .shows_prompt = false, .show = [&](const std::string& piece) {
+            shown += piece;
+          }});
+  EXPECT_EQ(shown, "cd");
 }
 
 TEST(Generate, SeedPromptSampleAndPlaceDecide) {
