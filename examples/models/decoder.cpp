@@ -244,13 +244,15 @@ at::Tensor HeadImpl::forward(const at::Tensor& hidden, const at::Tensor& targets
 }
 
 at::Tensor HeadImpl::target_scores(const at::Tensor& hidden, const at::Tensor& targets) {
-  constexpr int64_t kAtOnce = 256;  // tokens whose logits are there
+  constexpr int64_t kMost = 256;
+  // Tokens whose logits are there.
+  const int64_t at_once = loss_chunk_ > 0 ? std::min(loss_chunk_, kMost) : kMost;
   const at::Tensor rows = hidden.flatten(0, -2), wanted = targets.flatten();
   const at::Tensor scores =
       at::zeros({wanted.size(0), 2}, rows.options().dtype(at::kFloat));
-  for (int64_t begin = 0; begin < wanted.size(0); begin += kAtOnce) {
+  for (int64_t begin = 0; begin < wanted.size(0); begin += at_once) {
     const auto part = [&](const at::Tensor& all) {
-      return all.slice(0, begin, std::min(begin + kAtOnce, wanted.size(0)));
+      return all.slice(0, begin, std::min(begin + at_once, wanted.size(0)));
     };
     const at::Tensor logits = F::linear(part(rows), weight, bias).to(at::kFloat);
     part(scores).select(1, 0).copy_(at::cross_entropy_loss(

@@ -137,8 +137,9 @@ TEST_F(Stopping, WhileTheProgramIsLoaded) {
 
 TEST_F(Stopping, AGenerationLosesNothing) {
   EXPECT_EQ(run(0, train("a", {"--steps=2"})).rc, 0);
-  auto program = start(0, verb("generate", {"--from", path("a"), "--sample=a",
-                                            "--sample-tokens=1000000"}));
+  auto program =
+      start(0, verb("generate", {"--from", path("a"), "--sample=a", "--sample-tokens=15",
+                                 "--sample-ignore-eos", "--delay=forward=1000"}));
   for (int i = 0; i < 40; ++i) pause_a_little();
   program->send(SIGINT);
   const Outcome outcome = program->wait();
