@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "checkpoint/file.h"
 #include "launcher/commands/use_checkpoint.h"
@@ -128,20 +129,22 @@ GenerationConfig generation_of(const LoadedModel& loaded) {
                                                : GenerationConfig();
 }
 
-void take_over_generation(const VerbCall& call, LoadedModel& loaded) {
+void take_over_generation(const VerbCall& call, const GenerationConfig& config,
+                          LoadedModel& loaded) {
   const RawValues given = given_values(call.line, call.environment);
   const auto is_given = [&](const std::string& key) { return given.contains(key); };
   for (const std::string& line :
-       take_over(generation_of(loaded), loaded.checkpoint.is_model_folder, is_given,
-                 loaded.settings))
+       take_over(config, loaded.checkpoint.is_model_folder, is_given, loaded.settings))
     if (loaded.batch.rank == 0) tell_aside(line);
 }
 
 // Of generate; the first rank speaks.
 class Speaker {
  public:
-  explicit Speaker(LoadedModel& loaded)
+  // ends: those that the model's files name.
+  Speaker(const LoadedModel& loaded, TokenRow ends)
       : loaded_(loaded),
+        ends_(std::move(ends)),
         settings_(loaded.settings),
         ranks_(loaded.engine->control()),
         is_first_(loaded.batch.rank == 0),
@@ -155,8 +158,7 @@ class Speaker {
     auto [tokens, ends] = agree_on_question(
         settings_.sample, text_options(settings_, "", "", loaded_.shape.vocab()),
         tokenizer_.get(), ranks_);
-    const TokenRow of_files = generation_of(loaded_).ends;
-    ends.insert(ends.end(), of_files.begin(), of_files.end());
+    ends.insert(ends.end(), ends_.begin(), ends_.end());
     make_texts(tokens, ends, /*shows_prompt=*/false);
   }
 
@@ -164,8 +166,8 @@ class Speaker {
     const bool is_text = loaded_.checkpoint.run.is_text;
     const std::string prompt = agree_on_prompt(settings_.sample, tokenizer_.get(),
                                                loaded_.shape.vocab(), ranks_);
-    const TokenRow ends = agree_on_ends(generation_of(loaded_).ends, is_text,
-                                        tokenizer_.get(), settings_.separator, ranks_);
+    const TokenRow ends =
+        agree_on_ends(ends_, is_text, tokenizer_.get(), settings_.separator, ranks_);
     make_texts(parse_prompt(prompt, is_text, loaded_.shape.vocab()), ends,
                /*shows_prompt=*/true);
   }
@@ -212,7 +214,8 @@ class Speaker {
                        loaded_.shape.seq_len));
   }
 
-  LoadedModel& loaded_;
+  const LoadedModel& loaded_;
+  const TokenRow ends_;
   const Settings& settings_;
   Ranks& ranks_;
   const bool is_first_;
@@ -223,8 +226,9 @@ class Speaker {
 int generate_text(const VerbCall& call) {
   return use_checkpoint("generate", call, [&](LoadedModel& loaded) {
     require_task(loaded, Task::kLanguage, "generate");
-    take_over_generation(call, loaded);
-    Speaker speaker(loaded);
+    const GenerationConfig config = generation_of(loaded);
+    take_over_generation(call, config, loaded);
+    Speaker speaker(loaded, config.ends);
     const auto given = call.line.flags.find("sample");
     const bool is_chat =
         given != call.line.flags.end() && given->second.origin == "--chat";

@@ -27,6 +27,8 @@ namespace {
 std::mutex mutex;
 std::string status;  // guarded by mutex
 Loudness loudness = Loudness::kUsual;
+
+bool is_quiet() { return loudness == Loudness::kQuiet; }
 std::atomic<bool> is_line_open = false;  // of stdout: a status would stand in it
 
 // Waits until somebody takes what is printed, but not once a signal has asked to stop:
@@ -108,11 +110,11 @@ void set_loudness(Loudness value) { loudness = value; }
 void tell(const std::string& line) { tell_painted(printable(line)); }
 
 void tell_painted(const std::string& line) {
-  if (loudness != Loudness::kQuiet) print_line(line);
+  if (!is_quiet()) print_line(line);
 }
 
 void tell_aside(const std::string& line) {
-  if (loudness > Loudness::kQuiet) write_line(stderr, printable(line));
+  if (!is_quiet()) write_line(stderr, printable(line));
 }
 
 void tell_more(const std::string& line) {

@@ -17,6 +17,7 @@
 #include "launcher/run/saved_run.h"
 #include "launcher/settings/derived.h"
 #include "launcher/settings/settings.h"
+#include "zero/lr_schedule.h"
 
 namespace zero {
 class Engine;
@@ -148,6 +149,7 @@ class Training {
   // Constant after the step that makes them, but for the save.
   ProcessSetup process_;
   BatchPlan batch_;
+  LrSchedule schedule_;  // of --epochs
   const ModelFamily* family_ = nullptr;
   std::unique_ptr<ModelFolder> folder_of_weights_;  // null without --init-from, or
                                                     // resumed

@@ -16,6 +16,7 @@
 #include "launcher/run/training.h"
 #include "launcher/settings/chosen_data.h"
 #include "launcher/settings/chosen_model.h"
+#include "launcher/settings/derived.h"
 #include "launcher/settings/new_run.h"
 #include "launcher/settings/values.h"
 #include "launcher/text/prompt.h"
@@ -215,6 +216,7 @@ void Training::count_steps() {
   settings_.steps = progress_.num_batches +
                     num_batches(progress_.num_samples, batch_.end, batch_.global_batch);
   choose_warmup(settings_);
+  schedule_ = told_options(settings_).schedule;
 }
 
 // Where the user relies on it.

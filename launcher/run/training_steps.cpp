@@ -22,7 +22,6 @@
 #include "launcher/run/step_meter.h"
 #include "launcher/run/step_trace.h"
 #include "launcher/run/training.h"
-#include "launcher/settings/derived.h"
 #include "launcher/settings/values.h"
 #include "launcher/text/prompt.h"
 #include "launcher/text/tokenizer.h"
@@ -81,8 +80,7 @@ ExitCode Training::train_steps() {
 StepReport Training::train_batch(int64_t batch) {
   // The engine was made before it was known how many steps an earlier run had made.
   if (settings_.epochs > 0)
-    engine_->set_learning_rate(
-        learning_rate(told_options(settings_).schedule, engine_->num_steps()));
+    engine_->set_learning_rate(learning_rate(schedule_, engine_->num_steps()));
   const Trace::Span span("step", std::to_string(engine_->num_steps() + 1));
   const int64_t at_once = settings_.accumulate == "unit" ? num_passes(batch_) : 1;
   for (int64_t pass = 0; pass < num_passes(batch_); pass += at_once)

@@ -18,6 +18,11 @@
 namespace zero::launcher {
 namespace {
 
+// The first rank's.
+TokenRow first_of_all(const TokenRow& mine, Ranks& ranks) {
+  return nlohmann::json::parse(ranks.broadcast(nlohmann::json(mine).dump()));
+}
+
 void require_known(const std::vector<int64_t>& tokens, int64_t vocab) {
   for (const int64_t token : tokens) {
     if (token >= vocab)
@@ -68,14 +73,12 @@ TokenRow agree_on_ends(const TokenRow& of_files, bool is_text, Tokenizer* tokeni
   TokenRow ends = of_files;
   if (ends.empty() && is_text) ends = {data::TokenFile::kEndOfText};
   if (ends.empty() && tokenizer) ends = tokenizer->separator(separator);
-  return nlohmann::json::parse(ranks.broadcast(nlohmann::json(ends).dump()));
+  return first_of_all(ends, ranks);
 }
 
 Agree agreement_of(Ranks& ranks) {
   if (ranks.size() == 1) return nullptr;
-  return [&](const TokenRow& mine) -> TokenRow {
-    return nlohmann::json::parse(ranks.broadcast(nlohmann::json(mine).dump()));
-  };
+  return [&](const TokenRow& mine) { return first_of_all(mine, ranks); };
 }
 
 NextText speech_of(Tokenizer* tokenizer, int64_t text) {
