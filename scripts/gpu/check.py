@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import benches
+import texts
 from benches import LLAMA_3B, LLAMA_7B, QWEN_14B, ROOT, SMALL, losses, steps_of
 
 LOGGED = 200_000  # characters of what a command printed, from its end
@@ -257,11 +258,15 @@ STAGES = {
     "two ranks on one GPU": (two_ranks, 40),
     "saves": (saves, 40),
     "images": (images, 40),
+    "packed documents": (texts.packed, 60),
+    "generation": (texts.generation, 120),
     "3B 32k": (steps_of(LLAMA_3B, 32, ways=benches.DRAFTS, trace="all"), 150),
     "FSDP2 offload": (benches.against_pytorch("all", ["--fsdp2"], "PyTorch, FSDP2 with CPUOffloadPolicy"), 90),
     "PyTorch": (benches.against_pytorch("none", [], "PyTorch, all on the GPU"), 60),
     "7B 32k": (steps_of(LLAMA_7B, 32), 240),
     "7B 32k, moments in bf16": (steps_of([*LLAMA_7B, *benches.HALF_STATES], 32, ways=benches.ENDS), 150),
+    "generation, 3B": (texts.generation_speed, 150),
+    "3B 32k packed": (texts.packed_steps, 90),
     "saves beside steps": (benches.saves_beside_steps, 120),
     "14.8B 8k": (steps_of(QWEN_14B, 8, ways=benches.SPLIT), 180),
     "7B 128k unit-major": (steps_of(LLAMA_7B, 128, unit_major=True, ways=benches.ENDS), 240),

@@ -5,6 +5,7 @@
 #include "tests/engine/training.h"
 #include "tests/standin/gpu_of_tests.h"
 #include "zero/chunked_loss.h"
+#include "zero/key_values.h"
 #include "zero/layers.h"
 
 namespace zero::testing::layers_standin_test {
@@ -51,6 +52,48 @@ Seen train_on(DeviceChoice device, DType dtype) {
     seen.norms.push_back(report.grad_norm);
   }
   return seen;
+}
+
+struct NextLogits {
+  Decoder& model;
+  KeyValues& read;
+  at::Tensor forward(const at::Tensor& tokens) { return model.next_logits(tokens, read); }
+};
+
+// Logits of rows that get 3 and 5 tokens, then 1 each, then the first row alone.
+std::vector<at::Tensor> read_on(DeviceChoice device, DType dtype) {
+  Options options;
+  options.device = device;
+  options.dtype = dtype;
+  options.inference = true;
+  options.chaos_seed = device == DeviceChoice::kCuda ? 3 : 0;
+  const auto model = make_llama(small_llama());
+  at::manual_seed(1);
+  for (at::Tensor& weight : model->parameters()) weight.data().normal_(0.1, 0.3);
+  Engine engine(model, options);
+  KeyValues read(/*rows=*/2, model->num_layers());
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> seen;
+  for (const std::vector<int64_t>& counts :
+       std::vector<std::vector<int64_t>>{{3, 5}, {1, 1}, {1, 0}}) {
+    const int64_t length = *std::ranges::max_element(counts);
+    read.begin(counts, length);
+    NextLogits callable{*model, read};
+    auto* forward = &callable;
+    seen.push_back(
+        engine.forward(forward, torch::arange(2 * length).view({2, length})).cpu());
+    read.end();
+  }
+  return seen;
+}
+
+TEST(LlamaOnAGpu, ReadsWhatTheHostReads) {
+  for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+    const auto on_gpu = read_on(DeviceChoice::kCuda, dtype);
+    const auto on_host = read_on(DeviceChoice::kCpu, dtype);
+    for (size_t i = 0; i < on_gpu.size(); ++i)
+      EXPECT_TRUE(torch::equal(on_gpu[i][0], on_host[i][0])) << name_of(dtype) << i;
+  }
 }
 
 TEST(LlamaOnAGpu, HasTheBitsOfTheHost) {

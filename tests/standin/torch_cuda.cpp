@@ -392,6 +392,13 @@ void check_groups(const at::Tensor& query, const at::Tensor& key, bool has_mask,
               "keys and values would be copied for each query of their group");
 }
 
+// cuDNN's attention is taken first on some GPUs, and is slow where sizes are new.
+void check_plans(const at::Tensor& query, const at::Tensor& key) {
+  TORCH_CHECK(
+      query.size(-2) == key.size(-2) || !at::globalContext().userEnabledCuDNNSDP(),
+      "attention would be planned for each number of keys");
+}
+
 // What is added to scores of type `type`.
 std::optional<at::Tensor> added_mask(const std::optional<at::Tensor>& mask,
                                      at::ScalarType type) {
@@ -406,6 +413,7 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key,
                      double dropout, bool is_causal, std::optional<double> scale,
                      bool enable_gqa) {
   check_groups(query, key, mask && mask->defined(), enable_gqa);
+  check_plans(query, key);
   if (dropout > 0) {
     return std::get<0>(at::_scaled_dot_product_attention_math(
         query, key, value, mask, dropout, is_causal, {}, scale, enable_gqa));

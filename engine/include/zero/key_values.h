@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 namespace zero {
@@ -56,17 +56,18 @@ class KeyValues {
                              const at::Tensor& v, int64_t window);
   at::Tensor attend_behind(Layer& layer, const at::Tensor& q, const at::Tensor& k,
                            const at::Tensor& v, int64_t window);
-  // Of keys at such places (rows, n), -1: none: what each query does not see is -inf.
+  // Of keys at such places (rows, n), -1: none; (rows, 1, group T, n), where -inf is what
+  // a query does not see.
   at::Tensor mask_of(const at::Tensor& places_of_keys, int64_t window,
-                     const at::Tensor& q) const;
+                     const at::Tensor& q, int64_t group) const;
   // Of a ring's keys, where each row has read `more` than its length: (rows, slots).
   at::Tensor places_in_ring(int64_t window, int64_t slots, int64_t more) const;
 
   std::vector<int64_t> lengths_, counts_;
   int64_t length_ = 0;
   std::vector<Layer> layers_;
-  // Of this forward, for layers that have one window and type.
-  std::map<std::pair<int64_t, at::ScalarType>, at::Tensor> masks_;
+  // Of this forward, for layers that have one window, size of groups and type.
+  std::map<std::tuple<int64_t, int64_t, at::ScalarType>, at::Tensor> masks_;
 };
 
 }  // namespace zero

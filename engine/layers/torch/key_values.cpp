@@ -12,12 +12,31 @@ namespace {
 
 constexpr int64_t kLeastCapacity = 64;
 
+// The queries (B, H, T, D) of a group lie one behind the other, so that the keys and
+// values (B, Hk, n, D) which they share are read as they are.
 at::Tensor attend_to(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                      const at::Tensor& mask) {
-  return at::scaled_dot_product_attention(
-      q, k, v, mask.defined() ? std::optional(mask) : std::nullopt, /*dropout_p=*/0,
-      /*is_causal=*/false, /*scale=*/std::nullopt, /*enable_gqa=*/q.size(1) != k.size(1));
+  const int64_t group = q.size(1) / k.size(1), length = q.size(2);
+  const at::Tensor queries = q.reshape({q.size(0), k.size(1), group * length, q.size(3)});
+  const std::optional<at::Tensor> seen =
+      mask.defined() ? std::optional(mask) : std::nullopt;
+  return at::scaled_dot_product_attention(queries, k, v, seen).reshape(q.sizes());
 }
+
+// cuDNN's attention, which LibTorch prefers on GPUs of sm_90, plans each number of keys
+// anew, and takes tens of milliseconds for it.
+class WithoutPlans {
+ public:
+  WithoutPlans() : was_on_(at::globalContext().userEnabledCuDNNSDP()) {
+    at::globalContext().setSDPUseCuDNN(false);
+  }
+  ~WithoutPlans() { at::globalContext().setSDPUseCuDNN(was_on_); }
+  WithoutPlans(const WithoutPlans&) = delete;
+  WithoutPlans& operator=(const WithoutPlans&) = delete;
+
+ private:
+  const bool was_on_;
+};
 
 // (rows, n) int64 on the host.
 at::Tensor table(int64_t rows, int64_t n, auto&& value) {
@@ -129,6 +148,7 @@ void KeyValues::write(Layer& layer, const at::Tensor& k, const at::Tensor& v,
 
 at::Tensor KeyValues::attend(int64_t layer, const at::Tensor& q, const at::Tensor& k,
                              const at::Tensor& v, int64_t window) {
+  const WithoutPlans without_plans;
   Layer& own = layers_.at(layer);
   const bool is_first = longest() == 0;
   if (is_first || (is_ring(window) && length_ > 1)) {
@@ -151,7 +171,7 @@ at::Tensor KeyValues::places_in_ring(int64_t window, int64_t slots, int64_t more
 }
 
 at::Tensor KeyValues::mask_of(const at::Tensor& places_of_keys, int64_t window,
-                              const at::Tensor& q) const {
+                              const at::Tensor& q, int64_t group) const {
   const at::Tensor of_queries = places().unsqueeze(2);     // (B, T, 1)
   const at::Tensor of_keys = places_of_keys.unsqueeze(1);  // (B, 1, n)
   at::Tensor seen = (of_keys >= 0).logical_and(of_keys <= of_queries);
@@ -159,7 +179,7 @@ at::Tensor KeyValues::mask_of(const at::Tensor& places_of_keys, int64_t window,
   const at::Tensor mask =
       torch::zeros(seen.sizes(), torch::kFloat32)
           .masked_fill(seen.logical_not(), -std::numeric_limits<float>::infinity());
-  return mask.unsqueeze(1).to(q.options());  // (B, 1, T, n)
+  return mask.unsqueeze(1).repeat({1, 1, group, 1}).to(q.options());
 }
 
 // Keys are written first, and then read where they lie.
@@ -170,13 +190,14 @@ at::Tensor KeyValues::attend_in_place(Layer& layer, const at::Tensor& q,
   const int64_t slots = wraps ? window : end_of_places();
   grow(layer, window, k);
   write(layer, k, v, wraps ? window : 0);
-  at::Tensor& mask = masks_[{window, q.scalar_type()}];
+  const int64_t group = q.size(1) / k.size(1);
+  at::Tensor& mask = masks_[{window, group, q.scalar_type()}];
   if (!mask.defined() && !(are_even() && length_ == 1)) {
     // A ring has the new token of each row.
     const at::Tensor of_keys =
         wraps ? places_in_ring(window, slots, 1)
               : table(rows(), slots, [](int64_t, int64_t slot) { return slot; });
-    mask = mask_of(of_keys, window, q);
+    mask = mask_of(of_keys, window, q, group);
   }
   return attend_to(q, layer.keys.narrow(2, 0, slots), layer.values.narrow(2, 0, slots),
                    mask);
@@ -187,9 +208,12 @@ at::Tensor KeyValues::attend_behind(Layer& layer, const at::Tensor& q,
                                     const at::Tensor& k, const at::Tensor& v,
                                     int64_t window) {
   const int64_t slots = std::min(layer.keys.size(2), window);
-  at::Tensor& mask = masks_[{window, q.scalar_type()}];
-  if (!mask.defined())
-    mask = mask_of(at::cat({places_in_ring(window, slots, 0), places()}, 1), window, q);
+  const int64_t group = q.size(1) / k.size(1);
+  at::Tensor& mask = masks_[{window, group, q.scalar_type()}];
+  if (!mask.defined()) {
+    const at::Tensor of_keys = at::cat({places_in_ring(window, slots, 0), places()}, 1);
+    mask = mask_of(of_keys, window, q, group);
+  }
   const auto all = [&](const at::Tensor& old, const at::Tensor& more) {
     return at::cat({old.narrow(2, 0, slots), more}, 2);
   };

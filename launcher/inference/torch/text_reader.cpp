@@ -25,10 +25,12 @@ struct WholeLogits {
   at::Tensor forward(const at::Tensor& tokens) { return model.next_logits(tokens); }
 };
 
+at::Tensor on_host(const at::Tensor& logits) {
+  return logits.to(at::kCPU, at::kFloat).contiguous();
+}
+
 std::vector<float> to_floats(const at::Tensor& row) {
-  const at::Tensor values = row.to(at::kCPU, at::kFloat).contiguous();
-  return {values.const_data_ptr<float>(),
-          values.const_data_ptr<float>() + values.numel()};
+  return {row.const_data_ptr<float>(), row.const_data_ptr<float>() + row.numel()};
 }
 
 class ReadsOnce : public TextReader {
@@ -66,7 +68,7 @@ class ReadsOnce : public TextReader {
     read_->begin(counts, length);
     ReadLogits callable{reading_, *read_};
     auto* forward = &callable;
-    const at::Tensor found = engine_.forward(forward, tokens);
+    const at::Tensor found = on_host(engine_.forward(forward, tokens));
     read_->end();
     for (int64_t row = 0; row < rows; ++row)
       if (counts[row] > 0 && begin + counts[row] == std::ssize(more[row]))
@@ -93,8 +95,8 @@ class ReadsAll : public TextReader {
       texts_[row].insert(texts_[row].end(), more[row].begin(), more[row].end());
       WholeLogits callable{model_};
       auto* forward = &callable;
-      logits[row] = to_floats(
-          engine_.forward(forward, at::tensor(texts_[row], at::kLong).unsqueeze(0))[0]);
+      logits[row] = to_floats(on_host(
+          engine_.forward(forward, at::tensor(texts_[row], at::kLong).unsqueeze(0))));
     }
     return logits;
   }
