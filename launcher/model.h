@@ -137,6 +137,12 @@ struct ModelShape {
   }
 };
 
+// Texts that are made together.
+struct TextsAtOnce {
+  int64_t rows = 0;
+  int64_t tokens = 0;  // of the longest at its end, with its prompt
+};
+
 // One pass of training through a model, for its memory to be estimated.
 struct PassShape {
   int64_t rows = 0;           // sequences that go through the model together
@@ -216,6 +222,9 @@ struct ModelFamily {
   // Null: nobody knows.
   std::function<ActivationBytes(const ModelShape&, const PassShape&)> activation_bytes =
       nullptr;
+  // Of KeyValues, in the end. Null: its models are no ReadingModels.
+  std::function<int64_t(const ModelShape&, const TextsAtOnce&, int64_t element_bytes)>
+      key_value_bytes = nullptr;
 };
 
 using ModelFamilies = std::vector<ModelFamily>;

@@ -315,6 +315,18 @@ struct DecoderSizes {
 DecoderSizes gelu_block_sizes(const DecoderConfig& config, int kept_in_attention,
                               int kept_in_mlp);
 
+// Heads of keys and values, and what each has.
+struct KeyValueHeads {
+  int64_t count = 0, dim = 0;
+};
+inline KeyValueHeads key_value_heads(const DecoderConfig& config) {
+  return {config.n_head, config.n_embd / config.n_head};
+}
+
+// ModelFamily::key_value_bytes
+int64_t decoder_key_value_bytes(const DecoderConfig& config, const KeyValueHeads& heads,
+                                const TextsAtOnce& texts, int64_t element_bytes);
+
 // Estimate ModelFamily::activation_bytes, computed on a CPU.
 ActivationBytes decoder_activation_bytes(const DecoderSizes& sizes,
                                          const ModelShape& shape, const PassShape& pass);

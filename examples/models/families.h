@@ -50,6 +50,11 @@ void set_model(ModelFamily& family, const Read& read, const Make& make,
     const auto config = read(shape);
     return decoder_activation_bytes(of_stage(sizes(config, pass), config), shape, pass);
   };
+  family.key_value_bytes = [=](const ModelShape& shape, const TextsAtOnce& texts,
+                               int64_t element_bytes) {
+    const auto config = read(shape);
+    return decoder_key_value_bytes(config, key_value_heads(config), texts, element_bytes);
+  };
 }
 
 }  // namespace zero

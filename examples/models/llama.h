@@ -23,6 +23,10 @@ struct LlamaConfig : DecoderConfig {
   int64_t kv_dim() const { return num_kv_heads * head_dim; }
 };
 
+inline KeyValueHeads key_value_heads(const LlamaConfig& config) {
+  return {config.num_kv_heads, config.head_dim};
+}
+
 // From a shape whose config is complete. Throws Error(kUsage) for what does not fit
 // together or is not here.
 LlamaConfig llama_config(const ModelShape& shape);

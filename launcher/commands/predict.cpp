@@ -73,7 +73,7 @@ std::unique_ptr<PredictionFormat> format_of(const std::string& path,
       {[&](int64_t image) { return source.name(image); }, loaded.checkpoint.run.classes});
 }
 
-void predict_on(const CommandLine& line, LoadedModel& loaded) {
+ExitCode predict_on(const CommandLine& line, LoadedModel& loaded) {
   require_task(loaded, Task::kImages, "predict");
   if (!line.flags.contains("data"))
     throw Error(ExitCode::kUsage, "the images are missing", "predict",
@@ -96,11 +96,13 @@ void predict_on(const CommandLine& line, LoadedModel& loaded) {
     produce(write_to_stdout);
   else
     write_new_file(path, produce);
+  return ExitCode::kDone;
 }
 
 int predict_images(const VerbCall& call) {
-  return use_checkpoint("predict", call,
-                        [&](LoadedModel& loaded) { predict_on(call.line, loaded); });
+  return use_checkpoint("predict", call, [&](LoadedModel& loaded) {
+    return predict_on(call.line, loaded);
+  });
 }
 
 }  // namespace

@@ -2,21 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/file.h"
 #include "checkpoint/reader.h"
 #include "engine/comm/choose_gpu.h"
 #include "launcher/huggingface/model_folder.h"
+#include "launcher/inference/text_reader.h"
 #include "launcher/plan/run_plan.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/process/start_ranks.h"
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/run/failure.h"
+#include "launcher/run/lines.h"
 #include "launcher/run/memory_check.h"
 #include "launcher/run/resume.h"
+#include "launcher/run/run_folder.h"
 #include "launcher/run/runner.h"
 #include "launcher/run/saved_run.h"
 #include "launcher/settings/chosen_data.h"
@@ -24,6 +29,8 @@
 #include "launcher/settings/config.h"
 #include "launcher/settings/derived.h"
 #include "launcher/settings/values.h"
+#include "launcher/text/text_options.h"
+#include "launcher/text/tokenizer.h"
 #include "zero/engine.h"
 #include "zero/ranks.h"
 #include "zero/save_load.h"
@@ -93,6 +100,24 @@ Options options_for_use(const LoadedModel& loaded, const Settings& settings) {
   return options;
 }
 
+// Of a model that reads each token once: a few tokens go through it at a time, and the
+// logits of one of each row. Of others a whole text.
+void plan_texts(const LoadedModel& loaded, PassShape pass, RunPlan& plan) {
+  const ModelFamily& family = *loaded.family;
+  ModelShape shape = loaded.shape;
+  shape.loss_chunk = loaded.texts.rows;
+  shape.seq_len = loaded.texts.tokens;
+  pass.rows = 1;
+  pass.recompute_every = 1;
+  if (family.key_value_bytes) {
+    shape.seq_len = std::min(shape.seq_len, kTokensReadAtOnce);
+    plan.key_values =
+        family.key_value_bytes(loaded.shape, loaded.texts, pass.element_bytes);
+  }
+  if (family.activation_bytes)
+    plan.activations = family.activation_bytes(shape, pass).computed;
+}
+
 // What the GPU keeps of it, where that is left open, is what fits beside the activations
 // of a training pass, of which a forward has fewer.
 RunPlan plan_for_use(const LoadedModel& loaded, const Wish& wish) {
@@ -109,9 +134,11 @@ RunPlan plan_for_use(const LoadedModel& loaded, const Wish& wish) {
     plan.prefetch = settings.prefetch;
     plan.engine = zero::plan(*loaded.model->module(), options_for_use(loaded, settings),
                              wish.num_ranks, wish.ranks_on_node);
-    if (family.activation_bytes) {
-      PassShape pass = pass_shape(settings, wish.num_ranks);
-      pass.rows = settings.micro_batch;
+    PassShape pass = pass_shape(settings, wish.num_ranks);
+    pass.rows = settings.micro_batch;
+    if (loaded.texts.rows > 0) {
+      plan_texts(loaded, pass, plan);
+    } else if (family.activation_bytes) {
       plan.activations = family.activation_bytes(loaded.shape, pass).computed;
     }
     return plan;
@@ -126,15 +153,29 @@ RunPlan plan_for_use(const LoadedModel& loaded, const Wish& wish) {
   }));
 }
 
-// Collective.
-void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks) {
+std::string memory_text(const RunPlan& plan) {
+  std::string text =
+      fmt::format("memory of a rank: engine {}, keys and values {}",
+                  short_bytes(plan.engine_bytes()), short_bytes(plan.key_values));
+  if (plan.activations >= 0)
+    text += ", activations about " + short_bytes(plan.activations);
+  return plan.on_gpu ? text + "; on a GPU, " + describe_offload(plan) : text;
+}
+
+// What is known of the model before it is loaded.
+void describe(LoadedModel& loaded, const World& world, Ranks& ranks) {
   const ModelFamily& family = *loaded.family;
   loaded.shape = shape_of_run(family, loaded.checkpoint.run, loaded.settings);
   loaded.shape.dropout = 0;
   require_loss(loaded.shape);
   require_image_size(loaded.shape, loaded.checkpoint.folder);
-  loaded.batch = one_pass(loaded.settings.micro_batch, ranks->size(), ranks->rank());
+  loaded.batch = one_pass(loaded.settings.micro_batch, ranks.size(), ranks.rank());
   loaded.is_first_of_host = world.local_rank() == 0;
+}
+
+// Collective.
+void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks) {
+  const ModelFamily& family = *loaded.family;
   loaded.model = make_deferred(family, loaded.shape);
   Wish wish{loaded.settings, loaded.shape, world.size(), world.local_size()};
   wish.gpu_room = -ranks->largest(-room_on_gpu(loaded.settings, *ranks), "room");
@@ -144,6 +185,7 @@ void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks)
   const Options options = options_for_use(loaded, loaded.settings);
   require_memory(*ranks, world, plan, loaded.settings, wish.gpu_room,
                  [] { return "more nodes, or --ignore-plan to start all the same"; });
+  if (loaded.texts.rows > 0 && ranks->rank() == 0) tell_more(memory_text(plan));
   loaded.engine =
       std::make_unique<Engine>(loaded.model->module(), options, std::move(ranks));
   const std::string& folder = loaded.checkpoint.folder;
@@ -178,7 +220,8 @@ RanksToStart asked_ranks(const CommandLine& line) {
 }  // namespace
 
 int use_checkpoint(const std::string& verb, const VerbCall& call,
-                   const std::function<void(LoadedModel& loaded)>& use) {
+                   const std::function<ExitCode(LoadedModel& loaded)>& use,
+                   const std::function<void(LoadedModel&, Ranks&)>& prepare) {
   const CommandLine& line = call.line;
   if (!line.problems.empty()) throw to_error(line.problems, verb);
   const RanksToStart to_start = asked_ranks(line);
@@ -195,9 +238,10 @@ int use_checkpoint(const std::string& verb, const VerbCall& call,
     world.watch(loaded.settings.hang_timeout);
     set_up_process(loaded.settings, world);
     loaded.family = find_family_of(call.models, loaded.checkpoint.run);
+    describe(loaded, world, *ranks);
+    if (prepare) prepare(loaded, *ranks);
     load(loaded, world, std::move(ranks));
-    use(loaded);
-    return ExitCode::kDone;
+    return use(loaded);
   });
 }
 
@@ -213,6 +257,18 @@ void require_task(const LoadedModel& loaded, Task task, const std::string& verb)
                     "zero_launch eval the loss"
                   : "zero_launch generate DIR --prompt TEXT continues a text, and "
                     "zero_launch eval tells the loss");
+}
+
+std::string run_of(const FoundCheckpoint& checkpoint) {
+  return checkpoint::split_path(checkpoint.folder).folder;
+}
+
+std::string tokenizer_path(const LoadedModel& loaded) {
+  if (!loaded.settings.tokenizer.empty())
+    return require_tokenizer(loaded.settings.tokenizer, "--tokenizer");
+  const FoundCheckpoint& from = loaded.checkpoint;
+  if (from.run.is_text) return "";
+  return tokenizer_of(from.is_model_folder ? from.folder : source_folder(run_of(from)));
 }
 
 const std::vector<std::string>& data_for(const CommandLine& line,

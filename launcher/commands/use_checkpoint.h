@@ -11,6 +11,7 @@
 #include "launcher/run/saved_run.h"
 #include "launcher/settings/settings.h"
 #include "zero/engine.h"
+#include "zero/errors.h"
 
 // What the verbs that use a checkpoint's model have in common: eval, generate, predict.
 namespace zero::launcher {
@@ -30,7 +31,8 @@ struct LoadedModel {
   const ModelFamily* family = nullptr;
   Settings settings;  // the checkpoint's, with what the command line changes
   ModelShape shape;
-  BatchPlan batch;  // a pass for each rank
+  BatchPlan batch;    // a pass for each rank
+  TextsAtOnce texts;  // that will be made; no rows: none
   bool is_first_of_host = true;
   int64_t step = 0;
   std::unique_ptr<Model> model;
@@ -39,12 +41,21 @@ struct LoadedModel {
 };
 
 // Find the checkpoint named by --from, read settings from it and the command line, load
-// the model, use it. Returns the exit code.
-int use_checkpoint(const std::string& verb, const VerbCall& call,
-                   const std::function<void(LoadedModel& loaded)>& use);
+// the model, use it. `prepare` comes before anything is loaded. Returns the exit code.
+int use_checkpoint(
+    const std::string& verb, const VerbCall& call,
+    const std::function<ExitCode(LoadedModel& loaded)>& use,
+    const std::function<void(LoadedModel& loaded, Ranks& ranks)>& prepare = {});
 
 // Throws Error(kUsage), which tells the verbs for the other task.
 void require_task(const LoadedModel& loaded, Task task, const std::string& verb);
+
+// The folder in which the run of a checkpoint is.
+std::string run_of(const FoundCheckpoint& checkpoint);
+
+// The tokenizer.json of --tokenizer, of a folder of Hugging Face, or of the run; "":
+// there is none, or tokens are bytes.
+std::string tokenizer_path(const LoadedModel& loaded);
 
 // --data, else what the run itself was evaluated on, else what it was trained on.
 const std::vector<std::string>& data_for(const CommandLine& line,

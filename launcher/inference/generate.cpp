@@ -24,6 +24,18 @@ double uniform_number(uint64_t seed, const TextBegin& begin, int64_t place) {
       -32);
 }
 
+// A row, while it is made.
+struct GrowingText {
+  const TextBegin& begin;
+  TokenRow text = begin.tokens;  // with what followed
+  std::optional<Finish> finish = {};
+  std::vector<double> log_probs = {};
+
+  int64_t num_made() const { return std::ssize(text) - std::ssize(begin.tokens); }
+};
+
+}  // namespace
+
 void require_room(const TextBegin& begin, int64_t context) {
   const int64_t length = std::ssize(begin.tokens);
   if (length < context) return;
@@ -33,28 +45,15 @@ void require_room(const TextBegin& begin, int64_t context) {
               "--prompt", "a shorter one");
 }
 
-// A row, while it is made.
-struct GrowingText {
-  const TextBegin& begin;
-  TokenRow text = begin.tokens;  // with what followed
-  std::optional<Finish> finish = {};
-
-  int64_t num_made() const { return std::ssize(text) - std::ssize(begin.tokens); }
-};
-
-}  // namespace
-
 std::string to_text(Finish finish) {
-  constexpr std::array kNames = {"tokens", "end", "stop", "length"};
+  constexpr std::array kNames = {"tokens", "end", "stop", "length", "broken"};
   return kNames[static_cast<size_t>(finish)];
 }
 
-std::optional<std::vector<TextEnd>> generate(const std::vector<TextBegin>& begins,
-                                             const GenerateOptions& options,
-                                             TextReader& reader,
-                                             const IsStopped& is_stopped,
-                                             const OnToken& on_token,
-                                             const Agree& agree) {
+std::vector<TextEnd> generate(const std::vector<TextBegin>& begins,
+                              const GenerateOptions& options, TextReader& reader,
+                              const IsStopped& is_stopped, const OnToken& on_token,
+                              const Agree& agree) {
   std::vector<GrowingText> rows;
   std::vector<TokenRow> more;
   for (const TextBegin& begin : begins) {
@@ -67,12 +66,14 @@ std::optional<std::vector<TextEnd>> generate(const std::vector<TextBegin>& begin
     return choose_token(logits, row.text, options.sampling,
                         uniform_number(options.seed, row.begin, row.num_made()));
   };
-  const auto add_token = [&](GrowingText& row, int64_t token) {
-    if (std::ranges::count(options.ends, token) > 0) {
+  const auto add_token = [&](GrowingText& row, int64_t token,
+                             const std::vector<float>& logits) {
+    if (std::ranges::count(row.begin.ends, token) > 0) {
       row.finish = Finish::kEnd;
       return;
     }
     row.text.push_back(token);
+    if (options.tells_log_probs) row.log_probs.push_back(log_prob(logits, token));
     if (on_token && on_token(&row - rows.data(), token))
       row.finish = Finish::kStop;
     else if (row.num_made() == options.num_tokens)
@@ -82,7 +83,7 @@ std::optional<std::vector<TextEnd>> generate(const std::vector<TextBegin>& begin
   };
   while (
       !std::ranges::all_of(rows, [](const GrowingText& row) { return !!row.finish; })) {
-    if (is_stopped()) return std::nullopt;
+    if (is_stopped()) break;
     const auto logits = reader.read(more);
     TokenRow drawn;
     for (size_t i = 0; i < rows.size(); ++i)
@@ -91,18 +92,19 @@ std::optional<std::vector<TextEnd>> generate(const std::vector<TextBegin>& begin
     for (size_t i = 0; i < rows.size(); ++i) {
       more[i].clear();
       if (rows[i].finish) continue;
-      add_token(rows[i], drawn[i]);
+      add_token(rows[i], drawn[i], logits[i]);
       if (!rows[i].finish) more[i] = {rows[i].text.back()};
     }
   }
   std::vector<TextEnd> ends;
-  for (const GrowingText& row : rows)
-    ends.push_back({{row.text.end() - row.num_made(), row.text.end()}, *row.finish});
+  for (GrowingText& row : rows)
+    ends.push_back({{row.text.end() - row.num_made(), row.text.end()},
+                    row.finish.value_or(Finish::kBroken),
+                    std::move(row.log_probs)});
   return ends;
 }
 
-GenerateOptions generate_options(const Settings& settings, const ModelShape& shape,
-                                 const TokenRow& ends) {
+GenerateOptions generate_options(const Settings& settings, const ModelShape& shape) {
   return {.num_tokens = settings.sample_tokens,
           .sampling = {.repetition_penalty = settings.sample_repetition_penalty,
                        .temperature =
@@ -112,7 +114,15 @@ GenerateOptions generate_options(const Settings& settings, const ModelShape& sha
                        .min_p = settings.sample_min_p},
           .seed = static_cast<uint64_t>(settings.seed),
           .context = shape.seq_len,
-          .ends = settings.sample_ignore_eos ? TokenRow() : ends};
+          .tells_log_probs = settings.sample_log_probs};
+}
+
+TextsAtOnce texts_at_once(const std::vector<TextBegin>& begins, const Settings& settings,
+                          const ModelShape& shape) {
+  int64_t longest = 0;
+  for (const TextBegin& begin : begins)
+    longest = std::max<int64_t>(longest, std::ssize(begin.tokens));
+  return {std::ssize(begins), std::min(longest + settings.sample_tokens, shape.seq_len)};
 }
 
 namespace {
@@ -129,26 +139,25 @@ struct SampledText {
     if (show && !piece.empty()) show(piece);
   }
   void add_token(int64_t token) { add(made.text, stopped.add(writer.add(token))); }
-  void finish(Finish finish) {
+  void finish(TextEnd end) {
     add(made.text, stopped.add(writer.finish()));
     add(made.text, stopped.finish());
-    made.finish = finish;
+    made.end = std::move(end);
   }
 };
 
 }  // namespace
 
-std::optional<std::vector<GeneratedText>> sample_texts(
-    TextReader& reader, const TokenRow& prompt, int64_t count, const Settings& settings,
-    const ModelShape& shape, const TextManner& manner, int64_t first_sample) {
-  std::vector<TextBegin> begins;
+std::vector<GeneratedText> make_texts(TextReader& reader,
+                                      const std::vector<TextBegin>& begins,
+                                      const Settings& settings, const ModelShape& shape,
+                                      const TextManner& manner) {
   std::vector<SampledText> texts;
-  for (int64_t i = 0; i < count; ++i) {
-    begins.push_back({prompt, 0, static_cast<uint32_t>(first_sample + i)});
+  for (int64_t i = 0; i < std::ssize(begins); ++i) {
     const NextText next = manner.speech ? manner.speech(i) : nullptr;
     texts.push_back({TokenWriter(manner.is_text, next), StoppedText(settings.sample_stop),
                      i == 0 ? manner.show : Show()});
-    for (const int64_t token : manner.shows_prompt ? prompt : TokenRow())
+    for (const int64_t token : manner.shows_prompt ? begins[i].tokens : TokenRow())
       texts[i].add(texts[i].made.prompt, texts[i].writer.add(token));
   }
   const auto add_token = [&](int64_t row, int64_t token) {
@@ -156,12 +165,11 @@ std::optional<std::vector<GeneratedText>> sample_texts(
     return !settings.sample_stop.empty() &&
            manner.sees_stop(texts[row].stopped.has_stopped());
   };
-  const auto ends = generate(begins, generate_options(settings, shape, manner.ends),
-                             reader, manner.is_stopped, add_token, manner.agree);
-  if (!ends) return std::nullopt;
+  std::vector<TextEnd> ends = generate(begins, generate_options(settings, shape), reader,
+                                       manner.is_stopped, add_token, manner.agree);
   std::vector<GeneratedText> made;
   for (size_t i = 0; i < texts.size(); ++i) {
-    texts[i].finish(ends->at(i).finish);
+    texts[i].finish(std::move(ends[i]));
     made.push_back(std::move(texts[i].made));
   }
   return made;

@@ -1,7 +1,6 @@
 #pragma once
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +16,8 @@ struct GenerateOptions {
   int64_t num_tokens = 200;
   Sampling sampling = {};
   uint64_t seed = 0;
-  int64_t context = 256;      // tokens that a text may have in all
-  std::vector<int64_t> ends;  // behind one of these no more follows
+  int64_t context = 256;  // tokens that a text may have in all
+  bool tells_log_probs = false;
 };
 
 // A text to be continued. Which numbers are drawn for it depends on the seed and on both
@@ -26,21 +25,28 @@ struct GenerateOptions {
 struct TextBegin {
   TokenRow tokens;  // one at least
   uint32_t prompt = 0, sample = 0;
+  TokenRow ends = {};  // behind one of these no more follows
 };
+
+// Throws Error(kUsage) for a text that fills the context.
+void require_room(const TextBegin& begin, int64_t context);
 
 // Why no more follows.
 enum class Finish {
   kTokens,   // there are as many as were asked for
-  kEnd,      // one of GenerateOptions::ends came
+  kEnd,      // one of TextBegin::ends came
   kStop,     // as who was told of a token said
   kContext,  // the context is full
+  kBroken,   // all were stopped, and this one was not done
 };
-// "tokens", "end", "stop", "length"
+// "tokens", "end", "stop", "length", "broken"
 std::string to_text(Finish finish);
 
 struct TextEnd {
   TokenRow tokens;  // without the one that ended it
   Finish finish = Finish::kTokens;
+  // Of each token, by the logits before penalty, temperature and filters; or nothing.
+  std::vector<double> log_probs = {};
 };
 
 // Asked before each token; no more are made when it says so. May be a collective call.
@@ -54,23 +60,24 @@ using OnToken = std::function<bool(int64_t row, int64_t token)>;
 // collective call.
 using Agree = std::function<TokenRow(const TokenRow& mine)>;
 
-// What follows each text, a row of the reader each, all at once; nothing when stopped.
-// Throws Error(kUsage) for texts that leave no room in the context.
-std::optional<std::vector<TextEnd>> generate(const std::vector<TextBegin>& begins,
-                                             const GenerateOptions& options,
-                                             TextReader& reader,
-                                             const IsStopped& is_stopped = kNeverStopped,
-                                             const OnToken& on_token = {},
-                                             const Agree& agree = {});
+// What follows each text, a row of the reader each, all at once. Throws Error(kUsage) for
+// texts that leave no room in the context.
+std::vector<TextEnd> generate(const std::vector<TextBegin>& begins,
+                              const GenerateOptions& options, TextReader& reader,
+                              const IsStopped& is_stopped = kNeverStopped,
+                              const OnToken& on_token = {}, const Agree& agree = {});
 
-// By settings; `ends`: tokens that end a text.
-GenerateOptions generate_options(const Settings& settings, const ModelShape& shape,
-                                 const TokenRow& ends);
+// By settings.
+GenerateOptions generate_options(const Settings& settings, const ModelShape& shape);
 
-// As people write tokens: one behind the other they are the whole.
+// How long such texts get at most.
+TextsAtOnce texts_at_once(const std::vector<TextBegin>& begins, const Settings& settings,
+                          const ModelShape& shape);
+
+// As people write tokens: prompt and text, one behind the other, are the whole.
 struct GeneratedText {
   std::string prompt, text;
-  Finish finish = Finish::kTokens;
+  TextEnd end = {};
 };
 using Show = std::function<void(const std::string& piece)>;
 
@@ -78,7 +85,6 @@ using Show = std::function<void(const std::string& piece)>;
 struct TextManner {
   bool is_text = false;  // bytes are its tokens
   bool shows_prompt = true;
-  TokenRow ends = {};  // tokens that end one
   IsStopped is_stopped = kNeverStopped;
   // Gets the first one piece by piece.
   Show show = {};
@@ -89,10 +95,10 @@ struct TextManner {
   Agree agree = {};
 };
 
-// A prompt and what a model of that shape makes of it, as often as the reader has rows;
-// nothing when stopped.
-std::optional<std::vector<GeneratedText>> sample_texts(
-    TextReader& reader, const TokenRow& prompt, int64_t count, const Settings& settings,
-    const ModelShape& shape, const TextManner& manner, int64_t first_sample = 0);
+// What a model of that shape makes of texts, as many as the reader has rows.
+std::vector<GeneratedText> make_texts(TextReader& reader,
+                                      const std::vector<TextBegin>& begins,
+                                      const Settings& settings, const ModelShape& shape,
+                                      const TextManner& manner);
 
 }  // namespace zero::launcher

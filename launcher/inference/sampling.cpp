@@ -97,4 +97,11 @@ int64_t choose_token(std::span<const float> logits, std::span<const int64_t> tex
   return draw(scores, uniform);
 }
 
+double log_prob(std::span<const float> logits, int64_t token) {
+  const double largest = *std::ranges::max_element(logits);
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(logit - largest);
+  return logits[token] - largest - std::log(sum);
+}
+
 }  // namespace zero::launcher

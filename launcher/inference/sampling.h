@@ -25,4 +25,7 @@ std::vector<double> filtered(std::span<const float> logits, std::span<const int6
 int64_t choose_token(std::span<const float> logits, std::span<const int64_t> text,
                      const Sampling& sampling, double uniform);
 
+// The logarithm of a token's share of softmax.
+double log_prob(std::span<const float> logits, int64_t token);
+
 }  // namespace zero::launcher

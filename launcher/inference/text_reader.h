@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 namespace zero {
 class Engine;
 class Model;
+struct TextsAtOnce;
 }  // namespace zero
 
 namespace zero::launcher {
@@ -21,13 +23,20 @@ class TextReader {
   // What comes next of each row, nothing for some -> logits (vocab) of the token that
   // follows; empty for those that get nothing. Collective.
   virtual std::vector<std::vector<float>> read(const std::vector<TokenRow>& more) = 0;
+  // Takes part in a pass of other ranks.
+  virtual void read_nothing() = 0;
 };
+
+// Called before each pass.
+using BeginPass = std::function<void()>;
 
 // Another reader, and how long it took.
 class TimedReader : public TextReader {
  public:
   explicit TimedReader(std::unique_ptr<TextReader> reader) : reader_(std::move(reader)) {}
   std::vector<std::vector<float>> read(const std::vector<TokenRow>& more) override;
+  void read_nothing() override { reader_->read_nothing(); }
+  double seconds() const { return prompt_.seconds + others_.seconds; }
   // "prompt: 8 tokens, 92.1 a second; 36 more, 7.6 a second"
   std::string describe() const;
 
@@ -48,6 +57,11 @@ class TimedReader : public TextReader {
 // Of a LanguageModel, without gradients and dropout. A ReadingModel reads each token
 // once, long texts in parts; any other one the whole text every time.
 // Both must outlive it.
-std::unique_ptr<TextReader> make_text_reader(Model& model, Engine& engine, int64_t rows);
+std::unique_ptr<TextReader> make_text_reader(
+    Model& model, Engine& engine, const TextsAtOnce& texts,
+    const BeginPass& begin_pass = [] {});
+
+// How many tokens of all rows together it reads at once.
+constexpr int64_t kTokensReadAtOnce = 512;
 
 }  // namespace zero::launcher

@@ -73,14 +73,14 @@ int64_t RunPlan::engine_gpu_bytes() const {
 int64_t RunPlan::engine_host_bytes() const { return engine_bytes() - engine_gpu_bytes(); }
 
 int64_t RunPlan::rank_bytes() const {
-  const int64_t known = std::max<int64_t>(activations, 0) + offloaded;
+  const int64_t known = std::max<int64_t>(activations, 0) + key_values + offloaded;
   return engine_bytes() + known + kernels + objects + program.rank +
          (on_gpu ? kCudaBytes : 0);
 }
 
 int64_t RunPlan::gpu_bytes() const {
   if (!on_gpu) return 0;
-  return engine_gpu_bytes() + std::max<int64_t>(activations, 0) + kCudaBytes;
+  return engine_gpu_bytes() + std::max<int64_t>(activations, 0) + key_values + kCudaBytes;
 }
 
 int64_t RunPlan::program_bytes() const { return program.of_node(ranks_on_node); }

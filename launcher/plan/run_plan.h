@@ -44,6 +44,7 @@ struct RunPlan {
   Traffic step;                     // what it moves in a step
   int64_t activations = -1;         // estimated; -1: the model's family tells nothing
   int64_t other_activations = -1;   // with the loss the other way: see other_loss_chunk
+  int64_t key_values = 0;           // of texts that are made, in the end
   int64_t offloaded = 0;            // estimated: inputs of units in the host's memory
   int64_t kernels = 0;  // at most: what LibTorch has compiled for shapes that it met
   int64_t objects = 0;  // estimated: modules, threads, a save, the kernel's page tables

@@ -56,21 +56,25 @@ void require_memory(Ranks& ranks, const World& world, const RunPlan& plan,
                     const Settings& settings, int64_t gpu_room,
                     const std::function<std::string()>& advice) {
   const int64_t room = room_on_host(settings, plan.program_bytes());
-  const int64_t engine = plan.engine_host_bytes() * plan.ranks_on_node;
+  const int64_t engine =
+      (plan.engine_host_bytes() + (plan.on_gpu ? 0 : plan.key_values)) *
+      plan.ranks_on_node;
+  const int64_t gpu = plan.engine_gpu_bytes() + (plan.on_gpu ? plan.key_values : 0);
+  const std::string takes = plan.key_values > 0 ? "the engine, and keys and values, take "
+                                                : "the engine takes ";
   const int64_t all = plan.node_bytes();
   const int64_t needed = plan.is_forward_alone ? engine : all;
   Agreement(ranks, "memory").run([&] {
     if (settings.ignore_plan) return;
-    if (plan.engine_gpu_bytes() > gpu_room) {
-      throw Error(ExitCode::kEnvironment,
-                  "a GPU's memory does not suffice: the engine takes " +
-                      gpu_text(plan.engine_gpu_bytes(), gpu_room, settings),
-                  "host " + host_name(), advice());
+    if (gpu > gpu_room) {
+      throw Error(
+          ExitCode::kEnvironment,
+          "a GPU's memory does not suffice: " + takes + gpu_text(gpu, gpu_room, settings),
+          "host " + host_name(), advice());
     }
     if (needed <= room) return;
-    const std::string what = engine > room
-                                 ? "the engine takes "
-                                 : "engine, activations and program take about ";
+    const std::string what =
+        engine > room ? takes : "engine, activations and program take about ";
     throw Error(
         ExitCode::kEnvironment,
         "memory does not suffice: " + what +

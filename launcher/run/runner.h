@@ -62,7 +62,8 @@ class Runner {
   std::vector<float> logits(const Batch& batch);
 
   // The same for texts that are made token by token; of a LanguageModel.
-  std::unique_ptr<TextReader> reader(int64_t rows);
+  std::unique_ptr<TextReader> reader(
+      const TextsAtOnce& texts, const BeginPass& begin_pass = [] {});
 
  private:
   Model& model_;

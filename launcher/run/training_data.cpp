@@ -148,6 +148,7 @@ void Training::prepare_sample() {
         fmt::format("sample has {} tokens, which leaves no room in a context of {}",
                     sample_prompt_.size(), shape_.seq_len),
         "--sample", "a shorter text");
+  if (settings_.sample_ignore_eos) return;
   sample_ends_ =
       agree_on_ends({}, has_bytes(), speaker_.get(), settings_.separator, *ranks);
 }

@@ -258,7 +258,6 @@ Stop Training::draw_sample() {
     return stop != Stop::kNo;
   };
   const TextManner manner{.is_text = identity_.is_text,
-                          .ends = sample_ends_,
                           .is_stopped = is_stopped,
                           .speech = [this](int64_t) { return speech(); },
                           .sees_stop =
@@ -267,10 +266,11 @@ Stop Training::draw_sample() {
                                                                   "stop text") > 0;
                               },
                           .agree = agreement_of(engine_->control())};
-  const auto made =
-      sample_texts(*runner_->reader(1), sample_prompt_, 1, settings_, shape_, manner);
-  if (!made) return stop;
-  const GeneratedText& sample = made->front();
+  const TextBegin begin{.tokens = sample_prompt_, .ends = sample_ends_};
+  const auto reader = runner_->reader(texts_at_once({begin}, settings_, shape_));
+  const GeneratedText sample =
+      make_texts(*reader, {begin}, settings_, shape_, manner).front();
+  if (stop != Stop::kNo) return stop;
   progress_.last_sample = engine_->num_steps();
   if (!is_first_rank()) return Stop::kNo;
   metrics_->note("sample", {{"step", progress_.last_sample},

@@ -236,8 +236,10 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
          "out is missing; allowed: a folder without checkpoints (--out DIR)");
   add_if(seeds && !s.init_from.empty(), found, {"init_from"},
          "seed makes new weights; those of init_from are there");
-  add_if(context.verb == "generate" && s.sample.empty(), found, {"sample"},
-         "sample is missing; allowed: a text to be continued (--prompt TEXT)");
+  add_if(context.verb == "generate" && s.sample.empty() && s.sample_prompts.empty(),
+         found, {"sample"},
+         "sample is missing; allowed: a text to be continued (--prompt TEXT), or a file "
+         "of them (--prompts FILE)");
   if (context.models) check_model(s, *context.models, found);
   add_if(s.steps == 0 && s.epochs == 0, found, {"steps", "epochs"},
          "steps is 0, and so is epochs; allowed: one of them above 0");

@@ -260,7 +260,9 @@ const Translations& same_here() {
        "profile_steps nsys prof log_throughput include_tokens_per_second"},
       // text
       {"here: @sample, a text that is continued",
-       "prompt p start prompts input_text text generate_prompt"},
+       "prompt p start input_text text generate_prompt"},
+      {"here: @sample_prompts, a file of prompts", "prompts prompt_file prompts_file"},
+      {"here: @sample_log_probs", "log_probs logprobs"},
       {"here: @sample_every", "sample_interval generate_every val_sample_every"},
       {"here: @sample_temperature", "temperature temp"},
       {"here: @sample_greedy, which is the opposite", "do_sample"},

@@ -15,7 +15,7 @@ const std::vector<PlainFlag> kPlainFlags = {
     {"--config", &CommandLine::config_file, "a file"},
     {"--from", &CommandLine::from, "a folder",
      "; train has --resume DIR and --init-from DIR"},
-    {"--to", &CommandLine::to, "a new folder, or a file for report and selftest"},
+    {"--to", &CommandLine::to, "a new folder, or a file for generate, report and selftest"},
     {"--max-shard-size", &CommandLine::max_shard_size, "bytes such as 5GB"},
     {"--write", &CommandLine::write, "a file"},
     {"--rounds", &CommandLine::rounds, "a number"},

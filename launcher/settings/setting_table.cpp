@@ -270,7 +270,10 @@ Group output() {
       integer(KEY(sample_every), 0, kMany,
               "steps between such continuations; 0: at the end only"),
       integer(KEY(sample_tokens), 0, 1 << 20, "tokens of that continuation"),
+      text(KEY(sample_prompts), "FILE",
+           "prompts that generate continues: lines, or JSONL with prompt or messages"),
       integer(KEY(sample_count), 1, 1 << 20, "texts that generate makes of a prompt"),
+      integer(KEY(sample_batch), 1, 1 << 20, "texts that a pass of generate continues"),
       number(KEY(sample_temperature), kInfinite, "0: always the likeliest token"),
       boolean(KEY(sample_greedy), "always the likeliest token, whatever else is said"),
       integer(KEY(sample_top_k), 0, 1 << 30,
@@ -282,6 +285,7 @@ Group output() {
              "below 0; 1: do not"),
       list(KEY(sample_stop), "TEXT", "end a continuation before one of these texts"),
       boolean(KEY(sample_ignore_eos), "go on behind a token that ends texts"),
+      boolean(KEY(sample_log_probs), "tell the log probability of each token"),
   };
 }
 

@@ -149,7 +149,9 @@ struct Settings {
   std::string sample;
   int64_t sample_every = 0;
   int64_t sample_tokens = 200;
+  std::string sample_prompts;
   int64_t sample_count = 1;
+  int64_t sample_batch = 16;
   double sample_temperature = 0.8;
   bool sample_greedy = false;
   int64_t sample_top_k = 0;
@@ -158,6 +160,7 @@ struct Settings {
   double sample_repetition_penalty = 1;
   std::vector<std::string> sample_stop;
   bool sample_ignore_eos = false;
+  bool sample_log_probs = false;
 
   // --- tests
   std::string dump_state;

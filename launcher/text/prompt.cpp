@@ -23,18 +23,6 @@ TokenRow first_of_all(const TokenRow& mine, Ranks& ranks) {
   return nlohmann::json::parse(ranks.broadcast(nlohmann::json(mine).dump()));
 }
 
-void require_known(const std::vector<int64_t>& tokens, int64_t vocab) {
-  for (const int64_t token : tokens) {
-    if (token >= vocab)
-      throw Error(
-          ExitCode::kUsage,
-          fmt::format("the tokenizer makes token {} of the prompt, and the model's "
-                      "vocabulary is {}",
-                      token, vocab),
-          "tokenizer.json", "the one that the model was made with");
-  }
-}
-
 }  // namespace
 
 std::string agree_on_tokenizer(const std::string& found, Ranks& ranks) {
@@ -45,13 +33,24 @@ std::string agree_on_tokenizer(const std::string& found, Ranks& ranks) {
               "tokenizer.json", "the same folder on every host; or --tokenizer DIR");
 }
 
+TokenRow known(const TokenRow& tokens, int64_t vocab) {
+  for (const int64_t token : tokens) {
+    if (token >= vocab)
+      throw Error(
+          ExitCode::kUsage,
+          fmt::format("the tokenizer makes token {} of the prompt, and the model's "
+                      "vocabulary is {}",
+                      token, vocab),
+          "tokenizer.json", "the one that the model was made with");
+  }
+  return tokens;
+}
+
 std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
                             int64_t vocab, Ranks& ranks) {
   std::string numbers = prompt;
   if (tokenizer && !is_of_numbers(prompt)) {
-    const std::vector<int64_t> tokens = tokenizer->encode(prompt);
-    require_known(tokens, vocab);
-    numbers = fmt::format("{}", fmt::join(tokens, " "));
+    numbers = fmt::format("{}", fmt::join(known(tokenizer->encode(prompt), vocab), " "));
   }
   return ranks.broadcast(numbers);
 }
@@ -61,8 +60,7 @@ Tokenizer::Question agree_on_question(const std::string& words, const TextOption
   nlohmann::json question;
   if (tokenizer) {
     const Tokenizer::Question asked = tokenizer->ask(words, text);
-    require_known(asked.tokens, text.vocab);
-    question = {asked.tokens, asked.ends};
+    question = {known(asked.tokens, text.vocab), asked.ends};
   }
   question = nlohmann::json::parse(ranks.broadcast(question.dump()));
   return {question.at(0), question.at(1)};

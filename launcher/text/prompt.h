@@ -26,6 +26,9 @@ std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
 Tokenizer::Question agree_on_question(const std::string& words, const TextOptions& text,
                                       Tokenizer* tokenizer, Ranks& ranks);
 
+// Tokens of a prompt. Throws Error(kUsage) for those that the vocabulary lacks.
+TokenRow known(const TokenRow& tokens, int64_t vocab);
+
 // The same on all ranks: throws Error(kUsage) on a host that lacks the tokenizer which
 // others have. Collective.
 std::string agree_on_tokenizer(const std::string& found, Ranks& ranks);

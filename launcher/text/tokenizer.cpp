@@ -22,11 +22,12 @@ std::vector<int64_t> Tokenizer::encode(const std::string& text) {
   return child_->ask<std::vector<int64_t>>({{"encode", text}}, "ids");
 }
 
-Tokenizer::Question Tokenizer::ask(const std::string& words, const TextOptions& options) {
-  if (!is_utf8(words))
+Tokenizer::Question Tokenizer::ask(const nlohmann::json& asked,
+                                   const TextOptions& options) {
+  if (asked.is_string() && !is_utf8(asked.get<std::string>()))
     throw Error(ExitCode::kUsage, "the text is not valid UTF-8", "", "iconv -t utf-8");
   nlohmann::json question = manner_of(options);
-  question.update({{"words", words},
+  question.update({{"asked", asked},
                    {"separator", options.separator},
                    {"text_key", options.text_key},
                    {"date", options.date}});

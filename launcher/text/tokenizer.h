@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -25,13 +26,13 @@ class Tokenizer {
   std::vector<int64_t> encode(const std::string& text);
   // Above all ids of its tokens.
   int64_t vocab() const { return vocab_; }
-  // A user's words as the chat template writes them, with what makes the model answer;
-  // and the tokens that end its answer, as these options train them. Throws Error(kUsage)
-  // where there is no template, or it refuses them.
+  // A user's words, or an object with messages, as the chat template writes them, with
+  // what makes the model answer; and the tokens that end its answer, as these options
+  // train them. Throws Error(kUsage) where there is no template, or it refuses them.
   struct Question {
     std::vector<int64_t> tokens, ends;
   };
-  Question ask(const std::string& words, const TextOptions& options);
+  Question ask(const nlohmann::json& asked, const TextOptions& options);
   // What ends a text: of that word, a token or none, or "" for the model's own end of
   // text. Nothing tells it: none.
   std::vector<int64_t> separator(const std::string& word);

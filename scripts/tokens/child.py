@@ -8,9 +8,10 @@
                         N of several that grow together
     {"restart": true}   the next token begins a text          {}
     {"decode": IDS}     the text of tokens                     {"text": TEXT}
-    {"ask": {"words":   a user's words by the chat template,   {"ids": [[...], [...]]}
-     TEXT, "separator": with what makes the model answer; and
-     WORD, ...}}        the tokens that end an answer; the rest
+    {"ask": {"asked":   a user's words, or an object with      {"ids": [[...], [...]]}
+     TEXT, "separator": messages, by the chat template, with
+     WORD, ...}}        what makes the model answer; and the
+                        tokens that end an answer; the rest
                         as of "exemplify"
     {"look":            what stands behind each text: WORD is  {"ids": [...], "word": WORD,
      {"files": [PATH],  a token, none, or "" for the model's    "shown": TEXT,
@@ -122,7 +123,7 @@ class Child:
     def __init__(self, tokenizers, workers):
         self.tokenizers, self.workers = tokenizers, workers
         self.tokenizer = self.folder = self.path = None
-        self.streams = {}
+        self.streams, self.readers = {}, {}
 
     def open(self, path):
         self.folder, self.path = os.path.dirname(path), path
@@ -153,17 +154,24 @@ class Child:
         return {"text": self.tokenizer.decode(ids, skip_special_tokens=False)}
 
     def ask(self, wanted):
+        asked, key = wanted.pop("asked"), json.dumps(wanted)
+        if key not in self.readers:
+            self.readers[key] = self.reader_of_questions(wanted)
+        reader, ends = self.readers[key]
         try:
-            ends = separator_of(self.tokenizer, self.folder, wanted["separator"]).ids
-        except Problem:  # then the template alone ends turns
-            ends = []
-        reader = Reader(self.tokenizer, self.folder, ends, manner_of(wanted))
-        try:
-            text = reader.question(wanted["words"])
+            text = reader.question(asked)
         except Wrong as wrong:
             raise Problem(wrong.what, cure=wrong.cure or "other words") from None
         _, ids, _ = GuardedEncoder(self.tokenizer)(text)
         return {"ids": [ids, sorted(reader.ends.closing | set(ends))]}
+
+    def reader_of_questions(self, wanted):
+        """With the tokens that end texts."""
+        try:
+            ends = separator_of(self.tokenizer, self.folder, wanted["separator"]).ids
+        except Problem:  # then the template alone ends turns
+            ends = []
+        return Reader(self.tokenizer, self.folder, ends, manner_of(wanted)), ends
 
     def look(self, wanted):
         ALLOWED.update(wanted["files"])

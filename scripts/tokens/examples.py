@@ -70,11 +70,12 @@ class Reader:
                 self.template = ChatTemplate(self.folder, read_json, datetime.fromisoformat(self.manner.date))
                 self.ends = self.learn_ends()
 
-    def question(self, words):
-        """A user's words, with what makes the model answer."""
+    def question(self, asked):
+        """A user's words, or a record with messages, with what makes the model answer."""
         self.open_template()
-        asked = self.guarded(Chat([{"role": "user", "content": words}], None, None, {}))
-        return self.template.render(asked, prompts=True)
+        words = isinstance(asked, str)
+        messages = [{"role": "user", "content": asked}] if words else asked["messages"]
+        return self.template.render(self.guarded(chat({} if words else asked, messages, is_trained=False)), prompts=True)
 
     def guarded(self, sample):
         """Special tokens in contents are refused, or kept from being ones."""

@@ -38,7 +38,7 @@ def content_of(message, number):
     return content
 
 
-def checked(messages):
+def checked(messages, is_trained):
     if not isinstance(messages, list) or not messages:
         raise Wrong("there are no messages")
     for number, message in enumerate(messages, 1):
@@ -47,12 +47,12 @@ def checked(messages):
         content = content_of(message, number)
         if message["role"] in ("user", "assistant") and not message.get("tool_calls") and not (content or "").strip():
             raise Wrong(f"message {number}, of role {message['role']}, is empty")
-    if not any(message["role"] == "assistant" for message in messages):
+    if is_trained and not any(message["role"] == "assistant" for message in messages):
         raise Wrong("no message is of role assistant: there is nothing to learn")
     return messages
 
 
-def chat(record, messages):
+def chat(record, messages, is_trained=True):
     tools, documents, given = record.get("tools"), record.get("documents"), record.get("chat_template_kwargs") or {}
     if isinstance(tools, str):
         try:
@@ -61,7 +61,7 @@ def chat(record, messages):
             raise Wrong(f"tools is no JSON: {error}") from None
     if not isinstance(given, dict):
         raise Wrong("chat_template_kwargs is no object")
-    return Chat(checked(messages), tools or None, documents, given)
+    return Chat(checked(messages, is_trained), tools or None, documents, given)
 
 
 def from_conversations(record):

@@ -30,11 +30,12 @@ class Reading : public ::testing::TestWithParam<std::string> {
  protected:
   Reading() {
     const json config = configs().at(GetParam());
-    const ModelFamily family = family_of(config);
+    family_ = family_of(config);
     launcher::Settings settings;
     settings.seq_len = kPositions;
-    model_ = as_language(family.make(
-        launcher::shape_of(family, launcher::complete_config(family, config), settings)));
+    shape_ =
+        launcher::shape_of(family_, launcher::complete_config(family_, config), settings);
+    model_ = as_language(family_.make(shape_));
     torch::manual_seed(3);
     for (at::Tensor& weight : model_->module()->parameters()) weight.normal_(0, 0.3);
     model_->module()->eval();
@@ -50,6 +51,8 @@ class Reading : public ::testing::TestWithParam<std::string> {
   }
 
   const torch::NoGradGuard no_grad_;
+  ModelFamily family_;
+  ModelShape shape_;
   std::unique_ptr<LanguageModel> model_;
 };
 
@@ -82,6 +85,21 @@ TEST_P(Reading, GivesTheLogitsOfWholeTexts) {
     }
     for (int64_t row = 0; row < rows; ++row)
       EXPECT_EQ(read->lengths()[row], std::ssize(texts[row]));
+  }
+}
+
+TEST_P(Reading, TakesWhatWasPlanned) {
+  auto& reading = dynamic_cast<ReadingModel&>(*model_);
+  for (const TextsAtOnce texts : {TextsAtOnce{2, 41}, {1, 6}, {3, kPositions}}) {
+    const auto read = reading.begin_reading(texts.rows);
+    read->expect_at_most(texts.tokens);
+    for (int64_t left = texts.tokens, n = 3; left > 0; left -= n, n = std::min(n, left)) {
+      read->begin(std::vector<int64_t>(texts.rows, n), n);
+      reading.next_logits(torch::zeros({texts.rows, n}, at::kLong), *read);
+      read->end();
+    }
+    EXPECT_EQ(read->longest(), texts.tokens);
+    EXPECT_EQ(read->num_bytes(), family_.key_value_bytes(shape_, texts, 4));
   }
 }
 

@@ -1,5 +1,6 @@
 // Texts that a model continues while it is trained.
 #include <filesystem>
+#include <sstream>
 
 #include "tests/scenarios/scenario.h"
 
@@ -64,10 +65,11 @@ TEST_F(Sampling, IsToldOnceWhereStepsAreDoneAgain) {
   EXPECT_EQ(last_of(metrics("a", "sample"))["text"], text);
 }
 
-// One of many minutes.
+// One that takes seconds.
 TEST_F(Sampling, IsLeftAtOnceAndDrawnWhereItGoesOn) {
   const Words flags = {"--steps=4", "--sample=the ", "--sample-every=2"};
-  auto program = start(2, train("a", with(flags, {"--sample-tokens=1000000"})));
+  auto program = start(
+      2, train("a", with(flags, {"--sample-tokens=1000000", "--delay=forward=100"})));
   ASSERT_TRUE(wait_for_step("a", 2));
   program->send(SIGUSR1);
   const Outcome outcome = program->wait(std::chrono::seconds(15));
@@ -76,6 +78,48 @@ TEST_F(Sampling, IsLeftAtOnceAndDrawnWhereItGoesOn) {
   EXPECT_TRUE(sampled("a").empty());
   EXPECT_EQ(go(2, "a", {"--steps=4"}).rc, 0);
   EXPECT_THAT(sampled("a"), ElementsAre(2, 4));
+}
+
+TEST_F(Sampling, OfAFileIsTheSameOnAnyRanksAndGoesOn) {
+  EXPECT_EQ(run(0, train("a", {"--steps=2"})).rc, 0);
+  write("prompts.jsonl",
+        "{\"prompt\": \"the \"}\n{\"prompt\": \"a longer one\"}\n{\"other\": 1}\n"
+        "{\"prompt\": \"of\"}\n");
+  const auto make = [&](int ranks, const std::string& to, const Words& more = {}) {
+    return run(ranks, verb("generate",
+                           with({"--from", path("a"), "--prompts", path("prompts.jsonl"),
+                                 "--num-tokens=9", "--batch=2", "--num-samples=2",
+                                 "--threads=1", "--to", path(to)},
+                                more)));
+  };
+  const auto told = [&](const std::string& name) {
+    std::vector<json> texts;
+    std::istringstream lines(read_file(path(name)));
+    for (std::string line; std::getline(lines, line);) {
+      json text = json::parse(line);
+      text.erase("tokens_per_second");
+      texts.push_back(text);
+    }
+    return texts;
+  };
+  const Outcome outcome = make(0, "one");
+  EXPECT_EQ(outcome.rc, 6) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("prompts.jsonl, line 3: the line has neither"));
+  const std::vector<json> texts = told("one");
+  ASSERT_EQ(texts.size(), 6u);
+  EXPECT_EQ(texts[5]["line"], 4);
+  EXPECT_EQ(texts[5]["sample"], 1);
+  EXPECT_NE(texts[4]["tokens"], texts[5]["tokens"]);
+  EXPECT_EQ(make(2, "two").rc, 6);
+  EXPECT_EQ(told("two"), texts);
+  const std::string some = read_file(path("two"));
+  write("two", some.substr(0, some.size() - 9));
+  EXPECT_THAT(make(2, "two").err, HasSubstr("1 texts made, 6 of 6 are there"));
+  EXPECT_EQ(told("two"), texts);
+  const Outcome refused = make(0, "two", {"--seed=5"});
+  EXPECT_EQ(refused.rc, 2);
+  EXPECT_THAT(refused.err, HasSubstr("other settings"));
+  EXPECT_EQ(told("two"), texts);
 }
 
 }  // namespace

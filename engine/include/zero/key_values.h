@@ -17,10 +17,14 @@ namespace zero {
 //   ...                          // the model's forward: places(), attend() in each layer
 //   read.end();
 //
-// A layer with a window keeps the last `window` tokens alone. Memory grows by doubling.
+// A layer with a window keeps the last `window` tokens alone. Memory grows by doubling,
+// up to what expect_at_most() says.
 class KeyValues {
  public:
   KeyValues(int64_t rows, int64_t layers);
+
+  // No row gets more tokens than these, its prompt's included.
+  void expect_at_most(int64_t tokens) { most_ = tokens; }
 
   int64_t rows() const { return static_cast<int64_t>(lengths_.size()); }
   // How many tokens of each row were read.
@@ -64,7 +68,7 @@ class KeyValues {
   at::Tensor places_in_ring(int64_t window, int64_t slots, int64_t more) const;
 
   std::vector<int64_t> lengths_, counts_;
-  int64_t length_ = 0;
+  int64_t length_ = 0, most_ = 0;  // 0: who knows
   std::vector<Layer> layers_;
   // Of this forward, for layers that have one window, size of groups and type.
   std::map<std::tuple<int64_t, int64_t, at::ScalarType>, at::Tensor> masks_;

@@ -104,8 +104,9 @@ void KeyValues::grow(Layer& layer, int64_t window, const at::Tensor& like) const
   const int64_t most = window > 0 ? window : std::numeric_limits<int64_t>::max();
   const int64_t has = layer.keys.defined() ? layer.keys.size(2) : 0;
   if (has >= std::min(most, end_of_places())) return;
-  const int64_t wanted =
-      std::min(most, std::max({end_of_places(), 2 * has, kLeastCapacity}));
+  int64_t wanted = std::max({end_of_places(), 2 * has, kLeastCapacity});
+  if (most_ > 0) wanted = std::max(end_of_places(), std::min(most_, wanted));
+  wanted = std::min(most, wanted);
   for (at::Tensor* part : {&layer.keys, &layer.values}) {
     // What was never written is hidden by masks, and must be finite.
     const at::Tensor larger =

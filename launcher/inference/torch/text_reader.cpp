@@ -35,13 +35,16 @@ std::vector<float> to_floats(const at::Tensor& row) {
 
 class ReadsOnce : public TextReader {
  public:
-  ReadsOnce(Model& model, Engine& engine, ReadingModel& reading, int64_t rows,
-            int64_t tokens_at_once)
+  ReadsOnce(Model& model, Engine& engine, ReadingModel& reading, const TextsAtOnce& texts,
+            BeginPass begin_pass)
       : model_(model),
         engine_(engine),
         reading_(reading),
-        tokens_at_once_(tokens_at_once),
-        read_(reading.begin_reading(rows)) {}
+        tokens_at_once_(std::max<int64_t>(1, kTokensReadAtOnce / texts.rows)),
+        begin_pass_(std::move(begin_pass)),
+        read_(reading.begin_reading(texts.rows)) {
+    read_->expect_at_most(texts.tokens);
+  }
 
   std::vector<std::vector<float>> read(const std::vector<TokenRow>& more) override {
     const int64_t longest = std::ssize(*std::ranges::max_element(
@@ -52,7 +55,23 @@ class ReadsOnce : public TextReader {
     return logits;
   }
 
+  void read_nothing() override {
+    const auto nothing = reading_.begin_reading(1);
+    forward(torch::zeros({1, 1}, torch::kLong), {0}, *nothing);
+  }
+
  private:
+  at::Tensor forward(const at::Tensor& tokens, const std::vector<int64_t>& counts,
+                     KeyValues& read) {
+    const Inference inference(model_);
+    read.begin(counts, tokens.size(1));
+    ReadLogits callable{reading_, read};
+    auto* forward = &callable;
+    const at::Tensor logits = engine_.forward(forward, tokens);
+    read.end();
+    return logits;
+  }
+
   // Tokens [begin, begin + length) of each row, as far as it has them.
   void read_part(const std::vector<TokenRow>& more, int64_t begin, int64_t length,
                  std::vector<std::vector<float>>& logits) {
@@ -64,12 +83,8 @@ class ReadsOnce : public TextReader {
       counts.push_back(std::clamp<int64_t>(std::ssize(more[row]) - begin, 0, length));
       for (int64_t i = 0; i < counts[row]; ++i) to[row][i] = more[row][begin + i];
     }
-    const Inference inference(model_);
-    read_->begin(counts, length);
-    ReadLogits callable{reading_, *read_};
-    auto* forward = &callable;
-    const at::Tensor found = on_host(engine_.forward(forward, tokens));
-    read_->end();
+    begin_pass_();
+    const at::Tensor found = on_host(forward(tokens, counts, *read_));
     for (int64_t row = 0; row < rows; ++row)
       if (counts[row] > 0 && begin + counts[row] == std::ssize(more[row]))
         logits[row] = to_floats(found[row]);
@@ -79,42 +94,54 @@ class ReadsOnce : public TextReader {
   Engine& engine_;
   ReadingModel& reading_;
   const int64_t tokens_at_once_;
+  const BeginPass begin_pass_;
   const std::shared_ptr<KeyValues> read_;
 };
 
 class ReadsAll : public TextReader {
  public:
-  ReadsAll(LanguageModel& model, Engine& engine, int64_t rows)
-      : model_(model), engine_(engine), texts_(rows) {}
+  ReadsAll(LanguageModel& model, Engine& engine, int64_t rows, BeginPass begin_pass)
+      : model_(model),
+        engine_(engine),
+        begin_pass_(std::move(begin_pass)),
+        texts_(rows) {}
 
   std::vector<std::vector<float>> read(const std::vector<TokenRow>& more) override {
-    const Inference inference(model_);
     std::vector<std::vector<float>> logits(more.size());
     for (size_t row = 0; row < more.size(); ++row) {
       if (more[row].empty()) continue;
       texts_[row].insert(texts_[row].end(), more[row].begin(), more[row].end());
-      WholeLogits callable{model_};
-      auto* forward = &callable;
-      logits[row] = to_floats(on_host(
-          engine_.forward(forward, at::tensor(texts_[row], at::kLong).unsqueeze(0))));
+      begin_pass_();
+      logits[row] = to_floats(on_host(forward(texts_[row])));
     }
     return logits;
   }
 
+  void read_nothing() override { forward({0}); }
+
  private:
+  at::Tensor forward(const TokenRow& text) {
+    const Inference inference(model_);
+    WholeLogits callable{model_};
+    auto* forward = &callable;
+    return engine_.forward(forward, at::tensor(text, at::kLong).unsqueeze(0));
+  }
+
   LanguageModel& model_;
   Engine& engine_;
+  const BeginPass begin_pass_;
   std::vector<TokenRow> texts_;
 };
 
 }  // namespace
 
-std::unique_ptr<TextReader> make_text_reader(Model& model, Engine& engine, int64_t rows) {
-  constexpr int64_t kTokensAtOnce = 512;  // of all rows together
+std::unique_ptr<TextReader> make_text_reader(Model& model, Engine& engine,
+                                             const TextsAtOnce& texts,
+                                             const BeginPass& begin_pass) {
   if (auto* reading = dynamic_cast<ReadingModel*>(&model))
-    return std::make_unique<ReadsOnce>(model, engine, *reading, rows,
-                                       std::max<int64_t>(1, kTokensAtOnce / rows));
-  return std::make_unique<ReadsAll>(dynamic_cast<LanguageModel&>(model), engine, rows);
+    return std::make_unique<ReadsOnce>(model, engine, *reading, texts, begin_pass);
+  return std::make_unique<ReadsAll>(dynamic_cast<LanguageModel&>(model), engine,
+                                    texts.rows, begin_pass);
 }
 
 }  // namespace zero::launcher

@@ -162,8 +162,9 @@ std::vector<float> Runner::logits(const Batch& batch) {
   return to_vector(logits_of(model_, engine_, batch));
 }
 
-std::unique_ptr<TextReader> Runner::reader(int64_t rows) {
-  return make_text_reader(model_, engine_, rows);
+std::unique_ptr<TextReader> Runner::reader(const TextsAtOnce& texts,
+                                           const BeginPass& begin_pass) {
+  return make_text_reader(model_, engine_, texts, begin_pass);
 }
 
 }  // namespace zero::launcher

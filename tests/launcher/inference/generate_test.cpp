@@ -27,6 +27,7 @@ class Reader : public TextReader {
     }
     return logits;
   }
+  void read_nothing() override {}
   std::vector<TokenRow> texts;
   std::vector<int64_t> num_read;  // at each call
 
@@ -42,27 +43,23 @@ std::vector<float> counting(const TokenRow& text) {
 std::vector<float> flat(const TokenRow&) { return std::vector<float>(256, 0); }
 
 GenerateOptions greedy(int64_t num_tokens, int64_t context = 100) {
-  return {.num_tokens = num_tokens,
-          .sampling = {.temperature = 0},
-          .context = context,
-          .ends = {}};
+  return {.num_tokens = num_tokens, .sampling = {.temperature = 0}, .context = context};
 }
 GenerateOptions random(uint64_t seed, int64_t num_tokens = 20) {
   return {.num_tokens = num_tokens,
           .sampling = {.temperature = 1},
           .seed = seed,
-          .context = 100,
-          .ends = {}};
+          .context = 100};
 }
 
 std::vector<TextEnd> made_by(Reader reader, const std::vector<TextBegin>& begins,
                              const GenerateOptions& options) {
-  return *generate(begins, options, reader);
+  return generate(begins, options, reader);
 }
 
 TEST(Generate, ReadsEveryTokenOnce) {
   Reader reader(counting);
-  const auto ends = *generate({{{7, 8}}}, greedy(4), reader);
+  const auto ends = generate({{{7, 8}}}, greedy(4), reader);
   EXPECT_THAT(ends[0].tokens, ElementsAre(9, 0, 1, 2));
   EXPECT_EQ(ends[0].finish, Finish::kTokens);
   EXPECT_THAT(reader.num_read, ElementsAre(2, 1, 1, 1));
@@ -77,15 +74,14 @@ TEST(Generate, AFullContextEndsIt) {
 }
 
 TEST(Generate, EndsBeforeATokenThatEndsIt) {
-  GenerateOptions options = greedy(9);
-  options.ends = {5, 2};
   Reader reader(counting);
   std::vector<int64_t> told;
   const auto tell = [&](int64_t, int64_t token) {
     told.push_back(token);
     return false;
   };
-  const auto ends = *generate({{{7, 8}}}, options, reader, kNeverStopped, tell);
+  const auto ends =
+      generate({{{7, 8}, 0, 0, {5, 2}}}, greedy(9), reader, kNeverStopped, tell);
   EXPECT_THAT(ends[0].tokens, ElementsAre(9, 0, 1));
   EXPECT_EQ(ends[0].finish, Finish::kEnd);
   EXPECT_THAT(told, ElementsAre(9, 0, 1));
@@ -93,17 +89,32 @@ TEST(Generate, EndsBeforeATokenThatEndsIt) {
 
 TEST(Generate, EndsWhereWhoIsToldSaysSo) {
   Reader reader(counting);
-  const auto ends = *generate({{{7}}}, greedy(9), reader, kNeverStopped,
-                              [](int64_t, int64_t token) { return token == 0; });
+  const auto ends = generate({{{7}}}, greedy(9), reader, kNeverStopped,
+                             [](int64_t, int64_t token) { return token == 0; });
   EXPECT_THAT(ends[0].tokens, ElementsAre(8, 9, 0));
   EXPECT_EQ(ends[0].finish, Finish::kStop);
 }
 
+TEST(Generate, LogProbabilitiesAreThoseOfTheLogits) {
+  GenerateOptions options = greedy(2);
+  options.sampling = {.repetition_penalty = 3, .temperature = 9, .top_k = 1};
+  options.tells_log_probs = true;
+  const auto logits = [](const TokenRow& text) {
+    return std::vector<float>{text.size() == 1 ? 3.f : 0.f, 1, 0};
+  };
+  const auto end = made_by(Reader(logits), {{{2}}}, options)[0];
+  EXPECT_THAT(end.tokens, ElementsAre(0, 1)) << "the penalty decides";
+  const double e = std::exp(1);
+  EXPECT_NEAR(end.log_probs[0], 3 - std::log(e * e * e + e + 1), 1e-12);
+  EXPECT_NEAR(end.log_probs[1], 1 - std::log(e + 2), 1e-12);
+  EXPECT_TRUE(made_by(Reader(logits), {{{2}}}, greedy(2))[0].log_probs.empty());
+}
+
 TEST(Generate, RowsEndEachByItself) {
-  GenerateOptions options = greedy(6);
-  options.ends = {3};
+  const TokenRow end = {3};
   Reader reader(counting);
-  const auto ends = *generate({{{1}}, {{7, 8, 9}}, {{5}}}, options, reader);
+  const auto ends =
+      generate({{{1}, 0, 0, end}, {{7, 8, 9}, 0, 0, end}, {{5}}}, greedy(6), reader);
   EXPECT_THAT(ends[0].tokens, ElementsAre(2));
   EXPECT_THAT(ends[1].tokens, ElementsAre(0, 1, 2));
   EXPECT_THAT(ends[2].tokens, ElementsAre(6, 7, 8, 9, 0, 1));
@@ -112,9 +123,13 @@ TEST(Generate, RowsEndEachByItself) {
 
 TEST(Generate, MayBeStoppedBeforeEachToken) {
   int num_asked = 0;
-  Reader reader(flat);
-  EXPECT_FALSE(generate({{{0}}}, random(0, 9), reader, [&] { return ++num_asked == 4; }));
-  EXPECT_EQ(std::ssize(reader.num_read), 3);
+  Reader reader(counting);
+  const auto ends = generate({{{0}, 0, 0, {7}}, {{7}, 1}}, greedy(9), reader,
+                             [&] { return ++num_asked == 8; });
+  EXPECT_EQ(ends[0].finish, Finish::kEnd);
+  EXPECT_EQ(ends[1].finish, Finish::kBroken);
+  EXPECT_EQ(std::ssize(reader.num_read), 7);
+  EXPECT_EQ(to_text(Finish::kBroken), "broken");
 }
 
 TEST(Generate, APromptAndItsTextAreTheWhole) {
@@ -132,27 +147,28 @@ TEST(Generate, APromptAndItsTextAreTheWhole) {
   std::string prompt = "ab";
   const auto sample = [&](TextManner manner, int64_t count = 1) {
     Reader reader(next);
-    return sample_texts(reader, parse_prompt(prompt, manner.is_text, 257), count,
-                        settings, shape, manner);
+    const TextBegin begin{parse_prompt(prompt, manner.is_text, 257)};
+    return make_texts(reader, std::vector(count, begin), settings, shape, manner);
   };
   const auto text = sample({.is_text = true});
-  EXPECT_EQ(text->front().prompt, "ab");
-  EXPECT_EQ(text->front().text, "cde");
+  EXPECT_EQ(text.front().prompt, "ab");
+  EXPECT_EQ(text.front().text, "cde");
   prompt = "7  8";
   const auto numbers = sample({});
-  EXPECT_EQ(numbers->front().prompt, "7 8");
-  EXPECT_EQ(numbers->front().text, " 9 10 11");
-  EXPECT_FALSE(sample({.is_stopped = [] { return true; }}));
+  EXPECT_EQ(numbers.front().prompt, "7 8");
+  EXPECT_EQ(numbers.front().text, " 9 10 11");
+  EXPECT_EQ(sample({.is_stopped = [] { return true; }}).front().end.finish,
+            Finish::kBroken);
   prompt = "ab";
   settings.sample_tokens = 5;
   settings.sample_stop = {"xx", "ef"};
   std::string shown;
   const auto ended = sample(
       {.is_text = true, .show = [&](const std::string& piece) { shown += piece; }}, 2);
-  ASSERT_EQ(ended->size(), 2u);
-  for (const GeneratedText& each : *ended) {
+  ASSERT_EQ(ended.size(), 2u);
+  for (const GeneratedText& each : ended) {
     EXPECT_EQ(each.text, "cd");
-    EXPECT_EQ(each.finish, Finish::kStop);
+    EXPECT_EQ(each.end.finish, Finish::kStop);
   }
   EXPECT_EQ(shown, "abcd") << "the first alone";
   shown.clear();

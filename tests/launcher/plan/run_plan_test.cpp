@@ -26,6 +26,9 @@ TEST(RunPlan, SumsOverOwnersAndRanks) {
   EXPECT_EQ(plan.rank_bytes(), 146);
   plan.objects = 13;
   EXPECT_EQ(plan.rank_bytes(), 159);
+  plan.key_values = 17;
+  EXPECT_EQ(plan.rank_bytes(), 176);
+  plan.key_values = 0;
   plan.activations = -1;  // not known
   plan.offloaded = plan.kernels = plan.objects = 0;
   EXPECT_EQ(plan.rank_bytes(), 123);

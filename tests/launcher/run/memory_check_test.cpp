@@ -34,6 +34,25 @@ std::string refusal(const RunPlan& plan, const Settings& settings, int64_t gpu_r
   return "";
 }
 
+// Beside what a forward has of activations, which is unknown.
+TEST(MemoryCheck, TextsThatAreMadeMustFit) {
+  RunPlan plan;
+  plan.is_forward_alone = true;
+  plan.engine = {{"masters", "host", 2 * kMiB}};
+  plan.activations = 100 * kMiB;
+  plan.key_values = 2 * kMiB;
+  Settings settings;
+  settings.host_memory = 3 * kMiB;
+  EXPECT_EQ(
+      refusal(plan, settings),
+      "memory does not suffice: the engine, and keys and values, take 4.0 MiB on "
+      "this host (1 rank(s) of 4.0 MiB), 3.0 MiB is allowed by host_memory; a larger "
+      "--host-memory, or advice");
+  plan.on_gpu = true;
+  EXPECT_EQ(refusal(plan, settings, 2 * kMiB), "") << "they lie on the GPU";
+  EXPECT_NE(refusal(plan, settings, kMiB), "");
+}
+
 TEST(MemoryCheck, TheEngineOrAllOfItIsToBlame) {
   RunPlan plan;
   plan.ranks_on_node = 2;

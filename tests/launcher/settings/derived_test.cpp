@@ -224,7 +224,9 @@ std::vector<Row> rows_of_output() {
       {"sample_every", "5"},
       {"sample_tokens", "5"},
       {"sample_temperature", "0.5"},
+      {"sample_prompts", "f"},
       {"sample_count", "2"},
+      {"sample_batch", "2"},
       {"sample_greedy", "true"},
       {"sample_top_k", "5"},
       {"sample_top_p", "0.5"},
@@ -232,6 +234,7 @@ std::vector<Row> rows_of_output() {
       {"sample_repetition_penalty", "2"},
       {"sample_stop", "a"},
       {"sample_ignore_eos", "true"},
+      {"sample_log_probs", "true"},
       // of tests
       {"dump_state", "d"},
       {"trace_comm", "f", {line("trace_comm", "f.0")}},  // of a rank

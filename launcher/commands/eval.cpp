@@ -1,0 +1,104 @@
+// The loss of a checkpoint's model on data.
+#include <fmt/format.h>
+
+#include <functional>
+#include <memory>
+
+#include "launcher/commands/use_checkpoint.h"
+#include "launcher/data/source.h"
+#include "launcher/data/token_source.h"
+#include "launcher/huggingface/model_folder.h"
+#include "launcher/inference/evaluate.h"
+#include "launcher/run/console.h"
+#include "launcher/run/lines.h"
+#include "launcher/run/runner.h"
+#include "launcher/settings/chosen_data.h"
+#include "launcher/settings/config.h"
+#include "launcher/text/prompt.h"
+#include "launcher/text/text_options.h"
+#include "zero/engine.h"
+#include "zero/ranks.h"
+
+namespace zero::launcher {
+namespace {
+
+// Of the run's own data, those that it held out, if any.
+std::unique_ptr<data::Samples> samples_for(const CommandLine& line,
+                                           const LoadedModel& loaded,
+                                           const data::Source& source) {
+  const data::SampleShape shape =
+      sample_shape(*loaded.family, loaded.shape, loaded.settings);
+  const Settings& settings = loaded.settings;
+  const bool is_own = !line.flags.contains("data") && settings.eval_data.empty();
+  data::SampleOrder order{.shuffle = false};
+  if (is_own)
+    order.range =
+        data::split_samples(source.num_samples(shape), settings.eval_fraction).held_out;
+  return source.samples(shape, order);
+}
+
+// Texts become tokens first, if there is a tokenizer.
+std::unique_ptr<data::Source> open_texts(const std::vector<std::string>& paths,
+                                         const LoadedModel& loaded) {
+  const std::string tokenizer =
+      agree_on_tokenizer(tokenizer_path(loaded), loaded.engine->control());
+  if (tokenizer.empty()) return open_source(*loaded.family, paths, loaded.settings);
+  const std::string folder = loaded.checkpoint.is_model_folder
+                                 ? folder_of_user() + "/tokens"
+                                 : run_of(loaded.checkpoint) + "/tokens";
+  return open_source(
+      *loaded.family, paths, loaded.settings, [&](const data::TokenSource& texts) {
+        return tokenize(
+            texts, text_options(loaded.settings, tokenizer, folder, loaded.shape.vocab()),
+            loaded.is_first_of_host, loaded.engine->control());
+      });
+}
+
+ExitCode evaluate_on(const CommandLine& line, LoadedModel& loaded) {
+  const bool is_first = loaded.batch.rank == 0;
+  const ModelShape& shape = loaded.shape;
+  const std::unique_ptr<data::Source> source =
+      open_texts(data_for(line, loaded.settings), loaded);
+  const std::string& weights = loaded.checkpoint.is_model_folder
+                                   ? loaded.checkpoint.folder
+                                   : loaded.settings.init_from;
+  if (!weights.empty() && tokenizer_path(loaded).empty())
+    refuse_text(*loaded.family, *source, shape.vocab(), weights);
+  require_classes(*source, loaded.checkpoint.run.classes);
+  if (is_first) source->check_ids(shape.vocab());
+  for (const std::string& note :
+       source->notes(sample_shape(*loaded.family, shape, loaded.settings)))
+    if (is_first) tell(note);
+  const std::unique_ptr<data::Samples> samples = samples_for(line, loaded, *source);
+  const int64_t num_samples = samples_to_evaluate(*samples, loaded.settings);
+  const Evaluation result = *evaluate(*loaded.runner, loaded.engine->control(), *samples,
+                                      loaded.batch, num_samples);
+  if (!is_first) return ExitCode::kDone;
+  print_line(
+      fmt::format("eval step {} | {} | {} of {} samples | {}", loaded.step,
+                  evaluation_text(result.loss, result.accuracy, loaded.family->task, 6),
+                  num_samples, samples->num_samples(), loaded.checkpoint.folder));
+  return ExitCode::kDone;
+}
+
+int eval(const VerbCall& call) {
+  return use_checkpoint(
+      "eval", call, [&](LoadedModel& loaded) { return evaluate_on(call.line, loaded); });
+}
+
+}  // namespace
+
+Verb eval_verb() {
+  return {.name = "eval",
+          .summary = "the loss of a model on data (eval DIR --data PATH...)",
+          .run = eval,
+          .head = head_with_settings("eval", "DIR [--data PATH...]", kCheckpoints),
+          .lines = {kDirLine, kConfigLine},
+          .settings = kMachine +
+                      " seed data bytes tokenizer text_key separator token_cache python "
+                      "train_on end_of_turn special_in_content chat_date too_long pack "
+                      "eval_data eval_samples micro_batch loss_chunk",
+          .folder = kStepOrModelFolder};
+}
+
+}  // namespace zero::launcher

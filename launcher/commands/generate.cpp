@@ -1,0 +1,235 @@
+// Prompts, continued by a checkpoint's model.
+#include "launcher/inference/generate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "launcher/commands/generate_many.h"
+#include "launcher/commands/use_checkpoint.h"
+#include "launcher/huggingface/generation_config.h"
+#include "launcher/run/console.h"
+#include "launcher/run/run_folder.h"
+#include "launcher/run/runner.h"
+#include "launcher/settings/config.h"
+#include "launcher/text/prompt.h"
+#include "launcher/text/python_child.h"
+#include "launcher/text/text_options.h"
+#include "launcher/text/tokenizer.h"
+#include "zero/engine.h"
+#include "zero/errors.h"
+#include "zero/ranks.h"
+
+namespace zero::launcher {
+namespace {
+
+// Null: there is none, or it cannot be had and the prompt needs none.
+std::unique_ptr<Tokenizer> tokenizer_for(const LoadedModel& loaded) {
+  const std::string path = tokenizer_path(loaded);
+  if (path.empty()) return nullptr;
+  const std::vector<std::string> command = child_command(loaded.settings.python);
+  return is_of_numbers(loaded.settings.sample)
+             ? open_if_possible(path, command, "tokens are shown as numbers")
+             : std::make_unique<Tokenizer>(path, command);
+}
+
+GenerationConfig generation_of(const LoadedModel& loaded) {
+  const FoundCheckpoint& from = loaded.checkpoint;
+  const std::string folder =
+      from.is_model_folder ? from.folder : source_folder(run_of(from));
+  return std::filesystem::is_directory(folder) ? read_generation_config(folder)
+                                               : GenerationConfig();
+}
+
+void take_over_generation(const VerbCall& call, const GenerationConfig& config,
+                          LoadedModel& loaded) {
+  const RawValues given = given_values(call.line, call.environment);
+  const auto is_given = [&](const std::string& key) { return given.contains(key); };
+  for (const std::string& line :
+       take_over(config, loaded.checkpoint.is_model_folder, is_given, loaded.settings))
+    if (loaded.batch.rank == 0) tell_aside(line);
+}
+
+// Of one prompt; the first rank speaks.
+class Speaker {
+ public:
+  // Collective, before the model is loaded. ends: those that the model's files name. Of a
+  // chat the prompt is what a user says.
+  Speaker(LoadedModel& loaded, const TokenRow& ends, bool is_chat, Ranks& ranks)
+      : loaded_(loaded),
+        settings_(loaded.settings),
+        is_first_(loaded.batch.rank == 0),
+        is_chat_(is_chat),
+        tokenizer_(is_first_ ? tokenizer_for(loaded) : nullptr) {
+    is_chat ? read_question(ends, ranks) : read_prompt(ends, ranks);
+    require_room(begin_, loaded.shape.seq_len);
+    if (settings_.sample_ignore_eos) begin_.ends.clear();
+    loaded.texts = texts_at_once({begin_}, settings_, loaded.shape);
+    loaded.texts.rows = std::min(settings_.sample_count, settings_.sample_batch);
+  }
+
+  ExitCode speak() {
+    Ranks& ranks = loaded_.engine->control();
+    const int64_t all = settings_.sample_count;
+    const auto show = [this](const std::string& piece) {
+      if (is_first_) print_text(piece);
+    };
+    const TextManner manner{
+        .is_text = loaded_.checkpoint.run.is_text,
+        .shows_prompt = !is_chat_,
+        .show = all == 1 ? Show(show) : Show(),
+        .speech = [this](int64_t text) { return speech_of(tokenizer_.get(), text); },
+        .sees_stop =
+            [&](bool saw) { return ranks.largest(is_first_ && saw, "stop text") > 0; },
+        .agree = agreement_of(ranks)};
+    for (int64_t first = 0; first < all; first += loaded_.texts.rows) {
+      std::vector<TextBegin> begins(std::min(all - first, loaded_.texts.rows), begin_);
+      for (size_t i = 0; i < begins.size(); ++i)
+        begins[i].sample = static_cast<uint32_t>(first) + static_cast<uint32_t>(i);
+      TimedReader reader(
+          loaded_.runner->reader({std::ssize(begins), loaded_.texts.tokens}));
+      const auto texts = make_texts(reader, begins, settings_, loaded_.shape, manner);
+      for (size_t i = 0; i < texts.size(); ++i) {
+        if (is_first_ && all > 1)
+          print_text(fmt::format("--- {} of {}\n{}{}", begins[i].sample + 1, all,
+                                 texts[i].prompt, texts[i].text));
+        tell_end(texts[i].end.finish);
+      }
+      if (is_first_) tell_more(reader.describe());
+    }
+    return ExitCode::kDone;
+  }
+
+ private:
+  void read_question(const TokenRow& ends, Ranks& ranks) {
+    if (is_first_ && !tokenizer_)
+      throw Error(ExitCode::kUsage, "there is no tokenizer, and so no chat template",
+                  loaded_.checkpoint.folder, "--tokenizer DIR; or --prompt TEXT");
+    auto [tokens, closing] = agree_on_question(
+        settings_.sample, text_options(settings_, "", "", loaded_.shape.vocab()),
+        tokenizer_.get(), ranks);
+    begin_ = {.tokens = std::move(tokens), .ends = std::move(closing)};
+    begin_.ends.insert(begin_.ends.end(), ends.begin(), ends.end());
+  }
+
+  void read_prompt(const TokenRow& ends, Ranks& ranks) {
+    const bool is_text = loaded_.checkpoint.run.is_text;
+    const std::string prompt =
+        agree_on_prompt(settings_.sample, tokenizer_.get(), loaded_.shape.vocab(), ranks);
+    begin_.ends =
+        agree_on_ends(ends, is_text, tokenizer_.get(), settings_.separator, ranks);
+    begin_.tokens = parse_prompt(prompt, is_text, loaded_.shape.vocab());
+  }
+
+  void tell_end(Finish finish) const {
+    if (!is_first_) return;
+    print_line("");
+    if (finish == Finish::kContext)
+      warn(fmt::format("the text ends by length: the context of {} tokens is full",
+                       loaded_.shape.seq_len));
+  }
+
+  const LoadedModel& loaded_;
+  const Settings& settings_;
+  const bool is_first_, is_chat_;
+  const std::unique_ptr<Tokenizer> tokenizer_;
+  TextBegin begin_;
+};
+
+// What the command line asks for.
+enum class Wanted { kPrompt, kChat, kPrompts };
+
+Wanted asked_for(const CommandLine& line, const Settings& settings) {
+  const auto given = line.flags.find("sample");
+  const bool has_prompt = given != line.flags.end();
+  const bool has_file = line.flags.contains("sample_prompts");
+  if (has_prompt && has_file)
+    reject("a prompt and a file of prompts are given",
+           given->second.origin + ", --prompts", "one of them");
+  if (!settings.sample_prompts.empty() && !has_prompt) return Wanted::kPrompts;
+  if (!line.to.empty())
+    reject("--to is for texts of --prompts alone", "--to",
+           "--prompts FILE; or zero_launch generate ... > FILE");
+  if (settings.sample_log_probs)
+    reject("log probabilities are told of --prompts alone", "--log-probs",
+           "--prompts FILE, of one line");
+  return has_prompt && given->second.origin == "--chat" ? Wanted::kChat : Wanted::kPrompt;
+}
+
+// Prompts, continued by a checkpoint's model.
+int generate_text(const VerbCall& call) {
+  std::function<ExitCode()> speak;
+  const auto prepare = [&](LoadedModel& loaded, Ranks& ranks) {
+    require_task(loaded, Task::kLanguage, "generate");
+    const GenerationConfig config = generation_of(loaded);
+    take_over_generation(call, config, loaded);
+    const Wanted asked = asked_for(call.line, loaded.settings);
+    if (asked == Wanted::kPrompts) {
+      speak = prepare_many(loaded, config.ends, call.line.to, ranks);
+    } else {
+      const auto speaker =
+          std::make_shared<Speaker>(loaded, config.ends, asked == Wanted::kChat, ranks);
+      speak = [speaker] { return speaker->speak(); };
+    }
+  };
+  return use_checkpoint(
+      "generate", call, [&](LoadedModel&) { return speak(); }, prepare);
+}
+
+}  // namespace
+
+Verb generate_verb() {
+  return {.name = "generate",
+          .summary = "prompts, continued by a model (generate DIR --prompt TEXT)",
+          .run = generate_text,
+          .head = head_with_settings("generate", "DIR --prompt TEXT", kCheckpoints),
+          .lines = {kDirLine,
+                    {"--prompt TEXT", "the text that is continued"},
+                    {"--chat TEXT",
+                     "what a user says, by the tokenizer's chat template; the "
+                     "model answers"},
+                    {"--prompts FILE",
+                     "all of a file: lines, or JSONL with prompt or "
+                     "messages; a line of JSON for each text"},
+                    {"--to FILE", "where these go; one that is there is gone on with"},
+                    {"--log-probs", "with the log probability of each token"},
+                    {"--num-tokens N", "tokens that are added"},
+                    {"--num-samples N", "texts that are made of a prompt"},
+                    {"--batch N", "texts that are made together"},
+                    {"--temperature X", "0: always the likeliest token"},
+                    {"--top-k N, --top-p X, --min-p X", "draw from the likeliest alone"},
+                    {"--repetition-penalty X", "of tokens that the text has already"},
+                    {"--stop TEXT...", "end before one of these texts"},
+                    {"--greedy, --ignore-eos",
+                     "always the likeliest token; go on behind an end of text"},
+                    kConfigLine},
+          .settings = kMachine +
+                      " tokenizer python separator end_of_turn special_in_content "
+                      "chat_date micro_batch loss_chunk sample sample_tokens "
+                      "sample_prompts sample_count sample_batch sample_log_probs "
+                      "sample_temperature sample_greedy sample_top_k sample_top_p "
+                      "sample_min_p sample_repetition_penalty sample_stop "
+                      "sample_ignore_eos seed",
+          // What it does with a prompt is what a run does with a sample.
+          .own_flags = {{"--prompt", "sample"},
+                        {"--chat", "sample"},
+                        {"--num-tokens", "sample_tokens"},
+                        {"--prompts", "sample_prompts"},
+                        {"--num-samples", "sample_count"},
+                        {"--batch", "sample_batch"},
+                        {"--log-probs", "sample_log_probs"},
+                        {"--temperature", "sample_temperature"},
+                        {"--greedy", "sample_greedy"},
+                        {"--top-k", "sample_top_k"},
+                        {"--top-p", "sample_top_p"},
+                        {"--min-p", "sample_min_p"},
+                        {"--repetition-penalty", "sample_repetition_penalty"},
+                        {"--stop", "sample_stop"},
+                        {"--ignore-eos", "sample_ignore_eos"}},
+          .folder = kStepOrModelFolder};
+}
+
+}  // namespace zero::launcher

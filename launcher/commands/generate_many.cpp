@@ -1,0 +1,358 @@
+#include "launcher/commands/generate_many.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/processes.h"
+#include "launcher/huggingface/model_folder.h"
+#include "launcher/inference/generate.h"
+#include "launcher/inference/many_texts.h"
+#include "launcher/inference/prompt_file.h"
+#include "launcher/inference/text_records.h"
+#include "launcher/process/stop.h"
+#include "launcher/run/console.h"
+#include "launcher/run/lines.h"
+#include "launcher/text/prompt.h"
+#include "launcher/text/python_child.h"
+#include "launcher/text/text_options.h"
+#include "launcher/text/tokenizer.h"
+#include "zero/errors.h"
+#include "zero/ranks.h"
+
+namespace zero::launcher {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kToldWrong = 20;
+
+std::string hash_of_text(const std::string& text) {
+  return to_hex(hash_of(text.data(), text.size()));
+}
+
+std::string contents_of(const std::string& path) {
+  std::ostringstream whole;
+  whole << std::ifstream(path, std::ios::binary).rdbuf();
+  return whole.str();
+}
+
+// A checkpoint's manifest has hashes of all its tensors; of a folder of Hugging Face the
+// files' sizes and times have to do.
+std::string hash_of_model(const FoundCheckpoint& from) {
+  if (!from.is_model_folder)
+    return hash_of_text(contents_of(from.folder + "/manifest.json"));
+  std::string told = contents_of(from.folder + "/config.json");
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(from.folder))
+    if (entry.path().extension() == ".safetensors")
+      files.push_back(fmt::format("{} {} {}", entry.path().filename().string(),
+                                  entry.file_size(),
+                                  entry.last_write_time().time_since_epoch().count()));
+  std::ranges::sort(files);
+  return hash_of_text(told + fmt::format("{}", fmt::join(files, ",")));
+}
+
+// Whatever of the settings changes a text.
+std::string hash_of_settings(const Settings& s, const ModelShape& shape,
+                             const std::string& tokenizer) {
+  const json all = {s.seed,
+                    s.sample_tokens,
+                    s.sample_temperature,
+                    s.sample_greedy,
+                    s.sample_top_k,
+                    s.sample_top_p,
+                    s.sample_min_p,
+                    s.sample_repetition_penalty,
+                    s.sample_stop,
+                    s.sample_ignore_eos,
+                    s.sample_log_probs,
+                    s.sample_batch,
+                    s.dtype,
+                    s.separator,
+                    s.end_of_turn,
+                    s.special_in_content,
+                    s.chat_date,
+                    shape.seq_len,
+                    tokenizer.empty() ? "" : hash_of_text(contents_of(tokenizer))};
+  return hash_of_text(all.dump());
+}
+
+// A line of the file, as tokens.
+struct Prompt {
+  PromptLine line;
+  TokenRow tokens, ends;
+};
+
+class ManyTextsSpeaker {
+ public:
+  // Collective, before the model is loaded.
+  ManyTextsSpeaker(LoadedModel& loaded, TokenRow ends, std::string to, Ranks& ranks)
+      : loaded_(loaded),
+        settings_(loaded.settings),
+        is_first_(loaded.batch.rank == 0),
+        to_(std::move(to)),
+        ends_of_files_(std::move(ends)) {
+    open_tokenizer(ranks);
+    read_prompts_of_file(ranks);
+    agree_on_what_to_make(ranks);
+    loaded.texts = texts();
+  }
+
+  ExitCode speak() {
+    catch_stop_signals();
+    const auto begin = std::chrono::steady_clock::now();
+    const bool is_done = make_many(
+        {.batches = batches(),
+         .reader =
+             [this](int64_t rows, InStep& in_step) {
+               return loaded_.runner->reader({rows, loaded_.texts.tokens},
+                                             [&in_step] { in_step.begin_pass(); });
+             },
+         .make = [this](const std::vector<size_t>& batch, TextReader& reader,
+                        const InStep& in_step) { return make(batch, reader, in_step); },
+         .keep = [this](const std::vector<std::string>& made) { keep(made); },
+         .wants_stop = [] { return stop_signal() != 0; }},
+        loaded_.engine->control());
+    seconds_ =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (is_first_) {
+      set_status("");
+      records_->finish();
+      tell_aside(statistics());
+    }
+    forget_stop_signals();
+    if (!is_done) {
+      tell_end("stopped before all texts were made" +
+               std::string(to_.empty() ? "" : "; the same command goes on"));
+      return ExitCode::kInterrupted;
+    }
+    if (num_wrong_ == 0) return ExitCode::kDone;
+    tell_end(fmt::format("{} lines of {} could not be used; all others were", num_wrong_,
+                         settings_.sample_prompts));
+    return ExitCode::kData;
+  }
+
+ private:
+  struct Wanted {
+    size_t prompt;
+    int64_t sample;
+    bool is_there;
+  };
+
+  // Each rank writes the texts that it makes.
+  void open_tokenizer(Ranks& ranks) {
+    const std::string path = agree_on_tokenizer(tokenizer_path(loaded_), ranks);
+    if (!path.empty())
+      tokenizer_ = std::make_unique<Tokenizer>(path, child_command(settings_.python));
+    ends_ =
+        agree_on_ends(ends_of_files_, loaded_.checkpoint.run.is_text,
+                      is_first_ ? tokenizer_.get() : nullptr, settings_.separator, ranks);
+  }
+
+  // The first rank reads, and tells the others.
+  void read_prompts_of_file(Ranks& ranks) {
+    json told = json::array();
+    if (is_first_) {
+      for (const PromptLine& line : read_prompts(settings_.sample_prompts)) {
+        const Prompt prompt = prompt_of(line);
+        told.push_back(
+            {line.line, line.asked, prompt.tokens, prompt.ends, prompt.line.wrong});
+      }
+    }
+    std::vector<std::string> wrong;
+    for (const json& each : json::parse(ranks.broadcast(told.dump()))) {
+      const PromptLine line{each[0], each[1], each[4]};
+      if (line.wrong.empty())
+        prompts_.push_back({line, each[2], each[3]});
+      else
+        wrong.push_back(fmt::format("{}, line {}: {}", settings_.sample_prompts,
+                                    line.line, line.wrong));
+    }
+    num_wrong_ = wrong.size();
+    for (size_t i = 0; is_first_ && i < std::min(wrong.size(), kToldWrong); ++i)
+      warn(wrong[i]);
+  }
+
+  Prompt prompt_of(const PromptLine& line) {
+    Prompt prompt{line, {}, ends_};
+    if (!line.wrong.empty()) return prompt;
+    try {
+      set_tokens(prompt);
+      const int64_t length = std::ssize(prompt.tokens);
+      if (length >= loaded_.shape.seq_len)
+        prompt.line.wrong =
+            fmt::format("a prompt of {} tokens leaves no room in a context of {}", length,
+                        loaded_.shape.seq_len);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::kUsage && error.code() != ExitCode::kData) throw;
+      prompt.line.wrong = error.problem();
+    }
+    return prompt;
+  }
+
+  void set_tokens(Prompt& prompt) {
+    const int64_t vocab = loaded_.shape.vocab();
+    const json& asked = prompt.line.asked;
+    if (asked.is_string()) {
+      const auto text = asked.get<std::string>();
+      prompt.tokens = tokenizer_ && !is_of_numbers(text)
+                          ? known(tokenizer_->encode(text), vocab)
+                          : parse_prompt(text, loaded_.checkpoint.run.is_text, vocab);
+      return;
+    }
+    if (!tokenizer_)
+      throw Error(ExitCode::kUsage, "there is no tokenizer, and so no chat template");
+    auto [tokens, ends] = tokenizer_->ask(asked, text_options(settings_, "", "", vocab));
+    prompt.tokens = known(tokens, vocab);
+    ends.insert(ends.end(), ends_of_files_.begin(), ends_of_files_.end());
+    prompt.ends = std::move(ends);
+  }
+
+  void agree_on_what_to_make(Ranks& ranks) {
+    json told;
+    if (is_first_) {
+      with_ = {hash_of_model(loaded_.checkpoint),
+               hash_of_settings(settings_, loaded_.shape, tokenizer_path(loaded_))};
+      std::vector<PromptLine> lines;
+      for (const Prompt& prompt : prompts_) lines.push_back(prompt.line);
+      records_.emplace(to_, lines, with_);
+      json are_there = json::array();
+      for (const Prompt& prompt : prompts_)
+        for (int64_t sample = 0; sample < settings_.sample_count; ++sample)
+          are_there.push_back(records_->has({prompt.line.line, sample}));
+      told = {with_.model, with_.settings, are_there};
+    }
+    told = json::parse(ranks.broadcast(told.dump()));
+    with_ = {told[0], told[1]};
+    for (const json& is_there : told[2]) {
+      const auto text = std::ssize(wanted_);
+      wanted_.push_back({static_cast<size_t>(text / settings_.sample_count),
+                         text % settings_.sample_count, is_there});
+    }
+  }
+
+  // How many and how long they get at most, of those that will be made.
+  TextsAtOnce texts() const {
+    TextsAtOnce all;
+    for (const std::vector<size_t>& batch : batches()) {
+      std::vector<TextBegin> begins;
+      for (const size_t text : batch)
+        begins.push_back({prompts_[wanted_[text].prompt].tokens});
+      const TextsAtOnce own = texts_at_once(begins, settings_, loaded_.shape);
+      all = {std::max(all.rows, own.rows), std::max(all.tokens, own.tokens)};
+    }
+    return all;
+  }
+
+  // Those in which a text is missing. They are made as a whole, so that its bits are
+  // those of a run that was not stopped.
+  std::vector<std::vector<size_t>> batches() const {
+    std::vector<int64_t> lengths;
+    for (const Wanted& wanted : wanted_)
+      lengths.push_back(std::ssize(prompts_[wanted.prompt].tokens));
+    auto batches = batches_of(lengths, settings_.sample_batch);
+    std::erase_if(batches, [&](const std::vector<size_t>& batch) {
+      return std::ranges::all_of(batch,
+                                 [&](size_t text) { return wanted_[text].is_there; });
+    });
+    return batches;
+  }
+
+  std::vector<std::string> make(const std::vector<size_t>& batch, TextReader& reader,
+                                const InStep& in_step) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<TextBegin> begins;
+    for (const size_t text : batch) {
+      const Prompt& prompt = prompts_[wanted_[text].prompt];
+      begins.push_back({prompt.tokens, static_cast<uint32_t>(prompt.line.line - 1),
+                        static_cast<uint32_t>(wanted_[text].sample),
+                        settings_.sample_ignore_eos ? TokenRow() : prompt.ends});
+    }
+    const TextManner manner{
+        .is_text = loaded_.checkpoint.run.is_text,
+        .shows_prompt = false,
+        .is_stopped = [&] { return in_step.is_stopped(); },
+        .speech = [this](int64_t text) { return speech_of(tokenizer_.get(), text); }};
+    const auto texts = make_texts(reader, begins, settings_, loaded_.shape, manner);
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    std::vector<std::string> made;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const Wanted& wanted = wanted_[batch[i]];
+      if (wanted.is_there || texts[i].end.finish == Finish::kBroken) continue;
+      const PromptLine& line = prompts_[wanted.prompt].line;
+      const double tokens = static_cast<double>(texts[i].end.tokens.size());
+      made.push_back(to_record(
+          {line.line, wanted.sample, texts[i], seconds > 0 ? tokens / seconds : 0}, line,
+          with_));
+    }
+    return made;
+  }
+
+  void keep(const std::vector<std::string>& made) {
+    records_->add(made);
+    for (const std::string& record : made)
+      num_tokens_ += std::ssize(json::parse(record)["tokens"]);
+    num_made_ += made.size();
+    if (isatty(STDERR_FILENO) != 0) set_status(how_many() + " texts");
+  }
+
+  void tell_end(const std::string& line) const {
+    if (is_first_) warn(line);
+  }
+
+  // "12 of 40": are there by now.
+  std::string how_many() const {
+    const auto before = std::ranges::count(wanted_, true, &Wanted::is_there);
+    return fmt::format("{} of {}", num_made_ + static_cast<size_t>(before),
+                       wanted_.size());
+  }
+
+  std::string statistics() const {
+    return fmt::format(
+        "{} texts made, {} are there; {} tokens in {:.1f} s, {:.1f} a second; {} of "
+        "memory",
+        num_made_, how_many(), num_tokens_, seconds_,
+        seconds_ > 0 ? static_cast<double>(num_tokens_) / seconds_ : 0,
+        short_bytes(peak_resident_bytes()));
+  }
+
+  LoadedModel& loaded_;
+  const Settings& settings_;
+  const bool is_first_;
+  const std::string to_;
+  const TokenRow ends_of_files_;
+  TokenRow ends_;  // of a text that is no conversation
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::vector<Prompt> prompts_;
+  size_t num_wrong_ = 0;
+  MadeWith with_;
+  std::optional<TextRecords> records_;  // on the first rank
+  std::vector<Wanted> wanted_;
+  size_t num_made_ = 0;
+  int64_t num_tokens_ = 0;
+  double seconds_ = 0;
+};
+
+}  // namespace
+
+std::function<ExitCode()> prepare_many(LoadedModel& loaded,
+                                       const std::vector<int64_t>& ends,
+                                       const std::string& to, Ranks& ranks) {
+  const auto speaker = std::make_shared<ManyTextsSpeaker>(loaded, ends, to, ranks);
+  return [speaker] { return speaker->speak(); };
+}
+
+}  // namespace zero::launcher

@@ -1,0 +1,148 @@
+#include "launcher/inference/text_records.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "checkpoint/error.h"
+#include "checkpoint/file.h"
+#include "checkpoint/own_files.h"
+#include "launcher/run/console.h"
+#include "launcher/run/lines.h"
+#include "launcher/run/log_files.h"
+#include "zero/errors.h"
+
+namespace zero::launcher {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kBegin[] = R"({"line":)";  // of each record
+
+[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+  throw Error(ExitCode::kUsage, what, path, "--to FILE: another one");
+}
+
+TextRecords::Place place_of(const json& record) {
+  return {record.at("line").get<int64_t>(), record.at("sample").get<int64_t>()};
+}
+
+MadeWith made_with(const json& record) {
+  const json& of = record.at("of");
+  return {of.at("model"), of.at("settings")};
+}
+
+void require_same(const std::string& path, const json& record,
+                  const std::vector<PromptLine>& prompts, const MadeWith& with) {
+  const MadeWith found = made_with(record);
+  const int64_t line = place_of(record).first;
+  if (found.model != with.model) refuse(path, "it has texts of another model");
+  if (found.settings != with.settings)
+    refuse(path, "it has texts that were made with other settings");
+  const auto prompt = std::ranges::find(prompts, line, &PromptLine::line);
+  if (prompt == prompts.end() || prompt->asked != record.at("prompt"))
+    refuse(path, fmt::format("it has a text of another prompt in line {}", line));
+}
+
+}  // namespace
+
+std::string to_record(const MadeText& made, const PromptLine& prompt,
+                      const MadeWith& with) {
+  const TextEnd& end = made.text.end;
+  nlohmann::ordered_json record = {
+      {"line", made.line},      {"sample", made.sample}, {"prompt", prompt.asked},
+      {"text", made.text.text}, {"tokens", end.tokens},  {"finish", to_text(end.finish)}};
+  if (!end.log_probs.empty()) record["log_probs"] = end.log_probs;
+  record["tokens_per_second"] = std::round(made.tokens_per_second * 10) / 10;
+  record["of"] = {{"model", with.model}, {"settings", with.settings}};
+  return json_text(record);
+}
+
+TextRecords::TextRecords(const std::string& path, const std::vector<PromptLine>& prompts,
+                         const MadeWith& with)
+    : path_(path) {
+  if (path.empty()) return;
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) read_file(prompts, with);
+  make_file();
+  file_ = std::make_unique<AppendFile>(path, kBegin);
+}
+
+TextRecords::~TextRecords() = default;
+
+void TextRecords::keep(const std::string& record, const std::vector<PromptLine>& prompts,
+                       const MadeWith& with) {
+  try {
+    const json read = json::parse(record);
+    require_same(path_, read, prompts, with);
+    as_they_lie_.push_back(place_of(read));
+  } catch (const json::exception&) {
+    refuse(path_, "it is there already, and holds something else than such records");
+  }
+  records_[as_they_lie_.back()] = record;
+}
+
+// Whether it can be written is known before anything is made.
+void TextRecords::make_file() const {
+  const auto [above, name] = checkpoint::split_path(path_);
+  try {
+    const checkpoint::Folder folder(above);
+    if (!folder.has(name))
+      checkpoint::write_text(folder, name, "", checkpoint::system_io());
+  } catch (const checkpoint::CheckpointError& error) {
+    refuse(path_, error.problem());
+  }
+}
+
+// A last line without an end was being written when its process ended.
+void TextRecords::read_file(const std::vector<PromptLine>& prompts,
+                            const MadeWith& with) {
+  if (!std::filesystem::is_regular_file(path_)) refuse(path_, "it is no regular file");
+  std::ifstream file(path_, std::ios::binary);
+  std::ostringstream whole;
+  if (!file || (file.peek() != EOF && !(whole << file.rdbuf())))
+    refuse(path_, "it cannot be read");
+  const std::string text = whole.str();
+  size_t begin = 0;
+  for (size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+    keep(text.substr(begin, end - begin), prompts, with);
+  const bool is_cut_off = begin < text.size();
+  if (is_cut_off && !text.substr(begin).starts_with(kBegin) &&
+      !std::string_view(kBegin).starts_with(text.substr(begin)))
+    refuse(path_, "it is there already, and holds something else than such records");
+  if (is_cut_off) write_in_order();
+}
+
+void TextRecords::write_in_order() const {
+  std::string all;
+  for (const auto& [place, record] : records_) all += record + '\n';
+  checkpoint::replace_text(path_, all, kBegin);
+}
+
+void TextRecords::add(const std::vector<std::string>& records) {
+  for (const std::string& record : records) {
+    const Place place = place_of(json::parse(record));
+    records_[place] = record;
+    if (!file_) continue;
+    if (!file_->append(record))
+      throw Error(ExitCode::kEnvironment, "a text cannot be written", path_,
+                  "room on the disk; the same command goes on");
+    as_they_lie_.push_back(place);
+  }
+}
+
+void TextRecords::finish() {
+  if (!file_) {
+    for (const auto& [place, record] : records_) print_line(record);
+    return;
+  }
+  const bool is_in_order = std::ranges::is_sorted(as_they_lie_);
+  if (!is_in_order) write_in_order();
+}
+
+}  // namespace zero::launcher
