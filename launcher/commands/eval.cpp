@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "launcher/commands/eval_choices.h"
 #include "launcher/commands/use_checkpoint.h"
 #include "launcher/data/source.h"
 #include "launcher/data/token_source.h"
@@ -17,6 +18,7 @@
 #include "launcher/text/prompt.h"
 #include "launcher/text/text_options.h"
 #include "zero/engine.h"
+#include "zero/errors.h"
 #include "zero/ranks.h"
 
 namespace zero::launcher {
@@ -82,22 +84,39 @@ ExitCode evaluate_on(const CommandLine& line, LoadedModel& loaded) {
 }
 
 int eval(const VerbCall& call) {
-  return use_checkpoint(
-      "eval", call, [&](LoadedModel& loaded) { return evaluate_on(call.line, loaded); });
+  return use_checkpoint("eval", call, [&](LoadedModel& loaded) {
+    const auto given = [&](const char* key) { return call.line.flags.contains(key); };
+    if (given("data") && given("eval_choices"))
+      reject("data and questions are given", "--data, --choices", "one of them");
+    if (loaded.settings.eval_choices.empty() || given("data")) {
+      if (!call.line.to.empty())
+        reject("--to is for what --choices asks", "--to", "--choices FILE");
+      return evaluate_on(call.line, loaded);
+    }
+    require_task(loaded, Task::kLanguage, "eval --choices");
+    return evaluate_choices(loaded, call.line.to);
+  });
 }
 
 }  // namespace
 
 Verb eval_verb() {
   return {.name = "eval",
-          .summary = "the loss of a model on data (eval DIR --data PATH...)",
+          .summary = "the loss of a model on data, or choices (eval DIR --data PATH...)",
           .run = eval,
           .head = head_with_settings("eval", "DIR [--data PATH...]", kCheckpoints),
-          .lines = {kDirLine, kConfigLine},
+          .lines = {kDirLine,
+                    {"--choices FILE",
+                     "how often the likeliest of several ends of a "
+                     "prompt is the right one: JSONL with prompt, "
+                     "choices and answer"},
+                    {"--to FILE", "a new file for the log likelihoods of these"},
+                    kConfigLine},
           .settings = kMachine +
                       " seed data bytes tokenizer text_key separator token_cache python "
                       "train_on end_of_turn special_in_content chat_date too_long pack "
-                      "eval_data eval_samples micro_batch loss_chunk",
+                      "eval_data eval_samples eval_choices micro_batch loss_chunk",
+          .own_flags = {{"--choices", "eval_choices"}},
           .folder = kStepOrModelFolder};
 }
 

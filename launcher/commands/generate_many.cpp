@@ -36,8 +36,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kToldWrong = 20;
-
 std::string hash_of_text(const std::string& text) {
   return to_hex(hash_of(text.data(), text.size()));
 }
@@ -171,18 +169,16 @@ class ManyTextsSpeaker {
             {line.line, line.asked, prompt.tokens, prompt.ends, prompt.line.wrong});
       }
     }
-    std::vector<std::string> wrong;
+    std::vector<WrongLine> wrong;
     for (const json& each : json::parse(ranks.broadcast(told.dump()))) {
       const PromptLine line{each[0], each[1], each[4]};
       if (line.wrong.empty())
         prompts_.push_back({line, each[2], each[3]});
       else
-        wrong.push_back(fmt::format("{}, line {}: {}", settings_.sample_prompts,
-                                    line.line, line.wrong));
+        wrong.push_back({line.line, line.wrong});
     }
     num_wrong_ = wrong.size();
-    for (size_t i = 0; is_first_ && i < std::min(wrong.size(), kToldWrong); ++i)
-      warn(wrong[i]);
+    if (is_first_) tell_wrong(settings_.sample_prompts, wrong);
   }
 
   Prompt prompt_of(const PromptLine& line) {

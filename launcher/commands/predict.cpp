@@ -4,57 +4,16 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <optional>
+#include <string>
 
-#include "checkpoint/error.h"
-#include "checkpoint/file.h"
-#include "checkpoint/own_files.h"
 #include "launcher/commands/use_checkpoint.h"
 #include "launcher/data/images/image_source.h"
+#include "launcher/run/new_file.h"
 #include "launcher/settings/chosen_data.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
 namespace {
-
-using checkpoint::CheckpointError;
-
-// Told of pieces of the whole, one after the other.
-using Write = std::function<void(const std::string& bytes)>;
-
-void require_new(const checkpoint::Folder& folder, const std::string& name) {
-  if (folder.has(name))
-    throw CheckpointError(folder.path_of(name), "", "is there already");
-}
-
-[[noreturn]] void refuse_to_write(const std::string& why, const std::string& where) {
-  throw Error(ExitCode::kEnvironment, "predictions cannot be written: " + why, where,
-              "room on the disk");
-}
-
-// Nobody's file is written over, and a file has its name when it is whole.
-void write_new_file(const std::string& path,
-                    const std::function<void(const Write&)>& produce) {
-  const auto [above, name] = checkpoint::split_path(path);
-  std::optional<checkpoint::Folder> folder;
-  try {
-    require_new(folder.emplace(above), name);
-  } catch (const CheckpointError& error) {
-    throw Error(ExitCode::kUsage, "it " + error.problem(), path,
-                "--out FILE: a new one, in a folder that is there");
-  }
-  try {
-    checkpoint::replace_file(*folder, name, "", [&](checkpoint::File& file) {
-      int64_t end = 0;
-      produce([&](const std::string& bytes) {
-        file.write(bytes.data(), bytes.size(), end, checkpoint::system_io());
-        end += static_cast<int64_t>(bytes.size());
-      });
-    });
-  } catch (const CheckpointError& error) {
-    refuse_to_write(error.problem(), path);
-  }
-}
 
 // Whoever reads them may have enough.
 void write_to_stdout(const std::string& bytes) {
@@ -62,7 +21,9 @@ void write_to_stdout(const std::string& bytes) {
       std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size() &&
       std::fflush(stdout) == 0;
   if (!is_written && errno != EPIPE)
-    refuse_to_write(std::strerror(errno), "standard output");
+    throw Error(ExitCode::kEnvironment,
+                std::string("predictions cannot be written: ") + std::strerror(errno),
+                "standard output", "room on the disk");
 }
 
 std::unique_ptr<PredictionFormat> format_of(const std::string& path,
@@ -83,7 +44,7 @@ ExitCode predict_on(const CommandLine& line, LoadedModel& loaded) {
       sample_shape(*loaded.family, loaded.shape, loaded.settings), {.shuffle = false});
   const std::string path = line.flags.contains("out") ? loaded.settings.out : "";
   const auto format = format_of(path, loaded, source);
-  const auto produce = [&](const Write& write) {
+  const auto produce = [&](const WriteBytes& write) {
     write(format->head());
     predict(*loaded.runner, loaded.engine->control(), *samples, loaded.batch,
             source.num_images(), [&](int64_t image, std::span<const float> logits) {
@@ -95,7 +56,7 @@ ExitCode predict_on(const CommandLine& line, LoadedModel& loaded) {
   else if (path.empty())
     produce(write_to_stdout);
   else
-    write_new_file(path, produce);
+    write_new_file(path, {"--out FILE", "predictions"}, produce);
   return ExitCode::kDone;
 }
 

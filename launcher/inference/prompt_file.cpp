@@ -1,12 +1,16 @@
 #include "launcher/inference/prompt_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
+#include "launcher/run/console.h"
 #include "launcher/settings/values.h"
 #include "zero/errors.h"
 
@@ -21,15 +25,24 @@ bool is_json_lines(const std::string& path) {
                              [&](const char* ending) { return path.ends_with(ending); });
 }
 
-PromptLine prompt_of(int64_t number, const std::string& line) {
-  const json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
-  const auto wrong = [&](const char* what) { return PromptLine{number, {}, what}; };
-  if (object.is_discarded()) return wrong("the line is no JSON");
-  if (!object.is_object()) return wrong("the line holds no object");
-  json asked = object;
-  if (object.contains("prompt")) {
-    const json& prompt = object["prompt"];
-    if (prompt.is_string()) return {number, prompt};
+JsonLine json_line(int64_t number, const std::string& line) {
+  JsonLine read{number, json::parse(line, nullptr, /*allow_exceptions=*/false)};
+  if (read.object.is_discarded())
+    read.wrong = "the line is no JSON";
+  else if (!read.object.is_object())
+    read.wrong = "the line holds no object";
+  return read;
+}
+
+PromptLine prompt_of(const JsonLine& line) {
+  const auto wrong = [&](const std::string& what) {
+    return PromptLine{line.line, {}, what};
+  };
+  if (!line.wrong.empty()) return wrong(line.wrong);
+  json asked = line.object;
+  if (asked.contains("prompt")) {
+    const json prompt = asked["prompt"];
+    if (prompt.is_string()) return {line.line, prompt};
     asked["messages"] = prompt;
     asked.erase("prompt");
   }
@@ -37,32 +50,60 @@ PromptLine prompt_of(int64_t number, const std::string& line) {
     return wrong("the line has neither \"prompt\" nor \"messages\"");
   if (!asked["messages"].is_array() || asked["messages"].empty())
     return wrong("there are no messages");
-  return {number, asked};
+  return {line.line, asked};
 }
 
-}  // namespace
-
-std::vector<PromptLine> read_prompts(const std::string& path) {
+// Lines that have something, by their numbers.
+std::vector<std::pair<int64_t, std::string>> read_lines(const std::string& path,
+                                                        const std::string& cure) {
   const auto refuse = [&](const std::string& what) {
-    throw Error(ExitCode::kUsage, what, path,
-                "--prompts FILE: a prompt on each line, or JSONL with \"prompt\" or "
-                "\"messages\"");
+    throw Error(ExitCode::kUsage, what, path, cure);
   };
   if (std::filesystem::is_directory(path)) refuse("this is a folder");
   std::ifstream file(path, std::ios::binary);
   if (!file) refuse(std::string("it cannot be read: ") + std::strerror(errno));
-  const bool has_objects = is_json_lines(path);
-  std::vector<PromptLine> prompts;
+  std::vector<std::pair<int64_t, std::string>> lines;
   std::string line;
   for (int64_t number = 1; std::getline(file, line); ++number) {
     if (line.ends_with('\r')) line.pop_back();
-    if (line.find_first_not_of(" \t") == std::string::npos) continue;
-    if (!is_utf8(line))
-      prompts.push_back({number, {}, "the line is not valid UTF-8"});
-    else
-      prompts.push_back(has_objects ? prompt_of(number, line) : PromptLine{number, line});
+    if (line.find_first_not_of(" \t") != std::string::npos)
+      lines.emplace_back(number, line);
   }
-  if (prompts.empty()) refuse("the file has no prompts");
+  if (lines.empty()) refuse("the file is empty");
+  return lines;
+}
+
+constexpr char kNoUtf8[] = "the line is not valid UTF-8";
+
+}  // namespace
+
+std::vector<JsonLine> read_json_lines(const std::string& path, const std::string& flag) {
+  std::vector<JsonLine> read;
+  for (const auto& [number, line] : read_lines(path, flag + ": a file of JSONL"))
+    read.push_back(is_utf8(line) ? json_line(number, line)
+                                 : JsonLine{number, {}, kNoUtf8});
+  return read;
+}
+
+void tell_wrong(const std::string& path, const std::vector<WrongLine>& wrong) {
+  constexpr size_t kTold = 20;
+  for (size_t i = 0; i < std::min(wrong.size(), kTold); ++i)
+    warn(fmt::format("{}, line {}: {}", path, wrong[i].line, wrong[i].what));
+}
+
+std::vector<PromptLine> read_prompts(const std::string& path) {
+  std::vector<PromptLine> prompts;
+  if (is_json_lines(path)) {
+    for (const JsonLine& line : read_json_lines(path, "--prompts FILE"))
+      prompts.push_back(prompt_of(line));
+    return prompts;
+  }
+  for (const auto& [number, line] :
+       read_lines(path,
+                  "--prompts FILE: a prompt on each line, or JSONL with \"prompt\" "
+                  "or \"messages\""))
+    prompts.push_back(is_utf8(line) ? PromptLine{number, line}
+                                    : PromptLine{number, {}, kNoUtf8});
   return prompts;
 }
 

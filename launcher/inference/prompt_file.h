@@ -14,9 +14,26 @@ struct PromptLine {
   std::string wrong = {};  // what is wrong with it; "": nothing
 };
 
+// A line of JSONL that has something.
+struct JsonLine {
+  int64_t line = 0;  // from 1
+  nlohmann::json object = {};
+  std::string wrong = {};
+};
+
+// Throws Error(kUsage) for a file that cannot be read, or is empty; `flag` names it.
+std::vector<JsonLine> read_json_lines(const std::string& path, const std::string& flag);
+
 // The lines of a file that have something: of JSONL (.jsonl, .ndjson, .json) objects with
 // `prompt`, a text or messages, or with `messages`; of any other file texts. Throws
 // Error(kUsage) for a file that cannot be read, or has no prompts.
 std::vector<PromptLine> read_prompts(const std::string& path);
+
+// The first twenty such lines, on stderr.
+struct WrongLine {
+  int64_t line = 0;
+  std::string what;
+};
+void tell_wrong(const std::string& path, const std::vector<WrongLine>& wrong);
 
 }  // namespace zero::launcher

@@ -13,6 +13,7 @@
 #include "base/dtype.h"
 #include "base/files.h"
 #include "engine/comm/choose_gpu.h"
+#include "launcher/run/lines.h"
 #include "launcher/settings/values.h"
 #include "zero/errors.h"
 #include "zero/gpu.h"

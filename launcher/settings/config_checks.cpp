@@ -226,7 +226,8 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   Conflicts found;
   const bool trains = context.verb == "train" || context.verb == "plan";
   const bool starts = trains && context.is_complete;
-  const bool evaluates_nothing = context.verb == "eval" && s.eval_data.empty();
+  const bool evaluates_nothing =
+      context.verb == "eval" && s.eval_data.empty() && s.eval_choices.empty();
   add_if((starts || evaluates_nothing) && s.data.empty(), found, {"data"},
          "data is missing; allowed: files or folders (--data PATH...)");
   add_if(starts && s.out.empty(), found, {"out"},

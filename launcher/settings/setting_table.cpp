@@ -265,6 +265,9 @@ Group output() {
                  "chrome://tracing and Perfetto"),
       text(KEY(init_report), "FILE",
            "write who gave each parameter its first values, and what they are"),
+      text(KEY(eval_choices), "FILE",
+           "questions that eval asks instead of data: JSONL with prompt, choices and "
+           "answer"),
       text(KEY(sample), "PROMPT",
            "text that the model continues, at the end and with sample_every before"),
       integer(KEY(sample_every), 0, kMany,

@@ -146,6 +146,7 @@ struct Settings {
   int64_t log_every = 1;
   StepRange trace;
   std::string init_report;
+  std::string eval_choices;
   std::string sample;
   int64_t sample_every = 0;
   int64_t sample_tokens = 200;

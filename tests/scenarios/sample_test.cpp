@@ -122,5 +122,27 @@ TEST_F(Sampling, OfAFileIsTheSameOnAnyRanksAndGoesOn) {
   EXPECT_EQ(told("two"), texts);
 }
 
+// Of the bytes of a text, "a" is the likeliest behind "a" where it is trained on nothing
+// else.
+TEST_F(Sampling, LikelihoodsOfChoicesAreTheSameOnAnyRanks) {
+  write("a.txt", std::string(2000, 'a'));
+  EXPECT_EQ(run(0, train("a", {"--data", path("a.txt"), "--steps=80", "--lr=1e-2"})).rc,
+            0);
+  write("choices.jsonl",
+        "{\"prompt\": \"aaa\", \"choices\": [\"b\", \"a\"], \"answer\": 1}\n"
+        "{\"prompt\": \"aa\", \"choices\": [\"aaaa\", \"ab\", \"c\"], \"answer\": "
+        "\"aaaa\"}\n"
+        "{\"prompt\": \"a\", \"choices\": [\"b\", \"aa\"], \"answer\": 0}\n");
+  for (const int ranks : {0, 2}) {
+    const std::string to = "to" + std::to_string(ranks);
+    const Outcome outcome =
+        run(ranks, verb("eval", {"--from", path("a"), "--choices", path("choices.jsonl"),
+                                 "--threads=1", "--micro-batch=2", "--to", path(to)}));
+    EXPECT_EQ(outcome.rc, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("by length 66.67 % | 3 questions"));
+  }
+  EXPECT_EQ(read_file(path("to0")), read_file(path("to2")));
+}
+
 }  // namespace
 }  // namespace zero::scenarios::sample_test

@@ -157,6 +157,20 @@ Scores Runner::scores(const Batch& batch) {
   return {sums[0].item<double>(), static_cast<int64_t>(sums[1].item<double>())};
 }
 
+std::vector<double> Runner::row_losses(const Batch& batch) {
+  Inference inference(model_);
+  auto* scoring = dynamic_cast<ScoringModel*>(&model_);
+  if (!scoring)
+    throw Error(ExitCode::kUsage, "this family does not tell what becomes of each target",
+                "--choices", "a family that does (docs/models.md)");
+  const at::Tensor sums = target_scores_of(*scoring, engine_, batch)
+                              .select(-1, 0)
+                              .sum(at::IntArrayRef{1}, false, at::kDouble)
+                              .cpu()
+                              .contiguous();
+  return {sums.const_data_ptr<double>(), sums.const_data_ptr<double>() + sums.numel()};
+}
+
 std::vector<float> Runner::logits(const Batch& batch) {
   Inference inference(model_);
   return to_vector(logits_of(model_, engine_, batch));

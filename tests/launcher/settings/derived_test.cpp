@@ -220,6 +220,7 @@ std::vector<Row> rows_of_output() {
       {"log_every", "5"},
       {"trace", "steps=1:2"},
       {"init_report", "f"},
+      {"eval_choices", "f"},
       {"sample", "a"},
       {"sample_every", "5"},
       {"sample_tokens", "5"},

@@ -1,0 +1,21 @@
+#pragma once
+#include <functional>
+#include <string>
+
+namespace zero::launcher {
+
+// Takes pieces of a whole, one after the other.
+using WriteBytes = std::function<void(const std::string& bytes)>;
+
+struct NewFile {
+  std::string flag;  // that names it: "--out FILE"
+  std::string what;  // is written: "predictions"
+};
+
+// Nobody's file is written over, and a file has its name when it is whole. Throws
+// Error(kUsage) where there is something, or no folder, Error(kEnvironment) where it
+// cannot be written.
+void write_new_file(const std::string& path, const NewFile& file,
+                    const std::function<void(const WriteBytes&)>& produce);
+
+}  // namespace zero::launcher
