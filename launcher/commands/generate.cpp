@@ -111,7 +111,8 @@ class Speaker {
     auto [tokens, closing] = agree_on_question(
         settings_.sample, text_options(settings_, "", "", loaded_.shape.vocab()),
         tokenizer_.get(), ranks);
-    begin_ = {.tokens = std::move(tokens), .ends = std::move(closing)};
+    begin_ = {
+        .tokens = std::move(tokens), .ends = std::move(closing), .is_answered = true};
     begin_.ends.insert(begin_.ends.end(), ends.begin(), ends.end());
   }
 
@@ -153,7 +154,7 @@ Wanted asked_for(const CommandLine& line, const Settings& settings) {
   if (!line.to.empty())
     reject("--to is for texts of --prompts alone", "--to",
            "--prompts FILE; or zero_launch generate ... > FILE");
-  if (settings.sample_log_probs)
+  if (line.flags.contains("sample_log_probs"))
     reject("log probabilities are told of --prompts alone", "--log-probs",
            "--prompts FILE, of one line");
   return has_prompt && given->second.origin == "--chat" ? Wanted::kChat : Wanted::kPrompt;

@@ -82,6 +82,9 @@ std::string hash_of_settings(const Settings& s, const ModelShape& shape,
                     s.end_of_turn,
                     s.special_in_content,
                     s.chat_date,
+                    s.device,
+                    s.tf32,
+                    shape.config,
                     shape.seq_len,
                     tokenizer.empty() ? "" : hash_of_text(contents_of(tokenizer))};
   return hash_of_text(all.dump());
@@ -111,7 +114,7 @@ class ManyTextsSpeaker {
   ExitCode speak() {
     catch_stop_signals();
     const auto begin = std::chrono::steady_clock::now();
-    const bool is_done = make_many(
+    make_many(
         {.batches = batches(),
          .reader =
              [this](int64_t rows, InStep& in_step) {
@@ -125,6 +128,8 @@ class ManyTextsSpeaker {
         loaded_.engine->control());
     seconds_ =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    // A signal may have come when all were there.
+    const bool is_done = loaded_.engine->control().largest(num_missing(), "texts") == 0;
     if (is_first_) {
       set_status("");
       records_->finish();
@@ -165,18 +170,26 @@ class ManyTextsSpeaker {
     if (is_first_) {
       for (const PromptLine& line : read_prompts(settings_.sample_prompts)) {
         const Prompt prompt = prompt_of(line);
-        told.push_back(
-            {line.line, line.asked, prompt.tokens, prompt.ends, prompt.line.wrong});
+        told.push_back({line.line, line.asked, prompt.tokens, prompt.ends,
+                        prompt.line.wrong, prompt.line.cure});
+        sign_unless_stopped(std::ssize(prompt.tokens));
       }
     }
     std::vector<WrongLine> wrong;
+    PromptLine first_wrong;
     for (const json& each : json::parse(ranks.broadcast(told.dump()))) {
-      const PromptLine line{each[0], each[1], each[4]};
+      PromptLine line{each[0], each[1], each[4], each[5]};
+      line.tokens_hash = hash_of_text(json({each[2], each[3]}).dump());
       if (line.wrong.empty())
         prompts_.push_back({line, each[2], each[3]});
       else
         wrong.push_back({line.line, line.wrong});
+      if (first_wrong.wrong.empty()) first_wrong = line;
     }
+    if (prompts_.empty())
+      throw Error(ExitCode::kData, "no line can be used; the first: " + first_wrong.wrong,
+                  fmt::format("{}, line {}", settings_.sample_prompts, first_wrong.line),
+                  first_wrong.cure);
     num_wrong_ = wrong.size();
     if (is_first_) tell_wrong(settings_.sample_prompts, wrong);
   }
@@ -187,6 +200,7 @@ class ManyTextsSpeaker {
     try {
       set_tokens(prompt);
       const int64_t length = std::ssize(prompt.tokens);
+      if (length == 0) prompt.line.wrong = "the prompt has no tokens";
       if (length >= loaded_.shape.seq_len)
         prompt.line.wrong =
             fmt::format("a prompt of {} tokens leaves no room in a context of {}", length,
@@ -194,6 +208,7 @@ class ManyTextsSpeaker {
     } catch (const Error& error) {
       if (error.code() != ExitCode::kUsage && error.code() != ExitCode::kData) throw;
       prompt.line.wrong = error.problem();
+      prompt.line.cure = error.cure();
     }
     return prompt;
   }
@@ -203,13 +218,14 @@ class ManyTextsSpeaker {
     const json& asked = prompt.line.asked;
     if (asked.is_string()) {
       const auto text = asked.get<std::string>();
-      prompt.tokens = tokenizer_ && !is_of_numbers(text)
+      prompt.tokens = tokenizer_
                           ? known(tokenizer_->encode(text), vocab)
                           : parse_prompt(text, loaded_.checkpoint.run.is_text, vocab);
       return;
     }
     if (!tokenizer_)
-      throw Error(ExitCode::kUsage, "there is no tokenizer, and so no chat template");
+      throw Error(ExitCode::kUsage, "there is no tokenizer, and so no chat template", "",
+                  "--tokenizer DIR");
     auto [tokens, ends] = tokenizer_->ask(asked, text_options(settings_, "", "", vocab));
     prompt.tokens = known(tokens, vocab);
     ends.insert(ends.end(), ends_of_files_.begin(), ends_of_files_.end());
@@ -241,7 +257,7 @@ class ManyTextsSpeaker {
 
   // How many and how long they get at most, of those that will be made.
   TextsAtOnce texts() const {
-    TextsAtOnce all;
+    TextsAtOnce all{1, 2};
     for (const std::vector<size_t>& batch : batches()) {
       std::vector<TextBegin> begins;
       for (const size_t text : batch)
@@ -274,7 +290,8 @@ class ManyTextsSpeaker {
       const Prompt& prompt = prompts_[wanted_[text].prompt];
       begins.push_back({prompt.tokens, static_cast<uint32_t>(prompt.line.line - 1),
                         static_cast<uint32_t>(wanted_[text].sample),
-                        settings_.sample_ignore_eos ? TokenRow() : prompt.ends});
+                        settings_.sample_ignore_eos ? TokenRow() : prompt.ends,
+                        /*is_answered=*/!prompt.line.asked.is_string()});
     }
     const TextManner manner{
         .is_text = loaded_.checkpoint.run.is_text,
@@ -307,6 +324,13 @@ class ManyTextsSpeaker {
 
   void tell_end(const std::string& line) const {
     if (is_first_) warn(line);
+  }
+
+  // On the first rank, which keeps count.
+  int64_t num_missing() const {
+    if (!is_first_) return 0;
+    return std::ranges::count(wanted_, false, &Wanted::is_there) -
+           static_cast<int64_t>(num_made_);
   }
 
   // "12 of 40": are there by now.

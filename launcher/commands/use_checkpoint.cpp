@@ -105,17 +105,22 @@ Options options_for_use(const LoadedModel& loaded, const Settings& settings) {
 void plan_texts(const LoadedModel& loaded, PassShape pass, RunPlan& plan) {
   const ModelFamily& family = *loaded.family;
   ModelShape shape = loaded.shape;
-  shape.loss_chunk = loaded.texts.rows;
-  shape.seq_len = loaded.texts.tokens;
-  pass.rows = 1;
-  pass.recompute_every = 1;
+  const auto [rows, tokens] = loaded.texts;
+  shape.loss_chunk = rows;
+  shape.seq_len = std::max(rows, tokens);
+  pass.rows = pass.rows_in_units = pass.recompute_every = 1;
+  int64_t mask = 0;  // of tokens that are read behind others
   if (family.key_value_bytes) {
-    shape.seq_len = std::min(shape.seq_len, kTokensReadAtOnce);
+    const int64_t at_once = std::max(rows, kTokensReadAtOnce);
+    shape.seq_len = std::min(rows * tokens, at_once);
     plan.key_values =
         family.key_value_bytes(loaded.shape, loaded.texts, pass.element_bytes);
+    if (rows * tokens > at_once)
+      mask = at_once * tokens * pass.element_bytes *
+             std::max<int64_t>(1, shape.heads() / std::max<int64_t>(1, shape.kv_heads()));
   }
   if (family.activation_bytes)
-    plan.activations = family.activation_bytes(shape, pass).computed;
+    plan.activations = family.activation_bytes(shape, pass).computed + mask;
 }
 
 // What the GPU keeps of it, where that is left open, is what fits beside the activations
@@ -183,8 +188,10 @@ void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks)
   const RunPlan plan = plan_for_use(loaded, wish);
   loaded.settings = as_planned(loaded.settings, plan);
   const Options options = options_for_use(loaded, loaded.settings);
-  require_memory(*ranks, world, plan, loaded.settings, wish.gpu_room,
-                 [] { return "more nodes, or --ignore-plan to start all the same"; });
+  require_memory(*ranks, world, plan, loaded.settings, wish.gpu_room, [&] {
+    return std::string(plan.key_values > 0 ? "a smaller --batch or --num-tokens, " : "") +
+           "more nodes, or --ignore-plan to start all the same";
+  });
   if (loaded.texts.rows > 0 && ranks->rank() == 0) tell_more(memory_text(plan));
   loaded.engine =
       std::make_unique<Engine>(loaded.model->module(), options, std::move(ranks));

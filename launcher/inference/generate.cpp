@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "base/names.h"
@@ -157,8 +158,17 @@ std::vector<GeneratedText> make_texts(TextReader& reader,
     const NextText next = manner.speech ? manner.speech(i) : nullptr;
     texts.push_back({TokenWriter(manner.is_text, next), StoppedText(settings.sample_stop),
                      i == 0 ? manner.show : Show()});
-    for (const int64_t token : manner.shows_prompt ? begins[i].tokens : TokenRow())
-      texts[i].add(texts[i].made.prompt, texts[i].writer.add(token));
+    const TokenRow& prompt = begins[i].tokens;
+    if (manner.shows_prompt) {
+      for (const int64_t token : prompt)
+        texts[i].add(texts[i].made.prompt, texts[i].writer.add(token));
+    } else if (!begins[i].is_answered) {
+      // The first token of a text may be written otherwise: without its blank.
+      constexpr int64_t kEnough = 8;
+      for (const int64_t token : std::span(prompt).last(
+               static_cast<size_t>(std::min(std::ssize(prompt), kEnough))))
+        texts[i].writer.add(token);
+    }
   }
   const auto add_token = [&](int64_t row, int64_t token) {
     texts[row].add_token(token);

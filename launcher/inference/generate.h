@@ -26,6 +26,8 @@ struct TextBegin {
   TokenRow tokens;  // one at least
   uint32_t prompt = 0, sample = 0;
   TokenRow ends = {};  // behind one of these no more follows
+  // What follows begins as an answer does, not as the rest of a text.
+  bool is_answered = false;
 };
 
 // Throws Error(kUsage) for a text that fills the context.

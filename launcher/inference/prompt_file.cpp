@@ -40,7 +40,7 @@ PromptLine prompt_of(const JsonLine& line) {
   };
   if (!line.wrong.empty()) return wrong(line.wrong);
   json asked = line.object;
-  if (asked.contains("prompt")) {
+  if (asked.contains("prompt") && !asked["prompt"].is_null()) {
     const json prompt = asked["prompt"];
     if (prompt.is_string()) return {line.line, prompt};
     asked["messages"] = prompt;
@@ -53,22 +53,27 @@ PromptLine prompt_of(const JsonLine& line) {
   return {line.line, asked};
 }
 
+constexpr char kByteOrderMark[] = "\xef\xbb\xbf";
+
 // Lines that have something, by their numbers.
 std::vector<std::pair<int64_t, std::string>> read_lines(const std::string& path,
                                                         const std::string& cure) {
   const auto refuse = [&](const std::string& what) {
     throw Error(ExitCode::kUsage, what, path, cure);
   };
-  if (std::filesystem::is_directory(path)) refuse("this is a folder");
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) refuse("this is a folder");
   std::ifstream file(path, std::ios::binary);
   if (!file) refuse(std::string("it cannot be read: ") + std::strerror(errno));
   std::vector<std::pair<int64_t, std::string>> lines;
   std::string line;
   for (int64_t number = 1; std::getline(file, line); ++number) {
+    if (number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, 3);
     if (line.ends_with('\r')) line.pop_back();
     if (line.find_first_not_of(" \t") != std::string::npos)
       lines.emplace_back(number, line);
   }
+  if (file.bad()) refuse(std::string("it cannot be read: ") + std::strerror(errno));
   if (lines.empty()) refuse("the file is empty");
   return lines;
 }

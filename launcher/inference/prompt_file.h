@@ -12,6 +12,8 @@ struct PromptLine {
   // A text; or, of a conversation, the line's object, with `messages`.
   nlohmann::json asked;
   std::string wrong = {};  // what is wrong with it; "": nothing
+  std::string cure = {};
+  std::string tokens_hash = {};  // of its tokens, and of those that end its texts
 };
 
 // A line of JSONL that has something.

@@ -1,9 +1,12 @@
 #include "launcher/inference/text_records.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -44,9 +47,14 @@ void require_same(const std::string& path, const json& record,
   if (found.model != with.model) refuse(path, "it has texts of another model");
   if (found.settings != with.settings)
     refuse(path, "it has texts that were made with other settings");
-  const auto prompt = std::ranges::find(prompts, line, &PromptLine::line);
-  if (prompt == prompts.end() || prompt->asked != record.at("prompt"))
+  const auto prompt = std::ranges::lower_bound(prompts, line, {}, &PromptLine::line);
+  if (prompt == prompts.end() || prompt->line != line ||
+      prompt->asked != record.at("prompt"))
     refuse(path, fmt::format("it has a text of another prompt in line {}", line));
+  if (prompt->tokens_hash != record.at("of").at("tokens"))
+    refuse(path, fmt::format("the prompt in line {} has other tokens now, or other ends "
+                             "of its texts",
+                             line));
 }
 
 }  // namespace
@@ -59,7 +67,8 @@ std::string to_record(const MadeText& made, const PromptLine& prompt,
       {"text", made.text.text}, {"tokens", end.tokens},  {"finish", to_text(end.finish)}};
   if (!end.log_probs.empty()) record["log_probs"] = end.log_probs;
   record["tokens_per_second"] = std::round(made.tokens_per_second * 10) / 10;
-  record["of"] = {{"model", with.model}, {"settings", with.settings}};
+  record["of"] = {
+      {"model", with.model}, {"settings", with.settings}, {"tokens", prompt.tokens_hash}};
   return json_text(record);
 }
 
@@ -68,9 +77,15 @@ TextRecords::TextRecords(const std::string& path, const std::vector<PromptLine>&
     : path_(path) {
   if (path.empty()) return;
   std::error_code error;
-  if (std::filesystem::exists(path, error)) read_file(prompts, with);
+  const auto status = std::filesystem::symlink_status(path, error);
+  if (std::filesystem::exists(status)) {
+    if (!std::filesystem::is_regular_file(status)) refuse(path, "it is no regular file");
+    if (access(path.c_str(), W_OK) != 0)
+      refuse(path, std::string("it cannot be written: ") + std::strerror(errno));
+    read_file(prompts, with);
+  }
   make_file();
-  file_ = std::make_unique<AppendFile>(path, kBegin);
+  file_ = std::make_unique<AppendFile>(path, kBegin, "\n", "no more texts are made");
 }
 
 TextRecords::~TextRecords() = default;
@@ -102,7 +117,6 @@ void TextRecords::make_file() const {
 // A last line without an end was being written when its process ended.
 void TextRecords::read_file(const std::vector<PromptLine>& prompts,
                             const MadeWith& with) {
-  if (!std::filesystem::is_regular_file(path_)) refuse(path_, "it is no regular file");
   std::ifstream file(path_, std::ios::binary);
   std::ostringstream whole;
   if (!file || (file.peek() != EOF && !(whole << file.rdbuf())))

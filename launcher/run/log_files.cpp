@@ -167,8 +167,12 @@ void CsvFile::write(const nlohmann::ordered_json& numbers) {
   if (num_filled > 1) file_.append(fmt::format("{}", fmt::join(row, ",")));
 }
 
-AppendFile::AppendFile(std::string path, std::string begin, std::string end)
-    : path_(std::move(path)), begin_(std::move(begin)), end_(std::move(end)) {}
+AppendFile::AppendFile(std::string path, std::string begin, std::string end,
+                       std::string then)
+    : path_(std::move(path)),
+      begin_(std::move(begin)),
+      end_(std::move(end)),
+      then_(std::move(then)) {}
 
 bool AppendFile::append(const std::string& record) {
   if (try_append(record)) {
@@ -177,10 +181,7 @@ bool AppendFile::append(const std::string& record) {
   }
   ++num_lost_;
   if (!std::exchange(has_warned_, true))
-    warn(
-        fmt::format("cannot write {}: {}; training goes on, lines are lost until it can "
-                    "be written again",
-                    path_, std::strerror(errno)));
+    warn(fmt::format("cannot write {}: {}; {}", path_, std::strerror(errno), then_));
   return false;
 }
 

@@ -20,8 +20,12 @@ namespace zero::launcher {
 // is followed to a file of ours alone.
 class AppendFile {
  public:
-  // `begin` is how a file of ours begins; `end` is written behind each record.
-  AppendFile(std::string path, std::string begin, std::string end = "\n");
+  // `begin` is how a file of ours begins; `end` is written behind each record; the
+  // warning tells what happens `then`.
+  AppendFile(std::string path, std::string begin, std::string end = "\n",
+             std::string then =
+                 "training goes on, lines are lost until it can be "
+                 "written again");
 
   // Written through to the system; false when it was lost.
   bool append(const std::string& record);
@@ -33,7 +37,7 @@ class AppendFile {
  private:
   bool try_append(const std::string& record);
 
-  const std::string path_, begin_, end_;
+  const std::string path_, begin_, end_, then_;
   std::optional<Descriptor> file_;  // once it could be opened
   int64_t num_lost_ = 0;
   bool has_warned_ = false;

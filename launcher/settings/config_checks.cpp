@@ -273,6 +273,12 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   needs_eval_data(s.eval_every > 0, "eval_every");
   needs_eval_data(s.eval_samples != defaults.eval_samples, "eval_samples");
   needs_eval_data(s.keep_best, "keep_best");
+  const auto is_for = [&](bool is_set, const std::string& key, const std::string& verb) {
+    add_if(is_set, found, {key}, key + " is for zero_launch " + verb + "; leave it out");
+  };
+  is_for(!s.sample_prompts.empty(), "sample_prompts", "generate");
+  is_for(s.sample_log_probs, "sample_log_probs", "generate");
+  is_for(!s.eval_choices.empty(), "eval_choices", "eval");
   const auto needs_sample = [&](bool is_set, const std::string& key) {
     add_if(is_set && s.sample.empty(), found, {key, "sample"},
            key + " needs a text to be continued (--sample PROMPT)");

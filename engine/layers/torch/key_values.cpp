@@ -180,7 +180,10 @@ at::Tensor KeyValues::mask_of(const at::Tensor& places_of_keys, int64_t window,
   const at::Tensor mask =
       torch::zeros(seen.sizes(), torch::kFloat32)
           .masked_fill(seen.logical_not(), -std::numeric_limits<float>::infinity());
-  return mask.unsqueeze(1).repeat({1, 1, group, 1}).to(q.options());
+  return mask.unsqueeze(1)
+      .to(q.options())
+      .expand({-1, group, -1, -1})
+      .reshape({mask.size(0), 1, group * mask.size(1), mask.size(2)});
 }
 
 // Keys are written first, and then read where they lie.

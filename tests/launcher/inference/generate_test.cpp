@@ -178,6 +178,29 @@ TEST(Generate, APromptAndItsTextAreTheWhole) {
   EXPECT_EQ(shown, "cd");
 }
 
+// As a tokenizer does whose first token of a text has no blank before it.
+TEST(Generate, WhatFollowsATextIsWrittenAsItsRest) {
+  Settings settings;
+  settings.sample_tokens = 2;
+  settings.sample_temperature = 0;
+  ModelShape shape;
+  shape.seq_len = 8;
+  const auto text = [&](bool is_answered) {
+    Reader reader(counting);
+    const TextManner manner{.shows_prompt = false, .speech = [](int64_t) {
+                              return [begins = true](int64_t token) mutable {
+                                return (std::exchange(begins, false) ? "" : " ") +
+                                       std::to_string(token);
+                              };
+                            }};
+    return make_texts(reader, {{{5, 6}, 0, 0, {}, is_answered}}, settings, shape, manner)
+        .front()
+        .text;
+  };
+  EXPECT_EQ(text(false), " 7 8");
+  EXPECT_EQ(text(true), "7 8");
+}
+
 TEST(Generate, SeedPromptSampleAndPlaceDecide) {
   const auto drawn = [](uint64_t seed, uint32_t prompt, uint32_t sample) {
     return made_by(Reader(flat), {{{0}, prompt, sample}}, random(seed))[0].tokens;

@@ -29,7 +29,8 @@ class PromptFile : public ::testing::Test {
 };
 
 TEST_F(PromptFile, LinesAreTextsAndKeepTheirNumbers) {
-  const auto lines = read("a.txt", "one\r\n\n  \n{\"prompt\": \"x\"}\nlast\xff");
+  const auto lines =
+      read("a.txt", "\xef\xbb\xbfone\r\n\n  \n{\"prompt\": \"x\"}\nlast\xff");
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[0].asked, "one");
   EXPECT_EQ(lines[1].line, 4);

@@ -87,6 +87,11 @@ TEST_F(Records, OfSomethingElseAreRefusedAndStay) {
   EXPECT_THAT(problem({"aa", "other"}), HasSubstr("other settings"));
   EXPECT_THAT(problem(kWith, {{1, "other"}}), HasSubstr("another prompt in line 1"));
   EXPECT_THAT(problem(kWith, {{2, "one"}}), HasSubstr("another prompt in line 1"));
+  std::vector<PromptLine> others = kPrompts;
+  others[0].tokens_hash = "other";
+  EXPECT_THAT(problem(kWith, others), HasSubstr("other tokens"));
+  std::filesystem::create_symlink(path_, folder_.path("link"));
+  EXPECT_THROW(TextRecords(folder_.path("link"), kPrompts, kWith), Error);
   EXPECT_EQ(written(), text);
   for (const std::string other :
        {"hello", "hello\n", "{}\n", "{\"line\":1}\n", "[]\n", "\n"}) {
