@@ -385,16 +385,6 @@ DecoderSizes gelu_block_sizes(const DecoderConfig& config, int kept_in_attention
           .is_tied = config.has_tied_head};
 }
 
-int64_t decoder_key_value_bytes(const DecoderConfig& config, const KeyValueHeads& heads,
-                                const TextsAtOnce& texts, int64_t element_bytes) {
-  int64_t tokens = 0;  // of all layers
-  for (int64_t layer = config.first_layer(); layer < config.end_layer(); ++layer) {
-    const int64_t window = config.windows.empty() ? 0 : config.windows[layer];
-    tokens += window > 0 ? std::min(window, texts.tokens) : texts.tokens;
-  }
-  return 2 * texts.rows * tokens * heads.count * heads.dim * element_bytes;
-}
-
 ActivationBytes decoder_activation_bytes(const DecoderSizes& sizes,
                                          const ModelShape& shape, const PassShape& pass) {
   const auto bytes = [](double number) {

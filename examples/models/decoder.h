@@ -323,10 +323,6 @@ inline KeyValueHeads key_value_heads(const DecoderConfig& config) {
   return {config.n_head, config.n_embd / config.n_head};
 }
 
-// ModelFamily::key_value_bytes
-int64_t decoder_key_value_bytes(const DecoderConfig& config, const KeyValueHeads& heads,
-                                const TextsAtOnce& texts, int64_t element_bytes);
-
 // Estimate ModelFamily::activation_bytes, computed on a CPU.
 ActivationBytes decoder_activation_bytes(const DecoderSizes& sizes,
                                          const ModelShape& shape, const PassShape& pass);

@@ -112,6 +112,16 @@ DecoderSizes of_stage(DecoderSizes sizes, const DecoderConfig& config) {
   return sizes;
 }
 
+int64_t decoder_key_value_bytes(const DecoderConfig& config, const KeyValueHeads& heads,
+                                const TextsAtOnce& texts, int64_t element_bytes) {
+  int64_t tokens = 0;  // of all layers
+  for (int64_t layer = config.first_layer(); layer < config.end_layer(); ++layer) {
+    const int64_t window = config.windows.empty() ? 0 : config.windows[layer];
+    tokens += window > 0 ? std::min(window, texts.tokens) : texts.tokens;
+  }
+  return 2 * texts.rows * tokens * heads.count * heads.dim * element_bytes;
+}
+
 std::unique_ptr<LanguageModel> as_language_model(std::shared_ptr<Decoder> decoder) {
   return std::make_unique<DecoderLanguageModel>(std::move(decoder));
 }

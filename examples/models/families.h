@@ -34,6 +34,10 @@ std::unique_ptr<LanguageModel> as_language_model(std::shared_ptr<Decoder> decode
 // Of the parts that are there.
 DecoderSizes of_stage(DecoderSizes sizes, const DecoderConfig& config);
 
+// ModelFamily::key_value_bytes
+int64_t decoder_key_value_bytes(const DecoderConfig& config, const KeyValueHeads& heads,
+                                const TextsAtOnce& texts, int64_t element_bytes);
+
 // Let a family read a shape's config, and go on from that: make(config) is a decoder,
 // init_rules(config) are its first values, sizes(config, pass) are DecoderSizes.
 template <class Read, class Make, class Rules, class Sizes>

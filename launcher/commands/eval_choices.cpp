@@ -9,7 +9,6 @@
 
 #include "launcher/inference/choices.h"
 #include "launcher/inference/prompt_file.h"
-#include "launcher/inference/token_writer.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 #include "launcher/run/new_file.h"
@@ -39,15 +38,21 @@ class Encoder {
           std::make_unique<Tokenizer>(path, child_command(loaded.settings.python));
   }
 
-  // Of the whole text those tokens count that come behind as many as the prompt has;
-  // blanks at its end belong to the choice, as most tokenizers join them to a word.
-  CountedText encode(const std::string& prompt, const std::string& choice) {
-    const std::string before = prompt.substr(0, prompt.find_last_not_of(' ') + 1);
-    CountedText text{tokens_of(prompt + choice), std::ssize(tokens_of(before))};
-    const int64_t length = std::ssize(text.tokens);
-    if (text.begin == 0)
+  // How many tokens a prompt has; blanks at its end belong to the choice, as most
+  // tokenizers join them to a word.
+  int64_t count(const std::string& prompt) {
+    const std::string text = prompt.substr(0, prompt.find_last_not_of(' ') + 1);
+    const int64_t tokens = text.empty() && !tokenizer_ ? 0 : std::ssize(encode(text));
+    if (tokens == 0)
       throw Error(ExitCode::kData, "a prompt without tokens: nothing tells what follows");
-    if (text.begin >= length)
+    return tokens;
+  }
+
+  // Of the whole text the tokens from `begin` on.
+  CountedText encode_choice(const std::string& whole, int64_t begin) {
+    CountedText text{encode(whole), begin};
+    const int64_t length = std::ssize(text.tokens);
+    if (begin >= length)
       throw Error(ExitCode::kData, "a choice adds no token to its prompt");
     if (length > loaded_.shape.seq_len)
       throw Error(ExitCode::kData,
@@ -57,11 +62,9 @@ class Encoder {
   }
 
  private:
-  TokenRow tokens_of(const std::string& text) {
-    if (text.empty() && !tokenizer_) return {};
-    const int64_t vocab = loaded_.shape.vocab();
-    return tokenizer_ ? known(tokenizer_->encode(text), vocab)
-                      : parse_prompt(text, loaded_.checkpoint.run.is_text, vocab);
+  TokenRow encode(const std::string& text) {
+    return tokens_of(text, tokenizer_.get(), loaded_.checkpoint.run.is_text,
+                     loaded_.shape.vocab());
   }
 
   const LoadedModel& loaded_;
@@ -71,8 +74,9 @@ class Encoder {
 EncodedQuestion ask(const Question& question, Encoder& encoder) {
   EncodedQuestion asked{question, {}};
   try {
+    const int64_t begin = encoder.count(question.prompt);
     for (const std::string& choice : question.choices)
-      asked.texts.push_back(encoder.encode(question.prompt, choice));
+      asked.texts.push_back(encoder.encode_choice(question.prompt + choice, begin));
   } catch (const Error& error) {
     if (error.code() != ExitCode::kUsage && error.code() != ExitCode::kData) throw;
     asked.question.wrong = error.problem();
@@ -159,9 +163,7 @@ ExitCode evaluate_choices(LoadedModel& loaded, const std::string& to) {
     });
   if (is_first) print_line(result_line(loaded, accuracy_of(questions, found)));
   if (wrong.empty()) return ExitCode::kDone;
-  if (is_first)
-    warn(fmt::format("{} lines of {} could not be used; all others were", wrong.size(),
-                     loaded.settings.eval_choices));
+  if (is_first) tell_unused(loaded.settings.eval_choices, wrong.size());
   return ExitCode::kData;
 }
 

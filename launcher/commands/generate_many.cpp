@@ -114,7 +114,7 @@ class ManyTextsSpeaker {
   ExitCode speak() {
     catch_stop_signals();
     const auto begin = std::chrono::steady_clock::now();
-    make_many(
+    const bool are_made = make_many(
         {.batches = batches(),
          .reader =
              [this](int64_t rows, InStep& in_step) {
@@ -129,7 +129,8 @@ class ManyTextsSpeaker {
     seconds_ =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     // A signal may have come when all were there.
-    const bool is_done = loaded_.engine->control().largest(num_missing(), "texts") == 0;
+    const bool is_done =
+        are_made || loaded_.engine->control().largest(num_missing(), "texts") == 0;
     if (is_first_) {
       set_status("");
       records_->finish();
@@ -142,8 +143,7 @@ class ManyTextsSpeaker {
       return ExitCode::kInterrupted;
     }
     if (num_wrong_ == 0) return ExitCode::kDone;
-    tell_end(fmt::format("{} lines of {} could not be used; all others were", num_wrong_,
-                         settings_.sample_prompts));
+    if (is_first_) tell_unused(settings_.sample_prompts, num_wrong_);
     return ExitCode::kData;
   }
 
@@ -217,10 +217,8 @@ class ManyTextsSpeaker {
     const int64_t vocab = loaded_.shape.vocab();
     const json& asked = prompt.line.asked;
     if (asked.is_string()) {
-      const auto text = asked.get<std::string>();
-      prompt.tokens = tokenizer_
-                          ? known(tokenizer_->encode(text), vocab)
-                          : parse_prompt(text, loaded_.checkpoint.run.is_text, vocab);
+      prompt.tokens =
+          tokens_of(asked, tokenizer_.get(), loaded_.checkpoint.run.is_text, vocab);
       return;
     }
     if (!tokenizer_)

@@ -96,6 +96,10 @@ void tell_wrong(const std::string& path, const std::vector<WrongLine>& wrong) {
     warn(fmt::format("{}, line {}: {}", path, wrong[i].line, wrong[i].what));
 }
 
+void tell_unused(const std::string& path, size_t num_wrong) {
+  warn(fmt::format("{} lines of {} could not be used; all others were", num_wrong, path));
+}
+
 std::vector<PromptLine> read_prompts(const std::string& path) {
   std::vector<PromptLine> prompts;
   if (is_json_lines(path)) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -37,5 +38,7 @@ struct WrongLine {
   std::string what;
 };
 void tell_wrong(const std::string& path, const std::vector<WrongLine>& wrong);
+// At the end, how many there were.
+void tell_unused(const std::string& path, size_t num_wrong);
 
 }  // namespace zero::launcher

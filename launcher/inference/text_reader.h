@@ -36,7 +36,6 @@ class TimedReader : public TextReader {
   explicit TimedReader(std::unique_ptr<TextReader> reader) : reader_(std::move(reader)) {}
   std::vector<std::vector<float>> read(const std::vector<TokenRow>& more) override;
   void read_nothing() override { reader_->read_nothing(); }
-  double seconds() const { return prompt_.seconds + others_.seconds; }
   // "prompt: 8 tokens, 92.1 a second; 36 more, 7.6 a second"
   std::string describe() const;
 

@@ -19,7 +19,6 @@ class AppendFile;
 // What records are of; those of another model or of other settings are not mixed.
 struct MadeWith {
   std::string model, settings;  // hashes
-  bool operator==(const MadeWith&) const = default;
 };
 
 struct MadeText {

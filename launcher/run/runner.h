@@ -58,8 +58,8 @@ class Runner {
   // Without gradients and dropout.
   Scores scores(const Batch& batch);
 
-  // The same for each row of tokens: its cross entropies together. Throws Error(kUsage) of
-  // a model that is no ScoringModel.
+  // The same for each row of tokens: its cross entropies together. Throws Error(kUsage)
+  // of a model that is no ScoringModel.
   std::vector<double> row_losses(const Batch& batch);
 
   // The same for the logits (rows, classes) of images; of an ImageModel.

@@ -46,6 +46,12 @@ TokenRow known(const TokenRow& tokens, int64_t vocab) {
   return tokens;
 }
 
+TokenRow tokens_of(const std::string& text, Tokenizer* tokenizer, bool is_text,
+                   int64_t vocab) {
+  return tokenizer ? known(tokenizer->encode(text), vocab)
+                   : parse_prompt(text, is_text, vocab);
+}
+
 std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
                             int64_t vocab, Ranks& ranks) {
   std::string numbers = prompt;

@@ -29,6 +29,10 @@ Tokenizer::Question agree_on_question(const std::string& words, const TextOption
 // Tokens of a prompt. Throws Error(kUsage) for those that the vocabulary lacks.
 TokenRow known(const TokenRow& tokens, int64_t vocab);
 
+// A text's tokens; without a tokenizer as parse_prompt() reads them. Throws as both.
+TokenRow tokens_of(const std::string& text, Tokenizer* tokenizer, bool is_text,
+                   int64_t vocab);
+
 // The same on all ranks: throws Error(kUsage) on a host that lacks the tokenizer which
 // others have. Collective.
 std::string agree_on_tokenizer(const std::string& found, Ranks& ranks);
