@@ -38,5 +38,8 @@ target_include_directories(zero_torch SYSTEM INTERFACE  # where it is installed,
 target_link_directories(zero_torch INTERFACE $<BUILD_INTERFACE:${ZERO_TORCH}/lib>)
 target_link_options(zero_torch INTERFACE $<BUILD_INTERFACE:-Wl,-rpath,${ZERO_TORCH}/lib>)
 target_link_libraries(zero_torch INTERFACE torch_cpu c10)  # not torch: that loads CUDA's too
+# at::parallel_for() is a plain loop without it. It brings libgomp.so.1, whose threads are LibTorch's, too.
+target_compile_options(zero_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
+target_link_options(zero_torch INTERFACE -fopenmp)
 
 message(STATUS "zero ${PROJECT_VERSION}: LibTorch ${found_version} (${ZERO_TORCH})")

@@ -8,6 +8,10 @@
 #include "engine/layers/kernels.h"
 #include "offload/float_environment.h"
 
+#if AT_PARALLEL_OPENMP && !defined(_OPENMP)
+#error "at::parallel_for() is a plain loop here: compile with -fopenmp"
+#endif
+
 // Between tensors and the passes over their elements.
 namespace zero {
 
