@@ -69,13 +69,7 @@ const GpuLibrary& gpu_library() {
   return library;
 }
 
-// LibTorch reads the variable once, at the first product of the process, and refuses
-// products under Options::deterministic without it.
-int count_gpus() {
-  if (!driver_has_gpu()) return 0;
-  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
-  return gpu_library().count_devices();
-}
+int count_gpus() { return driver_has_gpu() ? gpu_library().count_devices() : 0; }
 
 // Else LibTorch keeps blocks for tensors of other sizes than come later: a tenth of them,
 // or more.

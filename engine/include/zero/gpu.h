@@ -12,9 +12,7 @@ struct GpuMemory {
 // The GPUs that this process can use: 0 where the machine has none, or where
 // CUDA_VISIBLE_DEVICES hides them. Throws Error(kEnvironment) with the cure where there
 // is one that cannot be used: its driver, its architecture, a library that is missing.
-// Looks once; after a failure again. Where there are some it sets
-// CUBLAS_WORKSPACE_CONFIG, unless it is set: a program that multiplies on a GPU before
-// its first engine, which may be deterministic, calls this first.
+// Looks once; after a failure again.
 int num_gpus();
 
 // What tells GPU `index` of those from every other one in the world: "GPU-1b2c...", as
