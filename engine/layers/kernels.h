@@ -7,6 +7,7 @@
 
 #include "engine/layers/cross_entropy_pass.h"
 #include "engine/layers/gelu_pass.h"
+#include "engine/layers/linear_pass.h"
 #include "engine/layers/norm_pass.h"
 #include "engine/layers/rotate_pass.h"
 #include "engine/layers/swiglu_pass.h"
@@ -29,9 +30,10 @@ using RunPassesOf =
 
 // All passes of all types, compiled for one instruction set.
 struct LayerKernels {
-  using Runs = decltype(std::tuple_cat(RunPassesOf<float>(), RunPassesOf<Bf16>(),
-                                       RunPassesOf<Fp16>(), RunPassesOf<double>(),
-                                       RunPasses<SumLossesPass>()));
+  using Runs = decltype(std::tuple_cat(
+      RunPassesOf<float>(), RunPassesOf<Bf16>(), RunPassesOf<Fp16>(),
+      RunPassesOf<double>(),
+      RunPasses<SumLossesPass, LinearPass, TransposedLinearPass>()));
   const char* isa;
   Runs runs;
 

@@ -236,7 +236,7 @@ at::Tensor HeadImpl::forward(const at::Tensor& hidden, const at::Tensor& targets
   if (targets.defined() && loss_chunk_ > 0) {
     return sum_of_chunks(chunked_loss(hidden, weight, bias, targets, loss_chunk_));
   }
-  if (!targets.defined()) return F::linear(hidden, weight, bias);
+  if (!targets.defined()) return linear(hidden, weight, bias);
   // Logits that are no view may become their gradient.
   const at::Tensor loss =
       cross_entropy(F::linear(hidden.flatten(0, -2), weight, bias), targets.reshape(-1));

@@ -135,6 +135,15 @@ class LayerNormImpl : public torch::nn::LayerNormImpl {
 };
 TORCH_MODULE(LayerNorm);
 
+// LibTorch's, by linear().
+class LinearImpl : public torch::nn::LinearImpl {
+ public:
+  LinearImpl(int64_t in, int64_t out, bool has_bias = true)
+      : torch::nn::LinearImpl(torch::nn::LinearOptions(in, out).bias(has_bias)) {}
+  at::Tensor forward(const at::Tensor& x) { return linear(x, weight, bias); }
+};
+TORCH_MODULE(Linear);
+
 // Two linear layers with a GELU between; dropout.
 template <class Linear>
 class GeluMlpImpl : public torch::nn::Module {

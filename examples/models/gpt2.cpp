@@ -22,10 +22,7 @@ class Conv1DImpl : public nn::Module {
     bias = register_parameter("bias", torch::zeros({out}));
   }
   at::Tensor forward(const at::Tensor& x) {  // (..., in) -> (..., out)
-    std::vector<int64_t> shape = x.sizes().vec();
-    const at::Tensor rows = x.reshape({-1, shape.back()});
-    shape.back() = weight.size(1);
-    return torch::addmm(bias, rows, weight).view(shape);
+    return linear(x, weight.t(), bias);
   }
 
  private:

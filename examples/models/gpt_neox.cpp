@@ -46,7 +46,7 @@ class NeoXAttentionImpl : public nn::Module {
       : num_heads_(config.n_head), dropout_(config.dropout) {
     const int64_t dim = config.n_embd;
     const auto linear = [&](int64_t out) {
-      return nn::Linear(nn::LinearOptions(dim, out).bias(config.has_attention_bias));
+      return Linear(dim, out, config.has_attention_bias);
     };
     query_key_value = register_module("query_key_value", linear(3 * dim));
     dense = register_module("dense", linear(dim));
@@ -65,7 +65,7 @@ class NeoXAttentionImpl : public nn::Module {
  private:
   const int64_t num_heads_;
   const double dropout_;
-  nn::Linear query_key_value{nullptr}, dense{nullptr};
+  Linear query_key_value{nullptr}, dense{nullptr};
 };
 
 class NeoXLayerImpl : public nn::Module {
@@ -80,8 +80,8 @@ class NeoXLayerImpl : public nn::Module {
     attention.take_along(input_layernorm.ptr());
     attention.take_along(post_attention_dropout.ptr());
     register_module("attention", attention.ptr());
-    mlp = GeluMlp<nn::Linear>(config.sublayers, "dense_h_to_4h", "dense_4h_to_h", config,
-                              config.gelu);
+    mlp = GeluMlp<Linear>(config.sublayers, "dense_h_to_4h", "dense_4h_to_h", config,
+                          config.gelu);
     mlp.take_along(post_attention_layernorm.ptr());
     register_module("mlp", mlp.ptr());
   }
@@ -105,7 +105,7 @@ class NeoXLayerImpl : public nn::Module {
   LayerNorm input_layernorm{nullptr}, post_attention_layernorm{nullptr};
   nn::Dropout post_attention_dropout{nullptr};
   MaybeUnit<NeoXAttentionImpl> attention;
-  GeluMlp<nn::Linear> mlp;
+  GeluMlp<Linear> mlp;
 };
 
 std::shared_ptr<Decoder> make_neox(const NeoXConfig& config) {

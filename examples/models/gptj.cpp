@@ -32,8 +32,8 @@ class GptJAttentionImpl : public nn::Module {
                                     {"v_proj", &v_proj},
                                     {"q_proj", &q_proj},
                                     {"out_proj", &out_proj}}) {
-      *projection = register_module(
-          name, nn::Linear(nn::LinearOptions(config.n_embd, config.n_embd).bias(false)));
+      *projection =
+          register_module(name, Linear(config.n_embd, config.n_embd, /*has_bias=*/false));
     }
     resid_dropout = register_module("resid_dropout", nn::Dropout(config.dropout));
   }
@@ -41,7 +41,7 @@ class GptJAttentionImpl : public nn::Module {
   // x (B, T, C) -> (B, T, C)
   at::Tensor forward(const at::Tensor& x, const Positions& positions) {
     const RotaryAngles& angles = positions.angles;
-    const auto heads = [&](nn::Linear& projection) {
+    const auto heads = [&](Linear& projection) {
       return split_heads(projection(x), num_heads_);
     };
     const at::Tensor y = attend(rotate_neighbours(heads(q_proj), angles),
@@ -53,7 +53,7 @@ class GptJAttentionImpl : public nn::Module {
  private:
   const int64_t num_heads_;
   const double dropout_;
-  nn::Linear k_proj{nullptr}, v_proj{nullptr}, q_proj{nullptr}, out_proj{nullptr};
+  Linear k_proj{nullptr}, v_proj{nullptr}, q_proj{nullptr}, out_proj{nullptr};
   nn::Dropout resid_dropout{nullptr};
 };
 
@@ -63,7 +63,7 @@ class GptJBlockImpl : public nn::Module {
     ln_1 = register_module("ln_1", LayerNorm(config.n_embd, config.norm_epsilon));
     attn = MaybeUnit<GptJAttentionImpl>(config.sublayers, config);
     register_module("attn", attn.ptr());
-    mlp = GeluMlp<nn::Linear>(config.sublayers, "fc_in", "fc_out", config);
+    mlp = GeluMlp<Linear>(config.sublayers, "fc_in", "fc_out", config);
     mlp.take_along(ln_1.ptr());
     register_module("mlp", mlp.ptr());
   }
@@ -86,7 +86,7 @@ class GptJBlockImpl : public nn::Module {
  private:
   LayerNorm ln_1{nullptr};
   MaybeUnit<GptJAttentionImpl> attn;
-  GeluMlp<nn::Linear> mlp;
+  GeluMlp<Linear> mlp;
 };
 
 std::shared_ptr<Decoder> make_gptj(const DecoderConfig& config) {

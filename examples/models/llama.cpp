@@ -7,10 +7,6 @@ namespace {
 
 namespace nn = torch::nn;
 
-nn::Linear linear(int64_t in, int64_t out, bool has_bias) {
-  return nn::Linear(nn::LinearOptions(in, out).bias(has_bias));
-}
-
 class LlamaAttentionImpl : public nn::Module {
  public:
   explicit LlamaAttentionImpl(const LlamaConfig& config)
@@ -18,10 +14,10 @@ class LlamaAttentionImpl : public nn::Module {
         num_kv_heads_(config.num_kv_heads),
         dropout_(config.dropout) {
     const int64_t dim = config.n_embd, q = config.q_dim(), kv = config.kv_dim();
-    q_proj = register_module("q_proj", linear(dim, q, config.has_qkv_bias));
-    k_proj = register_module("k_proj", linear(dim, kv, config.has_qkv_bias));
-    v_proj = register_module("v_proj", linear(dim, kv, config.has_qkv_bias));
-    o_proj = register_module("o_proj", linear(q, dim, config.has_o_bias));
+    q_proj = register_module("q_proj", Linear(dim, q, config.has_qkv_bias));
+    k_proj = register_module("k_proj", Linear(dim, kv, config.has_qkv_bias));
+    v_proj = register_module("v_proj", Linear(dim, kv, config.has_qkv_bias));
+    o_proj = register_module("o_proj", Linear(q, dim, config.has_o_bias));
     if (!config.has_qk_norm) return;
     q_norm = register_module("q_norm", RmsNorm(config.head_dim, config.norm_epsilon));
     k_norm = register_module("k_norm", RmsNorm(config.head_dim, config.norm_epsilon));
@@ -41,7 +37,7 @@ class LlamaAttentionImpl : public nn::Module {
  private:
   const int64_t num_heads_, num_kv_heads_;
   const double dropout_;
-  nn::Linear q_proj{nullptr}, k_proj{nullptr}, v_proj{nullptr}, o_proj{nullptr};
+  Linear q_proj{nullptr}, k_proj{nullptr}, v_proj{nullptr}, o_proj{nullptr};
   RmsNorm q_norm{nullptr}, k_norm{nullptr};  // Qwen3's
 };
 
@@ -49,16 +45,16 @@ class LlamaMlpImpl : public nn::Module {
  public:
   explicit LlamaMlpImpl(const LlamaConfig& config) {
     const int64_t dim = config.n_embd, inner = config.inner();
-    gate_proj = register_module("gate_proj", linear(dim, inner, config.has_mlp_bias));
-    up_proj = register_module("up_proj", linear(dim, inner, config.has_mlp_bias));
-    down_proj = register_module("down_proj", linear(inner, dim, config.has_mlp_bias));
+    gate_proj = register_module("gate_proj", Linear(dim, inner, config.has_mlp_bias));
+    up_proj = register_module("up_proj", Linear(dim, inner, config.has_mlp_bias));
+    down_proj = register_module("down_proj", Linear(inner, dim, config.has_mlp_bias));
   }
   at::Tensor forward(const at::Tensor& x) {  // (B, T, C) -> (B, T, C)
     return down_proj(swiglu(gate_proj(x), up_proj(x)));
   }
 
  private:
-  nn::Linear gate_proj{nullptr}, up_proj{nullptr}, down_proj{nullptr};
+  Linear gate_proj{nullptr}, up_proj{nullptr}, down_proj{nullptr};
 };
 
 class LlamaLayerImpl : public nn::Module {

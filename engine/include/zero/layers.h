@@ -45,6 +45,14 @@ at::Tensor rotate_halves(const at::Tensor& x, const at::Tensor& cos,
 at::Tensor rotate_pairs(const at::Tensor& x, const at::Tensor& cos,
                         const at::Tensor& sin);
 
+// x (..., in), weight (out, in), bias (out) or undefined -> (..., out). Without gradients,
+// and of at most 16 rows of fp32 on the host, by a pass that reads the weight, or the
+// tensor that it is the transpose of, at the speed of memory, as texts need it that grow
+// by a token at a time. All others by
+//
+//   linear(x, weight, bias)
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+
 // logits (..., classes), targets (...) int64, of which -1 are ignored -> scalar, in fp32
 // for short types: the sum of the cross entropies. Keeps the logits and two numbers of
 // each row. Backward turns the logits into their gradient where nobody else has them. A

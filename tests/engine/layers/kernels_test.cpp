@@ -166,6 +166,28 @@ TYPED_TEST(LayerKernelsOf, SumsOfLosses) {
   });
 }
 
+template <class Pass>
+void expect_same_products() {
+  constexpr int64_t kRows = 7, kIn = 75, kOut = 20;
+  const Values<float> x = some_values<float>(kRows * kIn, 0.1);
+  const Values<float> weight = some_values<float>(kOut * kIn, 0.2);
+  const Values<float> bias = some_values<float>(kOut, 0.3);
+  Values<float> first;
+  for (const LayerKernels& kernels : layer_kernels()) {
+    Values<float> y(kRows * kOut);
+    kernels.run(Pass{x.data(), weight.data(), bias.data(), y.data(), kRows, kIn, kOut}, 0,
+                kOut);
+    if (first.empty()) first = y;
+    EXPECT_EQ(std::memcmp(y.data(), first.data(), y.size() * sizeof(float)), 0)
+        << kernels.isa;
+  }
+}
+
+TEST(LayerKernels, Products) {
+  expect_same_products<LinearPass>();
+  expect_same_products<TransposedLinearPass>();
+}
+
 TYPED_TEST(LayerKernelsOf, Rotations) {
   this->template expect_same_rotation<Pairs::kHalves>();
   this->template expect_same_rotation<Pairs::kNeighbours>();
