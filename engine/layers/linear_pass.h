@@ -10,8 +10,6 @@ namespace zero {
 // linear() of a few rows of fp32, whose time is that of reading the weight, which is read
 // once, from its begin to its end. Items are output features.
 struct LinearPass {
-  // Of more rows LibTorch's products are faster.
-  static constexpr int64_t kMostRows = 16;
   // A row up to this length stays in the fastest cache beside what is read. A longer one
   // comes from the next cache, and so serves several features at once.
   static constexpr int64_t kShort = 3072;

@@ -46,7 +46,7 @@ at::Tensor rotate_pairs(const at::Tensor& x, const at::Tensor& cos,
                         const at::Tensor& sin);
 
 // x (..., in), weight (out, in), bias (out) or undefined -> (..., out). Without gradients,
-// and of at most 16 rows of fp32 on the host, by a pass that reads the weight, or the
+// and of few rows of fp32 on the host (8, or 16 where MKL is slow), by a pass that reads the weight, or the
 // tensor that it is the transpose of, at the speed of memory, as texts need it that grow
 // by a token at a time. All others by
 //
