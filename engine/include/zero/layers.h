@@ -45,13 +45,27 @@ at::Tensor rotate_halves(const at::Tensor& x, const at::Tensor& cos,
 at::Tensor rotate_pairs(const at::Tensor& x, const at::Tensor& cos,
                         const at::Tensor& sin);
 
-// x (..., in), weight (out, in), bias (out) or undefined -> (..., out). Without gradients,
-// and of few rows of fp32 on the host (8, or 16 where MKL is slow), by a pass that reads the weight, or the
-// tensor that it is the transpose of, at the speed of memory, as texts need it that grow
-// by a token at a time. All others by
+// x (..., in), weight (out, in), bias (out) or undefined -> (..., out):
 //
 //   linear(x, weight, bias)
+//
+// In a FewRowsScope, of few rows of fp32 on the host (8, or 16 where MKL is slow) and
+// without gradients, by a pass that reads the weight, or the tensor that it is the
+// transpose of, at the speed of memory.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+
+// While one lives on a thread, texts grow by a token at a time there, and linear() need
+// not have LibTorch's last bits.
+class FewRowsScope {
+ public:
+  FewRowsScope();
+  ~FewRowsScope();
+  FewRowsScope(const FewRowsScope&) = delete;
+  FewRowsScope& operator=(const FewRowsScope&) = delete;
+
+ private:
+  const bool before_;
+};
 
 // logits (..., classes), targets (...) int64, of which -1 are ignored -> scalar, in fp32
 // for short types: the sum of the cross entropies. Keeps the logits and two numbers of

@@ -1,10 +1,14 @@
 #include <torch/torch.h>
 
+#include <utility>
+
 #include "engine/layers/torch/passes.h"
 #include "zero/layers.h"
 
 namespace zero {
 namespace {
+
+thread_local bool takes_few_rows = false;
 
 // Of more rows LibTorch's products are faster: those of MKL, which is slow on processors
 // that are not Intel's.
@@ -22,10 +26,8 @@ bool lies_end_to_end(const at::Tensor& weight) {
 }
 
 bool are_few_rows(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  const bool has_grad =
-      torch::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad() ||
-                                        (bias.defined() && bias.requires_grad()));
-  return !has_grad && x.scalar_type() == at::kFloat && x.dim() > 0 && weight.dim() == 2 &&
+  return takes_few_rows && !torch::GradMode::is_enabled() &&
+         x.scalar_type() == at::kFloat && x.dim() > 0 && weight.dim() == 2 &&
          x.size(-1) == weight.size(1) && x.numel() <= most_rows() * x.size(-1) &&
          lies_end_to_end(weight) && are_plain({x, weight}) &&
          (!bias.defined() || (are_plain({x, bias}) && bias.is_contiguous() &&
@@ -47,6 +49,9 @@ void run_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
 }
 
 }  // namespace
+
+FewRowsScope::FewRowsScope() : before_(std::exchange(takes_few_rows, true)) {}
+FewRowsScope::~FewRowsScope() { takes_few_rows = before_; }
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   if (!are_few_rows(x, weight, bias)) return at::linear(x, weight, bias);

@@ -9,6 +9,7 @@
 #include "launcher/run/torch/inference.h"
 #include "zero/engine.h"
 #include "zero/key_values.h"
+#include "zero/layers.h"
 
 namespace zero::launcher {
 namespace {
@@ -64,6 +65,7 @@ class ReadsOnce : public TextReader {
   at::Tensor forward(const at::Tensor& tokens, const std::vector<int64_t>& counts,
                      KeyValues& read) {
     const Inference inference(model_);
+    const FewRowsScope few_rows;
     read.begin(counts, tokens.size(1));
     ReadLogits callable{reading_, read};
     auto* forward = &callable;

@@ -1,4 +1,4 @@
-// linear() of few rows without gradients, beside LibTorch's.
+// linear() of few rows, beside LibTorch's.
 #include <gtest/gtest.h>
 
 #include "tests/engine/layers/layer_story.h"
@@ -36,7 +36,8 @@ class LinearTest : public ::testing::Test {
     at::set_num_threads(threads);
   }
 
-  torch::NoGradGuard no_grad;
+  const torch::NoGradGuard no_grad;
+  const FewRowsScope few_rows;
 };
 
 TEST_F(LinearTest, IsAsExactAsLibTorchs) {
@@ -92,6 +93,16 @@ TEST_F(LinearTest, GradientsAreLibTorchs) {
   };
   EXPECT_TRUE(same_bits(gradients(linear),
                         gradients([](auto&... in) { return at::linear(in...); })));
+}
+
+// Also without gradients: what a unit's first forward has, its recomputation must have.
+TEST(LinearOutsideOfItsScope, IsLibTorchs) {
+  at::manual_seed(7);
+  const torch::NoGradGuard no_grad;
+  const at::Tensor x = at::randn({2, 700}), weight = at::randn({301, 700});
+  const at::Tensor bias = at::randn({301});
+  { const FewRowsScope over; }
+  EXPECT_TRUE(same_bits(linear(x, weight, bias), at::linear(x, weight, bias)));
 }
 
 }  // namespace
