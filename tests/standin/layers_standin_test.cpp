@@ -96,6 +96,35 @@ TEST(LlamaOnAGpu, ReadsWhatTheHostReads) {
   }
 }
 
+// Bytes that go to the GPU for one more token of each row.
+int64_t bytes_of_a_token(int64_t rows) {
+  Options options;
+  options.device = DeviceChoice::kCuda;
+  options.inference = true;
+  LlamaConfig config = small_llama();
+  config.n_layer = 6;  // more than stay there
+  const auto model = make_llama(config);
+  Engine engine(model, options);
+  KeyValues read(rows, config.n_layer);
+  const torch::NoGradGuard no_grad;
+  int64_t bytes = 0;
+  for (const int64_t length : {3, 1}) {
+    const int64_t before = engine.traffic().to_device;
+    read.begin(std::vector<int64_t>(rows, length), length);
+    NextLogits callable{*model, read};
+    auto* forward = &callable;
+    engine.forward(forward, torch::ones({rows, length}, torch::kLong));
+    read.end();
+    bytes = engine.traffic().to_device - before;
+  }
+  return bytes;
+}
+
+TEST(LlamaOnAGpu, ReadsItsWeightsOnceForAllRows) {
+  EXPECT_GT(bytes_of_a_token(1), 0);
+  EXPECT_EQ(bytes_of_a_token(1), bytes_of_a_token(16));
+}
+
 TEST(LlamaOnAGpu, HasTheBitsOfTheHost) {
   for (const DType dtype : {DType::kFp32, DType::kBf16, DType::kFp16}) {
     const Seen on_gpu = train_on(DeviceChoice::kCuda, dtype);
