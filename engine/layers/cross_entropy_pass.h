@@ -60,9 +60,7 @@ struct SumLossesPass {
     if (begin == end) return;
     double lanes[kLossLanes] = {};
     for (int64_t i = 0; i < rows; ++i) lanes[i % kLossLanes] += losses[i];
-    for (int64_t width = kLossLanes / 2; width > 0; width /= 2) {
-      for (int64_t j = 0; j < width; ++j) lanes[j] += lanes[j + width];
-    }
+    fold_lanes<kLossLanes / 2>(lanes);
     *sum = lanes[0];
   }
 };

@@ -7,18 +7,21 @@
 
 namespace zero {
 
-// linear() of a few rows of fp32, whose time is that of reading the weight, which is read
-// once, from its begin to its end. Items are output features.
-struct LinearPass {
-  // A row up to this length stays in the fastest cache beside what is read. A longer one
-  // comes from the next cache, and so serves several features at once.
-  static constexpr int64_t kShort = 3072;
-
+// What both passes compute with.
+struct LinearArrays {
   const float* x;       // (rows, in)
-  const float* weight;  // (out, in)
+  const float* weight;  // (out, in); of the transposed pass (in, out)
   const float* bias;    // (out), or null
   float* y;             // (rows, out)
   int64_t rows, in, out;
+};
+
+// linear() of a few rows of fp32, whose time is that of reading the weight, which is read
+// once, from its begin to its end. Items are output features.
+struct LinearPass : LinearArrays {
+  // A row up to this length stays in the fastest cache beside what is read. A longer one
+  // comes from the next cache, and so serves several features at once.
+  static constexpr int64_t kShort = 3072;
 
   [[gnu::always_inline]] void run(int64_t begin, int64_t end) const {
     const int64_t step = std::max<int64_t>(1, kKept / in);
@@ -68,32 +71,17 @@ struct LinearPass {
       for (int r = 0; r < kRows; ++r) {
         if (i < in)
           for (int64_t j = 0; i + j < in; ++j) add(f, r, j);
-        const float sum = sum_of(lanes[f][r]);
+        fold_lanes<kRowLanes / 2>(lanes[f][r]);
+        const float sum = lanes[f][r][0];
         y[(row + r) * out + feature + f] = bias ? sum + bias[feature + f] : sum;
       }
     }
-  }
-
-  [[gnu::always_inline]] static float sum_of(float (&lanes)[kRowLanes]) {
-    fold<kRowLanes / 2>(lanes);
-    return lanes[0];
-  }
-  template <int64_t kWidth>
-  [[gnu::always_inline]] static void fold(float (&lanes)[kRowLanes]) {
-    for (int64_t j = 0; j < kWidth; ++j) lanes[j] += lanes[j + kWidth];
-    if constexpr (kWidth > 1) fold<kWidth / 2>(lanes);
   }
 };
 
 // The same with the weight as (in, out). Its rows are read in pieces as wide as what is
 // summed at once. Sums of a span of it are added up.
-struct TransposedLinearPass {
-  const float* x;       // (rows, in)
-  const float* weight;  // (in, out)
-  const float* bias;    // (out), or null
-  float* y;             // (rows, out)
-  int64_t rows, in, out;
-
+struct TransposedLinearPass : LinearArrays {
   [[gnu::always_inline]] void run(int64_t begin, int64_t end) const {
     int64_t row = 0;
     for (; row + 4 <= rows; row += 4) of_rows<4>(row, begin, end);

@@ -9,6 +9,13 @@ namespace zero {
 // The order of a row's sum: lanes of every 32nd element, span by span.
 inline constexpr int64_t kRowLanes = 32, kRowSpan = 1024;
 
+// Add the upper half of 2 * kWidth lanes to the lower one, until their sum is the first.
+template <int64_t kWidth, class W>
+[[gnu::always_inline]] inline void fold_lanes(W* lanes) {
+  for (int64_t j = 0; j < kWidth; ++j) lanes[j] += lanes[j + kWidth];
+  if constexpr (kWidth > 1) fold_lanes<kWidth / 2>(lanes);
+}
+
 // The sum of term(0) ... term(n - 1), in an order that depends on n alone: lanes that
 // compilers turn into vectors, span by span.
 template <class W, class Term>
@@ -22,9 +29,7 @@ template <class W, class Term>
       for (int64_t j = 0; j < kRowLanes; ++j) lanes[j] += term(i + j);
     }
     for (int64_t j = 0; i + j < end; ++j) lanes[j] += term(i + j);
-    for (int64_t width = kRowLanes / 2; width > 0; width /= 2) {
-      for (int64_t j = 0; j < width; ++j) lanes[j] += lanes[j + width];
-    }
+    fold_lanes<kRowLanes / 2>(lanes);
     sum += lanes[0];
   }
   return sum;
