@@ -78,7 +78,7 @@ OF_USERS = {"CUDA_VISIBLE_DEVICES", "kCuda"}
 
 # The system's, beside all of sys/ and linux/ and what has neither a folder nor a ".h".
 SYSTEM = {"cpuid.h", "dirent.h", "dlfcn.h", "emmintrin.h", "fcntl.h", "immintrin.h", "limits.h", "malloc.h", "netdb.h", "poll.h",
-          "pthread.h", "sched.h", "signal.h", "stdio.h", "time.h", "unistd.h"}
+          "pthread.h", "sched.h", "signal.h", "stdio.h", "termios.h", "time.h", "unistd.h"}
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 

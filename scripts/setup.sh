@@ -18,6 +18,7 @@ packages=(
   libhdf5-dev hdf5-tools libxxhash-dev zlib1g-dev        # checkpoints
   nlohmann-json3-dev libfmt-dev libtomlplusplus-dev      # launcher
   libjpeg-dev libpng-dev                                 # images
+  libedit2                                               # lines that are typed
   libgtest-dev libgmock-dev                              # tests
   python3 python3-venv python3-h5py                      # torch wheel; reading checkpoints
 )

@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "launcher/commands/generate_many.h"
+#include "launcher/commands/generate_talk.h"
 #include "launcher/commands/use_checkpoint.h"
 #include "launcher/huggingface/generation_config.h"
+#include "launcher/process/process.h"
 #include "launcher/run/console.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/run/runner.h"
@@ -65,7 +67,7 @@ class Speaker {
         is_chat_(is_chat),
         tokenizer_(is_first_ ? tokenizer_for(loaded) : nullptr) {
     is_chat ? read_question(ends, ranks) : read_prompt(ends, ranks);
-    require_room(begin_, loaded.shape.seq_len);
+    require_room(std::ssize(begin_.tokens), loaded.shape.seq_len);
     if (settings_.sample_ignore_eos) begin_.ends.clear();
     loaded.texts = texts_at_once({begin_}, settings_, loaded.shape);
     loaded.texts.rows = std::min(settings_.sample_count, settings_.sample_batch);
@@ -77,20 +79,19 @@ class Speaker {
     const auto show = [this](const std::string& piece) {
       if (is_first_) print_text(piece);
     };
-    const TextManner manner{
-        .is_text = loaded_.checkpoint.run.is_text,
-        .shows_prompt = !is_chat_,
-        .show = all == 1 ? Show(show) : Show(),
-        .speech = [this](int64_t text) { return speech_of(tokenizer_.get(), text); },
-        .sees_stop =
-            [&](bool saw) { return ranks.largest(is_first_ && saw, "stop text") > 0; },
-        .agree = agreement_of(ranks)};
+    const TextManner manner = made_together(
+        {.is_text = loaded_.checkpoint.run.is_text,
+         .shows_prompt = !is_chat_,
+         .show = all == 1 ? Show(show) : Show(),
+         .speech = [this](int64_t text) { return speech_of(tokenizer_.get(), text); }},
+        ranks);
+    ReadingTimes times;
     for (int64_t first = 0; first < all; first += loaded_.texts.rows) {
       std::vector<TextBegin> begins(std::min(all - first, loaded_.texts.rows), begin_);
       for (size_t i = 0; i < begins.size(); ++i)
         begins[i].sample = static_cast<uint32_t>(first) + static_cast<uint32_t>(i);
       TimedReader reader(
-          loaded_.runner->reader({std::ssize(begins), loaded_.texts.tokens}));
+          loaded_.runner->reader({std::ssize(begins), loaded_.texts.tokens}), times);
       const auto texts = make_texts(reader, begins, settings_, loaded_.shape, manner);
       for (size_t i = 0; i < texts.size(); ++i) {
         if (is_first_ && all > 1)
@@ -98,8 +99,8 @@ class Speaker {
                                  texts[i].prompt, texts[i].text));
         tell_end(texts[i].end.finish);
       }
-      if (is_first_) tell_more(reader.describe());
     }
+    if (is_first_) tell_aside(times.describe(peak_resident_bytes()));
     return ExitCode::kDone;
   }
 
@@ -141,7 +142,7 @@ class Speaker {
 };
 
 // What the command line asks for.
-enum class Wanted { kPrompt, kChat, kPrompts };
+enum class Wanted { kPrompt, kChat, kPrompts, kTalk };
 
 Wanted asked_for(const CommandLine& line, const Settings& settings) {
   const auto given = line.flags.find("sample");
@@ -150,13 +151,19 @@ Wanted asked_for(const CommandLine& line, const Settings& settings) {
   if (has_prompt && has_file)
     reject("a prompt and a file of prompts are given",
            given->second.origin + ", --prompts", "one of them");
-  if (!settings.sample_prompts.empty() && !has_prompt) return Wanted::kPrompts;
+  if (settings.sample_interactive &&
+      (has_prompt || has_file || settings.sample_count > 1))
+    reject("prompts or several samples are asked for beside what is typed",
+           "--interactive", "without --prompt, --chat, --prompts and --num-samples");
+  const bool talks = settings.sample_interactive;
+  if (!settings.sample_prompts.empty() && !has_prompt && !talks) return Wanted::kPrompts;
   if (!line.to.empty())
     reject("--to is for texts of --prompts alone", "--to",
            "--prompts FILE; or zero_launch generate ... > FILE");
   if (line.flags.contains("sample_log_probs"))
     reject("log probabilities are told of --prompts alone", "--log-probs",
            "--prompts FILE, of one line");
+  if (talks) return Wanted::kTalk;
   return has_prompt && given->second.origin == "--chat" ? Wanted::kChat : Wanted::kPrompt;
 }
 
@@ -170,6 +177,10 @@ int generate_text(const VerbCall& call) {
     const Wanted asked = asked_for(call.line, loaded.settings);
     if (asked == Wanted::kPrompts) {
       speak = prepare_many(loaded, config.ends, call.line.to, ranks);
+    } else if (asked == Wanted::kTalk) {
+      if (!given_values(call.line, call.environment).contains("sample_tokens"))
+        loaded.settings.sample_tokens = loaded.shape.seq_len;
+      speak = prepare_talk(loaded, config.ends, ranks);
     } else {
       const auto speaker =
           std::make_shared<Speaker>(loaded, config.ends, asked == Wanted::kChat, ranks);
@@ -183,54 +194,60 @@ int generate_text(const VerbCall& call) {
 }  // namespace
 
 Verb generate_verb() {
-  return {.name = "generate",
-          .summary = "prompts, continued by a model (generate DIR --prompt TEXT)",
-          .run = generate_text,
-          .head = head_with_settings("generate", "DIR --prompt TEXT", kCheckpoints),
-          .lines = {kDirLine,
-                    {"--prompt TEXT", "the text that is continued"},
-                    {"--chat TEXT",
-                     "what a user says, by the tokenizer's chat template; the "
-                     "model answers"},
-                    {"--prompts FILE",
-                     "all of a file: lines, or JSONL with prompt or "
-                     "messages; a line of JSON for each text"},
-                    {"--to FILE", "where these go; one that is there is gone on with"},
-                    {"--log-probs", "with the log probability of each token"},
-                    {"--num-tokens N", "tokens that are added"},
-                    {"--num-samples N", "texts that are made of a prompt"},
-                    {"--batch N", "texts that are made together"},
-                    {"--temperature X", "0: always the likeliest token"},
-                    {"--top-k N, --top-p X, --min-p X", "draw from the likeliest alone"},
-                    {"--repetition-penalty X", "of tokens that the text has already"},
-                    {"--stop TEXT...", "end before one of these texts"},
-                    {"--greedy, --ignore-eos",
-                     "always the likeliest token; go on behind an end of text"},
-                    kConfigLine},
-          .settings = kMachine +
-                      " tokenizer python separator end_of_turn special_in_content "
-                      "chat_date micro_batch loss_chunk sample sample_tokens "
-                      "sample_prompts sample_count sample_batch sample_log_probs "
-                      "sample_temperature sample_greedy sample_top_k sample_top_p "
-                      "sample_min_p sample_repetition_penalty sample_stop "
-                      "sample_ignore_eos seed",
-          // What it does with a prompt is what a run does with a sample.
-          .own_flags = {{"--prompt", "sample"},
-                        {"--chat", "sample"},
-                        {"--num-tokens", "sample_tokens"},
-                        {"--prompts", "sample_prompts"},
-                        {"--num-samples", "sample_count"},
-                        {"--batch", "sample_batch"},
-                        {"--log-probs", "sample_log_probs"},
-                        {"--temperature", "sample_temperature"},
-                        {"--greedy", "sample_greedy"},
-                        {"--top-k", "sample_top_k"},
-                        {"--top-p", "sample_top_p"},
-                        {"--min-p", "sample_min_p"},
-                        {"--repetition-penalty", "sample_repetition_penalty"},
-                        {"--stop", "sample_stop"},
-                        {"--ignore-eos", "sample_ignore_eos"}},
-          .folder = kStepOrModelFolder};
+  return {
+      .name = "generate",
+      .summary = "prompts, continued by a model (generate DIR --prompt TEXT)",
+      .run = generate_text,
+      .head = head_with_settings("generate", "DIR --prompt TEXT", kCheckpoints),
+      .lines = {kDirLine,
+                {"--prompt TEXT", "the text that is continued"},
+                {"--chat TEXT",
+                 "what a user says, by the tokenizer's chat template; the "
+                 "model answers"},
+                {"--prompts FILE",
+                 "all of a file: lines, or JSONL with prompt or "
+                 "messages; a line of JSON for each text"},
+                {"--interactive",
+                 "answers to what is typed, a conversation where the model has a "
+                 "chat template"},
+                {"--to FILE", "where these go; one that is there is gone on with"},
+                {"--log-probs", "with the log probability of each token"},
+                {"--num-tokens N", "tokens that are added"},
+                {"--num-samples N", "texts that are made of a prompt"},
+                {"--batch N", "texts that are made together"},
+                {"--temperature X", "0: always the likeliest token"},
+                {"--top-k N, --top-p X, --min-p X", "draw from the likeliest alone"},
+                {"--repetition-penalty X", "of tokens that the text has already"},
+                {"--stop TEXT...", "end before one of these texts"},
+                {"--greedy, --ignore-eos",
+                 "always the likeliest token; go on behind an end of text"},
+                kConfigLine},
+      .settings =
+          kMachine +
+          " tokenizer python separator end_of_turn special_in_content "
+          "chat_date micro_batch loss_chunk sample sample_tokens "
+          "sample_prompts sample_interactive sample_count sample_batch sample_log_probs "
+          "sample_temperature sample_greedy sample_top_k sample_top_p "
+          "sample_min_p sample_repetition_penalty sample_stop "
+          "sample_ignore_eos seed",
+      // What it does with a prompt is what a run does with a sample.
+      .own_flags = {{"--prompt", "sample"},
+                    {"--chat", "sample"},
+                    {"--num-tokens", "sample_tokens"},
+                    {"--prompts", "sample_prompts"},
+                    {"--interactive", "sample_interactive"},
+                    {"--num-samples", "sample_count"},
+                    {"--batch", "sample_batch"},
+                    {"--log-probs", "sample_log_probs"},
+                    {"--temperature", "sample_temperature"},
+                    {"--greedy", "sample_greedy"},
+                    {"--top-k", "sample_top_k"},
+                    {"--top-p", "sample_top_p"},
+                    {"--min-p", "sample_min_p"},
+                    {"--repetition-penalty", "sample_repetition_penalty"},
+                    {"--stop", "sample_stop"},
+                    {"--ignore-eos", "sample_ignore_eos"}},
+      .folder = kStepOrModelFolder};
 }
 
 }  // namespace zero::launcher

@@ -199,12 +199,7 @@ class ManyTextsSpeaker {
     if (!line.wrong.empty()) return prompt;
     try {
       set_tokens(prompt);
-      const int64_t length = std::ssize(prompt.tokens);
-      if (length == 0) prompt.line.wrong = "the prompt has no tokens";
-      if (length >= loaded_.shape.seq_len)
-        prompt.line.wrong =
-            fmt::format("a prompt of {} tokens leaves no room in a context of {}", length,
-                        loaded_.shape.seq_len);
+      require_room(std::ssize(prompt.tokens), loaded_.shape.seq_len);
     } catch (const Error& error) {
       if (error.code() != ExitCode::kUsage && error.code() != ExitCode::kData) throw;
       prompt.line.wrong = error.problem();

@@ -189,7 +189,10 @@ void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks)
   loaded.settings = as_planned(loaded.settings, plan);
   const Options options = options_for_use(loaded, loaded.settings);
   require_memory(*ranks, world, plan, loaded.settings, wish.gpu_room, [&] {
-    return std::string(plan.key_values > 0 ? "a smaller --batch or --num-tokens, " : "") +
+    return std::string(plan.key_values == 0 ? ""
+                       : loaded.settings.sample_interactive
+                           ? "a smaller --seq-len, "
+                           : "a smaller --batch or --num-tokens, ") +
            "more nodes, or --ignore-plan to start all the same";
   });
   if (loaded.texts.rows > 0 && ranks->rank() == 0) tell_more(memory_text(plan));
@@ -220,6 +223,7 @@ RanksToStart asked_ranks(const CommandLine& line) {
     if (key == "ranks")
       ranks.count = static_cast<int>(parse_integer(value.words[0]).value_or(0));
     if (key == "hosts") ranks.hosts = value.words[0];
+    if (key == "sample_interactive") ranks.reads_input = value.words[0] != "false";
   }
   return ranks;
 }
@@ -242,7 +246,8 @@ int use_checkpoint(const std::string& verb, const VerbCall& call,
     const Settings base = settings_for_use(loaded.checkpoint.run.settings);
     loaded.settings = read_settings(
         line, call.environment, {.verb = verb, .base = &base, .models = &call.models});
-    world.watch(loaded.settings.hang_timeout);
+    // Who waits for a person waits as long as that takes.
+    if (!loaded.settings.sample_interactive) world.watch(loaded.settings.hang_timeout);
     set_up_process(loaded.settings, world);
     loaded.family = find_family_of(call.models, loaded.checkpoint.run);
     describe(loaded, world, *ranks);

@@ -37,13 +37,14 @@ struct GrowingText {
 
 }  // namespace
 
-void require_room(const TextBegin& begin, int64_t context) {
-  const int64_t length = std::ssize(begin.tokens);
-  if (length < context) return;
+void require_room(int64_t num_tokens, int64_t context, const std::string& cure) {
+  if (num_tokens == 0)
+    throw Error(ExitCode::kUsage, "the prompt has no tokens", "--prompt", "a longer one");
+  if (num_tokens < context) return;
   throw Error(ExitCode::kUsage,
               fmt::format("a prompt of {} tokens leaves no room in a context of {}",
-                          length, context),
-              "--prompt", "a shorter one");
+                          num_tokens, context),
+              "--prompt", cure);
 }
 
 std::string to_text(Finish finish) {
@@ -58,7 +59,7 @@ std::vector<TextEnd> generate(const std::vector<TextBegin>& begins,
   std::vector<GrowingText> rows;
   std::vector<TokenRow> more;
   for (const TextBegin& begin : begins) {
-    require_room(begin, options.context);
+    require_room(std::ssize(begin.tokens), options.context);
     rows.push_back({begin});
     more.push_back(begin.tokens);
     if (options.num_tokens == 0) rows.back().finish = Finish::kTokens;

@@ -30,8 +30,10 @@ struct TextBegin {
   bool is_answered = false;
 };
 
-// Throws Error(kUsage) for a text that fills the context.
-void require_room(const TextBegin& begin, int64_t context);
+// Throws Error(kUsage) for a prompt without tokens, or with so many that they fill the
+// context.
+void require_room(int64_t num_tokens, int64_t context,
+                  const std::string& cure = "a shorter one");
 
 // Why no more follows.
 enum class Finish {

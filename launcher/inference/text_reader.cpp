@@ -2,23 +2,62 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+
+#include "launcher/run/lines.h"
 
 namespace zero::launcher {
 
+void ReadingTimes::add(bool are_of_prompts, int64_t tokens, double seconds) {
+  Share& share = are_of_prompts ? prompts_ : others_;
+  share.tokens += tokens;
+  share.seconds += seconds;
+}
+
+std::string ReadingTimes::describe(int64_t memory_bytes) const {
+  const auto speed = [](const Share& share) {
+    return share.seconds > 0 ? static_cast<double>(share.tokens) / share.seconds : 0;
+  };
+  return fmt::format(
+      "prompt: {} tokens, {:.1f} a second; {} more, {:.1f} a second; {} of memory",
+      prompts_.tokens, speed(prompts_), others_.tokens, speed(others_),
+      short_bytes(memory_bytes));
+}
+
+// Tokens that were drawn come one by one.
 std::vector<std::vector<float>> TimedReader::read(const std::vector<TokenRow>& more) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   auto logits = reader_->read(more);
-  Share& share = std::exchange(has_prompt_, true) ? others_ : prompt_;
-  share.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
-  for (const TokenRow& row : more) share.tokens += std::ssize(row);
+  int64_t tokens = 0, longest = 0;
+  for (const TokenRow& row : more) {
+    tokens += std::ssize(row);
+    longest = std::max(longest, std::ssize(row));
+  }
+  times_.add(!std::exchange(has_read_, true) || longest > 1, tokens,
+             std::chrono::duration<double>(Clock::now() - begin).count());
   return logits;
 }
 
-std::string TimedReader::describe() const {
-  return fmt::format("prompt: {} tokens, {:.1f} a second; {} more, {:.1f} a second",
-                     prompt_.tokens, prompt_.speed(), others_.tokens, others_.speed());
+std::vector<std::vector<float>> ContinuedReader::read(const std::vector<TokenRow>& more) {
+  const TokenRow rest =
+      std::exchange(begins_, false) ? rest_of(more.front()) : more.front();
+  auto logits = reader_->read({rest});
+  read_.insert(read_.end(), rest.begin(), rest.end());
+  return logits;
+}
+
+// Logits come of what is read: there is one token of it at least.
+TokenRow ContinuedReader::rest_of(const TokenRow& text) {
+  const bool goes_on = reader_ && text.size() > read_.size() &&
+                       std::equal(read_.begin(), read_.end(), text.begin());
+  if (!goes_on) {
+    reader_.reset();  // two would need twice the memory
+    reader_ = make_();
+    read_.clear();
+  }
+  return {text.begin() + std::ssize(read_), text.end()};
 }
 
 }  // namespace zero::launcher

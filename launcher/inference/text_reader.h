@@ -30,27 +30,54 @@ class TextReader {
 // Called before each pass.
 using BeginPass = std::function<void()>;
 
-// Another reader, and how long it took.
-class TimedReader : public TextReader {
+// How long tokens took to be read: of prompts, and of what followed.
+class ReadingTimes {
  public:
-  explicit TimedReader(std::unique_ptr<TextReader> reader) : reader_(std::move(reader)) {}
-  std::vector<std::vector<float>> read(const std::vector<TokenRow>& more) override;
-  void read_nothing() override { reader_->read_nothing(); }
-  // "prompt: 8 tokens, 92.1 a second; 36 more, 7.6 a second"
-  std::string describe() const;
+  void add(bool are_of_prompts, int64_t tokens, double seconds);
+  // "prompt: 8 tokens, 92.1 a second; 36 more, 7.6 a second; 1.2 GiB of memory"
+  std::string describe(int64_t memory_bytes) const;
 
  private:
   struct Share {
     int64_t tokens = 0;
     double seconds = 0;
-    double speed() const {
-      return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
-    }
   };
+  Share prompts_, others_;
+};
 
+// Another reader, and how long it took.
+class TimedReader : public TextReader {
+ public:
+  TimedReader(std::unique_ptr<TextReader> reader, ReadingTimes& times)
+      : reader_(std::move(reader)), times_(times) {}
+  std::vector<std::vector<float>> read(const std::vector<TokenRow>& more) override;
+  void read_nothing() override { reader_->read_nothing(); }
+
+ private:
   const std::unique_ptr<TextReader> reader_;
-  Share prompt_, others_;
-  bool has_prompt_ = false;
+  ReadingTimes& times_;
+  bool has_read_ = false;
+};
+
+// Texts of one row, one after the other, such as the turns of a conversation: of one that
+// begins with all that was read before it, only the rest is read.
+class ContinuedReader : public TextReader {
+ public:
+  using Make = std::function<std::unique_ptr<TextReader>()>;
+  explicit ContinuedReader(Make make) : make_(std::move(make)) {}
+
+  // What is read next is a whole text.
+  void begin_text() { begins_ = true; }
+  std::vector<std::vector<float>> read(const std::vector<TokenRow>& more) override;
+  void read_nothing() override { make_()->read_nothing(); }
+
+ private:
+  TokenRow rest_of(const TokenRow& text);
+
+  const Make make_;
+  std::unique_ptr<TextReader> reader_;
+  TokenRow read_;
+  bool begins_ = true;
 };
 
 // Of a LanguageModel, without gradients and dropout. A ReadingModel reads each token

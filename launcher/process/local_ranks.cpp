@@ -6,10 +6,12 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "checkpoint/find.h"
 #include "engine/comm/started_ranks.h"
+#include "launcher/process/lent_terminal.h"
 #include "launcher/process/process.h"
 #include "launcher/process/stop.h"
 #include "launcher/run/console.h"
@@ -56,7 +58,9 @@ class LocalJob {
     for (int rank = 0; rank < asked.count; ++rank) {
       variables.back() = memory_.variable_for(rank);
       ranks_.push_back(
-          std::make_unique<Child>(words, variables, SIGUSR1, hold_stop_signal));
+          rank == 0 && asked.reads_input
+              ? reader(words, variables)
+              : std::make_unique<Child>(words, variables, SIGUSR1, hold_stop_signal));
     }
   }
 
@@ -71,6 +75,18 @@ class LocalJob {
   }
 
  private:
+  // Somebody types what it reads.
+  std::unique_ptr<Child> reader(const std::vector<std::string>& words,
+                                const std::vector<std::string>& variables) {
+    terminal_.emplace();
+    const auto prepare = [this] {
+      hold_stop_signal();
+      terminal_->take();
+    };
+    return std::make_unique<Child>(words, variables, SIGUSR1, prepare,
+                                   Child::Input::kOurs);
+  }
+
   int code_of(size_t rank) const { return ranks_[rank]->code(); }
 
   void pass_on() {
@@ -107,9 +123,10 @@ class LocalJob {
     if (code == kCannotStart)
       throw Error(ExitCode::kEnvironment, "a rank cannot be started",
                   path_of_this_program(), "the program's file must stay where it is");
-    if (code == static_cast<int>(ExitCode::kInterrupted) && stop_signal() != 0)
+    const bool is_stopped = code == static_cast<int>(ExitCode::kInterrupted);
+    if (is_stopped && stop_signal() != 0)
       warn("stopped: nothing was lost");
-    else if (code > kSignalled)
+    else if (code > kSignalled && !(is_stopped && terminal_))  // whose keys stop a rank
       tell_signal(rank, code - kSignalled);
     return code;
   }
@@ -126,6 +143,7 @@ class LocalJob {
 
   const RanksToStart& asked_;
   const StarterMemory memory_;
+  std::optional<LentTerminal> terminal_;  // to a rank that reads; taken back behind it
   std::vector<std::unique_ptr<Child>> ranks_;
   bool was_told_ = false;
   std::optional<size_t> failed_;

@@ -40,13 +40,14 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
 
 // In the child, between fork and exec: system calls alone.
 [[noreturn]] void become(char* const* words, char* const* variables, pid_t parent,
-                         int signal_of_our_death, const std::function<void()>& prepare) {
+                         int signal_of_our_death, const std::function<void()>& prepare,
+                         Child::Input input) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, signal_of_our_death);
   if (getppid() != parent) _exit(static_cast<int>(ExitCode::kInterrupted));
   forget_stop_signals();
   for (const int ignored : {SIGPIPE, SIGXFSZ}) ::signal(ignored, SIG_DFL);
-  const int nothing = open("/dev/null", O_RDONLY);
+  const int nothing = input == Child::Input::kEmpty ? open("/dev/null", O_RDONLY) : -1;
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
   prepare();
   execvpe(words[0], words, variables);
@@ -98,7 +99,7 @@ void allow_open_files(int64_t least) {
 }
 
 Child::Child(std::vector<std::string> words, std::vector<std::string> variables,
-             int signal_of_our_death, const std::function<void()>& prepare) {
+             int signal_of_our_death, const std::function<void()>& prepare, Input input) {
   const auto word_pointers = pointers_to(words),
              variable_pointers = pointers_to(variables);
   const pid_t parent = getpid();
@@ -106,7 +107,7 @@ Child::Child(std::vector<std::string> words, std::vector<std::string> variables,
   if (pid_ < 0) throw_by_errno("cannot start a process");
   if (pid_ == 0)
     become(word_pointers.data(), variable_pointers.data(), parent, signal_of_our_death,
-           prepare);
+           prepare, input);
   setpgid(pid_, pid_);
 }
 

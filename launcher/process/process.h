@@ -41,15 +41,18 @@ struct ChildOutcome {
 
 // Another program: its words, of which the first is looked for as a shell does, and all
 // of its environment, "NAME=value". It is in a process group of its own, without our stop
-// signals and with an empty standard input. When this process dies, it gets a signal.
+// signals and with an empty standard input, or ours. When this process dies, it gets a
+// signal.
 //
 // Destruction ends it, with all of its group. Throws Error(kEnvironment) when there can
 // be no process.
 class Child {
  public:
+  enum class Input { kEmpty, kOurs };
   // `prepare` is called in the new process, where it may do no more than system calls.
   Child(std::vector<std::string> words, std::vector<std::string> variables,
-        int signal_of_our_death, const std::function<void()>& prepare);
+        int signal_of_our_death, const std::function<void()>& prepare,
+        Input input = Input::kEmpty);
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;

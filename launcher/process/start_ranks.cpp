@@ -44,7 +44,12 @@ int start_ranks(const RanksToStart& ranks) {
   const std::vector<std::string> environment = process_environment();
   allow_open_files(kFilesOfStarter + kFilesOfRank * ranks.count);
   let_starter_end();
-  if (has_several_hosts(ranks, environment)) return start_by_mpirun(ranks, environment);
+  if (has_several_hosts(ranks, environment)) {
+    if (ranks.reads_input)
+      throw Error(ExitCode::kUsage, "ranks of several hosts have no terminal",
+                  "--interactive", "on one host; or --prompts FILE");
+    return start_by_mpirun(ranks, environment);
+  }
   const auto num_cores = std::ssize(current_affinity());
   if (ranks.count > num_cores)
     warn(fmt::format("{} ranks share {} core(s)", ranks.count, num_cores));

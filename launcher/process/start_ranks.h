@@ -10,6 +10,7 @@ struct RanksToStart {
   std::string hosts;               // a hostfile of mpirun; empty: this machine
   std::vector<std::string> words;  // of the command line, from the verb on
   std::string stop_file;           // empty: the verb knows none
+  bool reads_input = false;        // the first rank gets this process's, and its terminal
 };
 
 // Are there other hosts than this one: those of --hosts, or of a scheduler's allocation?
@@ -23,7 +24,8 @@ bool has_several_hosts(const RanksToStart& ranks,
 // this process is killed, they save and stop. The first signal asks them to save and stop
 // (75, or 130 with a line when there was nothing to save yet), a second one ends them and
 // this process at once (130). Call catch_stop_signals() before. Throws
-// Error(kEnvironment) where they cannot be started.
+// Error(kEnvironment) where they cannot be started, and Error(kUsage) on several hosts if
+// one reads.
 int start_ranks(const RanksToStart& ranks);
 
 }  // namespace zero::launcher

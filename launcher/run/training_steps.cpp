@@ -257,15 +257,11 @@ Stop Training::draw_sample() {
     stop = agree_on_next();
     return stop != Stop::kNo;
   };
-  const TextManner manner{.is_text = identity_.is_text,
-                          .is_stopped = is_stopped,
-                          .speech = [this](int64_t) { return speech(); },
-                          .sees_stop =
-                              [this](bool saw) {
-                                return engine_->control().largest(is_first_rank() && saw,
-                                                                  "stop text") > 0;
-                              },
-                          .agree = agreement_of(engine_->control())};
+  const TextManner manner =
+      made_together({.is_text = identity_.is_text,
+                     .is_stopped = is_stopped,
+                     .speech = [this](int64_t) { return speech(); }},
+                    engine_->control());
   const TextBegin begin{.tokens = sample_prompt_, .ends = sample_ends_};
   const auto reader = runner_->reader(texts_at_once({begin}, settings_, shape_));
   const GeneratedText sample =

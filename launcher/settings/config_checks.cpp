@@ -237,10 +237,11 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
          "out is missing; allowed: a folder without checkpoints (--out DIR)");
   add_if(seeds && !s.init_from.empty(), found, {"init_from"},
          "seed makes new weights; those of init_from are there");
-  add_if(context.verb == "generate" && s.sample.empty() && s.sample_prompts.empty(),
+  add_if(context.verb == "generate" && s.sample.empty() && s.sample_prompts.empty() &&
+             !s.sample_interactive,
          found, {"sample"},
-         "sample is missing; allowed: a text to be continued (--prompt TEXT), or a file "
-         "of them (--prompts FILE)");
+         "sample is missing; allowed: a text to be continued (--prompt TEXT), a file of "
+         "them (--prompts FILE), or --interactive");
   if (context.models) check_model(s, *context.models, found);
   add_if(s.steps == 0 && s.epochs == 0, found, {"steps", "epochs"},
          "steps is 0, and so is epochs; allowed: one of them above 0");
@@ -277,6 +278,7 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
     add_if(is_set, found, {key}, key + " is for zero_launch " + verb + "; leave it out");
   };
   is_for(!s.sample_prompts.empty(), "sample_prompts", "generate");
+  is_for(s.sample_interactive, "sample_interactive", "generate");
   is_for(s.sample_log_probs, "sample_log_probs", "generate");
   is_for(!s.eval_choices.empty(), "eval_choices", "eval");
   const auto needs_sample = [&](bool is_set, const std::string& key) {

@@ -86,8 +86,9 @@ const Translations& not_here() {
        "@sample_min_p and @sample_repetition_penalty",
        "num_beams repeat_last_n samplers mirostat typical_p presence_penalty "
        "frequency_penalty tfs beam"},
-      {"not here: a model continues a text; it holds no conversation",
-       "interactive conversation cnv chat sys system_prompt instruct jinja"},
+      {"here: a chat template is used by itself, of --chat TEXT and @sample_interactive, "
+       "where /system TEXT gives instructions",
+       "chat sys system_prompt instruct jinja"},
       {"here: --verbose; @chaos and @trace_comm for the curious; a run always says what "
        "it does",
        "debug log_level log_level_replica verbosity logging_first_step loglevel"},

@@ -275,6 +275,9 @@ Group output() {
       integer(KEY(sample_tokens), 0, 1 << 20, "tokens of that continuation"),
       text(KEY(sample_prompts), "FILE",
            "prompts that generate continues: lines, or JSONL with prompt or messages"),
+      boolean(KEY(sample_interactive),
+              "generate answers what is typed, line by line; a conversation where the "
+              "model has a chat template"),
       integer(KEY(sample_count), 1, 1 << 20, "texts that generate makes of a prompt"),
       integer(KEY(sample_batch), 1, 1 << 20, "texts that a pass of generate continues"),
       number(KEY(sample_temperature), kInfinite, "0: always the likeliest token"),

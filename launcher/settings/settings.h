@@ -151,6 +151,7 @@ struct Settings {
   int64_t sample_every = 0;
   int64_t sample_tokens = 200;
   std::string sample_prompts;
+  bool sample_interactive = false;
   int64_t sample_count = 1;
   int64_t sample_batch = 16;
   double sample_temperature = 0.8;

@@ -80,9 +80,13 @@ TokenRow agree_on_ends(const TokenRow& of_files, bool is_text, Tokenizer* tokeni
   return first_of_all(ends, ranks);
 }
 
-Agree agreement_of(Ranks& ranks) {
-  if (ranks.size() == 1) return nullptr;
-  return [&](const TokenRow& mine) { return first_of_all(mine, ranks); };
+TextManner made_together(TextManner manner, Ranks& ranks) {
+  if (ranks.size() == 1) return manner;
+  manner.sees_stop = [&](bool saw) {
+    return ranks.largest(ranks.rank() == 0 && saw, "stop text") > 0;
+  };
+  manner.agree = [&](const TokenRow& mine) { return first_of_all(mine, ranks); };
+  return manner;
 }
 
 NextText speech_of(Tokenizer* tokenizer, int64_t text) {

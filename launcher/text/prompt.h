@@ -42,8 +42,8 @@ std::string agree_on_tokenizer(const std::string& found, Ranks& ranks);
 TokenRow agree_on_ends(const TokenRow& of_files, bool is_text, Tokenizer* tokenizer,
                        const std::string& separator, Ranks& ranks);
 
-// Of ranks that make one text.
-Agree agreement_of(Ranks& ranks);
+// Of ranks that make texts together: each calls it, and all get the first one's tokens.
+TextManner made_together(TextManner manner, Ranks& ranks);
 
 // How the tokenizer writes what a model says, from the begin of a text on; of several
 // that grow together, each by its number, 0 first. Without one there is no such thing:

@@ -16,6 +16,10 @@ Tokenizer::Tokenizer(const std::string& path, const std::vector<std::string>& co
 
 Tokenizer::~Tokenizer() = default;
 
+bool Tokenizer::has_template() {
+  return child_->ask<bool>({{"has_template", true}}, "is_there");
+}
+
 std::vector<int64_t> Tokenizer::encode(const std::string& text) {
   if (!is_utf8(text))
     throw Error(ExitCode::kUsage, "the text is not valid UTF-8", "", "iconv -t utf-8");

@@ -26,6 +26,8 @@ class Tokenizer {
   std::vector<int64_t> encode(const std::string& text);
   // Above all ids of its tokens.
   int64_t vocab() const { return vocab_; }
+  // Is there a chat template beside it?
+  bool has_template();
   // A user's words, or an object with messages, as the chat template writes them, with
   // what makes the model answer; and the tokens that end its answer, as these options
   // train them. Throws Error(kUsage) where there is no template, or it refuses them.

@@ -1,6 +1,8 @@
 """A model's tokenizer, for a program that asks on standard input: a line of JSON for each question, and one for its answer.
 
     {"open": PATH}      a tokenizer.json                      {"vocab": N}
+    {"has_template":    whether a chat template is beside it   {"is_there": BOOL}
+     true}
     {"encode": TEXT}    as transformers does, with what the   {"ids": [...]}
                         tokenizer puts around a text
     {"next": ID}        what one more token adds to a text,   {"text": TEXT}
@@ -42,10 +44,11 @@ import time
 
 if __name__ == "__main__":  # `python3 -I` looks for nothing here
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from tokens.corpus import separator_of, tokenize
+from tokens.corpus import read_json, separator_of, tokenize
 from tokens.examples import ExampleWriter, GuardedEncoder, Manner, Reader, Work, are_examples, make_examples, shapes_in
 from tokens.json_lines import Wrong, is_json_lines
 from tokens.problem import MachineProblem, Problem
+from tokens.template import find_template
 from tokens.token_files import TokenWriter
 from tokens.workers import done_by, done_here, num_workers, start_workers
 
@@ -134,6 +137,9 @@ class Child:
             raise Problem(f"tokenizers cannot read this: {error}", path) from None
         self.restart()
         return {"vocab": vocabulary_of(self.tokenizer)}
+
+    def has_template(self, _):
+        return {"is_there": find_template(self.folder, read_json) is not None}
 
     def encode(self, text):
         return {"ids": self.tokenizer.encode(text).ids}

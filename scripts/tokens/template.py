@@ -20,8 +20,8 @@ def mark(side, number):
     return side + "".join(DIGITS[int(digit)] for digit in str(number))
 
 
-def read_template(folder, read_json):
-    """The template's text: chat_template.jinja, else what tokenizer_config.json has, of a list the default one."""
+def find_template(folder, read_json):
+    """The template's text: chat_template.jinja, else what tokenizer_config.json has, of a list the default one; None: there is none."""
     try:
         with open(os.path.join(folder, "chat_template.jinja"), encoding="utf-8") as file:
             return file.read()
@@ -30,7 +30,12 @@ def read_template(folder, read_json):
     found = read_json(folder, "tokenizer_config.json").get("chat_template")
     if isinstance(found, list):
         found = {entry.get("name"): entry.get("template") for entry in found if isinstance(entry, dict)}.get("default")
-    if not isinstance(found, str):
+    return found if isinstance(found, str) else None
+
+
+def read_template(folder, read_json):
+    found = find_template(folder, read_json)
+    if found is None:
         raise Problem("these are conversations, and the tokenizer has no chat template", folder or ".",
                       "a chat_template.jinja beside the tokenizer.json, of the model's kin; or lines of prompt and completion")
     return found

@@ -84,6 +84,7 @@ def environment(program):
 def replaced(text, folder):
     text = text.replace(str(folder), "<folder>").replace(socket.gethostname(), "<host>")
     text = re.sub(r"pid \d+", "pid <pid>", text)
+    text = re.sub(r"\b[\d.]+ a second", "<n> a second", text)
     text = re.sub(r"\b\d+ cores", "<n> cores", text)
     text = re.sub(r"\b\d+(\.\d+)? [KMGT]iB\b", "<size>", text)
     text = text.split("-" * 70, 1)[0]

@@ -4,57 +4,18 @@
     tests/scripts/terminal_test.py build/bin/zero_launch
 """
 
-import fcntl
-import os
-import pty
 import re
-import select
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
-import time
 import unittest
 from pathlib import Path
 
-LIMIT = 60  # seconds, for what takes one
+from terminal import Terminal, environment
+
 COLOUR = "\033["
 SMALL = "--layers=1 --dim=16 --heads=2 --seq-len=16 --global-batch=4 --micro-batch=2 --threads=1 --adam-threads=1".split()
-
-
-def environment(**more):
-    kept = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "TERM")}
-    return {**kept, "TERM": "xterm", **more}
-
-
-class Terminal:
-    """A program on a terminal of its own, with all it writes."""
-
-    def __init__(self, words, columns=0, **variables):
-        self.ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
-        self.program = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment(**variables))
-        os.close(theirs)
-        self.text = ""
-
-    def read_until(self, condition):
-        """Read until the condition holds, or to the end; False: neither came in time."""
-        end = time.monotonic() + LIMIT
-        while not condition(self.text):
-            if not select.select([self.ours], [], [], max(0, end - time.monotonic()))[0]:
-                return False
-            try:
-                self.text += os.read(self.ours, 1 << 16).decode()
-            except OSError:  # nobody writes to it any more
-                return condition(self.text)
-        return True
-
-    def end(self):
-        self.read_until(lambda text: False)
-        os.close(self.ours)
-        return self.program.wait(LIMIT)
 
 
 class TerminalTest(unittest.TestCase):
@@ -140,7 +101,7 @@ class TerminalTest(unittest.TestCase):
         self.assertEqual(terminal.end(), 130, terminal.text[-200:])
 
     def test_text_is_the_same_in_a_pipe(self):
-        words = ["generate", "--from", str(self.path / "usual"), "--prompt", "the ", "--num-tokens=9", "--threads=1"]
+        words = ["generate", "--from", str(self.path / "usual"), "--prompt", "the ", "--num-tokens=9", "--threads=1", "--quiet"]
         code, text = self.on_terminal(*words)
         piped = subprocess.run([PROGRAM, *words], capture_output=True, text=True, env=environment())
         self.assertEqual((code, piped.returncode), (0, 0), piped.stderr)

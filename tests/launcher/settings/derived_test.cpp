@@ -226,6 +226,7 @@ std::vector<Row> rows_of_output() {
       {"sample_tokens", "5"},
       {"sample_temperature", "0.5"},
       {"sample_prompts", "f"},
+      {"sample_interactive", "true"},
       {"sample_count", "2"},
       {"sample_batch", "2"},
       {"sample_greedy", "true"},

@@ -1,0 +1,168 @@
+#include "launcher/commands/generate_talk.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "launcher/inference/conversation.h"
+#include "launcher/inference/generate.h"
+#include "launcher/process/handler_scope.h"
+#include "launcher/process/process.h"
+#include "launcher/run/console.h"
+#include "launcher/run/line_editor.h"
+#include "launcher/text/prompt.h"
+#include "launcher/text/python_child.h"
+#include "launcher/text/text_options.h"
+#include "launcher/text/tokenizer.h"
+#include "zero/ranks.h"
+
+namespace zero::launcher {
+namespace {
+
+using nlohmann::json;
+
+// Ctrl-C, while an answer is made; a second one does not wait for the token.
+std::atomic<bool> is_interrupted = false;
+void interrupt(int) {
+  if (is_interrupted.exchange(true)) _exit(static_cast<int>(ExitCode::kInterrupted));
+}
+
+class Talker {
+ public:
+  // Collective, before the model is loaded.
+  Talker(LoadedModel& loaded, TokenRow ends, Ranks& ranks)
+      : loaded_(loaded),
+        settings_(loaded.settings),
+        is_first_(loaded.batch.rank == 0),
+        ends_of_files_(std::move(ends)) {
+    const std::string path = tokenizer_path(loaded);
+    if (is_first_ && !path.empty())
+      tokenizer_ = std::make_unique<Tokenizer>(path, child_command(settings_.python));
+    ends_ = agree_on_ends(ends_of_files_, loaded.checkpoint.run.is_text, tokenizer_.get(),
+                          settings_.separator, ranks);
+    is_chat_ = ranks.largest(tokenizer_ && tokenizer_->has_template(), "template") > 0;
+    talk_.emplace(is_chat_);
+    loaded.texts = {1, loaded.shape.seq_len};
+  }
+
+  ExitCode speak() {
+    Ranks& ranks = loaded_.engine->control();
+    ReadingTimes times;
+    ContinuedReader reader([&] {
+      return std::make_unique<TimedReader>(loaded_.runner->reader(loaded_.texts), times);
+    });
+    if (is_first_ && editor_.is_on_terminal()) tell_aside(greeting());
+    while (const auto begin = agree_on_turn(ranks)) answer(*begin, reader, ranks);
+    if (is_first_ && num_turns_ > 0) tell_aside(times.describe(peak_resident_bytes()));
+    return ExitCode::kDone;
+  }
+
+ private:
+  std::string greeting() const {
+    return fmt::format("{} of at most {} tokens; /help tells the commands",
+                       is_chat_ ? "a conversation" : "each line is continued, to a text",
+                       loaded_.shape.seq_len);
+  }
+
+  // What the first rank's person wants to be continued; nothing: no more.
+  std::optional<TextBegin> agree_on_turn(Ranks& ranks) {
+    json turn;
+    if (is_first_) {
+      if (const auto begin = next_turn()) turn = {begin->tokens, begin->ends};
+    }
+    turn = json::parse(ranks.broadcast(turn.dump()));
+    if (turn.is_null()) return std::nullopt;
+    return TextBegin{.tokens = turn[0],
+                     .prompt = num_turns_++,
+                     .ends = settings_.sample_ignore_eos ? TokenRow() : TokenRow(turn[1]),
+                     .is_answered = is_chat_};
+  }
+
+  std::optional<TextBegin> next_turn() {
+    while (const auto line = editor_.read("> ")) {
+      const auto [wish, told] = talk_->take(*line);
+      using Wish = Conversation::Wish;
+      if (wish == Wish::kEnd) break;
+      if (wish == Wish::kTold) tell_aside(told);
+      if (wish == Wish::kRefused) warn(told);
+      if (wish != Wish::kAnswer) continue;
+      try {
+        TextBegin begin = turn_of(talk_->asked());
+        require_room(std::ssize(begin.tokens), loaded_.shape.seq_len,
+                     is_chat_ ? "/reset begins anew" : "a shorter line");
+        return begin;
+      } catch (const Error& error) {
+        if (error.code() != ExitCode::kUsage && error.code() != ExitCode::kData) throw;
+        talk_->forget_last();
+        warn(error.problem() + (error.cure().empty() ? "" : "; " + error.cure()));
+      }
+    }
+    return std::nullopt;
+  }
+
+  TextBegin turn_of(const json& asked) {
+    const int64_t vocab = loaded_.shape.vocab();
+    if (!is_chat_)
+      return {.tokens = tokens_of(asked, tokenizer_.get(), loaded_.checkpoint.run.is_text,
+                                  vocab),
+              .ends = ends_};
+    TextOptions options = text_options(settings_, "", "", vocab);
+    options.special = "text";  // whatever a person or a model has said
+    auto [tokens, ends] = tokenizer_->ask(asked, options);
+    ends.insert(ends.end(), ends_of_files_.begin(), ends_of_files_.end());
+    return {.tokens = known(tokens, vocab), .ends = std::move(ends)};
+  }
+
+  void answer(const TextBegin& begin, ContinuedReader& reader, Ranks& ranks) {
+    is_interrupted = false;
+    const HandlerScope stops(std::array{SIGINT}, interrupt);
+    const TextManner manner = made_together(
+        {.is_text = loaded_.checkpoint.run.is_text,
+         .shows_prompt = false,
+         .is_stopped =
+             [&] { return ranks.largest(is_first_ && is_interrupted, "Ctrl-C") > 0; },
+         .show = [this](const std::string& piece) { show(piece); },
+         .speech = [this](int64_t text) { return speech_of(tokenizer_.get(), text); }},
+        ranks);
+    reader.begin_text();
+    const GeneratedText made =
+        make_texts(reader, {begin}, settings_, loaded_.shape, manner).front();
+    if (!is_first_) return;
+    print_line("");
+    talk_->keep_answer(made.text);
+    if (made.end.finish == Finish::kContext)
+      warn(fmt::format("the context of {} tokens is full", loaded_.shape.seq_len));
+  }
+
+  void show(const std::string& piece) const {
+    if (is_first_) print_text(piece);
+  }
+
+  LoadedModel& loaded_;
+  const Settings& settings_;
+  const bool is_first_;
+  const TokenRow ends_of_files_;
+  TokenRow ends_;  // of a text that is no conversation
+  std::unique_ptr<Tokenizer> tokenizer_;
+  bool is_chat_ = false;
+  std::optional<Conversation> talk_;
+  LineEditor editor_;
+  uint32_t num_turns_ = 0;
+};
+
+}  // namespace
+
+std::function<ExitCode()> prepare_talk(LoadedModel& loaded,
+                                       const std::vector<int64_t>& ends, Ranks& ranks) {
+  const auto talker = std::make_shared<Talker>(loaded, ends, ranks);
+  return [talker] { return talker->speak(); };
+}
+
+}  // namespace zero::launcher

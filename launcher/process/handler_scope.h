@@ -1,0 +1,37 @@
+#pragma once
+#include <signal.h>
+
+#include <array>
+#include <cstddef>
+
+namespace zero::launcher {
+
+// Another handler of some signals, as long as it lives; but what is ignored, as under
+// nohup, stays ignored. Interrupts no system call.
+template <size_t N>
+class HandlerScope {
+ public:
+  HandlerScope(const std::array<int, N>& signals, void (*handler)(int))
+      : signals_(signals) {
+    for (size_t i = 0; i < N; ++i) {
+      sigaction(signals_[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler == SIG_IGN) continue;
+      struct sigaction action {};
+      action.sa_handler = handler;
+      action.sa_flags = SA_RESTART;
+      sigfillset(&action.sa_mask);
+      sigaction(signals_[i], &action, nullptr);
+    }
+  }
+  ~HandlerScope() {
+    for (size_t i = 0; i < N; ++i) sigaction(signals_[i], &before_[i], nullptr);
+  }
+  HandlerScope(const HandlerScope&) = delete;
+  HandlerScope& operator=(const HandlerScope&) = delete;
+
+ private:
+  const std::array<int, N> signals_;
+  std::array<struct sigaction, N> before_;
+};
+
+}  // namespace zero::launcher
