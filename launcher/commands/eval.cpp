@@ -10,8 +10,10 @@
 #include "launcher/data/token_source.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/inference/evaluate.h"
+#include "launcher/inference/target_records.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
+#include "launcher/run/new_file.h"
 #include "launcher/run/runner.h"
 #include "launcher/settings/chosen_data.h"
 #include "launcher/settings/config.h"
@@ -56,6 +58,16 @@ std::unique_ptr<data::Source> open_texts(const std::vector<std::string>& paths,
       });
 }
 
+// Those of all ranks, in the order of the samples.
+EvaluationHooks telling_targets(Ranks& ranks, const WriteBytes& write) {
+  return {.on_targets = [&ranks, write](const Batch& batch, const Scores& scores,
+                                        int64_t first, int64_t count) {
+    for (const std::string& records :
+         ranks.gather(target_records(batch, scores.target_losses, first, count)))
+      write(records);
+  }};
+}
+
 ExitCode evaluate_on(const CommandLine& line, LoadedModel& loaded) {
   const bool is_first = loaded.batch.rank == 0;
   const ModelShape& shape = loaded.shape;
@@ -73,24 +85,40 @@ ExitCode evaluate_on(const CommandLine& line, LoadedModel& loaded) {
     if (is_first) tell(note);
   const std::unique_ptr<data::Samples> samples = samples_for(line, loaded, *source);
   const int64_t num_samples = samples_to_evaluate(*samples, loaded.settings);
-  const Evaluation result = *evaluate(*loaded.runner, loaded.engine->control(), *samples,
-                                      loaded.batch, num_samples);
+  Ranks& ranks = loaded.engine->control();
+  const bool tells_targets = loaded.settings.eval_per_token;
+  Evaluation result;
+  const auto run = [&](const EvaluationHooks& hooks) {
+    result = *evaluate(*loaded.runner, ranks, *samples, loaded.batch, num_samples, hooks);
+  };
+  if (tells_targets)
+    write_result(is_first, line.to, {"--to FILE", "log probabilities"},
+                 [&](const WriteBytes& write) { run(telling_targets(ranks, write)); });
+  else
+    run({});
   if (!is_first) return ExitCode::kDone;
-  print_line(
+  const std::string told =
       fmt::format("eval step {} | {} | {} of {} samples | {}", loaded.step,
                   evaluation_text(result.loss, result.accuracy, loaded.family->task, 6),
-                  num_samples, samples->num_samples(), loaded.checkpoint.folder));
+                  num_samples, samples->num_samples(), loaded.checkpoint.folder);
+  tells_targets&& line.to.empty() ? tell_aside(told) : print_line(told);
   return ExitCode::kDone;
 }
 
 int eval(const VerbCall& call) {
   return use_checkpoint("eval", call, [&](LoadedModel& loaded) {
     const auto given = [&](const char* key) { return call.line.flags.contains(key); };
+    const bool per_token = loaded.settings.eval_per_token;
     if (given("data") && given("eval_choices"))
       reject("data and questions are given", "--data, --choices", "one of them");
-    if (loaded.settings.eval_choices.empty() || given("data")) {
-      if (!call.line.to.empty())
-        reject("--to is for what --choices asks", "--to", "--choices FILE");
+    if (per_token && given("eval_choices"))
+      reject("--choices tells log likelihoods of choices, not of tokens",
+             "--choices, --per-token", "one of them");
+    if (per_token) require_task(loaded, Task::kLanguage, "eval --per-token");
+    if (loaded.settings.eval_choices.empty() || given("data") || per_token) {
+      if (!call.line.to.empty() && !per_token)
+        reject("--to is for what --choices asks, and for --per-token", "--to",
+               "--choices FILE, or --data PATH... --per-token");
       return evaluate_on(call.line, loaded);
     }
     require_task(loaded, Task::kLanguage, "eval --choices");
@@ -110,13 +138,17 @@ Verb eval_verb() {
                      "how often the likeliest of several ends of a "
                      "prompt is the right one: JSONL with prompt, "
                      "choices and answer"},
-                    {"--to FILE", "a new file for the log likelihoods of these"},
+                    {"--per-token",
+                     "the log probability of each token of the data: a line of JSON for "
+                     "each sample"},
+                    {"--to FILE", "a new file for what these two tell"},
                     kConfigLine},
-          .settings = kMachine +
-                      " seed data bytes tokenizer text_key separator token_cache python "
-                      "train_on end_of_turn special_in_content chat_date too_long pack "
-                      "eval_data eval_samples eval_choices micro_batch loss_chunk",
-          .own_flags = {{"--choices", "eval_choices"}},
+          .settings =
+              kMachine +
+              " seed data bytes tokenizer text_key separator token_cache python "
+              "train_on end_of_turn special_in_content chat_date too_long pack "
+              "eval_data eval_samples eval_choices eval_per_token micro_batch loss_chunk",
+          .own_flags = {{"--choices", "eval_choices"}, {"--per-token", "eval_per_token"}},
           .folder = kStepOrModelFolder};
 }
 

@@ -154,7 +154,7 @@ ExitCode evaluate_choices(LoadedModel& loaded, const std::string& to) {
   }
   if (is_first) tell_wrong(loaded.settings.eval_choices, wrong);
   const auto losses = [&](const data::Batch& batch) {
-    return loaded.runner->row_losses(batch);
+    return loaded.runner->scores(batch, /*asks_each_target=*/true).target_losses;
   };
   const auto found = log_likelihoods(texts, loaded.settings.micro_batch, losses, ranks);
   if (is_first && !to.empty())

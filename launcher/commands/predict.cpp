@@ -1,9 +1,6 @@
 // The class of each image, as a checkpoint's model sees it.
 #include "launcher/inference/predict.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <string>
 
 #include "launcher/commands/use_checkpoint.h"
@@ -14,17 +11,6 @@
 
 namespace zero::launcher {
 namespace {
-
-// Whoever reads them may have enough.
-void write_to_stdout(const std::string& bytes) {
-  const bool is_written =
-      std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size() &&
-      std::fflush(stdout) == 0;
-  if (!is_written && errno != EPIPE)
-    throw Error(ExitCode::kEnvironment,
-                std::string("predictions cannot be written: ") + std::strerror(errno),
-                "standard output", "room on the disk");
-}
 
 std::unique_ptr<PredictionFormat> format_of(const std::string& path,
                                             const LoadedModel& loaded,
@@ -51,12 +37,7 @@ ExitCode predict_on(const CommandLine& line, LoadedModel& loaded) {
               write(format->row(image, logits));
             });
   };
-  if (loaded.batch.rank > 0)
-    produce([](const std::string&) {});
-  else if (path.empty())
-    produce(write_to_stdout);
-  else
-    write_new_file(path, {"--out FILE", "predictions"}, produce);
+  write_result(loaded.batch.rank == 0, path, {"--out FILE", "predictions"}, produce);
   return ExitCode::kDone;
 }
 

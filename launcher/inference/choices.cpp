@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "launcher/inference/many_texts.h"
 #include "launcher/inference/prompt_file.h"
@@ -75,7 +76,7 @@ std::vector<Question> read_questions(const std::string& path) {
 
 std::vector<double> log_likelihoods(
     const std::vector<CountedText>& texts, int64_t rows,
-    const std::function<std::vector<double>(const data::Batch&)>& losses, Ranks& ranks) {
+    const std::function<std::vector<float>(const data::Batch&)>& losses, Ranks& ranks) {
   std::vector<int64_t> lengths;
   for (const CountedText& text : texts) lengths.push_back(std::ssize(text.tokens));
   const auto batches = batches_of(lengths, rows);
@@ -87,8 +88,13 @@ std::vector<double> log_likelihoods(
       losses(data::empty_batch(1, 1));
       continue;
     }
-    const std::vector<double> found = losses(batch_of(texts, batches[own]));
-    for (size_t row = 0; row < found.size(); ++row) sums[batches[own][row]] = -found[row];
+    const std::vector<float> found = losses(batch_of(texts, batches[own]));
+    const size_t length = found.size() / batches[own].size();
+    for (size_t row = 0; row < batches[own].size(); ++row) {
+      const auto begin = found.begin() + static_cast<ptrdiff_t>(row * length);
+      sums[batches[own][row]] =
+          -std::accumulate(begin, begin + static_cast<ptrdiff_t>(length), 0.0);
+    }
   }
   ranks.all_reduce(sums, ReduceOp::kSum, "choices");  // one rank's, and zeros
   return sums;

@@ -35,12 +35,12 @@ struct CountedText {
   int64_t begin = 1;
 };
 
-// Logarithms of the likelihoods of texts; `losses` are those of a batch's rows, whose
-// targets are the tokens that count. Batches are of `rows` texts of like lengths, dealt
-// to the ranks. Collective.
+// Logarithms of the likelihoods of texts; `losses` are those of each target of a batch,
+// (rows, seq_len), the tokens that count. Batches are of `rows` texts of like lengths,
+// dealt to the ranks. Collective.
 std::vector<double> log_likelihoods(
     const std::vector<CountedText>& texts, int64_t rows,
-    const std::function<std::vector<double>(const data::Batch&)>& losses, Ranks& ranks);
+    const std::function<std::vector<float>(const data::Batch&)>& losses, Ranks& ranks);
 
 struct Accuracy {
   int64_t num_questions = 0;  // that have an answer

@@ -23,8 +23,7 @@ int64_t samples_to_evaluate(const data::Samples& samples, const Settings& settin
 
 std::optional<Evaluation> evaluate(Runner& runner, Ranks& ranks,
                                    const data::Samples& samples, const BatchPlan& plan,
-                                   int64_t num_samples,
-                                   const std::function<bool()>& is_stopped) {
+                                   int64_t num_samples, const EvaluationHooks& hooks) {
   const int64_t num_micro_batches = divide_up(num_samples, plan.micro_batch);
   // Every rank runs as many passes as the others: their weights are gathered together.
   const int64_t num_passes = divide_up(num_micro_batches, plan.ranks);
@@ -33,10 +32,13 @@ std::optional<Evaluation> evaluate(Runner& runner, Ranks& ranks,
   bool tells_right = true;
   const Activity::Stretch stretch("evaluation");
   for (int64_t pass = 0; pass < num_passes; ++pass) {
-    if (pass > 0 && is_stopped()) return std::nullopt;
+    if (pass > 0 && hooks.is_stopped()) return std::nullopt;
     const int64_t index = pass * plan.ranks + plan.rank;
     const Batch batch = read_micro_batch(samples, plan.micro_batch, index, num_samples);
-    const Scores scores = runner.scores(batch);
+    const Scores scores = runner.scores(batch, static_cast<bool>(hooks.on_targets));
+    if (hooks.on_targets)
+      hooks.on_targets(batch, scores, index * plan.micro_batch,
+                       samples_in(index, plan.micro_batch, num_samples));
     losses[index] = scores.loss_sum;
     counts[0] += batch.num_targets();
     counts[1] += scores.num_correct.value_or(0);

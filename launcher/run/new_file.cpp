@@ -1,6 +1,9 @@
 #include "launcher/run/new_file.h"
 
+#include <cerrno>
 #include <cstdint>
+#include <cstdio>
+#include <cstring>
 #include <optional>
 
 #include "checkpoint/error.h"
@@ -18,7 +21,27 @@ void require_free(const checkpoint::Folder& folder, const std::string& name) {
     throw CheckpointError(folder.path_of(name), "", "is there already");
 }
 
+void write_to_stdout(const std::string& bytes, const std::string& what) {
+  const bool is_written =
+      std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size() &&
+      std::fflush(stdout) == 0;
+  if (!is_written && errno != EPIPE)
+    throw Error(ExitCode::kEnvironment,
+                what + " cannot be written: " + std::strerror(errno), "standard output",
+                "room on the disk");
+}
+
 }  // namespace
+
+void write_result(bool is_first, const std::string& path, const NewFile& file,
+                  const std::function<void(const WriteBytes&)>& produce) {
+  if (!is_first)
+    produce([](const std::string&) {});
+  else if (path.empty())
+    produce([&](const std::string& bytes) { write_to_stdout(bytes, file.what); });
+  else
+    write_new_file(path, file, produce);
+}
 
 void write_new_file(const std::string& path, const NewFile& told,
                     const std::function<void(const WriteBytes&)>& produce) {

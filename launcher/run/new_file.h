@@ -18,4 +18,9 @@ struct NewFile {
 void write_new_file(const std::string& path, const NewFile& file,
                     const std::function<void(const WriteBytes&)>& produce);
 
+// The same to standard output where the path is "". Whoever reads that may have enough.
+// Of ranks that produce it together the first one writes.
+void write_result(bool is_first, const std::string& path, const NewFile& file,
+                  const std::function<void(const WriteBytes&)>& produce);
+
 }  // namespace zero::launcher

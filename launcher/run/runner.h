@@ -43,6 +43,9 @@ struct Scores {
   double loss_sum = 0;  // over all targets
   // Those that had the largest logit; nothing: the model does not tell.
   std::optional<int64_t> num_correct = {};
+  // If they are asked for: the cross entropy of each, (rows, seq_len), 0 where there is
+  // none.
+  std::vector<float> target_losses = {};
 };
 
 // Run a model through the engine, on batches that know nothing of tensors: the
@@ -55,12 +58,9 @@ class Runner {
   // Forward and backward: adds to the gradient of the step.
   void train(const Batch& batch);
 
-  // Without gradients and dropout.
-  Scores scores(const Batch& batch);
-
-  // The same for each row of tokens: its cross entropies together. Throws Error(kUsage)
-  // of a model that is no ScoringModel.
-  std::vector<double> row_losses(const Batch& batch);
+  // Without gradients and dropout. Throws Error(kUsage) where each target's is asked for,
+  // and the model is no ScoringModel.
+  Scores scores(const Batch& batch, bool asks_each_target = false);
 
   // The same for the logits (rows, classes) of images; of an ImageModel.
   std::vector<float> logits(const Batch& batch);

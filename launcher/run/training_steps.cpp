@@ -189,10 +189,11 @@ Stop Training::evaluate_model() {
   const int64_t num_samples = samples_to_evaluate(*eval_samples_, settings_);
   is_evaluating_ = true;
   const std::optional<Evaluation> result =
-      evaluate(*runner_, engine_->control(), *eval_samples_, batch_, num_samples, [&] {
-        stop = agree_on_next();
-        return stop != Stop::kNo;
-      });
+      evaluate(*runner_, engine_->control(), *eval_samples_, batch_, num_samples,
+               {.is_stopped = [&] {
+                 stop = agree_on_next();
+                 return stop != Stop::kNo;
+               }});
   is_evaluating_ = false;
   if (!result) return stop;
   const double seconds = seconds_since(begin);

@@ -281,6 +281,7 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   is_for(s.sample_interactive, "sample_interactive", "generate");
   is_for(s.sample_log_probs, "sample_log_probs", "generate");
   is_for(!s.eval_choices.empty(), "eval_choices", "eval");
+  is_for(s.eval_per_token, "eval_per_token", "eval");
   const auto needs_sample = [&](bool is_set, const std::string& key) {
     add_if(is_set && s.sample.empty(), found, {key, "sample"},
            key + " needs a text to be continued (--sample PROMPT)");

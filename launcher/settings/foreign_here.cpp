@@ -262,6 +262,7 @@ const Translations& same_here() {
       {"here: @sample, a text that is continued",
        "prompt p start input_text text generate_prompt"},
       {"here: @sample_prompts, a file of prompts", "prompts prompt_file prompts_file"},
+      {"here: @eval_per_token", "per_token_loss token_logprobs prompt_logprobs"},
       {"here: @sample_interactive", "interactive conversation cnv repl"},
       {"here: @sample_log_probs", "log_probs logprobs"},
       {"here: @sample_every", "sample_interval generate_every val_sample_every"},

@@ -268,6 +268,7 @@ Group output() {
       text(KEY(eval_choices), "FILE",
            "questions that eval asks instead of data: JSONL with prompt, choices and "
            "answer"),
+      boolean(KEY(eval_per_token), "eval tells the log probability of each token"),
       text(KEY(sample), "PROMPT",
            "text that the model continues, at the end and with sample_every before"),
       integer(KEY(sample_every), 0, kMany,

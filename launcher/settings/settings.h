@@ -147,6 +147,7 @@ struct Settings {
   StepRange trace;
   std::string init_report;
   std::string eval_choices;
+  bool eval_per_token = false;
   std::string sample;
   int64_t sample_every = 0;
   int64_t sample_tokens = 200;

@@ -1,5 +1,7 @@
 // The verbs that use a checkpoint.
 #include <cstdio>
+#include <fstream>
+#include <sstream>
 
 #include "tests/scenarios/scenario.h"
 
@@ -23,6 +25,12 @@ class UseOfACheckpoint : public Scenario {
     return text;
   }
 
+  static std::string text_in(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+
   Outcome eval(int ranks, Words flags) {
     flags.push_back("--threads=1");
     const Outcome outcome = run(ranks, verb("eval", flags));
@@ -40,8 +48,29 @@ TEST_F(UseOfACheckpoint, EvalIsTheSameOnAnyNumberOfRanks) {
   const std::string alone = eval(0, {"--from", path("a")}).out;
   EXPECT_THAT(alone, ContainsRegex("eval step 8 .* 64 of 1250 samples"));
   EXPECT_EQ(eval(1, {"--from", path("a")}).out, alone);
-  EXPECT_EQ(eval(2, {"--from", path("a")}).out, alone);
-  EXPECT_EQ(eval(3, {"--from", path("a")}).out, alone);
+  const std::string tokens =
+      eval(2, {"--from", path("a"), "--per-token", "--to", path("t")}).out;
+  EXPECT_EQ(tokens, alone);
+  EXPECT_EQ(eval(3, {"--from", path("a"), "--per-token"}).out, text_in(path("t")));
+}
+
+// A second way to the loss: of all tokens that are told.
+TEST_F(UseOfACheckpoint, EvalTellsEachTokenOfItsLoss) {
+  const std::string told =
+      eval(0, {"--from", path("a"), "--eval-samples=7", "--per-token"}).out;
+  std::istringstream lines(told);
+  int64_t samples = 0, count = 0;
+  double sum = 0;
+  for (std::string line; std::getline(lines, line); ++samples) {
+    const auto record = nlohmann::json::parse(line);
+    EXPECT_EQ(record["sample"], samples);
+    EXPECT_EQ(record["targets"].front(), record["tokens"][1]);
+    for (const double log_prob : record["log_probs"]) sum += log_prob;
+    count += std::ssize(record["log_probs"]);
+  }
+  EXPECT_EQ(samples, 7);
+  const std::string loss = with_six_digits(-sum / static_cast<double>(count));
+  EXPECT_THAT(eval(0, {"--from", path("a"), "--eval-samples=7"}).out, HasSubstr(loss));
 }
 
 TEST_F(UseOfACheckpoint, EvalIsWhatTrainingSaid) {

@@ -145,30 +145,19 @@ void Runner::train(const Batch& batch) {
   engine_.backward(loss_of(model_, engine_, batch), batch.num_targets());
 }
 
-Scores Runner::scores(const Batch& batch) {
+Scores Runner::scores(const Batch& batch, bool asks_each_target) {
   Inference inference(model_);
   if (batch.image_size > 0)
     return scores_of(logits_of(model_, engine_, batch), targets_of(batch));
   auto* scoring = dynamic_cast<ScoringModel*>(&model_);
-  if (!scoring) return {loss_of(model_, engine_, batch).item<double>()};
-  const at::Tensor sums = target_scores_of(*scoring, engine_, batch)
-                              .sum(at::IntArrayRef{0, 1}, false, at::kDouble)
-                              .cpu();
-  return {sums[0].item<double>(), static_cast<int64_t>(sums[1].item<double>())};
-}
-
-std::vector<double> Runner::row_losses(const Batch& batch) {
-  Inference inference(model_);
-  auto* scoring = dynamic_cast<ScoringModel*>(&model_);
-  if (!scoring)
+  if (!scoring && asks_each_target)
     throw Error(ExitCode::kUsage, "this family does not tell what becomes of each target",
-                "--choices", "a family that does (docs/models.md)");
-  const at::Tensor sums = target_scores_of(*scoring, engine_, batch)
-                              .select(-1, 0)
-                              .sum(at::IntArrayRef{1}, false, at::kDouble)
-                              .cpu()
-                              .contiguous();
-  return {sums.const_data_ptr<double>(), sums.const_data_ptr<double>() + sums.numel()};
+                "--choices, --per-token", "a family that does (docs/models.md)");
+  if (!scoring) return {loss_of(model_, engine_, batch).item<double>()};
+  const at::Tensor scores = target_scores_of(*scoring, engine_, batch);
+  const at::Tensor sums = scores.sum(at::IntArrayRef{0, 1}, false, at::kDouble).cpu();
+  return {sums[0].item<double>(), static_cast<int64_t>(sums[1].item<double>()),
+          asks_each_target ? to_vector(scores.select(-1, 0)) : std::vector<float>()};
 }
 
 std::vector<float> Runner::logits(const Batch& batch) {

@@ -17,12 +17,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // As a model whose loss of a target is that number, times 100 where it follows a 7.
-std::vector<double> losses_of(const data::Batch& batch) {
-  std::vector<double> losses(batch.rows);
-  for (int64_t i = 0; i < std::ssize(batch.targets); ++i)
+std::vector<float> losses_of(const data::Batch& batch) {
+  std::vector<float> losses(batch.targets.size());
+  for (size_t i = 0; i < losses.size(); ++i)
     if (batch.targets[i] >= 0)
-      losses[i / batch.seq_len] +=
-          static_cast<double>(batch.targets[i]) * (batch.inputs[i] == 7 ? 100 : 1);
+      losses[i] = static_cast<float>(batch.targets[i] * (batch.inputs[i] == 7 ? 100 : 1));
   return losses;
 }
 

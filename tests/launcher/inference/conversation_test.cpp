@@ -5,8 +5,8 @@
 namespace zero::launcher::conversation_test {
 namespace {
 
-using ::testing::HasSubstr;
 using nlohmann::json;
+using ::testing::HasSubstr;
 using Wish = Conversation::Wish;
 
 TEST(Conversation, AsksWithAllThatWasSaid) {

@@ -221,6 +221,7 @@ std::vector<Row> rows_of_output() {
       {"trace", "steps=1:2"},
       {"init_report", "f"},
       {"eval_choices", "f"},
+      {"eval_per_token", "true"},
       {"sample", "a"},
       {"sample_every", "5"},
       {"sample_tokens", "5"},
