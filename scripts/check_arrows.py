@@ -37,7 +37,8 @@ ROOMS = {
     "engine/": ["base/", "engine/", "offload/"],  # the sources of Engine
     "launcher/": ["base/", "checkpoint/", "engine/", "offload/"],
     "examples/": ["base/", "checkpoint/", "engine/", "launcher/model.h", "launcher/run_log.h"],
-    "examples/mixture_of_experts/": ["engine/", "launcher/launch.h"],  # a program
+    "examples/custom_model/language_model.cpp": ["engine/", "launcher/launch.h"],  # programs
+    "examples/mixture_of_experts/": ["engine/", "launcher/launch.h"],
     "launcher/program.cpp": ["examples/", "launcher/launch.h"],  # the composition root
 }
 

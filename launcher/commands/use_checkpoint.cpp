@@ -195,7 +195,11 @@ void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks)
                            : "a smaller --batch or --num-tokens, ") +
            "more nodes, or --ignore-plan to start all the same";
   });
-  if (loaded.texts.rows > 0 && ranks->rank() == 0) tell_more(memory_text(plan));
+  if (loaded.texts.rows > 0 && ranks->rank() == 0) {
+    tell_more(memory_text(plan));
+    if (!family.key_value_bytes)
+      tell_aside(fmt::format("{} reads the whole text for each token", family.name));
+  }
   loaded.engine =
       std::make_unique<Engine>(loaded.model->module(), options, std::move(ranks));
   const std::string& folder = loaded.checkpoint.folder;

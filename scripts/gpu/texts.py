@@ -78,7 +78,7 @@ def generation(check):
 def speed(check, folder, rows, way, count):
     """Tokens a second behind the prompt."""
     said = run(check, "generate", folder, "--prompt", PROMPT, "--num-tokens", count, "--num-samples", rows, "--greedy", "--ignore-eos",
-               "--dtype", "bf16", "--device", "cuda", "--verbose", "--offload", way)
+               "--dtype", "bf16", "--device", "cuda", "--offload", way)
     return float(re.findall(r"more, ([0-9.]+) a second", said)[-1])
 
 

@@ -107,6 +107,15 @@ def continue_greedily(model, prompt, count):
     return tokens[len(prompt):], margins
 
 
+@torch.no_grad()
+def leads(model, prompt, text):
+    """How far the likeliest token leads each one of a text, in logits that the model gives behind a prompt (lists of ids); 0:
+    it is the likeliest."""
+    logits = logits_of(model, torch.tensor([prompt + text]))[0, len(prompt) - 1:-1].float()
+    chosen = logits.gather(1, torch.tensor(text).unsqueeze(1)).squeeze(1)
+    return (logits.max(dim=1).values - chosen).tolist()
+
+
 def random_tokens(rows, length, seed, vocab=VOCAB):
     """(rows, length)"""
     return torch.randint(0, vocab, (rows, length), generator=torch.Generator().manual_seed(seed))

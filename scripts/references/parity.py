@@ -17,20 +17,19 @@ from safetensors.torch import load_file
 
 from cases import CASES
 from losses import losses
-from models import continue_greedily, load, random_tokens, read_samples, train
+from models import load, random_tokens, read_samples, train
 from zero_program import Failed, Program
 
 RANKS = (1, 2, 4)
 LOSS_LIMIT, NORM_LIMIT = 2e-5, 1e-4  # absolute, relative
-MARGIN_LIMIT = 1e-5  # of logits, where two tokens count as equally likely
 EXPORT_LIMIT = 1e-5
 BF16_LIMIT = 2.0  # times the error of transformers
 BF16_LENGTH, BF16_SAMPLES = 8, 64
 
-Size = namedtuple("Size", "length steps prompt continued")
-SHORT, LONG, BATCH = Size(24, 20, 8, 64), Size(8200, 2, 8200, 16), 4
+Size = namedtuple("Size", "length steps")
+SHORT, LONG, BATCH = Size(24, 20), Size(8200, 2), 4
 
-COLUMNS = ("model", "steps", *(f"loss, {n} rank{'s' * (n > 1)}" for n in RANKS), "norm", "greedy", "export as read",
+COLUMNS = ("model", "steps", *(f"loss, {n} rank{'s' * (n > 1)}" for n in RANKS), "norm", "export as read",
            "export after training", "in transformers 4", "bf16")
 
 Cell = namedtuple("Cell", "text is_good")
@@ -50,7 +49,6 @@ class Comparison:
         count = self.size.steps * BATCH * self.size.length + 1
         tokens = random_tokens(1, count, seed=11)[0]
         tokens.to(torch.uint16).numpy().tofile(self.data)
-        self.prompt = tokens[:self.size.prompt].tolist()
 
     def training(self):
         """Loss of each number of ranks, then the norm of all."""
@@ -66,15 +64,6 @@ class Comparison:
             cells.append(within(max(abs(ours["loss"] - loss) for ours, (loss, _) in pairs), LOSS_LIMIT))
             worst_norm = max(worst_norm, *(abs(ours["grad_norm"] / norm - 1) for ours, (_, norm) in pairs))
         return [*cells, within(worst_norm, NORM_LIMIT)]
-
-    def greedy(self):
-        count = self.size.continued
-        expected, margins = continue_greedily(load(self.folder), self.prompt, count)
-        ours = self.program.continue_greedily(self.folder, self.prompt, count)
-        parting = next((i for i in range(count) if ours[i] != expected[i]), None)
-        if parting is None:
-            return [Cell(f"{count} equal", True)]
-        return [Cell(f"parts at {parting}, margin {margins[parting]:.1e}", margins[parting] < MARGIN_LIMIT)]
 
     def untouched_export(self):
         """A step that changes nothing, then the file again."""
@@ -115,7 +104,7 @@ class Comparison:
 
     def row(self):
         cells = [Cell(self.name, True), Cell(f"{self.size.steps} x {self.size.length}", True)]
-        for part, width in ((self.training, len(RANKS) + 1), (self.greedy, 1), (self.untouched_export, 1),
+        for part, width in ((self.training, len(RANKS) + 1), (self.untouched_export, 1),
                             (self.trained_export, 2), (self.bf16, 1)):
             try:
                 cells += part()

@@ -33,10 +33,10 @@ class Program:
         steps = self.train(folder, data, out, lr=0, steps=count, seq_len=length, global_batch=1, micro_batch=1, dtype=dtype)
         return [step["loss"] for step in steps]
 
-    def continue_greedily(self, folder, prompt, count):
+    def continue_greedily(self, folder, prompt, count, ranks, dtype):
         """Token numbers behind the prompt's; a folder without a tokenizer speaks in them."""
-        said = self.run("generate", from_=folder, sample=" ".join(map(str, prompt)), sample_tokens=count,
-                        sample_temperature=0, seq_len=len(prompt) + count, threads=1, device="cpu")
+        said = self.run("generate", folder, "--greedy", "--ignore-eos", prompt=" ".join(map(str, prompt)), num_tokens=count,
+                        seq_len=len(prompt) + count, ranks=ranks, dtype=dtype, threads=1, device="cpu")
         tokens = [int(word) for word in said.splitlines()[-1].split()]
         if tokens[:len(prompt)] != prompt or len(tokens) != len(prompt) + count:
             raise Failed(f"not the prompt and {count} tokens: {said[-500:]}")

@@ -83,7 +83,19 @@ quietly own_train mpirun -n 2 own_family/build/own_family train --model bigram -
   --out bigram --steps 5 --global-batch 4 --micro-batch 2
 quietly own_eval mpirun -n 1 own_family/build/own_family eval --from bigram --data text.txt
 quietly own_generate mpirun -n 1 own_family/build/own_family generate --from bigram --sample "the "
+grep -q "bigram reads the whole text for each token" own_generate.log || fail "nothing says so: $(cat own_generate.log)"
 echo "ok: the verbs train, eval and generate for an own family"
+
+# A model that reads each token once says what it says of the whole text, read anew for each token.
+own() { mpirun -n "$1" custom_model/build/language_model "${@:2}" 2>own.log || fail "$(cat own.log)"; }
+own 2 train --data text.txt --out own --steps 30 --global-batch 8 --micro-batch 4 --lr 3e-3 --quiet >/dev/null
+text="the cat "
+for ((i = 0; i < 6; ++i)); do text="$(own 1 generate own --prompt "$text" --num-tokens 1 --greedy; echo .)" text="${text%$'\n'.}"; done
+for ranks in 1 2; do
+  said="$(own "$ranks" generate own --prompt "the cat " --num-tokens 6 --greedy; echo .)"
+  [ "${said%$'\n'.}" = "$text" ] || fail "an own language model says '$said' on $ranks ranks, and of whole texts '$text'"
+done
+echo "ok: an own language model reads each token once"
 
 # What the own model of images predicts is the same on any ranks, and right of pictures that it knows.
 quietly own_shapes python3 "$source_folder/scripts/make_shapes.py" shapes --count 40 --size 8
