@@ -3,7 +3,8 @@
 
     scripts/bench/generate_peers.py [--rounds 5] [--threads 2] | scripts/bench/tables.py     needs transformers
 
-Of tokens behind the prompt; medians of rounds and of their ratios. "swept" is the speed at which the weights that a step reads would leave memory, of what a sum of as many bytes reaches.
+Of tokens behind the prompt; medians of rounds and of their ratios. "swept" is the speed at which the weights that a step reads
+would leave memory, of what a sum of as many bytes reaches. "program s" is the time from its start to its end.
 """
 import argparse
 import json
@@ -17,8 +18,9 @@ import time
 from pathlib import Path
 
 PROGRAM = os.environ.get("ZERO_PROGRAM", Path(__file__).resolve().parents[2] / "build/bin/zero_launch")
-# Preset, rows, tokens of each.
-CASES = [("gpt2-10m", 1, 200), ("qwen2.5-0.5b", 1, 32), ("qwen2.5-0.5b", 8, 16), ("qwen2.5-0.5b", 16, 16)]
+# Preset, type, rows, tokens of each.
+CASES = [("gpt2-10m", "fp32", 1, 200), ("qwen2.5-0.5b", "fp32", 1, 32), ("qwen2.5-0.5b", "fp32", 8, 16), ("qwen2.5-0.5b", "fp32", 16, 16),
+         ("qwen2.5-0.5b", "bf16", 1, 32), ("qwen2.5-0.5b", "bf16", 8, 16)]
 PROMPT = " ".join(map(str, range(5, 13)))
 
 
@@ -26,23 +28,24 @@ def run(*words):
     subprocess.run(list(map(str, words)), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def ours(folder, rows, count, threads):
-    """Tokens a second behind the prompt, as the program says."""
+def ours(folder, dtype, rows, count, threads):
+    """Tokens a second behind the prompt, as the program says; and seconds from its start to its end."""
     words = [PROGRAM, "generate", folder, "--prompt", PROMPT, "--num-tokens", count, "--num-samples", rows, "--threads", threads,
-             "--greedy", "--ignore-eos", "--device", "cpu"]
+             "--greedy", "--ignore-eos", "--device", "cpu", "--dtype", dtype]
+    begin = time.perf_counter()
     said = subprocess.run(list(map(str, words)), check=True, capture_output=True, text=True, errors="replace").stderr
-    return float(re.findall(r"more, ([0-9.]+) a second", said)[-1])
+    return float(re.findall(r"more, ([0-9.]+) a second", said)[-1]), time.perf_counter() - begin
 
 
 class Peer:
-    def __init__(self, folder, threads):
+    def __init__(self, folder, dtype, threads):
         import torch
         import transformers
         torch.set_num_threads(threads)
         self.torch = torch
-        self.model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        self.model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype={"fp32": torch.float32, "bf16": torch.bfloat16}[dtype]).eval()
         # The head reads a tied embedding; an embedding of its own is read one row at a time.
-        self.bytes = sum(p.numel() * 4 for name, p in self.model.named_parameters()
+        self.bytes = sum(p.numel() * p.element_size() for name, p in self.model.named_parameters()
                          if self.model.config.tie_word_embeddings or "embed_tokens" not in name)
 
     def seconds(self, rows, count):
@@ -62,17 +65,14 @@ class Peer:
         return self.bytes / statistics.median(seconds)
 
 
-def measure(folder, peer, rows, count, given):
-    speeds, peers, ratios, swept = [], [], [], []
+def measure(folder, peer, dtype, rows, count, given):
+    told = []
     for _ in range(given.rounds):
-        mine = ours(folder, rows, count, given.threads)
+        mine, whole = ours(folder, dtype, rows, count, given.threads)
         theirs = (count - 1) * rows / (peer.seconds(rows, count) - peer.seconds(rows, 1))
-        speeds.append(mine)
-        peers.append(theirs)
-        ratios.append(mine / theirs)
-        swept.append(mine / rows * peer.bytes / peer.sweep())
-    return {"tokens per s": statistics.median(speeds), "transformers": statistics.median(peers), "of its speed": statistics.median(ratios),
-            "swept": statistics.median(swept)}
+        told.append({"tokens per s": mine, "transformers": theirs, "of its speed": mine / theirs,
+                     "swept": mine / rows * peer.bytes / peer.sweep(), "program s": whole})
+    return {key: statistics.median(each[key] for each in told) for key in told[0]}
 
 
 def main():
@@ -82,14 +82,16 @@ def main():
     given = arguments.parse_args()
     rows_of_table, peer, made = [], None, None
     with tempfile.TemporaryDirectory() as name:
-        for preset, rows, count in CASES:
+        for preset, dtype, rows, count in CASES:
             folder = Path(name) / preset
-            if preset != made:
+            if not folder.exists():
                 run(PROGRAM, "seed", "--out", Path(name) / "seed" / preset, "--preset", preset, *(["--vocab", 257] if "10m" in preset else []))
                 run(PROGRAM, "export", Path(name) / "seed" / preset, "--to", folder)
-                peer, made = Peer(folder, given.threads), preset
+            if made != (preset, dtype):
+                peer, made = Peer(folder, dtype, given.threads), (preset, dtype)
                 peer.seconds(1, 4)
-            rows_of_table.append({"model": preset, "rows": rows, **measure(folder, peer, rows, count, given)})
+            rows_of_table.append({"model": preset, "type": dtype, "rows": rows, "tokens": count,
+                                  **measure(folder, peer, dtype, rows, count, given)})
     print(json.dumps(rows_of_table))
 
 

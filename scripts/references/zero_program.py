@@ -33,14 +33,14 @@ class Program:
         steps = self.train(folder, data, out, lr=0, steps=count, seq_len=length, global_batch=1, micro_batch=1, dtype=dtype)
         return [step["loss"] for step in steps]
 
-    def continue_greedily(self, folder, prompt, count, ranks, dtype):
-        """Token numbers behind the prompt's; a folder without a tokenizer speaks in them."""
-        said = self.run("generate", folder, "--greedy", "--ignore-eos", prompt=" ".join(map(str, prompt)), num_tokens=count,
-                        seq_len=len(prompt) + count, ranks=ranks, dtype=dtype, threads=1, device="cpu")
-        tokens = [int(word) for word in said.splitlines()[-1].split()]
-        if tokens[:len(prompt)] != prompt or len(tokens) != len(prompt) + count:
-            raise Failed(f"not the prompt and {count} tokens: {said[-500:]}")
-        return tokens[len(prompt):]
+    def continue_greedily(self, folder, prompts, count, work, **flags):
+        """Token numbers behind each prompt's; a folder without a tokenizer speaks in them."""
+        lines, records = work / "prompts.txt", work / "texts.jsonl"
+        lines.write_text("".join(" ".join(map(str, prompt)) + "\n" for prompt in prompts))
+        records.unlink(missing_ok=True)
+        self.run("generate", folder, "--greedy", "--ignore-eos", prompts=lines, to=records, num_tokens=count, seq_len=max(map(len, prompts)) + count,
+                 threads=1, device="cpu", **flags)
+        return [json.loads(line)["tokens"] for line in records.read_text().splitlines()]
 
     def mean_loss(self, run, data, length, count):
         """Six decimals."""

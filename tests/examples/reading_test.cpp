@@ -19,7 +19,9 @@ constexpr int64_t kVocab = 64, kPositions = 48;
 
 std::map<std::string, json> configs() {
   std::map<std::string, json> configs = kTiny;
-  configs["mistral_window"] = with(kTiny.at("mistral"), {{"sliding_window", 7}});
+  for (const int window : {1, 2, 7, 11, 30})
+    configs["mistral_window_" + std::to_string(window)] =
+        with(kTiny.at("mistral"), {{"sliding_window", window}});
   configs["qwen2_windows"] = with(
       kTiny.at("qwen2"),
       {{"use_sliding_window", true}, {"sliding_window", 5}, {"max_window_layers", 1}});
