@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Rows of JSON, as `zero_launch bench --json` prints them, become a table in Markdown.
 
     tables.py < ROWS            one array of rows
