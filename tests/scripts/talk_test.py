@@ -79,6 +79,23 @@ class TalkTest(unittest.TestCase):
             terminal.type(CTRL_D)
             self.assertEqual((terminal.end(), terminal.is_as_before), (0, True), terminal.text)
 
+    def test_a_long_conversation_fills_the_context_and_begins_anew(self):
+        terminal, turns = self.begin("--ranks=2"), []
+        while True:
+            terminal.type("1 + 1?\r")
+            self.prompted(terminal)
+            if "leave" in terminal.text:
+                break
+            turns.append(terminal.text)
+            self.assertLess(len(turns), 20)
+        self.assertGreaterEqual(len(turns), 3)
+        self.assertIn("in a context of 96; /reset begins anew", terminal.text)
+        terminal.type("/reset\r")
+        self.prompted(terminal)
+        self.assertEqual(self.ask(terminal, TURNS[0]), self.in_one(TURNS[:1]))
+        terminal.type(CTRL_D)
+        self.assertEqual(terminal.end(), 0, terminal.text)
+
     def test_lines_are_edited(self):
         terminal = self.begin()
         answer = self.ask(terminal, "2 + 3\x7f2?")
