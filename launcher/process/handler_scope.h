@@ -6,8 +6,8 @@
 
 namespace zero::launcher {
 
-// Another handler of some signals, as long as it lives; but what is ignored, as under
-// nohup, stays ignored. Interrupts no system call.
+// Another handler of some signals, as long as it lives; but under nohup SIGHUP stays
+// ignored. Interrupts no system call.
 template <size_t N>
 class HandlerScope {
  public:
@@ -15,7 +15,7 @@ class HandlerScope {
       : signals_(signals) {
     for (size_t i = 0; i < N; ++i) {
       sigaction(signals_[i], nullptr, &before_[i]);
-      if (before_[i].sa_handler == SIG_IGN) continue;
+      if (signals_[i] == SIGHUP && before_[i].sa_handler == SIG_IGN) continue;
       struct sigaction action {};
       action.sa_handler = handler;
       action.sa_flags = SA_RESTART;
