@@ -101,7 +101,11 @@ ExitCode evaluate_on(const CommandLine& line, LoadedModel& loaded) {
       fmt::format("eval step {} | {} | {} of {} samples | {}", loaded.step,
                   evaluation_text(result.loss, result.accuracy, loaded.family->task, 6),
                   num_samples, samples->num_samples(), loaded.checkpoint.folder);
-  tells_targets&& line.to.empty() ? tell_aside(told) : print_line(told);
+  // What was asked for is told, however quiet; stdout may have the records.
+  if (tells_targets && line.to.empty())
+    write_out(stderr, told + "\n");
+  else
+    print_line(told);
   return ExitCode::kDone;
 }
 

@@ -178,9 +178,9 @@ int generate_text(const VerbCall& call) {
     if (asked == Wanted::kPrompts) {
       speak = prepare_many(loaded, config.ends, call.line.to, ranks);
     } else if (asked == Wanted::kTalk) {
-      if (!given_values(call.line, call.environment).contains("sample_tokens"))
-        loaded.settings.sample_tokens = loaded.shape.seq_len;
-      speak = prepare_talk(loaded, config.ends, ranks);
+      const bool has_limit =
+          given_values(call.line, call.environment).contains("sample_tokens");
+      speak = prepare_talk(loaded, config.ends, has_limit, ranks);
     } else {
       const auto speaker =
           std::make_shared<Speaker>(loaded, config.ends, asked == Wanted::kChat, ranks);
@@ -207,11 +207,11 @@ Verb generate_verb() {
                 {"--prompts FILE",
                  "all of a file: lines, or JSONL with prompt or "
                  "messages; a line of JSON for each text"},
+                {"--to FILE", "where these go; one that is there is gone on with"},
+                {"--log-probs", "with the log probability of each token"},
                 {"--interactive",
                  "answers to what is typed, a conversation where the model has a "
                  "chat template"},
-                {"--to FILE", "where these go; one that is there is gone on with"},
-                {"--log-probs", "with the log probability of each token"},
                 {"--num-tokens N", "tokens that are added"},
                 {"--num-samples N", "texts that are made of a prompt"},
                 {"--batch N", "texts that are made together"},

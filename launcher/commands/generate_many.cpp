@@ -198,7 +198,12 @@ class ManyTextsSpeaker {
     Prompt prompt{line, {}, ends_};
     if (!line.wrong.empty()) return prompt;
     try {
-      set_tokens(prompt);
+      auto [tokens, ends] =
+          question_of(line.asked, {tokenizer_.get(), loaded_.checkpoint.run.is_text,
+                                   text_options(settings_, "", "", loaded_.shape.vocab()),
+                                   ends_, ends_of_files_});
+      prompt.tokens = std::move(tokens);
+      prompt.ends = std::move(ends);
       require_room(std::ssize(prompt.tokens), loaded_.shape.seq_len);
     } catch (const Error& error) {
       if (error.code() != ExitCode::kUsage && error.code() != ExitCode::kData) throw;
@@ -206,23 +211,6 @@ class ManyTextsSpeaker {
       prompt.line.cure = error.cure();
     }
     return prompt;
-  }
-
-  void set_tokens(Prompt& prompt) {
-    const int64_t vocab = loaded_.shape.vocab();
-    const json& asked = prompt.line.asked;
-    if (asked.is_string()) {
-      prompt.tokens =
-          tokens_of(asked, tokenizer_.get(), loaded_.checkpoint.run.is_text, vocab);
-      return;
-    }
-    if (!tokenizer_)
-      throw Error(ExitCode::kUsage, "there is no tokenizer, and so no chat template", "",
-                  "--tokenizer DIR");
-    auto [tokens, ends] = tokenizer_->ask(asked, text_options(settings_, "", "", vocab));
-    prompt.tokens = known(tokens, vocab);
-    ends.insert(ends.end(), ends_of_files_.begin(), ends_of_files_.end());
-    prompt.ends = std::move(ends);
   }
 
   void agree_on_what_to_make(Ranks& ranks) {

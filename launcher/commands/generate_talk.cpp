@@ -37,7 +37,7 @@ void interrupt(int) {
 class Talker {
  public:
   // Collective, before the model is loaded.
-  Talker(LoadedModel& loaded, TokenRow ends, Ranks& ranks)
+  Talker(LoadedModel& loaded, TokenRow ends, bool has_limit, Ranks& ranks)
       : loaded_(loaded),
         settings_(loaded.settings),
         is_first_(loaded.batch.rank == 0),
@@ -49,6 +49,7 @@ class Talker {
                           settings_.separator, ranks);
     is_chat_ = ranks.largest(tokenizer_ && tokenizer_->has_template(), "template") > 0;
     talk_.emplace(is_chat_);
+    if (is_chat_ && !has_limit) loaded.settings.sample_tokens = loaded.shape.seq_len;
     loaded.texts = {1, loaded.shape.seq_len};
   }
 
@@ -61,7 +62,9 @@ class Talker {
     if (is_first_ && editor_.is_on_terminal()) tell_aside(greeting());
     while (const auto begin = agree_on_turn(ranks)) answer(*begin, reader, ranks);
     if (is_first_ && num_turns_ > 0) tell_aside(times.describe(peak_resident_bytes()));
-    return ExitCode::kDone;
+    if (num_refused_ == 0) return ExitCode::kDone;
+    if (is_first_) warn(fmt::format("{} lines could not be answered", num_refused_));
+    return ExitCode::kData;
   }
 
  private:
@@ -75,10 +78,14 @@ class Talker {
   std::optional<TextBegin> agree_on_turn(Ranks& ranks) {
     json turn;
     if (is_first_) {
-      if (const auto begin = next_turn()) turn = {begin->tokens, begin->ends};
+      const auto begin = next_turn();
+      turn = begin ? json{begin->tokens, begin->ends} : json(num_refused_);
     }
     turn = json::parse(ranks.broadcast(turn.dump()));
-    if (turn.is_null()) return std::nullopt;
+    if (turn.is_number()) {
+      num_refused_ = turn;
+      return std::nullopt;
+    }
     return TextBegin{.tokens = turn[0],
                      .prompt = num_turns_++,
                      .ends = settings_.sample_ignore_eos ? TokenRow() : TokenRow(turn[1]),
@@ -91,7 +98,7 @@ class Talker {
       using Wish = Conversation::Wish;
       if (wish == Wish::kEnd) break;
       if (wish == Wish::kTold) tell_aside(told);
-      if (wish == Wish::kRefused) warn(told);
+      if (wish == Wish::kRefused) refuse(told);
       if (wish != Wish::kAnswer) continue;
       try {
         TextBegin begin = turn_of(talk_->asked());
@@ -101,28 +108,32 @@ class Talker {
       } catch (const Error& error) {
         if (error.code() != ExitCode::kUsage && error.code() != ExitCode::kData) throw;
         talk_->forget_last();
-        warn(error.problem() + (error.cure().empty() ? "" : "; " + error.cure()));
+        refuse(error.problem() + (error.cure().empty() ? "" : "; " + error.cure()));
       }
     }
     return std::nullopt;
   }
 
+  // A person sees it, and goes on.
+  void refuse(const std::string& why) {
+    if (!editor_.is_on_terminal()) ++num_refused_;
+    warn(why);
+  }
+
   TextBegin turn_of(const json& asked) {
-    const int64_t vocab = loaded_.shape.vocab();
-    if (!is_chat_)
-      return {.tokens = tokens_of(asked, tokenizer_.get(), loaded_.checkpoint.run.is_text,
-                                  vocab),
-              .ends = ends_};
-    TextOptions options = text_options(settings_, "", "", vocab);
+    TextOptions options = text_options(settings_, "", "", loaded_.shape.vocab());
     options.special = "text";  // whatever a person or a model has said
-    auto [tokens, ends] = tokenizer_->ask(asked, options);
-    ends.insert(ends.end(), ends_of_files_.begin(), ends_of_files_.end());
-    return {.tokens = known(tokens, vocab), .ends = std::move(ends)};
+    auto [tokens, ends] =
+        question_of(asked, {tokenizer_.get(), loaded_.checkpoint.run.is_text, options,
+                            ends_, ends_of_files_});
+    return {.tokens = std::move(tokens), .ends = std::move(ends)};
   }
 
   void answer(const TextBegin& begin, ContinuedReader& reader, Ranks& ranks) {
     is_interrupted = false;
-    const HandlerScope stops(std::array{SIGINT}, interrupt);
+    // Nobody at a terminal: Ctrl-C ends the program, as elsewhere.
+    std::optional<HandlerScope<1>> stops;
+    if (editor_.is_on_terminal()) stops.emplace(std::array{SIGINT}, interrupt);
     const TextManner manner = made_together(
         {.is_text = loaded_.checkpoint.run.is_text,
          .shows_prompt = false,
@@ -136,9 +147,17 @@ class Talker {
         make_texts(reader, {begin}, settings_, loaded_.shape, manner).front();
     if (!is_first_) return;
     print_line("");
-    talk_->keep_answer(made.text);
+    if (is_chat_) talk_->keep_answer(as_said(made));
     if (made.end.finish == Finish::kContext)
       warn(fmt::format("the context of {} tokens is full", loaded_.shape.seq_len));
+  }
+
+  // Its bytes, and not what a terminal shows of them; without the text that ended it.
+  std::string as_said(const GeneratedText& made) {
+    std::string text = tokenizer_->decode(made.end.tokens);
+    for (const std::string& stop : settings_.sample_stop)
+      text = text.substr(0, text.find(stop));
+    return text;
   }
 
   void show(const std::string& piece) const {
@@ -155,13 +174,15 @@ class Talker {
   std::optional<Conversation> talk_;
   LineEditor editor_;
   uint32_t num_turns_ = 0;
+  int64_t num_refused_ = 0;  // lines of no terminal
 };
 
 }  // namespace
 
 std::function<ExitCode()> prepare_talk(LoadedModel& loaded,
-                                       const std::vector<int64_t>& ends, Ranks& ranks) {
-  const auto talker = std::make_shared<Talker>(loaded, ends, ranks);
+                                       const std::vector<int64_t>& ends, bool has_limit,
+                                       Ranks& ranks) {
+  const auto talker = std::make_shared<Talker>(loaded, ends, has_limit, ranks);
   return [talker] { return talker->speak(); };
 }
 

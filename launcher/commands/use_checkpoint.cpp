@@ -197,7 +197,7 @@ void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks)
   });
   if (loaded.texts.rows > 0 && ranks->rank() == 0) {
     tell_more(memory_text(plan));
-    if (!family.key_value_bytes)
+    if (!dynamic_cast<ReadingModel*>(loaded.model.get()))
       tell_aside(fmt::format("{} reads the whole text for each token", family.name));
   }
   loaded.engine =
@@ -220,15 +220,16 @@ void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks)
 }
 
 // --ranks and --hosts, which count before anything of the checkpoint is known.
-RanksToStart asked_ranks(const CommandLine& line) {
+RanksToStart asked_ranks(const VerbCall& call) {
+  const CommandLine& line = call.line;
   RanksToStart ranks{0, "", line.words, ""};
   for (const auto& [key, value] : line.flags) {
     if (value.words.size() != 1) continue;  // told with all other problems
     if (key == "ranks")
       ranks.count = static_cast<int>(parse_integer(value.words[0]).value_or(0));
     if (key == "hosts") ranks.hosts = value.words[0];
-    if (key == "sample_interactive") ranks.reads_input = value.words[0] != "false";
   }
+  ranks.reads_input = given_values(line, call.environment).contains("sample_interactive");
   return ranks;
 }
 
@@ -239,7 +240,7 @@ int use_checkpoint(const std::string& verb, const VerbCall& call,
                    const std::function<void(LoadedModel&, Ranks&)>& prepare) {
   const CommandLine& line = call.line;
   if (!line.problems.empty()) throw to_error(line.problems, verb);
-  const RanksToStart to_start = asked_ranks(line);
+  const RanksToStart to_start = asked_ranks(call);
   if (!call.announced && to_start.count > 1) return start_ranks(to_start);
   World world(call.announced);
   // Stands while an error is told: to take it down could mean to wait for other ranks.

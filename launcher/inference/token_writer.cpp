@@ -43,13 +43,14 @@ std::vector<int64_t> parse_prompt(const std::string& prompt, bool is_text,
     throw Error(
         ExitCode::kUsage,
         is_text
-            ? fmt::format("sample is \"{}\", which this model has no tokens for", prompt)
-            : fmt::format("sample is \"{}\", and this model reads numbers of tokens",
+            ? fmt::format("the prompt is \"{}\", which this model has no tokens for",
+                          prompt)
+            : fmt::format("the prompt is \"{}\", and this model reads numbers of tokens",
                           prompt),
         "--sample",
         is_text ? "a text"
                 : fmt::format("numbers below {} with blanks between them, such as "
-                              "--sample \"5 17 3\"",
+                              "\"5 17 3\"",
                               vocab));
   }
   return tokens;

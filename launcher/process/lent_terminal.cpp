@@ -3,22 +3,33 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "zero/errors.h"
+
 namespace zero::launcher {
 
-LentTerminal::LentTerminal()
-    : is_ours_(tcgetpgrp(STDIN_FILENO) == getpgrp() &&
-               tcgetattr(STDIN_FILENO, &before_) == 0) {}
+LentTerminal::LentTerminal() {
+  const pid_t in_front = tcgetpgrp(STDIN_FILENO);
+  if (in_front < 0 || tcgetattr(STDIN_FILENO, &before_) != 0) return;
+  if (in_front != getpgrp())
+    throw Error(ExitCode::kUsage, "a job in the background has no keys to read",
+                "--interactive", "fg; or lines of a file, as standard input");
+  is_ours_ = true;
+  // From now on this process is not in front, and may write all the same.
+  ::signal(SIGTTOU, SIG_IGN);
+}
 
 void LentTerminal::take() const {
   if (!is_ours_) return;
-  ::signal(SIGTTOU, SIG_IGN);  // whoever takes a terminal is not in front yet
   tcsetpgrp(STDIN_FILENO, getpid());
-  ::signal(SIGTSTP, SIG_IGN);
+  // Held, not ignored: libedit takes an end of its input for one that is.
+  sigset_t of_key;
+  sigemptyset(&of_key);
+  sigaddset(&of_key, SIGTSTP);
+  sigprocmask(SIG_BLOCK, &of_key, nullptr);
 }
 
 LentTerminal::~LentTerminal() {
   if (!is_ours_) return;
-  ::signal(SIGTTOU, SIG_IGN);
   tcsetpgrp(STDIN_FILENO, getpgrp());
   tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
 }

@@ -46,10 +46,12 @@ std::optional<std::string> plain_line() {
 LineEditor::LineEditor()
     : is_on_terminal_(isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0) {
   if (!is_on_terminal_) return;
-  // Its interface of GNU's readline.
-  void* const library = dlopen("libedit.so.2", RTLD_NOW | RTLD_LOCAL);
+  void* library = nullptr;
+  for (const char* name : {"libedit.so.2", "libedit.so.0"})  // of Debian; of others
+    if (!library) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (!library) return;
   use_wide_characters();
+  // As GNU's readline has them.
   read_line_ = reinterpret_cast<ReadLine>(dlsym(library, "readline"));
   add_history_ = reinterpret_cast<AddHistory>(dlsym(library, "add_history"));
 }

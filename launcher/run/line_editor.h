@@ -6,9 +6,10 @@ namespace zero::launcher {
 
 // Lines that a person types, or that a file or a pipe has.
 //
-// On a terminal they are edited with its keys, by libedit (libedit.so.2) if this machine
-// has it, and those of before are called back by the arrows. A signal that asks to stop
-// leaves the program at once, with kInterrupted, and the terminal as it was.
+// On a terminal they are edited with its keys, by libedit if this machine has it, and
+// those of before are called back by the arrows. A signal that asks to stop leaves the
+// program at once, with kInterrupted, and the terminal as it was; libedit sends it to all
+// of the process group.
 class LineEditor {
  public:
   LineEditor();

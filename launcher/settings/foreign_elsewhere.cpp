@@ -86,8 +86,8 @@ const Translations& not_here() {
        "@sample_min_p and @sample_repetition_penalty",
        "num_beams repeat_last_n samplers mirostat typical_p presence_penalty "
        "frequency_penalty tfs beam"},
-      {"here: a chat template is used by itself, of --chat TEXT and @sample_interactive, "
-       "where /system TEXT gives instructions",
+      {"here: generate --chat TEXT and @sample_interactive use the chat template; "
+       "/system TEXT, typed there, gives instructions",
        "chat sys system_prompt instruct jinja"},
       {"here: --verbose; @chaos and @trace_comm for the curious; a run always says what "
        "it does",

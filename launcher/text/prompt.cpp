@@ -10,7 +10,6 @@
 #include "base/processes.h"
 #include "launcher/data/token_file.h"
 #include "launcher/run/console.h"
-#include "launcher/text/token_cache.h"
 #include "launcher/text/tokenizer.h"
 #include "zero/errors.h"
 #include "zero/ranks.h"
@@ -50,6 +49,18 @@ TokenRow tokens_of(const std::string& text, Tokenizer* tokenizer, bool is_text,
                    int64_t vocab) {
   return tokenizer ? known(tokenizer->encode(text), vocab)
                    : parse_prompt(text, is_text, vocab);
+}
+
+Tokenizer::Question question_of(const nlohmann::json& asked, const Asking& with) {
+  const int64_t vocab = with.options.vocab;
+  if (asked.is_string())
+    return {tokens_of(asked, with.tokenizer, with.is_text, vocab), with.ends};
+  if (!with.tokenizer)
+    throw Error(ExitCode::kUsage, "there is no tokenizer, and so no chat template", "",
+                "--tokenizer DIR");
+  auto [tokens, ends] = with.tokenizer->ask(asked, with.options);
+  ends.insert(ends.end(), with.ends_of_files.begin(), with.ends_of_files.end());
+  return {known(tokens, vocab), std::move(ends)};
 }
 
 std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,

@@ -1,9 +1,11 @@
 #pragma once
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "launcher/data/source.h"
 #include "launcher/inference/generate.h"
+#include "launcher/text/token_cache.h"
 #include "launcher/text/tokenizer.h"
 
 namespace zero {
@@ -11,8 +13,6 @@ class Ranks;
 }
 
 namespace zero::launcher {
-
-struct TextOptions;
 
 // The numbers of a prompt's tokens, as text; what is one of numbers, and all without a
 // tokenizer, stays as it is. Collective: the first rank alone has a tokenizer. Throws
@@ -25,6 +25,20 @@ std::string agree_on_prompt(const std::string& prompt, Tokenizer* tokenizer,
 // Tokenizer::ask().
 Tokenizer::Question agree_on_question(const std::string& words, const TextOptions& text,
                                       Tokenizer* tokenizer, Ranks& ranks);
+
+// How a model's texts and conversations become tokens.
+struct Asking {
+  Tokenizer* tokenizer = nullptr;  // null: there is none
+  bool is_text = false;            // bytes are tokens
+  TextOptions options;             // of conversations; its vocab counts for texts, too
+  TokenRow ends = {};              // of a text
+  TokenRow ends_of_files = {};     // those that the model's files name, of answers, too
+};
+
+// A text, or an object with messages, as tokens; and what ends the text that follows.
+// Throws Error(kUsage) as tokens_of() and Tokenizer::ask(), and for messages without a
+// tokenizer.
+Tokenizer::Question question_of(const nlohmann::json& asked, const Asking& with);
 
 // Tokens of a prompt. Throws Error(kUsage) for those that the vocabulary lacks.
 TokenRow known(const TokenRow& tokens, int64_t vocab);

@@ -42,6 +42,10 @@ def limit_of(model, text, dtype):
     return 2 * math.ldexp(1, math.frexp(largest)[1] - BF16_BITS)
 
 
+def shown(found):
+    return f"{found.count(0)} of {len(found)}" + (f", {max(found):.1e}" if max(found) else "")
+
+
 def cell(program, folder, work, dtype, ranks):
     """How many of the tokens are the likeliest, and the largest lead of another one."""
     prompts, count = prompts_for(folder.name)
@@ -53,8 +57,7 @@ def cell(program, folder, work, dtype, ranks):
         of_text = leads(model, prompt, text)
         is_good &= max(of_text) <= limit_of(model, prompt + text, dtype)
         found += of_text
-    shown = f"{found.count(0)} of {len(found)}" + (f", {max(found):.1e}" if max(found) else "")
-    return (shown if is_good else f"**{shown}**"), is_good
+    return (shown(found) if is_good else f"**{shown(found)}**"), is_good
 
 
 def cell_of_theirs(folder, dtype):
@@ -66,7 +69,7 @@ def cell_of_theirs(folder, dtype):
         made = model.generate(torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long), do_sample=False,
                               max_new_tokens=count)
         found += leads(model, prompt, made[0, len(prompt):].tolist())
-    return f"{found.count(0)} of {len(found)}" + (f", {max(found):.1e}" if max(found) else "")
+    return shown(found)
 
 
 def main():
@@ -77,7 +80,7 @@ def main():
         with tempfile.TemporaryDirectory() as work:
             cells = [cell(program, models / name, Path(work), *manner) for manner in MANNERS.values()]
         all_good &= all(is_good for _, is_good in cells)
-        print(f"| {name} | " + " | ".join(shown for shown, _ in cells) + f" | {cell_of_theirs(models / name, 'bf16')} |", flush=True)
+        print(f"| {name} | " + " | ".join(text for text, _ in cells) + f" | {cell_of_theirs(models / name, 'bf16')} |", flush=True)
     return 0 if all_good else 1
 
 

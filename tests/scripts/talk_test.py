@@ -13,7 +13,7 @@ import other_python
 
 other_python.require("tokenizers", "torch", "transformers")
 other_python.require("jinja2", "torch", "transformers")
-from terminal import CTRL_C, CTRL_D, UP, Terminal, environment  # noqa: E402
+from terminal import CTRL_C, CTRL_D, CTRL_Z, UP, Terminal, environment  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples/chat"))
@@ -96,6 +96,12 @@ class TalkTest(unittest.TestCase):
         terminal.type(CTRL_D)
         self.assertEqual(terminal.end(), 0, terminal.text)
 
+    def test_a_stop_text_is_not_said(self):
+        typed = TURNS[0] + "\n" + TURNS[1] + "\n"
+        first, second = self.run_program(*self.words("--stop", "."), typed=typed).splitlines()
+        self.assertNotIn(".", first)
+        self.assertEqual(second, self.in_one([TURNS[0], first, TURNS[1]]).split(".")[0])
+
     def test_lines_are_edited(self):
         terminal = self.begin()
         answer = self.ask(terminal, "2 + 3\x7f2?")
@@ -115,7 +121,13 @@ class TalkTest(unittest.TestCase):
             terminal.type(CTRL_C)
             self.prompted(terminal)
             self.assertLess(len(terminal.text), 80, "it is no whole answer")
-            terminal.type("abc" + CTRL_C)
+            terminal.type("/reset\r")
+            self.prompted(terminal)
+            terminal.type(TURNS[1] + "\r")
+            self.assertTrue(terminal.read_until(lambda text: len(text.partition("\n")[2]) > 2), "asked again, it answers")
+            terminal.type(CTRL_C)
+            self.prompted(terminal)
+            terminal.type("abc" + (CTRL_Z if ranks else "") + CTRL_C)
             self.assertEqual((terminal.end(), terminal.is_as_before), (130, True), terminal.text)
 
     def test_a_rank_or_a_starter_that_dies_leaves_the_terminal_as_it_was(self):
@@ -128,11 +140,18 @@ class TalkTest(unittest.TestCase):
         self.assertEqual((terminal.end(), terminal.is_as_before), (130, True), terminal.text)
 
     def test_a_pipe_is_answered_line_by_line(self):
-        typed = "\n/system be kind\n" + TURNS[0] + "\n/nonsense\n"
+        typed = "\n/system be kind\n" + TURNS[0] + "\n"
         words = self.words("--ranks=2")
         said = self.run_program(*words, typed=typed)
         self.assertEqual(said, self.run_program(*self.words(), typed=typed))
         self.assertEqual(len(said.splitlines()), 1, said)
+
+    def test_a_job_in_the_background_has_no_keys(self):
+        terminal = Terminal(["bash", "-ic", "\"$0\" \"$@\" & wait %1; echo code $?", PROGRAM, *self.words("--ranks=2")],
+                            ZERO_PYTHON=sys.executable)
+        self.assertTrue(terminal.read_until(lambda text: "code 2" in text), terminal.text)
+        self.assertIn("a job in the background has no keys to read", terminal.text)
+        terminal.end()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import termios
 import time
 
 LIMIT = 60  # seconds, for what takes one
-CTRL_C, CTRL_D, UP = "\x03", "\x04", "\033[A"
+CTRL_C, CTRL_D, CTRL_Z, UP = "\x03", "\x04", "\x1a", "\033[A"
 
 
 def environment(**more):
