@@ -22,7 +22,8 @@ constexpr std::array kLeaveBy = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
 termios of_before;  // for the handler
 
-// Nothing here but what a handler may do.
+// Nothing here but what a handler may do. libedit restores the terminal before signals
+// that it knows get here, and SIGUSR1 is none of them.
 void restore_and_leave(int) {
   tcsetattr(STDIN_FILENO, TCSADRAIN, &of_before);
   [[maybe_unused]] const ssize_t written = write(STDOUT_FILENO, "\n", 1);

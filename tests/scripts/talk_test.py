@@ -130,6 +130,12 @@ class TalkTest(unittest.TestCase):
             terminal.type("abc" + (CTRL_Z if ranks else "") + CTRL_C)
             self.assertEqual((terminal.end(), terminal.is_as_before), (130, True), terminal.text)
 
+    def test_a_signal_leaves_the_terminal_as_it_was(self):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):  # the last is none of those that libedit knows
+            terminal = self.begin()
+            terminal.program.send_signal(number)
+            self.assertEqual((terminal.end(), terminal.is_as_before), (130, True), terminal.text)
+
     def test_a_rank_or_a_starter_that_dies_leaves_the_terminal_as_it_was(self):
         terminal = self.begin("--ranks=2")
         first, second = sorted(map(int, Path(f"/proc/{terminal.program.pid}/task/{terminal.program.pid}/children").read_text().split()))
