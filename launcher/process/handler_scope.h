@@ -6,21 +6,19 @@
 
 namespace zero::launcher {
 
-// Another handler of some signals, as long as it lives; but under nohup SIGHUP stays
-// ignored. Interrupts no system call.
+// Another handler of some signals, as long as it lives, also of those that a caller has
+// this process ignore. Interrupts no system call.
 template <size_t N>
 class HandlerScope {
  public:
   HandlerScope(const std::array<int, N>& signals, void (*handler)(int))
       : signals_(signals) {
     for (size_t i = 0; i < N; ++i) {
-      sigaction(signals_[i], nullptr, &before_[i]);
-      if (signals_[i] == SIGHUP && before_[i].sa_handler == SIG_IGN) continue;
       struct sigaction action {};
       action.sa_handler = handler;
       action.sa_flags = SA_RESTART;
       sigfillset(&action.sa_mask);
-      sigaction(signals_[i], &action, nullptr);
+      sigaction(signals_[i], &action, &before_[i]);
     }
   }
   ~HandlerScope() {
