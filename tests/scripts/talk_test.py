@@ -46,6 +46,7 @@ class TalkTest(unittest.TestCase):
 
     def begin(self, *more):
         terminal = Terminal([PROGRAM, *self.words(*more)], ZERO_PYTHON=sys.executable)
+        self.addCleanup(terminal.abandon)
         self.prompted(terminal)
         return terminal
 

@@ -55,6 +55,12 @@ class Terminal:
             time.sleep(0.01)
         return not is_cooked
 
+    def abandon(self):
+        """For the end of a test that has failed: its session ends with the program."""
+        if self.program.poll() is None:
+            self.program.kill()
+            self.program.wait(LIMIT)
+
     def end(self):
         """The exit code, when it has ended."""
         self.read_until(lambda text: False)
