@@ -7,6 +7,7 @@
 namespace zero {
 namespace {
 
+constexpr double kMostAtOnce = 1;    // second that counts of the time between two looks
 constexpr double kAskAfter = 1;      // seconds in one collective
 constexpr double kAnswerWithin = 3;  // an answer takes a second at most
 
@@ -23,10 +24,11 @@ void HangJudge::pass(double seconds, uint64_t call) {
     has_named_ = false;
     return;
   }
-  waited_ += seconds;
+  const double counted = std::min(seconds, kMostAtOnce);
+  waited_ += counted;
   for (Peer& peer : peers_) {
-    peer.silent += seconds;
-    peer.unheard += seconds;
+    peer.silent += counted;
+    peer.unheard += counted;
   }
 }
 

@@ -20,16 +20,16 @@ struct RankWord {
 
 // Judge from one rank who keeps the others waiting.
 //
-// Time is what the caller passes on, so that neither a suspended machine nor a stopped
-// process ages. A rank is missing when this one waits in one collective, and that rank is
+// Time is what the caller passes on, a second at a time at most, so that neither a
+// suspended machine nor a stopped process ages. A rank is missing when this one waits in one collective, and that rank is
 // either not heard of, or is not in a collective itself and gave no sign of work; each
 // for as long as a limit says. Where all wait and nobody moves, all are missing.
 class HangJudge {
  public:
   HangJudge(int rank, int size, const HangLimits& limits);
 
-  // So much time has passed; `call` is the collective that this rank has been in, 0:
-  // none.
+  // So much time has passed since the last call, and a second counts of it at most;
+  // `call` is the collective that this rank has been in, 0: none.
   void pass(double seconds, uint64_t call);
   void hear(int peer, const RankWord& word);
 

@@ -23,8 +23,6 @@ using Clock = std::chrono::steady_clock;  // stands still while the machine slee
 using Seconds = std::chrono::duration<double>;
 
 constexpr Seconds kTick{0.5};
-// A process that was stopped has not waited: each look counts for two ticks at most.
-constexpr double kLongestLook = 1;
 constexpr Seconds kLastWords{1};  // for all ranks to print theirs
 
 // "stopped" for a process of this host, as /proc tells; empty: it does not.
@@ -75,7 +73,7 @@ class HangWatch::Watcher {
       wake_.wait_for(guard, stop, kTick, [] { return false; });
       const Clock::time_point now = Clock::now();
       try {
-        look(std::min(Seconds(now - last).count(), kLongestLook));
+        look(Seconds(now - last).count());
       } catch (const Error&) {
         return;  // no more use: another thread finds out as well, and tells
       }

@@ -104,6 +104,19 @@ TEST(Agreement, AllRanksThatDifferAreTold) {
   });
 }
 
+TEST(Agreement, EachOfSeveralLinesOfOneNameIsCompared) {
+  on_ranks(2, [](Ranks& ranks) {
+    Lines lines;
+    lines.add("group", ranks.rank()).add("group", 5);
+    try {
+      require_same_lines(lines, "different", "cure", ranks);
+      ADD_FAILURE() << ranks.rank();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.problem(), "different: group (rank 1)");
+    }
+  });
+}
+
 TEST(Agreement, WhatEitherRankLacksIsTold) {
   on_ranks(2, [](Ranks& ranks) {
     Lines lines;

@@ -160,6 +160,13 @@ TEST_F(HangJudgeTest, ARankThatDiedNamesNobody) {
   EXPECT_THAT(by_second, ElementsAre(0));
 }
 
+TEST_F(HangJudgeTest, AProcessThatWasStoppedHasNotWaited) {
+  pass(1);
+  for (int i = 0; i < 29; ++i) judge.pass(3600, kCall);
+  EXPECT_THAT(judge.to_name(), IsEmpty());
+  EXPECT_FALSE(judge.gives_up());
+}
+
 TEST(HangLimits, ZeroNeverGivesUp) {
   HangJudge judge(0, 2, {.notice = 30, .give_up = 0});
   for (int i = 0; i < 100000; ++i) judge.pass(1, kCall);
