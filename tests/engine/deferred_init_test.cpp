@@ -299,6 +299,7 @@ Build drawing_constructor() {
     param(m, "copy", torch::empty({40, 50}).copy_(scaled));
     param(m, "clone", scaled.clone());
     const at::Tensor shared = torch::rand({30});
+    param(m, "like", torch::rand_like(torch::empty({2000})));
     param(m, "first", shared + 1);
     param(m, "second", shared + 2);
     const at::Tensor twice = param(m, "twice", torch::empty({500}).uniform_());
@@ -338,6 +339,8 @@ TEST(DeferredInit, ConstructorsThatDrawGiveTheirOwnDistributions) {
   EXPECT_TRUE(torch::equal(values.at("own.bias"), torch::full({16}, 3.0f)));
   EXPECT_TRUE(torch::equal(values.at("own.scale"), torch::ones({16})));
   EXPECT_NEAR(std_of("scaled"), 0.02, 0.002);
+  EXPECT_NEAR(std_of("like"), 1 / std::sqrt(12.0), 0.02);
+  EXPECT_GE(values.at("like").min().item<double>(), 0);
   EXPECT_NEAR(std_of("kaiming"), std::sqrt(2.0 / 32), 0.02);
   EXPECT_NEAR(std_of("lstm.weight_ih_l0"), 1 / std::sqrt(3 * 8.0), 0.05);
   EXPECT_NEAR(std_of("attention.in_proj_weight"), std::sqrt(2.0 / (8 + 24)), 0.05);

@@ -44,9 +44,11 @@ TEST_F(StreamClockTest, EachKindOfWorkHasASum) {
   work(*stream_, Work::kOptimizer);
   work(*stream_, Work::kOptimizer);
   work(*stream_, Work::kOptimizer);
+  for (int i = 0; i < 4; ++i) work(*stream_, Work::kSaves);
   work(*stream_, Work::kPart);
   stream_->synchronize();
   const StreamSeconds seconds = clock_.seconds();
+  EXPECT_GE(seconds.saves, 4 * kShortSeconds);
   EXPECT_GE(seconds.weights, kShortSeconds);
   EXPECT_GE(seconds.gradients, 2 * kShortSeconds);
   EXPECT_GE(seconds.optimizer, 3 * kShortSeconds);

@@ -109,6 +109,14 @@ TEST_F(SameOptions, EveryOptionThatMattersIsComparedAndNamed) {
   }
 }
 
+TEST_F(SameOptions, BothOptionsOfMomentumAreCompared) {
+  const auto other = [](Options& o) { o.optimizer.momentum = 0.5; };
+  const auto nesterov = [](Options& o) { o.optimizer.nesterov = true; };
+  for (const Change& change : {Change(other), Change(nesterov)})
+    for (const std::string& text : errors({unchanged, change}))
+      EXPECT_THAT(text, HasSubstr("different options: momentum (rank 1)\n"));
+}
+
 TEST_F(SameOptions, RanksOfAHostAreNoNumberOfRanks) {
   const auto of_host = [](Options& o) { o.shard_ranks = kRanksOfHost; };
   const auto two = [](Options& o) { o.shard_ranks = 2; };

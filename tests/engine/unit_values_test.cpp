@@ -96,6 +96,22 @@ TEST_P(UnitContract, ParametersAndViewsOfThemMayBeReturned) {
                        });
 }
 
+TEST_P(UnitContract, AParameterThatWasReturnedStaysWhenOthersAreGathered) {
+  each_rank([] { return std::make_shared<HolderImpl<ViewsImpl>>(); },
+            [&](Engine& engine, auto& model) {
+              const auto returned = [&] {
+                const torch::NoGradGuard no_grad;
+                return std::get<1>(engine.forward(model, values({4, 3})));
+              };
+              const at::Tensor before = returned(), kept = before.clone();
+              const auto [y, w, rows] = engine.forward(model, values({4, 3}));
+              engine.backward((y * rows).sum() + w.sum(), 1);
+              engine.step();
+              EXPECT_FALSE(torch::equal(returned(), kept)) << "the step changes it";
+              EXPECT_TRUE(torch::equal(before, kept));
+            });
+}
+
 TEST_P(UnitContract, RootMayReturnItsParameter) {
   struct RootImpl : nn::Module {
     RootImpl() { w = register_parameter("w", values({4, 3})); }

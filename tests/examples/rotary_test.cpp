@@ -100,6 +100,20 @@ json modern(json config) {
 
 // In the order of precedence that transformers has.
 // As transformers: one of the two alone counts for nothing.
+// As many times as the positions that the model has are more than those of its training.
+TEST(Rotary, YarnWithoutAFactorStretchesToAllPositions) {
+  const auto factor_of = [](const json& rope) {
+    const json config = {{"rope_parameters", rope}, {"max_position_embeddings", 8192}};
+    return read_rotary(ConfigReader(config, "test"), 16).factor;
+  };
+  json rope = {{"rope_type", "yarn"},
+               {"rope_theta", 10000.0},
+               {"original_max_position_embeddings", 2048}};
+  EXPECT_EQ(factor_of(rope), 4);
+  rope["factor"] = 3.0;
+  EXPECT_EQ(factor_of(rope), 3);
+}
+
 TEST(Rotary, AnMscaleNeedsTheOther) {
   const json yarn = {{"rope_type", "yarn"}, {"factor", 40.0}};
   for (const char* key : {"mscale", "mscale_all_dim"}) {
