@@ -113,6 +113,30 @@ INSTANTIATE_TEST_SUITE_P(Models, Reading, ::testing::ValuesIn([] {
                          }()),
                          [](const auto& test) { return test.param; });
 
+// As transformers takes a config that tells other things of rotation.
+TEST(Neox, TurnsAQuarterOfEachHeadUnlessItIsTold) {
+  const auto logits_of = [](json rope) {
+    rope.update({{"rope_type", "default"}, {"rope_theta", 10000.0}});
+    json config = kTiny.at("gpt_neox");
+    config.erase("rotary_pct");
+    config["num_attention_heads"] = 2;  // of 8 numbers, a quarter of which is a pair
+    config["rope_parameters"] = rope;
+    const ModelFamily family = family_of(config);
+    launcher::Settings settings;
+    settings.seq_len = kPositions;
+    const auto model = as_language(family.make(
+        launcher::shape_of(family, launcher::complete_config(family, config), settings)));
+    torch::manual_seed(3);
+    const torch::NoGradGuard no_grad;
+    for (at::Tensor& weight : model->module()->parameters()) weight.normal_(0, 0.3);
+    model->module()->eval();
+    return model->next_logits(torch::arange(9).unsqueeze(0));
+  };
+  const at::Tensor untold = logits_of(json::object());
+  EXPECT_TRUE(torch::equal(untold, logits_of({{"partial_rotary_factor", 0.25}})));
+  EXPECT_FALSE(torch::equal(untold, logits_of({{"partial_rotary_factor", 1.0}})));
+}
+
 // A layer with a window keeps no more than it.
 TEST(KeyValuesMemory, IsOfTheWindow) {
   KeyValues read(2, 1);
