@@ -21,9 +21,10 @@ struct RankWord {
 // Judge from one rank who keeps the others waiting.
 //
 // Time is what the caller passes on, a second at a time at most, so that neither a
-// suspended machine nor a stopped process ages. A rank is missing when this one waits in one collective, and that rank is
-// either not heard of, or is not in a collective itself and gave no sign of work; each
-// for as long as a limit says. Where all wait and nobody moves, all are missing.
+// suspended machine nor a stopped process ages. A rank is missing when this one waits in
+// one collective, and that rank is either not heard of, or is not in a collective itself
+// and gave no sign of work; each for as long as a limit says. Where all wait and nobody
+// moves, all are missing.
 class HangJudge {
  public:
   HangJudge(int rank, int size, const HangLimits& limits);

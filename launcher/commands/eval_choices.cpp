@@ -13,7 +13,6 @@
 #include "launcher/run/lines.h"
 #include "launcher/run/new_file.h"
 #include "launcher/text/prompt.h"
-#include "launcher/text/python_child.h"
 #include "launcher/text/tokenizer.h"
 #include "zero/ranks.h"
 
@@ -31,12 +30,8 @@ struct EncodedQuestion {
 // The first rank's.
 class Encoder {
  public:
-  explicit Encoder(const LoadedModel& loaded) : loaded_(loaded) {
-    const std::string path = tokenizer_path(loaded);
-    if (!path.empty())
-      tokenizer_ =
-          std::make_unique<Tokenizer>(path, child_command(loaded.settings.python));
-  }
+  explicit Encoder(const LoadedModel& loaded)
+      : loaded_(loaded), tokenizer_(open_tokenizer(loaded)) {}
 
   // How many tokens a prompt has; blanks at its end belong to the choice, as most
   // tokenizers join them to a word.
@@ -68,7 +63,7 @@ class Encoder {
   }
 
   const LoadedModel& loaded_;
-  std::unique_ptr<Tokenizer> tokenizer_;
+  const std::unique_ptr<Tokenizer> tokenizer_;
 };
 
 EncodedQuestion ask(const Question& question, Encoder& encoder) {

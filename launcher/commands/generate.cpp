@@ -32,10 +32,10 @@ namespace {
 std::unique_ptr<Tokenizer> tokenizer_for(const LoadedModel& loaded) {
   const std::string path = tokenizer_path(loaded);
   if (path.empty()) return nullptr;
-  const std::vector<std::string> command = child_command(loaded.settings.python);
   return is_of_numbers(loaded.settings.sample)
-             ? open_if_possible(path, command, "tokens are shown as numbers")
-             : std::make_unique<Tokenizer>(path, command);
+             ? open_if_possible(path, child_command(loaded.settings.python),
+                                "tokens are shown as numbers")
+             : open_tokenizer(loaded);
 }
 
 GenerationConfig generation_of(const LoadedModel& loaded) {
@@ -151,11 +151,10 @@ Wanted asked_for(const CommandLine& line, const Settings& settings) {
   if (has_prompt && has_file)
     reject("a prompt and a file of prompts are given",
            given->second.origin + ", --prompts", "one of them");
-  if (settings.sample_interactive &&
-      (has_prompt || has_file || settings.sample_count > 1))
+  const bool talks = settings.sample_interactive;
+  if (talks && (has_prompt || has_file || settings.sample_count > 1))
     reject("prompts or several samples are asked for beside what is typed",
            "--interactive", "without --prompt, --chat, --prompts and --num-samples");
-  const bool talks = settings.sample_interactive;
   if (!settings.sample_prompts.empty() && !has_prompt && !talks) return Wanted::kPrompts;
   if (!line.to.empty())
     reject("--to is for texts of --prompts alone", "--to",

@@ -25,7 +25,6 @@
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 #include "launcher/text/prompt.h"
-#include "launcher/text/python_child.h"
 #include "launcher/text/text_options.h"
 #include "launcher/text/tokenizer.h"
 #include "zero/errors.h"
@@ -99,13 +98,13 @@ struct Prompt {
 class ManyTextsSpeaker {
  public:
   // Collective, before the model is loaded.
-  ManyTextsSpeaker(LoadedModel& loaded, TokenRow ends, std::string to, Ranks& ranks)
+  ManyTextsSpeaker(LoadedModel& loaded, const TokenRow& ends, std::string to,
+                   Ranks& ranks)
       : loaded_(loaded),
         settings_(loaded.settings),
         is_first_(loaded.batch.rank == 0),
-        to_(std::move(to)),
-        ends_of_files_(std::move(ends)) {
-    open_tokenizer(ranks);
+        to_(std::move(to)) {
+    prepare_asking(ends, ranks);
     read_prompts_of_file(ranks);
     agree_on_what_to_make(ranks);
     loaded.texts = texts();
@@ -154,14 +153,16 @@ class ManyTextsSpeaker {
     bool is_there;
   };
 
-  // Each rank writes the texts that it makes.
-  void open_tokenizer(Ranks& ranks) {
-    const std::string path = agree_on_tokenizer(tokenizer_path(loaded_), ranks);
-    if (!path.empty())
-      tokenizer_ = std::make_unique<Tokenizer>(path, child_command(settings_.python));
-    ends_ =
-        agree_on_ends(ends_of_files_, loaded_.checkpoint.run.is_text,
-                      is_first_ ? tokenizer_.get() : nullptr, settings_.separator, ranks);
+  // Each rank writes the texts that it makes, and so has a tokenizer.
+  void prepare_asking(const TokenRow& ends_of_files, Ranks& ranks) {
+    agree_on_tokenizer(tokenizer_path(loaded_), ranks);
+    tokenizer_ = open_tokenizer(loaded_);
+    const bool is_text = loaded_.checkpoint.run.is_text;
+    asking_ = {
+        tokenizer_.get(), is_text, text_options(settings_, "", "", loaded_.shape.vocab()),
+        agree_on_ends(ends_of_files, is_text, is_first_ ? tokenizer_.get() : nullptr,
+                      settings_.separator, ranks),
+        ends_of_files};
   }
 
   // The first rank reads, and tells the others.
@@ -195,13 +196,10 @@ class ManyTextsSpeaker {
   }
 
   Prompt prompt_of(const PromptLine& line) {
-    Prompt prompt{line, {}, ends_};
+    Prompt prompt{line, {}, asking_.ends};
     if (!line.wrong.empty()) return prompt;
     try {
-      auto [tokens, ends] =
-          question_of(line.asked, {tokenizer_.get(), loaded_.checkpoint.run.is_text,
-                                   text_options(settings_, "", "", loaded_.shape.vocab()),
-                                   ends_, ends_of_files_});
+      auto [tokens, ends] = question_of(line.asked, asking_);
       prompt.tokens = std::move(tokens);
       prompt.ends = std::move(ends);
       require_room(std::ssize(prompt.tokens), loaded_.shape.seq_len);
@@ -334,9 +332,8 @@ class ManyTextsSpeaker {
   const Settings& settings_;
   const bool is_first_;
   const std::string to_;
-  const TokenRow ends_of_files_;
-  TokenRow ends_;  // of a text that is no conversation
   std::unique_ptr<Tokenizer> tokenizer_;
+  Asking asking_;
   std::vector<Prompt> prompts_;
   size_t num_wrong_ = 0;
   MadeWith with_;

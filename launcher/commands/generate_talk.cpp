@@ -18,7 +18,6 @@
 #include "launcher/run/console.h"
 #include "launcher/run/line_editor.h"
 #include "launcher/text/prompt.h"
-#include "launcher/text/python_child.h"
 #include "launcher/text/text_options.h"
 #include "launcher/text/tokenizer.h"
 #include "zero/ranks.h"
@@ -37,16 +36,18 @@ void interrupt(int) {
 class Talker {
  public:
   // Collective, before the model is loaded.
-  Talker(LoadedModel& loaded, TokenRow ends, bool has_limit, Ranks& ranks)
+  Talker(LoadedModel& loaded, const TokenRow& ends_of_files, bool has_limit, Ranks& ranks)
       : loaded_(loaded),
         settings_(loaded.settings),
         is_first_(loaded.batch.rank == 0),
-        ends_of_files_(std::move(ends)) {
-    const std::string path = tokenizer_path(loaded);
-    if (is_first_ && !path.empty())
-      tokenizer_ = std::make_unique<Tokenizer>(path, child_command(settings_.python));
-    ends_ = agree_on_ends(ends_of_files_, loaded.checkpoint.run.is_text, tokenizer_.get(),
-                          settings_.separator, ranks);
+        tokenizer_(is_first_ ? open_tokenizer(loaded) : nullptr) {
+    const bool is_text = loaded.checkpoint.run.is_text;
+    asking_ = {tokenizer_.get(), is_text,
+               text_options(settings_, "", "", loaded.shape.vocab()),
+               agree_on_ends(ends_of_files, is_text, tokenizer_.get(),
+                             settings_.separator, ranks),
+               ends_of_files};
+    asking_.options.special = "text";  // whatever a person or a model has said
     is_chat_ = ranks.largest(tokenizer_ && tokenizer_->has_template(), "template") > 0;
     talk_.emplace(is_chat_);
     if (is_chat_ && !has_limit) loaded.settings.sample_tokens = loaded.shape.seq_len;
@@ -101,10 +102,10 @@ class Talker {
       if (wish == Wish::kRefused) refuse(told);
       if (wish != Wish::kAnswer) continue;
       try {
-        TextBegin begin = turn_of(talk_->asked());
-        require_room(std::ssize(begin.tokens), loaded_.shape.seq_len,
+        auto [tokens, ends] = question_of(talk_->asked(), asking_);
+        require_room(std::ssize(tokens), loaded_.shape.seq_len,
                      is_chat_ ? "/reset begins anew" : "a shorter line");
-        return begin;
+        return TextBegin{.tokens = std::move(tokens), .ends = std::move(ends)};
       } catch (const Error& error) {
         if (error.code() != ExitCode::kUsage && error.code() != ExitCode::kData) throw;
         talk_->forget_last();
@@ -120,15 +121,6 @@ class Talker {
     warn(why);
   }
 
-  TextBegin turn_of(const json& asked) {
-    TextOptions options = text_options(settings_, "", "", loaded_.shape.vocab());
-    options.special = "text";  // whatever a person or a model has said
-    auto [tokens, ends] =
-        question_of(asked, {tokenizer_.get(), loaded_.checkpoint.run.is_text, options,
-                            ends_, ends_of_files_});
-    return {.tokens = std::move(tokens), .ends = std::move(ends)};
-  }
-
   void answer(const TextBegin& begin, ContinuedReader& reader, Ranks& ranks) {
     is_interrupted = false;
     // Nobody at a terminal: Ctrl-C ends the program, as elsewhere.
@@ -139,7 +131,7 @@ class Talker {
          .shows_prompt = false,
          .is_stopped =
              [&] { return ranks.largest(is_first_ && is_interrupted, "Ctrl-C") > 0; },
-         .show = [this](const std::string& piece) { show(piece); },
+         .show = is_first_ ? Show(print_text) : Show(),
          .speech = [this](int64_t text) { return speech_of(tokenizer_.get(), text); }},
         ranks);
     reader.begin_text();
@@ -160,16 +152,11 @@ class Talker {
     return text;
   }
 
-  void show(const std::string& piece) const {
-    if (is_first_) print_text(piece);
-  }
-
   LoadedModel& loaded_;
   const Settings& settings_;
   const bool is_first_;
-  const TokenRow ends_of_files_;
-  TokenRow ends_;  // of a text that is no conversation
-  std::unique_ptr<Tokenizer> tokenizer_;
+  const std::unique_ptr<Tokenizer> tokenizer_;  // of the first rank
+  Asking asking_;
   bool is_chat_ = false;
   std::optional<Conversation> talk_;
   LineEditor editor_;

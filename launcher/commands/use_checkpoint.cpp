@@ -29,6 +29,7 @@
 #include "launcher/settings/config.h"
 #include "launcher/settings/derived.h"
 #include "launcher/settings/values.h"
+#include "launcher/text/python_child.h"
 #include "launcher/text/text_options.h"
 #include "launcher/text/tokenizer.h"
 #include "zero/engine.h"
@@ -220,8 +221,7 @@ void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks)
 }
 
 // --ranks and --hosts, which count before anything of the checkpoint is known.
-RanksToStart asked_ranks(const VerbCall& call) {
-  const CommandLine& line = call.line;
+RanksToStart asked_ranks(const CommandLine& line) {
   RanksToStart ranks{0, "", line.words, ""};
   for (const auto& [key, value] : line.flags) {
     if (value.words.size() != 1) continue;  // told with all other problems
@@ -229,7 +229,6 @@ RanksToStart asked_ranks(const VerbCall& call) {
       ranks.count = static_cast<int>(parse_integer(value.words[0]).value_or(0));
     if (key == "hosts") ranks.hosts = value.words[0];
   }
-  ranks.reads_input = given_values(line, call.environment).contains("sample_interactive");
   return ranks;
 }
 
@@ -240,8 +239,12 @@ int use_checkpoint(const std::string& verb, const VerbCall& call,
                    const std::function<void(LoadedModel&, Ranks&)>& prepare) {
   const CommandLine& line = call.line;
   if (!line.problems.empty()) throw to_error(line.problems, verb);
-  const RanksToStart to_start = asked_ranks(call);
-  if (!call.announced && to_start.count > 1) return start_ranks(to_start);
+  RanksToStart to_start = asked_ranks(line);
+  if (!call.announced && to_start.count > 1) {
+    to_start.reads_input =
+        given_values(line, call.environment).contains("sample_interactive");
+    return start_ranks(to_start);
+  }
   World world(call.announced);
   // Stands while an error is told: to take it down could mean to wait for other ranks.
   LoadedModel loaded;
@@ -286,6 +289,12 @@ std::string tokenizer_path(const LoadedModel& loaded) {
   const FoundCheckpoint& from = loaded.checkpoint;
   if (from.run.is_text) return "";
   return tokenizer_of(from.is_model_folder ? from.folder : source_folder(run_of(from)));
+}
+
+std::unique_ptr<Tokenizer> open_tokenizer(const LoadedModel& loaded) {
+  const std::string path = tokenizer_path(loaded);
+  if (path.empty()) return nullptr;
+  return std::make_unique<Tokenizer>(path, child_command(loaded.settings.python));
 }
 
 const std::vector<std::string>& data_for(const CommandLine& line,

@@ -16,6 +16,8 @@
 // What the verbs that use a checkpoint's model have in common: eval, generate, predict.
 namespace zero::launcher {
 
+class Tokenizer;
+
 // What a checkpoint says about itself; the same on every rank. A folder of Hugging Face
 // is one without a run.
 struct FoundCheckpoint {
@@ -56,6 +58,9 @@ std::string run_of(const FoundCheckpoint& checkpoint);
 // The tokenizer.json of --tokenizer, of a folder of Hugging Face, or of the run; "":
 // there is none, or tokens are bytes.
 std::string tokenizer_path(const LoadedModel& loaded);
+
+// The one at that path; null: there is none. Throws as Tokenizer().
+std::unique_ptr<Tokenizer> open_tokenizer(const LoadedModel& loaded);
 
 // --data, else what the run itself was evaluated on, else what it was trained on.
 const std::vector<std::string>& data_for(const CommandLine& line,

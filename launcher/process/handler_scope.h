@@ -6,20 +6,24 @@
 
 namespace zero::launcher {
 
+// A handler that no other one interrupts, and that interrupts no system call.
+inline struct sigaction to_action(void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigfillset(&action.sa_mask);
+  return action;
+}
+
 // Another handler of some signals, as long as it lives, also of those that a caller has
-// this process ignore. Interrupts no system call.
+// this process ignore.
 template <size_t N>
 class HandlerScope {
  public:
   HandlerScope(const std::array<int, N>& signals, void (*handler)(int))
       : signals_(signals) {
-    for (size_t i = 0; i < N; ++i) {
-      struct sigaction action {};
-      action.sa_handler = handler;
-      action.sa_flags = SA_RESTART;
-      sigfillset(&action.sa_mask);
-      sigaction(signals_[i], &action, &before_[i]);
-    }
+    const struct sigaction action = to_action(handler);
+    for (size_t i = 0; i < N; ++i) sigaction(signals_[i], &action, &before_[i]);
   }
   ~HandlerScope() {
     for (size_t i = 0; i < N; ++i) sigaction(signals_[i], &before_[i], nullptr);

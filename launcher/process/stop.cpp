@@ -16,6 +16,7 @@
 #include "base/files.h"
 #include "engine/comm/started_ranks.h"
 #include "engine/watch/activity.h"
+#include "launcher/process/handler_scope.h"
 #include "launcher/process/process.h"
 #include "launcher/process/say_in_handler.h"
 #include "launcher/process/world.h"
@@ -61,10 +62,7 @@ void note_signal(int signal) {
 }
 
 void set_handlers(void (*handler)(int)) {
-  struct sigaction action {};
-  action.sa_handler = handler;
-  action.sa_flags = SA_RESTART;
-  sigfillset(&action.sa_mask);
+  const struct sigaction action = to_action(handler);
   for (const int signal : kSignals) {
     struct sigaction before {};
     sigaction(signal, nullptr, &before);

@@ -108,12 +108,16 @@ def continue_greedily(model, prompt, count):
 
 
 @torch.no_grad()
-def leads(model, prompt, text):
-    """How far the likeliest token leads each one of a text, in logits that the model gives behind a prompt (lists of ids); 0:
-    it is the likeliest."""
-    logits = logits_of(model, torch.tensor([prompt + text]))[0, len(prompt) - 1:-1].float()
-    chosen = logits.gather(1, torch.tensor(text).unsqueeze(1)).squeeze(1)
-    return (logits.max(dim=1).values - chosen).tolist()
+def behind(model, prompt, text):
+    """(T, vocabulary) fp32: logits at each token of a prompt and a text (lists of ids)."""
+    return logits_of(model, torch.tensor([prompt + text]))[0].float()
+
+
+def leads(logits, begin, text):
+    """How far the likeliest token leads each one of a text that begins there; 0: it is the likeliest."""
+    before = logits[begin - 1:-1]
+    chosen = before.gather(1, torch.tensor(text).unsqueeze(1)).squeeze(1)
+    return (before.max(dim=1).values - chosen).tolist()
 
 
 def random_tokens(rows, length, seed, vocab=VOCAB):

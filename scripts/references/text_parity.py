@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from cases import CASES
-from models import leads, load, logits_of, random_tokens
+from models import behind, leads, load, random_tokens
 from zero_program import Program
 
 MANNERS = {"fp32, 1 rank": ("fp32", 1), "fp32, 2 ranks": ("fp32", 2), "bf16, 1 rank": ("bf16", 1), "bf16, 2 ranks": ("bf16", 2)}
@@ -34,12 +34,8 @@ def prompts_for(name):
     return [random_tokens(1, lengths.randint(1, LONGEST), seed)[0].tolist() for seed in range(PROMPTS)], CONTINUED
 
 
-def limit_of(model, text, dtype):
-    if dtype == "fp32":
-        return 1e-5
-    with torch.no_grad():
-        largest = logits_of(model, torch.tensor([text])).abs().max().item()
-    return 2 * math.ldexp(1, math.frexp(largest)[1] - BF16_BITS)
+def limit_of(logits, dtype):
+    return 1e-5 if dtype == "fp32" else 2 * math.ldexp(1, math.frexp(logits.abs().max().item())[1] - BF16_BITS)
 
 
 def shown(found):
@@ -54,8 +50,9 @@ def cell(program, folder, work, dtype, ranks):
     assert len(texts) == len(prompts) and all(len(text) == count for text in texts), texts
     found, is_good = [], True
     for prompt, text in zip(prompts, texts):
-        of_text = leads(model, prompt, text)
-        is_good &= max(of_text) <= limit_of(model, prompt + text, dtype)
+        logits = behind(model, prompt, text)
+        of_text = leads(logits, len(prompt), text)
+        is_good &= max(of_text) <= limit_of(logits, dtype)
         found += of_text
     return (shown(found) if is_good else f"**{shown(found)}**"), is_good
 
@@ -68,7 +65,8 @@ def cell_of_theirs(folder, dtype):
     for prompt in prompts:
         made = model.generate(torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long), do_sample=False,
                               max_new_tokens=count)
-        found += leads(model, prompt, made[0, len(prompt):].tolist())
+        text = made[0, len(prompt):].tolist()
+        found += leads(behind(model, prompt, text), len(prompt), text)
     return shown(found)
 
 
