@@ -14,6 +14,7 @@
 namespace zero::checkpoint {
 
 constexpr char kSafetensorsFile[] = "model.safetensors";
+constexpr char kAdapterFile[] = "adapter_model.safetensors";  // peft's
 constexpr char kSafetensorsIndexFile[] = "model.safetensors.index.json";
 constexpr int64_t kPrefixBytes = 8;  // the length of the header
 

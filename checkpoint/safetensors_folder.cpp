@@ -95,15 +95,9 @@ void require_agreement(const WeightMap& missing, const std::vector<std::string>&
   throw CheckpointError(index, "", problem, "are these files of one model?");
 }
 
-}  // namespace
-
-SafetensorsFolder::SafetensorsFolder(const std::string& folder,
-                                     std::function<bool(const std::string&)> counts)
-    : folder_(folder),
-      counts_(std::move(counts)),
-      bounce_(static_cast<size_t>(kReadBytes)) {
+void read_or_advise(const std::function<void()>& read) {
   try {
-    read_headers();
+    read();
   } catch (const CheckpointError& error) {
     if (!error.cure().empty()) throw;
     throw CheckpointError(
@@ -111,6 +105,24 @@ SafetensorsFolder::SafetensorsFolder(const std::string& folder,
         "copy or download the folder again: its weights are damaged, or "
         "no safetensors of fp32, bf16 or fp16");
   }
+}
+
+}  // namespace
+
+SafetensorsFolder::SafetensorsFolder(const std::string& folder,
+                                     std::function<bool(const std::string&)> counts)
+    : folder_(folder),
+      counts_(std::move(counts)),
+      bounce_(static_cast<size_t>(kReadBytes)) {
+  read_or_advise([&] { read_headers(); });
+}
+
+SafetensorsFolder::SafetensorsFolder(const std::string& folder, const std::string& file)
+    : folder_(folder),
+      counts_([](const std::string&) { return true; }),
+      files_({file}),
+      bounce_(static_cast<size_t>(kReadBytes)) {
+  read_or_advise([&] { tensors_ = read_header(0); });
 }
 
 void SafetensorsFolder::read_headers() {

@@ -31,6 +31,8 @@ class SafetensorsFolder {
   explicit SafetensorsFolder(
       const std::string& folder, std::function<bool(const std::string& name)> counts =
                                      [](const std::string&) { return true; });
+  // One file of it.
+  SafetensorsFolder(const std::string& folder, const std::string& file);
 
   const SafeTensors& tensors() const { return tensors_; }
   const std::vector<std::string>& files() const {

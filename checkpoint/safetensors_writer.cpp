@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/dtype.h"
@@ -13,9 +14,9 @@ namespace zero::checkpoint {
 namespace {
 
 constexpr int64_t kWriteBytes = int64_t{1} << 20;
+constexpr int64_t kInOneFile = std::numeric_limits<int64_t>::max();
 
 std::string file_name(size_t index, size_t num_files) {
-  if (num_files == 1) return kSafetensorsFile;
   char name[64];
   std::snprintf(name, sizeof(name), "model-%05zu-of-%05zu.safetensors", index + 1,
                 num_files);
@@ -81,6 +82,17 @@ std::vector<std::vector<size_t>> deal_to_files(const std::vector<int64_t>& tenso
 SafetensorsWriter::SafetensorsWriter(const std::string& folder,
                                      const std::vector<SafeTensorSpec>& tensors,
                                      int64_t max_file_bytes, Io& io)
+    : SafetensorsWriter(folder, tensors, max_file_bytes, kSafetensorsFile, io) {}
+
+SafetensorsWriter::SafetensorsWriter(const std::string& folder,
+                                     const std::vector<SafeTensorSpec>& tensors,
+                                     const std::string& file, Io& io)
+    : SafetensorsWriter(folder, tensors, kInOneFile, file, io) {}
+
+SafetensorsWriter::SafetensorsWriter(const std::string& folder,
+                                     const std::vector<SafeTensorSpec>& tensors,
+                                     int64_t max_file_bytes, const std::string& only_file,
+                                     Io& io)
     : folder_(folder),
       io_(io),
       tensors_(checked(tensors, folder)),
@@ -93,7 +105,8 @@ SafetensorsWriter::SafetensorsWriter(const std::string& folder,
       const std::string& name = tensors[tensor].name;
       of_file.emplace(name, tensors_.at(name)).first->second.file = i;
     }
-    create_file(file_name(i, dealt.size()), std::move(of_file));
+    create_file(dealt.size() == 1 ? only_file : file_name(i, dealt.size()),
+                std::move(of_file));
   }
 }
 

@@ -98,6 +98,10 @@ struct ConfigKeys {
 // such as "embed" and "layers=0:8". Without it the model is whole.
 inline constexpr char kParts[] = "model_parts";
 
+// The key of a config that says which adapters its model has, in the words of peft's
+// adapter_config.json (lora_setting.h). Without it there are none.
+inline constexpr char kLora[] = "lora";
+
 // The shape of a model, and how it is trained. `config` is the family's own: the keys and
 // meanings are those of its config.json at Hugging Face, where it is known there. null:
 // to be worked out from the others; of the vocabulary: what the data needs.
@@ -131,8 +135,12 @@ struct ModelShape {
            std::find(parts()->begin(), parts()->end(), part) != parts()->end();
   }
   // Those that its config names; null: it is whole.
-  const nlohmann::json* parts() const {
-    const auto found = config.find(kParts);
+  const nlohmann::json* parts() const { return find(kParts); }
+  const nlohmann::json* lora() const { return find(kLora); }  // null: no adapters
+
+ private:
+  const nlohmann::json* find(const char* key) const {
+    const auto found = config.find(key);
     return found == config.end() || found->is_null() ? nullptr : &*found;
   }
 };

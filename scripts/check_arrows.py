@@ -44,7 +44,8 @@ ROOMS = {
 
 # Where LibTorch is at home: in rooms of its own and, of other rooms, in a folder torch/. What else is in these floors
 # reaches it by no way, so that it, and its tests, compile in seconds.
-TORCH = ["engine/include/zero/batch_norm.h", "engine/include/zero/key_values.h", "engine/include/zero/unit.h", "engine/include/zero/visit_tensors.h",
+TORCH = ["engine/include/zero/batch_norm.h", "engine/include/zero/key_values.h", "engine/include/zero/linear.h",
+         "engine/include/zero/unit.h", "engine/include/zero/visit_tensors.h",
          "engine/include/zero/wrap.h", "engine/init/", "engine/save/", "engine/unit/", "examples/", "launcher/program.cpp"]
 TORCH_FOLDER = re.compile(r"engine/[^/]+|(engine|launcher)/.+/torch/.+")  # in the hall, or of a room
 WITHOUT_TORCH = ["base/", "checkpoint/", "engine/", "launcher/", "offload/"]

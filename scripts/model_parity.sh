@@ -3,6 +3,7 @@
 #
 #   scripts/model_parity.sh [--program PATH] [CASE...]    all cases without a name; builds zero_launch without a path
 #   scripts/model_parity.sh [--program PATH] --texts [CASE...]    the texts that they make instead
+#   scripts/model_parity.sh [--program PATH] --adapters [CASE...]    adapters, beside peft
 #
 # Exit code 1 where a number is beyond its limit.
 set -euo pipefail
@@ -23,6 +24,10 @@ set_mpi_environment
 if [ "${1:-}" = --texts ]; then
   shift
   exec "$python" "$zero_root/scripts/references/text_parity.py" "$program" "$zero_root/tests/references" "$@"
+fi
+if [ "${1:-}" = --adapters ]; then
+  shift
+  exec "$(peft_python)" "$zero_root/scripts/references/lora_parity.py" "$program" "$zero_root/tests/references" "$@"
 fi
 python_4="$(transformers_python "$transformers_4_version")"
 "$python" "$zero_root/scripts/references/parity.py" "$program" "$zero_root/tests/references" "$python_4" "$@"

@@ -5,7 +5,7 @@
 #   scripts/references.sh [CASE...]    all cases without a name; regnet alone: what torchvision makes of its RegNets;
 #                                      fine_tuning alone: what three of the models learn of conversations; chats alone: what
 #                                      is trained of them by chat templates; trl alone: templates for trl_templates_test.py;
-#                                      sampling alone: logits that filters leave
+#                                      sampling alone: logits that filters leave; adapters alone: those of peft
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 source "$zero_root/scripts/references/python.sh"
@@ -19,7 +19,7 @@ if [ "$*" = trl ]; then
   exit
 fi
 case "$*" in
-  regnet | fine_tuning | chats | sampling) ;;
+  regnet | fine_tuning | chats | sampling | adapters) ;;
   *) "$python" make_fixtures.py "$zero_root/tests/references" "$@" ;;
 esac
 models="$zero_root/tests/references"
@@ -27,3 +27,4 @@ models="$zero_root/tests/references"
 [ $# -gt 0 ] && [ "$*" != chats ] || "$python" chat_templates.py "$models/chat_templates.json"
 [ $# -gt 0 ] && [ "$*" != fine_tuning ] || "$python" fine_tuning.py "$models" "$models/fine_tuning"
 [ $# -gt 0 ] && [ "$*" != regnet ] || "$(torchvision_python)" regnet.py "$zero_root/tests/references/regnet.json"
+[ $# -gt 0 ] && [ "$*" != adapters ] || "$(peft_python)" adapters.py "$models" "$models/adapters"

@@ -65,6 +65,11 @@ const std::pair<std::string, InitSpec>* rule_for(const std::vector<std::string>&
   return found == rules.end() ? nullptr : &*found;
 }
 
+const std::pair<std::string, InitSpec>* rule_for(const ParamDescription& param,
+                                                 const InitRules& rules) {
+  return param.is_adapter ? nullptr : rule_for(param.names, rules);
+}
+
 bool has_no_values(const at::Tensor& tensor) {
   return is_deferred(tensor) && is_unwritten(*recorded_value(tensor));
 }
@@ -82,7 +87,7 @@ void require_written(const ScannedModel& model) {
 bool is_taken_from_rank_0(const ScannedModel& model, size_t param,
                           const Options& options) {
   return !is_deferred(model.tensors[param]) &&
-         !(rule_for(model.params[param].names, options.init) &&
+         !(rule_for(model.params[param], options.init) &&
            std::ranges::any_of(model.tensors, is_deferred));
 }
 
@@ -96,7 +101,7 @@ std::optional<FirstValues> known_values(const ScannedModel& model, size_t param,
     return {{"rank 0", "", copier_of(tensor.detach().cpu())}};
   if (const auto values = functions.values_of(param))
     return {{"function of " + *functions.module_of(param), "", copier_of(*values)}};
-  if (const auto* rule = rule_for(model.params[param].names, options.init)) {
+  if (const auto* rule = rule_for(model.params[param], options.init)) {
     return {{"rule " + rule->first, to_string(rule->second),
              drawn_from({rule->second, model.params[param].fqn}, options.seed)}};
   }
@@ -169,7 +174,7 @@ void require_known(const ScannedModel& model, const Options& options,
   for (size_t i = 0; i < model.params.size(); ++i) {
     if (!which.empty() && !which[i]) continue;
     if (has_no_values(model.tensors[i]) && !functions.module_of(i) &&
-        !rule_for(model.params[i].names, options.init))
+        !rule_for(model.params[i], options.init))
       unknown += (unknown.empty() ? "" : ", ") + model.params[i].fqn;
   }
   if (!unknown.empty()) refuse_unknown(unknown);

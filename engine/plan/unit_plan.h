@@ -26,6 +26,7 @@ struct ParamDescription {
   std::vector<int> units;          // of each name: the innermost unit that holds it
   bool requires_grad = true;
   bool stays_fp32 = false;  // whatever its unit computes in
+  bool is_adapter = false;  // starts as its constructor says, whatever rules there are
 };
 
 // The values of ParamGroup and WeightDecayOn that hold for one parameter.

@@ -40,6 +40,14 @@ Sources sources_in(const SafetensorsFolder& folder, const SafetensorsNames& name
                       "the weights of the model that config.json describes");
 }
 
+std::vector<std::string> lacking_in(const Sources& sources,
+                                    const std::vector<ShardView>& shards) {
+  std::vector<std::string> fqns;
+  for (size_t i = 0; i < shards.size(); ++i)
+    if (sources.of_param[i].empty()) fqns.push_back(shards[i].fqn);
+  return fqns;
+}
+
 // Parameters that every rank has whole, as shards of one rank; `values` owns them.
 std::vector<ShardView> whole_shards(Engine& engine, std::vector<at::Tensor>& values) {
   std::vector<ShardView> shards;
@@ -86,7 +94,9 @@ std::vector<std::string> load_safetensors(Engine& engine, const std::string& fol
   std::unique_ptr<SafetensorsFolder> files;
   Sources sources;
   ranks.run([&] {
-    files = std::make_unique<SafetensorsFolder>(folder, counts_by(names));
+    files = names.file.empty()
+                ? std::make_unique<SafetensorsFolder>(folder, counts_by(names))
+                : std::make_unique<SafetensorsFolder>(folder, names.file);
     sources = sources_in(*files, names, shards, buffers);
     for (size_t i = 0; i < shards.size(); ++i)
       require_equal(folder, sources.of_param[i], shards[i].begin,
@@ -96,18 +106,23 @@ std::vector<std::string> load_safetensors(Engine& engine, const std::string& fol
                       files->read(name, begin, out);
                     });
   });
+  const std::vector<std::string> lacking = lacking_in(sources, shards);
+  if (engine.awaits_values() && !lacking.empty()) engine.initialize(lacking);
   ranks.run([&] {
     int64_t bytes = 0;
     for (size_t i = 0; i < shards.size(); ++i)
-      bytes += static_cast<int64_t>(shards[i].master.size()) *
-               size_of(files->tensors().at(sources.of_param[i].front()).dtype);
+      for (const std::string& name : sources.of_param[i])
+        bytes += static_cast<int64_t>(shards[i].master.size()) *
+                 size_of(files->tensors().at(name).dtype);
     stretch.expect(bytes);
     for (size_t i = 0; i < shards.size(); ++i)
-      read(*files, shards[i], sources.of_param[i].front());
+      if (!sources.of_param[i].empty())
+        read(*files, shards[i], sources.of_param[i].front());
     for (size_t i = 0; i < sources.of_buffer.size(); ++i)
       read(*files, engine, buffers[i], sources.of_buffer[i]);
     for (size_t i = 0; i < values.size(); ++i)
-      engine.set_buffer(shards[num_sharded + i].fqn, values[i]);
+      if (!sources.of_param[num_sharded + i].empty())
+        engine.set_buffer(shards[num_sharded + i].fqn, values[i]);
   });
   engine.masters_changed();
   return sources.dead;

@@ -28,9 +28,10 @@ struct WantedTensor {
 };
 
 struct Sources {
-  std::vector<std::vector<std::string>> of_param;  // more than one: tied, under each name
-  std::vector<std::string> of_buffer;              // none, or one for each
-  std::vector<std::string> dead;                   // that nobody needs
+  // More than one: tied, under each name. None: it may lack.
+  std::vector<std::vector<std::string>> of_param;
+  std::vector<std::string> of_buffer;  // none, or one for each
+  std::vector<std::string> dead;       // that nobody needs
 };
 
 // Throws one CheckpointError about `file`, with this cure, that lists all tensors that

@@ -10,6 +10,7 @@
 #include "engine/unit/batch_norm_ranks.h"
 #include "engine/unit/ignored_params.h"
 #include "zero/errors.h"
+#include "zero/linear.h"
 
 namespace zero {
 namespace {
@@ -141,12 +142,14 @@ class Scanner {
       model_.params[known->second].units.push_back(unit);
       return;
     }
-    model_.params.push_back({fqn,
-                             tensor.sizes().vec(),
-                             {fqn},
-                             {unit},
-                             tensor.requires_grad(),
-                             has_statistics(owner)});
+    const bool is_adapter = dynamic_cast<LoraFactorImpl*>(&owner) != nullptr;
+    model_.params.push_back({.fqn = fqn,
+                             .shape = tensor.sizes().vec(),
+                             .names = {fqn},
+                             .units = {unit},
+                             .requires_grad = tensor.requires_grad(),
+                             .stays_fp32 = is_adapter || has_statistics(owner),
+                             .is_adapter = is_adapter});
     model_.tensors.push_back(tensor);
   }
 

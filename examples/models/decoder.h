@@ -13,6 +13,7 @@
 #include "launcher/model.h"
 #include "zero/key_values.h"
 #include "zero/layers.h"
+#include "zero/linear.h"
 #include "zero/unit.h"
 
 // What decoders have in common: all but their blocks, and parts of those.
@@ -134,15 +135,6 @@ class LayerNormImpl : public torch::nn::LayerNormImpl {
       : torch::nn::LayerNormImpl(torch::nn::LayerNormOptions({dim}).eps(epsilon)) {}
 };
 TORCH_MODULE(LayerNorm);
-
-// LibTorch's, by linear().
-class LinearImpl : public torch::nn::LinearImpl {
- public:
-  LinearImpl(int64_t in, int64_t out, bool has_bias = true)
-      : torch::nn::LinearImpl(torch::nn::LinearOptions(in, out).bias(has_bias)) {}
-  at::Tensor forward(const at::Tensor& x) { return linear(x, weight, bias); }
-};
-TORCH_MODULE(Linear);
 
 // Two linear layers with a GELU between; dropout.
 template <class Linear>

@@ -15,14 +15,17 @@ namespace nn = torch::nn;
 using nlohmann::json;
 
 // y = x W + b with W (in, out), as Hugging Face's Conv1D keeps it.
-class Conv1DImpl : public nn::Module {
+class Conv1DImpl : public nn::Module, public LoraLayer {
  public:
   Conv1DImpl(int64_t in, int64_t out) {
     weight = register_parameter("weight", torch::empty({in, out}).normal_(0, 0.02));
     bias = register_parameter("bias", torch::zeros({out}));
   }
   at::Tensor forward(const at::Tensor& x) {  // (..., in) -> (..., out)
-    return linear(x, weight.t(), bias);
+    return adapted(linear(x, weight.t(), bias), x);
+  }
+  Shape lora_shape() const override {
+    return {weight.size(0), weight.size(1), /*is_transposed=*/true};
   }
 
  private:

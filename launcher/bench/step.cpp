@@ -63,8 +63,8 @@ class StepBench {
 // In the silent process.
 SilentProcess::Step StepBench::make_plain(bool with_optimizer) const {
   set_threads(static_cast<int>(std::ssize(current_affinity())));
-  const PlainStep step =
-      make_plain_step(family_.make(shape_), options_.settings.dtype, with_optimizer);
+  const PlainStep step = make_plain_step(make_model(family_, shape_),
+                                         options_.settings.dtype, with_optimizer);
   return [this, step, seed = uint64_t{0}]() mutable {
     step(made_up_batch(options_.settings.micro_batch, shape_, seed++));
   };

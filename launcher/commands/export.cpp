@@ -20,6 +20,10 @@ ExportOptions options_of(const CommandLine& line) {
   ExportOptions options;
   options.to = line.to;
   options.replace = line.replace;
+  if (line.merge && line.adapter)
+    problems.push_back({"--merge and --adapter exclude each other", "command line"});
+  if (line.merge) options.adapters = Adapters::kMerge;
+  if (line.adapter) options.adapters = Adapters::kAlone;
   if (line.to.empty())
     problems.push_back({"to is missing; allowed: a new folder", "--to DIR"});
   if (!line.config_file.empty())
@@ -87,7 +91,8 @@ Verb export_verb() {
       .summary = "a checkpoint's model for Hugging Face (export DIR --to DIR)",
       .run = export_folder,
       .head =
-          "zero_launch export DIR --to DIR [--dtype fp32|bf16|fp16]\n"
+          "zero_launch export DIR --to DIR [--dtype fp32|bf16|fp16] "
+          "[--merge|--adapter]\n"
           "zero_launch export A B... --to DIR",
       .lines = {{"DIR, --from DIR", "a step's folder, or a run's: its newest checkpoint"},
                 {"A B...",
@@ -99,6 +104,9 @@ Verb export_verb() {
                  "of the weights; left out: that of the weights that the run started "
                  "from, else fp32"},
                 {"--max-shard-size BYTES", "the most in a file of weights [5GiB]"},
+                {"--merge", "of a run with --lora: add its adapters to the weights"},
+                {"--adapter",
+                 "the adapters alone, as peft's from_pretrained() loads them"},
                 {"--replace", "a model that is in the folder"}},
       .folder = kStepFolder,
       .num_more = kMostParts - 1};

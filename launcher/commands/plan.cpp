@@ -7,6 +7,7 @@
 #include "checkpoint/file.h"
 #include "checkpoint/io.h"
 #include "launcher/commands/verbs.h"
+#include "launcher/huggingface/adapter_folder.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/plan/advice.h"
 #include "launcher/plan/plan_page.h"
@@ -32,10 +33,11 @@ struct Asked {
 
 Asked asked_model(const Settings& settings, const ModelFamilies& models) {
   if (settings.init_from.empty()) {
+    refuse_adapter_alone(settings);
     const ModelFamily& family = *find_family(models, settings.model);
     return {&family, new_shape(family, settings)};
   }
-  const ModelFolder folder = read_init_from(settings.init_from, models);
+  const ModelFolder folder = read_init_from(settings, models);
   const ModelFamily& family = *find_family(models, folder.family);
   return {&family, shape_of(family, folder.config, settings)};
 }

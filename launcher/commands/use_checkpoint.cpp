@@ -9,13 +9,16 @@
 
 #include "checkpoint/file.h"
 #include "checkpoint/reader.h"
+#include "engine/comm/agreement.h"
 #include "engine/comm/choose_gpu.h"
+#include "launcher/huggingface/adapter_folder.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/inference/text_reader.h"
 #include "launcher/plan/run_plan.h"
 #include "launcher/process/process_setup.h"
 #include "launcher/process/start_ranks.h"
 #include "launcher/process/world.h"
+#include "launcher/run/adapter_weights.h"
 #include "launcher/run/console.h"
 #include "launcher/run/failure.h"
 #include "launcher/run/lines.h"
@@ -28,6 +31,7 @@
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/derived.h"
+#include "launcher/settings/lora_setting.h"
 #include "launcher/settings/values.h"
 #include "launcher/text/python_child.h"
 #include "launcher/text/text_options.h"
@@ -168,9 +172,22 @@ std::string memory_text(const RunPlan& plan) {
   return plan.on_gpu ? text + "; on a GPU, " + describe_offload(plan) : text;
 }
 
+// Those of --adapter, as rank 0 reads them. Collective.
+void add_asked_adapter(LoadedModel& loaded, Ranks& ranks) {
+  const std::string& folder = loaded.settings.adapter;
+  if (folder.empty()) return;
+  std::string found;
+  Agreement(ranks, "the adapters of " + folder).run([&] {
+    if (ranks.rank() == 0) found = to_json(read_adapter(folder, "--adapter")).dump();
+  });
+  add_adapter(loaded.checkpoint.run.model,
+              lora_from_json(json::parse(ranks.broadcast(found)), folder), "--adapter");
+}
+
 // What is known of the model before it is loaded.
 void describe(LoadedModel& loaded, const World& world, Ranks& ranks) {
   const ModelFamily& family = *loaded.family;
+  add_asked_adapter(loaded, ranks);
   loaded.shape = shape_of_run(family, loaded.checkpoint.run, loaded.settings);
   loaded.shape.dropout = 0;
   require_loss(loaded.shape);
@@ -203,20 +220,27 @@ void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks)
   }
   loaded.engine =
       std::make_unique<Engine>(loaded.model->module(), options, std::move(ranks));
-  const std::string& folder = loaded.checkpoint.folder;
+  const std::string &folder = loaded.checkpoint.folder,
+                    &adapter = loaded.settings.adapter;
+  const std::vector<std::string> may_lack =
+      adapter.empty() ? std::vector<std::string>() : adapter_names();
   if (loaded.checkpoint.is_model_folder) {
     refuse_allowances(loaded.settings, folder);
     const ConfigClass& of = *find_class(family, loaded.shape.config);
-    load_safetensors(*loaded.engine, folder, {of.prefix, of.dead});
+    load_safetensors(*loaded.engine, folder,
+                     {.prefix = of.prefix, .dead = of.dead, .may_lack = may_lack});
   } else {
     LoadOptions weights_alone = allowances_of(loaded.settings);
     weights_alone.with_optimizer = false;
+    weights_alone.allow_missing.insert(weights_alone.allow_missing.end(),
+                                       may_lack.begin(), may_lack.end());
     const SavedState state = load_checkpoint(*loaded.engine, folder, weights_alone);
     loaded.step = state.step;
     if (loaded.batch.rank == 0) {
       for (const std::string& line : differences_of(state)) warn(line);
     }
   }
+  if (!adapter.empty()) read_adapter_weights(*loaded.engine, adapter);
   loaded.runner = std::make_unique<Runner>(*loaded.model, *loaded.engine);
 }
 

@@ -72,7 +72,7 @@ inline const std::string kMachine =
     "host_memory device_memory ignore_plan dtype master offload device_state_fraction "
     "units shard_over pin prefetch wrap_min_numel reshard_after_forward allow_extra "
     "allow_missing seq_len "
-    "model_config chaos delay trace_comm deterministic recompute";
+    "model_config adapter chaos delay trace_comm deterministic recompute";
 
 inline constexpr char kCheckpoints[] = "the checkpoint's, then ";
 

@@ -7,7 +7,9 @@
 #include <array>
 #include <filesystem>
 #include <future>
+#include <set>
 
+#include "base/names.h"
 #include "checkpoint/buffer.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
@@ -19,13 +21,17 @@
 #include "checkpoint/safetensors_writer.h"
 #include "engine/watch/activity.h"
 #include "launcher/data/token_file.h"
+#include "launcher/huggingface/adapter_folder.h"
 #include "launcher/huggingface/exported_files.h"
 #include "launcher/huggingface/held_tensors.h"
+#include "launcher/huggingface/merged_weights.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/run/console.h"
 #include "launcher/run/run_folder.h"
+#include "launcher/run/runner.h"
 #include "launcher/run/saved_run.h"
 #include "launcher/settings/chosen_model.h"
+#include "launcher/settings/lora_setting.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -46,6 +52,7 @@ struct Subject {
   json source;  // config.json of the weights that the run started from; null: none
   bool is_text = false;
   std::vector<std::string> classes;
+  std::string base;  // --init-from of the run; "": none
 };
 
 Subject subject_of(const checkpoint::Manifest& manifest, const std::string& from,
@@ -62,6 +69,7 @@ Subject subject_of(const checkpoint::Manifest& manifest, const std::string& from
   subject.source = run.source;
   subject.is_text = run.is_text;
   subject.classes = run.classes;
+  subject.base = run.settings.init_from;
   return subject;
 }
 
@@ -114,6 +122,7 @@ json config_to_write(const Subject& subject, DType dtype) {
   json config = subject.source.is_object() ? subject.source : json::object();
   for (const auto& [alias, key] : of.aliases) config.erase(alias);
   config.update(subject.config);
+  config.erase(kLora);
   config["architectures"] = {of.architecture};
   config["dtype"] = config["torch_dtype"] = torch_name(dtype);
   for (size_t i = 0; i < subject.classes.size(); ++i)
@@ -126,13 +135,50 @@ json config_to_write(const Subject& subject, DType dtype) {
   return config;
 }
 
-std::vector<HeldTensor> parameters_of(const HeldTensors& held) {
-  std::vector<HeldTensor> parameters = held.of_kind(checkpoint::Kind::kParam);
+// Of a model with adapters.
+struct AdapterParts {
+  std::vector<LoraTarget> layers;
+  std::set<std::string> trained;  // the factors, and parameters beside them
+};
+
+AdapterParts adapters_in(const Subject& subject, Adapters asked,
+                         const std::string& folder) {
+  const ModelShape shape{.config = subject.config, .keys = subject.family->keys};
+  const bool has_any = shape.lora() != nullptr;
+  if (has_any && asked == Adapters::kNone)
+    throw Error(ExitCode::kUsage, "this checkpoint is a model with adapters", folder,
+                "--merge, which adds them to the weights; or --adapter, which writes "
+                "them alone, for peft");
+  if (!has_any && asked != Adapters::kNone)
+    throw Error(ExitCode::kUsage, "this checkpoint has no adapters", folder,
+                "leave --merge and --adapter out");
+  if (!has_any) return {};
+  const std::unique_ptr<Model> model = make_deferred(*subject.family, shape);
+  return {lora_targets(*model->module()), names_of_trained(*model)};
+}
+
+// What of the parameters is written, and how.
+struct Selection {
+  std::vector<HeldTensor> parameters;
+  MergedWeights merged;
+  std::string prefix;  // of all names in the file
+};
+
+Selection select(const HeldTensors& held, const AdapterParts& adapters, bool alone) {
+  Selection selection{
+      held.of_kind(checkpoint::Kind::kParam),
+      MergedWeights(held, alone ? std::vector<LoraTarget>() : adapters.layers),
+      alone ? kAdapterPrefix : ""};
+  std::vector<HeldTensor>& parameters = selection.parameters;
+  std::erase_if(parameters, [&](const HeldTensor& each) {
+    const std::string& fqn = each.tensor->fqn;
+    return alone ? !adapters.trained.contains(fqn) : selection.merged.is_factor(fqn);
+  });
   for (const auto& [reader, tensor] : parameters) {
     if (tensor->dtype != DType::kFp32)
       throw CheckpointError(held.folders()[0], tensor->fqn, "its masters are not fp32");
   }
-  return parameters;
+  return selection;
 }
 
 // Elements [begin, begin + numel) of a tensor.
@@ -140,6 +186,16 @@ struct TensorPart {
   HeldTensor held;
   int64_t begin = 0, numel = 0;
 };
+
+json adapter_config_of(const Subject& subject, const AdapterParts& adapters) {
+  const LoraOptions options = lora_from_json(subject.config.at(kLora), "the checkpoint");
+  std::set<std::string> saved;  // modules
+  for (const std::string& fqn : adapters.trained) {
+    if (!matches_any(adapter_names(), fqn)) saved.insert(fqn.substr(0, fqn.rfind('.')));
+  }
+  return adapter_config(options, adapters.layers, {saved.begin(), saved.end()},
+                        subject.base);
+}
 
 // What is read at once, in the order of the tensors: a part of one, or many small ones.
 using TensorBatch = std::vector<TensorPart>;
@@ -177,19 +233,20 @@ struct Values {
   const checkpoint::Buffer bytes{kBatchNumel * sizeof(float)};
 };
 
-void read_batch(const TensorBatch& batch, const Values& values) {
+void read_batch(const TensorBatch& batch, const Values& values, MergedWeights& merged) {
   float* next = values.data();
   for (const auto& [held, begin, numel] : batch) {
     held.reader->read(checkpoint::Kind::kParam, held.tensor->fqn, begin, numel, next);
+    merged.add_to(held, begin, {next, static_cast<size_t>(numel)});
     next += room_of(numel);
   }
 }
 
-void write_batch(checkpoint::SafetensorsWriter& writer, const TensorBatch& batch,
-                 const Values& values) {
+void write_batch(checkpoint::SafetensorsWriter& writer, const std::string& prefix,
+                 const TensorBatch& batch, const Values& values) {
   const float* next = values.data();
   for (const auto& [held, begin, numel] : batch) {
-    writer.write(held.tensor->fqn, begin, {next, static_cast<size_t>(numel)});
+    writer.write(prefix + held.tensor->fqn, begin, {next, static_cast<size_t>(numel)});
     next += room_of(numel);
   }
 }
@@ -200,14 +257,14 @@ void ask_for(const TensorBatch& batch) {
 }
 
 // One batch is fetched from the disk, one is read, and one is written.
-void copy(const std::vector<TensorBatch>& batches,
-          checkpoint::SafetensorsWriter& writer) {
+void copy(Selection& selection, checkpoint::SafetensorsWriter& writer) {
+  const std::vector<TensorBatch> batches = batches_of(selection.parameters);
   std::array<Values, 2> values;
   const auto start = [&](size_t i) {
     return std::async(std::launch::async, [&, i] {
       if (i == 0) ask_for(batches[i]);
       if (i + 1 < batches.size()) ask_for(batches[i + 1]);
-      read_batch(batches[i], values[i % 2]);
+      read_batch(batches[i], values[i % 2], selection.merged);
     });
   };
   std::future<void> reading;
@@ -215,31 +272,35 @@ void copy(const std::vector<TensorBatch>& batches,
   for (size_t i = 0; i < batches.size(); ++i) {
     reading.get();
     if (i + 1 < batches.size()) reading = start(i + 1);
-    write_batch(writer, batches[i], values[i % 2]);
+    write_batch(writer, selection.prefix, batches[i], values[i % 2]);
   }
 }
 
-Exported write_weights(const HeldTensors& held, const std::string& folder, DType dtype,
+Exported write_weights(const HeldTensors& held, Selection& selection,
+                       const std::string& folder, DType dtype,
                        const ExportOptions& options) {
-  const std::vector<HeldTensor> parameters = parameters_of(held);
+  const bool alone = options.adapters == Adapters::kAlone;
   std::vector<checkpoint::SafeTensorSpec> specs;
-  for (const auto& [reader, tensor] : parameters)
-    specs.push_back({tensor->fqn, dtype, tensor->shape});
+  for (const auto& [reader, tensor] : selection.parameters)
+    specs.push_back({selection.prefix + tensor->fqn, dtype, tensor->shape});
   // They keep their type, as running statistics do.
-  const std::vector<HeldTensor> buffers = held.of_kind(checkpoint::Kind::kBuffer);
+  const std::vector<HeldTensor> buffers =
+      alone ? std::vector<HeldTensor>() : held.of_kind(checkpoint::Kind::kBuffer);
   for (const auto& [reader, tensor] : buffers)
     specs.push_back({tensor->fqn, tensor->dtype, tensor->shape});
-  checkpoint::SafetensorsWriter writer(folder, specs, options.max_file_bytes);
+  checkpoint::SafetensorsWriter writer =
+      alone ? checkpoint::SafetensorsWriter(folder, specs, checkpoint::kAdapterFile)
+            : checkpoint::SafetensorsWriter(folder, specs, options.max_file_bytes);
   Exported exported;
   exported.dtype = dtype;
   int64_t read_bytes = 0;
-  for (const auto& [reader, tensor] : parameters) {
+  for (const auto& [reader, tensor] : selection.parameters) {
     read_bytes += tensor->num_bytes();
     exported.num_bytes += tensor->numel() * size_of(dtype);
   }
   Activity::Stretch stretch("export");
   stretch.expect(read_bytes + exported.num_bytes);
-  copy(batches_of(parameters), writer);
+  copy(selection, writer);
   for (const auto& [reader, tensor] : buffers) {
     const checkpoint::Buffer values(static_cast<size_t>(tensor->num_bytes()));
     reader->read(tensor->kind, tensor->fqn, 0, tensor->numel(), values.data());
@@ -290,11 +351,16 @@ Exported export_model(const ExportOptions& given, const ModelFamilies& models) {
   require_new(options);
   const HeldTensors held(options.from);
   const Subject subject = joined_subject(held, models);
-  const DType dtype = options.dtype.value_or(dtype_of_source(subject.source));
+  const bool alone = options.adapters == Adapters::kAlone;
+  const AdapterParts adapters =
+      adapters_in(subject, options.adapters, options.from.front());
+  Selection selection = select(held, adapters, alone);
+  const DType dtype =
+      options.dtype.value_or(alone ? DType::kFp32 : dtype_of_source(subject.source));
   remove_left_behind(options.to);
   const checkpoint::OwnFolder partial = make_partial(options.to);
   ::flock(partial.folder().descriptor(), LOCK_EX | LOCK_NB);
-  Exported exported = write_weights(held, partial.path(), dtype, options);
+  Exported exported = write_weights(held, selection, partial.path(), dtype, options);
   exported.is_of_language = subject.family->task == Task::kLanguage;
   const std::string source = source_of(options.from);
   if (!source.empty()) {
@@ -302,9 +368,10 @@ Exported export_model(const ExportOptions& given, const ModelFamilies& models) {
     copy_files(source, exported.companions, partial.path());
   }
   const checkpoint::Folder& folder = partial.folder();
-  checkpoint::write_text(folder, "config.json",
-                         config_to_write(subject, dtype).dump(2) + "\n",
-                         checkpoint::system_io());
+  const json config =
+      alone ? adapter_config_of(subject, adapters) : config_to_write(subject, dtype);
+  checkpoint::write_text(folder, alone ? kAdapterConfig : "config.json",
+                         config.dump(2) + "\n", checkpoint::system_io());
   folder.sync(checkpoint::system_io());
   publish(partial.path(), options.to);
   return exported;

@@ -10,6 +10,8 @@
 #include "checkpoint/format.h"
 #include "checkpoint/open_run.h"
 #include "checkpoint/own_files.h"
+#include "checkpoint/safetensors.h"
+#include "launcher/huggingface/adapter_folder.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/run/console.h"
 #include "zero/errors.h"
@@ -28,11 +30,17 @@ bool is_weights(const std::string& name) {
   const bool is_part = std::sscanf(name.c_str(), "model-%5d-of-%5d.safetensors%n", &part,
                                    &parts, &length) == 2 &&
                        length == static_cast<int>(name.size());
-  return is_part || name == "model.safetensors" || name == "model.safetensors.index.json";
+  return is_part || name == "model.safetensors" ||
+         name == "model.safetensors.index.json" || name == checkpoint::kAdapterFile;
+}
+
+// Without it nobody takes the rest for a model, or an adapter.
+bool is_config(const std::string& name) {
+  return name == "config.json" || name == kAdapterConfig;
 }
 
 bool is_of_model(const std::string& name) {
-  return is_weights(name) || name == "config.json" || is_companion(name) ||
+  return is_weights(name) || is_config(name) || is_companion(name) ||
          checkpoint::is_temporary(name);
 }
 
@@ -77,17 +85,18 @@ void publish(const std::string& partial, const std::string& to, checkpoint::Io& 
     return checkpoint::rename_ours(parent, name_of_partial, name_of_target, io);
   const checkpoint::Folder target(to);
   for (const std::string& name : target.names())
-    if (is_weights(name) || from.has(name)) target.open(name);  // or it stays as it is
-  if (target.has("config.json")) checkpoint::remove_file(target, "config.json", io);
-  for (const std::string& name : target.names())
-    if (is_weights(name)) checkpoint::remove_file(target, name, io);
+    if (is_weights(name) || is_config(name) || from.has(name))
+      target.open(name);  // or it stays as it is
+  for (const auto is_old : {is_config, is_weights})
+    for (const std::string& name : target.names())
+      if (is_old(name)) checkpoint::remove_file(target, name, io);
   const auto move = [&](const std::string& name) {
     checkpoint::rename_ours(parent, name_of_partial + "/" + name,
                             name_of_target + "/" + name, io);
   };
-  for (const std::string& name : from.names())
-    if (name != "config.json") move(name);
-  move("config.json");
+  for (const bool of_configs : {false, true})
+    for (const std::string& name : from.names())
+      if (is_config(name) == of_configs) move(name);
   target.sync(io);
 }
 

@@ -16,9 +16,9 @@ void remove_left_behind(const std::string& target);
 checkpoint::OwnFolder make_partial(const std::string& target);
 
 // Give the folder the target's name, in one step. Into a folder that is there files move
-// one by one: the old config.json goes first and the new one comes last, so that what has
-// one is whole. Throws CheckpointError before anything changed where a file of that name
-// is somebody else's.
+// one by one: the old config.json (of an adapter: adapter_config.json) goes first and the
+// new one comes last, so that what has one is whole. Throws CheckpointError before
+// anything changed where a file of that name is somebody else's.
 void publish(const std::string& partial, const std::string& target,
              checkpoint::Io& io = checkpoint::system_io());
 

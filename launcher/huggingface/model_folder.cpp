@@ -17,6 +17,7 @@
 #include "engine/comm/agreement.h"
 #include "launcher/data/token_file.h"
 #include "launcher/data/token_source.h"
+#include "launcher/huggingface/adapter_folder.h"
 #include "launcher/run/lines.h"
 #include "launcher/run/resume.h"
 #include "launcher/run/saved_run.h"
@@ -34,7 +35,6 @@ using checkpoint::shown;
 using nlohmann::json;
 
 constexpr char kConfig[] = "config.json";
-constexpr char kAdapter[] = "adapter_config.json";
 constexpr char kCopyAgain[] =
     "a config.json that transformers has written: copy it again";
 
@@ -53,18 +53,6 @@ constexpr const char* kCompanions[] = {"generation_config.json",
 Error refused(const std::string& path, const std::string& problem,
               const std::string& cure) {
   return {ExitCode::kUsage, problem, path, cure};
-}
-
-json read_config(const std::string& path) {
-  constexpr int64_t kLargest = 4 << 20;  // those of many layers list their types
-  const std::string file = path + "/" + kConfig;
-  const std::string text =
-      checkpoint::read_text(checkpoint::Folder(path), kConfig, kLargest);
-  try {
-    return checkpoint::parse_strictly(text, file);
-  } catch (const checkpoint::CheckpointError& error) {
-    throw checkpoint::CheckpointError(file, "", error.problem(), kCopyAgain);
-  }
 }
 
 std::vector<std::string> known_types(const ModelFamilies& models) {
@@ -164,6 +152,19 @@ ModelFolder model_of_checkpoint(const std::string& path, const ModelFamilies& mo
 
 }  // namespace
 
+json read_small_json(const std::string& folder, const std::string& name,
+                     const std::string& cure) {
+  constexpr int64_t kLargest = 4 << 20;  // those of many layers list their types
+  const std::string file = folder + "/" + name;
+  const std::string text =
+      checkpoint::read_text(checkpoint::Folder(folder), name, kLargest);
+  try {
+    return checkpoint::parse_strictly(text, file);
+  } catch (const checkpoint::CheckpointError& error) {
+    throw checkpoint::CheckpointError(file, "", error.problem(), cure);
+  }
+}
+
 bool is_of_run(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return false;
@@ -173,8 +174,7 @@ bool is_of_run(const std::string& path) {
 
 bool is_model_folder(const std::string& path) {
   std::error_code error;
-  return (fs::exists(path + "/" + kConfig, error) ||
-          fs::exists(path + "/" + kAdapter, error)) &&
+  return (fs::exists(path + "/" + kConfig, error) || is_adapter_folder(path)) &&
          !is_of_run(path);
 }
 
@@ -191,13 +191,13 @@ ModelFolder read_model_folder(const std::string& path, const ModelFamilies& mode
                                     : cure);
   }
   const bool has_config = fs::exists(path + "/" + kConfig, error);
-  if (fs::exists(path + "/" + kAdapter, error)) {
+  if (is_adapter_folder(path)) {
     throw refused(path, "it holds an adapter, not a model",
-                  "the model with the adapter merged: merge_and_unload() of peft");
+                  "the model's folder; --adapter DIR adds an adapter to it");
   }
   if (!has_config)
     throw refused(path, "it holds neither checkpoints nor a config.json", cure);
-  return judge_config(read_config(path), path, models);
+  return judge_config(read_small_json(path, kConfig, kCopyAgain), path, models);
 }
 
 ModelFolder judge_config(const json& source, const std::string& path,
@@ -255,9 +255,13 @@ void copy_as(const std::string& path, const std::string& to, const std::string& 
   target.sync(io);
 }
 
-ModelFolder read_init_from(const std::string& path, const ModelFamilies& models) {
-  return is_of_run(path) ? model_of_checkpoint(path, models)
-                         : read_model_folder(path, models, "--init-from");
+ModelFolder read_init_from(const Settings& settings, const ModelFamilies& models) {
+  const std::string& path = settings.init_from;
+  ModelFolder model = is_of_run(path) ? model_of_checkpoint(path, models)
+                                      : read_model_folder(path, models, "--init-from");
+  if (!settings.adapter.empty())
+    add_adapter(model.config, read_adapter(settings.adapter, "--adapter"), "--adapter");
+  return model;
 }
 
 ModelFolder agree_on_model(const Settings& settings, const ModelFamilies& models,
@@ -266,7 +270,7 @@ ModelFolder agree_on_model(const Settings& settings, const ModelFamilies& models
   Agreement(ranks, "the model of " + settings.init_from).run([&] {
     if (ranks.rank() != 0) return;
     std::optional<ModelFolder> model = model_of_run(settings, models);
-    if (!model) model = read_init_from(settings.init_from, models);
+    if (!model) model = read_init_from(settings, models);
     found = json({model->path, model->family, model->config, model->source, model->notes,
                   model->is_checkpoint})
                 .dump();

@@ -27,6 +27,10 @@ struct ModelFolder {
   bool is_checkpoint = false;           // `path` is a step's folder, of a run of ours
 };
 
+// A JSON file of a folder, of 4 MiB at most. Throws CheckpointError with this cure.
+nlohmann::json read_small_json(const std::string& folder, const std::string& name,
+                               const std::string& cure);
+
 // Is it a step's folder, or one with such in it?
 bool is_of_run(const std::string& path);
 
@@ -61,8 +65,9 @@ void copy_files(const std::string& from, const std::vector<std::string>& names,
 void copy_as(const std::string& path, const std::string& to, const std::string& as);
 
 // The model of a folder that `--init-from` names: of Hugging Face, of a run, or one of
-// its steps. Throws as read_model_folder() and find_checkpoint() do.
-ModelFolder read_init_from(const std::string& path, const ModelFamilies& models);
+// its steps; with the adapters of `--adapter`, whose weights are not the folder's. Throws
+// as read_model_folder(), find_checkpoint() and read_adapter() do.
+ModelFolder read_init_from(const Settings& settings, const ModelFamilies& models);
 
 // The model of `--init-from`, the same on every rank. A run that continues has it from
 // its newest checkpoint and needs the folder no more: then `path` is empty. Collective;

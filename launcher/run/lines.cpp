@@ -11,6 +11,7 @@
 #include <ranges>
 
 #include "launcher/settings/chosen_model.h"
+#include "launcher/settings/lora_setting.h"
 #include "launcher/settings/values.h"
 #include "zero/mesh.h"
 
@@ -42,9 +43,14 @@ std::string describe_hosts(const std::vector<std::string>& hosts) {
 }
 
 std::string model_text(const Settings& settings, const BannerFacts& facts) {
-  return fmt::format("{}: {}; {} parameters in {} units, {}", facts.family,
-                     shape_text(facts.shape), fmt::group_digits(facts.num_parameters),
-                     facts.num_units, settings.dtype);
+  std::string text = fmt::format(
+      "{}: {}; {} parameters in {} units, {}", facts.family, shape_text(facts.shape),
+      fmt::group_digits(facts.num_parameters), facts.num_units, settings.dtype);
+  if (facts.num_trained < facts.num_parameters)
+    text += fmt::format(", {} of them trained", fmt::group_digits(facts.num_trained));
+  if (const nlohmann::json* lora = facts.shape.lora())
+    text += ": " + describe(lora_from_json(*lora, "--lora"));
+  return text;
 }
 
 bool is_of_images(const ModelShape& shape) { return !shape.keys.image_size.empty(); }

@@ -24,7 +24,7 @@ struct BannerFacts {
   ThreadChoice adam_threads;       // of rank 0's optimizer
   std::string gpu;                 // empty: the CPU computes
   ModelShape shape;
-  int64_t num_parameters = 0;
+  int64_t num_parameters = 0, num_trained = 0;
   int num_units = 0;
   std::string data;  // "text, 143 files, 1,234,567 tokens"
   int64_t samples_per_epoch = 0;

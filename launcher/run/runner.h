@@ -22,11 +22,17 @@ at::Tensor targets_of(const Batch& batch);
 // (rows, n) int64; undefined: a row is a document.
 at::Tensor document_ends_of(const Batch& batch);
 
-// A model that takes no memory yet.
+// A model, with the adapters that its config names.
+std::unique_ptr<Model> make_model(const ModelFamily& family, const ModelShape& shape);
+
+// The same, which takes no memory yet.
 std::unique_ptr<Model> make_deferred(const ModelFamily& family, const ModelShape& shape);
 
 // All names of its parameters and buffers.
 std::set<std::string> names_in(Model& model);
+
+// Of its parameters those that are not frozen, tied ones under each name.
+std::set<std::string> names_of_trained(Model& model);
 
 // Those of the whole model that a part of it does not have; of a whole one none.
 std::vector<std::string> names_of_other_parts(const ModelFamily& family,

@@ -154,8 +154,9 @@ SavedRun parse_saved_run(const std::string& text, const std::string& where) {
   });
 }
 
+// Which adapters there are, the model's config tells.
 Settings settings_for_use(const Settings& saved) {
-  return settings_without("tf32", saved);
+  return settings_without("tf32 lora adapter", saved);
 }
 
 Settings settings_to_go_on(const Settings& saved) {

@@ -12,6 +12,7 @@
 #include "checkpoint/find.h"
 #include "checkpoint/format.h"
 #include "engine/comm/agreement.h"
+#include "engine/plan/flat_layout.h"
 #include "engine/watch/activity.h"
 #include "launcher/data/source.h"
 #include "launcher/huggingface/model_folder.h"
@@ -19,6 +20,7 @@
 #include "launcher/process/process.h"
 #include "launcher/process/stop.h"
 #include "launcher/process/world.h"
+#include "launcher/run/adapter_weights.h"
 #include "launcher/run/console.h"
 #include "launcher/run/dump_state.h"
 #include "launcher/run/memory_check.h"
@@ -162,13 +164,24 @@ void Training::read_weights() {
   if (folder_of_weights_->is_checkpoint) return read_checkpoint(path);
   refuse_allowances(settings_, path);
   const ConfigClass& of = *find_class(*family_, folder_of_weights_->config);
-  const std::vector<std::string> dead = load_safetensors(
-      *engine_, path, {of.prefix, of.dead, names_of_other_parts(*family_, shape_)});
+  const std::vector<std::string> dead =
+      load_safetensors(*engine_, path,
+                       {.prefix = of.prefix,
+                        .dead = of.dead,
+                        .elsewhere = names_of_other_parts(*family_, shape_),
+                        .may_lack = adapter_names(shape_)});
+  read_adapters();
   if (!is_first_rank()) return;
   tell(fmt::format("weights of {}", path));
   for (const std::string& name : first_few(dead))
     tell(fmt::format("not read, as nobody needs it: {}", name));
   keep_source(path);
+}
+
+void Training::read_adapters() {
+  if (settings_.adapter.empty()) return;
+  read_adapter_weights(*engine_, settings_.adapter);
+  if (is_first_rank()) tell(fmt::format("adapters of {}", settings_.adapter));
 }
 
 // Its weights and buffers; the optimizer and the steps begin.
@@ -177,7 +190,10 @@ void Training::read_checkpoint(const std::string& path) {
   options.with_optimizer = false;
   for (std::string& name : names_of_other_parts(*family_, shape_))
     options.allow_extra.push_back(std::move(name));
+  for (std::string& name : adapter_names(shape_))
+    options.allow_missing.push_back(std::move(name));
   const SavedState state = load_checkpoint(*engine_, path, options);
+  read_adapters();
   if (!is_first_rank()) return;
   tell(fmt::format("weights of {}", path));
   for (const std::string& line : differences_of(state)) tell(line);
@@ -212,6 +228,8 @@ void Training::announce() {
   facts.family = family_->name;
   facts.shape = shape_;
   facts.num_parameters = engine_->num_parameters();
+  for (const ShardView& shard : engine_->shards())
+    if (!shard.frozen) facts.num_trained += ParamShape{shard.fqn, shard.shape}.numel();
   facts.num_units = engine_->num_units();
   facts.data = source_->describe();
   facts.samples_per_epoch = samples_->num_samples();

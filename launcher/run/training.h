@@ -139,6 +139,7 @@ class Training {
   bool is_first_rank() const;
   void choose_model();
   void read_weights();
+  void read_adapters();
   void report_first_values();
   void read_checkpoint(const std::string& path);
 

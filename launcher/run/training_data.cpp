@@ -7,6 +7,7 @@
 #include "engine/watch/activity.h"
 #include "launcher/data/source.h"
 #include "launcher/data/token_source.h"
+#include "launcher/huggingface/adapter_folder.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/inference/generate.h"
 #include "launcher/process/stop.h"
@@ -31,6 +32,7 @@ namespace zero::launcher {
 // A new one as settings say, or one that comes with its weights.
 void Training::choose_model() {
   if (settings_.init_from.empty()) {
+    refuse_adapter_alone(settings_);
     family_ = find_family(models_, settings_.model);
     shape_ = new_shape(*family_, settings_);
     return;

@@ -7,6 +7,7 @@
 
 #include "checkpoint/error.h"
 #include "checkpoint/json.h"
+#include "launcher/settings/lora_setting.h"
 #include "launcher/settings/names.h"
 #include "launcher/settings/setting_table.h"
 #include "launcher/settings/values.h"
@@ -127,6 +128,17 @@ json overrides_in(const ModelFamily& family, const Settings& settings,
   return changes;
 }
 
+// Adapters that are there have their values.
+void refuse_other_lora(const ModelFamily& family, const json& config,
+                       const Settings& settings) {
+  const json is = config.value(kLora, json());
+  if (is.is_null() || settings.lora.empty() || is == to_json(*parse_lora(settings.lora)))
+    return;
+  throw wrong(family, "the model that is there has other adapters: " + shown(is),
+              "leave --lora out; or first zero_launch export --merge, and --init-from "
+              "what that writes");
+}
+
 // What settings say of training.
 ModelShape shape_with(const ModelFamily& family, json config, const Settings& settings) {
   constexpr int64_t kLongestUnasked = 2048;
@@ -137,6 +149,7 @@ ModelShape shape_with(const ModelFamily& family, json config, const Settings& se
       throw wrong(family, "parts is no setting of this model", "leave it out");
     shape.config[kParts] = settings.parts;
   }
+  if (!settings.lora.empty()) shape.config[kLora] = to_json(*parse_lora(settings.lora));
   shape.keys = family.keys;
   shape.dropout = settings.dropout;
   shape.loss_chunk = settings.loss_chunk;
@@ -256,6 +269,15 @@ void require_loss(const ModelShape& shape) {
               "export, which joins them to a whole model");
 }
 
+const std::vector<std::string>& adapter_names() {
+  static const std::vector<std::string> names = {"*.lora_A.weight", "*.lora_B.weight"};
+  return names;
+}
+
+std::vector<std::string> adapter_names(const ModelShape& shape) {
+  return shape.lora() ? adapter_names() : std::vector<std::string>();
+}
+
 std::string parts_text(const ModelShape& shape) {
   if (!shape.parts()) return "";
   return fmt::format("{}",
@@ -302,6 +324,7 @@ ModelShape shape_of(const ModelFamily& family, const json& config,
     throw wrong(family,
                 fmt::format("the model that is there has {}", fmt::join(others, "; ")),
                 fmt::format("leave out {}", fmt::join(flags, ", ")));
+  refuse_other_lora(family, config, settings);
   json changed = config;
   merge(family, changed, overrides_in(family, settings, config));
   ModelShape shape = shape_with(family, std::move(changed), settings);

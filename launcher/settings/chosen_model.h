@@ -38,6 +38,11 @@ std::vector<std::string> unread_keys(const ModelFamily& family, nlohmann::json g
 // Throws Error(kUsage) for a setting that counts for another task than the family's.
 void refuse_of_other_task(const ModelFamily& family, const Settings& settings);
 
+// Globs of the parameters that adapters are.
+const std::vector<std::string>& adapter_names();
+// Those of this model; without adapters none.
+std::vector<std::string> adapter_names(const ModelShape& shape);
+
 // "embed, layers=0:8"; of a whole model "".
 std::string parts_text(const ModelShape& shape);
 

@@ -124,7 +124,10 @@ class Reader {
     if (equals != word.npos) value = word.substr(equals + 1);
     list_before_ = nullptr;
 
-    if (const PlainFlag* known = find_flag(flag)) {
+    const PlainFlag* known = find_flag(flag);
+    // Of one verb it may be a switch, and a setting elsewhere.
+    if (known && !verb_.takes(flag) && setting_of_flag(flag)) known = nullptr;
+    if (known) {
       std::visit([&](auto member) { read_plain(*known, line_.*member, value); },
                  known->member);
     } else if (const Setting* setting = setting_of_flag(flag)) {

@@ -22,6 +22,8 @@ struct CommandLine {
   std::vector<std::string> fqns;     // --fqn GLOB...; empty: all tensors
   std::vector<std::string> maps;     // --map GLOB=NAME...; empty: none
   bool replace = false;
+  bool merge = false;
+  bool adapter = false;
   bool norms = false;
   bool state = false;
   bool json = false;

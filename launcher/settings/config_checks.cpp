@@ -30,6 +30,13 @@ void check_hang(const Settings& s, Conflicts& found) {
                      s.hang_timeout, kShortest));
 }
 
+void check_adapters(const Settings& s, Conflicts& found) {
+  if (s.adapter.empty()) return;
+  add_if(!s.lora.empty(), found, {"adapter", "lora"},
+         "adapter and lora exclude each other: what adapter names says which layers have "
+         "one");
+}
+
 // The nearest numbers of samples that `step` divides: "24 or 36".
 std::string neighbours(int64_t batch, int64_t step) {
   const int64_t below = batch / step * step;
@@ -250,6 +257,7 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   add_if(std::ranges::count(s.sample_stop, "") > 0, found, {"sample_stop"},
          "sample_stop has an empty text, which ends everything; leave it out");
   check_hang(s, found);
+  check_adapters(s, found);
   check_delays(s, found);
   if (!trains) return found;
   add_if(!s.hosts.empty() && s.ranks == 0, found, {"hosts", "ranks"},

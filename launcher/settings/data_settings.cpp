@@ -25,6 +25,12 @@ Group model_settings() {
       comma_list(KEY(parts), "PART,...",
                  "those of the model alone: embed, layers=0:8 (0 to 7), norm, head; "
                  "training needs embed and head; empty: all that there are"),
+      adapters(KEY(lora),
+               "train low-rank adapters and nothing else: their rank, alpha, dropout, "
+               "the layers that have one (all-linear: each linear layer), and modules "
+               "that are trained, too"),
+      text(KEY(adapter), "DIR",
+           "adapters of peft, on top of init_from, or of a model that is used"),
       number(KEY(dropout), 1, "fraction of activations dropped in training"),
       boolean(KEY(sync_bn, TO(sync_batch_norm)),
               "batch norms see the samples of all ranks together"),

@@ -61,9 +61,8 @@ const Translations& not_here() {
        "`zero_launch bench step`",
        "compile torch_compile torch_compile_backend torch_compile_mode torchdynamo "
        "jit_mode_eval use_kernel jit"},
-      {"not here: a run trains every parameter but those that --freeze names",
-       "lora lora_r lora_rank lora_alpha use_peft peft lora_dropout qlora adapter "
-       "target_modules lora_target_modules optim_target_modules"},
+      {"not here: adapters are LoRA's (@lora), on weights of fp32, bf16 or fp16",
+       "qlora use_dora dora"},
       {"not here: weights are fp32, bf16 or fp16, by @dtype",
        "load_in_8bit load_in_4bit quantization quantize bnb_4bit int8 fp8 bits "
        "zero_quantized_weights zero_quantized_gradients cache_type_k cache_type_v ctk "

@@ -210,6 +210,10 @@ const Translations& same_here() {
       {"here: @to", "output out_dir output_dir o outfile output_path dest"},
       {"here: @to FILE", "html page"},
       {"here: @fqn", "tensor tensors key keys name names filter param params layer"},
+      {"here: @lora, as r=8,alpha=16,dropout=0.05,targets=q_proj+v_proj",
+       "lora_r lora_rank lora_alpha lora_dropout use_lora use_peft peft target_modules "
+       "lora_target_modules optim_target_modules modules_to_save use_rslora"},
+      {"here: @adapter DIR", "adapter_name_or_path lora_path peft_model lora_model_dir"},
       {"here: @replace", "overwrite force f overwrite_output_dir yes y"},
       {"here: @max_shard_size", "shard_size max_file_size"},
       {"not needed: an export is always safetensors", "format safetensors outtype ftype"},

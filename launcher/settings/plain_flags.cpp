@@ -33,6 +33,8 @@ const std::vector<PlainFlag> kPlainFlags = {
     {"--norms", &CommandLine::norms},
     {"--state", &CommandLine::state},
     {"--replace", &CommandLine::replace},
+    {"--merge", &CommandLine::merge},
+    {"--adapter", &CommandLine::adapter},
     {"--print-config", &CommandLine::print_config},
     {"--dry-run", &CommandLine::dry_run}};
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "engine/options/check_options.h"
+#include "launcher/settings/lora_setting.h"
 #include "launcher/settings/values.h"
 
 namespace zero::launcher {
@@ -258,6 +259,16 @@ Setting ranks_of_group(Named<std::string> named, std::string help) {
   return of_text(
       named, {Type::kWords, "all|host|N", "all, host, or a number of ranks from 1", help},
       [](const std::string& word) { return !!parse_shard_over(word); });
+}
+
+Setting adapters(Named<std::string> named, std::string help) {
+  return of_text(
+      named,
+      {Type::kString, "r=N,...",
+       "r=8,alpha=16,dropout=0.05,targets=q_proj+v_proj,rslora,modules-to-save=NAME, or "
+       "some of these",
+       help},
+      [](const std::string& word) { return word.empty() || parse_lora(word); });
 }
 
 Setting list(Named<Words> named, std::string placeholder, std::string help) {

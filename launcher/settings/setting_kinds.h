@@ -58,6 +58,8 @@ Setting fraction_or_auto(Named<std::string> named, std::string help);
 Setting size_or_auto(Named<std::string> named, std::string help);
 Setting units_ahead(Named<std::string> named, std::string help);
 Setting ranks_of_group(Named<std::string> named, std::string help);
+// As parse_lora() takes it, or an empty text.
+Setting adapters(Named<std::string> named, std::string help);
 Setting list(Named<Words> named, std::string placeholder, std::string help);
 // The same with commas between the words, as a flag too.
 Setting comma_list(Named<Words> named, std::string placeholder, std::string help);

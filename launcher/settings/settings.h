@@ -34,6 +34,8 @@ struct Settings {
   int64_t vocab = 0;
   std::vector<std::string> model_config;
   std::vector<std::string> parts;
+  std::string lora;
+  std::string adapter;
   double dropout = 0;
   bool sync_bn = false;
 

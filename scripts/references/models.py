@@ -71,9 +71,14 @@ def loss_sum(model, samples):
     return F.cross_entropy(logits.flatten(0, 1), samples[:, 1:].flatten(), reduction="sum")
 
 
+def trained(model):
+    """What is not frozen."""
+    return [p for p in model.parameters() if p.requires_grad]
+
+
 def gradient_norm(model):
     """The norm of all gradients together, in double."""
-    return torch.stack([p.grad.double().norm() for p in model.parameters()]).norm().item()
+    return torch.stack([p.grad.double().norm() for p in trained(model)]).norm().item()
 
 
 def mean_loss(model, samples):
@@ -82,7 +87,7 @@ def mean_loss(model, samples):
 
 def train(model, batches, mean_loss=mean_loss):
     """Train by torch's AdamW, clipped to norm 1; yield each step's mean loss and norm before clipping."""
-    parameters = list(model.parameters())
+    parameters = trained(model)
     optimizer = torch.optim.AdamW(
         [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": WEIGHT_DECAY},
          {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}], foreach=False, **ADAMW)

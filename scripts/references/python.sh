@@ -1,6 +1,7 @@
 # Sourced after common.sh: Python with the libraries against which models are compared.
 transformers_version=5.23.0
 torchvision_version=0.26.0  # for the torch that is there
+peft_version=0.21.0
 trl_version=1.16.0  # for its chat templates
 transformers_4_version=4.57.6  # what many still use; exports must load there, too
 
@@ -20,5 +21,6 @@ python_with() {
   fi
   echo "$home/bin/python"
 }
+peft_python() { python_with peft "$peft_version" "transformers==$transformers_version"; }
 transformers_python() { python_with transformers "$1"; }
 torchvision_python() { python_with torchvision "$torchvision_version" --no-deps pillow; }

@@ -42,9 +42,9 @@ class Program:
                  threads=1, device="cpu", **flags)
         return [json.loads(line)["tokens"] for line in records.read_text().splitlines()]
 
-    def mean_loss(self, run, data, length, count):
+    def mean_loss(self, run, data, length, count, **flags):
         """Six decimals."""
-        said = self.run("eval", from_=run, data=data, seq_len=length, eval_samples=count, threads=1, device="cpu")
+        said = self.run("eval", from_=run, data=data, seq_len=length, eval_samples=count, threads=1, device="cpu", **flags)
         return float(re.search(r"\| loss (\S+)", said)[1])
 
     def export(self, run, folder):

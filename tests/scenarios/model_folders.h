@@ -35,8 +35,9 @@ class ModelFolders : public Scenario {
       const std::function<void(nlohmann::json& header, std::string& values)>& change);
 };
 
-// All values of a folder's safetensors, as fp32.
-std::map<std::string, std::vector<float>> read_weights(const std::string& folder);
+// All values of a folder's safetensors, or of this file of it, as fp32.
+std::map<std::string, std::vector<float>> read_weights(const std::string& folder,
+                                                       const std::string& file = "");
 
 // The folder's files, with what is in them; empty: it is not there.
 std::map<std::string, std::string> files_in(const std::string& folder);

@@ -149,11 +149,16 @@ std::string save_seed(torch::nn::Module& model, const Options& options,
 
 // How the names of a folder's tensors differ from a model's FQNs.
 struct SafetensorsNames {
-  std::string prefix;             // that older files leave out: "transformer."
-  std::vector<std::string> dead;  // globs of tensors that nobody needs: old buffers
+  std::string prefix = {};             // that older files leave out: "transformer."
+  std::vector<std::string> dead = {};  // globs of tensors that nobody needs: old buffers
   // FQNs of the whole model where this one is a part of it: their tensors, if they are
   // there, are not looked at, nor are files that hold nothing else.
   std::vector<std::string> elsewhere = {};
+  // Globs of parameters that the folder need not have: they keep their values; an engine
+  // that awaits values initializes them.
+  std::vector<std::string> may_lack = {};
+  std::string outer = {};  // what stands before every name there: "base_model.model."
+  std::string file = {};   // one of the folder; empty: as a model's are named
 };
 
 // Set all parameters to the tensors of a folder in the safetensors format, such as those

@@ -8,8 +8,10 @@
 #include <set>
 
 #include "launcher/run/torch/inference.h"
+#include "launcher/settings/lora_setting.h"
 #include "zero/deferred_init.h"
 #include "zero/engine.h"
+#include "zero/lora.h"
 
 namespace zero::launcher {
 namespace {
@@ -99,15 +101,28 @@ at::Tensor document_ends_of(const Batch& batch) {
                             {batch.rows, std::ssize(batch.document_ends) / batch.rows});
 }
 
+std::unique_ptr<Model> make_model(const ModelFamily& family, const ModelShape& shape) {
+  std::unique_ptr<Model> model = family.make(shape);
+  if (shape.lora()) add_lora(*model->module(), lora_from_json(*shape.lora(), "--lora"));
+  return model;
+}
+
 std::unique_ptr<Model> make_deferred(const ModelFamily& family, const ModelShape& shape) {
   DeferredInit without_memory;
-  return family.make(shape);
+  return make_model(family, shape);
 }
 
 std::set<std::string> names_in(Model& model) {
   std::set<std::string> names;
   for (const auto& item : model.module()->named_parameters()) names.insert(item.key());
   for (const auto& item : model.module()->named_buffers()) names.insert(item.key());
+  return names;
+}
+
+std::set<std::string> names_of_trained(Model& model) {
+  std::set<std::string> names;
+  for (const auto& item : model.module()->named_parameters())
+    if (item.value().requires_grad()) names.insert(item.key());
   return names;
 }
 

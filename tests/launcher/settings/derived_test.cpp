@@ -81,6 +81,8 @@ std::vector<Row> rows_of_models() {
       {"vocab", "5"},
       {"model_config", "n_positions=64", {line("nominal_targets", 4.0 * 64)}},
       {"parts", "embed,layers=0:2,norm,head"},
+      {"lora", "r=4"},
+      {"adapter", "d"},
       {"dropout", "0.5"},
       {"sync_bn", "true", {line("sync_batch_norm", true)}},
       {"data", "d"},

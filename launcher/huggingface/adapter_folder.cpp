@@ -1,0 +1,142 @@
+#include "launcher/huggingface/adapter_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/json.h"
+#include "launcher/huggingface/model_folder.h"
+#include "launcher/model.h"
+#include "launcher/run/lines.h"
+#include "launcher/settings/lora_setting.h"
+#include "zero/errors.h"
+
+namespace zero::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::shown;
+using nlohmann::json;
+
+// Keys of peft's that make another adapter, or other values of the model below it, unless
+// they are null, false, empty, or as here.
+const std::map<std::string, std::vector<json>> kMustBe = {
+    {"bias", {"none"}},
+    {"init_lora_weights", {true, "gaussian"}},
+    {"alora_invocation_tokens", {}},
+    {"arrow_config", {}},
+    {"exclude_modules", {}},
+    {"kasa_config", {}},
+    {"layer_replication", {}},
+    {"layers_pattern", {}},
+    {"layers_to_transform", {}},
+    {"lora_bias", {}},
+    {"megatron_config", {}},
+    {"monteclora_config", {}},
+    {"target_parameters", {}},
+    {"trainable_token_indices", {}},
+    {"use_bdlora", {}},
+    {"use_dora", {}},
+    {"use_qalora", {}},
+    {"velora_config", {}}};
+
+bool says_nothing(const json& value) {
+  return value.is_null() || value == false ||
+         ((value.is_array() || value.is_object()) && value.empty());
+}
+
+void require_known(const json& config, const std::string& where) {
+  const json type = config.value("peft_type", json());
+  if (type != "LORA")
+    throw Error(ExitCode::kUsage,
+                "adapters of peft_type " + shown(type) + " are not here", where,
+                "an adapter of peft_type LORA");
+  for (const auto& [key, allowed] : kMustBe) {
+    const json value = config.value(key, json());
+    if (says_nothing(value) || std::ranges::count(allowed, value) > 0) continue;
+    throw Error(ExitCode::kUsage, key + " is " + shown(value) + ", which is not here",
+                where,
+                "an adapter without it; or the model with the adapter merged: "
+                "merge_and_unload() of peft");
+  }
+}
+
+std::string last_part(const std::string& fqn) { return fqn.substr(fqn.rfind('.') + 1); }
+
+// A short name where all layers that have it have adapters.
+std::vector<std::string> names_of_targets(const std::vector<LoraTarget>& layers) {
+  std::map<std::string, bool> is_whole;
+  for (const LoraTarget& layer : layers) {
+    bool& whole = is_whole.try_emplace(last_part(layer.fqn), true).first->second;
+    whole = whole && layer.has_adapter;
+  }
+  std::vector<std::string> names;
+  for (const LoraTarget& layer : layers) {
+    const std::string last = last_part(layer.fqn);
+    if (layer.has_adapter) names.push_back(is_whole[last] ? last : layer.fqn);
+  }
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+}  // namespace
+
+bool is_adapter_folder(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path + "/" + kAdapterConfig, error);
+}
+
+LoraOptions read_adapter(const std::string& path, const std::string& flag) {
+  std::error_code error;
+  const std::string cure = flag + " DIR: a folder that peft has written";
+  if (!fs::is_directory(path, error))
+    throw Error(ExitCode::kUsage, no_folder(flag, path), path, cure);
+  if (!is_adapter_folder(path))
+    throw Error(ExitCode::kUsage,
+                std::string("it holds no adapter: ") + kAdapterConfig + " is missing",
+                path, cure);
+  const json config =
+      read_small_json(path, kAdapterConfig,
+                      "an adapter_config.json that peft has written: copy it again");
+  const std::string where = path + "/" + kAdapterConfig;
+  const LoraOptions options = lora_from_json(config, where);
+  require_known(config, where);
+  return options;
+}
+
+void refuse_adapter_alone(const Settings& settings) {
+  if (settings.adapter.empty()) return;
+  throw Error(ExitCode::kUsage, "an adapter stands on a model that is there", "--adapter",
+              "--init-from DIR: the folder of that model");
+}
+
+void add_adapter(json& config, const LoraOptions& options, const std::string& flag) {
+  if (config.contains(kLora))
+    throw Error(ExitCode::kUsage, "the model has adapters already", flag,
+                "zero_launch export --merge first, and what that writes");
+  config[kLora] = to_json(options);
+}
+
+json adapter_config(const LoraOptions& options, const std::vector<LoraTarget>& layers,
+                    const std::vector<std::string>& saved, const std::string& base) {
+  json config = to_json(options);
+  config["target_modules"] = names_of_targets(layers);
+  config["modules_to_save"] = saved.empty() ? json() : json(saved);
+  const bool is_transposed = std::ranges::any_of(layers, [](const LoraTarget& layer) {
+    return layer.has_adapter && layer.is_transposed;
+  });
+  config.update({{"peft_type", "LORA"},
+                 {"task_type", "CAUSAL_LM"},
+                 {"base_model_name_or_path", base.empty() ? json() : json(base)},
+                 {"revision", nullptr},
+                 {"inference_mode", true},
+                 {"fan_in_fan_out", is_transposed},
+                 {"bias", "none"},
+                 {"init_lora_weights", true},
+                 {"use_dora", false}});
+  return config;
+}
+
+}  // namespace zero::launcher

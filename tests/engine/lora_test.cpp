@@ -1,0 +1,269 @@
+// Adapters: which layers get them, what these compute, and what an engine makes of them.
+#include "zero/lora.h"
+
+#include "tests/engine/unit_contract.h"
+#include "zero/deferred_init.h"
+#include "zero/linear.h"
+
+namespace zero::testing::lora_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+namespace nn = torch::nn;
+
+struct BlockImpl : nn::Module {
+  BlockImpl() {
+    up = register_module("up", Linear(4, 6));
+    down = register_module("down", Linear(6, 4, /*has_bias=*/false));
+  }
+  at::Tensor forward(const at::Tensor& x) { return down(torch::tanh(up(x))); }
+  Linear up{nullptr}, down{nullptr};
+};
+
+struct NetImpl : nn::Module {
+  NetImpl() {
+    for (auto& block : blocks)
+      block =
+          register_module("b" + std::to_string(&block - blocks), Unit<BlockImpl>::make());
+    norm = register_module("norm", nn::LayerNorm(nn::LayerNormOptions({4})));
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    return norm(blocks[1](blocks[0](x))).pow(2).sum();
+  }
+  Unit<BlockImpl> blocks[2];
+  nn::LayerNorm norm{nullptr};
+};
+
+std::vector<std::string> trained_of(const nn::Module& model) {
+  std::vector<std::string> names;
+  for (const auto& item : model.named_parameters())
+    if (item.value().requires_grad()) names.push_back(item.key());
+  return names;
+}
+
+// Values that differ from 0 for all B.
+void fill_factors(nn::Module& model) {
+  const torch::NoGradGuard no_grad;
+  for (auto& item : model.named_parameters())
+    if (item.key().ends_with("lora_B.weight"))
+      item.value().copy_(values(item.value().sizes().vec(), -0.2, 0.3));
+}
+
+TEST(Lora, NamesGlobsAndAllLinearChooseLayers) {
+  const auto targets = [](const ModuleNames& names) {
+    NetImpl net;
+    return add_lora(net, {.targets = names});
+  };
+  EXPECT_THAT(targets({"all-linear"}),
+              ElementsAre("b0.up", "b0.down", "b1.up", "b1.down"));
+  EXPECT_THAT(targets({"down"}), ElementsAre("b0.down", "b1.down"));
+  EXPECT_THAT(targets({"b1.up"}), ElementsAre("b1.up"));
+  EXPECT_THAT(targets({"b0.*"}), ElementsAre("b0.up", "b0.down"));
+}
+
+TEST(Lora, FreezesAllButAdaptersAndModulesToSave) {
+  NetImpl net;
+  add_lora(net, {.targets = {"b0.up"}, .modules_to_save = {"norm"}});
+  EXPECT_THAT(trained_of(net), ElementsAre("b0.up.lora_A.weight", "b0.up.lora_B.weight",
+                                           "norm.weight", "norm.bias"));
+}
+
+TEST(Lora, StartsAsTheLayerAlone) {
+  BlockImpl block;
+  const at::Tensor x = values({3, 4}), before = block.up(x);
+  add_lora(block, {.r = 3});
+  EXPECT_TRUE(block.up(x).equal(before));
+  const at::Tensor a = block.up->named_parameters()["lora_A.weight"];
+  EXPECT_LE(a.abs().max().item<double>(), 0.5);  // 1 / sqrt(4)
+  EXPECT_GT(a.abs().max().item<double>(), 0.25);
+  EXPECT_EQ(a.sizes(), (std::vector<int64_t>{3, 4}));
+}
+
+// scale * B A x is alpha / r of it, by name another one, or alpha / sqrt(r).
+TEST(Lora, AddsTheScaledProduct) {
+  const auto added = [](const LoraOptions& options) {
+    BlockImpl block;
+    const at::Tensor x = values({2, 3, 4}), before = block.up(x);
+    add_lora(block, options);
+    fill_factors(block);
+    const auto params = block.up->named_parameters();
+    const at::Tensor ba =
+        params["lora_B.weight"].matmul(params["lora_A.weight"]).matmul(x.unsqueeze(-1));
+    const at::Tensor difference = block.up(x) - before;
+    return (difference.flatten().dot(ba.flatten()) / ba.flatten().dot(ba.flatten()))
+        .item<double>();
+  };
+  EXPECT_NEAR(added({.r = 4, .alpha = 6}), 1.5, 1e-5);
+  EXPECT_NEAR(added({.r = 4, .alpha = 6, .rslora = true}), 3, 1e-5);
+  EXPECT_NEAR(added({.r = 4, .alpha = 6, .ranks = {{"up", 2}}}), 3, 1e-5);
+  EXPECT_NEAR(added({.r = 4, .alpha = 6, .alphas = {{"up", 10}}}), 2.5, 1e-5);
+}
+
+// The layer's result is rounded once before, and once behind the adapter's part.
+TEST(Lora, ComputesInFp32) {
+  BlockImpl block;
+  block.to(at::kBFloat16);
+  const at::Tensor x = values({3, 4}).to(at::kBFloat16), before = block.up(x);
+  add_lora(block, {.r = 2, .alpha = 2});
+  fill_factors(block);
+  const auto params = block.up->named_parameters();
+  EXPECT_EQ(params["lora_A.weight"].scalar_type(), at::kFloat);
+  const at::Tensor part = x.to(at::kFloat)
+                              .matmul(params["lora_A.weight"].t())
+                              .matmul(params["lora_B.weight"].t());
+  EXPECT_TRUE(block.up(x).equal((before.to(at::kFloat) + part).to(at::kBFloat16)));
+}
+
+TEST(Lora, DropsInputsOfAdaptersInTrainingAlone) {
+  BlockImpl block;
+  block.eval();
+  add_lora(block, {.dropout = 0.5});
+  fill_factors(block);
+  const at::Tensor x = values({64, 4});
+  EXPECT_TRUE(block.up(x).equal(block.up(x)));
+  block.train();
+  EXPECT_FALSE(block.up(x).equal(block.up(x)));
+}
+
+struct PlainImpl : nn::Module {
+  PlainImpl() {
+    first = register_module("first", nn::Linear(4, 4));
+    second = register_module("second", nn::Linear(4, 4));
+    mine = register_module("mine", Linear(4, 4));
+  }
+  nn::Linear first{nullptr}, second{nullptr};
+  Linear mine{nullptr};
+};
+
+TEST(Lora, RefusesBeforeAnythingChanged) {
+  const auto refused = [](const LoraOptions& options) {
+    PlainImpl model;
+    const std::string error = error_of([&] { add_lora(model, options); });
+    EXPECT_EQ(trained_of(model).size(), 6u) << error;
+    EXPECT_FALSE(model.mine->has_lora());
+    return error;
+  };
+  EXPECT_THAT(refused({}), AllOf(HasSubstr("first, second"), HasSubstr("zero::Linear")));
+  EXPECT_THAT(refused({.targets = {"second", "mine"}}),
+              AllOf(HasSubstr("where: second"), HasSubstr("torch::nn::Linear")));
+  EXPECT_THAT(refused({.targets = {"mine", "none"}}), HasSubstr("'none' matches no"));
+  EXPECT_THAT(refused({.targets = {"mine"}, .modules_to_save = {"head"}}),
+              HasSubstr("'head' matches no module"));
+  EXPECT_THAT(refused({.targets = {"mine"}, .ranks = {{"first", 2}}}),
+              HasSubstr("'first' matches no target"));
+  EXPECT_THAT(refused({.r = 0, .targets = {"mine"}}), HasSubstr("rank"));
+  EXPECT_THAT(refused({.alpha = 0, .targets = {"mine"}}), HasSubstr("alpha"));
+  EXPECT_THAT(refused({.dropout = 1, .targets = {"mine"}}), HasSubstr("dropout"));
+  EXPECT_THAT(refused({.targets = {}}), HasSubstr("targets"));
+}
+
+TEST(Lora, RefusesASecondTime) {
+  NetImpl net;
+  add_lora(net, {.targets = {"up"}});
+  EXPECT_THAT(error_of([&] { add_lora(net, {.targets = {"down"}}); }),
+              HasSubstr("adapters already"));
+}
+
+TEST(Lora, ALayerIsClonedBeforeItHasOne) {
+  Linear layer(3, 2);
+  layer->weight.set_requires_grad(false);
+  const auto copy = std::dynamic_pointer_cast<LinearImpl>(layer->clone());
+  ASSERT_NE(copy, nullptr);
+  EXPECT_TRUE(copy->weight.equal(layer->weight));
+  EXPECT_NE(copy->weight.data_ptr(), layer->weight.data_ptr());
+  EXPECT_FALSE(copy->weight.requires_grad());
+  nn::Sequential held(layer);
+  add_lora(*held, {});
+  EXPECT_THAT(error_of([&] { layer->clone(); }), HasSubstr("before add_lora()"));
+}
+
+// ---- under an engine
+
+struct LoraRun {
+  std::map<std::string, std::vector<float>> before, after;
+};
+
+LoraRun trained_on(int ranks, DType dtype, double dropout) {
+  LoraRun run;
+  std::mutex mutex;
+  on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
+    std::shared_ptr<NetImpl> net;
+    {
+      const DeferredInit deferred;
+      net = std::make_shared<NetImpl>();
+      add_lora(*net,
+               {.r = 2, .alpha = 4, .dropout = dropout, .targets = {"up", "b1.down"}});
+    }
+    Options options;
+    options.adam_threads = 1;
+    options.device = DeviceChoice::kCpu;
+    options.schedule.lr = 0.1;
+    options.init = {{"*", normal(0, 0.5)}};
+    options.dtype = dtype;
+    options.deterministic = true;
+    Engine engine(net, options, std::move(comm));
+    expect_planned_bytes(engine);
+    const auto collect = [&](auto& into) {
+      const std::lock_guard lock(mutex);
+      for (const ShardView& shard : engine.shards()) {
+        std::vector<float>& all = into[shard.fqn];
+        int64_t numel = 1;
+        for (const int64_t size : shard.shape) numel *= size;
+        all.resize(numel);
+        const std::vector<float> own = shard.master.read_all();
+        std::copy(own.begin(), own.end(), all.begin() + shard.begin);
+      }
+    };
+    collect(run.before);
+    for (int step = 0; step < 3; ++step) {
+      const at::Tensor loss = engine.forward(net, values({4, 4}, -1 - 0.1 * step, 1));
+      engine.backward(loss, 1);
+      engine.step();
+    }
+    collect(run.after);
+  });
+  return run;
+}
+
+TEST(LoraEngine, StartsAdaptersAsLoraDoesWhateverTheRulesSay) {
+  const LoraRun run = trained_on(1, DType::kFp32, 0);
+  for (const auto& [fqn, before] : run.before) {
+    if (fqn.ends_with("lora_B.weight")) {
+      EXPECT_THAT(before, ::testing::Each(0.0f)) << fqn;
+    }
+    if (fqn.ends_with("lora_A.weight")) {
+      const float bound = fqn.starts_with("b1.down") ? 1 / std::sqrt(6.0f) : 0.5f;
+      for (const float value : before) EXPECT_LE(std::abs(value), bound) << fqn;
+    }
+  }
+  EXPECT_EQ(run.before.at("b0.up.lora_A.weight").size(), 8u);
+}
+
+TEST(LoraEngine, TrainsAdaptersAloneAndAllRanksAlike) {
+  for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+    const LoraRun one = trained_on(1, dtype, 0.25), two = trained_on(2, dtype, 0.25);
+    EXPECT_EQ(one.before, two.before);
+    for (const auto& [fqn, before] : one.before) {
+      const bool is_factor = fqn.find(".lora_") != fqn.npos;
+      EXPECT_EQ(one.after.at(fqn) != before, is_factor) << fqn;
+    }
+  }
+}
+
+TEST(LoraEngine, StaysInFp32WhereUnitsComputeInBf16) {
+  NetImpl net;
+  add_lora(net, {.targets = {"up"}});
+  Options options;
+  options.dtype = DType::kBf16;
+  options.device = DeviceChoice::kCpu;
+  Engine engine(std::make_shared<NetImpl>(net), options);
+  for (const auto& item : net.named_parameters()) {
+    const bool is_factor = item.key().find(".lora_") != std::string::npos;
+    EXPECT_EQ(item.value().scalar_type() == at::kFloat, is_factor) << item.key();
+  }
+}
+
+}  // namespace
+}  // namespace zero::testing::lora_test

@@ -1,0 +1,124 @@
+#include "launcher/huggingface/adapter_folder.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/error.h"
+#include "launcher/settings/lora_setting.h"
+#include "tests/checkpoint/support.h"
+#include "zero/errors.h"
+
+namespace zero::launcher::adapter_folder_test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class AdapterFolder : public checkpoint::testing::CheckpointTest {
+ protected:
+  // As peft writes one.
+  json config_ = {{"peft_type", "LORA"},
+                  {"task_type", "CAUSAL_LM"},
+                  {"r", 4},
+                  {"lora_alpha", 6},
+                  {"lora_dropout", 0.0},
+                  {"bias", "none"},
+                  {"init_lora_weights", true},
+                  {"use_dora", false},
+                  {"layers_to_transform", nullptr},
+                  {"loftq_config", json::object()},
+                  {"target_modules", {"v_proj", "q_proj"}},
+                  {"rank_pattern", {{"q_proj", 2}}},
+                  {"alpha_pattern", json::object()}};
+
+  LoraOptions read() {
+    write(config_.dump());
+    return read_adapter(run, "--adapter");
+  }
+  std::string error_with(const std::string& key, const json& value) {
+    const json before = config_;
+    config_[key] = value;
+    std::string text = "no error";
+    try {
+      read();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kUsage);
+      text = error.what();
+    }
+    config_ = before;
+    return text;
+  }
+
+  void write(const std::string& text) {
+    std::filesystem::create_directories(run);
+    checkpoint::testing::write_file(run + "/adapter_config.json", text);
+  }
+};
+
+TEST_F(AdapterFolder, IsReadAsPeftWritesIt) {
+  const LoraOptions options = read();
+  EXPECT_EQ(options.r, 4);
+  EXPECT_EQ(options.alpha, 6);
+  EXPECT_THAT(options.targets, testing::ElementsAre("q_proj", "v_proj"));
+  EXPECT_EQ(options.ranks.at("q_proj"), 2);
+}
+
+TEST_F(AdapterFolder, OtherAdaptersAreRefusedByName) {
+  const std::pair<const char*, json> wrong[] = {{"peft_type", "IA3"},
+                                                {"peft_type", nullptr},
+                                                {"use_dora", true},
+                                                {"bias", "all"},
+                                                {"init_lora_weights", "pissa"},
+                                                {"layers_to_transform", {1, 2}},
+                                                {"exclude_modules", {"a"}},
+                                                {"lora_bias", true},
+                                                {"layer_replication", {{0, 4}}},
+                                                {"target_parameters", {"a"}},
+                                                {"trainable_token_indices", {1}},
+                                                {"alora_invocation_tokens", {1}},
+                                                {"use_qalora", true}};
+  for (const auto& [key, value] : wrong)
+    EXPECT_THAT(error_with(key, value), HasSubstr(key)) << key;
+  EXPECT_EQ(error_with("init_lora_weights", "gaussian"), "no error");
+}
+
+TEST_F(AdapterFolder, IsMissingOrBroken) {
+  EXPECT_THROW(read_adapter(run, "--adapter"), Error);
+  EXPECT_THROW(read_adapter(run + "/none", "--adapter"), Error);
+  for (const char* text : {"", "{", "[1]", "3", "{\"r\": 1e400}"}) {
+    write(text);
+    EXPECT_ANY_THROW(read_adapter(run, "--adapter")) << text;
+  }
+}
+
+TEST_F(AdapterFolder, IsAddedToAModelWithoutOne) {
+  json config = {{"n_layer", 2}};
+  add_adapter(config, read(), "--adapter");
+  EXPECT_EQ(config["lora"]["r"], 4);
+  EXPECT_THROW(add_adapter(config, read(), "--adapter"), Error);
+}
+
+// A short name means all layers that have it.
+TEST_F(AdapterFolder, ConfigNamesTheLayersThatHaveAdapters) {
+  const std::vector<LoraTarget> layers = {{"h.0.q", true, 1, false},
+                                          {"h.0.k", true, 1, false},
+                                          {"h.1.q", true, 1, false},
+                                          {"h.1.k", false, 1, false}};
+  const json config = adapter_config({.r = 3, .alpha = 5}, layers, {"norm"}, "base");
+  EXPECT_EQ(config["target_modules"], json({"h.0.k", "q"}));
+  EXPECT_EQ(config["modules_to_save"], json({"norm"}));
+  EXPECT_EQ(config["base_model_name_or_path"], "base");
+  EXPECT_EQ(config["fan_in_fan_out"], false);
+  EXPECT_EQ(config["r"], 3);
+  EXPECT_EQ(config["lora_alpha"], 5);
+  const json other =
+      adapter_config({}, {{"h.0.c", true, 1, /*is_transposed=*/true}}, {}, "");
+  EXPECT_EQ(other["fan_in_fan_out"], true);
+  EXPECT_TRUE(other["base_model_name_or_path"].is_null());
+  EXPECT_TRUE(other["modules_to_save"].is_null());
+}
+
+}  // namespace
+}  // namespace zero::launcher::adapter_folder_test

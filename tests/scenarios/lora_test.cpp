@@ -1,0 +1,161 @@
+// People who train adapters of a model, with peft before or behind them.
+#include <filesystem>
+
+#include "checkpoint/safetensors.h"
+#include "tests/scenarios/model_folders.h"
+
+namespace zero::scenarios::lora_test {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Of tests/references/adapters: what peft made and computed.
+std::string adapter(const std::string& name) {
+  return ZERO_REFERENCES "/adapters/" + name;
+}
+
+class Lora : public ModelFolders {
+ protected:
+  Outcome done(int ranks, const Words& words) {
+    const Outcome outcome = run(ranks, words);
+    EXPECT_EQ(outcome.rc, 0) << outcome.out << outcome.err;
+    return outcome;
+  }
+  void refused(int code, const Words& words, const std::string& culprit) {
+    const Outcome outcome = run(0, words);
+    EXPECT_EQ(outcome.rc, code) << outcome.out;
+    EXPECT_THAT(outcome.err, HasSubstr(culprit));
+  }
+  State trained(int ranks, const std::string& out, const Words& flags) {
+    Words words = train_from(path("llama"), out,
+                             {"--deterministic", "--dump-state", path(out + "_state")});
+    words.insert(words.end(), flags.begin(), flags.end());
+    told_ = done(ranks, words).out;
+    const State state = read_state(path(out + "_state"));
+    fs::remove_all(path(out + "_state"));
+    return state;
+  }
+  double eval_of(const Words& from) {
+    Words words = {"--data", path("tokens.bin"), "--seq-len=24", "--threads=1"};
+    words.insert(words.begin(), from.begin(), from.end());
+    const Outcome outcome = done(0, verb("eval", words));
+    return std::stod(outcome.out.substr(outcome.out.find("loss ") + 5));
+  }
+
+  std::string told_;
+};
+
+TEST_F(Lora, TheFirstStepIsPeftsOwnOnAnyNumberOfRanks) {
+  for (const std::string name : {"gpt2", "llama", "qwen3"}) {
+    const json expected = json::parse(read_file(adapter(name) + "/reference.json"));
+    done(name == "llama" ? 2 : 0, train_from(copy(name), name + "_run",
+                                             {"--steps=1", "--adapter", adapter(name)}));
+    const json first = metrics(name + "_run", "step").at(0);
+    EXPECT_NEAR(first["loss"].get<double>(),
+                expected["training"]["losses"][0].get<double>(), 2e-6);
+    EXPECT_NEAR(first["grad_norm"].get<double>(),
+                expected["training"]["gradient_norms"][0].get<double>(), 2e-6);
+  }
+}
+
+TEST_F(Lora, GoesOnAsIfItHadNotStoppedAndLeavesByBothDoors) {
+  copy("llama");
+  const Words flags = {"--lora", "r=4,alpha=8,dropout=0.1,modules-to-save=model.norm",
+                       "--lr=1e-2"};
+  const auto steps = [&](int count) {
+    Words words = flags;
+    words.push_back("--steps=" + std::to_string(count));
+    return words;
+  };
+  const State whole = trained(0, "whole", steps(4));
+  EXPECT_THAT(told_,
+              AllOf(HasSubstr("adapters of rank 4"), HasSubstr("of them trained")));
+  trained(2, "a", steps(2));
+  expect_same(whole, trained(0, "a", steps(4)));
+
+  const double loss = eval_of({path("a")});
+  done(0, verb("export", {path("a"), "--merge", "--to", path("merged")}));
+  EXPECT_NEAR(eval_of({path("merged")}), loss, 2e-6);
+  EXPECT_FALSE(json::parse(read_file(path("merged/config.json"))).contains("lora"));
+  const auto merged = read_weights(path("merged")), base = read_weights(path("llama"));
+  ASSERT_EQ(merged.size(), base.size());
+  for (const auto& [name, values] : base) {
+    const bool stays = name.find("layernorm") != name.npos || name == "lm_head.weight" ||
+                       name == "model.embed_tokens.weight";
+    EXPECT_EQ(merged.at(name) == values, stays) << name;
+  }
+
+  done(0, verb("export", {path("a"), "--adapter", "--to", path("alone")}));
+  const auto alone = read_weights(path("alone"), checkpoint::kAdapterFile);
+  EXPECT_EQ(alone.size(), 2u * 7 * 2 + 1);
+  for (const auto& [name, values] : alone)
+    EXPECT_TRUE(name.starts_with("base_model.model.model.")) << name;
+  EXPECT_NEAR(eval_of({path("llama"), "--adapter", path("alone")}), loss, 1e-9);
+  const json config = json::parse(read_file(path("alone/adapter_config.json")));
+  EXPECT_EQ(config["peft_type"], "LORA");
+  EXPECT_EQ(config["modules_to_save"], json({"model.norm"}));
+  const Words text = {"--sample", "1 2 3", "--sample-temperature=0", "--sample-tokens=9"};
+  const auto told = [&](Words words) {
+    words.insert(words.end(), text.begin(), text.end());
+    return done(0, verb("generate", words)).out;
+  };
+  EXPECT_EQ(told({path("merged")}), told({path("llama"), "--adapter", path("alone")}));
+  EXPECT_EQ(told({path("merged")}), told({path("a")}));
+}
+
+TEST_F(Lora, EvaluatesPeftsAdapters) {
+  for (const std::string name : {"gpt2", "llama"}) {
+    const json reference = ModelFolders::reference(name);
+    double sum = 0;
+    copy(name);
+    for (const json& sample : reference["samples"]) {
+      const std::string data = write_tokens("sample.bin", sample);
+      const Outcome outcome =
+          done(name == "gpt2" ? 2 : 0,
+               verb("eval", {path(name), "--adapter", adapter(name), "--data", data,
+                             "--seq-len=24", "--micro-batch=1", "--threads=1"}));
+      sum += 24 * std::stod(outcome.out.substr(outcome.out.find("loss ") + 5));
+    }
+    const json peft = json::parse(read_file(adapter(name) + "/reference.json"));
+    EXPECT_NEAR(sum, peft["loss_sum"].get<double>(), 1e-4);
+  }
+}
+
+TEST_F(Lora, SaysWhatDoesNotFit) {
+  copy("llama");
+  const auto train_with = [&](const Words& flags) {
+    return train_from(path("llama"), "a", flags);
+  };
+  refused(2, train_with({"--lora", "r=8,targets=none"}),
+          "'none' matches no linear layer");
+  refused(2, train_with({"--lora", "rank=8"}), "targets=q_proj+v_proj");
+  refused(2, train_with({"--lora", "r=8", "--adapter", adapter("llama")}), "exclude");
+  refused(2, train_with({"--adapter", path("llama")}), "it holds no adapter");
+  refused(2, train("b", {"--adapter", adapter("llama")}), "--init-from DIR");
+  refused(2, train_with({"--adapter", adapter("gpt2")}), "matches no");
+  fs::copy(adapter("llama"), path("mine"));
+  edit(path("mine/adapter_config.json"), [](json& config) {
+    config["target_modules"] = {"q_proj", "o_proj"};
+  });
+  refused(5, train_with({"--adapter", path("mine")}), "o_proj.lora_A.weight is missing");
+  done(0, train_with({"--steps=1", "--lora", "r=2"}));
+  refused(2, train_with({"--steps=2", "--lora", "r=3"}), "other adapters");
+  refused(2, verb("export", {path("a"), "--to", path("b")}), "--merge");
+  refused(2, verb("export", {path("a"), "--to", path("b"), "--merge", "--adapter"}),
+          "exclude");
+  refused(2,
+          verb("eval",
+               {path("a"), "--adapter", adapter("llama"), "--data", path("tokens.bin")}),
+          "adapters already");
+  done(0, train_from(path("llama"), "plain", {"--steps=1"}));
+  refused(2, verb("export", {path("plain"), "--to", path("b"), "--merge"}),
+          "no adapters");
+  EXPECT_FALSE(has("b"));
+}
+
+}  // namespace
+}  // namespace zero::scenarios::lora_test
