@@ -12,6 +12,12 @@ StoredValues StoredValues::in_bf16(uint16_t* values, int64_t numel) {
   return in_halves(values, nullptr, numel);
 }
 
+StoredValues StoredValues::in_fp16(uint16_t* values, int64_t numel) {
+  StoredValues stored = in_halves(values, nullptr, numel);
+  stored.is_fp16_ = true;
+  return stored;
+}
+
 StoredValues StoredValues::in_halves(uint16_t* high, uint16_t* low, int64_t numel) {
   StoredValues stored;
   stored.high_ = high;
@@ -34,6 +40,7 @@ float StoredValues::operator[](size_t i) const {
     return value;
   }
   if (is_plain()) return plain_[i];
+  if (is_fp16_) return fp16_to_float(high_[i]);
   return low_ ? join_float(high_[i], low_[i]) : bf16_to_float(high_[i]);
 }
 
@@ -53,7 +60,9 @@ void StoredValues::move_far(int64_t numel, const Move& move) const {
   std::vector<uint16_t> high(std::min(numel, kFewAtOnce)), low(low_ ? high.size() : 0);
   for (int64_t first = 0; first < numel; first += kFewAtOnce) {
     const int64_t count = std::min(kFewAtOnce, numel - first);
-    move(in_halves(high.data(), low_ ? low.data() : nullptr, count), first);
+    StoredValues near = in_halves(high.data(), low_ ? low.data() : nullptr, count);
+    near.is_fp16_ = is_fp16_;
+    move(near, first);
   }
 }
 
@@ -87,7 +96,8 @@ void StoredValues::write(int64_t begin, std::span<const float> from) const {
     return;
   }
   if (!low_) {
-    convert_to_bf16(from.data(), high_ + begin, std::ssize(from));
+    const auto convert = is_fp16_ ? convert_to_fp16 : convert_to_bf16;
+    convert(from.data(), high_ + begin, std::ssize(from));
     return;
   }
   for (size_t i = 0; i < from.size(); ++i) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/host_device.h"
 
 namespace zero {
@@ -38,12 +39,13 @@ class FarMemory {
 };
 
 // fp32 values in one of the ways in which a shard keeps them: as they are, rounded to
-// bf16, or split. A view of memory that another owns; empty at first.
+// bf16 or fp16, or split. A view of memory that another owns; empty at first.
 class StoredValues {
  public:
   StoredValues() = default;
   StoredValues(float* values, int64_t numel) : plain_(values), numel_(numel) {}
   static StoredValues in_bf16(uint16_t* values, int64_t numel);
+  static StoredValues in_fp16(uint16_t* values, int64_t numel);
   static StoredValues in_halves(uint16_t* high, uint16_t* low, int64_t numel);
   // The same, of arrays that lie there; null: they are here.
   StoredValues in(FarMemory* memory) const;
@@ -95,6 +97,7 @@ class StoredValues {
   float* plain_ = nullptr;
   uint16_t* high_ = nullptr;
   uint16_t* low_ = nullptr;  // null: high_ alone, rounded to nearest even
+  bool is_fp16_ = false;     // of high_ alone
   FarMemory* far_ = nullptr;
   int64_t numel_ = 0;
 };

@@ -21,7 +21,7 @@ void add_behaviour(Lines& lines, const Options& options) {
   const LossScaleOptions& scale = options.loss_scale;
   SAME(seed), SAME(source), SAME(weight_decay_on), SAME(clip), SAME(norm), SAME(unused),
       SAME(dtype), SAME(reduce_dtype), SAME(grad_dtype), SAME(master), SAME(state_dtype),
-      SAME(nominal_targets), SAME(tf32), SAME(deterministic),
+      SAME(frozen_dtype), SAME(nominal_targets), SAME(tf32), SAME(deterministic),
       SAME(micro_batches_per_rank), SAME(inference), SAME(average_buffers_each_step),
       SAME(micro_batches_change_buffers), SAME(sync_batch_norm);
   lines.add("optimizer", optimizer.kind)

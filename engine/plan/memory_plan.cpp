@@ -56,6 +56,12 @@ DType kept_gradients(const UnitPlan& plan, const Options& options,
   return is_whole ? options.grad_dtype : DType::kFp32;
 }
 
+// Are the weights in 16 bits all that there is of it?
+bool is_rounded(const PlannedPart& part, const Options& options) {
+  return (part.is_frozen || options.inference) && part.dtype != DType::kFp32 &&
+         part.dtype == options.frozen_dtype;
+}
+
 // Of shards whose masters lie there.
 std::vector<ShardArray> shard_arrays(const UnitPlan& plan, const Options& options,
                                      const std::vector<UnitHome>& homes, bool on_gpu) {
@@ -68,6 +74,7 @@ std::vector<ShardArray> shard_arrays(const UnitPlan& plan, const Options& option
     const bool is_split =
         plan.parts[p].dtype != DType::kFp32 && options.master == MasterStorage::kSplit;
     if (!is_frozen) trained.push_back(p);
+    if (is_rounded(plan.parts[p], options)) continue;
     (is_split ? split : whole)[is_frozen].push_back(p);
   }
   std::vector<ShardArray> arrays;
@@ -92,11 +99,14 @@ std::vector<ShardArray> shard_arrays(const UnitPlan& plan, const Options& option
   add_masters(/*is_frozen=*/true);
   for (const DType dtype : {DType::kBf16, DType::kFp16}) {
     ShardArray copies{name_of(dtype) + std::string(" copy"), ShardRole::kCopy, dtype, {}};
+    ShardArray alone{"frozen weights", ShardRole::kCopy, dtype, {}};
     for (int p = 0; p < std::ssize(plan.parts); ++p) {
       const bool is_here = homes[plan.parts[p].unit].state_on_gpu == on_gpu;
-      if (is_here && plan.parts[p].dtype == dtype) copies.parts.push_back(p);
+      if (is_here && plan.parts[p].dtype == dtype)
+        (is_rounded(plan.parts[p], options) ? alone : copies).parts.push_back(p);
     }
     arrays.push_back(std::move(copies));
+    arrays.push_back(std::move(alone));
   }
   std::erase_if(arrays, [](const ShardArray& array) { return array.parts.empty(); });
   for (ShardArray& array : arrays) array.on_gpu = on_gpu;

@@ -58,15 +58,19 @@ void place(std::byte* bytes, const ShardArray& array, PartShard& shard) {
   if (role == ShardRole::kState && !is_plain) updated.state_bf16[array.state] = halves;
   if (role == ShardRole::kGradient && is_plain) shard.grad = floats;
   if (role == ShardRole::kGradient && !is_plain) shard.grad_bf16 = halves;
-  if (role == ShardRole::kCopy) shard.copy = halves;
+  if (role == ShardRole::kCopy) shard.copy = halves, shard.copy_type = array.dtype;
   if (role == ShardRole::kWeights) shard.weights_on_gpu = bytes;
 }
 
 }  // namespace
 
 StoredValues PartShard::masters(int64_t begin, int64_t numel) const {
-  if (!master_low) return StoredValues(master + begin, numel).in(gpu);
-  return StoredValues::in_halves(copy + begin, master_low + begin, numel).in(gpu);
+  if (master || !copy) return StoredValues(master + begin, numel).in(gpu);
+  uint16_t* const high = copy + begin;
+  if (master_low) return StoredValues::in_halves(high, master_low + begin, numel).in(gpu);
+  return (copy_type == DType::kFp16 ? StoredValues::in_fp16(high, numel)
+                                    : StoredValues::in_bf16(high, numel))
+      .in(gpu);
 }
 
 StoredValues PartShard::states(int index, int64_t begin, int64_t numel) const {

@@ -36,8 +36,10 @@ struct PartShard : UpdatedValues {
   // hold_gradient().
   float* grad = nullptr;
   uint16_t* grad_bf16 = nullptr;
-  // Master in the part's 16-bit type; null for a part that computes in fp32.
+  // Master in the part's 16-bit type; null for a part that computes in fp32. Without a
+  // master beside it, it is all that there is.
   uint16_t* copy = nullptr;
+  DType copy_type = DType::kBf16;
   // Where all of the above is a GPU's memory.
   FarMemory* gpu = nullptr;
   // What a GPU has of them where they are the host's: the copy, or else the masters.

@@ -18,6 +18,7 @@
 #include "launcher/settings/chosen_data.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/config.h"
+#include "launcher/settings/new_run.h"
 #include "launcher/settings/setting_table.h"
 #include "offload/affinity.h"
 #include "offload/topology.h"
@@ -31,7 +32,8 @@ struct Asked {
   ModelShape shape;
 };
 
-Asked asked_model(const Settings& settings, const ModelFamilies& models) {
+// What is open of the settings is chosen by what the folder holds.
+Asked asked_model(Settings& settings, const ModelFamilies& models) {
   if (settings.init_from.empty()) {
     refuse_adapter_alone(settings);
     const ModelFamily& family = *find_family(models, settings.model);
@@ -39,6 +41,7 @@ Asked asked_model(const Settings& settings, const ModelFamilies& models) {
   }
   const ModelFolder folder = read_init_from(settings, models);
   const ModelFamily& family = *find_family(models, folder.family);
+  choose_frozen_dtype(settings, folder.dtype);
   return {&family, shape_of(family, folder.config, settings)};
 }
 
@@ -111,7 +114,7 @@ void write_settings(const std::string& path, const PlanAnswer& answer) {
 int plan(const VerbCall& call) {
   if (call.rank() > 0) return static_cast<int>(ExitCode::kDone);
   const int num_ranks = call.announced ? std::max(1, call.announced->size) : 1;
-  const Settings settings =
+  Settings settings =
       read_settings(call.line, call.environment,
                     {.verb = "plan",
                      .num_ranks = num_ranks,

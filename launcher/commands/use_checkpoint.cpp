@@ -102,6 +102,9 @@ Options options_for_use(const LoadedModel& loaded, const Settings& settings) {
   // What belonged to the type that the run computed in.
   if (options.dtype != DType::kFp16) options.loss_scale = {};
   if (options.dtype != DType::kBf16) options.master = MasterStorage::kFp32;
+  // Nobody asks for values that are not computed with. Split ones round ties otherwise.
+  options.frozen_dtype =
+      options.master == MasterStorage::kSplit ? DType::kFp32 : options.dtype;
   return options;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "base/text.h"
 #include "checkpoint/error.h"
@@ -14,6 +15,7 @@
 #include "checkpoint/json.h"
 #include "checkpoint/own_files.h"
 #include "checkpoint/reader.h"
+#include "checkpoint/safetensors_folder.h"
 #include "engine/comm/agreement.h"
 #include "launcher/data/token_file.h"
 #include "launcher/data/token_source.h"
@@ -125,12 +127,27 @@ std::optional<ModelFolder> model_of_run(const Settings& settings,
           parse_saved_run(checkpoint::Reader(folder).manifest().config, folder);
       const ModelFamily* family = find_family_of(models, run);
       if (family && !run.model.empty())
-        return ModelFolder{"", family->name, run.model, run.source};
+        return ModelFolder{.path = "",
+                           .family = family->name,
+                           .config = run.model,
+                           .source = run.source,
+                           .dtype = run.settings.frozen_dtype};
     } catch (const checkpoint::CheckpointError&) {
       continue;  // resuming passes it over, too, and says so
     }
   }
   return std::nullopt;
+}
+
+// "": they are of several types, or cannot be read, which is told where they are.
+std::string dtype_of_weights(const std::string& path) try {
+  std::set<DType> types;
+  const checkpoint::SafetensorsFolder folder(path);
+  for (const auto& [name, tensor] : folder.tensors())
+    if (is_floating(tensor.dtype)) types.insert(tensor.dtype);
+  return types.size() == 1 ? name_of(*types.begin()) : "";
+} catch (const checkpoint::CheckpointError&) {
+  return "";
 }
 
 // The model that a checkpoint holds, of whatever step: for its weights alone.
@@ -147,7 +164,8 @@ ModelFolder model_of_checkpoint(const std::string& path, const ModelFamilies& mo
           .family = family->name,
           .config = shape_of_run(*family, run, run.settings).config,
           .source = run.source,
-          .is_checkpoint = true};
+          .is_checkpoint = true,
+          .dtype = run.settings.frozen_dtype};
 }
 
 }  // namespace
@@ -259,6 +277,7 @@ ModelFolder read_init_from(const Settings& settings, const ModelFamilies& models
   const std::string& path = settings.init_from;
   ModelFolder model = is_of_run(path) ? model_of_checkpoint(path, models)
                                       : read_model_folder(path, models, "--init-from");
+  if (!model.is_checkpoint) model.dtype = dtype_of_weights(path);
   if (!settings.adapter.empty())
     add_adapter(model.config, read_adapter(settings.adapter, "--adapter"), "--adapter");
   return model;
@@ -272,11 +291,11 @@ ModelFolder agree_on_model(const Settings& settings, const ModelFamilies& models
     std::optional<ModelFolder> model = model_of_run(settings, models);
     if (!model) model = read_init_from(settings, models);
     found = json({model->path, model->family, model->config, model->source, model->notes,
-                  model->is_checkpoint})
+                  model->is_checkpoint, model->dtype})
                 .dump();
   });
   const json all = json::parse(ranks.broadcast(found));
-  return {all[0], all[1], all[2], all[3], all[4], all[5]};
+  return {all[0], all[1], all[2], all[3], all[4], all[5], all[6]};
 }
 
 void refuse_allowances(const Settings& settings, const std::string& folder) {

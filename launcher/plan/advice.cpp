@@ -88,9 +88,16 @@ bool split_master(Wish& wish) {
          change(wish.settings.master, std::string("split"));
 }
 
-constexpr Saver kSavers[] = {draft_nothing, shard_wider,       keep_less,   recompute,
-                             split_pass,    accumulate_models, gather_one,  reshard,
-                             chunk_loss,    offload_inputs,    split_master};
+bool round_frozen(Wish& wish) {
+  const Settings& s = wish.settings;
+  const bool has_frozen = !s.freeze.empty() || wish.shape.lora();
+  return has_frozen && s.dtype != "fp32" && change(wish.settings.frozen_dtype, s.dtype);
+}
+
+constexpr Saver kSavers[] = {draft_nothing,  shard_wider,  keep_less,
+                             recompute,      split_pass,   accumulate_models,
+                             gather_one,     reshard,      chunk_loss,
+                             offload_inputs, split_master, round_frozen};
 
 Fit make_fit(const Wish& before, const Wish& after, RunPlan plan) {
   Fit fit{after, std::move(plan), {}, 1};

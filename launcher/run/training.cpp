@@ -242,6 +242,10 @@ void Training::announce() {
   signals_cost_ = is_impatient(starter);
   if (!started_from_.empty()) facts.save_seconds = last_save_seconds(settings_.out);
   tell(wrapped(banner(settings_, facts), width_of_stdout(), kTextColumn));
+  const int64_t num_frozen = facts.num_parameters - facts.num_trained;
+  if (is_rounded_ && num_frozen > 0)
+    tell(fmt::format("frozen weights are rounded to {}, which saves {}",
+                     settings_.frozen_dtype, short_bytes(num_frozen * 4)));
   tell_more("all settings:\n" + to_toml(settings_));
 }
 

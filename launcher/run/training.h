@@ -152,6 +152,7 @@ class Training {
   BatchPlan batch_;
   LrSchedule schedule_;  // of --epochs
   const ModelFamily* family_ = nullptr;
+  bool is_rounded_ = false;  // are frozen weights, which were stored otherwise
   std::unique_ptr<ModelFolder> folder_of_weights_;  // null without --init-from, or
                                                     // resumed
   ModelShape shape_;

@@ -35,7 +35,7 @@ void Training::choose_model() {
     refuse_adapter_alone(settings_);
     family_ = find_family(models_, settings_.model);
     shape_ = new_shape(*family_, settings_);
-    return;
+    return choose_frozen_dtype(settings_, "fp32");
   }
   const std::unique_ptr<Ranks> ranks = world_.make_ranks();
   ModelFolder model = agree_on_model(settings_, models_, *ranks);
@@ -48,6 +48,9 @@ void Training::choose_model() {
   }
   shape_ = shape_of(*family_, model.config, settings_);
   identity_.source = model.source;
+  is_rounded_ = settings_.frozen_dtype != "auto" && settings_.frozen_dtype != "fp32" &&
+                settings_.frozen_dtype != model.dtype;
+  choose_frozen_dtype(settings_, model.dtype);
   for (const std::string& note : model.notes) {
     if (is_first_rank()) tell(note);
   }

@@ -48,6 +48,11 @@ void choose_accumulate(Settings& settings, const Settings* before,
   if (before && settings.accumulate == "auto") settings.accumulate = before->accumulate;
 }
 
+void choose_frozen_dtype(Settings& settings, const std::string& stored) {
+  if (settings.frozen_dtype == "auto")
+    settings.frozen_dtype = stored == settings.dtype ? stored : "fp32";
+}
+
 void choose_for_machine(Settings& settings, const IsGiven& is_given) {
   const bool is_open = settings.offload == "auto" && may_keep_states(settings);
   if (is_open && !is_given("device_state_fraction"))

@@ -31,6 +31,10 @@ void choose_warmup(Settings& settings);
 void choose_accumulate(Settings& settings, const Settings* before,
                        const IsGiven& is_given);
 
+// Where frozen_dtype is auto: as the weights are stored, if they are computed with in
+// that type.
+void choose_frozen_dtype(Settings& settings, const std::string& stored);
+
 // May "auto" of speculate become more than off? Not on CPU ranks, where backward and
 // updates need the same cores, nor where the engine refuses it.
 bool may_speculate(const Settings& settings);

@@ -150,6 +150,15 @@ Group precision() {
       choice(KEY(state_dtype, AS(state_dtype, dtype_named)), {"fp32", "bf16"},
              "the optimizer's state in memory; bf16 takes half, and is rounded in each "
              "step"),
+      choice(KEY(frozen_dtype), {"auto", "fp32", "bf16", "fp16"},
+             "frozen weights in memory, rounded once; auto: as they are on disk, where "
+             "they are computed with in that type, else fp32 beside a copy in it",
+             "frozen_dtype",
+             [](Options& o, size_t word) {
+               constexpr DType kMeant[] = {DType::kFp32, DType::kFp32, DType::kBf16,
+                                           DType::kFp16};
+               o.frozen_dtype = kMeant[word];
+             }),
       rules(
           KEY(unit, "unit_options",
               [](Options& o, const auto& rules) {
@@ -312,6 +321,7 @@ Group tests() {
 
 // A resumed run that differs in one of these would be another run.
 bool defines_run(const Setting& setting) {
+  if (setting.key == "frozen_dtype") return false;  // no step sees it
   static const std::vector<std::string> groups = {"model", "optimizer", "precision"};
   static const std::vector<std::string> others = {
       "data",    "too_long",      "pack",         "seq_len", "shuffle",

@@ -110,6 +110,7 @@ struct Settings {
   std::string grad_dtype = "fp32";
   std::string master = "fp32";
   std::string state_dtype = "fp32";
+  std::string frozen_dtype = "auto";
   std::vector<std::string> unit;
   int64_t loss_scale_init = 1 << 16;
   int64_t loss_scale_window = 2000;

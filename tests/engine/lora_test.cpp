@@ -185,7 +185,8 @@ struct LoraRun {
   std::map<std::string, std::vector<float>> before, after;
 };
 
-LoraRun trained_on(int ranks, DType dtype, double dropout) {
+LoraRun trained_on(int ranks, DType dtype, double dropout,
+                   DType frozen_dtype = DType::kFp32) {
   LoraRun run;
   std::mutex mutex;
   on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
@@ -202,6 +203,7 @@ LoraRun trained_on(int ranks, DType dtype, double dropout) {
     options.schedule.lr = 0.1;
     options.init = {{"*", normal(0, 0.5)}};
     options.dtype = dtype;
+    options.frozen_dtype = frozen_dtype;
     options.deterministic = true;
     Engine engine(net, options, std::move(comm));
     expect_planned_bytes(engine);
@@ -248,6 +250,29 @@ TEST(LoraEngine, TrainsAdaptersAloneAndAllRanksAlike) {
     for (const auto& [fqn, before] : one.before) {
       const bool is_factor = fqn.find(".lora_") != fqn.npos;
       EXPECT_EQ(one.after.at(fqn) != before, is_factor) << fqn;
+    }
+  }
+}
+
+// The weights that units read are the same.
+TEST(LoraEngine, FrozenWeightsIn2BytesTrainTheSameAdapters) {
+  for (const DType dtype : {DType::kBf16, DType::kFp16}) {
+    for (const int ranks : {1, 2}) {
+      const double dropout = ranks == 1 ? 0.25 : 0;  // threads share random numbers
+      const LoraRun whole = trained_on(ranks, dtype, dropout);
+      const LoraRun rounded = trained_on(ranks, dtype, dropout, dtype);
+      for (const auto& [fqn, after] : whole.after) {
+        if (fqn.find(".lora_") != fqn.npos) {
+          EXPECT_EQ(rounded.after.at(fqn), after) << fqn;
+          continue;
+        }
+        for (size_t i = 0; i < after.size(); ++i) {
+          const float as_read = dtype == DType::kBf16
+                                    ? bf16_to_float(float_to_bf16(after[i]))
+                                    : fp16_to_float(float_to_fp16(after[i]));
+          EXPECT_EQ(rounded.after.at(fqn)[i], as_read) << fqn;
+        }
+      }
     }
   }
 }

@@ -115,6 +115,25 @@ TEST_F(MemoryPlanTest, FrozenUnitsTakeNoSlotOfGradients) {
   EXPECT_EQ(bytes(plan(), "gradient ring", "device"), 1024 * 4);
 }
 
+TEST_F(MemoryPlanTest, FrozenWeightsMayBeAllThatThereIs) {
+  const auto host_bytes = [&](const char* owner) { return bytes(plan(), owner, "host"); };
+  options.dtype = DType::kFp16;
+  options.groups = {{"h.0.*", 1, {}, /*frozen=*/true}};
+  EXPECT_EQ(host_bytes("masters"), 4 * 1024 * 4);
+  EXPECT_EQ(host_bytes("fp16 copy"), 4 * 1024 * 2);
+  options.frozen_dtype = DType::kFp16;
+  EXPECT_EQ(host_bytes("masters"), 3 * 1024 * 4);
+  EXPECT_EQ(host_bytes("fp16 copy"), 3 * 1024 * 2);
+  EXPECT_EQ(host_bytes("frozen weights"), 1024 * 2);
+  options.inference = true;
+  EXPECT_EQ(host_bytes("masters"), 0);
+  EXPECT_EQ(host_bytes("frozen weights"), 4 * 1024 * 2);
+  options.unit_options = {{.pattern = "h.1", .dtype = DType::kFp32}};
+  options.dtype = options.frozen_dtype = DType::kBf16;
+  EXPECT_EQ(host_bytes("frozen weights"), 3 * 1024 * 2);
+  EXPECT_EQ(host_bytes("masters"), 1024 * 4) << "of the unit that computes in fp32";
+}
+
 TEST_F(MemoryPlanTest, AUnitThatIsTooLargeIsPassedOver) {
   options.device_state_fraction = 0.5;
   root = 1 << 20;

@@ -52,11 +52,12 @@ TEST(SplitFloatTest, TheHighHalfIsTheNearestBf16) {
 class StoredValuesTest : public ::testing::Test {
  protected:
   std::vector<float> plain = std::vector<float>(5);
-  std::vector<uint16_t> high = std::vector<uint16_t>(5), low = high, rounded = high;
-  const std::vector<StoredValues> all{
-      {plain.data(), 5},
-      StoredValues::in_bf16(rounded.data(), 5),
-      StoredValues::in_halves(high.data(), low.data(), 5)};
+  std::vector<uint16_t> high = std::vector<uint16_t>(5), low = high, rounded = high,
+                        in_fp16 = high;
+  const std::vector<StoredValues> all{{plain.data(), 5},
+                                      StoredValues::in_bf16(rounded.data(), 5),
+                                      StoredValues::in_halves(high.data(), low.data(), 5),
+                                      StoredValues::in_fp16(in_fp16.data(), 5)};
 };
 
 TEST_F(StoredValuesTest, WhatIsWrittenIsReadWhereItWasWritten) {
@@ -73,13 +74,15 @@ TEST_F(StoredValuesTest, WhatIsWrittenIsReadWhereItWasWritten) {
   }
 }
 
-TEST_F(StoredValuesTest, OnlyBf16Rounds) {
+TEST_F(StoredValuesTest, OnlyBf16AndFp16Round) {
   const std::vector<float> values = spread_values(5, 1, 1);
   for (const StoredValues& stored : all) stored.write(0, values);
   EXPECT_EQ(all[0].read_all(), values);
   EXPECT_EQ(all[2].read_all(), values);
   for (size_t i = 0; i < 5; ++i)
     EXPECT_EQ(all[1][i], bf16_to_float(float_to_bf16(values[i])));
+  for (size_t i = 0; i < 5; ++i)
+    EXPECT_EQ(all[3][i], fp16_to_float(float_to_fp16(values[i])));
 }
 
 TEST_F(StoredValuesTest, OnlyPlainOnesAreThereAsFloats) {
@@ -107,7 +110,7 @@ class Elsewhere final : public FarMemory {
   }
 };
 
-// In each of the three ways, and more than pass through at once.
+// In each of the ways, and more than pass through at once.
 TEST(StoredValues, OfMemoryThatIsFarAway) {
   constexpr int64_t kNumel = (1 << 20) + 77;
   std::vector<float> values(kNumel);
@@ -117,6 +120,7 @@ TEST(StoredValues, OfMemoryThatIsFarAway) {
   Elsewhere elsewhere;
   for (const StoredValues& here :
        {StoredValues(plain.data(), kNumel), StoredValues::in_bf16(high.data(), kNumel),
+        StoredValues::in_fp16(high.data(), kNumel),
         StoredValues::in_halves(high.data(), low.data(), kNumel)}) {
     here.write(0, values);
     const std::vector<float> expected = here.read_all();

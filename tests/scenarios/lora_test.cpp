@@ -107,6 +107,39 @@ TEST_F(Lora, GoesOnAsIfItHadNotStoppedAndLeavesByBothDoors) {
   EXPECT_EQ(told({path("merged")}), told({path("a")}));
 }
 
+// Of the folder's own type nothing is rounded; of another one once, where that is asked.
+TEST_F(Lora, HoldsFrozenWeightsInTwoBytes) {
+  const std::string base = copy("llama");
+  done(0, train_from(base, "plain", {"--steps=1", "--lr=0"}));
+  done(0, verb("export", {path("plain"), "--dtype=bf16", "--to", path("bf16")}));
+  const auto weights = read_weights(path("bf16"));
+  fs::remove_all(base);
+  fs::copy(path("bf16"), base);
+  const Words flags = {"--lora=r=2,targets=q_proj", "--dtype=bf16", "--lr=1e-2"};
+  const auto with = [&](Words more) {
+    more.insert(more.end(), flags.begin(), flags.end());
+    return more;
+  };
+  const State whole = trained(0, "a", with({"--steps=4", "--frozen-dtype=fp32"}));
+  EXPECT_THAT(told_, AllOf(HasSubstr("bf16 copy"), Not(HasSubstr("in bf16 alone"))));
+  expect_same(whole, trained(2, "b", with({"--steps=4"})));
+  EXPECT_THAT(told_, AllOf(HasSubstr("held in bf16 alone"), HasSubstr("frozen weights"),
+                           Not(HasSubstr("rounded"))));
+  trained(4, "c", with({"--steps=2", "--shard-over=2"}));
+  expect_same(whole, trained(0, "c", with({"--steps=4"})));
+  EXPECT_THAT(told_, HasSubstr("held in bf16 alone"));
+  fs::remove_all(base);
+  copy("llama");  // in fp32
+  trained(0, "d", with({"--steps=1", "--frozen-dtype=bf16"}));
+  EXPECT_THAT(told_, HasSubstr("frozen weights are rounded to bf16, which saves"));
+  done(0, verb("export", {path("b"), "--merge", "--to", path("merged")}));
+  const auto merged = read_weights(path("merged"));
+  for (const auto& [name, values] : weights) {
+    if (name.find("q_proj") != name.npos) continue;
+    EXPECT_EQ(merged.at(name), values) << name;
+  }
+}
+
 TEST_F(Lora, EvaluatesPeftsAdapters) {
   for (const std::string name : {"gpt2", "llama"}) {
     const json reference = ModelFolders::reference(name);

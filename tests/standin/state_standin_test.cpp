@@ -250,6 +250,8 @@ TEST_F(StateStandinTest, FrozenParameters) {
   options.groups = {{.pattern = "*attn*", .frozen = true}};
   use_bf16();
   expect_same_everywhere();
+  options.frozen_dtype = DType::kBf16;
+  expect_same_everywhere(2);
 }
 
 TEST_F(StateStandinTest, OtherOptimizersStayOnTheHost) {

@@ -173,6 +173,10 @@ struct Options {
   // Checkpoints hold fp32. Refused where a step would change less than bf16 can tell:
   // Adagrad, and betas or momentum above kLargestBf16Beta.
   DType state_dtype = DType::kFp32;
+  // Of masters of frozen parameters, and of all for inference, where their unit computes
+  // in this type: rounded to it, they are the weights that it reads, in 2 bytes a
+  // parameter. kFp32: as they come.
+  DType frozen_dtype = DType::kFp32;
   std::vector<UnitOption> unit_options;
   double nominal_targets = 1;  // backward runs on loss_sum / nominal_targets (see
                                // Engine::backward): micro-batch times sequence length is
