@@ -426,6 +426,33 @@ TEST_F(Resume, OtherDataIsNoticedAndMovedDataIsNot) {
   EXPECT_THAT(other.err, HasSubstr("data was 20001 tokens with hash"));
 }
 
+TEST_F(Resume, DataIsFoundFromAnotherFolder) {
+  const std::string relative =
+      std::filesystem::relative(write("held.txt", read_file(path("data.txt"))));
+  run(0, train("a", {"--steps=1", "--eval-data", relative}));
+  Words words = {"sh", "-c", "cd / && exec \"$@\"", "sh"};
+  for (const std::string& word : verb("eval", {path("a"), "--threads=1"}))
+    words.push_back(word);
+  const Outcome outcome = run(0, words);
+  EXPECT_EQ(outcome.rc, 0) << outcome.err;
+}
+
+// The short last batch of an epoch is as short in what comes behind it.
+TEST_F(Resume, MoreEpochsTakeEachSampleAgain) {
+  Words words = train("a", {"--epochs=1"});
+  words[3] = write("few.txt", read_file(path("data.txt")).substr(0, 20 * 16));
+  EXPECT_EQ(run(0, words).rc, 0);
+  std::ranges::replace(words, std::string("--epochs=1"), std::string("--epochs=2"));
+  EXPECT_EQ(run(0, words).rc, 0);
+  int64_t tokens = 0;
+  for (const auto& record : metrics("a", "step"))
+    tokens += record["tokens"].get<int64_t>();
+  const std::string manifest =
+      read_file(path("a/" + last_of(checkpoints("a")) + "/manifest.json"));
+  EXPECT_THAT(manifest, HasSubstr("\"num_samples\":40"));
+  EXPECT_EQ(tokens, 40 * 16);
+}
+
 TEST_F(Resume, AChangedBatchUsesNoSampleTwice) {
   const auto smaller = [&](const std::string& out, const Words& flags) {
     Words words = train(out, flags);

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "launcher/text/prompt.h"
 #include "zero/errors.h"
 
 namespace zero::launcher::generate_test {
@@ -222,6 +223,8 @@ TEST(Generate, PromptsAreTextOrNumbers) {
   EXPECT_THROW(parse_prompt("12 50257", false, 50257), Error);
   EXPECT_THROW(parse_prompt("Hello", false, 50257), Error);
   EXPECT_THROW(parse_prompt("", true, 257), Error);
+  EXPECT_THAT(known({12, 256}, 257), ElementsAre(12, 256));
+  EXPECT_THROW(known({12, 257}, 257), Error);
 }
 
 TEST(Generate, CharactersComeWholeAsTheyAreDrawn) {

@@ -71,6 +71,12 @@ TEST(History, StepsThatAreToldAgainReplaceTheOthers) {
   EXPECT_EQ(history.stopped_by, "") << "it went on";
 }
 
+TEST(History, ARunThatGoesOnHasNotEnded) {
+  const std::string ended = kRun + step(1) + other("end", 1);
+  EXPECT_TRUE(read(ended).has_ended);
+  EXPECT_FALSE(read(ended + kRun + other("resume", 1) + step(2)).has_ended);
+}
+
 TEST(History, AnEvaluationThatIsToldAgainCountsOnce) {
   const History history =
       read(step(1) + other("eval", 1, R"(,"loss":1)") + other("eval", 1, R"(,"loss":2)"));

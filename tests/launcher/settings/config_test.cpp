@@ -557,6 +557,16 @@ TEST(Config, PrintedFileGivesTheSameSettings) {
   EXPECT_EQ(read_settings(read_command_line({"--config", file}), {}, context), settings);
 }
 
+// What the data told belongs to this run's data.
+TEST(Config, ARunByEpochsIsWrittenWithoutItsSteps) {
+  Settings settings;
+  settings.epochs = 3;
+  settings.steps = 40;
+  EXPECT_THAT(to_toml(settings), HasSubstr("\nsteps = 0 "));
+  settings.epochs = 0;
+  EXPECT_THAT(to_toml(settings), HasSubstr("\nsteps = 40 "));
+}
+
 TEST(Config, JsonGivesTheSameSettings) {
   Settings settings;
   settings.data = {"a", "b"};
