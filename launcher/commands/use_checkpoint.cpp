@@ -237,7 +237,8 @@ void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks)
     weights_alone.with_optimizer = false;
     weights_alone.allow_missing.insert(weights_alone.allow_missing.end(),
                                        may_lack.begin(), may_lack.end());
-    const SavedState state = load_checkpoint(*loaded.engine, folder, weights_alone);
+    SavedState state = load_checkpoint(*loaded.engine, folder, weights_alone);
+    std::erase_if(state.missing, is_of_adapter);  // come from elsewhere
     loaded.step = state.step;
     if (loaded.batch.rank == 0) {
       for (const std::string& line : differences_of(state)) warn(line);

@@ -9,7 +9,6 @@
 #include <future>
 #include <set>
 
-#include "base/names.h"
 #include "checkpoint/buffer.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"
@@ -52,7 +51,7 @@ struct Subject {
   json source;  // config.json of the weights that the run started from; null: none
   bool is_text = false;
   std::vector<std::string> classes;
-  std::string base;  // --init-from of the run; "": none
+  std::string base;  // the folder of Hugging Face that the run started from; "": none
 };
 
 Subject subject_of(const checkpoint::Manifest& manifest, const std::string& from,
@@ -69,7 +68,7 @@ Subject subject_of(const checkpoint::Manifest& manifest, const std::string& from
   subject.source = run.source;
   subject.is_text = run.is_text;
   subject.classes = run.classes;
-  subject.base = run.settings.init_from;
+  if (is_model_folder(run.settings.init_from)) subject.base = run.settings.init_from;
   return subject;
 }
 
@@ -191,7 +190,7 @@ json adapter_config_of(const Subject& subject, const AdapterParts& adapters) {
   const LoraOptions options = lora_from_json(subject.config.at(kLora), "the checkpoint");
   std::set<std::string> saved;  // modules
   for (const std::string& fqn : adapters.trained) {
-    if (!matches_any(adapter_names(), fqn)) saved.insert(fqn.substr(0, fqn.rfind('.')));
+    if (!is_of_adapter(fqn)) saved.insert(fqn.substr(0, fqn.rfind('.')));
   }
   return adapter_config(options, adapters.layers, {saved.begin(), saved.end()},
                         subject.base);

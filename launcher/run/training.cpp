@@ -192,7 +192,8 @@ void Training::read_checkpoint(const std::string& path) {
     options.allow_extra.push_back(std::move(name));
   for (std::string& name : adapter_names(shape_))
     options.allow_missing.push_back(std::move(name));
-  const SavedState state = load_checkpoint(*engine_, path, options);
+  SavedState state = load_checkpoint(*engine_, path, options);
+  std::erase_if(state.missing, is_of_adapter);  // are new, as asked
   read_adapters();
   if (!is_first_rank()) return;
   tell(fmt::format("weights of {}", path));

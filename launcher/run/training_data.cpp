@@ -35,6 +35,10 @@ void Training::choose_model() {
     refuse_adapter_alone(settings_);
     family_ = find_family(models_, settings_.model);
     shape_ = new_shape(*family_, settings_);
+    if (shape_.lora() && is_first_rank())
+      warn(
+          "the weights below the adapters are new, and --lora does not train them; "
+          "--init-from DIR starts from a model that is there");
     return choose_frozen_dtype(settings_, "fp32");
   }
   const std::unique_ptr<Ranks> ranks = world_.make_ranks();

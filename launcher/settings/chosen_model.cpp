@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/names.h"
 #include "checkpoint/error.h"
 #include "checkpoint/json.h"
 #include "launcher/settings/lora_setting.h"
@@ -273,6 +274,8 @@ const std::vector<std::string>& adapter_names() {
   static const std::vector<std::string> names = {"*.lora_A.weight", "*.lora_B.weight"};
   return names;
 }
+
+bool is_of_adapter(const std::string& fqn) { return matches_any(adapter_names(), fqn); }
 
 std::vector<std::string> adapter_names(const ModelShape& shape) {
   return shape.lora() ? adapter_names() : std::vector<std::string>();

@@ -40,6 +40,7 @@ void refuse_of_other_task(const ModelFamily& family, const Settings& settings);
 
 // Globs of the parameters that adapters are.
 const std::vector<std::string>& adapter_names();
+bool is_of_adapter(const std::string& fqn);
 // Those of this model; without adapters none.
 std::vector<std::string> adapter_names(const ModelShape& shape);
 

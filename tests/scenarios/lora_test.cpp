@@ -43,10 +43,11 @@ class Lora : public ModelFolders {
     Words words = {"--data", path("tokens.bin"), "--seq-len=24", "--threads=1"};
     words.insert(words.begin(), from.begin(), from.end());
     const Outcome outcome = done(0, verb("eval", words));
+    told_ = outcome.err;
     return std::stod(outcome.out.substr(outcome.out.find("loss ") + 5));
   }
 
-  std::string told_;
+  std::string told_;  // by the last training, or on stderr by the last evaluation
 };
 
 TEST_F(Lora, TheFirstStepIsPeftsOwnOnAnyNumberOfRanks) {
@@ -95,6 +96,10 @@ TEST_F(Lora, GoesOnAsIfItHadNotStoppedAndLeavesByBothDoors) {
   for (const auto& [name, values] : alone)
     EXPECT_TRUE(name.starts_with("base_model.model.model.")) << name;
   EXPECT_NEAR(eval_of({path("llama"), "--adapter", path("alone")}), loss, 1e-9);
+  // On top of a run's checkpoint of the same weights, too.
+  done(0, train_from(path("llama"), "plain", {"--steps=1", "--lr=0"}));
+  EXPECT_NEAR(eval_of({path("plain"), "--adapter", path("alone")}), loss, 1e-9);
+  EXPECT_THAT(told_, Not(HasSubstr("missing")));
   const json config = json::parse(read_file(path("alone/adapter_config.json")));
   EXPECT_EQ(config["peft_type"], "LORA");
   EXPECT_EQ(config["modules_to_save"], json({"model.norm"}));

@@ -95,6 +95,25 @@ TEST(NewRun, UpdatesBeginInBackwardWhereAGpuMayTrain) {
   EXPECT_EQ(gone_on({}, Settings()).speculate, "auto");
 }
 
+TEST(NewRun, FrozenWeightsAreRoundedOnlyWhereThatIsAsked) {
+  const auto frozen = [](const std::string& stored, const std::string& dtype,
+                         const std::string& asked = "auto") {
+    Settings settings;
+    settings.dtype = dtype;
+    settings.frozen_dtype = asked;
+    choose_frozen_dtype(settings, stored);
+    return settings.frozen_dtype;
+  };
+  EXPECT_EQ(frozen("bf16", "bf16"), "bf16");
+  EXPECT_EQ(frozen("fp16", "fp16"), "fp16");
+  EXPECT_EQ(frozen("fp32", "bf16"), "fp32");
+  EXPECT_EQ(frozen("fp16", "bf16"), "fp32");
+  EXPECT_EQ(frozen("", "bf16"), "fp32");
+  EXPECT_EQ(frozen("bf16", "fp32"), "fp32");
+  EXPECT_EQ(frozen("fp32", "bf16", "bf16"), "bf16");
+  EXPECT_EQ(frozen("bf16", "bf16", "fp32"), "fp32");
+}
+
 TEST(NewRun, OtherVerbsChooseNothing) { EXPECT_EQ(settings_of({}).schedule, "constant"); }
 
 TEST(DefaultsBeside, AreThoseThatARunWouldHaveChosen) {
