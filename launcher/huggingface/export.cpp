@@ -186,10 +186,12 @@ struct TensorPart {
   int64_t begin = 0, numel = 0;
 };
 
-json adapter_config_of(const Subject& subject, const AdapterParts& adapters) {
+json adapter_config_of(const Subject& subject, const AdapterParts& adapters,
+                       const Selection& selection) {
   const LoraOptions options = lora_from_json(subject.config.at(kLora), "the checkpoint");
   std::set<std::string> saved;  // modules
-  for (const std::string& fqn : adapters.trained) {
+  for (const auto& [reader, tensor] : selection.parameters) {
+    const std::string& fqn = tensor->fqn;
     if (!is_of_adapter(fqn)) saved.insert(fqn.substr(0, fqn.rfind('.')));
   }
   return adapter_config(options, adapters.layers, {saved.begin(), saved.end()},
@@ -367,8 +369,8 @@ Exported export_model(const ExportOptions& given, const ModelFamilies& models) {
     copy_files(source, exported.companions, partial.path());
   }
   const checkpoint::Folder& folder = partial.folder();
-  const json config =
-      alone ? adapter_config_of(subject, adapters) : config_to_write(subject, dtype);
+  const json config = alone ? adapter_config_of(subject, adapters, selection)
+                            : config_to_write(subject, dtype);
   checkpoint::write_text(folder, alone ? kAdapterConfig : "config.json",
                          config.dump(2) + "\n", checkpoint::system_io());
   folder.sync(checkpoint::system_io());

@@ -153,6 +153,8 @@ TEST(Lora, RefusesBeforeAnythingChanged) {
               HasSubstr("'head' matches no module"));
   EXPECT_THAT(refused({.targets = {"mine"}, .ranks = {{"first", 2}}}),
               HasSubstr("'first' matches no target"));
+  EXPECT_THAT(refused({.targets = {"mine"}, .alphas = {{"mine", 2}, {"m*", 3}}}),
+              HasSubstr("different values"));
   EXPECT_THAT(refused({.r = 0, .targets = {"mine"}}), HasSubstr("rank"));
   EXPECT_THAT(refused({.alpha = 0, .targets = {"mine"}}), HasSubstr("alpha"));
   EXPECT_THAT(refused({.dropout = 1, .targets = {"mine"}}), HasSubstr("dropout"));

@@ -26,8 +26,8 @@ struct LoraOptions {
   double dropout = 0;   // of x, in training
   ModuleNames targets = {kAllLinear};
   ModuleNames modules_to_save = {};  // whose own parameters are trained, too
-  // Of some layers, other than r and alpha: by the names of modules, of which the first
-  // that matches counts.
+  // Of some layers, other than r and alpha: by the names of modules, no two of which may
+  // match one layer and differ.
   std::map<std::string, int64_t> ranks = {};
   std::map<std::string, double> alphas = {};
 

@@ -28,13 +28,18 @@ bool names_module(const ModuleNames& names, const std::string& fqn) {
       names, [&](const std::string& name) { return names_module(name, fqn); });
 }
 
-// Of a layer: what the first name that matches says, else `otherwise`.
+// Of a layer: what the names that match say, else `otherwise`.
 template <class T>
 T value_for(const std::map<std::string, T>& values, const std::string& fqn, T otherwise) {
+  const T* found = nullptr;
   for (const auto& [name, value] : values) {
-    if (names_module(name, fqn)) return value;
+    if (!names_module(name, fqn)) continue;
+    if (found && *found != value)
+      reject("two names give one layer different values", fqn,
+             "names of which one alone matches it");
+    found = &value;
   }
-  return otherwise;
+  return found ? *found : otherwise;
 }
 
 template <class T>
@@ -70,6 +75,7 @@ class LoraAdder {
     require_matches(options.modules_to_save, modules_, "module", "modules_to_save");
     require_matches(names_of(options.ranks), targets_, "target", "ranks");
     require_matches(names_of(options.alphas), targets_, "target", "alphas");
+    for (const auto& [fqn, module] : targets_) numbers_of(fqn);
   }
 
   std::vector<std::string> add(torch::nn::Module& model) {
@@ -118,11 +124,16 @@ class LoraAdder {
              "zero::Linear of <zero/linear.h>");
   }
 
+  // Rank and alpha of a layer.
+  std::pair<int64_t, double> numbers_of(const std::string& fqn) const {
+    return {value_for(options_.ranks, fqn, options_.r),
+            value_for(options_.alphas, fqn, options_.alpha)};
+  }
+
   void adapt(torch::nn::Module& module, const std::string& fqn) const {
     auto& layer = dynamic_cast<LoraLayer&>(module);
     const LoraLayer::Shape shape = layer.lora_shape();
-    const int64_t r = value_for(options_.ranks, fqn, options_.r);
-    const double alpha = value_for(options_.alphas, fqn, options_.alpha);
+    const auto [r, alpha] = numbers_of(fqn);
     const double bound = 1 / std::sqrt(static_cast<double>(shape.in));
     layer.scale_ = alpha / (options_.rslora ? std::sqrt(static_cast<double>(r))
                                             : static_cast<double>(r));
