@@ -59,7 +59,7 @@ TEST_F(Refused, WhatIsNoModelsFolder) {
   fs::create_directory(path("empty"));
   refused_folder(2, path("empty"), {"nor a config.json", "folder of Hugging Face"});
   write("adapter/adapter_config.json", "{}");
-  refused_folder(2, path("adapter"), {"an adapter", "merge_and_unload"});
+  refused_folder(2, path("adapter"), {"an adapter", "--adapter DIR"});
   fs::remove(path("llama/model.safetensors"));
   write("llama/pytorch_model.bin", "x");
   refused_folder(5, path("llama"), {"pickle", "pytorch_model.bin", "save_pretrained("});
