@@ -277,7 +277,9 @@ ModelFolder read_init_from(const Settings& settings, const ModelFamilies& models
   const std::string& path = settings.init_from;
   ModelFolder model = is_of_run(path) ? model_of_checkpoint(path, models)
                                       : read_model_folder(path, models, "--init-from");
-  if (!model.is_checkpoint) model.dtype = dtype_of_weights(path);
+  // In fp32 nothing depends on it.
+  if (!model.is_checkpoint && settings.dtype != "fp32")
+    model.dtype = dtype_of_weights(path);
   if (!settings.adapter.empty())
     add_adapter(model.config, read_adapter(settings.adapter, "--adapter"), "--adapter");
   return model;

@@ -25,7 +25,8 @@ struct ModelFolder {
   nlohmann::json source;                // config.json as it stands there
   std::vector<std::string> notes = {};  // what people should know
   bool is_checkpoint = false;           // `path` is a step's folder, of a run of ours
-  // What all weights are stored in, as --frozen-dtype calls it; "": in several types.
+  // What all weights are stored in, as --frozen-dtype calls it; "": in several types, or
+  // nobody asked.
   std::string dtype = {};
 };
 

@@ -173,8 +173,6 @@ json to_json(const LoraOptions& options) {
   if (takes_all) config["target_modules"] = LoraOptions::kAllLinear;
   if (!options.modules_to_save.empty())
     config["modules_to_save"] = options.modules_to_save;
-  for (const char* patterns : {"rank_pattern", "alpha_pattern"})
-    if (config[patterns].is_null()) config[patterns] = json::object();
   return config;
 }
 

@@ -6,15 +6,14 @@ peft makes an adapter with values in both factors, which each trains for 20 step
 theirs. Exit code 1 where a number is beyond its limit, which is in bold then.
 """
 import sys
-import tempfile
 from pathlib import Path
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 
-from models import load, logits_of, random_tokens, read_samples, train
-from parity import BATCH, EXPORT_LIMIT, LOSS_LIMIT, NORM_LIMIT, RANKS, SHORT, Cell, within
-from zero_program import Failed, Program
+from models import load, logits_of
+from parity import EXPORT_LIMIT, RANKS, SHORT, Row, print_table, within
+from zero_program import Program
 
 # Of each model: what of it peft is told.
 LORAS = {
@@ -43,27 +42,17 @@ def load_adapter(name, models, folder, is_trained=False):
     return PeftModel.from_pretrained(load(models / name), folder, is_trainable=is_trained)
 
 
-class LoraComparison:
+class LoraComparison(Row):
     def __init__(self, name, program, models, work):
-        self.name, self.program, self.models, self.work = name, program, models, work
-        self.data, self.adapter = work / "data.bin", work / "adapter"
-        count = SHORT.steps * BATCH * SHORT.length + 1
-        random_tokens(1, count, seed=11)[0].to(torch.uint16).numpy().tofile(self.data)
+        super().__init__(name, program, models / name, SHORT, work)
+        self.models, self.adapter = models, work / "adapter"
         make_adapter(name, models, self.adapter)
-        self.samples = read_samples(self.data, SHORT.length, SHORT.steps * BATCH)
+
+    def parts(self):
+        return ((self.training, len(RANKS) + 1), (self.exports, 2), (self.imports, 1))
 
     def training(self):
-        model = load_adapter(self.name, self.models, self.adapter, is_trained=True)
-        expected = list(train(model, self.samples.split(BATCH)))
-        cells, worst_norm = [], 0
-        for ranks in RANKS:
-            steps = self.program.train(self.models / self.name, self.data, self.work / f"ranks_{ranks}", ranks=ranks, lr=1e-3,
-                                       steps=SHORT.steps, seq_len=SHORT.length, global_batch=BATCH, micro_batch=1,
-                                       adapter=self.adapter)
-            pairs = list(zip(steps, expected, strict=True))
-            cells.append(within(max(abs(ours["loss"] - loss) for ours, (loss, _) in pairs), LOSS_LIMIT))
-            worst_norm = max(worst_norm, *(abs(ours["grad_norm"] / norm - 1) for ours, (_, norm) in pairs))
-        return [*cells, within(worst_norm, NORM_LIMIT)]
+        return self.steps_beside(load_adapter(self.name, self.models, self.adapter, is_trained=True), adapter=self.adapter)
 
     def error(self, model, ours):
         """Of the mean loss of some samples, where ours has six decimals."""
@@ -87,29 +76,12 @@ class LoraComparison:
     def imports(self):
         with torch.no_grad():
             model = load_adapter(self.name, self.models, self.adapter).eval()
-            return [self.error(model, self.mean_loss(self.models / self.name, adapter=self.adapter))]
-
-    def row(self):
-        cells = [Cell(self.name, True)]
-        for part, width in ((self.training, len(RANKS) + 1), (self.exports, 2), (self.imports, 1)):
-            try:
-                cells += part()
-            except Failed as failure:
-                print(f"{self.name}: {failure}", file=sys.stderr)
-                cells += [Cell("failed", False)] * width
-        return cells
+            return [self.error(model, self.mean_loss(self.folder, adapter=self.adapter))]
 
 
 def main():
     program, models = Program(sys.argv[1]), Path(sys.argv[2])
-    print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS))
-    all_good = True
-    for name in sys.argv[3:] or LORAS:
-        with tempfile.TemporaryDirectory() as work:
-            cells = LoraComparison(name, program, models, Path(work)).row()
-        all_good &= all(cell.is_good for cell in cells)
-        print("| " + " | ".join(cell.text if cell.is_good else f"**{cell.text}**" for cell in cells) + " |", flush=True)
-    return 0 if all_good else 1
+    return print_table(COLUMNS, sys.argv[3:] or LORAS, lambda name, work: LoraComparison(name, program, models, work))
 
 
 if __name__ == "__main__":

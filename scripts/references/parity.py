@@ -39,31 +39,71 @@ def within(value, limit, digits="{:.1e}"):
     return Cell(digits.format(value), value <= limit)
 
 
-class Comparison:
-    """One model's row; cells are made in turn, as some need the runs of others."""
+class Row:
+    """One model's; cells are made in turn, as some need the runs of others."""
 
-    def __init__(self, name, program, models, python_4, work):
-        self.name, self.program, self.folder, self.python_4, self.work = name, program, models / name, python_4, work
-        self.size = LONG if name.endswith("_long") else SHORT
+    def __init__(self, name, program, folder, size, work):
+        self.name, self.program, self.folder, self.size, self.work = name, program, folder, size, work
         self.data = work / "data.bin"
-        count = self.size.steps * BATCH * self.size.length + 1
-        tokens = random_tokens(1, count, seed=11)[0]
-        tokens.to(torch.uint16).numpy().tofile(self.data)
+        count = size.steps * BATCH * size.length + 1
+        random_tokens(1, count, seed=11)[0].to(torch.uint16).numpy().tofile(self.data)
+        self.samples = read_samples(self.data, size.length, size.steps * BATCH)
 
-    def training(self):
+    def steps_beside(self, model, **flags):
         """Loss of each number of ranks, then the norm of all."""
         size = self.size
-        samples = read_samples(self.data, size.length, size.steps * BATCH)
-        expected = list(train(load(self.folder), samples.split(BATCH)))
+        expected = list(train(model, self.samples.split(BATCH)))
         cells, worst_norm = [], 0
         for ranks in RANKS:
             steps = self.program.train(self.folder, self.data, self.work / f"ranks_{ranks}", ranks=ranks, lr=1e-3,
-                                       steps=size.steps, seq_len=size.length, global_batch=BATCH, micro_batch=1)
+                                       steps=size.steps, seq_len=size.length, global_batch=BATCH, micro_batch=1, **flags)
             assert len(steps) == len(expected), f"{len(steps)} steps of {len(expected)}"
             pairs = list(zip(steps, expected))
             cells.append(within(max(abs(ours["loss"] - loss) for ours, (loss, _) in pairs), LOSS_LIMIT))
             worst_norm = max(worst_norm, *(abs(ours["grad_norm"] / norm - 1) for ours, (_, norm) in pairs))
         return [*cells, within(worst_norm, NORM_LIMIT)]
+
+    def parts(self):
+        """What makes cells, and how many."""
+        raise NotImplementedError
+
+    def cells(self):
+        made = [Cell(self.name, True)]
+        for part, width in self.parts():
+            try:
+                made += part()
+            except Failed as failure:
+                print(f"{self.name}: {failure}", file=sys.stderr)
+                made += [Cell("failed", False)] * width
+        return made
+
+
+def print_table(columns, names, row_of):
+    """row_of(name, work): a Row. The exit code: were all numbers within their limits?"""
+    print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
+    all_good = True
+    for name in names:
+        with tempfile.TemporaryDirectory() as work:
+            cells = row_of(name, Path(work)).cells()
+        all_good &= all(cell.is_good for cell in cells)
+        print("| " + " | ".join(cell.text if cell.is_good else f"**{cell.text}**" for cell in cells) + " |", flush=True)
+    return 0 if all_good else 1
+
+
+class Comparison(Row):
+    def __init__(self, name, program, models, python_4, work):
+        super().__init__(name, program, models / name, LONG if name.endswith("_long") else SHORT, work)
+        self.python_4 = python_4
+
+    def parts(self):
+        return ((self.steps_told, 1), (self.training, len(RANKS) + 1), (self.untouched_export, 1), (self.trained_export, 2),
+                (self.bf16, 1))
+
+    def steps_told(self):
+        return [Cell(f"{self.size.steps} x {self.size.length}", True)]
+
+    def training(self):
+        return self.steps_beside(load(self.folder))
 
     def untouched_export(self):
         """A step that changes nothing, then the file again."""
@@ -102,28 +142,10 @@ class Comparison:
             return math.dist(rounded, exact) / math.sqrt(len(exact))
         return [Cell(f"{error(ours):.1e} / {error(theirs):.1e}", error(ours) <= BF16_LIMIT * error(theirs))]
 
-    def row(self):
-        cells = [Cell(self.name, True), Cell(f"{self.size.steps} x {self.size.length}", True)]
-        for part, width in ((self.training, len(RANKS) + 1), (self.untouched_export, 1),
-                            (self.trained_export, 2), (self.bf16, 1)):
-            try:
-                cells += part()
-            except Failed as failure:
-                print(f"{self.name}: {failure}", file=sys.stderr)
-                cells += [Cell("failed", False)] * width
-        return cells
-
 
 def main():
     program, models, python_4 = Program(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-    print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS))
-    all_good = True
-    for name in sys.argv[4:] or CASES:
-        with tempfile.TemporaryDirectory() as work:
-            cells = Comparison(name, program, models, python_4, Path(work)).row()
-        all_good &= all(cell.is_good for cell in cells)
-        print("| " + " | ".join(cell.text if cell.is_good else f"**{cell.text}**" for cell in cells) + " |", flush=True)
-    return 0 if all_good else 1
+    return print_table(COLUMNS, sys.argv[4:] or CASES, lambda name, work: Comparison(name, program, models, python_4, work))
 
 
 if __name__ == "__main__":

@@ -184,13 +184,12 @@ TEST(Lora, ALayerIsClonedBeforeItHasOne) {
 // ---- under an engine
 
 struct LoraRun {
-  std::map<std::string, std::vector<float>> before, after;
+  Trained before, after;
 };
 
 LoraRun trained_on(int ranks, DType dtype, double dropout,
                    DType frozen_dtype = DType::kFp32) {
   LoraRun run;
-  std::mutex mutex;
   on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
     std::shared_ptr<NetImpl> net;
     {
@@ -209,31 +208,20 @@ LoraRun trained_on(int ranks, DType dtype, double dropout,
     options.deterministic = true;
     Engine engine(net, options, std::move(comm));
     expect_planned_bytes(engine);
-    const auto collect = [&](auto& into) {
-      const std::lock_guard lock(mutex);
-      for (const ShardView& shard : engine.shards()) {
-        std::vector<float>& all = into[shard.fqn];
-        int64_t numel = 1;
-        for (const int64_t size : shard.shape) numel *= size;
-        all.resize(numel);
-        const std::vector<float> own = shard.master.read_all();
-        std::copy(own.begin(), own.end(), all.begin() + shard.begin);
-      }
-    };
-    collect(run.before);
+    collect_shards(engine, run.before);
     for (int step = 0; step < 3; ++step) {
       const at::Tensor loss = engine.forward(net, values({4, 4}, -1 - 0.1 * step, 1));
       engine.backward(loss, 1);
       engine.step();
     }
-    collect(run.after);
+    collect_shards(engine, run.after);
   });
   return run;
 }
 
 TEST(LoraEngine, StartsAdaptersAsLoraDoesWhateverTheRulesSay) {
   const LoraRun run = trained_on(1, DType::kFp32, 0);
-  for (const auto& [fqn, before] : run.before) {
+  for (const auto& [fqn, before] : run.before.params) {
     if (fqn.ends_with("lora_B.weight")) {
       EXPECT_THAT(before, ::testing::Each(0.0f)) << fqn;
     }
@@ -242,16 +230,16 @@ TEST(LoraEngine, StartsAdaptersAsLoraDoesWhateverTheRulesSay) {
       for (const float value : before) EXPECT_LE(std::abs(value), bound) << fqn;
     }
   }
-  EXPECT_EQ(run.before.at("b0.up.lora_A.weight").size(), 8u);
+  EXPECT_EQ(run.before.params.at("b0.up.lora_A.weight").size(), 8u);
 }
 
 TEST(LoraEngine, TrainsAdaptersAloneAndAllRanksAlike) {
   for (const DType dtype : {DType::kFp32, DType::kBf16}) {
     const LoraRun one = trained_on(1, dtype, 0.25), two = trained_on(2, dtype, 0.25);
-    EXPECT_EQ(one.before, two.before);
-    for (const auto& [fqn, before] : one.before) {
+    EXPECT_EQ(one.before.params, two.before.params);
+    for (const auto& [fqn, before] : one.before.params) {
       const bool is_factor = fqn.find(".lora_") != fqn.npos;
-      EXPECT_EQ(one.after.at(fqn) != before, is_factor) << fqn;
+      EXPECT_EQ(one.after.params.at(fqn) != before, is_factor) << fqn;
     }
   }
 }
@@ -263,16 +251,16 @@ TEST(LoraEngine, FrozenWeightsIn2BytesTrainTheSameAdapters) {
       const double dropout = ranks == 1 ? 0.25 : 0;  // threads share random numbers
       const LoraRun whole = trained_on(ranks, dtype, dropout);
       const LoraRun rounded = trained_on(ranks, dtype, dropout, dtype);
-      for (const auto& [fqn, after] : whole.after) {
+      for (const auto& [fqn, after] : whole.after.params) {
         if (fqn.find(".lora_") != fqn.npos) {
-          EXPECT_EQ(rounded.after.at(fqn), after) << fqn;
+          EXPECT_EQ(rounded.after.params.at(fqn), after) << fqn;
           continue;
         }
         for (size_t i = 0; i < after.size(); ++i) {
           const float as_read = dtype == DType::kBf16
                                     ? bf16_to_float(float_to_bf16(after[i]))
                                     : fp16_to_float(float_to_fp16(after[i]));
-          EXPECT_EQ(rounded.after.at(fqn)[i], as_read) << fqn;
+          EXPECT_EQ(rounded.after.params.at(fqn)[i], as_read) << fqn;
         }
       }
     }

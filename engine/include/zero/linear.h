@@ -26,7 +26,7 @@ class LoraFactorImpl : public torch::nn::Module {
 //   class MyLinearImpl : public torch::nn::Module, public zero::LoraLayer {
 //     ...
 //     at::Tensor forward(const at::Tensor& x) { return adapted(my_product(x), x); }
-//     Shape lora_shape() const override { return {in, out, /*has_transposed=*/false}; }
+//     Shape lora_shape() const override { return {in, out, /*is_transposed=*/false}; }
 //   };
 class LoraLayer {
  public:

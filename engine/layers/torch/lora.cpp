@@ -12,10 +12,7 @@
 #include "zero/linear.h"
 
 namespace zero {
-
 namespace {
-
-constexpr char kWhere[] = "add_lora()";
 
 using NamedModule = std::pair<std::string, torch::nn::Module*>;
 
@@ -107,7 +104,8 @@ class LoraAdder {
       const auto& [fqn, module] = each;
       const bool is_wanted = takes_all() || names_module(options_.targets, fqn);
       if (const auto* layer = dynamic_cast<LoraLayer*>(module)) {
-        if (layer->has_lora()) reject("this model has adapters already", fqn, kWhere);
+        if (layer->has_lora())
+          reject("this model has adapters already", fqn, "add_lora()");
         layers.push_back(each);
         if (is_wanted && seen.insert(module).second) targets_.push_back(each);
       } else if (is_wanted && dynamic_cast<torch::nn::LinearImpl*>(module)) {
