@@ -259,11 +259,12 @@ std::string format_span(int64_t seconds) {
 
 std::string format_size(int64_t bytes) {
   for (const auto& [name, size] :
-       {Unit{"TiB", 1LL << 40}, Unit{"GiB", 1 << 30}, Unit{"MiB", 1 << 20}}) {
+       {Unit{"TiB", 1LL << 40}, Unit{"GiB", 1 << 30}, Unit{"MiB", 1 << 20},
+        Unit{"KiB", 1 << 10}, Unit{"B", 1}}) {
     if (bytes >= size && bytes % size == 0)
       return fmt::format("{}{}", bytes / size, name);
   }
-  return fmt::format("{}", bytes);
+  return "0";
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {

@@ -102,7 +102,7 @@ TEST(Values, Sizes) {
     EXPECT_FALSE(parse_size(bad)) << bad;
   for (const int64_t bytes : {int64_t{0}, int64_t{1000}, int64_t{3} << 20,
                               int64_t{5} << 40, (int64_t{1} << 30) + 1})
-    EXPECT_EQ(parse_size(format_size(bytes)), bytes);
+    EXPECT_EQ(parse_told_size(format_size(bytes)), bytes);
 }
 
 TEST(Wrapped, BreaksAtTheLastBlankThatFits) {
