@@ -1,6 +1,7 @@
 #include "engine/comm/choose_gpu.h"
 
 #include <map>
+#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -43,6 +44,13 @@ bool share(const std::map<std::string, std::vector<int>>& ranks_on, bool may_sha
                             "through the host's memory), or --device cpu");
   }
   return is_shared;
+}
+
+// Does NCCL let each rank share a GPU?
+bool all_share_by_nccl(Ranks& ranks) {
+  int64_t num = nccl_shares_gpus();
+  ranks.all_reduce(std::span(&num, 1), ReduceOp::kSum, "asking NCCL");
+  return num == ranks.size();
 }
 
 HostView look(int local_rank) {
@@ -136,7 +144,8 @@ GpuChoice choose_gpu(const Options& options, Ranks& ranks) {
                     ranks_text(ranks_on.begin()->second) + " did",
                 kWhere, "start ranks only where there are GPUs, or --device cpu");
   }
-  return {index, share(ranks_on, options.share_gpu),
+  const bool is_shared = share(ranks_on, options.share_gpu);
+  return {index, is_shared && !all_share_by_nccl(ranks),
           static_cast<int>(ranks_on[identity].size())};
 }
 
@@ -155,7 +164,8 @@ UnitMemory expected_unit_memory(const Options& options, int world_size) {
   const int count = num_gpus();
   if (count > 0)
     return unit_memory(
-        {.index = 0, .is_shared = options.share_gpu && count < world_size});
+        {.index = 0,
+         .is_shared = options.share_gpu && count < world_size && !nccl_shares_gpus()});
   return options.device == DeviceChoice::kCuda ? UnitMemory::kGpu : UnitMemory::kHost;
 }
 

@@ -12,7 +12,8 @@ namespace zero {
 // Where a rank computes.
 struct GpuChoice {
   int index = -1;          // of num_gpus(); -1: on the host, as all ranks do
-  bool is_shared = false;  // do any ranks compute on the same GPU? The same on all ranks
+  // Do any ranks compute on the same GPU, and NCCL cannot? The same on all ranks.
+  bool is_shared = false;
   int num_ranks = 1;       // that compute on this one
 };
 

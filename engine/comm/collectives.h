@@ -74,6 +74,9 @@ std::unique_ptr<Collectives> make_staged_collectives(std::unique_ptr<Collectives
 
 // Has the library for GPUs been built with NCCL? Only where there is a GPU.
 bool has_nccl();
+// May several ranks use one GPU with it? NCCL 2.30 or later, where the environment has
+// NCCL_MULTI_RANK_GPU_ENABLE=1.
+bool nccl_shares_gpus();
 
 // Over the memory of GPUs, one for each rank, by NCCL: `gpu` is this rank's, which
 // outlives this, as do the `exchange_bytes` of its memory at `exchange`. Reductions in
@@ -96,3 +99,4 @@ extern "C" zero::Collectives* zero_make_nccl_collectives(zero::Ranks& ranks,
                                                          zero::Device& gpu,
                                                          void* exchange,
                                                          int64_t exchange_bytes);
+extern "C" bool zero_nccl_shares_gpus();

@@ -13,6 +13,12 @@ auto* find_make() {
 
 bool has_nccl() { return find_make() != nullptr; }
 
+bool nccl_shares_gpus() {
+  auto* const ask =
+      find_in_gpu_library<decltype(zero_nccl_shares_gpus)>("zero_nccl_shares_gpus");
+  return ask && ask();
+}
+
 std::unique_ptr<Collectives> make_nccl_collectives(Ranks& ranks, Device& gpu,
                                                    void* exchange,
                                                    int64_t exchange_bytes) {

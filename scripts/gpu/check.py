@@ -12,7 +12,9 @@ import sys
 import time
 from pathlib import Path
 
+import adapters
 import benches
+import nccl
 import texts
 from benches import LLAMA_3B, LLAMA_7B, QWEN_14B, ROOT, SMALL, losses, steps_of
 
@@ -54,10 +56,12 @@ class Check:
         self.build = Path(arguments.build)
         self.is_dry = arguments.dry
         self.ways = arguments.way
+        self.nccl = arguments.nccl
         self.patience = arguments.minutes / MINUTES
         self.deadline = self.stage_ends = time.monotonic() + arguments.minutes * 60
         self.log = open(self.out / "check.log", "w")
         self.stages, self.rows = [], []
+        self.name = ""  # of the stage
         self.machine = None  # its speeds, once they are measured
 
     def chosen(self, ways):
@@ -70,6 +74,17 @@ class Check:
         folder = "tests" if name.endswith("_tests") else "bin"
         return ["mpirun"] if name == "mpirun" else [str(self.build / folder / name)]
 
+    def start(self, ranks):
+        """So many ranks of the program."""
+        start = [] if ranks == 1 else self.program("mpirun") + ["-n", str(ranks)]
+        return start + (["zero_launch"] if start and self.bundle else self.program("zero_launch"))
+
+    def environment(self):
+        """Of the stages of nccl.py: NCCL may serve several ranks of one GPU, by the library that was named."""
+        if not self.name.startswith("NCCL"):
+            return None
+        return {**os.environ, "NCCL_MULTI_RANK_GPU_ENABLE": "1", **({"LD_PRELOAD": self.nccl} if self.nccl else {})}
+
     def run(self, command, allowed=(0,)):
         """What the command printed, in what is left of the stage's time. Throws RuntimeError for another exit code."""
         left = self.stage_ends - time.monotonic()
@@ -77,7 +92,7 @@ class Check:
         self.log.flush()
         try:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                       errors="replace", start_new_session=True)
+                                       errors="replace", start_new_session=True, env=self.environment())
         except FileNotFoundError as error:
             raise Skipped(f"{error.filename} is not here") from None
         try:
@@ -100,9 +115,7 @@ class Check:
         """What a training run wrote of itself. Its files of the pattern `keep` stay, in OUT."""
         out = self.scratch / name.replace(" ", "_")
         shutil.rmtree(out, ignore_errors=True)
-        start = [] if ranks == 1 else self.program("mpirun") + ["-n", str(ranks)]
-        program = ["zero_launch"] if start and self.bundle else self.program("zero_launch")
-        self.run(start + program + ["train", "--out", str(out), *flags])
+        self.run([*self.start(ranks), "train", "--out", str(out), *flags])
         records = benches.records_in(out)
         for path in out.glob(keep) if keep else ():
             shutil.move(path, self.out / path.name)
@@ -258,6 +271,9 @@ STAGES = {
     "two ranks on one GPU": (two_ranks, 40),
     "saves": (saves, 40),
     "images": (images, 40),
+    "NCCL on one GPU": (nccl.parity, 180),
+    "NCCL, a lost rank": (nccl.lost_rank, 60),
+    "adapters": (adapters.parity, 90),
     "packed documents": (texts.packed, 60),
     "generation": (texts.generation, 120),
     "3B 32k": (steps_of(LLAMA_3B, 32, ways=benches.DRAFTS, trace="all"), 150),
@@ -266,6 +282,7 @@ STAGES = {
     "7B 32k": (steps_of(LLAMA_7B, 32), 240),
     "7B 32k, moments in bf16": (steps_of([*LLAMA_7B, *benches.HALF_STATES], 32, ways=benches.ENDS), 150),
     "generation, 3B": (texts.generation_speed, 150),
+    "adapters, 8B": (adapters.steps, 200),
     "3B 32k packed": (texts.packed_steps, 90),
     "saves beside steps": (benches.saves_beside_steps, 120),
     "14.8B 8k": (steps_of(QWEN_14B, 8, ways=benches.SPLIT), 180),
@@ -283,6 +300,7 @@ def main():
     parser = argparse.ArgumentParser(prog="gpu_check.sh", description=__doc__.splitlines()[0])
     parser.add_argument("out", help="a folder for check.log, report.json and report.md")
     parser.add_argument("--bundle", help="a folder that gpu_bundle.sh made")
+    parser.add_argument("--nccl", metavar="FILE", help="another libnccl.so.2 for the stages of NCCL, 2.30 or later")
     parser.add_argument("--build", default=str(ROOT / "build"), help=argparse.SUPPRESS)
     parser.add_argument("--dry", action="store_true", help=argparse.SUPPRESS)  # small runs, for a test
     parser.add_argument("--minutes", type=float, default=MINUTES,

@@ -16,7 +16,7 @@ class CheckTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.check = gpu_check.Check(argparse.Namespace(out=self.folder.name, bundle=None, build="", dry=True, minutes=8,
-                                                            way=None))
+                                                            way=None, nccl=None))
 
     def tearDown(self):
         self.check.log.close()

@@ -42,6 +42,7 @@
 #define ncclGetErrorString standin_ncclGetErrorString
 #define ncclGetLastError standin_ncclGetLastError
 #define ncclGetUniqueId standin_ncclGetUniqueId
+#define ncclGetVersion standin_ncclGetVersion
 #define ncclGroupEnd standin_ncclGroupEnd
 #define ncclGroupStart standin_ncclGroupStart
 #define ncclRecv standin_ncclRecv

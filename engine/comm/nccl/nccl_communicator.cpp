@@ -1,10 +1,13 @@
 #include "engine/comm/nccl/nccl_communicator.h"
 
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <span>
 #include <utility>
 
 #include "engine/comm/agreement.h"
+#include "engine/comm/collectives.h"
 #include "engine/watch/activity.h"
 #include "zero/errors.h"
 #include "zero/ranks.h"
@@ -17,6 +20,7 @@ constexpr int kPatience = 20;  // looks at work that needs a rank that is gone
 constexpr auto kBetweenQuestions = std::chrono::microseconds(20);
 constexpr auto kBetweenJoins = std::chrono::milliseconds(5);
 constexpr int kFinishLooks = 40;  // for ranks that left without a word
+constexpr int kFirstToShare = NCCL_VERSION(2, 30, 0);
 
 constexpr char kCure[] =
     "NCCL_DEBUG=WARN tells more; a rank that is gone has its own error above";
@@ -216,3 +220,10 @@ void NcclCommunicator::abort() {
 }
 
 }  // namespace zero
+
+bool zero_nccl_shares_gpus() {
+  const char* const allowed = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  int version = 0;
+  return allowed && std::strcmp(allowed, "1") == 0 &&
+         ncclGetVersion(&version) == ncclSuccess && version >= zero::kFirstToShare;
+}
