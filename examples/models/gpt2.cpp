@@ -22,7 +22,7 @@ class Conv1DImpl : public nn::Module, public LoraLayer {
     bias = register_parameter("bias", torch::zeros({out}));
   }
   at::Tensor forward(const at::Tensor& x) {  // (..., in) -> (..., out)
-    return adapted(linear(x, weight.t(), bias), x);
+    return adapted_linear(x, weight.t(), bias);
   }
   Shape lora_shape() const override {
     return {weight.size(0), weight.size(1), /*is_transposed=*/true};

@@ -125,7 +125,13 @@ at::Tensor& addmm_out(const at::Tensor& sum, const at::Tensor& a, const at::Tens
   return at::addmm_out(out, sum, a.to(type), b.to(type), beta, alpha);
 }
 
+at::Tensor mm(const at::Tensor& a, const at::Tensor& b, at::ScalarType type) {
+  at::Tensor out = at::empty({a.size(0), b.size(1)}, a.options().dtype(type));
+  return addmm_out(out, a, b, type, /*beta=*/0, /*alpha=*/1, out);
+}
+
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
+  library.impl("mm.dtype", &mm);
   library.impl("addmm.dtype_out", &addmm_out);
   library.impl("_flash_attention_forward", &forward);
   library.impl("_flash_attention_backward", &backward);

@@ -1,0 +1,157 @@
+// A frozen linear layer with its adapter, as one function: y = W x + b + scale * B A x.
+// Nothing as large as x or y is made in fp32 where they are shorter and products can
+// avoid it, and the adapter's part is added where the layer's is, each way.
+#include <torch/torch.h>
+
+#include "engine/layers/torch/passes.h"
+#include "zero/linear.h"
+
+namespace zero {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using Maybe = std::optional<at::Tensor>;
+
+// Tensors of bf16 whose sum is one of fp32, to its last bit or the next.
+struct Thirds {
+  explicit Thirds(const at::Tensor& whole) : high(whole.to(at::kBFloat16)) {
+    const at::Tensor rest = whole - high;
+    middle = rest.to(at::kBFloat16);
+    low = (rest - middle).to(at::kBFloat16);
+  }
+  at::Tensor high, middle, low;
+};
+
+// GPUs multiply bf16 much faster than fp32, exactly, and add up in fp32.
+bool has_thirds(const at::Tensor& x) {
+  return !x.is_cpu() && x.scalar_type() == at::kBFloat16;
+}
+
+// a (n, k) of the layer's type times b (k, r) in the adapter's: (n, r) in the adapter's.
+at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
+  if (!has_thirds(a)) return at::mm(a.to(b.scalar_type()), b);
+  const Thirds of_b(b);
+  const at::Tensor parts =
+      at::mm(a, at::cat({of_b.low, of_b.middle, of_b.high}, 1), b.scalar_type());
+  return parts.view({a.size(0), 3, b.size(1)}).sum(1);
+}
+
+// a (n, r) in the adapter's type, b (n, k) of the layer's: a^T b, (r, k) in the
+// adapter's.
+at::Tensor product_over_rows(const at::Tensor& a, const at::Tensor& b) {
+  if (!has_thirds(b)) return at::mm(a.t(), b.to(a.scalar_type()));
+  const Thirds of_a(a);
+  const at::Tensor parts =
+      at::mm(at::cat({of_a.low, of_a.middle, of_a.high}, 1).t(), b, a.scalar_type());
+  return parts.view({3, a.size(1), b.size(1)}).sum(0);
+}
+
+// y (n, k) of the layer's type += a (n, r) b (r, k) in the adapter's, rounded once.
+void add_product(const at::Tensor& y, const at::Tensor& a, const at::Tensor& b) {
+  if (y.scalar_type() == a.scalar_type()) return void(y.addmm_(a, b));
+  if (!has_thirds(y)) return void(y.add_(at::mm(a, b)));
+  const Thirds p(a), q(b);  // other products are far below what y can tell
+  y.addmm_(at::cat({p.middle, p.high, p.high}, 1),
+           at::cat({q.high, q.middle, q.high}, 0));
+}
+
+at::Tensor rows_of(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
+
+// Rows of a tensor as large as x in all dimensions but the last.
+at::Tensor laid_out_along(const at::Tensor& x, const at::Tensor& rows) {
+  std::vector<int64_t> sizes = x.sizes().vec();
+  sizes.back() = rows.size(1);
+  return at::_unsafe_view(rows, sizes);
+}
+
+// What the layer is made of. The adapter sees `dropped` where there is one, else x.
+struct AdaptedLayer {
+  at::Tensor x, weight, a, b;
+  Maybe dropped, bias;
+  double scale;
+
+  const at::Tensor& seen() const { return dropped ? *dropped : x; }
+  at::Tensor low() const { return product(rows_of(seen()), a.t()) * scale; }
+  at::Tensor result(const at::Tensor& low_rows) const {
+    const at::Tensor y = linear(rows_of(x), weight, bias.value_or(at::Tensor()));
+    add_product(y, low_rows, b.t());
+    return laid_out_along(x, y);
+  }
+};
+
+struct AdaptedFunction : torch::autograd::Function<AdaptedFunction> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& weight, const at::Tensor& a,
+                            const at::Tensor& b, const Maybe& dropped, const Maybe& bias,
+                            double scale) {
+    const AdaptedLayer layer{x, weight, a, b, dropped, bias, scale};
+    const at::Tensor low = layer.low();
+    context->saved_data["scale"] = scale;
+    context->saved_data["is_dropped"] = dropped.has_value();
+    context->save_for_backward({layer.seen(), weight, a, b, low});
+    return layer.result(low);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const variable_list saved = context->get_saved_variables();
+    const AdaptedLayer layer{saved[0],
+                             saved[1],
+                             saved[2],
+                             saved[3],
+                             std::nullopt,
+                             std::nullopt,
+                             context->saved_data["scale"].toDouble()};
+    const at::Tensor grad = rows_of(grads[0]);
+    // With a graph of its own it depends on what low was made of.
+    const at::Tensor low = torch::GradMode::is_enabled() ? layer.low() : saved[4];
+    const at::Tensor low_grad = product(grad, layer.b) * layer.scale;
+    variable_list found(7);
+    if (context->needs_input_grad(0)) {
+      const bool is_dropped = context->saved_data["is_dropped"].toBool();
+      at::Tensor x_grad = at::mm(grad, layer.weight);
+      at::Tensor seen_grad = is_dropped ? at::zeros_like(x_grad) : x_grad;
+      add_product(seen_grad, low_grad, layer.a);
+      found[0] = laid_out_along(grads[0], x_grad);
+      if (is_dropped) found[4] = laid_out_along(grads[0], seen_grad);
+    }
+    if (context->needs_input_grad(2))
+      found[2] = product_over_rows(low_grad, rows_of(layer.x));
+    if (context->needs_input_grad(3))
+      found[3] = product_over_rows(low, grad).t().contiguous();
+    return found;
+  }
+};
+
+// Is it frozen, and of plain tensors whose types fit?
+bool is_one_function(const AdaptedLayer& layer) {
+  return !layer.weight.requires_grad() && !(layer.bias && layer.bias->requires_grad()) &&
+         are_plain_on(layer.x.device().type(), {layer.x, layer.weight}) &&
+         are_plain_on(layer.x.device().type(), {layer.a, layer.b}) &&
+         layer.a.device() == layer.x.device() &&
+         layer.a.scalar_type() == wide_type(layer.x);
+}
+
+}  // namespace
+
+at::Tensor LoraLayer::adapted_linear(const at::Tensor& x, const at::Tensor& weight,
+                                     const at::Tensor& bias) const {
+  if (!a_) return linear(x, weight, bias);
+  AdaptedLayer layer{
+      x,          weight,       a_->weight,
+      b_->weight, std::nullopt, bias.defined() ? Maybe(bias) : std::nullopt,
+      scale_};
+  if (!is_one_function(layer)) return adapted(linear(x, weight, bias), x);
+  if (dropout_ > 0 && a_->is_training()) {
+    layer.dropped = x * at::empty_like(x).bernoulli_(1 - dropout_);
+    layer.scale /= 1 - dropout_;
+  }
+  const bool needs_grad =
+      torch::GradMode::is_enabled() &&
+      (x.requires_grad() || layer.a.requires_grad() || layer.b.requires_grad());
+  return needs_grad ? AdaptedFunction::apply(x, weight, layer.a, layer.b, layer.dropped,
+                                             layer.bias, layer.scale)
+                    : layer.result(layer.low());
+}
+
+}  // namespace zero
