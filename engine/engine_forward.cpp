@@ -115,12 +115,13 @@ void EngineForward::require_requires_grad() const {
   const ScannedModel& model = own_.model;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const bool is_trained = model.tensors[i].requires_grad();
-    if (is_trained == !own_.plan.rules[i].frozen) continue;
+    if (is_trained == !own_.is_frozen(i)) continue;
     reject(std::string("requires_grad was switched ") + (is_trained ? "on" : "off") +
                " after the engine was made",
            model.params[i].fqn,
-           "freeze parameters before, or by a group: Options::groups = {{\"" +
-               model.params[i].fqn + "\", 1, {}, /*frozen=*/true}}");
+           "freeze parameters before, by a group (Options::groups = {{\"" +
+               model.params[i].fqn +
+               "\", 1, {}, /*frozen=*/true}}), or by Engine::set_frozen()");
   }
 }
 

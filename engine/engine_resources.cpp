@@ -101,6 +101,7 @@ EngineResources::EngineResources(std::shared_ptr<torch::nn::Module> module,
   if (device->has_own_memory()) arithmetic.emplace(options);
   plan = make_unit_plan(model.units, model.params, options,
                         Mesh(control->size(), options.shard_ranks));
+  for (const ParamRule& rule : plan.rules) rests.push_back(rule.thaw > 0);
   memory = make_memory_plan(plan, options, unit_memory(gpu));
   add_ignored(memory.entries, model, options, device->has_own_memory());
   make_collectives();
@@ -115,6 +116,7 @@ EngineResources::EngineResources(std::shared_ptr<torch::nn::Module> module,
   updates->touch();
   pin_shards();
   gradients = std::make_unique<GradientShards>(workplace(), reduce_stream());
+  rest_parts();
 }
 
 EngineResources::~EngineResources() {

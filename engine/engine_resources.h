@@ -37,10 +37,14 @@ struct EngineResources {
             threads, kernels.get(), rank(),  across.get(), across_host.get()};
   }
   int rank() const { return control->rank(); }
+  // Planned so, or at rest.
+  bool is_frozen(size_t param) const { return plan.rules[param].frozen || rests[param]; }
   const Mesh& mesh() const { return plan.mesh; }
   // Queue the sums of values over all ranks, each of which one rank alone has: with the
   // reductions, so that ranks that made other calls find out there.
   void share(std::span<double> values, const std::string& tag);
+  // Tell the gradients whose parameters rest.
+  void rest_parts();
   // On the compute stream.
   StreamClock::Span timed(Work work, std::string_view what) {
     return device->timed(device->compute_stream(), work, what);
@@ -61,6 +65,7 @@ struct EngineResources {
   const std::unique_ptr<Device> device;
   ThreadPool threads;
   UnitPlan plan;
+  std::vector<bool> rests;  // of each parameter: trained by the plan, but frozen for now
   MemoryPlan memory;
   // Of ranks with GPUs: in the host's memory, or in theirs.
   std::unique_ptr<HostArena> exchange;

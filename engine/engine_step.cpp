@@ -279,7 +279,8 @@ double EngineStep::learning_rate_now() const {
 // Of each parameter's optimizer state.
 std::vector<int64_t> EngineStep::update_numbers() const {
   std::vector<int64_t> numbers;
-  for (const int64_t start : starts_) numbers.push_back(num_steps_ - start + 1);
+  for (size_t i = 0; i < starts_.size(); ++i)
+    numbers.push_back(own_.rests[i] ? 0 : num_steps_ - starts_[i] + 1);
   return numbers;
 }
 
@@ -290,7 +291,8 @@ void EngineStep::update(StepReport& report) {
   const auto factor = static_cast<float>(mean_factor() * report.clip_coef);
   std::vector<int64_t> numbers = update_numbers();
   for (size_t i = 0; i < numbers.size(); ++i) {
-    if (own_.options.unused == Unused::kZeros || used_[i] > 0) continue;
+    const bool is_used = own_.options.unused == Unused::kZeros || used_[i] > 0;
+    if (is_used && !own_.rests[i]) continue;
     numbers[i] = 0;
     ++starts_[i];  // its count stands still
   }

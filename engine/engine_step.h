@@ -39,6 +39,7 @@ class EngineStep {
   int64_t optimizer_start(size_t param) const { return starts_[param]; }
   void set_num_steps(int64_t steps, int64_t optimizer_start);
   void set_optimizer_start(size_t param, int64_t start);
+  void set_frozen(const std::string& pattern, bool frozen);
   void set_learning_rate(double lr);
   const LossScaleState& loss_scale() const { return loss_scale_; }
   void set_loss_scale(const LossScaleState& state);

@@ -94,7 +94,7 @@ void EngineUnits::attach() {
   if (own.options.sync_batch_norm && own.control->size() > 1)
     synced_.emplace(*own.root, *own.control);
   for (size_t i = 0; i < model.tensors.size(); ++i) {
-    model.tensors[i].set_requires_grad(!plan.rules[i].frozen);
+    model.tensors[i].set_requires_grad(!own.is_frozen(i));
   }
 }
 

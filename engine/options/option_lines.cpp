@@ -34,6 +34,7 @@ void add_behaviour(Lines& lines, const Options& options) {
     lines.add("group '" + group.pattern + "'", group.lr_scale,
               group.weight_decay.value_or(-1), group.frozen);
   }
+  for (const std::string& pattern : options.thaws) lines.add("thaws '" + pattern + "'");
   for (const Ignored& ignored : options.ignored)
     lines.add("ignored '" + ignored.pattern + "'", ignored.averaged);
   for (const UnitOption& option : options.unit_options) {

@@ -87,16 +87,35 @@ int group_of(const std::vector<ParamGroup>& groups, const ParamDescription& para
   return group;
 }
 
+// The first pattern that matches any of its names, counted from 1; 0: none.
+int thaw_of(const std::vector<std::string>& thaws, const ParamDescription& param) {
+  for (size_t i = 0; i < thaws.size(); ++i) {
+    if (std::ranges::any_of(param.names, [&](const std::string& name) {
+          return glob_match(thaws[i], name);
+        }))
+      return static_cast<int>(i) + 1;
+  }
+  return 0;
+}
+
 ParamRule rule_of(const ParamDescription& param, int group, const Options& options) {
   const bool decays =
       options.weight_decay_on == WeightDecayOn::kAll || param.shape.size() >= 2;
   ParamRule rule{1, decays ? options.optimizer.weight_decay : 0, !param.requires_grad};
-  if (group < 0) return rule;
-  const ParamGroup& values = options.groups[group];
-  rule.lr_scale = values.lr_scale;
-  if (values.weight_decay) rule.weight_decay = *values.weight_decay;
-  rule.frozen = rule.frozen || values.frozen;
+  if (group >= 0) {
+    const ParamGroup& values = options.groups[group];
+    rule.lr_scale = values.lr_scale;
+    if (values.weight_decay) rule.weight_decay = *values.weight_decay;
+    rule.frozen = rule.frozen || values.frozen;
+  }
+  rule.thaw = options.inference ? 0 : thaw_of(options.thaws, param);
+  rule.frozen = rule.frozen && rule.thaw == 0;
   return rule;
+}
+
+std::string looks_like(const std::vector<ParamDescription>& params) {
+  return "* stands for any text; names look like " +
+         (params.empty() ? std::string("...") : params.front().fqn);
 }
 
 void add_rules(UnitPlan& plan, const std::vector<ParamDescription>& params,
@@ -112,9 +131,15 @@ void add_rules(UnitPlan& plan, const std::vector<ParamDescription>& params,
     const ParamGroup& group = options.groups[i];
     reject("'" + group.pattern + "' matches no parameter" +
                (i > 0 ? " that patterns before it have left" : ""),
-           "--group or --freeze (Options::groups)",
-           "* stands for any text; names look like " +
-               (params.empty() ? std::string("...") : params.front().fqn));
+           "--group or --freeze (Options::groups)", looks_like(params));
+  }
+  for (const std::string& pattern : options.thaws) {
+    const bool matches = std::ranges::any_of(params, [&](const ParamDescription& param) {
+      return thaw_of({pattern}, param) > 0;
+    });
+    if (!matches)
+      reject("'" + pattern + "' matches no parameter", "--unfreeze-at (Options::thaws)",
+             looks_like(params));
   }
 }
 
@@ -134,18 +159,19 @@ int planned_depth(const UnitPlan& plan, const std::vector<UnitDescription>& unit
 // Lay out what the rules say of each parameter: per unit at most one part of each kind.
 void add_parts(UnitPlan& plan, const std::vector<UnitDescription>& units,
                const std::vector<ParamDescription>& params) {
-  // Trainable before frozen, the unit's type before fp32.
-  using Kind = std::tuple<int, bool, bool>;  // unit, is frozen, stays fp32
+  // Trainable before frozen, always before later, the unit's type before fp32.
+  using Kind = std::tuple<int, bool, int, bool>;  // unit, is frozen, thaw, stays fp32
   std::map<Kind, std::vector<int>> params_of;
   for (size_t i = 0; i < params.size(); ++i) {
     const int unit = plan.unit_of[owner_of(units, params[i])];
     const bool stays_fp32 =
         params[i].stays_fp32 && plan.units[unit].dtype != DType::kFp32;
-    params_of[{unit, plan.rules[i].frozen, stays_fp32}].push_back(static_cast<int>(i));
+    params_of[{unit, plan.rules[i].frozen, plan.rules[i].thaw, stays_fp32}].push_back(
+        static_cast<int>(i));
   }
   plan.places.resize(params.size());
   for (const auto& [kind, of_part] : params_of) {
-    const auto [unit, is_frozen, stays_fp32] = kind;
+    const auto [unit, is_frozen, thaw, stays_fp32] = kind;
     std::vector<ParamShape> shapes;
     for (const int i : of_part) {
       plan.places[i] = {static_cast<int>(plan.parts.size()),
@@ -158,6 +184,7 @@ void add_parts(UnitPlan& plan, const std::vector<UnitDescription>& units,
         {unit, is_frozen, stays_fp32 ? DType::kFp32 : plan.units[unit].dtype,
          lay_out(std::move(shapes), plan.mesh), of_part,
          (fqn.empty() ? "(root)" : fqn) + (is_frozen ? " (frozen)" : "") +
+             (thaw > 0 ? " (thaws " + std::to_string(thaw) + ")" : "") +
              (stays_fp32 ? " (fp32)" : "")});
   }
 }

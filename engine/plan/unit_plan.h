@@ -34,10 +34,12 @@ struct ParamRule {
   double lr_scale = 1;
   double weight_decay = 0;
   bool frozen = false;
+  int thaw = 0;  // of Options::thaws, the first that names it, from 1; 0: none
 };
 
 // Parameters of one unit that travel together: one all-gather, and one reduce-scatter
-// unless they are frozen, which have neither gradient nor moments.
+// unless they are frozen, which have neither gradient nor moments. Those that one glob of
+// Options::thaws names are apart.
 struct PlannedPart {
   int unit = 0;  // index of its PlannedUnit
   bool is_frozen = false;

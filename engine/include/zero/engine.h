@@ -163,6 +163,16 @@ class Engine : NoCopy {
   // here that reads what it writes waits for it. Where a save_async() that failed is
   // found out, its error is thrown at the end, once all of this is done.
   StepReport step();
+  // Between two steps: freeze the parameters that a glob matches, under any of their
+  // names, or train them on. A frozen one has no gradient and is left alone; its moments
+  // and its count of updates stay, and those of one that never trained are zero. The plan
+  // stays, so what was frozen when the engine was made thaws only if Options::thaws names
+  // it. A checkpoint does not tell who is frozen: say it again behind a load. Throws
+  // Error(kUsage), and where ranks say different things Error(kDiverged). Collective.
+  void set_frozen(const std::string& pattern, bool frozen);
+  // Local.
+  bool is_frozen(const std::string& fqn) const;
+
   // The learning rate of the steps to come, instead of that of Options::schedule; the
   // same on every rank. Throws Error(kUsage) for a negative one. A checkpoint does not
   // hold it. Local.

@@ -145,6 +145,10 @@ struct Options {
   Unused unused = Unused::kZeros;
   // First match wins; a pattern that matches nothing is an error.
   std::vector<ParamGroup> groups;
+  // Globs, any of which may match an FQN: these parameters are planned as trained ones,
+  // whatever groups and requires_grad say, and are frozen until Engine::set_frozen()
+  // thaws them. A pattern that matches nothing is an error.
+  std::vector<std::string> thaws;
   // The same. Groups and units do not see them.
   std::vector<Ignored> ignored;
   // How deferred parameters start: what a function makes of its module's, else what the

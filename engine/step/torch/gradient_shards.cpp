@@ -97,8 +97,17 @@ void GradientShards::make_accumulation() {
   }
 }
 
+// Whoever asks for its gradient finds zeros.
+void GradientShards::rest(int part, bool rests) {
+  if (std::exchange(parts_[part].rests, rests) == rests || !rests) return;
+  wait();
+  at_.shards[part]
+      .gradients(0, at_.plan.parts[part].layout.shard_numel)
+      .set_all([](int64_t, std::span<float> values) { std::ranges::fill(values, 0); });
+}
+
 void GradientShards::collect(int part, const std::vector<at::Tensor>& params) {
-  if (at_.plan.parts[part].is_frozen) return;
+  if (!has_gradient(part)) return;
   const torch::NoGradGuard no_grad;
   std::vector<at::Tensor>& held = parts_[part].held;
   held.resize(params.size());
@@ -111,7 +120,7 @@ void GradientShards::collect(int part, const std::vector<at::Tensor>& params) {
 }
 
 void GradientShards::reduce(int part) {
-  if (at_.plan.parts[part].is_frozen || at_.plan.parts[part].layout.numel == 0) return;
+  if (!has_gradient(part) || at_.plan.parts[part].layout.numel == 0) return;
   PartState& state = parts_[part];
   ++num_reductions_;
   reduced_bytes_.in_group += (at_.comm.size() - 1) * numel_of_sum(part) * size_of(wire_);
@@ -215,7 +224,7 @@ GradientNorm GradientShards::norm_on_gpu() {
 // Where there were not as many passes as planned, the sum is read once more.
 bool GradientShards::needs_another_pass(int part) const {
   const PlannedPart& planned = at_.plan.parts[part];
-  return !planned.is_frozen && planned.layout.numel > 0 &&
+  return has_gradient(part) && planned.layout.numel > 0 &&
          parts_[part].num_passes != at_.options.micro_batches_per_rank;
 }
 

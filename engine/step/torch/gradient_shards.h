@@ -37,6 +37,8 @@ class GradientShards {
  public:
   GradientShards(const Workplace& at, Stream& stream);
 
+  // From the next step on it has no gradient, as if it was frozen; or it has one again.
+  void rest(int part, bool rests);
   // Add the .grad of the part's parameters (in layout order) to this pass's gradient, and
   // clear them. Frozen parts have none: nothing happens.
   void collect(int part, const std::vector<at::Tensor>& params);
@@ -71,6 +73,7 @@ class GradientShards {
   struct PartState {
     explicit PartState(NormType type) : norm(type) {}
 
+    bool rests = false;
     int64_t num_passes = 0;        // reduced in this step
     std::vector<at::Tensor> held;  // of each parameter: this pass's gradient so far
     std::vector<float*> levels;    // of the counter: level k holds 2^k passes
@@ -81,6 +84,9 @@ class GradientShards {
     Land land = nullptr;        // where the sum is
   };
 
+  bool has_gradient(int part) const {
+    return !at_.plan.parts[part].is_frozen && !parts_[part].rests;
+  }
   void make_accumulation();
   Land land_of(int part) const;
   bool is_on_gpu(int part) const { return home_of(part).sums_on_gpu; }
