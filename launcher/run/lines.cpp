@@ -56,6 +56,13 @@ std::string model_text(const Settings& settings, const BannerFacts& facts) {
   return text;
 }
 
+std::string frozen_lines(const BannerFacts& facts) {
+  std::string lines;
+  for (const std::string& line : facts.frozen_for_now)
+    lines += labelled(lines.empty() ? "frozen" : "", line);
+  return lines;
+}
+
 bool is_of_images(const ModelShape& shape) { return !shape.keys.image_size.empty(); }
 
 std::string data_text(const Settings& settings, const BannerFacts& facts) {
@@ -229,7 +236,7 @@ std::string banner(const Settings& settings, const BannerFacts& facts) {
          labelled("", "adam threads " + describe_threads(facts.adam_threads)) +
          groups_line(facts.batch) + labelled("hosts", describe_hosts(facts.hosts)) +
          labelled("device", device_text(settings, facts)) +
-         labelled("model", model_text(settings, facts)) +
+         labelled("model", model_text(settings, facts)) + frozen_lines(facts) +
          labelled("data", data_text(settings, facts)) +
          evaluation_lines(settings, facts) + labelled("batch", batch_text(facts)) +
          memory_lines(facts) + labelled("output", settings.out + "/metrics.jsonl") +

@@ -25,6 +25,7 @@ struct BannerFacts {
   std::string gpu;                 // empty: the CPU computes
   ModelShape shape;
   int64_t num_parameters = 0, num_trained = 0;
+  std::vector<std::string> frozen_for_now;  // Thawing::waiting()
   int num_units = 0;
   std::string data;  // "text, 143 files, 1,234,567 tokens"
   int64_t samples_per_epoch = 0;

@@ -105,6 +105,7 @@ void Training::build_engine() {
     throw Error(ExitCode::kUsage, "every parameter is frozen: nothing would be trained",
                 "--freeze", "patterns that leave some; names look like " + shards[0].fqn);
   runner_ = std::make_unique<Runner>(*model_, *engine_);
+  thawing_.emplace(settings_.unfreeze_at);
 }
 
 void Training::open_folder() {
@@ -225,6 +226,7 @@ void Training::announce() {
   if (!is_first_rank()) return;
   facts.threads = process_.threads;
   facts.adam_threads = adam_threads_;
+  facts.frozen_for_now = thawing_->waiting(*engine_);
   if (engine_->uses_gpu()) facts.gpu = "a GPU, " + describe_offload(plan_);
   facts.family = family_->name;
   facts.shape = shape_;

@@ -15,6 +15,7 @@
 #include "launcher/run/metrics.h"
 #include "launcher/run/progress.h"
 #include "launcher/run/saved_run.h"
+#include "launcher/run/thawing.h"
 #include "launcher/settings/derived.h"
 #include "launcher/settings/settings.h"
 #include "zero/lr_schedule.h"
@@ -88,6 +89,7 @@ class Training {
   bool is_finished() const;
 
   void tell_use();
+  void thaw();
   StepReport train_batch(int64_t batch);
   void log_step(const StepRecord& record);
   void check_progress(const StepReport& report);
@@ -171,6 +173,7 @@ class Training {
   std::optional<PendingSave> pending_save_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Runner> runner_;
+  std::optional<Thawing> thawing_;
   std::vector<std::string> hosts_;    // of each rank; on rank 0
   std::unique_ptr<Metrics> metrics_;  // rank 0 only, from announce_start() on
   SavedRun identity_;                 // of this run, as its checkpoints tell it

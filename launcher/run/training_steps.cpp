@@ -48,6 +48,7 @@ ExitCode Training::train_steps() {
   StepTrace trace(settings_.trace, settings_.out, world_.rank());
   cores_.emplace();
   while (!is_finished()) {
+    thaw();
     trace.begin(engine_->num_steps() + 1);
     const auto begin = Clock::now();
     const StepMeter meter(*engine_);
@@ -75,6 +76,11 @@ ExitCode Training::train_steps() {
     time_limit_.note_step(seconds_since(begin));
   }
   return ExitCode::kDone;
+}
+
+void Training::thaw() {
+  for (const std::string& line : thawing_->thaw(*engine_))
+    if (is_first_rank()) tell(line);
 }
 
 StepReport Training::train_batch(int64_t batch) {

@@ -168,7 +168,8 @@ const Translations& same_here() {
        "convert_sync_batchnorm syncbn"},
       {"here: @freeze; a library's own is Options::ignored",
        "ignored_modules ignored_states ignored_params ignored_parameters"},
-      {"here: @freeze", "freeze_layers frozen trainable unfreeze"},
+      {"here: @freeze", "freeze_layers frozen trainable"},
+      {"here: @unfreeze_at STEP:GLOB", "unfreeze unfreeze_step gradual_unfreezing"},
       {"here: @group 'GLOB: lr=0.1x weight_decay=0'",
        "param_groups parameter_groups no_weight_decay layer_decay lr_mult"},
       // data

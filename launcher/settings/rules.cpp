@@ -102,4 +102,12 @@ std::optional<ParamGroup> parse_group(const std::string& text) {
   return rule->values.empty() ? std::optional(group) : std::nullopt;
 }
 
+std::optional<Thaw> parse_thaw(const std::string& text) {
+  const size_t colon = std::min(text.find(':'), text.size());
+  const auto step = parse_integer(text.substr(0, colon));
+  if (!step || *step < 0 || colon + 1 >= text.size() || !is_utf8(text))
+    return std::nullopt;
+  return Thaw{*step, text.substr(colon + 1)};
+}
+
 }  // namespace zero::launcher

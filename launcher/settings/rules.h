@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -11,6 +12,13 @@ namespace zero::launcher {
 
 // "*.bias: lr=0.1x weight_decay=0 freeze": one of the three at least.
 std::optional<ParamGroup> parse_group(const std::string& text);
+
+// "1000:model.layers.*": what is frozen until so many steps are done.
+struct Thaw {
+  int64_t step = 0;
+  std::string pattern;
+};
+std::optional<Thaw> parse_thaw(const std::string& text);
 
 // "h.0: dtype=fp32 reshard=false offload=none": one of the three at least.
 std::optional<UnitOption> parse_unit(const std::string& text);

@@ -80,6 +80,16 @@ Group optimizer() {
             "what holds for parameters by name, as \"GLOB: lr=0.1x weight_decay=0 "
             "freeze\"; the first that matches counts, and plan tells what each has",
             [](const std::string& rule) { return !!parse_group(rule); }),
+      rules(KEY(unfreeze_at, "thaws",
+                [](Options& o, const auto& rules) {
+                  for (const std::string& rule : rules)
+                    if (const auto thaw = parse_thaw(rule))
+                      o.thaws.push_back(thaw->pattern);
+                }),
+            "\"STEP:GLOB\", such as \"1000:model.layers.*\"",
+            "parameters that are frozen until so many steps are done, by name, as "
+            "\"STEP:GLOB\", whatever freeze says",
+            [](const std::string& rule) { return !!parse_thaw(rule); }),
       choice(KEY(unused), {"zeros", "leave"},
              "what a step does to a parameter that nothing used; zeros: weight decay and "
              "moments go on; leave: nothing, as torch",

@@ -81,7 +81,7 @@ struct Settings {
   double weight_decay = 0.1;
   std::string weight_decay_on = "matrices";
   double clip = 1;
-  std::vector<std::string> freeze, group;
+  std::vector<std::string> freeze, group, unfreeze_at;
   std::string unused = "zeros";
 
   // --- run

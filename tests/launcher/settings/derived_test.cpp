@@ -143,6 +143,7 @@ std::vector<Row> rows_of_updates() {
       {"freeze",
        "a*,b",
        {line("group 'a*'", 1.0, -1.0, true), line("group 'b'", 1.0, -1.0, true)}},
+      {"unfreeze_at", "7:a*", {line("thaws 'a*'")}},
       {"unused", "leave", {line("unused", Unused::kLeave)}},
       {"dtype", "bf16", {line("dtype", DType::kBf16)}},
       {"dtype", "fp16", {line("dtype", DType::kFp16)}},

@@ -45,5 +45,15 @@ TEST(Rules, OtherFormsAreNone) {
     EXPECT_FALSE(parse_group(text)) << text;
 }
 
+TEST(Rules, ThawsHaveAStepAndAPattern) {
+  const auto thaw = parse_thaw("1000:model.layers.*:x");
+  ASSERT_TRUE(thaw);
+  EXPECT_EQ(thaw->step, 1000);
+  EXPECT_EQ(thaw->pattern, "model.layers.*:x");
+  EXPECT_TRUE(parse_thaw("0:*"));
+  for (const std::string text : {"", "3", "3:", ":a", "-1:a", "x:a", "1.5:a", "3:\xff"})
+    EXPECT_FALSE(parse_thaw(text)) << text;
+}
+
 }  // namespace
 }  // namespace zero::launcher::rules_test
