@@ -128,8 +128,15 @@ void UpdateQueue::expect(std::vector<int64_t> numbers, double lr, float grad_fac
                grad_factor};
 }
 
+// A draft that is taken stands for all of the unit: none of it may be left alone.
 bool UpdateQueue::may_draft(int unit) const {
-  return expected_.numbers && at_.memory.homes[unit].has_draft;
+  if (!expected_.numbers || !at_.memory.homes[unit].has_draft) return false;
+  return std::ranges::all_of(at_.plan.units[unit].parts, [&](int part) {
+    const PlannedPart& planned = at_.plan.parts[part];
+    return planned.is_frozen || std::ranges::all_of(planned.params, [&](int param) {
+             return (*expected_.numbers)[param] > 0;
+           });
+  });
 }
 
 void UpdateQueue::draft(int unit, const std::vector<const Event*>& after) {

@@ -107,6 +107,13 @@ class DraftsOfHalves : public ::testing::Test, public DraftQueue {
   DraftsOfHalves() : DraftQueue(MasterStorage::kSplit) {}
 };
 
+TEST_P(Drafts, AreNotMadeOfUnitsThatAreLeftAlone) {
+  EXPECT_FALSE(queue.may_draft(1)) << "nobody knows what is expected";
+  queue.expect({1, 0, 1}, 0.5, 1);
+  EXPECT_FALSE(queue.may_draft(1));
+  EXPECT_TRUE(queue.may_draft(2));
+}
+
 TEST_P(Drafts, ChangeNoMasterUntilTheyAreTaken) {
   const float* const old = shards[1].state[0];
   draft_all();

@@ -72,6 +72,14 @@ train halves cuda 6 --offload all --dtype bf16 --master split >"$folder/halves.l
 grep -q '| drafts [0-9]*/3 |' "$folder/halves.log" || fail "drafts of masters in halves: $(cat "$folder/halves.log")"
 train no_halves cuda 6 --offload all --dtype bf16 --master split --speculate off >"$folder/no_halves.losses"
 diff "$folder/halves.losses" "$folder/no_halves.losses" || fail "drafts of masters in halves train otherwise"
+# Layers that join in the middle have no drafts before.
+later=(--unfreeze-at '2:*.h.0.*' --unfreeze-at '4:*wte*' --clip 1000)
+train later_cpu cpu 6 "${later[@]}" >"$folder/later_cpu.losses"
+for way in none optimizer all; do
+  train "later_$way" cuda 6 --offload $way "${later[@]}" >"$folder/later.losses"
+  diff "$folder/later_cpu.losses" "$folder/later.losses" || fail "$way: the GPU trains layers that join otherwise"
+done
+grep -q '| drafts 2/2 |' "$folder/later_all.log" || fail "drafts of layers that join: $(grep drafts "$folder/later_all.log")"
 # moved RUN [flags]: what its steps moved is what the plan says.
 moved() {
   "$launch" plan --json --device cuda "${@:2}" "${shape[@]}" >"$folder/plan.json"
