@@ -292,7 +292,7 @@ void EngineStep::update(StepReport& report) {
   std::vector<int64_t> numbers = update_numbers();
   for (size_t i = 0; i < numbers.size(); ++i) {
     const bool is_used = own_.options.unused == Unused::kZeros || used_[i] > 0;
-    if (is_used && !own_.rests[i]) continue;
+    if (is_used && numbers[i] > 0) continue;
     numbers[i] = 0;
     ++starts_[i];  // its count stands still
   }

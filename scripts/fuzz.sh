@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Let libFuzzer look for bytes that break a target of tests/fuzz. Needs clang++-14 (or set CXX), builds into build-fuzz/.
+# Let libFuzzer look for bytes that break a target of tests/fuzz. Needs clang++-16 (or set CXX), builds into build-fuzz/.
 #
 #   scripts/fuzz.sh TARGET [SECONDS]     # 600; stops at the first finding, which it leaves in build-fuzz/findings/
 #   scripts/fuzz.sh TARGET merge         # add to the corpus what reaches new code, as few files as can be
@@ -12,8 +12,8 @@ found="$build/corpus/$target" findings="$build/findings/$target-"
 mkdir -p "$found" "$build/findings"
 
 cmake -S "$zero_root" -B "$build" -G Ninja -DZERO_FUZZ=ON -DZERO_WERROR=OFF -DZERO_TORCH="$(zero_torch)" \
-  -DZERO_SANITIZE=address,undefined,float-cast-overflow -DCMAKE_CXX_COMPILER="${CXX:-clang++-14}" \
-  -DCMAKE_C_COMPILER="${CC:-clang-14}" >"$build/configure.log" 2>&1 || { cat "$build/configure.log" >&2; exit 3; }
+  -DZERO_SANITIZE=address,undefined,float-cast-overflow -DCMAKE_CXX_COMPILER="${CXX:-clang++-16}" \
+  -DCMAKE_C_COMPILER="${CC:-clang-16}" >"$build/configure.log" 2>&1 || { cat "$build/configure.log" >&2; exit 3; }
 cmake --build "$build" --target "fuzz_$target"
 
 # Files are written with each input: into memory where the system has a folder for that.

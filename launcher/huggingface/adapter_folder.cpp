@@ -100,7 +100,10 @@ LoraOptions read_adapter(const std::string& path, const std::string& flag) {
   const json config =
       read_small_json(path, kAdapterConfig,
                       "an adapter_config.json that peft has written: copy it again");
-  const std::string where = path + "/" + kAdapterConfig;
+  return judge_adapter(config, path + "/" + kAdapterConfig);
+}
+
+LoraOptions judge_adapter(const json& config, const std::string& where) {
   const LoraOptions options = lora_from_json(config, where);
   require_known(config, where);
   return options;

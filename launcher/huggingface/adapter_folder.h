@@ -22,6 +22,9 @@ bool is_adapter_folder(const std::string& path);
 // for files that are broken.
 LoraOptions read_adapter(const std::string& path, const std::string& flag);
 
+// The same of an adapter_config.json that was read.
+LoraOptions judge_adapter(const nlohmann::json& config, const std::string& where);
+
 // Throw Error(kUsage) for --adapter without a model to add it to.
 void refuse_adapter_alone(const Settings& settings);
 

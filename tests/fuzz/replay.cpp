@@ -13,7 +13,7 @@
 #define ZERO_FUZZ_TARGETS(X) \
   X(config)                  \
   X(command_line)            \
-  X(manifest) X(position) X(metrics) X(lock) X(safetensors) X(model_config)
+  X(manifest) X(position) X(metrics) X(lock) X(safetensors) X(model_config) X(adapter)
 #define ZERO_FUZZ_DECLARE(name)         \
   namespace zero::fuzz::name {          \
   void target(const std::string& text); \

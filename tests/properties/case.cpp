@@ -132,7 +132,7 @@ Event make_event(Random& random) {
       Weighted{Do::kLook, 5},           Weighted{Do::kSet, 4},
       Weighted{Do::kAverage, 3},        Weighted{Do::kSave, 2},
       Weighted{Do::kLoad, 2},           Weighted{Do::kUseOld, 2},
-      Weighted{Do::kCallDirect, 2}};
+      Weighted{Do::kFreeze, 2},         Weighted{Do::kCallDirect, 2}};
   int total = 0;
   for (const Weighted& entry : table) total += entry.weight;
   int at = random.below(total);
@@ -154,6 +154,8 @@ std::vector<Event> make_events(Random& random, const Case& of) {
     const int num_events = random.below(10);
     for (int i = 0; i < num_events; ++i) events.push_back(make_event(random));
     if (random.chance(30)) events.push_back({Do::kDiscard});
+    if (random.chance(30))
+      events.push_back({Do::kFreeze, random.below(1000), random.chance(70)});
     const int planned = of.setting("micro_batches_per_rank");
     int passes = of.setting("deterministic") ? planned : 1 + random.below(2);
     if (has_groups(of)) passes = std::min(passes, planned);
@@ -188,6 +190,7 @@ const std::array kDoNames{"forward",
                           "save",
                           "load",
                           "use_old",
+                          "freeze",
                           "call_direct"};
 
 std::string to_string(const Node& node, int depth) {

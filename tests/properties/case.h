@@ -59,6 +59,7 @@ enum class Do {
   kSave,
   kLoad,        // the last one saved, after letting go of all losses and gradients
   kUseOld,      // a backward that belongs to an older step
+  kFreeze,      // one parameter, or thaw it
   kCallDirect,  // the model's own forward instead of the engine's
 };
 

@@ -46,7 +46,10 @@ class EngineRank {
         // Other first values on other ranks: those of rank 0 are taken.
         model_(std::make_shared<RootImpl>(of, rank_)),
         params_(params_of(*model_)),
-        engine_(model_, options_, std::move(comm)) {}
+        engine_(model_, options_, std::move(comm)) {
+    for (const auto& [fqn, param] : params_)
+      is_trained_.push_back(!engine_.is_frozen(fqn));
+  }
   ~EngineRank() { model_->fuse().left = -1; }
 
   void run(const std::string& folder) {
@@ -107,6 +110,8 @@ class EngineRank {
         return require_refusal("backward of an older step", [&] {
           engine_.backward(losses_.at(step.losses[0]).second, 1);
         });
+      case Do::kFreeze:
+        return freeze(step);
       case Do::kCallDirect:
         return call_direct(step);
     }
@@ -224,6 +229,16 @@ class EngineRank {
     see_params();
   }
 
+  void freeze(const Step& step) {
+    if (step.is_refused)
+      return require_refusal("freezing inside a step",
+                             [&] { engine_.set_frozen("head", true); });
+    for (const int number : step.losses) losses_.erase(number);
+    const size_t p = step.pick % params_.size();
+    if (may_freeze(params_[p].first, is_trained_[p]))
+      engine_.set_frozen(params_[p].first, step.flip);
+  }
+
   void save(const Step& step) {
     Saved now{{}, step.pick, engine_.num_steps(), {}, {}};
     for (const auto& [fqn, param] : params_)
@@ -261,6 +276,7 @@ class EngineRank {
   std::shared_ptr<RootImpl> model_;
   std::vector<std::pair<std::string, at::Tensor>> params_;
   Engine engine_;
+  std::vector<bool> is_trained_;                             // of params_, by the plan
   std::map<int, std::pair<at::Tensor, at::Tensor>> losses_;  // x and loss, by number
   int event_ = 0;
 };

@@ -157,6 +157,8 @@ class PlainRun {
         return save();
       case Do::kLoad:
         return load(step);
+      case Do::kFreeze:
+        return freeze(step);
       case Do::kUseOld:
       case Do::kCallDirect:
         return;
@@ -228,8 +230,9 @@ class PlainRun {
       num_targets_ += num_targets_of(step, rank);
       (sum * scale()).backward();
       size_t i = 0;
-      for (auto& [fqn, param] : copy.params) {
-        if (!param.requires_grad()) continue;
+      for (size_t p = 0; p < copy.params.size(); ++p) {
+        if (!masters_[p].requires_grad()) continue;
+        at::Tensor& param = copy.params[p].second;
         if (param.grad().defined()) gradient_[i] += param.grad().to(at::kFloat) / scale();
         param.mutable_grad().reset();
         ++i;
@@ -259,8 +262,11 @@ class PlainRun {
 
   void look() {
     size_t i = 0;
-    for (const auto& [fqn, param] : copies_[0].params) {
-      if (param.requires_grad()) see_all("gradient of " + fqn, mean_gradient(i++));
+    for (size_t p = 0; p < masters_.size(); ++p) {
+      if (!masters_[p].requires_grad()) continue;
+      const auto& [fqn, param] = copies_[0].params[p];
+      if (param.requires_grad()) see_all("gradient of " + fqn, mean_gradient(i));
+      ++i;
     }
   }
 
@@ -275,8 +281,11 @@ class PlainRun {
     const double clip =
         options_.clip > 0 ? std::min(1.0, options_.clip / (norm + 1e-6)) : 1;
     size_t i = 0;
-    for (at::Tensor& master : masters_) {
-      if (master.requires_grad()) master.mutable_grad() = mean_gradient(i++) * clip;
+    for (size_t p = 0; p < masters_.size(); ++p) {
+      if (!masters_[p].requires_grad()) continue;
+      if (copies_[0].params[p].second.requires_grad())
+        masters_[p].mutable_grad() = mean_gradient(i) * clip;
+      ++i;
     }
     if (adamw_) {
       adamw_->step();
@@ -310,6 +319,16 @@ class PlainRun {
     at::Tensor& master = masters_[step.pick % masters_.size()];
     master.copy_(new_value(step, master.sizes()));
     share_params();
+  }
+
+  void freeze(const Step& step) {
+    const size_t p = step.pick % masters_.size();
+    for (Copy& copy : copies_) {
+      for (const int number : step.losses) copy.losses.erase(number);
+      auto& [fqn, param] = copy.params[p];
+      if (may_freeze(fqn, masters_[p].requires_grad()))
+        param.set_requires_grad(!step.flip);
+    }
   }
 
   std::vector<at::Tensor> averaged_buffers() const {

@@ -105,6 +105,10 @@ int64_t num_targets_of(const Step& step, int rank) {
   return static_cast<int64_t>(hash_key(step.pick, rank) % 4) + (rank == 0);
 }
 
+bool may_freeze(const std::string& fqn, bool is_trained) {
+  return is_trained && fqn != "head";
+}
+
 at::Tensor new_value(const Step& step, at::IntArrayRef shape) {
   return numbers(shape, hash_key(step.pick, "value")) * 0.4 + (shape.size() == 1 ? 1 : 0);
 }

@@ -45,6 +45,8 @@ void compare(const Case& of, const Log& log, const Log& expected, bool is_exact)
 Options options_of(const Case& of);
 std::pair<at::Tensor, at::Tensor> data_of(const Case& of, const Step& step, int rank);
 int64_t num_targets_of(const Step& step, int rank);
+// All but the head, without which a loss may need no gradient.
+bool may_freeze(const std::string& fqn, bool is_trained);
 at::Tensor new_value(const Step& step, at::IntArrayRef shape);
 constexpr double kLearningRate = 0.05;
 

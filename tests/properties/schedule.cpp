@@ -115,6 +115,15 @@ class Scheduler {
         step.is_refused = true;
         steps_.push_back(step);
         return;
+      case Do::kFreeze:
+        if (!has_head_) return;
+        step.is_refused = num_passes_ > 0;
+        if (!step.is_refused) {
+          for (const Open& open : open_) step.losses.push_back(open.number);
+          open_.clear();
+        }
+        steps_.push_back(step);
+        return;
       case Do::kCallDirect:
         if (!has_buffers_ && !case_.may_draw) steps_.push_back(step);
         return;
