@@ -49,9 +49,9 @@ void require_same(const std::string& path, const json& record,
     refuse(path, "it has texts that were made with other settings");
   const auto prompt = std::ranges::lower_bound(prompts, line, {}, &PromptLine::line);
   if (prompt == prompts.end() || prompt->line != line ||
-      prompt->asked != record.at("prompt"))
+      record.at("prompt") != json(prompt->asked))
     refuse(path, fmt::format("it has a text of another prompt in line {}", line));
-  if (prompt->tokens_hash != record.at("of").at("tokens"))
+  if (record.at("of").at("tokens") != json(prompt->tokens_hash))
     refuse(path, fmt::format("the prompt in line {} has other tokens now, or other ends "
                              "of its texts",
                              line));

@@ -39,7 +39,7 @@ TEST_F(Unfreeze, ResumesBeforeAtAndBehindTheChange) {
     const std::string out = "stopped_" + std::to_string(stopped);
     trained(stopped == 2 ? 2 : 0, out, stopped);
     expect_same(whole, trained(stopped == 4 ? 2 : 0, out, 5));
-    EXPECT_EQ(told_.find("trained from step 4") == told_.npos, stopped == 4) << told_;
+    EXPECT_EQ(told_.find("trained from") == told_.npos, stopped == 4) << told_;
   }
 }
 
