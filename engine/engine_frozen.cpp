@@ -1,7 +1,6 @@
 // Parameters that freeze or thaw while an engine lives.
 #include <algorithm>
 
-#include "base/names.h"
 #include "engine/comm/agreement.h"
 #include "engine/engine_impl.h"
 #include "zero/errors.h"
@@ -10,11 +9,6 @@ namespace zero {
 namespace {
 
 constexpr char kWhere[] = "Engine::set_frozen";
-
-bool names(const std::string& pattern, const ParamDescription& param) {
-  return std::ranges::any_of(
-      param.names, [&](const std::string& name) { return glob_match(pattern, name); });
-}
 
 }  // namespace
 
@@ -35,9 +29,7 @@ void EngineStep::set_frozen(const std::string& pattern, bool frozen) {
     named.push_back(i);
   }
   if (named.empty())
-    reject("'" + pattern + "' matches no parameter", kWhere,
-           "* stands for any text; names look like " +
-               (params.empty() ? std::string("...") : params.front().fqn));
+    reject("'" + pattern + "' matches no parameter", kWhere, looks_like(params));
   for (const size_t i : named) {
     if (own_.plan.rules[i].frozen) continue;
     own_.rests[i] = frozen;
@@ -45,14 +37,6 @@ void EngineStep::set_frozen(const std::string& pattern, bool frozen) {
   }
   own_.rest_parts();
   forward_.weights_changed(/*frozen_too=*/false);  // for graphs of before
-}
-
-void EngineResources::rest_parts() {
-  for (int p = 0; p < std::ssize(plan.parts); ++p) {
-    if (plan.parts[p].is_frozen) continue;
-    gradients->rest(p, std::ranges::all_of(plan.parts[p].params,
-                                           [&](int param) { return rests[param]; }));
-  }
 }
 
 void Engine::set_frozen(const std::string& pattern, bool frozen) {

@@ -136,6 +136,14 @@ void EngineResources::share(std::span<double> values, const std::string& tag) {
   across_host->all_reduce(values, SumOrder::kTree, tag, *stream);
 }
 
+void EngineResources::rest_parts() {
+  for (int p = 0; p < std::ssize(plan.parts); ++p) {
+    if (plan.parts[p].is_frozen) continue;
+    gradients->rest(p, std::ranges::all_of(plan.parts[p].params,
+                                           [&](int param) { return rests[param]; }));
+  }
+}
+
 // Nothing may write into memory that goes away then.
 void EngineResources::wait_for_streams() noexcept {
   for (Stream* stream : {comm_stream.get(), &reduce_stream()}) {

@@ -11,10 +11,10 @@ namespace zero {
 
 // Where a rank computes.
 struct GpuChoice {
-  int index = -1;          // of num_gpus(); -1: on the host, as all ranks do
+  int index = -1;  // of num_gpus(); -1: on the host, as all ranks do
   // Do any ranks compute on the same GPU, and NCCL cannot? The same on all ranks.
   bool is_shared = false;
-  int num_ranks = 1;       // that compute on this one
+  int num_ranks = 1;  // that compute on this one
 };
 
 // The GPU of num_gpus() that this rank computes on unless `device` says otherwise; -1: it

@@ -87,15 +87,11 @@ int group_of(const std::vector<ParamGroup>& groups, const ParamDescription& para
   return group;
 }
 
-// The first pattern that matches any of its names, counted from 1; 0: none.
+// The first pattern that names it, counted from 1; 0: none.
 int thaw_of(const std::vector<std::string>& thaws, const ParamDescription& param) {
-  for (size_t i = 0; i < thaws.size(); ++i) {
-    if (std::ranges::any_of(param.names, [&](const std::string& name) {
-          return glob_match(thaws[i], name);
-        }))
-      return static_cast<int>(i) + 1;
-  }
-  return 0;
+  const auto found = std::ranges::find_if(
+      thaws, [&](const std::string& pattern) { return names(pattern, param); });
+  return found == thaws.end() ? 0 : static_cast<int>(found - thaws.begin()) + 1;
 }
 
 ParamRule rule_of(const ParamDescription& param, int group, const Options& options) {
@@ -111,11 +107,6 @@ ParamRule rule_of(const ParamDescription& param, int group, const Options& optio
   rule.thaw = options.inference ? 0 : thaw_of(options.thaws, param);
   rule.frozen = rule.frozen && rule.thaw == 0;
   return rule;
-}
-
-std::string looks_like(const std::vector<ParamDescription>& params) {
-  return "* stands for any text; names look like " +
-         (params.empty() ? std::string("...") : params.front().fqn);
 }
 
 void add_rules(UnitPlan& plan, const std::vector<ParamDescription>& params,
@@ -134,10 +125,8 @@ void add_rules(UnitPlan& plan, const std::vector<ParamDescription>& params,
            "--group or --freeze (Options::groups)", looks_like(params));
   }
   for (const std::string& pattern : options.thaws) {
-    const bool matches = std::ranges::any_of(params, [&](const ParamDescription& param) {
-      return thaw_of({pattern}, param) > 0;
-    });
-    if (!matches)
+    if (std::ranges::none_of(
+            params, [&](const ParamDescription& param) { return names(pattern, param); }))
       reject("'" + pattern + "' matches no parameter", "--unfreeze-at (Options::thaws)",
              looks_like(params));
   }
@@ -190,6 +179,16 @@ void add_parts(UnitPlan& plan, const std::vector<UnitDescription>& units,
 }
 
 }  // namespace
+
+bool names(const std::string& pattern, const ParamDescription& param) {
+  return std::ranges::any_of(
+      param.names, [&](const std::string& name) { return glob_match(pattern, name); });
+}
+
+std::string looks_like(const std::vector<ParamDescription>& params) {
+  return "* stands for any text; names look like " +
+         (params.empty() ? std::string("...") : params.front().fqn);
+}
 
 void check_fqn(const std::string& fqn) {
   std::string fault = flaw_of_name(fqn);

@@ -29,6 +29,11 @@ struct ParamDescription {
   bool is_adapter = false;  // starts as its constructor says, whatever rules there are
 };
 
+// Does the glob match any of its names?
+bool names(const std::string& pattern, const ParamDescription& param);
+// The cure for a glob that names none of them.
+std::string looks_like(const std::vector<ParamDescription>& params);
+
 // The values of ParamGroup and WeightDecayOn that hold for one parameter.
 struct ParamRule {
   double lr_scale = 1;

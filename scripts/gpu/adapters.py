@@ -14,23 +14,14 @@ LLAMA_8B = ["--preset", "llama-8b", "--seq-len", str(benches.SEQ_LEN), "--frozen
 
 def parity(check):
     """Losses against the CPU's; and the same bits wherever shards are, and however frozen weights are held."""
-    flags = [*benches.COMMON, *(benches.DRY if check.is_dry else benches.SIZES[len(benches.BATCH):]), "--global-batch", "8", "--micro-batch",
-             "4", "--steps", "4" if check.is_dry else "12", *SMALL_LORA]
-    told = {}
-    for dtype, tolerance in {"fp32": 1e-3, "bf16": 5e-2}.items():
-        on_gpu, on_cpu = (check.train("adapters", [*flags, "--dtype", dtype, "--device", device]) for device in ("cuda", "cpu"))
-        difference = max(abs(a - b) for a, b in zip(benches.losses(on_gpu), benches.losses(on_cpu), strict=True))
-        assert difference < tolerance, f"{dtype}: losses differ by {difference}, more than {tolerance}"
-        assert on_gpu[-1]["loss"] < on_gpu[0]["loss"], f"nothing was learnt: {benches.losses(on_gpu)}"
-        told[f"largest difference of losses, {dtype}"] = f"{difference:.2e}"
+    flags = [*benches.COMMON, *benches.small_shape(check), "--global-batch", "8", "--micro-batch", "4", "--steps", "4" if check.is_dry else "12",
+             *SMALL_LORA]
+    told = benches.against_the_cpu(check, "adapters", flags)
     exact = [*flags, "--dtype", "bf16", "--device", "cuda", "--clip", "1", "--deterministic"]
-    ways = {**benches.WAYS, "optimizer": ["--offload", "optimizer"]}
-    runs = {f"{way}, frozen {frozen}": [*more, "--frozen-dtype", frozen] for way, more in ways.items() for frozen in ("fp32", "bf16")
-            if way != "auto"}
-    seen = {name: [(step["loss"], step["grad_norm"]) for step in check.train(name, [*exact, *more])] for name, more in runs.items()}
-    others = [name for name in seen if seen[name] != seen["none, frozen fp32"]]
-    assert not others, f"other bits than of none: {', '.join(others)}"
-    return {**told, "the same bits": ", ".join(runs)}
+    runs = {f"{way}, frozen {frozen}": check.train(way, [*exact, *more, "--frozen-dtype", frozen])
+            for way, more in benches.PLACES.items() for frozen in ("fp32", "bf16")}
+    benches.require_same_bits(runs)
+    return {**told, "the same bits": "; ".join(runs)}
 
 
 def steps(check):

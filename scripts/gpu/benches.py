@@ -17,13 +17,17 @@ COMMON = [*FROM_SEED, "--save-every", "0", "--save-at-end=false"]
 BATCH = ["--model", "gpt2", "--global-batch", "8", "--micro-batch", "4"]
 OF_EIGHT = [*COMMON, *BATCH]
 # Of train runs that are compared: small, without dropout, the same on any device.
-SIZES = [*BATCH, "--layers", "4", "--dim", "128", "--heads", "4", "--seq-len", "64"]
+SHAPE = ["--layers", "4", "--dim", "128", "--heads", "4", "--seq-len", "64"]
+SIZES = [*BATCH, *SHAPE]
 SMALL = [*COMMON, *SIZES, "--steps", "12"]
 # For a test, whose GPU is made of threads.
 DRY = ["--layers", "2", "--dim", "64", "--heads", "2", "--seq-len", "32", "--threads", "1"]
 DRY_LLAMA = [*DRY, "--model", "llama", "--vocab", "257"]
 WAYS = {"none": ["--offload", "none"], "all": ["--offload", "all"],
         "half": ["--offload", "all", "--device-state-fraction", "0.5"], "auto": ["--offload", "auto"]}
+# Where shards may lie, which changes no bit.
+PLACES = {**{way: flags for way, flags in WAYS.items() if way != "auto"}, "optimizer": ["--offload", "optimizer"]}
+TOLERANCES = {"fp32": 1e-3, "bf16": 5e-2}  # of losses
 # What becomes of updates that begin in backward: of steps that are clipped they are made again.
 DRAFTS = {**WAYS, "all, without drafts": ["--offload", "all", "--speculate", "off"],
           "all, clipped": ["--offload", "all", "--clip", "0.01"]}
@@ -65,15 +69,43 @@ def losses(steps):
     return [step["loss"] for step in steps]
 
 
+def bits_of(steps):
+    return [(step["loss"], step["grad_norm"]) for step in steps]
+
+
+def small_shape(check):
+    return DRY if check.is_dry else SHAPE
+
+
+def largest_difference(one, other):
+    return max(abs(a - b) for a, b in zip(losses(one), losses(other), strict=True))
+
+
+def against_the_cpu(check, name, flags):
+    """How far losses are from the CPU's, in fp32 and bf16."""
+    told = {}
+    for dtype, tolerance in TOLERANCES.items():
+        on_gpu, on_cpu = (check.train(name, [*flags, "--dtype", dtype, "--device", device]) for device in ("cuda", "cpu"))
+        difference = largest_difference(on_gpu, on_cpu)
+        assert difference < tolerance, f"{dtype}: losses differ by {difference}, more than {tolerance}"
+        assert on_gpu[-1]["loss"] < on_gpu[0]["loss"], f"nothing was learnt: {losses(on_gpu)}"
+        told[f"largest difference of losses, {dtype}"] = f"{difference:.2e}"
+    return told
+
+
+def require_same_bits(runs):
+    """Of all runs, those of the first."""
+    first = next(iter(runs))
+    others = [name for name, steps in runs.items() if bits_of(steps) != bits_of(runs[first])]
+    assert not others, f"not the bits of {first}: {', '.join(others)}"
+
+
 def offload_parity(check):
     """Wherever shards lie: the same losses and norms, bit by bit; and again in a second run."""
     runs_of = [*OF_EIGHT, *DRY, "--steps", "4"] if check.is_dry else SMALL
     flags = [*runs_of, "--device", "cuda", "--dtype", "bf16", "--clip", "1", "--deterministic"]
-    ways = {**WAYS, "optimizer": ["--offload", "optimizer"], "none again": WAYS["none"]}
-    runs = {way: check.train(way, flags + more) for way, more in ways.items() if way != "auto"}
-    told = {way: [(step["loss"], step["grad_norm"]) for step in steps] for way, steps in runs.items()}
-    others = [way for way in runs if told[way] != told["none"]]
-    assert not others, f"not the bits of none: {', '.join(others)}"
+    runs = {way: check.train(way, flags + more) for way, more in {**PLACES, "none again": PLACES["none"]}.items()}
+    require_same_bits(runs)
     assert losses(runs["none"])[-1] < losses(runs["none"])[0], f"nothing was learnt: {losses(runs['none'])}"
     return {"the same bits": ", ".join(runs), "steps": len(runs["none"])}
 

@@ -16,7 +16,7 @@ import adapters
 import benches
 import nccl
 import texts
-from benches import LLAMA_3B, LLAMA_7B, QWEN_14B, ROOT, SMALL, losses, steps_of
+from benches import LLAMA_3B, LLAMA_7B, QWEN_14B, ROOT, SMALL, largest_difference, losses, steps_of
 
 LOGGED = 200_000  # characters of what a command printed, from its end
 MINUTES = 8
@@ -195,12 +195,9 @@ def tests(name, gtest_filter="*"):
     return body
 
 
-def largest_difference(one, other):
-    return max(abs(a - b) for a, b in zip(losses(one), losses(other), strict=True))
-
-
-def parity(dtype, tolerance):
+def parity(dtype):
     def body(check):
+        tolerance = benches.TOLERANCES[dtype]
         flags = [*SMALL, "--dtype", dtype]
         on_gpu = check.train("gpu", [*flags, "--device", "cuda"])
         on_cpu = check.train("cpu", [*flags, "--device", "cpu"])
@@ -266,8 +263,8 @@ STAGES = {
     "device": (tests("gpu_tests", "*DeviceTest*"), 60),
     "engine": (tests("gpu_tests", "-*DeviceTest*"), 90),
     "offload parity": (benches.offload_parity, 60),
-    "parity fp32": (parity("fp32", 1e-3), 40),
-    "parity bf16": (parity("bf16", 5e-2), 40),
+    "parity fp32": (parity("fp32"), 40),
+    "parity bf16": (parity("bf16"), 40),
     "two ranks on one GPU": (two_ranks, 40),
     "saves": (saves, 40),
     "images": (images, 40),

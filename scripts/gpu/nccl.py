@@ -12,19 +12,18 @@ PATIENCE = 60  # seconds until the others have ended
 FLAGS = ["--device", "cuda", "--share-gpu", "--clip", "1"]
 
 
-def told(check, name, flags, ranks=1):
-    return [(step["loss"], step["grad_norm"]) for step in check.train(name, [*flags, *FLAGS], ranks)]
+def steps_of(check, name, flags, ranks=1):
+    return check.train(name, [*flags, *FLAGS], ranks)
 
 
 def sizes(check, micro_batch):
-    shape = benches.DRY if check.is_dry else benches.SIZES[len(benches.BATCH):]
-    return ["--model", "gpt2", "--global-batch", "8", "--micro-batch", str(micro_batch), *shape]
+    return ["--model", "gpt2", "--global-batch", "8", "--micro-batch", str(micro_batch), *benches.small_shape(check)]
 
 
 def require(check):
     """NCCL exchanges between ranks on one GPU: else such ranks could not keep their states there."""
     try:
-        told(check, "asked", [*benches.COMMON, *sizes(check, 4), "--steps", "1", "--offload", "none"], ranks=2)
+        steps_of(check, "asked", [*benches.COMMON, *sizes(check, 4), "--steps", "1", "--offload", "none"], ranks=2)
     except RuntimeError as error:
         if "through the host's memory" in str(error):
             raise check.Skipped("NCCL 2.30 or later is needed (--nccl FILE)") from None
@@ -36,23 +35,21 @@ def parity(check):
     require(check)
     steps = "4" if check.is_dry else "12"
     exact = [*benches.COMMON, "--deterministic", "--steps", steps]
-    alone = {micro_batch: told(check, "alone", [*exact, *sizes(check, micro_batch)]) for micro_batch in (4, 2)}
-    runs = {f"2 ranks, {way}": (2, 4, flags) for way, flags in benches.WAYS.items() if way != "auto"}
-    runs.update({"2 ranks, optimizer": (2, 4, ["--offload", "optimizer"]), "4 ranks": (4, 2, []),
-                 "4 ranks in groups of 2": (4, 2, ["--shard-over", "2", "--offload", "none"])})
-    others = [name for name, (ranks, micro_batch, flags) in runs.items()
-              if told(check, name, [*exact, *sizes(check, micro_batch), *flags], ranks) != alone[micro_batch]]
-    assert not others, f"not the bits of one rank: {', '.join(others)}"
-    return {"one rank's bits": "; ".join(runs), **nearly(check, steps), **resumed(check)}
+    ways = {**{f"2 ranks, {way}": (2, 4, flags) for way, flags in benches.PLACES.items()}, "4 ranks": (4, 2, []),
+            "4 ranks in groups of 2": (4, 2, ["--shard-over", "2", "--offload", "none"])}
+    alone = {micro_batch: steps_of(check, "alone", [*exact, *sizes(check, micro_batch)]) for micro_batch in (4, 2)}
+    for name, (ranks, micro_batch, flags) in ways.items():
+        run = steps_of(check, name, [*exact, *sizes(check, micro_batch), *flags], ranks)
+        benches.require_same_bits({"one rank": alone[micro_batch], name: run})
+    return {"one rank's bits": "; ".join(ways), **nearly(check, steps), **resumed(check)}
 
 
 def nearly(check, steps):
     """Sums as NCCL makes them, and of bf16."""
     found = {}
-    for dtype, tolerance in {"fp32": 1e-3, "bf16": 5e-2}.items():
+    for dtype, tolerance in benches.TOLERANCES.items():
         flags = [*benches.COMMON, "--steps", steps, "--dtype", dtype, *sizes(check, 4)]
-        one, two = (told(check, dtype, flags, ranks) for ranks in (1, 2))
-        difference = max(abs(a - b) for (a, _), (b, _) in zip(one, two, strict=True))
+        difference = benches.largest_difference(*(steps_of(check, dtype, flags, ranks) for ranks in (1, 2)))
         assert difference < tolerance, f"{dtype}: losses differ by {difference}"
         found[f"largest difference of losses, {dtype}"] = f"{difference:.2e}"
     return found

@@ -38,14 +38,7 @@ def packed(check):
     flags = ["--seed", "1", "--resume", "never", "--save-every", "0", "--save-at-end=false", "--model", "llama", *sizes,
              "--seq-len", "256", "--global-batch", "8", "--micro-batch", "8", "--steps", steps, "--lr", "3e-3", "--data",
              *conversations(check)]
-    told = {}
-    for dtype, tolerance in {"fp32": 1e-3, "bf16": 5e-2}.items():
-        runs = [check.train("packed", [*flags, "--dtype", dtype, "--device", device]) for device in ("cuda", "cpu")]
-        difference = max(abs(a - b) for a, b in zip(*map(benches.losses, runs), strict=True))
-        assert difference < tolerance, f"{dtype}: losses differ by {difference}, more than {tolerance}"
-        assert runs[0][-1]["loss"] < runs[0][0]["loss"], f"nothing was learnt: {benches.losses(runs[0])}"
-        told[f"largest difference of losses, {dtype}"] = f"{difference:.2e}"
-    return told
+    return benches.against_the_cpu(check, "packed", flags)
 
 
 def packed_steps(check):

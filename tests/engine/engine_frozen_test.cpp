@@ -138,7 +138,8 @@ Trained train(int ranks, const Options& options, const std::string& folder = "",
       change_at(*engine, step);
       train_step(*engine, net, step, run);
       if (folder.empty() || step + 1 != saved) continue;
-      const std::string path = save_checkpoint(*engine, folder, {.step = engine->num_steps()});
+      const std::string path =
+          save_checkpoint(*engine, folder, {.step = engine->num_steps()});
       net = std::make_shared<NetImpl>();
       engine = std::make_unique<Engine>(net, options);
       load_checkpoint(*engine, path);

@@ -220,7 +220,7 @@ struct Options {
   // what there is. Error(kEnvironment) where that does not suffice.
   int64_t device_memory = 0;
   // Changes no bit. kNone needs AdamW; both others than kAll need GPUs that ranks do not
-  // share.
+  // share, or NCCL that serves several ranks of one.
   Offload offload = Offload::kAll;
   // Changes no bit. Where a GPU's gradients of several passes are added up whose states
   // are the host's: there, or on the GPU, which takes 4 bytes a parameter and sends each
