@@ -11,10 +11,15 @@ namespace zero {
 
 // What the elements of a tensor are, wherever they lie: in memory, on the wire, in a
 // file.
-enum class DType { kFp64, kFp32, kBf16, kFp16, kInt64, kInt32, kUint8, kBool };
+//
+// kInt8 is how frozen weights may lie in memory, in no file: in Int8Blocks.
+enum class DType { kFp64, kFp32, kBf16, kFp16, kInt64, kInt32, kUint8, kBool, kInt8 };
 
 const char* name_of(DType dtype);  // "fp32", "bf16", ...
-int64_t size_of(DType dtype);      // bytes of one element
+int64_t size_of(DType dtype);      // bytes of one element; 0 of kInt8
+// Of so many elements, which begin where a block does.
+int64_t bytes_of(DType dtype, int64_t numel);
+// Of those that have elements.
 std::optional<DType> dtype_named(std::string_view name);
 
 // Floating-point values of any width in a file, fp32 in memory.
@@ -27,6 +32,27 @@ void widen(DType dtype, const char* from, int64_t n, float* to);
 // Convert `n` values to what lies in a file: rounded to nearest, ties to even; what is
 // too large becomes infinite, every NaN one and the same.
 void narrow(const float* from, int64_t n, DType dtype, char* to);
+
+// Neighbours that have one factor: each is its value times that. A block with a value
+// that is not finite is NaN throughout.
+//
+// The factor is the largest magnitude / 127, rounded to 16 significant bits: so that a
+// product is exact in fp32, and a block that is read and written again stays the same.
+// Where it would be below 2^-124, all are zero.
+struct Int8Block {
+  static constexpr int64_t kNumel = 128;
+  float factor;
+  int8_t values[kNumel];
+};
+static_assert(sizeof(Int8Block) == 132 && alignof(Int8Block) == 4);
+
+// Round up to kNumel values to nearest, ties to even; the others are 0.
+void encode(const float* from, int64_t numel, Int8Block& to);
+
+// Exact.
+ZERO_HOST_DEVICE float decode(int8_t value, float factor) {
+  return static_cast<float>(value) * factor;
+}
 
 // Convert between float and bfloat16, which is kept as its 16 bits.
 //

@@ -170,7 +170,8 @@ void EngineValues::refresh_copies() {
     else if (has_copy)
       shard.renew_copy(type, numel, own_.threads);
     if (shard.weights_on_gpu)
-      compute.copy(shard.weights_on_gpu, shard.own_weights(), numel * size_of(type));
+      compute.copy(shard.weights_on_gpu, shard.own_weights(),
+                   bytes_of(own_.plan.parts[p].gathered_type(), numel));
   }
   compute.synchronize();
 }

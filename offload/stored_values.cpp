@@ -18,6 +18,13 @@ StoredValues StoredValues::in_fp16(uint16_t* values, int64_t numel) {
   return stored;
 }
 
+StoredValues StoredValues::in_int8(Int8Block* blocks, int64_t numel) {
+  StoredValues stored;
+  stored.blocks_ = blocks;
+  stored.numel_ = numel;
+  return stored;
+}
+
 StoredValues StoredValues::in_halves(uint16_t* high, uint16_t* low, int64_t numel) {
   StoredValues stored;
   stored.high_ = high;
@@ -40,6 +47,10 @@ float StoredValues::operator[](size_t i) const {
     return value;
   }
   if (is_plain()) return plain_[i];
+  if (blocks_) {
+    const Int8Block& block = blocks_[i / Int8Block::kNumel];
+    return decode(block.values[i % Int8Block::kNumel], block.factor);
+  }
   if (is_fp16_) return fp16_to_float(high_[i]);
   return low_ ? join_float(high_[i], low_[i]) : bf16_to_float(high_[i]);
 }
@@ -66,7 +77,31 @@ void StoredValues::move_far(int64_t numel, const Move& move) const {
   }
 }
 
+// The same of blocks; `near` begins with the one that has the first value.
+template <class Move>
+void StoredValues::move_far_blocks(int64_t begin, int64_t numel, const Move& move) const {
+  constexpr int64_t kNumel = Int8Block::kNumel;
+  const int64_t before = begin % kNumel;
+  std::vector<Int8Block> blocks((before + std::min(numel, kFewAtOnce) + kNumel - 1) /
+                                kNumel);
+  for (int64_t first = 0; first < numel; first += kFewAtOnce) {
+    const int64_t count = std::min(kFewAtOnce, numel - first);
+    const StoredValues near = in_int8(blocks.data(), before + count);
+    move(near, blocks_ + (begin + first) / kNumel, bytes_of(DType::kInt8, before + count),
+         first);
+  }
+}
+
 void StoredValues::read_far(int64_t begin, std::span<float> to) const {
+  if (blocks_) {
+    return move_far_blocks(begin, std::ssize(to),
+                           [&](const StoredValues& near, const Int8Block* there,
+                               int64_t bytes, int64_t first) {
+                             const int64_t before = begin % Int8Block::kNumel;
+                             far_->read(near.blocks_, there, bytes);
+                             near.read(before, to.subspan(first, near.numel_ - before));
+                           });
+  }
   if (!high_)
     return far_->read(to.data(), plain_ + begin, static_cast<int64_t>(to.size_bytes()));
   move_far(std::ssize(to), [&](const StoredValues& near, int64_t first) {
@@ -77,6 +112,14 @@ void StoredValues::read_far(int64_t begin, std::span<float> to) const {
 }
 
 void StoredValues::write_far(int64_t begin, std::span<const float> from) const {
+  if (blocks_) {
+    return move_far_blocks(
+        begin, std::ssize(from),
+        [&](const StoredValues& near, Int8Block* there, int64_t bytes, int64_t first) {
+          near.write(0, from.subspan(first, near.numel_));
+          far_->write(there, near.blocks_, bytes);
+        });
+  }
   if (!high_) {
     return far_->write(plain_ + begin, from.data(),
                        static_cast<int64_t>(from.size_bytes()));
@@ -88,9 +131,22 @@ void StoredValues::write_far(int64_t begin, std::span<const float> from) const {
   });
 }
 
+void StoredValues::require_whole_blocks(int64_t begin, int64_t numel) const {
+  constexpr int64_t kNumel = Int8Block::kNumel;
+  if (begin % kNumel == 0 && (numel % kNumel == 0 || begin + numel == numel_)) return;
+  throw std::logic_error("values in int8 are written a block at a time");
+}
+
 void StoredValues::write(int64_t begin, std::span<const float> from) const {
   assert(begin + std::ssize(from) <= numel_);
+  if (blocks_) require_whole_blocks(begin, std::ssize(from));
   if (far_) return write_far(begin, from);
+  if (blocks_) {
+    for (int64_t i = 0; i < std::ssize(from); i += Int8Block::kNumel)
+      encode(from.data() + i, std::min(std::ssize(from) - i, Int8Block::kNumel),
+             blocks_[(begin + i) / Int8Block::kNumel]);
+    return;
+  }
   if (is_plain()) {
     std::copy(from.begin(), from.end(), plain_ + begin);
     return;
@@ -116,8 +172,8 @@ std::vector<float> StoredValues::read_all() const {
 std::span<float> StoredValues::span() const {
   if (!is_plain())
     throw std::logic_error(
-        "these values are in 16 bits, or not in the host's memory: read() and write() "
-        "them");
+        "these values are in 16 bits or fewer, or not in the host's memory: read() and "
+        "write() them");
   return {plain_, size()};
 }
 

@@ -39,13 +39,16 @@ class FarMemory {
 };
 
 // fp32 values in one of the ways in which a shard keeps them: as they are, rounded to
-// bf16 or fp16, or split. A view of memory that another owns; empty at first.
+// bf16, fp16 or blocks of int8, or split. A view of memory that another owns; empty at
+// first.
 class StoredValues {
  public:
   StoredValues() = default;
   StoredValues(float* values, int64_t numel) : plain_(values), numel_(numel) {}
   static StoredValues in_bf16(uint16_t* values, int64_t numel);
   static StoredValues in_fp16(uint16_t* values, int64_t numel);
+  // The first value is the first of a block.
+  static StoredValues in_int8(Int8Block* blocks, int64_t numel);
   static StoredValues in_halves(uint16_t* high, uint16_t* low, int64_t numel);
   // The same, of arrays that lie there; null: they are here.
   StoredValues in(FarMemory* memory) const;
@@ -57,6 +60,7 @@ class StoredValues {
   float operator[](size_t i) const;
 
   // Copy elements [begin, begin + size of the span); writing rounds as the storage does.
+  // Blocks are written whole: std::logic_error for other elements.
   void read(int64_t begin, std::span<float> to) const;
   void write(int64_t begin, std::span<const float> from) const;
   std::vector<float> read_all() const;
@@ -84,7 +88,7 @@ class StoredValues {
   static constexpr int64_t kFewAtOnce = 1 << 20;
 
   // Are they floats of this process?
-  bool is_plain() const { return !high_ && !far_; }
+  bool is_plain() const { return !high_ && !blocks_ && !far_; }
   // The values themselves. Throws std::logic_error unless they are plain.
   std::span<float> span() const;
 
@@ -93,11 +97,15 @@ class StoredValues {
   void write_far(int64_t begin, std::span<const float> from) const;
   template <class Move>
   void move_far(int64_t numel, const Move& move) const;
+  template <class Move>
+  void move_far_blocks(int64_t begin, int64_t numel, const Move& move) const;
+  void require_whole_blocks(int64_t begin, int64_t numel) const;
 
   float* plain_ = nullptr;
   uint16_t* high_ = nullptr;
   uint16_t* low_ = nullptr;  // null: high_ alone, rounded to nearest even
   bool is_fp16_ = false;     // of high_ alone
+  Int8Block* blocks_ = nullptr;
   FarMemory* far_ = nullptr;
   int64_t numel_ = 0;
 };

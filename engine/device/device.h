@@ -11,6 +11,7 @@
 
 #include "base/no_copy.h"
 #include "engine/device/stream_clock.h"
+#include "offload/decode.h"
 
 namespace zero {
 
@@ -137,6 +138,10 @@ class Device : NoCopy {
   // Tells that the contents of a buffer are no longer valid: in chaos mode fills it with
   // NaN, so that a late reader is noticed; otherwise does nothing.
   virtual void poison(void* memory, int64_t bytes, Stream& stream) = 0;
+
+  // What decode() of offload/ does, queued on one of its streams, of memory that this
+  // reaches. Where that is the host's, it takes these threads, which outlive the work.
+  virtual void decode(const Decoding& decoding, ThreadPool& threads, Stream& stream) = 0;
 
   // A number that tells what the stream's work has left there, an even number of bytes,
   // from other values in the same place. Blocks the host until that is done.

@@ -75,6 +75,10 @@ class HostDevice final : public Device {
   void pin(void*, int64_t) override {}
   void unpin(void*) override {}
 
+  void decode(const Decoding& decoding, ThreadPool& threads, Stream& stream) override {
+    as_host_stream(stream).enqueue(
+        [decoding, &threads] { zero::decode(decoding, threads); });
+  }
   uint64_t hash(const void* memory, int64_t bytes, Stream& stream) override {
     stream.synchronize();
     return hash_of(memory, bytes);

@@ -133,11 +133,6 @@ void check_storage(const Options& options, OptionProblems& found) {
             found, {"master", "dtype"},
             text_of("master split belongs to dtype bf16, which is its high half, not to ",
                     name_of(options.dtype)));
-  refuse_if(options.frozen_dtype != DType::kFp32 && options.frozen_dtype != options.dtype,
-            found, {"frozen_dtype", "dtype"},
-            text_of("frozen_dtype ", name_of(options.frozen_dtype),
-                    " where weights are computed with in ", name_of(options.dtype)),
-            text_of("fp32, or dtype ", name_of(options.frozen_dtype)));
   refuse_if(options.speculate_bytes > 0 && !options.overlap_updates, found,
             {"speculate_bytes", "overlap_updates"}, "speculation without overlap_updates",
             "overlap_updates true");

@@ -14,9 +14,13 @@ namespace {
 constexpr int64_t kExchangeBytes = 32 << 20;
 constexpr int64_t kLandingBytes = 4 << 20;
 
-int64_t full_bytes(const UnitPlan& plan, const PlannedUnit& unit) {
+// What a unit takes in a slot: all parts that are not computed on where they lie.
+int64_t slot_bytes(const UnitPlan& plan, const PlannedUnit& unit, const UnitHome& home) {
   int64_t bytes = 0;
-  for (const int part : unit.parts) bytes += full_bytes(plan.parts[part]);
+  for (const int part : unit.parts) {
+    if (!home.in_place || plan.parts[part].is_decoded())
+      bytes += full_bytes(plan.parts[part]);
+  }
   return bytes;
 }
 
@@ -56,11 +60,7 @@ DType kept_gradients(const UnitPlan& plan, const Options& options,
   return is_whole ? options.grad_dtype : DType::kFp32;
 }
 
-// Are the weights in 16 bits all that there is of it?
-bool is_rounded(const PlannedPart& part, const Options& options) {
-  return (part.is_frozen || options.inference) && part.dtype != DType::kFp32 &&
-         part.dtype == options.frozen_dtype;
-}
+bool has_masters(const PlannedPart& part) { return part.kept == DType::kFp32; }
 
 // Of shards whose masters lie there.
 std::vector<ShardArray> shard_arrays(const UnitPlan& plan, const Options& options,
@@ -74,7 +74,7 @@ std::vector<ShardArray> shard_arrays(const UnitPlan& plan, const Options& option
     const bool is_split =
         plan.parts[p].dtype != DType::kFp32 && options.master == MasterStorage::kSplit;
     if (!is_frozen) trained.push_back(p);
-    if (is_rounded(plan.parts[p], options)) continue;
+    if (!has_masters(plan.parts[p])) continue;
     (is_split ? split : whole)[is_frozen].push_back(p);
   }
   std::vector<ShardArray> arrays;
@@ -97,13 +97,13 @@ std::vector<ShardArray> shard_arrays(const UnitPlan& plan, const Options& option
                       kept_gradients(plan, options, homes, on_gpu), trained});
   }
   add_masters(/*is_frozen=*/true);
-  for (const DType dtype : {DType::kBf16, DType::kFp16}) {
+  for (const DType dtype : {DType::kBf16, DType::kFp16, DType::kInt8}) {
     ShardArray copies{name_of(dtype) + std::string(" copy"), ShardRole::kCopy, dtype, {}};
     ShardArray alone{"frozen weights", ShardRole::kCopy, dtype, {}};
     for (int p = 0; p < std::ssize(plan.parts); ++p) {
-      const bool is_here = homes[plan.parts[p].unit].state_on_gpu == on_gpu;
-      if (is_here && plan.parts[p].dtype == dtype)
-        (is_rounded(plan.parts[p], options) ? alone : copies).parts.push_back(p);
+      const PlannedPart& part = plan.parts[p];
+      if (homes[part.unit].state_on_gpu == on_gpu && part.gathered_type() == dtype)
+        (has_masters(part) ? copies : alone).parts.push_back(p);
     }
     arrays.push_back(std::move(copies));
     arrays.push_back(std::move(alone));
@@ -140,11 +140,11 @@ std::vector<ShardArray> draft_arrays(const UnitPlan& plan,
 int64_t numel_in(const ShardArray& array, const PlannedPart& part,
                  const std::vector<UnitHome>& homes) {
   const UnitHome& home = homes[part.unit];
-  const bool has_masters = array.role == ShardRole::kMaster && !array.is_draft;
+  const bool are_masters = array.role == ShardRole::kMaster && !array.is_draft;
   const bool has_weights =
       home.weights_on_gpu && !home.state_on_gpu
           ? array.role == ShardRole::kWeights
-          : array.role == ShardRole::kCopy || (has_masters && part.dtype == DType::kFp32);
+          : array.role == ShardRole::kCopy || (are_masters && part.dtype == DType::kFp32);
   return has_weights ? part.layout.group_numel : part.layout.shard_numel;
 }
 
@@ -155,11 +155,12 @@ std::vector<ShardArray> all_shard_arrays(const UnitPlan& plan, const Options& op
     arrays.push_back(draft);
   for (const ShardArray& array : shard_arrays(plan, options, homes, /*on_gpu=*/true))
     arrays.push_back(array);
-  for (const DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
+  for (const DType dtype : {DType::kBf16, DType::kFp16, DType::kInt8, DType::kFp32}) {
     ShardArray weights{"weights", ShardRole::kWeights, dtype, {}, 0, /*on_gpu=*/true};
     for (int p = 0; p < std::ssize(plan.parts); ++p) {
       const UnitHome& home = homes[plan.parts[p].unit];
-      if (home.weights_on_gpu && !home.state_on_gpu && plan.parts[p].dtype == dtype)
+      if (home.weights_on_gpu && !home.state_on_gpu &&
+          plan.parts[p].gathered_type() == dtype)
         weights.parts.push_back(p);
     }
     if (!weights.parts.empty()) arrays.push_back(weights);
@@ -246,7 +247,7 @@ void add_accumulations(MemoryPlan& memory, const UnitPlan& plan, const Options& 
 }  // namespace
 
 int64_t ShardArray::bytes(size_t i) const {
-  return shard_bytes(numels[i], size_of(dtype));
+  return round_up(bytes_of(dtype, numels[i]), on_gpu ? 256 : 64);  // as arenas do
 }
 
 int64_t ShardArray::bytes() const {
@@ -306,7 +307,7 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
     int64_t& bytes = u == 0                   ? root_bytes
                      : plan.units[u].reshards ? unit_bytes[u]
                                               : kept_bytes[u];
-    bytes = memory.homes[u].in_place ? 0 : full_bytes(plan, plan.units[u]);
+    bytes = slot_bytes(plan, plan.units[u], memory.homes[u]);
   }
   memory.root_weights = make_slot_plan({root_bytes}, 1);
   const int num_at_once =

@@ -28,9 +28,10 @@ enum class ShardRole {
 struct UnitHome {
   bool state_on_gpu = false;    // masters, states and gradients, which the GPU updates
   bool weights_on_gpu = false;  // in compute precision
-  bool in_place = false;        // computed on as they lie there: nothing is gathered
-  bool sums_on_gpu = false;     // gradients are added up there
-  bool has_draft = false;  // of its next masters and states (Options::speculate_bytes)
+  // Computed on as they lie there: nothing is gathered, but for parts that are decoded.
+  bool in_place = false;
+  bool sums_on_gpu = false;  // gradients are added up there
+  bool has_draft = false;    // of its next masters and states (Options::speculate_bytes)
 };
 
 // One array of this rank's shard of each of some parts; where the ranks of its group

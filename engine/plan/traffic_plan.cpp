@@ -14,7 +14,7 @@ std::vector<int64_t> gathers_of_step(const UnitPlan& plan, const MemoryPlan& mem
     if (c >= 0) ++num_users[c];
   }
   std::vector<int64_t> gathers(plan.units.size());
-  gathers.front() = memory.homes.front().in_place ? 0 : 1;
+  gathers.front() = memory.root_weights.bytes() > 0 ? 1 : 0;
   for (size_t u = 1; u < gathers.size(); ++u) {
     const int c = ring.class_of[u];
     if (c < 0) continue;  // it has no weights, or they are there
@@ -50,7 +50,8 @@ Traffic make_traffic_plan(const UnitPlan& plan, const MemoryPlan& memory,
   Traffic step;
   MeshBytes gathered, reduced;
   for (const PlannedPart& part : plan.parts) {
-    const int64_t full = full_bytes(part), shard = full / mesh.size;
+    const int64_t full = bytes_of(part.gathered_type(), part.layout.numel);
+    const int64_t shard = full / mesh.size;
     const int64_t of_group = full / mesh.group;
     const UnitHome& home = memory.homes[part.unit];
     const bool keeps_weights_alone = home.weights_on_gpu && !home.state_on_gpu;

@@ -147,14 +147,22 @@ int planned_depth(const UnitPlan& plan, const std::vector<UnitDescription>& unit
 
 // Lay out what the rules say of each parameter: per unit at most one part of each kind.
 void add_parts(UnitPlan& plan, const std::vector<UnitDescription>& units,
-               const std::vector<ParamDescription>& params) {
+               const std::vector<ParamDescription>& params, const Options& options) {
   // Trainable before frozen, always before later, the unit's type before fp32.
   using Kind = std::tuple<int, bool, int, bool>;  // unit, is frozen, thaw, stays fp32
+  // Of a part of this type; evaluation rounds nothing that it does not compute with so.
+  const auto kept_type = [&](bool is_frozen, DType dtype) {
+    const bool has_no_master =
+        options.inference ? options.frozen_dtype == dtype : is_frozen;
+    return has_no_master ? options.frozen_dtype : DType::kFp32;
+  };
   std::map<Kind, std::vector<int>> params_of;
   for (size_t i = 0; i < params.size(); ++i) {
     const int unit = plan.unit_of[owner_of(units, params[i])];
+    const DType dtype = plan.units[unit].dtype;
     const bool stays_fp32 =
-        params[i].stays_fp32 && plan.units[unit].dtype != DType::kFp32;
+        params[i].stays_fp32 &&
+        (dtype != DType::kFp32 || kept_type(plan.rules[i].frozen, dtype) != DType::kFp32);
     params_of[{unit, plan.rules[i].frozen, plan.rules[i].thaw, stays_fp32}].push_back(
         static_cast<int>(i));
   }
@@ -168,9 +176,10 @@ void add_parts(UnitPlan& plan, const std::vector<UnitDescription>& units,
       shapes.push_back({params[i].fqn, params[i].shape});
     }
     const std::string& fqn = plan.units[unit].fqn;
+    const DType dtype = stays_fp32 ? DType::kFp32 : plan.units[unit].dtype;
     plan.units[unit].parts.push_back(static_cast<int>(plan.parts.size()));
     plan.parts.push_back(
-        {unit, is_frozen, stays_fp32 ? DType::kFp32 : plan.units[unit].dtype,
+        {unit, is_frozen, dtype, stays_fp32 ? DType::kFp32 : kept_type(is_frozen, dtype),
          lay_out(std::move(shapes), plan.mesh), of_part,
          (fqn.empty() ? "(root)" : fqn) + (is_frozen ? " (frozen)" : "") +
              (thaw > 0 ? " (thaws " + std::to_string(thaw) + ")" : "") +
@@ -235,9 +244,11 @@ UnitPlan make_unit_plan(const std::vector<UnitDescription>& units,
     unit.depth = planned_depth(plan, units, unit.description);
 
   add_unit_options(plan, units, options);
-  add_parts(plan, units, params);
+  add_parts(plan, units, params, options);
   return plan;
 }
+
+static_assert(kAlignNumel % Int8Block::kNumel == 0);  // no block has two owners
 
 int64_t full_bytes(const PlannedPart& part) {
   return part.layout.numel * size_of(part.dtype);

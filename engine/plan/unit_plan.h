@@ -49,9 +49,15 @@ struct PlannedPart {
   int unit = 0;  // index of its PlannedUnit
   bool is_frozen = false;
   DType dtype = DType::kFp32;  // of the gathered weights
+  // Are weights of another type all that ranks keep of it, without masters? kFp32: no. If
+  // that is not `dtype`, it is what they gather, and what the unit has is made of that.
+  DType kept = DType::kFp32;
   FlatLayout layout;
   std::vector<int> params;  // indices of ParamDescriptions, as in the layout
   std::string tag;          // what collectives call it
+
+  DType gathered_type() const { return kept == DType::kFp32 ? dtype : kept; }
+  bool is_decoded() const { return gathered_type() != dtype; }
 };
 
 struct PlannedUnit {

@@ -116,14 +116,21 @@ void GatherRing::gather(Slot& slot, const GatherSource& source) {
   const std::string& tag = source.parts.front().tag;
   const auto span = device_.timed(stream_, Work::kWeights, "gather", tag);
   auto* full = static_cast<std::byte*>(slot.memory);
-  for (const GatherSource::Part& part : source.parts) {
-    comm_.all_gather(part.shard, full, part.shard_bytes, part.tag, stream_);
-    full += part.shard_bytes * comm_.size();
-    gathered_bytes_ += part.shard_bytes * (comm_.size() - 1);
-  }
+  for (const GatherSource::Part& part : source.parts) full = gather(part, full);
   assert(full <= static_cast<std::byte*>(slot.memory) + slot.bytes);
   stream_.record(gathered_[source.unit]);
   ++num_gathers_;
+}
+
+std::byte* GatherRing::gather(const GatherSource::Part& part, std::byte* full) {
+  const int64_t bytes = part.shard_bytes * comm_.size();
+  std::byte* const end = full + (part.decode ? part.decoded_bytes : bytes);
+  const bool moves = !part.is_here || comm_.size() > 1;
+  if (moves)
+    comm_.all_gather(part.shard, end - bytes, part.shard_bytes, part.tag, stream_);
+  if (part.decode) part.decode(moves ? end - bytes : part.shard, full, stream_);
+  gathered_bytes_ += bytes - part.shard_bytes;
+  return end;
 }
 
 }  // namespace zero

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -18,6 +19,11 @@ struct GatherSource {
     const void* shard = nullptr;
     int64_t shard_bytes = 0;
     std::string tag;
+    // Where they come in another type: the bytes of the full weights, and what makes them
+    // `to` of what has come `from` somewhere else, or at the end of these bytes.
+    int64_t decoded_bytes = 0;
+    std::function<void(const void* from, void* to, Stream& stream)> decode = {};
+    bool is_here = false;  // `decode` may read the shard, which is all that there is
   };
   int unit = -1;
   std::vector<Part> parts;
@@ -77,6 +83,8 @@ class GatherRing : NoCopy {
   Slot* find(int unit);
   Slot* oldest_free(int of_class, bool may_drop_awaited);
   void gather(Slot& slot, const GatherSource& source);
+  // Returns where the next part begins.
+  std::byte* gather(const GatherSource::Part& part, std::byte* full);
 
   Device& device_;
   Collectives& comm_;

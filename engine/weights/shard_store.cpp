@@ -1,6 +1,7 @@
 #include "engine/weights/shard_store.h"
 
 #include <algorithm>
+#include <cassert>
 #include <mutex>
 #include <utility>
 
@@ -66,6 +67,11 @@ void place(std::byte* bytes, const ShardArray& array, PartShard& shard) {
 
 StoredValues PartShard::masters(int64_t begin, int64_t numel) const {
   if (master || !copy) return StoredValues(master + begin, numel).in(gpu);
+  if (copy_type == DType::kInt8) {
+    auto* const blocks = reinterpret_cast<Int8Block*>(copy);
+    assert(begin % Int8Block::kNumel == 0);
+    return StoredValues::in_int8(blocks + begin / Int8Block::kNumel, numel).in(gpu);
+  }
   uint16_t* const high = copy + begin;
   if (master_low) return StoredValues::in_halves(high, master_low + begin, numel).in(gpu);
   return (copy_type == DType::kFp16 ? StoredValues::in_fp16(high, numel)
@@ -114,13 +120,13 @@ ShardStore::ShardStore(const UnitPlan& plan, const MemoryPlan& memory, Device& d
     for (size_t i = 0; i < array.parts.size(); ++i) {
       const int part = array.parts[i];
       const PlannedPart& planned = plan.parts[part];
-      const int64_t bytes = array.numels[i] * size_of(array.dtype);
+      const int64_t bytes = bytes_of(array.dtype, array.numels[i]);
       std::byte* const memory_of_part =
           array.on_gpu ? gpu_arena_->allocate(bytes)
                        : arena_->allocate(planned.tag + " " + array.owner, bytes);
       const bool is_for_group = array.numels[i] != planned.layout.shard_numel;
       const int64_t begin = is_for_group ? planned.layout.begin_in_group(rank) : 0;
-      place(memory_of_part + begin * size_of(array.dtype), array, shards_[part]);
+      place(memory_of_part + bytes_of(array.dtype, begin), array, shards_[part]);
       if (array.on_gpu && array.role != ShardRole::kWeights)
         shards_[part].gpu = gpu_.get();
     }

@@ -37,7 +37,8 @@ struct PartShard : UpdatedValues {
   float* grad = nullptr;
   uint16_t* grad_bf16 = nullptr;
   // Master in the part's 16-bit type; null for a part that computes in fp32. Without a
-  // master beside it, it is all that there is.
+  // master beside it, it is all that there is, and may be of another type: Int8Blocks of
+  // kInt8.
   uint16_t* copy = nullptr;
   DType copy_type = DType::kBf16;
   // Where all of the above is a GPU's memory.

@@ -41,8 +41,9 @@ Asked asked_model(Settings& settings, const ModelFamilies& models) {
   }
   const ModelFolder folder = read_init_from(settings, models);
   const ModelFamily& family = *find_family(models, folder.family);
-  choose_frozen_dtype(settings, folder.dtype);
-  return {&family, shape_of(family, folder.config, settings)};
+  ModelShape shape = shape_of(family, folder.config, settings);
+  choose_frozen_dtype(settings, folder.dtype, shape.lora() != nullptr);
+  return {&family, std::move(shape)};
 }
 
 Wish wish_for(const Settings& settings, const Asked& asked, const VerbCall& call,

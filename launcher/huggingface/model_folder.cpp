@@ -26,6 +26,7 @@
 #include "launcher/settings/chosen_data.h"
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/names.h"
+#include "launcher/settings/new_run.h"
 #include "launcher/settings/values.h"
 #include "zero/errors.h"
 
@@ -118,6 +119,14 @@ bool is_of_a_hub(const std::string& path) {
          path[0] != '/' && !path.ends_with('/') && !fs::exists(path, error);
 }
 
+// What the frozen weights of its checkpoints have been kept in, if the same ones are
+// frozen now. "": some may have been trained.
+std::string kept_dtype(const SavedRun& run, const Settings& settings) {
+  Settings now = settings;
+  if (now.lora.empty() && now.adapter.empty()) now.lora = run.settings.lora;
+  return freezes_no_more(now, run.settings) ? run.settings.frozen_dtype : "";
+}
+
 // The run's own model, of its newest checkpoint that tells it.
 std::optional<ModelFolder> model_of_run(const Settings& settings,
                                         const ModelFamilies& models) {
@@ -131,7 +140,7 @@ std::optional<ModelFolder> model_of_run(const Settings& settings,
                            .family = family->name,
                            .config = run.model,
                            .source = run.source,
-                           .dtype = run.settings.frozen_dtype};
+                           .dtype = kept_dtype(run, settings)};
     } catch (const checkpoint::CheckpointError&) {
       continue;  // resuming passes it over, too, and says so
     }
@@ -151,7 +160,8 @@ std::string dtype_of_weights(const std::string& path) try {
 }
 
 // The model that a checkpoint holds, of whatever step: for its weights alone.
-ModelFolder model_of_checkpoint(const std::string& path, const ModelFamilies& models) {
+ModelFolder model_of_checkpoint(const std::string& path, const Settings& settings,
+                                const ModelFamilies& models) {
   const std::string folder = find_checkpoint(path, "--init-from");
   const SavedRun run =
       parse_saved_run(checkpoint::Reader(folder).manifest().config, folder);
@@ -165,7 +175,7 @@ ModelFolder model_of_checkpoint(const std::string& path, const ModelFamilies& mo
           .config = shape_of_run(*family, run, run.settings).config,
           .source = run.source,
           .is_checkpoint = true,
-          .dtype = run.settings.frozen_dtype};
+          .dtype = kept_dtype(run, settings)};
 }
 
 }  // namespace
@@ -275,11 +285,9 @@ void copy_as(const std::string& path, const std::string& to, const std::string& 
 
 ModelFolder read_init_from(const Settings& settings, const ModelFamilies& models) {
   const std::string& path = settings.init_from;
-  ModelFolder model = is_of_run(path) ? model_of_checkpoint(path, models)
+  ModelFolder model = is_of_run(path) ? model_of_checkpoint(path, settings, models)
                                       : read_model_folder(path, models, "--init-from");
-  // In fp32 nothing depends on it.
-  if (!model.is_checkpoint && settings.dtype != "fp32")
-    model.dtype = dtype_of_weights(path);
+  if (!model.is_checkpoint) model.dtype = dtype_of_weights(path);
   if (!settings.adapter.empty())
     add_adapter(model.config, read_adapter(settings.adapter, "--adapter"), "--adapter");
   return model;

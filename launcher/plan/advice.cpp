@@ -91,7 +91,10 @@ bool split_master(Wish& wish) {
 bool round_frozen(Wish& wish) {
   const Settings& s = wish.settings;
   const bool has_frozen = !s.freeze.empty() || wish.shape.lora();
-  return has_frozen && s.dtype != "fp32" && change(wish.settings.frozen_dtype, s.dtype);
+  if (!has_frozen || s.frozen_dtype == "int8") return false;
+  const bool is_narrow = s.frozen_dtype == "bf16" || s.frozen_dtype == "fp16";
+  wish.settings.frozen_dtype = is_narrow ? "int8" : s.dtype == "fp16" ? "fp16" : "bf16";
+  return true;
 }
 
 constexpr Saver kSavers[] = {draft_nothing,  shard_wider,  keep_less,

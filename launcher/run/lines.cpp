@@ -48,7 +48,7 @@ std::string model_text(const Settings& settings, const BannerFacts& facts) {
       fmt::group_digits(facts.num_parameters), facts.num_units, settings.dtype);
   if (facts.num_trained < facts.num_parameters)
     text += fmt::format(", {} of them trained", fmt::group_digits(facts.num_trained)) +
-            (settings.frozen_dtype == settings.dtype && settings.dtype != "fp32"
+            (settings.frozen_dtype != "auto" && settings.frozen_dtype != "fp32"
                  ? ", others held in " + settings.frozen_dtype + " alone"
                  : "");
   if (const nlohmann::json* lora = facts.shape.lora())

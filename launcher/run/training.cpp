@@ -246,9 +246,12 @@ void Training::announce() {
   if (!started_from_.empty()) facts.save_seconds = last_save_seconds(settings_.out);
   tell(wrapped(banner(settings_, facts), width_of_stdout(), kTextColumn));
   const int64_t num_frozen = facts.num_parameters - facts.num_trained;
+  // Instead of masters, and what is made of them to be computed with.
+  const int64_t whole = settings_.dtype == "fp32" ? 4 : 6;
+  const int64_t kept = bytes_of(engine_->options().frozen_dtype, num_frozen);
   if (is_rounded_ && num_frozen > 0)
     tell(fmt::format("frozen weights are rounded to {}, which saves {}",
-                     settings_.frozen_dtype, short_bytes(num_frozen * 4)));
+                     settings_.frozen_dtype, short_bytes(num_frozen * whole - kept)));
   tell_more("all settings:\n" + to_toml(settings_));
 }
 

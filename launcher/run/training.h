@@ -140,6 +140,7 @@ class Training {
   void tell_end() const;
   bool is_first_rank() const;
   void choose_model();
+  void choose_frozen_type(const std::string& stored);
   void read_weights();
   void read_adapters();
   void report_first_values();

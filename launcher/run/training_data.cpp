@@ -39,7 +39,7 @@ void Training::choose_model() {
       warn(
           "the weights below the adapters are new, and --lora does not train them; "
           "--init-from DIR starts from a model that is there");
-    return choose_frozen_dtype(settings_, "fp32");
+    return choose_frozen_type("fp32");
   }
   const std::unique_ptr<Ranks> ranks = world_.make_ranks();
   ModelFolder model = agree_on_model(settings_, models_, *ranks);
@@ -52,14 +52,19 @@ void Training::choose_model() {
   }
   shape_ = shape_of(*family_, model.config, settings_);
   identity_.source = model.source;
-  is_rounded_ = settings_.frozen_dtype != "auto" && settings_.frozen_dtype != "fp32" &&
-                settings_.frozen_dtype != model.dtype;
-  choose_frozen_dtype(settings_, model.dtype);
+  choose_frozen_type(model.dtype);
   for (const std::string& note : model.notes) {
     if (is_first_rank()) tell(note);
   }
   if (!model.path.empty())
     folder_of_weights_ = std::make_unique<ModelFolder>(std::move(model));
+}
+
+// Of a model that is stored so.
+void Training::choose_frozen_type(const std::string& stored) {
+  is_rounded_ = settings_.frozen_dtype != "auto" && settings_.frozen_dtype != "fp32" &&
+                settings_.frozen_dtype != stored;
+  choose_frozen_dtype(settings_, stored, shape_.lora() != nullptr);
 }
 
 void Training::open_data() {

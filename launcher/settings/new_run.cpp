@@ -48,9 +48,18 @@ void choose_accumulate(Settings& settings, const Settings* before,
   if (before && settings.accumulate == "auto") settings.accumulate = before->accumulate;
 }
 
-void choose_frozen_dtype(Settings& settings, const std::string& stored) {
-  if (settings.frozen_dtype == "auto")
-    settings.frozen_dtype = stored == settings.dtype ? stored : "fp32";
+void choose_frozen_dtype(Settings& settings, const std::string& stored,
+                         bool has_adapters) {
+  if (settings.frozen_dtype != "auto") return;
+  const bool is_narrow = stored == "bf16" || stored == "fp16" || stored == "int8";
+  const bool may_freeze =
+      has_adapters || !settings.freeze.empty() || !settings.group.empty();
+  settings.frozen_dtype = may_freeze && is_narrow ? stored : "fp32";
+}
+
+bool freezes_no_more(const Settings& settings, const Settings& before) {
+  return settings.freeze == before.freeze && settings.group == before.group &&
+         settings.unfreeze_at == before.unfreeze_at && settings.lora == before.lora;
 }
 
 void choose_for_machine(Settings& settings, const IsGiven& is_given) {

@@ -31,9 +31,14 @@ void choose_warmup(Settings& settings);
 void choose_accumulate(Settings& settings, const Settings* before,
                        const IsGiven& is_given);
 
-// Where frozen_dtype is auto: as the weights are stored, if they are computed with in
-// that type.
-void choose_frozen_dtype(Settings& settings, const std::string& stored);
+// Where frozen_dtype is auto: as the weights are stored, so that nothing is rounded; fp32
+// where nothing is frozen, or they are stored in several types ("").
+void choose_frozen_dtype(Settings& settings, const std::string& stored,
+                         bool has_adapters);
+
+// Is what a run has frozen so far, and kept in its frozen_dtype, all that this one
+// freezes?
+bool freezes_no_more(const Settings& settings, const Settings& before);
 
 // May "auto" of speculate become more than off? Not on CPU ranks, where backward and
 // updates need the same cores, nor where the engine refuses it.

@@ -160,13 +160,13 @@ Group precision() {
       choice(KEY(state_dtype, AS(state_dtype, dtype_named)), {"fp32", "bf16"},
              "the optimizer's state in memory; bf16 takes half, and is rounded in each "
              "step"),
-      choice(KEY(frozen_dtype), {"auto", "fp32", "bf16", "fp16"},
-             "frozen weights in memory, rounded once; auto: as they are on disk, where "
-             "they are computed with in that type, else fp32 beside a copy in it",
+      choice(KEY(frozen_dtype), {"auto", "fp32", "bf16", "fp16", "int8"},
+             "frozen weights in memory, rounded once and converted where they are "
+             "computed with in another type; auto: as they are on disk",
              "frozen_dtype",
              [](Options& o, size_t word) {
                constexpr DType kMeant[] = {DType::kFp32, DType::kFp32, DType::kBf16,
-                                           DType::kFp16};
+                                           DType::kFp16, DType::kInt8};
                o.frozen_dtype = kMeant[word];
              }),
       rules(

@@ -173,21 +173,6 @@ TEST(CheckOptions, WhatBelongsToAnotherTypeIsRefused) {
                           "not to fp32"));
 }
 
-TEST(CheckOptions, FrozenWeightsAreOfTheTypeThatIsComputedIn) {
-  for (const DType type : {DType::kFp32, DType::kFp16}) {
-    const auto problems = problems_on_gpu([&](Options& o) {
-      o.dtype = type;
-      o.frozen_dtype = DType::kBf16;
-    });
-    EXPECT_THAT(problems, ElementsAre("frozen_dtype bf16 where weights are computed with "
-                                      "in " +
-                                      std::string(name_of(type))));
-  }
-  EXPECT_THAT(
-      problems_on_gpu([](Options& o) { o.dtype = o.frozen_dtype = DType::kBf16; }),
-      IsEmpty());
-}
-
 TEST(CheckOptions, GradientsInFp16AreRefusedWithTheReasonWhyBf16Serves) {
   for (DType Options::*type : {&Options::reduce_dtype, &Options::grad_dtype}) {
     Options options;

@@ -11,6 +11,7 @@
 #include "engine/device/cuda/kernels.h"
 #include "engine/step/addition.h"
 #include "offload/convert.h"
+#include "offload/decode.h"
 #include "offload/exact_sum.h"
 #include "offload/kernels.h"
 #include "offload/stored_values.h"
@@ -169,6 +170,42 @@ TEST(CastKernel, BeginsAnywhere) {
       EXPECT_EQ(rounded(back.read()), rounded(values)) << numel << " from " << offset;
     }
   }
+}
+
+// --- weights that are kept in another type
+
+TEST(DecodeKernel, DecodesLikeTheHost) {
+  ThreadPool threads(1);
+  for (const DType from : {DType::kBf16, DType::kFp16, DType::kInt8}) {
+    for (const DType to : {DType::kFp32, DType::kBf16, DType::kFp16}) {
+      for (const int64_t numel : {128, 256, 640, 4224}) {
+        const std::vector<float> values = spread_values(numel, 9, 4.0f);
+        std::vector<uint8_t> stored(bytes_of(from, numel));
+        if (from == DType::kInt8)
+          StoredValues::in_int8(reinterpret_cast<Int8Block*>(stored.data()), numel)
+              .write(0, values);
+        else
+          narrow(values.data(), numel, from, reinterpret_cast<char*>(stored.data()));
+        std::vector<uint8_t> expected(numel * size_of(to));
+        decode({from, to, stored.data(), expected.data(), numel}, threads);
+
+        const GpuArray<uint8_t> apart(stored), alone(std::ssize(expected));
+        queue_decode({from, to, apart.data(), alone.data(), numel}, nullptr);
+        EXPECT_EQ(alone.read(), expected)
+            << name_of(from) << " " << name_of(to) << " " << numel;
+
+        std::vector<uint8_t> both(expected.size());
+        std::ranges::copy(stored, both.end() - std::ssize(stored));
+        const GpuArray<uint8_t> same(both);
+        const void* const end = same.data() + both.size() - stored.size();
+        queue_decode({from, to, end, same.data(), numel}, nullptr);
+        EXPECT_EQ(same.read(), expected)
+            << name_of(from) << " " << name_of(to) << " " << numel << ", in place";
+      }
+    }
+  }
+  EXPECT_NO_THROW(
+      queue_decode({DType::kBf16, DType::kFp32, nullptr, nullptr, 0}, nullptr));
 }
 
 TEST(SumKernel, AddsLikeAHostThatAccumulates) {

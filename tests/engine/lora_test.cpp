@@ -188,7 +188,7 @@ struct LoraRun {
 };
 
 LoraRun trained_on(int ranks, DType dtype, double dropout,
-                   DType frozen_dtype = DType::kFp32) {
+                   DType frozen_dtype = DType::kFp32, const Trained* start = nullptr) {
   LoraRun run;
   on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
     std::shared_ptr<NetImpl> net;
@@ -208,6 +208,9 @@ LoraRun trained_on(int ranks, DType dtype, double dropout,
     options.deterministic = true;
     Engine engine(net, options, std::move(comm));
     expect_planned_bytes(engine);
+    for (const ShardView& shard : start ? engine.shards() : std::vector<ShardView>())
+      engine.set_full_parameter(
+          shard.fqn, torch::tensor(start->params.at(shard.fqn)).view(shard.shape));
     collect_shards(engine, run.before);
     for (int step = 0; step < 3; ++step) {
       const at::Tensor loss = engine.forward(net, values({4, 4}, -1 - 0.1 * step, 1));
@@ -262,6 +265,27 @@ TEST(LoraEngine, FrozenWeightsIn2BytesTrainTheSameAdapters) {
                                     : fp16_to_float(float_to_fp16(after[i]));
           EXPECT_EQ(rounded.after.params.at(fqn)[i], as_read) << fqn;
         }
+      }
+    }
+  }
+}
+
+// Masters that hold what the narrower type does give the same bits. Adapters are not
+// rounded.
+TEST(LoraEngine, FrozenWeightsOfAnotherTypeAreDecodedWithoutLoss) {
+  for (const DType kept : {DType::kBf16, DType::kFp16, DType::kInt8}) {
+    for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+      if (kept == dtype) continue;
+      SCOPED_TRACE(name_of(kept) + std::string(" to ") + name_of(dtype));
+      const LoraRun one = trained_on(1, dtype, 0, kept);
+      for (const int ranks : {2, 4})
+        EXPECT_EQ(trained_on(ranks, dtype, 0, kept).after.params, one.after.params);
+      const LoraRun whole = trained_on(1, dtype, 0, DType::kFp32, &one.before);
+      EXPECT_EQ(whole.after.params, one.after.params);
+      const LoraRun unrounded = trained_on(1, dtype, 0);
+      for (const auto& [fqn, before] : one.before.params) {
+        const bool is_factor = fqn.find(".lora_") != fqn.npos;
+        EXPECT_EQ(unrounded.before.params.at(fqn) == before, is_factor) << fqn;
       }
     }
   }

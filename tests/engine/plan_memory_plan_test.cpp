@@ -134,6 +134,28 @@ TEST_F(MemoryPlanTest, FrozenWeightsMayBeAllThatThereIs) {
   EXPECT_EQ(host_bytes("masters"), 1024 * 4) << "of the unit that computes in fp32";
 }
 
+// A slot for each of two units, though one rank gathers nothing else.
+TEST_F(MemoryPlanTest, WhatIsDecodedTakesSlotsWhereverItIsComputed) {
+  options.groups = {{"h.*", 1, {}, /*frozen=*/true}};
+  options.offload = Offload::kNone;
+  for (const auto& [kept, bytes_kept] :
+       {std::pair(DType::kBf16, 1024 * 2), std::pair(DType::kInt8, 8 * 132)}) {
+    options.frozen_dtype = kept;
+    for (const UnitMemory where : {UnitMemory::kHost, UnitMemory::kGpu}) {
+      const MemoryPlan memory = plan(where);
+      const char* const tier = where == UnitMemory::kGpu ? "device" : "host";
+      const int64_t padded = round_up(bytes_kept, where == UnitMemory::kGpu ? 256 : 64);
+      EXPECT_EQ(bytes(memory, "frozen weights", tier), 3 * padded);
+      EXPECT_EQ(bytes(memory, "masters", tier), 1024 * 4);
+      EXPECT_EQ(bytes(memory, "gather ring", "device"), 2 * 1024 * 4);
+      EXPECT_EQ(bytes(memory, "root weights", "device"), 0);
+    }
+    options.inference = true;
+    EXPECT_EQ(bytes(plan(), "frozen weights", "device"), 0) << "nothing is rounded";
+    options.inference = false;
+  }
+}
+
 TEST_F(MemoryPlanTest, AUnitThatIsTooLargeIsPassedOver) {
   options.device_state_fraction = 0.5;
   root = 1 << 20;

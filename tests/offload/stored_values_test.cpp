@@ -92,6 +92,25 @@ TEST_F(StoredValuesTest, OnlyPlainOnesAreThereAsFloats) {
   EXPECT_TRUE(StoredValues().span().empty());
 }
 
+TEST(StoredValues, InBlocksAreWrittenABlockAtATime) {
+  constexpr int64_t kNumel = 300;
+  std::vector<Int8Block> blocks(3);
+  const StoredValues stored = StoredValues::in_int8(blocks.data(), kNumel);
+  EXPECT_FALSE(stored.is_plain());
+  const std::vector<float> values = spread_values(kNumel, 1, 1);
+  stored.write(0, values);
+  const std::vector<float> read = stored.read_all();
+  for (int64_t i = 0; i < kNumel; ++i)
+    EXPECT_NEAR(read[i], values[i], blocks[i / 128].factor * 0.51f);
+  const std::span<const float> all(values);
+  stored.write(256, all.subspan(0, 44));
+  stored.write(0, all.subspan(128, 128));
+  EXPECT_EQ(stored[0], read[128]);
+  EXPECT_EQ(stored[130], read[130]);
+  for (const auto& [begin, numel] : {std::pair(1, 128), {0, 127}, {256, 43}, {299, 1}})
+    EXPECT_THROW(stored.write(begin, all.subspan(0, numel)), std::logic_error) << begin;
+}
+
 // Memory whose bytes are not what they seem: only who copies through it can read them.
 class Elsewhere final : public FarMemory {
  public:
@@ -109,6 +128,26 @@ class Elsewhere final : public FarMemory {
     for (int64_t i = 0; i < bytes; ++i) to[i] = from[i] ^ std::byte{0x5a};
   }
 };
+
+TEST(StoredValues, InBlocksThatAreFarAway) {
+  constexpr int64_t kNumel = (1 << 20) + 300;
+  const std::vector<float> values = spread_values(kNumel, 2, 1);
+  std::vector<Int8Block> near(kNumel / 128 + 1), far = near;
+  Elsewhere elsewhere;
+  StoredValues::in_int8(near.data(), kNumel).write(0, values);
+  const StoredValues there = StoredValues::in_int8(far.data(), kNumel).in(&elsewhere);
+  there.write(0, values);
+  const std::vector<float> expected =
+      StoredValues::in_int8(near.data(), kNumel).read_all();
+  EXPECT_EQ(there.read_all(), expected);
+  for (const int64_t begin : {int64_t{5}, int64_t{127}, int64_t{1 << 20}}) {
+    std::vector<float> some(200);
+    there.read(begin, some);
+    EXPECT_TRUE(std::equal(some.begin(), some.end(), expected.begin() + begin)) << begin;
+  }
+  EXPECT_EQ(there[kNumel - 1], expected[kNumel - 1]);
+  EXPECT_THROW(there.write(3, std::span(values).subspan(0, 128)), std::logic_error);
+}
 
 // In each of the ways, and more than pass through at once.
 TEST(StoredValues, OfMemoryThatIsFarAway) {

@@ -114,6 +114,7 @@ std::map<std::string, int> make_settings(Random& random) {
   if (!settings.contains("x_needs_grad")) set("head", 40, 0);
   set("other_speed", 25, 1);
   set("speculate", 50, 1 + random.below(2));
+  set("kept", 30, 1 + random.below(3));
   return settings;
 }
 
@@ -240,6 +241,7 @@ const std::map<std::string, int>& usual_settings() {
                                                    {"home", 0},
                                                    {"fp16", 0},
                                                    {"speculate", 0},
+                                                   {"kept", 0},
                                                    {"group", 0},
                                                    {"other_speed", 0}};
   return settings;

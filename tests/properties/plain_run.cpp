@@ -49,10 +49,10 @@ class PlainRun {
       groups.push_back(group_of(fqn, masters_.back()));
       gradient_.push_back(torch::zeros_like(masters_.back()));
     }
-    if (of.setting("fp16") > 0) {
+    if (of.setting("fp16") > 0)
       for (Copy& copy : copies_) make_fp16(*copy.model);
-      share_values();
-    }
+    for (size_t p = 0; p < masters_.size(); ++p) keep(p);
+    share_values();
     if (!groups.empty())
       adamw_.emplace(groups, torch::optim::AdamWOptions(kLearningRate));
   }
@@ -79,6 +79,18 @@ class PlainRun {
       if (hook && !hook->runner) hook->runner = std::make_shared<SeededUnit>(item.key());
     }
     return copy;
+  }
+
+  // As an engine keeps it that never trains it, but for what stays fp32.
+  void keep(size_t p) {
+    const torch::NoGradGuard no_grad;
+    if (masters_[p].requires_grad()) return;
+    for (const auto& module : copies_[0].model->modules()) {
+      if (!dynamic_cast<torch::nn::BatchNorm1dImpl*>(module.get())) continue;
+      for (const at::Tensor& param : module->parameters(/*recurse=*/false))
+        if (param.is_same(copies_[0].params[p].second)) return;
+    }
+    masters_[p].copy_(kept_value(masters_[p], options_.frozen_dtype));
   }
 
   // But for what stays fp32 in an engine's units, too.
@@ -318,6 +330,7 @@ class PlainRun {
     const torch::NoGradGuard no_grad;
     at::Tensor& master = masters_[step.pick % masters_.size()];
     master.copy_(new_value(step, master.sizes()));
+    keep(step.pick % masters_.size());
     share_params();
   }
 

@@ -1,8 +1,10 @@
 #include "tests/properties/runs.h"
 
+#include <span>
 #include <sstream>
 
 #include "offload/random.h"
+#include "offload/stored_values.h"
 #include "tests/properties/net.h"
 
 namespace zero::properties {
@@ -69,6 +71,8 @@ Options options_of(const Case& of) {
     options.loss_scale.init = of.setting("fp16");
   }
   options.groups = groups_of(of);
+  constexpr DType kKept[] = {DType::kFp32, DType::kBf16, DType::kFp16, DType::kInt8};
+  options.frozen_dtype = kKept[of.setting("kept")];
   options.nominal_targets = of.setting("nominal_targets");
   options.deterministic = of.setting("deterministic");
   options.micro_batches_per_rank = of.setting("micro_batches_per_rank");
@@ -111,6 +115,24 @@ bool may_freeze(const std::string& fqn, bool is_trained) {
 
 at::Tensor new_value(const Step& step, at::IntArrayRef shape) {
   return numbers(shape, hash_key(step.pick, "value")) * 0.4 + (shape.size() == 1 ? 1 : 0);
+}
+
+at::Tensor kept_value(const at::Tensor& value, DType frozen_dtype) {
+  const at::Tensor kept = value.detach().to(at::kFloat).contiguous().clone();
+  const std::span<float> values(kept.data_ptr<float>(), kept.numel());
+  if (frozen_dtype == DType::kInt8) {
+    std::vector<Int8Block> blocks(kept.numel() / Int8Block::kNumel + 1);
+    const StoredValues stored = StoredValues::in_int8(blocks.data(), kept.numel());
+    stored.write(0, values);
+    stored.read(0, values);
+    return kept;
+  }
+  for (float& each : values) {
+    char bytes[4];
+    narrow(&each, 1, frozen_dtype, bytes);
+    widen(frozen_dtype, bytes, 1, &each);
+  }
+  return kept;
 }
 
 void compare(const Case& of, const Log& log, const Log& expected, bool is_exact) {

@@ -47,6 +47,8 @@ std::pair<at::Tensor, at::Tensor> data_of(const Case& of, const Step& step, int 
 int64_t num_targets_of(const Step& step, int rank);
 // All but the head, without which a loss may need no gradient.
 bool may_freeze(const std::string& fqn, bool is_trained);
+// What it becomes where it is frozen and not fp32 throughout.
+at::Tensor kept_value(const at::Tensor& value, DType frozen_dtype);
 at::Tensor new_value(const Step& step, at::IntArrayRef shape);
 constexpr double kLearningRate = 0.05;
 

@@ -113,7 +113,7 @@ TEST_F(Lora, GoesOnAsIfItHadNotStoppedAndLeavesByBothDoors) {
 }
 
 // Of the folder's own type nothing is rounded; of another one once, where that is asked.
-TEST_F(Lora, HoldsFrozenWeightsInTwoBytes) {
+TEST_F(Lora, HoldsFrozenWeightsInFewBytes) {
   const std::string base = copy("llama");
   done(0, train_from(base, "plain", {"--steps=1", "--lr=0"}));
   done(0, verb("export", {path("plain"), "--dtype=bf16", "--to", path("bf16")}));
@@ -133,10 +133,23 @@ TEST_F(Lora, HoldsFrozenWeightsInTwoBytes) {
   trained(4, "c", with({"--steps=2", "--shard-over=2"}));
   expect_same(whole, trained(0, "c", with({"--steps=4"})));
   EXPECT_THAT(told_, HasSubstr("held in bf16 alone"));
+  // What computes in fp32 makes the same of them.
+  const Words in_fp32 = {"--lora=r=2,targets=q_proj", "--lr=1e-2", "--steps=3"};
+  const State decoded = trained(2, "e", in_fp32);
+  EXPECT_THAT(told_, AllOf(HasSubstr("held in bf16 alone"), Not(HasSubstr("rounded"))));
+  Words with_masters = in_fp32;
+  with_masters.push_back("--frozen-dtype=fp32");
+  expect_same(decoded, trained(0, "f", with_masters));
   fs::remove_all(base);
   copy("llama");  // in fp32
   trained(0, "d", with({"--steps=1", "--frozen-dtype=bf16"}));
   EXPECT_THAT(told_, HasSubstr("frozen weights are rounded to bf16, which saves"));
+  // A checkpoint has what was made of them, which is not rounded again.
+  const State in_blocks = trained(2, "g", with({"--steps=3", "--frozen-dtype=int8"}));
+  EXPECT_THAT(told_, HasSubstr("frozen weights are rounded to int8, which saves"));
+  trained(0, "h", with({"--steps=1", "--frozen-dtype=int8"}));
+  expect_same(in_blocks, trained(4, "h", with({"--steps=3"})));
+  EXPECT_THAT(told_, AllOf(HasSubstr("held in int8 alone"), Not(HasSubstr("rounded"))));
   done(0, verb("export", {path("b"), "--merge", "--to", path("merged")}));
   const auto merged = read_weights(path("merged"));
   for (const auto& [name, values] : weights) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <vector>
 
 #include "engine/device/cuda/cuda_stream.h"
 #include "tests/standin/kernel_arrays.h"
@@ -54,6 +55,16 @@ void launch(const TreeSum& kernel, cudaStream_t stream) {
 }
 void launch(const Cast& kernel, cudaStream_t stream) {
   launch_elements(kernel, "a cast", stream);
+}
+void launch(const Decode& kernel, cudaStream_t stream) {
+  launch_elements(kernel, "a decoding", stream);
+}
+void launch_at_once(const Decode& kernel, cudaStream_t stream) {
+  standin::launch_kernel(kernel, "a decoding", stream, [](const auto& reached, bool) {
+    std::vector<Group<float, 1>> values(reached.numel);
+    for (int64_t i = 0; i < reached.numel; ++i) values[i] = reached.template read<1>(i);
+    for (int64_t i = 0; i < reached.numel; ++i) reached.write(i, values[i]);
+  });
 }
 void launch(const Sum& kernel, cudaStream_t stream) {
   launch_elements(kernel, "a sum", stream);

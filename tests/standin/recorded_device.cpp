@@ -93,6 +93,10 @@ class RecordedDevice final : public zero::Device {
   Copied copied() const override { return gpu_->copied(); }
   void pin(void* memory, int64_t bytes) override { gpu_->pin(memory, bytes); }
   void unpin(void* memory) override { gpu_->unpin(memory); }
+  void decode(const zero::Decoding& decoding, zero::ThreadPool& threads,
+              zero::Stream& stream) override {
+    gpu_->decode(decoding, threads, stream);
+  }
   uint64_t hash(const void* memory, int64_t bytes, zero::Stream& stream) override {
     return gpu_->hash(memory, bytes, stream);
   }

@@ -254,6 +254,17 @@ TEST_F(StateStandinTest, FrozenParameters) {
   expect_same_everywhere(2);
 }
 
+TEST_F(StateStandinTest, FrozenParametersThatAreDecoded) {
+  options.groups = {{.pattern = "*attn*", .frozen = true}};
+  for (const DType kept : {DType::kBf16, DType::kInt8}) {
+    options.frozen_dtype = kept;
+    for (const int ranks : {1, 2}) expect_same_everywhere(ranks);
+  }
+  use_bf16();
+  options.chaos_seed = 4;
+  expect_same_everywhere(2);
+}
+
 TEST_F(StateStandinTest, OtherOptimizersStayOnTheHost) {
   options.optimizer.kind = Optimizer::kLion;
   options.optimizer.beta2 = 0.99;

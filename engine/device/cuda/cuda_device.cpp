@@ -65,6 +65,10 @@ class CudaDevice final : public Device {
   }
   void unpin(void* memory) override { cudaHostUnregister(memory); }
 
+  void decode(const Decoding& decoding, ThreadPool&, Stream& stream) override {
+    context_->use();
+    queue_decode(decoding, as_cuda_stream(stream).handle());
+  }
   uint64_t hash(const void* memory, int64_t bytes, Stream& stream) override {
     context_->use();
     if (!hash_) check_cuda(cudaMalloc(&hash_, sizeof(uint64_t)), "allocating a hash");

@@ -148,6 +148,46 @@ struct Cast : Elementwise {
   }
 };
 
+// Of one of two kinds, into one of three.
+struct Decode : Elementwise {
+  const Int8Block* blocks = nullptr;
+  const uint16_t* halves = nullptr;  // instead of blocks: bf16, or else
+  bool is_fp16 = false;
+  ToArray to;
+  uint16_t* to_fp16 = nullptr;  // instead of `to`
+
+  template <int kNum>
+  ZERO_HOST_DEVICE Group<float, kNum> read(int64_t begin) const {
+    Group<float, kNum> group;
+    if (blocks) {
+      const Int8Block& block = blocks[begin / Int8Block::kNumel];
+      const auto values = read_group<kNum>(block.values + begin % Int8Block::kNumel);
+      for (int j = 0; j < kNum; ++j)
+        group.values[j] = decode(values.values[j], block.factor);
+      return group;
+    }
+    const auto stored = read_group<kNum>(halves + begin);
+    for (int j = 0; j < kNum; ++j)
+      group.values[j] =
+          is_fp16 ? fp16_to_float(stored.values[j]) : bf16_to_float(stored.values[j]);
+    return group;
+  }
+  template <int kNum>
+  ZERO_HOST_DEVICE void write(int64_t begin, const Group<float, kNum>& group) const {
+    if (to_fp16) return write_fp16(to_fp16 + begin, group);
+    to.write(begin, group);
+  }
+  template <int kNum>
+  ZERO_HOST_DEVICE void run(int64_t begin) const {
+    write(begin, read<kNum>(begin));
+  }
+  template <class Visit>
+  void arrays(const Visit& visit) {
+    visit(blocks, numel / Int8Block::kNumel), visit(halves, numel);
+    to.arrays(visit, numel), visit(to_fp16, numel);
+  }
+};
+
 // Of two arrays, or what one of them holds, or zeros.
 struct Sum : Elementwise {
   ToArray to;

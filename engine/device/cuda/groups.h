@@ -31,8 +31,10 @@ ZERO_HOST_DEVICE void write_group(T* to, const Group<T, kNum>& group) {
 template <class Kernel>
 bool can_take_groups(Kernel kernel) {
   bool are_aligned = kernel.takes_groups();
-  kernel.arrays([&](const auto* array, int64_t) {
-    if (reinterpret_cast<uintptr_t>(array) % 16 != 0) are_aligned = false;
+  kernel.arrays([&]<class T>(const T* array, int64_t) {
+    // What is larger than a group is read by its members.
+    constexpr size_t bytes = sizeof(T) > 16 ? alignof(T) : 16;
+    if (reinterpret_cast<uintptr_t>(array) % bytes != 0) are_aligned = false;
   });
   return are_aligned;
 }

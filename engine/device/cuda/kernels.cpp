@@ -42,6 +42,35 @@ void queue_cast(void* to, DType to_type, const void* from, DType from_type, int6
   queue(cast, stream);
 }
 
+namespace {
+
+// Of elements [begin, end).
+Decode part_of(const Decoding& all, int64_t begin, int64_t end) {
+  Decode part;
+  part.numel = end - begin;
+  part.is_fp16 = all.from_type == DType::kFp16;
+  if (all.from_type == DType::kInt8)
+    part.blocks = static_cast<const Int8Block*>(all.from) + begin / Int8Block::kNumel;
+  else
+    part.halves = static_cast<const uint16_t*>(all.from) + begin;
+  void* const to = static_cast<char*>(all.to) + begin * size_of(all.to_type);
+  if (all.to_type == DType::kFp16)
+    part.to_fp16 = static_cast<uint16_t*>(to);
+  else
+    part.to = to_array(to, all.to_type);
+  return part;
+}
+
+}  // namespace
+
+void queue_decode(const Decoding& all, cudaStream_t stream) {
+  in_stretches(
+      all, [&](int64_t begin, int64_t end) { queue(part_of(all, begin, end), stream); },
+      [&](int64_t begin, int64_t end) {
+        launch_at_once(part_of(all, begin, end), stream);
+      });
+}
+
 void queue_add(void* sum, DType sum_type, bool rounds, const float* left,
                const void* right, DType right_type, int64_t numel, cudaStream_t stream) {
   queue(

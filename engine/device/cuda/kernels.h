@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "offload/decode.h"
 #include "offload/exact_sum.h"
 #include "offload/update.h"
 
@@ -35,6 +36,9 @@ void queue_cast(void* to, DType to_type, const void* from, DType from_type, int6
 // `rounds`. The sum may be one of the two.
 void queue_add(void* sum, DType sum_type, bool rounds, const float* left,
                const void* right, DType right_type, int64_t numel, cudaStream_t stream);
+
+// What decode() of offload/ does. One kernel for each of the stretches.
+void queue_decode(const Decoding& decoding, cudaStream_t stream);
 
 // One step of AdamW on a piece, as update() of offload/ makes it. Throws
 // std::invalid_argument for what that refuses, before anything is queued.

@@ -25,6 +25,14 @@ __global__ void __launch_bounds__(kThreads) run_kernel(Kernel kernel, bool takes
   run_own_share<kThreads>(kernel, takes_groups);
 }
 
+__global__ void __launch_bounds__(kMostLeft) run_at_once(Decode kernel) {
+  const int thread = static_cast<int>(threadIdx.x);
+  Group<float, 1> value = {};
+  if (thread < kernel.numel) value = kernel.read<1>(thread);
+  __syncthreads();
+  if (thread < kernel.numel) kernel.write(thread, value);
+}
+
 __global__ void __launch_bounds__(kThreads) run_max(MaxAbs kernel, bool takes_groups) {
   run_own_share<kThreads>(kernel, takes_groups);
   const unsigned largest = __reduce_max_sync(~0u, kernel.found);
@@ -93,6 +101,13 @@ void launch(const TreeSum& kernel, cudaStream_t stream) {
 }
 void launch(const Cast& kernel, cudaStream_t stream) {
   launch_elements(kernel, "a cast", stream);
+}
+void launch(const Decode& kernel, cudaStream_t stream) {
+  launch_elements(kernel, "a decoding", stream);
+}
+void launch_at_once(const Decode& kernel, cudaStream_t stream) {
+  run_at_once<<<1, kMostLeft, 0, stream>>>(kernel);
+  check_launch("a decoding");
 }
 void launch(const Sum& kernel, cudaStream_t stream) {
   launch_elements(kernel, "a sum", stream);

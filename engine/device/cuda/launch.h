@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "engine/device/cuda/elements.h"
+#include "offload/decode.h"
 
 namespace zero {
 
@@ -11,11 +12,15 @@ namespace zero {
 // something to do. Throws Error(kEnvironment) when that cannot be queued.
 void launch(const TreeSum& kernel, cudaStream_t stream);
 void launch(const Cast& kernel, cudaStream_t stream);
+void launch(const Decode& kernel, cudaStream_t stream);
 void launch(const Sum& kernel, cudaStream_t stream);
 void launch(const AdamW& kernel, cudaStream_t stream);
 void launch(const LeafSums& kernel, cudaStream_t stream);
 void launch(const MaxAbs& kernel, cudaStream_t stream);
 void launch(const HashSum& kernel, cudaStream_t stream);
+
+// Of kMostLeft elements at most: all are read before one is written.
+void launch_at_once(const Decode& kernel, cudaStream_t stream);
 
 // A thread mostly has one item: for each loop that it unrolled, the compiler would divide
 // 64-bit numbers first.

@@ -177,9 +177,12 @@ struct Options {
   // Checkpoints hold fp32. Refused where a step would change less than bf16 can tell:
   // Adagrad, and betas or momentum above kLargestBf16Beta.
   DType state_dtype = DType::kFp32;
-  // Of masters of frozen parameters, and of all for inference, where their unit computes
-  // in this type: rounded to it, they are the weights that it reads, in 2 bytes a
-  // parameter. kFp32: as they come.
+  // What frozen parameters are kept in, instead of masters: rounded to it once. A unit
+  // that computes in this type reads them as they are, one that does not has them made
+  // into its type whenever it is gathered. kFp32: masters; kInt8: about 1 byte a
+  // parameter, in blocks of 128 that share a factor (base/dtype.h). What stays in fp32 is
+  // kept so. For inference all parameters are kept in it where it is what they are
+  // computed with in.
   DType frozen_dtype = DType::kFp32;
   std::vector<UnitOption> unit_options;
   double nominal_targets = 1;  // backward runs on loss_sum / nominal_targets (see

@@ -32,7 +32,6 @@ WeightStreamer::WeightStreamer(const Workplace& at, const std::vector<at::Tensor
     units_[u].source.ready = [=, this]() -> const Event& {
       return exchanged(static_cast<int>(u));
     };
-    units_[u].is_in_place = at.memory.homes[u].in_place;
   }
   for (size_t p = 0; p < at.plan.parts.size(); ++p) {
     const PlannedPart& part = at.plan.parts[p];
@@ -46,18 +45,34 @@ WeightStreamer::WeightStreamer(const Workplace& at, const std::vector<at::Tensor
       continue;
     }
     UnitWeights& unit = units_[part.unit];
-    unit.parts.push_back(parts_.back().get());
-    unit.source.parts.push_back(
-        {nullptr, part.layout.group_numel * size_of(part.dtype), part.tag});
+    const int index = static_cast<int>(p);
+    const bool is_in_place = at.memory.homes[part.unit].in_place && !part.is_decoded();
+    unit.parts.push_back({index, parts_.back().get(), is_in_place});
+    if (!is_in_place) unit.source.parts.push_back(source_of(index));
   }
   find_shards();
 }
 
+GatherSource::Part WeightStreamer::source_of(int index) {
+  const PlannedPart& part = plan_.parts[index];
+  const DType type = part.gathered_type();
+  GatherSource::Part source{nullptr, bytes_of(type, part.layout.group_numel), part.tag};
+  if (!part.is_decoded()) return source;
+  source.decoded_bytes = full_bytes(part);
+  source.is_here = at_.memory.homes[part.unit].weights_on_gpu == device_.has_own_memory();
+  source.decode = [=, this, tag = part.tag](const void* from, void* to, Stream& stream) {
+    const auto span = device_.timed(stream, Work::kWeights, "decode", tag);
+    const Decoding all{type, part.dtype, from, to, part.layout.numel};
+    device_.decode(all, at_.threads, stream);
+  };
+  return source;
+}
+
 void WeightStreamer::find_shards() {
-  for (size_t u = 0; u < units_.size(); ++u) {
-    auto source = units_[u].source.parts.begin();
-    for (const int part : plan_.units[u].parts) {
-      if (plan_.parts[part].layout.numel > 0) source++->shard = weights_of_group(part);
+  for (UnitWeights& unit : units_) {
+    auto source = unit.source.parts.begin();
+    for (const UnitPart& part : unit.parts) {
+      if (!part.is_in_place) source++->shard = weights_of_group(part.index);
     }
   }
 }
@@ -66,7 +81,7 @@ void WeightStreamer::find_shards() {
 std::byte* WeightStreamer::weights_of_group(int part) const {
   const PlannedPart& planned = plan_.parts[part];
   return static_cast<std::byte*>(shards_[part].weights()) -
-         planned.layout.begin_in_group(at_.rank) * size_of(planned.dtype);
+         bytes_of(planned.gathered_type(), planned.layout.begin_in_group(at_.rank));
 }
 
 // Reached when the unit's weights have their values, those that other groups update too.
@@ -89,7 +104,7 @@ const Event& WeightStreamer::exchanged(int unit) {
 void WeightStreamer::exchange(int part, Collectives& among, Stream& stream) {
   const PlannedPart& planned = plan_.parts[part];
   const auto span = device_.timed(stream, Work::kWeights, "exchange", planned.tag);
-  const int64_t bytes = planned.layout.shard_numel * size_of(planned.dtype);
+  const int64_t bytes = bytes_of(planned.gathered_type(), planned.layout.shard_numel);
   among.all_gather(shards_[part].weights(), weights_of_group(part), bytes, planned.tag,
                    stream);
   exchanged_bytes_ += (among.size() - 1) * bytes;
@@ -101,17 +116,16 @@ void WeightStreamer::unshard(int index, Direction direction) {
   ++unit.num_users;
   if (!unit.parts.empty() && unit.num_users == 1) {
     std::byte* full = nullptr;
-    if (unit.is_in_place) {
-      const std::string& tag = unit.source.parts.front().tag;
+    if (unit.has_in_place()) {
+      const std::string& tag = plan_.parts[unit.parts.front().index].tag;
       const auto span = device_.timed(compute_, Work::kWaiting, "wait for", tag);
       compute_.wait(unit.source.ready());
-    } else {
-      full = static_cast<std::byte*>(ring_of(index).acquire(unit.source));
     }
-    for (size_t p = 0; p < unit.parts.size(); ++p) {
-      unit.parts[p]->point_to(
-          unit.is_in_place ? const_cast<void*>(unit.source.parts[p].shard) : full);
-      full += unit.is_in_place ? 0 : unit.parts[p]->bytes();
+    if (unit.is_gathered())
+      full = static_cast<std::byte*>(ring_of(index).acquire(unit.source));
+    for (const UnitPart& part : unit.parts) {
+      part.flat->point_to(part.is_in_place ? weights_of_group(part.index) : full);
+      full += part.is_in_place ? 0 : part.flat->bytes();
     }
   }
   prefetch_after(index, direction);
@@ -121,8 +135,8 @@ void WeightStreamer::reshard(int index) {
   UnitWeights& unit = units_[index];
   assert(unit.num_users > 0);
   if (--unit.num_users > 0 || unit.parts.empty()) return;
-  for (FlatParams* part : unit.parts) part->release();
-  if (!unit.is_in_place) ring_of(index).release(index);
+  for (const UnitPart& part : unit.parts) part.flat->release();
+  if (unit.is_gathered()) ring_of(index).release(index);
 }
 
 void WeightStreamer::invalidate(bool frozen_too) {
@@ -144,20 +158,23 @@ WeightWatch WeightStreamer::watch(int unit, bool compares_values,
                                   bool may_restore) const {
   WeightWatch watch;
   int64_t num_bytes = 0;
-  for (const FlatParams* part : units_[unit].parts) {
-    num_bytes += part->bytes();
-    for (const at::Tensor& param : part->params()) {
+  for (const UnitPart& part : units_[unit].parts) {
+    num_bytes += part.is_in_place ? part.flat->bytes() : 0;
+    for (const at::Tensor& param : part.flat->params()) {
       watch.versions.push_back(param._version());
       if (compares_values) watch.hashes.push_back(hash_values(param));
     }
   }
-  if (!compares_values || !may_restore || !units_[unit].is_in_place) return watch;
+  // Where a part is gathered, no change may stay.
+  if (!compares_values || num_bytes == 0 || !(may_restore || units_[unit].is_gathered()))
+    return watch;
   watch.values = at::empty(
       {num_bytes}, at::device(tensor_device(device_.gpu_index())).dtype(at::kByte));
   auto* values = static_cast<std::byte*>(watch.values.mutable_data_ptr());
-  for (const FlatParams* part : units_[unit].parts) {
-    compute_.copy(values, part->memory(), part->bytes());
-    values += part->bytes();
+  for (const UnitPart& part : units_[unit].parts) {
+    if (!part.is_in_place) continue;
+    compute_.copy(values, part.flat->memory(), part.flat->bytes());
+    values += part.flat->bytes();
   }
   compute_.synchronize();
   return watch;
@@ -165,25 +182,26 @@ WeightWatch WeightStreamer::watch(int unit, bool compares_values,
 
 std::string WeightStreamer::first_changed(int unit, const WeightWatch& watch) const {
   size_t index = 0;
-  for (const FlatParams* part : units_[unit].parts) {
-    for (size_t i = 0; i < part->params().size(); ++i, ++index) {
-      const at::Tensor& param = part->params()[i];
+  for (const auto& [part, flat, is_in_place] : units_[unit].parts) {
+    for (size_t i = 0; i < flat->params().size(); ++i, ++index) {
+      const at::Tensor& param = flat->params()[i];
       const bool is_same =
           watch.hashes.empty() || hash_values(param) == watch.hashes[index];
       if (!is_same || static_cast<int64_t>(param._version()) != watch.versions[index])
-        return part->fqn(i);
+        return flat->fqn(i);
     }
   }
   return "";
 }
 
 void WeightStreamer::restore(int unit, const WeightWatch& watch) {
-  if (!units_[unit].is_in_place) return ring_of(unit).forget(unit);
+  if (units_[unit].is_gathered()) ring_of(unit).forget(unit);
   if (!watch.values.defined()) return;
   const auto* values = static_cast<const std::byte*>(watch.values.const_data_ptr());
-  for (const FlatParams* part : units_[unit].parts) {
-    compute_.copy(part->memory(), values, part->bytes());
-    values += part->bytes();
+  for (const UnitPart& part : units_[unit].parts) {
+    if (!part.is_in_place) continue;
+    compute_.copy(part.flat->memory(), values, part.flat->bytes());
+    values += part.flat->bytes();
   }
   compute_.synchronize();
 }
@@ -204,11 +222,11 @@ void WeightStreamer::prefetch_after(int index, Direction direction) {
   for (int next = index + step;
        left > 0 && next > 0 && next < static_cast<int>(units_.size()); next += step) {
     if (units_[next].parts.empty()) continue;
-    if (units_[next].is_in_place) {
+    if (units_[next].is_gathered()) {
+      ring_.prefetch(units_[next].source);
+    } else {
       if (!at_.across_host) continue;
       units_[next].source.ready();  // what other groups update comes meanwhile
-    } else {
-      ring_.prefetch(units_[next].source);
     }
     --left;
   }

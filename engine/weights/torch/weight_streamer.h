@@ -63,9 +63,10 @@ class WeightStreamer {
   // Reached when the latest gather of this unit has read its shards.
   const Event& gathered(int unit) { return ring_of(unit).gathered(unit); }
   bool is_used_in_place(int unit) const {
-    return units_[unit].is_in_place && units_[unit].num_users > 0;
+    return units_[unit].has_in_place() && units_[unit].num_users > 0;
   }
-  bool is_in_place(int unit) const { return units_[unit].is_in_place; }
+  // Is nothing of it gathered?
+  bool is_in_place(int unit) const { return !units_[unit].is_gathered(); }
   int64_t num_gathers() const;
   MeshBytes gathered_bytes() const;
   // For a trace: what a unit does on the compute stream until the end of the scope.
@@ -77,14 +78,22 @@ class WeightStreamer {
   }
 
  private:
+  struct UnitPart {
+    int index = 0;
+    FlatParams* flat = nullptr;
+    bool is_in_place = false;  // else it is gathered
+  };
   struct UnitWeights {
-    std::vector<FlatParams*> parts;
-    GatherSource source;
-    bool is_in_place = false;
+    std::vector<UnitPart> parts;
+    GatherSource source;  // of those that are gathered
     int num_users = 0;
     Event exchanged;
+
+    bool has_in_place() const { return source.parts.size() < parts.size(); }
+    bool is_gathered() const { return !source.parts.empty(); }
   };
 
+  GatherSource::Part source_of(int part);
   void find_shards();
   std::byte* weights_of_group(int part) const;
   const Event& exchanged(int unit);

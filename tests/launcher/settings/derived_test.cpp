@@ -153,6 +153,7 @@ std::vector<Row> rows_of_updates() {
       {"state_dtype", "bf16", {line("state_dtype", DType::kBf16)}},
       {"frozen_dtype", "bf16", {line("frozen_dtype", DType::kBf16)}},
       {"frozen_dtype", "fp16", {line("frozen_dtype", DType::kFp16)}},
+      {"frozen_dtype", "int8", {line("frozen_dtype", DType::kInt8)}},
       {"frozen_dtype", "fp32"},
       {"loss_scale_init", "64", {line("loss_scale", 64, 2000, 1)}},
       {"loss_scale_window", "64", {line("loss_scale", 1 << 16, 64, 1)}},

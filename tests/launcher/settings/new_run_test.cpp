@@ -96,22 +96,37 @@ TEST(NewRun, UpdatesBeginInBackwardWhereAGpuMayTrain) {
 }
 
 TEST(NewRun, FrozenWeightsAreRoundedOnlyWhereThatIsAsked) {
-  const auto frozen = [](const std::string& stored, const std::string& dtype,
-                         const std::string& asked = "auto") {
-    Settings settings;
-    settings.dtype = dtype;
-    settings.frozen_dtype = asked;
-    choose_frozen_dtype(settings, stored);
-    return settings.frozen_dtype;
+  Settings settings;
+  const auto frozen = [&](const std::string& stored, bool has_adapters = true) {
+    Settings chosen = settings;
+    choose_frozen_dtype(chosen, stored, has_adapters);
+    return chosen.frozen_dtype;
   };
-  EXPECT_EQ(frozen("bf16", "bf16"), "bf16");
-  EXPECT_EQ(frozen("fp16", "fp16"), "fp16");
-  EXPECT_EQ(frozen("fp32", "bf16"), "fp32");
-  EXPECT_EQ(frozen("fp16", "bf16"), "fp32");
-  EXPECT_EQ(frozen("", "bf16"), "fp32");
-  EXPECT_EQ(frozen("bf16", "fp32"), "fp32");
-  EXPECT_EQ(frozen("fp32", "bf16", "bf16"), "bf16");
-  EXPECT_EQ(frozen("bf16", "bf16", "fp32"), "fp32");
+  for (const std::string type : {"bf16", "fp16", "fp32", "int8"})
+    EXPECT_EQ(frozen(type), type) << "of a run that went on";
+  for (const std::string type : {"", "fp64"}) EXPECT_EQ(frozen(type), "fp32");
+  EXPECT_EQ(frozen("bf16", false), "fp32") << "nothing is frozen, and all is trained";
+  settings.freeze = {"*"};
+  EXPECT_EQ(frozen("bf16", false), "bf16");
+  settings.frozen_dtype = "int8";
+  EXPECT_EQ(frozen("bf16"), "int8");
+  settings.frozen_dtype = "fp32";
+  EXPECT_EQ(frozen("bf16"), "fp32");
+}
+
+TEST(NewRun, WhatWasTrainedIsNotTakenForWhatWasKeptFrozen) {
+  Settings before;
+  before.freeze = {"a.*"};
+  Settings now = before;
+  EXPECT_TRUE(freezes_no_more(now, before));
+  now.freeze = {"a.*", "b.*"};
+  EXPECT_FALSE(freezes_no_more(now, before));
+  now = before, now.lora = "r=8";
+  EXPECT_FALSE(freezes_no_more(now, before));
+  now = before, now.unfreeze_at = {"3:a.*"};
+  EXPECT_FALSE(freezes_no_more(before, now));
+  now = before, now.group = {"b.*: lr=0"};
+  EXPECT_FALSE(freezes_no_more(before, now));
 }
 
 TEST(NewRun, OtherVerbsChooseNothing) { EXPECT_EQ(settings_of({}).schedule, "constant"); }
