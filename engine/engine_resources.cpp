@@ -111,7 +111,8 @@ EngineResources::EngineResources(std::shared_ptr<torch::nn::Module> module,
   if (device->has_own_memory() && control->size() == 1)
     out_stream = device->make_stream("copy out");
   shards = std::make_unique<ShardStore>(plan, memory, *device, rank());
-  if (memory.has_kernels) kernels = make_shard_kernels(*device, options.norm);
+  if (memory.has_kernels)
+    kernels = make_shard_kernels(*device, options.norm, memory.num_gpu_movements);
   updates = std::make_unique<UpdateQueue>(workplace());
   updates->touch();
   pin_shards();

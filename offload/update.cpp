@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/streaming_copy.h"
 #include "offload/kernels.h"
 #include "offload/thread_pool.h"
@@ -127,7 +129,7 @@ class Block {
 };
 
 // As the loops do it, which know no old values.
-void update_piece(const UpdatePiece& piece, const UpdateRule& rule) {
+void update_values(const UpdatePiece& piece, const UpdateRule& rule) {
   if (!has_old_values(piece)) return fastest_kernels().update(piece, rule);
   StreamingCopy copy;
   for (int64_t begin = 0; begin < piece.numel; begin += kOldBlock) {
@@ -138,6 +140,65 @@ void update_piece(const UpdatePiece& piece, const UpdateRule& rule) {
     fastest_kernels().update(block.near(), rule);
     block.write(copy);
   }
+}
+
+// Set from several threads.
+void set(uint32_t& flag) { std::atomic_ref(flag).store(1, std::memory_order_relaxed); }
+bool is_set(uint32_t& flag) {
+  return std::atomic_ref(flag).load(std::memory_order_relaxed) != 0;
+}
+
+bool has_gradient(const UpdatePiece& piece) {
+  const auto is_other = [](auto value) { return load(value) != 0; };
+  return piece.grad
+             ? std::any_of(piece.grad, piece.grad + piece.numel, is_other)
+             : std::any_of(piece.grad_bf16, piece.grad_bf16 + piece.numel, is_other);
+}
+
+// Of a few elements, before an update.
+class Masters {
+ public:
+  explicit Masters(const UpdatePiece& piece) : piece_(piece) {
+    keep(whole_, piece.old_master ? piece.old_master : piece.master);
+    keep(low_, piece.old_master_low ? piece.old_master_low : piece.master_low);
+    if (piece.master_low) keep(high_, piece.copy_bf16);
+  }
+  // Is a bit another one now?
+  bool moved() const {
+    return differ(whole_, piece_.master) || differ(low_, piece_.master_low) ||
+           (piece_.master_low && differ(high_, piece_.copy_bf16));
+  }
+
+ private:
+  template <typename T>
+  void keep(T* to, const T* values) const {
+    if (values) std::memcpy(to, values, piece_.numel * sizeof(T));
+  }
+  template <typename T>
+  bool differ(const T* before, const T* now) const {
+    return now && std::memcmp(before, now, piece_.numel * sizeof(T)) != 0;
+  }
+
+  const UpdatePiece& piece_;
+  float whole_[kOldBlock];
+  uint16_t low_[kOldBlock], high_[kOldBlock];
+};
+
+// Looks at few elements at a time, until both is seen: as a rule that is once.
+void update_piece(const UpdatePiece& piece, const UpdateRule& rule) {
+  int64_t begin = 0;
+  while (piece.movement && begin < piece.numel) {
+    const bool had_gradient = is_set(piece.movement->had_gradient);
+    if (had_gradient && is_set(piece.movement->moved)) break;
+    const UpdatePiece part =
+        part_of(piece, begin, std::min(begin + kOldBlock, piece.numel));
+    if (!had_gradient && has_gradient(part)) set(piece.movement->had_gradient);
+    const Masters before(part);
+    update_values(part, rule);
+    if (before.moved()) set(piece.movement->moved);
+    begin += part.numel;
+  }
+  if (begin < piece.numel) update_values(part_of(piece, begin, piece.numel), rule);
 }
 
 // One byte of each page is read and written back.
@@ -170,6 +231,7 @@ UpdatePiece part_of(const UpdatePiece& piece, int64_t begin, int64_t end) {
           .old_high = advance(piece.old_high, begin),
           .copy_bf16 = advance(piece.copy_bf16, begin),
           .copy_fp16 = advance(piece.copy_fp16, begin),
+          .movement = piece.movement,
           .numel = end - begin};
 }
 

@@ -3,11 +3,22 @@
 #include <cstdint>
 #include <span>
 
+#include "base/host_device.h"
 #include "offload/optimizer.h"
 
 namespace zero {
 
 class ThreadPool;
+
+// What updates have seen of a parameter, each 0 or 1: whether one had a gradient other
+// than 0, and whether one changed a bit of a master. Large enough to lie beside others
+// that a GPU writes.
+struct alignas(16) Movement {
+  uint32_t had_gradient = 0, moved = 0;
+
+  ZERO_HOST_DEVICE bool is_known() const { return had_gradient != 0 && moved != 0; }
+  bool operator==(const Movement&) const = default;
+};
 
 // One contiguous piece of parameters: the master weights, the optimizer's state and this
 // step's gradient. The arrays do not overlap; their alignment does not matter.
@@ -32,6 +43,7 @@ struct UpdatePiece {
   // (numel) written: master in 16 bits, in one of two types; both may be null.
   uint16_t* copy_bf16 = nullptr;
   uint16_t* copy_fp16 = nullptr;
+  Movement* movement = nullptr;  // what is seen is set there; null: nobody asks
   int64_t numel = 0;
 };
 

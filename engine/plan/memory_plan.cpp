@@ -335,6 +335,8 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
   }
   memory.has_kernels =
       has_own_memory && (!options.inference || memory.has_state_on_gpu());
+  if (!options.inference && memory.has_state_on_gpu())
+    memory.num_gpu_movements = std::ssize(plan.rules);
   if (!options.inference) add_accumulations(memory, plan, options, where);
   const int64_t num_ranks = plan.mesh.size;
   if (has_own_memory && num_ranks > 1 &&
@@ -347,6 +349,7 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
   add("accumulation", "host", memory.accumulation_bytes);
   add("accumulation", "device", memory.gpu_accumulation_bytes);
   if (memory.has_kernels) add("gradient norm", "device", kGpuNormBytes);
+  add("movement", "device", kMovementBytes * memory.num_gpu_movements);
   add("gradient landing", "host", kNumLandings * memory.landing_bytes);
   add("exchange", where == UnitMemory::kGpu ? "device" : "host", memory.exchange_bytes);
   add("root weights", "device", memory.root_weights.bytes());

@@ -71,8 +71,9 @@ struct MemoryPlan {
   // both, sums of several passes.
   int64_t accumulation_bytes = 0, gpu_accumulation_bytes = 0;
   int64_t scratch_numel = 0, gpu_scratch_numel = 0;
-  int64_t landing_bytes = 0;  // one of the places where a device's gradients arrive
-  bool has_kernels = false;   // a GPU works on gradients, or on states
+  int64_t landing_bytes = 0;      // one of the places where a device's gradients arrive
+  bool has_kernels = false;       // a GPU works on gradients, or on states
+  int64_t num_gpu_movements = 0;  // of all parameters, where a GPU updates some
   // What ranks with GPUs exchange passes through there: in their own memory, or the
   // host's.
   int64_t exchange_bytes = 0;
@@ -89,6 +90,7 @@ struct MemoryPlan {
 };
 
 constexpr int64_t kGpuNormBytes = 256;  // where a GPU adds a gradient's norm up
+constexpr int64_t kMovementBytes = 16;  // what its updates see of a parameter
 
 constexpr int kNumLandings = 4;  // some are filled while others are added
 

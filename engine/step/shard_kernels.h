@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/dtype.h"
 #include "engine/device/device.h"
@@ -29,17 +30,24 @@ class ShardKernels {
 
   // As update(). Rules are AdamW's, or it throws std::invalid_argument.
   virtual void update(std::span<const Update> updates, Stream& stream) = 0;
+  // Where they tell it of this parameter; and of all of them, so far. Waits for the
+  // stream.
+  virtual Movement* movement(int param) = 0;
+  virtual std::vector<Movement> read_movements(Stream& stream) = 0;
 
   // copy (numel) = values (numel) in bf16 or fp16.
   virtual void round(uint16_t* copy, DType type, const float* values, int64_t numel,
                      Stream& stream) = 0;
 };
 
-// Of a GPU, which outlives it, and takes kGpuNormBytes of its memory.
-std::unique_ptr<ShardKernels> make_shard_kernels(Device& gpu, NormType norm);
+// Of a GPU, which outlives it, and takes kGpuNormBytes of its memory, and kMovementBytes
+// for each of so many parameters.
+std::unique_ptr<ShardKernels> make_shard_kernels(Device& gpu, NormType norm,
+                                                 int64_t num_movements);
 
 }  // namespace zero
 
 // What the library for GPUs offers for it; the caller owns the result.
 extern "C" zero::ShardKernels* zero_make_shard_kernels(zero::Device& gpu,
-                                                       zero::NormType norm);
+                                                       zero::NormType norm,
+                                                       int64_t num_movements);

@@ -15,6 +15,8 @@ UpdateQueue::UpdateQueue(const Workplace& at)
       readings_(at.plan.units.size()),
       late_(at.plan.units.size()),
       drafts_(at.plan.units.size()),
+      movements_(at.plan.rules.size()),
+      draft_movements_(at.plan.rules.size()),
       gpu_stream_(at.memory.has_state_on_gpu() || at.memory.has_weights_on_gpu()
                       ? at.device.make_stream("device updates")
                       : nullptr),
@@ -148,6 +150,7 @@ void UpdateQueue::draft(int unit, const std::vector<const Event*>& after) {
   const auto draft = drafts_[unit] = std::make_shared<Draft>();
   stream_->enqueue([=, this, updates = updates_of(unit, expected_, To::kDraft)] {
     if (!draft->is_wanted) return;
+    for (const int param : params_of(unit)) draft_movements_[param] = {};
     update(unit, updates, "draft ");
     draft->is_made = true;
   });
@@ -172,6 +175,12 @@ void UpdateQueue::take_draft(int unit) {
   }
   To& place = readings_[unit].place;
   place = place == To::kShard ? To::kDraft : To::kShard;
+  stream_->enqueue([this, unit] {
+    for (const int param : params_of(unit)) {
+      movements_[param].had_gradient |= draft_movements_[param].had_gradient;
+      movements_[param].moved |= draft_movements_[param].moved;
+    }
+  });
   ++num_taken_;
   announce(unit);
 }
@@ -259,7 +268,28 @@ void UpdateQueue::update(int unit, const std::vector<Update>& updates,
   zero::update(updates, at_.threads);
 }
 
-std::vector<Update> UpdateQueue::updates_of(int unit, const Values& values, To to) const {
+std::vector<int> UpdateQueue::params_of(int unit) const {
+  std::vector<int> params;
+  for (const int part : at_.plan.units[unit].parts) {
+    const std::vector<int>& of_part = at_.plan.parts[part].params;
+    params.insert(params.end(), of_part.begin(), of_part.end());
+  }
+  return params;
+}
+
+std::vector<Movement> UpdateQueue::movements() {
+  finish();
+  std::vector<Movement> all = movements_;
+  if (at_.memory.num_gpu_movements == 0) return all;
+  const std::vector<Movement> on_gpu = at_.kernels->read_movements(*gpu_stream_);
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].had_gradient |= on_gpu[i].had_gradient;
+    all[i].moved |= on_gpu[i].moved;
+  }
+  return all;
+}
+
+std::vector<Update> UpdateQueue::updates_of(int unit, const Values& values, To to) {
   std::vector<Update> updates;
   for (const int part : at_.plan.units[unit].parts) {
     if (!at_.plan.parts[part].is_frozen) add_part(part, values, to, updates);
@@ -269,7 +299,7 @@ std::vector<Update> UpdateQueue::updates_of(int unit, const Values& values, To t
 
 // Each parameter has its own learning rate and weight decay; padding is left alone.
 void UpdateQueue::add_part(int index, const Values& values, To to,
-                           std::vector<Update>& updates) const {
+                           std::vector<Update>& updates) {
   const PlannedPart& part = at_.plan.parts[index];
   const PartShard& shard = at_.shards[index];
   const bool is_fp16 = part.dtype == DType::kFp16;
@@ -299,6 +329,10 @@ void UpdateQueue::add_part(int index, const Values& values, To to,
     const ParamRule& rule = at_.plan.rules[param];
     OptimizerOptions optimizer = at_.options.optimizer;
     optimizer.weight_decay = rule.weight_decay;
+    whole.movement = at_.memory.homes[part.unit].state_on_gpu
+                         ? at_.kernels->movement(param)
+                     : to == To::kDraft ? &draft_movements_[param]
+                                        : &movements_[param];
     updates.push_back(
         {part_of(whole, piece.shard_begin, piece.shard_begin + piece.numel),
          make_rule(optimizer, values.lr * rule.lr_scale, number, values.grad_factor)});

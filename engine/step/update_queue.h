@@ -70,6 +70,10 @@ class UpdateQueue {
   // the GPU's.
   void finish_before_compute();
 
+  // What updates have seen of each ParamDescription since this was made, of this rank's
+  // elements, with the latest begin()'s.
+  std::vector<Movement> movements();
+
   // Of the units of the latest step, how many had a draft, and how many it took.
   int num_drafts() const { return num_drafts_; }
   int num_taken() const { return num_taken_; }
@@ -108,13 +112,13 @@ class UpdateQueue {
   void drop_draft(int unit);
   void renew_copies(int unit);
   bool has_halves(int unit) const;
+  std::vector<int> params_of(int unit) const;
   void wait_for_copy(int unit);
   void announce(int unit);
   void bring_weights(int unit);
   void update(int unit, const std::vector<Update>& updates, const char* doing);
-  std::vector<Update> updates_of(int unit, const Values& values, To to) const;
-  void add_part(int part, const Values& values, To to,
-                std::vector<Update>& updates) const;
+  std::vector<Update> updates_of(int unit, const Values& values, To to);
+  void add_part(int part, const Values& values, To to, std::vector<Update>& updates);
 
   const Workplace at_;
   std::vector<Event> updated_;     // of each unit
@@ -123,6 +127,9 @@ class UpdateQueue {
   Event on_host_, on_gpu_;
   Values expected_;  // of drafts; numbers are null where none may be made
   std::vector<std::shared_ptr<Draft>> drafts_;  // of each unit, since the last step
+  // Of each ParamDescription, what the host's updates saw; and what drafts did, which
+  // nobody has taken yet.
+  std::vector<Movement> movements_, draft_movements_;
   int num_drafts_ = 0, num_taken_ = 0;
   // They go first: they use what is above.
   std::unique_ptr<Stream> gpu_stream_;  // null where the GPU keeps nothing

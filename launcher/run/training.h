@@ -92,6 +92,7 @@ class Training {
   void thaw();
   StepReport train_batch(int64_t batch);
   void log_step(const StepRecord& record);
+  void tell_movement();
   void check_progress(const StepReport& report);
 
   // In training_saves.cpp. A save that goes on beside the steps.
@@ -155,7 +156,8 @@ class Training {
   BatchPlan batch_;
   LrSchedule schedule_;  // of --epochs
   const ModelFamily* family_ = nullptr;
-  bool is_rounded_ = false;  // are frozen weights, which were stored otherwise
+  bool knows_movement_ = false;  // has tell_movement() been called?
+  bool is_rounded_ = false;      // are frozen weights, which were stored otherwise
   std::unique_ptr<ModelFolder> folder_of_weights_;  // null without --init-from, or
                                                     // resumed
   ModelShape shape_;

@@ -17,6 +17,7 @@
 #include "launcher/process/world.h"
 #include "launcher/run/console.h"
 #include "launcher/run/memory_check.h"
+#include "launcher/run/movement.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/run/runner.h"
 #include "launcher/run/step_meter.h"
@@ -28,6 +29,7 @@
 #include "zero/engine.h"
 #include "zero/errors.h"
 #include "zero/lr_schedule.h"
+#include "zero/save_load.h"
 
 namespace zero::launcher {
 namespace {
@@ -65,6 +67,8 @@ ExitCode Training::train_steps() {
     losses_.push_back(report.loss);
     if (eval_pace_) eval_pace_->note_step(record.seconds);
     log_step(record);
+    if (std::ssize(losses_) == kStepsToMove || (is_finished() && !knows_movement_))
+      tell_movement();
     if (pending_save_ && pending_save_->save->is_done()) finish_save();
     check_progress(report);
     if (const auto warning = cores_->look(); warning && is_first_rank()) warn(*warning);
@@ -104,6 +108,16 @@ void Training::log_step(const StepRecord& record) {
     tell(step_line(record, settings_.steps,
                    eta_.remaining_seconds(settings_.steps - record.step),
                    width_of_stdout(), family_->task == Task::kImages ? "img" : "tok"));
+}
+
+void Training::tell_movement() {
+  knows_movement_ = true;
+  const std::vector<ParamMovement> movements = engine_->movements();
+  if (!is_first_rank()) return;
+  tell(wrapped(movement_line(movements), width_of_stdout()));
+  nlohmann::ordered_json record = movement_record(movements);
+  record["step"] = engine_->num_steps();
+  metrics_->note("masters", record);
 }
 
 void Training::check_progress(const StepReport& report) {

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "checkpoint/find.h"
+#include "checkpoint/reader.h"
 #include "checkpoint/verify.h"
 #include "launcher/look/diff.h"
 #include "launcher/run/lines.h"
@@ -73,9 +74,24 @@ Comparison compare_bf16(const Lab& lab) {
   return compare_runs(lab.path("bf16_one"), lab.path("bf16_two"));
 }
 
+// Its first parameter, in the second half of a run.
+Comparison freeze_one(const Lab& lab) {
+  const std::string one = checkpoint::list_steps(lab.path(kOne)).back().path;
+  const checkpoint::Reader reader(one);
+  std::string fqn;
+  for (const checkpoint::StoredTensor& tensor : reader.manifest().tensors)
+    if (fqn.empty() && tensor.kind == checkpoint::Kind::kParam) fqn = tensor.fqn;
+  const std::string freeze = "--freeze=" + fqn;
+  lab.train("frozen", 2, {freeze, fmt::format("--steps={}", Trial::kHalf)});
+  lab.train("frozen", 2, {freeze});
+  const auto steps = checkpoint::list_steps(lab.path("frozen"));
+  if (steps.size() < 2) return {false, "a run and its second half left one checkpoint"};
+  return compare_frozen(steps.front().path, steps.back().path, fqn);
+}
+
 Comparison verify_all(const Lab& lab) {
   int64_t num_bytes = 0, num_folders = 0;
-  for (const char* run : {kOne, "two", "four", "resumed"}) {
+  for (const char* run : {kOne, "two", "four", "resumed", "frozen"}) {
     for (const checkpoint::StepFolder& step : checkpoint::list_steps(lab.path(run))) {
       const checkpoint::VerifyReport report = checkpoint::verify(step.path);
       if (!report.is_sound()) return {false, report.damages[0].without_cure()};
@@ -89,15 +105,47 @@ Comparison verify_all(const Lab& lab) {
 
 }  // namespace
 
-std::vector<json> numbers_of(const std::string& run) {
+namespace {
+
+std::vector<json> records_of(const std::string& run) {
   std::ifstream file(run + "/metrics.jsonl");
   if (!file) throw Error(ExitCode::kCheckpoint, "a run has left no metrics.jsonl", run);
-  std::vector<json> numbers;
+  std::vector<json> records;
   for (std::string line; std::getline(file, line);) {
-    const json record = parse_shallow(line);
-    if (!record.is_object())
+    records.push_back(parse_shallow(line));
+    if (!records.back().is_object())
       throw Error(ExitCode::kCheckpoint, "metrics.jsonl holds a line that is no record",
                   run);
+  }
+  return records;
+}
+
+}  // namespace
+
+Comparison look_at_movement(const std::string& run) {
+  for (const json& record : records_of(run)) {
+    if (record.value("type", json()) != "masters") continue;
+    const int64_t num_moved = record.value("moved", int64_t{0});
+    const bool all = num_moved > 0 && record.value("stuck", json::array()).empty();
+    return {all, fmt::format("masters fp32, {} of {} trainable parameters moved",
+                             num_moved, record.value("trained", int64_t{0}))};
+  }
+  return {false, "metrics.jsonl does not tell"};
+}
+
+Comparison compare_frozen(const std::string& folder_a, const std::string& folder_b,
+                          const std::string& fqn) {
+  const FolderDiff diff = diff_folders(folder_a, folder_b, {}, {});
+  const auto frozen = std::ranges::find(diff.tensors, fqn, &TensorDiff::fqn);
+  if (frozen == diff.tensors.end() || frozen->verdict != Verdict::kEqual)
+    return {false, fqn + " is not what it was"};
+  const int64_t num_others = std::ssize(diff.tensors) - diff.num(Verdict::kEqual);
+  return {num_others > 0, fmt::format("{}, and {} others moved", fqn, num_others)};
+}
+
+std::vector<json> numbers_of(const std::string& run) {
+  std::vector<json> numbers;
+  for (const json& record : records_of(run)) {
     const json type = record.value("type", json());
     if (type != "step" && type != "eval") continue;
     json number = {{"type", type}};
@@ -159,6 +207,7 @@ std::vector<Promise> make_promises(const Settings& settings, const Lab& lab) {
   };
   std::vector<Promise> promises = {
       {"one rank trains", [&lab] { return train_one(lab); }},
+      {"masters move", [&lab] { return look_at_movement(lab.path(kOne)); }},
       {"2 ranks are as one", same("two", 2, {})},
       {"4 ranks are as one", same("four", 4, {})},
       {"stopped half way, it goes on as if not", [&lab] { return stop_and_go_on(lab); }},
@@ -170,6 +219,8 @@ std::vector<Promise> make_promises(const Settings& settings, const Lab& lab) {
   if (settings.dtype == "fp32")
     promises.push_back(
         {"in bf16 2 ranks are as one", [&lab] { return compare_bf16(lab); }});
+  promises.push_back(
+      {"a frozen parameter stays as it is", [&lab] { return freeze_one(lab); }});
   promises.push_back(
       {"checkpoints have their hashes", [&lab] { return verify_all(lab); }});
   promises.push_back({"eval is as in the run", [&lab] {

@@ -21,6 +21,14 @@ struct Comparison {
 // read.
 std::vector<nlohmann::json> numbers_of(const std::string& run);
 
+// Whether all masters moved that had a gradient, as its metrics.jsonl tells. Throws as
+// numbers_of() does.
+Comparison look_at_movement(const std::string& run);
+
+// Whether of two checkpoints this parameter alone is the same.
+Comparison compare_frozen(const std::string& folder_a, const std::string& folder_b,
+                          const std::string& fqn);
+
 Comparison compare_numbers(const std::vector<nlohmann::json>& a,
                            const std::vector<nlohmann::json>& b);
 

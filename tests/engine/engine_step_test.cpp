@@ -93,6 +93,37 @@ TEST_F(EngineStep, NonFiniteGradientsChangeNothingAndAreNamed) {
   }
 }
 
+// The last rank alone has the element with a gradient.
+TEST_F(EngineStep, MovementsAreOfAnyRanksElements) {
+  struct Case {
+    double lr, last_gradient;
+    bool had_gradient, moved;
+  };
+  for (const auto& [lr, last, had_gradient, moved] :
+       {Case{0.1, 0, false, false}, Case{1e-12, 2, true, false}, Case{0.1, 2, true, true},
+        Case{0.1, NAN, false, false}}) {
+    options.schedule.lr = lr;
+    at::Tensor gradient = torch::zeros({130});
+    gradient[129] = last;
+    for (const int ranks : {1, 2, 3}) {
+      on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
+        auto model = std::make_shared<LineImpl>();
+        Engine engine(model, options, std::move(comm));
+        engine.backward(engine.forward(model, gradient, torch::zeros({3, 1})), 1);
+        engine.step();
+        const std::vector<ParamMovement> found = engine.movements();
+        ASSERT_EQ(found.size(), 2u);
+        EXPECT_EQ(found[0].fqn, "w");
+        EXPECT_EQ(found[0].had_gradient, had_gradient) << lr << " " << last;
+        EXPECT_EQ(found[0].moved, moved) << lr << " " << last;
+        EXPECT_FALSE(found[1].had_gradient || found[1].moved);
+        engine.set_frozen("w", true);
+        EXPECT_EQ(engine.movements().size(), 1u);
+      });
+    }
+  }
+}
+
 // Its gradient is what one likes, its loss finite.
 struct HookedImpl : torch::nn::Module {
   HookedImpl() { w = register_parameter("w", torch::ones({130})); }

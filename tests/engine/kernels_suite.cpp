@@ -424,6 +424,36 @@ TEST(AdamWKernel, APartOfAPieceIsAPiece) {
   expect_same(gpu, host);
 }
 
+TEST(AdamWKernel, SeesMovementsLikeTheHost) {
+  ThreadPool threads(1);
+  for (const Kept& kept : all_ways()) {
+    for (const int64_t numel : {1, 5, 1023, 4099}) {
+      for (const double lr : {0.0, 1e-2}) {
+        for (const float last : {0.0f, 1.0f}) {
+          Arrays<HostArray> host = numbers(numel);
+          std::ranges::fill(host.grad, 0.0f), std::ranges::fill(host.grad_bf16, 0);
+          std::ranges::fill(host.exp_avg, 0.0f), std::ranges::fill(host.exp_avg_bf16, 0);
+          host.grad.back() = last;
+          host.grad_bf16.back() = float_to_bf16(last);
+          Arrays<GpuArray> gpu = on_gpu(host, numel % 3);
+          Movement of_host;
+          const GpuArray<Movement> of_gpu(std::vector<Movement>(1));
+          const AdamWRule rule = std::get<AdamWRule>(make_rule({.eps = 1e-8}, lr, 1, 1));
+          Update update{host.piece(kept, numel), rule};
+          update.piece.movement = &of_host;
+          zero::update({&update, 1}, threads);
+          UpdatePiece piece = gpu.piece(kept, numel);
+          piece.movement = of_gpu.data();
+          queue_adamw(piece, rule, nullptr);
+          EXPECT_EQ(of_gpu.read()[0], of_host) << numel << " " << lr << " " << last;
+          EXPECT_EQ(of_host.had_gradient, last != 0);
+          expect_same(gpu, host);
+        }
+      }
+    }
+  }
+}
+
 TEST(AdamWKernel, AWrongPieceIsRefused) {
   Arrays<HostArray> host = numbers(5);
   Arrays<GpuArray> gpu = on_gpu(host, 0);

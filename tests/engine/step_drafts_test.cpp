@@ -122,7 +122,7 @@ TEST_P(Drafts, ChangeNoMasterUntilTheyAreTaken) {
   }
   queue.begin({1, 1, 1}, 0.5, 1);
   EXPECT_NE(shards[1].state[0], old);
-  queue.finish();
+  EXPECT_EQ(queue.movements(), std::vector<Movement>(3, {1, 1}));
   EXPECT_LT(master(1), 3);
   EXPECT_EQ(copy(1), GetParam() == MasterStorage::kFp32
                          ? bf16_to_float(float_to_bf16(master(1)))
@@ -191,6 +191,7 @@ TEST_P(Drafts, ThatAreDroppedLeaveAllAsItWas) {
     EXPECT_EQ(shards[p].state[0][0], 0);
   }
   EXPECT_FALSE(queue.may_draft(1));
+  EXPECT_EQ(queue.movements(), std::vector<Movement>(3)) << "of what was thrown away";
   queue.begin({1, 1, 1}, 0.5, 1);
   EXPECT_EQ(queue.num_drafts(), 0);
 }

@@ -77,6 +77,57 @@ TEST(UpdateTest, PiecesMayCopyIntoDifferentTypes) {
   }
 }
 
+// The last element alone has a gradient.
+TEST(UpdateTest, TellsOfGradientsAndOfMastersThatMoveAndChangesNoBit) {
+  constexpr int64_t kNumel = 70000;
+  ThreadPool two(2);
+  struct Case {
+    double lr;
+    float last_gradient;
+    Movement expected;
+  };
+  for (const auto& [lr, gradient, expected] :
+       {Case{1e-2, 0, {0, 0}}, Case{1e-12, 1, {1, 0}}, Case{1e-2, 1, {1, 1}}}) {
+    for (const bool is_split : {false, true}) {
+      for (const bool is_draft : {false, true}) {
+        SCOPED_TRACE(::testing::Message() << lr << gradient << is_split << is_draft);
+        std::vector<float> grad(kNumel);
+        grad.back() = gradient;
+        const UpdateRule rule =
+            make_rule({.kind = Optimizer::kSgd, .weight_decay = 0}, lr, 1, 1);
+        std::vector<float> master(kNumel, 0.75f), old = master, without = master;
+        std::vector<uint16_t> low(kNumel), old_low(kNumel), high(kNumel, 0x3f40),
+            old_high(kNumel);
+        std::vector<float> state(kNumel), old_state(kNumel);
+        Movement movement;
+        UpdatePiece piece{.grad = grad.data(), .numel = kNumel};
+        piece.state[0] = state.data();
+        if (is_split) {
+          piece.master_low = low.data(), piece.copy_bf16 = high.data();
+          if (is_draft)
+            piece.old_master_low = old_low.data(), piece.old_high = old_high.data();
+        } else {
+          piece.master = master.data();
+          if (is_draft) piece.old_master = old.data();
+        }
+        if (is_draft) piece.old_state[0] = old_state.data();
+        piece.movement = &movement;
+        const Update seen{piece, rule};
+        update({&seen, 1}, two);
+        EXPECT_EQ(movement, expected);
+        if (is_split) continue;
+        const Update unseen{{.grad = grad.data(),
+                             .master = without.data(),
+                             .state = {old_state.data()},
+                             .numel = kNumel},
+                            rule};
+        update({&unseen, 1}, two);
+        EXPECT_EQ(bits_of(master), bits_of(without));
+      }
+    }
+  }
+}
+
 TEST(UpdateTest, NothingToDoIsNoError) {
   ThreadPool pool(2);
   update({}, pool);

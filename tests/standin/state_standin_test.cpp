@@ -254,6 +254,18 @@ TEST_F(StateStandinTest, FrozenParameters) {
   expect_same_everywhere(2);
 }
 
+TEST_F(StateStandinTest, MovementsAreSeenWhereverStatesLie) {
+  options.groups = {{.pattern = "*attn*", .lr_scale = 0}};
+  const auto expect_movements = [](Engine& engine, Gpt2Impl&, int) {
+    for (const ParamMovement& each : engine.movements()) {
+      EXPECT_TRUE(each.had_gradient) << each.fqn;
+      EXPECT_EQ(each.moved, each.fqn.find("attn") == each.fqn.npos) << each.fqn;
+    }
+  };
+  for (const Home& home : kHomes)
+    train_at(home, 2, {.before_step_end = {}, .after_step = expect_movements});
+}
+
 TEST_F(StateStandinTest, FrozenParametersThatAreDecoded) {
   options.groups = {{.pattern = "*attn*", .frozen = true}};
   for (const DType kept : {DType::kBf16, DType::kInt8}) {

@@ -238,9 +238,24 @@ struct UpdatedGroup {
     } else {
       master = read_group<kNum>(piece.master + begin);
     }
+    const auto old_master = master;
+    const auto old_low = low, old_high = copy;
     for (int j = 0; j < kNum; ++j)
       update_element<kMaster>(rule, grad.values, master.values, low.values, copy.values,
                               first.values, second.values, j);
+    if (piece.movement && !piece.movement->is_known()) {
+      bool had_gradient = false, moved = false;
+      for (int j = 0; j < kNum; ++j) {
+        had_gradient = had_gradient || load(grad.values[j]) != 0;
+        moved = moved || std::bit_cast<uint32_t>(old_master.values[j]) !=
+                             std::bit_cast<uint32_t>(master.values[j]);
+        if constexpr (kIsSplit)
+          moved = moved || old_low.values[j] != low.values[j] ||
+                  old_high.values[j] != copy.values[j];
+      }
+      if (had_gradient) piece.movement->had_gradient = 1;  // whoever else sets it
+      if (moved) piece.movement->moved = 1;
+    }
     write_group(states[0] + begin, first);
     write_group(states[1] + begin, second);
     if constexpr (kIsSplit)
@@ -269,6 +284,7 @@ struct AdamW : Elementwise {
     for (float*& state : piece.state) visit(state, numel);
     for (uint16_t*& state : piece.state_bf16) visit(state, numel);
     visit(piece.copy_bf16, numel), visit(piece.copy_fp16, numel);
+    visit(piece.movement, 1);
   }
 };
 

@@ -172,6 +172,9 @@ class Engine : NoCopy {
   void set_frozen(const std::string& pattern, bool frozen);
   // Local.
   bool is_frozen(const std::string& fqn) const;
+  // Of each parameter that is not frozen now, since this engine was made: has it had a
+  // gradient, and have its masters moved? Waits for updates. Collective.
+  std::vector<ParamMovement> movements();
 
   // The learning rate of the steps to come, instead of that of Options::schedule; the
   // same on every rank. Throws Error(kUsage) for a negative one. A checkpoint does not

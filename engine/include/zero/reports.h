@@ -95,6 +95,13 @@ struct InitEntry {
   bool after_post_init = false;  // post_init wrote it again; numbers are those of before
 };
 
+// What the updates of a parameter have seen and done so far.
+struct ParamMovement {
+  std::string fqn;
+  bool had_gradient = false;  // another than 0
+  bool moved = false;         // a bit of its fp32 master changed
+};
+
 // What one of Options::groups holds for; the last one of a list is all others.
 struct GroupShare {
   int64_t num_parameters = 0;

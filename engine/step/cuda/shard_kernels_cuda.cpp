@@ -1,5 +1,6 @@
 #include <array>
 #include <variant>
+#include <vector>
 
 #include "engine/device/cuda/cuda_stream.h"
 #include "engine/device/cuda/kernels.h"
@@ -22,17 +23,27 @@ struct alignas(kGpuNormBytes) NormSum {
   float largest;
 };
 static_assert(sizeof(NormSum) == kGpuNormBytes);
+static_assert(sizeof(Movement) == kMovementBytes);
 
 class CudaShardKernels final : public ShardKernels {
  public:
-  CudaShardKernels(Device& gpu, NormType norm)
+  CudaShardKernels(Device& gpu, NormType norm, int64_t num_movements)
       : gpu_(gpu),
         type_(norm),
-        sum_(static_cast<NormSum*>(gpu.allocate("gradient norm", kGpuNormBytes))) {
+        sum_(static_cast<NormSum*>(gpu.allocate("gradient norm", kGpuNormBytes))),
+        num_movements_(num_movements) {
     gpu.compute_stream().set_bytes(sum_, 0, kGpuNormBytes);
+    if (num_movements > 0) {
+      const int64_t bytes = num_movements * kMovementBytes;
+      movements_ = static_cast<Movement*>(gpu.allocate("movement", bytes));
+      gpu.compute_stream().set_bytes(movements_, 0, bytes);
+    }
     gpu.compute_stream().synchronize();
   }
-  ~CudaShardKernels() override { gpu_.free(sum_); }
+  ~CudaShardKernels() override {
+    if (movements_) gpu_.free(movements_);
+    gpu_.free(sum_);
+  }
 
   void add_up(const Addition& all, int64_t numel, Stream& stream) override {
     cudaStream_t const cuda = use(stream);
@@ -74,6 +85,16 @@ class CudaShardKernels final : public ShardKernels {
     }
   }
 
+  Movement* movement(int param) override { return movements_ + param; }
+
+  std::vector<Movement> read_movements(Stream& stream) override {
+    std::vector<Movement> all(num_movements_);
+    if (!all.empty())
+      stream.copy(all.data(), movements_, num_movements_ * kMovementBytes);
+    stream.synchronize();
+    return all;
+  }
+
   void round(uint16_t* copy, DType type, const float* values, int64_t numel,
              Stream& stream) override {
     queue_cast(copy, type, values, DType::kFp32, numel, use(stream));
@@ -83,11 +104,14 @@ class CudaShardKernels final : public ShardKernels {
   Device& gpu_;
   const NormType type_;
   NormSum* const sum_;  // in the GPU's memory
+  const int64_t num_movements_;
+  Movement* movements_ = nullptr;  // there, too, of each parameter; or null
 };
 
 }  // namespace
 }  // namespace zero
 
-zero::ShardKernels* zero_make_shard_kernels(zero::Device& gpu, zero::NormType norm) {
-  return new zero::CudaShardKernels(gpu, norm);
+zero::ShardKernels* zero_make_shard_kernels(zero::Device& gpu, zero::NormType norm,
+                                            int64_t num_movements) {
+  return new zero::CudaShardKernels(gpu, norm, num_movements);
 }

@@ -127,6 +127,40 @@ TEST_F(CompareRuns, TheNormsOfTheirMetricsCount) {
   EXPECT_FALSE(compare().is_same);
 }
 
+TEST_F(CompareRuns, MastersThatHadAGradientMustHaveMoved) {
+  const auto look = [&](const json& masters) {
+    fs::remove_all(folder("a"));
+    put("a", small_model(), {masters});
+    return look_at_movement(folder("a"));
+  };
+  json masters = {{"type", "masters"}, {"trained", 3}, {"moved", 2}, {"stuck", {}}};
+  EXPECT_TRUE(look(masters).is_same);
+  EXPECT_EQ(look(masters).text, "masters fp32, 2 of 3 trainable parameters moved");
+  masters["stuck"] = {"w"};
+  EXPECT_FALSE(look(masters).is_same);
+  masters["stuck"] = json::array(), masters["moved"] = 0;
+  EXPECT_FALSE(look(masters).is_same);
+  EXPECT_FALSE(look(kNumbers[0]).is_same);
+}
+
+TEST_F(CompareRuns, AFrozenParameterStaysAndOthersDoNot) {
+  put("a", small_model());
+  TestModel model = small_model();
+  const auto compare_with = [&](const TestModel& other, const std::string& fqn) {
+    fs::remove_all(folder("b"));
+    put("b", other);
+    return compare_frozen(folder("a"), folder("b"), fqn);
+  };
+  const std::string first = model[0].fqn;
+  EXPECT_FALSE(compare_with(model, first).is_same) << "nothing else has moved";
+  size_t other = 1;
+  while (model[other].fqn == first || model[other].bytes.empty()) ++other;
+  model[other].bytes.back() ^= 1;
+  EXPECT_TRUE(compare_with(model, first).is_same);
+  EXPECT_THAT(compare_with(model, first).text, HasSubstr("and 1 others moved"));
+  EXPECT_FALSE(compare_with(model, model[other].fqn).is_same);
+}
+
 TEST_F(CompareRuns, ARunThatLeftNothingIsAnError) {
   put("a", small_model());
   EXPECT_THROW(compare(), Error);
