@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/comm/agreement.h"
@@ -20,6 +21,10 @@ using checkpoint::StoredTensor;
 
 namespace {
 
+bool is_left_out(const ShardView& view, const SavedState& state) {
+  return std::ranges::count(state.left_out, view.fqn) > 0;
+}
+
 checkpoint::StepInfo info_of(Engine& engine, const std::vector<ShardView>& views,
                              const SavedState& state) {
   checkpoint::StepInfo info;
@@ -36,6 +41,7 @@ checkpoint::StepInfo info_of(Engine& engine, const std::vector<ShardView>& views
     for (const std::string& alias : view.aliases) info.aliases[alias] = view.fqn;
   }
   for (const ShardView& view : views) {
+    if (is_left_out(view, state)) continue;
     for (const std::string& alias : view.aliases) info.aliases[alias] = view.fqn;
     const int64_t start = engine.optimizer_start(view.fqn);
     if (!view.state.empty() && start != engine.optimizer_start())
@@ -50,6 +56,14 @@ void require_values(const Engine& engine) {
          "zero::Engine with Source::kCheckpoint", "load_checkpoint() first");
 }
 
+void require_frozen(const Engine& engine, const std::vector<std::string>& left_out) {
+  for (const std::string& fqn : left_out) {
+    if (!engine.is_frozen(fqn))
+      reject("a parameter that is trained would not be saved", fqn,
+             "SavedState::left_out names frozen ones alone");
+  }
+}
+
 }  // namespace
 
 SaveJob::SaveJob(Engine& engine, SavePlace place, SavedState state,
@@ -62,7 +76,10 @@ SaveJob::SaveJob(Engine& engine, SavePlace place, SavedState state,
       after_(options.after),
       state_(std::move(state)) {
   // The same step everywhere, or nobody saves.
-  Agreement(engine.control(), name_).run([&] { require_values(engine); });
+  Agreement(engine.control(), name_).run([&] {
+    require_values(engine);
+    require_frozen(engine, state_.left_out);
+  });
   const std::vector<ShardView> views = engine.saves().views();
   info_ = info_of(engine, views, state_);
   add_slices(views, engine.saves().units_of_params());
@@ -75,6 +92,7 @@ SaveJob::~SaveJob() = default;
 void SaveJob::add_slices(const std::vector<ShardView>& views,
                          const std::vector<int>& units) {
   for (size_t i = 0; i < views.size(); ++i) {
+    if (is_left_out(views[i], state_)) continue;
     for (Slice& slice : slices_of(views[i], /*with_state=*/true)) {
       slices_.push_back(std::move(slice));
       units_.push_back(units[i]);

@@ -23,6 +23,7 @@
 #include "launcher/run/failure.h"
 #include "launcher/run/lines.h"
 #include "launcher/run/memory_check.h"
+#include "launcher/run/model_weights.h"
 #include "launcher/run/resume.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/run/runner.h"
@@ -225,24 +226,15 @@ void load(LoadedModel& loaded, const World& world, std::unique_ptr<Ranks> ranks)
       std::make_unique<Engine>(loaded.model->module(), options, std::move(ranks));
   const std::string &folder = loaded.checkpoint.folder,
                     &adapter = loaded.settings.adapter;
-  const std::vector<std::string> may_lack =
-      adapter.empty() ? std::vector<std::string>() : adapter_names();
-  if (loaded.checkpoint.is_model_folder) {
-    refuse_allowances(loaded.settings, folder);
-    const ConfigClass& of = *find_class(family, loaded.shape.config);
-    load_safetensors(*loaded.engine, folder,
-                     {.prefix = of.prefix, .dead = of.dead, .may_lack = may_lack});
-  } else {
-    LoadOptions weights_alone = allowances_of(loaded.settings);
-    weights_alone.with_optimizer = false;
-    weights_alone.allow_missing.insert(weights_alone.allow_missing.end(),
-                                       may_lack.begin(), may_lack.end());
-    SavedState state = load_checkpoint(*loaded.engine, folder, weights_alone);
-    std::erase_if(state.missing, is_of_adapter);  // come from elsewhere
-    loaded.step = state.step;
-    if (loaded.batch.rank == 0) {
-      for (const std::string& line : differences_of(state)) warn(line);
-    }
+  WeightsPlace place{folder, !loaded.checkpoint.is_model_folder,
+                     allowances_of(loaded.settings)};
+  if (!adapter.empty()) place.may_lack = adapter_names();
+  if (!place.is_checkpoint) refuse_allowances(loaded.settings, folder);
+  const SavedState state =
+      read_weights(*loaded.engine, place, family, loaded.shape).state;
+  loaded.step = state.step;
+  if (loaded.batch.rank == 0) {
+    for (const std::string& line : differences_of(state)) warn(line);
   }
   if (!adapter.empty()) read_adapter_weights(*loaded.engine, adapter);
   loaded.runner = std::make_unique<Runner>(*loaded.model, *loaded.engine);

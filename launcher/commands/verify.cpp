@@ -22,7 +22,11 @@ int verify(const VerbCall& call) {
     are_sound = are_sound && report.is_sound();
     if (!line.json) print_line(folder + ": " + to_text(report));
   }
-  if (line.json) print_line(to_line(folders, reports));
+  const FrozenTensors frozen = compare_frozen_tensors(folders);
+  if (line.json)
+    print_line(to_line(folders, reports, frozen));
+  else if (const std::string text = to_text(frozen); !text.empty())
+    print_line(text);
   return static_cast<int>(are_sound ? ExitCode::kDone : ExitCode::kCheckpoint);
 }
 

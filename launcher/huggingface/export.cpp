@@ -52,12 +52,14 @@ struct Subject {
   bool is_text = false;
   std::vector<std::string> classes;
   std::string base;  // the folder of Hugging Face that the run started from; "": none
+  std::string frozen_at;  // where frozen weights are that it is without; "": it has all
 };
 
 Subject subject_of(const checkpoint::Manifest& manifest, const std::string& from,
                    const ModelFamilies& models) {
   const SavedRun run = parse_saved_run(manifest.config, from);
   Subject subject;
+  subject.frozen_at = run.frozen.path;
   subject.family = find_family_of(models, run);
   if (!subject.family || subject.family->classes.empty()) {
     throw Error(ExitCode::kUsage,
@@ -353,6 +355,11 @@ Exported export_model(const ExportOptions& given, const ModelFamilies& models) {
   const HeldTensors held(options.from);
   const Subject subject = joined_subject(held, models);
   const bool alone = options.adapters == Adapters::kAlone;
+  if (!alone && !subject.frozen_at.empty())
+    throw Error(ExitCode::kUsage,
+                "the checkpoint is without its frozen weights (--save-frozen=false)",
+                options.from.front(),
+                "export --adapter, and merge that into " + subject.frozen_at);
   const AdapterParts adapters =
       adapters_in(subject, options.adapters, options.from.front());
   Selection selection = select(held, adapters, alone);

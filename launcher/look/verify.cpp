@@ -90,12 +90,14 @@ std::string to_text(const VerifyReport& report) {
 }
 
 std::string to_line(const std::vector<std::string>& folders,
-                    const std::vector<VerifyReport>& reports) {
+                    const std::vector<VerifyReport>& reports,
+                    const FrozenTensors& frozen) {
   json all = json::array();
   for (size_t i = 0; i < folders.size(); ++i)
     all.push_back(to_json(folders[i], reports[i]));
   const bool is_sound = std::ranges::all_of(reports, &VerifyReport::is_sound);
-  return json_text(json{{"sound", is_sound}, {"checkpoints", all}});
+  return json_text(
+      json{{"sound", is_sound}, {"checkpoints", all}, {"frozen", to_json(frozen)}});
 }
 
 }  // namespace zero::launcher

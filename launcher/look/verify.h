@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "checkpoint/verify.h"
+#include "launcher/look/frozen.h"
 
 // Whether the bytes of checkpoints are those that were written.
 namespace zero::launcher {
@@ -20,6 +21,7 @@ std::string to_text(const checkpoint::VerifyReport& report);
 
 // One JSON object of all of them.
 std::string to_line(const std::vector<std::string>& folders,
-                    const std::vector<checkpoint::VerifyReport>& reports);
+                    const std::vector<checkpoint::VerifyReport>& reports,
+                    const FrozenTensors& frozen);
 
 }  // namespace zero::launcher

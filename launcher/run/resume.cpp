@@ -43,8 +43,11 @@ std::string line_of(const std::string& what, const std::vector<std::string>& fqn
   return fmt::format("{}: {} ({})", what, fqns.size(), fmt::join(first_few(fqns), ", "));
 }
 
-Resumed load(Engine& engine, const std::string& folder, const SavedRun& now) {
-  std::string optimizer;  // of the run that saved; rank 0's
+using ReadFrozen = std::function<void(const FrozenSource& source)>;
+
+Resumed load(Engine& engine, const std::string& folder, const SavedRun& now,
+             const ReadFrozen& read_frozen) {
+  std::string config;  // of the run that saved; rank 0's
   Agreement(engine.control(), "resume from " + folder).run([&] {
     if (engine.rank() != 0) return;
     const checkpoint::Reader reader(folder);
@@ -57,13 +60,22 @@ Resumed load(Engine& engine, const std::string& folder, const SavedRun& now) {
     // Epochs count samples: how many steps they are follows from what was done.
     if (before.settings.epochs > 0 && asked.settings.epochs >= before.settings.epochs)
       asked.settings.steps = std::max(asked.settings.steps, before.settings.steps);
+    // Which weights they must be, checksums tell.
+    if (!before.frozen.path.empty()) asked.settings.init_from = before.settings.init_from;
     check_same_run(before, asked, folder);
-    optimizer = before.settings.optimizer;
+    config = reader.manifest().config;
   });
-  optimizer = engine.control().broadcast(optimizer);
+  const SavedRun before = parse_saved_run(engine.control().broadcast(config), folder);
+  const std::string& optimizer = before.settings.optimizer;
   LoadOptions options = allowances_of(now.settings);
   options.fresh_optimizer = optimizer != now.settings.optimizer;
-  const SavedState state = load_checkpoint(engine, folder, options);
+  const bool lacks_frozen = !before.frozen.path.empty();
+  if (lacks_frozen || !now.settings.save_frozen) read_frozen(before.frozen);
+  for (std::string& fqn : before.frozen.fqns())
+    options.allow_missing.push_back(std::move(fqn));
+  SavedState state = load_checkpoint(engine, folder, options);
+  std::erase_if(state.missing,
+                [&](const std::string& fqn) { return before.frozen.has(fqn); });
   if (now.settings.dtype == "fp16" &&
       std::ranges::count(now.settings.overrides, "loss_scale_init") > 0)
     engine.set_loss_scale({now.settings.loss_scale_init, 0});
@@ -74,7 +86,6 @@ Resumed load(Engine& engine, const std::string& folder, const SavedRun& now) {
     tell(fmt::format("optimizer was {}, is {}: its state starts afresh", optimizer,
                      now.settings.optimizer));
   }
-  const SavedRun before = parse_saved_run(state.config, folder);
   Resumed resumed{folder, parse_progress(state.position, folder), before.threads};
   if (!evaluates_as(before.settings, now.settings)) resumed.progress.best_step = -1;
   const std::string rate = changed_rate(before.settings, now.settings, state.step);
@@ -105,12 +116,13 @@ std::vector<std::string> differences_of(const SavedState& state) {
   return lines;
 }
 
-std::optional<Resumed> resume(Engine& engine, const SavedRun& now) {
+std::optional<Resumed> resume(Engine& engine, const SavedRun& now,
+                              const ReadFrozen& read_frozen) {
   ResumePlan plan = agree_on_plan(engine, now.settings);
   if (plan.folders.empty()) return std::nullopt;
   for (const std::string& folder : plan.folders) {
     try {
-      return load(engine, folder, now);
+      return load(engine, folder, now, read_frozen);
     } catch (const CheckpointError& error) {
       if (!plan.may_pass_over) throw;
       plan.passed_over.push_back(error.without_cure());

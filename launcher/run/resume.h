@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -59,6 +60,10 @@ struct Resumed {
 // Under `auto` damaged checkpoints are passed over, each with a line that names file,
 // parameter and reason. Throws as plan_resume() and check_same_run() do, and
 // CheckpointError for a damaged checkpoint that may not be passed over.
-std::optional<Resumed> resume(Engine& engine, const SavedRun& now);
+// `read_frozen` is called before a checkpoint is loaded that is without its frozen
+// parameters, or whose run will be.
+std::optional<Resumed> resume(
+    Engine& engine, const SavedRun& now,
+    const std::function<void(const FrozenSource& source)>& read_frozen);
 
 }  // namespace zero::launcher

@@ -125,6 +125,18 @@ DataIdentity agree_on_data(const data::Source& source, bool reads_all, Ranks& ra
               source.where(), "the same files on every host");
 }
 
+std::vector<std::string> FrozenSource::fqns() const {
+  std::vector<std::string> fqns;
+  if (const auto exact = checksums.find("fp32"); exact != checksums.end())
+    for (const auto& [fqn, sum] : exact->second) fqns.push_back(fqn);
+  return fqns;
+}
+
+bool FrozenSource::has(const std::string& fqn) const {
+  const auto exact = checksums.find("fp32");
+  return exact != checksums.end() && exact->second.contains(fqn);
+}
+
 std::string to_text(const SavedRun& run) {
   json text = {{"settings", to_json(run.settings)},
                {"data", {{"hash", run.data.hash}, {"tokens", run.data.num_tokens}}},
@@ -134,6 +146,8 @@ std::string to_text(const SavedRun& run) {
                {"model", run.model},
                {"source", run.source}};
   if (!run.classes.empty()) text["classes"] = run.classes;
+  if (!run.frozen.path.empty())
+    text["frozen"] = {{"path", run.frozen.path}, {"checksums", run.frozen.checksums}};
   return text.dump();
 }
 
@@ -150,6 +164,10 @@ SavedRun parse_saved_run(const std::string& text, const std::string& where) {
       run.model = config.at("model").get_ref<const json::object_t&>();
     if (config.contains("source")) run.source = config.at("source");
     if (config.contains("classes")) config.at("classes").get_to(run.classes);
+    if (config.contains("frozen")) {
+      config.at("frozen").at("path").get_to(run.frozen.path);
+      config.at("frozen").at("checksums").get_to(run.frozen.checksums);
+    }
     return run;
   });
 }

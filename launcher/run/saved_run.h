@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -31,6 +32,17 @@ struct DataIdentity {
 // Error(kData) on a rank whose data is another.
 DataIdentity agree_on_data(const data::Source& source, bool reads_all, Ranks& ranks);
 
+// Frozen parameters that a checkpoint is without.
+struct FrozenSource {
+  std::string path;  // of a model's folder or a checkpoint; "": it has all
+  // By type, "fp32", "bf16", "fp16", and FQN: Engine::checksums() as 16 hexadecimal
+  // digits.
+  std::map<std::string, std::map<std::string, std::string>> checksums = {};
+
+  std::vector<std::string> fqns() const;
+  bool has(const std::string& fqn) const;
+};
+
 // What a checkpoint tells about the run that wrote it: its `config`.
 struct SavedRun {
   Settings settings;
@@ -42,10 +54,12 @@ struct SavedRun {
   nlohmann::json model = nlohmann::json::object();
   std::vector<std::string> classes;  // names of targets; empty: they have none
   nlohmann::json source = nullptr;   // config.json of --init-from, as it stood there
+  FrozenSource frozen = {};          // with --save-frozen=false
 };
 
 // {"settings": {...}, "data": {"hash": .., "tokens": ..}, "vocab": 257, "is_text": true,
-//  "threads": 2, "model": {"n_layer": 6, ...}, "source": null}; of images "classes", too
+//  "threads": 2, "model": {"n_layer": 6, ...}, "source": null}; of images "classes", too,
+// and "frozen": {"path": .., "checksums": {"fp32": {"wte.weight": "..", ...}, ...}}
 std::string to_text(const SavedRun& run);
 // The family of its model; nullptr: not among these.
 const ModelFamily* find_family_of(const ModelFamilies& models, const SavedRun& run);

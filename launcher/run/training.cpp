@@ -25,6 +25,7 @@
 #include "launcher/run/dump_state.h"
 #include "launcher/run/memory_check.h"
 #include "launcher/run/metrics_history.h"
+#include "launcher/run/model_weights.h"
 #include "launcher/run/resume.h"
 #include "launcher/run/run_folder.h"
 #include "launcher/run/run_record.h"
@@ -33,6 +34,7 @@
 #include "launcher/settings/chosen_model.h"
 #include "launcher/settings/setting_table.h"
 #include "launcher/settings/values.h"
+#include "launcher/text/tokenizer.h"
 #include "zero/engine.h"
 #include "zero/errors.h"
 #include "zero/ranks.h"
@@ -126,12 +128,17 @@ void Training::open_folder() {
 }
 
 void Training::load_progress() {
-  const std::optional<Resumed> resumed = resume(*engine_, identity_);
+  const std::optional<Resumed> resumed =
+      resume(*engine_, identity_,
+             [this](const FrozenSource& source) { read_frozen_before(source); });
   if (!resumed) {
     read_weights();
+    if (!settings_.save_frozen)
+      identity_.frozen = frozen_source(*engine_, folder_of_weights_->path);
     if (is_first_rank()) keep_tokenizer();
     return report_first_values();
   }
+  require_frozen_alike();
   started_from_ = resumed->folder;
   progress_ = resumed->progress;
   saved_best_ = progress_.best();
@@ -164,19 +171,44 @@ void Training::read_weights() {
   const std::string& path = folder_of_weights_->path;
   if (folder_of_weights_->is_checkpoint) return read_checkpoint(path);
   refuse_allowances(settings_, path);
-  const ConfigClass& of = *find_class(*family_, folder_of_weights_->config);
   const std::vector<std::string> dead =
-      load_safetensors(*engine_, path,
-                       {.prefix = of.prefix,
-                        .dead = of.dead,
-                        .elsewhere = names_of_other_parts(*family_, shape_),
-                        .may_lack = adapter_names(shape_)});
+      launcher::read_weights(*engine_, weights_at(path), *family_, shape_).dead;
   read_adapters();
   if (!is_first_rank()) return;
   tell(fmt::format("weights of {}", path));
   for (const std::string& name : first_few(dead))
     tell(fmt::format("not read, as nobody needs it: {}", name));
   keep_source(path);
+}
+
+WeightsPlace Training::weights_at(const std::string& path) const {
+  return {.path = path,
+          .is_checkpoint = folder_of_weights_->is_checkpoint,
+          .options = allowances_of(settings_),
+          .may_lack = adapter_names(shape_),  // are new, as asked
+          .elsewhere = names_of_other_parts(*family_, shape_)};
+}
+
+// Before a checkpoint is loaded; of a run that has saved all so far, those of
+// --init-from.
+void Training::read_frozen_before(const FrozenSource& source) {
+  FrozenSource from = source;
+  if (from.path.empty()) from.path = settings_.init_from;
+  const std::string path =
+      read_frozen(*engine_, from, settings_.init_from, *family_, shape_);
+  if (!settings_.save_frozen) identity_.frozen = frozen_source(*engine_, path);
+}
+
+// What lies behind it is what the checkpoint would be without.
+void Training::require_frozen_alike() {
+  if (settings_.save_frozen) return;
+  const FrozenSource now = frozen_source(*engine_, identity_.frozen.path);
+  for (const auto& [fqn, sum] : now.checksums.at("fp32")) {
+    if (identity_.frozen.checksums.at("fp32").at(fqn) == sum) continue;
+    throw Error(ExitCode::kUsage,
+                fqn + " was trained before it was frozen: it is in this run alone",
+                "--save-frozen=false", "leave it out");
+  }
 }
 
 void Training::read_adapters() {
@@ -187,14 +219,8 @@ void Training::read_adapters() {
 
 // Its weights and buffers; the optimizer and the steps begin.
 void Training::read_checkpoint(const std::string& path) {
-  LoadOptions options = allowances_of(settings_);
-  options.with_optimizer = false;
-  for (std::string& name : names_of_other_parts(*family_, shape_))
-    options.allow_extra.push_back(std::move(name));
-  for (std::string& name : adapter_names(shape_))
-    options.allow_missing.push_back(std::move(name));
-  SavedState state = load_checkpoint(*engine_, path, options);
-  std::erase_if(state.missing, is_of_adapter);  // are new, as asked
+  const SavedState state =
+      launcher::read_weights(*engine_, weights_at(path), *family_, shape_).state;
   read_adapters();
   if (!is_first_rank()) return;
   tell(fmt::format("weights of {}", path));

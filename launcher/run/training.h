@@ -13,6 +13,7 @@
 #include "launcher/process/process_setup.h"
 #include "launcher/run/lines.h"
 #include "launcher/run/metrics.h"
+#include "launcher/run/model_weights.h"
 #include "launcher/run/progress.h"
 #include "launcher/run/saved_run.h"
 #include "launcher/run/thawing.h"
@@ -143,6 +144,9 @@ class Training {
   void choose_model();
   void choose_frozen_type(const std::string& stored);
   void read_weights();
+  WeightsPlace weights_at(const std::string& path) const;
+  void read_frozen_before(const FrozenSource& source);
+  void require_frozen_alike();
   void read_adapters();
   void report_first_values();
   void read_checkpoint(const std::string& path);

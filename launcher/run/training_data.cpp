@@ -32,6 +32,9 @@ namespace zero::launcher {
 // A new one as settings say, or one that comes with its weights.
 void Training::choose_model() {
   if (settings_.init_from.empty()) {
+    if (!settings_.save_frozen)
+      throw Error(ExitCode::kUsage, "the frozen weights of a new model are nowhere else",
+                  "--save-frozen=false without --init-from", "leave it out");
     refuse_adapter_alone(settings_);
     family_ = find_family(models_, settings_.model);
     shape_ = new_shape(*family_, settings_);
@@ -65,6 +68,16 @@ void Training::choose_frozen_type(const std::string& stored) {
   is_rounded_ = settings_.frozen_dtype != "auto" && settings_.frozen_dtype != "fp32" &&
                 settings_.frozen_dtype != stored;
   choose_frozen_dtype(settings_, stored, shape_.lora() != nullptr);
+  if (is_rounded_ && !settings_.unfreeze_at.empty())
+    throw Error(ExitCode::kUsage,
+                "--unfreeze-at takes weights as they are on disk, and --frozen-dtype " +
+                    settings_.frozen_dtype + " rounds",
+                "--unfreeze-at", "--frozen-dtype auto");
+  if (is_rounded_ && !settings_.save_frozen)
+    throw Error(ExitCode::kUsage,
+                "--save-frozen=false with --frozen-dtype " + settings_.frozen_dtype +
+                    ", which rounds: what is trained with is on no disk",
+                settings_.init_from, "--frozen-dtype auto, or leave --save-frozen out");
 }
 
 void Training::open_data() {

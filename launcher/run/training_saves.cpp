@@ -53,6 +53,7 @@ void Training::begin_save() {
   SavedState state;
   state.step = engine_->num_steps();
   state.config = to_text(identity_);
+  state.left_out = identity_.frozen.fqns();
   state.position = to_text(progress_);
   if (is_first_rank())
     metrics_->note("saving", {{"step", state.step}, {"batches", progress_.num_batches}});

@@ -260,6 +260,9 @@ Group output() {
              "continue: a save that fails is a warning, and the next one tries again"),
       boolean(KEY(save_at_end),
               "save the last step, too; a run that is asked to stop saves in any case"),
+      boolean(KEY(save_frozen),
+              "false: checkpoints are without frozen weights, and tell which those of "
+              "--init-from are; there they must stay"),
       integer(KEY(keep), 0, 1 << 20, "whole checkpoints kept; 0: all"),
       integer(KEY(keep_every), 0, kMany,
               "checkpoints of steps that are multiples of it stay for ever; 0: none"),

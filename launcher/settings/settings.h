@@ -137,6 +137,7 @@ struct Settings {
   std::string save = "async";
   std::string on_save_error = "stop";
   bool save_at_end = true;
+  bool save_frozen = true;
   int64_t keep = 2;
   int64_t keep_every = 0;
   bool keep_best = false;

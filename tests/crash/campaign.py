@@ -36,7 +36,7 @@ from plan import KINDS, calls_of, groups_of, trials_of
 from program import Program
 from results import Results, print_table
 from run_state import state_of
-from stories import FOREIGN, STORIES, prepare, write_text
+from stories import FOREIGN, SHAPE, STORIES, prepare, write_text
 from trial import Reference, perform
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -138,6 +138,8 @@ def main():
         shutil.rmtree(options.folder / part, ignore_errors=True)
     program = Program(options.build.resolve(), options.folder / "text.txt", options.timeout)
     write_text(program.data)
+    shutil.rmtree(program.base, ignore_errors=True)
+    program.start([program.launch, "seed", "--out", program.base, *SHAPE], program.base).expect(0)
     if options.check:
         return report_escapes(program, options.folder)
 

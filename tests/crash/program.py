@@ -50,10 +50,11 @@ class Program:
         self.faults = build / "tests/libcrash_faults.so"
         self.verifier = build / "tests/verify_checkpoints"
         self.build, self.data, self.timeout = build, data, timeout
+        self.base = data.parent / "base"  # of a model, in the place of the word BASE
 
     def command(self, run, ranks, words):
         start = [self.launch, "train", "--data", self.data, "--out", run, *words]
-        return [str(word) for word in start + (["--ranks", ranks] if ranks > 1 else [])]
+        return [str(word).replace("=BASE", f"={self.base}") for word in start + (["--ranks", ranks] if ranks > 1 else [])]
 
     def variables(self, run, ranks, faults):
         """The fault meets rank 0 where the caller names none."""

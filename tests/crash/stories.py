@@ -7,9 +7,12 @@ from pathlib import Path
 from program import Program
 
 # A model with few tensors: most have no moments, so that a save makes few calls.
-MODEL = ["--layers=1", "--dim=32", "--heads=2", "--seq-len=16", "--global-batch=4", "--micro-batch=1",
-         "--freeze=transformer.h.*", "--threads=1", "--adam-threads=1", "--save-every=1", "--resume=auto",
-         "--schedule=constant", "--eval-fraction=0"]
+SHAPE = ["--layers=1", "--dim=32", "--heads=2", "--seq-len=16"]
+TRAINING = ["--seq-len=16", "--global-batch=4", "--micro-batch=1", "--freeze=transformer.h.*", "--threads=1",
+            "--adam-threads=1", "--save-every=1", "--resume=auto", "--schedule=constant", "--eval-fraction=0"]
+MODEL = SHAPE[:-1] + TRAINING
+# What Program puts the folder of a model of that shape in the place of.
+FROM_BASE = "--init-from=BASE"
 
 # What others may have put into a run's folder, some of it under names that look like the program's own.
 FOREIGN = ["tmp.notes", "tmp.dir/x", "zero.tmp.mine", "step_000000000007",
@@ -27,7 +30,7 @@ class Story:
     ranks: tuple = (1, 2)  # how many it is tried on
 
     def words(self):
-        return MODEL + list(self.flags)
+        return (TRAINING if FROM_BASE in self.flags else MODEL) + list(self.flags)
 
     def prefix(self, ranks, exchange):
         """What the names of its trials begin with."""
@@ -50,6 +53,8 @@ STORIES = [
           ("--steps=3", "--keep=0"), saves=((2, 2), (3, 3)), begins_at=(1, 1)),
     Story("sync", "as fresh, where steps wait for saves",
           ("--steps=2", "--keep=1", "--save=sync"), saves=((1, 1), (2, 2))),
+    Story("left_out", "as fresh, without the frozen weights in checkpoints",
+          ("--steps=2", "--keep=1", FROM_BASE, "--save-frozen=false"), saves=((1, 1), (2, 2))),
     Story("groups", "as fresh, where each rank is a group and holds whole weights",
           ("--steps=2", "--keep=1", "--shard-over=1"), saves=((1, 1), (2, 2)), ranks=(2,)),
 ]

@@ -405,6 +405,53 @@ TEST_F(SaveLoad, RanksThatAskForDifferentStepsAllFail) {
   EXPECT_FALSE(fs::exists(run));
 }
 
+// First values are the same in each engine: nothing need be set before the load.
+TEST_F(SaveLoad, FrozenWeightsMayBeLeftOut) {
+  options.groups = {{"*attn*", 1, {}, /*frozen=*/true}};
+  std::vector<std::string> left_out;
+  std::vector<uint64_t> sums, rounded;
+  Trained trained;
+  std::mutex mutex;
+  each_rank(2, [&](Engine& engine, auto& model) {
+    train_steps(engine, model, 0, 2);
+    std::vector<std::string> frozen;
+    for (const ShardView& view : engine.shards())
+      if (view.frozen) frozen.push_back(view.fqn);
+    const auto found = engine.checksums(frozen);
+    const auto in_bf16 = engine.checksums(frozen, DType::kBf16);
+    const std::lock_guard lock(mutex);
+    left_out = frozen, sums = found, rounded = in_bf16;
+    collect_shards(engine, trained);
+  });
+  EXPECT_EQ(left_out.size(), 12u);
+  EXPECT_NE(sums, rounded);
+  each_rank(2, [&](Engine& engine, auto& model) {
+    train_steps(engine, model, 0, 2);
+    save(engine, {.step = 2, .left_out = left_out});
+    EXPECT_THAT(error_of([&] {
+                  save_checkpoint(engine, run,
+                                  {.step = 3, .left_out = {"transformer.wte.weight"}});
+                }),
+                HasSubstr("would not be saved"));
+  });
+  expect_refused_untouched(AllOf(HasSubstr("missing"), HasSubstr("attn")));
+  LoadOptions without;
+  without.allow_missing = left_out;
+  for (const int ranks : {1, 2, 4}) {
+    Trained loaded;
+    each_rank(ranks, [&](Engine& engine, auto&) {
+      const SavedState state = load_checkpoint(engine, path, without);
+      EXPECT_THAT(state.missing, ::testing::UnorderedElementsAreArray(left_out));
+      EXPECT_EQ(engine.checksums(left_out), sums);
+      EXPECT_EQ(engine.checksums(left_out, DType::kBf16), rounded);
+      EXPECT_EQ(engine.checksums({}), std::vector<uint64_t>());
+      const std::lock_guard lock(mutex);
+      collect_shards(engine, loaded);
+    });
+    EXPECT_EQ(loaded.params, trained.params);
+  }
+}
+
 TEST_F(SaveLoad, TiedWeightsAreStoredOnce) {
   train_and_save(2, 1);
   std::ifstream manifest(path + "/manifest.json");

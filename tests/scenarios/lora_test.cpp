@@ -1,6 +1,8 @@
 // People who train adapters of a model, with peft before or behind them.
 #include <filesystem>
+#include <fstream>
 
+#include "checkpoint/reader.h"
 #include "checkpoint/safetensors.h"
 #include "tests/scenarios/model_folders.h"
 
@@ -156,6 +158,46 @@ TEST_F(Lora, HoldsFrozenWeightsInFewBytes) {
     if (name.find("q_proj") != name.npos) continue;
     EXPECT_EQ(merged.at(name), values) << name;
   }
+}
+
+TEST_F(Lora, SavesAdaptersAlone) {
+  const std::string base = copy("llama"), moved = base + "_moved";
+  const auto steps = [&](int count, Words flags = {"--save-frozen=false"}) {
+    flags.insert(flags.begin(), {"--lora=r=2,targets=q_proj", "--lr=1e-2",
+                                 "--steps=" + std::to_string(count)});
+    return flags;
+  };
+  const State whole = trained(0, "whole", steps(4, {}));
+  trained(2, "a", steps(2));
+  expect_same(whole, trained(0, "a", steps(4)));
+  const checkpoint::Reader reader(path("a/step_000000000004"));
+  for (const checkpoint::StoredTensor& tensor : reader.manifest().tensors)
+    EXPECT_THAT(tensor.fqn, HasSubstr(".lora_"));
+  EXPECT_EQ(eval_of({path("a")}), eval_of({path("whole")}));
+  done(0, verb("export", {path("a"), "--adapter", "--to", path("alone")}));
+  EXPECT_EQ(eval_of({base, "--adapter", path("alone")}), eval_of({path("a")}));
+  refused(2, verb("export", {path("a"), "--merge", "--to", path("merged")}),
+          "merge that into " + base);
+  done(2, train_from(path("a"), "b", {"--steps=1", "--dtype=bf16"}));
+  eval_of({path("b")});
+
+  fs::rename(base, moved);
+  refused(5, train_from(base, "a", steps(5)), "--init-from DIR for another place");
+  done(0, train_from(moved, "a", steps(5)));
+  done(0, verb("eval", {path("a"), "--data", path("tokens.bin"), "--seq-len=24"}));
+  std::string weights = read_file(moved + "/model.safetensors");
+  weights[weights.size() - 3] ^= 1;
+  std::ofstream(moved + "/model.safetensors") << weights;
+  refused(5, train_from(moved, "a", steps(6)), "is not what the run was trained with");
+  refused(5, verb("eval", {path("a"), "--data", path("tokens.bin"), "--seq-len=24"}),
+          "is not what the run was trained with");
+  refused(
+      2, train_from(moved, "c", steps(1, {"--save-frozen=false", "--frozen-dtype=int8"})),
+      "--frozen-dtype int8, which rounds");
+  refused(2,
+          verb("train", {"--data", path("tokens.bin"), "--out", path("d"), "--vocab=64",
+                         "--save-frozen=false"}),
+          "--save-frozen=false without --init-from");
 }
 
 TEST_F(Lora, EvaluatesPeftsAdapters) {

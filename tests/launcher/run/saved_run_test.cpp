@@ -39,6 +39,21 @@ TEST(SavedRun, ComesBack) {
   EXPECT_EQ(read.threads, 6);
 }
 
+TEST(SavedRun, TellsWhereFrozenWeightsAre) {
+  SavedRun run = some_run();
+  EXPECT_EQ(parse_saved_run(to_text(run), "manifest").frozen.path, "");
+  EXPECT_FALSE(run.frozen.has("a"));
+  run.frozen = {"/models/a", {{"fp32", {{"a", "01"}, {"b", "02"}}}, {"bf16", {}}}};
+  const FrozenSource read = parse_saved_run(to_text(run), "manifest").frozen;
+  EXPECT_EQ(read.path, "/models/a");
+  EXPECT_EQ(read.checksums, run.frozen.checksums);
+  EXPECT_EQ(read.fqns(), (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(read.has("b"));
+  nlohmann::json config = nlohmann::json::parse(to_text(run));
+  config["frozen"]["checksums"] = 3;
+  EXPECT_THROW(parse_saved_run(config.dump(), "manifest"), Error);
+}
+
 TEST(SavedRun, OlderOnesTellNoThreads) {
   nlohmann::json config = nlohmann::json::parse(to_text(some_run()));
   config.erase("threads");

@@ -215,6 +215,7 @@ std::vector<Row> rows_of_output() {
       {"save", "sync"},
       {"on_save_error", "continue"},
       {"save_at_end", "false"},
+      {"save_frozen", "false"},
       {"keep", "5"},
       {"keep_every", "5"},
       {"keep_best", "true"},
