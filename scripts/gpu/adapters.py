@@ -9,7 +9,7 @@ import benches
 RANK, SAMPLES = 16, 4  # 16k tokens
 LORA = ["--lora", f"r={RANK}"]
 SMALL_LORA = ["--model", "llama", "--kv-heads", "2", "--lora", "r=4,alpha=16", "--lr", "1e-2"]
-LLAMA_8B = ["--preset", "llama-8b", "--seq-len", str(benches.SEQ_LEN), "--frozen-dtype", "bf16"]
+LLAMA_8B = ["--preset", "llama-8b", "--seq-len", str(benches.SEQ_LEN)]
 
 
 def parity(check):
@@ -18,19 +18,22 @@ def parity(check):
              *SMALL_LORA]
     told = benches.against_the_cpu(check, "adapters", flags)
     exact = [*flags, "--dtype", "bf16", "--device", "cuda", "--clip", "1", "--deterministic"]
-    runs = {f"{way}, frozen {frozen}": check.train(way, [*exact, *more, "--frozen-dtype", frozen])
-            for way, more in benches.PLACES.items() for frozen in ("fp32", "bf16")}
-    benches.require_same_bits(runs)
-    return {**told, "the same bits": "; ".join(runs)}
+    for types in (("fp32", "bf16"), ("int8",)):  # the first two are the same in bf16
+        runs = {f"{way}, frozen {frozen}": check.train(way, [*exact, *more, "--frozen-dtype", frozen])
+                for way, more in benches.PLACES.items() for frozen in types}
+        benches.require_same_bits(runs)
+        told[f"the same bits, {' and '.join(types)}"] = "; ".join(runs)
+    return told
 
 
 def steps(check):
-    """Seconds a step of a Llama of 8B with adapters of all linear layers, its base in bf16; and of peft's."""
-    sizes = [*benches.DRY_LLAMA, "--frozen-dtype", "bf16"] if check.is_dry else LLAMA_8B
+    """Seconds a step of a Llama of 8B with adapters of all linear layers, its base in bf16 and in int8; and of peft's."""
+    sizes = benches.DRY_LLAMA if check.is_dry else LLAMA_8B
     flags = [*benches.COMMON, *sizes, *LORA, "--global-batch", str(SAMPLES), "--micro-batch", str(SAMPLES), "--steps",
              str(benches.STEPS), *benches.RATE, *benches.NOT_CLIPPED]
     told = {}
-    for way, more in check.chosen(benches.ENDS).items():
+    ways = [(f"{way}, {frozen}", [*more, "--frozen-dtype", frozen]) for way, more in check.chosen(benches.ENDS).items() for frozen in ("bf16", "int8")]
+    for way, more in ways:
         planned = benches.plan(check, flags + more)
         if not planned["fits"]:
             told[way] = "does not fit"
