@@ -180,6 +180,22 @@ TEST_F(UnitPlanTest, KeepsSomeParametersInFp32) {
   EXPECT_EQ(full_bytes(kept), kept.layout.numel * 4);
 }
 
+TEST_F(UnitPlanTest, WhatStaysInFp32IsNotKeptInAnotherType) {
+  params[2].stays_fp32 = true;
+  options.frozen_dtype = DType::kBf16;
+  EXPECT_EQ(plan().units[1].parts.size(), 1u) << "nothing is frozen";
+  options.groups = {{"blocks.0.*", 1, {}, /*frozen=*/true}};
+  const UnitPlan p = plan();
+  const PlannedPart &rounded = p.parts[p.places[1].part],
+                    &whole = p.parts[p.places[2].part];
+  EXPECT_EQ(rounded.kept, DType::kBf16);
+  EXPECT_TRUE(rounded.is_decoded());
+  EXPECT_EQ(rounded.gathered_type(), DType::kBf16);
+  EXPECT_EQ(whole.kept, DType::kFp32);
+  EXPECT_FALSE(whole.is_decoded());
+  EXPECT_EQ(whole.tag, "blocks.0 (frozen) (fp32)");
+}
+
 TEST_F(UnitPlanTest, RefusesAGroupWithoutParameters) {
   options.groups = {{"blocks.7.*", 1, {}, false}};
   EXPECT_THAT(error(), HasSubstr("'blocks.7.*' matches no parameter\n"));

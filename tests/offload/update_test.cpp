@@ -87,7 +87,8 @@ TEST(UpdateTest, TellsOfGradientsAndOfMastersThatMoveAndChangesNoBit) {
     Movement expected;
   };
   for (const auto& [lr, gradient, expected] :
-       {Case{1e-2, 0, {0, 0}}, Case{1e-12, 1, {1, 0}}, Case{1e-2, 1, {1, 1}}}) {
+       {Case{1e-2, 0, {0, 0}}, Case{1e-12, 1, {1, 0}}, Case{1e-6, 1, {1, 1}},
+        Case{1e-2, 1, {1, 1}}}) {
     for (const bool is_split : {false, true}) {
       for (const bool is_draft : {false, true}) {
         SCOPED_TRACE(::testing::Message() << lr << gradient << is_split << is_draft);

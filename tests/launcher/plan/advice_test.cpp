@@ -235,6 +235,33 @@ TEST(Advice, AModelWithoutHeadsGrowsAsWell) {
 
 TEST(Advice, NoModelFitsNothing) { EXPECT_FALSE(largest_fit(wish_for(1000), plan_of)); }
 
+// By as little as it takes, and only where something is frozen.
+TEST(Advice, FrozenWeightsAreRoundedLast) {
+  const Planner of_frozen = [](const Wish& wish) {
+    RunPlan plan = plan_of(wish);
+    const std::string& type = wish.settings.frozen_dtype;
+    const int64_t bytes = type == "int8" ? 1 : type == "bf16" || type == "fp16" ? 2 : 4;
+    plan.engine[0].bytes += bytes * plan.num_parameters;
+    return plan;
+  };
+  constexpr int64_t kByte = kState / 16;  // of each parameter
+  Wish wish = wish_for(kState + 2 * kByte + kMiB);
+  wish.settings.recompute = "unit";  // nothing else saves anything
+  wish.settings.micro_batch = 1;
+  EXPECT_FALSE(nearest_fit(wish, of_frozen) &&
+               to_text(*nearest_fit(wish, of_frozen)).find("frozen") !=
+                   std::string::npos);
+  wish.settings.freeze = {"h.0.*"};
+  wish.settings.frozen_dtype = "fp32";
+  EXPECT_EQ(to_text(*nearest_fit(wish, of_frozen)), "--frozen-dtype bf16");
+  wish.settings.dtype = "fp16";
+  EXPECT_EQ(to_text(*nearest_fit(wish, of_frozen)), "--frozen-dtype fp16");
+  wish.room -= kByte;
+  EXPECT_EQ(to_text(*nearest_fit(wish, of_frozen)), "--frozen-dtype int8");
+  wish.settings.frozen_dtype = "bf16";
+  EXPECT_EQ(to_text(*nearest_fit(wish, of_frozen)), "--frozen-dtype int8");
+}
+
 TEST(Advice, DraftsThatWereToldGoFirst) {
   Wish wish = wish_for(kState + 100 * kMiB);
   wish.settings.speculate = "1GiB";
