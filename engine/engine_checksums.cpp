@@ -7,6 +7,19 @@
 namespace zero {
 namespace {
 
+void round(std::vector<float>& values, DType type) {
+  const int64_t numel = std::ssize(values);
+  if (type == DType::kFp32) return;
+  std::vector<uint16_t> halves(type == DType::kInt8 ? 0 : numel);
+  std::vector<Int8Block> blocks(numel / Int8Block::kNumel + 1);
+  const StoredValues rounded =
+      type == DType::kInt8   ? StoredValues::in_int8(blocks.data(), numel)
+      : type == DType::kFp16 ? StoredValues::in_fp16(halves.data(), numel)
+                             : StoredValues::in_bf16(halves.data(), numel);
+  rounded.write(0, values);
+  rounded.read(0, values);
+}
+
 // Of this rank's slice, a few MiB at a time on each thread.
 uint64_t checksum_of(const StoredValues& masters, int64_t begin, DType type,
                      ThreadPool& threads) {
@@ -15,11 +28,7 @@ uint64_t checksum_of(const StoredValues& masters, int64_t begin, DType type,
   threads.parallel_for(numel, StoredValues::kFewAtOnce, [&](int64_t first, int64_t last) {
     std::vector<float> values(last - first);
     masters.read(first, values);
-    if (type != DType::kFp32) {
-      std::vector<char> rounded(values.size() * 2);
-      narrow(values.data(), std::ssize(values), type, rounded.data());
-      widen(type, rounded.data(), std::ssize(values), values.data());
-    }
+    round(values, type);
     sum += zero::checksum_of(begin + first, values);
   });
   return sum;

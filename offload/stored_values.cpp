@@ -62,7 +62,17 @@ void StoredValues::read(int64_t begin, std::span<float> to) const {
     std::copy_n(plain_ + begin, to.size(), to.data());
     return;
   }
-  for (size_t i = 0; i < to.size(); ++i) to[i] = (*this)[begin + i];
+  if (!blocks_) {
+    for (size_t i = 0; i < to.size(); ++i) to[i] = (*this)[begin + i];
+    return;
+  }
+  const int64_t end = begin + std::ssize(to);
+  for (int64_t i = begin; i < end;) {
+    const Int8Block& block = blocks_[i / Int8Block::kNumel];
+    int64_t in_block = i % Int8Block::kNumel;
+    for (; in_block < Int8Block::kNumel && i < end; ++in_block, ++i)
+      to[i - begin] = decode(block.values[in_block], block.factor);
+  }
 }
 
 // Of values in 16 bits, as many at once as pass through a few MiB here.

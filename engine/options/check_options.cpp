@@ -100,6 +100,8 @@ void check_types(const Options& options, OptionProblems& found) {
   check_gradient_type("reduce_dtype", options.reduce_dtype, found);
   check_gradient_type("grad_dtype", options.grad_dtype, found);
   check_type("state_dtype", options.state_dtype, {DType::kFp32, DType::kBf16}, found);
+  check_type("frozen_dtype", options.frozen_dtype,
+             {DType::kFp32, DType::kBf16, DType::kFp16, DType::kInt8}, found);
 }
 
 void check_loss_scale(const Options& options, OptionProblems& found) {

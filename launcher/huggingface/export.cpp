@@ -359,7 +359,9 @@ Exported export_model(const ExportOptions& given, const ModelFamilies& models) {
     throw Error(ExitCode::kUsage,
                 "the checkpoint is without its frozen weights (--save-frozen=false)",
                 options.from.front(),
-                "export --adapter, and merge that into " + subject.frozen_at);
+                subject.config.contains(kLora)
+                    ? "export --adapter, and merge that into " + subject.frozen_at
+                    : "more steps of the run without --save-frozen=false");
   const AdapterParts adapters =
       adapters_in(subject, options.adapters, options.from.front());
   Selection selection = select(held, adapters, alone);

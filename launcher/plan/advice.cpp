@@ -91,7 +91,8 @@ bool split_master(Wish& wish) {
 bool round_frozen(Wish& wish) {
   const Settings& s = wish.settings;
   const bool has_frozen = !s.freeze.empty() || wish.shape.lora();
-  if (!has_frozen || s.frozen_dtype == "int8") return false;
+  const bool may_round = s.save_frozen && s.unfreeze_at.empty();
+  if (!has_frozen || !may_round || s.frozen_dtype == "int8") return false;
   const bool is_narrow = s.frozen_dtype == "bf16" || s.frozen_dtype == "fp16";
   wish.settings.frozen_dtype = is_narrow ? "int8" : s.dtype == "fp16" ? "fp16" : "bf16";
   return true;

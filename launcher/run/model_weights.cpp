@@ -1,12 +1,16 @@
 #include "launcher/run/model_weights.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "checkpoint/reader.h"
 #include "engine/comm/agreement.h"
 #include "launcher/huggingface/model_folder.h"
+#include "launcher/run/resume.h"
 #include "launcher/run/runner.h"
 #include "launcher/settings/chosen_model.h"
 #include "zero/engine.h"
@@ -15,11 +19,20 @@
 namespace zero::launcher {
 namespace {
 
+using nlohmann::json;
+
+constexpr char kLacks[] =
+    "the checkpoint is without its frozen weights (--save-frozen=false), and ";
+constexpr char kCure[] =
+    "the folder as it was; train looks where --init-from DIR says, too";
+
 void append(std::vector<std::string>& to, const std::vector<std::string>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-// Of all ranks, as the first one reads it.
+std::string to_digits(uint64_t sum) { return fmt::format("{:016x}", sum); }
+
+// As the first rank reads it.
 SavedRun saved_run_of(Engine& engine, const std::string& folder) {
   std::string config;
   Agreement(engine.control(), "look at " + folder).run([&] {
@@ -28,78 +41,83 @@ SavedRun saved_run_of(Engine& engine, const std::string& folder) {
   return parse_saved_run(engine.control().broadcast(config), folder);
 }
 
-// The type in which an engine for evaluation has all of its values.
-DType exact_type(const Engine& engine) {
-  return engine.options().inference ? engine.options().frozen_dtype : DType::kFp32;
-}
-
+// As the engine keeps them, whatever lay on disk.
 void require_same(Engine& engine, const FrozenSource& source, const std::string& path) {
-  const DType type = exact_type(engine);
+  const DType type = engine.options().frozen_dtype;
   const auto recorded = source.checksums.find(name_of(type));
+  if (recorded == source.checksums.end()) return;
   std::vector<std::string> fqns;
-  if (recorded != source.checksums.end())
-    for (const auto& [fqn, sum] : recorded->second) fqns.push_back(fqn);
+  for (const auto& [fqn, sum] : recorded->second) fqns.push_back(fqn);
   const std::vector<uint64_t> found = engine.checksums(fqns, type);
   for (size_t i = 0; i < fqns.size(); ++i) {
-    if (recorded->second.at(fqns[i]) == fmt::format("{:016x}", found[i])) continue;
-    throw Error(
-        ExitCode::kCheckpoint,
-        fmt::format("{} is not what the run was trained with, whose checkpoint is "
-                    "without its frozen weights (--save-frozen=false)",
-                    fqns[i]),
-        path, "the folder as it was, and --frozen-dtype auto");
+    if (recorded->second.at(fqns[i]) == to_digits(found[i])) continue;
+    throw Error(ExitCode::kCheckpoint,
+                kLacks + fqns[i] + " is not what the run was trained with", path, kCure);
   }
-}
-
-std::string place_of(Engine& engine, const FrozenSource& source,
-                     const std::string& else_at) {
-  std::string found;
-  if (engine.rank() == 0) {
-    std::error_code error;
-    for (const std::string& path : {source.path, else_at})
-      if (found.empty() && !path.empty() && std::filesystem::exists(path, error))
-        found = path;
-  }
-  found = engine.control().broadcast(found);
-  if (!found.empty()) return found;
-  throw Error(ExitCode::kCheckpoint,
-              "the checkpoint is without its frozen weights (--save-frozen=false), and "
-              "where they came from is nothing",
-              source.path,
-              "put them back; train takes --init-from DIR for another place");
 }
 
 }  // namespace
 
-std::vector<std::string> frozen_for_good(Engine& engine) {
-  std::vector<std::string> fqns;
-  for (const ShardView& shard : engine.shards())
-    if (shard.frozen && shard.state.empty()) fqns.push_back(shard.fqn);
-  return fqns;
+WeightsPlace find_frozen(Engine& engine, const std::vector<std::string>& paths) {
+  std::string found;
+  Agreement(engine.control(), "look for frozen weights").run([&] {
+    if (engine.rank() != 0) return;
+    std::error_code error;
+    const auto there = std::ranges::find_if(paths, [&](const std::string& path) {
+      return !path.empty() && std::filesystem::exists(path, error);
+    });
+    if (there == paths.end())
+      throw Error(ExitCode::kCheckpoint,
+                  kLacks + std::string("what they came from is not there"),
+                  fmt::format("{}", fmt::join(paths, ", ")), kCure);
+    const bool is_checkpoint = is_of_run(*there);
+    found = json({is_checkpoint ? find_checkpoint(*there, "--init-from") : *there,
+                  is_checkpoint})
+                .dump();
+  });
+  const json agreed = json::parse(engine.control().broadcast(found));
+  return {agreed[0], agreed[1]};
 }
 
-FrozenSource frozen_source(Engine& engine, const std::string& path) {
-  FrozenSource source{std::filesystem::absolute(path), {}};
-  const std::vector<std::string> fqns = frozen_for_good(engine);
-  for (const DType type : {DType::kFp32, DType::kBf16, DType::kFp16}) {
+Checksums frozen_checksums(Engine& engine, const std::vector<std::string>& lacking) {
+  std::vector<std::string> fqns;
+  for (const ShardView& shard : engine.shards())
+    if (shard.frozen && !is_of_adapter(shard.fqn) &&
+        std::ranges::count(lacking, shard.fqn) == 0)
+      fqns.push_back(shard.fqn);
+  const std::vector<uint64_t> sums = engine.checksums(fqns);
+  Checksums checksums;
+  for (size_t i = 0; i < fqns.size(); ++i) checksums[fqns[i]] = sums[i];
+  return checksums;
+}
+
+FrozenSource unchanged(Engine& engine, const Checksums& before, const std::string& path) {
+  FrozenSource source;
+  std::vector<std::string> fqns;
+  for (const auto& [fqn, sum] : frozen_checksums(engine, {})) {
+    const auto other = before.find(fqn);
+    if (other == before.end() || other->second != sum) continue;
+    fqns.push_back(fqn);
+    source.checksums[name_of(DType::kFp32)][fqn] = to_digits(sum);
+  }
+  if (fqns.empty()) return {};
+  source.path = std::filesystem::absolute(path);
+  for (const DType type : {DType::kBf16, DType::kFp16, DType::kInt8}) {
     const std::vector<uint64_t> sums = engine.checksums(fqns, type);
     for (size_t i = 0; i < fqns.size(); ++i)
-      source.checksums[name_of(type)][fqns[i]] = fmt::format("{:016x}", sums[i]);
+      source.checksums[name_of(type)][fqns[i]] = to_digits(sums[i]);
   }
   return source;
 }
 
-std::string read_frozen(Engine& engine, const FrozenSource& source,
-                        const std::string& else_at, const ModelFamily& family,
-                        const ModelShape& shape) {
-  WeightsPlace place{.path = place_of(engine, source, else_at)};
-  place.is_checkpoint = is_of_run(place.path);
+void read_frozen(Engine& engine, const FrozenSource& source, WeightsPlace place,
+                 const ModelFamily& family, const ModelShape& shape) {
   place.options.allow_extra = {"*"};
-  place.may_lack = adapter_names();
   place.elsewhere = names_of_other_parts(family, shape);
+  for (const ShardView& shard : engine.shards())
+    if (!source.has(shard.fqn)) place.may_lack.push_back(shard.fqn);
   read_weights(engine, place, family, shape);
   require_same(engine, source, place.path);
-  return place.path;
 }
 
 WeightsRead read_weights(Engine& engine, const WeightsPlace& place,
@@ -119,7 +137,8 @@ WeightsRead read_weights(Engine& engine, const WeightsPlace& place,
   append(options.allow_missing, place.may_lack);
   append(options.allow_extra, place.elsewhere);
   const FrozenSource frozen = saved_run_of(engine, place.path).frozen;
-  if (!frozen.path.empty()) read_frozen(engine, frozen, "", family, shape);
+  if (!frozen.path.empty())
+    read_frozen(engine, frozen, find_frozen(engine, {frozen.path}), family, shape);
   append(options.allow_missing, frozen.fqns());
   read.state = load_checkpoint(engine, place.path, options);
   std::erase_if(read.state.missing, [&](const std::string& fqn) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,7 @@ struct WeightsPlace {
   // Of a checkpoint: what it may lack and have besides.
   LoadOptions options = {};
   std::vector<std::string> may_lack = {};   // globs of parameters that it need not have
-  std::vector<std::string> elsewhere = {};  // names of parts of the model that this one
-                                            // is not
+  std::vector<std::string> elsewhere = {};  // names of parts that this model is without
 };
 
 // What came of it.
@@ -30,21 +30,27 @@ struct WeightsRead {
 };
 
 // Set an engine's parameters to them, and to the frozen ones that a checkpoint has left
-// out. Collective. Throws as load_checkpoint() and load_safetensors() do, and
-// Error(kCheckpoint) where those that were left out are not where they came from.
+// out. Collective. Throws as load_checkpoint() and load_safetensors() do, and as
+// read_frozen().
 WeightsRead read_weights(Engine& engine, const WeightsPlace& place,
                          const ModelFamily& family, const ModelShape& shape);
 
-// The same of the frozen parameters alone that a run does not save; the others get
-// whatever lies there. `else_at`: where they may be now, or "". Returns where they are.
-std::string read_frozen(Engine& engine, const FrozenSource& source,
-                        const std::string& else_at, const ModelFamily& family,
-                        const ModelShape& shape);
+// The first of these that is there: a model's folder, a run's or one of its steps.
+// Collective. Throws Error(kCheckpoint) where none is.
+WeightsPlace find_frozen(Engine& engine, const std::vector<std::string>& paths);
 
-// Those of an engine that it will never train.
-std::vector<std::string> frozen_for_good(Engine& engine);
+// Set the frozen parameters that a run does not save, as they lie there; the others get
+// what lies there, too, or what they would start with. Collective. Throws as
+// read_weights(), and Error(kCheckpoint) where they are others than `source` tells.
+void read_frozen(Engine& engine, const FrozenSource& source, WeightsPlace place,
+                 const ModelFamily& family, const ModelShape& shape);
 
-// What they are, of weights that lie there. Collective.
-FrozenSource frozen_source(Engine& engine, const std::string& path);
+// Frozen parameters as they lie in some place: checksums of all that an engine will never
+// train, but for adapters and what that place lacks. Collective.
+using Checksums = std::map<std::string, uint64_t>;
+Checksums frozen_checksums(Engine& engine, const std::vector<std::string>& lacking);
+
+// Those of them that are the same now, which a checkpoint may be without. Collective.
+FrozenSource unchanged(Engine& engine, const Checksums& before, const std::string& path);
 
 }  // namespace zero::launcher

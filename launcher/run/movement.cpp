@@ -34,7 +34,7 @@ std::string movement_line(const std::vector<ParamMovement>& movements) {
   return fmt::format("masters fp32, {} of {} trainable parameters moved{}{}",
                      std::ranges::count_if(movements, &ParamMovement::moved),
                      movements.size(), told("no gradient but 0", stuck(movements, false)),
-                     told("too small a step for fp32", stuck(movements, true)));
+                     told("steps of 0, or too small for fp32", stuck(movements, true)));
 }
 
 nlohmann::ordered_json movement_record(const std::vector<ParamMovement>& movements) {

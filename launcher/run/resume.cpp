@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
 #include "checkpoint/error.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/verify.h"
@@ -43,7 +44,17 @@ std::string line_of(const std::string& what, const std::vector<std::string>& fqn
   return fmt::format("{}: {} ({})", what, fqns.size(), fmt::join(first_few(fqns), ", "));
 }
 
-using ReadFrozen = std::function<void(const FrozenSource& source)>;
+using ReadFrozen = std::function<void(const FrozenSource& source, bool moved)>;
+
+// What cannot be read there is no fault of the checkpoint.
+void read_base(const ReadFrozen& read_frozen, const FrozenSource& source,
+               bool moved) try {
+  read_frozen(source, moved);
+} catch (const FileError& error) {
+  throw Error(ExitCode::kCheckpoint,
+              "the frozen weights, which are in no checkpoint: " + error.problem(),
+              error.file(), "the folder as it was, or another --init-from");
+}
 
 Resumed load(Engine& engine, const std::string& folder, const SavedRun& now,
              const ReadFrozen& read_frozen) {
@@ -61,7 +72,8 @@ Resumed load(Engine& engine, const std::string& folder, const SavedRun& now,
     if (before.settings.epochs > 0 && asked.settings.epochs >= before.settings.epochs)
       asked.settings.steps = std::max(asked.settings.steps, before.settings.steps);
     // Which weights they must be, checksums tell.
-    if (!before.frozen.path.empty()) asked.settings.init_from = before.settings.init_from;
+    if (!before.frozen.path.empty() && !asked.settings.init_from.empty())
+      asked.settings.init_from = before.settings.init_from;
     check_same_run(before, asked, folder);
     config = reader.manifest().config;
   });
@@ -70,7 +82,9 @@ Resumed load(Engine& engine, const std::string& folder, const SavedRun& now,
   LoadOptions options = allowances_of(now.settings);
   options.fresh_optimizer = optimizer != now.settings.optimizer;
   const bool lacks_frozen = !before.frozen.path.empty();
-  if (lacks_frozen || !now.settings.save_frozen) read_frozen(before.frozen);
+  if (lacks_frozen || !now.settings.save_frozen)
+    read_base(read_frozen, before.frozen,
+              before.settings.init_from != now.settings.init_from);
   for (std::string& fqn : before.frozen.fqns())
     options.allow_missing.push_back(std::move(fqn));
   SavedState state = load_checkpoint(engine, folder, options);

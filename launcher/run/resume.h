@@ -61,9 +61,9 @@ struct Resumed {
 // parameter and reason. Throws as plan_resume() and check_same_run() do, and
 // CheckpointError for a damaged checkpoint that may not be passed over.
 // `read_frozen` is called before a checkpoint is loaded that is without its frozen
-// parameters, or whose run will be.
+// parameters, or whose run will be; `moved`: --init-from names another place now.
 std::optional<Resumed> resume(
     Engine& engine, const SavedRun& now,
-    const std::function<void(const FrozenSource& source)>& read_frozen);
+    const std::function<void(const FrozenSource& source, bool moved)>& read_frozen);
 
 }  // namespace zero::launcher

@@ -224,6 +224,10 @@ std::vector<ChangedSetting> differences(const SavedRun& before, const SavedRun& 
       return c.key.starts_with("loss_scale_");
     });
   }
+  // What is kept in fp32, or as it is computed with, is not another in any step.
+  const std::string &was = before.settings.frozen_dtype, &is = now.settings.frozen_dtype;
+  if (is != was && is != "fp32" && is != "auto" && is != now.settings.dtype)
+    changes.push_back({"frozen_dtype", was, is});
   if (before.data != now.data)
     changes.push_back({"data", describe(before.data), describe(now.data)});
   if (ends_earlier(before.settings, now.settings)) {

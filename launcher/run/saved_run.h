@@ -35,8 +35,8 @@ DataIdentity agree_on_data(const data::Source& source, bool reads_all, Ranks& ra
 // Frozen parameters that a checkpoint is without.
 struct FrozenSource {
   std::string path;  // of a model's folder or a checkpoint; "": it has all
-  // By type, "fp32", "bf16", "fp16", and FQN: Engine::checksums() as 16 hexadecimal
-  // digits.
+  // By type, "fp32", "bf16", "fp16", "int8", and FQN: Engine::checksums() as 16
+  // hexadecimal digits.
   std::map<std::string, std::map<std::string, std::string>> checksums = {};
 
   std::vector<std::string> fqns() const;

@@ -129,16 +129,15 @@ void Training::open_folder() {
 
 void Training::load_progress() {
   const std::optional<Resumed> resumed =
-      resume(*engine_, identity_,
-             [this](const FrozenSource& source) { read_frozen_before(source); });
+      resume(*engine_, identity_, [this](const FrozenSource& source, bool moved) {
+        read_frozen_before(source, moved);
+      });
+  if (!resumed) read_weights();
+  if (!settings_.save_frozen) identity_.frozen = unchanged(*engine_, base_, base_path_);
   if (!resumed) {
-    read_weights();
-    if (!settings_.save_frozen)
-      identity_.frozen = frozen_source(*engine_, folder_of_weights_->path);
     if (is_first_rank()) keep_tokenizer();
     return report_first_values();
   }
-  require_frozen_alike();
   started_from_ = resumed->folder;
   progress_ = resumed->progress;
   saved_best_ = progress_.best();
@@ -172,7 +171,10 @@ void Training::read_weights() {
   if (folder_of_weights_->is_checkpoint) return read_checkpoint(path);
   refuse_allowances(settings_, path);
   const std::vector<std::string> dead =
-      launcher::read_weights(*engine_, weights_at(path), *family_, shape_).dead;
+      launcher::read_weights(
+          *engine_, weights_at(path, folder_of_weights_->is_checkpoint), *family_, shape_)
+          .dead;
+  note_base(path, {});
   read_adapters();
   if (!is_first_rank()) return;
   tell(fmt::format("weights of {}", path));
@@ -181,34 +183,36 @@ void Training::read_weights() {
   keep_source(path);
 }
 
-WeightsPlace Training::weights_at(const std::string& path) const {
+WeightsPlace Training::weights_at(const std::string& path, bool is_checkpoint) const {
   return {.path = path,
-          .is_checkpoint = folder_of_weights_->is_checkpoint,
+          .is_checkpoint = is_checkpoint,
           .options = allowances_of(settings_),
           .may_lack = adapter_names(shape_),  // are new, as asked
           .elsewhere = names_of_other_parts(*family_, shape_)};
 }
 
-// Before a checkpoint is loaded; of a run that has saved all so far, those of
-// --init-from.
-void Training::read_frozen_before(const FrozenSource& source) {
-  FrozenSource from = source;
-  if (from.path.empty()) from.path = settings_.init_from;
-  const std::string path =
-      read_frozen(*engine_, from, settings_.init_from, *family_, shape_);
-  if (!settings_.save_frozen) identity_.frozen = frozen_source(*engine_, path);
+// What lies there, before anything else is set.
+void Training::note_base(const std::string& path,
+                         const std::vector<std::string>& lacking) {
+  if (settings_.save_frozen) return;
+  base_ = frozen_checksums(*engine_, lacking);
+  base_path_ = path;
 }
 
-// What lies behind it is what the checkpoint would be without.
-void Training::require_frozen_alike() {
-  if (settings_.save_frozen) return;
-  const FrozenSource now = frozen_source(*engine_, identity_.frozen.path);
-  for (const auto& [fqn, sum] : now.checksums.at("fp32")) {
-    if (identity_.frozen.checksums.at("fp32").at(fqn) == sum) continue;
-    throw Error(ExitCode::kUsage,
-                fqn + " was trained before it was frozen: it is in this run alone",
-                "--save-frozen=false", "leave it out");
+// Before a checkpoint is loaded; of a run that has saved all so far, those of
+// --init-from.
+void Training::read_frozen_before(const FrozenSource& source, bool moved) {
+  if (source.path.empty()) {
+    const WeightsPlace place = find_frozen(*engine_, {settings_.init_from});
+    const WeightsRead read = launcher::read_weights(
+        *engine_, weights_at(place.path, place.is_checkpoint), *family_, shape_);
+    return note_base(place.path, read.state.missing);
   }
+  std::vector<std::string> paths = {source.path, settings_.init_from};
+  if (moved) std::ranges::reverse(paths);
+  const WeightsPlace place = find_frozen(*engine_, paths);
+  read_frozen(*engine_, source, place, *family_, shape_);
+  note_base(place.path, {});
 }
 
 void Training::read_adapters() {
@@ -220,7 +224,10 @@ void Training::read_adapters() {
 // Its weights and buffers; the optimizer and the steps begin.
 void Training::read_checkpoint(const std::string& path) {
   const SavedState state =
-      launcher::read_weights(*engine_, weights_at(path), *family_, shape_).state;
+      launcher::read_weights(
+          *engine_, weights_at(path, folder_of_weights_->is_checkpoint), *family_, shape_)
+          .state;
+  note_base(path, state.missing);
   read_adapters();
   if (!is_first_rank()) return;
   tell(fmt::format("weights of {}", path));

@@ -144,9 +144,9 @@ class Training {
   void choose_model();
   void choose_frozen_type(const std::string& stored);
   void read_weights();
-  WeightsPlace weights_at(const std::string& path) const;
-  void read_frozen_before(const FrozenSource& source);
-  void require_frozen_alike();
+  WeightsPlace weights_at(const std::string& path, bool is_checkpoint) const;
+  void note_base(const std::string& path, const std::vector<std::string>& lacking);
+  void read_frozen_before(const FrozenSource& source, bool moved);
   void read_adapters();
   void report_first_values();
   void read_checkpoint(const std::string& path);
@@ -160,6 +160,8 @@ class Training {
   BatchPlan batch_;
   LrSchedule schedule_;  // of --epochs
   const ModelFamily* family_ = nullptr;
+  Checksums base_;  // of frozen weights at base_path_, with --save-frozen=false
+  std::string base_path_;
   bool knows_movement_ = false;  // has tell_movement() been called?
   bool is_rounded_ = false;      // are frozen weights, which were stored otherwise
   std::unique_ptr<ModelFolder> folder_of_weights_;  // null without --init-from, or

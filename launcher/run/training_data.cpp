@@ -34,7 +34,8 @@ void Training::choose_model() {
   if (settings_.init_from.empty()) {
     if (!settings_.save_frozen)
       throw Error(ExitCode::kUsage, "the frozen weights of a new model are nowhere else",
-                  "--save-frozen=false without --init-from", "leave it out");
+                  "--save-frozen=false without --init-from",
+                  "--init-from DIR, or leave it out");
     refuse_adapter_alone(settings_);
     family_ = find_family(models_, settings_.model);
     shape_ = new_shape(*family_, settings_);

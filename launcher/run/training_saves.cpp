@@ -25,7 +25,11 @@ namespace zero::launcher {
 
 // Masters and states of all ranks. Collective.
 int64_t Training::checkpoint_bytes() const {
-  int64_t bytes = bytes_of(shard_slices(*engine_, /*with_state=*/true));
+  auto slices = shard_slices(*engine_, /*with_state=*/true);
+  std::erase_if(slices, [&](const checkpoint::Slice& slice) {
+    return identity_.frozen.has(slice.tensor.fqn);
+  });
+  int64_t bytes = bytes_of(slices);
   engine_->control().all_reduce({&bytes, 1}, ReduceOp::kSum, "checkpoint");
   return bytes;
 }

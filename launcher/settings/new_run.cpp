@@ -34,6 +34,7 @@ void choose_for_run(Settings& settings, const Settings* going_on,
         going_on ? going_on->eval_fraction : usual_fraction(settings);
   if (going_on && !is_given("separator")) settings.separator = going_on->separator;
   if (going_on && !is_given("chat_date")) settings.chat_date = going_on->chat_date;
+  if (!is_given("frozen_dtype")) settings.frozen_dtype = "auto";  // as its weights are
 }
 
 void choose_warmup(Settings& settings) {

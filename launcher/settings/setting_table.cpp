@@ -334,7 +334,7 @@ Group tests() {
 
 // A resumed run that differs in one of these would be another run.
 bool defines_run(const Setting& setting) {
-  if (setting.key == "frozen_dtype") return false;  // no step sees it
+  if (setting.key == "frozen_dtype") return false;  // differences() looks closer
   static const std::vector<std::string> groups = {"model", "optimizer", "precision"};
   static const std::vector<std::string> others = {
       "data",    "too_long",      "pack",         "seq_len", "shuffle",

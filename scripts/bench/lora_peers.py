@@ -2,6 +2,7 @@
 """How long a step of LoRA takes beside one of the whole model, and beside peft with torch's AdamW, in turn on as many threads.
 
     scripts/bench/lora_peers.py [--rounds 5] [--preset smollm2-360m] | scripts/bench/tables.py     needs peft
+    scripts/bench/lora_peers.py --frozen-types [--rounds 5] | scripts/bench/tables.py     a base in bf16, kept in each type
 
 One rank, fp32, one sample a step, all linear layers with rank 16. Seconds are medians of rounds, each of which is the median of
 a few steps; ratios are medians of the rounds' own.
@@ -68,20 +69,32 @@ def measure(folder, data, work, given, recompute):
     return {key: statistics.median(each[key] for each in told) for key in told[0]}
 
 
+def measure_types(folder, data, work, given, recompute):
+    """Steps of adapters on a base in bf16, by what it is kept in."""
+    told = []
+    for round_of in range(given.rounds):
+        seconds = {kept: ours(folder, data, work / f"{recompute}_{round_of}_{kept}", given, recompute, "--lora", f"r={RANK}", "--frozen-dtype", kept)
+                   for kept in ("fp32", "bf16", "int8")}
+        told.append({"fp32 s": seconds["fp32"], **{f"{kept}, of fp32's": seconds[kept] / seconds["fp32"] for kept in ("bf16", "int8")}})
+    return {key: statistics.median(each[key] for each in told) for key in told[0]}
+
+
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--threads", type=int, default=2)
     arguments.add_argument("--seq-len", type=int, default=512)
     arguments.add_argument("--preset", default="smollm2-360m")
+    arguments.add_argument("--frozen-types", action="store_true")
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         data = work / "data.bin"
         data.write_bytes(bytes(value for token in range(given.seq_len * 8 + 1) for value in (token * 7 % 251, 0)))
         run(PROGRAM, "seed", "--out", work / "seed", "--preset", given.preset, "--model", "llama", "--seq-len", given.seq_len)
-        run(PROGRAM, "export", work / "seed", "--to", work / "base")
-        rows = [{"model": given.preset, "recompute": recompute, **measure(work / "base", data, work, given, recompute)} for recompute in ("none", "unit")]
+        run(PROGRAM, "export", work / "seed", "--to", work / "base", *["--dtype", "bf16"] * given.frozen_types)
+        way = measure_types if given.frozen_types else measure
+        rows = [{"model": given.preset, "recompute": recompute, **way(work / "base", data, work, given, recompute)} for recompute in ("none", "unit")]
     print(json.dumps(rows))
 
 

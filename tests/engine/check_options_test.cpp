@@ -173,6 +173,14 @@ TEST(CheckOptions, WhatBelongsToAnotherTypeIsRefused) {
                           "not to fp32"));
 }
 
+TEST(CheckOptions, FrozenWeightsAreOfATypeThatIsDecoded) {
+  for (const DType type : {DType::kFp32, DType::kBf16, DType::kFp16, DType::kInt8})
+    EXPECT_THAT(problems_on_gpu([&](Options& o) { o.frozen_dtype = type; }), IsEmpty());
+  for (const DType type : {DType::kFp64, DType::kUint8, DType::kInt32})
+    EXPECT_THAT(problems_on_gpu([&](Options& o) { o.frozen_dtype = type; }),
+                ElementsAre(::testing::HasSubstr("frozen_dtype")));
+}
+
 TEST(CheckOptions, GradientsInFp16AreRefusedWithTheReasonWhyBf16Serves) {
   for (DType Options::*type : {&Options::reduce_dtype, &Options::grad_dtype}) {
     Options options;

@@ -1,6 +1,7 @@
 // People who train adapters of a model, with peft before or behind them.
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors.h"
@@ -170,9 +171,16 @@ TEST_F(Lora, SavesAdaptersAlone) {
   const State whole = trained(0, "whole", steps(4, {}));
   trained(2, "a", steps(2));
   expect_same(whole, trained(0, "a", steps(4)));
-  const checkpoint::Reader reader(path("a/step_000000000004"));
-  for (const checkpoint::StoredTensor& tensor : reader.manifest().tensors)
-    EXPECT_THAT(tensor.fqn, HasSubstr(".lora_"));
+  const auto saved = [&](const std::string& step) {
+    const checkpoint::Reader reader(path(step));
+    std::set<std::string> fqns;
+    for (const checkpoint::StoredTensor& tensor : reader.manifest().tensors)
+      fqns.insert(tensor.fqn);
+    return fqns;
+  };
+  const std::set<std::string> adapters = saved("a/step_000000000004");
+  EXPECT_EQ(adapters.size(), 4u);
+  for (const std::string& fqn : adapters) EXPECT_THAT(fqn, HasSubstr(".lora_"));
   EXPECT_EQ(eval_of({path("a")}), eval_of({path("whole")}));
   done(0, verb("export", {path("a"), "--adapter", "--to", path("alone")}));
   EXPECT_EQ(eval_of({base, "--adapter", path("alone")}), eval_of({path("a")}));
@@ -181,8 +189,18 @@ TEST_F(Lora, SavesAdaptersAlone) {
   done(2, train_from(path("a"), "b", {"--steps=1", "--dtype=bf16"}));
   eval_of({path("b")});
 
+  // One that has saved all so far; on top of another run; adapters that are frozen, too.
+  done(0, train_from(base, "whole", steps(5)));
+  EXPECT_EQ(saved("whole/step_000000000005"), adapters);
+  done(0, train_from(path("whole"), "k", {"--steps=1", "--save-frozen=false"}));
+  EXPECT_EQ(saved("k/step_000000000001"), adapters);
+  done(0, train_from(path("whole"), "k", {"--steps=2", "--save-frozen=false"}));
+  done(0, train_from(base, "e",
+                     steps(1, {"--save-frozen=false", "--freeze=*.lora_A.weight"})));
+  EXPECT_EQ(saved("e/step_000000000001"), adapters);
+
   fs::rename(base, moved);
-  refused(5, train_from(base, "a", steps(5)), "--init-from DIR for another place");
+  refused(5, train_from(base, "a", steps(5)), "where --init-from DIR says");
   done(0, train_from(moved, "a", steps(5)));
   done(0, verb("eval", {path("a"), "--data", path("tokens.bin"), "--seq-len=24"}));
   std::string weights = read_file(moved + "/model.safetensors");
@@ -198,6 +216,32 @@ TEST_F(Lora, SavesAdaptersAlone) {
           verb("train", {"--data", path("tokens.bin"), "--out", path("d"), "--vocab=64",
                          "--save-frozen=false"}),
           "--save-frozen=false without --init-from");
+}
+
+TEST_F(Lora, SavesWhatWasTrainedBeforeItWasFrozen) {
+  const std::string base = copy("llama");
+  done(0, train_from(base, "a", {"--steps=1", "--lr=1e-2", "--freeze=lm_head.weight"}));
+  done(0, train_from(base, "a",
+                     {"--steps=2", "--lr=1e-2", "--save-frozen=false", "--resume=must",
+                      "--override", "freeze", "--freeze=model.norm.weight"}));
+  const auto has = [&](const std::string& step, const std::string& fqn) {
+    return checkpoint::Reader(path(step)).manifest().find(checkpoint::Kind::kParam, fqn) !=
+           nullptr;
+  };
+  EXPECT_TRUE(has("a/step_000000000002", "model.norm.weight"));
+
+  const Words again = {"--lora=r=2,targets=q_proj", "--save-frozen=false",
+                       "--save-every=1", "--keep=0", "--steps=2"};
+  done(0, train_from(base, "b", again));
+  EXPECT_FALSE(has("b/step_000000000002", "model.norm.weight"));
+  fs::resize_file(base + "/model.safetensors", 100);
+  Words more = again;
+  more.back() = "--steps=3";
+  const Outcome outcome = run(0, train_from(base, "b", more));
+  EXPECT_EQ(outcome.rc, 5);
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("which are in no checkpoint"), HasSubstr(base)));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("passed over")));
 }
 
 TEST_F(Lora, EvaluatesPeftsAdapters) {

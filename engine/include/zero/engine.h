@@ -243,7 +243,8 @@ class Engine : NoCopy {
   // collective.
   at::Tensor full_parameter(const std::string& fqn);
   // Of each of these parameters a number of its elements' places and values, as they are
-  // or rounded to bf16 or fp16: the same on any number of ranks. Collective.
+  // or as Options::frozen_dtype would round them: the same on any number of ranks.
+  // Collective.
   std::vector<uint64_t> checksums(const std::vector<std::string>& fqns,
                                   DType rounded_to = DType::kFp32);
   // How parameters and buffers started, in the module's order: the same on any number of

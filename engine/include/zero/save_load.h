@@ -29,9 +29,9 @@ struct SavedState {
   std::string position = "{}";  // JSON: the caller's place in the data
   // The caller's own bytes, by name; rank 0's are kept.
   std::map<std::string, std::vector<char>> user = {};
-  // Of a save alone: parameters that are frozen, and are not saved. The caller knows
-  // where they come from, and sets them before load_checkpoint(), which may be without
-  // them (LoadOptions::allow_missing).
+  // Of a save alone: parameters that are frozen, by ShardView::fqn, and are not saved.
+  // The caller knows where they come from, and loads that before this checkpoint, with
+  // these as LoadOptions::allow_missing: what it lacks keeps its values.
   std::vector<std::string> left_out = {};
   // Of load_checkpoint() alone, FQNs that it was allowed to differ in: parameters that
   // the checkpoint lacks, parameters and buffers that the model lacks.

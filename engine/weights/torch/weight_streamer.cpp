@@ -60,10 +60,11 @@ GatherSource::Part WeightStreamer::source_of(int index) {
   if (!part.is_decoded()) return source;
   source.decoded_bytes = full_bytes(part);
   source.is_here = at_.memory.homes[part.unit].weights_on_gpu == device_.has_own_memory();
-  source.decode = [=, this, tag = part.tag](const void* from, void* to, Stream& stream) {
-    const auto span = device_.timed(stream, Work::kWeights, "decode", tag);
-    const Decoding all{type, part.dtype, from, to, part.layout.numel};
-    device_.decode(all, at_.threads, stream);
+  source.decode = [this, index](const void* from, void* to, Stream& stream) {
+    const PlannedPart& kept = plan_.parts[index];
+    const auto span = device_.timed(stream, Work::kPart, "decode", kept.tag);
+    device_.decode({kept.gathered_type(), kept.dtype, from, to, kept.layout.numel},
+                   at_.threads, stream);
   };
   return source;
 }

@@ -163,6 +163,24 @@ TEST(Differences, WhatDefinesTheRunMayNot) {
   EXPECT_THAT(changed_keys(some_run(), now), ::testing::ElementsAre("global_batch"));
 }
 
+TEST(Differences, FrozenWeightsMayNotBeRoundedOtherwise) {
+  SavedRun before = some_run();
+  before.settings.dtype = "fp32", before.settings.frozen_dtype = "bf16";
+  SavedRun now = before;
+  for (const std::string same : {"bf16", "fp32", "auto"}) {
+    now.settings.frozen_dtype = same;
+    EXPECT_TRUE(differences(before, now).empty()) << same;
+  }
+  now.settings.frozen_dtype = "int8";
+  ASSERT_EQ(differences(before, now).size(), 1u);
+  EXPECT_EQ(differences(before, now)[0].key, "frozen_dtype");
+  now.settings.overrides = {"frozen_dtype"};
+  EXPECT_TRUE(differences(before, now).empty());
+  now.settings.overrides = {};
+  now.settings.frozen_dtype = before.settings.dtype = now.settings.dtype = "fp16";
+  EXPECT_TRUE(differences(before, now).empty()) << "steps compute the same";
+}
+
 TEST(Differences, DataIsItsContentsAndNotItsPlace) {
   SavedRun now = some_run();
   now.settings.data = {"there"};
