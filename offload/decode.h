@@ -52,14 +52,4 @@ void in_stretches(const Decoding& all, const Run& run, const RunRest& run_rest) 
   }
 }
 
-// Element i of what lies there, in fp32.
-ZERO_HOST_DEVICE float decoded(const void* from, DType type, int64_t i) {
-  if (type == DType::kInt8) {
-    const Int8Block& block = static_cast<const Int8Block*>(from)[i / Int8Block::kNumel];
-    return decode(block.values[i % Int8Block::kNumel], block.factor);
-  }
-  const uint16_t half = static_cast<const uint16_t*>(from)[i];
-  return type == DType::kFp16 ? fp16_to_float(half) : bf16_to_float(half);
-}
-
 }  // namespace zero

@@ -162,8 +162,7 @@ class Training {
   const ModelFamily* family_ = nullptr;
   Checksums base_;  // of frozen weights at base_path_, with --save-frozen=false
   std::string base_path_;
-  bool knows_movement_ = false;  // has tell_movement() been called?
-  bool is_rounded_ = false;      // are frozen weights, which were stored otherwise
+  bool is_rounded_ = false;  // are frozen weights, which were stored otherwise
   std::unique_ptr<ModelFolder> folder_of_weights_;  // null without --init-from, or
                                                     // resumed
   ModelShape shape_;

@@ -67,7 +67,8 @@ ExitCode Training::train_steps() {
     losses_.push_back(report.loss);
     if (eval_pace_) eval_pace_->note_step(record.seconds);
     log_step(record);
-    if (std::ssize(losses_) == kStepsToMove || (is_finished() && !knows_movement_))
+    const int64_t num_steps = std::ssize(losses_);  // of this process
+    if (num_steps == kStepsToMove || (is_finished() && num_steps < kStepsToMove))
       tell_movement();
     if (pending_save_ && pending_save_->save->is_done()) finish_save();
     check_progress(report);
@@ -111,7 +112,6 @@ void Training::log_step(const StepRecord& record) {
 }
 
 void Training::tell_movement() {
-  knows_movement_ = true;
   const std::vector<ParamMovement> movements = engine_->movements();
   if (!is_first_rank()) return;
   tell(wrapped(movement_line(movements), width_of_stdout()));
