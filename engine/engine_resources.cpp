@@ -101,8 +101,9 @@ EngineResources::EngineResources(std::shared_ptr<torch::nn::Module> module,
   if (device->has_own_memory()) arithmetic.emplace(options);
   plan = make_unit_plan(model.units, model.params, options,
                         Mesh(control->size(), options.shard_ranks));
+  if (mesh().num_groups() > 1) group = control->split(mesh().group_of(rank()));
   for (const ParamRule& rule : plan.rules) rests.push_back(rule.thaw > 0);
-  memory = make_memory_plan(plan, options, unit_memory(gpu));
+  memory = make_memory_plan(plan, options, memory_of_units());
   add_ignored(memory.entries, model, options, device->has_own_memory());
   make_collectives();
   comm_stream = device->make_stream("communication");
@@ -110,7 +111,8 @@ EngineResources::EngineResources(std::shared_ptr<torch::nn::Module> module,
   // the other, whatever their streams.
   if (device->has_own_memory() && control->size() == 1)
     out_stream = device->make_stream("copy out");
-  shards = std::make_unique<ShardStore>(plan, memory, *device, rank());
+  shards =
+      std::make_unique<ShardStore>(plan, memory, *device, rank(), make_shared_memory());
   if (memory.has_kernels)
     kernels = make_shard_kernels(*device, options.norm, memory.num_gpu_movements);
   updates = std::make_unique<UpdateQueue>(workplace());
@@ -156,6 +158,21 @@ void EngineResources::wait_for_streams() noexcept {
   }
 }
 
+UnitMemory EngineResources::memory_of_units() {
+  const UnitMemory where = unit_memory(gpu);
+  if (where != UnitMemory::kHost || mesh().group == 1 ||
+      !has_fixed_weights(plan, options))
+    return where;
+  const bool can = can_share_memory(group ? *group : *control, *control);
+  return can ? UnitMemory::kSharedHost : where;
+}
+
+std::unique_ptr<SharedMemory> EngineResources::make_shared_memory() {
+  const int64_t bytes = mesh().group * memory.shared_bytes();
+  if (bytes == 0) return nullptr;
+  return std::make_unique<SharedMemory>(group ? *group : *control, bytes);
+}
+
 // Whole parameters are gathered in the host's memory, whatever the device.
 void EngineResources::make_collectives() {
   host_comm = control->make_collectives();
@@ -165,7 +182,6 @@ void EngineResources::make_collectives() {
 }
 
 void EngineResources::make_groups() {
-  const std::unique_ptr<Ranks> group = control->split(mesh().group_of(rank()));
   const std::unique_ptr<Ranks> members = control->split(mesh().member_of(rank()));
   far = {group->size() - group->local_size(), members->size() - members->local_size()};
   across_host = members->make_collectives();

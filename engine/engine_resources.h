@@ -10,6 +10,7 @@
 
 #include "engine/comm/choose_gpu.h"
 #include "engine/comm/collectives.h"
+#include "engine/comm/shared_memory.h"
 #include "engine/device/device_arena.h"
 #include "engine/device/torch/compute_type.h"
 #include "engine/step/torch/gradient_shards.h"
@@ -65,6 +66,7 @@ struct EngineResources {
   const std::unique_ptr<Device> device;
   ThreadPool threads;
   UnitPlan plan;
+  std::unique_ptr<Ranks> group;  // where there are several; else null: it is `control`
   std::vector<bool> rests;  // of each parameter: trained by the plan, but frozen for now
   MemoryPlan memory;
   // Of ranks with GPUs: in the host's memory, or in theirs.
@@ -86,6 +88,8 @@ struct EngineResources {
   std::unique_ptr<Stream> comm_stream, out_stream;
 
  private:
+  UnitMemory memory_of_units();
+  std::unique_ptr<SharedMemory> make_shared_memory();
   void make_collectives();
   void make_groups();
   std::shared_ptr<Collectives> collectives_of_gpus(Ranks& ranks);

@@ -40,13 +40,13 @@ Plans make_plans(torch::nn::Module& model, Options options, int world_size,
              "--shard-over host (Options::shard_ranks)",
              "start as many ranks on each host; or shard over all");
   }
-  const UnitMemory where = expected_unit_memory(options, world_size);
+  const UnitMemory where = expected_unit_memory(options, world_size, ranks_of_host);
   check(options, world_size, where);
   const ScannedModel scanned = scan_model(model, options.ignored);
   UnitPlan units = make_unit_plan(scanned.units, scanned.params, options,
                                   Mesh(world_size, options.shard_ranks));
   MemoryPlan memory = make_memory_plan(units, options, where);
-  add_ignored(memory.entries, scanned, options, where != UnitMemory::kHost);
+  add_ignored(memory.entries, scanned, options, !is_of_host(where));
   return {where, std::move(units), std::move(memory)};
 }
 
@@ -143,6 +143,7 @@ void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value)
   values.require_first_value(impl_->own.model.params[param].fqn, full);
   impl_->saves.join();
   impl_->own.updates->finish();
+  if (shard.weights_of_all) impl_->own.control->barrier("no rank reads " + fqn);
   if (const auto piece = piece_of(layout, rank(), index)) {
     const std::span<const float> own(full.data_ptr<float>() + piece->param_begin,
                                      piece->numel);

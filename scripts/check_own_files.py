@@ -27,7 +27,7 @@ STATEMENT = re.compile(r"\b(?:return|else|do|throw|co_return)\s+$")
 EXCEPTIONS = {
     "checkpoint/io.h": ({"renameat", "renameat2", "linkat", "unlinkat"}, "offers the kernel's calls to checkpoint/own_files"),
     "checkpoint/own_files.cpp": ({"io.rename", "io.exchange", "io.unlink", "io.link"}, "is the place"),
-    "engine/comm/neighbours.cpp": ({"ftruncate"}, "sizes memory that has no name"),
+    "engine/comm/memory_file.cpp": ({"ftruncate"}, "sizes memory that has no name"),
     "launcher/process/mpirun.cpp": ({"unlink"}, "removes the file STOP that it has made"),
     "launcher/run/log_files.cpp": ({"O_CREAT", "ftruncate"}, "appends, and takes half a record of its own back"),
     "launcher/run/metrics_history.cpp": ({"ftruncate"}, "takes records of its own back"),

@@ -13,6 +13,7 @@
 #include "offload/topology.h"
 #include "zero/errors.h"
 #include "zero/gpu.h"
+#include "zero/mesh.h"
 
 namespace zero {
 namespace {
@@ -159,14 +160,19 @@ UnitMemory unit_memory(const GpuChoice& gpu) {
   return gpu.is_shared || !has_nccl() ? UnitMemory::kGpuByHost : UnitMemory::kGpu;
 }
 
-UnitMemory expected_unit_memory(const Options& options, int world_size) {
-  if (options.device == DeviceChoice::kCpu) return UnitMemory::kHost;
+UnitMemory expected_unit_memory(const Options& options, int world_size,
+                                int ranks_of_host) {
+  const int group = Mesh(world_size, options.shard_ranks).group;
+  const UnitMemory host = group > 1 && ranks_of_host % group == 0
+                              ? UnitMemory::kSharedHost
+                              : UnitMemory::kHost;
+  if (options.device == DeviceChoice::kCpu) return host;
   const int count = num_gpus();
   if (count > 0)
     return unit_memory(
         {.index = 0,
          .is_shared = options.share_gpu && count < world_size && !nccl_shares_gpus()});
-  return options.device == DeviceChoice::kCuda ? UnitMemory::kGpu : UnitMemory::kHost;
+  return options.device == DeviceChoice::kCuda ? UnitMemory::kGpu : host;
 }
 
 std::vector<int> deal_gpus(const std::vector<int>& rank_nodes,

@@ -36,8 +36,10 @@ bool may_keep_shards(UnitMemory where, int world_size);
 // What that means for the memory plan.
 UnitMemory unit_memory(const GpuChoice& gpu);
 
-// The same, as far as it can be known before there are ranks.
-UnitMemory expected_unit_memory(const Options& options, int world_size);
+// The same, as far as it can be known before there are ranks. `ranks_of_host`: how many
+// start on each host; 0: all.
+UnitMemory expected_unit_memory(const Options& options, int world_size,
+                                int ranks_of_host = 0);
 
 // Deal a host's GPUs out to its ranks: a rank gets one of its own NUMA node where that is
 // to be had, and no GPU more ranks than if each rank in turn took the next one, which is

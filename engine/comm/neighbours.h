@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "engine/comm/memory_file.h"
+
 namespace zero {
 
 // Who a rank is, for the others to see whether it is still there. All zero: not known
@@ -11,11 +13,6 @@ namespace zero {
 struct Identity {
   int64_t process = 0;
   int64_t start_time = 0;  // tells a process from a later one with the same number
-};
-
-// Where a rank finds memory that another one made.
-struct MemoryTicket {
-  int64_t words[4] = {};
 };
 
 // The ranks that can share memory with this one: threads of the process, or processes of
@@ -35,8 +32,7 @@ class Neighbours {
   virtual std::string reason_gone(const Identity& identity) const = 0;
 };
 
-// The processes of this host (of this PID namespace). Memory is anonymous: nothing is
-// left in /dev/shm by a crash.
+// The processes of this host (of this PID namespace).
 std::shared_ptr<Neighbours> make_process_neighbours();
 
 }  // namespace zero

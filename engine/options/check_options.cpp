@@ -159,7 +159,7 @@ void check_offload(const Options& options, int world_size, UnitMemory where,
   const bool is_none = options.offload == Offload::kNone;
   const bool is_place = options.offload != Offload::kAll, is_share = fraction > 0;
   const std::string place = is_none ? "offload none" : "offload optimizer";
-  const bool is_host = where == UnitMemory::kHost;
+  const bool is_host = is_of_host(where);
   refuse_if(is_host && is_place, found, {"offload", "device"},
             place + " is for a GPU, device is cpu: all is in the host's memory there");
   refuse_if(is_host && is_share, found, {"device_state_fraction", "device"},
@@ -323,7 +323,7 @@ bool gpus_update_with(Optimizer optimizer) { return optimizer == Optimizer::kAda
 
 std::vector<OptionProblem> problems_of(const Options& options, int world_size,
                                        UnitMemory where) {
-  const bool is_host = where == UnitMemory::kHost;
+  const bool is_host = is_of_host(where);
   OptionProblems found;
   check_schedule(options.schedule, found);
   check_functions(options, found);

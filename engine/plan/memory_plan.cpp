@@ -15,13 +15,27 @@ constexpr int64_t kExchangeBytes = 32 << 20;
 constexpr int64_t kLandingBytes = 4 << 20;
 
 // What a unit takes in a slot: all parts that are not computed on where they lie.
-int64_t slot_bytes(const UnitPlan& plan, const PlannedUnit& unit, const UnitHome& home) {
+int64_t slot_bytes(const UnitPlan& plan, const MemoryPlan& memory, size_t unit) {
   int64_t bytes = 0;
-  for (const int part : unit.parts) {
-    if (!home.in_place || plan.parts[part].is_decoded())
-      bytes += full_bytes(plan.parts[part]);
+  for (const int p : plan.units[unit].parts) {
+    const bool is_there = memory.homes[unit].in_place || memory.is_shared[p];
+    if (!is_there || plan.parts[p].is_decoded()) bytes += full_bytes(plan.parts[p]);
   }
   return bytes;
+}
+
+// Those that no step changes.
+bool is_fixed(const PlannedPart& part, const Options& options) {
+  return options.inference || part.is_frozen;
+}
+
+std::vector<bool> shared_parts(const UnitPlan& plan, const Options& options,
+                               UnitMemory where) {
+  std::vector<bool> are_shared;
+  const bool may = where == UnitMemory::kSharedHost && !options.stream_always;
+  for (const PlannedPart& part : plan.parts)
+    are_shared.push_back(may && part.layout.numel > 0 && is_fixed(part, options));
+  return are_shared;
 }
 
 int deepest(const UnitPlan& plan) {
@@ -136,21 +150,41 @@ std::vector<ShardArray> draft_arrays(const UnitPlan& plan,
   return drafts;
 }
 
-// What a rank's group gathers, it has for all of the group's slices.
-int64_t numel_in(const ShardArray& array, const PlannedPart& part,
+// Is it what a rank's group gathers of the part?
+bool has_weights(const ShardArray& array, const PlannedPart& part,
                  const std::vector<UnitHome>& homes) {
   const UnitHome& home = homes[part.unit];
   const bool are_masters = array.role == ShardRole::kMaster && !array.is_draft;
-  const bool has_weights =
-      home.weights_on_gpu && !home.state_on_gpu
-          ? array.role == ShardRole::kWeights
-          : array.role == ShardRole::kCopy || (are_masters && part.dtype == DType::kFp32);
-  return has_weights ? part.layout.group_numel : part.layout.shard_numel;
+  return home.weights_on_gpu && !home.state_on_gpu
+             ? array.role == ShardRole::kWeights
+             : array.role == ShardRole::kCopy ||
+                   (are_masters && part.dtype == DType::kFp32);
+}
+
+// Weights that ranks share are an array of their own.
+std::vector<ShardArray> with_shared_apart(const std::vector<ShardArray>& arrays,
+                                          const UnitPlan& plan,
+                                          const MemoryPlan& memory) {
+  std::vector<ShardArray> apart;
+  for (const ShardArray& array : arrays) {
+    for (const bool is_shared : {false, true}) {
+      ShardArray& one = apart.emplace_back(array);
+      one.is_shared = is_shared;
+      std::erase_if(one.parts, [&](int p) {
+        return is_shared !=
+               (memory.is_shared[p] && has_weights(array, plan.parts[p], memory.homes));
+      });
+      if (one.parts.empty()) apart.pop_back();
+    }
+  }
+  return apart;
 }
 
 std::vector<ShardArray> all_shard_arrays(const UnitPlan& plan, const Options& options,
-                                         const std::vector<UnitHome>& homes) {
-  std::vector<ShardArray> arrays = shard_arrays(plan, options, homes, /*on_gpu=*/false);
+                                         const MemoryPlan& memory) {
+  const std::vector<UnitHome>& homes = memory.homes;
+  std::vector<ShardArray> arrays = with_shared_apart(
+      shard_arrays(plan, options, homes, /*on_gpu=*/false), plan, memory);
   for (const ShardArray& draft : draft_arrays(plan, homes, arrays))
     arrays.push_back(draft);
   for (const ShardArray& array : shard_arrays(plan, options, homes, /*on_gpu=*/true))
@@ -165,9 +199,14 @@ std::vector<ShardArray> all_shard_arrays(const UnitPlan& plan, const Options& op
     }
     if (!weights.parts.empty()) arrays.push_back(weights);
   }
+  // What a rank's group gathers, it has for all of the group's slices.
   for (ShardArray& array : arrays) {
-    for (const int part : array.parts)
-      array.numels.push_back(numel_in(array, plan.parts[part], homes));
+    for (const int p : array.parts) {
+      const FlatLayout& layout = plan.parts[p].layout;
+      array.numels.push_back(has_weights(array, plan.parts[p], homes)
+                                 ? layout.group_numel
+                                 : layout.shard_numel);
+    }
   }
   return arrays;
 }
@@ -238,7 +277,7 @@ void add_accumulations(MemoryPlan& memory, const UnitPlan& plan, const Options& 
                        UnitMemory where) {
   const bool is_alone = plan.mesh.group == 1;
   const bool is_by_host = where == UnitMemory::kGpuByHost && !is_alone;
-  const bool has_own_memory = where != UnitMemory::kHost;
+  const bool has_own_memory = !is_of_host(where);
   if (has_own_memory || !memory.adds_in_place(0))
     add_accumulation(memory, plan, options, !has_own_memory || is_by_host);
   if (has_own_memory) add_gpu_accumulation(memory, plan, !is_alone && !is_by_host);
@@ -281,10 +320,22 @@ bool MemoryPlan::rounds_gradients() const {
   });
 }
 
+int64_t MemoryPlan::shared_bytes() const {
+  int64_t total = 0;
+  for (const ShardArray& array : shard_arrays)
+    total += array.is_shared ? array.bytes() : 0;
+  return total;
+}
+
 int64_t MemoryPlan::total_bytes() const {
   int64_t total = 0;
   for (const MemoryEntry& entry : entries) total += entry.bytes;
   return total;
+}
+
+bool has_fixed_weights(const UnitPlan& plan, const Options& options) {
+  return std::ranges::any_of(
+      plan.parts, [&](const PlannedPart& part) { return is_fixed(part, options); });
 }
 
 int64_t shard_bytes(int64_t numel, int64_t element_bytes) {
@@ -293,10 +344,11 @@ int64_t shard_bytes(int64_t numel, int64_t element_bytes) {
 
 MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
                             UnitMemory where) {
-  const bool has_own_memory = where != UnitMemory::kHost;
+  const bool has_own_memory = !is_of_host(where);
   MemoryPlan memory;
   memory.homes = make_homes(plan, options, where);
-  memory.shard_arrays = all_shard_arrays(plan, options, memory.homes);
+  memory.is_shared = shared_parts(plan, options, where);
+  memory.shard_arrays = all_shard_arrays(plan, options, memory);
   add_shards(memory);
 
   const int num_inner = static_cast<int>(plan.units.size()) - 1;
@@ -307,7 +359,7 @@ MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
     int64_t& bytes = u == 0                   ? root_bytes
                      : plan.units[u].reshards ? unit_bytes[u]
                                               : kept_bytes[u];
-    bytes = slot_bytes(plan, plan.units[u], memory.homes[u]);
+    bytes = slot_bytes(plan, memory, u);
   }
   memory.root_weights = make_slot_plan({root_bytes}, 1);
   const int num_at_once =

@@ -44,6 +44,7 @@ struct ShardArray {
   int state = 0;  // of kState: which of the optimizer's
   bool on_gpu = false;
   bool is_draft = false;             // of what it would be behind the next update
+  bool is_shared = false;            // with the ranks of its group, which read all of it
   std::vector<int64_t> numels = {};  // of each of the parts
 
   // Of the memory of the i-th part, and of all.
@@ -56,6 +57,9 @@ struct ShardArray {
 struct MemoryPlan {
   std::vector<MemoryEntry> entries;
   std::vector<UnitHome> homes;  // of each unit
+  // Of each part: do the ranks of a group have one copy of its weights, and compute
+  // there?
+  std::vector<bool> is_shared;
   // All masters first, then all states ...: what the optimizer streams lies together.
   std::vector<ShardArray> shard_arrays;
   // Of units but the root: those that stay gathered from forward on have classes of
@@ -86,6 +90,7 @@ struct MemoryPlan {
   bool has_drafts() const;
   bool adds_in_place(int unit) const;
   bool rounds_gradients() const;  // are finished ones kept in 2 bytes?
+  int64_t shared_bytes() const;   // of this rank, in what ranks share
   int64_t total_bytes() const;
 };
 
@@ -94,9 +99,17 @@ constexpr int64_t kMovementBytes = 16;  // what its updates see of a parameter
 
 constexpr int kNumLandings = 4;  // some are filled while others are added
 
-// Where units are computed: in the host's memory, or in that of GPUs, whose ranks talk to
-// each other by NCCL, or by way of the host's memory.
-enum class UnitMemory { kHost, kGpu, kGpuByHost };
+// Where units are computed: in the host's memory, of which the ranks of a group may have
+// one in common, or in that of GPUs, whose ranks talk to each other by NCCL, or by way of
+// the host's memory.
+enum class UnitMemory { kHost, kSharedHost, kGpu, kGpuByHost };
+
+inline bool is_of_host(UnitMemory where) {
+  return where == UnitMemory::kHost || where == UnitMemory::kSharedHost;
+}
+
+// Is there anything that no step changes, which ranks of one host could share?
+bool has_fixed_weights(const UnitPlan& plan, const Options& options);
 
 MemoryPlan make_memory_plan(const UnitPlan& plan, const Options& options,
                             UnitMemory where = UnitMemory::kHost);

@@ -34,7 +34,7 @@ std::vector<ByteRange> pinned_ranges(const UnitPlan& plan, const MemoryPlan& mem
   std::vector<ByteRange> ranges;
   int64_t end = 0;
   for (const ShardArray& array : memory.shard_arrays) {
-    if (array.on_gpu) continue;
+    if (array.on_gpu || array.is_shared) continue;
     for (size_t i = 0; i < array.parts.size(); ++i) {
       const int64_t begin = end;
       end += array.bytes(i);

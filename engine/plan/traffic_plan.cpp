@@ -49,15 +49,16 @@ Traffic make_traffic_plan(const UnitPlan& plan, const MemoryPlan& memory,
   const std::vector<int64_t> gathers = gathers_of_step(plan, memory, options);
   Traffic step;
   MeshBytes gathered, reduced;
-  for (const PlannedPart& part : plan.parts) {
+  for (size_t p = 0; p < plan.parts.size(); ++p) {
+    const PlannedPart& part = plan.parts[p];
     const int64_t full = bytes_of(part.gathered_type(), part.layout.numel);
     const int64_t shard = full / mesh.size;
     const int64_t of_group = full / mesh.group;
     const UnitHome& home = memory.homes[part.unit];
     const bool keeps_weights_alone = home.weights_on_gpu && !home.state_on_gpu;
-    gathered.in_group += gathers[part.unit] * (full - of_group);
+    if (!memory.is_shared[p]) gathered.in_group += gathers[part.unit] * (full - of_group);
     // Other ranks' shards come over NCCL, or through the host's memory.
-    if (where != UnitMemory::kHost && !home.weights_on_gpu)
+    if (!is_of_host(where) && !home.weights_on_gpu)
       step.to_device +=
           gathers[part.unit] * (where == UnitMemory::kGpuByHost ? full : of_group);
     if (part.is_frozen) continue;
@@ -67,7 +68,7 @@ Traffic make_traffic_plan(const UnitPlan& plan, const MemoryPlan& memory,
     const int64_t num_passes = options.micro_batches_per_rank;
     reduced.in_group += num_passes * (wire - wire / mesh.group);
     reduced.between_groups += wire / mesh.group - wire / mesh.size;
-    if (where == UnitMemory::kHost || home.state_on_gpu) continue;
+    if (is_of_host(where) || home.state_on_gpu) continue;
     const bool is_by_host = where == UnitMemory::kGpuByHost && !is_alone;
     const bool is_whole = num_passes == 1 || home.sums_on_gpu;
     // A group's sum, or what all groups' sums make of it.

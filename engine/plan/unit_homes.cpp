@@ -14,7 +14,7 @@ namespace {
 // none.
 std::vector<UnitHome> homes_of(const UnitPlan& plan, const Options& options,
                                UnitMemory where) {
-  const bool has_gpu = where != UnitMemory::kHost;
+  const bool has_gpu = !is_of_host(where);
   // Sums of groups are added up where one pass leaves them.
   const bool are_groups_on_gpu = where == UnitMemory::kGpu &&
                                  plan.mesh.num_groups() > 1 &&

@@ -125,11 +125,11 @@ void GatherRing::gather(Slot& slot, const GatherSource& source) {
 std::byte* GatherRing::gather(const GatherSource::Part& part, std::byte* full) {
   const int64_t bytes = part.shard_bytes * comm_.size();
   std::byte* const end = full + (part.decode ? part.decoded_bytes : bytes);
-  const bool moves = !part.is_here || comm_.size() > 1;
-  if (moves)
+  if (!part.is_here) {
     comm_.all_gather(part.shard, end - bytes, part.shard_bytes, part.tag, stream_);
-  if (part.decode) part.decode(moves ? end - bytes : part.shard, full, stream_);
-  gathered_bytes_ += bytes - part.shard_bytes;
+    gathered_bytes_ += bytes - part.shard_bytes;
+  }
+  if (part.decode) part.decode(part.is_here ? part.shard : end - bytes, full, stream_);
   return end;
 }
 

@@ -23,7 +23,7 @@ struct GatherSource {
     // `to` of what has come `from` somewhere else, or at the end of these bytes.
     int64_t decoded_bytes = 0;
     std::function<void(const void* from, void* to, Stream& stream)> decode = {};
-    bool is_here = false;  // `decode` may read the shard, which is all that there is
+    bool is_here = false;  // `decode` may read all ranks' shards where `shard` lies
   };
   int unit = -1;
   std::vector<Part> parts;

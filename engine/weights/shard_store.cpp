@@ -18,7 +18,7 @@ namespace {
 int64_t arena_bytes(const MemoryPlan& memory, bool on_gpu) {
   int64_t bytes = 0;
   for (const ShardArray& array : memory.shard_arrays)
-    bytes += array.on_gpu == on_gpu ? array.bytes() : 0;
+    bytes += array.on_gpu == on_gpu && !array.is_shared ? array.bytes() : 0;
   return bytes;
 }
 
@@ -108,22 +108,32 @@ StoredValues PartShard::gradients(int64_t begin, int64_t numel) const {
 }
 
 ShardStore::ShardStore(const UnitPlan& plan, const MemoryPlan& memory, Device& device,
-                       int rank)
+                       int rank, std::unique_ptr<SharedMemory> shared)
     : arena_(std::make_unique<HostArena>("shards", arena_bytes(memory, false))),
+      shared_(std::move(shared)),
+      shared_bytes_(memory.shared_bytes()),
       shards_(plan.parts.size()) {
   if (const int64_t bytes = arena_bytes(memory, true); bytes > 0) {
     gpu_arena_ = std::make_unique<DeviceArena>(device, "shards", bytes);
     device.compute_stream().set_bytes(gpu_arena_->data(), 0, bytes);
     gpu_ = std::make_unique<GpuMemoryOf>(device.compute_stream());
   }
+  int64_t shared_end = 0;  // of what is dealt out
+  const auto allocate_shared = [&](const ShardArray& array, size_t i, int64_t bytes) {
+    const int64_t begin = shared_end;
+    shared_end += plan.mesh.group * array.bytes(i);
+    shards_[array.parts[i]].weights_of_all = shared_->view() + begin;
+    return shared_->data() + begin + plan.mesh.member_of(rank) * bytes;
+  };
   for (const ShardArray& array : memory.shard_arrays) {
     for (size_t i = 0; i < array.parts.size(); ++i) {
       const int part = array.parts[i];
       const PlannedPart& planned = plan.parts[part];
       const int64_t bytes = bytes_of(array.dtype, array.numels[i]);
       std::byte* const memory_of_part =
-          array.on_gpu ? gpu_arena_->allocate(bytes)
-                       : arena_->allocate(planned.tag + " " + array.owner, bytes);
+          array.on_gpu      ? gpu_arena_->allocate(bytes)
+          : array.is_shared ? allocate_shared(array, i, bytes)
+                            : arena_->allocate(planned.tag + " " + array.owner, bytes);
       const bool is_for_group = array.numels[i] != planned.layout.shard_numel;
       const int64_t begin = is_for_group ? planned.layout.begin_in_group(rank) : 0;
       place(memory_of_part + bytes_of(array.dtype, begin), array, shards_[part]);
@@ -134,5 +144,9 @@ ShardStore::ShardStore(const UnitPlan& plan, const MemoryPlan& memory, Device& d
 }
 
 ShardStore::~ShardStore() = default;
+
+void ShardStore::refresh_shared() {
+  if (shared_) shared_->refresh_view();
+}
 
 }  // namespace zero

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "engine/comm/shared_memory.h"
 #include "offload/host_arena.h"
 #include "offload/optimizer.h"
 #include "offload/stored_values.h"
@@ -45,6 +46,8 @@ struct PartShard : UpdatedValues {
   FarMemory* gpu = nullptr;
   // What a GPU has of them where they are the host's: the copy, or else the masters.
   void* weights_on_gpu = nullptr;
+  // Those of all ranks of the group, where these have one copy of them: for reading.
+  std::byte* weights_of_all = nullptr;
 
   // In compute precision: what lies beside the masters, or instead what a GPU has of it.
   // It is a part of what the rank has for its group.
@@ -69,19 +72,26 @@ struct PartShard : UpdatedValues {
 };
 
 // Owns the shards of all parts, in one arena of exactly the planned size, and another one
-// in the device's memory.
+// in the device's memory; and its place in what the ranks of its group share.
 class ShardStore {
  public:
-  ShardStore(const UnitPlan& plan, const MemoryPlan& memory, Device& device, int rank);
+  // `shared`: the planned bytes of all ranks of the group, if there are any.
+  ShardStore(const UnitPlan& plan, const MemoryPlan& memory, Device& device, int rank,
+             std::unique_ptr<SharedMemory> shared = nullptr);
   ~ShardStore();  // of an arena that is not known here
 
   PartShard& operator[](size_t part) { return shards_[part]; }
-  // All that lie in the host's memory, one behind the other.
-  int64_t bytes() const { return arena_->capacity_bytes(); }
+  // In the host's memory.
+  int64_t bytes() const { return arena_->capacity_bytes() + shared_bytes_; }
+  // All of them that are not shared, one behind the other.
   std::byte* memory() { return arena_->data(); }
+  // What somebody wrote to weights_of_all is gone.
+  void refresh_shared();
 
  private:
   std::unique_ptr<HostArena> arena_;
+  std::unique_ptr<SharedMemory> shared_;
+  int64_t shared_bytes_;
   std::unique_ptr<DeviceArena> gpu_arena_;  // null where nothing lies there
   std::unique_ptr<FarMemory> gpu_;
   std::vector<PartShard> shards_;

@@ -8,11 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/files.h"
 #include "base/processes.h"
@@ -54,6 +57,20 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   _exit(kCannotStart);
 }
 
+// Each page of shared memory counts for all that map it: of n mappings one is a share of
+// 1/n. The system walks all pages for that, so it is asked when there are others.
+int64_t shared_bytes_of_others() {
+  static std::mutex mutex;
+  static int64_t mapped = 0, others = 0;  // KiB, guarded by mutex
+  const std::lock_guard lock(mutex);
+  const int64_t now = read_field("/proc/self/status", "RssShmem:").value_or(0);
+  if (std::exchange(mapped, now) != now) {
+    const auto share = read_field("/proc/self/smaps_rollup", "Pss_Shmem:");
+    others = share ? std::max<int64_t>(now - *share, 0) : 0;
+  }
+  return others * 1024;
+}
+
 }  // namespace
 
 std::vector<std::string> process_environment() {
@@ -72,7 +89,8 @@ std::optional<std::string> variable(const std::vector<std::string>& environment,
 
 int64_t peak_resident_bytes() {
   rusage usage{};
-  return getrusage(RUSAGE_SELF, &usage) == 0 ? int64_t{usage.ru_maxrss} * 1024 : 0;
+  if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+  return int64_t{usage.ru_maxrss} * 1024 - shared_bytes_of_others();
 }
 
 std::string path_of_this_program() {

@@ -3,8 +3,9 @@
 
     scripts/bench/lora_peers.py [--rounds 5] [--preset smollm2-360m] | scripts/bench/tables.py     needs peft
     scripts/bench/lora_peers.py --frozen-types [--rounds 5] | scripts/bench/tables.py     a base in bf16, kept in each type
+    scripts/bench/lora_peers.py --ranks 2 [--rounds 5] | scripts/bench/tables.py     ranks that have one copy of the base, beside one rank
 
-One rank, fp32, one sample a step, all linear layers with rank 16. Seconds are medians of rounds, each of which is the median of
+One rank unless told, fp32, one sample a step and rank, all linear layers with rank 16. Seconds are medians of rounds, each of which is the median of
 a few steps; ratios are medians of the rounds' own.
 """
 import argparse
@@ -24,9 +25,10 @@ def run(*words):
     subprocess.run(list(map(str, words)), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def ours(folder, data, out, given, recompute, *more):
-    run(PROGRAM, "train", "--init-from", folder, "--data", data, "--out", out, "--steps", STEPS, "--global-batch", 1, "--micro-batch", 1, "--seq-len",
-        given.seq_len, "--threads", given.threads, "--recompute", recompute, "--eval-fraction", 0, "--save-at-end=false", "--device", "cpu", *more)
+def ours(folder, data, out, given, recompute, *more, ranks=1):
+    run(PROGRAM, "train", "--init-from", folder, "--data", data, "--out", out, "--steps", STEPS, "--global-batch", given.ranks, "--micro-batch", 1,
+        "--seq-len", given.seq_len, "--ranks", ranks, "--threads", given.threads // ranks, "--recompute", recompute, "--eval-fraction", 0,
+        "--save-at-end=false", "--device", "cpu", *more)
     records = map(json.loads, (Path(out) / "metrics.jsonl").read_text().splitlines())
     return statistics.median([each["seconds"] for each in records if each["type"] == "step"][1:])
 
@@ -79,6 +81,21 @@ def measure_types(folder, data, work, given, recompute):
     return {key: statistics.median(each[key] for each in told) for key in told[0]}
 
 
+def measure_ranks(folder, data, work, given, recompute):
+    """The same steps by one rank that has all threads, and by ranks that share them; and what a rank holds."""
+    told = []
+    for round_of in range(given.rounds):
+        row = {}
+        for ranks in (1, given.ranks):
+            out = work / f"{recompute}_{round_of}_{ranks}"
+            row[ranks] = ours(folder, data, out, given, recompute, "--lora", f"r={RANK}", ranks=ranks)
+            records = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
+            row[f"MiB of {ranks}"] = next(each["engine_allocated"] for each in records if each["type"] == "memory") / 2**20
+        told.append({"one rank s": row[1], f"{given.ranks} ranks s": row[given.ranks], "of one rank's": row[given.ranks] / row[1],
+                     "MiB of one": row["MiB of 1"], f"MiB of each of {given.ranks}": row[f"MiB of {given.ranks}"]})
+    return {key: statistics.median(each[key] for each in told) for key in told[0]}
+
+
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--rounds", type=int, default=5)
@@ -86,6 +103,7 @@ def main():
     arguments.add_argument("--seq-len", type=int, default=512)
     arguments.add_argument("--preset", default="smollm2-360m")
     arguments.add_argument("--frozen-types", action="store_true")
+    arguments.add_argument("--ranks", type=int, default=1)
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
@@ -93,7 +111,7 @@ def main():
         data.write_bytes(bytes(value for token in range(given.seq_len * 8 + 1) for value in (token * 7 % 251, 0)))
         run(PROGRAM, "seed", "--out", work / "seed", "--preset", given.preset, "--model", "llama", "--seq-len", given.seq_len)
         run(PROGRAM, "export", work / "seed", "--to", work / "base", *["--dtype", "bf16"] * given.frozen_types)
-        way = measure_types if given.frozen_types else measure
+        way = measure_types if given.frozen_types else measure_ranks if given.ranks > 1 else measure
         rows = [{"model": given.preset, "recompute": recompute, **way(work / "base", data, work, given, recompute)} for recompute in ("none", "unit")]
     print(json.dumps(rows))
 

@@ -1,6 +1,8 @@
 // Parameters that freeze and thaw while an engine lives, beside torch's AdamW with
 // requires_grad switched at the same steps.
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "tests/engine/unit_contract.h"
 #include "zero/save_load.h"
@@ -242,6 +244,76 @@ TEST(EngineFrozen, RanksThatSayOtherThingsAreTold) {
       EXPECT_THAT(error, HasSubstr("set_frozen()"));
     });
   }
+}
+
+// ---- one copy for the ranks of a host
+
+struct SlowImpl : nn::Module {
+  SlowImpl() { w = register_parameter("w", values({1024}, 1, 1)); }
+  at::Tensor forward(const at::Tensor& x) {
+    if (delay.count() > 0) std::this_thread::sleep_for(delay);
+    return x * w.sum();
+  }
+  at::Tensor w;
+  std::chrono::milliseconds delay{0};
+};
+
+struct SlowNetImpl : nn::Module {
+  SlowNetImpl() {
+    unit = register_module("unit", Unit<SlowImpl>::make());
+    scale = register_parameter("scale", torch::ones({1}));
+  }
+  at::Tensor forward(const at::Tensor& x) { return (unit(x) * scale).sum(); }
+  Unit<SlowImpl> unit{nullptr};
+  at::Tensor scale;
+};
+
+Options with_frozen_unit(int ranks) {
+  Options options = some_options(ranks);
+  options.groups = {{"unit.*", 1, {}, /*frozen=*/true}};
+  options.thaws.clear();
+  return options;
+}
+
+TEST(SharedFrozenWeights, AreGatheredByNobody) {
+  on_ranks(2, [](std::unique_ptr<Ranks> comm) {
+    auto net = std::make_shared<SlowNetImpl>();
+    Engine engine(net, with_frozen_unit(2), std::move(comm));
+    for (int pass = 0; pass < 2; ++pass)
+      engine.backward(engine.forward(net, torch::ones({1})), 1);
+    EXPECT_EQ(engine.num_gathers(), 1) << "of the root";
+  });
+}
+
+// While one rank still computes with the old ones.
+TEST(SharedFrozenWeights, AreSetWhenNoRankReadsThem) {
+  on_ranks(2, [](std::unique_ptr<Ranks> comm) {
+    auto net = std::make_shared<SlowNetImpl>();
+    Engine engine(net, with_frozen_unit(2), std::move(comm));
+    const torch::NoGradGuard no_grad;
+    const auto output = [&] {
+      return engine.forward(net, torch::ones({1})).item<float>();
+    };
+    EXPECT_EQ(output(), 1024);
+    if (engine.rank() == 1) net->unit->delay = std::chrono::milliseconds(50);
+    EXPECT_EQ(output(), 1024);
+    engine.set_full_parameter("unit.w", torch::full({1024}, 2.0));
+    EXPECT_EQ(output(), 2048);
+  });
+}
+
+// The first rank is at its next forward when the second one has not written yet.
+TEST(SharedFrozenWeights, AreReadWhenAllRanksHaveWritten) {
+  on_ranks(2, [](std::unique_ptr<Ranks> comm) {
+    auto net = std::make_shared<SlowNetImpl>();
+    Engine engine(net, with_frozen_unit(2), std::move(comm));
+    if (engine.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const ShardView own = engine.local_shard("unit.w");
+    own.master.write(0, std::vector<float>(512, 3));
+    engine.masters_changed();
+    const torch::NoGradGuard no_grad;
+    EXPECT_EQ(engine.forward(net, torch::ones({1})).item<float>(), 3072);
+  });
 }
 
 }  // namespace

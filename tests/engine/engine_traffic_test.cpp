@@ -10,13 +10,17 @@ TEST(EngineTraffic, IsThePlans) {
   for (const int ranks : {1, 2, 4}) expect_planned_traffic_throughout(ranks, kOptions);
 }
 
-TEST(EngineTraffic, FrozenWeightsAreGatheredAndNotReduced) {
+// They lie in memory that the ranks share, or are gathered like others.
+TEST(EngineTraffic, FrozenWeightsAreNotReduced) {
   Options options = kOptions;
   options.groups = {{"units.2.*", 1, {}, /*frozen=*/true}};
   const auto sizes = [] {
     return std::make_shared<SizesImpl>(std::vector<int64_t>{300, 300, 300, 300});
   };
-  expect_planned_traffic(2, options, sizes, torch::ones({64}));
+  for (const bool are_streamed : {false, true}) {
+    options.stream_always = are_streamed;
+    expect_planned_traffic(2, options, sizes, torch::ones({64}));
+  }
 }
 
 TEST(EngineTraffic, IsNothingForOneRankThatStreamsToItself) {

@@ -188,7 +188,8 @@ struct LoraRun {
 };
 
 LoraRun trained_on(int ranks, DType dtype, double dropout,
-                   DType frozen_dtype = DType::kFp32, const Trained* start = nullptr) {
+                   DType frozen_dtype = DType::kFp32, const Trained* start = nullptr,
+                   bool streams = false) {
   LoraRun run;
   on_ranks(ranks, [&](std::unique_ptr<Ranks> comm) {
     std::shared_ptr<NetImpl> net;
@@ -205,6 +206,7 @@ LoraRun trained_on(int ranks, DType dtype, double dropout,
     options.init = {{"*", normal(0, 0.5)}};
     options.dtype = dtype;
     options.frozen_dtype = frozen_dtype;
+    options.stream_always = streams;
     options.deterministic = true;
     Engine engine(net, options, std::move(comm));
     expect_planned_bytes(engine);
@@ -278,8 +280,10 @@ TEST(LoraEngine, FrozenWeightsOfAnotherTypeAreDecodedWithoutLoss) {
       if (kept == dtype) continue;
       SCOPED_TRACE(name_of(kept) + std::string(" to ") + name_of(dtype));
       const LoraRun one = trained_on(1, dtype, 0, kept);
-      for (const int ranks : {2, 4})
-        EXPECT_EQ(trained_on(ranks, dtype, 0, kept).after.params, one.after.params);
+      for (const auto& [ranks, streams] : {std::pair(2, false), {2, true}, {4, false}}) {
+        const LoraRun many = trained_on(ranks, dtype, 0, kept, nullptr, streams);
+        EXPECT_EQ(many.after.params, one.after.params) << ranks << streams;
+      }
       const LoraRun whole = trained_on(1, dtype, 0, DType::kFp32, &one.before);
       EXPECT_EQ(whole.after.params, one.after.params);
       const LoraRun unrounded = trained_on(1, dtype, 0);

@@ -24,6 +24,22 @@ TEST(ChooseGpu, ShardsStayWhereRanksNeedNotSendThemByTheHost) {
   EXPECT_FALSE(may_keep_shards(UnitMemory::kHost, 1));
 }
 
+TEST(ExpectedUnitMemory, IsSharedWhereNoGroupIsSpreadOverHosts) {
+  Options options;
+  options.device = DeviceChoice::kCpu;
+  const auto is_shared = [&](int world_size, int ranks_of_host) {
+    return expected_unit_memory(options, world_size, ranks_of_host) ==
+           UnitMemory::kSharedHost;
+  };
+  EXPECT_FALSE(is_shared(1, 1));
+  EXPECT_TRUE(is_shared(4, 4));
+  EXPECT_TRUE(is_shared(4, 0)) << "all on one host";
+  EXPECT_FALSE(is_shared(4, 2));
+  options.shard_ranks = 2;
+  EXPECT_TRUE(is_shared(8, 4));
+  EXPECT_FALSE(is_shared(6, 3)) << "the second group has ranks of two hosts";
+}
+
 HostView view(const std::string& host, int local_rank, int node,
               std::vector<std::string> gpus) {
   return {host, local_rank, node, std::move(gpus), {0, 1}};

@@ -134,6 +134,39 @@ TEST_F(MemoryPlanTest, FrozenWeightsMayBeAllThatThereIs) {
   EXPECT_EQ(host_bytes("masters"), 1024 * 4) << "of the unit that computes in fp32";
 }
 
+// Two ranks of a host.
+TEST_F(MemoryPlanTest, WhatNoStepChangesMayBeShared) {
+  const auto shared = [&] { return plan(UnitMemory::kSharedHost, 2); };
+  EXPECT_THAT(shared().is_shared, ElementsAre(false, false, false, false));
+  EXPECT_EQ(shared().shared_bytes(), 0);
+  options.groups = {{"h.*", 1, {}, /*frozen=*/true}};
+  EXPECT_THAT(shared().is_shared, ElementsAre(false, true, true, true));
+  EXPECT_EQ(shared().shared_bytes(), 3 * 1024 * 4 / 2);
+  EXPECT_EQ(bytes(shared(), "masters", "host"), 4 * 1024 * 4 / 2) << "each rank its own";
+  EXPECT_EQ(bytes(shared(), "gather ring", "device"), 0);
+  EXPECT_EQ(bytes(shared(), "root weights", "device"), 1024 * 4);
+  EXPECT_EQ(plan(UnitMemory::kHost, 2).shared_bytes(), 0);
+  options.dtype = DType::kBf16;  // beside masters
+  EXPECT_EQ(shared().shared_bytes(), 3 * 1024 * 2 / 2);
+  options.stream_always = true;
+  EXPECT_EQ(shared().shared_bytes(), 0);
+}
+
+TEST_F(MemoryPlanTest, InferenceChangesNoWeights) {
+  options.inference = true;
+  const MemoryPlan memory = plan(UnitMemory::kSharedHost, 2);
+  EXPECT_EQ(memory.shared_bytes(), 4 * 1024 * 4 / 2);
+  EXPECT_EQ(memory.total_bytes(), memory.shared_bytes());
+}
+
+TEST_F(MemoryPlanTest, WhatIsSharedAndDecodedTakesSlots) {
+  options.groups = {{"h.*", 1, {}, /*frozen=*/true}};
+  options.frozen_dtype = DType::kInt8;
+  const MemoryPlan memory = plan(UnitMemory::kSharedHost, 2);
+  EXPECT_EQ(memory.shared_bytes(), 3 * round_up(4 * 132, 64));
+  EXPECT_EQ(bytes(memory, "gather ring", "device"), 2 * 1024 * 4);
+}
+
 // A slot for each of two units, though one rank gathers nothing else.
 TEST_F(MemoryPlanTest, WhatIsDecodedTakesSlotsWhereverItIsComputed) {
   options.groups = {{"h.*", 1, {}, /*frozen=*/true}};

@@ -140,6 +140,14 @@ TEST_F(TrafficPlanTest, FrozenWeightsHaveNoGradients) {
   EXPECT_EQ(step(2), (Traffic{0, 0, kWeights * 4 / 2, (kGradients - 256) * 4 / 2}));
 }
 
+TEST_F(TrafficPlanTest, WhatRanksShareDoesNotMove) {
+  options_.groups = {{"h.*", 1, {}, /*frozen=*/true}};
+  const Traffic root{0, 0, kRoot * 4 / 2, kRoot * 4 / 2};
+  EXPECT_EQ(step(2, UnitMemory::kSharedHost), root);
+  options_.frozen_dtype = DType::kBf16;  // decoded from where it lies
+  EXPECT_EQ(step(2, UnitMemory::kSharedHost), root);
+}
+
 TEST(Traffic, OfAStepIsTheDifferenceOfTwoCounts) {
   EXPECT_EQ((Traffic{9, 8, 7, 6}) - (Traffic{1, 2, 3, 4}), (Traffic{8, 6, 4, 2}));
 }

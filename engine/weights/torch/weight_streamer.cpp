@@ -30,7 +30,7 @@ WeightStreamer::WeightStreamer(const Workplace& at, const std::vector<at::Tensor
   for (size_t u = 0; u < units_.size(); ++u) {
     units_[u].source.unit = static_cast<int>(u);
     units_[u].source.ready = [=, this]() -> const Event& {
-      return exchanged(static_cast<int>(u));
+      return arrived(static_cast<int>(u));
     };
   }
   for (size_t p = 0; p < at.plan.parts.size(); ++p) {
@@ -46,11 +46,18 @@ WeightStreamer::WeightStreamer(const Workplace& at, const std::vector<at::Tensor
     }
     UnitWeights& unit = units_[part.unit];
     const int index = static_cast<int>(p);
-    const bool is_in_place = at.memory.homes[part.unit].in_place && !part.is_decoded();
-    unit.parts.push_back({index, parts_.back().get(), is_in_place});
-    if (!is_in_place) unit.source.parts.push_back(source_of(index));
+    unit.parts.push_back({index, parts_.back().get(), place_of(index)});
+    if (unit.parts.back().lies == Lies::kInSlot)
+      unit.source.parts.push_back(source_of(index));
   }
   find_shards();
+}
+
+WeightStreamer::Lies WeightStreamer::place_of(int part) const {
+  const PlannedPart& planned = plan_.parts[part];
+  if (planned.is_decoded()) return Lies::kInSlot;
+  if (at_.memory.is_shared[part]) return Lies::kShared;
+  return at_.memory.homes[planned.unit].in_place ? Lies::kInPlace : Lies::kInSlot;
 }
 
 GatherSource::Part WeightStreamer::source_of(int index) {
@@ -59,7 +66,9 @@ GatherSource::Part WeightStreamer::source_of(int index) {
   GatherSource::Part source{nullptr, bytes_of(type, part.layout.group_numel), part.tag};
   if (!part.is_decoded()) return source;
   source.decoded_bytes = full_bytes(part);
-  source.is_here = at_.memory.homes[part.unit].weights_on_gpu == device_.has_own_memory();
+  const bool is_near =
+      at_.memory.homes[part.unit].weights_on_gpu == device_.has_own_memory();
+  source.is_here = at_.memory.is_shared[index] || (plan_.mesh.group == 1 && is_near);
   source.decode = [this, index](const void* from, void* to, Stream& stream) {
     const PlannedPart& kept = plan_.parts[index];
     const auto span = device_.timed(stream, Work::kPart, "decode", kept.tag);
@@ -73,7 +82,7 @@ void WeightStreamer::find_shards() {
   for (UnitWeights& unit : units_) {
     auto source = unit.source.parts.begin();
     for (const UnitPart& part : unit.parts) {
-      if (!part.is_in_place) source++->shard = weights_of_group(part.index);
+      if (part.lies == Lies::kInSlot) source++->shard = weights_here(part.index);
     }
   }
 }
@@ -85,21 +94,32 @@ std::byte* WeightStreamer::weights_of_group(int part) const {
          bytes_of(planned.gathered_type(), planned.layout.begin_in_group(at_.rank));
 }
 
+// All that can be read without asking other ranks.
+std::byte* WeightStreamer::weights_here(int part) const {
+  std::byte* const of_all = shards_[part].weights_of_all;
+  return of_all ? of_all : weights_of_group(part);
+}
+
 // Reached when the unit's weights have their values, those that other groups update too.
-const Event& WeightStreamer::exchanged(int unit) {
+// `arrived` of a unit is reached when that holds for what its ranks share.
+const Event& WeightStreamer::arrived(int unit) {
   const Event& updated = updated_(unit);
-  if (!at_.across_host) return updated;
   const bool is_on_gpu = at_.memory.homes[unit].weights_on_gpu;
   Stream& stream = exchanges_ && !is_on_gpu ? *exchanges_ : stream_;
-  Event& exchanged = units_[unit].exchanged;
   bool is_first = true;
   for (const int part : plan_.units[unit].parts) {
-    if (!is_behind_[part] || plan_.parts[part].layout.numel == 0) continue;
+    const bool is_shared = at_.memory.is_shared[part];
+    const bool comes = (at_.across_host || is_shared) && is_behind_[part];
+    if (!comes || plan_.parts[part].layout.numel == 0) continue;
     if (std::exchange(is_first, false)) stream.wait(updated);
-    exchange(part, is_on_gpu ? *at_.across : *at_.across_host, stream);
+    if (at_.across_host)
+      exchange(part, is_on_gpu ? *at_.across : *at_.across_host, stream);
+    if (is_shared)  // nothing moves: the others' slices are there
+      at_.comm.all_gather(nullptr, nullptr, 0, plan_.parts[part].tag, stream);
+    is_behind_[part] = false;
   }
-  if (!is_first) stream.record(exchanged);
-  return exchanged;
+  if (!is_first) stream.record(units_[unit].arrived);
+  return at_.across_host ? units_[unit].arrived : updated;
 }
 
 void WeightStreamer::exchange(int part, Collectives& among, Stream& stream) {
@@ -109,7 +129,6 @@ void WeightStreamer::exchange(int part, Collectives& among, Stream& stream) {
   among.all_gather(shards_[part].weights(), weights_of_group(part), bytes, planned.tag,
                    stream);
   exchanged_bytes_ += (among.size() - 1) * bytes;
-  is_behind_[part] = false;
 }
 
 void WeightStreamer::unshard(int index, Direction direction) {
@@ -117,16 +136,17 @@ void WeightStreamer::unshard(int index, Direction direction) {
   ++unit.num_users;
   if (!unit.parts.empty() && unit.num_users == 1) {
     std::byte* full = nullptr;
-    if (unit.has_in_place()) {
+    if (unit.has(Lies::kInPlace) || unit.has(Lies::kShared)) {
       const std::string& tag = plan_.parts[unit.parts.front().index].tag;
       const auto span = device_.timed(compute_, Work::kWaiting, "wait for", tag);
       compute_.wait(unit.source.ready());
+      compute_.wait(unit.arrived);
     }
-    if (unit.is_gathered())
+    if (unit.has(Lies::kInSlot))
       full = static_cast<std::byte*>(ring_of(index).acquire(unit.source));
     for (const UnitPart& part : unit.parts) {
-      part.flat->point_to(part.is_in_place ? weights_of_group(part.index) : full);
-      full += part.is_in_place ? 0 : part.flat->bytes();
+      part.flat->point_to(part.lies == Lies::kInSlot ? full : weights_here(part.index));
+      full += part.lies == Lies::kInSlot ? part.flat->bytes() : 0;
     }
   }
   prefetch_after(index, direction);
@@ -137,7 +157,7 @@ void WeightStreamer::reshard(int index) {
   assert(unit.num_users > 0);
   if (--unit.num_users > 0 || unit.parts.empty()) return;
   for (const UnitPart& part : unit.parts) part.flat->release();
-  if (unit.is_gathered()) ring_of(index).release(index);
+  if (unit.has(Lies::kInSlot)) ring_of(index).release(index);
 }
 
 void WeightStreamer::invalidate(bool frozen_too) {
@@ -160,20 +180,21 @@ WeightWatch WeightStreamer::watch(int unit, bool compares_values,
   WeightWatch watch;
   int64_t num_bytes = 0;
   for (const UnitPart& part : units_[unit].parts) {
-    num_bytes += part.is_in_place ? part.flat->bytes() : 0;
+    num_bytes += part.lies == Lies::kInPlace ? part.flat->bytes() : 0;
     for (const at::Tensor& param : part.flat->params()) {
       watch.versions.push_back(param._version());
       if (compares_values) watch.hashes.push_back(hash_values(param));
     }
   }
   // Where a part is gathered, no change may stay.
-  if (!compares_values || num_bytes == 0 || !(may_restore || units_[unit].is_gathered()))
+  if (!compares_values || num_bytes == 0 ||
+      !(may_restore || units_[unit].has(Lies::kInSlot)))
     return watch;
   watch.values = at::empty(
       {num_bytes}, at::device(tensor_device(device_.gpu_index())).dtype(at::kByte));
   auto* values = static_cast<std::byte*>(watch.values.mutable_data_ptr());
   for (const UnitPart& part : units_[unit].parts) {
-    if (!part.is_in_place) continue;
+    if (part.lies != Lies::kInPlace) continue;
     compute_.copy(values, part.flat->memory(), part.flat->bytes());
     values += part.flat->bytes();
   }
@@ -183,7 +204,7 @@ WeightWatch WeightStreamer::watch(int unit, bool compares_values,
 
 std::string WeightStreamer::first_changed(int unit, const WeightWatch& watch) const {
   size_t index = 0;
-  for (const auto& [part, flat, is_in_place] : units_[unit].parts) {
+  for (const auto& [part, flat, lies] : units_[unit].parts) {
     for (size_t i = 0; i < flat->params().size(); ++i, ++index) {
       const at::Tensor& param = flat->params()[i];
       const bool is_same =
@@ -196,11 +217,12 @@ std::string WeightStreamer::first_changed(int unit, const WeightWatch& watch) co
 }
 
 void WeightStreamer::restore(int unit, const WeightWatch& watch) {
-  if (units_[unit].is_gathered()) ring_of(unit).forget(unit);
+  if (units_[unit].has(Lies::kInSlot)) ring_of(unit).forget(unit);
+  if (units_[unit].has(Lies::kShared)) shards_.refresh_shared();
   if (!watch.values.defined()) return;
   const auto* values = static_cast<const std::byte*>(watch.values.const_data_ptr());
   for (const UnitPart& part : units_[unit].parts) {
-    if (!part.is_in_place) continue;
+    if (part.lies != Lies::kInPlace) continue;
     compute_.copy(part.flat->memory(), values, part.flat->bytes());
     values += part.flat->bytes();
   }
@@ -223,7 +245,7 @@ void WeightStreamer::prefetch_after(int index, Direction direction) {
   for (int next = index + step;
        left > 0 && next > 0 && next < static_cast<int>(units_.size()); next += step) {
     if (units_[next].parts.empty()) continue;
-    if (units_[next].is_gathered()) {
+    if (units_[next].has(Lies::kInSlot)) {
       ring_.prefetch(units_[next].source);
     } else {
       if (!at_.across_host) continue;

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,8 +22,9 @@ struct WeightWatch {
 // one runs.
 //
 // One rank alone computes on its own shards in place where they lie in the memory that it
-// computes in: of those units nothing is gathered and nothing is copied. Not thread-safe:
-// the training thread alone drives it.
+// computes in, and ranks of one host on weights that they share and no step changes: of
+// those nothing is gathered and nothing is copied. Not thread-safe: the training thread
+// alone drives it.
 class WeightStreamer {
  public:
   enum class Direction { kForward, kBackward };
@@ -63,10 +65,12 @@ class WeightStreamer {
   // Reached when the latest gather of this unit has read its shards.
   const Event& gathered(int unit) { return ring_of(unit).gathered(unit); }
   bool is_used_in_place(int unit) const {
-    return units_[unit].has_in_place() && units_[unit].num_users > 0;
+    return units_[unit].has(Lies::kInPlace) && units_[unit].num_users > 0;
   }
-  // Is nothing of it gathered?
-  bool is_in_place(int unit) const { return !units_[unit].is_gathered(); }
+  // Is all of it this rank's alone, and nothing gathered?
+  bool is_in_place(int unit) const {
+    return !units_[unit].has(Lies::kInSlot) && !units_[unit].has(Lies::kShared);
+  }
   int64_t num_gathers() const;
   MeshBytes gathered_bytes() const;
   // For a trace: what a unit does on the compute stream until the end of the scope.
@@ -78,25 +82,31 @@ class WeightStreamer {
   }
 
  private:
+  // Where the full weights of a part are: gathered, or made of what is gathered; where
+  // this rank alone has them; or where the ranks of its group have them together.
+  enum class Lies { kInSlot, kInPlace, kShared };
   struct UnitPart {
     int index = 0;
     FlatParams* flat = nullptr;
-    bool is_in_place = false;  // else it is gathered
+    Lies lies = Lies::kInSlot;
   };
   struct UnitWeights {
     std::vector<UnitPart> parts;
-    GatherSource source;  // of those that are gathered
+    GatherSource source;  // of those in a slot
     int num_users = 0;
-    Event exchanged;
+    Event arrived;
 
-    bool has_in_place() const { return source.parts.size() < parts.size(); }
-    bool is_gathered() const { return !source.parts.empty(); }
+    bool has(Lies where) const {
+      return std::ranges::count(parts, where, &UnitPart::lies) > 0;
+    }
   };
 
+  Lies place_of(int part) const;
   GatherSource::Part source_of(int part);
   void find_shards();
   std::byte* weights_of_group(int part) const;
-  const Event& exchanged(int unit);
+  std::byte* weights_here(int part) const;
+  const Event& arrived(int unit);
   void exchange(int part, Collectives& among, Stream& stream);
   uint64_t hash_values(const at::Tensor& param) const;
   void prefetch_after(int unit, Direction direction);
@@ -112,8 +122,9 @@ class WeightStreamer {
   Device& device_;
   std::vector<std::unique_ptr<FlatParams>> parts_;
   std::vector<UnitWeights> units_;
-  std::vector<bool> is_behind_;  // of each part: have other groups changed their slices
-                                 // since this rank got them last?
+  // Of each part: have others changed their slices since this rank got them last, or was
+  // told that all are there?
+  std::vector<bool> is_behind_;
   int64_t exchanged_bytes_ = 0;
   GatherRing ring_;  // of all units but the root
   GatherRing root_;  // one slot

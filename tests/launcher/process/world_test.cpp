@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstring>
+
+#include "engine/comm/memory_file.h"
 #include "launcher/process/process.h"
 #include "launcher/process/process_setup.h"
 #include "offload/affinity.h"
@@ -126,6 +130,17 @@ TEST(World, FourAnnouncedAndOneInMpiIsRefused) {
 }
 
 TEST(Process, ItsPeakIsInBytes) { EXPECT_GT(peak_resident_bytes(), 1 << 20); }
+
+TEST(Process, MemoryThatIsMappedTwiceCountsOnce) {
+  constexpr int64_t kBytes = 32 << 20;
+  const int64_t before = peak_resident_bytes();
+  MemoryTicket ticket;
+  const MemoryFile file = MemoryFile::create(kBytes, ticket);
+  const auto first = file.map(), second = file.map();
+  std::memset(first.get(), 1, kBytes);
+  EXPECT_EQ(std::count(second.get(), second.get() + kBytes, std::byte{1}), kBytes);
+  EXPECT_LT(peak_resident_bytes(), before + kBytes * 3 / 2);
+}
 
 TEST(World, AloneWithoutMpi) {
   World world(std::nullopt);
