@@ -160,6 +160,9 @@ struct PassShape {
   int64_t recompute_every = 1;
   bool offloads = false;  // the inputs of those are kept in the host's memory
   bool on_gpu = false;
+  // Bytes of a token: what all adapters keep for backward beside their layers' inputs,
+  // and what the one that takes most makes at a time.
+  int64_t kept_by_adapters = 0, made_by_adapter = 0;
 };
 
 // What a pass takes beside the engine's own bytes.

@@ -75,11 +75,15 @@ class Activations {
   };
   // In the model's order.
   std::vector<Unit> units_of_a_block(bool sublayers) const {
-    const double mask = drops_ && sizes_.masks_stream ? stream(1) : 0;
-    const double of_mlp = sizes_.kept_in_mlp * pass_.element_bytes + mask;
+    const double num_blocks = std::max<double>(1, static_cast<double>(sizes_.num_layers));
+    const double of_adapters = static_cast<double>(pass_.kept_by_adapters) / num_blocks;
+    // Either half's: a mask, and as much of what the adapters keep.
+    const double beside =
+        (drops_ && sizes_.masks_stream ? stream(1) : 0) + of_adapters / 2;
+    const double of_mlp = sizes_.kept_in_mlp * pass_.element_bytes + beside;
     const double of_attention =
         (sizes_.kept_per_token - sizes_.kept_in_mlp) * pass_.element_bytes +
-        attention_weights() + mask;
+        attention_weights() + beside;
     if (!sublayers) return {{of_attention + of_mlp, 1, sizes_.inner, sizes_.weights}};
     // Graphs hold what one half gives the other beside the stream.
     const double given = sizes_.given_to_attention + sizes_.given_to_mlp;
@@ -165,7 +169,8 @@ class Activations {
       const Unit& unit = unit_at(u);
       const double recomputed =
           recomputes(u) ? unit_tokens_ * unit.kept - stream(unit_tokens_) : 0;
-      const double gradients = (unit_tokens_ + dim_) * unit.width * pass_.element_bytes;
+      const double gradients = (unit_tokens_ + dim_) * unit.width * pass_.element_bytes +
+                               unit_tokens_ * static_cast<double>(pass_.made_by_adapter);
       largest = std::max(largest, recomputed + gradients);
     }
     return kept(num_units_) + joined() + scratch() + 2 * stream(unit_tokens_) +

@@ -69,12 +69,12 @@ std::vector<std::string> names_of_targets(const std::vector<LoraTarget>& layers)
   std::map<std::string, bool> is_whole;
   for (const LoraTarget& layer : layers) {
     bool& whole = is_whole.try_emplace(last_part(layer.fqn), true).first->second;
-    whole = whole && layer.has_adapter;
+    whole = whole && layer.has_adapter();
   }
   std::vector<std::string> names;
   for (const LoraTarget& layer : layers) {
     const std::string last = last_part(layer.fqn);
-    if (layer.has_adapter) names.push_back(is_whole[last] ? last : layer.fqn);
+    if (layer.has_adapter()) names.push_back(is_whole[last] ? last : layer.fqn);
   }
   std::ranges::sort(names);
   names.erase(std::unique(names.begin(), names.end()), names.end());
@@ -128,7 +128,7 @@ json adapter_config(const LoraOptions& options, const std::vector<LoraTarget>& l
   config["target_modules"] = names_of_targets(layers);
   config["modules_to_save"] = saved.empty() ? json() : json(saved);
   const bool is_transposed = std::ranges::any_of(layers, [](const LoraTarget& layer) {
-    return layer.has_adapter && layer.is_transposed;
+    return layer.has_adapter() && layer.is_transposed;
   });
   config.update({{"peft_type", "LORA"},
                  {"task_type", "CAUSAL_LM"},

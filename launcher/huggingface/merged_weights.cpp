@@ -35,7 +35,7 @@ MergedWeights::MergedWeights(const HeldTensors& held,
   for (const HeldTensor& each : held.of_kind(checkpoint::Kind::kParam))
     all[each.tensor->fqn] = each;
   for (const LoraTarget& layer : layers) {
-    if (!layer.has_adapter) continue;
+    if (!layer.has_adapter()) continue;
     layers_of_[layer.fqn + ".weight"] = layer;
     for (const char* factor : {"lora_A", "lora_B"}) {
       const std::string name = factor_name(layer, factor);

@@ -9,6 +9,7 @@
 #include "launcher/settings/values.h"
 #include "zero/engine.h"
 #include "zero/errors.h"
+#include "zero/lora.h"
 
 namespace zero::launcher {
 namespace {
@@ -31,6 +32,20 @@ int64_t object_bytes(const ModelShape& shape, int64_t host_bytes) {
   return kOfAnyRun + kOfALayer * shape.layers() + host_bytes / kDescribed;
 }
 
+// See AdaptedFunction (engine/layers/torch/adapted_linear.cpp): the rank's numbers and a
+// mask of bytes are kept. GPUs have factors of fp32 as three terms beside 16 bits.
+void add_adapters(PassShape& pass, const torch::nn::Module& model) {
+  const bool has_terms = pass.on_gpu && pass.element_bytes < 4;
+  for (const LoraTarget& layer : lora_targets(model)) {
+    if (!layer.has_adapter()) continue;
+    const int64_t dropped = layer.has_dropout ? layer.in : 0;
+    pass.kept_by_adapters += 4 * layer.rank + dropped;
+    pass.made_by_adapter =
+        std::max(pass.made_by_adapter,
+                 (has_terms ? 40 : 8) * layer.rank + (pass.element_bytes + 1) * dropped);
+  }
+}
+
 // With settings that leave nothing open.
 RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, Model& model) {
   const ModelShape& shape = wish.shape;
@@ -50,6 +65,7 @@ RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, Model& model) 
                            wish.ranks_on_node);
   PassShape pass = pass_shape(wish.settings, wish.num_ranks);
   pass.on_gpu = plan.on_gpu;
+  add_adapters(pass, *model.module());
   plan.program = wish.program;
   if (!plan.on_gpu)
     plan.kernels = kernel_cache_bytes(

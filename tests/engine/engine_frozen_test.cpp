@@ -251,11 +251,13 @@ TEST(EngineFrozen, RanksThatSayOtherThingsAreTold) {
 struct SlowImpl : nn::Module {
   SlowImpl() { w = register_parameter("w", values({1024}, 1, 1)); }
   at::Tensor forward(const at::Tensor& x) {
-    if (delay.count() > 0) std::this_thread::sleep_for(delay);
+    std::this_thread::sleep_for(delay);
+    if (is_spoiled) w.data().mul_(2);
     return x * w.sum();
   }
   at::Tensor w;
   std::chrono::milliseconds delay{0};
+  bool is_spoiled = false;
 };
 
 struct SlowNetImpl : nn::Module {
@@ -268,17 +270,27 @@ struct SlowNetImpl : nn::Module {
   at::Tensor scale;
 };
 
-Options with_frozen_unit(int ranks) {
-  Options options = some_options(ranks);
-  options.groups = {{"unit.*", 1, {}, /*frozen=*/true}};
-  options.thaws.clear();
-  return options;
+// Of two ranks; for inference they gather nothing at all.
+template <class Play>
+void on_two_ranks(bool inference, const Play& play) {
+  on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
+    Options options = some_options(2);
+    options.groups = {{"unit.*", 1, {}, /*frozen=*/true}};
+    options.thaws.clear();
+    options.inference = inference;
+    auto net = std::make_shared<SlowNetImpl>();
+    Engine engine(net, options, std::move(comm));
+    play(engine, net);
+  });
+}
+
+float output_of(Engine& engine, const std::shared_ptr<SlowNetImpl>& net) {
+  const torch::NoGradGuard no_grad;
+  return engine.forward(net, torch::ones({1})).item<float>();
 }
 
 TEST(SharedFrozenWeights, AreGatheredByNobody) {
-  on_ranks(2, [](std::unique_ptr<Ranks> comm) {
-    auto net = std::make_shared<SlowNetImpl>();
-    Engine engine(net, with_frozen_unit(2), std::move(comm));
+  on_two_ranks(/*inference=*/false, [](Engine& engine, auto& net) {
     for (int pass = 0; pass < 2; ++pass)
       engine.backward(engine.forward(net, torch::ones({1})), 1);
     EXPECT_EQ(engine.num_gathers(), 1) << "of the root";
@@ -287,32 +299,32 @@ TEST(SharedFrozenWeights, AreGatheredByNobody) {
 
 // While one rank still computes with the old ones.
 TEST(SharedFrozenWeights, AreSetWhenNoRankReadsThem) {
-  on_ranks(2, [](std::unique_ptr<Ranks> comm) {
-    auto net = std::make_shared<SlowNetImpl>();
-    Engine engine(net, with_frozen_unit(2), std::move(comm));
-    const torch::NoGradGuard no_grad;
-    const auto output = [&] {
-      return engine.forward(net, torch::ones({1})).item<float>();
-    };
-    EXPECT_EQ(output(), 1024);
+  on_two_ranks(/*inference=*/true, [](Engine& engine, auto& net) {
+    EXPECT_EQ(output_of(engine, net), 1024);
     if (engine.rank() == 1) net->unit->delay = std::chrono::milliseconds(50);
-    EXPECT_EQ(output(), 1024);
+    EXPECT_EQ(output_of(engine, net), 1024);
     engine.set_full_parameter("unit.w", torch::full({1024}, 2.0));
-    EXPECT_EQ(output(), 2048);
+    EXPECT_EQ(output_of(engine, net), 2048);
   });
 }
 
 // The first rank is at its next forward when the second one has not written yet.
 TEST(SharedFrozenWeights, AreReadWhenAllRanksHaveWritten) {
-  on_ranks(2, [](std::unique_ptr<Ranks> comm) {
-    auto net = std::make_shared<SlowNetImpl>();
-    Engine engine(net, with_frozen_unit(2), std::move(comm));
+  on_two_ranks(/*inference=*/true, [](Engine& engine, auto& net) {
     if (engine.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    const ShardView own = engine.local_shard("unit.w");
-    own.master.write(0, std::vector<float>(512, 3));
+    engine.local_shard("unit.w").master.write(0, std::vector<float>(512, 3));
     engine.masters_changed();
-    const torch::NoGradGuard no_grad;
-    EXPECT_EQ(engine.forward(net, torch::ones({1})).item<float>(), 3072);
+    EXPECT_EQ(output_of(engine, net), 3072);
+  });
+}
+
+TEST(SharedFrozenWeights, AreWhatTheyWereBehindAForwardThatChangedThem) {
+  on_two_ranks(/*inference=*/false, [](Engine& engine, auto& net) {
+    net->unit->is_spoiled = true;
+    EXPECT_THAT(error_of([&] { output_of(engine, net); }),
+                AllOf(HasSubstr("changes a parameter in place"), HasSubstr("unit.w")));
+    net->unit->is_spoiled = false;
+    EXPECT_EQ(output_of(engine, net), 1024);
   });
 }
 

@@ -83,6 +83,12 @@ inline void expect_planned_traffic_throughout(int ranks, const Options& base) {
       options.micro_batches_per_rank = 2;
     });
   }
+  for (const DType kept : {DType::kBf16, DType::kInt8}) {
+    expect_planned("beside decoded weights", [&](Options& options) {
+      options.groups = {{"units.2.*", 1, {}, /*frozen=*/true}};
+      options.frozen_dtype = kept;
+    });
+  }
   expect_planned("gathered once", [](Options& options) {
     options.reshard_after_forward = false;
     options.micro_batches_per_rank = 2;

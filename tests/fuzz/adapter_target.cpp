@@ -17,7 +17,7 @@ using namespace launcher;
 void claim_adapter(const LoraOptions& options) {
   claim(lora_from_json(to_json(options), "kept") == options,
         "an adapter keeps its numbers");
-  const LoraTarget layer{"model.layers.0.q_proj", /*has_adapter=*/true, 1, false};
+  const LoraTarget layer{"model.layers.0.q_proj", 8, 8, /*is_transposed=*/false, 1};
   const LoraOptions again =
       judge_adapter(adapter_config(options, {layer}, {}, ""), "exported");
   claim(again.r == options.r && again.alpha == options.alpha &&

@@ -134,6 +134,9 @@ TEST_F(Plan, ARunTakesWhatWasPlanned) {
         Words{"--preset=gpt2-10m", "--units=sublayer", "--recompute=none"},
         Words{"--model=gptj", "--units=sublayer"},
         Words{"--model=llama", "--units=sublayer", "--recompute=every:2"},
+        Words{"--preset=gpt2-10m", "--lora=r=64,dropout=0.1", "--recompute=none"},
+        Words{"--preset=gpt2-10m", "--lora=r=16", "--dtype=bf16"},
+        Words{"--preset=llama-10m", "--lora=r=64,dropout=0.1", "--dtype=bf16"},
         Words{"--preset=gpt2-tiny", "--vocab=9000", "--loss-chunk=0"},
         Words{"--preset=gpt2-tiny", "--vocab=9000", "--loss-chunk=16"},
         Words{"--preset=gpt2-tiny", "--vocab=9000", "--loss-chunk=16", "--dtype=bf16"}}) {

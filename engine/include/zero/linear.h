@@ -37,6 +37,8 @@ class LoraLayer {
   virtual Shape lora_shape() const = 0;
   bool has_lora() const { return a_ != nullptr; }
   double lora_scale() const { return scale_; }
+  double lora_dropout() const { return dropout_; }
+  int64_t lora_rank() const { return a_ ? a_->weight.size(0) : 0; }
 
  protected:
   ~LoraLayer() = default;

@@ -54,10 +54,14 @@ std::vector<std::string> add_lora(torch::nn::Module& model, const LoraOptions& o
 
 // A layer that has an adapter, or could have one.
 struct LoraTarget {
-  std::string fqn;
-  bool has_adapter = false;
-  double scale = 1;            // of B A
+  std::string fqn = {};
+  int64_t in = 0, out = 0;     // columns of what it is given, and of what it makes
   bool is_transposed = false;  // its weight is (in, out)
+  int64_t rank = 0;            // 0: it has no adapter
+  double scale = 1;            // of B A
+  bool has_dropout = false;
+
+  bool has_adapter() const { return rank > 0; }
 };
 std::vector<LoraTarget> lora_targets(const torch::nn::Module& model);
 

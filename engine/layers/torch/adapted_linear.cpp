@@ -3,6 +3,8 @@
 // avoid it, and the adapter's part is added where the layer's is, each way.
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "engine/layers/torch/passes.h"
 #include "zero/linear.h"
 
@@ -28,9 +30,25 @@ bool has_thirds(const at::Tensor& x) {
   return !x.is_cpu() && x.scalar_type() == at::kBFloat16;
 }
 
+// Where a CPU makes fp32 of 16 bits, of so many rows at a time.
+constexpr int64_t kRowsAtOnce = 128;
+
+// For each stretch of rows: where it begins, and how many.
+template <class Work>
+void by_rows(int64_t num_rows, const Work& work) {
+  for (int64_t begin = 0; begin < num_rows; begin += kRowsAtOnce)
+    work(begin, std::min(kRowsAtOnce, num_rows - begin));
+}
+
 // a (n, k) of the layer's type times b (k, r) in the adapter's: (n, r) in the adapter's.
 at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
-  if (!has_thirds(a)) return at::mm(a.to(b.scalar_type()), b);
+  if (a.scalar_type() == b.scalar_type()) return at::mm(a, b);
+  if (!has_thirds(a)) {
+    std::vector<at::Tensor> stretches;
+    for (const at::Tensor& rows : a.split(kRowsAtOnce))
+      stretches.push_back(at::mm(rows.to(b.scalar_type()), b));
+    return at::cat(stretches);
+  }
   const Thirds of_b(b);
   const at::Tensor parts =
       at::mm(a, at::cat({of_b.low, of_b.middle, of_b.high}, 1), b.scalar_type());
@@ -40,7 +58,15 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
 // a (n, r) in the adapter's type, b (n, k) of the layer's: a^T b, (r, k) in the
 // adapter's.
 at::Tensor product_over_rows(const at::Tensor& a, const at::Tensor& b) {
-  if (!has_thirds(b)) return at::mm(a.t(), b.to(a.scalar_type()));
+  if (a.scalar_type() == b.scalar_type()) return at::mm(a.t(), b);
+  if (!has_thirds(b)) {
+    at::Tensor sum = at::zeros({a.size(1), b.size(1)}, a.options());
+    by_rows(a.size(0), [&](int64_t begin, int64_t count) {
+      sum.addmm_(a.narrow(0, begin, count).t(),
+                 b.narrow(0, begin, count).to(a.scalar_type()));
+    });
+    return sum;
+  }
   const Thirds of_a(a);
   const at::Tensor parts =
       at::mm(at::cat({of_a.low, of_a.middle, of_a.high}, 1).t(), b, a.scalar_type());
@@ -50,7 +76,11 @@ at::Tensor product_over_rows(const at::Tensor& a, const at::Tensor& b) {
 // y (n, k) of the layer's type += a (n, r) b (r, k) in the adapter's, rounded once.
 void add_product(const at::Tensor& y, const at::Tensor& a, const at::Tensor& b) {
   if (y.scalar_type() == a.scalar_type()) return void(y.addmm_(a, b));
-  if (!has_thirds(y)) return void(y.add_(at::mm(a, b)));
+  if (!has_thirds(y)) {
+    return by_rows(y.size(0), [&](int64_t begin, int64_t count) {
+      y.narrow(0, begin, count).add_(at::mm(a.narrow(0, begin, count), b));
+    });
+  }
   const Thirds p(a), q(b);  // other products are far below what y can tell
   y.addmm_(at::cat({p.middle, p.high, p.high}, 1),
            at::cat({q.high, q.middle, q.high}, 0));
@@ -65,13 +95,13 @@ at::Tensor laid_out_along(const at::Tensor& x, const at::Tensor& rows) {
   return at::_unsafe_view(rows, sizes);
 }
 
-// What the layer is made of. The adapter sees `dropped` where there is one, else x.
+// What the layer is made of. Of x the adapter sees what the mask has, if there is one.
 struct AdaptedLayer {
   at::Tensor x, weight, a, b;
-  Maybe dropped, bias;
+  Maybe mask, bias;
   double scale;
 
-  const at::Tensor& seen() const { return dropped ? *dropped : x; }
+  at::Tensor seen() const { return mask ? x * *mask : x; }
   at::Tensor low() const { return product(rows_of(seen()), a.t()) * scale; }
   at::Tensor result(const at::Tensor& low_rows) const {
     const at::Tensor y = linear(rows_of(x), weight, bias.value_or(at::Tensor()));
@@ -83,13 +113,12 @@ struct AdaptedLayer {
 struct AdaptedFunction : torch::autograd::Function<AdaptedFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& weight, const at::Tensor& a,
-                            const at::Tensor& b, const Maybe& dropped, const Maybe& bias,
+                            const at::Tensor& b, const Maybe& mask, const Maybe& bias,
                             double scale) {
-    const AdaptedLayer layer{x, weight, a, b, dropped, bias, scale};
+    const AdaptedLayer layer{x, weight, a, b, mask, bias, scale};
     const at::Tensor low = layer.low();
     context->saved_data["scale"] = scale;
-    context->saved_data["is_dropped"] = dropped.has_value();
-    context->save_for_backward({layer.seen(), weight, a, b, low});
+    context->save_for_backward({x, weight, a, b, low, mask.value_or(at::Tensor())});
     return layer.result(low);
   }
 
@@ -99,7 +128,7 @@ struct AdaptedFunction : torch::autograd::Function<AdaptedFunction> {
                              saved[1],
                              saved[2],
                              saved[3],
-                             std::nullopt,
+                             saved[5].defined() ? Maybe(saved[5]) : std::nullopt,
                              std::nullopt,
                              context->saved_data["scale"].toDouble()};
     const at::Tensor grad = rows_of(grads[0]);
@@ -108,15 +137,14 @@ struct AdaptedFunction : torch::autograd::Function<AdaptedFunction> {
     const at::Tensor low_grad = product(grad, layer.b) * layer.scale;
     variable_list found(7);
     if (context->needs_input_grad(0)) {
-      const bool is_dropped = context->saved_data["is_dropped"].toBool();
       at::Tensor x_grad = at::mm(grad, layer.weight);
-      at::Tensor seen_grad = is_dropped ? at::zeros_like(x_grad) : x_grad;
+      at::Tensor seen_grad = layer.mask ? at::zeros_like(x_grad) : x_grad;
       add_product(seen_grad, low_grad, layer.a);
+      if (layer.mask) x_grad.add_(seen_grad.mul_(rows_of(*layer.mask)));
       found[0] = laid_out_along(grads[0], x_grad);
-      if (is_dropped) found[4] = laid_out_along(grads[0], seen_grad);
     }
     if (context->needs_input_grad(2))
-      found[2] = product_over_rows(low_grad, rows_of(layer.x));
+      found[2] = product_over_rows(low_grad, rows_of(layer.seen()));
     if (context->needs_input_grad(3))
       found[3] = product_over_rows(low, grad).t().contiguous();
     return found;
@@ -143,13 +171,13 @@ at::Tensor LoraLayer::adapted_linear(const at::Tensor& x, const at::Tensor& weig
       scale_};
   if (!is_one_function(layer)) return adapted(linear(x, weight, bias), x);
   if (dropout_ > 0 && a_->is_training()) {
-    layer.dropped = x * at::empty_like(x).bernoulli_(1 - dropout_);
+    layer.mask = at::empty_like(x, at::kBool).bernoulli_(1 - dropout_);
     layer.scale /= 1 - dropout_;
   }
   const bool needs_grad =
       torch::GradMode::is_enabled() &&
       (x.requires_grad() || layer.a.requires_grad() || layer.b.requires_grad());
-  return needs_grad ? AdaptedFunction::apply(x, weight, layer.a, layer.b, layer.dropped,
+  return needs_grad ? AdaptedFunction::apply(x, weight, layer.a, layer.b, layer.mask,
                                              layer.bias, layer.scale)
                     : layer.result(layer.low());
 }

@@ -179,8 +179,10 @@ std::vector<LoraTarget> lora_targets(const torch::nn::Module& model) {
   for (const auto& item : model.named_modules("", /*include_self=*/false)) {
     const auto* layer = dynamic_cast<const LoraLayer*>(item.value().get());
     if (!layer) continue;
-    targets.push_back({item.key(), layer->has_lora(), layer->lora_scale(),
-                       layer->lora_shape().is_transposed});
+    const LoraLayer::Shape shape = layer->lora_shape();
+    targets.push_back({item.key(), shape.in, shape.out, shape.is_transposed,
+                       layer->lora_rank(), layer->lora_scale(),
+                       layer->lora_dropout() > 0});
   }
   return targets;
 }

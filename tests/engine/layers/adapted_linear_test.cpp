@@ -19,7 +19,7 @@ TEST(AdaptedLinear, IsAsExactAsTheExpression) {
     for (const bool has_bias : {true, false}) {
       AdaptedStory story(type, c10::kCPU, 0, has_bias);
       for (const std::vector<int64_t>& sizes :
-           std::vector<std::vector<int64_t>>{{17}, {40, 17}, {2, 9, 17}}) {
+           std::vector<std::vector<int64_t>>{{17}, {300, 17}, {2, 9, 17}, {0, 17}}) {
         SCOPED_TRACE(::testing::Message() << type << " " << sizes << has_bias);
         const at::Tensor x = some_rows(sizes, type);
         const Tensors exact = story.exact().all_of_expression(x.to(at::kDouble));
@@ -57,19 +57,26 @@ TEST(AdaptedLinear, GivesFactorsTheirGradientsWhereXNeedsNone) {
 }
 
 TEST(AdaptedLinear, HasSecondDerivatives) {
-  AdaptedStory story(at::kDouble);
+  AdaptedStory story(at::kDouble), dropping(at::kDouble, c10::kCPU, /*dropout=*/0.25);
   const at::Tensor x = some_rows({5, 17}, at::kDouble).requires_grad_();
-  const auto second = [&](const at::Tensor& y) {
-    const Tensors leaves = {x, story.a, story.b};
+  const auto second = [&](const AdaptedStory& of, const at::Tensor& y) {
+    const Tensors leaves = {x, of.a, of.b};
     const Tensors first = torch::autograd::grad({y.square().sum()}, leaves, {},
                                                 /*retain_graph=*/true, /*create=*/true);
     at::Tensor sum = at::zeros({}, at::kDouble);
     for (const at::Tensor& each : first) sum = sum + each.square().sum();
     return torch::autograd::grad({sum}, leaves);
   };
-  const Tensors ours = second(story.ours(x)), beside = second(story.expression(x));
-  for (size_t i = 0; i < ours.size(); ++i)
-    EXPECT_TRUE(at::allclose(ours[i], beside[i], 1e-10, 1e-12)) << i;
+  const auto expect_same = [](const Tensors& ours, const Tensors& beside) {
+    for (size_t i = 0; i < ours.size(); ++i)
+      EXPECT_TRUE(at::allclose(ours[i], beside[i], 1e-10, 1e-12)) << i;
+  };
+  expect_same(second(story, story.ours(x)), second(story, story.expression(x)));
+  at::manual_seed(7);
+  const at::Tensor y = dropping.ours(x);
+  at::manual_seed(7);
+  const at::Tensor kept = at::empty_like(x).bernoulli_(0.75) / 0.75;
+  expect_same(second(dropping, y), second(dropping, dropping.expression(x, kept)));
 }
 
 // What is dropped is dropped from the adapter's input alone, and the rest weighs more.

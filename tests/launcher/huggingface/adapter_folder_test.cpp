@@ -102,10 +102,10 @@ TEST_F(AdapterFolder, IsAddedToAModelWithoutOne) {
 
 // A short name means all layers that have it.
 TEST_F(AdapterFolder, ConfigNamesTheLayersThatHaveAdapters) {
-  const std::vector<LoraTarget> layers = {{"h.0.q", true, 1, false},
-                                          {"h.0.k", true, 1, false},
-                                          {"h.1.q", true, 1, false},
-                                          {"h.1.k", false, 1, false}};
+  const std::vector<LoraTarget> layers = {{.fqn = "h.0.q", .rank = 3},
+                                          {.fqn = "h.0.k", .rank = 3},
+                                          {.fqn = "h.1.q", .rank = 3},
+                                          {.fqn = "h.1.k"}};
   const json config = adapter_config({.r = 3, .alpha = 5}, layers, {"norm"}, "base");
   EXPECT_EQ(config["target_modules"], json({"h.0.k", "q"}));
   EXPECT_EQ(config["modules_to_save"], json({"norm"}));
@@ -114,7 +114,7 @@ TEST_F(AdapterFolder, ConfigNamesTheLayersThatHaveAdapters) {
   EXPECT_EQ(config["r"], 3);
   EXPECT_EQ(config["lora_alpha"], 5);
   const json other =
-      adapter_config({}, {{"h.0.c", true, 1, /*is_transposed=*/true}}, {}, "");
+      adapter_config({}, {{.fqn = "h.0.c", .is_transposed = true, .rank = 3}}, {}, "");
   EXPECT_EQ(other["fan_in_fan_out"], true);
   EXPECT_TRUE(other["base_model_name_or_path"].is_null());
   EXPECT_TRUE(other["modules_to_save"].is_null());
