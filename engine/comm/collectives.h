@@ -22,6 +22,16 @@ enum class SumOrder { kTree, kAny };
 // order, each once, `begin` a multiple of 64.
 using SummedPiece = std::function<void(int64_t begin, int64_t end)>;
 
+// One of those that are gathered together: full (size * shard_bytes) = the shards of all
+// ranks in rank order. `shard` may lie in its own place in `full`.
+struct GatheredArray {
+  const void* shard = nullptr;
+  void* full = nullptr;
+  int64_t shard_bytes = 0;
+};
+
+int64_t bytes_of_shards(std::span<const GatheredArray> arrays);
+
 // Bulk collectives among the ranks of a group: a `full` array is memory of the device
 // that the streams belong to, a `shard` is the host's, pinned if the device is a GPU.
 //
@@ -40,10 +50,14 @@ class Collectives {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // full (size * shard_bytes) = the shards of all ranks in rank order. `shard` may lie in
-  // its own place in `full`.
-  virtual void all_gather(const void* shard, void* full, int64_t shard_bytes,
-                          const std::string& tag, Stream& stream) = 0;
+  // All of them in one exchange, or one.
+  virtual void all_gather(std::span<const GatheredArray> arrays, const std::string& tag,
+                          Stream& stream) = 0;
+  void all_gather(const void* shard, void* full, int64_t shard_bytes,
+                  const std::string& tag, Stream& stream) {
+    const GatheredArray one{shard, full, shard_bytes};
+    all_gather(std::span(&one, 1), tag, stream);
+  }
 
   // shard (shard_numel) fp32 = element-wise sum over ranks of their r-th part of full
   // (size * shard_numel), whose contents are gone then. `type` is that of full, kFp32 or

@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "engine/comm/channel.h"
 #include "engine/comm/collectives.h"
 #include "engine/comm/transport.h"
@@ -17,12 +19,15 @@ class HostCollectives final : public Collectives {
   int rank() const override { return channel_->transport().rank(); }
   int size() const override { return channel_->transport().size(); }
 
-  void all_gather(const void* shard, void* full, int64_t shard_bytes,
-                  const std::string& tag, Stream& stream) override {
-    const RankCall call = channel_->next_call(Operation::kAllGather, 0, shard_bytes, tag);
-    queue(call, stream, [=](Transport& transport) {
-      transport.all_gather(call, shard, full, shard_bytes);
-    });
+  void all_gather(std::span<const GatheredArray> arrays, const std::string& tag,
+                  Stream& stream) override {
+    const RankCall call =
+        channel_->next_call(Operation::kAllGather, static_cast<int>(arrays.size()) - 1,
+                            bytes_of_shards(arrays), tag);
+    queue(call, stream,
+          [call, all = std::vector(arrays.begin(), arrays.end())](Transport& transport) {
+            transport.all_gather(call, all);
+          });
   }
 
   void reduce_scatter(void* full, float* shard, int64_t shard_numel, DType type,
@@ -66,9 +71,10 @@ class LoneCollectives final : public Collectives {
   int rank() const override { return 0; }
   int size() const override { return 1; }
 
-  void all_gather(const void* shard, void* full, int64_t shard_bytes, const std::string&,
+  void all_gather(std::span<const GatheredArray> arrays, const std::string&,
                   Stream& stream) override {
-    if (shard != full) stream.copy(full, shard, shard_bytes);
+    for (const auto& [shard, full, bytes] : arrays)
+      if (shard != full) stream.copy(full, shard, bytes);
   }
 
   // Types differ, and the sum has to be made somewhere: that is the caller's.

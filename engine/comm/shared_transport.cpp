@@ -38,24 +38,26 @@ class SharedTransport final : public Transport {
 
   ~SharedTransport() override { leave("its communicator was closed"); }
 
-  void all_gather(const RankCall& call, const void* shard, void* full,
-                  int64_t shard_bytes) override {
-    auto* from = static_cast<const std::byte*>(shard);  // (shard_bytes)
-    auto* to = static_cast<std::byte*>(full);           // (size, shard_bytes)
-    std::byte* own_place = to + rank() * shard_bytes;
+  // The arrays travel as one, end to end.
+  using Transport::all_gather;
+  void all_gather(const RankCall& call, std::span<const GatheredArray> arrays) override {
     exchange(
-        call, shard_bytes, area_.slot_bytes(),
+        call, bytes_of_shards(arrays), area_.slot_bytes(),
         [&](SlotPart piece, std::byte* own_slot) {
-          if (size() > 1) StreamingCopy()(own_slot, from + piece.begin, piece.length);
-          if (from != own_place)
-            copy_bytes(own_place + piece.begin, from + piece.begin, piece.length);
+          for_arrays(arrays, piece, [&](const Stretch& part) {
+            const std::byte* const from = part.shard();
+            std::byte* const own_place = part.full(rank());
+            if (size() > 1) StreamingCopy()(own_slot + part.in_slot, from, part.length);
+            if (from != own_place) copy_bytes(own_place, from, part.length);
+          });
         },
         [&](SlotPart piece, const SlotOf& slot_of) {
-          for (int peer = 0; peer < size(); ++peer) {
-            if (peer == rank()) continue;
-            copy_bytes(to + peer * shard_bytes + piece.begin, slot_of(peer),
-                       piece.length);
-          }
+          for_arrays(arrays, piece, [&](const Stretch& part) {
+            for (int peer = 0; peer < size(); ++peer) {
+              if (peer != rank())
+                copy_bytes(part.full(peer), slot_of(peer) + part.in_slot, part.length);
+            }
+          });
         });
   }
 
@@ -159,6 +161,32 @@ class SharedTransport final : public Transport {
   struct SlotPart {
     int64_t begin, length;
   };
+  // What a slot has of one of the arrays.
+  struct Stretch {
+    const GatheredArray& array;
+    int64_t in_slot, begin, length;  // `begin` in the shard
+
+    const std::byte* shard() const {
+      return static_cast<const std::byte*>(array.shard) + begin;
+    }
+    std::byte* full(int rank) const {
+      return static_cast<std::byte*>(array.full) + rank * array.shard_bytes + begin;
+    }
+  };
+  template <class Body>
+  static void for_arrays(std::span<const GatheredArray> arrays, SlotPart piece,
+                         const Body& body) {
+    int64_t begin_of_array = 0;
+    for (const GatheredArray& array : arrays) {
+      const int64_t end_of_array = begin_of_array + array.shard_bytes;
+      const int64_t begin = std::max(piece.begin, begin_of_array);
+      const int64_t end = std::min(piece.begin + piece.length, end_of_array);
+      if (begin < end)
+        body(Stretch{array, begin - piece.begin, begin - begin_of_array, end - begin});
+      begin_of_array = end_of_array;
+    }
+  }
+
   using Writer = std::function<void(SlotPart, std::byte* own_slot)>;
   using SlotOf = std::function<const std::byte*(int rank)>;
   using Reader = std::function<void(SlotPart, const SlotOf&)>;

@@ -29,19 +29,10 @@ class StagedCollectives final : public Collectives {
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
 
-  void all_gather(const void* shard, void* full, int64_t shard_bytes,
-                  const std::string& tag, Stream& stream) override {
-    const auto* from = static_cast<const std::byte*>(shard);
-    auto* to = static_cast<std::byte*>(full);
+  void all_gather(std::span<const GatheredArray> arrays, const std::string& tag,
+                  Stream& stream) override {
     begin(stream);
-    for_pieces(shard_bytes, 1, [&](int64_t offset, int64_t bytes) {
-      Buffer& buffer = next(*worker_);
-      host_->all_gather(from + offset, buffer.memory, bytes, tag, *worker_);
-      hand_over(buffer.filled, *worker_, stream);
-      for (int r = 0; r < size(); ++r)
-        stream.copy(to + r * shard_bytes + offset, buffer.memory + r * bytes, bytes);
-      stream.record(buffer.read);
-    });
+    for (const GatheredArray& array : arrays) gather(array, tag, stream);
   }
 
   void reduce_scatter(void* full, float* shard, int64_t shard_numel, DType type,
@@ -87,6 +78,20 @@ class StagedCollectives final : public Collectives {
   static void hand_over(Event& event, Stream& from, Stream& to) {
     from.record(event);
     to.wait(event);
+  }
+
+  void gather(const GatheredArray& array, const std::string& tag, Stream& stream) {
+    const auto* from = static_cast<const std::byte*>(array.shard);
+    auto* to = static_cast<std::byte*>(array.full);
+    for_pieces(array.shard_bytes, 1, [&](int64_t offset, int64_t bytes) {
+      Buffer& buffer = next(*worker_);
+      host_->all_gather(from + offset, buffer.memory, bytes, tag, *worker_);
+      hand_over(buffer.filled, *worker_, stream);
+      for (int r = 0; r < size(); ++r)
+        stream.copy(to + r * array.shard_bytes + offset, buffer.memory + r * bytes,
+                    bytes);
+      stream.record(buffer.read);
+    });
   }
 
   // What is queued on the stream comes before what the worker does.

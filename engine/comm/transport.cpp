@@ -65,6 +65,12 @@ RankCall make_call(uint64_t sequence, Operation operation, int variant, int64_t 
   return call;
 }
 
+int64_t bytes_of_shards(std::span<const GatheredArray> arrays) {
+  int64_t bytes = 0;
+  for (const GatheredArray& array : arrays) bytes += array.shard_bytes;
+  return bytes;
+}
+
 const char* name_of(Operation operation) {
   static constexpr const char* kNames[] = {"all_gather", "reduce_scatter", "all_reduce",
                                            "broadcast",  "barrier",        "split",

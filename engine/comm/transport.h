@@ -62,8 +62,13 @@ class Transport {
   int size() const { return place_.size; }
   Place local() const { return local_; }  // among the ranks of this host
 
-  virtual void all_gather(const RankCall& call, const void* shard, void* full,
-                          int64_t shard_bytes) = 0;
+  virtual void all_gather(const RankCall& call,
+                          std::span<const GatheredArray> arrays) = 0;
+  void all_gather(const RankCall& call, const void* shard, void* full,
+                  int64_t shard_bytes) {
+    const GatheredArray one{shard, full, shard_bytes};
+    all_gather(call, std::span(&one, 1));
+  }
   virtual void reduce_scatter(const RankCall& call, const void* full, float* shard,
                               int64_t shard_numel, DType type,
                               const SummedPiece& summed) = 0;

@@ -42,9 +42,9 @@ struct ParamRule {
   int thaw = 0;  // of Options::thaws, the first that names it, from 1; 0: none
 };
 
-// Parameters of one unit that travel together: one all-gather, and one reduce-scatter
-// unless they are frozen, which have neither gradient nor moments. Those that one glob of
-// Options::thaws names are apart.
+// Parameters of one unit that are kept alike: gathered in one exchange with the unit's
+// other parts, and reduced in one of their own unless they are frozen, which have neither
+// gradient nor moments. Those that one glob of Options::thaws names are apart.
 struct PlannedPart {
   int unit = 0;  // index of its PlannedUnit
   bool is_frozen = false;

@@ -113,24 +113,35 @@ void GatherRing::gather(Slot& slot, const GatherSource& source) {
   stream_.wait(slot.idle);
   stream_.wait(source.ready());
   device_.poison(slot.memory, slot.bytes, stream_);
-  const std::string& tag = source.parts.front().tag;
-  const auto span = device_.timed(stream_, Work::kWeights, "gather", tag);
-  auto* full = static_cast<std::byte*>(slot.memory);
-  for (const GatherSource::Part& part : source.parts) full = gather(part, full);
-  assert(full <= static_cast<std::byte*>(slot.memory) + slot.bytes);
+  auto* const begin = static_cast<std::byte*>(slot.memory);
+  [[maybe_unused]] const std::byte* const end = gather_parts(source, begin);
+  assert(end <= begin + slot.bytes);
   stream_.record(gathered_[source.unit]);
   ++num_gathers_;
 }
 
-std::byte* GatherRing::gather(const GatherSource::Part& part, std::byte* full) {
-  const int64_t bytes = part.shard_bytes * comm_.size();
-  std::byte* const end = full + (part.decode ? part.decoded_bytes : bytes);
-  if (!part.is_here) {
-    comm_.all_gather(part.shard, end - bytes, part.shard_bytes, part.tag, stream_);
-    gathered_bytes_ += bytes - part.shard_bytes;
+// In one exchange, and then each is decoded where it has arrived.
+std::byte* GatherRing::gather_parts(const GatherSource& source, std::byte* full) {
+  const bool is_one = source.parts.size() == 1;
+  const std::string& tag = is_one ? source.parts.front().tag : source.name;
+  const auto span = device_.timed(stream_, Work::kWeights, "gather", tag);
+  std::vector<GatheredArray> arrays;
+  std::vector<std::function<void()>> decodes;
+  for (const GatherSource::Part& part : source.parts) {
+    const int64_t bytes = part.shard_bytes * comm_.size();
+    std::byte* const end = full + (part.decode ? part.decoded_bytes : bytes);
+    const void* const whole = part.is_here ? part.shard : end - bytes;
+    if (!part.is_here) {
+      arrays.push_back({part.shard, end - bytes, part.shard_bytes});
+      gathered_bytes_ += bytes - part.shard_bytes;
+    }
+    if (part.decode)
+      decodes.push_back([=, &part, this] { part.decode(whole, full, stream_); });
+    full = end;
   }
-  if (part.decode) part.decode(part.is_here ? part.shard : end - bytes, full, stream_);
-  return end;
+  if (!arrays.empty()) comm_.all_gather(arrays, tag, stream_);
+  for (const auto& decode : decodes) decode();
+  return full;
 }
 
 }  // namespace zero

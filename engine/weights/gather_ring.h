@@ -29,6 +29,7 @@ struct GatherSource {
   std::vector<Part> parts;
   // Asked when they are about to be read: reached when the shards have their values.
   std::function<const Event&()> ready;
+  std::string name = {};  // what several parts are called
 };
 
 // Keep the full weights of a few units in device memory, in slots that are used again and
@@ -83,8 +84,8 @@ class GatherRing : NoCopy {
   Slot* find(int unit);
   Slot* oldest_free(int of_class, bool may_drop_awaited);
   void gather(Slot& slot, const GatherSource& source);
-  // Returns where the next part begins.
-  std::byte* gather(const GatherSource::Part& part, std::byte* full);
+  // Returns where they end.
+  std::byte* gather_parts(const GatherSource& source, std::byte* full);
 
   Device& device_;
   Collectives& comm_;

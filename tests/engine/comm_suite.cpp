@@ -190,6 +190,24 @@ TEST_P(CollectivesTest, GathersAnyNumberOfBytes) {
   });
 }
 
+TEST_P(CollectivesTest, GathersSeveralArraysAsOne) {
+  on_every_rank([](Collectives& comm, Device& device) {
+    auto stream = device.make_stream("gather");
+    std::vector<Floats> shards, fulls;
+    for (const int64_t numel : {3, 0, 4097, 100'000, 17}) {
+      shards.push_back(values_of(comm.rank(), numel));
+      fulls.emplace_back(comm.size() * numel, -1);
+    }
+    std::vector<GatheredArray> arrays;
+    for (size_t i = 0; i < shards.size(); ++i)
+      arrays.push_back({shards[i].data(), fulls[i].data(), std::ssize(shards[i]) * 4});
+    comm.all_gather(arrays, "several", *stream);
+    stream->synchronize();
+    for (size_t i = 0; i < shards.size(); ++i)
+      EXPECT_EQ(fulls[i], expected_full(comm.size(), std::ssize(shards[i])));
+  });
+}
+
 TEST_P(CollectivesTest, GathersInPlace) {
   on_every_rank([](Collectives& comm, Device& device) {
     auto stream = device.make_stream("gather");

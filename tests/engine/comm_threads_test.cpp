@@ -244,7 +244,7 @@ class BrokenTransport final : public Transport {
  public:
   explicit BrokenTransport(std::vector<std::string>& log)
       : Transport({0, 2}, {0, 2}), log_(log) {}
-  void all_gather(const RankCall& call, const void*, void*, int64_t) override {
+  void all_gather(const RankCall& call, std::span<const GatheredArray>) override {
     fail(call);
   }
   void reduce_scatter(const RankCall& call, const void*, float*, int64_t, DType,

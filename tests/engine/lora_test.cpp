@@ -1,6 +1,10 @@
 // Adapters: which layers get them, what these compute, and what an engine makes of them.
 #include "zero/lora.h"
 
+#include <fstream>
+#include <map>
+#include <sstream>
+
 #include "tests/engine/unit_contract.h"
 #include "zero/deferred_init.h"
 #include "zero/linear.h"
@@ -293,6 +297,31 @@ TEST(LoraEngine, FrozenWeightsOfAnotherTypeAreDecodedWithoutLoss) {
       }
     }
   }
+}
+
+TEST(LoraEngine, AdaptersTravelWithTheFrozenWeightsOfTheirUnit) {
+  const std::string trace = ::testing::TempDir() + "adapters_travel_";
+  on_ranks(2, [&](std::unique_ptr<Ranks> comm) {
+    auto net = std::make_shared<NetImpl>();
+    add_lora(*net, {.targets = {"up", "b1.down"}});
+    Options options;
+    options.device = DeviceChoice::kCpu;
+    options.stream_always = true;
+    options.dtype = DType::kBf16;
+    options.trace_comm = trace + std::to_string(comm->rank());
+    std::remove(options.trace_comm.c_str());
+    Engine engine(net, options, std::move(comm));
+    engine.backward(engine.forward(net, values({4, 4})), 1);
+    std::ifstream calls(options.trace_comm);
+    std::map<std::string, int> num_gathers;  // by tag
+    for (std::string line; std::getline(calls, line);) {
+      std::istringstream words(line);
+      std::string number, operation, tag;
+      words >> number >> operation >> tag;
+      if (operation == "all_gather" && tag.starts_with('b')) ++num_gathers[tag];
+    }
+    EXPECT_EQ(num_gathers, (std::map<std::string, int>{{"b0", 1}, {"b1", 1}}));
+  });
 }
 
 TEST(LoraEngine, StaysInFp32WhereUnitsComputeInBf16) {

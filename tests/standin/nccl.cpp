@@ -159,8 +159,42 @@ struct Message {
   int peer;
   cudaStream_t stream;
 };
+struct Gather {
+  Comm comm;
+  const void* shard;
+  void* full;
+  int64_t bytes;
+  cudaStream_t stream;
+};
 thread_local bool is_in_group = false;
 thread_local std::vector<Message> messages;
+thread_local std::vector<Gather> gathers;
+
+void run(const Gather& gather) {
+  // A copy: the shard lies in what is written.
+  const std::byte* const shard = standin::at(gather.shard);
+  const std::vector<std::byte> own(shard, shard + gather.bytes);
+  std::byte* const to = standin::at(gather.full);
+  standin::run(*gather.comm,
+               {std::vector<const std::byte*>(gather.comm->size, own.data()),
+                [&](int from, int64_t offset, const std::byte* said, int64_t piece) {
+                  std::memcpy(to + from * gather.bytes + offset, said, piece);
+                }},
+               gather.bytes);
+}
+
+// As one call.
+void begin_gathers(const std::vector<Gather>& all) {
+  std::vector<standin::Access> accesses;
+  for (const Gather& gather : all) {
+    accesses.push_back({gather.shard, gather.bytes, false});
+    accesses.push_back({gather.full, gather.comm->size * gather.bytes, true});
+  }
+  standin::begin_call("ncclAllGather", all.front().comm, all.front().stream, accesses,
+                      [=] {
+                        for (const Gather& gather : all) run(gather);
+                      });
+}
 
 ncclResult_t add_message(Message message) {
   if (!is_in_group) return ncclInvalidUsage;
@@ -253,22 +287,11 @@ ncclResult_t ncclAllGather(const void* shard, void* full, size_t count,
   if (const int error = standin::take_failure("ncclAllGather"))
     return static_cast<ncclResult_t>(error);
   if (type != ncclUint8) return ncclInvalidArgument;
-  const auto bytes = static_cast<int64_t>(count);
-  const std::vector<standin::Access> accesses = {
-      {shard, bytes, false}, {full, comm->shared->size * bytes, true}};
-  standin::begin_call(
-      "ncclAllGather", comm->shared, stream, accesses, [=, shared = comm->shared] {
-        // A copy: the shard lies in what is written.
-        const std::vector<std::byte> own(standin::at(shard), standin::at(shard) + bytes);
-        std::byte* const to = standin::at(full);
-        standin::run(
-            *shared,
-            {std::vector<const std::byte*>(shared->size, own.data()),
-             [=](int from, int64_t offset, const std::byte* said, int64_t piece) {
-               std::memcpy(to + from * bytes + offset, said, piece);
-             }},
-            bytes);
-      });
+  const Gather gather{comm->shared, shard, full, static_cast<int64_t>(count), stream};
+  if (is_in_group)
+    gathers.push_back(gather);
+  else
+    begin_gathers({gather});
   return ncclInProgress;
 }
 
@@ -320,9 +343,13 @@ ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t, int peer, ncclComm
       {comm->shared, false, to, static_cast<int64_t>(count), peer, stream});
 }
 
-// Every rank sends to and gets from every one, all alike.
+// Gathers alone; or every rank sends to and gets from every one, all alike.
 ncclResult_t ncclGroupEnd() {
   is_in_group = false;
+  if (const std::vector<Gather> grouped = std::exchange(gathers, {}); !grouped.empty()) {
+    begin_gathers(grouped);
+    return ncclInProgress;
+  }
   const std::vector<Message> all = std::exchange(messages, {});
   if (all.empty()) return ncclSuccess;
   const Comm shared = all.front().comm;

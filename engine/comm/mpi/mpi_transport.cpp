@@ -59,14 +59,16 @@ class MpiTransport final : public Transport {
     MPI_Comm_free(&comm_);
   }
 
-  void all_gather(const RankCall& call, const void* shard, void* full,
-                  int64_t shard_bytes) override {
+  using Transport::all_gather;
+  void all_gather(const RankCall& call, std::span<const GatheredArray> arrays) override {
     agree(call);
-    auto* from = static_cast<const std::byte*>(shard);  // (shard_bytes)
-    auto* to = static_cast<std::byte*>(full);           // (size, shard_bytes)
-    for (int64_t begin = 0; begin < shard_bytes; begin += max_message_bytes_) {
-      const int64_t bytes = std::min(max_message_bytes_, shard_bytes - begin);
-      gather_piece(from + begin, to + begin, bytes, shard_bytes);
+    for (const auto& [shard, full, shard_bytes] : arrays) {
+      auto* from = static_cast<const std::byte*>(shard);  // (shard_bytes)
+      auto* to = static_cast<std::byte*>(full);           // (size, shard_bytes)
+      for (int64_t begin = 0; begin < shard_bytes; begin += max_message_bytes_) {
+        const int64_t bytes = std::min(max_message_bytes_, shard_bytes - begin);
+        gather_piece(from + begin, to + begin, bytes, shard_bytes);
+      }
     }
   }
 

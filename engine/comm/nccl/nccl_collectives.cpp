@@ -28,15 +28,22 @@ class NcclCollectives final : public Collectives {
   int rank() const override { return channel_->transport().rank(); }
   int size() const override { return channel_->transport().size(); }
 
-  void all_gather(const void* shard, void* full, int64_t shard_bytes,
-                  const std::string& tag, Stream& stream) override {
-    const RankCall call = channel_->next_call(Operation::kAllGather, 0, shard_bytes, tag);
-    auto* const own = static_cast<std::byte*>(full) + rank() * shard_bytes;
+  void all_gather(std::span<const GatheredArray> arrays, const std::string& tag,
+                  Stream& stream) override {
+    const RankCall call =
+        channel_->next_call(Operation::kAllGather, static_cast<int>(arrays.size()) - 1,
+                            bytes_of_shards(arrays), tag);
+    const auto own = [this](const GatheredArray& array) {
+      return static_cast<std::byte*>(array.full) + rank() * array.shard_bytes;
+    };
     run(call, stream, [&](CudaStream& cuda) {
-      if (shard_bytes == 0) return;
-      if (own != shard) cuda.copy(own, shard, shard_bytes);
-      queue(call, [&](ncclComm_t comm) {
-        return ncclAllGather(own, full, shard_bytes, ncclUint8, comm, cuda.handle());
+      if (call.bytes == 0) return;
+      for (const GatheredArray& array : arrays)
+        if (own(array) != array.shard)
+          cuda.copy(own(array), array.shard, array.shard_bytes);
+      queue_as_one(call, arrays.size(), [&](size_t i, ncclComm_t comm) {
+        return ncclAllGather(own(arrays[i]), arrays[i].full, arrays[i].shard_bytes,
+                             ncclUint8, comm, cuda.handle());
       });
     });
   }
@@ -119,6 +126,18 @@ class NcclCollectives final : public Collectives {
     nccl_->call(description_of(call), work);
   }
 
+  // As one launch, whatever their number.
+  template <class Work>
+  void queue_as_one(const RankCall& call, size_t count, const Work& work) {
+    queue(call, [&](ncclComm_t comm) {
+      if (count == 1) return work(0, comm);
+      ncclResult_t result = ncclGroupStart();
+      for (size_t i = 0; i < count && is_under_way(result); ++i) result = work(i, comm);
+      const ncclResult_t ended = ncclGroupEnd();
+      return is_under_way(result) ? ended : result;
+    });
+  }
+
   void sum_as_is_fastest(const RankCall& call, float* full, float* shard, int64_t numel,
                          CudaStream& cuda) {
     float* const own = full + rank() * numel;
@@ -139,17 +158,13 @@ class NcclCollectives final : public Collectives {
     auto* const sums = reinterpret_cast<float*>(exchange_ + size() * piece * element);
     for (int64_t offset = 0; offset < numel; offset += piece) {
       const int64_t count = std::min(piece, numel - offset);
-      queue(call, [&](ncclComm_t comm) {
-        ncclResult_t result = ncclGroupStart();
-        for (int peer = 0; peer < size() && is_under_way(result); ++peer) {
-          result = ncclSend(full + (peer * numel + offset) * element, count * element,
-                            ncclUint8, peer, comm, cuda.handle());
-          if (!is_under_way(result)) break;
-          result = ncclRecv(exchange_ + peer * piece * element, count * element,
-                            ncclUint8, peer, comm, cuda.handle());
-        }
-        const ncclResult_t ended = ncclGroupEnd();
-        return is_under_way(result) ? ended : result;
+      queue_as_one(call, 2 * size(), [&](size_t i, ncclComm_t comm) {
+        const int peer = static_cast<int>(i / 2);
+        return i % 2 == 0
+                   ? ncclSend(full + (peer * numel + offset) * element, count * element,
+                              ncclUint8, peer, comm, cuda.handle())
+                   : ncclRecv(exchange_ + peer * piece * element, count * element,
+                              ncclUint8, peer, comm, cuda.handle());
       });
       queue_tree_sum(sums, exchange_, type, size(), piece, count, cuda.handle());
       cuda.copy(shard + offset, sums, count * 4);

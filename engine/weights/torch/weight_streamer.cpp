@@ -29,6 +29,8 @@ WeightStreamer::WeightStreamer(const Workplace& at, const std::vector<at::Tensor
   // The model is touched last: until here, what fails leaves it as it was.
   for (size_t u = 0; u < units_.size(); ++u) {
     units_[u].source.unit = static_cast<int>(u);
+    units_[u].source.name =
+        at.plan.units[u].fqn.empty() ? "(root)" : at.plan.units[u].fqn;
     units_[u].source.ready = [=, this]() -> const Event& {
       return arrived(static_cast<int>(u));
     };
