@@ -143,7 +143,10 @@ void Engine::set_full_parameter(const std::string& fqn, const at::Tensor& value)
   values.require_first_value(impl_->own.model.params[param].fqn, full);
   impl_->saves.join();
   impl_->own.updates->finish();
-  if (shard.weights_of_all) impl_->own.control->barrier("no rank reads " + fqn);
+  if (impl_->own.memory.shared_bytes() > 0) {
+    impl_->own.comm_stream->synchronize();
+    impl_->own.control->barrier("no rank reads " + fqn);
+  }
   if (const auto piece = piece_of(layout, rank(), index)) {
     const std::span<const float> own(full.data_ptr<float>() + piece->param_begin,
                                      piece->numel);

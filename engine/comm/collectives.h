@@ -50,7 +50,7 @@ class Collectives {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // All of them in one exchange, or one.
+  // All of them as one call, or one.
   virtual void all_gather(std::span<const GatheredArray> arrays, const std::string& tag,
                           Stream& stream) = 0;
   void all_gather(const void* shard, void* full, int64_t shard_bytes,

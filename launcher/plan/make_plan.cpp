@@ -33,16 +33,20 @@ int64_t object_bytes(const ModelShape& shape, int64_t host_bytes) {
 }
 
 // See AdaptedFunction (engine/layers/torch/adapted_linear.cpp): the rank's numbers and a
-// mask of bytes are kept. GPUs have factors of fp32 as three terms beside 16 bits.
-void add_adapters(PassShape& pass, const torch::nn::Module& model) {
-  const bool has_terms = pass.on_gpu && pass.element_bytes < 4;
+// mask of bytes are kept, which a CPU widens where it is used. Beside bf16, GPUs have
+// factors of fp32 as three terms; beside fp16 they make the other factor fp32.
+void add_adapters(PassShape& pass, const std::string& dtype,
+                  const torch::nn::Module& model) {
+  const int64_t dropping = (pass.on_gpu ? 1 : 2) * pass.element_bytes;
   for (const LoraTarget& layer : lora_targets(model)) {
     if (!layer.has_adapter()) continue;
     const int64_t dropped = layer.has_dropout ? layer.in : 0;
+    const int64_t of_rank = pass.on_gpu && dtype == "bf16" ? 40 : 8;
+    const int64_t widened =
+        pass.on_gpu && dtype == "fp16" ? 8 * std::max(layer.in, layer.out) : 0;
     pass.kept_by_adapters += 4 * layer.rank + dropped;
-    pass.made_by_adapter =
-        std::max(pass.made_by_adapter,
-                 (has_terms ? 40 : 8) * layer.rank + (pass.element_bytes + 1) * dropped);
+    pass.made_by_adapter = std::max(pass.made_by_adapter,
+                                    of_rank * layer.rank + widened + dropping * dropped);
   }
 }
 
@@ -65,7 +69,7 @@ RunPlan plan_as_told(const Wish& wish, const ModelFamily& family, Model& model) 
                            wish.ranks_on_node);
   PassShape pass = pass_shape(wish.settings, wish.num_ranks);
   pass.on_gpu = plan.on_gpu;
-  add_adapters(pass, *model.module());
+  add_adapters(pass, wish.settings.dtype, *model.module());
   plan.program = wish.program;
   if (!plan.on_gpu)
     plan.kernels = kernel_cache_bytes(

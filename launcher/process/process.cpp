@@ -57,16 +57,19 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   _exit(kCannotStart);
 }
 
-// Each page of shared memory counts for all that map it: of n mappings one is a share of
-// 1/n. The system walks all pages for that, so it is asked when there are others.
+// The most at any time when this was called. Each page of shared memory counts for all
+// that map it: of n mappings one is a share of 1/n. The system walks all pages for that,
+// so it is asked when there are more of them, and else every ten seconds.
 int64_t shared_bytes_of_others() {
   static std::mutex mutex;
   static int64_t mapped = 0, others = 0;  // KiB, guarded by mutex
+  static Clock::time_point next_look;     // guarded by mutex
   const std::lock_guard lock(mutex);
   const int64_t now = read_field("/proc/self/status", "RssShmem:").value_or(0);
-  if (std::exchange(mapped, now) != now) {
+  if (now > std::exchange(mapped, now) || Clock::now() > next_look) {
     const auto share = read_field("/proc/self/smaps_rollup", "Pss_Shmem:");
-    others = share ? std::max<int64_t>(now - *share, 0) : 0;
+    others = std::max(others, share ? now - *share : 0);
+    next_look = Clock::now() + 10s;
   }
   return others * 1024;
 }

@@ -17,8 +17,8 @@ std::vector<std::string> process_environment();
 std::optional<std::string> variable(const std::vector<std::string>& environment,
                                     const std::string& name);
 
-// The most bytes of this process that were resident at one time, with its share of what
-// processes share; 0: nobody tells.
+// The most bytes of this process that were resident at one time, less what others have of
+// the memory that it shares with them, as far as that is known; 0: nobody tells.
 int64_t peak_resident_bytes();
 
 // This program's own file.

@@ -27,7 +27,7 @@ def run(*words):
 
 def ours(folder, data, out, given, recompute, *more, ranks=1):
     run(PROGRAM, "train", "--init-from", folder, "--data", data, "--out", out, "--steps", STEPS, "--global-batch", given.ranks, "--micro-batch", 1,
-        "--seq-len", given.seq_len, "--ranks", ranks, "--threads", given.threads // ranks, "--recompute", recompute, "--eval-fraction", 0,
+        "--seq-len", given.seq_len, "--ranks", ranks, "--threads", max(1, given.threads // ranks), "--recompute", recompute, "--eval-fraction", 0,
         "--save-at-end=false", "--device", "cpu", *more)
     records = map(json.loads, (Path(out) / "metrics.jsonl").read_text().splitlines())
     return statistics.median([each["seconds"] for each in records if each["type"] == "step"][1:])

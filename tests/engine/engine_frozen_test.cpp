@@ -318,6 +318,18 @@ TEST(SharedFrozenWeights, AreReadWhenAllRanksHaveWritten) {
   });
 }
 
+// Which nobody notices once values were compared; until somebody sets some weights.
+TEST(SharedFrozenWeights, AreReadAnewWhereAForwardHasWrittenOverThem) {
+  on_two_ranks(/*inference=*/true, [](Engine& engine, auto& net) {
+    EXPECT_EQ(output_of(engine, net), 1024);
+    net->unit->is_spoiled = true;
+    EXPECT_EQ(output_of(engine, net), 2048);
+    net->unit->is_spoiled = false;
+    engine.set_full_parameter("scale", torch::full({1}, 3.0));
+    EXPECT_EQ(output_of(engine, net), 3072);
+  });
+}
+
 TEST(SharedFrozenWeights, AreWhatTheyWereBehindAForwardThatChangedThem) {
   on_two_ranks(/*inference=*/false, [](Engine& engine, auto& net) {
     net->unit->is_spoiled = true;

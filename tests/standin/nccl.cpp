@@ -284,8 +284,10 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) { return ncclCommAbort(comm); }
 
 ncclResult_t ncclAllGather(const void* shard, void* full, size_t count,
                            ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
-  if (const int error = standin::take_failure("ncclAllGather"))
+  if (const int error = standin::take_failure("ncclAllGather")) {
+    gathers.clear();  // nothing of a group is begun
     return static_cast<ncclResult_t>(error);
+  }
   if (type != ncclUint8) return ncclInvalidArgument;
   const Gather gather{comm->shared, shard, full, static_cast<int64_t>(count), stream};
   if (is_in_group)

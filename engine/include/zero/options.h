@@ -260,7 +260,8 @@ struct Options {
   // --- for tests
   // Random delays in every stream, released buffers filled with NaN.
   uint64_t chaos_seed = 0;
-  // Gather through the ring even where one rank could use its masters in place.
+  // Gather through the ring even where one rank could use its masters in place, or ranks
+  // of a host could share frozen weights.
   bool stream_always = false;
   std::string trace_comm;  // a file for one line per collective: "seq op tag bytes"
 };

@@ -30,14 +30,17 @@ bool has_thirds(const at::Tensor& x) {
   return !x.is_cpu() && x.scalar_type() == at::kBFloat16;
 }
 
-// Where a CPU makes fp32 of 16 bits, of so many rows at a time.
-constexpr int64_t kRowsAtOnce = 128;
+// Where fp32 is made of 16 bits, a CPU makes it of so many rows at a time.
+int64_t rows_at_once(const at::Tensor& rows) {
+  return rows.is_cpu() ? 128 : std::max<int64_t>(1, rows.size(0));
+}
 
 // For each stretch of rows: where it begins, and how many.
 template <class Work>
-void by_rows(int64_t num_rows, const Work& work) {
-  for (int64_t begin = 0; begin < num_rows; begin += kRowsAtOnce)
-    work(begin, std::min(kRowsAtOnce, num_rows - begin));
+void by_rows(const at::Tensor& rows, const Work& work) {
+  const int64_t count = rows.size(0), most = rows_at_once(rows);
+  for (int64_t begin = 0; begin < count; begin += most)
+    work(begin, std::min(most, count - begin));
 }
 
 // a (n, k) of the layer's type times b (k, r) in the adapter's: (n, r) in the adapter's.
@@ -45,7 +48,7 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
   if (a.scalar_type() == b.scalar_type()) return at::mm(a, b);
   if (!has_thirds(a)) {
     std::vector<at::Tensor> stretches;
-    for (const at::Tensor& rows : a.split(kRowsAtOnce))
+    for (const at::Tensor& rows : a.split(rows_at_once(a)))
       stretches.push_back(at::mm(rows.to(b.scalar_type()), b));
     return at::cat(stretches);
   }
@@ -61,7 +64,7 @@ at::Tensor product_over_rows(const at::Tensor& a, const at::Tensor& b) {
   if (a.scalar_type() == b.scalar_type()) return at::mm(a.t(), b);
   if (!has_thirds(b)) {
     at::Tensor sum = at::zeros({a.size(1), b.size(1)}, a.options());
-    by_rows(a.size(0), [&](int64_t begin, int64_t count) {
+    by_rows(a, [&](int64_t begin, int64_t count) {
       sum.addmm_(a.narrow(0, begin, count).t(),
                  b.narrow(0, begin, count).to(a.scalar_type()));
     });
@@ -77,7 +80,7 @@ at::Tensor product_over_rows(const at::Tensor& a, const at::Tensor& b) {
 void add_product(const at::Tensor& y, const at::Tensor& a, const at::Tensor& b) {
   if (y.scalar_type() == a.scalar_type()) return void(y.addmm_(a, b));
   if (!has_thirds(y)) {
-    return by_rows(y.size(0), [&](int64_t begin, int64_t count) {
+    return by_rows(y, [&](int64_t begin, int64_t count) {
       y.narrow(0, begin, count).add_(at::mm(a.narrow(0, begin, count), b));
     });
   }

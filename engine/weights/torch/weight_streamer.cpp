@@ -167,6 +167,7 @@ void WeightStreamer::invalidate(bool frozen_too) {
   for (size_t p = 0; p < is_behind_.size(); ++p) {
     if (frozen_too || !plan_.parts[p].is_frozen) is_behind_[p] = true;
   }
+  if (frozen_too) shards_.refresh_shared();
   ring_.invalidate();
   root_.invalidate();
   find_shards();

@@ -97,7 +97,8 @@ class WeightStreamer {
     Event arrived;
 
     bool has(Lies where) const {
-      return std::ranges::count(parts, where, &UnitPart::lies) > 0;
+      return std::ranges::any_of(
+          parts, [where](const UnitPart& part) { return part.lies == where; });
     }
   };
 
