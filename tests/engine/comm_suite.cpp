@@ -193,9 +193,13 @@ TEST_P(CollectivesTest, GathersAnyNumberOfBytes) {
 TEST_P(CollectivesTest, GathersSeveralArraysAsOne) {
   on_every_rank([](Collectives& comm, Device& device) {
     auto stream = device.make_stream("gather");
+    const auto of_array = [](size_t array, Floats values) {
+      for (float& value : values) value += static_cast<float>(array);
+      return values;
+    };
     std::vector<Floats> shards, fulls;
     for (const int64_t numel : {3, 0, 4097, 100'000, 17}) {
-      shards.push_back(values_of(comm.rank(), numel));
+      shards.push_back(of_array(shards.size(), values_of(comm.rank(), numel)));
       fulls.emplace_back(comm.size() * numel, -1);
     }
     std::vector<GatheredArray> arrays;
@@ -204,7 +208,7 @@ TEST_P(CollectivesTest, GathersSeveralArraysAsOne) {
     comm.all_gather(arrays, "several", *stream);
     stream->synchronize();
     for (size_t i = 0; i < shards.size(); ++i)
-      EXPECT_EQ(fulls[i], expected_full(comm.size(), std::ssize(shards[i])));
+      EXPECT_EQ(fulls[i], of_array(i, expected_full(comm.size(), std::ssize(shards[i]))));
   });
 }
 
