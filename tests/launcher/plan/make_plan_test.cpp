@@ -41,6 +41,27 @@ TEST(MakePlan, CountsThirteenBillionParametersWithoutMemory) {
   EXPECT_EQ(make_plan({settings, shape}, family, *model).num_parameters, 13'110'865'920);
 }
 
+// The rank's numbers of each token and, with dropout, a byte for each of its layer's
+// input; beside what one adapter makes at a time.
+TEST(MakePlan, CountsWhatAdaptersKeep) {
+  const ModelFamily family = gpt2_family();
+  Settings settings;
+  settings.vocab = 256;
+  settings.recompute = "none";
+  const auto activations = [&](const std::string& lora) {
+    settings.lora = lora;
+    const ModelShape shape = new_shape(family, settings);
+    return make_plan({settings, shape}, family, *make_deferred(family, shape)).activations;
+  };
+  const int64_t rank_8 = activations("r=8,targets=c_fc");
+  const ModelShape shape = new_shape(family, settings);
+  const int64_t tokens = settings.micro_batch * shape.seq_len;
+  EXPECT_EQ(activations("r=72,targets=c_fc") - rank_8,
+            tokens * 64 * (4 * shape.layers() + 8));
+  EXPECT_EQ(activations("r=8,targets=c_fc,dropout=0.5") - rank_8,
+            tokens * shape.dim() * (shape.layers() + 2 * 4));
+}
+
 TEST(MakePlan, GathersNothingAheadWhereThatAloneHasNoRoom) {
   const ModelFamily family = gpt2_family();
   Settings settings;
