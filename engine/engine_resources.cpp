@@ -163,14 +163,14 @@ UnitMemory EngineResources::memory_of_units() {
   if (where != UnitMemory::kHost || mesh().group == 1 ||
       !has_fixed_weights(plan, options))
     return where;
-  const bool can = can_share_memory(group ? *group : *control, *control);
+  const bool can = can_share_memory(ranks_of_group(), *control);
   return can ? UnitMemory::kSharedHost : where;
 }
 
 std::unique_ptr<SharedMemory> EngineResources::make_shared_memory() {
   const int64_t bytes = mesh().group * memory.shared_bytes();
   if (bytes == 0) return nullptr;
-  return std::make_unique<SharedMemory>(group ? *group : *control, bytes);
+  return std::make_unique<SharedMemory>(ranks_of_group(), bytes);
 }
 
 // Whole parameters are gathered in the host's memory, whatever the device.

@@ -66,7 +66,7 @@ struct EngineResources {
   const std::unique_ptr<Device> device;
   ThreadPool threads;
   UnitPlan plan;
-  std::unique_ptr<Ranks> group;  // where there are several; else null: it is `control`
+  std::unique_ptr<Ranks> group;  // of several; else null: it is `control`
   std::vector<bool> rests;  // of each parameter: trained by the plan, but frozen for now
   MemoryPlan memory;
   // Of ranks with GPUs: in the host's memory, or in theirs.
@@ -88,6 +88,7 @@ struct EngineResources {
   std::unique_ptr<Stream> comm_stream, out_stream;
 
  private:
+  Ranks& ranks_of_group() { return group ? *group : *control; }
   UnitMemory memory_of_units();
   std::unique_ptr<SharedMemory> make_shared_memory();
   void make_collectives();

@@ -32,6 +32,9 @@ struct UnitHome {
   bool in_place = false;
   bool sums_on_gpu = false;  // gradients are added up there
   bool has_draft = false;    // of its next masters and states (Options::speculate_bytes)
+
+  // The states are the host's, and the sums are not.
+  bool sums_leave() const { return sums_on_gpu && !state_on_gpu; }
 };
 
 // One array of this rank's shard of each of some parts; where the ranks of its group

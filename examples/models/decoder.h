@@ -324,6 +324,10 @@ inline KeyValueHeads key_value_heads(const DecoderConfig& config) {
   return {config.n_head, config.n_embd / config.n_head};
 }
 
+// Are embedding and head, of so many elements, units of their own? Smaller ones are not
+// worth collectives.
+bool are_units(bool is_tied, double numel);
+
 // Estimate ModelFamily::activation_bytes, computed on a CPU.
 ActivationBytes decoder_activation_bytes(const DecoderSizes& sizes,
                                          const ModelShape& shape, const PassShape& pass);
