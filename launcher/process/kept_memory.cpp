@@ -41,12 +41,13 @@ std::byte* KeptMemory::lend(int64_t bytes) {
   bytes = bytes_of(bytes);
   const std::lock_guard lock(mutex_);
   std::byte* block = lend_from(State::kKept, bytes);
-  const bool is_fresh = !block;
-  if (is_fresh) block = lend_from(State::kFresh, bytes);
+  const bool takes_fresh = !block;
+  if (!block) block = lend_into_fresh(bytes);
+  if (!block) block = lend_from(State::kFresh, bytes);
   if (!block) return nullptr;
   use_.lent += bytes;
   use_.most = std::max(use_.most, use_.lent);
-  if (is_fresh) return_pages(use_.lent + use_.kept - use_.most);
+  if (takes_fresh) return_pages(use_.lent + use_.kept - use_.most);
   return block;
 }
 
@@ -69,6 +70,23 @@ std::byte* KeptMemory::lend_from(State state, int64_t bytes) {
   put(start, {bytes, State::kLent});
   if (whole.bytes > bytes) put(start + bytes, {whole.bytes - bytes, state});
   return start;
+}
+
+// Of the largest kept block that suffices with the fresh one behind it.
+std::byte* KeptMemory::lend_into_fresh(int64_t bytes) {
+  for (auto kept = kept_.rbegin(); kept != kept_.rend(); ++kept) {
+    const auto [kept_bytes, start] = *kept;
+    const auto behind = blocks_.find(start + kept_bytes);
+    if (behind == blocks_.end() || behind->second.state != State::kFresh) continue;
+    const int64_t rest = kept_bytes + behind->second.bytes - bytes;
+    if (rest < 0) continue;
+    take_out(behind);
+    take_out(blocks_.find(start));
+    put(start, {bytes, State::kLent});
+    if (rest > 0) put(start + bytes, {rest, State::kFresh});
+    return start;
+  }
+  return nullptr;
 }
 
 // The smallest kept blocks first: large ones serve more.

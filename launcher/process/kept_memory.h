@@ -14,8 +14,9 @@ namespace zero::launcher {
 // A step frees and takes the same tensors over and over. The C library's heap, where
 // small objects lie between them, grows gaps: it takes up to half again of what tensors
 // hold. Here neighbouring free blocks join, and where none is large enough, the new block
-// takes fresh pages and the kernel gets as many of the kept ones back. So the pages that
-// are held are never more than the most that has been lent at one time. Thread-safe.
+// takes the largest of them on into the fresh pages behind it, or fresh pages alone, and
+// the kernel gets as many of the kept ones back. So the pages that are held are never
+// more than the most that has been lent at one time. Thread-safe.
 class KeptMemory {
  public:
   // Reserve `bytes` of addresses, which takes no memory. Without them, nothing is lent.
@@ -53,6 +54,7 @@ class KeptMemory {
 
   BySize& by_size(State state) { return state == State::kKept ? kept_ : fresh_; }
   std::byte* lend_from(State state, int64_t bytes);
+  std::byte* lend_into_fresh(int64_t bytes);
   void return_pages(int64_t bytes);
   void put(std::byte* start, Block block);
   Block take_out(Blocks::iterator at);

@@ -107,9 +107,36 @@ struct AdaptedLayer {
   at::Tensor seen() const { return mask ? x * *mask : x; }
   at::Tensor low() const { return product(rows_of(seen()), a.t()) * scale; }
   at::Tensor result(const at::Tensor& low_rows) const {
-    const at::Tensor y = linear(rows_of(x), weight, bias.value_or(at::Tensor()));
-    add_product(y, low_rows, b.t());
+    const at::Tensor rows = rows_of(x);
+    at::Tensor y;
+    if (begins_with_adapter(rows)) {
+      y = bias ? at::addmm(*bias, low_rows, b.t()) : at::mm(low_rows, b.t());
+      y.addmm_(rows, weight.t());
+    } else {
+      y = linear(rows, weight, bias.value_or(at::Tensor()));
+      add_product(y, low_rows, b.t());
+    }
     return laid_out_along(x, y);
+  }
+  // The gradient of x, of the rows of its result's and of low's.
+  at::Tensor input_grad(const at::Tensor& grad, const at::Tensor& low_grad) const {
+    if (begins_with_adapter(grad)) {
+      at::Tensor x_grad = at::mm(low_grad, a);
+      if (mask) x_grad.mul_(rows_of(*mask));
+      return x_grad.addmm_(grad, weight);
+    }
+    at::Tensor x_grad = at::mm(grad, weight);
+    at::Tensor seen_grad = mask ? at::zeros_like(x_grad) : x_grad;
+    add_product(seen_grad, low_grad, a);
+    if (mask) x_grad.add_(seen_grad.mul_(rows_of(*mask)));
+    return x_grad;
+  }
+
+ private:
+  // The large product adds to what is there without a pass of its own, but rounds in
+  // between where the types are short. linear() is faster with few rows.
+  bool begins_with_adapter(const at::Tensor& rows) const {
+    return rows.scalar_type() == a.scalar_type() && rows.size(0) > 16;
   }
 };
 
@@ -139,13 +166,8 @@ struct AdaptedFunction : torch::autograd::Function<AdaptedFunction> {
     const at::Tensor low = torch::GradMode::is_enabled() ? layer.low() : saved[4];
     const at::Tensor low_grad = product(grad, layer.b) * layer.scale;
     variable_list found(7);
-    if (context->needs_input_grad(0)) {
-      at::Tensor x_grad = at::mm(grad, layer.weight);
-      at::Tensor seen_grad = layer.mask ? at::zeros_like(x_grad) : x_grad;
-      add_product(seen_grad, low_grad, layer.a);
-      if (layer.mask) x_grad.add_(seen_grad.mul_(rows_of(*layer.mask)));
-      found[0] = laid_out_along(grads[0], x_grad);
-    }
+    if (context->needs_input_grad(0))
+      found[0] = laid_out_along(grads[0], layer.input_grad(grad, low_grad));
     if (context->needs_input_grad(2))
       found[2] = product_over_rows(low_grad, rows_of(layer.seen()));
     if (context->needs_input_grad(3))

@@ -58,8 +58,8 @@ TEST(AdaptedLinear, GivesFactorsTheirGradientsWhereXNeedsNone) {
 
 TEST(AdaptedLinear, HasSecondDerivatives) {
   AdaptedStory story(at::kDouble), dropping(at::kDouble, c10::kCPU, /*dropout=*/0.25);
-  const at::Tensor x = some_rows({5, 17}, at::kDouble).requires_grad_();
-  const auto second = [&](const AdaptedStory& of, const at::Tensor& y) {
+  const auto second = [](const AdaptedStory& of, const at::Tensor& x,
+                         const at::Tensor& y) {
     const Tensors leaves = {x, of.a, of.b};
     const Tensors first = torch::autograd::grad({y.square().sum()}, leaves, {},
                                                 /*retain_graph=*/true, /*create=*/true);
@@ -71,12 +71,16 @@ TEST(AdaptedLinear, HasSecondDerivatives) {
     for (size_t i = 0; i < ours.size(); ++i)
       EXPECT_TRUE(at::allclose(ours[i], beside[i], 1e-10, 1e-12)) << i;
   };
-  expect_same(second(story, story.ours(x)), second(story, story.expression(x)));
-  at::manual_seed(7);
-  const at::Tensor y = dropping.ours(x);
-  at::manual_seed(7);
-  const at::Tensor kept = at::empty_like(x).bernoulli_(0.75) / 0.75;
-  expect_same(second(dropping, y), second(dropping, dropping.expression(x, kept)));
+  for (const int64_t rows : {5, 20}) {
+    const at::Tensor x = some_rows({rows, 17}, at::kDouble).requires_grad_();
+    expect_same(second(story, x, story.ours(x)), second(story, x, story.expression(x)));
+    at::manual_seed(7);
+    const at::Tensor y = dropping.ours(x);
+    at::manual_seed(7);
+    const at::Tensor kept = at::empty_like(x).bernoulli_(0.75) / 0.75;
+    expect_same(second(dropping, x, y),
+                second(dropping, x, dropping.expression(x, kept)));
+  }
 }
 
 // What is dropped is dropped from the adapter's input alone, and the rest weighs more.

@@ -92,6 +92,43 @@ TEST(KeptMemory, NoMorePagesAreHeldThanWereEverLent) {
   EXPECT_EQ(large, second + 3 * kPage);
 }
 
+TEST(KeptMemory, AKeptBlockThatEndsAtFreshPagesTakesThoseThatItLacks) {
+  KeptMemory memory(64 * kPage);
+  std::byte* const small = memory.lend(2 * kPage);
+  memory.lend(kPage);
+  std::byte* const last = memory.lend(4 * kPage);
+  std::memset(last, 1, 4 * kPage);
+  memory.take_back(small);
+  memory.take_back(last);
+  EXPECT_EQ(memory.lend(5 * kPage), last);
+  EXPECT_EQ(std::count(last, last + 4 * kPage, std::byte{1}), 4 * kPage);
+  EXPECT_EQ(memory.use().kept, kPage);
+  EXPECT_EQ(memory.use().returned, kPage);  // of the small one
+  EXPECT_EQ(memory.use().most, 7 * kPage);
+  EXPECT_EQ(memory.lend(2 * kPage), last + 5 * kPage);
+}
+
+// As tensors of one step after another: the largest comes last, behind gaps.
+TEST(KeptMemory, ALargeBlockAgainTakesNoMoreFreshPagesThanGapsHold) {
+  KeptMemory memory(1024 * kPage);
+  int64_t before = 0;
+  for (int step = 0; step < 5; ++step) {
+    std::vector<std::byte*> lent;
+    for (const int64_t pages : {7, 3, 9, 2, 8}) {
+      std::byte* const passing = memory.lend(pages * kPage);
+      lent.push_back(memory.lend((pages + 2) * kPage));
+      memory.take_back(passing);
+    }
+    lent.push_back(memory.lend(100 * kPage));
+    for (std::byte* const block : lent) memory.take_back(block);
+    const int64_t returned = memory.use().returned;
+    if (step > 1) {
+      EXPECT_LE(returned - before, (7 + 3 + 9 + 2 + 8) * kPage);
+    }
+    before = returned;
+  }
+}
+
 TEST(KeptMemory, NothingIsLentWhereNoRoomIsLeft) {
   KeptMemory memory(2 * kPage);
   EXPECT_EQ(memory.lend(3 * kPage), nullptr);
