@@ -44,11 +44,11 @@ void require_seen(const Folder& folder, const ShardReport& report) {
 }
 
 FileEntry write_virtual_file(const Folder& folder, const Manifest& manifest, Io& io) {
-  const File image = make_virtual_image(manifest.tensors, manifest.aliases);
+  const auto image = make_virtual_image(manifest.tensors, manifest.aliases);
   File file = folder.create(kVirtualFile, io);
-  const int64_t bytes = image.size_bytes();
+  const int64_t bytes = image->size_bytes();
   file.announce_size(bytes);
-  const uint64_t hash = copy_ranges(image, {{0, bytes}}, file, io);
+  const uint64_t hash = copy_ranges(*image, {{0, bytes}}, file, io);
   file.sync(io);
   return {kVirtualFile, bytes, hash};
 }

@@ -4,7 +4,8 @@
 #include <sys/mman.h>
 
 #include <cerrno>
-#include <memory>
+#include <mutex>
+#include <optional>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -125,9 +126,10 @@ Shape shape_in_shard(const StoredTensor& tensor, int64_t numel) {
   return is_replicated(tensor.kind) ? visible_shape(tensor) : Shape{numel};
 }
 
-int64_t add_slice(H5Image& image, const Slice& slice, hid_t options) {
-  const H5Handle space = make_space(shape_in_shard(slice.tensor, slice.numel));
-  H5Handle dataset = image.add_dataset(slice.tensor, space, options);
+// `tensor` has its shape in the shard.
+int64_t add_slice(H5Image& image, const StoredTensor& tensor, hid_t options) {
+  const H5Handle space = make_space(tensor.shape);
+  H5Handle dataset = image.add_dataset(tensor, space, options);
   const haddr_t offset = H5Dget_offset(dataset);
   if (offset == HADDR_UNDEF) check_h5(-1, "H5Dget_offset");
   dataset.close();
@@ -186,23 +188,78 @@ void add_tensor(H5Image& image, const StoredTensor& tensor) {
   image.add_dataset(tensor, full, options).close();
 }
 
-}  // namespace
+// ---- What was made last. Saves of a run have other values, in the same places.
 
-Layout lay_out_shard(const std::vector<Slice>& slices) {
+template <class Key, class Made>
+class LastMade {
+ public:
+  template <class Make>
+  std::shared_ptr<const Made> get(Key key, const Make& make) {
+    const std::lock_guard lock(mutex_);
+    if (key_ != key) {
+      key_.reset();
+      made_ = std::make_shared<const Made>(make(key));
+      key_ = std::move(key);
+    }
+    return made_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<Key> key_;
+  std::shared_ptr<const Made> made_;
+};
+
+// What of a shard HDF5 is told.
+std::vector<StoredTensor> tensors_of_shard(const std::vector<Slice>& slices) {
+  std::vector<StoredTensor> tensors;
+  for (const Slice& slice : slices) {
+    const StoredTensor& whole = slice.tensor;
+    tensors.push_back(
+        {whole.kind, whole.fqn, whole.dtype, shape_in_shard(whole, slice.numel)});
+  }
+  return tensors;
+}
+
+Layout make_layout(const std::vector<StoredTensor>& tensors) {
   H5Image image(kAlignment);
   const H5Handle options = contiguous_options();
   std::vector<int64_t> offsets;
-  for (const auto& slice : slices)
-    offsets.push_back(slice.numel > 0 ? add_slice(image, slice, options) : -1);
+  for (const StoredTensor& tensor : tensors)
+    offsets.push_back(tensor.numel() > 0 ? add_slice(image, tensor, options) : -1);
   return {image.finish(), std::move(offsets)};
 }
 
-File make_virtual_image(const std::vector<StoredTensor>& tensors,
-                        const std::map<std::string, std::string>& aliases) {
+struct VirtualFile {
+  std::vector<StoredTensor> tensors;
+  std::map<std::string, std::string> aliases;
+
+  bool operator==(const VirtualFile&) const = default;
+};
+
+File make_image(const VirtualFile& file) {
   H5Image image(1);
-  for (const auto& tensor : tensors) add_tensor(image, tensor);
-  for (const auto& [alias, fqn] : aliases) image.add_alias(alias, fqn);
+  for (const auto& tensor : file.tensors) add_tensor(image, tensor);
+  for (const auto& [alias, fqn] : file.aliases) image.add_alias(alias, fqn);
   return image.finish();
+}
+
+}  // namespace
+
+std::shared_ptr<const Layout> lay_out_shard(const std::vector<Slice>& slices) {
+  static LastMade<std::vector<StoredTensor>, Layout> last;
+  return last.get(tensors_of_shard(slices), make_layout);
+}
+
+std::shared_ptr<const File> make_virtual_image(
+    const std::vector<StoredTensor>& tensors,
+    const std::map<std::string, std::string>& aliases) {
+  static LastMade<VirtualFile, File> last;
+  VirtualFile file{tensors, aliases};
+  for (StoredTensor& tensor : file.tensors) {
+    for (Piece& piece : tensor.pieces) piece.hashes.clear();
+  }
+  return last.get(std::move(file), make_image);
 }
 
 std::pair<std::string, std::string> hdf5_versions() {

@@ -55,6 +55,8 @@ struct Piece {
   int64_t offset = 0;            // of the first byte, in the file
   int64_t bytes = 0;             // never 0
   std::vector<uint64_t> hashes;  // XXH3 of each kChunkBytes, the last may be shorter
+
+  bool operator==(const Piece&) const = default;
 };
 
 struct StoredTensor {
@@ -68,6 +70,7 @@ struct StoredTensor {
 
   int64_t numel() const { return checked_numel(shape).value(); }
   int64_t num_bytes() const { return numel() * size_of(dtype); }
+  bool operator==(const StoredTensor&) const = default;
 };
 
 }  // namespace zero::checkpoint

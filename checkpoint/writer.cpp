@@ -27,21 +27,21 @@ File create_shard(const std::string& folder, int rank, int world_size, Io& io) {
 // The file's size, and what of it HDF5 wrote around the slices, which come later.
 ShardReport lay_out(const std::vector<Slice>& slices, int rank, int world_size,
                     File& file, Io& io) {
-  const Layout layout = lay_out_shard(slices);
+  const auto layout = lay_out_shard(slices);
   ShardReport report{rank, world_size, {shard_file(rank, world_size)}, {}};
   std::vector<Range> taken;
   for (size_t i = 0; i < slices.size(); ++i) {
     const Slice& slice = slices[i];
     StoredTensor& tensor = report.tensors.emplace_back(slice.tensor);
     if (slice.numel == 0) continue;
-    const Range range{layout.offsets[i], slice.num_bytes()};
+    const Range range{layout->offsets[i], slice.num_bytes()};
     tensor.pieces = {{report.file.name, slice.begin, range.begin, range.bytes, {}}};
     taken.push_back(range);
   }
-  report.file.bytes = layout.image.size_bytes();
+  report.file.bytes = layout->image.size_bytes();
   file.announce_size(report.file.bytes);
   report.file.hash = copy_ranges(
-      layout.image, gaps_between(std::move(taken), report.file.bytes), file, io);
+      layout->image, gaps_between(std::move(taken), report.file.bytes), file, io);
   return report;
 }
 

@@ -22,11 +22,52 @@ std::vector<StoredTensor> many_tensors(int count) {
 
 // A save must not need memory that no plan has.
 TEST(H5Files, ManyTensorsTakeLittleMemory) {
-  const int64_t first = make_virtual_image(many_tensors(10), {}).size_bytes();
+  const int64_t first = make_virtual_image(many_tensors(10), {})->size_bytes();
   const int64_t before = own_bytes();
-  const File image = make_virtual_image(many_tensors(3000), {});
-  EXPECT_GT(image.size_bytes(), 100 * first);
+  const auto image = make_virtual_image(many_tensors(3000), {});
+  EXPECT_GT(image->size_bytes(), 100 * first);
   EXPECT_LT(own_bytes() - before, 10 << 20);
+}
+
+std::string bytes_of(const File& file) {
+  std::string bytes(file.size_bytes(), '\0');
+  file.read(bytes.data(), bytes.size(), 0);
+  return bytes;
+}
+
+// The next save of a run costs HDF5 nothing, and one of another run has its own.
+TEST(H5Files, TheLastImageServesTensorsThatDifferInValuesAlone) {
+  std::vector<StoredTensor> tensors = many_tensors(3);
+  const auto first = make_virtual_image(tensors, {{"tied", tensors[0].fqn}});
+  tensors[0].pieces[0].hashes = {7};
+  EXPECT_EQ(make_virtual_image(tensors, {{"tied", tensors[0].fqn}}), first);
+  const auto expect_other = [&](const std::vector<StoredTensor>& other,
+                                const std::map<std::string, std::string>& aliases) {
+    const auto image = make_virtual_image(other, aliases);
+    EXPECT_NE(image, first);
+    EXPECT_NE(bytes_of(*image), bytes_of(*first));
+  };
+  expect_other(tensors, {});
+  expect_other(many_tensors(4), {{"tied", tensors[0].fqn}});
+  tensors[1].dtype = DType::kBf16;
+  expect_other(tensors, {{"tied", tensors[0].fqn}});
+  tensors = many_tensors(3);
+  tensors[2].pieces[0].file = "shard_1_of_2.h5";
+  expect_other(tensors, {{"tied", tensors[0].fqn}});
+}
+
+TEST(H5Files, TheLastLayoutServesSlicesOfTheSameSizes) {
+  const float values[8] = {};
+  Slice slice{{Kind::kParam, "w", DType::kFp32, {8}}, 0, 4, values};
+  const auto first = lay_out_shard({slice});
+  slice.begin = 4, slice.data = values + 4;
+  EXPECT_EQ(lay_out_shard({slice}), first);
+  slice.numel = 3;
+  const auto shorter = lay_out_shard({slice});
+  EXPECT_NE(shorter, first);
+  EXPECT_NE(bytes_of(shorter->image), bytes_of(first->image));
+  slice.numel = 0;
+  EXPECT_EQ(lay_out_shard({slice})->offsets, std::vector<int64_t>{-1});
 }
 
 // Others read values as HDF5 says that they are.
@@ -35,7 +76,7 @@ TEST(H5Files, TypesAreThoseOfTheValues) {
                             DType::kInt64, DType::kInt32, DType::kUint8, DType::kBool}) {
     SCOPED_TRACE(name_of(dtype));
     const int64_t bytes = 2 * size_of(dtype);
-    const File image =
+    const auto image =
         make_virtual_image({{.kind = Kind::kBuffer,
                              .fqn = "b",
                              .dtype = dtype,
@@ -44,7 +85,7 @@ TEST(H5Files, TypesAreThoseOfTheValues) {
                            {});
     const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_fapl_stdio(access);
-    const hid_t file = H5Fopen(image.path().c_str(), H5F_ACC_RDONLY, access);
+    const hid_t file = H5Fopen(image->path().c_str(), H5F_ACC_RDONLY, access);
     const hid_t dataset = H5Dopen2(file, "buffers/b", H5P_DEFAULT);
     const hid_t type = H5Dget_type(dataset);
     EXPECT_EQ(H5Tget_size(type), size_of(dtype));
