@@ -88,9 +88,10 @@ class SavedSteps {
     state.step = ++step_;
     return save_async(engine_, path(), state);
   }
-  // Seconds of one that is waited for.
+  // Seconds of one that is waited for. Collective.
   double save() {
     remove_last();
+    engine_.control().barrier("bench");
     return seconds_of([this] { begin()->wait(); });
   }
 
