@@ -130,18 +130,20 @@ int launch(int argc, char** argv, const ModelFamilies& models) {
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc),
       environment = process_environment();
   std::optional<AnnouncedWorld> announced;
-  const auto rank = [&] { return announced ? announced->rank : 0; };
+  std::optional<int> rank = 0;  // nothing: no ranks were announced
   try {
     // An environment that makes no sense is refused before all else.
     announced = announced_world(environment);
+    rank = announced ? std::optional(announced->rank) : std::nullopt;
     if (words.empty()) {
-      print_once(overview(), rank(), stderr);
+      print_once(overview(), rank.value_or(0), stderr);
       return static_cast<int>(ExitCode::kUsage);
     }
-    if (const auto page = page_for(words, models)) return print_once(*page, rank());
+    if (const auto page = page_for(words, models))
+      return print_once(*page, rank.value_or(0));
     return run_verb(words, models, environment, announced);
   } catch (...) {
-    return report_alone(describe(std::current_exception()), rank());
+    return report_alone(describe(std::current_exception()), rank);
   }
 }
 

@@ -90,10 +90,10 @@ Error describe(std::exception_ptr error) {
   }
 }
 
-int report_alone(const Error& error, int announced_rank) {
-  if (announced_rank == 0) {
+int report_alone(const Error& error, std::optional<int> announced_rank) {
+  if (announced_rank.value_or(0) == 0) {
     print_error(error);
-    std::this_thread::sleep_for(kDelivery);
+    if (announced_rank) std::this_thread::sleep_for(kDelivery);
   } else {
     forget_stop_signals();  // mpirun must be able to end a rank that waits for its turn
     std::this_thread::sleep_for(kLongestWait);

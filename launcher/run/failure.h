@@ -1,6 +1,7 @@
 #pragma once
 #include <exception>
 #include <functional>
+#include <optional>
 
 #include "zero/errors.h"
 
@@ -14,8 +15,8 @@ Error describe(std::exception_ptr error);
 
 // Print what went wrong before ranks knew each other; returns the exit code. Every rank
 // sees the same then, so that only the first one prints, and the others wait long enough
-// for that to be read.
-int report_alone(const Error& error, int announced_rank);
+// for that to be read. Nobody waits where no ranks were announced.
+int report_alone(const Error& error, std::optional<int> announced_rank);
 
 // Print what went wrong on this rank and end all ranks; does not return when there are
 // others. The lowest of several failing ranks is the one that speaks: each waits for

@@ -5,6 +5,7 @@
     tests/messages/messages.py PROGRAM --update     # write what it answers now; read the diff before you commit it
     tests/messages/messages.py PROGRAM --only bias  # cases whose command holds this
     tests/messages/messages.py PROGRAM --every 6    # one case of six
+    tests/messages/messages.py PROGRAM --every 6 --others  # the other five
 
 A case is a line of shell behind "$ ", then the exit code, then what stderr says, up to an empty line. It runs in a new folder that
 holds what make_fixtures() makes, with $MODEL (a tiny shape), $DATA (data and out) and $RUN (both). Names of the machine, its numbers and
@@ -126,6 +127,7 @@ def main():
     parser.add_argument("--update", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="one case of N")
+    parser.add_argument("--others", action="store_true", help="the cases that --every leaves out")
     options = parser.parse_args()
     program = str(Path(options.program).resolve())
     num_cases, num_wrong = 0, 0
@@ -135,7 +137,8 @@ def main():
         make_fixtures(fixtures, program)
         for path in sorted(HERE.glob("*.txt")):
             cases = [(before, case) for before, case in read(path) if options.update or options.only in case.command]
-            wanted = [case for _, case in cases if options.only in case.command][::options.every]
+            wanted = [case for _, case in cases if options.only in case.command]
+            wanted = [case for i, case in enumerate(wanted) if (i % options.every == 0) != options.others]
             answers = dict(zip(wanted, pool.map(lambda case: case.run(fixtures, program), wanted)))
             num_cases += len(wanted)
             for case, answer in answers.items():

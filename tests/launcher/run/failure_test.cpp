@@ -67,9 +67,11 @@ TEST(Report, AProcessByItselfPrintsAndGivesTheCode) {
 }
 
 TEST(Report, BeforeMpiTheFirstRankSpeaks) {
-  ::testing::internal::CaptureStderr();
-  EXPECT_EQ(report_alone({ExitCode::kUsage, "a", "", ""}, 0), 2);
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "zero: a\n");
+  for (const std::optional<int> rank : {std::optional<int>(), std::optional(0)}) {
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(report_alone({ExitCode::kUsage, "a", "", ""}, rank), 2);
+    EXPECT_EQ(::testing::internal::GetCapturedStderr(), "zero: a\n");
+  }
 }
 
 }  // namespace
