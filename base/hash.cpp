@@ -1,6 +1,9 @@
 #include "base/hash.h"
 
 #include <xxhash.h>
+#ifdef ZERO_XXHASH_DISPATCHES
+#include <xxh_x86dispatch.h>  // the same names, by the widest vectors of the processor
+#endif
 
 #include <charconv>
 #include <cstdio>

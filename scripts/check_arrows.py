@@ -56,6 +56,7 @@ HOMES = {
     "hwloc.h": ["offload/"],
     "hdf5.h": ["checkpoint/"],
     "xxhash.h": ["base/"],
+    "xxh_x86dispatch.h": ["base/"],
     "zlib.h": ["checkpoint/"],
     "nlohmann/": ["checkpoint/", "examples/", "launcher/"],
     "mpi.h": ["engine/comm/mpi/"],
