@@ -130,7 +130,7 @@ int launch(int argc, char** argv, const ModelFamilies& models) {
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc),
       environment = process_environment();
   std::optional<AnnouncedWorld> announced;
-  std::optional<int> rank = 0;  // nothing: no ranks were announced
+  std::optional<int> rank = 0;  // until it is known; nothing: no ranks were announced
   try {
     // An environment that makes no sense is refused before all else.
     announced = announced_world(environment);

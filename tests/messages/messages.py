@@ -129,6 +129,8 @@ def main():
     parser.add_argument("--every", type=int, default=1, metavar="N", help="one case of N")
     parser.add_argument("--others", action="store_true", help="the cases that --every leaves out")
     options = parser.parse_args()
+    if options.others and options.every == 1:
+        parser.error("--others needs --every: without it no case is left out")
     program = str(Path(options.program).resolve())
     num_cases, num_wrong = 0, 0
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(os.cpu_count()) as pool:
