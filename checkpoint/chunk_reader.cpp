@@ -26,29 +26,43 @@ File& ChunkReader::open(const std::string& name) {
   return *file_;
 }
 
-// Past the cache all at once, as a disk likes it; else one by one, each hashed while it
-// is in the processor's cache.
+// Past the cache all at once, as a disk likes it; else one by one.
 const char* ChunkReader::read(const StoredTensor& tensor, const Piece& piece,
                               size_t first, size_t last, char* place, Audience audience) {
   open(piece.file);
-  const std::optional<Road> road = road_of(chunk_range(piece, first, last), audience);
+  const Range range = chunk_range(piece, first, last);
+  const bool is_cached = file_->is_cached(range.begin, range.bytes);
+  std::optional<Road> road;
+  if (!is_cached && audience == Audience::kOne) road = roads_->next(range.bytes);
   const bool is_good =
       place != nullptr && Buffer::is_good_place(place) && road != Road::kDirect;
   char* out = is_good ? place : chunks_.data();
   const size_t step = road == Road::kDirect ? last - first : 1;
   for (size_t i = first; i < last; i += step) {
     char* to = out + static_cast<int64_t>(i - first) * kChunkBytes;
-    naming(tensor.fqn, [&] { fetch(to, chunk_range(piece, i, i + step), road); });
+    const Range part = chunk_range(piece, i, i + step);
+    if (is_cached) {
+      naming(tensor.fqn, [&] { check(tensor, piece, i, copy_and_hash(to, part)); });
+      continue;
+    }
+    naming(tensor.fqn, [&] { fetch(to, part, road); });
     for (size_t at = i; at < i + step; ++at, to += kChunkBytes)
-      check(tensor, piece, at, to);
+      check(tensor, piece, at,
+            hash_of(to, static_cast<size_t>(chunk_range(piece, at, at + 1).bytes)));
   }
   return out;
 }
 
-std::optional<Road> ChunkReader::road_of(const Range& range, Audience audience) {
-  if (audience == Audience::kMany || file_->is_cached(range.begin, range.bytes))
-    return {};
-  return roads_->next(range.bytes);
+// In parts that are hashed while they are in the processor's cache.
+uint64_t ChunkReader::copy_and_hash(char* out, const Range& range) {
+  constexpr int64_t kPartBytes = int64_t{256} << 10;
+  Hasher hasher;
+  for (int64_t at = 0; at < range.bytes; at += kPartBytes) {
+    const auto bytes = static_cast<size_t>(std::min(kPartBytes, range.bytes - at));
+    file_->read(out + at, bytes, range.begin + at);
+    hasher.add(out + at, bytes);
+  }
+  return hasher.digest();
 }
 
 void ChunkReader::fetch(char* out, const Range& range, std::optional<Road> road) {
@@ -63,10 +77,10 @@ void ChunkReader::fetch(char* out, const Range& range, std::optional<Road> road)
 }
 
 void ChunkReader::check(const StoredTensor& tensor, const Piece& piece, size_t index,
-                        const char* bytes) const {
+                        uint64_t hash) const {
   const Range range = chunk_range(piece, index, index + 1);
   note_work(range.bytes);
-  if (hash_of(bytes, static_cast<size_t>(range.bytes)) == piece.hashes.at(index)) return;
+  if (hash == piece.hashes.at(index)) return;
   const std::string what = tensor.kind == Kind::kParam
                                ? "the values are"
                                : text_of(name_of(tensor.kind), " is");

@@ -41,11 +41,12 @@ class ChunkReader {
                    size_t last, char* place, Audience audience);
 
  private:
-  // Nothing: the system has them, or shall keep them.
-  std::optional<Road> road_of(const Range& range, Audience audience);
+  // Bytes that the system has in its cache, and their hash.
+  uint64_t copy_and_hash(char* out, const Range& range);
+  // By no road where the system shall keep what it fetches.
   void fetch(char* out, const Range& range, std::optional<Road> road);
   void check(const StoredTensor& tensor, const Piece& piece, size_t index,
-             const char* bytes) const;
+             uint64_t hash) const;
 
   const Folder& folder_;
   std::string name_;  // of the file
