@@ -1,6 +1,7 @@
 // Functions that give a model its first values, and what is proved about them.
 #include "zero/init_functions.h"
 
+#include "engine/watch/activity.h"
 #include "tests/engine/first_values.h"
 #include "tests/engine/small_models.h"
 #include "tests/engine/training.h"
@@ -114,6 +115,18 @@ TEST(InitFunctions, AreCalledOnceForEachModuleThatOwnsAnythingTopDown) {
   values_of(options);
   EXPECT_THAT(called, ElementsAre("embedding", "blocks.0", "blocks.0.up", "blocks.0.down",
                                   "blocks.1", "blocks.1.up", "blocks.1.down"));
+}
+
+TEST(InitFunctions, RunWhileAllBytesOfTheShardAreExpected) {
+  Options options = quiet();
+  std::set<int64_t> expected;
+  options.param_init = [&](const InitCall& call) {
+    expected.insert(Activity::here().progress()->total_bytes);
+    return as_usual(call);
+  };
+  values_of(options);
+  const int64_t block = (6 * 8 + 8) + (8 * 6 + 6) + 6;
+  EXPECT_THAT(expected, ElementsAre((50 * 6 + 2 * block) * 4));
 }
 
 TEST(InitFunctions, MakeTheSameBitsOnAnyRanks) {

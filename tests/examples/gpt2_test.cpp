@@ -297,6 +297,17 @@ TEST_F(Gpt2FamilyTest, AChunkedLossKeepsScoresOf16Bits) {
   EXPECT_EQ(bytes(4, false), bytes(4, true));
 }
 
+// A tied head's own, the embedding's and their sum, beside two of the stream's size.
+TEST_F(Gpt2FamilyTest, OfFewTokensTheEmbeddingsGradientsTakeMost) {
+  launcher::Settings settings;
+  settings.layers = 1, settings.dim = 64, settings.heads = 2;
+  settings.vocab = 5000, settings.seq_len = 8;
+  const ModelShape shape = shape_with(settings);
+  const int64_t weights = 5000 * 64 * 4, stream = 8 * 64 * 4;
+  EXPECT_EQ(family_.activation_bytes(shape, {.rows = 1, .rows_in_units = 1}).computed,
+            3 * weights + 2 * stream);
+}
+
 TEST_F(Gpt2FamilyTest, AShapeReachesTheModel) {
   launcher::Settings settings;
   settings.vocab = 300, settings.ffn_dim = 100, settings.seq_len = 9;

@@ -82,5 +82,19 @@ TEST(MakePlan, GathersNothingAheadWhereThatAloneHasNoRoom) {
   EXPECT_EQ(plan_of("1", usual - 1).prefetch, "1") << "as it was told";
 }
 
+TEST(LargestProduct, IsThatOfTheHostsWidestLayer) {
+  const ModelFamily family = gpt2_family();
+  Wish wish;
+  wish.settings.vocab = 5000;
+  wish.settings.micro_batch = 3;
+  wish.shape = new_shape(family, wish.settings);
+  const Product of_host = largest_product(wish);
+  EXPECT_EQ(of_host.rows, 3 * wish.shape.seq_len);
+  EXPECT_EQ(of_host.depth, wish.shape.dim());
+  EXPECT_EQ(of_host.width, 5000);
+  wish.gpu_room = 1;
+  EXPECT_EQ(largest_product(wish).rows, 0);
+}
+
 }  // namespace
 }  // namespace zero::launcher::make_plan_test
