@@ -113,7 +113,7 @@ TokenLayout llmq_layout(const FileHead& head) {
 // with an id above the last of GPT-2, so no raw file of GPT-2 tokens is refused.
 void check_is_not_other_llmc_file(const FileHead& head) {
   const int32_t magic = head.words[0];
-  if (magic / 10000 != 2024) return;
+  if (magic < 20240101 || magic > 20241231) return;
   throw DataError(fmt::format("wrong magic {}: llm.c's token files begin with {} or {}",
                               magic, kGpt2Magic, kLlama3Magic),
                   at_byte(head.path, 0),

@@ -183,6 +183,12 @@ TEST_F(TokenFileTest, RefusesForeignMagicAndVersions) {
   expect_refused(
       write("f.bin", llmc_header(20240522, 1, 4)),
       {"wrong magic 20240522", "20240520 or 20240801", "f.bin, byte 0", "evaluation"});
+  for (const int32_t day : {20240101, 20241231})
+    expect_refused(write("h.bin", llmc_header(day, 1, 4)), {"wrong magic"});
+  for (const int32_t no_day : {20240100, 20241232}) {
+    const TokenSource source({write("h.bin", bytes_of<int32_t>({no_day}))});
+    EXPECT_EQ(source.describe(), "nanoGPT uint16, 1 file, 2 tokens");
+  }
 }
 
 TEST_F(TokenFileTest, RefusesLossMasks) {
