@@ -37,18 +37,15 @@ const char* ChunkReader::read(const StoredTensor& tensor, const Piece& piece,
   const bool is_good =
       place != nullptr && Buffer::is_good_place(place) && road != Road::kDirect;
   char* out = is_good ? place : chunks_.data();
-  const size_t step = road == Road::kDirect ? last - first : 1;
-  for (size_t i = first; i < last; i += step) {
-    char* to = out + static_cast<int64_t>(i - first) * kChunkBytes;
-    const Range part = chunk_range(piece, i, i + step);
-    if (is_cached) {
-      naming(tensor.fqn, [&] { check(tensor, piece, i, copy_and_hash(to, part)); });
-      continue;
-    }
-    naming(tensor.fqn, [&] { fetch(to, part, road); });
-    for (size_t at = i; at < i + step; ++at, to += kChunkBytes)
-      check(tensor, piece, at,
-            hash_of(to, static_cast<size_t>(chunk_range(piece, at, at + 1).bytes)));
+  if (road == Road::kDirect) naming(tensor.fqn, [&] { fetch(out, range, road); });
+  char* to = out;
+  for (size_t i = first; i < last; ++i, to += kChunkBytes) {
+    const Range chunk = chunk_range(piece, i, i + 1);
+    naming(tensor.fqn, [&] {
+      if (is_cached) return check(tensor, piece, i, copy_and_hash(to, chunk));
+      if (road != Road::kDirect) fetch(to, chunk, road);
+      check(tensor, piece, i, hash_of(to, static_cast<size_t>(chunk.bytes)));
+    });
   }
   return out;
 }

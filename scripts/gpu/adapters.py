@@ -27,13 +27,14 @@ def parity(check):
 
 
 def large(check):
+    """Flags of a run that is measured: adapters of all linear layers of a Llama of 8B."""
     sizes = benches.DRY_LLAMA if check.is_dry else LLAMA_8B
     return [*benches.COMMON, *sizes, *LORA, "--global-batch", str(SAMPLES), "--micro-batch", str(SAMPLES), "--steps",
             str(benches.STEPS), *benches.RATE, *benches.NOT_CLIPPED]
 
 
 def steps(check):
-    """Seconds a step of a Llama of 8B with adapters of all linear layers, its base in bf16 and in int8."""
+    """Seconds a step of adapters, their base in bf16 and in int8."""
     flags, told = large(check), {}
     ways = [(f"{way}, {frozen}", [*more, "--frozen-dtype", frozen]) for way, more in check.chosen(benches.ENDS).items() for frozen in ("bf16", "int8")]
     for way, more in ways:
