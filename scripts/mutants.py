@@ -17,6 +17,7 @@ Everything happens in a scratch copy of the tracked files, which is kept, so tha
 
     scripts/mutants.py --check              # do the lists still match the sources? Takes no time
     scripts/mutants.py --only "adam*"       # run the mutations of these names; files' names match too: "offload*"
+    scripts/mutants.py --list drawn.toml    # those of another list, such as scripts/draw_mutants.py writes
 """
 
 import argparse
@@ -35,13 +36,14 @@ ROOT = Path(__file__).resolve().parent.parent
 REQUIRED = {"name", "file", "find", "replace", "tests"}
 # As set_mpi_environment in common.sh.
 ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "GTEST_COLOR": "no",
+               "GTEST_FAIL_FAST": "1",
                "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 
 
-def load():
-    """All mutations of all lists, each with the name of its list."""
+def load(lists):
+    """All mutations of these lists, each with the name of its list."""
     mutations = []
-    for path in sorted(ROOT.glob("tests/mutations/*.toml")):
+    for path in sorted(lists):
         for mutation in tomllib.loads(path.read_text()).get("mutation", []):
             mutations.append({"name": "(no name)", "list": path.stem} | mutation)
     return mutations
@@ -213,13 +215,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="only compare the lists with the sources")
     parser.add_argument("--only", metavar="GLOB", default="*", help="names of mutations, or files")
+    parser.add_argument("--list", metavar="FILE", type=Path, help="instead of all of tests/mutations")
     parser.add_argument("--jobs", metavar="N", type=int, default=os.cpu_count(), help="of the compiler")
     parser.add_argument("--timeout", metavar="S", type=float, default=120, help="seconds for one test command")
     parser.add_argument("--scratch", metavar="FOLDER", type=Path, default=ROOT / "build-mutants")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # mends the copy, as Ctrl-C does
 
-    mutations = load()
+    mutations = load([options.list] if options.list else ROOT.glob("tests/mutations/*.toml"))
     if not check(mutations):
         return 1
     wanted = [m for m in mutations if any(fnmatch.fnmatch(m[key], options.only) for key in ("name", "file"))]
