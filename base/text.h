@@ -15,7 +15,11 @@ std::string text_of(const Parts&... parts) {
 }
 
 // Make a name of unknown origin safe to print: control characters and bytes that are not
-// UTF-8 become \xNN, a long text is cut.
-std::string printable(std::string_view text);
+// UTF-8 become \xNN, but for those of `kept`; a text of more than `most` bytes is cut.
+std::string printable(std::string_view text, std::string_view kept = "",
+                      size_t most = 2048);
+
+// Without blanks and ends of lines around it.
+std::string_view trimmed(std::string_view text);
 
 }  // namespace zero

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/hash.h"
+#include "base/seconds.h"
 #include "base/text.h"
 #include "checkpoint/error.h"
 #include "checkpoint/io.h"
@@ -69,8 +70,7 @@ void ChunkReader::fetch(char* out, const Range& range, std::optional<Road> road)
     file_->read_direct(out, bytes, range.begin);
   else
     file_->read(out, bytes, range.begin);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  if (road) roads_->tell(*road, range.bytes, took.count());
+  if (road) roads_->tell(*road, range.bytes, seconds_since(start));
 }
 
 void ChunkReader::check(const StoredTensor& tensor, const Piece& piece, size_t index,

@@ -48,7 +48,7 @@ FileEntry write_virtual_file(const Folder& folder, const Manifest& manifest, Io&
   File file = folder.create(kVirtualFile, io);
   const int64_t bytes = image->size_bytes();
   file.announce_size(bytes);
-  const uint64_t hash = copy_ranges(*image, {{0, bytes}}, file, io);
+  const uint64_t hash = copy_ranges(*image, {{0, bytes}}, &file, io);
   file.sync(io);
   return {kVirtualFile, bytes, hash};
 }

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "base/files.h"
+#include "base/no_copy.h"
 #include "base/text.h"
 #include "checkpoint/error.h"
 
@@ -51,7 +52,7 @@ size_t alignment_for_disk(int descriptor) {
 }
 
 // A descriptor that goes past the system's cache until the end of the scope, if it can.
-class PastCache {
+class PastCache : NoCopy {
  public:
   explicit PastCache(int descriptor)
       : descriptor_(descriptor), flags_(::fcntl(descriptor, F_GETFL)) {
@@ -60,8 +61,6 @@ class PastCache {
   ~PastCache() {
     if (is_on_) ::fcntl(descriptor_, F_SETFL, flags_);
   }
-  PastCache(const PastCache&) = delete;
-  PastCache& operator=(const PastCache&) = delete;
   bool is_on() const { return is_on_; }
 
  private:

@@ -16,11 +16,6 @@
 namespace zero::checkpoint {
 namespace {
 
-std::string to_text(unsigned major, unsigned minor, unsigned release) {
-  return std::to_string(major) + "." + std::to_string(minor) + "." +
-         std::to_string(release);
-}
-
 // For something that is created: without its time, so that equal checkpoints are equal
 // files.
 H5Handle make_timeless_options(hid_t kind) {
@@ -265,8 +260,8 @@ std::shared_ptr<const File> make_virtual_image(
 std::pair<std::string, std::string> hdf5_versions() {
   unsigned major = 0, minor = 0, release = 0;
   H5get_libversion(&major, &minor, &release);
-  return {to_text(H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE),
-          to_text(major, minor, release)};
+  return {text_of(H5_VERS_MAJOR, ".", H5_VERS_MINOR, ".", H5_VERS_RELEASE),
+          text_of(major, ".", minor, ".", release)};
 }
 
 }  // namespace zero::checkpoint

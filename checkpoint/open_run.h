@@ -2,17 +2,16 @@
 
 #include <string>
 
+#include "base/no_copy.h"
 #include "checkpoint/file.h"
 
 namespace zero::checkpoint {
 
 // A run's folder, held open: whatever happens to its path, nothing is written elsewhere.
-class OpenRun {
+class OpenRun : NoCopy {
  public:
   explicit OpenRun(const std::string& path, Io& io = system_io());  // it exists
   virtual ~OpenRun() = default;
-  OpenRun(const OpenRun&) = delete;
-  OpenRun& operator=(const OpenRun&) = delete;
 
   // Throws CheckpointError when the path leads to another folder by now, or to none.
   // Asked before each of the changes below.

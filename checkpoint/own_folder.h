@@ -2,19 +2,18 @@
 
 #include <string>
 
+#include "base/no_copy.h"
 #include "checkpoint/file.h"
 
 namespace zero::checkpoint {
 
 // A new folder that goes with all that is in it when this object does. Links in it are
 // not followed.
-class OwnFolder {
+class OwnFolder : NoCopy {
  public:
   // Throws CheckpointError, "cannot make a folder: ...".
   OwnFolder(const std::string& above, const std::string& name, Io& io = system_io());
   ~OwnFolder();
-  OwnFolder(const OwnFolder&) = delete;
-  OwnFolder& operator=(const OwnFolder&) = delete;
 
   // It stays.
   void keep() { is_kept_ = true; }

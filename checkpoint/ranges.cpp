@@ -12,26 +12,7 @@
 #include "checkpoint/io.h"
 
 namespace zero::checkpoint {
-namespace {
-
-// Hash the ranges, read in blocks: use(data, bytes, offset).
-template <typename Use>
-uint64_t hash_blocks(const File& file, const std::vector<Range>& ranges, Use use) {
-  Hasher hasher;
-  const Buffer block(kChunkBytes);
-  for (const auto& range : ranges) {
-    for (int64_t at = 0; at < range.bytes; at += kChunkBytes) {
-      const auto bytes = static_cast<size_t>(std::min(kChunkBytes, range.bytes - at));
-      file.read(block.data(), bytes, range.begin + at);
-      note_work(static_cast<int64_t>(bytes));
-      hasher.add(block.data(), bytes);
-      use(block.data(), bytes, range.begin + at);
-    }
-  }
-  return hasher.digest();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 bool Coverage::add(int64_t begin, int64_t end) {
   if (begin == end) return true;
@@ -67,15 +48,20 @@ std::vector<Range> gaps_between(std::vector<Range> ranges, int64_t file_bytes) {
   return gaps;
 }
 
-uint64_t hash_ranges(const File& file, const std::vector<Range>& ranges) {
-  return hash_blocks(file, ranges, [](const char*, size_t, int64_t) {});
-}
-
-uint64_t copy_ranges(const File& from, const std::vector<Range>& ranges, File& to,
+uint64_t copy_ranges(const File& from, const std::vector<Range>& ranges, File* to,
                      Io& io) {
-  return hash_blocks(from, ranges, [&](const char* data, size_t bytes, int64_t offset) {
-    to.write(data, bytes, offset, io);
-  });
+  Hasher hasher;
+  const Buffer block(kChunkBytes);
+  for (const auto& range : ranges) {
+    for (int64_t at = 0; at < range.bytes; at += kChunkBytes) {
+      const auto bytes = static_cast<size_t>(std::min(kChunkBytes, range.bytes - at));
+      from.read(block.data(), bytes, range.begin + at);
+      note_work(static_cast<int64_t>(bytes));
+      hasher.add(block.data(), bytes);
+      if (to != nullptr) to->write(block.data(), bytes, range.begin + at, io);
+    }
+  }
+  return hasher.digest();
 }
 
 Range ReadAhead::before(int64_t offset, int64_t end) {

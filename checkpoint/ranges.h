@@ -30,12 +30,14 @@ class Coverage {
 // order, lie inside the file and do not overlap.
 std::vector<Range> gaps_between(std::vector<Range> ranges, int64_t file_bytes);
 
-// Hash these bytes of a file, as one stream. Throws when the file is cut off.
-uint64_t hash_ranges(const File& file, const std::vector<Range>& ranges);
+// Hash these bytes of a file, as one stream, and copy them to the same places of another
+// (null: of none). Throws when the file is cut off.
+uint64_t copy_ranges(const File& from, const std::vector<Range>& ranges, File* to,
+                     Io& io = system_io());
 
-// The same, copying them to the same places of another file.
-uint64_t copy_ranges(const File& from, const std::vector<Range>& ranges, File& to,
-                     Io& io);
+inline uint64_t hash_ranges(const File& file, const std::vector<Range>& ranges) {
+  return copy_ranges(file, ranges, nullptr);
+}
 
 // Which bytes of a file to ask the system for before they are read (File::ask_for), so
 // that the disk works while others are hashed or widened: the next kWindowBytes of a

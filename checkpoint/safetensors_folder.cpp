@@ -109,25 +109,17 @@ void read_or_advise(const std::function<void()>& read) {
 
 }  // namespace
 
-SafetensorsFolder::SafetensorsFolder(const std::string& folder,
+SafetensorsFolder::SafetensorsFolder(const std::string& folder, const std::string& file,
                                      std::function<bool(const std::string&)> counts)
     : folder_(folder),
       counts_(std::move(counts)),
       bounce_(static_cast<size_t>(kReadBytes)) {
-  read_or_advise([&] { read_headers(); });
+  read_or_advise([&] { read_headers(file); });
 }
 
-SafetensorsFolder::SafetensorsFolder(const std::string& folder, const std::string& file)
-    : folder_(folder),
-      counts_([](const std::string&) { return true; }),
-      files_({file}),
-      bounce_(static_cast<size_t>(kReadBytes)) {
-  read_or_advise([&] { tensors_ = read_header(0); });
-}
-
-void SafetensorsFolder::read_headers() {
-  if (folder_.has(kSafetensorsFile)) {
-    files_ = {kSafetensorsFile};
+void SafetensorsFolder::read_headers(const std::string& only_file) {
+  if (!only_file.empty() || folder_.has(kSafetensorsFile)) {
+    files_ = {only_file.empty() ? kSafetensorsFile : only_file};
     tensors_ = read_header(0);
   } else if (folder_.has(kSafetensorsIndexFile)) {
     read_index();

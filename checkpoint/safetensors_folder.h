@@ -26,13 +26,13 @@ namespace zero::checkpoint {
 // same files.
 class SafetensorsFolder {
  public:
-  // Of tensors that do not count nothing is said, and files with nothing else may be
-  // missing.
+  // `file` names one file of it that is read alone. Of tensors that do not count nothing
+  // is said, and files with nothing else may be missing.
   explicit SafetensorsFolder(
-      const std::string& folder, std::function<bool(const std::string& name)> counts =
-                                     [](const std::string&) { return true; });
-  // One file of it.
-  SafetensorsFolder(const std::string& folder, const std::string& file);
+      const std::string& folder, const std::string& file = "",
+      std::function<bool(const std::string& name)> counts = [](const std::string&) {
+        return true;
+      });
 
   const SafeTensors& tensors() const { return tensors_; }
   const std::vector<std::string>& files() const {
@@ -51,7 +51,7 @@ class SafetensorsFolder {
   void read_stored(const std::string& name, int64_t begin, int64_t numel, void* out);
 
  private:
-  void read_headers();
+  void read_headers(const std::string& only_file);
   SafeTensors read_header(size_t file);
   void read_index();
   void require_files() const;

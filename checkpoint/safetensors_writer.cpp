@@ -14,7 +14,6 @@ namespace zero::checkpoint {
 namespace {
 
 constexpr int64_t kWriteBytes = int64_t{1} << 20;
-constexpr int64_t kInOneFile = std::numeric_limits<int64_t>::max();
 
 std::string file_name(size_t index, size_t num_files) {
   char name[64];
@@ -81,18 +80,8 @@ std::vector<std::vector<size_t>> deal_to_files(const std::vector<int64_t>& tenso
 
 SafetensorsWriter::SafetensorsWriter(const std::string& folder,
                                      const std::vector<SafeTensorSpec>& tensors,
-                                     int64_t max_file_bytes, Io& io)
-    : SafetensorsWriter(folder, tensors, max_file_bytes, kSafetensorsFile, io) {}
-
-SafetensorsWriter::SafetensorsWriter(const std::string& folder,
-                                     const std::vector<SafeTensorSpec>& tensors,
-                                     const std::string& file, Io& io)
-    : SafetensorsWriter(folder, tensors, kInOneFile, file, io) {}
-
-SafetensorsWriter::SafetensorsWriter(const std::string& folder,
-                                     const std::vector<SafeTensorSpec>& tensors,
-                                     int64_t max_file_bytes, const std::string& only_file,
-                                     Io& io)
+                                     int64_t max_file_bytes, Io& io,
+                                     const std::string& only_file)
     : folder_(folder),
       io_(io),
       tensors_(checked(tensors, folder)),

@@ -32,11 +32,10 @@ struct SafeTensorSpec {
 class SafetensorsWriter {
  public:
   // `folder` exists and holds no safetensors. Tensors are dealt to files as they come.
+  // `only_file` is the name of a file that holds them all.
   SafetensorsWriter(const std::string& folder, const std::vector<SafeTensorSpec>& tensors,
-                    int64_t max_file_bytes, Io& io = system_io());
-  // The same into one file of this name.
-  SafetensorsWriter(const std::string& folder, const std::vector<SafeTensorSpec>& tensors,
-                    const std::string& file, Io& io = system_io());
+                    int64_t max_file_bytes, Io& io = system_io(),
+                    const std::string& only_file = kSafetensorsFile);
 
   // Write elements [begin, begin + values.size()) of the flat tensor, rounded to nearest
   // even; NaN stays NaN. Each element is written once.
@@ -51,8 +50,6 @@ class SafetensorsWriter {
   const std::vector<std::string>& files() const { return names_; }
 
  private:
-  SafetensorsWriter(const std::string& folder, const std::vector<SafeTensorSpec>& tensors,
-                    int64_t max_file_bytes, const std::string& only_file, Io& io);
   void create_file(const std::string& name, SafeTensors tensors);
   const SafeTensor& take(const std::string& name, int64_t begin, int64_t numel);
   void write_values(const SafeTensor& tensor, int64_t begin,

@@ -41,7 +41,7 @@ ShardReport lay_out(const std::vector<Slice>& slices, int rank, int world_size,
   report.file.bytes = layout->image.size_bytes();
   file.announce_size(report.file.bytes);
   report.file.hash = copy_ranges(
-      layout->image, gaps_between(std::move(taken), report.file.bytes), file, io);
+      layout->image, gaps_between(std::move(taken), report.file.bytes), &file, io);
   return report;
 }
 

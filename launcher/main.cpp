@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "engine/comm/started_ranks.h"
+#include "launcher/process/handler_scope.h"
 #include "launcher/process/say_in_handler.h"
 #include "zero/errors.h"
 
@@ -44,10 +45,7 @@ void answer_signals(void (*handler)(int)) {
     sigaction(number, &action, nullptr);
   }
   // One that came earlier was held by whoever started this process.
-  sigset_t held;
-  sigemptyset(&held);
-  sigaddset(&held, SIGUSR1);
-  sigprocmask(SIG_UNBLOCK, &held, nullptr);
+  zero::launcher::change_signal_mask(SIG_UNBLOCK, {SIGUSR1});
 }
 
 // Threads of OpenMP that wait for each other spin, by default for milliseconds, and take

@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/seconds.h"
 #include "offload/affinity.h"
 #include "offload/host_arena.h"
 #include "offload/sweep.h"
@@ -60,10 +61,6 @@ class Scratch {
 };
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 double seconds_of_sweep(const Scratch& scratch, ThreadPool& threads) {
   const auto begin = Clock::now();

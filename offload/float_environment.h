@@ -2,6 +2,8 @@
 
 #include <cfenv>
 
+#include "base/no_copy.h"
+
 namespace zero {
 
 // Give the enclosing scope round-to-nearest and honest subnormals on the calling thread.
@@ -9,15 +11,13 @@ namespace zero {
 // Libraries built for speed switch subnormals off on some threads only; without this
 // guard the bits of a result would depend on which thread computed it. The previous state
 // returns at the end.
-class DefaultFloatEnvironment {
+class DefaultFloatEnvironment : NoCopy {
  public:
   DefaultFloatEnvironment() {
     std::fegetenv(&saved_);
     std::fesetenv(FE_DFL_ENV);
   }
   ~DefaultFloatEnvironment() { std::fesetenv(&saved_); }
-  DefaultFloatEnvironment(const DefaultFloatEnvironment&) = delete;
-  DefaultFloatEnvironment& operator=(const DefaultFloatEnvironment&) = delete;
 
  private:
   std::fenv_t saved_;

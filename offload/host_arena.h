@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/no_copy.h"
+
 namespace zero {
 
 // Host memory that could not be had; the text tells who asked, how much, and the cure.
@@ -19,14 +21,12 @@ class HostMemoryError : public std::runtime_error {
 // before the arena ends, so an arena whose plan is the sum of padded() over its pieces
 // ends exactly full. Huge pages are advised; whether the kernel grants them changes speed
 // only. Not thread-safe.
-class HostArena {
+class HostArena : NoCopy {
  public:
   // Map `bytes`, rounded up to 64; memory is taken when first touched. Throws
   // HostMemoryError when the system refuses, std::invalid_argument below 0.
   HostArena(std::string name, int64_t bytes);
   ~HostArena();
-  HostArena(const HostArena&) = delete;
-  HostArena& operator=(const HostArena&) = delete;
 
   // Take the next `bytes`; a valid pointer even for 0. Throws HostMemoryError when fewer
   // are left, std::invalid_argument below 0.

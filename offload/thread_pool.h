@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "base/no_copy.h"
+
 namespace zero {
 
 // Run loops over index ranges on a fixed number of threads.
@@ -17,14 +19,12 @@ namespace zero {
 //
 // The pool takes its CPUs from the constructing thread's affinity mask and keeps them:
 // bind the process first (affinity.h). Several threads may call parallel_for() at once.
-class ThreadPool {
+class ThreadPool : NoCopy {
  public:
   // `num_threads` counts the caller of parallel_for(); 0 takes one per CPU of the
   // affinity mask. Throws std::invalid_argument when it is negative.
   explicit ThreadPool(int num_threads = 0);
   ~ThreadPool();
-  ThreadPool(const ThreadPool&) = delete;
-  ThreadPool& operator=(const ThreadPool&) = delete;
 
   int num_threads() const { return num_threads_; }
 

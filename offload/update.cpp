@@ -57,9 +57,17 @@ int num_states_of(const UpdateRule& rule) {
   return std::visit([](const auto& each) { return each.kNumStates; }, rule);
 }
 
-template <typename T>
-T* advance(T* array, int64_t offset) {
-  return array ? array + offset : nullptr;
+// visit(array) of each array of a piece, null ones too.
+template <class Piece, class Visit>
+void each_array(Piece& piece, const Visit& visit) {
+  visit(piece.grad), visit(piece.grad_bf16);
+  visit(piece.master), visit(piece.master_low);
+  visit(piece.old_master), visit(piece.old_master_low), visit(piece.old_high);
+  for (int i = 0; i < kMaxStates; ++i) {
+    visit(piece.state[i]), visit(piece.state_bf16[i]);
+    visit(piece.old_state[i]), visit(piece.old_state_bf16[i]);
+  }
+  visit(piece.copy_bf16), visit(piece.copy_fp16);
 }
 
 // Call work(piece, rule) for every part of every piece, on the thread that gets it.
@@ -203,9 +211,9 @@ void update_piece(const UpdatePiece& piece, const UpdateRule& rule) {
 
 // One byte of each page is read and written back.
 template <typename T>
-void touch(T* array, int64_t numel) {
+void touch(const T* array, int64_t numel) {
   if (!array || numel == 0) return;
-  auto* bytes = reinterpret_cast<volatile char*>(array);
+  auto* bytes = reinterpret_cast<volatile char*>(const_cast<T*>(array));
   const int64_t page_bytes = sysconf(_SC_PAGESIZE);
   const int64_t last = numel * int64_t{sizeof(T)} - 1;
   for (int64_t i = 0; i < last; i += page_bytes) bytes[i] = bytes[i];
@@ -215,24 +223,12 @@ void touch(T* array, int64_t numel) {
 }  // namespace
 
 UpdatePiece part_of(const UpdatePiece& piece, int64_t begin, int64_t end) {
-  return {.grad = advance(piece.grad, begin),
-          .grad_bf16 = advance(piece.grad_bf16, begin),
-          .master = advance(piece.master, begin),
-          .master_low = advance(piece.master_low, begin),
-          .state = {advance(piece.state[0], begin), advance(piece.state[1], begin)},
-          .state_bf16 = {advance(piece.state_bf16[0], begin),
-                         advance(piece.state_bf16[1], begin)},
-          .old_master = advance(piece.old_master, begin),
-          .old_master_low = advance(piece.old_master_low, begin),
-          .old_state = {advance(piece.old_state[0], begin),
-                        advance(piece.old_state[1], begin)},
-          .old_state_bf16 = {advance(piece.old_state_bf16[0], begin),
-                             advance(piece.old_state_bf16[1], begin)},
-          .old_high = advance(piece.old_high, begin),
-          .copy_bf16 = advance(piece.copy_bf16, begin),
-          .copy_fp16 = advance(piece.copy_fp16, begin),
-          .movement = piece.movement,
-          .numel = end - begin};
+  UpdatePiece part = piece;
+  each_array(part, [&](auto*& array) {
+    if (array) array += begin;
+  });
+  part.numel = end - begin;
+  return part;
 }
 
 void update(std::span<const Update> updates, ThreadPool& pool) {
@@ -242,20 +238,7 @@ void update(std::span<const Update> updates, ThreadPool& pool) {
 
 void touch(std::span<const Update> updates, ThreadPool& pool) {
   share_out(updates, pool, [](const UpdatePiece& piece, const UpdateRule&) {
-    touch(const_cast<float*>(piece.grad), piece.numel);
-    touch(const_cast<uint16_t*>(piece.grad_bf16), piece.numel);
-    touch(piece.master, piece.numel);
-    touch(piece.master_low, piece.numel);
-    for (float* state : piece.state) touch(state, piece.numel);
-    for (uint16_t* state : piece.state_bf16) touch(state, piece.numel);
-    touch(const_cast<float*>(piece.old_master), piece.numel);
-    touch(const_cast<uint16_t*>(piece.old_master_low), piece.numel);
-    touch(piece.old_high, piece.numel);
-    for (const float* old : piece.old_state) touch(const_cast<float*>(old), piece.numel);
-    for (const uint16_t* old : piece.old_state_bf16)
-      touch(const_cast<uint16_t*>(old), piece.numel);
-    touch(piece.copy_bf16, piece.numel);
-    touch(piece.copy_fp16, piece.numel);
+    each_array(piece, [&](const auto* array) { touch(array, piece.numel); });
   });
 }
 

@@ -94,9 +94,7 @@ std::vector<std::string> load_safetensors(Engine& engine, const std::string& fol
   std::unique_ptr<SafetensorsFolder> files;
   Sources sources;
   ranks.run([&] {
-    files = names.file.empty()
-                ? std::make_unique<SafetensorsFolder>(folder, counts_by(names))
-                : std::make_unique<SafetensorsFolder>(folder, names.file);
+    files = std::make_unique<SafetensorsFolder>(folder, names.file, counts_by(names));
     sources = sources_in(*files, names, shards, buffers);
     for (size_t i = 0; i < shards.size(); ++i)
       require_equal(folder, sources.of_param[i], shards[i].begin,

@@ -69,12 +69,11 @@ std::vector<Row> bench_layer(const BenchOptions& options);
 // GPU.
 std::vector<Row> bench_transfer(const BenchOptions& options);
 
-// What is measured by all ranks together: collective, the same rows on all.
-using BenchOfRanks = std::function<std::vector<Row>(const World& world)>;
+// What follows is measured by all ranks together: collective, the same rows on all.
 
 // Time all_gather and reduce_scatter of `options.size` bytes in all against memcpy of as
 // many on each rank at once; the slowest rank counts.
-BenchOfRanks bench_comm(const BenchOptions& options);
+std::vector<Row> bench_comm(const BenchOptions& options, const World& world);
 
 // Time a checkpoint of `options.size` bytes of masters and moments of all ranks: saved,
 // loaded by the same ranks, and, where they are several, one of a single rank loaded by
@@ -85,7 +84,7 @@ BenchOfRanks bench_comm(const BenchOptions& options);
 //
 // Everything lies in a folder of its own in `settings.out`, which goes away. Throws
 // Error(kCheckpoint) when that cannot be made.
-BenchOfRanks bench_checkpoint(const BenchOptions& options);
+std::vector<Row> bench_checkpoint(const BenchOptions& options, const World& world);
 
 // Time training steps of all ranks against processes that do not talk, one beside each
 // rank, on the same cores in turn; and alone how much of the updates hides.
@@ -95,19 +94,22 @@ BenchOfRanks bench_checkpoint(const BenchOptions& options);
 // The limit of "updates queued" and "updates in step" is a step without any; "hidden" is
 // how much of the time of an update in step() the queue saves. After a throw, end all
 // ranks before the result goes.
-BenchOfRanks bench_step(const BenchOptions& options, const ModelFamilies& models);
+std::function<std::vector<Row>(const World& world)> bench_step(
+    const BenchOptions& options, const ModelFamilies& models);
 
 // Time checkpoints of an engine, all ranks together: saves that steps wait for, against a
 // plain file of each rank with the same bytes, hashed and written with fsync by one
 // thread; and steps beside a save, in turn with as many without: what training lost, and
 // the seconds that a rank's thread has computed, beside those of that plain thread.
-BenchOfRanks bench_saves(const BenchOptions& options, const ModelFamilies& models);
+std::vector<Row> bench_saves(const BenchOptions& options, const ModelFamilies& models,
+                             const World& world);
 
 // Build a model under DeferredInit and give it its first values, on all ranks together,
 // in an engine for inference. One row: seconds of both (medians), and what they took of
 // memory on the rank that took most: "build_mib", and "beside_shards_mib" beyond its
 // masters.
-BenchOfRanks bench_init(const BenchOptions& options, const ModelFamilies& models);
+std::vector<Row> bench_init(const BenchOptions& options, const ModelFamilies& models,
+                            const World& world);
 
 // What settings say of a model; without data the vocabulary is that of text.
 ModelShape shape_of_bench(const ModelFamily& family, const Settings& settings);

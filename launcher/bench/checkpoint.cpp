@@ -239,17 +239,13 @@ std::vector<Row> measure_state(State& state, const Ranks& ranks, int64_t num_rou
   return rows;
 }
 
-std::vector<Row> measure_checkpoint(const BenchOptions& options, const World& world) {
+}  // namespace
+
+std::vector<Row> bench_checkpoint(const BenchOptions& options, const World& world) {
   const std::unique_ptr<Ranks> ranks = world.make_ranks();
   const BenchFolder folder(options.settings.out, *ranks);
   State state(folder.path(), options.size, *ranks);
   return measure_state(state, *ranks, options.rounds);
-}
-
-}  // namespace
-
-BenchOfRanks bench_checkpoint(const BenchOptions& options) {
-  return [options](const World& world) { return measure_checkpoint(options, world); };
 }
 
 }  // namespace zero::launcher

@@ -15,7 +15,9 @@ namespace {
 
 constexpr int64_t kAlignedBytes = 256;
 
-std::vector<Row> measure_comm(const BenchOptions& options, const World& world) {
+}  // namespace
+
+std::vector<Row> bench_comm(const BenchOptions& options, const World& world) {
   take_cores(world, options.settings.bind);
   const std::unique_ptr<Ranks> ranks = world.make_ranks();
   const std::unique_ptr<Collectives> collectives = ranks->make_collectives();
@@ -54,12 +56,6 @@ std::vector<Row> measure_comm(const BenchOptions& options, const World& world) {
   add("reduce_scatter", "fp32", seconds[2]);
   add("reduce_scatter", "bf16", seconds[3]);
   return rows;
-}
-
-}  // namespace
-
-BenchOfRanks bench_comm(const BenchOptions& options) {
-  return [options](const World& world) { return measure_comm(options, world); };
 }
 
 }  // namespace zero::launcher

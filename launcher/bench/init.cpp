@@ -10,47 +10,45 @@
 #include "zero/ranks.h"
 
 namespace zero::launcher {
-BenchOfRanks bench_init(const BenchOptions& options, const ModelFamilies& models) {
-  return [options, &models](const World& world) -> std::vector<Row> {
-    const Settings& settings = options.settings;
-    const ModelFamily& family = *find_family(models, settings.model);
-    const ModelShape shape = shape_of_bench(family, settings);
-    Options of_engine =
-        engine_options(settings, one_pass(1, world.size(), world.rank()), shape, family);
-    of_engine.inference = true;
-    of_engine.prefetch = 0;  // one unit at a time
-    const std::unique_ptr<Ranks> ranks = world.make_ranks();
-    const auto most = [&](int64_t bytes) {
-      return ranks->largest(bytes, "bench") / kMiB;
-    };
-    Seconds build, init;
-    Row row;
-    for (int64_t round = 0; round < options.rounds; ++round) {
-      const int64_t before = peak_resident_bytes();
-      std::unique_ptr<Model> model;
-      build.push_back(seconds_of([&] { model = make_deferred(family, shape); }));
-      const int64_t built = peak_resident_bytes();
+
+std::vector<Row> bench_init(const BenchOptions& options, const ModelFamilies& models,
+                            const World& world) {
+  const Settings& settings = options.settings;
+  const ModelFamily& family = *find_family(models, settings.model);
+  const ModelShape shape = shape_of_bench(family, settings);
+  Options of_engine =
+      engine_options(settings, one_pass(1, world.size(), world.rank()), shape, family);
+  of_engine.inference = true;
+  of_engine.prefetch = 0;  // one unit at a time
+  const std::unique_ptr<Ranks> ranks = world.make_ranks();
+  const auto most = [&](int64_t bytes) { return ranks->largest(bytes, "bench") / kMiB; };
+  Seconds build, init;
+  Row row;
+  for (int64_t round = 0; round < options.rounds; ++round) {
+    const int64_t before = peak_resident_bytes();
+    std::unique_ptr<Model> model;
+    build.push_back(seconds_of([&] { model = make_deferred(family, shape); }));
+    const int64_t built = peak_resident_bytes();
+    ranks->barrier("bench");
+    std::unique_ptr<Engine> engine;
+    init.push_back(seconds_of([&] {
+      engine = std::make_unique<Engine>(model->module(), of_engine, world.make_ranks());
       ranks->barrier("bench");
-      std::unique_ptr<Engine> engine;
-      init.push_back(seconds_of([&] {
-        engine = std::make_unique<Engine>(model->module(), of_engine, world.make_ranks());
-        ranks->barrier("bench");
-      }));
-      if (round > 0) continue;  // the peak is that of the first
-      int64_t shards = 0;
-      for (const ShardView& shard : engine->shards())
-        shards += static_cast<int64_t>(shard.master.size() * sizeof(float));
-      row = {{"parameters", engine->num_parameters()},
-             {"ranks", world.size()},
-             {"build_mib", most(built - before)},
-             {"shards_mib", most(shards)},
-             {"beside_shards_mib", most(peak_resident_bytes() - built - shards)}};
-    }
-    row["build_s"] = median(build);
-    row["init_s"] = median(init);
-    row["million_per_s"] = row["parameters"].get<double>() / median(init) / 1e6;
-    return {row};
-  };
+    }));
+    if (round > 0) continue;  // the peak is that of the first
+    int64_t shards = 0;
+    for (const ShardView& shard : engine->shards())
+      shards += static_cast<int64_t>(shard.master.size() * sizeof(float));
+    row = {{"parameters", engine->num_parameters()},
+           {"ranks", world.size()},
+           {"build_mib", most(built - before)},
+           {"shards_mib", most(shards)},
+           {"beside_shards_mib", most(peak_resident_bytes() - built - shards)}};
+  }
+  row["build_s"] = median(build);
+  row["init_s"] = median(init);
+  row["million_per_s"] = row["parameters"].get<double>() / median(init) / 1e6;
+  return {row};
 }
 
 }  // namespace zero::launcher

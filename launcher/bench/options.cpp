@@ -197,7 +197,7 @@ BenchOptions read_bench_options(const BenchKind& kind, const CommandLine& line,
 std::string bench_help() {
   std::string page = fmt::format(
       "zero_launch bench {} [--flag value]...\n"
-      "mpirun -n RANKS zero_launch bench step|init|comm|checkpoint ...\n\n"
+      "mpirun -n RANKS zero_launch bench step|saves|init|comm|checkpoint ...\n\n"
       "Measures beside each thing what it cannot be faster than, in turn with it.\n\n",
       fmt::join(names_of_kinds(), "|"));
   page += help_line("--json", "print one JSON array of rows instead of the table");

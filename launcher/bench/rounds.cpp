@@ -6,7 +6,7 @@
 #include <cassert>
 #include <chrono>
 
-#include "launcher/run/progress.h"
+#include "base/seconds.h"
 
 namespace zero::launcher {
 namespace {

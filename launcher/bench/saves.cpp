@@ -101,8 +101,10 @@ class SavedSteps {
   int64_t step_ = 0;
 };
 
-std::vector<Row> measure_saves(const BenchOptions& options, const ModelFamilies& models,
-                               const World& world) {
+}  // namespace
+
+std::vector<Row> bench_saves(const BenchOptions& options, const ModelFamilies& models,
+                             const World& world) {
   take_cores(world, options.settings.bind);
   set_threads(static_cast<int>(options.settings.threads));
   const ModelFamily& family = *find_family(models, options.settings.model);
@@ -162,14 +164,6 @@ std::vector<Row> measure_saves(const BenchOptions& options, const ModelFamilies&
                {"cpu_seconds", median(save_cpu)},
                {"plain_cpu_seconds", median(plain_cpu)}};
   return {std::move(sync), std::move(async)};
-}
-
-}  // namespace
-
-BenchOfRanks bench_saves(const BenchOptions& options, const ModelFamilies& models) {
-  return [options, &models](const World& world) {
-    return measure_saves(options, models, world);
-  };
 }
 
 }  // namespace zero::launcher

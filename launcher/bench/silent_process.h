@@ -5,6 +5,8 @@
 #include <functional>
 #include <vector>
 
+#include "base/no_copy.h"
+
 namespace zero::launcher {
 
 // What some steps took.
@@ -18,15 +20,13 @@ struct StepsTaken {
 //
 // To be made before the first thread and before MPI, which do not survive a fork. It ends
 // with this object, or with the process that made it.
-class SilentProcess {
+class SilentProcess : NoCopy {
  public:
   using Step = std::function<void()>;
 
   // `make` is called in the new process, when it is first told to do steps.
   explicit SilentProcess(const std::function<Step()>& make);
   ~SilentProcess();
-  SilentProcess(const SilentProcess&) = delete;
-  SilentProcess& operator=(const SilentProcess&) = delete;
 
   // Do so many steps on these CPUs, and wait for the end. One step goes before them and
   // is not timed. Throws Error(kEnvironment) when the process has failed; it says why.

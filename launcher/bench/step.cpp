@@ -188,7 +188,8 @@ ModelShape shape_of_bench(const ModelFamily& family, const Settings& settings) {
   return shape;
 }
 
-BenchOfRanks bench_step(const BenchOptions& options, const ModelFamilies& models) {
+std::function<std::vector<Row>(const World& world)> bench_step(
+    const BenchOptions& options, const ModelFamilies& models) {
   const auto bench = std::make_shared<StepBench>(options, models);
   return [bench](const World& world) { return bench->run(world); };
 }

@@ -32,14 +32,16 @@ int bench(const VerbCall& call) {
   check_start(call.environment, call.announced, num_ranks);
   if (!call.announced && num_ranks > 1)
     return start_ranks({num_ranks, "", call.line.words, ""});
-  const BenchOfRanks measure = kind.name == "step"    ? bench_step(options, call.models)
-                               : kind.name == "init"  ? bench_init(options, call.models)
-                               : kind.name == "saves" ? bench_saves(options, call.models)
-                               : kind.name == "comm"  ? bench_comm(options)
-                                                      : bench_checkpoint(options);
+  std::function<std::vector<Row>(const World&)> step;
+  if (kind.name == "step") step = bench_step(options, call.models);
   World world(call.announced);
   return run_or_end(world, [&] {
-    const std::vector<Row> rows = measure(world);
+    const std::vector<Row> rows =
+        step                   ? step(world)
+        : kind.name == "init"  ? bench_init(options, call.models, world)
+        : kind.name == "saves" ? bench_saves(options, call.models, world)
+        : kind.name == "comm"  ? bench_comm(options, world)
+                               : bench_checkpoint(options, world);
     if (world.rank() == 0) print_rows(rows, call.line);
     return ExitCode::kDone;
   });

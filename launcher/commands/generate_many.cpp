@@ -16,6 +16,7 @@
 
 #include "base/hash.h"
 #include "base/processes.h"
+#include "base/seconds.h"
 #include "launcher/huggingface/model_folder.h"
 #include "launcher/inference/generate.h"
 #include "launcher/inference/many_texts.h"
@@ -125,8 +126,7 @@ class ManyTextsSpeaker {
          .keep = [this](const std::vector<std::string>& made) { keep(made); },
          .wants_stop = [] { return stop_signal() != 0; }},
         loaded_.engine->control());
-    seconds_ =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    seconds_ = seconds_since(begin);
     // A signal may have come when all were there.
     const bool is_done =
         are_made || loaded_.engine->control().largest(num_missing(), "texts") == 0;
@@ -278,8 +278,7 @@ class ManyTextsSpeaker {
         .is_stopped = [&] { return in_step.is_stopped(); },
         .speech = [this](int64_t text) { return speech_of(tokenizer_.get(), text); }};
     const auto texts = make_texts(reader, begins, settings_, loaded_.shape, manner);
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double seconds = seconds_since(begin);
     std::vector<std::string> made;
     for (size_t i = 0; i < texts.size(); ++i) {
       const Wanted& wanted = wanted_[batch[i]];

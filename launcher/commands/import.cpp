@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/seconds.h"
 #include "launcher/commands/new_model.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/run/console.h"
@@ -98,10 +99,9 @@ int import_file(const VerbCall& call) {
   const std::string path = weights.save(asked.to, made.state);
   tell_names("not read, as weights do not need it", weights.unread());
   tell_names("rounded from fp64 to fp32", weights.rounded());
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   print_line(fmt::format("imported {} tensors of {} from {} in {:.2f} s: {}",
                          weights.num_tensors(), made.family.name, asked.file,
-                         seconds.count(), path));
+                         seconds_since(start), path));
   return static_cast<int>(ExitCode::kDone);
 }
 

@@ -12,9 +12,8 @@
 namespace zero::launcher {
 namespace {
 
-std::unique_ptr<PredictionFormat> format_of(const std::string& path,
-                                            const LoadedModel& loaded,
-                                            const data::ImageSource& source) {
+PredictionFormat format_of(const std::string& path, const LoadedModel& loaded,
+                           const data::ImageSource& source) {
   if (path.ends_with(".npy")) return npy_array(source.num_images(), loaded.shape.vocab());
   return json_lines(
       {[&](int64_t image) { return source.name(image); }, loaded.checkpoint.run.classes});
@@ -31,10 +30,10 @@ ExitCode predict_on(const CommandLine& line, LoadedModel& loaded) {
   const std::string path = line.flags.contains("out") ? loaded.settings.out : "";
   const auto format = format_of(path, loaded, source);
   const auto produce = [&](const WriteBytes& write) {
-    write(format->head());
+    write(format.head);
     predict(*loaded.runner, loaded.engine->control(), *samples, loaded.batch,
             source.num_images(), [&](int64_t image, std::span<const float> logits) {
-              write(format->row(image, logits));
+              write(format.row(image, logits));
             });
   };
   write_result(loaded.batch.rank == 0, path, {"--out FILE", "predictions"}, produce);

@@ -78,7 +78,7 @@ Verb presets_verb() {
           .summary = "the models that --preset names, with parameters and memory",
           .run = presets,
           .head = "zero_launch presets [--json]",
-          .lines = {kJsonLine}};
+          .lines = {{"--json", "print one JSON array"}}};
 }
 
 }  // namespace zero::launcher

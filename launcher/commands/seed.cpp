@@ -3,6 +3,7 @@
 #include <chrono>
 #include <vector>
 
+#include "base/seconds.h"
 #include "launcher/commands/new_model.h"
 #include "launcher/commands/verbs.h"
 #include "launcher/run/console.h"
@@ -28,9 +29,8 @@ int seed(const VerbCall& call) {
   const std::string path = save_seed(*made.model->module(), made.options, settings.out,
                                      made.state, /*replace=*/false, &report);
   if (made.options.init_report) write_init_report(settings.init_report, report);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   print_line(fmt::format("seed {} of {} in {:.2f} s: {}", settings.seed, made.family.name,
-                         seconds.count(), path));
+                         seconds_since(start), path));
   return static_cast<int>(ExitCode::kDone);
 }
 

@@ -6,18 +6,12 @@
 #include <vector>
 
 #include "base/names.h"
+#include "base/text.h"
 
 namespace zero::data {
 namespace {
 
 constexpr size_t kFewestObjects = 2, kFewestRecords = 5, kMostLines = 20;
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
-}
 
 bool begins_as(std::string_view text, std::string_view lower_case) {
   return text.size() >= lower_case.size() &&

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/json.h"
@@ -10,6 +9,7 @@
 #include "launcher/model.h"
 #include "launcher/run/lines.h"
 #include "launcher/settings/lora_setting.h"
+#include "launcher/settings/values.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -20,26 +20,18 @@ using checkpoint::shown;
 using nlohmann::json;
 
 // Keys of peft's that make another adapter, or other values of the model below it, unless
-// they are null, false, empty, or as here.
-const std::map<std::string, std::vector<json>> kMustBe = {
-    {"bias", {"none"}},
-    {"init_lora_weights", {true, "gaussian"}},
-    {"alora_invocation_tokens", {}},
-    {"arrow_config", {}},
-    {"exclude_modules", {}},
-    {"kasa_config", {}},
-    {"layer_replication", {}},
-    {"layers_pattern", {}},
-    {"layers_to_transform", {}},
-    {"lora_bias", {}},
-    {"megatron_config", {}},
-    {"monteclora_config", {}},
-    {"target_parameters", {}},
-    {"trainable_token_indices", {}},
-    {"use_bdlora", {}},
-    {"use_dora", {}},
-    {"use_qalora", {}},
-    {"velora_config", {}}};
+// they are null, false, empty, or as allowed.
+const std::vector<std::string> kMustBeNothing = split(
+    "alora_invocation_tokens arrow_config bias exclude_modules init_lora_weights "
+    "kasa_config layer_replication layers_pattern layers_to_transform lora_bias "
+    "megatron_config monteclora_config target_parameters trainable_token_indices "
+    "use_bdlora use_dora use_qalora velora_config",
+    ' ');
+
+bool is_allowed(const std::string& key, const json& value) {
+  return (key == "bias" && value == "none") ||
+         (key == "init_lora_weights" && (value == true || value == "gaussian"));
+}
 
 bool says_nothing(const json& value) {
   return value.is_null() || value == false ||
@@ -52,9 +44,9 @@ void require_known(const json& config, const std::string& where) {
     throw Error(ExitCode::kUsage,
                 "adapters of peft_type " + shown(type) + " are not here", where,
                 "an adapter of peft_type LORA");
-  for (const auto& [key, allowed] : kMustBe) {
+  for (const std::string& key : kMustBeNothing) {
     const json value = config.value(key, json());
-    if (says_nothing(value) || std::ranges::count(allowed, value) > 0) continue;
+    if (says_nothing(value) || is_allowed(key, value)) continue;
     throw Error(ExitCode::kUsage, key + " is " + shown(value) + ", which is not here",
                 where,
                 "an adapter without it; or the model with the adapter merged: "

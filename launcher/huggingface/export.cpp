@@ -291,9 +291,9 @@ Exported write_weights(const HeldTensors& held, Selection& selection,
       alone ? std::vector<HeldTensor>() : held.of_kind(checkpoint::Kind::kBuffer);
   for (const auto& [reader, tensor] : buffers)
     specs.push_back({tensor->fqn, tensor->dtype, tensor->shape});
-  checkpoint::SafetensorsWriter writer =
-      alone ? checkpoint::SafetensorsWriter(folder, specs, checkpoint::kAdapterFile)
-            : checkpoint::SafetensorsWriter(folder, specs, options.max_file_bytes);
+  checkpoint::SafetensorsWriter writer(
+      folder, specs, alone ? INT64_MAX : options.max_file_bytes, checkpoint::system_io(),
+      alone ? checkpoint::kAdapterFile : checkpoint::kSafetensorsFile);
   Exported exported;
   exported.dtype = dtype;
   int64_t read_bytes = 0;

@@ -42,16 +42,11 @@ constexpr char kCopyAgain[] =
     "a config.json that transformers has written: copy it again";
 
 // What tokenizers and generation are made of, in all formats that are in use.
-constexpr const char* kCompanions[] = {"generation_config.json",
-                                       "tokenizer.json",
-                                       "tokenizer_config.json",
-                                       "special_tokens_map.json",
-                                       "added_tokens.json",
-                                       "vocab.json",
-                                       "merges.txt",
-                                       "tokenizer.model",
-                                       "chat_template.jinja",
-                                       "chat_template.json"};
+const std::vector<std::string> kCompanions = split(
+    "generation_config.json tokenizer.json tokenizer_config.json "
+    "special_tokens_map.json added_tokens.json vocab.json merges.txt "
+    "tokenizer.model chat_template.jinja chat_template.json",
+    ' ');
 
 Error refused(const std::string& path, const std::string& problem,
               const std::string& cure) {
@@ -244,15 +239,14 @@ ModelFolder judge_config(const json& source, const std::string& path,
 }
 
 bool is_companion(const std::string& name) {
-  return std::ranges::find(kCompanions, name) != std::end(kCompanions);
+  return std::ranges::count(kCompanions, name) > 0;
 }
 
 std::vector<std::string> companions_in(const std::string& path) {
   const checkpoint::Folder folder(path);
   std::vector<std::string> names;
-  for (const char* name : kCompanions) {
-    if (folder.has(name)) names.emplace_back(name);
-  }
+  for (const std::string& name : kCompanions)
+    if (folder.has(name)) names.push_back(name);
   return names;
 }
 

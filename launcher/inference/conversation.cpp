@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/text.h"
 #include "launcher/settings/values.h"
 
 namespace zero::launcher {
@@ -15,15 +18,6 @@ constexpr char kHelp[] =
     "/exit        end, as Ctrl-D does\n"
     "Ctrl-C stops an answer; a line with a blank before its / is no command.";
 
-constexpr char kBlanks[] = " \t\r";
-
-std::string trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(kBlanks);
-  return begin == text.npos
-             ? ""
-             : text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
-}
-
 json message(const char* role, const std::string& content) {
   return {{"role", role}, {"content", content}};
 }
@@ -31,13 +25,12 @@ json message(const char* role, const std::string& content) {
 }  // namespace
 
 Conversation::Typed Conversation::take(const std::string& line) {
-  const std::string text = trimmed(line);
+  const std::string text(trimmed(line));
   if (text.empty()) return {Wish::kNothing};
   if (!is_utf8(line)) return {Wish::kRefused, "the line is not valid UTF-8"};
   if (line.starts_with('/')) {
-    const size_t end = text.find_first_of(kBlanks);
-    return command(text.substr(0, end),
-                   end == text.npos ? "" : trimmed(text.substr(end)));
+    const size_t end = std::min(text.find_first_of(" \t\r"), text.size());
+    return command(text.substr(0, end), std::string(trimmed(text.substr(end))));
   }
   if (!has_template_) messages_.clear();
   messages_.push_back(message("user", has_template_ ? text : line));

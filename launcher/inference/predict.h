@@ -1,7 +1,6 @@
 #pragma once
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,11 +24,9 @@ void predict(Runner& runner, Ranks& ranks, const data::Samples& samples,
              const BatchPlan& plan, int64_t num_samples, const OnLogits& on_logits);
 
 // How predictions are written: bytes before all, and of each image.
-class PredictionFormat {
- public:
-  virtual ~PredictionFormat() = default;
-  virtual std::string head() const = 0;
-  virtual std::string row(int64_t image, std::span<const float> logits) const = 0;
+struct PredictionFormat {
+  std::string head;
+  std::function<std::string(int64_t image, std::span<const float> logits)> row;
 };
 
 // What lines of JSON tell of images and classes.
@@ -39,9 +36,9 @@ struct PredictionNames {
 };
 
 // {"image": "cat/1.png", "class": "cat", "index": 0, "probability": 0.98}
-std::unique_ptr<PredictionFormat> json_lines(PredictionNames names);
+PredictionFormat json_lines(PredictionNames names);
 
 // NumPy's: an array (images, classes) fp32 of the logits.
-std::unique_ptr<PredictionFormat> npy_array(int64_t num_images, int64_t num_classes);
+PredictionFormat npy_array(int64_t num_images, int64_t num_classes);
 
 }  // namespace zero::launcher

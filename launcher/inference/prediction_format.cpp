@@ -17,67 +17,41 @@ double probability_of(size_t chosen, std::span<const float> logits) {
   return 1 / sum;
 }
 
-class JsonLines : public PredictionFormat {
- public:
-  explicit JsonLines(PredictionNames names) : names_(std::move(names)) {}
+std::string json_line(const PredictionNames& names, int64_t image,
+                      std::span<const float> logits) {
+  const auto largest =
+      static_cast<size_t>(std::ranges::max_element(logits) - logits.begin());
+  nlohmann::ordered_json line = {{"image", names.image(image)}};
+  if (largest < names.classes.size()) line["class"] = names.classes[largest];
+  line["index"] = largest;
+  line["probability"] = probability_of(largest, logits);
+  return json_text(line) + '\n';
+}
 
-  std::string head() const override { return ""; }
-
-  std::string row(int64_t image, std::span<const float> logits) const override {
-    const auto largest =
-        static_cast<size_t>(std::ranges::max_element(logits) - logits.begin());
-    nlohmann::ordered_json line = {{"image", names_.image(image)}};
-    if (largest < names_.classes.size()) line["class"] = names_.classes[largest];
-    line["index"] = largest;
-    line["probability"] = probability_of(largest, logits);
-    return json_text(line) + '\n';
-  }
-
- private:
-  const PredictionNames names_;
-};
-
-class NpyArray : public PredictionFormat {
- public:
-  NpyArray(int64_t num_images, int64_t num_classes)
-      : num_images_(num_images), num_classes_(num_classes) {}
-
-  std::string head() const override {
-    constexpr size_t kPrefix = 10, kAlignment = 64;
-    std::string header =
-        fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}",
-                    num_images_, num_classes_);
-    while ((kPrefix + header.size() + 1) % kAlignment != 0) header += ' ';
-    header += '\n';
-    const std::string magic = {'\x93',
-                               'N',
-                               'U',
-                               'M',
-                               'P',
-                               'Y',
-                               '\1',
-                               '\0',
-                               static_cast<char>(header.size() & 0xff),
-                               static_cast<char>(header.size() >> 8)};
-    return magic + header;
-  }
-
-  std::string row(int64_t, std::span<const float> logits) const override {
-    return {reinterpret_cast<const char*>(logits.data()), logits.size_bytes()};
-  }
-
- private:
-  const int64_t num_images_, num_classes_;
-};
+std::string npy_head(int64_t num_images, int64_t num_classes) {
+  constexpr std::string_view kMagic("\x93NUMPY\1\0", 8);
+  constexpr size_t kPrefix = kMagic.size() + 2, kAlignment = 64;
+  std::string header =
+      fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}",
+                  num_images, num_classes);
+  while ((kPrefix + header.size() + 1) % kAlignment != 0) header += ' ';
+  header += '\n';
+  const std::string length = {static_cast<char>(header.size() & 0xff),
+                              static_cast<char>(header.size() >> 8)};
+  return std::string(kMagic) + length + header;
+}
 
 }  // namespace
 
-std::unique_ptr<PredictionFormat> json_lines(PredictionNames names) {
-  return std::make_unique<JsonLines>(std::move(names));
+PredictionFormat json_lines(PredictionNames names) {
+  return {"", std::bind_front(json_line, std::move(names))};
 }
 
-std::unique_ptr<PredictionFormat> npy_array(int64_t num_images, int64_t num_classes) {
-  return std::make_unique<NpyArray>(num_images, num_classes);
+PredictionFormat npy_array(int64_t num_images, int64_t num_classes) {
+  return {npy_head(num_images, num_classes), [](int64_t, std::span<const float> logits) {
+            return std::string(reinterpret_cast<const char*>(logits.data()),
+                               logits.size_bytes());
+          }};
 }
 
 }  // namespace zero::launcher

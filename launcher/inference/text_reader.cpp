@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/seconds.h"
 #include "launcher/run/lines.h"
 
 namespace zero::launcher {
@@ -27,8 +28,7 @@ std::string ReadingTimes::describe(int64_t memory_bytes) const {
 
 // Tokens that were drawn come one by one.
 std::vector<std::vector<float>> TimedReader::read(const std::vector<TokenRow>& more) {
-  using Clock = std::chrono::steady_clock;
-  const auto begin = Clock::now();
+  const auto begin = std::chrono::steady_clock::now();
   auto logits = reader_->read(more);
   int64_t tokens = 0, longest = 0;
   for (const TokenRow& row : more) {
@@ -36,7 +36,7 @@ std::vector<std::vector<float>> TimedReader::read(const std::vector<TokenRow>& m
     longest = std::max(longest, std::ssize(row));
   }
   times_.add(!std::exchange(has_read_, true) || longest > 1, tokens,
-             std::chrono::duration<double>(Clock::now() - begin).count());
+             seconds_since(begin));
   return logits;
 }
 

@@ -3,6 +3,9 @@
 
 #include <array>
 #include <cstddef>
+#include <initializer_list>
+
+#include "base/no_copy.h"
 
 namespace zero::launcher {
 
@@ -15,10 +18,18 @@ inline struct sigaction to_action(void (*handler)(int)) {
   return action;
 }
 
+// Hold signals back in this process (SIG_BLOCK), or no longer (SIG_UNBLOCK).
+inline void change_signal_mask(int how, std::initializer_list<int> numbers) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int number : numbers) sigaddset(&signals, number);
+  sigprocmask(how, &signals, nullptr);
+}
+
 // Another handler of some signals, as long as it lives, also of those that a caller has
 // this process ignore.
 template <size_t N>
-class HandlerScope {
+class HandlerScope : NoCopy {
  public:
   HandlerScope(const std::array<int, N>& signals, void (*handler)(int))
       : signals_(signals) {
@@ -28,8 +39,6 @@ class HandlerScope {
   ~HandlerScope() {
     for (size_t i = 0; i < N; ++i) sigaction(signals_[i], &before_[i], nullptr);
   }
-  HandlerScope(const HandlerScope&) = delete;
-  HandlerScope& operator=(const HandlerScope&) = delete;
 
  private:
   const std::array<int, N> signals_;

@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "base/no_copy.h"
+
 namespace zero::launcher {
 
 // Lend blocks of one range of addresses, and keep what comes back for the next block.
@@ -17,13 +19,11 @@ namespace zero::launcher {
 // takes the largest of them on into the fresh pages behind it, or fresh pages alone, and
 // the kernel gets as many of the kept ones back. So the pages that are held are never
 // more than the most that has been lent at one time. Thread-safe.
-class KeptMemory {
+class KeptMemory : NoCopy {
  public:
   // Reserve `bytes` of addresses, which takes no memory. Without them, nothing is lent.
   explicit KeptMemory(int64_t bytes);
   ~KeptMemory();
-  KeptMemory(const KeptMemory&) = delete;
-  KeptMemory& operator=(const KeptMemory&) = delete;
 
   // Whole pages: what a block of so many bytes takes.
   static int64_t bytes_of(int64_t bytes);

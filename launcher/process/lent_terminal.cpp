@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "launcher/process/handler_scope.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {
@@ -22,10 +23,7 @@ void LentTerminal::take() const {
   if (!is_ours_) return;
   tcsetpgrp(STDIN_FILENO, getpid());
   // Held, not ignored: libedit takes an end of its input for one that is.
-  sigset_t of_key;
-  sigemptyset(&of_key);
-  sigaddset(&of_key, SIGTSTP);
-  sigprocmask(SIG_BLOCK, &of_key, nullptr);
+  change_signal_mask(SIG_BLOCK, {SIGTSTP});
 }
 
 LentTerminal::~LentTerminal() {

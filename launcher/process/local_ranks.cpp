@@ -11,6 +11,7 @@
 
 #include "checkpoint/find.h"
 #include "engine/comm/started_ranks.h"
+#include "launcher/process/handler_scope.h"
 #include "launcher/process/lent_terminal.h"
 #include "launcher/process/process.h"
 #include "launcher/process/stop.h"
@@ -30,10 +31,7 @@ constexpr auto kToEnd = 60s;
 // A signal that comes before the program has its handlers waits until then. A terminal
 // that stops processes in the background when they write does not stop ranks.
 void hold_stop_signal() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGUSR1);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  change_signal_mask(SIG_BLOCK, {SIGUSR1});
   ::signal(SIGTTOU, SIG_IGN);
 }
 

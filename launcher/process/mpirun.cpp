@@ -12,6 +12,7 @@
 
 #include "base/files.h"
 #include "launcher/doctor/hosts.h"
+#include "launcher/process/handler_scope.h"
 #include "launcher/process/process.h"
 #include "launcher/process/stop.h"
 #include "launcher/run/console.h"
@@ -31,10 +32,7 @@ constexpr auto kPatience = 3s;
 // Schedulers send SIGTERM to all processes of a job at once, and mpirun would give its
 // ranks one second. They hear it themselves, and those of other hosts from the starter.
 void shield_from_stop_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  change_signal_mask(SIG_BLOCK, {SIGTERM, SIGINT, SIGHUP});
 }
 
 // The ranks, and what they are told.

@@ -19,9 +19,9 @@
 
 #include "base/files.h"
 #include "base/processes.h"
+#include "base/seconds.h"
 #include "base/text.h"
 #include "launcher/process/stop.h"
-#include "launcher/run/progress.h"
 #include "zero/errors.h"
 
 namespace zero::launcher {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/no_copy.h"
+
 // This process, and those that it starts.
 namespace zero::launcher {
 
@@ -47,7 +49,7 @@ struct ChildOutcome {
 //
 // Destruction ends it, with all of its group. Throws Error(kEnvironment) when there can
 // be no process.
-class Child {
+class Child : NoCopy {
  public:
   enum class Input { kEmpty, kOurs };
   // `prepare` is called in the new process, where it may do no more than system calls.
@@ -55,8 +57,6 @@ class Child {
         int signal_of_our_death, const std::function<void()>& prepare,
         Input input = Input::kEmpty);
   ~Child();
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
 
   bool has_ended();
   void signal(int number) const;  // to it alone

@@ -16,7 +16,7 @@
 #include <optional>
 #include <string_view>
 
-#include "base/names.h"
+#include "base/text.h"
 #include "launcher/process/stop.h"
 #include "launcher/settings/config.h"
 #include "launcher/settings/values.h"
@@ -143,18 +143,7 @@ void set_status(const std::string& line) {
 }
 
 std::string printable(const std::string& bytes) {
-  std::string safe;
-  for (std::string_view rest = bytes; !rest.empty();) {
-    const auto [bytes, is_control, is_cut] = first_character(rest);
-    const bool is_shown =
-        bytes > 0 && (!is_control || rest[0] == '\n' || rest[0] == '\t');
-    if (is_shown)
-      safe += rest.substr(0, bytes);
-    else
-      safe += fmt::format("\\x{:02x}", static_cast<unsigned char>(rest[0]));
-    rest.remove_prefix(is_shown ? bytes : 1);
-  }
-  return safe;
+  return zero::printable(bytes, "\n\t", bytes.npos);
 }
 
 }  // namespace zero::launcher

@@ -158,7 +158,7 @@ class Log {
     const checkpoint::Folder folder(above);
     checkpoint::Io& io = checkpoint::system_io();
     const auto write = [&](checkpoint::File& file) {
-      checkpoint::copy_ranges(folder.open(name), {{0, begin}}, file, io);
+      checkpoint::copy_ranges(folder.open(name), {{0, begin}}, &file, io);
       file.write(text.data(), text.size(), begin, io);
       struct stat old {};
       if (::fstat(descriptor_, &old) != 0 ||

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "base/processes.h"
+#include "base/seconds.h"
 #include "launcher/run/console.h"
 #include "launcher/run/lines.h"
 
@@ -92,11 +93,6 @@ std::jthread tell_progress() {
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread;
-}
-
-// The clock of a machine that was moved to another may jump back.
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::max(0.0, std::chrono::duration<double>(Clock::now() - begin).count());
 }
 
 double wall_seconds() {

@@ -132,8 +132,6 @@ class TimeLimit {
   double longest_step_ = 0, last_save_ = -1, last_evaluation_ = -1;
 };
 
-double seconds_since(std::chrono::steady_clock::time_point begin);
-
 // Since 1970.
 double wall_seconds();
 

@@ -1,8 +1,8 @@
 #include "launcher/run/step_meter.h"
 
+#include "base/seconds.h"
 #include "launcher/process/process.h"
 #include "launcher/run/memory_check.h"
-#include "launcher/run/progress.h"
 #include "zero/engine.h"
 
 namespace zero::launcher {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/no_copy.h"
 #include "engine/watch/trace.h"
 #include "launcher/settings/settings.h"
 
@@ -17,12 +18,10 @@ std::string to_chrome(const std::vector<Trace::Lane>& lanes, int rank);
 // behind the last of them, or when the run leaves them before.
 //
 // A file is there as a whole or not at all; one that cannot be written stops no run.
-class StepTrace {
+class StepTrace : NoCopy {
  public:
   StepTrace(const StepRange& steps, const std::string& run, int rank);
   ~StepTrace();
-  StepTrace(const StepTrace&) = delete;
-  StepTrace& operator=(const StepTrace&) = delete;
 
   void begin(int64_t step);  // which is about to be made
   void end(int64_t step);    // which is done, with all that follows it

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/seconds.h"
 #include "checkpoint/commit.h"
 #include "checkpoint/error.h"
 #include "checkpoint/file.h"

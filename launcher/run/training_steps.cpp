@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/seconds.h"
 #include "engine/watch/trace.h"
 #include "launcher/data/samples.h"
 #include "launcher/inference/evaluate.h"

@@ -69,20 +69,24 @@ void check_batch(const Settings& s, int num_ranks, Conflicts& found) {
                          neighbours(s.global_batch, pass))});
 }
 
+bool is_changed(const Settings& s, const std::string& key) {
+  const Setting* setting = find_setting(key);
+  return setting->value(s) != setting->value(Settings());
+}
+
 // What was set for an optimizer that does not read it.
 void check_optimizer(const Settings& s, Conflicts& found) {
-  const Settings defaults;
-  const auto belongs = [&](bool is_set, const std::string& key,
+  const auto belongs = [&](const std::string& key,
                            const std::vector<std::string>& readers) {
-    add_if(is_set && std::ranges::count(readers, s.optimizer) == 0, found,
+    add_if(is_changed(s, key) && std::ranges::count(readers, s.optimizer) == 0, found,
            {key, "optimizer"},
            fmt::format("{} belongs to optimizer {}, not to {}", key,
                        alternatives(readers), s.optimizer));
   };
-  belongs(s.betas != defaults.betas, "betas", {"adamw", "lion"});
-  belongs(s.eps != defaults.eps, "eps", {"adamw", "adagrad"});
-  belongs(s.momentum != defaults.momentum, "momentum", {"sgd"});
-  belongs(s.nesterov != defaults.nesterov, "nesterov", {"sgd"});
+  belongs("betas", {"adamw", "lion"});
+  belongs("eps", {"adamw", "adagrad"});
+  belongs("momentum", {"sgd"});
+  belongs("nesterov", {"sgd"});
 }
 
 void check_texts(const Settings& s, Conflicts& found) {
@@ -267,43 +271,29 @@ std::vector<Conflict> find_conflicts(const Settings& s, const ConfigContext& con
   check_optimizer(s, found);
   check_texts(s, found);
   check_device(s, found);
-  const Settings defaults;
   add_if(!s.eval_data.empty() && s.eval_fraction > 0, found,
          {"eval_data", "eval_fraction"},
          fmt::format("eval_fraction {} holds out samples of data, and eval_data is there "
                      "to evaluate on; allowed: one of them",
                      s.eval_fraction));
-  const auto needs_eval_data = [&](bool is_set, const std::string& key) {
+  for (const std::string key : {"eval_every", "eval_samples", "keep_best"})
     add_if(
-        is_set && s.eval_data.empty() && s.eval_fraction == 0, found,
+        is_changed(s, key) && s.eval_data.empty() && s.eval_fraction == 0, found,
         {key, "eval_data", "eval_fraction"},
         key + " needs data to evaluate on (--eval-data PATH..., or --eval-fraction F)");
+  const auto is_for = [&](const std::string& verb, const std::string& keys) {
+    for (const std::string& key : split(keys, ' '))
+      add_if(is_changed(s, key), found, {key},
+             key + " is for zero_launch " + verb + "; leave it out");
   };
-  needs_eval_data(s.eval_every > 0, "eval_every");
-  needs_eval_data(s.eval_samples != defaults.eval_samples, "eval_samples");
-  needs_eval_data(s.keep_best, "keep_best");
-  const auto is_for = [&](bool is_set, const std::string& key, const std::string& verb) {
-    add_if(is_set, found, {key}, key + " is for zero_launch " + verb + "; leave it out");
-  };
-  is_for(!s.sample_prompts.empty(), "sample_prompts", "generate");
-  is_for(s.sample_interactive, "sample_interactive", "generate");
-  is_for(s.sample_log_probs, "sample_log_probs", "generate");
-  is_for(!s.eval_choices.empty(), "eval_choices", "eval");
-  is_for(s.eval_per_token, "eval_per_token", "eval");
-  const auto needs_sample = [&](bool is_set, const std::string& key) {
-    add_if(is_set && s.sample.empty(), found, {key, "sample"},
+  is_for("generate", "sample_prompts sample_interactive sample_log_probs");
+  is_for("eval", "eval_choices eval_per_token");
+  for (const std::string key :
+       {"sample_every", "sample_tokens", "sample_temperature", "sample_greedy",
+        "sample_top_k", "sample_top_p", "sample_min_p", "sample_repetition_penalty",
+        "sample_stop"})
+    add_if(is_changed(s, key) && s.sample.empty(), found, {key, "sample"},
            key + " needs a text to be continued (--sample PROMPT)");
-  };
-  needs_sample(s.sample_every > 0, "sample_every");
-  needs_sample(s.sample_tokens != defaults.sample_tokens, "sample_tokens");
-  needs_sample(s.sample_temperature != defaults.sample_temperature, "sample_temperature");
-  needs_sample(s.sample_greedy, "sample_greedy");
-  needs_sample(s.sample_top_k != defaults.sample_top_k, "sample_top_k");
-  needs_sample(s.sample_top_p != defaults.sample_top_p, "sample_top_p");
-  needs_sample(s.sample_min_p != defaults.sample_min_p, "sample_min_p");
-  needs_sample(s.sample_repetition_penalty != defaults.sample_repetition_penalty,
-               "sample_repetition_penalty");
-  needs_sample(!s.sample_stop.empty(), "sample_stop");
   check_overrides(s, found);
   if (context.num_ranks > 0) check_batch(s, context.num_ranks, found);
   return found;

@@ -75,38 +75,24 @@ std::string offer(const std::string& name, const std::vector<std::string>& known
 
 std::string nearest_value(const std::string& word,
                           const std::vector<std::string>& allowed) {
-  static const std::map<std::string, std::string> others = {
-      {"float32", "fp32"},
-      {"float", "fp32"},
-      {"float16", "fp16"},
-      {"half", "fp16"},
-      {"bfloat16", "bf16"},
-      {"gpu", "cuda"},
-      {"full", "unit"},
-      {"false", "none"},
-      {"off", "none"},
-      {"true", "all"},
-      {"on", "all"},
-      {"adamw_torch", "adamw"},
-      {"adamw_torch_fused", "adamw"},
-      {"adamw_hf", "adamw"},
-      {"fusedadam", "adamw"},
-      {"cpu_adam", "adamw"},
-      {"deepspeedcpuadam", "adamw"},
-      {"polynomial_decay", "linear"},
-      {"polynomial", "linear"},
-      {"constant_with_warmup", "constant"},
-      {"cosine_with_restarts", "cosine"},
-      {"cosine_with_min_lr", "cosine"},
-      {"warmup_stable_decay", "wsd"},
-      {"yes", "all"},
-      {"no", "none"}};
-  const auto other = others.find(word);
-  const bool is_known =
-      other != others.end() && std::ranges::count(allowed, other->second) > 0;
-  if (is_known && word.find("cpu") != word.npos)
-    return other->second + ", with offload optimizer or all";
-  if (is_known) return other->second;
+  static const std::vector<std::pair<std::string, std::string>> others = {
+      {"fp32", "float32 float"},
+      {"fp16", "float16 half"},
+      {"bf16", "bfloat16"},
+      {"cuda", "gpu"},
+      {"unit", "full"},
+      {"none", "false off no"},
+      {"all", "true on yes"},
+      {"adamw", "adamw_torch adamw_torch_fused adamw_hf fusedadam"},
+      {"adamw, with offload optimizer or all", "cpu_adam deepspeedcpuadam"},
+      {"linear", "polynomial_decay polynomial"},
+      {"constant", "constant_with_warmup"},
+      {"cosine", "cosine_with_restarts cosine_with_min_lr"},
+      {"wsd", "warmup_stable_decay"}};
+  for (const auto& [ours, theirs] : others) {
+    const bool is_known = std::ranges::count(allowed, ours.substr(0, ours.find(','))) > 0;
+    if (is_known && std::ranges::count(split(theirs, ' '), word) > 0) return ours;
+  }
   std::vector<std::string> words;  // "every:K" is none
   std::ranges::copy_if(allowed, std::back_inserter(words), [](const std::string& each) {
     return each.find(':') == each.npos;

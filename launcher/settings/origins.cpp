@@ -36,7 +36,7 @@ std::string origins_text(const RawValues& given, const Settings& earlier,
   }
   return fmt::format(
       "given: {}\nof {}: {}\n"
-      "chosen anew: device, ranks, threads, memory; all others: defaults",
+      "chosen anew: device, ranks, memory; all others: defaults",
       fmt::join(told, ", "), checkpoint, fmt::join(kept, ", "));
 }
 

@@ -100,7 +100,7 @@ Group optimizer() {
 Group run() {
   return {
       integer(KEY(ranks, "world_size"), 0, 99999,
-              "start so many, under an mpirun of its own; 0: this process, or those that "
+              "start so many, on several hosts by mpirun; 0: this process, or those that "
               "mpirun or srun has started"),
       text(KEY(hosts), "FILE", "with ranks: the hosts, one a line"),
       integer(KEY(steps, TO(schedule.total_steps)), 0, kMany,

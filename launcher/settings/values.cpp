@@ -10,12 +10,11 @@
 #include <map>
 
 #include "base/names.h"
+#include "base/text.h"
 #include "zero/options.h"
 
 namespace zero::launcher {
 namespace {
-
-constexpr std::string_view kBlanks = " \t\r\n";
 
 // "1_000" -> "1000"; an underscore stands between two digits only.
 std::optional<std::string> without_underscores(std::string_view text) {
@@ -43,12 +42,6 @@ std::optional<T> parse(std::string_view text) {
   const auto [rest, error] = std::from_chars(digits->data(), end, value);
   if (error != std::errc() || rest != end) return std::nullopt;
   return value;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
 struct Unit {

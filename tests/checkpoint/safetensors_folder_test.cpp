@@ -152,7 +152,7 @@ TEST_F(SafetensorsFolderTest, MissingFilesAreAllNamed) {
 TEST_F(SafetensorsFolderTest, WhatDoesNotCountIsNotThere) {
   const auto is_b = [](const std::string& name) { return name == "b"; };
   const auto names = [&] {
-    const SafetensorsFolder folder(run, is_b);
+    const SafetensorsFolder folder(run, "", is_b);
     return std::pair(folder.tensors().size(), folder.tensors().count("b"));
   };
   write({{"a", DType::kFp32, {4}}, {"b", DType::kFp32, {4}}}, INT64_MAX);

@@ -91,9 +91,7 @@ void ModelFolders::edit_weights(
 
 std::map<std::string, std::vector<float>> read_weights(const std::string& folder,
                                                        const std::string& file) {
-  checkpoint::SafetensorsFolder files = file.empty()
-                                            ? checkpoint::SafetensorsFolder(folder)
-                                            : checkpoint::SafetensorsFolder(folder, file);
+  checkpoint::SafetensorsFolder files(folder, file);
   std::map<std::string, std::vector<float>> weights;
   for (const auto& [name, tensor] : files.tensors()) {
     std::vector<float>& values = weights[name];

@@ -102,8 +102,7 @@ std::pair<std::string, std::string> versions_of_mpi() {
   int length = 0;
   MPI_Get_library_version(text, &length);
   const std::string loaded = text;
-  return {std::to_string(OMPI_MAJOR_VERSION) + "." + std::to_string(OMPI_MINOR_VERSION) +
-              "." + std::to_string(OMPI_RELEASE_VERSION),
+  return {text_of(OMPI_MAJOR_VERSION, ".", OMPI_MINOR_VERSION, ".", OMPI_RELEASE_VERSION),
           loaded.substr(0, loaded.find('\n'))};
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "base/no_copy.h"
 #include "zero/errors.h"
 #include "zero/layers.h"
 
@@ -25,14 +26,12 @@ at::Tensor attend_to(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 
 // cuDNN's attention, which LibTorch prefers on GPUs of sm_90, plans each number of keys
 // anew, and takes tens of milliseconds for it.
-class WithoutPlans {
+class WithoutPlans : NoCopy {
  public:
   WithoutPlans() : was_on_(at::globalContext().userEnabledCuDNNSDP()) {
     at::globalContext().setSDPUseCuDNN(false);
   }
   ~WithoutPlans() { at::globalContext().setSDPUseCuDNN(was_on_); }
-  WithoutPlans(const WithoutPlans&) = delete;
-  WithoutPlans& operator=(const WithoutPlans&) = delete;
 
  private:
   const bool was_on_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/no_copy.h"
 #include "launcher/data/images/decode.h"
 #include "launcher/data/images/way_back.h"
 
@@ -40,7 +41,7 @@ void cmyk_to_rgb(uint8_t* row, int64_t width, bool is_inverted) {
 }
 
 // Owns libjpeg's state for one picture.
-class JpegReader {
+class JpegReader : NoCopy {
  public:
   JpegReader(std::span<const unsigned char> bytes, const std::string& where)
       : bytes_(bytes), where_(where) {
@@ -51,8 +52,6 @@ class JpegReader {
     errors_.output_message = [](j_common_ptr) {};
   }
   ~JpegReader() { jpeg_destroy_decompress(&jpeg_); }
-  JpegReader(const JpegReader&) = delete;
-  JpegReader& operator=(const JpegReader&) = delete;
 
   Image read() {
     back_.attempt_or_throw(where_, [this] { read_header(); });

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/no_copy.h"
 #include "launcher/data/images/decode.h"
 #include "launcher/data/images/way_back.h"
 
@@ -10,7 +11,7 @@ namespace zero::data {
 namespace {
 
 // Owns libpng's state for one picture.
-class PngReader {
+class PngReader : NoCopy {
  public:
   PngReader(std::span<const unsigned char> bytes, const std::string& where)
       : left_(bytes), where_(where) {
@@ -23,8 +24,6 @@ class PngReader {
     png_set_read_fn(png_, this, on_read_bytes);
   }
   ~PngReader() { png_destroy_read_struct(&png_, &info_, nullptr); }
-  PngReader(const PngReader&) = delete;
-  PngReader& operator=(const PngReader&) = delete;
 
   Image read() {
     back_.attempt_or_throw(where_, [this] { png_read_info(png_, info_); });

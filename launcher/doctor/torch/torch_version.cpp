@@ -4,15 +4,11 @@
 #include <cstdint>
 #include <string>
 
+#include "base/text.h"
 #include "launcher/doctor/finding.h"
 
 namespace zero::launcher {
 namespace {
-
-std::string to_text(uint64_t major, uint64_t minor, uint64_t patch) {
-  return std::to_string(major) + "." + std::to_string(minor) + "." +
-         std::to_string(patch);
-}
 
 // By name, so that one which lacks it is told of, too: major, minor and patch, each in a
 // byte, from the highest one on.
@@ -20,14 +16,15 @@ std::string loaded_version() {
   void* const ask = dlsym(RTLD_DEFAULT, "aoti_torch_abi_version");
   if (!ask) return "a version before 2.9";
   const uint64_t version = reinterpret_cast<uint64_t (*)()>(ask)();
-  return to_text(version >> 56, version >> 48 & 0xff, version >> 40 & 0xff);
+  return text_of(version >> 56, ".", version >> 48 & 0xff, ".", version >> 40 & 0xff);
 }
 
 }  // namespace
 
 std::pair<std::string, std::string> torch_versions() {
-  return {to_text(TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH),
-          loaded_version()};
+  return {
+      text_of(TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR, ".", TORCH_VERSION_PATCH),
+      loaded_version()};
 }
 
 }  // namespace zero::launcher

@@ -3,17 +3,16 @@
 
 #include <memory>
 
+#include "base/no_copy.h"
 #include "launcher/model.h"
 
 namespace zero::launcher {
 
 // No gradients and no dropout, until the end of the scope.
-class Inference {
+class Inference : NoCopy {
  public:
   explicit Inference(Model& model) : module_(model.module()) { module_->eval(); }
   ~Inference() { module_->train(); }
-  Inference(const Inference&) = delete;
-  Inference& operator=(const Inference&) = delete;
 
  private:
   const std::shared_ptr<torch::nn::Module> module_;

@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "base/seconds.h"
+
 namespace zero::launcher::progress_test {
 namespace {
 
